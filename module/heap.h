@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A quaternary min-heap that grows by segments.
+ *
+ * A node has four children instead of two: the heap is half as deep, and a
+ * step down compares four entries that lie in one cache line.  An entry is
+ * 16 bytes, so four of them fill a line of 64, if only they start on one.
+ * They do: the root stands at position 3, its children at 4 to 7, theirs at
+ * 8 to 23, and so on; a node at p has its children at 4(p - 2), a multiple
+ * of four, and its parent at p/4 + 2.
+ *
+ *	  3			       the five of the examples:
+ *	  4   5   6   7		       when 10 at 3; 40 20 50 30 at 4 5 6 7
+ *	  8 9 10 11  12 ...
+ *
+ * The entry holds the key beside the pointer.  Comparing keys is all that
+ * happens on the way up or down, and it never touches the timers themselves,
+ * each of which would be a cache miss; only those that move are told where
+ * they now stand, by a store that nothing waits for.
+ *
+ * The array is not one array.  Copying 16 megabytes to double it would stop
+ * everybody who needs the lock for milliseconds, and would leave half of the
+ * memory unused.  It is a directory of segments of 4 096 entries (64 KiB): to
+ * grow is to hang in one more, to shrink is to take the last one off.  The
+ * groups of four do not straddle segments, since 4 divides 4 096.
+ *
+ * The caller serializes everything, but for the allocation, which is apart
+ * for that very reason: memory is got before the lock is taken, and what was
+ * not needed is given back after it is dropped.
+ */
+#ifndef THEAP_HEAP_H
+#define THEAP_HEAP_H
+
+#include <linux/types.h>
+
+#define THEAP_ROOT		3U
+#define THEAP_NOWHERE		0U
+#define THEAP_SEGMENT_SHIFT	12
+#define THEAP_SEGMENT_ENTRIES	(1U << THEAP_SEGMENT_SHIFT)
+
+/* What an entry points at: the part of a timer that the heap knows. */
+struct theap_node {
+	u32 pos;		/* where it stands; THEAP_NOWHERE: in no heap */
+};
+
+struct theap_entry {
+	s64 when;
+	struct theap_node *node;
+};
+
+struct theap_heap {
+	u32 nr;				/* entries */
+	u32 segments;			/* segments hung in */
+	u32 directory_size;		/* segments it has places for */
+	struct theap_entry **directory;
+};
+
+/* Memory that was got for a heap to grow, or that one has given up. */
+struct theap_growth {
+	struct theap_entry *segment;
+	struct theap_entry **directory;
+	u32 directory_size;
+};
+
+static inline struct theap_entry *theap_heap_at(const struct theap_heap *heap,
+						u32 pos)
+{
+	return &heap->directory[pos >> THEAP_SEGMENT_SHIFT]
+			       [pos & (THEAP_SEGMENT_ENTRIES - 1)];
+}
+
+static inline u32 theap_heap_parent(u32 pos)
+{
+	return pos / 4 + 2;
+}
+
+static inline u32 theap_heap_child(u32 pos)
+{
+	return 4 * (pos - 2);
+}
+
+/* The first position behind the last entry. */
+static inline u32 theap_heap_end(const struct theap_heap *heap)
+{
+	return THEAP_ROOT + heap->nr;
+}
+
+/* Is there room for @more entries? */
+static inline bool theap_heap_has_room(const struct theap_heap *heap, u32 more)
+{
+	return (u64)theap_heap_end(heap) + more <=
+	       (u64)heap->segments << THEAP_SEGMENT_SHIFT;
+}
+
+void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node);
+void theap_heap_remove(struct theap_heap *heap, struct theap_node *node);
+void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when);
+
+int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp);
+void theap_growth_free(struct theap_growth *growth);
+void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth);
+bool theap_heap_trim(struct theap_heap *heap, struct theap_growth *growth);
+void theap_heap_destroy(struct theap_heap *heap);
+
+#endif /* THEAP_HEAP_H */
