@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What drives a queue: an hrtimer of the CPU that it belongs to.
+ *
+ * The hrtimer is soft: it expires in the HRTIMER softirq, where the run may
+ * take its time without holding off interrupts.  It is armed for the first
+ * deadline of the queue, and armed again only for an earlier one.
+ *
+ * Who makes the first deadline earlier tells the queue: theap_queue_tell().
+ * On the CPU that the queue belongs to, that arms the hrtimer; on another, it
+ * kicks that CPU by an inter-processor interrupt, whose handler arms it.  So
+ * @armed and the hrtimer have one writer, and need no lock.
+ *
+ *	armed			the hrtimer is
+ *	THEAP_NEVER		off, or set to something that is of no interest
+ *	a deadline		set to it
+ *	S64_MIN			of no interest: a run is on, or will go on very
+ *				soon, and look for itself before it ends
+ */
+#include <linux/ktime.h>
+#include <linux/slab.h>
+
+#include "compat.h"
+#include "queue.h"
+
+/* After its budget a run rests for a fifth of the time that both take. */
+#define THEAP_REST_NS	(125 * NSEC_PER_USEC)
+
+static const clockid_t theap_clock_ids[THEAP_CLOCKS] = {
+	[THEAP_MONOTONIC] = CLOCK_MONOTONIC,
+	[THEAP_REALTIME]  = CLOCK_REALTIME,
+	[THEAP_BOOTTIME]  = CLOCK_BOOTTIME,
+	[THEAP_TAI]       = CLOCK_TAI,
+};
+
+/* Nanoseconds on a clock: what its hrtimers go by. */
+s64 theap_clock_read(enum theap_clock clock)
+{
+	switch (clock) {
+	case THEAP_REALTIME:
+		return ktime_get_real_ns();
+	case THEAP_BOOTTIME:
+		return ktime_get_boottime_ns();
+	case THEAP_TAI:
+		return ktime_get_clocktai_ns();
+	default:
+		return ktime_get_ns();
+	}
+}
+
+/*
+ * Arm the hrtimer for the first deadline, if that is earlier.  On the queue's
+ * CPU, with interrupts off.
+ */
+static void theap_queue_arm(struct theap_queue *queue)
+{
+	s64 first;
+
+	lockdep_assert_irqs_disabled();
+	for (;;) {
+		/* (B) pairs with (A) in theap_queue_tell(). */
+		smp_mb();
+		first = theap_queue_first(queue);
+		if (first >= queue->armed)
+			return;
+		WRITE_ONCE(queue->armed, first);
+		hrtimer_start(&queue->hrtimer, ns_to_ktime(first),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+	}
+}
+
+/* Arm here, or have the queue's CPU do it.  Interrupts are off. */
+static void theap_queue_kick(struct theap_queue *queue)
+{
+	unsigned int cpu = READ_ONCE(queue->cpu);
+
+	if (cpu == smp_processor_id()) {
+		queue->count.kicks++;
+		theap_queue_arm(queue);
+		return;
+	}
+	/*
+	 * -EBUSY: a kick is under way.  It has not looked yet, so it will see
+	 * what this one is for.  -ENXIO: the CPU is gone, and whoever takes it
+	 * offline gives the queue to another, or moves its timers, and looks.
+	 */
+	smp_call_function_single_async(cpu, &queue->csd);
+}
+
+static void theap_queue_kicked(void *queue)
+{
+	theap_queue_kick(queue);
+}
+
+/**
+ * theap_queue_tell - the first deadline may have become earlier
+ * @queue: whose
+ *
+ * Context: interrupts are off.
+ */
+void theap_queue_tell(struct theap_queue *queue)
+{
+	lockdep_assert_irqs_disabled();
+	/* (A) pairs with (B) in theap_queue_arm(). */
+	smp_mb();
+	if (theap_queue_first(queue) < READ_ONCE(queue->armed))
+		theap_queue_kick(queue);
+}
+
+/* A run begins: it looks for itself, nobody need tell.  Interrupts are off. */
+void theap_queue_run_begun(struct theap_queue *queue)
+{
+	WRITE_ONCE(queue->armed, S64_MIN);
+}
+
+/* A run has ended with nothing more due.  Interrupts are off. */
+void theap_queue_run_ended(struct theap_queue *queue)
+{
+	WRITE_ONCE(queue->armed, THEAP_NEVER);
+	theap_queue_tell(queue);
+}
+
+/*
+ * A run has ended for want of budget.  It goes on by an hrtimer of its own,
+ * which counts monotonic time whatever the queue's clock: were that set back
+ * just now, nobody would look at the queue until it has caught up.
+ */
+void theap_queue_run_later(struct theap_queue *queue)
+{
+	hrtimer_start(&queue->resume, ns_to_ktime(THEAP_REST_NS),
+		      HRTIMER_MODE_REL_PINNED_SOFT);
+}
+
+static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
+{
+	theap_queue_run(container_of(hrtimer, struct theap_queue, hrtimer));
+	return HRTIMER_NORESTART;	/* the run has armed what it needs */
+}
+
+static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
+{
+	theap_queue_run(container_of(hrtimer, struct theap_queue, resume));
+	return HRTIMER_NORESTART;
+}
+
+/**
+ * theap_queue_quiet - stop what drives a queue, and wait until it has stopped
+ * @queue: empty; or belongs to another CPU by now, which is told afterwards
+ *
+ * Context: task, may sleep.
+ */
+void theap_queue_quiet(struct theap_queue *queue)
+{
+	hrtimer_cancel(&queue->hrtimer);
+	hrtimer_cancel(&queue->resume);
+}
+
+static void theap_queue_take(void *arg)
+{
+	struct theap_queue *queue = arg;
+
+	theap_queue_run_ended(queue);
+}
+
+/**
+ * theap_queue_give - have another CPU drive a queue
+ * @queue: belongs to this CPU, which is going offline
+ * @cpu:   online, and stays so
+ *
+ * Runs may still come up here while the hrtimers are on this CPU; they tell
+ * @cpu when they end.  When both are off, @cpu begins from nothing.
+ *
+ * Context: task, may sleep.
+ */
+void theap_queue_give(struct theap_queue *queue, unsigned int cpu)
+{
+	WRITE_ONCE(queue->cpu, cpu);
+	theap_queue_quiet(queue);
+	smp_call_function_single(cpu, theap_queue_take, queue, true);
+}
+
+/**
+ * theap_queue_grow - give a queue's heap one more segment
+ * @queue: whose heap has no room
+ * @gfp:   how to get the memory
+ *
+ * Context: no locks; sleeps if @gfp does.
+ * Return: 0, and to be tried again, or -ENOMEM.
+ */
+int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
+{
+	struct theap_growth growth;
+	unsigned long flags;
+	int ret;
+
+	ret = theap_growth_alloc(&growth, READ_ONCE(queue->heap.segments), gfp);
+	if (ret)
+		return ret;
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	theap_heap_grow(&queue->heap, &growth);
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	theap_growth_free(&growth);
+	return 0;
+}
+
+/* A queue that takes no timers until a CPU comes online for it. */
+void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
+{
+	raw_spin_lock_init(&queue->lock);
+	queue->clock = clock;
+	queue->offline = true;
+	init_llist_head(&queue->inbox);
+	atomic64_set(&queue->earliest, THEAP_NEVER);
+	queue->first = THEAP_NEVER;
+	queue->armed = THEAP_NEVER;
+	hrtimer_setup(&queue->hrtimer, theap_queue_expired, theap_clock_ids[clock],
+		      HRTIMER_MODE_ABS_PINNED_SOFT);
+	hrtimer_setup(&queue->resume, theap_queue_resumed, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_PINNED_SOFT);
+	INIT_CSD(&queue->csd, theap_queue_kicked, queue);
+	init_waitqueue_head(&queue->idle);
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CPUs that come and go.
+ *
+ * When a CPU goes offline, the timers of its queues move to the queue of a
+ * CPU that stays, as Go moves those of a P that is destroyed.  It is done by
+ * the dying CPU's own hotplug thread, early, while the CPU still runs tasks
+ * and softirqs: what falls due meanwhile still expires here.
+ *
+ *	1  the queue is marked offline: no more timers are pushed to it
+ *	2  its timers move, a batch under each hold of both locks
+ *	3  it is empty and not being run: its hrtimers are stopped
+ *
+ * Each timer is in MOVING while it changes queues, so whoever claims it finds
+ * it in one queue or the other, never between.
+ *
+ * Room for a batch is made in the other heap first.  If there is no memory
+ * for that, the CPU is refused to go, and nothing has happened: what has
+ * moved already stands well where it is.
+ *
+ * Where no other queue is online, as with heaps=1, the queue itself goes over
+ * to another CPU, with all its timers.
+ */
+#include <linux/cpumask.h>
+#include <linux/sched.h>
+
+#include "queue.h"
+
+/*
+ * WAITING -> MOVING -> WAITING in another heap.  It goes by the last entry,
+ * whose removal leaves no hole; a timer that is to stand elsewhere is put
+ * there first, and comes by again.
+ */
+static void __theap_move_last(struct theap_queue *from, struct theap_queue *to)
+	__must_hold(&from->lock)
+	__must_hold(&to->lock)
+{
+	struct theap_entry *last = theap_heap_at(&from->heap,
+						 theap_heap_end(&from->heap) - 1);
+	struct theap_timer *timer = theap_node_timer(last->node);
+	enum theap_status status = theap_status(&timer->status);
+
+	lockdep_assert_held(&from->lock);
+	lockdep_assert_held(&to->lock);
+	if (status == THEAP_DELETED) {
+		__theap_remove(from, timer);
+	} else if (theap_status_is_modified(status)) {
+		__theap_requeue(from, timer, status);
+	} else if (theap_try_waiting_to_moving(&timer->status)) {
+		/* In the inbox again: it is taken off first, as in _remove(). */
+		if (!theap_timer_in_inbox(timer)) {
+			theap_heap_remove(&from->heap, &timer->node);
+			timer->queue = to;
+			theap_heap_push(&to->heap, timer->when, &timer->node);
+			from->count.moved++;
+		}
+		theap_moving_to_waiting(&timer->status);
+	} else {
+		theap_relax();
+	}
+}
+
+/* Move a batch.  Return: how many are left; -EAGAIN: no room where they go. */
+static int theap_queue_move_batch(struct theap_queue *from, struct theap_queue *to)
+{
+	unsigned int budget = THEAP_BATCH;
+	int left = -EAGAIN;
+
+	/* Two queues are locked by nobody else, and CPUs go one at a time. */
+	raw_spin_lock_irq(&from->lock);
+	raw_spin_lock_nested(&to->lock, SINGLE_DEPTH_NESTING);
+	if (theap_heap_has_room(&to->heap, THEAP_BATCH)) {
+		while (budget && __theap_adjust(from, &budget) && from->heap.nr && budget) {
+			budget--;
+			__theap_move_last(from, to);
+		}
+		left = min_t(u32, from->heap.nr, INT_MAX);
+	}
+	__theap_settle(from);
+	__theap_settle(to);
+	raw_spin_unlock(&to->lock);
+	raw_spin_unlock(&from->lock);
+	theap_queue_tell(to);
+	local_irq_enable();
+	return left;
+}
+
+static void theap_queue_set_offline(struct theap_queue *queue, bool offline)
+{
+	raw_spin_lock_irq(&queue->lock);
+	queue->offline = offline;
+	raw_spin_unlock_irq(&queue->lock);
+}
+
+static int theap_queue_move(struct theap_queue *from, struct theap_queue *to)
+{
+	int left;
+
+	theap_queue_set_offline(from, true);
+	do {
+		/* A function of this run may yet push its own timer here. */
+		wait_event(from->idle, !READ_ONCE(from->running));
+		left = theap_queue_move_batch(from, to);
+		if (left == -EAGAIN)
+			left = theap_queue_grow(to, GFP_KERNEL) ?: 1;
+		if (left < 0) {
+			theap_queue_set_offline(from, false);
+			return left;
+		}
+		cond_resched();
+	} while (left || READ_ONCE(from->running));
+	theap_queue_quiet(from);
+	return 0;
+}
+
+/* Another queue of the same clock that takes timers; NULL where there is none. */
+static struct theap_queue *theap_queue_other(struct theap_queue *queue)
+{
+	unsigned int i;
+
+	for (i = 0; i < theap_queues_nr(); i++) {
+		struct theap_queue *other = theap_queues_get(queue->clock, i);
+
+		if (other != queue && !other->offline)
+			return other;
+	}
+	return NULL;
+}
+
+int theap_cpu_online(unsigned int cpu)
+{
+	enum theap_clock clock;
+
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		struct theap_queue *queue = theap_queues_get(clock, cpu);
+
+		if (!queue->offline)
+			continue;
+		queue->cpu = cpu;
+		theap_queue_set_offline(queue, false);
+	}
+	return 0;
+}
+
+int theap_cpu_offline(unsigned int cpu)
+{
+	unsigned int stays = cpumask_any_but(cpu_online_mask, cpu);
+	enum theap_clock clock;
+	unsigned int i;
+	int ret;
+
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		for (i = 0; i < theap_queues_nr(); i++) {
+			struct theap_queue *queue = theap_queues_get(clock, i);
+			struct theap_queue *other;
+
+			if (queue->cpu != cpu || queue->offline)
+				continue;
+			other = theap_queue_other(queue);
+			if (!other) {
+				theap_queue_give(queue, stays);
+				continue;
+			}
+			ret = theap_queue_move(queue, other);
+			if (ret) {
+				theap_cpu_online(cpu);
+				return ret;
+			}
+		}
+	}
+	return 0;
+}

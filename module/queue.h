@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A queue: a heap, what guards it, and what drives it.
+ *
+ * There is one for each clock and CPU (or as many for each clock as heaps=
+ * says).  It belongs to a CPU, whose hrtimer softirq runs it when its first
+ * deadline comes:
+ *
+ *	    start			stop, postpone		modify to earlier
+ *	      | lock, push		  | one word of		  | one word, and
+ *	      v				  v the timer		  v a lock-free list
+ *	+-----------------------------------------------+	+-------+
+ *	| heap							|<------| inbox |
+ *	+-----------------------------------------------+ adjust	+-------+
+ *	      | first deadline
+ *	      v
+ *	  soft hrtimer  ->  run: adjust, clean, expire; then the functions
+ *
+ * The inbox is what Go has not: there, who moves a timer earlier leaves a
+ * mark, and the owner must look through its whole heap for marks, which with
+ * 50 000 timers took a core.  Here the owner is handed those that moved.
+ *
+ * What the hrtimer is armed for is the CPU's own business: only the CPU that
+ * the queue belongs to arms it, with interrupts off.  It is armed anew only
+ * for an earlier deadline.  When the first deadline moves later, because its
+ * timer was stopped or postponed, nobody is told; the hrtimer fires for
+ * nothing, once, and is armed for what is first then.
+ */
+#ifndef THEAP_QUEUE_H
+#define THEAP_QUEUE_H
+
+#include <linux/cache.h>
+#include <linux/hrtimer.h>
+#include <linux/llist.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+
+#include "heap.h"
+#include "timer.h"
+
+/* So many timers are looked at under one hold of the lock: at most some 20 us. */
+#define THEAP_BATCH		64
+
+/**
+ * struct theap_notify - somebody who wants one call at the end of a run
+ * @next: in the run's list
+ * @queued: bit 0: in some run's list
+ * @function: called in softirq, under rcu_read_lock(), without any lock
+ *
+ * Must stay in memory for a grace period after the last timer that asks for
+ * it has been stopped.
+ */
+struct theap_notify {
+	struct theap_notify *next;
+	unsigned long queued;
+	void (*function)(struct theap_notify *notify);
+};
+
+/**
+ * struct theap_run - a run of a queue
+ * @now:    the clock when the timers in hand were collected
+ * @nr:     how many of them have a function to be called
+ * @called: those
+ * @notify: who is to be called when the run ends
+ */
+struct theap_run {
+	s64 now;
+	unsigned int nr;
+	struct theap_timer *called[THEAP_BATCH];
+	struct theap_notify *notify;
+};
+
+/* Counters of what has happened: written with the lock, read without it. */
+struct theap_counters {
+	u64 started;
+	u64 expired;
+	u64 requeued;
+	u64 removed;
+	u64 swept;
+	u64 moved;
+	u64 runs;
+	u64 exhausted;
+	u64 kicks;	/* written by the queue's CPU with interrupts off */
+};
+
+/*
+ * Three groups of fields, by who writes them, each in lines of its own.
+ */
+struct theap_queue {
+	/* The owner: whoever holds the lock. */
+	raw_spinlock_t lock;
+	unsigned int cpu;		/* that it belongs to; also CPU hotplug */
+	enum theap_clock clock;		/* never changes */
+	bool offline;			/* takes no timers: its CPU is going */
+	bool running;			/* somebody runs it */
+	struct theap_heap heap;
+	struct llist_node *taken;	/* what was taken from the inbox, and is
+					 * not yet dealt with */
+	u32 sweep;			/* position that the sweep has come to */
+	struct theap_counters count;
+
+	/* Anybody, by atomic operations: stop, postpone, modify. */
+	struct llist_head inbox ____cacheline_aligned_in_smp;
+	atomic64_t earliest;		/* of the deadlines in the inbox; 0: it
+					 * has grown long */
+	atomic_t inbox_len;		/* since it was last taken */
+	atomic_t deleted;		/* timers in DELETED and in the heap */
+
+	/* Read by anybody without the lock, written by few. */
+	s64 first ____cacheline_aligned_in_smp;	/* deadline at the top; the owner */
+	s64 armed;			/* what the hrtimer is set to; the CPU,
+					 * with interrupts off.  S64_MIN: a run
+					 * is on or about to be, and will look */
+	struct hrtimer hrtimer;		/* the CPU, with interrupts off */
+	struct hrtimer resume;		/* goes on with a run whose budget was
+					 * spent; the run */
+	call_single_data_t csd;		/* the kick */
+
+	/* The run: one at a time, by @running. */
+	struct theap_run run;
+	wait_queue_head_t idle;		/* woken after each batch of functions */
+};
+
+/* drive.c: which queue, and when it runs */
+s64 theap_clock_read(enum theap_clock clock);
+int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
+void theap_queue_tell(struct theap_queue *queue);
+void theap_queue_run_begun(struct theap_queue *queue);
+void theap_queue_run_ended(struct theap_queue *queue);
+void theap_queue_run_later(struct theap_queue *queue);
+void theap_queue_give(struct theap_queue *queue, unsigned int cpu);
+void theap_queue_quiet(struct theap_queue *queue);
+void theap_queue_init(struct theap_queue *queue, enum theap_clock clock);
+
+/* queues.c: all of them */
+struct theap_queue *theap_queue_lock(enum theap_clock clock)
+	__acquires(the_queue_returned);
+extern unsigned int theap_heaps;
+unsigned int theap_queues_nr(void);
+struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index);
+void theap_queues_trim(enum theap_clock clock);
+int theap_queues_init(void);
+void theap_queues_exit(void);
+
+/* run.c: what the owner does */
+void theap_queue_run(struct theap_queue *queue);
+void theap_run_notify(struct theap_run *run, struct theap_notify *notify);
+bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
+	__must_hold(&queue->lock);
+struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
+	__must_hold(&queue->lock);
+bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
+		     enum theap_status from)
+	__must_hold(&queue->lock);
+void __theap_sweep(struct theap_queue *queue)
+	__must_hold(&queue->lock);
+void __theap_settle(struct theap_queue *queue)
+	__must_hold(&queue->lock);
+
+/* hotplug.c: CPUs that come and go */
+int theap_cpu_online(unsigned int cpu);
+int theap_cpu_offline(unsigned int cpu);
+
+/* verify.c: the self-check of verify=1 */
+extern bool theap_verify;
+void __theap_verify(struct theap_queue *queue)
+	__must_hold(&queue->lock);
+
+static inline struct theap_timer *theap_node_timer(struct theap_node *node)
+{
+	return container_of(node, struct theap_timer, node);
+}
+
+/* The first deadline, as far as anybody without the lock can know. */
+static inline s64 theap_queue_first(struct theap_queue *queue)
+{
+	return min_t(s64, READ_ONCE(queue->first), atomic64_read(&queue->earliest));
+}
+
+#endif /* THEAP_QUEUE_H */

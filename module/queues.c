@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * All the queues: which there are, and which a timer goes to.
+ *
+ * heaps=0, the default, is a queue for each CPU and clock: a timer stands on
+ * the CPU that started it, where it is most likely stopped, and no two CPUs
+ * want one lock.  heaps=1 and heaps=64 are what Go had before 1.10 and up to
+ * 1.13, for comparison: one for all, and up to 64 shared by CPU number.
+ */
+#include <linux/cpumask.h>
+#include <linux/sched/isolation.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+
+#include "queue.h"
+
+unsigned int theap_heaps;
+
+static unsigned int theap_nr_queues;
+static struct theap_queue **theap_queues[THEAP_CLOCKS];
+
+/* How many there are for each clock. */
+unsigned int theap_queues_nr(void)
+{
+	return theap_nr_queues;
+}
+
+struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
+{
+	return theap_queues[clock][index % theap_nr_queues];
+}
+
+/**
+ * theap_queue_lock - lock the queue that a timer started here goes to
+ * @clock: of the timer
+ *
+ * That of this CPU.  A CPU that is isolated or nohz_full wants to be left
+ * alone, and so one that keeps house takes its timers; and a queue that is
+ * offline takes none, and so the next does.  One is always online.
+ *
+ * Context: interrupts are off.
+ */
+struct theap_queue *theap_queue_lock(enum theap_clock clock)
+	__acquires(the_queue_returned)
+{
+	unsigned int cpu = smp_processor_id();
+	struct theap_queue *queue;
+
+	if (!housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
+		cpu = housekeeping_any_cpu(HK_TYPE_TIMER);
+	for (;; cpu++) {
+		queue = theap_queues_get(clock, cpu);
+		raw_spin_lock(&queue->lock);
+		if (!queue->offline)
+			return queue;
+		raw_spin_unlock(&queue->lock);
+	}
+}
+
+/**
+ * theap_queues_trim - give back what the heaps of a clock no longer need
+ * @clock: which
+ *
+ * Context: task, may sleep.
+ */
+void theap_queues_trim(enum theap_clock clock)
+{
+	struct theap_growth growth = {};
+	unsigned int i;
+	bool trimmed;
+
+	for (i = 0; i < theap_nr_queues; i++) {
+		struct theap_queue *queue = theap_queues_get(clock, i);
+
+		do {
+			raw_spin_lock_irq(&queue->lock);
+			trimmed = theap_heap_trim(&queue->heap, &growth);
+			raw_spin_unlock_irq(&queue->lock);
+			theap_growth_free(&growth);
+			cond_resched();
+		} while (trimmed);
+	}
+}
+
+static void theap_queues_free(void)
+{
+	enum theap_clock clock;
+	unsigned int i;
+
+	for (clock = 0; clock < THEAP_CLOCKS && theap_queues[clock]; clock++) {
+		for (i = 0; i < theap_nr_queues; i++) {
+			struct theap_queue *queue = theap_queues[clock][i];
+
+			if (!queue)
+				break;
+			WARN_ON_ONCE(queue->heap.nr);
+			theap_heap_destroy(&queue->heap);
+			kfree(queue);
+		}
+		kfree(theap_queues[clock]);
+		theap_queues[clock] = NULL;
+	}
+}
+
+int theap_queues_init(void)
+{
+	enum theap_clock clock;
+	unsigned int i;
+
+	theap_nr_queues = theap_heaps ? min(theap_heaps, nr_cpu_ids) : nr_cpu_ids;
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		theap_queues[clock] = kcalloc(theap_nr_queues, sizeof(*theap_queues[clock]),
+					      GFP_KERNEL);
+		if (!theap_queues[clock])
+			goto err;
+		for (i = 0; i < theap_nr_queues; i++) {
+			int node = cpu_possible(i) ? cpu_to_node(i) : NUMA_NO_NODE;
+			struct theap_queue *queue = kzalloc_node(sizeof(*queue), GFP_KERNEL,
+								 node);
+
+			if (!queue)
+				goto err;
+			theap_queue_init(queue, clock);
+			theap_queues[clock][i] = queue;
+		}
+	}
+	return 0;
+err:
+	theap_queues_free();
+	return -ENOMEM;
+}
+
+/*
+ * No timer is left, and no CPU comes or goes any more.  A kick may still be
+ * on its way to arm an hrtimer for nothing: an interrupt to all CPUs that is
+ * waited for comes in after it.
+ */
+void theap_queues_exit(void)
+{
+	enum theap_clock clock;
+	unsigned int i;
+
+	kick_all_cpus_sync();
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		for (i = 0; i < theap_nr_queues; i++)
+			theap_queue_quiet(theap_queues[clock][i]);
+	theap_queues_free();
+}

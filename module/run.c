@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the owner of a queue does, and the run that does it all.
+ *
+ *	adjust	timers in the inbox, moved earlier, to their place
+ *	clean	what stands at the top: deleted out, modified to its place
+ *	expire	what stands at the top, WAITING, and is due
+ *	sweep	deleted timers anywhere, when they are over a quarter
+ *
+ * A run is adjust, clean and expire over and over until nothing is due, then
+ * the functions of what has expired, without the lock; at the end one call
+ * for each context that has events, however many.
+ *
+ * Nothing here is unbounded.  One hold of the lock looks at THEAP_BATCH
+ * timers; with log4(n) cache misses each that is some 20 us at a million.  A
+ * run ends after THEAP_RUN_NS even if more is due, and goes on THEAP_REST_NS
+ * later, so a burst of a million expiries leaves every fifth microsecond to
+ * others.  A function that starts its own timer in the past meets it in the
+ * next batch, not in this one, so it cannot keep a run from ending.
+ */
+#include <linux/ktime.h>
+#include <linux/lockdep.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+
+#include "queue.h"
+
+#define THEAP_RUN_NS	(500 * NSEC_PER_USEC)
+
+/* A sweep looks at so many at each step: with over a quarter of them deleted
+ * it takes out four, where a push puts in one.
+ */
+#define THEAP_SWEEP_STEP	16
+
+/**
+ * __theap_requeue - MODIFIED_x -> MOVING -> WAITING
+ * @queue: owned
+ * @timer: stands in its heap
+ * @from:  the state that it was seen in; in another by now, it is left alone
+ */
+void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
+		     enum theap_status from)
+{
+	lockdep_assert_held(&queue->lock);
+	if (!theap_try_modified_to_moving(&timer->status, from))
+		return;
+	timer->when = timer->nextwhen;
+	theap_heap_rekey(&queue->heap, &timer->node, timer->when);
+	queue->count.requeued++;
+	theap_moving_to_waiting(&timer->status);
+}
+
+/**
+ * __theap_remove - DELETED -> REMOVING -> REMOVED
+ * @queue: owned
+ * @timer: stands in its heap
+ *
+ * A timer must not leave the heap while the inbox links it, since it may be
+ * freed once it is out, so one that is still there is put back: adjust will
+ * take it off.  No one else can put it in while it is in REMOVING.
+ *
+ * Return: whether it was taken out.
+ */
+bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
+{
+	lockdep_assert_held(&queue->lock);
+	if (!theap_try_deleted_to_removing(&timer->status))
+		return false;
+	if (theap_timer_in_inbox(timer)) {
+		theap_removing_to_deleted(&timer->status);
+		return false;
+	}
+	theap_heap_remove(&queue->heap, &timer->node);
+	atomic_dec(&queue->deleted);
+	queue->count.removed++;
+	theap_removing_to_removed(&timer->status);
+	return true;
+}
+
+/* A timer has come out of the inbox: if it still wants to be earlier, do it. */
+static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	enum theap_status status;
+
+	while ((status = theap_status(&timer->status)) == THEAP_MODIFYING)
+		theap_relax();
+	if (status == THEAP_MODIFIED_EARLIER)
+		__theap_requeue(queue, timer, status);
+}
+
+/**
+ * __theap_adjust - see to the timers that were moved earlier
+ * @queue:  owned
+ * @budget: so many at the most; less what was used
+ *
+ * O(log n) for each that was moved, and nothing for those that were not.
+ *
+ * Return: whether the inbox is empty.
+ */
+bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
+{
+	lockdep_assert_held(&queue->lock);
+	for (;;) {
+		struct llist_node *node;
+
+		if (!queue->taken) {
+			if (llist_empty(&queue->inbox))
+				return true;
+			/*
+			 * The deadline before the list; theap_timer_to_inbox()
+			 * fills the list before the deadline.  So a deadline
+			 * that is wiped here belongs to a timer that is taken
+			 * here.  llist_del_all() is the full barrier between.
+			 */
+			atomic64_set(&queue->earliest, THEAP_NEVER);
+			atomic_set(&queue->inbox_len, 0);
+			queue->taken = llist_del_all(&queue->inbox);
+		}
+		if (!*budget)
+			return false;
+		(*budget)--;
+		node = queue->taken;
+		queue->taken = node->next;
+		WRITE_ONCE(node->next, node);
+		/* (D) pairs with the exchange (C) in theap_timer_claim(). */
+		smp_mb();
+		__theap_adjust_one(queue, llist_entry(node, struct theap_timer, inbox));
+	}
+}
+
+/**
+ * __theap_clean - tidy the top of the heap
+ * @queue:  owned
+ * @budget: so many timers at the most; less what was used
+ *
+ * Return: the timer at the top, which was WAITING; NULL where the heap is
+ * empty, the budget spent, or the one at the top cannot go yet.
+ */
+struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
+{
+	lockdep_assert_held(&queue->lock);
+	while (queue->heap.nr && *budget) {
+		struct theap_entry *top = theap_heap_at(&queue->heap, THEAP_ROOT);
+		struct theap_timer *timer = theap_node_timer(top->node);
+		enum theap_status status = theap_status(&timer->status);
+
+		switch (status) {
+		case THEAP_WAITING:
+			return timer;
+		case THEAP_DELETED:
+			if (!__theap_remove(queue, timer) &&
+			    theap_timer_in_inbox(timer))
+				return NULL;
+			(*budget)--;
+			break;
+		case THEAP_MODIFIED_EARLIER:
+		case THEAP_MODIFIED_LATER:
+			__theap_requeue(queue, timer, status);
+			(*budget)--;
+			break;
+		case THEAP_MODIFYING:
+			theap_relax();
+			break;
+		default:
+			WARN_ONCE(1, "timerheap: state %d in a heap\n", status);
+			*budget = 0;
+		}
+	}
+	return NULL;
+}
+
+/**
+ * __theap_sweep - take out stopped timers when they are over a quarter
+ * @queue: owned
+ *
+ * One step of a sweep that goes on at the next push and the next run.  It
+ * walks from the last position to the first: what fills the hole of a removed
+ * timer comes from the end, which has been looked at.  Every removal leaves a
+ * heap, so there is nothing to rebuild, and a step may end anywhere.  It
+ * keeps up: with a quarter deleted, a step takes four out for one pushed.
+ */
+void __theap_sweep(struct theap_queue *queue)
+{
+	struct theap_heap *heap = &queue->heap;
+	unsigned int step = THEAP_SWEEP_STEP;
+
+	lockdep_assert_held(&queue->lock);
+	while (step-- && heap->nr &&
+	       (unsigned int)atomic_read(&queue->deleted) > heap->nr / 4) {
+		struct theap_entry *entry;
+
+		if (queue->sweep <= THEAP_ROOT || queue->sweep > theap_heap_end(heap))
+			queue->sweep = theap_heap_end(heap);
+		entry = theap_heap_at(heap, --queue->sweep);
+		if (__theap_remove(queue, theap_node_timer(entry->node)))
+			queue->count.swept++;
+	}
+}
+
+/**
+ * __theap_settle - say what the first deadline is now
+ * @queue: owned, and about to be let go
+ *
+ * Timers that were taken from the inbox and not dealt with may be due at any
+ * time, so a run is wanted at once.
+ */
+void __theap_settle(struct theap_queue *queue)
+{
+	s64 first = THEAP_NEVER;
+
+	lockdep_assert_held(&queue->lock);
+	if (queue->taken)
+		first = 0;
+	else if (queue->heap.nr)
+		first = theap_heap_at(&queue->heap, THEAP_ROOT)->when;
+	WRITE_ONCE(queue->first, first);
+	if (theap_verify)
+		__theap_verify(queue);
+}
+
+/**
+ * theap_run_notify - ask for a call at the end of the run
+ * @run:    as the timer's function was given it
+ * @notify: who
+ *
+ * Context: a timer's function.
+ */
+void theap_run_notify(struct theap_run *run, struct theap_notify *notify)
+{
+	/* The exchange orders what the function did before the call; (E). */
+	if (test_and_set_bit(0, &notify->queued))
+		return;
+	notify->next = run->notify;
+	run->notify = notify;
+}
+
+/* WAITING -> RUNNING -> NO_STATUS or WAITING */
+static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	struct theap_run *run = &queue->run;
+	bool call = false;
+	s64 next;
+
+	if (!theap_try_waiting_to_running(&timer->status))
+		return;
+	/* As in __theap_remove(): it may be freed when it is out of the heap. */
+	if (theap_timer_in_inbox(timer)) {
+		theap_running_to_waiting(&timer->status);
+		return;
+	}
+	next = timer->ops->expire(timer, run->now, &call);
+	queue->count.expired++;
+	if (call) {
+		WRITE_ONCE(timer->active, 1);
+		run->called[run->nr++] = timer;
+	}
+	if (!next) {
+		theap_heap_remove(&queue->heap, &timer->node);
+		theap_running_to_no_status(&timer->status);
+		return;
+	}
+	if (WARN_ON_ONCE(next <= run->now))
+		next = run->now + 1;
+	timer->when = next;
+	theap_heap_rekey(&queue->heap, &timer->node, next);
+	theap_running_to_waiting(&timer->status);
+}
+
+/* Expire a batch.  Return: whether there may be more to do now. */
+static bool theap_run_collect(struct theap_queue *queue)
+{
+	struct theap_run *run = &queue->run;
+	unsigned int budget = THEAP_BATCH;
+	bool more = true;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	run->nr = 0;
+	run->now = theap_clock_read(queue->clock);
+	while (budget && __theap_adjust(queue, &budget)) {
+		struct theap_timer *timer = __theap_clean(queue, &budget);
+
+		if (!queue->heap.nr || (timer && timer->when > run->now)) {
+			more = false;
+			break;
+		}
+		if (timer) {
+			budget--;
+			__theap_expire(queue, timer);
+		}
+	}
+	__theap_sweep(queue);
+	__theap_settle(queue);
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	return more;
+}
+
+static void theap_run_call(struct theap_queue *queue)
+{
+	struct theap_run *run = &queue->run;
+	unsigned int i;
+
+	for (i = 0; i < run->nr; i++) {
+		struct theap_timer *timer = run->called[i];
+
+		timer->ops->function(timer, run);
+		/*
+		 * From here on the timer may be freed, or be run elsewhere.
+		 * Pairs with theap_timer_stop_sync() and _lock_queue().
+		 */
+		smp_store_release(&timer->active, 0);
+	}
+	if (run->nr && wq_has_sleeper(&queue->idle))
+		wake_up_all(&queue->idle);
+}
+
+static void theap_run_end(struct theap_queue *queue, bool more)
+{
+	struct theap_notify *notify = queue->run.notify;
+	unsigned long flags;
+
+	queue->run.notify = NULL;
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	queue->count.exhausted += more;
+	WRITE_ONCE(queue->running, false);
+	raw_spin_unlock(&queue->lock);
+	if (more)
+		theap_queue_run_later(queue);
+	else
+		theap_queue_run_ended(queue);
+	local_irq_restore(flags);
+
+	if (wq_has_sleeper(&queue->idle))
+		wake_up_all(&queue->idle);
+	while (notify) {
+		struct theap_notify *next = notify->next;
+
+		/* From here on another run may have it in its list. */
+		clear_bit_unlock(0, &notify->queued);
+		/* Pairs with the exchange in theap_run_notify() (E): what was
+		 * done before it by one who found the bit set is seen.
+		 */
+		smp_mb__after_atomic();
+		notify->function(notify);
+		notify = next;
+	}
+}
+
+/**
+ * theap_queue_run - run what is due
+ * @queue: which
+ *
+ * Context: softirq, or with softirqs off.  If it is being run already, that
+ * run does it.
+ */
+void theap_queue_run(struct theap_queue *queue)
+{
+	bool more, begin;
+	unsigned long flags;
+	u64 start;
+
+	/* Until the last notify: their memory is freed after a grace period. */
+	rcu_read_lock();
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	begin = !queue->running;
+	if (begin) {
+		WRITE_ONCE(queue->running, true);
+		theap_queue_run_begun(queue);
+		queue->count.runs++;
+	}
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+
+	if (begin) {
+		start = ktime_get_ns();
+		do {
+			more = theap_run_collect(queue);
+			theap_run_call(queue);
+		} while (more && ktime_get_ns() - start < THEAP_RUN_NS);
+		theap_run_end(queue, more);
+	}
+	rcu_read_unlock();
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Claim, place, drop, leave: what anybody may do to a timer.
+ *
+ * The example of the documentation: five timers, due at 10, 20, 30, 40, 50.
+ *
+ *	stop the one at 20	WAITING -> MODIFYING -> DELETED
+ *	postpone 10 to 60	WAITING -> MODIFYING -> MODIFIED_LATER
+ *	move 50 up to 5		WAITING -> MODIFYING -> MODIFIED_EARLIER, inbox
+ *
+ * None of them has touched the heap, which still has 10 at its top and 20
+ * below.  The last one has left a note for the owner, and because 5 is before
+ * the 10 that the hrtimer is armed for, it kicks the owner's CPU.
+ *
+ * The races:
+ *
+ * 1. Two who modify one timer: one gets it into MODIFYING, the other spins.
+ *
+ * 2. Modify against the run that is about to end and arm its hrtimer:
+ *
+ *	modify					run
+ *	  inbox <- timer			  armed <- first deadline
+ *	  earliest <- its deadline		  smp_mb()		(B)
+ *	  smp_mb()			(A)	  read first, earliest
+ *	  read armed
+ *
+ *    Either the run reads the earlier deadline and arms again, or modify
+ *    reads what is armed, finds its own earlier, and kicks.  A start stands
+ *    in the same place: its push, instead of the inbox, makes first earlier.
+ *
+ * 3. Modify against the owner, who takes the timer out of the inbox:
+ *
+ *	modify					owner
+ *	  status: x -> MODIFYING	(C)	  link points at itself
+ *	  is the link in use?			  smp_mb()		(D)
+ *	  if not, use it			  read status
+ *	  status: -> MODIFIED_EARLIER
+ *
+ *    The exchange (C) is a full barrier.  Either modify finds the link free
+ *    and puts the timer in again, or the owner reads MODIFYING, waits, and
+ *    finds MODIFIED_EARLIER.
+ */
+#include <linux/irqflags.h>
+#include <linux/sched.h>
+
+#include "queue.h"
+#include "timer.h"
+
+/* An inbox that has grown so long is dealt with at once: some 20 us of work. */
+#define THEAP_INBOX_MAX		256
+
+/* At a push, the owner tidies at most so many timers at the top. */
+#define THEAP_PUSH_CLEAN	4
+
+void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops)
+{
+	atomic_set(&timer->status, THEAP_NO_STATUS);
+	timer->node.pos = THEAP_NOWHERE;
+	timer->when = 0;
+	timer->nextwhen = 0;
+	timer->queue = NULL;
+	timer->inbox.next = &timer->inbox;
+	timer->ops = ops;
+	timer->active = 0;
+}
+
+/**
+ * theap_timer_claim - get hold of a timer
+ * @timer: which; stays allocated
+ * @claim: to be handed to theap_timer_place(), _drop() and, soon, _leave()
+ *
+ * Context: any.  Interrupts are off when it returns, until _leave().  Spins
+ * while the timer is in a transient state, with interrupts as they were.
+ */
+void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
+{
+	enum theap_status from;
+
+	for (;;) {
+		local_irq_save(claim->flags);
+		from = theap_status(&timer->status);
+		/* (C) pairs with (D) in __theap_adjust(). */
+		if (!theap_status_is_transient(from) &&
+		    theap_try_stable_to_modifying(&timer->status, from))
+			break;
+		local_irq_restore(claim->flags);
+		theap_relax();
+	}
+	claim->timer = timer;
+	claim->from = from;
+	claim->to = from;
+	claim->queue = timer->queue;
+	claim->tell = false;
+}
+
+/* Note an earlier deadline where the owner looks, and who it is that has it. */
+static void theap_timer_to_inbox(struct theap_queue *queue,
+				 struct theap_timer *timer, s64 when)
+{
+	s64 earliest = atomic64_read(&queue->earliest);
+
+	if (!theap_timer_in_inbox(timer)) {
+		llist_add(&timer->inbox, &queue->inbox);
+		if (atomic_inc_return(&queue->inbox_len) >= THEAP_INBOX_MAX)
+			when = 0;
+	}
+	/* After llist_add(): __theap_adjust() empties them the other way round. */
+	while (when < earliest &&
+	       !atomic64_try_cmpxchg(&queue->earliest, &earliest, when))
+		;
+}
+
+/*
+ * Lock the queue that a timer in no heap is to be pushed to: that of this
+ * CPU; but while the timer's function runs, the one whose run it is, so that
+ * it cannot be run by another meanwhile.  The latter may be about to go
+ * offline; as long as it is running, it is waited for, and still takes timers.
+ */
+static struct theap_queue *theap_timer_lock_queue(struct theap_timer *timer,
+						  enum theap_clock clock)
+	__acquires(the_queue_returned)
+{
+	if (smp_load_acquire(&timer->active)) {	/* pairs with theap_run_call() */
+		struct theap_queue *queue = timer->queue;
+
+		raw_spin_lock(&queue->lock);
+		if (queue->running || !queue->offline)
+			return queue;
+		raw_spin_unlock(&queue->lock);
+	}
+	return theap_queue_lock(clock);
+}
+
+static int theap_timer_push(struct theap_claim *claim, enum theap_clock clock,
+			    s64 when)
+{
+	struct theap_timer *timer = claim->timer;
+	struct theap_queue *queue = theap_timer_lock_queue(timer, clock);
+	unsigned int budget = THEAP_PUSH_CLEAN;
+	int ret = -EAGAIN;
+
+	claim->queue = queue;
+	if (theap_heap_has_room(&queue->heap, 1)) {
+		/* Before the push: the owner must not wait for our own claim. */
+		__theap_clean(queue, &budget);
+		__theap_sweep(queue);
+		timer->queue = queue;
+		timer->when = when;
+		theap_heap_push(&queue->heap, when, &timer->node);
+		queue->count.started++;
+		claim->to = THEAP_WAITING;
+		claim->tell = true;
+		ret = 0;
+	}
+	__theap_settle(queue);
+	raw_spin_unlock(&queue->lock);
+	return ret;
+}
+
+/**
+ * theap_timer_place - let a claimed timer expire at a time
+ * @claim: the claim
+ * @clock: that @when is on; the same in every call for one timer
+ * @when:  the time, greater than 0
+ *
+ * Context: in a claim.  Takes a lock if the timer stands in no heap.
+ * Return: 0; or -EAGAIN, and nothing has changed: the heap must grow first.
+ * The caller leaves, calls theap_queue_grow() for @claim->queue, and claims
+ * anew.  Never fails for a timer that stands in a heap.
+ */
+int theap_timer_place(struct theap_claim *claim, enum theap_clock clock, s64 when)
+{
+	struct theap_timer *timer = claim->timer;
+	struct theap_queue *queue = claim->queue;
+
+	if (theap_status_is_idle(claim->to))
+		return theap_timer_push(claim, clock, when);
+
+	if (claim->to == THEAP_DELETED)
+		atomic_dec(&queue->deleted);
+	timer->nextwhen = when;
+	if (when < timer->when) {
+		theap_timer_to_inbox(queue, timer, when);
+		claim->to = THEAP_MODIFIED_EARLIER;
+		claim->tell = true;
+	} else {
+		claim->to = THEAP_MODIFIED_LATER;
+	}
+	return 0;
+}
+
+/**
+ * theap_timer_drop - let a claimed timer not expire
+ * @claim: the claim
+ *
+ * Context: in a claim.
+ */
+void theap_timer_drop(struct theap_claim *claim)
+{
+	if (!theap_status_is_pending(claim->to))
+		return;
+	atomic_inc(&claim->queue->deleted);
+	claim->to = THEAP_DELETED;
+}
+
+/**
+ * theap_timer_leave - end a claim
+ * @claim: done with; the timer may be gone as soon as this is under way
+ *
+ * Context: in a claim.  Interrupts are what they were before it.
+ */
+void theap_timer_leave(struct theap_claim *claim)
+{
+	atomic_t *status = &claim->timer->status;
+
+	if (claim->to == claim->from)
+		theap_modifying_undo(status, claim->from);
+	else if (claim->to == THEAP_WAITING)
+		theap_modifying_to_waiting(status);
+	else if (claim->to == THEAP_MODIFIED_EARLIER)
+		theap_modifying_to_modified_earlier(status);
+	else if (claim->to == THEAP_MODIFIED_LATER)
+		theap_modifying_to_modified_later(status);
+	else
+		theap_modifying_to_deleted(status);
+	if (claim->tell)
+		theap_queue_tell(claim->queue);
+	local_irq_restore(claim->flags);
+}
+
+/**
+ * theap_timer_stop - let a timer not expire
+ * @timer: which
+ *
+ * Its function may be running still, for an expiry that has come before.
+ *
+ * Context: any.  Takes no lock.
+ * Return: whether it was pending, and now will not run.
+ */
+bool theap_timer_stop(struct theap_timer *timer)
+{
+	struct theap_claim claim;
+	bool pending;
+
+	theap_timer_claim(timer, &claim);
+	pending = theap_status_is_pending(claim.from);
+	theap_timer_drop(&claim);
+	theap_timer_leave(&claim);
+	return pending;
+}
+
+/* Take a stopped timer out of its heap.  Return: whether it is in none now. */
+static bool theap_timer_take_out(struct theap_queue *queue,
+				 struct theap_timer *timer)
+{
+	unsigned int budget = THEAP_BATCH;
+	bool out = false;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	if (timer->queue == queue && __theap_adjust(queue, &budget)) {
+		__theap_remove(queue, timer);
+		out = theap_status_is_idle(theap_status(&timer->status));
+	}
+	__theap_settle(queue);
+	raw_spin_unlock(&queue->lock);
+	theap_queue_tell(queue);
+	local_irq_restore(flags);
+	return out;
+}
+
+/**
+ * theap_timer_stop_sync - stop a timer, and have done with it
+ * @timer: which; nobody else starts it meanwhile, but its own function may
+ *
+ * When it returns, the timer's function is not running and will not run, the
+ * timer stands in no heap, and may be freed.
+ *
+ * Context: task, may sleep; not in the timer's own function.
+ * Return: whether it was pending.
+ */
+bool theap_timer_stop_sync(struct theap_timer *timer)
+{
+	bool pending = theap_timer_stop(timer);
+	struct theap_queue *queue;
+
+	might_sleep();
+	while ((queue = READ_ONCE(timer->queue))) {
+		/* Pairs with the release in theap_run_call(). */
+		wait_event(queue->idle, !smp_load_acquire(&timer->active));
+		if (theap_timer_take_out(queue, timer))
+			break;
+		/* It was moved to another queue, or its function started it. */
+		theap_timer_stop(timer);
+		cond_resched();
+	}
+	return pending;
+}

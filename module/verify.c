@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The self-check of verify=1: walk a heap after every operation on it.
+ *
+ * O(n) with interrupts off each time, so it is for tests with few timers, and
+ * for finding out where a heap went wrong: at the operation that broke it.
+ *
+ * What other CPUs may change without the lock is not held against it: any
+ * state that a timer in a heap can be in is fine, and the count of deleted
+ * timers is exact only where there is nothing left to delete.
+ */
+#include <linux/bug.h>
+#include <linux/lockdep.h>
+
+#include "queue.h"
+
+bool theap_verify;
+
+static bool theap_verify_status(enum theap_status status)
+{
+	switch (status) {
+	case THEAP_WAITING:
+	case THEAP_DELETED:
+	case THEAP_MODIFYING:
+	case THEAP_MODIFIED_EARLIER:
+	case THEAP_MODIFIED_LATER:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * __theap_verify - check the order of a heap and what goes with it
+ * @queue: owned, between two operations
+ */
+void __theap_verify(struct theap_queue *queue)
+{
+	struct theap_heap *heap = &queue->heap;
+	u32 pos;
+
+	lockdep_assert_held(&queue->lock);
+	for (pos = THEAP_ROOT; pos < theap_heap_end(heap); pos++) {
+		struct theap_entry *entry = theap_heap_at(heap, pos);
+		struct theap_timer *timer = theap_node_timer(entry->node);
+		enum theap_status status = theap_status(&timer->status);
+
+		WARN_ONCE(pos > THEAP_ROOT &&
+			  theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when,
+			  "timerheap: %u is before its parent\n", pos);
+		WARN_ONCE(timer->node.pos != pos,
+			  "timerheap: timer at %u believes it is at %u\n",
+			  pos, timer->node.pos);
+		WARN_ONCE(timer->when != entry->when,
+			  "timerheap: timer at %u has another key\n", pos);
+		WARN_ONCE(timer->queue != queue,
+			  "timerheap: timer at %u is another queue's\n", pos);
+		WARN_ONCE(!theap_verify_status(status),
+			  "timerheap: timer at %u is in state %d\n", pos, status);
+	}
+	WARN_ONCE(!heap->nr && atomic_read(&queue->deleted),
+		  "timerheap: %d deleted in an empty heap\n",
+		  atomic_read(&queue->deleted));
+	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->taken,
+		  "timerheap: an empty heap has a first deadline\n");
+}
