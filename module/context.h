@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A context: what an open of the device has.
+ *
+ * It is made by open and set up once, by SETUP, with a clock and a number of
+ * slots.  Slots get their memory a page at a time, when they are first used.
+ */
+#ifndef THEAP_CONTEXT_H
+#define THEAP_CONTEXT_H
+
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/wait.h>
+
+#include "queue.h"
+#include "ring.h"
+#include "slot.h"
+#include "user.h"
+
+struct theap_context {
+	struct mutex lock;		/* set-up, and new pages */
+	u32 nr_slots;			/* 0: not set up yet; @lock.  Written
+					 * last, and read without the lock */
+	enum theap_clock clock;		/* SETUP writes these, nobody after it */
+	struct theap_user *user;
+	struct theap_slot_page **pages;	/* each written once, with @lock */
+	struct theap_ring ring;
+
+	struct mutex take_lock;		/* taking events out of the ring */
+	wait_queue_head_t wait;		/* for events */
+	struct theap_notify notify;	/* wakes @wait at the end of a run */
+	struct rcu_head rcu;
+};
+
+extern unsigned int theap_max_slots;
+
+struct theap_context *theap_context_alloc(void);
+void theap_context_free(struct theap_context *context);
+int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots);
+int theap_context_slot(struct theap_context *context, u32 slot, bool create,
+		       struct theap_slot_page **page);
+void theap_context_wake(struct theap_context *context);
+unsigned int theap_context_take(struct theap_context *context,
+				struct timerheap_event *events, unsigned int nr);
+void theap_context_return(struct theap_context *context,
+			  const struct timerheap_event *events, unsigned int nr);
+int theap_context_wait(struct theap_context *context, u32 min, ktime_t *expires);
+
+/* The number of slots; 0 where the context is not set up. */
+static inline u32 theap_context_slots(struct theap_context *context)
+{
+	/* Pairs with the release in theap_context_setup(). */
+	return smp_load_acquire(&context->nr_slots);
+}
+
+/* A slot has an event: its number goes into the ring. */
+static inline void theap_context_publish(struct theap_context *context, u32 slot)
+{
+	theap_ring_put(&context->ring, slot);
+}
+
+#endif /* THEAP_CONTEXT_H */

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The event ring; ring.h says how it is used. */
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/vmalloc.h>
+
+#include <uapi/linux/timerheap.h>
+
+#include "ring.h"
+
+/* 4 bytes a slot, rounded up: 4 MiB for a million.  Return: 0 or -ENOMEM. */
+int theap_ring_init(struct theap_ring *ring, u32 slots)
+{
+	u32 places = roundup_pow_of_two(slots);
+
+	ring->shared = __vmalloc(PAGE_ALIGN(struct_size(ring->shared, slots, places)),
+				 GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!ring->shared)
+		return -ENOMEM;
+	ring->mask = places - 1;
+	ring->tail = 0;
+	spin_lock_init(&ring->lock);
+	return 0;
+}
+
+void theap_ring_destroy(struct theap_ring *ring)
+{
+	vfree(ring->shared);
+}
+
+/* Put a slot's number in.  Context: task or softirq. */
+void theap_ring_put(struct theap_ring *ring, u32 slot)
+{
+	struct timerheap_ring *shared = ring->shared;
+
+	spin_lock_bh(&ring->lock);
+	WRITE_ONCE(shared->slots[ring->tail & ring->mask], slot);
+	/* The number before the tail: pairs with theap_ring_take(). */
+	smp_store_release(&ring->tail, ring->tail + 1);
+	/* And with the acquire of a program that has the ring mapped. */
+	smp_store_release(&shared->tail, ring->tail);
+	spin_unlock_bh(&ring->lock);
+}
+
+/* How many numbers are in it; whatever @head is, no more than there are places. */
+u32 theap_ring_count(struct theap_ring *ring)
+{
+	u32 count = READ_ONCE(ring->tail) - READ_ONCE(ring->shared->head);
+
+	return min(count, ring->mask + 1);
+}
+
+/**
+ * theap_ring_take - take a slot's number out
+ * @ring: which; the caller lets no other take at the same time
+ * @slot: out: the number, to be checked
+ *
+ * Where the head is not where it can be, it is put to the oldest place.
+ *
+ * Return: whether there was one.
+ */
+bool theap_ring_take(struct theap_ring *ring, u32 *slot)
+{
+	struct timerheap_ring *shared = ring->shared;
+	/* Pairs with the release in theap_ring_put(). */
+	u32 tail = smp_load_acquire(&ring->tail);
+	u32 head = READ_ONCE(shared->head);
+
+	if (tail - head > ring->mask + 1)
+		head = tail - ring->mask - 1;
+	if (head == tail)
+		return false;
+	*slot = READ_ONCE(shared->slots[head & ring->mask]);
+	/*
+	 * The head before the count: who swaps the count with 0 next allows
+	 * the number to be put in again.  The swap is a full barrier.
+	 */
+	WRITE_ONCE(shared->head, head + 1);
+	return true;
+}

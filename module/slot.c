@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The protocol of a slot, the kernel's side.
+ *
+ * A slot's deadline says what is wanted, its queued when the kernel looks.
+ * Who stores a deadline not before queued need do nothing more: the kernel
+ * will look in time, find the later deadline, and come back then.  That is
+ * the lazy postpone of the state machine, across the border to user space.
+ * For it to be right, each must look at the other's word after writing its
+ * own:
+ *
+ *	the program, postponing			the kernel, looking
+ *	  deadline <- later			  queued <- 0
+ *	  full barrier		(A)		  smp_mb()		(B)
+ *	  read queued				  read deadline
+ *	  0, or after deadline: ask		  later: come back then
+ *
+ * Either the kernel reads the new deadline, or the program reads 0 and asks.
+ * The kernel sets queued again only when the timer is sure to stand in a heap
+ * at that time; and when it moves a deadline itself, in this order: timer,
+ * queued, deadline to arm; queued, deadline, timer to disarm.
+ *
+ * Of those who change one slot inside the kernel, there is one at a time: a
+ * call has claimed the slot's timer, an expiry has it in RUNNING.  The program
+ * may write what it likes at any time.  So each word is read once, clamped,
+ * and then used; and an expiry takes a deadline by compare and exchange, so
+ * that it and a stop cannot both have it: each arming ends in exactly one of
+ * a stop that found it pending and one event.
+ */
+#include <linux/atomic.h>
+#include <linux/gfp.h>
+#include <linux/slab.h>
+
+#include "context.h"
+#include "queue.h"
+#include "slot.h"
+
+/* An expiry that loses the deadline so often to a program that keeps storing
+ * others comes back after the least period.
+ */
+#define THEAP_SLOT_TRIES	4
+
+unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
+
+static struct theap_slot_timer *theap_slot_timer(struct theap_timer *timer)
+{
+	return container_of(timer, struct theap_slot_timer, timer);
+}
+
+static u32 theap_slot_index(const struct theap_slot_timer *st)
+{
+	return st - st->page->timers;
+}
+
+static s64 theap_slot_period(u64 period)
+{
+	if (!period)
+		return 0;
+	return clamp_t(u64, period, theap_min_period_ns, THEAP_NEVER);
+}
+
+/*
+ * Note that @count deadlines have come, the last of them @deadline.
+ * Return: whether the slot's number must be put into the ring.
+ */
+static bool theap_slot_count(struct timerheap_slot *slot, u64 count, s64 deadline,
+			     s64 now)
+{
+	/* In this order: an event never shows a deadline with an older clock. */
+	WRITE_ONCE(slot->fired, now);
+	/* Pairs with the acquire in theap_slot_take_event(). */
+	smp_store_release(&slot->expired, deadline);
+	/* A full barrier: who sees the count sees what it counts. */
+	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
+}
+
+/*
+ * Look at a slot, and expire it if that is due.  Sets *@ring if its number is
+ * to be put into the ring.  Return: when to look again, or 0.
+ */
+static s64 theap_slot_look(struct timerheap_slot *slot, s64 now, bool *ring)
+{
+	int tries;
+
+	WRITE_ONCE(slot->queued, 0);
+	smp_mb();	/* (B) pairs with (A), the program's */
+	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
+		u64 deadline = READ_ONCE(slot->deadline);
+		s64 when = min_t(u64, deadline, THEAP_NEVER);
+		s64 period, next = 0;
+		u64 count = 1;
+
+		if (!deadline || when > now)
+			return when;
+		period = theap_slot_period(READ_ONCE(slot->period));
+		if (period)
+			next = theap_forward(when, period, now, &count);
+		if (cmpxchg(&slot->deadline, deadline, next) != deadline)
+			continue;
+		*ring = theap_slot_count(slot, count, when + (count - 1) * period, now);
+		return next;
+	}
+	return now + theap_min_period_ns;
+}
+
+static s64 theap_slot_expire(struct theap_timer *timer, s64 now, bool *call)
+{
+	struct theap_slot_timer *st = theap_slot_timer(timer);
+	struct timerheap_slot *slot = &st->page->slots[theap_slot_index(st)];
+	s64 next = theap_slot_look(slot, now, call);
+
+	/* The timer goes to @next before anybody else can get at it. */
+	WRITE_ONCE(slot->queued, next);
+	return next;
+}
+
+static void theap_slot_publish(struct theap_slot_timer *st)
+{
+	theap_context_publish(st->page->context,
+			      st->page->first + theap_slot_index(st));
+}
+
+static void theap_slot_function(struct theap_timer *timer, struct theap_run *run)
+{
+	struct theap_slot_timer *st = theap_slot_timer(timer);
+
+	theap_slot_publish(st);
+	theap_run_notify(run, &st->page->context->notify);
+}
+
+static const struct theap_timer_ops theap_slot_ops = {
+	.expire   = theap_slot_expire,
+	.function = theap_slot_function,
+};
+
+/* Set the deadline.  Return: the former; 0 where the slot was idle and stays so. */
+static u64 theap_slot_set_deadline(struct timerheap_slot *slot,
+				   const struct theap_arming *arming)
+{
+	u64 old = READ_ONCE(slot->deadline);
+
+	while (old || !arming->if_pending) {
+		u64 seen = cmpxchg(&slot->deadline, old, arming->deadline);
+
+		if (seen == old)
+			break;
+		old = seen;
+	}
+	return old;
+}
+
+/* Arm a slot whose timer is claimed.  Return: 0, -ENOENT, or -EAGAIN as place. */
+static int theap_slot_arm_claimed(struct theap_slot_timer *st,
+				  struct theap_claim *claim,
+				  const struct theap_arming *arming,
+				  bool *was_pending, bool *ring)
+{
+	struct timerheap_slot *slot = &st->page->slots[theap_slot_index(st)];
+	enum theap_clock clock = st->page->context->clock;
+	s64 now = theap_clock_read(clock);
+	bool due = arming->deadline <= now;
+	s64 when = arming->deadline;
+	u64 missed, old;
+
+	if (arming->if_pending && !READ_ONCE(slot->deadline))
+		return -ENOENT;
+	if (due)
+		when = arming->period ?
+		       theap_forward(arming->deadline, arming->period, now, &missed) : 0;
+	if (when) {
+		int ret = theap_timer_place(claim, clock, when);
+
+		if (ret)
+			return ret;
+		WRITE_ONCE(slot->queued, when);
+	}
+	if (arming->start) {
+		WRITE_ONCE(slot->slack, arming->slack);
+		WRITE_ONCE(slot->user_data, arming->user_data);
+	}
+	WRITE_ONCE(slot->period, arming->period);
+	old = theap_slot_set_deadline(slot, arming);
+	*was_pending = old;
+	if (due) {
+		/*
+		 * What is due already expires here and now; no hrtimer ever
+		 * sees a deadline in the past that a program has asked for.
+		 */
+		when = theap_slot_look(slot, now, ring);
+		if (!when)
+			theap_timer_drop(claim);
+		else if (!theap_timer_place(claim, clock, when))
+			WRITE_ONCE(slot->queued, when);
+	}
+	return old || !arming->if_pending ? 0 : -ENOENT;
+}
+
+/**
+ * theap_slot_arm - START and MODIFY
+ * @page:        that has the slot
+ * @index:       where in it
+ * @arming:      what is asked for
+ * @was_pending: out: whether the slot was pending before
+ *
+ * Context: task, may sleep.
+ * Return: 0; -ENOENT: not pending, and that was asked for; -ENOMEM.
+ */
+int theap_slot_arm(struct theap_slot_page *page, u32 index,
+		   const struct theap_arming *arming, bool *was_pending)
+{
+	struct theap_slot_timer *st = &page->timers[index];
+	struct theap_claim claim;
+	bool ring;
+	int ret;
+
+	for (;;) {
+		ring = false;
+		theap_timer_claim(&st->timer, &claim);
+		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring);
+		theap_timer_leave(&claim);
+		if (ret != -EAGAIN)
+			break;
+		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);
+		if (ret)
+			return ret;
+	}
+	if (ring) {
+		theap_slot_publish(st);
+		theap_context_wake(page->context);
+	}
+	return ret;
+}
+
+/**
+ * theap_slot_disarm - STOP
+ * @page:  that has the slot
+ * @index: where in it
+ *
+ * Context: any.
+ * Return: the deadline that will not come; 0 where none was pending.
+ */
+u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+	struct theap_claim claim;
+	u64 deadline;
+
+	theap_timer_claim(&page->timers[index].timer, &claim);
+	WRITE_ONCE(slot->queued, 0);
+	/* Full barriers on both sides: see the order above. */
+	deadline = xchg(&slot->deadline, 0);
+	theap_timer_drop(&claim);
+	theap_timer_leave(&claim);
+	return deadline;
+}
+
+/**
+ * theap_slot_take_event - make an event of what has expired
+ * @page:  that has the slot
+ * @index: where in it
+ * @event: out
+ *
+ * Context: any; after its number was taken out of the ring.
+ * Return: whether there was an expiry that has not been read.
+ */
+bool theap_slot_take_event(struct theap_slot_page *page, u32 index,
+			   struct timerheap_event *event)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+
+	event->expirations = xchg(&slot->expirations, 0);
+	if (!event->expirations)
+		return false;
+	/* Pairs with the release in theap_slot_count(). */
+	event->deadline = smp_load_acquire(&slot->expired);
+	event->fired = READ_ONCE(slot->fired);
+	event->user_data = READ_ONCE(slot->user_data);
+	event->slot = page->first + index;
+	event->reserved = 0;
+	return true;
+}
+
+/**
+ * theap_slot_return_event - an event could not be handed out
+ * @page:  that has the slot
+ * @index: where in it
+ * @event: as it was taken
+ *
+ * Context: task.
+ */
+void theap_slot_return_event(struct theap_slot_page *page, u32 index,
+			     const struct timerheap_event *event)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+
+	if (!atomic64_fetch_add(event->expirations, (atomic64_t *)&slot->expirations))
+		theap_context_publish(page->context, event->slot);
+}
+
+/* A page of slots and their timers, all idle.  Return: it, or NULL. */
+struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first)
+{
+	struct theap_slot_page *page = kzalloc(sizeof(*page), GFP_KERNEL_ACCOUNT);
+	unsigned int i;
+
+	if (!page)
+		return NULL;
+	page->context = context;
+	page->first = first;
+	page->slots = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	page->timers = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (!page->slots || !page->timers) {
+		free_page((unsigned long)page->slots);
+		free_page((unsigned long)page->timers);
+		kfree(page);
+		return NULL;
+	}
+	for (i = 0; i < THEAP_PAGE_SLOTS; i++) {
+		theap_timer_init(&page->timers[i].timer, &theap_slot_ops);
+		page->timers[i].page = page;
+	}
+	return page;
+}
+
+/* Stop what is pending in a page, and free it.  Context: task, may sleep. */
+void theap_slot_page_free(struct theap_slot_page *page)
+{
+	unsigned int i;
+
+	for (i = 0; i < THEAP_PAGE_SLOTS; i++)
+		theap_timer_stop_sync(&page->timers[i].timer);
+	free_page((unsigned long)page->slots);
+	free_page((unsigned long)page->timers);
+	kfree(page);
+}
