@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a person types.  How the module is built stands in Kbuild; how it is
+# tested, in selftests/vm.
+
+VERSION := $(shell cat VERSION)
+KDIR ?= /lib/modules/$(shell uname -r)/build
+DKMS ?= dkms
+DKMS_SOURCE ?= /usr/src/timerheap-$(VERSION)
+
+kbuild := $(MAKE) -C $(KDIR) M=$(CURDIR)
+LAB := selftests/vm
+# For the kernel of "make demo" and "make shell", and the only one of "make check".
+export KERNEL
+
+.PHONY: modules install uninstall dkms check demo shell lint clean help
+
+modules: | $(KDIR)/Makefile
+	$(kbuild) modules
+
+$(KDIR)/Makefile:
+	@echo "There are no headers to build against in $(KDIR)." >&2
+	@echo "Install linux-headers-$$(uname -r), or say where they are by KDIR=." >&2
+	@echo "(make check and make demo fetch kernels of their own.)" >&2
+	@false
+
+# kbuild leaves depmod out where the headers come without System.map, as Debian's
+# do; without it modprobe finds nothing.
+depmod = depmod $(addprefix -b ,$(INSTALL_MOD_PATH)) $$($(kbuild) -s kernelrelease)
+
+install: modules
+	$(kbuild) modules_install
+	$(depmod)
+	install -D -m 644 tools/udev/70-timerheap.rules \
+		$(DESTDIR)/etc/udev/rules.d/70-timerheap.rules
+	install -D -m 644 uapi/linux/timerheap.h \
+		$(DESTDIR)/usr/local/include/linux/timerheap.h
+
+# Where modules_install has put it is for kbuild to choose, so search; but what
+# dkms has installed is for dkms to remove.
+uninstall: | $(KDIR)/Makefile
+	find $(INSTALL_MOD_PATH)/lib/modules/$$($(kbuild) -s kernelrelease) \
+		-path '*/dkms' -prune -o -name 'timerheap.ko*' -exec rm {} +
+	$(depmod)
+	rm -f $(DESTDIR)/etc/udev/rules.d/70-timerheap.rules
+	rm -f $(DESTDIR)/usr/local/include/linux/timerheap.h
+
+# Under dkms every new kernel gets the module when it is installed.
+dkms:
+	@command -v $(firstword $(DKMS)) >/dev/null || \
+		{ echo "dkms is missing: apt-get install dkms" >&2; false; }
+	! $(DKMS) status timerheap/$(VERSION) | grep -q . || \
+		$(DKMS) remove timerheap/$(VERSION) --all
+	rm -rf $(DKMS_SOURCE)
+	mkdir -p $(DKMS_SOURCE)
+	cp -r Kbuild Makefile VERSION dkms.conf module uapi $(DKMS_SOURCE)
+	$(DKMS) add timerheap/$(VERSION)
+	$(DKMS) build timerheap/$(VERSION)
+	$(DKMS) install timerheap/$(VERSION)
+
+check demo shell lint:
+	@$(LAB)/$@
+
+clean:
+	[ ! -e $(KDIR)/Makefile ] || $(kbuild) clean
+	[ ! -e selftests/Makefile ] || $(MAKE) -C selftests clean
+	[ ! -e tools/Makefile ] || $(MAKE) -C tools clean
+	rm -rf build
+
+help:
+	@echo 'On this machine'
+	@echo '  make             build timerheap.ko for the running kernel, or for KDIR='
+	@echo '  make install     install it, the udev rule and the header'
+	@echo '  make uninstall   undo that'
+	@echo '  make dkms        have dkms build it for this kernel and each to come'
+	@echo 'In virtual machines, which fetch what they need and touch nothing here'
+	@echo '  make demo        a replayed trace, and a million timers'
+	@echo '  make check       all tests on Linux 6.1, 6.12 and 6.12-rt'
+	@echo '  make shell       a prompt in a machine that has the module loaded'
+	@echo '                   KERNEL=6.1, 6.12, 6.1-rt, 6.12-rt, 6.1-generic, 6.12-generic'
+	@echo 'And'
+	@echo '  make lint        sparse, all warnings, checkpatch, shellcheck, codespell'
+	@echo '  make clean       remove what was built; what was fetched stays in ~/.cache/timerheap'
