@@ -27,12 +27,14 @@
 
 unsigned int theap_max_slots = 1U << 20;
 
-static const clockid_t theap_context_clocks[THEAP_CLOCKS] = {
-	[THEAP_MONOTONIC] = CLOCK_MONOTONIC,
-	[THEAP_REALTIME]  = CLOCK_REALTIME,
-	[THEAP_BOOTTIME]  = CLOCK_BOOTTIME,
-	[THEAP_TAI]       = CLOCK_TAI,
-};
+/* What a ring of u32 and a table of pages can take; 2.5 GB when all are armed. */
+#define THEAP_SLOTS_LIMIT	(1U << 24)
+
+/* The most slots that a context is given now. */
+u32 theap_context_max_slots(void)
+{
+	return min(READ_ONCE(theap_max_slots), THEAP_SLOTS_LIMIT);
+}
 
 /* Wake those who wait for events.  Context: any. */
 void theap_context_wake(struct theap_context *context)
@@ -162,6 +164,7 @@ int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 	*page = *place;
 	if (!*page) {
 		*page = theap_slot_page_alloc(context, slot - slot % THEAP_PAGE_SLOTS);
+		/* Pairs with the acquire above. */
 		smp_store_release(place, *page);
 	}
 	mutex_unlock(&context->lock);
@@ -240,7 +243,7 @@ int theap_context_wait(struct theap_context *context, u32 min, ktime_t *expires)
 		if (signal_pending(current))
 			ret = -ERESTARTSYS;
 		else if (!schedule_hrtimeout_range_clock(expires, 0, HRTIMER_MODE_ABS,
-							 theap_context_clocks[context->clock]))
+							 theap_clocks[context->clock].id))
 			ret = -ETIME;
 	}
 	finish_wait(&context->wait, &wait);

@@ -34,6 +34,7 @@ struct theap_context {
 
 extern unsigned int theap_max_slots;
 
+u32 theap_context_max_slots(void);
 struct theap_context *theap_context_alloc(void);
 void theap_context_free(struct theap_context *context);
 int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots);

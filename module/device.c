@@ -20,16 +20,6 @@
 /* Events that are copied out at a time, by way of the stack: 640 bytes. */
 #define THEAP_EVENT_BATCH	16
 
-static const struct {
-	const char *name;
-	clockid_t id;
-} theap_clocks[THEAP_CLOCKS] = {
-	[THEAP_MONOTONIC] = { "monotonic", CLOCK_MONOTONIC },
-	[THEAP_REALTIME]  = { "realtime", CLOCK_REALTIME },
-	[THEAP_BOOTTIME]  = { "boottime", CLOCK_BOOTTIME },
-	[THEAP_TAI]       = { "tai", CLOCK_TAI },
-};
-
 static struct theap_context *theap_file_context(struct file *file)
 {
 	return file->private_data;
@@ -52,7 +42,7 @@ static int theap_ioctl_info(struct theap_context *context, void *arg)
 	info->version = THEAP_VERSION_MAJOR << 16 | THEAP_VERSION_MINOR << 8 |
 			THEAP_VERSION_PATCH;
 	info->heaps = theap_heaps;
-	info->max_slots = READ_ONCE(theap_max_slots);
+	info->max_slots = theap_context_max_slots();
 	info->max_user_slots = READ_ONCE(theap_max_user_slots);
 	info->min_period = theap_min_period_ns;
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
@@ -83,7 +73,7 @@ static int theap_ioctl_setup(struct theap_context *context, void *arg)
 
 	if (setup->flags || setup->reserved)
 		return -EINVAL;
-	if (!setup->slots || setup->slots > READ_ONCE(theap_max_slots))
+	if (!setup->slots || setup->slots > theap_context_max_slots())
 		return -EINVAL;
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		if (setup->clock == theap_clocks[clock].id)
@@ -125,7 +115,7 @@ static int theap_ioctl_start(struct theap_context *context, void *arg)
 		.start = true,
 	};
 
-	if (start->flags & ~TIMERHEAP_ABSTIME || start->was_pending || start->reserved)
+	if (start->flags & ~TIMERHEAP_ABSTIME || start->reserved)
 		return -EINVAL;
 	return theap_arm(context, start->slot, start->flags, start->deadline,
 			 &arming, &start->was_pending);

@@ -26,27 +26,12 @@
 /* After its budget a run rests for a fifth of the time that both take. */
 #define THEAP_REST_NS	(125 * NSEC_PER_USEC)
 
-static const clockid_t theap_clock_ids[THEAP_CLOCKS] = {
-	[THEAP_MONOTONIC] = CLOCK_MONOTONIC,
-	[THEAP_REALTIME]  = CLOCK_REALTIME,
-	[THEAP_BOOTTIME]  = CLOCK_BOOTTIME,
-	[THEAP_TAI]       = CLOCK_TAI,
+const struct theap_clock_desc theap_clocks[THEAP_CLOCKS] = {
+	[THEAP_MONOTONIC] = { CLOCK_MONOTONIC, "monotonic" },
+	[THEAP_REALTIME]  = { CLOCK_REALTIME, "realtime" },
+	[THEAP_BOOTTIME]  = { CLOCK_BOOTTIME, "boottime" },
+	[THEAP_TAI]       = { CLOCK_TAI, "tai" },
 };
-
-/* Nanoseconds on a clock: what its hrtimers go by. */
-s64 theap_clock_read(enum theap_clock clock)
-{
-	switch (clock) {
-	case THEAP_REALTIME:
-		return ktime_get_real_ns();
-	case THEAP_BOOTTIME:
-		return ktime_get_boottime_ns();
-	case THEAP_TAI:
-		return ktime_get_clocktai_ns();
-	default:
-		return ktime_get_ns();
-	}
-}
 
 /*
  * Arm the hrtimer for the first deadline, if that is earlier.  On the queue's
@@ -80,15 +65,25 @@ static void theap_queue_kick(struct theap_queue *queue)
 		return;
 	}
 	/*
-	 * -EBUSY: a kick is under way.  It has not looked yet, so it will see
-	 * what this one is for.  -ENXIO: the CPU is gone, and whoever takes it
-	 * offline gives the queue to another, or moves its timers, and looks.
+	 * One kick at a time.  If another is under way, it has not looked yet,
+	 * and will see what this one is for: the exchange here comes before
+	 * the one in theap_queue_kicked(), and both are full barriers.
 	 */
-	smp_call_function_single_async(cpu, &queue->csd);
+	if (atomic_xchg(&queue->kicked, 1))
+		return;
+	/*
+	 * It fails where the CPU is gone.  Whoever takes it offline moves the
+	 * timers, or gives the queue to another CPU, and looks.
+	 */
+	if (smp_call_function_single_async(cpu, &queue->csd))
+		atomic_set(&queue->kicked, 0);
 }
 
-static void theap_queue_kicked(void *queue)
+static void theap_queue_kicked(void *arg)
 {
+	struct theap_queue *queue = arg;
+
+	atomic_xchg(&queue->kicked, 0);
 	theap_queue_kick(queue);
 }
 
@@ -113,11 +108,17 @@ void theap_queue_run_begun(struct theap_queue *queue)
 	WRITE_ONCE(queue->armed, S64_MIN);
 }
 
-/* A run has ended with nothing more due.  Interrupts are off. */
+/*
+ * A run has ended with nothing more due.  Interrupts are off.  The queue may
+ * have been given to another CPU meanwhile; then it is for that one to arm.
+ */
 void theap_queue_run_ended(struct theap_queue *queue)
 {
 	WRITE_ONCE(queue->armed, THEAP_NEVER);
-	theap_queue_tell(queue);
+	if (READ_ONCE(queue->cpu) == smp_processor_id())
+		theap_queue_arm(queue);
+	else
+		theap_queue_tell(queue);
 }
 
 /*
@@ -153,6 +154,8 @@ void theap_queue_quiet(struct theap_queue *queue)
 {
 	hrtimer_cancel(&queue->hrtimer);
 	hrtimer_cancel(&queue->resume);
+	/* Nothing is armed now: who comes next must not think so. */
+	WRITE_ONCE(queue->armed, THEAP_NEVER);
 }
 
 static void theap_queue_take(void *arg)
@@ -213,7 +216,7 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 	atomic64_set(&queue->earliest, THEAP_NEVER);
 	queue->first = THEAP_NEVER;
 	queue->armed = THEAP_NEVER;
-	hrtimer_setup(&queue->hrtimer, theap_queue_expired, theap_clock_ids[clock],
+	hrtimer_setup(&queue->hrtimer, theap_queue_expired, theap_clocks[clock].id,
 		      HRTIMER_MODE_ABS_PINNED_SOFT);
 	hrtimer_setup(&queue->resume, theap_queue_resumed, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_PINNED_SOFT);

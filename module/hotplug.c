@@ -136,7 +136,7 @@ int theap_cpu_online(unsigned int cpu)
 
 		if (!queue->offline)
 			continue;
-		queue->cpu = cpu;
+		WRITE_ONCE(queue->cpu, cpu);
 		theap_queue_set_offline(queue, false);
 	}
 	return 0;

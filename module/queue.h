@@ -106,6 +106,7 @@ struct theap_queue {
 					 * has grown long */
 	atomic_t inbox_len;		/* since it was last taken */
 	atomic_t deleted;		/* timers in DELETED and in the heap */
+	atomic_t kicked;		/* a kick is on its way to the CPU */
 
 	/* Read by anybody without the lock, written by few. */
 	s64 first ____cacheline_aligned_in_smp;	/* deadline at the top; the owner */
@@ -115,7 +116,7 @@ struct theap_queue {
 	struct hrtimer hrtimer;		/* the CPU, with interrupts off */
 	struct hrtimer resume;		/* goes on with a run whose budget was
 					 * spent; the run */
-	call_single_data_t csd;		/* the kick */
+	call_single_data_t csd;		/* the kick; who has set @kicked */
 
 	/* The run: one at a time, by @running. */
 	struct theap_run run;
@@ -123,7 +124,6 @@ struct theap_queue {
 };
 
 /* drive.c: which queue, and when it runs */
-s64 theap_clock_read(enum theap_clock clock);
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_tell(struct theap_queue *queue);
 void theap_queue_run_begun(struct theap_queue *queue);

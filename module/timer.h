@@ -21,6 +21,7 @@
 #include <linux/math64.h>
 #include <linux/types.h>
 
+#include "clock.h"
 #include "heap.h"
 #include "state.h"
 
@@ -29,15 +30,6 @@
 struct theap_queue;
 struct theap_run;
 struct theap_timer;
-
-/* The clocks, in the order of their queues. */
-enum theap_clock {
-	THEAP_MONOTONIC,
-	THEAP_REALTIME,
-	THEAP_BOOTTIME,
-	THEAP_TAI,
-	THEAP_CLOCKS
-};
 
 /**
  * struct theap_timer_ops - what a timer does when it is due
