@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the tests of /dev/timerheap have in common: the calls as functions, so
+ * that a test reads as what it does, and bounds for every wait, so that a
+ * timer that is lost is a failure and not a hang.
+ *
+ * A function returns what its call answers, or -errno.
+ */
+#ifndef TIMERHEAP_TEST_H
+#define TIMERHEAP_TEST_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/timerheap.h>
+
+#include "kselftest_harness.h"
+
+#define DEVICE		"/dev/timerheap"
+#define USEC		1000LL
+#define MSEC		1000000LL
+#define SEC		1000000000LL
+
+/* A timer that is later than this on an emulated machine is lost. */
+#define LOST		(20 * SEC)
+
+static inline int64_t clock_now(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * SEC + ts.tv_nsec;
+}
+
+static inline int64_t now(void)
+{
+	return clock_now(CLOCK_MONOTONIC);
+}
+
+static inline void nap(int64_t ns)
+{
+	struct timespec ts = { ns / SEC, ns % SEC };
+
+	while (nanosleep(&ts, &ts))
+		;
+}
+
+static inline int call(int fd, unsigned long request, void *arg)
+{
+	return ioctl(fd, request, arg) < 0 ? -errno : 0;
+}
+
+static inline int th_open(void)
+{
+	int fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static inline int th_setup(int fd, clockid_t clock, uint32_t slots)
+{
+	struct timerheap_setup setup = { .clock = clock, .slots = slots };
+
+	return call(fd, TIMERHEAP_IOC_SETUP, &setup);
+}
+
+/* A context of so many slots.  Return: its descriptor, or -errno. */
+static inline int th_context(clockid_t clock, uint32_t slots)
+{
+	int fd = th_open();
+	int ret = fd < 0 ? fd : th_setup(fd, clock, slots);
+
+	if (ret < 0 && fd >= 0)
+		close(fd);
+	return ret < 0 ? ret : fd;
+}
+
+static inline int th_info(int fd, struct timerheap_info *info)
+{
+	return call(fd, TIMERHEAP_IOC_INFO, info);
+}
+
+/* The user data of slot n is n + USER, so that a mix-up shows. */
+#define USER		0x5eed00000000ULL
+
+static inline int th_start_flags(int fd, uint32_t slot, int64_t deadline,
+				 int64_t period, uint32_t flags)
+{
+	struct timerheap_start start = {
+		.slot = slot,
+		.flags = flags,
+		.deadline = deadline,
+		.period = period,
+		.user_data = USER + slot,
+	};
+	int ret = call(fd, TIMERHEAP_IOC_START, &start);
+
+	return ret ? ret : start.was_pending;
+}
+
+/* Relative, once.  Return: 1 where it was pending, 0, or -errno. */
+static inline int th_start(int fd, uint32_t slot, int64_t span)
+{
+	return th_start_flags(fd, slot, span, 0, 0);
+}
+
+static inline int th_start_at(int fd, uint32_t slot, int64_t deadline)
+{
+	return th_start_flags(fd, slot, deadline, 0, TIMERHEAP_ABSTIME);
+}
+
+static inline int th_stop(int fd, uint32_t slot)
+{
+	struct timerheap_stop stop = { .slot = slot };
+	int ret = call(fd, TIMERHEAP_IOC_STOP, &stop);
+
+	return ret ? ret : stop.was_pending;
+}
+
+static inline int th_modify_flags(int fd, uint32_t slot, int64_t deadline,
+				  int64_t period, uint32_t flags)
+{
+	struct timerheap_modify modify = {
+		.slot = slot,
+		.flags = flags,
+		.deadline = deadline,
+		.period = period,
+	};
+	int ret = call(fd, TIMERHEAP_IOC_MODIFY, &modify);
+
+	return ret ? ret : modify.was_pending;
+}
+
+static inline int th_modify(int fd, uint32_t slot, int64_t span)
+{
+	return th_modify_flags(fd, slot, span, 0, 0);
+}
+
+static inline struct timerheap_get th_get(int fd, uint32_t slot)
+{
+	struct timerheap_get get = { .slot = slot };
+
+	if (call(fd, TIMERHEAP_IOC_GET, &get))
+		memset(&get, 0xff, sizeof(get));
+	return get;
+}
+
+static inline bool th_pending(int fd, uint32_t slot)
+{
+	return th_get(fd, slot).deadline != 0;
+}
+
+/* Return: how many events, or -errno. */
+static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t nr,
+				uint32_t min, int64_t timeout, uint32_t flags)
+{
+	struct timerheap_wait wait = {
+		.events = (uintptr_t)events,
+		.nr = nr,
+		.min = min,
+		.timeout = timeout,
+		.flags = flags,
+	};
+	int ret = call(fd, TIMERHEAP_IOC_WAIT, &wait);
+
+	return ret ? ret : (int)wait.count;
+}
+
+/* One event, or 0 when it is lost. */
+static inline int th_event(int fd, struct timerheap_event *event)
+{
+	return th_wait_flags(fd, event, 1, 1, LOST, 0);
+}
+
+/* No event for a while? */
+static inline bool th_quiet(int fd, int64_t span)
+{
+	struct timerheap_event event;
+
+	return th_wait_flags(fd, &event, 1, 1, span, 0) == 0;
+}
+
+/* Return: how many were stopped, or -errno; *@first goes on. */
+static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t nr,
+			   uint32_t *first)
+{
+	struct timerheap_drain drain = {
+		.pending = (uintptr_t)pending,
+		.nr = nr,
+		.first = *first,
+	};
+	int ret = call(fd, TIMERHEAP_IOC_DRAIN, &drain);
+
+	*first = drain.first;
+	return ret ? ret : (int)drain.count;
+}
+
+/* Skip the test where there is no device. */
+#define REQUIRE_DEVICE()						\
+	do {								\
+		if (access(DEVICE, R_OK | W_OK))			\
+			SKIP(return, DEVICE " cannot be opened: load the module, as root"); \
+	} while (0)
+
+#endif /* TIMERHEAP_TEST_H */
