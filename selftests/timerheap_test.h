@@ -203,6 +203,20 @@ static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t n
 	return ret ? ret : (int)drain.count;
 }
 
+/* Does the module check its heaps after every operation?  Then mind how many. */
+static inline bool th_verify(void)
+{
+	char answer = 'N';
+	int fd = open("/sys/module/timerheap/parameters/verify", O_RDONLY);
+
+	if (fd >= 0) {
+		if (read(fd, &answer, 1) != 1)
+			answer = 'N';
+		close(fd);
+	}
+	return answer == 'Y';
+}
+
 /* Skip the test where there is no device. */
 #define REQUIRE_DEVICE()						\
 	do {								\
