@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CPUs go offline and come online while timers run.
+ *
+ * The timers of a CPU that goes are moved to another.  Each must expire once,
+ * not early, wherever it is by then.  Needs root, and CPUs that can be taken
+ * offline; all are online again at the end, whatever fails.
+ */
+#include <pthread.h>
+#include <sched.h>
+
+#include "timerheap_test.h"
+
+#define SLOTS	256
+
+static int cpu_write(int cpu, char value)
+{
+	char path[64];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, &value, 1) == 1 ? 0 : -errno;
+	close(fd);
+	return ret;
+}
+
+/* Run on a CPU, if it is online. */
+static bool run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return !sched_setaffinity(0, sizeof(set), &set);
+}
+
+FIXTURE(hotplug)
+{
+	struct timerheap_info before;
+	int cpus;
+	int fd;
+};
+
+FIXTURE_SETUP(hotplug)
+{
+	REQUIRE_DEVICE();
+	self->cpus = sysconf(_SC_NPROCESSORS_CONF);
+	if (self->cpus < 2 || cpu_write(1, '1'))
+		SKIP(return, "needs root and a CPU 1 that can go offline");
+	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, th_info(self->fd, &self->before));
+}
+
+FIXTURE_TEARDOWN(hotplug)
+{
+	for (int cpu = 1; cpu < self->cpus; cpu++)
+		cpu_write(cpu, '1');
+	close(self->fd);
+}
+
+/* Timers that were started on a CPU that goes expire elsewhere, each once. */
+TEST_F_TIMEOUT(hotplug, timers_move, 60)
+{
+	struct timerheap_info info;
+	int seen[SLOTS] = {}, got = 0;
+	int64_t at = now() + 3 * SEC;
+
+	for (int i = 0; i < SLOTS; i++) {
+		ASSERT_TRUE(run_on(1 + i % (self->cpus - 1)));
+		ASSERT_EQ(0, th_start_at(self->fd, i, at + i * MSEC));
+	}
+	/* In every state that a timer in a heap can have. */
+	for (int i = 0; i < SLOTS; i += 4)
+		ASSERT_EQ(1, th_stop(self->fd, i));
+	for (int i = 1; i < SLOTS; i += 4)
+		ASSERT_EQ(1, th_modify_flags(self->fd, i, at + SEC, 0, TIMERHEAP_ABSTIME));
+	for (int i = 2; i < SLOTS; i += 4)
+		ASSERT_EQ(1, th_modify_flags(self->fd, i, at - SEC, 0, TIMERHEAP_ABSTIME));
+	ASSERT_TRUE(run_on(0));
+	for (int cpu = 1; cpu < self->cpus; cpu++)
+		ASSERT_EQ(0, cpu_write(cpu, '0'));
+	ASSERT_EQ(0, th_info(self->fd, &info));
+	EXPECT_LT(self->before.moved, info.moved);
+
+	while (got < SLOTS * 3 / 4) {
+		struct timerheap_event event;
+
+		ASSERT_EQ(1, th_event(self->fd, &event))
+			TH_LOG("%d are lost", SLOTS * 3 / 4 - got);
+		EXPECT_LE(event.deadline, event.fired);
+		EXPECT_EQ(1, event.expirations);
+		EXPECT_EQ(0, seen[event.slot]++);
+		got++;
+	}
+	for (int i = 0; i < SLOTS; i++)
+		EXPECT_EQ(i % 4 != 0, seen[i]);
+}
+
+/* A CPU that has come back drives timers again, near and far. */
+TEST_F_TIMEOUT(hotplug, online_again, 60)
+{
+	struct timerheap_event event;
+
+	/* Leave it armed for something far away when it goes. */
+	ASSERT_TRUE(run_on(1));
+	ASSERT_EQ(0, th_start(self->fd, 0, 500 * MSEC));
+	ASSERT_TRUE(run_on(0));
+	ASSERT_EQ(0, cpu_write(1, '0'));
+	ASSERT_EQ(1, th_stop(self->fd, 0));
+	ASSERT_EQ(0, cpu_write(1, '1'));
+	ASSERT_TRUE(run_on(1));
+	ASSERT_EQ(0, th_start(self->fd, 1, 2 * SEC));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(1, event.slot);
+	ASSERT_EQ(0, th_start(self->fd, 2, 5 * MSEC));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(2, event.slot);
+}
+
+/* A periodic timer ticks on, and not a tick is missing. */
+TEST_F_TIMEOUT(hotplug, ticker, 60)
+{
+	const int64_t period = 20 * MSEC, first = now() + period;
+	uint64_t ticks = 0, deadline = 0;
+
+	ASSERT_TRUE(run_on(1));
+	ASSERT_EQ(0, th_start_flags(self->fd, 3, first, period, TIMERHEAP_ABSTIME));
+	ASSERT_TRUE(run_on(0));
+	for (int round = 0; round < 6; round++) {
+		struct timerheap_event event;
+
+		ASSERT_EQ(0, cpu_write(1, round % 2 ? '1' : '0'));
+		ASSERT_EQ(1, th_event(self->fd, &event));
+		ticks += event.expirations;
+		deadline = event.deadline;
+	}
+	EXPECT_EQ(first + (ticks - 1) * period, deadline);
+}
+
+struct churner {
+	pthread_t thread;
+	int fd, cpu, base;
+	volatile bool *done;
+	int64_t armed, stopped;
+	int error;
+};
+
+#define CHURN_SLOTS	16
+
+/* Start, move and stop timers of its own, on a CPU that may come and go. */
+static void *churn(void *arg)
+{
+	struct churner *churner = arg;
+	unsigned int seed = churner->cpu;
+
+	while (!*churner->done && !churner->error) {
+		int slot = churner->base + rand_r(&seed) % CHURN_SLOTS, ret;
+
+		run_on(churner->cpu);
+		switch (rand_r(&seed) % 3) {
+		case 0:
+			ret = th_stop(churner->fd, slot);
+			churner->stopped += ret > 0;
+			break;
+		case 1:
+			ret = th_modify(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
+			churner->armed += ret == 0;
+			break;
+		default:
+			ret = th_start(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
+			churner->armed += ret == 0;
+		}
+		if (ret < 0)
+			churner->error = -ret;
+	}
+	return NULL;
+}
+
+/* Offline and online in a loop under fire: the sums balance. */
+TEST_F_TIMEOUT(hotplug, under_fire, 120)
+{
+	struct churner churners[8] = {};
+	int threads = self->cpus < 8 ? self->cpus : 8;
+	volatile bool done = false;
+	int64_t armed = 0, ended = 0;
+	struct timerheap_event event;
+	uint32_t first = 0;
+
+	for (int i = 0; i < threads; i++) {
+		churners[i] = (struct churner){ .fd = self->fd, .cpu = i, .done = &done,
+						.base = i * CHURN_SLOTS };
+		pthread_create(&churners[i].thread, NULL, churn, &churners[i]);
+	}
+	for (int round = 0; round < 4; round++) {
+		for (int cpu = 1; cpu < self->cpus; cpu++) {
+			EXPECT_EQ(0, cpu_write(cpu, '0'));
+			nap(20 * MSEC);
+			EXPECT_EQ(0, cpu_write(cpu, '1'));
+		}
+	}
+	done = true;
+	for (int i = 0; i < threads; i++) {
+		pthread_join(churners[i].thread, NULL);
+		EXPECT_EQ(0, churners[i].error);
+		armed += churners[i].armed;
+		ended += churners[i].stopped;
+	}
+	ended += th_drain(self->fd, NULL, SLOTS, &first);
+	while (th_wait_flags(self->fd, &event, 1, 1, 500 * MSEC, 0) == 1) {
+		EXPECT_LE(event.deadline, event.fired);
+		ended += event.expirations;
+	}
+	EXPECT_EQ(armed, ended);
+	EXPECT_LT(0, armed);
+}
+
+TEST_HARNESS_MAIN
