@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The four clocks, and what setting the clock does.
+ *
+ * Setting the clock needs root, and is put right again by the clock that
+ * cannot be set.  Deadlines on CLOCK_REALTIME move with it; those on the
+ * others do not.
+ */
+#include "timerheap_test.h"
+
+FIXTURE(clock) { int fd; };
+FIXTURE_VARIANT(clock) { clockid_t id; };
+FIXTURE_VARIANT_ADD(clock, monotonic) { .id = CLOCK_MONOTONIC };
+FIXTURE_VARIANT_ADD(clock, realtime) { .id = CLOCK_REALTIME };
+FIXTURE_VARIANT_ADD(clock, boottime) { .id = CLOCK_BOOTTIME };
+FIXTURE_VARIANT_ADD(clock, tai) { .id = CLOCK_TAI };
+
+FIXTURE_SETUP(clock)
+{
+	REQUIRE_DEVICE();
+	self->fd = th_context(variant->id, 64);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(clock)
+{
+	close(self->fd);
+}
+
+/* A span: not early on the clock, and the event's times are of the clock. */
+TEST_F(clock, relative)
+{
+	struct timerheap_event event;
+	int64_t start = clock_now(variant->id);
+
+	ASSERT_EQ(0, th_start(self->fd, 0, 30 * MSEC));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_LE(start + 30 * MSEC, (int64_t)event.deadline);
+	EXPECT_LE(event.deadline, event.fired);
+	EXPECT_LE((int64_t)event.fired, clock_now(variant->id));
+}
+
+/* A time: exactly that is the deadline. */
+TEST_F(clock, absolute)
+{
+	struct timerheap_event event;
+	int64_t at = clock_now(variant->id) + 30 * MSEC;
+
+	ASSERT_EQ(0, th_start_at(self->fd, 0, at));
+	EXPECT_EQ(at, (int64_t)th_get(self->fd, 0).deadline);
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(at, (int64_t)event.deadline);
+	EXPECT_LE(at, (int64_t)event.fired);
+	EXPECT_LE(at, clock_now(variant->id));
+}
+
+/* Many, in the order of their deadlines. */
+TEST_F(clock, order)
+{
+	int64_t at = clock_now(variant->id) + 30 * MSEC;
+	struct timerheap_event event;
+
+	for (int i = 0; i < 64; i++)
+		ASSERT_EQ(0, th_start_at(self->fd, i, at + i * 37 % 64 * MSEC));
+	for (int i = 0; i < 64; i++) {
+		ASSERT_EQ(1, th_event(self->fd, &event));
+		EXPECT_EQ(at + i * MSEC, (int64_t)event.deadline);
+	}
+}
+
+/* A wait for a time that has passed returns at once, one for a span waits. */
+TEST_F(clock, timeout)
+{
+	struct timerheap_event event;
+	int64_t start = clock_now(variant->id);
+
+	EXPECT_EQ(0, th_wait_flags(self->fd, &event, 1, 1, start - SEC, TIMERHEAP_ABSTIME));
+	EXPECT_EQ(0, th_wait_flags(self->fd, &event, 1, 1, 30 * MSEC, 0));
+	EXPECT_LE(start + 30 * MSEC, clock_now(variant->id));
+}
+
+/* Set CLOCK_REALTIME forward or back.  Return: 0 or -errno. */
+static int step(int64_t by)
+{
+	int64_t to = clock_now(CLOCK_REALTIME) + by;
+	struct timespec ts = { to / SEC, to % SEC };
+
+	return clock_settime(CLOCK_REALTIME, &ts) ? -errno : 0;
+}
+
+FIXTURE(set)
+{
+	int real, mono, boot;
+	int64_t offset;		/* of the clock that is set to the one that is not */
+};
+
+FIXTURE_SETUP(set)
+{
+	REQUIRE_DEVICE();
+	if (step(0))
+		SKIP(return, "needs the right to set the clock");
+	self->offset = clock_now(CLOCK_REALTIME) - now();
+	self->real = th_context(CLOCK_REALTIME, 4);
+	self->mono = th_context(CLOCK_MONOTONIC, 4);
+	self->boot = th_context(CLOCK_BOOTTIME, 4);
+	ASSERT_LE(0, self->real);
+	ASSERT_LE(0, self->mono);
+	ASSERT_LE(0, self->boot);
+}
+
+FIXTURE_TEARDOWN(set)
+{
+	step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
+	close(self->real);
+	close(self->mono);
+	close(self->boot);
+}
+
+/* Forward: what is due by the new time expires; a span on the others does not. */
+TEST_F(set, forward)
+{
+	struct timerheap_event event;
+	int64_t at = clock_now(CLOCK_REALTIME) + 1000 * SEC;
+
+	ASSERT_EQ(0, th_start_at(self->real, 0, at));
+	ASSERT_EQ(0, th_start(self->mono, 0, 1000 * SEC));
+	ASSERT_EQ(0, th_start(self->boot, 0, 1000 * SEC));
+	ASSERT_EQ(0, step(1001 * SEC));
+	ASSERT_EQ(1, th_event(self->real, &event));
+	EXPECT_EQ(at, (int64_t)event.deadline);
+	EXPECT_TRUE(th_pending(self->mono, 0));
+	EXPECT_TRUE(th_pending(self->boot, 0));
+}
+
+/* Back: what was nearly due is not, and is when the clock comes there again. */
+TEST_F(set, back)
+{
+	struct timerheap_event event;
+	int64_t at = clock_now(CLOCK_REALTIME) + 300 * MSEC;
+
+	ASSERT_EQ(0, th_start_at(self->real, 0, at));
+	ASSERT_EQ(0, th_start(self->mono, 0, 300 * MSEC));
+	ASSERT_EQ(0, step(-1000 * SEC));
+	ASSERT_EQ(1, th_event(self->mono, &event));
+	EXPECT_TRUE(th_pending(self->real, 0));
+	/* One that is due now, by the new time, is not kept waiting by it. */
+	ASSERT_EQ(0, th_start(self->real, 1, 20 * MSEC));
+	ASSERT_EQ(1, th_event(self->real, &event));
+	EXPECT_EQ(1, event.slot);
+	ASSERT_EQ(0, step(1001 * SEC));
+	ASSERT_EQ(1, th_event(self->real, &event));
+	EXPECT_EQ(0, event.slot);
+	EXPECT_LE(event.deadline, event.fired);
+}
+
+/* A ticker whose clock jumps ahead counts the ticks that it has jumped over. */
+TEST_F(set, ticker)
+{
+	struct timerheap_event event;
+	int64_t first = clock_now(CLOCK_REALTIME) + 100 * SEC;
+
+	ASSERT_EQ(0, th_start_flags(self->real, 0, first, 100 * SEC, TIMERHEAP_ABSTIME));
+	ASSERT_EQ(0, step(1050 * SEC));
+	ASSERT_EQ(1, th_event(self->real, &event));
+	EXPECT_EQ(10, event.expirations);
+	EXPECT_EQ(first + 900 * SEC, (int64_t)event.deadline);
+	EXPECT_EQ(1, th_stop(self->real, 0));
+}
+
+TEST_HARNESS_MAIN

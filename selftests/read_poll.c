@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reading events and waiting for them: read, poll, epoll, WAIT, signals.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+
+#include "timerheap_test.h"
+
+#define SLOTS	64
+#define EVENT	sizeof(struct timerheap_event)
+
+FIXTURE(events) { int fd; };
+FIXTURE_SETUP(events)
+{
+	REQUIRE_DEVICE();
+	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(events)
+{
+	close(self->fd);
+}
+
+static void expire(int fd, int n)
+{
+	for (int i = 0; i < n; i++)
+		th_start(fd, i, 0);
+}
+
+/* Whole events, as many as fit. */
+TEST_F(events, read_sizes)
+{
+	struct timerheap_event events[8];
+
+	expire(self->fd, 5);
+	EXPECT_EQ(-1, read(self->fd, events, 0));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-1, read(self->fd, events, EVENT - 1));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(EVENT, read(self->fd, events, 2 * EVENT - 1));
+	EXPECT_EQ(0, events[0].slot);
+	EXPECT_EQ(USER, events[0].user_data);
+	EXPECT_EQ(0, events[0].reserved);
+	EXPECT_EQ(2 * EVENT, read(self->fd, events, 2 * EVENT));
+	EXPECT_EQ(2 * EVENT, read(self->fd, events, sizeof(events)));
+	EXPECT_EQ(3, events[0].slot);
+	EXPECT_EQ(4, events[1].slot);
+}
+
+/* O_NONBLOCK: EAGAIN while there is none; WAIT does not mind it. */
+TEST_F(events, nonblock)
+{
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_NONBLOCK));
+	EXPECT_EQ(-1, read(self->fd, &event, EVENT));
+	EXPECT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
+	EXPECT_EQ(1, th_event(self->fd, &event));
+	expire(self->fd, 1);
+	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
+}
+
+/* A blocking read sleeps until there is an event. */
+TEST_F(events, read_blocks)
+{
+	struct timerheap_event event;
+	int64_t start = now();
+
+	ASSERT_EQ(0, th_start(self->fd, 0, 50 * MSEC));
+	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
+	EXPECT_LE(start + 50 * MSEC, now());
+}
+
+/* poll: readable while there is an event, and not before or after. */
+TEST_F(events, poll)
+{
+	struct pollfd p = { .fd = self->fd, .events = POLLIN | POLLOUT };
+	struct timerheap_event event;
+
+	EXPECT_EQ(0, poll(&p, 1, 10));
+	ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
+	EXPECT_EQ(1, poll(&p, 1, LOST / MSEC));
+	EXPECT_EQ(POLLIN, p.revents);
+	EXPECT_EQ(1, poll(&p, 1, 0));
+	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
+	EXPECT_EQ(0, poll(&p, 1, 0));
+}
+
+/* epoll, level: as long as there is one.  Edge: when a slot becomes readable. */
+TEST_F(events, epoll)
+{
+	struct epoll_event level = { .events = EPOLLIN };
+	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+	struct timerheap_event events[2];
+	struct epoll_event got;
+	int by_level = epoll_create1(0), by_edge = epoll_create1(0);
+
+	ASSERT_EQ(0, epoll_ctl(by_level, EPOLL_CTL_ADD, self->fd, &level));
+	ASSERT_EQ(0, epoll_ctl(by_edge, EPOLL_CTL_ADD, self->fd, &edge));
+	ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
+	EXPECT_EQ(1, epoll_wait(by_edge, &got, 1, LOST / MSEC));
+	EXPECT_EQ(0, epoll_wait(by_edge, &got, 1, 0));
+	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
+	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
+	/* Another slot is another edge; the same slot, unread, is none. */
+	expire(self->fd, 1);
+	ASSERT_EQ(0, th_start(self->fd, 1, 20 * MSEC));
+	EXPECT_EQ(1, epoll_wait(by_edge, &got, 1, LOST / MSEC));
+	EXPECT_EQ(2 * EVENT, read(self->fd, events, sizeof(events)));
+	EXPECT_EQ(2, events[0].expirations);
+	EXPECT_EQ(0, epoll_wait(by_level, &got, 1, 0));
+	close(by_level);
+	close(by_edge);
+}
+
+static void ignore(int signal)
+{
+}
+
+/* A signal in 50 ms, whose handler asks for restart or not. */
+static void signal_soon(int flags)
+{
+	struct sigaction action = { .sa_handler = ignore, .sa_flags = flags };
+	struct itimerval soon = { .it_value.tv_usec = 50000 };
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+/* A signal interrupts a read, or restarts it, as the handler asks. */
+TEST_F(events, signals_and_read)
+{
+	struct timerheap_event event;
+
+	signal_soon(0);
+	EXPECT_EQ(-1, read(self->fd, &event, EVENT));
+	EXPECT_EQ(EINTR, errno);
+	ASSERT_EQ(0, th_start(self->fd, 0, 150 * MSEC));
+	signal_soon(SA_RESTART);
+	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
+}
+
+/* WAIT is interrupted, unless it has something to show for itself. */
+TEST_F(events, signals_and_wait)
+{
+	struct timerheap_event events[4];
+
+	signal_soon(0);
+	EXPECT_EQ(-EINTR, th_wait_flags(self->fd, events, 4, 1, LOST, 0));
+	expire(self->fd, 2);
+	signal_soon(0);
+	EXPECT_EQ(2, th_wait_flags(self->fd, events, 4, 3, LOST, 0));
+}
+
+/* WAIT: so many, or what is there when the time is up. */
+TEST_F(events, wait)
+{
+	struct timerheap_event events[8];
+	int64_t start = now();
+
+	EXPECT_EQ(0, th_wait_flags(self->fd, events, 8, 0, -1, 0));
+	EXPECT_EQ(0, th_wait_flags(self->fd, events, 8, 1, 0, 0));
+	EXPECT_EQ(0, th_wait_flags(self->fd, events, 8, 1, 20 * MSEC, 0));
+	EXPECT_LE(start + 20 * MSEC, now());
+	expire(self->fd, 2);
+	EXPECT_EQ(2, th_wait_flags(self->fd, events, 8, 3, 30 * MSEC, 0));
+	EXPECT_LE(start + 50 * MSEC, now());
+	/* The time is past, but events are taken that are there. */
+	expire(self->fd, 3);
+	EXPECT_EQ(3, th_wait_flags(self->fd, events, 8, 8, start, TIMERHEAP_ABSTIME));
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(0, th_start(self->fd, i, (i + 1) * 20 * MSEC));
+	EXPECT_EQ(3, th_wait_flags(self->fd, events, 8, 3, -1, 0));
+	/* No more than asked for. */
+	expire(self->fd, 4);
+	EXPECT_EQ(2, th_wait_flags(self->fd, events, 2, 1, LOST, 0));
+	EXPECT_EQ(2, th_wait_flags(self->fd, events, 8, 1, LOST, 0));
+}
+
+/* A slow reader of a ticker finds the count, to the tick, and no drift. */
+TEST_F(events, coalesced)
+{
+	const int64_t period = 5 * MSEC, first = now() + period;
+	struct timerheap_event event;
+	uint64_t ticks = 0;
+
+	ASSERT_EQ(0, th_start_flags(self->fd, 0, first, period, TIMERHEAP_ABSTIME));
+	for (int i = 0; i < 5; i++) {
+		nap(60 * MSEC);
+		ASSERT_EQ(1, th_event(self->fd, &event));
+		ticks += event.expirations;
+		EXPECT_EQ(first + (ticks - 1) * period, event.deadline);
+	}
+	EXPECT_LE(5 * 60 / 5, ticks);
+	EXPECT_EQ(1, th_stop(self->fd, 0));
+}
+
+/* One-shots that expire again before their events are read: a count, too. */
+TEST_F(events, rearmed_before_read)
+{
+	struct timerheap_event event;
+
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, th_start(self->fd, 7, 10 * MSEC));
+		while (th_pending(self->fd, 7))
+			;
+	}
+	EXPECT_EQ(3, th_get(self->fd, 7).expirations);
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(3, event.expirations);
+	EXPECT_EQ(0, th_get(self->fd, 7).expirations);
+	EXPECT_TRUE(th_quiet(self->fd, MSEC));
+}
+
+struct taker {
+	pthread_t thread;
+	int fd;
+	int seen[SLOTS];
+};
+
+static void *take(void *arg)
+{
+	struct taker *taker = arg;
+	struct timerheap_event event;
+
+	while (th_wait_flags(taker->fd, &event, 1, 1, 500 * MSEC, 0) == 1)
+		taker->seen[event.slot] += event.expirations;
+	return NULL;
+}
+
+/* Several who wait: each event goes to one of them. */
+TEST_F(events, several_takers)
+{
+	struct taker takers[4];
+
+	for (int i = 0; i < 4; i++) {
+		takers[i] = (struct taker){ .fd = self->fd };
+		pthread_create(&takers[i].thread, NULL, take, &takers[i]);
+	}
+	for (int i = 0; i < SLOTS; i++)
+		EXPECT_EQ(0, th_start(self->fd, i, i % 8 * 5 * MSEC));
+	for (int i = 0; i < 4; i++)
+		pthread_join(takers[i].thread, NULL);
+	for (int slot = 0; slot < SLOTS; slot++) {
+		int seen = 0;
+
+		for (int i = 0; i < 4; i++)
+			seen += takers[i].seen[slot];
+		EXPECT_EQ(1, seen);
+	}
+}
+
+/* fdinfo tells what the context is. */
+TEST_F(events, fdinfo)
+{
+	char path[64], text[1024];
+	int fd, n;
+
+	expire(self->fd, 3);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", self->fd);
+	fd = open(path, O_RDONLY);
+	ASSERT_LE(0, fd);
+	n = read(fd, text, sizeof(text) - 1);
+	ASSERT_LT(0, n);
+	text[n] = 0;
+	EXPECT_NE(NULL, strstr(text, "timerheap-slots:\t64\n"));
+	EXPECT_NE(NULL, strstr(text, "timerheap-clock:\tmonotonic\n"));
+	EXPECT_NE(NULL, strstr(text, "timerheap-events:\t3\n"));
+	close(fd);
+}
+
+TEST_HARNESS_MAIN
