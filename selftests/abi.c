@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The contract, word by word: layouts, and what is refused.
+ *
+ * After each call that is refused the state must be what it was: slot 0 is
+ * pending, slot 1 is idle, slot 2 has an event that was not read; and what the
+ * call would have written must be untouched.
+ *
+ * This is built for 32 bits, too, where it tests that the layouts are the same
+ * and that the calls are there for such programs.
+ */
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "timerheap_test.h"
+
+#define LAYOUT(type, size) _Static_assert(sizeof(struct type) == (size), #type)
+#define FIELD(type, field, at) \
+	_Static_assert(offsetof(struct type, field) == (at), #type "." #field)
+
+LAYOUT(timerheap_slot, 64);
+FIELD(timerheap_slot, deadline, 0);
+FIELD(timerheap_slot, period, 8);
+FIELD(timerheap_slot, slack, 16);
+FIELD(timerheap_slot, user_data, 24);
+FIELD(timerheap_slot, queued, 32);
+FIELD(timerheap_slot, expired, 40);
+FIELD(timerheap_slot, fired, 48);
+FIELD(timerheap_slot, expirations, 56);
+LAYOUT(timerheap_ring, 128);
+FIELD(timerheap_ring, head, 0);
+FIELD(timerheap_ring, tail, 64);
+FIELD(timerheap_ring, slots, 128);
+LAYOUT(timerheap_event, 40);
+FIELD(timerheap_event, slot, 8);
+FIELD(timerheap_event, expirations, 16);
+FIELD(timerheap_event, deadline, 24);
+FIELD(timerheap_event, fired, 32);
+LAYOUT(timerheap_info, 128);
+FIELD(timerheap_info, features, 8);
+FIELD(timerheap_info, max_slots, 24);
+FIELD(timerheap_info, min_period, 32);
+FIELD(timerheap_info, kicks, 120);
+LAYOUT(timerheap_setup, 16);
+LAYOUT(timerheap_start, 48);
+FIELD(timerheap_start, deadline, 8);
+FIELD(timerheap_start, user_data, 32);
+FIELD(timerheap_start, was_pending, 40);
+LAYOUT(timerheap_stop, 16);
+FIELD(timerheap_stop, was_pending, 8);
+LAYOUT(timerheap_modify, 32);
+FIELD(timerheap_modify, was_pending, 24);
+LAYOUT(timerheap_get, 56);
+FIELD(timerheap_get, expirations, 48);
+LAYOUT(timerheap_wait, 32);
+FIELD(timerheap_wait, timeout, 16);
+FIELD(timerheap_wait, count, 28);
+LAYOUT(timerheap_pending, 32);
+FIELD(timerheap_pending, slot, 24);
+LAYOUT(timerheap_drain, 24);
+FIELD(timerheap_drain, first, 12);
+FIELD(timerheap_drain, flags, 20);
+
+#define SLOTS	100
+#define POISON	0x5a
+#define BAD	((void *)16)
+
+FIXTURE(abi)
+{
+	int fd, raw;			/* set up, and not */
+	struct timerheap_get before[3];
+	void *readonly;
+};
+
+FIXTURE_SETUP(abi)
+{
+	REQUIRE_DEVICE();
+	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
+	self->raw = th_open();
+	ASSERT_LE(0, self->fd);
+	ASSERT_LE(0, self->raw);
+	ASSERT_EQ(0, th_start_flags(self->fd, 0, now() + 1000 * SEC, SEC, TIMERHEAP_ABSTIME));
+	ASSERT_EQ(0, th_start(self->fd, 2, 0));
+	self->readonly = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->readonly);
+	for (int i = 0; i < 3; i++) {
+		self->before[i] = th_get(self->fd, i);
+		self->before[i].remaining = 0;
+	}
+}
+
+/* Nothing has changed, and the event can be read. */
+FIXTURE_TEARDOWN(abi)
+{
+	struct timerheap_event event;
+
+	for (int i = 0; i < 3; i++) {
+		struct timerheap_get get = th_get(self->fd, i);
+
+		get.remaining = 0;
+		EXPECT_EQ(0, memcmp(&get, &self->before[i], sizeof(get)));
+	}
+	EXPECT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
+	EXPECT_EQ(2, event.slot);
+	EXPECT_EQ(1, event.expirations);
+	munmap(self->readonly, 4096);
+	close(self->raw);
+	close(self->fd);
+}
+
+/* The call is refused by that error, and its argument is left alone. */
+#define REFUSED(error, fd, request, ...)				\
+	do {								\
+		__typeof__(__VA_ARGS__) arg = __VA_ARGS__, was = arg;	\
+									\
+		EXPECT_EQ(-(error), call(fd, request, &arg))		\
+			TH_LOG("%s with %s", #request, #__VA_ARGS__);	\
+		EXPECT_EQ(0, memcmp(&arg, &was, sizeof(arg)));		\
+	} while (0)
+
+/* INFO, before and after SETUP; a longer one is filled with zeros. */
+TEST_F(abi, info)
+{
+	struct timerheap_info info;
+	struct {
+		struct timerheap_info info;
+		uint64_t more[2];
+	} longer;
+
+	memset(&info, POISON, sizeof(info));
+	ASSERT_EQ(0, th_info(self->raw, &info));
+	EXPECT_LT(0, info.version);
+	EXPECT_EQ(0, info.features);
+	EXPECT_EQ(1ULL << CLOCK_MONOTONIC | 1ULL << CLOCK_REALTIME |
+		  1ULL << CLOCK_BOOTTIME | 1ULL << CLOCK_TAI, info.clocks);
+	EXPECT_LE(1000000, info.max_slots);
+	EXPECT_LT(0, info.min_period);
+	EXPECT_LE(1, info.queued);
+	EXPECT_LE(info.stopped, info.queued);
+	memset(&longer, POISON, sizeof(longer));
+	ASSERT_EQ(0, call(self->fd, _IOC(_IOC_READ, TIMERHEAP_IOC_MAGIC, 0, sizeof(longer)),
+			  &longer));
+	EXPECT_EQ(info.max_slots, longer.info.max_slots);
+	EXPECT_EQ(0, longer.more[0] | longer.more[1]);
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_INFO, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_INFO, self->readonly));
+}
+
+TEST_F(abi, set_up)
+{
+	struct timerheap_info info;
+
+	ASSERT_EQ(0, th_info(self->raw, &info));
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+			.clock = CLOCK_MONOTONIC, .slots = 1, .flags = 1U << bit });
+	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = 1, .reserved = 1 });
+	for (int clock = 0; clock < 64; clock++)
+		if (!(info.clocks & 1ULL << clock))
+			REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP,
+				(struct timerheap_setup){ .clock = clock, .slots = 1 });
+	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = -1, .slots = 1 });
+	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = 0 });
+	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = info.max_slots + 1 });
+	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = UINT32_MAX });
+	EXPECT_EQ(-EFAULT, call(self->raw, TIMERHEAP_IOC_SETUP, BAD));
+	/* It can be done still, and then no more. */
+	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
+	EXPECT_EQ(-EBUSY, th_setup(self->raw, CLOCK_TAI, 1));
+	EXPECT_EQ(-EBUSY, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS));
+	ASSERT_EQ(0, th_start(self->raw, info.max_slots - 1, SEC));
+	EXPECT_EQ(1, th_stop(self->raw, info.max_slots - 1));
+}
+
+/* Before SETUP there is nothing to call, to read or to wait for. */
+TEST_F(abi, not_set_up)
+{
+	struct pollfd p = { .fd = self->raw, .events = POLLIN };
+	struct timerheap_event event;
+
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_START, (struct timerheap_start){});
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_STOP, (struct timerheap_stop){});
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){});
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_GET, (struct timerheap_get){});
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){ .nr = 1 });
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_DRAIN, (struct timerheap_drain){ .nr = 1 });
+	EXPECT_EQ(-1, read(self->raw, &event, sizeof(event)));
+	EXPECT_EQ(EBADFD, errno);
+	EXPECT_EQ(0, poll(&p, 1, 0));
+}
+
+/* What is no call of ours, in number, magic or direction. */
+TEST_F(abi, unknown)
+{
+	char arg[4096];
+
+	memset(arg, POISON, sizeof(arg));
+	for (unsigned int nr = 8; nr < 256; nr++)
+		EXPECT_EQ(-ENOTTY, call(self->fd, _IOC(_IOC_READ | _IOC_WRITE,
+						      TIMERHEAP_IOC_MAGIC, nr, 16), arg));
+	EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR('T', 2, struct timerheap_start), arg));
+	EXPECT_EQ(-ENOTTY, call(self->fd, _IOW(TIMERHEAP_IOC_MAGIC, 2, struct timerheap_start),
+				arg));
+	EXPECT_EQ(-ENOTTY, call(self->fd, _IO(TIMERHEAP_IOC_MAGIC, 0), arg));
+	for (unsigned int i = 0; i < sizeof(arg); i++)
+		EXPECT_EQ(POISON, arg[i]);
+}
+
+TEST_F(abi, start)
+{
+	for (int bit = 1; bit < 32; bit++)
+		for (int slot = 0; slot < 2; slot++)
+			REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){
+				.slot = slot, .flags = 1U << bit, .deadline = SEC });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .reserved = 1 });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .period = -1 });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){
+		.period = INT64_MIN });
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = SLOTS });
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = -1 });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_START, BAD));
+	/* The argument could be read, but the answer not written: slot 0, all 0. */
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_START, self->readonly));
+}
+
+TEST_F(abi, stop)
+{
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_STOP, (struct timerheap_stop){
+			.flags = 1U << bit });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_STOP, (struct timerheap_stop){ .reserved = 1 });
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_STOP, (struct timerheap_stop){ .slot = SLOTS });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_STOP, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_STOP, self->readonly));
+}
+
+TEST_F(abi, modify)
+{
+	for (int bit = 2; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
+			.flags = 1U << bit });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
+		.reserved = 1 });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){ .period = -1 });
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
+		.slot = SLOTS });
+	for (int slot = 1; slot < 3; slot++)
+		REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
+			.slot = slot, .flags = TIMERHEAP_IF_PENDING });
+	/* In a page of slots that was never used. */
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
+		.slot = SLOTS - 1, .flags = TIMERHEAP_IF_PENDING });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, self->readonly));
+}
+
+TEST_F(abi, get)
+{
+	struct timerheap_get get;
+
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_GET, (struct timerheap_get){
+			.flags = 1U << bit });
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_GET, (struct timerheap_get){ .slot = SLOTS });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_GET, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_GET, self->readonly));
+	get = th_get(self->fd, 0);
+	EXPECT_EQ(SEC, get.period);
+	EXPECT_EQ(USER, get.user_data);
+	EXPECT_LT(0, get.remaining);
+	EXPECT_GE(1000 * SEC, get.remaining);
+	/* Every output is written, whatever was there. */
+	memset(&get, POISON, sizeof(get));
+	get.slot = SLOTS - 1;
+	get.flags = 0;
+	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_GET, &get));
+	EXPECT_EQ(0, get.deadline | get.remaining | get.period | get.slack |
+		     get.user_data | get.expirations);
+}
+
+TEST_F(abi, wait)
+{
+	struct timerheap_event event;
+	uintptr_t to = (uintptr_t)&event;
+
+	memset(&event, POISON, sizeof(event));
+	for (int bit = 1; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
+			.events = to, .nr = 1, .flags = 1U << bit });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){ .events = to });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
+		.events = to, .nr = 1, .min = 2 });
+	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
+		.events = (uintptr_t)BAD, .nr = 1 });
+	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
+		.events = (uintptr_t)self->readonly, .nr = 1, .min = 1, .timeout = -1 });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_WAIT, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_WAIT, self->readonly));
+	for (unsigned int i = 0; i < sizeof(event); i++)
+		EXPECT_EQ(POISON, ((char *)&event)[i]);
+	/* read(), too, gives back what it could not hand out. */
+	EXPECT_EQ(-1, read(self->fd, self->readonly, sizeof(event)));
+	EXPECT_EQ(EFAULT, errno);
+}
+
+TEST_F(abi, drain)
+{
+	struct timerheap_pending pending;
+	uintptr_t to = (uintptr_t)&pending;
+
+	memset(&pending, POISON, sizeof(pending));
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_DRAIN, (struct timerheap_drain){
+			.pending = to, .nr = 1, .flags = 1U << bit });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_DRAIN, (struct timerheap_drain){ .pending = to });
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_DRAIN, (struct timerheap_drain){
+		.pending = to, .nr = 1, .first = SLOTS + 1 });
+	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_DRAIN, (struct timerheap_drain){
+		.pending = (uintptr_t)BAD, .nr = 1 });
+	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_DRAIN, (struct timerheap_drain){
+		.pending = (uintptr_t)self->readonly, .nr = 1 });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_DRAIN, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_DRAIN, self->readonly));
+	for (unsigned int i = 0; i < sizeof(pending); i++)
+		EXPECT_EQ(POISON, ((char *)&pending)[i]);
+	/* Behind the last slot there is nothing, and nothing wrong. */
+	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_DRAIN, &(struct timerheap_drain){
+		.pending = to, .nr = 1, .first = SLOTS }));
+}
+
+/* Structures grow: zeros behind the known are nothing, else it is too big. */
+TEST_F(abi, sizes)
+{
+	struct {
+		struct timerheap_stop stop;
+		uint32_t more[4];
+	} longer = { .stop.slot = 1 };
+	struct timerheap_start shorter = { .slot = 3, .deadline = SEC };
+	unsigned int request;
+
+	request = _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, 3, sizeof(longer));
+	EXPECT_EQ(0, call(self->fd, request, &longer));
+	longer.stop.slot = 0;
+	longer.more[3] = 1;
+	EXPECT_EQ(-E2BIG, call(self->fd, request, &longer));
+	/* Only slot, flags and deadline: the rest is 0, and not written. */
+	memset((char *)&shorter + 16, POISON, sizeof(shorter) - 16);
+	request = _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, 2, 16);
+	EXPECT_EQ(0, call(self->fd, request, &shorter));
+	EXPECT_EQ(0, th_get(self->fd, 3).period);
+	EXPECT_EQ(0, th_get(self->fd, 3).user_data);
+	for (unsigned int i = 16; i < sizeof(shorter); i++)
+		EXPECT_EQ(POISON, ((char *)&shorter)[i]);
+	EXPECT_EQ(1, th_stop(self->fd, 3));
+}
+
+/* slack and user_data are START's; MODIFY leaves them. */
+TEST_F(abi, fields)
+{
+	struct timerheap_start start = {
+		.slot = 4, .deadline = 100 * SEC, .slack = 77, .user_data = ~0ULL,
+	};
+	struct timerheap_get get;
+
+	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
+	EXPECT_EQ(0, start.was_pending);
+	/* The answer of one call is no field of the next. */
+	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
+	EXPECT_EQ(1, start.was_pending);
+	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
+	EXPECT_EQ(1, th_modify_flags(self->fd, 4, 50 * SEC, 3 * SEC, 0));
+	get = th_get(self->fd, 4);
+	EXPECT_EQ(77, get.slack);
+	EXPECT_EQ(~0ULL, get.user_data);
+	EXPECT_EQ(3 * SEC, get.period);
+	EXPECT_GE(50 * SEC, get.remaining);
+	EXPECT_EQ(1, th_stop(self->fd, 4));
+}
+
+TEST_HARNESS_MAIN
