@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Keeping accounts of timers: account.h. */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "account.h"
+#include "device.h"
+
+#define BATCH	256
+
+void account_open(struct account *account, clockid_t clock, uint32_t slots,
+		  struct report *report)
+{
+	memset(account, 0, sizeof(*account));
+	account->open = malloc(slots * sizeof(*account->open));
+	if (!account->open)
+		err(1, "%u timers", slots);
+	/* Written, so that its pages are there before memory is measured. */
+	for (uint32_t i = 0; i < slots; i++)
+		account->open[i] = 0;
+	account->fd = device_setup(clock, slots);
+	account->clock = clock;
+	account->slots = slots;
+	account->report = report;
+}
+
+static void armed(struct account *account, uint32_t slot, bool was_pending)
+{
+	account->report->operations++;
+	if (was_pending) {
+		account->report->postponed++;
+	} else {
+		account->report->armed++;
+		account->open[slot]++;
+	}
+}
+
+void account_start(struct account *account, uint32_t slot, int64_t deadline)
+{
+	armed(account, slot, device_start(account->fd, slot, deadline));
+}
+
+void account_modify(struct account *account, uint32_t slot, int64_t deadline)
+{
+	armed(account, slot, device_modify(account->fd, slot, deadline));
+}
+
+void account_stop(struct account *account, uint32_t slot)
+{
+	account->report->operations++;
+	if (device_stop(account->fd, slot)) {
+		account->report->stopped++;
+		account->open[slot]--;
+	}
+}
+
+static void book(struct account *account, const struct timerheap_event *event, int64_t now)
+{
+	struct report *report = account->report;
+
+	if (event->slot >= account->slots || event->user_data != event->slot) {
+		report->doubled++;
+		return;
+	}
+	report->expired += event->expirations;
+	account->open[event->slot] -= event->expirations;
+	/* By the kernel's own word, and by the clock that the program reads. */
+	if (event->fired < event->deadline || now < (int64_t)event->deadline)
+		report->early++;
+	else
+		lateness_add(&report->lateness, event->fired - event->deadline);
+}
+
+void account_reap(struct account *account, int64_t until)
+{
+	struct timerheap_event events[BATCH];
+	unsigned int n;
+
+	do {
+		int64_t now;
+
+		n = device_wait(account->fd, events, BATCH, until);
+		now = clock_ns(account->clock);
+		for (unsigned int i = 0; i < n; i++)
+			book(account, &events[i], now);
+	} while (n == BATCH || clock_ns(account->clock) < until);
+}
+
+uint64_t account_open_armings(const struct account *account)
+{
+	const struct report *report = account->report;
+
+	return report->armed - report->stopped - report->expired;
+}
+
+void account_close(struct account *account)
+{
+	struct timerheap_pending pending[BATCH];
+	struct report *report = account->report;
+	uint32_t first = 0;
+	unsigned int n;
+
+	do {
+		n = device_drain(account->fd, pending, BATCH, &first);
+		report->drained += n;
+		for (unsigned int i = 0; i < n; i++)
+			account->open[pending[i].slot]--;
+	} while (n == BATCH);
+	/* What had expired before it could be drained is there now, or soon. */
+	account_reap(account, clock_ns(account->clock) + SEC / 5);
+
+	for (uint32_t i = 0; i < account->slots; i++) {
+		if (account->open[i] > 0)
+			report->lost += account->open[i];
+		if (account->open[i] < 0)
+			report->doubled -= account->open[i];
+	}
+	close(account->fd);
+	free(account->open);
+}
+
+int64_t account_free_memory(void)
+{
+	FILE *file = fopen("/proc/meminfo", "r");
+	char line[128];
+	int64_t sum = 0;
+
+	if (!file)
+		err(1, "/proc/meminfo");
+	/* The page cache may be used otherwise: not to be taken for ours. */
+	while (fgets(line, sizeof(line), file)) {
+		long long kb;
+
+		if (sscanf(line, "MemFree: %lld", &kb) == 1 ||
+		    sscanf(line, "Buffers: %lld", &kb) == 1 ||
+		    sscanf(line, "Cached: %lld", &kb) == 1)
+			sum += kb * 1024;
+	}
+	fclose(file);
+	return sum;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The commands; each is given its name and what follows it. */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+int command_million(int argc, char **argv);
+int command_record(int argc, char **argv);
+int command_replay(int argc, char **argv);
+int command_sleep(int argc, char **argv);
+int command_stat(int argc, char **argv);
+
+#endif /* COMMANDS_H */

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a run of timers has come to: report.h. */
+#include <err.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+
+#define BUCKETS	64
+#define BAR	40
+
+void lateness_add(struct lateness *lateness, uint64_t ns)
+{
+	if (lateness->nr == lateness->room) {
+		lateness->room = lateness->room ? 2 * lateness->room : 1024;
+		lateness->ns = realloc(lateness->ns, lateness->room * sizeof(ns));
+		if (!lateness->ns)
+			err(1, "report");
+	}
+	lateness->ns[lateness->nr++] = ns;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The least value that so many percent do not exceed; 0 where there is none. */
+uint64_t lateness_percentile(struct lateness *lateness, double percent)
+{
+	double exact = percent * lateness->nr / 100;
+	size_t rank = exact;
+
+	if (!lateness->nr)
+		return 0;
+	qsort(lateness->ns, lateness->nr, sizeof(*lateness->ns), compare);
+	if (rank < exact)
+		rank++;
+	return lateness->ns[rank ? rank - 1 : 0];
+}
+
+/* Bucket b has what is below 2^b and not below 2^(b-1); bucket 0 has 0. */
+static int bucket(uint64_t ns)
+{
+	return ns ? 64 - __builtin_clzll(ns) : 0;
+}
+
+static uint64_t below(int b)
+{
+	return b < 64 ? (uint64_t)1 << b : UINT64_MAX;
+}
+
+static void count(const struct lateness *lateness, uint64_t *buckets, int *first, int *last)
+{
+	memset(buckets, 0, (BUCKETS + 1) * sizeof(*buckets));
+	*first = BUCKETS;
+	*last = 0;
+	for (size_t i = 0; i < lateness->nr; i++) {
+		int b = bucket(lateness->ns[i]);
+
+		buckets[b]++;
+		if (b < *first)
+			*first = b;
+		if (b > *last)
+			*last = b;
+	}
+}
+
+/* 1234567 ns are "1.2 ms". */
+static const char *span(uint64_t ns, char *text)
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	double value = ns;
+	int unit = 0;
+
+	while (value >= 1000 && unit < 3) {
+		value /= 1000;
+		unit++;
+	}
+	sprintf(text, value < 10 && unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+	return text;
+}
+
+/* A bar of eighths of a character, so that small counts are seen, too. */
+static void bar(uint64_t value, uint64_t most)
+{
+	int eighths = value ? 1 + (int)((double)value / most * (8 * BAR - 1)) : 0;
+
+	for (; eighths >= 8; eighths -= 8)
+		fputs("\xe2\x96\x88", stdout);
+	if (eighths)
+		printf("\xe2\x96%c", 0x90 - eighths);
+}
+
+static void draw(const struct lateness *lateness)
+{
+	uint64_t buckets[BUCKETS + 1], most = 0;
+	char text[32];
+	int first, last;
+
+	count(lateness, buckets, &first, &last);
+	for (int b = first; b <= last; b++)
+		if (buckets[b] > most)
+			most = buckets[b];
+	for (int b = first; b <= last; b++) {
+		printf("  < %-8s %9" PRIu64 " ", span(below(b), text),
+		       buckets[b]);
+		bar(buckets[b], most);
+		putchar('\n');
+	}
+}
+
+static void print(struct report *report)
+{
+	char p50[32], p99[32], max[32];
+
+	printf("%s\n", report->what);
+	printf("  operations %" PRIu64 ": armed %" PRIu64 ", stopped %" PRIu64
+	       ", postponed %" PRIu64 ", expired %" PRIu64 ", left at the end %" PRIu64 "\n",
+	       report->operations, report->armed, report->stopped, report->postponed,
+	       report->expired, report->drained);
+	printf("  lost %" PRIu64 ", doubled %" PRIu64 ", early %" PRIu64 "\n",
+	       report->lost, report->doubled, report->early);
+	for (size_t i = 0; i < sizeof(report->cost) / sizeof(*report->cost); i++)
+		if (report->cost[i].name)
+			printf("  %s: %.0f ns each\n", report->cost[i].name, report->cost[i].ns);
+	if (report->bytes_per_timer >= 0)
+		printf("  memory: %.1f bytes for each timer\n", report->bytes_per_timer);
+	if (!report->lateness.nr)
+		return;
+	printf("  lateness: p50 %s, p99 %s, most %s\n",
+	       span(lateness_percentile(&report->lateness, 50), p50),
+	       span(lateness_percentile(&report->lateness, 99), p99),
+	       span(lateness_percentile(&report->lateness, 100), max));
+	draw(&report->lateness);
+}
+
+/* A string of JSON: what must be escaped is. */
+static void put_string(FILE *file, const char *string)
+{
+	putc('"', file);
+	for (; *string; string++) {
+		if (*string == '"' || *string == '\\')
+			putc('\\', file);
+		if ((unsigned char)*string < ' ')
+			fprintf(file, "\\u%04x", *string);
+		else
+			putc(*string, file);
+	}
+	putc('"', file);
+}
+
+static void put_lateness(FILE *file, struct lateness *lateness)
+{
+	uint64_t buckets[BUCKETS + 1];
+	int first, last;
+
+	count(lateness, buckets, &first, &last);
+	fprintf(file, "\t\"lateness_ns\": {\n");
+	fprintf(file, "\t\t\"p50\": %" PRIu64 ",\n", lateness_percentile(lateness, 50));
+	fprintf(file, "\t\t\"p99\": %" PRIu64 ",\n", lateness_percentile(lateness, 99));
+	fprintf(file, "\t\t\"p999\": %" PRIu64 ",\n", lateness_percentile(lateness, 99.9));
+	fprintf(file, "\t\t\"max\": %" PRIu64 ",\n", lateness_percentile(lateness, 100));
+	fprintf(file, "\t\t\"histogram\": [");
+	for (int b = first; b <= last; b++)
+		fprintf(file, "%s\n\t\t\t{ \"below\": %" PRIu64 ", \"count\": %" PRIu64 " }",
+			b > first ? "," : "", below(b), buckets[b]);
+	fprintf(file, "\n\t\t]\n\t}\n");
+}
+
+static int put_json(struct report *report, const char *path)
+{
+	FILE *file = fopen(path, "w");
+	bool bad;
+
+	if (!file) {
+		warn("%s", path);
+		return 1;
+	}
+	fprintf(file, "{\n\t\"what\": ");
+	put_string(file, report->what);
+#define NUMBER(name) fprintf(file, ",\n\t\"" #name "\": %" PRIu64, report->name)
+	NUMBER(operations);
+	NUMBER(armed);
+	NUMBER(stopped);
+	NUMBER(postponed);
+	NUMBER(expired);
+	NUMBER(drained);
+	NUMBER(lost);
+	NUMBER(doubled);
+	NUMBER(early);
+	NUMBER(duration_ns);
+#undef NUMBER
+	for (size_t i = 0; i < sizeof(report->cost) / sizeof(*report->cost); i++)
+		if (report->cost[i].name)
+			fprintf(file, ",\n\t\"%s_ns\": %.1f", report->cost[i].name,
+				report->cost[i].ns);
+	if (report->bytes_per_timer >= 0)
+		fprintf(file, ",\n\t\"bytes_per_timer\": %.1f,\n", report->bytes_per_timer);
+	else
+		fprintf(file, ",\n\t\"bytes_per_timer\": null,\n");
+	put_lateness(file, &report->lateness);
+	fprintf(file, "}\n");
+	bad = ferror(file);
+	if (fclose(file) || bad) {
+		warn("%s", path);
+		return 1;
+	}
+	return 0;
+}
+
+int report_finish(struct report *report, const char *json)
+{
+	int ret = report->lost || report->doubled || report->early;
+
+	print(report);
+	if (json)
+		ret |= put_json(report, json);
+	free(report->lateness.ns);
+	return ret;
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+/* timerheap sleep: the least program that has a timer. */
+#include <err.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "device.h"
+
+static void usage(FILE *to)
+{
+	fputs("usage: timerheap sleep [-c CLOCK] DURATION\n"
+	      "  DURATION          such as 10ms, 1.5s, 2us, 300ns, 1m, 2h; seconds without a unit\n"
+	      "  -c, --clock NAME  monotonic (default), realtime, boottime, tai\n", to);
+}
+
+static int64_t duration(const char *text)
+{
+	static const struct {
+		const char *unit;
+		double ns;
+	} units[] = {
+		{ "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 },
+		{ "m", 60e9 }, { "h", 3600e9 }, { "d", 86400e9 },
+	};
+	char *unit;
+	double value = strtod(text, &unit);
+
+	for (unsigned int i = 0; unit != text && i < sizeof(units) / sizeof(*units); i++)
+		if (!strcmp(unit, units[i].unit) && value >= 0 && value * units[i].ns < 9e18)
+			return value * units[i].ns;
+	errx(2, "'%s' is no duration; say 10ms, 1.5s or the like", text);
+}
+
+int command_sleep(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "clock", required_argument, NULL, 'c' },
+		{ "help", no_argument, NULL, 'h' },
+		{}
+	};
+	clockid_t clock = CLOCK_MONOTONIC;
+	struct timerheap_event event;
+	int64_t start;
+	int c, fd;
+
+	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			clock = clock_by_name(optarg);
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind + 1 != argc) {
+		usage(stderr);
+		return 2;
+	}
+	start = clock_ns(clock);
+	fd = device_setup(clock, 1);
+	device_start(fd, 0, start + duration(argv[optind]));
+	if (read(fd, &event, sizeof(event)) != sizeof(event))
+		err(1, "read");
+	return 0;
+}

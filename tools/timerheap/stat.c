@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/* timerheap stat: what INFO has to say. */
+#include <err.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "device.h"
+
+static const struct {
+	const char *name, *help;
+	size_t at;
+	int grows;		/* a counter; else it is what is there now */
+} fields[] = {
+#define FIELD(name, grows, help) { #name, help, offsetof(struct timerheap_info, name), grows }
+	FIELD(queued, 0, "entries in heaps now"),
+	FIELD(stopped, 0, "of those, stopped"),
+	FIELD(started, 1, "put into a heap"),
+	FIELD(expired, 1, "were due and run"),
+	FIELD(requeued, 1, "found postponed, or moved earlier"),
+	FIELD(removed, 1, "stopped ones taken out"),
+	FIELD(swept, 1, "of those, by a sweep"),
+	FIELD(moved, 1, "moved from a CPU that went offline"),
+	FIELD(runs, 1, "runs of the softirq"),
+	FIELD(exhausted, 1, "of those, out of budget"),
+	FIELD(kicks, 1, "told of an earlier deadline"),
+#undef FIELD
+};
+
+#define FIELDS	(sizeof(fields) / sizeof(*fields))
+
+static void usage(FILE *to)
+{
+	fputs("usage: timerheap stat [-j] [SECONDS]\n"
+	      "  -j, --json  as JSON\n"
+	      "  SECONDS     and then what is new, each so many, until interrupted\n", to);
+}
+
+static uint64_t value(const struct timerheap_info *info, size_t field)
+{
+	return *(const uint64_t *)((const char *)info + fields[field].at);
+}
+
+static void print(const struct timerheap_info *info)
+{
+	printf("timerheap %u.%u.%u, ", info->version >> 16, info->version >> 8 & 0xff,
+	       info->version & 0xff);
+	if (info->heaps)
+		printf("%u heaps for each clock\n", info->heaps);
+	else
+		printf("a heap for each CPU and clock\n");
+	for (size_t i = 0; i < FIELDS; i++)
+		printf("%15" PRIu64 "  %-10s %s\n", value(info, i), fields[i].name,
+		       fields[i].help);
+}
+
+static void print_json(const struct timerheap_info *info)
+{
+	printf("{\n\t\"version\": %u,\n\t\"heaps\": %u", info->version, info->heaps);
+	for (size_t i = 0; i < FIELDS; i++)
+		printf(",\n\t\"%s\": %" PRIu64, fields[i].name, value(info, i));
+	printf("\n}\n");
+}
+
+static void follow(int fd, unsigned int seconds)
+{
+	struct timerheap_info last, info;
+
+	device_info(fd, &last);
+	for (unsigned int line = 0; !sleep(seconds); line++) {
+		if (line % 20 == 0) {
+			for (size_t i = 0; i < FIELDS; i++)
+				printf("%10s", fields[i].name);
+			putchar('\n');
+		}
+		device_info(fd, &info);
+		for (size_t i = 0; i < FIELDS; i++)
+			printf("%10" PRIu64, fields[i].grows ?
+			       (value(&info, i) - value(&last, i)) / seconds : value(&info, i));
+		putchar('\n');
+		last = info;
+	}
+}
+
+int command_stat(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{}
+	};
+	struct timerheap_info info;
+	int c, fd, json = 0;
+
+	while ((c = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
+		switch (c) {
+		case 'j':
+			json = 1;
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (argc - optind > 1) {
+		usage(stderr);
+		return 2;
+	}
+	fd = device_open();
+	device_info(fd, &info);
+	if (json)
+		print_json(&info);
+	else
+		print(&info);
+	if (optind < argc) {
+		char *end;
+		unsigned long seconds = strtoul(argv[optind], &end, 10);
+
+		if (*end || !seconds || seconds > 86400)
+			errx(2, "'%s' is no number of seconds", argv[optind]);
+		follow(fd, seconds);
+	}
+	return 0;
+}

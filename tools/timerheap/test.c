@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests of what the command does without the device: the format of traces, the
+ * reading of tracepoints, percentiles.  TAP, and a closing line that counts.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parse.h"
+#include "report.h"
+#include "trace.h"
+
+static int passed, failed;
+
+static void check(bool good, const char *what)
+{
+	if (good)
+		passed++;
+	else
+		failed++;
+	printf("%s %d %s\n", good ? "ok" : "not ok", passed + failed, what);
+}
+
+static struct trace sample(unsigned int ops, unsigned int seed)
+{
+	struct trace trace = {
+		.title = "a \"sample\"", .release = "6.12", .timers = 40, .duration = 1ULL << 40,
+		.lost = 7,
+	};
+	uint64_t time = 0;
+
+	for (unsigned int i = 0; i < ops; i++) {
+		enum trace_kind kind = rand_r(&seed) % 3;
+		struct trace_op op = { .kind = kind, .timer = rand_r(&seed) % 40 };
+
+		time += rand_r(&seed) >> rand_r(&seed) % 31;
+		op.time = time;
+		if (kind == TRACE_ARM)
+			op.deadline = (int64_t)time + rand_r(&seed) - RAND_MAX / 2;
+		trace_add(&trace, op);
+	}
+	return trace;
+}
+
+static bool same(const struct trace *a, const struct trace *b)
+{
+	bool good = !strcmp(a->title, b->title) && !strcmp(a->release, b->release) &&
+		    a->timers == b->timers && a->duration == b->duration &&
+		    a->lost == b->lost && a->nr == b->nr;
+
+	for (size_t i = 0; good && i < a->nr; i++)
+		good = a->ops[i].time == b->ops[i].time && a->ops[i].kind == b->ops[i].kind &&
+		       a->ops[i].timer == b->ops[i].timer &&
+		       a->ops[i].deadline == b->ops[i].deadline;
+	return good;
+}
+
+static void test_round_trip(void)
+{
+	bool good = true;
+
+	for (unsigned int seed = 1; seed < 50; seed++) {
+		struct trace trace = sample(40 + seed * 20, seed), back;
+		size_t size;
+		uint8_t *bytes = trace_encode(&trace, &size);
+
+		good &= !trace_decode(&back, bytes, size) && same(&trace, &back);
+		trace_free(&back);
+		trace_free(&trace);
+		free(bytes);
+	}
+	check(good, "what is written is read");
+}
+
+/* The checksum of the format, so that damage behind it is reached, too. */
+static void seal(uint8_t *bytes, size_t size)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < size - 8; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001b3ULL;
+	for (int i = 0; i < 8; i++)
+		bytes[size - 8 + i] = hash >> 8 * i;
+}
+
+static void test_damage(void)
+{
+	struct trace trace = sample(60, 3), back;
+	bool cut = true, changed = true, bounded = true;
+	size_t size;
+	uint8_t *bytes = trace_encode(&trace, &size), *copy = malloc(size);
+	unsigned int seed = 1;
+
+	for (size_t i = 0; i < size; i++) {
+		/* In memory of just that size, so that reading on is noticed. */
+		uint8_t *part = malloc(i + !i);
+
+		memcpy(part, bytes, i);
+		cut &= trace_decode(&back, part, i) != NULL;
+		free(part);
+		memcpy(copy, bytes, size);
+		copy[i] ^= 1 << i % 8;
+		changed &= trace_decode(&back, copy, size) != NULL;
+	}
+	check(cut, "a trace that is cut off anywhere is refused");
+	check(changed, "a trace with a changed bit is refused");
+
+	for (int i = 0; i < 20000; i++) {
+		memcpy(copy, bytes, size);
+		for (int j = rand_r(&seed) % 4; j >= 0; j--)
+			copy[8 + rand_r(&seed) % (size - 16)] = rand_r(&seed);
+		seal(copy, size);
+		if (trace_decode(&back, copy, size))
+			continue;
+		for (size_t op = 0; op < back.nr; op++)
+			bounded &= back.ops[op].timer < back.timers &&
+				   back.ops[op].kind <= TRACE_EXPIRE;
+		trace_free(&back);
+	}
+	check(bounded, "whatever is in one, what is read is within bounds");
+	trace_free(&trace);
+	free(copy);
+	free(bytes);
+}
+
+/* As Linux 6.1 and 6.12 write them; jiffies of 4 ms. */
+static const char *const lines[] = {
+	"# tracer: nop",
+	"    bash-77  [001] d.h2.   100.000000: timer_start: timer=00000000aa function=f expires=4294892300 [timeout=25] cpu=1 idx=1 flags=",
+	"    bash [x] 1.2-77  [001] d.h2.   100.000000: hrtimer_start: hrtimer=00000000aa function=hrtimer_wakeup expires=100000500000 softexpires=100000500000 mode=REL|SOFT",
+	"  <idle>-0   [000] ..s1.   100.000600: hrtimer_expire_entry: hrtimer=00000000aa function=hrtimer_wakeup now=100000600000",
+	"  <idle>-0   [000] ..s1.   100.000700: hrtimer_cancel: hrtimer=00000000aa",
+	"  <idle>-0   [000] ..s1.   100.000800: timer_cancel: timer=00000000bb",
+	"    bash-77  [001] d.h2.   101.000000: timer_start: timer=00000000cc function=f expires=4294892625 [timeout=100] bucket_expiry=4294892672 cpu=1 idx=2 flags=D|I",
+	"  <idle>-0   [000] ..s1.   101.100000: timer_cancel: timer=00000000aa",
+	"  <idle>-0   [000] ..s1.   101.100000: hrtimer_start: hrtimer=00000000dd function=f expires=1700000201100000000 softexpires=0 mode=ABS",
+	"  <idle>-0   [000] ..s1.   101.200000: hrtimer_start: hrtimer=garbage",
+	"  <idle>-0   [000] ..s1.   101.300000: sched_switch: timer=00000000aa",
+	"",
+};
+
+static void test_parser(void)
+{
+	static const struct trace_op wanted[] = {
+		{ 0, 100000000, 0, TRACE_ARM },
+		{ 0, 500000, 1, TRACE_ARM },
+		{ 600000, 0, 1, TRACE_EXPIRE },
+		{ 1000000000, 1400000000, 2, TRACE_ARM },
+		{ 1100000000, 0, 0, TRACE_CANCEL },
+		{ 1100000000, 101100000000, 3, TRACE_ARM },
+	};
+	/* Real time is 1 700 000 000 s ahead: 1700000201.1 is 201.1, 101.1 s on. */
+	struct parser *parser = parser_new(1700000000000000000LL);
+	struct trace trace = {};
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		parser_line(parser, lines[i]);
+	parser_finish(parser, &trace);
+	good = trace.nr == 6 && trace.timers == 4;
+	for (size_t i = 0; good && i < trace.nr; i++) {
+		const struct trace_op *op = &trace.ops[i];
+
+		good = op->time == wanted[i].time && op->timer == wanted[i].timer &&
+		       op->kind == wanted[i].kind &&
+		       (op->kind != TRACE_ARM || op->deadline == wanted[i].deadline);
+	}
+	check(good, "tracepoints of 6.1 and 6.12 become operations");
+	trace_free(&trace);
+}
+
+static void test_percentiles(void)
+{
+	unsigned int seed = 5;
+	bool good = true;
+
+	for (int n = 1; n < 200; n++) {
+		struct lateness lateness = {};
+
+		for (int i = 0; i < n; i++)
+			lateness_add(&lateness, rand_r(&seed) % 1000);
+		for (int percent = 1; percent <= 100; percent++) {
+			uint64_t value = lateness_percentile(&lateness, percent);
+			int below = 0, not_above = 0;
+
+			for (int i = 0; i < n; i++) {
+				below += lateness.ns[i] < value;
+				not_above += lateness.ns[i] <= value;
+			}
+			good &= not_above * 100 >= percent * n && below * 100 < percent * n;
+		}
+		free(lateness.ns);
+	}
+	check(good, "a percentile is the least value that so many do not exceed");
+}
+
+int main(void)
+{
+	test_round_trip();
+	test_damage();
+	test_parser();
+	test_percentiles();
+	printf("1..%d\n%d passed, %d failed, 0 skipped\n", passed + failed, passed, failed);
+	return failed > 0;
+}
