@@ -115,7 +115,11 @@ static inline void __theap_leave(atomic_t *status, enum theap_status from,
  * The claim: anybody, without a lock.
  */
 
-/* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING */
+/*
+ * Whatever is stable may be claimed:
+ */
+/* NO_STATUS, REMOVED, WAITING, DELETED -> MODIFYING */
+/* MODIFIED_EARLIER, MODIFIED_LATER -> MODIFYING */
 static inline bool theap_try_stable_to_modifying(atomic_t *status,
 						 enum theap_status from)
 {
@@ -146,7 +150,12 @@ static inline void theap_modifying_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
 }
 
-/* MODIFYING -> what it was: the claim was given up */
+/*
+ * MODIFYING -> what it was: the claim was given up.  To WAITING and MODIFIED_x
+ * that is as above; the others are:
+ */
+/* MODIFYING -> NO_STATUS: as it was */
+/* MODIFYING -> REMOVED: as it was */
 static inline void theap_modifying_undo(atomic_t *status, enum theap_status from)
 {
 	__theap_leave(status, THEAP_MODIFYING, from);
