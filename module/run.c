@@ -105,17 +105,22 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 		struct llist_node *node;
 
 		if (!queue->taken) {
-			if (llist_empty(&queue->inbox))
+			if (llist_empty(&queue->inbox) &&
+			    atomic64_read(&queue->earliest) == THEAP_NEVER)
 				return true;
 			/*
 			 * The deadline before the list; theap_timer_to_inbox()
 			 * fills the list before the deadline.  So a deadline
 			 * that is wiped here belongs to a timer that is taken
-			 * here.  llist_del_all() is the full barrier between.
+			 * here, or was before: then it was written late, and
+			 * would have the hrtimer fire for ever if it stayed.
+			 * llist_del_all() is the full barrier between.
 			 */
 			atomic64_set(&queue->earliest, THEAP_NEVER);
 			atomic_set(&queue->inbox_len, 0);
 			queue->taken = llist_del_all(&queue->inbox);
+			if (!queue->taken)
+				return true;
 		}
 		if (!*budget)
 			return false;
@@ -253,7 +258,8 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	next = timer->ops->expire(timer, run->now, &call);
 	queue->count.expired++;
 	if (call) {
-		WRITE_ONCE(timer->active, 1);
+		/* A periodic one may come twice in a batch, if it was modified. */
+		WRITE_ONCE(timer->active, timer->active + 1);
 		run->called[run->nr++] = timer;
 	}
 	if (!next) {
@@ -310,7 +316,7 @@ static void theap_run_call(struct theap_queue *queue)
 		 * From here on the timer may be freed, or be run elsewhere.
 		 * Pairs with theap_timer_stop_sync() and _lock_queue().
 		 */
-		smp_store_release(&timer->active, 0);
+		smp_store_release(&timer->active, timer->active - 1);
 	}
 	if (run->nr && wq_has_sleeper(&queue->idle))
 		wake_up_all(&queue->idle);

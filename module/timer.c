@@ -97,14 +97,19 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 static void theap_timer_to_inbox(struct theap_queue *queue,
 				 struct theap_timer *timer, s64 when)
 {
-	s64 earliest = atomic64_read(&queue->earliest);
+	s64 earliest;
 
 	if (!theap_timer_in_inbox(timer)) {
 		llist_add(&timer->inbox, &queue->inbox);
 		if (atomic_inc_return(&queue->inbox_len) >= THEAP_INBOX_MAX)
 			when = 0;
 	}
-	/* After llist_add(): __theap_adjust() empties them the other way round. */
+	/*
+	 * Looked at after llist_add(), which is a full barrier: __theap_adjust()
+	 * empties them the other way round, so what is read here is wiped only
+	 * by an owner who takes this timer, too.
+	 */
+	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest &&
 	       !atomic64_try_cmpxchg(&queue->earliest, &earliest, when))
 		;
@@ -260,7 +265,9 @@ static bool theap_timer_take_out(struct theap_queue *queue,
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	if (timer->queue == queue && __theap_adjust(queue, &budget)) {
 		__theap_remove(queue, timer);
-		out = theap_status_is_idle(theap_status(&timer->status));
+		/* A run makes it idle and active under this lock. */
+		out = theap_status_is_idle(theap_status(&timer->status)) &&
+		      !READ_ONCE(timer->active);
 	}
 	__theap_settle(queue);
 	raw_spin_unlock(&queue->lock);

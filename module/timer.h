@@ -62,7 +62,8 @@ struct theap_timer {
 	struct llist_node inbox;	/* C: link in the inbox of @queue;
 					 * points at itself: not in it */
 	const struct theap_timer_ops *ops;	/* never changes */
-	u8 active;			/* R: its function is to be called, or runs */
+	u8 active;			/* R: how often its function is still to be
+					 * called, or runs; at most THEAP_BATCH */
 };
 
 /**
