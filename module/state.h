@@ -115,11 +115,7 @@ static inline void __theap_leave(atomic_t *status, enum theap_status from,
  * The claim: anybody, without a lock.
  */
 
-/*
- * Whatever is stable may be claimed:
- */
-/* NO_STATUS, REMOVED, WAITING, DELETED -> MODIFYING */
-/* MODIFIED_EARLIER, MODIFIED_LATER -> MODIFYING */
+/* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING */
 static inline bool theap_try_stable_to_modifying(atomic_t *status,
 						 enum theap_status from)
 {
@@ -150,12 +146,7 @@ static inline void theap_modifying_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
 }
 
-/*
- * MODIFYING -> what it was: the claim was given up.  To WAITING and MODIFIED_x
- * that is as above; the others are:
- */
-/* MODIFYING -> NO_STATUS: as it was */
-/* MODIFYING -> REMOVED: as it was */
+/* MODIFYING -> what it was: the claim was given up */
 static inline void theap_modifying_undo(atomic_t *status, enum theap_status from)
 {
 	__theap_leave(status, THEAP_MODIFYING, from);

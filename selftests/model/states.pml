@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The states of a timer, and the ways between them: module/state.h again.
+ *
+ * Each way is written once, here, with the helper that it stands for, and the
+ * script "transitions" compares them with the header.  A compare and exchange
+ * is one atomic step; a store-release is one too, and what was done before it
+ * is seen by all.
+ */
+
+#define NO_STATUS		0
+#define WAITING			1
+#define RUNNING			2
+#define DELETED			3
+#define REMOVING		4
+#define REMOVED			5
+#define MODIFYING		6
+#define MODIFIED_EARLIER	7
+#define MODIFIED_LATER		8
+#define MOVING			9
+
+byte status = NO_STATUS
+
+#define idle(s)		((s) == NO_STATUS || (s) == REMOVED)
+#define modified(s)	((s) == MODIFIED_EARLIER || (s) == MODIFIED_LATER)
+#define pending(s)	((s) == WAITING || modified(s))
+#define transient(s)	((s) == RUNNING || (s) == REMOVING || \
+			 (s) == MODIFYING || (s) == MOVING)
+
+/* Who loses the exchange goes on with ok = false. */
+#define TRY(from, to)	:: atomic { status == from -> status = to; ok = true }
+#define LOST		:: else -> ok = false
+/* A transient state is its holder's own. */
+#define LEAVE(from, to)	atomic { assert(status == from); status = to }
+
+/*
+ * The claim.  The code loops until the state is stable and the exchange has
+ * succeeded; here that is a wait, so that a run without end is a real one.
+ */
+inline try_stable_to_modifying(from) {
+	atomic { !transient(status) -> from = status; ok = false;
+	if
+	TRY(NO_STATUS, MODIFYING)
+	TRY(REMOVED, MODIFYING)
+	TRY(WAITING, MODIFYING)
+	TRY(DELETED, MODIFYING)
+	TRY(MODIFIED_EARLIER, MODIFYING)
+	TRY(MODIFIED_LATER, MODIFYING)
+	fi }
+}
+
+inline modifying_to_waiting() { LEAVE(MODIFYING, WAITING) }
+inline modifying_to_modified_earlier() { LEAVE(MODIFYING, MODIFIED_EARLIER) }
+inline modifying_to_modified_later() { LEAVE(MODIFYING, MODIFIED_LATER) }
+inline modifying_to_deleted() { LEAVE(MODIFYING, DELETED) }
+
+inline modifying_undo(from) {
+	if
+	:: from == NO_STATUS -> LEAVE(MODIFYING, NO_STATUS)
+	:: from == REMOVED -> LEAVE(MODIFYING, REMOVED)
+	:: from == WAITING -> LEAVE(MODIFYING, WAITING)
+	:: from == DELETED -> LEAVE(MODIFYING, DELETED)
+	:: from == MODIFIED_EARLIER -> LEAVE(MODIFYING, MODIFIED_EARLIER)
+	:: from == MODIFIED_LATER -> LEAVE(MODIFYING, MODIFIED_LATER)
+	fi
+}
+
+inline try_waiting_to_running() { if TRY(WAITING, RUNNING) LOST fi }
+inline running_to_no_status() { LEAVE(RUNNING, NO_STATUS) }
+inline running_to_waiting() { LEAVE(RUNNING, WAITING) }
+
+inline try_deleted_to_removing() { if TRY(DELETED, REMOVING) LOST fi }
+inline removing_to_removed() { LEAVE(REMOVING, REMOVED) }
+inline removing_to_deleted() { LEAVE(REMOVING, DELETED) }
+
+inline try_modified_to_moving(from) {
+	if
+	:: from == MODIFIED_EARLIER -> if TRY(MODIFIED_EARLIER, MOVING) LOST fi
+	:: from == MODIFIED_LATER -> if TRY(MODIFIED_LATER, MOVING) LOST fi
+	fi
+}
+inline try_waiting_to_moving() { if TRY(WAITING, MOVING) LOST fi }
+inline moving_to_waiting() { LEAVE(MOVING, WAITING) }
