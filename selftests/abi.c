@@ -201,8 +201,7 @@ TEST_F(abi, unknown)
 
 	memset(arg, POISON, sizeof(arg));
 	for (unsigned int nr = 8; nr < 256; nr++)
-		EXPECT_EQ(-ENOTTY, call(self->fd, _IOC(_IOC_READ | _IOC_WRITE,
-						      TIMERHEAP_IOC_MAGIC, nr, 16), arg));
+		EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR(TIMERHEAP_IOC_MAGIC, nr, uint64_t), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR('T', 2, struct timerheap_start), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOW(TIMERHEAP_IOC_MAGIC, 2, struct timerheap_start),
 				arg));

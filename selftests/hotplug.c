@@ -144,7 +144,7 @@ TEST_F_TIMEOUT(hotplug, ticker, 60)
 struct churner {
 	pthread_t thread;
 	int fd, cpu, base;
-	volatile bool *done;
+	atomic_bool *done;
 	int64_t armed, stopped;
 	int error;
 };
@@ -185,7 +185,7 @@ TEST_F_TIMEOUT(hotplug, under_fire, 120)
 {
 	struct churner churners[8] = {};
 	int threads = self->cpus < 8 ? self->cpus : 8;
-	volatile bool done = false;
+	atomic_bool done = false;
 	int64_t armed = 0, ended = 0;
 	struct timerheap_event event;
 	uint32_t first = 0;

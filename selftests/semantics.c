@@ -76,7 +76,7 @@ TEST_F(go, ticker_stress)
 struct reader {
 	pthread_t thread;
 	int fd;
-	volatile bool *done;
+	atomic_bool *done;
 	uint64_t got;
 };
 
@@ -96,7 +96,7 @@ TEST_F(go, ticker_concurrent_stress)
 {
 	const int64_t period = MSEC, first = now() + period;
 	struct reader readers[10];
-	volatile bool done = false;
+	atomic_bool done = false;
 	struct timerheap_event event;
 	uint64_t got = 0;
 	int64_t stopped;
@@ -401,7 +401,7 @@ static void *postpone_all(void *arg)
 TEST_F(go, long_adjust_timers)
 {
 	struct reader mover = { .fd = self->fd };
-	volatile bool done = false;
+	atomic_bool done = false;
 	struct timerheap_event event;
 
 	mover.done = &done;

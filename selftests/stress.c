@@ -37,7 +37,7 @@ struct worker {
 	unsigned int seed;
 	int fd;
 	int error;
-	volatile bool *done;
+	atomic_bool *done;
 };
 
 static unsigned int test_seed(void)
@@ -121,7 +121,7 @@ static void *reap(void *arg)
 FIXTURE(stress)
 {
 	struct worker workers[THREADS], reapers[2];
-	volatile bool done;
+	atomic_bool done;
 	int fd;
 };
 
