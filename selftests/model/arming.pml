@@ -18,7 +18,7 @@
 #define NOTHING	5	/* in a store buffer: it is empty */
 #define S64_MIN	0	/* below every deadline, which begin at 1 */
 
-/* Operations of the first user, and of the second: the Makefile says. */
+/* Operations of the first user, and of the second: check says. */
 #ifndef OPS
 #define OPS	1
 #endif

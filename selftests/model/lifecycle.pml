@@ -17,7 +17,7 @@
 #define FAR	3
 #define NEVER	4
 
-/* How much of everything: the Makefile says. */
+/* How much of everything: check says. */
 #ifndef OPS
 #define OPS	1	/* operations of each user */
 #endif
