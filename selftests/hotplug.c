@@ -84,7 +84,9 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 	for (int cpu = 1; cpu < self->cpus; cpu++)
 		ASSERT_EQ(0, cpu_write(cpu, '0'));
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	EXPECT_LT(self->before.moved, info.moved);
+	/* Where there is one heap for all, it is that which goes elsewhere. */
+	if (info.heaps != 1)
+		EXPECT_LT(self->before.moved, info.moved);
 
 	while (got < SLOTS * 3 / 4) {
 		struct timerheap_event event;
