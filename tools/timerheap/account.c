@@ -10,6 +10,8 @@
 #include "device.h"
 
 #define BATCH	256
+/* What is due and has not come for so long never will; no backlog lasts that long. */
+#define GRACE	(10 * SEC)
 
 void account_open(struct account *account, clockid_t clock, uint32_t slots,
 		  struct report *report)
@@ -21,6 +23,7 @@ void account_open(struct account *account, clockid_t clock, uint32_t slots,
 	/* Written, so that its pages are there before memory is measured. */
 	for (uint32_t i = 0; i < slots; i++)
 		account->open[i] = 0;
+	account->free_memory = account_free_memory();
 	account->fd = device_setup(clock, slots);
 	account->clock = clock;
 	account->slots = slots;
@@ -72,21 +75,30 @@ static void book(struct account *account, const struct timerheap_event *event, i
 		report->early++;
 	else
 		lateness_add(&report->lateness, event->fired - event->deadline);
+	lateness_add(&report->reading,
+		     now > (int64_t)event->deadline ? now - event->deadline : 0);
 }
 
 void account_reap(struct account *account, int64_t until)
 {
 	struct timerheap_event events[BATCH];
+	int64_t before, now = clock_ns(account->clock);
 	unsigned int n;
+	bool wait;
 
 	do {
-		int64_t now;
-
-		n = device_wait(account->fd, events, BATCH, until);
+		before = now;
+		wait = before < until;
+		n = device_wait(account->fd, events, BATCH, wait, until);
 		now = clock_ns(account->clock);
+		/* What a read costs is to be seen only where it did not wait. */
+		if (!wait && n) {
+			account->read += n;
+			account->read_ns += now - before;
+		}
 		for (unsigned int i = 0; i < n; i++)
 			book(account, &events[i], now);
-	} while (n == BATCH || clock_ns(account->clock) < until);
+	} while (n == BATCH || now < until);
 }
 
 uint64_t account_open_armings(const struct account *account)
@@ -100,14 +112,19 @@ void account_close(struct account *account)
 {
 	struct timerheap_pending pending[BATCH];
 	struct report *report = account->report;
+	int64_t overdue = clock_ns(account->clock) - GRACE;
 	uint32_t first = 0;
 	unsigned int n;
 
 	do {
 		n = device_drain(account->fd, pending, BATCH, &first);
-		report->drained += n;
-		for (unsigned int i = 0; i < n; i++)
+		for (unsigned int i = 0; i < n; i++) {
+			/* To stop what should have come long ago would hide a loss. */
+			if ((int64_t)pending[i].deadline < overdue)
+				continue;
 			account->open[pending[i].slot]--;
+			report->drained++;
+		}
 	} while (n == BATCH);
 	/* What had expired before it could be drained is there now, or soon. */
 	account_reap(account, clock_ns(account->clock) + SEC / 5);

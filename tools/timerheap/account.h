@@ -19,7 +19,9 @@ struct account {
 	int fd;
 	clockid_t clock;
 	uint32_t slots;
+	uint64_t read, read_ns;	/* events taken without waiting, and how long it took */
 	int32_t *open;		/* of each slot: armings that have not ended */
+	int64_t free_memory;	/* before the context was made */
 	struct report *report;
 };
 

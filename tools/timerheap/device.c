@@ -113,12 +113,12 @@ bool device_stop(int fd, uint32_t slot)
 }
 
 unsigned int device_wait(int fd, struct timerheap_event *events, unsigned int nr,
-			 int64_t until)
+			 unsigned int min, int64_t until)
 {
 	struct timerheap_wait wait = {
 		.events = (uintptr_t)events,
 		.nr = nr,
-		.min = 1,
+		.min = min,
 		.timeout = until,
 		.flags = TIMERHEAP_ABSTIME,
 	};

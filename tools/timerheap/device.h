@@ -28,9 +28,9 @@ bool device_start(int fd, uint32_t slot, int64_t deadline);
 bool device_modify(int fd, uint32_t slot, int64_t deadline);
 bool device_stop(int fd, uint32_t slot);
 
-/* Wait until there is an event, or until a time.  Return: how many. */
+/* Wait until there are @min events, or until a time.  Return: how many. */
 unsigned int device_wait(int fd, struct timerheap_event *events, unsigned int nr,
-			 int64_t until);
+			 unsigned int min, int64_t until);
 unsigned int device_drain(int fd, struct timerheap_pending *pending, unsigned int nr,
 			  uint32_t *first);
 

@@ -238,7 +238,9 @@ static int64_t jiffy(const struct parser *parser)
 	double rate = 250, span = parser->last_at - (double)parser->first_at;
 	int best = 250;
 
-	if (span > SEC / 10.)
+	if (parser->any_jiffy && span <= SEC / 10.)
+		warnx("too short to tell how long a jiffy is: taking 4 ms");
+	else if (parser->any_jiffy)
 		rate = (parser->last_jiffy - parser->first_jiffy) * (SEC / span);
 	for (int i = 0; i < 4; i++)
 		if (abs((int)(rate - rates[i])) < abs((int)(rate - best)))

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +33,14 @@
 #include "trace.h"
 
 #define TRACEFS		"/sys/kernel/tracing"
-#define INSTANCE	TRACEFS "/instances/timerheap"
 #define BUFFER_KB	"16384"		/* for each CPU: some 100 000 events */
 
 static const char *const events[] = {
 	"timer_start", "timer_cancel", "timer_expire_entry",
 	"hrtimer_start", "hrtimer_cancel", "hrtimer_expire_entry",
 };
+
+static char instance[64];		/* empty: there is none to remove */
 
 static void usage(FILE *to)
 {
@@ -63,30 +65,51 @@ static void set(const char *dir, const char *name, const char *value)
 	close(fd);
 }
 
+/* However the recording ends, nothing is to go on being traced. */
+static void remove_instance(void)
+{
+	if (*instance && rmdir(instance))
+		warn("%s", instance);
+	*instance = 0;
+}
+
 static void begin(void)
 {
 	if (access(TRACEFS "/instances", W_OK))
 		errx(1, TRACEFS " is not there or not yours: mount -t tracefs nodev " TRACEFS
 		     ", as root");
-	if (mkdir(INSTANCE, 0700) && errno != EEXIST)
-		err(1, INSTANCE);
-	set(INSTANCE, "tracing_on", "0");
-	set(INSTANCE, "trace", "");
-	set(INSTANCE, "trace_clock", "mono");
-	set(INSTANCE, "buffer_size_kb", BUFFER_KB);
+	snprintf(instance, sizeof(instance), TRACEFS "/instances/timerheap-%d", getpid());
+	if (mkdir(instance, 0700)) {
+		*instance = 0;
+		err(1, "a new folder in " TRACEFS "/instances");
+	}
+	atexit(remove_instance);
+	set(instance, "tracing_on", "0");
+	set(instance, "trace_clock", "mono");
+	set(instance, "buffer_size_kb", BUFFER_KB);
 	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++) {
 		char name[64];
 
 		snprintf(name, sizeof(name), "events/timer/%s/enable", events[i]);
-		set(INSTANCE, name, "1");
+		set(instance, name, "1");
 	}
-	set(INSTANCE, "tracing_on", "1");
+	set(instance, "tracing_on", "1");
 }
 
+static void interrupted(int signal)
+{
+	(void)signal;
+}
+
+/* An interrupt ends the recording, and what there is until then is kept. */
 static void wait_for(char **command, unsigned int seconds)
 {
+	struct sigaction action = { .sa_handler = interrupted };
+	int status;
 	pid_t pid;
 
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
 	if (!*command) {
 		sleep(seconds);
 		return;
@@ -96,9 +119,12 @@ static void wait_for(char **command, unsigned int seconds)
 		err(1, "fork");
 	if (!pid) {
 		execvp(*command, command);
-		err(127, "%s", *command);
+		/* Not exit(): the parent removes the instance. */
+		warn("%s", *command);
+		_exit(127);
 	}
-	waitpid(pid, NULL, 0);
+	if (waitpid(pid, &status, 0) == pid && status)
+		warnx("%s did not succeed; what it did is recorded all the same", *command);
 }
 
 /* How many events were overwritten or dropped, on all CPUs. */
@@ -195,16 +221,17 @@ int command_record(int argc, char **argv)
 	} else {
 		begin();
 		wait_for(argv + optind, seconds);
-		set(INSTANCE, "tracing_on", "0");
-		collect(INSTANCE, &trace);
-		if (rmdir(INSTANCE))
-			warn(INSTANCE);
+		set(instance, "tracing_on", "0");
+		collect(instance, &trace);
+		remove_instance();
 	}
 	if (!title)
 		title = boot ? "booting" : argv[optind] ? argv[optind] : "a running system";
 	uname(&uts);
 	snprintf(trace.title, sizeof(trace.title), "%s", title);
 	snprintf(trace.release, sizeof(trace.release), "%.63s", uts.release);
+	if (!trace.nr)
+		warnx("no timer was armed, so that there is nothing to replay");
 	ret = trace_write(&trace, output);
 	fprintf(stderr, "timerheap: %zu operations of %u timers in %.1f s, %llu events lost: %s\n",
 		trace.nr, trace.timers, trace.duration / 1e9, (unsigned long long)trace.lost,

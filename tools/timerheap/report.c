@@ -11,6 +11,7 @@
 
 #define BUCKETS	64
 #define BAR	40
+#define MEMORY_MEASURE	"MemFree + Buffers + Cached of /proc/meminfo"
 
 void lateness_add(struct lateness *lateness, uint64_t ns)
 {
@@ -38,7 +39,9 @@ uint64_t lateness_percentile(struct lateness *lateness, double percent)
 
 	if (!lateness->nr)
 		return 0;
-	qsort(lateness->ns, lateness->nr, sizeof(*lateness->ns), compare);
+	if (lateness->sorted < lateness->nr)
+		qsort(lateness->ns, lateness->nr, sizeof(*lateness->ns), compare);
+	lateness->sorted = lateness->nr;
 	if (rank < exact)
 		rank++;
 	return lateness->ns[rank ? rank - 1 : 0];
@@ -115,10 +118,18 @@ static void draw(const struct lateness *lateness)
 	}
 }
 
-static void print(struct report *report)
+static void print_lateness(const char *of, struct lateness *lateness)
 {
 	char p50[32], p99[32], max[32];
 
+	printf("  lateness of %s: p50 %s, p99 %s, most %s\n", of,
+	       span(lateness_percentile(lateness, 50), p50),
+	       span(lateness_percentile(lateness, 99), p99),
+	       span(lateness_percentile(lateness, 100), max));
+}
+
+static void print(struct report *report)
+{
 	printf("%s\n", report->what);
 	printf("  operations %" PRIu64 ": armed %" PRIu64 ", stopped %" PRIu64
 	       ", postponed %" PRIu64 ", expired %" PRIu64 ", left at the end %" PRIu64 "\n",
@@ -130,13 +141,12 @@ static void print(struct report *report)
 		if (report->cost[i].name)
 			printf("  %s: %.0f ns each\n", report->cost[i].name, report->cost[i].ns);
 	if (report->bytes_per_timer >= 0)
-		printf("  memory: %.1f bytes for each timer\n", report->bytes_per_timer);
+		printf("  memory: %.1f bytes for each timer, by " MEMORY_MEASURE "\n",
+		       report->bytes_per_timer);
 	if (!report->lateness.nr)
 		return;
-	printf("  lateness: p50 %s, p99 %s, most %s\n",
-	       span(lateness_percentile(&report->lateness, 50), p50),
-	       span(lateness_percentile(&report->lateness, 99), p99),
-	       span(lateness_percentile(&report->lateness, 100), max));
+	print_lateness("reading", &report->reading);
+	print_lateness("expiry", &report->lateness);
 	draw(&report->lateness);
 }
 
@@ -155,13 +165,13 @@ static void put_string(FILE *file, const char *string)
 	putc('"', file);
 }
 
-static void put_lateness(FILE *file, struct lateness *lateness)
+static void put_lateness(FILE *file, const char *name, struct lateness *lateness)
 {
 	uint64_t buckets[BUCKETS + 1];
 	int first, last;
 
 	count(lateness, buckets, &first, &last);
-	fprintf(file, "\t\"lateness_ns\": {\n");
+	fprintf(file, ",\n\t\"%s\": {\n", name);
 	fprintf(file, "\t\t\"p50\": %" PRIu64 ",\n", lateness_percentile(lateness, 50));
 	fprintf(file, "\t\t\"p99\": %" PRIu64 ",\n", lateness_percentile(lateness, 99));
 	fprintf(file, "\t\t\"p999\": %" PRIu64 ",\n", lateness_percentile(lateness, 99.9));
@@ -170,7 +180,7 @@ static void put_lateness(FILE *file, struct lateness *lateness)
 	for (int b = first; b <= last; b++)
 		fprintf(file, "%s\n\t\t\t{ \"below\": %" PRIu64 ", \"count\": %" PRIu64 " }",
 			b > first ? "," : "", below(b), buckets[b]);
-	fprintf(file, "\n\t\t]\n\t}\n");
+	fprintf(file, "\n\t\t]\n\t}");
 }
 
 static int put_json(struct report *report, const char *path)
@@ -201,11 +211,13 @@ static int put_json(struct report *report, const char *path)
 			fprintf(file, ",\n\t\"%s_ns\": %.1f", report->cost[i].name,
 				report->cost[i].ns);
 	if (report->bytes_per_timer >= 0)
-		fprintf(file, ",\n\t\"bytes_per_timer\": %.1f,\n", report->bytes_per_timer);
+		fprintf(file, ",\n\t\"bytes_per_timer\": %.1f", report->bytes_per_timer);
 	else
-		fprintf(file, ",\n\t\"bytes_per_timer\": null,\n");
-	put_lateness(file, &report->lateness);
-	fprintf(file, "}\n");
+		fprintf(file, ",\n\t\"bytes_per_timer\": null");
+	fprintf(file, ",\n\t\"bytes_per_timer_by\": \"" MEMORY_MEASURE "\"");
+	put_lateness(file, "lateness_ns", &report->lateness);
+	put_lateness(file, "reading_ns", &report->reading);
+	fprintf(file, "\n}\n");
 	bad = ferror(file);
 	if (fclose(file) || bad) {
 		warn("%s", path);
@@ -222,5 +234,6 @@ int report_finish(struct report *report, const char *json)
 	if (json)
 		ret |= put_json(report, json);
 	free(report->lateness.ns);
+	free(report->reading.ns);
 	return ret;
 }

@@ -9,7 +9,7 @@
 /* Lateness: every value is kept, so that percentiles are exact. */
 struct lateness {
 	uint64_t *ns;
-	size_t nr, room;
+	size_t nr, room, sorted;	/* so many are in order */
 };
 
 struct report {
@@ -19,7 +19,8 @@ struct report {
 	uint64_t duration_ns;
 	double bytes_per_timer;		/* below 0: too few to measure */
 	struct { const char *name; double ns; } cost[4];	/* each; no name: none */
-	struct lateness lateness;
+	struct lateness lateness;	/* of the kernel: fired - deadline */
+	struct lateness reading;	/* of the program: read - deadline */
 };
 
 void lateness_add(struct lateness *lateness, uint64_t ns);

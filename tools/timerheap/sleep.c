@@ -29,8 +29,9 @@ static int64_t duration(const char *text)
 	char *unit;
 	double value = strtod(text, &unit);
 
+	/* 126 years from now is still a time that 63 bits can tell. */
 	for (unsigned int i = 0; unit != text && i < sizeof(units) / sizeof(*units); i++)
-		if (!strcmp(unit, units[i].unit) && value >= 0 && value * units[i].ns < 9e18)
+		if (!strcmp(unit, units[i].unit) && value >= 0 && value * units[i].ns < 4e18)
 			return value * units[i].ns;
 	errx(2, "'%s' is no duration; say 10ms, 1.5s or the like", text);
 }

@@ -35,7 +35,7 @@ static const struct {
 
 static void usage(FILE *to)
 {
-	fputs("usage: timerheap stat [-j] [SECONDS]\n"
+	fputs("usage: timerheap stat [-j | SECONDS]\n"
 	      "  -j, --json  as JSON\n"
 	      "  SECONDS     and then what is new, each so many, until interrupted\n", to);
 }
@@ -53,6 +53,9 @@ static void print(const struct timerheap_info *info)
 		printf("%u heaps for each clock\n", info->heaps);
 	else
 		printf("a heap for each CPU and clock\n");
+	printf("%15u  slots at most in a context, %u for a user; periods of %" PRIu64
+	       " ns at least\n", info->max_slots, info->max_user_slots,
+	       (uint64_t)info->min_period);
 	for (size_t i = 0; i < FIELDS; i++)
 		printf("%15" PRIu64 "  %-10s %s\n", value(info, i), fields[i].name,
 		       fields[i].help);
@@ -60,7 +63,11 @@ static void print(const struct timerheap_info *info)
 
 static void print_json(const struct timerheap_info *info)
 {
-	printf("{\n\t\"version\": %u,\n\t\"heaps\": %u", info->version, info->heaps);
+	printf("{\n\t\"version\": \"%u.%u.%u\",\n\t\"heaps\": %u", info->version >> 16,
+	       info->version >> 8 & 0xff, info->version & 0xff, info->heaps);
+	printf(",\n\t\"max_slots\": %u,\n\t\"max_user_slots\": %u", info->max_slots,
+	       info->max_user_slots);
+	printf(",\n\t\"min_period\": %" PRIu64, (uint64_t)info->min_period);
 	for (size_t i = 0; i < FIELDS; i++)
 		printf(",\n\t\"%s\": %" PRIu64, fields[i].name, value(info, i));
 	printf("\n}\n");
@@ -109,7 +116,7 @@ int command_stat(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (argc - optind > 1) {
+	if (argc - optind > !json) {
 		usage(stderr);
 		return 2;
 	}

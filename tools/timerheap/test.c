@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests of what the command does without the device: the format of traces, the
- * reading of tracepoints, percentiles.  TAP, and a closing line that counts.
+ * reading of tracepoints, percentiles, and the keeping of accounts, by a device
+ * that is made up and can be told to err.  TAP, and a closing line that counts.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "account.h"
+#include "device.h"
 #include "parse.h"
 #include "report.h"
 #include "trace.h"
@@ -196,8 +199,145 @@ static void test_percentiles(void)
 	check(good, "a percentile is the least value that so many do not exceed");
 }
 
+/*
+ * A device of a hundred timers, all of which expire when they are waited for,
+ * on a clock that goes on by 1 ms each time it is looked at.  It errs as told.
+ */
+#define FAKE_SLOTS	100
+
+static struct {
+	enum { NO_FAULT, FORGETS, FORGETS_PENDING, REPEATS, HURRIES, CONFUSES } fault;
+	int64_t now;
+	int64_t deadline[FAKE_SLOTS];	/* 0: idle */
+} fake;
+
+int64_t clock_ns(clockid_t clock)
+{
+	(void)clock;
+	return fake.now += SEC / 1000;
+}
+
+int device_setup(clockid_t clock, uint32_t slots)
+{
+	(void)clock;
+	(void)slots;
+	memset(fake.deadline, 0, sizeof(fake.deadline));
+	return -1;
+}
+
+bool device_start(int fd, uint32_t slot, int64_t deadline)
+{
+	bool was_pending = fake.deadline[slot];
+
+	(void)fd;
+	fake.deadline[slot] = deadline;
+	return was_pending;
+}
+
+bool device_modify(int fd, uint32_t slot, int64_t deadline)
+{
+	return device_start(fd, slot, deadline);
+}
+
+bool device_stop(int fd, uint32_t slot)
+{
+	return device_start(fd, slot, 0);
+}
+
+/* Slot 7 is the one that things happen to. */
+unsigned int device_wait(int fd, struct timerheap_event *events, unsigned int nr,
+			 unsigned int min, int64_t until)
+{
+	unsigned int n = 0;
+
+	(void)fd;
+	if (min && fake.now < until)
+		fake.now = until;
+	for (uint32_t slot = 0; slot < FAKE_SLOTS && n < nr; slot++) {
+		int64_t deadline = fake.deadline[slot];
+		bool hurry = slot == 7 && fake.fault == HURRIES;
+
+		if (!deadline || (deadline > fake.now && !hurry))
+			continue;
+		if (slot == 7 && fake.fault == FORGETS_PENDING)
+			continue;
+		fake.deadline[slot] = 0;
+		if (slot == 7 && fake.fault == FORGETS)
+			continue;
+		events[n++] = (struct timerheap_event) {
+			.slot = slot,
+			.user_data = slot + (slot == 7 && fake.fault == CONFUSES),
+			.expirations = slot == 7 && fake.fault == REPEATS ? 2 : 1,
+			.deadline = deadline,
+			.fired = fake.now,
+		};
+	}
+	return n;
+}
+
+unsigned int device_drain(int fd, struct timerheap_pending *pending, unsigned int nr,
+			  uint32_t *first)
+{
+	unsigned int n = 0;
+
+	(void)fd;
+	for (; *first < FAKE_SLOTS && n < nr; ++*first) {
+		if (!fake.deadline[*first])
+			continue;
+		pending[n++] = (struct timerheap_pending) {
+			.slot = *first, .deadline = fake.deadline[*first],
+		};
+		fake.deadline[*first] = 0;
+	}
+	return n;
+}
+
+/* Arm all, stop 20, postpone 20; slots from 90 on are due after the end. */
+static struct report account_with(int fault)
+{
+	struct report report = {};
+	struct account account;
+	int64_t begin;
+
+	fake.fault = fault;
+	begin = fake.now = 1000 * SEC;
+	account_open(&account, CLOCK_MONOTONIC, FAKE_SLOTS, &report);
+	for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
+		account_start(&account, slot, begin + (slot < 90 ? 5 : 500) * SEC);
+	for (uint32_t slot = 20; slot < 40; slot++)
+		account_stop(&account, slot);
+	for (uint32_t slot = 40; slot < 60; slot++)
+		account_modify(&account, slot, begin + 8 * SEC);
+	account_reap(&account, begin + SEC);
+	account_reap(&account, begin + 30 * SEC);
+	account_close(&account);
+	free(report.lateness.ns);
+	free(report.reading.ns);
+	return report;
+}
+
+static void test_account(void)
+{
+	struct report report = account_with(NO_FAULT);
+
+	check(report.operations == 140 && report.armed == 100 && report.stopped == 20 &&
+	      report.postponed == 20 && report.expired == 70 && report.drained == 10 &&
+	      !report.lost && !report.doubled && !report.early, "accounts balance");
+	report = account_with(FORGETS);
+	check(report.lost == 1 && !report.doubled && !report.early, "a lost event is seen");
+	report = account_with(FORGETS_PENDING);
+	check(report.lost == 1 && report.drained == 10, "what never comes is not drained but lost");
+	report = account_with(REPEATS);
+	check(report.doubled == 1 && !report.lost, "a doubled event is seen");
+	report = account_with(HURRIES);
+	check(report.early == 1 && !report.lost && !report.doubled, "an early event is seen");
+	report = account_with(CONFUSES);
+	check(report.doubled == 1 && report.lost == 1, "an event of another timer is seen");
+}
+
 int main(void)
 {
+	test_account();
 	test_round_trip();
 	test_damage();
 	test_parser();
