@@ -68,7 +68,7 @@ static void run(struct account *account, uint32_t n)
 {
 	struct report *report = account->report;
 	uint32_t stopped = n / 10 * 7, postponed = stopped + n / 4;
-	int64_t reading;
+	int64_t memory, reading;
 
 	begin = clock_ns(CLOCK_MONOTONIC);
 	spread = 8 * SEC;
@@ -82,8 +82,9 @@ static void run(struct account *account, uint32_t n)
 	due = SEC + spread / 2 + (int64_t)(2 * n * each(account, 0, n / 100, arm));
 	report->cost[0].name = "start";
 	report->cost[0].ns = each(account, n / 100, n, arm);
+	memory = account->free_memory - account_free_memory();
 	if (n >= MEASURABLE)
-		report->bytes_per_timer = (double)(account->free_memory - account_free_memory()) / n;
+		report->bytes_per_timer = (double)memory / n;
 	report->cost[1].name = "stop";
 	report->cost[1].ns = each(account, 0, stopped, stop);
 	report->cost[2].name = "modify";

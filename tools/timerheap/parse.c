@@ -7,9 +7,20 @@
  *	<idle>-0 [000] d.h1. 12.345700: hrtimer_start: hrtimer=00000000deadbeef
  *		function=hrtimer_wakeup expires=12400000000 ...
  *
- * What is read is the time before the first colon that follows a number with a
- * point, the event's name, and fields by their names, so that it does not
+ * What is read is the CPU, the time before the first colon that follows a number
+ * with a point, the event's name, and fields by their names, so that it does not
  * matter which fields a kernel adds.
+ *
+ * A cancel may be only half of what has happened.  The kernel takes a pending
+ * timer out, and says so, to put it in elsewhere, and to run it:
+ *
+ *	timer_cancel, timer_start		it was postponed
+ *	timer_cancel, timer_expire_entry	it has expired
+ *	timer_cancel				it was cancelled
+ *
+ * and so did the hrtimers of older kernels.  What has been cancelled cannot
+ * expire, so that the second is certain.  For the first the kernel keeps
+ * interrupts off in between: the CPU tells of no other timer, and it is quick.
  *
  * A timer_list counts in jiffies.  How long one is does not stand there; but
  * expires - timeout is the jiffy of a timer_start, and its time is known, so
@@ -30,12 +41,15 @@
 
 #define SEC	1000000000LL
 #define YEARS	(10 * 365 * 86400LL * SEC)
+#define QUICK	(SEC / 10000)
+#define CPUS	8192		/* as many as a kernel can have */
 
 /* A timer of the kernel's, by its address; the two kinds may share one. */
 struct known {
 	uint64_t address;
 	uint32_t number;
 	bool hrtimer, armed;
+	size_t cancel;		/* the last operation of it, + 1, where that is a cancel */
 };
 
 /* What an arm says before the length of a jiffy is known. */
@@ -43,6 +57,7 @@ struct raw {
 	struct trace_op op;
 	int64_t jiffies;	/* timeout of a timer_list; op.deadline is not set */
 	bool in_jiffies;
+	bool is_half;		/* a cancel that was half of a postponement */
 };
 
 struct parser {
@@ -54,6 +69,7 @@ struct parser {
 	size_t nr, room;
 	uint64_t first_jiffy, last_jiffy, first_at, last_at;
 	bool any_jiffy, any;
+	uint32_t latest[CPUS];	/* the timer that each told of last, + 1 */
 };
 
 static void *must(void *memory)
@@ -127,8 +143,9 @@ static bool field(const char *line, const char *key, int base, int64_t *value)
 	return false;
 }
 
-/* " 12.345678: name: ".  Return: what follows, or NULL where it is no event. */
-static const char *head(const char *line, uint64_t *time, char *name, size_t room)
+/* "[001] d..2. 12.345678: name: ".  Return: what follows; NULL: it is no event. */
+static const char *head(const char *line, unsigned int *cpu, uint64_t *time, char *name,
+			size_t room)
 {
 	const char *at = strchr(line, ']');
 
@@ -141,6 +158,9 @@ static const char *head(const char *line, uint64_t *time, char *name, size_t roo
 			continue;
 		snprintf(format, sizeof(format), " %%llu.%%6llu: %%%zu[a-z_]:%%n", room - 1);
 		if (sscanf(at, format, &sec, &usec, name, &length) == 3 && length) {
+			const char *bracket = memrchr(line, '[', at - line);
+
+			*cpu = bracket ? strtoul(bracket + 1, NULL, 10) % CPUS : 0;
 			*time = sec * SEC + usec * 1000;
 			return at + length;
 		}
@@ -157,8 +177,8 @@ static void add(struct parser *parser, struct raw raw)
 	parser->raw[parser->nr++] = raw;
 }
 
-static void arm(struct parser *parser, const char *fields, uint64_t time, bool hrtimer,
-		uint64_t address)
+static void arm(struct parser *parser, const char *fields, unsigned int cpu, uint64_t time,
+		bool hrtimer, uint64_t address)
 {
 	struct raw raw = { .op = { .time = time, .kind = TRACE_ARM } };
 	int64_t expires;
@@ -186,9 +206,35 @@ static void arm(struct parser *parser, const char *fields, uint64_t time, bool h
 		parser->last_at = time;
 	}
 	known = find(parser, address, hrtimer, true);
+	if (known->cancel && parser->latest[cpu] == known->number + 1) {
+		struct raw *cancel = &parser->raw[known->cancel - 1];
+
+		cancel->is_half = time - cancel->op.time <= QUICK;
+	}
 	known->armed = true;
+	known->cancel = 0;
+	parser->latest[cpu] = known->number + 1;
 	raw.op.timer = known->number;
 	add(parser, raw);
+}
+
+static void disarm(struct parser *parser, struct known *known, uint64_t time, bool cancel,
+		   bool expire)
+{
+	struct raw raw = { .op = {
+		.time = time,
+		.timer = known->number,
+		.kind = cancel ? TRACE_CANCEL : TRACE_EXPIRE,
+	} };
+
+	if (known->armed && (cancel || expire)) {
+		add(parser, raw);
+		known->armed = false;
+		known->cancel = cancel ? parser->nr : 0;
+	} else if (known->cancel && expire) {
+		parser->raw[known->cancel - 1].op.kind = TRACE_EXPIRE;
+		known->cancel = 0;
+	}
 }
 
 /**
@@ -200,11 +246,12 @@ void parser_line(struct parser *parser, const char *line)
 {
 	char name[64];
 	struct known *known;
+	unsigned int cpu;
 	int64_t address;
 	uint64_t time;
 	bool hrtimer;
 
-	line = head(line, &time, name, sizeof(name));
+	line = head(line, &cpu, &time, name, sizeof(name));
 	if (!line)
 		return;
 	hrtimer = !strncmp(name, "hrtimer_", 8);
@@ -217,18 +264,13 @@ void parser_line(struct parser *parser, const char *line)
 	parser->any = true;
 	parser->end = time;
 	if (strstr(name, "_start")) {
-		arm(parser, line, time, hrtimer, address);
+		arm(parser, line, cpu, time, hrtimer, address);
 		return;
 	}
 	known = find(parser, address, hrtimer, false);
-	if (!known || !known->armed)
-		return;
-	if (strstr(name, "_cancel") || strstr(name, "_expire_entry")) {
-		known->armed = false;
-		add(parser, (struct raw){ .op = {
-			.time = time, .timer = known->number,
-			.kind = strstr(name, "_cancel") ? TRACE_CANCEL : TRACE_EXPIRE } });
-	}
+	parser->latest[cpu] = known ? known->number + 1 : 0;
+	if (known)
+		disarm(parser, known, time, strstr(name, "_cancel"), strstr(name, "_expire_entry"));
 }
 
 /* The length of a jiffy, of those that kernels are built with. */
@@ -257,6 +299,8 @@ void parser_finish(struct parser *parser, struct trace *trace)
 		struct raw *raw = &parser->raw[i];
 		struct trace_op op = raw->op;
 
+		if (raw->is_half)
+			continue;
 		if (raw->in_jiffies)
 			op.deadline = (int64_t)op.time + raw->jiffies * length;
 		op.deadline -= parser->begin;

@@ -174,6 +174,45 @@ static void test_parser(void)
 	trace_free(&trace);
 }
 
+/* The kernel's cancel before a start or an expiry, which is none. */
+static const char *const halves[] = {
+	" a-1 [001] d.h2. 1.000000: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
+	/* Postponed. */
+	" a-1 [001] d.h2. 1.000100: timer_cancel: timer=aa",
+	" a-1 [000] d.h2. 1.000101: timer_cancel: timer=ee",
+	" a-1 [001] d.h2. 1.000105: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
+	/* Cancelled, and started again a while after that. */
+	" a-1 [001] d.h2. 1.001000: timer_cancel: timer=aa",
+	" a-1 [001] d.h2. 1.002000: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
+	/* Cancelled, and started again by another CPU. */
+	" a-1 [001] d.h2. 1.003000: timer_cancel: timer=aa",
+	" a-1 [002] d.h2. 1.003001: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
+	/* Expired, and started by what it runs. */
+	" a-1 [001] d.h2. 1.200000: timer_cancel: timer=aa",
+	" a-1 [001] d.h2. 1.200500: timer_expire_entry: timer=aa function=f now=100 baseclk=100",
+	" a-1 [001] d.h2. 1.200501: timer_start: timer=aa function=f expires=150 [timeout=25] cpu=1",
+};
+
+static void test_halves(void)
+{
+	static const enum trace_kind wanted[] = {
+		TRACE_ARM, TRACE_ARM, TRACE_CANCEL, TRACE_ARM, TRACE_CANCEL, TRACE_ARM,
+		TRACE_EXPIRE, TRACE_ARM,
+	};
+	struct parser *parser = parser_new(0);
+	struct trace trace = {};
+	bool good;
+
+	for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++)
+		parser_line(parser, halves[i]);
+	parser_finish(parser, &trace);
+	good = trace.nr == sizeof(wanted) / sizeof(*wanted);
+	for (size_t i = 0; good && i < trace.nr; i++)
+		good = trace.ops[i].kind == wanted[i];
+	check(good, "a cancel before an expiry or a postponement is told from one");
+	trace_free(&trace);
+}
+
 static void test_percentiles(void)
 {
 	unsigned int seed = 5;
@@ -300,7 +339,8 @@ static struct report account_with(int fault)
 	int64_t begin;
 
 	fake.fault = fault;
-	begin = fake.now = 1000 * SEC;
+	fake.now = 1000 * SEC;
+	begin = fake.now;
 	account_open(&account, CLOCK_MONOTONIC, FAKE_SLOTS, &report);
 	for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
 		account_start(&account, slot, begin + (slot < 90 ? 5 : 500) * SEC);
@@ -341,6 +381,7 @@ int main(void)
 	test_round_trip();
 	test_damage();
 	test_parser();
+	test_halves();
 	test_percentiles();
 	printf("1..%d\n%d passed, %d failed, 0 skipped\n", passed + failed, passed, failed);
 	return failed > 0;

@@ -20,7 +20,7 @@ selftests/vm/run -k 6.12 -n -t 200 -o "$out" -a "$tools:/bin/" \
 	redis-server --save "" --daemonize yes --tcp-keepalive 1 >/dev/null
 	sleep 1
 	timerheap record -o /out/server.trace -t "redis-server under redis-benchmark" -- \
-		redis-benchmark -q -c 20 -n 1200 -t ping,set,get'
+		redis-benchmark -q -c 20 -n 3000 -t ping,set,get'
 
 APPEND="trace_event=timer:* trace_clock=mono trace_buf_size=8M" \
 	selftests/vm/run -k 6.12 -n -t 100 -o "$out" -a "$tools:/bin/" -- \
