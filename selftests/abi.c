@@ -108,11 +108,39 @@ FIXTURE_TEARDOWN(abi)
 	close(self->fd);
 }
 
+/* Put something into what a refused call must not write. */
+static void poison(unsigned int request, void *arg)
+{
+	switch (request) {
+	case TIMERHEAP_IOC_START:
+		((struct timerheap_start *)arg)->was_pending = POISON;
+		break;
+	case TIMERHEAP_IOC_STOP:
+		((struct timerheap_stop *)arg)->was_pending = POISON;
+		break;
+	case TIMERHEAP_IOC_MODIFY:
+		((struct timerheap_modify *)arg)->was_pending = POISON;
+		break;
+	case TIMERHEAP_IOC_GET:
+		memset(&((struct timerheap_get *)arg)->deadline, POISON,
+		       sizeof(struct timerheap_get) - offsetof(struct timerheap_get, deadline));
+		break;
+	case TIMERHEAP_IOC_WAIT:
+		((struct timerheap_wait *)arg)->count = POISON;
+		break;
+	case TIMERHEAP_IOC_DRAIN:
+		((struct timerheap_drain *)arg)->count = POISON;
+		break;
+	}
+}
+
 /* The call is refused by that error, and its argument is left alone. */
 #define REFUSED(error, fd, request, ...)				\
 	do {								\
-		__typeof__(__VA_ARGS__) arg = __VA_ARGS__, was = arg;	\
+		__typeof__(__VA_ARGS__) arg = __VA_ARGS__, was;		\
 									\
+		poison(request, &arg);					\
+		was = arg;						\
 		EXPECT_EQ(-(error), call(fd, request, &arg))		\
 			TH_LOG("%s with %s", #request, #__VA_ARGS__);	\
 		EXPECT_EQ(0, memcmp(&arg, &was, sizeof(arg)));		\
@@ -379,6 +407,92 @@ TEST_F(abi, fields)
 	EXPECT_EQ(3 * SEC, get.period);
 	EXPECT_GE(50 * SEC, get.remaining);
 	EXPECT_EQ(1, th_stop(self->fd, 4));
+}
+
+/*
+ * An array whose end is not there: the memory ends after FIT entries, and more
+ * than those are to be handed out.
+ */
+#define FIT	20
+#define ALL	30
+#define EVENT	sizeof(struct timerheap_event)
+
+FIXTURE(edge)
+{
+	int fd;
+	size_t page;
+	char *memory, *end;
+};
+
+FIXTURE_SETUP(edge)
+{
+	REQUIRE_DEVICE();
+	self->fd = th_context(CLOCK_MONOTONIC, ALL);
+	ASSERT_LE(0, self->fd);
+	self->page = sysconf(_SC_PAGESIZE);
+	self->memory = mmap(NULL, 2 * self->page, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->memory);
+	self->end = self->memory + self->page;
+	ASSERT_EQ(0, mprotect(self->end, self->page, PROT_NONE));
+}
+
+FIXTURE_TEARDOWN(edge)
+{
+	munmap(self->memory, 2 * self->page);
+	close(self->fd);
+}
+
+static void count_events(const struct timerheap_event *events, int nr, int *seen)
+{
+	for (int i = 0; i < nr; i++)
+		seen[events[i].slot] += events[i].expirations;
+}
+
+/* read and WAIT: what was told is taken, what could not be told is not lost. */
+TEST_F(edge, events)
+{
+	struct timerheap_event rest[ALL], *events = (void *)self->end;
+	int seen[ALL] = {}, n;
+
+	for (int by_read = 0; by_read < 2; by_read++) {
+		for (int i = 0; i < ALL; i++)
+			ASSERT_EQ(0, th_start(self->fd, i, 0));
+		if (by_read)
+			n = read(self->fd, events - FIT, ALL * EVENT) / (ssize_t)EVENT;
+		else
+			n = th_events(self->fd, events - FIT, ALL, 1);
+		ASSERT_LT(0, n);
+		ASSERT_GE(FIT, n);
+		count_events(events - FIT, n, seen);
+		ASSERT_EQ(ALL - n, th_wait_flags(self->fd, rest, ALL, 0, 0, 0));
+		count_events(rest, ALL - n, seen);
+		for (int i = 0; i < ALL; i++)
+			EXPECT_EQ(1 + by_read, seen[i]);
+	}
+}
+
+/* DRAIN: what was told is stopped, the timers that could not be told go on. */
+TEST_F(edge, drain)
+{
+	struct timerheap_pending *pending = (void *)self->end;
+	uint32_t first = 0;
+	int n;
+
+	for (int i = 0; i < ALL; i++)
+		ASSERT_EQ(0, th_start(self->fd, i, 1000 * SEC));
+	n = th_drain(self->fd, pending - FIT, ALL, &first);
+	ASSERT_LT(0, n);
+	ASSERT_GE(FIT, n);
+	EXPECT_EQ(n, first);
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(i, pending[i - FIT].slot);
+	for (int i = 0; i < ALL; i++)
+		EXPECT_EQ(i >= n, th_pending(self->fd, i));
+	/* Goes on where it was told to, and a refused one has not moved. */
+	EXPECT_EQ(-EFAULT, th_drain(self->fd, pending, ALL, &first));
+	EXPECT_EQ(n, first);
+	EXPECT_EQ(ALL - n, th_drain(self->fd, NULL, ALL, &first));
 }
 
 TEST_HARNESS_MAIN

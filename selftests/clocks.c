@@ -6,6 +6,8 @@
  * cannot be set.  Deadlines on CLOCK_REALTIME move with it; those on the
  * others do not.
  */
+#include <sys/wait.h>
+
 #include "timerheap_test.h"
 
 FIXTURE(clock) { int fd; };
@@ -165,6 +167,23 @@ TEST_F(set, ticker)
 	EXPECT_EQ(10, event.expirations);
 	EXPECT_EQ(first + 900 * SEC, (int64_t)event.deadline);
 	EXPECT_EQ(1, th_stop(self->real, 0));
+}
+
+/* A wait until a time ends when the clock is set beyond it. */
+TEST_F(set, wait)
+{
+	int64_t at = clock_now(CLOCK_REALTIME) + 1000 * SEC, start = now();
+	struct timerheap_event event;
+	pid_t pid = fork();
+
+	if (!pid) {
+		nap(100 * MSEC);
+		_exit(step(1001 * SEC));
+	}
+	EXPECT_EQ(0, th_wait_flags(self->real, &event, 1, 1, at, TIMERHEAP_ABSTIME));
+	EXPECT_LE(at, clock_now(CLOCK_REALTIME));
+	EXPECT_GT(start + LOST, now());
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 }
 
 TEST_HARNESS_MAIN

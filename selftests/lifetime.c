@@ -16,9 +16,9 @@
 
 #define SLOTS	300
 
-static void start_many(int fd, int64_t span)
+static void start_many(int fd, int n, int64_t span)
 {
-	for (int i = 0; i < SLOTS; i++)
+	for (int i = 0; i < n; i++)
 		th_start(fd, i, span + i * USEC);
 }
 
@@ -143,6 +143,20 @@ static void *read_one(void *arg)
 	return (void *)(intptr_t)read(*(int *)arg, &event, sizeof(event));
 }
 
+struct waiter {
+	int fd;
+	int got;
+};
+
+static void *wait_for_two(void *arg)
+{
+	struct timerheap_event events[2];
+	struct waiter *waiter = arg;
+
+	waiter->got = th_events(waiter->fd, events, 2, 2);
+	return NULL;
+}
+
 /* A read that sleeps keeps what another thread closes, until it returns. */
 TEST_F(lifetime, close_under_a_reader)
 {
@@ -159,9 +173,29 @@ TEST_F(lifetime, close_under_a_reader)
 	EXPECT_EQ(sizeof(struct timerheap_event), (intptr_t)got);
 }
 
-/* What a killed program held is out of the heaps. */
-TEST_F(lifetime, kill)
+/* So does a wait; and the timers that it did not wait for are gone with it. */
+TEST_F(lifetime, close_under_a_waiter)
 {
+	int fd = th_context(CLOCK_MONOTONIC, 3);
+	struct waiter waiter = { .fd = fd };
+	pthread_t thread;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, th_start(fd, 0, 200 * MSEC));
+	ASSERT_EQ(0, th_start(fd, 1, 300 * MSEC));
+	ASSERT_EQ(0, th_start(fd, 2, 1000 * SEC));
+	pthread_create(&thread, NULL, wait_for_two, &waiter);
+	nap(100 * MSEC);
+	close(fd);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(2, waiter.got);
+	EXPECT_EQ(self->before.queued, queued(self->fd, self->before.queued));
+}
+
+/* What a killed program held, 10^5 timers, is out of the heaps. */
+TEST_F_TIMEOUT(lifetime, kill, 100)
+{
+	const int n = th_verify() ? SLOTS : 100000;
 	int ready[2];
 	char byte;
 	pid_t pid;
@@ -169,15 +203,15 @@ TEST_F(lifetime, kill)
 	ASSERT_EQ(0, pipe(ready));
 	pid = fork();
 	if (!pid) {
-		int fd = th_context(CLOCK_MONOTONIC, SLOTS);
+		int fd = th_context(CLOCK_MONOTONIC, n);
 
-		start_many(fd, 1000 * SEC);
+		start_many(fd, n, 1000 * SEC);
 		if (write(ready[1], "", 1) == 1)
 			pause();
 		_exit(1);
 	}
 	ASSERT_EQ(1, read(ready[0], &byte, 1));
-	EXPECT_EQ(self->before.queued + SLOTS, queued(self->fd, self->before.queued + SLOTS));
+	EXPECT_EQ(self->before.queued + n, queued(self->fd, self->before.queued + n));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	EXPECT_EQ(self->before.queued, queued(self->fd, self->before.queued));
@@ -193,7 +227,7 @@ TEST_F_TIMEOUT(lifetime, close_under_fire, 60)
 		if (fd < 0)
 			fd = th_context(round % 2 ? CLOCK_BOOTTIME : CLOCK_TAI, SLOTS);
 		ASSERT_LE(0, fd);
-		start_many(fd, 2 * MSEC);
+		start_many(fd, SLOTS, 2 * MSEC);
 		for (int i = 0; i < SLOTS; i += 3)
 			th_start_flags(fd, i, USEC, 100 * USEC, 0);
 		close(fd);
@@ -248,6 +282,7 @@ static int limited(void)
 TEST_F(lifetime, user_limit)
 {
 	struct stat st;
+	int mine[2];
 	pid_t pid;
 
 	if (geteuid())
@@ -255,6 +290,13 @@ TEST_F(lifetime, user_limit)
 	ASSERT_EQ(0, stat(DEVICE, &st));
 	ASSERT_EQ(0, chmod(DEVICE, 0666));
 	ASSERT_EQ(0, set_user_slots(1000));
+	/* Not for those who may exceed limits: this is root. */
+	mine[0] = th_context(CLOCK_MONOTONIC, 600);
+	mine[1] = th_context(CLOCK_MONOTONIC, 600);
+	EXPECT_LE(0, mine[0]);
+	EXPECT_LE(0, mine[1]);
+	close(mine[0]);
+	close(mine[1]);
 	pid = fork();
 	if (!pid)
 		_exit(limited());

@@ -81,10 +81,13 @@ TEST_F(events, poll)
 {
 	struct pollfd p = { .fd = self->fd, .events = POLLIN | POLLOUT };
 	struct timerheap_event event;
+	int64_t start = now();
 
 	EXPECT_EQ(0, poll(&p, 1, 10));
 	ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
 	EXPECT_EQ(1, poll(&p, 1, LOST / MSEC));
+	/* It looks again when the time is up: that was a wake-up, and not that. */
+	EXPECT_GT(start + LOST, now());
 	EXPECT_EQ(POLLIN, p.revents);
 	EXPECT_EQ(1, poll(&p, 1, 0));
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
@@ -145,16 +148,18 @@ TEST_F(events, signals_and_read)
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
 }
 
-/* WAIT is interrupted, unless it has something to show for itself. */
+/* WAIT is interrupted, whatever the handler asks, unless it has some to show. */
 TEST_F(events, signals_and_wait)
 {
 	struct timerheap_event events[4];
 
 	signal_soon(0);
-	EXPECT_EQ(-EINTR, th_wait_flags(self->fd, events, 4, 1, LOST, 0));
+	EXPECT_EQ(-EINTR, th_events(self->fd, events, 4, 1));
+	signal_soon(SA_RESTART);
+	EXPECT_EQ(-EINTR, th_events(self->fd, events, 4, 1));
 	expire(self->fd, 2);
 	signal_soon(0);
-	EXPECT_EQ(2, th_wait_flags(self->fd, events, 4, 3, LOST, 0));
+	EXPECT_EQ(2, th_events(self->fd, events, 4, 3));
 }
 
 /* WAIT: so many, or what is there when the time is up. */
@@ -170,6 +175,8 @@ TEST_F(events, wait)
 	expire(self->fd, 2);
 	EXPECT_EQ(2, th_wait_flags(self->fd, events, 8, 3, 30 * MSEC, 0));
 	EXPECT_LE(start + 50 * MSEC, now());
+	EXPECT_EQ(0, th_wait_flags(self->fd, events, 8, 1, start + 80 * MSEC, TIMERHEAP_ABSTIME));
+	EXPECT_LE(start + 80 * MSEC, now());
 	/* The time is past, but events are taken that are there. */
 	expire(self->fd, 3);
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, 8, 8, start, TIMERHEAP_ABSTIME));
@@ -178,8 +185,8 @@ TEST_F(events, wait)
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, 8, 3, -1, 0));
 	/* No more than asked for. */
 	expire(self->fd, 4);
-	EXPECT_EQ(2, th_wait_flags(self->fd, events, 2, 1, LOST, 0));
-	EXPECT_EQ(2, th_wait_flags(self->fd, events, 8, 1, LOST, 0));
+	EXPECT_EQ(2, th_events(self->fd, events, 2, 1));
+	EXPECT_EQ(2, th_events(self->fd, events, 8, 1));
 }
 
 /* A slow reader of a ticker finds the count, to the tick, and no drift. */
@@ -217,35 +224,61 @@ TEST_F(events, rearmed_before_read)
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 }
 
+/* An event has the user data that its slot has when it is read. */
+TEST_F(events, user_data_of_the_reading)
+{
+	struct timerheap_start start = { .slot = 9, .user_data = 1 };
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
+	start.user_data = 2;
+	start.deadline = 1000 * SEC;
+	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(2, event.user_data);
+	EXPECT_EQ(1, event.expirations);
+	EXPECT_EQ(1, th_stop(self->fd, 9));
+}
+
 struct taker {
 	pthread_t thread;
 	int fd;
+	int min;
+	int too_few;			/* calls that took some, but fewer than min */
 	int seen[SLOTS];
 };
 
 static void *take(void *arg)
 {
 	struct taker *taker = arg;
-	struct timerheap_event event;
+	struct timerheap_event events[SLOTS];
+	int n;
 
-	while (th_wait_flags(taker->fd, &event, 1, 1, 500 * MSEC, 0) == 1)
-		taker->seen[event.slot] += event.expirations;
+	while ((n = th_wait_flags(taker->fd, events, taker->min, taker->min,
+				  500 * MSEC, 0)) > 0) {
+		taker->too_few += n < taker->min;
+		for (int i = 0; i < n; i++)
+			taker->seen[events[i].slot] += events[i].expirations;
+	}
 	return NULL;
 }
 
-/* Several who wait: each event goes to one of them. */
+/* Several who wait, for one and for more: each event goes to one of them. */
 TEST_F(events, several_takers)
 {
 	struct taker takers[4];
 
 	for (int i = 0; i < 4; i++) {
-		takers[i] = (struct taker){ .fd = self->fd };
+		takers[i] = (struct taker){ .fd = self->fd, .min = i + 1 };
 		pthread_create(&takers[i].thread, NULL, take, &takers[i]);
 	}
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(0, th_start(self->fd, i, i % 8 * 5 * MSEC));
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4; i++) {
 		pthread_join(takers[i].thread, NULL);
+		/* Only when there were no more, and the time was up. */
+		EXPECT_GE(1, takers[i].too_few);
+	}
 	for (int slot = 0; slot < SLOTS; slot++) {
 		int seen = 0;
 

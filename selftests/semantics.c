@@ -466,6 +466,23 @@ TEST_F(go, after_times)
 	EXPECT_GE(before, (int64_t)event.fired);
 }
 
+/* TickTimes: of a ticker, too, and the deadline of the tick that it was. */
+TEST_F(go, tick_times)
+{
+	struct timerheap_event event;
+	int64_t stopped;
+
+	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
+	while (th_get(self->fd, 0).expirations < 3)
+		nap(MSEC);
+	ASSERT_EQ(1, th_stop(self->fd, 0));
+	stopped = now();
+	nap(50 * MSEC);
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_LE(event.deadline, event.fired);
+	EXPECT_GE(stopped, (int64_t)event.fired);
+}
+
 /* TimerFairness: an endless stream of zero timers does not hide a real one. */
 TEST_F(go, timer_fairness)
 {
@@ -533,6 +550,16 @@ TEST_F(wheel, set_timer_soon)
 	ASSERT_EQ(1, th_event(self->fd, &event));
 }
 
+/* SetTimerWrongDelay: it is refused there; here what is over expires at once. */
+TEST_F(wheel, set_timer_wrong_delay)
+{
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, th_start(self->fd, 0, -10 * MSEC));
+	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
+	EXPECT_EQ(1, event.expirations);
+}
+
 /* SetTimerTwice: the second takes the place of the first. */
 TEST_F(wheel, set_timer_twice)
 {
@@ -593,6 +620,21 @@ TEST_F(wheel, remove_timer)
 	ASSERT_EQ(0, th_stop(self->fd, 2));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(1, event.slot);
+}
+
+/* SetAndMoveThenStart: moved before the time goes on, it expires once. */
+TEST_F(wheel, set_and_move_then_start)
+{
+	struct timerheap_event event;
+	int64_t at = now() + 50 * MSEC;
+
+	ASSERT_EQ(0, th_start(self->fd, 0, 10 * SEC));
+	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
+	nap(20 * MSEC);
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(at, (int64_t)event.deadline);
+	EXPECT_EQ(1, event.expirations);
+	EXPECT_TRUE(th_quiet(self->fd, 20 * MSEC));
 }
 
 /* SetAndMoveTwice: the last move counts, there and back. */

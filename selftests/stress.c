@@ -192,7 +192,140 @@ TEST_F_TIMEOUT(stress, shared_slots, 120)
 	EXPECT_LT(0, events);
 }
 
-/* Many timers that are due at one instant: each expires once. */
+static void *operate_tickers(void *arg)
+{
+	struct worker *worker = arg;
+	struct tally *tally = &worker->tally;
+
+	pin(worker->seed);
+	for (int i = 0; i < ROUNDS && !worker->error; i++) {
+		uint32_t slot = rand_r(&worker->seed) % SLOTS;
+		int64_t period = (1 + rand_r(&worker->seed) % 20) * MSEC;
+		int ret;
+
+		switch (rand_r(&worker->seed) % 3) {
+		case 0:
+			ret = th_stop(worker->fd, slot);
+			tally->stopped[slot] += ret > 0;
+			break;
+		case 1:
+			ret = th_modify_flags(worker->fd, slot, span(&worker->seed), period, 0);
+			tally->armed[slot] += ret == 0;
+			break;
+		default:
+			ret = th_start_flags(worker->fd, slot, span(&worker->seed), period, 0);
+			tally->armed[slot] += ret == 0;
+		}
+		if (ret < 0)
+			worker->error = -ret;
+	}
+	return NULL;
+}
+
+/*
+ * The same with tickers.  An expiry does not end their armings, so without it
+ * the sums balance: armings = stops + pending.  And what is pending ticks on.
+ */
+TEST_F_TIMEOUT(stress, shared_tickers, 120)
+{
+	struct timerheap_event events[SLOTS];
+	bool pending[SLOTS];
+	int ticking = 0;
+	int64_t start;
+
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&self->workers[i].thread, NULL, operate_tickers,
+			       &self->workers[i]);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(self->workers[i].thread, NULL);
+
+	for (int slot = 0; slot < SLOTS; slot++) {
+		int64_t left = 0;
+
+		for (int i = 0; i < THREADS; i++)
+			left += self->workers[i].tally.armed[slot] -
+				self->workers[i].tally.stopped[slot];
+		pending[slot] = th_pending(self->fd, slot);
+		ticking += pending[slot];
+		EXPECT_EQ(pending[slot], left)
+			TH_LOG("slot %d: %lld armings are left", slot, (long long)left);
+	}
+	for (int i = 0; i < THREADS; i++)
+		EXPECT_EQ(0, self->workers[i].error);
+	/* Events of before are taken first; those that come then are new ticks. */
+	ASSERT_LE(0, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
+	start = now();
+	while (ticking) {
+		int n = th_events(self->fd, events, SLOTS, 1);
+
+		ASSERT_GT(start + LOST, now()) TH_LOG("%d do not tick", ticking);
+		ASSERT_LT(0, n) TH_LOG("%d do not tick", ticking);
+		for (int i = 0; i < n; i++) {
+			uint32_t slot = events[i].slot;
+
+			EXPECT_LE(events[i].deadline, events[i].fired);
+			ticking -= pending[slot];
+			pending[slot] = false;
+		}
+	}
+}
+
+/* A million timers of no length on one descriptor: each expires, once. */
+TEST_F_TIMEOUT(stress, million_zero_timers, 120)
+{
+	const int total = 1000000;
+	int64_t expired[SLOTS] = {};
+	struct timerheap_event events[SLOTS];
+
+	for (int i = 0; i < total; i++) {
+		if (th_start(self->fd, i % SLOTS, 0))
+			ASSERT_TRUE(false) TH_LOG("timer %d was pending, or refused", i);
+		if (i % 1000)
+			continue;
+		for (int n = th_wait_flags(self->fd, events, SLOTS, 0, 0, 0); n-- > 0;)
+			expired[events[n].slot] += events[n].expirations;
+	}
+	for (int n = th_wait_flags(self->fd, events, SLOTS, 0, 0, 0); n-- > 0;)
+		expired[events[n].slot] += events[n].expirations;
+	for (int slot = 0; slot < SLOTS; slot++)
+		EXPECT_EQ(total / SLOTS + (slot < total % SLOTS), expired[slot]);
+}
+
+/* A burst: 10^5 timers that are due at one instant; each expires once. */
+TEST_F_TIMEOUT(stress, burst, 200)
+{
+	const int n = th_verify() ? 500 : 100000;
+	int64_t at = now() + (th_verify() ? 1 : 3) * SEC;
+	int fd = th_context(CLOCK_MONOTONIC, n);
+	uint8_t *seen = calloc(n, 1);
+	int got = 0;
+
+	ASSERT_LE(0, fd);
+	ASSERT_NE(NULL, seen);
+	for (int i = 0; i < n; i++) {
+		/* A quarter of them from each of four CPUs. */
+		if (i % (n / 4) == 0)
+			pin(i / (n / 4));
+		ASSERT_EQ(0, th_start_at(fd, i, at));
+	}
+	while (got < n) {
+		struct timerheap_event events[64];
+		int ret = th_events(fd, events, 64, 1);
+
+		ASSERT_LT(0, ret) TH_LOG("%d of %d are lost", n - got, n);
+		for (int i = 0; i < ret; i++) {
+			EXPECT_EQ(1, events[i].expirations);
+			EXPECT_EQ(at, events[i].deadline);
+			EXPECT_LE(events[i].deadline, events[i].fired);
+			EXPECT_EQ(0, seen[events[i].slot]++);
+		}
+		got += ret;
+	}
+	close(fd);
+	free(seen);
+}
+
+/* Many timers, over and over, due at one instant: each expires once a round. */
 TEST_F_TIMEOUT(stress, one_instant, 120)
 {
 	enum { N = SLOTS };
@@ -208,7 +341,7 @@ TEST_F_TIMEOUT(stress, one_instant, 120)
 		for (int i = 0; i < N; i++)
 			ASSERT_LE(0, th_start_at(self->fd, i, at));
 		while (got < N) {
-			n = th_wait_flags(self->fd, events, N, 1, LOST, 0);
+			n = th_events(self->fd, events, N, 1);
 			ASSERT_LT(0, n) TH_LOG("%d of %d are lost", N - got, N);
 			for (int i = 0; i < n; i++) {
 				EXPECT_EQ(1, events[i].expirations);
@@ -252,7 +385,7 @@ TEST_F_TIMEOUT(stress, large_heap, 200)
 		expected += !seen[i];
 	while (got < expected) {
 		struct timerheap_event events[64];
-		int ret = th_wait_flags(fd, events, 64, 1, LOST, 0);
+		int ret = th_events(fd, events, 64, 1);
 
 		ASSERT_LT(0, ret) TH_LOG("%d of %d are lost", expected - got, expected);
 		for (int i = 0; i < ret; i++) {

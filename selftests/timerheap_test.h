@@ -175,10 +175,23 @@ static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t
 	return ret ? ret : (int)wait.count;
 }
 
+/*
+ * At least @min events, fewer when some are lost.  WAIT takes what is there when
+ * the time is up, so one that nobody was woken for comes too: that is -ETIME.
+ */
+static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
+			    uint32_t min)
+{
+	int64_t start = now();
+	int ret = th_wait_flags(fd, events, nr, min, LOST, 0);
+
+	return ret > 0 && now() - start >= LOST ? -ETIME : ret;
+}
+
 /* One event, or 0 when it is lost. */
 static inline int th_event(int fd, struct timerheap_event *event)
 {
-	return th_wait_flags(fd, event, 1, 1, LOST, 0);
+	return th_events(fd, event, 1, 1);
 }
 
 /* No event for a while? */
