@@ -6,8 +6,17 @@
 #ifndef THEAP_COMPAT_H
 #define THEAP_COMPAT_H
 
+#include <linux/eventfd.h>
 #include <linux/hrtimer.h>
+#include <linux/mm.h>
 #include <linux/version.h>
+
+/* 6.8 gave the commands of io_uring a header of their own. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+#include <linux/io_uring.h>
+#else
+#include <linux/io_uring/cmd.h>
+#endif
 
 /* 6.13 joined setting the function to the initialisation; 6.15 took the rest. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
@@ -22,5 +31,36 @@ static inline void theap_compat_hrtimer_setup(struct hrtimer *timer,
 
 #define hrtimer_setup theap_compat_hrtimer_setup
 #endif
+
+/* 6.3 made the flags of a mapping read-only but for functions. */
+static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
+					     vm_flags_t set, vm_flags_t clear)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+#else
+	vm_flags_mod(vma, set, clear);
+#endif
+}
+
+/* 6.6 hands the whole submission entry to a command, not its last part. */
+static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
+	return cmd->cmd;
+#else
+	return io_uring_sqe_cmd(cmd->sqe);
+#endif
+}
+
+/* 6.8 took away the number, which was always 1. */
+static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+	eventfd_signal(ctx, 1);
+#else
+	eventfd_signal(ctx);
+#endif
+}
 
 #endif /* THEAP_COMPAT_H */

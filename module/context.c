@@ -18,9 +18,7 @@
  */
 #include <linux/cred.h>
 #include <linux/err.h>
-#include <linux/hrtimer.h>
 #include <linux/poll.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "context.h"
@@ -36,10 +34,11 @@ u32 theap_context_max_slots(void)
 	return min(READ_ONCE(theap_max_slots), THEAP_SLOTS_LIMIT);
 }
 
-/* Wake those who wait for events.  Context: any. */
+/* Wake those who wait for events.  Context: task or softirq. */
 void theap_context_wake(struct theap_context *context)
 {
 	wake_up_poll(&context->wait, EPOLLIN | EPOLLRDNORM);
+	theap_eventfd_signal(&context->eventfd);
 }
 
 static void theap_context_notified(struct theap_notify *notify)
@@ -57,6 +56,7 @@ struct theap_context *theap_context_alloc(void)
 	mutex_init(&context->take_lock);
 	init_waitqueue_head(&context->wait);
 	context->notify.function = theap_context_notified;
+	theap_eventfd_init(&context->eventfd);
 	return context;
 }
 
@@ -89,6 +89,7 @@ void theap_context_free(struct theap_context *context)
 		theap_ring_destroy(&context->ring);
 		theap_user_uncharge(context->user, slots);
 	}
+	theap_eventfd_set(&context->eventfd, NULL);
 	kfree_rcu(context, rcu);
 }
 
@@ -169,83 +170,4 @@ int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 	}
 	mutex_unlock(&context->lock);
 	return *page ? 0 : -ENOMEM;
-}
-
-/**
- * theap_context_take - take events
- * @context: set up
- * @events:  out: they go here
- * @nr:      no more than that
- *
- * Context: task, may sleep.
- * Return: how many.
- */
-unsigned int theap_context_take(struct theap_context *context,
-				struct timerheap_event *events, unsigned int nr)
-{
-	struct theap_slot_page *page;
-	unsigned int taken = 0;
-	u32 slot;
-
-	mutex_lock(&context->take_lock);
-	while (taken < nr && theap_ring_take(&context->ring, &slot))
-		if (!theap_context_slot(context, slot, false, &page) && page &&
-		    theap_slot_take_event(page, slot % THEAP_PAGE_SLOTS, &events[taken]))
-			taken++;
-	mutex_unlock(&context->take_lock);
-	return taken;
-}
-
-/**
- * theap_context_return - give back events that could not be handed out
- * @context: that they are of
- * @events:  they
- * @nr:      how many
- *
- * They come again behind those that have come since, or are added to them.
- *
- * Context: task.
- */
-void theap_context_return(struct theap_context *context,
-			  const struct timerheap_event *events, unsigned int nr)
-{
-	unsigned int i;
-
-	for (i = 0; i < nr; i++) {
-		struct theap_slot_page *page = context->pages[events[i].slot / THEAP_PAGE_SLOTS];
-
-		theap_slot_return_event(page, events[i].slot % THEAP_PAGE_SLOTS, &events[i]);
-	}
-	if (nr)
-		theap_context_wake(context);
-}
-
-/**
- * theap_context_wait - wait for events
- * @context: set up
- * @min:     until so many slots have one
- * @expires: or until this time on the context's clock; NULL: as long as it takes
- *
- * Context: task, sleeps.
- * Return: 0; -ETIME: the time was up first; -ERESTARTSYS: a signal came first.
- */
-int theap_context_wait(struct theap_context *context, u32 min, ktime_t *expires)
-{
-	DEFINE_WAIT(wait);
-	int ret = 0;
-
-	for (;;) {
-		prepare_to_wait(&context->wait, &wait, TASK_INTERRUPTIBLE);
-		if (theap_ring_count(&context->ring) >= min)
-			break;
-		if (ret)
-			break;
-		if (signal_pending(current))
-			ret = -ERESTARTSYS;
-		else if (!schedule_hrtimeout_range_clock(expires, 0, HRTIMER_MODE_ABS,
-							 theap_clocks[context->clock].id))
-			ret = -ETIME;
-	}
-	finish_wait(&context->wait, &wait);
-	return theap_ring_count(&context->ring) >= min ? 0 : ret;
 }

@@ -12,6 +12,7 @@
 #include <linux/rcupdate.h>
 #include <linux/wait.h>
 
+#include "eventfd.h"
 #include "queue.h"
 #include "ring.h"
 #include "slot.h"
@@ -28,7 +29,8 @@ struct theap_context {
 
 	struct mutex take_lock;		/* taking events out of the ring */
 	wait_queue_head_t wait;		/* for events */
-	struct theap_notify notify;	/* wakes @wait at the end of a run */
+	struct theap_eventfd eventfd;	/* told of them, too */
+	struct theap_notify notify;	/* does both at the end of a run */
 	struct rcu_head rcu;
 };
 
@@ -41,11 +43,6 @@ int theap_context_setup(struct theap_context *context, enum theap_clock clock, u
 int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 		       struct theap_slot_page **page);
 void theap_context_wake(struct theap_context *context);
-unsigned int theap_context_take(struct theap_context *context,
-				struct timerheap_event *events, unsigned int nr);
-void theap_context_return(struct theap_context *context,
-			  const struct timerheap_event *events, unsigned int nr);
-int theap_context_wait(struct theap_context *context, u32 min, ktime_t *expires);
 
 /* The number of slots; 0 where the context is not set up. */
 static inline u32 theap_context_slots(struct theap_context *context)

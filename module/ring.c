@@ -9,16 +9,19 @@
 
 #include "ring.h"
 
-/* 4 bytes a slot, rounded up: 4 MiB for a million.  Return: 0 or -ENOMEM. */
+/* How many bytes it has, in whole pages: 4 a slot, so 4 MiB for a million. */
+u64 theap_ring_size(const struct theap_ring *ring)
+{
+	return PAGE_ALIGN(struct_size(ring->shared, slots, ring->mask + 1));
+}
+
+/* Return: 0 or -ENOMEM. */
 int theap_ring_init(struct theap_ring *ring, u32 slots)
 {
-	u32 places = roundup_pow_of_two(slots);
-
-	ring->shared = __vmalloc(PAGE_ALIGN(struct_size(ring->shared, slots, places)),
-				 GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	ring->mask = roundup_pow_of_two(slots) - 1;
+	ring->shared = __vmalloc(theap_ring_size(ring), GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!ring->shared)
 		return -ENOMEM;
-	ring->mask = places - 1;
 	ring->tail = 0;
 	spin_lock_init(&ring->lock);
 	return 0;

@@ -27,6 +27,7 @@ struct theap_ring {
 	spinlock_t lock;
 };
 
+u64 theap_ring_size(const struct theap_ring *ring);
 int theap_ring_init(struct theap_ring *ring, u32 slots);
 void theap_ring_destroy(struct theap_ring *ring);
 void theap_ring_put(struct theap_ring *ring, u32 slot);

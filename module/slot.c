@@ -137,8 +137,14 @@ static const struct theap_timer_ops theap_slot_ops = {
 static u64 theap_slot_set_deadline(struct timerheap_slot *slot,
 				   const struct theap_arming *arming)
 {
-	u64 old = READ_ONCE(slot->deadline);
+	u64 old;
 
+	/*
+	 * (B) once more, for a slot that is left alone: a program that stores a
+	 * deadline from here on reads the new queued.
+	 */
+	smp_mb();
+	old = READ_ONCE(slot->deadline);
 	while (old || !arming->if_pending) {
 		u64 seen = cmpxchg(&slot->deadline, old, arming->deadline);
 
@@ -147,6 +153,31 @@ static u64 theap_slot_set_deadline(struct timerheap_slot *slot,
 		old = seen;
 	}
 	return old;
+}
+
+/*
+ * Have a claimed timer stand where its slot says: an expiry in all but name.
+ * What is due already expires here and now; no hrtimer ever sees a deadline in
+ * the past that a program has asked for.
+ *
+ * Return: 0; or -EAGAIN as theap_timer_place().  Then queued is 0, and what
+ * the slot asks for is still there to be asked for again.
+ */
+static int theap_slot_kick_claimed(struct theap_slot_timer *st,
+				   struct theap_claim *claim, s64 now, bool *ring)
+{
+	struct timerheap_slot *slot = &st->page->slots[theap_slot_index(st)];
+	s64 when = theap_slot_look(slot, now, ring);
+	int ret;
+
+	if (!when) {
+		theap_timer_drop(claim);
+		return 0;
+	}
+	ret = theap_timer_place(claim, st->page->context->clock, when);
+	if (!ret)
+		WRITE_ONCE(slot->queued, when);
+	return ret;
 }
 
 /* Arm a slot whose timer is claimed.  Return: 0, -ENOENT, or -EAGAIN as place. */
@@ -181,17 +212,13 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	WRITE_ONCE(slot->period, arming->period);
 	old = theap_slot_set_deadline(slot, arming);
 	*was_pending = old;
-	if (due) {
-		/*
-		 * What is due already expires here and now; no hrtimer ever
-		 * sees a deadline in the past that a program has asked for.
-		 */
-		when = theap_slot_look(slot, now, ring);
-		if (!when)
-			theap_timer_drop(claim);
-		else if (!theap_timer_place(claim, clock, when))
-			WRITE_ONCE(slot->queued, when);
-	}
+	/*
+	 * A periodic timer stands in a heap by now, and cannot fail to.  A
+	 * one-shot can if the program has stored another deadline just now;
+	 * but then it reads queued as 0, and kicks.
+	 */
+	if (due)
+		theap_slot_kick_claimed(st, claim, now, ring);
 	return old || !arming->if_pending ? 0 : -ENOENT;
 }
 
@@ -201,12 +228,13 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
  * @index:       where in it
  * @arming:      what is asked for
  * @was_pending: out: whether the slot was pending before
+ * @wake:        set to true where there is an event: the caller wakes
  *
  * Context: task, may sleep.
  * Return: 0; -ENOENT: not pending, and that was asked for; -ENOMEM.
  */
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
-		   const struct theap_arming *arming, bool *was_pending)
+		   const struct theap_arming *arming, bool *was_pending, bool *wake)
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct theap_claim claim;
@@ -226,9 +254,43 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 	}
 	if (ring) {
 		theap_slot_publish(st);
-		theap_context_wake(page->context);
+		*wake = true;
 	}
 	return ret;
+}
+
+/**
+ * theap_slot_kick - KICK of one slot
+ * @page:  that has the slot
+ * @index: where in it
+ * @wake:  set to true where there is an event: the caller wakes
+ *
+ * Context: task, may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int theap_slot_kick(struct theap_slot_page *page, u32 index, bool *wake)
+{
+	struct theap_slot_timer *st = &page->timers[index];
+	struct theap_claim claim;
+	int ret;
+
+	for (;;) {
+		bool ring = false;
+
+		theap_timer_claim(&st->timer, &claim);
+		ret = theap_slot_kick_claimed(st, &claim,
+					      theap_clock_read(page->context->clock), &ring);
+		theap_timer_leave(&claim);
+		if (ring) {
+			theap_slot_publish(st);
+			*wake = true;
+		}
+		if (!ret)
+			return 0;
+		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);
+		if (ret)
+			return ret;
+	}
 }
 
 /**

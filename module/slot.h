@@ -71,7 +71,8 @@ struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32
 void theap_slot_page_free(struct theap_slot_page *page);
 
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
-		   const struct theap_arming *arming, bool *was_pending);
+		   const struct theap_arming *arming, bool *was_pending, bool *wake);
+int theap_slot_kick(struct theap_slot_page *page, u32 index, bool *wake);
 u64 theap_slot_disarm(struct theap_slot_page *page, u32 index);
 bool theap_slot_take_event(struct theap_slot_page *page, u32 index,
 			   struct timerheap_event *event);

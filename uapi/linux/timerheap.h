@@ -10,6 +10,11 @@
  *	ioctl(fd, TIMERHEAP_IOC_STOP, &stop);		or, mostly, it does not
  *	read(fd, events, sizeof(events));		what has expired
  *
+ * Slots and events are in memory that the program can map.  Then it stops and
+ * postpones timers, and takes events, without any call; the protocol for that
+ * is below.  The C library libtimerheap speaks it for those who do not want
+ * to.
+ *
  * A context is what an open of the device makes.  It counts time by one
  * clock and holds a fixed number of slots; a slot is one timer.  The program
  * picks the slot number of each timer, as it picks the signal number of a
@@ -42,6 +47,21 @@
  * The memory of a context
  * -----------------------
  *
+ * Two areas that mmap() gives, at the offsets and with the sizes that SETUP
+ * has returned: the slots, an array of struct timerheap_slot, and the ring, a
+ * struct timerheap_ring.  Pages of slots get their memory when they are first
+ * touched, by the program or by a call, charged to whoever does that.
+ *
+ * A mapping is of one whole area, PROT_READ | PROT_WRITE and MAP_SHARED.
+ * EBADFD: before SETUP.  EINVAL: not such an offset and size; not MAP_SHARED.
+ * EACCES: not these protections; the descriptor is not open for both.
+ * mremap(), and munmap() or mprotect() of a part, are refused with EINVAL or,
+ * for a larger size, EFAULT.
+ *
+ * A mapping holds on to the context as a descriptor does: timers go on until
+ * all descriptors and all mappings are gone.  A child that fork() makes has
+ * both in common with its parent: one set of timers, not two.
+ *
  * A deadline above this is taken as this, and never comes.
  */
 #define TIMERHEAP_NEVER		0x7fffffffffffffffULL
@@ -49,18 +69,20 @@
 /**
  * struct timerheap_slot - one timer
  * @deadline:    0: idle; else the absolute time at which it expires.
- *               Set by START and MODIFY, swapped with 0 by STOP and by the
- *               last expiry
+ *               Atomic.  Set by START, MODIFY and the program, swapped with 0
+ *               by STOP, by the program and by the last expiry
  * @period:      0: one shot; else the distance between expiries
  * @slack:       how much later than the deadline it may expire
  * @user_data:   handed back with every event
- * @queued:      when the kernel next looks at this slot; 0: it does not.
- *               Later than @deadline never, earlier often: a timer that was
- *               postponed is looked at when it was first due, and put back
- * @expired:     the deadline that expired last
- * @fired:       the clock when it did
- * @expirations: how many expiries have not been read yet.  The kernel adds;
- *               the reader swaps with 0
+ * @queued:      when the kernel next looks at this slot; 0: it does not, or is
+ *               looking now.  Only the kernel writes it
+ * @expired:     the deadline that expired last.  Only the kernel writes it
+ * @fired:       the clock when it did.  Only the kernel writes it
+ * @expirations: how many expiries have not been read yet.  Atomic: the kernel
+ *               adds, the reader swaps with 0
+ *
+ * What the program alone writes, @period, @slack and @user_data, it may write
+ * at any time; an expiry goes by what it finds.
  */
 struct timerheap_slot {
 	__u64 deadline;
@@ -75,7 +97,7 @@ struct timerheap_slot {
 
 /**
  * struct timerheap_ring - the numbers of the slots that have expired
- * @head:  numbers taken; the reader moves it
+ * @head:  numbers taken; whoever reads moves it
  * @tail:  numbers put in; the kernel moves it
  * @slots: slot numbers, at @head and @tail modulo the number of entries,
  *         which is the number of slots rounded up to a power of two
@@ -92,6 +114,69 @@ struct timerheap_ring {
 	__u32 reserved1[15];
 	__u32 slots[];
 };
+
+/*
+ * The protocol of a slot that is mapped
+ * -------------------------------------
+ *
+ * stop: swap @deadline with 0.  What comes back says whether it was pending:
+ * if not 0, the expiry is prevented.  That is all: when the kernel next looks
+ * it finds 0, and forgets the slot.
+ *
+ * start, or start again: write @period, @slack and @user_data if they change;
+ * swap @deadline with the new one, in [1, TIMERHEAP_NEVER]; what comes back
+ * says whether it was pending.  Then, after a full barrier, read @queued:
+ *
+ *	0 < queued <= deadline	all is well: the kernel will look in time,
+ *				and find the new deadline
+ *	else			KICK the slot
+ *
+ * postpone: as start, but by compare and exchange, so that a timer that has
+ * expired meanwhile is not started.  KICK is wanted only where the kernel has
+ * just been looking.
+ *
+ * A timer that is stopped or postponed before it ever expires, again and
+ * again, thus costs the kernel one look in each of its spans, and the program
+ * no call.  New slack or a new period for a pending timer wants a KICK.
+ *
+ * The program and the kernel each write their word, then look at the other's:
+ *
+ *	the program			the kernel, looking
+ *	  deadline <- new		  queued <- 0
+ *	  full barrier		(A)	  full barrier			(B)
+ *	  read queued			  read deadline
+ *	  0, or too late: KICK		  0: forget it; later: queued <- deadline
+ *					  due: compare and exchange it with 0,
+ *					  or, for a periodic one, the next
+ *
+ * Either the kernel reads the new deadline, or the program reads 0 and kicks;
+ * so no arming is lost.  A deadline is taken only by an exchange, whether by
+ * stop or by expiry; so each arming ends in one of the two, and not in both.
+ * In C11, a seq_cst exchange of @deadline and a seq_cst load of @queued have
+ * (A) between them.
+ *
+ * The kernel trusts nothing that it reads here.  A program that writes other
+ * things than this gets other events than it wants, and that is all.
+ *
+ * To take events from the ring, one thread at a time:
+ *
+ *	the program			the kernel, expiring
+ *	  read tail, acquire	(D)	  fired <- the clock
+ *	  head = tail: none, stop	  expired <- deadline, release
+ *	  n = slots[head % places]	  expirations += n, full barrier	(F)
+ *	  head <- head + 1		  had it been 0:
+ *	  expirations of n swapped	    slots[tail % places] <- number
+ *	  with 0, full barrier	(E)	    tail <- tail + 1, release	(C)
+ *	  0: go on
+ *	  read expired, acquire
+ *	  read fired
+ *
+ * (C) and (D): who sees the tail sees the number below it.  (E) and (F): a
+ * number comes into the ring again only after the swap, and so into a place
+ * that has been read.  A swap that finds 0 is no event: somebody has read the
+ * slot otherwise.  To sleep until there is one: poll(), or read() and WAIT,
+ * which take events from the same ring: also one at a time with the program.
+ */
 
 /**
  * struct timerheap_event - what read() and WAIT hand out
@@ -117,8 +202,12 @@ struct timerheap_event {
  * read() takes whole events: EINVAL where the buffer holds less than one.  It
  * blocks until there is one unless the descriptor is O_NONBLOCK (EAGAIN), and
  * is restarted or EINTR on a signal as the handler asks.  Events that cannot
- * be copied out (EFAULT) are not lost: the next read() gets them.  poll() and
- * epoll report EPOLLIN | EPOLLRDNORM while there is an event.
+ * be copied out (EFAULT) are not lost: the next read() gets them.
+ *
+ * poll() and epoll report EPOLLIN | EPOLLRDNORM while there is an event in the
+ * ring.  Each run of the kernel's that has put some in is an edge, whether the
+ * ring was empty or not, however many they are; so with EPOLLET, take all that
+ * there are.
  */
 
 /*
@@ -184,6 +273,10 @@ struct timerheap_info {
  * @flags: 0
  * @slots: how many, 1 to &timerheap_info.max_slots
  * @reserved: 0
+ * @slots_offset: out: where mmap() has the slots
+ * @slots_size:   out: and how many bytes of them
+ * @ring_offset:  out: where mmap() has the ring
+ * @ring_size:    out: and how many bytes it has
  *
  * Once for each open of the device.
  *
@@ -195,6 +288,10 @@ struct timerheap_setup {
 	__u32 flags;
 	__u32 slots;
 	__u32 reserved;
+	__u64 slots_offset;
+	__u64 slots_size;
+	__u64 ring_offset;
+	__u64 ring_size;
 };
 
 /**
@@ -355,15 +452,144 @@ struct timerheap_drain {
 	__u32 flags;
 };
 
+/**
+ * struct timerheap_kick - have the kernel look at slots
+ * @slots: address of an array of __u32: the slots' numbers
+ * @nr:    its length
+ * @flags: 0
+ * @done:  out: how many have been looked at, from the first
+ * @reserved: 0
+ *
+ * Each slot's timer is put where its deadline says; one that has passed
+ * expires within the call; for a deadline of 0 the timer is taken off.  Needed
+ * is that only as the protocol above says, but it does no harm.
+ *
+ * The call ends early, with less @done than @nr, at a number that is no slot,
+ * or cannot be read, or for want of memory; the next call says which, since
+ * it is an error where it concerns the first number.
+ *
+ * ENOENT: no such slot.  ENOMEM: the slot's timer stands nowhere.  EINTR: the
+ * program is being killed.
+ */
+struct timerheap_kick {
+	__u64 slots;
+	__u32 nr;
+	__u32 flags;
+	__u32 done;
+	__u32 reserved;
+};
+
+/* &timerheap_op.op */
+#define TIMERHEAP_OP_START	1
+#define TIMERHEAP_OP_STOP	2
+#define TIMERHEAP_OP_MODIFY	3
+
+/**
+ * struct timerheap_op - one operation of a BATCH
+ * @op:        TIMERHEAP_OP_*
+ * @slot:      which
+ * @flags:     as for the call of that name
+ * @result:    out: was_pending of the call, or its error, negative
+ * @deadline:  as for the call; 0 for STOP
+ * @period:    as for the call; 0 for STOP
+ * @slack:     as for START; else 0
+ * @user_data: as for START; else 0
+ */
+struct timerheap_op {
+	__u32 op;
+	__u32 slot;
+	__u32 flags;
+	__s32 result;
+	__s64 deadline;
+	__s64 period;
+	__u64 slack;
+	__u64 user_data;
+};
+
+/**
+ * struct timerheap_batch - many operations in one call
+ * @ops:   address of an array of struct timerheap_op
+ * @nr:    its length
+ * @flags: 0
+ * @done:  out: how many have been carried out, from the first
+ * @reserved: 0
+ *
+ * They are carried out in their order.  One that is refused has its error in
+ * @result, has changed nothing, and does not keep the others from it.
+ *
+ * An operation whose place cannot be read and written is not carried out, and
+ * the call ends there, with less @done than @nr, or with EFAULT where it is
+ * the first.  (If the memory goes away while the call is at it, up to 16
+ * operations behind @done may have been carried out and not said so.)
+ *
+ * EINTR: the program is being killed.
+ */
+struct timerheap_batch {
+	__u64 ops;
+	__u32 nr;
+	__u32 flags;
+	__u32 done;
+	__u32 reserved;
+};
+
+/**
+ * struct timerheap_eventfd - have an eventfd told of events
+ * @fd:    the eventfd; -1: none any more
+ * @flags: 0
+ *
+ * 1 is added to it where poll() would have an edge, and at once if there is an
+ * event already.  A context has one at a time; a second takes the place of the
+ * first.
+ *
+ * EBADF: not a descriptor.  EINVAL: not one of an eventfd.
+ */
+struct timerheap_eventfd {
+	__s32 fd;
+	__u32 flags;
+};
+
 #define TIMERHEAP_IOC_MAGIC	0xBC
 
 #define TIMERHEAP_IOC_INFO	_IOR(TIMERHEAP_IOC_MAGIC, 0x00, struct timerheap_info)
-#define TIMERHEAP_IOC_SETUP	_IOW(TIMERHEAP_IOC_MAGIC, 0x01, struct timerheap_setup)
+#define TIMERHEAP_IOC_SETUP	_IOWR(TIMERHEAP_IOC_MAGIC, 0x01, struct timerheap_setup)
 #define TIMERHEAP_IOC_START	_IOWR(TIMERHEAP_IOC_MAGIC, 0x02, struct timerheap_start)
 #define TIMERHEAP_IOC_STOP	_IOWR(TIMERHEAP_IOC_MAGIC, 0x03, struct timerheap_stop)
 #define TIMERHEAP_IOC_MODIFY	_IOWR(TIMERHEAP_IOC_MAGIC, 0x04, struct timerheap_modify)
 #define TIMERHEAP_IOC_GET	_IOWR(TIMERHEAP_IOC_MAGIC, 0x05, struct timerheap_get)
 #define TIMERHEAP_IOC_WAIT	_IOWR(TIMERHEAP_IOC_MAGIC, 0x06, struct timerheap_wait)
 #define TIMERHEAP_IOC_DRAIN	_IOWR(TIMERHEAP_IOC_MAGIC, 0x07, struct timerheap_drain)
+#define TIMERHEAP_IOC_KICK	_IOWR(TIMERHEAP_IOC_MAGIC, 0x08, struct timerheap_kick)
+#define TIMERHEAP_IOC_BATCH	_IOWR(TIMERHEAP_IOC_MAGIC, 0x09, struct timerheap_batch)
+#define TIMERHEAP_IOC_EVENTFD	_IOW(TIMERHEAP_IOC_MAGIC, 0x0a, struct timerheap_eventfd)
+
+/*
+ * io_uring
+ * --------
+ *
+ * IORING_OP_URING_CMD on the descriptor, with one of these as cmd_op and a
+ * struct timerheap_uring_cmd as the cmd of the submission entry.  The result
+ * of the completion is a count or, negative, an error.  A wait may be
+ * cancelled, as any request; EINTR then.
+ *
+ * KICK is as the call of that name; the result is what @done would be.
+ * WAIT is as the call, without a time; the result is the number of events.
+ *
+ * EINVAL: not such a cmd_op, or a bad @min.  IORING_OP_POLL_ADD and
+ * IORING_OP_READ work on the descriptor, too.
+ */
+#define TIMERHEAP_URING_KICK	_IO(TIMERHEAP_IOC_MAGIC, 0x80)
+#define TIMERHEAP_URING_WAIT	_IO(TIMERHEAP_IOC_MAGIC, 0x81)
+
+/**
+ * struct timerheap_uring_cmd - what a request of io_uring's is about
+ * @array: KICK: address of slot numbers; WAIT: of struct timerheap_event
+ * @nr:    its length
+ * @min:   KICK: 0; WAIT: as in struct timerheap_wait
+ */
+struct timerheap_uring_cmd {
+	__u64 array;
+	__u32 nr;
+	__u32 min;
+};
 
 #endif /* _UAPI_LINUX_TIMERHEAP_H */

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The calls of the interface, in the order of the header, which is where they
+ * are documented.
+ *
+ * Each gets its argument in kernel memory, zero where the program's structure
+ * is shorter, and leaves its answer there.  A call checks everything that it
+ * was given before it changes anything.
+ */
+#include <linux/capability.h>
+#include <linux/err.h>
+#include <linux/eventfd.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include "calls.h"
+#include "context.h"
+#include "events.h"
+#include "map.h"
+
+/* An absolute time above 0 from what a call was given. */
+static s64 theap_deadline(enum theap_clock clock, s64 time, u32 flags)
+{
+	if (!(flags & TIMERHEAP_ABSTIME))
+		time = theap_add(theap_clock_read(clock), max_t(s64, time, 0));
+	return max_t(s64, time, 1);
+}
+
+int theap_call_info(struct theap_context *context, void *arg)
+{
+	struct timerheap_info *info = arg;
+	enum theap_clock clock;
+	unsigned int i;
+
+	info->version = THEAP_VERSION_MAJOR << 16 | THEAP_VERSION_MINOR << 8 |
+			THEAP_VERSION_PATCH;
+	info->heaps = theap_heaps;
+	info->max_slots = theap_context_max_slots();
+	info->max_user_slots = READ_ONCE(theap_max_user_slots);
+	info->min_period = theap_min_period_ns;
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		info->clocks |= BIT_ULL(theap_clocks[clock].id);
+		for (i = 0; i < theap_queues_nr(); i++) {
+			struct theap_queue *queue = theap_queues_get(clock, i);
+
+			info->queued    += READ_ONCE(queue->heap.nr);
+			info->stopped   += atomic_read(&queue->deleted);
+			info->started   += READ_ONCE(queue->count.started);
+			info->expired   += READ_ONCE(queue->count.expired);
+			info->requeued  += READ_ONCE(queue->count.requeued);
+			info->removed   += READ_ONCE(queue->count.removed);
+			info->swept     += READ_ONCE(queue->count.swept);
+			info->moved     += READ_ONCE(queue->count.moved);
+			info->runs      += READ_ONCE(queue->count.runs);
+			info->exhausted += READ_ONCE(queue->count.exhausted);
+			info->kicks     += READ_ONCE(queue->count.kicks);
+		}
+	}
+	return 0;
+}
+
+int theap_call_setup(struct theap_context *context, void *arg)
+{
+	struct timerheap_setup *setup = arg;
+	enum theap_clock clock;
+	int ret;
+
+	if (setup->flags || setup->reserved)
+		return -EINVAL;
+	if (!setup->slots || setup->slots > theap_context_max_slots())
+		return -EINVAL;
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		if (setup->clock == theap_clocks[clock].id)
+			break;
+	if (clock == THEAP_CLOCKS)
+		return -EINVAL;
+	ret = theap_context_setup(context, clock, setup->slots);
+	if (ret)
+		return ret;
+	setup->slots_offset = theap_map_slots_offset(context);
+	setup->slots_size = theap_map_slots_size(context);
+	setup->ring_offset = theap_map_ring_offset(context);
+	setup->ring_size = theap_map_ring_size(context);
+	return 0;
+}
+
+/* What START and MODIFY have in common.  A period has the floor under it. */
+static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
+		     struct theap_arming *arming, u32 *was_pending)
+{
+	struct theap_slot_page *page;
+	bool pending, wake = false;
+	int ret;
+
+	if (arming->period < 0)
+		return -EINVAL;
+	ret = theap_context_slot(context, slot, !arming->if_pending, &page);
+	if (ret)
+		return ret;
+	if (!page)
+		return -ENOENT;
+	if (arming->period)
+		arming->period = max_t(s64, arming->period, theap_min_period_ns);
+	arming->deadline = theap_deadline(context->clock, time, flags);
+	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, &pending, &wake);
+	if (wake)
+		theap_context_wake(context);
+	if (!ret)
+		*was_pending = pending;
+	return ret;
+}
+
+int theap_call_start(struct theap_context *context, void *arg)
+{
+	struct timerheap_start *start = arg;
+	struct theap_arming arming = {
+		.period = start->period,
+		.slack = start->slack,
+		.user_data = start->user_data,
+		.start = true,
+	};
+
+	if (start->flags & ~TIMERHEAP_ABSTIME || start->reserved)
+		return -EINVAL;
+	return theap_arm(context, start->slot, start->flags, start->deadline,
+			 &arming, &start->was_pending);
+}
+
+int theap_call_stop(struct theap_context *context, void *arg)
+{
+	struct timerheap_stop *stop = arg;
+	struct theap_slot_page *page;
+	int ret;
+
+	if (stop->flags || stop->reserved)
+		return -EINVAL;
+	ret = theap_context_slot(context, stop->slot, false, &page);
+	if (ret)
+		return ret;
+	stop->was_pending = page && theap_slot_disarm(page, stop->slot % THEAP_PAGE_SLOTS);
+	return 0;
+}
+
+int theap_call_modify(struct theap_context *context, void *arg)
+{
+	struct timerheap_modify *modify = arg;
+	struct theap_arming arming = {
+		.period = modify->period,
+		.if_pending = modify->flags & TIMERHEAP_IF_PENDING,
+	};
+
+	if (modify->flags & ~(TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING) ||
+	    modify->reserved)
+		return -EINVAL;
+	return theap_arm(context, modify->slot, modify->flags, modify->deadline,
+			 &arming, &modify->was_pending);
+}
+
+int theap_call_get(struct theap_context *context, void *arg)
+{
+	struct timerheap_get *get = arg;
+	struct theap_slot_page *page;
+	struct timerheap_slot *slot;
+	s64 now;
+	int ret;
+
+	if (get->flags)
+		return -EINVAL;
+	ret = theap_context_slot(context, get->slot, false, &page);
+	if (ret)
+		return ret;
+	*get = (struct timerheap_get){ .slot = get->slot };
+	if (!page)
+		return 0;
+	slot = &page->slots[get->slot % THEAP_PAGE_SLOTS];
+	now = theap_clock_read(context->clock);
+	get->deadline = min_t(u64, READ_ONCE(slot->deadline), TIMERHEAP_NEVER);
+	if (get->deadline == TIMERHEAP_NEVER)
+		get->remaining = TIMERHEAP_NEVER;
+	else if (get->deadline > now)
+		get->remaining = get->deadline - now;
+	get->period = READ_ONCE(slot->period);
+	get->slack = READ_ONCE(slot->slack);
+	get->user_data = READ_ONCE(slot->user_data);
+	get->expirations = READ_ONCE(slot->expirations);
+	return 0;
+}
+
+int theap_call_wait(struct theap_context *context, void *arg)
+{
+	struct timerheap_wait *wait = arg;
+	struct timerheap_event __user *to = u64_to_user_ptr(wait->events);
+	ktime_t until = ns_to_ktime(theap_deadline(context->clock, wait->timeout, wait->flags));
+	ktime_t *expires = wait->timeout < 0 && !(wait->flags & TIMERHEAP_ABSTIME) ?
+			   NULL : &until;
+	ssize_t count;
+
+	if (wait->flags & ~TIMERHEAP_ABSTIME || !wait->nr || wait->min > wait->nr)
+		return -EINVAL;
+	count = theap_events_wait_and_take(context, to, wait->nr, wait->min, expires);
+	if (count < 0)
+		return count == -ERESTARTSYS ? -EINTR : count;
+	wait->count = count;
+	return 0;
+}
+
+/*
+ * Stop the timer in a slot and tell what it was.  It is told first, so that
+ * where that fails the timer is left alone.
+ */
+static int theap_drain_slot(struct theap_slot_page *page, u32 index,
+			    struct timerheap_pending __user *to, bool *stopped)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+	struct timerheap_pending pending = {
+		.user_data = READ_ONCE(slot->user_data),
+		.deadline = READ_ONCE(slot->deadline),
+		.period = READ_ONCE(slot->period),
+		.slot = page->first + index,
+	};
+	u64 deadline;
+
+	*stopped = false;
+	if (!pending.deadline)
+		return 0;
+	if (to && copy_to_user(to, &pending, sizeof(pending)))
+		return -EFAULT;
+	deadline = theap_slot_disarm(page, index);
+	*stopped = deadline;
+	/* It has expired and gone on, or was modified, in between. */
+	if (to && deadline && deadline != pending.deadline &&
+	    put_user(deadline, &to->deadline))
+		return -EFAULT;
+	return 0;
+}
+
+int theap_call_drain(struct theap_context *context, void *arg)
+{
+	struct timerheap_drain *drain = arg;
+	struct timerheap_pending __user *to = u64_to_user_ptr(drain->pending);
+	u32 slots = theap_context_slots(context);
+	u32 slot = drain->first, count = 0;
+	int ret = 0;
+
+	if (drain->flags || !drain->nr)
+		return -EINVAL;
+	if (slot > slots)
+		return -ENOENT;
+	while (slot < slots && count < drain->nr) {
+		struct theap_slot_page *page;
+		bool stopped;
+
+		ret = theap_context_slot(context, slot, false, &page);
+		if (ret)
+			break;
+		if (!page) {
+			slot += THEAP_PAGE_SLOTS - slot % THEAP_PAGE_SLOTS;
+			continue;
+		}
+		ret = theap_drain_slot(page, slot % THEAP_PAGE_SLOTS,
+				       to ? to + count : NULL, &stopped);
+		if (ret)
+			break;
+		count += stopped;
+		if (++slot % THEAP_PAGE_SLOTS)
+			continue;
+		cond_resched();
+		if (fatal_signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
+	}
+	if (ret && !count)
+		return ret;
+	drain->first = min(slot, slots);
+	drain->count = count;
+	return 0;
+}
+
+/* Slot numbers are copied in so many at a time: 256 bytes of stack. */
+#define THEAP_KICK_BATCH	64
+
+/* How many of @nr from @from could be copied to @to. */
+static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
+{
+	return nr - DIV_ROUND_UP(copy_from_user(to, from, nr * size), size);
+}
+
+/**
+ * theap_kick - KICK
+ * @context: set up
+ * @from:    slot numbers
+ * @nr:      how many
+ * @done:    out: how many have been kicked
+ *
+ * Context: task, may sleep.
+ * Return: 0, with less @done than @nr where the one behind cannot be; or,
+ * where that is the first, -EFAULT, -ENOENT or -ENOMEM; -EINTR.
+ */
+int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done)
+{
+	u32 slots[THEAP_KICK_BATCH];
+	bool wake = false;
+	u32 i, got, count = 0;
+	int ret = 0;
+
+	while (!ret && count < nr) {
+		u32 want = min_t(u32, nr - count, THEAP_KICK_BATCH);
+
+		got = theap_copy_in(slots, from + count, want, sizeof(*slots));
+		for (i = 0; !ret && i < got; i++) {
+			struct theap_slot_page *page;
+
+			ret = theap_context_slot(context, slots[i], false, &page);
+			if (!ret && page)
+				ret = theap_slot_kick(page, slots[i] % THEAP_PAGE_SLOTS, &wake);
+			count += !ret;
+		}
+		if (!ret && got < want)
+			ret = -EFAULT;
+		if (!ret && fatal_signal_pending(current))
+			ret = -EINTR;
+		cond_resched();
+	}
+	if (wake)
+		theap_context_wake(context);
+	*done = count;
+	return count ? 0 : ret;
+}
+
+int theap_call_kick(struct theap_context *context, void *arg)
+{
+	struct timerheap_kick *kick = arg;
+
+	if (kick->flags || kick->reserved)
+		return -EINVAL;
+	return theap_kick(context, u64_to_user_ptr(kick->slots), kick->nr, &kick->done);
+}
+
+static int theap_op(struct theap_context *context, const struct timerheap_op *op)
+{
+	union {
+		struct timerheap_start start;
+		struct timerheap_stop stop;
+		struct timerheap_modify modify;
+	} arg = {};
+	int ret;
+
+	if (op->op != TIMERHEAP_OP_START && (op->slack || op->user_data))
+		return -EINVAL;
+	switch (op->op) {
+	case TIMERHEAP_OP_START:
+		arg.start.slot = op->slot;
+		arg.start.flags = op->flags;
+		arg.start.deadline = op->deadline;
+		arg.start.period = op->period;
+		arg.start.slack = op->slack;
+		arg.start.user_data = op->user_data;
+		ret = theap_call_start(context, &arg);
+		return ret ?: arg.start.was_pending;
+	case TIMERHEAP_OP_STOP:
+		if (op->deadline || op->period)
+			return -EINVAL;
+		arg.stop.slot = op->slot;
+		arg.stop.flags = op->flags;
+		ret = theap_call_stop(context, &arg);
+		return ret ?: arg.stop.was_pending;
+	case TIMERHEAP_OP_MODIFY:
+		arg.modify.slot = op->slot;
+		arg.modify.flags = op->flags;
+		arg.modify.deadline = op->deadline;
+		arg.modify.period = op->period;
+		ret = theap_call_modify(context, &arg);
+		return ret ?: arg.modify.was_pending;
+	}
+	return -EINVAL;
+}
+
+/* Operations are copied in and out so many at a time: 768 bytes of stack. */
+#define THEAP_OP_BATCH	16
+
+int theap_call_batch(struct theap_context *context, void *arg)
+{
+	struct timerheap_batch *batch = arg;
+	struct timerheap_op __user *user = u64_to_user_ptr(batch->ops);
+	struct timerheap_op ops[THEAP_OP_BATCH];
+	u32 count = 0;
+	int ret = 0;
+
+	if (batch->flags || batch->reserved)
+		return -EINVAL;
+	while (!ret && count < batch->nr) {
+		u32 want = min_t(u32, batch->nr - count, THEAP_OP_BATCH);
+		u32 i, got = theap_copy_in(ops, user + count, want, sizeof(*ops));
+
+		/* Where nothing can be written to, nothing must be done. */
+		got -= DIV_ROUND_UP(copy_to_user(user + count, ops, got * sizeof(*ops)),
+				    sizeof(*ops));
+		for (i = 0; i < got; i++)
+			ops[i].result = theap_op(context, &ops[i]);
+		if (copy_to_user(user + count, ops, got * sizeof(*ops))) {
+			ret = -EFAULT;
+			break;
+		}
+		count += got;
+		if (got < want)
+			ret = -EFAULT;
+		else if (fatal_signal_pending(current))
+			ret = -EINTR;
+		cond_resched();
+	}
+	batch->done = count;
+	return count ? 0 : ret;
+}
+
+int theap_call_eventfd(struct theap_context *context, void *arg)
+{
+	struct timerheap_eventfd *eventfd = arg;
+	struct eventfd_ctx *ctx = NULL;
+
+	if (eventfd->flags)
+		return -EINVAL;
+	if (eventfd->fd != -1) {
+		ctx = eventfd_ctx_fdget(eventfd->fd);
+		if (IS_ERR(ctx))
+			return PTR_ERR(ctx);
+	}
+	theap_eventfd_set(&context->eventfd, ctx);
+	if (theap_ring_count(&context->ring))
+		theap_eventfd_signal(&context->eventfd);
+	return 0;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The calls of the interface; uapi/linux/timerheap.h says what they do, and
+ * which structure the argument is.
+ */
+#ifndef THEAP_CALLS_H
+#define THEAP_CALLS_H
+
+#include <linux/types.h>
+
+struct theap_context;
+
+/* For a context that need not have been set up. */
+int theap_call_info(struct theap_context *context, void *arg);
+int theap_call_setup(struct theap_context *context, void *arg);
+
+/* For one that has. */
+int theap_call_start(struct theap_context *context, void *arg);
+int theap_call_stop(struct theap_context *context, void *arg);
+int theap_call_modify(struct theap_context *context, void *arg);
+int theap_call_get(struct theap_context *context, void *arg);
+int theap_call_wait(struct theap_context *context, void *arg);
+int theap_call_drain(struct theap_context *context, void *arg);
+int theap_call_kick(struct theap_context *context, void *arg);
+int theap_call_batch(struct theap_context *context, void *arg);
+int theap_call_eventfd(struct theap_context *context, void *arg);
+
+int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done);
+
+#endif /* THEAP_CALLS_H */

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events on their way out: from the ring to who has waited for them.
+ *
+ * Who sleeps has looked at the ring after it has put itself into the wait
+ * queue, and a run wakes the queue after it has filled the ring, so one of
+ * them sees the other.
+ *
+ * The ring may be mapped, and its head may be anywhere, again and again.  So
+ * nothing here counts on coming to its end: every round of a loop can be
+ * preempted and killed.
+ */
+#include <linux/hrtimer.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include "context.h"
+#include "events.h"
+
+/* Events that are copied out at a time, by way of the stack: 640 bytes. */
+#define THEAP_EVENT_BATCH	16
+
+/*
+ * Take events of at most @nr numbers in the ring; there may be fewer, since a
+ * number counts for none where a program has written over it.
+ */
+static unsigned int theap_events_collect(struct theap_context *context,
+					 struct timerheap_event *events, unsigned int nr)
+{
+	struct theap_slot_page *page;
+	unsigned int taken = 0;
+	u32 slot;
+
+	mutex_lock(&context->take_lock);
+	while (nr-- && theap_ring_take(&context->ring, &slot))
+		if (!theap_context_slot(context, slot, false, &page) && page &&
+		    theap_slot_take_event(page, slot % THEAP_PAGE_SLOTS, &events[taken]))
+			taken++;
+	mutex_unlock(&context->take_lock);
+	return taken;
+}
+
+/*
+ * Give back events that could not be handed out.  They come again behind
+ * those that have come since, or are added to them.
+ */
+static void theap_events_return(struct theap_context *context,
+				const struct timerheap_event *events, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		struct theap_slot_page *page = context->pages[events[i].slot / THEAP_PAGE_SLOTS];
+
+		theap_slot_return_event(page, events[i].slot % THEAP_PAGE_SLOTS, &events[i]);
+	}
+	if (nr)
+		theap_context_wake(context);
+}
+
+/*
+ * Take at most @nr events and copy them out; what cannot be copied is not lost.
+ * Return: how many; -EFAULT where that is not even one.
+ */
+static ssize_t theap_events_take(struct theap_context *context,
+				 struct timerheap_event __user *to, size_t nr)
+{
+	struct timerheap_event events[THEAP_EVENT_BATCH];
+	size_t done = 0;
+
+	while (done < nr && theap_ring_count(&context->ring)) {
+		unsigned int taken = theap_events_collect(context, events,
+							  min_t(size_t, nr - done,
+								THEAP_EVENT_BATCH));
+
+		if (copy_to_user(to + done, events, taken * sizeof(*to))) {
+			theap_events_return(context, events, taken);
+			return done ?: -EFAULT;
+		}
+		done += taken;
+		if (fatal_signal_pending(current))
+			break;
+		cond_resched();
+	}
+	return done;
+}
+
+/*
+ * Wait until the ring has @min events, or to a time on the context's clock.
+ * Return: 0; -ETIME: the time was up first; -ERESTARTSYS: a signal came first.
+ */
+static int theap_events_wait(struct theap_context *context, u32 min,
+			     const ktime_t *expires)
+{
+	ktime_t until = expires ? *expires : 0;
+	DEFINE_WAIT(wait);
+	int ret = 0;
+
+	for (;;) {
+		prepare_to_wait(&context->wait, &wait, TASK_INTERRUPTIBLE);
+		if (theap_ring_count(&context->ring) >= min)
+			break;
+		if (ret)
+			break;
+		if (signal_pending(current))
+			ret = -ERESTARTSYS;
+		else if (!schedule_hrtimeout_range_clock(expires ? &until : NULL, 0,
+							 HRTIMER_MODE_ABS,
+							 theap_clocks[context->clock].id))
+			ret = -ETIME;
+	}
+	finish_wait(&context->wait, &wait);
+	return theap_ring_count(&context->ring) >= min ? 0 : ret;
+}
+
+/**
+ * theap_events_wait_and_take - until there are as many as one wants
+ * @context: set up
+ * @to:      they go here
+ * @nr:      no more than that
+ * @min:     wait for so many
+ * @expires: but no longer than to this time; NULL: as long as it takes
+ *
+ * Context: task, sleeps.
+ * Return: how many; below @min where the time was up or a signal came; -EFAULT
+ * or -ERESTARTSYS where that was before the first.
+ */
+ssize_t theap_events_wait_and_take(struct theap_context *context,
+				   struct timerheap_event __user *to, size_t nr, u32 min,
+				   const ktime_t *expires)
+{
+	size_t count = 0;
+	ssize_t taken;
+	int ret = 0;
+
+	for (;;) {
+		/* Another may take what was waited for: wait for the rest again. */
+		if (count < min)
+			ret = theap_events_wait(context, min - count, expires);
+		taken = theap_events_take(context, to + count, nr - count);
+		if (taken < 0)
+			return count ?: taken;
+		count += taken;
+		if (fatal_signal_pending(current))
+			ret = -ERESTARTSYS;
+		if (ret || count >= min)
+			break;
+		cond_resched();
+	}
+	return ret == -ERESTARTSYS && !count ? ret : count;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Waiting for a context's events, and taking them. */
+#ifndef THEAP_EVENTS_H
+#define THEAP_EVENTS_H
+
+#include <linux/ktime.h>
+#include <linux/types.h>
+
+struct theap_context;
+struct timerheap_event;
+
+ssize_t theap_events_wait_and_take(struct theap_context *context,
+				   struct timerheap_event __user *to, size_t nr, u32 min,
+				   const ktime_t *expires);
+
+#endif /* THEAP_EVENTS_H */

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests of io_uring's: KICK and WAIT for programs that wait for nothing.
+ *
+ * io_uring asks first without blocking.  A KICK is done there and then; a WAIT
+ * takes what there is, or says EAGAIN.  Then io_uring asks again from a worker
+ * of its own, where it may sleep, and cancels it by a signal.  That costs a
+ * worker for each wait that is under way, but a context hardly has two.
+ */
+#include <linux/uaccess.h>
+
+#include "calls.h"
+#include "compat.h"
+#include "context.h"
+#include "events.h"
+#include "uring.h"
+
+static ssize_t theap_uring_kick(struct theap_context *context,
+				const struct timerheap_uring_cmd *cmd)
+{
+	u32 done;
+	int ret;
+
+	if (cmd->min)
+		return -EINVAL;
+	ret = theap_kick(context, u64_to_user_ptr(cmd->array), cmd->nr, &done);
+	return ret ?: done;
+}
+
+static ssize_t theap_uring_wait(struct theap_context *context,
+				const struct timerheap_uring_cmd *cmd, bool may_sleep)
+{
+	ssize_t count;
+
+	if (!cmd->nr || cmd->min > cmd->nr)
+		return -EINVAL;
+	if (!may_sleep && theap_ring_count(&context->ring) < cmd->min)
+		return -EAGAIN;
+	count = theap_events_wait_and_take(context, u64_to_user_ptr(cmd->array),
+					   cmd->nr, cmd->min, NULL);
+	return count == -ERESTARTSYS ? -EINTR : count;
+}
+
+int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
+{
+	struct theap_context *context = uring->file->private_data;
+	const struct timerheap_uring_cmd *shared = theap_compat_uring_cmd(uring);
+	/* The program may be writing there: read once. */
+	struct timerheap_uring_cmd cmd = {
+		.array = READ_ONCE(shared->array),
+		.nr    = READ_ONCE(shared->nr),
+		.min   = READ_ONCE(shared->min),
+	};
+
+	if (!theap_context_slots(context))
+		return -EBADFD;
+	switch (uring->cmd_op) {
+	case TIMERHEAP_URING_KICK:
+		return theap_uring_kick(context, &cmd);
+	case TIMERHEAP_URING_WAIT:
+		return theap_uring_wait(context, &cmd, !(issue_flags & IO_URING_F_NONBLOCK));
+	}
+	return -EINVAL;
+}
