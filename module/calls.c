@@ -37,7 +37,7 @@ int theap_call_info(struct theap_context *context, void *arg)
 	info->heaps = theap_heaps;
 	info->max_slots = theap_context_max_slots();
 	info->max_user_slots = READ_ONCE(theap_max_user_slots);
-	info->min_period = theap_min_period_ns;
+	info->min_period = theap_slot_min_period();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		info->clocks |= BIT_ULL(theap_clocks[clock].id);
 		for (i = 0; i < theap_queues_nr(); i++) {
@@ -100,7 +100,7 @@ static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 tim
 	if (!page)
 		return -ENOENT;
 	if (arming->period)
-		arming->period = max_t(s64, arming->period, theap_min_period_ns);
+		arming->period = max(arming->period, theap_slot_min_period());
 	arming->deadline = theap_deadline(context->clock, time, flags);
 	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, &pending, &wake);
 	if (wake)
@@ -307,13 +307,17 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 	while (!ret && count < nr) {
 		u32 want = min_t(u32, nr - count, THEAP_KICK_BATCH);
 
+		/* What comes due meanwhile expires by its hrtimer, and at once. */
+		s64 now = theap_clock_read(context->clock);
+
 		got = theap_copy_in(slots, from + count, want, sizeof(*slots));
 		for (i = 0; !ret && i < got; i++) {
 			struct theap_slot_page *page;
 
 			ret = theap_context_slot(context, slots[i], false, &page);
 			if (!ret && page)
-				ret = theap_slot_kick(page, slots[i] % THEAP_PAGE_SLOTS, &wake);
+				ret = theap_slot_kick(page, slots[i] % THEAP_PAGE_SLOTS,
+						      now, &wake);
 			count += !ret;
 		}
 		if (!ret && got < want)

@@ -26,7 +26,7 @@ MODULE_PARM_DESC(max_slots, "The most slots of one context; at most 2^24");
 module_param_named(max_user_slots, theap_max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots, "The most slots of one user without CAP_SYS_RESOURCE");
 
-module_param_named(min_period_ns, theap_min_period_ns, ulong, 0444);
+module_param_named(min_period_ns, theap_min_period_ns, ulong, 0644);
 MODULE_PARM_DESC(min_period_ns, "The floor for periods, in nanoseconds; at least 1000");
 
 static enum cpuhp_state theap_cpuhp_state;
@@ -35,7 +35,6 @@ static int __init theap_init(void)
 {
 	int ret;
 
-	theap_min_period_ns = clamp(theap_min_period_ns, NSEC_PER_USEC, (unsigned long)S64_MAX);
 	ret = theap_queues_init();
 	if (ret)
 		return ret;

@@ -87,7 +87,8 @@ int theap_map(struct file *file, struct vm_area_struct *vma)
 
 	if (!theap_context_slots(context))
 		return -EBADFD;
-	if (!(vma->vm_flags & VM_SHARED))
+	/* VM_SHARED is not there where the file is not open for writing. */
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (!(offset == theap_map_slots_offset(context) &&
 	      size == theap_map_slots_size(context)) &&

@@ -35,8 +35,12 @@
 #include "queue.h"
 #include "slot.h"
 
-/* An expiry that loses the deadline so often to a program that keeps storing
- * others comes back after the least period.
+/*
+ * A program that keeps storing deadlines must not keep the kernel looking.  An
+ * expiry that has lost the deadline to it so often, and a slot that was looked
+ * at so often in succession only to find that it was postponed by less than
+ * the least period, wait for the least period.  So with no call a slot gets no
+ * more than five looks in that time, where an honest ticker gets one.
  */
 #define THEAP_SLOT_TRIES	4
 
@@ -52,11 +56,16 @@ static u32 theap_slot_index(const struct theap_slot_timer *st)
 	return st - st->page->timers;
 }
 
+static struct timerheap_slot *theap_slot(const struct theap_slot_timer *st)
+{
+	return &st->page->slots[theap_slot_index(st)];
+}
+
 static s64 theap_slot_period(u64 period)
 {
 	if (!period)
 		return 0;
-	return clamp_t(u64, period, theap_min_period_ns, THEAP_NEVER);
+	return clamp_t(u64, period, theap_slot_min_period(), THEAP_NEVER);
 }
 
 /*
@@ -74,12 +83,28 @@ static bool theap_slot_count(struct timerheap_slot *slot, u64 count, s64 deadlin
 	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
 }
 
+/* A look has found a deadline that is still to come.  Return: when to look again. */
+static s64 theap_slot_look_again(struct theap_slot_timer *st, s64 when, s64 now)
+{
+	s64 least = theap_add(now, theap_slot_min_period());
+
+	if (when >= least) {
+		st->timer.own = 0;
+		return when;
+	}
+	if (++st->timer.own <= THEAP_SLOT_TRIES)
+		return when;
+	st->timer.own = 0;
+	return least;
+}
+
 /*
  * Look at a slot, and expire it if that is due.  Sets *@ring if its number is
  * to be put into the ring.  Return: when to look again, or 0.
  */
-static s64 theap_slot_look(struct timerheap_slot *slot, s64 now, bool *ring)
+static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring)
 {
+	struct timerheap_slot *slot = theap_slot(st);
 	int tries;
 
 	WRITE_ONCE(slot->queued, 0);
@@ -90,8 +115,10 @@ static s64 theap_slot_look(struct timerheap_slot *slot, s64 now, bool *ring)
 		s64 period, next = 0;
 		u64 count = 1;
 
-		if (!deadline || when > now)
-			return when;
+		if (!deadline)
+			return 0;
+		if (when > now)
+			return theap_slot_look_again(st, when, now);
 		period = theap_slot_period(READ_ONCE(slot->period));
 		if (period)
 			next = theap_forward(when, period, now, &count);
@@ -100,17 +127,16 @@ static s64 theap_slot_look(struct timerheap_slot *slot, s64 now, bool *ring)
 		*ring = theap_slot_count(slot, count, when + (count - 1) * period, now);
 		return next;
 	}
-	return now + theap_min_period_ns;
+	return theap_add(now, theap_slot_min_period());
 }
 
 static s64 theap_slot_expire(struct theap_timer *timer, s64 now, bool *call)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
-	struct timerheap_slot *slot = &st->page->slots[theap_slot_index(st)];
-	s64 next = theap_slot_look(slot, now, call);
+	s64 next = theap_slot_look(st, now, call);
 
 	/* The timer goes to @next before anybody else can get at it. */
-	WRITE_ONCE(slot->queued, next);
+	WRITE_ONCE(theap_slot(st)->queued, next);
 	return next;
 }
 
@@ -166,17 +192,19 @@ static u64 theap_slot_set_deadline(struct timerheap_slot *slot,
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
 {
-	struct timerheap_slot *slot = &st->page->slots[theap_slot_index(st)];
-	s64 when = theap_slot_look(slot, now, ring);
+	s64 when;
 	int ret;
 
+	/* This look was asked for by a call. */
+	st->timer.own = 0;
+	when = theap_slot_look(st, now, ring);
 	if (!when) {
 		theap_timer_drop(claim);
 		return 0;
 	}
 	ret = theap_timer_place(claim, st->page->context->clock, when);
 	if (!ret)
-		WRITE_ONCE(slot->queued, when);
+		WRITE_ONCE(theap_slot(st)->queued, when);
 	return ret;
 }
 
@@ -186,7 +214,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  const struct theap_arming *arming,
 				  bool *was_pending, bool *ring)
 {
-	struct timerheap_slot *slot = &st->page->slots[theap_slot_index(st)];
+	struct timerheap_slot *slot = theap_slot(st);
 	enum theap_clock clock = st->page->context->clock;
 	s64 now = theap_clock_read(clock);
 	bool due = arming->deadline <= now;
@@ -263,12 +291,13 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
  * theap_slot_kick - KICK of one slot
  * @page:  that has the slot
  * @index: where in it
+ * @now:   what the clock said, some time ago
  * @wake:  set to true where there is an event: the caller wakes
  *
  * Context: task, may sleep.
  * Return: 0 or -ENOMEM.
  */
-int theap_slot_kick(struct theap_slot_page *page, u32 index, bool *wake)
+int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake)
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct theap_claim claim;
@@ -278,8 +307,7 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, bool *wake)
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
-		ret = theap_slot_kick_claimed(st, &claim,
-					      theap_clock_read(page->context->clock), &ring);
+		ret = theap_slot_kick_claimed(st, &claim, now, &ring);
 		theap_timer_leave(&claim);
 		if (ring) {
 			theap_slot_publish(st);

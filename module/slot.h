@@ -67,12 +67,19 @@ struct theap_arming {
 
 extern unsigned long theap_min_period_ns;
 
+/* The floor for periods now; an administrator may change it at any time. */
+static inline s64 theap_slot_min_period(void)
+{
+	return clamp(READ_ONCE(theap_min_period_ns), (unsigned long)NSEC_PER_USEC,
+		     (unsigned long)S64_MAX);
+}
+
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first);
 void theap_slot_page_free(struct theap_slot_page *page);
 
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, bool *was_pending, bool *wake);
-int theap_slot_kick(struct theap_slot_page *page, u32 index, bool *wake);
+int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake);
 u64 theap_slot_disarm(struct theap_slot_page *page, u32 index);
 bool theap_slot_take_event(struct theap_slot_page *page, u32 index,
 			   struct timerheap_event *event);

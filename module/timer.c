@@ -62,6 +62,7 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 	timer->inbox.next = &timer->inbox;
 	timer->ops = ops;
 	timer->active = 0;
+	timer->own = 0;
 }
 
 /**

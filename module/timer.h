@@ -64,6 +64,7 @@ struct theap_timer {
 	const struct theap_timer_ops *ops;	/* never changes */
 	u8 active;			/* R: how often its function is still to be
 					 * called, or runs; at most THEAP_BATCH */
+	u8 own;				/* C: for whoever embeds the timer */
 };
 
 /**

@@ -41,9 +41,23 @@ static ssize_t theap_uring_wait(struct theap_context *context,
 	return count == -ERESTARTSYS ? -EINTR : count;
 }
 
+static ssize_t theap_uring_serve(struct theap_context *context, unsigned int op,
+				 const struct timerheap_uring_cmd *cmd, bool may_sleep)
+{
+	if (!theap_context_slots(context))
+		return -EBADFD;
+	switch (op) {
+	case TIMERHEAP_URING_KICK:
+		return theap_uring_kick(context, cmd);
+	case TIMERHEAP_URING_WAIT:
+		return theap_uring_wait(context, cmd, may_sleep);
+	}
+	return -EINVAL;
+}
+
+/* Context: task, or a worker of io_uring's; sleeps in the latter only. */
 int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
-	struct theap_context *context = uring->file->private_data;
 	const struct timerheap_uring_cmd *shared = theap_compat_uring_cmd(uring);
 	/* The program may be writing there: read once. */
 	struct timerheap_uring_cmd cmd = {
@@ -51,14 +65,12 @@ int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 		.nr    = READ_ONCE(shared->nr),
 		.min   = READ_ONCE(shared->min),
 	};
+	ssize_t ret = theap_uring_serve(uring->file->private_data, uring->cmd_op, &cmd,
+					!(issue_flags & IO_URING_F_NONBLOCK));
 
-	if (!theap_context_slots(context))
-		return -EBADFD;
-	switch (uring->cmd_op) {
-	case TIMERHEAP_URING_KICK:
-		return theap_uring_kick(context, &cmd);
-	case TIMERHEAP_URING_WAIT:
-		return theap_uring_wait(context, &cmd, !(issue_flags & IO_URING_F_NONBLOCK));
-	}
-	return -EINVAL;
+	if (ret == -EAGAIN)
+		return ret;
+	/* Were it returned, a worker of 6.1's would take a count for no answer. */
+	io_uring_cmd_done(uring, ret, 0, issue_flags);
+	return -EIOCBQUEUED;
 }
