@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * A context and its descriptor.
+ *
+ * Only timerheap_open() says by errno what has failed.  The others leave errno
+ * as they found it, so that they may be called from wherever it matters.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "context.h"
+
+#define DEVICE	"/dev/timerheap"
+
+static void *map(int fd, uint64_t offset, uint64_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+}
+
+/* Have the kernel make its side, and map it.  Return: 0 or an error. */
+static int set_up(struct context *context, clockid_t clock, uint32_t slots)
+{
+	struct timerheap_setup setup = { .clock = clock, .slots = slots };
+	struct timerheap *th = &context->th;
+
+	if (ioctl(th->fd, TIMERHEAP_IOC_SETUP, &setup))
+		return errno;
+	th->clock = clock;
+	context->slots = slots;
+	context->slots_size = setup.slots_size;
+	context->ring_size = setup.ring_size;
+
+	/* Its places are the number of slots rounded up to a power of two. */
+	th->mask = 0;
+	while (th->mask < slots - 1)
+		th->mask = th->mask << 1 | 1;
+
+	th->slots = map(th->fd, setup.slots_offset, setup.slots_size);
+	if (th->slots == MAP_FAILED)
+		return errno;
+	th->ring = map(th->fd, setup.ring_offset, setup.ring_size);
+	if (th->ring == MAP_FAILED) {
+		int error = errno;
+
+		munmap(th->slots, setup.slots_size);
+		return error;
+	}
+	return 0;
+}
+
+struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
+{
+	struct context *context = aligned_alloc(_Alignof(struct context), sizeof(*context));
+	int error;
+
+	if (!context)
+		return NULL;
+	memset(context, 0, sizeof(*context));
+	context->th.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (context->th.fd < 0) {
+		error = errno;
+	} else {
+		error = set_up(context, clock, slots);
+		if (!error)
+			return &context->th;
+		close(context->th.fd);
+	}
+	free(context);
+	errno = error;
+	return NULL;
+}
+
+/* The kernel stops the timers, when the last who has them has let go of them. */
+void timerheap_close(struct timerheap *th)
+{
+	struct context *context = context_of(th);
+	int saved = errno;
+
+	munmap(th->ring, context->ring_size);
+	munmap(th->slots, context->slots_size);
+	close(th->fd);
+	free(context);
+	errno = saved;
+}
+
+int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
+{
+	int error = 0, saved = errno;
+
+	/* The kernel stops at what it cannot do, and says why when that is first. */
+	while (nr && !error) {
+		struct timerheap_kick kick = { .slots = (uintptr_t)slots, .nr = nr };
+
+		if (ioctl(th->fd, TIMERHEAP_IOC_KICK, &kick))
+			error = -errno;
+		slots += kick.done;
+		nr -= kick.done;
+	}
+	errno = saved;
+	return error;
+}

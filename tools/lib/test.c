@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * Who has which slot, tested without the device: on a kernel that is made up
+ * here, by the protocol of <linux/timerheap.h>, and with jitter.h.  The
+ * compiler looks for races, too.  TAP, and a closing line that counts.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+
+#define SLOTS	16	/* few, so that each is had by many */
+#define THREADS	4
+#define ROUNDS	20000
+
+static int passed, failed;
+
+static void check(bool good, const char *what)
+{
+	if (good)
+		passed++;
+	else
+		failed++;
+	printf("%s %d %s\n", good ? "ok" : "not ok", passed + failed, what);
+}
+
+/*
+ * The kernel
+ */
+
+static struct context context;
+static struct timerheap *const th = &context.th;
+static struct timerheap_slot slots[SLOTS];
+static pthread_mutex_t claims[SLOTS];	/* who looks at a slot */
+static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t kicks;
+
+static void put_into_ring(uint32_t slot)
+{
+	uint32_t tail;
+
+	pthread_mutex_lock(&ring_lock);
+	tail = th->ring->tail;
+	th->ring->slots[tail & th->mask] = slot;
+	__atomic_store_n(&th->ring->tail, tail + 1, __ATOMIC_RELEASE);	/* (C) */
+	pthread_mutex_unlock(&ring_lock);
+}
+
+/* Take the deadline, if it is due, and count.  Sets *@first where that is the first. */
+static uint64_t look_claimed(struct timerheap_slot *s, bool *first)
+{
+	uint64_t deadline, next, now = timerheap_now(th);
+
+	__atomic_exchange_n(&s->queued, 0, __ATOMIC_SEQ_CST);		/* (B) */
+	deadline = __atomic_load_n(&s->deadline, __ATOMIC_SEQ_CST);
+	do {
+		if (!deadline || deadline > now)
+			return deadline;
+		next = __atomic_load_n(&s->period, __ATOMIC_RELAXED);
+		next = next ? now + next : 0;
+	} while (!__atomic_compare_exchange_n(&s->deadline, &deadline, next, false,
+					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	__atomic_store_n(&s->fired, now, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->expired, deadline, __ATOMIC_RELEASE);
+	jitter();
+	*first = !__atomic_fetch_add(&s->expirations, 1, __ATOMIC_SEQ_CST);	/* (F) */
+	return next;
+}
+
+static void look(uint32_t slot)
+{
+	bool first = false;
+	uint64_t next;
+
+	pthread_mutex_lock(&claims[slot]);
+	next = look_claimed(&slots[slot], &first);
+	__atomic_store_n(&slots[slot].queued, next, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&claims[slot]);
+	if (first)
+		put_into_ring(slot);
+}
+
+int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
+{
+	(void)of;
+	__atomic_fetch_add(&kicks, nr, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < nr; i++)
+		look(kicked[i]);
+	return 0;
+}
+
+static bool stop_kernel;
+
+/* The interrupt: what is queued for a time that has come is looked at. */
+static void *kernel(void *arg)
+{
+	while (!__atomic_load_n(&stop_kernel, __ATOMIC_RELAXED)) {
+		uint64_t now = timerheap_now(th);
+
+		for (uint32_t i = 0; i < SLOTS; i++) {
+			uint64_t queued = __atomic_load_n(&slots[i].queued, __ATOMIC_RELAXED);
+
+			if (queued && queued <= now)
+				look(i);
+		}
+		sched_yield();
+	}
+	return arg;
+}
+
+static void set_up(void)
+{
+	free(th->ring);
+	memset(&context, 0, sizeof(context));
+	memset(slots, 0, sizeof(slots));
+	th->slots = slots;
+	th->ring = calloc(1, sizeof(*th->ring) + SLOTS * sizeof(th->ring->slots[0]));
+	th->mask = SLOTS - 1;
+	th->clock = CLOCK_MONOTONIC;
+	context.slots = SLOTS;
+	for (int i = 0; i < SLOTS; i++)
+		pthread_mutex_init(&claims[i], NULL);
+}
+
+/*
+ * One thread
+ */
+
+/* Are there @count slots to be had, different ones, and no more? */
+static bool gives_out(int count)
+{
+	bool had[SLOTS] = {};
+	int slot;
+
+	while ((slot = timerheap_alloc(th)) >= 0) {
+		if (slot >= SLOTS || had[slot])
+			return false;
+		had[slot] = true;
+		count--;
+	}
+	return slot == -ENOSPC && !count;
+}
+
+static void test_alloc(void)
+{
+	struct timerheap_event event;
+
+	set_up();
+	check(gives_out(SLOTS), "every slot is given out once");
+	timerheap_set_data(th, 3, 77);
+	timerheap_free(th, 3);
+	timerheap_free(th, 7);
+	timerheap_free(th, 5);
+	check(timerheap_alloc(th) == 5 && timerheap_alloc(th) == 7 && timerheap_alloc(th) == 3,
+	      "what was freed last is given out first");
+	timerheap_start(th, 3, 1);
+	check(timerheap_next(th, &event) && !event.user_data, "a slot comes without data");
+	check(gives_out(0), "no more slots are given out than there are");
+}
+
+static void test_free(void)
+{
+	struct timerheap_event event;
+	uint32_t before;
+	int slot;
+
+	set_up();
+	slot = timerheap_alloc(th);
+	timerheap_start(th, slot, TIMERHEAP_NEVER);
+	before = kicks;
+	timerheap_free(th, slot);
+	check(kicks == before && timerheap_alloc(th) == slot,
+	      "to free a pending timer is no system call");
+
+	timerheap_start(th, slot, 1);
+	timerheap_free(th, slot);
+	check(gives_out(SLOTS - 1), "a slot with an event on its way is not given out");
+	check(!timerheap_next(th, &event), "nobody sees that event");
+	check(timerheap_alloc(th) == slot, "but it is given out when the event has passed");
+
+	timerheap_start_periodic(th, slot, 1, 1);
+	check(timerheap_next(th, &event) && event.slot == (uint32_t)slot,
+	      "the next owner sees his own");
+}
+
+/*
+ * Many threads
+ *
+ * Half of the timers expire, at once or soon.  The other half never do, and an
+ * event that has the data of one of those was not theirs.
+ */
+#define QUICK	(UINT64_C(0x51cc) << 48)
+#define NEVER	(UINT64_C(0x0ff) << 48)
+
+static bool has_owner[SLOTS];
+static uint32_t mistakes, events, condemned;
+
+static int alloc_owned(void)
+{
+	int slot = timerheap_alloc(th);
+
+	if (slot >= 0 && __atomic_exchange_n(&has_owner[slot], true, __ATOMIC_RELAXED))
+		__atomic_fetch_add(&mistakes, 1, __ATOMIC_RELAXED);
+	return slot;
+}
+
+static void free_owned(int slot)
+{
+	__atomic_store_n(&has_owner[slot], false, __ATOMIC_RELAXED);
+	timerheap_free(th, slot);
+	if (__atomic_load_n(&slots[slot].period, __ATOMIC_RELAXED) == __TIMERHEAP_CONDEMNED)
+		__atomic_fetch_add(&condemned, 1, __ATOMIC_RELAXED);
+}
+
+static void *own(void *arg)
+{
+	unsigned int seed = (uintptr_t)arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		int slot = alloc_owned();
+
+		if (slot < 0) {
+			sched_yield();
+			continue;
+		}
+		if (rand_r(&seed) & 256) {
+			timerheap_set_data(th, slot, NEVER);
+			timerheap_start(th, slot, TIMERHEAP_NEVER);
+			jitter();
+			if (!timerheap_stop(th, slot))
+				__atomic_fetch_add(&mistakes, 1, __ATOMIC_RELAXED);
+		} else {
+			timerheap_set_data(th, slot, QUICK);
+			timerheap_start_periodic(th, slot,
+						 timerheap_now(th) + rand_r(&seed) % 20000,
+						 rand_r(&seed) & 512 ? 1 : 0);
+			for (int n = rand_r(&seed) % 8; n; n--)
+				sched_yield();
+		}
+		free_owned(slot);
+	}
+	return NULL;
+}
+
+static bool stop_consumer;
+
+static void *consume(void *arg)
+{
+	struct timerheap_event event;
+	bool last;
+
+	do {
+		last = __atomic_load_n(&stop_consumer, __ATOMIC_ACQUIRE);
+		while (timerheap_next(th, &event)) {
+			events++;
+			if (event.user_data != QUICK || event.fired < event.deadline)
+				__atomic_fetch_add(&mistakes, 1, __ATOMIC_RELAXED);
+		}
+		sched_yield();
+	} while (!last);
+	return arg;
+}
+
+static void test_threads(void)
+{
+	pthread_t owners[THREADS], the_kernel, consumer;
+
+	set_up();
+	pthread_create(&the_kernel, NULL, kernel, NULL);
+	pthread_create(&consumer, NULL, consume, NULL);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		pthread_create(&owners[i], NULL, own, (void *)(i + 1));
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(owners[i], NULL);
+	__atomic_store_n(&stop_kernel, true, __ATOMIC_RELAXED);
+	pthread_join(the_kernel, NULL);
+	__atomic_store_n(&stop_consumer, true, __ATOMIC_RELEASE);
+	pthread_join(consumer, NULL);
+	printf("# %u events were seen, %u slots condemned\n", events, condemned);
+	check(events > 100 && condemned > 100, "threads: events are on their way at free, and not");
+	check(!mistakes, "threads: no slot has two owners, and no owner another's event");
+	check(gives_out(SLOTS), "threads: all slots come back, once");
+}
+
+int main(void)
+{
+	test_alloc();
+	test_free();
+	test_threads();
+	printf("1..%d\n%d passed, %d failed, 0 skipped\n", passed + failed, passed, failed);
+	return failed > 0;
+}
