@@ -33,8 +33,7 @@ install: modules
 	$(depmod)
 	install -D -m 644 tools/udev/70-timerheap.rules \
 		$(DESTDIR)/etc/udev/rules.d/70-timerheap.rules
-	install -D -m 644 uapi/linux/timerheap.h \
-		$(DESTDIR)/usr/local/include/linux/timerheap.h
+	$(MAKE) -C tools install
 
 # Where modules_install has put it is for kbuild to choose, so search; but what
 # dkms has installed is for dkms to remove.
@@ -43,7 +42,7 @@ uninstall: | $(KDIR)/Makefile
 		-path '*/dkms' -prune -o -name 'timerheap.ko*' -exec rm {} +
 	$(depmod)
 	rm -f $(DESTDIR)/etc/udev/rules.d/70-timerheap.rules
-	rm -f $(DESTDIR)/usr/local/include/linux/timerheap.h
+	$(MAKE) -C tools uninstall
 
 # Under dkms every new kernel gets the module when it is installed.
 dkms:
@@ -70,7 +69,7 @@ clean:
 help:
 	@echo 'On this machine'
 	@echo '  make             build timerheap.ko for the running kernel, or for KDIR='
-	@echo '  make install     install it, the udev rule and the header'
+	@echo '  make install     install it, the udev rule, the command and the library'
 	@echo '  make uninstall   undo that'
 	@echo '  make dkms        have dkms build it for this kernel and each to come'
 	@echo 'In virtual machines, which fetch what they need and touch nothing here'

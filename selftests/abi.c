@@ -10,7 +10,7 @@
  * and that the calls are there for such programs.
  */
 #include <stddef.h>
-#include <sys/mman.h>
+#include <sys/eventfd.h>
 
 #include "timerheap_test.h"
 
@@ -41,7 +41,9 @@ FIELD(timerheap_info, features, 8);
 FIELD(timerheap_info, max_slots, 24);
 FIELD(timerheap_info, min_period, 32);
 FIELD(timerheap_info, kicks, 120);
-LAYOUT(timerheap_setup, 16);
+LAYOUT(timerheap_setup, 48);
+FIELD(timerheap_setup, slots_offset, 16);
+FIELD(timerheap_setup, ring_size, 40);
 LAYOUT(timerheap_start, 48);
 FIELD(timerheap_start, deadline, 8);
 FIELD(timerheap_start, user_data, 32);
@@ -60,6 +62,17 @@ FIELD(timerheap_pending, slot, 24);
 LAYOUT(timerheap_drain, 24);
 FIELD(timerheap_drain, first, 12);
 FIELD(timerheap_drain, flags, 20);
+LAYOUT(timerheap_kick, 24);
+FIELD(timerheap_kick, done, 16);
+LAYOUT(timerheap_op, 48);
+FIELD(timerheap_op, result, 12);
+FIELD(timerheap_op, deadline, 16);
+FIELD(timerheap_op, user_data, 40);
+LAYOUT(timerheap_batch, 24);
+FIELD(timerheap_batch, done, 16);
+LAYOUT(timerheap_eventfd, 8);
+LAYOUT(timerheap_uring_cmd, 16);
+FIELD(timerheap_uring_cmd, min, 12);
 
 #define SLOTS	100
 #define POISON	0x5a
@@ -112,6 +125,11 @@ FIXTURE_TEARDOWN(abi)
 static void poison(unsigned int request, void *arg)
 {
 	switch (request) {
+	case TIMERHEAP_IOC_SETUP:
+		memset(&((struct timerheap_setup *)arg)->slots_offset, POISON,
+		       sizeof(struct timerheap_setup) -
+		       offsetof(struct timerheap_setup, slots_offset));
+		break;
 	case TIMERHEAP_IOC_START:
 		((struct timerheap_start *)arg)->was_pending = POISON;
 		break;
@@ -130,6 +148,12 @@ static void poison(unsigned int request, void *arg)
 		break;
 	case TIMERHEAP_IOC_DRAIN:
 		((struct timerheap_drain *)arg)->count = POISON;
+		break;
+	case TIMERHEAP_IOC_KICK:
+		((struct timerheap_kick *)arg)->done = POISON;
+		break;
+	case TIMERHEAP_IOC_BATCH:
+		((struct timerheap_batch *)arg)->done = POISON;
 		break;
 	}
 }
@@ -217,6 +241,9 @@ TEST_F(abi, not_set_up)
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_GET, (struct timerheap_get){});
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){ .nr = 1 });
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_DRAIN, (struct timerheap_drain){ .nr = 1 });
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_KICK, (struct timerheap_kick){});
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_BATCH, (struct timerheap_batch){});
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_EVENTFD, (struct timerheap_eventfd){ .fd = -1 });
 	EXPECT_EQ(-1, read(self->raw, &event, sizeof(event)));
 	EXPECT_EQ(EBADFD, errno);
 	EXPECT_EQ(0, poll(&p, 1, 0));
@@ -228,7 +255,7 @@ TEST_F(abi, unknown)
 	char arg[4096];
 
 	memset(arg, POISON, sizeof(arg));
-	for (unsigned int nr = 8; nr < 256; nr++)
+	for (unsigned int nr = 11; nr < 256; nr++)
 		EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR(TIMERHEAP_IOC_MAGIC, nr, uint64_t), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR('T', 2, struct timerheap_start), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOW(TIMERHEAP_IOC_MAGIC, 2, struct timerheap_start),
@@ -360,6 +387,88 @@ TEST_F(abi, drain)
 		.pending = to, .nr = 1, .first = SLOTS }));
 }
 
+TEST_F(abi, kick)
+{
+	uint32_t numbers[] = { SLOTS, 0 };
+	uintptr_t from = (uintptr_t)numbers;
+
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_KICK, (struct timerheap_kick){
+			.slots = from, .nr = 1, .flags = 1U << bit });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_KICK, (struct timerheap_kick){
+		.slots = from, .nr = 1, .reserved = 1 });
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_KICK, (struct timerheap_kick){
+		.slots = from, .nr = 2 });
+	numbers[0] = -1;
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_KICK, (struct timerheap_kick){
+		.slots = from, .nr = 1 });
+	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_KICK, (struct timerheap_kick){
+		.slots = (uintptr_t)BAD, .nr = 1 });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_KICK, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_KICK, self->readonly));
+	/* None at all is no error, whatever the address. */
+	EXPECT_EQ(0, th_kick(self->fd, BAD, 0));
+}
+
+TEST_F(abi, batch)
+{
+	struct timerheap_op op = { .op = TIMERHEAP_OP_STOP, .slot = 0 };
+	uintptr_t ops = (uintptr_t)&op;
+
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_BATCH, (struct timerheap_batch){
+			.ops = ops, .nr = 1, .flags = 1U << bit });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_BATCH, (struct timerheap_batch){
+		.ops = ops, .nr = 1, .reserved = 1 });
+	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_BATCH, (struct timerheap_batch){
+		.ops = (uintptr_t)BAD, .nr = 1 });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_BATCH, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_BATCH, self->readonly));
+	EXPECT_EQ(0, th_batch(self->fd, BAD, 0));
+}
+
+TEST_F(abi, eventfd)
+{
+	int good = eventfd(0, EFD_CLOEXEC);
+
+	ASSERT_LE(0, good);
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_EVENTFD, (struct timerheap_eventfd){
+			.fd = good, .flags = 1U << bit });
+	EXPECT_EQ(-EBADF, th_eventfd(self->fd, 1 << 20));
+	EXPECT_EQ(-EBADF, th_eventfd(self->fd, -2));
+	EXPECT_EQ(-EINVAL, th_eventfd(self->fd, self->fd));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_EVENTFD, BAD));
+	/* To have none any more is no error where there was none. */
+	EXPECT_EQ(0, th_eventfd(self->fd, -1));
+	close(good);
+}
+
+/* The memory, and one timer's way through it: for 32 bits, above all. */
+TEST_F(abi, mapped)
+{
+	struct timerheap_slot *slot;
+	struct th_map map;
+	uint32_t number = SLOTS - 1;
+
+	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, SLOTS));
+	EXPECT_LE(SLOTS * sizeof(struct timerheap_slot), map.setup.slots_size);
+	EXPECT_LE(sizeof(struct timerheap_ring) + 128 * sizeof(uint32_t), map.setup.ring_size);
+	slot = &map.slots[number];
+	slot->user_data = USER;
+	EXPECT_EQ(0, __atomic_exchange_n(&slot->deadline, now(), __ATOMIC_SEQ_CST));
+	EXPECT_EQ(0, __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST));
+	EXPECT_EQ(1, th_kick(map.fd, &number, 1));
+	EXPECT_EQ(0, map.ring->head);
+	EXPECT_EQ(1, map.ring->tail);
+	EXPECT_EQ(number, map.ring->slots[0]);
+	EXPECT_EQ(1, slot->expirations);
+	EXPECT_EQ(0, slot->deadline);
+	EXPECT_LT(0, slot->expired);
+	EXPECT_LE(slot->expired, slot->fired);
+	th_unmap(&map);
+}
+
 /* Structures grow: zeros behind the known are nothing, else it is too big. */
 TEST_F(abi, sizes)
 {
@@ -384,6 +493,10 @@ TEST_F(abi, sizes)
 	for (unsigned int i = 16; i < sizeof(shorter); i++)
 		EXPECT_EQ(POISON, ((char *)&shorter)[i]);
 	EXPECT_EQ(1, th_stop(self->fd, 3));
+	/* A program that knows SETUP without what comes out of it. */
+	request = _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, 1, 16);
+	EXPECT_EQ(0, call(self->raw, request, &(struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = 1 }));
 }
 
 /* slack and user_data are START's; MODIFY leaves them. */

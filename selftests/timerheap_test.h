@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -215,6 +216,91 @@ static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t n
 
 	*first = drain.first;
 	return ret ? ret : (int)drain.count;
+}
+
+/* A context and its memory; @mask is the number of places in the ring - 1. */
+struct th_map {
+	int fd;
+	uint32_t nr, mask;
+	struct timerheap_slot *slots;
+	struct timerheap_ring *ring;
+	struct timerheap_setup setup;
+};
+
+static inline void *th_mmap(int fd, uint64_t offset, uint64_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+}
+
+/* Return: 0 or -errno. */
+static inline int th_map(struct th_map *map, clockid_t clock, uint32_t slots)
+{
+	struct timerheap_setup *setup = &map->setup;
+	int ret;
+
+	*setup = (struct timerheap_setup){ .clock = clock, .slots = slots };
+	map->fd = th_open();
+	ret = map->fd < 0 ? map->fd : call(map->fd, TIMERHEAP_IOC_SETUP, setup);
+	if (ret)
+		return ret;
+	map->nr = slots;
+	for (map->mask = 0; map->mask < slots - 1; map->mask = 2 * map->mask + 1)
+		;
+	map->slots = th_mmap(map->fd, setup->slots_offset, setup->slots_size);
+	map->ring = th_mmap(map->fd, setup->ring_offset, setup->ring_size);
+	return map->slots == MAP_FAILED || map->ring == MAP_FAILED ? -errno : 0;
+}
+
+static inline void th_unmap(struct th_map *map)
+{
+	munmap(map->slots, map->setup.slots_size);
+	munmap(map->ring, map->setup.ring_size);
+	close(map->fd);
+}
+
+/* Return: how many were looked at, or -errno. */
+static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
+{
+	struct timerheap_kick kick = { .slots = (uintptr_t)slots, .nr = nr };
+	int ret = call(fd, TIMERHEAP_IOC_KICK, &kick);
+
+	return ret ? ret : (int)kick.done;
+}
+
+/* Return: how many were carried out, or -errno. */
+static inline int th_batch(int fd, struct timerheap_op *ops, uint32_t nr)
+{
+	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = nr };
+	int ret = call(fd, TIMERHEAP_IOC_BATCH, &batch);
+
+	return ret ? ret : (int)batch.done;
+}
+
+static inline int th_eventfd(int fd, int eventfd)
+{
+	struct timerheap_eventfd arg = { .fd = eventfd };
+
+	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
+}
+
+/* How many timers are in heaps and have not been stopped. */
+static inline int64_t th_armed(int fd)
+{
+	struct timerheap_info info;
+
+	return th_info(fd, &info) ? -1 : (int64_t)(info.queued - info.stopped);
+}
+
+/* Wait until there are so many.  Return: how many there are, at last. */
+static inline int64_t th_armed_settles(int fd, int64_t wanted)
+{
+	int64_t armed = th_armed(fd);
+
+	for (int i = 0; i < 500 && armed != wanted; i++) {
+		nap(10 * MSEC);
+		armed = th_armed(fd);
+	}
+	return armed;
 }
 
 /* Does the module check its heaps after every operation?  Then mind how many. */

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * libtimerheap: contexts, slots, timers and events, by one thread; by many in
+ * libtimerheap_threads.c, and the loop in libtimerheap_loop.c.
+ */
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include <timerheap.h>
+
+#include "timerheap_test.h"
+
+#define SLOTS	100
+
+/* The next event, or false when it is lost. */
+static bool next_event(struct timerheap *th, struct timerheap_event *event)
+{
+	int64_t end = now() + LOST;
+
+	while (!timerheap_next(th, event))
+		if (timerheap_wait(th, end - now()) != 1)
+			return false;
+	return true;
+}
+
+/* No event for a while? */
+static bool no_event(struct timerheap *th, int64_t span)
+{
+	struct timerheap_event event;
+	int64_t end = now() + span;
+
+	do {
+		if (timerheap_next(th, &event))
+			return false;
+	} while (timerheap_wait(th, end - now() > 0 ? end - now() : 0) == 1);
+	return true;
+}
+
+/* The lowest descriptor that is not in use. */
+static int lowest_fd(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
+static uint32_t max_slots(void)
+{
+	struct timerheap_info info = {};
+	int fd = th_open();
+
+	th_info(fd, &info);
+	close(fd);
+	return info.max_slots;
+}
+
+/* How much of its address space this program has in use. */
+static uint64_t mapped(void)
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	if (file) {
+		if (fscanf(file, "%lu", &pages) != 1)
+			pages = 0;
+		fclose(file);
+	}
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* Does an open fail with this error? */
+static bool refused(clockid_t clock, uint32_t slots, int error)
+{
+	errno = 0;
+	return !timerheap_open(clock, slots) && errno == error;
+}
+
+TEST(clocks)
+{
+	static const clockid_t clocks[] = {
+		CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI,
+	};
+
+	REQUIRE_DEVICE();
+	for (int i = 0; i < 4; i++) {
+		struct timerheap *th = timerheap_open(clocks[i], 1);
+		struct timerheap_event event;
+		uint64_t then;
+
+		ASSERT_NE(NULL, th);
+		EXPECT_EQ(FD_CLOEXEC, fcntl(timerheap_fd(th), F_GETFD));
+		then = timerheap_now(th);
+		EXPECT_GE(10 * SEC, llabs(clock_now(clocks[i]) - (int64_t)then));
+		ASSERT_EQ(0, timerheap_start(th, 0, then + 5 * MSEC));
+		ASSERT_TRUE(next_event(th, &event));
+		EXPECT_EQ(then + 5 * MSEC, event.deadline);
+		EXPECT_LE(event.deadline, event.fired);
+		timerheap_close(th);
+	}
+}
+
+/* Who is refused has errno, and nothing is left behind. */
+TEST(open_errors)
+{
+	struct rlimit limit, former;
+	uint64_t before = mapped();
+	int fd = lowest_fd();
+
+	REQUIRE_DEVICE();
+	EXPECT_TRUE(refused(CLOCK_PROCESS_CPUTIME_ID, 1, EINVAL));
+	EXPECT_TRUE(refused(-1, 1, EINVAL));
+	EXPECT_TRUE(refused(CLOCK_MONOTONIC, 0, EINVAL));
+	EXPECT_TRUE(refused(CLOCK_MONOTONIC, max_slots() + 1, EINVAL));
+	EXPECT_EQ(fd, lowest_fd());
+
+	getrlimit(RLIMIT_NOFILE, &former);
+	limit = former;
+	limit.rlim_cur = fd;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	EXPECT_TRUE(refused(CLOCK_MONOTONIC, 1, EMFILE));
+	setrlimit(RLIMIT_NOFILE, &former);
+
+	/* A million slots are 64 MiB, which do not fit; then the ring's 4 do not. */
+	getrlimit(RLIMIT_AS, &former);
+	for (int room = 32; room <= 66; room += 34) {
+		limit = former;
+		limit.rlim_cur = mapped() + (room << 20);
+		setrlimit(RLIMIT_AS, &limit);
+		for (int i = 0; i < 10; i++)
+			EXPECT_TRUE(refused(CLOCK_MONOTONIC, 1 << 20, ENOMEM));
+	}
+	setrlimit(RLIMIT_AS, &former);
+	EXPECT_EQ(fd, lowest_fd());
+	EXPECT_GT(before + (32 << 20), mapped());
+}
+
+FIXTURE(lib)
+{
+	struct timerheap *th;
+};
+
+FIXTURE_SETUP(lib)
+{
+	REQUIRE_DEVICE();
+	self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
+	ASSERT_NE(NULL, self->th);
+}
+
+FIXTURE_TEARDOWN(lib)
+{
+	int fd = timerheap_fd(self->th);
+
+	errno = 0;
+	timerheap_close(self->th);
+	EXPECT_EQ(0, errno);
+	EXPECT_EQ(-1, fcntl(fd, F_GETFD));
+}
+
+TEST_F(lib, alloc)
+{
+	bool had[SLOTS] = {};
+
+	for (int i = 0; i < SLOTS; i++) {
+		int slot = timerheap_alloc(self->th);
+
+		ASSERT_LE(0, slot);
+		ASSERT_GT(SLOTS, slot);
+		EXPECT_FALSE(had[slot]);
+		had[slot] = true;
+	}
+	EXPECT_EQ(-ENOSPC, timerheap_alloc(self->th));
+	timerheap_free(self->th, 42);
+	timerheap_free(self->th, 17);
+	EXPECT_EQ(59, timerheap_alloc(self->th) + timerheap_alloc(self->th));
+	EXPECT_EQ(-ENOSPC, timerheap_alloc(self->th));
+}
+
+TEST_F(lib, start_stop_postpone)
+{
+	struct timerheap *th = self->th;
+	struct timerheap_event event;
+	uint64_t far = timerheap_now(th) + 1000 * SEC, soon;
+	int slot = timerheap_alloc(th);
+
+	EXPECT_FALSE(timerheap_stop(th, slot));
+	EXPECT_EQ(0, timerheap_postpone(th, slot, far));
+	EXPECT_EQ(0, timerheap_deadline(th, slot));
+	EXPECT_EQ(0, timerheap_start(th, slot, far));
+	EXPECT_EQ(far, timerheap_deadline(th, slot));
+	EXPECT_EQ(1, timerheap_start(th, slot, far + 1));
+	EXPECT_EQ(1, timerheap_postpone(th, slot, far + 2));
+	EXPECT_EQ(far + 2, timerheap_deadline(th, slot));
+	EXPECT_TRUE(timerheap_stop(th, slot));
+	EXPECT_FALSE(timerheap_stop(th, slot));
+	EXPECT_EQ(0, timerheap_deadline(th, slot));
+
+	/* Earlier by a start, and by a postponement; one event each. */
+	timerheap_set_pointer(th, slot, &event);
+	EXPECT_EQ(0, timerheap_start(th, slot, far));
+	soon = timerheap_now(th) + 20 * MSEC;
+	EXPECT_EQ(1, timerheap_start(th, slot, soon));
+	ASSERT_TRUE(next_event(th, &event));
+	EXPECT_EQ(slot, event.slot);
+	EXPECT_EQ(0, event.reserved);
+	EXPECT_EQ(1, event.expirations);
+	EXPECT_EQ(soon, event.deadline);
+	EXPECT_LE(soon, event.fired);
+	EXPECT_EQ(&event, timerheap_pointer(&event));
+	EXPECT_EQ(0, timerheap_start(th, slot, far));
+	soon = timerheap_now(th) + 20 * MSEC;
+	EXPECT_EQ(1, timerheap_postpone(th, slot, soon));
+	ASSERT_TRUE(next_event(th, &event));
+	EXPECT_EQ(soon, event.deadline);
+	EXPECT_FALSE(timerheap_stop(th, slot));
+
+	/* What has passed expires at once; and so does 0. */
+	EXPECT_EQ(0, timerheap_start(th, slot, 0));
+	EXPECT_TRUE(timerheap_next(th, &event));
+	EXPECT_EQ(1, event.deadline);
+	EXPECT_TRUE(no_event(th, 50 * MSEC));
+}
+
+/* The kernel is told where it would look too late, and nowhere else. */
+TEST_F(lib, kick_only_where_needed)
+{
+	struct timerheap *th = self->th;
+	struct timerheap_event event;
+	uint64_t base = timerheap_now(th) + SEC;
+	uint32_t slot = timerheap_alloc(th);
+
+	EXPECT_EQ(TIMERHEAP_MUST_KICK, timerheap_arm(th, slot, base, 0));
+	EXPECT_EQ(0, timerheap_kick(th, &slot, 1));
+	EXPECT_EQ(TIMERHEAP_WAS_PENDING, timerheap_arm(th, slot, base, 0));
+	EXPECT_EQ(TIMERHEAP_WAS_PENDING, timerheap_arm(th, slot, base + MSEC, 0));
+	EXPECT_TRUE(timerheap_stop(th, slot));
+	EXPECT_EQ(0, timerheap_arm(th, slot, base + 100 * MSEC, 0));
+	EXPECT_EQ(TIMERHEAP_WAS_PENDING | TIMERHEAP_MUST_KICK,
+		  timerheap_arm(th, slot, base - MSEC, 0));
+	/* So without a kick it comes when the kernel has meant to look, and once. */
+	ASSERT_TRUE(next_event(th, &event));
+	EXPECT_EQ(base - MSEC, event.deadline);
+	EXPECT_LE(base, event.fired);
+	EXPECT_EQ(1, event.expirations);
+	/* That one was looked at; it is like a new one. */
+	EXPECT_EQ(TIMERHEAP_MUST_KICK, timerheap_arm(th, slot, TIMERHEAP_NEVER, 0));
+	EXPECT_TRUE(no_event(th, 50 * MSEC));
+}
+
+TEST_F(lib, postponed_in_memory)
+{
+	struct timerheap *th = self->th;
+	struct timerheap_event event;
+	uint64_t deadline;
+	int slot = timerheap_alloc(th);
+
+	deadline = timerheap_now(th) + 30 * MSEC;
+	ASSERT_EQ(0, timerheap_start(th, slot, deadline));
+	for (int i = 0; i < 20; i++) {
+		deadline = timerheap_now(th) + SEC;
+		ASSERT_EQ(1, timerheap_postpone(th, slot, deadline));
+		nap(5 * MSEC);
+	}
+	ASSERT_TRUE(next_event(th, &event));
+	EXPECT_EQ(deadline, event.deadline);
+	EXPECT_EQ(1, event.expirations);
+	EXPECT_TRUE(no_event(th, 50 * MSEC));
+}
+
+TEST_F(lib, kick_many)
+{
+	struct timerheap *th = self->th;
+	uint32_t slots[SLOTS], none[] = { 0, 1, SLOTS, 2 };
+	struct timerheap_event event;
+	int seen[SLOTS] = {};
+
+	for (int i = 0; i < SLOTS; i++) {
+		slots[i] = timerheap_alloc(th);
+		EXPECT_EQ(TIMERHEAP_MUST_KICK, timerheap_arm(th, slots[i], 1 + i, 0));
+	}
+	EXPECT_TRUE(no_event(th, 0));
+	errno = 0;
+	EXPECT_EQ(-ENOENT, timerheap_kick(th, none, 4));
+	EXPECT_EQ(0, errno);
+	EXPECT_EQ(0, timerheap_kick(th, slots, 0));
+	EXPECT_TRUE(timerheap_next(th, &event) && event.slot == 0);
+	EXPECT_TRUE(timerheap_next(th, &event) && event.slot == 1);
+	EXPECT_FALSE(timerheap_next(th, &event));
+	EXPECT_EQ(0, timerheap_kick(th, slots, SLOTS));
+	while (timerheap_next(th, &event))
+		seen[event.slot] += event.expirations;
+	for (int i = 2; i < SLOTS; i++)
+		EXPECT_EQ(1, seen[i]);
+	EXPECT_EQ(0, seen[0] + seen[1]);
+}
+
+struct reaped {
+	struct timerheap *th;
+	int calls;
+	uint64_t sum;
+};
+
+/* The first that is reaped takes one more itself, and starts one. */
+static void reap_one(const struct timerheap_event *event, void *arg)
+{
+	struct reaped *reaped = arg;
+	struct timerheap_event other;
+
+	reaped->sum += event->user_data;
+	if (!reaped->calls++ && timerheap_next(reaped->th, &other)) {
+		reaped->sum += other.user_data;
+		timerheap_start(reaped->th, event->slot, 1);
+	}
+}
+
+TEST_F(lib, reap)
+{
+	struct reaped reaped = { .th = self->th };
+
+	for (int i = 0; i < 10; i++) {
+		int slot = timerheap_alloc(self->th);
+
+		timerheap_set_data(self->th, slot, 1 << i);
+		ASSERT_EQ(0, timerheap_start(self->th, slot, 1));
+	}
+	EXPECT_EQ(0, timerheap_reap(self->th, reap_one, &reaped, 0));
+	EXPECT_EQ(4, timerheap_reap(self->th, reap_one, &reaped, 4));
+	EXPECT_EQ((1 << 5) - 1, reaped.sum);
+	EXPECT_EQ(6, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
+	EXPECT_EQ((1 << 10) - 1 + 1, reaped.sum);
+	EXPECT_EQ(10, reaped.calls);
+	EXPECT_EQ(0, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
+}
+
+static void nothing(int signal)
+{
+}
+
+TEST_F(lib, wait)
+{
+	struct itimerval often = { { 0, 20000 }, { 0, 20000 } }, off = {};
+	struct sigaction action = { .sa_handler = nothing, .sa_flags = SA_RESTART };
+	struct timerheap_event event;
+	int slot = timerheap_alloc(self->th);
+	int64_t start = now();
+
+	errno = 0;
+	EXPECT_EQ(0, timerheap_wait(self->th, 0));
+	EXPECT_EQ(0, timerheap_wait(self->th, 30 * MSEC));
+	EXPECT_LE(start + 30 * MSEC, now());
+
+	timerheap_start(self->th, slot, timerheap_now(self->th) + 20 * MSEC);
+	EXPECT_EQ(1, timerheap_wait(self->th, LOST));
+	EXPECT_EQ(1, timerheap_wait(self->th, 0));
+	EXPECT_TRUE(timerheap_next(self->th, &event));
+	EXPECT_EQ(0, timerheap_wait(self->th, 0));
+	timerheap_start(self->th, slot, timerheap_now(self->th) + 20 * MSEC);
+	EXPECT_EQ(1, timerheap_wait(self->th, -1));
+	EXPECT_TRUE(timerheap_next(self->th, &event));
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	EXPECT_EQ(-EINTR, timerheap_wait(self->th, -1));
+	EXPECT_EQ(-EINTR, timerheap_wait(self->th, LOST));
+	setitimer(ITIMER_REAL, &off, NULL);
+	EXPECT_EQ(0, errno);
+}
+
+TEST_F(lib, periodic)
+{
+	struct timerheap *th = self->th;
+	uint64_t first = timerheap_now(th) + 10 * MSEC, count = 0;
+	int slot = timerheap_alloc(th);
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, timerheap_start_periodic(th, slot, first, 10 * MSEC));
+	while (count < 10) {
+		ASSERT_TRUE(next_event(th, &event));
+		count += event.expirations;
+		EXPECT_EQ(first + (count - 1) * 10 * MSEC, event.deadline);
+		EXPECT_LE(event.deadline, event.fired);
+	}
+	EXPECT_TRUE(timerheap_stop(th, slot));
+	/* Whatever came before that; then none. */
+	no_event(th, 50 * MSEC);
+	EXPECT_TRUE(no_event(th, 50 * MSEC));
+	/* As a one-shot it comes once. */
+	ASSERT_EQ(0, timerheap_start(th, slot, timerheap_now(th)));
+	ASSERT_TRUE(next_event(th, &event));
+	EXPECT_EQ(1, event.expirations);
+	EXPECT_TRUE(no_event(th, 50 * MSEC));
+}
+
+/* A slot with an event on its way: nobody sees it, and then another has the slot. */
+TEST_F(lib, free_expired)
+{
+	struct timerheap *th = self->th;
+	struct timerheap_event event;
+	int slots[SLOTS];
+
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < SLOTS; i++) {
+			slots[i] = timerheap_alloc(th);
+			ASSERT_LE(0, slots[i]);
+			timerheap_set_data(th, slots[i], i);
+		}
+		/* In turn: expired once, ticking, pending, never started. */
+		for (int i = 0; i < SLOTS; i++) {
+			if (i % 4 == 0)
+				timerheap_start(th, slots[i], 1);
+			if (i % 4 == 1)
+				timerheap_start_periodic(th, slots[i], 1, MSEC);
+			if (i % 4 == 2)
+				timerheap_start(th, slots[i], TIMERHEAP_NEVER);
+		}
+		for (int i = 0; i < SLOTS; i++)
+			timerheap_free(th, slots[i]);
+		for (int i = 0; i < SLOTS / 2; i++)
+			ASSERT_LE(0, timerheap_alloc(th));
+		EXPECT_EQ(-ENOSPC, timerheap_alloc(th));
+		for (int i = 0; i < SLOTS; i++)
+			if (i % 4 > 1)
+				timerheap_free(th, slots[i]);
+		EXPECT_FALSE(timerheap_next(th, &event));
+	}
+	EXPECT_TRUE(no_event(th, 50 * MSEC));
+}
+
+/* A child that closes what it has got takes nothing from its parent. */
+TEST_F(lib, fork)
+{
+	struct timerheap *th = self->th;
+	struct timerheap_event event;
+	int slot = timerheap_alloc(th), status;
+	pid_t pid;
+
+	ASSERT_EQ(0, timerheap_start(th, slot, timerheap_now(th) + 500 * MSEC));
+	pid = fork();
+	if (!pid) {
+		struct timerheap *own;
+
+		timerheap_close(th);
+		own = timerheap_open(CLOCK_MONOTONIC, 1);
+		if (!own)
+			_exit(1);
+		timerheap_start(own, timerheap_alloc(own), 1);
+		_exit(timerheap_next(own, &event) ? 0 : 2);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	ASSERT_TRUE(next_event(th, &event));
+	EXPECT_EQ(slot, event.slot);
+	EXPECT_EQ(0, timerheap_start(th, slot, 1));
+	EXPECT_TRUE(timerheap_next(th, &event));
+}
+
+TEST_HARNESS_MAIN

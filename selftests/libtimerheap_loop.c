@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * libtimerheap's loop: functions that are called in time.
+ */
+#include <signal.h>
+#include <sys/time.h>
+
+#include <timerheap.h>
+
+#include "timerheap_test.h"
+
+#define TIMERS	20
+
+FIXTURE(loop)
+{
+	struct timerheap_loop *loop;
+};
+
+/* The functions here know the test by this; each notes what it is called by. */
+static struct timerheap_loop *loop;
+static char calls[100];
+
+FIXTURE_SETUP(loop)
+{
+	REQUIRE_DEVICE();
+	self->loop = timerheap_loop_new(TIMERS);
+	ASSERT_NE(NULL, self->loop);
+	loop = self->loop;
+	memset(calls, 0, sizeof(calls));
+	/* Whatever is lost is a failure, and no hang: this kills the test. */
+	alarm(60);
+}
+
+FIXTURE_TEARDOWN(loop)
+{
+	timerheap_loop_free(self->loop);
+}
+
+static void note(void *arg)
+{
+	const char *word = arg;
+
+	if (strlen(calls) + strlen(word) < sizeof(calls))
+		strcat(calls, word);
+}
+
+static void stop(void *arg)
+{
+	note(arg);
+	timerheap_loop_stop(loop);
+}
+
+TEST(new_errors)
+{
+	REQUIRE_DEVICE();
+	errno = 0;
+	EXPECT_EQ(NULL, timerheap_loop_new(0));
+	EXPECT_EQ(EINVAL, errno);
+	errno = 0;
+	EXPECT_EQ(NULL, timerheap_loop_new(UINT32_MAX));
+	EXPECT_EQ(EINVAL, errno);
+}
+
+TEST_F(loop, after)
+{
+	int64_t start = now();
+
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_LT(0, timerheap_after(loop, 300 * MSEC, note, "c"));
+	EXPECT_LT(0, timerheap_after(loop, 10 * MSEC, note, "b"));
+	EXPECT_LT(0, timerheap_after(loop, -SEC, note, "a"));
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_STREQ("abc", calls);
+	EXPECT_LE(start + 300 * MSEC, now());
+}
+
+TEST_F(loop, every)
+{
+	int64_t start = now(), id;
+
+	EXPECT_EQ(-EINVAL, timerheap_every(loop, 0, note, "-"));
+	EXPECT_EQ(-EINVAL, timerheap_every(loop, -1, note, "-"));
+	id = timerheap_every(loop, 20 * MSEC, note, "t");
+	EXPECT_LT(0, id);
+	while (strlen(calls) < 5) {
+		EXPECT_EQ(1, timerheap_wait(timerheap_loop_context(loop), LOST));
+		timerheap_loop_dispatch(loop);
+	}
+	EXPECT_LE(start + 5 * 20 * MSEC, now());
+	/* However many are missed, one call makes up for them. */
+	nap(100 * MSEC);
+	EXPECT_EQ(1, timerheap_wait(timerheap_loop_context(loop), LOST));
+	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
+	EXPECT_TRUE(timerheap_cancel(loop, id));
+	EXPECT_FALSE(timerheap_cancel(loop, id));
+	nap(50 * MSEC);
+	EXPECT_EQ(0, timerheap_loop_dispatch(loop));
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+}
+
+TEST_F(loop, cancel)
+{
+	int64_t pending = timerheap_after(loop, 100 * SEC, note, "-");
+	int64_t expired = timerheap_after(loop, 0, note, "-");
+	int64_t called = timerheap_after(loop, 0, note, "a");
+
+	EXPECT_TRUE(timerheap_cancel(loop, pending));
+	EXPECT_TRUE(timerheap_cancel(loop, expired));
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_STREQ("a", calls);
+	EXPECT_FALSE(timerheap_cancel(loop, pending));
+	EXPECT_FALSE(timerheap_cancel(loop, expired));
+	EXPECT_FALSE(timerheap_cancel(loop, called));
+	EXPECT_FALSE(timerheap_cancel(loop, 0));
+	EXPECT_FALSE(timerheap_cancel(loop, -ENOSPC));
+	EXPECT_FALSE(timerheap_cancel(loop, INT64_MIN));
+	EXPECT_FALSE(timerheap_cancel(loop, INT64_MAX));
+	for (int64_t id = 1; id < 64; id++)
+		EXPECT_FALSE(timerheap_cancel(loop, id));
+}
+
+/* A slot is used again and again, an id never is. */
+TEST_F(loop, ids)
+{
+	int64_t former[TIMERS] = {};
+
+	for (int round = 0; round < 50; round++) {
+		int64_t ids[TIMERS];
+
+		for (int i = 0; i < TIMERS; i++) {
+			ids[i] = timerheap_after(loop, round % 2 ? 0 : SEC, note, "");
+			ASSERT_LT(0, ids[i]);
+			for (int j = 0; j < i; j++)
+				ASSERT_NE(ids[j], ids[i]);
+			for (int j = 0; j < TIMERS; j++)
+				ASSERT_NE(former[j], ids[i]);
+		}
+		EXPECT_EQ(-ENOSPC, timerheap_after(loop, 0, note, "-"));
+		EXPECT_EQ(-ENOSPC, timerheap_every(loop, 1, note, "-"));
+		EXPECT_EQ(-ENOSPC, timerheap_sleep_until(loop, 1));
+		for (int i = 0; i < TIMERS; i++)
+			EXPECT_FALSE(timerheap_cancel(loop, former[i]));
+		for (int i = 0; i < TIMERS && round % 3; i++)
+			EXPECT_TRUE(timerheap_cancel(loop, ids[i]));
+		EXPECT_EQ(round % 3 || round % 2 == 0 ? 0 : TIMERS, timerheap_loop_dispatch(loop));
+		for (int i = 0; i < TIMERS && round % 3 == 0; i++)
+			EXPECT_EQ(round % 2 == 0, timerheap_cancel(loop, ids[i]));
+		memcpy(former, ids, sizeof(ids));
+	}
+	EXPECT_STREQ("", calls);
+}
+
+/*
+ * Functions that do things to timers
+ */
+
+static int64_t own, other;
+static bool own_cancelled, other_cancelled;
+
+static void cancel_both(void *arg)
+{
+	note(arg);
+	own_cancelled = timerheap_cancel(loop, own);
+	other_cancelled = timerheap_cancel(loop, other);
+}
+
+TEST_F(loop, cancel_from_function)
+{
+	/* Both are due; the first that is called cancels the second. */
+	own = timerheap_after(loop, 0, cancel_both, "a");
+	other = timerheap_after(loop, 0, note, "-");
+	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
+	EXPECT_FALSE(own_cancelled);
+	EXPECT_TRUE(other_cancelled);
+	/* One that would be called again is there to be cancelled. */
+	own = timerheap_every(loop, 10 * MSEC, cancel_both, "b");
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_TRUE(own_cancelled);
+	EXPECT_FALSE(other_cancelled);
+	EXPECT_STREQ("ab", calls);
+}
+
+static void once_more(void *arg)
+{
+	int *left = arg;
+
+	if (--*left)
+		timerheap_after(loop, 0, once_more, left);
+}
+
+/* A timer's slot is its function's to have; and a dispatch ends. */
+TEST_F(loop, start_from_function)
+{
+	int left = 100;
+
+	for (int i = 0; i < TIMERS - 1; i++)
+		timerheap_after(loop, 100 * SEC, note, "-");
+	timerheap_after(loop, 0, once_more, &left);
+	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
+	EXPECT_EQ(99, left);
+	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
+	EXPECT_EQ(98, left);
+	while (left && timerheap_loop_dispatch(loop))
+		;
+	EXPECT_EQ(0, left);
+}
+
+TEST_F(loop, stop)
+{
+	timerheap_after(loop, 0, stop, "a");
+	timerheap_after(loop, 0, note, "b");
+	timerheap_after(loop, 100 * SEC, note, "-");
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_STREQ("a", calls);
+	timerheap_after(loop, 10 * MSEC, stop, "c");
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_STREQ("abc", calls);
+}
+
+static int slept = 1;
+
+static void sleep_within(void *arg)
+{
+	note("(");
+	slept = timerheap_sleep_until(loop, timerheap_now(timerheap_loop_context(loop)) +
+					    *(int64_t *)arg);
+	note(")");
+}
+
+TEST_F(loop, sleep_until)
+{
+	struct timerheap *th = timerheap_loop_context(loop);
+	uint64_t then = timerheap_now(th) + 200 * MSEC;
+	int64_t span = 100 * MSEC;
+
+	timerheap_after(loop, 0, note, "a");
+	timerheap_after(loop, 20 * MSEC, note, "b");
+	timerheap_after(loop, 100 * SEC, note, "-");
+	EXPECT_EQ(0, timerheap_sleep_until(loop, then));
+	EXPECT_LE(then, timerheap_now(th));
+	EXPECT_STREQ("ab", calls);
+	EXPECT_EQ(0, timerheap_sleep_until(loop, then));
+	EXPECT_EQ(0, timerheap_sleep_until(loop, 0));
+
+	/* A function that sleeps keeps the others from nothing. */
+	timerheap_after(loop, 0, sleep_within, &span);
+	timerheap_after(loop, 10 * MSEC, note, "c");
+	timerheap_after(loop, 400 * MSEC, stop, "d");
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_EQ(0, slept);
+	EXPECT_STREQ("ab(c)d", calls);
+}
+
+static void nothing(int signal)
+{
+}
+
+TEST_F(loop, signal)
+{
+	struct itimerval often = { { 0, 20000 }, { 0, 20000 } }, off = {};
+	struct sigaction action = { .sa_handler = nothing };
+	int64_t id = timerheap_after(loop, 100 * SEC, note, "-");
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	EXPECT_EQ(-EINTR, timerheap_loop_run(loop));
+	EXPECT_EQ(-EINTR, timerheap_sleep_until(loop, TIMERHEAP_NEVER));
+	setitimer(ITIMER_REAL, &off, NULL);
+	/* The sleeper has left no timer of its own behind. */
+	EXPECT_TRUE(timerheap_cancel(loop, id));
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Slots and ring in the program's own memory: what mmap() gives and refuses,
+ * what it costs, and who keeps it.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "protocol_test.h"
+
+#define SLOTS	200
+
+FIXTURE(mapped)
+{
+	struct th_map map;
+	int other;		/* a context that stays, to look from */
+	int64_t before;		/* timers armed in all others */
+};
+
+FIXTURE_SETUP(mapped)
+{
+	REQUIRE_DEVICE();
+	self->other = th_context(CLOCK_MONOTONIC, 1);
+	ASSERT_LE(0, self->other);
+	self->before = th_armed(self->other);
+	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
+}
+
+/* Whatever was done to it, nothing of it is left. */
+FIXTURE_TEARDOWN(mapped)
+{
+	th_unmap(&self->map);
+	EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+	close(self->other);
+}
+
+/*
+ * The memory
+ */
+
+static int try_mmap(int fd, uint64_t offset, uint64_t size, int prot, int flags)
+{
+	void *at = mmap(NULL, size, prot, flags, fd, offset);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	munmap(at, size);
+	return 0;
+}
+
+#define RW	(PROT_READ | PROT_WRITE)
+
+TEST_F(mapped, mmap_refused)
+{
+	struct timerheap_setup *setup = &self->map.setup;
+	const size_t page = sysconf(_SC_PAGESIZE);
+	int fd = self->map.fd;
+	int raw = th_open(), readable = open(DEVICE, O_RDONLY), writable = open(DEVICE, O_WRONLY);
+	const struct {
+		uint64_t offset, size;
+	} areas[] = {
+		{ setup->slots_offset, setup->slots_size },
+		{ setup->ring_offset, setup->ring_size },
+	};
+
+	ASSERT_LE(0, raw);
+	ASSERT_EQ(0, th_setup(readable, CLOCK_MONOTONIC, SLOTS));
+	ASSERT_EQ(0, th_setup(writable, CLOCK_MONOTONIC, SLOTS));
+	for (int i = 0; i < 2; i++) {
+		uint64_t at = areas[i].offset, size = areas[i].size;
+
+		EXPECT_EQ(0, at % page);
+		EXPECT_EQ(0, size % page);
+		/* As often as one likes. */
+		EXPECT_EQ(0, try_mmap(fd, at, size, RW, MAP_SHARED));
+		EXPECT_EQ(0, try_mmap(fd, at, size, RW, MAP_SHARED | MAP_POPULATE));
+		EXPECT_EQ(-EBADFD, try_mmap(raw, at, size, RW, MAP_SHARED));
+		EXPECT_EQ(-EINVAL, try_mmap(fd, at, size, RW, MAP_PRIVATE));
+		EXPECT_EQ(-EINVAL, try_mmap(fd, at, size + page, RW, MAP_SHARED));
+		EXPECT_EQ(-EINVAL, try_mmap(fd, at + page, size, RW, MAP_SHARED));
+		if (size > page) {
+			EXPECT_EQ(-EINVAL, try_mmap(fd, at, size - page, RW, MAP_SHARED));
+			EXPECT_EQ(-EINVAL, try_mmap(fd, at + page, size - page, RW, MAP_SHARED));
+		}
+		EXPECT_EQ(-EACCES, try_mmap(fd, at, size, PROT_NONE, MAP_SHARED));
+		EXPECT_EQ(-EACCES, try_mmap(fd, at, size, PROT_READ, MAP_SHARED));
+		EXPECT_EQ(-EACCES, try_mmap(fd, at, size, PROT_WRITE, MAP_SHARED));
+		EXPECT_EQ(-EACCES, try_mmap(fd, at, size, RW | PROT_EXEC, MAP_SHARED));
+		EXPECT_EQ(-EACCES, try_mmap(readable, at, size, RW, MAP_SHARED));
+		EXPECT_EQ(-EACCES, try_mmap(readable, at, size, PROT_READ, MAP_SHARED));
+		EXPECT_EQ(-EACCES, try_mmap(writable, at, size, RW, MAP_SHARED));
+	}
+	EXPECT_EQ(-EINVAL, try_mmap(fd, areas[0].offset, areas[0].size + areas[1].size,
+				    RW, MAP_SHARED));
+	EXPECT_EQ(-EINVAL, try_mmap(fd, areas[1].offset + areas[1].size, page, RW, MAP_SHARED));
+	close(raw);
+	close(readable);
+	close(writable);
+}
+
+static int try_mremap(void *at, size_t old, size_t new, int flags, void *to)
+{
+	return mremap(at, old, new, flags, to) == MAP_FAILED ? -errno : 0;
+}
+
+#define RESULT(call)	((call) ? -errno : 0)
+
+/* A mapping stays as it is, and where; what is refused leaves all of it. */
+TEST_F(mapped, stays_whole)
+{
+	const size_t page = sysconf(_SC_PAGESIZE), size = self->map.setup.slots_size;
+	char *at = (char *)self->map.slots, *middle = at + page;
+	void *elsewhere;
+
+	ASSERT_LE(4 * page, size);
+	for (int i = 0; i < SLOTS; i++)
+		self->map.slots[i].user_data = USER + i;
+	elsewhere = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, elsewhere);
+	EXPECT_EQ(-EFAULT, try_mremap(at, size, size + page, MREMAP_MAYMOVE, NULL));
+	EXPECT_EQ(-EFAULT, try_mremap(at, 0, size, MREMAP_MAYMOVE, NULL));
+	EXPECT_EQ(-EINVAL, try_mremap(at, size, size - page, 0, NULL));
+	EXPECT_EQ(-EINVAL, try_mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere));
+	EXPECT_EQ(-EINVAL, RESULT(munmap(at, page)));
+	EXPECT_EQ(-EINVAL, RESULT(munmap(middle, page)));
+	EXPECT_EQ(-EINVAL, RESULT(munmap(at + size - page, page)));
+	EXPECT_EQ(-EINVAL, RESULT(mprotect(at, page, PROT_READ)));
+	EXPECT_EQ(-EINVAL, RESULT(mprotect(middle, page, PROT_NONE)));
+	EXPECT_EQ(-EINVAL, RESULT(madvise(middle, page, MADV_DONTFORK)));
+	EXPECT_EQ(MAP_FAILED, mmap(middle, page, RW, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
+				   -1, 0));
+	EXPECT_EQ(-EACCES, RESULT(mprotect(at, size, RW | PROT_EXEC)));
+	/* All of it may be made read only for a while; what is there stays there. */
+	EXPECT_EQ(0, RESULT(mprotect(at, size, PROT_READ)));
+	for (int i = 0; i < SLOTS; i++)
+		EXPECT_EQ(USER + i, self->map.slots[i].user_data);
+	EXPECT_EQ(0, RESULT(mprotect(at, size, RW)));
+	EXPECT_EQ(0, RESULT(madvise(at, size, MADV_DONTNEED)));
+	for (int i = 0; i < SLOTS; i++)
+		EXPECT_EQ(USER + i, self->map.slots[i].user_data++);
+}
+
+/* What was never used is zero; behind the last slot there is none. */
+TEST_F(mapped, first_touch)
+{
+	const uint32_t end = self->map.setup.slots_size / sizeof(struct timerheap_slot);
+	const struct timerheap_slot zero = {};
+	struct timerheap_event event;
+
+	for (uint32_t i = 0; i < end; i++)
+		EXPECT_EQ(0, memcmp(&zero, &self->map.slots[i], sizeof(zero)));
+	EXPECT_EQ(0, in_ring(&self->map));
+	ASSERT_LT(SLOTS, end);
+	for (uint32_t i = SLOTS; i < end; i++)
+		EXPECT_EQ(-ENOENT, start(&self->map, i, 1));
+	EXPECT_FALSE(take(&self->map, &event));
+}
+
+static int64_t available(void)
+{
+	FILE *file = fopen("/proc/meminfo", "r");
+	long long kib = 0;
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %lld", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib * 1024;
+}
+
+/* The most slots that there are cost little until they are used. */
+TEST_F(mapped, memory_when_used)
+{
+	struct timerheap_info info;
+	struct th_map map;
+	int64_t before, full, set_up, used;
+
+	ASSERT_EQ(0, th_info(self->other, &info));
+	/* A slot, its timer, and its place in the ring; an eighth of them is used. */
+	full = info.max_slots * (64LL + 64 + 4);
+	before = available();
+	if (before < full / 2)
+		SKIP(return, "needs %lld MiB of memory", (long long)full / 2 >> 20);
+	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, info.max_slots));
+	set_up = before - available();
+	for (uint32_t i = 0; i < info.max_slots / 8; i++)
+		map.slots[i].user_data = i;
+	used = before - available();
+	TH_LOG("%u slots of %lld KiB: %lld KiB when set up, %lld KiB with an eighth in use",
+	       info.max_slots, (long long)full >> 10, (long long)set_up >> 10,
+	       (long long)used >> 10);
+	EXPECT_GT(full / 8, set_up);
+	EXPECT_LT(full / 16, used);
+	EXPECT_GT(full / 4, used);
+	th_unmap(&map);
+}
+
+/*
+ * Who keeps it
+ */
+
+/* A mapping keeps what a descriptor keeps; the last of the two lets go. */
+TEST_F(mapped, outlives_the_descriptor)
+{
+	struct th_map *map = &self->map;
+	struct timerheap_event event;
+	int64_t begin = now(), at = begin + 700 * MSEC;
+
+	map->slots[2].period = 10 * MSEC;
+	ASSERT_EQ(0, start(map, 0, begin + 500 * MSEC));
+	ASSERT_EQ(0, start(map, 1, begin + 1000 * SEC));
+	ASSERT_EQ(0, start(map, 2, begin + 20 * MSEC));
+	close(map->fd);
+	map->fd = -1;
+	ASSERT_EQ(begin + 500 * MSEC, swap(map, 0, at));
+	do {
+		ASSERT_TRUE(await(map, &event));
+		EXPECT_LE(event.deadline, event.fired);
+	} while (event.slot);
+	EXPECT_EQ(at, event.deadline);
+	EXPECT_EQ(self->before + 2, th_armed_settles(self->other, self->before + 2));
+	munmap(map->slots, map->setup.slots_size);
+	EXPECT_EQ(self->before + 2, th_armed(self->other));
+	munmap(map->ring, map->setup.ring_size);
+	EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+}
+
+enum ending { EXIT, EXEC, KILL };
+
+/* A program that ends, or becomes another, leaves nothing. */
+TEST_F(mapped, ends_of_a_program)
+{
+	for (enum ending ending = EXIT; ending <= KILL; ending++) {
+		int ready[2], go[2];
+		char byte = 0;
+		pid_t pid;
+
+		ASSERT_EQ(0, pipe(ready) | pipe(go));
+		pid = fork();
+		if (!pid) {
+			struct th_map map;
+
+			if (th_map(&map, CLOCK_MONOTONIC, SLOTS))
+				_exit(1);
+			for (int i = 0; i < SLOTS; i++)
+				start(&map, i, now() + 1000 * SEC);
+			close(map.fd);
+			if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1)
+				_exit(1);
+			if (ending == EXEC)
+				execl("/bin/sh", "sh", "-c", "sleep 100", NULL);
+			_exit(0);
+		}
+		ASSERT_EQ(1, read(ready[0], &byte, 1));
+		EXPECT_EQ(self->before + SLOTS, th_armed(self->other));
+		if (ending == KILL)
+			kill(pid, SIGKILL);
+		else
+			ASSERT_EQ(1, write(go[1], &byte, 1));
+		/* The other program is still there, the timers are not. */
+		EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+		kill(pid, SIGKILL);
+		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+		for (int i = 0; i < 2; i++) {
+			close(ready[i]);
+			close(go[i]);
+		}
+	}
+}
+
+/* Return: the exit status of a child, or -1 where it did not exit. */
+static int child_status(pid_t pid)
+{
+	int status;
+
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
+}
+
+/* A child and its parent have one set of timers, in pages that neither had. */
+TEST_F(mapped, fork)
+{
+	struct th_map *map = &self->map;
+	int64_t begin = now(), far = begin + 1000 * SEC;
+	struct timerheap_event event;
+	pid_t pid;
+
+	ASSERT_EQ(0, start(map, 0, far));
+	pid = fork();
+	if (!pid) {
+		if (stop(map, 0) != far)
+			_exit(1);
+		map->slots[SLOTS - 1].user_data = USER;
+		if (start(map, SLOTS - 1, begin + 50 * MSEC))
+			_exit(2);
+		_exit(0);
+	}
+	ASSERT_EQ(0, child_status(pid));
+	EXPECT_EQ(0, stop(map, 0));
+	ASSERT_TRUE(await(map, &event));
+	EXPECT_EQ(SLOTS - 1, event.slot);
+	EXPECT_EQ(USER, event.user_data);
+	EXPECT_EQ(begin + 50 * MSEC, event.deadline);
+	EXPECT_TRUE(quiet(map, 10 * MSEC));
+}
+
+/* A child without descriptors whose parent has let go of everything. */
+static int orphan(struct th_map *map, int go, uint64_t at)
+{
+	struct timerheap_event event;
+	char byte;
+	bool kick;
+
+	close(map->fd);
+	map->fd = -1;
+	if (read(go, &byte, 1) != 1)
+		return 1;
+	if (!move(map, 0, at, &kick) || kick)
+		return 2;
+	if (!await(map, &event) || event.slot || event.deadline != at || event.fired < at)
+		return 3;
+	return quiet(map, 10 * MSEC) ? 0 : 4;
+}
+
+TEST_F(mapped, fork_and_unmap)
+{
+	struct th_map *map = &self->map;
+	int64_t begin = now();
+	int go[2];
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, start(map, 0, begin + SEC));
+	ASSERT_EQ(0, start(map, 1, begin + 1000 * SEC));
+	pid = fork();
+	if (!pid)
+		_exit(orphan(map, go[0], begin + SEC + 200 * MSEC));
+	th_unmap(map);
+	EXPECT_EQ(self->before + 2, th_armed(self->other));
+	EXPECT_EQ(1, write(go[1], "", 1));
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+	close(go[0]);
+	close(go[1]);
+	/* For the teardown, which unmaps. */
+	ASSERT_EQ(0, th_map(map, CLOCK_MONOTONIC, SLOTS));
+}
+
+/* A child gets no mapping that it is not to get. */
+TEST_F(mapped, dontfork)
+{
+	struct th_map *map = &self->map;
+	int pipes[2];
+
+	ASSERT_EQ(0, pipe(pipes));
+	for (int keep = 0; keep < 2; keep++) {
+		pid_t pid;
+
+		ASSERT_EQ(0, madvise(map->slots, map->setup.slots_size,
+				     keep ? MADV_DOFORK : MADV_DONTFORK));
+		pid = fork();
+		/* The kernel reads it for the child, and says whether it is there. */
+		if (!pid)
+			_exit(write(pipes[1], map->slots, 8) == 8 ? 1 :
+			      errno == EFAULT ? 0 : 2);
+		EXPECT_EQ(keep, child_status(pid));
+	}
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+TEST_HARNESS_MAIN

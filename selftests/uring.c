@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * io_uring: KICK and WAIT as requests, and what works for any descriptor.
+ */
+#include <liburing.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "timerheap_test.h"
+
+#define SLOTS	64
+
+FIXTURE(uring)
+{
+	int fd;
+	struct timerheap_slot *slots;
+	struct io_uring ring;
+};
+
+FIXTURE_SETUP(uring)
+{
+	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = SLOTS };
+	int ret;
+
+	REQUIRE_DEVICE();
+	self->fd = th_open();
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_SETUP, &setup));
+	self->slots = mmap(NULL, setup.slots_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   self->fd, setup.slots_offset);
+	ASSERT_NE(MAP_FAILED, self->slots);
+	ret = io_uring_queue_init(16, &self->ring, 0);
+	if (ret == -ENOSYS || ret == -EPERM)
+		SKIP(return, "there is no io_uring here: %s", strerror(-ret));
+	ASSERT_EQ(0, ret);
+}
+
+FIXTURE_TEARDOWN(uring)
+{
+	munmap(self->slots, SLOTS * sizeof(*self->slots));
+	close(self->fd);
+	io_uring_queue_exit(&self->ring);
+}
+
+static struct io_uring_sqe *prepare(struct io_uring *ring, int fd, uint32_t op,
+				    const void *array, uint32_t nr, uint32_t min)
+{
+	struct timerheap_uring_cmd cmd = { .array = (uintptr_t)array, .nr = nr, .min = min };
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	sqe->cmd_op = op;
+	memcpy(sqe->cmd, &cmd, sizeof(cmd));
+	return sqe;
+}
+
+/* What a request came to; -ETIME: it has not. */
+static int result(struct io_uring *ring, int64_t span)
+{
+	struct __kernel_timespec ts = { span / SEC, span % SEC };
+	struct io_uring_cqe *cqe;
+	int ret = io_uring_wait_cqe_timeout(ring, &cqe, &ts);
+
+	if (ret)
+		return ret;
+	ret = cqe->res;
+	io_uring_cqe_seen(ring, cqe);
+	return ret;
+}
+
+static int request(struct io_uring *ring, int fd, uint32_t op,
+		   const void *array, uint32_t nr, uint32_t min)
+{
+	prepare(ring, fd, op, array, nr, min);
+	if (io_uring_submit(ring) != 1)
+		return -EIO;
+	return result(ring, LOST);
+}
+
+/* A deadline that is stored and kicked comes. */
+TEST_F(uring, kick)
+{
+	uint32_t numbers[] = { 3, 5, SLOTS, 7 };
+	struct timerheap_event event;
+
+	self->slots[3].deadline = now() + SEC;
+	self->slots[5].deadline = 1;
+	EXPECT_EQ(2, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers, 2, 0));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(5, event.slot);
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(3, event.slot);
+	EXPECT_LE(event.deadline, event.fired);
+	/* As the call: the third is none, and the fourth is not looked at. */
+	EXPECT_EQ(2, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers, 4, 0));
+}
+
+TEST_F(uring, errors)
+{
+	uint32_t number = SLOTS;
+	int fresh = th_open();
+	struct timerheap_event event;
+
+	EXPECT_EQ(-ENOENT, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number, 1, 0));
+	EXPECT_EQ(-EFAULT, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, NULL, 1, 0));
+	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number, 1, 1));
+	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 0, 0));
+	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 2));
+	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_IOC_KICK, &number, 1, 0));
+	EXPECT_EQ(-EBADFD, request(&self->ring, fresh, TIMERHEAP_URING_KICK, &number, 1, 0));
+	EXPECT_EQ(-EBADFD, request(&self->ring, fresh, TIMERHEAP_URING_WAIT, &event, 1, 1));
+	ASSERT_EQ(0, th_start(self->fd, 0, 0));
+	EXPECT_EQ(-EFAULT, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 1, 1));
+	/* It was not lost by that. */
+	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1));
+	close(fresh);
+}
+
+/* A wait is complete when there are as many as it wants, and not before. */
+TEST_F(uring, wait)
+{
+	struct timerheap_event events[4] = {};
+
+	EXPECT_EQ(0, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, events, 4, 0));
+	prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, events, 4, 2);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
+	ASSERT_EQ(0, th_start(self->fd, 1, 10 * MSEC));
+	EXPECT_EQ(-ETIME, result(&self->ring, 100 * MSEC));
+	ASSERT_EQ(0, th_start(self->fd, 2, 10 * MSEC));
+	EXPECT_EQ(2, result(&self->ring, LOST));
+	EXPECT_EQ(1, events[0].slot);
+	EXPECT_EQ(2, events[1].slot);
+	EXPECT_EQ(USER + 1, events[0].user_data);
+	/* What is there already is taken at once. */
+	ASSERT_EQ(0, th_start(self->fd, 3, 0));
+	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, events, 4, 1));
+	EXPECT_EQ(3, events[0].slot);
+}
+
+/* Many waits at a time: each event goes to one of them. */
+TEST_F(uring, waits)
+{
+	struct timerheap_event events[8];
+	int seen[SLOTS] = {};
+
+	for (int i = 0; i < 8; i++)
+		prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &events[i], 1, 1);
+	ASSERT_EQ(8, io_uring_submit(&self->ring));
+	for (int i = 0; i < 8; i++)
+		ASSERT_EQ(0, th_start(self->fd, i, 10 * MSEC));
+	for (int i = 0; i < 8; i++)
+		ASSERT_EQ(1, result(&self->ring, LOST));
+	for (int i = 0; i < 8; i++)
+		seen[events[i].slot]++;
+	for (int i = 0; i < 8; i++)
+		EXPECT_EQ(1, seen[i]);
+}
+
+/* A wait can be cancelled; an event that comes later is the next one's. */
+TEST_F(uring, cancel)
+{
+	struct timerheap_event event;
+	struct io_uring_sqe *sqe;
+	int results[2], waited;
+
+	prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1)->user_data = 1;
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	sqe = io_uring_get_sqe(&self->ring);
+	io_uring_prep_cancel64(sqe, 1, 0);
+	sqe->user_data = 2;
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	for (int i = 0; i < 2; i++) {
+		struct io_uring_cqe *cqe;
+
+		ASSERT_EQ(0, io_uring_wait_cqe_timeout(&self->ring, &cqe,
+						       &(struct __kernel_timespec){ 20, 0 }));
+		ASSERT_TRUE(cqe->user_data == 1 || cqe->user_data == 2);
+		results[cqe->user_data - 1] = cqe->res;
+		io_uring_cqe_seen(&self->ring, cqe);
+	}
+	/* io_uring says EALREADY where it has told a worker that is at it. */
+	EXPECT_TRUE(results[1] == 0 || results[1] == -EALREADY);
+	EXPECT_TRUE(results[0] == -EINTR || results[0] == -ECANCELED);
+	ASSERT_EQ(0, th_start(self->fd, 9, 0));
+	waited = request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
+	EXPECT_EQ(1, waited);
+	EXPECT_EQ(9, event.slot);
+}
+
+/* Who ends with a wait under way ends, whether of itself or killed. */
+TEST_F(uring, end_while_waiting)
+{
+	for (int killed = 0; killed < 2; killed++) {
+		int64_t start = now();
+		pid_t pid = fork();
+
+		if (!pid) {
+			struct timerheap_event event;
+			struct io_uring ring;
+
+			if (io_uring_queue_init(4, &ring, 0))
+				_exit(1);
+			prepare(&ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
+			if (io_uring_submit(&ring) != 1)
+				_exit(2);
+			nap(50 * MSEC);
+			if (killed)
+				pause();
+			_exit(0);
+		}
+		if (killed) {
+			nap(200 * MSEC);
+			kill(pid, SIGKILL);
+		}
+		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+		EXPECT_GT(start + LOST, now());
+	}
+}
+
+/* On any kernel: poll, once and many times, and read. */
+TEST_F(uring, poll_and_read)
+{
+	struct timerheap_event event;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
+
+	io_uring_prep_poll_add(sqe, self->fd, POLLIN);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
+	ASSERT_EQ(0, th_start(self->fd, 4, 10 * MSEC));
+	EXPECT_EQ(POLLIN, result(&self->ring, LOST));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+
+	sqe = io_uring_get_sqe(&self->ring);
+	io_uring_prep_poll_multishot(sqe, self->fd, POLLIN);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, th_start(self->fd, 5, 10 * MSEC));
+		EXPECT_TRUE(result(&self->ring, LOST) & POLLIN);
+		ASSERT_EQ(1, th_event(self->fd, &event));
+		EXPECT_EQ(5, event.slot);
+	}
+
+	sqe = io_uring_get_sqe(&self->ring);
+	io_uring_prep_read(sqe, self->fd, &event, sizeof(event), 0);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	ASSERT_EQ(0, th_start(self->fd, 6, 10 * MSEC));
+	/* The multishot poll tells of it, too, in whatever order. */
+	for (int i = 0, n = 0; i < 2 && n != sizeof(event); i++)
+		n = result(&self->ring, LOST);
+	EXPECT_EQ(6, event.slot);
+}
+
+TEST_HARNESS_MAIN
