@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "account.h"
 #include "device.h"
@@ -24,37 +23,41 @@ void account_open(struct account *account, clockid_t clock, uint32_t slots,
 	for (uint32_t i = 0; i < slots; i++)
 		account->open[i] = 0;
 	account->free_memory = account_free_memory();
-	account->fd = device_setup(clock, slots);
+	account->th = device_setup(clock, slots);
 	account->clock = clock;
 	account->slots = slots;
 	account->report = report;
 }
 
-static void armed(struct account *account, uint32_t slot, bool was_pending)
+void account_kick(struct account *account)
 {
+	if (account->kicks)
+		device_kick(account->th, account->kick, account->kicks);
+	account->kicks = 0;
+}
+
+void account_arm(struct account *account, uint32_t slot, int64_t deadline)
+{
+	unsigned int armed = device_arm(account->th, slot, deadline);
+
 	account->report->operations++;
-	if (was_pending) {
+	if (armed & TIMERHEAP_WAS_PENDING) {
 		account->report->postponed++;
 	} else {
 		account->report->armed++;
 		account->open[slot]++;
 	}
-}
-
-void account_start(struct account *account, uint32_t slot, int64_t deadline)
-{
-	armed(account, slot, device_start(account->fd, slot, deadline));
-}
-
-void account_modify(struct account *account, uint32_t slot, int64_t deadline)
-{
-	armed(account, slot, device_modify(account->fd, slot, deadline));
+	if (!(armed & TIMERHEAP_MUST_KICK))
+		return;
+	account->kick[account->kicks++] = slot;
+	if (account->kicks == ACCOUNT_KICK)
+		account_kick(account);
 }
 
 void account_stop(struct account *account, uint32_t slot)
 {
 	account->report->operations++;
-	if (device_stop(account->fd, slot)) {
+	if (device_stop(account->th, slot)) {
 		account->report->stopped++;
 		account->open[slot]--;
 	}
@@ -89,7 +92,7 @@ void account_reap(struct account *account, int64_t until)
 	do {
 		before = now;
 		wait = before < until;
-		n = device_wait(account->fd, events, BATCH, wait, until);
+		n = device_wait(account->th, events, BATCH, wait, until);
 		now = clock_ns(account->clock);
 		/* What a read costs is to be seen only where it did not wait. */
 		if (!wait && n) {
@@ -117,7 +120,7 @@ void account_close(struct account *account)
 	unsigned int n;
 
 	do {
-		n = device_drain(account->fd, pending, BATCH, &first);
+		n = device_drain(account->th, pending, BATCH, &first);
 		for (unsigned int i = 0; i < n; i++) {
 			/* To stop what should have come long ago would hide a loss. */
 			if ((int64_t)pending[i].deadline < overdue)
@@ -135,7 +138,8 @@ void account_close(struct account *account)
 		if (account->open[i] < 0)
 			report->doubled -= account->open[i];
 	}
-	close(account->fd);
+	report->calls = device_calls;
+	timerheap_close(account->th);
 	free(account->open);
 }
 

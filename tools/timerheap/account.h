@@ -15,20 +15,29 @@
 
 #include "report.h"
 
+/* So many are told of in one call. */
+#define ACCOUNT_KICK	1024
+
 struct account {
-	int fd;
+	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
 	uint64_t read, read_ns;	/* events taken without waiting, and how long it took */
 	int32_t *open;		/* of each slot: armings that have not ended */
 	int64_t free_memory;	/* before the context was made */
+	uint32_t kick[ACCOUNT_KICK], kicks;	/* armed, and the kernel not told yet */
 	struct report *report;
 };
 
 void account_open(struct account *account, clockid_t clock, uint32_t slots,
 		  struct report *report);
-void account_start(struct account *account, uint32_t slot, int64_t deadline);
-void account_modify(struct account *account, uint32_t slot, int64_t deadline);
+
+/*
+ * Start a timer, or give it another deadline.  What the kernel must be told of
+ * it is by account_kick() at the latest.
+ */
+void account_arm(struct account *account, uint32_t slot, int64_t deadline);
+void account_kick(struct account *account);
 void account_stop(struct account *account, uint32_t slot);
 
 /* Take events until a time, or, if it has passed, those that are there. */

@@ -52,22 +52,24 @@ int device_open(void)
 	}
 }
 
-int device_setup(clockid_t clock, uint32_t slots)
+struct timerheap *device_setup(clockid_t clock, uint32_t slots)
 {
-	struct timerheap_setup setup = { .clock = clock, .slots = slots };
+	struct timerheap *th = timerheap_open(clock, slots);
+	int error = errno, fd;
 	struct timerheap_info info;
-	int fd = device_open();
 
-	if (!ioctl(fd, TIMERHEAP_IOC_SETUP, &setup))
-		return fd;
+	if (th)
+		return th;
+	fd = device_open();
 	device_info(fd, &info);
-	if (errno == EINVAL && slots > info.max_slots)
+	if (error == EINVAL && slots > info.max_slots)
 		errx(1, "%u timers are more than the module's max_slots, %u", slots,
 		     info.max_slots);
-	if (errno == ENOSPC)
+	if (error == ENOSPC)
 		errx(1, "%u timers are more than you may have: max_user_slots is %u", slots,
 		     info.max_user_slots);
-	err(1, "SETUP");
+	errno = error;
+	err(1, DEVICE);
 }
 
 void device_info(int fd, struct timerheap_info *info)
@@ -76,63 +78,49 @@ void device_info(int fd, struct timerheap_info *info)
 		err(1, "INFO");
 }
 
-bool device_start(int fd, uint32_t slot, int64_t deadline)
-{
-	struct timerheap_start start = {
-		.slot = slot,
-		.flags = TIMERHEAP_ABSTIME,
-		.deadline = deadline,
-		.user_data = slot,
-	};
+uint64_t device_calls;
 
-	if (ioctl(fd, TIMERHEAP_IOC_START, &start))
-		err(1, "START");
-	return start.was_pending;
+unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
+{
+	timerheap_set_data(th, slot, slot);
+	return timerheap_arm(th, slot, deadline, 0);
 }
 
-bool device_modify(int fd, uint32_t slot, int64_t deadline)
+void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
-	struct timerheap_modify modify = {
-		.slot = slot,
-		.flags = TIMERHEAP_ABSTIME,
-		.deadline = deadline,
-	};
+	int error = timerheap_kick(th, slots, nr);
 
-	if (ioctl(fd, TIMERHEAP_IOC_MODIFY, &modify))
-		err(1, "MODIFY");
-	return modify.was_pending;
+	device_calls++;
+	if (error)
+		errx(1, "KICK: %s", strerror(-error));
 }
 
-bool device_stop(int fd, uint32_t slot)
+bool device_stop(struct timerheap *th, uint32_t slot)
 {
-	struct timerheap_stop stop = { .slot = slot };
-
-	if (ioctl(fd, TIMERHEAP_IOC_STOP, &stop))
-		err(1, "STOP");
-	return stop.was_pending;
+	return timerheap_stop(th, slot);
 }
 
-unsigned int device_wait(int fd, struct timerheap_event *events, unsigned int nr,
-			 unsigned int min, int64_t until)
+unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
+			 unsigned int nr, unsigned int min, int64_t until)
 {
-	struct timerheap_wait wait = {
-		.events = (uintptr_t)events,
-		.nr = nr,
-		.min = min,
-		.timeout = until,
-		.flags = TIMERHEAP_ABSTIME,
-	};
+	unsigned int n = 0;
 
-	if (ioctl(fd, TIMERHEAP_IOC_WAIT, &wait)) {
-		if (errno == EINTR)
-			return 0;
-		err(1, "WAIT");
+	for (;;) {
+		int64_t left;
+
+		while (n < nr && timerheap_next(th, &events[n]))
+			n++;
+		left = until - (int64_t)timerheap_now(th);
+		if (n >= min || left <= 0)
+			return n;
+		device_calls++;
+		if (timerheap_wait(th, left) < 0)
+			return n;
 	}
-	return wait.count;
 }
 
-unsigned int device_drain(int fd, struct timerheap_pending *pending, unsigned int nr,
-			  uint32_t *first)
+unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pending,
+			  unsigned int nr, uint32_t *first)
 {
 	struct timerheap_drain drain = {
 		.pending = (uintptr_t)pending,
@@ -140,7 +128,8 @@ unsigned int device_drain(int fd, struct timerheap_pending *pending, unsigned in
 		.first = *first,
 	};
 
-	if (ioctl(fd, TIMERHEAP_IOC_DRAIN, &drain))
+	device_calls++;
+	if (ioctl(timerheap_fd(th), TIMERHEAP_IOC_DRAIN, &drain))
 		err(1, "DRAIN");
 	*first = drain.first;
 	return drain.count;

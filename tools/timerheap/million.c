@@ -37,6 +37,7 @@ static double each(struct account *account, uint32_t first, uint32_t last,
 
 	for (uint32_t slot = first; slot < last; slot++)
 		operation(account, slot);
+	account_kick(account);
 	return last > first ? (double)(clock_ns(CLOCK_MONOTONIC) - begin) / (last - first) : 0;
 }
 
@@ -51,7 +52,7 @@ static int64_t random_time(int64_t from)
 
 static void arm(struct account *account, uint32_t slot)
 {
-	account_start(account, slot, random_time(due));
+	account_arm(account, slot, random_time(due));
 }
 
 static void stop(struct account *account, uint32_t slot)
@@ -61,7 +62,7 @@ static void stop(struct account *account, uint32_t slot)
 
 static void postpone(struct account *account, uint32_t slot)
 {
-	account_modify(account, slot, random_time(slot % 5 ? due + spread : due - spread / 2));
+	account_arm(account, slot, random_time(slot % 5 ? due + spread : due - spread / 2));
 }
 
 static void run(struct account *account, uint32_t n)
@@ -87,7 +88,7 @@ static void run(struct account *account, uint32_t n)
 		report->bytes_per_timer = (double)memory / n;
 	report->cost[1].name = "stop";
 	report->cost[1].ns = each(account, 0, stopped, stop);
-	report->cost[2].name = "modify";
+	report->cost[2].name = "postpone";
 	report->cost[2].ns = each(account, stopped, postponed, postpone);
 	fprintf(stderr, "timerheap: %u are armed; waiting for %llu to expire\n", n,
 		(unsigned long long)account_open_armings(account));

@@ -2,8 +2,8 @@
 /*
  * timerheap replay: drive the module with a trace.
  *
- * Each timer of the trace has a slot. What was armed is started, or modified
- * if the trace says that it was pending; what was cancelled is stopped. What
+ * Each timer of the trace has a slot. What was armed is armed, whether it was
+ * pending or not; what was cancelled is stopped. What
  * expired then is for the module to see to now. Each happens when it did, or
  * sooner by the speed; deadlines keep their distance to the arming, at that
  * speed.
@@ -40,10 +40,8 @@ static void run(struct account *account, const struct trace *trace, double speed
 			account_reap(account, at);
 		switch (op->kind) {
 		case TRACE_ARM:
-			if (account->open[op->timer])
-				account_modify(account, op->timer, begin + op->deadline / speed);
-			else
-				account_start(account, op->timer, begin + op->deadline / speed);
+			account_arm(account, op->timer, begin + op->deadline / speed);
+			account_kick(account);
 			break;
 		case TRACE_CANCEL:
 			account_stop(account, op->timer);

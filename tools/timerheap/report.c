@@ -137,6 +137,8 @@ static void print(struct report *report)
 	       report->expired, report->drained);
 	printf("  lost %" PRIu64 ", doubled %" PRIu64 ", early %" PRIu64 "\n",
 	       report->lost, report->doubled, report->early);
+	printf("  system calls %" PRIu64 ", waits and all; one for each operation and event"
+	       " would be %" PRIu64 "\n", report->calls, report->operations + report->expired);
 	for (size_t i = 0; i < sizeof(report->cost) / sizeof(*report->cost); i++)
 		if (report->cost[i].name)
 			printf("  %s: %.0f ns each\n", report->cost[i].name, report->cost[i].ns);
@@ -204,6 +206,7 @@ static int put_json(struct report *report, const char *path)
 	NUMBER(lost);
 	NUMBER(doubled);
 	NUMBER(early);
+	NUMBER(calls);
 	NUMBER(duration_ns);
 #undef NUMBER
 	for (size_t i = 0; i < sizeof(report->cost) / sizeof(*report->cost); i++)

@@ -16,6 +16,7 @@ struct report {
 	const char *what;		/* the trace or load */
 	uint64_t operations, armed, stopped, postponed, expired, drained;
 	uint64_t lost, doubled, early;
+	uint64_t calls;			/* system calls that all of it has taken */
 	uint64_t duration_ns;
 	double bytes_per_timer;		/* below 0: too few to measure */
 	struct { const char *name; double ns; } cost[4];	/* each; no name: none */

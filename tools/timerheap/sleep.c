@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "device.h"
@@ -46,7 +45,8 @@ int command_sleep(int argc, char **argv)
 	clockid_t clock = CLOCK_MONOTONIC;
 	struct timerheap_event event;
 	int64_t start;
-	int c, fd;
+	struct timerheap *th;
+	int c;
 
 	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
 		switch (c) {
@@ -66,9 +66,11 @@ int command_sleep(int argc, char **argv)
 		return 2;
 	}
 	start = clock_ns(clock);
-	fd = device_setup(clock, 1);
-	device_start(fd, 0, start + duration(argv[optind]));
-	if (read(fd, &event, sizeof(event)) != sizeof(event))
-		err(1, "read");
+	th = device_setup(clock, 1);
+	if (timerheap_start(th, 0, start + duration(argv[optind])) < 0)
+		err(1, "start");
+	while (!timerheap_next(th, &event))
+		timerheap_wait(th, -1);
+	timerheap_close(th);
 	return 0;
 }

@@ -248,7 +248,10 @@ static struct {
 	enum { NO_FAULT, FORGETS, FORGETS_PENDING, REPEATS, HURRIES, CONFUSES } fault;
 	int64_t now;
 	int64_t deadline[FAKE_SLOTS];	/* 0: idle */
+	uint32_t kicked;
 } fake;
+
+uint64_t device_calls;
 
 int64_t clock_ns(clockid_t clock)
 {
@@ -256,40 +259,53 @@ int64_t clock_ns(clockid_t clock)
 	return fake.now += SEC / 1000;
 }
 
-int device_setup(clockid_t clock, uint32_t slots)
+struct timerheap *device_setup(clockid_t clock, uint32_t slots)
 {
 	(void)clock;
 	(void)slots;
 	memset(fake.deadline, 0, sizeof(fake.deadline));
-	return -1;
+	return NULL;
 }
 
-bool device_start(int fd, uint32_t slot, int64_t deadline)
+void timerheap_close(struct timerheap *th)
+{
+	(void)th;
+}
+
+unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
 {
 	bool was_pending = fake.deadline[slot];
 
-	(void)fd;
+	(void)th;
 	fake.deadline[slot] = deadline;
+	return TIMERHEAP_MUST_KICK | (was_pending ? TIMERHEAP_WAS_PENDING : 0);
+}
+
+/* Who is not kicked is not lost on this device: what counts is that he is. */
+void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
+{
+	(void)th;
+	(void)slots;
+	fake.kicked += nr;
+	device_calls++;
+}
+
+bool device_stop(struct timerheap *th, uint32_t slot)
+{
+	bool was_pending = fake.deadline[slot];
+
+	(void)th;
+	fake.deadline[slot] = 0;
 	return was_pending;
 }
 
-bool device_modify(int fd, uint32_t slot, int64_t deadline)
-{
-	return device_start(fd, slot, deadline);
-}
-
-bool device_stop(int fd, uint32_t slot)
-{
-	return device_start(fd, slot, 0);
-}
-
 /* Slot 7 is the one that things happen to. */
-unsigned int device_wait(int fd, struct timerheap_event *events, unsigned int nr,
-			 unsigned int min, int64_t until)
+unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
+			 unsigned int nr, unsigned int min, int64_t until)
 {
 	unsigned int n = 0;
 
-	(void)fd;
+	(void)th;
 	if (min && fake.now < until)
 		fake.now = until;
 	for (uint32_t slot = 0; slot < FAKE_SLOTS && n < nr; slot++) {
@@ -314,12 +330,12 @@ unsigned int device_wait(int fd, struct timerheap_event *events, unsigned int nr
 	return n;
 }
 
-unsigned int device_drain(int fd, struct timerheap_pending *pending, unsigned int nr,
-			  uint32_t *first)
+unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pending,
+			  unsigned int nr, uint32_t *first)
 {
 	unsigned int n = 0;
 
-	(void)fd;
+	(void)th;
 	for (; *first < FAKE_SLOTS && n < nr; ++*first) {
 		if (!fake.deadline[*first])
 			continue;
@@ -339,15 +355,19 @@ static struct report account_with(int fault)
 	int64_t begin;
 
 	fake.fault = fault;
+	fake.kicked = 0;
+	device_calls = 0;
 	fake.now = 1000 * SEC;
 	begin = fake.now;
 	account_open(&account, CLOCK_MONOTONIC, FAKE_SLOTS, &report);
 	for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
-		account_start(&account, slot, begin + (slot < 90 ? 5 : 500) * SEC);
+		account_arm(&account, slot, begin + (slot < 90 ? 5 : 500) * SEC);
+	account_kick(&account);
 	for (uint32_t slot = 20; slot < 40; slot++)
 		account_stop(&account, slot);
 	for (uint32_t slot = 40; slot < 60; slot++)
-		account_modify(&account, slot, begin + 8 * SEC);
+		account_arm(&account, slot, begin + 8 * SEC);
+	account_kick(&account);
 	account_reap(&account, begin + SEC);
 	account_reap(&account, begin + 30 * SEC);
 	account_close(&account);
@@ -363,6 +383,7 @@ static void test_account(void)
 	check(report.operations == 140 && report.armed == 100 && report.stopped == 20 &&
 	      report.postponed == 20 && report.expired == 70 && report.drained == 10 &&
 	      !report.lost && !report.doubled && !report.early, "accounts balance");
+	check(fake.kicked == 120 && report.calls == 2, "each is kicked, many in one call");
 	report = account_with(FORGETS);
 	check(report.lost == 1 && !report.doubled && !report.early, "a lost event is seen");
 	report = account_with(FORGETS_PENDING);
