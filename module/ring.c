@@ -41,7 +41,7 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 	WRITE_ONCE(shared->slots[ring->tail & ring->mask], slot);
 	/* The number before the tail: pairs with theap_ring_take(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
-	/* And with the acquire of a program that has the ring mapped. */
+	/* (C), for a program that has the ring mapped: pairs with its (D). */
 	smp_store_release(&shared->tail, ring->tail);
 	spin_unlock_bh(&ring->lock);
 }

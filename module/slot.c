@@ -18,7 +18,8 @@
  * Either the kernel reads the new deadline, or the program reads 0 and asks.
  * The kernel sets queued again only when the timer is sure to stand in a heap
  * at that time; and when it moves a deadline itself, in this order: timer,
- * queued, deadline to arm; queued, deadline, timer to disarm.
+ * queued, deadline to arm; queued, deadline, timer to disarm.  (C) to (F) are
+ * those of the ring; uapi/linux/timerheap.h has them all, for the other side.
  *
  * Of those who change one slot inside the kernel, there is one at a time: a
  * call has claimed the slot's timer, an expiry has it in RUNNING.  The program
@@ -79,7 +80,7 @@ static bool theap_slot_count(struct timerheap_slot *slot, u64 count, s64 deadlin
 	WRITE_ONCE(slot->fired, now);
 	/* Pairs with the acquire in theap_slot_take_event(). */
 	smp_store_release(&slot->expired, deadline);
-	/* A full barrier: who sees the count sees what it counts. */
+	/* (F), a full barrier: who sees the count sees what it counts. */
 	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
 }
 
@@ -358,6 +359,7 @@ bool theap_slot_take_event(struct theap_slot_page *page, u32 index,
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
+	/* (E): the place in the ring was read before the number can come again. */
 	event->expirations = xchg(&slot->expirations, 0);
 	if (!event->expirations)
 		return false;
