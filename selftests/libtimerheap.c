@@ -3,8 +3,11 @@
  * libtimerheap: contexts, slots, timers and events, by one thread; by many in
  * libtimerheap_threads.c, and the loop in libtimerheap_loop.c.
  */
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -267,6 +270,50 @@ TEST_F(lib, postponed_in_memory)
 	EXPECT_EQ(deadline, event.deadline);
 	EXPECT_EQ(1, event.expirations);
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
+}
+
+/*
+ * The steady state of a server: who may do nothing but exit is killed at the
+ * first system call, and the child is not.
+ */
+TEST_F(lib, no_system_call)
+{
+	const int rounds = 100000;
+	int status;
+	pid_t pid;
+
+	for (int i = 0; i < SLOTS; i++)
+		ASSERT_EQ(0, timerheap_start(self->th, i, now() + 1000 * SEC));
+	ASSERT_EQ(0, th_start(timerheap_fd(self->th), 0, 0) < 0);
+	pid = fork();
+	if (!pid) {
+		uint64_t deadline = now() + 2000 * SEC;
+		struct timerheap_event event;
+		int wrong = 0;
+
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+		wrong += !timerheap_next(self->th, &event);
+		for (int i = 0; i < rounds; i++) {
+			uint32_t slot = 1 + i % (SLOTS - 1);
+
+			wrong += !timerheap_stop(self->th, slot);
+			wrong += timerheap_start(self->th, slot, deadline + i) != 0;
+			wrong += timerheap_postpone(self->th, slot, deadline + 2 * i) != 1;
+			wrong += timerheap_next(self->th, &event);
+		}
+		syscall(SYS_exit, wrong != 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status)) TH_LOG("status %x", status);
+	/* A call it does not survive. */
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+		timerheap_start(self->th, 1, 1);
+		syscall(SYS_exit, 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 TEST_F(lib, kick_many)
