@@ -13,7 +13,7 @@ LAB := selftests/vm
 # For the kernel of "make demo" and "make shell", and the only one of "make check".
 export KERNEL
 
-.PHONY: modules install uninstall dkms check demo shell lint clean help
+.PHONY: modules install uninstall dkms check demo bench shell lint clean help
 
 modules: | $(KDIR)/Makefile
 	$(kbuild) modules
@@ -57,7 +57,7 @@ dkms:
 	$(DKMS) build timerheap/$(VERSION)
 	$(DKMS) install timerheap/$(VERSION)
 
-check demo shell lint:
+check demo bench shell lint:
 	@$(LAB)/$@
 
 clean:
@@ -74,6 +74,7 @@ help:
 	@echo '  make dkms        have dkms build it for this kernel and each to come'
 	@echo 'In virtual machines, which fetch what they need and touch nothing here'
 	@echo '  make demo        a replayed trace, and a million timers'
+	@echo '  make bench       the interface against timerfd'
 	@echo '  make check       all tests on Linux 6.1, 6.12 and 6.12-rt'
 	@echo '  make shell       a prompt in a machine that has the module loaded'
 	@echo '                   KERNEL=6.1, 6.12, 6.1-rt, 6.12-rt, 6.1-generic, 6.12-generic'

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The interface against timerfd, on the same work, in one run.
+ *
+ * Each figure is the median of ROUNDS rounds, after one that is not counted;
+ * lines of JSON go to the file that is named, a table with ratios to standard
+ * output.  Machines are noisy and emulated ones slow, so the ratio is the
+ * result.
+ *
+ * timerfd is used as a server would: one for each timer, all in one epoll.
+ */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <timerheap.h>
+
+#define ROUNDS	7
+#define TIMERS	10000		/* files of timerfd; and slots, to be fair */
+#define KICKED	1024
+#define MANY	1000000		/* for memory, in steps of 4 KiB and 64 KiB */
+
+static struct timerheap *th;
+static int fds[TIMERS], epoll;
+static uint64_t deadlines[TIMERS];
+static uint32_t numbers[TIMERS];
+static struct timerheap_op ops[KICKED];
+static FILE *json;
+
+static double clock_s(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+/* User and system time of this process: waiting is nobody's cost. */
+static double cpu_s(void)
+{
+	return clock_s(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static void set_timerfd(int fd, uint64_t deadline)
+{
+	struct itimerspec it = {
+		.it_value = { deadline / TIMERHEAP_SEC, deadline % TIMERHEAP_SEC },
+	};
+
+	if (timerfd_settime(fd, TFD_TIMER_ABSTIME, &it, NULL))
+		err(1, "timerfd_settime");
+}
+
+/* Deadlines at random within an hour, the first an hour from now. */
+static void choose_deadlines(void)
+{
+	uint64_t base = clock_s(CLOCK_MONOTONIC) * TIMERHEAP_SEC + 3600 * TIMERHEAP_SEC;
+
+	for (int i = 0; i < TIMERS; i++)
+		deadlines[i] = base + random() % 3600 * TIMERHEAP_SEC + random();
+}
+
+/*
+ * What is measured: a function does its work and returns seconds.
+ */
+
+/* Stop and start again, all pending, each somewhat later than before. */
+static double stop_start_slots(void)
+{
+	double begin = cpu_s();
+
+	for (int i = 0; i < TIMERS; i++) {
+		timerheap_stop(th, i);
+		timerheap_start(th, i, deadlines[i] += TIMERHEAP_SEC);
+	}
+	return cpu_s() - begin;
+}
+
+static double stop_start_calls(void)
+{
+	double begin = cpu_s();
+
+	for (int i = 0; i < TIMERS; i++) {
+		struct timerheap_stop stop = { .slot = i };
+		struct timerheap_start start = { .slot = i, .flags = TIMERHEAP_ABSTIME,
+						 .deadline = deadlines[i] += TIMERHEAP_SEC };
+
+		if (ioctl(timerheap_fd(th), TIMERHEAP_IOC_STOP, &stop) ||
+		    ioctl(timerheap_fd(th), TIMERHEAP_IOC_START, &start))
+			err(1, "STOP and START");
+	}
+	return cpu_s() - begin;
+}
+
+static double stop_start_timerfd(void)
+{
+	double begin = cpu_s();
+
+	for (int i = 0; i < TIMERS; i++) {
+		set_timerfd(fds[i], 0);
+		set_timerfd(fds[i], deadlines[i] += TIMERHEAP_SEC);
+	}
+	return cpu_s() - begin;
+}
+
+/* Start timers that stand nowhere. */
+static double start_kick(void)
+{
+	double begin;
+
+	for (int i = 0; i < KICKED; i++)
+		timerheap_stop(th, i);
+	timerheap_kick(th, numbers, KICKED);
+	choose_deadlines();
+	begin = cpu_s();
+	for (int i = 0; i < KICKED; i++)
+		timerheap_arm(th, i, deadlines[i], 0);
+	if (timerheap_kick(th, numbers, KICKED))
+		errx(1, "KICK");
+	return cpu_s() - begin;
+}
+
+static double start_batch(void)
+{
+	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = KICKED };
+	double begin;
+
+	for (int i = 0; i < KICKED; i++)
+		timerheap_stop(th, i);
+	timerheap_kick(th, numbers, KICKED);
+	choose_deadlines();
+	begin = cpu_s();
+	for (int i = 0; i < KICKED; i++)
+		ops[i] = (struct timerheap_op){ .op = TIMERHEAP_OP_START, .slot = i,
+						.flags = TIMERHEAP_ABSTIME,
+						.deadline = deadlines[i] };
+	if (ioctl(timerheap_fd(th), TIMERHEAP_IOC_BATCH, &batch) || batch.done != KICKED)
+		err(1, "BATCH");
+	return cpu_s() - begin;
+}
+
+static double start_timerfd(void)
+{
+	double begin;
+
+	for (int i = 0; i < KICKED; i++)
+		set_timerfd(fds[i], 0);
+	choose_deadlines();
+	begin = cpu_s();
+	for (int i = 0; i < KICKED; i++)
+		set_timerfd(fds[i], deadlines[i]);
+	return cpu_s() - begin;
+}
+
+/*
+ * Reaping: CPU time of the one who takes the events.  @spread: over how long
+ * they come; @doze: between looks, 0: wait for each.
+ */
+static double reap_ring(int64_t spread, int64_t doze)
+{
+	uint64_t base = timerheap_now(th) + TIMERHEAP_SEC / 2;
+	struct timerheap_event event;
+	int taken = 0;
+	double begin;
+
+	for (int i = 0; i < TIMERS; i++)
+		timerheap_arm(th, i, base + spread / TIMERS * i, 0);
+	timerheap_kick(th, numbers, TIMERS);
+	begin = cpu_s();
+	while (taken < TIMERS) {
+		timerheap_wait(th, -1);
+		if (doze)
+			usleep(doze / 1000);
+		while (timerheap_next(th, &event))
+			taken += event.expirations;
+	}
+	return cpu_s() - begin;
+}
+
+static double reap_timerfd(int64_t spread, int64_t doze)
+{
+	uint64_t base = timerheap_now(th) + TIMERHEAP_SEC / 2, count;
+	struct epoll_event events[1024];
+	int taken = 0, n;
+	double begin;
+
+	for (int i = 0; i < TIMERS; i++)
+		set_timerfd(fds[i], base + spread / TIMERS * i);
+	begin = cpu_s();
+	while (taken < TIMERS) {
+		n = epoll_wait(epoll, events, 1024, -1);
+		for (int i = 0; i < n; i++) {
+			if (read(events[i].data.fd, &count, sizeof(count)) != sizeof(count))
+				err(1, "read");
+			taken += count;
+		}
+		if (doze)
+			usleep(doze / 1000);
+	}
+	return cpu_s() - begin;
+}
+
+static double reap_burst_ring(void)
+{
+	return reap_ring(0, 20 * TIMERHEAP_MSEC);
+}
+
+static double reap_burst_timerfd(void)
+{
+	return reap_timerfd(0, 20 * TIMERHEAP_MSEC);
+}
+
+static double reap_doze_ring(void)
+{
+	return reap_ring(TIMERHEAP_SEC, 10 * TIMERHEAP_MSEC);
+}
+
+static double reap_doze_timerfd(void)
+{
+	return reap_timerfd(TIMERHEAP_SEC, 10 * TIMERHEAP_MSEC);
+}
+
+static double reap_each_ring(void)
+{
+	return reap_ring(TIMERHEAP_SEC, 0);
+}
+
+static double reap_each_timerfd(void)
+{
+	return reap_timerfd(TIMERHEAP_SEC, 0);
+}
+
+/*
+ * How it is told.
+ */
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Nanoseconds for each of @n. */
+static double measure(const char *bench, const char *impl, int n, double (*work)(void))
+{
+	double rounds[ROUNDS + 1];
+
+	for (int i = 0; i <= ROUNDS; i++)
+		rounds[i] = work() / n * 1e9;
+	qsort(rounds + 1, ROUNDS, sizeof(*rounds), compare);
+	printf("%-34s %-20s %9.1f ns each (%.1f to %.1f)\n", bench, impl,
+	       rounds[1 + ROUNDS / 2], rounds[1], rounds[ROUNDS]);
+	fprintf(json, "{\"bench\":\"%s\",\"impl\":\"%s\",\"n\":%d,\"value\":%.1f,\"unit\":\"ns\"}\n",
+		bench, impl, n, rounds[1 + ROUNDS / 2]);
+	fflush(stdout);
+	return rounds[1 + ROUNDS / 2];
+}
+
+static void ratio(const char *bench, double ours, double theirs, double goal)
+{
+	printf("%-34s %-20s %9.1f x", bench, "ratio", theirs / ours);
+	if (goal)
+		printf("  (goal %g x)", goal);
+	putchar('\n');
+	fprintf(json, "{\"bench\":\"%s\",\"impl\":\"ratio\",\"n\":1,\"value\":%.2f,\"unit\":\"x\"}\n",
+		bench, theirs / ours);
+}
+
+static int64_t free_memory(void)
+{
+	FILE *file = fopen("/proc/meminfo", "r");
+	int64_t sum = 0;
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		long long kb;
+
+		if (sscanf(line, "MemFree: %lld", &kb) == 1 ||
+		    sscanf(line, "Buffers: %lld", &kb) == 1 ||
+		    sscanf(line, "Cached: %lld", &kb) == 1)
+			sum += kb * 1024;
+	}
+	if (file)
+		fclose(file);
+	return sum;
+}
+
+/* All in: slots, timers, ring, heaps, page tables. */
+static void print_memory(int64_t before)
+{
+	double each = (double)(before - free_memory()) / MANY;
+
+	printf("%-34s %-20s %9.1f bytes each  (goal 160)\n", "memory of an armed timer",
+	       "timerheap", each);
+	fprintf(json, "{\"bench\":\"memory\",\"impl\":\"timerheap\",\"n\":%d,"
+		"\"value\":%.1f,\"unit\":\"B\"}\n", MANY, each);
+}
+
+static void open_timerfds(void)
+{
+	struct rlimit limit = { TIMERS + 100, TIMERS + 100 };
+
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		err(1, "%d descriptors", TIMERS);
+	epoll = epoll_create1(0);
+	choose_deadlines();
+	for (int i = 0; i < TIMERS; i++) {
+		struct epoll_event event = { .events = EPOLLIN };
+
+		fds[i] = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+		event.data.fd = fds[i];
+		if (fds[i] < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i], &event))
+			err(1, "timerfd");
+		set_timerfd(fds[i], deadlines[i]);
+	}
+}
+
+static void open_timers(void)
+{
+	struct timerheap *many;
+	int64_t before = free_memory();
+
+	many = timerheap_open(CLOCK_MONOTONIC, MANY);
+	if (!many)
+		err(1, "timerheap");
+	for (uint32_t i = 0; i < MANY; i += KICKED) {
+		uint32_t n = 0;
+
+		for (; n < KICKED && i + n < MANY; n++) {
+			numbers[n] = i + n;
+			timerheap_arm(many, i + n, timerheap_now(many) + 3600 * TIMERHEAP_SEC, 0);
+		}
+		if (timerheap_kick(many, numbers, n))
+			errx(1, "KICK");
+	}
+	print_memory(before);
+	timerheap_close(many);
+
+	th = timerheap_open(CLOCK_MONOTONIC, TIMERS);
+	if (!th)
+		err(1, "timerheap");
+	for (int i = 0; i < TIMERS; i++)
+		numbers[i] = i;
+	choose_deadlines();
+	for (int i = 0; i < TIMERS; i++)
+		timerheap_arm(th, i, deadlines[i], 0);
+	if (timerheap_kick(th, numbers, TIMERS))
+		errx(1, "KICK");
+}
+
+#define COMPARE(bench, n, ours, theirs, goal)					\
+	ratio(bench, measure(bench, "timerheap, slots", n, ours),		\
+	      measure(bench, "timerfd", n, theirs), goal)
+
+int main(int argc, char **argv)
+{
+	double theirs;
+
+	json = fopen(argc > 1 ? argv[1] : "/dev/null", "w");
+	if (!json)
+		err(1, "%s", argv[1]);
+	srandom(1);
+	open_timers();
+	open_timerfds();
+
+	COMPARE("stop and start again", TIMERS, stop_start_slots, stop_start_timerfd, 20);
+	measure("stop and start again", "timerheap, calls", TIMERS, stop_start_calls);
+	theirs = measure("start of 1024", "timerfd", KICKED, start_timerfd);
+	ratio("start of 1024, KICK", measure("start of 1024", "timerheap, KICK", KICKED,
+					     start_kick), theirs, 5);
+	ratio("start of 1024, BATCH", measure("start of 1024", "timerheap, BATCH", KICKED,
+					      start_batch), theirs, 5);
+	COMPARE("reap a burst", TIMERS, reap_burst_ring, reap_burst_timerfd, 10);
+	COMPARE("reap, a look in 10 ms", TIMERS, reap_doze_ring, reap_doze_timerfd, 10);
+	COMPARE("reap, woken for each", TIMERS, reap_each_ring, reap_each_timerfd, 0);
+	return fclose(json) ? 1 : 0;
+}
