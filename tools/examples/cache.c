@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * A cache whose keys expire.
+ *
+ * Each entry has a timer: set starts it, a hit postpones it, remove stops it
+ * and gives it back, and what expires is removed when its event is taken.  A
+ * cache is hit far more often than it is filled, and a hit makes no call.
+ */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <timerheap.h>
+
+#define BUCKETS	256
+#define KEYS	1000
+#define LIFE	(200 * TIMERHEAP_MSEC)
+
+struct entry {
+	struct entry *next;
+	uint32_t slot;
+	int value;
+	uint64_t touched;		/* for the check at the end only */
+	char key[16];
+};
+
+static struct timerheap *th;
+static struct entry *buckets[BUCKETS];
+static unsigned int entries, expired, early;
+
+/* Where the entry of a key is linked, or would be. */
+static struct entry **find(const char *key)
+{
+	struct entry **link;
+	unsigned int hash = 5381;
+
+	for (const char *c = key; *c; c++)
+		hash = hash * 33 + *c;
+	for (link = &buckets[hash % BUCKETS]; *link; link = &(*link)->next)
+		if (!strcmp((*link)->key, key))
+			break;
+	return link;
+}
+
+static void touch(struct entry *entry)
+{
+	entry->touched = timerheap_now(th);
+	if (timerheap_start(th, entry->slot, entry->touched + LIFE) < 0)
+		errx(1, "no memory for a timer");
+}
+
+static void set(const char *key, int value)
+{
+	struct entry **link = find(key), *entry = *link;
+
+	if (!entry) {
+		int slot = timerheap_alloc(th);
+
+		entry = calloc(1, sizeof(*entry));
+		if (!entry || slot < 0)
+			errx(1, "the cache is full");
+		snprintf(entry->key, sizeof(entry->key), "%s", key);
+		entry->slot = slot;
+		timerheap_set_pointer(th, slot, entry);
+		*link = entry;
+		entries++;
+	}
+	entry->value = value;
+	touch(entry);
+}
+
+static bool get(const char *key, int *value)
+{
+	struct entry *entry = *find(key);
+
+	if (!entry)
+		return false;
+	*value = entry->value;
+	touch(entry);
+	return true;
+}
+
+static bool unset(const char *key)
+{
+	struct entry **link = find(key), *entry = *link;
+
+	if (!entry)
+		return false;
+	*link = entry->next;
+	/* After this no event can name the entry any more. */
+	timerheap_free(th, entry->slot);
+	free(entry);
+	entries--;
+	return true;
+}
+
+static void expire(const struct timerheap_event *event, void *arg)
+{
+	struct entry *entry = timerheap_pointer(event);
+
+	(void)arg;
+	/* It was hit between its expiry and now: it lives. */
+	if (timerheap_deadline(th, event->slot))
+		return;
+	early += timerheap_now(th) < entry->touched + LIFE;
+	unset(entry->key);
+	expired++;
+}
+
+int main(void)
+{
+	unsigned int hits = 0, removed = 0;
+	uint64_t begin;
+	char key[16];
+	int value;
+
+	th = timerheap_open(CLOCK_MONOTONIC, KEYS);
+	if (!th)
+		err(1, "timerheap");
+	for (int i = 0; i < KEYS; i++) {
+		snprintf(key, sizeof(key), "key%d", i);
+		set(key, i);
+	}
+	/* For five lives the first ten keys are hit; every tenth is removed. */
+	begin = timerheap_now(th);
+	for (int round = 0; timerheap_now(th) < begin + 5 * LIFE; round++) {
+		timerheap_reap(th, expire, NULL, UINT32_MAX);
+		snprintf(key, sizeof(key), "key%d", round % 10);
+		hits += get(key, &value) && value == round % 10;
+		if (round < 100) {
+			snprintf(key, sizeof(key), "key%d", 10 * round + 9);
+			removed += unset(key);
+		}
+	}
+	printf("%u hits; %u expired, %u removed, %u left\n", hits, expired, removed, entries);
+	/* The rest expires when nobody asks for it any more. */
+	while (entries && timerheap_wait(th, 20 * TIMERHEAP_SEC) == 1)
+		timerheap_reap(th, expire, NULL, UINT32_MAX);
+	timerheap_close(th);
+	return early || entries || !hits || expired + removed != KEYS;
+}

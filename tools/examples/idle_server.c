@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * An epoll server that closes connections which have been idle for too long.
+ *
+ * Each connection has a timer, which every packet postpones.  That is what
+ * the library is made for: postponing is no system call, however many packets
+ * there are.  The timers' descriptor stands in the same epoll as the sockets.
+ *
+ * The clients are a child process: of CLIENTS connections every fourth falls
+ * silent, and must be closed; the others talk on, must not be, and hang up.
+ */
+#include <err.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <timerheap.h>
+
+#define CLIENTS	64
+#define PACKETS	40
+#define PAUSE	(25 * TIMERHEAP_MSEC)
+#define IDLE	(3 * TIMERHEAP_SEC)
+
+struct connection {
+	int fd;
+	uint32_t slot;
+	uint64_t last;			/* when something came last */
+};
+
+static struct timerheap *th;
+static int epoll, open_connections;
+static unsigned int packets, kicks, timed_out, hung_up, early;
+
+/* As timerheap_postpone(), but that it counts the calls that this has taken. */
+static void postpone(struct connection *connection)
+{
+	connection->last = timerheap_now(th);
+	if (timerheap_arm(th, connection->slot, connection->last + IDLE, 0) & TIMERHEAP_MUST_KICK) {
+		kicks++;
+		if (timerheap_kick(th, &connection->slot, 1))
+			errx(1, "no memory for a timer");
+	}
+}
+
+static void accept_connection(int listener)
+{
+	struct connection *connection = malloc(sizeof(*connection));
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = connection };
+	int slot = timerheap_alloc(th);
+
+	if (!connection || slot < 0)
+		errx(1, "too many connections");
+	connection->fd = accept(listener, NULL, NULL);
+	connection->slot = slot;
+	if (connection->fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, connection->fd, &event))
+		err(1, "accept");
+	timerheap_set_pointer(th, slot, connection);
+	postpone(connection);
+	open_connections++;
+}
+
+static void close_connection(struct connection *connection)
+{
+	timerheap_free(th, connection->slot);
+	close(connection->fd);
+	free(connection);
+	open_connections--;
+}
+
+static void serve(struct connection *connection)
+{
+	char data[64];
+	ssize_t n = read(connection->fd, data, sizeof(data));
+
+	if (n > 0) {
+		packets += n;
+		postpone(connection);
+	} else {
+		hung_up++;
+		close_connection(connection);
+	}
+}
+
+static void serve_timeouts(void)
+{
+	struct timerheap_event event;
+
+	while (timerheap_next(th, &event)) {
+		struct connection *connection = timerheap_pointer(&event);
+
+		/* A packet has come while it expired: it was started again. */
+		if (timerheap_deadline(th, event.slot))
+			continue;
+		timed_out++;
+		early += timerheap_now(th) < connection->last + IDLE;
+		close_connection(connection);
+	}
+}
+
+static void clients(struct sockaddr_in *address)
+{
+	struct timespec pause = { .tv_nsec = PAUSE };
+	int fds[CLIENTS];
+
+	for (int i = 0; i < CLIENTS; i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+		if (fds[i] < 0 || connect(fds[i], (struct sockaddr *)address, sizeof(*address)))
+			_exit(1);
+	}
+	for (int round = 0; round < PACKETS; round++) {
+		for (int i = 0; i < CLIENTS; i++)
+			if (i % 4 && write(fds[i], "x", 1) != 1)
+				_exit(2);
+		nanosleep(&pause, NULL);
+	}
+	for (int i = 0; i < CLIENTS; i++)
+		if (i % 4)
+			close(fds[i]);
+	/* The silent ones see that they are closed. */
+	for (int i = 0; i < CLIENTS; i += 4)
+		if (read(fds[i], &(char){ 0 }, 1) != 0)
+			_exit(3);
+	_exit(0);
+}
+
+int main(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), status;
+	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event events[32];
+	unsigned int accepted = 0;
+	pid_t pid;
+
+	th = timerheap_open(CLOCK_MONOTONIC, CLIENTS);
+	epoll = epoll_create1(0);
+	if (!th || epoll < 0 || listener < 0 ||
+	    bind(listener, (struct sockaddr *)&address, sizeof(address)) ||
+	    listen(listener, CLIENTS) ||
+	    getsockname(listener, (struct sockaddr *)&address, &length))
+		err(1, "server");
+	event.data.ptr = &listener;
+	epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
+	event.data.ptr = th;
+	epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(th), &event);
+
+	pid = fork();
+	if (!pid)
+		clients(&address);
+	while (accepted < CLIENTS || open_connections) {
+		int n = epoll_wait(epoll, events, 32, -1);
+
+		/* Packets before timeouts: what has come in time was in time. */
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.ptr == &listener) {
+				accept_connection(listener);
+				accepted++;
+			} else if (events[i].data.ptr != th) {
+				serve(events[i].data.ptr);
+			}
+		}
+		serve_timeouts();
+	}
+	waitpid(pid, &status, 0);
+	printf("%u packets of a byte; %u connections were idle and closed, %u hung up\n", packets,
+	       timed_out, hung_up);
+	printf("%u timers started or postponed by %u system calls\n", packets + accepted, kicks);
+	timerheap_close(th);
+	return status || early || timed_out != CLIENTS / 4 || hung_up != CLIENTS - CLIENTS / 4 ||
+	       packets != PACKETS * hung_up;
+}
