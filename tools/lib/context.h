@@ -15,6 +15,7 @@
  * @ring_size:  bytes that are mapped for the ring
  * @free:       the stack of the slots that were given back; slots.c
  * @fresh:      the lowest slot that was never given out
+ * @condemned:  how often a slot was condemned; slots.c
  *
  * Every call of every thread reads @th, and nobody writes it.  What alloc and
  * free write has a cache line of its own.
@@ -27,6 +28,7 @@ struct context {
 
 	_Alignas(64) uint64_t free;
 	uint32_t fresh;
+	uint64_t condemned;
 };
 
 static inline struct context *context_of(struct timerheap *th)

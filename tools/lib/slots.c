@@ -59,6 +59,11 @@
  * two exchanges of period, from CONDEMNED to 0, one succeeds, and who has made
  * that one puts the slot on the stack.
  *
+ * CONDEMNED is another value each time.  Were it one and the same, a free that
+ * is held up before its exchange might find the slot given back by the
+ * consumer, given out, expired and condemned by its next owner, and take that
+ * condemnation for its own: the slot would be given out with an event to come.
+ *
  * One thing is left.  After the consumer's swap a periodic timer may have
  * ticked once more, before it was condemned; or free has won, and the slot was
  * given out, has expired, and was condemned a second time, all before the
@@ -81,10 +86,8 @@ static bool kernel_may_be_looking(const struct timerheap_slot *slot)
 	return !__atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 }
 
-static bool take_from_condemned(struct timerheap_slot *slot)
+static bool take_from_condemned(struct timerheap_slot *slot, __u64 condemned)
 {
-	__u64 condemned = __TIMERHEAP_CONDEMNED;
-
 	return __atomic_compare_exchange_n(&slot->period, &condemned, 0, false,
 					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
@@ -156,13 +159,16 @@ int timerheap_alloc(struct timerheap *th)
 void timerheap_free(struct timerheap *th, uint32_t slot)
 {
 	struct timerheap_slot *s = &th->slots[slot];
+	uint64_t condemned;
 
 	timerheap_stop(th, slot);
 	if (kernel_may_be_looking(s))
 		timerheap_kick(th, &slot, 1);
 	if (has_event(s)) {
-		__atomic_store_n(&s->period, __TIMERHEAP_CONDEMNED, __ATOMIC_SEQ_CST);
-		if (has_event(s) || !take_from_condemned(s))
+		condemned = __TIMERHEAP_CONDEMNED |
+			    __atomic_fetch_add(&context_of(th)->condemned, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->period, condemned, __ATOMIC_SEQ_CST);
+		if (has_event(s) || !take_from_condemned(s, condemned))
 			return;
 	}
 	__timerheap_put(th, slot);
@@ -172,13 +178,13 @@ void timerheap_free(struct timerheap *th, uint32_t slot)
  * The consumer has taken an event of a slot, and has then found it condemned.
  * That event was of an owner who has freed the slot.
  */
-void __timerheap_reprieve(struct timerheap *th, uint32_t slot)
+void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned)
 {
 	struct timerheap_slot *s = &th->slots[slot];
 
-	if (take_from_condemned(s)) {
+	if (take_from_condemned(s, condemned)) {
 		if (has_event(s))
-			__atomic_store_n(&s->period, __TIMERHEAP_CONDEMNED, __ATOMIC_SEQ_CST);
+			__atomic_store_n(&s->period, condemned, __ATOMIC_SEQ_CST);
 		else
 			__timerheap_put(th, slot);
 	}

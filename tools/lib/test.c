@@ -211,7 +211,7 @@ static void free_owned(int slot)
 {
 	__atomic_store_n(&has_owner[slot], false, __ATOMIC_RELAXED);
 	timerheap_free(th, slot);
-	if (__atomic_load_n(&slots[slot].period, __ATOMIC_RELAXED) == __TIMERHEAP_CONDEMNED)
+	if (__atomic_load_n(&slots[slot].period, __ATOMIC_RELAXED) & __TIMERHEAP_CONDEMNED)
 		__atomic_fetch_add(&condemned, 1, __ATOMIC_RELAXED);
 }
 

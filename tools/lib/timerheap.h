@@ -241,9 +241,9 @@ static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
  * other, and its slot does not come back.
  */
 
-/* A slot that was freed before its event was taken; of the library's own. */
-#define __TIMERHEAP_CONDEMNED	UINT64_MAX
-void __timerheap_reprieve(struct timerheap *th, uint32_t slot);
+/* A bit of the period, for slots that were freed before their event was taken. */
+#define __TIMERHEAP_CONDEMNED	(UINT64_C(1) << 63)
+void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
 /* Take an event, if there is one.  Return: whether there was.  No system call. */
 static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *event)
@@ -251,6 +251,7 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 	struct timerheap_ring *ring = th->ring;
 	uint32_t head = ring->head, number;
 	struct timerheap_slot *s;
+	uint64_t period;
 
 	/* (D) pairs with (C). */
 	while (head != __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE)) {
@@ -261,8 +262,9 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
 		/* (E) pairs with (F). */
 		event->expirations = __atomic_exchange_n(&s->expirations, 0, __ATOMIC_SEQ_CST);
-		if (__atomic_load_n(&s->period, __ATOMIC_SEQ_CST) == __TIMERHEAP_CONDEMNED) {
-			__timerheap_reprieve(th, number);
+		period = __atomic_load_n(&s->period, __ATOMIC_SEQ_CST);
+		if (period & __TIMERHEAP_CONDEMNED) {
+			__timerheap_reprieve(th, number, period);
 			continue;
 		}
 		if (!event->expirations)

@@ -173,9 +173,9 @@ struct timerheap_ring {
  *
  * (C) and (D): who sees the tail sees the number below it.  (E) and (F): a
  * number comes into the ring again only after the swap, and so into a place
- * that has been read.  A swap that finds 0 is no event: somebody has read the
- * slot otherwise.  To sleep until there is one: poll(), or read() and WAIT,
- * which take events from the same ring: also one at a time with the program.
+ * that has been read.  Nobody else swaps the count; a swap that finds 0 is no
+ * event.  To sleep until there is one: poll(), or read() and WAIT, which take
+ * events from the same ring: also one at a time with the program.
  */
 
 /**
