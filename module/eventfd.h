@@ -9,7 +9,7 @@
 struct eventfd_ctx;
 
 struct theap_eventfd {
-	spinlock_t lock;
+	spinlock_t lock;		/* @ctx; also orders it and the ring */
 	struct eventfd_ctx *ctx;	/* NULL: none; @lock */
 	struct work_struct work;	/* for where it cannot be told at once */
 };

@@ -248,6 +248,13 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void put_json(const char *bench, const char *impl, int n, double value,
+		     const char *unit)
+{
+	fprintf(json, "{\"bench\":\"%s\",\"impl\":\"%s\",\"n\":%d,", bench, impl, n);
+	fprintf(json, "\"value\":%.2f,\"unit\":\"%s\"}\n", value, unit);
+}
+
 /* Nanoseconds for each of @n. */
 static double measure(const char *bench, const char *impl, int n, double (*work)(void))
 {
@@ -258,8 +265,7 @@ static double measure(const char *bench, const char *impl, int n, double (*work)
 	qsort(rounds + 1, ROUNDS, sizeof(*rounds), compare);
 	printf("%-34s %-20s %9.1f ns each (%.1f to %.1f)\n", bench, impl,
 	       rounds[1 + ROUNDS / 2], rounds[1], rounds[ROUNDS]);
-	fprintf(json, "{\"bench\":\"%s\",\"impl\":\"%s\",\"n\":%d,\"value\":%.1f,\"unit\":\"ns\"}\n",
-		bench, impl, n, rounds[1 + ROUNDS / 2]);
+	put_json(bench, impl, n, rounds[1 + ROUNDS / 2], "ns");
 	fflush(stdout);
 	return rounds[1 + ROUNDS / 2];
 }
@@ -270,8 +276,7 @@ static void ratio(const char *bench, double ours, double theirs, double goal)
 	if (goal)
 		printf("  (goal %g x)", goal);
 	putchar('\n');
-	fprintf(json, "{\"bench\":\"%s\",\"impl\":\"ratio\",\"n\":1,\"value\":%.2f,\"unit\":\"x\"}\n",
-		bench, theirs / ours);
+	put_json(bench, "ratio", 1, theirs / ours, "x");
 }
 
 static int64_t free_memory(void)
@@ -300,8 +305,7 @@ static void print_memory(int64_t before)
 
 	printf("%-34s %-20s %9.1f bytes each  (goal 160)\n", "memory of an armed timer",
 	       "timerheap", each);
-	fprintf(json, "{\"bench\":\"memory\",\"impl\":\"timerheap\",\"n\":%d,"
-		"\"value\":%.1f,\"unit\":\"B\"}\n", MANY, each);
+	put_json("memory", "timerheap", MANY, each, "B");
 }
 
 static void open_timerfds(void)

@@ -137,8 +137,9 @@ static void print(struct report *report)
 	       report->expired, report->drained);
 	printf("  lost %" PRIu64 ", doubled %" PRIu64 ", early %" PRIu64 "\n",
 	       report->lost, report->doubled, report->early);
-	printf("  system calls %" PRIu64 ", waits and all; one for each operation and event"
-	       " would be %" PRIu64 "\n", report->calls, report->operations + report->expired);
+	printf("  system calls %" PRIu64 ", waits and all; ", report->calls);
+	printf("one for each operation and event would be %" PRIu64 "\n",
+	       report->operations + report->expired);
 	for (size_t i = 0; i < sizeof(report->cost) / sizeof(*report->cost); i++)
 		if (report->cost[i].name)
 			printf("  %s: %.0f ns each\n", report->cost[i].name, report->cost[i].ns);
