@@ -137,7 +137,9 @@ struct timerheap_ring {
  *
  * A timer that is stopped or postponed before it ever expires, again and
  * again, thus costs the kernel one look in each of its spans, and the program
- * no call.  New slack or a new period for a pending timer wants a KICK.
+ * no call.  New slack for a pending timer wants a KICK.  A slot that at each of
+ * five looks running is found postponed by less than min_period is looked at
+ * again after that time, not before.
  *
  * The program and the kernel each write their word, then look at the other's:
  *
@@ -233,8 +235,10 @@ struct timerheap_event {
  * @queued:     entries that stand in heaps now, stopped ones included
  * @stopped:    of those, how many are stopped
  * @started:    timers put into a heap
- * @expired:    timers that were due and were run
- * @requeued:   timers found postponed, or moved to an earlier place
+ * @expired:    timers whose time in a heap had come, and which were looked at:
+ *              to expire them, or to find that the program has stopped or
+ *              postponed them
+ * @requeued:   timers moved to another place because a call has said so
  * @removed:    stopped timers taken out
  * @swept:      of those, how many a sweep took out
  * @moved:      timers moved because a CPU went offline
