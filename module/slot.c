@@ -111,7 +111,11 @@ static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring)
 	WRITE_ONCE(slot->queued, 0);
 	smp_mb();	/* (B) pairs with (A), the program's */
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
-		u64 deadline = READ_ONCE(slot->deadline);
+		/*
+		 * Acquire, for the period below: that of this deadline or of
+		 * a later one.  Pairs with the exchange that (A) is part of.
+		 */
+		u64 deadline = smp_load_acquire(&slot->deadline);
 		s64 when = min_t(u64, deadline, THEAP_NEVER);
 		s64 period, next = 0;
 		u64 count = 1;

@@ -146,7 +146,7 @@ struct timerheap_ring {
  *	the program			the kernel, looking
  *	  deadline <- new		  queued <- 0
  *	  full barrier		(A)	  full barrier			(B)
- *	  read queued			  read deadline
+ *	  read queued			  read deadline, acquire
  *	  0, or too late: KICK		  0: forget it; later: queued <- deadline
  *					  due: compare and exchange it with 0,
  *					  or, for a periodic one, the next
