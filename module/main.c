@@ -11,6 +11,7 @@
 #include <linux/module.h>
 
 #include "context.h"
+#include "delay.h"
 #include "device.h"
 #include "queue.h"
 
@@ -19,6 +20,9 @@ MODULE_PARM_DESC(heaps, "Heaps for each clock; 0, the default: one per CPU");
 
 module_param_named(verify, theap_verify, bool, 0444);
 MODULE_PARM_DESC(verify, "Check a heap after every operation on it: for tests, slow");
+
+module_param_named(delay_us, theap_delay_us, uint, 0444);
+MODULE_PARM_DESC(delay_us, "Let transient states last up to so much longer: for tests; at most 1000");
 
 module_param_named(max_slots, theap_max_slots, uint, 0644);
 MODULE_PARM_DESC(max_slots, "The most slots of one context; at most 2^24");
@@ -35,6 +39,7 @@ static int __init theap_init(void)
 {
 	int ret;
 
+	theap_delay_init();
 	ret = theap_queues_init();
 	if (ret)
 		return ret;

@@ -47,6 +47,8 @@
 #include <linux/bug.h>
 #include <linux/processor.h>
 
+#include "delay.h"
+
 enum theap_status {
 	THEAP_NO_STATUS,
 	THEAP_WAITING,
@@ -96,12 +98,16 @@ static inline void theap_relax(void)
 	cpu_relax();
 }
 
+/* All that is tried leads into a transient state. */
 static inline bool __theap_try(atomic_t *status, enum theap_status from,
 			       enum theap_status to)
 {
 	int old = from;
 
-	return atomic_try_cmpxchg(status, &old, to);
+	if (!atomic_try_cmpxchg(status, &old, to))
+		return false;
+	theap_delay();
+	return true;
 }
 
 static inline void __theap_leave(atomic_t *status, enum theap_status from,
