@@ -23,9 +23,6 @@
 #include "compat.h"
 #include "queue.h"
 
-/* After its budget a run rests for a fifth of the time that both take. */
-#define THEAP_REST_NS	(125 * NSEC_PER_USEC)
-
 const struct theap_clock_desc theap_clocks[THEAP_CLOCKS] = {
 	[THEAP_MONOTONIC] = { CLOCK_MONOTONIC, "monotonic" },
 	[THEAP_REALTIME]  = { CLOCK_REALTIME, "realtime" },
@@ -122,13 +119,14 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * A run has ended for want of budget.  It goes on by an hrtimer of its own,
- * which counts monotonic time whatever the queue's clock: were that set back
- * just now, nobody would look at the queue until it has caught up.
+ * A run has ended for want of budget, and the next may begin in @ns.  It does
+ * by an hrtimer of its own, which counts monotonic time whatever the queue's
+ * clock: were that set back just now, nobody would look at the queue until it
+ * has caught up.
  */
-void theap_queue_run_later(struct theap_queue *queue)
+void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
-	hrtimer_start(&queue->resume, ns_to_ktime(THEAP_REST_NS),
+	hrtimer_start(&queue->resume, ns_to_ktime(ns),
 		      HRTIMER_MODE_REL_PINNED_SOFT);
 }
 

@@ -60,12 +60,16 @@ struct theap_notify {
 /**
  * struct theap_run - a run of a queue
  * @now:    the clock when the timers in hand were collected
- * @nr:     how many of them have a function to be called
+ * @ended:  when it ended, if it has, by the monotonic clock
+ * @debt:   nanoseconds that were owed then
+ * @nr:     how many of the timers in hand have a function to be called
  * @called: those
  * @notify: who is to be called when the run ends
  */
 struct theap_run {
 	s64 now;
+	u64 ended;
+	u64 debt;
 	unsigned int nr;
 	struct theap_timer *called[THEAP_BATCH];
 	struct theap_notify *notify;
@@ -128,7 +132,7 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_tell(struct theap_queue *queue);
 void theap_queue_run_begun(struct theap_queue *queue);
 void theap_queue_run_ended(struct theap_queue *queue);
-void theap_queue_run_later(struct theap_queue *queue);
+void theap_queue_run_later(struct theap_queue *queue, u64 ns);
 void theap_queue_give(struct theap_queue *queue, unsigned int cpu);
 void theap_queue_quiet(struct theap_queue *queue);
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock);

@@ -13,10 +13,16 @@
  *
  * Nothing here is unbounded.  One hold of the lock looks at THEAP_BATCH
  * timers; with log4(n) cache misses each that is some 20 us at a million.  A
- * run ends after THEAP_RUN_NS even if more is due, and goes on THEAP_REST_NS
- * later, so a burst of a million expiries leaves every fifth microsecond to
- * others.  A function that starts its own timer in the past meets it in the
- * next batch, not in this one, so it cannot keep a run from ending.
+ * function that starts its own timer in the past meets it in the next batch,
+ * not in this one, so it cannot keep a run from ending.
+ *
+ * And runs leave every fifth microsecond to others.  A burst of a million
+ * expiries makes a run that would not end; a million tickers whose deadlines
+ * lie apart make runs that are short, but follow one upon the other.  So it is
+ * not the run that has a budget, but all of them: what a run takes is a debt,
+ * which the time between runs pays back fourfold.  Where the debt has come to
+ * THEAP_RUN_NS the run ends, even if more is due, and the next one begins when
+ * it is paid back.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -26,6 +32,10 @@
 #include "queue.h"
 
 #define THEAP_RUN_NS	(500 * NSEC_PER_USEC)
+#define THEAP_RUN_SHARE	4
+
+/* What a run costs besides: an interrupt, a softirq, and to set the hrtimer. */
+#define THEAP_RUN_COST	(2 * NSEC_PER_USEC)
 
 /* A sweep looks at so many at each step: with over a quarter of them deleted
  * it takes out four, where a push puts in one.
@@ -322,18 +332,20 @@ static void theap_run_call(struct theap_queue *queue)
 		wake_up_all(&queue->idle);
 }
 
-static void theap_run_end(struct theap_queue *queue, bool more)
+static void theap_run_end(struct theap_queue *queue)
 {
-	struct theap_notify *notify = queue->run.notify;
+	struct theap_run *run = &queue->run;
+	struct theap_notify *notify = run->notify;
+	u64 debt = run->debt;
 	unsigned long flags;
 
-	queue->run.notify = NULL;
+	run->notify = NULL;
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	queue->count.exhausted += more;
+	queue->count.exhausted += debt >= THEAP_RUN_NS;
 	WRITE_ONCE(queue->running, false);
 	raw_spin_unlock(&queue->lock);
-	if (more)
-		theap_queue_run_later(queue);
+	if (debt >= THEAP_RUN_NS)
+		theap_queue_run_later(queue, debt / THEAP_RUN_SHARE);
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);
@@ -354,6 +366,26 @@ static void theap_run_end(struct theap_queue *queue, bool more)
 	}
 }
 
+/* A run begins: what is left to be paid for those before it? */
+static u64 theap_run_debt(const struct theap_run *run, u64 start)
+{
+	u64 paid = THEAP_RUN_SHARE * (start - run->ended);
+
+	return run->debt - min(run->debt, paid) + THEAP_RUN_COST;
+}
+
+/*
+ * A run has come so far.  No more is owed than twice what is allowed: it may
+ * not have been the run that took the time, but who interrupted it.
+ * Return: whether it may go on.
+ */
+static bool theap_run_owe(struct theap_run *run, u64 debt, u64 start)
+{
+	run->ended = ktime_get_ns();
+	run->debt = min_t(u64, debt + run->ended - start, 2 * THEAP_RUN_NS);
+	return run->debt < THEAP_RUN_NS;
+}
+
 /**
  * theap_queue_run - run what is due
  * @queue: which
@@ -363,9 +395,9 @@ static void theap_run_end(struct theap_queue *queue, bool more)
  */
 void theap_queue_run(struct theap_queue *queue)
 {
+	struct theap_run *run = &queue->run;
 	bool more, begin;
 	unsigned long flags;
-	u64 start;
 
 	/* Until the last notify: their memory is freed after a grace period. */
 	rcu_read_lock();
@@ -379,12 +411,14 @@ void theap_queue_run(struct theap_queue *queue)
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
 
 	if (begin) {
-		start = ktime_get_ns();
+		u64 start = ktime_get_ns();
+		u64 debt = theap_run_debt(run, start);
+
 		do {
 			more = theap_run_collect(queue);
 			theap_run_call(queue);
-		} while (more && ktime_get_ns() - start < THEAP_RUN_NS);
-		theap_run_end(queue, more);
+		} while (theap_run_owe(run, debt, start) && more);
+		theap_run_end(queue);
 	}
 	rcu_read_unlock();
 }
