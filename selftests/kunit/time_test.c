@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The arithmetic of deadlines: periods that were missed, and the end of time.
+ */
+#include <kunit/test.h>
+#include <linux/prandom.h>
+#include <linux/random.h>
+
+#include "module/timer.h"
+
+static void time_add(struct kunit *test)
+{
+	static const struct { s64 a, b, sum; } sums[] = {
+		{ 0, 0, 0 },
+		{ 1, 2, 3 },
+		{ 0, S64_MAX, S64_MAX },
+		{ S64_MAX, 0, S64_MAX },
+		{ S64_MAX - 1, 1, S64_MAX },
+		{ S64_MAX - 1, 2, S64_MAX },
+		{ S64_MAX, 1, S64_MAX },
+		{ S64_MAX, S64_MAX, S64_MAX },
+		{ S64_MAX / 2, S64_MAX / 2, S64_MAX - 1 },
+		{ S64_MAX / 2 + 1, S64_MAX / 2 + 1, S64_MAX },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sums); i++) {
+		KUNIT_EXPECT_EQ_MSG(test, theap_add(sums[i].a, sums[i].b), sums[i].sum, "%u", i);
+		KUNIT_EXPECT_EQ_MSG(test, theap_add(sums[i].b, sums[i].a), sums[i].sum, "%u", i);
+	}
+}
+
+static void time_forward(struct kunit *test)
+{
+	static const struct {
+		s64 when, period, now, next;
+		u64 missed;
+	} rows[] = {
+		/* Due just now, one late, and just before and after two. */
+		{ 100, 10, 100, 110, 1 },
+		{ 100, 10, 101, 110, 1 },
+		{ 100, 10, 109, 110, 1 },
+		{ 100, 10, 110, 120, 2 },
+		{ 100, 10, 111, 120, 2 },
+		/* Never from now: 12 late stays on the tens. */
+		{ 100, 10, 1012, 1020, 92 },
+		/* The least and the largest. */
+		{ 0, 1, 0, 1, 1 },
+		{ 1, 1, S64_MAX - 1, S64_MAX, S64_MAX - 1 },
+		{ 1, S64_MAX, 1, S64_MAX, 1 },
+		{ 100, S64_MAX - 100, 200, S64_MAX, 1 },
+		/* Past the end of time it stops there. */
+		{ S64_MAX - 5, 10, S64_MAX - 1, S64_MAX, 1 },
+		{ S64_MAX, 1, S64_MAX, S64_MAX, 1 },
+		{ S64_MAX, S64_MAX, S64_MAX, S64_MAX, 1 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		u64 missed = 0;
+		s64 next = theap_forward(rows[i].when, rows[i].period, rows[i].now, &missed);
+
+		KUNIT_EXPECT_EQ_MSG(test, next, rows[i].next, "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, missed, rows[i].missed, "row %u", i);
+	}
+}
+
+/* What it means, in other words: the first of the row that is past now. */
+static void time_forward_random(struct kunit *test)
+{
+	u64 seed = get_random_u64();
+	struct rnd_state random;
+	unsigned int i;
+
+	kunit_info(test, "seed %llu", seed);
+	prandom_seed_state(&random, seed);
+	for (i = 0; i < 10000; i++) {
+		s64 when = prandom_u32_state(&random);
+		s64 period = 1 + (prandom_u32_state(&random) >> (i % 32));
+		s64 now = when + (prandom_u32_state(&random) >> (i / 32 % 32));
+		u64 missed = 0;
+		s64 next = theap_forward(when, period, now, &missed);
+
+		KUNIT_ASSERT_GT(test, next, now);
+		KUNIT_ASSERT_LE(test, next - period, now);
+		KUNIT_ASSERT_EQ(test, next, (s64)(when + missed * period));
+	}
+}
+
+static struct kunit_case time_cases[] = {
+	KUNIT_CASE(time_add),
+	KUNIT_CASE(time_forward),
+	KUNIT_CASE(time_forward_random),
+	{}
+};
+
+static struct kunit_suite time_suite = {
+	.name = "time",
+	.test_cases = time_cases,
+};
+
+kunit_test_suite(time_suite);
