@@ -33,22 +33,23 @@ const struct theap_clock_desc theap_clocks[THEAP_CLOCKS] = {
 /*
  * Arm the hrtimer for the first deadline, if that is earlier.  On the queue's
  * CPU, with interrupts off.
+ *
+ * Once is enough, however many make it earlier meanwhile: who does so after it
+ * was read here compares with what was armed before or with what is armed now,
+ * is earlier than both, and kicks.
  */
 static void theap_queue_arm(struct theap_queue *queue)
 {
 	s64 first;
 
 	lockdep_assert_irqs_disabled();
-	for (;;) {
-		/* (B) pairs with (A) in theap_queue_tell(). */
-		smp_mb();
-		first = theap_queue_first(queue);
-		if (first >= queue->armed)
-			return;
-		WRITE_ONCE(queue->armed, first);
-		hrtimer_start(&queue->hrtimer, ns_to_ktime(first),
-			      HRTIMER_MODE_ABS_PINNED_SOFT);
-	}
+	/* (B) pairs with (A) in theap_queue_tell(). */
+	smp_mb();
+	first = theap_queue_first(queue);
+	if (first >= READ_ONCE(queue->armed))
+		return;
+	WRITE_ONCE(queue->armed, first);
+	hrtimer_start(&queue->hrtimer, ns_to_ktime(first), HRTIMER_MODE_ABS_PINNED_SOFT);
 }
 
 /* Arm here, or have the queue's CPU do it.  Interrupts are off. */
@@ -123,6 +124,11 @@ void theap_queue_run_ended(struct theap_queue *queue)
  * by an hrtimer of its own, which counts monotonic time whatever the queue's
  * clock: were that set back just now, nobody would look at the queue until it
  * has caught up.
+ *
+ * A clock that is set back within a run also has the hrtimer expire again and
+ * again: the kernel reads a clock once for all hrtimers that it finds due, and
+ * by that reading the deadline that the run arms for has come.  Each of these
+ * runs owes what it costs, so that they end here, after some hundreds.
  */
 void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {

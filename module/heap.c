@@ -135,8 +135,8 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 {
 	memset(growth, 0, sizeof(*growth));
-	/* Positions are u32: the million is far away, the limit is not infinite. */
-	if (segments >= U32_MAX >> THEAP_SEGMENT_SHIFT)
+	/* Positions are u32, those of children that are not there among them. */
+	if (segments >= THEAP_SEGMENTS_MAX)
 		return -ENOMEM;
 	growth->segment = kvmalloc_array(THEAP_SEGMENT_ENTRIES,
 					 sizeof(struct theap_entry), gfp);

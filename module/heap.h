@@ -37,6 +37,7 @@
 #define THEAP_NOWHERE		0U
 #define THEAP_SEGMENT_SHIFT	12
 #define THEAP_SEGMENT_ENTRIES	(1U << THEAP_SEGMENT_SHIFT)
+#define THEAP_SEGMENTS_MAX	(1U << (30 - THEAP_SEGMENT_SHIFT))	/* 2^30 entries */
 
 /* What an entry points at: the part of a timer that the heap knows. */
 struct theap_node {

@@ -7,9 +7,10 @@
  * the dying CPU's own hotplug thread, early, while the CPU still runs tasks
  * and softirqs: what falls due meanwhile still expires here.
  *
- *	1  the queue is marked offline: no more timers are pushed to it
- *	2  its timers move, a batch under each hold of both locks
- *	3  it is empty and not being run: its hrtimers are stopped
+ *	1  the queue is marked offline: no more timers are pushed to it, but by
+ *	   the functions of a run
+ *	2  its timers move, a batch under each hold of both locks, while no run is on
+ *	3  it is empty, and no run is on: its hrtimers are stopped
  *
  * Each timer is in MOVING while it changes queues, so whoever claims it finds
  * it in one queue or the other, never between.
@@ -60,27 +61,46 @@ static void __theap_move_last(struct theap_queue *from, struct theap_queue *to)
 	}
 }
 
-/* Move a batch.  Return: how many are left; -EAGAIN: no room where they go. */
-static int theap_queue_move_batch(struct theap_queue *from, struct theap_queue *to)
+/*
+ * Move a batch, unless a run is on: what that has in hand is to be run by no
+ * other, and its functions may yet push their timers here.
+ *
+ * Return: 0: it is empty and stays so; -EAGAIN: no room where they go; else 1.
+ */
+static int __theap_move_batch(struct theap_queue *from, struct theap_queue *to)
+	__must_hold(&from->lock)
+	__must_hold(&to->lock)
 {
 	unsigned int budget = THEAP_BATCH;
-	int left = -EAGAIN;
+
+	if (from->running)
+		return 1;
+	if (!from->heap.nr)
+		return 0;
+	if (!theap_heap_has_room(&to->heap, THEAP_BATCH))
+		return -EAGAIN;
+	while (budget && __theap_adjust(from, &budget) && from->heap.nr && budget) {
+		budget--;
+		__theap_move_last(from, to);
+	}
+	return 1;
+}
+
+static int theap_queue_move_batch(struct theap_queue *from, struct theap_queue *to)
+{
+	int left;
 
 	/* Two queues are locked by nobody else, and CPUs go one at a time. */
 	raw_spin_lock_irq(&from->lock);
 	raw_spin_lock_nested(&to->lock, SINGLE_DEPTH_NESTING);
-	if (theap_heap_has_room(&to->heap, THEAP_BATCH)) {
-		while (budget && __theap_adjust(from, &budget) && from->heap.nr && budget) {
-			budget--;
-			__theap_move_last(from, to);
-		}
-		left = min_t(u32, from->heap.nr, INT_MAX);
-	}
+	left = __theap_move_batch(from, to);
 	__theap_settle(from);
 	__theap_settle(to);
 	raw_spin_unlock(&to->lock);
 	raw_spin_unlock(&from->lock);
 	theap_queue_tell(to);
+	/* It may have to stay, and of what was in its inbox nobody else tells. */
+	theap_queue_tell(from);
 	local_irq_enable();
 	return left;
 }
@@ -98,7 +118,6 @@ static int theap_queue_move(struct theap_queue *from, struct theap_queue *to)
 
 	theap_queue_set_offline(from, true);
 	do {
-		/* A function of this run may yet push its own timer here. */
 		wait_event(from->idle, !READ_ONCE(from->running));
 		left = theap_queue_move_batch(from, to);
 		if (left == -EAGAIN)
@@ -108,7 +127,7 @@ static int theap_queue_move(struct theap_queue *from, struct theap_queue *to)
 			return left;
 		}
 		cond_resched();
-	} while (left || READ_ONCE(from->running));
+	} while (left);
 	theap_queue_quiet(from);
 	return 0;
 }

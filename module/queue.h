@@ -39,13 +39,14 @@
 #include "heap.h"
 #include "timer.h"
 
-/* So many timers are looked at under one hold of the lock: at most some 20 us. */
+/* So many timers are looked at under one hold of the lock: at most some 30 us. */
 #define THEAP_BATCH		64
 
 /**
  * struct theap_notify - somebody who wants one call at the end of a run
  * @next: in the run's list
  * @queued: bit 0: in some run's list
+ * @run: whose, as far as anybody but that run can tell
  * @function: called in softirq, under rcu_read_lock(), without any lock
  *
  * Must stay in memory for a grace period after the last timer that asks for
@@ -54,22 +55,19 @@
 struct theap_notify {
 	struct theap_notify *next;
 	unsigned long queued;
+	struct theap_run *run;
 	void (*function)(struct theap_notify *notify);
 };
 
 /**
  * struct theap_run - a run of a queue
  * @now:    the clock when the timers in hand were collected
- * @ended:  when it ended, if it has, by the monotonic clock
- * @debt:   nanoseconds that were owed then
  * @nr:     how many of the timers in hand have a function to be called
  * @called: those
  * @notify: who is to be called when the run ends
  */
 struct theap_run {
 	s64 now;
-	u64 ended;
-	u64 debt;
 	unsigned int nr;
 	struct theap_timer *called[THEAP_BATCH];
 	struct theap_notify *notify;

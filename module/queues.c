@@ -8,6 +8,7 @@
  * 1.13, for comparison: one for all, and up to 64 shared by CPU number.
  */
 #include <linux/cpumask.h>
+#include <linux/rcupdate.h>
 #include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -132,8 +133,10 @@ err:
 
 /*
  * No timer is left, and no CPU comes or goes any more.  A kick may still be
- * on its way to arm an hrtimer for nothing: an interrupt to all CPUs that is
- * waited for comes in after it.
+ * on its way to arm an hrtimer for nothing.  An interrupt to all CPUs that is
+ * waited for comes in with it or after it; where with it, it is answered first,
+ * but the kick has been done before that CPU has its interrupts on again, which
+ * a grace period waits for.
  */
 void theap_queues_exit(void)
 {
@@ -141,6 +144,7 @@ void theap_queues_exit(void)
 	unsigned int i;
 
 	kick_all_cpus_sync();
+	synchronize_rcu();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		for (i = 0; i < theap_nr_queues; i++)
 			theap_queue_quiet(theap_queues[clock][i]);

@@ -16,16 +16,18 @@
  * function that starts its own timer in the past meets it in the next batch,
  * not in this one, so it cannot keep a run from ending.
  *
- * And runs leave every fifth microsecond to others.  A burst of a million
- * expiries makes a run that would not end; a million tickers whose deadlines
- * lie apart make runs that are short, but follow one upon the other.  So it is
- * not the run that has a budget, but all of them: what a run takes is a debt,
- * which the time between runs pays back fourfold.  Where the debt has come to
- * THEAP_RUN_NS the run ends, even if more is due, and the next one begins when
- * it is paid back.
+ * And runs leave every fifth microsecond of a CPU to others.  A burst of a
+ * million expiries makes a run that would not end; a million tickers whose
+ * deadlines lie apart make runs that are short, but follow one upon the other;
+ * and the clocks have a queue each.  So it is not a run that has a budget, but
+ * all that a CPU does: what a run takes is a debt, which the time between runs
+ * pays back fourfold.  Where the debt has come to THEAP_RUN_NS the run ends,
+ * even if more is due, and the next one begins when it is paid back.  Each does
+ * one batch, whatever is owed, so that no queue lives at another's mercy.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
+#include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
@@ -42,6 +44,14 @@
  */
 #define THEAP_SWEEP_STEP	16
 
+/* Have a timer in a transient state stand elsewhere. */
+static void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock)
+{
+	timer->when = when;
+	theap_heap_rekey(&queue->heap, &timer->node, when);
+}
+
 /**
  * __theap_requeue - MODIFIED_x -> MOVING -> WAITING
  * @queue: owned
@@ -54,8 +64,7 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 	lockdep_assert_held(&queue->lock);
 	if (!theap_try_modified_to_moving(&timer->status, from))
 		return;
-	timer->when = timer->nextwhen;
-	theap_heap_rekey(&queue->heap, &timer->node, timer->when);
+	__theap_rekey(queue, timer, timer->nextwhen);
 	queue->count.requeued++;
 	theap_moving_to_waiting(&timer->status);
 }
@@ -66,8 +75,9 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
  * @timer: stands in its heap
  *
  * A timer must not leave the heap while the inbox links it, since it may be
- * freed once it is out, so one that is still there is put back: adjust will
- * take it off.  No one else can put it in while it is in REMOVING.
+ * freed once it is out.  So one that is still there is put out of the way, at
+ * the end of time: adjust will come to it, and clean or the sweep after that.
+ * No one else can put it in while it is in REMOVING.
  *
  * Return: whether it was taken out.
  */
@@ -77,6 +87,7 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	if (!theap_try_deleted_to_removing(&timer->status))
 		return false;
 	if (theap_timer_in_inbox(timer)) {
+		__theap_rekey(queue, timer, THEAP_NEVER);
 		theap_removing_to_deleted(&timer->status);
 		return false;
 	}
@@ -150,7 +161,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
  * @budget: so many timers at the most; less what was used
  *
  * Return: the timer at the top, which was WAITING; NULL where the heap is
- * empty, the budget spent, or the one at the top cannot go yet.
+ * empty or the budget spent.
  */
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
 {
@@ -164,9 +175,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 		case THEAP_WAITING:
 			return timer;
 		case THEAP_DELETED:
-			if (!__theap_remove(queue, timer) &&
-			    theap_timer_in_inbox(timer))
-				return NULL;
+			__theap_remove(queue, timer);
 			(*budget)--;
 			break;
 		case THEAP_MODIFIED_EARLIER:
@@ -175,7 +184,9 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 			(*budget)--;
 			break;
 		case THEAP_MODIFYING:
+			/* Short; but there may always be another who does. */
 			theap_relax();
+			(*budget)--;
 			break;
 		default:
 			WARN_ONCE(1, "timerheap: state %d in a heap\n", status);
@@ -244,10 +255,18 @@ void __theap_settle(struct theap_queue *queue)
 void theap_run_notify(struct theap_run *run, struct theap_notify *notify)
 {
 	/* The exchange orders what the function did before the call; (E). */
-	if (test_and_set_bit(0, &notify->queued))
+	if (!test_and_set_bit(0, &notify->queued)) {
+		WRITE_ONCE(notify->run, run);
+		notify->next = run->notify;
+		run->notify = notify;
 		return;
-	notify->next = run->notify;
-	run->notify = notify;
+	}
+	/*
+	 * Another run will call it, within its budget; but on PREEMPT_RT that
+	 * one may be preempted for as long as somebody likes.
+	 */
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) && READ_ONCE(notify->run) != run)
+		notify->function(notify);
 }
 
 /* WAITING -> RUNNING -> NO_STATUS or WAITING */
@@ -260,8 +279,12 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 
 	if (!theap_try_waiting_to_running(&timer->status))
 		return;
-	/* As in __theap_remove(): it may be freed when it is out of the heap. */
+	/*
+	 * As in __theap_remove(): it may be freed when it is out of the heap.
+	 * The next batch but one has seen to the inbox so far.
+	 */
 	if (theap_timer_in_inbox(timer)) {
+		__theap_rekey(queue, timer, run->now + 1);
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
@@ -279,34 +302,39 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	}
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
-	timer->when = next;
-	theap_heap_rekey(&queue->heap, &timer->node, next);
+	__theap_rekey(queue, timer, next);
 	theap_running_to_waiting(&timer->status);
 }
 
-/* Expire a batch.  Return: whether there may be more to do now. */
+/*
+ * Expire a batch.  Half as many that were moved earlier are seen to first, not
+ * all: somebody may move them as fast as they are seen to.  What is due at the
+ * top is due, whatever else may be.
+ *
+ * Return: whether there may be more to do now.
+ */
 static bool theap_run_collect(struct theap_queue *queue)
 {
 	struct theap_run *run = &queue->run;
-	unsigned int budget = THEAP_BATCH;
+	unsigned int budget = THEAP_BATCH, moves = THEAP_BATCH / 2;
 	bool more = true;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	run->nr = 0;
 	run->now = theap_clock_read(queue->clock);
-	while (budget && __theap_adjust(queue, &budget)) {
+	do {
+		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer = __theap_clean(queue, &budget);
 
-		if (!queue->heap.nr || (timer && timer->when > run->now)) {
-			more = false;
-			break;
-		}
-		if (timer) {
+		if (timer && timer->when <= run->now) {
 			budget--;
 			__theap_expire(queue, timer);
+		} else if (timer || !queue->heap.nr) {
+			more = !empty;
+			break;
 		}
-	}
+	} while (budget);
 	__theap_sweep(queue);
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
@@ -332,32 +360,20 @@ static void theap_run_call(struct theap_queue *queue)
 		wake_up_all(&queue->idle);
 }
 
-static void theap_run_end(struct theap_queue *queue)
+/* Call those who have asked for it. */
+static void theap_run_tell(struct theap_run *run)
 {
-	struct theap_run *run = &queue->run;
 	struct theap_notify *notify = run->notify;
-	u64 debt = run->debt;
-	unsigned long flags;
 
 	run->notify = NULL;
-	raw_spin_lock_irqsave(&queue->lock, flags);
-	queue->count.exhausted += debt >= THEAP_RUN_NS;
-	WRITE_ONCE(queue->running, false);
-	raw_spin_unlock(&queue->lock);
-	if (debt >= THEAP_RUN_NS)
-		theap_queue_run_later(queue, debt / THEAP_RUN_SHARE);
-	else
-		theap_queue_run_ended(queue);
-	local_irq_restore(flags);
-
-	if (wq_has_sleeper(&queue->idle))
-		wake_up_all(&queue->idle);
 	while (notify) {
 		struct theap_notify *next = notify->next;
 
 		/* From here on another run may have it in its list. */
+		WRITE_ONCE(notify->run, NULL);
 		clear_bit_unlock(0, &notify->queued);
-		/* Pairs with the exchange in theap_run_notify() (E): what was
+		/*
+		 * Pairs with the exchange in theap_run_notify() (E): what was
 		 * done before it by one who found the bit set is seen.
 		 */
 		smp_mb__after_atomic();
@@ -366,24 +382,53 @@ static void theap_run_end(struct theap_queue *queue)
 	}
 }
 
-/* A run begins: what is left to be paid for those before it? */
-static u64 theap_run_debt(const struct theap_run *run, u64 start)
+static void theap_run_end(struct theap_queue *queue, u64 owed)
 {
-	u64 paid = THEAP_RUN_SHARE * (start - run->ended);
+	unsigned long flags;
 
-	return run->debt - min(run->debt, paid) + THEAP_RUN_COST;
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	queue->count.exhausted += owed >= THEAP_RUN_NS;
+	WRITE_ONCE(queue->running, false);
+	raw_spin_unlock(&queue->lock);
+	if (owed >= THEAP_RUN_NS)
+		theap_queue_run_later(queue, owed / THEAP_RUN_SHARE);
+	else
+		theap_queue_run_ended(queue);
+	local_irq_restore(flags);
+
+	if (wq_has_sleeper(&queue->idle))
+		wake_up_all(&queue->idle);
+}
+
+/* What the runs of a CPU have taken, in nanoseconds; by that CPU, softirqs off. */
+struct theap_debt {
+	u64 owed;	/* when the last run ended, */
+	u64 ended;	/* which was then */
+	u64 start;	/* when the one that is on began, */
+	u64 before;	/* and what was owed already */
+};
+
+static DEFINE_PER_CPU(struct theap_debt, theap_debts);
+
+static void theap_debt_begin(struct theap_debt *debt)
+{
+	u64 paid;
+
+	debt->start = ktime_get_ns();
+	paid = THEAP_RUN_SHARE * (debt->start - debt->ended);
+	debt->before = debt->owed - min(debt->owed, paid) + THEAP_RUN_COST;
 }
 
 /*
  * A run has come so far.  No more is owed than twice what is allowed: it may
  * not have been the run that took the time, but who interrupted it.
- * Return: whether it may go on.
+ * Return: what is owed.
  */
-static bool theap_run_owe(struct theap_run *run, u64 debt, u64 start)
+static u64 theap_debt_now(struct theap_debt *debt)
 {
-	run->ended = ktime_get_ns();
-	run->debt = min_t(u64, debt + run->ended - start, 2 * THEAP_RUN_NS);
-	return run->debt < THEAP_RUN_NS;
+	debt->ended = ktime_get_ns();
+	debt->owed = min_t(u64, debt->before + debt->ended - debt->start, 2 * THEAP_RUN_NS);
+	return debt->owed;
 }
 
 /**
@@ -395,7 +440,7 @@ static bool theap_run_owe(struct theap_run *run, u64 debt, u64 start)
  */
 void theap_queue_run(struct theap_queue *queue)
 {
-	struct theap_run *run = &queue->run;
+	struct theap_debt *debt = this_cpu_ptr(&theap_debts);
 	bool more, begin;
 	unsigned long flags;
 
@@ -411,14 +456,13 @@ void theap_queue_run(struct theap_queue *queue)
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
 
 	if (begin) {
-		u64 start = ktime_get_ns();
-		u64 debt = theap_run_debt(run, start);
-
+		theap_debt_begin(debt);
 		do {
 			more = theap_run_collect(queue);
 			theap_run_call(queue);
-		} while (theap_run_owe(run, debt, start) && more);
-		theap_run_end(queue);
+		} while (more && theap_debt_now(debt) < THEAP_RUN_NS);
+		theap_run_tell(&queue->run);
+		theap_run_end(queue, theap_debt_now(debt));
 	}
 	rcu_read_unlock();
 }

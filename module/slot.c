@@ -164,26 +164,34 @@ static const struct theap_timer_ops theap_slot_ops = {
 	.function = theap_slot_function,
 };
 
-/* Set the deadline.  Return: the former; 0 where the slot was idle and stays so. */
-static u64 theap_slot_set_deadline(struct timerheap_slot *slot,
-				   const struct theap_arming *arming)
+/*
+ * Set the deadline.  Sets *@old to the former; 0 where the slot was idle and,
+ * if that was asked for, stays so.  Return: 0; or -EBUSY: the program keeps
+ * storing there, and this is no place to wait until it has done.
+ */
+static int theap_slot_set_deadline(struct timerheap_slot *slot,
+				   const struct theap_arming *arming, u64 *old)
 {
-	u64 old;
+	int tries;
 
+	if (!arming->if_pending) {
+		*old = xchg(&slot->deadline, arming->deadline);
+		return 0;
+	}
 	/*
 	 * (B) once more, for a slot that is left alone: a program that stores a
 	 * deadline from here on reads the new queued.
 	 */
 	smp_mb();
-	old = READ_ONCE(slot->deadline);
-	while (old || !arming->if_pending) {
-		u64 seen = cmpxchg(&slot->deadline, old, arming->deadline);
+	*old = READ_ONCE(slot->deadline);
+	for (tries = 0; *old && tries < THEAP_SLOT_TRIES; tries++) {
+		u64 seen = cmpxchg(&slot->deadline, *old, arming->deadline);
 
-		if (seen == old)
-			break;
-		old = seen;
+		if (seen == *old)
+			return 0;
+		*old = seen;
 	}
-	return old;
+	return *old ? -EBUSY : 0;
 }
 
 /*
@@ -213,7 +221,10 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 	return ret;
 }
 
-/* Arm a slot whose timer is claimed.  Return: 0, -ENOENT, or -EAGAIN as place. */
+/*
+ * Arm a slot whose timer is claimed.  Return: 0, -ENOENT; -EAGAIN as place, or
+ * -EBUSY: to be claimed and tried anew.
+ */
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
 				  const struct theap_arming *arming,
@@ -225,6 +236,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	bool due = arming->deadline <= now;
 	s64 when = arming->deadline;
 	u64 missed, old;
+	int ret;
 
 	if (arming->if_pending && !READ_ONCE(slot->deadline))
 		return -ENOENT;
@@ -232,8 +244,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 		when = arming->period ?
 		       theap_forward(arming->deadline, arming->period, now, &missed) : 0;
 	if (when) {
-		int ret = theap_timer_place(claim, clock, when);
-
+		ret = theap_timer_place(claim, clock, when);
 		if (ret)
 			return ret;
 		WRITE_ONCE(slot->queued, when);
@@ -243,7 +254,9 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 		WRITE_ONCE(slot->user_data, arming->user_data);
 	}
 	WRITE_ONCE(slot->period, arming->period);
-	old = theap_slot_set_deadline(slot, arming);
+	ret = theap_slot_set_deadline(slot, arming, &old);
+	if (ret)
+		return ret;
 	*was_pending = old;
 	/*
 	 * A periodic timer stands in a heap by now, and cannot fail to.  A
@@ -279,6 +292,10 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		theap_timer_claim(&st->timer, &claim);
 		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring);
 		theap_timer_leave(&claim);
+		if (ret == -EBUSY) {
+			cond_resched();
+			continue;
+		}
 		if (ret != -EAGAIN)
 			break;
 		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);

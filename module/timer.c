@@ -120,7 +120,7 @@ static void theap_timer_to_inbox(struct theap_queue *queue,
  * Lock the queue that a timer in no heap is to be pushed to: that of this
  * CPU; but while the timer's function runs, the one whose run it is, so that
  * it cannot be run by another meanwhile.  The latter may be about to go
- * offline; as long as it is running, it is waited for, and still takes timers.
+ * offline; but a run that still has a timer active is waited for.
  */
 static struct theap_queue *theap_timer_lock_queue(struct theap_timer *timer,
 						  enum theap_clock clock)
@@ -130,7 +130,8 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_timer *timer,
 		struct theap_queue *queue = timer->queue;
 
 		raw_spin_lock(&queue->lock);
-		if (queue->running || !queue->offline)
+		/* Again: by now that run may have ended, and its queue be gone. */
+		if (READ_ONCE(timer->active) || !queue->offline)
 			return queue;
 		raw_spin_unlock(&queue->lock);
 	}
@@ -264,11 +265,15 @@ static bool theap_timer_take_out(struct theap_queue *queue,
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	if (timer->queue == queue && __theap_adjust(queue, &budget)) {
+	if (timer->queue == queue) {
+		__theap_adjust(queue, &budget);
 		__theap_remove(queue, timer);
-		/* A run makes it idle and active under this lock. */
+		/*
+		 * A run makes it idle and active under this lock, and active
+		 * no more without it: pairs with the release in theap_run_call().
+		 */
 		out = theap_status_is_idle(theap_status(&timer->status)) &&
-		      !READ_ONCE(timer->active);
+		      !smp_load_acquire(&timer->active);
 	}
 	__theap_settle(queue);
 	raw_spin_unlock(&queue->lock);

@@ -369,13 +369,15 @@ static void heap_two_grow(struct kunit *test)
 	theap_heap_destroy(&heap);
 }
 
-/* Positions are u32: the heap refuses to grow past them, and nothing is lost. */
+/* The heap refuses to grow to where the last one's child would be no u32. */
 static void heap_too_large(struct kunit *test)
 {
+	u32 last = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - 1;
 	struct theap_growth growth;
 
-	KUNIT_EXPECT_EQ(test, theap_growth_alloc(&growth, U32_MAX >> THEAP_SEGMENT_SHIFT,
-						 GFP_KERNEL), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, theap_heap_parent(theap_heap_child(last)), last);
+	KUNIT_EXPECT_EQ(test, theap_growth_alloc(&growth, THEAP_SEGMENTS_MAX, GFP_KERNEL),
+			-ENOMEM);
 	KUNIT_EXPECT_NULL(test, growth.segment);
 	KUNIT_EXPECT_NULL(test, growth.directory);
 }

@@ -170,7 +170,7 @@ inline remove() {
 	:: atomic { ok -> touch();
 		if
 #ifndef M_REMOVE_IN_INBOX
-		:: in_inbox -> removing_to_deleted(); ok = false
+		:: in_inbox -> when = NEVER; removing_to_deleted(); ok = false
 		:: else ->
 #else
 		:: true ->
@@ -270,7 +270,7 @@ inline expire() {
 
 active proctype softirq() {
 	byte s, run_now, called, from, to, e, d;
-	bool ok, ready, more, work;
+	bool ok, ready, cleared, more, work;
 end:	do
 	:: atomic { min(first, earliest) <= now -> at_rest = false };
 		more = true;
@@ -280,11 +280,11 @@ end:	do
 			do
 			:: true ->
 				adjust();
-				if :: !ok -> break :: else fi;
+				cleared = ok;
 				clean();
 				if
-				:: !in_heap || (ready && when > run_now) -> more = false; break
-				:: in_heap && !ready
+				:: !in_heap || (ready && when > run_now) -> more = !cleared; break
+				:: in_heap && !ready -> break
 				:: ready && in_heap && when <= run_now -> expire()
 				fi
 			od;
@@ -368,15 +368,12 @@ inline stop_sync() {
 		in_use == 0;
 		acquire();
 		adjust();
-		if
-		:: ok -> remove();
+		remove();
 #ifdef M_SYNC_ACTIVE
-			out = idle(status)
+		out = idle(status);
 #else
-			out = idle(status) && in_use == 0
+		out = idle(status) && in_use == 0;
 #endif
-		:: else -> out = false
-		fi;
 		settle_release();
 		if :: out -> break :: else -> stop() fi
 	:: else -> break
@@ -401,6 +398,7 @@ init {
 	assert(ended == 2 && at_rest && !lock);
 	assert(!transient(status));
 	assert(due == NEVER || due == FAR);
-	assert(!inbox && !taken && !link_used);
+	/* One that was put off to NEVER may have been moved, earlier, to FAR. */
+	assert(!taken && link_used == inbox && (!inbox || earliest == FAR));
 	assert(pending(status) == (due != NEVER))
 }

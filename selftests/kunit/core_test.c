@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the suites of the core share; core_test.h says how it is used. */
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/sched.h>
+
+#include "core_test.h"
+
+/* So long a test waits for what must come; then it is lost. */
+#define PATIENCE_MS	10000
+
+static unsigned int turns;
+
+void core_end(void *unused)
+{
+	theap_queues_exit();
+	theap_heaps = 0;
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
+/* Queues, with room: where a test starts timers, nobody may sleep to get more. */
+int core_begin(void)
+{
+	int ret;
+
+	set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+	turns = 0;
+	theap_heaps = 1;
+	ret = theap_queues_init();
+	if (ret)
+		return ret;
+	theap_cpu_online(raw_smp_processor_id());
+	ret = theap_queue_grow(test_queue(), GFP_KERNEL);
+	if (ret)
+		core_end(NULL);
+	return ret;
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(core_action, core_end, void *);
+
+/* Each test has queues of its own.  They go last of all, after their timers. */
+int core_test_init(struct kunit *test)
+{
+	return core_begin() ?: kunit_add_action_or_reset(test, core_action, NULL);
+}
+
+/* The one that all timers of a test go to. */
+struct theap_queue *test_queue(void)
+{
+	return theap_queues_get(THEAP_MONOTONIC, 0);
+}
+
+static struct test_timer *test_timer(struct theap_timer *timer)
+{
+	return container_of(timer, struct test_timer, timer);
+}
+
+static s64 test_expire(struct theap_timer *timer, s64 now, bool *call)
+{
+	struct test_timer *t = test_timer(timer);
+	u64 missed;
+
+	t->expired++;
+	t->early += now < t->deadline;
+	*call = true;
+	if (!t->period)
+		return 0;
+	t->deadline = theap_forward(t->deadline, t->period, now, &missed);
+	t->expired += missed - 1;
+	return t->deadline;
+}
+
+static void test_function(struct theap_timer *timer, struct theap_run *run)
+{
+	struct test_timer *t = test_timer(timer);
+
+	t->turn = ++turns;
+	if (t->notify)
+		theap_run_notify(run, t->notify);
+	if (t->work)
+		t->work(t);
+	/* Last: who sees it may look at the rest. */
+	smp_store_release(&t->called, t->called + 1);
+}
+
+static const struct theap_timer_ops test_ops = {
+	.expire   = test_expire,
+	.function = test_function,
+};
+
+void test_timer_init(struct test_timer *t)
+{
+	theap_timer_init(&t->timer, &test_ops);
+}
+
+/* One more, without operations, ends the row. */
+static void timers_end(void *data)
+{
+	struct test_timer *t;
+
+	for (t = data; t->timer.ops; t++)
+		theap_timer_stop_sync(&t->timer);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(timers_action, timers_end, void *);
+
+/* So many timers, which stop at the end of the test. */
+struct test_timer *test_timers(struct kunit *test, unsigned int nr)
+{
+	struct test_timer *timers = kunit_kcalloc(test, nr + 1, sizeof(*timers), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, timers);
+	for (i = 0; i < nr; i++)
+		test_timer_init(&timers[i]);
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, timers_action, timers), 0);
+	return timers;
+}
+
+/* Start it, or let it be due at another time.  Context: any; in a function, too. */
+void test_start(struct test_timer *t, s64 deadline)
+{
+	struct theap_claim claim;
+
+	theap_timer_claim(&t->timer, &claim);
+	t->deadline = deadline;
+	WARN_ON(theap_timer_place(&claim, THEAP_MONOTONIC, deadline));
+	theap_timer_leave(&claim);
+}
+
+/* Wait until @count has come to @value, and then a little whether it stays. */
+bool test_settles(unsigned int *count, unsigned int value)
+{
+	unsigned int ms;
+
+	for (ms = 0; smp_load_acquire(count) < value && ms < PATIENCE_MS; ms++)
+		msleep(1);
+	msleep(2);
+	return READ_ONCE(*count) == value;
+}

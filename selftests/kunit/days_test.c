@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Days of timers.
+ *
+ * In User Mode Linux with time-travel=inf-cpu nobody waits: the clock jumps to
+ * the next deadline, and thirty days, days=30, are over in a moment.  Without,
+ * the same is done in two seconds.
+ */
+#include <linux/delay.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "core_test.h"
+
+#define ONCE	1000
+#define TICKERS	20
+
+static unsigned int days;
+module_param(days, uint, 0444);
+MODULE_PARM_DESC(days, "How many days to test; 0, the default: two seconds");
+
+static struct test_timer *once, *tickers;
+static s64 start, end;
+
+/*
+ * Let them pass, before the cases begin: a case must not take longer than five
+ * minutes, simulated or not.
+ */
+static int days_pass(struct kunit_suite *suite)
+{
+	u64 span = days ? days * 86400 * NSEC_PER_SEC : 2 * NSEC_PER_SEC;
+	u64 thousandth = div_u64(span, 1000);
+	unsigned int i;
+
+	once = kcalloc(ONCE, sizeof(*once), GFP_KERNEL);
+	tickers = kcalloc(TICKERS, sizeof(*tickers), GFP_KERNEL);
+	if (!once || !tickers || core_begin())
+		return -ENOMEM;
+	start = test_now();
+	for (i = 0; i < ONCE; i++) {
+		test_timer_init(&once[i]);
+		test_start(&once[i], start + (i * 7919 % 999 + 1) * thousandth);
+	}
+	for (i = 0; i < TICKERS; i++) {
+		test_timer_init(&tickers[i]);
+		tickers[i].period = div_u64(span, 10 * (i + 1));
+		test_start(&tickers[i], start + tickers[i].period);
+	}
+	while (test_now() < start + (s64)(span + thousandth))
+		msleep(days ? 3600 * MSEC_PER_SEC : 10);
+	for (i = 0; i < TICKERS; i++)
+		theap_timer_stop_sync(&tickers[i].timer);
+	end = test_now();
+	return 0;
+}
+
+static void days_end(struct kunit_suite *suite)
+{
+	core_end(NULL);
+	kfree(once);
+	kfree(tickers);
+}
+
+/* Every timer, once, and none early. */
+static void days_once(struct kunit *test)
+{
+	unsigned int i;
+
+	for (i = 0; i < ONCE; i++) {
+		KUNIT_EXPECT_EQ(test, once[i].called, 1);
+		KUNIT_EXPECT_EQ(test, once[i].early, 0);
+	}
+	kunit_info(test, "%llu s have passed", div_u64(end - start, NSEC_PER_SEC));
+}
+
+/* Tickers: each period, not one too many, and no drift. */
+static void days_tickers(struct kunit *test)
+{
+	unsigned int i;
+
+	for (i = 0; i < TICKERS; i++) {
+		struct test_timer *t = &tickers[i];
+
+		KUNIT_EXPECT_EQ(test, t->early, 0);
+		KUNIT_EXPECT_GE(test, t->expired, 10 * (i + 1));
+		KUNIT_EXPECT_EQ(test, t->deadline, start + (s64)(t->expired + 1) * t->period);
+		KUNIT_EXPECT_GT(test, t->deadline, end - t->period);
+	}
+}
+
+static struct kunit_case days_cases[] = {
+	KUNIT_CASE(days_once),
+	KUNIT_CASE(days_tickers),
+	{}
+};
+
+static struct kunit_suite days_suite = {
+	.name = "days",
+	.suite_init = days_pass,
+	.suite_exit = days_end,
+	.test_cases = days_cases,
+};
+
+kunit_test_suite(days_suite);

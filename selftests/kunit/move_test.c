@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Timers that change queues, and a queue that changes CPUs.
+ *
+ * No CPU goes offline for that: the steps of hotplug.c, which is included, are
+ * taken with a second queue that no CPU has.  selftests/hotplug.c does it with
+ * CPUs.
+ */
+#include "module/hotplug.c"
+
+#include "core_test.h"
+
+#define DAY	(86400LL * NSEC_PER_SEC)
+
+static void other_end(void *data)
+{
+	struct theap_queue *other = data;
+
+	theap_queue_quiet(other);
+	WARN_ON(other->heap.nr);
+	theap_heap_destroy(&other->heap);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(other_action, other_end, void *);
+
+/* A queue of the same CPU.  To be made before the timers, which go first. */
+static struct theap_queue *other_queue(struct kunit *test)
+{
+	struct theap_queue *other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	theap_queue_init(other, THEAP_MONOTONIC);
+	other->cpu = raw_smp_processor_id();
+	other->offline = false;
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, other_action, other), 0);
+	return other;
+}
+
+/* Whatever state they are in: those that are pending stand there, as they should. */
+static void move_all(struct kunit *test)
+{
+	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	unsigned int i, nr = 3 * THEAP_BATCH + 5, pending = 0;
+	struct test_timer *t = test_timers(test, nr);
+	s64 deadline = test_now() + DAY;
+
+	for (i = 0; i < nr; i++)
+		test_start(&t[i], deadline + i);
+	for (i = 0; i < nr; i++) {
+		if (i % 5 == 1)
+			theap_timer_stop(&t[i].timer);
+		else if (i % 5 == 2)
+			test_start(&t[i], deadline + DAY - i);
+		else if (i % 5 == 3)
+			test_start(&t[i], deadline - i);
+	}
+	KUNIT_ASSERT_EQ(test, theap_queue_move(from, to), 0);
+	KUNIT_EXPECT_TRUE(test, from->offline);
+	KUNIT_EXPECT_EQ(test, from->heap.nr, 0);
+	KUNIT_EXPECT_EQ(test, from->armed, THEAP_NEVER);
+	for (i = 0; i < nr; i++) {
+		if (i % 5 == 1) {
+			KUNIT_EXPECT_EQ(test, theap_status(&t[i].timer.status), THEAP_REMOVED);
+			continue;
+		}
+		pending++;
+		KUNIT_EXPECT_EQ(test, theap_status(&t[i].timer.status), THEAP_WAITING);
+		KUNIT_EXPECT_PTR_EQ(test, t[i].timer.queue, to);
+		KUNIT_EXPECT_EQ(test, t[i].timer.when, t[i].deadline);
+	}
+	KUNIT_EXPECT_EQ(test, to->heap.nr, pending);
+	KUNIT_EXPECT_EQ(test, from->count.moved, pending);
+	/* 3 is the first of those that were moved earlier; the last is first now. */
+	KUNIT_EXPECT_EQ(test, to->armed, to->first);
+	KUNIT_EXPECT_LT(test, to->first, deadline);
+}
+
+/* They expire there, each once. */
+static void move_then_expire(struct kunit *test)
+{
+	struct theap_queue *to = other_queue(test);
+	struct test_timer *t = test_timers(test, 100);
+	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		test_start(&t[i], deadline + i);
+	KUNIT_ASSERT_EQ(test, theap_queue_move(test_queue(), to), 0);
+	for (i = 0; i < 100; i++) {
+		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_EQ(test, t[i].early, 0);
+	}
+	KUNIT_EXPECT_EQ(test, test_queue()->count.expired + to->count.expired, 100);
+}
+
+/* A queue that has nothing asks for nothing. */
+static void move_nothing(struct kunit *test)
+{
+	struct theap_queue *to = other_queue(test);
+
+	KUNIT_EXPECT_EQ(test, theap_queue_move(test_queue(), to), 0);
+	KUNIT_EXPECT_EQ(test, to->heap.segments, 0);
+}
+
+/*
+ * No memory: the CPU is refused to go, and its timers are where they were.
+ * The heap that they should go to says that it is as large as heaps get.
+ */
+static void move_refused(struct kunit *test)
+{
+	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	struct test_timer *t = test_timers(test, 10);
+	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
+	unsigned int i;
+
+	for (i = 0; i < 10; i++)
+		test_start(&t[i], deadline + i);
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(to, GFP_KERNEL), 0);
+	theap_heap_at(&to->heap, THEAP_ROOT)->when = THEAP_NEVER;
+	to->heap.segments = THEAP_SEGMENTS_MAX;
+	to->heap.nr = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - 10;
+	KUNIT_EXPECT_EQ(test, theap_queue_move(from, to), -ENOMEM);
+	to->heap.segments = 1;
+	to->heap.nr = 0;
+
+	KUNIT_EXPECT_FALSE(test, from->offline);
+	for (i = 0; i < 10; i++)
+		KUNIT_EXPECT_PTR_EQ(test, t[i].timer.queue, from);
+	for (i = 0; i < 10; i++)
+		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+}
+
+/* The queue itself goes over to another CPU, if there is one; here, else. */
+static void move_queue(struct kunit *test)
+{
+	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+	struct test_timer *t = test_timers(test, 10);
+	struct theap_queue *queue = test_queue();
+	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
+	unsigned int i;
+
+	if (cpu >= nr_cpu_ids)
+		cpu = raw_smp_processor_id();
+	for (i = 0; i < 10; i++)
+		test_start(&t[i], deadline + i * NSEC_PER_MSEC);
+	theap_queue_give(queue, cpu);
+	KUNIT_EXPECT_EQ(test, queue->cpu, cpu);
+	for (i = 0; i < 10; i++) {
+		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_EQ(test, t[i].early, 0);
+	}
+	/* It takes timers, and earlier ones are told to its new CPU. */
+	test_start(&t[0], test_now() + DAY);
+	test_start(&t[0], test_now() + NSEC_PER_MSEC);
+	KUNIT_EXPECT_TRUE(test, test_settles(&t[0].called, 2));
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
+}
+
+/* Where else could they go?  Not to one that is offline, nor to itself. */
+static void move_where(struct kunit *test)
+{
+	KUNIT_EXPECT_NULL(test, theap_queue_other(test_queue()));
+}
+
+static struct kunit_case move_cases[] = {
+	KUNIT_CASE(move_all),
+	KUNIT_CASE(move_then_expire),
+	KUNIT_CASE(move_nothing),
+	KUNIT_CASE(move_refused),
+	KUNIT_CASE(move_queue),
+	KUNIT_CASE(move_where),
+	{}
+};
+
+static struct kunit_suite move_suite = {
+	.name = "move",
+	.init = core_test_init,
+	.test_cases = move_cases,
+};
+
+kunit_test_suite(move_suite);

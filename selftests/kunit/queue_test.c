@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Timers, their queue, and what drives it: who is told of what, how much is
+ * done at once, and what is left for later.
+ *
+ * Deadlines that must not come during a test are a day away.  A run is begun
+ * by the hrtimer, as always, or by the test itself, where the point is what
+ * one run does.
+ */
+#include <linux/delay.h>
+
+#include "core_test.h"
+
+#define DAY	(86400LL * NSEC_PER_SEC)
+#define PAST	1
+
+/* As from the softirq. */
+static void run(void)
+{
+	local_bh_disable();
+	theap_queue_run(test_queue());
+	local_bh_enable();
+}
+
+static void queue_expires(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	test_start(t, test_now() + 2 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+	KUNIT_EXPECT_EQ(test, t->expired, 1);
+	KUNIT_EXPECT_EQ(test, t->early, 0);
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
+	KUNIT_EXPECT_EQ(test, t->timer.node.pos, THEAP_NOWHERE);
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.nr, 0);
+	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t->timer));
+}
+
+/* A periodic one: what it has missed counts, and it never drifts. */
+static void queue_periodic(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+	s64 first = test_now() - 50 * NSEC_PER_MSEC;
+
+	t->period = 10 * NSEC_PER_MSEC;
+	test_start(t, first);
+	msleep(40);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
+	KUNIT_EXPECT_EQ(test, t->early, 0);
+	KUNIT_EXPECT_GE(test, t->expired, 6 + 3);
+	KUNIT_EXPECT_EQ(test, t->deadline, first + t->expired * t->period);
+	KUNIT_EXPECT_LE(test, t->called, t->expired);
+}
+
+/* A stop changes one word.  The entry stays, and what is armed stays. */
+static void queue_stop_is_lazy(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 1);
+	s64 deadline = test_now() + DAY;
+
+	test_start(t, deadline);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t->timer));
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_DELETED);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 1);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
+	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t->timer));
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 1);
+	/* Started again, it is where it was. */
+	test_start(t, deadline + 1);
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_REMOVED);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
+}
+
+/* So does a postponement: nobody is told, and the key stays too low. */
+static void queue_postpone_is_lazy(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 1);
+	s64 deadline = test_now() + DAY;
+	u64 kicks;
+
+	test_start(t, deadline);
+	kicks = queue->count.kicks;
+	test_start(t, deadline + DAY);
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
+	KUNIT_EXPECT_EQ(test, t->timer.when, deadline);
+	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, deadline + DAY);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
+	KUNIT_EXPECT_EQ(test, queue->count.kicks, kicks);
+	run();
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
+	KUNIT_EXPECT_EQ(test, t->timer.when, deadline + DAY);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline + DAY);
+	KUNIT_EXPECT_EQ(test, t->expired, 0);
+}
+
+/* The hrtimer of one that was stopped fires for nothing, once. */
+static void queue_fires_for_nothing_once(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 1);
+	u64 runs = queue->count.runs;
+
+	test_start(t, test_now() + 3 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t->timer));
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, queue->count.runs, runs + 1);
+	KUNIT_EXPECT_EQ(test, queue->armed, THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
+	KUNIT_EXPECT_EQ(test, t->expired, 0);
+}
+
+/* An earlier deadline goes by the inbox, and the CPU is told. */
+static void queue_earlier(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 2);
+	s64 deadline = test_now() + DAY;
+	u64 kicks;
+
+	test_start(&t[0], deadline);
+	test_start(&t[1], deadline + 5);
+	kicks = queue->count.kicks;
+	test_start(&t[1], deadline - 5);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_MODIFIED_EARLIER);
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[1].timer));
+	KUNIT_EXPECT_EQ(test, (s64)atomic64_read(&queue->earliest), deadline - 5);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 5);
+	KUNIT_EXPECT_EQ(test, queue->count.kicks, kicks + 1);
+	/* Once more, it is there already, and only the deadline moves. */
+	test_start(&t[1], deadline - 10);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), 1);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 10);
+	run();
+	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[1].timer));
+	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_WAITING);
+	KUNIT_EXPECT_EQ(test, queue->first, deadline - 10);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 10);
+}
+
+/* A full inbox is not let grow: a run is wanted at once. */
+static void queue_inbox_is_bounded(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 300);
+	s64 deadline = test_now() + DAY;
+	unsigned int i;
+
+	for (i = 0; i < 300; i++)
+		test_start(&t[i], deadline + i);
+	for (i = 0; i < 300; i++)
+		test_start(&t[i], deadline - i);
+	msleep(5);
+	KUNIT_EXPECT_LT(test, atomic_read(&queue->inbox_len), 256);
+	run();
+	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
+	KUNIT_EXPECT_EQ(test, queue->first, deadline - 299);
+}
+
+/* One hold of the lock sees to no more than its budget; the rest is not lost. */
+static void queue_adjust_has_a_budget(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 100);
+	s64 deadline = test_now() + DAY;
+	unsigned int i, budget, holds = 0;
+	bool empty;
+
+	for (i = 0; i < 100; i++)
+		test_start(&t[i], deadline + i);
+	for (i = 0; i < 100; i++)
+		test_start(&t[i], deadline - i);
+	do {
+		budget = 30;
+		raw_spin_lock_irq(&queue->lock);
+		empty = __theap_adjust(queue, &budget);
+		__theap_settle(queue);
+		raw_spin_unlock_irq(&queue->lock);
+		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 99 : 0);
+		holds++;
+	} while (!empty && holds < 10);
+	KUNIT_EXPECT_EQ(test, holds, 4);
+}
+
+/* A push tidies four at the top, no more: stopped ones are let lie. */
+static void queue_push_cleans_four(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 101);
+	s64 deadline = test_now() + DAY;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		test_start(&t[i], deadline + i);
+	for (i = 0; i < 10; i++)
+		theap_timer_stop(&t[i].timer);
+	KUNIT_EXPECT_EQ(test, queue->count.removed, 0);
+	test_start(&t[100], deadline);
+	KUNIT_EXPECT_EQ(test, queue->count.removed, 4);
+	KUNIT_EXPECT_EQ(test, queue->count.swept, 0);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 97);
+}
+
+/* Over a quarter of them stopped, and the sweep begins; at a quarter it ends. */
+static void queue_sweep(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 120);
+	s64 deadline = test_now() + DAY;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		test_start(&t[i], deadline + i);
+	/* The last: a push does not clean those. */
+	for (i = 75; i < 100; i++)
+		theap_timer_stop(&t[i].timer);
+	test_start(&t[100], deadline + DAY);
+	KUNIT_EXPECT_EQ(test, queue->count.swept, 0);
+	theap_timer_stop(&t[74].timer);
+	for (i = 101; i < 120; i++)
+		test_start(&t[i], deadline + DAY);
+	KUNIT_EXPECT_GT(test, queue->count.swept, 0);
+	KUNIT_EXPECT_LE(test, atomic_read(&queue->deleted), queue->heap.nr / 4);
+	KUNIT_EXPECT_EQ(test, queue->count.swept, 26 - atomic_read(&queue->deleted));
+}
+
+/* More than a batch at once: all of them, once, in their order. */
+static void queue_batches(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 3 * THEAP_BATCH + 1;
+	struct test_timer *t = test_timers(test, nr);
+	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
+
+	for (i = 0; i < nr; i++)
+		test_start(&t[i], deadline - i);
+	KUNIT_EXPECT_TRUE(test, test_settles(&t[0].called, 1));
+	for (i = 0; i < nr; i++) {
+		KUNIT_EXPECT_EQ(test, t[i].called, 1);
+		KUNIT_EXPECT_EQ(test, t[i].early, 0);
+		/* Those that were due when the first batch was taken are in order. */
+		if (i)
+			KUNIT_EXPECT_LT(test, t[i].turn, t[i - 1].turn);
+	}
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
+	KUNIT_EXPECT_EQ(test, queue->count.expired, nr);
+}
+
+static unsigned int notified;
+
+static void notify_function(struct theap_notify *notify)
+{
+	notified++;
+}
+
+/* However many ask for it, it is told once a run. */
+static void queue_notifies_once(struct kunit *test)
+{
+	struct theap_notify notify = { .function = notify_function };
+	struct test_timer *t = test_timers(test, 10);
+	unsigned int i;
+
+	notified = 0;
+	local_bh_disable();
+	for (i = 0; i < 10; i++) {
+		t[i].notify = &notify;
+		test_start(&t[i], PAST);
+	}
+	theap_queue_run(test_queue());
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, t[9].called, 1);
+	KUNIT_EXPECT_EQ(test, notified, 1);
+	test_start(&t[0], PAST);
+	KUNIT_EXPECT_TRUE(test, test_settles(&notified, 2));
+}
+
+static void start_again(struct test_timer *t)
+{
+	test_start(t, PAST);
+}
+
+/* One that is due again at once does not keep a run from ending. */
+static void queue_restart_in_the_past(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 1);
+	unsigned int before;
+	u64 exhausted;
+
+	t->work = start_again;
+	test_start(t, PAST);
+	exhausted = queue->count.exhausted;
+	before = READ_ONCE(t->called);
+	/* That we get here at all is the first thing to know. */
+	msleep(20);
+	KUNIT_EXPECT_GT(test, READ_ONCE(t->called), before);
+	KUNIT_EXPECT_GT(test, queue->count.exhausted, exhausted);
+	WRITE_ONCE(t->work, NULL);
+	theap_timer_stop_sync(&t->timer);
+	before = t->called;
+	msleep(5);
+	KUNIT_EXPECT_EQ(test, t->called, before);
+}
+
+/* No room: nothing has changed; once the heap has grown, it goes. */
+static void queue_no_room(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+	struct theap_claim claim;
+	s64 deadline = test_now() + DAY;
+	int ret;
+
+	theap_queues_trim(THEAP_MONOTONIC);
+	theap_timer_claim(&t->timer, &claim);
+	ret = theap_timer_place(&claim, THEAP_MONOTONIC, deadline);
+	theap_timer_leave(&claim);
+	KUNIT_EXPECT_EQ(test, ret, -EAGAIN);
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.nr, 0);
+	KUNIT_EXPECT_PTR_EQ(test, claim.queue, test_queue());
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(claim.queue, GFP_KERNEL), 0);
+	test_start(t, deadline);
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
+}
+
+static void take_long(struct test_timer *t)
+{
+	mdelay(20);
+	t->deadline = 0;
+}
+
+/* stop_sync comes back when the function has, on another CPU. */
+static void queue_stop_sync_waits(struct kunit *test)
+{
+	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+	struct test_timer *t = test_timers(test, 1);
+
+	if (cpu >= nr_cpu_ids)
+		kunit_skip(test, "there is no other CPU");
+	WRITE_ONCE(test_queue()->cpu, cpu);
+	t->work = take_long;
+	test_start(t, PAST);
+	while (!READ_ONCE(t->expired))
+		cpu_relax();
+	theap_timer_stop_sync(&t->timer);
+	KUNIT_EXPECT_EQ(test, t->called, 1);
+	KUNIT_EXPECT_EQ(test, t->deadline, 0);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(t->timer.active), 0);
+}
+
+static struct kunit_case queue_cases[] = {
+	KUNIT_CASE(queue_expires),
+	KUNIT_CASE(queue_periodic),
+	KUNIT_CASE(queue_stop_is_lazy),
+	KUNIT_CASE(queue_postpone_is_lazy),
+	KUNIT_CASE(queue_fires_for_nothing_once),
+	KUNIT_CASE(queue_earlier),
+	KUNIT_CASE(queue_inbox_is_bounded),
+	KUNIT_CASE(queue_adjust_has_a_budget),
+	KUNIT_CASE(queue_push_cleans_four),
+	KUNIT_CASE(queue_sweep),
+	KUNIT_CASE(queue_batches),
+	KUNIT_CASE(queue_notifies_once),
+	KUNIT_CASE(queue_restart_in_the_past),
+	KUNIT_CASE(queue_no_room),
+	KUNIT_CASE(queue_stop_sync_waits),
+	{}
+};
+
+static struct kunit_suite queue_suite = {
+	.name = "queue",
+	.init = core_test_init,
+	.test_cases = queue_cases,
+};
+
+kunit_test_suite(queue_suite);
