@@ -104,7 +104,7 @@ static int __theap_context_setup(struct theap_context *context, u32 slots)
 	if (IS_ERR(context->user))
 		return PTR_ERR(context->user);
 	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
-				  GFP_KERNEL_ACCOUNT);
+				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	ret = context->pages ? theap_ring_init(&context->ring, slots) : -ENOMEM;
 	if (ret) {
 		kvfree(context->pages);

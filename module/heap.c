@@ -138,6 +138,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 	/* Positions are u32, those of children that are not there among them. */
 	if (segments >= THEAP_SEGMENTS_MAX)
 		return -ENOMEM;
+	gfp |= __GFP_NOWARN;
 	growth->segment = kvmalloc_array(THEAP_SEGMENT_ENTRIES,
 					 sizeof(struct theap_entry), gfp);
 	if (!growth->segment)

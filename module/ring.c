@@ -19,7 +19,9 @@ u64 theap_ring_size(const struct theap_ring *ring)
 int theap_ring_init(struct theap_ring *ring, u32 slots)
 {
 	ring->mask = roundup_pow_of_two(slots) - 1;
-	ring->shared = __vmalloc(theap_ring_size(ring), GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	/* How much is the program's choice: that it is refused is no news for the log. */
+	ring->shared = __vmalloc(theap_ring_size(ring),
+				 GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
 	if (!ring->shared)
 		return -ENOMEM;
 	ring->tail = 0;
