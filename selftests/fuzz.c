@@ -508,7 +508,8 @@ static int fuzz_process(unsigned int nr)
 		threads[i].calls = total / 2 / THREADS;
 		threads[i].memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		munmap(threads[i].memory + PAGE, PAGE);
+		/* Not a hole, in which another mapping might come to stand. */
+		mprotect(threads[i].memory + PAGE, PAGE, PROT_NONE);
 		if (pthread_create(&threads[i].thread, NULL, fuzz, &threads[i]))
 			return 1;
 	}

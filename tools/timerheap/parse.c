@@ -283,9 +283,9 @@ static int64_t jiffy(const struct parser *parser)
 	if (parser->any_jiffy && span <= SEC / 10.)
 		warnx("too short to tell how long a jiffy is: taking 4 ms");
 	else if (parser->any_jiffy)
-		rate = (parser->last_jiffy - parser->first_jiffy) * (SEC / span);
+		rate = ((double)parser->last_jiffy - parser->first_jiffy) * (SEC / span);
 	for (int i = 0; i < 4; i++)
-		if (abs((int)(rate - rates[i])) < abs((int)(rate - best)))
+		if (__builtin_fabs(rate - rates[i]) < __builtin_fabs(rate - best))
 			best = rates[i];
 	return SEC / best;
 }

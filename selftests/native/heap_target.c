@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The heap: pushes, removals, other keys, growing and trimming, with memory that
+ * is refused; after each of them all of it is compared with an oracle.
+ */
+#include <string.h>
+
+#include "module/heap.h"
+#include "target.h"
+
+#define NODES	256
+
+static bool refuse;
+
+void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
+{
+	(void)gfp;
+	return refuse ? NULL : malloc(n * size);
+}
+
+void *kvcalloc(size_t n, size_t size, gfp_t gfp)
+{
+	(void)gfp;
+	return refuse ? NULL : calloc(n, size);
+}
+
+void kvfree(const void *memory)
+{
+	free((void *)memory);
+}
+
+static struct theap_heap heap;
+static struct theap_node nodes[NODES];
+static s64 keys[NODES];
+static u32 nr;
+
+static void look(void)
+{
+	u32 pos;
+
+	MUST(heap.nr == nr);
+	MUST(theap_heap_end(&heap) <= heap.segments << THEAP_SEGMENT_SHIFT || !nr);
+	for (pos = THEAP_ROOT; pos < theap_heap_end(&heap); pos++) {
+		struct theap_entry *entry = theap_heap_at(&heap, pos);
+		size_t i = entry->node - nodes;
+
+		MUST(i < NODES);
+		MUST(nodes[i].pos == pos);
+		MUST(entry->when == keys[i]);
+		MUST(pos == THEAP_ROOT ||
+		     theap_heap_at(&heap, theap_heap_parent(pos))->when <= entry->when);
+	}
+}
+
+static void grow(bool refused)
+{
+	struct theap_growth growth;
+	u32 segments = heap.segments;
+	int ret;
+
+	refuse = refused;
+	ret = theap_growth_alloc(&growth, segments, GFP_KERNEL);
+	refuse = false;
+	MUST(ret == (refused ? -ENOMEM : 0));
+	if (!ret) {
+		theap_heap_grow(&heap, &growth);
+		MUST(heap.segments == segments + 1);
+		theap_growth_free(&growth);
+	}
+}
+
+static void push(unsigned int i, s64 key)
+{
+	if (!theap_heap_has_room(&heap, 1))
+		return;
+	theap_heap_push(&heap, key, &nodes[i]);
+	keys[i] = key;
+	nr++;
+}
+
+static void take_out(unsigned int i)
+{
+	theap_heap_remove(&heap, &nodes[i]);
+	MUST(nodes[i].pos == THEAP_NOWHERE);
+	nr--;
+}
+
+static void trim(void)
+{
+	struct theap_growth growth = { 0 };
+
+	if (theap_heap_trim(&heap, &growth))
+		theap_growth_free(&growth);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	struct input input = { bytes, size };
+
+	memset(nodes, 0, sizeof(nodes));
+	while (input.left) {
+		unsigned int what = next_byte(&input), i = next_byte(&input);
+		s64 key = (int8_t)next_byte(&input);
+
+		if (what < 16)
+			grow(what < 4);
+		else if (what < 20)
+			trim();
+		else if (nodes[i].pos == THEAP_NOWHERE)
+			push(i, key);
+		else if (what < 128)
+			take_out(i);
+		else
+			theap_heap_rekey(&heap, &nodes[i], keys[i] = key);
+		look();
+	}
+	while (nr)
+		take_out(theap_heap_at(&heap, THEAP_ROOT)->node - nodes);
+	theap_heap_destroy(&heap);
+	return 0;
+}
