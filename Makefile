@@ -13,7 +13,7 @@ LAB := selftests/vm
 # For the kernel of "make demo" and "make shell", and the only one of "make check".
 export KERNEL
 
-.PHONY: modules install uninstall dkms check demo bench shell lint clean help
+.PHONY: modules install uninstall dkms check check-all demo bench shell lint clean help
 
 modules: | $(KDIR)/Makefile
 	$(kbuild) modules
@@ -60,6 +60,9 @@ dkms:
 check demo bench shell lint:
 	@$(LAB)/$@
 
+check-all:
+	@$(LAB)/check all
+
 clean:
 	[ ! -e $(KDIR)/Makefile ] || $(kbuild) clean
 	[ ! -e selftests/Makefile ] || $(MAKE) -C selftests clean
@@ -76,6 +79,7 @@ help:
 	@echo '  make demo        a replayed trace, and a million timers'
 	@echo '  make bench       the interface against timerfd'
 	@echo '  make check       all tests on Linux 6.1, 6.12 and 6.12-rt'
+	@echo '  make check-all   on debug kernels, too; torture, a fuzzer, coverage, mutants'
 	@echo '  make shell       a prompt in a machine that has the module loaded'
 	@echo '                   KERNEL=6.1, 6.12, 6.1-rt, 6.12-rt, 6.1-generic, 6.12-generic'
 	@echo 'And'

@@ -332,7 +332,7 @@ TEST_F(eventfd, counts)
 	EXPECT_EQ(0, counted(self->eventfd));
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
 	/* By runs: some, but not one for each of those that are due together. */
-	at = now() + 50 * MSEC;
+	at = now() + 500 * MSEC;
 	for (int i = 0; i < SLOTS; i++)
 		ASSERT_EQ(0, th_start_at(self->fd, i, at));
 	ASSERT_TRUE(wait_for(self->eventfd, LOST));
