@@ -26,6 +26,27 @@ static s64 theap_deadline(enum theap_clock clock, s64 time, u32 flags)
 	return max_t(s64, time, 1);
 }
 
+/*
+ * What the owner counts without marking it, since nobody may depend on when it
+ * is seen: each is read once, and some other time would be as good.
+ */
+#define theap_counter(counter)	data_race(READ_ONCE(counter))
+
+static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
+{
+	info->queued    += theap_counter(queue->heap.nr);
+	info->stopped   += atomic_read(&queue->deleted);
+	info->started   += theap_counter(queue->count.started);
+	info->expired   += theap_counter(queue->count.expired);
+	info->requeued  += theap_counter(queue->count.requeued);
+	info->removed   += theap_counter(queue->count.removed);
+	info->swept     += theap_counter(queue->count.swept);
+	info->moved     += theap_counter(queue->count.moved);
+	info->runs      += theap_counter(queue->count.runs);
+	info->exhausted += theap_counter(queue->count.exhausted);
+	info->kicks     += theap_counter(queue->count.kicks);
+}
+
 int theap_call_info(struct theap_context *context, void *arg)
 {
 	struct timerheap_info *info = arg;
@@ -40,21 +61,8 @@ int theap_call_info(struct theap_context *context, void *arg)
 	info->min_period = theap_slot_min_period();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		info->clocks |= BIT_ULL(theap_clocks[clock].id);
-		for (i = 0; i < theap_queues_nr(); i++) {
-			struct theap_queue *queue = theap_queues_get(clock, i);
-
-			info->queued    += READ_ONCE(queue->heap.nr);
-			info->stopped   += atomic_read(&queue->deleted);
-			info->started   += READ_ONCE(queue->count.started);
-			info->expired   += READ_ONCE(queue->count.expired);
-			info->requeued  += READ_ONCE(queue->count.requeued);
-			info->removed   += READ_ONCE(queue->count.removed);
-			info->swept     += READ_ONCE(queue->count.swept);
-			info->moved     += READ_ONCE(queue->count.moved);
-			info->runs      += READ_ONCE(queue->count.runs);
-			info->exhausted += READ_ONCE(queue->count.exhausted);
-			info->kicks     += READ_ONCE(queue->count.kicks);
-		}
+		for (i = 0; i < theap_queues_nr(); i++)
+			theap_info_add(info, theap_queues_get(clock, i));
 	}
 	return 0;
 }

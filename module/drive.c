@@ -200,7 +200,8 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned long flags;
 	int ret;
 
-	ret = theap_growth_alloc(&growth, READ_ONCE(queue->heap.segments), gfp);
+	/* A guess, which theap_heap_grow() can do with. */
+	ret = theap_growth_alloc(&growth, data_race(READ_ONCE(queue->heap.segments)), gfp);
 	if (ret)
 		return ret;
 	raw_spin_lock_irqsave(&queue->lock, flags);

@@ -51,7 +51,7 @@ static void __theap_move_last(struct theap_queue *from, struct theap_queue *to)
 		/* In the inbox again: it is taken off first, as in _remove(). */
 		if (!theap_timer_in_inbox(timer)) {
 			theap_heap_remove(&from->heap, &timer->node);
-			timer->queue = to;
+			WRITE_ONCE(timer->queue, to);
 			theap_heap_push(&to->heap, timer->when, &timer->node);
 			from->count.moved++;
 		}

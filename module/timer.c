@@ -151,7 +151,7 @@ static int theap_timer_push(struct theap_claim *claim, enum theap_clock clock,
 		/* Before the push: the owner must not wait for our own claim. */
 		__theap_clean(queue, &budget);
 		__theap_sweep(queue);
-		timer->queue = queue;
+		WRITE_ONCE(timer->queue, queue);
 		timer->when = when;
 		theap_heap_push(&queue->heap, when, &timer->node);
 		queue->count.started++;
