@@ -75,6 +75,23 @@ static void move_all(struct kunit *test)
 	KUNIT_EXPECT_LT(test, to->first, deadline);
 }
 
+/* Not while a run is on: what that has in hand is its own. */
+static void move_waits_for_run(struct kunit *test)
+{
+	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	struct test_timer *t = test_timers(test, 1);
+
+	test_start(t, test_now() + DAY);
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(to, GFP_KERNEL), 0);
+	WRITE_ONCE(from->running, true);
+	KUNIT_EXPECT_EQ(test, theap_queue_move_batch(from, to), 1);
+	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, from);
+	WRITE_ONCE(from->running, false);
+	KUNIT_EXPECT_EQ(test, theap_queue_move_batch(from, to), 1);
+	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, to);
+	KUNIT_EXPECT_EQ(test, theap_queue_move_batch(from, to), 0);
+}
+
 /* They expire there, each once. */
 static void move_then_expire(struct kunit *test)
 {
@@ -164,6 +181,7 @@ static void move_where(struct kunit *test)
 
 static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_all),
+	KUNIT_CASE(move_waits_for_run),
 	KUNIT_CASE(move_then_expire),
 	KUNIT_CASE(move_nothing),
 	KUNIT_CASE(move_refused),
