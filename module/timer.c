@@ -268,12 +268,10 @@ static bool theap_timer_take_out(struct theap_queue *queue,
 	if (timer->queue == queue) {
 		__theap_adjust(queue, &budget);
 		__theap_remove(queue, timer);
-		/*
-		 * A run makes it idle and active under this lock, and active
-		 * no more without it: pairs with the release in theap_run_call().
-		 */
-		out = theap_status_is_idle(theap_status(&timer->status)) &&
-		      !smp_load_acquire(&timer->active);
+		/* A run makes it idle and active under this lock. */
+		out = theap_status_is_idle(theap_status(&timer->status));
+		/* And active no more without it: pairs with theap_run_call(). */
+		out = out && !smp_load_acquire(&timer->active);
 	}
 	__theap_settle(queue);
 	raw_spin_unlock(&queue->lock);

@@ -23,7 +23,7 @@
 
 /* Slots that differ in all that can: see world_make(). */
 static const uint32_t watched[] = { 0, 1, 2, 3, 640, 999 };
-#define WATCHED	(sizeof(watched) / sizeof(watched[0]))
+#define WATCHED	ARRAY_SIZE(watched)
 
 /* A context in which something is pending and something has expired. */
 struct world {
@@ -394,7 +394,7 @@ TEST_F_TIMEOUT(faults, each, 120)
 {
 	int64_t before = th_armed(self->fd);
 
-	for (unsigned int i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+	for (unsigned int i = 0; i < ARRAY_SIZE(operations); i++)
 		try_all(_metadata, &operations[i], world_make);
 	EXPECT_EQ(before, th_armed_settles(self->fd, before));
 }

@@ -31,7 +31,7 @@
 #define CONTEXTS	6
 #define WORDS		8		/* of the longest argument, and one */
 #define CORPUS		256
-#define EDGES		(1 << 16)
+#define EDGES		0x10000
 #define TRACE		4096
 
 /* What a call does, and which errors it may have.  E2BIG and EFAULT are any's. */
@@ -157,7 +157,7 @@ static uint64_t wild(struct thread *thread)
 	};
 
 	if (below(thread, 2))
-		return edges[below(thread, sizeof(edges) / sizeof(edges[0]))];
+		return edges[below(thread, ARRAY_SIZE(edges))];
 	return draw(thread) >> below(thread, 64);
 }
 
@@ -250,10 +250,17 @@ static void spoil(struct thread *thread, struct shot *shot)
 {
 	do {
 		switch (below(thread, 5)) {
-		case 0: shot->pointer = draw(thread); break;
-		case 1: shot->argument = draw(thread); break;
-		case 2: shot->size = below(thread, sizeof(shot->words) + 1); break;
-		default: shot->words[below(thread, WORDS)] = wild(thread);
+		case 0:
+			shot->pointer = draw(thread);
+			break;
+		case 1:
+			shot->argument = draw(thread);
+			break;
+		case 2:
+			shot->size = below(thread, sizeof(shot->words) + 1);
+			break;
+		default:
+			shot->words[below(thread, WORDS)] = wild(thread);
 		}
 	} while (!below(thread, 3));
 }
@@ -393,10 +400,17 @@ static void do_scribble(struct thread *thread, const struct shot *shot)
 		return;
 	slot = &mapped[shot->words[0] % 64];
 	switch (shot->words[1] % 4) {
-	case 0: slot->deadline = deadline(thread); break;
-	case 1: slot->period = shot->words[2]; break;
-	case 2: slot->expirations = shot->words[2]; break;
-	default: ((uint64_t *)slot)[shot->words[3] % 8] = wild(thread);
+	case 0:
+		slot->deadline = deadline(thread);
+		break;
+	case 1:
+		slot->period = shot->words[2];
+		break;
+	case 2:
+		slot->expirations = shot->words[2];
+		break;
+	default:
+		((uint64_t *)slot)[shot->words[3] % 8] = wild(thread);
 	}
 }
 
@@ -409,7 +423,7 @@ static void do_remap(struct thread *thread, const struct shot *shot)
 
 	if (mapped == MAP_FAILED)
 		return;
-	*(volatile uint64_t *)mapped = deadline(thread);
+	__atomic_store_n((uint64_t *)mapped, deadline(thread), __ATOMIC_RELAXED);
 	munmap(mapped, PAGE);
 }
 
@@ -429,12 +443,23 @@ static void do_reopen(struct thread *thread, const struct shot *shot)
 static void fire(struct thread *thread, struct shot *shot)
 {
 	switch (shot->kind) {
-	case READ:	do_read(thread, shot); break;
-	case POLL:	do_poll(shot); break;
-	case SCRIBBLE:	do_scribble(thread, shot); break;
-	case REMAP:	do_remap(thread, shot); break;
-	case REOPEN:	do_reopen(thread, shot); break;
-	default:	do_ioctl(thread, shot);
+	case READ:
+		do_read(thread, shot);
+		break;
+	case POLL:
+		do_poll(shot);
+		break;
+	case SCRIBBLE:
+		do_scribble(thread, shot);
+		break;
+	case REMAP:
+		do_remap(thread, shot);
+		break;
+	case REOPEN:
+		do_reopen(thread, shot);
+		break;
+	default:
+		do_ioctl(thread, shot);
 	}
 	atomic_fetch_add(&shared->done[shot->kind], 1);
 }
@@ -460,7 +485,7 @@ static void kcov_begin(struct thread *thread)
 /* The pairs of places that followed on each other, by a hash; new ones are counted. */
 static bool kcov_new(struct thread *thread)
 {
-	uint64_t nr = *(volatile uint64_t *)thread->trace, last = 0;
+	uint64_t nr = __atomic_load_n(thread->trace, __ATOMIC_RELAXED), last = 0;
 	bool new = false;
 
 	for (uint64_t i = 1; i <= nr && i < TRACE; i++) {
@@ -485,7 +510,7 @@ static void *fuzz(void *arg)
 	while (thread->calls--) {
 		next_shot(thread, &shot);
 		if (thread->trace)
-			*(volatile uint64_t *)thread->trace = 0;
+			__atomic_store_n(thread->trace, 0, __ATOMIC_RELAXED);
 		fire(thread, &shot);
 		if (thread->trace && kcov_new(thread))
 			shared->corpus[atomic_fetch_add(&shared->kept, 1) % CORPUS] = shot;

@@ -133,8 +133,9 @@ bool test_settles(unsigned int *count, unsigned int value)
 {
 	unsigned int ms;
 
+	/* Pairs with the release in test_function(). */
 	for (ms = 0; smp_load_acquire(count) < value && ms < PATIENCE_MS; ms++)
-		msleep(1);
-	msleep(2);
+		usleep_range(1000, 1100);
+	usleep_range(2000, 2100);
 	return READ_ONCE(*count) == value;
 }

@@ -158,7 +158,7 @@ static void queue_inbox_is_bounded(struct kunit *test)
 		test_start(&t[i], deadline + i);
 	for (i = 0; i < 300; i++)
 		test_start(&t[i], deadline - i);
-	msleep(5);
+	usleep_range(5000, 5100);
 	KUNIT_EXPECT_LT(test, atomic_read(&queue->inbox_len), 256);
 	run();
 	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
@@ -306,7 +306,7 @@ static void queue_restart_in_the_past(struct kunit *test)
 	WRITE_ONCE(t->work, NULL);
 	theap_timer_stop_sync(&t->timer);
 	before = t->called;
-	msleep(5);
+	usleep_range(5000, 5100);
 	KUNIT_EXPECT_EQ(test, t->called, before);
 }
 

@@ -30,7 +30,8 @@ static void look(unsigned int slot)
 	} else if (s->deadline) {
 		s->expired = s->deadline;
 		s->fired = now;
-		next = s->deadline = s->period ? now + 1 : 0;
+		next = s->period ? now + 1 : 0;
+		s->deadline = next;
 		if (!s->expirations++) {
 			MUST(th->ring->tail - th->ring->head < SLOTS);
 			th->ring->slots[th->ring->tail++ & th->mask] = slot;
@@ -95,11 +96,20 @@ static void step(unsigned int what, unsigned int slot, unsigned int span)
 	if (!owned[slot])
 		return;
 	switch (what % 8) {
-	case 4: timerheap_start(th, slot, now + span); break;
-	case 5: timerheap_start_periodic(th, slot, now + span, 1); break;
-	case 6: span & 1 ? (void)timerheap_postpone(th, slot, now + span) :
-			   (void)timerheap_stop(th, slot); break;
-	case 7: give_back(slot); break;
+	case 4:
+		timerheap_start(th, slot, now + span);
+		break;
+	case 5:
+		timerheap_start_periodic(th, slot, now + span, 1);
+		break;
+	case 6:
+		if (span & 1)
+			timerheap_postpone(th, slot, now + span);
+		else
+			timerheap_stop(th, slot);
+		break;
+	case 7:
+		give_back(slot);
 	}
 }
 
@@ -114,7 +124,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	th->ring = calloc(1, sizeof(*th->ring) + SLOTS * sizeof(th->ring->slots[0]));
 	th->mask = SLOTS - 1;
 	MUST(th->ring);
-	context.free = context.fresh = 0;
+	context.free = 0;
+	context.fresh = 0;
 	now = 1;
 	while (input.left) {
 		unsigned int what = next_byte(&input);

@@ -10,7 +10,7 @@
 
 #include "target.h"
 
-#define LONGEST	(1 << 20)
+#define LONGEST	0x100000
 
 static uint64_t state;
 
