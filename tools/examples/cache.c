@@ -16,7 +16,7 @@
 
 #define BUCKETS	256
 #define KEYS	1000
-#define LIFE	(200 * TIMERHEAP_MSEC)
+#define LIFE	TIMERHEAP_SEC
 
 struct entry {
 	struct entry *next;
@@ -123,9 +123,9 @@ int main(void)
 		snprintf(key, sizeof(key), "key%d", i);
 		set(key, i);
 	}
-	/* For five lives the first ten keys are hit; every tenth is removed. */
+	/* For three lives the first ten keys are hit; every tenth is removed. */
 	begin = timerheap_now(th);
-	for (int round = 0; timerheap_now(th) < begin + 5 * LIFE; round++) {
+	for (int round = 0; timerheap_now(th) < begin + 3 * LIFE; round++) {
 		timerheap_reap(th, expire, NULL, UINT32_MAX);
 		snprintf(key, sizeof(key), "key%d", round % 10);
 		hits += get(key, &value) && value == round % 10;
