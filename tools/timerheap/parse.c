@@ -43,6 +43,8 @@
 #define YEARS	(10 * 365 * 86400LL * SEC)
 #define QUICK	(SEC / 10000)
 #define CPUS	8192		/* as many as a kernel can have */
+/* No kernel is up for 73 years; and the sum of some such times is a number, too. */
+#define LATEST	(INT64_MAX / 4)
 
 /* A timer of the kernel's, by its address; the two kinds may share one. */
 struct known {
@@ -157,7 +159,8 @@ static const char *head(const char *line, unsigned int *cpu, uint64_t *time, cha
 		if (*at != ' ' || at[1] < '0' || at[1] > '9')
 			continue;
 		snprintf(format, sizeof(format), " %%llu.%%6llu: %%%zu[a-z_]:%%n", room - 1);
-		if (sscanf(at, format, &sec, &usec, name, &length) == 3 && length) {
+		if (sscanf(at, format, &sec, &usec, name, &length) == 3 && length &&
+		    sec < LATEST / SEC && usec < 1000000) {
 			const char *bracket = memrchr(line, '[', at - line);
 
 			*cpu = bracket ? strtoul(bracket + 1, NULL, 10) % CPUS : 0;
@@ -184,7 +187,7 @@ static void arm(struct parser *parser, const char *fields, unsigned int cpu, uin
 	int64_t expires;
 	struct known *known;
 
-	if (!field(fields, "expires", 10, &expires))
+	if (!field(fields, "expires", 10, &expires) || expires < 0)
 		return;
 	if (hrtimer) {
 		if (expires > (int64_t)time + YEARS)
@@ -196,7 +199,7 @@ static void arm(struct parser *parser, const char *fields, unsigned int cpu, uin
 		if (!field(fields, "timeout", 10, &raw.jiffies))
 			return;
 		raw.in_jiffies = true;
-		jiffy = expires - raw.jiffies;
+		jiffy = (uint64_t)expires - raw.jiffies;
 		if (!parser->any_jiffy) {
 			parser->first_jiffy = jiffy;
 			parser->first_at = time;
@@ -262,7 +265,8 @@ void parser_line(struct parser *parser, const char *line)
 	if (!parser->any)
 		parser->begin = time;
 	parser->any = true;
-	parser->end = time;
+	if (parser->end < time)
+		parser->end = time;
 	if (strstr(name, "_start")) {
 		arm(parser, line, cpu, time, hrtimer, address);
 		return;
@@ -290,10 +294,18 @@ static int64_t jiffy(const struct parser *parser)
 	return SEC / best;
 }
 
+/* @n jiffies in nanoseconds: what is never to come may be more than fit. */
+static int64_t timeout(int64_t n, int64_t length)
+{
+	int64_t most = LATEST / length;
+
+	return (n > most ? most : n < -most ? -most : n) * length;
+}
+
 void parser_finish(struct parser *parser, struct trace *trace)
 {
 	int64_t length = jiffy(parser);
-	uint64_t last = 0;
+	uint64_t last = parser->begin;
 
 	for (size_t i = 0; i < parser->nr; i++) {
 		struct raw *raw = &parser->raw[i];
@@ -302,13 +314,13 @@ void parser_finish(struct parser *parser, struct trace *trace)
 		if (raw->is_half)
 			continue;
 		if (raw->in_jiffies)
-			op.deadline = (int64_t)op.time + raw->jiffies * length;
+			op.deadline = (int64_t)op.time + timeout(raw->jiffies, length);
 		op.deadline -= parser->begin;
-		op.time -= parser->begin;
 		/* CPUs' buffers are merged by time, but for the last digit. */
 		if (op.time < last)
 			op.time = last;
 		last = op.time;
+		op.time -= parser->begin;
 		trace_add(trace, op);
 	}
 	trace->timers = parser->timers;
