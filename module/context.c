@@ -18,6 +18,7 @@
  */
 #include <linux/cred.h>
 #include <linux/err.h>
+#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 
@@ -155,6 +156,8 @@ int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 
 	if (slot >= context->nr_slots)
 		return -ENOENT;
+	/* The number is the program's, and a guess of the CPU's may not go further. */
+	slot = array_index_nospec(slot, context->nr_slots);
 	place = &context->pages[slot / THEAP_PAGE_SLOTS];
 	/* Pairs with the release below. */
 	*page = smp_load_acquire(place);

@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
@@ -68,6 +69,7 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	/* A command is known by all but its size, which may be a newer one's. */
 	if (nr >= ARRAY_SIZE(theap_ioctls))
 		return -ENOTTY;
+	nr = array_index_nospec(nr, ARRAY_SIZE(theap_ioctls));
 	known = theap_ioctls[nr].command;
 	if ((command ^ known) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT) || !user_size)
 		return -ENOTTY;
