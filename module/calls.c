@@ -273,10 +273,9 @@ int theap_call_drain(struct theap_context *context, void *arg)
 		if (++slot % THEAP_PAGE_SLOTS)
 			continue;
 		cond_resched();
-		if (fatal_signal_pending(current)) {
-			ret = -EINTR;
+		/* The caller sees how far it has come. */
+		if (signal_pending(current))
 			break;
-		}
 	}
 	if (ret && !count)
 		return ret;
@@ -302,8 +301,9 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
  * @done:    out: how many have been kicked
  *
  * Context: task, may sleep.
- * Return: 0, with less @done than @nr where the one behind cannot be; or,
- * where that is the first, -EFAULT, -ENOENT or -ENOMEM; -EINTR.
+ * Return: 0, with less @done than @nr where the one behind cannot be, or a
+ * signal has come; or, where it is the first that cannot, -EFAULT, -ENOENT or
+ * -ENOMEM.
  */
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done)
 {
@@ -330,9 +330,9 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 		}
 		if (!ret && got < want)
 			ret = -EFAULT;
-		if (!ret && fatal_signal_pending(current))
-			ret = -EINTR;
 		cond_resched();
+		if (signal_pending(current))
+			break;
 	}
 	if (wake)
 		theap_context_wake(context);
@@ -417,9 +417,9 @@ int theap_call_batch(struct theap_context *context, void *arg)
 		count += got;
 		if (got < want)
 			ret = -EFAULT;
-		else if (fatal_signal_pending(current))
-			ret = -EINTR;
 		cond_resched();
+		if (signal_pending(current))
+			break;
 	}
 	batch->done = count;
 	return count ? 0 : ret;

@@ -78,7 +78,7 @@ static ssize_t theap_events_take(struct theap_context *context,
 			return done ?: -EFAULT;
 		}
 		done += taken;
-		if (fatal_signal_pending(current))
+		if (signal_pending(current))
 			break;
 		cond_resched();
 	}
@@ -129,22 +129,27 @@ ssize_t theap_events_wait_and_take(struct theap_context *context,
 				   struct timerheap_event __user *to, size_t nr, u32 min,
 				   const ktime_t *expires)
 {
+	u32 slots = theap_context_slots(context);
 	size_t count = 0;
 	ssize_t taken;
 	int ret = 0;
 
 	for (;;) {
-		/* Another may take what was waited for: wait for the rest again. */
+		/*
+		 * Another may take what was waited for: wait for the rest again.
+		 * And no more can be waited for at a time than there are slots.
+		 */
 		if (count < min)
-			ret = theap_events_wait(context, min - count, expires);
+			ret = theap_events_wait(context, min_t(u32, min - count, slots),
+						expires);
 		taken = theap_events_take(context, to + count, nr - count);
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;
-		if (fatal_signal_pending(current))
-			ret = -ERESTARTSYS;
 		if (ret || count >= min)
 			break;
+		if (signal_pending(current))
+			ret = -ERESTARTSYS;
 		cond_resched();
 	}
 	return ret == -ERESTARTSYS && !count ? ret : count;

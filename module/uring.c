@@ -21,7 +21,7 @@ static ssize_t theap_uring_kick(struct theap_context *context,
 	u32 done;
 	int ret;
 
-	if (cmd->min)
+	if (cmd->min || cmd->nr > INT_MAX)
 		return -EINVAL;
 	ret = theap_kick(context, u64_to_user_ptr(cmd->array), cmd->nr, &done);
 	return ret ?: done;
@@ -36,8 +36,11 @@ static ssize_t theap_uring_wait(struct theap_context *context,
 		return -EINVAL;
 	if (!may_sleep && theap_ring_count(&context->ring) < cmd->min)
 		return -EAGAIN;
+	/* Somebody may take them just now: that is no reason to sleep here. */
 	count = theap_events_wait_and_take(context, u64_to_user_ptr(cmd->array),
-					   cmd->nr, cmd->min, NULL);
+					   cmd->nr, may_sleep ? cmd->min : 0, NULL);
+	if (!may_sleep && !count && cmd->min)
+		return -EAGAIN;
 	return count == -ERESTARTSYS ? -EINTR : count;
 }
 
@@ -65,9 +68,12 @@ int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 		.nr    = READ_ONCE(shared->nr),
 		.min   = READ_ONCE(shared->min),
 	};
-	ssize_t ret = theap_uring_serve(uring->file->private_data, uring->cmd_op, &cmd,
-					!(issue_flags & IO_URING_F_NONBLOCK));
+	ssize_t ret = -EINVAL;
 
+	/* None is defined for these. */
+	if (!uring->flags)
+		ret = theap_uring_serve(uring->file->private_data, uring->cmd_op, &cmd,
+					!(issue_flags & IO_URING_F_NONBLOCK));
 	if (ret == -EAGAIN)
 		return ret;
 	/* Were it returned, a worker of 6.1's would take a count for no answer. */

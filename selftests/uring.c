@@ -108,6 +108,9 @@ TEST_F(uring, errors)
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 0, 0));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 2));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_IOC_KICK, &number, 1, 0));
+	/* A result could not tell so many. */
+	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number,
+				   1U << 31, 0));
 	EXPECT_EQ(-EBADFD, request(&self->ring, fresh, TIMERHEAP_URING_KICK, &number, 1, 0));
 	EXPECT_EQ(-EBADFD, request(&self->ring, fresh, TIMERHEAP_URING_WAIT, &event, 1, 1));
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
@@ -115,6 +118,20 @@ TEST_F(uring, errors)
 	/* It was not lost by that. */
 	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1));
 	close(fresh);
+}
+
+/* No flag is defined, not even that of a buffer that is registered. */
+TEST_F(uring, flags)
+{
+	struct timerheap_event event;
+	struct iovec buffer = { &event, sizeof(event) };
+	struct io_uring_sqe *sqe;
+
+	ASSERT_EQ(0, io_uring_register_buffers(&self->ring, &buffer, 1));
+	sqe = prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 0);
+	sqe->uring_cmd_flags = 1;	/* IORING_URING_CMD_FIXED */
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(-EINVAL, result(&self->ring, LOST));
 }
 
 /* A wait is complete when there are as many as it wants, and not before. */

@@ -128,7 +128,7 @@ void account_close(struct account *account)
 			account->open[pending[i].slot]--;
 			report->drained++;
 		}
-	} while (n == BATCH);
+	} while (first < account->slots);
 	/* What had expired before it could be drained is there now, or soon. */
 	account_reap(account, clock_ns(account->clock) + SEC / 5);
 

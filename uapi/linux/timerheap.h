@@ -397,13 +397,16 @@ struct timerheap_get {
  * @min:      wait for so many, 1 to @nr; 0: take what is there
  * @timeout:  wait no longer than this; negative: as long as it takes
  * @flags:    0, or TIMERHEAP_ABSTIME: @timeout is a time, not a span
- * @count:    out: events written; below @min where the time was up
+ * @count:    out: events written; below @min where the time was up, or a signal
+ *            came
  *
  * The timeout is on the clock of the context.  An event that is there is
  * taken however early the timeout.  O_NONBLOCK plays no part.
  *
- * EINVAL: @nr is 0, or @min above @nr.  EINTR: a signal came before any event
- * was taken.
+ * A signal ends the call, too: with the events that were taken, or EINTR where
+ * there was none.
+ *
+ * EINVAL: @nr is 0, or @min above @nr.
  */
 struct timerheap_wait {
 	__u64 events;
@@ -440,13 +443,14 @@ struct timerheap_pending {
  * @count:   out: how many were stopped
  * @flags:   0
  *
- * To drain a context, begin with @first = 0 and repeat the call until @count
- * is less than @nr.  Each timer is stopped as STOP does it; the whole is not
- * one step, and a timer started behind @first meanwhile stays.
+ * To drain a context, begin with @first = 0 and repeat the call until @first
+ * is the number of slots: it ends early at a signal, too.  Each timer is stopped
+ * as STOP does it; the whole is not one step, and a timer started behind @first
+ * meanwhile stays.
  *
  * EINVAL: @nr is 0.  ENOENT: @first is above the number of slots.  EFAULT:
- * the array cannot be written; the timers that this concerns go on.
- * EINTR: the program is being killed.
+ * the array cannot be written, for the first timer that is to be stopped; where
+ * it is another, the call ends before it.  Timers that this concerns go on.
  */
 struct timerheap_drain {
 	__u64 pending;
@@ -470,10 +474,10 @@ struct timerheap_drain {
  *
  * The call ends early, with less @done than @nr, at a number that is no slot,
  * or cannot be read, or for want of memory; the next call says which, since
- * it is an error where it concerns the first number.
+ * it is an error where it concerns the first number.  And it ends early at a
+ * signal, which is no error.
  *
- * ENOENT: no such slot.  ENOMEM: the slot's timer stands nowhere.  EINTR: the
- * program is being killed.
+ * ENOENT: no such slot.  ENOMEM: the slot's timer stands nowhere.
  */
 struct timerheap_kick {
 	__u64 slots;
@@ -524,9 +528,8 @@ struct timerheap_op {
  * An operation whose place cannot be read and written is not carried out, and
  * the call ends there, with less @done than @nr, or with EFAULT where it is
  * the first.  (If the memory goes away while the call is at it, up to 16
- * operations behind @done may have been carried out and not said so.)
- *
- * EINTR: the program is being killed.
+ * operations behind @done may have been carried out and not said so.)  It ends
+ * early at a signal, too, which is no error.
  */
 struct timerheap_batch {
 	__u64 ops;
@@ -576,9 +579,11 @@ struct timerheap_eventfd {
  * cancelled, as any request; EINTR then.
  *
  * KICK is as the call of that name; the result is what @done would be.
- * WAIT is as the call, without a time; the result is the number of events.
+ * WAIT is as the call, without a time; the result is the number of events, fewer
+ * than @min where somebody else takes events, too.
  *
- * EINVAL: not such a cmd_op, or a bad @min.  IORING_OP_POLL_ADD and
+ * EINVAL: not such a cmd_op; flags of the entry; a bad @min; for KICK an @nr
+ * that a result cannot tell, above INT_MAX.  IORING_OP_POLL_ADD and
  * IORING_OP_READ work on the descriptor, too.
  */
 #define TIMERHEAP_URING_KICK	_IO(TIMERHEAP_IOC_MAGIC, 0x80)
