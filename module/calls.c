@@ -330,12 +330,14 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 		}
 		if (!ret && got < want)
 			ret = -EFAULT;
+		/* Each time: those who wait shall not wait for four billion numbers. */
+		if (wake)
+			theap_context_wake(context);
+		wake = false;
 		cond_resched();
 		if (signal_pending(current))
 			break;
 	}
-	if (wake)
-		theap_context_wake(context);
 	*done = count;
 	return count ? 0 : ret;
 }

@@ -253,10 +253,13 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 		WRITE_ONCE(slot->slack, arming->slack);
 		WRITE_ONCE(slot->user_data, arming->user_data);
 	}
-	WRITE_ONCE(slot->period, arming->period);
 	ret = theap_slot_set_deadline(slot, arming, &old);
 	if (ret)
 		return ret;
+	if (arming->if_pending && !old)
+		return -ENOENT;
+	/* Behind the deadline, but nobody looks at a slot whose timer is claimed. */
+	WRITE_ONCE(slot->period, arming->period);
 	*was_pending = old;
 	/*
 	 * A periodic timer stands in a heap by now, and cannot fail to.  A
@@ -265,7 +268,21 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	 */
 	if (due)
 		theap_slot_kick_claimed(st, claim, now, ring);
-	return old || !arming->if_pending ? 0 : -ENOENT;
+	return 0;
+}
+
+/*
+ * Publish what has expired within a call.  From its count on until its number is
+ * in the ring the slot's next expiry relies on us: so softirqs are off from the
+ * claim to here, and nobody but an interrupt gets in between.  (On PREEMPT_RT
+ * that does not keep a task of higher priority out.)
+ */
+static void theap_slot_publish_called(struct theap_slot_timer *st, bool ring, bool *wake)
+{
+	if (!ring)
+		return;
+	theap_slot_publish(st);
+	*wake = true;
 }
 
 /**
@@ -284,29 +301,27 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct theap_claim claim;
-	bool ring;
 	int ret;
 
 	for (;;) {
-		ring = false;
+		bool ring = false;
+
+		local_bh_disable();
 		theap_timer_claim(&st->timer, &claim);
 		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring);
 		theap_timer_leave(&claim);
+		theap_slot_publish_called(st, ring, wake);
+		local_bh_enable();
 		if (ret == -EBUSY) {
 			cond_resched();
 			continue;
 		}
 		if (ret != -EAGAIN)
-			break;
+			return ret;
 		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);
 		if (ret)
 			return ret;
 	}
-	if (ring) {
-		theap_slot_publish(st);
-		*wake = true;
-	}
-	return ret;
 }
 
 /**
@@ -328,13 +343,12 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 	for (;;) {
 		bool ring = false;
 
+		local_bh_disable();
 		theap_timer_claim(&st->timer, &claim);
 		ret = theap_slot_kick_claimed(st, &claim, now, &ring);
 		theap_timer_leave(&claim);
-		if (ring) {
-			theap_slot_publish(st);
-			*wake = true;
-		}
+		theap_slot_publish_called(st, ring, wake);
+		local_bh_enable();
 		if (!ret)
 			return 0;
 		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);
