@@ -203,7 +203,8 @@ int theap_call_wait(struct theap_context *context, void *arg)
 			   NULL : &until;
 	ssize_t count;
 
-	if (wait->flags & ~TIMERHEAP_ABSTIME || !wait->nr || wait->min > wait->nr)
+	if (wait->flags & ~TIMERHEAP_ABSTIME ||
+	    !theap_events_may_want(context, wait->nr, wait->min))
 		return -EINVAL;
 	count = theap_events_wait_and_take(context, to, wait->nr, wait->min, expires);
 	if (count < 0)
@@ -212,34 +213,43 @@ int theap_call_wait(struct theap_context *context, void *arg)
 	return 0;
 }
 
+static void theap_drain_look(struct theap_slot_page *page, u32 index, u64 deadline,
+			     struct timerheap_pending *pending)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+
+	*pending = (struct timerheap_pending){
+		.user_data = READ_ONCE(slot->user_data),
+		.deadline = min_t(u64, deadline, TIMERHEAP_NEVER),
+		.period = READ_ONCE(slot->period),
+		.slot = page->first + index,
+	};
+}
+
 /*
  * Stop the timer in a slot and tell what it was.  It is told first, so that
- * where that fails the timer is left alone.
+ * where that fails the timer is left alone; and once more where it was armed
+ * anew, or has expired and gone on, in between.
  */
 static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 			    struct timerheap_pending __user *to, bool *stopped)
 {
-	struct timerheap_slot *slot = &page->slots[index];
-	struct timerheap_pending pending = {
-		.user_data = READ_ONCE(slot->user_data),
-		.deadline = READ_ONCE(slot->deadline),
-		.period = READ_ONCE(slot->period),
-		.slot = page->first + index,
-	};
-	u64 deadline;
+	u64 told = READ_ONCE(page->slots[index].deadline), deadline;
+	struct timerheap_pending pending;
 
 	*stopped = false;
-	if (!pending.deadline)
+	if (!told)
 		return 0;
+	theap_drain_look(page, index, told, &pending);
 	if (to && copy_to_user(to, &pending, sizeof(pending)))
 		return -EFAULT;
 	deadline = theap_slot_disarm(page, index);
 	*stopped = deadline;
-	/* It has expired and gone on, or was modified, in between. */
-	if (to && deadline && deadline != pending.deadline &&
-	    put_user(deadline, &to->deadline))
-		return -EFAULT;
-	return 0;
+	if (!to || !deadline || deadline == told)
+		return 0;
+	theap_drain_look(page, index, deadline, &pending);
+	/* If the memory has gone just now, it was told as what it was before. */
+	return copy_to_user(to, &pending, sizeof(pending)) ? -EFAULT : 0;
 }
 
 int theap_call_drain(struct theap_context *context, void *arg)
@@ -267,9 +277,9 @@ int theap_call_drain(struct theap_context *context, void *arg)
 		}
 		ret = theap_drain_slot(page, slot % THEAP_PAGE_SLOTS,
 				       to ? to + count : NULL, &stopped);
+		count += stopped;
 		if (ret)
 			break;
-		count += stopped;
 		if (++slot % THEAP_PAGE_SLOTS)
 			continue;
 		cond_resched();
@@ -315,10 +325,11 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 	while (!ret && count < nr) {
 		u32 want = min_t(u32, nr - count, THEAP_KICK_BATCH);
 
-		/* What comes due meanwhile expires by its hrtimer, and at once. */
-		s64 now = theap_clock_read(context->clock);
+		s64 now;
 
 		got = theap_copy_in(slots, from + count, want, sizeof(*slots));
+		/* What comes due meanwhile expires by its hrtimer, and at once. */
+		now = theap_clock_read(context->clock);
 		for (i = 0; !ret && i < got; i++) {
 			struct theap_slot_page *page;
 

@@ -19,8 +19,10 @@
 #include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/nospec.h>
+#include <linux/nsproxy.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
+#include <linux/time_namespace.h>
 
 #include "context.h"
 
@@ -94,6 +96,23 @@ void theap_context_free(struct theap_context *context)
 	kfree_rcu(context, rcu);
 }
 
+/*
+ * In a time namespace some clocks are set off by so much.  Deadlines in memory
+ * that is shared are the machine's, and would mean another time there.
+ */
+static bool theap_context_clock_is_offset(enum theap_clock clock)
+{
+#ifdef CONFIG_TIME_NS
+	const struct timens_offsets *offsets = &current->nsproxy->time_ns->offsets;
+
+	if (clock == THEAP_MONOTONIC)
+		return offsets->monotonic.tv_sec || offsets->monotonic.tv_nsec;
+	if (clock == THEAP_BOOTTIME)
+		return offsets->boottime.tv_sec || offsets->boottime.tv_nsec;
+#endif
+	return false;
+}
+
 static int __theap_context_setup(struct theap_context *context, u32 slots)
 {
 	int ret;
@@ -121,12 +140,14 @@ static int __theap_context_setup(struct theap_context *context, u32 slots)
  * @slots:   how many, 1 to max_slots
  *
  * Context: task, may sleep.
- * Return: 0, -EBUSY, -ENOSPC or -ENOMEM.
+ * Return: 0, -EBUSY, -ENOSPC, -EOPNOTSUPP or -ENOMEM.
  */
 int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots)
 {
 	int ret;
 
+	if (theap_context_clock_is_offset(clock))
+		return -EOPNOTSUPP;
 	mutex_lock(&context->lock);
 	ret = __theap_context_setup(context, slots);
 	if (!ret) {

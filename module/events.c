@@ -113,6 +113,12 @@ static int theap_events_wait(struct theap_context *context, u32 min,
 	return theap_ring_count(&context->ring) >= min ? 0 : ret;
 }
 
+/* Up to @nr, but no less than @min: is that to be had?  The ring has each slot once. */
+bool theap_events_may_want(struct theap_context *context, u32 nr, u32 min)
+{
+	return nr && min <= nr && min <= theap_context_slots(context);
+}
+
 /**
  * theap_events_wait_and_take - until there are as many as one wants
  * @context: set up
@@ -129,27 +135,25 @@ ssize_t theap_events_wait_and_take(struct theap_context *context,
 				   struct timerheap_event __user *to, size_t nr, u32 min,
 				   const ktime_t *expires)
 {
-	u32 slots = theap_context_slots(context);
 	size_t count = 0;
 	ssize_t taken;
 	int ret = 0;
 
 	for (;;) {
-		/*
-		 * Another may take what was waited for: wait for the rest again.
-		 * And no more can be waited for at a time than there are slots.
-		 */
+		/* Another may take what was waited for: wait for the rest again. */
 		if (count < min)
-			ret = theap_events_wait(context, min_t(u32, min - count, slots),
-						expires);
+			ret = theap_events_wait(context, min - count, expires);
 		taken = theap_events_take(context, to + count, nr - count);
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;
 		if (ret || count >= min)
 			break;
-		if (signal_pending(current))
+		/* Somebody may keep the head moving, so that no wait looks for signals. */
+		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;
+			break;
+		}
 		cond_resched();
 	}
 	return ret == -ERESTARTSYS && !count ? ret : count;

@@ -25,7 +25,7 @@ int theap_ring_init(struct theap_ring *ring, u32 slots)
 	if (!ring->shared)
 		return -ENOMEM;
 	ring->tail = 0;
-	spin_lock_init(&ring->lock);
+	raw_spin_lock_init(&ring->lock);
 	return 0;
 }
 
@@ -34,18 +34,19 @@ void theap_ring_destroy(struct theap_ring *ring)
 	vfree(ring->shared);
 }
 
-/* Put a slot's number in.  Context: task or softirq. */
+/* Put a slot's number in.  Context: any; a claim and a run on PREEMPT_RT, too. */
 void theap_ring_put(struct theap_ring *ring, u32 slot)
 {
 	struct timerheap_ring *shared = ring->shared;
+	unsigned long flags;
 
-	spin_lock_bh(&ring->lock);
+	raw_spin_lock_irqsave(&ring->lock, flags);
 	WRITE_ONCE(shared->slots[ring->tail & ring->mask], slot);
 	/* The number before the tail: pairs with theap_ring_take(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
 	/* (C), for a program that has the ring mapped: pairs with its (D). */
 	smp_store_release(&shared->tail, ring->tail);
-	spin_unlock_bh(&ring->lock);
+	raw_spin_unlock_irqrestore(&ring->lock, flags);
 }
 
 /* How many numbers are in it; whatever @head is, no more than there are places. */

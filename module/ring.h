@@ -24,7 +24,7 @@ struct theap_ring {
 	struct timerheap_ring *shared;
 	u32 mask;		/* places - 1; never changes */
 	u32 tail;		/* what shared->tail should be; @lock */
-	spinlock_t lock;
+	raw_spinlock_t lock;	/* for four stores */
 };
 
 u64 theap_ring_size(const struct theap_ring *ring);

@@ -30,6 +30,7 @@
  */
 #include <linux/atomic.h>
 #include <linux/gfp.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "context.h"
@@ -196,8 +197,8 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 
 /*
  * Have a claimed timer stand where its slot says: an expiry in all but name.
- * What is due already expires here and now; no hrtimer ever sees a deadline in
- * the past that a program has asked for.
+ * What is due already expires here and now, so that a program that stores
+ * deadlines in the past keeps no hrtimer busy.
  *
  * Return: 0; or -EAGAIN as theap_timer_place().  Then queued is 0, and what
  * the slot asks for is still there to be asked for again.
@@ -254,8 +255,11 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 		WRITE_ONCE(slot->user_data, arming->user_data);
 	}
 	ret = theap_slot_set_deadline(slot, arming, &old);
-	if (ret)
+	if (ret) {
+		/* The timer is where it was to go; what the program wants may be earlier. */
+		theap_slot_kick_claimed(st, claim, now, ring);
 		return ret;
+	}
 	if (arming->if_pending && !old)
 		return -ENOENT;
 	/* Behind the deadline, but nobody looks at a slot whose timer is claimed. */
@@ -272,17 +276,17 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * Publish what has expired within a call.  From its count on until its number is
- * in the ring the slot's next expiry relies on us: so softirqs are off from the
- * claim to here, and nobody but an interrupt gets in between.  (On PREEMPT_RT
- * that does not keep a task of higher priority out.)
+ * End a claim in which the slot may have expired.  From its count on until its
+ * number is in the ring its next expiry relies on us: so that is done before.
  */
-static void theap_slot_publish_called(struct theap_slot_timer *st, bool ring, bool *wake)
+static void theap_slot_leave(struct theap_slot_timer *st, struct theap_claim *claim,
+			     bool ring, bool *wake)
 {
-	if (!ring)
-		return;
-	theap_slot_publish(st);
-	*wake = true;
+	if (ring) {
+		theap_slot_publish(st);
+		*wake = true;
+	}
+	theap_timer_leave(claim);
 }
 
 /**
@@ -294,7 +298,8 @@ static void theap_slot_publish_called(struct theap_slot_timer *st, bool ring, bo
  * @wake:        set to true where there is an event: the caller wakes
  *
  * Context: task, may sleep.
- * Return: 0; -ENOENT: not pending, and that was asked for; -ENOMEM.
+ * Return: 0; -ENOENT: not pending, and that was asked for; -ENOMEM; -EINTR: the
+ * task is being killed.
  */
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, bool *was_pending, bool *wake)
@@ -306,13 +311,12 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 	for (;;) {
 		bool ring = false;
 
-		local_bh_disable();
 		theap_timer_claim(&st->timer, &claim);
 		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring);
-		theap_timer_leave(&claim);
-		theap_slot_publish_called(st, ring, wake);
-		local_bh_enable();
+		theap_slot_leave(st, &claim, ring, wake);
 		if (ret == -EBUSY) {
+			if (fatal_signal_pending(current))
+				return -EINTR;
 			cond_resched();
 			continue;
 		}
@@ -343,12 +347,9 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 	for (;;) {
 		bool ring = false;
 
-		local_bh_disable();
 		theap_timer_claim(&st->timer, &claim);
 		ret = theap_slot_kick_claimed(st, &claim, now, &ring);
-		theap_timer_leave(&claim);
-		theap_slot_publish_called(st, ring, wake);
-		local_bh_enable();
+		theap_slot_leave(st, &claim, ring, wake);
 		if (!ret)
 			return 0;
 		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);

@@ -2,8 +2,8 @@
 /*
  * Requests of io_uring's: KICK and WAIT for programs that wait for nothing.
  *
- * io_uring asks first without blocking.  A KICK is done there and then; a WAIT
- * takes what there is, or says EAGAIN.  Then io_uring asks again from a worker
+ * io_uring asks first without blocking.  A KICK that is not too long is done there
+ * and then; a WAIT takes what there is, or says EAGAIN.  Then io_uring asks again from a worker
  * of its own, where it may sleep, and cancels it by a signal.  That costs a
  * worker for each wait that is under way, but a context hardly has two.
  */
@@ -15,14 +15,20 @@
 #include "events.h"
 #include "uring.h"
 
+/* So many slots are kicked there and then: some 100 us. */
+#define THEAP_URING_KICKS	1024
+
 static ssize_t theap_uring_kick(struct theap_context *context,
-				const struct timerheap_uring_cmd *cmd)
+				const struct timerheap_uring_cmd *cmd, bool may_sleep)
 {
 	u32 done;
 	int ret;
 
 	if (cmd->min || cmd->nr > INT_MAX)
 		return -EINVAL;
+	/* The submitter has the ring's lock: what takes long is a worker's. */
+	if (!may_sleep && cmd->nr > THEAP_URING_KICKS)
+		return -EAGAIN;
 	ret = theap_kick(context, u64_to_user_ptr(cmd->array), cmd->nr, &done);
 	return ret ?: done;
 }
@@ -32,7 +38,7 @@ static ssize_t theap_uring_wait(struct theap_context *context,
 {
 	ssize_t count;
 
-	if (!cmd->nr || cmd->min > cmd->nr)
+	if (!theap_events_may_want(context, cmd->nr, cmd->min))
 		return -EINVAL;
 	if (!may_sleep && theap_ring_count(&context->ring) < cmd->min)
 		return -EAGAIN;
@@ -51,7 +57,7 @@ static ssize_t theap_uring_serve(struct theap_context *context, unsigned int op,
 		return -EBADFD;
 	switch (op) {
 	case TIMERHEAP_URING_KICK:
-		return theap_uring_kick(context, cmd);
+		return theap_uring_kick(context, cmd, may_sleep);
 	case TIMERHEAP_URING_WAIT:
 		return theap_uring_wait(context, cmd, may_sleep);
 	}
@@ -70,8 +76,8 @@ int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 	};
 	ssize_t ret = -EINVAL;
 
-	/* None is defined for these. */
-	if (!uring->flags)
+	/* A buffer that is registered has no use here. */
+	if (!(uring->flags & IORING_URING_CMD_FIXED))
 		ret = theap_uring_serve(uring->file->private_data, uring->cmd_op, &cmd,
 					!(issue_flags & IO_URING_F_NONBLOCK));
 	if (ret == -EAGAIN)

@@ -120,8 +120,8 @@ TEST_F(uring, errors)
 	close(fresh);
 }
 
-/* No flag is defined, not even that of a buffer that is registered. */
-TEST_F(uring, flags)
+/* A buffer that is registered has no use here. */
+TEST_F(uring, fixed)
 {
 	struct timerheap_event event;
 	struct iovec buffer = { &event, sizeof(event) };
@@ -132,6 +132,25 @@ TEST_F(uring, flags)
 	sqe->uring_cmd_flags = 1;	/* IORING_URING_CMD_FIXED */
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-EINVAL, result(&self->ring, LOST));
+}
+
+/*
+ * A number in the ring that counts for no event: who submits must not sleep over
+ * it.  The wait is a worker's, and is complete when there is an event.
+ */
+TEST_F(uring, wait_for_nothing)
+{
+	struct timerheap_event event;
+	struct th_map map;
+
+	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, SLOTS));
+	map.ring->head--;
+	prepare(&self->ring, map.fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
+	ASSERT_EQ(0, th_start(map.fd, 1, 0));
+	EXPECT_EQ(1, result(&self->ring, LOST));
+	th_unmap(&map);
 }
 
 /* A wait is complete when there are as many as it wants, and not before. */

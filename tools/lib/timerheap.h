@@ -147,7 +147,9 @@ static inline bool __timerheap_too_late(const struct timerheap_slot *slot, uint6
 
 /*
  * Arm a timer without telling the kernel: for many timers at once, of which
- * those that want it are then kicked together.
+ * those that want it are then kicked together.  A timer that is just expiring
+ * may already go by the new period; who turns a pending one-shot into a periodic
+ * timer and must know which it was stops it first.
  * Return: TIMERHEAP_WAS_PENDING | TIMERHEAP_MUST_KICK, either or none.
  */
 static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,

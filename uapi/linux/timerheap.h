@@ -207,9 +207,9 @@ struct timerheap_event {
  * be copied out (EFAULT) are not lost: the next read() gets them.
  *
  * poll() and epoll report EPOLLIN | EPOLLRDNORM while there is an event in the
- * ring.  Each run of the kernel's that has put some in is an edge, whether the
- * ring was empty or not, however many they are; so with EPOLLET, take all that
- * there are.
+ * ring.  Each run of the kernel's that has put some in is an edge, and so is each
+ * call, whether the ring was empty or not, however many they are; so with
+ * EPOLLET, take all that there are.
  */
 
 /*
@@ -285,7 +285,8 @@ struct timerheap_info {
  * Once for each open of the device.
  *
  * EINVAL: not such a clock, or number of slots.  EBUSY: done already.
- * ENOSPC: more than one user may hold.  ENOMEM.
+ * ENOSPC: more than one user may hold.  EOPNOTSUPP: in a time namespace where
+ * this clock is not that of the machine.  ENOMEM.
  */
 struct timerheap_setup {
 	__u32 clock;
@@ -406,7 +407,10 @@ struct timerheap_get {
  * A signal ends the call, too: with the events that were taken, or EINTR where
  * there was none.
  *
- * EINVAL: @nr is 0, or @min above @nr.
+ * Events of one slot that nobody has taken yet are one.  So there are never more
+ * than slots that are armed, and who wants more waits until the time is up.
+ *
+ * EINVAL: @nr is 0; @min is above @nr, or the number of slots.
  */
 struct timerheap_wait {
 	__u64 events;
@@ -578,11 +582,14 @@ struct timerheap_eventfd {
  * of the completion is a count or, negative, an error.  A wait may be
  * cancelled, as any request; EINTR then.
  *
- * KICK is as the call of that name; the result is what @done would be.
+ * KICK is as the call of that name; the result is what @done would be.  What ends
+ * it early as a signal does may be something of io_uring's own.
  * WAIT is as the call, without a time; the result is the number of events, fewer
- * than @min where somebody else takes events, too.
+ * than @min where somebody else takes events, too.  One that finds too few holds
+ * a worker of io_uring's until there are, and their number is limited: a program
+ * that waits for many contexts is better served by IORING_OP_POLL_ADD.
  *
- * EINVAL: not such a cmd_op; flags of the entry; a bad @min; for KICK an @nr
+ * EINVAL: not such a cmd_op; IORING_URING_CMD_FIXED; a bad @min; for KICK an @nr
  * that a result cannot tell, above INT_MAX.  IORING_OP_POLL_ADD and
  * IORING_OP_READ work on the descriptor, too.
  */
