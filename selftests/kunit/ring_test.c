@@ -3,7 +3,10 @@
  * The event ring: order, wrapping around, and a program that scribbles.
  */
 #include <kunit/test.h>
+#include <linux/bitmap.h>
+#include <linux/cpu.h>
 #include <linux/mm.h>
+#include <linux/smp.h>
 #include <uapi/linux/timerheap.h>
 
 #include "module/ring.h"
@@ -106,11 +109,42 @@ static void ring_wild_tail(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_ring_take(ring, &slot));
 }
 
+#define CROWD	10000U		/* numbers that each CPU puts in */
+
+static void ring_crowd_put(void *ring)
+{
+	u32 i;
+
+	for (i = 0; i < CROWD; i++)
+		theap_ring_put(ring, smp_processor_id() * CROWD + i);
+}
+
+/* All CPUs at once, as their runs would: each number is there once. */
+static void ring_crowd(struct kunit *test)
+{
+	u32 slots = nr_cpu_ids * CROWD, slot, twice = 0;
+	struct theap_ring *ring = ring_of(test, slots);
+	unsigned long *seen = kunit_kcalloc(test, BITS_TO_LONGS(slots), sizeof(long),
+					    GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, seen);
+	cpus_read_lock();
+	on_each_cpu(ring_crowd_put, ring, true);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), num_online_cpus() * CROWD);
+	cpus_read_unlock();
+	while (theap_ring_take(ring, &slot) && slot < slots)
+		twice += test_and_set_bit(slot, seen);
+	KUNIT_EXPECT_EQ(test, twice, 0);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(seen, slots), num_online_cpus() * CROWD);
+	KUNIT_EXPECT_EQ(test, ring->shared->tail, ring->tail);
+}
+
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_sizes),
 	KUNIT_CASE(ring_order),
 	KUNIT_CASE(ring_wild_head),
 	KUNIT_CASE(ring_wild_tail),
+	KUNIT_CASE(ring_crowd),
 	{}
 };
 
