@@ -81,6 +81,18 @@ void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node)
 	theap_heap_place(heap, theap_heap_climb(heap, pos, when), when, node);
 }
 
+/**
+ * theap_heap_fill - put an entry where none is, and let it sink to its level
+ * @heap: the heap
+ * @pos:  the hole; what is above it is not later than @when
+ * @when: its key
+ * @node: in no heap
+ */
+void theap_heap_fill(struct theap_heap *heap, u32 pos, s64 when, struct theap_node *node)
+{
+	theap_heap_place(heap, theap_heap_sink(heap, pos, when), when, node);
+}
+
 /* Put @when and @node into the hole at @pos, and let them find their level. */
 static void theap_heap_settle(struct theap_heap *heap, u32 pos, s64 when,
 			      struct theap_node *node)
@@ -88,8 +100,9 @@ static void theap_heap_settle(struct theap_heap *heap, u32 pos, s64 when,
 	u32 rest = theap_heap_climb(heap, pos, when);
 
 	if (rest == pos)
-		rest = theap_heap_sink(heap, pos, when);
-	theap_heap_place(heap, rest, when, node);
+		theap_heap_fill(heap, pos, when, node);
+	else
+		theap_heap_place(heap, rest, when, node);
 }
 
 /**

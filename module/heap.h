@@ -31,8 +31,11 @@
 #ifndef THEAP_HEAP_H
 #define THEAP_HEAP_H
 
+#include <linux/build_bug.h>
+#include <linux/limits.h>
 #include <linux/types.h>
 
+#define THEAP_HOLE		S64_MIN		/* the key of a hole: before all */
 #define THEAP_ROOT		3U
 #define THEAP_NOWHERE		0U
 #define THEAP_SEGMENT_SHIFT	12
@@ -46,13 +49,24 @@ struct theap_node {
 
 struct theap_entry {
 	s64 when;
-	struct theap_node *node;
+	union {
+		struct theap_node *node;
+		struct {
+			u32 before;	/* the holes next to this one, by position; */
+			u32 after;	/* THEAP_NOWHERE: there is none */
+		} hole;			/* where @when is THEAP_HOLE: hollow.c */
+	};
 };
 
+static_assert(sizeof(struct theap_entry) == 16);
+
 struct theap_heap {
-	u32 nr;				/* entries */
+	u32 nr;				/* entries, holes among them */
 	u32 segments;			/* segments hung in */
 	u32 directory_size;		/* segments it has places for */
+	u32 last_hole;			/* the last by position; hollow.c has these */
+	u32 walk;			/* where the walk is that makes them */
+	u32 walk_end;			/* and where it ends */
 	struct theap_entry **directory;
 };
 
@@ -96,6 +110,20 @@ static inline bool theap_heap_has_room(const struct theap_heap *heap, u32 more)
 void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node);
 void theap_heap_remove(struct theap_heap *heap, struct theap_node *node);
 void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when);
+void theap_heap_fill(struct theap_heap *heap, u32 pos, s64 when, struct theap_node *node);
+
+/* hollow.c: to take many out at once */
+void theap_walk_begin(struct theap_heap *heap);
+struct theap_entry *theap_walk_next(struct theap_heap *heap, s64 until,
+				    unsigned int *budget);
+void theap_walk_take(struct theap_heap *heap);
+bool theap_heap_close(struct theap_heap *heap);
+
+/* Are there holes in it, or is somebody about to make some? */
+static inline bool theap_heap_is_hollow(const struct theap_heap *heap)
+{
+	return heap->walk != THEAP_NOWHERE || heap->last_hole != THEAP_NOWHERE;
+}
 
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp);
 void theap_growth_free(struct theap_growth *growth);

@@ -81,7 +81,10 @@ static int __theap_move_batch(struct theap_queue *from, struct theap_queue *to)
 		return -EAGAIN;
 	while (budget && __theap_adjust(from, &budget) && from->heap.nr && budget) {
 		budget--;
-		__theap_move_last(from, to);
+		if (theap_heap_is_hollow(&from->heap))
+			theap_heap_close(&from->heap);
+		else
+			__theap_move_last(from, to);
 	}
 	return 1;
 }

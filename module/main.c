@@ -2,9 +2,10 @@
 /*
  * timerheap: a million exact timers behind one file descriptor.
  *
- * Where to begin reading: heap.h has the heap, state.h the states of a timer,
- * timer.c what anybody may do to one, run.c what its owner does, drive.c what
- * drives that, slot.c how a program takes part; device.c is the way in.
+ * Where to begin reading: heap.h has the heap, hollow.c how many leave it at once,
+ * state.h the states of a timer, timer.c what anybody may do to one, run.c what its
+ * owner does, drive.c what drives that, slot.c how a program takes part; device.c
+ * is the way in.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/init.h>

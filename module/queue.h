@@ -63,13 +63,16 @@ struct theap_notify {
  * struct theap_run - a run of a queue
  * @now:    the clock when the timers in hand were collected
  * @nr:     how many of the timers in hand have a function to be called
- * @called: those
+ * @called: those, and when each was due
  * @notify: who is to be called when the run ends
  */
 struct theap_run {
 	s64 now;
 	unsigned int nr;
-	struct theap_timer *called[THEAP_BATCH];
+	struct theap_call {
+		s64 when;
+		struct theap_timer *timer;
+	} called[THEAP_BATCH];
 	struct theap_notify *notify;
 };
 
@@ -158,6 +161,8 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 		     enum theap_status from)
 	__must_hold(&queue->lock);
 void __theap_sweep(struct theap_queue *queue)
+	__must_hold(&queue->lock);
+void __theap_close(struct theap_queue *queue, unsigned int *budget)
 	__must_hold(&queue->lock);
 void __theap_settle(struct theap_queue *queue)
 	__must_hold(&queue->lock);

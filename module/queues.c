@@ -94,6 +94,8 @@ static void theap_queues_free(void)
 
 			if (!queue)
 				break;
+			while (theap_heap_close(&queue->heap))
+				;
 			WARN_ON_ONCE(queue->heap.nr);
 			theap_heap_destroy(&queue->heap);
 			kfree(queue);

@@ -4,7 +4,7 @@
  *
  *	adjust	timers in the inbox, moved earlier, to their place
  *	clean	what stands at the top: deleted out, modified to its place
- *	expire	what stands at the top, WAITING, and is due
+ *	expire	what is due, WAITING, on a walk from the top down (hollow.c)
  *	sweep	deleted timers anywhere, when they are over a quarter
  *
  * A run is adjust, clean and expire over and over until nothing is due, then
@@ -28,6 +28,7 @@
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
 #include <linux/percpu.h>
+#include <linux/prefetch.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
@@ -72,7 +73,7 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 /**
  * __theap_remove - DELETED -> REMOVING -> REMOVED
  * @queue: owned
- * @timer: stands in its heap
+ * @timer: stands in its heap; where that is hollow, the walk stands at it
  *
  * A timer must not leave the heap while the inbox links it, since it may be
  * freed once it is out.  So one that is still there is put out of the way, at
@@ -91,7 +92,10 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 		theap_removing_to_deleted(&timer->status);
 		return false;
 	}
-	theap_heap_remove(&queue->heap, &timer->node);
+	if (theap_heap_is_hollow(&queue->heap))
+		theap_walk_take(&queue->heap);
+	else
+		theap_heap_remove(&queue->heap, &timer->node);
 	atomic_dec(&queue->deleted);
 	queue->count.removed++;
 	theap_removing_to_removed(&timer->status);
@@ -110,6 +114,33 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 		__theap_requeue(queue, timer, status);
 }
 
+/* So many are taken in hand at a time: enough for a prefetch to arrive. */
+#define THEAP_ADJUST	16
+
+/*
+ * Take timers out of what was taken from the inbox, and have the heap's entries where
+ * they stand, and those above, come into the cache.  Until they are dealt with, nobody
+ * moves them: that is the owner's.  Return: how many.
+ */
+static unsigned int __theap_adjust_take(struct theap_queue *queue, unsigned int most,
+					struct theap_timer **timers)
+	__must_hold(&queue->lock)
+{
+	unsigned int nr;
+
+	for (nr = 0; queue->taken && nr < most; nr++) {
+		struct llist_node *node = queue->taken;
+		struct theap_timer *timer = llist_entry(node, struct theap_timer, inbox);
+
+		queue->taken = node->next;
+		WRITE_ONCE(node->next, node);
+		prefetchw(theap_heap_at(&queue->heap, timer->node.pos));
+		prefetchw(theap_heap_at(&queue->heap, theap_heap_parent(timer->node.pos)));
+		timers[nr] = timer;
+	}
+	return nr;
+}
+
 /**
  * __theap_adjust - see to the timers that were moved earlier
  * @queue:  owned
@@ -121,10 +152,11 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
  */
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 {
+	struct theap_timer *timers[THEAP_ADJUST];
+	unsigned int i, nr;
+
 	lockdep_assert_held(&queue->lock);
 	for (;;) {
-		struct llist_node *node;
-
 		if (!queue->taken) {
 			if (llist_empty(&queue->inbox) &&
 			    atomic64_read(&queue->earliest) == THEAP_NEVER)
@@ -145,13 +177,13 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 		}
 		if (!*budget)
 			return false;
-		(*budget)--;
-		node = queue->taken;
-		queue->taken = node->next;
-		WRITE_ONCE(node->next, node);
+		nr = __theap_adjust_take(queue, min_t(unsigned int, *budget, THEAP_ADJUST),
+					 timers);
+		*budget -= nr;
 		/* (D) pairs with the exchange (C) in theap_timer_claim(). */
 		smp_mb();
-		__theap_adjust_one(queue, llist_entry(node, struct theap_timer, inbox));
+		for (i = 0; i < nr; i++)
+			__theap_adjust_one(queue, timers[i]);
 	}
 }
 
@@ -161,11 +193,14 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
  * @budget: so many timers at the most; less what was used
  *
  * Return: the timer at the top, which was WAITING; NULL where the heap is
- * empty or the budget spent.
+ * empty or hollow, or the budget spent.
  */
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
+	/* Then a run is on, or will be soon, and tidies in its own way. */
+	if (theap_heap_is_hollow(&queue->heap))
+		return NULL;
 	while (queue->heap.nr && *budget) {
 		struct theap_entry *top = theap_heap_at(&queue->heap, THEAP_ROOT);
 		struct theap_timer *timer = theap_node_timer(top->node);
@@ -212,6 +247,8 @@ void __theap_sweep(struct theap_queue *queue)
 	unsigned int step = THEAP_SWEEP_STEP;
 
 	lockdep_assert_held(&queue->lock);
+	if (theap_heap_is_hollow(heap))
+		return;
 	while (step-- && heap->nr &&
 	       (unsigned int)atomic_read(&queue->deleted) > heap->nr / 4) {
 		struct theap_entry *entry;
@@ -225,18 +262,34 @@ void __theap_sweep(struct theap_queue *queue)
 }
 
 /**
+ * __theap_close - close the holes of a walk, so that anybody may take timers out
+ * @queue:  owned
+ * @budget: so many at the most; less what was used
+ *
+ * A walk that is on is over; what it has not come to is for the next.
+ */
+void __theap_close(struct theap_queue *queue, unsigned int *budget)
+{
+	lockdep_assert_held(&queue->lock);
+	while (theap_heap_is_hollow(&queue->heap) && *budget) {
+		theap_heap_close(&queue->heap);
+		(*budget)--;
+	}
+}
+
+/**
  * __theap_settle - say what the first deadline is now
  * @queue: owned, and about to be let go
  *
  * Timers that were taken from the inbox and not dealt with may be due at any
- * time, so a run is wanted at once.
+ * time, and so may those below holes: a run is wanted at once.
  */
 void __theap_settle(struct theap_queue *queue)
 {
 	s64 first = THEAP_NEVER;
 
 	lockdep_assert_held(&queue->lock);
-	if (queue->taken)
+	if (queue->taken || theap_heap_is_hollow(&queue->heap))
 		first = 0;
 	else if (queue->heap.nr)
 		first = theap_heap_at(&queue->heap, THEAP_ROOT)->when;
@@ -269,7 +322,7 @@ void theap_run_notify(struct theap_run *run, struct theap_notify *notify)
 		notify->function(notify);
 }
 
-/* WAITING -> RUNNING -> NO_STATUS or WAITING */
+/* WAITING -> RUNNING -> NO_STATUS or WAITING, for the timer that the walk stands at. */
 static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
@@ -293,10 +346,10 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	if (call) {
 		/* A periodic one may come twice in a batch, if it was modified. */
 		WRITE_ONCE(timer->active, timer->active + 1);
-		run->called[run->nr++] = timer;
+		run->called[run->nr++] = (struct theap_call){ timer->when, timer };
 	}
 	if (!next) {
-		theap_heap_remove(&queue->heap, &timer->node);
+		theap_walk_take(&queue->heap);
 		theap_running_to_no_status(&timer->status);
 		return;
 	}
@@ -304,6 +357,60 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 		next = run->now + 1;
 	__theap_rekey(queue, timer, next);
 	theap_running_to_waiting(&timer->status);
+}
+
+/* The walk has come to a timer that is due, or was before somebody changed it. */
+static void __theap_walk_one(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	enum theap_status status = theap_status(&timer->status);
+
+	switch (status) {
+	case THEAP_WAITING:
+		__theap_expire(queue, timer);
+		break;
+	case THEAP_DELETED:
+		__theap_remove(queue, timer);
+		break;
+	case THEAP_MODIFIED_EARLIER:
+	case THEAP_MODIFIED_LATER:
+		__theap_requeue(queue, timer, status);
+		break;
+	default:
+		theap_relax();
+	}
+}
+
+/* On with the walk; and when that is over, close what it has left. */
+static void __theap_walk(struct theap_queue *queue, unsigned int *budget)
+	__must_hold(&queue->lock)
+{
+	struct theap_entry *entry;
+
+	while ((entry = theap_walk_next(&queue->heap, queue->run.now, budget))) {
+		(*budget)--;
+		__theap_walk_one(queue, theap_node_timer(entry->node));
+	}
+	if (*budget)
+		__theap_close(queue, budget);
+}
+
+/*
+ * The order of deadlines for those that have come in one walk: by insertion, since
+ * they are few and hardly out of order.  When more are due than a batch takes, they
+ * come batch by batch, from the top of the heap down.
+ */
+static void theap_run_sort(struct theap_run *run)
+{
+	unsigned int i, j;
+
+	for (i = 1; i < run->nr; i++) {
+		struct theap_call call = run->called[i];
+
+		for (j = i; j && run->called[j - 1].when > call.when; j--)
+			run->called[j] = run->called[j - 1];
+		run->called[j] = call;
+	}
 }
 
 /*
@@ -327,14 +434,17 @@ static bool theap_run_collect(struct theap_queue *queue)
 		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer = __theap_clean(queue, &budget);
 
-		if (timer && timer->when <= run->now) {
-			budget--;
-			__theap_expire(queue, timer);
+		if (timer && timer->when <= run->now)
+			theap_walk_begin(&queue->heap);
+		if (theap_heap_is_hollow(&queue->heap)) {
+			__theap_walk(queue, &budget);
 		} else if (timer || !queue->heap.nr) {
 			more = !empty;
 			break;
 		}
 	} while (budget);
+	if (!queue->heap.walk)
+		theap_run_sort(run);
 	__theap_sweep(queue);
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
@@ -347,7 +457,7 @@ static void theap_run_call(struct theap_queue *queue)
 	unsigned int i;
 
 	for (i = 0; i < run->nr; i++) {
-		struct theap_timer *timer = run->called[i];
+		struct theap_timer *timer = run->called[i].timer;
 
 		timer->ops->function(timer, run);
 		/*

@@ -49,6 +49,9 @@
 /* An inbox that has grown so long is dealt with at once: some 20 us of work. */
 #define THEAP_INBOX_MAX		256
 
+/* And each so manieth deals with as many himself, if nobody has the lock. */
+#define THEAP_INBOX_TIDY	64
+
 /* At a push, the owner tidies at most so many timers at the top. */
 #define THEAP_PUSH_CLEAN	4
 
@@ -92,17 +95,22 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 	claim->to = from;
 	claim->queue = timer->queue;
 	claim->tell = false;
+	claim->tidy = false;
 }
 
 /* Note an earlier deadline where the owner looks, and who it is that has it. */
-static void theap_timer_to_inbox(struct theap_queue *queue,
-				 struct theap_timer *timer, s64 when)
+static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 {
+	struct theap_queue *queue = claim->queue;
 	s64 earliest;
 
-	if (!theap_timer_in_inbox(timer)) {
-		llist_add(&timer->inbox, &queue->inbox);
-		if (atomic_inc_return(&queue->inbox_len) >= THEAP_INBOX_MAX)
+	if (!theap_timer_in_inbox(claim->timer)) {
+		unsigned int len;
+
+		llist_add(&claim->timer->inbox, &queue->inbox);
+		len = atomic_inc_return(&queue->inbox_len);
+		claim->tidy = len % THEAP_INBOX_TIDY == 0;
+		if (len >= THEAP_INBOX_MAX)
 			when = 0;
 	}
 	/*
@@ -187,7 +195,7 @@ int theap_timer_place(struct theap_claim *claim, enum theap_clock clock, s64 whe
 		atomic_dec(&queue->deleted);
 	timer->nextwhen = when;
 	if (when < timer->when) {
-		theap_timer_to_inbox(queue, timer, when);
+		theap_timer_to_inbox(claim, when);
 		claim->to = THEAP_MODIFIED_EARLIER;
 		claim->tell = true;
 	} else {
@@ -210,6 +218,21 @@ void theap_timer_drop(struct theap_claim *claim)
 	claim->to = THEAP_DELETED;
 }
 
+/*
+ * See to the inbox in the owner's place, if there is none just now: it would take an
+ * interrupt to have its CPU do so.  Interrupts are off.
+ */
+static void theap_queue_tidy(struct theap_queue *queue)
+{
+	unsigned int budget = THEAP_INBOX_TIDY;
+
+	if (!raw_spin_trylock(&queue->lock))
+		return;
+	__theap_adjust(queue, &budget);
+	__theap_settle(queue);
+	raw_spin_unlock(&queue->lock);
+}
+
 /**
  * theap_timer_leave - end a claim
  * @claim: done with; the timer may be gone as soon as this is under way
@@ -230,6 +253,8 @@ void theap_timer_leave(struct theap_claim *claim)
 		theap_modifying_to_modified_later(status);
 	else
 		theap_modifying_to_deleted(status);
+	if (claim->tidy)
+		theap_queue_tidy(claim->queue);
 	if (claim->tell)
 		theap_queue_tell(claim->queue);
 	local_irq_restore(claim->flags);
@@ -267,7 +292,9 @@ static bool theap_timer_take_out(struct theap_queue *queue,
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	if (timer->queue == queue) {
 		__theap_adjust(queue, &budget);
-		__theap_remove(queue, timer);
+		__theap_close(queue, &budget);
+		if (!theap_heap_is_hollow(&queue->heap))
+			__theap_remove(queue, timer);
 		/* A run makes it idle and active under this lock. */
 		out = theap_status_is_idle(theap_status(&timer->status));
 		/* And active no more without it: pairs with theap_run_call(). */
@@ -301,7 +328,7 @@ bool theap_timer_stop_sync(struct theap_timer *timer)
 		wait_event(queue->idle, !smp_load_acquire(&timer->active));
 		if (theap_timer_take_out(queue, timer))
 			break;
-		/* It was moved to another queue, or its function started it. */
+		/* It was moved, or its function started it, or holes are left. */
 		theap_timer_stop(timer);
 		cond_resched();
 	}

@@ -74,6 +74,7 @@ struct theap_timer {
  * @to:    the state that theap_timer_leave() gives it
  * @queue: that it stands in, or that it could not be pushed to
  * @tell:  the CPU of @queue may have to be told of an earlier deadline
+ * @tidy:  the inbox of @queue has grown by so many that somebody should see to it
  * @flags: interrupts as they were
  */
 struct theap_claim {
@@ -82,6 +83,7 @@ struct theap_claim {
 	enum theap_status to;
 	struct theap_queue *queue;
 	bool tell;
+	bool tidy;
 	unsigned long flags;
 };
 

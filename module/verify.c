@@ -37,17 +37,25 @@ static bool theap_verify_status(enum theap_status status)
 void __theap_verify(struct theap_queue *queue)
 {
 	struct theap_heap *heap = &queue->heap;
-	u32 pos;
+	u32 pos, hole = THEAP_NOWHERE;
 
 	lockdep_assert_held(&queue->lock);
 	for (pos = THEAP_ROOT; pos < theap_heap_end(heap); pos++) {
 		struct theap_entry *entry = theap_heap_at(heap, pos);
-		struct theap_timer *timer = theap_node_timer(entry->node);
-		enum theap_status status = theap_status(&timer->status);
+		struct theap_timer *timer;
+		enum theap_status status;
 
 		WARN_ONCE(pos > THEAP_ROOT &&
 			  theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when,
 			  "timerheap: %u is before its parent\n", pos);
+		if (entry->when == THEAP_HOLE) {
+			WARN_ONCE(entry->hole.before != hole,
+				  "timerheap: the hole at %u does not know the last\n", pos);
+			hole = pos;
+			continue;
+		}
+		timer = theap_node_timer(entry->node);
+		status = theap_status(&timer->status);
 		WARN_ONCE(timer->node.pos != pos,
 			  "timerheap: timer at %u believes it is at %u\n",
 			  pos, timer->node.pos);
@@ -58,6 +66,7 @@ void __theap_verify(struct theap_queue *queue)
 		WARN_ONCE(!theap_verify_status(status),
 			  "timerheap: timer at %u is in state %d\n", pos, status);
 	}
+	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
 	WARN_ONCE(!heap->nr && atomic_read(&queue->deleted),
 		  "timerheap: %d deleted in an empty heap\n",
 		  atomic_read(&queue->deleted));

@@ -74,27 +74,37 @@ static void look(struct kunit *test, struct model *model)
 {
 	struct theap_heap *heap = &model->heap;
 	const char *fault = NULL;
-	u32 pos, end = theap_heap_end(heap);
+	u32 pos, end = theap_heap_end(heap), holes = 0, hole = THEAP_NOWHERE;
 
-	if (heap->nr != model->nr)
-		fault = "it has another number of entries";
-	else if (end > heap->segments << THEAP_SEGMENT_SHIFT)
+	if (end > heap->segments << THEAP_SEGMENT_SHIFT)
 		fault = "it has more entries than room";
 	for (pos = THEAP_ROOT; pos < end && !fault; pos++) {
 		struct theap_entry *entry = theap_heap_at(heap, pos);
 		u32 i = entry->node - model->nodes;
 
-		if (i >= model->max)
+		if (entry->when == THEAP_HOLE) {
+			if (entry->hole.before != hole)
+				fault = "a hole does not know the one before it";
+			else if (pos > THEAP_ROOT && theap_heap_parent(pos) > hole)
+				fault = "there is a hole below none";
+			hole = pos;
+			holes++;
+		} else if (i >= model->max) {
 			fault = "an entry points at no node";
-		else if (entry->node->pos != pos)
+		} else if (entry->node->pos != pos) {
 			fault = "a node believes that it is elsewhere";
-		else if (entry->when != model->keys[i])
+		} else if (entry->when != model->keys[i]) {
 			fault = "an entry has another key";
-		else if (pos > THEAP_ROOT &&
-			 theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when)
+		} else if (pos > THEAP_ROOT &&
+			   theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when) {
 			fault = "a child is before its parent";
+		}
 	}
 	/* Each entry is one of the nodes, and as many: so all nodes are there. */
+	if (!fault && heap->nr != model->nr + holes)
+		fault = "it has another number of entries";
+	if (!fault && heap->last_hole != hole)
+		fault = "it does not know its last hole";
 	if (fault)
 		KUNIT_FAIL_AND_ABORT(test, "at %u of %u: %s", pos, heap->nr, fault);
 }
@@ -257,6 +267,143 @@ static void heap_random(struct kunit *test)
 	at_random(test, 5000, 12000, 100);
 }
 
+/* Take what the walk stands at.  Return: the number of its node. */
+static u32 walk_take(struct model *model)
+{
+	u32 i = theap_heap_at(&model->heap, model->heap.walk)->node - model->nodes;
+
+	theap_walk_take(&model->heap);
+	model->keys[i] = NONE;
+	model->nr--;
+	return i;
+}
+
+/* 10; 40 20 50 30, and 70 60 below the 20: what is due until 35. */
+static void heap_hollow_five(struct kunit *test)
+{
+	static const s64 keys[] = { 10, 40, 20, 50, 30, 90, 91, 92, 93, 70, 60 };
+	static const u32 due[] = { 0, 2, 4 };
+	struct model *model = model_of(test, ARRAY_SIZE(keys));
+	unsigned int budget = 100;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		push(test, model, i, keys[i]);
+	theap_walk_begin(&model->heap);
+	for (i = 0; i < ARRAY_SIZE(due); i++) {
+		KUNIT_ASSERT_NOT_NULL(test, theap_walk_next(&model->heap, 35, &budget));
+		KUNIT_EXPECT_EQ(test, walk_take(model), due[i]);
+		look(test, model);
+	}
+	KUNIT_EXPECT_NULL(test, theap_walk_next(&model->heap, 35, &budget));
+	KUNIT_EXPECT_GT(test, budget, 0);
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&model->heap));
+	for (i = 0; i < ARRAY_SIZE(due); i++) {
+		KUNIT_EXPECT_EQ(test, theap_heap_close(&model->heap), i < 2);
+		look(test, model);
+	}
+	KUNIT_EXPECT_FALSE(test, theap_heap_is_hollow(&model->heap));
+	KUNIT_EXPECT_EQ(test, model->keys[top(model)], 40);
+	model_end(model);
+}
+
+/* Where all are due none of them moves, and the holes go for nothing. */
+static void heap_hollow_all(struct kunit *test)
+{
+	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
+	struct model *model = model_of(test, max);
+	unsigned int budget, pauses = 0;
+
+	for (i = 0; i < max; i++)
+		push(test, model, i, below(model, 1000));
+	theap_walk_begin(&model->heap);
+	while (model->heap.walk) {
+		u32 pos = model->heap.walk;
+
+		budget = 1;
+		while (theap_walk_next(&model->heap, 1000, &budget)) {
+			KUNIT_ASSERT_GE(test, model->heap.walk, pos);
+			walk_take(model);
+		}
+		/* A budget is a group, so at the most four of them. */
+		pauses++;
+	}
+	KUNIT_EXPECT_EQ(test, model->nr, 0);
+	KUNIT_EXPECT_GE(test, pauses, max / 4);
+	look(test, model);
+	while (theap_heap_close(&model->heap))
+		KUNIT_ASSERT_EQ(test, model->heap.last_hole, theap_heap_end(&model->heap) - 1);
+	KUNIT_EXPECT_EQ(test, model->heap.nr, 0);
+	model_end(model);
+}
+
+/* How many are due. */
+static u32 left(struct model *model, s64 until)
+{
+	u32 i, nr = 0;
+
+	for (i = 0; i < model->max; i++)
+		nr += model->keys[i] != NONE && model->keys[i] <= until;
+	return nr;
+}
+
+/*
+ * Walks that stop and go on, with what may happen meanwhile: pushes, other keys, for
+ * what it stands at, too.  None of that is due, so the walk finds all that is.
+ */
+static void hollow_at_random(struct kunit *test, u32 max, u32 rounds, u32 keys)
+{
+	struct model *model = model_of(test, max);
+	u32 i, taken = 0;
+
+	while (rounds--) {
+		s64 until = below(model, keys);
+
+		for (i = 0; i < max; i++)
+			if (model->keys[i] == NONE && below(model, 2))
+				push(test, model, i, below(model, keys));
+		if (!model->nr)
+			continue;
+		theap_walk_begin(&model->heap);
+		while (model->heap.walk) {
+			unsigned int budget = 1 + below(model, 8);
+
+			while (theap_walk_next(&model->heap, until, &budget)) {
+				if (below(model, 8)) {
+					walk_take(model);
+					taken++;
+				} else {
+					i = theap_heap_at(&model->heap, model->heap.walk)->node -
+					    model->nodes;
+					rekey(model, i, until + 1 + below(model, keys));
+				}
+			}
+			look(test, model);
+			i = below(model, max);
+			if (model->keys[i] == NONE)
+				push(test, model, i, until + 1 + below(model, keys));
+			else if (model->keys[i] > until)
+				rekey(model, i, until + 1 + below(model, keys));
+			look(test, model);
+		}
+		KUNIT_ASSERT_EQ(test, left(model, until), 0);
+		while (theap_heap_close(&model->heap))
+			if (!below(model, 8))
+				look(test, model);
+		look(test, model);
+	}
+	KUNIT_EXPECT_GT(test, taken, 0);
+	model_end(model);
+}
+
+static void heap_hollow_random(struct kunit *test)
+{
+	hollow_at_random(test, 5, 2000, 10);
+	hollow_at_random(test, 22, 1000, 30);
+	hollow_at_random(test, 500, 40, 1U << 30);
+	hollow_at_random(test, 9000, 2, 100);
+}
+
 /* Over the border between segments, where a group of four must not be torn. */
 static void heap_segments(struct kunit *test)
 {
@@ -389,6 +536,9 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_edges),
 	KUNIT_CASE(heap_random_small),
 	KUNIT_CASE(heap_random),
+	KUNIT_CASE(heap_hollow_five),
+	KUNIT_CASE(heap_hollow_all),
+	KUNIT_CASE(heap_hollow_random),
 	KUNIT_CASE(heap_segments),
 	KUNIT_CASE(heap_trim),
 	KUNIT_CASE(heap_directory),

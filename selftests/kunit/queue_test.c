@@ -165,26 +165,47 @@ static void queue_inbox_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->first, deadline - 299);
 }
 
+/* Who is the 64th to put a timer in sees to all of them: the owner need not come. */
+static void queue_inbox_is_tidied(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 64);
+	s64 deadline = test_now() + DAY;
+	unsigned int i;
+
+	for (i = 0; i < 64; i++)
+		test_start(&t[i], deadline + i);
+	for (i = 0; i < 64; i++) {
+		KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), i);
+		test_start(&t[i], deadline - 1 - i);
+	}
+	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
+	KUNIT_EXPECT_EQ(test, queue->count.requeued, 64);
+	KUNIT_EXPECT_EQ(test, queue->count.runs, 0);
+	KUNIT_EXPECT_EQ(test, queue->first, deadline - 64);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
+}
+
 /* One hold of the lock sees to no more than its budget; the rest is not lost. */
 static void queue_adjust_has_a_budget(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 100);
+	struct test_timer *t = test_timers(test, 60);
 	s64 deadline = test_now() + DAY;
 	unsigned int i, budget, holds = 0;
 	bool empty;
 
-	for (i = 0; i < 100; i++)
+	for (i = 0; i < 60; i++)
 		test_start(&t[i], deadline + i);
-	for (i = 0; i < 100; i++)
+	for (i = 0; i < 60; i++)
 		test_start(&t[i], deadline - i);
 	do {
-		budget = 30;
+		budget = 18;
 		raw_spin_lock_irq(&queue->lock);
 		empty = __theap_adjust(queue, &budget);
 		__theap_settle(queue);
 		raw_spin_unlock_irq(&queue->lock);
-		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 99 : 0);
+		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 59 : 0);
 		holds++;
 	} while (!empty && holds < 10);
 	KUNIT_EXPECT_EQ(test, holds, 4);
@@ -232,7 +253,26 @@ static void queue_sweep(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.swept, 26 - atomic_read(&queue->deleted));
 }
 
-/* More than a batch at once: all of them, once, in their order. */
+/* As many as a batch takes: in the order of their deadlines, as shuffled as they were. */
+static void queue_order(struct kunit *test)
+{
+	unsigned int i, nr = 37;
+	struct test_timer *t = test_timers(test, nr);
+	s64 deadline = test_now() - NSEC_PER_MSEC;
+
+	local_bh_disable();
+	for (i = 0; i < nr; i++)
+		test_start(&t[i * 10 % nr], deadline + i * 10 % nr);
+	theap_queue_run(test_queue());
+	local_bh_enable();
+	for (i = 0; i < nr; i++) {
+		KUNIT_EXPECT_EQ(test, t[i].called, 1);
+		if (i)
+			KUNIT_EXPECT_LT(test, t[i - 1].turn, t[i].turn);
+	}
+}
+
+/* More than a batch at once: all of them, once. */
 static void queue_batches(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -246,12 +286,59 @@ static void queue_batches(struct kunit *test)
 	for (i = 0; i < nr; i++) {
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
-		/* Those that were due when the first batch was taken are in order. */
-		if (i)
-			KUNIT_EXPECT_LT(test, t[i].turn, t[i - 1].turn);
 	}
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 	KUNIT_EXPECT_EQ(test, queue->count.expired, nr);
+}
+
+/* So long that the run has to rest. */
+static void work_long(struct test_timer *t)
+{
+	udelay(1000);
+}
+
+/*
+ * A run that rests leaves holes; others push, stop and move timers meanwhile.  Whoever
+ * takes one out closes them first.
+ */
+static void queue_hollow(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, called = 0, nr = 3 * THEAP_BATCH;
+	struct test_timer *due = test_timers(test, nr);
+	struct test_timer *far = test_timers(test, nr);
+	struct test_timer *fresh = test_timers(test, 1);
+	s64 now = test_now(), hour = 3600 * NSEC_PER_SEC;
+
+	local_bh_disable();
+	for (i = 0; i < nr; i++) {
+		test_start(&due[i], now - 1000 + i);
+		test_start(&far[i], now + hour + i);
+	}
+	due[0].work = work_long;
+	theap_queue_run(queue);
+	KUNIT_EXPECT_EQ(test, due[0].called, 1);
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	KUNIT_EXPECT_EQ(test, queue->first, 0);
+	/* Before all that is there but the holes. */
+	test_start(&fresh[0], now - 2000);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&far[0].timer));
+	test_start(&far[1], now + 2 * hour);
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	local_bh_enable();
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&far[2].timer));
+	KUNIT_EXPECT_EQ(test, far[2].timer.node.pos, THEAP_NOWHERE);
+
+	KUNIT_EXPECT_TRUE(test, test_settles(&fresh[0].called, 1));
+	for (i = 0; i < nr; i++) {
+		test_settles(&due[i].called, 1);
+		called += due[i].called;
+		KUNIT_EXPECT_EQ(test, far[i].called, 0);
+	}
+	KUNIT_EXPECT_EQ(test, called, nr);
+	for (i = 0; i < nr; i++)
+		theap_timer_stop_sync(&far[i].timer);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
 static unsigned int notified;
@@ -364,10 +451,13 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_fires_for_nothing_once),
 	KUNIT_CASE(queue_earlier),
 	KUNIT_CASE(queue_inbox_is_bounded),
+	KUNIT_CASE(queue_inbox_is_tidied),
 	KUNIT_CASE(queue_adjust_has_a_budget),
 	KUNIT_CASE(queue_push_cleans_four),
 	KUNIT_CASE(queue_sweep),
+	KUNIT_CASE(queue_order),
 	KUNIT_CASE(queue_batches),
+	KUNIT_CASE(queue_hollow),
 	KUNIT_CASE(queue_notifies_once),
 	KUNIT_CASE(queue_restart_in_the_past),
 	KUNIT_CASE(queue_no_room),

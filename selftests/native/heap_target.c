@@ -36,20 +36,29 @@ static u32 nr;
 
 static void look(void)
 {
-	u32 pos;
+	u32 pos, holes = 0, hole = THEAP_NOWHERE;
 
-	MUST(heap.nr == nr);
 	MUST(theap_heap_end(&heap) <= heap.segments << THEAP_SEGMENT_SHIFT || !nr);
 	for (pos = THEAP_ROOT; pos < theap_heap_end(&heap); pos++) {
 		struct theap_entry *entry = theap_heap_at(&heap, pos);
 		size_t i = entry->node - nodes;
 
+		if (entry->when == THEAP_HOLE) {
+			MUST(entry->hole.before == hole);
+			MUST(pos == THEAP_ROOT || theap_heap_at(&heap, theap_heap_parent(pos))->when ==
+						  THEAP_HOLE);
+			hole = pos;
+			holes++;
+			continue;
+		}
 		MUST(i < NODES);
 		MUST(nodes[i].pos == pos);
 		MUST(entry->when == keys[i]);
 		MUST(pos == THEAP_ROOT ||
 		     theap_heap_at(&heap, theap_heap_parent(pos))->when <= entry->when);
 	}
+	MUST(heap.nr == nr + holes);
+	MUST(heap.last_hole == hole);
 }
 
 static void grow(bool refused)
@@ -93,6 +102,25 @@ static void trim(void)
 		theap_growth_free(&growth);
 }
 
+/* On with a walk: take what is due, or give it another key. */
+static void walk(s64 until, unsigned int budget, bool take)
+{
+	struct theap_entry *entry;
+
+	while (budget-- && (entry = theap_walk_next(&heap, until, &budget))) {
+		size_t i = entry->node - nodes;
+
+		if (take) {
+			theap_walk_take(&heap);
+			nr--;
+		} else {
+			keys[i] = until + 1 + i % 8;
+			theap_heap_rekey(&heap, &nodes[i], keys[i]);
+		}
+		look();
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	struct input input = { bytes, size };
@@ -106,14 +134,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 			grow(what < 4);
 		else if (what < 20)
 			trim();
+		else if (what < 28 && nr && !theap_heap_is_hollow(&heap))
+			theap_walk_begin(&heap);
+		else if (what < 64 && heap.walk)
+			walk(key, what % 16, i % 4);
+		else if (what < 96 && theap_heap_is_hollow(&heap))
+			theap_heap_close(&heap);
 		else if (nodes[i].pos == THEAP_NOWHERE)
 			push(i, key);
-		else if (what < 128)
+		else if (what < 128 && !theap_heap_is_hollow(&heap))
 			take_out(i);
 		else
 			theap_heap_rekey(&heap, &nodes[i], keys[i] = key);
 		look();
 	}
+	while (theap_heap_close(&heap))
+		look();
 	while (nr)
 		take_out(theap_heap_at(&heap, THEAP_ROOT)->node - nodes);
 	theap_heap_destroy(&heap);

@@ -190,6 +190,9 @@ struct timerheap_ring {
  *               event was read, one for each arming that expired
  * @deadline:    the last deadline that expired
  * @fired:       the clock when the kernel saw that, never before @deadline
+ *
+ * Events come in the order in which timers expire.  On one CPU that is the order
+ * of deadlines, as long as no more than some fifty are due at once.
  */
 struct timerheap_event {
 	__u64 user_data;

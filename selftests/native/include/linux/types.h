@@ -17,6 +17,7 @@ typedef int64_t s64;
 typedef unsigned int gfp_t;
 
 #define U32_MAX			UINT32_MAX
+#define S64_MIN			INT64_MIN
 #define GFP_KERNEL		0U
 #define __GFP_NOWARN		1U
 
@@ -29,6 +30,9 @@ static inline bool is_power_of_2(unsigned long n)
 {
 	return n && !(n & (n - 1));
 }
+
+#define static_assert		_Static_assert
+#define prefetchw(address)	__builtin_prefetch(address, 1)
 
 /* The target's: they fail when it says so. */
 void *kvmalloc_array(size_t n, size_t size, gfp_t gfp);

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hollowing out a heap: to take many entries from its top for the price of few.
+ *
+ * To take out the first of n entries costs a way down of log4(n) levels, and on
+ * each of them an entry moves and is told so: some 20 cache lines for each of a
+ * million that are due at once.  But what is due is one piece at the top: where an
+ * entry is due, so is the one above it.  So a walk that begins at the root, leaves
+ * a hole where it takes an entry, and looks below holes only, finds all that is due,
+ * in the order of positions, and moves nothing:
+ *
+ *	        10			         o
+ *	 40   20   50   30	until 35:	 40   o   50   o
+ *	      70 60			              70 60
+ *
+ * A hole counts as earlier than everything, so that what is left is a heap all the
+ * while.  Others may push, and change keys; below a hole nothing climbs further.
+ * But nobody else takes out: what fills the place of the one that goes is the last
+ * entry, which may be a hole.
+ *
+ * Then the holes are closed, the last one first, by the last entry, which sinks from
+ * there.  That costs a way down from the hole: log4(n/k) levels on average for k
+ * holes in n entries; and where the hole is the last entry itself, nothing.  So a
+ * single entry costs what a removal does, and a million of a million next to nothing.
+ *
+ * The walk goes from hole to hole, and closing goes back: each hole has the positions
+ * of the two beside it, in the place of the node that it has lost.
+ */
+#include <linux/prefetch.h>
+
+#include "heap.h"
+
+/**
+ * theap_walk_begin - begin a walk
+ * @heap: not hollow, and not empty
+ *
+ * What is pushed from now on stands behind its end, and is for the next one.
+ */
+void theap_walk_begin(struct theap_heap *heap)
+{
+	heap->walk = THEAP_ROOT;
+	heap->walk_end = theap_heap_end(heap);
+}
+
+/* The timers of a group will be wanted soon, and are in no cache. */
+static void theap_walk_prefetch(const struct theap_heap *heap, u32 hole, s64 until)
+{
+	u32 i, group = theap_heap_child(hole);
+
+	for (i = group; i < group + 4 && i < heap->walk_end; i++) {
+		const struct theap_entry *entry = theap_heap_at(heap, i);
+
+		if (entry->when <= until)
+			prefetchw(entry->node);
+	}
+}
+
+/* From the end of a group to the group below the next hole. */
+static void theap_walk_on(struct theap_heap *heap, s64 until)
+{
+	u32 hole = heap->walk == THEAP_ROOT ? heap->last_hole :
+		   theap_heap_at(heap, theap_heap_parent(heap->walk))->hole.after;
+	u32 after;
+
+	heap->walk = THEAP_NOWHERE;
+	/* Below the holes that follow stands what stands further behind. */
+	if (!hole || theap_heap_child(hole) >= heap->walk_end)
+		return;
+	heap->walk = theap_heap_child(hole);
+	after = theap_heap_at(heap, hole)->hole.after;
+	if (after)
+		theap_walk_prefetch(heap, after, until);
+}
+
+/**
+ * theap_walk_next - go on to an entry that is due
+ * @heap:   in a walk
+ * @until:  what is not after this is due
+ * @budget: so many groups at the most; less what was used
+ *
+ * It may be taken by theap_walk_take(), or be given another key; then the one that
+ * comes to stand there is looked at next.
+ *
+ * Return: it; NULL where the budget is spent, or the walk is over.
+ */
+struct theap_entry *theap_walk_next(struct theap_heap *heap, s64 until,
+				    unsigned int *budget)
+{
+	while (heap->walk && *budget) {
+		struct theap_entry *entry = theap_heap_at(heap, heap->walk);
+
+		if (entry->when != THEAP_HOLE && entry->when <= until)
+			return entry;
+		if (heap->walk != THEAP_ROOT && (heap->walk + 1) % 4 &&
+		    heap->walk + 1 < heap->walk_end) {
+			heap->walk++;
+			continue;
+		}
+		theap_walk_on(heap, until);
+		(*budget)--;
+	}
+	return NULL;
+}
+
+/**
+ * theap_walk_take - take out the entry that the walk stands at
+ * @heap: theap_walk_next() has come to an entry, which stands there still
+ */
+void theap_walk_take(struct theap_heap *heap)
+{
+	u32 pos = heap->walk;
+	struct theap_entry *entry = theap_heap_at(heap, pos);
+
+	entry->node->pos = THEAP_NOWHERE;
+	entry->when = THEAP_HOLE;
+	entry->hole.before = heap->last_hole;
+	entry->hole.after = THEAP_NOWHERE;
+	if (heap->last_hole)
+		theap_heap_at(heap, heap->last_hole)->hole.after = pos;
+	heap->last_hole = pos;
+}
+
+/**
+ * theap_heap_close - close the last hole
+ * @heap: hollow; a walk that was on is over
+ *
+ * Return: whether there is another.
+ */
+bool theap_heap_close(struct theap_heap *heap)
+{
+	u32 hole = heap->last_hole, end;
+
+	heap->walk = THEAP_NOWHERE;
+	if (!hole)
+		return false;
+	heap->last_hole = theap_heap_at(heap, hole)->hole.before;
+	heap->nr--;
+	end = theap_heap_end(heap);
+	if (hole != end) {
+		struct theap_entry last = *theap_heap_at(heap, end);
+
+		theap_heap_fill(heap, hole, last.when, last.node);
+	}
+	return heap->last_hole;
+}
