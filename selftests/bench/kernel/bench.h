@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Timers of the kernel against each other, on the same work.
+ *
+ * A contender has some memory for each timer, and a handful of functions.  All
+ * are called through a table, so that what a call costs is the same for all;
+ * and each timer has a cache line of its own, since that is what it has where
+ * it is a part of something.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/types.h>
+
+/* The largest, an hrtimer, is as long as a line. */
+#define TIMER_SIZE	64
+
+/* What a deadline counts in; NEVER: it does not come. */
+enum grain { EXACT, JIFFIES, NEVER };
+
+/**
+ * struct contender - a kind of timer
+ * @name:  as the figures have it
+ * @grain: how exactly it expires
+ * @setup: make one that is not pending
+ * @start: have it expire at @when, in nanoseconds of CLOCK_MONOTONIC, whether
+ *         it is pending or not
+ * @stop:  have it not expire; as cheaply as can be
+ * @finish: have it not expire, and have done with it
+ *
+ * When one expires it counts that in fired.
+ */
+struct contender {
+	const char *name;
+	enum grain grain;
+	void (*setup)(void *timer);
+	void (*start)(void *timer, s64 when);
+	void (*stop)(void *timer);
+	void (*finish)(void *timer);
+};
+
+extern const struct contender contenders[];
+extern const unsigned int nr_contenders;
+extern atomic_t fired;
+
+/*
+ * A field of timers: @nr of them, and what to do with them in no order.
+ */
+struct field {
+	const struct contender *contender;
+	u32 nr;
+	void *timers;
+	u32 *order;		/* 0 to nr - 1, shuffled */
+	u32 at;			/* in @order: what comes next */
+	s64 *deadlines;		/* as they were started */
+};
+
+static inline void *field_timer(const struct field *field, u32 i)
+{
+	return field->timers + (size_t)i * TIMER_SIZE;
+}
+
+/* work.c: what a program asks for */
+int bench_work(const struct contender *contender, u32 n);
+
+/* expiry.c: what comes of it */
+void bench_expiry_calibrate(void);
+int bench_expiry(const struct contender *contender, u32 n);
+
+/* work.c, for both */
+int field_alloc(struct field *field, const struct contender *contender, u32 nr);
+void field_free(struct field *field);
+u64 random_below(u64 bound);
+
+/* figures.c */
+#define ROUNDS	7
+
+void put_figure(const char *bench, const struct contender *contender, u32 n,
+		u64 *ns, u32 each);
+
+#endif /* BENCH_H */

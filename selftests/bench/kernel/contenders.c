@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The contenders: timerheap's core, hrtimers, and timer_list, each used as its
+ * own documentation has it for timers of programs: hrtimers soft, since their
+ * functions are not for hard interrupts; timer_list unpinned.  And a floor.
+ */
+#include <linux/hrtimer.h>
+#include <linux/jiffies.h>
+#include <linux/kernel.h>
+#include <linux/timer.h>
+#include <linux/version.h>
+
+#include "bench.h"
+#include "module/compat.h"
+#include "module/queue.h"
+
+static_assert(sizeof(struct theap_timer) <= TIMER_SIZE);
+static_assert(sizeof(struct hrtimer) <= TIMER_SIZE);
+static_assert(sizeof(struct timer_list) <= TIMER_SIZE);
+
+atomic_t fired;
+
+/* timerheap */
+
+static s64 heap_expire(struct theap_timer *timer, s64 now, bool *call)
+{
+	*call = true;
+	return 0;
+}
+
+static void heap_function(struct theap_timer *timer, struct theap_run *run)
+{
+	atomic_inc(&fired);
+}
+
+static const struct theap_timer_ops heap_ops = {
+	.expire   = heap_expire,
+	.function = heap_function,
+};
+
+static void heap_setup(void *timer)
+{
+	theap_timer_init(timer, &heap_ops);
+}
+
+static void heap_start(void *timer, s64 when)
+{
+	struct theap_claim claim;
+	int ret;
+
+	do {
+		theap_timer_claim(timer, &claim);
+		ret = theap_timer_place(&claim, THEAP_MONOTONIC, when);
+		theap_timer_leave(&claim);
+		/* With softirqs off there is no sleeping. */
+	} while (ret && !theap_queue_grow(claim.queue, GFP_ATOMIC));
+}
+
+static void heap_stop(void *timer)
+{
+	theap_timer_stop(timer);
+}
+
+static void heap_finish(void *timer)
+{
+	theap_timer_stop_sync(timer);
+}
+
+/* hrtimer */
+
+static enum hrtimer_restart hrtimer_function(struct hrtimer *timer)
+{
+	atomic_inc(&fired);
+	return HRTIMER_NORESTART;
+}
+
+static void hrtimer_contender_setup(void *timer)
+{
+	hrtimer_setup(timer, hrtimer_function, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+}
+
+static void hrtimer_contender_start(void *timer, s64 when)
+{
+	hrtimer_start(timer, ns_to_ktime(when), HRTIMER_MODE_ABS_SOFT);
+}
+
+static void hrtimer_contender_stop(void *timer)
+{
+	hrtimer_try_to_cancel(timer);
+}
+
+static void hrtimer_contender_finish(void *timer)
+{
+	hrtimer_cancel(timer);
+}
+
+/* timer_list */
+
+static void list_function(struct timer_list *timer)
+{
+	atomic_inc(&fired);
+}
+
+static void list_setup(void *timer)
+{
+	timer_setup((struct timer_list *)timer, list_function, 0);
+}
+
+static void list_start(void *timer, s64 when)
+{
+	s64 delta = when - ktime_get_ns();
+
+	mod_timer(timer, jiffies + (delta > 0 ? nsecs_to_jiffies(delta) + 1 : 0));
+}
+
+static void list_stop(void *timer)
+{
+	timer_delete(timer);
+}
+
+static void list_finish(void *timer)
+{
+	timer_delete_sync(timer);
+}
+
+/*
+ * No timer, but what none can do without: the timer's own line is fetched, and written
+ * to by one atomic operation.  Nobody who keeps account of a timer can be faster.
+ */
+
+static void touch_setup(void *timer)
+{
+	atomic_set(timer, 0);
+}
+
+static void touch_start(void *timer, s64 when)
+{
+	atomic_inc(timer);
+}
+
+static void touch_stop(void *timer)
+{
+	atomic_dec(timer);
+}
+
+const struct contender contenders[] = {
+	{ "timerheap", EXACT, heap_setup, heap_start, heap_stop, heap_finish },
+	{ "hrtimer", EXACT, hrtimer_contender_setup, hrtimer_contender_start,
+	  hrtimer_contender_stop, hrtimer_contender_finish },
+	{ "timer_list", JIFFIES, list_setup, list_start, list_stop, list_finish },
+	{ "touch", NEVER, touch_setup, touch_start, touch_stop, touch_stop },
+};
+
+const unsigned int nr_contenders = ARRAY_SIZE(contenders);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Figures: a line of JSON in the kernel's log for each, the median of ROUNDS
+ * with the least and the most beside it.  Tenths of nanoseconds are enough.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/kernel.h>
+#include <linux/math64.h>
+#include <linux/sort.h>
+
+#include "bench.h"
+
+static int compare(const void *a, const void *b)
+{
+	u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Each of ROUNDS rounds took @ns, for @each operations. */
+void put_figure(const char *bench, const struct contender *contender, u32 n,
+		u64 *ns, u32 each)
+{
+	static const u32 which[] = { ROUNDS / 2, 0, ROUNDS - 1 };
+	u64 tenths[3], whole[3];
+	u32 rest[3], i;
+
+	sort(ns, ROUNDS, sizeof(*ns), compare, NULL);
+	for (i = 0; i < 3; i++) {
+		tenths[i] = div_u64(ns[which[i]] * 10, each);
+		whole[i] = div_u64_rem(tenths[i], 10, &rest[i]);
+	}
+	pr_info("{\"bench\":\"%s\",\"impl\":\"%s\",\"n\":%u,\"value\":%llu.%u,\"unit\":\"ns\",\"low\":%llu.%u,\"high\":%llu.%u}\n",
+		bench, contender->name, n, whole[0], rest[0], whole[1], rest[1],
+		whole[2], rest[2]);
+}
