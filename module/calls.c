@@ -18,11 +18,11 @@
 #include "events.h"
 #include "map.h"
 
-/* An absolute time above 0 from what a call was given. */
-static s64 theap_deadline(enum theap_clock clock, s64 time, u32 flags)
+/* An absolute time above 0 from what a call was given @now. */
+static s64 theap_deadline(s64 now, s64 time, u32 flags)
 {
 	if (!(flags & TIMERHEAP_ABSTIME))
-		time = theap_add(theap_clock_read(clock), max_t(s64, time, 0));
+		time = theap_add(now, max_t(s64, time, 0));
 	return max_t(s64, time, 1);
 }
 
@@ -94,7 +94,7 @@ int theap_call_setup(struct theap_context *context, void *arg)
 
 /* What START and MODIFY have in common.  A period has the floor under it. */
 static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
-		     struct theap_arming *arming, u32 *was_pending)
+		     s64 now, struct theap_arming *arming, u32 *was_pending)
 {
 	struct theap_slot_page *page;
 	bool pending, wake = false;
@@ -109,7 +109,8 @@ static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 tim
 		return -ENOENT;
 	if (arming->period)
 		arming->period = max(arming->period, theap_slot_min_period());
-	arming->deadline = theap_deadline(context->clock, time, flags);
+	arming->deadline = theap_deadline(now, time, flags);
+	arming->now = now;
 	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, &pending, &wake);
 	if (wake)
 		theap_context_wake(context);
@@ -118,9 +119,9 @@ static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 tim
 	return ret;
 }
 
-int theap_call_start(struct theap_context *context, void *arg)
+static int theap_start(struct theap_context *context, struct timerheap_start *start,
+		       s64 now)
 {
-	struct timerheap_start *start = arg;
 	struct theap_arming arming = {
 		.period = start->period,
 		.slack = start->slack,
@@ -130,8 +131,13 @@ int theap_call_start(struct theap_context *context, void *arg)
 
 	if (start->flags & ~TIMERHEAP_ABSTIME || start->reserved)
 		return -EINVAL;
-	return theap_arm(context, start->slot, start->flags, start->deadline,
+	return theap_arm(context, start->slot, start->flags, start->deadline, now,
 			 &arming, &start->was_pending);
+}
+
+int theap_call_start(struct theap_context *context, void *arg)
+{
+	return theap_start(context, arg, theap_clock_read(context->clock));
 }
 
 int theap_call_stop(struct theap_context *context, void *arg)
@@ -149,9 +155,9 @@ int theap_call_stop(struct theap_context *context, void *arg)
 	return 0;
 }
 
-int theap_call_modify(struct theap_context *context, void *arg)
+static int theap_modify(struct theap_context *context, struct timerheap_modify *modify,
+			s64 now)
 {
-	struct timerheap_modify *modify = arg;
 	struct theap_arming arming = {
 		.period = modify->period,
 		.if_pending = modify->flags & TIMERHEAP_IF_PENDING,
@@ -160,8 +166,13 @@ int theap_call_modify(struct theap_context *context, void *arg)
 	if (modify->flags & ~(TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING) ||
 	    modify->reserved)
 		return -EINVAL;
-	return theap_arm(context, modify->slot, modify->flags, modify->deadline,
+	return theap_arm(context, modify->slot, modify->flags, modify->deadline, now,
 			 &arming, &modify->was_pending);
+}
+
+int theap_call_modify(struct theap_context *context, void *arg)
+{
+	return theap_modify(context, arg, theap_clock_read(context->clock));
 }
 
 int theap_call_get(struct theap_context *context, void *arg)
@@ -198,7 +209,8 @@ int theap_call_wait(struct theap_context *context, void *arg)
 {
 	struct timerheap_wait *wait = arg;
 	struct timerheap_event __user *to = u64_to_user_ptr(wait->events);
-	ktime_t until = ns_to_ktime(theap_deadline(context->clock, wait->timeout, wait->flags));
+	ktime_t until = ns_to_ktime(theap_deadline(theap_clock_read(context->clock),
+						   wait->timeout, wait->flags));
 	ktime_t *expires = wait->timeout < 0 && !(wait->flags & TIMERHEAP_ABSTIME) ?
 			   NULL : &until;
 	ssize_t count;
@@ -362,7 +374,7 @@ int theap_call_kick(struct theap_context *context, void *arg)
 	return theap_kick(context, u64_to_user_ptr(kick->slots), kick->nr, &kick->done);
 }
 
-static int theap_op(struct theap_context *context, const struct timerheap_op *op)
+static int theap_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
 {
 	union {
 		struct timerheap_start start;
@@ -381,7 +393,7 @@ static int theap_op(struct theap_context *context, const struct timerheap_op *op
 		arg.start.period = op->period;
 		arg.start.slack = op->slack;
 		arg.start.user_data = op->user_data;
-		ret = theap_call_start(context, &arg);
+		ret = theap_start(context, &arg.start, now);
 		return ret ?: arg.start.was_pending;
 	case TIMERHEAP_OP_STOP:
 		if (op->deadline || op->period)
@@ -395,14 +407,29 @@ static int theap_op(struct theap_context *context, const struct timerheap_op *op
 		arg.modify.flags = op->flags;
 		arg.modify.deadline = op->deadline;
 		arg.modify.period = op->period;
-		ret = theap_call_modify(context, &arg);
+		ret = theap_modify(context, &arg.modify, now);
 		return ret ?: arg.modify.was_pending;
 	}
 	return -EINVAL;
 }
 
-/* Operations are copied in and out so many at a time: 768 bytes of stack. */
+/* Operations are copied in so many at a time: 768 bytes of stack. */
 #define THEAP_OP_BATCH	16
+
+/* How many of @nr results could be written. */
+static u32 theap_put_results(struct timerheap_op __user *to,
+			     const struct timerheap_op *ops, u32 nr)
+{
+	u32 i = 0;
+
+	if (!user_write_access_begin(to, nr * sizeof(*to)))
+		return 0;
+	for (; i < nr; i++)
+		unsafe_put_user(ops[i].result, &to[i].result, out);
+out:
+	user_write_access_end();
+	return i;
+}
 
 int theap_call_batch(struct theap_context *context, void *arg)
 {
@@ -417,13 +444,15 @@ int theap_call_batch(struct theap_context *context, void *arg)
 	while (!ret && count < batch->nr) {
 		u32 want = min_t(u32, batch->nr - count, THEAP_OP_BATCH);
 		u32 i, got = theap_copy_in(ops, user + count, want, sizeof(*ops));
+		s64 now;
 
-		/* Where nothing can be written to, nothing must be done. */
-		got -= DIV_ROUND_UP(copy_to_user(user + count, ops, got * sizeof(*ops)),
-				    sizeof(*ops));
+		/* Where nothing can be written to, nothing must be done: so, as they were. */
+		got = theap_put_results(user + count, ops, got);
+		/* What comes due meanwhile expires by its hrtimer, and at once. */
+		now = theap_clock_read(context->clock);
 		for (i = 0; i < got; i++)
-			ops[i].result = theap_op(context, &ops[i]);
-		if (copy_to_user(user + count, ops, got * sizeof(*ops))) {
+			ops[i].result = theap_op(context, &ops[i], now);
+		if (theap_put_results(user + count, ops, got) < got) {
 			ret = -EFAULT;
 			break;
 		}

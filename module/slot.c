@@ -233,8 +233,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 {
 	struct timerheap_slot *slot = theap_slot(st);
 	enum theap_clock clock = st->page->context->clock;
-	s64 now = theap_clock_read(clock);
-	bool due = arming->deadline <= now;
+	bool due = arming->deadline <= arming->now;
 	s64 when = arming->deadline;
 	u64 missed, old;
 	int ret;
@@ -243,7 +242,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 		return -ENOENT;
 	if (due)
 		when = arming->period ?
-		       theap_forward(arming->deadline, arming->period, now, &missed) : 0;
+		       theap_forward(arming->deadline, arming->period, arming->now, &missed) : 0;
 	if (when) {
 		ret = theap_timer_place(claim, clock, when);
 		if (ret)
@@ -257,7 +256,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	ret = theap_slot_set_deadline(slot, arming, &old);
 	if (ret) {
 		/* The timer is where it was to go; what the program wants may be earlier. */
-		theap_slot_kick_claimed(st, claim, now, ring);
+		theap_slot_kick_claimed(st, claim, arming->now, ring);
 		return ret;
 	}
 	if (arming->if_pending && !old)
@@ -271,7 +270,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	 * but then it reads queued as 0, and kicks.
 	 */
 	if (due)
-		theap_slot_kick_claimed(st, claim, now, ring);
+		theap_slot_kick_claimed(st, claim, arming->now, ring);
 	return 0;
 }
 

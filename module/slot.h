@@ -50,6 +50,7 @@ struct theap_slot_page {
 /**
  * struct theap_arming - what START and MODIFY ask for
  * @deadline:   absolute; greater than 0
+ * @now:        what the clock said, not long ago
  * @period:     0, or not below the floor
  * @slack:      for START
  * @user_data:  for START
@@ -58,6 +59,7 @@ struct theap_slot_page {
  */
 struct theap_arming {
 	s64 deadline;
+	s64 now;
 	s64 period;
 	u64 slack;
 	u64 user_data;

@@ -178,6 +178,7 @@ static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pe
 {
 	struct theap_arming arming = {
 		.deadline = deadline, .period = period, .if_pending = if_pending,
+		.now = theap_clock_read(st->page->context->clock),
 		.start = !if_pending, .user_data = 42, .slack = 7,
 	};
 

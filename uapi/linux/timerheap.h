@@ -532,10 +532,10 @@ struct timerheap_op {
  * They are carried out in their order.  One that is refused has its error in
  * @result, has changed nothing, and does not keep the others from it.
  *
- * An operation whose place cannot be read and written is not carried out, and
- * the call ends there, with less @done than @nr, or with EFAULT where it is
- * the first.  (If the memory goes away while the call is at it, up to 16
- * operations behind @done may have been carried out and not said so.)  It ends
+ * An operation that cannot be read, or whose @result cannot be written, is not
+ * carried out, and the call ends there, with less @done than @nr, or with EFAULT
+ * where it is the first.  (If the memory goes away while the call is at it, up to
+ * 16 operations behind @done may have been carried out and not said so.)  It ends
  * early at a signal, too, which is no error.
  */
 struct timerheap_batch {
