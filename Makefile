@@ -13,7 +13,8 @@ LAB := selftests/vm
 # For the kernel of "make demo" and "make shell", and the only one of "make check".
 export KERNEL
 
-.PHONY: modules install uninstall dkms check check-all demo bench shell lint clean help
+.PHONY: modules install uninstall dkms check check-all demo bench bench-report shell lint \
+	clean help
 
 modules: | $(KDIR)/Makefile
 	$(kbuild) modules
@@ -63,6 +64,9 @@ check demo bench shell lint:
 check-all:
 	@$(LAB)/check all
 
+bench-report:
+	@$(LAB)/bench report
+
 clean:
 	[ ! -e $(KDIR)/Makefile ] || $(kbuild) clean
 	[ ! -e selftests/Makefile ] || $(MAKE) -C selftests clean
@@ -77,7 +81,8 @@ help:
 	@echo '  make dkms        have dkms build it for this kernel and each to come'
 	@echo 'In virtual machines, which fetch what they need and touch nothing here'
 	@echo '  make demo        a replayed trace, and a million timers'
-	@echo '  make bench       the interface against timerfd'
+	@echo '  make bench       against timerfd, hrtimers, libraries, and on other structures'
+	@echo '  make bench-report  one page of what it has measured, with plots'
 	@echo '  make check       all tests on Linux 6.1, 6.12 and 6.12-rt'
 	@echo '  make check-all   on debug kernels, too; torture, a fuzzer, coverage, mutants'
 	@echo '  make shell       a prompt in a machine that has the module loaded'

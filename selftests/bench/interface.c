@@ -2,10 +2,7 @@
 /*
  * The interface against timerfd, on the same work, in one run.
  *
- * Each figure is the median of ROUNDS rounds, after one that is not counted;
- * lines of JSON go to the file that is named, a table with ratios to standard
- * output.  Machines are noisy and emulated ones slow, so the ratio is the
- * result.
+ * bench.h says how it is told; the file that is named gets lines of JSON.
  *
  * timerfd is used as a server would: one for each timer, all in one epoll.
  */
@@ -22,7 +19,8 @@
 
 #include <timerheap.h>
 
-#define ROUNDS	7
+#include "bench.h"
+
 #define TIMERS	10000		/* files of timerfd; and slots, to be fair */
 #define KICKED	1024
 #define MANY	1000000		/* for memory, in steps of 4 KiB and 64 KiB */
@@ -32,21 +30,6 @@ static int fds[TIMERS], epoll;
 static uint64_t deadlines[TIMERS];
 static uint32_t numbers[TIMERS];
 static struct timerheap_op ops[KICKED];
-static FILE *json;
-
-static double clock_s(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
-/* User and system time of this process: waiting is nobody's cost. */
-static double cpu_s(void)
-{
-	return clock_s(CLOCK_PROCESS_CPUTIME_ID);
-}
 
 static void set_timerfd(int fd, uint64_t deadline)
 {
@@ -61,7 +44,7 @@ static void set_timerfd(int fd, uint64_t deadline)
 /* Deadlines at random within an hour, the first an hour from now. */
 static void choose_deadlines(void)
 {
-	uint64_t base = clock_s(CLOCK_MONOTONIC) * TIMERHEAP_SEC + 3600 * TIMERHEAP_SEC;
+	uint64_t base = bench_ns(CLOCK_MONOTONIC) + 3600 * TIMERHEAP_SEC;
 
 	for (int i = 0; i < TIMERS; i++)
 		deadlines[i] = base + random() % 3600 * TIMERHEAP_SEC + random();
@@ -74,18 +57,18 @@ static void choose_deadlines(void)
 /* Stop and start again, all pending, each somewhat later than before. */
 static double stop_start_slots(void)
 {
-	double begin = cpu_s();
+	double begin = bench_cpu();
 
 	for (int i = 0; i < TIMERS; i++) {
 		timerheap_stop(th, i);
 		timerheap_start(th, i, deadlines[i] += TIMERHEAP_SEC);
 	}
-	return cpu_s() - begin;
+	return bench_cpu() - begin;
 }
 
 static double stop_start_calls(void)
 {
-	double begin = cpu_s();
+	double begin = bench_cpu();
 
 	for (int i = 0; i < TIMERS; i++) {
 		struct timerheap_stop stop = { .slot = i };
@@ -96,18 +79,18 @@ static double stop_start_calls(void)
 		    ioctl(timerheap_fd(th), TIMERHEAP_IOC_START, &start))
 			err(1, "STOP and START");
 	}
-	return cpu_s() - begin;
+	return bench_cpu() - begin;
 }
 
 static double stop_start_timerfd(void)
 {
-	double begin = cpu_s();
+	double begin = bench_cpu();
 
 	for (int i = 0; i < TIMERS; i++) {
 		set_timerfd(fds[i], 0);
 		set_timerfd(fds[i], deadlines[i] += TIMERHEAP_SEC);
 	}
-	return cpu_s() - begin;
+	return bench_cpu() - begin;
 }
 
 /* Start timers that stand nowhere. */
@@ -119,12 +102,12 @@ static double start_kick(void)
 		timerheap_stop(th, i);
 	timerheap_kick(th, numbers, KICKED);
 	choose_deadlines();
-	begin = cpu_s();
+	begin = bench_cpu();
 	for (int i = 0; i < KICKED; i++)
 		timerheap_arm(th, i, deadlines[i], 0);
 	if (timerheap_kick(th, numbers, KICKED))
 		errx(1, "KICK");
-	return cpu_s() - begin;
+	return bench_cpu() - begin;
 }
 
 static double start_batch(void)
@@ -136,14 +119,14 @@ static double start_batch(void)
 		timerheap_stop(th, i);
 	timerheap_kick(th, numbers, KICKED);
 	choose_deadlines();
-	begin = cpu_s();
+	begin = bench_cpu();
 	for (int i = 0; i < KICKED; i++)
 		ops[i] = (struct timerheap_op){ .op = TIMERHEAP_OP_START, .slot = i,
 						.flags = TIMERHEAP_ABSTIME,
 						.deadline = deadlines[i] };
 	if (ioctl(timerheap_fd(th), TIMERHEAP_IOC_BATCH, &batch) || batch.done != KICKED)
 		err(1, "BATCH");
-	return cpu_s() - begin;
+	return bench_cpu() - begin;
 }
 
 static double start_timerfd(void)
@@ -153,10 +136,10 @@ static double start_timerfd(void)
 	for (int i = 0; i < KICKED; i++)
 		set_timerfd(fds[i], 0);
 	choose_deadlines();
-	begin = cpu_s();
+	begin = bench_cpu();
 	for (int i = 0; i < KICKED; i++)
 		set_timerfd(fds[i], deadlines[i]);
-	return cpu_s() - begin;
+	return bench_cpu() - begin;
 }
 
 /*
@@ -173,7 +156,7 @@ static double reap_ring(int64_t spread, int64_t doze)
 	for (int i = 0; i < TIMERS; i++)
 		timerheap_arm(th, i, base + spread / TIMERS * i, 0);
 	timerheap_kick(th, numbers, TIMERS);
-	begin = cpu_s();
+	begin = bench_cpu();
 	while (taken < TIMERS) {
 		timerheap_wait(th, -1);
 		if (doze)
@@ -181,7 +164,7 @@ static double reap_ring(int64_t spread, int64_t doze)
 		while (timerheap_next(th, &event))
 			taken += event.expirations;
 	}
-	return cpu_s() - begin;
+	return bench_cpu() - begin;
 }
 
 static double reap_timerfd(int64_t spread, int64_t doze)
@@ -193,7 +176,7 @@ static double reap_timerfd(int64_t spread, int64_t doze)
 
 	for (int i = 0; i < TIMERS; i++)
 		set_timerfd(fds[i], base + spread / TIMERS * i);
-	begin = cpu_s();
+	begin = bench_cpu();
 	while (taken < TIMERS) {
 		n = epoll_wait(epoll, events, 1024, -1);
 		for (int i = 0; i < n; i++) {
@@ -204,7 +187,7 @@ static double reap_timerfd(int64_t spread, int64_t doze)
 		if (doze)
 			usleep(doze / 1000);
 	}
-	return cpu_s() - begin;
+	return bench_cpu() - begin;
 }
 
 static double reap_burst_ring(void)
@@ -238,46 +221,8 @@ static double reap_each_timerfd(void)
 }
 
 /*
- * How it is told.
+ * Memory
  */
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void put_json(const char *bench, const char *impl, int n, double value,
-		     const char *unit)
-{
-	fprintf(json, "{\"bench\":\"%s\",\"impl\":\"%s\",\"n\":%d,", bench, impl, n);
-	fprintf(json, "\"value\":%.2f,\"unit\":\"%s\"}\n", value, unit);
-}
-
-/* Nanoseconds for each of @n. */
-static double measure(const char *bench, const char *impl, int n, double (*work)(void))
-{
-	double rounds[ROUNDS + 1];
-
-	for (int i = 0; i <= ROUNDS; i++)
-		rounds[i] = work() / n * 1e9;
-	qsort(rounds + 1, ROUNDS, sizeof(*rounds), compare);
-	printf("%-34s %-20s %9.1f ns each (%.1f to %.1f)\n", bench, impl,
-	       rounds[1 + ROUNDS / 2], rounds[1], rounds[ROUNDS]);
-	put_json(bench, impl, n, rounds[1 + ROUNDS / 2], "ns");
-	fflush(stdout);
-	return rounds[1 + ROUNDS / 2];
-}
-
-static void ratio(const char *bench, double ours, double theirs, double goal)
-{
-	printf("%-34s %-20s %9.1f x", bench, "ratio", theirs / ours);
-	if (goal)
-		printf("  (goal %g x)", goal);
-	putchar('\n');
-	put_json(bench, "ratio", 1, theirs / ours, "x");
-}
 
 static int64_t free_memory(void)
 {
@@ -303,9 +248,8 @@ static void print_memory(int64_t before)
 {
 	double each = (double)(before - free_memory()) / MANY;
 
-	printf("%-34s %-20s %9.1f bytes each  (goal 160)\n", "memory of an armed timer",
-	       "timerheap", each);
-	put_json("memory", "timerheap", MANY, each, "B");
+	bench_put("memory of an armed timer", "timerheap", MANY,
+		  (struct figure){ each, each, each }, "B");
 }
 
 static void open_timerfds(void)
@@ -360,30 +304,32 @@ static void open_timers(void)
 		errx(1, "KICK");
 }
 
+#define MEASURE(bench, n, impl, work) bench_measure(bench, impl, n, n, work).value
+
 #define COMPARE(bench, n, ours, theirs, goal)					\
-	ratio(bench, measure(bench, "timerheap, slots", n, ours),		\
-	      measure(bench, "timerfd", n, theirs), goal)
+	bench_ratio(bench, "timerheap, slots", n,				\
+		    MEASURE(bench, n, "timerheap, slots", ours),		\
+		    MEASURE(bench, n, "timerfd", theirs), goal)
 
 int main(int argc, char **argv)
 {
 	double theirs;
 
-	json = fopen(argc > 1 ? argv[1] : "/dev/null", "w");
-	if (!json)
-		err(1, "%s", argv[1]);
+	bench_open(argc > 1 ? argv[1] : NULL);
 	srandom(1);
 	open_timers();
 	open_timerfds();
 
 	COMPARE("stop and start again", TIMERS, stop_start_slots, stop_start_timerfd, 20);
-	measure("stop and start again", "timerheap, calls", TIMERS, stop_start_calls);
-	theirs = measure("start of 1024", "timerfd", KICKED, start_timerfd);
-	ratio("start of 1024, KICK", measure("start of 1024", "timerheap, KICK", KICKED,
-					     start_kick), theirs, 5);
-	ratio("start of 1024, BATCH", measure("start of 1024", "timerheap, BATCH", KICKED,
-					      start_batch), theirs, 5);
+	bench_measure("stop and start again", "timerheap, calls", TIMERS, TIMERS,
+		      stop_start_calls);
+	theirs = MEASURE("start of 1024", KICKED, "timerfd", start_timerfd);
+	bench_ratio("start of 1024", "timerheap, KICK", KICKED,
+		    MEASURE("start of 1024", KICKED, "timerheap, KICK", start_kick), theirs, 5);
+	bench_ratio("start of 1024", "timerheap, BATCH", KICKED,
+		    MEASURE("start of 1024", KICKED, "timerheap, BATCH", start_batch), theirs, 5);
 	COMPARE("reap a burst", TIMERS, reap_burst_ring, reap_burst_timerfd, 10);
 	COMPARE("reap, a look in 10 ms", TIMERS, reap_doze_ring, reap_doze_timerfd, 10);
 	COMPARE("reap, woken for each", TIMERS, reap_each_ring, reap_each_timerfd, 0);
-	return fclose(json) ? 1 : 0;
+	return 0;
 }

@@ -294,7 +294,7 @@ static void queue_batches(struct kunit *test)
 /* So long that the run has to rest. */
 static void work_long(struct test_timer *t)
 {
-	udelay(1000);
+	mdelay(1);
 }
 
 /*

@@ -45,8 +45,7 @@ static void look(void)
 
 		if (entry->when == THEAP_HOLE) {
 			MUST(entry->hole.before == hole);
-			MUST(pos == THEAP_ROOT || theap_heap_at(&heap, theap_heap_parent(pos))->when ==
-						  THEAP_HOLE);
+			MUST(pos == THEAP_ROOT || theap_heap_parent(pos) <= hole);
 			hole = pos;
 			holes++;
 			continue;

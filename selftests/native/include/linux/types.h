@@ -6,6 +6,7 @@
 #ifndef NATIVE_LINUX_TYPES_H
 #define NATIVE_LINUX_TYPES_H
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +32,6 @@ static inline bool is_power_of_2(unsigned long n)
 	return n && !(n & (n - 1));
 }
 
-#define static_assert		_Static_assert
 #define prefetchw(address)	__builtin_prefetch(address, 1)
 
 /* The target's: they fail when it says so. */

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Medians, a table, and lines of JSON; bench.h says how. */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench.h"
+
+static FILE *json;
+
+void bench_open(const char *path)
+{
+	if (!path)
+		return;
+	json = fopen(path, "w");
+	if (!json)
+		err(1, "%s", path);
+	/* What was measured is there even if the next thing kills us. */
+	setlinebuf(json);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+struct figure bench_median(double *values, int nr)
+{
+	qsort(values, nr, sizeof(*values), compare);
+	return (struct figure){ values[nr / 2], values[0], values[nr - 1] };
+}
+
+static void put_json(const char *bench, const char *impl, long n, struct figure figure,
+		     const char *unit)
+{
+	if (!json)
+		return;
+	fprintf(json, "{\"bench\":\"%s\",\"impl\":\"%s\",\"n\":%ld,", bench, impl, n);
+	fprintf(json, "\"value\":%.4g,\"unit\":\"%s\",", figure.value, unit);
+	fprintf(json, "\"low\":%.4g,\"high\":%.4g}\n", figure.low, figure.high);
+}
+
+void bench_put(const char *bench, const char *impl, long n, struct figure figure,
+	       const char *unit)
+{
+	printf("%-30s %-24s %9ld %10.4g %-4s (%.4g to %.4g)\n", bench, impl, n,
+	       figure.value, unit, figure.low, figure.high);
+	fflush(stdout);
+	put_json(bench, impl, n, figure, unit);
+}
+
+struct figure bench_measure(const char *bench, const char *impl, long n, long each,
+			    bench_round round)
+{
+	double rounds[BENCH_ROUNDS];
+	struct figure figure;
+
+	round();
+	for (int i = 0; i < BENCH_ROUNDS; i++)
+		rounds[i] = round() / each * 1e9;
+	figure = bench_median(rounds, BENCH_ROUNDS);
+	bench_put(bench, impl, n, figure, "ns");
+	return figure;
+}
+
+void bench_ratio(const char *bench, const char *impl, long n, double ours, double theirs,
+		 double goal)
+{
+	double times = theirs / ours;
+
+	printf("%-30s %-24s %9ld %10.4g x", bench, impl, n, times);
+	if (goal)
+		printf("    (goal %g x)", goal);
+	putchar('\n');
+	fflush(stdout);
+	put_json(bench, impl, n, (struct figure){ times, times, times }, "x");
+}

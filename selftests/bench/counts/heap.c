@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How many instructions an operation takes: figures that do not depend on what else
+ * the machine does, so that a test can compare them.
+ *
+ * It runs under callgrind, which is told where operations begin and end (counts.h).
+ * The heap is the module's own source.
+ */
+#include <stdlib.h>
+
+#include "../bench.h"
+#include "module/heap.h"
+#include "counts.h"
+
+#define PENDING	100000
+
+static struct theap_heap heap;
+static struct theap_node nodes[PENDING + TIMES];
+static u64 state = 88172645463325252;
+
+void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
+{
+	(void)gfp;
+	return malloc(n * size);
+}
+
+void *kvcalloc(size_t n, size_t size, gfp_t gfp)
+{
+	(void)gfp;
+	return calloc(n, size);
+}
+
+void kvfree(const void *memory)
+{
+	free((void *)memory);
+}
+
+/* Deadlines in an hour, as they come. */
+static s64 some_key(void)
+{
+	return bench_random(&state) % 3600000000000;
+}
+
+static void push(u32 i, s64 key)
+{
+	struct theap_growth growth;
+
+	if (!theap_heap_has_room(&heap, 1)) {
+		if (theap_growth_alloc(&growth, heap.segments, GFP_KERNEL))
+			abort();
+		theap_heap_grow(&heap, &growth);
+		theap_growth_free(&growth);
+	}
+	theap_heap_push(&heap, key, &nodes[i]);
+}
+
+/* What is chosen at random is chosen before it is counted. */
+static u32 which[TIMES];
+static s64 keys[TIMES];
+
+static void choose(s64 least, s64 most)
+{
+	for (int i = 0; i < TIMES; i++) {
+		which[i] = bench_random(&state) % PENDING;
+		keys[i] = least + bench_random(&state) % (most - least);
+	}
+}
+
+static s64 key_of(u32 i)
+{
+	return theap_heap_at(&heap, nodes[i].pos)->when;
+}
+
+static void remove_and_push(u32 i, s64 key)
+{
+	theap_heap_remove(&heap, &nodes[i]);
+	theap_heap_push(&heap, key, &nodes[i]);
+}
+
+static void pop(void)
+{
+	theap_heap_remove(&heap, theap_heap_at(&heap, THEAP_ROOT)->node);
+}
+
+/* All that is due, as a run does it. */
+static void walk(s64 until)
+{
+	unsigned int budget = U32_MAX;
+
+	theap_walk_begin(&heap);
+	while (theap_walk_next(&heap, until, &budget))
+		theap_walk_take(&heap);
+	while (theap_heap_close(&heap))
+		;
+}
+
+static void count_heap(void)
+{
+	struct theap_entry *top;
+	s64 thousandth;
+
+	for (u32 i = 0; i < PENDING; i++)
+		push(i, some_key());
+	choose(0, 3600000000000);
+	COUNT("heap: push", theap_heap_push(&heap, keys[i], &nodes[PENDING + i]));
+	for (u32 i = 0; i < TIMES; i++)
+		theap_heap_remove(&heap, &nodes[PENDING + i]);
+	COUNT("heap: remove at random, and push", remove_and_push(which[i], keys[i]));
+	choose(1, 1000000000000);
+	COUNT("heap: later", theap_heap_rekey(&heap, &nodes[which[i]],
+					      key_of(which[i]) + keys[i]));
+	COUNT("heap: earlier", theap_heap_rekey(&heap, &nodes[which[i]],
+						key_of(which[i]) - keys[i]));
+	COUNT("heap: pop", pop());
+	/* The thousand that are next: so that a walk is a thousand operations, too. */
+	for (u32 i = 0; i < TIMES; i++)
+		theap_heap_push(&heap, -1000000000000 - i, &nodes[PENDING + i]);
+	top = theap_heap_at(&heap, THEAP_ROOT);
+	thousandth = top->when + TIMES - 1;
+	CALLGRIND_ZERO_STATS;
+	walk(thousandth);
+	CALLGRIND_DUMP_STATS_AT("heap: walk, each of a thousand");
+}
+
+int main(void)
+{
+	count_heap();
+	count_slots();
+	return 0;
+}

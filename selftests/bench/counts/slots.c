@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The library's inline functions, on memory that no kernel looks at: what a program
+ * does without one.  Apart from the heap, which is built as if in the kernel.
+ */
+#include <stdlib.h>
+
+#include <timerheap.h>
+
+#include "counts.h"
+
+int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
+{
+	(void)th;
+	(void)slots;
+	return nr;
+}
+
+/* A kernel has looked at all of them, and will again in time. */
+void count_slots(void)
+{
+	static struct timerheap_slot slots[TIMES];
+	struct timerheap_ring *ring = calloc(1, sizeof(*ring) + 1024 * sizeof(uint32_t));
+	struct timerheap th = { .slots = slots, .ring = ring, .mask = 1023 };
+	struct timerheap_event event;
+
+	if (!ring)
+		abort();
+	for (int i = 0; i < TIMES; i++) {
+		slots[i].deadline = 1000;
+		slots[i].queued = 1000;
+		slots[i].expirations = 1;
+		ring->slots[ring->tail++] = i;
+	}
+	COUNT("slot: postpone", timerheap_postpone(&th, i, 2000));
+	COUNT("slot: stop", timerheap_stop(&th, i));
+	COUNT("slot: start again", timerheap_start(&th, i, 3000));
+	COUNT("slot: take an event", timerheap_next(&th, &event));
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What an operation takes in a structure that has n timers, whose deadlines lie
+ * at random within an hour.
+ *
+ *	stop			take out a quarter of them, at random
+ *	insert			and put them in again, with other deadlines
+ *	modify, later		give others another deadline at random: those that
+ *	modify, earlier		this moves to later, and the rest
+ *	expire over time	a minute of the hour, as it goes by: per timer that
+ *				expires; and what modify has put off is paid here
+ *	wake-ups		how often that minute had to be looked at, per timer
+ *	expire at once		all n within one millisecond
+ *
+ * Which timers and when is chosen before the clock is read.  Stop and insert
+ * alternate, so that between 3/4 n and n are pending; and a new deadline is
+ * drawn from the same hour as the old one, so that they stay as they were.
+ * The timers come in no order of their addresses, as after a long life: a list
+ * that was built in that order would be read as an array.
+ *
+ * Over time a structure is asked when it wants to be called, and is called
+ * then.  That is where a wheel pays for its cheap insertion.
+ */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../bench.h"
+#include "structures.h"
+
+#define BATCH	100000		/* timers of a pass at the most, of a round at the least */
+#define LONGEST	(50 * MSEC)	/* but no new pass after so long */
+
+enum { STOP, INSERT, LATER, EARLIER, KINDS };
+
+static const char *const kinds[KINDS] = {
+	"stop", "insert", "modify, later", "modify, earlier",
+};
+
+static const struct structure *s;
+static uint32_t n;
+static int64_t *deadlines;
+static struct timer **due;
+static uint32_t *order;		/* the numbers of all timers, shuffled */
+static uint64_t state = 88172645463325252;
+
+struct move {
+	struct timer *timer;
+	int64_t when;
+};
+
+/* Have the first @nr places of the order be anybody's. */
+static void shuffle(uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++) {
+		uint32_t other = i + bench_random(&state) % (n - i);
+
+		swap(order[i], order[other]);
+	}
+}
+
+static void fill(int64_t begin, int64_t span)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t when = begin + 1 + bench_random(&state) % span;
+
+		deadlines[order[i]] = when;
+		s->insert(&timers[order[i]], when);
+	}
+}
+
+/* Choose @nr timers, and new deadlines for them. */
+static void choose(struct move *moves, uint32_t nr)
+{
+	shuffle(nr);
+	for (uint32_t i = 0; i < nr; i++) {
+		moves[i].timer = &timers[order[i]];
+		moves[i].when = 1 + bench_random(&state) % HOUR;
+	}
+}
+
+/* Bring those moves to the front that are to later.  Return: how many they are. */
+static uint32_t part(struct move *moves, uint32_t nr)
+{
+	uint32_t later = 0;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		if (moves[i].when > deadlines[moves[i].timer - timers]) {
+			swap(moves[i], moves[later]);
+			later++;
+		}
+	}
+	return later;
+}
+
+static void note(const struct move *moves, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		deadlines[moves[i].timer - timers] = moves[i].when;
+}
+
+/* Do one kind of operation, and add up how many and how long. */
+struct sum {
+	double ns;
+	uint32_t nr;
+};
+
+static void operate(struct sum *sum, int kind, const struct move *moves, uint32_t nr)
+{
+	uint64_t begin = bench_ns(CLOCK_MONOTONIC);
+
+	switch (kind) {
+	case STOP:
+		for (uint32_t i = 0; i < nr; i++)
+			s->stop(moves[i].timer);
+		break;
+	case INSERT:
+		for (uint32_t i = 0; i < nr; i++)
+			s->insert(moves[i].timer, moves[i].when);
+		break;
+	default:
+		for (uint32_t i = 0; i < nr; i++)
+			s->modify(moves[i].timer, moves[i].when);
+	}
+	sum->ns += bench_ns(CLOCK_MONOTONIC) - begin;
+	sum->nr += nr;
+}
+
+static void operations_round(struct sum *sums)
+{
+	static struct move moves[BATCH];
+	uint64_t begin = bench_ns(CLOCK_MONOTONIC);
+	uint32_t nr = min(n / 4, BATCH), later;
+
+	do {
+		choose(moves, nr);
+		operate(&sums[STOP], STOP, moves, nr);
+		operate(&sums[INSERT], INSERT, moves, nr);
+		note(moves, nr);
+		choose(moves, nr);
+		later = part(moves, nr);
+		operate(&sums[LATER], LATER, moves, later);
+		operate(&sums[EARLIER], EARLIER, moves + later, nr - later);
+		note(moves, nr);
+	} while (sums[STOP].nr < BATCH &&
+		 bench_ns(CLOCK_MONOTONIC) - begin < LONGEST);
+}
+
+static void operations(void)
+{
+	double rounds[KINDS][BENCH_ROUNDS];
+
+	for (int i = -1; i < BENCH_ROUNDS; i++) {
+		struct sum sums[KINDS] = { 0 };
+
+		operations_round(sums);
+		for (int kind = 0; kind < KINDS && i >= 0; kind++)
+			rounds[kind][i] = sums[kind].ns / sums[kind].nr;
+	}
+	for (int kind = 0; kind < KINDS; kind++)
+		bench_put(kinds[kind], s->name, n,
+			  bench_median(rounds[kind], BENCH_ROUNDS), "ns");
+}
+
+/* Let a minute go by, from @now; what has expired starts again, unmeasured. */
+static void minute(int64_t now, double *ns, double *wakes)
+{
+	uint64_t begin = bench_ns(CLOCK_MONOTONIC);
+	uint32_t calls = 0, nr = 0;
+	int64_t next;
+
+	while ((next = s->next()) <= now + 60 * SEC) {
+		nr += s->expire(next, due + nr);
+		calls++;
+	}
+	*ns = (double)(bench_ns(CLOCK_MONOTONIC) - begin) / nr;
+	*wakes = (double)calls / nr;
+	for (uint32_t i = 0; i < nr; i++)
+		s->insert(due[i], now + 60 * SEC + 1 + bench_random(&state) % HOUR);
+}
+
+static void over_time(void)
+{
+	double ns[BENCH_ROUNDS], wakes[BENCH_ROUNDS];
+	int64_t now = 0;
+
+	minute(now, ns, wakes);
+	for (int i = 0; i < BENCH_ROUNDS; i++)
+		minute(now += 60 * SEC, &ns[i], &wakes[i]);
+	bench_put("expire over time", s->name, n, bench_median(ns, BENCH_ROUNDS), "ns");
+	bench_put("wake-ups", s->name, n, bench_median(wakes, BENCH_ROUNDS), "each");
+}
+
+static double all_at_once(int64_t now)
+{
+	uint64_t begin;
+
+	fill(now, MSEC);
+	s->expire(now, due);
+	begin = bench_ns(CLOCK_MONOTONIC);
+	if (s->expire(now + 2 * MSEC, due) != n)
+		errx(1, "%s: not all expired", s->name);
+	return (double)(bench_ns(CLOCK_MONOTONIC) - begin) / n;
+}
+
+static void at_once(void)
+{
+	double rounds[BENCH_ROUNDS];
+	int64_t now = SEC;
+
+	s->init(n);
+	all_at_once(now);
+	for (int i = 0; i < BENCH_ROUNDS; i++)
+		rounds[i] = all_at_once(now += SEC);
+	bench_put("expire at once", s->name, n, bench_median(rounds, BENCH_ROUNDS), "ns");
+}
+
+static void left_out(const char *bench)
+{
+	printf("%-30s %-24s %9u   too slow: left out\n", bench, s->name, n);
+}
+
+void measure(const struct structure *structure, uint32_t number)
+{
+	s = structure;
+	n = number;
+	if (s->most && n > s->most) {
+		left_out("all");
+		return;
+	}
+	deadlines = room(n, sizeof(*deadlines));
+	due = room(n, sizeof(*due));
+	order = room(n, sizeof(*order));
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	shuffle(n);
+	s->init(n);
+	fill(0, HOUR);
+	operations();
+	/* Threads would sleep each by itself. */
+	if (s->threads)
+		;
+	else if (s->most_over_time && n > s->most_over_time)
+		left_out("expire over time");
+	else
+		over_time();
+	at_once();
+	free(deadlines);
+	free(due);
+	free(order);
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The module's 4-heap, as it is: against the 4-heap in one array it shows what
+ * the segments cost.
+ */
+#include <err.h>
+#include <stdlib.h>
+
+#include "module_heap.h"
+
+void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
+{
+	(void)gfp;
+	/* As vmalloc() has it: a group of four entries in one cache line. */
+	return aligned_alloc(4096, n * size);
+}
+
+void *kvcalloc(size_t n, size_t size, gfp_t gfp)
+{
+	(void)gfp;
+	return calloc(n, size);
+}
+
+void kvfree(const void *memory)
+{
+	free((void *)memory);
+}
+
+void heap_empty(struct theap_heap *heap)
+{
+	heap->nr = 0;
+}
+
+static void grow(struct theap_heap *heap)
+{
+	struct theap_growth growth;
+
+	if (theap_growth_alloc(&growth, heap->segments, GFP_KERNEL))
+		errx(1, "no memory");
+	theap_heap_grow(heap, &growth);
+	theap_growth_free(&growth);
+}
+
+void heap_push(struct theap_heap *heap, int64_t when, struct theap_node *node)
+{
+	if (!theap_heap_has_room(heap, 1))
+		grow(heap);
+	theap_heap_push(heap, when, node);
+}
+
+uint32_t heap_expire(struct theap_heap *heap, int64_t now, struct timer **due)
+{
+	uint32_t nr = 0;
+
+	while (heap_next(heap) <= now) {
+		struct theap_node *top = heap_top(heap)->node;
+
+		theap_heap_remove(heap, top);
+		due[nr++] = timer_of(top);
+	}
+	return nr;
+}
+
+static struct theap_heap heap;
+
+static void init(uint32_t n)
+{
+	(void)n;
+	heap_empty(&heap);
+}
+
+static void insert(struct timer *timer, int64_t when)
+{
+	heap_push(&heap, when, &timer->node);
+}
+
+static void stop(struct timer *timer)
+{
+	theap_heap_remove(&heap, &timer->node);
+}
+
+static void modify(struct timer *timer, int64_t when)
+{
+	theap_heap_rekey(&heap, &timer->node, when);
+}
+
+static uint32_t expire(int64_t now, struct timer **due)
+{
+	return heap_expire(&heap, now, due);
+}
+
+static int64_t next(void)
+{
+	return heap_next(&heap);
+}
+
+const struct structure module_heap = {
+	"module's 4-heap", .tick = 1,
+	.init = init, .insert = insert, .stop = stop, .modify = modify,
+	.expire = expire, .next = next,
+};

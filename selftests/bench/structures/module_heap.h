@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The module's own heap, module/heap.c, with what its callers in the module do
+ * around it: see to room, and take what is due from the top.
+ */
+#ifndef MODULE_HEAP_H
+#define MODULE_HEAP_H
+
+#include "structures.h"
+
+/* Empty it; what it has grown to stays. */
+void heap_empty(struct theap_heap *heap);
+void heap_push(struct theap_heap *heap, int64_t when, struct theap_node *node);
+uint32_t heap_expire(struct theap_heap *heap, int64_t now, struct timer **due);
+
+static inline struct theap_entry *heap_top(const struct theap_heap *heap)
+{
+	return theap_heap_at(heap, THEAP_ROOT);
+}
+
+static inline int64_t heap_next(const struct theap_heap *heap)
+{
+	return heap->nr ? heap_top(heap)->when : NEVER;
+}
+
+static inline struct timer *timer_of(struct theap_node *node)
+{
+	return (struct timer *)((char *)node - offsetof(struct timer, node));
+}
+
+#endif /* MODULE_HEAP_H */
