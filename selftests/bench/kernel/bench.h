@@ -69,7 +69,10 @@ int bench_work(const struct contender *contender, u32 n);
 void bench_expiry_calibrate(void);
 int bench_expiry(const struct contender *contender, u32 n);
 
-/* work.c, for both */
+/* crowd.c: what others take */
+int bench_crowd(const struct contender *contender, u32 n);
+
+/* work.c, for all */
 int field_alloc(struct field *field, const struct contender *contender, u32 nr);
 void field_free(struct field *field);
 u64 random_below(u64 bound);

@@ -20,7 +20,23 @@ MODULE_PARM_DESC(ns, "How many timers are pending: up to eight numbers");
 module_param_named(heaps, theap_heaps, uint, 0444);
 MODULE_PARM_DESC(heaps, "Heaps for each clock; 0, the default: one per CPU");
 
+static bool crowd;
+module_param(crowd, bool, 0444);
+MODULE_PARM_DESC(crowd, "All CPUs at once, and nothing else");
+
 static enum cpuhp_state cpuhp;
+
+/* One CPU, two, four and so on: as far as they go. */
+static int bench_crowds(void)
+{
+	unsigned int n, j;
+	int ret = 0;
+
+	for (n = 1; !ret && n <= num_online_cpus(); n *= 2)
+		for (j = 0; !ret && j < nr_contenders; j++)
+			ret = bench_crowd(&contenders[j], n);
+	return ret;
+}
 
 static int bench_all(void)
 {
@@ -53,7 +69,7 @@ static int __init bench_init(void)
 	if (ret < 0)
 		goto err_queues;
 	cpuhp = ret;
-	ret = bench_all();
+	ret = crowd ? bench_crowds() : bench_all();
 	if (ret)
 		goto err_cpuhp;
 	return 0;
