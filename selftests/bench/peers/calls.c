@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * System calls are counted by standing in for the functions of libc that make
+ * them: the linker (--wrap) has all that is linked, libraries too, call these.
+ * Not seen is io_uring_enter(), which liburing makes itself; uring.c counts it.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "peers.h"
+
+_Thread_local uint64_t peer_calls;
+
+#define COUNTED(type, name, parameters, arguments)		\
+	type __real_##name parameters;				\
+	type __wrap_##name parameters;				\
+	type __wrap_##name parameters				\
+	{							\
+		peer_calls++;					\
+		return __real_##name arguments;			\
+	}
+
+COUNTED(int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event),
+	(epoll, op, fd, event))
+COUNTED(int, epoll_wait, (int epoll, struct epoll_event *events, int nr, int timeout),
+	(epoll, events, nr, timeout))
+COUNTED(int, epoll_pwait, (int epoll, struct epoll_event *events, int nr, int timeout,
+			   const sigset_t *mask), (epoll, events, nr, timeout, mask))
+COUNTED(int, ioctl, (int fd, unsigned long request, void *arg), (fd, request, arg))
+COUNTED(int, poll, (struct pollfd *fds, nfds_t nr, int timeout), (fds, nr, timeout))
+COUNTED(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *timeout,
+		     const sigset_t *mask), (fds, nr, timeout, mask))
+COUNTED(ssize_t, read, (int fd, void *buffer, size_t size), (fd, buffer, size))
+COUNTED(long, syscall, (long nr, long a, long b, long c, long d, long e, long f),
+	(nr, a, b, c, d, e, f))
+COUNTED(int, timer_settime, (timer_t timer, int flags, const struct itimerspec *time,
+			     struct itimerspec *old), (timer, flags, time, old))
+COUNTED(int, timerfd_settime, (int fd, int flags, const struct itimerspec *time,
+			       struct itimerspec *old), (fd, flags, time, old))

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A heap in the program that sorts as late as it can: to stop or to postpone a
+ * timer that stands in the heap is to write down its deadline, and the heap is
+ * put right when the timer was first due.  This is what timerheap does across
+ * the border of the kernel, without the border.
+ *
+ * Of its own for each thread, or one for all, with a lock.
+ */
+#include <pthread.h>
+
+#include "../bench.h"
+#include "alarm.h"
+#include "heap4.h"
+
+struct timer {
+	uint64_t deadline;	/* 0: not pending */
+	uint64_t queued;	/* when it is looked at; 0: it is not in the heap */
+	uint64_t period;
+};
+
+struct set {
+	struct heap4 heap;
+	struct alarm alarm;
+	struct timer *timers;
+	pthread_mutex_t lock;
+};
+
+static void *open_lazy(uint32_t n, bool exact)
+{
+	struct set *set = peer_array(1, sizeof(*set));
+
+	(void)exact;
+	heap4_init(&set->heap, n);
+	alarm_open(&set->alarm);
+	set->timers = peer_array(n, sizeof(*set->timers));
+	pthread_mutex_init(&set->lock, NULL);
+	return set;
+}
+
+static void queue(struct set *set, uint32_t number)
+{
+	struct timer *timer = &set->timers[number];
+
+	timer->queued = timer->deadline;
+	heap4_put(&set->heap, number, timer->queued);
+}
+
+static void start_lazy(void *arg, uint32_t number, uint64_t when, uint64_t period)
+{
+	struct set *set = arg;
+	struct timer *timer = &set->timers[number];
+
+	timer->deadline = when;
+	timer->period = period;
+	if (!timer->queued || timer->queued > when)
+		queue(set, number);
+}
+
+static void postpone_lazy(void *arg, uint32_t number, uint64_t when)
+{
+	struct set *set = arg;
+
+	set->timers[number].deadline = when;
+}
+
+static void stop_lazy(void *arg, uint32_t number)
+{
+	struct set *set = arg;
+
+	set->timers[number].deadline = 0;
+}
+
+static void turn_lazy(void *arg)
+{
+	struct set *set = arg;
+
+	alarm_set(&set->alarm, heap4_first(&set->heap));
+}
+
+/* Return: how often the first has expired; 0: it was stopped or postponed. */
+static uint64_t look_at_first(struct set *set, uint64_t now)
+{
+	uint32_t number = set->heap.entries[0].timer;
+	struct timer *timer = &set->timers[number];
+	uint64_t times = 0;
+
+	if (timer->deadline && timer->deadline <= now) {
+		times = timer->period ? (now - timer->deadline) / timer->period + 1 : 1;
+		timer->deadline = timer->period ? timer->deadline + times * timer->period : 0;
+	}
+	if (timer->deadline) {
+		queue(set, number);
+	} else {
+		timer->queued = 0;
+		heap4_remove(&set->heap, number);
+	}
+	return times;
+}
+
+static void reap_lazy(void *arg, bool wait)
+{
+	struct set *set = arg;
+	bool any = false;
+
+	for (;;) {
+		uint64_t now = bench_ns(CLOCK_MONOTONIC);
+
+		alarm_went_off(&set->alarm, now);
+		while (heap4_first(&set->heap) <= now) {
+			uint32_t number = set->heap.entries[0].timer;
+			uint64_t times = look_at_first(set, now);
+
+			if (times)
+				peer_expired(number, times);
+			any |= times;
+		}
+		turn_lazy(set);
+		if (any || !wait)
+			return;
+		alarm_wait(&set->alarm);
+	}
+}
+
+static void close_lazy(void *arg)
+{
+	struct set *set = arg;
+
+	close(set->alarm.fd);
+	heap4_free(&set->heap);
+	free(set->timers);
+	free(set);
+}
+
+const struct peer lazy_heap = {
+	.name = "lazy heap",
+	.most = 1000000,
+	.puts_off = true,
+	.open = open_lazy,
+	.start = start_lazy,
+	.postpone = postpone_lazy,
+	.stop = stop_lazy,
+	.turn = turn_lazy,
+	.reap = reap_lazy,
+	.close = close_lazy,
+};
+
+/*
+ * With a lock: operations take it; reap() is called by one thread while no other
+ * is at work here, and need not.
+ */
+static void start_locked(void *arg, uint32_t number, uint64_t when, uint64_t period)
+{
+	struct set *set = arg;
+
+	pthread_mutex_lock(&set->lock);
+	start_lazy(set, number, when, period);
+	pthread_mutex_unlock(&set->lock);
+}
+
+static void postpone_locked(void *arg, uint32_t number, uint64_t when)
+{
+	struct set *set = arg;
+
+	pthread_mutex_lock(&set->lock);
+	postpone_lazy(set, number, when);
+	pthread_mutex_unlock(&set->lock);
+}
+
+static void stop_locked(void *arg, uint32_t number)
+{
+	struct set *set = arg;
+
+	pthread_mutex_lock(&set->lock);
+	stop_lazy(set, number);
+	pthread_mutex_unlock(&set->lock);
+}
+
+static void turn_locked(void *arg)
+{
+	struct set *set = arg;
+
+	pthread_mutex_lock(&set->lock);
+	turn_lazy(set);
+	pthread_mutex_unlock(&set->lock);
+}
+
+const struct peer locked_heap = {
+	.name = "lazy heap, one lock",
+	.most = 10000,
+	.shared = true,
+	.puts_off = true,
+	.expires_as = "lazy heap",
+	.open = open_lazy,
+	.start = start_locked,
+	.postpone = postpone_locked,
+	.stop = stop_locked,
+	.turn = turn_locked,
+	.reap = reap_lazy,
+	.close = close_lazy,
+};

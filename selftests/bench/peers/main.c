@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * peers - what a program would use for its timers, measured on the same work
+ *
+ *	peers [-p PEER] [FILE [WORKLOAD]...]
+ *
+ * A table goes to standard output, lines of JSON to FILE.  WORKLOADs are start,
+ * request, idle, again, mass, tickers, postponed and pacing; all, where none is
+ * named.  PEER is a part of a name.
+ *
+ * Each peer has a process of its own, so that none pays for what another has
+ * left behind.
+ */
+#include <err.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "workloads.h"
+
+extern const struct peer timerfd, posix, uring, libuv, libevent, libev, heap, lazy_heap,
+	locked_heap, timerheap_calls, timerheap_batch, timerheap_slots;
+
+static const struct peer *const peers[] = {
+	&timerfd, &posix, &uring, &libuv, &libevent, &libev, &heap, &lazy_heap,
+	&locked_heap, &timerheap_calls, &timerheap_batch, &timerheap_slots,
+};
+
+#define NR	((int)(sizeof(peers) / sizeof(*peers)))
+#define MOST	1000000
+#define FEW	10		/* beside those that are paced */
+#define SOME	10000		/* from which on expiry is measured; of all threads */
+#define PATIENCE	240		/* seconds, after which a peer is said to hang */
+
+_Thread_local uint64_t peer_now;
+_Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
+
+static char **workloads;
+
+bool wanted(const char *workload)
+{
+	for (char **w = workloads; *w; w++)
+		if (!strcmp(*w, workload))
+			return true;
+	return !*workloads;
+}
+
+void *peer_array(uint32_t n, uint32_t size)
+{
+	void *memory = calloc(n, size);
+
+	if (!memory)
+		err(1, "%u times %u bytes", n, size);
+	return memory;
+}
+
+static bool measure(const struct peer *peer, uint32_t n)
+{
+	void *set = measure_start(peer, n);
+
+	if (!set)
+		return false;
+	if (wanted("request") || wanted("idle") || wanted("again"))
+		measure_churn(peer, set, n);
+	if (n >= SOME && !peer->expires_as &&
+	    (wanted("mass") || wanted("tickers") || wanted("postponed")))
+		measure_expiry(peer, set, n);
+	peer->close(set);
+	return true;
+}
+
+static void measure_all(const struct peer *peer)
+{
+	for (uint32_t n = 1000; n <= MOST && n <= peer->most; n *= 10) {
+		if (!measure(peer, n)) {
+			warn("%s is not measured", peer->name);
+			return;
+		}
+	}
+	if (wanted("request") || wanted("idle") || wanted("again")) {
+		measure_threads(peer, SOME, 2);
+		measure_threads(peer, SOME, 4);
+	}
+	if (wanted("pacing") && !peer->expires_as) {
+		measure_pacing(peer, FEW);
+		measure_pacing(peer, peer->most);
+	}
+}
+
+/* Return: whether that went well. */
+static bool measure_apart(const struct peer *peer)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child < 0)
+		err(1, "fork");
+	if (!child) {
+		alarm(PATIENCE);
+		measure_all(peer);
+		exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (status)
+		warnx("%s: ended by %s %d", peer->name, WIFSIGNALED(status) ? "signal" : "status",
+		      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	return !status;
+}
+
+/* Those that timers of POSIX send are read, never taken. */
+static void block_signals(void)
+{
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+		sigaddset(&mask, i);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+}
+
+/* As many descriptors and pending signals as the most have timers. */
+static void raise_limits(void)
+{
+	struct rlimit most = { 1 << 20, 1 << 20 };
+
+	if (setrlimit(RLIMIT_NOFILE, &most) || setrlimit(RLIMIT_SIGPENDING, &most))
+		warn("limits");
+}
+
+int main(int argc, char **argv)
+{
+	const char *only = "";
+	bool good = true;
+	int option;
+
+	while ((option = getopt(argc, argv, "p:")) != -1) {
+		if (option != 'p')
+			errx(1, "usage: peers [-p PEER] [FILE [WORKLOAD]...]");
+		only = optarg;
+	}
+	workloads = argv + optind + (optind < argc);
+	bench_open(optind < argc ? argv[optind] : NULL);
+	block_signals();
+	raise_limits();
+	if (wanted("mass") || wanted("tickers") || wanted("postponed"))
+		measure_nothing();
+	for (int i = 0; i < NR; i++)
+		if (strstr(peers[i]->name, only))
+			good &= measure_apart(peers[i]);
+	return !good;
+}

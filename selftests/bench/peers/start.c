@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * New timers: to make a set of them and to start each for the first time, and
+ * the memory that they take then, all in, and of that the kernel's.
+ *
+ * Memory is what the machine has less of, which programs that ran before and
+ * give back late blur by a megabyte; so it is told for many timers.
+ *
+ * Deadlines differ by up to a second, and none is beyond TIMEOUT: who postpones a
+ * timer to that later on, postpones it.
+ */
+#include <unistd.h>
+
+#include "workloads.h"
+
+#define ROUNDS	3
+#define FEW	10000		/* up to which there is more than one round */
+#define MANY	100000		/* from which on memory is told */
+
+struct sample {
+	double open, start, calls;
+};
+
+static void *set_up(const struct peer *peer, uint32_t n, struct sample *sample)
+{
+	uint64_t random = 88172645463325252ULL, calls = peer_calls;
+	double begin = bench_cpu(), opened;
+	void *set = peer->open(n, false);
+
+	if (!set)
+		return NULL;
+	opened = bench_cpu();
+	for (uint32_t i = 0; i < n; i++)
+		start_in_turn(peer, set, i, peer_now + TIMEOUT - bench_random(&random) % SEC, 0);
+	peer_turn(peer, set);
+	sample->open = (opened - begin) / n * 1e9;
+	sample->start = (bench_cpu() - opened) / n * 1e9;
+	sample->calls = (double)(peer_calls - calls) / n;
+	return set;
+}
+
+static void put_memory(const struct peer *peer, uint32_t n, const struct memory *before)
+{
+	struct memory after = machine_memory();
+	double all = after.all - before->all;
+
+	put_value("memory", peer, n, all / n, "B");
+	put_value("memory, kernel", peer, n,
+		  (all - (after.anonymous - before->anonymous)) / n, "B");
+}
+
+void *measure_start(const struct peer *peer, uint32_t n)
+{
+	int rounds = n > FEW || !wanted("start") ? 1 : ROUNDS;
+	double opens[ROUNDS], starts[ROUNDS];
+	struct memory before;
+	struct sample sample;
+	void *set = NULL;
+
+	/* What was closed before is given back by and by. */
+	if (n >= MANY && wanted("start"))
+		usleep(500000);
+	before = machine_memory();
+	read_clock();
+	for (int i = 0; i < rounds; i++) {
+		if (set)
+			peer->close(set);
+		set = set_up(peer, n, &sample);
+		if (!set)
+			return NULL;
+		opens[i] = sample.open;
+		starts[i] = sample.start;
+	}
+	if (!wanted("start"))
+		return set;
+	bench_put("make", peer->name, n, bench_median(opens, rounds), "ns");
+	bench_put("start, new", peer->name, n, bench_median(starts, rounds), "ns");
+	put_value("make and start: calls", peer, n, sample.calls, "calls");
+	if (n >= MANY)
+		put_memory(peer, n, &before);
+	return set;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * timerheap through its calls, nothing of it touched in mapped memory: one for
+ * each operation, or those of a turn in one BATCH.  Events by WAIT.
+ */
+#include <err.h>
+#include <sys/ioctl.h>
+
+#include <timerheap.h>
+
+#include "peers.h"
+
+#define EVENTS	256
+
+static void *open_timerheap(uint32_t n, bool exact)
+{
+	(void)exact;
+	return timerheap_open(CLOCK_MONOTONIC, n);
+}
+
+static void call(struct timerheap *th, unsigned long request, void *argument)
+{
+	if (ioctl(timerheap_fd(th), request, argument))
+		err(1, "timerheap");
+}
+
+static void start_by_call(void *set, uint32_t timer, uint64_t when, uint64_t period)
+{
+	struct timerheap_start start = {
+		.slot = timer,
+		.flags = TIMERHEAP_ABSTIME,
+		.deadline = when,
+		.period = period,
+	};
+
+	call(set, TIMERHEAP_IOC_START, &start);
+}
+
+static void postpone_by_call(void *set, uint32_t timer, uint64_t when)
+{
+	struct timerheap_modify modify = {
+		.slot = timer,
+		.flags = TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING,
+		.deadline = when,
+	};
+
+	call(set, TIMERHEAP_IOC_MODIFY, &modify);
+}
+
+static void stop_by_call(void *set, uint32_t timer)
+{
+	struct timerheap_stop stop = { .slot = timer };
+
+	call(set, TIMERHEAP_IOC_STOP, &stop);
+}
+
+static void reap_by_call(void *set, bool wait)
+{
+	struct timerheap_event events[EVENTS];
+	struct timerheap_wait waiting = {
+		.events = (uintptr_t)events,
+		.nr = EVENTS,
+		.min = wait,
+		.timeout = -1,
+	};
+
+	do {
+		call(set, TIMERHEAP_IOC_WAIT, &waiting);
+		for (uint32_t i = 0; i < waiting.count; i++)
+			peer_expired(events[i].slot, events[i].expirations);
+	} while (!wait && waiting.count == EVENTS);
+}
+
+static void close_timerheap(void *set)
+{
+	timerheap_close(set);
+}
+
+const struct peer timerheap_calls = {
+	.name = "timerheap, calls",
+	.most = 100000,
+	.shared = true,
+	.puts_off = true,
+	.open = open_timerheap,
+	.start = start_by_call,
+	.postpone = postpone_by_call,
+	.stop = stop_by_call,
+	.reap = reap_by_call,
+	.close = close_timerheap,
+};
+
+/* What this thread has put off. */
+static _Thread_local struct timerheap_op ops[4 * BURST];
+static _Thread_local uint32_t put_off;
+
+static void turn_batch(void *set)
+{
+	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = put_off };
+
+	if (put_off)
+		call(set, TIMERHEAP_IOC_BATCH, &batch);
+	put_off = 0;
+}
+
+static void put(struct timerheap *th, struct timerheap_op op)
+{
+	if (put_off == sizeof(ops) / sizeof(*ops))
+		turn_batch(th);
+	ops[put_off++] = op;
+}
+
+static void start_by_batch(void *set, uint32_t timer, uint64_t when, uint64_t period)
+{
+	struct timerheap_op op = {
+		.op = TIMERHEAP_OP_START,
+		.slot = timer,
+		.flags = TIMERHEAP_ABSTIME,
+		.deadline = when,
+		.period = period,
+	};
+
+	put(set, op);
+}
+
+static void postpone_by_batch(void *set, uint32_t timer, uint64_t when)
+{
+	struct timerheap_op op = {
+		.op = TIMERHEAP_OP_MODIFY,
+		.slot = timer,
+		.flags = TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING,
+		.deadline = when,
+	};
+
+	put(set, op);
+}
+
+static void stop_by_batch(void *set, uint32_t timer)
+{
+	put(set, (struct timerheap_op){ .op = TIMERHEAP_OP_STOP, .slot = timer });
+}
+
+const struct peer timerheap_batch = {
+	.name = "timerheap, BATCH",
+	.most = 100000,
+	.shared = true,
+	.puts_off = true,
+	.expires_as = "timerheap, calls",
+	.open = open_timerheap,
+	.start = start_by_batch,
+	.postpone = postpone_by_batch,
+	.stop = stop_by_batch,
+	.turn = turn_batch,
+	.reap = reap_by_call,
+	.close = close_timerheap,
+};
