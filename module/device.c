@@ -22,23 +22,26 @@ static struct theap_context *theap_file_context(struct file *file)
 	return file->private_data;
 }
 
+#define ANSWER(call, field)	offsetof(struct timerheap_##call, field)
+
 /* The calls, by their numbers. */
 static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
 	bool set_up;		/* wants a context that has been set up */
+	u8 answer;		/* where in its structure that begins */
 } theap_ioctls[] = {
-	{ theap_call_info, TIMERHEAP_IOC_INFO, false },
-	{ theap_call_setup, TIMERHEAP_IOC_SETUP, false },
-	{ theap_call_start, TIMERHEAP_IOC_START, true },
-	{ theap_call_stop, TIMERHEAP_IOC_STOP, true },
-	{ theap_call_modify, TIMERHEAP_IOC_MODIFY, true },
-	{ theap_call_get, TIMERHEAP_IOC_GET, true },
-	{ theap_call_wait, TIMERHEAP_IOC_WAIT, true },
-	{ theap_call_drain, TIMERHEAP_IOC_DRAIN, true },
-	{ theap_call_kick, TIMERHEAP_IOC_KICK, true },
-	{ theap_call_batch, TIMERHEAP_IOC_BATCH, true },
-	{ theap_call_eventfd, TIMERHEAP_IOC_EVENTFD, true },
+	{ theap_call_info, TIMERHEAP_IOC_INFO, false, 0 },
+	{ theap_call_setup, TIMERHEAP_IOC_SETUP, false, ANSWER(setup, slots_offset) },
+	{ theap_call_start, TIMERHEAP_IOC_START, true, ANSWER(start, was_pending) },
+	{ theap_call_stop, TIMERHEAP_IOC_STOP, true, ANSWER(stop, was_pending) },
+	{ theap_call_modify, TIMERHEAP_IOC_MODIFY, true, ANSWER(modify, was_pending) },
+	{ theap_call_get, TIMERHEAP_IOC_GET, true, ANSWER(get, deadline) },
+	{ theap_call_wait, TIMERHEAP_IOC_WAIT, true, ANSWER(wait, count) },
+	{ theap_call_drain, TIMERHEAP_IOC_DRAIN, true, ANSWER(drain, first) },
+	{ theap_call_kick, TIMERHEAP_IOC_KICK, true, ANSWER(kick, done) },
+	{ theap_call_batch, TIMERHEAP_IOC_BATCH, true, ANSWER(batch, done) },
+	{ theap_call_eventfd, TIMERHEAP_IOC_EVENTFD, true, 0 },
 };
 
 union theap_arg {
@@ -62,8 +65,8 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	size_t user_size = _IOC_SIZE(command);
 	unsigned int nr = _IOC_NR(command);
 	union theap_arg karg = {};
+	size_t size, answer;
 	unsigned int known;
-	size_t size;
 	int ret;
 
 	/* A command is known by all but its size, which may be a newer one's. */
@@ -80,11 +83,13 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 			return ret;
 	}
 	size = min(size, user_size);
+	answer = min_t(size_t, theap_ioctls[nr].answer, size);
 	/*
-	 * What was read is written back before anything is done: were there
-	 * nowhere to put the answer, it would be too late to say so.
+	 * What was read where the answer goes is written back before anything is
+	 * done: were there nowhere to put it, it would be too late to say so.
 	 */
-	if (_IOC_DIR(known) == (_IOC_READ | _IOC_WRITE) && copy_to_user(user, &karg, size))
+	if (_IOC_DIR(known) == (_IOC_READ | _IOC_WRITE) &&
+	    copy_to_user(user + answer, (void *)&karg + answer, size - answer))
 		return -EFAULT;
 	if (theap_ioctls[nr].set_up && !theap_context_slots(context))
 		return -EBADFD;
@@ -93,7 +98,8 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		return ret;
 	if (!(_IOC_DIR(known) & _IOC_READ))
 		return 0;
-	if (copy_to_user(user, &karg, size) || clear_user(user + size, user_size - size))
+	if (copy_to_user(user + answer, (void *)&karg + answer, size - answer) ||
+	    clear_user(user + size, user_size - size))
 		return -EFAULT;
 	return 0;
 }

@@ -107,7 +107,7 @@ static void theap_heap_settle(struct theap_heap *heap, u32 pos, s64 when,
 
 /**
  * theap_heap_remove - take an entry out, wherever it stands
- * @heap: the heap
+ * @heap: the heap; theap_heap_ready() where it may be hollow
  * @node: in it
  *
  * The last entry fills the hole.  From a leaf of another branch it may have

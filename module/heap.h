@@ -66,7 +66,8 @@ struct theap_heap {
 	u32 directory_size;		/* segments it has places for */
 	u32 last_hole;			/* the last by position; hollow.c has these */
 	u32 walk;			/* where the walk is that makes them */
-	u32 walk_end;			/* and where it ends */
+	u32 walk_end;			/* and where it ends, */
+	s64 walk_until;			/* and what is due on it */
 	struct theap_entry **directory;
 };
 
@@ -113,10 +114,11 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
 void theap_heap_fill(struct theap_heap *heap, u32 pos, s64 when, struct theap_node *node);
 
 /* hollow.c: to take many out at once */
-void theap_walk_begin(struct theap_heap *heap);
-struct theap_entry *theap_walk_next(struct theap_heap *heap, s64 until,
+void theap_walk_begin(struct theap_heap *heap, s64 until);
+struct theap_entry *theap_walk_next(struct theap_heap *heap, s64 now,
 				    unsigned int *budget);
 void theap_walk_take(struct theap_heap *heap);
+bool theap_heap_ready(struct theap_heap *heap, unsigned int *budget);
 bool theap_heap_close(struct theap_heap *heap);
 
 /* Are there holes in it, or is somebody about to make some? */

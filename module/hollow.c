@@ -14,9 +14,9 @@
  *	      70 60			              70 60
  *
  * A hole counts as earlier than everything, so that what is left is a heap all the
- * while.  Others may push, and change keys; below a hole nothing climbs further.
- * But nobody else takes out: what fills the place of the one that goes is the last
- * entry, which may be a hole.
+ * while.  Others may push, and change keys; below a hole nothing climbs further.  Who
+ * takes another out has the last entry fill its place, and that must not be a hole; but
+ * a hole that stands last may just be forgotten.
  *
  * Then the holes are closed, the last one first, by the last entry, which sinks from
  * there.  That costs a way down from the hole: log4(n/k) levels on average for k
@@ -26,37 +26,48 @@
  * The walk goes from hole to hole, and closing goes back: each hole has the positions
  * of the two beside it, in the place of the node that it has lost.
  */
+#include <linux/minmax.h>
 #include <linux/prefetch.h>
 
 #include "heap.h"
 
 /**
  * theap_walk_begin - begin a walk
- * @heap: not hollow, and not empty
+ * @heap:  not hollow, and not empty
+ * @until: what is not after this is due
  *
- * What is pushed from now on stands behind its end, and is for the next one.
+ * What is pushed from now on stands behind its end, and what becomes due from now on
+ * is not due on it: both are for the next one.  Else tickers that are due again when
+ * they have been seen to would keep it where they are, and from all that is elsewhere.
  */
-void theap_walk_begin(struct theap_heap *heap)
+void theap_walk_begin(struct theap_heap *heap, s64 until)
 {
 	heap->walk = THEAP_ROOT;
 	heap->walk_end = theap_heap_end(heap);
+	heap->walk_until = until;
+}
+
+/* Behind it stands nothing that is of interest, or nothing at all. */
+static u32 theap_walk_end(const struct theap_heap *heap)
+{
+	return min(heap->walk_end, theap_heap_end(heap));
 }
 
 /* The timers of a group will be wanted soon, and are in no cache. */
-static void theap_walk_prefetch(const struct theap_heap *heap, u32 hole, s64 until)
+static void theap_walk_prefetch(const struct theap_heap *heap, u32 hole)
 {
-	u32 i, group = theap_heap_child(hole);
+	u32 i, group = theap_heap_child(hole), end = min(group + 4, theap_walk_end(heap));
 
-	for (i = group; i < group + 4 && i < heap->walk_end; i++) {
+	for (i = group; i < end; i++) {
 		const struct theap_entry *entry = theap_heap_at(heap, i);
 
-		if (entry->when <= until)
+		if (entry->when <= heap->walk_until)
 			prefetchw(entry->node);
 	}
 }
 
 /* From the end of a group to the group below the next hole. */
-static void theap_walk_on(struct theap_heap *heap, s64 until)
+static void theap_walk_on(struct theap_heap *heap)
 {
 	u32 hole = heap->walk == THEAP_ROOT ? heap->last_hole :
 		   theap_heap_at(heap, theap_heap_parent(heap->walk))->hole.after;
@@ -64,18 +75,18 @@ static void theap_walk_on(struct theap_heap *heap, s64 until)
 
 	heap->walk = THEAP_NOWHERE;
 	/* Below the holes that follow stands what stands further behind. */
-	if (!hole || theap_heap_child(hole) >= heap->walk_end)
+	if (!hole || theap_heap_child(hole) >= theap_walk_end(heap))
 		return;
 	heap->walk = theap_heap_child(hole);
 	after = theap_heap_at(heap, hole)->hole.after;
 	if (after)
-		theap_walk_prefetch(heap, after, until);
+		theap_walk_prefetch(heap, after);
 }
 
 /**
  * theap_walk_next - go on to an entry that is due
  * @heap:   in a walk
- * @until:  what is not after this is due
+ * @now:    the time, which may have been set back since the walk began
  * @budget: so many groups at the most; less what was used
  *
  * It may be taken by theap_walk_take(), or be given another key; then the one that
@@ -83,20 +94,26 @@ static void theap_walk_on(struct theap_heap *heap, s64 until)
  *
  * Return: it; NULL where the budget is spent, or the walk is over.
  */
-struct theap_entry *theap_walk_next(struct theap_heap *heap, s64 until,
+struct theap_entry *theap_walk_next(struct theap_heap *heap, s64 now,
 				    unsigned int *budget)
 {
+	s64 until = min(now, heap->walk_until);
+	u32 end = theap_walk_end(heap);
+
+	/* What stood here may have been taken out meanwhile, and all behind it. */
+	if (heap->walk >= end)
+		heap->walk = THEAP_NOWHERE;
 	while (heap->walk && *budget) {
 		struct theap_entry *entry = theap_heap_at(heap, heap->walk);
 
 		if (entry->when != THEAP_HOLE && entry->when <= until)
 			return entry;
 		if (heap->walk != THEAP_ROOT && (heap->walk + 1) % 4 &&
-		    heap->walk + 1 < heap->walk_end) {
+		    heap->walk + 1 < end) {
 			heap->walk++;
 			continue;
 		}
-		theap_walk_on(heap, until);
+		theap_walk_on(heap);
 		(*budget)--;
 	}
 	return NULL;
@@ -118,6 +135,30 @@ void theap_walk_take(struct theap_heap *heap)
 	if (heap->last_hole)
 		theap_heap_at(heap, heap->last_hole)->hole.after = pos;
 	heap->last_hole = pos;
+}
+
+/**
+ * theap_heap_ready - have an entry stand last, so that one may be taken out
+ * @heap:   hollow or not
+ * @budget: so many holes at the most; less what was used
+ *
+ * Return: whether one does, or the heap is empty.
+ */
+bool theap_heap_ready(struct theap_heap *heap, unsigned int *budget)
+{
+	while (heap->last_hole && heap->last_hole + 1 == theap_heap_end(heap)) {
+		u32 before = theap_heap_at(heap, heap->last_hole)->hole.before;
+
+		if (!*budget)
+			return false;
+		(*budget)--;
+		heap->nr--;
+		heap->last_hole = before;
+		/* The walk, if it comes there, goes no further. */
+		if (before)
+			theap_heap_at(heap, before)->hole.after = THEAP_NOWHERE;
+	}
+	return true;
 }
 
 /**

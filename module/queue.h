@@ -162,8 +162,6 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 	__must_hold(&queue->lock);
 void __theap_sweep(struct theap_queue *queue)
 	__must_hold(&queue->lock);
-void __theap_close(struct theap_queue *queue, unsigned int *budget)
-	__must_hold(&queue->lock);
 void __theap_settle(struct theap_queue *queue)
 	__must_hold(&queue->lock);
 

@@ -73,7 +73,8 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 /**
  * __theap_remove - DELETED -> REMOVING -> REMOVED
  * @queue: owned
- * @timer: stands in its heap; where that is hollow, the walk stands at it
+ * @timer: stands in its heap; where that is hollow, the walk stands at it, or the
+ *         heap is ready for a removal
  *
  * A timer must not leave the heap while the inbox links it, since it may be
  * freed once it is out.  So one that is still there is put out of the way, at
@@ -92,7 +93,7 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 		theap_removing_to_deleted(&timer->status);
 		return false;
 	}
-	if (theap_heap_is_hollow(&queue->heap))
+	if (queue->heap.walk == timer->node.pos)
 		theap_walk_take(&queue->heap);
 	else
 		theap_heap_remove(&queue->heap, &timer->node);
@@ -262,22 +263,6 @@ void __theap_sweep(struct theap_queue *queue)
 }
 
 /**
- * __theap_close - close the holes of a walk, so that anybody may take timers out
- * @queue:  owned
- * @budget: so many at the most; less what was used
- *
- * A walk that is on is over; what it has not come to is for the next.
- */
-void __theap_close(struct theap_queue *queue, unsigned int *budget)
-{
-	lockdep_assert_held(&queue->lock);
-	while (theap_heap_is_hollow(&queue->heap) && *budget) {
-		theap_heap_close(&queue->heap);
-		(*budget)--;
-	}
-}
-
-/**
  * __theap_settle - say what the first deadline is now
  * @queue: owned, and about to be let go
  *
@@ -376,8 +361,12 @@ static void __theap_walk_one(struct theap_queue *queue, struct theap_timer *time
 	case THEAP_MODIFIED_LATER:
 		__theap_requeue(queue, timer, status);
 		break;
-	default:
+	case THEAP_MODIFYING:
+		/* Short; but there may always be another who does. */
 		theap_relax();
+		break;
+	default:
+		WARN_ONCE(1, "timerheap: state %d in a heap\n", status);
 	}
 }
 
@@ -391,14 +380,17 @@ static void __theap_walk(struct theap_queue *queue, unsigned int *budget)
 		(*budget)--;
 		__theap_walk_one(queue, theap_node_timer(entry->node));
 	}
-	if (*budget)
-		__theap_close(queue, budget);
+	while (*budget && theap_heap_is_hollow(&queue->heap)) {
+		theap_heap_close(&queue->heap);
+		(*budget)--;
+	}
 }
 
 /*
- * The order of deadlines for those that have come in one walk: by insertion, since
- * they are few and hardly out of order.  When more are due than a batch takes, they
- * come batch by batch, from the top of the heap down.
+ * The order of deadlines, where a batch is all that is left of a walk: by insertion,
+ * since they are few and hardly out of order.  When more are due than that, they come
+ * batch by batch, from the top of the heap down, and to sort each would cost a fifth of
+ * the whole.
  */
 static void theap_run_sort(struct theap_run *run)
 {
@@ -435,7 +427,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 		struct theap_timer *timer = __theap_clean(queue, &budget);
 
 		if (timer && timer->when <= run->now)
-			theap_walk_begin(&queue->heap);
+			theap_walk_begin(&queue->heap, run->now);
 		if (theap_heap_is_hollow(&queue->heap)) {
 			__theap_walk(queue, &budget);
 		} else if (timer || !queue->heap.nr) {

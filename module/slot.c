@@ -206,9 +206,17 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
 {
+	u64 deadline = READ_ONCE(theap_slot(st)->deadline);
+	enum theap_clock clock = st->page->context->clock;
 	s64 when;
 	int ret;
 
+	/*
+	 * Since @now was read the slot may have expired elsewhere, by a later clock;
+	 * what expires here must not be told to have done so earlier than that.
+	 */
+	if (deadline && deadline <= now)
+		now = theap_clock_read(clock);
 	/* This look was asked for by a call. */
 	st->timer.own = 0;
 	when = theap_slot_look(st, now, ring);
@@ -216,7 +224,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		theap_timer_drop(claim);
 		return 0;
 	}
-	ret = theap_timer_place(claim, st->page->context->clock, when);
+	ret = theap_timer_place(claim, clock, when);
 	if (!ret)
 		WRITE_ONCE(theap_slot(st)->queued, when);
 	return ret;

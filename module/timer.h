@@ -5,7 +5,8 @@
  * All three are one motion.  Claim the timer: whatever stable state it is
  * in, put it into MODIFYING, and it is yours.  Decide.  Leave: publish the
  * state that your decision makes.  Between claim and leave interrupts are
- * off, and only a timer that stands in no heap has a lock taken for it.
+ * off, and only a timer that stands in no heap has a lock taken for it.  (Whose is
+ * the 64th in an inbox sees to all of them when he leaves, if the lock is free.)
  *
  *	start	claim, place, leave
  *	stop	claim, drop, leave

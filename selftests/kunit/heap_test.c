@@ -85,7 +85,8 @@ static void look(struct kunit *test, struct model *model)
 		if (entry->when == THEAP_HOLE) {
 			if (entry->hole.before != hole)
 				fault = "a hole does not know the one before it";
-			else if (pos > THEAP_ROOT && theap_heap_parent(pos) > hole)
+			else if (pos > THEAP_ROOT &&
+				 theap_heap_at(heap, theap_heap_parent(pos))->when != THEAP_HOLE)
 				fault = "there is a hole below none";
 			hole = pos;
 			holes++;
@@ -289,7 +290,7 @@ static void heap_hollow_five(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
 		push(test, model, i, keys[i]);
-	theap_walk_begin(&model->heap);
+	theap_walk_begin(&model->heap, 35);
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
 		KUNIT_ASSERT_NOT_NULL(test, theap_walk_next(&model->heap, 35, &budget));
 		KUNIT_EXPECT_EQ(test, walk_take(model), due[i]);
@@ -316,7 +317,7 @@ static void heap_hollow_all(struct kunit *test)
 
 	for (i = 0; i < max; i++)
 		push(test, model, i, below(model, 1000));
-	theap_walk_begin(&model->heap);
+	theap_walk_begin(&model->heap, 1000);
 	while (model->heap.walk) {
 		u32 pos = model->heap.walk;
 
@@ -337,6 +338,17 @@ static void heap_hollow_all(struct kunit *test)
 	model_end(model);
 }
 
+/* May one be taken out?  If the last holes are more than a few, later. */
+static bool ready(struct kunit *test, struct model *model)
+{
+	unsigned int budget = 3;
+	bool may = theap_heap_ready(&model->heap, &budget);
+
+	look(test, model);
+	KUNIT_ASSERT_TRUE(test, may || !budget);
+	return may;
+}
+
 /* How many are due. */
 static u32 left(struct model *model, s64 until)
 {
@@ -349,7 +361,8 @@ static u32 left(struct model *model, s64 until)
 
 /*
  * Walks that stop and go on, with what may happen meanwhile: pushes, other keys, for
- * what it stands at, too.  None of that is due, so the walk finds all that is.
+ * what it stands at, too; and removals.  None of that is due, so the walk finds all
+ * that is, but for what has filled the place of one that was removed.
  */
 static void hollow_at_random(struct kunit *test, u32 max, u32 rounds, u32 keys)
 {
@@ -358,35 +371,44 @@ static void hollow_at_random(struct kunit *test, u32 max, u32 rounds, u32 keys)
 
 	while (rounds--) {
 		s64 until = below(model, keys);
+		bool removed = false;
 
 		for (i = 0; i < max; i++)
 			if (model->keys[i] == NONE && below(model, 2))
 				push(test, model, i, below(model, keys));
 		if (!model->nr)
 			continue;
-		theap_walk_begin(&model->heap);
+		theap_walk_begin(&model->heap, until);
 		while (model->heap.walk) {
 			unsigned int budget = 1 + below(model, 8);
+			/* Time goes on, which is of no interest to the walk. */
+			s64 now = until + below(model, keys);
+			struct theap_entry *entry;
 
-			while (theap_walk_next(&model->heap, until, &budget)) {
+			while ((entry = theap_walk_next(&model->heap, now, &budget))) {
+				KUNIT_ASSERT_LE(test, entry->when, until);
 				if (below(model, 8)) {
 					walk_take(model);
 					taken++;
 				} else {
-					i = theap_heap_at(&model->heap, model->heap.walk)->node -
-					    model->nodes;
+					i = entry->node - model->nodes;
 					rekey(model, i, until + 1 + below(model, keys));
 				}
 			}
 			look(test, model);
 			i = below(model, max);
-			if (model->keys[i] == NONE)
+			if (model->keys[i] == NONE) {
 				push(test, model, i, until + 1 + below(model, keys));
-			else if (model->keys[i] > until)
+			} else if (model->keys[i] > until && below(model, 2)) {
 				rekey(model, i, until + 1 + below(model, keys));
+			} else if (model->keys[i] > until && ready(test, model)) {
+				take_out(test, model, i);
+				removed = true;
+			}
 			look(test, model);
 		}
-		KUNIT_ASSERT_EQ(test, left(model, until), 0);
+		/* What has filled a place may be due, and behind the walk's back. */
+		KUNIT_ASSERT_TRUE(test, removed || !left(model, until));
 		while (theap_heap_close(&model->heap))
 			if (!below(model, 8))
 				look(test, model);

@@ -17,6 +17,8 @@ static void other_end(void *data)
 	struct theap_queue *other = data;
 
 	theap_queue_quiet(other);
+	while (theap_heap_close(&other->heap))
+		;
 	WARN_ON(other->heap.nr);
 	theap_heap_destroy(&other->heap);
 }

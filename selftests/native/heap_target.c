@@ -45,7 +45,8 @@ static void look(void)
 
 		if (entry->when == THEAP_HOLE) {
 			MUST(entry->hole.before == hole);
-			MUST(pos == THEAP_ROOT || theap_heap_parent(pos) <= hole);
+			MUST(pos == THEAP_ROOT ||
+			     theap_heap_at(&heap, theap_heap_parent(pos))->when == THEAP_HOLE);
 			hole = pos;
 			holes++;
 			continue;
@@ -88,6 +89,9 @@ static void push(unsigned int i, s64 key)
 
 static void take_out(unsigned int i)
 {
+	unsigned int budget = NODES;
+
+	MUST(theap_heap_ready(&heap, &budget));
 	theap_heap_remove(&heap, &nodes[i]);
 	MUST(nodes[i].pos == THEAP_NOWHERE);
 	nr--;
@@ -101,19 +105,20 @@ static void trim(void)
 		theap_growth_free(&growth);
 }
 
-/* On with a walk: take what is due, or give it another key. */
-static void walk(s64 until, unsigned int budget, bool take)
+/* On with a walk: take what is due, or give it another key.  Time may go back. */
+static void walk(s64 now, unsigned int budget, bool take)
 {
 	struct theap_entry *entry;
 
-	while (budget-- && (entry = theap_walk_next(&heap, until, &budget))) {
+	while (budget-- && (entry = theap_walk_next(&heap, now, &budget))) {
 		size_t i = entry->node - nodes;
 
 		if (take) {
 			theap_walk_take(&heap);
 			nr--;
 		} else {
-			keys[i] = until + 1 + i % 8;
+			MUST(keys[i] <= now && keys[i] <= heap.walk_until);
+			keys[i] = heap.walk_until + 1 + i % 8;
 			theap_heap_rekey(&heap, &nodes[i], keys[i]);
 		}
 		look();
@@ -134,14 +139,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		else if (what < 20)
 			trim();
 		else if (what < 28 && nr && !theap_heap_is_hollow(&heap))
-			theap_walk_begin(&heap);
+			theap_walk_begin(&heap, key);
 		else if (what < 64 && heap.walk)
 			walk(key, what % 16, i % 4);
 		else if (what < 96 && theap_heap_is_hollow(&heap))
 			theap_heap_close(&heap);
 		else if (nodes[i].pos == THEAP_NOWHERE)
 			push(i, key);
-		else if (what < 128 && !theap_heap_is_hollow(&heap))
+		else if (what < 128)
 			take_out(i);
 		else
 			theap_heap_rekey(&heap, &nodes[i], keys[i] = key);

@@ -192,7 +192,7 @@ struct timerheap_ring {
  * @fired:       the clock when the kernel saw that, never before @deadline
  *
  * Events come in the order in which timers expire.  On one CPU that is the order
- * of deadlines, as long as no more than some fifty are due at once.
+ * of deadlines, as long as no more than some thirty are due at once.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -235,7 +235,8 @@ struct timerheap_event {
  * @max_user_slots: the most slots that one user may hold in all contexts
  *              without CAP_SYS_RESOURCE
  * @min_period: the floor for periods; a shorter one is taken as this
- * @queued:     entries that stand in heaps now, stopped ones included
+ * @queued:     entries that stand in heaps now, stopped ones included, and those
+ *              that a run that is on has taken and not closed up yet
  * @stopped:    of those, how many are stopped
  * @started:    timers put into a heap
  * @expired:    timers whose time in a heap had come, and which were looked at:

@@ -87,7 +87,7 @@ static void walk(s64 until)
 {
 	unsigned int budget = U32_MAX;
 
-	theap_walk_begin(&heap);
+	theap_walk_begin(&heap, until);
 	while (theap_walk_next(&heap, until, &budget))
 		theap_walk_take(&heap);
 	while (theap_heap_close(&heap))
