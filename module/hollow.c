@@ -157,6 +157,9 @@ bool theap_heap_ready(struct theap_heap *heap, unsigned int *budget)
 		/* The walk, if it comes there, goes no further. */
 		if (before)
 			theap_heap_at(heap, before)->hole.after = THEAP_NOWHERE;
+		/* And if it was below the hole, it is over: others may come to stand here. */
+		if (heap->walk >= theap_heap_end(heap))
+			heap->walk = THEAP_NOWHERE;
 	}
 	return true;
 }

@@ -13,7 +13,7 @@
  *
  * Nothing here is unbounded.  One hold of the lock looks at THEAP_BATCH
  * timers; with log4(n) cache misses each that is some 20 us at a million.  A
- * function that starts its own timer in the past meets it in the next batch,
+ * function that starts its own timer in the past meets it in a batch to come,
  * not in this one, so it cannot keep a run from ending.
  *
  * And runs leave every fifth microsecond of a CPU to others.  A burst of a

@@ -418,6 +418,50 @@ static void hollow_at_random(struct kunit *test, u32 max, u32 rounds, u32 keys)
 	model_end(model);
 }
 
+/*
+ * The walk stands below the hole at 7; removals shrink the heap to 6, the hole is
+ * forgotten, and pushes make it grow again: what stands at 7 now is no hole.
+ */
+static void heap_hollow_shrinks(struct kunit *test)
+{
+	static const s64 first[] = { 10, 500, 501, 502, 20 };
+	struct model *model = model_of(test, 60);
+	struct theap_heap *heap = &model->heap;
+	unsigned int budget;
+	u32 i;
+
+	for (i = 0; i < 30; i++)
+		push(test, model, i, i < ARRAY_SIZE(first) ? first[i] : 600 + i);
+	theap_walk_begin(heap, 100);
+	for (i = 0; i < 2; i++) {
+		budget = 2;
+		KUNIT_ASSERT_NOT_NULL(test, theap_walk_next(heap, 100, &budget));
+		walk_take(model);
+	}
+	budget = 1;
+	KUNIT_ASSERT_NULL(test, theap_walk_next(heap, 100, &budget));
+	KUNIT_ASSERT_EQ(test, theap_heap_parent(heap->walk), 7);
+	while (theap_heap_end(heap) > 7) {
+		u32 last;
+
+		budget = 10;
+		KUNIT_ASSERT_TRUE(test, theap_heap_ready(heap, &budget));
+		last = theap_heap_end(heap) - 1;
+		take_out(test, model, theap_heap_at(heap, last)->node - model->nodes);
+		look(test, model);
+	}
+	for (i = 0; i < 30; i++)
+		push(test, model, 30 + i, 50 + i);
+	budget = 100;
+	while (theap_walk_next(heap, 100, &budget)) {
+		walk_take(model);
+		look(test, model);
+	}
+	while (theap_heap_close(heap))
+		look(test, model);
+	model_end(model);
+}
+
 static void heap_hollow_random(struct kunit *test)
 {
 	hollow_at_random(test, 5, 2000, 10);
@@ -560,6 +604,7 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_random),
 	KUNIT_CASE(heap_hollow_five),
 	KUNIT_CASE(heap_hollow_all),
+	KUNIT_CASE(heap_hollow_shrinks),
 	KUNIT_CASE(heap_hollow_random),
 	KUNIT_CASE(heap_segments),
 	KUNIT_CASE(heap_trim),

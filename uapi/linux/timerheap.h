@@ -192,7 +192,8 @@ struct timerheap_ring {
  * @fired:       the clock when the kernel saw that, never before @deadline
  *
  * Events come in the order in which timers expire.  On one CPU that is the order
- * of deadlines, as long as no more than some thirty are due at once.
+ * of deadlines, as long as no more than some thirty are due at once, and none of
+ * them was postponed in memory that is mapped: it comes where it was first due.
  */
 struct timerheap_event {
 	__u64 user_data;
