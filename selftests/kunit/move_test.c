@@ -8,6 +8,8 @@
  */
 #include "module/hotplug.c"
 
+#include <linux/delay.h>
+
 #include "core_test.h"
 
 #define DAY	(86400LL * NSEC_PER_SEC)
@@ -112,6 +114,64 @@ static void move_then_expire(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, test_queue()->count.expired + to->count.expired, 100);
 }
 
+static void work_long(struct test_timer *t)
+{
+	mdelay(1);
+}
+
+/* All are due, and a run that has done a part of them rests: there are holes now. */
+static void hollow_out(struct kunit *test, struct test_timer *t, unsigned int nr)
+{
+	s64 deadline = test_now() - NSEC_PER_USEC;
+	unsigned int i;
+
+	local_bh_disable();
+	for (i = 0; i < nr; i++)
+		test_start(&t[i], deadline + i);
+	t[0].work = work_long;
+	theap_queue_run(test_queue());
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&test_queue()->heap));
+	local_bh_enable();
+}
+
+static void all_come_once(struct kunit *test, struct test_timer *t, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_EQ(test, t[i].early, 0);
+	}
+}
+
+/* Those that stand between holes move, and the holes are closed. */
+static void move_hollow(struct kunit *test)
+{
+	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	unsigned int nr = 10 * THEAP_BATCH;
+	struct test_timer *t = test_timers(test, nr);
+
+	hollow_out(test, t, nr);
+	KUNIT_ASSERT_EQ(test, theap_queue_move(from, to), 0);
+	KUNIT_EXPECT_EQ(test, from->heap.nr, 0);
+	KUNIT_EXPECT_FALSE(test, theap_heap_is_hollow(&from->heap));
+	all_come_once(test, t, nr);
+	KUNIT_EXPECT_EQ(test, from->count.expired + to->count.expired, nr);
+}
+
+/* The queue itself goes, holes and all, and what it had begun is gone on with. */
+static void move_queue_hollow(struct kunit *test)
+{
+	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+	unsigned int nr = 10 * THEAP_BATCH;
+	struct test_timer *t = test_timers(test, nr);
+
+	hollow_out(test, t, nr);
+	theap_queue_give(test_queue(), cpu < nr_cpu_ids ? cpu : raw_smp_processor_id());
+	all_come_once(test, t, nr);
+	KUNIT_EXPECT_TRUE(test, test_settles(&test_queue()->heap.nr, 0));
+}
+
 /* A queue that has nothing asks for nothing. */
 static void move_nothing(struct kunit *test)
 {
@@ -185,6 +245,8 @@ static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_all),
 	KUNIT_CASE(move_waits_for_run),
 	KUNIT_CASE(move_then_expire),
+	KUNIT_CASE(move_hollow),
+	KUNIT_CASE(move_queue_hollow),
 	KUNIT_CASE(move_nothing),
 	KUNIT_CASE(move_refused),
 	KUNIT_CASE(move_queue),
