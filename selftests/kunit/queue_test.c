@@ -291,6 +291,40 @@ static void queue_batches(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.expired, nr);
 }
 
+/*
+ * Tickers that are due again whenever they have been seen to, more of them than a batch
+ * takes, all below the entry at 4; and others at 5 to 7, whose turn must come, too.
+ */
+static void queue_is_fair(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int pos, end = 152, runs;
+	struct test_timer *t = test_timers(test, end);
+	s64 now = test_now();
+
+	local_bh_disable();
+	for (pos = THEAP_ROOT; pos < end; pos++) {
+		unsigned int above = pos;
+
+		while (above > 7)
+			above = theap_heap_parent(above);
+		if (above == 4)
+			t[pos].period = 1;
+		/* Each stands where it is pushed, since none is before the one above. */
+		test_start(&t[pos], pos > 7 && above != 4 ? now + DAY : now - 1000 + pos);
+		KUNIT_ASSERT_EQ(test, t[pos].timer.node.pos, pos);
+	}
+	for (runs = 0; runs < 20; runs++)
+		theap_queue_run(queue);
+	for (pos = THEAP_ROOT; pos < end; pos++)
+		theap_timer_stop(&t[pos].timer);
+	local_bh_enable();
+	for (pos = 5; pos <= 7; pos++)
+		KUNIT_EXPECT_EQ(test, t[pos].called, 1);
+	for (pos = 88; pos < end; pos++)
+		KUNIT_EXPECT_GT(test, t[pos].called, 1);
+}
+
 /* So long that the run has to rest. */
 static void work_long(struct test_timer *t)
 {
@@ -485,6 +519,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_sweep),
 	KUNIT_CASE(queue_order),
 	KUNIT_CASE(queue_batches),
+	KUNIT_CASE(queue_is_fair),
 	KUNIT_CASE(queue_hollow),
 	KUNIT_CASE(queue_hole_last),
 	KUNIT_CASE(queue_notifies_once),
