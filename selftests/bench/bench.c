@@ -65,15 +65,11 @@ struct figure bench_measure(const char *bench, const char *impl, long n, long ea
 	return figure;
 }
 
-void bench_ratio(const char *bench, const char *impl, long n, double ours, double theirs,
-		 double goal)
+void bench_ratio(const char *bench, const char *impl, long n, double ours, double theirs)
 {
 	double times = theirs / ours;
 
-	printf("%-30s %-24s %9ld %10.4g x", bench, impl, n, times);
-	if (goal)
-		printf("    (goal %g x)", goal);
-	putchar('\n');
+	printf("%-30s %-24s %9ld %10.4g x\n", bench, impl, n, times);
 	fflush(stdout);
 	put_json(bench, impl, n, (struct figure){ times, times, times }, "x");
 }

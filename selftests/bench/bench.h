@@ -44,9 +44,8 @@ typedef double (*bench_round)(void);
 struct figure bench_measure(const char *bench, const char *impl, long n, long each,
 			    bench_round round);
 
-/* @ours against @theirs, where less is better; @goal 0: there is none. */
-void bench_ratio(const char *bench, const char *impl, long n, double ours, double theirs,
-		 double goal);
+/* Say how many times @ours is in @theirs. */
+void bench_ratio(const char *bench, const char *impl, long n, double ours, double theirs);
 
 static inline uint64_t bench_ns(clockid_t clock)
 {

@@ -304,32 +304,37 @@ static void open_timers(void)
 		errx(1, "KICK");
 }
 
-#define MEASURE(bench, n, impl, work) bench_measure(bench, impl, n, n, work).value
+static double measure(const char *bench, int n, const char *impl, bench_round work)
+{
+	return bench_measure(bench, impl, n, n, work).value;
+}
 
-#define COMPARE(bench, n, ours, theirs, goal)					\
-	bench_ratio(bench, "timerheap, slots", n,				\
-		    MEASURE(bench, n, "timerheap, slots", ours),		\
-		    MEASURE(bench, n, "timerfd", theirs), goal)
+static void compare(const char *bench, int n, bench_round ours, bench_round theirs)
+{
+	double timerfd = measure(bench, n, "timerfd", theirs);
+
+	bench_ratio(bench, "timerheap, slots", n,
+		    measure(bench, n, "timerheap, slots", ours), timerfd);
+}
 
 int main(int argc, char **argv)
 {
-	double theirs;
+	double ours, theirs;
 
 	bench_open(argc > 1 ? argv[1] : NULL);
 	srandom(1);
 	open_timers();
 	open_timerfds();
 
-	COMPARE("stop and start again", TIMERS, stop_start_slots, stop_start_timerfd, 20);
-	bench_measure("stop and start again", "timerheap, calls", TIMERS, TIMERS,
-		      stop_start_calls);
-	theirs = MEASURE("start of 1024", KICKED, "timerfd", start_timerfd);
-	bench_ratio("start of 1024", "timerheap, KICK", KICKED,
-		    MEASURE("start of 1024", KICKED, "timerheap, KICK", start_kick), theirs, 5);
-	bench_ratio("start of 1024", "timerheap, BATCH", KICKED,
-		    MEASURE("start of 1024", KICKED, "timerheap, BATCH", start_batch), theirs, 5);
-	COMPARE("reap a burst", TIMERS, reap_burst_ring, reap_burst_timerfd, 10);
-	COMPARE("reap, a look in 10 ms", TIMERS, reap_doze_ring, reap_doze_timerfd, 10);
-	COMPARE("reap, woken for each", TIMERS, reap_each_ring, reap_each_timerfd, 0);
+	compare("stop and start again", TIMERS, stop_start_slots, stop_start_timerfd);
+	measure("stop and start again", TIMERS, "timerheap, calls", stop_start_calls);
+	theirs = measure("start of 1024", KICKED, "timerfd", start_timerfd);
+	ours = measure("start of 1024", KICKED, "timerheap, KICK", start_kick);
+	bench_ratio("start of 1024", "timerheap, KICK", KICKED, ours, theirs);
+	ours = measure("start of 1024", KICKED, "timerheap, BATCH", start_batch);
+	bench_ratio("start of 1024", "timerheap, BATCH", KICKED, ours, theirs);
+	compare("reap a burst", TIMERS, reap_burst_ring, reap_burst_timerfd);
+	compare("reap, a look in 10 ms", TIMERS, reap_doze_ring, reap_doze_timerfd);
+	compare("reap, woken for each", TIMERS, reap_each_ring, reap_each_timerfd);
 	return 0;
 }

@@ -24,9 +24,10 @@ enum grain { EXACT, JIFFIES, NEVER };
  * struct contender - a kind of timer
  * @name:  as the figures have it
  * @grain: how exactly it expires
+ * @time:  what @start has for a time in nanoseconds of CLOCK_MONOTONIC; not a
+ *         part of what is measured, since programs keep times in its unit
  * @setup: make one that is not pending
- * @start: have it expire at @when, in nanoseconds of CLOCK_MONOTONIC, whether
- *         it is pending or not
+ * @start: have it expire at @time, whether it is pending or not
  * @stop:  have it not expire; as cheaply as can be
  * @finish: have it not expire, and have done with it
  *
@@ -35,8 +36,9 @@ enum grain { EXACT, JIFFIES, NEVER };
 struct contender {
 	const char *name;
 	enum grain grain;
+	s64 (*time)(s64 when);
 	void (*setup)(void *timer);
-	void (*start)(void *timer, s64 when);
+	void (*start)(void *timer, s64 time);
 	void (*stop)(void *timer);
 	void (*finish)(void *timer);
 };
@@ -54,7 +56,7 @@ struct field {
 	void *timers;
 	u32 *order;		/* 0 to nr - 1, shuffled */
 	u32 at;			/* in @order: what comes next */
-	s64 *deadlines;		/* as they were started */
+	s64 *deadlines;		/* as they were started, in nanoseconds */
 };
 
 static inline void *field_timer(const struct field *field, u32 i)

@@ -43,14 +43,19 @@ static void heap_setup(void *timer)
 	theap_timer_init(timer, &heap_ops);
 }
 
-static void heap_start(void *timer, s64 when)
+static s64 nanoseconds(s64 when)
+{
+	return when;
+}
+
+static void heap_start(void *timer, s64 time)
 {
 	struct theap_claim claim;
 	int ret;
 
 	do {
 		theap_timer_claim(timer, &claim);
-		ret = theap_timer_place(&claim, THEAP_MONOTONIC, when);
+		ret = theap_timer_place(&claim, THEAP_MONOTONIC, time);
 		theap_timer_leave(&claim);
 		/* With softirqs off there is no sleeping. */
 	} while (ret && !theap_queue_grow(claim.queue, GFP_ATOMIC));
@@ -79,9 +84,9 @@ static void hrtimer_contender_setup(void *timer)
 	hrtimer_setup(timer, hrtimer_function, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 }
 
-static void hrtimer_contender_start(void *timer, s64 when)
+static void hrtimer_contender_start(void *timer, s64 time)
 {
-	hrtimer_start(timer, ns_to_ktime(when), HRTIMER_MODE_ABS_SOFT);
+	hrtimer_start(timer, ns_to_ktime(time), HRTIMER_MODE_ABS_SOFT);
 }
 
 static void hrtimer_contender_stop(void *timer)
@@ -106,11 +111,16 @@ static void list_setup(void *timer)
 	timer_setup((struct timer_list *)timer, list_function, 0);
 }
 
-static void list_start(void *timer, s64 when)
+static s64 in_jiffies(s64 when)
 {
 	s64 delta = when - ktime_get_ns();
 
-	mod_timer(timer, jiffies + (delta > 0 ? nsecs_to_jiffies(delta) + 1 : 0));
+	return jiffies + (delta > 0 ? nsecs_to_jiffies(delta) + 1 : 0);
+}
+
+static void list_start(void *timer, s64 time)
+{
+	mod_timer(timer, time);
 }
 
 static void list_stop(void *timer)
@@ -133,7 +143,7 @@ static void touch_setup(void *timer)
 	atomic_set(timer, 0);
 }
 
-static void touch_start(void *timer, s64 when)
+static void touch_start(void *timer, s64 time)
 {
 	atomic_inc(timer);
 }
@@ -144,11 +154,11 @@ static void touch_stop(void *timer)
 }
 
 const struct contender contenders[] = {
-	{ "timerheap", EXACT, heap_setup, heap_start, heap_stop, heap_finish },
-	{ "hrtimer", EXACT, hrtimer_contender_setup, hrtimer_contender_start,
+	{ "timerheap", EXACT, nanoseconds, heap_setup, heap_start, heap_stop, heap_finish },
+	{ "hrtimer", EXACT, nanoseconds, hrtimer_contender_setup, hrtimer_contender_start,
 	  hrtimer_contender_stop, hrtimer_contender_finish },
-	{ "timer_list", JIFFIES, list_setup, list_start, list_stop, list_finish },
-	{ "touch", NEVER, touch_setup, touch_start, touch_stop, touch_stop },
+	{ "timer_list", JIFFIES, in_jiffies, list_setup, list_start, list_stop, list_finish },
+	{ "touch", NEVER, nanoseconds, touch_setup, touch_start, touch_stop, touch_stop },
 };
 
 const unsigned int nr_contenders = ARRAY_SIZE(contenders);

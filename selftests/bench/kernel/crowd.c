@@ -8,6 +8,7 @@
  * not grow with @n.  To have done with it, since a timer of timerheap's that is only
  * stopped stays where it is, and takes no lock to start again.
  */
+#include <linux/cache.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
 #include <linux/kthread.h>
@@ -26,7 +27,7 @@ struct worker {
 	struct task_struct *task;
 	struct completion done;
 	u64 ops, took;
-};
+} ____cacheline_aligned_in_smp;
 
 static atomic_t waiting;
 
@@ -35,6 +36,7 @@ static int work(void *data)
 {
 	struct worker *worker = data;
 	const struct contender *contender = worker->field.contender;
+	s64 time = contender->time(ktime_get_ns() + 3600 * NSEC_PER_SEC);
 	u64 began;
 	u32 i = 0;
 
@@ -47,12 +49,15 @@ static int work(void *data)
 		void *timer = field_timer(&worker->field, i);
 
 		contender->finish(timer);
-		contender->start(timer, began + 3600 * NSEC_PER_SEC + worker->ops);
+		contender->start(timer, time++);
 		worker->ops++;
 		i = (i + 1) % EACH;
 		worker->took = ktime_get_ns() - began;
 	} while (worker->took < SPAN);
 	complete(&worker->done);
+	/* Until the last instruction of ours is behind us: kthread_stop() waits. */
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(1);
 	return 0;
 }
 
@@ -60,24 +65,27 @@ static int work(void *data)
 static u64 crowd_round(const struct contender *contender, struct worker *workers, u32 n)
 {
 	u64 sum = 0;
-	u32 i;
+	u32 i, nr;
 
 	atomic_set(&waiting, n);
-	for (i = 0; i < n; i++) {
-		struct worker *worker = &workers[i];
+	for (nr = 0; nr < n; nr++) {
+		struct worker *worker = &workers[nr];
 
 		worker->ops = 0;
 		init_completion(&worker->done);
-		worker->task = kthread_create_on_cpu(work, worker, i, "crowd/%u");
+		worker->task = kthread_create_on_cpu(work, worker, nr, "crowd/%u");
 		if (IS_ERR(worker->task))
-			return 0;
+			break;
 	}
-	for (i = 0; i < n; i++)
+	/* One that was never woken does nothing when it is stopped. */
+	for (i = 0; nr == n && i < n; i++)
 		wake_up_process(workers[i].task);
-	for (i = 0; i < n; i++) {
+	for (i = 0; nr == n && i < n; i++) {
 		wait_for_completion(&workers[i].done);
 		sum += div64_u64(workers[i].took * 1000, workers[i].ops);
 	}
+	while (nr--)
+		kthread_stop(workers[nr].task);
 	return div_u64(sum, n);
 }
 

@@ -70,7 +70,8 @@ static u64 lone_round(struct field *lone)
 
 	atomic_set(&fired, 0);
 	for (i = 0; i < LONE; i++)
-		lone->contender->start(field_timer(lone, i), base + i * APART);
+		lone->contender->start(field_timer(lone, i),
+				       lone->contender->time(base + i * APART));
 	return stolen(ktime_get_ns(), LONE);
 }
 
@@ -89,7 +90,8 @@ static int lone_expiry(const struct contender *contender, u32 n)
 	}
 	base = ktime_get_ns() + HOUR;
 	for (i = 0; i < n; i++) {
-		contender->start(field_timer(&pending, i), base + random_below(HOUR));
+		contender->start(field_timer(&pending, i),
+				 contender->time(base + random_below(HOUR)));
 		cond_resched();
 	}
 	lone_round(&lone);
@@ -114,7 +116,8 @@ static u64 mass_round(struct field *field)
 	local_bh_disable();
 	base = ktime_get_ns();
 	for (i = 0; i < field->nr; i++)
-		field->contender->start(field_timer(field, i), base + random_below(WITHIN));
+		field->contender->start(field_timer(field, i),
+					field->contender->time(base + random_below(WITHIN)));
 	while (ktime_get_ns() < base + WITHIN)
 		cpu_relax();
 	began = ktime_get_ns();

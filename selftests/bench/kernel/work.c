@@ -2,8 +2,8 @@
 /*
  * What a program asks of its timers: start, stop, start again, another time.
  *
- * Each is measured with @n others pending, whose deadlines are spread at random
- * over an hour that begins in an hour.  A round takes the next WORK timers in an
+ * Each is measured with @n others pending (and for "start" up to WORK more), whose
+ * deadlines are spread at random over an hour that begins in an hour.  A round takes the next WORK timers in an
  * order that was shuffled, so that at a million none is in a cache any more when
  * its turn comes, as in a server.
  */
@@ -74,7 +74,8 @@ static void field_start(struct field *field)
 
 	for (i = 0; i < field->nr; i++) {
 		field->deadlines[i] = base + random_below(HOUR);
-		field->contender->start(field_timer(field, i), field->deadlines[i]);
+		field->contender->start(field_timer(field, i),
+					field->contender->time(field->deadlines[i]));
 		cond_resched();
 	}
 }
@@ -117,7 +118,7 @@ static u64 work_round(struct field *field, enum kind kind, const u32 *order, u32
 	u32 i;
 
 	for (i = 0; i < nr; i++)
-		when[i] = choose(kind, base, field->deadlines[order[i]], i);
+		when[i] = contender->time(choose(kind, base, field->deadlines[order[i]], i));
 	began = ktime_get_ns();
 	if (kind == STOP)
 		for (i = 0; i < nr; i++)
@@ -168,13 +169,14 @@ static void work_timeouts(struct field *field, u32 n)
 	const struct contender *contender = field->contender;
 	u32 each = min(n, 10 * WORK), round, i, at = n, turns = 2 * n / each;
 	u64 ns[ROUNDS], began;
+	s64 time = contender->time(ktime_get_ns() + HOUR);
 
 	for (i = 0; i < n; i++)
-		contender->start(field_timer(field, i), ktime_get_ns() + HOUR);
+		contender->start(field_timer(field, i), time++);
 	for (round = 0; round < turns + ROUNDS; round++) {
 		began = ktime_get_ns();
 		for (i = 0; i < each; i++) {
-			contender->start(field_timer(field, at), ktime_get_ns() + HOUR);
+			contender->start(field_timer(field, at), time++);
 			contender->stop(field_timer(field, at < n ? at + n : at - n));
 			at = at + 1 < 2 * n ? at + 1 : 0;
 		}
