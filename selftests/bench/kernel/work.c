@@ -3,9 +3,9 @@
  * What a program asks of its timers: start, stop, start again, another time.
  *
  * Each is measured with @n others pending (and for "start" up to WORK more), whose
- * deadlines are spread at random over an hour that begins in an hour.  A round takes the next WORK timers in an
- * order that was shuffled, so that at a million none is in a cache any more when
- * its turn comes, as in a server.
+ * deadlines are spread at random over an hour that begins in an hour.  A round takes
+ * the next WORK timers in an order that was shuffled, so that at a million none is in
+ * a cache any more when its turn comes, as in a server.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
