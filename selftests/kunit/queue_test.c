@@ -165,6 +165,28 @@ static void queue_inbox_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->first, deadline - 299);
 }
 
+/* A timer that was moved earlier and then stopped stays while the inbox links it. */
+static void queue_linked_stays(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 2);
+	s64 deadline = test_now() + DAY;
+
+	test_start(&t[0], deadline);
+	test_start(&t[0], deadline - 1);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
+	/* It is at the top, which a push tidies. */
+	test_start(&t[1], deadline + 1);
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
+	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NOWHERE);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_DELETED);
+	KUNIT_EXPECT_EQ(test, queue->first, deadline + 1);
+	KUNIT_EXPECT_FALSE(test, theap_timer_stop_sync(&t[0].timer));
+	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[0].timer));
+	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NOWHERE);
+}
+
 /* Who is the 64th to put a timer in sees to all of them: the owner need not come. */
 static void queue_inbox_is_tidied(struct kunit *test)
 {
@@ -513,6 +535,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_fires_for_nothing_once),
 	KUNIT_CASE(queue_earlier),
 	KUNIT_CASE(queue_inbox_is_bounded),
+	KUNIT_CASE(queue_linked_stays),
 	KUNIT_CASE(queue_inbox_is_tidied),
 	KUNIT_CASE(queue_adjust_has_a_budget),
 	KUNIT_CASE(queue_push_cleans_four),
