@@ -47,22 +47,50 @@ extern const struct contender contenders[];
 extern const unsigned int nr_contenders;
 extern atomic_t fired;
 
+/* An array, in pieces of PIECE: field.c says why. */
+#define PIECE	4096U
+
+struct array {
+	void **pieces;
+	u32 nr;			/* of them */
+};
+
+static inline void *array_at(const struct array *array, u32 i, size_t size)
+{
+	return array->pieces[i / PIECE] + i % PIECE * size;
+}
+
 /*
  * A field of timers: @nr of them, and what to do with them in no order.
  */
 struct field {
 	const struct contender *contender;
 	u32 nr;
-	void *timers;
-	u32 *order;		/* 0 to nr - 1, shuffled */
+	struct array timers;
+	struct array order;	/* u32: 0 to nr - 1, shuffled */
 	u32 at;			/* in @order: what comes next */
-	s64 *deadlines;		/* as they were started, in nanoseconds */
+	struct array deadlines;	/* s64: as they were started, in nanoseconds */
 };
 
 static inline void *field_timer(const struct field *field, u32 i)
 {
-	return field->timers + (size_t)i * TIMER_SIZE;
+	return array_at(&field->timers, i, TIMER_SIZE);
 }
+
+static inline u32 *field_order(const struct field *field, u32 i)
+{
+	return array_at(&field->order, i, sizeof(u32));
+}
+
+static inline s64 *field_deadline(const struct field *field, u32 i)
+{
+	return array_at(&field->deadlines, i, sizeof(s64));
+}
+
+/* field.c */
+int field_alloc(struct field *field, const struct contender *contender, u32 nr);
+void field_free(struct field *field);
+u64 random_below(u64 bound);
 
 /* work.c: what a program asks for */
 int bench_work(const struct contender *contender, u32 n);
@@ -73,11 +101,6 @@ int bench_expiry(const struct contender *contender, u32 n);
 
 /* crowd.c: what others take */
 int bench_crowd(const struct contender *contender, u32 n);
-
-/* work.c, for all */
-int field_alloc(struct field *field, const struct contender *contender, u32 nr);
-void field_free(struct field *field);
-u64 random_below(u64 bound);
 
 /* figures.c */
 #define ROUNDS	7

@@ -9,7 +9,6 @@
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
-#include <linux/prandom.h>
 #include <linux/sched.h>
 
 #include "bench.h"
@@ -17,65 +16,16 @@
 #define WORK	10000U
 #define HOUR	(3600 * NSEC_PER_SEC)
 
-u64 random_below(u64 bound)
-{
-	static struct rnd_state random;
-	static bool seeded;
-
-	/* The same for all, and in each run. */
-	if (!seeded)
-		prandom_seed_state(&random, 1);
-	seeded = true;
-	return mul_u64_u64_shr((u64)prandom_u32_state(&random) << 32 |
-			       prandom_u32_state(&random), bound, 64);
-}
-
-int field_alloc(struct field *field, const struct contender *contender, u32 nr)
-{
-	u32 i;
-
-	*field = (struct field){ .contender = contender, .nr = nr };
-	field->timers = kvmalloc_array(nr, TIMER_SIZE, GFP_KERNEL);
-	field->order = kvmalloc_array(nr, sizeof(*field->order), GFP_KERNEL);
-	field->deadlines = kvmalloc_array(nr, sizeof(*field->deadlines), GFP_KERNEL);
-	if (!field->timers || !field->order || !field->deadlines) {
-		kvfree(field->timers);
-		kvfree(field->order);
-		kvfree(field->deadlines);
-		return -ENOMEM;
-	}
-	for (i = 0; i < nr; i++) {
-		u32 other = random_below(i + 1);
-
-		field->order[i] = field->order[other];
-		field->order[other] = i;
-		contender->setup(field_timer(field, i));
-	}
-	return 0;
-}
-
-void field_free(struct field *field)
-{
-	u32 i;
-
-	for (i = 0; i < field->nr; i++) {
-		field->contender->finish(field_timer(field, i));
-		cond_resched();
-	}
-	kvfree(field->timers);
-	kvfree(field->order);
-	kvfree(field->deadlines);
-}
-
 static void field_start(struct field *field)
 {
 	s64 base = ktime_get_ns() + HOUR;
 	u32 i;
 
 	for (i = 0; i < field->nr; i++) {
-		field->deadlines[i] = base + random_below(HOUR);
-		field->contender->start(field_timer(field, i),
-					field->contender->time(field->deadlines[i]));
+		s64 *deadline = field_deadline(field, i);
+
+		*deadline = base + random_below(HOUR);
+		field->contender->start(field_timer(field, i), field->contender->time(*deadline));
 		cond_resched();
 	}
 }
@@ -109,55 +59,75 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 	}
 }
 
-/* One round with the timers at @order.  Return: how long it took. */
-static u64 work_round(struct field *field, enum kind kind, const u32 *order, u32 nr,
-		      s64 base, s64 *when)
+/* A timer whose turn it is: looked up before the clock runs. */
+struct turn {
+	void *timer;
+	s64 deadline;
+	s64 when;
+};
+
+/* The next @nr in the shuffled order. */
+static void take_turns(struct field *field, struct turn *turns, u32 nr)
 {
-	const struct contender *contender = field->contender;
+	u32 i;
+
+	for (i = 0; i < nr; i++) {
+		u32 which = *field_order(field, field->at + i);
+
+		turns[i].timer = field_timer(field, which);
+		turns[i].deadline = *field_deadline(field, which);
+	}
+	field->at += nr;
+	if (field->at + nr > field->nr)
+		field->at = 0;
+}
+
+/* One round.  Return: how long it took. */
+static u64 work_round(const struct contender *contender, enum kind kind, struct turn *turns,
+		      u32 nr, s64 base)
+{
 	u64 began;
 	u32 i;
 
 	for (i = 0; i < nr; i++)
-		when[i] = contender->time(choose(kind, base, field->deadlines[order[i]], i));
+		turns[i].when = contender->time(choose(kind, base, turns[i].deadline, i));
 	began = ktime_get_ns();
 	if (kind == STOP)
 		for (i = 0; i < nr; i++)
-			contender->stop(field_timer(field, order[i]));
+			contender->stop(turns[i].timer);
 	else
 		for (i = 0; i < nr; i++)
-			contender->start(field_timer(field, order[i]), when[i]);
+			contender->start(turns[i].timer, turns[i].when);
 	return ktime_get_ns() - began;
 }
 
 /* Measure a kind of work on timers of @field, and bring them back by another. */
 static void work(const char *bench, struct field *field, u32 n, enum kind kind, s64 base,
-		 s64 *when)
+		 struct turn *turns)
 {
+	const struct contender *contender = field->contender;
 	u32 nr = min(WORK, field->nr), round, i;
 	u64 ns[ROUNDS];
 
 	for (round = 0; round <= ROUNDS; round++) {
-		const u32 *order = field->order + field->at;
 		u64 took;
 
+		take_turns(field, turns, nr);
 		/* What is started again has been stopped before. */
 		if (kind == AGAIN)
-			work_round(field, STOP, order, nr, base, when);
-		took = work_round(field, kind, order, nr, base, when);
+			work_round(contender, STOP, turns, nr, base);
+		took = work_round(contender, kind, turns, nr, base);
 		/* The first is for the caches. */
 		if (round)
 			ns[round - 1] = took;
 		if (kind <= NEAR)
 			for (i = 0; i < nr; i++)
-				field->contender->finish(field_timer(field, order[i]));
+				contender->finish(turns[i].timer);
 		else if (kind != AGAIN)
-			work_round(field, AGAIN, order, nr, base, when);
-		field->at += nr;
-		if (field->at + nr > field->nr)
-			field->at = 0;
+			work_round(contender, AGAIN, turns, nr, base);
 		cond_resched();
 	}
-	put_figure(bench, field->contender, n, ns, nr);
+	put_figure(bench, contender, n, ns, nr);
 }
 
 /*
@@ -191,11 +161,12 @@ static void work_timeouts(struct field *field, u32 n)
 int bench_work(const struct contender *contender, u32 n)
 {
 	struct field pending, fresh, ring;
-	s64 base, *when;
+	struct turn *turns;
+	s64 base;
 	int ret = -ENOMEM;
 
-	when = kvmalloc_array(WORK, sizeof(*when), GFP_KERNEL);
-	if (!when)
+	turns = kvmalloc_array(WORK, sizeof(*turns), GFP_KERNEL);
+	if (!turns)
 		return -ENOMEM;
 	ret = field_alloc(&pending, contender, n);
 	if (ret)
@@ -205,13 +176,13 @@ int bench_work(const struct contender *contender, u32 n)
 		goto out_pending;
 	base = ktime_get_ns();
 	field_start(&pending);
-	work("start, far", &fresh, n, FAR, base, when);
-	work("start, random", &fresh, n, RANDOM, base, when);
-	work("start, near", &fresh, n, NEAR, base, when);
-	work("stop", &pending, n, STOP, base, when);
-	work("start again", &pending, n, AGAIN, base, when);
-	work("later", &pending, n, LATER, base, when);
-	work("earlier", &pending, n, EARLIER, base, when);
+	work("start, far", &fresh, n, FAR, base, turns);
+	work("start, random", &fresh, n, RANDOM, base, turns);
+	work("start, near", &fresh, n, NEAR, base, turns);
+	work("stop", &pending, n, STOP, base, turns);
+	work("start again", &pending, n, AGAIN, base, turns);
+	work("later", &pending, n, LATER, base, turns);
+	work("earlier", &pending, n, EARLIER, base, turns);
 	field_free(&fresh);
 out_pending:
 	field_free(&pending);
@@ -222,6 +193,6 @@ out_pending:
 		field_free(&ring);
 	}
 out:
-	kvfree(when);
+	kvfree(turns);
 	return ret;
 }
