@@ -106,6 +106,6 @@ int bench_crowd(const struct contender *contender, u32 n);
 #define ROUNDS	7
 
 void put_figure(const char *bench, const struct contender *contender, u32 n,
-		u64 *ns, u32 each);
+		u64 *ns, u32 rounds, u32 each);
 
 #endif /* BENCH_H */

@@ -107,7 +107,7 @@ int bench_crowd(const struct contender *contender, u32 n)
 			ret = -ENOMEM;
 	}
 	if (!ret)
-		put_figure("finish and start, by CPUs", contender, n, ns, 1000);
+		put_figure("finish and start, by CPUs", contender, n, ns, ROUNDS, 1000);
 	while (nr--)
 		field_free(&workers[nr].field);
 	kfree(workers);

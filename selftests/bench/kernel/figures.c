@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Figures: a line of JSON in the kernel's log for each, the median of ROUNDS
- * with the least and the most beside it.  Tenths of nanoseconds are enough.
+ * Figures: a line of JSON in the kernel's log for each, the median of its
+ * rounds with the least and the most beside it.  Tenths of nanoseconds are enough.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -18,15 +18,15 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Each of ROUNDS rounds took @ns, for @each operations. */
+/* Each of @rounds rounds took @ns, for @each operations. */
 void put_figure(const char *bench, const struct contender *contender, u32 n,
-		u64 *ns, u32 each)
+		u64 *ns, u32 rounds, u32 each)
 {
-	static const u32 which[] = { ROUNDS / 2, 0, ROUNDS - 1 };
+	const u32 which[] = { rounds / 2, 0, rounds - 1 };
 	u64 tenths[3], whole[3];
 	u32 rest[3], i;
 
-	sort(ns, ROUNDS, sizeof(*ns), compare, NULL);
+	sort(ns, rounds, sizeof(*ns), compare, NULL);
 	for (i = 0; i < 3; i++) {
 		tenths[i] = div_u64(ns[which[i]] * 10, each);
 		whole[i] = div_u64_rem(tenths[i], 10, &rest[i]);

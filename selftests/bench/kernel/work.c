@@ -127,7 +127,7 @@ static void work(const char *bench, struct field *field, u32 n, enum kind kind, 
 			work_round(contender, AGAIN, turns, nr, base);
 		cond_resched();
 	}
-	put_figure(bench, contender, n, ns, nr);
+	put_figure(bench, contender, n, ns, ROUNDS, nr);
 }
 
 /*
@@ -154,7 +154,7 @@ static void work_timeouts(struct field *field, u32 n)
 			ns[round - turns] = ktime_get_ns() - began;
 		cond_resched();
 	}
-	put_figure("request timeout", contender, n, ns, each);
+	put_figure("request timeout", contender, n, ns, ROUNDS, each);
 }
 
 /* Return: 0 or -ENOMEM. */
