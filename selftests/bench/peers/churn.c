@@ -7,18 +7,12 @@
  * the fast.  A figure is CPU time of the process for an operation, and system
  * calls for an operation.
  */
-#include <err.h>
-#include <pthread.h>
-#include <stdio.h>
-
 #include "workloads.h"
 
 #define ROUNDS		5
 #define ROUND		(30 * MSEC)
 #define LOST		1000	/* one request of so many has no answer */
 #define RESERVE		200	/* timers for those of a round, which ends when they do */
-
-#define MOST_THREADS	4
 
 /* A thread, and the timers that are its. */
 struct worker {
@@ -32,8 +26,6 @@ struct worker {
 
 /* Who works at the same time; the first is the thread that measures. */
 static struct worker workers[MOST_THREADS];
-static int threads;
-static pthread_barrier_t barrier;
 
 static uint32_t at_random(struct worker *worker)
 {
@@ -154,23 +146,10 @@ static void take_part(struct worker *worker)
 		worker->peer->inside(worker->set, work, worker);
 	else
 		work(worker);
-	pthread_barrier_wait(&barrier);
+	meet();
 	reap_lost(worker);
 	worker->calls = peer_calls - calls;
-	pthread_barrier_wait(&barrier);
-}
-
-static void put_churn(const struct peer *peer, long n, const char *title, double *ns,
-		      double *calls)
-{
-	char bench[64], of[32] = "";
-
-	if (threads > 1)
-		snprintf(of, sizeof(of), ", %d threads", threads);
-	snprintf(bench, sizeof(bench), "%s%s", title, of);
-	bench_put(bench, peer->name, n, bench_median(ns, ROUNDS), "ns");
-	snprintf(bench, sizeof(bench), "%s%s: calls", title, of);
-	bench_put(bench, peer->name, n, bench_median(calls, ROUNDS), "calls");
+	meet();
 }
 
 /* The first round is not counted. */
@@ -182,7 +161,7 @@ static void lead(const struct peer *peer, long n, const char *title)
 		uint64_t operations = 0, called = 0;
 		double begin = bench_cpu();
 
-		pthread_barrier_wait(&barrier);
+		meet();
 		take_part(workers);
 		begin = bench_cpu() - begin;
 		for (int t = 0; t < threads; t++) {
@@ -192,13 +171,14 @@ static void lead(const struct peer *peer, long n, const char *title)
 		ns[i] = begin / operations * 1e9;
 		calls[i] = (double)called / operations;
 	}
-	put_churn(peer, n, title, ns + 1, calls + 1);
+	put_together(title, "", peer, n, bench_median(ns + 1, ROUNDS), "ns");
+	put_together(title, "calls", peer, n, bench_median(calls + 1, ROUNDS), "calls");
 }
 
 static void follow(struct worker *worker)
 {
 	for (int i = 0; i <= ROUNDS; i++) {
-		pthread_barrier_wait(&barrier);
+		meet();
 		take_part(worker);
 	}
 }
@@ -234,8 +214,6 @@ static void go_through(struct worker *worker)
 
 static void gather(const struct peer *peer, void *set, uint32_t n, int nr)
 {
-	threads = nr;
-	pthread_barrier_init(&barrier, NULL, nr);
 	for (int t = 0; t < nr; t++)
 		workers[t] = (struct worker){
 			.peer = peer,
@@ -252,10 +230,10 @@ void measure_churn(const struct peer *peer, void *set, uint32_t n)
 	go_through(workers);
 }
 
-/* A thread that has come for this: with a set of its own, or its part of one. */
-static void *come(void *arg)
+/* One of several has come for this: with a set of its own, or its part of one. */
+static void come(int number)
 {
-	struct worker *worker = arg;
+	struct worker *worker = &workers[number];
 	const struct peer *peer = worker->peer;
 
 	if (!peer->shared)
@@ -265,24 +243,17 @@ static void *come(void *arg)
 		start_in_turn(peer, worker->set, worker->first + i, peer_now + TIMEOUT, 0);
 	peer_turn(peer, worker->set);
 	go_through(worker);
-	pthread_barrier_wait(&barrier);
+	meet();
 	if (!peer->shared)
 		peer->close(worker->set);
-	return NULL;
 }
 
-void measure_threads(const struct peer *peer, uint32_t n, int nr)
+void measure_churn_together(const struct peer *peer, uint32_t n, int nr)
 {
 	void *set = peer->shared ? peer->open(n, false) : NULL;
-	pthread_t others[MOST_THREADS];
 
 	gather(peer, set, n, nr);
-	for (int t = 1; t < nr; t++)
-		if (pthread_create(&others[t], NULL, come, &workers[t]))
-			errx(1, "pthread_create");
-	come(workers);
-	for (int t = 1; t < nr; t++)
-		pthread_join(others[t], NULL);
+	together(nr, come);
 	if (peer->shared)
 		peer->close(set);
 }

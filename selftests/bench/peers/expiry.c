@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers that expire: many within a second, and periodic ones.
+ * Timers that expire: many within a second, and periodic ones.  By one thread,
+ * or by several with a set of their own each, as servers have an event loop each.
  *
  * They expire in interrupts, on whatever CPU, so a figure is the time that all
  * CPUs of the machine were busy, for each expiry; system calls and voluntary
  * context switches, sleeps that is, of the program beside it.
  */
 #include <err.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,26 +18,36 @@
 #define ROUNDS	3	/* at most */
 #define FEW	10000	/* up to which there are so many */
 
-/* Where things stand. */
-struct state {
-	double busy;
-	uint64_t calls, sleeps;
+/* A thread, and the timers that are its. */
+struct part {
+	const struct peer *peer;
+	void *set;
+	uint32_t n;
+	uint64_t taken, calls;		/* of a round that is over */
 };
 
-static struct state state_now(void)
-{
-	struct rusage usage;
+/* Those that work at the same time; the first is the thread that measures. */
+static struct part parts[MOST_THREADS];
 
-	getrusage(RUSAGE_SELF, &usage);
-	return (struct state){ machine_busy(), peer_calls, usage.ru_nvcsw };
-}
+/* What the first tells the others: how long it takes to start all; when the first is due. */
+static uint64_t span, base;
 
-static uint64_t taken;
+static _Thread_local uint64_t taken;
 
 static void take(uint32_t timer, uint64_t times)
 {
 	(void)timer;
 	taken += times;
+}
+
+static bool first(const struct part *part)
+{
+	return part == parts;
+}
+
+static uint32_t all_timers(const struct part *part)
+{
+	return part->n * threads;
 }
 
 static void sleep_until(uint64_t when)
@@ -47,52 +57,75 @@ static void sleep_until(uint64_t when)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 }
 
-/* Where timer @i stands among @n, which are no sorted row: from 0 up to a second. */
-static uint64_t place(uint32_t i, uint32_t n)
-{
-	return i * 2654435761ULL % n * SEC / n;
-}
-
-static void stop_all(const struct peer *peer, void *set, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		if (i % BURST == 0)
-			peer_turn(peer, set);
-		peer->stop(set, i);
-	}
-	peer_turn(peer, set);
-}
-
 /*
- * Start all, due over a second from the time that is returned.  That is far
- * enough from now to be done by then, if it takes no longer than @span says.
+ * When timer @i of a thread is due, from 0 up to a second: those of all threads take
+ * turns, and are no sorted row.
  */
-static uint64_t start_all(const struct peer *peer, void *set, uint32_t n, uint64_t period,
-			  uint64_t span)
+static uint64_t place(const struct part *part, uint32_t i)
 {
-	uint64_t base = read_clock() + 2 * span + 200 * MSEC;
+	uint64_t n = all_timers(part), number = (uint64_t)i * threads + (part - parts);
 
-	for (uint32_t i = 0; i < n; i++)
-		start_in_turn(peer, set, i, base + place(i, n), period);
-	peer_turn(peer, set);
-	if (read_clock() + DOZE > base)
-		warnx("%s: %u timers were not started in time", peer->name, n);
-	return base;
+	return number * 2654435761ULL % n * SEC / n;
+}
+
+static void start_from(const struct part *part, uint64_t begin, uint64_t period)
+{
+	for (uint32_t i = 0; i < part->n; i++)
+		start_in_turn(part->peer, part->set, i, begin + place(part, i), period);
+	peer_turn(part->peer, part->set);
+}
+
+static void stop_all(const struct part *part)
+{
+	for (uint32_t i = 0; i < part->n; i++) {
+		if (i % BURST == 0)
+			peer_turn(part->peer, part->set);
+		part->peer->stop(part->set, i);
+	}
+	peer_turn(part->peer, part->set);
 }
 
 /* So near that whoever has still queued what was stopped, has to queue it anew. */
-static uint64_t time_to_start(const struct peer *peer, void *set, uint32_t n)
+static void see_how_long(const struct part *part)
 {
-	uint64_t begin, span;
+	uint64_t begin;
 
-	stop_all(peer, set, n);
+	stop_all(part);
+	meet();
 	begin = read_clock();
-	for (uint32_t i = 0; i < n; i++)
-		start_in_turn(peer, set, i, begin + TIMEOUT / 2 + place(i, n), 0);
-	peer_turn(peer, set);
-	span = read_clock() - begin;
-	stop_all(peer, set, n);
-	return span;
+	start_from(part, begin + TIMEOUT / 2, 0);
+	meet();
+	if (first(part))
+		span = read_clock() - begin;
+	stop_all(part);
+}
+
+/*
+ * Start all, due over a second from base.  That is far enough from now to be done
+ * by then, if it takes no longer than it did.
+ */
+static void start_all(const struct part *part, uint64_t period)
+{
+	if (first(part))
+		base = read_clock() + 2 * span + 200 * MSEC;
+	meet();
+	start_from(part, base, period);
+	if (read_clock() + DOZE > base)
+		warnx("%s: %u timers were not started in time", part->peer->name, part->n);
+}
+
+/* Where things stand. */
+struct state {
+	double busy;
+	uint64_t sleeps;
+};
+
+static struct state state_now(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (struct state){ machine_busy(), usage.ru_nvcsw };
 }
 
 /* What happened in each round of a workload, for each expiry. */
@@ -101,77 +134,110 @@ struct rounds {
 	double busy[ROUNDS], calls[ROUNDS], sleeps[ROUNDS];
 };
 
-static void note(struct rounds *rounds, struct state before, uint64_t expiries)
+/* More timers are more samples, and of several threads one round has to do. */
+static int rounds_for(const struct part *part)
+{
+	return threads > 1 || part->n > FEW ? 1 : ROUNDS;
+}
+
+static void note(struct rounds *rounds, struct state before)
 {
 	struct state after = state_now();
+	uint64_t expiries = 0, calls = 0;
 	int round = rounds->nr++;
 
+	for (int t = 0; t < threads; t++) {
+		expiries += parts[t].taken;
+		calls += parts[t].calls;
+	}
 	rounds->busy[round] = (after.busy - before.busy) / expiries * 1e9;
-	rounds->calls[round] = (double)(after.calls - before.calls) / expiries;
+	rounds->calls[round] = (double)calls / expiries;
 	rounds->sleeps[round] = (double)(after.sleeps - before.sleeps) / expiries;
 }
 
-static void put(const struct peer *peer, uint32_t n, const char *title, struct rounds *rounds)
+/* A round begins when all have come, and ends when the last has done its work. */
+static void measure_round(struct part *part, struct rounds *rounds,
+			  void (*work)(const struct part *part))
 {
-	char bench[64];
+	uint64_t calls = peer_calls;
+	struct state before;
 
-	bench_put(title, peer->name, n, bench_median(rounds->busy, rounds->nr), "ns");
-	snprintf(bench, sizeof(bench), "%s: calls", title);
-	bench_put(bench, peer->name, n, bench_median(rounds->calls, rounds->nr), "calls");
-	snprintf(bench, sizeof(bench), "%s: sleeps", title);
-	bench_put(bench, peer->name, n, bench_median(rounds->sleeps, rounds->nr), "sleeps");
+	taken = 0;
+	if (first(part))
+		before = state_now();
+	meet();
+	work(part);
+	part->taken = taken;
+	part->calls = peer_calls - calls;
+	meet();
+	if (first(part))
+		note(rounds, before);
 }
 
-/* More timers are more samples. */
-static int rounds_for(uint32_t n)
+static void put(const struct part *part, const char *title, struct rounds *rounds)
 {
-	return n > FEW ? 1 : ROUNDS;
+	const struct peer *peer = part->peer;
+	uint32_t n = all_timers(part);
+
+	if (!first(part))
+		return;
+	put_together(title, "", peer, n, bench_median(rounds->busy, rounds->nr), "ns");
+	put_together(title, "calls", peer, n, bench_median(rounds->calls, rounds->nr), "calls");
+	put_together(title, "sleeps", peer, n, bench_median(rounds->sleeps, rounds->nr),
+		     "sleeps");
 }
 
 /* All expire within a second; they are waited for, or looked for every DOZE. */
-static void mass(const struct peer *peer, void *set, uint32_t n, uint64_t span, bool doze)
+static void wait_for_all(const struct part *part)
+{
+	while (taken < part->n)
+		part->peer->reap(part->set, true);
+}
+
+static void look_for_all(const struct part *part)
+{
+	while (taken < part->n) {
+		usleep(DOZE / USEC);
+		part->peer->reap(part->set, false);
+	}
+}
+
+static void mass(struct part *part, const char *title, void (*work)(const struct part *part))
 {
 	struct rounds rounds = { 0 };
 
-	for (int i = 0; i < rounds_for(n); i++) {
-		struct state before;
-		uint64_t base;
-
-		taken = 0;
-		base = start_all(peer, set, n, 0, span);
+	for (int i = 0; i < rounds_for(part); i++) {
+		start_all(part, 0);
 		sleep_until(base - DOZE);
-		before = state_now();
-		while (taken < n) {
-			if (doze)
-				usleep(DOZE / USEC);
-			peer->reap(set, !doze);
-		}
-		note(&rounds, before, n);
+		measure_round(part, &rounds, work);
 	}
-	put(peer, n, doze ? "mass expiry, every 10 ms" : "mass expiry", &rounds);
+	put(part, title, &rounds);
 }
 
 /* Each ticks once a second. */
-static void tickers(const struct peer *peer, void *set, uint32_t n, uint64_t span)
+static void wait_until(const struct part *part, uint64_t end)
+{
+	while (bench_ns(CLOCK_MONOTONIC) < end)
+		part->peer->reap(part->set, true);
+}
+
+static void tick(const struct part *part)
+{
+	wait_until(part, bench_ns(CLOCK_MONOTONIC) + TICKING);
+}
+
+static void tickers(struct part *part)
 {
 	struct rounds rounds = { 0 };
-	uint64_t base = start_all(peer, set, n, SEC, span);
 
+	start_all(part, SEC);
 	/* All of them have begun when that second is over. */
-	while (bench_ns(CLOCK_MONOTONIC) < base + SEC)
-		peer->reap(set, true);
-	for (int i = 0; i < rounds_for(n); i++) {
-		struct state before = state_now();
-		uint64_t end = bench_ns(CLOCK_MONOTONIC) + TICKING;
-
-		taken = 0;
-		while (bench_ns(CLOCK_MONOTONIC) < end)
-			peer->reap(set, true);
-		note(&rounds, before, taken);
-	}
-	put(peer, n, "tickers", &rounds);
-	stop_all(peer, set, n);
-	peer->reap(set, false);
+	wait_until(part, base + SEC);
+	for (int i = 0; i < rounds_for(part); i++)
+		measure_round(part, &rounds, tick);
+	put(part, "tickers", &rounds);
+	stop_all(part);
+	part->peer->reap(part->set, false);
 }
 
 /*
@@ -179,30 +245,50 @@ static void tickers(const struct peer *peer, void *set, uint32_t n, uint64_t spa
  * then, has to look at them now; that is what the cheap postponing costs in
  * each span of a timer, however often it is postponed within it.
  */
-static void postponed(const struct peer *peer, void *set, uint32_t n, uint64_t span)
+static void look_until_over(const struct part *part)
+{
+	while (bench_ns(CLOCK_MONOTONIC) < base + SEC + DOZE) {
+		usleep(DOZE / USEC);
+		part->peer->reap(part->set, false);
+	}
+	taken = part->n;
+}
+
+static void postponed(struct part *part)
+{
+	const struct peer *peer = part->peer;
+	struct rounds rounds = { 0 };
+
+	for (int i = 0; i < rounds_for(part); i++) {
+		start_all(part, 0);
+		for (uint32_t timer = 0; timer < part->n; timer++) {
+			if (timer % BURST == 0)
+				peer_turn(peer, part->set);
+			peer->postpone(part->set, timer, base + HOUR);
+		}
+		peer_turn(peer, part->set);
+		sleep_until(base - DOZE);
+		measure_round(part, &rounds, look_until_over);
+		stop_all(part);
+	}
+	put(part, "look at the postponed", &rounds);
+}
+
+/* What it costs to wait: one timer, due in a second, and nothing else to do. */
+static void wait_for_one(const struct part *part)
+{
+	while (!taken)
+		part->peer->reap(part->set, true);
+}
+
+static void waiting(struct part *part)
 {
 	struct rounds rounds = { 0 };
 
-	for (int i = 0; i < rounds_for(n); i++) {
-		uint64_t base = start_all(peer, set, n, 0, span);
-		struct state before;
-
-		for (uint32_t timer = 0; timer < n; timer++) {
-			if (timer % BURST == 0)
-				peer_turn(peer, set);
-			peer->postpone(set, timer, base + HOUR);
-		}
-		peer_turn(peer, set);
-		sleep_until(base - DOZE);
-		before = state_now();
-		while (bench_ns(CLOCK_MONOTONIC) < base + SEC + DOZE) {
-			usleep(DOZE / USEC);
-			peer->reap(set, false);
-		}
-		note(&rounds, before, n);
-		stop_all(peer, set, n);
-	}
-	put(peer, n, "look at the postponed", &rounds);
+	part->peer->start(part->set, 0, read_clock() + SEC, 0);
+	peer_turn(part->peer, part->set);
+	measure_round(part, &rounds, wait_for_one);
+	put_value("a second, waited for", part->peer, part->n, rounds.busy[0] / 1e6, "ms");
 }
 
 /* What is in every figure here: a machine in which nobody does more than look. */
@@ -221,19 +307,46 @@ void measure_nothing(void)
 	bench_put("a second, every 10 ms", "nothing", 0, bench_median(busy, ROUNDS), "ms");
 }
 
-void measure_expiry(const struct peer *peer, void *set, uint32_t n)
+/* What one does alone, and each of several does with the others. */
+static void expire(struct part *part)
 {
-	uint64_t span;
-
 	peer_expired = take;
-	read_clock();
-	span = time_to_start(peer, set, n);
+	see_how_long(part);
 	if (wanted("mass")) {
-		mass(peer, set, n, span, false);
-		mass(peer, set, n, span, true);
+		mass(part, "mass expiry", wait_for_all);
+		mass(part, "mass expiry, every 10 ms", look_for_all);
 	}
 	if (wanted("tickers"))
-		tickers(peer, set, n, span);
+		tickers(part);
+}
+
+void measure_expiry(const struct peer *peer, void *set, uint32_t n)
+{
+	struct part *part = &parts[0];
+
+	*part = (struct part){ .peer = peer, .set = set, .n = n };
+	expire(part);
 	if (wanted("postponed") && peer->puts_off)
-		postponed(peer, set, n, span);
+		postponed(part);
+	if (wanted("waiting") && n == FEW)
+		waiting(part);
+}
+
+/* One of several has come for this, and all its timers are pending first. */
+static void come(int number)
+{
+	struct part *part = &parts[number];
+
+	part->set = part->peer->open(part->n, false);
+	read_clock();
+	start_from(part, peer_now + HOUR, 0);
+	expire(part);
+	part->peer->close(part->set);
+}
+
+void measure_expiry_together(const struct peer *peer, uint32_t n, int nr)
+{
+	for (int t = 0; t < nr; t++)
+		parts[t] = (struct part){ .peer = peer, .n = n / nr };
+	together(nr, come);
 }

@@ -5,8 +5,8 @@
  *	peers [-p PEER] [FILE [WORKLOAD]...]
  *
  * A table goes to standard output, lines of JSON to FILE.  WORKLOADs are start,
- * request, idle, again, mass, tickers, postponed and pacing; all, where none is
- * named.  PEER is a part of a name.
+ * request, idle, again, mass, tickers, postponed, waiting and pacing; all, where none
+ * is named.  PEER is a part of a name.
  *
  * Each peer has a process of its own, so that none pays for what another has
  * left behind.
@@ -58,19 +58,41 @@ void *peer_array(uint32_t n, uint32_t size)
 	return memory;
 }
 
+static bool churn_wanted(void)
+{
+	return wanted("request") || wanted("idle") || wanted("again");
+}
+
+static bool expiry_wanted(void)
+{
+	return wanted("mass") || wanted("tickers") || wanted("postponed") || wanted("waiting");
+}
+
 static bool measure(const struct peer *peer, uint32_t n)
 {
 	void *set = measure_start(peer, n);
 
 	if (!set)
 		return false;
-	if (wanted("request") || wanted("idle") || wanted("again"))
+	if (churn_wanted())
 		measure_churn(peer, set, n);
-	if (n >= SOME && !peer->expires_as &&
-	    (wanted("mass") || wanted("tickers") || wanted("postponed")))
+	if (n >= SOME && !peer->expires_as && expiry_wanted())
 		measure_expiry(peer, set, n);
 	peer->close(set);
 	return true;
+}
+
+/* What one thread does with few timers, several do, too. */
+static void measure_together(const struct peer *peer, int nr)
+{
+	if (churn_wanted())
+		measure_churn_together(peer, SOME, nr);
+	if (peer->expires_as)
+		return;
+	if (wanted("mass") || wanted("tickers"))
+		measure_expiry_together(peer, SOME, nr);
+	if (wanted("pacing"))
+		measure_pacing(peer, FEW, nr);
 }
 
 static void measure_all(const struct peer *peer)
@@ -81,14 +103,12 @@ static void measure_all(const struct peer *peer)
 			return;
 		}
 	}
-	if (wanted("request") || wanted("idle") || wanted("again")) {
-		measure_threads(peer, SOME, 2);
-		measure_threads(peer, SOME, 4);
-	}
 	if (wanted("pacing") && !peer->expires_as) {
-		measure_pacing(peer, FEW);
-		measure_pacing(peer, peer->most);
+		measure_pacing(peer, FEW, 1);
+		measure_pacing(peer, peer->most, 1);
 	}
+	for (int nr = 2; nr <= MOST_THREADS; nr *= 2)
+		measure_together(peer, nr);
 }
 
 /* Return: whether that went well. */
@@ -146,7 +166,7 @@ int main(int argc, char **argv)
 	bench_open(optind < argc ? argv[optind] : NULL);
 	block_signals();
 	raise_limits();
-	if (wanted("mass") || wanted("tickers") || wanted("postponed"))
+	if (expiry_wanted())
 		measure_nothing();
 	for (int i = 0; i < NR; i++)
 		if (strstr(peers[i]->name, only))

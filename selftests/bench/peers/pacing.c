@@ -4,34 +4,45 @@
  * milliseconds, to the nanosecond if it could.  Measured is how late the program
  * knows, from the deadline to the reading of the event; below 0 is early.
  *
- * Others are pending meanwhile, for later; figures are told by how many.
+ * Others are pending meanwhile, for later; figures are told by how many.  Where there
+ * are several threads, each has its own ten flows and as many others.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "workloads.h"
 
 #define FLOWS	10
-#define SAMPLES	6000
-#define WARMUP	500
+#define SAMPLES	6000	/* of all threads */
+#define WARMUP	500	/* of each */
+
+/* A thread, and the flows that are its. */
+struct pacer {
+	void *set;
+	uint64_t deadlines[FLOWS], seed;
+	double late[WARMUP + SAMPLES];
+	int samples, wanted;
+};
+
+static struct pacer pacers[MOST_THREADS];
 
 static const struct peer *peer;
-static void *set;
-static uint64_t deadlines[FLOWS], seed;
-static double late[WARMUP + SAMPLES];
-static int samples;
+static uint32_t others;
+
+static _Thread_local struct pacer *me;
 
 static void send_next(uint32_t flow)
 {
-	deadlines[flow] = peer_now + MSEC + bench_random(&seed) % MSEC;
-	peer->start(set, flow, deadlines[flow], 0);
+	me->deadlines[flow] = peer_now + MSEC + bench_random(&me->seed) % MSEC;
+	peer->start(me->set, flow, me->deadlines[flow], 0);
 }
 
 static void sent(uint32_t flow, uint64_t times)
 {
 	(void)times;
 	read_clock();
-	if (samples < WARMUP + SAMPLES)
-		late[samples++] = ((double)peer_now - deadlines[flow]) / USEC;
+	if (me->samples < me->wanted)
+		me->late[me->samples++] = ((double)peer_now - me->deadlines[flow]) / USEC;
 	send_next(flow);
 }
 
@@ -42,44 +53,64 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void put(uint32_t others)
+/* Once all have their samples: of all of them together. */
+static void put_all(void)
 {
-	double *sorted = late + WARMUP;
+	static double sorted[SAMPLES];
 	const struct {
-		const char *bench;
+		const char *name;
 		int sample;
 	} points[] = {
-		{ "pacing: least", 0 },
-		{ "pacing: p50", SAMPLES / 2 },
-		{ "pacing: p99", SAMPLES * 99L / 100 },
-		{ "pacing: p99.9", SAMPLES * 999L / 1000 },
+		{ "least", 0 },
+		{ "p50", SAMPLES / 2 },
+		{ "p99", SAMPLES * 99L / 100 },
+		{ "p99.9", SAMPLES * 999L / 1000 },
 	};
 
+	for (int t = 0; t < threads; t++)
+		memcpy(sorted + t * (SAMPLES / threads), pacers[t].late + WARMUP,
+		       SAMPLES / threads * sizeof(*sorted));
 	qsort(sorted, SAMPLES, sizeof(*sorted), compare);
-	for (int i = 0; i < 4; i++)
-		put_value(points[i].bench, peer, others, sorted[points[i].sample], "us");
+	for (int i = 0; i < 4; i++) {
+		double late = sorted[points[i].sample];
+
+		put_together("pacing", points[i].name, peer, others,
+			     (struct figure){ late, late, late }, "us");
+	}
 }
 
-void measure_pacing(const struct peer *measured, uint32_t others)
+static void pace(int number)
 {
 	uint32_t n = FLOWS + others;
 
-	peer = measured;
-	set = peer->open(n, true);
-	seed = 88172645463325252ULL;
-	samples = 0;
+	me = &pacers[number];
+	me->set = peer->open(n, true);
+	me->seed = 88172645463325252ULL + number;
+	me->samples = 0;
+	me->wanted = WARMUP + SAMPLES / threads;
 	peer_expired = sent;
 	read_clock();
 	for (uint32_t i = FLOWS; i < n; i++)
-		start_in_turn(peer, set, i, peer_now + HOUR + bench_random(&seed) % HOUR, 0);
-	peer_turn(peer, set);
+		start_in_turn(peer, me->set, i, peer_now + HOUR + bench_random(&me->seed) % HOUR,
+			      0);
+	peer_turn(peer, me->set);
+	meet();
 	read_clock();
 	for (uint32_t flow = 0; flow < FLOWS; flow++)
 		send_next(flow);
-	while (samples < WARMUP + SAMPLES) {
-		peer_turn(peer, set);
-		peer->reap(set, true);
+	while (me->samples < me->wanted) {
+		peer_turn(peer, me->set);
+		peer->reap(me->set, true);
 	}
-	put(others);
-	peer->close(set);
+	meet();
+	if (number == 0)
+		put_all();
+	peer->close(me->set);
+}
+
+void measure_pacing(const struct peer *measured, uint32_t n, int nr)
+{
+	peer = measured;
+	others = n;
+	together(nr, pace);
 }

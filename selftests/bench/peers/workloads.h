@@ -39,6 +39,19 @@ static inline void start_in_turn(const struct peer *peer, void *set, uint32_t i,
 }
 
 /*
+ * threads.c: @work by so many threads at once, of which number 0 is this one; wait
+ * until all of them have come here; and say what was measured, PART of it where that
+ * is not empty, with how many they are in its title.
+ */
+#define MOST_THREADS	4
+
+extern int threads;
+void together(int nr, void (*work)(int number));
+void meet(void);
+void put_together(const char *title, const char *part, const struct peer *peer, long n,
+		  struct figure figure, const char *unit);
+
+/*
  * start.c: open a set of @n and start all of it: time and memory.
  * Return: the set; NULL: the system has nothing of the kind.
  */
@@ -46,14 +59,21 @@ void *measure_start(const struct peer *peer, uint32_t n);
 
 /* churn.c: requests, idle timeouts, stop and start again; by so many threads. */
 void measure_churn(const struct peer *peer, void *set, uint32_t n);
-void measure_threads(const struct peer *peer, uint32_t n, int threads);
+void measure_churn_together(const struct peer *peer, uint32_t n, int nr);
 
-/* expiry.c: mass expiry, tickers, postponed timers; and a machine without any. */
+/*
+ * expiry.c: mass expiry, tickers, postponed timers, waiting; by so many threads, each
+ * with a set of its own; and a machine without any.
+ */
 void measure_nothing(void);
 void measure_expiry(const struct peer *peer, void *set, uint32_t n);
+void measure_expiry_together(const struct peer *peer, uint32_t n, int nr);
 
-/* pacing.c: how late timers come, with so many others pending. */
-void measure_pacing(const struct peer *peer, uint32_t others);
+/*
+ * pacing.c: how late timers come, by so many threads, each with a set of its own and
+ * so many others pending.
+ */
+void measure_pacing(const struct peer *peer, uint32_t others, int nr);
 
 /* machine.c: seconds that CPUs were busy with anything, interrupts too. */
 double machine_busy(void);
