@@ -22,11 +22,11 @@
 
 #include "workloads.h"
 
-extern const struct peer timerfd, posix, uring, libuv, libevent, libev, heap, lazy_heap,
-	locked_heap, timerheap_calls, timerheap_batch, timerheap_slots;
+extern const struct peer timerfd, posix, uring, libuv, libevent, libev, dpdk, heap,
+	lazy_heap, locked_heap, timerheap_calls, timerheap_batch, timerheap_slots;
 
 static const struct peer *const peers[] = {
-	&timerfd, &posix, &uring, &libuv, &libevent, &libev, &heap, &lazy_heap,
+	&timerfd, &posix, &uring, &libuv, &libevent, &libev, &dpdk, &heap, &lazy_heap,
 	&locked_heap, &timerheap_calls, &timerheap_batch, &timerheap_slots,
 };
 

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * DPDK's rte_timer: a skip list for each of its threads (lcores), which calls
+ * rte_timer_manage() in its main loop, as often as it wants timers to be exact.
+ *
+ * It never sleeps, so to wait for a timer is to do that again and again: a CPU
+ * is busy then, which is how DPDK means to be used.  Where a timer is looked for
+ * every 10 ms, DPDK's own example does so, too.
+ *
+ * A thread that DPDK has not made registers itself; the list is the thread's, not the
+ * set's.  Without huge pages, devices, or files.  It takes spans of its own clock's
+ * ticks.
+ */
+#include <err.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_timer.h>
+
+#include "peers.h"
+
+#define ARGUMENTS	8
+
+struct set {
+	uint32_t n;
+	bool registered;	/* this thread was, for this set */
+	uint64_t expired;
+	uint64_t *periods;	/* of those whose first expiry is to come; else 0 */
+	struct rte_timer *timers;
+};
+
+static double ticks_in_ns;
+
+/*
+ * Once for the process.  One thread of DPDK's, the one that measures, which may run
+ * on any CPU as all others may.
+ */
+static void set_up(void)
+{
+	char cpus[32];
+	char *arguments[ARGUMENTS] = {
+		"peers", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
+		"--log-level=critical", "--lcores", cpus,
+	};
+
+	snprintf(cpus, sizeof(cpus), "0@(0-%ld)", sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	if (rte_eal_init(ARGUMENTS, arguments) < 0 || rte_timer_subsystem_init())
+		errx(1, "DPDK: %s", rte_strerror(rte_errno));
+	ticks_in_ns = (double)rte_get_timer_hz() / SEC;
+}
+
+static void *open_dpdk(uint32_t n, bool exact)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct set *set = peer_array(1, sizeof(*set));
+
+	(void)exact;
+	pthread_once(&once, set_up);
+	set->registered = rte_lcore_id() == LCORE_ID_ANY;
+	if (set->registered && rte_thread_register())
+		errx(1, "DPDK: %s", rte_strerror(rte_errno));
+	set->n = n;
+	set->periods = peer_array(n, sizeof(*set->periods));
+	set->timers = peer_array(n, sizeof(*set->timers));
+	for (uint32_t i = 0; i < n; i++)
+		rte_timer_init(&set->timers[i]);
+	return set;
+}
+
+static void begin_span(struct set *set, struct rte_timer *timer, uint64_t ns,
+		       enum rte_timer_type type);
+
+/* One that repeats does so by its first span; so the first expiry begins it. */
+static void expired(struct rte_timer *timer, void *arg)
+{
+	struct set *set = arg;
+	uint32_t number = timer - set->timers;
+
+	if (set->periods[number]) {
+		begin_span(set, timer, set->periods[number], PERIODICAL);
+		set->periods[number] = 0;
+	}
+	set->expired++;
+	peer_expired(number, 1);
+}
+
+static void begin_span(struct set *set, struct rte_timer *timer, uint64_t ns,
+		       enum rte_timer_type type)
+{
+	if (rte_timer_reset(timer, ns * ticks_in_ns + 1, type, rte_lcore_id(), expired, set))
+		errx(1, "rte_timer_reset");
+}
+
+static void start_dpdk(void *arg, uint32_t timer, uint64_t when, uint64_t period)
+{
+	struct set *set = arg;
+
+	set->periods[timer] = period;
+	begin_span(set, &set->timers[timer], peer_span(when), SINGLE);
+}
+
+static void postpone_dpdk(void *arg, uint32_t timer, uint64_t when)
+{
+	struct set *set = arg;
+
+	begin_span(set, &set->timers[timer], peer_span(when), SINGLE);
+}
+
+static void stop_dpdk(void *arg, uint32_t timer)
+{
+	struct set *set = arg;
+
+	if (rte_timer_stop(&set->timers[timer]))
+		errx(1, "rte_timer_stop");
+}
+
+static void reap_dpdk(void *arg, bool wait)
+{
+	struct set *set = arg;
+
+	set->expired = 0;
+	do
+		rte_timer_manage();
+	while (wait && !set->expired);
+}
+
+static void close_dpdk(void *arg)
+{
+	struct set *set = arg;
+
+	for (uint32_t i = 0; i < set->n; i++)
+		stop_dpdk(set, i);
+	if (set->registered)
+		rte_thread_unregister();
+	free(set->periods);
+	free(set->timers);
+	free(set);
+}
+
+const struct peer dpdk = {
+	.name = "DPDK rte_timer",
+	.most = 100000,
+	.open = open_dpdk,
+	.start = start_dpdk,
+	.postpone = postpone_dpdk,
+	.stop = stop_dpdk,
+	.reap = reap_dpdk,
+	.close = close_dpdk,
+};
