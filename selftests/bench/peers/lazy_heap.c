@@ -136,6 +136,7 @@ const struct peer lazy_heap = {
 	.name = "lazy heap",
 	.most = 1000000,
 	.puts_off = true,
+	.together_as = "heap",
 	.open = open_lazy,
 	.start = start_lazy,
 	.postpone = postpone_lazy,

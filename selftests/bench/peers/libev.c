@@ -98,6 +98,7 @@ static void close_libev(void *arg)
 const struct peer libev = {
 	.name = "libev",
 	.most = 100000,
+	.together_as = "libuv",
 	.open = open_libev,
 	.start = start_libev,
 	.postpone = postpone_libev,

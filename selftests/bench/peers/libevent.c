@@ -132,6 +132,7 @@ static void close_libevent(void *arg)
 const struct peer libevent = {
 	.name = "libevent",
 	.most = 100000,
+	.together_as = "libuv",
 	.open = open_libevent,
 	.start = start_libevent,
 	.postpone = postpone_libevent,

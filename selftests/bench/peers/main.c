@@ -87,7 +87,7 @@ static void measure_together(const struct peer *peer, int nr)
 {
 	if (churn_wanted())
 		measure_churn_together(peer, SOME, nr);
-	if (peer->expires_as)
+	if (peer->expires_as || peer->together_as)
 		return;
 	if (wanted("mass") || wanted("tickers"))
 		measure_expiry_together(peer, SOME, nr);

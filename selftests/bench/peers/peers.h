@@ -44,6 +44,8 @@
  *            costs something then
  * @expires_as: the peer that does the same for what expires, and is measured
  *            for both; NULL: there is none
+ * @together_as: the peer that tells what this one would of threads whose timers expire:
+ *            nothing is shared, and so each is as one thread alone; NULL: there is none
  * @open:     a set of so many timers, none of them pending; @exact: they
  *            should be exact to less than a millisecond, where that is a choice.
  *            NULL, with errno, where the system does not have it
@@ -64,6 +66,7 @@ struct peer {
 	bool shared;
 	bool puts_off;
 	const char *expires_as;
+	const char *together_as;
 	void *(*open)(uint32_t n, bool exact);
 	void (*start)(void *set, uint32_t timer, uint64_t when, uint64_t period);
 	void (*postpone)(void *set, uint32_t timer, uint64_t when);
