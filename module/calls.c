@@ -45,6 +45,7 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 	info->runs      += theap_counter(queue->count.runs);
 	info->exhausted += theap_counter(queue->count.exhausted);
 	info->kicks     += theap_counter(queue->count.kicks);
+	info->grouped   += theap_counter(queue->wheel.timers);
 }
 
 int theap_call_info(struct theap_context *context, void *arg)
@@ -82,7 +83,7 @@ int theap_call_setup(struct theap_context *context, void *arg)
 			break;
 	if (clock == THEAP_CLOCKS)
 		return -EINVAL;
-	ret = theap_context_setup(context, clock, setup->slots);
+	ret = theap_context_setup(context, clock, setup->slots, setup->slack);
 	if (ret)
 		return ret;
 	setup->slots_offset = theap_map_slots_offset(context);

@@ -138,11 +138,13 @@ static int __theap_context_setup(struct theap_context *context, u32 slots)
  * @context: which
  * @clock:   that it counts time by
  * @slots:   how many, 1 to max_slots
+ * @slack:   of slots that have none of their own
  *
  * Context: task, may sleep.
  * Return: 0, -EBUSY, -ENOSPC, -EOPNOTSUPP or -ENOMEM.
  */
-int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots)
+int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots,
+			u64 slack)
 {
 	int ret;
 
@@ -152,6 +154,7 @@ int theap_context_setup(struct theap_context *context, enum theap_clock clock, u
 	ret = __theap_context_setup(context, slots);
 	if (!ret) {
 		context->clock = clock;
+		context->slack = slack;
 		/* Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, slots);
 	}

@@ -23,6 +23,7 @@ struct theap_context {
 	u32 nr_slots;			/* 0: not set up yet; @lock.  Written
 					 * last, and read without the lock */
 	enum theap_clock clock;		/* SETUP writes these, nobody after it */
+	u64 slack;			/* of slots that have none of their own */
 	struct theap_user *user;
 	struct theap_slot_page **pages;	/* each written once, with @lock */
 	struct theap_ring ring;
@@ -39,7 +40,8 @@ extern unsigned int theap_max_slots;
 u32 theap_context_max_slots(void);
 struct theap_context *theap_context_alloc(void);
 void theap_context_free(struct theap_context *context);
-int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots);
+int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots,
+			u64 slack);
 int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 		       struct theap_slot_page **page);
 void theap_context_wake(struct theap_context *context);

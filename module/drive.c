@@ -187,8 +187,8 @@ void theap_queue_give(struct theap_queue *queue, unsigned int cpu)
 }
 
 /**
- * theap_queue_grow - give a queue's heap one more segment
- * @queue: whose heap has no room
+ * theap_queue_grow - give a queue what it was short of
+ * @queue: whose heap has no room, or whose wheel no bucket
  * @gfp:   how to get the memory
  *
  * Context: no locks; sleeps if @gfp does.
@@ -200,6 +200,13 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned long flags;
 	int ret;
 
+	if (data_race(READ_ONCE(queue->wheel.wanted))) {
+		ret = theap_wheel_grow(queue, gfp);
+		if (ret)
+			return ret;
+		/* There was room enough, perhaps; if not, the next comes for it. */
+		return 0;
+	}
 	/* A guess, which theap_heap_grow() can do with. */
 	ret = theap_growth_alloc(&growth, data_race(READ_ONCE(queue->heap.segments)), gfp);
 	if (ret)

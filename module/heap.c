@@ -17,6 +17,9 @@
 /* A directory grows to so many places at first, then doubles: 64 are 2^18 timers. */
 #define THEAP_DIRECTORY_MIN	64U
 
+/* To trim moves so many cells at a time: some 20 us of work. */
+#define THEAP_DRAW_IN		128U
+
 static void theap_heap_place(struct theap_heap *heap, u32 pos, s64 when,
 			     struct theap_node *node)
 {
@@ -77,6 +80,8 @@ void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node)
 {
 	u32 pos = theap_heap_end(heap);
 
+	if (heap->nr_cells && heap->cells == pos)
+		theap_cells_give_way(heap);
 	heap->nr++;
 	theap_heap_place(heap, theap_heap_climb(heap, pos, when), when, node);
 }
@@ -215,15 +220,18 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * around the edge would get and give back one again and again; none where
  * there is no entry.
  *
- * Return: whether there was one.
+ * Return: whether there was one, or may be: to be called again.
  */
 bool theap_heap_trim(struct theap_heap *heap, struct theap_growth *growth)
 {
-	u32 needed = heap->nr ?
-		     DIV_ROUND_UP(theap_heap_end(heap), THEAP_SEGMENT_ENTRIES) + 1 : 0;
+	u32 used = theap_heap_end(heap) + heap->nr_cells;
+	u32 needed = used > THEAP_ROOT ? DIV_ROUND_UP(used, THEAP_SEGMENT_ENTRIES) + 1 : 0;
 
 	if (heap->segments <= needed)
 		return false;
+	/* The cells stand at the far end.  What they are moved by is seen to again. */
+	if (theap_cells_draw_in(heap, THEAP_DRAW_IN))
+		return true;
 	growth->segment = heap->directory[--heap->segments];
 	heap->directory[heap->segments] = NULL;
 	return true;

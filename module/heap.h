@@ -24,6 +24,10 @@
  * grow is to hang in one more, to shrink is to take the last one off.  The
  * groups of four do not straddle segments, since 4 divides 4 096.
  *
+ * Behind the heap, from the other end of the memory, are cells: entries without an
+ * order, for timers that stand in lists (cells.c).  Both grow towards each other and
+ * share what is between, so that what goes from one to the other always has room.
+ *
  * The caller serializes everything, but for the allocation, which is apart
  * for that very reason: memory is got before the lock is taken, and what was
  * not needed is given back after it is dropped.
@@ -48,7 +52,13 @@ struct theap_node {
 };
 
 struct theap_entry {
-	s64 when;
+	union {
+		s64 when;
+		struct {
+			u32 next;	/* in the list that the cell is in, */
+			u32 prev;	/* by position: cells.c */
+		} cell;
+	};
 	union {
 		struct theap_node *node;
 		struct {
@@ -62,6 +72,8 @@ static_assert(sizeof(struct theap_entry) == 16);
 
 struct theap_heap {
 	u32 nr;				/* entries, holes among them */
+	u32 nr_cells;			/* cells; cells.c has these */
+	u32 cells;			/* and the position of the first */
 	u32 segments;			/* segments hung in */
 	u32 directory_size;		/* segments it has places for */
 	u32 last_hole;			/* the last by position; hollow.c has these */
@@ -101,11 +113,16 @@ static inline u32 theap_heap_end(const struct theap_heap *heap)
 	return THEAP_ROOT + heap->nr;
 }
 
-/* Is there room for @more entries? */
+/* How many entries there are places for, up to the root counted. */
+static inline u64 theap_heap_places(const struct theap_heap *heap)
+{
+	return (u64)heap->segments << THEAP_SEGMENT_SHIFT;
+}
+
+/* Is there room for @more entries and cells, together? */
 static inline bool theap_heap_has_room(const struct theap_heap *heap, u32 more)
 {
-	return (u64)theap_heap_end(heap) + more <=
-	       (u64)heap->segments << THEAP_SEGMENT_SHIFT;
+	return (u64)theap_heap_end(heap) + heap->nr_cells + more <= theap_heap_places(heap);
 }
 
 void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node);
@@ -126,6 +143,16 @@ static inline bool theap_heap_is_hollow(const struct theap_heap *heap)
 {
 	return heap->walk != THEAP_NOWHERE || heap->last_hole != THEAP_NOWHERE;
 }
+
+/* cells.c: lists in the same memory */
+void theap_list_init(struct theap_heap *heap, struct theap_node *head);
+struct theap_node *theap_list_first(const struct theap_heap *heap,
+				    const struct theap_node *head);
+void theap_list_add(struct theap_heap *heap, struct theap_node *head,
+		    struct theap_node *node);
+struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *node);
+void theap_cells_give_way(struct theap_heap *heap);
+bool theap_cells_draw_in(struct theap_heap *heap, unsigned int budget);
 
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp);
 void theap_growth_free(struct theap_growth *growth);

@@ -28,19 +28,42 @@
 #include "queue.h"
 
 /*
- * WAITING -> MOVING -> WAITING in another heap.  It goes by the last entry,
- * whose removal leaves no hole; a timer that is to stand elsewhere is put
- * there first, and comes by again.
+ * Which is to go next: of the buckets that are due already, then the last entry, whose
+ * removal leaves no hole, or the first in the bucket that it is.  NULL where there was
+ * but an empty bucket.
  */
-static void __theap_move_last(struct theap_queue *from, struct theap_queue *to)
+static struct theap_timer *__theap_move_next(struct theap_queue *from)
+	__must_hold(&from->lock)
+{
+	unsigned int budget = 1;
+	struct theap_timer *timer, *first;
+
+	if (from->wheel.due)
+		return __theap_wheel_next(from, &budget);
+	timer = theap_node_timer(theap_heap_at(&from->heap,
+					       theap_heap_end(&from->heap) - 1)->node);
+	if (!theap_timer_is_bucket(timer))
+		return timer;
+	first = __theap_bucket_first(from, timer);
+	if (!first)
+		__theap_bucket_drop(from, timer);
+	return first;
+}
+
+/*
+ * WAITING -> MOVING -> WAITING in another queue.  A timer that is to stand elsewhere
+ * is put there first, and comes by again.
+ */
+static void __theap_move_one(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
 	__must_hold(&to->lock)
 {
-	struct theap_entry *last = theap_heap_at(&from->heap,
-						 theap_heap_end(&from->heap) - 1);
-	struct theap_timer *timer = theap_node_timer(last->node);
-	enum theap_status status = theap_status(&timer->status);
+	struct theap_timer *timer = __theap_move_next(from);
+	enum theap_status status;
 
+	if (!timer)
+		return;
+	status = theap_status(&timer->status);
 	lockdep_assert_held(&from->lock);
 	lockdep_assert_held(&to->lock);
 	if (status == THEAP_DELETED) {
@@ -50,15 +73,30 @@ static void __theap_move_last(struct theap_queue *from, struct theap_queue *to)
 	} else if (theap_try_waiting_to_moving(&timer->status)) {
 		/* In the inbox again: it is taken off first, as in _remove(). */
 		if (!theap_timer_in_inbox(timer)) {
-			theap_heap_remove(&from->heap, &timer->node);
+			__theap_take(from, timer);
 			WRITE_ONCE(timer->queue, to);
-			theap_heap_push(&to->heap, timer->when, &timer->node);
+			__theap_insert(to, timer, timer->when);
 			from->count.moved++;
 		}
 		theap_moving_to_waiting(&timer->status);
 	} else {
 		theap_relax();
 	}
+}
+
+static bool __theap_move_left(struct theap_queue *from)
+	__must_hold(&from->lock)
+{
+	return from->heap.nr || from->wheel.due;
+}
+
+/* Can the other take one more, and a bucket with it?  Else it has to grow. */
+static bool __theap_move_fits(struct theap_queue *from, struct theap_queue *to)
+	__must_hold(&from->lock)
+	__must_hold(&to->lock)
+{
+	return theap_heap_has_room(&to->heap, THEAP_BUCKET_ROOM) &&
+	       (!from->wheel.timers || __theap_wheel_ready(to));
 }
 
 /*
@@ -75,16 +113,17 @@ static int __theap_move_batch(struct theap_queue *from, struct theap_queue *to)
 
 	if (from->running)
 		return 1;
-	if (!from->heap.nr)
+	if (!__theap_move_left(from))
 		return 0;
-	if (!theap_heap_has_room(&to->heap, THEAP_BATCH))
+	if (!__theap_move_fits(from, to))
 		return -EAGAIN;
-	while (budget && __theap_adjust(from, &budget) && from->heap.nr && budget) {
+	while (budget && __theap_adjust(from, &budget) && __theap_move_left(from) && budget &&
+	       __theap_move_fits(from, to)) {
 		budget--;
 		if (theap_heap_is_hollow(&from->heap))
 			theap_heap_close(&from->heap);
 		else
-			__theap_move_last(from, to);
+			__theap_move_one(from, to);
 	}
 	return 1;
 }

@@ -38,6 +38,7 @@
 
 #include "heap.h"
 #include "timer.h"
+#include "wheel.h"
 
 /* So many timers are looked at under one hold of the lock: at most some 30 us. */
 #define THEAP_BATCH		64
@@ -100,6 +101,7 @@ struct theap_queue {
 	bool offline;			/* takes no timers: its CPU is going */
 	bool running;			/* somebody runs it */
 	struct theap_heap heap;
+	struct theap_wheel wheel;	/* buckets, of which the heap knows one timer */
 	struct llist_node *taken;	/* what was taken from the inbox, and is
 					 * not yet dealt with */
 	u32 sweep;			/* position that the sweep has come to */
@@ -110,7 +112,8 @@ struct theap_queue {
 	atomic64_t earliest;		/* of the deadlines in the inbox; 0: it
 					 * has grown long */
 	atomic_t inbox_len;		/* since it was last taken */
-	atomic_t deleted;		/* timers in DELETED and in the heap */
+	atomic_t deleted;		/* timers in DELETED and in the heap, not in
+					 * a bucket */
 	atomic_t kicked;		/* a kick is on its way to the CPU */
 
 	/* Read by anybody without the lock, written by few. */
@@ -164,6 +167,30 @@ void __theap_sweep(struct theap_queue *queue)
 	__must_hold(&queue->lock);
 void __theap_settle(struct theap_queue *queue)
 	__must_hold(&queue->lock);
+
+/* wheel.c: timers with slack, and where any timer stands */
+struct theap_timer *__theap_bucket_first(struct theap_queue *queue,
+					 struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+struct theap_timer *__theap_wheel_next(struct theap_queue *queue, unsigned int *budget)
+	__must_hold(&queue->lock);
+bool __theap_wheel_ready(struct theap_queue *queue)
+	__must_hold(&queue->lock);
+void __theap_insert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock);
+void __theap_take(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock);
+void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock);
+int theap_wheel_grow(struct theap_queue *queue, gfp_t gfp);
+void theap_wheel_trim(struct theap_queue *queue);
+void theap_wheel_destroy(struct theap_queue *queue);
 
 /* hotplug.c: CPUs that come and go */
 int theap_cpu_online(unsigned int cpu);

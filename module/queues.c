@@ -80,6 +80,7 @@ void theap_queues_trim(enum theap_clock clock)
 			theap_growth_free(&growth);
 			cond_resched();
 		} while (trimmed);
+		theap_wheel_trim(queue);
 	}
 }
 
@@ -96,6 +97,7 @@ static void theap_queues_free(void)
 				break;
 			while (theap_heap_close(&queue->heap))
 				;
+			theap_wheel_destroy(queue);
 			WARN_ON_ONCE(queue->heap.nr);
 			theap_heap_destroy(&queue->heap);
 			kfree(queue);

@@ -45,14 +45,6 @@
  */
 #define THEAP_SWEEP_STEP	16
 
-/* Have a timer in a transient state stand elsewhere. */
-static void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
-	__must_hold(&queue->lock)
-{
-	timer->when = when;
-	theap_heap_rekey(&queue->heap, &timer->node, when);
-}
-
 /**
  * __theap_requeue - MODIFIED_x -> MOVING -> WAITING
  * @queue: owned
@@ -65,7 +57,7 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 	lockdep_assert_held(&queue->lock);
 	if (!theap_try_modified_to_moving(&timer->status, from))
 		return;
-	__theap_rekey(queue, timer, timer->nextwhen);
+	__theap_reinsert(queue, timer, timer->nextwhen);
 	queue->count.requeued++;
 	theap_moving_to_waiting(&timer->status);
 }
@@ -73,10 +65,10 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 /**
  * __theap_remove - DELETED -> REMOVING -> REMOVED
  * @queue: owned
- * @timer: stands in its heap; where that is hollow, the walk stands at it, or the
- *         heap is ready for a removal
+ * @timer: stands in it; where in the heap and that is hollow, the walk stands at it, or
+ *         the heap is ready for a removal
  *
- * A timer must not leave the heap while the inbox links it, since it may be
+ * A timer must not leave it while the inbox links it, since it may be
  * freed once it is out.  So one that is still there is put out of the way, at
  * the end of time: adjust will come to it, and clean or the sweep after that.
  * No one else can put it in while it is in REMOVING.
@@ -89,15 +81,15 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	if (!theap_try_deleted_to_removing(&timer->status))
 		return false;
 	if (theap_timer_in_inbox(timer)) {
+		if (timer->grouped)
+			atomic_inc(&queue->deleted);
 		__theap_rekey(queue, timer, THEAP_NEVER);
 		theap_removing_to_deleted(&timer->status);
 		return false;
 	}
-	if (queue->heap.walk == timer->node.pos)
-		theap_walk_take(&queue->heap);
-	else
-		theap_heap_remove(&queue->heap, &timer->node);
-	atomic_dec(&queue->deleted);
+	if (!timer->grouped)
+		atomic_dec(&queue->deleted);
+	__theap_take(queue, timer);
 	queue->count.removed++;
 	theap_removing_to_removed(&timer->status);
 	return true;
@@ -267,14 +259,15 @@ void __theap_sweep(struct theap_queue *queue)
  * @queue: owned, and about to be let go
  *
  * Timers that were taken from the inbox and not dealt with may be due at any
- * time, and so may those below holes: a run is wanted at once.
+ * time, and so may those below holes and in buckets that are due: a run is wanted
+ * at once.
  */
 void __theap_settle(struct theap_queue *queue)
 {
 	s64 first = THEAP_NEVER;
 
 	lockdep_assert_held(&queue->lock);
-	if (queue->taken || theap_heap_is_hollow(&queue->heap))
+	if (queue->taken || queue->wheel.due || theap_heap_is_hollow(&queue->heap))
 		first = 0;
 	else if (queue->heap.nr)
 		first = theap_heap_at(&queue->heap, THEAP_ROOT)->when;
@@ -307,7 +300,10 @@ void theap_run_notify(struct theap_run *run, struct theap_notify *notify)
 		notify->function(notify);
 }
 
-/* WAITING -> RUNNING -> NO_STATUS or WAITING, for the timer that the walk stands at. */
+/*
+ * WAITING -> RUNNING -> NO_STATUS or WAITING, for the timer that the walk stands at, or
+ * that is the first of a bucket that is due.
+ */
 static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
@@ -326,6 +322,12 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
+	/* Its bucket was due, but the clock has been set back since. */
+	if (timer->when > run->now) {
+		__theap_reinsert(queue, timer, timer->when);
+		theap_running_to_waiting(&timer->status);
+		return;
+	}
 	next = timer->ops->expire(timer, run->now, &call);
 	queue->count.expired++;
 	if (call) {
@@ -334,25 +336,28 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 		run->called[run->nr++] = (struct theap_call){ timer->when, timer };
 	}
 	if (!next) {
-		theap_walk_take(&queue->heap);
+		__theap_take(queue, timer);
 		theap_running_to_no_status(&timer->status);
 		return;
 	}
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
-	__theap_rekey(queue, timer, next);
+	__theap_reinsert(queue, timer, theap_group(next, timer->shift));
 	theap_running_to_waiting(&timer->status);
 }
 
-/* The walk has come to a timer that is due, or was before somebody changed it. */
-static void __theap_walk_one(struct theap_queue *queue, struct theap_timer *timer)
+/* A timer is due, or was before somebody changed it. */
+static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
 	enum theap_status status = theap_status(&timer->status);
 
 	switch (status) {
 	case THEAP_WAITING:
-		__theap_expire(queue, timer);
+		if (theap_timer_is_bucket(timer))
+			__theap_bucket_due(queue, timer);
+		else
+			__theap_expire(queue, timer);
 		break;
 	case THEAP_DELETED:
 		__theap_remove(queue, timer);
@@ -378,12 +383,22 @@ static void __theap_walk(struct theap_queue *queue, unsigned int *budget)
 
 	while ((entry = theap_walk_next(&queue->heap, queue->run.now, budget))) {
 		(*budget)--;
-		__theap_walk_one(queue, theap_node_timer(entry->node));
+		__theap_run_one(queue, theap_node_timer(entry->node));
 	}
 	while (*budget && theap_heap_is_hollow(&queue->heap)) {
 		theap_heap_close(&queue->heap);
 		(*budget)--;
 	}
+}
+
+/* The buckets that are due: the timers in them, one by one. */
+static void __theap_empty(struct theap_queue *queue, unsigned int *budget)
+	__must_hold(&queue->lock)
+{
+	struct theap_timer *timer;
+
+	while ((timer = __theap_wheel_next(queue, budget)))
+		__theap_run_one(queue, timer);
 }
 
 /*
@@ -424,13 +439,17 @@ static bool theap_run_collect(struct theap_queue *queue)
 	run->now = theap_clock_read(queue->clock);
 	do {
 		bool empty = __theap_adjust(queue, &moves);
-		struct theap_timer *timer = __theap_clean(queue, &budget);
+		struct theap_timer *timer;
 
+		/* Before the next walk, so that none keeps what the last has found. */
+		if (!theap_heap_is_hollow(&queue->heap))
+			__theap_empty(queue, &budget);
+		timer = __theap_clean(queue, &budget);
 		if (timer && timer->when <= run->now)
 			theap_walk_begin(&queue->heap, run->now);
 		if (theap_heap_is_hollow(&queue->heap)) {
 			__theap_walk(queue, &budget);
-		} else if (timer || !queue->heap.nr) {
+		} else if (!queue->wheel.due && (timer || !queue->heap.nr)) {
 			more = !empty;
 			break;
 		}

@@ -136,11 +136,24 @@ static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring)
 	return theap_add(now, theap_slot_min_period());
 }
 
+/*
+ * A slot's slack is the timer's.  The kernel looks later by so much; but what the slot
+ * says of when it looks is without it, so that a deadline that is stored is seen to no
+ * later than its own slack allows.
+ */
+static void theap_slot_take_slack(struct theap_slot_timer *st)
+{
+	u64 slack = READ_ONCE(theap_slot(st)->slack);
+
+	theap_timer_set_slack(&st->timer, slack ?: st->page->context->slack);
+}
+
 static s64 theap_slot_expire(struct theap_timer *timer, s64 now, bool *call)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
 	s64 next = theap_slot_look(st, now, call);
 
+	theap_slot_take_slack(st);
 	/* The timer goes to @next before anybody else can get at it. */
 	WRITE_ONCE(theap_slot(st)->queued, next);
 	return next;
@@ -224,6 +237,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		theap_timer_drop(claim);
 		return 0;
 	}
+	theap_slot_take_slack(st);
 	ret = theap_timer_place(claim, clock, when);
 	if (!ret)
 		WRITE_ONCE(theap_slot(st)->queued, when);
@@ -239,8 +253,8 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  const struct theap_arming *arming,
 				  bool *was_pending, bool *ring)
 {
+	const struct theap_context *context = st->page->context;
 	struct timerheap_slot *slot = theap_slot(st);
-	enum theap_clock clock = st->page->context->clock;
 	bool due = arming->deadline <= arming->now;
 	s64 when = arming->deadline;
 	u64 missed, old;
@@ -252,7 +266,11 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 		when = arming->period ?
 		       theap_forward(arming->deadline, arming->period, arming->now, &missed) : 0;
 	if (when) {
-		ret = theap_timer_place(claim, clock, when);
+		if (arming->start)
+			theap_timer_set_slack(&st->timer, arming->slack ?: context->slack);
+		else
+			theap_slot_take_slack(st);
+		ret = theap_timer_place(claim, context->clock, when);
 		if (ret)
 			return ret;
 		WRITE_ONCE(slot->queued, when);

@@ -66,6 +66,8 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 	timer->ops = ops;
 	timer->active = 0;
 	timer->own = 0;
+	timer->shift = 0;
+	timer->grouped = false;
 }
 
 /**
@@ -155,13 +157,13 @@ static int theap_timer_push(struct theap_claim *claim, enum theap_clock clock,
 	int ret = -EAGAIN;
 
 	claim->queue = queue;
-	if (theap_heap_has_room(&queue->heap, 1)) {
+	if (theap_heap_has_room(&queue->heap, timer->shift ? THEAP_BUCKET_ROOM : 1) &&
+	    (!timer->shift || __theap_wheel_ready(queue))) {
 		/* Before the push: the owner must not wait for our own claim. */
 		__theap_clean(queue, &budget);
 		__theap_sweep(queue);
 		WRITE_ONCE(timer->queue, queue);
-		timer->when = when;
-		theap_heap_push(&queue->heap, when, &timer->node);
+		__theap_insert(queue, timer, when);
 		queue->count.started++;
 		claim->to = THEAP_WAITING;
 		claim->tell = true;
@@ -176,7 +178,7 @@ static int theap_timer_push(struct theap_claim *claim, enum theap_clock clock,
  * theap_timer_place - let a claimed timer expire at a time
  * @claim: the claim
  * @clock: that @when is on; the same in every call for one timer
- * @when:  the time, greater than 0
+ * @when:  the time, greater than 0; it may be later by the timer's slack
  *
  * Context: in a claim.  Takes a lock if the timer stands in no heap.
  * Return: 0; or -EAGAIN, and nothing has changed: the heap must grow first.
@@ -188,10 +190,11 @@ int theap_timer_place(struct theap_claim *claim, enum theap_clock clock, s64 whe
 	struct theap_timer *timer = claim->timer;
 	struct theap_queue *queue = claim->queue;
 
+	when = theap_group(when, timer->shift);
 	if (theap_status_is_idle(claim->to))
 		return theap_timer_push(claim, clock, when);
 
-	if (claim->to == THEAP_DELETED)
+	if (claim->to == THEAP_DELETED && !timer->grouped)
 		atomic_dec(&queue->deleted);
 	timer->nextwhen = when;
 	if (when < timer->when) {
@@ -214,7 +217,8 @@ void theap_timer_drop(struct theap_claim *claim)
 {
 	if (!theap_status_is_pending(claim->to))
 		return;
-	atomic_inc(&claim->queue->deleted);
+	if (!claim->timer->grouped)
+		atomic_inc(&claim->queue->deleted);
 	claim->to = THEAP_DELETED;
 }
 

@@ -56,7 +56,7 @@ struct theap_timer_ops {
  */
 struct theap_timer {
 	atomic_t status;		/* state.h */
-	struct theap_node node;		/* L: where it stands in the heap */
+	struct theap_node node;		/* L: where it stands in the heap's memory */
 	s64 when;			/* L: the key that it stands at */
 	s64 nextwhen;			/* C: in MODIFIED_x, where it should */
 	struct theap_queue *queue;	/* L: the last that it was pushed to */
@@ -66,6 +66,9 @@ struct theap_timer {
 	u8 active;			/* R: how often its function is still to be
 					 * called, or runs; at most THEAP_BATCH */
 	u8 own;				/* C: for whoever embeds the timer */
+	u8 shift;			/* C: may wait for a multiple of 2^shift ns */
+	bool grouped;			/* L: stands in a bucket (wheel.h), not in the
+					 * heap */
 };
 
 /**

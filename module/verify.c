@@ -66,10 +66,21 @@ void __theap_verify(struct theap_queue *queue)
 		WARN_ONCE(!theap_verify_status(status),
 			  "timerheap: timer at %u is in state %d\n", pos, status);
 	}
+	for (pos = heap->cells; pos < heap->cells + heap->nr_cells; pos++) {
+		struct theap_entry *cell = theap_heap_at(heap, pos);
+
+		WARN_ONCE(cell->node->pos != pos, "timerheap: cell at %u is of one at %u\n",
+			  pos, cell->node->pos);
+		WARN_ONCE(theap_heap_at(heap, cell->cell.next)->cell.prev != pos,
+			  "timerheap: the cell behind that at %u does not know it\n", pos);
+	}
+	WARN_ONCE(heap->nr_cells && heap->cells < theap_heap_end(heap),
+		  "timerheap: heap and cells overlap\n");
 	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
 	WARN_ONCE(!heap->nr && atomic_read(&queue->deleted),
 		  "timerheap: %d deleted in an empty heap\n",
 		  atomic_read(&queue->deleted));
-	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->taken,
+	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->taken &&
+		  !queue->wheel.due,
 		  "timerheap: an empty heap has a first deadline\n");
 }

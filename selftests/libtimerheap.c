@@ -316,6 +316,37 @@ TEST_F(lib, no_system_call)
 	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+/* Many with slack share an entry of the heap; less of it counts at once. */
+TEST_F(lib, slack)
+{
+	struct timerheap_info before, info;
+	struct timerheap_event event;
+	uint64_t at = timerheap_now(self->th) + 50 * TIMERHEAP_MSEC;
+	int slots[20];
+
+	ASSERT_EQ(0, th_info(timerheap_fd(self->th), &before));
+	for (int i = 0; i < 20; i++) {
+		slots[i] = timerheap_alloc(self->th);
+		ASSERT_LE(0, slots[i]);
+		/* The next multiple of that is years away. */
+		EXPECT_EQ(0, timerheap_set_slack(self->th, slots[i], UINT64_C(1) << 58));
+		EXPECT_EQ(0, timerheap_start(self->th, slots[i], at + i));
+	}
+	ASSERT_EQ(0, th_info(timerheap_fd(self->th), &info));
+	EXPECT_EQ(20, info.grouped - before.grouped);
+	EXPECT_TRUE(no_event(self->th, 100 * MSEC));
+	EXPECT_EQ(0, timerheap_set_slack(self->th, slots[3], 0));
+	ASSERT_TRUE(next_event(self->th, &event));
+	EXPECT_EQ(slots[3], event.slot);
+	/* Who gets a slot that had some has none. */
+	timerheap_free(self->th, slots[5]);
+	ASSERT_EQ(slots[5], timerheap_alloc(self->th));
+	EXPECT_EQ(0, timerheap_start(self->th, slots[5], at));
+	ASSERT_TRUE(next_event(self->th, &event));
+	EXPECT_EQ(slots[5], event.slot);
+	EXPECT_LE(at, event.fired);
+}
+
 TEST_F(lib, kick_many)
 {
 	struct timerheap *th = self->th;

@@ -128,6 +128,31 @@ void test_start(struct test_timer *t, s64 deadline)
 	theap_timer_leave(&claim);
 }
 
+/* The same with slack, and with memory if that is wanted.  Context: task. */
+void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
+{
+	struct theap_claim claim;
+	int ret;
+
+	do {
+		theap_timer_claim(&t->timer, &claim);
+		t->deadline = deadline;
+		theap_timer_set_slack(&t->timer, slack);
+		ret = theap_timer_place(&claim, THEAP_MONOTONIC, deadline);
+		theap_timer_leave(&claim);
+	} while (ret == -EAGAIN && !theap_queue_grow(claim.queue, GFP_ATOMIC));
+	WARN_ON(ret);
+}
+
+/* Work for so long, by the clock: what a host that is busy makes of mdelay() may be less. */
+void test_busy(u64 ns)
+{
+	u64 until = ktime_get_ns() + ns;
+
+	while (ktime_get_ns() < until)
+		cpu_relax();
+}
+
 /* Wait until @count has come to @value, and then a little whether it stays. */
 bool test_settles(unsigned int *count, unsigned int value)
 {

@@ -44,6 +44,8 @@ int core_test_init(struct kunit *test);
 void test_timer_init(struct test_timer *t);
 struct test_timer *test_timers(struct kunit *test, unsigned int nr);
 void test_start(struct test_timer *t, s64 deadline);
+void test_start_slack(struct test_timer *t, s64 deadline, u64 slack);
+void test_busy(u64 ns);
 bool test_settles(unsigned int *count, unsigned int value);
 struct theap_queue *test_queue(void);
 

@@ -21,6 +21,7 @@ static void other_end(void *data)
 	theap_queue_quiet(other);
 	while (theap_heap_close(&other->heap))
 		;
+	theap_wheel_destroy(other);
 	WARN_ON(other->heap.nr);
 	theap_heap_destroy(&other->heap);
 }
@@ -79,6 +80,30 @@ static void move_all(struct kunit *test)
 	KUNIT_EXPECT_LT(test, to->first, deadline);
 }
 
+/* Buckets: as few there as here. */
+static void move_buckets(struct kunit *test)
+{
+	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	struct test_timer *t = test_timers(test, 1000);
+	s64 grain = 1LL << 23, slack = grain + 5, bucket = theap_group(test_now() + DAY, 23);
+	unsigned int i;
+
+	for (i = 0; i < 1000; i++)
+		test_start_slack(&t[i], bucket + (i % 100) * grain, slack);
+	theap_timer_stop(&t[1].timer);
+	test_start_slack(&t[2], bucket + DAY, slack);
+	test_start_slack(&t[3], bucket - grain, 0);
+	KUNIT_ASSERT_EQ(test, theap_queue_move(from, to), 0);
+	KUNIT_EXPECT_EQ(test, from->heap.nr, 0);
+	KUNIT_EXPECT_EQ(test, from->heap.nr_cells, 0);
+	KUNIT_EXPECT_EQ(test, from->wheel.timers, 0);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_REMOVED);
+	KUNIT_EXPECT_EQ(test, to->heap.nr, 102);
+	KUNIT_EXPECT_EQ(test, to->wheel.timers, 998);
+	KUNIT_EXPECT_EQ(test, from->count.moved, 999);
+	KUNIT_EXPECT_EQ(test, to->first, bucket - grain);
+}
+
 /* Not while a run is on: what that has in hand is its own. */
 static void move_waits_for_run(struct kunit *test)
 {
@@ -116,7 +141,7 @@ static void move_then_expire(struct kunit *test)
 
 static void work_long(struct test_timer *t)
 {
-	mdelay(1);
+	test_busy(1 * NSEC_PER_MSEC);
 }
 
 /* All are due, and a run that has done a part of them rests: there are holes now. */
@@ -197,7 +222,7 @@ static void move_refused(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(to, GFP_KERNEL), 0);
 	theap_heap_at(&to->heap, THEAP_ROOT)->when = THEAP_NEVER;
 	to->heap.segments = THEAP_SEGMENTS_MAX;
-	to->heap.nr = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - 10;
+	to->heap.nr = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - THEAP_ROOT - 2;
 	KUNIT_EXPECT_EQ(test, theap_queue_move(from, to), -ENOMEM);
 	to->heap.segments = 1;
 	to->heap.nr = 0;
@@ -243,6 +268,7 @@ static void move_where(struct kunit *test)
 
 static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_all),
+	KUNIT_CASE(move_buckets),
 	KUNIT_CASE(move_waits_for_run),
 	KUNIT_CASE(move_then_expire),
 	KUNIT_CASE(move_hollow),

@@ -350,7 +350,7 @@ static void queue_is_fair(struct kunit *test)
 /* So long that the run has to rest. */
 static void work_long(struct test_timer *t)
 {
-	mdelay(1);
+	test_busy(1 * NSEC_PER_MSEC);
 }
 
 /*
@@ -504,7 +504,7 @@ static void queue_no_room(struct kunit *test)
 
 static void take_long(struct test_timer *t)
 {
-	mdelay(20);
+	test_busy(20 * NSEC_PER_MSEC);
 	t->deadline = 0;
 }
 

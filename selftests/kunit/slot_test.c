@@ -28,7 +28,7 @@ static struct theap_context *context_of(struct kunit *test, u32 slots)
 
 	KUNIT_ASSERT_NOT_NULL(test, context);
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
-	KUNIT_ASSERT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, slots), 0);
+	KUNIT_ASSERT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, slots, 0), 0);
 	return context;
 }
 
@@ -298,7 +298,7 @@ static void slot_pages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, other->first, 64);
 	KUNIT_EXPECT_EQ(test, theap_context_slot(context, SLOTS, true, &page), -ENOENT);
 	KUNIT_EXPECT_EQ(test, theap_context_slot(context, U32_MAX, true, &page), -ENOENT);
-	KUNIT_EXPECT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, 1), -EBUSY);
+	KUNIT_EXPECT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, 1, 0), -EBUSY);
 }
 
 static struct kunit_case slot_cases[] = {

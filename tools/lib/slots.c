@@ -151,9 +151,21 @@ int timerheap_alloc(struct timerheap *th)
 
 	if (slot < 0)
 		return take_fresh(context);
-	/* A link is no data of the new owner's. */
+	/* A link is no data of the new owner's, nor is the former's slack. */
 	timerheap_set_data(th, slot, 0);
+	timerheap_set_slack(th, slot, 0);
 	return slot;
+}
+
+/*
+ * The kernel looks as much later as the slack was when it last did.  If that is too
+ * late now, it has to be told, also where the timer is stopped: it may be queued still.
+ */
+int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
+{
+	__u64 former = __atomic_exchange_n(&th->slots[slot].slack, slack, __ATOMIC_SEQ_CST);
+
+	return slack < former ? timerheap_kick(th, &slot, 1) : 0;
 }
 
 void timerheap_free(struct timerheap *th, uint32_t slot)

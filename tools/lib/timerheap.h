@@ -108,6 +108,15 @@ int timerheap_alloc(struct timerheap *th);
  */
 void timerheap_free(struct timerheap *th, uint32_t slot);
 
+/*
+ * How much later than its deadlines a timer may expire, in nanoseconds; a slot that is
+ * given out has 0.  Timers that may expire together cost the kernel less: "Slack" in
+ * <linux/timerheap.h>.  One system call where it is less than before, else none; so say
+ * it once, before the first start.
+ * Return: 0; -ENOMEM: the timer may be as late as before once more.
+ */
+int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack);
+
 /* What comes back with a timer's events.  Events show it as it is when taken. */
 static inline void timerheap_set_data(struct timerheap *th, uint32_t slot, uint64_t data)
 {

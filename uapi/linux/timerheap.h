@@ -72,7 +72,7 @@
  *               Atomic.  Set by START, MODIFY and the program, swapped with 0
  *               by STOP, by the program and by the last expiry
  * @period:      0: one shot; else the distance between expiries
- * @slack:       how much later than the deadline it may expire
+ * @slack:       how much later than the deadline it may expire; 0: as SETUP has said
  * @user_data:   handed back with every event
  * @queued:      when the kernel next looks at this slot; 0: it does not, or is
  *               looking now.  Only the kernel writes it
@@ -137,7 +137,7 @@ struct timerheap_ring {
  *
  * A timer that is stopped or postponed before it ever expires, again and
  * again, thus costs the kernel one look in each of its spans, and the program
- * no call.  New slack for a pending timer wants a KICK.  A slot that at each of
+ * no call.  Less slack than it has had wants a KICK.  A slot that at each of
  * five looks running is found postponed by less than min_period is looked at
  * again after that time, not before.
  *
@@ -217,6 +217,20 @@ struct timerheap_event {
  */
 
 /*
+ * Slack
+ * -----
+ *
+ * Most timeouts need not be exact, and those that may expire together cost less: a
+ * timer with slack s expires when its deadline, rounded up to a multiple of the largest
+ * power of two that is not above s, has come.  That is never before the deadline, and
+ * never later than s after it but for what any expiry may be late.  All timers of a CPU
+ * and clock that come out as the same cost one place in its heap and one interrupt.
+ *
+ * Slack below 16 384 ns is taken as none.  @queued takes no notice of slack: it says
+ * that the kernel looks no later than that, plus the slack that the slot had.
+ */
+
+/*
  * The calls
  * ---------
  */
@@ -250,6 +264,8 @@ struct timerheap_event {
  * @runs:       runs of the expiry softirq
  * @exhausted:  of those, how many left work to the next for want of budget
  * @kicks:      times a heap's CPU was told of an earlier deadline
+ * @grouped:    timers with slack that stand in no heap by themselves now: one entry,
+ *              counted in @queued, stands for all that expire together
  *
  * The counters are of the whole machine, since the module was loaded, and
  * are read without a lock: each is right, their sums may be off by what
@@ -274,6 +290,7 @@ struct timerheap_info {
 	__u64 runs;
 	__u64 exhausted;
 	__u64 kicks;
+	__u64 grouped;
 };
 
 /**
@@ -286,6 +303,7 @@ struct timerheap_info {
  * @slots_size:   out: and how many bytes of them
  * @ring_offset:  out: where mmap() has the ring
  * @ring_size:    out: and how many bytes it has
+ * @slack: what a slot has that has a slack of 0; 0: none
  *
  * Once for each open of the device.
  *
@@ -302,6 +320,7 @@ struct timerheap_setup {
 	__u64 slots_size;
 	__u64 ring_offset;
 	__u64 ring_size;
+	__u64 slack;
 };
 
 /**
@@ -312,7 +331,8 @@ struct timerheap_setup {
  *               expires within the call; the last, TIMERHEAP_NEVER, never does
  * @period:      0: once; else again and again, at @deadline plus multiples of
  *               it.  Below &timerheap_info.min_period it is taken as that
- * @slack:       how much later than @deadline it may expire
+ * @slack:       how much later than @deadline it may expire, see below; 0: as SETUP
+ *               has said; to have none where that has said something, 1
  * @user_data:   handed back with its events
  * @was_pending: out: 1 where the timer was pending, and now has this deadline
  *               in place of the former one; else 0

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Lists in the memory of a heap.
+ *
+ * A timer that has slack stands in a list, with all that expire when it does, and
+ * only the list stands in the heap (wheel.c).  Its links are not in the timer, which
+ * has no room for two pointers, but in a cell of 16 bytes that takes the place of the
+ * heap's entry.  Links are positions, and the timer knows its own:
+ *
+ *	root                          end           cells              places
+ *	  | heap: entries, in order -> |    free     | cells, any order |  free |
+ *
+ * A list is a circle through a cell of its head's, so that to take one out of it one
+ * need not know which it is in.  Cells stand without gaps.  A new one takes the place
+ * before the first, which is free as long as there is anything between; else the one
+ * behind the last.  Where one is taken out, the last is moved there.  And where the heap
+ * reaches the first cell, that one moves behind the last.  So each operation is O(1),
+ * and costs the other side nothing but when the two meet.
+ *
+ * Room is asked for by the sum: theap_heap_has_room().  What leaves the heap for a list,
+ * or a list for the heap, finds the place that it has left: it needs none.
+ */
+#include <linux/minmax.h>
+
+#include "heap.h"
+
+/* Move a cell to a place that is free.  Those beside it are told; it may be alone. */
+static void theap_cell_move(struct theap_heap *heap, u32 from, u32 to)
+{
+	struct theap_entry *cell = theap_heap_at(heap, to);
+
+	*cell = *theap_heap_at(heap, from);
+	cell->node->pos = to;
+	if (cell->cell.next == from) {
+		cell->cell.next = to;
+		cell->cell.prev = to;
+		return;
+	}
+	theap_heap_at(heap, cell->cell.next)->cell.prev = to;
+	theap_heap_at(heap, cell->cell.prev)->cell.next = to;
+}
+
+/* A place for one more cell. */
+static u32 theap_cell_get(struct theap_heap *heap)
+{
+	if (!heap->nr_cells)
+		heap->cells = theap_heap_places(heap);
+	heap->nr_cells++;
+	if (heap->cells > theap_heap_end(heap))
+		return --heap->cells;
+	return heap->cells + heap->nr_cells - 1;
+}
+
+/**
+ * theap_list_init - make an empty list
+ * @heap: has room for a cell
+ * @head: of the list
+ */
+void theap_list_init(struct theap_heap *heap, struct theap_node *head)
+{
+	u32 pos = theap_cell_get(heap);
+	struct theap_entry *cell = theap_heap_at(heap, pos);
+
+	cell->cell.next = pos;
+	cell->cell.prev = pos;
+	cell->node = head;
+	head->pos = pos;
+}
+
+/**
+ * theap_list_first - the first of a list
+ * @heap: that the list is in
+ * @head: of the list
+ *
+ * Return: the first, or NULL.
+ */
+struct theap_node *theap_list_first(const struct theap_heap *heap,
+				    const struct theap_node *head)
+{
+	u32 first = theap_heap_at(heap, head->pos)->cell.next;
+
+	return first == head->pos ? NULL : theap_heap_at(heap, first)->node;
+}
+
+/**
+ * theap_list_add - put a node at the end of a list
+ * @heap: has room for a cell
+ * @head: of the list
+ * @node: in no heap and no list
+ */
+void theap_list_add(struct theap_heap *heap, struct theap_node *head,
+		    struct theap_node *node)
+{
+	u32 pos = theap_cell_get(heap);
+	struct theap_entry *cell = theap_heap_at(heap, pos);
+	struct theap_entry *end = theap_heap_at(heap, head->pos);
+
+	cell->cell.next = head->pos;
+	cell->cell.prev = end->cell.prev;
+	cell->node = node;
+	node->pos = pos;
+	theap_heap_at(heap, end->cell.prev)->cell.next = pos;
+	end->cell.prev = pos;
+}
+
+/**
+ * theap_list_del - take a node out of its list, or do away with an empty list
+ * @heap: that the list is in
+ * @node: in a list; or the head of one that is empty
+ *
+ * Return: the head of the list, if it is empty now; else NULL.
+ */
+struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *node)
+{
+	struct theap_entry *cell = theap_heap_at(heap, node->pos);
+	u32 last = heap->cells + heap->nr_cells - 1;
+	struct theap_node *head = NULL;
+	u32 pos = node->pos;
+
+	/* Of two in a circle, the other is the head. */
+	if (cell->cell.next == cell->cell.prev)
+		head = theap_heap_at(heap, cell->cell.next)->node;
+	theap_heap_at(heap, cell->cell.next)->cell.prev = cell->cell.prev;
+	theap_heap_at(heap, cell->cell.prev)->cell.next = cell->cell.next;
+	node->pos = THEAP_NOWHERE;
+	if (pos != last)
+		theap_cell_move(heap, last, pos);
+	heap->nr_cells--;
+	return head;
+}
+
+/* The heap wants the place of the first cell.  There is room for one behind the last. */
+void theap_cells_give_way(struct theap_heap *heap)
+{
+	theap_cell_move(heap, heap->cells, heap->cells + heap->nr_cells);
+	heap->cells++;
+}
+
+/**
+ * theap_cells_draw_in - have no cell stand in the last segment
+ * @heap:   of which it is not needed
+ * @budget: move so many at the most
+ *
+ * Return: whether one was moved.
+ */
+bool theap_cells_draw_in(struct theap_heap *heap, unsigned int budget)
+{
+	u32 places = theap_heap_places(heap) - THEAP_SEGMENT_ENTRIES;
+	bool moved = false;
+
+	while (heap->nr_cells && heap->cells + heap->nr_cells > places && budget--) {
+		theap_cell_move(heap, heap->cells + heap->nr_cells - 1, heap->cells - 1);
+		heap->cells--;
+		moved = true;
+	}
+	return moved;
+}

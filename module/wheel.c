@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Buckets: how a timer comes into one, and out; wheel.h has what they are for.
+ *
+ * Where a timer stands is the owner's business alone: in the heap, or in the list of a
+ * bucket.  It says so itself, in @grouped.
+ *
+ * The bucket has a timer, too, which stands in the heap and is WAITING from beginning
+ * to end, since nobody but the owner knows it.  A bucket whose last timer was taken out
+ * is given up there and then; unless the heap is hollow just now: then it stays, and
+ * comes due for nothing.
+ */
+#include <linux/hash.h>
+#include <linux/lockdep.h>
+#include <linux/slab.h>
+
+#include "queue.h"
+
+struct theap_bucket {
+	struct theap_timer timer;	/* stands in the heap, for all of them */
+	struct theap_node list;		/* of those: the head */
+	union {
+		struct hlist_node hash;		/* in the table */
+		struct theap_bucket *next;	/* among those due, or free */
+	};
+};
+
+static struct theap_bucket *theap_timer_bucket(struct theap_timer *timer)
+{
+	return container_of(timer, struct theap_bucket, timer);
+}
+
+static struct hlist_head *theap_wheel_head(struct theap_wheel *wheel, s64 when, u8 shift)
+{
+	return &wheel->table[hash_64(when + shift, THEAP_BUCKET_BITS)];
+}
+
+/* The bucket for a timer; a new one if need be.  Return: it, or NULL. */
+static struct theap_bucket *__theap_bucket_get(struct theap_queue *queue, s64 when, u8 shift)
+	__must_hold(&queue->lock)
+{
+	struct theap_wheel *wheel = &queue->wheel;
+	struct theap_bucket *bucket;
+	unsigned int probes = 0;
+	struct hlist_head *head;
+
+	if (!wheel->table)
+		return NULL;
+	head = theap_wheel_head(wheel, when, shift);
+	hlist_for_each_entry(bucket, head, hash) {
+		if (bucket->timer.when == when && bucket->timer.shift == shift)
+			return bucket;
+		if (++probes == THEAP_BUCKET_PROBES)
+			return NULL;
+	}
+	bucket = wheel->spare;
+	if (!bucket || !theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM))
+		return NULL;
+	wheel->spare = bucket->next;
+	hlist_add_head(&bucket->hash, head);
+	bucket->timer.when = when;
+	bucket->timer.shift = shift;
+	theap_list_init(&queue->heap, &bucket->list);
+	theap_try_stable_to_modifying(&bucket->timer.status, THEAP_NO_STATUS);
+	theap_heap_push(&queue->heap, when, &bucket->timer.node);
+	theap_modifying_to_waiting(&bucket->timer.status);
+	return bucket;
+}
+
+/* The list of a bucket that is in neither heap nor table is empty: it is free. */
+static void __theap_bucket_put(struct theap_queue *queue, struct theap_bucket *bucket)
+	__must_hold(&queue->lock)
+{
+	theap_list_del(&queue->heap, &bucket->list);
+	bucket->next = queue->wheel.spare;
+	queue->wheel.spare = bucket;
+}
+
+/* WAITING -> RUNNING -> NO_STATUS, out of heap and table. */
+static void __theap_bucket_take(struct theap_queue *queue, struct theap_bucket *bucket)
+	__must_hold(&queue->lock)
+{
+	struct theap_timer *timer = &bucket->timer;
+
+	theap_try_waiting_to_running(&timer->status);
+	hlist_del(&bucket->hash);
+	if (queue->heap.walk == timer->node.pos)
+		theap_walk_take(&queue->heap);
+	else
+		theap_heap_remove(&queue->heap, &timer->node);
+	theap_running_to_no_status(&timer->status);
+}
+
+/**
+ * __theap_bucket_due - a bucket's time has come
+ * @queue: owned; the walk stands at it
+ * @timer: of the bucket
+ */
+void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
+{
+	struct theap_bucket *bucket = theap_timer_bucket(timer);
+	struct theap_wheel *wheel = &queue->wheel;
+
+	lockdep_assert_held(&queue->lock);
+	__theap_bucket_take(queue, bucket);
+	bucket->next = NULL;
+	if (wheel->due)
+		wheel->due_last->next = bucket;
+	else
+		wheel->due = bucket;
+	wheel->due_last = bucket;
+}
+
+/**
+ * __theap_bucket_first - the first timer of a bucket
+ * @queue: owned
+ * @timer: of the bucket
+ *
+ * Return: it; NULL where the bucket is empty.
+ */
+struct theap_timer *__theap_bucket_first(struct theap_queue *queue, struct theap_timer *timer)
+{
+	struct theap_node *node = theap_list_first(&queue->heap,
+						   &theap_timer_bucket(timer)->list);
+
+	lockdep_assert_held(&queue->lock);
+	return node ? theap_node_timer(node) : NULL;
+}
+
+/**
+ * __theap_bucket_drop - give up a bucket that is empty
+ * @queue: owned; its heap is not hollow
+ * @timer: of the bucket, in the heap
+ */
+void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
+{
+	lockdep_assert_held(&queue->lock);
+	__theap_bucket_take(queue, theap_timer_bucket(timer));
+	__theap_bucket_put(queue, theap_timer_bucket(timer));
+}
+
+/**
+ * __theap_wheel_next - the next timer of the buckets that are due
+ * @queue:  owned
+ * @budget: so many timers and buckets at the most; less what was used
+ *
+ * Return: it; NULL where there is none, or the budget is spent.
+ */
+struct theap_timer *__theap_wheel_next(struct theap_queue *queue, unsigned int *budget)
+{
+	struct theap_wheel *wheel = &queue->wheel;
+	struct theap_bucket *bucket;
+
+	lockdep_assert_held(&queue->lock);
+	while ((bucket = wheel->due) && *budget) {
+		struct theap_timer *timer = __theap_bucket_first(queue, &bucket->timer);
+
+		(*budget)--;
+		if (timer)
+			return timer;
+		wheel->due = bucket->next;
+		__theap_bucket_put(queue, bucket);
+	}
+	return NULL;
+}
+
+/* A timer that has slack goes into a bucket.  Return: whether there was one. */
+static bool __theap_wheel_add(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	struct theap_bucket *bucket = __theap_bucket_get(queue, timer->when, timer->shift);
+
+	if (!bucket)
+		return false;
+	theap_list_add(&queue->heap, &bucket->list, &timer->node);
+	timer->grouped = true;
+	queue->wheel.timers++;
+	return true;
+}
+
+static void __theap_wheel_del(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	struct theap_node *head = theap_list_del(&queue->heap, &timer->node);
+	struct theap_bucket *bucket;
+
+	timer->grouped = false;
+	queue->wheel.timers--;
+	if (!head || theap_heap_is_hollow(&queue->heap))
+		return;
+	bucket = container_of(head, struct theap_bucket, list);
+	/* One that is due is put by __theap_wheel_next(). */
+	if (theap_status(&bucket->timer.status) == THEAP_WAITING)
+		__theap_bucket_drop(queue, &bucket->timer);
+}
+
+/**
+ * __theap_insert - have a timer stand where it belongs
+ * @queue: owned; its heap has room for one more
+ * @timer: in a transient state, stands nowhere
+ * @when:  its deadline, of theap_group()
+ */
+void __theap_insert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+{
+	lockdep_assert_held(&queue->lock);
+	timer->when = when;
+	if (!timer->shift || !__theap_wheel_add(queue, timer))
+		theap_heap_push(&queue->heap, when, &timer->node);
+}
+
+/**
+ * __theap_take - have a timer stand nowhere
+ * @queue: owned
+ * @timer: in a transient state, stands in @queue; where in the heap and that is hollow,
+ *         the walk stands at it, or the heap is ready for a removal
+ */
+void __theap_take(struct theap_queue *queue, struct theap_timer *timer)
+{
+	lockdep_assert_held(&queue->lock);
+	if (timer->grouped)
+		__theap_wheel_del(queue, timer);
+	else if (queue->heap.walk == timer->node.pos)
+		theap_walk_take(&queue->heap);
+	else
+		theap_heap_remove(&queue->heap, &timer->node);
+}
+
+/**
+ * __theap_rekey - have a timer stand in the heap, whatever its slack
+ * @queue: owned
+ * @timer: in a transient state, stands in @queue
+ * @when:  at this time
+ */
+void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+{
+	lockdep_assert_held(&queue->lock);
+	timer->when = when;
+	if (!timer->grouped) {
+		theap_heap_rekey(&queue->heap, &timer->node, when);
+		return;
+	}
+	/* It needs no more room than it has had. */
+	__theap_wheel_del(queue, timer);
+	theap_heap_push(&queue->heap, when, &timer->node);
+}
+
+/*
+ * May a timer that stands in the heap go into a bucket?  It leaves a hole where the walk
+ * stands; and elsewhere in a hollow heap it cannot be taken out just now.
+ */
+static bool __theap_may_group(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	struct theap_heap *heap = &queue->heap;
+
+	return timer->shift && theap_heap_has_room(heap, THEAP_BUCKET_ROOM) &&
+	       (heap->walk == timer->node.pos || !theap_heap_is_hollow(heap));
+}
+
+/**
+ * __theap_reinsert - have a timer stand elsewhere, where it belongs
+ * @queue: owned
+ * @timer: in a transient state, stands in @queue
+ * @when:  its deadline, of theap_group()
+ */
+void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+{
+	lockdep_assert_held(&queue->lock);
+	if (!timer->grouped && !__theap_may_group(queue, timer)) {
+		__theap_rekey(queue, timer, when);
+		return;
+	}
+	__theap_take(queue, timer);
+	__theap_insert(queue, timer, when);
+}
+
+/**
+ * __theap_wheel_ready - is there a bucket to be had?
+ * @queue: owned
+ *
+ * Return: whether there is; or there is none, and there will be none for a time.
+ * Else theap_wheel_grow() gets some.
+ */
+bool __theap_wheel_ready(struct theap_queue *queue)
+{
+	struct theap_wheel *wheel = &queue->wheel;
+
+	lockdep_assert_held(&queue->lock);
+	wheel->wanted = !wheel->spare && wheel->nr < THEAP_BUCKETS_MAX;
+	return !wheel->wanted;
+}
+
+/* Buckets are got so many at a time: 3 KiB. */
+#define THEAP_BUCKETS_GROW	32U
+
+static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t gfp)
+{
+	struct theap_bucket *bucket = kmalloc(sizeof(*bucket), gfp);
+
+	if (!bucket)
+		return NULL;
+	theap_timer_init(&bucket->timer, NULL);
+	bucket->timer.queue = queue;
+	bucket->list.pos = THEAP_NOWHERE;
+	return bucket;
+}
+
+static void theap_buckets_free(struct theap_bucket *bucket)
+{
+	while (bucket) {
+		struct theap_bucket *next = bucket->next;
+
+		kfree(bucket);
+		bucket = next;
+	}
+}
+
+/**
+ * theap_wheel_grow - get buckets for a queue
+ * @queue: which
+ * @gfp:   how to get the memory
+ *
+ * Context: no locks; sleeps if @gfp does.
+ * Return: 0 or -ENOMEM.
+ */
+int theap_wheel_grow(struct theap_queue *queue, gfp_t gfp)
+{
+	struct theap_wheel *wheel = &queue->wheel;
+	struct theap_bucket *first = NULL, *last = NULL;
+	struct hlist_head *table = NULL;
+	unsigned long flags;
+	unsigned int nr;
+
+	gfp |= __GFP_NOWARN;
+	/* A guess: if there is one by now, this one is given back. */
+	if (!data_race(READ_ONCE(wheel->table))) {
+		table = kvcalloc(1U << THEAP_BUCKET_BITS, sizeof(*table), gfp);
+		if (!table)
+			return -ENOMEM;
+	}
+	for (nr = 0; nr < THEAP_BUCKETS_GROW; nr++) {
+		struct theap_bucket *bucket = theap_bucket_alloc(queue, gfp);
+
+		if (!bucket)
+			break;
+		bucket->next = first;
+		first = bucket;
+		last = last ?: bucket;
+	}
+	if (first) {
+		raw_spin_lock_irqsave(&queue->lock, flags);
+		last->next = wheel->spare;
+		wheel->spare = first;
+		wheel->nr += nr;
+		wheel->wanted = false;
+		if (!wheel->table)
+			swap(wheel->table, table);
+		raw_spin_unlock_irqrestore(&queue->lock, flags);
+	}
+	kvfree(table);
+	return first ? 0 : -ENOMEM;
+}
+
+/**
+ * theap_wheel_trim - give back what a queue without slack does not need
+ * @queue: which
+ *
+ * Context: task, may sleep.
+ */
+void theap_wheel_trim(struct theap_queue *queue)
+{
+	struct theap_wheel *wheel = &queue->wheel;
+	struct theap_bucket *spare = NULL, *bucket;
+
+	raw_spin_lock_irq(&queue->lock);
+	if (!wheel->timers) {
+		swap(spare, wheel->spare);
+		for (bucket = spare; bucket; bucket = bucket->next)
+			wheel->nr--;
+	}
+	raw_spin_unlock_irq(&queue->lock);
+	theap_buckets_free(spare);
+}
+
+/**
+ * theap_wheel_destroy - give back everything
+ * @queue: nobody's any more; its buckets are empty, its heap is not hollow
+ */
+void theap_wheel_destroy(struct theap_queue *queue)
+{
+	unsigned int all = UINT_MAX;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	WARN_ON_ONCE(__theap_wheel_next(queue, &all));
+	while (queue->heap.nr) {
+		struct theap_entry *last = theap_heap_at(&queue->heap,
+							 theap_heap_end(&queue->heap) - 1);
+		struct theap_timer *timer = theap_node_timer(last->node);
+
+		if (WARN_ON_ONCE(!theap_timer_is_bucket(timer) ||
+				 __theap_bucket_first(queue, timer)))
+			break;
+		__theap_bucket_drop(queue, timer);
+	}
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	theap_buckets_free(queue->wheel.spare);
+	kvfree(queue->wheel.table);
+	memset(&queue->wheel, 0, sizeof(queue->wheel));
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Timers that may wait: never before their deadlines, and many at the price of one.
+ *
+ * How late they are is not tested, since that is chance on an emulated machine, but
+ * what they come to: events that share a time share an entry, which INFO shows.  What
+ * go-zero and Kafka test their wheels for is here under the names that it has there.
+ */
+#include <sched.h>
+
+#include "timerheap_test.h"
+
+#define SLACK	(10 * MSEC)
+#define GRAIN	(1LL << 23)		/* the power of two in that */
+
+static int start(int fd, uint32_t slot, int64_t at, int64_t period, uint64_t slack)
+{
+	struct timerheap_start start = {
+		.slot = slot, .flags = TIMERHEAP_ABSTIME, .deadline = at,
+		.period = period, .slack = slack, .user_data = USER + slot,
+	};
+	int ret = call(fd, TIMERHEAP_IOC_START, &start);
+
+	return ret ? ret : start.was_pending;
+}
+
+/* A time from now that is a multiple of the grain. */
+static int64_t even(int64_t span)
+{
+	return (now() + span + GRAIN - 1) / GRAIN * GRAIN;
+}
+
+FIXTURE(slack) {
+	int fd;
+	struct timerheap_info before;
+};
+
+FIXTURE_SETUP(slack)
+{
+	REQUIRE_DEVICE();
+	self->fd = th_context(CLOCK_MONOTONIC, 1000000);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, th_info(self->fd, &self->before));
+}
+
+FIXTURE_TEARDOWN(slack)
+{
+	close(self->fd);
+}
+
+/* Entries in heaps, and timers in buckets, since the test began. */
+static int64_t entries(int fd, const struct timerheap_info *before)
+{
+	struct timerheap_info info;
+
+	return th_info(fd, &info) ? -1 : (int64_t)(info.queued - before->queued);
+}
+
+static int64_t grouped(int fd, const struct timerheap_info *before)
+{
+	struct timerheap_info info;
+
+	return th_info(fd, &info) ? -1 : (int64_t)(info.grouped - before->grouped);
+}
+
+/* With one CPU's heap, so that the numbers of entries are what they should be. */
+static void stay(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+TEST_F(slack, shares_an_entry)
+{
+	int64_t at = even(1000 * SEC);
+
+	stay();
+	for (int i = 0; i < 500; i++)
+		ASSERT_EQ(0, start(self->fd, i, at - i * 15000, 0, SLACK));
+	EXPECT_EQ(1, entries(self->fd, &self->before));
+	EXPECT_EQ(500, grouped(self->fd, &self->before));
+	/* An exact one, and one that may wait for less than an interrupt takes. */
+	ASSERT_EQ(0, start(self->fd, 500, at, 0, 0));
+	ASSERT_EQ(0, start(self->fd, 501, at, 0, 16383));
+	EXPECT_EQ(3, entries(self->fd, &self->before));
+	EXPECT_EQ(500, grouped(self->fd, &self->before));
+}
+
+/* Each once, none early, all kinds of slack at once. */
+TEST_F(slack, all_come)
+{
+	static const uint64_t slacks[] = { 0, 1, SLACK, 16384, 1 * MSEC, 50 * MSEC, 3 * SLACK };
+	static struct timerheap_event events[700];
+	int64_t begin = now() + 20 * MSEC, at[700];
+	bool came[700] = {};
+	int count = 0;
+
+	for (int i = 0; i < 700; i++) {
+		at[i] = begin + i * 77777LL;
+		ASSERT_EQ(0, start(self->fd, i, at[i], 0, slacks[i % 7]));
+	}
+	while (count < 700) {
+		int nr = th_events(self->fd, events, 700, 1);
+
+		ASSERT_LT(0, nr);
+		for (int i = 0; i < nr; i++) {
+			uint32_t slot = events[i].slot;
+
+			ASSERT_GT(700, slot);
+			EXPECT_FALSE(came[slot]);
+			came[slot] = true;
+			EXPECT_EQ(1, events[i].expirations);
+			EXPECT_EQ(at[slot], (int64_t)events[i].deadline);
+			EXPECT_LE(at[slot], (int64_t)events[i].fired);
+		}
+		count += nr;
+	}
+	EXPECT_TRUE(th_quiet(self->fd, 100 * MSEC));
+	EXPECT_EQ(0, entries(self->fd, &self->before));
+}
+
+/* A ticker: its deadlines are its own, however they are grouped. */
+TEST_F(slack, ticker)
+{
+	int64_t at = now() + MSEC, period = 7 * MSEC;
+	struct timerheap_event event;
+	uint64_t ticks = 0;
+
+	ASSERT_EQ(0, start(self->fd, 0, at, period, 2 * MSEC));
+	while (ticks < 20) {
+		ASSERT_EQ(1, th_event(self->fd, &event));
+		ticks += event.expirations;
+		EXPECT_EQ(at + (int64_t)(ticks - 1) * period, (int64_t)event.deadline);
+		EXPECT_LE(event.deadline, event.fired);
+	}
+	EXPECT_EQ(1, th_stop(self->fd, 0));
+}
+
+/* Of the context, for those that have none: and 1 is a way to have none. */
+TEST_F(slack, of_the_context)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = 100, .slack = SLACK,
+	};
+	int64_t at = even(1000 * SEC);
+	int fd = th_open();
+
+	stay();
+	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
+	for (int i = 0; i < 50; i++)
+		ASSERT_EQ(0, start(fd, i, at - i, 0, 0));
+	EXPECT_EQ(1, entries(fd, &self->before));
+	ASSERT_EQ(0, start(fd, 50, at - 1, 0, 1));
+	EXPECT_EQ(2, entries(fd, &self->before));
+	EXPECT_EQ(0, th_get(fd, 0).slack);
+	/* MODIFY leaves it. */
+	ASSERT_EQ(1, th_modify_flags(fd, 0, at - 77, 0, TIMERHEAP_ABSTIME));
+	EXPECT_EQ(2, entries(fd, &self->before));
+	close(fd);
+	EXPECT_EQ(0, entries(self->fd, &self->before));
+	EXPECT_EQ(0, grouped(self->fd, &self->before));
+}
+
+/* By memory: what the slot says counts at the KICK, and the ring has the event. */
+TEST_F(slack, mapped)
+{
+	struct timerheap_event event;
+	int64_t at = even(50 * MSEC);
+	struct th_map map;
+	uint32_t slot;
+
+	stay();
+	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 64));
+	for (slot = 0; slot < 64; slot++) {
+		map.slots[slot].slack = SLACK;
+		map.slots[slot].deadline = at - slot;
+		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
+		/* The kernel promises to look as if there were no slack. */
+		EXPECT_EQ(at - slot, (int64_t)map.slots[slot].queued);
+	}
+	EXPECT_EQ(1, entries(self->fd, &self->before));
+	/* Postponed without a call, past the look. */
+	atomic_store((_Atomic uint64_t *)&map.slots[7].deadline, at + 5 * GRAIN);
+	for (slot = 0; slot < 64; slot++) {
+		ASSERT_EQ(1, th_event(map.fd, &event));
+		EXPECT_LE(event.deadline, event.fired);
+		if (slot < 63)
+			EXPECT_NE(7, event.slot);
+	}
+	EXPECT_EQ(7, event.slot);
+	EXPECT_EQ(at + 5 * GRAIN, (int64_t)event.deadline);
+	EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
+	th_unmap(&map);
+}
+
+/* Less slack than before, and a KICK: it does not wait for the bucket that it was in. */
+TEST_F(slack, becomes_exact)
+{
+	int64_t at = now() + 100 * MSEC;
+	struct timerheap_event event;
+	uint32_t slot = 0;
+	struct th_map map;
+
+	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
+	/* The next multiple of that is years away. */
+	map.slots[0].slack = 1ULL << 58;
+	map.slots[0].deadline = at;
+	ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
+	EXPECT_TRUE(th_quiet(map.fd, 150 * MSEC));
+	map.slots[0].slack = 0;
+	ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
+	ASSERT_EQ(1, th_event(map.fd, &event));
+	EXPECT_EQ(at, (int64_t)event.deadline);
+	th_unmap(&map);
+}
+
+TEST_F(slack, SetTimerTwice)
+{
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, start(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
+	ASSERT_EQ(1, start(self->fd, 0, now() + 20 * MSEC, 0, SLACK));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(1, event.expirations);
+	EXPECT_TRUE(th_quiet(self->fd, 50 * MSEC));
+}
+
+TEST_F(slack, RemoveTimer)
+{
+	ASSERT_EQ(0, start(self->fd, 0, now() + 30 * MSEC, 0, SLACK));
+	EXPECT_EQ(1, th_stop(self->fd, 0));
+	EXPECT_EQ(0, th_stop(self->fd, 0));
+	EXPECT_TRUE(th_quiet(self->fd, 100 * MSEC));
+	EXPECT_EQ(0, grouped(self->fd, &self->before));
+}
+
+TEST_F(slack, MoveTimer)
+{
+	struct timerheap_event event;
+	int64_t at = now() + 60 * MSEC;
+
+	ASSERT_EQ(0, start(self->fd, 0, at - 40 * MSEC, 0, SLACK));
+	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(at, (int64_t)event.deadline);
+	EXPECT_LE(at, (int64_t)event.fired);
+	/* It is not there any more to be moved. */
+	EXPECT_EQ(-ENOENT, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_IF_PENDING));
+}
+
+TEST_F(slack, MoveTimerSoon)
+{
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, start(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
+	ASSERT_EQ(1, th_modify(self->fd, 0, 0));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+}
+
+TEST_F(slack, MoveTimerEarlier)
+{
+	struct timerheap_event event;
+	int64_t at = now() + 30 * MSEC;
+
+	ASSERT_EQ(0, start(self->fd, 0, at + 1000 * SEC, 0, SLACK));
+	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_LE(at, (int64_t)event.fired);
+}
+
+TEST_F(slack, SetAndMoveTwice)
+{
+	struct timerheap_event event;
+	int64_t at = now() + 50 * MSEC;
+
+	ASSERT_EQ(0, start(self->fd, 0, at, 0, SLACK));
+	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at + 1000 * SEC, 0, TIMERHEAP_ABSTIME));
+	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at + 20 * MSEC, 0, TIMERHEAP_ABSTIME));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(at + 20 * MSEC, (int64_t)event.deadline);
+	EXPECT_TRUE(th_quiet(self->fd, 50 * MSEC));
+}
+
+TEST_F(slack, ElapsedAndSetThenMove)
+{
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, start(self->fd, 0, now() + MSEC, 0, SLACK));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	ASSERT_EQ(0, start(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
+	ASSERT_EQ(1, th_modify(self->fd, 0, 20 * MSEC));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(1, event.expirations);
+}
+
+/* go-zero's Drain, and Kafka's at its shutdown: what was pending comes back, all of it. */
+TEST_F(slack, Drain)
+{
+	static struct timerheap_pending pending[1000];
+	uint32_t first = 0, count = 0;
+	int64_t at = now() + 1000 * SEC;
+	bool had[1000] = {};
+
+	for (int i = 0; i < 1000; i++)
+		ASSERT_EQ(0, start(self->fd, i, at + i * SEC, 0, (uint64_t)SLACK << i % 20));
+	while (first < 1000000) {
+		int nr = th_drain(self->fd, pending, 1000, &first);
+
+		ASSERT_LE(0, nr);
+		for (int i = 0; i < nr; i++) {
+			EXPECT_EQ(at + pending[i].slot * SEC, (int64_t)pending[i].deadline);
+			EXPECT_FALSE(had[pending[i].slot]);
+			had[pending[i].slot] = true;
+		}
+		count += nr;
+	}
+	EXPECT_EQ(1000, count);
+}
+
+/* Kafka's overflow wheels: from now to the end of time, in one structure. */
+TEST_F(slack, overflow)
+{
+	static const int64_t spans[] = {
+		20 * MSEC, SEC, 60 * SEC, 3600 * SEC, 86400 * SEC, 365 * 86400 * SEC,
+		100LL * 365 * 86400 * SEC, TIMERHEAP_NEVER / 2,
+	};
+	struct timerheap_event event;
+
+	for (int i = 0; i < 8; i++)
+		ASSERT_EQ(0, start(self->fd, i, now() + spans[i], 0, spans[i] / 10));
+	ASSERT_EQ(0, start(self->fd, 8, TIMERHEAP_NEVER, 0, TIMERHEAP_NEVER));
+	ASSERT_EQ(0, start(self->fd, 9, TIMERHEAP_NEVER - 1, 0, SLACK));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(0, event.slot);
+	/* One that is far away comes near, through all that is between. */
+	for (int i = 7; i > 0; i--)
+		ASSERT_EQ(1, start(self->fd, 7, now() + spans[i - 1], 0, spans[i - 1] / 10));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(7, event.slot);
+}
+
+/* A million over a minute: a heap of some thousand entries; then none. */
+TEST_F(slack, million)
+{
+	uint32_t nr = th_verify() ? 1000 : 1000000, done, i;
+	struct timerheap_op *ops = calloc(1000, sizeof(*ops));
+	int64_t begin = now() + 1000 * SEC;
+	uint32_t first = 0;
+
+	stay();
+	ASSERT_NE(NULL, ops);
+	for (done = 0; done < nr; done += 1000) {
+		for (i = 0; i < 1000; i++)
+			ops[i] = (struct timerheap_op){
+				.op = TIMERHEAP_OP_START, .slot = done + i,
+				.flags = TIMERHEAP_ABSTIME, .slack = SLACK,
+				.deadline = begin + (done + i) * 48271LL % 60000017 * 1000,
+			};
+		ASSERT_EQ(1000, th_batch(self->fd, ops, 1000));
+	}
+	EXPECT_EQ(nr, grouped(self->fd, &self->before));
+	/* 60 s in pieces of 8.39 ms: 7 153, and one that begins before. */
+	EXPECT_GE(7154, entries(self->fd, &self->before));
+	while (first < 1000000)
+		ASSERT_LE(0, th_drain(self->fd, NULL, ~0U, &first));
+	close(self->fd);
+	self->fd = th_open();
+	EXPECT_EQ(0, entries(self->fd, &self->before));
+	EXPECT_EQ(0, grouped(self->fd, &self->before));
+	free(ops);
+}
+
+/* And as few runs: 20 000 that expire within a second are not 20 000 interrupts. */
+TEST_F(slack, few_runs)
+{
+	struct timerheap_event *events = calloc(1000, sizeof(*events));
+	uint32_t nr = th_verify() ? 2000 : 20000, count = 0;
+	struct timerheap_info info;
+	int64_t begin;
+
+	stay();
+	ASSERT_NE(NULL, events);
+	begin = now() + SEC;
+	for (uint32_t i = 0; i < nr; i++)
+		ASSERT_EQ(0, start(self->fd, i, begin + i * (SEC / nr), 0, SLACK));
+	ASSERT_EQ(0, th_info(self->fd, &self->before));
+	while (count < nr) {
+		int got = th_events(self->fd, events, 1000, 1);
+
+		ASSERT_LT(0, got);
+		count += got;
+	}
+	ASSERT_EQ(0, th_info(self->fd, &info));
+	/* 120 buckets; a run that is out of budget goes on in another, 64 at a time. */
+	EXPECT_GE(121 + nr / 64, info.runs - self->before.runs);
+	free(events);
+}
+
+TEST_HARNESS_MAIN
