@@ -13,8 +13,8 @@ LAB := selftests/vm
 # For the kernel of "make demo" and "make shell", and the only one of "make check".
 export KERNEL
 
-.PHONY: modules install uninstall dkms check check-all demo bench bench-report shell lint \
-	clean help
+.PHONY: modules install install-settings uninstall dkms dkms-source check check-all \
+	demo bench bench-report shell lint clean help
 
 modules: | $(KDIR)/Makefile
 	$(kbuild) modules
@@ -29,12 +29,18 @@ $(KDIR)/Makefile:
 # do; without it modprobe finds nothing.
 depmod = depmod $(addprefix -b ,$(INSTALL_MOD_PATH)) $$($(kbuild) -s kernelrelease)
 
-install: modules
+install: modules install-settings
 	$(kbuild) modules_install
 	$(depmod)
-	install -D -m 644 tools/udev/70-timerheap.rules \
-		$(DESTDIR)/etc/udev/rules.d/70-timerheap.rules
 	$(MAKE) -C tools install
+
+# Who may open the device, and that it is there after a boot.
+udev_rule = $(DESTDIR)/etc/udev/rules.d/70-timerheap.rules
+load_at_boot = $(DESTDIR)/etc/modules-load.d/timerheap.conf
+
+install-settings:
+	install -D -m 644 tools/udev/70-timerheap.rules $(udev_rule)
+	install -D -m 644 tools/modules-load.d/timerheap.conf $(load_at_boot)
 
 # Where modules_install has put it is for kbuild to choose, so search; but what
 # dkms has installed is for dkms to remove.
@@ -42,7 +48,7 @@ uninstall: | $(KDIR)/Makefile
 	find $(INSTALL_MOD_PATH)/lib/modules/$$($(kbuild) -s kernelrelease) \
 		-path '*/dkms' -prune -o -name 'timerheap.ko*' -exec rm {} +
 	$(depmod)
-	rm -f $(DESTDIR)/etc/udev/rules.d/70-timerheap.rules
+	rm -f $(udev_rule) $(load_at_boot)
 	$(MAKE) -C tools uninstall
 
 # Under dkms every new kernel gets the module when it is installed.
@@ -51,12 +57,18 @@ dkms:
 		{ echo "dkms is missing: apt-get install dkms" >&2; false; }
 	! $(DKMS) status timerheap/$(VERSION) | grep -q . || \
 		$(DKMS) remove timerheap/$(VERSION) --all
-	rm -rf $(DKMS_SOURCE)
-	mkdir -p $(DKMS_SOURCE)
-	cp -r Kbuild Makefile VERSION dkms.conf module uapi $(DKMS_SOURCE)
+	$(MAKE) dkms-source
 	$(DKMS) add timerheap/$(VERSION)
 	$(DKMS) build timerheap/$(VERSION)
 	$(DKMS) install timerheap/$(VERSION)
+	$(MAKE) install-settings
+
+# What the module is built of, and none of what a build has left beside it.
+dkms-source:
+	rm -rf $(DKMS_SOURCE)
+	mkdir -p $(DKMS_SOURCE)
+	cp --parents Kbuild Makefile VERSION dkms.conf module/*.[ch] uapi/linux/*.h \
+		$(DKMS_SOURCE)
 
 check demo bench shell lint:
 	@$(LAB)/$@

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What bash completes after "timerheap": the command itself says what commands and
+# options it has.
+
+_timerheap()
+{
+	local word=$2 previous=$3 words=
+
+	COMPREPLY=()
+	if [ "$COMP_CWORD" = 1 ]; then
+		words="$("$1" help | sed -n 's/^  \([a-z]*\) .*/\1/p') help --help --version"
+	elif [[ $previous == -c || $previous == --clock ]]; then
+		words="monotonic realtime boottime tai"
+	elif [[ $word == -* ]]; then
+		words="$("$1" "${COMP_WORDS[1]}" --help | grep -oE -e '--[a-z]{2,}') --help"
+	fi
+	# No match, and it is a file's name: -o default.
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+complete -o default -F _timerheap timerheap
