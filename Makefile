@@ -13,7 +13,7 @@ LAB := selftests/vm
 # For the kernel of "make demo" and "make shell", and the only one of "make check".
 export KERNEL
 
-.PHONY: modules install install-settings uninstall dkms dkms-source check check-all \
+.PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \
 	demo bench bench-report shell lint clean help
 
 modules: | $(KDIR)/Makefile
@@ -70,6 +70,23 @@ dkms-source:
 	cp --parents Kbuild Makefile VERSION dkms.conf module/*.[ch] uapi/linux/*.h \
 		$(DKMS_SOURCE)
 
+# In a copy of the tree: dpkg leaves things in a tree, and what it makes beside it.
+# The date is that of the last commit, so that the same sources make the same packages.
+packaged := Kbuild Makefile VERSION README.md dkms.conf Documentation debian module tools uapi
+packaged_at = $$(date -uR -d @$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION))
+
+deb:
+	@command -v dpkg-buildpackage >/dev/null || \
+		{ echo "dpkg-buildpackage is missing: apt-get install dpkg-dev" >&2; false; }
+	rm -rf build/deb
+	mkdir -p build/deb/tree
+	cp -r --parents $(packaged) build/deb/tree
+	printf 'timerheap ($(VERSION)) unstable; urgency=medium\n\n%s\n\n -- %s  %s\n' \
+		'  * As the sources are.' "$$(sed -n 's/^Maintainer: //p' debian/control)" \
+		"$(packaged_at)" >build/deb/tree/debian/changelog
+	cd build/deb/tree && dpkg-buildpackage -b -us -uc
+	rm -r build/deb/tree
+
 check demo bench shell lint:
 	@$(LAB)/$@
 
@@ -91,6 +108,7 @@ help:
 	@echo '  make install     install it, the udev rule, the command and the library'
 	@echo '  make uninstall   undo that'
 	@echo '  make dkms        have dkms build it for this kernel and each to come'
+	@echo '  make deb         Debian packages of all of it, to build/deb'
 	@echo 'In virtual machines, which fetch what they need and touch nothing here'
 	@echo '  make demo        a replayed trace, and a million timers'
 	@echo '  make bench       against timerfd, hrtimers, libraries, and on other structures'
