@@ -22,6 +22,7 @@
 
 #include "compat.h"
 #include "queue.h"
+#include "trace.h"
 
 const struct theap_clock_desc theap_clocks[THEAP_CLOCKS] = {
 	[THEAP_MONOTONIC] = { CLOCK_MONOTONIC, "monotonic" },
@@ -59,6 +60,7 @@ static void theap_queue_kick(struct theap_queue *queue)
 
 	if (cpu == smp_processor_id()) {
 		queue->count.kicks++;
+		trace_timerheap_kick(queue, cpu, false);
 		theap_queue_arm(queue);
 		return;
 	}
@@ -69,6 +71,7 @@ static void theap_queue_kick(struct theap_queue *queue)
 	 */
 	if (atomic_xchg(&queue->kicked, 1))
 		return;
+	trace_timerheap_kick(queue, cpu, true);
 	/*
 	 * It fails where the CPU is gone.  Whoever takes it offline moves the
 	 * timers, or gives the queue to another CPU, and looks.

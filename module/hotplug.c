@@ -26,6 +26,7 @@
 #include <linux/sched.h>
 
 #include "queue.h"
+#include "trace.h"
 
 /*
  * Which is to go next: of the buckets that are due already, then the last entry, whose
@@ -77,6 +78,7 @@ static void __theap_move_one(struct theap_queue *from, struct theap_queue *to)
 			WRITE_ONCE(timer->queue, to);
 			__theap_insert(to, timer, timer->when);
 			from->count.moved++;
+			trace_timerheap_move(timer, from, to);
 		}
 		theap_moving_to_waiting(&timer->status);
 	} else {

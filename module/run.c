@@ -33,6 +33,7 @@
 #include <linux/sched.h>
 
 #include "queue.h"
+#include "trace.h"
 
 #define THEAP_RUN_NS	(500 * NSEC_PER_USEC)
 #define THEAP_RUN_SHARE	4
@@ -237,7 +238,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 void __theap_sweep(struct theap_queue *queue)
 {
 	struct theap_heap *heap = &queue->heap;
-	unsigned int step = THEAP_SWEEP_STEP;
+	unsigned int step = THEAP_SWEEP_STEP, swept = 0;
 
 	lockdep_assert_held(&queue->lock);
 	if (theap_heap_is_hollow(heap))
@@ -250,7 +251,11 @@ void __theap_sweep(struct theap_queue *queue)
 			queue->sweep = theap_heap_end(heap);
 		entry = theap_heap_at(heap, --queue->sweep);
 		if (__theap_remove(queue, theap_node_timer(entry->node)))
-			queue->count.swept++;
+			swept++;
+	}
+	if (swept) {
+		queue->count.swept += swept;
+		trace_timerheap_sweep(queue, swept);
 	}
 }
 
@@ -330,6 +335,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	}
 	next = timer->ops->expire(timer, run->now, &call);
 	queue->count.expired++;
+	trace_timerheap_look(timer, run->now, next, call);
 	if (call) {
 		/* A periodic one may come twice in a batch, if it was modified. */
 		WRITE_ONCE(timer->active, timer->active + 1);
@@ -470,7 +476,9 @@ static void theap_run_call(struct theap_queue *queue)
 	for (i = 0; i < run->nr; i++) {
 		struct theap_timer *timer = run->called[i].timer;
 
+		trace_timerheap_expire_entry(timer, run->called[i].when, run->now);
 		timer->ops->function(timer, run);
+		trace_timerheap_expire_exit(timer);
 		/*
 		 * From here on the timer may be freed, or be run elsewhere.
 		 * Pairs with theap_timer_stop_sync() and _lock_queue().

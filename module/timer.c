@@ -45,6 +45,7 @@
 
 #include "queue.h"
 #include "timer.h"
+#include "trace.h"
 
 /* An inbox that has grown so long is dealt with at once: some 20 us of work. */
 #define THEAP_INBOX_MAX		256
@@ -68,6 +69,7 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 	timer->own = 0;
 	timer->shift = 0;
 	timer->grouped = false;
+	trace_timerheap_init(timer);
 }
 
 /**
@@ -167,6 +169,7 @@ static int theap_timer_push(struct theap_claim *claim, enum theap_clock clock,
 		queue->count.started++;
 		claim->to = THEAP_WAITING;
 		claim->tell = true;
+		trace_timerheap_start(claim, when);
 		ret = 0;
 	}
 	__theap_settle(queue);
@@ -204,6 +207,7 @@ int theap_timer_place(struct theap_claim *claim, enum theap_clock clock, s64 whe
 	} else {
 		claim->to = THEAP_MODIFIED_LATER;
 	}
+	trace_timerheap_start(claim, when);
 	return 0;
 }
 
@@ -220,6 +224,7 @@ void theap_timer_drop(struct theap_claim *claim)
 	if (!claim->timer->grouped)
 		atomic_inc(&claim->queue->deleted);
 	claim->to = THEAP_DELETED;
+	trace_timerheap_cancel(claim);
 }
 
 /*

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The tracepoints: each event where it belongs, and as many of them as INFO counts.
+ *
+ * An instance of its own is traced into, so that nobody else's events are in it.
+ * The buffer must be large enough for all, and says when it was not.
+ */
+#include <sched.h>
+#include <sys/stat.h>
+
+#include "timerheap_test.h"
+
+#define TRACING		"/sys/kernel/tracing"
+#define INSTANCE	TRACING "/instances/timerheap_test"
+#define SLOTS		300
+#define NOT_SOON	(1000 * SEC)
+
+/* Return: 0 or -errno. */
+static int put(const char *file, const char *what)
+{
+	char path[128];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), INSTANCE "/%s", file);
+	fd = open(path, O_WRONLY | O_TRUNC);
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, what, strlen(what)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+/* All of a file, to be freed; "" where there is none. */
+static char *get(const char *file)
+{
+	size_t size = 0, room = 1 << 16;
+	char *text = malloc(room);
+	char path[128];
+	ssize_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), INSTANCE "/%s", file);
+	fd = open(path, O_RDONLY);
+	while (fd >= 0 && (n = read(fd, text + size, room - size - 1)) > 0) {
+		size += n;
+		if (room - size < 4096)
+			text = realloc(text, room *= 2);
+	}
+	if (fd >= 0)
+		close(fd);
+	text[size] = 0;
+	return text;
+}
+
+/* The next line at *@text that tells of an event, from its name on; NULL: no more. */
+static char *next_event(char **text)
+{
+	char *line;
+
+	while ((line = strsep(text, "\n"))) {
+		char *event = strstr(line, ": timerheap_");
+
+		if (event && line[0] != '#')
+			return event + strlen(": timerheap_");
+	}
+	return NULL;
+}
+
+static bool is(const char *event, const char *name)
+{
+	size_t len = strlen(name);
+
+	return !strncmp(event, name, len) && event[len] == ':';
+}
+
+/* The value of a field; the events that are asked for have it. */
+static int64_t field(const char *event, const char *name)
+{
+	char key[32];
+	const char *at;
+
+	snprintf(key, sizeof(key), " %s=", name);
+	at = strstr(event, key);
+	return at ? strtoll(at + strlen(key), NULL, 10) : INT64_MIN;
+}
+
+static bool says(const char *event, const char *what)
+{
+	const char *at = strstr(event, what);
+	size_t len = strlen(what);
+
+	return at && at[-1] == ' ' && (!at[len] || at[len] == ' ');
+}
+
+struct traced {
+	char *text;
+	char *rest;		/* of it, for next_event() */
+};
+
+FIXTURE(tracing)
+{
+	int fd;
+	struct traced traced;
+};
+
+FIXTURE_SETUP(tracing)
+{
+	REQUIRE_DEVICE();
+	if (access(TRACING "/events/timerheap", F_OK))
+		SKIP(return, "no tracefs, or a kernel without tracepoints");
+	rmdir(INSTANCE);
+	ASSERT_EQ(0, mkdir(INSTANCE, 0700));
+	ASSERT_EQ(0, put("buffer_size_kb", "4096"));
+	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, put("events/timerheap/enable", "1"));
+}
+
+FIXTURE_TEARDOWN(tracing)
+{
+	free(self->traced.text);
+	close(self->fd);
+	rmdir(INSTANCE);
+}
+
+/* Enough was traced. */
+static void stop_tracing(struct traced *traced)
+{
+	put("events/timerheap/enable", "0");
+	traced->text = get("trace");
+	traced->rest = traced->text;
+}
+
+/* How many events the buffers had no room for. */
+static int64_t lost_events(void)
+{
+	int64_t lost = 0;
+
+	for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++) {
+		char file[64], *stats, *at;
+
+		snprintf(file, sizeof(file), "per_cpu/cpu%d/stats", cpu);
+		stats = get(file);
+		at = strstr(stats, "overrun: ");
+		if (at)
+			lost += strtoll(at + strlen("overrun: "), NULL, 10);
+		free(stats);
+	}
+	return lost;
+}
+
+struct counts {
+	uint64_t inits, starts, pushes, cancels, looks, expired, entries, exits;
+	uint64_t kicks, swept, moves, early;
+};
+
+static struct counts count(struct traced *traced)
+{
+	struct counts counts = {};
+	char *event;
+
+	while ((event = next_event(&traced->rest))) {
+		if (is(event, "init")) {
+			counts.inits++;
+		} else if (is(event, "start")) {
+			counts.starts++;
+			counts.pushes += says(event, "to=WAITING");
+		} else if (is(event, "cancel")) {
+			counts.cancels++;
+		} else if (is(event, "look")) {
+			counts.looks++;
+			counts.expired += says(event, "expired=1");
+			counts.early += field(event, "late") < 0;
+		} else if (is(event, "expire_entry")) {
+			counts.entries++;
+		} else if (is(event, "expire_exit")) {
+			counts.exits++;
+		} else if (is(event, "kick")) {
+			counts.kicks += says(event, "remote=0");
+		} else if (is(event, "sweep")) {
+			counts.swept += field(event, "swept");
+		} else if (is(event, "move")) {
+			counts.moves++;
+		}
+	}
+	return counts;
+}
+
+/* One timer's life, in the order in which it is lived. */
+TEST_F(tracing, a_life)
+{
+	static const char * const life[] = {
+		"to=WAITING", "to=MODIFIED_LATER", "to=MODIFIED_EARLIER", "cancel:",
+		"start:", "look:", "expire_entry:", "expire_exit:",
+	};
+	struct timerheap_event got;
+	uint64_t inits = 0;
+	unsigned int at = 0;
+	char timer[40] = "";
+	char *event;
+
+	ASSERT_EQ(0, th_start(self->fd, 0, NOT_SOON));
+	ASSERT_EQ(1, th_modify(self->fd, 0, 2 * NOT_SOON));
+	ASSERT_EQ(1, th_modify(self->fd, 0, NOT_SOON / 2));
+	ASSERT_EQ(1, th_stop(self->fd, 0));
+	/* That was no stop, and is no event. */
+	ASSERT_EQ(0, th_stop(self->fd, 0));
+	ASSERT_EQ(0, th_start(self->fd, 0, 10 * MSEC));
+	ASSERT_EQ(1, th_event(self->fd, &got));
+	stop_tracing(&self->traced);
+	while ((event = next_event(&self->traced.rest))) {
+		if (is(event, "kick") || is(event, "sweep"))
+			continue;
+		if (is(event, "init")) {
+			inits++;
+			continue;
+		}
+		ASSERT_GT(sizeof(life) / sizeof(*life), at);
+		/* All are of the timer that the first is of. */
+		if (!at)
+			ASSERT_EQ(1, sscanf(event, "%*s %39s", timer));
+		EXPECT_NE(NULL, strstr(event, timer));
+		EXPECT_NE(NULL, strstr(event, life[at])) {
+			TH_LOG("event %u: %s", at, event);
+		}
+		if (is(event, "look")) {
+			EXPECT_EQ(got.deadline, field(event, "when"));
+			EXPECT_EQ(got.fired, field(event, "now"));
+			EXPECT_EQ(got.fired - got.deadline, field(event, "late"));
+			EXPECT_EQ(1, field(event, "expired"));
+			EXPECT_EQ(0, field(event, "next"));
+		}
+		at++;
+	}
+	EXPECT_EQ(sizeof(life) / sizeof(*life), at);
+	/* A page of slots, each with its timer. */
+	EXPECT_EQ(getpagesize() / sizeof(struct timerheap_slot), inits);
+}
+
+/* Whatever is done, events and counters tell the same. */
+TEST_F_TIMEOUT(tracing, as_info_counts, 60)
+{
+	struct timerheap_info before, after;
+	struct timerheap_event events[SLOTS];
+	uint64_t stopped = 0;
+	struct counts counts;
+
+	ASSERT_EQ(0, th_info(self->fd, &before));
+	for (int i = 0; i < SLOTS; i++)
+		ASSERT_EQ(0, th_start(self->fd, i, NOT_SOON + i * USEC));
+	for (int i = 0; i < SLOTS; i++)
+		if (i % 3)
+			stopped += th_stop(self->fd, i) == 1;
+		else
+			ASSERT_EQ(1, th_modify(self->fd, i, i % 2 ? MSEC : 50 * MSEC));
+	/* Pushes drive the sweep, which two thirds that are stopped have due. */
+	for (int i = 0; i < SLOTS; i++)
+		if (i % 3 == 1)
+			ASSERT_EQ(0, th_start(self->fd, i, 20 * MSEC + i * USEC));
+	ASSERT_EQ(2 * SLOTS / 3, th_events(self->fd, events, SLOTS, 2 * SLOTS / 3));
+	/* The event is there before the run that has brought it is at its end. */
+	nap(50 * MSEC);
+	ASSERT_EQ(0, th_info(self->fd, &after));
+	stop_tracing(&self->traced);
+	ASSERT_EQ(0, lost_events());
+	counts = count(&self->traced);
+	EXPECT_LT(0, after.swept - before.swept);
+	EXPECT_EQ(after.started - before.started, counts.pushes);
+	EXPECT_EQ(after.expired - before.expired, counts.looks);
+	EXPECT_EQ(after.swept - before.swept, counts.swept);
+	EXPECT_EQ(after.kicks - before.kicks, counts.kicks);
+	EXPECT_EQ(5 * SLOTS / 3, counts.starts);
+	EXPECT_EQ(2 * SLOTS / 3, stopped);
+	EXPECT_EQ(stopped, counts.cancels);
+	EXPECT_EQ(2 * SLOTS / 3, counts.expired);
+	EXPECT_EQ(counts.expired, counts.entries);
+	EXPECT_EQ(counts.expired, counts.exits);
+	EXPECT_EQ(0, counts.early);
+}
+
+/* A stop without a call is nowhere, but that the look finds nothing to do. */
+TEST_F(tracing, stop_by_memory)
+{
+	struct counts counts;
+	struct th_map map;
+
+	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
+	ASSERT_EQ(0, th_start(map.fd, 0, 100 * MSEC));
+	map.slots[0].deadline = 0;
+	/* The look is what ends it. */
+	EXPECT_EQ(0, th_armed_settles(map.fd, 0));
+	stop_tracing(&self->traced);
+	counts = count(&self->traced);
+	EXPECT_EQ(1, counts.starts);
+	EXPECT_EQ(0, counts.cancels);
+	EXPECT_EQ(1, counts.looks);
+	EXPECT_EQ(0, counts.expired);
+	EXPECT_EQ(0, counts.entries);
+	th_unmap(&map);
+}
+
+/* A CPU goes offline: each timer that moves is told of. */
+TEST_F_TIMEOUT(tracing, move, 60)
+{
+	static const char online[] = "/sys/devices/system/cpu/cpu1/online";
+	struct timerheap_info before, after;
+	struct counts counts;
+	cpu_set_t set;
+	int cpu = open(online, O_WRONLY);
+
+	if (cpu < 0)
+		SKIP(return, "no CPU 1 that can go offline");
+	CPU_ZERO(&set);
+	CPU_SET(1, &set);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
+	for (int i = 0; i < SLOTS; i++)
+		ASSERT_EQ(0, th_start(self->fd, i, NOT_SOON));
+	ASSERT_EQ(0, th_info(self->fd, &before));
+	ASSERT_EQ(1, write(cpu, "0", 1));
+	ASSERT_EQ(0, th_info(self->fd, &after));
+	stop_tracing(&self->traced);
+	ASSERT_EQ(1, pwrite(cpu, "1", 1, 0));
+	close(cpu);
+	counts = count(&self->traced);
+	EXPECT_EQ(0, lost_events());
+	EXPECT_EQ(after.moved - before.moved, counts.moves);
+	if (!after.heaps)
+		EXPECT_LE(SLOTS, counts.moves);
+}
+
+TEST_HARNESS_MAIN
