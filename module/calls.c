@@ -26,12 +26,6 @@ static s64 theap_deadline(s64 now, s64 time, u32 flags)
 	return max_t(s64, time, 1);
 }
 
-/*
- * What the owner counts without marking it, since nobody may depend on when it
- * is seen: each is read once, and some other time would be as good.
- */
-#define theap_counter(counter)	data_race(READ_ONCE(counter))
-
 static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
 {
 	info->queued    += theap_counter(queue->heap.nr);

@@ -55,6 +55,9 @@ struct theap_context *theap_context_alloc(void)
 
 	if (!context)
 		return NULL;
+	context->opener.pid = task_tgid_nr(current);
+	context->opener.uid = current_uid();
+	get_task_comm(context->opener.comm, current);
 	mutex_init(&context->lock);
 	mutex_init(&context->take_lock);
 	init_waitqueue_head(&context->wait);
@@ -192,9 +195,23 @@ int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 	*page = *place;
 	if (!*page) {
 		*page = theap_slot_page_alloc(context, slot - slot % THEAP_PAGE_SLOTS);
+		WRITE_ONCE(context->nr_pages, context->nr_pages + !!*page);
 		/* Pairs with the acquire above. */
 		smp_store_release(place, *page);
 	}
 	mutex_unlock(&context->lock);
 	return *page ? 0 : -ENOMEM;
+}
+
+/* The kernel's memory that a context has, but for what its timers have in heaps. */
+u64 theap_context_bytes(struct theap_context *context)
+{
+	u32 slots = theap_context_slots(context);
+	u64 bytes = sizeof(*context);
+
+	if (slots)
+		bytes += theap_ring_size(&context->ring) +
+			 theap_context_pages(slots) * sizeof(*context->pages) +
+			 READ_ONCE(context->nr_pages) * (u64)THEAP_SLOT_PAGE_BYTES;
+	return bytes;
 }

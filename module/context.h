@@ -10,6 +10,8 @@
 
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/uidgid.h>
 #include <linux/wait.h>
 
 #include "eventfd.h"
@@ -18,7 +20,16 @@
 #include "slot.h"
 #include "user.h"
 
+/* Who has opened it; it may have been passed on since.  Never changes. */
+struct theap_opener {
+	pid_t pid;			/* of the process, as the machine counts them */
+	kuid_t uid;
+	char comm[TASK_COMM_LEN];
+};
+
 struct theap_context {
+	struct theap_opener opener;
+	u32 id;				/* among all; contexts.c */
 	struct mutex lock;		/* set-up, and new pages */
 	u32 nr_slots;			/* 0: not set up yet; @lock.  Written
 					 * last, and read without the lock */
@@ -26,6 +37,8 @@ struct theap_context {
 	u64 slack;			/* of slots that have none of their own */
 	struct theap_user *user;
 	struct theap_slot_page **pages;	/* each written once, with @lock */
+	u32 nr_pages;			/* how many of them were; @lock, and read
+					 * without it */
 	struct theap_ring ring;
 
 	struct mutex take_lock;		/* taking events out of the ring */
@@ -45,6 +58,14 @@ int theap_context_setup(struct theap_context *context, enum theap_clock clock, u
 int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 		       struct theap_slot_page **page);
 void theap_context_wake(struct theap_context *context);
+u64 theap_context_bytes(struct theap_context *context);
+
+/* contexts.c: all of them */
+int theap_contexts_add(struct theap_context *context);
+void theap_contexts_remove(struct theap_context *context);
+void theap_contexts_freeze(void);
+void theap_contexts_thaw(void);
+struct theap_context *theap_contexts_from(unsigned long id);
 
 /* The number of slots; 0 where the context is not set up. */
 static inline u32 theap_context_slots(struct theap_context *context)

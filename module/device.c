@@ -146,16 +146,25 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 static int theap_open(struct inode *inode, struct file *file)
 {
 	struct theap_context *context = theap_context_alloc();
+	int ret;
 
 	if (!context)
 		return -ENOMEM;
+	ret = theap_contexts_add(context);
+	if (ret) {
+		theap_context_free(context);
+		return ret;
+	}
 	file->private_data = context;
 	return stream_open(inode, file);
 }
 
 static int theap_release(struct inode *inode, struct file *file)
 {
-	theap_context_free(theap_file_context(file));
+	struct theap_context *context = theap_file_context(file);
+
+	theap_contexts_remove(context);
+	theap_context_free(context);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <linux/module.h>
 
 #include "context.h"
+#include "debugfs.h"
 #include "delay.h"
 #include "device.h"
 #include "queue.h"
@@ -52,6 +53,7 @@ static int __init theap_init(void)
 	ret = theap_device_init();
 	if (ret)
 		goto err_cpuhp;
+	theap_debugfs_init();
 	return 0;
 
 err_cpuhp:
@@ -64,6 +66,7 @@ err_queues:
 /* No file is open, or the module could not go: no context, no timer. */
 static void __exit theap_exit(void)
 {
+	theap_debugfs_exit();
 	theap_device_exit();
 	cpuhp_remove_state_nocalls(theap_cpuhp_state);
 	theap_queues_exit();

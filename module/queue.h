@@ -37,6 +37,7 @@
 #include <linux/wait.h>
 
 #include "heap.h"
+#include "lateness.h"
 #include "timer.h"
 #include "wheel.h"
 
@@ -91,6 +92,12 @@ struct theap_counters {
 };
 
 /*
+ * What the owner counts without marking it, since nobody may depend on when it
+ * is seen: each is read once, and some other time would be as good.
+ */
+#define theap_counter(counter)	data_race(READ_ONCE(counter))
+
+/*
  * Three groups of fields, by who writes them, each in lines of its own.
  */
 struct theap_queue {
@@ -128,6 +135,7 @@ struct theap_queue {
 
 	/* The run: one at a time, by @running. */
 	struct theap_run run;
+	struct theap_lateness lateness;	/* with the lock, too */
 	wait_queue_head_t idle;		/* woken after each batch of functions */
 };
 

@@ -57,6 +57,12 @@ u32 theap_ring_count(struct theap_ring *ring)
 	return min(count, ring->mask + 1);
 }
 
+/* How many numbers were put in since it is there, modulo 2^32. */
+u32 theap_ring_total(struct theap_ring *ring)
+{
+	return READ_ONCE(ring->tail);
+}
+
 /**
  * theap_ring_take - take a slot's number out
  * @ring: which; the caller lets no other take at the same time

@@ -32,6 +32,7 @@ int theap_ring_init(struct theap_ring *ring, u32 slots);
 void theap_ring_destroy(struct theap_ring *ring);
 void theap_ring_put(struct theap_ring *ring, u32 slot);
 u32 theap_ring_count(struct theap_ring *ring);
+u32 theap_ring_total(struct theap_ring *ring);
 bool theap_ring_take(struct theap_ring *ring, u32 *slot);
 
 #endif /* THEAP_RING_H */

@@ -340,6 +340,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 		/* A periodic one may come twice in a batch, if it was modified. */
 		WRITE_ONCE(timer->active, timer->active + 1);
 		run->called[run->nr++] = (struct theap_call){ timer->when, timer };
+		theap_lateness_add(&queue->lateness, run->now - timer->when);
 	}
 	if (!next) {
 		__theap_take(queue, timer);

@@ -47,6 +47,8 @@ struct theap_slot_page {
 	struct theap_slot_timer *timers;
 };
 
+#define THEAP_SLOT_PAGE_BYTES	(2 * PAGE_SIZE + sizeof(struct theap_slot_page))
+
 /**
  * struct theap_arming - what START and MODIFY ask for
  * @deadline:   absolute; greater than 0

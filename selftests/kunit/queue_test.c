@@ -52,6 +52,26 @@ static void queue_periodic(struct kunit *test)
 	KUNIT_EXPECT_LE(test, t->called, t->expired);
 }
 
+/* How late it was when it was collected is counted, once. */
+static void queue_lateness(struct kunit *test)
+{
+	struct theap_lateness before = test_queue()->lateness;
+	struct test_timer *t = test_timers(test, 1);
+	unsigned int step, expired = 0;
+
+	local_bh_disable();
+	test_start(t, test_now() - 5 * NSEC_PER_MSEC);
+	theap_queue_run(test_queue());
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, t->called, 1);
+	for (step = theap_lateness_step(5 * NSEC_PER_MSEC); step < THEAP_LATENESS_STEPS; step++)
+		expired += test_queue()->lateness.expired[step] - before.expired[step];
+	KUNIT_EXPECT_EQ(test, expired, 1);
+	for (step = 0; step < theap_lateness_step(5 * NSEC_PER_MSEC); step++)
+		KUNIT_EXPECT_EQ(test, test_queue()->lateness.expired[step],
+				before.expired[step]);
+}
+
 /* A stop changes one word.  The entry stays, and what is armed stays. */
 static void queue_stop_is_lazy(struct kunit *test)
 {
@@ -530,6 +550,7 @@ static void queue_stop_sync_waits(struct kunit *test)
 static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_expires),
 	KUNIT_CASE(queue_periodic),
+	KUNIT_CASE(queue_lateness),
 	KUNIT_CASE(queue_stop_is_lazy),
 	KUNIT_CASE(queue_postpone_is_lazy),
 	KUNIT_CASE(queue_fires_for_nothing_once),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The arithmetic of deadlines: periods that were missed, and the end of time.
+ * The arithmetic of deadlines: periods that were missed, the end of time, and the
+ * steps of the histogram of lateness.
  */
 #include <kunit/test.h>
 #include <linux/prandom.h>
 #include <linux/random.h>
 
+#include "module/lateness.h"
 #include "module/timer.h"
 
 static void time_add(struct kunit *test)
@@ -87,10 +89,26 @@ static void time_forward_random(struct kunit *test)
 	}
 }
 
+/* Each step begins where the one before ends; the last takes the rest. */
+static void time_lateness(struct kunit *test)
+{
+	unsigned int step;
+
+	KUNIT_EXPECT_EQ(test, theap_lateness_step(0), 0);
+	for (step = 1; step < THEAP_LATENESS_STEPS - 1; step++) {
+		KUNIT_EXPECT_EQ(test, theap_lateness_step(1LL << (step - 1)), step);
+		KUNIT_EXPECT_EQ(test, theap_lateness_step((1LL << step) - 1), step);
+	}
+	KUNIT_EXPECT_EQ(test, theap_lateness_step(1LL << step), step);
+	KUNIT_EXPECT_EQ(test, theap_lateness_step(S64_MAX), step);
+	KUNIT_EXPECT_EQ(test, theap_lateness_step(-1), step);
+}
+
 static struct kunit_case time_cases[] = {
 	KUNIT_CASE(time_add),
 	KUNIT_CASE(time_forward),
 	KUNIT_CASE(time_forward_random),
+	KUNIT_CASE(time_lateness),
 	{}
 };
 
