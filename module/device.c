@@ -136,7 +136,9 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 	struct theap_context *context = theap_file_context(file);
 	u32 slots = theap_context_slots(context);
 
+	seq_printf(m, "timerheap-context:\t%u\n", context->id);
 	seq_printf(m, "timerheap-slots:\t%u\n", slots);
+	seq_printf(m, "timerheap-bytes:\t%llu\n", theap_context_bytes(context));
 	if (!slots)
 		return;
 	seq_printf(m, "timerheap-clock:\t%s\n", theap_clocks[context->clock].name);

@@ -304,23 +304,49 @@ TEST_F(events, several_takers)
 	}
 }
 
-/* fdinfo tells what the context is. */
-TEST_F(events, fdinfo)
+static char *fdinfo(int of, char *text, size_t size)
 {
-	char path[64], text[1024];
+	char path[64];
 	int fd, n;
 
-	expire(self->fd, 3);
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", self->fd);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", of);
 	fd = open(path, O_RDONLY);
+	n = read(fd, text, size - 1);
+	text[n < 0 ? 0 : n] = 0;
+	close(fd);
+	return text;
+}
+
+static long bytes(const char *text)
+{
+	const char *at = strstr(text, "timerheap-bytes:\t");
+
+	return at ? atol(at + strlen("timerheap-bytes:\t")) : -1;
+}
+
+/* fdinfo tells what the context is, and what memory it has. */
+TEST_F(events, fdinfo)
+{
+	char text[1024];
+	int fd = th_open();
+	long before;
+
 	ASSERT_LE(0, fd);
-	n = read(fd, text, sizeof(text) - 1);
-	ASSERT_LT(0, n);
-	text[n] = 0;
-	EXPECT_NE(NULL, strstr(text, "timerheap-slots:\t64\n"));
+	EXPECT_NE(NULL, strstr(fdinfo(fd, text, sizeof(text)), "timerheap-slots:\t0\n"));
+	EXPECT_EQ(NULL, strstr(text, "timerheap-clock:"));
+	EXPECT_LT(0, bytes(text));
+	ASSERT_EQ(0, th_setup(fd, CLOCK_TAI, 1));
+	before = bytes(fdinfo(fd, text, sizeof(text)));
+	ASSERT_EQ(0, th_start(fd, 0, SEC));
+	EXPECT_LE(before + 2 * getpagesize(), bytes(fdinfo(fd, text, sizeof(text))));
+	EXPECT_NE(NULL, strstr(text, "timerheap-clock:\ttai\n"));
+	close(fd);
+
+	expire(self->fd, 3);
+	EXPECT_NE(NULL, strstr(fdinfo(self->fd, text, sizeof(text)), "timerheap-slots:\t64\n"));
+	EXPECT_NE(NULL, strstr(text, "timerheap-context:\t"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-clock:\tmonotonic\n"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-events:\t3\n"));
-	close(fd);
 }
 
 TEST_HARNESS_MAIN
