@@ -324,7 +324,7 @@ TEST_F_TIMEOUT(debugfs, many_contexts, 60)
 	struct rlimit limit = { 4096, 4096 };
 	struct others others = {};
 	pthread_t thread;
-	const int n = 2000;
+	const int n = 1000;
 	int *fds = calloc(n, sizeof(*fds));
 
 	if (setrlimit(RLIMIT_NOFILE, &limit))
@@ -335,7 +335,7 @@ TEST_F_TIMEOUT(debugfs, many_contexts, 60)
 		ASSERT_LE(0, fds[i]);
 	}
 	ASSERT_EQ(0, pthread_create(&thread, NULL, come_and_go, &others));
-	for (int round = 0; round < 20; round++) {
+	for (int round = 0; round < 10; round++) {
 		char *text = get("contexts");
 		int64_t id = 0;
 		int staying = 0;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timerheap: look at the module, and put it to work. */
+#include <err.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -15,7 +18,20 @@ static const struct {
 	{ "million", command_million, "arm a million timers, stop and postpone most" },
 	{ "sleep", command_sleep, "sleep(1), by a timer of the module" },
 	{ "stat", command_stat, "what the module has done since it was loaded" },
+	{ "top", command_top, "heaps and contexts, the busiest first, as they change" },
 };
+
+unsigned long whole_number(const char *text, unsigned long most, const char *what)
+{
+	unsigned long number;
+	char *end;
+
+	errno = 0;
+	number = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || !number || number > most)
+		errx(2, "'%s' is no %s", text, what);
+	return number;
+}
 
 static int help(FILE *to)
 {

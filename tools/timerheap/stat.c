@@ -35,9 +35,10 @@ static const struct {
 
 static void usage(FILE *to)
 {
-	fputs("usage: timerheap stat [-j | SECONDS]\n"
+	fputs("usage: timerheap stat [-j | SECONDS [COUNT]]\n"
 	      "  -j, --json  as JSON\n"
-	      "  SECONDS     and then what is new, each so many, until interrupted\n", to);
+	      "  SECONDS     and then what is new, each so many, until interrupted\n"
+	      "  COUNT       or until there are so many lines of that\n", to);
 }
 
 static uint64_t value(const struct timerheap_info *info, size_t field)
@@ -73,12 +74,13 @@ static void print_json(const struct timerheap_info *info)
 	printf("\n}\n");
 }
 
-static void follow(int fd, unsigned int seconds)
+/* Without end where @count is 0. */
+static void follow(int fd, unsigned int seconds, unsigned long count)
 {
 	struct timerheap_info last, info;
 
 	device_info(fd, &last);
-	for (unsigned int line = 0; !sleep(seconds); line++) {
+	for (unsigned long line = 0; (!count || line < count) && !sleep(seconds); line++) {
 		if (line % 20 == 0) {
 			for (size_t i = 0; i < FIELDS; i++)
 				printf("%10s", fields[i].name);
@@ -100,6 +102,7 @@ int command_stat(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{}
 	};
+	unsigned long seconds = 0, count = 0;
 	struct timerheap_info info;
 	int c, fd, json = 0;
 
@@ -116,23 +119,21 @@ int command_stat(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (argc - optind > !json) {
+	if (argc - optind > (json ? 0 : 2)) {
 		usage(stderr);
 		return 2;
 	}
+	if (optind < argc)
+		seconds = whole_number(argv[optind++], 86400, "number of seconds");
+	if (optind < argc)
+		count = whole_number(argv[optind], UINT32_MAX, "number of lines");
 	fd = device_open();
 	device_info(fd, &info);
 	if (json)
 		print_json(&info);
 	else
 		print(&info);
-	if (optind < argc) {
-		char *end;
-		unsigned long seconds = strtoul(argv[optind], &end, 10);
-
-		if (*end || !seconds || seconds > 86400)
-			errx(2, "'%s' is no number of seconds", argv[optind]);
-		follow(fd, seconds);
-	}
+	if (seconds)
+		follow(fd, seconds, count);
 	return 0;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests of what the command does without the device: the format of traces, the
- * reading of tracepoints, percentiles, and the keeping of accounts, by a device
- * that is made up and can be told to err.  TAP, and a closing line that counts.
+ * reading of tracepoints and of debugfs, percentiles, and the keeping of accounts,
+ * by a device that is made up and can be told to err.  TAP, and a closing line that
+ * counts.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "account.h"
 #include "device.h"
 #include "parse.h"
+#include "picture.h"
 #include "report.h"
 #include "trace.h"
 
@@ -396,6 +398,71 @@ static void test_account(void)
 	check(report.doubled == 1 && report.lost == 1, "an event of another timer is seen");
 }
 
+/* Two pictures, two seconds apart: of a heap more and a context less in the second. */
+static struct picture picture_of(int64_t time, const char *heaps, const char *lateness,
+				 const char *contexts)
+{
+	struct picture picture = { .time = time };
+	char *text;
+
+	picture_heaps(&picture, text = strdup(heaps));
+	free(text);
+	picture_lateness(&picture, text = strdup(lateness));
+	free(text);
+	picture_contexts(&picture, text = strdup(contexts));
+	free(text);
+	return picture;
+}
+
+static void test_picture(void)
+{
+	struct picture before = picture_of(5 * SEC,
+		"clock heap cpu new state entries first started expired\n"
+		"monotonic 1 2 x running 10 - 100 1000\n",
+		"clock heap below_ns:expired...\nmonotonic 1 1024:5 2048:5\n",
+		"context pid uid clock slots bytes waiting events command\n"
+		"3 30 0 - 0 1 0 0 one\n"
+		"7 70 0 tai 64 4096 2 4294967290 two\n");
+	struct picture after = picture_of(7 * SEC,
+		"clock heap cpu new state entries first started expired\n"
+		"monotonic 0 0 x idle 1 5 40 41\n"
+		"monotonic 1 3 x idle 20 -6 300 1004\n",
+		"clock heap below_ns:expired...\n"
+		"tai 9 1:1\nmonotonic 0 1:40\nmonotonic 1 1024:5 2048:7 4096:1 more:1\n",
+		"context pid uid clock slots bytes waiting events command\n"
+		"7 70 0 tai 64 4096 3 4 two\n"
+		"9 90 1000 realtime 5 512 0 6 a\\040b\n");
+	struct picture rates;
+
+	check(before.nr_heaps == 1 && before.heaps[0].heap == 1 && before.heaps[0].cpu == 2 &&
+	      before.heaps[0].entries == 10 && before.heaps[0].started == 100 &&
+	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].kicks &&
+	      before.heaps[0].late[10] == 5 && before.heaps[0].late[11] == 5,
+	      "heaps are read by the names of columns, of which some are new and some not there");
+	check(after.nr_contexts == 2 && after.contexts[1].uid == 1000 &&
+	      !strcmp(after.contexts[1].command, "a\\040b") && after.contexts[0].slots == 64,
+	      "so are contexts");
+	picture_rates(&rates, &before, &after);
+	check(rates.heaps[1].started == 100 && rates.heaps[1].expired == 2 &&
+	      rates.heaps[1].entries == 20 && rates.heaps[0].started == 20,
+	      "counters become rates, those of a new heap, too");
+	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
+	      rates.contexts[1].events == 3, "so do those of 32 bits, and who has gone is no harm");
+	check(rates.heaps[1].late[10] == 0 && rates.heaps[1].late[11] == 2 &&
+	      picture_percentile(rates.heaps[1].late, 50) == 2048 &&
+	      picture_percentile(rates.heaps[1].late, 75) == 4096 &&
+	      picture_percentile(rates.heaps[1].late, 100) == UINT64_MAX &&
+	      picture_percentile(rates.heaps[0].late, 100) == 1 &&
+	      picture_percentile(before.heaps[0].late, 50) == 1024,
+	      "how late half of them are at most");
+	picture_free(&rates);
+	picture_free(&before);
+	picture_free(&after);
+	before = picture_of(0, "", "", "");
+	check(!before.nr_heaps && !before.nr_contexts, "files that are empty are no harm");
+	picture_free(&before);
+}
+
 int main(void)
 {
 	test_account();
@@ -404,6 +471,7 @@ int main(void)
 	test_parser();
 	test_halves();
 	test_percentiles();
+	test_picture();
 	printf("1..%d\n%d passed, %d failed, 0 skipped\n", passed + failed, passed, failed);
 	return failed > 0;
 }
