@@ -40,6 +40,7 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 	info->exhausted += theap_counter(queue->count.exhausted);
 	info->kicks     += theap_counter(queue->count.kicks);
 	info->grouped   += theap_counter(queue->wheel.timers);
+	info->put_off   += theap_counter(queue->count.put_off);
 }
 
 int theap_call_info(struct theap_context *context, void *arg)
@@ -53,7 +54,8 @@ int theap_call_info(struct theap_context *context, void *arg)
 	info->heaps = theap_heaps;
 	info->max_slots = theap_context_max_slots();
 	info->max_user_slots = READ_ONCE(theap_max_user_slots);
-	info->min_period = theap_slot_min_period();
+	info->min_period = theap_context_min_period(context);
+	info->max_user_ticks = READ_ONCE(theap_max_user_ticks);
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		info->clocks |= BIT_ULL(theap_clocks[clock].id);
 		for (i = 0; i < theap_queues_nr(); i++)
@@ -68,7 +70,7 @@ int theap_call_setup(struct theap_context *context, void *arg)
 	enum theap_clock clock;
 	int ret;
 
-	if (setup->flags || setup->reserved)
+	if (setup->flags & ~TIMERHEAP_UNLIMITED || setup->reserved)
 		return -EINVAL;
 	if (!setup->slots || setup->slots > theap_context_max_slots())
 		return -EINVAL;
@@ -77,7 +79,8 @@ int theap_call_setup(struct theap_context *context, void *arg)
 			break;
 	if (clock == THEAP_CLOCKS)
 		return -EINVAL;
-	ret = theap_context_setup(context, clock, setup->slots, setup->slack);
+	ret = theap_context_setup(context, clock, setup->slots, setup->slack,
+				  setup->flags & TIMERHEAP_UNLIMITED);
 	if (ret)
 		return ret;
 	setup->slots_offset = theap_map_slots_offset(context);
@@ -103,7 +106,7 @@ static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 tim
 	if (!page)
 		return -ENOENT;
 	if (arming->period)
-		arming->period = max(arming->period, theap_slot_min_period());
+		arming->period = max(arming->period, theap_context_min_period(context));
 	arming->deadline = theap_deadline(now, time, flags);
 	arming->now = now;
 	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, &pending, &wake);

@@ -16,6 +16,7 @@
  * until it has done with that, and a grace period waits for it.  No one
  * sleeps on the wait queue by then, since that takes an open file.
  */
+#include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/nospec.h>
@@ -27,6 +28,7 @@
 #include "context.h"
 
 unsigned int theap_max_slots = 1U << 20;
+unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
 
 /* What a ring of u32 and a table of pages can take; 2.5 GB when all are armed. */
 #define THEAP_SLOTS_LIMIT	(1U << 24)
@@ -71,6 +73,15 @@ static u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
+/*
+ * What counts against the limit of a user: whole pages, for that is what they cost.  Else
+ * a user might have two million contexts of one slot each, at 13 KiB.
+ */
+static u32 theap_context_charge(u32 slots)
+{
+	return theap_context_pages(slots) * THEAP_PAGE_SLOTS;
+}
+
 /**
  * theap_context_free - stop everything and free it
  * @context: that nobody uses any more
@@ -93,7 +104,7 @@ void theap_context_free(struct theap_context *context)
 		theap_queues_trim(context->clock);
 		kvfree(context->pages);
 		theap_ring_destroy(&context->ring);
-		theap_user_uncharge(context->user, slots);
+		theap_user_uncharge(context->user, theap_context_charge(slots));
 	}
 	theap_eventfd_set(&context->eventfd, NULL);
 	kfree_rcu(context, rcu);
@@ -123,7 +134,7 @@ static int __theap_context_setup(struct theap_context *context, u32 slots)
 	lockdep_assert_held(&context->lock);
 	if (context->nr_slots)
 		return -EBUSY;
-	context->user = theap_user_charge(current_uid(), slots);
+	context->user = theap_user_charge(current_uid(), theap_context_charge(slots));
 	if (IS_ERR(context->user))
 		return PTR_ERR(context->user);
 	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
@@ -131,7 +142,7 @@ static int __theap_context_setup(struct theap_context *context, u32 slots)
 	ret = context->pages ? theap_ring_init(&context->ring, slots) : -ENOMEM;
 	if (ret) {
 		kvfree(context->pages);
-		theap_user_uncharge(context->user, slots);
+		theap_user_uncharge(context->user, theap_context_charge(slots));
 	}
 	return ret;
 }
@@ -142,15 +153,18 @@ static int __theap_context_setup(struct theap_context *context, u32 slots)
  * @clock:   that it counts time by
  * @slots:   how many, 1 to max_slots
  * @slack:   of slots that have none of their own
+ * @unlimited: neither the floor for periods nor the user's share holds for it
  *
  * Context: task, may sleep.
- * Return: 0, -EBUSY, -ENOSPC, -EOPNOTSUPP or -ENOMEM.
+ * Return: 0, -EBUSY, -ENOSPC, -EOPNOTSUPP, -EPERM or -ENOMEM.
  */
 int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots,
-			u64 slack)
+			u64 slack, bool unlimited)
 {
 	int ret;
 
+	if (unlimited && !capable(CAP_SYS_RESOURCE))
+		return -EPERM;
 	if (theap_context_clock_is_offset(clock))
 		return -EOPNOTSUPP;
 	mutex_lock(&context->lock);
@@ -158,6 +172,7 @@ int theap_context_setup(struct theap_context *context, enum theap_clock clock, u
 	if (!ret) {
 		context->clock = clock;
 		context->slack = slack;
+		context->unlimited = unlimited;
 		/* Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, slots);
 	}

@@ -35,6 +35,7 @@ struct theap_context {
 					 * last, and read without the lock */
 	enum theap_clock clock;		/* SETUP writes these, nobody after it */
 	u64 slack;			/* of slots that have none of their own */
+	bool unlimited;			/* no floor for periods, no share */
 	struct theap_user *user;
 	struct theap_slot_page **pages;	/* each written once, with @lock */
 	u32 nr_pages;			/* how many of them were; @lock, and read
@@ -49,12 +50,13 @@ struct theap_context {
 };
 
 extern unsigned int theap_max_slots;
+extern unsigned long theap_min_period_ns;
 
 u32 theap_context_max_slots(void);
 struct theap_context *theap_context_alloc(void);
 void theap_context_free(struct theap_context *context);
 int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots,
-			u64 slack);
+			u64 slack, bool unlimited);
 int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 		       struct theap_slot_page **page);
 void theap_context_wake(struct theap_context *context);
@@ -72,6 +74,18 @@ static inline u32 theap_context_slots(struct theap_context *context)
 {
 	/* Pairs with the release in theap_context_setup(). */
 	return smp_load_acquire(&context->nr_slots);
+}
+
+/*
+ * The floor for periods now: an administrator may change it at any time.  It has a
+ * floor itself, and that is all there is where nothing is limited.
+ */
+static inline s64 theap_context_min_period(const struct theap_context *context)
+{
+	if (context->unlimited)
+		return NSEC_PER_USEC;
+	return clamp(READ_ONCE(theap_min_period_ns), (unsigned long)NSEC_PER_USEC,
+		     (unsigned long)S64_MAX);
 }
 
 /* A slot has an event: its number goes into the ring. */

@@ -32,6 +32,9 @@ MODULE_PARM_DESC(max_slots, "The most slots of one context; at most 2^24");
 module_param_named(max_user_slots, theap_max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots, "The most slots of one user without CAP_SYS_RESOURCE");
 
+module_param_named(max_user_ticks, theap_max_user_ticks, uint, 0644);
+MODULE_PARM_DESC(max_user_ticks, "How many of one user's tickers tick in a second on each CPU; 0: any number");
+
 module_param_named(min_period_ns, theap_min_period_ns, ulong, 0644);
 MODULE_PARM_DESC(min_period_ns, "The floor for periods, in nanoseconds; at least 1000");
 

@@ -88,6 +88,7 @@ struct theap_counters {
 	u64 moved;
 	u64 runs;
 	u64 exhausted;
+	u64 put_off;
 	u64 kicks;	/* written by the queue's CPU with interrupts off */
 };
 

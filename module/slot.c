@@ -30,6 +30,7 @@
  */
 #include <linux/atomic.h>
 #include <linux/gfp.h>
+#include <linux/ktime.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
@@ -46,8 +47,6 @@
  */
 #define THEAP_SLOT_TRIES	4
 
-unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
-
 static struct theap_slot_timer *theap_slot_timer(struct theap_timer *timer)
 {
 	return container_of(timer, struct theap_slot_timer, timer);
@@ -63,11 +62,16 @@ static struct timerheap_slot *theap_slot(const struct theap_slot_timer *st)
 	return &st->page->slots[theap_slot_index(st)];
 }
 
-static s64 theap_slot_period(u64 period)
+static s64 theap_slot_min_period(const struct theap_slot_timer *st)
+{
+	return theap_context_min_period(st->page->context);
+}
+
+static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 {
 	if (!period)
 		return 0;
-	return clamp_t(u64, period, theap_slot_min_period(), THEAP_NEVER);
+	return clamp_t(u64, period, theap_slot_min_period(st), THEAP_NEVER);
 }
 
 /*
@@ -88,7 +92,7 @@ static bool theap_slot_count(struct timerheap_slot *slot, u64 count, s64 deadlin
 /* A look has found a deadline that is still to come.  Return: when to look again. */
 static s64 theap_slot_look_again(struct theap_slot_timer *st, s64 when, s64 now)
 {
-	s64 least = theap_add(now, theap_slot_min_period());
+	s64 least = theap_add(now, theap_slot_min_period(st));
 
 	if (when >= least) {
 		st->timer.own = 0;
@@ -125,7 +129,7 @@ static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring)
 			return 0;
 		if (when > now)
 			return theap_slot_look_again(st, when, now);
-		period = theap_slot_period(READ_ONCE(slot->period));
+		period = theap_slot_period(st, READ_ONCE(slot->period));
 		if (period)
 			next = theap_forward(when, period, now, &count);
 		if (cmpxchg(&slot->deadline, deadline, next) != deadline)
@@ -133,7 +137,28 @@ static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring)
 		*ring = theap_slot_count(slot, count, when + (count - 1) * period, now);
 		return next;
 	}
-	return theap_add(now, theap_slot_min_period());
+	return theap_add(now, theap_slot_min_period(st));
+}
+
+/*
+ * A slot comes back by itself, @next.  Where its user has had more of that than is his
+ * share, it comes back later: what is due until then is late, and periods are counted
+ * as missed.  Return: when to look again.
+ */
+static s64 theap_slot_put_off(struct theap_slot_timer *st, s64 now, s64 next)
+{
+	struct theap_context *context = st->page->context;
+	s64 time, least;
+
+	if (context->unlimited)
+		return next;
+	/* By the clock that nobody sets; mostly it is the one that was read just now. */
+	time = context->clock == THEAP_MONOTONIC ? now : ktime_get_ns();
+	least = theap_add(now, theap_user_tick(context->user, time));
+	if (next >= least)
+		return next;
+	st->timer.queue->count.put_off++;
+	return least;
 }
 
 /*
@@ -153,6 +178,8 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, bool *call)
 	struct theap_slot_timer *st = theap_slot_timer(timer);
 	s64 next = theap_slot_look(st, now, call);
 
+	if (next)
+		next = theap_slot_put_off(st, now, next);
 	theap_slot_take_slack(st);
 	/* The timer goes to @next before anybody else can get at it. */
 	WRITE_ONCE(theap_slot(st)->queued, next);

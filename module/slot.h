@@ -69,15 +69,6 @@ struct theap_arming {
 	bool if_pending;
 };
 
-extern unsigned long theap_min_period_ns;
-
-/* The floor for periods now; an administrator may change it at any time. */
-static inline s64 theap_slot_min_period(void)
-{
-	return clamp(READ_ONCE(theap_min_period_ns), (unsigned long)NSEC_PER_USEC,
-		     (unsigned long)S64_MAX);
-}
-
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first);
 void theap_slot_page_free(struct theap_slot_page *page);
 

@@ -28,7 +28,7 @@ static struct theap_context *context_of(struct kunit *test, u32 slots)
 
 	KUNIT_ASSERT_NOT_NULL(test, context);
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
-	KUNIT_ASSERT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, slots, 0), 0);
+	KUNIT_ASSERT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, slots, 0, false), 0);
 	return context;
 }
 
@@ -96,7 +96,7 @@ static void slot_look_postponed(struct kunit *test)
 static void slot_look_hasty(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_of(test);
-	s64 least = T0 + theap_slot_min_period();
+	s64 least = T0 + theap_slot_min_period(st);
 	bool ring = false;
 	int look, round;
 
@@ -149,7 +149,7 @@ static void slot_look_wild(struct kunit *test)
 	slot->deadline = 1;
 	slot->period = 1;
 	KUNIT_EXPECT_GT(test, theap_slot_look(st, T0, &ring), T0);
-	KUNIT_EXPECT_LE(test, theap_slot_look(st, T0, &ring), T0 + theap_slot_min_period());
+	KUNIT_EXPECT_LE(test, theap_slot_look(st, T0, &ring), T0 + theap_slot_min_period(st));
 	slot->deadline = 1;
 	slot->period = U64_MAX;
 	KUNIT_EXPECT_EQ(test, theap_slot_look(st, T0, &ring), THEAP_NEVER);
@@ -157,20 +157,80 @@ static void slot_look_wild(struct kunit *test)
 
 static void slot_period(struct kunit *test)
 {
+	struct theap_slot_timer *st = slot_of(test);
 	unsigned long before = theap_min_period_ns;
+	s64 least = theap_slot_min_period(st);
 
-	KUNIT_EXPECT_EQ(test, theap_slot_period(0), 0);
-	KUNIT_EXPECT_EQ(test, theap_slot_period(1), theap_slot_min_period());
-	KUNIT_EXPECT_EQ(test, theap_slot_period(theap_slot_min_period() + 1),
-			theap_slot_min_period() + 1);
-	KUNIT_EXPECT_EQ(test, theap_slot_period(S64_MAX), S64_MAX);
-	KUNIT_EXPECT_EQ(test, theap_slot_period(U64_MAX), S64_MAX);
+	KUNIT_EXPECT_EQ(test, least, before);
+	KUNIT_EXPECT_EQ(test, theap_slot_period(st, 0), 0);
+	KUNIT_EXPECT_EQ(test, theap_slot_period(st, 1), least);
+	KUNIT_EXPECT_EQ(test, theap_slot_period(st, least + 1), least + 1);
+	KUNIT_EXPECT_EQ(test, theap_slot_period(st, S64_MAX), S64_MAX);
+	KUNIT_EXPECT_EQ(test, theap_slot_period(st, U64_MAX), S64_MAX);
 	/* The floor has a floor, and no room to pass for a negative number. */
 	theap_min_period_ns = 0;
-	KUNIT_EXPECT_EQ(test, theap_slot_min_period(), NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, theap_slot_min_period(st), NSEC_PER_USEC);
 	theap_min_period_ns = ULONG_MAX;
-	KUNIT_EXPECT_EQ(test, theap_slot_min_period(), S64_MAX);
+	KUNIT_EXPECT_EQ(test, theap_slot_min_period(st), S64_MAX);
+	/* That is all there is where nothing is limited. */
+	st->page->context->unlimited = true;
+	KUNIT_EXPECT_EQ(test, theap_slot_period(st, 1), NSEC_PER_USEC);
 	theap_min_period_ns = before;
+}
+
+/* A ticker expires so often at once, as if it had been its time.  Return: when it would again. */
+static s64 expire_often(struct theap_slot_timer *st, unsigned int nr)
+{
+	s64 next = 0;
+	bool call;
+
+	/* For put_off is counted there. */
+	st->timer.queue = test_queue();
+	local_irq_disable();
+	while (nr--) {
+		theap_slot(st)->deadline = T0;
+		next = theap_slot_expire(&st->timer, T0, &call);
+	}
+	local_irq_enable();
+	return next;
+}
+
+/* Over the share of its user it is looked at later, which changes no deadline. */
+static void slot_put_off(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_of(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	unsigned int before = theap_max_user_ticks, i;
+	u64 put_off = test_queue()->count.put_off;
+	s64 period = NSEC_PER_MSEC;
+	bool call;
+
+	theap_max_user_ticks = 1000;
+	slot->period = period;
+	/* 20 ms that were saved; and then a period is just long enough. */
+	KUNIT_EXPECT_EQ(test, expire_often(st, 21), T0 + period);
+	KUNIT_EXPECT_EQ(test, test_queue()->count.put_off, put_off);
+	KUNIT_EXPECT_EQ(test, expire_often(st, 4), T0 + 5 * period);
+	KUNIT_EXPECT_EQ(test, test_queue()->count.put_off, put_off + 4);
+	KUNIT_EXPECT_EQ(test, slot->queued, T0 + 5 * period);
+	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + period);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 25);
+	/* What has come until then has come. */
+	slot->expirations = 0;
+	theap_slot_expire(&st->timer, T0 + 5 * period, &call);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 5);
+	KUNIT_EXPECT_EQ(test, slot->expired, T0 + 5 * period);
+	/* What does not come back is no tick. */
+	slot->period = 0;
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_EQ(test, expire_often(st, 1), 0);
+	slot->period = 10 * period;
+	KUNIT_EXPECT_EQ(test, expire_often(st, 1), T0 + 10 * period);
+	/* Nor has everybody a share. */
+	st->page->context->unlimited = true;
+	slot->period = period;
+	KUNIT_EXPECT_EQ(test, expire_often(st, 1000), T0 + period);
+	theap_max_user_ticks = before;
 }
 
 static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
@@ -298,7 +358,7 @@ static void slot_pages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, other->first, 64);
 	KUNIT_EXPECT_EQ(test, theap_context_slot(context, SLOTS, true, &page), -ENOENT);
 	KUNIT_EXPECT_EQ(test, theap_context_slot(context, U32_MAX, true, &page), -ENOENT);
-	KUNIT_EXPECT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, 1, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, 1, 0, false), -EBUSY);
 }
 
 static struct kunit_case slot_cases[] = {
@@ -309,6 +369,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_look_periodic),
 	KUNIT_CASE(slot_look_wild),
 	KUNIT_CASE(slot_period),
+	KUNIT_CASE(slot_put_off),
 	KUNIT_CASE(slot_arm),
 	KUNIT_CASE(slot_arm_due),
 	KUNIT_CASE(slot_kick),

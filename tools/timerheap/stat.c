@@ -28,6 +28,7 @@ static const struct {
 	FIELD(runs, 1, "runs of the softirq"),
 	FIELD(exhausted, 1, "of those, out of budget"),
 	FIELD(kicks, 1, "told of an earlier deadline"),
+	FIELD(put_off, 1, "to wait, for their user was over his share"),
 #undef FIELD
 };
 

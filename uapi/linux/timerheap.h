@@ -139,7 +139,8 @@ struct timerheap_ring {
  * again, thus costs the kernel one look in each of its spans, and the program
  * no call.  Less slack than it has had wants a KICK.  A slot that at each of
  * five looks running is found postponed by less than min_period is looked at
- * again after that time, not before.
+ * again after that time, not before; and one whose user has had more looks than
+ * max_user_ticks (INFO) later still: @queued is after @deadline then.
  *
  * The program and the kernel each write their word, then look at the other's:
  *
@@ -239,6 +240,8 @@ struct timerheap_event {
 #define TIMERHEAP_ABSTIME	(1U << 0)
 /* MODIFY: only a timer that is pending, else ENOENT. */
 #define TIMERHEAP_IF_PENDING	(1U << 1)
+/* SETUP: periods from 1000 ns on, and no share; wants CAP_SYS_RESOURCE. */
+#define TIMERHEAP_UNLIMITED	(1U << 4)
 
 /**
  * struct timerheap_info - what this kernel offers, and what it has done
@@ -248,8 +251,9 @@ struct timerheap_event {
  * @clocks:     bit n is set where clock id n can be set up
  * @max_slots:  the most slots that SETUP gives one context
  * @max_user_slots: the most slots that one user may hold in all contexts
- *              without CAP_SYS_RESOURCE
- * @min_period: the floor for periods; a shorter one is taken as this
+ *              without CAP_SYS_RESOURCE.  A context counts by 64, rounded up
+ * @min_period: the floor for periods, in this context; a shorter one is taken
+ *              as this
  * @queued:     entries that stand in heaps now, stopped ones included, and those
  *              that a run that is on has taken and not closed up yet
  * @stopped:    of those, how many are stopped
@@ -266,6 +270,12 @@ struct timerheap_event {
  * @kicks:      times a heap's CPU was told of an earlier deadline
  * @grouped:    timers with slack that stand in no heap by themselves now: one entry,
  *              counted in @queued, stands for all that expire together
+ * @max_user_ticks: how many looks in a second each user has of each CPU that no
+ *              call has asked for: expiries of tickers, and those that find
+ *              that the program has postponed the timer.  0: any number.  Who
+ *              would have more is looked at later: his timers are late, and
+ *              count what they have missed
+ * @put_off:    slots that were to be looked at later for that
  *
  * The counters are of the whole machine, since the module was loaded, and
  * are read without a lock: each is right, their sums may be off by what
@@ -291,12 +301,14 @@ struct timerheap_info {
 	__u64 exhausted;
 	__u64 kicks;
 	__u64 grouped;
+	__u64 max_user_ticks;
+	__u64 put_off;
 };
 
 /**
  * struct timerheap_setup - make the context
  * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME or CLOCK_TAI
- * @flags: 0
+ * @flags: TIMERHEAP_UNLIMITED or 0
  * @slots: how many, 1 to &timerheap_info.max_slots
  * @reserved: 0
  * @slots_offset: out: where mmap() has the slots
@@ -309,7 +321,8 @@ struct timerheap_info {
  *
  * EINVAL: not such a clock, or number of slots.  EBUSY: done already.
  * ENOSPC: more than one user may hold.  EOPNOTSUPP: in a time namespace where
- * this clock is not that of the machine.  ENOMEM.
+ * this clock is not that of the machine.  EPERM: TIMERHEAP_UNLIMITED without
+ * CAP_SYS_RESOURCE.  ENOMEM.
  */
 struct timerheap_setup {
 	__u32 clock;
