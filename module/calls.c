@@ -41,6 +41,7 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 	info->kicks     += theap_counter(queue->count.kicks);
 	info->grouped   += theap_counter(queue->wheel.timers);
 	info->put_off   += theap_counter(queue->count.put_off);
+	info->held      += theap_counter(queue->count.held);
 }
 
 int theap_call_info(struct theap_context *context, void *arg)

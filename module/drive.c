@@ -18,11 +18,24 @@
  *				soon, and look for itself before it ends
  */
 #include <linux/ktime.h>
+#include <linux/percpu.h>
 #include <linux/slab.h>
 
 #include "compat.h"
 #include "queue.h"
+#include "share.h"
 #include "trace.h"
+
+/*
+ * A kick is an interrupt, and it is others who send it: a thread that moves a timer
+ * earlier, and earlier again, would have a CPU that it does not run on do nothing
+ * else.  So of kicks, too, there is a share, of each CPU by all others: one in so
+ * long.  At some 4 us for the interrupt and the run after it that is a twelfth of the
+ * CPU.
+ */
+#define THEAP_KICK_GAP	(50 * NSEC_PER_USEC)
+
+static DEFINE_PER_CPU(struct theap_share, theap_kick_shares);	/* it, interrupts off */
 
 const struct theap_clock_desc theap_clocks[THEAP_CLOCKS] = {
 	[THEAP_MONOTONIC] = { CLOCK_MONOTONIC, "monotonic" },
@@ -80,12 +93,33 @@ static void theap_queue_kick(struct theap_queue *queue)
 		atomic_set(&queue->kicked, 0);
 }
 
+/*
+ * There have been too many: have a run begin when the next is due.  Until then nobody
+ * kicks for this queue, and what is due in it waits, for no longer than each clock's
+ * queue takes to have its turn.  What is armed may come first, and then it is over.
+ */
+static void theap_queue_hold(struct theap_queue *queue, u64 ns)
+{
+	if (theap_queue_first(queue) >= READ_ONCE(queue->armed))
+		return;
+	queue->count.held++;
+	WRITE_ONCE(queue->armed, S64_MIN);
+	theap_queue_run_later(queue, ns);
+}
+
+/* Another CPU has kicked this one. */
 static void theap_queue_kicked(void *arg)
 {
 	struct theap_queue *queue = arg;
+	s64 now = ktime_get_ns(), until;
 
 	atomic_xchg(&queue->kicked, 0);
-	theap_queue_kick(queue);
+	until = theap_share_take(this_cpu_ptr(&theap_kick_shares), now, THEAP_KICK_GAP,
+				 THEAP_CLOCKS);
+	if (until > now && READ_ONCE(queue->cpu) == smp_processor_id())
+		theap_queue_hold(queue, until - now);
+	else
+		theap_queue_kick(queue);
 }
 
 /**

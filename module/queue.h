@@ -89,7 +89,8 @@ struct theap_counters {
 	u64 runs;
 	u64 exhausted;
 	u64 put_off;
-	u64 kicks;	/* written by the queue's CPU with interrupts off */
+	u64 kicks;	/* these by the queue's CPU with interrupts off */
+	u64 held;
 };
 
 /*

@@ -29,6 +29,7 @@ static const struct {
 	FIELD(exhausted, 1, "of those, out of budget"),
 	FIELD(kicks, 1, "told of an earlier deadline"),
 	FIELD(put_off, 1, "to wait, for their user was over his share"),
+	FIELD(held, 1, "told too often, and looked later"),
 #undef FIELD
 };
 

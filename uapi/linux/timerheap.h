@@ -276,6 +276,8 @@ struct timerheap_event {
  *              would have more is looked at later: his timers are late, and
  *              count what they have missed
  * @put_off:    slots that were to be looked at later for that
+ * @held:       times a heap's CPU was to be told, but had been so often that it
+ *              looked only some time after, at most 0.2 ms
  *
  * The counters are of the whole machine, since the module was loaded, and
  * are read without a lock: each is right, their sums may be off by what
@@ -303,6 +305,7 @@ struct timerheap_info {
 	__u64 grouped;
 	__u64 max_user_ticks;
 	__u64 put_off;
+	__u64 held;
 };
 
 /**
