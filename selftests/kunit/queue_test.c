@@ -547,6 +547,48 @@ static void queue_stop_sync_waits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, READ_ONCE(t->timer.active), 0);
 }
 
+/*
+ * Others kick as fast as they like: each time with a deadline that is earlier than what
+ * is armed.  Most of it is held, and for that a run will look, soon.
+ */
+static void queue_kicks_have_an_end(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 1);
+	s64 deadline = test_now() + DAY, begin = test_now(), span;
+	const unsigned int kicks = 20000;
+	unsigned int i, ms;
+	u64 runs;
+
+	test_start(t, deadline);
+	queue->count.kicks = 0;
+	local_irq_disable();
+	for (i = 0; i < kicks; i++) {
+		WRITE_ONCE(queue->armed, deadline + 1);
+		queue->csd.func(queue);
+	}
+	runs = queue->count.runs;
+	local_irq_enable();
+	span = test_now() - begin;
+	KUNIT_EXPECT_GE(test, queue->count.kicks, 1);
+	/* One in 50 us, and those that 20 ms have saved. */
+	KUNIT_EXPECT_LE(test, queue->count.kicks,
+			(span + 20 * NSEC_PER_MSEC) / (50 * NSEC_PER_USEC) + 1);
+	KUNIT_EXPECT_EQ(test, queue->count.kicks + queue->count.held, kicks);
+	for (ms = 0; READ_ONCE(queue->armed) != deadline && ms < 1000; ms++)
+		usleep_range(1000, 1100);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->armed), deadline);
+	KUNIT_EXPECT_GT(test, queue->count.runs, runs);
+	/* A kick for nothing is not held: nobody is to be looked for. */
+	runs = queue->count.held;
+	local_irq_disable();
+	for (i = 0; i < kicks; i++)
+		queue->csd.func(queue);
+	local_irq_enable();
+	KUNIT_EXPECT_EQ(test, queue->count.held, runs);
+	theap_timer_stop(&t->timer);
+}
+
 static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_expires),
 	KUNIT_CASE(queue_periodic),
@@ -555,6 +597,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_postpone_is_lazy),
 	KUNIT_CASE(queue_fires_for_nothing_once),
 	KUNIT_CASE(queue_earlier),
+	KUNIT_CASE(queue_kicks_have_an_end),
 	KUNIT_CASE(queue_inbox_is_bounded),
 	KUNIT_CASE(queue_linked_stays),
 	KUNIT_CASE(queue_inbox_is_tidied),
