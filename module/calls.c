@@ -136,7 +136,7 @@ static int theap_start(struct theap_context *context, struct timerheap_start *st
 
 int theap_call_start(struct theap_context *context, void *arg)
 {
-	return theap_start(context, arg, theap_clock_read(context->clock));
+	return theap_start(context, arg, theap_context_now(context));
 }
 
 int theap_call_stop(struct theap_context *context, void *arg)
@@ -171,7 +171,7 @@ static int theap_modify(struct theap_context *context, struct timerheap_modify *
 
 int theap_call_modify(struct theap_context *context, void *arg)
 {
-	return theap_modify(context, arg, theap_clock_read(context->clock));
+	return theap_modify(context, arg, theap_context_now(context));
 }
 
 int theap_call_get(struct theap_context *context, void *arg)
@@ -191,7 +191,7 @@ int theap_call_get(struct theap_context *context, void *arg)
 	if (!page)
 		return 0;
 	slot = &page->slots[get->slot % THEAP_PAGE_SLOTS];
-	now = theap_clock_read(context->clock);
+	now = theap_context_now(context);
 	get->deadline = min_t(u64, READ_ONCE(slot->deadline), TIMERHEAP_NEVER);
 	if (get->deadline == TIMERHEAP_NEVER)
 		get->remaining = TIMERHEAP_NEVER;
@@ -208,10 +208,9 @@ int theap_call_wait(struct theap_context *context, void *arg)
 {
 	struct timerheap_wait *wait = arg;
 	struct timerheap_event __user *to = u64_to_user_ptr(wait->events);
-	ktime_t until = ns_to_ktime(theap_deadline(theap_clock_read(context->clock),
-						   wait->timeout, wait->flags));
-	ktime_t *expires = wait->timeout < 0 && !(wait->flags & TIMERHEAP_ABSTIME) ?
-			   NULL : &until;
+	s64 until = theap_deadline(theap_context_now(context), wait->timeout, wait->flags);
+	s64 *expires = wait->timeout < 0 && !(wait->flags & TIMERHEAP_ABSTIME) ?
+		       NULL : &until;
 	ssize_t count;
 
 	if (wait->flags & ~TIMERHEAP_ABSTIME ||
@@ -340,7 +339,7 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 
 		got = theap_copy_in(slots, from + count, want, sizeof(*slots));
 		/* What comes due meanwhile expires by its hrtimer, and at once. */
-		now = theap_clock_read(context->clock);
+		now = theap_context_now(context);
 		for (i = 0; !ret && i < got; i++) {
 			struct theap_slot_page *page;
 
@@ -448,7 +447,7 @@ int theap_call_batch(struct theap_context *context, void *arg)
 		/* Where nothing can be written to, nothing must be done: so, as they were. */
 		got = theap_put_results(user + count, ops, got);
 		/* What comes due meanwhile expires by its hrtimer, and at once. */
-		now = theap_clock_read(context->clock);
+		now = theap_context_now(context);
 		for (i = 0; i < got; i++)
 			ops[i].result = theap_op(context, &ops[i], now);
 		if (theap_put_results(user + count, ops, got) < got) {

@@ -110,21 +110,18 @@ void theap_context_free(struct theap_context *context)
 	kfree_rcu(context, rcu);
 }
 
-/*
- * In a time namespace some clocks are set off by so much.  Deadlines in memory
- * that is shared are the machine's, and would mean another time there.
- */
-static bool theap_context_clock_is_offset(enum theap_clock clock)
+/* How far a clock is ahead of the machine's in the caller's time namespace. */
+static s64 theap_context_offset(enum theap_clock clock)
 {
 #ifdef CONFIG_TIME_NS
 	const struct timens_offsets *offsets = &current->nsproxy->time_ns->offsets;
 
 	if (clock == THEAP_MONOTONIC)
-		return offsets->monotonic.tv_sec || offsets->monotonic.tv_nsec;
+		return timespec64_to_ns(&offsets->monotonic);
 	if (clock == THEAP_BOOTTIME)
-		return offsets->boottime.tv_sec || offsets->boottime.tv_nsec;
+		return timespec64_to_ns(&offsets->boottime);
 #endif
-	return false;
+	return 0;
 }
 
 static int __theap_context_setup(struct theap_context *context, u32 slots)
@@ -156,7 +153,7 @@ static int __theap_context_setup(struct theap_context *context, u32 slots)
  * @unlimited: neither the floor for periods nor the user's share holds for it
  *
  * Context: task, may sleep.
- * Return: 0, -EBUSY, -ENOSPC, -EOPNOTSUPP, -EPERM or -ENOMEM.
+ * Return: 0, -EBUSY, -ENOSPC, -EPERM or -ENOMEM.
  */
 int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots,
 			u64 slack, bool unlimited)
@@ -165,14 +162,13 @@ int theap_context_setup(struct theap_context *context, enum theap_clock clock, u
 
 	if (unlimited && !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
-	if (theap_context_clock_is_offset(clock))
-		return -EOPNOTSUPP;
 	mutex_lock(&context->lock);
 	ret = __theap_context_setup(context, slots);
 	if (!ret) {
 		context->clock = clock;
 		context->slack = slack;
 		context->unlimited = unlimited;
+		context->offset = theap_context_offset(clock);
 		/* Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, slots);
 	}

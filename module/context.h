@@ -36,6 +36,7 @@ struct theap_context {
 	enum theap_clock clock;		/* SETUP writes these, nobody after it */
 	u64 slack;			/* of slots that have none of their own */
 	bool unlimited;			/* no floor for periods, no share */
+	s64 offset;			/* how far its time is ahead of the machine's */
 	struct theap_user *user;
 	struct theap_slot_page **pages;	/* each written once, with @lock */
 	u32 nr_pages;			/* how many of them were; @lock, and read
@@ -86,6 +87,27 @@ static inline s64 theap_context_min_period(const struct theap_context *context)
 		return NSEC_PER_USEC;
 	return clamp(READ_ONCE(theap_min_period_ns), (unsigned long)NSEC_PER_USEC,
 		     (unsigned long)S64_MAX);
+}
+
+/*
+ * All times that a program sees are of the time namespace that SETUP was called
+ * in, and so are those in the memory of slots: who else has the context, in
+ * whatever namespace, finds them as they are.  The core has the machine's.
+ */
+static inline s64 theap_context_from_machine(const struct theap_context *context, s64 time)
+{
+	return theap_shift(time, context->offset);
+}
+
+static inline s64 theap_context_to_machine(const struct theap_context *context, s64 time)
+{
+	return theap_shift(time, -context->offset);
+}
+
+/* What the context's clock says. */
+static inline s64 theap_context_now(const struct theap_context *context)
+{
+	return theap_context_from_machine(context, theap_clock_read(context->clock));
 }
 
 /* A slot has an event: its number goes into the ring. */

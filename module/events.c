@@ -90,9 +90,9 @@ static ssize_t theap_events_take(struct theap_context *context,
  * Return: 0; -ETIME: the time was up first; -ERESTARTSYS: a signal came first.
  */
 static int theap_events_wait(struct theap_context *context, u32 min,
-			     const ktime_t *expires)
+			     const s64 *expires)
 {
-	ktime_t until = expires ? *expires : 0;
+	ktime_t until = expires ? theap_context_to_machine(context, *expires) : 0;
 	DEFINE_WAIT(wait);
 	int ret = 0;
 
@@ -133,7 +133,7 @@ bool theap_events_may_want(struct theap_context *context, u32 nr, u32 min)
  */
 ssize_t theap_events_wait_and_take(struct theap_context *context,
 				   struct timerheap_event __user *to, size_t nr, u32 min,
-				   const ktime_t *expires)
+				   const s64 *expires)
 {
 	size_t count = 0;
 	ssize_t taken;

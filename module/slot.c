@@ -153,7 +153,7 @@ static s64 theap_slot_put_off(struct theap_slot_timer *st, s64 now, s64 next)
 	if (context->unlimited)
 		return next;
 	/* By the clock that nobody sets; mostly it is the one that was read just now. */
-	time = context->clock == THEAP_MONOTONIC ? now : ktime_get_ns();
+	time = context->clock == THEAP_MONOTONIC && !context->offset ? now : ktime_get_ns();
 	least = theap_add(now, theap_user_tick(context->user, time));
 	if (next >= least)
 		return next;
@@ -176,14 +176,26 @@ static void theap_slot_take_slack(struct theap_slot_timer *st)
 static s64 theap_slot_expire(struct theap_timer *timer, s64 now, bool *call)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
-	s64 next = theap_slot_look(st, now, call);
+	const struct theap_context *context = st->page->context;
+	s64 next;
 
+	now = theap_context_from_machine(context, now);
+	next = theap_slot_look(st, now, call);
 	if (next)
 		next = theap_slot_put_off(st, now, next);
 	theap_slot_take_slack(st);
 	/* The timer goes to @next before anybody else can get at it. */
 	WRITE_ONCE(theap_slot(st)->queued, next);
-	return next;
+	return next ? theap_context_to_machine(context, next) : 0;
+}
+
+/* As theap_timer_place(), at a time of the slot's context. */
+static int theap_slot_place(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
+{
+	const struct theap_context *context = st->page->context;
+
+	return theap_timer_place(claim, context->clock,
+				 theap_context_to_machine(context, when));
 }
 
 static void theap_slot_publish(struct theap_slot_timer *st)
@@ -247,7 +259,6 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
 {
 	u64 deadline = READ_ONCE(theap_slot(st)->deadline);
-	enum theap_clock clock = st->page->context->clock;
 	s64 when;
 	int ret;
 
@@ -256,7 +267,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 	 * what expires here must not be told to have done so earlier than that.
 	 */
 	if (deadline && deadline <= now)
-		now = theap_clock_read(clock);
+		now = theap_context_now(st->page->context);
 	/* This look was asked for by a call. */
 	st->timer.own = 0;
 	when = theap_slot_look(st, now, ring);
@@ -265,7 +276,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		return 0;
 	}
 	theap_slot_take_slack(st);
-	ret = theap_timer_place(claim, clock, when);
+	ret = theap_slot_place(st, claim, when);
 	if (!ret)
 		WRITE_ONCE(theap_slot(st)->queued, when);
 	return ret;
@@ -297,7 +308,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 			theap_timer_set_slack(&st->timer, arming->slack ?: context->slack);
 		else
 			theap_slot_take_slack(st);
-		ret = theap_timer_place(claim, context->clock, when);
+		ret = theap_slot_place(st, claim, when);
 		if (ret)
 			return ret;
 		WRITE_ONCE(slot->queued, when);

@@ -113,6 +113,21 @@ static inline s64 theap_add(s64 a, s64 b)
 }
 
 /**
+ * theap_shift - what a time is on a clock that is set off
+ * @time: not negative
+ * @by:   what that clock is ahead by; negative: it is behind
+ *
+ * What never comes does not come there either, what would be before its
+ * beginning is 1, and passed.
+ */
+static inline s64 theap_shift(s64 time, s64 by)
+{
+	if (time == THEAP_NEVER || by > 0)
+		return theap_add(time, max_t(s64, by, 0));
+	return max_t(s64, time + by, 1);
+}
+
+/**
  * theap_forward - the first multiple of a period past @when that is past @now
  * @when:   a deadline that has come: @when <= @now
  * @period: greater than 0

@@ -6,7 +6,6 @@
  * cannot be set.  Deadlines on CLOCK_REALTIME move with it; those on the
  * others do not.
  */
-#include <sched.h>
 #include <sys/wait.h>
 
 #include "timerheap_test.h"
@@ -80,57 +79,6 @@ TEST_F(clock, timeout)
 	EXPECT_EQ(0, th_wait_flags(self->fd, &event, 1, 1, start - SEC, TIMERHEAP_ABSTIME));
 	EXPECT_EQ(0, th_wait_flags(self->fd, &event, 1, 1, 30 * MSEC, 0));
 	EXPECT_LE(start + 30 * MSEC, clock_now(variant->id));
-}
-
-/* In a time namespace: 0, or what SETUP of a clock was refused with. */
-static int setup_refused(clockid_t id)
-{
-	int fd = th_context(id, 1);
-
-	if (fd < 0)
-		return -fd;
-	close(fd);
-	return 0;
-}
-
-/* Where MONOTONIC is set off by a second, and the others are not. */
-static int in_namespace(void)
-{
-	if (setup_refused(CLOCK_MONOTONIC) != EOPNOTSUPP)
-		return 1;
-	return setup_refused(CLOCK_REALTIME) || setup_refused(CLOCK_TAI) ||
-	       setup_refused(CLOCK_BOOTTIME) ? 2 : 0;
-}
-
-/* A clock that is not the machine's is refused, rather than taken for it. */
-TEST(time_namespace)
-{
-	int status;
-	pid_t pid;
-
-	REQUIRE_DEVICE();
-	if (access("/proc/self/timens_offsets", W_OK))
-		SKIP(return, "this kernel has no time namespaces, or we are not root");
-	pid = fork();
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		FILE *offsets;
-
-		if (unshare(CLONE_NEWTIME))
-			_exit(3);
-		offsets = fopen("/proc/self/timens_offsets", "w");
-		if (!offsets || fputs("monotonic 1 0\n", offsets) < 0 || fclose(offsets))
-			_exit(4);
-		/* The namespace is for children. */
-		pid = fork();
-		if (!pid)
-			_exit(in_namespace());
-		_exit(waitpid(pid, &status, 0) == pid && WIFEXITED(status) ?
-		      WEXITSTATUS(status) : 5);
-	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_TRUE(WIFEXITED(status));
-	EXPECT_EQ(0, WEXITSTATUS(status));
 }
 
 /* Set CLOCK_REALTIME forward or back.  Return: 0 or -errno. */

@@ -104,8 +104,28 @@ static void time_lateness(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_lateness_step(-1), step);
 }
 
+/* On a clock that is set off, both ends of time stay ends. */
+static void time_shift(struct kunit *test)
+{
+	static const struct { s64 time, by, there; } rows[] = {
+		{ 100, 0, 100 }, { 100, 5, 105 }, { 100, -5, 95 },
+		{ 100, -99, 1 }, { 100, -100, 1 }, { 100, -S64_MAX, 1 }, { 0, 0, 1 },
+		{ THEAP_NEVER, 0, THEAP_NEVER }, { THEAP_NEVER, 5, THEAP_NEVER },
+		{ THEAP_NEVER, -5, THEAP_NEVER },
+		{ THEAP_NEVER - 1, -5, THEAP_NEVER - 6 },
+		{ THEAP_NEVER - 1, 1, THEAP_NEVER }, { THEAP_NEVER - 1, 2, THEAP_NEVER },
+		{ 2, S64_MAX, THEAP_NEVER },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		KUNIT_EXPECT_EQ_MSG(test, theap_shift(rows[i].time, rows[i].by),
+				    rows[i].there, "row %u", i);
+}
+
 static struct kunit_case time_cases[] = {
 	KUNIT_CASE(time_add),
+	KUNIT_CASE(time_shift),
 	KUNIT_CASE(time_forward),
 	KUNIT_CASE(time_forward_random),
 	KUNIT_CASE(time_lateness),

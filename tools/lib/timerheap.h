@@ -71,8 +71,7 @@ struct timerheap {
  * A context with @slots timers on @clock: CLOCK_MONOTONIC, CLOCK_REALTIME,
  * CLOCK_BOOTTIME or CLOCK_TAI.  Slots take memory when they are first used.
  * Return: it; NULL, with errno: of open() on /dev/timerheap, EINVAL for the
- * clock or the number, ENOSPC above what one user may hold, EOPNOTSUPP in a time
- * namespace that sets the clock off, ENOMEM.
+ * clock or the number, ENOSPC above what one user may hold, ENOMEM.
  */
 struct timerheap *timerheap_open(clockid_t clock, uint32_t slots);
 

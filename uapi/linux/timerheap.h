@@ -25,6 +25,9 @@
  *  - Times are nanoseconds on the clock of the context.  An absolute time is
  *    what clock_gettime() reads on that clock; a relative one counts from the
  *    call and is turned into an absolute one there and then.
+ *  - All of them, those in shared memory included, are times of the time
+ *    namespace in which the context was set up.  Who has it in another finds
+ *    them there as they are, and other ones by clock_gettime().
  *  - A timer never expires before its deadline.  Each arming ends in exactly
  *    one of two ways: a STOP that says was_pending, or one event.  Starting
  *    or modifying a pending timer goes on with the same arming.
@@ -323,8 +326,7 @@ struct timerheap_info {
  * Once for each open of the device.
  *
  * EINVAL: not such a clock, or number of slots.  EBUSY: done already.
- * ENOSPC: more than one user may hold.  EOPNOTSUPP: in a time namespace where
- * this clock is not that of the machine.  EPERM: TIMERHEAP_UNLIMITED without
+ * ENOSPC: more than one user may hold.  EPERM: TIMERHEAP_UNLIMITED without
  * CAP_SYS_RESOURCE.  ENOMEM.
  */
 struct timerheap_setup {
