@@ -90,16 +90,17 @@ static int theap_heaps_show(struct seq_file *m, void *v)
 	unsigned int i;
 
 	if (v == SEQ_START_TOKEN) {
-		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %15s", "clock", "heap", "cpu", "state",
-			   "entries", "stopped", "first");
-		seq_puts(m, " started expired requeued removed swept moved runs exhausted kicks\n");
+		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %10s %15s", "clock", "heap", "cpu",
+			   "state", "entries", "stopped", "grouped", "first");
+		seq_puts(m, " started expired requeued removed swept moved runs exhausted put_off"
+			 " kicks held\n");
 		return 0;
 	}
 	queue = theap_heaps_queue((uintptr_t)v);
-	seq_printf(m, "%-9s %5u %5u %7s %10u %10d", theap_clocks[queue->clock].name,
+	seq_printf(m, "%-9s %5u %5u %7s %10u %10d %10u", theap_clocks[queue->clock].name,
 		   theap_heaps_index((uintptr_t)v), READ_ONCE(queue->cpu),
 		   theap_heaps_state(queue), theap_counter(queue->heap.nr),
-		   atomic_read(&queue->deleted));
+		   atomic_read(&queue->deleted), theap_counter(queue->wheel.timers));
 	theap_heaps_show_first(m, queue);
 	for (i = 0; i < sizeof(queue->count) / sizeof(u64); i++)
 		seq_printf(m, " %llu", theap_counter(((u64 *)&queue->count)[i]));

@@ -295,13 +295,13 @@ bool __theap_wheel_ready(struct theap_queue *queue)
 
 static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t gfp)
 {
-	struct theap_bucket *bucket = kmalloc(sizeof(*bucket), gfp);
+	struct theap_bucket *bucket = kzalloc(sizeof(*bucket), gfp);
 
 	if (!bucket)
 		return NULL;
-	theap_timer_init(&bucket->timer, NULL);
+	/* Zeroes are NO_STATUS, NOWHERE, and no operations; it is in no inbox. */
+	bucket->timer.inbox.next = &bucket->timer.inbox;
 	bucket->timer.queue = queue;
-	bucket->list.pos = THEAP_NOWHERE;
 	return bucket;
 }
 

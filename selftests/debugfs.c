@@ -152,6 +152,7 @@ TEST_F(debugfs, heaps)
 #define SAME(field, name)	EXPECT_EQ(info.field, sum(text, name)) { TH_LOG("%s", name); }
 	SAME(queued, "entries");
 	SAME(stopped, "stopped");
+	SAME(grouped, "grouped");
 	SAME(started, "started");
 	SAME(expired, "expired");
 	SAME(requeued, "requeued");
@@ -160,7 +161,9 @@ TEST_F(debugfs, heaps)
 	SAME(moved, "moved");
 	SAME(runs, "runs");
 	SAME(exhausted, "exhausted");
+	SAME(put_off, "put_off");
 	SAME(kicks, "kicks");
+	SAME(held, "held");
 #undef SAME
 	free(text);
 }

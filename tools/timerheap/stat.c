@@ -19,6 +19,7 @@ static const struct {
 #define FIELD(name, grows, help) { #name, help, offsetof(struct timerheap_info, name), grows }
 	FIELD(queued, 0, "entries in heaps now"),
 	FIELD(stopped, 0, "of those, stopped"),
+	FIELD(grouped, 0, "timers that may wait, in shared entries"),
 	FIELD(started, 1, "put into a heap"),
 	FIELD(expired, 1, "had come, and were looked at"),
 	FIELD(requeued, 1, "moved, because a call said so"),
