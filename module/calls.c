@@ -62,6 +62,9 @@ int theap_call_info(struct theap_context *context, void *arg)
 		for (i = 0; i < theap_queues_nr(); i++)
 			theap_info_add(info, theap_queues_get(clock, i));
 	}
+	info->clocks |= BIT_ULL(theap_clocks[THEAP_MANUAL].id);
+	if (theap_context_slots(context) && context->home.own)
+		theap_info_add(info, context->home.own);
 	return 0;
 }
 
@@ -75,11 +78,9 @@ int theap_call_setup(struct theap_context *context, void *arg)
 		return -EINVAL;
 	if (!setup->slots || setup->slots > theap_context_max_slots())
 		return -EINVAL;
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		if (setup->clock == theap_clocks[clock].id)
-			break;
-	if (clock == THEAP_CLOCKS)
-		return -EINVAL;
+	for (clock = 0; setup->clock != theap_clocks[clock].id; clock++)
+		if (clock == THEAP_MANUAL)
+			return -EINVAL;
 	ret = theap_context_setup(context, clock, setup->slots, setup->slack,
 				  setup->flags & TIMERHEAP_UNLIMITED);
 	if (ret)
@@ -111,6 +112,7 @@ static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 tim
 	arming->deadline = theap_deadline(now, time, flags);
 	arming->now = now;
 	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, &pending, &wake);
+	theap_context_catch_up(context);
 	if (wake)
 		theap_context_wake(context);
 	if (!ret)
@@ -351,6 +353,7 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 		}
 		if (!ret && got < want)
 			ret = -EFAULT;
+		theap_context_catch_up(context);
 		/* Each time: those who wait shall not wait for four billion numbers. */
 		if (wake)
 			theap_context_wake(context);
@@ -480,5 +483,35 @@ int theap_call_eventfd(struct theap_context *context, void *arg)
 	theap_eventfd_set(&context->eventfd, ctx);
 	if (theap_ring_count(&context->ring))
 		theap_eventfd_signal(&context->eventfd);
+	return 0;
+}
+
+int theap_call_advance(struct theap_context *context, void *arg)
+{
+	struct timerheap_advance *call = arg;
+	struct theap_advance advance = {
+		.to = call->time,
+		.absolute = call->flags & TIMERHEAP_ABSTIME,
+		.limit = call->limit ?: U64_MAX,
+	};
+	int ret;
+
+	if (call->flags & ~(TIMERHEAP_ABSTIME | TIMERHEAP_NEXT) || !context->home.own ||
+	    call->time < 0)
+		return -EINVAL;
+	if (call->flags & TIMERHEAP_NEXT) {
+		if (call->time || call->limit || call->flags & TIMERHEAP_ABSTIME)
+			return -EINVAL;
+		advance.to = THEAP_NEVER;
+		advance.limit = 1;
+		advance.stay = true;
+	}
+	ret = theap_manual_advance(context->home.own, &advance);
+	if (ret)
+		return ret;
+	/* Those who wait for a time, too. */
+	wake_up_all(&context->wait);
+	call->now = advance.now;
+	call->expired = advance.expired;
 	return 0;
 }

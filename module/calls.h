@@ -24,6 +24,7 @@ int theap_call_drain(struct theap_context *context, void *arg);
 int theap_call_kick(struct theap_context *context, void *arg);
 int theap_call_batch(struct theap_context *context, void *arg);
 int theap_call_eventfd(struct theap_context *context, void *arg);
+int theap_call_advance(struct theap_context *context, void *arg);
 
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done);
 

@@ -18,7 +18,8 @@ enum theap_clock {
 	THEAP_REALTIME,
 	THEAP_BOOTTIME,
 	THEAP_TAI,
-	THEAP_CLOCKS
+	THEAP_CLOCKS,			/* so many does the machine have */
+	THEAP_MANUAL = THEAP_CLOCKS	/* of a context's own; manual.c */
 };
 
 /**
@@ -31,9 +32,9 @@ struct theap_clock_desc {
 	const char *name;
 };
 
-extern const struct theap_clock_desc theap_clocks[THEAP_CLOCKS];
+extern const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1];
 
-/* Nanoseconds on a clock.  Context: any. */
+/* Nanoseconds on a clock of the machine's.  Context: any. */
 static inline s64 theap_clock_read(enum theap_clock clock)
 {
 	switch (clock) {

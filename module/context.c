@@ -101,7 +101,10 @@ void theap_context_free(struct theap_context *context)
 				theap_slot_page_free(context->pages[i]);
 			cond_resched();
 		}
-		theap_queues_trim(context->clock);
+		if (context->home.own)
+			theap_manual_free(context->home.own);
+		else
+			theap_queues_trim(context->home.clock);
 		kvfree(context->pages);
 		theap_ring_destroy(&context->ring);
 		theap_user_uncharge(context->user, theap_context_charge(slots));
@@ -124,9 +127,10 @@ static s64 theap_context_offset(enum theap_clock clock)
 	return 0;
 }
 
-static int __theap_context_setup(struct theap_context *context, u32 slots)
+static int __theap_context_setup(struct theap_context *context, enum theap_clock clock,
+				 u32 slots)
 {
-	int ret;
+	int ret = -ENOMEM;
 
 	lockdep_assert_held(&context->lock);
 	if (context->nr_slots)
@@ -136,11 +140,24 @@ static int __theap_context_setup(struct theap_context *context, u32 slots)
 		return PTR_ERR(context->user);
 	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
 				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	ret = context->pages ? theap_ring_init(&context->ring, slots) : -ENOMEM;
-	if (ret) {
-		kvfree(context->pages);
-		theap_user_uncharge(context->user, theap_context_charge(slots));
+	if (!context->pages)
+		goto err_user;
+	ret = theap_ring_init(&context->ring, slots);
+	if (ret)
+		goto err_pages;
+	context->home.clock = clock;
+	context->offset = theap_context_offset(clock);
+	if (clock == THEAP_MANUAL) {
+		context->home.own = theap_manual_alloc(&context->ring.shared->now);
+		ret = context->home.own ? 0 : -ENOMEM;
 	}
+	if (!ret)
+		return 0;
+	theap_ring_destroy(&context->ring);
+err_pages:
+	kvfree(context->pages);
+err_user:
+	theap_user_uncharge(context->user, slots);
 	return ret;
 }
 
@@ -163,12 +180,10 @@ int theap_context_setup(struct theap_context *context, enum theap_clock clock, u
 	if (unlimited && !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
 	mutex_lock(&context->lock);
-	ret = __theap_context_setup(context, slots);
+	ret = __theap_context_setup(context, clock, slots);
 	if (!ret) {
-		context->clock = clock;
 		context->slack = slack;
 		context->unlimited = unlimited;
-		context->offset = theap_context_offset(clock);
 		/* Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, slots);
 	}

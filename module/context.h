@@ -15,6 +15,7 @@
 #include <linux/wait.h>
 
 #include "eventfd.h"
+#include "manual.h"
 #include "queue.h"
 #include "ring.h"
 #include "slot.h"
@@ -33,7 +34,7 @@ struct theap_context {
 	struct mutex lock;		/* set-up, and new pages */
 	u32 nr_slots;			/* 0: not set up yet; @lock.  Written
 					 * last, and read without the lock */
-	enum theap_clock clock;		/* SETUP writes these, nobody after it */
+	struct theap_home home;		/* SETUP writes these, nobody after it */
 	u64 slack;			/* of slots that have none of their own */
 	bool unlimited;			/* no floor for periods, no share */
 	s64 offset;			/* how far its time is ahead of the machine's */
@@ -107,7 +108,14 @@ static inline s64 theap_context_to_machine(const struct theap_context *context, 
 /* What the context's clock says. */
 static inline s64 theap_context_now(const struct theap_context *context)
 {
-	return theap_context_from_machine(context, theap_clock_read(context->clock));
+	return theap_context_from_machine(context, theap_home_now(&context->home));
+}
+
+/* Timers may have been placed before what a manual clock says now.  Context: task. */
+static inline void theap_context_catch_up(struct theap_context *context)
+{
+	if (context->home.own)
+		theap_manual_catch_up(context->home.own);
 }
 
 /* A slot has an event: its number goes into the ring. */

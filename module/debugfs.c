@@ -202,7 +202,7 @@ static int theap_all_contexts_show(struct seq_file *m, void *v)
 	slots = theap_context_slots(context);
 	seq_printf(m, "%10u %10d %10u %-9s %10u %12llu %10u %10u ", context->id, opener->pid,
 		   from_kuid_munged(seq_user_ns(m), opener->uid),
-		   slots ? theap_clocks[context->clock].name : "-", slots,
+		   slots ? theap_clocks[context->home.clock].name : "-", slots,
 		   theap_context_bytes(context), slots ? theap_ring_count(&context->ring) : 0,
 		   slots ? theap_ring_total(&context->ring) : 0);
 	/* A program may call itself anything. */

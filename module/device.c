@@ -42,6 +42,7 @@ static const struct {
 	{ theap_call_kick, TIMERHEAP_IOC_KICK, true, ANSWER(kick, done) },
 	{ theap_call_batch, TIMERHEAP_IOC_BATCH, true, ANSWER(batch, done) },
 	{ theap_call_eventfd, TIMERHEAP_IOC_EVENTFD, true, 0 },
+	{ theap_call_advance, TIMERHEAP_IOC_ADVANCE, true, ANSWER(advance, now) },
 };
 
 union theap_arg {
@@ -56,6 +57,7 @@ union theap_arg {
 	struct timerheap_kick kick;
 	struct timerheap_batch batch;
 	struct timerheap_eventfd eventfd;
+	struct timerheap_advance advance;
 };
 
 static long theap_ioctl(struct file *file, unsigned int command, unsigned long arg)
@@ -141,7 +143,8 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "timerheap-bytes:\t%llu\n", theap_context_bytes(context));
 	if (!slots)
 		return;
-	seq_printf(m, "timerheap-clock:\t%s\n", theap_clocks[context->clock].name);
+	seq_printf(m, "timerheap-clock:\t%s\n", theap_clocks[context->home.clock].name);
+	seq_printf(m, "timerheap-now:\t%lld\n", theap_context_now(context));
 	seq_printf(m, "timerheap-events:\t%u\n", theap_ring_count(&context->ring));
 }
 

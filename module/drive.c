@@ -15,11 +15,14 @@
  *	THEAP_NEVER		off, or set to something that is of no interest
  *	a deadline		set to it
  *	S64_MIN			of no interest: a run is on, or will go on very
- *				soon, and look for itself before it ends
+ *				soon, and look for itself before it ends; or it
+ *				is a manual clock, and there is no hrtimer
  */
 #include <linux/ktime.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
+
+#include <uapi/linux/timerheap.h>
 
 #include "compat.h"
 #include "queue.h"
@@ -37,11 +40,12 @@
 
 static DEFINE_PER_CPU(struct theap_share, theap_kick_shares);	/* it, interrupts off */
 
-const struct theap_clock_desc theap_clocks[THEAP_CLOCKS] = {
+const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
 	[THEAP_MONOTONIC] = { CLOCK_MONOTONIC, "monotonic" },
 	[THEAP_REALTIME]  = { CLOCK_REALTIME, "realtime" },
 	[THEAP_BOOTTIME]  = { CLOCK_BOOTTIME, "boottime" },
 	[THEAP_TAI]       = { CLOCK_TAI, "tai" },
+	[THEAP_MANUAL]    = { TIMERHEAP_CLOCK_MANUAL, "manual" },
 };
 
 /*
@@ -255,7 +259,10 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	return 0;
 }
 
-/* A queue that takes no timers until a CPU comes online for it. */
+/*
+ * A queue that takes no timers until a CPU comes online for it; or, with a manual
+ * clock, one that nothing drives, and so nobody need tell.
+ */
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 {
 	raw_spin_lock_init(&queue->lock);
@@ -264,11 +271,26 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 	init_llist_head(&queue->inbox);
 	atomic64_set(&queue->earliest, THEAP_NEVER);
 	queue->first = THEAP_NEVER;
+	init_waitqueue_head(&queue->idle);
+	if (clock == THEAP_MANUAL) {
+		queue->armed = S64_MIN;
+		queue->offline = false;
+		return;
+	}
 	queue->armed = THEAP_NEVER;
 	hrtimer_setup(&queue->hrtimer, theap_queue_expired, theap_clocks[clock].id,
 		      HRTIMER_MODE_ABS_PINNED_SOFT);
 	hrtimer_setup(&queue->resume, theap_queue_resumed, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_PINNED_SOFT);
 	INIT_CSD(&queue->csd, theap_queue_kicked, queue);
-	init_waitqueue_head(&queue->idle);
+}
+
+/* No timer is left: its memory may go, when nothing drives it.  Context: any. */
+void theap_queue_destroy(struct theap_queue *queue)
+{
+	while (theap_heap_close(&queue->heap))
+		;
+	theap_wheel_destroy(queue);
+	WARN_ON_ONCE(queue->heap.nr);
+	theap_heap_destroy(&queue->heap);
 }

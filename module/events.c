@@ -85,6 +85,24 @@ static ssize_t theap_events_take(struct theap_context *context,
 	return done;
 }
 
+/* Sleep until woken, or to a time.  Return: 0; -ETIME: the time is up. */
+static int theap_events_sleep(struct theap_context *context, const s64 *expires)
+{
+	ktime_t until;
+
+	/* Who advances a manual clock wakes us when he has done so. */
+	if (context->home.own) {
+		if (expires && theap_context_now(context) >= *expires)
+			return -ETIME;
+		schedule();
+		return 0;
+	}
+	until = expires ? theap_context_to_machine(context, *expires) : 0;
+	return schedule_hrtimeout_range_clock(expires ? &until : NULL, 0, HRTIMER_MODE_ABS,
+					      theap_clocks[context->home.clock].id) ?
+	       0 : -ETIME;
+}
+
 /*
  * Wait until the ring has @min events, or to a time on the context's clock.
  * Return: 0; -ETIME: the time was up first; -ERESTARTSYS: a signal came first.
@@ -92,7 +110,6 @@ static ssize_t theap_events_take(struct theap_context *context,
 static int theap_events_wait(struct theap_context *context, u32 min,
 			     const s64 *expires)
 {
-	ktime_t until = expires ? theap_context_to_machine(context, *expires) : 0;
 	DEFINE_WAIT(wait);
 	int ret = 0;
 
@@ -104,10 +121,8 @@ static int theap_events_wait(struct theap_context *context, u32 min,
 			break;
 		if (signal_pending(current))
 			ret = -ERESTARTSYS;
-		else if (!schedule_hrtimeout_range_clock(expires ? &until : NULL, 0,
-							 HRTIMER_MODE_ABS,
-							 theap_clocks[context->clock].id))
-			ret = -ETIME;
+		else
+			ret = theap_events_sleep(context, expires);
 	}
 	finish_wait(&context->wait, &wait);
 	return theap_ring_count(&context->ring) >= min ? 0 : ret;

@@ -5,7 +5,7 @@
  * Where to begin reading: heap.h has the heap, hollow.c how many leave it at once,
  * state.h the states of a timer, timer.c what anybody may do to one, run.c what its
  * owner does, drive.c what drives that, slot.c how a program takes part; device.c
- * is the way in.
+ * is the way in.  manual.c is about time that a program makes.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/init.h>

@@ -25,6 +25,8 @@
  * for an earlier deadline.  When the first deadline moves later, because its
  * timer was stopped or postponed, nobody is told; the hrtimer fires for
  * nothing, once, and is armed for what is first then.
+ *
+ * A context with a manual clock has one that nothing drives: manual.c.
  */
 #ifndef THEAP_QUEUE_H
 #define THEAP_QUEUE_H
@@ -43,6 +45,16 @@
 
 /* So many timers are looked at under one hold of the lock: at most some 30 us. */
 #define THEAP_BATCH		64
+
+/**
+ * struct theap_home - where timers stand when they are started
+ * @clock: that their deadlines are on
+ * @own:   the queue where they all do, on a manual clock; else NULL: one of a CPU's
+ */
+struct theap_home {
+	enum theap_clock clock;
+	struct theap_queue *own;
+};
 
 /**
  * struct theap_notify - somebody who wants one call at the end of a run
@@ -67,6 +79,9 @@ struct theap_notify {
  * @nr:     how many of the timers in hand have a function to be called
  * @called: those, and when each was due
  * @notify: who is to be called when the run ends
+ * @expired: how often slots have counted an expiry
+ * @until:  a manual clock: how far time may move in this run,
+ * @limit:  and how often something may expire before it stays where it is
  */
 struct theap_run {
 	s64 now;
@@ -76,6 +91,9 @@ struct theap_run {
 		struct theap_timer *timer;
 	} called[THEAP_BATCH];
 	struct theap_notify *notify;
+	u64 expired;
+	s64 until;
+	u64 limit;
 };
 
 /* Counters of what has happened: written with the lock, read without it. */
@@ -114,6 +132,8 @@ struct theap_queue {
 	struct llist_node *taken;	/* what was taken from the inbox, and is
 					 * not yet dealt with */
 	u32 sweep;			/* position that the sweep has come to */
+	s64 now;			/* a manual clock: what it says */
+	__u64 *shown;			/* and where programs see that */
 	struct theap_counters count;
 
 	/* Anybody, by atomic operations: stop, postpone, modify. */
@@ -150,9 +170,11 @@ void theap_queue_run_later(struct theap_queue *queue, u64 ns);
 void theap_queue_give(struct theap_queue *queue, unsigned int cpu);
 void theap_queue_quiet(struct theap_queue *queue);
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock);
+void theap_queue_destroy(struct theap_queue *queue);
 
 /* queues.c: all of them */
-struct theap_queue *theap_queue_lock(enum theap_clock clock)
+extern const struct theap_home theap_homes[THEAP_CLOCKS];
+struct theap_queue *theap_queue_lock(const struct theap_home *home)
 	__acquires(the_queue_returned);
 extern unsigned int theap_heaps;
 unsigned int theap_queues_nr(void);
@@ -163,6 +185,8 @@ void theap_queues_exit(void);
 
 /* run.c: what the owner does */
 void theap_queue_run(struct theap_queue *queue);
+bool theap_run_batch(struct theap_queue *queue);
+void theap_run_tell(struct theap_run *run);
 void theap_run_notify(struct theap_run *run, struct theap_notify *notify);
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 	__must_hold(&queue->lock);
@@ -220,6 +244,26 @@ static inline struct theap_timer *theap_node_timer(struct theap_node *node)
 static inline s64 theap_queue_first(struct theap_queue *queue)
 {
 	return min_t(s64, READ_ONCE(queue->first), atomic64_read(&queue->earliest));
+}
+
+/* What the clock says that a queue goes by. */
+static inline s64 theap_queue_now(struct theap_queue *queue)
+{
+	return queue->clock == THEAP_MANUAL ? READ_ONCE(queue->now) :
+					      theap_clock_read(queue->clock);
+}
+
+/* Set a manual clock; whoever runs its queue. */
+static inline void theap_queue_set_now(struct theap_queue *queue, s64 now)
+{
+	WRITE_ONCE(queue->now, now);
+	WRITE_ONCE(*queue->shown, now);
+}
+
+/* What the clock says of those who are at home there. */
+static inline s64 theap_home_now(const struct theap_home *home)
+{
+	return home->own ? theap_queue_now(home->own) : theap_clock_read(home->clock);
 }
 
 #endif /* THEAP_QUEUE_H */

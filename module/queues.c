@@ -17,6 +17,14 @@
 
 unsigned int theap_heaps;
 
+/* For whoever is at home with the CPUs. */
+const struct theap_home theap_homes[THEAP_CLOCKS] = {
+	[THEAP_MONOTONIC] = { .clock = THEAP_MONOTONIC },
+	[THEAP_REALTIME]  = { .clock = THEAP_REALTIME },
+	[THEAP_BOOTTIME]  = { .clock = THEAP_BOOTTIME },
+	[THEAP_TAI]       = { .clock = THEAP_TAI },
+};
+
 static unsigned int theap_nr_queues;
 static struct theap_queue **theap_queues[THEAP_CLOCKS];
 
@@ -33,24 +41,28 @@ struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 
 /**
  * theap_queue_lock - lock the queue that a timer started here goes to
- * @clock: of the timer
+ * @home: of the timer
  *
- * That of this CPU.  A CPU that is isolated or nohz_full wants to be left
+ * Its own, or that of this CPU.  A CPU that is isolated or nohz_full wants to be left
  * alone, and so one that keeps house takes its timers; and a queue that is
  * offline takes none, and so the next does.  One is always online.
  *
  * Context: interrupts are off.
  */
-struct theap_queue *theap_queue_lock(enum theap_clock clock)
+struct theap_queue *theap_queue_lock(const struct theap_home *home)
 	__acquires(the_queue_returned)
 {
 	unsigned int cpu = smp_processor_id();
-	struct theap_queue *queue;
+	struct theap_queue *queue = home->own;
 
+	if (queue) {
+		raw_spin_lock(&queue->lock);
+		return queue;
+	}
 	if (!housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
 		cpu = housekeeping_any_cpu(HK_TYPE_TIMER);
 	for (;; cpu++) {
-		queue = theap_queues_get(clock, cpu);
+		queue = theap_queues_get(home->clock, cpu);
 		raw_spin_lock(&queue->lock);
 		if (!queue->offline)
 			return queue;
@@ -95,11 +107,7 @@ static void theap_queues_free(void)
 
 			if (!queue)
 				break;
-			while (theap_heap_close(&queue->heap))
-				;
-			theap_wheel_destroy(queue);
-			WARN_ON_ONCE(queue->heap.nr);
-			theap_heap_destroy(&queue->heap);
+			theap_queue_destroy(queue);
 			kfree(queue);
 		}
 		kfree(theap_queues[clock]);

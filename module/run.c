@@ -428,6 +428,16 @@ static void theap_run_sort(struct theap_run *run)
 }
 
 /*
+ * Nothing is due, and the first deadline is known.  A manual clock moves there, if
+ * it may go so far; on the others @until is 0, and no deadline is.
+ */
+static void theap_run_move(struct theap_run *run, s64 first)
+{
+	if (first <= run->until && run->expired < run->limit)
+		run->now = max(run->now, first);
+}
+
+/*
  * Expire a batch.  Half as many that were moved earlier are seen to first, not
  * all: somebody may move them as fast as they are seen to.  What is due at the
  * top is due, whatever else may be.
@@ -443,7 +453,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	run->nr = 0;
-	run->now = theap_clock_read(queue->clock);
+	run->now = theap_queue_now(queue);
 	do {
 		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer;
@@ -452,6 +462,8 @@ static bool theap_run_collect(struct theap_queue *queue)
 		if (!theap_heap_is_hollow(&queue->heap))
 			__theap_empty(queue, &budget);
 		timer = __theap_clean(queue, &budget);
+		if (timer && empty)
+			theap_run_move(run, timer->when);
 		if (timer && timer->when <= run->now)
 			theap_walk_begin(&queue->heap, run->now);
 		if (theap_heap_is_hollow(&queue->heap)) {
@@ -463,6 +475,9 @@ static bool theap_run_collect(struct theap_queue *queue)
 	} while (budget);
 	if (!queue->heap.walk)
 		theap_run_sort(run);
+	/* Where nothing expires, there a manual clock has not been. */
+	if (queue->clock == THEAP_MANUAL && run->expired)
+		theap_queue_set_now(queue, run->now);
 	__theap_sweep(queue);
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
@@ -490,8 +505,23 @@ static void theap_run_call(struct theap_queue *queue)
 		wake_up_all(&queue->idle);
 }
 
-/* Call those who have asked for it. */
-static void theap_run_tell(struct theap_run *run)
+/**
+ * theap_run_batch - expire a batch, and call the functions
+ * @queue: which; the caller runs it, and nobody else
+ *
+ * Context: softirqs are off, under rcu_read_lock().
+ * Return: whether there may be more to do now.
+ */
+bool theap_run_batch(struct theap_queue *queue)
+{
+	bool more = theap_run_collect(queue);
+
+	theap_run_call(queue);
+	return more;
+}
+
+/* Call those who have asked for it.  Context: as theap_run_batch(). */
+void theap_run_tell(struct theap_run *run)
 {
 	struct theap_notify *notify = run->notify;
 
@@ -588,8 +618,7 @@ void theap_queue_run(struct theap_queue *queue)
 	if (begin) {
 		theap_debt_begin(debt);
 		do {
-			more = theap_run_collect(queue);
-			theap_run_call(queue);
+			more = theap_run_batch(queue);
 		} while (more && theap_debt_now(debt) < THEAP_RUN_NS);
 		theap_run_tell(&queue->run);
 		theap_run_end(queue, theap_debt_now(debt));

@@ -89,12 +89,16 @@ static bool theap_slot_count(struct timerheap_slot *slot, u64 count, s64 deadlin
 	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
 }
 
-/* A look has found a deadline that is still to come.  Return: when to look again. */
+/*
+ * A look has found a deadline that is still to come.  On a manual clock looks take
+ * the time of none but the program, and nothing is ever late.
+ * Return: when to look again.
+ */
 static s64 theap_slot_look_again(struct theap_slot_timer *st, s64 when, s64 now)
 {
 	s64 least = theap_add(now, theap_slot_min_period(st));
 
-	if (when >= least) {
+	if (when >= least || st->page->context->home.own) {
 		st->timer.own = 0;
 		return when;
 	}
@@ -106,13 +110,15 @@ static s64 theap_slot_look_again(struct theap_slot_timer *st, s64 when, s64 now)
 
 /*
  * Look at a slot, and expire it if that is due.  Sets *@ring if its number is
- * to be put into the ring.  Return: when to look again, or 0.
+ * to be put into the ring, and *@count to how many deadlines have come.
+ * Return: when to look again, or 0.
  */
-static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring)
+static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring, u64 *count)
 {
 	struct timerheap_slot *slot = theap_slot(st);
 	int tries;
 
+	*count = 0;
 	WRITE_ONCE(slot->queued, 0);
 	smp_mb();	/* (B) pairs with (A), the program's */
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
@@ -123,7 +129,7 @@ static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring)
 		u64 deadline = smp_load_acquire(&slot->deadline);
 		s64 when = min_t(u64, deadline, THEAP_NEVER);
 		s64 period, next = 0;
-		u64 count = 1;
+		u64 come = 1;
 
 		if (!deadline)
 			return 0;
@@ -131,10 +137,11 @@ static s64 theap_slot_look(struct theap_slot_timer *st, s64 now, bool *ring)
 			return theap_slot_look_again(st, when, now);
 		period = theap_slot_period(st, READ_ONCE(slot->period));
 		if (period)
-			next = theap_forward(when, period, now, &count);
+			next = theap_forward(when, period, now, &come);
 		if (cmpxchg(&slot->deadline, deadline, next) != deadline)
 			continue;
-		*ring = theap_slot_count(slot, count, when + (count - 1) * period, now);
+		*ring = theap_slot_count(slot, come, when + (come - 1) * period, now);
+		*count = come;
 		return next;
 	}
 	return theap_add(now, theap_slot_min_period(st));
@@ -150,10 +157,11 @@ static s64 theap_slot_put_off(struct theap_slot_timer *st, s64 now, s64 next)
 	struct theap_context *context = st->page->context;
 	s64 time, least;
 
-	if (context->unlimited)
+	/* On a manual clock a look takes the time of none but the program. */
+	if (context->unlimited || context->home.own)
 		return next;
 	/* By the clock that nobody sets; mostly it is the one that was read just now. */
-	time = context->clock == THEAP_MONOTONIC && !context->offset ? now : ktime_get_ns();
+	time = context->home.clock == THEAP_MONOTONIC && !context->offset ? now : ktime_get_ns();
 	least = theap_add(now, theap_user_tick(context->user, time));
 	if (next >= least)
 		return next;
@@ -177,10 +185,12 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, bool *call)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
 	const struct theap_context *context = st->page->context;
+	u64 count;
 	s64 next;
 
 	now = theap_context_from_machine(context, now);
-	next = theap_slot_look(st, now, call);
+	next = theap_slot_look(st, now, call, &count);
+	timer->queue->run.expired += count;
 	if (next)
 		next = theap_slot_put_off(st, now, next);
 	theap_slot_take_slack(st);
@@ -194,7 +204,7 @@ static int theap_slot_place(struct theap_slot_timer *st, struct theap_claim *cla
 {
 	const struct theap_context *context = st->page->context;
 
-	return theap_timer_place(claim, context->clock,
+	return theap_timer_place(claim, &context->home,
 				 theap_context_to_machine(context, when));
 }
 
@@ -258,7 +268,7 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
 {
-	u64 deadline = READ_ONCE(theap_slot(st)->deadline);
+	u64 count, deadline = READ_ONCE(theap_slot(st)->deadline);
 	s64 when;
 	int ret;
 
@@ -270,7 +280,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		now = theap_context_now(st->page->context);
 	/* This look was asked for by a call. */
 	st->timer.own = 0;
-	when = theap_slot_look(st, now, ring);
+	when = theap_slot_look(st, now, ring, &count);
 	if (!when) {
 		theap_timer_drop(claim);
 		return 0;

@@ -129,13 +129,13 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 }
 
 /*
- * Lock the queue that a timer in no heap is to be pushed to: that of this
- * CPU; but while the timer's function runs, the one whose run it is, so that
+ * Lock the queue that a timer in no heap is to be pushed to: that of its
+ * home; but while the timer's function runs, the one whose run it is, so that
  * it cannot be run by another meanwhile.  The latter may be about to go
  * offline; but a run that still has a timer active is waited for.
  */
 static struct theap_queue *theap_timer_lock_queue(struct theap_timer *timer,
-						  enum theap_clock clock)
+						  const struct theap_home *home)
 	__acquires(the_queue_returned)
 {
 	if (smp_load_acquire(&timer->active)) {	/* pairs with theap_run_call() */
@@ -147,14 +147,14 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_timer *timer,
 			return queue;
 		raw_spin_unlock(&queue->lock);
 	}
-	return theap_queue_lock(clock);
+	return theap_queue_lock(home);
 }
 
-static int theap_timer_push(struct theap_claim *claim, enum theap_clock clock,
+static int theap_timer_push(struct theap_claim *claim, const struct theap_home *home,
 			    s64 when)
 {
 	struct theap_timer *timer = claim->timer;
-	struct theap_queue *queue = theap_timer_lock_queue(timer, clock);
+	struct theap_queue *queue = theap_timer_lock_queue(timer, home);
 	unsigned int budget = THEAP_PUSH_CLEAN;
 	int ret = -EAGAIN;
 
@@ -180,22 +180,23 @@ static int theap_timer_push(struct theap_claim *claim, enum theap_clock clock,
 /**
  * theap_timer_place - let a claimed timer expire at a time
  * @claim: the claim
- * @clock: that @when is on; the same in every call for one timer
- * @when:  the time, greater than 0; it may be later by the timer's slack
+ * @home:  whose timer it is; the same in every call for one timer
+ * @when:  the time on the clock of @home, greater than 0; it may be later by the
+ *         timer's slack
  *
  * Context: in a claim.  Takes a lock if the timer stands in no heap.
  * Return: 0; or -EAGAIN, and nothing has changed: the heap must grow first.
  * The caller leaves, calls theap_queue_grow() for @claim->queue, and claims
  * anew.  Never fails for a timer that stands in a heap.
  */
-int theap_timer_place(struct theap_claim *claim, enum theap_clock clock, s64 when)
+int theap_timer_place(struct theap_claim *claim, const struct theap_home *home, s64 when)
 {
 	struct theap_timer *timer = claim->timer;
 	struct theap_queue *queue = claim->queue;
 
 	when = theap_group(when, timer->shift);
 	if (theap_status_is_idle(claim->to))
-		return theap_timer_push(claim, clock, when);
+		return theap_timer_push(claim, home, when);
 
 	if (claim->to == THEAP_DELETED && !timer->grouped)
 		atomic_dec(&queue->deleted);

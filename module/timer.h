@@ -28,6 +28,7 @@
 
 #define THEAP_NEVER	S64_MAX
 
+struct theap_home;
 struct theap_queue;
 struct theap_run;
 struct theap_timer;
@@ -94,7 +95,7 @@ struct theap_claim {
 void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops);
 
 void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim);
-int theap_timer_place(struct theap_claim *claim, enum theap_clock clock, s64 when);
+int theap_timer_place(struct theap_claim *claim, const struct theap_home *home, s64 when);
 void theap_timer_drop(struct theap_claim *claim);
 void theap_timer_leave(struct theap_claim *claim);
 

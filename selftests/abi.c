@@ -30,6 +30,7 @@ FIELD(timerheap_slot, expirations, 56);
 LAYOUT(timerheap_ring, 128);
 FIELD(timerheap_ring, head, 0);
 FIELD(timerheap_ring, tail, 64);
+FIELD(timerheap_ring, now, 72);
 FIELD(timerheap_ring, slots, 128);
 LAYOUT(timerheap_event, 40);
 FIELD(timerheap_event, slot, 8);
@@ -74,6 +75,9 @@ FIELD(timerheap_op, user_data, 40);
 LAYOUT(timerheap_batch, 24);
 FIELD(timerheap_batch, done, 16);
 LAYOUT(timerheap_eventfd, 8);
+LAYOUT(timerheap_advance, 32);
+FIELD(timerheap_advance, now, 16);
+FIELD(timerheap_advance, expired, 24);
 LAYOUT(timerheap_uring_cmd, 16);
 FIELD(timerheap_uring_cmd, min, 12);
 
@@ -187,7 +191,8 @@ TEST_F(abi, info)
 	EXPECT_LT(0, info.version);
 	EXPECT_EQ(0, info.features);
 	EXPECT_EQ(1ULL << CLOCK_MONOTONIC | 1ULL << CLOCK_REALTIME |
-		  1ULL << CLOCK_BOOTTIME | 1ULL << CLOCK_TAI, info.clocks);
+		  1ULL << CLOCK_BOOTTIME | 1ULL << CLOCK_TAI |
+		  1ULL << TIMERHEAP_CLOCK_MANUAL, info.clocks);
 	EXPECT_LE(1000000, info.max_slots);
 	EXPECT_LT(0, info.min_period);
 	EXPECT_LE(1, info.queued);
@@ -261,7 +266,7 @@ TEST_F(abi, unknown)
 	char arg[4096];
 
 	memset(arg, POISON, sizeof(arg));
-	for (unsigned int nr = 11; nr < 256; nr++)
+	for (unsigned int nr = 12; nr < 256; nr++)
 		EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR(TIMERHEAP_IOC_MAGIC, nr, uint64_t), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR('T', 2, struct timerheap_start), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOW(TIMERHEAP_IOC_MAGIC, 2, struct timerheap_start),

@@ -534,4 +534,50 @@ TEST_F(lib, fork)
 	EXPECT_TRUE(timerheap_next(th, &event));
 }
 
+static void ignored(int signal)
+{
+}
+
+/* A manual clock: to a time, with a limit, to the next; a signal ends none of them. */
+TEST(manual_clock)
+{
+	struct sigaction action = { .sa_handler = ignored };
+	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = {};
+	struct timerheap_event event;
+	struct timerheap *th;
+	int slot;
+
+	REQUIRE_DEVICE();
+	th = timerheap_open(TIMERHEAP_CLOCK_MANUAL, 4);
+	ASSERT_NE(NULL, th);
+	slot = timerheap_alloc(th);
+	EXPECT_EQ(1, timerheap_now(th));
+	EXPECT_EQ(0, timerheap_advance_next(th));
+	ASSERT_EQ(0, timerheap_start_periodic(th, slot, MSEC, MSEC));
+	EXPECT_EQ(1, timerheap_advance(th, SEC, 1));
+	EXPECT_EQ(MSEC, timerheap_now(th));
+	EXPECT_EQ(1, timerheap_advance_next(th));
+	EXPECT_EQ(2 * MSEC, timerheap_now(th));
+	EXPECT_EQ(-EINVAL, timerheap_advance(th, MSEC, 0));
+	EXPECT_EQ(0, timerheap_advance(th, 2 * MSEC, 0));
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	EXPECT_EQ(19998, timerheap_advance(th, 20 * SEC, 0));
+	setitimer(ITIMER_REAL, &never, NULL);
+	EXPECT_EQ(20 * SEC, timerheap_now(th));
+	ASSERT_TRUE(timerheap_next(th, &event));
+	EXPECT_EQ(20000, event.expirations);
+	EXPECT_EQ(20 * SEC, event.fired);
+	timerheap_free(th, slot);
+	timerheap_advance(th, UINT64_MAX, 0);
+	EXPECT_EQ(TIMERHEAP_NEVER - 1, timerheap_now(th));
+	timerheap_close(th);
+
+	th = timerheap_open(CLOCK_MONOTONIC, 1);
+	ASSERT_NE(NULL, th);
+	EXPECT_EQ(-EINVAL, timerheap_advance(th, UINT64_MAX, 0));
+	EXPECT_EQ(-EINVAL, timerheap_advance_next(th));
+	timerheap_close(th);
+}
+
 TEST_HARNESS_MAIN

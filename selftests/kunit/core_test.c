@@ -124,7 +124,7 @@ void test_start(struct test_timer *t, s64 deadline)
 
 	theap_timer_claim(&t->timer, &claim);
 	t->deadline = deadline;
-	WARN_ON(theap_timer_place(&claim, THEAP_MONOTONIC, deadline));
+	WARN_ON(theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], deadline));
 	theap_timer_leave(&claim);
 }
 
@@ -138,7 +138,7 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 		theap_timer_claim(&t->timer, &claim);
 		t->deadline = deadline;
 		theap_timer_set_slack(&t->timer, slack);
-		ret = theap_timer_place(&claim, THEAP_MONOTONIC, deadline);
+		ret = theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], deadline);
 		theap_timer_leave(&claim);
 	} while (ret == -EAGAIN && !theap_queue_grow(claim.queue, GFP_ATOMIC));
 	WARN_ON(ret);

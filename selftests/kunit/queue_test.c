@@ -511,7 +511,7 @@ static void queue_no_room(struct kunit *test)
 
 	theap_queues_trim(THEAP_MONOTONIC);
 	theap_timer_claim(&t->timer, &claim);
-	ret = theap_timer_place(&claim, THEAP_MONOTONIC, deadline);
+	ret = theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], deadline);
 	theap_timer_leave(&claim);
 	KUNIT_EXPECT_EQ(test, ret, -EAGAIN);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);

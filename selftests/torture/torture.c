@@ -144,7 +144,7 @@ static int victim_start(struct victim *v, struct rnd_state *random,
 	int ret;
 
 	theap_timer_claim(&v->timer, &claim);
-	ret = theap_timer_place(&claim, v->clock, deadline);
+	ret = theap_timer_place(&claim, &theap_homes[v->clock], deadline);
 	if (!ret) {
 		v->deadline = deadline;
 		v->period = below(random, 8) ? 0 :

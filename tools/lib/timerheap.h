@@ -69,7 +69,8 @@ struct timerheap {
 
 /*
  * A context with @slots timers on @clock: CLOCK_MONOTONIC, CLOCK_REALTIME,
- * CLOCK_BOOTTIME or CLOCK_TAI.  Slots take memory when they are first used.
+ * CLOCK_BOOTTIME, CLOCK_TAI; or TIMERHEAP_CLOCK_MANUAL, a clock of its own,
+ * which begins at 1 and moves by timerheap_advance() alone.  Slots take memory when they are first used.
  * Return: it; NULL, with errno: of open() on /dev/timerheap, EINVAL for the
  * clock or the number, ENOSPC above what one user may hold, ENOMEM.
  */
@@ -89,6 +90,8 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
 {
 	struct timespec ts;
 
+	if (th->clock == TIMERHEAP_CLOCK_MANUAL)
+		return __atomic_load_n(&th->ring->now, __ATOMIC_RELAXED);
 	clock_gettime(th->clock, &ts);
 	return (uint64_t)ts.tv_sec * TIMERHEAP_SEC + ts.tv_nsec;
 }
@@ -305,10 +308,34 @@ uint32_t timerheap_reap(struct timerheap *th,
 			void *arg, uint32_t max);
 
 /*
- * Wait until there is an event, or for @timeout ns; negative: without end.
+ * Wait until there is an event, or for @timeout ns, of CLOCK_MONOTONIC whatever
+ * the context's clock; negative: without end.
  * Return: 1; 0: the time is up; -EINTR: a signal has come.
  */
 int timerheap_wait(struct timerheap *th, int64_t timeout);
+
+/*
+ * The manual clock
+ *
+ * For tests: a program that is given a context need not know which clock it has.
+ * Time stands still but for these.  It goes from deadline to deadline, and what
+ * expires at one has fired at exactly that; the order is the same each time.
+ * <linux/timerheap.h> says more, with struct timerheap_advance.
+ */
+
+/*
+ * Let time pass up to @to or, if @limit is not 0, to the first deadline with which
+ * so many have expired.  A signal does not end it.
+ * Return: how many have expired; -EINVAL: another clock, or that time has passed.
+ */
+int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
+
+/*
+ * Let time pass to the next deadline.
+ * Return: how many have expired there, 0: no timer is pending, and time stays;
+ * -EINVAL: another clock.
+ */
+int64_t timerheap_advance_next(struct timerheap *th);
 
 /*
  * A loop

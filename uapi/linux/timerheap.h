@@ -102,6 +102,7 @@ struct timerheap_slot {
  * struct timerheap_ring - the numbers of the slots that have expired
  * @head:  numbers taken; whoever reads moves it
  * @tail:  numbers put in; the kernel moves it
+ * @now:   what a manual clock says; the kernel moves it.  Else 0
  * @slots: slot numbers, at @head and @tail modulo the number of entries,
  *         which is the number of slots rounded up to a power of two
  *
@@ -114,7 +115,9 @@ struct timerheap_ring {
 	__u32 head;
 	__u32 reserved0[15];
 	__u32 tail;
-	__u32 reserved1[15];
+	__u32 reserved1;
+	__u64 now;
+	__u32 reserved2[12];
 	__u32 slots[];
 };
 
@@ -245,13 +248,23 @@ struct timerheap_event {
 #define TIMERHEAP_IF_PENDING	(1U << 1)
 /* SETUP: periods from 1000 ns on, and no share; wants CAP_SYS_RESOURCE. */
 #define TIMERHEAP_UNLIMITED	(1U << 4)
+/* ADVANCE: to the next deadline. */
+#define TIMERHEAP_NEXT		(1U << 2)
+
+/*
+ * SETUP: a clock of the context's own, which moves by ADVANCE alone.  The kernel
+ * counts its own clocks up from 0, and those of processes and files down from -1;
+ * this one has no meaning in other calls.
+ */
+#define TIMERHEAP_CLOCK_MANUAL	63
 
 /**
  * struct timerheap_info - what this kernel offers, and what it has done
  * @version:    of the module, MAJOR << 16 | MINOR << 8 | PATCH
  * @heaps:      heaps for each clock; 0: one per CPU
  * @features:   none is defined yet: 0
- * @clocks:     bit n is set where clock id n can be set up
+ * @clocks:     bit n is set where clock id n can be set up, TIMERHEAP_CLOCK_MANUAL
+ *              among them
  * @max_slots:  the most slots that SETUP gives one context
  * @max_user_slots: the most slots that one user may hold in all contexts
  *              without CAP_SYS_RESOURCE.  A context counts by 64, rounded up
@@ -284,7 +297,8 @@ struct timerheap_event {
  *
  * The counters are of the whole machine, since the module was loaded, and
  * are read without a lock: each is right, their sums may be off by what
- * happened during the call.
+ * happened during the call.  Timers on a manual clock are counted where they
+ * are, and shown by INFO on their context's own descriptor alone.
  */
 struct timerheap_info {
 	__u32 version;
@@ -313,7 +327,8 @@ struct timerheap_info {
 
 /**
  * struct timerheap_setup - make the context
- * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME or CLOCK_TAI
+ * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or
+ *         TIMERHEAP_CLOCK_MANUAL
  * @flags: TIMERHEAP_UNLIMITED or 0
  * @slots: how many, 1 to &timerheap_info.max_slots
  * @reserved: 0
@@ -445,7 +460,8 @@ struct timerheap_get {
  *            came
  *
  * The timeout is on the clock of the context.  An event that is there is
- * taken however early the timeout.  O_NONBLOCK plays no part.
+ * taken however early the timeout.  O_NONBLOCK plays no part.  On a manual clock
+ * somebody else must advance it, or send a signal: time does not pass by waiting.
  *
  * A signal ends the call, too: with the events that were taken, or EINTR where
  * there was none.
@@ -602,6 +618,49 @@ struct timerheap_eventfd {
 	__u32 flags;
 };
 
+/**
+ * struct timerheap_advance - let the time of a manual clock pass
+ * @time:    how far: a span or, with TIMERHEAP_ABSTIME, a time
+ * @flags:   TIMERHEAP_ABSTIME or TIMERHEAP_NEXT or 0
+ * @limit:   0; or no further than to where so many have expired in this call
+ * @now:     out: what the clock says
+ * @expired: out: how many expiries there were, as in &timerheap_event.expirations
+ *
+ * The clock begins at 1, and stands still but for this call.  It goes from
+ * deadline to deadline: all that is due at one expires, with the clock at exactly
+ * that, before it goes on to the next, and at last to @time.  So a ticker ticks at
+ * each of its periods, and fired is deadline, but where a deadline had passed when
+ * it was set.  A deadline that comes nevermore, TIMERHEAP_NEVER, does not come
+ * here either: the clock stops short of it.
+ *
+ * Events come in the order of deadlines.  Those of one deadline come in an order
+ * that depends on what calls were made on the context, in which order, and on
+ * nothing else: who does the same again gets the same again.  (With one thread,
+ * and as long as there is memory.)
+ *
+ * With @limit, the clock stops at the deadline with which that number is reached;
+ * all that are due there expire.  TIMERHEAP_NEXT is the next deadline, however
+ * far; @time and @limit are 0 with it.  Where no timer is pending, the clock stays
+ * where it is.
+ *
+ * One call at a time advances a clock, others wait for it.  It ends early at a
+ * signal, which is no error: @now says how far it has come.  With TIMERHEAP_ABSTIME
+ * the same call goes on.
+ *
+ * Everything else is as on other clocks: a span counts from what the clock says,
+ * a deadline that has passed expires within the call, periods have their floor.
+ *
+ * EINVAL: the clock of the context is another one; a negative span; a time that
+ * has passed; other flags.  EINTR: a signal, while another call was at it.
+ */
+struct timerheap_advance {
+	__s64 time;
+	__u32 flags;
+	__u32 limit;
+	__u64 now;
+	__u64 expired;
+};
+
 #define TIMERHEAP_IOC_MAGIC	0xBC
 
 #define TIMERHEAP_IOC_INFO	_IOR(TIMERHEAP_IOC_MAGIC, 0x00, struct timerheap_info)
@@ -615,6 +674,7 @@ struct timerheap_eventfd {
 #define TIMERHEAP_IOC_KICK	_IOWR(TIMERHEAP_IOC_MAGIC, 0x08, struct timerheap_kick)
 #define TIMERHEAP_IOC_BATCH	_IOWR(TIMERHEAP_IOC_MAGIC, 0x09, struct timerheap_batch)
 #define TIMERHEAP_IOC_EVENTFD	_IOW(TIMERHEAP_IOC_MAGIC, 0x0a, struct timerheap_eventfd)
+#define TIMERHEAP_IOC_ADVANCE	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0b, struct timerheap_advance)
 
 /*
  * io_uring

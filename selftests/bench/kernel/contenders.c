@@ -55,7 +55,7 @@ static void heap_start(void *timer, s64 time)
 
 	do {
 		theap_timer_claim(timer, &claim);
-		ret = theap_timer_place(&claim, THEAP_MONOTONIC, time);
+		ret = theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], time);
 		theap_timer_leave(&claim);
 		/* With softirqs off there is no sleeping. */
 	} while (ret && !theap_queue_grow(claim.queue, GFP_ATOMIC));
