@@ -51,7 +51,7 @@ static int column(const char *line, const char *name)
 		line += strspn(line, " ");
 		if (!strncmp(line, name, len) && (line[len] == ' ' || line[len] == '\n'))
 			return i;
-		line += strcspn(line, " \n");
+		line += strcspn(line, "\n ");
 	}
 	return -1;
 }
@@ -64,10 +64,10 @@ static const char *value(const char *line, int nr)
 
 	line += strspn(line, " ");
 	while (nr-- > 0) {
-		line += strcspn(line, " \n");
+		line += strcspn(line, "\n ");
 		line += strspn(line, " ");
 	}
-	len = strcspn(line, " \n");
+	len = strcspn(line, "\n ");
 	snprintf(word, sizeof(word), "%.*s", (int)len, line);
 	return word;
 }
@@ -149,22 +149,20 @@ TEST_F(debugfs, heaps)
 	text = get("heaps");
 	ASSERT_NE(NULL, text);
 	ASSERT_EQ(0, th_info(self->fd, &info));
-#define SAME(field, name)	EXPECT_EQ(info.field, sum(text, name)) { TH_LOG("%s", name); }
-	SAME(queued, "entries");
-	SAME(stopped, "stopped");
-	SAME(grouped, "grouped");
-	SAME(started, "started");
-	SAME(expired, "expired");
-	SAME(requeued, "requeued");
-	SAME(removed, "removed");
-	SAME(swept, "swept");
-	SAME(moved, "moved");
-	SAME(runs, "runs");
-	SAME(exhausted, "exhausted");
-	SAME(put_off, "put_off");
-	SAME(kicks, "kicks");
-	SAME(held, "held");
-#undef SAME
+	EXPECT_EQ(info.queued, sum(text, "entries"));
+	EXPECT_EQ(info.stopped, sum(text, "stopped"));
+	EXPECT_EQ(info.grouped, sum(text, "grouped"));
+	EXPECT_EQ(info.started, sum(text, "started"));
+	EXPECT_EQ(info.expired, sum(text, "expired"));
+	EXPECT_EQ(info.requeued, sum(text, "requeued"));
+	EXPECT_EQ(info.removed, sum(text, "removed"));
+	EXPECT_EQ(info.swept, sum(text, "swept"));
+	EXPECT_EQ(info.moved, sum(text, "moved"));
+	EXPECT_EQ(info.runs, sum(text, "runs"));
+	EXPECT_EQ(info.exhausted, sum(text, "exhausted"));
+	EXPECT_EQ(info.put_off, sum(text, "put_off"));
+	EXPECT_EQ(info.kicks, sum(text, "kicks"));
+	EXPECT_EQ(info.held, sum(text, "held"));
 	free(text);
 }
 

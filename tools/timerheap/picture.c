@@ -3,6 +3,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -42,12 +43,10 @@ static void set(void *to, const struct column *column, const char *word)
 	char *at = (char *)to + column->at;
 	uint64_t number = strtoull(word, NULL, 10);
 
-	if (column->text) {
-		strncpy(at, word, column->size - 1);
-		at[column->size - 1] = 0;
-	} else {
+	if (column->text)
+		snprintf(at, column->size, "%s", word);
+	else
 		memcpy(at, &number, sizeof(number));
-	}
 }
 
 /* The columns of a line of names, each or NULL; at most COLUMNS. */
@@ -146,7 +145,8 @@ static char *read_file(const char *path)
 	ssize_t n = 0;
 
 	if (fd < 0 && errno == ENOENT)
-		errx(1, "%s is not there: load the module (modprobe timerheap), mount debugfs", path);
+		errx(1, "%s is not there: load the module (modprobe timerheap), mount debugfs",
+		     path);
 	if (fd < 0 && errno == EACCES)
 		errx(1, "%s is root's alone", path);
 	while (fd >= 0 && text && (n = read(fd, text + size, room - size - 1)) > 0) {
