@@ -14,7 +14,7 @@ LAB := selftests/vm
 export KERNEL
 
 .PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \
-	demo bench bench-report shell lint clean help
+	check-packages demo bench bench-report shell lint clean help
 
 modules: | $(KDIR)/Makefile
 	$(kbuild) modules
@@ -73,7 +73,8 @@ dkms-source:
 # In a copy of the tree: dpkg leaves things in a tree, and what it makes beside it.
 # The date is that of the last commit, so that the same sources make the same packages.
 packaged := Kbuild Makefile VERSION README.md dkms.conf Documentation debian module tools uapi
-packaged_at = $$(date -uR -d @$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION))
+packaged_at = $$(date -uR -d @$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || \
+					     stat -c %Y VERSION)})
 
 deb:
 	@command -v dpkg-buildpackage >/dev/null || \
@@ -92,6 +93,9 @@ check demo bench shell lint:
 
 check-all:
 	@$(LAB)/check all
+
+check-packages:
+	@selftests/package/check
 
 bench-report:
 	@$(LAB)/bench report
@@ -115,6 +119,7 @@ help:
 	@echo '  make bench-report  one page of what it has measured, with plots'
 	@echo '  make check       all tests on Linux 6.1, 6.12 and 6.12-rt'
 	@echo '  make check-all   on debug kernels, too; torture, a fuzzer, coverage, mutants'
+	@echo '  make check-packages  install and purge the packages in a root made for that'
 	@echo '  make shell       a prompt in a machine that has the module loaded'
 	@echo '                   KERNEL=6.1, 6.12, 6.1-rt, 6.12-rt, 6.1-generic, 6.12-generic'
 	@echo 'And'
