@@ -27,7 +27,10 @@ $(KDIR)/Makefile:
 
 # kbuild leaves depmod out where the headers come without System.map, as Debian's
 # do; without it modprobe finds nothing.
-depmod = depmod $(addprefix -b ,$(INSTALL_MOD_PATH)) $$($(kbuild) -s kernelrelease)
+depmod = depmod $(addprefix -b ,$(INSTALL_MOD_PATH)) $(release)
+# What the kernel is called, and the folder of its modules.  (kbuild has a target
+# "kernelrelease", but with Debian's headers of 6.1 it prints something else.)
+release = $$(sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/generated/utsrelease.h)
 
 install: modules install-settings
 	$(kbuild) modules_install
@@ -45,7 +48,7 @@ install-settings:
 # Where modules_install has put it is for kbuild to choose, so search; but what
 # dkms has installed is for dkms to remove.
 uninstall: | $(KDIR)/Makefile
-	find $(INSTALL_MOD_PATH)/lib/modules/$$($(kbuild) -s kernelrelease) \
+	find $(INSTALL_MOD_PATH)/lib/modules/$(release) \
 		-path '*/dkms' -prune -o -name 'timerheap.ko*' -exec rm {} +
 	$(depmod)
 	rm -f $(udev_rule) $(load_at_boot)
