@@ -42,6 +42,9 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 	info->grouped   += theap_counter(queue->wheel.timers);
 	info->put_off   += theap_counter(queue->count.put_off);
 	info->held      += theap_counter(queue->count.held);
+	/* stealing */
+	info->stolen    += theap_counter(queue->count.stolen);
+	info->found     += theap_counter(queue->count.found);
 }
 
 int theap_call_info(struct theap_context *context, void *arg)

@@ -9,6 +9,7 @@
 #include <linux/eventfd.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
+#include <linux/timer.h>
 #include <linux/version.h>
 
 /* 6.8 gave the commands of io_uring a header of their own. */
@@ -30,6 +31,12 @@ static inline void theap_compat_hrtimer_setup(struct hrtimer *timer,
 }
 
 #define hrtimer_setup theap_compat_hrtimer_setup
+#endif
+
+/* 6.2 named the functions of timer_list after it. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#define timer_delete		del_timer
+#define timer_delete_sync	del_timer_sync
 #endif
 
 /* 6.3 made the flags of a mapping read-only but for functions. */

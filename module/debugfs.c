@@ -93,7 +93,7 @@ static int theap_heaps_show(struct seq_file *m, void *v)
 		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %10s %15s", "clock", "heap", "cpu",
 			   "state", "entries", "stopped", "grouped", "first");
 		seq_puts(m, " started expired requeued removed swept moved runs exhausted put_off"
-			 " kicks held\n");
+			 " kicks held stolen found\n");
 		return 0;
 	}
 	queue = theap_heaps_queue((uintptr_t)v);

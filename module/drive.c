@@ -9,7 +9,8 @@
  * Who makes the first deadline earlier tells the queue: theap_queue_tell().
  * On the CPU that the queue belongs to, that arms the hrtimer; on another, it
  * kicks that CPU by an inter-processor interrupt, whose handler arms it.  So
- * @armed and the hrtimer have one writer, and need no lock.
+ * the hrtimer has one writer, and needs no lock; @armed has that one and the run,
+ * which may be on another CPU (steal.c), and tells when it has ended.
  *
  *	armed			the hrtimer is
  *	THEAP_NEVER		off, or set to something that is of no interest
@@ -27,6 +28,7 @@
 #include "compat.h"
 #include "queue.h"
 #include "share.h"
+#include "steal.h"
 #include "trace.h"
 
 /*
@@ -66,6 +68,7 @@ static void theap_queue_arm(struct theap_queue *queue)
 	first = theap_queue_first(queue);
 	if (first >= READ_ONCE(queue->armed))
 		return;
+	theap_watch(queue->clock, first);
 	WRITE_ONCE(queue->armed, first);
 	hrtimer_start(&queue->hrtimer, ns_to_ktime(first), HRTIMER_MODE_ABS_PINNED_SOFT);
 }
@@ -81,6 +84,8 @@ static void theap_queue_kick(struct theap_queue *queue)
 		theap_queue_arm(queue);
 		return;
 	}
+	/* That CPU may be stuck, and not answer. */
+	theap_watch(queue->clock, theap_queue_first(queue));
 	/*
 	 * One kick at a time.  If another is under way, it has not looked yet,
 	 * and will see what this one is for: the exchange here comes before
@@ -177,15 +182,24 @@ void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 		      HRTIMER_MODE_REL_PINNED_SOFT);
 }
 
+/* Run it; and who has nothing more of his own to do then looks at the others. */
+static void theap_queue_due(struct theap_queue *queue)
+{
+	u64 ended = theap_queue_run(queue);
+
+	if (ended)
+		theap_steal_some(ended);
+}
+
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
-	theap_queue_run(container_of(hrtimer, struct theap_queue, hrtimer));
+	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer));
 	return HRTIMER_NORESTART;	/* the run has armed what it needs */
 }
 
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {
-	theap_queue_run(container_of(hrtimer, struct theap_queue, resume));
+	theap_queue_due(container_of(hrtimer, struct theap_queue, resume));
 	return HRTIMER_NORESTART;
 }
 

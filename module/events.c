@@ -16,6 +16,7 @@
 
 #include "context.h"
 #include "events.h"
+#include "steal.h"
 
 /* Events that are copied out at a time, by way of the stack: 640 bytes. */
 #define THEAP_EVENT_BATCH	16
@@ -114,6 +115,9 @@ static int theap_events_wait(struct theap_context *context, u32 min,
 	int ret = 0;
 
 	for (;;) {
+		/* What is to come may stand where nobody runs it. */
+		if (theap_ring_count(&context->ring) < min)
+			theap_steal_waiting(&context->home);
 		prepare_to_wait(&context->wait, &wait, TASK_INTERRUPTIBLE);
 		if (theap_ring_count(&context->ring) >= min)
 			break;

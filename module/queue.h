@@ -109,6 +109,8 @@ struct theap_counters {
 	u64 put_off;
 	u64 kicks;	/* these by the queue's CPU with interrupts off */
 	u64 held;
+	u64 stolen;	/* runs by another CPU, since this one was stuck */
+	u64 found;	/* of those, how many the watchdog has found */
 };
 
 /*
@@ -150,6 +152,8 @@ struct theap_queue {
 	s64 armed;			/* what the hrtimer is set to; the CPU,
 					 * with interrupts off.  S64_MIN: a run
 					 * is on or about to be, and will look */
+	u64 ended;			/* when the last run did, on CLOCK_MONOTONIC;
+					 * that run, with the lock */
 	struct hrtimer hrtimer;		/* the CPU, with interrupts off */
 	struct hrtimer resume;		/* goes on with a run whose budget was
 					 * spent; the run */
@@ -184,7 +188,10 @@ int theap_queues_init(void);
 void theap_queues_exit(void);
 
 /* run.c: what the owner does */
-void theap_queue_run(struct theap_queue *queue);
+u64 theap_queue_run(struct theap_queue *queue);
+bool __theap_run_begin(struct theap_queue *queue)
+	__must_hold(&queue->lock);
+u64 theap_run(struct theap_queue *queue);
 bool theap_run_batch(struct theap_queue *queue);
 void theap_run_tell(struct theap_run *run);
 void theap_run_notify(struct theap_run *run, struct theap_notify *notify);

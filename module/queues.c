@@ -14,6 +14,7 @@
 #include <linux/smp.h>
 
 #include "queue.h"
+#include "steal.h"
 
 unsigned int theap_heaps;
 
@@ -137,6 +138,7 @@ int theap_queues_init(void)
 			theap_queues[clock][i] = queue;
 		}
 	}
+	theap_steal_init();
 	return 0;
 err:
 	theap_queues_free();
@@ -148,13 +150,14 @@ err:
  * on its way to arm an hrtimer for nothing.  An interrupt to all CPUs that is
  * waited for comes in with it or after it; where with it, it is answered first,
  * but the kick has been done before that CPU has its interrupts on again, which
- * a grace period waits for.
+ * a grace period waits for.  It waits for thieves, too, and nobody is any more.
  */
 void theap_queues_exit(void)
 {
 	enum theap_clock clock;
 	unsigned int i;
 
+	theap_steal_exit();
 	kick_all_cpus_sync();
 	synchronize_rcu();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)

@@ -542,12 +542,13 @@ void theap_run_tell(struct theap_run *run)
 	}
 }
 
-static void theap_run_end(struct theap_queue *queue, u64 owed)
+static void theap_run_end(struct theap_queue *queue, u64 owed, u64 ended)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	queue->count.exhausted += owed >= THEAP_RUN_NS;
+	WRITE_ONCE(queue->ended, ended);
 	WRITE_ONCE(queue->running, false);
 	raw_spin_unlock(&queue->lock);
 	if (owed >= THEAP_RUN_NS)
@@ -592,36 +593,65 @@ static u64 theap_debt_now(struct theap_debt *debt)
 }
 
 /**
- * theap_queue_run - run what is due
- * @queue: which
+ * __theap_run_begin - be the one who runs a queue
+ * @queue: owned
  *
- * Context: softirq, or with softirqs off.  If it is being run already, that
- * run does it.
+ * Return: whether it is so; theap_run() is to follow then.  Else it is being run
+ * already, and that run does it.
  */
-void theap_queue_run(struct theap_queue *queue)
+bool __theap_run_begin(struct theap_queue *queue)
+{
+	lockdep_assert_held(&queue->lock);
+	if (queue->running)
+		return false;
+	WRITE_ONCE(queue->running, true);
+	theap_queue_run_begun(queue);
+	queue->count.runs++;
+	return true;
+}
+
+/**
+ * theap_run - run what is due
+ * @queue: whose run this CPU has begun
+ *
+ * Context: softirq, or with softirqs off; under rcu_read_lock(), until the last
+ * notify, whose memory is freed after a grace period.
+ * Return: when it ended, on CLOCK_MONOTONIC; 0: for want of budget.
+ */
+u64 theap_run(struct theap_queue *queue)
 {
 	struct theap_debt *debt = this_cpu_ptr(&theap_debts);
-	bool more, begin;
-	unsigned long flags;
+	bool more;
+	u64 owed;
 
-	/* Until the last notify: their memory is freed after a grace period. */
+	theap_debt_begin(debt);
+	do {
+		more = theap_run_batch(queue);
+	} while (more && theap_debt_now(debt) < THEAP_RUN_NS);
+	theap_run_tell(&queue->run);
+	owed = theap_debt_now(debt);
+	theap_run_end(queue, owed, debt->ended);
+	return owed < THEAP_RUN_NS ? debt->ended : 0;
+}
+
+/**
+ * theap_queue_run - run what is due, unless somebody does
+ * @queue: which
+ *
+ * Context: softirq, or with softirqs off.
+ * Return: as theap_run(); 0, too, where somebody else does.
+ */
+u64 theap_queue_run(struct theap_queue *queue)
+{
+	unsigned long flags;
+	bool begun;
+	u64 ended;
+
 	rcu_read_lock();
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	begin = !queue->running;
-	if (begin) {
-		WRITE_ONCE(queue->running, true);
-		theap_queue_run_begun(queue);
-		queue->count.runs++;
-	}
+	begun = __theap_run_begin(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
-
-	if (begin) {
-		theap_debt_begin(debt);
-		do {
-			more = theap_run_batch(queue);
-		} while (more && theap_debt_now(debt) < THEAP_RUN_NS);
-		theap_run_tell(&queue->run);
-		theap_run_end(queue, theap_debt_now(debt));
-	}
+	ended = begun ? theap_run(queue) : 0;
 	rcu_read_unlock();
+	return ended;
 }

@@ -171,6 +171,8 @@ TEST_F(debugfs, heaps)
 	EXPECT_EQ(info.put_off, sum(text, "put_off"));
 	EXPECT_EQ(info.kicks, sum(text, "kicks"));
 	EXPECT_EQ(info.held, sum(text, "held"));
+	EXPECT_EQ(info.stolen, sum(text, "stolen"));
+	EXPECT_EQ(info.found, sum(text, "found"));
 	free(text);
 }
 

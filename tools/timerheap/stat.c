@@ -31,6 +31,8 @@ static const struct {
 	FIELD(kicks, 1, "told of an earlier deadline"),
 	FIELD(put_off, 1, "to wait, for their user was over his share"),
 	FIELD(held, 1, "told too often, and looked later"),
+	FIELD(stolen, 1, "runs for a CPU that was stuck"),
+	FIELD(found, 1, "of those, by the watchdog"),
 #undef FIELD
 };
 

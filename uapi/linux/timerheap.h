@@ -294,6 +294,10 @@ struct timerheap_event {
  * @put_off:    slots that were to be looked at later for that
  * @held:       times a heap's CPU was to be told, but had been so often that it
  *              looked only some time after, at most 0.2 ms
+ * @stolen:     of the runs, how many another CPU has done, because the heap's own
+ *              was stuck: something was due for steal_us, a parameter of the
+ *              module, and that CPU took no softirqs
+ * @found:      of those, how many the watchdog has found, while all else slept
  *
  * The counters are of the whole machine, since the module was loaded, and
  * are read without a lock: each is right, their sums may be off by what
@@ -323,6 +327,8 @@ struct timerheap_info {
 	__u64 max_user_ticks;
 	__u64 put_off;
 	__u64 held;
+	__u64 stolen;
+	__u64 found;
 };
 
 /**

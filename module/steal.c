@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Stealing: to run a queue in place of a CPU that is stuck.
+ *
+ * Timers stand on the CPU that started them, and that is the one to run them.  It
+ * does not, for as long as it holds softirqs off, or interrupts; where another
+ * softirq does not end, or, on PREEMPT_RT, tasks of a higher priority do not; where
+ * it is virtual, and its host has stopped it.  Then others do, as in Go a P that has
+ * nothing to do runs the timers of the rest.  A run may be on any CPU: its lock and
+ * @running see to it that there is one at a time, and what the thief runs is a debt
+ * of the thief's CPU.
+ *
+ * A queue is stuck where for steal_us something was due, and no run was on, nor has
+ * ended.  The last is for those who are late because there is too much to do: their
+ * runs rest for want of budget, at most a quarter of a millisecond, and no other
+ * CPU is to help them to more than their share.  A clock that is set forward makes
+ * what stands on it overdue at once; then somebody may be faster than the owner,
+ * who is on his way, and no harm is done.
+ *
+ * Who looks, none of them more often than each steal_us on a CPU:
+ *
+ *	a CPU that has just run its own and has nothing more due, at some;
+ *	who is about to sleep until there are events, at all of that clock;
+ *	the watchdog, at all (watchdog.c).
+ *
+ * To look is to read two words of a queue, @first and @earliest, which are in the
+ * caches of all who look for as long as nobody changes them; no lock is taken where
+ * nobody is stuck, and only tried for where somebody is: who is stuck may hold it.
+ *
+ * The races:
+ *
+ * 1. Two thieves, or a thief and the owner who wakes up: both may see the queue
+ *    stuck, but the lock lets one set @running, and the other, who looks again with
+ *    the lock, finds that, or that a run has ended just now, or nothing due.
+ *
+ * 2. The thief's run against the owner, who arms:
+ *
+ *	thief					owner, in an interrupt
+ *	  armed <- S64_MIN			  smp_mb()		(B)
+ *	  run					  f <- first, earliest
+ *	  armed <- THEAP_NEVER			  f < armed?
+ *	  smp_mb()			(A)	  armed <- f
+ *	  read first				  set the hrtimer to f
+ *	  kick the owner
+ *
+ *    Whichever store to armed is the last one, the kick has the owner look once
+ *    more: either armed says THEAP_NEVER, and it arms, or it says what the hrtimer
+ *    is set to.  A kick is on its way until interrupts are on again, so it comes
+ *    after all that the owner is doing; and what others tell meanwhile need not
+ *    kick again.  If the hrtimer fires for what the thief has run, it does so for
+ *    nothing.
+ *
+ * 3. A thief whose budget is spent sets @resume on its own CPU, and goes on there,
+ *    whether the owner is stuck by then or not.  It may be set on the owner's, where
+ *    it cannot fire: hrtimer_start() brings it over.
+ *
+ * 4. CPUs that go offline.  The owner's: hotplug.c moves timers while no run is on,
+ *    a thief's as little as any other; a thief may come when all is done, find the
+ *    queue empty, and tell nobody.  The thief's: the kernel takes @resume to another
+ *    CPU, and there it fires.
+ *
+ * 5. The module goes: theap_steal_exit() has everybody see that stealing is off, a
+ *    grace period ends with the last who did not, and then hrtimers are cancelled,
+ *    those that thieves have set among them.
+ *
+ * What cannot be helped: a CPU that has stopped in the middle of a run has some of
+ * the queue's timers in hand, and nobody else can know how far it has come.
+ */
+#include <linux/bottom_half.h>
+#include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/isolation.h>
+#include <linux/smp.h>
+
+#include "queue.h"
+#include "steal.h"
+
+unsigned int theap_steal_us = 2000;
+
+/* Runs take half a millisecond and more, if their functions do, and rest for a half. */
+#define THEAP_STEAL_MIN_US	1000
+
+/* The queues of so many CPUs are looked at, at the end of a run. */
+#define THEAP_STEAL_SOME	8
+
+static bool theap_steal_on;
+
+/* What a CPU, as a thief, knows. */
+struct theap_thief {
+	u64 next;		/* not to look before that, on CLOCK_MONOTONIC; who
+				 * runs here, with softirqs on or off */
+	unsigned int at;	/* how many CPUs behind this one the next look begins;
+				 * in softirqs */
+};
+
+static DEFINE_PER_CPU(struct theap_thief, theap_thieves);
+
+/* How long something must have been due, in nanoseconds; 0: nothing is stolen. */
+u64 theap_steal_ns(void)
+{
+	u64 us = READ_ONCE(theap_steal_on) ? READ_ONCE(theap_steal_us) : 0;
+
+	return us ? NSEC_PER_USEC * max_t(u64, us, THEAP_STEAL_MIN_US) : 0;
+}
+
+/* Isolated and nohz_full CPUs are there for something else. */
+bool theap_cpu_keeps_house(unsigned int cpu)
+{
+	return housekeeping_test_cpu(cpu, HK_TYPE_TIMER) &&
+	       housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN);
+}
+
+/*
+ * With or without the lock.  What a CPU has not done itself it need not do as a
+ * thief.
+ */
+static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monotonic, u64 ns)
+{
+	return theap_queue_first(queue) <= now - (s64)ns &&
+	       !READ_ONCE(queue->running) &&
+	       READ_ONCE(queue->ended) + ns <= monotonic &&
+	       READ_ONCE(queue->cpu) != raw_smp_processor_id();
+}
+
+/* Run a queue, if it is stuck indeed. */
+static void theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
+{
+	unsigned long flags;
+	bool begun = false;
+
+	local_bh_disable();
+	if (raw_spin_trylock_irqsave(&queue->lock, flags)) {
+		begun = theap_queue_is_stuck(queue, theap_clock_read(queue->clock),
+					     ktime_get_ns(), ns) &&
+			__theap_run_begin(queue);
+		queue->count.stolen += begun;
+		queue->count.found += begun && watchdog;
+		raw_spin_unlock_irqrestore(&queue->lock, flags);
+	}
+	if (begun)
+		theap_run(queue);
+	local_bh_enable();
+}
+
+/* Look at the queues of a clock, @nr of them from @from on. */
+static void theap_steal_look(enum theap_clock clock, unsigned int from, unsigned int nr,
+			     bool watchdog)
+{
+	u64 ns, monotonic = ktime_get_ns();
+	s64 now = theap_clock_read(clock);
+	unsigned int i;
+
+	/* From the look whether it is on to the end of the run. */
+	rcu_read_lock();
+	ns = theap_steal_ns();
+	for (i = 0; ns && i < nr; i++) {
+		struct theap_queue *queue = theap_queues_get(clock, from + i);
+
+		if (theap_queue_is_stuck(queue, now, monotonic, ns))
+			theap_queue_steal(queue, ns, watchdog);
+	}
+	rcu_read_unlock();
+}
+
+/*
+ * May this CPU look again, and if so, not again soon?  A task may be on another CPU
+ * by now, or a softirq of this one have asked meanwhile; so what: one more has looked.
+ */
+static bool theap_thief_begin(struct theap_thief *thief, u64 now)
+{
+	u64 ns;
+
+	if (now < READ_ONCE(thief->next))
+		return false;
+	ns = theap_steal_ns();
+	WRITE_ONCE(thief->next, now + ns);
+	return ns && theap_cpu_keeps_house(raw_smp_processor_id());
+}
+
+/**
+ * theap_steal_some - look at some CPUs' queues
+ * @now: CLOCK_MONOTONIC
+ *
+ * The next ones come next time.
+ *
+ * Context: softirq, at the end of a run that has left nothing to do.
+ */
+void theap_steal_some(u64 now)
+{
+	struct theap_thief *thief = this_cpu_ptr(&theap_thieves);
+	unsigned int nr = theap_queues_nr(), at;
+	enum theap_clock clock;
+
+	if (!theap_thief_begin(thief, now))
+		return;
+	at = thief->at < nr ? thief->at : 0;
+	thief->at = at + THEAP_STEAL_SOME;
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		theap_steal_look(clock, smp_processor_id() + 1 + at,
+				 min_t(unsigned int, nr - at, THEAP_STEAL_SOME), false);
+}
+
+/**
+ * theap_steal_waiting - look at all queues that events may be waited for from
+ * @home: of the timers that they come from; none is stuck on a manual clock
+ *
+ * Context: task, about to sleep.
+ */
+void theap_steal_waiting(const struct theap_home *home)
+{
+	if (!home->own && theap_thief_begin(raw_cpu_ptr(&theap_thieves), ktime_get_ns()))
+		theap_steal_look(home->clock, 0, theap_queues_nr(), false);
+}
+
+/* Look at all queues.  Context: softirq; the watchdog. */
+void theap_steal_all(void)
+{
+	enum theap_clock clock;
+
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		theap_steal_look(clock, 0, theap_queues_nr(), true);
+}
+
+void theap_steal_init(void)
+{
+	WRITE_ONCE(theap_steal_on, true);
+	theap_watch_init();
+}
+
+/* A grace period later nobody is stealing any more. */
+void theap_steal_exit(void)
+{
+	WRITE_ONCE(theap_steal_on, false);
+	theap_watch_exit();
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Queues whose CPU is stuck: who runs them instead, steal.c, and who finds them when
+ * all others sleep, watchdog.c.
+ */
+#ifndef THEAP_STEAL_H
+#define THEAP_STEAL_H
+
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+#include "clock.h"
+
+struct kernel_param_ops;
+struct theap_home;
+
+extern unsigned int theap_steal_us;
+u64 theap_steal_ns(void);
+bool theap_cpu_keeps_house(unsigned int cpu);
+void theap_steal_some(u64 now);
+void theap_steal_waiting(const struct theap_home *home);
+void theap_steal_all(void);
+void theap_steal_init(void);
+void theap_steal_exit(void);
+
+extern unsigned int theap_watchdog_ms;
+extern const struct kernel_param_ops theap_watch_param_ops;
+extern s64 theap_watch_until[THEAP_CLOCKS];
+void theap_watch_wake(void);
+void theap_watch_init(void);
+void theap_watch_exit(void);
+
+/*
+ * A queue has come to have this deadline; a full barrier has made it known to all.
+ * The watchdog is woken where it would sleep longer.
+ */
+static inline void theap_watch(enum theap_clock clock, s64 first)
+{
+	if (unlikely(first < READ_ONCE(theap_watch_until[clock])))
+		theap_watch_wake();
+}
+
+#endif /* THEAP_STEAL_H */

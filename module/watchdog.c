@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The watchdog: finds queues whose CPU is stuck when nobody else looks.
+ *
+ * Go has a thread for that, sysmon, which needs no P.  What a kernel module has are
+ * timers of the kernel's, and each of those is driven by some CPU: the one that is
+ * stuck, if chance will have it so.  So the watchdog has two eyes, timers on two
+ * CPUs that take turns: each opens every other watchdog_ms, looks at all queues,
+ * runs what is stuck (steal.c), and looks whether the other eye has opened in time.
+ * If not, its CPU is stuck, and it is taken to another one.  To be blind, two CPUs
+ * must get stuck within a turn.
+ *
+ * They are timers of the timer wheel, which can be put on another CPU, even on one
+ * that is asleep; an hrtimer would take an interrupt for that.  Its ticks, of 4 ms
+ * mostly, are fine enough.  But the wheel is late by up to an eighth of a long way.
+ *
+ * Where nothing is pending, both eyes stay closed; where the next deadline is far
+ * away, for most of the way there.  Who brings an earlier deadline compares it with
+ * @theap_watch_until, of its clock, and wakes the watchdog: theap_watch().  That is a
+ * load and a branch for who arms an hrtimer or kicks a CPU; who need not do that,
+ * need not do this.
+ *
+ *	theap_watch_until	the eyes
+ *	THEAP_NEVER		are closed
+ *	a time			are closed, but will have opened at that time
+ *	S64_MIN			open again and again, or the watchdog is off
+ *
+ * Closing an eye against a new deadline:
+ *
+ *	the eye					who arms or kicks
+ *	  look at all queues			  the deadline is in first or earliest
+ *	  until <- the next look		  smp_mb()	(A) or (B), in drive.c
+ *	  smp_mb()			(F)	  read until
+ *	  read first, earliest of each
+ *
+ * Either it sees how long the eye will be closed, or the eye sees the deadline.
+ */
+#include <linux/cpumask.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/moduleparam.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+
+#include "compat.h"
+#include "queue.h"
+#include "steal.h"
+
+unsigned int theap_watchdog_ms = 10;
+
+#define THEAP_WATCHDOG_MAX_MS	1000
+
+/* Clocks can be set: then what was far away is not, and nobody says so. */
+#define THEAP_WATCH_MAX		(10 * NSEC_PER_SEC)
+
+s64 theap_watch_until[THEAP_CLOCKS] __read_mostly = {
+	[0 ... THEAP_CLOCKS - 1] = S64_MIN,
+};
+
+struct theap_eye {
+	struct timer_list timer;
+	unsigned int cpu;		/* that it was put on last */
+};
+
+static struct theap_eye theap_eyes[2];
+static bool theap_watching;
+
+/* Guards the above, and writing theap_watch_until; but the timers' functions run
+ * without it.
+ */
+static DEFINE_RAW_SPINLOCK(theap_watch_lock);
+
+/* From one opening of an eye to the next, in nanoseconds; 0: the watchdog is off. */
+static s64 theap_watch_span(void)
+{
+	s64 ms = min_t(unsigned int, READ_ONCE(theap_watchdog_ms), THEAP_WATCHDOG_MAX_MS);
+
+	return theap_steal_ns() ? 2 * ms * NSEC_PER_MSEC : 0;
+}
+
+/* How far away the next deadline is; it may be below 0; THEAP_NEVER: there is none. */
+static s64 theap_watch_nearest(void)
+{
+	s64 nearest = THEAP_NEVER;
+	enum theap_clock clock;
+	unsigned int i;
+
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		s64 now = theap_clock_read(clock);
+
+		for (i = 0; i < theap_queues_nr(); i++) {
+			s64 first = theap_queue_first(theap_queues_get(clock, i));
+
+			if (first != THEAP_NEVER)
+				nearest = min(nearest, first - now);
+		}
+	}
+	return nearest;
+}
+
+/*
+ * How long an eye may be closed.  Three quarters of the way and an eighth of that
+ * are less than the way.
+ */
+static s64 theap_watch_delay(s64 nearest, s64 span)
+{
+	if (nearest == THEAP_NEVER || !span)
+		return THEAP_NEVER;
+	return max(span, min_t(s64, nearest - nearest / 4, THEAP_WATCH_MAX));
+}
+
+/* Say how long that is. */
+static void theap_watch_say(s64 delay, s64 span)
+{
+	enum theap_clock clock;
+
+	lockdep_assert_held(&theap_watch_lock);
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		s64 until = S64_MIN;
+
+		if (span && delay == THEAP_NEVER)
+			until = THEAP_NEVER;
+		else if (delay > span)
+			until = theap_clock_read(clock) + delay + delay / 8;
+		WRITE_ONCE(theap_watch_until[clock], span ? until : S64_MIN);
+	}
+}
+
+/*
+ * A CPU from @cpu on, but not @but, unless there is no other.  None of them can go
+ * offline while interrupts are off here.
+ */
+static unsigned int theap_watch_cpu(unsigned int cpu, unsigned int but)
+{
+	unsigned int other;
+
+	for_each_cpu_wrap(other, cpu_online_mask, cpu % nr_cpu_ids)
+		if (other != but && theap_cpu_keeps_house(other))
+			return other;
+	return smp_processor_id();
+}
+
+static unsigned long theap_watch_ticks(s64 ns)
+{
+	return msecs_to_jiffies(div_u64(ns, NSEC_PER_MSEC));
+}
+
+/* Have an eye open on a CPU. */
+static void theap_eye_put(struct theap_eye *eye, unsigned int cpu, s64 delay)
+{
+	lockdep_assert_held(&theap_watch_lock);
+	eye->cpu = cpu;
+	eye->timer.expires = jiffies + theap_watch_ticks(delay);
+	add_timer_on(&eye->timer, cpu);
+}
+
+/* If an eye should have opened for half a turn, its CPU is stuck: have it on another. */
+static void theap_eye_mind(struct theap_eye *eye, s64 span)
+{
+	unsigned long late = eye->timer.expires + theap_watch_ticks(span / 2);
+
+	lockdep_assert_held(&theap_watch_lock);
+	if (timer_pending(&eye->timer) && time_after(jiffies, late) && timer_delete(&eye->timer))
+		theap_eye_put(eye, theap_watch_cpu(eye->cpu + 1, smp_processor_id()), span / 2);
+}
+
+/* It has opened, and may be put elsewhere while it looks, by who wakes both. */
+static void theap_eye_open(struct timer_list *timer)
+{
+	struct theap_eye *eye = container_of(timer, struct theap_eye, timer);
+	struct theap_eye *other = &theap_eyes[eye == theap_eyes];
+	s64 span = theap_watch_span(), delay;
+	enum theap_clock clock;
+	unsigned long flags;
+	unsigned int i;
+
+	theap_steal_all();
+	delay = theap_watch_delay(theap_watch_nearest(), span);
+	raw_spin_lock_irqsave(&theap_watch_lock, flags);
+	if (theap_watching && !timer_pending(timer)) {
+		theap_watch_say(delay, span);
+		if (delay != THEAP_NEVER)
+			theap_eye_put(eye, theap_watch_cpu(smp_processor_id(), other->cpu),
+				      delay);
+		theap_eye_mind(other, span);
+	}
+	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
+	if (delay == span)
+		return;
+	/* (F) pairs with (A) in theap_queue_tell() and (B) in theap_queue_arm(). */
+	smp_mb();
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		for (i = 0; i < theap_queues_nr(); i++)
+			theap_watch(clock, theap_queue_first(theap_queues_get(clock, i)));
+}
+
+/* Have an eye open in @delay, unless it does before. */
+static void theap_eye_wake(struct theap_eye *eye, unsigned int cpu, s64 delay)
+{
+	if (timer_pending(&eye->timer) &&
+	    (time_before_eq(eye->timer.expires, jiffies + theap_watch_ticks(delay)) ||
+	     !timer_delete(&eye->timer)))
+		return;
+	theap_eye_put(eye, cpu, delay);
+}
+
+/**
+ * theap_watch_wake - have the eyes open again and again
+ *
+ * Until they find that they need not.
+ *
+ * Context: any.
+ */
+void theap_watch_wake(void)
+{
+	s64 span = theap_watch_span();
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&theap_watch_lock, flags);
+	if (theap_watching) {
+		unsigned int cpu = theap_watch_cpu(smp_processor_id(), nr_cpu_ids);
+
+		theap_watch_say(span, span);
+		if (span) {
+			theap_eye_wake(&theap_eyes[0], cpu, span / 2);
+			theap_eye_wake(&theap_eyes[1], theap_watch_cpu(cpu + 1, cpu), span);
+		}
+	}
+	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
+}
+
+/* steal_us and watchdog_ms. */
+static int theap_watch_param_set(const char *value, const struct kernel_param *param)
+{
+	int ret = param_set_uint(value, param);
+
+	if (!ret)
+		theap_watch_wake();
+	return ret;
+}
+
+const struct kernel_param_ops theap_watch_param_ops = {
+	.set = theap_watch_param_set,
+	.get = param_get_uint,
+};
+
+/* Where there is one CPU, there is none to look when it is stuck. */
+void theap_watch_init(void)
+{
+	unsigned long flags;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		timer_setup(&theap_eyes[i].timer, theap_eye_open, TIMER_PINNED);
+	raw_spin_lock_irqsave(&theap_watch_lock, flags);
+	theap_watching = nr_cpu_ids > 1;
+	if (theap_watching)
+		theap_watch_say(THEAP_NEVER, theap_watch_span());
+	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
+}
+
+/* Who wakes it from now on finds that it is gone. */
+void theap_watch_exit(void)
+{
+	unsigned long flags;
+	unsigned int i;
+
+	raw_spin_lock_irqsave(&theap_watch_lock, flags);
+	theap_watching = false;
+	theap_watch_say(0, 0);
+	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
+	for (i = 0; i < 2; i++)
+		timer_delete_sync(&theap_eyes[i].timer);
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queues that nobody runs: who is a thief and who is not, and when the watchdog has
+ * its eyes closed.
+ *
+ * No CPU is stuck for that: softirqs are off for a moment, and the queue says that
+ * it belongs to another CPU, which may not even be there.  selftests/steal.c does it
+ * with CPUs.  What is stuck is so by seconds, so that the machine's own delays do
+ * not matter.
+ */
+#include "module/steal.c"
+#include "module/watchdog.c"
+
+#include <linux/delay.h>
+
+#include "core_test.h"
+
+#define DAY		(86400LL * NSEC_PER_SEC)
+#define NS		((s64)NSEC_PER_SEC)
+#define OVERDUE		(3 * NS / 2)
+
+static struct theap_counters *count(void)
+{
+	return &test_queue()->count;
+}
+
+/* Nobody drives the queue from here on, and it is not this CPU's. */
+static void stuck_begin(void)
+{
+	local_bh_disable();
+	test_queue()->cpu = smp_processor_id() + 1;
+	this_cpu_ptr(&theap_thieves)->next = 0;
+}
+
+static void stuck_end(void)
+{
+	test_queue()->cpu = smp_processor_id();
+	local_bh_enable();
+}
+
+/* On this CPU, so that nobody is kicked. */
+static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
+{
+	unsigned int i, cpu = test_queue()->cpu;
+
+	test_queue()->cpu = smp_processor_id();
+	for (i = 0; i < nr; i++)
+		test_start(&t[i], test_now() - overdue);
+	test_queue()->cpu = cpu;
+}
+
+static void look(void)
+{
+	theap_steal_look(THEAP_MONOTONIC, 0, 1, false);
+}
+
+/* They are run, each once, and then there is nothing to steal. */
+static void steal_overdue(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 10);
+	unsigned int i;
+
+	stuck_begin();
+	start_overdue(t, 10, OVERDUE);
+	look();
+	look();
+	for (i = 0; i < 10; i++)
+		KUNIT_EXPECT_EQ(test, t[i].called, 1);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	KUNIT_EXPECT_EQ(test, count()->found, 0);
+	stuck_end();
+	/* The owner comes late, and finds nothing. */
+	msleep(20);
+	for (i = 0; i < 10; i++)
+		KUNIT_EXPECT_EQ(test, t[i].called, 1);
+	KUNIT_EXPECT_EQ(test, test_queue()->armed, THEAP_NEVER);
+}
+
+/* What is due, but not for so long, is its owner's. */
+static void steal_not_yet(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	stuck_begin();
+	look();
+	start_overdue(t, 1, NS / 4);
+	look();
+	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
+	KUNIT_EXPECT_EQ(test, t->called, 0);
+	stuck_end();
+	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+}
+
+/* A run is on: what that has in hand is its own. */
+static void steal_running(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	stuck_begin();
+	start_overdue(t, 1, OVERDUE);
+	WRITE_ONCE(test_queue()->running, true);
+	look();
+	theap_queue_steal(test_queue(), NS, false);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
+	KUNIT_EXPECT_EQ(test, theap_queue_run(test_queue()), 0);
+	KUNIT_EXPECT_EQ(test, t->called, 0);
+	WRITE_ONCE(test_queue()->running, false);
+	look();
+	KUNIT_EXPECT_EQ(test, t->called, 1);
+	stuck_end();
+}
+
+/* Not what is the CPU's own, and nothing where it is switched off. */
+static void steal_nothing(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	stuck_begin();
+	start_overdue(t, 1, OVERDUE);
+	test_queue()->cpu = smp_processor_id();
+	look();
+	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
+	test_queue()->cpu = smp_processor_id() + 1;
+	theap_steal_us = 0;
+	look();
+	theap_steal_some(ktime_get_ns());
+	theap_steal_waiting(THEAP_MONOTONIC);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
+	theap_steal_us = 1;
+	KUNIT_EXPECT_EQ(test, theap_steal_ns(), THEAP_STEAL_MIN_US * NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, t->called, 0);
+	stuck_end();
+	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+}
+
+/* By the clock: what mdelay() takes is what was calibrated when the machine was busy. */
+static void work_long(struct test_timer *t)
+{
+	u64 until = ktime_get_ns() + NSEC_PER_MSEC;
+
+	while (ktime_get_ns() < until)
+		cpu_relax();
+}
+
+/*
+ * Who is late because he has much to do, and rests for want of budget, is not stuck;
+ * but he is if he does not go on.
+ */
+static void steal_at_rest(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 10 * THEAP_BATCH;
+	struct test_timer *t = test_timers(test, nr);
+
+	stuck_begin();
+	start_overdue(t, nr, OVERDUE);
+	t[0].work = work_long;
+	t[nr - 1].work = work_long;
+	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	look();
+	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
+	WRITE_ONCE(queue->ended, queue->ended - 2 * NS);
+	look();
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	stuck_end();
+	for (i = 0; i < nr; i++)
+		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+	KUNIT_EXPECT_EQ(test, count()->expired, nr);
+}
+
+/* A CPU looks, and then it does not for a while. */
+static void steal_turns(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 4);
+	u64 now = ktime_get_ns();
+
+	stuck_begin();
+	start_overdue(&t[0], 1, OVERDUE);
+	theap_steal_some(now);
+	KUNIT_EXPECT_EQ(test, t[0].called, 1);
+	start_overdue(&t[1], 1, OVERDUE);
+	WRITE_ONCE(test_queue()->ended, 0);
+	theap_steal_some(now + NS - 1);
+	KUNIT_EXPECT_EQ(test, t[1].called, 0);
+	theap_steal_some(now + NS);
+	KUNIT_EXPECT_EQ(test, t[1].called, 1);
+
+	/* Nor by way of the other. */
+	start_overdue(&t[2], 1, OVERDUE);
+	WRITE_ONCE(test_queue()->ended, 0);
+	theap_steal_waiting(THEAP_MONOTONIC);
+	KUNIT_EXPECT_EQ(test, t[2].called, 0);
+	this_cpu_ptr(&theap_thieves)->next = 0;
+	theap_steal_waiting(THEAP_REALTIME);
+	this_cpu_ptr(&theap_thieves)->next = 0;
+	KUNIT_EXPECT_EQ(test, t[2].called, 0);
+	theap_steal_waiting(THEAP_MONOTONIC);
+	KUNIT_EXPECT_EQ(test, t[2].called, 1);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 3);
+	stuck_end();
+}
+
+/* The end of a run looks at others, of other clocks, too; the watchdog at all. */
+static void steal_after_run(struct kunit *test)
+{
+	struct theap_queue *other = theap_queues_get(THEAP_BOOTTIME, 0);
+	struct test_timer *t = test_timers(test, 1);
+
+	stuck_begin();
+	start_overdue(t, 1, OVERDUE);
+	other->hrtimer.function(&other->hrtimer);
+	KUNIT_EXPECT_EQ(test, t->called, 1);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	KUNIT_EXPECT_EQ(test, count()->found, 0);
+	start_overdue(t, 1, OVERDUE);
+	WRITE_ONCE(test_queue()->ended, 0);
+	theap_steal_all();
+	KUNIT_EXPECT_EQ(test, t->called, 2);
+	KUNIT_EXPECT_EQ(test, count()->found, 1);
+	stuck_end();
+}
+
+/* How long an eye is closed: never past a deadline, as late as the wheel may be. */
+static void watch_delay(struct kunit *test)
+{
+	static const s64 nearest[] = { -NS, 0, 1, 20 * NSEC_PER_MSEC, NS, 12 * NS, DAY };
+	const s64 span = 20 * NSEC_PER_MSEC;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(nearest); i++) {
+		s64 delay = theap_watch_delay(nearest[i], span);
+
+		KUNIT_EXPECT_GE(test, delay, span);
+		KUNIT_EXPECT_LE(test, delay, THEAP_WATCH_MAX);
+		if (delay > span)
+			KUNIT_EXPECT_LT(test, delay + delay / 8, nearest[i]);
+	}
+	KUNIT_EXPECT_EQ(test, theap_watch_delay(NS, span), 3 * NS / 4);
+	KUNIT_EXPECT_EQ(test, theap_watch_delay(DAY, span), THEAP_WATCH_MAX);
+	KUNIT_EXPECT_EQ(test, theap_watch_delay(THEAP_NEVER, span), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, theap_watch_delay(0, 0), THEAP_NEVER);
+}
+
+/* On a machine with one CPU, too. */
+static void watch_begin(void)
+{
+	theap_watchdog_ms = 1;
+	raw_spin_lock_irq(&theap_watch_lock);
+	theap_watching = true;
+	theap_watch_say(THEAP_NEVER, theap_watch_span());
+	raw_spin_unlock_irq(&theap_watch_lock);
+}
+
+static bool watch_closed(void)
+{
+	return READ_ONCE(theap_watch_until[THEAP_MONOTONIC]) != S64_MIN;
+}
+
+static bool watch_closes(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 200 && !watch_closed(); i++)
+		msleep(10);
+	/* The other eye, too. */
+	msleep(50);
+	return watch_closed();
+}
+
+/* Who arms for an earlier deadline opens them; they close when they may. */
+static void watch_until(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 4);
+	s64 until, now;
+
+	watch_begin();
+	KUNIT_EXPECT_EQ(test, theap_watch_until[THEAP_MONOTONIC], THEAP_NEVER);
+	test_start(&t[0], test_now() + DAY);
+	KUNIT_EXPECT_FALSE(test, watch_closed());
+	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[1].timer));
+	KUNIT_EXPECT_TRUE(test, watch_closes());
+	now = test_now();
+	until = READ_ONCE(theap_watch_until[THEAP_MONOTONIC]);
+	KUNIT_EXPECT_GT(test, until, now);
+	KUNIT_EXPECT_LE(test, until, now + 9 * (s64)THEAP_WATCH_MAX / 8);
+	KUNIT_EXPECT_GT(test, theap_watch_until[THEAP_REALTIME], until);
+	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[0].timer));
+
+	/* Earlier than what is armed, but not than the next look. */
+	test_start(&t[1], now + DAY / 2);
+	KUNIT_EXPECT_TRUE(test, watch_closed());
+	test_start(&t[2], until - NS);
+	KUNIT_EXPECT_FALSE(test, watch_closed());
+	KUNIT_EXPECT_TRUE(test, watch_closes());
+
+	theap_timer_stop_sync(&t[0].timer);
+	theap_timer_stop_sync(&t[1].timer);
+	theap_timer_stop_sync(&t[2].timer);
+	theap_watch_wake();
+	KUNIT_EXPECT_TRUE(test, watch_closes());
+	KUNIT_EXPECT_EQ(test, theap_watch_until[THEAP_MONOTONIC], THEAP_NEVER);
+	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[0].timer));
+	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[1].timer));
+}
+
+/* It finds what nobody else does. */
+static void watch_finds(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 10);
+	unsigned int i;
+
+	watch_begin();
+	stuck_begin();
+	start_overdue(t, 10, OVERDUE);
+	hrtimer_try_to_cancel(&test_queue()->hrtimer);
+	local_bh_enable();
+	for (i = 0; i < 10; i++)
+		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	KUNIT_EXPECT_EQ(test, count()->found, 1);
+	test_queue()->cpu = raw_smp_processor_id();
+}
+
+/* An eye that does not open is put elsewhere; one that is in time is left alone. */
+static void watch_minds(struct kunit *test)
+{
+	s64 span = 20 * NSEC_PER_MSEC;
+	struct theap_eye *eye = &theap_eyes[1];
+	unsigned long expires;
+
+	watch_begin();
+	local_bh_disable();
+	raw_spin_lock_irq(&theap_watch_lock);
+	theap_eye_put(eye, smp_processor_id(), span);
+	expires = eye->timer.expires;
+	theap_eye_mind(eye, span);
+	KUNIT_EXPECT_EQ(test, eye->timer.expires, expires);
+	raw_spin_unlock_irq(&theap_watch_lock);
+	while (time_before_eq(jiffies, expires + msecs_to_jiffies(15)))
+		cpu_relax();
+	raw_spin_lock_irq(&theap_watch_lock);
+	theap_eye_mind(eye, span);
+	KUNIT_EXPECT_TRUE(test, timer_pending(&eye->timer));
+	KUNIT_EXPECT_TRUE(test, time_after(eye->timer.expires, jiffies));
+	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || eye->cpu != smp_processor_id());
+	raw_spin_unlock_irq(&theap_watch_lock);
+	local_bh_enable();
+}
+
+/* Switched off while it sleeps, and on again. */
+static void watch_switched(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	watch_begin();
+	theap_watchdog_ms = 0;
+	theap_watch_wake();
+	test_start(t, test_now() + DAY);
+	msleep(50);
+	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[0].timer));
+	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[1].timer));
+	theap_watchdog_ms = 1;
+	theap_watch_wake();
+	KUNIT_EXPECT_TRUE(test, watch_closes());
+	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[0].timer));
+}
+
+static int steal_init(struct kunit *test)
+{
+	theap_steal_us = NSEC_PER_SEC / NSEC_PER_USEC;
+	theap_watchdog_ms = 0;
+	/* There is a past only some time after the machine has begun. */
+	while (ktime_get_ns() < 2 * NS)
+		msleep(20);
+	return core_test_init(test);
+}
+
+static struct kunit_case steal_cases[] = {
+	KUNIT_CASE(steal_overdue),
+	KUNIT_CASE(steal_not_yet),
+	KUNIT_CASE(steal_running),
+	KUNIT_CASE(steal_nothing),
+	KUNIT_CASE(steal_at_rest),
+	KUNIT_CASE(steal_turns),
+	KUNIT_CASE(steal_after_run),
+	KUNIT_CASE(watch_delay),
+	KUNIT_CASE(watch_until),
+	KUNIT_CASE(watch_finds),
+	KUNIT_CASE(watch_minds),
+	KUNIT_CASE(watch_switched),
+	{}
+};
+
+static struct kunit_suite steal_suite = {
+	.name = "steal",
+	.init = steal_init,
+	.test_cases = steal_cases,
+};
+
+kunit_test_suite(steal_suite);
