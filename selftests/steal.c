@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Timers of a CPU that is stuck: they are run elsewhere, each once, not early, and
+ * before that CPU is let go.
+ *
+ * What makes a CPU stuck is a module for tests (stuck/), which is loaded from where
+ * TIMERHEAP_STUCK says, if it is not there.  Needs root and two CPUs.
+ *
+ * Each test holds each CPU in its turn, so that with heaps=1, too, the one that has
+ * the timers is among them, and so that both eyes of the watchdog are hit.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "timerheap_test.h"
+
+#define STUCK		"/sys/module/timerheap_stuck/parameters/"
+#define OURS		"/sys/module/timerheap/parameters/"
+#define SLOTS		64
+
+/* A CPU is held for so long; what it has is due in the first half of that. */
+#define HOLD		(1000 * MSEC)
+#define SOON		(200 * MSEC)
+
+/* Return: 0 or -errno. */
+static int put(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, value, strlen(value)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static int64_t get(const char *path)
+{
+	char text[32] = "";
+	int fd = open(path, O_RDONLY), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return ret < 0 ? -errno : strtoll(text, NULL, 10);
+}
+
+static int put_number(const char *path, int64_t number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%lld", (long long)number);
+	return put(path, text);
+}
+
+static int hold(int cpu, int64_t span, const char *what)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%d %lld %s", cpu, (long long)(span / MSEC), what);
+	return put(STUCK "hold", text);
+}
+
+static int64_t released(void)
+{
+	return get(STUCK "released");
+}
+
+/* The module that holds CPUs is there, or can be loaded. */
+static bool can_hold(void)
+{
+	const char *path = getenv("TIMERHEAP_STUCK");
+	int fd;
+
+	if (!access(STUCK "hold", W_OK))
+		return true;
+	fd = open(path ? path : "/lab/stuck.ko", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	syscall(SYS_finit_module, fd, "", 0);
+	close(fd);
+	return !access(STUCK "hold", W_OK);
+}
+
+static int run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+/* On any CPU but these. */
+static int keep_off(int cpus, int cpu, int other)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (int i = 0; i < cpus; i++)
+		if (i != cpu && i != other)
+			CPU_SET(i, &set);
+	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+FIXTURE(steal)
+{
+	struct timerheap_info before;
+	int64_t steal_us, watchdog_ms;
+	int cpus;
+	int fd;
+};
+
+FIXTURE_SETUP(steal)
+{
+	REQUIRE_DEVICE();
+	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	self->steal_us = get(OURS "steal_us");
+	self->watchdog_ms = get(OURS "watchdog_ms");
+	if (self->cpus < 2 || put_number(OURS "steal_us", self->steal_us) || !can_hold())
+		SKIP(return, "needs root, two CPUs, and the module of selftests/stuck");
+	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, th_info(self->fd, &self->before));
+}
+
+FIXTURE_TEARDOWN(steal)
+{
+	put_number(OURS "steal_us", self->steal_us);
+	put_number(OURS "watchdog_ms", self->watchdog_ms);
+	close(self->fd);
+}
+
+/* What has happened since the test began. */
+static struct timerheap_info since(FIXTURE_DATA(steal) *self)
+{
+	struct timerheap_info info = {};
+
+	th_info(self->fd, &info);
+	info.stolen -= self->before.stolen;
+	info.found -= self->before.found;
+	info.runs -= self->before.runs;
+	return info;
+}
+
+/* Start timers on a CPU, a millisecond apart, and be elsewhere.  Return: 0 or -errno. */
+static int start_on(FIXTURE_DATA(steal) *self, int cpu, int nr, int64_t deadline)
+{
+	int ret = run_on(cpu);
+
+	for (int i = 0; i < nr && !ret; i++)
+		ret = th_start_at(self->fd, i, deadline + i * MSEC);
+	return ret ? ret : keep_off(self->cpus, cpu, -1);
+}
+
+/*
+ * Take @nr events: each slot's once, none early.  Return: when the last has fired; 0
+ * where it is not so.
+ */
+static int64_t take(FIXTURE_DATA(steal) *self, int nr)
+{
+	struct timerheap_event event;
+	int seen[SLOTS] = {};
+	int64_t last = 0;
+
+	for (int got = 0; got < nr; got++) {
+		if (th_event(self->fd, &event) != 1 || seen[event.slot]++ ||
+		    event.expirations != 1 || event.fired < event.deadline)
+			return 0;
+		if (event.fired > last)
+			last = event.fired;
+	}
+	return last;
+}
+
+/* Who waits for the events is asleep in WAIT. */
+static void waiter_asleep(struct __test_metadata *_metadata, FIXTURE_DATA(steal) *self,
+			  const char *what)
+{
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		int64_t last;
+
+		ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + SOON));
+		ASSERT_EQ(0, hold(cpu, HOLD, what));
+		last = take(self, SLOTS);
+		ASSERT_LT(0, last);
+		EXPECT_TRUE(th_quiet(self->fd, HOLD));
+		EXPECT_LT(last, released()) TH_LOG("not before CPU %d was let go", cpu);
+	}
+	EXPECT_LT(0, since(self).stolen);
+}
+
+TEST_F_TIMEOUT(steal, softirqs_off, 120)
+{
+	waiter_asleep(_metadata, self, "softirqs");
+}
+
+TEST_F_TIMEOUT(steal, interrupts_off, 120)
+{
+	waiter_asleep(_metadata, self, "interrupts");
+}
+
+/* Nobody waits, and nothing else is due: it is the watchdog that finds them. */
+TEST_F_TIMEOUT(steal, all_asleep, 120)
+{
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		struct timerheap_info before = since(self);
+		int64_t last;
+
+		ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + SOON));
+		ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
+		nap(HOLD + SOON);
+		last = take(self, SLOTS);
+		ASSERT_LT(0, last);
+		EXPECT_LT(last, released()) TH_LOG("not before CPU %d was let go", cpu);
+		EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
+		if (!self->before.heaps)
+			EXPECT_LT(before.found, since(self).found);
+	}
+	EXPECT_LT(0, since(self).found);
+}
+
+/* One after the other: the eye that was on the first is on another when both are. */
+TEST_F_TIMEOUT(steal, two_cpus, 120)
+{
+	if (self->cpus < 3)
+		SKIP(return, "needs three CPUs");
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		int next = (cpu + 1) % self->cpus;
+		int64_t last;
+
+		ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + 2 * SOON));
+		ASSERT_EQ(0, keep_off(self->cpus, cpu, next));
+		ASSERT_EQ(0, hold(cpu, 2 * HOLD, "interrupts"));
+		nap(SOON);
+		ASSERT_EQ(0, hold(next, HOLD, "softirqs"));
+		nap(HOLD - SOON);
+		last = take(self, SLOTS);
+		ASSERT_LT(0, last);
+		nap(2 * HOLD);
+		EXPECT_LT(last, released() - HOLD / 2);
+	}
+}
+
+/* Without the watchdog: the ends of runs on other CPUs find them. */
+TEST_F_TIMEOUT(steal, by_runs, 120)
+{
+	if (self->before.heaps == 1)
+		SKIP(return, "all runs are on one CPU");
+	ASSERT_EQ(0, put_number(OURS "watchdog_ms", 0));
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		int64_t last;
+
+		/* A ticker on another CPU has the last slot. */
+		ASSERT_EQ(0, run_on((cpu + 1) % self->cpus));
+		ASSERT_EQ(0, th_start_flags(self->fd, SLOTS - 1, MSEC, 5 * MSEC, 0));
+		ASSERT_EQ(0, start_on(self, cpu, SLOTS - 1, now() + SOON));
+		ASSERT_EQ(0, hold(cpu, HOLD, "softirqs"));
+		nap(HOLD + SOON);
+		ASSERT_EQ(1, th_stop(self->fd, SLOTS - 1));
+		/* Which does not take back what the ticker has left. */
+		for (int got = 0; got < SLOTS; got++) {
+			struct timerheap_event event;
+
+			ASSERT_EQ(1, th_event(self->fd, &event));
+			EXPECT_LE(event.deadline, event.fired);
+			if (event.slot == SLOTS - 1)
+				continue;
+			EXPECT_EQ(1, event.expirations);
+			last = event.fired;
+			EXPECT_LT(last, released());
+		}
+		EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
+	}
+	EXPECT_LT(0, since(self).stolen);
+	EXPECT_EQ(0, since(self).found);
+}
+
+/* Without the watchdog: who is about to sleep finds them. */
+TEST_F_TIMEOUT(steal, by_waiters, 120)
+{
+	ASSERT_EQ(0, put_number(OURS "watchdog_ms", 0));
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		struct timerheap_event event;
+		int got = 0;
+
+		ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + SOON));
+		ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
+		for (int64_t end = now() + LOST; got < SLOTS && now() < end; ) {
+			int ret = th_wait_flags(self->fd, &event, 1, 1, 5 * MSEC, 0);
+
+			ASSERT_LE(0, ret);
+			if (ret)
+				EXPECT_LE(event.deadline, event.fired);
+			got += ret;
+		}
+		ASSERT_EQ(SLOTS, got);
+		EXPECT_TRUE(th_quiet(self->fd, HOLD));
+		EXPECT_LT(event.fired, released());
+	}
+	EXPECT_LT(0, since(self).stolen);
+	EXPECT_EQ(0, since(self).found);
+}
+
+/* Where it is switched off, what is due comes when the CPU is let go: once. */
+TEST_F_TIMEOUT(steal, off, 120)
+{
+	int64_t end;
+
+	ASSERT_EQ(0, put_number(OURS "steal_us", 0));
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + SOON));
+		ASSERT_EQ(0, hold(cpu, HOLD, "softirqs"));
+		end = take(self, SLOTS);
+		ASSERT_LT(0, end);
+		EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
+		if (!self->before.heaps)
+			EXPECT_LE(released(), end);
+	}
+	EXPECT_EQ(0, since(self).stolen);
+}
+
+/* What was far away is moved to soon, from elsewhere, when its CPU cannot be told. */
+TEST_F_TIMEOUT(steal, moved_earlier, 120)
+{
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		int64_t last;
+
+		ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + 3600 * SEC));
+		/* The watchdog goes to sleep meanwhile. */
+		nap(200 * MSEC);
+		ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
+		for (int i = 0; i < SLOTS; i++)
+			ASSERT_EQ(1, th_modify(self->fd, i, SOON));
+		nap(HOLD + SOON);
+		last = take(self, SLOTS);
+		ASSERT_LT(0, last);
+		EXPECT_LT(last, released()) TH_LOG("not before CPU %d was let go", cpu);
+	}
+}
+
+/* More than a run may do at once: the thief goes on, and so may the owner. */
+TEST_F_TIMEOUT(steal, many, 120)
+{
+	enum { MANY = 20000 };
+	int nr = th_verify() ? 500 : MANY;
+	int fd = th_context(CLOCK_MONOTONIC, MANY);
+	struct timerheap_event *events = calloc(MANY, sizeof(*events));
+	unsigned char *seen = calloc(MANY, 1);
+
+	ASSERT_TRUE(events && seen);
+	ASSERT_LE(0, fd);
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		int64_t deadline = now() + 2 * SEC;
+
+		ASSERT_EQ(0, run_on(cpu));
+		memset(seen, 0, MANY);
+		for (int i = 0; i < nr; i++)
+			ASSERT_EQ(0, th_start_at(fd, i, deadline));
+		ASSERT_EQ(0, keep_off(self->cpus, cpu, -1));
+		nap(deadline - now() - 50 * MSEC);
+		/* Let go while the thief is at it, perhaps. */
+		ASSERT_EQ(0, hold(cpu, 80 * MSEC, "softirqs"));
+		for (int got = 0; got < nr; ) {
+			int ret = th_events(fd, events, MANY, 1);
+
+			ASSERT_LT(0, ret) TH_LOG("%d are lost", nr - got);
+			for (int i = 0; i < ret; i++) {
+				EXPECT_EQ(0, seen[events[i].slot]++);
+				EXPECT_EQ(1, events[i].expirations);
+				EXPECT_LE(events[i].deadline, events[i].fired);
+			}
+			got += ret;
+		}
+		EXPECT_TRUE(th_quiet(fd, 10 * MSEC));
+	}
+	free(events);
+	free(seen);
+	close(fd);
+}
+
+struct churner {
+	pthread_t thread;
+	int fd, base;
+	atomic_bool *done;
+	int64_t armed, stopped;
+	int error;
+};
+
+#define CHURN_SLOTS	16
+
+/* Start, move and stop timers of its own, on whatever CPU. */
+static void *churn(void *arg)
+{
+	struct churner *churner = arg;
+	unsigned int seed = churner->base + 1;
+
+	while (!*churner->done && !churner->error) {
+		int slot = churner->base + rand_r(&seed) % CHURN_SLOTS, ret;
+
+		switch (rand_r(&seed) % 3) {
+		case 0:
+			ret = th_stop(churner->fd, slot);
+			churner->stopped += ret > 0;
+			break;
+		case 1:
+			ret = th_modify(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
+			churner->armed += ret == 0;
+			break;
+		default:
+			ret = th_start(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
+			churner->armed += ret == 0;
+		}
+		if (ret < 0)
+			churner->error = -ret;
+	}
+	return NULL;
+}
+
+/* All CPUs work, and @work is done @rounds times meanwhile: the sums balance. */
+static void under_fire(struct __test_metadata *_metadata, FIXTURE_DATA(steal) *self,
+		       int rounds, void (*work)(FIXTURE_DATA(steal) *self, int round))
+{
+	struct churner churners[SLOTS / CHURN_SLOTS] = {};
+	atomic_bool done = false;
+	int64_t armed = 0, ended = 0;
+	struct timerheap_event event;
+	uint32_t first = 0;
+
+	for (int i = 0; i < SLOTS / CHURN_SLOTS; i++) {
+		churners[i] = (struct churner){ .fd = self->fd, .done = &done,
+						.base = i * CHURN_SLOTS };
+		pthread_create(&churners[i].thread, NULL, churn, &churners[i]);
+	}
+	for (int round = 0; round < rounds; round++)
+		work(self, round);
+	done = true;
+	for (int i = 0; i < SLOTS / CHURN_SLOTS; i++) {
+		pthread_join(churners[i].thread, NULL);
+		EXPECT_EQ(0, churners[i].error);
+		armed += churners[i].armed;
+		ended += churners[i].stopped;
+	}
+	ended += th_drain(self->fd, NULL, SLOTS, &first);
+	while (th_wait_flags(self->fd, &event, 1, 1, 500 * MSEC, 0) == 1) {
+		EXPECT_LE(event.deadline, event.fired);
+		ended += event.expirations;
+	}
+	EXPECT_EQ(armed, ended);
+	EXPECT_LT(0, armed);
+}
+
+/* Held for longer and shorter than it takes to be noticed. */
+static void hold_one(FIXTURE_DATA(steal) *self, int round)
+{
+	hold(round % self->cpus, (1 + round * 7 % 40) * MSEC,
+	     round % 3 ? "softirqs" : "interrupts");
+	nap(10 * MSEC);
+}
+
+TEST_F_TIMEOUT(steal, under_fire, 120)
+{
+	ASSERT_EQ(0, put_number(OURS "steal_us", 1000));
+	ASSERT_EQ(0, put_number(OURS "watchdog_ms", 1));
+	under_fire(_metadata, self, 80, hold_one);
+	EXPECT_LT(0, since(self).stolen);
+}
+
+static void hold_none(FIXTURE_DATA(steal) *self, int round)
+{
+	nap(100 * MSEC);
+}
+
+/* Nobody is stuck, for longer than an emulated CPU may be: nothing is stolen. */
+TEST_F_TIMEOUT(steal, nobody_stuck, 120)
+{
+	ASSERT_EQ(0, put_number(OURS "steal_us", 2 * SEC / USEC));
+	ASSERT_EQ(0, th_info(self->fd, &self->before));
+	under_fire(_metadata, self, 20, hold_none);
+	EXPECT_LT(0, since(self).runs);
+	EXPECT_EQ(0, since(self).stolen);
+}
+
+TEST_HARNESS_MAIN
