@@ -38,6 +38,9 @@
 #define THEAP_RUN_NS	(500 * NSEC_PER_USEC)
 #define THEAP_RUN_SHARE	4
 
+/* The most that a run owes: 2.5 ms until the next. */
+#define THEAP_DEBT_NS	(10 * NSEC_PER_MSEC)
+
 /* What a run costs besides: an interrupt, a softirq, and to set the hrtimer. */
 #define THEAP_RUN_COST	(2 * NSEC_PER_USEC)
 
@@ -581,14 +584,15 @@ static void theap_debt_begin(struct theap_debt *debt)
 }
 
 /*
- * A run has come so far.  No more is owed than twice what is allowed: it may
- * not have been the run that took the time, but who interrupted it.
+ * A run has come so far.  What it owes has an end: it may not have been the run that
+ * took the time, but who interrupted it.  Up to that end all is paid back, so that a
+ * thousand who wait for one event are woken at the cost of timers, not of the CPU.
  * Return: what is owed.
  */
 static u64 theap_debt_now(struct theap_debt *debt)
 {
 	debt->ended = ktime_get_ns();
-	debt->owed = min_t(u64, debt->before + debt->ended - debt->start, 2 * THEAP_RUN_NS);
+	debt->owed = min_t(u64, debt->before + debt->ended - debt->start, THEAP_DEBT_NS);
 	return debt->owed;
 }
 

@@ -589,6 +589,34 @@ static void queue_kicks_have_an_end(struct kunit *test)
 	theap_timer_stop(&t->timer);
 }
 
+static s64 longer_until;
+
+static void work_longer(struct test_timer *t)
+{
+	s64 begin = ktime_get_ns();
+
+	do
+		longer_until = ktime_get_ns();
+	while (longer_until < begin + 6 * NSEC_PER_MSEC);
+}
+
+/* What a run takes beyond its budget, where a function does, is paid back as well. */
+static void queue_pays_back(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	t->work = work_longer;
+	local_bh_disable();
+	test_start(t, test_now() - NSEC_PER_USEC);
+	theap_queue_run(test_queue());
+	KUNIT_EXPECT_GE(test, hrtimer_get_expires_ns(&test_queue()->resume),
+			longer_until + 6 * NSEC_PER_MSEC / 4);
+	KUNIT_EXPECT_LE(test, ktime_to_ns(hrtimer_get_remaining(&test_queue()->resume)),
+			10 * NSEC_PER_MSEC / 4);
+	local_bh_enable();
+	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+}
+
 static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_expires),
 	KUNIT_CASE(queue_periodic),
@@ -598,6 +626,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_fires_for_nothing_once),
 	KUNIT_CASE(queue_earlier),
 	KUNIT_CASE(queue_kicks_have_an_end),
+	KUNIT_CASE(queue_pays_back),
 	KUNIT_CASE(queue_inbox_is_bounded),
 	KUNIT_CASE(queue_linked_stays),
 	KUNIT_CASE(queue_inbox_is_tidied),
