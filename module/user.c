@@ -20,8 +20,8 @@
  * So of looks that nobody has called for each user has a share of each CPU: where he
  * has had more, the slot comes back later than it would.  Nothing is lost by that:
  * the next look counts what has come meanwhile, as it does when it is late for other
- * reasons.  A look takes some 200 ns when a heap is large, so that the default
- * leaves room for sixteen such users in the four fifths of a CPU that runs may have.
+ * reasons.  A look takes half a microsecond when a heap is large, so that the default
+ * leaves room for eight such users in the four fifths of a CPU that runs may have.
  */
 #include <linux/capability.h>
 #include <linux/err.h>
