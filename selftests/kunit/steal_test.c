@@ -124,7 +124,7 @@ static void steal_nothing(struct kunit *test)
 	theap_steal_us = 0;
 	look();
 	theap_steal_some(ktime_get_ns());
-	theap_steal_waiting(THEAP_MONOTONIC);
+	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
 	theap_steal_us = 1;
 	KUNIT_EXPECT_EQ(test, theap_steal_ns(), THEAP_STEAL_MIN_US * NSEC_PER_USEC);
@@ -189,13 +189,13 @@ static void steal_turns(struct kunit *test)
 	/* Nor by way of the other. */
 	start_overdue(&t[2], 1, OVERDUE);
 	WRITE_ONCE(test_queue()->ended, 0);
-	theap_steal_waiting(THEAP_MONOTONIC);
+	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	this_cpu_ptr(&theap_thieves)->next = 0;
-	theap_steal_waiting(THEAP_REALTIME);
+	theap_steal_waiting(&theap_homes[clock]);
 	this_cpu_ptr(&theap_thieves)->next = 0;
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
-	theap_steal_waiting(THEAP_MONOTONIC);
+	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 3);
 	stuck_end();
