@@ -7,8 +7,8 @@
  * stuck, if chance will have it so.  So the watchdog has two eyes, timers on two
  * CPUs that take turns: each opens every other watchdog_ms, looks at all queues,
  * runs what is stuck (steal.c), and looks whether the other eye has opened in time.
- * If not, its CPU is stuck, and it is taken to another one.  To be blind, two CPUs
- * must get stuck within a turn.
+ * If not, its CPU is stuck, and it is taken to another one.  To be blind, the CPUs of
+ * both must get stuck within a turn, or while both are closed for longer.
  *
  * They are timers of the timer wheel, which can be put on another CPU, even on one
  * that is asleep; an hrtimer would take an interrupt for that.  Its ticks, of 4 ms
@@ -176,7 +176,8 @@ static void theap_eye_open(struct timer_list *timer)
 	unsigned long flags;
 	unsigned int i;
 
-	theap_steal_all();
+	if (span)
+		theap_steal_all();
 	delay = theap_watch_delay(theap_watch_nearest(), span);
 	raw_spin_lock_irqsave(&theap_watch_lock, flags);
 	if (theap_watching && !timer_pending(timer)) {
