@@ -4,8 +4,9 @@
  *
  * Where to begin reading: heap.h has the heap, hollow.c how many leave it at once,
  * state.h the states of a timer, timer.c what anybody may do to one, run.c what its
- * owner does, drive.c what drives that, slot.c how a program takes part; device.c
- * is the way in.  manual.c is about time that a program makes.
+ * owner does, drive.c what drives that, steal.c who does it when its CPU is stuck,
+ * wheel.c timers that may wait, slot.c how a program takes part; device.c is the way in.
+ * manual.c is about time that a program makes.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/init.h>

@@ -79,7 +79,7 @@
 
 unsigned int theap_steal_us = 2000;
 
-/* Runs take half a millisecond and more, if their functions do, and rest for a half. */
+/* Four times what a run rests that is out of budget. */
 #define THEAP_STEAL_MIN_US	1000
 
 /* The queues of so many CPUs are looked at, at the end of a run. */
@@ -87,12 +87,15 @@ unsigned int theap_steal_us = 2000;
 
 static bool theap_steal_on;
 
-/* What a CPU, as a thief, knows. */
+/**
+ * struct theap_thief - what a CPU knows as a thief
+ * @next: not to look before that time, on CLOCK_MONOTONIC; whoever runs there, a
+ *        softirq or a task
+ * @at:   so many CPUs behind itself the next look begins; softirqs
+ */
 struct theap_thief {
-	u64 next;		/* not to look before that, on CLOCK_MONOTONIC; who
-				 * runs here, with softirqs on or off */
-	unsigned int at;	/* how many CPUs behind this one the next look begins;
-				 * in softirqs */
+	u64 next;
+	unsigned int at;
 };
 
 static DEFINE_PER_CPU(struct theap_thief, theap_thieves);

@@ -7,11 +7,11 @@
 #define THEAP_STEAL_H
 
 #include <linux/compiler.h>
+#include <linux/moduleparam.h>
 #include <linux/types.h>
 
 #include "clock.h"
 
-struct kernel_param_ops;
 struct theap_home;
 
 extern unsigned int theap_steal_us;

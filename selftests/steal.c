@@ -137,7 +137,7 @@ FIXTURE_TEARDOWN(steal)
 }
 
 /* What has happened since the test began. */
-static struct timerheap_info since(FIXTURE_DATA(steal) *self)
+static struct timerheap_info since(struct _test_data_steal *self)
 {
 	struct timerheap_info info = {};
 
@@ -149,7 +149,7 @@ static struct timerheap_info since(FIXTURE_DATA(steal) *self)
 }
 
 /* Return: 0 or -errno. */
-static int watchdog_off(FIXTURE_DATA(steal) *self)
+static int watchdog_off(struct _test_data_steal *self)
 {
 	int ret = put_number(OURS "watchdog_ms", 0);
 
@@ -159,7 +159,7 @@ static int watchdog_off(FIXTURE_DATA(steal) *self)
 }
 
 /* Start timers on a CPU, a millisecond apart, and be elsewhere.  Return: 0 or -errno. */
-static int start_on(FIXTURE_DATA(steal) *self, int cpu, int nr, int64_t deadline)
+static int start_on(struct _test_data_steal *self, int cpu, int nr, int64_t deadline)
 {
 	int ret = run_on(cpu);
 
@@ -172,7 +172,7 @@ static int start_on(FIXTURE_DATA(steal) *self, int cpu, int nr, int64_t deadline
  * Take @nr events: each slot's once, none early.  Return: when the last has fired; 0
  * where it is not so.
  */
-static int64_t take(FIXTURE_DATA(steal) *self, int nr)
+static int64_t take(struct _test_data_steal *self, int nr)
 {
 	struct timerheap_event event;
 	int seen[SLOTS] = {};
@@ -189,7 +189,7 @@ static int64_t take(FIXTURE_DATA(steal) *self, int nr)
 }
 
 /* Who waits for the events is asleep in WAIT. */
-static void waiter_asleep(struct __test_metadata *_metadata, FIXTURE_DATA(steal) *self,
+static void waiter_asleep(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  const char *what)
 {
 	for (int cpu = 0; cpu < self->some; cpu++) {
@@ -440,8 +440,8 @@ static void *churn(void *arg)
 }
 
 /* All CPUs work, and @work is done @rounds times meanwhile: the sums balance. */
-static void under_fire(struct __test_metadata *_metadata, FIXTURE_DATA(steal) *self,
-		       int rounds, void (*work)(FIXTURE_DATA(steal) *self, int round))
+static void under_fire(struct __test_metadata *_metadata, struct _test_data_steal *self,
+		       int rounds, void (*work)(struct _test_data_steal *self, int round))
 {
 	struct churner churners[SLOTS / CHURN_SLOTS] = {};
 	atomic_bool done = false;
@@ -473,7 +473,7 @@ static void under_fire(struct __test_metadata *_metadata, FIXTURE_DATA(steal) *s
 }
 
 /* Held for longer and shorter than it takes to be noticed. */
-static void hold_one(FIXTURE_DATA(steal) *self, int round)
+static void hold_one(struct _test_data_steal *self, int round)
 {
 	hold(round % self->cpus, (1 + round * 7 % 40) * MSEC,
 	     round % 3 ? "softirqs" : "interrupts");
@@ -488,7 +488,7 @@ TEST_F_TIMEOUT(steal, under_fire, 120)
 	EXPECT_LT(0, since(self).stolen);
 }
 
-static void hold_none(FIXTURE_DATA(steal) *self, int round)
+static void hold_none(struct _test_data_steal *self, int round)
 {
 	nap(100 * MSEC);
 }

@@ -192,7 +192,7 @@ static void steal_turns(struct kunit *test)
 	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	this_cpu_ptr(&theap_thieves)->next = 0;
-	theap_steal_waiting(&theap_homes[clock]);
+	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
 	this_cpu_ptr(&theap_thieves)->next = 0;
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
@@ -262,7 +262,7 @@ static bool watch_closes(void)
 	unsigned int i;
 
 	for (i = 0; i < 200 && !watch_closed(); i++)
-		msleep(10);
+		msleep(20);
 	/* The other eye, too. */
 	msleep(50);
 	return watch_closed();
