@@ -77,17 +77,21 @@ int theap_call_setup(struct theap_context *context, void *arg)
 	enum theap_clock clock;
 	int ret;
 
-	if (setup->flags & ~TIMERHEAP_UNLIMITED || setup->reserved)
+	if (setup->flags & ~(TIMERHEAP_UNLIMITED | TIMERHEAP_CANCEL_ON_SET) || setup->reserved)
 		return -EINVAL;
 	if (!setup->slots || setup->slots > theap_context_max_slots())
 		return -EINVAL;
 	for (clock = 0; setup->clock != theap_clocks[clock].id; clock++)
 		if (clock == THEAP_MANUAL)
 			return -EINVAL;
+	if (setup->flags & TIMERHEAP_CANCEL_ON_SET && clock != THEAP_REALTIME)
+		return -EINVAL;
 	ret = theap_context_setup(context, clock, setup->slots, setup->slack,
 				  setup->flags & TIMERHEAP_UNLIMITED);
 	if (ret)
 		return ret;
+	if (setup->flags & TIMERHEAP_CANCEL_ON_SET)
+		theap_set_ask(&context->set);
 	setup->slots_offset = theap_map_slots_offset(context);
 	setup->slots_size = theap_map_slots_size(context);
 	setup->ring_offset = theap_map_ring_offset(context);

@@ -65,6 +65,7 @@ struct theap_context *theap_context_alloc(void)
 	init_waitqueue_head(&context->wait);
 	context->notify.function = theap_context_notified;
 	theap_eventfd_init(&context->eventfd);
+	theap_set_init(&context->set);
 	return context;
 }
 
@@ -95,6 +96,7 @@ void theap_context_free(struct theap_context *context)
 	u32 slots = theap_context_slots(context);
 	u32 i;
 
+	theap_set_forget(&context->set);
 	if (slots) {
 		for (i = 0; i < theap_context_pages(slots); i++) {
 			if (context->pages[i])

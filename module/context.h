@@ -18,6 +18,7 @@
 #include "manual.h"
 #include "queue.h"
 #include "ring.h"
+#include "set.h"
 #include "slot.h"
 #include "user.h"
 
@@ -48,6 +49,7 @@ struct theap_context {
 	wait_queue_head_t wait;		/* for events */
 	struct theap_eventfd eventfd;	/* told of them, too */
 	struct theap_notify notify;	/* does both at the end of a run */
+	struct theap_set set;		/* does the program ask for a clock that is set? */
 	struct rcu_head rcu;
 };
 

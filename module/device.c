@@ -128,7 +128,8 @@ static __poll_t theap_poll(struct file *file, poll_table *table)
 	struct theap_context *context = theap_file_context(file);
 
 	poll_wait(file, &context->wait, table);
-	if (theap_context_slots(context) && theap_ring_count(&context->ring))
+	if (theap_context_slots(context) &&
+	    (theap_ring_count(&context->ring) || theap_set_untold(&context->set)))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }

@@ -106,7 +106,8 @@ static int theap_events_sleep(struct theap_context *context, const s64 *expires)
 
 /*
  * Wait until the ring has @min events, or to a time on the context's clock.
- * Return: 0; -ETIME: the time was up first; -ERESTARTSYS: a signal came first.
+ * Return: 0; -ETIME: the time was up first; -ERESTARTSYS: a signal came first;
+ * -ECANCELED: the clock was set, and nobody told before us.
  */
 static int theap_events_wait(struct theap_context *context, u32 min,
 			     const s64 *expires)
@@ -125,6 +126,8 @@ static int theap_events_wait(struct theap_context *context, u32 min,
 			break;
 		if (signal_pending(current))
 			ret = -ERESTARTSYS;
+		else if (theap_set_untold(&context->set))
+			ret = -ECANCELED;
 		else
 			ret = theap_events_sleep(context, expires);
 	}
@@ -147,8 +150,8 @@ bool theap_events_may_want(struct theap_context *context, u32 nr, u32 min)
  * @expires: but no longer than to this time; NULL: as long as it takes
  *
  * Context: task, sleeps.
- * Return: how many; below @min where the time was up or a signal came; -EFAULT
- * or -ERESTARTSYS where that was before the first.
+ * Return: how many; below @min where the time was up, a signal came, or the clock was
+ * set; -EFAULT, -ERESTARTSYS or -ECANCELED where that was before the first.
  */
 ssize_t theap_events_wait_and_take(struct theap_context *context,
 				   struct timerheap_event __user *to, size_t nr, u32 min,
@@ -159,6 +162,8 @@ ssize_t theap_events_wait_and_take(struct theap_context *context,
 	int ret = 0;
 
 	for (;;) {
+		if (!count && theap_set_tell(&context->set))
+			return -ECANCELED;
 		/* Another may take what was waited for: wait for the rest again. */
 		if (count < min)
 			ret = theap_events_wait(context, min - count, expires);
@@ -166,6 +171,11 @@ ssize_t theap_events_wait_and_take(struct theap_context *context,
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;
+		/* It is said above, to us or to another, who was first. */
+		if (ret == -ECANCELED && !count) {
+			ret = 0;
+			continue;
+		}
 		if (ret || count >= min)
 			break;
 		/* Somebody may keep the head moving, so that no wait looks for signals. */

@@ -17,6 +17,7 @@
 #include "delay.h"
 #include "device.h"
 #include "queue.h"
+#include "set.h"
 #include "steal.h"
 
 module_param_named(heaps, theap_heaps, uint, 0444);
@@ -79,6 +80,7 @@ static void __exit theap_exit(void)
 {
 	theap_debugfs_exit();
 	theap_device_exit();
+	theap_set_exit();
 	cpuhp_remove_state_nocalls(theap_cpuhp_state);
 	theap_queues_exit();
 }

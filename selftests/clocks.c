@@ -4,8 +4,10 @@
  *
  * Setting the clock needs root, and is put right again by the clock that
  * cannot be set.  Deadlines on CLOCK_REALTIME move with it; those on the
- * others do not.
+ * others do not.  Who asks for it is told.
  */
+#include <sys/eventfd.h>
+#include <sys/timex.h>
 #include <sys/wait.h>
 
 #include "timerheap_test.h"
@@ -184,6 +186,174 @@ TEST_F(set, wait)
 	EXPECT_LE(at, clock_now(CLOCK_REALTIME));
 	EXPECT_GT(start + LOST, now());
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+}
+
+/* A context that asks to be told when the clock is set. */
+FIXTURE(told)
+{
+	int64_t offset;
+	int fd;
+};
+
+static int context_told(clockid_t clock, uint32_t flags)
+{
+	struct timerheap_setup setup = { .clock = clock, .slots = 4, .flags = flags };
+	int fd = th_open(), ret = call(fd, TIMERHEAP_IOC_SETUP, &setup);
+
+	if (ret)
+		close(fd);
+	return ret ? ret : fd;
+}
+
+FIXTURE_SETUP(told)
+{
+	REQUIRE_DEVICE();
+	if (step(0))
+		SKIP(return, "needs the right to set the clock");
+	self->offset = clock_now(CLOCK_REALTIME) - now();
+	self->fd = context_told(CLOCK_REALTIME, TIMERHEAP_CANCEL_ON_SET);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_NONBLOCK));
+}
+
+FIXTURE_TEARDOWN(told)
+{
+	step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
+	close(self->fd);
+}
+
+/* Return: 1, an event; or -errno. */
+static int read_event(int fd)
+{
+	struct timerheap_event event;
+	ssize_t got = read(fd, &event, sizeof(event));
+
+	return got < 0 ? -errno : got == sizeof(event);
+}
+
+static bool readable(int fd, int timeout_ms)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	return poll(&poll_fd, 1, timeout_ms) == 1;
+}
+
+/* It is for the clock that can be set, and no other. */
+TEST_F(told, refused)
+{
+	EXPECT_EQ(-EINVAL, context_told(CLOCK_MONOTONIC, TIMERHEAP_CANCEL_ON_SET));
+	EXPECT_EQ(-EINVAL, context_told(CLOCK_BOOTTIME, TIMERHEAP_CANCEL_ON_SET));
+	EXPECT_EQ(-EINVAL, context_told(CLOCK_TAI, TIMERHEAP_CANCEL_ON_SET));
+	EXPECT_EQ(-EINVAL, context_told(TIMERHEAP_CLOCK_MANUAL, TIMERHEAP_CANCEL_ON_SET));
+}
+
+/* Once for each time that it was set; timers and events are what they were. */
+TEST_F(told, once)
+{
+	struct timerheap_event event;
+	int other = th_context(CLOCK_REALTIME, 1);
+
+	ASSERT_EQ(0, th_start(self->fd, 0, 10000 * SEC));
+	EXPECT_EQ(-EAGAIN, read_event(self->fd));
+	EXPECT_FALSE(readable(self->fd, 0));
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, step(i == 1 ? -100 * SEC : 100 * SEC));
+		EXPECT_TRUE(readable(self->fd, 0));
+		EXPECT_EQ(-ECANCELED, i == 2 ? th_wait_flags(self->fd, &event, 1, 0, 0, 0) :
+					       read_event(self->fd));
+		EXPECT_FALSE(readable(self->fd, 0));
+		EXPECT_EQ(-EAGAIN, read_event(self->fd));
+	}
+	/* Twice, and nobody looked in between: that is once. */
+	ASSERT_EQ(0, step(100 * SEC));
+	ASSERT_EQ(0, step(100 * SEC));
+	ASSERT_EQ(0, th_start(self->fd, 1, 0));
+	EXPECT_EQ(-ECANCELED, read_event(self->fd));
+	EXPECT_EQ(1, read_event(self->fd));
+	EXPECT_EQ(-EAGAIN, read_event(self->fd));
+	EXPECT_TRUE(th_pending(self->fd, 0));
+	/* And who has not asked is not told. */
+	EXPECT_EQ(0, th_wait_flags(other, &event, 1, 0, 0, 0));
+	EXPECT_FALSE(readable(other, 0));
+	close(other);
+}
+
+/* A clock that is corrected slowly was not set. */
+TEST_F(told, slewed)
+{
+	struct timex timex = { .modes = ADJ_OFFSET_SINGLESHOT, .offset = 5000 };
+
+	ASSERT_LE(0, adjtimex(&timex));
+	EXPECT_FALSE(readable(self->fd, 1500));
+	EXPECT_EQ(-EAGAIN, read_event(self->fd));
+	timex = (struct timex){ .modes = ADJ_OFFSET_SINGLESHOT };
+	ASSERT_LE(0, adjtimex(&timex));
+}
+
+/* Set the clock in a while, from elsewhere. */
+static pid_t step_later(int64_t by)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		nap(100 * MSEC);
+		_exit(step(by) != 0);
+	}
+	return pid;
+}
+
+/* Whoever sleeps is woken: in WAIT and read(), in poll(), and by an eventfd. */
+TEST_F(told, sleepers)
+{
+	struct timerheap_event event;
+	int efd = eventfd(0, 0);
+	uint64_t count;
+	pid_t pid;
+
+	ASSERT_EQ(0, th_eventfd(self->fd, efd));
+	pid = step_later(100 * SEC);
+	EXPECT_EQ(-ECANCELED, th_wait_flags(self->fd, &event, 1, 1, 1000 * SEC, 0));
+	EXPECT_EQ(8, read(efd, &count, 8));
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+
+	pid = step_later(100 * SEC);
+	EXPECT_TRUE(readable(self->fd, LOST / MSEC));
+	EXPECT_EQ(-ECANCELED, read_event(self->fd));
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+
+	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, 0));
+	pid = step_later(-100 * SEC);
+	EXPECT_EQ(-ECANCELED, read_event(self->fd));
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	close(efd);
+}
+
+/* Of two who sleep one is told, and the other sleeps on. */
+TEST_F(told, two_sleepers)
+{
+	int told = 0, events = 0;
+	pid_t pids[2];
+
+	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, 0));
+	for (int i = 0; i < 2; i++) {
+		pids[i] = fork();
+		if (!pids[i])
+			_exit(read_event(self->fd) == -ECANCELED ? 1 : 2);
+	}
+	nap(100 * MSEC);
+	ASSERT_EQ(0, step(100 * SEC));
+	nap(3 * SEC);
+	ASSERT_EQ(0, th_start(self->fd, 0, 0));
+	ASSERT_EQ(0, th_start(self->fd, 1, 0));
+	for (int i = 0; i < 2; i++) {
+		int status;
+
+		ASSERT_EQ(pids[i], waitpid(pids[i], &status, 0));
+		told += WEXITSTATUS(status) == 1;
+		events += WEXITSTATUS(status) == 2;
+	}
+	EXPECT_EQ(1, told);
+	EXPECT_EQ(1, events);
 }
 
 TEST_HARNESS_MAIN

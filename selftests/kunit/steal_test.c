@@ -192,7 +192,7 @@ static void steal_turns(struct kunit *test)
 	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	this_cpu_ptr(&theap_thieves)->next = 0;
-	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
+	theap_steal_waiting(&theap_homes[THEAP_REALTIME]);
 	this_cpu_ptr(&theap_thieves)->next = 0;
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);

@@ -217,6 +217,8 @@ struct timerheap_event {
  * is restarted or EINTR on a signal as the handler asks.  Events that cannot
  * be copied out (EFAULT) are not lost: the next read() gets them.
  *
+ * With TIMERHEAP_CANCEL_ON_SET, read() and WAIT may fail with ECANCELED.
+ *
  * poll() and epoll report EPOLLIN | EPOLLRDNORM while there is an event in the
  * ring.  Each run of the kernel's that has put some in is an edge, and so is each
  * call, whether the ring was empty or not, however many they are; so with
@@ -250,6 +252,9 @@ struct timerheap_event {
 #define TIMERHEAP_UNLIMITED	(1U << 4)
 /* ADVANCE: to the next deadline. */
 #define TIMERHEAP_NEXT		(1U << 2)
+
+/* SETUP: say when CLOCK_REALTIME was set. */
+#define TIMERHEAP_CANCEL_ON_SET	(1U << 3)
 
 /*
  * SETUP: a clock of the context's own, which moves by ADVANCE alone.  The kernel
@@ -335,7 +340,7 @@ struct timerheap_info {
  * struct timerheap_setup - make the context
  * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or
  *         TIMERHEAP_CLOCK_MANUAL
- * @flags: TIMERHEAP_UNLIMITED or 0
+ * @flags: 0, or TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET or'ed
  * @slots: how many, 1 to &timerheap_info.max_slots
  * @reserved: 0
  * @slots_offset: out: where mmap() has the slots
@@ -346,7 +351,16 @@ struct timerheap_info {
  *
  * Once for each open of the device.
  *
- * EINVAL: not such a clock, or number of slots.  EBUSY: done already.
+ * When CLOCK_REALTIME is set, deadlines on it and on CLOCK_TAI come by the new time:
+ * those that it has passed at once.  With TIMERHEAP_CANCEL_ON_SET, which is for
+ * CLOCK_REALTIME alone, the program is told: one read() or WAIT fails with ECANCELED,
+ * and until then poll() says EPOLLIN.  Timers and events are not touched.  Set is a
+ * clock that jumps, by settimeofday(), a leap second or a suspend, not one that is
+ * made to run faster or slower for a while.  Who sleeps meanwhile is woken within a
+ * second or two; and if the clock was put back to where it would have been by then,
+ * that does not count.
+ *
+ * EINVAL: not such a clock, number of slots, or flag for this clock.  EBUSY: done already.
  * ENOSPC: more than one user may hold.  EPERM: TIMERHEAP_UNLIMITED without
  * CAP_SYS_RESOURCE.  ENOMEM.
  */
