@@ -7,9 +7,10 @@
  * is shorter, and leaves its answer there.  A call checks everything that it
  * was given before it changes anything.
  */
-#include <linux/capability.h>
+#include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/eventfd.h>
+#include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
@@ -71,13 +72,27 @@ int theap_call_info(struct theap_context *context, void *arg)
 	return 0;
 }
 
+/* May the caller have timers on a CPU?  Where he may not run, they may not, either. */
+static bool theap_may_place(unsigned int cpu)
+{
+	return cpu < nr_cpu_ids && cpu_online(cpu) &&
+	       cpumask_test_cpu(cpu, current->cpus_ptr);
+}
+
 int theap_call_setup(struct theap_context *context, void *arg)
 {
 	struct timerheap_setup *setup = arg;
+	struct theap_settings settings = {
+		.home.cpu = THEAP_ANY_CPU,
+		.slots = setup->slots,
+		.slack = setup->slack,
+		.unlimited = setup->flags & TIMERHEAP_UNLIMITED,
+	};
 	enum theap_clock clock;
 	int ret;
 
-	if (setup->flags & ~(TIMERHEAP_UNLIMITED | TIMERHEAP_CANCEL_ON_SET) || setup->reserved)
+	if (setup->flags &
+	    ~(TIMERHEAP_UNLIMITED | TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU))
 		return -EINVAL;
 	if (!setup->slots || setup->slots > theap_context_max_slots())
 		return -EINVAL;
@@ -86,8 +101,15 @@ int theap_call_setup(struct theap_context *context, void *arg)
 			return -EINVAL;
 	if (setup->flags & TIMERHEAP_CANCEL_ON_SET && clock != THEAP_REALTIME)
 		return -EINVAL;
-	ret = theap_context_setup(context, clock, setup->slots, setup->slack,
-				  setup->flags & TIMERHEAP_UNLIMITED);
+	settings.home.clock = clock;
+	if (setup->flags & TIMERHEAP_ON_CPU) {
+		settings.home.cpu = setup->cpu;
+		if (clock == THEAP_MANUAL || !theap_may_place(setup->cpu))
+			return -EINVAL;
+	} else if (setup->cpu) {
+		return -EINVAL;
+	}
+	ret = theap_context_setup(context, &settings);
 	if (ret)
 		return ret;
 	if (setup->flags & TIMERHEAP_CANCEL_ON_SET)

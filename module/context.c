@@ -129,9 +129,10 @@ static s64 theap_context_offset(enum theap_clock clock)
 	return 0;
 }
 
-static int __theap_context_setup(struct theap_context *context, enum theap_clock clock,
-				 u32 slots)
+static int __theap_context_setup(struct theap_context *context,
+				 const struct theap_settings *settings)
 {
+	u32 slots = settings->slots;
 	int ret = -ENOMEM;
 
 	lockdep_assert_held(&context->lock);
@@ -147,9 +148,11 @@ static int __theap_context_setup(struct theap_context *context, enum theap_clock
 	ret = theap_ring_init(&context->ring, slots);
 	if (ret)
 		goto err_pages;
-	context->home.clock = clock;
-	context->offset = theap_context_offset(clock);
-	if (clock == THEAP_MANUAL) {
+	context->slack = settings->slack;
+	context->unlimited = settings->unlimited;
+	context->home = settings->home;
+	context->offset = theap_context_offset(context->home.clock);
+	if (context->home.clock == THEAP_MANUAL) {
 		context->home.own = theap_manual_alloc(&context->ring.shared->now);
 		ret = context->home.own ? 0 : -ENOMEM;
 	}
@@ -166,29 +169,22 @@ err_user:
 /**
  * theap_context_setup - SETUP
  * @context: which
- * @clock:   that it counts time by
- * @slots:   how many, 1 to max_slots
- * @slack:   of slots that have none of their own
- * @unlimited: neither the floor for periods nor the user's share holds for it
+ * @settings: how it is to be
  *
  * Context: task, may sleep.
  * Return: 0, -EBUSY, -ENOSPC, -EPERM or -ENOMEM.
  */
-int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots,
-			u64 slack, bool unlimited)
+int theap_context_setup(struct theap_context *context, const struct theap_settings *settings)
 {
 	int ret;
 
-	if (unlimited && !capable(CAP_SYS_RESOURCE))
+	if (settings->unlimited && !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
 	mutex_lock(&context->lock);
-	ret = __theap_context_setup(context, clock, slots);
-	if (!ret) {
-		context->slack = slack;
-		context->unlimited = unlimited;
+	ret = __theap_context_setup(context, settings);
+	if (!ret)
 		/* Pairs with the acquire in theap_context_slots(). */
-		smp_store_release(&context->nr_slots, slots);
-	}
+		smp_store_release(&context->nr_slots, settings->slots);
 	mutex_unlock(&context->lock);
 	return ret;
 }

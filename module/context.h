@@ -29,6 +29,20 @@ struct theap_opener {
 	char comm[TASK_COMM_LEN];
 };
 
+/**
+ * struct theap_settings - what SETUP asks for
+ * @home:      the clock that it counts time by, and where its timers go
+ * @slots:     how many, 1 to max_slots
+ * @slack:     of slots that have none of their own
+ * @unlimited: neither the floor for periods nor the user's share holds for it
+ */
+struct theap_settings {
+	struct theap_home home;
+	u32 slots;
+	u64 slack;
+	bool unlimited;
+};
+
 struct theap_context {
 	struct theap_opener opener;
 	u32 id;				/* among all; contexts.c */
@@ -59,8 +73,7 @@ extern unsigned long theap_min_period_ns;
 u32 theap_context_max_slots(void);
 struct theap_context *theap_context_alloc(void);
 void theap_context_free(struct theap_context *context);
-int theap_context_setup(struct theap_context *context, enum theap_clock clock, u32 slots,
-			u64 slack, bool unlimited);
+int theap_context_setup(struct theap_context *context, const struct theap_settings *settings);
 int theap_context_slot(struct theap_context *context, u32 slot, bool create,
 		       struct theap_slot_page **page);
 void theap_context_wake(struct theap_context *context);

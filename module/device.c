@@ -145,6 +145,8 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 	if (!slots)
 		return;
 	seq_printf(m, "timerheap-clock:\t%s\n", theap_clocks[context->home.clock].name);
+	if (context->home.cpu != THEAP_ANY_CPU)
+		seq_printf(m, "timerheap-cpu:\t%u\n", context->home.cpu);
 	seq_printf(m, "timerheap-now:\t%lld\n", theap_context_now(context));
 	seq_printf(m, "timerheap-events:\t%u\n", theap_ring_count(&context->ring));
 }

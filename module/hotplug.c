@@ -19,7 +19,8 @@
  * for that, the CPU is refused to go, and nothing has happened: what has
  * moved already stands well where it is.
  *
- * Where no other queue is online, as with heaps=1, the queue itself goes over
+ * A CPU that is isolated, or nohz_full, gets no timers in this way, unless there is no
+ * other.  Where no other queue is online, as with heaps=1, the queue itself goes over
  * to another CPU, with all its timers.
  */
 #include <linux/cpumask.h>
@@ -152,7 +153,7 @@ static int theap_queue_move_batch(struct theap_queue *from, struct theap_queue *
 static void theap_queue_set_offline(struct theap_queue *queue, bool offline)
 {
 	raw_spin_lock_irq(&queue->lock);
-	queue->offline = offline;
+	WRITE_ONCE(queue->offline, offline);
 	raw_spin_unlock_irq(&queue->lock);
 }
 
@@ -176,18 +177,36 @@ static int theap_queue_move(struct theap_queue *from, struct theap_queue *to)
 	return 0;
 }
 
-/* Another queue of the same clock that takes timers; NULL where there is none. */
+/*
+ * Another queue of the same clock that takes timers, of a CPU that keeps house if
+ * there is one; NULL where there is none at all.
+ */
 static struct theap_queue *theap_queue_other(struct theap_queue *queue)
 {
+	struct theap_queue *any = NULL;
 	unsigned int i;
 
 	for (i = 0; i < theap_queues_nr(); i++) {
 		struct theap_queue *other = theap_queues_get(queue->clock, i);
 
-		if (other != queue && !other->offline)
+		if (other == queue || other->offline)
+			continue;
+		if (theap_cpu_keeps_house(other->cpu))
 			return other;
+		any = other;
 	}
-	return NULL;
+	return any;
+}
+
+/* A CPU that stays when another goes, likewise. */
+static unsigned int theap_cpu_other(unsigned int cpu)
+{
+	unsigned int other;
+
+	for_each_online_cpu(other)
+		if (other != cpu && theap_cpu_keeps_house(other))
+			return other;
+	return cpumask_any_but(cpu_online_mask, cpu);
 }
 
 int theap_cpu_online(unsigned int cpu)
@@ -199,6 +218,10 @@ int theap_cpu_online(unsigned int cpu)
 
 		if (!queue->offline)
 			continue;
+		/* One that several CPUs share is for one that keeps house to drive. */
+		if (theap_queues_nr() < nr_cpu_ids && !theap_cpu_keeps_house(cpu) &&
+		    theap_queue_other(queue))
+			continue;
 		WRITE_ONCE(queue->cpu, cpu);
 		theap_queue_set_offline(queue, false);
 	}
@@ -207,7 +230,7 @@ int theap_cpu_online(unsigned int cpu)
 
 int theap_cpu_offline(unsigned int cpu)
 {
-	unsigned int stays = cpumask_any_but(cpu_online_mask, cpu);
+	unsigned int stays = theap_cpu_other(cpu);
 	enum theap_clock clock;
 	unsigned int i;
 	int ret;

@@ -46,13 +46,18 @@
 /* So many timers are looked at under one hold of the lock: at most some 30 us. */
 #define THEAP_BATCH		64
 
+/* Of a home: the CPU on which a timer is started. */
+#define THEAP_ANY_CPU		UINT_MAX
+
 /**
  * struct theap_home - where timers stand when they are started
  * @clock: that their deadlines are on
+ * @cpu:   the CPU whose queue they go to, or THEAP_ANY_CPU
  * @own:   the queue where they all do, on a manual clock; else NULL: one of a CPU's
  */
 struct theap_home {
 	enum theap_clock clock;
+	unsigned int cpu;
 	struct theap_queue *own;
 };
 
@@ -181,6 +186,7 @@ extern const struct theap_home theap_homes[THEAP_CLOCKS];
 struct theap_queue *theap_queue_lock(const struct theap_home *home)
 	__acquires(the_queue_returned);
 extern unsigned int theap_heaps;
+bool theap_cpu_keeps_house(unsigned int cpu);
 unsigned int theap_queues_nr(void);
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index);
 void theap_queues_trim(enum theap_clock clock);

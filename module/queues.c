@@ -4,7 +4,9 @@
  *
  * heaps=0, the default, is a queue for each CPU and clock: a timer stands on
  * the CPU that started it, where it is most likely stopped, and no two CPUs
- * want one lock.  heaps=1 and heaps=64 are what Go had before 1.10 and up to
+ * want one lock.  CPUs that are isolated, or nohz_full, are left alone: the timers
+ * that they start go to one that keeps house, unless the CPU was asked for, and so
+ * do timers whose CPU goes offline.  heaps=1 and heaps=64 are what Go had before 1.10 and up to
  * 1.13, for comparison: one for all, and up to 64 shared by CPU number.
  */
 #include <linux/cpumask.h>
@@ -20,13 +22,14 @@ unsigned int theap_heaps;
 
 /* For whoever is at home with the CPUs. */
 const struct theap_home theap_homes[THEAP_CLOCKS] = {
-	[THEAP_MONOTONIC] = { .clock = THEAP_MONOTONIC },
-	[THEAP_REALTIME]  = { .clock = THEAP_REALTIME },
-	[THEAP_BOOTTIME]  = { .clock = THEAP_BOOTTIME },
-	[THEAP_TAI]       = { .clock = THEAP_TAI },
+	[THEAP_MONOTONIC] = { .clock = THEAP_MONOTONIC, .cpu = THEAP_ANY_CPU },
+	[THEAP_REALTIME]  = { .clock = THEAP_REALTIME, .cpu = THEAP_ANY_CPU },
+	[THEAP_BOOTTIME]  = { .clock = THEAP_BOOTTIME, .cpu = THEAP_ANY_CPU },
+	[THEAP_TAI]       = { .clock = THEAP_TAI, .cpu = THEAP_ANY_CPU },
 };
 
 static unsigned int theap_nr_queues;
+static struct cpumask theap_keepers;		/* written once, by theap_queues_init() */
 static struct theap_queue **theap_queues[THEAP_CLOCKS];
 
 /* How many there are for each clock. */
@@ -35,34 +38,56 @@ unsigned int theap_queues_nr(void)
 	return theap_nr_queues;
 }
 
+/* Does a CPU take others' timers; is it neither isolated nor nohz_full? */
+bool theap_cpu_keeps_house(unsigned int cpu)
+{
+	return cpumask_test_cpu(cpu, &theap_keepers);
+}
+
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 {
 	return theap_queues[clock][index % theap_nr_queues];
+}
+
+/*
+ * Where timers go that do not go to a CPU: to the next that keeps house and is online;
+ * or else to the next number, which may be online, and one is.
+ */
+static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
+{
+	unsigned int cpu, next = (from + 1) % nr_cpu_ids;
+
+	for_each_cpu_wrap(cpu, &theap_keepers, next)
+		if (!READ_ONCE(theap_queues_get(clock, cpu)->offline))
+			return cpu;
+	return next;
 }
 
 /**
  * theap_queue_lock - lock the queue that a timer started here goes to
  * @home: of the timer
  *
- * Its own, or that of this CPU.  A CPU that is isolated or nohz_full wants to be left
- * alone, and so one that keeps house takes its timers; and a queue that is
- * offline takes none, and so the next does.  One is always online.
+ * Its own, or that of the CPU that was asked for, or that of this CPU; or another,
+ * where this one wants to be left alone, or where the queue is offline.
  *
  * Context: interrupts are off.
  */
 struct theap_queue *theap_queue_lock(const struct theap_home *home)
 	__acquires(the_queue_returned)
 {
-	unsigned int cpu = smp_processor_id();
+	unsigned int cpu = home->cpu;
 	struct theap_queue *queue = home->own;
 
 	if (queue) {
 		raw_spin_lock(&queue->lock);
 		return queue;
 	}
-	if (!housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
-		cpu = housekeeping_any_cpu(HK_TYPE_TIMER);
-	for (;; cpu++) {
+	if (cpu == THEAP_ANY_CPU) {
+		cpu = smp_processor_id();
+		if (!theap_cpu_keeps_house(cpu))
+			cpu = theap_cpu_next(home->clock, cpu);
+	}
+	for (;; cpu = theap_cpu_next(home->clock, cpu)) {
 		queue = theap_queues_get(home->clock, cpu);
 		raw_spin_lock(&queue->lock);
 		if (!queue->offline)
@@ -116,11 +141,23 @@ static void theap_queues_free(void)
 	}
 }
 
+static void theap_keepers_init(void)
+{
+	unsigned int cpu;
+
+	cpumask_clear(&theap_keepers);
+	for_each_possible_cpu(cpu)
+		if (housekeeping_test_cpu(cpu, HK_TYPE_TIMER) &&
+		    housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN))
+			cpumask_set_cpu(cpu, &theap_keepers);
+}
+
 int theap_queues_init(void)
 {
 	enum theap_clock clock;
 	unsigned int i;
 
+	theap_keepers_init();
 	theap_nr_queues = theap_heaps ? min(theap_heaps, nr_cpu_ids) : nr_cpu_ids;
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		theap_queues[clock] = kcalloc(theap_nr_queues, sizeof(*theap_queues[clock]),

@@ -211,14 +211,21 @@ TEST_F(abi, set_up)
 	struct timerheap_info info;
 
 	ASSERT_EQ(0, th_info(self->raw, &info));
-	/* fair.c has what TIMERHEAP_UNLIMITED is about. */
+	/*
+	 * CPU 0 may be asked for, but hardly the last that there can be; and fair.c has what
+	 * TIMERHEAP_UNLIMITED is about.
+	 */
 	for (int bit = 0; bit < 32; bit++)
 		if (1U << bit & ~TIMERHEAP_UNLIMITED)
 			REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP,
-				(struct timerheap_setup){ .clock = CLOCK_MONOTONIC, .slots = 1,
-							  .flags = 1U << bit });
+				(struct timerheap_setup){
+					.clock = CLOCK_MONOTONIC, .slots = 1,
+					.flags = 1U << bit,
+					.cpu = 1U << bit == TIMERHEAP_ON_CPU ? 8191 : 0 });
 	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
-		.clock = CLOCK_MONOTONIC, .slots = 1, .reserved = 1 });
+		.clock = CLOCK_MONOTONIC, .slots = 1, .cpu = 1 });
+	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = TIMERHEAP_CLOCK_MANUAL, .slots = 1, .flags = TIMERHEAP_ON_CPU });
 	for (int clock = 0; clock < 64; clock++)
 		if (!(info.clocks & 1ULL << clock))
 			REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP,

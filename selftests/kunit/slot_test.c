@@ -24,11 +24,14 @@ KUNIT_DEFINE_ACTION_WRAPPER(context_action, context_end, void *);
 
 static struct theap_context *context_of(struct kunit *test, u32 slots)
 {
+	const struct theap_settings settings = {
+		.home = theap_homes[THEAP_MONOTONIC], .slots = slots,
+	};
 	struct theap_context *context = theap_context_alloc();
 
 	KUNIT_ASSERT_NOT_NULL(test, context);
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
-	KUNIT_ASSERT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, slots, 0, false), 0);
+	KUNIT_ASSERT_EQ(test, theap_context_setup(context, &settings), 0);
 	return context;
 }
 
@@ -354,6 +357,7 @@ static void slot_event_returns(struct kunit *test)
 static void slot_pages(struct kunit *test)
 {
 	struct theap_context *context = context_of(test, SLOTS);
+	const struct theap_settings settings = { .home = theap_homes[THEAP_MONOTONIC], .slots = 1 };
 	struct theap_slot_page *page, *other;
 
 	KUNIT_EXPECT_EQ(test, theap_context_slot(context, 0, false, &page), 0);
@@ -366,7 +370,7 @@ static void slot_pages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, other->first, 64);
 	KUNIT_EXPECT_EQ(test, theap_context_slot(context, SLOTS, true, &page), -ENOENT);
 	KUNIT_EXPECT_EQ(test, theap_context_slot(context, U32_MAX, true, &page), -ENOENT);
-	KUNIT_EXPECT_EQ(test, theap_context_setup(context, THEAP_MONOTONIC, 1, 0, false), -EBUSY);
+	KUNIT_EXPECT_EQ(test, theap_context_setup(context, &settings), -EBUSY);
 }
 
 static struct kunit_case slot_cases[] = {

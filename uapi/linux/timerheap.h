@@ -255,6 +255,8 @@ struct timerheap_event {
 
 /* SETUP: say when CLOCK_REALTIME was set. */
 #define TIMERHEAP_CANCEL_ON_SET	(1U << 3)
+/* SETUP: timers go to one CPU. */
+#define TIMERHEAP_ON_CPU	(1U << 4)
 
 /*
  * SETUP: a clock of the context's own, which moves by ADVANCE alone.  The kernel
@@ -340,9 +342,9 @@ struct timerheap_info {
  * struct timerheap_setup - make the context
  * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or
  *         TIMERHEAP_CLOCK_MANUAL
- * @flags: 0, or TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET or'ed
+ * @flags: 0, or TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET, TIMERHEAP_ON_CPU or'ed
  * @slots: how many, 1 to &timerheap_info.max_slots
- * @reserved: 0
+ * @cpu:   with TIMERHEAP_ON_CPU, where its timers expire; else 0
  * @slots_offset: out: where mmap() has the slots
  * @slots_size:   out: and how many bytes of them
  * @ring_offset:  out: where mmap() has the ring
@@ -360,7 +362,14 @@ struct timerheap_info {
  * second or two; and if the clock was put back to where it would have been by then,
  * that does not count.
  *
- * EINVAL: not such a clock, number of slots, or flag for this clock.  EBUSY: done already.
+ * A timer expires on the CPU that has started it, or kicked it, when it was not in a
+ * heap; and if that is isolated (isolcpus=, nohz_full=), on one that is not.  With
+ * TIMERHEAP_ON_CPU it does on the CPU that is asked for, isolated or not: one that is
+ * online, and that the caller may run on.  When a CPU goes offline its timers go to
+ * another; those that are started when it is back go to it again.  (With the module's
+ * parameter heaps=, CPUs share heaps, and the first of them drives it.)
+ *
+ * EINVAL: not such a clock, number of slots, flag for this clock, or CPU.  EBUSY: done already.
  * ENOSPC: more than one user may hold.  EPERM: TIMERHEAP_UNLIMITED without
  * CAP_SYS_RESOURCE.  ENOMEM.
  */
@@ -368,7 +377,7 @@ struct timerheap_setup {
 	__u32 clock;
 	__u32 flags;
 	__u32 slots;
-	__u32 reserved;
+	__u32 cpu;
 	__u64 slots_offset;
 	__u64 slots_size;
 	__u64 ring_offset;
