@@ -71,7 +71,6 @@
 #include <linux/minmax.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
-#include <linux/sched/isolation.h>
 #include <linux/smp.h>
 
 #include "queue.h"
@@ -106,13 +105,6 @@ u64 theap_steal_ns(void)
 	u64 us = READ_ONCE(theap_steal_on) ? READ_ONCE(theap_steal_us) : 0;
 
 	return us ? NSEC_PER_USEC * max_t(u64, us, THEAP_STEAL_MIN_US) : 0;
-}
-
-/* Isolated and nohz_full CPUs are there for something else. */
-bool theap_cpu_keeps_house(unsigned int cpu)
-{
-	return housekeeping_test_cpu(cpu, HK_TYPE_TIMER) &&
-	       housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN);
 }
 
 /*

@@ -16,7 +16,6 @@ struct theap_home;
 
 extern unsigned int theap_steal_us;
 u64 theap_steal_ns(void);
-bool theap_cpu_keeps_house(unsigned int cpu);
 void theap_steal_some(u64 now);
 void theap_steal_waiting(const struct theap_home *home);
 void theap_steal_all(void);
