@@ -20,8 +20,6 @@
  * Room is asked for by the sum: theap_heap_has_room().  What leaves the heap for a list,
  * or a list for the heap, finds the place that it has left: it needs none.
  */
-#include <linux/minmax.h>
-
 #include "heap.h"
 
 /* Move a cell to a place that is free.  Those beside it are told; it may be alone. */

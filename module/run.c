@@ -4,7 +4,8 @@
  *
  *	adjust	timers in the inbox, moved earlier, to their place
  *	clean	what stands at the top: deleted out, modified to its place
- *	expire	what is due, WAITING, on a walk from the top down (hollow.c)
+ *	expire	what is due, WAITING, on a walk from the top down (hollow.c), and
+ *		then what is in the buckets that it has found (wheel.c)
  *	sweep	deleted timers anywhere, when they are over a quarter
  *
  * A run is adjust, clean and expire over and over until nothing is due, then
@@ -321,18 +322,18 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 
 	if (!theap_try_waiting_to_running(&timer->status))
 		return;
+	/* Its bucket was due, but the clock has been set back since. */
+	if (timer->when > run->now) {
+		__theap_reinsert(queue, timer, timer->when);
+		theap_running_to_waiting(&timer->status);
+		return;
+	}
 	/*
 	 * As in __theap_remove(): it may be freed when it is out of the heap.
 	 * The next batch but one has seen to the inbox so far.
 	 */
 	if (theap_timer_in_inbox(timer)) {
 		__theap_rekey(queue, timer, run->now + 1);
-		theap_running_to_waiting(&timer->status);
-		return;
-	}
-	/* Its bucket was due, but the clock has been set back since. */
-	if (timer->when > run->now) {
-		__theap_reinsert(queue, timer, timer->when);
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
@@ -402,7 +403,7 @@ static void __theap_walk(struct theap_queue *queue, unsigned int *budget)
 }
 
 /* The buckets that are due: the timers in them, one by one. */
-static void __theap_empty(struct theap_queue *queue, unsigned int *budget)
+static void __theap_empty_due(struct theap_queue *queue, unsigned int *budget)
 	__must_hold(&queue->lock)
 {
 	struct theap_timer *timer;
@@ -463,7 +464,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 
 		/* Before the next walk, so that none keeps what the last has found. */
 		if (!theap_heap_is_hollow(&queue->heap))
-			__theap_empty(queue, &budget);
+			__theap_empty_due(queue, &budget);
 		timer = __theap_clean(queue, &budget);
 		if (timer && empty)
 			theap_run_move(run, timer->when);

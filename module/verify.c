@@ -74,8 +74,11 @@ void __theap_verify(struct theap_queue *queue)
 		WARN_ONCE(theap_heap_at(heap, cell->cell.next)->cell.prev != pos,
 			  "timerheap: the cell behind that at %u does not know it\n", pos);
 	}
-	WARN_ONCE(heap->nr_cells && heap->cells < theap_heap_end(heap),
-		  "timerheap: heap and cells overlap\n");
+	WARN_ONCE(heap->nr_cells && (heap->cells < theap_heap_end(heap) ||
+				     heap->cells + heap->nr_cells > theap_heap_places(heap)),
+		  "timerheap: cells where they may not be\n");
+	WARN_ONCE(queue->wheel.timers > heap->nr_cells, "timerheap: %u timers in %u cells\n",
+		  queue->wheel.timers, heap->nr_cells);
 	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
 	WARN_ONCE(!heap->nr && atomic_read(&queue->deleted),
 		  "timerheap: %d deleted in an empty heap\n",

@@ -7,8 +7,8 @@
  *
  * The bucket has a timer, too, which stands in the heap and is WAITING from beginning
  * to end, since nobody but the owner knows it.  A bucket whose last timer was taken out
- * is given up there and then; unless the heap is hollow just now: then it stays, and
- * comes due for nothing.
+ * is given up there and then; unless the heap is hollow just now: then it is due at once,
+ * for nothing.
  */
 #include <linux/hash.h>
 #include <linux/lockdep.h>
@@ -186,11 +186,16 @@ static void __theap_wheel_del(struct theap_queue *queue, struct theap_timer *tim
 
 	timer->grouped = false;
 	queue->wheel.timers--;
-	if (!head || theap_heap_is_hollow(&queue->heap))
+	if (!head)
 		return;
 	bucket = container_of(head, struct theap_bucket, list);
 	/* One that is due is put by __theap_wheel_next(). */
-	if (theap_status(&bucket->timer.status) == THEAP_WAITING)
+	if (theap_status(&bucket->timer.status) != THEAP_WAITING)
+		return;
+	/* From a hollow heap it cannot be taken just now: it is due at once, for nothing. */
+	if (theap_heap_is_hollow(&queue->heap))
+		__theap_rekey(queue, &bucket->timer, 0);
+	else
 		__theap_bucket_drop(queue, &bucket->timer);
 }
 
@@ -246,7 +251,9 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 
 /*
  * May a timer that stands in the heap go into a bucket?  It leaves a hole where the walk
- * stands; and elsewhere in a hollow heap it cannot be taken out just now.
+ * stands; and elsewhere in a hollow heap it cannot be taken out just now.  Where it leaves
+ * a place, one is left of what is asked for here: a push that has looked for room before
+ * relies on that.
  */
 static bool __theap_may_group(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -371,13 +378,17 @@ void theap_wheel_trim(struct theap_queue *queue)
 {
 	struct theap_wheel *wheel = &queue->wheel;
 	struct theap_bucket *spare = NULL, *bucket;
+	u32 nr = 0;
 
 	raw_spin_lock_irq(&queue->lock);
-	if (!wheel->timers) {
+	if (!wheel->timers)
 		swap(spare, wheel->spare);
-		for (bucket = spare; bucket; bucket = bucket->next)
-			wheel->nr--;
-	}
+	raw_spin_unlock_irq(&queue->lock);
+	/* Thousands, in no cache: not with the lock.  Meanwhile it is believed to have them. */
+	for (bucket = spare; bucket; bucket = bucket->next)
+		nr++;
+	raw_spin_lock_irq(&queue->lock);
+	wheel->nr -= nr;
 	raw_spin_unlock_irq(&queue->lock);
 	theap_buckets_free(spare);
 }

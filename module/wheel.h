@@ -22,8 +22,9 @@
  * changed, and who comes to the bucket sees it.  A bucket that is due is unhooked from
  * the heap, and its timers then expire in batches, like any others.
  *
- * A bucket is a convenience.  Where none is to be had, a timer stands in the heap by
- * itself, at the same rounded deadline.
+ * A bucket is a convenience.  Where a queue has had all that it may, or where there is no
+ * room and nobody to get some, a timer stands in the heap by itself, at the same rounded
+ * deadline.
  */
 #ifndef THEAP_WHEEL_H
 #define THEAP_WHEEL_H
@@ -31,10 +32,11 @@
 #include <linux/gfp.h>
 #include <linux/list.h>
 #include <linux/log2.h>
+#include <linux/minmax.h>
 
 #include "timer.h"
 
-/* Slack below 16 us is not worth a bucket: an interrupt costs less than it would save. */
+/* Slack below 16 us is not worth a bucket: few timers come that close together. */
 #define THEAP_SHIFT_MIN		14
 
 /*

@@ -176,6 +176,7 @@ static uint64_t deadline(struct thread *thread)
 /* Twice as long as a call is told, so that what it writes behind that shows. */
 union argument {
 	uint64_t words[2 * WORDS];
+	struct timerheap_info info;
 	struct timerheap_setup setup;
 	struct timerheap_start start;
 	struct timerheap_stop stop;
@@ -210,6 +211,7 @@ static void make(struct thread *thread, struct shot *shot)
 		arg.start.flags = below(thread, 2);
 		arg.start.deadline = deadline(thread);
 		arg.start.period = below(thread, 8) ? 0 : 10 * MSEC;
+		arg.start.slack = below(thread, 2) ? 0 : draw(thread) >> below(thread, 64);
 		arg.start.user_data = draw(thread);
 		break;
 	case STOP:

@@ -279,7 +279,7 @@ struct timerheap_event {
  *              as this
  * @queued:     entries that stand in heaps now, stopped ones included, and those
  *              that a run that is on has taken and not closed up yet
- * @stopped:    of those, how many are stopped
+ * @stopped:    of those, how many are stopped; timers in buckets are not among them
  * @started:    timers put into a heap
  * @expired:    timers whose time in a heap had come, and which were looked at:
  *              to expire them, or to find that the program has stopped or
