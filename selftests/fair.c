@@ -166,8 +166,8 @@ FIXTURE_TEARDOWN(fair)
 }
 
 /* One more process of the greedy one's, on a CPU.  Return: whether it is at it. */
-static bool greedy(FIXTURE_DATA(fair) *self, int cpu, void (*what)(int fd, int arg, int ready),
-		   int arg)
+static bool greedy(struct _test_data_fair *self, int cpu,
+		   void (*what)(int fd, int arg, int ready), int arg)
 {
 	struct pollfd p = { .fd = self->ready[0], .events = POLLIN };
 	pid_t pid = fork();
@@ -198,7 +198,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* The other one: a timer on each CPU, again and again, all of which must come. */
-static struct lateness look(struct __test_metadata *_metadata, FIXTURE_DATA(fair) *self)
+static struct lateness look(struct __test_metadata *_metadata, struct _test_data_fair *self)
 {
 	static int64_t late[100000];
 	struct timerheap_event events[CPUS_MAX];
@@ -237,7 +237,7 @@ static struct lateness look(struct __test_metadata *_metadata, FIXTURE_DATA(fair
 	return lateness;
 }
 
-static void report(struct __test_metadata *_metadata, FIXTURE_DATA(fair) *self,
+static void report(struct __test_metadata *_metadata, struct _test_data_fair *self,
 		   const char *what, struct lateness l, struct timerheap_info before)
 {
 	struct timerheap_info info;
@@ -257,7 +257,7 @@ static void report(struct __test_metadata *_metadata, FIXTURE_DATA(fair) *self,
  * All tickers are overdue by now, and each has its turn once more before there can be
  * less of them.  Return: whether that has come about.
  */
-static bool settled(FIXTURE_DATA(fair) *self, uint64_t nr)
+static bool settled(struct _test_data_fair *self, uint64_t nr)
 {
 	uint64_t first, put_off, enough = 2 * self->share * self->cpus;
 	struct timerheap_info info;
