@@ -228,7 +228,9 @@ static void slot_put_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 25);
 	/* What has come until then has come. */
 	slot->expirations = 0;
+	local_irq_disable();
 	theap_slot_expire(&st->timer, T0 + 5 * period, &call);
+	local_irq_enable();
 	KUNIT_EXPECT_EQ(test, slot->expirations, 5);
 	KUNIT_EXPECT_EQ(test, slot->expired, T0 + 5 * period);
 	/* What does not come back is no tick. */
