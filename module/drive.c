@@ -205,7 +205,7 @@ static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 
 /**
  * theap_queue_quiet - stop what drives a queue, and wait until it has stopped
- * @queue: empty; or belongs to another CPU by now, which is told afterwards
+ * @queue: done with; or belongs to another CPU by now, which is told afterwards
  *
  * Context: task, may sleep.
  */
@@ -213,8 +213,6 @@ void theap_queue_quiet(struct theap_queue *queue)
 {
 	hrtimer_cancel(&queue->hrtimer);
 	hrtimer_cancel(&queue->resume);
-	/* Nothing is armed now: who comes next must not think so. */
-	WRITE_ONCE(queue->armed, THEAP_NEVER);
 }
 
 static void theap_queue_take(void *arg)
@@ -226,11 +224,11 @@ static void theap_queue_take(void *arg)
 
 /**
  * theap_queue_give - have another CPU drive a queue
- * @queue: belongs to this CPU, which is going offline
+ * @queue: belongs to a CPU that is going offline, or to one that kept it meanwhile
  * @cpu:   online, and stays so
  *
- * Runs may still come up here while the hrtimers are on this CPU; they tell
- * @cpu when they end.  When both are off, @cpu begins from nothing.
+ * Runs may still come up where the hrtimers are; they tell @cpu when they end.
+ * When both are off, @cpu begins from nothing.
  *
  * Context: task, may sleep.
  */
@@ -246,24 +244,23 @@ void theap_queue_give(struct theap_queue *queue, unsigned int cpu)
  * @queue: whose heap has no room, or whose wheel no bucket
  * @gfp:   how to get the memory
  *
- * Context: no locks; sleeps if @gfp does.
+ * Context: as @gfp; without the lock.
  * Return: 0, and to be tried again, or -ENOMEM.
  */
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 {
+	/* A guess, which theap_heap_grow() can do with. */
+	u32 segments = data_race(READ_ONCE(queue->heap.segments));
 	struct theap_growth growth;
 	unsigned long flags;
 	int ret;
 
-	if (data_race(READ_ONCE(queue->wheel.wanted))) {
-		ret = theap_wheel_grow(queue, gfp);
-		if (ret)
-			return ret;
-		/* There was room enough, perhaps; if not, the next comes for it. */
-		return 0;
-	}
-	/* A guess, which theap_heap_grow() can do with. */
-	ret = theap_growth_alloc(&growth, data_race(READ_ONCE(queue->heap.segments)), gfp);
+	if (data_race(READ_ONCE(queue->wheel.wanted)))
+		return theap_wheel_grow(queue, gfp);
+	/* A directory of over a page may be of vmalloc(), and then only a task can free it. */
+	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))
+		return -ENOMEM;
+	ret = theap_growth_alloc(&growth, segments, gfp);
 	if (ret)
 		return ret;
 	raw_spin_lock_irqsave(&queue->lock, flags);
@@ -271,6 +268,25 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
 	theap_growth_free(&growth);
 	return 0;
+}
+
+/* A task makes room for what comes next. */
+static void theap_queue_growth(struct work_struct *work)
+{
+	theap_queue_grow(container_of(work, struct theap_queue, growth), GFP_KERNEL);
+}
+
+/**
+ * theap_queue_grow_later - have room made in a queue that has turned a timer away
+ * @queue: which
+ *
+ * If there is no memory, the next that is turned away asks again.
+ *
+ * Context: any.
+ */
+void theap_queue_grow_later(struct theap_queue *queue)
+{
+	schedule_work(&queue->growth);
 }
 
 /*
@@ -297,6 +313,7 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 	hrtimer_setup(&queue->resume, theap_queue_resumed, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_PINNED_SOFT);
 	INIT_CSD(&queue->csd, theap_queue_kicked, queue);
+	INIT_WORK(&queue->growth, theap_queue_growth);
 }
 
 /* No timer is left: its memory may go, when nothing drives it.  Context: any. */
@@ -305,6 +322,6 @@ void theap_queue_destroy(struct theap_queue *queue)
 	while (theap_heap_close(&queue->heap))
 		;
 	theap_wheel_destroy(queue);
-	WARN_ON_ONCE(queue->heap.nr);
+	WARN_ON_ONCE(queue->heap.nr || atomic_read(&queue->promised));
 	theap_heap_destroy(&queue->heap);
 }

@@ -10,7 +10,8 @@
  *	1  the queue is marked offline: no more timers are pushed to it, but by
  *	   the functions of a run
  *	2  its timers move, a batch under each hold of both locks, while no run is on
- *	3  it is empty, and no run is on: its hrtimers are stopped
+ *	3  it is empty, and no run is on: it goes over to another CPU, for timers
+ *	   that have a place in it and find none elsewhere
  *
  * Each timer is in MOVING while it changes queues, so whoever claims it finds
  * it in one queue or the other, never between.
@@ -21,7 +22,7 @@
  *
  * A CPU that is isolated, or nohz_full, gets no timers in this way, unless there is no
  * other.  Where no other queue is online, as with heaps=1, the queue itself goes over
- * to another CPU, with all its timers.
+ * to another CPU, with all its timers.  And each comes back with its own CPU.
  */
 #include <linux/cpumask.h>
 #include <linux/sched.h>
@@ -76,7 +77,7 @@ static void __theap_move_one(struct theap_queue *from, struct theap_queue *to)
 		/* In the inbox again: it is taken off first, as in _remove(). */
 		if (!theap_timer_in_inbox(timer)) {
 			__theap_take(from, timer);
-			WRITE_ONCE(timer->queue, to);
+			__theap_timer_enter(timer, to);
 			__theap_insert(to, timer, timer->when);
 			from->count.moved++;
 			trace_timerheap_move(timer, from, to);
@@ -98,7 +99,7 @@ static bool __theap_move_fits(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
 	__must_hold(&to->lock)
 {
-	return theap_heap_has_room(&to->heap, THEAP_BUCKET_ROOM) &&
+	return __theap_queue_has_room(to, THEAP_BUCKET_ROOM) &&
 	       (!from->wheel.timers || __theap_wheel_ready(to));
 }
 
@@ -106,7 +107,7 @@ static bool __theap_move_fits(struct theap_queue *from, struct theap_queue *to)
  * Move a batch, unless a run is on: what that has in hand is to be run by no
  * other, and its functions may yet push their timers here.
  *
- * Return: 0: it is empty and stays so; -EAGAIN: no room where they go; else 1.
+ * Return: 0: it is empty; -EAGAIN: no room where they go; else 1.
  */
 static int __theap_move_batch(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
@@ -173,7 +174,7 @@ static int theap_queue_move(struct theap_queue *from, struct theap_queue *to)
 		}
 		cond_resched();
 	} while (left);
-	theap_queue_quiet(from);
+	theap_queue_give(from, to->cpu);
 	return 0;
 }
 
@@ -222,7 +223,7 @@ int theap_cpu_online(unsigned int cpu)
 		if (theap_queues_nr() < nr_cpu_ids && !theap_cpu_keeps_house(cpu) &&
 		    theap_queue_other(queue))
 			continue;
-		WRITE_ONCE(queue->cpu, cpu);
+		theap_queue_give(queue, cpu);
 		theap_queue_set_offline(queue, false);
 	}
 	return 0;
@@ -240,9 +241,10 @@ int theap_cpu_offline(unsigned int cpu)
 			struct theap_queue *queue = theap_queues_get(clock, i);
 			struct theap_queue *other;
 
-			if (queue->cpu != cpu || queue->offline)
+			if (queue->cpu != cpu)
 				continue;
-			other = theap_queue_other(queue);
+			/* One that is offline was kept for another CPU. */
+			other = queue->offline ? NULL : theap_queue_other(queue);
 			if (!other) {
 				theap_queue_give(queue, stays);
 				continue;

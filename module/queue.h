@@ -37,6 +37,7 @@
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "heap.h"
 #include "lateness.h"
@@ -132,7 +133,8 @@ struct theap_queue {
 	raw_spinlock_t lock;
 	unsigned int cpu;		/* that it belongs to; also CPU hotplug */
 	enum theap_clock clock;		/* never changes */
-	bool offline;			/* takes no timers: its CPU is going */
+	bool offline;			/* its CPU is going: takes no timers but those
+					 * that have a place in it */
 	bool running;			/* somebody runs it */
 	struct theap_heap heap;
 	struct theap_wheel wheel;	/* buckets, of which the heap knows one timer */
@@ -151,6 +153,8 @@ struct theap_queue {
 	atomic_t deleted;		/* timers in DELETED and in the heap, not in
 					 * a bucket */
 	atomic_t kicked;		/* a kick is on its way to the CPU */
+	atomic_t promised;		/* places in the heap that are promised; grows
+					 * with the lock only */
 
 	/* Read by anybody without the lock, written by few. */
 	s64 first ____cacheline_aligned_in_smp;	/* deadline at the top; the owner */
@@ -163,6 +167,7 @@ struct theap_queue {
 	struct hrtimer resume;		/* goes on with a run whose budget was
 					 * spent; the run */
 	call_single_data_t csd;		/* the kick; who has set @kicked */
+	struct work_struct growth;	/* makes room, where there was none */
 
 	/* The run: one at a time, by @running. */
 	struct theap_run run;
@@ -172,6 +177,7 @@ struct theap_queue {
 
 /* drive.c: which queue, and when it runs */
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
+void theap_queue_grow_later(struct theap_queue *queue);
 void theap_queue_tell(struct theap_queue *queue);
 void theap_queue_run_begun(struct theap_queue *queue);
 void theap_queue_run_ended(struct theap_queue *queue);
@@ -251,6 +257,24 @@ void __theap_verify(struct theap_queue *queue)
 static inline struct theap_timer *theap_node_timer(struct theap_node *node)
 {
 	return container_of(node, struct theap_timer, node);
+}
+
+/* Is there room in its heap for so many that have no place there? */
+static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 more)
+	__must_hold(&queue->lock)
+{
+	return theap_heap_has_room(&queue->heap, more + atomic_read(&queue->promised));
+}
+
+/* A timer in a transient state goes to a queue, and so does the place that it has. */
+static inline void __theap_timer_enter(struct theap_timer *timer, struct theap_queue *queue)
+	__must_hold(&queue->lock)
+{
+	if (timer->promised && timer->queue != queue) {
+		atomic_inc(&queue->promised);
+		atomic_dec(&timer->queue->promised);
+	}
+	WRITE_ONCE(timer->queue, queue);
 }
 
 /* The first deadline, as far as anybody without the lock can know. */

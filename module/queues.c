@@ -96,6 +96,14 @@ struct theap_queue *theap_queue_lock(const struct theap_home *home)
 	}
 }
 
+/* What is promised must still be there with a segment less. */
+static bool __theap_queue_may_trim(struct theap_queue *queue)
+	__must_hold(&queue->lock)
+{
+	return !atomic_read(&queue->promised) ||
+	       __theap_queue_has_room(queue, THEAP_SEGMENT_ENTRIES);
+}
+
 /**
  * theap_queues_trim - give back what the heaps of a clock no longer need
  * @clock: which
@@ -113,7 +121,8 @@ void theap_queues_trim(enum theap_clock clock)
 
 		do {
 			raw_spin_lock_irq(&queue->lock);
-			trimmed = theap_heap_trim(&queue->heap, &growth);
+			trimmed = __theap_queue_may_trim(queue) &&
+				  theap_heap_trim(&queue->heap, &growth);
 			raw_spin_unlock_irq(&queue->lock);
 			theap_growth_free(&growth);
 			cond_resched();
@@ -198,7 +207,9 @@ void theap_queues_exit(void)
 	kick_all_cpus_sync();
 	synchronize_rcu();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		for (i = 0; i < theap_nr_queues; i++)
+		for (i = 0; i < theap_nr_queues; i++) {
 			theap_queue_quiet(theap_queues[clock][i]);
+			cancel_work_sync(&theap_queues[clock][i]->growth);
+		}
 	theap_queues_free();
 }

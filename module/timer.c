@@ -69,6 +69,7 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 	timer->own = 0;
 	timer->shift = 0;
 	timer->grouped = false;
+	timer->promised = false;
 	trace_timerheap_init(timer);
 }
 
@@ -100,6 +101,7 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 	claim->queue = timer->queue;
 	claim->tell = false;
 	claim->tidy = false;
+	claim->crowded = NULL;
 }
 
 /* Note an earlier deadline where the owner looks, and who it is that has it. */
@@ -133,38 +135,71 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
  * home; but while the timer's function runs, the one whose run it is, so that
  * it cannot be run by another meanwhile.  The latter may be about to go
  * offline; but a run that still has a timer active is waited for.
+ *
+ * Where there is no room on this CPU, one that was promised a place goes to where
+ * that is, offline or not.
  */
-static struct theap_queue *theap_timer_lock_queue(struct theap_timer *timer,
+static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 						  const struct theap_home *home)
 	__acquires(the_queue_returned)
 {
-	if (smp_load_acquire(&timer->active)) {	/* pairs with theap_run_call() */
-		struct theap_queue *queue = timer->queue;
+	struct theap_timer *timer = claim->timer;
+	struct theap_queue *queue = timer->queue;
 
+	if (smp_load_acquire(&timer->active)) {	/* pairs with theap_run_call() */
 		raw_spin_lock(&queue->lock);
 		/* Again: by now that run may have ended, and its queue be gone. */
 		if (READ_ONCE(timer->active) || !queue->offline)
 			return queue;
 		raw_spin_unlock(&queue->lock);
 	}
-	return theap_queue_lock(home);
+	queue = theap_queue_lock(home);
+	if (timer->promised && queue != timer->queue && !__theap_queue_has_room(queue, 1)) {
+		raw_spin_unlock(&queue->lock);
+		claim->crowded = queue;
+		queue = timer->queue;
+		raw_spin_lock(&queue->lock);
+	}
+	return queue;
+}
+
+/*
+ * Is there a place for it: the one that it was promised here, or one that was promised
+ * to nobody?
+ *
+ * Of the c places of a heap, p are promised; f of what is in it has no promise, h
+ * has, and the rest are holes.  Who has none is let in, and a promise is given, only
+ * where nr + 1 + p <= c, or as many more as there are; since f <= nr, f <= c - p at all times.  One who comes for his
+ * place is not among the h, so h < p and f + h < c.  Should nr be c all the same, there
+ * is a hole, and to close it makes the room.
+ */
+static bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	if (!timer->promised)
+		return __theap_queue_has_room(queue, timer->shift ? THEAP_BUCKET_ROOM : 1) &&
+		       (!timer->shift || __theap_wheel_ready(queue));
+	if (timer->queue != queue)
+		return __theap_queue_has_room(queue, 1);
+	if (!theap_heap_has_room(&queue->heap, 1))
+		theap_heap_close(&queue->heap);
+	return !WARN_ON_ONCE(!theap_heap_has_room(&queue->heap, 1));
 }
 
 static int theap_timer_push(struct theap_claim *claim, const struct theap_home *home,
 			    s64 when)
 {
 	struct theap_timer *timer = claim->timer;
-	struct theap_queue *queue = theap_timer_lock_queue(timer, home);
+	struct theap_queue *queue = theap_timer_lock_queue(claim, home);
 	unsigned int budget = THEAP_PUSH_CLEAN;
 	int ret = -EAGAIN;
 
 	claim->queue = queue;
-	if (theap_heap_has_room(&queue->heap, timer->shift ? THEAP_BUCKET_ROOM : 1) &&
-	    (!timer->shift || __theap_wheel_ready(queue))) {
+	if (__theap_queue_admits(queue, timer)) {
 		/* Before the push: the owner must not wait for our own claim. */
 		__theap_clean(queue, &budget);
 		__theap_sweep(queue);
-		WRITE_ONCE(timer->queue, queue);
+		__theap_timer_enter(timer, queue);
 		__theap_insert(queue, timer, when);
 		queue->count.started++;
 		claim->to = THEAP_WAITING;
@@ -187,7 +222,7 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_home *
  * Context: in a claim.  Takes a lock if the timer stands in no heap.
  * Return: 0; or -EAGAIN, and nothing has changed: the heap must grow first.
  * The caller leaves, calls theap_queue_grow() for @claim->queue, and claims
- * anew.  Never fails for a timer that stands in a heap.
+ * anew.  Never fails for a timer that stands in a heap, or was promised a place.
  */
 int theap_timer_place(struct theap_claim *claim, const struct theap_home *home, s64 when)
 {
@@ -267,7 +302,59 @@ void theap_timer_leave(struct theap_claim *claim)
 		theap_queue_tidy(claim->queue);
 	if (claim->tell)
 		theap_queue_tell(claim->queue);
+	if (claim->crowded)
+		theap_queue_grow_later(claim->crowded);
 	local_irq_restore(claim->flags);
+}
+
+/**
+ * theap_timer_promise - promise a timer a place, so that it can always be started
+ * @timer: initialised, and nobody else's yet
+ * @home:  where it stands when it is started
+ * @gfp:    how to get memory for it
+ *
+ * The place is in the heap of this CPU.  When the timer goes to another, it has its
+ * place there from then on.  So it costs 16 bytes of a heap, and 16 more while the
+ * timer stands in it, wherever that is.
+ *
+ * Context: as @gfp.
+ * Return: 0 or -ENOMEM.
+ */
+int theap_timer_promise(struct theap_timer *timer, const struct theap_home *home, gfp_t gfp)
+{
+	struct theap_queue *queue;
+	unsigned long flags;
+	int ret;
+
+	for (;;) {
+		local_irq_save(flags);
+		queue = theap_queue_lock(home);
+		if (__theap_queue_has_room(queue, 1)) {
+			atomic_inc(&queue->promised);
+			timer->queue = queue;
+			timer->promised = true;
+		}
+		raw_spin_unlock(&queue->lock);
+		local_irq_restore(flags);
+		if (timer->promised)
+			return 0;
+		ret = theap_queue_grow(queue, gfp);
+		if (ret)
+			return ret;
+	}
+}
+
+/**
+ * theap_timer_release - give up what theap_timer_promise() has promised
+ * @timer: not pending, and never started again
+ *
+ * Context: any; also in the timer's function.
+ */
+void theap_timer_release(struct theap_timer *timer)
+{
+	timer->promised = false;
+	/* That there is more room than somebody believes does no harm: no lock. */
+	atomic_dec(&timer->queue->promised);
 }
 
 /**

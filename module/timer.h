@@ -41,7 +41,7 @@ struct theap_timer;
  *          few dozen instructions and no more; must touch no timer
  * @function: acts.  Never runs on two CPUs at once for one timer.
  *          Context: softirq, without any lock; may start, stop and modify any
- *          timer, but must not free its own
+ *          timer, but must not free its own before a grace period is over
  */
 struct theap_timer_ops {
 	s64 (*expire)(struct theap_timer *timer, s64 now, bool *call);
@@ -70,6 +70,8 @@ struct theap_timer {
 	u8 shift;			/* C: may wait for a multiple of 2^shift ns */
 	bool grouped;			/* L: stands in a bucket (wheel.h), not in the
 					 * heap */
+	bool promised;			/* C: it has a place in @queue, whenever it wants
+					 * it: theap_timer_promise() */
 };
 
 /**
@@ -80,6 +82,7 @@ struct theap_timer {
  * @queue: that it stands in, or that it could not be pushed to
  * @tell:  the CPU of @queue may have to be told of an earlier deadline
  * @tidy:  the inbox of @queue has grown by so many that somebody should see to it
+ * @crowded: the queue of this CPU, had it no room; it should have
  * @flags: interrupts as they were
  */
 struct theap_claim {
@@ -89,6 +92,7 @@ struct theap_claim {
 	struct theap_queue *queue;
 	bool tell;
 	bool tidy;
+	struct theap_queue *crowded;
 	unsigned long flags;
 };
 
@@ -98,6 +102,9 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim);
 int theap_timer_place(struct theap_claim *claim, const struct theap_home *home, s64 when);
 void theap_timer_drop(struct theap_claim *claim);
 void theap_timer_leave(struct theap_claim *claim);
+
+int theap_timer_promise(struct theap_timer *timer, const struct theap_home *home, gfp_t gfp);
+void theap_timer_release(struct theap_timer *timer);
 
 bool theap_timer_stop(struct theap_timer *timer);
 bool theap_timer_stop_sync(struct theap_timer *timer);

@@ -54,7 +54,7 @@ static struct theap_bucket *__theap_bucket_get(struct theap_queue *queue, s64 wh
 			return NULL;
 	}
 	bucket = wheel->spare;
-	if (!bucket || !theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM))
+	if (!bucket || !__theap_queue_has_room(queue, THEAP_BUCKET_ROOM))
 		return NULL;
 	wheel->spare = bucket->next;
 	hlist_add_head(&bucket->hash, head);
@@ -260,7 +260,7 @@ static bool __theap_may_group(struct theap_queue *queue, struct theap_timer *tim
 {
 	struct theap_heap *heap = &queue->heap;
 
-	return timer->shift && theap_heap_has_room(heap, THEAP_BUCKET_ROOM) &&
+	return timer->shift && __theap_queue_has_room(queue, THEAP_BUCKET_ROOM) &&
 	       (heap->walk == timer->node.pos || !theap_heap_is_hollow(heap));
 }
 

@@ -50,6 +50,30 @@ struct theap_queue *test_queue(void)
 	return theap_queues_get(THEAP_MONOTONIC, 0);
 }
 
+static void other_end(void *data)
+{
+	struct theap_queue *other = data;
+
+	theap_queue_quiet(other);
+	cancel_work_sync(&other->growth);
+	theap_queue_destroy(other);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(other_action, other_end, void *);
+
+/* A queue of the same CPU.  To be made before the timers, which go first. */
+struct theap_queue *test_other_queue(struct kunit *test)
+{
+	struct theap_queue *other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	theap_queue_init(other, THEAP_MONOTONIC);
+	other->cpu = raw_smp_processor_id();
+	other->offline = false;
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, other_action, other), 0);
+	return other;
+}
+
 static struct test_timer *test_timer(struct theap_timer *timer)
 {
 	return container_of(timer, struct test_timer, timer);

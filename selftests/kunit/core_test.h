@@ -48,6 +48,7 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack);
 void test_busy(u64 ns);
 bool test_settles(unsigned int *count, unsigned int value);
 struct theap_queue *test_queue(void);
+struct theap_queue *test_other_queue(struct kunit *test);
 
 static inline s64 test_now(void)
 {

@@ -14,37 +14,10 @@
 
 #define DAY	(86400LL * NSEC_PER_SEC)
 
-static void other_end(void *data)
-{
-	struct theap_queue *other = data;
-
-	theap_queue_quiet(other);
-	while (theap_heap_close(&other->heap))
-		;
-	theap_wheel_destroy(other);
-	WARN_ON(other->heap.nr);
-	theap_heap_destroy(&other->heap);
-}
-
-KUNIT_DEFINE_ACTION_WRAPPER(other_action, other_end, void *);
-
-/* A queue of the same CPU.  To be made before the timers, which go first. */
-static struct theap_queue *other_queue(struct kunit *test)
-{
-	struct theap_queue *other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, other);
-	theap_queue_init(other, THEAP_MONOTONIC);
-	other->cpu = raw_smp_processor_id();
-	other->offline = false;
-	KUNIT_ASSERT_EQ(test, kunit_add_action(test, other_action, other), 0);
-	return other;
-}
-
 /* Whatever state they are in: those that are pending stand there, as they should. */
 static void move_all(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
 	unsigned int i, nr = 3 * THEAP_BATCH + 5, pending = 0;
 	struct test_timer *t = test_timers(test, nr);
 	s64 deadline = test_now() + DAY;
@@ -107,7 +80,7 @@ static void move_buckets(struct kunit *test)
 /* Not while a run is on: what that has in hand is its own. */
 static void move_waits_for_run(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
 	struct test_timer *t = test_timers(test, 1);
 
 	test_start(t, test_now() + DAY);
@@ -124,7 +97,7 @@ static void move_waits_for_run(struct kunit *test)
 /* They expire there, each once. */
 static void move_then_expire(struct kunit *test)
 {
-	struct theap_queue *to = other_queue(test);
+	struct theap_queue *to = test_other_queue(test);
 	struct test_timer *t = test_timers(test, 100);
 	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
 	unsigned int i;
@@ -172,7 +145,7 @@ static void all_come_once(struct kunit *test, struct test_timer *t, unsigned int
 /* Those that stand between holes move, and the holes are closed. */
 static void move_hollow(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
 	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
 
@@ -200,7 +173,7 @@ static void move_queue_hollow(struct kunit *test)
 /* A queue that has nothing asks for nothing. */
 static void move_nothing(struct kunit *test)
 {
-	struct theap_queue *to = other_queue(test);
+	struct theap_queue *to = test_other_queue(test);
 
 	KUNIT_EXPECT_EQ(test, theap_queue_move(test_queue(), to), 0);
 	KUNIT_EXPECT_EQ(test, to->heap.segments, 0);
@@ -212,7 +185,7 @@ static void move_nothing(struct kunit *test)
  */
 static void move_refused(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
 	struct test_timer *t = test_timers(test, 10);
 	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
 	unsigned int i;
