@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * timerheap for other modules: timers that a million of may be pending, and that are
+ * stopped and postponed without a lock.
+ *
+ *	struct session {
+ *		struct timerheap_timer idle;
+ *		...
+ *	};
+ *
+ *	static ktime_t session_idle(struct timerheap_timer *timer, ktime_t when, ktime_t now)
+ *	{
+ *		struct session *session = container_of(timer, struct session, idle);
+ *		...
+ *		return 0;
+ *	}
+ *
+ *	ret = timerheap_init(&session->idle, CLOCK_MONOTONIC, session_idle, GFP_KERNEL);
+ *	timerheap_start(&session->idle, ktime_add_ms(ktime_get(), 30000));
+ *	timerheap_modify(&session->idle, ktime_add_ms(ktime_get(), 30000));
+ *	timerheap_destroy(&session->idle);
+ *
+ * The functions are in module/api.c, and Documentation/kernel-api.md is the guide.  This
+ * header needs no other of timerheap's.
+ */
+#ifndef _LINUX_TIMERHEAP_H
+#define _LINUX_TIMERHEAP_H
+
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/types.h>
+
+/**
+ * struct timerheap_timer - a timer
+ *
+ * To be embedded in what it is for, on the stack of a task, or static; it may lie
+ * anywhere, but must not be moved or copied once it was initialised.  All of it is
+ * timerheap's: to be looked at by timerheap_pending() alone.
+ */
+struct timerheap_timer {
+	/* private: module/api.c */
+	ktime_t (*function)(struct timerheap_timer *timer, ktime_t when, ktime_t now);
+	ktime_t due;
+	u8 clock;
+	u8 held;
+	bool again;
+	u64 core[7];
+};
+
+int __must_check timerheap_init(struct timerheap_timer *timer, clockid_t clock,
+				ktime_t (*function)(struct timerheap_timer *timer,
+						    ktime_t when, ktime_t now),
+				gfp_t gfp);
+bool timerheap_start(struct timerheap_timer *timer, ktime_t when);
+bool timerheap_modify(struct timerheap_timer *timer, ktime_t when);
+bool timerheap_stop(struct timerheap_timer *timer);
+bool timerheap_stop_sync(struct timerheap_timer *timer);
+bool timerheap_pending(const struct timerheap_timer *timer);
+ktime_t timerheap_now(const struct timerheap_timer *timer);
+void timerheap_release(struct timerheap_timer *timer);
+void timerheap_destroy(struct timerheap_timer *timer);
+
+/**
+ * timerheap_forward - the next deadline of a timer with a period
+ * @when:   a deadline that has come, not after @now
+ * @period: in nanoseconds, greater than 0
+ * @now:    the time
+ *
+ * For the end of a function that is to be called every so often: it returns this.
+ * Counts from @when, not from @now, so that lateness never adds up; deadlines that
+ * have come meanwhile are left out, and there have been (result - @when) / @period of
+ * them, @when included.
+ *
+ * Context: any.
+ * Return: the first @when + n * @period that is after @now; KTIME_MAX where that is
+ * past the end of time.
+ */
+static inline ktime_t timerheap_forward(ktime_t when, s64 period, ktime_t now)
+{
+	/* At most now - when + period, so it does not wrap as an unsigned number. */
+	u64 step = (1 + div64_u64(now - when, period)) * period;
+
+	return step > (u64)KTIME_MAX - when ? KTIME_MAX : when + step;
+}
+
+#endif /* _LINUX_TIMERHEAP_H */
