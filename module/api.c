@@ -266,24 +266,34 @@ EXPORT_SYMBOL_GPL(timerheap_now);
 
 /**
  * timerheap_release - let go of a timer that has expired, from its own function
- * @timer: whose function this is called in; it was not started since it became due
+ * @timer: whose function this is called in
  *
  * For an object that goes when its timer expires: the function ends with this and
  * kfree_rcu() or call_rcu(), and returns 0.  Before the grace period is over the timer
  * must not be freed.  From here on a start does nothing.
  *
+ * If somebody has started the timer since it became due, it stands in a heap, and cannot
+ * be let go of: the function will be called again, and may try again then.  If it was
+ * stopped after that, the function has to start it for that.
+ *
  * Context: the timer's own function.
+ * Return: whether it was let go of.
  */
-void timerheap_release(struct timerheap_timer *timer)
+bool timerheap_release(struct timerheap_timer *timer)
 {
 	struct theap_claim claim;
+	bool idle;
 
 	theap_timer_claim(timerheap_core(timer), &claim);
-	WARN_ON_ONCE(!theap_status_is_idle(claim.from));
-	timer->again = false;
-	timer->held = 1;
+	idle = theap_status_is_idle(claim.from);
+	if (idle) {
+		timer->again = false;
+		timer->held = 1;
+	}
 	theap_timer_leave(&claim);
-	theap_timer_release(timerheap_core(timer));
+	if (idle)
+		theap_timer_release(timerheap_core(timer));
+	return idle;
 }
 EXPORT_SYMBOL_GPL(timerheap_release);
 

@@ -57,7 +57,7 @@ bool timerheap_stop(struct timerheap_timer *timer);
 bool timerheap_stop_sync(struct timerheap_timer *timer);
 bool timerheap_pending(const struct timerheap_timer *timer);
 ktime_t timerheap_now(const struct timerheap_timer *timer);
-void timerheap_release(struct timerheap_timer *timer);
+bool __must_check timerheap_release(struct timerheap_timer *timer);
 void timerheap_destroy(struct timerheap_timer *timer);
 
 /**

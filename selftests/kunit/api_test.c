@@ -123,7 +123,7 @@ static void api_stops(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, timerheap_pending(&p->timer));
 	KUNIT_EXPECT_FALSE(test, timerheap_stop(&p->timer));
 	KUNIT_EXPECT_FALSE(test, timerheap_stop_sync(&p->timer));
-	msleep(15);
+	usleep_range(15000, 16000);
 	KUNIT_EXPECT_EQ(test, p->called, 0);
 	timerheap_start(&p->timer, ktime_get() + DAY);
 	KUNIT_EXPECT_TRUE(test, timerheap_stop_sync(&p->timer));
@@ -297,6 +297,7 @@ static void api_freed(struct kunit *test)
 
 struct mortal {
 	struct timerheap_timer timer;
+	bool again;
 	struct rcu_head rcu;
 };
 
@@ -306,7 +307,13 @@ static ktime_t mortal_function(struct timerheap_timer *timer, ktime_t when, ktim
 {
 	struct mortal *mortal = container_of(timer, struct mortal, timer);
 
-	timerheap_release(timer);
+	/* Every other is saved once. */
+	if (mortal->again) {
+		mortal->again = false;
+		timerheap_start(timer, now);
+	}
+	if (!timerheap_release(timer))
+		return 0;
 	kfree_rcu(mortal, rcu);
 	atomic_inc(&deaths);
 	return 0;
@@ -324,6 +331,7 @@ static void api_released(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, mortal);
 		KUNIT_ASSERT_EQ(test, timerheap_init(&mortal->timer, CLOCK_MONOTONIC,
 						     mortal_function, GFP_KERNEL), 0);
+		mortal->again = i % 2;
 		timerheap_start(&mortal->timer, ktime_add_us(ktime_get(), i % 50));
 	}
 	for (ms = 0; atomic_read(&deaths) < 1000 && ms < 10000; ms++)
@@ -378,8 +386,8 @@ static void api_in_irq(struct kunit *test)
 /* Under a raw spinlock everything goes but what waits, and so does making a timer. */
 static void api_under_lock(struct kunit *test)
 {
+	static DEFINE_RAW_SPINLOCK(lock);
 	struct probe *p = probe(test), *q = kunit_kzalloc(test, sizeof(*q), GFP_KERNEL);
-	DEFINE_RAW_SPINLOCK(lock);
 	unsigned long flags;
 
 	KUNIT_ASSERT_NOT_NULL(test, q);
@@ -504,7 +512,7 @@ static void api_crowd(struct kunit *test)
 						     probe_function, GFP_KERNEL), 0);
 	}
 	for (i = 0; i < nr; i++)
-		threads[i] = kthread_run(crowd_thread, NULL, "api_crowd/%u", i);
+		threads[i] = kthread_run(crowd_thread, NULL, "crowd/%u", i);
 	msleep(1000);
 	for (i = 0; i < nr; i++)
 		if (!IS_ERR(threads[i]))

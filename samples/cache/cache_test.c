@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The tests of the cache: a module beside it, which uses what it exports, on timers that
+ * timerheap.ko drives.
+ *
+ * What go-zero tests of its cache is among them: set, get, another time to live, delete,
+ * a limit, expiry; and of its wheel: set, move, remove, drain.
+ */
+#include <kunit/test.h>
+
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/prandom.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <linux/sizes.h>
+
+#include "cache.h"
+
+#define MS	((u64)NSEC_PER_MSEC)
+#define HOUR	(3600 * (u64)NSEC_PER_SEC)
+
+/* So long a test waits for what must come. */
+#define PATIENCE_MS	20000
+
+/* Each test has one of its own. */
+static struct timerheap_cache *cache;
+
+static int cache_test_init(struct kunit *test)
+{
+	cache = timerheap_cache_create(1000);
+	return PTR_ERR_OR_ZERO(cache);
+}
+
+static void cache_test_exit(struct kunit *test)
+{
+	if (!IS_ERR_OR_NULL(cache))
+		timerheap_cache_destroy(cache);
+	cache = NULL;
+}
+
+static struct timerheap_cache_bytes bytes(const void *data, u32 len)
+{
+	return (struct timerheap_cache_bytes){ data, len };
+}
+
+/* Numbers for numbers are enough for most tests. */
+static int set_gfp(u32 key, u64 value, u64 ttl, gfp_t gfp)
+{
+	struct timerheap_cache_bytes k = bytes(&key, sizeof(key)), v = bytes(&value, sizeof(value));
+
+	return timerheap_cache_set(cache, &k, &v, ttl, gfp);
+}
+
+static int set(u32 key, u64 value, u64 ttl)
+{
+	return set_gfp(key, value, ttl, GFP_KERNEL);
+}
+
+/* Return: the value, or an error. */
+static s64 get(u32 key)
+{
+	struct timerheap_cache_bytes k = bytes(&key, sizeof(key));
+	u64 value = 0;
+	ssize_t ret = timerheap_cache_get(cache, &k, &value, sizeof(value));
+
+	return ret == sizeof(value) ? (s64)value : ret;
+}
+
+static int move(u32 key, u64 ttl)
+{
+	struct timerheap_cache_bytes k = bytes(&key, sizeof(key));
+
+	return timerheap_cache_move(cache, &k, ttl);
+}
+
+static int remove(u32 key)
+{
+	struct timerheap_cache_bytes k = bytes(&key, sizeof(key));
+
+	return timerheap_cache_remove(cache, &k);
+}
+
+static bool comes_to(unsigned int count)
+{
+	unsigned int ms;
+
+	for (ms = 0; timerheap_cache_count(cache) != count && ms < PATIENCE_MS; ms++)
+		usleep_range(1000, 1100);
+	return timerheap_cache_count(cache) == count;
+}
+
+static void cache_set_get(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, get(1), -ENOENT);
+	KUNIT_EXPECT_EQ(test, set(1, 100, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, set(2, 200, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, get(1), 100);
+	KUNIT_EXPECT_EQ(test, get(2), 200);
+	KUNIT_EXPECT_EQ(test, get(3), -ENOENT);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 2);
+	/* Another value in its place. */
+	KUNIT_EXPECT_EQ(test, set(1, 101, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, get(1), 101);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 2);
+	KUNIT_EXPECT_EQ(test, set(3, 300, U64_MAX), 0);
+	KUNIT_EXPECT_EQ(test, get(3), 300);
+}
+
+/* Keys and values of any length, none among them. */
+static void cache_lengths(struct kunit *test)
+{
+	char *long_key = kunit_kmalloc(test, U16_MAX + 1, GFP_KERNEL);
+	struct timerheap_cache_bytes v = bytes("value", 5), k;
+	char out[8];
+
+	KUNIT_ASSERT_NOT_NULL(test, long_key);
+	memset(long_key, 'k', U16_MAX + 1);
+	k = bytes(long_key, U16_MAX);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), 0);
+	k.len--;
+	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, sizeof(out)), -ENOENT);
+	k.len = 0;
+	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), 0);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, sizeof(out)), 5);
+	KUNIT_EXPECT_EQ(test, memcmp(out, "value", 5), 0);
+	/* What does not fit is left out, and how much there is, said. */
+	memset(out, 0, sizeof(out));
+	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, 2), 5);
+	KUNIT_EXPECT_EQ(test, memcmp(out, "va\0\0", 4), 0);
+	v.len = 0;
+	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), 0);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, 0), 0);
+	/* Too long, and no time. */
+	k = bytes(long_key, U16_MAX + 1);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), -EINVAL);
+	k.len = 1;
+	v.len = SZ_1M + 1;
+	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), -EINVAL);
+	KUNIT_EXPECT_EQ(test, set(1, 1, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, move(1, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 2);
+}
+
+static void cache_expires(struct kunit *test)
+{
+	ktime_t before = ktime_get();
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		KUNIT_ASSERT_EQ(test, set(i, i, 20 * MS), 0);
+	KUNIT_ASSERT_EQ(test, set(100, 100, HOUR), 0);
+	KUNIT_EXPECT_TRUE(test, comes_to(1));
+	KUNIT_EXPECT_GE(test, ktime_get() - before, 20 * MS);
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_EQ(test, get(i), -ENOENT);
+	KUNIT_EXPECT_EQ(test, get(100), 100);
+}
+
+/* Who is got lives on, and its neighbour does not. */
+static void cache_get_prolongs(struct kunit *test)
+{
+	ktime_t begin = ktime_get(), last = begin;
+
+	KUNIT_ASSERT_EQ(test, set(1, 100, 100 * MS), 0);
+	KUNIT_ASSERT_EQ(test, set(2, 200, 100 * MS), 0);
+	while (last - begin < 500 * MS) {
+		ktime_t before = ktime_get();
+
+		/* On a busy machine it may have been left alone for too long. */
+		if (get(1) < 0) {
+			KUNIT_EXPECT_GE(test, ktime_get() - last, 100 * MS);
+			KUNIT_ASSERT_EQ(test, set(1, 100, 100 * MS), 0);
+		}
+		last = before;
+		usleep_range(5000, 6000);
+	}
+	KUNIT_EXPECT_EQ(test, get(2), -ENOENT);
+	KUNIT_EXPECT_TRUE(test, comes_to(0));
+	KUNIT_EXPECT_GE(test, ktime_get() - last, 100 * MS);
+}
+
+static void cache_moves(struct kunit *test)
+{
+	ktime_t before = ktime_get();
+
+	KUNIT_EXPECT_EQ(test, move(1, HOUR), -ENOENT);
+	KUNIT_ASSERT_EQ(test, set(1, 100, HOUR), 0);
+	KUNIT_ASSERT_EQ(test, set(2, 200, 2000 * MS), 0);
+	KUNIT_EXPECT_EQ(test, move(2, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, move(1, 20 * MS), 0);
+	KUNIT_EXPECT_TRUE(test, comes_to(1));
+	KUNIT_EXPECT_GE(test, ktime_get() - before, 20 * MS);
+	KUNIT_EXPECT_EQ(test, get(1), -ENOENT);
+	msleep(2100);
+	KUNIT_EXPECT_EQ(test, get(2), 200);
+	KUNIT_EXPECT_EQ(test, move(2, 1), 0);
+	KUNIT_EXPECT_TRUE(test, comes_to(0));
+}
+
+static void cache_removes(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, remove(1), -ENOENT);
+	KUNIT_ASSERT_EQ(test, set(1, 100, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, remove(1), 0);
+	KUNIT_EXPECT_EQ(test, remove(1), -ENOENT);
+	KUNIT_EXPECT_EQ(test, get(1), -ENOENT);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 0);
+	KUNIT_EXPECT_EQ(test, set(1, 101, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, get(1), 101);
+}
+
+/* A full cache takes nothing new, but other values for what it has. */
+static void cache_is_full(struct kunit *test)
+{
+	unsigned int i;
+
+	for (i = 0; i < 1000; i++)
+		KUNIT_ASSERT_EQ(test, set(i, i, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, set(1000, 1000, HOUR), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, set(999, 1, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 1000);
+	KUNIT_EXPECT_EQ(test, remove(0), 0);
+	KUNIT_EXPECT_EQ(test, set(1000, 1000, HOUR), 0);
+	KUNIT_EXPECT_EQ(test, set(1001, 1001, HOUR), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 1000);
+}
+
+static void add_up(const struct timerheap_cache_bytes *key,
+		   const struct timerheap_cache_bytes *value, void *context)
+{
+	u64 *sum = context, number;
+	u32 factor;
+
+	memcpy(&factor, key->data, sizeof(factor));
+	memcpy(&number, value->data, sizeof(number));
+	*sum += factor * number;
+}
+
+static void cache_drains(struct kunit *test)
+{
+	u64 sum = 0, expected = 0;
+	unsigned int i;
+
+	for (i = 0; i < 500; i++) {
+		KUNIT_ASSERT_EQ(test, set(i, 3 * i, HOUR), 0);
+		expected += i * 3 * i;
+	}
+	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, add_up, &sum), 500);
+	KUNIT_EXPECT_EQ(test, sum, expected);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 0);
+	KUNIT_EXPECT_EQ(test, get(7), -ENOENT);
+	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
+}
+
+/* With softirqs off, as in them, there is a cache, too. */
+static void cache_in_softirq(struct kunit *test)
+{
+	int was_set, was_moved, was_removed;
+	s64 got;
+
+	local_bh_disable();
+	was_set = set_gfp(1, 100, HOUR, GFP_ATOMIC);
+	got = get(1);
+	was_moved = move(1, HOUR / 2);
+	was_removed = remove(1);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, was_set, 0);
+	KUNIT_EXPECT_EQ(test, got, 100);
+	KUNIT_EXPECT_EQ(test, was_moved, 0);
+	KUNIT_EXPECT_EQ(test, was_removed, 0);
+}
+
+/* It may go at any time: with timers that are due, that run, that are far off. */
+static void cache_destroyed(struct kunit *test)
+{
+	unsigned int i, round;
+
+	for (round = 0; round < 10; round++) {
+		for (i = 0; i < 100; i++)
+			KUNIT_ASSERT_EQ(test, set(i, i, 1 + (i % 10) * 20 * NSEC_PER_USEC), 0);
+		KUNIT_ASSERT_EQ(test, set(100, 100, HOUR), 0);
+		cache_test_exit(test);
+		KUNIT_ASSERT_EQ(test, cache_test_init(test), 0);
+	}
+}
+
+static int crowd_thread(void *unused)
+{
+	struct rnd_state random;
+	int wrong = 0;
+
+	prandom_seed_state(&random, get_random_u64());
+	while (!kthread_should_stop()) {
+		u32 key = prandom_u32_state(&random) % 100;
+		u64 ttl = 1 + prandom_u32_state(&random) % (2 * NSEC_PER_MSEC);
+		s64 value;
+
+		switch (prandom_u32_state(&random) % 8) {
+		case 0 ... 2:
+			set(key, key * 7, ttl);
+			break;
+		case 3:
+			move(key, ttl);
+			break;
+		case 4:
+			remove(key);
+			break;
+		default:
+			value = get(key);
+			wrong += value != -ENOENT && value != key * 7;
+		}
+		if (!(prandom_u32_state(&random) % 32))
+			usleep_range(20, 200);
+		cond_resched();
+	}
+	return wrong;
+}
+
+/* A thread for each CPU, and one that drains; then nothing is left over, or missing. */
+static void cache_crowd(struct kunit *test)
+{
+	unsigned int i, nr = num_online_cpus() + 1;
+	struct task_struct **threads = kunit_kcalloc(test, nr, sizeof(*threads), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, threads);
+	for (i = 0; i < nr; i++)
+		threads[i] = kthread_run(crowd_thread, NULL, "cache/%u", i);
+	for (i = 0; i < 20; i++) {
+		msleep(50);
+		timerheap_cache_drain(cache, NULL, NULL);
+	}
+	for (i = 0; i < nr; i++)
+		if (!IS_ERR(threads[i]))
+			KUNIT_EXPECT_EQ(test, kthread_stop(threads[i]), 0);
+	KUNIT_EXPECT_TRUE(test, comes_to(0));
+	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
+}
+
+static void cache_none(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, PTR_ERR(timerheap_cache_create(0)), -EINVAL);
+	KUNIT_EXPECT_EQ(test, PTR_ERR(timerheap_cache_create(UINT_MAX)), -EINVAL);
+}
+
+static struct kunit_case cache_cases[] = {
+	KUNIT_CASE(cache_set_get),
+	KUNIT_CASE(cache_lengths),
+	KUNIT_CASE(cache_expires),
+	KUNIT_CASE(cache_get_prolongs),
+	KUNIT_CASE(cache_moves),
+	KUNIT_CASE(cache_removes),
+	KUNIT_CASE(cache_is_full),
+	KUNIT_CASE(cache_drains),
+	KUNIT_CASE(cache_in_softirq),
+	KUNIT_CASE(cache_destroyed),
+	KUNIT_CASE(cache_crowd),
+	KUNIT_CASE(cache_none),
+	{}
+};
+
+static struct kunit_suite cache_suite = {
+	.name = "cache",
+	.init = cache_test_init,
+	.exit = cache_test_exit,
+	.test_cases = cache_cases,
+};
+
+kunit_test_suite(cache_suite);
+
+MODULE_DESCRIPTION("Tests of the cache with expiring entries");
+MODULE_LICENSE("GPL");
