@@ -39,6 +39,7 @@ TRACE_DEFINE_ENUM(THEAP_MONOTONIC);
 TRACE_DEFINE_ENUM(THEAP_REALTIME);
 TRACE_DEFINE_ENUM(THEAP_BOOTTIME);
 TRACE_DEFINE_ENUM(THEAP_TAI);
+TRACE_DEFINE_ENUM(THEAP_MANUAL);
 TRACE_DEFINE_ENUM(THEAP_NO_STATUS);
 TRACE_DEFINE_ENUM(THEAP_WAITING);
 TRACE_DEFINE_ENUM(THEAP_DELETED);
@@ -51,7 +52,8 @@ TRACE_DEFINE_ENUM(THEAP_MODIFIED_LATER);
 			 { THEAP_MONOTONIC, "monotonic" },	\
 			 { THEAP_REALTIME, "realtime" },	\
 			 { THEAP_BOOTTIME, "boottime" },	\
-			 { THEAP_TAI, "tai" })
+			 { THEAP_TAI, "tai" },		\
+			 { THEAP_MANUAL, "manual" })
 
 /* Those that are stable: a claim begins and ends in one. */
 #define theap_show_status(status)				\

@@ -56,7 +56,7 @@ static void move_all(struct kunit *test)
 /* Buckets: as few there as here. */
 static void move_buckets(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
 	struct test_timer *t = test_timers(test, 1000);
 	s64 grain = 1LL << 23, slack = grain + 5, bucket = theap_group(test_now() + DAY, 23);
 	unsigned int i;

@@ -51,7 +51,7 @@ static int try_start(struct test_timer *t, s64 deadline)
 
 	theap_timer_claim(&t->timer, &claim);
 	t->deadline = deadline;
-	ret = theap_timer_place(&claim, THEAP_MONOTONIC, deadline);
+	ret = theap_timer_place(&claim, home, deadline);
 	theap_timer_leave(&claim);
 	return ret;
 }
