@@ -92,8 +92,8 @@ static int theap_heaps_show(struct seq_file *m, void *v)
 	if (v == SEQ_START_TOKEN) {
 		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %10s %15s", "clock", "heap", "cpu",
 			   "state", "entries", "stopped", "grouped", "first");
-		seq_puts(m, " started expired requeued removed swept moved runs exhausted put_off"
-			 " kicks held stolen found\n");
+		seq_puts(m, " started expired requeued removed swept moved runs exhausted");
+		seq_puts(m, " put_off kicks held stolen found\n");
 		return 0;
 	}
 	queue = theap_heaps_queue((uintptr_t)v);

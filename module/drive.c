@@ -255,6 +255,7 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned long flags;
 	int ret;
 
+	/* And so is this: who has been first has got some for both. */
 	if (data_race(READ_ONCE(queue->wheel.wanted)))
 		return theap_wheel_grow(queue, gfp);
 	/* A directory of over a page may be of vmalloc(), and then only a task can free it. */

@@ -169,9 +169,9 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
  *
  * Of the c places of a heap, p are promised; f of what is in it has no promise, h
  * has, and the rest are holes.  Who has none is let in, and a promise is given, only
- * where nr + 1 + p <= c, or as many more as there are; since f <= nr, f <= c - p at all times.  One who comes for his
- * place is not among the h, so h < p and f + h < c.  Should nr be c all the same, there
- * is a hole, and to close it makes the room.
+ * where nr + 1 + p <= c (nr + 3, with a bucket); since f <= nr, f <= c - p at all times.
+ * One who comes for his place is not among the h, so h < p and f + h < c.  Should nr be
+ * c all the same, there is a hole, and to close it makes the room.
  */
 static bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)

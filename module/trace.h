@@ -129,9 +129,9 @@ TRACE_EVENT(timerheap_cancel,
 		__field(u8, from)
 	),
 
-	/* Where it stands is the owner's to change, even now. */
 	TP_fast_assign(
 		__entry->timer = claim->timer;
+		/* Where it stands is the owner's to change, even now. */
 		__entry->when = data_race(READ_ONCE(claim->timer->when));
 		__entry->cpu = READ_ONCE(claim->queue->cpu);
 		__entry->clock = claim->queue->clock;

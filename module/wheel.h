@@ -56,7 +56,7 @@ struct theap_bucket;
 /**
  * struct theap_wheel - the buckets of a queue
  * @table:    those that stand in the heap, by deadline and granularity
- * @due:      those that have come due, the first first
+ * @due:      those that have come due, in that order
  * @due_last: and the last of them
  * @spare:    those that are free
  * @nr:       all of them
