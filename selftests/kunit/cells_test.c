@@ -202,3 +202,4 @@ static struct kunit_suite cells_suite = {
 	.test_cases = cells_cases,
 };
 kunit_test_suite(cells_suite);
+
