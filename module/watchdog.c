@@ -197,14 +197,14 @@ static void theap_eye_open(struct timer_list *timer)
 			theap_watch(clock, theap_queue_first(theap_queues_get(clock, i)));
 }
 
-/* Have an eye open in @delay, unless it does before. */
-static void theap_eye_wake(struct theap_eye *eye, unsigned int cpu, s64 delay)
+/* Have an eye open in @delay, unless it does before, and where the other is not. */
+static void theap_eye_wake(struct theap_eye *eye, const struct theap_eye *other, s64 delay)
 {
 	if (timer_pending(&eye->timer) &&
 	    (time_before_eq(eye->timer.expires, jiffies + theap_watch_ticks(delay)) ||
 	     !timer_delete(&eye->timer)))
 		return;
-	theap_eye_put(eye, cpu, delay);
+	theap_eye_put(eye, theap_watch_cpu(smp_processor_id(), other->cpu), delay);
 }
 
 /**
@@ -221,12 +221,10 @@ void theap_watch_wake(void)
 
 	raw_spin_lock_irqsave(&theap_watch_lock, flags);
 	if (theap_watching) {
-		unsigned int cpu = theap_watch_cpu(smp_processor_id(), nr_cpu_ids);
-
 		theap_watch_say(span, span);
 		if (span) {
-			theap_eye_wake(&theap_eyes[0], cpu, span / 2);
-			theap_eye_wake(&theap_eyes[1], theap_watch_cpu(cpu + 1, cpu), span);
+			theap_eye_wake(&theap_eyes[0], &theap_eyes[1], span / 2);
+			theap_eye_wake(&theap_eyes[1], &theap_eyes[0], span);
 		}
 	}
 	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);

@@ -486,7 +486,7 @@ TEST_F_TIMEOUT(steal, under_fire, 120)
 {
 	ASSERT_EQ(0, put_number(OURS "steal_us", 1000));
 	ASSERT_EQ(0, put_number(OURS "watchdog_ms", 1));
-	under_fire(_metadata, self, 80, hold_one);
+	under_fire(_metadata, self, 40, hold_one);
 	EXPECT_LT(0, since(self).stolen);
 }
 
