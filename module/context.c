@@ -162,7 +162,7 @@ static int __theap_context_setup(struct theap_context *context,
 err_pages:
 	kvfree(context->pages);
 err_user:
-	theap_user_uncharge(context->user, slots);
+	theap_user_uncharge(context->user, theap_context_charge(slots));
 	return ret;
 }
 

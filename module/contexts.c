@@ -49,13 +49,11 @@ void theap_contexts_remove(struct theap_context *context)
 
 /* Contexts stay what they are between these two. */
 void theap_contexts_freeze(void)
-	__acquires(&theap_contexts_lock)
 {
 	mutex_lock(&theap_contexts_lock);
 }
 
 void theap_contexts_thaw(void)
-	__releases(&theap_contexts_lock)
 {
 	mutex_unlock(&theap_contexts_lock);
 }

@@ -159,7 +159,6 @@ DEFINE_SEQ_ATTRIBUTE(theap_lateness);
  */
 
 static void *theap_all_contexts_start(struct seq_file *m, loff_t *pos)
-	__acquires(&theap_contexts_lock)
 {
 	struct theap_context *context;
 
@@ -182,7 +181,6 @@ static void *theap_all_contexts_next(struct seq_file *m, void *v, loff_t *pos)
 }
 
 static void theap_all_contexts_stop(struct seq_file *m, void *v)
-	__releases(&theap_contexts_lock)
 {
 	theap_contexts_thaw();
 }

@@ -44,7 +44,7 @@
  * table has one place for four of them, and is looked through no further than to the
  * 16th, so that nobody can choose deadlines that make it long.
  */
-#define THEAP_BUCKETS_MAX	(1U << 14)
+#define THEAP_BUCKETS_MAX	16384U
 #define THEAP_BUCKET_BITS	12
 #define THEAP_BUCKET_PROBES	16
 

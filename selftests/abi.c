@@ -48,6 +48,8 @@ LAYOUT(timerheap_setup, 56);
 FIELD(timerheap_setup, slots_offset, 16);
 FIELD(timerheap_setup, ring_size, 40);
 FIELD(timerheap_setup, slack, 48);
+_Static_assert((TIMERHEAP_CANCEL_ON_SET ^ TIMERHEAP_ON_CPU ^ TIMERHEAP_UNLIMITED) ==
+	       (TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED), "flags");
 LAYOUT(timerheap_start, 48);
 FIELD(timerheap_start, deadline, 8);
 FIELD(timerheap_start, user_data, 32);

@@ -201,5 +201,6 @@ static struct kunit_suite cells_suite = {
 	.name = "cells",
 	.test_cases = cells_cases,
 };
+
 kunit_test_suite(cells_suite);
 

@@ -12,7 +12,7 @@
 
 #define DAY	(86400LL * NSEC_PER_SEC)
 #define SLACK	(10 * NSEC_PER_MSEC)
-#define GRAIN	(1LL << 23)		/* what it comes to: 8.4 ms */
+#define GRAIN	((s64)BIT_ULL(23))	/* what it comes to: 8.4 ms */
 #define HOUR	(GRAIN << 9)		/* and 12 minutes */
 
 /* A deadline on the grain, some time from now. */
@@ -208,7 +208,8 @@ static void wheel_periodic(struct kunit *test)
 	test_start_slack(t, first, SLACK / 4);
 	KUNIT_EXPECT_TRUE(test, t->timer.grouped);
 	msleep(60);
-	KUNIT_EXPECT_TRUE(test, t->timer.grouped || theap_status(&t->timer.status) == THEAP_RUNNING);
+	KUNIT_EXPECT_TRUE(test, t->timer.grouped ||
+			  theap_status(&t->timer.status) == THEAP_RUNNING);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
 	KUNIT_EXPECT_EQ(test, t->early, 0);
 	KUNIT_EXPECT_GE(test, t->expired, 6);
@@ -315,4 +316,5 @@ static struct kunit_suite wheel_suite = {
 	.init = core_test_init,
 	.test_cases = wheel_cases,
 };
+
 kunit_test_suite(wheel_suite);

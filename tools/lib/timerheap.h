@@ -70,7 +70,8 @@ struct timerheap {
 /*
  * A context with @slots timers on @clock: CLOCK_MONOTONIC, CLOCK_REALTIME,
  * CLOCK_BOOTTIME, CLOCK_TAI; or TIMERHEAP_CLOCK_MANUAL, a clock of its own,
- * which begins at 1 and moves by timerheap_advance() alone.  Slots take memory when they are first used.
+ * which begins at 1 and moves by timerheap_advance() alone.  Slots take memory when they
+ * are first used.
  * Return: it; NULL, with errno: of open() on /dev/timerheap, EINVAL for the
  * clock or the number, ENOSPC above what one user may hold, ENOMEM.
  */

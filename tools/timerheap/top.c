@@ -230,7 +230,7 @@ static void draw(const struct picture *rates, int rows)
 	fflush(stdout);
 }
 
-static volatile sig_atomic_t ended;
+static _Atomic int ended;
 static struct termios cooked;
 
 static void end(int signal)

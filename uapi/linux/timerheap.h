@@ -249,7 +249,7 @@ struct timerheap_event {
 /* MODIFY: only a timer that is pending, else ENOENT. */
 #define TIMERHEAP_IF_PENDING	(1U << 1)
 /* SETUP: periods from 1000 ns on, and no share; wants CAP_SYS_RESOURCE. */
-#define TIMERHEAP_UNLIMITED	(1U << 4)
+#define TIMERHEAP_UNLIMITED	(1U << 5)
 /* ADVANCE: to the next deadline. */
 #define TIMERHEAP_NEXT		(1U << 2)
 
