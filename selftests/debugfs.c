@@ -294,7 +294,7 @@ TEST_F(debugfs, names)
 	char *text;
 	int fd;
 
-	prctl(PR_SET_NAME, "a " "\n0 \\x");
+	prctl(PR_SET_NAME, "a\040\n0 \\x");
 	fd = th_open();
 	ASSERT_LE(0, fd);
 	text = get("contexts");
