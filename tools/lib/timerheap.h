@@ -70,8 +70,8 @@ struct timerheap {
 /*
  * A context with @slots timers on @clock: CLOCK_MONOTONIC, CLOCK_REALTIME,
  * CLOCK_BOOTTIME, CLOCK_TAI; or TIMERHEAP_CLOCK_MANUAL, a clock of its own,
- * which begins at 1 and moves by timerheap_advance() alone.  Slots take memory when they
- * are first used.
+ * which begins at 1 and moves by timerheap_advance() alone.  Slots take memory
+ * when they are first used.
  * Return: it; NULL, with errno: of open() on /dev/timerheap, EINVAL for the
  * clock or the number, ENOSPC above what one user may hold, ENOMEM.
  */
@@ -101,7 +101,11 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
  * Slots
  */
 
-/* Return: a slot that nobody has; or -ENOSPC. */
+/*
+ * Take a slot, whose timer is idle, without data or slack.  No system call, but one
+ * where who had it before has given it slack.
+ * Return: a slot that nobody has; or -ENOSPC.
+ */
 int timerheap_alloc(struct timerheap *th);
 
 /*
@@ -320,7 +324,8 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
  *
  * For tests: a program that is given a context need not know which clock it has.
  * Time stands still but for these.  It goes from deadline to deadline, and what
- * expires at one has fired at exactly that; the order is the same each time.
+ * expires at one has fired at exactly that, unless it has slack; the order is the
+ * same each time.
  * <linux/timerheap.h> says more, with struct timerheap_advance.
  */
 

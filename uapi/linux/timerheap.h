@@ -199,8 +199,9 @@ struct timerheap_ring {
  * @fired:       the clock when the kernel saw that, never before @deadline
  *
  * Events come in the order in which timers expire.  On one CPU that is the order
- * of deadlines, as long as no more than some thirty are due at once, and none of
- * them was postponed in memory that is mapped: it comes where it was first due.
+ * of deadlines, as long as no more than some thirty are due at once, none of them
+ * has slack, and none was postponed in memory that is mapped: it comes where it was
+ * first due.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -234,6 +235,8 @@ struct timerheap_event {
  * power of two that is not above s, has come.  That is never before the deadline, and
  * never later than s after it but for what any expiry may be late.  All timers of a CPU
  * and clock that come out as the same cost one place in its heap and one interrupt.
+ * (It is the deadline on the machine's clock that is rounded, also for those who see
+ * another one, in a time namespace.)
  *
  * Slack below 16 384 ns is taken as none.  @queued takes no notice of slack: it says
  * that the kernel looks no later than that, plus the slack that the slot had.
@@ -393,7 +396,7 @@ struct timerheap_setup {
  *               expires within the call; the last, TIMERHEAP_NEVER, never does
  * @period:      0: once; else again and again, at @deadline plus multiples of
  *               it.  Below &timerheap_info.min_period it is taken as that
- * @slack:       how much later than @deadline it may expire, see below; 0: as SETUP
+ * @slack:       how much later than @deadline it may expire, see "Slack"; 0: as SETUP
  *               has said; to have none where that has said something, 1
  * @user_data:   handed back with its events
  * @was_pending: out: 1 where the timer was pending, and now has this deadline
@@ -463,7 +466,7 @@ struct timerheap_modify {
  * @remaining:   out: from now to @deadline; 0 where that has passed or the
  *               timer is not pending; TIMERHEAP_NEVER where it never comes
  * @period:      out
- * @slack:       out
+ * @slack:       out: of its own; 0: what SETUP has said
  * @user_data:   out
  * @expirations: out: how many expiries have not been read yet
  */
@@ -659,8 +662,9 @@ struct timerheap_eventfd {
  * deadline to deadline: all that is due at one expires, with the clock at exactly
  * that, before it goes on to the next, and at last to @time.  So a ticker ticks at
  * each of its periods, and fired is deadline, but where a deadline had passed when
- * it was set.  A deadline that comes nevermore, TIMERHEAP_NEVER, does not come
- * here either: the clock stops short of it.
+ * it was set, or the timer has slack: it comes where that has put it.  A deadline
+ * that comes nevermore, TIMERHEAP_NEVER, does not come here either: the clock stops
+ * short of it.
  *
  * Events come in the order of deadlines.  Those of one deadline come in an order
  * that depends on what calls were made on the context, in which order, and on
