@@ -6,7 +6,7 @@
  * state.h the states of a timer, timer.c what anybody may do to one, run.c what its
  * owner does, drive.c what drives that, steal.c who does it when its CPU is stuck,
  * wheel.c timers that may wait, slot.c how a program takes part; device.c is the way in.
- * manual.c is about time that a program makes.
+ * manual.c is about time that a program makes, api.c about the timers of other modules.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/init.h>

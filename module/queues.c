@@ -6,8 +6,8 @@
  * the CPU that started it, where it is most likely stopped, and no two CPUs
  * want one lock.  CPUs that are isolated, or nohz_full, are left alone: the timers
  * that they start go to one that keeps house, unless the CPU was asked for, and so
- * do timers whose CPU goes offline.  heaps=1 and heaps=64 are what Go had before 1.10 and up to
- * 1.13, for comparison: one for all, and up to 64 shared by CPU number.
+ * do timers whose CPU goes offline.  heaps=1 and heaps=64 are what Go had before 1.10
+ * and up to 1.13, for comparison: one for all, and up to 64 shared by CPU number.
  */
 #include <linux/cpumask.h>
 #include <linux/rcupdate.h>

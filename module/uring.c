@@ -3,8 +3,8 @@
  * Requests of io_uring's: KICK and WAIT for programs that wait for nothing.
  *
  * io_uring asks first without blocking.  A KICK that is not too long is done there
- * and then; a WAIT takes what there is, or says EAGAIN.  Then io_uring asks again from a worker
- * of its own, where it may sleep, and cancels it by a signal.  That costs a
+ * and then; a WAIT takes what there is, or says EAGAIN.  Then io_uring asks again from
+ * a worker of its own, where it may sleep, and cancels it by a signal.  That costs a
  * worker for each wait that is under way, but a context hardly has two.
  */
 #include <linux/uaccess.h>
