@@ -311,7 +311,7 @@ void theap_timer_leave(struct theap_claim *claim)
  * theap_timer_promise - promise a timer a place, so that it can always be started
  * @timer: initialised, and nobody else's yet
  * @home:  where it stands when it is started
- * @gfp:    how to get memory for it
+ * @gfp:   how to get memory for it
  *
  * The place is in the heap of this CPU.  When the timer goes to another, it has its
  * place there from then on.  So it costs 16 bytes of a heap, and 16 more while the
