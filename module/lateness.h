@@ -4,8 +4,9 @@
  *
  * Late is from the time that a timer stood at in its heap to when a run collected
  * it: now - when.  Of a slot that is what its event tells as fired - deadline,
- * unless it was postponed without a call, by less than it is late.  What was due
- * already when a call armed it expires in that call, and is not counted.
+ * unless it was postponed without a call, by less than it is late, or put off; and
+ * less what its slack has put it later.  What was due already when a call armed it
+ * expires in that call, and is not counted.
  *
  * A step holds what is from 2^(n-1) to 2^n - 1 nanoseconds late, the first what is
  * not late at all, and the last all from 2^39 on, nine minutes: one instruction
