@@ -20,7 +20,7 @@
  * Of the fields in struct timerheap_timer
  *
  *	function, clock		never change
- *	again, held		are written by whoever has claimed the timer; again, by
+ *	again, held, asked	are written by whoever has claimed the timer; again, by
  *				an expiry, too, which has it in RUNNING
  *	due			is written by an expiry, and read by the function that
  *				this calls; there is no other until that has returned
@@ -32,6 +32,7 @@
 
 #include "queue.h"
 #include "timer.h"
+#include "wheel.h"
 
 static_assert(sizeof_field(struct timerheap_timer, core) >= sizeof(struct theap_timer));
 static_assert(__alignof__(struct timerheap_timer) >= __alignof__(struct theap_timer));
@@ -51,7 +52,8 @@ static s64 timerheap_expire(struct theap_timer *core, s64 now, bool *call)
 {
 	struct timerheap_timer *timer = timerheap_of(core);
 
-	timer->due = core->when;
+	/* Not where it stood, which its slack may have put off. */
+	timer->due = timer->asked;
 	timer->again = true;
 	*call = true;
 	return 0;
@@ -61,7 +63,8 @@ static s64 timerheap_expire(struct theap_timer *core, s64 now, bool *call)
 static void timerheap_place(struct timerheap_timer *timer, struct theap_claim *claim,
 			    ktime_t when)
 {
-	WARN_ON_ONCE(theap_timer_place(claim, &theap_homes[timer->clock], max_t(s64, when, 1)));
+	timer->asked = max_t(s64, when, 1);
+	WARN_ON_ONCE(theap_timer_place(claim, &theap_homes[timer->clock], timer->asked));
 }
 
 static void timerheap_call(struct theap_timer *core, struct theap_run *run)
@@ -119,6 +122,7 @@ int timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 	if (c == THEAP_CLOCKS)
 		return -EINVAL;
 	timer->function = function;
+	timer->asked = 0;
 	timer->due = 0;
 	timer->clock = c;
 	timer->held = 0;
@@ -127,6 +131,26 @@ int timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 	return theap_timer_promise(core, &theap_homes[c], gfp);
 }
 EXPORT_SYMBOL_GPL(timerheap_init);
+
+/**
+ * timerheap_set_slack - how much later than it is due a timer may expire
+ * @timer: which
+ * @slack: in nanoseconds; 0, as it is at first: it is exact
+ *
+ * Counts from the next start on.  Timers that may wait expire together with others: at a
+ * multiple of the largest power of two that is not above @slack.  Below 16384 it is as 0.
+ *
+ * Context: any but NMI.  Takes no lock.
+ */
+void timerheap_set_slack(struct timerheap_timer *timer, u64 slack)
+{
+	struct theap_claim claim;
+
+	theap_timer_claim(timerheap_core(timer), &claim);
+	theap_timer_set_slack(timerheap_core(timer), slack);
+	theap_timer_leave(&claim);
+}
+EXPORT_SYMBOL_GPL(timerheap_set_slack);
 
 /**
  * timerheap_start - let a timer expire at a time

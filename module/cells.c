@@ -127,9 +127,14 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 	return head;
 }
 
-/* The heap wants the place of the first cell.  There is room for one behind the last. */
+/**
+ * theap_cells_give_way - have the place behind the heap free
+ * @heap: has room for an entry; there are cells
+ */
 void theap_cells_give_way(struct theap_heap *heap)
 {
+	if (heap->cells != theap_heap_end(heap))
+		return;
 	theap_cell_move(heap, heap->cells, heap->cells + heap->nr_cells);
 	heap->cells++;
 }

@@ -72,7 +72,7 @@ static u32 theap_heap_sink(struct theap_heap *heap, u32 pos, s64 when)
 
 /**
  * theap_heap_push - put an entry in
- * @heap: has room for it
+ * @heap: has room for it; where there are cells, theap_cells_give_way() has made it
  * @when: its key
  * @node: in no heap
  */
@@ -80,8 +80,6 @@ void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node)
 {
 	u32 pos = theap_heap_end(heap);
 
-	if (heap->nr_cells && heap->cells == pos)
-		theap_cells_give_way(heap);
 	heap->nr++;
 	theap_heap_place(heap, theap_heap_climb(heap, pos, when), when, node);
 }

@@ -75,6 +75,7 @@
 
 #include "queue.h"
 #include "steal.h"
+#include "trace.h"
 
 unsigned int theap_steal_us = 2000;
 
@@ -134,8 +135,10 @@ static void theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 		queue->count.found += begun && watchdog;
 		raw_spin_unlock_irqrestore(&queue->lock, flags);
 	}
-	if (begun)
+	if (begun) {
+		trace_timerheap_steal(queue, watchdog);
 		theap_run(queue);
+	}
 	local_bh_enable();
 }
 

@@ -82,7 +82,7 @@ struct theap_timer {
  * @queue: that it stands in, or that it could not be pushed to
  * @tell:  the CPU of @queue may have to be told of an earlier deadline
  * @tidy:  the inbox of @queue has grown by so many that somebody should see to it
- * @crowded: the queue of this CPU, had it no room; it should have
+ * @crowded: the queue of this CPU, had it no room, or no bucket; it should have
  * @flags: interrupts as they were
  */
 struct theap_claim {

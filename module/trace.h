@@ -243,6 +243,32 @@ TRACE_EVENT(timerheap_move,
 );
 
 /* @remote: an interrupt is sent to @cpu, whose own kick then follows */
+/* Another CPU runs a queue whose own is stuck. */
+TRACE_EVENT(timerheap_steal,
+
+	TP_PROTO(struct theap_queue *queue, bool watchdog),
+
+	TP_ARGS(queue, watchdog),
+
+	TP_STRUCT__entry(
+		__field(s64, first)
+		__field(u32, cpu)
+		__field(u8, clock)
+		__field(bool, watchdog)
+	),
+
+	TP_fast_assign(
+		__entry->first = theap_queue_first(queue);
+		__entry->cpu = READ_ONCE(queue->cpu);
+		__entry->clock = queue->clock;
+		__entry->watchdog = watchdog;
+	),
+
+	TP_printk("clock=%s cpu=%u first=%lld watchdog=%d",
+		  theap_show_clock(__entry->clock), __entry->cpu, __entry->first,
+		  __entry->watchdog)
+);
+
 TRACE_EVENT(timerheap_kick,
 
 	TP_PROTO(struct theap_queue *queue, unsigned int cpu, bool remote),

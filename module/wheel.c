@@ -35,6 +35,15 @@ static struct hlist_head *theap_wheel_head(struct theap_wheel *wheel, s64 when, 
 	return &wheel->table[hash_64(when + shift, THEAP_BUCKET_BITS)];
 }
 
+/* Into the heap, which has room, but not just where that is to be. */
+static void __theap_push(struct theap_queue *queue, s64 when, struct theap_node *node)
+	__must_hold(&queue->lock)
+{
+	if (queue->heap.nr_cells)
+		theap_cells_give_way(&queue->heap);
+	theap_heap_push(&queue->heap, when, node);
+}
+
 /* The bucket for a timer; a new one if need be.  Return: it, or NULL. */
 static struct theap_bucket *__theap_bucket_get(struct theap_queue *queue, s64 when, u8 shift)
 	__must_hold(&queue->lock)
@@ -62,7 +71,7 @@ static struct theap_bucket *__theap_bucket_get(struct theap_queue *queue, s64 wh
 	bucket->timer.shift = shift;
 	theap_list_init(&queue->heap, &bucket->list);
 	theap_try_stable_to_modifying(&bucket->timer.status, THEAP_NO_STATUS);
-	theap_heap_push(&queue->heap, when, &bucket->timer.node);
+	__theap_push(queue, when, &bucket->timer.node);
 	theap_modifying_to_waiting(&bucket->timer.status);
 	return bucket;
 }
@@ -210,7 +219,7 @@ void __theap_insert(struct theap_queue *queue, struct theap_timer *timer, s64 wh
 	lockdep_assert_held(&queue->lock);
 	timer->when = when;
 	if (!timer->shift || !__theap_wheel_add(queue, timer))
-		theap_heap_push(&queue->heap, when, &timer->node);
+		__theap_push(queue, when, &timer->node);
 }
 
 /**
@@ -246,7 +255,7 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 	}
 	/* It needs no more room than it has had. */
 	__theap_wheel_del(queue, timer);
-	theap_heap_push(&queue->heap, when, &timer->node);
+	__theap_push(queue, when, &timer->node);
 }
 
 /*

@@ -40,6 +40,7 @@
 struct timerheap_timer {
 	/* private: module/api.c */
 	ktime_t (*function)(struct timerheap_timer *timer, ktime_t when, ktime_t now);
+	ktime_t asked;
 	ktime_t due;
 	u8 clock;
 	u8 held;
@@ -51,6 +52,7 @@ int __must_check timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 				ktime_t (*function)(struct timerheap_timer *timer,
 						    ktime_t when, ktime_t now),
 				gfp_t gfp);
+void timerheap_set_slack(struct timerheap_timer *timer, u64 slack);
 bool timerheap_start(struct timerheap_timer *timer, ktime_t when);
 bool timerheap_modify(struct timerheap_timer *timer, ktime_t when);
 bool timerheap_stop(struct timerheap_timer *timer);

@@ -75,6 +75,34 @@ static void api_expires(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, timerheap_stop(&p->timer));
 }
 
+/* With slack: together, none early, and each is told its own time; without, exact again. */
+static void api_slack(struct kunit *test)
+{
+	ktime_t at = theap_group(ktime_get() + 30 * NSEC_PER_MSEC, 23);
+	struct probe *p[20];
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		p[i] = probe(test);
+		timerheap_set_slack(&p[i]->timer, 10 * NSEC_PER_MSEC);
+		timerheap_start(&p[i]->timer, at - i);
+	}
+	KUNIT_EXPECT_EQ(test, test_queue()->first, at);
+	for (i = 0; i < 20; i++) {
+		KUNIT_EXPECT_TRUE(test, test_settles(&p[i]->called, 1));
+		KUNIT_EXPECT_EQ(test, p[i]->when, at - i);
+		KUNIT_EXPECT_EQ(test, p[i]->early, 0);
+	}
+	/* By now there are buckets: whoever found none has asked for some. */
+	for (i = 0; i < 20; i++)
+		timerheap_start(&p[i]->timer, at + DAY - i);
+	KUNIT_EXPECT_EQ(test, test_queue()->wheel.timers, 20);
+	timerheap_set_slack(&p[0]->timer, 0);
+	timerheap_start(&p[0]->timer, at + 40 * NSEC_PER_MSEC + 5);
+	KUNIT_EXPECT_TRUE(test, test_settles(&p[0]->called, 2));
+	KUNIT_EXPECT_EQ(test, p[0]->when, at + 40 * NSEC_PER_MSEC + 5);
+}
+
 /* The past is at once, be it ever so long ago; and the end of time never comes. */
 static void api_ends_of_time(struct kunit *test)
 {
@@ -557,6 +585,7 @@ static int api_init(struct kunit *test)
 
 static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_expires),
+	KUNIT_CASE(api_slack),
 	KUNIT_CASE(api_ends_of_time),
 	KUNIT_CASE(api_clocks),
 	KUNIT_CASE(api_stops),

@@ -77,6 +77,8 @@ static void take_out(struct kunit *test, struct model *model, u32 i)
 static void put(struct kunit *test, struct model *model, u32 i, u32 list, u32 turn)
 {
 	if (list == LISTS) {
+		if (model->heap.nr_cells)
+			theap_cells_give_way(&model->heap);
 		theap_heap_push(&model->heap, turn, &model->nodes[i]);
 	} else {
 		theap_list_add(&model->heap, &model->heads[list], &model->nodes[i]);
