@@ -74,13 +74,17 @@ static u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
+/* A heap of its own, at 64 KiB and 48 more with slack, counts as so many slots. */
+#define THEAP_MANUAL_CHARGE	1024U
+
 /*
  * What counts against the limit of a user: whole pages, for that is what they cost.  Else
  * a user might have two million contexts of one slot each, at 13 KiB.
  */
-static u32 theap_context_charge(u32 slots)
+static u32 theap_context_charge(enum theap_clock clock, u32 slots)
 {
-	return theap_context_pages(slots) * THEAP_PAGE_SLOTS;
+	return theap_context_pages(slots) * THEAP_PAGE_SLOTS +
+	       (clock == THEAP_MANUAL ? THEAP_MANUAL_CHARGE : 0);
 }
 
 /**
@@ -109,7 +113,8 @@ void theap_context_free(struct theap_context *context)
 			theap_queues_trim(context->home.clock);
 		kvfree(context->pages);
 		theap_ring_destroy(&context->ring);
-		theap_user_uncharge(context->user, theap_context_charge(slots));
+		theap_user_uncharge(context->user,
+				    theap_context_charge(context->home.clock, slots));
 	}
 	theap_eventfd_set(&context->eventfd, NULL);
 	kfree_rcu(context, rcu);
@@ -132,13 +137,13 @@ static s64 theap_context_offset(enum theap_clock clock)
 static int __theap_context_setup(struct theap_context *context,
 				 const struct theap_settings *settings)
 {
-	u32 slots = settings->slots;
+	u32 slots = settings->slots, charge = theap_context_charge(settings->home.clock, slots);
 	int ret = -ENOMEM;
 
 	lockdep_assert_held(&context->lock);
 	if (context->nr_slots)
 		return -EBUSY;
-	context->user = theap_user_charge(current_uid(), theap_context_charge(slots));
+	context->user = theap_user_charge(current_uid(), charge);
 	if (IS_ERR(context->user))
 		return PTR_ERR(context->user);
 	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
@@ -162,7 +167,7 @@ static int __theap_context_setup(struct theap_context *context,
 err_pages:
 	kvfree(context->pages);
 err_user:
-	theap_user_uncharge(context->user, theap_context_charge(slots));
+	theap_user_uncharge(context->user, charge);
 	return ret;
 }
 

@@ -178,6 +178,9 @@ void theap_queue_run_ended(struct theap_queue *queue)
  */
 void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
+	/* Pairs with (F) in watchdog.c: this CPU may get stuck before. */
+	smp_mb();
+	theap_watch(queue->clock, theap_queue_first(queue));
 	hrtimer_start(&queue->resume, ns_to_ktime(ns),
 		      HRTIMER_MODE_REL_PINNED_SOFT);
 }
@@ -255,8 +258,10 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned long flags;
 	int ret;
 
-	/* And so is this: who has been first has got some for both. */
-	if (data_race(READ_ONCE(queue->wheel.wanted)))
+	/* And so is this: it is a bucket that is wanting, since the heap has room for one. */
+	if (data_race(READ_ONCE(queue->wheel.wanted) &&
+		      theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM +
+					  atomic_read(&queue->promised))))
 		return theap_wheel_grow(queue, gfp);
 	/* A directory of over a page may be of vmalloc(), and then only a task can free it. */
 	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))

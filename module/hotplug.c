@@ -217,8 +217,13 @@ int theap_cpu_online(unsigned int cpu)
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		struct theap_queue *queue = theap_queues_get(clock, cpu);
 
-		if (!queue->offline)
+		if (!queue->offline) {
+			/* The first to come may have been one that is to be left alone. */
+			if (theap_cpu_keeps_house(cpu) && !theap_cpu_keeps_house(queue->cpu) &&
+			    theap_queues_nr() < nr_cpu_ids)
+				theap_queue_give(queue, cpu);
 			continue;
+		}
 		/* One that several CPUs share is for one that keeps house to drive. */
 		if (theap_queues_nr() < nr_cpu_ids && !theap_cpu_keeps_house(cpu) &&
 		    theap_queue_other(queue))

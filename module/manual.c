@@ -86,6 +86,7 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 	struct theap_run *run = &queue->run;
 	bool more;
 
+	run->now = queue->now;
 	run->until = until;
 	run->limit = limit;
 	run->expired = 0;

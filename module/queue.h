@@ -161,8 +161,8 @@ struct theap_queue {
 	s64 armed;			/* what the hrtimer is set to; the CPU,
 					 * with interrupts off.  S64_MIN: a run
 					 * is on or about to be, and will look */
-	u64 ended;			/* when the last run did, on CLOCK_MONOTONIC;
-					 * that run, with the lock */
+	u64 ended;			/* when the last run did, and has rested, on
+					 * CLOCK_MONOTONIC; that run, with the lock */
 	struct hrtimer hrtimer;		/* the CPU, with interrupts off */
 	struct hrtimer resume;		/* goes on with a run whose budget was
 					 * spent; the run */

@@ -457,7 +457,9 @@ static bool theap_run_collect(struct theap_queue *queue)
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	run->nr = 0;
-	run->now = theap_queue_now(queue);
+	/* On a manual clock it is where the batch before has come to. */
+	if (queue->clock != THEAP_MANUAL)
+		run->now = theap_queue_now(queue);
 	do {
 		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer;
@@ -548,15 +550,17 @@ void theap_run_tell(struct theap_run *run)
 
 static void theap_run_end(struct theap_queue *queue, u64 owed, u64 ended)
 {
+	u64 rest = owed >= THEAP_RUN_NS ? owed / THEAP_RUN_SHARE : 0;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	queue->count.exhausted += owed >= THEAP_RUN_NS;
-	WRITE_ONCE(queue->ended, ended);
+	queue->count.exhausted += rest > 0;
+	/* Who rests is not stuck (steal.c). */
+	WRITE_ONCE(queue->ended, ended + rest);
 	WRITE_ONCE(queue->running, false);
 	raw_spin_unlock(&queue->lock);
-	if (owed >= THEAP_RUN_NS)
-		theap_queue_run_later(queue, owed / THEAP_RUN_SHARE);
+	if (rest)
+		theap_queue_run_later(queue, rest);
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);

@@ -204,11 +204,15 @@ void theap_steal_some(u64 now)
  * theap_steal_waiting - look at all queues that events may be waited for from
  * @home: of the timers that they come from; none is stuck on a manual clock
  *
+ * Not on PREEMPT_RT: a task that is preempted in a run keeps the owner from it, however
+ * important that is; and an important task has something else to do.
+ *
  * Context: task, about to sleep.
  */
 void theap_steal_waiting(const struct theap_home *home)
 {
-	if (!home->own && theap_thief_begin(raw_cpu_ptr(&theap_thieves), ktime_get_ns()))
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !home->own &&
+	    theap_thief_begin(raw_cpu_ptr(&theap_thieves), ktime_get_ns()))
 		theap_steal_look(home->clock, 0, theap_queues_nr(), false);
 }
 
