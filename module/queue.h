@@ -233,7 +233,7 @@ struct theap_timer *__theap_wheel_next(struct theap_queue *queue, unsigned int *
 	__must_hold(&queue->lock);
 bool __theap_wheel_ready(struct theap_queue *queue)
 	__must_hold(&queue->lock);
-void __theap_insert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+void __theap_insert_beside(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 void __theap_take(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
@@ -275,6 +275,25 @@ static inline void __theap_timer_enter(struct theap_timer *timer, struct theap_q
 		atomic_dec(&timer->queue->promised);
 	}
 	WRITE_ONCE(timer->queue, queue);
+}
+
+/**
+ * __theap_insert - have a timer stand where it belongs
+ * @queue: owned; its heap has room for one more
+ * @timer: in a transient state, stands nowhere
+ * @when:  its deadline, of theap_group()
+ *
+ * Where nobody has slack, nobody pays for it.
+ */
+static inline void __theap_insert(struct theap_queue *queue, struct theap_timer *timer,
+				  s64 when)
+	__must_hold(&queue->lock)
+{
+	timer->when = when;
+	if (timer->shift || queue->heap.nr_cells)
+		__theap_insert_beside(queue, timer);
+	else
+		theap_heap_push(&queue->heap, when, &timer->node);
 }
 
 /* The first deadline, as far as anybody without the lock can know. */

@@ -209,17 +209,15 @@ static void __theap_wheel_del(struct theap_queue *queue, struct theap_timer *tim
 }
 
 /**
- * __theap_insert - have a timer stand where it belongs
+ * __theap_insert_beside - __theap_insert(), where there is slack
  * @queue: owned; its heap has room for one more
- * @timer: in a transient state, stands nowhere
- * @when:  its deadline, of theap_group()
+ * @timer: in a transient state, stands nowhere; its deadline is in @when
  */
-void __theap_insert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+void __theap_insert_beside(struct theap_queue *queue, struct theap_timer *timer)
 {
 	lockdep_assert_held(&queue->lock);
-	timer->when = when;
 	if (!timer->shift || !__theap_wheel_add(queue, timer))
-		__theap_push(queue, when, &timer->node);
+		__theap_push(queue, timer->when, &timer->node);
 }
 
 /**
