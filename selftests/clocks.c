@@ -58,15 +58,18 @@ TEST_F(clock, absolute)
 	EXPECT_LE(at, clock_now(variant->id));
 }
 
-/* Many, in the order of their deadlines. */
+/*
+ * In the order of their deadlines; no more than may be due at once for that, since the
+ * machine may stall for as long as all of them take.
+ */
 TEST_F(clock, order)
 {
-	int64_t at = clock_now(variant->id) + 30 * MSEC;
+	int64_t at = clock_now(variant->id) + SEC;
 	struct timerheap_event event;
 
-	for (int i = 0; i < 64; i++)
-		ASSERT_EQ(0, th_start_at(self->fd, i, at + i * 37 % 64 * MSEC));
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < 24; i++)
+		ASSERT_EQ(0, th_start_at(self->fd, i, at + i * 7 % 24 * MSEC));
+	for (int i = 0; i < 24; i++) {
 		ASSERT_EQ(1, th_event(self->fd, &event));
 		EXPECT_EQ(at + i * MSEC, (int64_t)event.deadline);
 	}

@@ -259,10 +259,10 @@ TEST_F(lib, postponed_in_memory)
 	uint64_t deadline;
 	int slot = timerheap_alloc(th);
 
-	deadline = timerheap_now(th) + 30 * MSEC;
+	deadline = timerheap_now(th) + 300 * MSEC;
 	ASSERT_EQ(0, timerheap_start(th, slot, deadline));
-	for (int i = 0; i < 20; i++) {
-		deadline = timerheap_now(th) + SEC;
+	for (int i = 0; i < 100; i++) {
+		deadline = timerheap_now(th) + 2 * SEC;
 		ASSERT_EQ(1, timerheap_postpone(th, slot, deadline));
 		nap(5 * MSEC);
 	}
