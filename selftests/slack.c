@@ -168,7 +168,7 @@ TEST_F(slack, of_the_context)
 TEST_F(slack, mapped)
 {
 	struct timerheap_event event;
-	int64_t at = even(50 * MSEC);
+	int64_t at = even(SEC);
 	struct th_map map;
 	uint32_t slot;
 
@@ -230,19 +230,19 @@ TEST_F(slack, SetTimerTwice)
 
 TEST_F(slack, RemoveTimer)
 {
-	ASSERT_EQ(0, start(self->fd, 0, now() + 30 * MSEC, 0, SLACK));
+	ASSERT_EQ(0, start(self->fd, 0, now() + SEC, 0, SLACK));
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 	EXPECT_EQ(0, th_stop(self->fd, 0));
-	EXPECT_TRUE(th_quiet(self->fd, 100 * MSEC));
+	EXPECT_TRUE(th_quiet(self->fd, SEC + 100 * MSEC));
 	EXPECT_EQ(0, grouped(self->fd, &self->before));
 }
 
 TEST_F(slack, MoveTimer)
 {
 	struct timerheap_event event;
-	int64_t at = now() + 60 * MSEC;
+	int64_t at = now() + 2 * SEC;
 
-	ASSERT_EQ(0, start(self->fd, 0, at - 40 * MSEC, 0, SLACK));
+	ASSERT_EQ(0, start(self->fd, 0, at - SEC, 0, SLACK));
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
@@ -274,7 +274,7 @@ TEST_F(slack, MoveTimerEarlier)
 TEST_F(slack, SetAndMoveTwice)
 {
 	struct timerheap_event event;
-	int64_t at = now() + 50 * MSEC;
+	int64_t at = now() + SEC;
 
 	ASSERT_EQ(0, start(self->fd, 0, at, 0, SLACK));
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at + 1000 * SEC, 0, TIMERHEAP_ABSTIME));
