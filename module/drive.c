@@ -279,7 +279,12 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 /* A task makes room for what comes next. */
 static void theap_queue_growth(struct work_struct *work)
 {
-	theap_queue_grow(container_of(work, struct theap_queue, growth), GFP_KERNEL);
+	struct theap_queue *queue = container_of(work, struct theap_queue, growth);
+
+	/* A guess: for a bucket that somebody else has got meanwhile it would be a segment. */
+	if (data_race(READ_ONCE(queue->wheel.wanted) ||
+		      !theap_heap_has_room(&queue->heap, 1 + atomic_read(&queue->promised))))
+		theap_queue_grow(queue, GFP_KERNEL);
 }
 
 /**

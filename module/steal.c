@@ -11,9 +11,9 @@
  * of the thief's CPU.
  *
  * A queue is stuck where for steal_us something was due, and no run was on, nor has
- * ended.  The last is for those who are late because there is too much to do: their
- * runs rest for want of budget, at most a quarter of a millisecond, and no other
- * CPU is to help them to more than their share.  A clock that is set forward makes
+ * ended, nor has rested.  The last is for those who are late because there is too much to
+ * do: their runs rest for want of budget, up to 2.5 ms, and no other CPU is to help them
+ * to more than their share.  A clock that is set forward makes
  * what stands on it overdue at once; then somebody may be faster than the owner,
  * who is on his way, and no harm is done.
  *
@@ -79,7 +79,7 @@
 
 unsigned int theap_steal_us = 2000;
 
-/* Four times what a run rests that is out of budget. */
+/* Below that an owner who is on his way is taken for stuck. */
 #define THEAP_STEAL_MIN_US	1000
 
 /* The queues of so many CPUs are looked at, at the end of a run. */

@@ -196,7 +196,7 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_home *
 
 	claim->queue = queue;
 	/* It does without a bucket, but those who come after it need not. */
-	if (timer->promised && timer->shift && !__theap_wheel_ready(queue))
+	if (timer->promised && timer->shift && !claim->crowded && !__theap_wheel_ready(queue))
 		claim->crowded = queue;
 	if (__theap_queue_admits(queue, timer)) {
 		/* Before the push: the owner must not wait for our own claim. */

@@ -11,6 +11,7 @@
  *		   around its function, for those that have expired
  *	move	   it goes to another CPU's heap, since its own goes offline
  *	kick	   a CPU is told of an earlier deadline
+ *	steal	   a heap is run by another CPU, since its own is stuck
  *	sweep	   stopped timers are taken out of a heap
  *
  * Each is a branch that is patched out while nobody listens: one no-operation of five
@@ -242,7 +243,6 @@ TRACE_EVENT(timerheap_move,
 		  __entry->from, __entry->to)
 );
 
-/* @remote: an interrupt is sent to @cpu, whose own kick then follows */
 /* Another CPU runs a queue whose own is stuck. */
 TRACE_EVENT(timerheap_steal,
 
@@ -269,6 +269,7 @@ TRACE_EVENT(timerheap_steal,
 		  __entry->watchdog)
 );
 
+/* @remote: an interrupt is sent to @cpu, whose own kick then follows */
 TRACE_EVENT(timerheap_kick,
 
 	TP_PROTO(struct theap_queue *queue, unsigned int cpu, bool remote),

@@ -148,10 +148,50 @@ static void manual_catches_up(struct kunit *test)
 		theap_timer_stop_sync(&t[i].timer);
 }
 
+/* As a slot that a program has postponed by a store: it is looked at, and not expired. */
+static s64 lazy_expire(struct theap_timer *timer, s64 now, bool *call)
+{
+	struct year_timer *t = container_of(timer, struct year_timer, timer);
+
+	year.wrong += now != year.last;
+	year.expired++;
+	return t->deadline + YEAR;
+}
+
+static const struct theap_timer_ops lazy_ops = { .expire = lazy_expire };
+
+#define LAZY	4000
+
+/* More than some batches of those, exact and in a bucket: one look each, at one time. */
+static void manual_lazy(struct kunit *test)
+{
+	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	struct year_timer *t = kvcalloc(LAZY, sizeof(*t), GFP_KERNEL);
+	u32 i, slack;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	for (slack = 0; slack <= 1 << 20; slack += 1 << 20) {
+		year.expired = 0;
+		year.last = theap_group(year.queue->now + (1LL << 40), 30);
+		for (i = 0; i < LAZY; i++) {
+			theap_timer_init(&t[i].timer, &lazy_ops);
+			theap_timer_set_slack(&t[i].timer, slack);
+			KUNIT_EXPECT_EQ(test, year_start(&t[i], &home, year.last), 0);
+		}
+		KUNIT_EXPECT_EQ(test, pass(test, year.last + 1, U64_MAX), 0);
+		KUNIT_EXPECT_EQ(test, year.expired, LAZY);
+		KUNIT_EXPECT_EQ(test, year.wrong, 0);
+		for (i = 0; i < LAZY; i++)
+			theap_timer_stop_sync(&t[i].timer);
+	}
+	kvfree(t);
+}
+
 static struct kunit_case manual_cases[] = {
 	KUNIT_CASE(manual_year),
 	KUNIT_CASE(manual_undriven),
 	KUNIT_CASE(manual_catches_up),
+	KUNIT_CASE(manual_lazy),
 	{}
 };
 

@@ -277,7 +277,8 @@ struct timerheap_event {
  *              among them
  * @max_slots:  the most slots that SETUP gives one context
  * @max_user_slots: the most slots that one user may hold in all contexts
- *              without CAP_SYS_RESOURCE.  A context counts by 64, rounded up
+ *              without CAP_SYS_RESOURCE.  A context counts by 64, rounded up, and
+ *              with a manual clock by 1024 more
  * @min_period: the floor for periods, in this context; a shorter one is taken
  *              as this
  * @queued:     entries that stand in heaps now, stopped ones included, and those
