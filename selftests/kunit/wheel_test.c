@@ -59,8 +59,9 @@ static void wheel_group(struct kunit *test)
 static void wheel_one_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 1000);
-	s64 bucket = round_deadline(DAY);
+	struct test_timer *t = test_timers(test, 1001);
+	/* A multiple of the next grain, too. */
+	s64 bucket = theap_group(test_now() + DAY, ilog2(2 * GRAIN));
 	unsigned int i;
 
 	for (i = 0; i < 999; i++)
@@ -70,11 +71,14 @@ static void wheel_one_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
 	/* Another grain: another bucket, though it is due at the same time. */
-	test_start_slack(&t[0], bucket - 1, 2 * SLACK);
-	test_start_slack(&t[999], bucket - 5, 0);
+	test_start_slack(&t[1000], bucket - 1, 2 * SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
+	KUNIT_EXPECT_EQ(test, queue->first, bucket);
+	test_start_slack(&t[999], bucket - 5, 0);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 3);
+	KUNIT_EXPECT_EQ(test, queue->wheel.timers, 1000);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket - 5);
-	for (i = 0; i < 1000; i++)
+	for (i = 0; i < 1001; i++)
 		KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t[i].timer));
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr_cells, 0);
