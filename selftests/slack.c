@@ -343,7 +343,7 @@ TEST_F(slack, overflow)
 }
 
 /* A million over a minute: a heap of some thousand entries; then none. */
-TEST_F(slack, million)
+TEST_F_TIMEOUT(slack, million, 200)
 {
 	uint32_t nr = th_verify() ? 1000 : 1000000, done, i;
 	struct timerheap_op *ops = calloc(1000, sizeof(*ops));
@@ -374,7 +374,7 @@ TEST_F(slack, million)
 }
 
 /* And as few runs: 20 000 that expire within a second are not 20 000 interrupts. */
-TEST_F(slack, few_runs)
+TEST_F_TIMEOUT(slack, few_runs, 120)
 {
 	struct timerheap_event *events = calloc(1000, sizeof(*events));
 	uint32_t nr = th_verify() ? 2000 : 20000, count = 0;
