@@ -186,23 +186,25 @@ void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 }
 
 /* Run it; and who has nothing more of his own to do then looks at the others. */
-static void theap_queue_due(struct theap_queue *queue)
+static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 {
-	u64 ended = theap_queue_run(queue);
+	u64 ended;
 
+	theap_run_is_late(-hrtimer_expires_remaining(hrtimer));
+	ended = theap_queue_run(queue);
 	if (ended)
 		theap_steal_some(ended);
 }
 
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
-	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer));
+	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
 	return HRTIMER_NORESTART;	/* the run has armed what it needs */
 }
 
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {
-	theap_queue_due(container_of(hrtimer, struct theap_queue, resume));
+	theap_queue_due(container_of(hrtimer, struct theap_queue, resume), hrtimer);
 	return HRTIMER_NORESTART;
 }
 

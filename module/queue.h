@@ -200,6 +200,7 @@ int theap_queues_init(void);
 void theap_queues_exit(void);
 
 /* run.c: what the owner does */
+void theap_run_is_late(s64 late);
 u64 theap_queue_run(struct theap_queue *queue);
 bool __theap_run_begin(struct theap_queue *queue)
 	__must_hold(&queue->lock);

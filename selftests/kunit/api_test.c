@@ -323,6 +323,58 @@ static void api_freed(struct kunit *test)
 	}
 }
 
+/* How often a task gets round in so long. */
+static u64 rounds(unsigned int ms)
+{
+	ktime_t end = ktime_add_ms(ktime_get(), ms);
+	u64 n = 0;
+
+	while (ktime_get() < end)
+		n++;
+	return n;
+}
+
+static unsigned int then_soon_ns;
+
+static ktime_t then_soon(struct probe *probe, ktime_t when, ktime_t now)
+{
+	return now + then_soon_ns;
+}
+
+/*
+ * A function that is called again at once, or so soon that the interrupt takes longer,
+ * leaves a share of its CPU to tasks: a fifth, which is more than a fiftieth.
+ */
+static void api_shares(struct kunit *test)
+{
+	static const unsigned int soon[] = { 0, 1000, 3000, 10000, 30000 };
+	struct probe *p = probe(test);
+	unsigned int i;
+	u64 alone;
+
+	p->then = then_soon;
+	migrate_disable();
+	alone = rounds(20);
+	for (i = 0; i < ARRAY_SIZE(soon); i++) {
+		unsigned int called = p->called;
+		u64 runs = test_queue()->count.runs, shared;
+
+		then_soon_ns = soon[i];
+		timerheap_start(&p->timer, ktime_get());
+		shared = rounds(20);
+		timerheap_stop_sync(&p->timer);
+		runs = test_queue()->count.runs - runs;
+		kunit_info(test, "every %u ns: %u calls, %llu runs, %llu%% for tasks\n",
+			   soon[i], p->called - called, runs, 100 * shared / alone);
+		KUNIT_EXPECT_GT(test, p->called, called);
+		/* What is due when a run would end is done by that run. */
+		if (!soon[i])
+			KUNIT_EXPECT_LT(test, 4 * runs, p->called - called);
+		KUNIT_EXPECT_GE(test, 50 * shared, alone);
+	}
+	migrate_enable();
+}
+
 struct mortal {
 	struct timerheap_timer timer;
 	bool again;
@@ -531,9 +583,6 @@ static void api_crowd(struct kunit *test)
 	unsigned int i, nr = num_online_cpus() + 1, called = 0;
 	struct task_struct **threads = kunit_kcalloc(test, nr, sizeof(*threads), GFP_KERNEL);
 
-	/* On the one CPU of User Mode Linux it has hung, on a quiet host; why is not known. */
-	if (num_online_cpus() == 1)
-		kunit_skip(test, "there is no other CPU");
 	crowd = kunit_kcalloc(test, CROWD, sizeof(*crowd), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, threads && crowd);
 	crowd_over = false;
@@ -603,6 +652,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_released),
 	KUNIT_CASE(api_in_irq),
 	KUNIT_CASE(api_under_lock),
+	KUNIT_CASE(api_shares),
 	KUNIT_CASE(api_crowd),
 	{}
 };
