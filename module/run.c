@@ -127,15 +127,15 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 #define THEAP_ADJUST	16
 
 /*
- * Take timers out of what was taken from the inbox, and have the heap's entries where
- * they stand, and those above, come into the cache.  Until they are dealt with, nobody
- * moves them: that is the owner's.  Return: how many.
+ * See to some of what was taken from the inbox.  First the heap's entries where they
+ * stand, and those above, are called into the cache: until they are dealt with, nobody
+ * moves them, for that is the owner's.  Return: how many.
  */
-static unsigned int __theap_adjust_take(struct theap_queue *queue, unsigned int most,
-					struct theap_timer **timers)
+static unsigned int __theap_adjust_some(struct theap_queue *queue, unsigned int most)
 	__must_hold(&queue->lock)
 {
-	unsigned int nr;
+	struct theap_timer *timers[THEAP_ADJUST];
+	unsigned int i, nr;
 
 	for (nr = 0; queue->taken && nr < most; nr++) {
 		struct llist_node *node = queue->taken;
@@ -147,6 +147,10 @@ static unsigned int __theap_adjust_take(struct theap_queue *queue, unsigned int 
 		prefetchw(theap_heap_at(&queue->heap, theap_heap_parent(timer->node.pos)));
 		timers[nr] = timer;
 	}
+	/* (D) pairs with the exchange (C) in theap_timer_claim(). */
+	smp_mb();
+	for (i = 0; i < nr; i++)
+		__theap_adjust_one(queue, timers[i]);
 	return nr;
 }
 
@@ -161,9 +165,6 @@ static unsigned int __theap_adjust_take(struct theap_queue *queue, unsigned int 
  */
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 {
-	struct theap_timer *timers[THEAP_ADJUST];
-	unsigned int i, nr;
-
 	lockdep_assert_held(&queue->lock);
 	for (;;) {
 		if (!queue->taken) {
@@ -186,13 +187,8 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 		}
 		if (!*budget)
 			return false;
-		nr = __theap_adjust_take(queue, min_t(unsigned int, *budget, THEAP_ADJUST),
-					 timers);
-		*budget -= nr;
-		/* (D) pairs with the exchange (C) in theap_timer_claim(). */
-		smp_mb();
-		for (i = 0; i < nr; i++)
-			__theap_adjust_one(queue, timers[i]);
+		*budget -= __theap_adjust_some(queue,
+					       min_t(unsigned int, *budget, THEAP_ADJUST));
 	}
 }
 
