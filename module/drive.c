@@ -190,7 +190,8 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 {
 	u64 ended;
 
-	theap_run_is_late(-hrtimer_expires_remaining(hrtimer));
+	/* If it has just been set anew, as by a thief, that says nothing; so what. */
+	theap_run_is_late(-data_race(hrtimer_expires_remaining(hrtimer)));
 	ended = theap_queue_run(queue);
 	if (ended)
 		theap_steal_some(ended);

@@ -587,17 +587,16 @@ struct theap_debt {
 
 static DEFINE_PER_CPU(struct theap_debt, theap_debts);
 
-/*
- * The way here and the way back are between the runs, but pay nothing: they are taken off
- * what pays fourfold, and are owed themselves.
- */
+/* The way back from one run, and here, lies between them, but it is owed, and pays nothing. */
 static void theap_debt_begin(struct theap_debt *debt)
 {
-	u64 cost = 2 * max_t(u64, debt->late, THEAP_LATE_MIN), paid;
+	u64 between, cost, paid;
 
 	debt->start = ktime_get_ns();
-	paid = THEAP_RUN_SHARE * (debt->start - debt->ended);
-	debt->before = debt->owed - min(debt->owed, paid) + (1 + THEAP_RUN_SHARE) * cost;
+	between = debt->start - debt->ended;
+	cost = min(between, 2 * max_t(u64, debt->late, THEAP_LATE_MIN));
+	paid = THEAP_RUN_SHARE * (between - cost);
+	debt->before = debt->owed - min(debt->owed, paid) + cost;
 }
 
 /*
