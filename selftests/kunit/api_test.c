@@ -323,15 +323,17 @@ static void api_freed(struct kunit *test)
 	}
 }
 
-/* How often a task gets round in so long. */
+/* How often a task gets round in a second, as it does in so long, or in however long. */
 static u64 rounds(unsigned int ms)
 {
-	ktime_t end = ktime_add_ms(ktime_get(), ms);
+	ktime_t begin = ktime_get(), now;
 	u64 n = 0;
 
-	while (ktime_get() < end)
+	do {
 		n++;
-	return n;
+		now = ktime_get();
+	} while (now < ktime_add_ms(begin, ms));
+	return div64_u64(n * NSEC_PER_SEC, now - begin);
 }
 
 static unsigned int then_soon_ns;
