@@ -196,6 +196,7 @@ bool theap_cpu_keeps_house(unsigned int cpu);
 unsigned int theap_queues_nr(void);
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index);
 void theap_queues_trim(enum theap_clock clock);
+void theap_queues_trim_later(enum theap_clock clock);
 int theap_queues_init(void);
 void theap_queues_exit(void);
 

@@ -18,6 +18,12 @@
 #include "queue.h"
 #include "steal.h"
 
+/*
+ * Who gives up his place may want another at once, and a heap is not to get and give back
+ * a segment for each that comes and goes: not more often than so.
+ */
+#define THEAP_TRIM_DELAY	HZ
+
 unsigned int theap_heaps;
 
 /* For whoever is at home with the CPUs. */
@@ -31,6 +37,7 @@ const struct theap_home theap_homes[THEAP_CLOCKS] = {
 static unsigned int theap_nr_queues;
 static struct cpumask theap_keepers;		/* written once, by theap_queues_init() */
 static struct theap_queue **theap_queues[THEAP_CLOCKS];
+static struct delayed_work theap_trims[THEAP_CLOCKS];
 
 /* How many there are for each clock. */
 unsigned int theap_queues_nr(void)
@@ -131,6 +138,25 @@ void theap_queues_trim(enum theap_clock clock)
 	}
 }
 
+static void theap_queues_trim_work(struct work_struct *work)
+{
+	theap_queues_trim(to_delayed_work(work) - theap_trims);
+}
+
+/**
+ * theap_queues_trim_later - have theap_queues_trim() called soon
+ * @clock: of which
+ *
+ * For all heaps of the clock, since timers take the places that they were promised along
+ * to other CPUs.
+ *
+ * Context: any.
+ */
+void theap_queues_trim_later(enum theap_clock clock)
+{
+	schedule_delayed_work(&theap_trims[clock], THEAP_TRIM_DELAY);
+}
+
 static void theap_queues_free(void)
 {
 	enum theap_clock clock;
@@ -169,6 +195,7 @@ int theap_queues_init(void)
 	theap_keepers_init();
 	theap_nr_queues = theap_heaps ? min(theap_heaps, nr_cpu_ids) : nr_cpu_ids;
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		INIT_DELAYED_WORK(&theap_trims[clock], theap_queues_trim_work);
 		theap_queues[clock] = kcalloc(theap_nr_queues, sizeof(*theap_queues[clock]),
 					      GFP_KERNEL);
 		if (!theap_queues[clock])
@@ -206,10 +233,12 @@ void theap_queues_exit(void)
 	theap_steal_exit();
 	kick_all_cpus_sync();
 	synchronize_rcu();
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		cancel_delayed_work_sync(&theap_trims[clock]);
 		for (i = 0; i < theap_nr_queues; i++) {
 			theap_queue_quiet(theap_queues[clock][i]);
 			cancel_work_sync(&theap_queues[clock][i]->growth);
 		}
+	}
 	theap_queues_free();
 }

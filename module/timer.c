@@ -352,13 +352,19 @@ int theap_timer_promise(struct theap_timer *timer, const struct theap_home *home
  * theap_timer_release - give up what theap_timer_promise() has promised
  * @timer: not pending, and never started again
  *
+ * The memory is given back soon, when the last promise of a queue is given up, or enough
+ * of them for a segment: so what stays is bounded, and not each has to ask.
+ *
  * Context: any; also in the timer's function.
  */
 void theap_timer_release(struct theap_timer *timer)
 {
+	struct theap_queue *queue = timer->queue;
+
 	timer->promised = false;
 	/* That there is more room than somebody believes does no harm: no lock. */
-	atomic_dec(&timer->queue->promised);
+	if (!(atomic_dec_return(&queue->promised) % THEAP_SEGMENT_ENTRIES))
+		theap_queues_trim_later(queue->clock);
 }
 
 /**

@@ -323,6 +323,35 @@ static void api_freed(struct kunit *test)
 	}
 }
 
+#define MANY	(2 * THEAP_SEGMENT_ENTRIES)
+
+/*
+ * When many were destroyed, the memory of the heaps goes, a while later: of those, too,
+ * where they had their places before they were started elsewhere.
+ */
+static void api_shrinks(struct kunit *test)
+{
+	unsigned int i, home = raw_smp_processor_id(), away;
+	struct probe *p = kunit_kcalloc(test, MANY, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	set_cpus_allowed_ptr(current, cpumask_of(home));
+	for (i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, timerheap_init(&p[i].timer, CLOCK_MONOTONIC,
+						     probe_function, GFP_KERNEL), 0);
+	KUNIT_EXPECT_GE(test, theap_queues_get(THEAP_MONOTONIC, home)->heap.segments, 3);
+	away = cpumask_any_but(cpu_online_mask, home);
+	if (away < nr_cpu_ids)
+		set_cpus_allowed_ptr(current, cpumask_of(away));
+	for (i = 0; i < MANY; i++)
+		timerheap_start(&p[i].timer, ktime_get() + DAY);
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+	for (i = 0; i < MANY; i++)
+		timerheap_destroy(&p[i].timer);
+	for (i = 0; i < theap_queues_nr(); i++)
+		KUNIT_EXPECT_TRUE(test, test_shrinks(theap_queues_get(THEAP_MONOTONIC, i), 0));
+}
+
 /* How often a task gets round in a second, as it does in so long, or in however long. */
 static u64 rounds(unsigned int ms)
 {
@@ -652,6 +681,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_on_stack),
 	KUNIT_CASE(api_freed),
 	KUNIT_CASE(api_released),
+	KUNIT_CASE(api_shrinks),
 	KUNIT_CASE(api_in_irq),
 	KUNIT_CASE(api_under_lock),
 	KUNIT_CASE(api_shares),

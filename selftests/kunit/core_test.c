@@ -188,3 +188,13 @@ bool test_settles(unsigned int *count, unsigned int value)
 	usleep_range(2000, 2100);
 	return READ_ONCE(*count) == value;
 }
+
+/* Wait until a heap has come down to so many segments. */
+bool test_shrinks(struct theap_queue *queue, u32 segments)
+{
+	unsigned int ms;
+
+	for (ms = 0; READ_ONCE(queue->heap.segments) > segments && ms < PATIENCE_MS; ms++)
+		usleep_range(1000, 1100);
+	return READ_ONCE(queue->heap.segments) == segments;
+}

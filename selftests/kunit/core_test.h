@@ -47,6 +47,7 @@ void test_start(struct test_timer *t, s64 deadline);
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack);
 void test_busy(u64 ns);
 bool test_settles(unsigned int *count, unsigned int value);
+bool test_shrinks(struct theap_queue *queue, u32 segments);
 struct theap_queue *test_queue(void);
 struct theap_queue *test_other_queue(struct kunit *test);
 

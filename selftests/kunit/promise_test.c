@@ -194,6 +194,25 @@ static void promise_outlives_trim(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, try_start(&t[i], test_now() + DAY), 0);
 }
 
+/* What is given up goes back to the system, a while later; who keeps his place has it. */
+static void promise_given_up(struct kunit *test)
+{
+	struct test_timer *t = promised_timers(test, 3 * PLACES);
+	s64 deadline = test_now() + DAY;
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 3);
+	KUNIT_ASSERT_EQ(test, try_start(&t[0], deadline), 0);
+	for (i = 1; i < 3 * PLACES; i++)
+		theap_timer_release(&t[i].timer);
+	KUNIT_EXPECT_TRUE(test, test_shrinks(test_queue(), 2));
+	while (fill(test, deadline))
+		;
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t[0].timer));
+	KUNIT_EXPECT_EQ(test, try_start(&t[0], deadline), 0);
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 2);
+}
+
 static struct kunit_case promise_cases[] = {
 	KUNIT_CASE(promise_is_kept),
 	KUNIT_CASE(promise_has_a_limit),
@@ -201,6 +220,7 @@ static struct kunit_case promise_cases[] = {
 	KUNIT_CASE(promise_among_holes),
 	KUNIT_CASE(promise_in_offline),
 	KUNIT_CASE(promise_outlives_trim),
+	KUNIT_CASE(promise_given_up),
 	{}
 };
 
