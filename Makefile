@@ -70,13 +70,13 @@ dkms:
 dkms-source:
 	rm -rf $(DKMS_SOURCE)
 	mkdir -p $(DKMS_SOURCE)
-	cp --parents Kbuild Makefile VERSION dkms.conf module/*.[ch] module/Kbuild.core \
-		include/linux/*.h uapi/linux/*.h $(DKMS_SOURCE)
+	cp --parents Kbuild Makefile VERSION dkms.conf tools/dkms/keep-symbols module/*.[ch] \
+		module/Kbuild.core include/linux/*.h uapi/linux/*.h $(DKMS_SOURCE)
 
 # In a copy of the tree: dpkg leaves things in a tree, and what it makes beside it.
 # The date is that of the last commit, so that the same sources make the same packages.
 packaged := Kbuild Makefile VERSION README.md dkms.conf Documentation debian include module \
-	    tools uapi
+	    samples tools uapi
 packaged_at = $$(date -uR -d @$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || \
 					     stat -c %Y VERSION)})
 
