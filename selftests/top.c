@@ -3,7 +3,8 @@
  * timerheap top, on a terminal that the test plays: what is drawn has room there, keys
  * are listened to, and the terminal is given back as it was.
  *
- * What it tells is for its batch mode to show; see ../tools/timerheap/run.
+ * What it tells its batch mode shows: timers with slack here, the rest in
+ * ../tools/timerheap/run.
  */
 #include <pty.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include "timerheap_test.h"
 
 #define ROWS	12
+#define COLUMNS	60		/* fewer than it would like */
 #define HOME	"\033[H\033[J"
 
 /* All that was drawn on a terminal. */
@@ -33,7 +35,7 @@ FIXTURE(top)
 
 FIXTURE_SETUP(top)
 {
-	struct winsize window = { .ws_row = ROWS, .ws_col = 80 };
+	struct winsize window = { .ws_row = ROWS, .ws_col = COLUMNS };
 
 	REQUIRE_DEVICE();
 	if (system("timerheap top -b -d 1 -n 1 >/dev/null 2>&1"))
@@ -97,14 +99,22 @@ static int exit_status(int terminal, struct screen *screen, pid_t pid)
 	return -1;
 }
 
-/* Lines from one time that it goes home to the next. */
-static int lines(const char *screen)
+/* Lines from one time that it goes home to the next, and in *@widest the widest of them. */
+static int lines(const char *screen, size_t *widest)
 {
-	const char *end = strstr(screen + strlen(HOME), HOME);
+	const char *at = screen + strlen(HOME), *end = strstr(at, HOME);
 	int n = 0;
 
-	for (; *screen && screen != end; screen++)
-		n += *screen == '\n';
+	for (*widest = 0; *at && at != end; n++) {
+		size_t width = strcspn(at, "\r\n\033");
+
+		if (width > *widest)
+			*widest = width;
+		at += width;
+		at += strspn(at, "\r");
+		if (*at++ != '\n')
+			break;
+	}
 	return n;
 }
 
@@ -122,12 +132,18 @@ TEST_F_TIMEOUT(top, keys, 60)
 	EXPECT_EQ(0, EXIT_STATUS());
 }
 
-/* There are more contexts than lines, and the last line is left free. */
+/*
+ * There are more contexts than lines, and the last line is left free; and what is wider
+ * than the terminal would take two.
+ */
 TEST_F_TIMEOUT(top, fits, 60)
 {
+	size_t widest;
+
 	for (int i = 0; i < 3; i++)
 		ASSERT_TRUE(DRAWN(HOME));
-	EXPECT_EQ(ROWS - 1, lines(strstr(self->screen.text, HOME)));
+	EXPECT_EQ(ROWS - 1, lines(strstr(self->screen.text, HOME), &widest));
+	EXPECT_EQ(COLUMNS, widest);
 	ASSERT_EQ(1, write(self->terminal, "q", 1));
 	EXPECT_EQ(0, EXIT_STATUS());
 }
@@ -144,6 +160,55 @@ TEST_F_TIMEOUT(top, restores, 60)
 	EXPECT_EQ(0, EXIT_STATUS());
 	ASSERT_EQ(0, tcgetattr(self->slave, &termios));
 	EXPECT_EQ(self->before.c_lflag, termios.c_lflag);
+}
+
+#define SHARE	100
+#define ALONE	10
+
+/*
+ * Many that share an entry are more than a few that have one each: they are shown where
+ * they are, and their heap comes first.
+ */
+TEST(grouped)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = SHARE, .slack = 1000 * SEC,
+	};
+	uint64_t grouped = 0, heaps = 0, last = UINT64_MAX;
+	struct timerheap_info info;
+	char row[200];
+	int fd, alone;
+	FILE *top;
+
+	REQUIRE_DEVICE();
+	fd = th_open();
+	alone = th_context(CLOCK_BOOTTIME, ALONE);
+	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
+	for (int i = 0; i < SHARE; i++)
+		ASSERT_EQ(0, th_start(fd, i, 1000 * SEC));
+	for (int i = 0; i < ALONE; i++)
+		ASSERT_EQ(0, th_start(alone, i, 1000 * SEC));
+	ASSERT_EQ(0, th_info(fd, &info));
+	ASSERT_LE(SHARE, info.grouped);
+	top = popen("timerheap top -b -d 1 -n 1 -s size 2>/dev/null", "r");
+	while (fgets(row, sizeof(row), top) && strncmp(row, "CLOCK", 5))
+		;
+	while (fgets(row, sizeof(row), top) && *row != '\n') {
+		unsigned long entries, shared;
+		int n = sscanf(row, "%*s %*u %*u %*s %lu %lu", &entries, &shared);
+
+		ASSERT_EQ(2, n);
+		EXPECT_GE(last, entries + shared);
+		last = entries + shared;
+		grouped += shared;
+		heaps++;
+	}
+	if (pclose(top))
+		SKIP(return, "needs root, debugfs, and the timerheap command on the PATH");
+	EXPECT_LE(2, heaps);
+	EXPECT_EQ(info.grouped, grouped);
+	close(fd);
+	close(alone);
 }
 
 TEST_HARNESS_MAIN

@@ -28,8 +28,8 @@ struct column {
 static const struct column heap_columns[] = {
 	TEXT(heap, clock), TEXT(heap, state), TEXT(heap, first), NUMBER(heap, heap),
 	NUMBER(heap, cpu), NUMBER(heap, entries), NUMBER(heap, stopped),
-	NUMBER(heap, started), NUMBER(heap, expired), NUMBER(heap, requeued),
-	NUMBER(heap, runs), NUMBER(heap, kicks), {}
+	NUMBER(heap, grouped), NUMBER(heap, started), NUMBER(heap, expired),
+	NUMBER(heap, requeued), NUMBER(heap, runs), NUMBER(heap, kicks), {}
 };
 
 static const struct column context_columns[] = {

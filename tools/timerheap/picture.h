@@ -18,7 +18,7 @@
 
 struct heap {
 	char clock[12], state[12], first[24];
-	uint64_t heap, cpu, entries, stopped;
+	uint64_t heap, cpu, entries, stopped, grouped;
 	uint64_t started, expired, requeued, runs, kicks;
 	uint64_t late[PICTURE_STEPS];
 };

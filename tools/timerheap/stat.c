@@ -62,6 +62,8 @@ static void print(const struct timerheap_info *info)
 	printf("%15u  slots at most in a context, %u for a user; periods of %" PRIu64
 	       " ns at least\n", info->max_slots, info->max_user_slots,
 	       (uint64_t)info->min_period);
+	printf("%15" PRIu64 "  looks a second that a user has of each CPU without a call\n",
+	       (uint64_t)info->max_user_ticks);
 	for (size_t i = 0; i < FIELDS; i++)
 		printf("%15" PRIu64 "  %-10s %s\n", value(info, i), fields[i].name,
 		       fields[i].help);
@@ -73,7 +75,8 @@ static void print_json(const struct timerheap_info *info)
 	       info->version >> 8 & 0xff, info->version & 0xff, info->heaps);
 	printf(",\n\t\"max_slots\": %u,\n\t\"max_user_slots\": %u", info->max_slots,
 	       info->max_user_slots);
-	printf(",\n\t\"min_period\": %" PRIu64, (uint64_t)info->min_period);
+	printf(",\n\t\"min_period\": %" PRIu64 ",\n\t\"max_user_ticks\": %" PRIu64,
+	       (uint64_t)info->min_period, (uint64_t)info->max_user_ticks);
 	for (size_t i = 0; i < FIELDS; i++)
 		printf(",\n\t\"%s\": %" PRIu64, fields[i].name, value(info, i));
 	printf("\n}\n");

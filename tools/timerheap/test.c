@@ -424,9 +424,9 @@ static void test_picture(void)
 		"3 30 0 - 0 1 0 0 one\n"
 		"7 70 0 tai 64 4096 2 4294967290 two\n");
 	struct picture after = picture_of(7 * SEC,
-		"clock heap cpu new state entries first started expired\n"
-		"monotonic 0 0 x idle 1 5 40 41\n"
-		"monotonic 1 3 x idle 20 -6 300 1004\n",
+		"clock heap cpu new state entries grouped first started expired\n"
+		"monotonic 0 0 x idle 1 0 5 40 41\n"
+		"monotonic 1 3 x idle 20 900 -6 300 1004\n",
 		"clock heap below_ns:expired...\n"
 		"tai 9 1:1\nmonotonic 0 1:40\nmonotonic 1 1024:5 2048:7 4096:1 more:1\n",
 		"context pid uid clock slots bytes waiting events command\n"
@@ -437,6 +437,7 @@ static void test_picture(void)
 	check(before.nr_heaps == 1 && before.heaps[0].heap == 1 && before.heaps[0].cpu == 2 &&
 	      before.heaps[0].entries == 10 && before.heaps[0].started == 100 &&
 	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].kicks &&
+	      !before.heaps[0].grouped && after.heaps[1].grouped == 900 &&
 	      before.heaps[0].late[10] == 5 && before.heaps[0].late[11] == 5,
 	      "heaps are read by the names of columns, of which some are new and some not there");
 	check(after.nr_contexts == 2 && after.contexts[1].uid == 1000 &&
@@ -444,7 +445,8 @@ static void test_picture(void)
 	      "so are contexts");
 	picture_rates(&rates, &before, &after);
 	check(rates.heaps[1].started == 100 && rates.heaps[1].expired == 2 &&
-	      rates.heaps[1].entries == 20 && rates.heaps[0].started == 20,
+	      rates.heaps[1].entries == 20 && rates.heaps[1].grouped == 900 &&
+	      rates.heaps[0].started == 20,
 	      "counters become rates, those of a new heap, too");
 	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
 	      rates.contexts[1].events == 3, "so do those of 32 bits, and who has gone is no harm");

@@ -50,7 +50,8 @@ static enum sort sort = RATE;
 static uint64_t heap_key(const struct heap *heap)
 {
 	return sort == RATE ? heap->expired :
-	       sort == LATE ? picture_percentile(heap->late, 99) : heap->entries;
+	       sort == LATE ? picture_percentile(heap->late, 99) :
+			      heap->entries + heap->grouped;
 }
 
 static uint64_t context_key(const struct context *context)
@@ -121,12 +122,14 @@ static const char *bytes(double value)
 	return scaled(value, units, 1024);
 }
 
-/* When the first deadline is, as the file has it: "-" or nanoseconds from then. */
-static const char *due(const char *first)
+/* When the first deadline is, which the file has as "-" or in nanoseconds from then. */
+static const char *due(const struct heap *heap)
 {
-	double ns = strtod(first, NULL);
+	double ns = strtod(heap->first, NULL);
 
-	if (!strcmp(first, "-"))
+	if (!strcmp(heap->state, "offline"))
+		return "off";
+	if (!strcmp(heap->first, "-"))
 		return "-";
 	return ns > 0 ? span(ns) : "now";
 }
@@ -145,10 +148,21 @@ static const char *below(uint64_t ns)
 	return to;
 }
 
-/* How many lines there may still be; a line too many is not drawn. */
-static int lines;
+/* How many lines there may still be, and how wide; what is too much is not drawn. */
+static int lines, columns;
 
-#define LINE(...)	((void)(lines-- > 0 && printf(__VA_ARGS__)))
+static void draw_line(const char *text)
+{
+	if (lines-- > 0)
+		printf("%.*s\n", columns, text);
+}
+
+#define LINE(...) do {						\
+	char line_text[512];					\
+								\
+	snprintf(line_text, sizeof(line_text), __VA_ARGS__);	\
+	draw_line(line_text);					\
+} while (0)
 
 static void draw_sums(const struct picture *rates)
 {
@@ -159,6 +173,7 @@ static void draw_sums(const struct picture *rates)
 
 		all.entries += heap->entries;
 		all.stopped += heap->stopped;
+		all.grouped += heap->grouped;
 		all.started += heap->started;
 		all.expired += heap->expired;
 		all.runs += heap->runs;
@@ -166,29 +181,31 @@ static void draw_sums(const struct picture *rates)
 		for (int step = 0; step < PICTURE_STEPS; step++)
 			all.late[step] += heap->late[step];
 	}
-	LINE("timerheap: %zu heaps, %zu contexts, by %s\n", rates->nr_heaps, rates->nr_contexts,
+	LINE("timerheap: %zu heaps, %zu contexts, by %s", rates->nr_heaps, rates->nr_contexts,
 	     sorts[sort].name);
-	LINE("timers: %" PRIu64 ", of them stopped: %" PRIu64 "\n", all.entries, all.stopped);
+	LINE("entries: %" PRIu64 ", of them stopped: %" PRIu64 "; timers that share some: %" PRIu64,
+	     all.entries, all.stopped, all.grouped);
 	LINE("a second: %" PRIu64 " started, %" PRIu64 " expired, %" PRIu64 " runs, %" PRIu64
-	     " kicks\n", all.started, all.expired, all.runs, all.kicks);
-	LINE("late: half %s, 99 %% %s, all %s\n\n", below(picture_percentile(all.late, 50)),
+	     " kicks", all.started, all.expired, all.runs, all.kicks);
+	LINE("late: half %s, 99 %% %s, all %s", below(picture_percentile(all.late, 50)),
 	     below(picture_percentile(all.late, 99)), below(picture_percentile(all.late, 100)));
-	lines--;
+	draw_line("");
 }
 
+/* 79 columns, as long as nobody has ten million timers. */
 static void draw_heaps(const struct picture *rates, int most)
 {
 	const struct heap **heaps = pointers(rates->heaps, rates->nr_heaps, sizeof(**heaps));
 
 	qsort(heaps, rates->nr_heaps, sizeof(*heaps), compare_heaps);
-	LINE("%-9s %4s %4s %7s %9s %8s %6s %8s %8s %7s %7s\n", "CLOCK", "HEAP", "CPU", "STATE",
-	     "TIMERS", "STOPPED", "FIRST", "START/S", "EXPIRE/S", "HALF", "99%");
+	LINE("%-9s %4s %3s %5s %7s %7s %7s %7s %8s %6s %6s", "CLOCK", "HEAP", "CPU", "FIRST",
+	     "ENTRIES", "GROUPED", "STOPPED", "START/S", "EXPIRE/S", "HALF", "99%");
 	for (size_t i = 0; i < rates->nr_heaps && most-- > 0; i++) {
 		const struct heap *heap = heaps[i];
 
-		LINE("%-9s %4" PRIu64 " %4" PRIu64 " %7s %9" PRIu64 " %8" PRIu64 " %6s %8" PRIu64
-		     " %8" PRIu64 " %7s %7s\n", heap->clock, heap->heap, heap->cpu, heap->state,
-		     heap->entries, heap->stopped, due(heap->first), heap->started,
+		LINE("%-9s %4" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %7" PRIu64 " %7" PRIu64
+		     " %7" PRIu64 " %8" PRIu64 " %6s %6s", heap->clock, heap->heap, heap->cpu,
+		     due(heap), heap->entries, heap->grouped, heap->stopped, heap->started,
 		     heap->expired, below(picture_percentile(heap->late, 50)),
 		     below(picture_percentile(heap->late, 99)));
 	}
@@ -201,14 +218,14 @@ static void draw_contexts(const struct picture *rates)
 						   sizeof(**contexts));
 
 	qsort(contexts, rates->nr_contexts, sizeof(*contexts), compare_contexts);
-	LINE("\n%10s %7s %5s %-9s %8s %6s %8s %8s  %s\n", "CONTEXT", "PID", "UID", "CLOCK",
-	     "SLOTS", "BYTES", "UNREAD", "EVENT/S", "COMMAND");
-	lines--;
+	draw_line("");
+	LINE("%10s %7s %5s %-9s %8s %6s %8s %8s  %s", "CONTEXT", "PID", "UID", "CLOCK", "SLOTS",
+	     "BYTES", "UNREAD", "EVENT/S", "COMMAND");
 	for (size_t i = 0; i < rates->nr_contexts && lines > 0; i++) {
 		const struct context *context = contexts[i];
 
 		LINE("%10" PRIu64 " %7" PRIu64 " %5" PRIu64 " %-9s %8" PRIu64 " %6s %8" PRIu64
-		     " %8" PRIu64 "  %s\n", context->context, context->pid, context->uid,
+		     " %8" PRIu64 "  %s", context->context, context->pid, context->uid,
 		     context->clock, context->slots, bytes(context->bytes), context->waiting,
 		     context->events, context->command);
 	}
@@ -216,11 +233,10 @@ static void draw_contexts(const struct picture *rates)
 }
 
 /* Heaps have up to a half of what the sums leave, and more where contexts are few. */
-static void draw(const struct picture *rates, int rows)
+static void draw(const struct picture *rates)
 {
 	int most;
 
-	lines = rows;
 	draw_sums(rates);
 	most = lines / 2 - 2;
 	if ((int)rates->nr_contexts < lines - most - 3)
@@ -282,13 +298,15 @@ static void wait_for_next(unsigned int seconds, bool keys)
 		ended = 1;	/* the terminal has gone */
 }
 
-static int screen_rows(void)
+/* The last line is left free.  A file takes all. */
+static void measure(bool batch)
 {
-	struct winsize size;
+	struct winsize size = {};
 
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row)
-		return 24;
-	return size.ws_row;
+	if (!batch)
+		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	lines = batch ? INT32_MAX : size.ws_row ? size.ws_row - 1 : 23;
+	columns = batch ? INT32_MAX : size.ws_col ? size.ws_col : 80;
 }
 
 static int show(bool batch, unsigned int seconds, unsigned long number)
@@ -308,7 +326,8 @@ static int show(bool batch, unsigned int seconds, unsigned long number)
 		picture_rates(&rates, &before, &after);
 		if (!batch)
 			fputs("\033[H\033[J", stdout);
-		draw(&rates, batch ? INT32_MAX : screen_rows() - 1);
+		measure(batch);
+		draw(&rates);
 		if (batch)
 			putchar('\n');
 		picture_free(&rates);
