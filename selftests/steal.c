@@ -3,108 +3,22 @@
  * Timers of a CPU that is stuck: they are run elsewhere, each once, not early, and
  * before that CPU is let go.
  *
- * What makes a CPU stuck is a module for tests (stuck/), which is loaded from where
- * TIMERHEAP_STUCK says, if it is not there.  Needs root and two CPUs.
+ * Needs root, two CPUs, and what makes one stuck (stuck_test.h).
  *
  * CPU 0 is among those that are held, since it has the timers with heaps=1; and where
  * it is the watchdog who has to find them, each CPU in its turn, so that both of its
  * eyes are hit.
  */
 #include <pthread.h>
-#include <sched.h>
-#include <sys/syscall.h>
 
-#include "timerheap_test.h"
+#include "stuck_test.h"
 
-#define STUCK		"/sys/module/timerheap_stuck/parameters/"
 #define OURS		"/sys/module/timerheap/parameters/"
 #define SLOTS		64
 
 /* A CPU is held for so long; what it has is due in the first half of that. */
 #define HOLD		(1000 * MSEC)
 #define SOON		(200 * MSEC)
-
-/* Return: 0 or -errno. */
-static int put(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY), ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, value, strlen(value)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-static int64_t get(const char *path)
-{
-	char text[32] = "";
-	int fd = open(path, O_RDONLY), ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	return ret < 0 ? -errno : strtoll(text, NULL, 10);
-}
-
-static int put_number(const char *path, int64_t number)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%lld", (long long)number);
-	return put(path, text);
-}
-
-static int hold(int cpu, int64_t span, const char *what)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%d %lld %s", cpu, (long long)(span / MSEC), what);
-	return put(STUCK "hold", text);
-}
-
-static int64_t released(void)
-{
-	return get(STUCK "released");
-}
-
-/* The module that holds CPUs is there, or can be loaded. */
-static bool can_hold(void)
-{
-	const char *path = getenv("TIMERHEAP_STUCK");
-	int fd;
-
-	if (!access(STUCK "hold", W_OK))
-		return true;
-	fd = open(path ? path : "/lab/stuck.ko", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	syscall(SYS_finit_module, fd, "", 0);
-	close(fd);
-	return !access(STUCK "hold", W_OK);
-}
-
-static int run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
-}
-
-/* On any CPU but these. */
-static int keep_off(int cpus, int cpu, int other)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	for (int i = 0; i < cpus; i++)
-		if (i != cpu && i != other)
-			CPU_SET(i, &set);
-	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
-}
 
 FIXTURE(steal)
 {
@@ -120,8 +34,8 @@ FIXTURE_SETUP(steal)
 	REQUIRE_DEVICE();
 	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	self->some = self->cpus < 2 ? self->cpus : 2;
-	self->steal_us = get(OURS "steal_us");
-	self->watchdog_ms = get(OURS "watchdog_ms");
+	self->steal_us = get_number(OURS "steal_us");
+	self->watchdog_ms = get_number(OURS "watchdog_ms");
 	if (self->cpus < 2 || put_number(OURS "steal_us", self->steal_us) || !can_hold())
 		SKIP(return, "needs root, two CPUs, and the module of selftests/stuck");
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);

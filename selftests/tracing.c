@@ -5,15 +5,16 @@
  * An instance of its own is traced into, so that nobody else's events are in it.
  * The buffer must be large enough for all, and says when it was not.
  */
-#include <sched.h>
 #include <sys/stat.h>
 
-#include "timerheap_test.h"
+#include "stuck_test.h"
 
 #define TRACING		"/sys/kernel/tracing"
 #define INSTANCE	TRACING "/instances/timerheap_test"
+#define WATCHDOG	"/sys/module/timerheap/parameters/watchdog_ms"
 #define SLOTS		300
 #define NOT_SOON	(1000 * SEC)
+#define HOLD		(500 * MSEC)
 
 /* Return: 0 or -errno. */
 static int put(const char *file, const char *what)
@@ -100,6 +101,7 @@ struct traced {
 FIXTURE(tracing)
 {
 	int fd;
+	int64_t watchdog_ms;
 	struct traced traced;
 };
 
@@ -111,6 +113,7 @@ FIXTURE_SETUP(tracing)
 	rmdir(INSTANCE);
 	ASSERT_EQ(0, mkdir(INSTANCE, 0700));
 	ASSERT_EQ(0, put("buffer_size_kb", "4096"));
+	self->watchdog_ms = get_number(WATCHDOG);
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, put("events/timerheap/enable", "1"));
@@ -118,9 +121,18 @@ FIXTURE_SETUP(tracing)
 
 FIXTURE_TEARDOWN(tracing)
 {
+	put_number(WATCHDOG, self->watchdog_ms);
 	free(self->traced.text);
 	close(self->fd);
 	rmdir(INSTANCE);
+}
+
+/* The CPU that an event was told by, which the kernel puts before its name. */
+static int cpu_of(const char *event)
+{
+	while (*event != '[')
+		event--;
+	return atoi(event + 1);
 }
 
 /* Enough was traced. */
@@ -326,6 +338,69 @@ TEST_F_TIMEOUT(tracing, move, 60)
 	EXPECT_EQ(after.moved - before.moved, counts.moves);
 	if (!after.heaps)
 		EXPECT_LE(SLOTS, counts.moves);
+}
+
+/* Timers of a CPU that is stuck, which come nevertheless.  The last slot is another's. */
+static void be_stuck(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
+		     const char *what)
+{
+	struct timerheap_event events[SLOTS];
+
+	ASSERT_EQ(0, run_on(cpu));
+	for (int i = 0; i < SLOTS - 1; i++)
+		ASSERT_EQ(0, th_start(fd, i, HOLD / 5 + i * MSEC / 2));
+	ASSERT_EQ(0, keep_off(cpus, cpu, -1));
+	ASSERT_EQ(0, hold(cpu, HOLD, what));
+	nap(2 * HOLD);
+	ASSERT_LE(SLOTS - 1, th_events(fd, events, SLOTS, SLOTS - 1));
+}
+
+/*
+ * One event for each steal: by whom, of whom, and whether it was the watchdog.  First all
+ * sleep, so that only that can find them; then it is off, and a ticker's runs do.  A CPU
+ * that the host has stopped may be stolen from as well.
+ */
+TEST_F_TIMEOUT(tracing, steal, 60)
+{
+	uint64_t steals = 0, by_watchdog = 0, of_held = 0, of_held_by_watchdog = 0;
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct timerheap_info before, after;
+	int64_t begun = now();
+	char *event;
+
+	ASSERT_EQ(0, th_info(self->fd, &before));
+	if (before.heaps || cpus < 2 || !can_hold())
+		SKIP(return, "needs two CPUs, a heap for each, and the module of selftests/stuck");
+	be_stuck(_metadata, self->fd, 1, cpus, "interrupts");
+	ASSERT_EQ(0, put_number(WATCHDOG, 0));
+	ASSERT_EQ(0, run_on(0));
+	ASSERT_EQ(0, th_start_flags(self->fd, SLOTS - 1, MSEC, 5 * MSEC, 0));
+	be_stuck(_metadata, self->fd, 1, cpus, "softirqs");
+	ASSERT_EQ(1, th_stop(self->fd, SLOTS - 1));
+	nap(50 * MSEC);
+	ASSERT_EQ(0, th_info(self->fd, &after));
+	stop_tracing(&self->traced);
+	EXPECT_EQ(0, lost_events());
+	while ((event = next_event(&self->traced.rest))) {
+		int64_t first = field(event, "first");
+
+		if (!is(event, "steal"))
+			continue;
+		steals++;
+		by_watchdog += field(event, "watchdog");
+		EXPECT_NE(field(event, "cpu"), cpu_of(event));
+		if (field(event, "cpu") != 1)
+			continue;
+		of_held++;
+		of_held_by_watchdog += field(event, "watchdog");
+		EXPECT_TRUE(says(event, "clock=monotonic"));
+		/* At once, or when it was due. */
+		EXPECT_TRUE(!first || (begun < first && first < now()));
+	}
+	EXPECT_EQ(after.stolen - before.stolen, steals);
+	EXPECT_EQ(after.found - before.found, by_watchdog);
+	EXPECT_LT(0, of_held_by_watchdog);
+	EXPECT_LT(of_held_by_watchdog, of_held);
 }
 
 TEST_HARNESS_MAIN
