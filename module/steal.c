@@ -27,6 +27,12 @@
  * caches of all who look for as long as nobody changes them; no lock is taken where
  * nobody is stuck, and only tried for where somebody is: who is stuck may hold it.
  *
+ * A look ends where the thief's budget does.  What is stuck beyond that is left to other
+ * CPUs, which have their own, or to the next look, which begins there.  So what runs in
+ * one softirq is bounded, however many CPUs are stuck; a clock that is set forward does
+ * not have the first who looks run all that stood on it, while the owners are awake; and
+ * a queue that takes all the budget each time leaves the next time to others.
+ *
  * The races:
  *
  * 1. Two thieves, or a thief and the owner who wakes up: both may see the queue
@@ -85,13 +91,16 @@ unsigned int theap_steal_us = 2000;
 /* The queues of so many CPUs are looked at, at the end of a run. */
 #define THEAP_STEAL_SOME	8
 
+#define THEAP_ALL_CLOCKS	(BIT(THEAP_CLOCKS) - 1)
+
 static bool theap_steal_on;
 
 /**
  * struct theap_thief - what a CPU knows as a thief
- * @next: not to look before that time, on CLOCK_MONOTONIC; whoever runs there, a
- *        softirq or a task
- * @at:   so many CPUs behind itself the next look begins; softirqs
+ * @next: not to look before that time, on CLOCK_MONOTONIC
+ * @at:   so many queues behind its own the next look begins
+ *
+ * Whoever looks there, softirqs and tasks.
  */
 struct theap_thief {
 	u64 next;
@@ -120,11 +129,11 @@ static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monoton
 	       READ_ONCE(queue->cpu) != raw_smp_processor_id();
 }
 
-/* Run a queue, if it is stuck indeed. */
-static void theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
+/* Run a queue, if it is stuck indeed.  Return: whether there is budget left. */
+static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 {
+	bool begun = false, left = true;
 	unsigned long flags;
-	bool begun = false;
 
 	local_bh_disable();
 	if (raw_spin_trylock_irqsave(&queue->lock, flags)) {
@@ -137,29 +146,42 @@ static void theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 	}
 	if (begun) {
 		trace_timerheap_steal(queue, watchdog);
-		theap_run(queue);
+		left = theap_run(queue);
 	}
 	local_bh_enable();
+	return left;
 }
 
-/* Look at the queues of a clock, @nr of them from @from on. */
-static void theap_steal_look(enum theap_clock clock, unsigned int from, unsigned int nr,
+/*
+ * Look at the queues that the next @nr CPUs have of @clocks, as long as there is budget; the
+ * next look goes on from there.
+ */
+static void theap_steal_look(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
 			     bool watchdog)
 {
-	u64 ns, monotonic = ktime_get_ns();
-	s64 now = theap_clock_read(clock);
-	unsigned int i;
+	unsigned int from = (raw_smp_processor_id() + 1) * THEAP_CLOCKS;
+	unsigned int at = READ_ONCE(thief->at), end = at + nr * THEAP_CLOCKS;
+	s64 now[THEAP_CLOCKS];
+	enum theap_clock clock;
+	bool left = true;
+	u64 ns;
 
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		now[clock] = theap_clock_read(clock);
 	/* From the look whether it is on to the end of the run. */
 	rcu_read_lock();
 	ns = theap_steal_ns();
-	for (i = 0; ns && i < nr; i++) {
-		struct theap_queue *queue = theap_queues_get(clock, from + i);
+	for (; ns && left && at != end; at++) {
+		struct theap_queue *queue;
 
-		if (theap_queue_is_stuck(queue, now, monotonic, ns))
-			theap_queue_steal(queue, ns, watchdog);
+		clock = (from + at) % THEAP_CLOCKS;
+		queue = theap_queues_get(clock, (from + at) / THEAP_CLOCKS);
+		if (clocks & BIT(clock) &&
+		    theap_queue_is_stuck(queue, now[clock], now[THEAP_MONOTONIC], ns))
+			left = theap_queue_steal(queue, ns, watchdog);
 	}
 	rcu_read_unlock();
+	WRITE_ONCE(thief->at, at % (theap_queues_nr() * THEAP_CLOCKS));
 }
 
 /*
@@ -188,16 +210,10 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 void theap_steal_some(u64 now)
 {
 	struct theap_thief *thief = this_cpu_ptr(&theap_thieves);
-	unsigned int nr = theap_queues_nr(), at;
-	enum theap_clock clock;
 
-	if (!theap_thief_begin(thief, now))
-		return;
-	at = thief->at < nr ? thief->at : 0;
-	thief->at = at + THEAP_STEAL_SOME;
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		theap_steal_look(clock, smp_processor_id() + 1 + at,
-				 min_t(unsigned int, nr - at, THEAP_STEAL_SOME), false);
+	if (theap_thief_begin(thief, now))
+		theap_steal_look(thief, THEAP_ALL_CLOCKS,
+				 min_t(unsigned int, theap_queues_nr(), THEAP_STEAL_SOME), false);
 }
 
 /**
@@ -211,18 +227,17 @@ void theap_steal_some(u64 now)
  */
 void theap_steal_waiting(const struct theap_home *home)
 {
+	struct theap_thief *thief = raw_cpu_ptr(&theap_thieves);
+
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !home->own &&
-	    theap_thief_begin(raw_cpu_ptr(&theap_thieves), ktime_get_ns()))
-		theap_steal_look(home->clock, 0, theap_queues_nr(), false);
+	    theap_thief_begin(thief, ktime_get_ns()))
+		theap_steal_look(thief, BIT(home->clock), theap_queues_nr(), false);
 }
 
-/* Look at all queues.  Context: softirq; the watchdog. */
+/* Look at all queues, as long as there is budget.  Context: softirq; the watchdog. */
 void theap_steal_all(void)
 {
-	enum theap_clock clock;
-
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		theap_steal_look(clock, 0, theap_queues_nr(), true);
+	theap_steal_look(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS, theap_queues_nr(), true);
 }
 
 void theap_steal_init(void)

@@ -141,15 +141,20 @@ struct test_timer *test_timers(struct kunit *test, unsigned int nr)
 	return timers;
 }
 
-/* Start it, or let it be due at another time.  Context: any; in a function, too. */
-void test_start(struct test_timer *t, s64 deadline)
+void test_start_on(struct test_timer *t, enum theap_clock clock, s64 deadline)
 {
 	struct theap_claim claim;
 
 	theap_timer_claim(&t->timer, &claim);
 	t->deadline = deadline;
-	WARN_ON(theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], deadline));
+	WARN_ON(theap_timer_place(&claim, &theap_homes[clock], deadline));
 	theap_timer_leave(&claim);
+}
+
+/* Start it, or let it be due at another time.  Context: any; in a function, too. */
+void test_start(struct test_timer *t, s64 deadline)
+{
+	test_start_on(t, THEAP_MONOTONIC, deadline);
 }
 
 /* The same with slack, and with memory if that is wanted.  Context: task. */

@@ -43,6 +43,7 @@ int core_test_init(struct kunit *test);
 
 void test_timer_init(struct test_timer *t);
 struct test_timer *test_timers(struct kunit *test, unsigned int nr);
+void test_start_on(struct test_timer *t, enum theap_clock clock, s64 deadline);
 void test_start(struct test_timer *t, s64 deadline);
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack);
 void test_busy(u64 ns);

@@ -49,9 +49,14 @@ static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 	test_queue()->cpu = cpu;
 }
 
+static void look_at(unsigned long clocks)
+{
+	theap_steal_look(this_cpu_ptr(&theap_thieves), clocks, 1, false);
+}
+
 static void look(void)
 {
-	theap_steal_look(THEAP_MONOTONIC, 0, 1, false);
+	look_at(BIT(THEAP_MONOTONIC));
 }
 
 /* They are run, each once, and then there is nothing to steal. */
@@ -100,7 +105,7 @@ static void steal_running(struct kunit *test)
 	start_overdue(t, 1, OVERDUE);
 	WRITE_ONCE(test_queue()->running, true);
 	look();
-	theap_queue_steal(test_queue(), NS, false);
+	KUNIT_EXPECT_TRUE(test, theap_queue_steal(test_queue(), NS, false));
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
 	KUNIT_EXPECT_EQ(test, theap_queue_run(test_queue()), 0);
 	KUNIT_EXPECT_EQ(test, t->called, 0);
@@ -133,13 +138,10 @@ static void steal_nothing(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
 }
 
-/* By the clock: what mdelay() takes is what was calibrated when the machine was busy. */
+/* For longer than a run may. */
 static void work_long(struct test_timer *t)
 {
-	u64 until = ktime_get_ns() + NSEC_PER_MSEC;
-
-	while (ktime_get_ns() < until)
-		cpu_relax();
+	test_busy(NSEC_PER_MSEC);
 }
 
 /*
@@ -169,6 +171,41 @@ static void steal_at_rest(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
 	KUNIT_EXPECT_EQ(test, count()->expired, nr);
+}
+
+/*
+ * Two queues, each of which takes all the budget: a look runs one of them, and the next
+ * look the other, although the first is stuck again.
+ */
+static void steal_budget(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue(), *other = theap_queues_get(THEAP_BOOTTIME, 0);
+	unsigned long clocks = BIT(THEAP_MONOTONIC) + BIT(THEAP_BOOTTIME);
+	struct test_timer *t = test_timers(test, 3);
+
+	t[0].work = work_long;
+	t[1].work = work_long;
+	t[2].work = work_long;
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(other, GFP_KERNEL), 0);
+	stuck_begin();
+	this_cpu_ptr(&theap_thieves)->at = 0;
+	start_overdue(&t[0], 1, OVERDUE);
+	test_start_on(&t[1], THEAP_BOOTTIME, theap_clock_read(THEAP_BOOTTIME) - OVERDUE);
+	other->cpu = queue->cpu;
+	look_at(clocks);
+	KUNIT_EXPECT_EQ(test, t[0].called, 1);
+	KUNIT_EXPECT_EQ(test, t[1].called, 0);
+	start_overdue(&t[2], 1, OVERDUE);
+	WRITE_ONCE(queue->ended, 0);
+	look_at(clocks);
+	KUNIT_EXPECT_EQ(test, t[1].called, 1);
+	KUNIT_EXPECT_EQ(test, t[2].called, 0);
+	look_at(clocks);
+	KUNIT_EXPECT_EQ(test, t[2].called, 1);
+	KUNIT_EXPECT_EQ(test, queue->count.stolen, 2);
+	KUNIT_EXPECT_EQ(test, other->count.stolen, 1);
+	other->cpu = smp_processor_id();
+	stuck_end();
 }
 
 /* A CPU looks, and then it does not for a while. */
@@ -210,7 +247,7 @@ static void steal_after_run(struct kunit *test)
 	struct test_timer *t = test_timers(test, 1);
 
 	/* Until what the tests before this one owe is paid: who owes steals nothing. */
-	msleep(5);
+	usleep_range(5000, 6000);
 	stuck_begin();
 	start_overdue(t, 1, OVERDUE);
 	other->hrtimer.function(&other->hrtimer);
@@ -386,6 +423,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_running),
 	KUNIT_CASE(steal_nothing),
 	KUNIT_CASE(steal_at_rest),
+	KUNIT_CASE(steal_budget),
 	KUNIT_CASE(steal_turns),
 	KUNIT_CASE(steal_after_run),
 	KUNIT_CASE(watch_delay),
