@@ -178,6 +178,37 @@ TEST_F_TIMEOUT(steal, two_cpus, 120)
 	}
 }
 
+/*
+ * The CPUs of both of the watchdog's eyes, which are that where its sleep ends and the
+ * next: before the second is stuck, its eye has taken the other one elsewhere.  Deadlines
+ * are so close that no eye is closed for long, and nobody else looks.
+ */
+TEST_F_TIMEOUT(steal, two_eyes, 120)
+{
+	if (self->cpus < 3)
+		SKIP(return, "needs three CPUs");
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		int next = (cpu + 1) % self->cpus;
+		int64_t last, begin, until;
+
+		/* Its eyes close meanwhile. */
+		nap(SOON);
+		ASSERT_EQ(0, run_on(cpu));
+		begin = now() + SOON;
+		for (int i = 0; i < SLOTS; i++)
+			ASSERT_EQ(0, th_start_at(self->fd, i, begin + i * HOLD / SLOTS));
+		ASSERT_EQ(0, keep_off(self->cpus, cpu, next));
+		until = now() + 2 * HOLD;
+		ASSERT_EQ(0, hold(cpu, 2 * HOLD, "interrupts"));
+		nap(SOON + HOLD / 2);
+		ASSERT_EQ(0, hold(next, 3 * HOLD / 2 - SOON, "interrupts"));
+		nap(3 * HOLD / 2);
+		last = take(self, SLOTS);
+		ASSERT_LT(0, last);
+		EXPECT_LT(last, until) TH_LOG("not while CPU %d was held", cpu);
+	}
+}
+
 /* Without the watchdog: the ends of runs on other CPUs find them. */
 TEST_F_TIMEOUT(steal, by_runs, 120)
 {
