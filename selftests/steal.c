@@ -289,22 +289,28 @@ TEST_F_TIMEOUT(steal, off, 120)
 	EXPECT_EQ(0, since(self).stolen);
 }
 
-/* What was far away is moved to soon, from elsewhere, when its CPU cannot be told. */
+/*
+ * What was far away is moved to soon, from elsewhere, when its CPU cannot be told.  A host
+ * that is busy may have the moves come late, and that says nothing.
+ */
 TEST_F_TIMEOUT(steal, moved_earlier, 120)
 {
 	for (int cpu = 0; cpu < self->some; cpu++) {
-		int64_t last;
+		int64_t soon, moved, last;
 
 		ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + 3600 * SEC));
 		/* The watchdog goes to sleep meanwhile. */
 		nap(200 * MSEC);
 		ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
+		soon = now() + SOON;
 		for (int i = 0; i < SLOTS; i++)
-			ASSERT_EQ(1, th_modify(self->fd, i, SOON));
+			ASSERT_EQ(1, th_modify_flags(self->fd, i, soon, 0, TIMERHEAP_ABSTIME));
+		moved = now();
 		nap(HOLD + SOON);
 		last = take(self, SLOTS);
 		ASSERT_LT(0, last);
-		EXPECT_LT(last, released()) TH_LOG("not before CPU %d was let go", cpu);
+		if (moved < soon)
+			EXPECT_LT(last, released()) TH_LOG("not before CPU %d was let go", cpu);
 	}
 }
 

@@ -5,6 +5,7 @@
 #include <linux/sched.h>
 
 #include "core_test.h"
+#include "module/steal.h"
 
 /* So long a test waits for what must come; then it is lost. */
 #define PATIENCE_MS	10000
@@ -18,7 +19,10 @@ void core_end(void *unused)
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
-/* Queues, with room: where a test starts timers, nobody may sleep to get more. */
+/*
+ * Queues, with room: where a test starts timers, nobody may sleep to get more.  And nobody
+ * steals: a test may keep softirqs off for long.
+ */
 int core_begin(void)
 {
 	int ret;
@@ -26,6 +30,7 @@ int core_begin(void)
 	set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
 	turns = 0;
 	theap_heaps = 1;
+	theap_steal_us = 0;
 	ret = theap_queues_init();
 	if (ret)
 		return ret;
