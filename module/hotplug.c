@@ -61,14 +61,15 @@ static void __theap_move_one(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
 	__must_hold(&to->lock)
 {
-	struct theap_timer *timer = __theap_move_next(from);
+	struct theap_timer *timer;
 	enum theap_status status;
 
+	lockdep_assert_held(&from->lock);
+	lockdep_assert_held(&to->lock);
+	timer = __theap_move_next(from);
 	if (!timer)
 		return;
 	status = theap_status(&timer->status);
-	lockdep_assert_held(&from->lock);
-	lockdep_assert_held(&to->lock);
 	if (status == THEAP_DELETED) {
 		__theap_remove(from, timer);
 	} else if (theap_status_is_modified(status)) {

@@ -129,10 +129,10 @@ void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
  */
 struct theap_timer *__theap_bucket_first(struct theap_queue *queue, struct theap_timer *timer)
 {
-	struct theap_node *node = theap_list_first(&queue->heap,
-						   &theap_timer_bucket(timer)->list);
+	struct theap_node *node;
 
 	lockdep_assert_held(&queue->lock);
+	node = theap_list_first(&queue->heap, &theap_timer_bucket(timer)->list);
 	return node ? theap_node_timer(node) : NULL;
 }
 

@@ -160,24 +160,9 @@ static void *churn(void *arg)
 	unsigned int seed = churner->cpu;
 
 	while (!*churner->done && !churner->error) {
-		int slot = churner->base + rand_r(&seed) % CHURN_SLOTS, ret;
-
 		run_on(churner->cpu);
-		switch (rand_r(&seed) % 3) {
-		case 0:
-			ret = th_stop(churner->fd, slot);
-			churner->stopped += ret > 0;
-			break;
-		case 1:
-			ret = th_modify(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
-			churner->armed += ret == 0;
-			break;
-		default:
-			ret = th_start(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
-			churner->armed += ret == 0;
-		}
-		if (ret < 0)
-			churner->error = -ret;
+		churner->error = th_churn(churner->fd, churner->base, CHURN_SLOTS, &seed,
+					  &churner->armed, &churner->stopped);
 	}
 	return NULL;
 }

@@ -218,6 +218,31 @@ static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t n
 	return ret ? ret : (int)drain.count;
 }
 
+/*
+ * Start, move or stop one of @nr timers from @base on, as chance has it, and keep account
+ * of armings and of stops that prevented an expiry.  Return: 0 or an errno.
+ */
+static inline int th_churn(int fd, int base, int nr, unsigned int *seed, int64_t *armed,
+			   int64_t *stopped)
+{
+	int slot = base + rand_r(seed) % nr, ret;
+
+	switch (rand_r(seed) % 3) {
+	case 0:
+		ret = th_stop(fd, slot);
+		*stopped += ret > 0;
+		break;
+	case 1:
+		ret = th_modify(fd, slot, rand_r(seed) % 5000 * USEC);
+		*armed += ret == 0;
+		break;
+	default:
+		ret = th_start(fd, slot, rand_r(seed) % 5000 * USEC);
+		*armed += ret == 0;
+	}
+	return ret < 0 ? -ret : 0;
+}
+
 /* A context and its memory; @mask is the number of places in the ring - 1. */
 struct th_map {
 	int fd;

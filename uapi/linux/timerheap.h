@@ -251,8 +251,6 @@ struct timerheap_event {
 #define TIMERHEAP_ABSTIME	(1U << 0)
 /* MODIFY: only a timer that is pending, else ENOENT. */
 #define TIMERHEAP_IF_PENDING	(1U << 1)
-/* SETUP: periods from 1000 ns on, and no share; wants CAP_SYS_RESOURCE. */
-#define TIMERHEAP_UNLIMITED	(1U << 5)
 /* ADVANCE: to the next deadline. */
 #define TIMERHEAP_NEXT		(1U << 2)
 
@@ -260,6 +258,8 @@ struct timerheap_event {
 #define TIMERHEAP_CANCEL_ON_SET	(1U << 3)
 /* SETUP: timers go to one CPU. */
 #define TIMERHEAP_ON_CPU	(1U << 4)
+/* SETUP: periods from 1000 ns on, and no share; wants CAP_SYS_RESOURCE. */
+#define TIMERHEAP_UNLIMITED	(1U << 5)
 
 /*
  * SETUP: a clock of the context's own, which moves by ADVANCE alone.  The kernel
