@@ -86,15 +86,6 @@ TEST_F(clock, timeout)
 	EXPECT_LE(start + 30 * MSEC, clock_now(variant->id));
 }
 
-/* Set CLOCK_REALTIME forward or back.  Return: 0 or -errno. */
-static int step(int64_t by)
-{
-	int64_t to = clock_now(CLOCK_REALTIME) + by;
-	struct timespec ts = { to / SEC, to % SEC };
-
-	return clock_settime(CLOCK_REALTIME, &ts) ? -errno : 0;
-}
-
 FIXTURE(set)
 {
 	int real, mono, boot;
@@ -104,7 +95,7 @@ FIXTURE(set)
 FIXTURE_SETUP(set)
 {
 	REQUIRE_DEVICE();
-	if (step(0))
+	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
 	self->offset = clock_now(CLOCK_REALTIME) - now();
 	self->real = th_context(CLOCK_REALTIME, 4);
@@ -117,7 +108,7 @@ FIXTURE_SETUP(set)
 
 FIXTURE_TEARDOWN(set)
 {
-	step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
+	clock_step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
 	close(self->real);
 	close(self->mono);
 	close(self->boot);
@@ -132,7 +123,7 @@ TEST_F(set, forward)
 	ASSERT_EQ(0, th_start_at(self->real, 0, at));
 	ASSERT_EQ(0, th_start(self->mono, 0, 1000 * SEC));
 	ASSERT_EQ(0, th_start(self->boot, 0, 1000 * SEC));
-	ASSERT_EQ(0, step(1001 * SEC));
+	ASSERT_EQ(0, clock_step(1001 * SEC));
 	ASSERT_EQ(1, th_event(self->real, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
 	EXPECT_TRUE(th_pending(self->mono, 0));
@@ -147,14 +138,14 @@ TEST_F(set, back)
 
 	ASSERT_EQ(0, th_start_at(self->real, 0, at));
 	ASSERT_EQ(0, th_start(self->mono, 0, 300 * MSEC));
-	ASSERT_EQ(0, step(-1000 * SEC));
+	ASSERT_EQ(0, clock_step(-1000 * SEC));
 	ASSERT_EQ(1, th_event(self->mono, &event));
 	EXPECT_TRUE(th_pending(self->real, 0));
 	/* One that is due now, by the new time, is not kept waiting by it. */
 	ASSERT_EQ(0, th_start(self->real, 1, 20 * MSEC));
 	ASSERT_EQ(1, th_event(self->real, &event));
 	EXPECT_EQ(1, event.slot);
-	ASSERT_EQ(0, step(1001 * SEC));
+	ASSERT_EQ(0, clock_step(1001 * SEC));
 	ASSERT_EQ(1, th_event(self->real, &event));
 	EXPECT_EQ(0, event.slot);
 	EXPECT_LE(event.deadline, event.fired);
@@ -167,7 +158,7 @@ TEST_F(set, ticker)
 	int64_t first = clock_now(CLOCK_REALTIME) + 100 * SEC;
 
 	ASSERT_EQ(0, th_start_flags(self->real, 0, first, 100 * SEC, TIMERHEAP_ABSTIME));
-	ASSERT_EQ(0, step(1050 * SEC));
+	ASSERT_EQ(0, clock_step(1050 * SEC));
 	ASSERT_EQ(1, th_event(self->real, &event));
 	EXPECT_EQ(10, event.expirations);
 	EXPECT_EQ(first + 900 * SEC, (int64_t)event.deadline);
@@ -183,7 +174,7 @@ TEST_F(set, wait)
 
 	if (!pid) {
 		nap(100 * MSEC);
-		_exit(step(1001 * SEC));
+		_exit(clock_step(1001 * SEC));
 	}
 	EXPECT_EQ(0, th_wait_flags(self->real, &event, 1, 1, at, TIMERHEAP_ABSTIME));
 	EXPECT_LE(at, clock_now(CLOCK_REALTIME));
@@ -211,7 +202,7 @@ static int context_told(clockid_t clock, uint32_t flags)
 FIXTURE_SETUP(told)
 {
 	REQUIRE_DEVICE();
-	if (step(0))
+	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
 	self->offset = clock_now(CLOCK_REALTIME) - now();
 	self->fd = context_told(CLOCK_REALTIME, TIMERHEAP_CANCEL_ON_SET);
@@ -221,7 +212,7 @@ FIXTURE_SETUP(told)
 
 FIXTURE_TEARDOWN(told)
 {
-	step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
+	clock_step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
 	close(self->fd);
 }
 
@@ -260,7 +251,7 @@ TEST_F(told, once)
 	EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	EXPECT_FALSE(readable(self->fd, 0));
 	for (int i = 0; i < 3; i++) {
-		ASSERT_EQ(0, step(i == 1 ? -100 * SEC : 100 * SEC));
+		ASSERT_EQ(0, clock_step(i == 1 ? -100 * SEC : 100 * SEC));
 		EXPECT_TRUE(readable(self->fd, 0));
 		EXPECT_EQ(-ECANCELED, i == 2 ? th_wait_flags(self->fd, &event, 1, 0, 0, 0) :
 					       read_event(self->fd));
@@ -268,8 +259,8 @@ TEST_F(told, once)
 		EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	}
 	/* Twice, and nobody looked in between: that is once. */
-	ASSERT_EQ(0, step(100 * SEC));
-	ASSERT_EQ(0, step(100 * SEC));
+	ASSERT_EQ(0, clock_step(100 * SEC));
+	ASSERT_EQ(0, clock_step(100 * SEC));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));
 	EXPECT_EQ(-ECANCELED, read_event(self->fd));
 	EXPECT_EQ(1, read_event(self->fd));
@@ -300,7 +291,7 @@ static pid_t step_later(int64_t by)
 
 	if (!pid) {
 		nap(100 * MSEC);
-		_exit(step(by) != 0);
+		_exit(clock_step(by) != 0);
 	}
 	return pid;
 }
@@ -344,7 +335,7 @@ TEST_F(told, two_sleepers)
 			_exit(read_event(self->fd) == -ECANCELED ? 1 : 2);
 	}
 	nap(100 * MSEC);
-	ASSERT_EQ(0, step(100 * SEC));
+	ASSERT_EQ(0, clock_step(100 * SEC));
 	nap(3 * SEC);
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));

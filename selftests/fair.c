@@ -14,7 +14,6 @@
  * TIMERHEAP_SECONDS= says how long each of the two is looked at, TIMERHEAP_TICKS= what
  * the share is.
  */
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -36,15 +35,6 @@ static int set_user_ticks(uint64_t ticks)
 
 	close(fd);
 	return ret;
-}
-
-static void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
 }
 
 /* From here on it is the greedy one's, with what is open already. */

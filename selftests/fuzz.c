@@ -601,13 +601,6 @@ static int neighbour_process(unsigned int nr)
 	return neighbour();
 }
 
-static int ended(pid_t pid)
-{
-	int status;
-
-	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 FIXTURE(fuzz)
 {
 };
@@ -645,9 +638,9 @@ TEST_F_TIMEOUT(fuzz, survives, 1800)
 	for (int i = 0; i < 2; i++)
 		fuzzers[i] = start(fuzz_process, i);
 	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(0, ended(fuzzers[i]));
+		EXPECT_EQ(0, child_status(fuzzers[i]));
 	shared->stop = 1;
-	EXPECT_EQ(0, ended(next));
+	EXPECT_EQ(0, child_status(next));
 	EXPECT_EQ(0, shared->faults);
 	EXPECT_EQ(before, th_armed_settles(fd, before));
 

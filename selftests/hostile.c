@@ -23,15 +23,6 @@
 
 #define PARAMETER "/sys/module/timerheap/parameters/min_period_ns"
 
-static int set_min_period(int64_t period)
-{
-	int fd = open(PARAMETER, O_WRONLY);
-	int ret = fd < 0 || dprintf(fd, "%lld", (long long)period) < 0 ? -1 : 0;
-
-	close(fd);
-	return ret;
-}
-
 struct shared {
 	int fd;
 	uint64_t *slots;
@@ -322,7 +313,7 @@ TEST_F(hostile, no_more_looks_than_time_allows)
 	if (access(PARAMETER, W_OK))
 		SKIP(return, "min_period_ns cannot be set: not root");
 	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_INFO, &before));
-	ASSERT_EQ(0, set_min_period(FLOOR));
+	ASSERT_EQ(0, put_number(PARAMETER, FLOOR));
 	ASSERT_EQ(0, map_context(&shared));
 	for (int i = 0; i < BUSY; i++) {
 		numbers[i] = i;
@@ -338,7 +329,7 @@ TEST_F(hostile, no_more_looks_than_time_allows)
 	} while (end < begin + SEC);
 	unmap_context(&shared);
 	end = now();
-	EXPECT_EQ(0, set_min_period(before.min_period));
+	EXPECT_EQ(0, put_number(PARAMETER, before.min_period));
 	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_INFO, &after));
 	looks = after.expired - before.expired;
 	TH_LOG("%llu looks", (unsigned long long)looks);

@@ -7,35 +7,9 @@
  * offline; all are online again at the end, whatever fails.
  */
 #include <pthread.h>
-#include <sched.h>
-
 #include "timerheap_test.h"
 
 #define SLOTS	256
-
-static int cpu_write(int cpu, char value)
-{
-	char path[64];
-	int fd, ret;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
-	fd = open(path, O_WRONLY);
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, &value, 1) == 1 ? 0 : -errno;
-	close(fd);
-	return ret;
-}
-
-/* Run on a CPU, if it is online. */
-static bool run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	return !sched_setaffinity(0, sizeof(set), &set);
-}
 
 FIXTURE(hotplug)
 {
@@ -48,7 +22,7 @@ FIXTURE_SETUP(hotplug)
 {
 	REQUIRE_DEVICE();
 	self->cpus = sysconf(_SC_NPROCESSORS_CONF);
-	if (self->cpus < 2 || cpu_write(1, '1'))
+	if (self->cpus < 2 || set_online(1, true))
 		SKIP(return, "needs root and a CPU 1 that can go offline");
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_LE(0, self->fd);
@@ -58,7 +32,7 @@ FIXTURE_SETUP(hotplug)
 FIXTURE_TEARDOWN(hotplug)
 {
 	for (int cpu = 1; cpu < self->cpus; cpu++)
-		cpu_write(cpu, '1');
+		set_online(cpu, true);
 	close(self->fd);
 }
 
@@ -70,7 +44,7 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 	int64_t at = now() + 3 * SEC;
 
 	for (int i = 0; i < SLOTS; i++) {
-		ASSERT_TRUE(run_on(1 + i % (self->cpus - 1)));
+		ASSERT_EQ(0, run_on(1 + i % (self->cpus - 1)));
 		ASSERT_EQ(0, th_start_at(self->fd, i, at + i * MSEC));
 	}
 	/* In every state that a timer in a heap can have. */
@@ -80,9 +54,9 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 		ASSERT_EQ(1, th_modify_flags(self->fd, i, at + SEC, 0, TIMERHEAP_ABSTIME));
 	for (int i = 2; i < SLOTS; i += 4)
 		ASSERT_EQ(1, th_modify_flags(self->fd, i, at - SEC, 0, TIMERHEAP_ABSTIME));
-	ASSERT_TRUE(run_on(0));
+	ASSERT_EQ(0, run_on(0));
 	for (int cpu = 1; cpu < self->cpus; cpu++)
-		ASSERT_EQ(0, cpu_write(cpu, '0'));
+		ASSERT_EQ(0, set_online(cpu, false));
 	ASSERT_EQ(0, th_info(self->fd, &info));
 	/* Where there is one heap for all, it is that which goes elsewhere. */
 	if (info.heaps != 1)
@@ -108,13 +82,13 @@ TEST_F_TIMEOUT(hotplug, online_again, 60)
 	struct timerheap_event event;
 
 	/* Leave it armed for something when it goes, and start what is due after that. */
-	ASSERT_TRUE(run_on(1));
+	ASSERT_EQ(0, run_on(1));
 	ASSERT_EQ(0, th_start(self->fd, 0, 4 * SEC));
-	ASSERT_TRUE(run_on(0));
-	ASSERT_EQ(0, cpu_write(1, '0'));
+	ASSERT_EQ(0, run_on(0));
+	ASSERT_EQ(0, set_online(1, false));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
-	ASSERT_EQ(0, cpu_write(1, '1'));
-	ASSERT_TRUE(run_on(1));
+	ASSERT_EQ(0, set_online(1, true));
+	ASSERT_EQ(0, run_on(1));
 	ASSERT_EQ(0, th_start(self->fd, 1, 6 * SEC));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(1, event.slot);
@@ -129,13 +103,13 @@ TEST_F_TIMEOUT(hotplug, ticker, 60)
 	const int64_t period = 20 * MSEC, first = now() + period;
 	uint64_t ticks = 0, deadline = 0;
 
-	ASSERT_TRUE(run_on(1));
+	ASSERT_EQ(0, run_on(1));
 	ASSERT_EQ(0, th_start_flags(self->fd, 3, first, period, TIMERHEAP_ABSTIME));
-	ASSERT_TRUE(run_on(0));
+	ASSERT_EQ(0, run_on(0));
 	for (int round = 0; round < 6; round++) {
 		struct timerheap_event event;
 
-		ASSERT_EQ(0, cpu_write(1, round % 2 ? '1' : '0'));
+		ASSERT_EQ(0, set_online(1, round % 2));
 		ASSERT_EQ(1, th_event(self->fd, &event));
 		ticks += event.expirations;
 		deadline = event.deadline;
@@ -184,9 +158,9 @@ TEST_F_TIMEOUT(hotplug, under_fire, 120)
 	}
 	for (int round = 0; round < 4; round++) {
 		for (int cpu = 1; cpu < self->cpus; cpu++) {
-			EXPECT_EQ(0, cpu_write(cpu, '0'));
+			EXPECT_EQ(0, set_online(cpu, false));
 			nap(20 * MSEC);
-			EXPECT_EQ(0, cpu_write(cpu, '1'));
+			EXPECT_EQ(0, set_online(cpu, true));
 		}
 	}
 	done = true;

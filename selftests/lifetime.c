@@ -36,16 +36,6 @@ static uint64_t queued(int fd, uint64_t wanted)
 	return info.queued;
 }
 
-/* Return: the exit status of a child, or -1 where it did not exit. */
-static int child_status(pid_t pid)
-{
-	int status;
-
-	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-		return -1;
-	return WEXITSTATUS(status);
-}
-
 FIXTURE(lifetime)
 {
 	int fd;			/* a context that others are made beside */
@@ -248,15 +238,6 @@ TEST_F(lifetime, unload_refused)
 
 #define PARAMETER	"/sys/module/timerheap/parameters/max_user_slots"
 
-static int set_user_slots(unsigned int slots)
-{
-	int fd = open(PARAMETER, O_WRONLY);
-	int ret = fd < 0 || dprintf(fd, "%u", slots) < 0 ? -1 : 0;
-
-	close(fd);
-	return ret;
-}
-
 /*
  * In a child that is nobody: 0 where each limit holds, else which does not.  Slots count by
  * the 64 that have a page together: 640, and 384, and there is no place for one more.
@@ -292,7 +273,7 @@ TEST_F(lifetime, user_limit)
 		SKIP(return, "needs root");
 	ASSERT_EQ(0, stat(DEVICE, &st));
 	ASSERT_EQ(0, chmod(DEVICE, 0666));
-	ASSERT_EQ(0, set_user_slots(1024));
+	ASSERT_EQ(0, put_number(PARAMETER, 1024));
 	/* Not for those who may exceed limits: this is root. */
 	mine[0] = th_context(CLOCK_MONOTONIC, 600);
 	mine[1] = th_context(CLOCK_MONOTONIC, 600);
@@ -304,7 +285,7 @@ TEST_F(lifetime, user_limit)
 	if (!pid)
 		_exit(limited());
 	EXPECT_EQ(0, child_status(pid));
-	ASSERT_EQ(0, set_user_slots(self->before.max_user_slots));
+	ASSERT_EQ(0, put_number(PARAMETER, self->before.max_user_slots));
 	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));
 }
 

@@ -7,7 +7,6 @@
  */
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/time.h>
@@ -478,23 +477,17 @@ TEST_F(manual, crowd)
 /* It belongs to no CPU: that of who started its timers may go. */
 TEST_F(manual, cpu_goes)
 {
-	int cpu = open("/sys/devices/system/cpu/cpu1/online", O_WRONLY);
 	struct timerheap_event event;
-	cpu_set_t set;
 
-	if (cpu < 0)
+	if (set_online(1, true))
 		SKIP(return, "needs root and a CPU 1 that can go offline");
-	CPU_ZERO(&set);
-	CPU_SET(1, &set);
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
+	ASSERT_EQ(0, run_on(1));
 	ASSERT_EQ(0, th_start(self->fd, 0, SEC));
-	CPU_SET(0, &set);
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
-	ASSERT_EQ(1, write(cpu, "0", 1));
+	ASSERT_EQ(0, run_on(0));
+	ASSERT_EQ(0, set_online(1, false));
 	EXPECT_EQ(1, by(self->fd, SEC).expired);
-	EXPECT_EQ(1, write(cpu, "1", 1));
+	EXPECT_EQ(0, set_online(1, true));
 	EXPECT_EQ(1, taken(self->fd, &event));
-	close(cpu);
 }
 
 /* DRAIN, BATCH, and INFO on the descriptor that it is asked by. */

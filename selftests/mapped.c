@@ -270,16 +270,6 @@ TEST_F(mapped, ends_of_a_program)
 	}
 }
 
-/* Return: the exit status of a child, or -1 where it did not exit. */
-static int child_status(pid_t pid)
-{
-	int status;
-
-	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-		return -1;
-	return WEXITSTATUS(status);
-}
-
 /* A child and its parent have one set of timers, in pages that neither had. */
 TEST_F(mapped, fork)
 {

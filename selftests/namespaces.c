@@ -8,7 +8,6 @@
  * were.  Each test makes one and enters it, which needs root.
  */
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/wait.h>
 
 #include "timerheap_test.h"

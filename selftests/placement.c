@@ -6,8 +6,6 @@
  * The kernel's list of timers says which CPU is armed for a deadline.  On a machine
  * that was booted with nohz_full= or isolcpus= this shows more than on another.
  */
-#include <sched.h>
-
 #include "timerheap_test.h"
 
 #define CPUS	64
@@ -81,27 +79,6 @@ static void add_list(cpu_set_t *set, const char *path)
 		fclose(file);
 }
 
-static int run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
-}
-
-static int cpu_set_online(int cpu, char value)
-{
-	char path[64];
-	int fd, ret;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
-	fd = open(path, O_WRONLY);
-	ret = fd >= 0 && write(fd, &value, 1) == 1 ? 0 : -1;
-	close(fd);
-	return ret;
-}
-
 /* A context whose timers go to a CPU.  Return: its descriptor, or -errno. */
 static int context_on(uint32_t cpu)
 {
@@ -144,7 +121,7 @@ FIXTURE_SETUP(placement)
 
 FIXTURE_TEARDOWN(placement)
 {
-	cpu_set_online(1, '1');
+	set_online(1, true);
 	sched_setaffinity(0, sizeof(self->all), &self->all);
 	close(self->fd);
 }
@@ -191,7 +168,7 @@ TEST_F(placement, refused)
 	ASSERT_EQ(0, run_on(0));
 	EXPECT_EQ(-EINVAL, context_on(1));
 	ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->all), &self->all));
-	if (cpu_set_online(1, '0'))
+	if (set_online(1, false))
 		SKIP(return, "CPU 1 cannot go offline");
 	EXPECT_EQ(-EINVAL, context_on(1));
 }
@@ -203,7 +180,7 @@ TEST_F_TIMEOUT(placement, offline, 60)
 
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, th_start_at(fd, 1, self->at));
-	if (cpu_set_online(1, '0'))
+	if (set_online(1, false))
 		SKIP(return, "CPU 1 cannot go offline");
 	for (int cpu = 0; cpu < self->cpus; cpu++)
 		ASSERT_TRUE(run_on(cpu) || have_it_look(self->fd));
@@ -215,7 +192,7 @@ TEST_F_TIMEOUT(placement, offline, 60)
 	armed = placed(fd, 2, self->at - SEC);
 	EXPECT_LE(0, armed);
 	EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));
-	ASSERT_EQ(0, cpu_set_online(1, '1'));
+	ASSERT_EQ(0, set_online(1, true));
 	armed = placed(fd, 3, self->at - 2 * SEC);
 	EXPECT_TRUE(self->info.heaps ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
 	close(fd);

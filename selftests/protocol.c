@@ -705,15 +705,6 @@ TEST_F(protocol, contended)
  * A clock that is set
  */
 
-/* Set CLOCK_REALTIME forward or back.  Return: 0 or -errno. */
-static int step(int64_t by)
-{
-	int64_t to = clock_now(CLOCK_REALTIME) + by;
-	struct timespec ts = { to / SEC, to % SEC };
-
-	return clock_settime(CLOCK_REALTIME, &ts) ? -errno : 0;
-}
-
 FIXTURE(set)
 {
 	struct th_map map;
@@ -723,7 +714,7 @@ FIXTURE(set)
 FIXTURE_SETUP(set)
 {
 	REQUIRE_DEVICE();
-	if (step(0))
+	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
 	self->offset = clock_now(CLOCK_REALTIME) - now();
 	ASSERT_EQ(0, th_map(&self->map, CLOCK_REALTIME, SLOTS));
@@ -731,7 +722,7 @@ FIXTURE_SETUP(set)
 
 FIXTURE_TEARDOWN(set)
 {
-	step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
+	clock_step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
 	th_unmap(&self->map);
 }
 
@@ -747,14 +738,14 @@ TEST_F(set, postponed)
 	ASSERT_TRUE(move(map, 0, second, &kick));
 	EXPECT_FALSE(kick);
 	EXPECT_EQ(first, map->slots[0].queued);
-	ASSERT_EQ(0, step(1500 * SEC));
+	ASSERT_EQ(0, clock_step(1500 * SEC));
 	for (int64_t begin = now(); map->slots[0].queued != second && now() - begin < LOST;)
 		nap(MSEC);
 	EXPECT_EQ(second, map->slots[0].queued);
 	EXPECT_FALSE(take(map, &event));
-	ASSERT_EQ(0, step(-1500 * SEC));
+	ASSERT_EQ(0, clock_step(-1500 * SEC));
 	EXPECT_TRUE(quiet(map, 20 * MSEC));
-	ASSERT_EQ(0, step(2001 * SEC));
+	ASSERT_EQ(0, clock_step(2001 * SEC));
 	ASSERT_TRUE(await(map, &event));
 	EXPECT_EQ(second, event.deadline);
 	EXPECT_LE(second, event.fired);

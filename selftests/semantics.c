@@ -8,8 +8,6 @@
  * here; where it calls Reset, MODIFY or START is called.
  */
 #include <pthread.h>
-#include <sched.h>
-
 #include "timerheap_test.h"
 
 #define SLOTS	256
@@ -737,12 +735,9 @@ TEST_F(calls, swept)
 {
 	struct timerheap_info before, after;
 	int other = th_context(CLOCK_MONOTONIC, SLOTS);
-	cpu_set_t set;
 
 	/* One heap. */
-	CPU_ZERO(&set);
-	CPU_SET(0, &set);
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
+	ASSERT_EQ(0, run_on(0));
 	ASSERT_LE(0, other);
 	for (int i = 0; i < SLOTS; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, (100 + i) * SEC));

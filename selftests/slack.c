@@ -6,8 +6,6 @@
  * what they come to: events that share a time share an entry, which INFO shows.  What
  * go-zero and Kafka test their wheels for is here under the names that it has there.
  */
-#include <sched.h>
-
 #include "timerheap_test.h"
 
 #define SLACK	(10 * MSEC)
@@ -66,11 +64,7 @@ static int64_t grouped(int fd, const struct timerheap_info *before)
 /* With one CPU's heap, so that the numbers of entries are what they should be. */
 static void stay(void)
 {
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	run_on(sched_getcpu());
 }
 
 TEST_F(slack, shares_an_entry)

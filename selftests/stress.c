@@ -16,8 +16,6 @@
  * though not the same interleaving.
  */
 #include <pthread.h>
-#include <sched.h>
-
 #include "timerheap_test.h"
 
 #define SLOTS	128
@@ -51,11 +49,7 @@ static unsigned int test_seed(void)
 
 static void pin(unsigned int n)
 {
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(n % sysconf(_SC_NPROCESSORS_ONLN), &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	run_on(n % sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 /* Near enough that many expire under the operations, some in the past. */

@@ -13,39 +13,6 @@
 
 #define STUCK		"/sys/module/timerheap_stuck/parameters/"
 
-/* Parameters of modules.  Return: 0 or -errno. */
-static inline int put_text(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY), ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, value, strlen(value)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-static inline int put_number(const char *path, int64_t number)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%lld", (long long)number);
-	return put_text(path, text);
-}
-
-/* Return: what stands there, or -errno. */
-static inline int64_t get_number(const char *path)
-{
-	char text[32] = "";
-	int fd = open(path, O_RDONLY), ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	return ret < 0 ? -errno : strtoll(text, NULL, 10);
-}
-
 /* Hold a CPU from now on, with "softirqs" or "interrupts" off.  Return: 0 or -errno. */
 static inline int hold(int cpu, int64_t span, const char *what)
 {

@@ -8,17 +8,6 @@
  */
 #include "timerheap_test.h"
 
-static int put(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY), ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, value, strlen(value)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
 TEST(suspend)
 {
 	struct timerheap_setup setup = {
@@ -38,7 +27,7 @@ TEST(suspend)
 	boot = clock_now(CLOCK_BOOTTIME);
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(fds[i], 0, 4 * SEC));
-	if (put("/sys/class/rtc/rtc0/wakealarm", "+5") || put("/sys/power/state", "mem"))
+	if (put_text("/sys/class/rtc/rtc0/wakealarm", "+5") || put_text("/sys/power/state", "mem"))
 		SKIP(return, "this machine does not suspend, or has no clock to wake it");
 	if (clock_now(CLOCK_BOOTTIME) - boot < 4 * SEC || now() - began > 3 * SEC)
 		SKIP(return, "it was awake for most of the time");

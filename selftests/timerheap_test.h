@@ -12,13 +12,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +33,10 @@
 #define USEC		1000LL
 #define MSEC		1000000LL
 #define SEC		1000000000LL
+
+/*
+ * The machine.
+ */
 
 /* A timer that is later than this on an emulated machine is lost. */
 #define LOST		(20 * SEC)
@@ -54,6 +61,81 @@ static inline void nap(int64_t ns)
 	while (nanosleep(&ts, &ts))
 		;
 }
+
+/* Set CLOCK_REALTIME forward or back.  Return: 0 or -errno. */
+static inline int clock_step(int64_t by)
+{
+	int64_t to = clock_now(CLOCK_REALTIME) + by;
+	struct timespec ts = { to / SEC, to % SEC };
+
+	return clock_settime(CLOCK_REALTIME, &ts) ? -errno : 0;
+}
+
+/* Write to a file of the kernel's.  Return: 0 or -errno. */
+static inline int put_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static inline int put_number(const char *path, int64_t number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%lld", (long long)number);
+	return put_text(path, text);
+}
+
+/* Return: what stands there, or -errno. */
+static inline int64_t get_number(const char *path)
+{
+	char text[32] = "";
+	int fd = open(path, O_RDONLY), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return ret < 0 ? -errno : strtoll(text, NULL, 10);
+}
+
+/* Run on one CPU from here on.  Return: 0; or -errno: it is not online. */
+static inline int run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+/* Have a CPU come or go.  Return: 0 or -errno: not as root, or it cannot. */
+static inline int set_online(int cpu, bool online)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	return put_text(path, online ? "1" : "0");
+}
+
+/* Return: the exit status of a child, or -1 where it did not exit. */
+static inline int child_status(pid_t pid)
+{
+	int status;
+
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
+}
+
+/*
+ * The calls.
+ */
 
 static inline int call(int fd, unsigned long request, void *arg)
 {
