@@ -200,9 +200,7 @@ int command_record(int argc, char **argv)
 			title = optarg;
 			break;
 		case 'd':
-			seconds = atoi(optarg);
-			if (!seconds)
-				errx(2, "'%s' is no number of seconds", optarg);
+			seconds = whole_number(optarg, 86400, "number of seconds");
 			break;
 		case 'b':
 			boot = true;
