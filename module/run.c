@@ -336,12 +336,13 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 		return;
 	}
 	/*
-	 * As in __theap_remove(): it may be freed when it is out of the heap.
-	 * The next batch but one has seen to the inbox so far.
+	 * As in __theap_remove(): it may be freed when it is out of the heap.  So it is
+	 * put out of the way, and adjust puts it back.
 	 */
 	if (theap_timer_in_inbox(timer)) {
-		__theap_rekey(queue, timer, run->now + 1);
-		theap_running_to_waiting(&timer->status);
+		timer->nextwhen = timer->when;
+		__theap_rekey(queue, timer, THEAP_NEVER);
+		theap_running_to_modified_earlier(&timer->status);
 		return;
 	}
 	next = timer->ops->expire(timer, run->now, &call);

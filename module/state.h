@@ -174,10 +174,16 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: it has another deadline; or is not to be run just now */
+/* RUNNING -> WAITING: it has another deadline; or the clock has been set back */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);
+}
+
+/* RUNNING -> MODIFIED_EARLIER: not before it is out of the inbox */
+static inline void theap_running_to_modified_earlier(atomic_t *status)
+{
+	__theap_leave(status, THEAP_RUNNING, THEAP_MODIFIED_EARLIER);
 }
 
 /* DELETED -> REMOVING */

@@ -148,6 +148,39 @@ static void manual_catches_up(struct kunit *test)
 		theap_timer_stop_sync(&t[i].timer);
 }
 
+/*
+ * Due, and before it is looked at put into the inbox, as by another thread: later, and then
+ * back up to before its time.  It is as if that thread had come first.
+ */
+static s64 meddling_expire(struct theap_timer *timer, s64 now, bool *call)
+{
+	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	struct year_timer *other = container_of(timer, struct year_timer, timer) + 1;
+
+	year_start(other, &home, 70);
+	year_start(other, &home, 50);
+	return 0;
+}
+
+static const struct theap_timer_ops meddling_ops = { .expire = meddling_expire };
+
+static void manual_in_inbox(struct kunit *test)
+{
+	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	struct year_timer t[2];
+
+	theap_timer_init(&t[0].timer, &meddling_ops);
+	theap_timer_init(&t[1].timer, &year_ops);
+	KUNIT_EXPECT_EQ(test, year_start(&t[0], &home, 60), 0);
+	KUNIT_EXPECT_EQ(test, year_start(&t[1], &home, 60), 0);
+	KUNIT_EXPECT_EQ(test, pass(test, 60, U64_MAX), 1);
+	KUNIT_EXPECT_EQ(test, year.expired, 1);
+	KUNIT_EXPECT_EQ(test, year.last, 60);
+	KUNIT_EXPECT_EQ(test, theap_queue_first(year.queue), THEAP_NEVER);
+	theap_timer_stop_sync(&t[0].timer);
+	theap_timer_stop_sync(&t[1].timer);
+}
+
 /* As a slot that a program has postponed by a store: it is looked at, and not expired. */
 static s64 lazy_expire(struct theap_timer *timer, s64 now, bool *call)
 {
@@ -191,6 +224,7 @@ static struct kunit_case manual_cases[] = {
 	KUNIT_CASE(manual_year),
 	KUNIT_CASE(manual_undriven),
 	KUNIT_CASE(manual_catches_up),
+	KUNIT_CASE(manual_in_inbox),
 	KUNIT_CASE(manual_lazy),
 	{}
 };

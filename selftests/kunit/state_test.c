@@ -38,7 +38,7 @@ static const char *const table[STATES] = {
 	/*			    NWRDrdMELm */
 	[THEAP_NO_STATUS]	 = "......x...",
 	[THEAP_WAITING]		 = "..x...x..x",
-	[THEAP_RUNNING]		 = "xx........",
+	[THEAP_RUNNING]		 = "xx.....x..",
 	[THEAP_DELETED]		 = "....x.x...",
 	[THEAP_REMOVING]	 = "...x.x....",
 	[THEAP_REMOVED]		 = "......x...",
@@ -87,6 +87,7 @@ static const struct {
 	{ theap_modifying_to_deleted, THEAP_MODIFYING, THEAP_DELETED },
 	{ theap_running_to_no_status, THEAP_RUNNING, THEAP_NO_STATUS },
 	{ theap_running_to_waiting, THEAP_RUNNING, THEAP_WAITING },
+	{ theap_running_to_modified_earlier, THEAP_RUNNING, THEAP_MODIFIED_EARLIER },
 	{ theap_removing_to_removed, THEAP_REMOVING, THEAP_REMOVED },
 	{ theap_removing_to_deleted, THEAP_REMOVING, THEAP_DELETED },
 	{ theap_moving_to_waiting, THEAP_MOVING, THEAP_WAITING },

@@ -241,7 +241,7 @@ inline expire() {
 	try_waiting_to_running();
 	atomic { if
 #ifndef M_EXPIRE_IN_INBOX
-	:: ok && in_inbox -> running_to_waiting()
+	:: ok && in_inbox -> nextwhen = when; when = NEVER; running_to_modified_earlier()
 	:: ok && !in_inbox ->
 #else
 	:: ok ->

@@ -68,6 +68,7 @@ inline modifying_undo(from) {
 inline try_waiting_to_running() { if TRY(WAITING, RUNNING) LOST fi }
 inline running_to_no_status() { LEAVE(RUNNING, NO_STATUS) }
 inline running_to_waiting() { LEAVE(RUNNING, WAITING) }
+inline running_to_modified_earlier() { LEAVE(RUNNING, MODIFIED_EARLIER) }
 
 inline try_deleted_to_removing() { if TRY(DELETED, REMOVING) LOST fi }
 inline removing_to_removed() { LEAVE(REMOVING, REMOVED) }
