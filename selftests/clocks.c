@@ -272,6 +272,44 @@ TEST_F(told, once)
 	close(other);
 }
 
+/*
+ * Timers with slack go by the clock that was set, as others do: what it has passed may
+ * still wait, and expires when it has passed all that they may wait for.
+ */
+TEST_F(told, slack)
+{
+	struct th_map map = { .setup = { .clock = CLOCK_REALTIME, .slots = 3,
+					 .flags = TIMERHEAP_CANCEL_ON_SET, .slack = 100 * SEC } };
+	int64_t due = rounded(clock_now(CLOCK_REALTIME) + 1000 * SEC, map.setup.slack);
+	struct timerheap_event event;
+	uint32_t come = 0;
+
+	ASSERT_EQ(0, th_map_setup(&map));
+	ASSERT_EQ(0, th_start_at(map.fd, 0, due - 40 * SEC));
+	ASSERT_EQ(0, th_start_slack(map.fd, 1, due - 60 * SEC, 0, 120 * SEC));
+	ASSERT_EQ(0, th_store(&map, 2, due - 50 * SEC, 0));
+	for (int i = 0; i < 2; i++) {
+		/* To before all of that; to where it is late, but not by too much. */
+		ASSERT_EQ(0, clock_step(i ? due - 30 * SEC - clock_now(CLOCK_REALTIME) :
+					    -1000 * SEC));
+		EXPECT_EQ(-ECANCELED, th_wait_flags(map.fd, &event, 1, 0, 0, 0));
+		EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
+		for (int slot = 0; slot < 3; slot++)
+			EXPECT_TRUE(th_pending(map.fd, slot));
+	}
+	ASSERT_EQ(0, clock_step(due + SEC - clock_now(CLOCK_REALTIME)));
+	EXPECT_EQ(-ECANCELED, th_wait_flags(map.fd, &event, 1, 0, 0, 0));
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(1, th_event(map.fd, &event));
+		EXPECT_EQ(1, event.expirations);
+		EXPECT_LE(due, (int64_t)event.fired);
+		come |= 1U << event.slot;
+	}
+	EXPECT_EQ(7, come);
+	EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
+	th_unmap(&map);
+}
+
 /* A clock that is corrected slowly was not set. */
 TEST_F(told, slewed)
 {

@@ -254,6 +254,156 @@ TEST_F(manual, postponed)
 	EXPECT_EQ(at, (int64_t)event.fired);
 }
 
+/* Slack: the clock goes to where that has put a timer, and there it expires. */
+TEST_F(manual, slack)
+{
+	const uint64_t slacks[] = { 1, SLACK_MIN - 1, SLACK_MIN, MSEC, 10 * MSEC, HOUR };
+	struct timerheap_event event;
+	struct advanced a;
+
+	for (int i = 0; i < 12; i++) {
+		int64_t at = self->map.ring->now + 77 * MSEC + i;
+		uint64_t slack = slacks[i / 2];
+
+		ASSERT_EQ(0, i % 2 ? th_store(&self->map, 7, at, slack) :
+				     th_start_slack(self->fd, 7, at, 0, slack));
+		/* The kernel promises to look as if there were none. */
+		EXPECT_EQ(at, (int64_t)self->map.slots[7].queued);
+		EXPECT_EQ(0, to(self->fd, rounded(at, slack) - 1).expired);
+		EXPECT_EQ(0, taken(self->fd, &event));
+		a = next(self->fd);
+		EXPECT_EQ(1, a.expired);
+		EXPECT_EQ(rounded(at, slack), a.now);
+		ASSERT_EQ(1, taken(self->fd, &event));
+		EXPECT_EQ(at, (int64_t)event.deadline);
+		EXPECT_EQ(a.now, (int64_t)event.fired);
+		EXPECT_EQ(1, event.expirations);
+	}
+}
+
+/* A ticker with slack ticks for all that have come by where it is put, and keeps its row. */
+TEST_F(manual, slack_ticker)
+{
+	const int64_t period = 3 * MSEC, slack = 10 * MSEC;
+	struct timerheap_event event;
+	int64_t at = 5 * MSEC;
+
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, at, period, slack));
+	for (int i = 0; i < 100; i++) {
+		int64_t fired = rounded(at, slack), come = 1 + (fired - at) / period;
+		struct advanced a = next(self->fd);
+
+		EXPECT_EQ(fired, a.now);
+		EXPECT_EQ(come, (int64_t)a.expired);
+		ASSERT_EQ(1, taken(self->fd, &event));
+		EXPECT_EQ(come, (int64_t)event.expirations);
+		at += come * period;
+		EXPECT_EQ(at - period, (int64_t)event.deadline);
+	}
+}
+
+#define MODELLED	64
+
+/* What each timer should do: its deadline, or 0, and its slack, of its own or by SETUP. */
+struct modelled {
+	struct th_map map;
+	int64_t at[MODELLED];
+	uint64_t slack[MODELLED];
+	unsigned int seed;
+};
+
+static int64_t model_first(struct modelled *model)
+{
+	int64_t first = TIMERHEAP_NEVER;
+
+	for (int i = 0; i < MODELLED; i++) {
+		int64_t at = rounded(model->at[i], model->slack[i]);
+
+		if (model->at[i] && at < first)
+			first = at;
+	}
+	return first;
+}
+
+/* Start, move or stop one, by a call or in memory.  Return: whether it answered rightly. */
+static bool model_change(struct modelled *model)
+{
+	static const uint64_t slacks[] = { 0, 1, SLACK_MIN, MSEC, 30 * MSEC, SEC, HOUR };
+	unsigned int *seed = &model->seed, what = rand_r(seed) % 8;
+	uint64_t slack = slacks[rand_r(seed) % ARRAY_SIZE(slacks)];
+	int64_t at = model->map.ring->now + 1 + rand_r(seed) % (100 * MSEC << rand_r(seed) % 3);
+	uint32_t slot = rand_r(seed) % MODELLED;
+	struct timerheap_slot *s = &model->map.slots[slot];
+	int64_t was = model->at[slot];
+
+	if (what < 2) {
+		model->at[slot] = 0;
+		return what ? th_stop(model->map.fd, slot) == (was != 0) :
+			      __atomic_exchange_n(&s->deadline, 0, __ATOMIC_SEQ_CST) == was;
+	}
+	model->at[slot] = at;
+	if (what == 2)
+		return th_modify_flags(model->map.fd, slot, at, 0, TIMERHEAP_ABSTIME) ==
+		       (was != 0);
+	/* In memory mostly with the slack that it has, so that it needs no KICK. */
+	if (what > 3)
+		return th_store(&model->map, slot, at, s->slack) == was;
+	model->slack[slot] = slack ?: model->map.setup.slack;
+	if (rand_r(seed) % 2)
+		return th_store(&model->map, slot, at, slack) == was;
+	return th_start_slack(model->map.fd, slot, at, 0, slack) == (was != 0);
+}
+
+/* Whatever is done to timers with slack: each expires where that has put it, and once. */
+TEST_F(manual, slack_model)
+{
+	const int rounds = th_verify() ? 10000 : 50000;
+	struct modelled model = { .map.setup = {
+		.clock = TIMERHEAP_CLOCK_MANUAL, .slots = MODELLED, .slack = 5 * MSEC,
+	}, .seed = 11 };
+	uint64_t expired = 0;
+
+	ASSERT_EQ(0, th_map_setup(&model.map));
+	for (int i = 0; i < MODELLED; i++)
+		model.slack[i] = model.map.setup.slack;
+	for (int round = 0; round < rounds; round++) {
+		int64_t first = model_first(&model), before = model.map.ring->now, last = 0;
+		struct timerheap_event event;
+		uint64_t count = 0;
+		struct advanced a;
+
+		if (rand_r(&model.seed) % 4) {
+			ASSERT_TRUE(model_change(&model));
+			continue;
+		}
+		if (rand_r(&model.seed) % 2) {
+			a = next(model.map.fd);
+			EXPECT_EQ(first == TIMERHEAP_NEVER ? before : first, a.now);
+		} else {
+			a = advance_flags(model.map.fd, rand_r(&model.seed) % (50 * MSEC), 0,
+					  rand_r(&model.seed) % 4);
+		}
+		ASSERT_EQ(0, a.error);
+		while (taken(model.map.fd, &event) == 1) {
+			ASSERT_GT(MODELLED, event.slot);
+			ASSERT_EQ(model.at[event.slot], (int64_t)event.deadline);
+			ASSERT_EQ(rounded(event.deadline, model.slack[event.slot]),
+				  (int64_t)event.fired);
+			ASSERT_EQ(1, event.expirations);
+			ASSERT_LE(last, (int64_t)event.fired);
+			last = event.fired;
+			model.at[event.slot] = 0;
+			count++;
+		}
+		ASSERT_EQ(count, a.expired);
+		ASSERT_LE(last, a.now);
+		ASSERT_LT(a.now, model_first(&model));
+		expired += count;
+	}
+	EXPECT_LT(rounds / 20, expired);
+	th_unmap(&model.map);
+}
+
 /* What never comes does not; and the clock cannot be sent beyond. */
 TEST_F(manual, end_of_time)
 {

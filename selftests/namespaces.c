@@ -141,6 +141,43 @@ TEST_F(namespace, mapped)
 	EXPECT_LE((int64_t)slot->fired, clock_now(variant->clock));
 }
 
+/*
+ * Slack is of the machine's clock: what comes at the same time, here or there, shares an
+ * entry, which is not before that.
+ */
+TEST_F(namespace, slack)
+{
+	const uint64_t slack = 10 * MSEC;
+	int64_t there = rounded(clock_now(variant->clock) - self->ahead + SEC, slack);
+	struct timerheap_info before, after;
+	int64_t here = there + self->ahead;
+	struct timerheap_event event;
+	uint32_t come = 0;
+
+	ASSERT_EQ(0, run_on(sched_getcpu()));
+	ASSERT_EQ(0, th_info(self->outer, &before));
+	ASSERT_EQ(0, th_start_slack(self->outer, 0, there - 5, 0, slack));
+	ASSERT_EQ(0, th_start_slack(self->map.fd, 0, here - 7, 0, slack));
+	ASSERT_EQ(0, th_store(&self->map, 1, here - 9, slack));
+	EXPECT_EQ(here - 9, (int64_t)self->map.slots[1].queued);
+	ASSERT_EQ(0, th_info(self->outer, &after));
+	EXPECT_EQ(1, after.queued - before.queued);
+	EXPECT_EQ(3, after.grouped - before.grouped);
+	ASSERT_EQ(1, th_event(self->outer, &event));
+	EXPECT_EQ(there - 5, (int64_t)event.deadline);
+	EXPECT_LE(there, (int64_t)event.fired);
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(1, th_event(self->map.fd, &event));
+		EXPECT_EQ(here - (event.slot ? 9 : 7), (int64_t)event.deadline);
+		EXPECT_LE(here, (int64_t)event.fired);
+		EXPECT_LE((int64_t)event.fired, clock_now(variant->clock));
+		EXPECT_EQ(1, event.expirations);
+		come |= 1U << event.slot;
+	}
+	EXPECT_EQ(3, come);
+	EXPECT_TRUE(th_quiet(self->map.fd, 30 * MSEC));
+}
+
 /* A wait for a time, and where it is over. */
 TEST_F(namespace, timeout)
 {

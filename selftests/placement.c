@@ -160,6 +160,53 @@ TEST_F_TIMEOUT(placement, asked_for, 60)
 		close(fds[cpu]);
 }
 
+/* Those with slack share an entry there, whichever CPU they are started on. */
+TEST_F_TIMEOUT(placement, slack, 60)
+{
+	const uint64_t slack = 10 * MSEC;
+
+	if (self->info.heaps)
+		SKIP(return, "CPUs share heaps");
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
+						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
+		/* Each has a time of its own, by which its CPU is known. */
+		int64_t at = rounded(self->at + cpu * SEC, slack);
+		struct timerheap_info before, after;
+		struct timerheap_event event;
+		uint32_t come = 0;
+
+		ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->all), &self->all));
+		ASSERT_EQ(0, th_map_setup(&map));
+		ASSERT_EQ(0, th_info(self->fd, &before));
+		ASSERT_EQ(0, run_on((cpu + 1) % self->cpus));
+		ASSERT_EQ(0, th_start_slack(map.fd, 1, at - 5, 0, slack));
+		ASSERT_EQ(0, run_on(cpu));
+		ASSERT_EQ(0, th_start_slack(map.fd, 2, at - 7, 0, slack));
+		ASSERT_EQ(0, run_on((cpu + 2) % self->cpus));
+		ASSERT_EQ(0, th_store(&map, 3, at - 9, slack));
+		ASSERT_EQ(0, th_info(self->fd, &after));
+		EXPECT_EQ(1, after.queued - before.queued);
+		EXPECT_EQ(3, after.grouped - before.grouped);
+		ASSERT_TRUE(have_it_look(map.fd));
+		EXPECT_EQ(cpu, armed_soon(at));
+		/* And they come, each once. */
+		at = now() + 20 * MSEC;
+		ASSERT_EQ(1, th_modify_flags(map.fd, 1, at, 0, TIMERHEAP_ABSTIME));
+		ASSERT_EQ(1, th_start_slack(map.fd, 2, at, 0, slack));
+		ASSERT_LT(0, th_store(&map, 3, at, slack));
+		for (int i = 0; i < 3; i++) {
+			ASSERT_EQ(1, th_event(map.fd, &event));
+			EXPECT_EQ(1, event.expirations);
+			EXPECT_EQ(at, (int64_t)event.deadline);
+			EXPECT_LE(rounded(at, slack), (int64_t)event.fired);
+			come |= 1U << event.slot;
+		}
+		EXPECT_EQ(14, come);
+		th_unmap(&map);
+	}
+}
+
 /* Not on a CPU that is not there, or where the caller may not run. */
 TEST_F(placement, refused)
 {

@@ -11,17 +11,6 @@
 #define SLACK	(10 * MSEC)
 #define GRAIN	(1LL << 23)		/* the power of two in that */
 
-static int start(int fd, uint32_t slot, int64_t at, int64_t period, uint64_t slack)
-{
-	struct timerheap_start start = {
-		.slot = slot, .flags = TIMERHEAP_ABSTIME, .deadline = at,
-		.period = period, .slack = slack, .user_data = USER + slot,
-	};
-	int ret = call(fd, TIMERHEAP_IOC_START, &start);
-
-	return ret ? ret : start.was_pending;
-}
-
 /* A time from now that is a multiple of the grain. */
 static int64_t even(int64_t span)
 {
@@ -73,12 +62,12 @@ TEST_F(slack, shares_an_entry)
 
 	stay();
 	for (int i = 0; i < 500; i++)
-		ASSERT_EQ(0, start(self->fd, i, at - i * 15000, 0, SLACK));
+		ASSERT_EQ(0, th_start_slack(self->fd, i, at - i * 15000, 0, SLACK));
 	EXPECT_EQ(1, entries(self->fd, &self->before));
 	EXPECT_EQ(500, grouped(self->fd, &self->before));
 	/* An exact one, and one that may wait for less than an interrupt takes. */
-	ASSERT_EQ(0, start(self->fd, 500, at, 0, 0));
-	ASSERT_EQ(0, start(self->fd, 501, at, 0, 16383));
+	ASSERT_EQ(0, th_start_slack(self->fd, 500, at, 0, 0));
+	ASSERT_EQ(0, th_start_slack(self->fd, 501, at, 0, 16383));
 	EXPECT_EQ(3, entries(self->fd, &self->before));
 	EXPECT_EQ(500, grouped(self->fd, &self->before));
 }
@@ -94,7 +83,7 @@ TEST_F(slack, all_come)
 
 	for (int i = 0; i < 700; i++) {
 		at[i] = begin + i * 77777LL;
-		ASSERT_EQ(0, start(self->fd, i, at[i], 0, slacks[i % 7]));
+		ASSERT_EQ(0, th_start_slack(self->fd, i, at[i], 0, slacks[i % 7]));
 	}
 	while (count < 700) {
 		int nr = th_events(self->fd, events, 700, 1);
@@ -123,7 +112,7 @@ TEST_F(slack, ticker)
 	struct timerheap_event event;
 	uint64_t ticks = 0;
 
-	ASSERT_EQ(0, start(self->fd, 0, at, period, 2 * MSEC));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, at, period, 2 * MSEC));
 	while (ticks < 20) {
 		ASSERT_EQ(1, th_event(self->fd, &event));
 		ticks += event.expirations;
@@ -145,9 +134,9 @@ TEST_F(slack, of_the_context)
 	stay();
 	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
 	for (int i = 0; i < 50; i++)
-		ASSERT_EQ(0, start(fd, i, at - i, 0, 0));
+		ASSERT_EQ(0, th_start_slack(fd, i, at - i, 0, 0));
 	EXPECT_EQ(1, entries(fd, &self->before));
-	ASSERT_EQ(0, start(fd, 50, at - 1, 0, 1));
+	ASSERT_EQ(0, th_start_slack(fd, 50, at - 1, 0, 1));
 	EXPECT_EQ(2, entries(fd, &self->before));
 	EXPECT_EQ(0, th_get(fd, 0).slack);
 	/* MODIFY leaves it. */
@@ -215,8 +204,8 @@ TEST_F(slack, SetTimerTwice)
 {
 	struct timerheap_event event;
 
-	ASSERT_EQ(0, start(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
-	ASSERT_EQ(1, start(self->fd, 0, now() + 20 * MSEC, 0, SLACK));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
+	ASSERT_EQ(1, th_start_slack(self->fd, 0, now() + 20 * MSEC, 0, SLACK));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(1, event.expirations);
 	EXPECT_TRUE(th_quiet(self->fd, 50 * MSEC));
@@ -224,7 +213,7 @@ TEST_F(slack, SetTimerTwice)
 
 TEST_F(slack, RemoveTimer)
 {
-	ASSERT_EQ(0, start(self->fd, 0, now() + SEC, 0, SLACK));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + SEC, 0, SLACK));
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 	EXPECT_EQ(0, th_stop(self->fd, 0));
 	EXPECT_TRUE(th_quiet(self->fd, SEC + 100 * MSEC));
@@ -236,7 +225,7 @@ TEST_F(slack, MoveTimer)
 	struct timerheap_event event;
 	int64_t at = now() + 2 * SEC;
 
-	ASSERT_EQ(0, start(self->fd, 0, at - SEC, 0, SLACK));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, at - SEC, 0, SLACK));
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
@@ -249,7 +238,7 @@ TEST_F(slack, MoveTimerSoon)
 {
 	struct timerheap_event event;
 
-	ASSERT_EQ(0, start(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
 	ASSERT_EQ(1, th_modify(self->fd, 0, 0));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 }
@@ -259,7 +248,7 @@ TEST_F(slack, MoveTimerEarlier)
 	struct timerheap_event event;
 	int64_t at = now() + 30 * MSEC;
 
-	ASSERT_EQ(0, start(self->fd, 0, at + 1000 * SEC, 0, SLACK));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, at + 1000 * SEC, 0, SLACK));
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_LE(at, (int64_t)event.fired);
@@ -270,7 +259,7 @@ TEST_F(slack, SetAndMoveTwice)
 	struct timerheap_event event;
 	int64_t at = now() + SEC;
 
-	ASSERT_EQ(0, start(self->fd, 0, at, 0, SLACK));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, at, 0, SLACK));
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at + 1000 * SEC, 0, TIMERHEAP_ABSTIME));
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at + 20 * MSEC, 0, TIMERHEAP_ABSTIME));
 	ASSERT_EQ(1, th_event(self->fd, &event));
@@ -282,9 +271,9 @@ TEST_F(slack, ElapsedAndSetThenMove)
 {
 	struct timerheap_event event;
 
-	ASSERT_EQ(0, start(self->fd, 0, now() + MSEC, 0, SLACK));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + MSEC, 0, SLACK));
 	ASSERT_EQ(1, th_event(self->fd, &event));
-	ASSERT_EQ(0, start(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
+	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
 	ASSERT_EQ(1, th_modify(self->fd, 0, 20 * MSEC));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(1, event.expirations);
@@ -299,7 +288,8 @@ TEST_F(slack, Drain)
 	bool had[1000] = {};
 
 	for (int i = 0; i < 1000; i++)
-		ASSERT_EQ(0, start(self->fd, i, at + i * SEC, 0, (uint64_t)SLACK << i % 20));
+		ASSERT_EQ(0, th_start_slack(self->fd, i, at + i * SEC, 0,
+					    (uint64_t)SLACK << i % 20));
 	while (first < 1000000) {
 		int nr = th_drain(self->fd, pending, 1000, &first);
 
@@ -324,14 +314,15 @@ TEST_F(slack, overflow)
 	struct timerheap_event event;
 
 	for (int i = 0; i < 8; i++)
-		ASSERT_EQ(0, start(self->fd, i, now() + spans[i], 0, spans[i] / 10));
-	ASSERT_EQ(0, start(self->fd, 8, TIMERHEAP_NEVER, 0, TIMERHEAP_NEVER));
-	ASSERT_EQ(0, start(self->fd, 9, TIMERHEAP_NEVER - 1, 0, SLACK));
+		ASSERT_EQ(0, th_start_slack(self->fd, i, now() + spans[i], 0, spans[i] / 10));
+	ASSERT_EQ(0, th_start_slack(self->fd, 8, TIMERHEAP_NEVER, 0, TIMERHEAP_NEVER));
+	ASSERT_EQ(0, th_start_slack(self->fd, 9, TIMERHEAP_NEVER - 1, 0, SLACK));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(0, event.slot);
 	/* One that is far away comes near, through all that is between. */
 	for (int i = 7; i > 0; i--)
-		ASSERT_EQ(1, start(self->fd, 7, now() + spans[i - 1], 0, spans[i - 1] / 10));
+		ASSERT_EQ(1, th_start_slack(self->fd, 7, now() + spans[i - 1], 0,
+					    spans[i - 1] / 10));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(7, event.slot);
 }
@@ -379,7 +370,7 @@ TEST_F_TIMEOUT(slack, few_runs, 120)
 	ASSERT_NE(NULL, events);
 	begin = now() + SEC;
 	for (uint32_t i = 0; i < nr; i++)
-		ASSERT_EQ(0, start(self->fd, i, begin + i * (SEC / nr), 0, SLACK));
+		ASSERT_EQ(0, th_start_slack(self->fd, i, begin + i * (SEC / nr), 0, SLACK));
 	ASSERT_EQ(0, th_info(self->fd, &self->before));
 	while (count < nr) {
 		int got = th_events(self->fd, events, 1000, 1);

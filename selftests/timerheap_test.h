@@ -201,6 +201,38 @@ static inline int th_start_at(int fd, uint32_t slot, int64_t deadline)
 	return th_start_flags(fd, slot, deadline, 0, TIMERHEAP_ABSTIME);
 }
 
+/* At a time, and then each @period, if there is one; it may be later by @slack. */
+static inline int th_start_slack(int fd, uint32_t slot, int64_t deadline, int64_t period,
+				 uint64_t slack)
+{
+	struct timerheap_start start = {
+		.slot = slot,
+		.flags = TIMERHEAP_ABSTIME,
+		.deadline = deadline,
+		.period = period,
+		.slack = slack,
+		.user_data = USER + slot,
+	};
+	int ret = call(fd, TIMERHEAP_IOC_START, &start);
+
+	return ret ? ret : start.was_pending;
+}
+
+/* The least slack that counts. */
+#define SLACK_MIN	16384
+
+/* When a timer with slack expires: its deadline, rounded up as <linux/timerheap.h> has it. */
+static inline int64_t rounded(int64_t deadline, uint64_t slack)
+{
+	int64_t grain = SLACK_MIN;
+
+	if (slack < SLACK_MIN)
+		return deadline;
+	while ((uint64_t)grain <= slack / 2)
+		grain *= 2;
+	return (deadline + grain - 1) / grain * grain;
+}
+
 static inline int th_stop(int fd, uint32_t slot)
 {
 	struct timerheap_stop stop = { .slot = slot };
@@ -339,23 +371,28 @@ static inline void *th_mmap(int fd, uint64_t offset, uint64_t size)
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 }
 
-/* Return: 0 or -errno. */
-static inline int th_map(struct th_map *map, clockid_t clock, uint32_t slots)
+/* As @map->setup says.  Return: 0 or -errno. */
+static inline int th_map_setup(struct th_map *map)
 {
 	struct timerheap_setup *setup = &map->setup;
 	int ret;
 
-	*setup = (struct timerheap_setup){ .clock = clock, .slots = slots };
 	map->fd = th_open();
 	ret = map->fd < 0 ? map->fd : call(map->fd, TIMERHEAP_IOC_SETUP, setup);
 	if (ret)
 		return ret;
-	map->nr = slots;
-	for (map->mask = 0; map->mask < slots - 1; map->mask = 2 * map->mask + 1)
+	map->nr = setup->slots;
+	for (map->mask = 0; map->mask < map->nr - 1; map->mask = 2 * map->mask + 1)
 		;
 	map->slots = th_mmap(map->fd, setup->slots_offset, setup->slots_size);
 	map->ring = th_mmap(map->fd, setup->ring_offset, setup->ring_size);
 	return map->slots == MAP_FAILED || map->ring == MAP_FAILED ? -errno : 0;
+}
+
+static inline int th_map(struct th_map *map, clockid_t clock, uint32_t slots)
+{
+	map->setup = (struct timerheap_setup){ .clock = clock, .slots = slots };
+	return th_map_setup(map);
 }
 
 static inline void th_unmap(struct th_map *map)
@@ -372,6 +409,26 @@ static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 	int ret = call(fd, TIMERHEAP_IOC_KICK, &kick);
 
 	return ret ? ret : (int)kick.done;
+}
+
+/*
+ * Start or move a timer by memory, with a KICK where that is wanted.  Return: what its
+ * deadline was, or -errno.
+ */
+static inline int64_t th_store(struct th_map *map, uint32_t slot, int64_t deadline,
+			       uint64_t slack)
+{
+	struct timerheap_slot *s = &map->slots[slot];
+	bool kick = s->slack != slack;
+	int64_t was;
+	int ret = 1;
+
+	s->slack = slack;
+	was = __atomic_exchange_n(&s->deadline, deadline, __ATOMIC_SEQ_CST);
+	/* 0 becomes the largest. */
+	if (kick || __atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) - 1 >= (uint64_t)deadline)
+		ret = th_kick(map->fd, &slot, 1);
+	return ret < 0 ? ret : was;
 }
 
 /* Return: how many were carried out, or -errno. */
