@@ -22,6 +22,7 @@
  * TIMERHEAP_CALLS= says how many; TIMERHEAP_BLIND=1 turns the guidance off.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 
@@ -36,7 +37,7 @@
 
 /* What a call does, and which errors it may have.  E2BIG and EFAULT are any's. */
 enum kind {
-	INFO, SETUP, START, STOP, MODIFY, GET, WAIT, DRAIN, KICK, BATCH, EVENTFD,
+	INFO, SETUP, START, STOP, MODIFY, GET, WAIT, DRAIN, KICK, ADVANCE, BATCH, EVENTFD,
 	UNKNOWN, READ, POLL, SCRIBBLE, REMAP, REOPEN, KINDS
 };
 
@@ -54,6 +55,7 @@ static const struct {
 	[WAIT]	  = { "WAIT", TIMERHEAP_IOC_WAIT, { EINVAL, EBADFD, EINTR } },
 	[DRAIN]	  = { "DRAIN", TIMERHEAP_IOC_DRAIN, { EINVAL, ENOENT, EBADFD } },
 	[KICK]	  = { "KICK", TIMERHEAP_IOC_KICK, { EINVAL, ENOENT, EBADFD, ENOMEM } },
+	[ADVANCE] = { "ADVANCE", TIMERHEAP_IOC_ADVANCE, { EINVAL, EBADFD, EINTR } },
 	[BATCH]	  = { "BATCH", TIMERHEAP_IOC_BATCH, { EINVAL, EBADFD } },
 	[EVENTFD] = { "EVENTFD", TIMERHEAP_IOC_EVENTFD, { EINVAL, EBADFD, EBADF } },
 	[UNKNOWN] = { "unknown", 0, { } },
@@ -97,6 +99,7 @@ struct thread {
 	char *memory;			/* two pages, of which the second is none */
 	uint64_t *trace;		/* kcov's; NULL: it is not there */
 	int kcov;
+	atomic_bool over;
 };
 
 static uint64_t draw(struct thread *thread)
@@ -185,9 +188,18 @@ union argument {
 	struct timerheap_wait wait;
 	struct timerheap_drain drain;
 	struct timerheap_kick kick;
+	struct timerheap_advance advance;
 	struct timerheap_batch batch;
 	struct timerheap_eventfd eventfd;
 };
+
+/* A third of the contexts have a clock that these move. */
+static uint32_t some_clock(struct thread *thread)
+{
+	static const uint32_t clocks[] = { CLOCK_MONOTONIC, CLOCK_TAI, TIMERHEAP_CLOCK_MANUAL };
+
+	return clocks[below(thread, ARRAY_SIZE(clocks))];
+}
 
 /* A valid call. */
 static void make(struct thread *thread, struct shot *shot)
@@ -203,7 +215,7 @@ static void make(struct thread *thread, struct shot *shot)
 	shot->size = _IOC_SIZE(calls[shot->kind].command);
 	switch (shot->kind) {
 	case SETUP:
-		arg.setup.clock = below(thread, 2) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+		arg.setup.clock = below(thread, 8) ? some_clock(thread) : CLOCK_REALTIME;
 		arg.setup.slots = 64 + below(thread, 1000);
 		break;
 	case START:
@@ -236,6 +248,14 @@ static void make(struct thread *thread, struct shot *shot)
 		break;
 	case KICK:
 		arg.kick.nr = below(thread, 100);
+		break;
+	case ADVANCE:
+		arg.advance.flags = below(thread, 3) ? 0 : 1U << below(thread, 3);
+		if (arg.advance.flags & TIMERHEAP_NEXT)
+			break;
+		/* Mostly by little: from the end of time nothing comes any more. */
+		arg.advance.time = below(thread, 8) ? below(thread, 50 * MSEC) : deadline(thread);
+		arg.advance.limit = below(thread, 100);
 		break;
 	case BATCH:
 		arg.batch.nr = below(thread, 40);
@@ -315,7 +335,10 @@ static void fill(struct thread *thread, const struct shot *shot)
 			};
 }
 
-/* An ioctl.  A bounded one: who waits gets a time at which that ends. */
+/*
+ * An ioctl.  A bounded one: who waits gets a time at which that ends, and so does who
+ * advances a clock by which there may be tickers; or a number of expiries.
+ */
 static void do_ioctl(struct thread *thread, struct shot *shot)
 {
 	unsigned long command = calls[shot->kind].command;
@@ -334,6 +357,14 @@ static void do_ioctl(struct thread *thread, struct shot *shot)
 		/* Were the time cut off, it would be 0, and the flags none. */
 		if (shot->size < sizeof(argument.wait))
 			shot->size = sizeof(argument.wait);
+		break;
+	case ADVANCE:
+		if (argument.advance.limit)
+			argument.advance.limit = 1 + argument.advance.limit % 100;
+		else
+			argument.advance.time %= 10 * MSEC;
+		if (shot->size < sizeof(argument.advance))
+			shot->size = sizeof(argument.advance);
 		break;
 	case DRAIN:
 		argument.drain.pending = pointer;
@@ -437,7 +468,7 @@ static void do_reopen(struct thread *thread, const struct shot *shot)
 	if (fd < 0)
 		return;
 	if (shot->words[1] % 8)
-		th_setup(fd, below(thread, 2) ? CLOCK_MONOTONIC : CLOCK_BOOTTIME, 64);
+		th_setup(fd, below(thread, 8) ? some_clock(thread) : CLOCK_BOOTTIME, 64);
 	dup2(fd, fds[shot->context]);
 	close(fd);
 }
@@ -517,17 +548,41 @@ static void *fuzz(void *arg)
 		if (thread->trace && kcov_new(thread))
 			shared->corpus[atomic_fetch_add(&shared->kept, 1) % CORPUS] = shot;
 	}
+	thread->over = true;
 	return NULL;
+}
+
+static void on_signal(int signal)
+{
+}
+
+/*
+ * Until they are over: a signal now and then, at any moment.  Who waits for a time that
+ * nobody moves waits for that.
+ */
+static void disturb(struct thread *threads)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (int i = 0; i < THREADS; i++) {
+		while (!threads[i].over) {
+			nap(2 * MSEC);
+			for (int j = i; j < THREADS; j++)
+				pthread_kill(threads[j].thread, SIGUSR1);
+		}
+	}
 }
 
 /* A process: contexts, and threads that fight over them. */
 static int fuzz_process(unsigned int nr)
 {
-	struct thread threads[THREADS] = {};
+	static const uint32_t clocks[] = { CLOCK_TAI, CLOCK_MONOTONIC, TIMERHEAP_CLOCK_MANUAL };
+	static struct thread threads[THREADS];
 
 	for (int i = 0; i < CONTEXTS; i++) {
 		fds[i] = open(DEVICE, O_RDWR | O_NONBLOCK);
-		if (fds[i] < 0 || th_setup(fds[i], i % 2 ? CLOCK_MONOTONIC : CLOCK_TAI, 64))
+		if (fds[i] < 0 || th_setup(fds[i], clocks[i % 3], 64))
 			return 1;
 		slots[i] = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_SHARED, fds[i], 0);
 		if (slots[i] == MAP_FAILED)
@@ -543,6 +598,7 @@ static int fuzz_process(unsigned int nr)
 		if (pthread_create(&threads[i].thread, NULL, fuzz, &threads[i]))
 			return 1;
 	}
+	disturb(threads);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i].thread, NULL);
 	return 0;
