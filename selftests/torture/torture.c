@@ -3,9 +3,9 @@
  * Torture of the core, in the manner of rcutorture.
  *
  * A thread for each CPU starts, stops, postpones, moves earlier, and frees timers
- * that all of them share, on all clocks, for as long as the module is loaded;
- * timers start themselves anew from their functions; and somebody in user space
- * has CPUs come and go and clocks jump meanwhile.
+ * that all of them share, on all clocks, with slack and without, for as long as the
+ * module is loaded; timers start themselves anew from their functions; and somebody
+ * in user space has CPUs come and go and clocks jump meanwhile.
  *
  * Each timer keeps account in plain fields, which nothing guards but the states
  * of the timer themselves: who has claimed it, or has it in RUNNING, may write
@@ -15,9 +15,9 @@
  *	armed = stopped + expired		nothing is lost or doubled
  *	called = expired			each expiry has had its function
  *
- * At any time: no expiry is before its deadline, no function runs twice at once,
- * or after stop_sync has come back.  And when all is quiet, nothing that is due
- * is still pending.
+ * At any time: no expiry is before its deadline, and none stands for later than its
+ * slack allows; no function runs twice at once, or after stop_sync has come back.  And
+ * when all is quiet, nothing that is due is still pending.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/delay.h>
@@ -56,6 +56,7 @@ struct account {
 	u64 stopped;
 	u64 expired;
 	u64 called;
+	u64 grouped;			/* of those that have expired: from a bucket */
 };
 
 struct victim {
@@ -64,6 +65,7 @@ struct victim {
 	enum theap_clock clock;		/* never changes */
 	s64 deadline;			/* the state of the timer */
 	s64 period;			/* likewise */
+	s64 slack;			/* likewise */
 	struct account account;		/* likewise; but called: one function at a time */
 	atomic_t in_function;
 	bool dying;			/* its function is not to start it any more */
@@ -115,6 +117,14 @@ static s64 some_deadline(struct rnd_state *random, enum theap_clock clock)
 	return theap_clock_read(clock) + span - 100 * NSEC_PER_USEC;
 }
 
+/* Mostly none, or too little to count; up to some ms, so that many share a bucket. */
+static s64 some_slack(struct rnd_state *random)
+{
+	static const u32 spans[] = { 1, 20, 1000, 8000 };
+
+	return below(random, spans[below(random, ARRAY_SIZE(spans))]) * NSEC_PER_USEC;
+}
+
 /* In RUNNING. */
 static s64 victim_expire(struct theap_timer *timer, s64 now, bool *call)
 {
@@ -123,7 +133,10 @@ static s64 victim_expire(struct theap_timer *timer, s64 now, bool *call)
 
 	CHECK(v->alive == ALIVE, "a freed timer expires");
 	CHECK(now >= v->deadline, "a timer is early");
+	CHECK(timer->when >= v->deadline && timer->when - v->deadline <= v->slack,
+	      "a timer stands where its slack does not allow it");
 	v->account.expired++;
+	v->account.grouped += timer->grouped;
 	*call = true;
 	if (!v->period || READ_ONCE(quiet))
 		return 0;
@@ -139,14 +152,16 @@ static s64 victim_expire(struct theap_timer *timer, s64 now, bool *call)
 static int victim_start(struct victim *v, struct rnd_state *random,
 			struct theap_queue **queue)
 {
-	s64 deadline = some_deadline(random, v->clock);
+	s64 deadline = some_deadline(random, v->clock), slack = some_slack(random);
 	struct theap_claim claim;
 	int ret;
 
 	theap_timer_claim(&v->timer, &claim);
+	theap_timer_set_slack(&v->timer, slack);
 	ret = theap_timer_place(&claim, &theap_homes[v->clock], deadline);
 	if (!ret) {
 		v->deadline = deadline;
+		v->slack = slack;
 		v->period = below(random, 8) ? 0 :
 			    (s64)(1 + below(random, 20)) * NSEC_PER_MSEC;
 		v->account.armed++;
@@ -241,6 +256,7 @@ static void victim_free(struct victim *v)
 	totals.stopped += a->stopped;
 	totals.expired += a->expired;
 	totals.called += a->called;
+	totals.grouped += a->grouped;
 	freed++;
 	mutex_unlock(&totals_lock);
 	kfree(v);
@@ -315,7 +331,7 @@ static bool overdue(struct victim *v)
 
 	theap_timer_claim(&v->timer, &claim);
 	late = theap_status_is_pending(claim.from) &&
-	       v->deadline < theap_clock_read(v->clock) - NSEC_PER_MSEC;
+	       v->deadline + v->slack < theap_clock_read(v->clock) - NSEC_PER_MSEC;
 	theap_timer_leave(&claim);
 	return late;
 }
@@ -414,9 +430,9 @@ static void __exit torture_exit(void)
 	torture_stop();
 	cpuhp_remove_state_nocalls(cpuhp);
 	theap_queues_exit();
-	pr_info("timerheap_torture: %llu armed, %llu stopped, %llu expired, %llu called, %llu timers freed, %d faults\n",
-		totals.armed, totals.stopped, totals.expired, totals.called, freed,
-		atomic_read(&faults));
+	pr_info("timerheap_torture: %llu armed, %llu stopped, %llu expired, %llu called, %llu from buckets, %llu timers freed, %d faults\n",
+		totals.armed, totals.stopped, totals.expired, totals.called, totals.grouped,
+		freed, atomic_read(&faults));
 }
 
 module_init(torture_init);
