@@ -51,7 +51,8 @@ TEST_F(clock, absolute)
 	int64_t at = clock_now(variant->id) + 30 * MSEC;
 
 	ASSERT_EQ(0, th_start_at(self->fd, 0, at));
-	EXPECT_EQ(at, (int64_t)th_get(self->fd, 0).deadline);
+	ASSERT_EQ(0, th_start_at(self->fd, 1, at + 1000 * SEC));
+	EXPECT_EQ(at + 1000 * SEC, (int64_t)th_get(self->fd, 1).deadline);
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
 	EXPECT_LE(at, (int64_t)event.fired);

@@ -106,7 +106,8 @@ TEST_F(namespace, absolute)
 	struct timerheap_event event;
 
 	ASSERT_EQ(0, th_start_at(self->map.fd, 0, at));
-	EXPECT_EQ(at, (int64_t)th_get(self->map.fd, 0).deadline);
+	ASSERT_EQ(0, th_start_at(self->map.fd, 3, at + 1000 * SEC));
+	EXPECT_EQ(at + 1000 * SEC, (int64_t)th_get(self->map.fd, 3).deadline);
 	ASSERT_EQ(1, th_event(self->map.fd, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
 	EXPECT_LE(at, clock_now(variant->clock));
