@@ -84,8 +84,6 @@ static void theap_queue_kick(struct theap_queue *queue)
 		theap_queue_arm(queue);
 		return;
 	}
-	/* That CPU may be stuck, and not answer. */
-	theap_watch(queue->clock, theap_queue_first(queue));
 	/*
 	 * One kick at a time.  If another is under way, it has not looked yet,
 	 * and will see what this one is for: the exchange here comes before
@@ -135,14 +133,21 @@ static void theap_queue_kicked(void *arg)
  * theap_queue_tell - the first deadline may have become earlier
  * @queue: whose
  *
+ * The watchdog is told even where its CPU need not be: that may be stuck, and not
+ * come to what it is armed for.
+ *
  * Context: interrupts are off.
  */
 void theap_queue_tell(struct theap_queue *queue)
 {
+	s64 first;
+
 	lockdep_assert_irqs_disabled();
-	/* (A) pairs with (B) in theap_queue_arm(). */
+	/* (A) pairs with (B) in theap_queue_arm(), and with (F) in watchdog.c. */
 	smp_mb();
-	if (theap_queue_first(queue) < READ_ONCE(queue->armed))
+	first = theap_queue_first(queue);
+	theap_watch(queue->clock, first);
+	if (first < READ_ONCE(queue->armed))
 		theap_queue_kick(queue);
 }
 

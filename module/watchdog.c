@@ -17,8 +17,9 @@
  * Where nothing is pending, both eyes stay closed; where the next deadline is far
  * away, for most of the way there.  Who brings an earlier deadline compares it with
  * @theap_watch_until, of its clock, and wakes the watchdog: theap_watch().  That is a
- * load and a branch for who arms an hrtimer or kicks a CPU; who need not do that,
- * need not do this.
+ * load and a branch, also for who need neither arm an hrtimer nor kick a CPU.  For that
+ * may be so since the hrtimer is set to the deadline of a timer that is gone, of which
+ * an eye cannot know; or since a run rests, and while it does nobody is told.
  *
  *	theap_watch_until	the eyes
  *	THEAP_NEVER		are closed
@@ -27,7 +28,7 @@
  *
  * Closing an eye against a new deadline:
  *
- *	the eye					who arms or kicks
+ *	the eye					who tells, or ends a run
  *	  look at all queues			  the deadline is in first or earliest
  *	  until <- the next look		  smp_mb()	(A) or (B), in drive.c
  *	  smp_mb()			(F)	  read until
@@ -55,8 +56,9 @@ unsigned int theap_watchdog_ms = 10;
 /* Clocks can be set: then what was far away is not, and nobody says so. */
 #define THEAP_WATCH_MAX		(10 * NSEC_PER_SEC)
 
-s64 theap_watch_until[THEAP_CLOCKS] __read_mostly = {
-	[0 ... THEAP_CLOCKS - 1] = S64_MIN,
+/* That of manual clocks stays as it is: there is no CPU to get stuck. */
+s64 theap_watch_until[THEAP_CLOCKS + 1] __read_mostly = {
+	[0 ... THEAP_CLOCKS] = S64_MIN,
 };
 
 struct theap_eye {

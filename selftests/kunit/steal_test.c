@@ -348,6 +348,24 @@ static void watch_until(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[1].timer));
 }
 
+/* Also who need not arm, since that is done for one that is gone. */
+static void watch_behind(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 2);
+	s64 armed;
+
+	watch_begin();
+	test_start(&t[0], test_now() + DAY);
+	theap_timer_stop_sync(&t[0].timer);
+	KUNIT_EXPECT_TRUE(test, watch_closes());
+	KUNIT_EXPECT_EQ(test, theap_watch_until[THEAP_MONOTONIC], THEAP_NEVER);
+	armed = test_queue()->armed;
+	KUNIT_EXPECT_NE(test, armed, THEAP_NEVER);
+	test_start(&t[1], armed + NS);
+	KUNIT_EXPECT_EQ(test, test_queue()->armed, armed);
+	KUNIT_EXPECT_FALSE(test, watch_closed());
+}
+
 /* It finds what nobody else does. */
 static void watch_finds(struct kunit *test)
 {
@@ -434,6 +452,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_after_run),
 	KUNIT_CASE(watch_delay),
 	KUNIT_CASE(watch_until),
+	KUNIT_CASE(watch_behind),
 	KUNIT_CASE(watch_finds),
 	KUNIT_CASE(watch_minds),
 	KUNIT_CASE(watch_switched),
