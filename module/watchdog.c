@@ -24,7 +24,7 @@
  *	theap_watch_until	the eyes
  *	THEAP_NEVER		are closed
  *	a time			are closed, but will have opened at that time
- *	S64_MIN			open again and again, or the watchdog is off
+ *	S64_MIN			both open again and again, or the watchdog is off
  *
  * Closing an eye against a new deadline:
  *
@@ -34,7 +34,9 @@
  *	  smp_mb()			(F)	  read until
  *	  read first, earliest of each
  *
- * Either it sees how long the eye will be closed, or the eye sees the deadline.
+ * Either it sees how long the eye will be closed, or the eye sees the deadline.  Or the
+ * other eye has seen it between, and says that both open again and again; then that one
+ * has opened this.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -158,6 +160,16 @@ static void theap_eye_put(struct theap_eye *eye, unsigned int cpu, s64 delay)
 	add_timer_on(&eye->timer, cpu);
 }
 
+/* Have an eye open in @delay, unless it does before, and where the other is not. */
+static void theap_eye_wake(struct theap_eye *eye, const struct theap_eye *other, s64 delay)
+{
+	if (timer_pending(&eye->timer) &&
+	    (time_before_eq(eye->timer.expires, jiffies + theap_watch_ticks(delay)) ||
+	     !timer_delete(&eye->timer)))
+		return;
+	theap_eye_put(eye, theap_watch_cpu(smp_processor_id(), other->cpu), delay);
+}
+
 /* If an eye should have opened for half a turn, its CPU is stuck: have it on another. */
 static void theap_eye_mind(struct theap_eye *eye, s64 span)
 {
@@ -188,6 +200,9 @@ static void theap_eye_open(struct timer_list *timer)
 			theap_eye_put(eye, theap_watch_cpu(smp_processor_id(), other->cpu),
 				      delay);
 		theap_eye_mind(other, span);
+		/* It may have closed for long just before, and not yet looked again. */
+		if (delay == span)
+			theap_eye_wake(other, eye, span);
 	}
 	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
 	if (delay == span)
@@ -197,16 +212,6 @@ static void theap_eye_open(struct timer_list *timer)
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		for (i = 0; i < theap_queues_nr(); i++)
 			theap_watch(clock, theap_queue_first(theap_queues_get(clock, i)));
-}
-
-/* Have an eye open in @delay, unless it does before, and where the other is not. */
-static void theap_eye_wake(struct theap_eye *eye, const struct theap_eye *other, s64 delay)
-{
-	if (timer_pending(&eye->timer) &&
-	    (time_before_eq(eye->timer.expires, jiffies + theap_watch_ticks(delay)) ||
-	     !timer_delete(&eye->timer)))
-		return;
-	theap_eye_put(eye, theap_watch_cpu(smp_processor_id(), other->cpu), delay);
 }
 
 /**

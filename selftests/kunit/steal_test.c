@@ -410,6 +410,25 @@ static void watch_minds(struct kunit *test)
 	local_bh_enable();
 }
 
+/* Where one opens again and again, the other does, whatever it has just believed. */
+static void watch_both(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+	unsigned int i;
+
+	watch_begin();
+	theap_watchdog_ms = 1000;
+	test_start(t, test_now() + NS);
+	for (i = 0; i < 2; i++)
+		timer_delete_sync(&theap_eyes[i].timer);
+	local_bh_disable();
+	theap_eye_open(&theap_eyes[0].timer);
+	local_bh_enable();
+	KUNIT_EXPECT_FALSE(test, watch_closed());
+	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[0].timer));
+	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[1].timer));
+}
+
 /* Switched off while it sleeps, and on again. */
 static void watch_switched(struct kunit *test)
 {
@@ -455,6 +474,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(watch_behind),
 	KUNIT_CASE(watch_finds),
 	KUNIT_CASE(watch_minds),
+	KUNIT_CASE(watch_both),
 	KUNIT_CASE(watch_switched),
 	{}
 };
