@@ -6,7 +6,6 @@
 #ifndef STUCK_TEST_H
 #define STUCK_TEST_H
 
-#include <sched.h>
 #include <sys/syscall.h>
 
 #include "timerheap_test.h"
@@ -42,16 +41,6 @@ static inline bool can_hold(void)
 	syscall(SYS_finit_module, fd, "", 0);
 	close(fd);
 	return !access(STUCK "hold", W_OK);
-}
-
-/* Have this thread on one CPU.  Return: 0 or -errno. */
-static inline int run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
 /* On any of so many CPUs but these; -1 is none of them. */

@@ -20,15 +20,9 @@
 static int put(const char *file, const char *what)
 {
 	char path[128];
-	int fd, ret;
 
 	snprintf(path, sizeof(path), INSTANCE "/%s", file);
-	fd = open(path, O_WRONLY | O_TRUNC);
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, what, strlen(what)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
+	return put_text(path, what);
 }
 
 /* All of a file, to be freed; "" where there is none. */
@@ -314,25 +308,19 @@ TEST_F(tracing, stop_by_memory)
 /* A CPU goes offline: each timer that moves is told of. */
 TEST_F_TIMEOUT(tracing, move, 60)
 {
-	static const char online[] = "/sys/devices/system/cpu/cpu1/online";
 	struct timerheap_info before, after;
 	struct counts counts;
-	cpu_set_t set;
-	int cpu = open(online, O_WRONLY);
 
-	if (cpu < 0)
+	if (set_online(1, true))
 		SKIP(return, "no CPU 1 that can go offline");
-	CPU_ZERO(&set);
-	CPU_SET(1, &set);
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
+	ASSERT_EQ(0, run_on(1));
 	for (int i = 0; i < SLOTS; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, NOT_SOON));
 	ASSERT_EQ(0, th_info(self->fd, &before));
-	ASSERT_EQ(1, write(cpu, "0", 1));
+	ASSERT_EQ(0, set_online(1, false));
 	ASSERT_EQ(0, th_info(self->fd, &after));
 	stop_tracing(&self->traced);
-	ASSERT_EQ(1, pwrite(cpu, "1", 1, 0));
-	close(cpu);
+	ASSERT_EQ(0, set_online(1, true));
 	counts = count(&self->traced);
 	EXPECT_EQ(0, lost_events());
 	EXPECT_EQ(after.moved - before.moved, counts.moves);
