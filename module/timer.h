@@ -97,6 +97,7 @@ struct theap_claim {
 	bool tidy;
 	unsigned long flags;
 };
+
 static_assert(sizeof(struct theap_claim) <= 5 * sizeof(u64));
 
 void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops);
