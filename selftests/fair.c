@@ -213,6 +213,9 @@ FIXTURE_SETUP(fair)
 	self->seconds = seconds ? atoi(seconds) : 6;
 	self->share = share ? atoi(share) : TICKS;
 	self->exact = getenv("TIMERHEAP_EXACT");
+	/* How fast such a clock is the kernel knows some time after boot. */
+	if (self->exact)
+		nap(5 * SEC);
 	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (self->cpus > CPUS_MAX)
 		self->cpus = CPUS_MAX;
@@ -481,16 +484,20 @@ TEST_F_TIMEOUT(fair, a_fifth_is_left_to_tasks, 220)
 		{ "earlier and earlier, from CPU 1", ever_earlier, 1, 1, 1 },
 		{ "a thousand soon, from CPU 1", soon, 1, 1, 1 },
 	};
+	uint64_t alone = 0;
 
 	ASSERT_EQ(0, set_user_ticks(0));
 	for (int i = 0; i < sizeof(storms) / sizeof(*storms); i++) {
 		struct timerheap_info before, after;
-		uint64_t alone, left;
+		uint64_t round, left;
 
 		if (storms[i].cpu >= self->cpus)
 			continue;
 		run_on(0);
-		alone = rounds(self);
+		/* Where that is less, what came before is not over yet. */
+		round = rounds(self);
+		if (round > alone)
+			alone = round;
 		ASSERT_TRUE(greedy(self, storms[i].cpu, storms[i].what, storms[i].arg));
 		ASSERT_EQ(0, th_info(self->fd, &before));
 		left = rounds(self);
