@@ -178,34 +178,45 @@ TEST_F_TIMEOUT(steal, two_cpus, 120)
 	}
 }
 
+/* Hold two CPUs, one after the other, while the first has timers.  Return: were they run? */
+static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_steal *self,
+			  int cpu, int next)
+{
+	int64_t last, begin, until;
+
+	/* The watchdog's eyes close. */
+	nap(SOON);
+	ASSERT_EQ(0, run_on(cpu));
+	begin = now() + SOON;
+	for (int i = 0; i < SLOTS; i++)
+		ASSERT_EQ(0, th_start_at(self->fd, i, begin + i * HOLD / SLOTS));
+	ASSERT_EQ(0, keep_off(self->cpus, cpu, next));
+	until = now() + 2 * HOLD;
+	ASSERT_EQ(0, hold(cpu, 2 * HOLD, "interrupts"));
+	nap(SOON + HOLD / 2);
+	ASSERT_EQ(0, hold(next, 3 * HOLD / 2 - SOON, "interrupts"));
+	nap(3 * HOLD / 2);
+	last = take(self, SLOTS);
+	ASSERT_LT(0, last);
+	return last < until;
+}
+
 /*
  * The CPUs of both of the watchdog's eyes, which are that where its sleep ends and the
  * next: before the second is stuck, its eye has taken the other one elsewhere.  Deadlines
- * are so close that no eye is closed for long, and nobody else looks.
+ * are so close that no eye is closed for long, and nobody else looks.  A host that stops
+ * CPUs may have an eye taken to one that is held, just then; hardly three times.
  */
 TEST_F_TIMEOUT(steal, two_eyes, 120)
 {
 	if (self->cpus < 3)
 		SKIP(return, "needs three CPUs");
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
-		int next = (cpu + 1) % self->cpus;
-		int64_t last, begin, until;
+		int next = (cpu + 1) % self->cpus, tries = 3;
 
-		/* Its eyes close meanwhile. */
-		nap(SOON);
-		ASSERT_EQ(0, run_on(cpu));
-		begin = now() + SOON;
-		for (int i = 0; i < SLOTS; i++)
-			ASSERT_EQ(0, th_start_at(self->fd, i, begin + i * HOLD / SLOTS));
-		ASSERT_EQ(0, keep_off(self->cpus, cpu, next));
-		until = now() + 2 * HOLD;
-		ASSERT_EQ(0, hold(cpu, 2 * HOLD, "interrupts"));
-		nap(SOON + HOLD / 2);
-		ASSERT_EQ(0, hold(next, 3 * HOLD / 2 - SOON, "interrupts"));
-		nap(3 * HOLD / 2);
-		last = take(self, SLOTS);
-		ASSERT_LT(0, last);
-		EXPECT_LT(last, until) TH_LOG("not while CPU %d was held", cpu);
+		while (tries && !run_meanwhile(_metadata, self, cpu, next))
+			tries--;
+		EXPECT_LT(0, tries) TH_LOG("not while CPUs %d and %d were held", cpu, next);
 	}
 }
 
