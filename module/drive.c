@@ -183,7 +183,7 @@ void theap_queue_run_ended(struct theap_queue *queue)
  */
 void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
-	/* Pairs with (F) in watchdog.c: this CPU may get stuck before. */
+	/* (C) pairs with (F) in watchdog.c: this CPU may get stuck before. */
 	smp_mb();
 	theap_watch(queue->clock, theap_queue_first(queue));
 	hrtimer_start(&queue->resume, ns_to_ktime(ns),

@@ -154,7 +154,7 @@ static void theap_queues_trim_work(struct work_struct *work)
  */
 void theap_queues_trim_later(enum theap_clock clock)
 {
-	schedule_delayed_work(&theap_trims[clock], THEAP_TRIM_DELAY);
+	queue_delayed_work(system_unbound_wq, &theap_trims[clock], THEAP_TRIM_DELAY);
 }
 
 static void theap_queues_free(void)

@@ -9,9 +9,9 @@
  *	sweep	deleted timers anywhere, when they are over a quarter
  *
  * A run is adjust, clean and expire over and over until nothing is due, then
- * the functions of what has expired, without the lock; all that again, where
- * something is due by then; at the end one call for each context that has events,
- * however many.
+ * the functions of what has expired, without the lock; then one call for each
+ * context that has events, however many; and all that again, where something is
+ * due by then.
  *
  * Nothing here is unbounded.  One hold of the lock looks at THEAP_BATCH
  * timers; with log4(n) cache misses each that is some 20 us at a million.  A
@@ -50,8 +50,8 @@
 
 /*
  * What a run costs besides, interrupt and softirq, nobody can see; but half of it lies
- * between the deadline and the run, which is so late.  It is some 1 us on a bare machine
- * and 20 us on one that is emulated.
+ * between the deadline and the run, which is so late.  That half is some 1 us on a bare
+ * machine and 20 us on one that is emulated.
  */
 #define THEAP_LATE_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATE_MAX	(20 * NSEC_PER_USEC)
@@ -337,7 +337,8 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	}
 	/*
 	 * As in __theap_remove(): it may be freed when it is out of the heap.  So it is
-	 * put out of the way, and adjust puts it back.
+	 * put out of the way, and adjust puts it back; or clean does, and then it comes
+	 * here once more.
 	 */
 	if (theap_timer_in_inbox(timer)) {
 		timer->nextwhen = timer->when;
@@ -583,18 +584,37 @@ struct theap_debt {
 	u64 ended;	/* which was then */
 	u64 start;	/* when the one that is on began, */
 	u64 before;	/* and what was owed already */
-	u64 late;	/* what half of the runs of late have been */
+	u64 came;	/* how late the interrupt was that is about to run; 0: none is */
+	u64 late;	/* the median of that */
 };
 
 static DEFINE_PER_CPU(struct theap_debt, theap_debts);
 
-/* The way back from one run, and here, lies between them, but it is owed, and pays nothing. */
+/*
+ * An interrupt has come late.  The median is what counts, to which small steps lead: who
+ * was held up, or has come with another's interrupt, says nothing about what one costs.
+ */
+static void theap_debt_learn(struct theap_debt *debt)
+{
+	u64 known = clamp_t(u64, debt->late, THEAP_LATE_MIN, THEAP_LATE_MAX);
+
+	debt->late = debt->came > known ? known + known / 16 : known - known / 16;
+}
+
+/*
+ * The way back from one run, and here, lies between them, but it is owed, and pays nothing.
+ * Who is later than that was due already when the last one ended: it is no interrupt that
+ * took the time.
+ */
 static void theap_debt_begin(struct theap_debt *debt)
 {
 	u64 between, cost, paid;
 
 	debt->start = ktime_get_ns();
 	between = debt->start - debt->ended;
+	if (debt->came && debt->came < between)
+		theap_debt_learn(debt);
+	debt->came = 0;
 	cost = min(between, 2 * max_t(u64, debt->late, THEAP_LATE_MIN));
 	paid = THEAP_RUN_SHARE * (between - cost);
 	debt->before = debt->owed - min(debt->owed, paid) + cost;
@@ -617,17 +637,13 @@ static u64 theap_debt_now(struct theap_debt *debt)
  * theap_run_is_late - an interrupt is about to run a queue
  * @late: how long after the time that it was set to, in nanoseconds
  *
- * The median is what counts, to which small steps lead: who was held up, or has come
- * with another's interrupt, says nothing about what one costs.
+ * An idle CPU is late for having to wake up, which takes nothing from anybody.
  *
  * Context: softirq.
  */
 void theap_run_is_late(s64 late)
 {
-	struct theap_debt *debt = this_cpu_ptr(&theap_debts);
-	s64 known = clamp_t(s64, debt->late, THEAP_LATE_MIN, THEAP_LATE_MAX);
-
-	debt->late = late > known ? known + known / 16 : known - known / 16;
+	this_cpu_ptr(&theap_debts)->came = is_idle_task(current) ? 0 : max_t(s64, late, 0);
 }
 
 /**
@@ -664,8 +680,12 @@ u64 theap_run(struct theap_queue *queue)
 
 	theap_debt_begin(debt);
 	do {
-		more = theap_run_batch(queue) ||
-		       theap_queue_first(queue) <= theap_queue_now(queue);
+		more = theap_run_batch(queue);
+		if (!more) {
+			/* Nobody waits for what has become due only now. */
+			theap_run_tell(&queue->run);
+			more = theap_queue_first(queue) <= theap_queue_now(queue);
+		}
 	} while (more && theap_debt_now(debt) < THEAP_RUN_NS);
 	theap_run_tell(&queue->run);
 	owed = theap_debt_now(debt);

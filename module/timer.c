@@ -101,6 +101,7 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 	claim->queue = timer->queue;
 	claim->tell = false;
 	claim->tidy = false;
+	claim->crowded = NULL;
 }
 
 /* Note an earlier deadline where the owner looks, and who it is that has it. */
@@ -136,13 +137,13 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
  * offline; but a run that still has a timer active is waited for.
  *
  * Where there is no room on this CPU, one that was promised a place goes to where
- * that is, offline or not; and @crowded is the one that should have had room.
+ * that is, offline or not.
  */
-static struct theap_queue *theap_timer_lock_queue(struct theap_timer *timer,
-						  const struct theap_home *home,
-						  struct theap_queue **crowded)
+static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
+						  const struct theap_home *home)
 	__acquires(the_queue_returned)
 {
+	struct theap_timer *timer = claim->timer;
 	struct theap_queue *queue = timer->queue;
 
 	if (smp_load_acquire(&timer->active)) {	/* pairs with theap_run_call() */
@@ -155,7 +156,7 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_timer *timer,
 	queue = theap_queue_lock(home);
 	if (timer->promised && queue != timer->queue && !__theap_queue_has_room(queue, 1)) {
 		raw_spin_unlock(&queue->lock);
-		*crowded = queue;
+		claim->crowded = queue;
 		queue = timer->queue;
 		raw_spin_lock(&queue->lock);
 	}
@@ -189,15 +190,14 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_home *
 			    s64 when)
 {
 	struct theap_timer *timer = claim->timer;
-	struct theap_queue *crowded = NULL;
-	struct theap_queue *queue = theap_timer_lock_queue(timer, home, &crowded);
+	struct theap_queue *queue = theap_timer_lock_queue(claim, home);
 	unsigned int budget = THEAP_PUSH_CLEAN;
 	int ret = -EAGAIN;
 
 	claim->queue = queue;
 	/* It does without a bucket, but those who come after it need not. */
-	if (timer->promised && timer->shift && !crowded && !__theap_wheel_ready(queue))
-		crowded = queue;
+	if (timer->promised && timer->shift && !claim->crowded && !__theap_wheel_ready(queue))
+		claim->crowded = queue;
 	if (__theap_queue_admits(queue, timer)) {
 		/* Before the push: the owner must not wait for our own claim. */
 		__theap_clean(queue, &budget);
@@ -212,9 +212,6 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_home *
 	}
 	__theap_settle(queue);
 	raw_spin_unlock(&queue->lock);
-	/* Now and then, and soon done: a worker is woken, if none is on its way. */
-	if (crowded)
-		theap_queue_grow_later(crowded);
 	return ret;
 }
 
@@ -308,6 +305,8 @@ void theap_timer_leave(struct theap_claim *claim)
 		theap_queue_tidy(claim->queue);
 	if (claim->tell)
 		theap_queue_tell(claim->queue);
+	if (claim->crowded)
+		theap_queue_grow_later(claim->crowded);
 	local_irq_restore(claim->flags);
 }
 
@@ -353,7 +352,8 @@ int theap_timer_promise(struct theap_timer *timer, const struct theap_home *home
  * @timer: not pending, and never started again
  *
  * The memory is given back soon, when the last promise of a queue is given up, or enough
- * of them for a segment: so what stays is bounded, and not each has to ask.
+ * of them for a segment: so not each has to ask.  What a heap no longer needs because its
+ * timers went to other CPUs goes then, too, and not before.
  *
  * Context: any; also in the timer's function.
  */

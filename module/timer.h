@@ -80,9 +80,10 @@ struct theap_timer {
  * @timer: whose
  * @from:  the state that it was claimed in
  * @to:    the state that theap_timer_leave() gives it
- * @queue: that it stands in, or that it could not be pushed to
  * @tell:  the CPU of @queue may have to be told of an earlier deadline
  * @tidy:  the inbox of @queue has grown by so many that somebody should see to it
+ * @queue: that it stands in, or that it could not be pushed to
+ * @crowded: the queue of this CPU, had it no room, or no bucket; it should have
  * @flags: interrupts as they were
  *
  * It has five words, and no more: a kernel that clears what is on the stack does so with
@@ -90,11 +91,12 @@ struct theap_timer {
  */
 struct theap_claim {
 	struct theap_timer *timer;
-	enum theap_status from;
-	enum theap_status to;
-	struct theap_queue *queue;
+	enum theap_status from : 8;
+	enum theap_status to : 8;
 	bool tell;
 	bool tidy;
+	struct theap_queue *queue;
+	struct theap_queue *crowded;
 	unsigned long flags;
 };
 

@@ -434,6 +434,8 @@ TEST_F_TIMEOUT(fair, one_user_does_his_worst, 220)
 	/* It still gets done what it did, as far as that hangs on its timers. */
 	EXPECT_GT(2 * with.events, alone.events);
 	EXPECT_LT(0, alone.tasks.most);
+	EXPECT_LT(0, without.tasks.most);
+	EXPECT_LT(0, with.tasks.most);
 	EXPECT_GT(1200, without.tasks.most);
 	EXPECT_GT(1200, with.tasks.most);
 	EXPECT_GT(without.tasks.mean, 4 * with.tasks.mean);

@@ -481,6 +481,36 @@ static void start_again(struct test_timer *t)
 	test_start(t, PAST);
 }
 
+static const struct test_timer *restless;
+static unsigned int called_by_then;
+
+static void notify_looks(struct theap_notify *notify)
+{
+	if (!notified++)
+		called_by_then = restless->called;
+}
+
+/* Who waits is told before the run goes on with what has become due meanwhile. */
+static void queue_notifies_first(struct kunit *test)
+{
+	struct theap_notify notify = { .function = notify_looks };
+	struct test_timer *t = test_timers(test, 2);
+
+	notified = 0;
+	restless = &t[1];
+	t[0].notify = &notify;
+	t[1].work = start_again;
+	local_bh_disable();
+	test_start(&t[0], PAST);
+	test_start(&t[1], PAST);
+	theap_queue_run(test_queue());
+	WRITE_ONCE(t[1].work, NULL);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, notified, 1);
+	KUNIT_EXPECT_EQ(test, called_by_then, 1);
+	theap_timer_stop_sync(&t[1].timer);
+}
+
 /* One that is due again at once does not keep a run from ending. */
 static void queue_restart_in_the_past(struct kunit *test)
 {
@@ -642,6 +672,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_hollow),
 	KUNIT_CASE(queue_hole_last),
 	KUNIT_CASE(queue_notifies_once),
+	KUNIT_CASE(queue_notifies_first),
 	KUNIT_CASE(queue_restart_in_the_past),
 	KUNIT_CASE(queue_no_room),
 	KUNIT_CASE(queue_stop_sync_waits),
