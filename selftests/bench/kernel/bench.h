@@ -30,6 +30,7 @@ enum grain { EXACT, JIFFIES, NEVER };
  * @start: have it expire at @time, whether it is pending or not
  * @stop:  have it not expire; as cheaply as can be
  * @finish: have it not expire, and have done with it
+ * @tidy:  nothing is left to be done for what has expired; NULL where nothing ever is
  *
  * When one expires it counts that in fired.
  */
@@ -41,6 +42,7 @@ struct contender {
 	void (*start)(void *timer, s64 time);
 	void (*stop)(void *timer);
 	void (*finish)(void *timer);
+	bool (*tidy)(void);
 };
 
 extern const struct contender contenders[];

@@ -7,6 +7,7 @@
 #include <linux/hrtimer.h>
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
+#include <linux/preempt.h>
 #include <linux/timer.h>
 #include <linux/version.h>
 
@@ -57,8 +58,9 @@ static void heap_start(void *timer, s64 time)
 		theap_timer_claim(timer, &claim);
 		ret = theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], time);
 		theap_timer_leave(&claim);
-		/* With softirqs off there is no sleeping. */
-	} while (ret && !theap_queue_grow(claim.queue, GFP_ATOMIC));
+		/* With softirqs off there is no sleeping, and the largest do not grow. */
+	} while (ret && !theap_queue_grow(claim.queue, softirq_count() ? GFP_ATOMIC : GFP_KERNEL));
+	WARN_ON_ONCE(ret);
 }
 
 static void heap_stop(void *timer)
@@ -69,6 +71,14 @@ static void heap_stop(void *timer)
 static void heap_finish(void *timer)
 {
 	theap_timer_stop_sync(timer);
+}
+
+/* The holes that those who have expired have left in the heap are closed. */
+static bool heap_tidy(void)
+{
+	struct theap_queue *queue = theap_queues_get(THEAP_MONOTONIC, smp_processor_id());
+
+	return READ_ONCE(queue->heap.last_hole) == THEAP_NOWHERE;
 }
 
 /* hrtimer */
@@ -154,7 +164,8 @@ static void touch_stop(void *timer)
 }
 
 const struct contender contenders[] = {
-	{ "timerheap", EXACT, nanoseconds, heap_setup, heap_start, heap_stop, heap_finish },
+	{ "timerheap", EXACT, nanoseconds, heap_setup, heap_start, heap_stop, heap_finish,
+	  heap_tidy },
 	{ "hrtimer", EXACT, nanoseconds, hrtimer_contender_setup, hrtimer_contender_start,
 	  hrtimer_contender_stop, hrtimer_contender_finish },
 	{ "timer_list", JIFFIES, in_jiffies, list_setup, list_start, list_stop, list_finish },
