@@ -153,16 +153,24 @@ static void stagger(int fd, int nr, int ready)
 	pause();
 }
 
-/* CPU 0 hears that its first deadline is earlier, and so again; none of them comes. */
-static void ever_earlier(int fd, int cpu, int ready)
+/* Slots whose timers stand on CPU 0, for a process that is ready on @cpu. */
+static struct timerheap_slot *mapped_ready(int fd, int cpu, int ready, uint32_t *numbers)
 {
-	uint32_t numbers[CROWD];
 	struct timerheap_slot *slots;
 
 	run_on(0);
 	slots = mapped(fd, TIMERHEAP_ON_CPU, numbers);
 	run_on(cpu);
 	write(ready, "", 1);
+	return slots;
+}
+
+/* CPU 0 hears that its first deadline is earlier, and so again; none of them comes. */
+static void ever_earlier(int fd, int cpu, int ready)
+{
+	uint32_t numbers[CROWD];
+	struct timerheap_slot *slots = mapped_ready(fd, cpu, ready, numbers);
+
 	for (;;) {
 		int64_t last = now() + 60 * SEC;
 
@@ -179,12 +187,8 @@ static void ever_earlier(int fd, int cpu, int ready)
 static void soon(int fd, int cpu, int ready)
 {
 	uint32_t numbers[CROWD];
-	struct timerheap_slot *slots;
+	struct timerheap_slot *slots = mapped_ready(fd, cpu, ready, numbers);
 
-	run_on(0);
-	slots = mapped(fd, TIMERHEAP_ON_CPU, numbers);
-	run_on(cpu);
-	write(ready, "", 1);
 	for (;;) {
 		int64_t last = now() + MSEC + CROWD * 3 * USEC;
 

@@ -175,19 +175,27 @@ static inline int th_info(int fd, struct timerheap_info *info)
 /* The user data of slot n is n + USER, so that a mix-up shows. */
 #define USER		0x5eed00000000ULL
 
-static inline int th_start_flags(int fd, uint32_t slot, int64_t deadline,
-				 int64_t period, uint32_t flags)
+/* All that a START says.  Return: 1 where it was pending, 0, or -errno. */
+static inline int th_start_all(int fd, uint32_t slot, int64_t deadline, int64_t period,
+			       uint32_t flags, uint64_t slack)
 {
 	struct timerheap_start start = {
 		.slot = slot,
 		.flags = flags,
 		.deadline = deadline,
 		.period = period,
+		.slack = slack,
 		.user_data = USER + slot,
 	};
 	int ret = call(fd, TIMERHEAP_IOC_START, &start);
 
 	return ret ? ret : start.was_pending;
+}
+
+static inline int th_start_flags(int fd, uint32_t slot, int64_t deadline,
+				 int64_t period, uint32_t flags)
+{
+	return th_start_all(fd, slot, deadline, period, flags, 0);
 }
 
 /* Relative, once.  Return: 1 where it was pending, 0, or -errno. */
@@ -205,17 +213,7 @@ static inline int th_start_at(int fd, uint32_t slot, int64_t deadline)
 static inline int th_start_slack(int fd, uint32_t slot, int64_t deadline, int64_t period,
 				 uint64_t slack)
 {
-	struct timerheap_start start = {
-		.slot = slot,
-		.flags = TIMERHEAP_ABSTIME,
-		.deadline = deadline,
-		.period = period,
-		.slack = slack,
-		.user_data = USER + slot,
-	};
-	int ret = call(fd, TIMERHEAP_IOC_START, &start);
-
-	return ret ? ret : start.was_pending;
+	return th_start_all(fd, slot, deadline, period, TIMERHEAP_ABSTIME, slack);
 }
 
 /* The least slack that counts. */
