@@ -2,9 +2,14 @@
 /*
  * What /sys/kernel/debug/timerheap tells, against what INFO and the test know: heaps,
  * lateness, contexts; that it is whole while contexts come and go; that only root may
- * look; and that the module stays as long as somebody does.
+ * look; that nobody's timers are later for it; and that the module stays as long as
+ * somebody does.
+ *
+ * TIMERHEAP_EXACT=1 says that the clock counts instructions, so that a million timers are
+ * soon there, and what makes one late is the module's or the kernel's, not the host's.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -395,6 +400,108 @@ TEST_F(debugfs, root_only)
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
+}
+
+/* Of the timers that are there one in ten comes while we look, one after the other. */
+#define COMING		10
+
+struct lateness {
+	int64_t median, p99, most;
+};
+
+static struct lateness look(struct __test_metadata *_metadata, int fd, uint32_t slots)
+{
+	const uint32_t coming = slots / COMING;
+	struct timerheap_event *events = calloc(coming, sizeof(*events));
+	int64_t *late = calloc(coming, sizeof(*late)), begin = now() + SEC;
+	struct lateness lateness = {};
+
+	for (uint32_t slot = 0; slot < coming; slot++)
+		ASSERT_LE(0, th_start_at(fd, slot, begin + slot * 2 * SEC / coming));
+	nap(begin + 2 * SEC - now());
+	EXPECT_EQ(coming, th_events(fd, events, coming, coming));
+	for (uint32_t i = 0; i < coming; i++) {
+		EXPECT_EQ(1, events[i].expirations);
+		late[i] = events[i].fired - events[i].deadline;
+		EXPECT_LE(0, late[i]);
+	}
+	th_sort(late, coming);
+	lateness.median = late[coming / 2];
+	lateness.p99 = late[coming / 100 * 99];
+	lateness.most = late[coming - 1];
+	free(late);
+	free(events);
+	return lateness;
+}
+
+/* All that there is to be read of a context and of the heaps, again and again. */
+static void look_on(int fd, atomic_ulong *readings)
+{
+	struct timerheap_info info;
+	char fdinfo[64], text[4096];
+
+	snprintf(fdinfo, sizeof(fdinfo), "/proc/self/fdinfo/%d", fd);
+	for (;;) {
+		int file = open(fdinfo, O_RDONLY);
+		char *heaps = get("heaps"), *lateness = get("lateness");
+		char *contexts = get("contexts");
+
+		if (read(file, text, sizeof(text)) <= 0 || th_info(fd, &info) || !heaps ||
+		    !lateness || !contexts)
+			_exit(1);
+		close(file);
+		free(heaps);
+		free(lateness);
+		free(contexts);
+		++*readings;
+	}
+}
+
+/*
+ * Who looks on keeps no interrupt and no softirq waiting.  What is later for it are the
+ * timers that come while the kernel has interrupts off, since he opens files and asks for
+ * memory: few of them, and by microseconds.
+ */
+TEST_F_TIMEOUT(debugfs, readers_delay_nobody, 220)
+{
+	const bool exact = getenv("TIMERHEAP_EXACT");
+	const uint32_t slots = exact ? 1000000 : 1000;
+	struct lateness alone, with;
+	atomic_ulong *readings;
+	int fd, status;
+	pid_t reader;
+
+	/* How fast such a clock is the kernel knows some time after boot. */
+	if (exact)
+		nap(5 * SEC);
+	readings = mmap(NULL, sizeof(*readings), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, readings);
+	fd = th_context(CLOCK_MONOTONIC, slots);
+	ASSERT_LE(0, fd);
+	for (uint32_t slot = 0; slot < slots; slot++)
+		ASSERT_EQ(0, th_start(fd, slot, NOT_SOON));
+	alone = look(_metadata, fd, slots);
+	reader = fork();
+	if (!reader) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		look_on(fd, readings);
+	}
+	with = look(_metadata, fd, slots);
+	kill(reader, SIGKILL);
+	ASSERT_EQ(reader, waitpid(reader, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	EXPECT_LT(0, *readings);
+	TH_LOG("%u timers, ns late: median %lld, p99 %lld, most %lld", slots,
+	       (long long)alone.median, (long long)alone.p99, (long long)alone.most);
+	TH_LOG("all read %lu times meanwhile: median %lld, p99 %lld, most %lld", *readings,
+	       (long long)with.median, (long long)with.p99, (long long)with.most);
+	if (exact) {
+		EXPECT_GT(3 * alone.p99, with.p99);
+		EXPECT_GT(50 * USEC, with.most);
+	}
+	close(fd);
+	munmap(readings, sizeof(*readings));
 }
 
 /* The module does not go while one of its files is open. */

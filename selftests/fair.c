@@ -306,13 +306,6 @@ struct lateness {
 	struct latency tasks;
 };
 
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The other one: a timer on each CPU, again and again, all of which must come. */
 static struct lateness look(struct __test_metadata *_metadata, struct _test_data_fair *self)
 {
@@ -347,7 +340,7 @@ static struct lateness look(struct __test_metadata *_metadata, struct _test_data
 	}
 	lateness.span = now() - begin;
 	latency_end(&lateness.tasks);
-	qsort(late, lateness.events, sizeof(*late), compare);
+	th_sort(late, lateness.events);
 	lateness.median = late[lateness.events / 2];
 	lateness.p99 = late[lateness.events * 99 / 100];
 	lateness.most = late[lateness.events - 1];

@@ -104,6 +104,19 @@ static inline int64_t get_number(const char *path)
 	return ret < 0 ? -errno : strtoll(text, NULL, 10);
 }
 
+static inline int th_compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The least comes first. */
+static inline void th_sort(int64_t *values, size_t nr)
+{
+	qsort(values, nr, sizeof(*values), th_compare);
+}
+
 /* Run on one CPU from here on.  Return: 0; or -errno: it is not online. */
 static inline int run_on(int cpu)
 {
