@@ -115,18 +115,23 @@ FIXTURE_TEARDOWN(set)
 	close(self->boot);
 }
 
-/* Forward: what is due by the new time expires; a span on the others does not. */
+/*
+ * Forward: what is due by the new time expires, and so does what was a span, since that
+ * became a time when it was started; a span on the others does not.
+ */
 TEST_F(set, forward)
 {
-	struct timerheap_event event;
+	struct timerheap_event events[2];
 	int64_t at = clock_now(CLOCK_REALTIME) + 1000 * SEC;
 
 	ASSERT_EQ(0, th_start_at(self->real, 0, at));
+	ASSERT_EQ(0, th_start(self->real, 1, 1000 * SEC));
 	ASSERT_EQ(0, th_start(self->mono, 0, 1000 * SEC));
 	ASSERT_EQ(0, th_start(self->boot, 0, 1000 * SEC));
 	ASSERT_EQ(0, clock_step(1001 * SEC));
-	ASSERT_EQ(1, th_event(self->real, &event));
-	EXPECT_EQ(at, (int64_t)event.deadline);
+	ASSERT_EQ(2, th_events(self->real, events, 2, 2));
+	EXPECT_EQ(at, (int64_t)events[0].deadline);
+	EXPECT_EQ(1, events[1].slot);
 	EXPECT_TRUE(th_pending(self->mono, 0));
 	EXPECT_TRUE(th_pending(self->boot, 0));
 }
