@@ -12,8 +12,9 @@
  *    So an entry that is got a million times in its time to live costs one expiry.
  *
  * 3. The timer never expires later than @expires.  It is started before its entry can be
- *    found, and who makes @expires earlier starts it anew; if its function runs just
- *    then, and has read the later time, its word does not count.
+ *    found, and who makes @expires earlier starts it anew, until it is no earlier than what
+ *    was started; if its function runs just then, and has read the later time, its word
+ *    does not count.
  *
  * Who looks at an entry is in an RCU read-side section.  An entry that was taken is
  * retired: a worker destroys its timer, which may wait for the timer's function, and has
@@ -167,8 +168,11 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 		if (old >= expires && !earlier)
 			return true;
 	} while (!atomic64_try_cmpxchg(&entry->expires, &old, expires));
-	if (expires < old)
+	/* Two may do so at once, and who starts it last may have the later time in hand. */
+	for (; expires && expires < old; expires = atomic64_read(&entry->expires)) {
 		timerheap_start(&entry->timer, expires);
+		old = expires;
+	}
 	return true;
 }
 
@@ -218,8 +222,8 @@ static struct entry *link_or_replace(struct timerheap_cache *cache,
  * @gfp:   how to get memory
  *
  * Context: task or softirq; sleeps if @gfp does.
- * Return: 0; -EINVAL: @ttl, or a length; -ENOSPC: the cache is full, and has not this
- * key; -ENOMEM; -EBUSY or -E2BIG: no room in the hash table.  If not 0, nothing changed.
+ * Return: 0; -EINVAL: @ttl, or a length; -ENOSPC: the cache is full, with what others are
+ * about to put in, and has not this key; -ENOMEM; -EBUSY or -E2BIG: no room in the hash table.  If not 0, nothing changed.
  */
 int timerheap_cache_set(struct timerheap_cache *cache,
 			const struct timerheap_cache_bytes *key,

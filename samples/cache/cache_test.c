@@ -338,6 +338,63 @@ static void cache_crowd(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
 }
 
+/* Two who go through all keys in step, each of whom has another time to live for them. */
+struct mover {
+	struct mover *other;
+	u64 ttl;
+	atomic_t at;
+};
+
+static int mover_thread(void *data)
+{
+	struct mover *mover = data;
+	u32 key;
+
+	for (key = 0; key < 1000; key++) {
+		atomic_set(&mover->at, key);
+		while (atomic_read(&mover->other->at) < key)
+			cond_resched();
+		move(key, mover->ttl);
+	}
+	atomic_set(&mover->at, 1000);
+	while (!kthread_should_stop())
+		usleep_range(100, 200);
+	return 0;
+}
+
+/* Whichever word is the last, no entry stands longer than it lives. */
+static void cache_moves_meet(struct kunit *test)
+{
+	struct mover movers[2] = { { &movers[1], 50 * MS }, { &movers[0], HOUR } };
+	struct task_struct *threads[2];
+	unsigned int i, round, live;
+	u32 key;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "takes two CPUs");
+	for (round = 0; round < 10; round++) {
+		for (key = 0; key < 1000; key++)
+			KUNIT_ASSERT_EQ(test, set(key, key, 2 * HOUR), 0);
+		for (i = 0; i < 2; i++) {
+			atomic_set(&movers[i].at, -1);
+			threads[i] = kthread_create(mover_thread, &movers[i], "cache/%u", i);
+			KUNIT_ASSERT_FALSE(test, IS_ERR(threads[i]));
+		}
+		for (i = 0; i < 2; i++)
+			wake_up_process(threads[i]);
+		for (i = 0; i < 2; i++) {
+			while (atomic_read(&movers[i].at) < 1000)
+				msleep(1);
+			kthread_stop(threads[i]);
+		}
+		msleep(60);
+		for (key = 0, live = 0; key < 1000; key++)
+			live += get(key) == key;
+		KUNIT_EXPECT_TRUE(test, comes_to(live));
+		timerheap_cache_drain(cache, NULL, NULL);
+	}
+}
+
 static void cache_none(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, PTR_ERR(timerheap_cache_create(0)), -EINVAL);
@@ -356,6 +413,7 @@ static struct kunit_case cache_cases[] = {
 	KUNIT_CASE(cache_in_softirq),
 	KUNIT_CASE(cache_destroyed),
 	KUNIT_CASE(cache_crowd),
+	KUNIT_CASE(cache_moves_meet),
 	KUNIT_CASE(cache_none),
 	{}
 };
