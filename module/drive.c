@@ -183,7 +183,7 @@ void theap_queue_run_ended(struct theap_queue *queue)
  */
 void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
-	/* (C) pairs with (F) in watchdog.c: this CPU may get stuck before. */
+	/* (G) pairs with (F) in watchdog.c: this CPU may get stuck before. */
 	smp_mb();
 	theap_watch(queue->clock, theap_queue_first(queue));
 	hrtimer_start(&queue->resume, ns_to_ktime(ns),
@@ -226,6 +226,11 @@ void theap_queue_quiet(struct theap_queue *queue)
 	hrtimer_cancel(&queue->resume);
 }
 
+/* That an interrupt comes here says enough. */
+static void theap_queue_left(void *arg)
+{
+}
+
 static void theap_queue_take(void *arg)
 {
 	struct theap_queue *queue = arg;
@@ -239,13 +244,28 @@ static void theap_queue_take(void *arg)
  * @cpu:   online, and stays so
  *
  * Runs may still come up where the hrtimers are; they tell @cpu when they end.
- * When both are off, @cpu begins from nothing.
+ * When both are off, @cpu begins from nothing.  But there is one hrtimer, and only one CPU
+ * may arm it:
+ *
+ *	the CPU that has it			here
+ *	  queue->cpu is still it
+ *						  queue->cpu <- @cpu
+ *						  cancel: there is nothing
+ *						  @cpu arms for the first deadline
+ *	  arms for what was first before
+ *
+ * Then what is due first would be told to nobody.  But whoever reads queue->cpu there has
+ * interrupts off until he has armed; so where an interrupt has come, he has.
  *
  * Context: task, may sleep.
  */
 void theap_queue_give(struct theap_queue *queue, unsigned int cpu)
 {
+	unsigned int before = queue->cpu;
+
 	WRITE_ONCE(queue->cpu, cpu);
+	/* If it is offline, nobody is there who could. */
+	smp_call_function_single(before, theap_queue_left, NULL, true);
 	theap_queue_quiet(queue);
 	smp_call_function_single(cpu, theap_queue_take, queue, true);
 }

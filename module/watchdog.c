@@ -30,7 +30,7 @@
  *
  *	the eye					who tells, or ends a run
  *	  look at all queues			  the deadline is in first or earliest
- *	  until <- the next look		  smp_mb()	(A), (B), (C) in drive.c
+ *	  until <- the next look		  smp_mb()	(A), (B), (G) in drive.c
  *	  smp_mb()			(F)	  read until
  *	  read first, earliest of each
  *
@@ -207,7 +207,7 @@ static void theap_eye_open(struct timer_list *timer)
 	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
 	if (delay == span)
 		return;
-	/* (F) pairs with (A), (B) and (C) in drive.c: who tells, arms, or rests. */
+	/* (F) pairs with (A), (B) and (G) in drive.c: who tells, arms, or rests. */
 	smp_mb();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		for (i = 0; i < theap_queues_nr(); i++)
