@@ -161,8 +161,10 @@ EXPORT_SYMBOL_GPL(timerheap_set_slack);
  * A timer that is pending is moved.  One that is held by timerheap_stop_sync(), or was
  * destroyed or released, is left alone.
  *
- * Context: any but NMI; also with interrupts off, or a raw spinlock held.  Takes no lock
- * where the timer was started before and was not expired since; else that of a heap.
+ * Context: any but NMI; also with interrupts off, or a raw spinlock held, unless it is one
+ * that hrtimers, timers, work items or interrupts to other CPUs need, as a scheduler's.
+ * Takes no lock where the timer was started before and was not expired since; else that of
+ * a heap.
  * Return: whether it was pending.
  */
 bool timerheap_start(struct timerheap_timer *timer, ktime_t when)
@@ -294,14 +296,20 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  *
  * For an object that goes when its timer expires: the function ends with this and
  * kfree_rcu() or call_rcu(), and returns 0.  Before the grace period is over the timer
- * must not be freed.  From here on a start does nothing.
+ * must not be freed, nor initialised again.  From here on a start does nothing.
  *
  * If somebody has started the timer since it became due, it stands in a heap, and cannot
  * be let go of: the function will be called again, and may try again then.  If it was
- * stopped after that, the function has to start it for that.
+ * stopped after that, the function has to start it for that.  Nor can it be while
+ * somebody waits in timerheap_destroy() or timerheap_stop_sync(): then the function is
+ * not called again, and what becomes of the object is for that one to see to.
+ *
+ * That is no leave to call timerheap_destroy() on a timer that may be let go of before:
+ * who may have done with it, the function or a task, is for the caller to settle first,
+ * say by who has taken the object off a list.
  *
  * Context: the timer's own function.
- * Return: whether it was let go of.
+ * Return: whether it was let go of, and whoever calls this is to free it.
  */
 bool timerheap_release(struct timerheap_timer *timer)
 {
@@ -309,10 +317,11 @@ bool timerheap_release(struct timerheap_timer *timer)
 	bool idle;
 
 	theap_timer_claim(timerheap_core(timer), &claim);
-	idle = theap_status_is_idle(claim.from);
+	/* Who holds it waits for this function, and has done with the timer then. */
+	idle = theap_status_is_idle(claim.from) && !timer->held;
 	if (idle) {
 		timer->again = false;
-		timer->held = 1;
+		timer->held++;
 	}
 	theap_timer_leave(&claim);
 	if (idle)
@@ -323,7 +332,7 @@ EXPORT_SYMBOL_GPL(timerheap_release);
 
 /**
  * timerheap_destroy - have done with a timer
- * @timer: which, pending or not; but not one that was released
+ * @timer: which, pending or not; but not one that was destroyed already, or released
  *
  * When this returns, the function is not running and will not run, and the timer may be
  * freed, or initialised again.  A start of it does nothing from here on.

@@ -19,14 +19,14 @@
  * 2. Modify against the run that is about to end and arm its hrtimer:
  *
  *	modify					run
- *	  inbox <- timer			  armed <- first deadline
+ *	  inbox <- timer			  armed <- THEAP_NEVER
  *	  earliest <- its deadline		  smp_mb()		(B)
  *	  smp_mb()			(A)	  read first, earliest
- *	  read armed
+ *	  read armed				  armed <- the first of both
  *
- *    Either the run reads the earlier deadline and arms again, or modify
- *    reads what is armed, finds its own earlier, and kicks.  A start stands
- *    in the same place: its push, instead of the inbox, makes first earlier.
+ *    Either the run reads the earlier deadline and arms for it, or modify
+ *    reads what is armed or to be armed, finds its own earlier, and kicks.  A start
+ *    stands in the same place: its push, instead of the inbox, makes first earlier.
  *
  * 3. Modify against the owner, who takes the timer out of the inbox:
  *
@@ -327,7 +327,7 @@ int theap_timer_promise(struct theap_timer *timer, const struct theap_home *home
 {
 	struct theap_queue *queue;
 	unsigned long flags;
-	int ret;
+	int ret = 0;
 
 	for (;;) {
 		local_irq_save(flags);
@@ -341,9 +341,10 @@ int theap_timer_promise(struct theap_timer *timer, const struct theap_home *home
 		local_irq_restore(flags);
 		if (timer->promised)
 			return 0;
-		ret = theap_queue_grow(queue, gfp);
+		/* Where it could not grow somebody else may have made room, so it looks again. */
 		if (ret)
 			return ret;
+		ret = theap_queue_grow(queue, gfp);
 	}
 }
 
@@ -361,6 +362,9 @@ void theap_timer_release(struct theap_timer *timer)
 {
 	struct theap_queue *queue = timer->queue;
 
+	/* If it were given up twice, it would be somebody else's place. */
+	if (WARN_ON_ONCE(!timer->promised))
+		return;
 	timer->promised = false;
 	/* That there is more room than somebody believes does no harm: no lock. */
 	if (!(atomic_dec_return(&queue->promised) % THEAP_SEGMENT_ENTRIES))

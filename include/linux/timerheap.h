@@ -42,8 +42,8 @@ struct timerheap_timer {
 	ktime_t (*function)(struct timerheap_timer *timer, ktime_t when, ktime_t now);
 	ktime_t asked;
 	ktime_t due;
+	u32 held;
 	u8 clock;
-	u8 held;
 	bool again;
 	u64 core[7];
 };
@@ -64,7 +64,7 @@ void timerheap_destroy(struct timerheap_timer *timer);
 
 /**
  * timerheap_forward - the next deadline of a timer with a period
- * @when:   a deadline that has come, not after @now
+ * @when:   a deadline; one that has not come, since the clock was set back, is the next
  * @period: in nanoseconds, greater than 0
  * @now:    the time
  *
@@ -79,9 +79,12 @@ void timerheap_destroy(struct timerheap_timer *timer);
  */
 static inline ktime_t timerheap_forward(ktime_t when, s64 period, ktime_t now)
 {
-	/* At most now - when + period, so it does not wrap as an unsigned number. */
-	u64 step = (1 + div64_u64(now - when, period)) * period;
+	u64 step;
 
+	if (now < when)
+		return when;
+	/* At most now - when + period, so it does not wrap as an unsigned number. */
+	step = (1 + div64_u64(now - when, period)) * period;
 	return step > (u64)KTIME_MAX - when ? KTIME_MAX : when + step;
 }
 

@@ -215,6 +215,8 @@ static void api_forward(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 109), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 110), 120);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 1234), 1240);
+	/* Has the clock been set back, it has yet to come. */
+	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 50), 100);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX, 2), KTIME_MAX);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX - 1, 2), KTIME_MAX);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX - 2, 2), KTIME_MAX - 1);
@@ -463,6 +465,29 @@ static void api_released(struct kunit *test)
 	synchronize_rcu();
 }
 
+/* Whether it was let go of while somebody had come to destroy it. */
+static bool let_go;
+
+static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
+{
+	probe->timer.held++;
+	let_go = timerheap_release(&probe->timer);
+	probe->timer.held--;
+	return 0;
+}
+
+/* Who destroys a timer waits for its function, and gives up its place, he alone. */
+static void api_release_is_refused(struct kunit *test)
+{
+	struct probe *p = probe(test);
+
+	let_go = true;
+	p->then = hold_and_release;
+	timerheap_start(&p->timer, ktime_get());
+	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 1));
+	KUNIT_EXPECT_FALSE(test, let_go);
+}
+
 /* An interrupt starts, moves and stops timers, that of PREEMPT_RT's hard kind, too. */
 struct irq {
 	struct hrtimer hrtimer;
@@ -692,6 +717,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_on_stack),
 	KUNIT_CASE(api_freed),
 	KUNIT_CASE(api_released),
+	KUNIT_CASE(api_release_is_refused),
 	KUNIT_CASE(api_shrinks),
 	KUNIT_CASE(api_in_irq),
 	KUNIT_CASE(api_under_lock),
