@@ -85,6 +85,7 @@ struct theap_notify {
  * @nr:     how many of the timers in hand have a function to be called
  * @called: those, and when each was due
  * @notify: who is to be called when the run ends
+ * @shared: one who is so, too, but stands in another run's list
  * @expired: how often slots have counted an expiry
  * @until:  a manual clock: how far time may move in this run,
  * @limit:  and how often something may expire before it stays where it is
@@ -97,6 +98,7 @@ struct theap_run {
 		struct theap_timer *timer;
 	} called[THEAP_BATCH];
 	struct theap_notify *notify;
+	struct theap_notify *shared;
 	u64 expired;
 	s64 until;
 	u64 limit;

@@ -301,19 +301,22 @@ void __theap_settle(struct theap_queue *queue)
  */
 void theap_run_notify(struct theap_run *run, struct theap_notify *notify)
 {
-	/* The exchange orders what the function did before the call; (E). */
 	if (!test_and_set_bit(0, &notify->queued)) {
 		WRITE_ONCE(notify->run, run);
 		notify->next = run->notify;
 		run->notify = notify;
 		return;
 	}
+	if (READ_ONCE(notify->run) == run)
+		return;
 	/*
-	 * Another run will call it, within its budget; but on PREEMPT_RT that
-	 * one may be preempted for as long as somebody likes.
+	 * Another run has it in its list, and will call it; but not soon, where its CPU gets
+	 * stuck before it comes to that.  Nobody here is to wait for it, so this run calls,
+	 * too: once for as long as it is one and the same who is shared with others.
 	 */
-	if (IS_ENABLED(CONFIG_PREEMPT_RT) && READ_ONCE(notify->run) != run)
-		notify->function(notify);
+	if (run->shared && run->shared != notify)
+		run->shared->function(run->shared);
+	run->shared = notify;
 }
 
 /*
@@ -538,23 +541,21 @@ bool theap_run_batch(struct theap_queue *queue)
 /* Call those who have asked for it.  Context: as theap_run_batch(). */
 void theap_run_tell(struct theap_run *run)
 {
-	struct theap_notify *notify = run->notify;
+	struct theap_notify *notify = run->notify, *shared = run->shared;
 
 	run->notify = NULL;
+	run->shared = NULL;
 	while (notify) {
 		struct theap_notify *next = notify->next;
 
 		/* From here on another run may have it in its list. */
 		WRITE_ONCE(notify->run, NULL);
 		clear_bit_unlock(0, &notify->queued);
-		/*
-		 * Pairs with the exchange in theap_run_notify() (E): what was
-		 * done before it by one who found the bit set is seen.
-		 */
-		smp_mb__after_atomic();
 		notify->function(notify);
 		notify = next;
 	}
+	if (shared)
+		shared->function(shared);
 }
 
 static void theap_run_end(struct theap_queue *queue, u64 owed, u64 ended)

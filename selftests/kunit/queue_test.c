@@ -486,6 +486,29 @@ static void queue_notifies_once(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles(&notified, 2));
 }
 
+/* Who stands in the list of a run that does not get on is told by this one, and once. */
+static void queue_notifies_shared(struct kunit *test)
+{
+	struct theap_notify notify = { .function = notify_function };
+	struct theap_notify another = { .function = notify_function };
+	struct test_timer *t = test_timers(test, 10);
+	struct theap_run stuck = {};
+	unsigned int i;
+
+	notified = 0;
+	local_bh_disable();
+	theap_run_notify(&stuck, &notify);
+	for (i = 0; i < 10; i++) {
+		t[i].notify = i == 5 ? &another : &notify;
+		test_start(&t[i], PAST);
+	}
+	theap_queue_run(test_queue());
+	KUNIT_EXPECT_EQ(test, notified, 2);
+	theap_run_tell(&stuck);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, notified, 3);
+}
+
 static void start_again(struct test_timer *t)
 {
 	test_start(t, PAST);
@@ -682,6 +705,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_hollow),
 	KUNIT_CASE(queue_hole_last),
 	KUNIT_CASE(queue_notifies_once),
+	KUNIT_CASE(queue_notifies_shared),
 	KUNIT_CASE(queue_notifies_first),
 	KUNIT_CASE(queue_restart_in_the_past),
 	KUNIT_CASE(queue_no_room),
