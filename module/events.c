@@ -138,7 +138,7 @@ static int theap_events_wait(struct theap_context *context, u32 min,
 /* Up to @nr, but no less than @min: is that to be had?  The ring has each slot once. */
 bool theap_events_may_want(struct theap_context *context, u32 nr, u32 min)
 {
-	return nr && min <= nr && min <= theap_context_slots(context);
+	return min <= nr && min <= theap_context_slots(context);
 }
 
 /**

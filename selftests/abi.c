@@ -366,9 +366,11 @@ TEST_F(abi, wait)
 	for (int bit = 1; bit < 32; bit++)
 		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
 			.events = to, .nr = 1, .flags = 1U << bit });
-	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){ .events = to });
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
 		.events = to, .nr = 1, .min = 2 });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){ .min = 1 });
+	/* Who wants none need not say where to. */
+	EXPECT_EQ(0, th_wait_flags(self->fd, NULL, 0, 0, -1, 0));
 	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
 		.events = (uintptr_t)BAD, .nr = 1 });
 	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){

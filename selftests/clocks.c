@@ -272,6 +272,12 @@ TEST_F(told, once)
 	EXPECT_EQ(1, read_event(self->fd));
 	EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	EXPECT_TRUE(th_pending(self->fd, 0));
+	/* Who wants to hear of that alone leaves the events to others. */
+	ASSERT_EQ(0, clock_step(100 * SEC));
+	ASSERT_EQ(0, th_start(self->fd, 1, 0));
+	EXPECT_EQ(-ECANCELED, th_wait_flags(self->fd, NULL, 0, 0, 0, 0));
+	EXPECT_EQ(0, th_wait_flags(self->fd, NULL, 0, 0, 0, 0));
+	EXPECT_EQ(1, read_event(self->fd));
 	/* And who has not asked is not told. */
 	EXPECT_EQ(0, th_wait_flags(other, &event, 1, 0, 0, 0));
 	EXPECT_FALSE(readable(other, 0));

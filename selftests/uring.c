@@ -105,8 +105,9 @@ TEST_F(uring, errors)
 	EXPECT_EQ(-ENOENT, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number, 1, 0));
 	EXPECT_EQ(-EFAULT, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, NULL, 1, 0));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number, 1, 1));
-	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 0, 0));
+	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 0, 1));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 2));
+	EXPECT_EQ(0, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 0, 0));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_IOC_KICK, &number, 1, 0));
 	/* A result could not tell so many. */
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number,

@@ -485,7 +485,7 @@ struct timerheap_get {
 /**
  * struct timerheap_wait - wait for events
  * @events:   address of an array of struct timerheap_event
- * @nr:       its length, at least 1
+ * @nr:       its length; 0: take none, but tell of a clock that was set
  * @min:      wait for so many, 1 to @nr; 0: take what is there
  * @timeout:  wait no longer than this; negative: as long as it takes
  * @flags:    0, or TIMERHEAP_ABSTIME: @timeout is a time, not a span
@@ -502,7 +502,10 @@ struct timerheap_get {
  * Events of one slot that nobody has taken yet are one.  So there are never more
  * than slots that are armed, and who wants more waits until the time is up.
  *
- * EINVAL: @nr is 0; @min is above @nr, or the number of slots.
+ * With @nr = 0 no event is touched, so that this call alone may be made while another
+ * thread takes events from memory that is mapped.
+ *
+ * EINVAL: @min is above @nr, or the number of slots.
  */
 struct timerheap_wait {
 	__u64 events;
