@@ -140,6 +140,172 @@ TEST(open_errors)
 	EXPECT_GT(before + (32 << 20), mapped());
 }
 
+/* Return: whether an open with all that SETUP takes fails with this error. */
+static bool setup_refused(struct timerheap_setup setup, int error)
+{
+	errno = 0;
+	return !timerheap_open_setup(&setup) && errno == error;
+}
+
+TEST(setup_errors)
+{
+	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
+	struct {
+		struct timerheap_setup setup;
+		uint64_t newer;
+	} longer = { .setup = setup };
+	struct timerheap *th;
+	int fd = lowest_fd();
+
+	REQUIRE_DEVICE();
+	setup.flags = 1U << 31;
+	EXPECT_TRUE(setup_refused(setup, EINVAL));
+	setup.flags = TIMERHEAP_CANCEL_ON_SET;
+	EXPECT_TRUE(setup_refused(setup, EINVAL));
+	setup.flags = 0;
+	setup.cpu = 1;
+	EXPECT_TRUE(setup_refused(setup, EINVAL));
+	setup.flags = TIMERHEAP_ON_CPU;
+	setup.cpu = 1U << 20;
+	EXPECT_TRUE(setup_refused(setup, EINVAL));
+	EXPECT_EQ(fd, lowest_fd());
+
+	/* A program may know a longer structure than the library. */
+	th = __timerheap_open(&longer.setup, sizeof(longer));
+	ASSERT_NE(NULL, th);
+	EXPECT_EQ(sizeof(struct timerheap_slot) * 64, longer.setup.slots_size);
+	timerheap_close(th);
+	longer.newer = 1;
+	errno = 0;
+	EXPECT_EQ(NULL, __timerheap_open(&longer.setup, sizeof(longer)));
+	EXPECT_EQ(E2BIG, errno);
+}
+
+/* A line of fdinfo, or 0. */
+static uint64_t fdinfo(int fd, const char *name)
+{
+	char path[64], line[128];
+	uint64_t value = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			value = strtoull(line + strlen(name), NULL, 10);
+	if (file)
+		fclose(file);
+	return value;
+}
+
+TEST(setup_cpu_and_limits)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_BOOTTIME, .slots = 3, .cpu = 1,
+		.flags = TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED,
+	};
+	struct timerheap_event event;
+	struct timerheap_info info;
+	struct timerheap *th;
+	uint64_t first;
+
+	REQUIRE_DEVICE();
+	th = timerheap_open_setup(&setup);
+	if (!th && (errno == EINVAL || errno == EPERM))
+		SKIP(return, "needs a second CPU, and CAP_SYS_RESOURCE");
+	ASSERT_NE(NULL, th);
+	EXPECT_EQ(1, fdinfo(timerheap_fd(th), "timerheap-cpu:"));
+	ASSERT_EQ(0, th_info(timerheap_fd(th), &info));
+	EXPECT_EQ(1000, info.min_period);
+	EXPECT_EQ(64 * sizeof(struct timerheap_slot), setup.slots_size);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(i, timerheap_alloc(th));
+	EXPECT_EQ(-ENOSPC, timerheap_alloc(th));
+	first = timerheap_now(th) + MSEC;
+	ASSERT_EQ(0, timerheap_start_periodic(th, 2, first, 10 * USEC));
+	ASSERT_TRUE(next_event(th, &event));
+	EXPECT_EQ(0, (event.deadline - first) % (10 * USEC));
+	timerheap_close(th);
+}
+
+/* Who is given no slack has the context's; a slack of 1 is to have none. */
+TEST(setup_slack)
+{
+	struct timerheap_setup setup = {
+		/* The next multiple of that is years away. */
+		.clock = CLOCK_MONOTONIC, .slots = SLOTS, .slack = UINT64_C(1) << 58,
+	};
+	struct timerheap_info before, info;
+	struct timerheap_event event;
+	struct timerheap *th;
+	int slot = -1;
+
+	REQUIRE_DEVICE();
+	th = timerheap_open_setup(&setup);
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, th_info(timerheap_fd(th), &before));
+	for (int i = 0; i < 20; i++) {
+		slot = timerheap_alloc(th);
+		ASSERT_LE(0, slot);
+		EXPECT_EQ(0, timerheap_start(th, slot, timerheap_now(th) + 20 * MSEC));
+	}
+	ASSERT_EQ(0, th_info(timerheap_fd(th), &info));
+	EXPECT_EQ(20, info.grouped - before.grouped);
+	EXPECT_TRUE(no_event(th, 100 * MSEC));
+	/* It is pending, and what it may wait for is over. */
+	EXPECT_EQ(0, timerheap_set_slack(th, slot, 1));
+	ASSERT_TRUE(next_event(th, &event));
+	EXPECT_EQ(slot, event.slot);
+	EXPECT_TRUE(no_event(th, 50 * MSEC));
+	timerheap_close(th);
+}
+
+/* The clock is set: who waits is told, once, and between events, not in place of one. */
+TEST(setup_cancel_on_set)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_REALTIME, .slots = 2, .flags = TIMERHEAP_CANCEL_ON_SET,
+	};
+	int64_t offset = clock_now(CLOCK_REALTIME) - now();
+	struct timerheap_event event;
+	struct timerheap *th;
+	pid_t pid;
+
+	REQUIRE_DEVICE();
+	if (clock_step(0))
+		SKIP(return, "needs the right to set the clock");
+	th = timerheap_open_setup(&setup);
+	ASSERT_NE(NULL, th);
+	EXPECT_EQ(0, timerheap_wait(th, 0));
+	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 10000 * SEC));
+	ASSERT_EQ(0, clock_step(100 * SEC));
+	errno = 0;
+	EXPECT_EQ(-ECANCELED, timerheap_wait(th, -1));
+	EXPECT_EQ(0, errno);
+	EXPECT_EQ(0, timerheap_wait(th, 0));
+
+	ASSERT_EQ(0, clock_step(100 * SEC));
+	ASSERT_EQ(0, timerheap_start(th, 1, 1));
+	EXPECT_EQ(1, timerheap_wait(th, -1));
+	EXPECT_TRUE(timerheap_next(th, &event));
+	EXPECT_EQ(1, event.slot);
+	EXPECT_EQ(-ECANCELED, timerheap_wait(th, -1));
+	EXPECT_FALSE(timerheap_next(th, &event));
+	EXPECT_EQ(0, timerheap_wait(th, 0));
+
+	/* Who sleeps is woken for it. */
+	pid = fork();
+	if (!pid) {
+		nap(100 * MSEC);
+		_exit(clock_step(100 * SEC) != 0);
+	}
+	EXPECT_EQ(-ECANCELED, timerheap_wait(th, LOST));
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_NE(0, timerheap_deadline(th, 0));
+	clock_step(offset - (clock_now(CLOCK_REALTIME) - now()));
+	timerheap_close(th);
+}
+
 FIXTURE(lib)
 {
 	struct timerheap *th;

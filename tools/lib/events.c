@@ -4,8 +4,26 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include "timerheap.h"
+
+/*
+ * The descriptor is readable, and there is no event: another thread has taken it; or the
+ * clock was set, and one who waits is to be told.  A WAIT for no event tells, and leaves
+ * those that come meanwhile to who takes events.
+ */
+static int told(struct timerheap *th)
+{
+	struct timerheap_wait wait = { .nr = 0 };
+
+	return ioctl(th->fd, TIMERHEAP_IOC_WAIT, &wait) && errno == ECANCELED ? -ECANCELED : 1;
+}
+
+static bool has_events(const struct timerheap *th)
+{
+	return th->ring->head != __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
+}
 
 int timerheap_wait(struct timerheap *th, int64_t timeout)
 {
@@ -16,11 +34,13 @@ int timerheap_wait(struct timerheap *th, int64_t timeout)
 	};
 	int ret, saved = errno;
 
-	if (th->ring->head != __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE))
+	if (has_events(th))
 		return 1;
 	ret = ppoll(&fd, 1, timeout < 0 ? NULL : &span, NULL);
 	if (ret < 0)
 		ret = -errno;
+	else if (ret && !has_events(th))
+		ret = told(th);
 	errno = saved;
 	return ret;
 }

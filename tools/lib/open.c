@@ -2,8 +2,14 @@
 /*
  * A context and its descriptor.
  *
- * Only timerheap_open() says by errno what has failed.  The others leave errno
+ * Only what opens one says by errno what has failed.  The others leave errno
  * as they found it, so that they may be called from wherever it matters.
+ *
+ * A program that was compiled with another version of <linux/timerheap.h> may know a
+ * shorter struct timerheap_setup than the library, or a longer one.  The module knows
+ * by the size, which is in the request's number, what to make of that.  So the library
+ * hands on the program's structure with the program's size, and touches no field of it
+ * that is newer than this version.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,37 +29,38 @@ static void *map(int fd, uint64_t offset, uint64_t size)
 }
 
 /* Have the kernel make its side, and map it.  Return: 0 or an error. */
-static int set_up(struct context *context, clockid_t clock, uint32_t slots)
+static int set_up(struct context *context, struct timerheap_setup *setup, size_t size)
 {
-	struct timerheap_setup setup = { .clock = clock, .slots = slots };
 	struct timerheap *th = &context->th;
 
-	if (ioctl(th->fd, TIMERHEAP_IOC_SETUP, &setup))
+	if (ioctl(th->fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC,
+			       _IOC_NR(TIMERHEAP_IOC_SETUP), size), setup))
 		return errno;
-	th->clock = clock;
-	context->slots = slots;
-	context->slots_size = setup.slots_size;
-	context->ring_size = setup.ring_size;
+	th->clock = setup->clock;
+	context->slots = setup->slots;
+	context->slack = setup->slack;
+	context->slots_size = setup->slots_size;
+	context->ring_size = setup->ring_size;
 
 	/* Its places are the number of slots rounded up to a power of two. */
 	th->mask = 0;
-	while (th->mask < slots - 1)
+	while (th->mask < setup->slots - 1)
 		th->mask = th->mask << 1 | 1;
 
-	th->slots = map(th->fd, setup.slots_offset, setup.slots_size);
+	th->slots = map(th->fd, setup->slots_offset, setup->slots_size);
 	if (th->slots == MAP_FAILED)
 		return errno;
-	th->ring = map(th->fd, setup.ring_offset, setup.ring_size);
+	th->ring = map(th->fd, setup->ring_offset, setup->ring_size);
 	if (th->ring == MAP_FAILED) {
 		int error = errno;
 
-		munmap(th->slots, setup.slots_size);
+		munmap(th->slots, setup->slots_size);
 		return error;
 	}
 	return 0;
 }
 
-struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
+struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size)
 {
 	struct context *context = aligned_alloc(_Alignof(struct context), sizeof(*context));
 	int error;
@@ -65,7 +72,7 @@ struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 	if (context->th.fd < 0) {
 		error = errno;
 	} else {
-		error = set_up(context, clock, slots);
+		error = set_up(context, setup, size);
 		if (!error)
 			return &context->th;
 		close(context->th.fd);
@@ -73,6 +80,13 @@ struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 	free(context);
 	errno = error;
 	return NULL;
+}
+
+struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
+{
+	struct timerheap_setup setup = { .clock = clock, .slots = slots };
+
+	return timerheap_open_setup(&setup);
 }
 
 /* The kernel stops the timers, when the last who has them has let go of them. */

@@ -160,12 +160,14 @@ int timerheap_alloc(struct timerheap *th)
 /*
  * The kernel looks as much later as the slack was when it last did.  If that is too
  * late now, it has to be told, also where the timer is stopped: it may be queued still.
+ * To the kernel a slack of 0 is the context's.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 {
-	__u64 former = __atomic_exchange_n(&th->slots[slot].slack, slack, __ATOMIC_SEQ_CST);
+	uint64_t former = __atomic_exchange_n(&th->slots[slot].slack, slack, __ATOMIC_SEQ_CST);
+	uint64_t others = context_of(th)->slack;
 
-	return slack < former ? timerheap_kick(th, &slot, 1) : 0;
+	return (slack ?: others) < (former ?: others) ? timerheap_kick(th, &slot, 1) : 0;
 }
 
 void timerheap_free(struct timerheap *th, uint32_t slot)

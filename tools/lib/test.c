@@ -186,6 +186,27 @@ static void test_free(void)
 	      "the next owner sees his own");
 }
 
+/* The kernel is told of less slack, and the slack of 0 is what SETUP has said. */
+static void test_slack(void)
+{
+	/* What is said in turn, and whether that is less than it was, with 500 by SETUP. */
+	static const uint64_t said[] = { 500, 499, 0, 1, 0, 501, 0, 600, 700, 600 };
+	static const bool less[] = { 0, 1, 0, 1, 0, 0, 1, 0, 0, 1 };
+	bool good = true;
+	int slot;
+
+	set_up();
+	context.slack = 500;
+	slot = timerheap_alloc(th);
+	for (int i = 0; i < 10; i++) {
+		uint32_t before = kicks;
+
+		timerheap_set_slack(th, slot, said[i]);
+		good = good && kicks - before == less[i];
+	}
+	check(good, "the kernel is told of less slack, and of no other");
+}
+
 /*
  * Many threads
  *
@@ -289,6 +310,7 @@ int main(void)
 {
 	test_alloc();
 	test_free();
+	test_slack();
 	test_threads();
 	printf("1..%d\n%d passed, %d failed, 0 skipped\n", passed + failed, passed, failed);
 	return failed > 0;

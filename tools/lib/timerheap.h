@@ -24,8 +24,8 @@
  *    nanoseconds, too.  0 is taken as 1, so that it has passed, and what is
  *    above TIMERHEAP_NEVER as that.
  *  - What returns an int returns a negative error number where it fails, and
- *    has then changed nothing but as it says.  errno is set by
- *    timerheap_open() and timerheap_loop_new() alone.
+ *    has then changed nothing but as it says.  errno is set by what makes
+ *    a context or a loop alone.
  *  - Threads may share a context.  Any may start, postpone, stop, allocate
  *    and free, each its own or one and the same timer.  But events are taken
  *    by one thread at a time, and who sets the data or the period of one
@@ -33,8 +33,8 @@
  *  - A child of fork() has the timers in common with its parent.  It closes
  *    the context, and opens one of its own.
  *  - There is no check of a slot's number: it must come from
- *    timerheap_alloc(), or be below what timerheap_open() was given, in a
- *    program that hands them out itself.
+ *    timerheap_alloc(), or be below the number of slots that was asked for,
+ *    in a program that hands them out itself.
  */
 #ifndef TIMERHEAP_H
 #define TIMERHEAP_H
@@ -77,6 +77,23 @@ struct timerheap {
  */
 struct timerheap *timerheap_open(clockid_t clock, uint32_t slots);
 
+/* For the inline function: @size is how much of the structure the program knows. */
+struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size);
+
+/*
+ * A context by all that SETUP takes: a CPU on which its timers expire, no limits, slack
+ * for all that are given none of their own, and to be told by timerheap_wait() when the
+ * clock was set; see struct timerheap_setup in <linux/timerheap.h>.  What SETUP answers
+ * is written into it.
+ * Return: as timerheap_open(); and EINVAL for the flags or the CPU, too, EPERM for
+ * TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE, E2BIG where the module does not know
+ * all that is asked for.
+ */
+static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *setup)
+{
+	return __timerheap_open(setup, sizeof(*setup));
+}
+
 /* Stop all timers, and give everything back.  No thread uses it any more. */
 void timerheap_close(struct timerheap *th);
 
@@ -102,8 +119,8 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
  */
 
 /*
- * Take a slot, whose timer is idle, without data or slack.  No system call, but one
- * where who had it before has given it slack.
+ * Take a slot, whose timer is idle, without data or slack of its own.  No system call,
+ * but one where who had it before has given it slack.
  * Return: a slot that nobody has; or -ENOSPC.
  */
 int timerheap_alloc(struct timerheap *th);
@@ -116,10 +133,11 @@ int timerheap_alloc(struct timerheap *th);
 void timerheap_free(struct timerheap *th, uint32_t slot);
 
 /*
- * How much later than its deadlines a timer may expire, in nanoseconds; a slot that is
- * given out has 0.  Timers that may expire together cost the kernel less: "Slack" in
- * <linux/timerheap.h>.  One system call where it is less than before, else none; so say
- * it once, before the first start.
+ * How much later than its deadlines a timer may expire, in nanoseconds; 0, which a slot
+ * that is given out has, is what the context was opened with, and that is none unless
+ * timerheap_open_setup() has said so: to have none then, say 1.  Timers that may expire
+ * together cost the kernel less: "Slack" in <linux/timerheap.h>.  One system call where
+ * it is less than before, else none; so say it once, before the first start.
  * Return: 0; -ENOMEM: the timer may be as late as before once more.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack);
@@ -315,7 +333,9 @@ uint32_t timerheap_reap(struct timerheap *th,
 /*
  * Wait until there is an event, or for @timeout ns, of CLOCK_MONOTONIC whatever
  * the context's clock; negative: without end.
- * Return: 1; 0: the time is up; -EINTR: a signal has come.
+ * Return: 1; 0: the time is up; -EINTR: a signal has come; -ECANCELED: the clock was
+ * set, which is said once each time, where there is no event, and to who has asked for
+ * it by TIMERHEAP_CANCEL_ON_SET.
  */
 int timerheap_wait(struct timerheap *th, int64_t timeout);
 
