@@ -672,6 +672,38 @@ TEST_F(lib, free_expired)
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
+/*
+ * A stop that is in time ends an arming, and what expired before it is an event still;
+ * timerheap_free() ends that, too, and so comes before its data are freed.
+ */
+TEST_F(lib, stopped_with_event)
+{
+	struct timerheap *th = self->th;
+	struct timerheap_event event;
+	int data, slot = timerheap_alloc(th);
+
+	for (int freed = 0; freed < 2; freed++) {
+		for (int ticker = 0; ticker < 2; ticker++) {
+			timerheap_set_pointer(th, slot, &data);
+			/* One tick, and the next is far away; or one arming after another. */
+			ASSERT_EQ(0, timerheap_start_periodic(th, slot, 1,
+							      ticker ? 1000 * SEC : 0));
+			if (!ticker)
+				ASSERT_EQ(0, timerheap_start(th, slot, TIMERHEAP_NEVER));
+			EXPECT_TRUE(timerheap_stop(th, slot));
+			if (freed) {
+				timerheap_free(th, slot);
+				EXPECT_FALSE(timerheap_next(th, &event));
+				ASSERT_EQ(slot, timerheap_alloc(th));
+			} else {
+				ASSERT_TRUE(timerheap_next(th, &event));
+				EXPECT_EQ(&data, timerheap_pointer(&event));
+			}
+			EXPECT_TRUE(no_event(th, 10 * MSEC));
+		}
+	}
+}
+
 /* A child that closes what it has got takes nothing from its parent. */
 TEST_F(lib, fork)
 {

@@ -415,11 +415,13 @@ TEST_F(go, long_adjust_timers)
 
 /*
  * Chan: what a reader sees after stop and reset.  Here a stop that answers 1
- * means that no event will come, and one that answers 0 that it has or will.
+ * means that no event of this arming will come, and one that answers 0 that it
+ * has or will.
  */
 TEST_F(go, chan)
 {
 	struct timerheap_event event;
+	uint64_t ticks;
 
 	/* Stopped before it expired: nothing is there, and then the new one only. */
 	ASSERT_EQ(0, th_start(self->fd, 0, SEC));
@@ -445,9 +447,24 @@ TEST_F(go, chan)
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, SEC));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
+	EXPECT_EQ(1, th_get(self->fd, 0).expirations);
 	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 	EXPECT_EQ(1, event.expirations);
+	EXPECT_EQ(0, th_get(self->fd, 0).expirations);
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
+
+	/* A ticker that is stopped in time has ticked before: GET tells, and then none. */
+	for (int i = 0; i < 20; i++) {
+		ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
+		nap(i * MSEC / 2);
+		ASSERT_EQ(1, th_stop(self->fd, 0));
+		ticks = th_get(self->fd, 0).expirations;
+		if (ticks) {
+			ASSERT_EQ(1, th_event(self->fd, &event));
+			EXPECT_EQ(ticks, event.expirations);
+		}
+		EXPECT_TRUE(th_quiet(self->fd, 2 * MSEC));
+	}
 }
 
 /* AfterTimes, TickTimes: a late reader sees the time of expiry, not of reading. */

@@ -184,6 +184,14 @@ static void test_free(void)
 	timerheap_start_periodic(th, slot, 1, 1);
 	check(timerheap_next(th, &event) && event.slot == (uint32_t)slot,
 	      "the next owner sees his own");
+
+	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
+	check(timerheap_stop(th, slot) && timerheap_next(th, &event),
+	      "what has ticked before a stop in time is an event");
+	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
+	check(timerheap_stop(th, slot), "a ticker is stopped in time");
+	timerheap_free(th, slot);
+	check(!timerheap_next(th, &event), "and freed it has no event");
 }
 
 /* The kernel is told of less slack, and the slack of 0 is what SETUP has said. */

@@ -264,6 +264,10 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
  * Stop a timer.  Never a system call.
  * Return: whether that has prevented its expiry.  If not, its event has come,
  * or is about to.
+ *
+ * What had expired before, periods of a ticker or an arming before this one, may
+ * be an event in either case, or be about to.  So do not free what the data point
+ * at for a stop that returns true: call timerheap_free() first.
  */
 static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 {

@@ -422,11 +422,14 @@ struct timerheap_start {
  * @slot:        which
  * @flags:       0
  * @was_pending: out: 1 where this prevented the expiry: there will be no
- *               event for it.  0 where there was none to prevent: the timer
+ *               event for that.  0 where there was none to prevent: the timer
  *               was idle, or has expired, and its event was or will be read
  * @reserved:    0
  *
- * A periodic timer's earlier expiries that were not read yet stay readable.
+ * What had expired before and was not read, periods of a ticker or an arming before
+ * this one, stays an event that is to be read, or is about to be one, whatever
+ * @was_pending says.  &timerheap_get.expirations tells after this call whether there
+ * is one; who frees what @user_data points at waits for it.
  */
 struct timerheap_stop {
 	__u32 slot;
