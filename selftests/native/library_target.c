@@ -11,7 +11,7 @@
 
 #define SLOTS	8
 
-static struct context context = { .slots = SLOTS };
+static struct context context = { .th.nr = SLOTS };
 static struct timerheap *const th = &context.th;
 static struct timerheap_slot slots[SLOTS];
 static uint64_t now;

@@ -10,7 +10,6 @@
 /**
  * struct context - a context, whole
  * @th:         what the program has of it; first, so that it is both
- * @slots:      how many there are
  * @slack:      what a slot has that has none of its own
  * @slots_size: bytes that are mapped for them
  * @ring_size:  bytes that are mapped for the ring
@@ -23,7 +22,6 @@
  */
 struct context {
 	struct timerheap th;
-	uint32_t slots;
 	uint64_t slack;
 	uint64_t slots_size;
 	uint64_t ring_size;

@@ -157,7 +157,7 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 	const struct handler *handler;
 
 	/* Below 0 is an error, not an id; and the ring may have spare places. */
-	if (id <= 0 || slot >= context_of(loop->th)->slots)
+	if (id <= 0 || slot >= loop->th->nr)
 		return false;
 	handler = &loop->handlers[slot];
 	if (!handler->function || handler->life != (uint64_t)id >> loop->bits)

@@ -37,7 +37,7 @@ static int set_up(struct context *context, struct timerheap_setup *setup, size_t
 			       _IOC_NR(TIMERHEAP_IOC_SETUP), size), setup))
 		return errno;
 	th->clock = setup->clock;
-	context->slots = setup->slots;
+	th->nr = setup->slots;
 	context->slack = setup->slack;
 	context->slots_size = setup->slots_size;
 	context->ring_size = setup->ring_size;

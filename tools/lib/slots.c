@@ -123,6 +123,9 @@ static int pop(struct context *context)
 		if (!(head & NUMBER_MASK))
 			return -ENOSPC;
 		slot = (head & NUMBER_MASK) - 1;
+		/* The links are in memory that others may have, and write: it ends there. */
+		if (slot >= context->th.nr)
+			return -ENOSPC;
 		/* If another has popped it, this is anything; but so is the head. */
 		next = __atomic_load_n(&context->th.slots[slot].user_data, __ATOMIC_RELAXED);
 		next = (head & ~NUMBER_MASK) | (next & NUMBER_MASK);
@@ -137,7 +140,7 @@ static int take_fresh(struct context *context)
 	uint32_t slot = __atomic_load_n(&context->fresh, __ATOMIC_RELAXED);
 
 	do {
-		if (slot == context->slots)
+		if (slot == context->th.nr)
 			return -ENOSPC;
 	} while (!__atomic_compare_exchange_n(&context->fresh, &slot, slot + 1, false,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));

@@ -120,7 +120,7 @@ static void set_up(void)
 	th->ring = calloc(1, sizeof(*th->ring) + SLOTS * sizeof(th->ring->slots[0]));
 	th->mask = SLOTS - 1;
 	th->clock = CLOCK_MONOTONIC;
-	context.slots = SLOTS;
+	th->nr = SLOTS;
 	for (int i = 0; i < SLOTS; i++)
 		pthread_mutex_init(&claims[i], NULL);
 }
@@ -159,6 +159,23 @@ static void test_alloc(void)
 	timerheap_start(th, 3, 1);
 	check(timerheap_next(th, &event) && !event.user_data, "a slot comes without data");
 	check(gives_out(0), "no more slots are given out than there are");
+}
+
+/* Somebody else has the memory, too, and writes numbers there that no slot has. */
+static void test_wild_numbers(void)
+{
+	struct timerheap_event event;
+
+	set_up();
+	put_into_ring(SLOTS);
+	put_into_ring(UINT32_MAX);
+	timerheap_start(th, 1, 1);
+	check(timerheap_next(th, &event) && event.slot == 1, "an event of no slot is none");
+	check(gives_out(SLOTS), "all are given out");
+	timerheap_free(th, 2);
+	timerheap_free(th, 3);
+	slots[3].user_data = SLOTS + 1;
+	check(timerheap_alloc(th) == 3 && gives_out(0), "nor is one given out that is none");
 }
 
 static void test_free(void)
@@ -317,6 +334,7 @@ static void test_threads(void)
 int main(void)
 {
 	test_alloc();
+	test_wild_numbers();
 	test_free();
 	test_slack();
 	test_threads();

@@ -31,7 +31,9 @@
  *    by one thread at a time, and who sets the data or the period of one
  *    timer by several threads needs a lock of his own.
  *  - A child of fork() has the timers in common with its parent.  It closes
- *    the context, and opens one of its own.
+ *    the context, and opens one of its own.  While it has it, and whoever else was
+ *    handed the descriptor, it can write what it likes into the slots and the ring:
+ *    then timers go wrong, but no memory does that is not theirs.
  *  - There is no check of a slot's number: it must come from
  *    timerheap_alloc(), or be below the number of slots that was asked for,
  *    in a program that hands them out itself.
@@ -58,6 +60,7 @@ extern "C" {
 struct timerheap {
 	struct timerheap_slot *slots;
 	struct timerheap_ring *ring;
+	uint32_t nr;			/* slots */
 	uint32_t mask;			/* places of the ring - 1 */
 	int fd;
 	clockid_t clock;
@@ -286,7 +289,11 @@ static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 #define __TIMERHEAP_CONDEMNED	(UINT64_C(1) << 63)
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
-/* Take an event, if there is one.  Return: whether there was.  No system call. */
+/*
+ * Take an event, if there is one.  Return: whether there was.  No system call.
+ *
+ * A number that no slot has was not written by the kernel.
+ */
 static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *event)
 {
 	struct timerheap_ring *ring = th->ring;
@@ -296,9 +303,11 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 
 	/* (D) pairs with (C). */
 	while (head != __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE)) {
-		number = ring->slots[head & th->mask];
-		s = &th->slots[number];
+		number = __atomic_load_n(&ring->slots[head & th->mask], __ATOMIC_RELAXED);
 		__atomic_store_n(&ring->head, ++head, __ATOMIC_RELAXED);
+		if (number >= th->nr)
+			continue;
+		s = &th->slots[number];
 		/* Before the swap: behind it the slot may be another's. */
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
 		/* (E) pairs with (F). */
