@@ -15,9 +15,10 @@
  *	armed			the hrtimer is
  *	THEAP_NEVER		off, or set to something that is of no interest
  *	a deadline		set to it
- *	S64_MIN			of no interest: a run is on, or will go on very
- *				soon, and look for itself before it ends; or it
- *				is a manual clock, and there is no hrtimer
+ *	S64_MIN			of no interest: a run is on, or will begin very
+ *				soon on this CPU, and look for itself before it
+ *				ends; or it is a manual clock, and there is no
+ *				hrtimer
  */
 #include <linux/ktime.h>
 #include <linux/percpu.h>
@@ -101,6 +102,25 @@ static void theap_queue_kick(struct theap_queue *queue)
 }
 
 /*
+ * Have a run begin in @ns, on the CPU that the queue belongs to, which is this one.  It
+ * does by an hrtimer of its own, which counts monotonic time whatever the queue's clock:
+ * were that set back just now, nobody would look at the queue until it has caught up.
+ *
+ * A clock that is set back within a run also has the hrtimer expire again and
+ * again: the kernel reads a clock once for all hrtimers that it finds due, and
+ * by that reading the deadline that the run arms for has come.  Each of these
+ * runs owes what it costs, so that they end here, after some hundreds.
+ */
+static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
+{
+	/* (G) pairs with (F) in watchdog.c: this CPU may get stuck before. */
+	smp_mb();
+	theap_watch(queue->clock, theap_queue_first(queue));
+	hrtimer_start(&queue->resume, ns_to_ktime(ns),
+		      HRTIMER_MODE_REL_PINNED_SOFT);
+}
+
+/*
  * There have been too many: have a run begin when the next is due.  Until then nobody
  * kicks for this queue, and what is due in it waits, for no longer than each clock's
  * queue takes to have its turn.  What is armed may come first, and then it is over.
@@ -171,23 +191,25 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * A run has ended for want of budget, and the next may begin in @ns.  It does
- * by an hrtimer of its own, which counts monotonic time whatever the queue's
- * clock: were that set back just now, nobody would look at the queue until it
- * has caught up.
- *
- * A clock that is set back within a run also has the hrtimer expire again and
- * again: the kernel reads a clock once for all hrtimers that it finds due, and
- * by that reading the deadline that the run arms for has come.  Each of these
- * runs owes what it costs, so that they end here, after some hundreds.
+ * A run has ended for want of budget, and the next may begin in @ns.  A thief is to look
+ * again then; but its CPU may be stuck by that time, and the owner awake, who is told
+ * (steal.c, 3).  Interrupts are off.
  */
-void theap_queue_run_later(struct theap_queue *queue, u64 ns)
+void theap_queue_run_rests(struct theap_queue *queue, u64 ns)
 {
-	/* (G) pairs with (F) in watchdog.c: this CPU may get stuck before. */
-	smp_mb();
-	theap_watch(queue->clock, theap_queue_first(queue));
-	hrtimer_start(&queue->resume, ns_to_ktime(ns),
-		      HRTIMER_MODE_REL_PINNED_SOFT);
+	if (READ_ONCE(queue->cpu) == smp_processor_id()) {
+		theap_queue_run_later(queue, ns);
+		return;
+	}
+	hrtimer_start(&queue->again, ns_to_ktime(ns), HRTIMER_MODE_REL_PINNED_SOFT);
+	theap_queue_run_ended(queue);
+}
+
+/* One of the hrtimers has expired. */
+static void theap_queue_is_late(struct hrtimer *hrtimer)
+{
+	/* If it has just been set anew, by another CPU, that says nothing; so what. */
+	theap_run_is_late(-data_race(hrtimer_expires_remaining(hrtimer)));
 }
 
 /* Run it; and who has nothing more of his own to do then looks at the others. */
@@ -195,8 +217,7 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 {
 	u64 ended;
 
-	/* If it has just been set anew, as by a thief, that says nothing; so what. */
-	theap_run_is_late(-data_race(hrtimer_expires_remaining(hrtimer)));
+	theap_queue_is_late(hrtimer);
 	ended = theap_queue_run(queue);
 	if (ended)
 		theap_steal_some(ended);
@@ -214,6 +235,13 @@ static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
+static enum hrtimer_restart theap_thief_resumed(struct hrtimer *hrtimer)
+{
+	theap_queue_is_late(hrtimer);
+	theap_steal_again(container_of(hrtimer, struct theap_queue, again));
+	return HRTIMER_NORESTART;
+}
+
 /**
  * theap_queue_quiet - stop what drives a queue, and wait until it has stopped
  * @queue: done with; or belongs to another CPU by now, which is told afterwards
@@ -224,6 +252,7 @@ void theap_queue_quiet(struct theap_queue *queue)
 {
 	hrtimer_cancel(&queue->hrtimer);
 	hrtimer_cancel(&queue->resume);
+	hrtimer_cancel(&queue->again);
 }
 
 /* That an interrupt comes here says enough. */
@@ -244,7 +273,7 @@ static void theap_queue_take(void *arg)
  * @cpu:   online, and stays so
  *
  * Runs may still come up where the hrtimers are; they tell @cpu when they end.
- * When both are off, @cpu begins from nothing.  But there is one hrtimer, and only one CPU
+ * When all are off, @cpu begins from nothing.  But there is one hrtimer, and only one CPU
  * may arm it:
  *
  *	the CPU that has it			here
@@ -350,6 +379,8 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 	hrtimer_setup(&queue->hrtimer, theap_queue_expired, theap_clocks[clock].id,
 		      HRTIMER_MODE_ABS_PINNED_SOFT);
 	hrtimer_setup(&queue->resume, theap_queue_resumed, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_PINNED_SOFT);
+	hrtimer_setup(&queue->again, theap_thief_resumed, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_PINNED_SOFT);
 	INIT_CSD(&queue->csd, theap_queue_kicked, queue);
 	INIT_WORK(&queue->growth, theap_queue_growth);

@@ -167,7 +167,8 @@ struct theap_queue {
 					 * CLOCK_MONOTONIC; that run, with the lock */
 	struct hrtimer hrtimer;		/* the CPU, with interrupts off */
 	struct hrtimer resume;		/* goes on with a run whose budget was
-					 * spent; the run */
+					 * spent; the CPU, with interrupts off */
+	struct hrtimer again;		/* the same of a thief's run, steal.c; thieves */
 	call_single_data_t csd;		/* the kick; who has set @kicked */
 	struct work_struct growth;	/* makes room, where there was none */
 
@@ -183,7 +184,7 @@ void theap_queue_grow_later(struct theap_queue *queue);
 void theap_queue_tell(struct theap_queue *queue);
 void theap_queue_run_begun(struct theap_queue *queue);
 void theap_queue_run_ended(struct theap_queue *queue);
-void theap_queue_run_later(struct theap_queue *queue, u64 ns);
+void theap_queue_run_rests(struct theap_queue *queue, u64 ns);
 void theap_queue_give(struct theap_queue *queue, unsigned int cpu);
 void theap_queue_quiet(struct theap_queue *queue);
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock);

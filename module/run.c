@@ -570,7 +570,7 @@ static void theap_run_end(struct theap_queue *queue, u64 owed, u64 ended)
 	WRITE_ONCE(queue->running, false);
 	raw_spin_unlock(&queue->lock);
 	if (rest)
-		theap_queue_run_later(queue, rest);
+		theap_queue_run_rests(queue, rest);
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);

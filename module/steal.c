@@ -56,13 +56,28 @@
  *    kick again.  If the hrtimer fires for what the thief has run, it does so for
  *    nothing.
  *
- * 3. A thief whose budget is spent sets @resume on its own CPU, and goes on there,
- *    whether the owner is stuck by then or not.  It may be set on the owner's, where
- *    it cannot fire: hrtimer_start() brings it over.
+ * 3. A thief whose budget is spent sets @again on its own CPU, to go on there.  But that
+ *    may get stuck in its turn, before @again has fired, while the owner is awake by then:
+ *
+ *	thief					owner
+ *	  running <- true			  is stuck
+ *	  armed <- S64_MIN			  wakes up
+ *	  run, and rest				  the hrtimer fires: a run is on
+ *	  running <- false
+ *	  set @again
+ *	  armed <- THEAP_NEVER
+ *	  kick the owner
+ *	  is stuck				  arm, and run
+ *
+ *    If it did not tell, the owner would leave to it what it cannot do.  So it tells, as at
+ *    the end of a run (2); whoever comes first goes on, and @again only looks whether the
+ *    queue is stuck still: where the owner runs it, or rests, it is not.  The owner rests by
+ *    an hrtimer that no thief sets, @resume: one whose function is running somewhere stays
+ *    on that CPU when it is set.
  *
  * 4. CPUs that go offline.  The owner's: hotplug.c moves timers while no run is on,
  *    a thief's as little as any other; a thief may come when all is done, find the
- *    queue empty, and tell nobody.  The thief's: the kernel takes @resume to another
+ *    queue empty, and tell nobody.  The thief's: the kernel takes @again to another
  *    CPU, and there it fires.
  *
  * 5. The module goes: theap_steal_exit() has everybody see that stealing is off, a
@@ -70,7 +85,9 @@
  *    those that thieves have set among them.
  *
  * What cannot be helped: a CPU that has stopped in the middle of a run has some of
- * the queue's timers in hand, and nobody else can know how far it has come.
+ * the queue's timers in hand, and nobody else can know how far it has come.  Where a thief's
+ * has been stopped between the end of its run and the kick, a third CPU can help, but not
+ * the owner, who does not know that it is over.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>
@@ -238,6 +255,22 @@ void theap_steal_waiting(const struct theap_home *home)
 void theap_steal_all(void)
 {
 	theap_steal_look(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS, theap_queues_nr(), true);
+}
+
+/**
+ * theap_steal_again - go on with a queue that this CPU has stolen
+ * @queue: of which a thief's run has rested
+ *
+ * Unless its owner has seen to it meanwhile, and runs it, or has rested in its turn.
+ *
+ * Context: softirq.
+ */
+void theap_steal_again(struct theap_queue *queue)
+{
+	rcu_read_lock();
+	if (theap_steal_ns())
+		theap_queue_steal(queue, 0, false);
+	rcu_read_unlock();
 }
 
 void theap_steal_init(void)

@@ -13,12 +13,14 @@
 #include "clock.h"
 
 struct theap_home;
+struct theap_queue;
 
 extern unsigned int theap_steal_us;
 u64 theap_steal_ns(void);
 void theap_steal_some(u64 now);
 void theap_steal_waiting(const struct theap_home *home);
 void theap_steal_all(void);
+void theap_steal_again(struct theap_queue *queue);
 void theap_steal_init(void);
 void theap_steal_exit(void);
 

@@ -47,6 +47,8 @@ FIXTURE_TEARDOWN(steal)
 {
 	put_number(OURS "steal_us", self->steal_us);
 	put_number(OURS "watchdog_ms", self->watchdog_ms);
+	put_number(OURS "min_period_ns", self->before.min_period);
+	put_number(OURS "max_user_ticks", self->before.max_user_ticks);
 	close(self->fd);
 }
 
@@ -369,6 +371,64 @@ TEST_F_TIMEOUT(steal, many, 120)
 	free(events);
 	free(seen);
 	close(fd);
+}
+
+/* Do timers expire, in the next tenth of a second? */
+static bool goes_on(int fd)
+{
+	struct timerheap_event events[SLOTS];
+	int64_t begin = now();
+	int got;
+
+	th_wait_flags(fd, events, SLOTS, 1, 0, 0);
+	nap(100 * MSEC);
+	got = th_wait_flags(fd, events, SLOTS, 1, 0, 0);
+	return got > 0 && events[got - 1].fired > begin;
+}
+
+/* Tickers of @owner that are more than a CPU can do; @thief runs them, and is stuck in its turn. */
+static void change_places(struct __test_metadata *_metadata, struct _test_data_steal *self,
+			  int owner, int thief)
+{
+	int fd = th_context(CLOCK_MONOTONIC, SLOTS), look = th_context(CLOCK_BOOTTIME, 1);
+	uint64_t stolen = since(self).stolen;
+	int64_t begin, end;
+
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, look);
+	ASSERT_EQ(0, run_on(thief));
+	ASSERT_EQ(0, th_start_flags(look, 0, MSEC, 5 * MSEC, 0));
+	ASSERT_EQ(0, run_on(owner));
+	begin = now() + SOON;
+	for (int i = 0; i < SLOTS; i++)
+		ASSERT_EQ(0, th_start_flags(fd, i, begin, 1, TIMERHEAP_ABSTIME));
+	ASSERT_EQ(0, run_on(thief));
+	ASSERT_EQ(0, hold(owner, 2 * SOON, "softirqs"));
+	nap(2 * SOON);
+	EXPECT_LT(stolen, since(self).stolen);
+	ASSERT_EQ(0, run_on(owner));
+	end = now() + HOLD;
+	ASSERT_EQ(0, hold(thief, HOLD, "softirqs"));
+	EXPECT_TRUE(goes_on(fd)) TH_LOG("not while CPU %d was held", thief);
+	close(look);
+	close(fd);
+	if (end > now())
+		nap(end - now());
+}
+
+/*
+ * A thief whose budget is spent rests, to go on; and is stuck then, while the owner is awake
+ * again, who has found it at work.  Nobody else looks: as if there were no other CPU.
+ */
+TEST_F_TIMEOUT(steal, thief_stuck, 120)
+{
+	if (self->before.heaps)
+		SKIP(return, "needs a heap for each CPU");
+	ASSERT_EQ(0, put_number(OURS "min_period_ns", USEC));
+	ASSERT_EQ(0, put_number(OURS "max_user_ticks", 0));
+	ASSERT_EQ(0, watchdog_off(self));
+	for (int round = 0; round < 6; round++)
+		change_places(_metadata, self, round % 2, !(round % 2));
 }
 
 struct churner {

@@ -24,17 +24,26 @@ static struct theap_counters *count(void)
 	return &test_queue()->count;
 }
 
-/* Nobody drives the queue from here on, and it is not this CPU's. */
+/*
+ * Nobody drives the queue from here on, and it is not this CPU's.  There is a kick on its way
+ * to whose it is, as there would be soon, and it is not answered.
+ */
 static void stuck_begin(void)
 {
 	local_bh_disable();
 	test_queue()->cpu = smp_processor_id() + 1;
+	atomic_set(&test_queue()->kicked, 1);
 	this_cpu_ptr(&theap_thieves)->next = 0;
 }
 
+/* It is let go, and the kick answered. */
 static void stuck_end(void)
 {
 	test_queue()->cpu = smp_processor_id();
+	atomic_set(&test_queue()->kicked, 0);
+	local_irq_disable();
+	theap_queue_tell(test_queue());
+	local_irq_enable();
 	local_bh_enable();
 }
 
@@ -138,6 +147,17 @@ static void steal_nothing(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
 }
 
+/* Do all come, each once? */
+static bool each_once(struct test_timer *t, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		if (READ_ONCE(t[i].called) != 1 && !test_settles(&t[i].called, 1))
+			return false;
+	return true;
+}
+
 static u64 worked_until;
 
 /* For longer than a run may. */
@@ -154,7 +174,7 @@ static void work_long(struct test_timer *t)
 static void steal_at_rest(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	unsigned int i, nr = 10 * THEAP_BATCH;
+	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
 
 	stuck_begin();
@@ -171,9 +191,59 @@ static void steal_at_rest(struct kunit *test)
 	look();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	stuck_end();
-	for (i = 0; i < nr; i++)
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
 	KUNIT_EXPECT_EQ(test, count()->expired, nr);
+}
+
+/* A thief goes on when it has rested, unless the owner has done something. */
+static void steal_goes_on(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int nr = 10 * THEAP_BATCH;
+	struct test_timer *t = test_timers(test, nr);
+
+	stuck_begin();
+	start_overdue(t, nr, OVERDUE);
+	t[0].work = work_long;
+	t[nr - 1].work = work_long;
+	look();
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->again));
+	/* It rests, or somebody runs it. */
+	WRITE_ONCE(queue->ended, ktime_get_ns() + NS);
+	theap_steal_again(queue);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	WRITE_ONCE(queue->ended, 0);
+	WRITE_ONCE(queue->running, true);
+	theap_steal_again(queue);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	WRITE_ONCE(queue->running, false);
+	theap_steal_again(queue);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 2);
+	stuck_end();
+	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
+	KUNIT_EXPECT_EQ(test, count()->stolen, 2);
+}
+
+/* A thief rests, and then its CPU is stuck: the owner goes on, who is awake by then. */
+static void steal_taken_back(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int nr = 10 * THEAP_BATCH;
+	struct test_timer *t = test_timers(test, nr);
+
+	stuck_begin();
+	start_overdue(t, nr, OVERDUE);
+	t[0].work = work_long;
+	look();
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
+	/* What the thief was to go on by; and what the owner's own was armed for is over. */
+	KUNIT_EXPECT_EQ(test, hrtimer_try_to_cancel(&queue->again), 1);
+	hrtimer_try_to_cancel(&queue->hrtimer);
+	stuck_end();
+	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
 }
 
 /*
@@ -464,6 +534,8 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_running),
 	KUNIT_CASE(steal_nothing),
 	KUNIT_CASE(steal_at_rest),
+	KUNIT_CASE(steal_goes_on),
+	KUNIT_CASE(steal_taken_back),
 	KUNIT_CASE(steal_budget),
 	KUNIT_CASE(steal_turns),
 	KUNIT_CASE(steal_after_run),
