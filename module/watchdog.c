@@ -35,8 +35,8 @@
  *	  read first, earliest of each
  *
  * Either it sees how long the eye will be closed, or the eye sees the deadline.  Or the
- * other eye has seen it between, and says that both open again and again; then that one
- * has opened this.
+ * other eye has seen it between, and its word is for both: then that one sees to it that
+ * this is not closed for longer.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -196,13 +196,13 @@ static void theap_eye_open(struct timer_list *timer)
 	raw_spin_lock_irqsave(&theap_watch_lock, flags);
 	if (theap_watching && !timer_pending(timer)) {
 		theap_watch_say(delay, span);
-		if (delay != THEAP_NEVER)
+		theap_eye_mind(other, span);
+		if (delay != THEAP_NEVER) {
 			theap_eye_put(eye, theap_watch_cpu(smp_processor_id(), other->cpu),
 				      delay);
-		theap_eye_mind(other, span);
-		/* It may have closed for long just before, and not yet looked again. */
-		if (delay == span)
-			theap_eye_wake(other, eye, span);
+			/* It may have closed for longer just before, and not yet looked again. */
+			theap_eye_wake(other, eye, delay);
+		}
 	}
 	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
 	if (delay == span)

@@ -478,23 +478,33 @@ static void watch_minds(struct kunit *test)
 	local_bh_enable();
 }
 
-/* Where one opens again and again, the other does, whatever it has just believed. */
-static void watch_both(struct kunit *test)
+/* One eye opens while the other is closed, which has not seen what it sees. */
+static void open_alone(struct kunit *test)
 {
-	struct test_timer *t = test_timers(test, 1);
 	unsigned int i;
 
-	watch_begin();
-	theap_watchdog_ms = 1000;
-	test_start(t, test_now() + NS);
 	for (i = 0; i < 2; i++)
 		timer_delete_sync(&theap_eyes[i].timer);
 	local_bh_disable();
 	theap_eye_open(&theap_eyes[0].timer);
 	local_bh_enable();
+	for (i = 0; i < 2; i++)
+		KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[i].timer));
+}
+
+/* What the one says the other keeps to, too, whatever it has just believed. */
+static void watch_both(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 2);
+
+	watch_begin();
+	theap_watchdog_ms = 1000;
+	test_start(&t[0], test_now() + DAY);
+	open_alone(test);
+	KUNIT_EXPECT_TRUE(test, watch_closed());
+	test_start(&t[1], test_now() + NS);
+	open_alone(test);
 	KUNIT_EXPECT_FALSE(test, watch_closed());
-	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[0].timer));
-	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[1].timer));
 }
 
 /* Switched off while it sleeps, and on again. */
