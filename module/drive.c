@@ -69,7 +69,7 @@ static void theap_queue_arm(struct theap_queue *queue)
 	first = theap_queue_first(queue);
 	if (first >= READ_ONCE(queue->armed))
 		return;
-	theap_watch(queue->clock, first);
+	theap_watch(queue, first);
 	WRITE_ONCE(queue->armed, first);
 	hrtimer_start(&queue->hrtimer, ns_to_ktime(first), HRTIMER_MODE_ABS_PINNED_SOFT);
 }
@@ -115,7 +115,7 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
 	/* (G) pairs with (F) in watchdog.c: this CPU may get stuck before. */
 	smp_mb();
-	theap_watch(queue->clock, theap_queue_first(queue));
+	theap_watch(queue, theap_queue_first(queue));
 	hrtimer_start(&queue->resume, ns_to_ktime(ns),
 		      HRTIMER_MODE_REL_PINNED_SOFT);
 }
@@ -166,7 +166,7 @@ void theap_queue_tell(struct theap_queue *queue)
 	/* (A) pairs with (B) in theap_queue_arm(), and with (F) in watchdog.c. */
 	smp_mb();
 	first = theap_queue_first(queue);
-	theap_watch(queue->clock, first);
+	theap_watch(queue, first);
 	if (first < READ_ONCE(queue->armed))
 		theap_queue_kick(queue);
 }

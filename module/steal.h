@@ -10,10 +10,7 @@
 #include <linux/moduleparam.h>
 #include <linux/types.h>
 
-#include "clock.h"
-
-struct theap_home;
-struct theap_queue;
+#include "queue.h"
 
 extern unsigned int theap_steal_us;
 u64 theap_steal_ns(void);
@@ -34,10 +31,16 @@ void theap_watch_exit(void);
 /*
  * A queue has come to have this deadline; a full barrier has made it known to all.
  * The watchdog is woken where it would sleep longer.
+ *
+ * But not while a run is on.  When that is over it says so in @running and, after a full
+ * barrier of its own, (A), (B) or (G), comes here with the deadline that it finds then.
+ * What it is in the middle of is due at 0 meanwhile (__theap_settle()), and who starts a
+ * timer in one of its functions, or from elsewhere, would wake the watchdog for that.
  */
-static inline void theap_watch(enum theap_clock clock, s64 first)
+static inline void theap_watch(struct theap_queue *queue, s64 first)
 {
-	if (unlikely(first < READ_ONCE(theap_watch_until[clock])))
+	if (unlikely(first < READ_ONCE(theap_watch_until[queue->clock])) &&
+	    !READ_ONCE(queue->running))
 		theap_watch_wake();
 }
 

@@ -209,9 +209,13 @@ static void theap_eye_open(struct timer_list *timer)
 		return;
 	/* (F) pairs with (A), (B) and (G) in drive.c: who tells, arms, or rests. */
 	smp_mb();
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		for (i = 0; i < theap_queues_nr(); i++)
-			theap_watch(clock, theap_queue_first(theap_queues_get(clock, i)));
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		for (i = 0; i < theap_queues_nr(); i++) {
+			struct theap_queue *queue = theap_queues_get(clock, i);
+
+			theap_watch(queue, theap_queue_first(queue));
+		}
+	}
 }
 
 /**

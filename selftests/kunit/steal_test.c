@@ -436,6 +436,22 @@ static void watch_behind(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, watch_closed());
 }
 
+/* While a run is on nobody wakes it; that does when it is over, if there is need. */
+static void watch_runs(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	watch_begin();
+	local_bh_disable();
+	WRITE_ONCE(test_queue()->running, true);
+	test_start(t, test_now() + DAY);
+	KUNIT_EXPECT_TRUE(test, watch_closed());
+	WRITE_ONCE(test_queue()->running, false);
+	theap_queue_run(test_queue());
+	KUNIT_EXPECT_FALSE(test, watch_closed());
+	local_bh_enable();
+}
+
 /* It finds what nobody else does. */
 static void watch_finds(struct kunit *test)
 {
@@ -552,6 +568,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(watch_delay),
 	KUNIT_CASE(watch_until),
 	KUNIT_CASE(watch_behind),
+	KUNIT_CASE(watch_runs),
 	KUNIT_CASE(watch_finds),
 	KUNIT_CASE(watch_minds),
 	KUNIT_CASE(watch_both),
