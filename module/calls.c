@@ -13,6 +13,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 
 #include "calls.h"
 #include "context.h"
@@ -238,16 +239,17 @@ int theap_call_get(struct theap_context *context, void *arg)
 int theap_call_wait(struct theap_context *context, void *arg)
 {
 	struct timerheap_wait *wait = arg;
-	struct timerheap_event __user *to = u64_to_user_ptr(wait->events);
 	s64 until = theap_deadline(theap_context_now(context), wait->timeout, wait->flags);
 	s64 *expires = wait->timeout < 0 && !(wait->flags & TIMERHEAP_ABSTIME) ?
 		       NULL : &until;
+	struct iov_iter to;
 	ssize_t count;
 
 	if (wait->flags & ~TIMERHEAP_ABSTIME ||
 	    !theap_events_may_want(context, wait->nr, wait->min))
 		return -EINVAL;
-	count = theap_events_wait_and_take(context, to, wait->nr, wait->min, expires);
+	theap_events_to(&to, wait->events, wait->nr);
+	count = theap_events_wait_and_take(context, &to, wait->min, expires);
 	if (count < 0)
 		return count == -ERESTARTSYS ? -EINTR : count;
 	wait->count = count;

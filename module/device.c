@@ -9,6 +9,7 @@
 #include <linux/poll.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 
 #include "calls.h"
 #include "context.h"
@@ -106,18 +107,21 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	return 0;
 }
 
-static ssize_t theap_read(struct file *file, char __user *to, size_t size, loff_t *pos)
+/*
+ * read() and readv(), and io_uring's, which first asks not to wait, and on EAGAIN has
+ * itself told by poll(): no read holds a worker of its.
+ */
+static ssize_t theap_read(struct kiocb *iocb, struct iov_iter *to)
 {
-	struct theap_context *context = theap_file_context(file);
-	size_t nr = size / sizeof(struct timerheap_event);
+	struct theap_context *context = theap_file_context(iocb->ki_filp);
+	bool wait = !(iocb->ki_filp->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT);
 	ssize_t count;
 
 	if (!theap_context_slots(context))
 		return -EBADFD;
-	if (!nr)
+	if (!theap_events_room(to))
 		return -EINVAL;
-	count = theap_events_wait_and_take(context, (struct timerheap_event __user *)to,
-					   nr, !(file->f_flags & O_NONBLOCK), NULL);
+	count = theap_events_wait_and_take(context, to, wait, NULL);
 	if (count > 0)
 		return count * sizeof(struct timerheap_event);
 	return count ?: -EAGAIN;
@@ -164,6 +168,7 @@ static int theap_open(struct inode *inode, struct file *file)
 		return ret;
 	}
 	file->private_data = context;
+	file->f_mode |= FMODE_NOWAIT;
 	return stream_open(inode, file);
 }
 
@@ -180,7 +185,7 @@ static const struct file_operations theap_file_operations = {
 	.owner		= THIS_MODULE,
 	.open		= theap_open,
 	.release	= theap_release,
-	.read		= theap_read,
+	.read_iter	= theap_read,
 	.poll		= theap_poll,
 	.mmap		= theap_map,
 	.uring_cmd	= theap_uring_cmd,

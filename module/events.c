@@ -12,7 +12,7 @@
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
-#include <linux/uaccess.h>
+#include <linux/uio.h>
 
 #include "context.h"
 #include "events.h"
@@ -20,6 +20,19 @@
 
 /* Events that are copied out at a time, by way of the stack: 640 bytes. */
 #define THEAP_EVENT_BATCH	16
+
+/* An array of @nr events at an address that a program has named. */
+void theap_events_to(struct iov_iter *to, u64 address, u32 nr)
+{
+	iov_iter_ubuf(to, READ, u64_to_user_ptr(address),
+		      (size_t)nr * sizeof(struct timerheap_event));
+}
+
+/* How many events there is room for. */
+size_t theap_events_room(const struct iov_iter *to)
+{
+	return iov_iter_count(to) / sizeof(struct timerheap_event);
+}
 
 /*
  * Take events of at most @nr numbers in the ring; there may be fewer, since a
@@ -60,25 +73,28 @@ static void theap_events_return(struct theap_context *context,
 }
 
 /*
- * Take at most @nr events and copy them out; what cannot be copied is not lost.
+ * Take as many events as there is room for and copy them out; what cannot be copied
+ * whole is not lost, and the room that was for it is left.
  * Return: how many; -EFAULT where that is not even one.
  */
-static ssize_t theap_events_take(struct theap_context *context,
-				 struct timerheap_event __user *to, size_t nr)
+static ssize_t theap_events_take(struct theap_context *context, struct iov_iter *to)
 {
 	struct timerheap_event events[THEAP_EVENT_BATCH];
-	size_t done = 0;
+	size_t room, done = 0;
 
-	while (done < nr && theap_ring_count(&context->ring)) {
+	while ((room = theap_events_room(to)) && theap_ring_count(&context->ring)) {
 		unsigned int taken = theap_events_collect(context, events,
-							  min_t(size_t, nr - done,
+							  min_t(size_t, room,
 								THEAP_EVENT_BATCH));
+		size_t copied = copy_to_iter(events, taken * sizeof(*events), to);
+		size_t whole = copied / sizeof(*events);
 
-		if (copy_to_user(to + done, events, taken * sizeof(*to))) {
-			theap_events_return(context, events, taken);
+		done += whole;
+		if (whole < taken) {
+			iov_iter_revert(to, copied % sizeof(*events));
+			theap_events_return(context, events + whole, taken - whole);
 			return done ?: -EFAULT;
 		}
-		done += taken;
 		if (signal_pending(current))
 			break;
 		cond_resched();
@@ -144,8 +160,7 @@ bool theap_events_may_want(struct theap_context *context, u32 nr, u32 min)
 /**
  * theap_events_wait_and_take - until there are as many as one wants
  * @context: set up
- * @to:      they go here
- * @nr:      no more than that
+ * @to:      they go here, no more than there is room for
  * @min:     wait for so many
  * @expires: but no longer than to this time; NULL: as long as it takes
  *
@@ -153,9 +168,8 @@ bool theap_events_may_want(struct theap_context *context, u32 nr, u32 min)
  * Return: how many; below @min where the time was up, a signal came, or the clock was
  * set; -EFAULT, -ERESTARTSYS or -ECANCELED where that was before the first.
  */
-ssize_t theap_events_wait_and_take(struct theap_context *context,
-				   struct timerheap_event __user *to, size_t nr, u32 min,
-				   const s64 *expires)
+ssize_t theap_events_wait_and_take(struct theap_context *context, struct iov_iter *to,
+				   u32 min, const s64 *expires)
 {
 	size_t count = 0;
 	ssize_t taken;
@@ -167,7 +181,7 @@ ssize_t theap_events_wait_and_take(struct theap_context *context,
 		/* Another may take what was waited for: wait for the rest again. */
 		if (count < min)
 			ret = theap_events_wait(context, min - count, expires);
-		taken = theap_events_take(context, to + count, nr - count);
+		taken = theap_events_take(context, to);
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;

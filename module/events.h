@@ -5,12 +5,13 @@
 
 #include <linux/types.h>
 
+struct iov_iter;
 struct theap_context;
-struct timerheap_event;
 
 bool theap_events_may_want(struct theap_context *context, u32 nr, u32 min);
-ssize_t theap_events_wait_and_take(struct theap_context *context,
-				   struct timerheap_event __user *to, size_t nr, u32 min,
-				   const s64 *expires);
+void theap_events_to(struct iov_iter *to, u64 address, u32 nr);
+size_t theap_events_room(const struct iov_iter *to);
+ssize_t theap_events_wait_and_take(struct theap_context *context, struct iov_iter *to,
+				   u32 min, const s64 *expires);
 
 #endif /* THEAP_EVENTS_H */

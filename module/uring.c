@@ -8,6 +8,7 @@
  * worker for each wait that is under way, but a context hardly has two.
  */
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 
 #include "calls.h"
 #include "compat.h"
@@ -36,15 +37,16 @@ static ssize_t theap_uring_kick(struct theap_context *context,
 static ssize_t theap_uring_wait(struct theap_context *context,
 				const struct timerheap_uring_cmd *cmd, bool may_sleep)
 {
+	struct iov_iter to;
 	ssize_t count;
 
 	if (!theap_events_may_want(context, cmd->nr, cmd->min))
 		return -EINVAL;
 	if (!may_sleep && theap_ring_count(&context->ring) < cmd->min)
 		return -EAGAIN;
+	theap_events_to(&to, cmd->array, cmd->nr);
 	/* Somebody may take them just now: that is no reason to sleep here. */
-	count = theap_events_wait_and_take(context, u64_to_user_ptr(cmd->array),
-					   cmd->nr, may_sleep ? cmd->min : 0, NULL);
+	count = theap_events_wait_and_take(context, &to, may_sleep ? cmd->min : 0, NULL);
 	if (!may_sleep && !count && cmd->min)
 		return -EAGAIN;
 	return count == -ERESTARTSYS ? -EINTR : count;

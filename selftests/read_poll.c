@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 
 #include "timerheap_test.h"
 
@@ -49,6 +50,57 @@ TEST_F(events, read_sizes)
 	EXPECT_EQ(2 * EVENT, read(self->fd, events, sizeof(events)));
 	EXPECT_EQ(3, events[0].slot);
 	EXPECT_EQ(4, events[1].slot);
+}
+
+static void ignore(int signal)
+{
+}
+
+/* One call, however many pieces the memory has, and wherever an event is cut. */
+TEST_F(events, readv)
+{
+	struct timerheap_event events[3];
+	char *to = (char *)events;
+	struct iovec two[2] = { { to, EVENT }, { to + EVENT, EVENT } };
+	struct iovec cut[2] = { { to, 10 }, { to + 10, 3 * EVENT - 11 } };
+	struct sigaction action = { .sa_handler = ignore };
+
+	/* It has one, and so does not wait for the second. */
+	sigaction(SIGALRM, &action, NULL);
+	expire(self->fd, 1);
+	alarm(LOST / SEC);
+	EXPECT_EQ(EVENT, readv(self->fd, two, 2));
+	EXPECT_LT(0, alarm(0));
+	EXPECT_EQ(0, events[0].slot);
+	expire(self->fd, 3);
+	EXPECT_EQ(2 * EVENT, readv(self->fd, cut, 2));
+	EXPECT_EQ(0, events[0].slot);
+	EXPECT_EQ(1, events[1].slot);
+	EXPECT_EQ(USER + 1, events[1].user_data);
+	/* The third is whole, too, though the first time it found half of a place. */
+	cut[1] = (struct iovec){ NULL, EVENT };
+	EXPECT_EQ(-1, readv(self->fd, cut, 2));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(EVENT, read(self->fd, events, sizeof(events)));
+	EXPECT_EQ(2, events[0].slot);
+	EXPECT_EQ(1, events[0].expirations);
+}
+
+/* RWF_NOWAIT: a descriptor that blocks does not, this once.  There are no offsets. */
+TEST_F(events, read_nowait)
+{
+	struct timerheap_event event;
+	struct iovec to = { &event, EVENT };
+
+	EXPECT_EQ(-1, preadv2(self->fd, &to, 1, -1, RWF_NOWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	expire(self->fd, 1);
+	EXPECT_EQ(-1, preadv2(self->fd, &to, 1, 0, RWF_NOWAIT));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(-1, pread(self->fd, &event, EVENT, 0));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(EVENT, preadv2(self->fd, &to, 1, -1, RWF_NOWAIT));
+	EXPECT_EQ(0, event.slot);
 }
 
 /* O_NONBLOCK: EAGAIN while there is none; WAIT does not mind it. */
@@ -119,10 +171,6 @@ TEST_F(events, epoll)
 	EXPECT_EQ(0, epoll_wait(by_level, &got, 1, 0));
 	close(by_level);
 	close(by_edge);
-}
-
-static void ignore(int signal)
-{
 }
 
 /* A signal in 50 ms, whose handler asks for restart or not. */

@@ -2,6 +2,7 @@
 /*
  * io_uring: KICK and WAIT as requests, and what works for any descriptor.
  */
+#include <dirent.h>
 #include <liburing.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -288,6 +289,41 @@ TEST_F(uring, poll_and_read)
 	for (int i = 0, n = 0; i < 2 && n != sizeof(event); i++)
 		n = result(&self->ring, LOST);
 	EXPECT_EQ(6, event.slot);
+}
+
+/* Threads of this process; a worker of io_uring's is one. */
+static int threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	int n = 0;
+
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+/* A read of what is there is complete when it is submitted; none takes a worker. */
+TEST_F(uring, read_without_worker)
+{
+	struct timerheap_event event;
+	struct io_uring_cqe *cqe;
+
+	ASSERT_EQ(0, th_start(self->fd, 7, 0));
+	io_uring_prep_read(io_uring_get_sqe(&self->ring), self->fd, &event, sizeof(event), -1);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(0, io_uring_peek_cqe(&self->ring, &cqe));
+	EXPECT_EQ(sizeof(event), result(&self->ring, LOST));
+	EXPECT_EQ(7, event.slot);
+
+	io_uring_prep_read(io_uring_get_sqe(&self->ring), self->fd, &event, sizeof(event), -1);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
+	ASSERT_EQ(0, th_start(self->fd, 8, 10 * MSEC));
+	EXPECT_EQ(sizeof(event), result(&self->ring, LOST));
+	EXPECT_EQ(8, event.slot);
+	EXPECT_EQ(1, threads());
 }
 
 TEST_HARNESS_MAIN

@@ -216,7 +216,9 @@ struct timerheap_event {
  * read() takes whole events: EINVAL where the buffer holds less than one.  It
  * blocks until there is one unless the descriptor is O_NONBLOCK (EAGAIN), and
  * is restarted or EINTR on a signal as the handler asks.  Events that cannot
- * be copied out (EFAULT) are not lost: the next read() gets them.
+ * be copied out (EFAULT) are not lost: the next read() gets them.  The pieces of
+ * readv() are one buffer.  There are no offsets: preadv2() takes -1, and with
+ * RWF_NOWAIT does not block.
  *
  * With TIMERHEAP_CANCEL_ON_SET, read() and WAIT may fail with ECANCELED.
  *
@@ -734,7 +736,7 @@ struct timerheap_advance {
  *
  * EINVAL: not such a cmd_op; IORING_URING_CMD_FIXED; a bad @min; for KICK an @nr
  * that a result cannot tell, above INT_MAX.  IORING_OP_POLL_ADD and
- * IORING_OP_READ work on the descriptor, too.
+ * IORING_OP_READ work on the descriptor, too, and hold no worker.
  */
 #define TIMERHEAP_URING_KICK	_IO(TIMERHEAP_IOC_MAGIC, 0x80)
 #define TIMERHEAP_URING_WAIT	_IO(TIMERHEAP_IOC_MAGIC, 0x81)
