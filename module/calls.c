@@ -3,9 +3,8 @@
  * The calls of the interface, in the order of the header, which is where they
  * are documented.
  *
- * Each gets its argument in kernel memory, zero where the program's structure
- * is shorter, and leaves its answer there.  A call checks everything that it
- * was given before it changes anything.
+ * Each gets its argument in kernel memory, and leaves its answer there.  A call
+ * checks everything that it was given before it changes anything.
  */
 #include <linux/cpumask.h>
 #include <linux/err.h>

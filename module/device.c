@@ -79,14 +79,16 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	known = theap_ioctls[nr].command;
 	if ((command ^ known) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT) || !user_size)
 		return -ENOTTY;
+	/* No structure has grown yet: there was none that was shorter. */
 	size = _IOC_SIZE(known);
+	if (user_size < size)
+		return -EINVAL;
 	if (_IOC_DIR(known) & _IOC_WRITE) {
 		ret = copy_struct_from_user(&karg, size, user, user_size);
 		if (ret)
 			return ret;
 	}
-	size = min(size, user_size);
-	answer = min_t(size_t, theap_ioctls[nr].answer, size);
+	answer = theap_ioctls[nr].answer;
 	/*
 	 * What was read where the answer goes is written back before anything is
 	 * done: were there nowhere to put it, it would be too late to say so.

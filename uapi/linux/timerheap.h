@@ -33,9 +33,11 @@
  *    or modifying a pending timer goes on with the same arming.
  *  - Unknown flags and non-zero reserved fields are refused with EINVAL.
  *    A refused call has changed nothing.
- *  - Structures grow at their end.  A kernel that knows a longer one reads
- *    the missing fields as zero; one that knows a shorter one refuses
- *    non-zero fields beyond it with E2BIG.
+ *  - The structures of calls grow at their end.  A kernel that knows a longer
+ *    one reads the missing fields as zero; one that knows a shorter one refuses
+ *    non-zero fields beyond it with E2BIG.  Shorter than in the first release is
+ *    EINVAL.  What is in arrays (event, pending, op), in memory that is mapped
+ *    (slot, ring), and in io_uring's entries (uring_cmd) never changes.
  *  - An unknown request is ENOTTY; a pointer that does not lead to readable
  *    or writable memory is EFAULT; a call before SETUP is EBADFD; a slot
  *    number not below the number of slots is ENOENT.
