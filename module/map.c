@@ -15,6 +15,7 @@
  */
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/personality.h>
 #include <linux/vmalloc.h>
 
 #include "compat.h"
@@ -84,6 +85,7 @@ int theap_map(struct file *file, struct vm_area_struct *vma)
 	struct theap_context *context = file->private_data;
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
 	u64 size = vma->vm_end - vma->vm_start;
+	vm_flags_t access = vma->vm_flags & VM_ACCESS_FLAGS;
 
 	if (!theap_context_slots(context))
 		return -EBADFD;
@@ -95,9 +97,12 @@ int theap_map(struct file *file, struct vm_area_struct *vma)
 	    !(offset == theap_map_ring_offset(context) &&
 	      size == theap_map_ring_size(context)))
 		return -EINVAL;
-	if ((vma->vm_flags & VM_ACCESS_FLAGS) != (VM_READ | VM_WRITE))
+	/* Where the kernel may have added that, nobody has asked for it. */
+	if (current->personality & READ_IMPLIES_EXEC)
+		access &= ~VM_EXEC;
+	if (access != (VM_READ | VM_WRITE))
 		return -EACCES;
-	theap_compat_vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	theap_compat_vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_EXEC | VM_MAYEXEC);
 	vma->vm_private_data = context;
 	vma->vm_ops = &theap_map_operations;
 	return 0;

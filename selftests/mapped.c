@@ -4,6 +4,7 @@
  * what it costs, and who keeps it.
  */
 #include <signal.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 
 #include "protocol_test.h"
@@ -98,6 +99,33 @@ TEST_F(mapped, mmap_refused)
 	close(writable);
 }
 
+/*
+ * Programs with an executable stack, old ones of 32 bits above all: the kernel adds
+ * PROT_EXEC to what they ask for.  They get what they asked for.
+ */
+TEST_F(mapped, read_implies_exec)
+{
+	struct timerheap_setup *setup = &self->map.setup;
+	char line[256], start[32], *at;
+	bool seen = false;
+	FILE *maps;
+
+	ASSERT_LE(0, personality(personality(-1) | READ_IMPLIES_EXEC));
+	at = th_mmap(self->map.fd, setup->slots_offset, setup->slots_size);
+	ASSERT_NE(MAP_FAILED, at);
+	at[0] = 0;
+	snprintf(start, sizeof(start), "%lx-", (long)at);
+	maps = fopen("/proc/self/maps", "r");
+	while (fgets(line, sizeof(line), maps))
+		if (!strncmp(line, start, strlen(start)))
+			seen = strstr(line, " rw-s ");
+	fclose(maps);
+	EXPECT_TRUE(seen);
+	/* Nor is it added to what is there. */
+	EXPECT_EQ(0, mprotect(at, setup->slots_size, RW));
+	EXPECT_EQ(0, munmap(at, setup->slots_size));
+}
+
 static int try_mremap(void *at, size_t old, size_t new, int flags, void *to)
 {
 	return mremap(at, old, new, flags, to) == MAP_FAILED ? -errno : 0;
@@ -121,6 +149,8 @@ TEST_F(mapped, stays_whole)
 	EXPECT_EQ(-EFAULT, try_mremap(at, 0, size, MREMAP_MAYMOVE, NULL));
 	EXPECT_EQ(-EINVAL, try_mremap(at, size, size - page, 0, NULL));
 	EXPECT_EQ(-EINVAL, try_mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere));
+	/* To what it is already: nothing is done, and the module not asked. */
+	EXPECT_EQ(0, try_mremap(at, size, size, 0, NULL));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(at, page)));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(middle, page)));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(at + size - page, page)));

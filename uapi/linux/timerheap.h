@@ -59,9 +59,11 @@
  *
  * A mapping is of one whole area, PROT_READ | PROT_WRITE and MAP_SHARED.
  * EBADFD: before SETUP.  EINVAL: not such an offset and size; not MAP_SHARED.
- * EACCES: not these protections; the descriptor is not open for both.
- * mremap(), and munmap() or mprotect() of a part, are refused with EINVAL or,
- * for a larger size, EFAULT.
+ * EACCES: not these protections; the descriptor is not open for both.  Where a
+ * program's personality has READ_IMPLIES_EXEC, it is mapped without PROT_EXEC.
+ * mremap() to another size or place, and munmap() or mprotect() of a part, are
+ * refused with EINVAL or, for a larger size, EFAULT.  mprotect() of the whole to
+ * less is the program's own affair; PROT_EXEC is EACCES.
  *
  * A mapping holds on to the context as a descriptor does: timers go on until
  * all descriptors and all mappings are gone.  A child that fork() makes has
