@@ -50,13 +50,27 @@ static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
 #endif
 }
 
-/* 6.6 hands the whole submission entry to a command, not its last part. */
+/*
+ * 6.6 hands the whole submission entry to a command, not its last part.  (The kernel's
+ * own helper for that part has changed, in 7.1; the entry is what programs know.)
+ */
 static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
 	return cmd->cmd;
 #else
-	return io_uring_sqe_cmd(cmd->sqe);
+	return cmd->sqe->cmd;
+#endif
+}
+
+/* 6.18 has another function for completions with a second result, which was 0. */
+static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
+					   unsigned int issue_flags)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
+	io_uring_cmd_done(cmd, result, 0, issue_flags);
+#else
+	io_uring_cmd_done(cmd, result, issue_flags);
 #endif
 }
 

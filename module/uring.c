@@ -85,6 +85,6 @@ int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 	if (ret == -EAGAIN)
 		return ret;
 	/* Were it returned, a worker of 6.1's would take a count for no answer. */
-	io_uring_cmd_done(uring, ret, 0, issue_flags);
+	theap_compat_uring_done(uring, ret, issue_flags);
 	return -EIOCBQUEUED;
 }
