@@ -14,6 +14,7 @@
  * would know; and nothing would have come of it.
  */
 #include <linux/mutex.h>
+#include <linux/sched.h>
 #include <linux/workqueue.h>
 
 #include "context.h"
@@ -28,7 +29,7 @@ static LIST_HEAD(theap_set_asking);
 static s64 theap_set_offset;			/* at the last look */
 static DECLARE_DELAYED_WORK(theap_set_work, theap_set_look);
 
-/* Wake those who ask, once for each time that it was set. */
+/* Wake those who ask, once for each time that it was set.  Context: task, may sleep. */
 static void __theap_set_wake(void)
 {
 	s64 offset = ktime_mono_to_real(0);
@@ -38,8 +39,11 @@ static void __theap_set_wake(void)
 	if (offset == theap_set_offset)
 		return;
 	theap_set_offset = offset;
-	list_for_each_entry(context, &theap_set_asking, set.node)
+	list_for_each_entry(context, &theap_set_asking, set.node) {
 		theap_context_wake(context);
+		/* There are as many as descriptors may be open. */
+		cond_resched();
+	}
 }
 
 static void theap_set_look(struct work_struct *work)
