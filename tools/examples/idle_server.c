@@ -107,6 +107,8 @@ static void clients(struct sockaddr_in *address)
 	struct timespec pause = { .tv_nsec = PAUSE };
 	int fds[CLIENTS];
 
+	/* The timers are the server's: a child has none in common with its parent. */
+	timerheap_close(th);
 	for (int i = 0; i < CLIENTS; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM, 0);
 		if (fds[i] < 0 || connect(fds[i], (struct sockaddr *)address, sizeof(*address)))
