@@ -554,6 +554,10 @@ TEST_F(wheel, drain)
 	EXPECT_EQ(SLOTS, first);
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_FALSE(th_pending(self->fd, i));
+	/* And once: there is nothing left to hand back. */
+	first = 0;
+	EXPECT_EQ(0, th_drain(self->fd, pending, 40, &first));
+	EXPECT_EQ(SLOTS, first);
 }
 
 /* SetTimerSoon: shorter than a wheel's tick. */
@@ -575,14 +579,18 @@ TEST_F(wheel, set_timer_wrong_delay)
 	EXPECT_EQ(1, event.expirations);
 }
 
-/* SetTimerTwice: the second takes the place of the first. */
+/* SetTimerTwice: the second takes the place of the first, and its value that one's. */
 TEST_F(wheel, set_timer_twice)
 {
+	struct timerheap_start start = { .deadline = 10 * SEC, .user_data = 3 };
 	struct timerheap_event event;
 
-	ASSERT_EQ(0, th_start(self->fd, 0, 10 * SEC));
-	ASSERT_EQ(1, th_start(self->fd, 0, 30 * MSEC));
+	ASSERT_EQ(0, th_start_as(self->fd, start));
+	start.deadline = 30 * MSEC;
+	start.user_data = 5;
+	ASSERT_EQ(1, th_start_as(self->fd, start));
 	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(5, event.user_data);
 	EXPECT_EQ(1, event.expirations);
 	EXPECT_FALSE(th_pending(self->fd, 0));
 }

@@ -188,21 +188,25 @@ static inline int th_info(int fd, struct timerheap_info *info)
 /* The user data of slot n is n + USER, so that a mix-up shows. */
 #define USER		0x5eed00000000ULL
 
-/* All that a START says.  Return: 1 where it was pending, 0, or -errno. */
+/* As @start says.  Return: 1 where it was pending, 0, or -errno. */
+static inline int th_start_as(int fd, struct timerheap_start start)
+{
+	int ret = call(fd, TIMERHEAP_IOC_START, &start);
+
+	return ret ? ret : start.was_pending;
+}
+
 static inline int th_start_all(int fd, uint32_t slot, int64_t deadline, int64_t period,
 			       uint32_t flags, uint64_t slack)
 {
-	struct timerheap_start start = {
+	return th_start_as(fd, (struct timerheap_start){
 		.slot = slot,
 		.flags = flags,
 		.deadline = deadline,
 		.period = period,
 		.slack = slack,
 		.user_data = USER + slot,
-	};
-	int ret = call(fd, TIMERHEAP_IOC_START, &start);
-
-	return ret ? ret : start.was_pending;
+	});
 }
 
 static inline int th_start_flags(int fd, uint32_t slot, int64_t deadline,
