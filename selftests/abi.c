@@ -249,6 +249,64 @@ TEST_F(abi, set_up)
 	EXPECT_EQ(1, th_stop(self->raw, info.max_slots - 1));
 }
 
+/* The most slots are what max_slots says, and 2^24 whatever it says. */
+#define MAX_SLOTS	"/sys/module/timerheap/parameters/max_slots"
+#define MOST		(1U << 24)
+
+FIXTURE(most)
+{
+	int fd;
+	int64_t before;
+};
+
+FIXTURE_SETUP(most)
+{
+	REQUIRE_DEVICE();
+	if (access(MAX_SLOTS, W_OK))
+		SKIP(return, "needs root");
+	self->before = get_number(MAX_SLOTS);
+	self->fd = th_open();
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(most)
+{
+	EXPECT_EQ(0, put_number(MAX_SLOTS, self->before));
+	close(self->fd);
+}
+
+TEST_F(most, as_allowed)
+{
+	struct timerheap_info info;
+
+	ASSERT_EQ(0, put_number(MAX_SLOTS, 100));
+	ASSERT_EQ(0, th_info(self->fd, &info));
+	EXPECT_EQ(100, info.max_slots);
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = 101 });
+	EXPECT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, 100));
+}
+
+TEST_F(most, as_can_be)
+{
+	struct timerheap_event event;
+	struct timerheap_info info;
+
+	ASSERT_EQ(0, put_number(MAX_SLOTS, 2LL * MOST));
+	ASSERT_EQ(0, th_info(self->fd, &info));
+	EXPECT_EQ(MOST, info.max_slots);
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = MOST + 1 });
+	ASSERT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, MOST));
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = MOST });
+	/* The last is as good as any. */
+	ASSERT_EQ(0, th_start(self->fd, MOST - 1, 1000 * SEC));
+	EXPECT_EQ(1, th_modify(self->fd, MOST - 1, MSEC));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(MOST - 1, event.slot);
+	EXPECT_EQ(USER + MOST - 1, event.user_data);
+}
+
 /* Before SETUP there is nothing to call, to read or to wait for. */
 TEST_F(abi, not_set_up)
 {
