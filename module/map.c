@@ -2,14 +2,14 @@
 /*
  * A context's memory in the address space of its program.
  *
- *	offset 0		the slots, a page for every 64
+ *	offset 0		the slots, as many in a page as fit
  *	behind them		the ring
  *
- * A page comes into the page tables when it is first touched, and a page of
- * slots into being: a million slots cost 4 MiB of ring when they are set up,
- * and then what is used.  The pages are ordinary ones, each mapping holds a
- * reference to those that it has, and a mapping holds its file open; so a page
- * outlives whatever looks at it.
+ * With pages of 4 KiB that is 64 (THEAP_PAGE_SLOTS).  A page comes into the page
+ * tables when it is first touched, and a page of slots into being: a million
+ * slots cost 4 MiB of ring when they are set up, and then what is used.  The
+ * pages are ordinary ones, each mapping holds a reference to those that it has,
+ * and a mapping holds its file open; so a page outlives whatever looks at it.
  *
  * Only whole areas are mapped, and stay whole: a part of one serves nobody.
  */

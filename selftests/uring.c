@@ -228,6 +228,41 @@ TEST_F(uring, cancel)
 	EXPECT_EQ(9, event.slot);
 }
 
+/* So can one that no worker has begun; and io_uring says so in a word of its own. */
+TEST_F(uring, cancel_before_it_begins)
+{
+	unsigned int workers[2] = { 1, 1 };
+	struct timerheap_event events[2];
+	struct io_uring_sqe *sqe;
+	int results[3] = {};
+
+	ASSERT_EQ(0, io_uring_register_iowq_max_workers(&self->ring, workers));
+	for (int i = 0; i < 2; i++) {
+		prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &events[i], 1, 1)
+			->user_data = i;
+		ASSERT_EQ(1, io_uring_submit(&self->ring));
+		EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	}
+	sqe = io_uring_get_sqe(&self->ring);
+	io_uring_prep_cancel64(sqe, 1, 0);
+	sqe->user_data = 2;
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	for (int i = 0; i < 2; i++) {
+		struct io_uring_cqe *cqe;
+
+		ASSERT_EQ(0, io_uring_wait_cqe_timeout(&self->ring, &cqe,
+						       &(struct __kernel_timespec){ 20, 0 }));
+		results[cqe->user_data] = cqe->res;
+		io_uring_cqe_seen(&self->ring, cqe);
+	}
+	EXPECT_EQ(-ECANCELED, results[1]);
+	EXPECT_EQ(0, results[2]);
+	/* The first is as it was. */
+	ASSERT_EQ(0, th_start(self->fd, 9, 0));
+	EXPECT_EQ(1, result(&self->ring, LOST));
+	EXPECT_EQ(9, events[0].slot);
+}
+
 /* Who ends with a wait under way ends, whether of itself or killed. */
 TEST_F(uring, end_while_waiting)
 {

@@ -54,8 +54,9 @@
  *
  * Two areas that mmap() gives, at the offsets and with the sizes that SETUP
  * has returned: the slots, an array of struct timerheap_slot, and the ring, a
- * struct timerheap_ring.  Pages of slots get their memory when they are first
- * touched, by the program or by a call, charged to whoever does that.
+ * struct timerheap_ring.  Pages of slots, 64 in each where a page has 4 KiB, get
+ * their memory when they are first touched, by the program or by a call, charged
+ * to whoever does that.
  *
  * A mapping is of one whole area, PROT_READ | PROT_WRITE and MAP_SHARED.
  * EBADFD: before SETUP.  EINVAL: not such an offset and size; not MAP_SHARED.
@@ -283,8 +284,8 @@ struct timerheap_event {
  *              among them
  * @max_slots:  the most slots that SETUP gives one context
  * @max_user_slots: the most slots that one user may hold in all contexts
- *              without CAP_SYS_RESOURCE.  A context counts by 64, rounded up, and
- *              with a manual clock by 1024 more
+ *              without CAP_SYS_RESOURCE.  A context counts by the page of slots,
+ *              rounded up, and with a manual clock by 1024 more
  * @min_period: the floor for periods, in this context; a shorter one is taken
  *              as this
  * @queued:     entries that stand in heaps now, stopped ones included, and those
@@ -729,7 +730,9 @@ struct timerheap_advance {
  * IORING_OP_URING_CMD on the descriptor, with one of these as cmd_op and a
  * struct timerheap_uring_cmd as the cmd of the submission entry.  The result
  * of the completion is a count or, negative, an error.  A wait may be
- * cancelled, as any request; EINTR then.
+ * cancelled, as any request: it ends with EINTR or, where no worker of io_uring's
+ * had begun it, with ECANCELED.  So with TIMERHEAP_CANCEL_ON_SET who has cancelled
+ * a wait, and finds ECANCELED, cannot tell whether the clock was set: look at it.
  *
  * KICK is as the call of that name; the result is what @done would be.  What ends
  * it early as a signal does may be something of io_uring's own.
