@@ -303,31 +303,39 @@ TEST_F_TIMEOUT(steal, off, 120)
 }
 
 /*
- * What was far away is moved to soon, from elsewhere, when its CPU cannot be told.  A host
- * that is busy may have the moves come late, and that says nothing.
+ * Move to soon what was far away, when its CPU cannot be told.  Return: how much time was
+ * left when it was done; 0 or less: somebody is late, but it may not be the thief.
  */
+static int64_t move_to_soon(struct __test_metadata *_metadata, struct _test_data_steal *self,
+			    int cpu, int64_t *last)
+{
+	int64_t soon, left;
+
+	ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + 3600 * SEC));
+	/* The watchdog goes to sleep meanwhile. */
+	nap(200 * MSEC);
+	ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
+	soon = now() + SOON;
+	for (int i = 0; i < SLOTS; i++)
+		ASSERT_EQ(1, th_modify_flags(self->fd, i, soon, 0, TIMERHEAP_ABSTIME));
+	left = soon - now();
+	nap(HOLD + SOON);
+	*last = take(self, SLOTS);
+	ASSERT_LT(0, *last);
+	return left;
+}
+
+/* From elsewhere; a host that is busy may have the moves come late, but not each time. */
 TEST_F_TIMEOUT(steal, moved_earlier, 120)
 {
 	for (int cpu = 0; cpu < self->some; cpu++) {
-		int64_t soon, moved, last;
+		int64_t left = 0, last;
 
-		ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + 3600 * SEC));
-		/* The watchdog goes to sleep meanwhile. */
-		nap(200 * MSEC);
-		ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
-		soon = now() + SOON;
-		for (int i = 0; i < SLOTS; i++)
-			ASSERT_EQ(1, th_modify_flags(self->fd, i, soon, 0, TIMERHEAP_ABSTIME));
-		moved = now();
-		nap(HOLD + SOON);
-		last = take(self, SLOTS);
-		ASSERT_LT(0, last);
-		if (moved < soon) {
-			EXPECT_LT(last, released()) TH_LOG("not before CPU %d was let go", cpu);
-		} else {
-			TH_LOG("CPU %d is not judged: the moves came %lld us late", cpu,
-			       (long long)(moved - soon) / USEC);
-		}
+		for (int tries = 10; tries && left <= 0; tries--)
+			left = move_to_soon(_metadata, self, cpu, &last);
+		if (left <= 0)
+			SKIP(return, "the host is too slow: the moves came late ten times");
+		EXPECT_LT(last, released()) TH_LOG("not before CPU %d was let go", cpu);
 	}
 }
 
