@@ -3,16 +3,23 @@
  * A queue whose CPU may get stuck: its owner, a thief, the watchdog, and a user.
  *
  * The owner runs the queue from its hrtimer and from resume; the thief, when an eye of
- * the watchdog opens on its CPU, and from resume.  On other occasions a thief only does
+ * the watchdog opens on its CPU, and from again.  On other occasions a thief only does
  * the same earlier.
  *
- * The owner stops at any step that it takes outside of a run, and goes on when nobody
- * else can take a step.  By then the others must have done all that is due, and an eye
- * must be going to open before the rest is.  And when the owner has done what it had
- * left, its hrtimer must be set to what comes first, or earlier, and armed say no less.
+ * The owner stops at any step that it takes outside of a run; and so does the thief, when
+ * the owner has come back.  Who has stopped goes on when nobody else can take a step.  By
+ * then the others must have done all that is due, and both eyes must be going to open before
+ * the rest is; but one that is on the CPU that is stuck may wait for the other to open and
+ * miss it.  And when all that was left is done, the owner's hrtimer must be set to what
+ * comes first, or earlier, and armed say no less.
  *
- * There is the time before SOON, and that from then on; what is due LATER never comes.
- * Of timers there is one, and a claim of it is one step; lifecycle.pml has the rest.
+ * Of the watchdog's eyes one is at home on the owner's CPU, and one on the thief's.  If the
+ * other minds it, it is elsewhere, where nobody gets stuck and, to make it harder, nobody
+ * steals.
+ *
+ * There is the time before SOON, which may last, and that from then on; what is due LATER
+ * never comes.  Of timers there is one, and a claim of it is one step; lifecycle.pml has the
+ * rest.
  * Steps come in the order of the code, since arming.pml has stores that are late; here
  * a barrier that is left out is a load that comes early.
  */
@@ -30,6 +37,12 @@
 #define SPENT	1
 #endif
 
+/* Of the watchdog; where it has one, that is the thief's. */
+#ifndef EYES
+#define EYES	1
+#endif
+#define EYE_0(time)	(EYES == 2 -> (time) : NEVER)
+
 #define NOBODY	0
 #define OWNER	1
 #define THIEF	2
@@ -44,15 +57,22 @@ bool inbox, taken
 bool lock, running, kicked
 byte earliest = NEVER, first = NEVER, armed = NEVER
 
-/* The owner: what its hrtimer is set to, an interrupt on its way, whether interrupts are
- * off, a run on, and all over.  And where resume is set; it fires at any time.
+/* The owner: what its hrtimer is set to, an interrupt on its way, and whether interrupts
+ * are off.
  */
 byte hrtimer = NEVER
-bool interrupt, irqs_off, at_run, stuck
-byte resume = NOBODY
+bool interrupt, irqs_off
 
-/* The watchdog: its word, and when the eye opens; at S64_MIN again and again. */
-byte until = NEVER, eye = NEVER
+/* Who is in a run, and who is stuck; and what goes on with a run, at any time. */
+bool owner_runs, thief_runs
+byte stuck = NOBODY
+bool resume, again
+
+/* The watchdog: its word, and when each eye opens; at S64_MIN again and again. */
+byte until = NEVER, eye[2] = NEVER
+
+/* Whether an eye was taken away from where it is at home. */
+bool away[2]
 
 byte spent
 
@@ -62,11 +82,23 @@ byte spent
 inline read_first() { f = first; f = min(f, earliest) }
 #define deadline	min(first, earliest)
 
-inline wake() { atomic { until = S64_MIN; eye = S64_MIN } }
+/* Both eyes, wherever they are. */
+inline wake() { atomic { until = S64_MIN; eye[0] = EYE_0(S64_MIN); eye[1] = S64_MIN } }
+
+/* Not while a run is on, which looks when it is over. */
+#ifdef M_WATCH_BY_ARMED
+#define looks_itself	(armed == S64_MIN)
+#else
+#define looks_itself	running
+#endif
 
 inline watch() {
 	if
-	:: f < until -> wake()
+	:: f < until ->
+		if
+		:: !looks_itself -> wake()
+		:: else
+		fi
 	:: else
 	fi
 }
@@ -111,12 +143,12 @@ inline arm() {
 	fi
 }
 
-inline run_later(cpu) {
+inline run_later() {
 	read_first();
 #ifndef M_REST_UNWATCHED
 	watch();
 #endif
-	resume = cpu
+	resume = true
 }
 
 inline hold() {
@@ -125,7 +157,7 @@ inline hold() {
 	:: f < armed ->
 		armed = S64_MIN;
 #ifndef M_HOLD_FORGETS
-		run_later(OWNER)
+		run_later()
 #endif
 	:: else
 	fi
@@ -147,6 +179,17 @@ inline run_ended(cpu) {
 	fi
 }
 
+inline run_rests(cpu) {
+	if
+	:: cpu == OWNER -> run_later()
+	:: cpu == THIEF ->
+		again = true;
+#ifndef M_REST_UNTOLD
+		run_ended(THIEF)
+#endif
+	fi
+}
+
 /*
  * A run.  Where the owner has the lock, its interrupts are off.
  */
@@ -157,7 +200,8 @@ inline begin(cpu) {
 	assert(!running);
 	running = true;
 	armed = S64_MIN;
-	at_run = at_run || cpu == OWNER
+	owner_runs = owner_runs || cpu == OWNER;
+	thief_runs = thief_runs || cpu == THIEF
 }
 
 /* With the lock: the inbox is empty, and then what was in it has its place. */
@@ -202,7 +246,7 @@ inline run_on(cpu) {
 		irqs_off = irqs_off || cpu == OWNER
 	};
 	if
-	:: rest -> run_later(cpu)
+	:: rest -> run_rests(cpu)
 	:: else -> run_ended(cpu)
 	fi;
 	atomic {
@@ -211,15 +255,16 @@ inline run_on(cpu) {
 #endif
 		rest = false; f = 0;
 		irqs_off = irqs_off && cpu == THIEF;
-		at_run = at_run && cpu == THIEF
+		owner_runs = owner_runs && cpu == THIEF;
+		thief_runs = thief_runs && cpu == OWNER
 	}
 }
 
 /* An hrtimer has fired. */
-inline queue_run(cpu) {
+inline queue_run() {
 	if
-	:: atomic { may_lock(cpu) && !running -> begin(cpu) }; run_on(cpu)
-	:: atomic { may_lock(cpu) && running }
+	:: atomic { may_lock(OWNER) && !running -> begin(OWNER) }; run_on(OWNER)
+	:: atomic { may_lock(OWNER) && running }
 	fi
 }
 
@@ -240,62 +285,52 @@ inline steal() {
 }
 
 /*
- * The owner: a softirq, and the handler of the kick.
- */
-
-proctype softirq() provided (!stuck) {
-	byte f;
-	bool rest;
-end:	do
-	:: atomic { hrtimer <= now && !irqs_off -> hrtimer = NEVER }; queue_run(OWNER)
-	:: atomic { resume == OWNER && !irqs_off -> resume = NOBODY }; queue_run(OWNER)
-	od
-}
-
-proctype handler() provided (!stuck) {
-	byte f;
-end:	do
-	:: atomic { interrupt && !irqs_off -> irqs_off = true; interrupt = false };
-		kicked = false;
-		if
-		:: atomic { spent < SPENT -> spent++ }; hold()
-		:: arm()
-		fi;
-		atomic { f = 0; irqs_off = false }
-	od
-}
-
-/* Who has stopped in the middle of a run cannot be helped. */
-proctype fate() { atomic { !at_run -> stuck = true } }
-
-/*
- * The thief, on another CPU, where the eye opens.
+ * The watchdog.
  */
 
 #define near(time)	((time) <= SOON)
 
+/* It is on a CPU that is stuck; and should have opened. */
+#define stuck_with(i)	(!away[i] && stuck == OWNER + (i))
+#define late(i)		(eye[i] <= now && stuck_with(i))
+
+#ifdef M_NO_MIND
+#define minds(i)	false
+#else
+#define minds(i)	(EYES == 2 && late(i))
+#endif
+#if defined(M_ALONE)
+#define wakes(i)	false
+#elif defined(M_ALONE_FAR)
+#define wakes(i)	(EYES + (i) > 1 && eye[i] > until && until == S64_MIN)
+#else
+#define wakes(i)	(EYES + (i) > 1 && eye[i] > until)
+#endif
+
 /* As if it stayed closed where nothing would come of it. */
-#define opens	(eye <= now && (!near(deadline) || overdue && !lock))
+#define opens(i)	(eye[i] <= now && \
+			 (!near(deadline) || wakes(1 - (i)) || minds(1 - (i))))
 
 /* With the watchdog's lock, unless somebody has woken it since it opened. */
-inline say() {
+inline say(me) {
 	if
-	:: eye == NEVER ->
+	:: eye[me] == NEVER ->
 		until = (near(f) -> S64_MIN : (f == LATER -> LATER - 1 : NEVER));
-		eye = until
+		eye[me] = until;
+		away[1 - me] = away[1 - me] || minds(1 - me);
+		eye[1 - me] = (wakes(1 - me) -> until : eye[1 - me])
 	:: else
 	fi
 }
 
-inline look() {
-	steal();
-	read_first();
+inline look(me) {
+	f = deadline;
 #ifdef M_NO_F
-	again = deadline;
+	early = deadline;
 #endif
-	atomic { far = !near(f); say() };
+	atomic { far = !near(f); say(me) };
 #ifdef M_NO_F
-	f = again;
+	f = early;
 #else
 	if
 	:: far -> read_first()
@@ -311,16 +346,74 @@ inline look() {
 	atomic { far = false; f = 0 }
 }
 
-proctype thief() {
+#ifdef M_NO_F
+#define EARLY	byte early
+#else
+#define EARLY
+#endif
+
+proctype elsewhere() {
+	byte f;
+	bool far;
+	EARLY;
+end:	do
+	:: atomic { away[0] && opens(0) -> eye[0] = NEVER }; look(0)
+	:: atomic { away[1] && opens(1) -> eye[1] = NEVER }; look(1)
+	od
+}
+
+/*
+ * The owner: softirqs, and the handler of the kick.
+ */
+
+proctype softirq() provided (stuck != OWNER) {
 	byte f;
 	bool rest, far;
-#ifdef M_NO_F
-	byte again;
-#endif
+	EARLY;
 end:	do
-	:: atomic { opens -> eye = NEVER }; look()
-	:: atomic { resume == THIEF -> resume = NOBODY }; queue_run(THIEF)
+	:: atomic { hrtimer <= now && !irqs_off -> hrtimer = NEVER }; queue_run()
+	:: atomic { resume && !irqs_off -> resume = false }; queue_run()
+	:: atomic { !away[0] && opens(0) && !irqs_off -> eye[0] = NEVER }; look(0)
 	od
+}
+
+proctype handler() provided (stuck != OWNER) {
+	byte f;
+end:	do
+	:: atomic { interrupt && !irqs_off -> irqs_off = true; interrupt = false };
+		kicked = false;
+		if
+		:: atomic { spent < SPENT -> spent++ }; hold()
+		:: arm()
+		fi;
+		atomic { f = 0; irqs_off = false }
+	od
+}
+
+/*
+ * The thief, on another CPU: softirqs.
+ */
+
+proctype thief() provided (stuck != THIEF) {
+	byte f;
+	bool rest, far;
+	EARLY;
+end:	do
+	:: atomic { !away[1] && (opens(1) || eye[1] <= now && overdue && !lock) ->
+			eye[1] = NEVER };
+		steal();
+		look(1)
+	:: atomic { again -> again = false }; steal()
+	od
+}
+
+/* Who has stopped in the middle of a run cannot be helped. */
+proctype fate() {
+	atomic { !owner_runs -> stuck = OWNER };
+#ifdef THEN_THIEF
+	stuck = NOBODY;
+	atomic { !thief_runs -> stuck = THIEF }
+#endif
 }
 
 /*
@@ -364,8 +457,15 @@ proctype user() {
 
 proctype clock() { now = SOON }
 
-/* An eye opens before that. */
-#define watched	(deadline == NEVER || until < deadline && eye <= until)
+/* An eye opens before that; and the other, too, unless it is on the CPU that is stuck, which
+ * it is not where both open again and again.
+ */
+#define will_open(i)	(eye[i] <= until && !stuck_with(i))
+#define may_not(i)	(stuck_with(i) && until != S64_MIN)
+#define watched		(deadline == NEVER || until < deadline && \
+			 (will_open(0) || will_open(1)) && \
+			 (EYES == 1 || will_open(0) || may_not(0)) && \
+			 (will_open(1) || may_not(1)))
 
 init {
 	atomic {
@@ -374,18 +474,20 @@ init {
 		:: when = SOON; until = S64_MIN
 		:: when = LATER; until = LATER - 1
 		fi;
-		due = when; first = when; armed = when; hrtimer = when; eye = until;
-		run softirq(); run handler(); run fate(); run thief(); run user(); run clock()
+		due = when; first = when; armed = when; hrtimer = when;
+		eye[0] = EYE_0(until); eye[1] = until;
+		run softirq(); run handler(); run thief(); run elsewhere(); run fate(); run user();
+		if :: run clock() :: true fi
 	}
-	/* Nobody can take a step, but for the owner if it is stuck. */
+	/* Nobody can take a step, but for who is stuck. */
 	timeout ->
 	assert(!lock && !running);
-	assert(due > SOON);
+	assert(due > now);
 	assert(watched);
-	stuck = false;
+	stuck = NOBODY;
 	timeout ->
 	assert(!lock && !running && !irqs_off && !interrupt && !kicked);
-	assert(resume == NOBODY && armed != S64_MIN);
+	assert(!resume && !again && armed != S64_MIN);
 	assert(hrtimer <= armed && hrtimer <= deadline);
 	assert(watched)
 }
