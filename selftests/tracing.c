@@ -215,7 +215,7 @@ TEST_F(tracing, a_life)
 	ASSERT_EQ(1, th_event(self->fd, &got));
 	stop_tracing(&self->traced);
 	while ((event = next_event(&self->traced.rest))) {
-		if (is(event, "kick") || is(event, "sweep"))
+		if (is(event, "kick") || is(event, "sweep") || is(event, "steal"))
 			continue;
 		if (is(event, "init")) {
 			inits++;

@@ -200,7 +200,8 @@ struct timerheap_ring {
  * @expirations: how many times it has expired since it was last read; at
  *               least 1, and for a one-shot that was armed again before its
  *               event was read, one for each arming that expired
- * @deadline:    the last deadline that expired
+ * @deadline:    the last deadline that expired; if it did just as the event was taken,
+ *               the next one counts it
  * @fired:       the clock when the kernel saw that, never before @deadline
  *
  * Events come in the order in which timers expire.  On one CPU that is the order
