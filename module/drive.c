@@ -22,6 +22,7 @@
  */
 #include <linux/ktime.h>
 #include <linux/percpu.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include <uapi/linux/timerheap.h>
@@ -386,11 +387,17 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 	INIT_WORK(&queue->growth, theap_queue_growth);
 }
 
-/* No timer is left: its memory may go, when nothing drives it.  Context: any. */
+/*
+ * No timer is left: its memory may go, when nothing drives it.
+ *
+ * Context: task, may sleep.
+ */
 void theap_queue_destroy(struct theap_queue *queue)
 {
 	while (theap_heap_close(&queue->heap))
-		;
+		cond_resched();
+	while (theap_wheel_clear(queue))
+		cond_resched();
 	theap_wheel_destroy(queue);
 	WARN_ON_ONCE(queue->heap.nr || atomic_read(&queue->promised));
 	theap_heap_destroy(&queue->heap);

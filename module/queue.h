@@ -248,6 +248,7 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 	__must_hold(&queue->lock);
 int theap_wheel_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_wheel_trim(struct theap_queue *queue);
+bool theap_wheel_clear(struct theap_queue *queue);
 void theap_wheel_destroy(struct theap_queue *queue);
 
 /* hotplug.c: CPUs that come and go */

@@ -12,6 +12,7 @@
  */
 #include <linux/hash.h>
 #include <linux/lockdep.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "queue.h"
@@ -319,6 +320,7 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 	return bucket;
 }
 
+/* Context: task, may sleep. */
 static void theap_buckets_free(struct theap_bucket *bucket)
 {
 	while (bucket) {
@@ -326,6 +328,7 @@ static void theap_buckets_free(struct theap_bucket *bucket)
 
 		kfree(bucket);
 		bucket = next;
+		cond_resched();
 	}
 }
 
@@ -401,17 +404,21 @@ void theap_wheel_trim(struct theap_queue *queue)
 }
 
 /**
- * theap_wheel_destroy - give back everything
+ * theap_wheel_clear - give up a batch of buckets
  * @queue: nobody's any more; its buckets are empty, its heap is not hollow
+ *
+ * Who closes a manual clock in the middle of an advance may leave as many as there can be.
+ *
+ * Context: task.
+ * Return: whether there may be more.
  */
-void theap_wheel_destroy(struct theap_queue *queue)
+bool theap_wheel_clear(struct theap_queue *queue)
 {
-	unsigned int all = UINT_MAX;
-	unsigned long flags;
+	unsigned int budget = THEAP_BATCH;
 
-	raw_spin_lock_irqsave(&queue->lock, flags);
-	WARN_ON_ONCE(__theap_wheel_next(queue, &all));
-	while (queue->heap.nr) {
+	raw_spin_lock_irq(&queue->lock);
+	WARN_ON_ONCE(__theap_wheel_next(queue, &budget));
+	for (; queue->heap.nr && budget; budget--) {
 		struct theap_entry *last = theap_heap_at(&queue->heap,
 							 theap_heap_end(&queue->heap) - 1);
 		struct theap_timer *timer = theap_node_timer(last->node);
@@ -421,7 +428,18 @@ void theap_wheel_destroy(struct theap_queue *queue)
 			break;
 		__theap_bucket_drop(queue, timer);
 	}
-	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	raw_spin_unlock_irq(&queue->lock);
+	return !budget;
+}
+
+/**
+ * theap_wheel_destroy - give back everything
+ * @queue: nobody's any more; theap_wheel_clear() has done all that it does
+ *
+ * Context: task, may sleep.
+ */
+void theap_wheel_destroy(struct theap_queue *queue)
+{
 	theap_buckets_free(queue->wheel.spare);
 	kvfree(queue->wheel.table);
 	memset(&queue->wheel, 0, sizeof(queue->wheel));

@@ -9,6 +9,7 @@
 #include <linux/prandom.h>
 
 #include "core_test.h"
+#include "module/manual.h"
 
 #define DAY	(86400LL * NSEC_PER_SEC)
 #define SLACK	(10 * NSEC_PER_MSEC)
@@ -303,6 +304,59 @@ static void wheel_far(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->wheel.nr, 0);
 }
 
+static void manual_end(void *queue)
+{
+	theap_manual_free(queue);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_end, void *);
+
+/* As a program that is killed when its clock has begun with all that is due: by batches. */
+static void wheel_destroy(struct kunit *test)
+{
+	unsigned int i, begun = 2 * THEAP_BATCH, buckets = 3 * THEAP_BATCH;
+	static __u64 shown;
+	struct theap_queue *queue = theap_manual_alloc(&shown);
+	struct theap_home home = { .clock = THEAP_MANUAL, .own = queue };
+	struct test_timer *t;
+	u32 left;
+
+	KUNIT_ASSERT_NOT_NULL(test, queue);
+	/* The timers go before it. */
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, manual_action, queue), 0);
+	t = test_timers(test, begun + buckets);
+	for (i = 0; i < begun + buckets; i++) {
+		struct theap_claim claim;
+		int ret;
+
+		do {
+			theap_timer_claim(&t[i].timer, &claim);
+			theap_timer_set_slack(&t[i].timer, i < begun ? 0 : GRAIN);
+			ret = theap_timer_place(&claim, &home,
+						i < begun ? queue->now : queue->now + i * GRAIN);
+			theap_timer_leave(&claim);
+		} while (ret && !theap_queue_grow(queue, GFP_KERNEL));
+		KUNIT_ASSERT_EQ(test, ret, 0);
+	}
+	queue->run.now = queue->now;
+	queue->run.until = queue->now;
+	queue->run.limit = U64_MAX;
+	local_bh_disable();
+	rcu_read_lock();
+	theap_run_batch(queue);
+	rcu_read_unlock();
+	local_bh_enable();
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	for (i = 0; i < begun + buckets; i++)
+		theap_timer_stop_sync(&t[i].timer);
+	while (theap_heap_close(&queue->heap))
+		;
+	left = queue->heap.nr;
+	KUNIT_EXPECT_EQ(test, left, buckets);
+	KUNIT_EXPECT_TRUE(test, theap_wheel_clear(queue));
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, left - THEAP_BATCH);
+}
+
 static struct kunit_case wheel_cases[] = {
 	KUNIT_CASE(wheel_group),
 	KUNIT_CASE(wheel_one_entry),
@@ -315,6 +369,7 @@ static struct kunit_case wheel_cases[] = {
 	KUNIT_CASE(wheel_budget),
 	KUNIT_CASE(wheel_clock_back),
 	KUNIT_CASE(wheel_far),
+	KUNIT_CASE(wheel_destroy),
 	{}
 };
 
