@@ -20,9 +20,13 @@
  * for that, the CPU is refused to go, and nothing has happened: what has
  * moved already stands well where it is.
  *
- * A CPU that is isolated, or nohz_full, gets no timers in this way, unless there is no
- * other.  Where no other queue is online, as with heaps=1, the queue itself goes over
- * to another CPU, with all its timers.  And each comes back with its own CPU.
+ * Where other CPUs that stay share the queue, as with heaps=1, it is not emptied: the queue
+ * itself goes over to one of them, with all its timers.  And so it does to any CPU where no
+ * other queue is online.
+ *
+ * A CPU that is isolated, or nohz_full, gets no timers in any of these ways, unless there
+ * is no other.  And a queue that was taken offline comes back with its own CPU, or the
+ * first of those that share it.
  */
 #include <linux/cpumask.h>
 #include <linux/sched.h>
@@ -200,7 +204,19 @@ static struct theap_queue *theap_queue_other(struct theap_queue *queue)
 	return any;
 }
 
-/* A CPU that stays when another goes, likewise. */
+/* A CPU that keeps house and shares a queue, when another goes; nr_cpu_ids: there is none. */
+static unsigned int theap_queue_sharer(struct theap_queue *queue, unsigned int cpu)
+{
+	unsigned int other;
+
+	for_each_online_cpu(other)
+		if (other != cpu && theap_cpu_keeps_house(other) &&
+		    theap_queues_get(queue->clock, other) == queue)
+			return other;
+	return nr_cpu_ids;
+}
+
+/* Any CPU that stays when another goes, likewise. */
 static unsigned int theap_cpu_other(unsigned int cpu)
 {
 	unsigned int other;
@@ -235,9 +251,25 @@ int theap_cpu_online(unsigned int cpu)
 	return 0;
 }
 
+/* The CPU that drives a queue goes. */
+static int theap_queue_leave(struct theap_queue *queue, unsigned int cpu)
+{
+	unsigned int stays = theap_queue_sharer(queue, cpu);
+
+	if (stays >= nr_cpu_ids) {
+		/* One that is offline was kept for another CPU. */
+		struct theap_queue *other = queue->offline ? NULL : theap_queue_other(queue);
+
+		if (other)
+			return theap_queue_move(queue, other);
+		stays = theap_cpu_other(cpu);
+	}
+	theap_queue_give(queue, stays);
+	return 0;
+}
+
 int theap_cpu_offline(unsigned int cpu)
 {
-	unsigned int stays = theap_cpu_other(cpu);
 	enum theap_clock clock;
 	unsigned int i;
 	int ret;
@@ -245,17 +277,10 @@ int theap_cpu_offline(unsigned int cpu)
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		for (i = 0; i < theap_queues_nr(); i++) {
 			struct theap_queue *queue = theap_queues_get(clock, i);
-			struct theap_queue *other;
 
 			if (queue->cpu != cpu)
 				continue;
-			/* One that is offline was kept for another CPU. */
-			other = queue->offline ? NULL : theap_queue_other(queue);
-			if (!other) {
-				theap_queue_give(queue, stays);
-				continue;
-			}
-			ret = theap_queue_move(queue, other);
+			ret = theap_queue_leave(queue, cpu);
 			if (ret) {
 				theap_cpu_online(cpu);
 				return ret;

@@ -76,6 +76,29 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 		EXPECT_EQ(i % 4 != 0, seen[i]);
 }
 
+/* A heap that two CPUs and more share stays, with all that is in it, while one of them does. */
+TEST_F_TIMEOUT(hotplug, shared, 60)
+{
+	struct timerheap_info info;
+
+	if (self->before.heaps < 2 || self->cpus < 2 * (int)self->before.heaps)
+		SKIP(return, "needs heaps= of 2 or more, and each shared by two CPUs");
+	for (int cpu = 1; cpu < self->cpus; cpu++) {
+		struct timerheap_event event;
+
+		ASSERT_EQ(0, run_on(cpu));
+		ASSERT_EQ(0, th_start(self->fd, cpu, 3 * SEC));
+		ASSERT_EQ(0, run_on(0));
+		ASSERT_EQ(0, set_online(cpu, false));
+		ASSERT_EQ(1, th_event(self->fd, &event));
+		EXPECT_EQ(cpu, event.slot);
+		EXPECT_LE(event.deadline, event.fired);
+		ASSERT_EQ(0, set_online(cpu, true));
+	}
+	ASSERT_EQ(0, th_info(self->fd, &info));
+	EXPECT_EQ(self->before.moved, info.moved);
+}
+
 /* A CPU that has come back drives timers again, near and far. */
 TEST_F_TIMEOUT(hotplug, online_again, 60)
 {

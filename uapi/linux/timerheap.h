@@ -379,7 +379,7 @@ struct timerheap_info {
  * TIMERHEAP_ON_CPU it does on the CPU that is asked for, isolated or not: one that is
  * online, and that the caller may run on.  When a CPU goes offline its timers go to
  * another; those that are started when it is back go to it again.  (With the module's
- * parameter heaps=, CPUs share heaps, and the first of them drives it.)
+ * parameter heaps=, CPUs share heaps, and one of those drives each.)
  *
  * EINVAL: not such a clock, number of slots, flag for this clock, or CPU.  EBUSY: done already.
  * ENOSPC: more than one user may hold.  EPERM: TIMERHEAP_UNLIMITED without
