@@ -32,6 +32,7 @@
 #include <linux/sched.h>
 
 #include "queue.h"
+#include "steal.h"
 #include "trace.h"
 
 /*
@@ -248,6 +249,7 @@ int theap_cpu_online(unsigned int cpu)
 		theap_queue_give(queue, cpu);
 		theap_queue_set_offline(queue, false);
 	}
+	theap_watch_online(cpu);
 	return 0;
 }
 
@@ -287,5 +289,6 @@ int theap_cpu_offline(unsigned int cpu)
 			}
 		}
 	}
+	theap_watch_offline(cpu);
 	return 0;
 }

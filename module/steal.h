@@ -25,6 +25,8 @@ extern unsigned int theap_watchdog_ms;
 extern const struct kernel_param_ops theap_watch_param_ops;
 extern s64 theap_watch_until[THEAP_CLOCKS + 1];
 void theap_watch_wake(void);
+void theap_watch_offline(unsigned int cpu);
+void theap_watch_online(unsigned int cpu);
 void theap_watch_init(void);
 void theap_watch_exit(void);
 

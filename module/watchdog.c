@@ -14,6 +14,10 @@
  * that is asleep; an hrtimer would take an interrupt for that.  Its ticks, of 4 ms
  * mostly, are fine enough.  But the wheel is late by up to an eighth of a long way.
  *
+ * When a CPU goes offline, the kernel puts its timers on the one that is just at it, which
+ * may have the other eye.  So an eye leaves by itself before that; and when one comes, both
+ * find places anew.
+ *
  * Where nothing is pending, both eyes stay closed; where the next deadline is far
  * away, for most of the way there.  Who brings an earlier deadline compares it with
  * @theap_watch_until, of its clock, and wakes the watchdog: theap_watch().  That is a
@@ -70,8 +74,10 @@ struct theap_eye {
 
 static struct theap_eye theap_eyes[2];
 static bool theap_watching;
+static unsigned int theap_watch_gone = UINT_MAX;	/* the CPU that went last */
 
-/* Guards the above, and writing theap_watch_until; but the timers' functions run
+/*
+ * Guards the above, and writing theap_watch_until; but the timers' functions run
  * without it.
  */
 static DEFINE_RAW_SPINLOCK(theap_watch_lock);
@@ -133,15 +139,15 @@ static void theap_watch_say(s64 delay, s64 span)
 }
 
 /*
- * A CPU from @cpu on, but not @but, unless there is no other.  None of them can go
- * offline while interrupts are off here.
+ * A CPU from @cpu on that stays, but not @but, unless there is no other.  None of them can
+ * go offline while interrupts are off here.
  */
 static unsigned int theap_watch_cpu(unsigned int cpu, unsigned int but)
 {
 	unsigned int other;
 
 	for_each_cpu_wrap(other, cpu_online_mask, cpu % nr_cpu_ids)
-		if (other != but && theap_cpu_keeps_house(other))
+		if (other != but && other != theap_watch_gone && theap_cpu_keeps_house(other))
 			return other;
 	return smp_processor_id();
 }
@@ -239,6 +245,48 @@ void theap_watch_wake(void)
 		}
 	}
 	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
+}
+
+/**
+ * theap_watch_offline - a CPU is going offline
+ * @cpu: which; for now it runs tasks and softirqs
+ *
+ * An eye that is to open there opens elsewhere, when it would have.
+ *
+ * Context: task.
+ */
+void theap_watch_offline(unsigned int cpu)
+{
+	unsigned int i;
+
+	raw_spin_lock_irq(&theap_watch_lock);
+	theap_watch_gone = cpu;
+	for (i = 0; i < 2; i++) {
+		struct theap_eye *eye = &theap_eyes[i];
+
+		if (eye->cpu != cpu || !timer_pending(&eye->timer) || !timer_delete(&eye->timer))
+			continue;
+		eye->cpu = theap_watch_cpu(cpu, theap_eyes[!i].cpu);
+		add_timer_on(&eye->timer, eye->cpu);
+	}
+	raw_spin_unlock_irq(&theap_watch_lock);
+}
+
+/**
+ * theap_watch_online - a CPU has come online
+ * @cpu: which; or its going was called off
+ *
+ * Both eyes may have been where there was one CPU left.
+ *
+ * Context: task.
+ */
+void theap_watch_online(unsigned int cpu)
+{
+	raw_spin_lock_irq(&theap_watch_lock);
+	if (theap_watch_gone == cpu)
+		theap_watch_gone = UINT_MAX;
+	raw_spin_unlock_irq(&theap_watch_lock);
+	theap_watch_wake();
 }
 
 /* steal_us and watchdog_ms. */

@@ -494,6 +494,38 @@ static void watch_minds(struct kunit *test)
 	local_bh_enable();
 }
 
+/*
+ * When a CPU goes, its eye is taken where the other is not, to open when it would have; and
+ * none is put there again until that has come back.
+ */
+static void watch_offline(struct kunit *test)
+{
+	unsigned int here = raw_smp_processor_id();
+	unsigned int gone = cpumask_any_but(cpu_online_mask, here);
+	struct theap_eye *eye = &theap_eyes[1];
+	unsigned long expires;
+
+	watch_begin();
+	raw_spin_lock_irq(&theap_watch_lock);
+	theap_eyes[0].cpu = here;
+	theap_eye_put(eye, gone < nr_cpu_ids ? gone : here, DAY);
+	eye->cpu = gone;
+	expires = eye->timer.expires;
+	raw_spin_unlock_irq(&theap_watch_lock);
+	theap_watch_offline(gone);
+	KUNIT_EXPECT_TRUE(test, timer_pending(&eye->timer));
+	KUNIT_EXPECT_EQ(test, eye->timer.expires, expires);
+	KUNIT_EXPECT_NE(test, eye->cpu, gone);
+	KUNIT_EXPECT_EQ(test, eye->timer.flags & TIMER_CPUMASK, eye->cpu);
+	KUNIT_EXPECT_TRUE(test, num_online_cpus() < 3 || eye->cpu != here);
+	KUNIT_EXPECT_NE(test, theap_watch_cpu(gone, nr_cpu_ids), gone);
+
+	theap_watch_online(gone);
+	KUNIT_EXPECT_TRUE(test, gone >= nr_cpu_ids || theap_watch_cpu(gone, nr_cpu_ids) == gone);
+	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || eye->cpu != theap_eyes[0].cpu);
+	KUNIT_EXPECT_TRUE(test, watch_closes());
+}
+
 /* One eye opens while the other is closed, which has not seen what it sees. */
 static void open_alone(struct kunit *test)
 {
@@ -571,6 +603,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(watch_runs),
 	KUNIT_CASE(watch_finds),
 	KUNIT_CASE(watch_minds),
+	KUNIT_CASE(watch_offline),
 	KUNIT_CASE(watch_both),
 	KUNIT_CASE(watch_switched),
 	{}
