@@ -124,7 +124,8 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 /*
  * There have been too many: have a run begin when the next is due.  Until then nobody
  * kicks for this queue, and what is due in it waits, for no longer than each clock's
- * queue takes to have its turn.  What is armed may come first, and then it is over.
+ * queue takes to have its turn.  What is armed may come first, and then it is over.  The
+ * price is that run, which may find nothing due yet, and arms.
  */
 static void theap_queue_hold(struct theap_queue *queue, u64 ns)
 {

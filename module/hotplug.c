@@ -8,7 +8,8 @@
  * and softirqs: what falls due meanwhile still expires here.
  *
  *	1  the queue is marked offline: no more timers are pushed to it, but by
- *	   the functions of a run
+ *	   the functions of a run, and those that were promised a place in it and
+ *	   find no room elsewhere
  *	2  its timers move, a batch under each hold of both locks, while no run is on
  *	3  it is empty, and no run is on: it goes over to another CPU, for timers
  *	   that have a place in it and find none elsewhere

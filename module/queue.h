@@ -31,8 +31,10 @@
 #ifndef THEAP_QUEUE_H
 #define THEAP_QUEUE_H
 
+#include <linux/build_bug.h>
 #include <linux/cache.h>
 #include <linux/hrtimer.h>
+#include <linux/limits.h>
 #include <linux/llist.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
@@ -44,8 +46,14 @@
 #include "timer.h"
 #include "wheel.h"
 
-/* So many timers are looked at under one hold of the lock: at most some 30 us. */
+/*
+ * So many timers are looked at under one hold of the lock.  To take one out of a million takes
+ * 0.3 us, and to move one earlier 0.08 us (measured: Documentation/performance.md): so 20 us,
+ * and 5 us more for half as many that a run moves earlier, and for a step of the sweep.
+ */
 #define THEAP_BATCH		64
+
+static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts to that");
 
 /* Of a home: the CPU on which a timer is started. */
 #define THEAP_ANY_CPU		UINT_MAX
@@ -160,19 +168,20 @@ struct theap_queue {
 
 	/* Read by anybody without the lock, written by few. */
 	s64 first ____cacheline_aligned_in_smp;	/* deadline at the top; the owner */
-	s64 armed;			/* what the hrtimer is set to; the CPU,
-					 * with interrupts off.  S64_MIN: a run
-					 * is on or about to be, and will look */
+	s64 armed;			/* what the hrtimer is set to; the CPU, and a
+					 * run on any, with interrupts off.  S64_MIN:
+					 * a run is on or about to be, and will look */
 	u64 ended;			/* when the last run did, and has rested, on
 					 * CLOCK_MONOTONIC; that run, with the lock */
-	struct hrtimer hrtimer;		/* the CPU, with interrupts off */
+	struct hrtimer hrtimer;		/* the CPU, with interrupts off; it is cancelled
+					 * from anywhere */
 	struct hrtimer resume;		/* goes on with a run whose budget was
 					 * spent; the CPU, with interrupts off */
 	struct hrtimer again;		/* the same of a thief's run, steal.c; thieves */
 	call_single_data_t csd;		/* the kick; who has set @kicked */
 	struct work_struct growth;	/* makes room, where there was none */
 
-	/* The run: one at a time, by @running. */
+	/* The run: one at a time, by @running; on a manual clock by its mutex. */
 	struct theap_run run;
 	struct theap_lateness lateness;	/* with the lock, too */
 	wait_queue_head_t idle;		/* woken after each batch of functions */

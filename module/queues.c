@@ -19,8 +19,9 @@
 #include "steal.h"
 
 /*
- * Who gives up his place may want another at once, and a heap is not to get and give back
- * a segment for each that comes and goes: not more often than so.
+ * Who gives up a place that he was promised may want another at once, and a heap is not to
+ * get and give back a segment for each that comes and goes: not more often than so.  When a
+ * context goes, what it no longer needs goes at once.
  */
 #define THEAP_TRIM_DELAY	HZ
 

@@ -13,8 +13,8 @@
  * context that has events, however many; and all that again, where something is
  * due by then.
  *
- * Nothing here is unbounded.  One hold of the lock looks at THEAP_BATCH
- * timers; with log4(n) cache misses each that is some 20 us at a million.  A
+ * Nothing here is unbounded.  One hold of the lock looks at THEAP_BATCH timers, and
+ * at half as many that were moved earlier: some 25 us at a million (queue.h).  A
  * function that starts its own timer in the past meets it in a batch to come,
  * not in this one, so it cannot keep a run from ending.
  *
@@ -56,7 +56,8 @@
 #define THEAP_LATE_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATE_MAX	(20 * NSEC_PER_USEC)
 
-/* A sweep looks at so many at each step: with over a quarter of them deleted
+/*
+ * A sweep looks at so many at each step: with over a quarter of them deleted
  * it takes out four, where a push puts in one.
  */
 #define THEAP_SWEEP_STEP	16

@@ -9,15 +9,18 @@
  *
  *	state			stands in	stable	who leaves it
  *	NO_STATUS		nothing		yes	anybody
- *	WAITING			a heap, at when	yes	anybody
- *	RUNNING			a heap		no	the owner
- *	DELETED			a heap		yes	anybody
- *	REMOVING		a heap		no	the owner
+ *	WAITING			a queue, at when yes	anybody
+ *	RUNNING			a queue		no	the owner
+ *	DELETED			a queue		yes	anybody
+ *	REMOVING		a queue		no	the owner
  *	REMOVED			nothing		yes	anybody
  *	MODIFYING		either		no	who claimed it
- *	MODIFIED_EARLIER	a heap, too low	yes	anybody
- *	MODIFIED_LATER		a heap, too high yes	anybody
- *	MOVING			a heap		no	the owner
+ *	MODIFIED_EARLIER	a queue, too low yes	anybody
+ *	MODIFIED_LATER		a queue, too high yes	anybody
+ *	MOVING			a queue		no	the owner
+ *
+ * That is in the queue's heap, or in a bucket (wheel.h), which stands there itself or has
+ * come due.
  *
  * The four states that are not stable are locks by another name.  Whoever
  * puts a timer into one has interrupts off until it has left it again, so

@@ -12,7 +12,7 @@
  *	stop	claim, drop, leave
  *	look	claim, leave (back to what it was)
  *
- * A timer embeds what it is for, and an operations table says what expiry
+ * Whatever has a timer embeds it, and an operations table says what expiry
  * does.  The core knows nothing of files or users.
  */
 #ifndef THEAP_TIMER_H
@@ -61,7 +61,8 @@ struct theap_timer {
 	struct theap_node node;		/* L: where it stands in the heap's memory */
 	s64 when;			/* L: the key that it stands at */
 	s64 nextwhen;			/* C: in MODIFIED_x, where it should */
-	struct theap_queue *queue;	/* L: the last that it was pushed to */
+	struct theap_queue *queue;	/* C, with the lock of the new one: the last that
+					 * it was pushed or moved to, or has a place in */
 	struct llist_node inbox;	/* C: link in the inbox of @queue;
 					 * points at itself: not in it */
 	const struct theap_timer_ops *ops;	/* never changes */
@@ -71,8 +72,9 @@ struct theap_timer {
 	u8 shift;			/* C: may wait for a multiple of 2^shift ns */
 	bool grouped;			/* L: stands in a bucket (wheel.h), not in the
 					 * heap */
-	bool promised;			/* C: it has a place in @queue, whenever it wants
-					 * it: theap_timer_promise() */
+	bool promised;			/* it has a place in @queue, whenever it wants it:
+					 * theap_timer_promise() and _release(), while
+					 * nobody starts it */
 };
 
 /**

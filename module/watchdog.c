@@ -319,7 +319,11 @@ void theap_watch_init(void)
 	raw_spin_unlock_irqrestore(&theap_watch_lock, flags);
 }
 
-/* Who wakes it from now on finds that it is gone. */
+/*
+ * Who wakes it from now on finds that it is gone.  An eye that has put itself on another CPU
+ * may look still, for timer_delete_sync() waits where the timer is now: a grace period later,
+ * in theap_queues_exit(), it does no more.
+ */
 void theap_watch_exit(void)
 {
 	unsigned long flags;

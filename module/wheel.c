@@ -379,8 +379,10 @@ int theap_wheel_grow(struct theap_queue *queue, gfp_t gfp)
 }
 
 /**
- * theap_wheel_trim - give back what a queue without slack does not need
+ * theap_wheel_trim - give back the buckets of a queue, where no timer stands in one
  * @queue: which
+ *
+ * The table, of 32 KiB, stays until the queue goes.
  *
  * Context: task, may sleep.
  */

@@ -40,9 +40,10 @@
 #define THEAP_SHIFT_MIN		14
 
 /*
- * Buckets of a queue: for a minute at 4 ms of slack, for half an hour at 128 ms.  The
- * table has one place for four of them, and is looked through no further than to the
- * 16th, so that nobody can choose deadlines that make it long.
+ * Buckets of a queue: at 4 ms of slack, which come to 2.1 ms each, they last for half a
+ * minute; at 128 ms, which come to 67 ms, for 18 minutes.  The table has one place for four
+ * of them, and is looked through no further than to the 16th, so that nobody can choose
+ * deadlines that make it long.
  */
 #define THEAP_BUCKETS_MAX	16384U
 #define THEAP_BUCKET_BITS	12
