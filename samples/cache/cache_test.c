@@ -384,7 +384,7 @@ static void cache_moves_meet(struct kunit *test)
 			wake_up_process(threads[i]);
 		for (i = 0; i < 2; i++) {
 			while (atomic_read(&movers[i].at) < 1000)
-				msleep(1);
+				usleep_range(1000, 1100);
 			kthread_stop(threads[i]);
 		}
 		msleep(60);

@@ -356,10 +356,12 @@ static void watch_delay(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_watch_delay(0, 0), THEAP_NEVER);
 }
 
-/* On a machine with one CPU, too. */
-static void watch_begin(void)
+/* On a machine with one CPU, too.  Whoever is woken with @ms = SLOW is not at it for a second. */
+#define SLOW	1000
+
+static void watch_begin(unsigned int ms)
 {
-	theap_watchdog_ms = 1;
+	theap_watchdog_ms = ms;
 	raw_spin_lock_irq(&theap_watch_lock);
 	theap_watching = true;
 	theap_watch_say(THEAP_NEVER, theap_watch_span());
@@ -373,12 +375,17 @@ static bool watch_closed(void)
 
 static bool watch_closes(void)
 {
-	unsigned int i;
+	unsigned int ms = theap_watchdog_ms, i;
 
+	if (ms == SLOW) {
+		theap_watchdog_ms = 1;
+		theap_watch_wake();
+	}
 	for (i = 0; i < 200 && !watch_closed(); i++)
 		msleep(20);
 	/* The other eye, too. */
 	msleep(50);
+	theap_watchdog_ms = ms;
 	return watch_closed();
 }
 
@@ -388,7 +395,7 @@ static void watch_until(struct kunit *test)
 	struct test_timer *t = test_timers(test, 4);
 	s64 until, now;
 
-	watch_begin();
+	watch_begin(SLOW);
 	KUNIT_EXPECT_EQ(test, theap_watch_until[THEAP_MONOTONIC], THEAP_NEVER);
 	test_start(&t[0], test_now() + DAY);
 	KUNIT_EXPECT_FALSE(test, watch_closed());
@@ -424,7 +431,7 @@ static void watch_behind(struct kunit *test)
 	struct test_timer *t = test_timers(test, 2);
 	s64 armed;
 
-	watch_begin();
+	watch_begin(SLOW);
 	test_start(&t[0], test_now() + DAY);
 	theap_timer_stop_sync(&t[0].timer);
 	KUNIT_EXPECT_TRUE(test, watch_closes());
@@ -440,16 +447,19 @@ static void watch_behind(struct kunit *test)
 static void watch_runs(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
+	bool during, after;
 
-	watch_begin();
+	watch_begin(SLOW);
 	local_bh_disable();
 	WRITE_ONCE(test_queue()->running, true);
 	test_start(t, test_now() + DAY);
-	KUNIT_EXPECT_TRUE(test, watch_closed());
+	during = watch_closed();
 	WRITE_ONCE(test_queue()->running, false);
 	theap_queue_run(test_queue());
-	KUNIT_EXPECT_FALSE(test, watch_closed());
+	after = watch_closed();
 	local_bh_enable();
+	KUNIT_EXPECT_TRUE(test, during);
+	KUNIT_EXPECT_FALSE(test, after);
 }
 
 /* It finds what nobody else does. */
@@ -458,7 +468,7 @@ static void watch_finds(struct kunit *test)
 	struct test_timer *t = test_timers(test, 10);
 	unsigned int i;
 
-	watch_begin();
+	watch_begin(1);
 	stuck_begin();
 	start_overdue(t, 10, OVERDUE);
 	hrtimer_try_to_cancel(&test_queue()->hrtimer);
@@ -477,7 +487,7 @@ static void watch_minds(struct kunit *test)
 	struct theap_eye *eye = &theap_eyes[1];
 	unsigned long expires;
 
-	watch_begin();
+	watch_begin(1);
 	local_bh_disable();
 	raw_spin_lock_irq(&theap_watch_lock);
 	theap_eye_put(eye, smp_processor_id(), span);
@@ -505,7 +515,7 @@ static void watch_offline(struct kunit *test)
 	struct theap_eye *eye = &theap_eyes[1];
 	unsigned long expires;
 
-	watch_begin();
+	watch_begin(1);
 	raw_spin_lock_irq(&theap_watch_lock);
 	theap_eyes[0].cpu = here;
 	theap_eye_put(eye, gone < nr_cpu_ids ? gone : here, DAY);
@@ -545,8 +555,7 @@ static void watch_both(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 
-	watch_begin();
-	theap_watchdog_ms = 1000;
+	watch_begin(SLOW);
 	test_start(&t[0], test_now() + DAY);
 	open_alone(test);
 	KUNIT_EXPECT_TRUE(test, watch_closed());
@@ -560,7 +569,7 @@ static void watch_switched(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
-	watch_begin();
+	watch_begin(1);
 	theap_watchdog_ms = 0;
 	theap_watch_wake();
 	test_start(t, test_now() + DAY);
