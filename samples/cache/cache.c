@@ -223,7 +223,8 @@ static struct entry *link_or_replace(struct timerheap_cache *cache,
  *
  * Context: task or softirq; sleeps if @gfp does.
  * Return: 0; -EINVAL: @ttl, or a length; -ENOSPC: the cache is full, with what others are
- * about to put in, and has not this key; -ENOMEM; -EBUSY or -E2BIG: no room in the hash table.  If not 0, nothing changed.
+ * about to put in, and has not this key; -ENOMEM; -EBUSY or -E2BIG: no room in the hash
+ * table.  If not 0, nothing changed.
  */
 int timerheap_cache_set(struct timerheap_cache *cache,
 			const struct timerheap_cache_bytes *key,
