@@ -51,12 +51,12 @@ static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
 }
 
 /*
- * 6.6 hands the whole submission entry to a command, not its last part.  (The kernel's
+ * 6.5 hands the whole submission entry to a command, not its last part.  (The kernel's
  * own helper for that part has changed, in 7.1; the entry is what programs know.)
  */
 static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 {
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
 	return cmd->cmd;
 #else
 	return cmd->sqe->cmd;
