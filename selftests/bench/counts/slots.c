@@ -21,7 +21,7 @@ void count_slots(void)
 {
 	static struct timerheap_slot slots[TIMES];
 	struct timerheap_ring *ring = calloc(1, sizeof(*ring) + 1024 * sizeof(uint32_t));
-	struct timerheap th = { .slots = slots, .ring = ring, .mask = 1023 };
+	struct timerheap th = { .slots = slots, .ring = ring, .nr = TIMES, .mask = 1023 };
 	struct timerheap_event event;
 
 	if (!ring)
