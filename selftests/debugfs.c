@@ -474,8 +474,7 @@ TEST_F_TIMEOUT(debugfs, readers_delay_nobody, 220)
 	/* How fast such a clock is the kernel knows some time after boot. */
 	if (exact)
 		nap(5 * SEC);
-	readings = mmap(NULL, sizeof(*readings), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	readings = th_shared(sizeof(*readings));
 	ASSERT_NE(MAP_FAILED, readings);
 	fd = th_context(CLOCK_MONOTONIC, slots);
 	ASSERT_LE(0, fd);

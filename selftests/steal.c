@@ -10,6 +10,8 @@
  * eyes are hit.
  */
 #include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 #include "stuck_test.h"
 
@@ -523,6 +525,66 @@ TEST_F_TIMEOUT(steal, nobody_stuck, 120)
 	under_fire(_metadata, self, 20, hold_none);
 	EXPECT_LT(0, since(self).runs);
 	EXPECT_EQ(0, since(self).stolen);
+}
+
+/* On each CPU a task that counts how far it gets. */
+struct counter {
+	_Alignas(64) atomic_ulong rounds;
+};
+
+static uint64_t counted(struct counter *counters, int cpus, int64_t span)
+{
+	uint64_t before = 0, after = 0;
+
+	for (int i = 0; i < cpus; i++)
+		before += counters[i].rounds;
+	nap(span);
+	for (int i = 0; i < cpus; i++)
+		after += counters[i].rounds;
+	return after - before;
+}
+
+/*
+ * What it costs to look where nobody is stuck: how much tasks get done beside a ticker on
+ * each CPU, whose runs all look, over how much with stealing off.  In turn, and the median.
+ * Told, and not judged: four emulated CPUs on two are no measure.
+ */
+TEST_F_TIMEOUT(steal, looking_costs, 120)
+{
+	struct counter *counters = th_shared(self->cpus * sizeof(*counters));
+	int64_t permille[15];
+	pid_t tasks[SLOTS];
+	int cpus = self->cpus < SLOTS ? self->cpus : SLOTS;
+	uint64_t runs, off, on;
+
+	ASSERT_NE(MAP_FAILED, counters);
+	for (int i = 0; i < cpus; i++) {
+		ASSERT_EQ(0, run_on(i));
+		ASSERT_EQ(0, th_start_flags(self->fd, i, MSEC, MSEC, 0));
+		tasks[i] = fork();
+		if (tasks[i])
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			counters[i].rounds++;
+	}
+	runs = since(self).runs;
+	for (int i = 0; i < 15; i++) {
+		ASSERT_EQ(0, put_number(OURS "steal_us", 0));
+		off = counted(counters, cpus, 200 * MSEC);
+		ASSERT_EQ(0, put_number(OURS "steal_us", self->steal_us));
+		on = counted(counters, cpus, 200 * MSEC);
+		permille[i] = 1000 * on / off;
+	}
+	for (int i = 0; i < cpus; i++) {
+		kill(tasks[i], SIGKILL);
+		waitpid(tasks[i], NULL, 0);
+	}
+	EXPECT_LT(runs, since(self).runs);
+	th_sort(permille, 15);
+	TH_LOG("of what tasks do without, in thousandths: median %lld, %lld to %lld",
+	       (long long)permille[7], (long long)permille[0], (long long)permille[14]);
+	munmap(counters, self->cpus * sizeof(*counters));
 }
 
 TEST_HARNESS_MAIN

@@ -104,6 +104,12 @@ static inline int64_t get_number(const char *path)
 	return ret < 0 ? -errno : strtoll(text, NULL, 10);
 }
 
+/* Memory that children have in common with their parent; MAP_FAILED. */
+static inline void *th_shared(size_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
 static inline int th_compare(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
