@@ -249,7 +249,7 @@ void theap_watch_wake(void)
 
 /**
  * theap_watch_offline - a CPU is going offline
- * @cpu: which; for now it runs tasks and softirqs
+ * @cpu: which; it still runs tasks and softirqs
  *
  * An eye that is to open there opens elsewhere, when it would have.
  *
