@@ -429,6 +429,12 @@ TEST_F_TIMEOUT(slack, million, 200)
 	EXPECT_EQ(0, grouped(self->fd, &self->before));
 }
 
+/* The most heaps that there are: one for each CPU, on each of four clocks. */
+static int64_t heaps(void)
+{
+	return 4 * sysconf(_SC_NPROCESSORS_CONF);
+}
+
 /*
  * And as few runs: a million that expire within ten seconds are not a million interrupts.
  *
@@ -437,20 +443,31 @@ TEST_F_TIMEOUT(slack, million, 200)
  * these has done 64, or had come to the end of a bucket.  A bucket has 839 timers, and they
  * take less than the half of a millisecond that a run has, but not on an emulated CPU:
  * so it is where the clock counts instructions that none is cut short.
+ *
+ * Other tests have stopped timers, and what they had set an interrupt for is not unset: once
+ * in each heap it comes, and finds nothing.
  */
 TEST_F_TIMEOUT(slack, few_runs, 200)
 {
 	static struct timerheap_event events[1000];
 	uint32_t nr = th_verify() ? 2000 : 1000000, count = 0;
-	int64_t span = th_verify() ? SEC : 10 * SEC, begin = now() + SEC + nr * 10 * USEC;
+	int64_t span = th_verify() ? SEC : 10 * SEC, lead = nr * 10 * USEC, begin;
 	int64_t buckets = span / GRAIN + 2, runs, cut;
 	struct timerheap_info info;
 
 	stay();
-	ASSERT_EQ(0, spread(self->fd, nr, begin, span));
+	/* All are to stand there before the first is due, however slow the machine is. */
+	do {
+		close(self->fd);
+		self->fd = th_context(CLOCK_MONOTONIC, 1000000);
+		ASSERT_LE(0, self->fd);
+		ASSERT_EQ(0, th_info(self->fd, &self->before));
+		lead += SEC;
+		begin = now() + lead;
+		ASSERT_EQ(0, spread(self->fd, nr, begin, span));
+	} while (begin <= now());
 	EXPECT_GE(buckets, entries(self->fd, &self->before));
 	ASSERT_EQ(0, th_info(self->fd, &self->before));
-	ASSERT_GT(begin, now());
 	nap(begin - now());
 	while (count < nr) {
 		int got = th_events(self->fd, events, 1000, 1);
@@ -469,25 +486,32 @@ TEST_F_TIMEOUT(slack, few_runs, 200)
 	TH_LOG("%u timers in %lld buckets: %lld runs, %lld of them cut short", nr,
 	       (long long)buckets, (long long)runs, (long long)cut);
 	EXPECT_EQ(nr, info.expired - self->before.expired);
-	EXPECT_GE(buckets, runs - cut - (int64_t)(info.stolen - self->before.stolen));
+	EXPECT_GE(buckets + heaps(),
+		  runs - cut - (int64_t)(info.stolen - self->before.stolen));
 	EXPECT_GE(buckets + nr / 64, cut);
 	if (getenv("TIMERHEAP_EXACT"))
 		EXPECT_GE(buckets, runs);
 }
 
-/* And none where nothing is due: nothing ticks. */
-TEST_F(slack, nothing_ticks)
+/*
+ * And none where nothing is due: nothing ticks.  What other tests have set an interrupt for
+ * spoils one look, or two, but does not come again.
+ */
+TEST_F_TIMEOUT(slack, nothing_ticks, 60)
 {
 	struct timerheap_info before, after;
+	int looks = 0;
 
 	stay();
 	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
 	ASSERT_EQ(0, th_start_slack(self->fd, 1, now() + 1000 * SEC, 0, 0));
 	/* What other tests have left behind is swept by now. */
 	nap(100 * MSEC);
-	ASSERT_EQ(0, th_info(self->fd, &before));
-	nap(5 * SEC);
-	ASSERT_EQ(0, th_info(self->fd, &after));
+	do {
+		ASSERT_EQ(0, th_info(self->fd, &before));
+		nap(5 * SEC);
+		ASSERT_EQ(0, th_info(self->fd, &after));
+	} while (before.runs != after.runs && ++looks < 3);
 	EXPECT_EQ(before.runs, after.runs);
 	EXPECT_EQ(before.expired, after.expired);
 	EXPECT_EQ(before.kicks, after.kicks);
