@@ -92,7 +92,8 @@ struct theap_notify {
  * @now:    the clock when the timers in hand were collected
  * @nr:     how many of the timers in hand have a function to be called
  * @called: those, and when each was due
- * @notify: who is to be called when the run ends
+ * @notify: who is to be called when the run ends,
+ * @waiting: and how many they are
  * @shared: one who is so, too, but stands in another run's list
  * @expired: how often slots have counted an expiry
  * @until:  a manual clock: how far time may move in this run,
@@ -106,6 +107,7 @@ struct theap_run {
 		struct theap_timer *timer;
 	} called[THEAP_BATCH];
 	struct theap_notify *notify;
+	unsigned int waiting;
 	struct theap_notify *shared;
 	u64 expired;
 	s64 until;

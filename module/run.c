@@ -11,7 +11,7 @@
  * A run is adjust, clean and expire over and over until nothing is due, then
  * the functions of what has expired, without the lock; then one call for each
  * context that has events, however many; and all that again, where something is
- * due by then.
+ * due by then.  Where many contexts have some, their calls come in between.
  *
  * Nothing here is unbounded.  One hold of the lock looks at THEAP_BATCH timers, and
  * at half as many that were moved earlier: some 25 us at a million (queue.h).  A
@@ -55,6 +55,13 @@
  */
 #define THEAP_LATE_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATE_MAX	(20 * NSEC_PER_USEC)
+
+/*
+ * Where so many wait to be called, they are, and the run goes on if that has left it budget.
+ * To wake somebody takes longer than to run his timer: were all called at the end, who has
+ * spent the budget on the timers of thousands would then spend many times as much.
+ */
+#define THEAP_RUN_TELL	THEAP_BATCH
 
 /*
  * A sweep looks at so many at each step: with over a quarter of them deleted
@@ -306,6 +313,7 @@ void theap_run_notify(struct theap_run *run, struct theap_notify *notify)
 		WRITE_ONCE(notify->run, run);
 		notify->next = run->notify;
 		run->notify = notify;
+		run->waiting++;
 		return;
 	}
 	if (READ_ONCE(notify->run) == run)
@@ -545,6 +553,7 @@ void theap_run_tell(struct theap_run *run)
 	struct theap_notify *notify = run->notify, *shared = run->shared;
 
 	run->notify = NULL;
+	run->waiting = 0;
 	run->shared = NULL;
 	while (notify) {
 		struct theap_notify *next = notify->next;
@@ -683,11 +692,11 @@ u64 theap_run(struct theap_queue *queue)
 	theap_debt_begin(debt);
 	do {
 		more = theap_run_batch(queue);
-		if (!more) {
-			/* Nobody waits for what has become due only now. */
+		/* Nobody waits for what has become due only now. */
+		if (!more || queue->run.waiting >= THEAP_RUN_TELL)
 			theap_run_tell(&queue->run);
+		if (!more)
 			more = theap_queue_first(queue) <= theap_queue_now(queue);
-		}
 	} while (more && theap_debt_now(debt) < THEAP_RUN_NS);
 	theap_run_tell(&queue->run);
 	owed = theap_debt_now(debt);

@@ -509,6 +509,36 @@ static void queue_notifies_shared(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, notified, 3);
 }
 
+static void notify_takes_long(struct theap_notify *notify)
+{
+	notified++;
+	test_busy(20 * NSEC_PER_USEC);
+}
+
+/* To tell many takes as much of the budget as to run what they are told of. */
+static void queue_notifies_many(struct kunit *test)
+{
+	const unsigned int nr = 1000;
+	struct theap_notify *notify = kunit_kcalloc(test, nr, sizeof(*notify), GFP_KERNEL);
+	struct test_timer *t = test_timers(test, nr);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, notify);
+	notified = 0;
+	local_bh_disable();
+	for (i = 0; i < nr; i++) {
+		notify[i].function = notify_takes_long;
+		t[i].notify = &notify[i];
+		test_start(&t[i], PAST);
+	}
+	theap_queue_run(test_queue());
+	i = notified;
+	local_bh_enable();
+	KUNIT_EXPECT_GT(test, i, 0);
+	KUNIT_EXPECT_LT(test, i, 2 * THEAP_BATCH);
+	KUNIT_EXPECT_TRUE(test, test_settles(&notified, nr));
+}
+
 static void start_again(struct test_timer *t)
 {
 	test_start(t, PAST);
@@ -707,6 +737,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_notifies_once),
 	KUNIT_CASE(queue_notifies_shared),
 	KUNIT_CASE(queue_notifies_first),
+	KUNIT_CASE(queue_notifies_many),
 	KUNIT_CASE(queue_restart_in_the_past),
 	KUNIT_CASE(queue_no_room),
 	KUNIT_CASE(queue_stop_sync_waits),
