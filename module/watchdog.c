@@ -14,6 +14,10 @@
  * that is asleep; an hrtimer would take an interrupt for that.  Its ticks, of 4 ms
  * mostly, are fine enough.  But the wheel is late by up to an eighth of a long way.
  *
+ * Where all CPUs but one are isolated, both are on that one.  Then that they are two is of no
+ * use; but whose program has an isolated CPU for itself wants no tick there, nor what a stuck
+ * CPU should have run.
+ *
  * When a CPU goes offline, the kernel puts its timers on the one that is just at it, which
  * may have the other eye.  So an eye leaves by itself before that; and when one comes, both
  * find places anew.
@@ -139,17 +143,22 @@ static void theap_watch_say(s64 delay, s64 span)
 }
 
 /*
- * A CPU from @cpu on that stays, but not @but, unless there is no other.  None of them can
- * go offline while interrupts are off here.
+ * A CPU from @cpu on that stays and keeps house; not @but, unless there is no other, for who
+ * wants to be left alone is to be no thief, either.  None of them can go offline while
+ * interrupts are off here.
  */
 static unsigned int theap_watch_cpu(unsigned int cpu, unsigned int but)
 {
-	unsigned int other;
+	unsigned int other, found = nr_cpu_ids;
 
-	for_each_cpu_wrap(other, cpu_online_mask, cpu % nr_cpu_ids)
-		if (other != but && other != theap_watch_gone && theap_cpu_keeps_house(other))
-			return other;
-	return smp_processor_id();
+	for_each_cpu_wrap(other, cpu_online_mask, cpu % nr_cpu_ids) {
+		if (other == theap_watch_gone || !theap_cpu_keeps_house(other))
+			continue;
+		found = other;
+		if (other != but)
+			break;
+	}
+	return found < nr_cpu_ids ? found : smp_processor_id();
 }
 
 static unsigned long theap_watch_ticks(s64 ns)

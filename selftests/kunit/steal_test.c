@@ -8,12 +8,21 @@
  * with CPUs.  What is stuck is so by seconds, so that the machine's own delays do
  * not matter.
  */
-#include "module/steal.c"
-#include "module/watchdog.c"
-
 #include <linux/delay.h>
 
 #include "core_test.h"
+
+/* The one CPU that keeps house; UINT_MAX: those that do. */
+static unsigned int keeper = UINT_MAX;
+
+static bool test_keeps_house(unsigned int cpu)
+{
+	return keeper == UINT_MAX ? theap_cpu_keeps_house(cpu) : cpu == keeper;
+}
+
+#define theap_cpu_keeps_house	test_keeps_house
+#include "module/steal.c"
+#include "module/watchdog.c"
 
 #define DAY		(86400LL * NSEC_PER_SEC)
 #define NS		((s64)NSEC_PER_SEC)
@@ -536,6 +545,23 @@ static void watch_offline(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, watch_closes());
 }
 
+/* Where one CPU keeps house, and the other eye is there, an eye goes nowhere else. */
+static void watch_keeper(struct kunit *test)
+{
+	unsigned int here, other, first, second;
+
+	local_irq_disable();
+	here = smp_processor_id();
+	other = cpumask_any_but(cpu_online_mask, here);
+	keeper = other < nr_cpu_ids ? other : here;
+	first = theap_watch_cpu(here, nr_cpu_ids);
+	second = theap_watch_cpu(here, keeper);
+	local_irq_enable();
+	KUNIT_EXPECT_EQ(test, first, keeper);
+	KUNIT_EXPECT_EQ(test, second, keeper);
+	keeper = UINT_MAX;
+}
+
 /* One eye opens while the other is closed, which has not seen what it sees. */
 static void open_alone(struct kunit *test)
 {
@@ -613,6 +639,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(watch_finds),
 	KUNIT_CASE(watch_minds),
 	KUNIT_CASE(watch_offline),
+	KUNIT_CASE(watch_keeper),
 	KUNIT_CASE(watch_both),
 	KUNIT_CASE(watch_switched),
 	{}
