@@ -20,7 +20,7 @@
  * Who looks, none of them more often than each steal_us on a CPU:
  *
  *	a CPU that has just run its own and has nothing more due, at some;
- *	who is about to sleep until there are events, at all of that clock;
+ *	who is about to sleep until there are events, at more, of that clock alone;
  *	the watchdog, at all (watchdog.c).
  *
  * To look is to read two words of a queue, @first and @earliest, which are in the
@@ -105,8 +105,14 @@ unsigned int theap_steal_us = 2000;
 /* Below that an owner who is on his way is taken for stuck. */
 #define THEAP_STEAL_MIN_US	1000
 
-/* The queues of so many CPUs are looked at, at the end of a run. */
+/*
+ * The queues of so many CPUs are looked at, at the end of a run, and by who is about to sleep;
+ * the rest of a large machine in the looks that follow.  Were it all of a thousand CPUs each
+ * time, a tenth of each CPU would go into that, and whoever changes a first deadline would
+ * have to take it out of a thousand caches.
+ */
 #define THEAP_STEAL_SOME	8
+#define THEAP_STEAL_MORE	64
 
 #define THEAP_ALL_CLOCKS	(BIT(THEAP_CLOCKS) - 1)
 
@@ -216,6 +222,12 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 	return ns && theap_cpu_keeps_house(raw_smp_processor_id());
 }
 
+/* So many CPUs' queues, or all that there are. */
+static unsigned int theap_steal_most(unsigned int cpus)
+{
+	return min(theap_queues_nr(), cpus);
+}
+
 /**
  * theap_steal_some - look at some CPUs' queues
  * @now: CLOCK_MONOTONIC
@@ -229,12 +241,12 @@ void theap_steal_some(u64 now)
 	struct theap_thief *thief = this_cpu_ptr(&theap_thieves);
 
 	if (theap_thief_begin(thief, now))
-		theap_steal_look(thief, THEAP_ALL_CLOCKS,
-				 min_t(unsigned int, theap_queues_nr(), THEAP_STEAL_SOME), false);
+		theap_steal_look(thief, THEAP_ALL_CLOCKS, theap_steal_most(THEAP_STEAL_SOME),
+				 false);
 }
 
 /**
- * theap_steal_waiting - look at all queues that events may be waited for from
+ * theap_steal_waiting - look at some of the queues that events may be waited for from
  * @home: of the timers that they come from; none is stuck on a manual clock
  *
  * Not on PREEMPT_RT: a task that is preempted in a run keeps the owner from it, however
@@ -248,7 +260,8 @@ void theap_steal_waiting(const struct theap_home *home)
 
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !home->own &&
 	    theap_thief_begin(thief, ktime_get_ns()))
-		theap_steal_look(thief, BIT(home->clock), theap_queues_nr(), false);
+		theap_steal_look(thief, BIT(home->clock), theap_steal_most(THEAP_STEAL_MORE),
+				 false);
 }
 
 /* Look at all queues, as long as there is budget.  Context: softirq; the watchdog. */

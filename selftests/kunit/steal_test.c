@@ -20,7 +20,16 @@ static bool test_keeps_house(unsigned int cpu)
 	return keeper == UINT_MAX ? theap_cpu_keeps_house(cpu) : cpu == keeper;
 }
 
+/* How many queues for each clock others believe that there are; 0: as many as there are. */
+static unsigned int queues;
+
+static unsigned int test_queues_nr(void)
+{
+	return queues ?: theap_queues_nr();
+}
+
 #define theap_cpu_keeps_house	test_keeps_house
+#define theap_queues_nr		test_queues_nr
 #include "module/steal.c"
 #include "module/watchdog.c"
 
@@ -344,6 +353,27 @@ static void steal_after_run(struct kunit *test)
 	stuck_end();
 }
 
+/* On a large machine who is about to sleep looks at some CPUs' queues, next time at others. */
+static void steal_waits(struct kunit *test)
+{
+	struct theap_thief *thief;
+	unsigned int i, at[3];
+
+	queues = 1000;
+	local_bh_disable();
+	thief = this_cpu_ptr(&theap_thieves);
+	for (i = 0; i < ARRAY_SIZE(at); i++) {
+		at[i] = thief->at;
+		thief->next = 0;
+		theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
+	}
+	thief->at = 0;
+	local_bh_enable();
+	queues = 0;
+	KUNIT_EXPECT_EQ(test, at[1] - at[0], THEAP_STEAL_MORE * THEAP_CLOCKS);
+	KUNIT_EXPECT_EQ(test, at[2] - at[1], THEAP_STEAL_MORE * THEAP_CLOCKS);
+}
+
 /* How long an eye is closed: never past a deadline, as late as the wheel may be. */
 static void watch_delay(struct kunit *test)
 {
@@ -632,6 +662,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_budget),
 	KUNIT_CASE(steal_turns),
 	KUNIT_CASE(steal_after_run),
+	KUNIT_CASE(steal_waits),
 	KUNIT_CASE(watch_delay),
 	KUNIT_CASE(watch_until),
 	KUNIT_CASE(watch_behind),
