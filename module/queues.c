@@ -65,8 +65,10 @@ static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
 {
 	unsigned int cpu, next = (from + 1) % nr_cpu_ids;
 
-	for_each_cpu_wrap(cpu, &theap_keepers, next)
-		if (!READ_ONCE(theap_queues_get(clock, cpu)->offline))
+	/* There may be hundreds that could come, and interrupts are off. */
+	for_each_cpu_wrap(cpu, cpu_online_mask, next)
+		if (theap_cpu_keeps_house(cpu) &&
+		    !READ_ONCE(theap_queues_get(clock, cpu)->offline))
 			return cpu;
 	return next;
 }
