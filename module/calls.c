@@ -249,8 +249,11 @@ int theap_call_wait(struct theap_context *context, void *arg)
 		return -EINVAL;
 	theap_events_to(&to, wait->events, wait->nr);
 	count = theap_events_wait_and_take(context, &to, wait->min, expires);
+	/* Who is stopped and goes on waits on; but a span would begin anew. */
+	if (count == -ERESTARTSYS)
+		return expires && !(wait->flags & TIMERHEAP_ABSTIME) ? -EINTR : -ERESTARTNOHAND;
 	if (count < 0)
-		return count == -ERESTARTSYS ? -EINTR : count;
+		return count;
 	wait->count = count;
 	return 0;
 }

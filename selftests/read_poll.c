@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 #include "timerheap_test.h"
 
@@ -208,6 +209,30 @@ TEST_F(events, signals_and_wait)
 	expire(self->fd, 2);
 	signal_soon(0);
 	EXPECT_EQ(2, th_events(self->fd, events, 4, 3));
+}
+
+/* Who is stopped in WAIT, and goes on, waits on: without end, or to a time. */
+TEST_F(events, stopped_in_wait)
+{
+	for (int absolute = 0; absolute <= 1; absolute++) {
+		int64_t until = absolute ? now() + LOST : -1;
+		struct timerheap_event event;
+		int status;
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(th_wait_flags(self->fd, &event, 1, 1, until,
+					    absolute ? TIMERHEAP_ABSTIME : 0) != 1);
+		nap(200 * MSEC);
+		kill(pid, SIGSTOP);
+		ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+		kill(pid, SIGCONT);
+		nap(100 * MSEC);
+		expire(self->fd, 1);
+		EXPECT_EQ(0, child_status(pid));
+		/* Where the child has not had it, it is none of the next one's. */
+		th_wait_flags(self->fd, &event, 1, 0, 0, 0);
+	}
 }
 
 /* WAIT: so many, or what is there when the time is up. */

@@ -508,7 +508,8 @@ struct timerheap_get {
  * somebody else must advance it, or send a signal: time does not pass by waiting.
  *
  * A signal ends the call, too: with the events that were taken, or EINTR where
- * there was none.
+ * there was none.  To be stopped and continued, or a suspend of the machine, does so
+ * where @timeout is a span or some were taken; else the call goes on.
  *
  * Events of one slot that nobody has taken yet are one.  So there are never more
  * than slots that are armed, and who wants more waits until the time is up.
