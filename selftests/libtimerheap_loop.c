@@ -217,6 +217,19 @@ TEST_F(loop, stop)
 	EXPECT_STREQ("abc", calls);
 }
 
+/* Whoever has the descriptor, too, may arm any slot: the loop has no function for that. */
+TEST_F(loop, stranger)
+{
+	struct timerheap *th = timerheap_loop_context(loop);
+
+	EXPECT_EQ(0, timerheap_start(th, TIMERS - 1, 1));
+	EXPECT_EQ(0, timerheap_loop_dispatch(loop));
+	EXPECT_EQ(0, timerheap_start(th, TIMERS - 1, 1));
+	EXPECT_LT(0, timerheap_after(loop, 10 * MSEC, note, "a"));
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_STREQ("a", calls);
+}
+
 static int slept = 1;
 
 static void sleep_within(void *arg)

@@ -173,9 +173,12 @@ static bool call_next(struct timerheap_loop *loop)
 	struct timerheap_event event;
 	struct handler handler;
 
-	if (!timerheap_next(loop->th, &event))
-		return false;
-	handler = loop->handlers[event.slot];
+	do {
+		if (!timerheap_next(loop->th, &event))
+			return false;
+		handler = loop->handlers[event.slot];
+		/* None of the loop's: others may have the memory, and arm what they like. */
+	} while (!handler.function);
 	if (!handler.again) {
 		/*
 		 * Before the call, so that the function can have the slot.  It
