@@ -44,9 +44,9 @@ int command_sleep(int argc, char **argv)
 	};
 	clockid_t clock = CLOCK_MONOTONIC;
 	struct timerheap_event event;
-	int64_t start;
 	struct timerheap *th;
-	int c;
+	int64_t end;
+	int c, error;
 
 	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
 		switch (c) {
@@ -65,10 +65,11 @@ int command_sleep(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	start = clock_ns(clock);
+	end = clock_ns(clock) + duration(argv[optind]);
 	th = device_setup(clock, 1);
-	if (timerheap_start(th, 0, start + duration(argv[optind])) < 0)
-		err(1, "start");
+	error = timerheap_start(th, 0, end);
+	if (error < 0)
+		errx(1, "start: %s", strerror(-error));
 	while (!timerheap_next(th, &event))
 		timerheap_wait(th, -1);
 	timerheap_close(th);
