@@ -42,9 +42,11 @@ module_param_named(min_period_ns, theap_min_period_ns, ulong, 0644);
 MODULE_PARM_DESC(min_period_ns, "The floor for periods, in nanoseconds; at least 1000");
 
 module_param_cb(steal_us, &theap_watch_param_ops, &theap_steal_us, 0644);
+__MODULE_PARM_TYPE(steal_us, "uint");
 MODULE_PARM_DESC(steal_us, "Run what is due for so long on another CPU, at least 1000; 0: do not");
 
 module_param_cb(watchdog_ms, &theap_watch_param_ops, &theap_watchdog_ms, 0644);
+__MODULE_PARM_TYPE(watchdog_ms, "uint");
 MODULE_PARM_DESC(watchdog_ms, "How often the watchdog looks for that, at most 1000; 0: never");
 
 static enum cpuhp_state theap_cpuhp_state;
