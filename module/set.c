@@ -29,6 +29,13 @@ static LIST_HEAD(theap_set_asking);
 static s64 theap_set_offset;			/* at the last look */
 static DECLARE_DELAYED_WORK(theap_set_work, theap_set_look);
 
+/* Not where somebody asked from: that CPU may be isolated. */
+static void theap_set_look_later(void)
+{
+	lockdep_assert_held(&theap_set_lock);
+	queue_delayed_work(system_unbound_wq, &theap_set_work, THEAP_SET_PERIOD);
+}
+
 /* Wake those who ask, once for each time that it was set.  Context: task, may sleep. */
 static void __theap_set_wake(void)
 {
@@ -51,7 +58,7 @@ static void theap_set_look(struct work_struct *work)
 	mutex_lock(&theap_set_lock);
 	__theap_set_wake();
 	if (!list_empty(&theap_set_asking))
-		schedule_delayed_work(&theap_set_work, THEAP_SET_PERIOD);
+		theap_set_look_later();
 	mutex_unlock(&theap_set_lock);
 }
 
@@ -72,7 +79,7 @@ void theap_set_ask(struct theap_set *set)
 	mutex_lock(&theap_set_lock);
 	if (list_empty(&theap_set_asking)) {
 		theap_set_offset = ktime_mono_to_real(0);
-		schedule_delayed_work(&theap_set_work, THEAP_SET_PERIOD);
+		theap_set_look_later();
 	}
 	list_add(&set->node, &theap_set_asking);
 	atomic64_set(&set->seen, ktime_mono_to_real(0));
