@@ -245,7 +245,7 @@ TEST_F(abi, set_up)
 	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
 	EXPECT_EQ(-EBUSY, th_setup(self->raw, CLOCK_TAI, 1));
 	EXPECT_EQ(-EBUSY, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS));
-	ASSERT_EQ(0, th_start(self->raw, info.max_slots - 1, SEC));
+	ASSERT_EQ(0, th_start(self->raw, info.max_slots - 1, 1000 * SEC));
 	EXPECT_EQ(1, th_stop(self->raw, info.max_slots - 1));
 }
 

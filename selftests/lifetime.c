@@ -232,7 +232,7 @@ TEST_F(lifetime, unload_refused)
 		SKIP(return, "needs root");
 	EXPECT_EQ(-1, syscall(SYS_delete_module, "timerheap", O_NONBLOCK));
 	EXPECT_EQ(EAGAIN, errno);
-	EXPECT_EQ(0, th_start(self->fd, 0, SEC));
+	EXPECT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 

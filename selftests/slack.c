@@ -154,30 +154,41 @@ TEST_F(slack, of_the_context)
 TEST_F(slack, mapped)
 {
 	struct timerheap_event event;
-	int64_t at = even(SEC);
-	struct th_map map;
+	int64_t at, lead = SEC / 2, shared;
+	struct th_map map = { .fd = -1 };
+	uint64_t come = 0;
+	int promised;
 	uint32_t slot;
 
 	stay();
-	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 64));
-	for (slot = 0; slot < 64; slot++) {
-		map.slots[slot].slack = SLACK;
-		map.slots[slot].deadline = at - slot;
-		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
-		/* The kernel promises to look as if there were no slack. */
-		EXPECT_EQ(at - slot, (int64_t)map.slots[slot].queued);
-	}
-	EXPECT_EQ(1, entries(self->fd, &self->before));
-	/* Postponed without a call, past the look. */
-	atomic_store((_Atomic uint64_t *)&map.slots[7].deadline, at + 5 * GRAIN);
-	for (slot = 0; slot < 64; slot++) {
+	/* All of it before the first is due. */
+	do {
+		if (map.fd >= 0)
+			th_unmap(&map);
+		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 64));
+		at = even(lead *= 2);
+		promised = 0;
+		for (slot = 0; slot < 64; slot++) {
+			map.slots[slot].slack = SLACK;
+			map.slots[slot].deadline = at - slot;
+			ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
+			/* The kernel promises to look as if there were no slack. */
+			promised += map.slots[slot].queued == (uint64_t)(at - slot);
+		}
+		shared = entries(self->fd, &self->before);
+		/* Postponed without a call, past the look. */
+		atomic_store((_Atomic uint64_t *)&map.slots[7].deadline, at + 5 * GRAIN);
+	} while (now() >= at - 64);
+	EXPECT_EQ(64, promised);
+	EXPECT_EQ(1, shared);
+	for (int i = 0; i < 64; i++) {
 		ASSERT_EQ(1, th_event(map.fd, &event));
 		EXPECT_LE(event.deadline, event.fired);
-		if (slot < 63)
-			EXPECT_NE(7, event.slot);
+		EXPECT_EQ(event.slot == 7 ? at + 5 * GRAIN : at - event.slot,
+			  (int64_t)event.deadline);
+		come |= 1ULL << event.slot;
 	}
-	EXPECT_EQ(7, event.slot);
-	EXPECT_EQ(at + 5 * GRAIN, (int64_t)event.deadline);
+	EXPECT_EQ(~0ULL, come);
 	EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
 	th_unmap(&map);
 }
@@ -185,16 +196,22 @@ TEST_F(slack, mapped)
 /* Less slack than before, and a KICK: it does not wait for the bucket that it was in. */
 TEST_F(slack, becomes_exact)
 {
-	int64_t at = now() + 100 * MSEC;
+	struct th_map map = { .fd = -1 };
 	struct timerheap_event event;
 	uint32_t slot = 0;
-	struct th_map map;
+	int64_t at;
 
-	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
-	/* The next multiple of that is years away. */
-	map.slots[0].slack = 1ULL << 58;
-	map.slots[0].deadline = at;
-	ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
+	/* What is due already would come at once. */
+	do {
+		if (map.fd >= 0)
+			th_unmap(&map);
+		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
+		at = now() + 100 * MSEC;
+		/* The next multiple of that is years away. */
+		map.slots[0].slack = 1ULL << 58;
+		map.slots[0].deadline = at;
+		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
+	} while (now() >= at);
 	EXPECT_TRUE(th_quiet(map.fd, 150 * MSEC));
 	map.slots[0].slack = 0;
 	ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
@@ -246,8 +263,16 @@ TEST_F(slack, SetTimerTwice)
 
 TEST_F(slack, RemoveTimer)
 {
-	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + SEC, 0, SLACK));
-	EXPECT_EQ(1, th_stop(self->fd, 0));
+	int64_t at;
+	int removed;
+
+	do {
+		ASSERT_LE(0, th_renew(&self->fd, 1000000));
+		at = now() + SEC;
+		ASSERT_EQ(0, th_start_slack(self->fd, 0, at, 0, SLACK));
+		removed = th_stop(self->fd, 0);
+	} while (now() >= at);
+	EXPECT_EQ(1, removed);
 	EXPECT_EQ(0, th_stop(self->fd, 0));
 	EXPECT_TRUE(th_quiet(self->fd, SEC + 100 * MSEC));
 	EXPECT_EQ(0, grouped(self->fd, &self->before));
@@ -256,10 +281,16 @@ TEST_F(slack, RemoveTimer)
 TEST_F(slack, MoveTimer)
 {
 	struct timerheap_event event;
-	int64_t at = now() + 2 * SEC;
+	int64_t at;
+	int moved;
 
-	ASSERT_EQ(0, th_start_slack(self->fd, 0, at - SEC, 0, SLACK));
-	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
+	do {
+		ASSERT_LE(0, th_renew(&self->fd, 1000000));
+		at = now() + 2 * SEC;
+		ASSERT_EQ(0, th_start_slack(self->fd, 0, at - SEC, 0, SLACK));
+		moved = th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME);
+	} while (now() >= at - SEC);
+	ASSERT_EQ(1, moved);
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
 	EXPECT_LE(at, (int64_t)event.fired);
@@ -305,10 +336,16 @@ TEST_F(slack, SetAndMoveThenStart)
 TEST_F(slack, SetAndMoveTwice)
 {
 	struct timerheap_event event;
-	int64_t at = now() + SEC;
+	int64_t at;
+	int moved;
 
-	ASSERT_EQ(0, th_start_slack(self->fd, 0, at, 0, SLACK));
-	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at + 1000 * SEC, 0, TIMERHEAP_ABSTIME));
+	do {
+		ASSERT_LE(0, th_renew(&self->fd, 1000000));
+		at = now() + SEC;
+		ASSERT_EQ(0, th_start_slack(self->fd, 0, at, 0, SLACK));
+		moved = th_modify_flags(self->fd, 0, at + 1000 * SEC, 0, TIMERHEAP_ABSTIME);
+	} while (now() >= at);
+	ASSERT_EQ(1, moved);
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at + 20 * MSEC, 0, TIMERHEAP_ABSTIME));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(at + 20 * MSEC, (int64_t)event.deadline);
@@ -379,6 +416,8 @@ TEST_F(slack, overflow)
 	};
 	struct timerheap_event event;
 
+	/* One heap, so that they come in order where they are due at once. */
+	stay();
 	for (int i = 0; i < 8; i++)
 		ASSERT_EQ(0, th_start_slack(self->fd, i, now() + spans[i], 0, spans[i] / 10));
 	ASSERT_EQ(0, th_start_slack(self->fd, 8, TIMERHEAP_NEVER, 0, TIMERHEAP_NEVER));
@@ -390,6 +429,11 @@ TEST_F(slack, overflow)
 		ASSERT_EQ(1, th_start_slack(self->fd, 7, now() + spans[i - 1], 0,
 					    spans[i - 1] / 10));
 	ASSERT_EQ(1, th_event(self->fd, &event));
+	/* The host may have stood still until the second was due. */
+	if (event.slot == 1) {
+		EXPECT_LE(event.deadline, event.fired);
+		ASSERT_EQ(1, th_event(self->fd, &event));
+	}
 	EXPECT_EQ(7, event.slot);
 }
 
@@ -458,9 +502,7 @@ TEST_F_TIMEOUT(slack, few_runs, 200)
 	stay();
 	/* All are to stand there before the first is due, however slow the machine is. */
 	do {
-		close(self->fd);
-		self->fd = th_context(CLOCK_MONOTONIC, 1000000);
-		ASSERT_LE(0, self->fd);
+		ASSERT_LE(0, th_renew(&self->fd, 1000000));
 		ASSERT_EQ(0, th_info(self->fd, &self->before));
 		lead += SEC;
 		begin = now() + lead;
