@@ -43,13 +43,20 @@ FIXTURE_TEARDOWN(protocol)
 TEST_F(protocol, stop)
 {
 	struct th_map *map = &self->map;
-	int64_t at = now() + 200 * MSEC;
+	int64_t at, queued, armed, was;
 
-	EXPECT_EQ(0, stop(map, 0));
-	ASSERT_EQ(0, start(map, 0, at));
-	EXPECT_EQ(at, map->slots[0].queued);
-	EXPECT_EQ(self->before + 1, th_armed(self->other));
-	EXPECT_EQ(at, stop(map, 0));
+	do {
+		ASSERT_EQ(0, renew(map));
+		at = now() + 200 * MSEC;
+		EXPECT_EQ(0, stop(map, 0));
+		ASSERT_EQ(0, start(map, 0, at));
+		queued = map->slots[0].queued;
+		armed = th_armed(self->other);
+		was = stop(map, 0);
+	} while (now() >= at);
+	EXPECT_EQ(at, queued);
+	EXPECT_EQ(self->before + 1, armed);
+	EXPECT_EQ(at, was);
 	EXPECT_EQ(0, stop(map, 0));
 	EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
 	EXPECT_LE(at, now());
@@ -61,21 +68,34 @@ TEST_F(protocol, stop)
 TEST_F(protocol, later)
 {
 	struct th_map *map = &self->map;
-	int64_t at = now() + 500 * MSEC;
 	struct timerheap_event event;
-	bool kick;
+	int64_t first, at, was;
+	bool kick, kicked;
+	int moved;
 
-	map->slots[0].user_data = USER;
-	ASSERT_EQ(0, start(map, 0, at));
-	for (int i = 0; i < 1000; i++) {
-		at += 200 * USEC;
-		ASSERT_TRUE(move(map, 0, at, &kick));
-		EXPECT_FALSE(kick);
-	}
-	/* Stopped and started again, as if nothing had been. */
-	ASSERT_EQ(at, stop(map, 0));
-	ASSERT_EQ(0, swap(map, 0, at += MSEC));
-	EXPECT_FALSE(must_kick(&map->slots[0], at));
+	/* All of it before the kernel looks for the first time. */
+	do {
+		ASSERT_EQ(0, renew(map));
+		map->slots[0].user_data = USER;
+		first = now() + 500 * MSEC;
+		at = first;
+		ASSERT_EQ(0, start(map, 0, at));
+		moved = 0;
+		kicked = false;
+		for (int i = 0; i < 1000; i++) {
+			at += 200 * USEC;
+			moved += move(map, 0, at, &kick);
+			kicked |= kick;
+		}
+		/* Stopped and started again, as if nothing had been. */
+		was = stop(map, 0);
+		EXPECT_EQ(0, swap(map, 0, at + MSEC));
+		kicked |= must_kick(&map->slots[0], at + MSEC);
+	} while (now() >= first);
+	EXPECT_EQ(1000, moved);
+	EXPECT_EQ(at, was);
+	EXPECT_FALSE(kicked);
+	at += MSEC;
 	ASSERT_TRUE(await(map, &event));
 	EXPECT_EQ(0, event.slot);
 	EXPECT_EQ(at, event.deadline);
@@ -177,21 +197,23 @@ TEST_F(protocol, periodic)
 
 	map->slots[0].period = period;
 	ASSERT_EQ(0, start(map, 0, first));
-	for (int i = 0; i < 5; i++) {
+	/* All that the time has come for come, if late. */
+	for (int i = 0; i < 5 || ticks < 5 * 40 / 5; i++) {
 		nap(40 * MSEC);
 		ASSERT_TRUE(await(map, &event));
 		ticks += event.expirations;
 		EXPECT_EQ(first + (ticks - 1) * period, event.deadline);
 		EXPECT_LE(event.deadline, event.fired);
 	}
-	EXPECT_LE(5 * 40 / 5, ticks);
+	EXPECT_GE((now() - first) / period + 1, ticks);
 	/* Without a period: once more, and then no more. */
 	map->slots[0].period = 0;
 	for (int64_t begin = now(); map->slots[0].deadline && now() - begin < LOST;)
 		nap(MSEC);
 	EXPECT_EQ(0, stop(map, 0));
-	nap(10 * MSEC);
-	if (take(map, &event)) {
+	/* What was counted last is there soon, if not yet. */
+	if (map->slots[0].expirations || in_ring(map)) {
+		ASSERT_TRUE(await(map, &event));
 		ticks += event.expirations;
 		EXPECT_EQ(first + (ticks - 1) * period, event.deadline);
 	}
@@ -209,10 +231,13 @@ TEST_F(protocol, odd_periods)
 	ASSERT_EQ(0, th_info(map->fd, &info));
 	map->slots[0].period = 1;
 	ASSERT_EQ(0, start(map, 0, first));
-	nap(20 * MSEC);
-	EXPECT_NE(0, stop(map, 0));
-	nap(10 * MSEC);
-	ASSERT_TRUE(take(map, &event));
+	/* All that the time has come for come, if late. */
+	for (int64_t begin = now(); now() - begin < LOST; nap(MSEC))
+		if (map->slots[0].expirations >= 20 * MSEC / info.min_period)
+			break;
+	/* By a call, which waits for a look that is on. */
+	EXPECT_EQ(1, th_stop(map->fd, 0));
+	ASSERT_TRUE(await(map, &event));
 	EXPECT_EQ(first + (event.expirations - 1) * info.min_period, event.deadline);
 	EXPECT_LE(20 * MSEC / info.min_period, event.expirations);
 	EXPECT_EQ(1, map->slots[0].period);
@@ -237,6 +262,7 @@ TEST_F(protocol, calls)
 	struct timerheap_event event;
 	struct timerheap_get get;
 	uint32_t first = 0;
+	int stopped;
 
 	ASSERT_EQ(0, call(map->fd, TIMERHEAP_IOC_START, &(struct timerheap_start){
 		.slot = 7, .flags = TIMERHEAP_ABSTIME, .deadline = at, .period = SEC,
@@ -272,9 +298,15 @@ TEST_F(protocol, calls)
 	EXPECT_EQ(0, th_start_at(map->fd, 7, at));
 	EXPECT_EQ(at, stop(map, 7));
 	/* Where STOP has taken it off, the next start must know. */
-	at = now() + 20 * MSEC;
-	EXPECT_EQ(0, th_start_at(map->fd, 9, at - MSEC));
-	EXPECT_EQ(1, th_stop(map->fd, 9));
+	do {
+		while (take(map, &event))
+			;
+		at = now() + 20 * MSEC;
+		EXPECT_EQ(0, th_start_at(map->fd, 9, at - MSEC));
+		stopped = th_stop(map->fd, 9);
+		/* The host stood still, and it has come. */
+	} while (!stopped && now() >= at - MSEC && await(map, &event));
+	EXPECT_EQ(1, stopped);
 	EXPECT_EQ(0, slot[2].queued);
 	EXPECT_EQ(0, start(map, 9, at));
 	ASSERT_TRUE(await(map, &event));
@@ -452,6 +484,10 @@ TEST_F(protocol, slow_reader)
 		}
 	}
 	for (int i = 0; i < SLOTS; i++) {
+		/* All that the time has come for come, if late. */
+		for (int64_t begin = now(); now() - begin < LOST; nap(MSEC))
+			if (ticks[i] + map->slots[i].expirations >= 4 * 50 / 5)
+				break;
 		/* By a call, which waits for a look that is on. */
 		EXPECT_EQ(1, th_stop(map->fd, i));
 		ticks[i] += map->slots[i].expirations;

@@ -62,6 +62,15 @@ static inline int postpone(struct th_map *map, uint32_t n, uint64_t deadline)
 	return ret == 1 ? pending : ret;
 }
 
+/* A new context in place of one whose timers came too soon; see th_renew().  Return: 0 or -errno. */
+static inline int renew(struct th_map *map)
+{
+	uint32_t nr = map->nr;
+
+	th_unmap(map);
+	return th_map(map, CLOCK_MONOTONIC, nr);
+}
+
 /* Events that are in the ring now. */
 static inline uint32_t in_ring(struct th_map *map)
 {
