@@ -20,6 +20,7 @@
 struct consumer {
 	pthread_t thread;
 	struct timerheap *th;
+	int64_t to_come;	/* events in all; to be known when it is done */
 	atomic_bool done;
 	uint64_t expired[SLOTS];
 	uint64_t wrong;
@@ -88,20 +89,28 @@ static void *operate(void *arg)
 	return NULL;
 }
 
-/* The consumer: until all is done, and nothing has come for a while after that. */
+/*
+ * The consumer: until all is done, as much has come as is to come, and nothing for a while
+ * after that.
+ */
 static void *consume(void *arg)
 {
 	struct consumer *consumer = arg;
 	struct timerheap_event event;
+	int64_t got = 0, end = 0;
 	bool last;
 
 	do {
 		last = consumer->done;
+		if (last && !end)
+			end = now() + LOST;
 		while (timerheap_next(consumer->th, &event)) {
+			got += event.expirations;
 			consumer->expired[event.slot] += event.expirations;
 			consumer->wrong += event.fired < event.deadline || !event.expirations;
 		}
-	} while (timerheap_wait(consumer->th, last ? 300 * MSEC : 20 * MSEC) == 1 || !last);
+	} while (timerheap_wait(consumer->th, last ? 300 * MSEC : 20 * MSEC) == 1 || !last ||
+		 (got < consumer->to_come && now() < end));
 	return NULL;
 }
 
@@ -125,8 +134,10 @@ static int imbalance(struct consumer *consumer, struct worker *workers)
 			stopped[slot] += workers[i].stopped[slot];
 		}
 	}
-	for (int slot = 0; slot < SLOTS; slot++)
+	for (int slot = 0; slot < SLOTS; slot++) {
 		stopped[slot] += timerheap_stop(consumer->th, slot);
+		consumer->to_come += armed[slot] - stopped[slot];
+	}
 	consumer->done = true;
 	pthread_join(consumer->thread, NULL);
 	for (int slot = 0; slot < SLOTS; slot++) {
@@ -211,6 +222,7 @@ static void *check_data(void *arg)
 TEST_F(threads, slots_change_hands)
 {
 	static struct worker workers[THREADS];
+	struct timerheap_event event;
 	bool had[SLOTS] = {};
 	int slot, count = 0;
 
@@ -227,13 +239,20 @@ TEST_F(threads, slots_change_hands)
 	pthread_join(self->consumer.thread, NULL);
 	EXPECT_EQ(0, self->consumer.wrong);
 	printf("# %llu events were seen\n", (unsigned long long)self->consumer.expired[0]);
-	/* All slots have come back, and once. */
-	while ((slot = timerheap_alloc(self->th)) >= 0) {
+	/* All slots have come back, and once; the last when their events are seen. */
+	for (int64_t end = now() + LOST; count < SLOTS && now() < end;) {
+		slot = timerheap_alloc(self->th);
+		if (slot < 0) {
+			EXPECT_FALSE(timerheap_next(self->th, &event));
+			nap(MSEC);
+			continue;
+		}
 		EXPECT_FALSE(had[slot]);
 		had[slot] = true;
 		count++;
 	}
 	EXPECT_EQ(SLOTS, count);
+	EXPECT_EQ(-ENOSPC, timerheap_alloc(self->th));
 }
 
 /* A context each: nothing is seen of the others. */
