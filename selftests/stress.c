@@ -36,6 +36,7 @@ struct worker {
 	int fd;
 	int error;
 	atomic_bool *done;
+	atomic_long *to_come;	/* for reapers: armings that are open, once it is done */
 };
 
 static unsigned int test_seed(void)
@@ -97,18 +98,23 @@ static void *reap(void *arg)
 {
 	struct worker *worker = arg;
 	struct timerheap_event events[32];
+	int64_t end = 0;
+	bool last;
 	int n;
 
 	do {
-		n = th_wait_flags(worker->fd, events, 32, 1,
-				  *worker->done ? 300 * MSEC : 20 * MSEC, 0);
+		last = *worker->done;
+		if (last && !end)
+			end = now() + LOST;
+		n = th_wait_flags(worker->fd, events, 32, 1, last ? 300 * MSEC : 20 * MSEC, 0);
 		if (n < 0)
 			worker->error = -n;
 		for (int i = 0; i < n; i++) {
 			worker->tally.expired[events[i].slot] += events[i].expirations;
 			worker->tally.early += events[i].fired < events[i].deadline;
+			*worker->to_come -= events[i].expirations;
 		}
-	} while (n > 0 || (!n && !*worker->done));
+	} while (n > 0 || (!n && (!last || (*worker->to_come > 0 && now() < end))));
 	return NULL;
 }
 
@@ -116,6 +122,7 @@ FIXTURE(stress)
 {
 	struct worker workers[THREADS], reapers[2];
 	atomic_bool done;
+	atomic_long to_come;
 	int fd;
 };
 
@@ -130,7 +137,8 @@ FIXTURE_SETUP(stress)
 	for (int i = 0; i < THREADS; i++)
 		self->workers[i] = (struct worker){ .fd = self->fd, .seed = seed + i };
 	for (int i = 0; i < 2; i++)
-		self->reapers[i] = (struct worker){ .fd = self->fd, .done = &self->done };
+		self->reapers[i] = (struct worker){ .fd = self->fd, .done = &self->done,
+						    .to_come = &self->to_come };
 }
 
 FIXTURE_TEARDOWN(stress)
@@ -155,6 +163,11 @@ TEST_F_TIMEOUT(stress, shared_slots, 120)
 	/* All deadlines are within 3 ms; what is not drained has expired. */
 	left = th_drain(self->fd, pending, SLOTS, &first);
 	ASSERT_LE(0, left);
+	for (int i = 0; i < THREADS; i++)
+		for (int slot = 0; slot < SLOTS; slot++)
+			self->to_come += self->workers[i].tally.armed[slot] -
+					 self->workers[i].tally.stopped[slot];
+	self->to_come -= left;
 	self->done = true;
 	for (int i = 0; i < 2; i++)
 		pthread_join(self->reapers[i].thread, NULL);
