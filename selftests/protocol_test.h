@@ -62,7 +62,7 @@ static inline int postpone(struct th_map *map, uint32_t n, uint64_t deadline)
 	return ret == 1 ? pending : ret;
 }
 
-/* A new context in place of one whose timers came too soon; see th_renew().  Return: 0 or -errno. */
+/* A new context in place of one whose timers came too soon, as th_renew().  Return: 0 or -errno. */
 static inline int renew(struct th_map *map)
 {
 	uint32_t nr = map->nr;
