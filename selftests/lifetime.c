@@ -196,7 +196,7 @@ TEST_F(lifetime, close_under_a_waiter)
 /* What a killed program held, 10^5 timers, is out of the heaps. */
 TEST_F_TIMEOUT(lifetime, kill, 100)
 {
-	const int n = th_verify() ? SLOTS : 100000;
+	const int n = th_slow() ? SLOTS : 100000;
 	int ready[2];
 	char byte;
 	pid_t pid;

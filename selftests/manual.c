@@ -116,7 +116,7 @@ TEST_F(manual, errors)
 /* In the order of deadlines, each at its own, however they were started. */
 TEST_F(manual, order)
 {
-	const int nr = th_verify() ? 256 : SLOTS;
+	const int nr = th_slow() ? 256 : SLOTS;
 	struct timerheap_event event;
 
 	for (int i = 0; i < nr; i++)
@@ -133,7 +133,7 @@ TEST_F(manual, order)
 TEST_F(manual, deterministic)
 {
 	static struct timerheap_event events[2][SLOTS];
-	const int nr = th_verify() ? 256 : SLOTS;
+	const int nr = th_slow() ? 256 : SLOTS;
 	int got[2];
 
 	for (int round = 0; round < 2; round++) {
@@ -357,7 +357,7 @@ static bool model_change(struct modelled *model)
 /* Whatever is done to timers with slack: each expires where that has put it, and once. */
 TEST_F(manual, slack_model)
 {
-	const int rounds = th_verify() ? 10000 : 50000;
+	const int rounds = th_slow() ? 10000 : 50000;
 	struct modelled model = { .map.setup = {
 		.clock = TIMERHEAP_CLOCK_MANUAL, .slots = MODELLED, .slack = 5 * MSEC,
 	}, .seed = 11 };
@@ -671,7 +671,7 @@ TEST_F(manual, other_calls)
 /* A year of many timers, through calls and memory, and each is exact. */
 TEST_F_TIMEOUT(manual, year, 200)
 {
-	const int nr = th_verify() ? 2000 : 1000000;
+	const int nr = th_slow() ? 2000 : 1000000;
 	int64_t begin = now(), started, got = 0, wrong = 0, last = 0;
 	static struct timerheap_event events[256];
 	struct th_map map;

@@ -119,7 +119,7 @@ static int64_t take(struct _test_data_steal *self, int nr)
 
 /*
  * A host that stands still until the CPU is let go, or before it is held, leaves nobody the
- * time to steal; hardly three times.
+ * time to steal; hardly three times in all rounds of a test.
  */
 #define TRIES		3
 
@@ -150,9 +150,9 @@ static bool waiter_served(struct __test_metadata *_metadata, struct _test_data_s
 static void waiter_asleep(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  const char *what)
 {
-	for (int cpu = 0; cpu < self->some; cpu++) {
-		int tries = TRIES;
+	int tries = TRIES;
 
+	for (int cpu = 0; cpu < self->some; cpu++) {
 		while (tries && !waiter_served(_metadata, self, cpu, what))
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
@@ -191,9 +191,9 @@ static bool found_asleep(struct __test_metadata *_metadata, struct _test_data_st
 
 TEST_F_TIMEOUT(steal, all_asleep, 120)
 {
-	for (int cpu = 0; cpu < self->cpus; cpu++) {
-		int tries = TRIES;
+	int tries = TRIES;
 
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		while (tries && !found_asleep(_metadata, self, cpu))
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
@@ -231,11 +231,11 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
  */
 TEST_F_TIMEOUT(steal, two_cpus, 120)
 {
+	int tries = TRIES;
+
 	if (self->cpus < 3)
 		SKIP(return, "needs three CPUs");
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
-		int tries = TRIES;
-
 		while (tries && !run_by_third(_metadata, self, cpu))
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("not while CPU %d was held", cpu);
@@ -317,12 +317,12 @@ static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_s
 
 TEST_F_TIMEOUT(steal, by_runs, 120)
 {
+	int tries = TRIES;
+
 	if (self->before.heaps == 1)
 		SKIP(return, "all runs are on one CPU");
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int cpu = 0; cpu < self->some; cpu++) {
-		int tries = TRIES;
-
 		while (tries && !run_by_ticker(_metadata, self, cpu))
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
@@ -357,12 +357,12 @@ static bool waiter_awake(struct __test_metadata *_metadata, struct _test_data_st
 
 TEST_F_TIMEOUT(steal, by_waiters, 120)
 {
+	int tries = TRIES;
+
 	if (!access("/sys/kernel/realtime", F_OK))
 		SKIP(return, "on PREEMPT_RT those who wait are no thieves");
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int cpu = 0; cpu < self->some; cpu++) {
-		int tries = TRIES;
-
 		while (tries && !waiter_awake(_metadata, self, cpu))
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
@@ -422,9 +422,11 @@ static int64_t move_to_soon(struct __test_metadata *_metadata, struct _test_data
 /* From elsewhere; a host that is busy may have the moves come late, but not each time. */
 TEST_F_TIMEOUT(steal, moved_earlier, 120)
 {
+	int tries = TRIES;
+
 	for (int cpu = 0; cpu < self->some; cpu++) {
-		int tries = TRIES, slow = 10;
 		int64_t begin, left, last;
+		int slow = 10;
 
 		do {
 			begin = now();
@@ -446,7 +448,7 @@ TEST_F_TIMEOUT(steal, moved_earlier, 120)
 TEST_F_TIMEOUT(steal, many, 120)
 {
 	enum { MANY = 5000 };
-	int nr = th_verify() ? 500 : MANY;
+	int nr = th_slow() ? 500 : MANY;
 	int fd = th_context(CLOCK_MONOTONIC, MANY);
 	struct timerheap_event *events = calloc(MANY, sizeof(*events));
 	unsigned char *seen = calloc(MANY, 1);
@@ -537,14 +539,14 @@ static bool change_places(struct __test_metadata *_metadata, struct _test_data_s
  */
 TEST_F_TIMEOUT(steal, thief_stuck, 120)
 {
+	int tries = TRIES;
+
 	if (self->before.heaps)
 		SKIP(return, "needs a heap for each CPU");
 	ASSERT_EQ(0, put_number(OURS "min_period_ns", USEC));
 	ASSERT_EQ(0, put_number(OURS "max_user_ticks", 0));
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int round = 0; round < 6; round++) {
-		int tries = TRIES;
-
 		while (tries && !change_places(_metadata, self, round % 2, !(round % 2)))
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("not while CPU %d was held", !(round % 2));

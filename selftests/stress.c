@@ -301,8 +301,8 @@ TEST_F_TIMEOUT(stress, million_zero_timers, 120)
 /* A burst: 10^5 timers that are due at one instant; each expires once. */
 TEST_F_TIMEOUT(stress, burst, 200)
 {
-	const int n = th_verify() ? 500 : 100000;
-	int64_t at = now() + (th_verify() ? 1 : 3) * SEC;
+	const int n = th_slow() ? 500 : 100000;
+	int64_t at = now() + (th_slow() ? 1 : 3) * SEC;
 	int fd = th_context(CLOCK_MONOTONIC, n);
 	uint8_t *seen = calloc(n, 1);
 	int got = 0;
@@ -370,7 +370,7 @@ TEST_F_TIMEOUT(stress, one_instant, 120)
  */
 TEST_F_TIMEOUT(stress, large_heap, 200)
 {
-	const int n = th_verify() ? 500 : 20000;
+	const int n = th_slow() ? 500 : 20000;
 	int fd = th_context(CLOCK_MONOTONIC, n);
 	int expected = 0, got = 0, stopped = 0;
 	uint8_t *seen = calloc(n, 1);
