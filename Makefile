@@ -71,7 +71,8 @@ dkms-source:
 	rm -rf $(DKMS_SOURCE)
 	mkdir -p $(DKMS_SOURCE)
 	cp --parents Kbuild Makefile VERSION dkms.conf tools/dkms/keep-symbols module/*.[ch] \
-		module/Kbuild.core include/linux/*.h uapi/linux/*.h $(DKMS_SOURCE)
+		module/core/*.[ch] module/device/*.[ch] module/Kbuild.core \
+		include/linux/*.h uapi/linux/*.h $(DKMS_SOURCE)
 
 # In a copy of the tree: dpkg leaves things in a tree, and what it makes beside it.
 # The date is that of the last commit, so that the same sources make the same packages.

@@ -30,9 +30,10 @@
 #include <linux/export.h>
 #include <linux/timerheap.h>
 
-#include "queue.h"
-#include "timer.h"
-#include "wheel.h"
+#include "core/queues.h"
+#include "core/room.h"
+#include "core/run.h"
+#include "core/slack.h"
 
 static_assert(sizeof_field(struct timerheap_timer, core) >= sizeof(struct theap_timer));
 static_assert(__alignof__(struct timerheap_timer) >= __alignof__(struct theap_timer));
@@ -48,14 +49,14 @@ static struct timerheap_timer *timerheap_of(struct theap_timer *core)
 }
 
 /* Is done with it: what comes next, the function says when it has been called. */
-static s64 timerheap_expire(struct theap_timer *core, s64 now, bool *call)
+static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expiry *expiry)
 {
 	struct timerheap_timer *timer = timerheap_of(core);
 
 	/* Not where it stood, which its slack may have put off. */
 	timer->due = timer->asked;
 	timer->again = true;
-	*call = true;
+	expiry->call = true;
 	return 0;
 }
 
@@ -64,7 +65,7 @@ static void timerheap_place(struct timerheap_timer *timer, struct theap_claim *c
 			    ktime_t when)
 {
 	timer->asked = max_t(s64, when, 1);
-	WARN_ON_ONCE(theap_timer_place(claim, &theap_homes[timer->clock], timer->asked));
+	WARN_ON_ONCE(theap_timer_schedule(claim, &theap_default_placement[timer->clock], timer->asked));
 }
 
 static void timerheap_call(struct theap_timer *core, struct theap_run *run)
@@ -79,7 +80,7 @@ static void timerheap_call(struct theap_timer *core, struct theap_run *run)
 	theap_timer_claim(core, &claim);
 	if (timer->again)
 		timerheap_place(timer, &claim, next);
-	theap_timer_leave(&claim);
+	theap_timer_commit(&claim);
 }
 
 static const struct theap_timer_ops timerheap_ops = {
@@ -128,7 +129,7 @@ int timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 	timer->held = 0;
 	timer->again = false;
 	theap_timer_init(core, &timerheap_ops);
-	return theap_timer_promise(core, &theap_homes[c], gfp);
+	return theap_timer_reserve(core, &theap_default_placement[c], gfp);
 }
 EXPORT_SYMBOL_GPL(timerheap_init);
 
@@ -148,7 +149,7 @@ void timerheap_set_slack(struct timerheap_timer *timer, u64 slack)
 
 	theap_timer_claim(timerheap_core(timer), &claim);
 	theap_timer_set_slack(timerheap_core(timer), slack);
-	theap_timer_leave(&claim);
+	theap_timer_commit(&claim);
 }
 EXPORT_SYMBOL_GPL(timerheap_set_slack);
 
@@ -176,7 +177,7 @@ bool timerheap_start(struct timerheap_timer *timer, ktime_t when)
 		timer->again = false;
 		timerheap_place(timer, &claim, when);
 	}
-	theap_timer_leave(&claim);
+	theap_timer_commit(&claim);
 	return theap_status_is_pending(claim.from);
 }
 EXPORT_SYMBOL_GPL(timerheap_start);
@@ -201,7 +202,7 @@ bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
 	pending = theap_status_is_pending(claim.from);
 	if (pending)
 		timerheap_place(timer, &claim, when);
-	theap_timer_leave(&claim);
+	theap_timer_commit(&claim);
 	return pending;
 }
 EXPORT_SYMBOL_GPL(timerheap_modify);
@@ -213,8 +214,8 @@ static bool timerheap_drop(struct timerheap_timer *timer, int hold)
 	theap_timer_claim(timerheap_core(timer), &claim);
 	timer->again = false;
 	timer->held += hold;
-	theap_timer_drop(&claim);
-	theap_timer_leave(&claim);
+	theap_timer_cancel(&claim);
+	theap_timer_commit(&claim);
 	return theap_status_is_pending(claim.from);
 }
 
@@ -323,9 +324,9 @@ bool timerheap_release(struct timerheap_timer *timer)
 		timer->again = false;
 		timer->held++;
 	}
-	theap_timer_leave(&claim);
+	theap_timer_commit(&claim);
 	if (idle)
-		theap_timer_release(timerheap_core(timer));
+		theap_timer_unreserve(timerheap_core(timer));
 	return idle;
 }
 EXPORT_SYMBOL_GPL(timerheap_release);
@@ -344,6 +345,6 @@ void timerheap_destroy(struct timerheap_timer *timer)
 {
 	timerheap_drop(timer, 1);
 	theap_timer_stop_sync(timerheap_core(timer));
-	theap_timer_release(timerheap_core(timer));
+	theap_timer_unreserve(timerheap_core(timer));
 }
 EXPORT_SYMBOL_GPL(timerheap_destroy);

@@ -24,7 +24,7 @@ FIELD(timerheap_slot, period, 8);
 FIELD(timerheap_slot, slack, 16);
 FIELD(timerheap_slot, user_data, 24);
 FIELD(timerheap_slot, queued, 32);
-FIELD(timerheap_slot, expired, 40);
+FIELD(timerheap_slot, expired_deadline, 40);
 FIELD(timerheap_slot, fired, 48);
 FIELD(timerheap_slot, expirations, 56);
 LAYOUT(timerheap_ring, 128);
@@ -41,8 +41,8 @@ LAYOUT(timerheap_info, 176);
 FIELD(timerheap_info, features, 8);
 FIELD(timerheap_info, max_slots, 24);
 FIELD(timerheap_info, min_period, 32);
-FIELD(timerheap_info, kicks, 120);
-FIELD(timerheap_info, grouped, 128);
+FIELD(timerheap_info, notified, 120);
+FIELD(timerheap_info, bucketed, 128);
 FIELD(timerheap_info, stolen, 160);
 LAYOUT(timerheap_setup, 56);
 FIELD(timerheap_setup, slots_offset, 16);
@@ -79,7 +79,7 @@ FIELD(timerheap_batch, done, 16);
 LAYOUT(timerheap_eventfd, 8);
 LAYOUT(timerheap_advance, 32);
 FIELD(timerheap_advance, now, 16);
-FIELD(timerheap_advance, expired, 24);
+FIELD(timerheap_advance, expirations, 24);
 LAYOUT(timerheap_uring_cmd, 16);
 FIELD(timerheap_uring_cmd, min, 12);
 
@@ -197,8 +197,8 @@ TEST_F(abi, info)
 		  1ULL << TIMERHEAP_CLOCK_MANUAL, info.clocks);
 	EXPECT_LE(1000000, info.max_slots);
 	EXPECT_LT(0, info.min_period);
-	EXPECT_LE(1, info.queued);
-	EXPECT_LE(info.stopped, info.queued);
+	EXPECT_LE(1, info.entries);
+	EXPECT_LE(info.stopped, info.entries);
 	memset(&longer, POISON, sizeof(longer));
 	ASSERT_EQ(0, call(self->fd, _IOC(_IOC_READ, TIMERHEAP_IOC_MAGIC, 0, sizeof(longer)),
 			  &longer));
@@ -544,8 +544,8 @@ TEST_F(abi, mapped)
 	EXPECT_EQ(number, map.ring->slots[0]);
 	EXPECT_EQ(1, slot->expirations);
 	EXPECT_EQ(0, slot->deadline);
-	EXPECT_LT(0, slot->expired);
-	EXPECT_LE(slot->expired, slot->fired);
+	EXPECT_LT(0, slot->expired_deadline);
+	EXPECT_LE(slot->expired_deadline, slot->fired);
 	th_unmap(&map);
 }
 

@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "core/counters.h"
+
 #include "timerheap_test.h"
 
 #define FOLDER		"/sys/kernel/debug/timerheap/"
@@ -168,22 +170,12 @@ TEST_F(debugfs, heaps)
 		if (!memcmp(&before, &info, sizeof(info)))
 			break;
 	}
-	EXPECT_EQ(info.queued, sum(text, "entries"));
+	EXPECT_EQ(info.entries, sum(text, "entries"));
 	EXPECT_EQ(info.stopped, sum(text, "stopped"));
-	EXPECT_EQ(info.grouped, sum(text, "grouped"));
-	EXPECT_EQ(info.started, sum(text, "started"));
-	EXPECT_EQ(info.expired, sum(text, "expired"));
-	EXPECT_EQ(info.requeued, sum(text, "requeued"));
-	EXPECT_EQ(info.removed, sum(text, "removed"));
-	EXPECT_EQ(info.swept, sum(text, "swept"));
-	EXPECT_EQ(info.moved, sum(text, "moved"));
-	EXPECT_EQ(info.runs, sum(text, "runs"));
-	EXPECT_EQ(info.exhausted, sum(text, "exhausted"));
-	EXPECT_EQ(info.put_off, sum(text, "put_off"));
-	EXPECT_EQ(info.kicks, sum(text, "kicks"));
-	EXPECT_EQ(info.held, sum(text, "held"));
-	EXPECT_EQ(info.stolen, sum(text, "stolen"));
-	EXPECT_EQ(info.found, sum(text, "found"));
+	EXPECT_EQ(info.bucketed, sum(text, "bucketed"));
+#define COUNTER(name, meaning) EXPECT_EQ(info.name, sum(text, #name));
+	THEAP_COUNTERS(COUNTER)
+#undef COUNTER
 	free(text);
 }
 
@@ -211,7 +203,7 @@ TEST_F(debugfs, first)
 	}
 	EXPECT_GT(NOT_SOON, least);
 	/* What others have left there may be first. */
-	if (info.queued == 1)
+	if (info.entries == 1)
 		EXPECT_LT(NOT_SOON - LOST, least);
 	free(text);
 }

@@ -29,7 +29,7 @@
 #define NOBODY		65534
 #define CPUS_MAX	64
 #define CROWD		1000		/* slots of a process, or operations of a call */
-#define PARAMETER	"/sys/module/timerheap/parameters/max_user_ticks"
+#define PARAMETER	"/sys/module/timerheap/parameters/max_user_checks"
 
 /* The share: what a CPU of an emulated machine can well do besides. */
 #define TICKS		10000
@@ -240,7 +240,7 @@ static void no_more(struct _test_data_fair *self)
 FIXTURE_TEARDOWN(fair)
 {
 	no_more(self);
-	set_user_ticks(self->before.max_user_ticks);
+	set_user_ticks(self->before.max_user_checks);
 	close(self->fd);
 }
 
@@ -357,10 +357,10 @@ static void report(struct __test_metadata *_metadata, struct _test_data_fair *se
 	       (unsigned long long)l.events, (long long)(l.span / MSEC), (long long)l.median / 1000,
 	       (long long)l.p99 / 1000, (long long)l.most / 1000);
 	TH_LOG("%s: %llu looks, %llu put off; %llu kicks, %llu held", what,
-	       (unsigned long long)(info.expired - before.expired),
-	       (unsigned long long)(info.put_off - before.put_off),
-	       (unsigned long long)(info.kicks - before.kicks),
-	       (unsigned long long)(info.held - before.held));
+	       (unsigned long long)(info.checked - before.checked),
+	       (unsigned long long)(info.deferred_checks - before.deferred_checks),
+	       (unsigned long long)(info.notified - before.notified),
+	       (unsigned long long)(info.deferred_notifications - before.deferred_notifications));
 	TH_LOG("%s: us that a task waits for its CPU: %lld on average, %lld at most", what,
 	       (long long)l.tasks.mean, (long long)l.tasks.most);
 }
@@ -376,13 +376,13 @@ static bool settled(struct _test_data_fair *self, uint64_t nr)
 
 	if (th_info(self->fd, &info))
 		return false;
-	first = info.expired;
+	first = info.checked;
 	for (int second = 0; second < 100; second++) {
-		put_off = info.put_off;
+		put_off = info.deferred_checks;
 		nap(SEC);
 		if (th_info(self->fd, &info))
 			return false;
-		if (info.expired - first >= nr && info.put_off - put_off < enough)
+		if (info.checked - first >= nr && info.deferred_checks - put_off < enough)
 			return true;
 	}
 	return false;
@@ -507,9 +507,9 @@ TEST_F_TIMEOUT(fair, a_fifth_is_left_to_tasks, 220)
 		TH_LOG("%s: %llu%% left; %llu runs, %llu cut short, %llu looks; %llu kicks",
 		       storms[i].name, (unsigned long long)(100 * left / alone),
 		       (unsigned long long)(after.runs - before.runs),
-		       (unsigned long long)(after.exhausted - before.exhausted),
-		       (unsigned long long)(after.expired - before.expired),
-		       (unsigned long long)(after.kicks - before.kicks));
+		       (unsigned long long)(after.throttled - before.throttled),
+		       (unsigned long long)(after.checked - before.checked),
+		       (unsigned long long)(after.notified - before.notified));
 		/* In per cent. */
 		demanded = 20 / storms[i].tasks;
 		if (!self->exact)
@@ -548,8 +548,8 @@ TEST_F(fair, without_limits)
 		th_start_flags(fd, slot, 0, 10 * MSEC, 0);
 	nap(200 * MSEC);
 	ASSERT_EQ(0, th_info(fd, &after));
-	EXPECT_EQ(before.put_off, after.put_off);
-	EXPECT_LT(before.expired + CROWD, after.expired);
+	EXPECT_EQ(before.deferred_checks, after.deferred_checks);
+	EXPECT_LT(before.checked + CROWD, after.checked);
 	close(fd);
 }
 

@@ -71,7 +71,7 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 	ASSERT_EQ(0, th_info(self->fd, &info));
 	/* Where there is one heap for all, it is that which goes elsewhere. */
 	if (info.heaps != 1)
-		EXPECT_LT(self->before.moved, info.moved);
+		EXPECT_LT(self->before.migrated, info.migrated);
 
 	while (got < SLOTS * 3 / 4) {
 		struct timerheap_event event;
@@ -107,7 +107,7 @@ TEST_F_TIMEOUT(hotplug, shared, 60)
 		ASSERT_EQ(0, set_online(cpu, true));
 	}
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	EXPECT_EQ(self->before.moved, info.moved);
+	EXPECT_EQ(self->before.migrated, info.migrated);
 }
 
 /* A CPU that has come back drives timers again, near and far. */

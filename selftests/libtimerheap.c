@@ -257,7 +257,7 @@ TEST(setup_slack)
 		}
 		ASSERT_EQ(0, th_info(timerheap_fd(th), &info));
 	} while (timerheap_now(th) >= at);
-	EXPECT_EQ(20, info.grouped - before.grouped);
+	EXPECT_EQ(20, info.bucketed - before.bucketed);
 	EXPECT_TRUE(no_event(th, 100 * MSEC));
 	/* It is pending, and what it may wait for is over. */
 	EXPECT_EQ(0, timerheap_set_slack(th, slot, 1));
@@ -513,7 +513,7 @@ TEST_F(lib, slack)
 		}
 		ASSERT_EQ(0, th_info(timerheap_fd(self->th), &info));
 	} while (timerheap_now(self->th) >= at);
-	EXPECT_EQ(20, info.grouped - before.grouped);
+	EXPECT_EQ(20, info.bucketed - before.bucketed);
 	EXPECT_TRUE(no_event(self->th, 100 * MSEC));
 	EXPECT_EQ(0, timerheap_set_slack(self->th, slots[3], 0));
 	ASSERT_TRUE(next_event(self->th, &event));

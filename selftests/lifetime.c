@@ -29,11 +29,11 @@ static uint64_t queued(int fd, uint64_t wanted)
 
 	for (int i = 0; i < 500; i++) {
 		th_info(fd, &info);
-		if (info.queued == wanted)
+		if (info.entries == wanted)
 			break;
 		nap(10 * MSEC);
 	}
-	return info.queued;
+	return info.entries;
 }
 
 FIXTURE(lifetime)
@@ -190,7 +190,7 @@ TEST_F(lifetime, close_under_a_waiter)
 		pthread_join(thread, NULL);
 	} while (waiter.got == -EBADF);
 	EXPECT_EQ(2, waiter.got);
-	EXPECT_EQ(self->before.queued, queued(self->fd, self->before.queued));
+	EXPECT_EQ(self->before.entries, queued(self->fd, self->before.entries));
 }
 
 /* What a killed program held, 10^5 timers, is out of the heaps. */
@@ -212,10 +212,10 @@ TEST_F_TIMEOUT(lifetime, kill, 100)
 		_exit(1);
 	}
 	ASSERT_EQ(1, read(ready[0], &byte, 1));
-	EXPECT_EQ(self->before.queued + n, queued(self->fd, self->before.queued + n));
+	EXPECT_EQ(self->before.entries + n, queued(self->fd, self->before.entries + n));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	EXPECT_EQ(self->before.queued, queued(self->fd, self->before.queued));
+	EXPECT_EQ(self->before.entries, queued(self->fd, self->before.entries));
 }
 
 /* Close while timers expire, again and again: no timer, no memory, no splat. */
@@ -233,7 +233,7 @@ TEST_F_TIMEOUT(lifetime, close_under_fire, 60)
 			th_start_flags(fd, i, USEC, 100 * USEC, 0);
 		close(fd);
 	}
-	EXPECT_EQ(self->before.queued, queued(self->fd, self->before.queued));
+	EXPECT_EQ(self->before.entries, queued(self->fd, self->before.entries));
 }
 
 /* The module does not go while somebody has the device open. */

@@ -24,7 +24,7 @@ static struct advanced advance_flags(int fd, int64_t time, uint32_t flags, uint3
 	struct timerheap_advance arg = { .time = time, .flags = flags, .limit = limit };
 	int ret = call(fd, TIMERHEAP_IOC_ADVANCE, &arg);
 
-	return (struct advanced){ ret, ret ? -1 : (int64_t)arg.now, ret ? 0 : arg.expired };
+	return (struct advanced){ ret, ret ? -1 : (int64_t)arg.now, ret ? 0 : arg.expirations };
 }
 
 static struct advanced by(int fd, int64_t span)
@@ -659,7 +659,7 @@ TEST_F(manual, other_calls)
 	EXPECT_EQ(1, event.fired);
 	ASSERT_EQ(0, th_info(self->fd, &info));
 	ASSERT_EQ(0, th_info(fd, &other));
-	EXPECT_EQ(1, info.queued - other.queued);
+	EXPECT_EQ(1, info.entries - other.entries);
 	EXPECT_NE(0, info.clocks & 1ULL << TIMERHEAP_CLOCK_MANUAL);
 	ASSERT_EQ(1, th_drain(self->fd, pending, 4, &first));
 	EXPECT_EQ(1, pending[0].slot);

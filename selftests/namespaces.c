@@ -144,8 +144,8 @@ TEST_F(namespace, mapped)
 	} while (clock_now(variant->clock) >= at);
 	EXPECT_EQ(at, queued);
 	ASSERT_EQ(1, th_event(self->map.fd, &event));
-	EXPECT_EQ(at + 50 * MSEC, (int64_t)slot->expired);
-	EXPECT_LE(slot->expired, slot->fired);
+	EXPECT_EQ(at + 50 * MSEC, (int64_t)slot->expired_deadline);
+	EXPECT_LE(slot->expired_deadline, slot->fired);
 	EXPECT_LE((int64_t)slot->fired, clock_now(variant->clock));
 }
 
@@ -179,8 +179,8 @@ TEST_F(namespace, slack)
 		ASSERT_EQ(0, th_info(self->outer, &after));
 	} while (clock_now(variant->clock) >= here - 9 && th_stop(self->outer, 0) >= 0);
 	EXPECT_EQ(here - 9, queued);
-	EXPECT_EQ(1, after.queued - before.queued);
-	EXPECT_EQ(3, after.grouped - before.grouped);
+	EXPECT_EQ(1, after.entries - before.entries);
+	EXPECT_EQ(3, after.bucketed - before.bucketed);
 	ASSERT_EQ(1, th_event(self->outer, &event));
 	EXPECT_EQ(there - 5, (int64_t)event.deadline);
 	EXPECT_LE(there, (int64_t)event.fired);

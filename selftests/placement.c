@@ -186,8 +186,8 @@ TEST_F_TIMEOUT(placement, slack, 60)
 		ASSERT_EQ(0, run_on((cpu + 2) % self->cpus));
 		ASSERT_EQ(0, th_store(&map, 3, at - 9, slack));
 		ASSERT_EQ(0, th_info(self->fd, &after));
-		EXPECT_EQ(1, after.queued - before.queued);
-		EXPECT_EQ(3, after.grouped - before.grouped);
+		EXPECT_EQ(1, after.entries - before.entries);
+		EXPECT_EQ(3, after.bucketed - before.bucketed);
 		ASSERT_TRUE(have_it_look(map.fd));
 		EXPECT_EQ(cpu, armed_soon(at));
 		/* And they come, each once. */

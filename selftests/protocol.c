@@ -492,7 +492,7 @@ TEST_F(protocol, slow_reader)
 		EXPECT_EQ(1, th_stop(map->fd, i));
 		ticks[i] += map->slots[i].expirations;
 		EXPECT_LE(4 * 50 / 5, ticks[i]);
-		EXPECT_EQ(first + (ticks[i] - 1) * period, map->slots[i].expired);
+		EXPECT_EQ(first + (ticks[i] - 1) * period, map->slots[i].expired_deadline);
 	}
 }
 

@@ -90,7 +90,7 @@ static inline bool take(struct th_map *map, struct timerheap_event *event)
 		event->expirations = __atomic_exchange_n(&slot->expirations, 0, __ATOMIC_SEQ_CST);
 		if (!event->expirations)
 			continue;
-		event->deadline = __atomic_load_n(&slot->expired, __ATOMIC_ACQUIRE);
+		event->deadline = __atomic_load_n(&slot->expired_deadline, __ATOMIC_ACQUIRE);
 		event->fired = __atomic_load_n(&slot->fired, __ATOMIC_RELAXED);
 		event->user_data = slot->user_data;
 		event->slot = n;

@@ -630,7 +630,7 @@ TEST_F(calls, swept)
 	ASSERT_EQ(0, th_info(self->fd, &after));
 	EXPECT_LT(before.swept, after.swept);
 	/* What is left is below a quarter, and the sweep had looked that far. */
-	EXPECT_GE(after.queued / 4 + 1, after.stopped);
+	EXPECT_GE(after.entries / 4 + 1, after.stopped);
 	close(other);
 }
 

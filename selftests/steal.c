@@ -51,7 +51,7 @@ FIXTURE_TEARDOWN(steal)
 	put_number(OURS "steal_us", self->steal_us);
 	put_number(OURS "watchdog_ms", self->watchdog_ms);
 	put_number(OURS "min_period_ns", self->before.min_period);
-	put_number(OURS "max_user_ticks", self->before.max_user_ticks);
+	put_number(OURS "max_user_checks", self->before.max_user_checks);
 	close(self->fd);
 }
 
@@ -62,7 +62,7 @@ static struct timerheap_info since(struct _test_data_steal *self)
 
 	th_info(self->fd, &info);
 	info.stolen -= self->before.stolen;
-	info.found -= self->before.found;
+	info.stolen_by_watchdog -= self->before.stolen_by_watchdog;
 	info.runs -= self->before.runs;
 	return info;
 }
@@ -186,7 +186,7 @@ static bool found_asleep(struct __test_metadata *_metadata, struct _test_data_st
 	EXPECT_LT(0, last);
 	EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
 	return held < soon && last < let_go(held) &&
-	       (self->before.heaps || before.found < since(self).found);
+	       (self->before.heaps || before.stolen_by_watchdog < since(self).stolen_by_watchdog);
 }
 
 TEST_F_TIMEOUT(steal, all_asleep, 120)
@@ -198,7 +198,7 @@ TEST_F_TIMEOUT(steal, all_asleep, 120)
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
 	}
-	EXPECT_LT(0, since(self).found);
+	EXPECT_LT(0, since(self).stolen_by_watchdog);
 	EXPECT_GT(WITHIN, self->late);
 }
 
@@ -328,7 +328,7 @@ TEST_F_TIMEOUT(steal, by_runs, 120)
 		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
-	EXPECT_EQ(0, since(self).found);
+	EXPECT_EQ(0, since(self).stolen_by_watchdog);
 }
 
 /* Without the watchdog: who is about to sleep finds them. */
@@ -368,7 +368,7 @@ TEST_F_TIMEOUT(steal, by_waiters, 120)
 		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
-	EXPECT_EQ(0, since(self).found);
+	EXPECT_EQ(0, since(self).stolen_by_watchdog);
 }
 
 /* Where it is switched off, what is due comes when the CPU is let go: once. */
@@ -544,7 +544,7 @@ TEST_F_TIMEOUT(steal, thief_stuck, 120)
 	if (self->before.heaps)
 		SKIP(return, "needs a heap for each CPU");
 	ASSERT_EQ(0, put_number(OURS "min_period_ns", USEC));
-	ASSERT_EQ(0, put_number(OURS "max_user_ticks", 0));
+	ASSERT_EQ(0, put_number(OURS "max_user_checks", 0));
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int round = 0; round < 6; round++) {
 		while (tries && !change_places(_metadata, self, round % 2, !(round % 2)))

@@ -486,7 +486,7 @@ static inline int64_t th_armed(int fd)
 {
 	struct timerheap_info info;
 
-	return th_info(fd, &info) ? -1 : (int64_t)(info.queued - info.stopped);
+	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - info.stopped);
 }
 
 /* Wait until there are so many.  Return: how many there are, at last. */

@@ -189,7 +189,7 @@ TEST(grouped)
 	for (int i = 0; i < ALONE; i++)
 		ASSERT_EQ(0, th_start(alone, i, 1000 * SEC));
 	ASSERT_EQ(0, th_info(fd, &info));
-	ASSERT_LE(SHARE, info.grouped);
+	ASSERT_LE(SHARE, info.bucketed);
 	top = popen("timerheap top -b -d 1 -n 1 -s size 2>/dev/null", "r");
 	while (fgets(row, sizeof(row), top) && strncmp(row, "CLOCK", 5))
 		;
@@ -206,7 +206,7 @@ TEST(grouped)
 	if (pclose(top))
 		SKIP(return, "needs root, debugfs, and the timerheap command on the PATH");
 	EXPECT_LE(2, heaps);
-	EXPECT_EQ(info.grouped, grouped);
+	EXPECT_EQ(info.bucketed, grouped);
 	close(fd);
 	close(alone);
 }

@@ -190,7 +190,7 @@ static struct counts count(struct traced *traced)
 			counts.pushes += says(event, "to=WAITING");
 		} else if (is(event, "cancel")) {
 			counts.cancels++;
-		} else if (is(event, "look")) {
+		} else if (is(event, "check")) {
 			counts.looks++;
 			counts.expired += says(event, "expired=1");
 			counts.early += field(event, "late") < 0;
@@ -198,11 +198,11 @@ static struct counts count(struct traced *traced)
 			counts.entries++;
 		} else if (is(event, "expire_exit")) {
 			counts.exits++;
-		} else if (is(event, "kick")) {
+		} else if (is(event, "notify")) {
 			counts.kicks += says(event, "remote=0");
 		} else if (is(event, "sweep")) {
 			counts.swept += field(event, "swept");
-		} else if (is(event, "move")) {
+		} else if (is(event, "migrate")) {
 			counts.moves++;
 		}
 	}
@@ -214,7 +214,7 @@ TEST_F(tracing, a_life)
 {
 	static const char * const life[] = {
 		"to=WAITING", "to=MODIFIED_LATER", "to=MODIFIED_EARLIER", "cancel:",
-		"start:", "look:", "expire_entry:", "expire_exit:",
+		"start:", "check:", "expire_entry:", "expire_exit:",
 	};
 	struct timerheap_event got;
 	uint64_t inits = 0;
@@ -232,7 +232,7 @@ TEST_F(tracing, a_life)
 	ASSERT_EQ(1, th_event(self->fd, &got));
 	stop_tracing(&self->traced);
 	while ((event = next_event(&self->traced.rest))) {
-		if (is(event, "kick") || is(event, "sweep") || is(event, "steal"))
+		if (is(event, "notify") || is(event, "sweep") || is(event, "steal"))
 			continue;
 		if (is(event, "init")) {
 			inits++;
@@ -246,7 +246,7 @@ TEST_F(tracing, a_life)
 		EXPECT_NE(NULL, strstr(event, life[at])) {
 			TH_LOG("event %u: %s", at, event);
 		}
-		if (is(event, "look")) {
+		if (is(event, "check")) {
 			EXPECT_EQ(got.deadline, field(event, "when"));
 			EXPECT_EQ(got.fired, field(event, "now"));
 			EXPECT_EQ(got.fired - got.deadline, field(event, "late"));
@@ -288,9 +288,9 @@ TEST_F_TIMEOUT(tracing, as_info_counts, 60)
 	counts = count(&self->traced);
 	EXPECT_LT(0, after.swept - before.swept);
 	EXPECT_EQ(after.started - before.started, counts.pushes);
-	EXPECT_EQ(after.expired - before.expired, counts.looks);
+	EXPECT_EQ(after.checked - before.checked, counts.looks);
 	EXPECT_EQ(after.swept - before.swept, counts.swept);
-	EXPECT_EQ(after.kicks - before.kicks, counts.kicks);
+	EXPECT_EQ(after.notified - before.notified, counts.kicks);
 	EXPECT_EQ(5 * SLOTS / 3, counts.starts);
 	EXPECT_EQ(2 * SLOTS / 3, stopped);
 	EXPECT_EQ(stopped, counts.cancels);
@@ -346,7 +346,7 @@ TEST_F_TIMEOUT(tracing, move, 60)
 	ASSERT_EQ(0, set_online(1, true));
 	counts = count(&self->traced);
 	EXPECT_EQ(0, lost_events());
-	EXPECT_EQ(after.moved - before.moved, counts.moves);
+	EXPECT_EQ(after.migrated - before.migrated, counts.moves);
 	if (!after.heaps)
 		EXPECT_LE(SLOTS, counts.moves);
 }
@@ -408,7 +408,7 @@ TEST_F_TIMEOUT(tracing, steal, 60)
 		EXPECT_TRUE(!first || (begun < first && first < now()));
 	}
 	EXPECT_EQ(after.stolen - before.stolen, steals);
-	EXPECT_EQ(after.found - before.found, by_watchdog);
+	EXPECT_EQ(after.stolen_by_watchdog - before.stolen_by_watchdog, by_watchdog);
 	EXPECT_LT(0, of_held_by_watchdog);
 	EXPECT_LT(of_held_by_watchdog, of_held);
 }

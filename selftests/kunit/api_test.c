@@ -87,7 +87,7 @@ static void api_expires(struct kunit *test)
 /* With slack: together, none early, and each is told its own time; without, exact again. */
 static void api_slack(struct kunit *test)
 {
-	ktime_t at = theap_group(ktime_get() + 300 * NSEC_PER_MSEC, 23);
+	ktime_t at = theap_round_deadline(ktime_get() + 300 * NSEC_PER_MSEC, 23);
 	struct theap_queue *queue = api_queue();
 	struct probe *p[20];
 	unsigned int i;
@@ -106,7 +106,7 @@ static void api_slack(struct kunit *test)
 	/* By now there are buckets: whoever found none has asked for some. */
 	for (i = 0; i < 20; i++)
 		timerheap_start(&p[i]->timer, at + DAY - i);
-	KUNIT_EXPECT_EQ(test, queue->wheel.timers, 20);
+	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 20);
 	timerheap_set_slack(&p[0]->timer, 0);
 	timerheap_start(&p[0]->timer, at + 40 * NSEC_PER_MSEC + 5);
 	KUNIT_EXPECT_TRUE(test, test_settles(&p[0]->called, 2));
@@ -694,24 +694,16 @@ static void api_crowd(struct kunit *test)
 
 static void api_end(void *unused)
 {
-	theap_queues_exit();
+	theap_core_exit();
 }
 
 KUNIT_DEFINE_ACTION_WRAPPER(api_action, api_end, void *);
 
-/* As the module begins: a queue for each CPU. */
+/* A queue for each CPU, as in the module. */
 static int api_init(struct kunit *test)
 {
-	unsigned int cpu;
-	int ret = theap_queues_init();
-
-	if (ret)
-		return ret;
-	cpus_read_lock();
-	for_each_online_cpu(cpu)
-		theap_cpu_online(cpu);
-	cpus_read_unlock();
-	return kunit_add_action_or_reset(test, api_action, NULL);
+	return theap_core_init("timerheap_kunit:online") ?:
+	       kunit_add_action_or_reset(test, api_action, NULL);
 }
 
 static struct kunit_case api_cases[] = {

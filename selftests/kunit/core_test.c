@@ -5,7 +5,7 @@
 #include <linux/sched.h>
 
 #include "core_test.h"
-#include "module/steal.h"
+#include "module/core/steal.h"
 
 /* So long a test waits for what must come; then it is lost. */
 #define PATIENCE_MS	10000
@@ -14,27 +14,31 @@ static unsigned int turns;
 
 void core_end(void *unused)
 {
-	theap_queues_exit();
+	theap_core_exit();
 	theap_heaps = 0;
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
 /*
- * Queues, with room: where a test starts timers, nobody may sleep to get more.  And nobody
- * steals: a test may keep softirqs off for long.
+ * Make the queues, with room: a test that starts timers may be unable to sleep and grow a
+ * heap.  Stealing is off, since a test may keep softirqs off for long.  The queues belong
+ * to the CPU of the test.
  */
 int core_begin(void)
 {
+	unsigned int cpu = raw_smp_processor_id();
+	enum theap_clock clock;
 	int ret;
 
-	set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+	set_cpus_allowed_ptr(current, cpumask_of(cpu));
 	turns = 0;
 	theap_heaps = 1;
 	theap_steal_us = 0;
-	ret = theap_queues_init();
+	ret = theap_core_init("timerheap_kunit:online");
 	if (ret)
 		return ret;
-	theap_cpu_online(raw_smp_processor_id());
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		theap_queue_hand_over(theap_queues_get(clock, 0), cpu);
 	ret = theap_queue_grow(test_queue(), GFP_KERNEL);
 	if (ret)
 		core_end(NULL);
@@ -59,8 +63,8 @@ static void other_end(void *data)
 {
 	struct theap_queue *other = data;
 
-	theap_queue_quiet(other);
-	cancel_work_sync(&other->growth);
+	theap_queue_quiesce(other);
+	cancel_work_sync(&other->grow_work);
 	theap_queue_destroy(other);
 }
 
@@ -72,7 +76,7 @@ struct theap_queue *test_other_queue(struct kunit *test)
 	struct theap_queue *other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, other);
-	theap_queue_init(other, THEAP_MONOTONIC);
+	theap_core_queue_init(other, THEAP_MONOTONIC);
 	other->cpu = raw_smp_processor_id();
 	other->offline = false;
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, other_action, other), 0);
@@ -84,14 +88,14 @@ static struct test_timer *test_timer(struct theap_timer *timer)
 	return container_of(timer, struct test_timer, timer);
 }
 
-static s64 test_expire(struct theap_timer *timer, s64 now, bool *call)
+static s64 test_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct test_timer *t = test_timer(timer);
 	u64 missed;
 
 	t->expired++;
 	t->early += now < t->deadline;
-	*call = true;
+	expiry->call = true;
 	if (!t->period)
 		return 0;
 	t->deadline = theap_forward(t->deadline, t->period, now, &missed);
@@ -105,7 +109,7 @@ static void test_function(struct theap_timer *timer, struct theap_run *run)
 
 	t->turn = ++turns;
 	if (t->notify)
-		theap_run_notify(run, t->notify);
+		theap_run_add_waker(run, t->notify);
 	if (t->work)
 		t->work(t);
 	/* Last: who sees it may look at the rest. */
@@ -152,8 +156,8 @@ void test_start_on(struct test_timer *t, enum theap_clock clock, s64 deadline)
 
 	theap_timer_claim(&t->timer, &claim);
 	t->deadline = deadline;
-	WARN_ON(theap_timer_place(&claim, &theap_homes[clock], deadline));
-	theap_timer_leave(&claim);
+	WARN_ON(theap_timer_schedule(&claim, &theap_default_placement[clock], deadline));
+	theap_timer_commit(&claim);
 }
 
 /* Start it, or let it be due at another time.  Context: any; in a function, too. */
@@ -172,8 +176,8 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 		theap_timer_claim(&t->timer, &claim);
 		t->deadline = deadline;
 		theap_timer_set_slack(&t->timer, slack);
-		ret = theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], deadline);
-		theap_timer_leave(&claim);
+		ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], deadline);
+		theap_timer_commit(&claim);
 	} while (ret == -EAGAIN && !theap_queue_grow(claim.queue, GFP_ATOMIC));
 	WARN_ON(ret);
 }

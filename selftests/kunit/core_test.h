@@ -11,7 +11,18 @@
 
 #include <kunit/test.h>
 
-#include "module/queue.h"
+#include "module/core/arm.h"
+#include "module/core/bucket.h"
+#include "module/core/core.h"
+#include "module/core/enqueue.h"
+#include "module/core/extract.h"
+#include "module/core/hotplug.h"
+#include "module/core/owner.h"
+#include "module/core/queues.h"
+#include "module/core/room.h"
+#include "module/core/run.h"
+#include "module/core/slack.h"
+#include "module/core/verify.h"
 
 /**
  * struct test_timer - a timer that keeps account
@@ -34,7 +45,7 @@ struct test_timer {
 	unsigned int called;
 	unsigned int early;
 	unsigned int turn;
-	struct theap_notify *notify;
+	struct theap_waker *notify;
 };
 
 int core_begin(void);

@@ -15,7 +15,8 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
-#include "module/heap.h"
+#include "module/core/extract.h"
+#include "module/core/list.h"
 
 #define NONE	S64_MIN
 
@@ -74,7 +75,7 @@ static void look(struct kunit *test, struct model *model)
 {
 	struct theap_heap *heap = &model->heap;
 	const char *fault = NULL;
-	u32 pos, end = theap_heap_end(heap), holes = 0, hole = THEAP_NOWHERE;
+	u32 pos, end = theap_heap_end(heap), holes = 0, hole = THEAP_NO_POS;
 
 	if (end > heap->segments << THEAP_SEGMENT_SHIFT)
 		fault = "it has more entries than room";
@@ -124,7 +125,7 @@ static void take_out(struct kunit *test, struct model *model, u32 i)
 	theap_heap_remove(&model->heap, &model->nodes[i]);
 	model->keys[i] = NONE;
 	model->nr--;
-	KUNIT_ASSERT_EQ(test, model->nodes[i].pos, THEAP_NOWHERE);
+	KUNIT_ASSERT_EQ(test, model->nodes[i].pos, THEAP_NO_POS);
 }
 
 static void rekey(struct model *model, u32 i, s64 key)
@@ -271,9 +272,9 @@ static void heap_random(struct kunit *test)
 /* Take what the walk stands at.  Return: the number of its node. */
 static u32 walk_take(struct model *model)
 {
-	u32 i = theap_heap_at(&model->heap, model->heap.walk)->node - model->nodes;
+	u32 i = theap_heap_at(&model->heap, model->heap.extract_pos)->node - model->nodes;
 
-	theap_walk_take(&model->heap);
+	theap_extract_remove(&model->heap);
 	model->keys[i] = NONE;
 	model->nr--;
 	return i;
@@ -290,20 +291,20 @@ static void heap_hollow_five(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
 		push(test, model, i, keys[i]);
-	theap_walk_begin(&model->heap, 35);
+	theap_extract_begin(&model->heap, 35);
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
-		KUNIT_ASSERT_NOT_NULL(test, theap_walk_next(&model->heap, 35, &budget));
+		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(&model->heap, 35, &budget));
 		KUNIT_EXPECT_EQ(test, walk_take(model), due[i]);
 		look(test, model);
 	}
-	KUNIT_EXPECT_NULL(test, theap_walk_next(&model->heap, 35, &budget));
+	KUNIT_EXPECT_NULL(test, theap_extract_next(&model->heap, 35, &budget));
 	KUNIT_EXPECT_GT(test, budget, 0);
-	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&model->heap));
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&model->heap));
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
-		KUNIT_EXPECT_EQ(test, theap_heap_close(&model->heap), i < 2);
+		KUNIT_EXPECT_EQ(test, theap_heap_close_hole(&model->heap), i < 2);
 		look(test, model);
 	}
-	KUNIT_EXPECT_FALSE(test, theap_heap_is_hollow(&model->heap));
+	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&model->heap));
 	KUNIT_EXPECT_EQ(test, model->keys[top(model)], 40);
 	model_end(model);
 }
@@ -317,13 +318,13 @@ static void heap_hollow_all(struct kunit *test)
 
 	for (i = 0; i < max; i++)
 		push(test, model, i, below(model, 1000));
-	theap_walk_begin(&model->heap, 1000);
-	while (model->heap.walk) {
-		u32 pos = model->heap.walk;
+	theap_extract_begin(&model->heap, 1000);
+	while (model->heap.extract_pos) {
+		u32 pos = model->heap.extract_pos;
 
 		budget = 1;
-		while (theap_walk_next(&model->heap, 1000, &budget)) {
-			KUNIT_ASSERT_GE(test, model->heap.walk, pos);
+		while (theap_extract_next(&model->heap, 1000, &budget)) {
+			KUNIT_ASSERT_GE(test, model->heap.extract_pos, pos);
 			walk_take(model);
 		}
 		/* A budget is a group, so at the most four of them. */
@@ -332,7 +333,7 @@ static void heap_hollow_all(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, model->nr, 0);
 	KUNIT_EXPECT_GE(test, pauses, max / 4);
 	look(test, model);
-	while (theap_heap_close(&model->heap))
+	while (theap_heap_close_hole(&model->heap))
 		KUNIT_ASSERT_EQ(test, model->heap.last_hole, theap_heap_end(&model->heap) - 1);
 	KUNIT_EXPECT_EQ(test, model->heap.nr, 0);
 	model_end(model);
@@ -342,7 +343,7 @@ static void heap_hollow_all(struct kunit *test)
 static bool ready(struct kunit *test, struct model *model)
 {
 	unsigned int budget = 3;
-	bool may = theap_heap_ready(&model->heap, &budget);
+	bool may = theap_heap_drop_last_holes(&model->heap, &budget);
 
 	look(test, model);
 	KUNIT_ASSERT_TRUE(test, may || !budget);
@@ -378,14 +379,14 @@ static void hollow_at_random(struct kunit *test, u32 max, u32 rounds, u32 keys)
 				push(test, model, i, below(model, keys));
 		if (!model->nr)
 			continue;
-		theap_walk_begin(&model->heap, until);
-		while (model->heap.walk) {
+		theap_extract_begin(&model->heap, until);
+		while (model->heap.extract_pos) {
 			unsigned int budget = 1 + below(model, 8);
 			/* Time goes on, which is of no interest to the walk. */
 			s64 now = until + below(model, keys);
 			struct theap_entry *entry;
 
-			while ((entry = theap_walk_next(&model->heap, now, &budget))) {
+			while ((entry = theap_extract_next(&model->heap, now, &budget))) {
 				KUNIT_ASSERT_LE(test, entry->when, until);
 				if (below(model, 8)) {
 					walk_take(model);
@@ -409,7 +410,7 @@ static void hollow_at_random(struct kunit *test, u32 max, u32 rounds, u32 keys)
 		}
 		/* What has filled a place may be due, and behind the walk's back. */
 		KUNIT_ASSERT_TRUE(test, removed || !left(model, until));
-		while (theap_heap_close(&model->heap))
+		while (theap_heap_close_hole(&model->heap))
 			if (!below(model, 8))
 				look(test, model);
 		look(test, model);
@@ -432,20 +433,20 @@ static void heap_hollow_shrinks(struct kunit *test)
 
 	for (i = 0; i < 30; i++)
 		push(test, model, i, i < ARRAY_SIZE(first) ? first[i] : 600 + i);
-	theap_walk_begin(heap, 100);
+	theap_extract_begin(heap, 100);
 	for (i = 0; i < 2; i++) {
 		budget = 2;
-		KUNIT_ASSERT_NOT_NULL(test, theap_walk_next(heap, 100, &budget));
+		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(heap, 100, &budget));
 		walk_take(model);
 	}
 	budget = 1;
-	KUNIT_ASSERT_NULL(test, theap_walk_next(heap, 100, &budget));
-	KUNIT_ASSERT_EQ(test, theap_heap_parent(heap->walk), 7);
+	KUNIT_ASSERT_NULL(test, theap_extract_next(heap, 100, &budget));
+	KUNIT_ASSERT_EQ(test, theap_heap_parent(heap->extract_pos), 7);
 	while (theap_heap_end(heap) > 7) {
 		u32 last;
 
 		budget = 10;
-		KUNIT_ASSERT_TRUE(test, theap_heap_ready(heap, &budget));
+		KUNIT_ASSERT_TRUE(test, theap_heap_drop_last_holes(heap, &budget));
 		last = theap_heap_end(heap) - 1;
 		take_out(test, model, theap_heap_at(heap, last)->node - model->nodes);
 		look(test, model);
@@ -453,11 +454,11 @@ static void heap_hollow_shrinks(struct kunit *test)
 	for (i = 0; i < 30; i++)
 		push(test, model, 30 + i, 50 + i);
 	budget = 100;
-	while (theap_walk_next(heap, 100, &budget)) {
+	while (theap_extract_next(heap, 100, &budget)) {
 		walk_take(model);
 		look(test, model);
 	}
-	while (theap_heap_close(heap))
+	while (theap_heap_close_hole(heap))
 		look(test, model);
 	model_end(model);
 }

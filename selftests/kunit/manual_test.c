@@ -9,7 +9,7 @@
 #include <linux/mm.h>
 
 #include "core_test.h"
-#include "module/manual.h"
+#include "module/core/manual.h"
 
 #define YEAR	(365 * 86400LL * NSEC_PER_SEC)
 
@@ -30,20 +30,20 @@ static struct {
 	u32 wrong;
 } year;
 
-static s64 year_expire(struct theap_timer *timer, s64 now, bool *call)
+static s64 year_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct year_timer *t = container_of(timer, struct year_timer, timer);
 
 	year.wrong += now != t->deadline || now < year.last;
 	year.last = now;
 	year.expired++;
-	timer->queue->run.expired++;
+	timer->queue->run.expirations++;
 	return 0;
 }
 
 static const struct theap_timer_ops year_ops = { .expire = year_expire };
 
-static int year_start(struct year_timer *t, const struct theap_home *home, s64 deadline)
+static int year_start(struct year_timer *t, const struct theap_placement *home, s64 deadline)
 {
 	struct theap_claim claim;
 	int ret;
@@ -51,8 +51,8 @@ static int year_start(struct year_timer *t, const struct theap_home *home, s64 d
 	t->deadline = deadline;
 	do {
 		theap_timer_claim(&t->timer, &claim);
-		ret = theap_timer_place(&claim, home, deadline);
-		theap_timer_leave(&claim);
+		ret = theap_timer_schedule(&claim, home, deadline);
+		theap_timer_commit(&claim);
 		if (ret)
 			ret = theap_queue_grow(claim.queue, GFP_KERNEL) ?: 1;
 	} while (ret > 0);
@@ -78,13 +78,13 @@ static u64 pass(struct kunit *test, s64 to, u64 limit)
 	KUNIT_EXPECT_EQ(test, theap_manual_advance(year.queue, &advance), 0);
 	KUNIT_EXPECT_EQ(test, advance.now, year.queue->now);
 	KUNIT_EXPECT_EQ(test, advance.now, year.shown);
-	return advance.expired;
+	return advance.expirations;
 }
 
 /* Seven is no divisor of a power of ten: every timer gets a moment that no other has. */
 static void manual_year(struct kunit *test)
 {
-	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
 	struct year_timer *t = kvcalloc(MANY, sizeof(*t), GFP_KERNEL);
 	u64 begin, started, ended;
 	u32 i;
@@ -116,14 +116,14 @@ static void manual_year(struct kunit *test)
 /* Nothing drives it: who is told of an earlier deadline does not arm, or kick. */
 static void manual_undriven(struct kunit *test)
 {
-	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
 	struct year_timer t;
 
 	theap_timer_init(&t.timer, &year_ops);
 	KUNIT_EXPECT_EQ(test, year_start(&t, &home, 1), 0);
 	KUNIT_EXPECT_EQ(test, year_start(&t, &home, 5), 0);
 	KUNIT_EXPECT_EQ(test, year_start(&t, &home, 3), 0);
-	KUNIT_EXPECT_EQ(test, year.queue->count.kicks, 0);
+	KUNIT_EXPECT_EQ(test, year.queue->count.notified, 0);
 	KUNIT_EXPECT_EQ(test, year.expired, 0);
 	KUNIT_EXPECT_EQ(test, pass(test, 2, U64_MAX), 0);
 	KUNIT_EXPECT_EQ(test, pass(test, 4, U64_MAX), 1);
@@ -134,7 +134,7 @@ static void manual_undriven(struct kunit *test)
 /* Placed where the clock has been meanwhile: it is caught up with, and not before. */
 static void manual_catches_up(struct kunit *test)
 {
-	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
 	struct year_timer t[2];
 	int i;
 
@@ -154,9 +154,9 @@ static void manual_catches_up(struct kunit *test)
  * Due, and before it is looked at put into the inbox, as by another thread: later, and then
  * back up to before its time.  It is as if that thread had come first.
  */
-static s64 meddling_expire(struct theap_timer *timer, s64 now, bool *call)
+static s64 meddling_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
-	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
 	struct year_timer *other = container_of(timer, struct year_timer, timer) + 1;
 
 	year_start(other, &home, 70);
@@ -168,7 +168,7 @@ static const struct theap_timer_ops meddling_ops = { .expire = meddling_expire }
 
 static void manual_in_inbox(struct kunit *test)
 {
-	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
 	struct year_timer t[2];
 
 	theap_timer_init(&t[0].timer, &meddling_ops);
@@ -184,7 +184,7 @@ static void manual_in_inbox(struct kunit *test)
 }
 
 /* As a slot that a program has postponed by a store: it is looked at, and not expired. */
-static s64 lazy_expire(struct theap_timer *timer, s64 now, bool *call)
+static s64 lazy_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct year_timer *t = container_of(timer, struct year_timer, timer);
 
@@ -200,14 +200,14 @@ static const struct theap_timer_ops lazy_ops = { .expire = lazy_expire };
 /* More than some batches of those, exact and in a bucket: one look each, at one time. */
 static void manual_lazy(struct kunit *test)
 {
-	const struct theap_home home = { .clock = THEAP_MANUAL, .own = year.queue };
+	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
 	struct year_timer *t = kvcalloc(LAZY, sizeof(*t), GFP_KERNEL);
 	u32 i, slack;
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	for (slack = 0; slack <= 1 << 20; slack += 1 << 20) {
 		year.expired = 0;
-		year.last = theap_group(year.queue->now + (1LL << 40), 30);
+		year.last = theap_round_deadline(year.queue->now + (1LL << 40), 30);
 		for (i = 0; i < LAZY; i++) {
 			theap_timer_init(&t[i].timer, &lazy_ops);
 			theap_timer_set_slack(&t[i].timer, slack);

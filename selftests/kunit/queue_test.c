@@ -41,7 +41,7 @@ static void queue_expires(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->expired, 1);
 	KUNIT_EXPECT_EQ(test, t->early, 0);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
-	KUNIT_EXPECT_EQ(test, t->timer.node.pos, THEAP_NOWHERE);
+	KUNIT_EXPECT_EQ(test, t->timer.node.pos, THEAP_NO_POS);
 	KUNIT_EXPECT_EQ(test, test_queue()->heap.nr, 0);
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t->timer));
 }
@@ -118,13 +118,13 @@ static void queue_postpone_is_lazy(struct kunit *test)
 	u64 kicks;
 
 	test_start(t, deadline);
-	kicks = queue->count.kicks;
+	kicks = queue->count.notified;
 	test_start(t, deadline + DAY);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
 	KUNIT_EXPECT_EQ(test, t->timer.when, deadline);
 	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, deadline + DAY);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
-	KUNIT_EXPECT_EQ(test, queue->count.kicks, kicks);
+	KUNIT_EXPECT_EQ(test, queue->count.notified, kicks);
 	run_armed();
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
 	KUNIT_EXPECT_EQ(test, t->timer.when, deadline + DAY);
@@ -161,13 +161,13 @@ static void queue_earlier(struct kunit *test)
 
 	test_start(&t[0], deadline);
 	test_start(&t[1], deadline + 5);
-	kicks = queue->count.kicks;
+	kicks = queue->count.notified;
 	test_start(&t[1], deadline - 5);
 	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_MODIFIED_EARLIER);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, (s64)atomic64_read(&queue->earliest), deadline - 5);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 5);
-	KUNIT_EXPECT_EQ(test, queue->count.kicks, kicks + 1);
+	KUNIT_EXPECT_EQ(test, queue->count.notified, kicks + 1);
 	/* Once more, it is there already, and only the deadline moves. */
 	test_start(&t[1], deadline - 10);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), 1);
@@ -212,12 +212,12 @@ static void queue_linked_stays(struct kunit *test)
 	/* It is at the top, which a push tidies. */
 	test_start(&t[1], deadline + 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NOWHERE);
+	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
 	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_DELETED);
 	KUNIT_EXPECT_EQ(test, queue->first, deadline + 1);
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop_sync(&t[0].timer));
 	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[0].timer));
-	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NOWHERE);
+	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NO_POS);
 }
 
 /* Who is the 64th to put a timer in sees to all of them: the owner need not come. */
@@ -343,7 +343,7 @@ static void queue_batches(struct kunit *test)
 	}
 	/* The run may rest before it has closed what it has left. */
 	KUNIT_EXPECT_TRUE(test, test_settles(&queue->heap.nr, 0));
-	KUNIT_EXPECT_EQ(test, queue->count.expired, nr);
+	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 }
 
 /*
@@ -406,16 +406,16 @@ static void queue_hollow(struct kunit *test)
 	due[0].work = work_long;
 	theap_queue_run(queue);
 	KUNIT_EXPECT_EQ(test, due[0].called, 1);
-	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	KUNIT_EXPECT_EQ(test, queue->first, 0);
 	/* Before all that is there but the holes. */
 	test_start(&fresh[0], now - 2000);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&far[0].timer));
 	test_start(&far[1], now + 2 * hour);
-	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	local_bh_enable();
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&far[2].timer));
-	KUNIT_EXPECT_EQ(test, far[2].timer.node.pos, THEAP_NOWHERE);
+	KUNIT_EXPECT_EQ(test, far[2].timer.node.pos, THEAP_NO_POS);
 
 	KUNIT_EXPECT_TRUE(test, test_settles(&fresh[0].called, 1));
 	for (i = 0; i < nr; i++) {
@@ -450,17 +450,17 @@ static void queue_hole_last(struct kunit *test)
 			called += due[i].called;
 	}
 	KUNIT_EXPECT_EQ(test, called, nr);
-	KUNIT_EXPECT_GT(test, queue->heap.last_hole, THEAP_NOWHERE);
+	KUNIT_EXPECT_GT(test, queue->heap.last_hole, THEAP_NO_POS);
 	KUNIT_EXPECT_EQ(test, queue->heap.last_hole, theap_heap_end(&queue->heap) - 1);
 	local_bh_enable();
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&far[0].timer));
-	KUNIT_EXPECT_EQ(test, far[0].timer.node.pos, THEAP_NOWHERE);
+	KUNIT_EXPECT_EQ(test, far[0].timer.node.pos, THEAP_NO_POS);
 	KUNIT_EXPECT_TRUE(test, test_settles(&queue->heap.nr, 0));
 }
 
 static unsigned int notified;
 
-static void notify_function(struct theap_notify *notify)
+static void notify_function(struct theap_waker *notify)
 {
 	notified++;
 }
@@ -468,7 +468,7 @@ static void notify_function(struct theap_notify *notify)
 /* However many ask for it, it is told once a run. */
 static void queue_notifies_once(struct kunit *test)
 {
-	struct theap_notify notify = { .function = notify_function };
+	struct theap_waker notify = { .function = notify_function };
 	struct test_timer *t = test_timers(test, 10);
 	unsigned int i;
 
@@ -489,27 +489,27 @@ static void queue_notifies_once(struct kunit *test)
 /* Who stands in the list of a run that does not get on is told by this one, and once. */
 static void queue_notifies_shared(struct kunit *test)
 {
-	struct theap_notify notify = { .function = notify_function };
-	struct theap_notify another = { .function = notify_function };
+	struct theap_waker notify = { .function = notify_function };
+	struct theap_waker another = { .function = notify_function };
 	struct test_timer *t = test_timers(test, 10);
 	struct theap_run stuck = {};
 	unsigned int i;
 
 	notified = 0;
 	local_bh_disable();
-	theap_run_notify(&stuck, &notify);
+	theap_run_add_waker(&stuck, &notify);
 	for (i = 0; i < 10; i++) {
 		t[i].notify = i == 5 ? &another : &notify;
 		test_start(&t[i], PAST);
 	}
 	theap_queue_run(test_queue());
 	KUNIT_EXPECT_EQ(test, notified, 2);
-	theap_run_tell(&stuck);
+	theap_run_wake(&stuck);
 	local_bh_enable();
 	KUNIT_EXPECT_EQ(test, notified, 3);
 }
 
-static void notify_takes_long(struct theap_notify *notify)
+static void notify_takes_long(struct theap_waker *notify)
 {
 	notified++;
 	test_busy(20 * NSEC_PER_USEC);
@@ -519,7 +519,7 @@ static void notify_takes_long(struct theap_notify *notify)
 static void queue_notifies_many(struct kunit *test)
 {
 	const unsigned int nr = 1000;
-	struct theap_notify *notify = kunit_kcalloc(test, nr, sizeof(*notify), GFP_KERNEL);
+	struct theap_waker *notify = kunit_kcalloc(test, nr, sizeof(*notify), GFP_KERNEL);
 	struct test_timer *t = test_timers(test, nr);
 	unsigned int i;
 
@@ -547,7 +547,7 @@ static void start_again(struct test_timer *t)
 static const struct test_timer *restless;
 static unsigned int called_by_then;
 
-static void notify_looks(struct theap_notify *notify)
+static void notify_looks(struct theap_waker *notify)
 {
 	if (!notified++)
 		called_by_then = restless->called;
@@ -556,7 +556,7 @@ static void notify_looks(struct theap_notify *notify)
 /* Who waits is told before the run goes on with what has become due meanwhile. */
 static void queue_notifies_first(struct kunit *test)
 {
-	struct theap_notify notify = { .function = notify_looks };
+	struct theap_waker notify = { .function = notify_looks };
 	struct test_timer *t = test_timers(test, 2);
 
 	notified = 0;
@@ -584,12 +584,12 @@ static void queue_restart_in_the_past(struct kunit *test)
 
 	t->work = start_again;
 	test_start(t, PAST);
-	exhausted = queue->count.exhausted;
+	exhausted = queue->count.throttled;
 	before = READ_ONCE(t->called);
 	/* That we get here at all is the first thing to know. */
 	msleep(20);
 	KUNIT_EXPECT_GT(test, READ_ONCE(t->called), before);
-	KUNIT_EXPECT_GT(test, queue->count.exhausted, exhausted);
+	KUNIT_EXPECT_GT(test, queue->count.throttled, exhausted);
 	WRITE_ONCE(t->work, NULL);
 	theap_timer_stop_sync(&t->timer);
 	before = t->called;
@@ -607,8 +607,8 @@ static void queue_no_room(struct kunit *test)
 
 	theap_queues_trim(THEAP_MONOTONIC);
 	theap_timer_claim(&t->timer, &claim);
-	ret = theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], deadline);
-	theap_timer_leave(&claim);
+	ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], deadline);
+	theap_timer_commit(&claim);
 	KUNIT_EXPECT_EQ(test, ret, -EAGAIN);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
 	KUNIT_EXPECT_EQ(test, test_queue()->heap.nr, 0);
@@ -657,7 +657,7 @@ static void queue_kicks_have_an_end(struct kunit *test)
 	u64 runs;
 
 	test_start(t, deadline);
-	queue->count.kicks = 0;
+	queue->count.notified = 0;
 	local_irq_disable();
 	for (i = 0; i < kicks; i++) {
 		WRITE_ONCE(queue->armed, deadline + 1);
@@ -666,22 +666,22 @@ static void queue_kicks_have_an_end(struct kunit *test)
 	runs = queue->count.runs;
 	local_irq_enable();
 	span = test_now() - begin;
-	KUNIT_EXPECT_GE(test, queue->count.kicks, 1);
+	KUNIT_EXPECT_GE(test, queue->count.notified, 1);
 	/* One in 50 us, and those that 20 ms have saved. */
-	KUNIT_EXPECT_LE(test, queue->count.kicks,
+	KUNIT_EXPECT_LE(test, queue->count.notified,
 			(span + 20 * NSEC_PER_MSEC) / (50 * NSEC_PER_USEC) + 1);
-	KUNIT_EXPECT_EQ(test, queue->count.kicks + queue->count.held, kicks);
+	KUNIT_EXPECT_EQ(test, queue->count.notified + queue->count.deferred_notifications, kicks);
 	for (ms = 0; READ_ONCE(queue->armed) != deadline && ms < 1000; ms++)
 		usleep_range(1000, 1100);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->armed), deadline);
 	KUNIT_EXPECT_GT(test, queue->count.runs, runs);
 	/* A kick for nothing is not held: nobody is to be looked for. */
-	runs = queue->count.held;
+	runs = queue->count.deferred_notifications;
 	local_irq_disable();
 	for (i = 0; i < kicks; i++)
 		queue->csd.func(queue);
 	local_irq_enable();
-	KUNIT_EXPECT_EQ(test, queue->count.held, runs);
+	KUNIT_EXPECT_EQ(test, queue->count.deferred_notifications, runs);
 	theap_timer_stop(&t->timer);
 }
 

@@ -9,7 +9,7 @@
 #include <linux/smp.h>
 #include <uapi/linux/timerheap.h>
 
-#include "module/ring.h"
+#include "module/device/ring.h"
 
 static void ring_end(void *ring)
 {
@@ -63,10 +63,10 @@ static void ring_order(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, theap_ring_count(ring), count);
 			KUNIT_EXPECT_EQ(test, ring->shared->tail, ring->tail);
 			for (i = 0; i < count; i++) {
-				KUNIT_ASSERT_TRUE(test, theap_ring_take(ring, &slot));
+				KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
 				KUNIT_EXPECT_EQ(test, slot, 100 + i);
 			}
-			KUNIT_EXPECT_FALSE(test, theap_ring_take(ring, &slot));
+			KUNIT_EXPECT_FALSE(test, theap_ring_get(ring, &slot));
 			KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 0);
 		}
 	}
@@ -84,7 +84,7 @@ static void ring_wild_head(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(heads); i++) {
 		ring->shared->head = heads[i];
 		KUNIT_EXPECT_LE(test, theap_ring_count(ring), 8);
-		for (taken = 0; theap_ring_take(ring, &slot) && taken < 100; taken++)
+		for (taken = 0; theap_ring_get(ring, &slot) && taken < 100; taken++)
 			KUNIT_EXPECT_LT(test, slot, 20);
 		KUNIT_EXPECT_EQ(test, taken, heads[i] == 20 ? 0 : 8);
 		KUNIT_EXPECT_EQ(test, ring->shared->head, 20);
@@ -102,11 +102,11 @@ static void ring_wild_tail(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
 	theap_ring_put(ring, 2);
 	KUNIT_EXPECT_EQ(test, ring->shared->tail, 2);
-	KUNIT_EXPECT_TRUE(test, theap_ring_take(ring, &slot));
+	KUNIT_EXPECT_TRUE(test, theap_ring_get(ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 1);
-	KUNIT_EXPECT_TRUE(test, theap_ring_take(ring, &slot));
+	KUNIT_EXPECT_TRUE(test, theap_ring_get(ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 2);
-	KUNIT_EXPECT_FALSE(test, theap_ring_take(ring, &slot));
+	KUNIT_EXPECT_FALSE(test, theap_ring_get(ring, &slot));
 }
 
 #define CROWD	10000U		/* numbers that each CPU puts in */
@@ -132,7 +132,7 @@ static void ring_crowd(struct kunit *test)
 	on_each_cpu(ring_crowd_put, ring, true);
 	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), num_online_cpus() * CROWD);
 	cpus_read_unlock();
-	while (theap_ring_take(ring, &slot) && slot < slots)
+	while (theap_ring_get(ring, &slot) && slot < slots)
 		twice += test_and_set_bit(slot, seen);
 	KUNIT_EXPECT_EQ(test, twice, 0);
 	KUNIT_EXPECT_EQ(test, bitmap_weight(seen, slots), num_online_cpus() * CROWD);

@@ -7,7 +7,9 @@
  * other in selftests/protocol.c.  slot.c is included, because a look is nobody
  * else's business.
  */
-#include "module/slot.c"
+#include "module/device/slot.c"
+
+#include "module/device/slot_page.h"
 
 #include "core_test.h"
 
@@ -17,6 +19,7 @@
 
 static void context_end(void *context)
 {
+	theap_slots_free(context);
 	theap_context_free(context);
 }
 
@@ -25,7 +28,7 @@ KUNIT_DEFINE_ACTION_WRAPPER(context_action, context_end, void *);
 static struct theap_context *context_of(struct kunit *test, u32 slots)
 {
 	const struct theap_settings settings = {
-		.home = theap_homes[THEAP_MONOTONIC], .slots = slots,
+		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = slots,
 	};
 	struct theap_context *context = theap_context_alloc();
 
@@ -41,7 +44,7 @@ static struct theap_slot_timer *slot_of(struct kunit *test)
 	struct theap_context *context = context_of(test, SLOTS);
 	struct theap_slot_page *page;
 
-	KUNIT_ASSERT_EQ(test, theap_context_slot(context, 3, true, &page), 0);
+	KUNIT_ASSERT_EQ(test, theap_slot_find(context, 3, true, &page), 0);
 	return &page->timers[3];
 }
 
@@ -50,7 +53,7 @@ static s64 look_at(struct theap_slot_timer *st, s64 now, bool *ring)
 {
 	u64 count;
 
-	return theap_slot_look(st, now, ring, &count);
+	return theap_slot_check(st, now, ring, &count);
 }
 
 /* What is not armed gives no event, and is not looked at again. */
@@ -78,7 +81,7 @@ static void slot_look_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), 0);
 	KUNIT_EXPECT_TRUE(test, ring);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
-	KUNIT_EXPECT_EQ(test, slot->expired, T0);
+	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0);
 	KUNIT_EXPECT_EQ(test, slot->fired, T0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 	/* A second before the first was read: counted, and in the ring already. */
@@ -87,7 +90,7 @@ static void slot_look_due(struct kunit *test)
 	look_at(st, T0 + 7, &ring);
 	KUNIT_EXPECT_FALSE(test, ring);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 2);
-	KUNIT_EXPECT_EQ(test, slot->expired, T0 + 5);
+	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 5);
 	KUNIT_EXPECT_EQ(test, slot->fired, T0 + 7);
 }
 
@@ -141,7 +144,7 @@ static void slot_look_periodic(struct kunit *test)
 			T0 + 11 * period);
 	KUNIT_EXPECT_TRUE(test, ring);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 11);
-	KUNIT_EXPECT_EQ(test, slot->expired, T0 + 10 * period);
+	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 10 * period);
 	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + 11 * period);
 }
 
@@ -190,60 +193,59 @@ static void slot_period(struct kunit *test)
 }
 
 /* A ticker expires so often at once, as if it had been its time.  Return: when it would again. */
-static s64 expire_often(struct theap_slot_timer *st, unsigned int nr)
+static s64 expire_often(struct theap_slot_timer *st, unsigned int nr, unsigned int *deferred)
 {
 	s64 next = 0;
-	bool call;
 
-	/* For put_off is counted there. */
-	st->timer.queue = test_queue();
 	local_irq_disable();
 	while (nr--) {
+		struct theap_expiry expiry = {};
+
 		theap_slot(st)->deadline = T0;
-		next = theap_slot_expire(&st->timer, T0, &call);
+		next = theap_slot_expire(&st->timer, T0, &expiry);
+		*deferred += expiry.deferred;
 	}
 	local_irq_enable();
 	return next;
 }
 
 /* Over the share of its user it is looked at later, which changes no deadline. */
-static void slot_put_off(struct kunit *test)
+static void slot_over_rate_limit_is_deferred(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_of(test);
 	struct timerheap_slot *slot = theap_slot(st);
-	unsigned int before = theap_max_user_ticks, i;
-	u64 put_off = test_queue()->count.put_off;
+	unsigned int before = theap_max_user_checks, deferred = 0, i;
 	s64 period = NSEC_PER_MSEC;
-	bool call;
+	struct theap_expiry expiry = {};
 
-	theap_max_user_ticks = 1000;
+	theap_max_user_checks = 1000;
 	slot->period = period;
 	/* 20 ms that were saved; and then a period is just long enough. */
-	KUNIT_EXPECT_EQ(test, expire_often(st, 21), T0 + period);
-	KUNIT_EXPECT_EQ(test, test_queue()->count.put_off, put_off);
-	KUNIT_EXPECT_EQ(test, expire_often(st, 4), T0 + 5 * period);
-	KUNIT_EXPECT_EQ(test, test_queue()->count.put_off, put_off + 4);
+	KUNIT_EXPECT_EQ(test, expire_often(st, 21, &deferred), T0 + period);
+	KUNIT_EXPECT_EQ(test, deferred, 0);
+	KUNIT_EXPECT_EQ(test, expire_often(st, 4, &deferred), T0 + 5 * period);
+	KUNIT_EXPECT_EQ(test, deferred, 4);
 	KUNIT_EXPECT_EQ(test, slot->queued, T0 + 5 * period);
 	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + period);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 25);
 	/* What has come until then has come. */
 	slot->expirations = 0;
 	local_irq_disable();
-	theap_slot_expire(&st->timer, T0 + 5 * period, &call);
+	theap_slot_expire(&st->timer, T0 + 5 * period, &expiry);
 	local_irq_enable();
 	KUNIT_EXPECT_EQ(test, slot->expirations, 5);
-	KUNIT_EXPECT_EQ(test, slot->expired, T0 + 5 * period);
+	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 5 * period);
 	/* What does not come back is no tick. */
 	slot->period = 0;
 	for (i = 0; i < 100; i++)
-		KUNIT_EXPECT_EQ(test, expire_often(st, 1), 0);
+		KUNIT_EXPECT_EQ(test, expire_often(st, 1, &deferred), 0);
 	slot->period = 10 * period;
-	KUNIT_EXPECT_EQ(test, expire_often(st, 1), T0 + 10 * period);
+	KUNIT_EXPECT_EQ(test, expire_often(st, 1, &deferred), T0 + 10 * period);
 	/* Nor has everybody a share. */
 	st->page->context->unlimited = true;
 	slot->period = period;
-	KUNIT_EXPECT_EQ(test, expire_often(st, 1000), T0 + period);
-	theap_max_user_ticks = before;
+	KUNIT_EXPECT_EQ(test, expire_often(st, 1000, &deferred), T0 + period);
+	theap_max_user_checks = before;
 }
 
 static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
@@ -298,15 +300,15 @@ static void slot_arm_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &pending, &wake), 0);
 	KUNIT_EXPECT_TRUE(test, wake);
 	KUNIT_EXPECT_TRUE(test, theap_status_is_idle(theap_status(&st->timer.status)));
-	KUNIT_EXPECT_TRUE(test, theap_ring_take(&st->page->context->ring, &slot));
+	KUNIT_EXPECT_TRUE(test, theap_ring_get(&st->page->context->ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 3);
-	KUNIT_EXPECT_TRUE(test, theap_slot_take_event(st->page, 3, &event));
+	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event));
 	KUNIT_EXPECT_EQ(test, event.slot, 3);
 	KUNIT_EXPECT_EQ(test, event.expirations, 1);
 	KUNIT_EXPECT_EQ(test, event.deadline, 1);
 	KUNIT_EXPECT_EQ(test, event.user_data, 42);
-	KUNIT_EXPECT_FALSE(test, theap_slot_take_event(st->page, 3, &event));
-	KUNIT_EXPECT_FALSE(test, theap_ring_take(&st->page->context->ring, &slot));
+	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event));
+	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
 }
 
 /* KICK: the kernel comes to stand where the program's deadline is. */
@@ -345,13 +347,13 @@ static void slot_event_returns(struct kunit *test)
 
 	theap_slot(st)->deadline = T0;
 	theap_slot_kick(st->page, 3, T0, &wake);
-	KUNIT_ASSERT_TRUE(test, theap_ring_take(ring, &slot));
-	KUNIT_ASSERT_TRUE(test, theap_slot_take_event(st->page, 3, &event));
-	theap_slot_return_event(st->page, 3, &event);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event));
+	theap_slot_put_back_event(st->page, 3, &event);
 	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
-	KUNIT_ASSERT_TRUE(test, theap_ring_take(ring, &slot));
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 3);
-	KUNIT_ASSERT_TRUE(test, theap_slot_take_event(st->page, 3, &again));
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &again));
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
@@ -359,19 +361,19 @@ static void slot_event_returns(struct kunit *test)
 static void slot_pages(struct kunit *test)
 {
 	struct theap_context *context = context_of(test, SLOTS);
-	const struct theap_settings settings = { .home = theap_homes[THEAP_MONOTONIC], .slots = 1 };
+	const struct theap_settings settings = { .placement = theap_default_placement[THEAP_MONOTONIC], .slots = 1 };
 	struct theap_slot_page *page, *other;
 
-	KUNIT_EXPECT_EQ(test, theap_context_slot(context, 0, false, &page), 0);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 0, false, &page), 0);
 	KUNIT_EXPECT_NULL(test, page);
-	KUNIT_EXPECT_EQ(test, theap_context_slot(context, 63, true, &page), 0);
-	KUNIT_EXPECT_EQ(test, theap_context_slot(context, 0, false, &other), 0);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 63, true, &page), 0);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 0, false, &other), 0);
 	KUNIT_EXPECT_PTR_EQ(test, page, other);
-	KUNIT_EXPECT_EQ(test, theap_context_slot(context, 64, true, &other), 0);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 64, true, &other), 0);
 	KUNIT_EXPECT_PTR_NE(test, page, other);
 	KUNIT_EXPECT_EQ(test, other->first, 64);
-	KUNIT_EXPECT_EQ(test, theap_context_slot(context, SLOTS, true, &page), -ENOENT);
-	KUNIT_EXPECT_EQ(test, theap_context_slot(context, U32_MAX, true, &page), -ENOENT);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, SLOTS, true, &page), -ENOENT);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, U32_MAX, true, &page), -ENOENT);
 	KUNIT_EXPECT_EQ(test, theap_context_setup(context, &settings), -EBUSY);
 }
 
@@ -383,7 +385,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_look_periodic),
 	KUNIT_CASE(slot_look_wild),
 	KUNIT_CASE(slot_period),
-	KUNIT_CASE(slot_put_off),
+	KUNIT_CASE(slot_over_rate_limit_is_deferred),
 	KUNIT_CASE(slot_arm),
 	KUNIT_CASE(slot_arm_due),
 	KUNIT_CASE(slot_kick),

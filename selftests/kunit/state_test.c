@@ -10,7 +10,7 @@
  */
 #include <kunit/test.h>
 
-#include "module/state.h"
+#include "module/core/state.h"
 
 #define STATES	10
 

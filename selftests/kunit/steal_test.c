@@ -17,7 +17,7 @@ static unsigned int keeper = UINT_MAX;
 
 static bool test_keeps_house(unsigned int cpu)
 {
-	return keeper == UINT_MAX ? theap_cpu_keeps_house(cpu) : cpu == keeper;
+	return keeper == UINT_MAX ? theap_cpu_is_housekeeping(cpu) : cpu == keeper;
 }
 
 /* How many queues for each clock others believe that there are; 0: as many as there are. */
@@ -28,10 +28,10 @@ static unsigned int test_queues_nr(void)
 	return queues ?: theap_queues_nr();
 }
 
-#define theap_cpu_keeps_house	test_keeps_house
+#define theap_cpu_is_housekeeping	test_keeps_house
 #define theap_queues_nr		test_queues_nr
-#include "module/steal.c"
-#include "module/watchdog.c"
+#include "module/core/steal.c"
+#include "module/core/watchdog.c"
 
 #define DAY		(86400LL * NSEC_PER_SEC)
 #define NS		((s64)NSEC_PER_SEC)
@@ -50,7 +50,7 @@ static void stuck_begin(void)
 {
 	local_bh_disable();
 	test_queue()->cpu = smp_processor_id() + 1;
-	atomic_set(&test_queue()->kicked, 1);
+	atomic_set(&test_queue()->ipi_pending, 1);
 	this_cpu_ptr(&theap_thieves)->next = 0;
 }
 
@@ -58,9 +58,9 @@ static void stuck_begin(void)
 static void stuck_end(void)
 {
 	test_queue()->cpu = smp_processor_id();
-	atomic_set(&test_queue()->kicked, 0);
+	atomic_set(&test_queue()->ipi_pending, 0);
 	local_irq_disable();
-	theap_queue_tell(test_queue());
+	theap_queue_notify(test_queue());
 	local_irq_enable();
 	local_bh_enable();
 }
@@ -78,7 +78,7 @@ static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 
 static void look_at(unsigned long clocks)
 {
-	theap_steal_look(this_cpu_ptr(&theap_thieves), clocks, 1, false);
+	theap_steal_scan(this_cpu_ptr(&theap_thieves), clocks, 1, false);
 }
 
 static void look(void)
@@ -99,7 +99,7 @@ static void steal_overdue(struct kunit *test)
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	KUNIT_EXPECT_EQ(test, count()->found, 0);
+	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 0);
 	stuck_end();
 	/* The owner comes late, and finds nothing. */
 	msleep(20);
@@ -155,8 +155,8 @@ static void steal_nothing(struct kunit *test)
 	test_queue()->cpu = smp_processor_id() + 1;
 	theap_steal_us = 0;
 	look();
-	theap_steal_some(ktime_get_ns());
-	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
+	theap_steal_after_run(ktime_get_ns());
+	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
 	theap_steal_us = 1;
 	KUNIT_EXPECT_EQ(test, theap_steal_ns(), THEAP_STEAL_MIN_US * NSEC_PER_USEC);
@@ -200,17 +200,17 @@ static void steal_at_rest(struct kunit *test)
 	t[0].work = work_long;
 	t[nr - 1].work = work_long;
 	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
-	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	/* That it will rest is counted already, a quarter of what it has taken. */
-	KUNIT_EXPECT_GE(test, queue->ended, worked_until + NSEC_PER_MSEC / 4);
+	KUNIT_EXPECT_GE(test, queue->run_ended, worked_until + NSEC_PER_MSEC / 4);
 	look();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
-	WRITE_ONCE(queue->ended, queue->ended - 2 * NS);
+	WRITE_ONCE(queue->run_ended, queue->run_ended - 2 * NS);
 	look();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	stuck_end();
 	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
-	KUNIT_EXPECT_EQ(test, count()->expired, nr);
+	KUNIT_EXPECT_EQ(test, count()->checked, nr);
 }
 
 /* A thief goes on when it has rested, unless the owner has done something. */
@@ -226,17 +226,17 @@ static void steal_goes_on(struct kunit *test)
 	t[nr - 1].work = work_long;
 	look();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->again));
+	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
 	/* It rests, or somebody runs it. */
-	WRITE_ONCE(queue->ended, ktime_get_ns() + NS);
-	theap_steal_again(queue);
+	WRITE_ONCE(queue->run_ended, ktime_get_ns() + NS);
+	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	WRITE_ONCE(queue->ended, 0);
+	WRITE_ONCE(queue->run_ended, 0);
 	WRITE_ONCE(queue->running, true);
-	theap_steal_again(queue);
+	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	WRITE_ONCE(queue->running, false);
-	theap_steal_again(queue);
+	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 2);
 	stuck_end();
 	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
@@ -255,10 +255,10 @@ static void steal_taken_back(struct kunit *test)
 	t[0].work = work_long;
 	look();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	KUNIT_EXPECT_TRUE(test, theap_heap_is_hollow(&queue->heap));
+	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
 	/* What the thief was to go on by; and what the owner's own was armed for is over. */
-	KUNIT_EXPECT_EQ(test, hrtimer_try_to_cancel(&queue->again), 1);
+	KUNIT_EXPECT_EQ(test, hrtimer_try_to_cancel(&queue->thief_resume), 1);
 	hrtimer_try_to_cancel(&queue->hrtimer);
 	stuck_end();
 	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
@@ -287,7 +287,7 @@ static void steal_budget(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[0].called, 1);
 	KUNIT_EXPECT_EQ(test, t[1].called, 0);
 	start_overdue(&t[2], 1, OVERDUE);
-	WRITE_ONCE(queue->ended, 0);
+	WRITE_ONCE(queue->run_ended, 0);
 	look_at(clocks);
 	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
@@ -307,25 +307,25 @@ static void steal_turns(struct kunit *test)
 
 	stuck_begin();
 	start_overdue(&t[0], 1, OVERDUE);
-	theap_steal_some(now);
+	theap_steal_after_run(now);
 	KUNIT_EXPECT_EQ(test, t[0].called, 1);
 	start_overdue(&t[1], 1, OVERDUE);
-	WRITE_ONCE(test_queue()->ended, 0);
-	theap_steal_some(now + NS - 1);
+	WRITE_ONCE(test_queue()->run_ended, 0);
+	theap_steal_after_run(now + NS - 1);
 	KUNIT_EXPECT_EQ(test, t[1].called, 0);
-	theap_steal_some(now + NS);
+	theap_steal_after_run(now + NS);
 	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 
 	/* Nor by way of the other. */
 	start_overdue(&t[2], 1, OVERDUE);
-	WRITE_ONCE(test_queue()->ended, 0);
-	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
+	WRITE_ONCE(test_queue()->run_ended, 0);
+	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	this_cpu_ptr(&theap_thieves)->next = 0;
-	theap_steal_waiting(&theap_homes[THEAP_REALTIME]);
+	theap_steal_before_sleep(&theap_default_placement[THEAP_REALTIME]);
 	this_cpu_ptr(&theap_thieves)->next = 0;
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
-	theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
+	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 3);
 	stuck_end();
@@ -344,12 +344,12 @@ static void steal_after_run(struct kunit *test)
 	other->hrtimer.function(&other->hrtimer);
 	KUNIT_EXPECT_EQ(test, t->called, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	KUNIT_EXPECT_EQ(test, count()->found, 0);
+	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 0);
 	start_overdue(t, 1, OVERDUE);
-	WRITE_ONCE(test_queue()->ended, 0);
+	WRITE_ONCE(test_queue()->run_ended, 0);
 	theap_steal_all();
 	KUNIT_EXPECT_EQ(test, t->called, 2);
-	KUNIT_EXPECT_EQ(test, count()->found, 1);
+	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 1);
 	stuck_end();
 }
 
@@ -365,7 +365,7 @@ static void steal_waits(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(at); i++) {
 		at[i] = thief->at;
 		thief->next = 0;
-		theap_steal_waiting(&theap_homes[THEAP_MONOTONIC]);
+		theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	}
 	thief->at = 0;
 	local_bh_enable();
@@ -382,17 +382,17 @@ static void watch_delay(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(nearest); i++) {
-		s64 delay = theap_watch_delay(nearest[i], span);
+		s64 delay = theap_watchdog_delay(nearest[i], span);
 
 		KUNIT_EXPECT_GE(test, delay, span);
-		KUNIT_EXPECT_LE(test, delay, THEAP_WATCH_MAX);
+		KUNIT_EXPECT_LE(test, delay, THEAP_WATCHDOG_MAX_NS);
 		if (delay > span)
 			KUNIT_EXPECT_LT(test, delay + delay / 8, nearest[i]);
 	}
-	KUNIT_EXPECT_EQ(test, theap_watch_delay(NS, span), 3 * NS / 4);
-	KUNIT_EXPECT_EQ(test, theap_watch_delay(DAY, span), THEAP_WATCH_MAX);
-	KUNIT_EXPECT_EQ(test, theap_watch_delay(THEAP_NEVER, span), THEAP_NEVER);
-	KUNIT_EXPECT_EQ(test, theap_watch_delay(0, 0), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(NS, span), 3 * NS / 4);
+	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(DAY, span), THEAP_WATCHDOG_MAX_NS);
+	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(THEAP_NEVER, span), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(0, 0), THEAP_NEVER);
 }
 
 /* On a machine with one CPU, too.  Whoever is woken with @ms = SLOW is not at it for a second. */
@@ -401,15 +401,15 @@ static void watch_delay(struct kunit *test)
 static void watch_begin(unsigned int ms)
 {
 	theap_watchdog_ms = ms;
-	raw_spin_lock_irq(&theap_watch_lock);
-	theap_watching = true;
-	theap_watch_say(THEAP_NEVER, theap_watch_span());
-	raw_spin_unlock_irq(&theap_watch_lock);
+	raw_spin_lock_irq(&theap_watchdog_lock);
+	theap_watchdog_running = true;
+	theap_watchdog_publish(THEAP_NEVER, theap_watchdog_period());
+	raw_spin_unlock_irq(&theap_watchdog_lock);
 }
 
 static bool watch_closed(void)
 {
-	return READ_ONCE(theap_watch_until[THEAP_MONOTONIC]) != S64_MIN;
+	return READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]) != S64_MIN;
 }
 
 static bool watch_closes(void)
@@ -418,7 +418,7 @@ static bool watch_closes(void)
 
 	if (ms == SLOW) {
 		theap_watchdog_ms = 1;
-		theap_watch_wake();
+		theap_watchdog_wake();
 	}
 	for (i = 0; i < 200 && !watch_closed(); i++)
 		msleep(20);
@@ -435,17 +435,17 @@ static void watch_until(struct kunit *test)
 	s64 until, now;
 
 	watch_begin(SLOW);
-	KUNIT_EXPECT_EQ(test, theap_watch_until[THEAP_MONOTONIC], THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, theap_watchdog_until[THEAP_MONOTONIC], THEAP_NEVER);
 	test_start(&t[0], test_now() + DAY);
 	KUNIT_EXPECT_FALSE(test, watch_closed());
-	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[1].timer));
+	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[1].timer));
 	KUNIT_EXPECT_TRUE(test, watch_closes());
 	now = test_now();
-	until = READ_ONCE(theap_watch_until[THEAP_MONOTONIC]);
+	until = READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_GT(test, until, now);
-	KUNIT_EXPECT_LE(test, until, now + 9 * (s64)THEAP_WATCH_MAX / 8);
-	KUNIT_EXPECT_GT(test, theap_watch_until[THEAP_REALTIME], until);
-	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[0].timer));
+	KUNIT_EXPECT_LE(test, until, now + 9 * (s64)THEAP_WATCHDOG_MAX_NS / 8);
+	KUNIT_EXPECT_GT(test, theap_watchdog_until[THEAP_REALTIME], until);
+	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[0].timer));
 
 	/* Earlier than what is armed, but not than the next look. */
 	test_start(&t[1], now + DAY / 2);
@@ -457,11 +457,11 @@ static void watch_until(struct kunit *test)
 	theap_timer_stop_sync(&t[0].timer);
 	theap_timer_stop_sync(&t[1].timer);
 	theap_timer_stop_sync(&t[2].timer);
-	theap_watch_wake();
+	theap_watchdog_wake();
 	KUNIT_EXPECT_TRUE(test, watch_closes());
-	KUNIT_EXPECT_EQ(test, theap_watch_until[THEAP_MONOTONIC], THEAP_NEVER);
-	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[0].timer));
-	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[1].timer));
+	KUNIT_EXPECT_EQ(test, theap_watchdog_until[THEAP_MONOTONIC], THEAP_NEVER);
+	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[0].timer));
+	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[1].timer));
 }
 
 /* Also who need not arm, since that is done for one that is gone. */
@@ -474,7 +474,7 @@ static void watch_behind(struct kunit *test)
 	test_start(&t[0], test_now() + DAY);
 	theap_timer_stop_sync(&t[0].timer);
 	KUNIT_EXPECT_TRUE(test, watch_closes());
-	KUNIT_EXPECT_EQ(test, theap_watch_until[THEAP_MONOTONIC], THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, theap_watchdog_until[THEAP_MONOTONIC], THEAP_NEVER);
 	armed = test_queue()->armed;
 	KUNIT_EXPECT_NE(test, armed, THEAP_NEVER);
 	test_start(&t[1], armed + NS);
@@ -515,7 +515,7 @@ static void watch_finds(struct kunit *test)
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	KUNIT_EXPECT_EQ(test, count()->found, 1);
+	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 1);
 	test_queue()->cpu = raw_smp_processor_id();
 }
 
@@ -523,21 +523,21 @@ static void watch_finds(struct kunit *test)
 static void watch_minds(struct kunit *test)
 {
 	s64 span = 20 * NSEC_PER_MSEC;
-	struct theap_eye *eye = &theap_eyes[1];
+	struct theap_watchdog_timer *eye = &theap_watchdog_timers[1];
 	unsigned long expires;
 
 	watch_begin(1);
 	local_bh_disable();
-	raw_spin_lock_irq(&theap_watch_lock);
-	theap_eye_put(eye, smp_processor_id(), span);
+	raw_spin_lock_irq(&theap_watchdog_lock);
+	theap_watchdog_timer_arm(eye, smp_processor_id(), span);
 	expires = eye->timer.expires;
-	theap_eye_mind(eye, span);
+	theap_watchdog_timer_check(eye, span);
 	KUNIT_EXPECT_EQ(test, eye->timer.expires, expires);
-	raw_spin_unlock_irq(&theap_watch_lock);
+	raw_spin_unlock_irq(&theap_watchdog_lock);
 	while (time_before_eq(jiffies, expires + msecs_to_jiffies(15)))
 		cpu_relax();
 	/* Softirqs are off: this CPU is stuck.  The other eye opens there all the same. */
-	theap_eye_open(&theap_eyes[0].timer);
+	theap_watchdog_timer_expired(&theap_watchdog_timers[0].timer);
 	KUNIT_EXPECT_TRUE(test, time_after(eye->timer.expires, expires));
 	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || eye->cpu != smp_processor_id());
 	local_bh_enable();
@@ -551,27 +551,27 @@ static void watch_offline(struct kunit *test)
 {
 	unsigned int here = raw_smp_processor_id();
 	unsigned int gone = cpumask_any_but(cpu_online_mask, here);
-	struct theap_eye *eye = &theap_eyes[1];
+	struct theap_watchdog_timer *eye = &theap_watchdog_timers[1];
 	unsigned long expires;
 
 	watch_begin(1);
-	raw_spin_lock_irq(&theap_watch_lock);
-	theap_eyes[0].cpu = here;
-	theap_eye_put(eye, gone < nr_cpu_ids ? gone : here, DAY);
+	raw_spin_lock_irq(&theap_watchdog_lock);
+	theap_watchdog_timers[0].cpu = here;
+	theap_watchdog_timer_arm(eye, gone < nr_cpu_ids ? gone : here, DAY);
 	eye->cpu = gone;
 	expires = eye->timer.expires;
-	raw_spin_unlock_irq(&theap_watch_lock);
-	theap_watch_offline(gone);
+	raw_spin_unlock_irq(&theap_watchdog_lock);
+	theap_watchdog_offline(gone);
 	KUNIT_EXPECT_TRUE(test, timer_pending(&eye->timer));
 	KUNIT_EXPECT_EQ(test, eye->timer.expires, expires);
 	KUNIT_EXPECT_NE(test, eye->cpu, gone);
 	KUNIT_EXPECT_EQ(test, eye->timer.flags & TIMER_CPUMASK, eye->cpu);
 	KUNIT_EXPECT_TRUE(test, num_online_cpus() < 3 || eye->cpu != here);
-	KUNIT_EXPECT_NE(test, theap_watch_cpu(gone, nr_cpu_ids), gone);
+	KUNIT_EXPECT_NE(test, theap_watchdog_cpu(gone, nr_cpu_ids), gone);
 
-	theap_watch_online(gone);
-	KUNIT_EXPECT_TRUE(test, gone >= nr_cpu_ids || theap_watch_cpu(gone, nr_cpu_ids) == gone);
-	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || eye->cpu != theap_eyes[0].cpu);
+	theap_watchdog_online(gone);
+	KUNIT_EXPECT_TRUE(test, gone >= nr_cpu_ids || theap_watchdog_cpu(gone, nr_cpu_ids) == gone);
+	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || eye->cpu != theap_watchdog_timers[0].cpu);
 	KUNIT_EXPECT_TRUE(test, watch_closes());
 }
 
@@ -584,8 +584,8 @@ static void watch_keeper(struct kunit *test)
 	here = smp_processor_id();
 	other = cpumask_any_but(cpu_online_mask, here);
 	keeper = other < nr_cpu_ids ? other : here;
-	first = theap_watch_cpu(here, nr_cpu_ids);
-	second = theap_watch_cpu(here, keeper);
+	first = theap_watchdog_cpu(here, nr_cpu_ids);
+	second = theap_watchdog_cpu(here, keeper);
 	local_irq_enable();
 	KUNIT_EXPECT_EQ(test, first, keeper);
 	KUNIT_EXPECT_EQ(test, second, keeper);
@@ -598,12 +598,12 @@ static void open_alone(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < 2; i++)
-		timer_delete_sync(&theap_eyes[i].timer);
+		timer_delete_sync(&theap_watchdog_timers[i].timer);
 	local_bh_disable();
-	theap_eye_open(&theap_eyes[0].timer);
+	theap_watchdog_timer_expired(&theap_watchdog_timers[0].timer);
 	local_bh_enable();
 	for (i = 0; i < 2; i++)
-		KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[i].timer));
+		KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[i].timer));
 }
 
 /* What the one says the other keeps to, too, whatever it has just believed. */
@@ -627,15 +627,15 @@ static void watch_switched(struct kunit *test)
 
 	watch_begin(1);
 	theap_watchdog_ms = 0;
-	theap_watch_wake();
+	theap_watchdog_wake();
 	test_start(t, test_now() + DAY);
 	msleep(50);
-	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[0].timer));
-	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_eyes[1].timer));
+	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[0].timer));
+	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[1].timer));
 	theap_watchdog_ms = 1;
-	theap_watch_wake();
+	theap_watchdog_wake();
 	KUNIT_EXPECT_TRUE(test, watch_closes());
-	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_eyes[0].timer));
+	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[0].timer));
 }
 
 static int steal_init(struct kunit *test)

@@ -7,8 +7,8 @@
 #include <linux/prandom.h>
 #include <linux/random.h>
 
-#include "module/lateness.h"
-#include "module/timer.h"
+#include "module/core/lateness.h"
+#include "module/core/timer.h"
 
 static void time_add(struct kunit *test)
 {
@@ -119,7 +119,7 @@ static void time_shift(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(rows); i++)
-		KUNIT_EXPECT_EQ_MSG(test, theap_shift(rows[i].time, rows[i].by),
+		KUNIT_EXPECT_EQ_MSG(test, theap_offset_time(rows[i].time, rows[i].by),
 				    rows[i].there, "row %u", i);
 }
 

@@ -73,8 +73,8 @@ inline kick() {
 }
 
 inline tell() {
-#ifndef M_NO_A
-	barrier();	/* (A) */
+#ifndef M_NO_K
+	barrier();	/* (K) */
 #endif
 	e = earliest;
 	e = min(e, my_first);
@@ -147,8 +147,8 @@ inline drain() { atomic { armed_buffered == NOTHING } }
 inline arm() {
 	do
 	:: true ->
-#ifndef M_NO_B
-		drain();	/* (B) */
+#ifndef M_NO_L
+		drain();	/* (L) */
 #endif
 		f = first;
 		f = min(f, earliest);

@@ -71,7 +71,7 @@ inline claim() {
 	!transient(status) -> from = status;
 	atomic { status = MODIFYING; touch(); to = from }
 #else
-#ifdef M_NO_C
+#ifdef M_NO_M
 	e = link_used;	/* the load has overtaken the exchange */
 #endif
 	atomic { try_stable_to_modifying(from); touch(); to = from }
@@ -84,7 +84,7 @@ inline to_inbox() {
 #endif
 	/* Where the link is free, nobody else can take it: one step. */
 	atomic { if
-#ifdef M_NO_C
+#ifdef M_NO_M
 	:: !e -> link_used = true; inbox = true
 #else
 	:: !link_used -> link_used = true; assert(!inbox && !taken); inbox = true
@@ -207,8 +207,8 @@ inline adjust() {
 	:: taken && spent -> spent--; ok = false; break
 	:: taken ->
 		atomic { touch(); taken = false; work = true; link_free_buffered = true };
-#ifndef M_NO_D
-		drain();	/* (D) */
+#ifndef M_NO_N
+		drain();	/* (N) */
 #endif
 		atomic { status != MODIFYING -> s = status };
 		if :: s == MODIFIED_EARLIER -> requeue(s) :: else fi

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The states of a timer, and the ways between them: module/state.h again.
+ * The states of a timer, and the ways between them: module/core/state.h again.
  *
  * Each way is written once, here, with the helper that it stands for, and the
  * script "transitions" compares them with the header.  A compare and exchange

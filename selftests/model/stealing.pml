@@ -116,7 +116,7 @@ inline kick() {
 
 inline tell() {
 	read_first();
-#if !defined(M_NO_A) && !defined(M_ARMED_ENOUGH)
+#if !defined(M_NO_K) && !defined(M_ARMED_ENOUGH)
 	watch();
 #endif
 	if
@@ -325,11 +325,11 @@ inline say(me) {
 
 inline look(me) {
 	f = deadline;
-#ifdef M_NO_F
+#ifdef M_NO_Q
 	early = deadline;
 #endif
 	atomic { far = !near(f); say(me) };
-#ifdef M_NO_F
+#ifdef M_NO_Q
 	f = early;
 #else
 	if
@@ -346,7 +346,7 @@ inline look(me) {
 	atomic { far = false; f = 0 }
 }
 
-#ifdef M_NO_F
+#ifdef M_NO_Q
 #define EARLY	byte early
 #else
 #define EARLY
@@ -435,7 +435,7 @@ proctype user() {
 	byte d, f, ops = OPS;
 	do
 	:: atomic { ops -> ops--; if :: d = SOON :: d = LATER fi };
-#ifdef M_NO_A
+#ifdef M_NO_K
 		f = d;
 		watch();
 #endif

@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "module/heap.h"
+#include "module/core/extract.h"
+#include "module/core/list.h"
 #include "target.h"
 
 #define NODES	256
@@ -36,7 +37,7 @@ static u32 nr;
 
 static void look(void)
 {
-	u32 pos, holes = 0, hole = THEAP_NOWHERE;
+	u32 pos, holes = 0, hole = THEAP_NO_POS;
 
 	MUST(theap_heap_end(&heap) <= heap.segments << THEAP_SEGMENT_SHIFT || !nr);
 	for (pos = THEAP_ROOT; pos < theap_heap_end(&heap); pos++) {
@@ -91,9 +92,9 @@ static void take_out(unsigned int i)
 {
 	unsigned int budget = NODES;
 
-	MUST(theap_heap_ready(&heap, &budget));
+	MUST(theap_heap_drop_last_holes(&heap, &budget));
 	theap_heap_remove(&heap, &nodes[i]);
-	MUST(nodes[i].pos == THEAP_NOWHERE);
+	MUST(nodes[i].pos == THEAP_NO_POS);
 	nr--;
 }
 
@@ -110,15 +111,15 @@ static void walk(s64 now, unsigned int budget, bool take)
 {
 	struct theap_entry *entry;
 
-	while (budget-- && (entry = theap_walk_next(&heap, now, &budget))) {
+	while (budget-- && (entry = theap_extract_next(&heap, now, &budget))) {
 		size_t i = entry->node - nodes;
 
 		if (take) {
-			theap_walk_take(&heap);
+			theap_extract_remove(&heap);
 			nr--;
 		} else {
-			MUST(keys[i] <= now && keys[i] <= heap.walk_until);
-			keys[i] = heap.walk_until + 1 + i % 8;
+			MUST(keys[i] <= now && keys[i] <= heap.extract_until);
+			keys[i] = heap.extract_until + 1 + i % 8;
 			theap_heap_rekey(&heap, &nodes[i], keys[i]);
 		}
 		look();
@@ -138,13 +139,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 			grow(what < 4);
 		else if (what < 20)
 			trim();
-		else if (what < 28 && nr && !theap_heap_is_hollow(&heap))
-			theap_walk_begin(&heap, key);
-		else if (what < 64 && heap.walk)
+		else if (what < 28 && nr && !theap_heap_is_extracting(&heap))
+			theap_extract_begin(&heap, key);
+		else if (what < 64 && heap.extract_pos)
 			walk(key, what % 16, i % 4);
-		else if (what < 96 && theap_heap_is_hollow(&heap))
-			theap_heap_close(&heap);
-		else if (nodes[i].pos == THEAP_NOWHERE)
+		else if (what < 96 && theap_heap_is_extracting(&heap))
+			theap_heap_close_hole(&heap);
+		else if (nodes[i].pos == THEAP_NO_POS)
 			push(i, key);
 		else if (what < 128)
 			take_out(i);
@@ -152,7 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 			theap_heap_rekey(&heap, &nodes[i], keys[i] = key);
 		look();
 	}
-	while (theap_heap_close(&heap))
+	while (theap_heap_close_hole(&heap))
 		look();
 	while (nr)
 		take_out(theap_heap_at(&heap, THEAP_ROOT)->node - nodes);

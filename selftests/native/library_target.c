@@ -28,7 +28,7 @@ static void look(unsigned int slot)
 	if (s->deadline > now) {
 		next = s->deadline;
 	} else if (s->deadline) {
-		s->expired = s->deadline;
+		s->expired_deadline = s->deadline;
 		s->fired = now;
 		next = s->period ? now + 1 : 0;
 		s->deadline = next;

@@ -19,7 +19,6 @@
  * slack allows; no function runs twice at once, or after stop_sync has come back.  And
  * when all is quiet, nothing that is due is still pending.
  */
-#include <linux/cpuhotplug.h>
 #include <linux/delay.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
@@ -29,7 +28,12 @@
 #include <linux/rwsem.h>
 #include <linux/slab.h>
 
-#include "module/queue.h"
+#include "module/core/core.h"
+#include "module/core/delay.h"
+#include "module/core/queues.h"
+#include "module/core/room.h"
+#include "module/core/slack.h"
+#include "module/core/verify.h"
 
 static unsigned int timers = 200;
 module_param(timers, uint, 0444);
@@ -56,7 +60,7 @@ struct account {
 	u64 stopped;
 	u64 expired;
 	u64 called;
-	u64 grouped;			/* of those that have expired: from a bucket */
+	u64 in_bucket;			/* of those that have expired: from a bucket */
 };
 
 struct victim {
@@ -81,7 +85,6 @@ struct place {
 static struct place *places;
 static struct task_struct **writers;
 static unsigned int nr_writers;
-static enum cpuhp_state cpuhp;
 static bool quiet;
 
 static DEFINE_MUTEX(totals_lock);
@@ -126,7 +129,7 @@ static s64 some_slack(struct rnd_state *random)
 }
 
 /* In RUNNING. */
-static s64 victim_expire(struct theap_timer *timer, s64 now, bool *call)
+static s64 victim_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct victim *v = victim_of(timer);
 	u64 missed;
@@ -136,8 +139,8 @@ static s64 victim_expire(struct theap_timer *timer, s64 now, bool *call)
 	CHECK(timer->when >= v->deadline && timer->when - v->deadline <= v->slack,
 	      "a timer stands where its slack does not allow it");
 	v->account.expired++;
-	v->account.grouped += timer->grouped;
-	*call = true;
+	v->account.in_bucket += timer->in_bucket;
+	expiry->call = true;
 	if (!v->period || READ_ONCE(quiet))
 		return 0;
 	v->deadline = theap_forward(v->deadline, v->period, now, &missed);
@@ -158,7 +161,7 @@ static int victim_start(struct victim *v, struct rnd_state *random,
 
 	theap_timer_claim(&v->timer, &claim);
 	theap_timer_set_slack(&v->timer, slack);
-	ret = theap_timer_place(&claim, &theap_homes[v->clock], deadline);
+	ret = theap_timer_schedule(&claim, &theap_default_placement[v->clock], deadline);
 	if (!ret) {
 		v->deadline = deadline;
 		v->slack = slack;
@@ -169,7 +172,7 @@ static int victim_start(struct victim *v, struct rnd_state *random,
 		v->account.stopped += theap_status_is_pending(claim.from);
 	}
 	*queue = claim.queue;
-	theap_timer_leave(&claim);
+	theap_timer_commit(&claim);
 	return ret;
 }
 
@@ -179,8 +182,8 @@ static void victim_stop(struct victim *v)
 
 	theap_timer_claim(&v->timer, &claim);
 	v->account.stopped += theap_status_is_pending(claim.from);
-	theap_timer_drop(&claim);
-	theap_timer_leave(&claim);
+	theap_timer_cancel(&claim);
+	theap_timer_commit(&claim);
 }
 
 static void victim_function(struct theap_timer *timer, struct theap_run *run)
@@ -256,7 +259,7 @@ static void victim_free(struct victim *v)
 	totals.stopped += a->stopped;
 	totals.expired += a->expired;
 	totals.called += a->called;
-	totals.grouped += a->grouped;
+	totals.in_bucket += a->in_bucket;
 	freed++;
 	mutex_unlock(&totals_lock);
 	kfree(v);
@@ -332,7 +335,7 @@ static bool overdue(struct victim *v)
 	theap_timer_claim(&v->timer, &claim);
 	late = theap_status_is_pending(claim.from) &&
 	       v->deadline + v->slack < theap_clock_read(v->clock) - NSEC_PER_MSEC;
-	theap_timer_leave(&claim);
+	theap_timer_commit(&claim);
 	return late;
 }
 
@@ -403,35 +406,24 @@ static int __init torture_init(void)
 
 	if (!timers)
 		return -EINVAL;
-	theap_delay_init();
-	ret = theap_queues_init();
+	ret = theap_core_init("timerheap_torture:online");
 	if (ret)
 		return ret;
-	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "timerheap_torture:online",
-				theap_cpu_online, theap_cpu_offline);
-	if (ret < 0)
-		goto err_queues;
-	cpuhp = ret;
 	ret = torture_start();
-	if (ret)
-		goto err_cpuhp;
+	if (ret) {
+		theap_core_exit();
+		return ret;
+	}
 	pr_info("timerheap_torture: %u timers, %u writers\n", timers, nr_writers);
 	return 0;
-
-err_cpuhp:
-	cpuhp_remove_state_nocalls(cpuhp);
-err_queues:
-	theap_queues_exit();
-	return ret;
 }
 
 static void __exit torture_exit(void)
 {
 	torture_stop();
-	cpuhp_remove_state_nocalls(cpuhp);
-	theap_queues_exit();
+	theap_core_exit();
 	pr_info("timerheap_torture: %llu armed, %llu stopped, %llu expired, %llu called, %llu from buckets, %llu timers freed, %d faults\n",
-		totals.armed, totals.stopped, totals.expired, totals.called, totals.grouped,
+		totals.armed, totals.stopped, totals.expired, totals.called, totals.in_bucket,
 		freed, atomic_read(&faults));
 }
 

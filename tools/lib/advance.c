@@ -41,7 +41,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 			continue;
 		if (error)
 			return expired ? (int64_t)expired : error;
-		expired += call.expired;
+		expired += call.expirations;
 		if (call.now >= to || (limit && expired >= limit))
 			return expired;
 	}
@@ -55,5 +55,5 @@ int64_t timerheap_advance_next(struct timerheap *th)
 	do
 		error = advance(th, &call);
 	while (error == -EINTR);
-	return error ? error : (int64_t)call.expired;
+	return error ? error : (int64_t)call.expirations;
 }

@@ -64,7 +64,7 @@ static uint64_t look_claimed(struct timerheap_slot *s, bool *first)
 	} while (!__atomic_compare_exchange_n(&s->deadline, &deadline, next, false,
 					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 	__atomic_store_n(&s->fired, now, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->expired, deadline, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->expired_deadline, deadline, __ATOMIC_RELEASE);
 	jitter();
 	*first = !__atomic_fetch_add(&s->expirations, 1, __ATOMIC_SEQ_CST);	/* (F) */
 	return next;

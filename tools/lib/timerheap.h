@@ -319,7 +319,7 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		}
 		if (!event->expirations)
 			continue;
-		event->deadline = __atomic_load_n(&s->expired, __ATOMIC_ACQUIRE);
+		event->deadline = __atomic_load_n(&s->expired_deadline, __ATOMIC_ACQUIRE);
 		event->fired = __atomic_load_n(&s->fired, __ATOMIC_RELAXED);
 		event->slot = number;
 		event->reserved = 0;

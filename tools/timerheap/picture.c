@@ -28,8 +28,8 @@ struct column {
 static const struct column heap_columns[] = {
 	TEXT(heap, clock), TEXT(heap, state), TEXT(heap, first), NUMBER(heap, heap),
 	NUMBER(heap, cpu), NUMBER(heap, entries), NUMBER(heap, stopped),
-	NUMBER(heap, grouped), NUMBER(heap, started), NUMBER(heap, expired),
-	NUMBER(heap, requeued), NUMBER(heap, runs), NUMBER(heap, kicks), {}
+	NUMBER(heap, bucketed), NUMBER(heap, started), NUMBER(heap, checked),
+	NUMBER(heap, requeued), NUMBER(heap, runs), NUMBER(heap, notified), {}
 };
 
 static const struct column context_columns[] = {
@@ -198,10 +198,10 @@ static uint64_t rate(uint64_t new, double seconds)
 static void heap_rates(struct heap *heap, const struct heap *before, double seconds)
 {
 	heap->started = rate(heap->started - before->started, seconds);
-	heap->expired = rate(heap->expired - before->expired, seconds);
+	heap->checked = rate(heap->checked - before->checked, seconds);
 	heap->requeued = rate(heap->requeued - before->requeued, seconds);
 	heap->runs = rate(heap->runs - before->runs, seconds);
-	heap->kicks = rate(heap->kicks - before->kicks, seconds);
+	heap->notified = rate(heap->notified - before->notified, seconds);
 	/* Of these the shares count, and few would be none by the second. */
 	for (int i = 0; i < PICTURE_STEPS; i++)
 		heap->late[i] -= before->late[i];

@@ -18,8 +18,8 @@
 
 struct heap {
 	char clock[12], state[12], first[24];
-	uint64_t heap, cpu, entries, stopped, grouped;
-	uint64_t started, expired, requeued, runs, kicks;
+	uint64_t heap, cpu, entries, stopped, bucketed;
+	uint64_t started, checked, requeued, runs, notified;
 	uint64_t late[PICTURE_STEPS];
 };
 

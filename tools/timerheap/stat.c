@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "core/counters.h"
 
 #include "commands.h"
 #include "device.h"
@@ -14,25 +17,15 @@
 static const struct {
 	const char *name, *help;
 	size_t at;
-	int grows;		/* a counter; else it is what is there now */
+	int grows;		/* 1: a counter; 0: a current value */
 } fields[] = {
-#define FIELD(name, grows, help) { #name, help, offsetof(struct timerheap_info, name), grows }
-	FIELD(queued, 0, "entries in heaps now"),
-	FIELD(stopped, 0, "of those, stopped"),
-	FIELD(grouped, 0, "timers that may wait, in shared entries"),
-	FIELD(started, 1, "put into a heap"),
-	FIELD(expired, 1, "had come, and were looked at"),
-	FIELD(requeued, 1, "moved, because a call said so"),
-	FIELD(removed, 1, "stopped ones taken out"),
-	FIELD(swept, 1, "of those, by a sweep"),
-	FIELD(moved, 1, "moved from a CPU that went offline"),
-	FIELD(runs, 1, "runs of the softirq"),
-	FIELD(exhausted, 1, "of those, out of budget"),
-	FIELD(kicks, 1, "told of an earlier deadline"),
-	FIELD(put_off, 1, "to wait, for their user was over his share"),
-	FIELD(held, 1, "told too often, and looked later"),
-	FIELD(stolen, 1, "runs for a CPU that was stuck"),
-	FIELD(found, 1, "of those, by the watchdog"),
+#define FIELD(name, grows, help) { #name, help, offsetof(struct timerheap_info, name), grows },
+	FIELD(entries, 0, "entries in heaps now")
+	FIELD(stopped, 0, "of these, stopped")
+	FIELD(bucketed, 0, "timers with slack in buckets; each bucket is one entry")
+#define COUNTER(name, help) FIELD(name, 1, help)
+	THEAP_COUNTERS(COUNTER)
+#undef COUNTER
 #undef FIELD
 };
 
@@ -63,9 +56,9 @@ static void print(const struct timerheap_info *info)
 	       " ns at least\n", info->max_slots, info->max_user_slots,
 	       (uint64_t)info->min_period);
 	printf("%15" PRIu64 "  looks a second that a user has of each CPU without a call\n",
-	       (uint64_t)info->max_user_ticks);
+	       (uint64_t)info->max_user_checks);
 	for (size_t i = 0; i < FIELDS; i++)
-		printf("%15" PRIu64 "  %-10s %s\n", value(info, i), fields[i].name,
+		printf("%15" PRIu64 "  %-22s %s\n", value(info, i), fields[i].name,
 		       fields[i].help);
 }
 
@@ -75,11 +68,19 @@ static void print_json(const struct timerheap_info *info)
 	       info->version >> 8 & 0xff, info->version & 0xff, info->heaps);
 	printf(",\n\t\"max_slots\": %u,\n\t\"max_user_slots\": %u", info->max_slots,
 	       info->max_user_slots);
-	printf(",\n\t\"min_period\": %" PRIu64 ",\n\t\"max_user_ticks\": %" PRIu64,
-	       (uint64_t)info->min_period, (uint64_t)info->max_user_ticks);
+	printf(",\n\t\"min_period\": %" PRIu64 ",\n\t\"max_user_checks\": %" PRIu64,
+	       (uint64_t)info->min_period, (uint64_t)info->max_user_checks);
 	for (size_t i = 0; i < FIELDS; i++)
 		printf(",\n\t\"%s\": %" PRIu64, fields[i].name, value(info, i));
 	printf("\n}\n");
+}
+
+/* Columns are as wide as their names, and 10 at least. */
+static int width(size_t field)
+{
+	int length = strlen(fields[field].name) + 1;
+
+	return length > 10 ? length : 10;
 }
 
 /* Without end where @count is 0. */
@@ -91,12 +92,12 @@ static void follow(int fd, unsigned int seconds, unsigned long count)
 	for (unsigned long line = 0; (!count || line < count) && !sleep(seconds); line++) {
 		if (line % 20 == 0) {
 			for (size_t i = 0; i < FIELDS; i++)
-				printf("%10s", fields[i].name);
+				printf("%*s", width(i), fields[i].name);
 			putchar('\n');
 		}
 		device_info(fd, &info);
 		for (size_t i = 0; i < FIELDS; i++)
-			printf("%10" PRIu64, fields[i].grows ?
+			printf("%*" PRIu64, width(i), fields[i].grows ?
 			       (value(&info, i) - value(&last, i)) / seconds : value(&info, i));
 		putchar('\n');
 		last = info;

@@ -417,17 +417,17 @@ static struct picture picture_of(int64_t time, const char *heaps, const char *la
 static void test_picture(void)
 {
 	struct picture before = picture_of(5 * SEC,
-		"clock heap cpu new state entries first started expired\n"
+		"clock heap cpu new state entries first started checked\n"
 		"monotonic 1 2 x running 10 - 100 1000\n",
-		"clock heap below_ns:expired...\nmonotonic 1 1024:5 2048:5\n",
+		"clock heap below_ns:timers...\nmonotonic 1 1024:5 2048:5\n",
 		"context pid uid clock slots bytes waiting events command\n"
 		"3 30 0 - 0 1 0 0 one\n"
 		"7 70 0 tai 64 4096 2 4294967290 two\n");
 	struct picture after = picture_of(7 * SEC,
-		"clock heap cpu new state entries grouped first started expired\n"
+		"clock heap cpu new state entries bucketed first started checked\n"
 		"monotonic 0 0 x idle 1 0 5 40 41\n"
 		"monotonic 1 3 x idle 20 900 -6 300 1004\n",
-		"clock heap below_ns:expired...\n"
+		"clock heap below_ns:timers...\n"
 		"tai 9 1:1\nmonotonic 0 1:40\nmonotonic 1 1024:5 2048:7 4096:1 more:1\n",
 		"context pid uid clock slots bytes waiting events command\n"
 		"7 70 0 tai 64 4096 3 4 two\n"
@@ -436,16 +436,16 @@ static void test_picture(void)
 
 	check(before.nr_heaps == 1 && before.heaps[0].heap == 1 && before.heaps[0].cpu == 2 &&
 	      before.heaps[0].entries == 10 && before.heaps[0].started == 100 &&
-	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].kicks &&
-	      !before.heaps[0].grouped && after.heaps[1].grouped == 900 &&
+	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].notified &&
+	      !before.heaps[0].bucketed && after.heaps[1].bucketed == 900 &&
 	      before.heaps[0].late[10] == 5 && before.heaps[0].late[11] == 5,
 	      "heaps are read by the names of columns, of which some are new and some not there");
 	check(after.nr_contexts == 2 && after.contexts[1].uid == 1000 &&
 	      !strcmp(after.contexts[1].command, "a\\040b") && after.contexts[0].slots == 64,
 	      "so are contexts");
 	picture_rates(&rates, &before, &after);
-	check(rates.heaps[1].started == 100 && rates.heaps[1].expired == 2 &&
-	      rates.heaps[1].entries == 20 && rates.heaps[1].grouped == 900 &&
+	check(rates.heaps[1].started == 100 && rates.heaps[1].checked == 2 &&
+	      rates.heaps[1].entries == 20 && rates.heaps[1].bucketed == 900 &&
 	      rates.heaps[0].started == 20,
 	      "counters become rates, those of a new heap, too");
 	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&

@@ -49,9 +49,9 @@ static enum sort sort = RATE;
 
 static uint64_t heap_key(const struct heap *heap)
 {
-	return sort == RATE ? heap->expired :
+	return sort == RATE ? heap->checked :
 	       sort == LATE ? picture_percentile(heap->late, 99) :
-			      heap->entries + heap->grouped;
+			      heap->entries + heap->bucketed;
 }
 
 static uint64_t context_key(const struct context *context)
@@ -173,20 +173,20 @@ static void draw_sums(const struct picture *rates)
 
 		all.entries += heap->entries;
 		all.stopped += heap->stopped;
-		all.grouped += heap->grouped;
+		all.bucketed += heap->bucketed;
 		all.started += heap->started;
-		all.expired += heap->expired;
+		all.checked += heap->checked;
 		all.runs += heap->runs;
-		all.kicks += heap->kicks;
+		all.notified += heap->notified;
 		for (int step = 0; step < PICTURE_STEPS; step++)
 			all.late[step] += heap->late[step];
 	}
 	LINE("timerheap: %zu heaps, %zu contexts, by %s", rates->nr_heaps, rates->nr_contexts,
 	     sorts[sort].name);
 	LINE("entries: %" PRIu64 ", of them stopped: %" PRIu64 "; timers that share some: %" PRIu64,
-	     all.entries, all.stopped, all.grouped);
+	     all.entries, all.stopped, all.bucketed);
 	LINE("a second: %" PRIu64 " started, %" PRIu64 " expired, %" PRIu64 " runs, %" PRIu64
-	     " kicks", all.started, all.expired, all.runs, all.kicks);
+	     " kicks", all.started, all.checked, all.runs, all.notified);
 	LINE("late: half %s, 99 %% %s, all %s", below(picture_percentile(all.late, 50)),
 	     below(picture_percentile(all.late, 99)), below(picture_percentile(all.late, 100)));
 	draw_line("");
@@ -205,8 +205,8 @@ static void draw_heaps(const struct picture *rates, int most)
 
 		LINE("%-9s %4" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %7" PRIu64 " %7" PRIu64
 		     " %7" PRIu64 " %8" PRIu64 " %6s %6s", heap->clock, heap->heap, heap->cpu,
-		     due(heap), heap->entries, heap->grouped, heap->stopped, heap->started,
-		     heap->expired, below(picture_percentile(heap->late, 50)),
+		     due(heap), heap->entries, heap->bucketed, heap->stopped, heap->started,
+		     heap->checked, below(picture_percentile(heap->late, 50)),
 		     below(picture_percentile(heap->late, 99)));
 	}
 	free(heaps);

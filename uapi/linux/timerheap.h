@@ -98,7 +98,7 @@ struct timerheap_slot {
 	__u64 slack;
 	__u64 user_data;
 	__u64 queued;
-	__u64 expired;
+	__u64 expired_deadline;
 	__u64 fired;
 	__u64 expirations;
 };
@@ -151,7 +151,7 @@ struct timerheap_ring {
  * no call.  Less slack than it has had wants a KICK.  A slot that at each of
  * five looks running is found postponed by less than min_period is looked at
  * again after that time, not before; and one whose user has had more looks than
- * max_user_ticks (INFO) later still: @queued is after @deadline then.
+ * max_user_checks (INFO) later still: @queued is after @deadline then.
  *
  * The program and the kernel each write their word, then look at the other's:
  *
@@ -305,7 +305,7 @@ struct timerheap_event {
  * @kicks:      times a heap's CPU was told of an earlier deadline
  * @grouped:    timers with slack that stand in no heap by themselves now: one entry,
  *              counted in @queued, stands for all that expire together
- * @max_user_ticks: how many looks in a second each user has of each CPU that no
+ * @max_user_checks: how many looks in a second each user has of each CPU that no
  *              call has asked for: expiries of tickers, and those that find
  *              that the program has postponed the timer.  0: any number.  Who
  *              would have more is looked at later: his timers are late, and
@@ -331,23 +331,23 @@ struct timerheap_info {
 	__u32 max_slots;
 	__u32 max_user_slots;
 	__u64 min_period;
-	__u64 queued;
+	__u64 entries;
 	__u64 stopped;
 	__u64 started;
-	__u64 expired;
+	__u64 checked;
 	__u64 requeued;
 	__u64 removed;
 	__u64 swept;
-	__u64 moved;
+	__u64 migrated;
 	__u64 runs;
-	__u64 exhausted;
-	__u64 kicks;
-	__u64 grouped;
-	__u64 max_user_ticks;
-	__u64 put_off;
-	__u64 held;
+	__u64 throttled;
+	__u64 notified;
+	__u64 bucketed;
+	__u64 max_user_checks;
+	__u64 deferred_checks;
+	__u64 deferred_notifications;
 	__u64 stolen;
-	__u64 found;
+	__u64 stolen_by_watchdog;
 };
 
 /**
@@ -707,7 +707,7 @@ struct timerheap_advance {
 	__u32 flags;
 	__u32 limit;
 	__u64 now;
-	__u64 expired;
+	__u64 expirations;
 };
 
 #define TIMERHEAP_IOC_MAGIC	0xBC

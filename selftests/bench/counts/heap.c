@@ -9,7 +9,8 @@
 #include <stdlib.h>
 
 #include "../bench.h"
-#include "module/heap.h"
+#include "module/core/extract.h"
+#include "module/core/list.h"
 #include "counts.h"
 
 #define PENDING	100000
@@ -87,10 +88,10 @@ static void walk(s64 until)
 {
 	unsigned int budget = U32_MAX;
 
-	theap_walk_begin(&heap, until);
-	while (theap_walk_next(&heap, until, &budget))
-		theap_walk_take(&heap);
-	while (theap_heap_close(&heap))
+	theap_extract_begin(&heap, until);
+	while (theap_extract_next(&heap, until, &budget))
+		theap_extract_remove(&heap);
+	while (theap_heap_close_hole(&heap))
 		;
 }
 

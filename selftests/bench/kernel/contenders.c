@@ -13,7 +13,9 @@
 
 #include "bench.h"
 #include "module/compat.h"
-#include "module/queue.h"
+#include "module/core/queues.h"
+#include "module/core/room.h"
+#include "module/core/run.h"
 
 static_assert(sizeof(struct theap_timer) <= TIMER_SIZE);
 static_assert(sizeof(struct hrtimer) <= TIMER_SIZE);
@@ -23,9 +25,9 @@ atomic_t fired;
 
 /* timerheap */
 
-static s64 heap_expire(struct theap_timer *timer, s64 now, bool *call)
+static s64 heap_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
-	*call = true;
+	expiry->call = true;
 	return 0;
 }
 
@@ -56,8 +58,8 @@ static void heap_start(void *timer, s64 time)
 
 	do {
 		theap_timer_claim(timer, &claim);
-		ret = theap_timer_place(&claim, &theap_homes[THEAP_MONOTONIC], time);
-		theap_timer_leave(&claim);
+		ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], time);
+		theap_timer_commit(&claim);
 		/* With softirqs off there is no sleeping, and the largest do not grow. */
 	} while (ret && !theap_queue_grow(claim.queue, softirq_count() ? GFP_ATOMIC : GFP_KERNEL));
 	WARN_ON_ONCE(ret);
@@ -78,7 +80,7 @@ static bool heap_tidy(void)
 {
 	struct theap_queue *queue = theap_queues_get(THEAP_MONOTONIC, smp_processor_id());
 
-	return READ_ONCE(queue->heap.last_hole) == THEAP_NOWHERE;
+	return READ_ONCE(queue->heap.last_hole) == THEAP_NO_POS;
 }
 
 /* hrtimer */

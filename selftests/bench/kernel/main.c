@@ -5,12 +5,12 @@
  * What it prints are lines of JSON in the kernel's log.  It has the CPU to
  * itself for as long as it takes, and must not be loaded where others work.
  */
-#include <linux/cpuhotplug.h>
 #include <linux/module.h>
 #include <linux/preempt.h>
 
 #include "bench.h"
-#include "module/queue.h"
+#include "module/core/core.h"
+#include "module/core/queues.h"
 
 static unsigned int ns[8] = { 1000, 10000, 100000, 1000000 };
 static int nr_ns = 4;
@@ -23,8 +23,6 @@ MODULE_PARM_DESC(heaps, "Heaps for each clock; 0, the default: one per CPU");
 static bool crowd;
 module_param(crowd, bool, 0444);
 MODULE_PARM_DESC(crowd, "All CPUs at once, and nothing else");
-
-static enum cpuhp_state cpuhp;
 
 /* One CPU, two, four and so on: as far as they go. */
 static int bench_crowds(void)
@@ -60,31 +58,19 @@ static int __init bench_init(void)
 {
 	int ret;
 
-	theap_delay_init();
-	ret = theap_queues_init();
+	ret = theap_core_init("timerheap_bench:online");
 	if (ret)
 		return ret;
-	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "timerheap_bench:online",
-				theap_cpu_online, theap_cpu_offline);
-	if (ret < 0)
-		goto err_queues;
-	cpuhp = ret;
 	ret = crowd ? bench_crowds() : bench_all();
 	if (ret)
-		goto err_cpuhp;
-	return 0;
-err_cpuhp:
-	cpuhp_remove_state(cpuhp);
-err_queues:
-	theap_queues_exit();
+		theap_core_exit();
 	return ret;
 }
 module_init(bench_init);
 
 static void __exit bench_exit(void)
 {
-	cpuhp_remove_state(cpuhp);
-	theap_queues_exit();
+	theap_core_exit();
 }
 module_exit(bench_exit);
 

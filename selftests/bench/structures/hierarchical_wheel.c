@@ -49,7 +49,7 @@ static void insert(struct timer *timer, int64_t when)
 		level++;
 	bucket = &wheels[level][number >> SHIFT * level & (BUCKETS - 1)];
 	LIST_INSERT_HEAD(&bucket->timers, timer, link);
-	if (bucket->node.pos == THEAP_NOWHERE)
+	if (bucket->node.pos == THEAP_NO_POS)
 		heap_push(&queue, number >> SHIFT * level << SHIFT * level, &bucket->node);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The module's own heap, module/heap.c, with what its callers in the module do
+ * The module's own heap, module/core/heap.c, with what its callers in the module do
  * around it: see to room, and take what is due from the top.
  */
 #ifndef MODULE_HEAP_H

@@ -28,7 +28,7 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 
-#include "module/heap.h"
+#include "module/core/list.h"
 
 #define USEC	INT64_C(1000)
 #define MSEC	INT64_C(1000000)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What module/heap.c takes from the kernel, for a build in user space: the
+ * What module/core/heap.c takes from the kernel, for a build in user space: the
  * source is the module's own, unchanged.
  */
 #ifndef NATIVE_LINUX_TYPES_H

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Slack buckets: timers that expire together share one heap entry (bucket.c). */
+#ifndef THEAP_BUCKET_H
+#define THEAP_BUCKET_H
+
+#include <linux/gfp.h>
+
+#include "queue.h"
+
+/*
+ * The most buckets of a queue.  With 4 ms of slack, buckets of 2.1 ms reach half a
+ * minute; with 128 ms, buckets of 67 ms reach 18 minutes.  The hash table has one
+ * head per four buckets.  A lookup ends at the 16th bucket of a chain, so chosen
+ * deadlines cannot make it long.
+ */
+#define THEAP_BUCKETS_MAX	16384U
+#define THEAP_BUCKET_BITS	12
+#define THEAP_BUCKET_PROBES	16
+
+/*
+ * The most entries and list nodes that a timer in a new bucket takes: the bucket's
+ * heap entry, the head of its list, and the timer's list node.
+ */
+#define THEAP_BUCKET_ROOM	3
+
+struct theap_timer *__theap_bucket_first(struct theap_queue *queue,
+					 struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int *budget)
+	__must_hold(&queue->lock);
+bool __theap_buckets_available(struct theap_queue *queue)
+	__must_hold(&queue->lock);
+bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp);
+void theap_buckets_trim(struct theap_queue *queue);
+bool theap_buckets_clear(struct theap_queue *queue);
+void theap_buckets_destroy(struct theap_queue *queue);
+
+/* Is @timer that of a bucket?  Such a timer has no operations of its own. */
+static inline bool theap_timer_is_bucket(const struct theap_timer *timer)
+{
+	return !timer->ops;
+}
+
+#endif /* THEAP_BUCKET_H */

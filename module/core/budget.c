@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The CPU budget: runs leave one fifth of a CPU to tasks.
+ *
+ * A burst of a million expiries makes one run that would not end.  A million
+ * tickers with different deadlines make short runs that follow each other.  Each
+ * clock has a queue of its own.  So the budget belongs to the CPU, not to a run or
+ * to a queue.
+ *
+ *	a run			adds its duration to the deficit
+ *	the time between runs	repays four times its duration
+ *	deficit >= 500 us	the run ends, though more is due; the next run begins
+ *				when the deficit is repaid, a quarter of it later
+ *
+ * Each run handles at least one batch, whatever the deficit is.  So no queue
+ * depends on the load of another.
+ *
+ * The interrupt and the softirq that lead to a run cost CPU time that no clock read
+ * sees.  A timer that asks to run again at once would leave nothing to tasks if that
+ * time counted as time between runs.  So it is charged too: twice the median
+ * lateness of the interrupts, one half for the way in and one for the way out.
+ */
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+
+#include "budget.h"
+
+/* The most that is charged: the next run begins 2.5 ms later. */
+#define THEAP_DEFICIT_MAX_NS	(10 * NSEC_PER_MSEC)
+
+/*
+ * Half of the cost of an interrupt and its softirq lies between the deadline and the
+ * start of the run, so the lateness measures it: 1 us on a bare machine, 20 us on an
+ * emulated one.
+ */
+#define THEAP_LATENCY_MIN	(1 * NSEC_PER_USEC)
+#define THEAP_LATENCY_MAX	(20 * NSEC_PER_USEC)
+
+static DEFINE_PER_CPU(struct theap_budget, theap_budgets);
+
+/*
+ * Move the estimate of the median latency towards the last latency, by 1/16.  The
+ * median counts, since single latencies are no measure of the cost: an interrupt
+ * may have been held up, or have come together with another.
+ */
+static void theap_budget_learn(struct theap_budget *budget)
+{
+	u64 known = clamp_t(u64, budget->median_latency, THEAP_LATENCY_MIN, THEAP_LATENCY_MAX);
+
+	budget->median_latency = budget->latency > known ? known + known / 16 :
+							   known - known / 16;
+}
+
+/**
+ * theap_budget_begin - begin to charge a run to this CPU
+ *
+ * Repay the deficit by four times the time since the last run.  The cost of the
+ * interrupt, twice its median latency, repays nothing and is charged.
+ *
+ * A latency above the time since the last run is not learned.  Such a deadline was
+ * due already when that run ended, so the latency is no cost of an interrupt.
+ *
+ * Context: softirq, or softirqs off.
+ * Return: the budget, for theap_budget_charge().
+ */
+struct theap_budget *theap_budget_begin(void)
+{
+	struct theap_budget *budget = this_cpu_ptr(&theap_budgets);
+	u64 between, cost, repaid;
+
+	budget->started = ktime_get_ns();
+	between = budget->started - budget->ended;
+	if (budget->latency && budget->latency < between)
+		theap_budget_learn(budget);
+	budget->latency = 0;
+	cost = min(between, 2 * max_t(u64, budget->median_latency, THEAP_LATENCY_MIN));
+	repaid = THEAP_BUDGET_REPAY * (between - cost);
+	budget->deficit_before = budget->deficit - min(budget->deficit, repaid) + cost;
+	return budget;
+}
+
+/**
+ * theap_budget_charge - charge the run on this CPU up to now
+ * @budget: of theap_budget_begin()
+ *
+ * The deficit is limited to THEAP_DEFICIT_MAX_NS, since an interrupt may have used
+ * the time instead of the run.  Up to that limit all of it is repaid.  So a thousand
+ * tasks that wait for one event are woken at the cost of timers, not of the CPU.
+ *
+ * Context: as theap_budget_begin().
+ * Return: the deficit.
+ */
+u64 theap_budget_charge(struct theap_budget *budget)
+{
+	budget->ended = ktime_get_ns();
+	budget->deficit = min_t(u64, budget->deficit_before + budget->ended - budget->started,
+				THEAP_DEFICIT_MAX_NS);
+	return budget->deficit;
+}
+
+/**
+ * theap_budget_note_latency - note how late an interrupt is that begins a run
+ * @hrtimer: the hrtimer that has expired
+ *
+ * An idle CPU is late because it has to wake up.  That is no cost, so it counts as 0.
+ * Another CPU may arm @hrtimer anew meanwhile; one wrong sample is harmless.
+ *
+ * Context: softirq.
+ */
+void theap_budget_note_latency(const struct hrtimer *hrtimer)
+{
+	s64 late = -data_race(hrtimer_expires_remaining(hrtimer));
+
+	this_cpu_ptr(&theap_budgets)->latency = is_idle_task(current) ? 0 : max_t(s64, late, 0);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Init and exit of the core: the parts in the order of core.h, undone in reverse.
+ */
+#include <linux/cpuhotplug.h>
+#include <linux/rcupdate.h>
+#include <linux/smp.h>
+
+#include "arm.h"
+#include "core.h"
+#include "delay.h"
+#include "hotplug.h"
+#include "queues.h"
+#include "room.h"
+#include "run.h"
+#include "steal.h"
+#include "watchdog.h"
+
+static enum cpuhp_state theap_cpuhp_state;
+
+/* Attach what drives a queue: its hrtimers, its IPI and its growth. */
+static void theap_core_attach(struct theap_queue *queue)
+{
+	theap_room_attach(queue);
+	theap_arm_attach(queue);
+	theap_run_attach(queue);
+	theap_steal_attach(queue);
+}
+
+/**
+ * theap_core_queue_init - make a queue that a CPU can drive
+ * @queue: its memory, zeroed
+ * @clock: a clock of the machine
+ *
+ * The queue is offline: it accepts no timer until @offline is cleared.
+ *
+ * Context: task.
+ */
+void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock)
+{
+	theap_queue_init(queue, clock);
+	theap_core_attach(queue);
+}
+
+/*
+ * Stop everything that drives the queues, and free them.
+ *
+ * An IPI that notifies a CPU may still be on its way.  kick_all_cpus_sync() sends
+ * one to each CPU and waits for it, so the earlier IPI has arrived by then.  If both
+ * arrive together, the earlier one's handler ends before that CPU enables
+ * interrupts again, and the grace period waits for that.  The grace period also
+ * waits for thieves and for the functions of the watchdog timers: none can begin,
+ * since stealing is off.
+ */
+static void theap_core_stop(void)
+{
+	enum theap_clock clock;
+	unsigned int i;
+
+	theap_watchdog_exit();
+	theap_steal_exit();
+	kick_all_cpus_sync();
+	synchronize_rcu();
+	theap_room_exit();
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		for (i = 0; i < theap_queues_nr(); i++)
+			theap_queue_quiesce(theap_queues_get(clock, i));
+	theap_queues_free();
+}
+
+/**
+ * theap_core_init - make the queues, and have each online CPU drive its own
+ * @name: of the CPU hotplug state, as "timerheap:online"
+ *
+ * Context: task, may sleep.
+ * Return: 0, -ENOMEM, or an error of cpuhp_setup_state().
+ */
+int theap_core_init(const char *name)
+{
+	enum theap_clock clock;
+	unsigned int i;
+	int ret;
+
+	theap_delay_init();
+	ret = theap_queues_init();
+	if (ret)
+		return ret;
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		for (i = 0; i < theap_queues_nr(); i++)
+			theap_core_attach(theap_queues_get(clock, i));
+	theap_room_init();
+	theap_steal_init();
+	theap_watchdog_init();
+	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, name, theap_cpu_online,
+				theap_cpu_offline);
+	if (ret < 0) {
+		theap_core_stop();
+		return ret;
+	}
+	theap_cpuhp_state = ret;
+	return 0;
+}
+
+/**
+ * theap_core_exit - undo theap_core_init()
+ *
+ * No timer is left, and nothing starts one.
+ *
+ * Context: task, may sleep.
+ */
+void theap_core_exit(void)
+{
+	cpuhp_remove_state_nocalls(theap_cpuhp_state);
+	theap_core_stop();
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The core: timers and their queues, without files, users or ioctls.
+ *
+ * The module, the torture test, the unit tests and the kernel benchmark each link
+ * the core and call theap_core_init() and theap_core_exit().  Its files, from the
+ * ground up; each calls only files above it in this list:
+ *
+ *	clock.h ratelimit.h lateness.h delay.c	clocks, a rate limiter, a histogram,
+ *						delays for tests
+ *	heap.c extract.c list.c			the heap, bulk extraction, lists in the
+ *						same memory
+ *	state.h timer.h slack.h			the ten states, a timer, its slack
+ *	queue.h counters.h trace.h		a queue, its counters, tracepoints
+ *	bucket.c enqueue.c verify.c		slack buckets, enqueue and dequeue, the
+ *						self-check
+ *	owner.c					what the holder of the lock does
+ *	queues.c room.c				all queues, and room in their heaps
+ *	arm.c					the hrtimer of a queue, notifications
+ *	timer.c					start, stop and modify, from any CPU
+ *	budget.c run.c				the CPU budget, and the expiry run
+ *	manual.c				manual clocks
+ *	steal.c watchdog.c			queues whose CPU is stuck
+ *	hotplug.c				CPUs that go offline and online
+ *	core.c					init and exit
+ *
+ * Two calls go up instead; upcalls.h names them.
+ */
+#ifndef THEAP_CORE_H
+#define THEAP_CORE_H
+
+#include "queue.h"
+
+int theap_core_init(const char *name);
+void theap_core_exit(void);
+void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock);
+
+#endif /* THEAP_CORE_H */

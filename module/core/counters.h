@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * The counters of a queue: the one list of their names.
+ *
+ * X(name, meaning) for each.  The struct of a queue, INFO, debugfs,
+ * "timerheap stat" and the test of debugfs all expand this list, so a counter
+ * that is added here appears in all of them.  INFO has a field of each name
+ * (uapi/linux/timerheap.h); without that field the module does not compile.
+ *
+ * The header includes nothing, so programs can include it.
+ */
+#ifndef THEAP_COUNTERS_H
+#define THEAP_COUNTERS_H
+
+#define THEAP_COUNTERS(X)						\
+	X(started, "timers queued by a start")				\
+	X(checked, "timers checked when they were due")			\
+	X(requeued, "timers requeued after a modify")			\
+	X(removed, "stopped timers removed from a heap")		\
+	X(swept, "of these, removed by a sweep")			\
+	X(migrated, "timers migrated from a CPU that went offline")	\
+	X(runs, "expiry runs")						\
+	X(throttled, "of these, ended for want of CPU budget")		\
+	X(deferred_checks, "checks deferred by a user's rate limit")	\
+	X(notified, "CPUs notified of an earlier deadline")		\
+	X(deferred_notifications, "notifications deferred by the rate limit") \
+	X(stolen, "runs by another CPU than the queue's")		\
+	X(stolen_by_watchdog, "of these, started by the watchdog")
+
+#endif /* THEAP_COUNTERS_H */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Enqueue and dequeue a timer: as a heap entry or in a bucket (enqueue.c). */
+#ifndef THEAP_ENQUEUE_H
+#define THEAP_ENQUEUE_H
+
+#include "queue.h"
+
+void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock);
+void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock);
+
+/**
+ * __theap_enqueue - enqueue a timer at a deadline
+ * @queue: locked; its heap has room for one more
+ * @timer: in a transient state, not queued
+ * @when:  its deadline, rounded by theap_round_deadline()
+ *
+ * A queue in which no timer has slack takes the short path: one push.
+ */
+static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer *timer,
+				   s64 when)
+	__must_hold(&queue->lock)
+{
+	timer->when = when;
+	if (timer->slack_shift || queue->heap.nr_list_nodes)
+		__theap_enqueue_slow(queue, timer);
+	else
+		theap_heap_push(&queue->heap, when, &timer->node);
+}
+
+#endif /* THEAP_ENQUEUE_H */

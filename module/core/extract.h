@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Bulk extraction: take all due entries from the top of a heap (extract.c). */
+#ifndef THEAP_EXTRACT_H
+#define THEAP_EXTRACT_H
+
+#include "heap.h"
+
+void theap_extract_begin(struct theap_heap *heap, s64 until);
+struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
+				       unsigned int *budget);
+void theap_extract_remove(struct theap_heap *heap);
+bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget);
+bool theap_heap_close_hole(struct theap_heap *heap);
+
+/* Has an extraction begun that has not come to its end? */
+static inline bool theap_extract_is_on(const struct theap_heap *heap)
+{
+	return heap->extract_pos != THEAP_NO_POS;
+}
+
+/* Is @node the entry that the extraction has come to? */
+static inline bool theap_extract_is_at(const struct theap_heap *heap,
+				       const struct theap_node *node)
+{
+	return heap->extract_pos == node->pos;
+}
+
+/* Does the heap have holes, or is an extraction about to make some? */
+static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
+{
+	return theap_extract_is_on(heap) || heap->last_hole != THEAP_NO_POS;
+}
+
+#endif /* THEAP_EXTRACT_H */

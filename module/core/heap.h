@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A quaternary min-heap in segments.
+ *
+ * Theory.  A node of the heap has four children instead of two.  The heap is
+ * half as deep as a binary one, and a step down compares four entries of one
+ * cache line.  An entry is 16 bytes, so a group of four fills a line of 64 bytes
+ * if the group is aligned.  It is: the root has position 3, its children have
+ * positions 4 to 7, their children 8 to 23, and so on.  The children of
+ * position p begin at 4(p - 2), a multiple of four.  The parent of p is p/4 + 2.
+ *
+ *	  3			       the five timers of the examples:
+ *	  4   5   6   7		       10 at 3; 40 20 50 30 at 4 5 6 7
+ *	  8 9 10 11  12 ...
+ *
+ * An entry holds the key next to the pointer.  A sift compares keys only and
+ * never reads a timer, which would be a cache miss for each.  A sift writes the
+ * new position into each timer that it moves; nothing waits for that store.
+ *
+ * The array is a directory of segments of 4 096 entries (64 KiB).  One array of
+ * 16 MB for a million timers would have to be copied to double it, under the
+ * lock, for milliseconds.  A heap grows by one segment and shrinks by one.  No
+ * group of four straddles two segments, since 4 divides 4 096.
+ *
+ * The same memory also holds list nodes, from its other end (list.h).  The heap
+ * grows up, the list nodes grow down, and both share what is free in between.
+ * So a timer that changes from one to the other always has room.
+ *
+ * The caller serializes all calls but theap_growth_alloc() and _free().  Those
+ * two allocate and free, so they run without the lock.
+ */
+#ifndef THEAP_HEAP_H
+#define THEAP_HEAP_H
+
+#include <linux/build_bug.h>
+#include <linux/limits.h>
+#include <linux/types.h>
+
+#define THEAP_HOLE		S64_MIN		/* the key of an extraction hole: the earliest */
+#define THEAP_ROOT		3U
+#define THEAP_NO_POS		0U
+#define THEAP_SEGMENT_SHIFT	12
+#define THEAP_SEGMENT_ENTRIES	(1U << THEAP_SEGMENT_SHIFT)
+#define THEAP_SEGMENTS_MAX	(1U << (30 - THEAP_SEGMENT_SHIFT))	/* 2^30 entries */
+
+/* The part of a timer that the heap and the lists know. */
+struct theap_node {
+	u32 pos;		/* of its entry or list node; THEAP_NO_POS: none */
+};
+
+struct theap_entry {
+	union {
+		s64 when;		/* the key of a heap entry */
+		struct {
+			u32 next;	/* positions of the neighbours */
+			u32 prev;
+		} list;			/* of a list node: list.c */
+	};
+	union {
+		struct theap_node *node;
+		struct {
+			u32 before;	/* positions of the neighbours; */
+			u32 after;	/* THEAP_NO_POS: none */
+		} hole;			/* if @when is THEAP_HOLE: extract.c */
+	};
+};
+
+static_assert(sizeof(struct theap_entry) == 16);
+
+/*
+ * The lock of the queue protects all fields.  The letter names the one file that
+ * writes the field:
+ *
+ *	H  heap.c, and extract.c through theap_heap_pop_last()
+ *	E  extract.c
+ *	L  list.c
+ */
+struct theap_heap {
+	u32 nr;				/* H: entries, holes included */
+	u32 nr_list_nodes;		/* L */
+	u32 list_nodes;			/* L: position of the first list node */
+	u32 segments;			/* H: segments allocated */
+	u32 directory_size;		/* H: segments that the directory has room for */
+	u32 last_hole;			/* E: the hole with the highest position */
+	u32 extract_pos;		/* E: where the bulk extraction is */
+	u32 extract_end;		/* E: where it ends */
+	s64 extract_until;		/* E: it takes entries that are not later */
+	struct theap_entry **directory;	/* H */
+};
+
+/* Memory for a heap to grow by, or memory that a heap has given up. */
+struct theap_growth {
+	struct theap_entry *segment;
+	struct theap_entry **directory;
+	u32 directory_size;
+};
+
+static inline struct theap_entry *theap_heap_at(const struct theap_heap *heap,
+						u32 pos)
+{
+	return &heap->directory[pos >> THEAP_SEGMENT_SHIFT]
+			       [pos & (THEAP_SEGMENT_ENTRIES - 1)];
+}
+
+static inline u32 theap_heap_parent(u32 pos)
+{
+	return pos / 4 + 2;
+}
+
+static inline u32 theap_heap_child(u32 pos)
+{
+	return 4 * (pos - 2);
+}
+
+/* The first position behind the last entry. */
+static inline u32 theap_heap_end(const struct theap_heap *heap)
+{
+	return THEAP_ROOT + heap->nr;
+}
+
+/* Drop the last entry.  Return: its position. */
+static inline u32 theap_heap_pop_last(struct theap_heap *heap)
+{
+	heap->nr--;
+	return theap_heap_end(heap);
+}
+
+/* All positions of the allocated segments, the unused ones below the root included. */
+static inline u64 theap_heap_capacity(const struct theap_heap *heap)
+{
+	return (u64)heap->segments << THEAP_SEGMENT_SHIFT;
+}
+
+/* Is there room for @more entries and list nodes together? */
+static inline bool theap_heap_has_room(const struct theap_heap *heap, u32 more)
+{
+	return (u64)theap_heap_end(heap) + heap->nr_list_nodes + more <=
+	       theap_heap_capacity(heap);
+}
+
+void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node);
+void theap_heap_remove(struct theap_heap *heap, struct theap_node *node);
+void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when);
+void theap_heap_fill(struct theap_heap *heap, u32 pos, s64 when, struct theap_node *node);
+
+int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp);
+void theap_growth_free(struct theap_growth *growth);
+void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth);
+bool theap_heap_may_shrink(const struct theap_heap *heap);
+void theap_heap_shrink(struct theap_heap *heap, struct theap_growth *growth);
+void theap_heap_destroy(struct theap_heap *heap);
+
+#endif /* THEAP_HEAP_H */

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* CPUs that go offline and come online (hotplug.c). */
+#ifndef THEAP_HOTPLUG_H
+#define THEAP_HOTPLUG_H
+
+int theap_cpu_online(unsigned int cpu);
+int theap_cpu_offline(unsigned int cpu);
+
+#endif /* THEAP_HOTPLUG_H */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Lists whose nodes lie in the memory of a heap (list.c). */
+#ifndef THEAP_LIST_H
+#define THEAP_LIST_H
+
+#include "heap.h"
+
+void theap_list_init(struct theap_heap *heap, struct theap_node *head);
+struct theap_node *theap_list_first(const struct theap_heap *heap,
+				    const struct theap_node *head);
+void theap_list_add(struct theap_heap *heap, struct theap_node *head,
+		    struct theap_node *node);
+struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *node);
+void theap_list_make_way(struct theap_heap *heap);
+bool theap_heap_trim(struct theap_heap *heap, struct theap_growth *growth);
+
+/* Push an entry; a list node at the position that the heap needs moves away first. */
+static inline void theap_list_push_entry(struct theap_heap *heap, s64 when,
+					 struct theap_node *node)
+{
+	if (heap->nr_list_nodes)
+		theap_list_make_way(heap);
+	theap_heap_push(heap, when, node);
+}
+
+#endif /* THEAP_LIST_H */

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A queue: a heap, its lock, and what drives it.
+ *
+ * There is one queue per clock and CPU (or heaps= queues per clock).  A queue
+ * belongs to one CPU.  An hrtimer of that CPU expires in softirq when the first
+ * deadline is due, and runs the queue:
+ *
+ *	    start			stop, postpone		modify to earlier
+ *	      | lock, push		  | one word of		  | one word, and
+ *	      v				  v the timer		  v a lock-free list
+ *	+-----------------------------------------------+	+-------+
+ *	| heap							|<------| inbox |
+ *	+-----------------------------------------------+ adjust	+-------+
+ *	      | first deadline
+ *	      v
+ *	  soft hrtimer  ->  run: adjust, clean, expire; then the functions
+ *
+ * Go up to 1.22 has no inbox: moving a timer earlier leaves a mark, and the owner
+ * scans its whole heap for marks.  With 50 000 timers that took a full core.
+ * Here the owner gets a list of the timers that moved.
+ *
+ * Only the CPU that the queue belongs to arms the hrtimer, with interrupts off,
+ * and only for an earlier deadline.  If the first deadline moves later, because
+ * its timer was stopped or postponed, nothing is rearmed.  The hrtimer then fires
+ * once for nothing, and is armed for the new first deadline.
+ *
+ * A context with a manual clock has a queue of its own without an hrtimer:
+ * manual.c.
+ */
+#ifndef THEAP_QUEUE_H
+#define THEAP_QUEUE_H
+
+#include <linux/build_bug.h>
+#include <linux/cache.h>
+#include <linux/hrtimer.h>
+#include <linux/limits.h>
+#include <linux/llist.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "counters.h"
+#include "heap.h"
+#include "lateness.h"
+#include "timer.h"
+
+/*
+ * The most timers that are handled under one hold of the lock.  Removing one of a
+ * million takes 0.3 us, moving one earlier 0.08 us (measured:
+ * Documentation/performance.md).  So 64 removals take 20 us.  The 32 moves to
+ * earlier that a run handles, and one step of the sweep, add 5 us.
+ */
+#define THEAP_BATCH		64
+
+static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATCH");
+
+/* &theap_placement.cpu: the CPU that starts the timer. */
+#define THEAP_ANY_CPU		UINT_MAX
+
+/**
+ * struct theap_placement - the queue that a timer goes to when it is started
+ * @clock:  the clock of its deadlines
+ * @cpu:    the CPU whose queue it goes to, or THEAP_ANY_CPU
+ * @manual: the queue of a manual clock; NULL: a queue of a CPU
+ */
+struct theap_placement {
+	enum theap_clock clock;
+	unsigned int cpu;
+	struct theap_queue *manual;
+};
+
+/**
+ * struct theap_waker - a callback that a timer's function asks for, once per run
+ * @next:     in the list of the run
+ * @queued:   bit 0: it is in the list of a run
+ * @run:      that run; NULL once the run has begun to call it
+ * @function: called in softirq, under rcu_read_lock(), without locks
+ *
+ * The memory must stay valid for a grace period after the last timer that may
+ * ask for it was stopped.
+ */
+struct theap_waker {
+	struct theap_waker *next;
+	unsigned long queued;
+	struct theap_run *run;
+	void (*function)(struct theap_waker *waker);
+};
+
+/**
+ * struct theap_run - the run of a queue
+ * @now:          the clock when the current batch was collected
+ * @nr:           entries of @expired
+ * @expired:      timers of the current batch whose function is to be called
+ * @wakers:       callbacks to call at the end of the run
+ * @nr_wakers:    their number
+ * @shared_waker: a callback that is also in the list of another run
+ * @expirations:  expirations that the timers have counted in this run
+ * @until:        manual clock: the run may advance the clock up to here
+ * @limit:        manual clock: and no further once this many have expired
+ */
+struct theap_run {
+	s64 now;
+	unsigned int nr;
+	struct theap_expired_timer {
+		s64 when;
+		struct theap_timer *timer;
+	} expired[THEAP_BATCH];
+	struct theap_waker *wakers;
+	unsigned int nr_wakers;
+	struct theap_waker *shared_waker;
+	u64 expirations;
+	s64 until;
+	u64 limit;
+};
+
+/**
+ * struct theap_buckets - the slack buckets of a queue
+ * @table:    buckets in the heap, hashed by deadline and granularity
+ * @due:      buckets that have come due, in the order of their deadlines
+ * @due_last: the last of them
+ * @spare:    free buckets
+ * @nr:       all buckets
+ * @timers:   timers in buckets
+ * @wanted:   a timer needed a bucket and none was free
+ *
+ * The lock of the queue protects all fields; bucket.c alone writes them.
+ */
+struct theap_buckets {
+	struct hlist_head *table;
+	struct theap_bucket *due;
+	struct theap_bucket *due_last;
+	struct theap_bucket *spare;
+	u32 nr;
+	u32 timers;
+	bool wanted;
+};
+
+/* Written under the lock of the queue, read without it. */
+struct theap_counters {
+#define THEAP_COUNTER(name, meaning)	u64 name;
+	THEAP_COUNTERS(THEAP_COUNTER)
+#undef THEAP_COUNTER
+};
+
+/* Read a counter, or another field, without the lock; a stale value is harmless. */
+#define theap_counter(counter)	data_race(READ_ONCE(counter))
+
+/*
+ * The letters say what protects a field:
+ *
+ *	Q  the lock of the queue
+ *	q  written under the lock, read without it
+ *	A  atomic operations from any CPU
+ *	I  written by the CPU that @cpu names, with interrupts off; read by any CPU
+ *	H  written by CPU hotplug, one CPU at a time; read by any CPU
+ *	R  the run: one CPU at a time, by @running; on a manual clock, by its mutex
+ *	C  constant after theap_queue_init()
+ *
+ * Each group of fields has cache lines of its own.
+ */
+struct theap_queue {
+	/* The owner: the code that holds the lock. */
+	raw_spinlock_t lock;
+	unsigned int cpu;		/* H: the CPU that drives the queue */
+	enum theap_clock clock;		/* C */
+	bool offline;			/* q, H: its CPU is offline or going offline; only
+					 * timers with a reservation here are queued */
+	bool running;			/* q: a run is on */
+	struct theap_heap heap;		/* Q */
+	struct theap_buckets buckets;	/* Q */
+	struct llist_node *drained;	/* Q: inbox entries that were drained and are not
+					 * handled yet */
+	u32 sweep_pos;			/* Q: position that the sweep has come to */
+	s64 now;			/* q: the time of a manual clock */
+	__u64 *user_now;		/* C: where programs read @now */
+	struct theap_counters count;	/* q; @notified: I */
+
+	/* Written by any CPU: stop, postpone, modify. */
+	struct llist_head inbox ____cacheline_aligned_in_smp;	/* A */
+	atomic64_t earliest;		/* A: earliest deadline in the inbox; 0: the inbox
+					 * has grown long and is to be drained at once */
+	atomic_t inbox_len;		/* A: entries since it was last drained */
+	atomic_t deleted;		/* A: timers in DELETED that are entries of the heap;
+					 * those in buckets are not counted */
+	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
+	atomic_t reserved;		/* A: reserved entries; raised under the lock only */
+
+	/* Read by any CPU without the lock, written seldom. */
+	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap */
+	s64 armed;			/* I, and a run on any CPU with interrupts off: what
+					 * the hrtimer is armed for; arm.c has its values */
+	u64 run_ended;			/* q: when the last run ended, plus the time that it
+					 * was throttled for; CLOCK_MONOTONIC */
+	struct hrtimer hrtimer;		/* I; cancelled from any CPU */
+	struct hrtimer resume;		/* I: begins the next run after a throttled one */
+	struct hrtimer thief_resume;	/* the same after a thief's run, on the thief's CPU */
+	call_single_data_t csd;		/* the IPI; by the CPU that has set @ipi_pending */
+	struct work_struct grow_work;	/* allocates room that was missing */
+
+	struct theap_run run;		/* R */
+	struct theap_lateness lateness;	/* q */
+	wait_queue_head_t run_wait;	/* woken after each batch of functions */
+};
+
+static inline struct theap_timer *theap_node_timer(struct theap_node *node)
+{
+	return container_of(node, struct theap_timer, node);
+}
+
+/* Is there room in the heap for @more entries that have no reservation? */
+static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 more)
+	__must_hold(&queue->lock)
+{
+	return theap_heap_has_room(&queue->heap, more + atomic_read(&queue->reserved));
+}
+
+/* The first deadline, as far as it is known without the lock. */
+static inline s64 theap_queue_first(struct theap_queue *queue)
+{
+	return min_t(s64, READ_ONCE(queue->first), atomic64_read(&queue->earliest));
+}
+
+/* Read the clock of a queue. */
+static inline s64 theap_queue_now(struct theap_queue *queue)
+{
+	return queue->clock == THEAP_MANUAL ? READ_ONCE(queue->now) :
+					      theap_clock_read(queue->clock);
+}
+
+/* Set a manual clock.  Context: the lock or the run of its queue. */
+static inline void theap_queue_set_now(struct theap_queue *queue, s64 now)
+{
+	WRITE_ONCE(queue->now, now);
+	WRITE_ONCE(*queue->user_now, now);
+}
+
+/* Read the clock of a placement. */
+static inline s64 theap_placement_now(const struct theap_placement *placement)
+{
+	return placement->manual ? theap_queue_now(placement->manual) :
+				   theap_clock_read(placement->clock);
+}
+
+#endif /* THEAP_QUEUE_H */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* All queues: the table, and the queue that a started timer goes to (queues.c). */
+#ifndef THEAP_QUEUES_H
+#define THEAP_QUEUES_H
+
+#include "queue.h"
+
+extern unsigned int theap_heaps;	/* the module parameter */
+extern const struct theap_placement theap_default_placement[THEAP_CLOCKS];
+
+bool theap_cpu_is_housekeeping(unsigned int cpu);
+unsigned int theap_queues_nr(void);
+struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index);
+struct theap_queue *theap_queue_lock(const struct theap_placement *placement)
+	__acquires(the_queue_returned);
+
+void theap_queue_init(struct theap_queue *queue, enum theap_clock clock);
+void theap_queue_destroy(struct theap_queue *queue);
+int theap_queues_init(void);
+void theap_queues_free(void);
+
+#endif /* THEAP_QUEUES_H */

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Room in heaps: growth, trimming, and reserved entries (room.c). */
+#ifndef THEAP_ROOM_H
+#define THEAP_ROOM_H
+
+#include <linux/gfp.h>
+
+#include "queue.h"
+
+int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
+void theap_queue_grow_later(struct theap_queue *queue);
+void theap_queues_trim(enum theap_clock clock);
+void theap_queues_trim_later(enum theap_clock clock);
+
+int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement *placement,
+			gfp_t gfp);
+void theap_timer_unreserve(struct theap_timer *timer);
+bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_timer_set_queue(struct theap_timer *timer, struct theap_queue *queue)
+	__must_hold(&queue->lock);
+
+void theap_room_init(void);
+void theap_room_attach(struct theap_queue *queue);
+void theap_room_exit(void);
+
+#endif /* THEAP_ROOM_H */

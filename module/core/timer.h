@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A timer, and what any CPU may do to it: start, stop, modify.
+ *
+ * All three follow one pattern.  Claim the timer: move it from its stable state to
+ * MODIFYING.  Decide: schedule or cancel.  Commit: publish the state that the
+ * decision makes.  From claim to commit interrupts are off.
+ *
+ *	start	claim, schedule, commit
+ *	stop	claim, cancel, commit
+ *	read	claim, commit: the state is what it was
+ *
+ * A lock is taken only to push a timer that is not queued.  There is one exception:
+ * the claim that adds every 64th entry to an inbox drains that inbox at its commit,
+ * if the queue lock is free.
+ *
+ * A user of the core embeds struct theap_timer.  An operations table says what an
+ * expiry does.  The core knows nothing about files or users.
+ */
+#ifndef THEAP_TIMER_H
+#define THEAP_TIMER_H
+
+#include <linux/build_bug.h>
+#include <linux/llist.h>
+#include <linux/math64.h>
+#include <linux/types.h>
+
+#include "clock.h"
+#include "heap.h"
+#include "state.h"
+
+#define THEAP_NEVER	S64_MAX
+
+struct theap_placement;
+struct theap_queue;
+struct theap_run;
+struct theap_timer;
+
+/**
+ * struct theap_expiry - what the expire() operation of a timer has decided
+ * @call:        call the function of the timer
+ * @deferred:    a rate limit has made the next check later
+ * @expirations: deadlines that have passed; only a manual clock's limit reads it
+ */
+struct theap_expiry {
+	bool call;
+	bool deferred;
+	u64 expirations;
+};
+
+/**
+ * struct theap_timer_ops - what a timer does when it is due
+ * @expire:   decide.  Return the next time at which the timer is due, later than @now;
+ *            or 0: the timer is done.  Fill in @expiry, which is zeroed.
+ *            Context: RUNNING, under the queue's lock with interrupts off; a few dozen
+ *            instructions at most; must not touch other timers
+ * @function: act.  Never runs on two CPUs at once for one timer.
+ *            Context: softirq, without locks, under rcu_read_lock(); may start, stop
+ *            and modify any timer; must not free its own timer before a grace period
+ */
+struct theap_timer_ops {
+	s64 (*expire)(struct theap_timer *timer, s64 now, struct theap_expiry *expiry);
+	void (*function)(struct theap_timer *timer, struct theap_run *run);
+};
+
+/*
+ * The letters say who writes a field:
+ *
+ *	C  the code that has claimed the timer, or has it in another transient state
+ *	L  as C, and under the lock of @queue
+ *	R  the run of @queue
+ */
+struct theap_timer {
+	atomic_t status;		/* state.h */
+	struct theap_node node;		/* L: position in the memory of the heap */
+	s64 when;			/* L: the deadline that it is queued at */
+	s64 nextwhen;			/* C: in MODIFIED_x, the deadline that is wanted */
+	struct theap_queue *queue;	/* C, under the lock of the new queue: the last queue
+					 * that it was in, or has a reservation in */
+	struct llist_node inbox;	/* C: link in the inbox of @queue; points at itself
+					 * if the timer is not in the inbox */
+	const struct theap_timer_ops *ops;	/* constant; NULL: a bucket's timer */
+	u8 active;			/* R: calls of the function that are to come or are
+					 * under way; at most THEAP_BATCH */
+	u8 slack_shift;			/* C: log2 of the granularity of @when; 0: exact */
+	bool in_bucket;			/* L: queued in a bucket, not as a heap entry */
+	bool reserved;			/* has a reserved entry in the heap of @queue; written
+					 * by theap_timer_reserve() and _unreserve() */
+};
+
+/**
+ * struct theap_claim - a timer in MODIFYING, from claim to commit
+ * @timer:       the timer
+ * @from:        the state that it was claimed in
+ * @to:          the state that theap_timer_commit() publishes
+ * @notify:      the first deadline of @queue may have become earlier
+ * @drain_inbox: this claim has added the 64th entry, and drains the inbox of @queue
+ * @queue:       the queue that the timer is in; or that had no room for it
+ * @grow:        a queue of this CPU that is to get room; NULL: none
+ * @flags:       the interrupt state before the claim
+ *
+ * Five words, and no more.  A kernel that zeroes the stack clears five words with
+ * five stores; for six the compiler emits a string instruction, which starts slowly.
+ */
+struct theap_claim {
+	struct theap_timer *timer;
+	enum theap_status from : 8;
+	enum theap_status to : 8;
+	bool notify;
+	bool drain_inbox;
+	struct theap_queue *queue;
+	struct theap_queue *grow;
+	unsigned long flags;
+};
+
+static_assert(sizeof(struct theap_claim) <= 5 * sizeof(u64));
+
+void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops);
+
+void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim);
+int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement, s64 when);
+void theap_timer_cancel(struct theap_claim *claim);
+void theap_timer_commit(struct theap_claim *claim);
+
+bool theap_timer_stop(struct theap_timer *timer);
+bool theap_timer_stop_sync(struct theap_timer *timer);
+
+static inline bool theap_timer_in_inbox(const struct theap_timer *timer)
+{
+	return READ_ONCE(timer->inbox.next) != &timer->inbox;
+}
+
+/* @a + @b for times that are not negative, stopping short of the end of time. */
+static inline s64 theap_add(s64 a, s64 b)
+{
+	return a > THEAP_NEVER - b ? THEAP_NEVER : a + b;
+}
+
+/**
+ * theap_offset_time - what a time is on a clock that is set off
+ * @time: not negative
+ * @by:   what that clock is ahead by; negative: it is behind
+ *
+ * What never comes does not come there either, what would be before its
+ * beginning is 1, and passed.
+ */
+static inline s64 theap_offset_time(s64 time, s64 by)
+{
+	if (time == THEAP_NEVER || by > 0)
+		return theap_add(time, max_t(s64, by, 0));
+	return max_t(s64, time + by, 1);
+}
+
+/**
+ * theap_forward - the first multiple of a period past @when that is past @now
+ * @when:   a deadline that has come: @when <= @now
+ * @period: greater than 0
+ * @now:    the time
+ * @missed: out: how many deadlines have come, @when included
+ *
+ * Counts from the deadline, not from now, so lateness never adds up: a ticker
+ * that is late ticks at @when + k * @period all the same.
+ */
+static inline s64 theap_forward(s64 when, s64 period, s64 now, u64 *missed)
+{
+	*missed = 1 + div64_u64(now - when, period);
+	/* *missed * period is at most now - when + period: below 2^64. */
+	return min_t(u64, when + *missed * period, THEAP_NEVER);
+}
+
+#endif /* THEAP_TIMER_H */

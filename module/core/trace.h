@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The tracepoints: what timers go through, told as it happens.
+ *
+ *	init	   a timer's memory is made ready
+ *	start	   it is to expire, or to do so at another time
+ *	cancel	   it is not to: a pending timer was stopped
+ *	look	   its time has come, and the kernel asks what that means: the slot
+ *		   may have been stopped or postponed without a call
+ *	expire_entry, expire_exit
+ *		   around its function, for those that have expired
+ *	move	   it goes to another CPU's heap, since its own goes offline
+ *	kick	   a CPU is told of an earlier deadline
+ *	steal	   a heap is run by another CPU, since its own is stuck
+ *	sweep	   stopped timers are taken out of a heap
+ *
+ * Each is a branch that is patched out while nobody listens: one no-operation of five
+ * bytes on x86, and nothing is computed for it.  They are where INFO counts, so
+ * that events and counters agree: starts whose timer is WAITING afterwards are
+ * `started`, looks `expired`, moves `moved`, kicks that are not remote `kicks`,
+ * and the sum of what sweeps have taken out `swept`.
+ *
+ * What a program does to its slots by memory alone nobody sees, and so it is in
+ * no trace: what became of it, the next look tells.
+ *
+ * A timer is named by its address, the same in all events of its life.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM timerheap
+
+#if !defined(THEAP_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define THEAP_TRACE_H
+
+#include <linux/tracepoint.h>
+
+#include "queue.h"
+
+/* Programs that read traces in binary have the names' values from here. */
+TRACE_DEFINE_ENUM(THEAP_MONOTONIC);
+TRACE_DEFINE_ENUM(THEAP_REALTIME);
+TRACE_DEFINE_ENUM(THEAP_BOOTTIME);
+TRACE_DEFINE_ENUM(THEAP_TAI);
+TRACE_DEFINE_ENUM(THEAP_MANUAL);
+TRACE_DEFINE_ENUM(THEAP_NO_STATUS);
+TRACE_DEFINE_ENUM(THEAP_WAITING);
+TRACE_DEFINE_ENUM(THEAP_DELETED);
+TRACE_DEFINE_ENUM(THEAP_REMOVED);
+TRACE_DEFINE_ENUM(THEAP_MODIFIED_EARLIER);
+TRACE_DEFINE_ENUM(THEAP_MODIFIED_LATER);
+
+#define theap_show_clock(clock)				\
+	__print_symbolic(clock,				\
+			 { THEAP_MONOTONIC, "monotonic" },	\
+			 { THEAP_REALTIME, "realtime" },	\
+			 { THEAP_BOOTTIME, "boottime" },	\
+			 { THEAP_TAI, "tai" },		\
+			 { THEAP_MANUAL, "manual" })
+
+/* Those that are stable: a claim begins and ends in one. */
+#define theap_show_status(status)				\
+	__print_symbolic(status,				\
+			 { THEAP_NO_STATUS, "NO_STATUS" },	\
+			 { THEAP_WAITING, "WAITING" },		\
+			 { THEAP_DELETED, "DELETED" },		\
+			 { THEAP_REMOVED, "REMOVED" },		\
+			 { THEAP_MODIFIED_EARLIER, "MODIFIED_EARLIER" },	\
+			 { THEAP_MODIFIED_LATER, "MODIFIED_LATER" })
+
+TRACE_EVENT(timerheap_init,
+
+	TP_PROTO(const struct theap_timer *timer),
+
+	TP_ARGS(timer),
+
+	TP_STRUCT__entry(
+		__field(const void *, timer)
+		__field(void *, function)
+	),
+
+	TP_fast_assign(
+		__entry->timer = timer;
+		__entry->function = timer->ops->function;
+	),
+
+	TP_printk("timer=%p function=%ps", __entry->timer, __entry->function)
+);
+
+/* In a claim, when it has been placed: @from is what it was before. */
+TRACE_EVENT(timerheap_start,
+
+	TP_PROTO(const struct theap_claim *claim, s64 when),
+
+	TP_ARGS(claim, when),
+
+	TP_STRUCT__entry(
+		__field(const void *, timer)
+		__field(s64, when)
+		__field(u32, cpu)
+		__field(u8, clock)
+		__field(u8, from)
+		__field(u8, to)
+	),
+
+	TP_fast_assign(
+		__entry->timer = claim->timer;
+		__entry->when = when;
+		__entry->cpu = READ_ONCE(claim->queue->cpu);
+		__entry->clock = claim->queue->clock;
+		__entry->from = claim->from;
+		__entry->to = claim->to;
+	),
+
+	TP_printk("timer=%p when=%lld clock=%s cpu=%u from=%s to=%s",
+		  __entry->timer, __entry->when, theap_show_clock(__entry->clock),
+		  __entry->cpu, theap_show_status(__entry->from),
+		  theap_show_status(__entry->to))
+);
+
+TRACE_EVENT(timerheap_cancel,
+
+	TP_PROTO(const struct theap_claim *claim),
+
+	TP_ARGS(claim),
+
+	TP_STRUCT__entry(
+		__field(const void *, timer)
+		__field(s64, when)
+		__field(u32, cpu)
+		__field(u8, clock)
+		__field(u8, from)
+	),
+
+	TP_fast_assign(
+		__entry->timer = claim->timer;
+		/* Where it stands is the owner's to change, even now. */
+		__entry->when = data_race(READ_ONCE(claim->timer->when));
+		__entry->cpu = READ_ONCE(claim->queue->cpu);
+		__entry->clock = claim->queue->clock;
+		__entry->from = claim->from;
+	),
+
+	TP_printk("timer=%p when=%lld clock=%s cpu=%u from=%s",
+		  __entry->timer, __entry->when, theap_show_clock(__entry->clock),
+		  __entry->cpu, theap_show_status(__entry->from))
+);
+
+/* @next: when it stands again, 0: never; @call: it has expired, there is an event */
+TRACE_EVENT(timerheap_check,
+
+	TP_PROTO(const struct theap_timer *timer, s64 now, s64 next, bool expired),
+
+	TP_ARGS(timer, now, next, expired),
+
+	TP_STRUCT__entry(
+		__field(const void *, timer)
+		__field(s64, when)
+		__field(s64, now)
+		__field(s64, next)
+		__field(bool, expired)
+	),
+
+	TP_fast_assign(
+		__entry->timer = timer;
+		__entry->when = timer->when;
+		__entry->now = now;
+		__entry->next = next;
+		__entry->expired = expired;
+	),
+
+	TP_printk("timer=%p when=%lld now=%lld late=%lld next=%lld expired=%d",
+		  __entry->timer, __entry->when, __entry->now,
+		  __entry->now - __entry->when, __entry->next, __entry->expired)
+);
+
+/* @when: the deadline that it has expired for; @now: when that was collected */
+TRACE_EVENT(timerheap_expire_entry,
+
+	TP_PROTO(const struct theap_timer *timer, s64 when, s64 now),
+
+	TP_ARGS(timer, when, now),
+
+	TP_STRUCT__entry(
+		__field(const void *, timer)
+		__field(void *, function)
+		__field(s64, when)
+		__field(s64, now)
+	),
+
+	TP_fast_assign(
+		__entry->timer = timer;
+		__entry->function = timer->ops->function;
+		__entry->when = when;
+		__entry->now = now;
+	),
+
+	TP_printk("timer=%p function=%ps when=%lld now=%lld late=%lld",
+		  __entry->timer, __entry->function, __entry->when, __entry->now,
+		  __entry->now - __entry->when)
+);
+
+TRACE_EVENT(timerheap_expire_exit,
+
+	TP_PROTO(const struct theap_timer *timer),
+
+	TP_ARGS(timer),
+
+	TP_STRUCT__entry(
+		__field(const void *, timer)
+	),
+
+	TP_fast_assign(
+		__entry->timer = timer;
+	),
+
+	TP_printk("timer=%p", __entry->timer)
+);
+
+TRACE_EVENT(timerheap_migrate,
+
+	TP_PROTO(const struct theap_timer *timer, const struct theap_queue *from,
+		 const struct theap_queue *to),
+
+	TP_ARGS(timer, from, to),
+
+	TP_STRUCT__entry(
+		__field(const void *, timer)
+		__field(s64, when)
+		__field(u32, from)
+		__field(u32, to)
+		__field(u8, clock)
+	),
+
+	TP_fast_assign(
+		__entry->timer = timer;
+		__entry->when = timer->when;
+		__entry->from = from->cpu;
+		__entry->to = READ_ONCE(to->cpu);
+		__entry->clock = to->clock;
+	),
+
+	TP_printk("timer=%p when=%lld clock=%s from=%u to=%u",
+		  __entry->timer, __entry->when, theap_show_clock(__entry->clock),
+		  __entry->from, __entry->to)
+);
+
+/* Another CPU runs a queue whose own is stuck. */
+TRACE_EVENT(timerheap_steal,
+
+	TP_PROTO(struct theap_queue *queue, bool watchdog),
+
+	TP_ARGS(queue, watchdog),
+
+	TP_STRUCT__entry(
+		__field(s64, first)
+		__field(u32, cpu)
+		__field(u8, clock)
+		__field(bool, watchdog)
+	),
+
+	TP_fast_assign(
+		__entry->first = theap_queue_first(queue);
+		__entry->cpu = READ_ONCE(queue->cpu);
+		__entry->clock = queue->clock;
+		__entry->watchdog = watchdog;
+	),
+
+	TP_printk("clock=%s cpu=%u first=%lld watchdog=%d",
+		  theap_show_clock(__entry->clock), __entry->cpu, __entry->first,
+		  __entry->watchdog)
+);
+
+/* @remote: an interrupt is sent to @cpu, whose own kick then follows */
+TRACE_EVENT(timerheap_notify,
+
+	TP_PROTO(struct theap_queue *queue, unsigned int cpu, bool remote),
+
+	TP_ARGS(queue, cpu, remote),
+
+	TP_STRUCT__entry(
+		__field(s64, first)
+		__field(u32, cpu)
+		__field(u8, clock)
+		__field(bool, remote)
+	),
+
+	TP_fast_assign(
+		__entry->first = theap_queue_first(queue);
+		__entry->cpu = cpu;
+		__entry->clock = queue->clock;
+		__entry->remote = remote;
+	),
+
+	TP_printk("clock=%s cpu=%u first=%lld remote=%d",
+		  theap_show_clock(__entry->clock), __entry->cpu, __entry->first,
+		  __entry->remote)
+);
+
+/* A step that has taken out @swept; @stopped of @entries are left. */
+TRACE_EVENT(timerheap_sweep,
+
+	TP_PROTO(struct theap_queue *queue, unsigned int swept),
+
+	TP_ARGS(queue, swept),
+
+	TP_STRUCT__entry(
+		__field(u32, swept)
+		__field(u32, stopped)
+		__field(u32, entries)
+		__field(u32, cpu)
+		__field(u8, clock)
+	),
+
+	TP_fast_assign(
+		__entry->swept = swept;
+		__entry->stopped = atomic_read(&queue->deleted);
+		__entry->entries = queue->heap.nr;
+		__entry->cpu = READ_ONCE(queue->cpu);
+		__entry->clock = queue->clock;
+	),
+
+	TP_printk("clock=%s cpu=%u swept=%u stopped=%u entries=%u",
+		  theap_show_clock(__entry->clock), __entry->cpu, __entry->swept,
+		  __entry->stopped, __entry->entries)
+);
+
+#endif /* THEAP_TRACE_H */
+
+/* The kernel's header reads this one again, by the source folder that Kbuild names. */
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH module/core
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

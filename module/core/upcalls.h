@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The two calls of the core that go up.
+ *
+ * Each file of core/ calls only files below it, in the order that core.h lists.
+ * There are two exceptions, and both are declared here:
+ *
+ *	run.c -> steal.c	a run that has left nothing due on its CPU checks
+ *				whether other CPUs are stuck
+ *	arm.c -> watchdog.c	an earlier deadline wakes the watchdog if it would
+ *				sleep past that deadline
+ */
+#ifndef THEAP_UPCALLS_H
+#define THEAP_UPCALLS_H
+
+#include "queue.h"
+
+/* steal.c */
+void theap_steal_after_run(u64 now);
+
+/* watchdog.c */
+extern s64 theap_watchdog_until[THEAP_CLOCKS + 1];
+void theap_watchdog_wake(void);
+
+/**
+ * theap_watchdog_notify - tell the watchdog of a first deadline
+ * @queue: the queue
+ * @first: its first deadline, which a full barrier has published: (K), (L) or (P)
+ *
+ * Wake the watchdog if it would sleep past @first.  The load of
+ * theap_watchdog_until comes after the barrier; it pairs with (Q) in watchdog.c.
+ *
+ * While a run is on, the watchdog is not woken.  Meanwhile __theap_settle()
+ * publishes 0 as the first deadline, so each start in a timer's function and each
+ * start from elsewhere would wake it for nothing.  The end of the run clears
+ * @running, executes a full barrier and calls this again with the deadline that is
+ * first then.
+ *
+ * Context: any.
+ */
+static inline void theap_watchdog_notify(struct theap_queue *queue, s64 first)
+{
+	if (unlikely(first < READ_ONCE(theap_watchdog_until[queue->clock])) &&
+	    !READ_ONCE(queue->running))
+		theap_watchdog_wake();
+}
+
+#endif /* THEAP_UPCALLS_H */

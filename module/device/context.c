@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A context's life: made by open, set up by SETUP, gone with the last close.
+ *
+ * Close against expiry:
+ *
+ *	close					run
+ *	  stop each timer, wait for its		  calls the functions of slots
+ *	  function, take it out of its heap	  that have expired; each puts the
+ *	  free slots and timers			  context on the run's list, once
+ *	  ...					  wakes whoever waits, at its end
+ *	  free the context after a grace period
+ *
+ * Once a timer is stopped and waited for, no run knows it.  But a run may
+ * still have the context on its list; it is in a read-side critical section
+ * until it has done with that, and a grace period waits for it.  No one
+ * sleeps on the wait queue by then, since that takes an open file.
+ */
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/err.h>
+#include <linux/nospec.h>
+#include <linux/nsproxy.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/time_namespace.h>
+#include <linux/xarray.h>
+
+#include "context.h"
+#include "core/manual.h"
+#include "core/queues.h"
+#include "core/room.h"
+
+unsigned int theap_max_slots = 1U << 20;
+unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
+
+/* What a ring of u32 and a table of pages can take; 2.5 GB when all are armed. */
+#define THEAP_SLOTS_LIMIT	(1U << 24)
+
+/* The most slots that a context is given now. */
+u32 theap_context_max_slots(void)
+{
+	return min(READ_ONCE(theap_max_slots), THEAP_SLOTS_LIMIT);
+}
+
+/* Wake those who wait for events.  Context: task or softirq. */
+void theap_context_wake(struct theap_context *context)
+{
+	wake_up_poll(&context->wait, EPOLLIN | EPOLLRDNORM);
+	theap_eventfd_signal(&context->eventfd);
+}
+
+static void theap_context_notified(struct theap_waker *notify)
+{
+	theap_context_wake(container_of(notify, struct theap_context, notify));
+}
+
+static void theap_context_clock_stepped(struct theap_clock_step *step)
+{
+	theap_context_wake(container_of(step, struct theap_context, clock_step));
+}
+
+struct theap_context *theap_context_alloc(void)
+{
+	struct theap_context *context = kzalloc(sizeof(*context), GFP_KERNEL_ACCOUNT);
+
+	if (!context)
+		return NULL;
+	context->opener.pid = task_tgid_nr(current);
+	context->opener.uid = current_uid();
+	get_task_comm(context->opener.comm, current);
+	mutex_init(&context->lock);
+	mutex_init(&context->reader_lock);
+	init_waitqueue_head(&context->wait);
+	context->notify.function = theap_context_notified;
+	theap_eventfd_init(&context->eventfd);
+	theap_clock_step_init(&context->clock_step, theap_context_clock_stepped);
+	return context;
+}
+
+u32 theap_context_pages(u32 slots)
+{
+	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
+}
+
+/* A heap of its own, at 64 KiB and 48 more with slack, counts as so many slots. */
+#define THEAP_MANUAL_CHARGE	1024U
+
+/*
+ * What counts against the limit of a user: whole pages, for that is what they cost.  Else
+ * a user might have two million contexts of one slot each, at 13 KiB.
+ */
+static u32 theap_context_charge(enum theap_clock clock, u32 slots)
+{
+	return theap_context_pages(slots) * THEAP_PAGE_SLOTS +
+	       (clock == THEAP_MANUAL ? THEAP_MANUAL_CHARGE : 0);
+}
+
+/**
+ * theap_context_free - stop everything and free it
+ * @context: that nobody uses any more
+ *
+ * O(k log n) for k timers among n, a lock held for a batch at a time.
+ *
+ * Context: task, may sleep.
+ */
+void theap_context_free(struct theap_context *context)
+{
+	u32 slots = theap_context_slots(context);
+
+	theap_clock_step_unwatch(&context->clock_step);
+	if (slots) {
+		if (context->placement.manual)
+			theap_manual_free(context->placement.manual);
+		else
+			theap_queues_trim(context->placement.clock);
+		kvfree(context->pages);
+		theap_ring_destroy(&context->ring);
+		theap_user_uncharge(context->user,
+				    theap_context_charge(context->placement.clock, slots));
+	}
+	theap_eventfd_set(&context->eventfd, NULL);
+	kfree_rcu(context, rcu);
+}
+
+/* How far a clock is ahead of the machine's in the caller's time namespace. */
+static s64 theap_context_offset(enum theap_clock clock)
+{
+#ifdef CONFIG_TIME_NS
+	const struct timens_offsets *offsets = &current->nsproxy->time_ns->offsets;
+
+	if (clock == THEAP_MONOTONIC)
+		return timespec64_to_ns(&offsets->monotonic);
+	if (clock == THEAP_BOOTTIME)
+		return timespec64_to_ns(&offsets->boottime);
+#endif
+	return 0;
+}
+
+static int __theap_context_setup(struct theap_context *context,
+				 const struct theap_settings *settings)
+{
+	u32 slots = settings->slots, charge = theap_context_charge(settings->placement.clock, slots);
+	int ret = -ENOMEM;
+
+	lockdep_assert_held(&context->lock);
+	if (context->nr_slots)
+		return -EBUSY;
+	context->user = theap_user_charge(current_uid(), charge);
+	if (IS_ERR(context->user))
+		return PTR_ERR(context->user);
+	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
+				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!context->pages)
+		goto err_user;
+	ret = theap_ring_init(&context->ring, slots);
+	if (ret)
+		goto err_pages;
+	context->slack = settings->slack;
+	context->unlimited = settings->unlimited;
+	context->placement = settings->placement;
+	context->offset = theap_context_offset(context->placement.clock);
+	if (context->placement.clock == THEAP_MANUAL) {
+		context->placement.manual = theap_manual_alloc(&context->ring.shared->now);
+		ret = context->placement.manual ? 0 : -ENOMEM;
+	}
+	if (!ret)
+		return 0;
+	theap_ring_destroy(&context->ring);
+err_pages:
+	kvfree(context->pages);
+err_user:
+	theap_user_uncharge(context->user, charge);
+	return ret;
+}
+
+/**
+ * theap_context_setup - SETUP
+ * @context: which
+ * @settings: how it is to be
+ *
+ * Context: task, may sleep.
+ * Return: 0, -EBUSY, -ENOSPC, -EPERM or -ENOMEM.
+ */
+int theap_context_setup(struct theap_context *context, const struct theap_settings *settings)
+{
+	int ret;
+
+	if (settings->unlimited && !capable(CAP_SYS_RESOURCE))
+		return -EPERM;
+	mutex_lock(&context->lock);
+	ret = __theap_context_setup(context, settings);
+	if (!ret)
+		/* Pairs with the acquire in theap_context_slots(). */
+		smp_store_release(&context->nr_slots, settings->slots);
+	mutex_unlock(&context->lock);
+	return ret;
+}
+
+/* The kernel memory of a context, without its slots and their heap entries. */
+u64 theap_context_bytes(struct theap_context *context)
+{
+	u32 slots = theap_context_slots(context);
+	u64 bytes = sizeof(*context);
+
+	if (slots)
+		bytes += theap_ring_size(&context->ring) +
+			 theap_context_pages(slots) * sizeof(*context->pages);
+	return bytes;
+}
+
+/*
+ * The table of all contexts, for debugfs.  Nothing else needs it.
+ *
+ * A reader holds the lock, and so every context in the table exists: release() takes it
+ * out, under the lock, before it frees anything.  Expiry does not use the table.  open() and
+ * release() wait at most for one page of output.
+ */
+static DEFINE_MUTEX(theap_contexts_lock);
+
+/* Numbers from 1, each used again only when all have been: @lock. */
+static DEFINE_XARRAY_FLAGS(theap_contexts, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+static u32 theap_contexts_next;
+
+#define THEAP_CONTEXTS_MAX	S32_MAX
+
+/**
+ * theap_contexts_add - a context is opened
+ * @context: by the current task
+ *
+ * Context: task, may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int theap_contexts_add(struct theap_context *context)
+{
+	int ret;
+
+	mutex_lock(&theap_contexts_lock);
+	ret = xa_alloc_cyclic(&theap_contexts, &context->id, context,
+			      XA_LIMIT(1, THEAP_CONTEXTS_MAX), &theap_contexts_next, GFP_KERNEL);
+	mutex_unlock(&theap_contexts_lock);
+	/* 1: numbers begin again. */
+	return min(ret, 0);
+}
+
+/* A context that was added goes: nobody looks at it any more when this returns. */
+void theap_contexts_remove(struct theap_context *context)
+{
+	mutex_lock(&theap_contexts_lock);
+	xa_erase(&theap_contexts, context->id);
+	mutex_unlock(&theap_contexts_lock);
+}
+
+/* Contexts stay what they are between these two. */
+void theap_contexts_freeze(void)
+{
+	mutex_lock(&theap_contexts_lock);
+}
+
+void theap_contexts_thaw(void)
+{
+	mutex_unlock(&theap_contexts_lock);
+}
+
+/* The first context whose number is @id or more; NULL where there is none. */
+struct theap_context *theap_contexts_from(unsigned long id)
+{
+	lockdep_assert_held(&theap_contexts_lock);
+	return xa_find(&theap_contexts, &id, THEAP_CONTEXTS_MAX, XA_PRESENT);
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/timerheap: what can be done with an open file.
+ */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/nospec.h>
+#include <linux/poll.h>
+#include <linux/seq_file.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+
+#include "context.h"
+#include "device.h"
+#include "events.h"
+#include "ioctl.h"
+#include "mmap.h"
+#include "slot_page.h"
+#include "uring.h"
+
+static struct theap_context *theap_file_context(struct file *file)
+{
+	return file->private_data;
+}
+
+#define ANSWER(call, field)	offsetof(struct timerheap_##call, field)
+
+/* The calls, by their numbers. */
+static const struct {
+	int (*call)(struct theap_context *context, void *arg);
+	unsigned int command;
+	bool set_up;		/* wants a context that has been set up */
+	u8 answer;		/* where in its structure that begins */
+} theap_ioctls[] = {
+	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, 0 },
+	{ theap_ioctl_setup, TIMERHEAP_IOC_SETUP, false, ANSWER(setup, slots_offset) },
+	{ theap_ioctl_start, TIMERHEAP_IOC_START, true, ANSWER(start, was_pending) },
+	{ theap_ioctl_stop, TIMERHEAP_IOC_STOP, true, ANSWER(stop, was_pending) },
+	{ theap_ioctl_modify, TIMERHEAP_IOC_MODIFY, true, ANSWER(modify, was_pending) },
+	{ theap_ioctl_get, TIMERHEAP_IOC_GET, true, ANSWER(get, deadline) },
+	{ theap_ioctl_wait, TIMERHEAP_IOC_WAIT, true, ANSWER(wait, count) },
+	{ theap_ioctl_drain, TIMERHEAP_IOC_DRAIN, true, ANSWER(drain, first) },
+	{ theap_ioctl_kick, TIMERHEAP_IOC_KICK, true, ANSWER(kick, done) },
+	{ theap_ioctl_batch, TIMERHEAP_IOC_BATCH, true, ANSWER(batch, done) },
+	{ theap_ioctl_eventfd, TIMERHEAP_IOC_EVENTFD, true, 0 },
+	{ theap_ioctl_advance, TIMERHEAP_IOC_ADVANCE, true, ANSWER(advance, now) },
+};
+
+union theap_arg {
+	struct timerheap_info info;
+	struct timerheap_setup setup;
+	struct timerheap_start start;
+	struct timerheap_stop stop;
+	struct timerheap_modify modify;
+	struct timerheap_get get;
+	struct timerheap_wait wait;
+	struct timerheap_drain drain;
+	struct timerheap_kick kick;
+	struct timerheap_batch batch;
+	struct timerheap_eventfd eventfd;
+	struct timerheap_advance advance;
+};
+
+static long theap_ioctl(struct file *file, unsigned int command, unsigned long arg)
+{
+	struct theap_context *context = theap_file_context(file);
+	void __user *user = (void __user *)arg;
+	size_t user_size = _IOC_SIZE(command);
+	unsigned int nr = _IOC_NR(command);
+	union theap_arg karg = {};
+	size_t size, answer;
+	unsigned int known;
+	int ret;
+
+	/* A command is known by all but its size, which may be a newer one's. */
+	if (nr >= ARRAY_SIZE(theap_ioctls))
+		return -ENOTTY;
+	nr = array_index_nospec(nr, ARRAY_SIZE(theap_ioctls));
+	known = theap_ioctls[nr].command;
+	if ((command ^ known) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT) || !user_size)
+		return -ENOTTY;
+	/* No structure has grown yet: there was none that was shorter. */
+	size = _IOC_SIZE(known);
+	if (user_size < size)
+		return -EINVAL;
+	if (_IOC_DIR(known) & _IOC_WRITE) {
+		ret = copy_struct_from_user(&karg, size, user, user_size);
+		if (ret)
+			return ret;
+	}
+	answer = theap_ioctls[nr].answer;
+	/*
+	 * What was read where the answer goes is written back before anything is
+	 * done: were there nowhere to put it, it would be too late to say so.
+	 */
+	if (_IOC_DIR(known) == (_IOC_READ | _IOC_WRITE) &&
+	    copy_to_user(user + answer, (void *)&karg + answer, size - answer))
+		return -EFAULT;
+	if (theap_ioctls[nr].set_up && !theap_context_slots(context))
+		return -EBADFD;
+	ret = theap_ioctls[nr].call(context, &karg);
+	if (ret)
+		return ret;
+	if (!(_IOC_DIR(known) & _IOC_READ))
+		return 0;
+	if (copy_to_user(user + answer, (void *)&karg + answer, size - answer) ||
+	    clear_user(user + size, user_size - size))
+		return -EFAULT;
+	return 0;
+}
+
+/*
+ * read() and readv(), and io_uring's, which first asks not to wait, and on EAGAIN has
+ * itself told by poll(): no read holds a worker of its.
+ */
+static ssize_t theap_read(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct theap_context *context = theap_file_context(iocb->ki_filp);
+	bool wait = !(iocb->ki_filp->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT);
+	ssize_t count;
+
+	if (!theap_context_slots(context))
+		return -EBADFD;
+	if (!theap_events_room(to))
+		return -EINVAL;
+	count = theap_events_read(context, to, wait, NULL);
+	if (count > 0)
+		return count * sizeof(struct timerheap_event);
+	return count ?: -EAGAIN;
+}
+
+static __poll_t theap_poll(struct file *file, poll_table *table)
+{
+	struct theap_context *context = theap_file_context(file);
+
+	poll_wait(file, &context->wait, table);
+	if (theap_context_slots(context) &&
+	    (theap_ring_count(&context->ring) || theap_clock_step_unreported(&context->clock_step)))
+		return EPOLLIN | EPOLLRDNORM;
+	return 0;
+}
+
+static void theap_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct theap_context *context = theap_file_context(file);
+	u32 slots = theap_context_slots(context);
+
+	seq_printf(m, "timerheap-context:\t%u\n", context->id);
+	seq_printf(m, "timerheap-slots:\t%u\n", slots);
+	seq_printf(m, "timerheap-bytes:\t%llu\n", theap_context_bytes(context) + theap_slots_bytes(context));
+	if (!slots)
+		return;
+	seq_printf(m, "timerheap-clock:\t%s\n", theap_clocks[context->placement.clock].name);
+	if (context->placement.cpu != THEAP_ANY_CPU)
+		seq_printf(m, "timerheap-cpu:\t%u\n", context->placement.cpu);
+	seq_printf(m, "timerheap-now:\t%lld\n", theap_context_now(context));
+	seq_printf(m, "timerheap-events:\t%u\n", theap_ring_count(&context->ring));
+}
+
+static int theap_open(struct inode *inode, struct file *file)
+{
+	struct theap_context *context = theap_context_alloc();
+	int ret;
+
+	if (!context)
+		return -ENOMEM;
+	ret = theap_contexts_add(context);
+	if (ret) {
+		theap_context_free(context);
+		return ret;
+	}
+	file->private_data = context;
+	file->f_mode |= FMODE_NOWAIT;
+	return stream_open(inode, file);
+}
+
+static int theap_release(struct inode *inode, struct file *file)
+{
+	struct theap_context *context = theap_file_context(file);
+
+	theap_contexts_remove(context);
+	theap_slots_free(context);
+	theap_context_free(context);
+	return 0;
+}
+
+static const struct file_operations theap_file_operations = {
+	.owner		= THIS_MODULE,
+	.open		= theap_open,
+	.release	= theap_release,
+	.read_iter	= theap_read,
+	.poll		= theap_poll,
+	.mmap		= theap_mmap,
+	.uring_cmd	= theap_uring_cmd,
+	.unlocked_ioctl	= theap_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.show_fdinfo	= theap_show_fdinfo,
+};
+
+/* Root's alone until the udev rule that is shipped says otherwise. */
+static struct miscdevice theap_device = {
+	.minor	= MISC_DYNAMIC_MINOR,
+	.name	= "timerheap",
+	.fops	= &theap_file_operations,
+	.mode	= 0600,
+};
+
+int theap_device_init(void)
+{
+	return misc_register(&theap_device);
+}
+
+void theap_device_exit(void)
+{
+	misc_deregister(&theap_device);
+}

@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The calls of the interface, in the order of the header, which is where they
+ * are documented.
+ *
+ * Each gets its argument in kernel memory, and leaves its answer there.  A call
+ * checks everything that it was given before it changes anything.
+ */
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/eventfd.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+
+#include "context.h"
+#include "core/queues.h"
+#include "events.h"
+#include "ioctl.h"
+#include "mmap.h"
+#include "slot_page.h"
+
+/* An absolute time above 0 from what a call was given @now. */
+static s64 theap_deadline(s64 now, s64 time, u32 flags)
+{
+	if (!(flags & TIMERHEAP_ABSTIME))
+		time = theap_add(now, max_t(s64, time, 0));
+	return max_t(s64, time, 1);
+}
+
+/* Add what the module knows of a queue.  The counters have the names of INFO's fields. */
+static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
+{
+	info->entries  += theap_counter(queue->heap.nr);
+	info->stopped  += atomic_read(&queue->deleted);
+	info->bucketed += theap_counter(queue->buckets.timers);
+#define THEAP_ADD(name, meaning)	info->name += theap_counter(queue->count.name);
+	THEAP_COUNTERS(THEAP_ADD)
+#undef THEAP_ADD
+}
+
+int theap_ioctl_info(struct theap_context *context, void *arg)
+{
+	struct timerheap_info *info = arg;
+	enum theap_clock clock;
+	unsigned int i;
+
+	info->version = THEAP_VERSION_MAJOR << 16 | THEAP_VERSION_MINOR << 8 |
+			THEAP_VERSION_PATCH;
+	info->heaps = theap_heaps;
+	info->max_slots = theap_context_max_slots();
+	info->max_user_slots = READ_ONCE(theap_max_user_slots);
+	info->min_period = theap_context_min_period(context);
+	info->max_user_checks = READ_ONCE(theap_max_user_checks);
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		info->clocks |= BIT_ULL(theap_clocks[clock].id);
+		for (i = 0; i < theap_queues_nr(); i++)
+			theap_info_add(info, theap_queues_get(clock, i));
+	}
+	info->clocks |= BIT_ULL(theap_clocks[THEAP_MANUAL].id);
+	if (theap_context_slots(context) && context->placement.manual)
+		theap_info_add(info, context->placement.manual);
+	return 0;
+}
+
+/* May the caller have timers on a CPU?  Where he may not run, they may not, either. */
+static bool theap_may_use_cpu(unsigned int cpu)
+{
+	return cpu < nr_cpu_ids && cpu_online(cpu) &&
+	       cpumask_test_cpu(cpu, current->cpus_ptr);
+}
+
+int theap_ioctl_setup(struct theap_context *context, void *arg)
+{
+	struct timerheap_setup *setup = arg;
+	struct theap_settings settings = {
+		.placement.cpu = THEAP_ANY_CPU,
+		.slots = setup->slots,
+		.slack = setup->slack,
+		.unlimited = setup->flags & TIMERHEAP_UNLIMITED,
+	};
+	enum theap_clock clock;
+	int ret;
+
+	if (setup->flags &
+	    ~(TIMERHEAP_UNLIMITED | TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU))
+		return -EINVAL;
+	if (!setup->slots || setup->slots > theap_context_max_slots())
+		return -EINVAL;
+	for (clock = 0; setup->clock != theap_clocks[clock].id; clock++)
+		if (clock == THEAP_MANUAL)
+			return -EINVAL;
+	if (setup->flags & TIMERHEAP_CANCEL_ON_SET && clock != THEAP_REALTIME)
+		return -EINVAL;
+	settings.placement.clock = clock;
+	if (setup->flags & TIMERHEAP_ON_CPU) {
+		settings.placement.cpu = setup->cpu;
+		if (clock == THEAP_MANUAL || !theap_may_use_cpu(setup->cpu))
+			return -EINVAL;
+	} else if (setup->cpu) {
+		return -EINVAL;
+	}
+	ret = theap_context_setup(context, &settings);
+	if (ret)
+		return ret;
+	if (setup->flags & TIMERHEAP_CANCEL_ON_SET)
+		theap_clock_step_watch(&context->clock_step);
+	setup->slots_offset = theap_mmap_slots_offset(context);
+	setup->slots_size = theap_mmap_slots_size(context);
+	setup->ring_offset = theap_mmap_ring_offset(context);
+	setup->ring_size = theap_mmap_ring_size(context);
+	return 0;
+}
+
+/* What START and MODIFY have in common.  A period has the floor under it. */
+static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
+		     s64 now, struct theap_arming *arming, u32 *was_pending)
+{
+	struct theap_slot_page *page;
+	bool pending, wake = false;
+	int ret;
+
+	if (arming->period < 0)
+		return -EINVAL;
+	ret = theap_slot_find(context, slot, !arming->if_pending, &page);
+	if (ret)
+		return ret;
+	if (!page)
+		return -ENOENT;
+	if (arming->period)
+		arming->period = max(arming->period, theap_context_min_period(context));
+	arming->deadline = theap_deadline(now, time, flags);
+	arming->now = now;
+	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, &pending, &wake);
+	theap_context_catch_up(context);
+	if (wake)
+		theap_context_wake(context);
+	if (!ret)
+		*was_pending = pending;
+	return ret;
+}
+
+static int theap_start(struct theap_context *context, struct timerheap_start *start,
+		       s64 now)
+{
+	struct theap_arming arming = {
+		.period = start->period,
+		.slack = start->slack,
+		.user_data = start->user_data,
+		.start = true,
+	};
+
+	if (start->flags & ~TIMERHEAP_ABSTIME || start->reserved)
+		return -EINVAL;
+	return theap_arm(context, start->slot, start->flags, start->deadline, now,
+			 &arming, &start->was_pending);
+}
+
+int theap_ioctl_start(struct theap_context *context, void *arg)
+{
+	return theap_start(context, arg, theap_context_now(context));
+}
+
+int theap_ioctl_stop(struct theap_context *context, void *arg)
+{
+	struct timerheap_stop *stop = arg;
+	struct theap_slot_page *page;
+	int ret;
+
+	if (stop->flags || stop->reserved)
+		return -EINVAL;
+	ret = theap_slot_find(context, stop->slot, false, &page);
+	if (ret)
+		return ret;
+	stop->was_pending = page && theap_slot_disarm(page, stop->slot % THEAP_PAGE_SLOTS);
+	return 0;
+}
+
+static int theap_modify(struct theap_context *context, struct timerheap_modify *modify,
+			s64 now)
+{
+	struct theap_arming arming = {
+		.period = modify->period,
+		.if_pending = modify->flags & TIMERHEAP_IF_PENDING,
+	};
+
+	if (modify->flags & ~(TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING) ||
+	    modify->reserved)
+		return -EINVAL;
+	return theap_arm(context, modify->slot, modify->flags, modify->deadline, now,
+			 &arming, &modify->was_pending);
+}
+
+int theap_ioctl_modify(struct theap_context *context, void *arg)
+{
+	return theap_modify(context, arg, theap_context_now(context));
+}
+
+int theap_ioctl_get(struct theap_context *context, void *arg)
+{
+	struct timerheap_get *get = arg;
+	struct theap_slot_page *page;
+	struct timerheap_slot *slot;
+	s64 now;
+	int ret;
+
+	if (get->flags)
+		return -EINVAL;
+	ret = theap_slot_find(context, get->slot, false, &page);
+	if (ret)
+		return ret;
+	*get = (struct timerheap_get){ .slot = get->slot };
+	if (!page)
+		return 0;
+	slot = &page->slots[get->slot % THEAP_PAGE_SLOTS];
+	now = theap_context_now(context);
+	get->deadline = min_t(u64, READ_ONCE(slot->deadline), TIMERHEAP_NEVER);
+	if (get->deadline == TIMERHEAP_NEVER)
+		get->remaining = TIMERHEAP_NEVER;
+	else if (get->deadline > now)
+		get->remaining = get->deadline - now;
+	get->period = READ_ONCE(slot->period);
+	get->slack = READ_ONCE(slot->slack);
+	get->user_data = READ_ONCE(slot->user_data);
+	get->expirations = READ_ONCE(slot->expirations);
+	return 0;
+}
+
+int theap_ioctl_wait(struct theap_context *context, void *arg)
+{
+	struct timerheap_wait *wait = arg;
+	s64 until = theap_deadline(theap_context_now(context), wait->timeout, wait->flags);
+	s64 *expires = wait->timeout < 0 && !(wait->flags & TIMERHEAP_ABSTIME) ?
+		       NULL : &until;
+	struct iov_iter to;
+	ssize_t count;
+
+	if (wait->flags & ~TIMERHEAP_ABSTIME ||
+	    !theap_events_want_valid(context, wait->nr, wait->min))
+		return -EINVAL;
+	theap_events_to(&to, wait->events, wait->nr);
+	count = theap_events_read(context, &to, wait->min, expires);
+	/* Who is stopped and goes on waits on; but a span would begin anew. */
+	if (count == -ERESTARTSYS)
+		return expires && !(wait->flags & TIMERHEAP_ABSTIME) ? -EINTR : -ERESTARTNOHAND;
+	if (count < 0)
+		return count;
+	wait->count = count;
+	return 0;
+}
+
+static void theap_drain_read(struct theap_slot_page *page, u32 index, u64 deadline,
+			     struct timerheap_pending *pending)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+
+	*pending = (struct timerheap_pending){
+		.user_data = READ_ONCE(slot->user_data),
+		.deadline = min_t(u64, deadline, TIMERHEAP_NEVER),
+		.period = READ_ONCE(slot->period),
+		.slot = page->first + index,
+	};
+}
+
+/*
+ * Stop the timer in a slot and tell what it was.  It is told first, so that
+ * where that fails the timer is left alone; and once more where it was armed
+ * anew, or has expired and gone on, in between.
+ */
+static int theap_drain_slot(struct theap_slot_page *page, u32 index,
+			    struct timerheap_pending __user *to, bool *stopped)
+{
+	u64 told = READ_ONCE(page->slots[index].deadline), deadline;
+	struct timerheap_pending pending;
+
+	*stopped = false;
+	if (!told)
+		return 0;
+	theap_drain_read(page, index, told, &pending);
+	if (to && copy_to_user(to, &pending, sizeof(pending)))
+		return -EFAULT;
+	deadline = theap_slot_disarm(page, index);
+	*stopped = deadline;
+	if (!to || !deadline || deadline == told)
+		return 0;
+	theap_drain_read(page, index, deadline, &pending);
+	/* If the memory has gone just now, it was told as what it was before. */
+	return copy_to_user(to, &pending, sizeof(pending)) ? -EFAULT : 0;
+}
+
+int theap_ioctl_drain(struct theap_context *context, void *arg)
+{
+	struct timerheap_drain *drain = arg;
+	struct timerheap_pending __user *to = u64_to_user_ptr(drain->pending);
+	u32 slots = theap_context_slots(context);
+	u32 slot = drain->first, count = 0;
+	int ret = 0;
+
+	if (drain->flags || !drain->nr)
+		return -EINVAL;
+	if (slot > slots)
+		return -ENOENT;
+	while (slot < slots && count < drain->nr) {
+		struct theap_slot_page *page;
+		bool stopped;
+
+		ret = theap_slot_find(context, slot, false, &page);
+		if (ret)
+			break;
+		if (!page) {
+			slot += THEAP_PAGE_SLOTS - slot % THEAP_PAGE_SLOTS;
+			continue;
+		}
+		ret = theap_drain_slot(page, slot % THEAP_PAGE_SLOTS,
+				       to ? to + count : NULL, &stopped);
+		count += stopped;
+		if (ret)
+			break;
+		if (++slot % THEAP_PAGE_SLOTS)
+			continue;
+		cond_resched();
+		/* The caller sees how far it has come. */
+		if (signal_pending(current))
+			break;
+	}
+	if (ret && !count)
+		return ret;
+	drain->first = min(slot, slots);
+	drain->count = count;
+	return 0;
+}
+
+/* Slot numbers are copied in so many at a time: 256 bytes of stack. */
+#define THEAP_KICK_BATCH	64
+
+/* How many of @nr from @from could be copied to @to. */
+static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
+{
+	return nr - DIV_ROUND_UP(copy_from_user(to, from, nr * size), size);
+}
+
+/**
+ * theap_kick - KICK
+ * @context: set up
+ * @from:    slot numbers
+ * @nr:      how many
+ * @done:    out: how many have been kicked
+ *
+ * Context: task, may sleep.
+ * Return: 0, with less @done than @nr where the one behind cannot be, or a
+ * signal has come; or, where it is the first that cannot, -EFAULT, -ENOENT or
+ * -ENOMEM.
+ */
+int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done)
+{
+	u32 slots[THEAP_KICK_BATCH];
+	bool wake = false;
+	u32 i, got, count = 0;
+	int ret = 0;
+
+	while (!ret && count < nr) {
+		u32 want = min_t(u32, nr - count, THEAP_KICK_BATCH);
+
+		s64 now;
+
+		got = theap_copy_in(slots, from + count, want, sizeof(*slots));
+		/* What comes due meanwhile expires by its hrtimer, and at once. */
+		now = theap_context_now(context);
+		for (i = 0; !ret && i < got; i++) {
+			struct theap_slot_page *page;
+
+			ret = theap_slot_find(context, slots[i], false, &page);
+			if (!ret && page)
+				ret = theap_slot_kick(page, slots[i] % THEAP_PAGE_SLOTS,
+						      now, &wake);
+			count += !ret;
+		}
+		if (!ret && got < want)
+			ret = -EFAULT;
+		theap_context_catch_up(context);
+		/* Each time: those who wait shall not wait for four billion numbers. */
+		if (wake)
+			theap_context_wake(context);
+		wake = false;
+		cond_resched();
+		if (signal_pending(current))
+			break;
+	}
+	*done = count;
+	return count ? 0 : ret;
+}
+
+int theap_ioctl_kick(struct theap_context *context, void *arg)
+{
+	struct timerheap_kick *kick = arg;
+
+	if (kick->flags || kick->reserved)
+		return -EINVAL;
+	return theap_kick(context, u64_to_user_ptr(kick->slots), kick->nr, &kick->done);
+}
+
+static int theap_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
+{
+	union {
+		struct timerheap_start start;
+		struct timerheap_stop stop;
+		struct timerheap_modify modify;
+	} arg = {};
+	int ret;
+
+	if (op->op != TIMERHEAP_OP_START && (op->slack || op->user_data))
+		return -EINVAL;
+	switch (op->op) {
+	case TIMERHEAP_OP_START:
+		arg.start.slot = op->slot;
+		arg.start.flags = op->flags;
+		arg.start.deadline = op->deadline;
+		arg.start.period = op->period;
+		arg.start.slack = op->slack;
+		arg.start.user_data = op->user_data;
+		ret = theap_start(context, &arg.start, now);
+		return ret ?: arg.start.was_pending;
+	case TIMERHEAP_OP_STOP:
+		if (op->deadline || op->period)
+			return -EINVAL;
+		arg.stop.slot = op->slot;
+		arg.stop.flags = op->flags;
+		ret = theap_ioctl_stop(context, &arg);
+		return ret ?: arg.stop.was_pending;
+	case TIMERHEAP_OP_MODIFY:
+		arg.modify.slot = op->slot;
+		arg.modify.flags = op->flags;
+		arg.modify.deadline = op->deadline;
+		arg.modify.period = op->period;
+		ret = theap_modify(context, &arg.modify, now);
+		return ret ?: arg.modify.was_pending;
+	}
+	return -EINVAL;
+}
+
+/* Operations are copied in so many at a time: 768 bytes of stack. */
+#define THEAP_OP_BATCH	16
+
+/* How many of @nr results could be written. */
+static u32 theap_put_results(struct timerheap_op __user *to,
+			     const struct timerheap_op *ops, u32 nr)
+{
+	u32 i = 0;
+
+	if (!user_write_access_begin(to, nr * sizeof(*to)))
+		return 0;
+	for (; i < nr; i++)
+		unsafe_put_user(ops[i].result, &to[i].result, out);
+out:
+	user_write_access_end();
+	return i;
+}
+
+int theap_ioctl_batch(struct theap_context *context, void *arg)
+{
+	struct timerheap_batch *batch = arg;
+	struct timerheap_op __user *user = u64_to_user_ptr(batch->ops);
+	struct timerheap_op ops[THEAP_OP_BATCH];
+	u32 count = 0;
+	int ret = 0;
+
+	if (batch->flags || batch->reserved)
+		return -EINVAL;
+	while (!ret && count < batch->nr) {
+		u32 want = min_t(u32, batch->nr - count, THEAP_OP_BATCH);
+		u32 i, got = theap_copy_in(ops, user + count, want, sizeof(*ops));
+		s64 now;
+
+		/* Where nothing can be written to, nothing must be done: so, as they were. */
+		got = theap_put_results(user + count, ops, got);
+		/* What comes due meanwhile expires by its hrtimer, and at once. */
+		now = theap_context_now(context);
+		for (i = 0; i < got; i++)
+			ops[i].result = theap_op(context, &ops[i], now);
+		if (theap_put_results(user + count, ops, got) < got) {
+			ret = -EFAULT;
+			break;
+		}
+		count += got;
+		if (got < want)
+			ret = -EFAULT;
+		cond_resched();
+		if (signal_pending(current))
+			break;
+	}
+	batch->done = count;
+	return count ? 0 : ret;
+}
+
+int theap_ioctl_eventfd(struct theap_context *context, void *arg)
+{
+	struct timerheap_eventfd *eventfd = arg;
+	struct eventfd_ctx *ctx = NULL;
+
+	if (eventfd->flags)
+		return -EINVAL;
+	if (eventfd->fd != -1) {
+		ctx = eventfd_ctx_fdget(eventfd->fd);
+		if (IS_ERR(ctx))
+			return PTR_ERR(ctx);
+	}
+	theap_eventfd_set(&context->eventfd, ctx);
+	if (theap_ring_count(&context->ring))
+		theap_eventfd_signal(&context->eventfd);
+	return 0;
+}
+
+int theap_ioctl_advance(struct theap_context *context, void *arg)
+{
+	struct timerheap_advance *call = arg;
+	struct theap_advance advance = {
+		.to = call->time,
+		.absolute = call->flags & TIMERHEAP_ABSTIME,
+		.limit = call->limit ?: U64_MAX,
+	};
+	int ret;
+
+	if (call->flags & ~(TIMERHEAP_ABSTIME | TIMERHEAP_NEXT) || !context->placement.manual ||
+	    call->time < 0)
+		return -EINVAL;
+	if (call->flags & TIMERHEAP_NEXT) {
+		if (call->time || call->limit || call->flags & TIMERHEAP_ABSTIME)
+			return -EINVAL;
+		advance.to = THEAP_NEVER;
+		advance.limit = 1;
+		advance.stay = true;
+	}
+	ret = theap_manual_advance(context->placement.manual, &advance);
+	if (ret)
+		return ret;
+	/* Those who wait for a time, too. */
+	wake_up_all(&context->wait);
+	call->now = advance.now;
+	call->expirations = advance.expirations;
+	return 0;
+}

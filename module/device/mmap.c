@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A context's memory in the address space of its program.
+ *
+ *	offset 0		the slots, as many in a page as fit
+ *	behind them		the ring
+ *
+ * With pages of 4 KiB that is 64 (THEAP_PAGE_SLOTS).  A page comes into the page
+ * tables when it is first touched, and a page of slots into being: a million
+ * slots cost 4 MiB of ring when they are set up, and then what is used.  The
+ * pages are ordinary ones, each mapping holds a reference to those that it has,
+ * and a mapping holds its file open; so a page outlives whatever looks at it.
+ *
+ * Only whole areas are mapped, and stay whole: a part of one serves nobody.
+ */
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/personality.h>
+#include <linux/vmalloc.h>
+
+#include "compat.h"
+#include "context.h"
+#include "mmap.h"
+#include "slot_page.h"
+
+u64 theap_mmap_slots_offset(struct theap_context *context)
+{
+	return 0;
+}
+
+u64 theap_mmap_slots_size(struct theap_context *context)
+{
+	return PAGE_ALIGN((u64)theap_context_slots(context) * sizeof(struct timerheap_slot));
+}
+
+u64 theap_mmap_ring_offset(struct theap_context *context)
+{
+	return theap_mmap_slots_offset(context) + theap_mmap_slots_size(context);
+}
+
+u64 theap_mmap_ring_size(struct theap_context *context)
+{
+	return theap_ring_size(&context->ring);
+}
+
+/* Context: task, holds mmap_lock; takes the context's lock, may sleep. */
+static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
+{
+	struct theap_context *context = vmf->vma->vm_private_data;
+	u64 offset = (u64)vmf->pgoff << PAGE_SHIFT;
+	u64 ring = theap_mmap_ring_offset(context);
+
+	if (offset < ring) {
+		struct theap_slot_page *page;
+
+		if (theap_slot_find(context, offset / sizeof(struct timerheap_slot),
+				       true, &page))
+			return VM_FAULT_OOM;
+		vmf->page = virt_to_page(page->slots);
+	} else {
+		vmf->page = vmalloc_to_page((void *)context->ring.shared + (offset - ring));
+	}
+	get_page(vmf->page);
+	return 0;
+}
+
+static int theap_mmap_split(struct vm_area_struct *vma, unsigned long address)
+{
+	return -EINVAL;
+}
+
+static int theap_mmap_remap(struct vm_area_struct *vma)
+{
+	return -EINVAL;
+}
+
+static const struct vm_operations_struct theap_mmap_operations = {
+	.fault     = theap_mmap_fault,
+	.may_split = theap_mmap_split,
+	.mremap    = theap_mmap_remap,
+};
+
+/* mmap(): uapi/linux/timerheap.h has the errors. */
+int theap_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct theap_context *context = file->private_data;
+	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
+	u64 size = vma->vm_end - vma->vm_start;
+	vm_flags_t access = vma->vm_flags & VM_ACCESS_FLAGS;
+
+	if (!theap_context_slots(context))
+		return -EBADFD;
+	/* VM_SHARED is not there where the file is not open for writing. */
+	if (!(vma->vm_flags & VM_MAYSHARE))
+		return -EINVAL;
+	if (!(offset == theap_mmap_slots_offset(context) &&
+	      size == theap_mmap_slots_size(context)) &&
+	    !(offset == theap_mmap_ring_offset(context) &&
+	      size == theap_mmap_ring_size(context)))
+		return -EINVAL;
+	/* Where the kernel may have added that, nobody has asked for it. */
+	if (current->personality & READ_IMPLIES_EXEC)
+		access &= ~VM_EXEC;
+	if (access != (VM_READ | VM_WRITE))
+		return -EACCES;
+	theap_compat_vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_EXEC | VM_MAYEXEC);
+	vma->vm_private_data = context;
+	vma->vm_ops = &theap_mmap_operations;
+	return 0;
+}

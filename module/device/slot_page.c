@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The memory of slots.
+ *
+ * A context has a table of pages.  A page gets its memory when one of its slots is first
+ * used, by an ioctl or by a page fault of the program.  So a context of a million slots
+ * costs its ring at first, and then what is used: for 64 slots of 64 bytes one page that
+ * is shared with the program and one page of timers.
+ */
+#include <linux/gfp.h>
+#include <linux/lockdep.h>
+#include <linux/nospec.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "slot_page.h"
+
+/* A page of slots and their timers, all idle.  Return: it, or NULL. */
+struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first)
+{
+	struct theap_slot_page *page = kzalloc(sizeof(*page), GFP_KERNEL_ACCOUNT);
+	unsigned int i;
+
+	if (!page)
+		return NULL;
+	page->context = context;
+	page->first = first;
+	page->slots = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	page->timers = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (!page->slots || !page->timers) {
+		free_page((unsigned long)page->slots);
+		free_page((unsigned long)page->timers);
+		kfree(page);
+		return NULL;
+	}
+	for (i = 0; i < THEAP_PAGE_SLOTS; i++)
+		theap_slot_timer_init(&page->timers[i], page);
+	return page;
+}
+
+/* Stop what is pending in a page, and free it.  Context: task, may sleep. */
+void theap_slot_page_free(struct theap_slot_page *page)
+{
+	unsigned int i;
+
+	for (i = 0; i < THEAP_PAGE_SLOTS; i++)
+		theap_timer_stop_sync(&page->timers[i].timer);
+	free_page((unsigned long)page->slots);
+	free_page((unsigned long)page->timers);
+	kfree(page);
+}
+
+/**
+ * theap_slot_find - find a slot's memory
+ * @context: set up
+ * @slot:    its number
+ * @create:  get the memory if it has none yet
+ * @page:    out: the page that has it, at @slot % THEAP_PAGE_SLOTS; NULL where
+ *           it has none, and was never used
+ *
+ * Context: task, may sleep.
+ * Return: 0, -ENOENT or -ENOMEM.
+ */
+int theap_slot_find(struct theap_context *context, u32 slot, bool create,
+		       struct theap_slot_page **page)
+{
+	struct theap_slot_page **place;
+
+	if (slot >= context->nr_slots)
+		return -ENOENT;
+	/* The number is the program's, and a guess of the CPU's may not go further. */
+	slot = array_index_nospec(slot, context->nr_slots);
+	place = &context->pages[slot / THEAP_PAGE_SLOTS];
+	/* Pairs with the release below. */
+	*page = smp_load_acquire(place);
+	if (*page || !create)
+		return 0;
+
+	mutex_lock(&context->lock);
+	*page = *place;
+	if (!*page) {
+		*page = theap_slot_page_alloc(context, slot - slot % THEAP_PAGE_SLOTS);
+		WRITE_ONCE(context->nr_pages, context->nr_pages + !!*page);
+		/* Pairs with the acquire above. */
+		smp_store_release(place, *page);
+	}
+	mutex_unlock(&context->lock);
+	return *page ? 0 : -ENOMEM;
+}
+
+/* The memory of the pages that a context uses, both pages of each. */
+u64 theap_slots_bytes(struct theap_context *context)
+{
+	return READ_ONCE(context->nr_pages) *
+	       (u64)(2 * PAGE_SIZE + sizeof(struct theap_slot_page));
+}
+
+/*
+ * Stop all timers of a context that nothing uses any more, and free their slots.
+ *
+ * O(k log n) for k timers of the context among n.  A lock is held for a batch at a time.
+ *
+ * Context: task, may sleep.
+ */
+void theap_slots_free(struct theap_context *context)
+{
+	u32 i, pages = theap_context_pages(theap_context_slots(context));
+
+	for (i = 0; i < pages; i++) {
+		if (context->pages[i])
+			theap_slot_page_free(context->pages[i]);
+		cond_resched();
+	}
+}
