@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hollowing out a heap: to take many entries from its top for the price of few.
+ * Bulk extraction: take all due entries from a heap, then repair the heap.
  *
- * To take out the first of n entries costs a way down of log4(n) levels, and on
- * each of them an entry moves and is told so: some 20 cache lines for each of a
- * million that are due at once.  But what is due is one piece at the top: where an
- * entry is due, so is the one above it.  So a walk that begins at the root, leaves
- * a hole where it takes an entry, and looks below holes only, finds all that is due,
- * in the order of positions, and moves nothing:
+ * Theory.  To remove the first of n entries sifts an entry down log4(n) levels.  On
+ * each level an entry moves, and its node gets the new position.  If a million are due
+ * at once, that is 20 cache lines for each.  But the due entries are connected: if an
+ * entry is due, its parent is due too.  So the extraction begins at the root, leaves a
+ * hole for each entry that it takes, and visits only the groups below holes.  It finds
+ * all due entries in the order of positions, and moves none:
  *
  *	        10			         o
  *	 40   20   50   30	until 35:	 40   o   50   o
  *	      70 60			              70 60
  *
- * A hole counts as earlier than everything, so that what is left is a heap all the
- * while.  Others may push, and change keys; below a hole nothing climbs further.  Who
- * takes another out has the last entry fill its place, and that must not be a hole; but
- * a hole that stands last may just be forgotten.
+ * A hole counts as earlier than every entry, so the array stays a heap.  Meanwhile the
+ * caller may push and rekey entries: none climbs past a hole.  To remove an entry
+ * elsewhere, the last entry is needed as a replacement.  If the last position is a
+ * hole, that hole is dropped first: theap_heap_drop_last_holes().
  *
- * Then the holes are closed, the last one first, by the last entry, which sinks from
- * there.  That costs a way down from the hole: log4(n/k) levels on average for k
- * holes in n entries; and where the hole is the last entry itself, nothing.  So a
- * single entry costs what a removal does, and a million of a million next to nothing.
+ * Then the holes are closed, the last one first.  The last entry of the heap fills the
+ * hole and sifts down.  For k holes in n entries that takes log4(n/k) levels on
+ * average.  If the hole is itself at the last position, it takes none.  So a single
+ * entry costs the same as a removal, and a million of a million cost almost nothing.
  *
- * The walk goes from hole to hole, and closing goes back: each hole has the positions
- * of the two beside it, in the place of the node that it has lost.
+ * The extraction goes from hole to hole, and the closing goes back.  So each hole
+ * holds the positions of the holes before and after it, in place of the node pointer.
  */
 #include <linux/minmax.h>
 #include <linux/prefetch.h>
@@ -32,13 +32,14 @@
 #include "extract.h"
 
 /**
- * theap_extract_begin - begin a walk
- * @heap:  not hollow, and not empty
- * @until: what is not after this is due
+ * theap_extract_begin - begin a bulk extraction
+ * @heap:  not empty, without holes
+ * @until: entries that are not later are due
  *
- * What is pushed from now on stands behind its end, and what becomes due from now on
- * is not due on it: both are for the next one.  Else tickers that are due again when
- * they have been seen to would keep it where they are, and from all that is elsewhere.
+ * Entries pushed from now on are behind the end, and entries that become due from now
+ * on are later than @until.  Both are left to the next extraction.  Otherwise tickers
+ * that are due again after each check would keep the extraction in one part of the
+ * heap, away from the rest.
  */
 void theap_extract_begin(struct theap_heap *heap, s64 until)
 {
@@ -47,13 +48,13 @@ void theap_extract_begin(struct theap_heap *heap, s64 until)
 	heap->extract_until = until;
 }
 
-/* Behind it stands nothing that is of interest, or nothing at all. */
+/* The first position that the extraction does not visit. */
 static u32 theap_extract_end(const struct theap_heap *heap)
 {
 	return min(heap->extract_end, theap_heap_end(heap));
 }
 
-/* The timers of a group will be wanted soon, and are in no cache. */
+/* Prefetch the timers of the group below a hole: they are needed soon, and not cached. */
 static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
 {
 	u32 i, group = theap_heap_child(hole), end = min(group + 4, theap_extract_end(heap));
@@ -66,7 +67,7 @@ static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
 	}
 }
 
-/* From the end of a group to the group below the next hole. */
+/* Go from the end of a group to the group below the next hole. */
 static void theap_extract_next_group(struct theap_heap *heap)
 {
 	u32 hole = heap->extract_pos == THEAP_ROOT ? heap->last_hole :
@@ -74,7 +75,7 @@ static void theap_extract_next_group(struct theap_heap *heap)
 	u32 after;
 
 	heap->extract_pos = THEAP_NO_POS;
-	/* Below the holes that follow stands what stands further behind. */
+	/* The groups below later holes are at still higher positions. */
 	if (!hole || theap_heap_child(hole) >= theap_extract_end(heap))
 		return;
 	heap->extract_pos = theap_heap_child(hole);
@@ -84,23 +85,23 @@ static void theap_extract_next_group(struct theap_heap *heap)
 }
 
 /**
- * theap_extract_next - go on to an entry that is due
- * @heap:   in a walk
- * @now:    the time, which may have been set back since the walk began
- * @budget: so many groups at the most; less what was used
+ * theap_extract_next - go on to the next due entry
+ * @heap:   under extraction
+ * @now:    the time; may be earlier than when the extraction began, after a clock step
+ * @budget: the most groups to visit; reduced by those visited
  *
- * It may be taken by theap_extract_remove(), or be given another key; then the one that
- * comes to stand there is looked at next.
+ * The caller may take the entry with theap_extract_remove(), or rekey it.  After a
+ * rekey, the entry that is at this position then is visited next.
  *
- * Return: it; NULL where the budget is spent, or the walk is over.
+ * Return: the entry; NULL if the budget is spent or the extraction is over.
  */
 struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
-				    unsigned int *budget)
+				       unsigned int *budget)
 {
 	s64 until = min(now, heap->extract_until);
 	u32 end = theap_extract_end(heap);
 
-	/* What stood here may have been taken out meanwhile, and all behind it. */
+	/* The entries from this position on may have been removed meanwhile. */
 	if (heap->extract_pos >= end)
 		heap->extract_pos = THEAP_NO_POS;
 	while (heap->extract_pos && *budget) {
@@ -120,8 +121,8 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 }
 
 /**
- * theap_extract_remove - take out the entry that the walk stands at
- * @heap: theap_extract_next() has come to an entry, which stands there still
+ * theap_extract_remove - take the entry at the current position, and leave a hole
+ * @heap: theap_extract_next() has returned this entry, and it is still there
  */
 void theap_extract_remove(struct theap_heap *heap)
 {
@@ -138,11 +139,14 @@ void theap_extract_remove(struct theap_heap *heap)
 }
 
 /**
- * theap_heap_drop_last_holes - have an entry stand last, so that one may be taken out
- * @heap:   hollow or not
- * @budget: so many holes at the most; less what was used
+ * theap_heap_drop_last_holes - drop holes until the last position has an entry
+ * @heap:   with or without holes
+ * @budget: the most holes to drop; reduced by those dropped
  *
- * Return: whether one does, or the heap is empty.
+ * theap_heap_remove() needs an entry at the last position.
+ *
+ * Return: true if the last position has an entry or the heap is empty; false if the
+ * budget is spent.
  */
 bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget)
 {
@@ -154,10 +158,13 @@ bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget)
 		(*budget)--;
 		theap_heap_pop_last(heap);
 		heap->last_hole = before;
-		/* The walk, if it comes there, goes no further. */
+		/* An extraction that reaches this hole ends there. */
 		if (before)
 			theap_heap_at(heap, before)->hole.after = THEAP_NO_POS;
-		/* And if it was below the hole, it is over: others may come to stand here. */
+		/*
+		 * An extraction behind the new end is over: a push may put a new entry at
+		 * its position.
+		 */
 		if (heap->extract_pos >= theap_heap_end(heap))
 			heap->extract_pos = THEAP_NO_POS;
 	}
@@ -166,9 +173,11 @@ bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget)
 
 /**
  * theap_heap_close_hole - close the last hole
- * @heap: hollow; a walk that was on is over
+ * @heap: with or without holes
  *
- * Return: whether there is another.
+ * Ends the extraction, if one is on.
+ *
+ * Return: whether there is another hole.
  */
 bool theap_heap_close_hole(struct theap_heap *heap)
 {

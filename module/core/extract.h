@@ -12,20 +12,20 @@ void theap_extract_remove(struct theap_heap *heap);
 bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget);
 bool theap_heap_close_hole(struct theap_heap *heap);
 
-/* Has an extraction begun that has not come to its end? */
+/* Is a bulk extraction on, that has not visited all its entries? */
 static inline bool theap_extract_is_on(const struct theap_heap *heap)
 {
 	return heap->extract_pos != THEAP_NO_POS;
 }
 
-/* Is @node the entry that the extraction has come to? */
+/* Is @node at the current position of the extraction? */
 static inline bool theap_extract_is_at(const struct theap_heap *heap,
 				       const struct theap_node *node)
 {
 	return heap->extract_pos == node->pos;
 }
 
-/* Does the heap have holes, or is an extraction about to make some? */
+/* Is a bulk extraction on, or are there still holes to close? */
 static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
 {
 	return theap_extract_is_on(heap) || heap->last_hole != THEAP_NO_POS;

@@ -2,11 +2,12 @@
 /*
  * The quaternary heap.  heap.h has the layout and the reasons for it.
  *
- * Both sifts work with a hole: the entry on its way is held in registers, the
- * others move into the hole that it leaves, and it is stored once, where it
- * comes to rest.  A push climbs 1/3 of a level on average, since three nodes
- * in four are leaves; a removal from the top goes down all of log4(n) levels,
- * 10 for a million.
+ * Both sifts move a gap.  The entry to be placed is held in registers.  Each entry
+ * on the way moves by one level into the gap, and leaves the gap where it was.  The
+ * held entry is stored once, into the gap at its final position.
+ *
+ * A push climbs 1/3 of a level on average, since three entries in four are leaves.  A
+ * removal from the top goes down all log4(n) levels: 10 for a million.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -14,7 +15,7 @@
 
 #include "heap.h"
 
-/* A directory grows to so many places at first, then doubles: 64 are 2^18 timers. */
+/* The first directory has room for 64 segments, 2^18 timers.  Then the size doubles. */
 #define THEAP_DIRECTORY_MIN	64U
 
 static void theap_heap_store(struct theap_heap *heap, u32 pos, s64 when,
@@ -27,7 +28,7 @@ static void theap_heap_store(struct theap_heap *heap, u32 pos, s64 when,
 	node->pos = pos;
 }
 
-/* Where would @when come to rest, were it to climb from the hole at @pos? */
+/* Move the gap at @pos up to the level of @when.  Return: its new position. */
 static u32 theap_heap_sift_up(struct theap_heap *heap, u32 pos, s64 when)
 {
 	while (pos > THEAP_ROOT) {
@@ -42,7 +43,7 @@ static u32 theap_heap_sift_up(struct theap_heap *heap, u32 pos, s64 when)
 	return pos;
 }
 
-/* And were it to sink? */
+/* Move the gap at @pos down to the level of @when.  Return: its new position. */
 static u32 theap_heap_sift_down(struct theap_heap *heap, u32 pos, s64 when)
 {
 	u32 end = theap_heap_end(heap);
@@ -68,9 +69,9 @@ static u32 theap_heap_sift_down(struct theap_heap *heap, u32 pos, s64 when)
 }
 
 /**
- * theap_heap_push - put an entry in
- * @heap: has room for it; where there are cells, theap_list_make_way() has made it
- * @when: its key
+ * theap_heap_push - add an entry
+ * @heap: has room; if it has list nodes, call theap_list_make_way() first
+ * @when: the key
  * @node: in no heap
  */
 void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node)
@@ -82,10 +83,10 @@ void theap_heap_push(struct theap_heap *heap, s64 when, struct theap_node *node)
 }
 
 /**
- * theap_heap_fill - put an entry where none is, and let it sink to its level
+ * theap_heap_fill - put an entry into a gap and sift it down
  * @heap: the heap
- * @pos:  the hole; what is above it is not later than @when
- * @when: its key
+ * @pos:  the gap; no entry above it is later than @when
+ * @when: the key
  * @node: in no heap
  */
 void theap_heap_fill(struct theap_heap *heap, u32 pos, s64 when, struct theap_node *node)
@@ -93,25 +94,26 @@ void theap_heap_fill(struct theap_heap *heap, u32 pos, s64 when, struct theap_no
 	theap_heap_store(heap, theap_heap_sift_down(heap, pos, when), when, node);
 }
 
-/* Put @when and @node into the hole at @pos, and let them find their level. */
+/* Put an entry into the gap at @pos and sift it up or down. */
 static void theap_heap_sift(struct theap_heap *heap, u32 pos, s64 when,
-			      struct theap_node *node)
+			    struct theap_node *node)
 {
-	u32 rest = theap_heap_sift_up(heap, pos, when);
+	u32 gap = theap_heap_sift_up(heap, pos, when);
 
-	if (rest == pos)
+	if (gap == pos)
 		theap_heap_fill(heap, pos, when, node);
 	else
-		theap_heap_store(heap, rest, when, node);
+		theap_heap_store(heap, gap, when, node);
 }
 
 /**
- * theap_heap_remove - take an entry out, wherever it stands
- * @heap: the heap; theap_heap_drop_last_holes() where it may be hollow
- * @node: in it
+ * theap_heap_remove - remove an entry at any position
+ * @heap: the heap; if it may have extraction holes, call
+ *        theap_heap_drop_last_holes() first
+ * @node: in the heap
  *
- * The last entry fills the hole.  From a leaf of another branch it may have
- * to climb as well as to sink.
+ * The last entry fills the gap.  If that entry is a leaf of another branch, it may
+ * have to go up instead of down.
  */
 void theap_heap_remove(struct theap_heap *heap, struct theap_node *node)
 {
@@ -125,10 +127,10 @@ void theap_heap_remove(struct theap_heap *heap, struct theap_node *node)
 }
 
 /**
- * theap_heap_rekey - move an entry to where another key belongs
+ * theap_heap_rekey - change the key of an entry and sift it
  * @heap: the heap
- * @node: in it
- * @when: its new key
+ * @node: in the heap
+ * @when: the new key
  */
 void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when)
 {
@@ -136,18 +138,18 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
 }
 
 /**
- * theap_growth_alloc - get what a heap needs for one more segment
- * @growth:   to be filled
- * @segments: how many the heap has, as far as the caller knows
- * @gfp:      how to get it
+ * theap_growth_alloc - allocate what a heap needs for one more segment
+ * @growth:   receives the memory
+ * @segments: segments of the heap, as far as the caller knows
+ * @gfp:      flags of the allocation
  *
- * Context: without the heap's lock; sleeps if @gfp does.
+ * Context: without the lock of the heap; sleeps if @gfp allows it.
  * Return: 0 or -ENOMEM.
  */
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 {
 	memset(growth, 0, sizeof(*growth));
-	/* Positions are u32, those of children that are not there among them. */
+	/* All positions fit into u32, also those of children behind the last entry. */
 	if (segments >= THEAP_SEGMENTS_MAX)
 		return -ENOMEM;
 	gfp |= __GFP_NOWARN;
@@ -155,7 +157,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 					 sizeof(struct theap_entry), gfp);
 	if (!growth->segment)
 		return -ENOMEM;
-	/* A directory is full when it is as long as a power of two of them. */
+	/* The sizes of a directory are powers of two, so a power of two fills it. */
 	if (!segments || (segments >= THEAP_DIRECTORY_MIN && is_power_of_2(segments))) {
 		growth->directory_size = max(2 * segments, THEAP_DIRECTORY_MIN);
 		growth->directory = kvcalloc(growth->directory_size,
@@ -169,10 +171,10 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 }
 
 /**
- * theap_growth_free - give back what growing has left over, or trimming taken
- * @growth: nothing is left in it
+ * theap_growth_free - free what theap_heap_grow() left or theap_heap_shrink() took
+ * @growth: empty afterwards
  *
- * Context: without the heap's lock; may sleep.
+ * Context: without the lock of the heap; may sleep.
  */
 void theap_growth_free(struct theap_growth *growth)
 {
@@ -182,13 +184,14 @@ void theap_growth_free(struct theap_growth *growth)
 }
 
 /**
- * theap_heap_grow - hang in a segment
+ * theap_heap_grow - add a segment
  * @heap:   the heap
- * @growth: of theap_growth_alloc(); what is not needed stays in it
+ * @growth: of theap_growth_alloc(); keeps what the heap does not need
  *
- * The heap may have grown since @growth was got for it, by another's hand.
- * It grows once more all the same, unless just that other segment filled the
- * directory: then the caller finds no room and comes again.
+ * Another CPU may have grown the heap since @growth was allocated.  Then the heap
+ * grows once more.  There is one exception: the other segment has filled the
+ * directory, and @growth has no larger one.  Then the heap does not grow; the
+ * caller finds no room and tries again.
  */
 void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
 {
@@ -209,9 +212,9 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * theap_heap_may_shrink - does a heap have a segment that it does not need?
  * @heap: the heap
  *
- * A heap keeps one segment more than its entries need.  Without it a heap whose
- * size goes up and down around the end of a segment would allocate and free one
- * each time.  An empty heap keeps none.
+ * A heap keeps one segment more than its entries need.  Without it, a heap whose
+ * size varies around the end of a segment would allocate and free a segment each
+ * time.  An empty heap keeps none.
  *
  * Return: whether theap_heap_shrink() may be called, once the last segment has no
  * list nodes: theap_heap_trim().
@@ -225,8 +228,8 @@ bool theap_heap_may_shrink(const struct theap_heap *heap)
 }
 
 /**
- * theap_heap_shrink - give up the last segment
- * @heap:   theap_heap_may_shrink(), and no list node is in its last segment
+ * theap_heap_shrink - remove the last segment
+ * @heap:   theap_heap_may_shrink() is true; no list node is in the last segment
  * @growth: receives the segment
  */
 void theap_heap_shrink(struct theap_heap *heap, struct theap_growth *growth)
@@ -236,8 +239,8 @@ void theap_heap_shrink(struct theap_heap *heap, struct theap_growth *growth)
 }
 
 /**
- * theap_heap_destroy - give back everything
- * @heap: empty, and nobody's any more
+ * theap_heap_destroy - free all memory of a heap
+ * @heap: empty and unused
  */
 void theap_heap_destroy(struct theap_heap *heap)
 {

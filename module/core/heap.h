@@ -52,14 +52,14 @@ struct theap_entry {
 	union {
 		s64 when;		/* the key of a heap entry */
 		struct {
-			u32 next;	/* positions of the neighbours */
+			u32 next;	/* positions of the neighbors */
 			u32 prev;
 		} list;			/* of a list node: list.c */
 	};
 	union {
 		struct theap_node *node;
 		struct {
-			u32 before;	/* positions of the neighbours; */
+			u32 before;	/* positions of the neighbors; */
 			u32 after;	/* THEAP_NO_POS: none */
 		} hole;			/* if @when is THEAP_HOLE: extract.c */
 	};

@@ -2,44 +2,49 @@
 /*
  * Lists in the memory of a heap.
  *
- * A timer that has slack stands in a list, with all that expire when it does, and
- * only the list stands in the heap (wheel.c).  Its links are not in the timer, which
- * has no room for two pointers, but in a cell of 16 bytes that takes the place of the
- * heap's entry.  Links are positions, and the timer knows its own:
+ * A timer in a bucket is a member of the bucket's list, and only the bucket has a heap
+ * entry (bucket.c).  A timer has no room for the two pointers of a list.  So the links
+ * are in a list node of 16 bytes, which replaces the heap entry of the timer.  Links
+ * are positions, and each timer knows the position of its list node:
  *
- *	root                          end           cells              places
- *	  | heap: entries, in order -> |    free     | cells, any order |  free |
+ *	root                      end           list_nodes
+ *	  | heap entries, in order |    free    | list nodes, any order |  free  |
  *
- * A list is a circle through a cell of its head's, so that to take one out of it one
- * need not know which it is in.  Cells stand without gaps.  A new one takes the place
- * before the first, which is free as long as there is anything between; else the one
- * behind the last.  Where one is taken out, the last is moved there.  And where the heap
- * reaches the first cell, that one moves behind the last.  So each operation is O(1),
- * and costs the other side nothing but when the two meet.
+ * A list is a circle through a list node of its head.  So a member can be removed
+ * without knowing its list.
  *
- * Room is asked for by the sum: theap_heap_has_room().  What leaves the heap for a list,
- * or a list for the heap, finds the place that it has left: it needs none.
+ * The list nodes are contiguous.  A new one goes before the first if that position is
+ * free, otherwise behind the last.  When one is removed, the last one moves into its
+ * position.  When the heap reaches the first list node, that one moves behind the last.
+ * So each operation is O(1).  The heap and the lists cost each other nothing until they
+ * meet.
+ *
+ * theap_heap_has_room() counts heap entries and list nodes together.  A timer that
+ * changes from heap entry to list node, or back, uses the room that it has left.
  */
 #include "list.h"
 
-/* Move a cell to a place that is free.  Those beside it are told; it may be alone. */
+/*
+ * Move a list node to a free position, and update the links of its neighbors.  A list node
+ * that is alone in its circle links to itself.
+ */
 static void theap_list_node_move(struct theap_heap *heap, u32 from, u32 to)
 {
-	struct theap_entry *cell = theap_heap_at(heap, to);
+	struct theap_entry *entry = theap_heap_at(heap, to);
 
-	*cell = *theap_heap_at(heap, from);
-	cell->node->pos = to;
-	if (cell->list.next == from) {
-		cell->list.next = to;
-		cell->list.prev = to;
+	*entry = *theap_heap_at(heap, from);
+	entry->node->pos = to;
+	if (entry->list.next == from) {
+		entry->list.next = to;
+		entry->list.prev = to;
 		return;
 	}
-	theap_heap_at(heap, cell->list.next)->list.prev = to;
-	theap_heap_at(heap, cell->list.prev)->list.next = to;
+	theap_heap_at(heap, entry->list.next)->list.prev = to;
+	theap_heap_at(heap, entry->list.prev)->list.next = to;
 }
 
-/* A place for one more cell. */
-static u32 theap_list_node_get(struct theap_heap *heap)
+/* Return: a position for one more list node. */
+static u32 theap_list_node_alloc(struct theap_heap *heap)
 {
 	if (!heap->nr_list_nodes)
 		heap->list_nodes = theap_heap_capacity(heap);
@@ -51,26 +56,26 @@ static u32 theap_list_node_get(struct theap_heap *heap)
 
 /**
  * theap_list_init - make an empty list
- * @heap: has room for a cell
- * @head: of the list
+ * @heap: has room for a list node
+ * @head: head of the list
  */
 void theap_list_init(struct theap_heap *heap, struct theap_node *head)
 {
-	u32 pos = theap_list_node_get(heap);
-	struct theap_entry *cell = theap_heap_at(heap, pos);
+	u32 pos = theap_list_node_alloc(heap);
+	struct theap_entry *entry = theap_heap_at(heap, pos);
 
-	cell->list.next = pos;
-	cell->list.prev = pos;
-	cell->node = head;
+	entry->list.next = pos;
+	entry->list.prev = pos;
+	entry->node = head;
 	head->pos = pos;
 }
 
 /**
- * theap_list_first - the first of a list
- * @heap: that the list is in
- * @head: of the list
+ * theap_list_first - return the first member of a list
+ * @heap: the heap that has the list
+ * @head: head of the list
  *
- * Return: the first, or NULL.
+ * Return: the first member, or NULL.
  */
 struct theap_node *theap_list_first(const struct theap_heap *heap,
 				    const struct theap_node *head)
@@ -81,45 +86,45 @@ struct theap_node *theap_list_first(const struct theap_heap *heap,
 }
 
 /**
- * theap_list_add - put a node at the end of a list
- * @heap: has room for a cell
- * @head: of the list
+ * theap_list_add - add a node at the end of a list
+ * @heap: has room for a list node
+ * @head: head of the list
  * @node: in no heap and no list
  */
 void theap_list_add(struct theap_heap *heap, struct theap_node *head,
 		    struct theap_node *node)
 {
-	u32 pos = theap_list_node_get(heap);
-	struct theap_entry *cell = theap_heap_at(heap, pos);
-	struct theap_entry *end = theap_heap_at(heap, head->pos);
+	u32 pos = theap_list_node_alloc(heap);
+	struct theap_entry *entry = theap_heap_at(heap, pos);
+	struct theap_entry *head_entry = theap_heap_at(heap, head->pos);
 
-	cell->list.next = head->pos;
-	cell->list.prev = end->list.prev;
-	cell->node = node;
+	entry->list.next = head->pos;
+	entry->list.prev = head_entry->list.prev;
+	entry->node = node;
 	node->pos = pos;
-	theap_heap_at(heap, end->list.prev)->list.next = pos;
-	end->list.prev = pos;
+	theap_heap_at(heap, head_entry->list.prev)->list.next = pos;
+	head_entry->list.prev = pos;
 }
 
 /**
- * theap_list_del - take a node out of its list, or do away with an empty list
- * @heap: that the list is in
- * @node: in a list; or the head of one that is empty
+ * theap_list_del - remove a node from its list, or free the head of an empty list
+ * @heap: the heap that has the list
+ * @node: in a list; or the head of an empty one
  *
- * Return: the head of the list, if it is empty now; else NULL.
+ * Return: the head of the list, if it is empty now; otherwise NULL.
  */
 struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *node)
 {
-	struct theap_entry *cell = theap_heap_at(heap, node->pos);
+	struct theap_entry *entry = theap_heap_at(heap, node->pos);
 	u32 last = heap->list_nodes + heap->nr_list_nodes - 1;
 	struct theap_node *head = NULL;
 	u32 pos = node->pos;
 
-	/* Of two in a circle, the other is the head. */
-	if (cell->list.next == cell->list.prev)
-		head = theap_heap_at(heap, cell->list.next)->node;
-	theap_heap_at(heap, cell->list.next)->list.prev = cell->list.prev;
-	theap_heap_at(heap, cell->list.prev)->list.next = cell->list.next;
+	/* A circle of two nodes has one member: the other node is the head. */
+	if (entry->list.next == entry->list.prev)
+		head = theap_heap_at(heap, entry->list.next)->node;
+	theap_heap_at(heap, entry->list.next)->list.prev = entry->list.prev;
+	theap_heap_at(heap, entry->list.prev)->list.next = entry->list.next;
 	node->pos = THEAP_NO_POS;
 	if (pos != last)
 		theap_list_node_move(heap, last, pos);
@@ -128,8 +133,10 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 }
 
 /**
- * theap_list_make_way - have the place behind the heap free
- * @heap: has room for an entry; there are cells
+ * theap_list_make_way - move a list node away from the end of the heap
+ * @heap: has room for an entry, and has list nodes
+ *
+ * Afterwards the first position behind the heap entries is free.
  */
 void theap_list_make_way(struct theap_heap *heap)
 {
@@ -145,11 +152,11 @@ void theap_list_make_way(struct theap_heap *heap)
 /* Move list nodes out of the last segment.  Return: whether one was moved. */
 static bool theap_list_compact(struct theap_heap *heap)
 {
-	u32 places = theap_heap_capacity(heap) - THEAP_SEGMENT_ENTRIES;
+	u32 limit = theap_heap_capacity(heap) - THEAP_SEGMENT_ENTRIES;
 	unsigned int moves = THEAP_COMPACT_BATCH;
 	bool moved = false;
 
-	while (heap->nr_list_nodes && heap->list_nodes + heap->nr_list_nodes > places &&
+	while (heap->nr_list_nodes && heap->list_nodes + heap->nr_list_nodes > limit &&
 	       moves--) {
 		theap_list_node_move(heap, heap->list_nodes + heap->nr_list_nodes - 1,
 				     heap->list_nodes - 1);
