@@ -1,14 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Buckets: how a timer comes into one, and out; wheel.h has what they are for.
+ * Slack buckets: timers that may expire together share one heap entry.
  *
- * Where a timer stands is the owner's business alone: in the heap, or in the list of a
- * bucket.  It says so itself, in @grouped.
+ * Theory.  A timer with slack s, due at t, may expire anywhere in [t, t + s].  Its
+ * deadline is rounded up to a multiple of g, the largest power of two that is not above
+ * s (slack.h).  Timers with the same rounded deadline and the same g share a bucket.
+ * The heap knows only the deadline of the bucket:
  *
- * The bucket has a timer, too, which stands in the heap and is WAITING from beginning
- * to end, since nobody but the owner knows it.  A bucket whose last timer was taken out
- * is given up there and then; unless the heap is hollow just now: then it is due at once,
- * for nothing.
+ *	heap		 bucket (at 24, g 8)		bucket (at 32, g 16)
+ *	  16  exact	   17, 20, 23			  17, 30
+ *	  24  ----------->
+ *	  32  ------------------------------------------>
+ *
+ * Kafka's hierarchical timing wheel also keeps its buckets in a queue that is ordered by
+ * deadline.  But it has levels: each wheel has longer ticks than the wheel below.  When a
+ * bucket of a coarse wheel is due, its timers are distributed over the finer wheel.  Here
+ * each timer has a g of its own, so there are no levels and no horizon.  No timer changes
+ * its bucket as its deadline approaches, and nothing ticks while nothing is due.
+ *
+ * To start a timer, the owner finds its bucket in a hash table and links the timer at
+ * the end of the bucket's list: O(1).  To unlink it is O(1) too.  A stop or a postpone
+ * changes one word of the timer, as for a heap entry.  The owner finds the change when the
+ * bucket is due.  A due bucket is removed from the heap, and its timers expire
+ * in batches as others do.
+ *
+ * A bucket only saves work.  If the queue has no free bucket, or no room for one, the timer
+ * gets a heap entry of its own.  Its deadline is rounded all the same.
+ *
+ * Data.  A bucket embeds a timer without operations, which is the heap entry.  Only the
+ * owner knows that timer, so it is WAITING for as long as it is in the heap.  The members
+ * are in a list in the memory of the heap (list.c):
+ *
+ *	free		in @spare
+ *	in the heap	in @table, by deadline and granularity
+ *	due		in @due, until its list is empty
+ *
+ * A bucket that loses its last member is freed at once.  There is one exception: during
+ * a bulk extraction it cannot be removed from the heap.  Then it gets the deadline 0 and
+ * is due at once, without members.
  */
 #include <linux/hash.h>
 #include <linux/lockdep.h>
@@ -20,11 +49,11 @@
 #include "list.h"
 
 struct theap_bucket {
-	struct theap_timer timer;	/* stands in the heap, for all of them */
-	struct theap_node list;		/* of those: the head */
+	struct theap_timer timer;	/* the heap entry of the bucket */
+	struct theap_node list;		/* head of the list of members */
 	union {
-		struct hlist_node hash;		/* in the table */
-		struct theap_bucket *next;	/* among those due, or free */
+		struct hlist_node hash;		/* in @table */
+		struct theap_bucket *next;	/* in @due or in @spare */
 	};
 };
 
@@ -33,36 +62,37 @@ static struct theap_bucket *theap_timer_bucket(struct theap_timer *timer)
 	return container_of(timer, struct theap_bucket, timer);
 }
 
-static struct hlist_head *theap_buckets_head(struct theap_buckets *wheel, s64 when, u8 shift)
+static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 when,
+					     u8 slack_shift)
 {
-	return &wheel->table[hash_64(when + shift, THEAP_BUCKET_BITS)];
+	return &buckets->table[hash_64(when + slack_shift, THEAP_BUCKET_BITS)];
 }
 
-/* The bucket for a timer; a new one if need be.  Return: it, or NULL. */
-static struct theap_bucket *__theap_bucket_get(struct theap_queue *queue, s64 when, u8 shift)
+/* Return: the bucket for a deadline and granularity, a new one if needed; or NULL. */
+static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when, u8 slack_shift)
 	__must_hold(&queue->lock)
 {
-	struct theap_buckets *wheel = &queue->buckets;
+	struct theap_buckets *buckets = &queue->buckets;
 	struct theap_bucket *bucket;
 	unsigned int probes = 0;
 	struct hlist_head *head;
 
-	if (!wheel->table)
+	if (!buckets->table)
 		return NULL;
-	head = theap_buckets_head(wheel, when, shift);
+	head = theap_buckets_head(buckets, when, slack_shift);
 	hlist_for_each_entry(bucket, head, hash) {
-		if (bucket->timer.when == when && bucket->timer.slack_shift == shift)
+		if (bucket->timer.when == when && bucket->timer.slack_shift == slack_shift)
 			return bucket;
 		if (++probes == THEAP_BUCKET_PROBES)
 			return NULL;
 	}
-	bucket = wheel->spare;
+	bucket = buckets->spare;
 	if (!bucket || !__theap_queue_has_room(queue, THEAP_BUCKET_ROOM))
 		return NULL;
-	wheel->spare = bucket->next;
+	buckets->spare = bucket->next;
 	hlist_add_head(&bucket->hash, head);
 	bucket->timer.when = when;
-	bucket->timer.slack_shift = shift;
+	bucket->timer.slack_shift = slack_shift;
 	theap_list_init(&queue->heap, &bucket->list);
 	theap_try_stable_to_modifying(&bucket->timer.status, THEAP_NO_STATUS);
 	theap_list_push_entry(&queue->heap, when, &bucket->timer.node);
@@ -70,8 +100,8 @@ static struct theap_bucket *__theap_bucket_get(struct theap_queue *queue, s64 wh
 	return bucket;
 }
 
-/* The list of a bucket that is in neither heap nor table is empty: it is free. */
-static void __theap_bucket_put(struct theap_queue *queue, struct theap_bucket *bucket)
+/* Free a bucket that is neither in the heap nor in the table, and has no members. */
+static void __theap_bucket_release(struct theap_queue *queue, struct theap_bucket *bucket)
 	__must_hold(&queue->lock)
 {
 	theap_list_del(&queue->heap, &bucket->list);
@@ -79,7 +109,7 @@ static void __theap_bucket_put(struct theap_queue *queue, struct theap_bucket *b
 	queue->buckets.spare = bucket;
 }
 
-/* WAITING -> RUNNING -> NO_STATUS, out of heap and table. */
+/* WAITING -> RUNNING -> NO_STATUS: remove a bucket from the heap and the table. */
 static void __theap_bucket_dequeue(struct theap_queue *queue, struct theap_bucket *bucket)
 	__must_hold(&queue->lock)
 {
@@ -95,31 +125,31 @@ static void __theap_bucket_dequeue(struct theap_queue *queue, struct theap_bucke
 }
 
 /**
- * __theap_bucket_due - a bucket's time has come
- * @queue: owned; the walk stands at it
+ * __theap_bucket_due - move a due bucket from the heap to the due buckets
+ * @queue: owned; the bulk extraction is at the bucket
  * @timer: of the bucket
  */
 void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
 {
 	struct theap_bucket *bucket = theap_timer_bucket(timer);
-	struct theap_buckets *wheel = &queue->buckets;
+	struct theap_buckets *buckets = &queue->buckets;
 
 	lockdep_assert_held(&queue->lock);
 	__theap_bucket_dequeue(queue, bucket);
 	bucket->next = NULL;
-	if (wheel->due)
-		wheel->due_last->next = bucket;
+	if (buckets->due)
+		buckets->due_last->next = bucket;
 	else
-		wheel->due = bucket;
-	wheel->due_last = bucket;
+		buckets->due = bucket;
+	buckets->due_last = bucket;
 }
 
 /**
- * __theap_bucket_first - the first timer of a bucket
+ * __theap_bucket_first - return the first timer of a bucket
  * @queue: owned
  * @timer: of the bucket
  *
- * Return: it; NULL where the bucket is empty.
+ * Return: the first timer; NULL if the bucket is empty.
  */
 struct theap_timer *__theap_bucket_first(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -131,46 +161,54 @@ struct theap_timer *__theap_bucket_first(struct theap_queue *queue, struct theap
 }
 
 /**
- * __theap_bucket_drop - give up a bucket that is empty
- * @queue: owned; its heap is not hollow
- * @timer: of the bucket, in the heap
+ * __theap_bucket_drop - free an empty bucket that is in the heap
+ * @queue: owned; no bulk extraction is on
+ * @timer: of the bucket
  */
 void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 {
 	lockdep_assert_held(&queue->lock);
 	__theap_bucket_dequeue(queue, theap_timer_bucket(timer));
-	__theap_bucket_put(queue, theap_timer_bucket(timer));
+	__theap_bucket_release(queue, theap_timer_bucket(timer));
 }
 
 /**
- * __theap_buckets_next - the next timer of the buckets that are due
+ * __theap_buckets_next - return the next timer of the due buckets
  * @queue:  owned
- * @budget: so many timers and buckets at the most; less what was used
+ * @budget: the most timers and buckets to visit; reduced by those visited
  *
- * Return: it; NULL where there is none, or the budget is spent.
+ * Frees each due bucket that has become empty.
+ *
+ * Return: the timer; NULL if there is none or the budget is spent.
  */
 struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int *budget)
 {
-	struct theap_buckets *wheel = &queue->buckets;
+	struct theap_buckets *buckets = &queue->buckets;
 	struct theap_bucket *bucket;
 
 	lockdep_assert_held(&queue->lock);
-	while ((bucket = wheel->due) && *budget) {
+	while ((bucket = buckets->due) && *budget) {
 		struct theap_timer *timer = __theap_bucket_first(queue, &bucket->timer);
 
 		(*budget)--;
 		if (timer)
 			return timer;
-		wheel->due = bucket->next;
-		__theap_bucket_put(queue, bucket);
+		buckets->due = bucket->next;
+		__theap_bucket_release(queue, bucket);
 	}
 	return NULL;
 }
 
-/* A timer that has slack goes into a bucket.  Return: whether there was one. */
+/**
+ * __theap_buckets_add - put a timer into the bucket of its deadline
+ * @queue: owned; its heap has room for one more
+ * @timer: has slack; in a transient state, not queued
+ *
+ * Return: whether there was a bucket.
+ */
 bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
 {
-	struct theap_bucket *bucket = __theap_bucket_get(queue, timer->when, timer->slack_shift);
+	struct theap_bucket *bucket = __theap_bucket_find(queue, timer->when, timer->slack_shift);
 
 	if (!bucket)
 		return false;
@@ -180,6 +218,11 @@ bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
 	return true;
 }
 
+/**
+ * __theap_buckets_del - remove a timer from its bucket, and free the bucket if it is empty
+ * @queue: owned
+ * @timer: in a transient state, in a bucket
+ */
 void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 {
 	struct theap_node *head = theap_list_del(&queue->heap, &timer->node);
@@ -190,10 +233,10 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 	if (!head)
 		return;
 	bucket = container_of(head, struct theap_bucket, list);
-	/* One that is due is put by __theap_buckets_next(). */
+	/* __theap_buckets_next() frees a due bucket. */
 	if (theap_status(&bucket->timer.status) != THEAP_WAITING)
 		return;
-	/* From a hollow heap it cannot be taken just now: it is due at once, for nothing. */
+	/* It cannot be removed during a bulk extraction: let it be due at once. */
 	if (theap_heap_is_extracting(&queue->heap)) {
 		bucket->timer.when = 0;
 		theap_heap_rekey(&queue->heap, &bucket->timer.node, 0);
@@ -203,22 +246,22 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 }
 
 /**
- * __theap_buckets_available - is there a bucket to be had?
+ * __theap_buckets_available - is a bucket available, or the limit reached?
  * @queue: owned
  *
- * Return: whether there is; or there is none, and there will be none for a time.
- * Else theap_buckets_grow() gets some.
+ * Return: true if there is a free bucket, or if the queue has THEAP_BUCKETS_MAX; false if
+ * theap_buckets_grow() can allocate more.
  */
 bool __theap_buckets_available(struct theap_queue *queue)
 {
-	struct theap_buckets *wheel = &queue->buckets;
+	struct theap_buckets *buckets = &queue->buckets;
 
 	lockdep_assert_held(&queue->lock);
-	wheel->wanted = !wheel->spare && wheel->nr < THEAP_BUCKETS_MAX;
-	return !wheel->wanted;
+	buckets->wanted = !buckets->spare && buckets->nr < THEAP_BUCKETS_MAX;
+	return !buckets->wanted;
 }
 
-/* Buckets are got so many at a time: 3 KiB. */
+/* Buckets are allocated 32 at a time: 3 KiB. */
 #define THEAP_BUCKETS_GROW	32U
 
 static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t gfp)
@@ -227,13 +270,13 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 
 	if (!bucket)
 		return NULL;
-	/* Zeroes are NO_STATUS, NOWHERE, and no operations; it is in no inbox. */
+	/* Zero is NO_STATUS, THEAP_NO_POS and no operations.  It is in no inbox. */
 	bucket->timer.inbox.next = &bucket->timer.inbox;
 	bucket->timer.queue = queue;
 	return bucket;
 }
 
-/* Context: task, may sleep. */
+/* Free a chain of buckets.  Context: task, may sleep. */
 static void theap_buckets_free(struct theap_bucket *bucket)
 {
 	while (bucket) {
@@ -246,24 +289,24 @@ static void theap_buckets_free(struct theap_bucket *bucket)
 }
 
 /**
- * theap_buckets_grow - get buckets for a queue
- * @queue: which
- * @gfp:   how to get the memory
+ * theap_buckets_grow - allocate buckets for a queue
+ * @queue: the queue
+ * @gfp:   flags of the allocation
  *
- * Context: no locks; sleeps if @gfp does.
+ * Context: without locks; sleeps if @gfp allows it.
  * Return: 0 or -ENOMEM.
  */
 int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 {
-	struct theap_buckets *wheel = &queue->buckets;
+	struct theap_buckets *buckets = &queue->buckets;
 	struct theap_bucket *first = NULL, *last = NULL;
 	struct hlist_head *table = NULL;
 	unsigned long flags;
 	unsigned int nr;
 
 	gfp |= __GFP_NOWARN;
-	/* A guess: if there is one by now, this one is given back. */
-	if (!data_race(READ_ONCE(wheel->table))) {
+	/* A guess: if the queue has a table by then, this one is freed again. */
+	if (!data_race(READ_ONCE(buckets->table))) {
 		table = kvcalloc(1U << THEAP_BUCKET_BITS, sizeof(*table), gfp);
 		if (!table)
 			return -ENOMEM;
@@ -279,12 +322,12 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	}
 	if (first) {
 		raw_spin_lock_irqsave(&queue->lock, flags);
-		last->next = wheel->spare;
-		wheel->spare = first;
-		wheel->nr += nr;
-		wheel->wanted = false;
-		if (!wheel->table)
-			swap(wheel->table, table);
+		last->next = buckets->spare;
+		buckets->spare = first;
+		buckets->nr += nr;
+		buckets->wanted = false;
+		if (!buckets->table)
+			swap(buckets->table, table);
 		raw_spin_unlock_irqrestore(&queue->lock, flags);
 	}
 	kvfree(table);
@@ -292,40 +335,44 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 }
 
 /**
- * theap_buckets_trim - give back the buckets of a queue, where no timer stands in one
- * @queue: which
+ * theap_buckets_trim - free the spare buckets of a queue that has no timer in a bucket
+ * @queue: the queue
  *
- * The table, of 32 KiB, stays until the queue goes.
+ * The table, 32 KiB, stays until the queue is destroyed.
  *
  * Context: task, may sleep.
  */
 void theap_buckets_trim(struct theap_queue *queue)
 {
-	struct theap_buckets *wheel = &queue->buckets;
+	struct theap_buckets *buckets = &queue->buckets;
 	struct theap_bucket *spare = NULL, *bucket;
 	u32 nr = 0;
 
 	raw_spin_lock_irq(&queue->lock);
-	if (!wheel->timers)
-		swap(spare, wheel->spare);
+	if (!buckets->timers)
+		swap(spare, buckets->spare);
 	raw_spin_unlock_irq(&queue->lock);
-	/* Thousands, in no cache: not with the lock.  Meanwhile it is believed to have them. */
+	/*
+	 * Count without the lock: there may be thousands, which are not cached.  Until
+	 * the count is subtracted, @nr includes them.
+	 */
 	for (bucket = spare; bucket; bucket = bucket->next)
 		nr++;
 	raw_spin_lock_irq(&queue->lock);
-	wheel->nr -= nr;
+	buckets->nr -= nr;
 	raw_spin_unlock_irq(&queue->lock);
 	theap_buckets_free(spare);
 }
 
 /**
- * theap_buckets_clear - give up a batch of buckets
- * @queue: nobody's any more; its buckets are empty, its heap is not hollow
+ * theap_buckets_clear - free a batch of the buckets that are left in a heap
+ * @queue: unused; its buckets are empty, no bulk extraction is on
  *
- * Who closes a manual clock in the middle of an advance may leave as many as there can be.
+ * A program may close a manual clock in the middle of an advance.  Then up to
+ * THEAP_BUCKETS_MAX buckets are left.
  *
  * Context: task.
- * Return: whether there may be more.
+ * Return: whether more may be left.
  */
 bool theap_buckets_clear(struct theap_queue *queue)
 {
@@ -348,8 +395,8 @@ bool theap_buckets_clear(struct theap_queue *queue)
 }
 
 /**
- * theap_buckets_destroy - give back everything
- * @queue: nobody's any more; theap_buckets_clear() has done all that it does
+ * theap_buckets_destroy - free all memory of the buckets of a queue
+ * @queue: unused; theap_buckets_clear() has returned false
  *
  * Context: task, may sleep.
  */

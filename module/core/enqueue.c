@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Enqueue and dequeue: where a pending timer is.
+ * Enqueue and dequeue: as a heap entry, or in a bucket.
  *
- * A timer that is queued is in one of two places, and @in_bucket says which:
+ * A timer is queued in one of two ways.  Its field @in_bucket states which:
  *
- *	in the heap	it has an entry of its own
- *	in a bucket	it has slack, and shares one heap entry with other timers
+ *	false	it has a heap entry of its own
+ *	true	it has slack, and shares the heap entry of a bucket (bucket.c)
  *
- * Only the owner of the queue, the holder of its lock, moves a timer from one to the
- * other.
+ * Only the owner of the queue, the holder of its lock, changes from one to the other.
  */
 #include <linux/lockdep.h>
 
@@ -18,9 +17,9 @@
 #include "list.h"
 
 /**
- * __theap_enqueue_slow - __theap_enqueue(), where there is slack
+ * __theap_enqueue_slow - __theap_enqueue() if the queue has timers with slack
  * @queue: owned; its heap has room for one more
- * @timer: in a transient state, stands nowhere; its deadline is in @when
+ * @timer: in a transient state, not queued; @when is its deadline
  */
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -30,10 +29,11 @@ void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 }
 
 /**
- * __theap_dequeue - have a timer stand nowhere
+ * __theap_dequeue - remove a timer from the heap or its bucket
  * @queue: owned
- * @timer: in a transient state, stands in @queue; where in the heap and that is hollow,
- *         the walk stands at it, or the heap is ready for a removal
+ * @timer: in a transient state, queued in @queue.  If it has a heap entry and the heap
+ *         has holes, either the bulk extraction is at that entry, or
+ *         theap_heap_drop_last_holes() has returned true.
  */
 void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -47,10 +47,10 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 }
 
 /**
- * __theap_rekey - have a timer stand in the heap, whatever its slack
+ * __theap_rekey - give a timer a heap entry of its own at another deadline
  * @queue: owned
- * @timer: in a transient state, stands in @queue
- * @when:  at this time
+ * @timer: in a transient state, queued in @queue
+ * @when:  the deadline; the slack of the timer is ignored
  */
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
@@ -60,16 +60,19 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 		theap_heap_rekey(&queue->heap, &timer->node, when);
 		return;
 	}
-	/* It needs no more room than it has had. */
+	/* The heap entry uses the room of the list node. */
 	__theap_buckets_del(queue, timer);
 	theap_list_push_entry(&queue->heap, when, &timer->node);
 }
 
 /*
- * May a timer that stands in the heap go into a bucket?  It leaves a hole where the walk
- * stands; and elsewhere in a hollow heap it cannot be taken out just now.  Where it leaves
- * a place, one is left of what is asked for here: a push that has looked for room before
- * relies on that.
+ * May a timer change from a heap entry to a bucket?
+ *
+ * During a bulk extraction, only the entry at the current position can be removed.
+ *
+ * Without an extraction, the removed entry frees a position.  So at most 2 of the 3
+ * positions that are checked here are used.  theap_timer_push() relies on the third: it
+ * checks for room, then cleans, then enqueues.
  */
 static bool __theap_may_use_bucket(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -81,10 +84,10 @@ static bool __theap_may_use_bucket(struct theap_queue *queue, struct theap_timer
 }
 
 /**
- * __theap_reinsert - have a timer stand elsewhere, where it belongs
+ * __theap_reinsert - requeue a timer at another deadline, in a bucket if it has slack
  * @queue: owned
- * @timer: in a transient state, stands in @queue
- * @when:  its deadline, of theap_round_deadline()
+ * @timer: in a transient state, queued in @queue
+ * @when:  the deadline, rounded by theap_round_deadline()
  */
 void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {

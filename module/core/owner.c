@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the owner of a queue does to its timers.
+ * Operations of the owner on the timers of a queue.
  *
  * The owner is the code that holds the queue's lock, on any CPU.  A stop or a modify
- * changes one word of a timer and leaves the heap as it is.  The owner brings heap
- * and timers together again:
+ * changes one word of a timer and leaves the heap as it is.  The owner makes the heap
+ * agree with the timers again:
  *
  *	adjust	requeue the timers of the inbox, which were moved earlier
- *	clean	tidy the top of the heap: remove a deleted timer, requeue a modified one
+ *	clean	make the top of the heap valid: remove a deleted timer, requeue a
+ *		modified one
  *	sweep	remove deleted timers anywhere, once they are more than a quarter
  *	settle	publish the first deadline, before the lock is released
+ *
+ * The expiry run (run.c) adds the fifth operation: expire.
+ *
+ * One hold of the lock is bounded.  Adjust and clean take a budget, and a step of the
+ * sweep visits 16 entries.
  */
 #include <linux/lockdep.h>
 #include <linux/prefetch.h>
@@ -21,17 +27,11 @@
 #include "trace.h"
 #include "verify.h"
 
-/*
- * A sweep looks at so many at each step: with over a quarter of them deleted
- * it takes out four, where a push puts in one.
- */
-#define THEAP_SWEEP_STEP	16
-
 /**
- * __theap_requeue - MODIFIED_x -> MOVING -> WAITING
+ * __theap_requeue - MODIFIED_x -> MOVING -> WAITING: requeue at the wanted deadline
  * @queue: owned
- * @timer: stands in its heap
- * @from:  the state that it was seen in; in another by now, it is left alone
+ * @timer: queued in @queue
+ * @from:  the state that the owner has read; if it has changed, do nothing
  */
 void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 		     enum theap_status from)
@@ -45,17 +45,16 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 }
 
 /**
- * __theap_remove - DELETED -> REMOVING -> REMOVED
+ * __theap_remove - DELETED -> REMOVING -> REMOVED: dequeue a stopped timer
  * @queue: owned
- * @timer: stands in it; where in the heap and that is hollow, the walk stands at it, or
- *         the heap is ready for a removal
+ * @timer: queued in @queue; may be dequeued now, as for __theap_dequeue()
  *
- * A timer must not leave it while the inbox links it, since it may be
- * freed once it is out.  So one that is still there is put out of the way, at
- * the end of time: adjust will come to it, and clean or the sweep after that.
- * No one else can put it in while it is in REMOVING.
+ * A timer that is REMOVED may be freed, so the inbox must not link it then.  If the
+ * inbox does, the timer is rekeyed to the end of time and stays DELETED.  Adjust takes
+ * it out of the inbox, and clean or the sweep removes it after that.  No CPU can add it
+ * to the inbox while it is in REMOVING.
  *
- * Return: whether it was taken out.
+ * Return: whether the timer was dequeued.
  */
 bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -77,7 +76,7 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	return true;
 }
 
-/* A timer has come out of the inbox: if it still wants to be earlier, do it. */
+/* Requeue a timer that was in the inbox, if it is still to be moved earlier. */
 static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
@@ -89,18 +88,21 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 		__theap_requeue(queue, timer, status);
 }
 
-/* So many are taken in hand at a time: enough for a prefetch to arrive. */
-#define THEAP_ADJUST	16
+/* Timers prefetched together: enough for the first prefetch to arrive. */
+#define THEAP_PREFETCH_BATCH	16
 
 /*
- * See to some of what was taken from the inbox.  First the heap's entries where they
- * stand, and those above, are called into the cache: until they are dealt with, nobody
- * moves them, for that is the owner's.  Return: how many.
+ * Adjust up to 16 timers that were drained from the inbox.
+ *
+ * First prefetch the heap entry of each, and the entry above it.  The positions can be
+ * read in any state of the timers, since only the owner writes them.
+ *
+ * Return: the number of timers handled.
  */
-static unsigned int __theap_adjust_some(struct theap_queue *queue, unsigned int most)
+static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int most)
 	__must_hold(&queue->lock)
 {
-	struct theap_timer *timers[THEAP_ADJUST];
+	struct theap_timer *timers[THEAP_PREFETCH_BATCH];
 	unsigned int i, nr;
 
 	for (nr = 0; queue->drained && nr < most; nr++) {
@@ -121,11 +123,11 @@ static unsigned int __theap_adjust_some(struct theap_queue *queue, unsigned int 
 }
 
 /**
- * __theap_adjust - see to the timers that were moved earlier
+ * __theap_adjust - requeue the timers that were moved earlier
  * @queue:  owned
- * @budget: so many at the most; less what was used
+ * @budget: the most timers to handle; reduced by those handled
  *
- * O(log n) for each that was moved, and nothing for those that were not.
+ * Costs O(log n) for each timer that was moved, and nothing for the others.
  *
  * Return: whether the inbox is empty.
  */
@@ -138,12 +140,13 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 			    atomic64_read(&queue->earliest) == THEAP_NEVER)
 				return true;
 			/*
-			 * The deadline before the list; theap_timer_to_inbox()
-			 * fills the list before the deadline.  So a deadline
-			 * that is wiped here belongs to a timer that is taken
-			 * here, or was before: then it was written late, and
-			 * would have the hrtimer fire for ever if it stayed.
-			 * llist_del_all() is the full barrier between.
+			 * Clear @earliest, then empty the inbox.  theap_timer_to_inbox() adds
+			 * the timer, then lowers @earliest.  So a deadline that is cleared
+			 * here belongs to a timer that the owner takes now, or took before.
+			 * In the second case it was written after the owner took the timer.
+			 * If it stayed, the hrtimer would fire again and again.
+			 * llist_del_all() is the full barrier between the two; it pairs
+			 * with llist_add() in theap_timer_to_inbox().
 			 */
 			atomic64_set(&queue->earliest, THEAP_NEVER);
 			atomic_set(&queue->inbox_len, 0);
@@ -153,23 +156,23 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 		}
 		if (!*budget)
 			return false;
-		*budget -= __theap_adjust_some(queue,
-					       min_t(unsigned int, *budget, THEAP_ADJUST));
+		*budget -= __theap_adjust_batch(queue, min_t(unsigned int, *budget,
+							     THEAP_PREFETCH_BATCH));
 	}
 }
 
 /**
- * __theap_clean - tidy the top of the heap
+ * __theap_clean - make the top of the heap valid
  * @queue:  owned
- * @budget: so many timers at the most; less what was used
+ * @budget: the most timers to handle; reduced by those handled
  *
- * Return: the timer at the top, which was WAITING; NULL where the heap is
- * empty or hollow, or the budget spent.
+ * Return: the timer at the top, which was WAITING; NULL if the heap is empty, the budget
+ * is spent or a bulk extraction is on.
  */
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
-	/* Then a run is on, or will be soon, and tidies in its own way. */
+	/* A run is on or due soon; it handles the entries that it extracts. */
 	if (theap_heap_is_extracting(&queue->heap))
 		return NULL;
 	while (queue->heap.nr && *budget) {
@@ -190,7 +193,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 			(*budget)--;
 			break;
 		case THEAP_MODIFYING:
-			/* Short; but there may always be another who does. */
+			/* Short, but another claim may follow at once: so it counts. */
 			theap_relax();
 			(*budget)--;
 			break;
@@ -202,15 +205,18 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 	return NULL;
 }
 
+/* A step visits 16 entries.  With over a quarter deleted, it removes 4 on average. */
+#define THEAP_SWEEP_STEP	16
+
 /**
- * __theap_sweep - take out stopped timers when they are over a quarter
+ * __theap_sweep - remove deleted timers while they are more than a quarter of the entries
  * @queue: owned
  *
- * One step of a sweep that goes on at the next push and the next run.  It
- * walks from the last position to the first: what fills the hole of a removed
- * timer comes from the end, which has been looked at.  Every removal leaves a
- * heap, so there is nothing to rebuild, and a step may end anywhere.  It
- * keeps up: with a quarter deleted, a step takes four out for one pushed.
+ * Takes one step; the next push or run takes the next step.  The sweep goes from the last
+ * position to the first.  The entry that fills the gap of a removed one comes from the
+ * end, which the sweep has visited.  After each removal the array is a heap, so nothing
+ * has to be rebuilt and a step may end anywhere.  A push adds one entry and a step
+ * removes 4, so the sweep keeps up.
  */
 void __theap_sweep(struct theap_queue *queue)
 {
@@ -237,12 +243,12 @@ void __theap_sweep(struct theap_queue *queue)
 }
 
 /**
- * __theap_settle - say what the first deadline is now
- * @queue: owned, and about to be let go
+ * __theap_settle - publish the first deadline
+ * @queue: owned; the caller releases the lock next
  *
- * Timers that were taken from the inbox and not dealt with may be due at any
- * time, and so may those below holes and in buckets that are due: a run is wanted
- * at once.
+ * Some timers may be due at any time: those drained from the inbox and not adjusted yet,
+ * those below extraction holes, and those in due buckets.  Then publish 0, so that a run
+ * begins at once.
  */
 void __theap_settle(struct theap_queue *queue)
 {

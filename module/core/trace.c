@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The tracepoints themselves; trace.h says which there are. */
+/* The code of the tracepoints that trace.h declares. */
 #define CREATE_TRACE_POINTS
 #include "trace.h"

@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The tracepoints: what timers go through, told as it happens.
+ * The tracepoints: what happens to timers and queues.
  *
- *	init	   a timer's memory is made ready
- *	start	   it is to expire, or to do so at another time
- *	cancel	   it is not to: a pending timer was stopped
- *	look	   its time has come, and the kernel asks what that means: the slot
- *		   may have been stopped or postponed without a call
+ *	init	   a timer was initialized
+ *	start	   a timer was started, or its deadline was changed
+ *	cancel	   a pending timer was stopped
+ *	check	   a timer is due, and the kernel has checked whether it has expired: a
+ *		   program may have stopped or postponed its slot without a call
  *	expire_entry, expire_exit
- *		   around its function, for those that have expired
- *	move	   it goes to another CPU's heap, since its own goes offline
- *	kick	   a CPU is told of an earlier deadline
- *	steal	   a heap is run by another CPU, since its own is stuck
- *	sweep	   stopped timers are taken out of a heap
+ *		   before and after the function of a timer that has expired
+ *	migrate	   a timer was moved to another queue, since its CPU goes offline
+ *	notify	   a CPU was notified of an earlier deadline
+ *	steal	   another CPU runs a queue, since its own CPU is stuck
+ *	sweep	   stopped timers were removed from a heap
  *
- * Each is a branch that is patched out while nobody listens: one no-operation of five
- * bytes on x86, and nothing is computed for it.  They are where INFO counts, so
- * that events and counters agree: starts whose timer is WAITING afterwards are
- * `started`, looks `expired`, moves `moved`, kicks that are not remote `kicks`,
- * and the sum of what sweeps have taken out `swept`.
+ * While a tracepoint is off it costs one no-op instruction, five bytes on x86.
  *
- * What a program does to its slots by memory alone nobody sees, and so it is in
- * no trace: what became of it, the next look tells.
+ * Each tracepoint is where the counter of INFO is, so that the two agree:
  *
- * A timer is named by its address, the same in all events of its life.
+ *	started		start events with to=WAITING
+ *	checked		check events
+ *	migrated	migrate events
+ *	notified	notify events with remote=0
+ *	stolen		steal events
+ *	swept		the sum of swept= in sweep events
+ *
+ * A program that changes its slots in memory alone makes no event.  The next check shows
+ * the result.
+ *
+ * A timer is identified by its address, the same in all its events.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM timerheap
@@ -35,7 +40,7 @@
 
 #include "queue.h"
 
-/* Programs that read traces in binary have the names' values from here. */
+/* Programs that read binary traces get the values of these names from here. */
 TRACE_DEFINE_ENUM(THEAP_MONOTONIC);
 TRACE_DEFINE_ENUM(THEAP_REALTIME);
 TRACE_DEFINE_ENUM(THEAP_BOOTTIME);
@@ -56,7 +61,7 @@ TRACE_DEFINE_ENUM(THEAP_MODIFIED_LATER);
 			 { THEAP_TAI, "tai" },		\
 			 { THEAP_MANUAL, "manual" })
 
-/* Those that are stable: a claim begins and ends in one. */
+/* The stable states: a claim begins and ends in one. */
 #define theap_show_status(status)				\
 	__print_symbolic(status,				\
 			 { THEAP_NO_STATUS, "NO_STATUS" },	\
@@ -85,7 +90,7 @@ TRACE_EVENT(timerheap_init,
 	TP_printk("timer=%p function=%ps", __entry->timer, __entry->function)
 );
 
-/* In a claim, when it has been placed: @from is what it was before. */
+/* In theap_timer_schedule().  @from: the state before the claim */
 TRACE_EVENT(timerheap_start,
 
 	TP_PROTO(const struct theap_claim *claim, s64 when),
@@ -132,8 +137,7 @@ TRACE_EVENT(timerheap_cancel,
 
 	TP_fast_assign(
 		__entry->timer = claim->timer;
-		/* Where it stands is the owner's to change, even now. */
-		__entry->when = data_race(READ_ONCE(claim->timer->when));
+		__entry->when = claim->timer->when;
 		__entry->cpu = READ_ONCE(claim->queue->cpu);
 		__entry->clock = claim->queue->clock;
 		__entry->from = claim->from;
@@ -144,7 +148,7 @@ TRACE_EVENT(timerheap_cancel,
 		  __entry->cpu, theap_show_status(__entry->from))
 );
 
-/* @next: when it stands again, 0: never; @call: it has expired, there is an event */
+/* @next: when it is queued next, 0: never; @expired: its function is called */
 TRACE_EVENT(timerheap_check,
 
 	TP_PROTO(const struct theap_timer *timer, s64 now, s64 next, bool expired),
@@ -172,7 +176,7 @@ TRACE_EVENT(timerheap_check,
 		  __entry->now - __entry->when, __entry->next, __entry->expired)
 );
 
-/* @when: the deadline that it has expired for; @now: when that was collected */
+/* @when: the deadline that has expired; @now: the time when the run collected it */
 TRACE_EVENT(timerheap_expire_entry,
 
 	TP_PROTO(const struct theap_timer *timer, s64 when, s64 now),
@@ -243,7 +247,7 @@ TRACE_EVENT(timerheap_migrate,
 		  __entry->from, __entry->to)
 );
 
-/* Another CPU runs a queue whose own is stuck. */
+/* Another CPU runs a queue whose own CPU is stuck. */
 TRACE_EVENT(timerheap_steal,
 
 	TP_PROTO(struct theap_queue *queue, bool watchdog),
@@ -269,7 +273,7 @@ TRACE_EVENT(timerheap_steal,
 		  __entry->watchdog)
 );
 
-/* @remote: an interrupt is sent to @cpu, whose own kick then follows */
+/* @remote: an IPI is sent to @cpu, whose own event follows unless it is deferred */
 TRACE_EVENT(timerheap_notify,
 
 	TP_PROTO(struct theap_queue *queue, unsigned int cpu, bool remote),
@@ -295,7 +299,7 @@ TRACE_EVENT(timerheap_notify,
 		  __entry->remote)
 );
 
-/* A step that has taken out @swept; @stopped of @entries are left. */
+/* One step has removed @swept timers; @stopped of @entries are left. */
 TRACE_EVENT(timerheap_sweep,
 
 	TP_PROTO(struct theap_queue *queue, unsigned int swept),
@@ -325,7 +329,7 @@ TRACE_EVENT(timerheap_sweep,
 
 #endif /* THEAP_TRACE_H */
 
-/* The kernel's header reads this one again, by the source folder that Kbuild names. */
+/* The kernel's header includes this one again, relative to the source folder of Kbuild. */
 #undef TRACE_INCLUDE_PATH
 #define TRACE_INCLUDE_PATH module/core
 #undef TRACE_INCLUDE_FILE

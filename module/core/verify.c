@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The self-check of verify=1: walk a heap after every operation on it.
+ * The self-check of verify=1: check a whole heap after each operation on it.
  *
- * O(n) with interrupts off each time, so it is for tests with few timers, and
- * for finding out where a heap went wrong: at the operation that broke it.
+ * It takes O(n) with interrupts off each time, so it is for tests with few timers.  It
+ * finds the operation that breaks a heap.
  *
- * What other CPUs may change without the lock is not held against it: any
- * state that a timer in a heap can be in is fine, and the count of deleted
- * timers is exact only where there is nothing left to delete.
+ * Other CPUs may change some words without the lock.  So a queued timer may be in each
+ * stable state, and in MODIFYING.  The count of deleted timers is
+ * checked only if the heap is empty.
  */
 #include <linux/bug.h>
 #include <linux/lockdep.h>
@@ -32,7 +32,7 @@ static bool theap_verify_status(enum theap_status status)
 }
 
 /**
- * __theap_verify - check the order of a heap and what goes with it
+ * __theap_verify - check the order of a heap, and all links into it
  * @queue: owned, between two operations
  */
 void __theap_verify(struct theap_queue *queue)
@@ -48,41 +48,44 @@ void __theap_verify(struct theap_queue *queue)
 
 		WARN_ONCE(pos > THEAP_ROOT &&
 			  theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when,
-			  "timerheap: %u is before its parent\n", pos);
+			  "timerheap: entry %u is earlier than its parent\n", pos);
 		if (entry->when == THEAP_HOLE) {
 			WARN_ONCE(entry->hole.before != hole,
-				  "timerheap: the hole at %u does not know the last\n", pos);
+				  "timerheap: hole at %u has a wrong link back\n", pos);
 			hole = pos;
 			continue;
 		}
 		timer = theap_node_timer(entry->node);
 		status = theap_status(&timer->status);
 		WARN_ONCE(timer->node.pos != pos,
-			  "timerheap: timer at %u believes it is at %u\n",
+			  "timerheap: timer at %u has position %u\n",
 			  pos, timer->node.pos);
 		WARN_ONCE(timer->when != entry->when,
-			  "timerheap: timer at %u has another key\n", pos);
+			  "timerheap: timer at %u has another deadline than its entry\n", pos);
 		WARN_ONCE(timer->queue != queue,
-			  "timerheap: timer at %u is another queue's\n", pos);
+			  "timerheap: timer at %u has another queue\n", pos);
 		WARN_ONCE(!theap_verify_status(status),
 			  "timerheap: timer at %u is in state %d\n", pos, status);
 	}
 	for (pos = heap->list_nodes; pos < heap->list_nodes + heap->nr_list_nodes; pos++) {
-		struct theap_entry *cell = theap_heap_at(heap, pos);
+		struct theap_entry *entry = theap_heap_at(heap, pos);
 
-		WARN_ONCE(cell->node->pos != pos, "timerheap: cell at %u is of one at %u\n",
-			  pos, cell->node->pos);
-		WARN_ONCE(theap_heap_at(heap, cell->list.next)->list.prev != pos,
-			  "timerheap: the cell behind that at %u does not know it\n", pos);
+		WARN_ONCE(entry->node->pos != pos,
+			  "timerheap: list node at %u is of a timer at %u\n",
+			  pos, entry->node->pos);
+		WARN_ONCE(theap_heap_at(heap, entry->list.next)->list.prev != pos,
+			  "timerheap: next of list node at %u has a wrong link back\n", pos);
 	}
-	WARN_ONCE(heap->nr_list_nodes && (heap->list_nodes < theap_heap_end(heap) ||
-				     heap->list_nodes + heap->nr_list_nodes > theap_heap_capacity(heap)),
-		  "timerheap: cells where they may not be\n");
-	WARN_ONCE(queue->buckets.timers > heap->nr_list_nodes, "timerheap: %u timers in %u cells\n",
+	WARN_ONCE(heap->nr_list_nodes &&
+		  (heap->list_nodes < theap_heap_end(heap) ||
+		   heap->list_nodes + heap->nr_list_nodes > theap_heap_capacity(heap)),
+		  "timerheap: list nodes outside the free part of the heap\n");
+	WARN_ONCE(queue->buckets.timers > heap->nr_list_nodes,
+		  "timerheap: %u timers in buckets have %u list nodes\n",
 		  queue->buckets.timers, heap->nr_list_nodes);
 	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
 	WARN_ONCE(!heap->nr && atomic_read(&queue->deleted),
-		  "timerheap: %d deleted in an empty heap\n",
+		  "timerheap: %d deleted timers in an empty heap\n",
 		  atomic_read(&queue->deleted));
 	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->drained &&
 		  !queue->buckets.due,
