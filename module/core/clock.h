@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The clocks that timers go by.
+ * The clocks of timers.
  *
- * Deadlines are nanoseconds on one of them, and what reads a clock for a
- * deadline's sake reads the same one that the hrtimers of its queues go by,
- * so no timer is ever early by the clock of its own program.
+ * A deadline is a time in nanoseconds on one of these clocks.  Code that compares a
+ * deadline with the time reads the clock that the hrtimers of the queue use.  So no timer
+ * expires early by the clock of its program.
  */
 #ifndef THEAP_CLOCK_H
 #define THEAP_CLOCK_H
@@ -18,14 +18,14 @@ enum theap_clock {
 	THEAP_REALTIME,
 	THEAP_BOOTTIME,
 	THEAP_TAI,
-	THEAP_CLOCKS,			/* so many does the machine have */
-	THEAP_MANUAL = THEAP_CLOCKS	/* of a context's own; manual.c */
+	THEAP_CLOCKS,			/* the number of the machine's clocks */
+	THEAP_MANUAL = THEAP_CLOCKS	/* of one context: manual.c */
 };
 
 /**
- * struct theap_clock_desc - a clock, as others know it
- * @id:   for the system calls and hrtimers
- * @name: for people
+ * struct theap_clock_desc - how a clock is known outside the core
+ * @id:   for system calls and hrtimers
+ * @name: in text
  */
 struct theap_clock_desc {
 	clockid_t id;
@@ -34,7 +34,7 @@ struct theap_clock_desc {
 
 extern const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1];
 
-/* Nanoseconds on a clock of the machine's.  Context: any. */
+/* Read a clock of the machine, in nanoseconds.  Context: any. */
 static inline s64 theap_clock_read(enum theap_clock clock)
 {
 	switch (clock) {

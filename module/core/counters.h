@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * The counters of a queue: the one list of their names.
+ * The counters of a queue: the only list of their names.
  *
- * X(name, meaning) for each.  The struct of a queue, INFO, debugfs,
- * "timerheap stat" and the test of debugfs all expand this list, so a counter
+ * THEAP_COUNTERS(X) expands to X(name, meaning) for each counter.  The struct of a queue,
+ * INFO, debugfs, "timerheap stat" and the test of debugfs all use this list.  So a counter
  * that is added here appears in all of them.  INFO has a field of each name
  * (uapi/linux/timerheap.h); without that field the module does not compile.
  *
- * The header includes nothing, so programs can include it.
+ * This header includes nothing, so programs can include it.
  */
 #ifndef THEAP_COUNTERS_H
 #define THEAP_COUNTERS_H
@@ -16,7 +16,7 @@
 	X(started, "timers queued by a start")				\
 	X(checked, "timers checked when they were due")			\
 	X(requeued, "timers requeued after a modify")			\
-	X(removed, "stopped timers removed from a heap")		\
+	X(removed, "stopped timers removed from a queue")		\
 	X(swept, "of these, removed by a sweep")			\
 	X(migrated, "timers migrated from a CPU that went offline")	\
 	X(runs, "expiry runs")						\

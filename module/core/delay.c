@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Transient states that last longer; delay.h says what for. */
+/* Delays in transient states, for tests (delay.h). */
 #include <linux/delay.h>
 #include <linux/minmax.h>
 #include <linux/percpu.h>
@@ -7,19 +7,22 @@
 
 #include "delay.h"
 
-/* One in so many is delayed: were it each, all would be late alike. */
+/* One transition in 8 is delayed.  If all were, all CPUs would be late alike. */
 #define THEAP_DELAY_ODDS	8
 
-/* A millisecond with interrupts off is enough to find anything. */
+/* A millisecond with interrupts off is enough for each test. */
 #define THEAP_DELAY_MAX_US	1000U
 
 unsigned int theap_delay_us;
 DEFINE_STATIC_KEY_FALSE(theap_delay_key);
 
-/* Each CPU's own, and interrupts are off: no lock, which PREEMPT_RT forbids here. */
+/*
+ * Per CPU, and used with interrupts off.  So it needs no lock, and on PREEMPT_RT none
+ * could be taken here.
+ */
 static DEFINE_PER_CPU(struct rnd_state, theap_delay_random);
 
-/* Context: interrupts are off, as in all transient states. */
+/* Delay one call in 8.  Context: interrupts are off, as in all transient states. */
 void __theap_delay(void)
 {
 	u32 random = prandom_u32_state(this_cpu_ptr(&theap_delay_random));
@@ -29,7 +32,7 @@ void __theap_delay(void)
 	udelay(1 + random / THEAP_DELAY_ODDS % min(theap_delay_us, THEAP_DELAY_MAX_US));
 }
 
-/* Once, before the first timer.  Context: task, may sleep. */
+/* Called once, before the first timer.  Context: task, may sleep. */
 void theap_delay_init(void)
 {
 	prandom_seed_full_state(&theap_delay_random);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Transient states that last longer, for tests.
+ * Delays in transient states, for tests.
  *
- * A race is found by those who come by while it is open.  The states that
- * are not stable are open for a few dozen instructions, and on an idle
- * machine nobody comes by; with delay_us= some of them stay open for
- * microseconds, on purpose, with the interrupts off and the locks held that
- * they have anyhow.  Where the parameter is not given, it costs a no-op.
+ * A test finds a race only if another CPU meets a transient state.  A timer is in one for
+ * a few dozen instructions, so on an idle machine no CPU meets it.  With the module
+ * parameter delay_us= some transitions last microseconds longer.  Interrupts are off
+ * meanwhile, and the same locks are held as without the delay.  Without the parameter,
+ * theap_delay() is a no-op instruction.
  */
 #ifndef THEAP_DELAY_H
 #define THEAP_DELAY_H
@@ -19,7 +19,7 @@ DECLARE_STATIC_KEY_FALSE(theap_delay_key);
 void __theap_delay(void);
 void theap_delay_init(void);
 
-/* Somebody has just put a timer into a transient state. */
+/* Delay, perhaps, the code that has just put a timer into a transient state. */
 static inline void theap_delay(void)
 {
 	if (static_branch_unlikely(&theap_delay_key))

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How late timers expire, as a histogram whose steps double.
+ * A histogram of the lateness of timers, with steps that double.
  *
- * Late is from the time that a timer stood at in its heap to when a run collected
- * it: now - when.  Of a slot that is what its event tells as fired - deadline,
- * unless it was postponed without a call, by less than it is late, or put off; and
- * less what its slack has put it later.  What was due already when a call armed it
- * expires in that call, and is not counted.
+ * The lateness of a timer is now - when: from the deadline that it was queued at to the
+ * time when a run collected it.  For a slot that is fired - deadline of its event, with
+ * these differences:
  *
- * A step holds what is from 2^(n-1) to 2^n - 1 nanoseconds late, the first what is
- * not late at all, and the last all from 2^39 on, nine minutes: one instruction
- * finds the step, and one more counts.  So it is always on.
+ *  - Slack and a rate limit queue the slot later than its deadline: the lateness is less.
+ *  - The program may have postponed the slot without a call, by less than its lateness.
+ *    Then it was queued at the earlier deadline: the lateness is more.
+ *  - A slot that is due when a call arms it expires in that call, and is not counted.
+ *
+ * Step 0 counts timers that were not late at all.  Step n counts a lateness from 2^(n-1)
+ * to 2^n - 1 nanoseconds.  The last step counts all from 2^39, 9 minutes.  One instruction
+ * finds the step and one counts, so the histogram is always on.
  */
 #ifndef THEAP_LATENESS_H
 #define THEAP_LATENESS_H
@@ -21,12 +24,12 @@
 
 #define THEAP_LATENESS_STEPS	41
 
-/* Written with the lock of the queue, read without it. */
+/* Written under the lock of the queue, read without it. */
 struct theap_lateness {
 	u64 expired[THEAP_LATENESS_STEPS];
 };
 
-/* Which step @ns belongs to.  What cannot be, negative, is in the last. */
+/* Return: the step of @ns; for a negative @ns, which is a fault, the last one. */
 static inline unsigned int theap_lateness_step(s64 ns)
 {
 	return min_t(unsigned int, fls64(ns), THEAP_LATENESS_STEPS - 1);

@@ -75,7 +75,7 @@ struct theap_placement {
  * struct theap_waker - a callback that a timer's function asks for, once per run
  * @next:     in the list of the run
  * @queued:   bit 0: it is in the list of a run
- * @run:      that run; NULL once the run has begun to call it
+ * @run:      that run; NULL once the run calls it
  * @function: called in softirq, under rcu_read_lock(), without locks
  *
  * The memory must stay valid for a grace period after the last timer that may
@@ -95,10 +95,10 @@ struct theap_waker {
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks to call at the end of the run
  * @nr_wakers:    their number
- * @shared_waker: a callback that is also in the list of another run
+ * @shared_waker: a callback in the list of another run, which this run calls too
  * @expirations:  expirations that the timers have counted in this run
  * @until:        manual clock: the run may advance the clock up to here
- * @limit:        manual clock: and no further once this many have expired
+ * @limit:        manual clock: the run stops advancing after this many expirations
  */
 struct theap_run {
 	s64 now;
@@ -118,14 +118,14 @@ struct theap_run {
 /**
  * struct theap_buckets - the slack buckets of a queue
  * @table:    buckets in the heap, hashed by deadline and granularity
- * @due:      buckets that have come due, in the order of their deadlines
+ * @due:      buckets that are due, in the order in which runs found them
  * @due_last: the last of them
  * @spare:    free buckets
  * @nr:       all buckets
  * @timers:   timers in buckets
  * @wanted:   a timer needed a bucket and none was free
  *
- * The lock of the queue protects all fields; bucket.c alone writes them.
+ * The lock of the queue protects all fields; only bucket.c writes them.
  */
 struct theap_buckets {
 	struct hlist_head *table;
@@ -137,7 +137,7 @@ struct theap_buckets {
 	bool wanted;
 };
 
-/* Written under the lock of the queue, read without it. */
+/* Written as @count of struct theap_queue shows, read without the lock. */
 struct theap_counters {
 #define THEAP_COUNTER(name, meaning)	u64 name;
 	THEAP_COUNTERS(THEAP_COUNTER)
@@ -148,60 +148,66 @@ struct theap_counters {
 #define theap_counter(counter)	data_race(READ_ONCE(counter))
 
 /*
- * The letters say what protects a field:
+ * The letters show what protects a field:
  *
- *	Q  the lock of the queue
+ *	Q  the lock of the queue; growth and debugfs also read some fields without it,
+ *	   and a stale value is harmless
  *	q  written under the lock, read without it
  *	A  atomic operations from any CPU
  *	I  written by the CPU that @cpu names, with interrupts off; read by any CPU
  *	H  written by CPU hotplug, one CPU at a time; read by any CPU
  *	R  the run: one CPU at a time, by @running; on a manual clock, by its mutex
- *	C  constant after theap_queue_init()
+ *	C  constant once the queue is made
  *
- * Each group of fields has cache lines of its own.
+ * The fields are in three groups by the CPUs that write them.  Each group begins a cache
+ * line of its own.
  */
 struct theap_queue {
 	/* The owner: the code that holds the lock. */
 	raw_spinlock_t lock;
 	unsigned int cpu;		/* H: the CPU that drives the queue */
 	enum theap_clock clock;		/* C */
-	bool offline;			/* q, H: its CPU is offline or going offline; only
-					 * timers with a reservation here are queued */
+	bool offline;			/* q, H: its CPU is offline or going offline; it
+					 * accepts only timers that its run has active, and
+					 * timers with a reservation here */
 	bool running;			/* q: a run is on */
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */
 	struct llist_node *drained;	/* Q: inbox entries that were drained and are not
 					 * handled yet */
-	u32 sweep_pos;			/* Q: position that the sweep has come to */
-	s64 now;			/* q: the time of a manual clock */
+	u32 sweep_pos;			/* Q: the last position that the sweep has visited */
+	s64 now;			/* q, R: the time of a manual clock */
 	__u64 *user_now;		/* C: where programs read @now */
-	struct theap_counters count;	/* q; @notified: I */
+	struct theap_counters count;	/* q; @notified, @deferred_notifications: I */
 
 	/* Written by any CPU: stop, postpone, modify. */
 	struct llist_head inbox ____cacheline_aligned_in_smp;	/* A */
 	atomic64_t earliest;		/* A: earliest deadline in the inbox; 0: the inbox
-					 * has grown long and is to be drained at once */
+					 * is long, and a run is wanted at once */
 	atomic_t inbox_len;		/* A: entries since it was last drained */
-	atomic_t deleted;		/* A: timers in DELETED that are entries of the heap;
-					 * those in buckets are not counted */
+	atomic_t deleted;		/* A: timers in DELETED that have a heap entry; those
+					 * in buckets are not counted */
 	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
 	atomic_t reserved;		/* A: reserved entries; raised under the lock only */
 
 	/* Read by any CPU without the lock, written seldom. */
-	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap */
+	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap; 0: a
+						 * run is wanted at once */
 	s64 armed;			/* I, and a run on any CPU with interrupts off: what
 					 * the hrtimer is armed for; arm.c has its values */
 	u64 run_ended;			/* q: when the last run ended, plus the time that it
 					 * was throttled for; CLOCK_MONOTONIC */
 	struct hrtimer hrtimer;		/* I; cancelled from any CPU */
-	struct hrtimer resume;		/* I: begins the next run after a throttled one */
-	struct hrtimer thief_resume;	/* the same after a thief's run, on the thief's CPU */
-	call_single_data_t csd;		/* the IPI; by the CPU that has set @ipi_pending */
-	struct work_struct grow_work;	/* allocates room that was missing */
+	struct hrtimer resume;		/* I: begins a deferred run; cancelled from any CPU */
+	struct hrtimer thief_resume;	/* as @resume, after a thief's throttled run; armed by
+					 * the thief's CPU */
+	call_single_data_t csd;		/* the IPI; sent by the CPU that set @ipi_pending */
+	struct work_struct grow_work;	/* allocates room or buckets that were missing */
 
 	struct theap_run run;		/* R */
 	struct theap_lateness lateness;	/* q */
-	wait_queue_head_t run_wait;	/* woken after each batch of functions */
+	wait_queue_head_t run_wait;	/* woken after each batch of functions, and at the
+					 * end of a run */
 };
 
 static inline struct theap_timer *theap_node_timer(struct theap_node *node)
@@ -216,7 +222,7 @@ static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 more)
 	return theap_heap_has_room(&queue->heap, more + atomic_read(&queue->reserved));
 }
 
-/* The first deadline, as far as it is known without the lock. */
+/* Read the first deadline without the lock; it may be stale, or 0: a run is wanted. */
 static inline s64 theap_queue_first(struct theap_queue *queue)
 {
 	return min_t(s64, READ_ONCE(queue->first), atomic64_read(&queue->earliest));
@@ -229,7 +235,7 @@ static inline s64 theap_queue_now(struct theap_queue *queue)
 					      theap_clock_read(queue->clock);
 }
 
-/* Set a manual clock.  Context: the lock or the run of its queue. */
+/* Set a manual clock.  Context: its run, under the lock; or before the queue is used. */
 static inline void theap_queue_set_now(struct theap_queue *queue, s64 now)
 {
 	WRITE_ONCE(queue->now, now);

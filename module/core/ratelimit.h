@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A share: so many a second of what somebody would have without end.
+ * A rate limit (GCRA): one event per gap, with a bounded burst.
  *
- * One each @gap nanoseconds.  Each that he has moves his @until on by a gap:
+ * The state is one time, @until.  Each event adds one gap to it:
  *
- *	  until   now			has had less than his share
- *	    now   until			has had more: the next is due at until
+ *	  until   now			below the rate
+ *	    now   until			above the rate: the next event is due at @until
  *
- * Who has let time go by has saved it, but no more than THEAP_RATE_LIMIT_BURST of it, so
- * that things that come together do not count as too many because they do.  And who
- * is far ahead of his time still has an end in sight: where he has so many things,
- * each of which has its turn once in a round, until is never further off than a
- * round is long.
+ * Time without events is saved, but at most THEAP_RATE_LIMIT_BURST of it.  So a few events
+ * at one time are not above the rate.
  *
- * There is nothing to be refilled and nobody to do it: one number, and a few
- * instructions when it moves.
+ * The delay is bounded too.  If n sources have one event each per round, @until is never
+ * further ahead than one round, n gaps.
+ *
+ * Nothing has to be refilled, so no timer and no other CPU is needed: an event costs a few
+ * instructions on one number.
  */
 #ifndef THEAP_RATELIMIT_H
 #define THEAP_RATELIMIT_H
@@ -26,27 +26,28 @@
 
 #define THEAP_RATE_LIMIT_BURST	(20 * NSEC_PER_MSEC)
 
-/* Whose it is says who may write it. */
+/* The code that embeds it defines which code may write it. */
 struct theap_rate_limit {
 	s64 until;
 };
 
 /**
- * theap_rate_limit_charge - have one more
- * @share: of what
- * @now:   the time, in nanoseconds, which does not go back
- * @gap:   the time that one is worth, at most a second
- * @round: how many there are that have their turns
+ * theap_rate_limit_charge - charge one event
+ * @limit: the rate limit
+ * @now:   the time in nanoseconds, on a clock that never goes back
+ * @gap:   the time that one event is worth, at most a second
+ * @round: the number of sources, which have one event each per round
  *
- * Return: @until.  One that is after @now is how long the next should wait.
+ * Return: @until.  If it is later than @now, the next event should wait until then.
  */
-static inline s64 theap_rate_limit_charge(struct theap_rate_limit *share, s64 now, u32 gap, u32 round)
+static inline s64 theap_rate_limit_charge(struct theap_rate_limit *limit, s64 now, u32 gap,
+					  u32 round)
 {
-	s64 until = max_t(s64, share->until, now - THEAP_RATE_LIMIT_BURST) + gap;
+	s64 until = max_t(s64, limit->until, now - THEAP_RATE_LIMIT_BURST) + gap;
 
-	/* A round is below 2^62, and so is what a clock says that counts from boot. */
-	share->until = min_t(s64, until, now + mul_u32_u32(round, gap));
-	return share->until;
+	/* A round is below 2^62, and so is a clock that counts from boot. */
+	limit->until = min_t(s64, until, now + mul_u32_u32(round, gap));
+	return limit->until;
 }
 
 #endif /* THEAP_RATELIMIT_H */

@@ -1,47 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ten states of a timer, and every way from one to another.
+ * The ten states of a timer, and all transitions between them.
  *
- * The machine is that of Go's runtime from 1.14 to 1.22, and so are the
- * names.  What it buys: who stops or postpones a timer changes one word, and
- * leaves the heap for its owner to tidy when the entry comes up.  The owner
- * is whoever holds the lock of the queue that the timer stands in.
+ * The machine and the names are those of Go's runtime from 1.14 to 1.22.  It makes stop
+ * and postpone cheap: they change one word of the timer and leave the heap as it is.  The
+ * owner makes the heap agree when the timer's entry is at the top.  The owner is the code
+ * that holds the lock of the queue that the timer is queued in.
  *
- *	state			stands in	stable	who leaves it
- *	NO_STATUS		nothing		yes	anybody
- *	WAITING			a queue, at when yes	anybody
- *	RUNNING			a queue		no	the owner
- *	DELETED			a queue		yes	anybody
- *	REMOVING		a queue		no	the owner
- *	REMOVED			nothing		yes	anybody
- *	MODIFYING		either		no	who claimed it
- *	MODIFIED_EARLIER	a queue, too low yes	anybody
- *	MODIFIED_LATER		a queue, too high yes	anybody
- *	MOVING			a queue		no	the owner
+ *	state			queued		stable	left by
+ *	NO_STATUS		no		yes	any CPU
+ *	WAITING			yes, at @when	yes	any CPU
+ *	RUNNING			yes		no	the owner
+ *	DELETED			yes		yes	any CPU
+ *	REMOVING		yes		no	the owner
+ *	REMOVED			no		yes	any CPU
+ *	MODIFYING		yes or no	no	the code that claimed it
+ *	MODIFIED_EARLIER	yes, too late	yes	any CPU
+ *	MODIFIED_LATER		yes, too early	yes	any CPU
+ *	MOVING			yes		no	the owner
  *
- * That is in the queue's heap, or in a bucket (wheel.h), which stands there itself or has
- * come due.
+ * Queued means: it has a heap entry of its own, or is in a bucket (bucket.c), which has a
+ * heap entry or is due.
  *
- * The four states that are not stable are locks by another name.  Whoever
- * puts a timer into one has interrupts off until it has left it again, so
- * neither a softirq of the same CPU nor, on PREEMPT_RT, a task of higher
- * priority can come to wait for the very code that it has interrupted: Go
- * hung that way once.  And whoever is inside waits for no other timer:
+ * The four transient states act as locks.  Code that puts a timer into one has interrupts
+ * off until the timer has left that state.  So no softirq of its CPU interrupts it and,
+ * on PREEMPT_RT, no task of higher priority preempts it.  Otherwise the softirq or the
+ * task could wait for the very code that it has interrupted; Go's runtime once hung that
+ * way.  Code inside a transient state waits for no other timer:
  *
- *  - in RUNNING, REMOVING and MOVING it holds the lock already, and does
- *    O(log n) work on the heap;
- *  - in MODIFYING it does a few stores; only a timer that stands in no heap
- *    may have its queue's lock taken in MODIFYING, to be pushed.  That cannot
- *    deadlock: a holder of the lock waits for timers of its own heap alone.
+ *  - In RUNNING, REMOVING and MOVING it holds the lock already, and does O(log n) work on
+ *    the heap.
+ *  - In MODIFYING it does a few stores.  It takes a queue's lock only to push a timer
+ *    that is not queued.  That cannot deadlock, since the owner waits only for timers that
+ *    are queued in its own queue.
  *
- * So every wait for a transient state ends, and theap_relax() may spin.
+ * So each wait for a transient state ends, and theap_relax() may spin.
  *
- * A transition is written from -> to.  Those out of a stable state may find
- * that somebody else was first, and are called theap_try_: one compare and
- * exchange, which is a full barrier when it succeeds.  Those out of a
- * transient state are the holder's own and cannot fail: a store-release, so
- * that whoever sees the new state sees all that was done in the old one.
- * No other file exchanges a status.
+ * A transition is written from -> to.  A transition out of a stable state may fail, since
+ * another CPU may be first.  Its name begins with theap_try_.  It is one compare-and-
+ * exchange, a full barrier if it succeeds.  A transition out of a transient state cannot
+ * fail, since one piece of code has the timer.  It is a store-release: code that reads the
+ * new state sees all that was done in the old one.  No other file exchanges a status.
  */
 #ifndef THEAP_STATE_H
 #define THEAP_STATE_H
@@ -70,13 +69,13 @@ static inline enum theap_status theap_status(const atomic_t *status)
 	return atomic_read_acquire(status);
 }
 
-/* Stands in no heap, and nobody is at it. */
+/* Not queued, and no CPU works on it. */
 static inline bool theap_status_is_idle(enum theap_status s)
 {
 	return s == THEAP_NO_STATUS || s == THEAP_REMOVED;
 }
 
-/* Will expire unless somebody does something about it. */
+/* It will expire if nothing else happens to it. */
 static inline bool theap_status_is_pending(enum theap_status s)
 {
 	return s == THEAP_WAITING || s == THEAP_MODIFIED_EARLIER ||
@@ -88,20 +87,20 @@ static inline bool theap_status_is_modified(enum theap_status s)
 	return s == THEAP_MODIFIED_EARLIER || s == THEAP_MODIFIED_LATER;
 }
 
-/* Somebody is at it, and will be done in a moment. */
+/* One CPU works on it, and will soon leave the state. */
 static inline bool theap_status_is_transient(enum theap_status s)
 {
 	return s == THEAP_RUNNING || s == THEAP_REMOVING ||
 	       s == THEAP_MODIFYING || s == THEAP_MOVING;
 }
 
-/* Wait for a transient state to pass: see above why it does. */
+/* Wait for a transient state to end.  The head of this file shows why it ends. */
 static inline void theap_relax(void)
 {
 	cpu_relax();
 }
 
-/* All that is tried leads into a transient state. */
+/* Each of these transitions leads to a transient state, which theap_delay() may prolong. */
 static inline bool __theap_try(atomic_t *status, enum theap_status from,
 			       enum theap_status to)
 {
@@ -121,7 +120,7 @@ static inline void __theap_leave(atomic_t *status, enum theap_status from,
 }
 
 /*
- * The claim: anybody, without a lock.
+ * Claim and commit: by any CPU, without a lock.
  */
 
 /* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING */
@@ -131,7 +130,7 @@ static inline bool theap_try_stable_to_modifying(atomic_t *status,
 	return __theap_try(status, from, THEAP_MODIFYING);
 }
 
-/* MODIFYING -> WAITING: it was in no heap and has been pushed */
+/* MODIFYING -> WAITING: it was not queued and has been pushed */
 static inline void theap_modifying_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_WAITING);
@@ -155,14 +154,14 @@ static inline void theap_modifying_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
 }
 
-/* MODIFYING -> what it was: the claim was given up */
+/* MODIFYING -> what it was: the claim has changed nothing */
 static inline void theap_modifying_undo(atomic_t *status, enum theap_status from)
 {
 	__theap_leave(status, THEAP_MODIFYING, from);
 }
 
 /*
- * The owner, with the lock of the queue.
+ * By the owner, under the lock of the queue.
  */
 
 /* WAITING -> RUNNING */
@@ -171,19 +170,19 @@ static inline bool theap_try_waiting_to_running(atomic_t *status)
 	return __theap_try(status, THEAP_WAITING, THEAP_RUNNING);
 }
 
-/* RUNNING -> NO_STATUS: it has been taken out, and has run to its end */
+/* RUNNING -> NO_STATUS: it has expired for the last time and was dequeued */
 static inline void theap_running_to_no_status(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: it has another deadline; or the clock has been set back */
+/* RUNNING -> WAITING: it has another deadline; or a clock step made it early */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);
 }
 
-/* RUNNING -> MODIFIED_EARLIER: not before it is out of the inbox */
+/* RUNNING -> MODIFIED_EARLIER: it must leave the inbox first */
 static inline void theap_running_to_modified_earlier(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_MODIFIED_EARLIER);
@@ -195,13 +194,13 @@ static inline bool theap_try_deleted_to_removing(atomic_t *status)
 	return __theap_try(status, THEAP_DELETED, THEAP_REMOVING);
 }
 
-/* REMOVING -> REMOVED: it has been taken out */
+/* REMOVING -> REMOVED: it was dequeued */
 static inline void theap_removing_to_removed(atomic_t *status)
 {
 	__theap_leave(status, THEAP_REMOVING, THEAP_REMOVED);
 }
 
-/* REMOVING -> DELETED: it is not to be taken out just now */
+/* REMOVING -> DELETED: it must leave the inbox first */
 static inline void theap_removing_to_deleted(atomic_t *status)
 {
 	__theap_leave(status, THEAP_REMOVING, THEAP_DELETED);
@@ -214,13 +213,13 @@ static inline bool theap_try_modified_to_moving(atomic_t *status,
 	return __theap_try(status, from, THEAP_MOVING);
 }
 
-/* WAITING -> MOVING: to another CPU's heap */
+/* WAITING -> MOVING: it migrates to the queue of another CPU */
 static inline bool theap_try_waiting_to_moving(atomic_t *status)
 {
 	return __theap_try(status, THEAP_WAITING, THEAP_MOVING);
 }
 
-/* MOVING -> WAITING: it stands where it should */
+/* MOVING -> WAITING: it is queued at its deadline */
 static inline void theap_moving_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MOVING, THEAP_WAITING);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Claim, place, drop, leave: what anybody may do to a timer.
+ * Claim, schedule, cancel, commit: what any CPU may do to a timer.
  *
  * The example of the documentation: five timers, due at 10, 20, 30, 40, 50.
  *
@@ -8,15 +8,15 @@
  *	postpone 10 to 60	WAITING -> MODIFYING -> MODIFIED_LATER
  *	move 50 up to 5		WAITING -> MODIFYING -> MODIFIED_EARLIER, inbox
  *
- * None of them has touched the heap, which still has 10 at its top and 20
- * below.  The last one has left a note for the owner, and because 5 is before
- * the 10 that the hrtimer is armed for, it kicks the owner's CPU.
+ * None of them changes the heap.  It still has 10 at its top and 20 below.  The last one
+ * adds the timer to the inbox, for the owner.  The hrtimer is armed for 10.  Since 5 is
+ * earlier, the last one also notifies the owning CPU.
  *
  * The races:
  *
- * 1. Two who modify one timer: one gets it into MODIFYING, the other spins.
+ * 1. Two CPUs modify one timer.  One moves it to MODIFYING, the other spins.
  *
- * 2. Modify against the run that is about to end and arm its hrtimer:
+ * 2. A modify against the end of a run, which arms the hrtimer:
  *
  *	modify					run
  *	  inbox <- timer			  armed <- THEAP_NEVER
@@ -24,11 +24,11 @@
  *	  smp_mb()			(K)	  read first, earliest
  *	  read armed				  armed <- the first of both
  *
- *    Either the run reads the earlier deadline and arms for it, or modify
- *    reads what is armed or to be armed, finds its own earlier, and kicks.  A start
- *    stands in the same place: its push, instead of the inbox, makes first earlier.
+ *    Either the run reads the earlier deadline and arms the hrtimer for it.  Or modify
+ *    reads a later deadline in @armed, and notifies the CPU.  The same holds for a start:
+ *    it pushes the timer and so lowers @first, instead of the inbox and @earliest.
  *
- * 3. Modify against the owner, who takes the timer out of the inbox:
+ * 3. A modify against the owner, which takes the timer out of the inbox:
  *
  *	modify					owner
  *	  status: x -> MODIFYING	(M)	  link points at itself
@@ -36,9 +36,8 @@
  *	  if not, use it			  read status
  *	  status: -> MODIFIED_EARLIER
  *
- *    The exchange (M) is a full barrier.  Either modify finds the link free
- *    and puts the timer in again, or the owner reads MODIFYING, waits, and
- *    finds MODIFIED_EARLIER.
+ *    The exchange (M) is a full barrier.  Either modify finds the link free, and adds the
+ *    timer again.  Or the owner reads MODIFYING, waits, and then reads MODIFIED_EARLIER.
  */
 #include <linux/irqflags.h>
 #include <linux/sched.h>
@@ -54,17 +53,22 @@
 #include "trace.h"
 
 /*
- * An inbox that has grown so long is dealt with at once: some 20 us of work at a million, for
- * what is moved earlier goes up, which is shorter than down (queue.h).
+ * At this length the inbox is drained at once.  To move 256 timers earlier takes 20 us at a
+ * million (queue.h).  An entry that is moved earlier goes up, which is shorter than down.
  */
 #define THEAP_INBOX_MAX		256
 
-/* And each so manieth deals with as many himself, if nobody has the lock. */
+/* Every 64th insertion drains up to 64 inbox entries itself if the queue lock is free. */
 #define THEAP_INBOX_DRAIN	64
 
-/* At a push, the owner tidies at most so many timers at the top. */
+/* A push cleans at most 4 timers at the top of the heap. */
 #define THEAP_PUSH_CLEAN	4
 
+/**
+ * theap_timer_init - initialize a timer; its state is NO_STATUS
+ * @timer: its memory
+ * @ops:   its operations
+ */
 void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops)
 {
 	atomic_set(&timer->status, THEAP_NO_STATUS);
@@ -82,12 +86,12 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 }
 
 /**
- * theap_timer_claim - get hold of a timer
- * @timer: which; stays allocated
- * @claim: to be handed to theap_timer_schedule(), _drop() and, soon, _leave()
+ * theap_timer_claim - claim a timer: move it from its stable state to MODIFYING
+ * @timer: stays allocated
+ * @claim: for theap_timer_schedule(), _cancel() and, soon, _commit()
  *
- * Context: any.  Interrupts are off when it returns, until _leave().  Spins
- * while the timer is in a transient state, with interrupts as they were.
+ * Context: any.  Interrupts are off when it returns, until _commit().  It spins while the
+ * timer is in a transient state, with interrupts as they were.
  */
 void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 {
@@ -96,7 +100,7 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 	for (;;) {
 		local_irq_save(claim->flags);
 		from = theap_status(&timer->status);
-		/* (M) pairs with (N) in __theap_adjust_some(). */
+		/* (M) pairs with (N) in __theap_adjust_batch(). */
 		if (!theap_status_is_transient(from) &&
 		    theap_try_stable_to_modifying(&timer->status, from))
 			break;
@@ -112,7 +116,11 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 	claim->grow = NULL;
 }
 
-/* Note an earlier deadline where the owner looks, and who it is that has it. */
+/*
+ * Add the timer to the inbox, and lower @earliest to its new deadline.
+ *
+ * At THEAP_INBOX_MAX entries @earliest becomes 0, so the owning CPU begins a run at once.
+ */
 static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 {
 	struct theap_queue *queue = claim->queue;
@@ -128,9 +136,10 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 			when = 0;
 	}
 	/*
-	 * Looked at after llist_add(), which is a full barrier: __theap_adjust()
-	 * empties them the other way round, so what is read here is wiped only
-	 * by an owner who takes this timer, too.
+	 * Read @earliest after llist_add(), a full barrier that pairs with llist_del_all()
+	 * in __theap_adjust().  The owner clears @earliest before it empties the inbox.  So
+	 * an owner that clears the value read or written here also takes this timer out of
+	 * the inbox, or has taken it out before.
 	 */
 	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest &&
@@ -139,13 +148,13 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 }
 
 /*
- * Lock the queue that a timer in no heap is to be pushed to: that of its
- * placement; but while the timer's function runs, the one whose run it is, so that
- * it cannot be run by another meanwhile.  The latter may be about to go
- * offline; but a run that still has a timer active is waited for.
+ * Lock the queue that a timer goes to when it is pushed:
  *
- * Where there is no room on this CPU, one that was promised a place goes to where
- * that is, offline or not.
+ *  - If a run has the timer active, the queue of that run.  So no other CPU can run the
+ *    timer meanwhile.  That queue may be offline; CPU hotplug waits for the run to end.
+ *  - Otherwise the queue of its placement.
+ *  - If that has no room, and the timer has a reservation in another queue: that queue,
+ *    offline or not.
  */
 static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 						  const struct theap_placement *placement)
@@ -156,7 +165,7 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 
 	if (smp_load_acquire(&timer->active)) {	/* pairs with theap_run_call() */
 		raw_spin_lock(&queue->lock);
-		/* Again: by now that run may have ended, and its queue be gone. */
+		/* Read again: the run may have ended, and the queue may be offline. */
 		if (READ_ONCE(timer->active) || !queue->offline)
 			return queue;
 		raw_spin_unlock(&queue->lock);
@@ -180,11 +189,12 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 	int ret = -EAGAIN;
 
 	claim->queue = queue;
-	/* It does without a bucket, but those who come after it need not. */
-	if (timer->reserved && timer->slack_shift && !claim->grow && !__theap_buckets_available(queue))
+	/* This timer does without a bucket.  Grow, so that later timers get one. */
+	if (timer->reserved && timer->slack_shift && !claim->grow &&
+	    !__theap_buckets_available(queue))
 		claim->grow = queue;
 	if (__theap_queue_admits(queue, timer)) {
-		/* Before the push: the owner must not wait for our own claim. */
+		/* Clean before the push: the owner must not wait for its own claim. */
 		__theap_clean(queue, &budget);
 		__theap_sweep(queue);
 		__theap_timer_set_queue(timer, queue);
@@ -201,18 +211,19 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 }
 
 /**
- * theap_timer_schedule - let a claimed timer expire at a time
- * @claim: the claim
- * @placement:  whose timer it is; the same in every call for one timer
- * @when:  the time on the clock of @placement, greater than 0; it may be later by the
- *         timer's slack
+ * theap_timer_schedule - let a claimed timer expire at a deadline
+ * @claim:     the claim
+ * @placement: of the timer; the same in each call for one timer
+ * @when:      the deadline on the clock of @placement, greater than 0; the timer may
+ *             expire later by its slack
  *
- * Context: in a claim.  Takes a lock if the timer stands in no heap.
- * Return: 0; or -EAGAIN, and nothing has changed: the heap must grow first.
- * The caller leaves, calls theap_queue_grow() for @claim->queue, and claims
- * anew.  Never fails for a timer that stands in a heap, or was promised a place.
+ * Context: in a claim.  Takes a lock if the timer is not queued.
+ * Return: 0; or -EAGAIN if the heap must grow first, and nothing has changed.  After
+ * -EAGAIN the caller commits, calls theap_queue_grow() for @claim->queue, and claims again.
+ * It never fails for a timer that is queued or has a reservation.
  */
-int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement, s64 when)
+int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
+			 s64 when)
 {
 	struct theap_timer *timer = claim->timer;
 	struct theap_queue *queue = claim->queue;
@@ -252,8 +263,8 @@ void theap_timer_cancel(struct theap_claim *claim)
 }
 
 /*
- * See to the inbox in the owner's place, if there is none just now: it would take an
- * interrupt to have its CPU do so.  Interrupts are off.
+ * Drain part of the inbox if the queue lock is free.  Otherwise the owning CPU would need
+ * an interrupt to do it.  Context: interrupts are off.
  */
 static void theap_queue_drain_inbox(struct theap_queue *queue)
 {
@@ -267,10 +278,10 @@ static void theap_queue_drain_inbox(struct theap_queue *queue)
 }
 
 /**
- * theap_timer_commit - end a claim
- * @claim: done with; the timer may be gone as soon as this is under way
+ * theap_timer_commit - end a claim: publish the state that it has decided
+ * @claim: the claim; its timer may be freed as soon as the state is published
  *
- * Context: in a claim.  Interrupts are what they were before it.
+ * Context: in a claim.  Afterwards interrupts are as they were before the claim.
  */
 void theap_timer_commit(struct theap_claim *claim)
 {
@@ -296,13 +307,13 @@ void theap_timer_commit(struct theap_claim *claim)
 }
 
 /**
- * theap_timer_stop - let a timer not expire
- * @timer: which
+ * theap_timer_stop - stop a timer, without waiting for its function
+ * @timer: the timer
  *
- * Its function may be running still, for an expiry that has come before.
+ * Its function may still run, for an earlier expiry.
  *
  * Context: any.  Takes no lock.
- * Return: whether it was pending, and now will not run.
+ * Return: whether the timer was pending; then it will not expire.
  */
 bool theap_timer_stop(struct theap_timer *timer)
 {
@@ -316,11 +327,10 @@ bool theap_timer_stop(struct theap_timer *timer)
 	return pending;
 }
 
-/* Take a stopped timer out of its heap.  Return: whether it is in none now. */
-static bool theap_timer_dequeue(struct theap_queue *queue,
-				 struct theap_timer *timer)
+/* Dequeue a stopped timer.  Return: whether it is neither queued nor active. */
+static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
-	/* To forget a hole takes a tenth of what it takes to make one. */
+	/* To drop a hole costs a tenth of what it costs to make one. */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
 	bool out = false;
 	unsigned long flags;
@@ -330,9 +340,9 @@ static bool theap_timer_dequeue(struct theap_queue *queue,
 		__theap_adjust(queue, &budget);
 		if (theap_heap_drop_last_holes(&queue->heap, &holes))
 			__theap_remove(queue, timer);
-		/* A run makes it idle and active under this lock. */
+		/* A run makes the timer idle and active under this lock. */
 		out = theap_status_is_idle(theap_status(&timer->status));
-		/* And active no more without it: pairs with theap_run_call(). */
+		/* But it ends @active without the lock: pairs with theap_run_call(). */
 		out = out && !smp_load_acquire(&timer->active);
 	}
 	__theap_settle(queue);
@@ -343,14 +353,14 @@ static bool theap_timer_dequeue(struct theap_queue *queue,
 }
 
 /**
- * theap_timer_stop_sync - stop a timer, and have done with it
- * @timer: which; nobody else starts it meanwhile, but its own function may
+ * theap_timer_stop_sync - stop a timer, and wait for its function
+ * @timer: the timer; only its own function may start it meanwhile
  *
- * When it returns, the timer's function is not running and will not run, the
- * timer stands in no heap, and may be freed.
+ * When it returns, the function of the timer is not running and will not run.  The timer
+ * is not queued, and may be freed.
  *
  * Context: task, may sleep; not in the timer's own function.
- * Return: whether it was pending.
+ * Return: whether the timer was pending.
  */
 bool theap_timer_stop_sync(struct theap_timer *timer)
 {
@@ -363,7 +373,7 @@ bool theap_timer_stop_sync(struct theap_timer *timer)
 		wait_event(queue->run_wait, !smp_load_acquire(&timer->active));
 		if (theap_timer_dequeue(queue, timer))
 			break;
-		/* It was moved, or its function started it, or holes are left. */
+		/* It has migrated, its function has started it, or holes are left. */
 		theap_timer_stop(timer);
 		cond_resched();
 	}

@@ -10,11 +10,11 @@
  *	stop	claim, cancel, commit
  *	read	claim, commit: the state is what it was
  *
- * A lock is taken only to push a timer that is not queued.  There is one exception:
- * the claim that adds every 64th entry to an inbox drains that inbox at its commit,
- * if the queue lock is free.
+ * A lock is taken only to push a timer that is not queued.  There is one exception: the
+ * claim that adds every 64th entry to an inbox drains the inbox at its commit, if the queue
+ * lock is free.
  *
- * A user of the core embeds struct theap_timer.  An operations table says what an
+ * A user of the core embeds struct theap_timer.  An operations table defines what an
  * expiry does.  The core knows nothing about files or users.
  */
 #ifndef THEAP_TIMER_H
@@ -39,8 +39,8 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @deferred:    a rate limit has made the next check later
- * @expirations: deadlines that have passed; only a manual clock's limit reads it
+ * @deferred:    a rate limit has deferred the next check
+ * @expirations: deadlines that have passed; only the limit of a manual clock reads it
  */
 struct theap_expiry {
 	bool call;
@@ -64,25 +64,28 @@ struct theap_timer_ops {
 };
 
 /*
- * The letters say who writes a field:
+ * The letters show what protects a field:
  *
  *	C  the code that has claimed the timer, or has it in another transient state
  *	L  as C, and under the lock of @queue
+ *	Q  the lock of @queue, in any state of the timer
  *	R  the run of @queue
  */
 struct theap_timer {
 	atomic_t status;		/* state.h */
-	struct theap_node node;		/* L: position in the memory of the heap */
+	struct theap_node node;		/* Q: position in the memory of the heap */
 	s64 when;			/* L: the deadline that it is queued at */
 	s64 nextwhen;			/* C: in MODIFIED_x, the deadline that is wanted */
-	struct theap_queue *queue;	/* C, under the lock of the new queue: the last queue
-					 * that it was in, or has a reservation in */
-	struct llist_node inbox;	/* C: link in the inbox of @queue; points at itself
-					 * if the timer is not in the inbox */
-	const struct theap_timer_ops *ops;	/* constant; NULL: a bucket's timer */
-	u8 active;			/* R: calls of the function that are to come or are
-					 * under way; at most THEAP_BATCH */
-	u8 slack_shift;			/* C: log2 of the granularity of @when; 0: exact */
+	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
+					 * it is in, was in last, or has a reservation in */
+	struct llist_node inbox;	/* C links it into the inbox of @queue, Q unlinks it;
+					 * points at itself if the timer is not in the inbox */
+	const struct theap_timer_ops *ops;	/* constant; NULL: the timer of a bucket,
+						 * which only the owner knows */
+	u8 active;			/* R: calls of the function that are pending or under
+					 * way; at most THEAP_BATCH */
+	u8 slack_shift;			/* C: log2 of the granularity that its deadlines are
+					 * rounded to; 0: exact */
 	bool in_bucket;			/* L: queued in a bucket, not as a heap entry */
 	bool reserved;			/* has a reserved entry in the heap of @queue; written
 					 * by theap_timer_reserve() and _unreserve() */
@@ -95,11 +98,11 @@ struct theap_timer {
  * @to:          the state that theap_timer_commit() publishes
  * @notify:      the first deadline of @queue may have become earlier
  * @drain_inbox: this claim has added the 64th entry, and drains the inbox of @queue
- * @queue:       the queue that the timer is in; or that had no room for it
- * @grow:        a queue of this CPU that is to get room; NULL: none
+ * @queue:       the queue that the timer is in, or the queue that had no room for it
+ * @grow:        the queue of the placement, if it lacked room or a bucket: it is to grow
  * @flags:       the interrupt state before the claim
  *
- * Five words, and no more.  A kernel that zeroes the stack clears five words with
+ * It is limited to five words.  A kernel that zeroes the stack clears five words with
  * five stores; for six the compiler emits a string instruction, which starts slowly.
  */
 struct theap_claim {
@@ -118,7 +121,8 @@ static_assert(sizeof(struct theap_claim) <= 5 * sizeof(u64));
 void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops);
 
 void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim);
-int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement, s64 when);
+int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
+			 s64 when);
 void theap_timer_cancel(struct theap_claim *claim);
 void theap_timer_commit(struct theap_claim *claim);
 
@@ -130,42 +134,42 @@ static inline bool theap_timer_in_inbox(const struct theap_timer *timer)
 	return READ_ONCE(timer->inbox.next) != &timer->inbox;
 }
 
-/* @a + @b for times that are not negative, stopping short of the end of time. */
+/* Add two times that are not negative; limit the sum to THEAP_NEVER. */
 static inline s64 theap_add(s64 a, s64 b)
 {
 	return a > THEAP_NEVER - b ? THEAP_NEVER : a + b;
 }
 
 /**
- * theap_offset_time - what a time is on a clock that is set off
- * @time: not negative
- * @by:   what that clock is ahead by; negative: it is behind
+ * theap_offset_time - convert a time to a clock that differs by an offset
+ * @time:   not negative
+ * @offset: by how much the other clock is ahead; negative: it is behind
  *
- * What never comes does not come there either, what would be before its
- * beginning is 1, and passed.
+ * THEAP_NEVER stays THEAP_NEVER.  A time that would be before the start of the other clock
+ * becomes 1, which has passed.
  */
-static inline s64 theap_offset_time(s64 time, s64 by)
+static inline s64 theap_offset_time(s64 time, s64 offset)
 {
-	if (time == THEAP_NEVER || by > 0)
-		return theap_add(time, max_t(s64, by, 0));
-	return max_t(s64, time + by, 1);
+	if (time == THEAP_NEVER || offset > 0)
+		return theap_add(time, max_t(s64, offset, 0));
+	return max_t(s64, time + offset, 1);
 }
 
 /**
- * theap_forward - the first multiple of a period past @when that is past @now
- * @when:   a deadline that has come: @when <= @now
- * @period: greater than 0
- * @now:    the time
- * @missed: out: how many deadlines have come, @when included
+ * theap_forward - return the first deadline of a periodic timer that is after @now
+ * @when:        a deadline that has passed: @when <= @now
+ * @period:      greater than 0
+ * @now:         the time
+ * @expirations: out: the number of deadlines that have passed, @when included
  *
- * Counts from the deadline, not from now, so lateness never adds up: a ticker
- * that is late ticks at @when + k * @period all the same.
+ * Counts periods from @when, not from @now, so lateness never adds up: the deadlines of a
+ * late ticker are still @when + k * @period.
  */
-static inline s64 theap_forward(s64 when, s64 period, s64 now, u64 *missed)
+static inline s64 theap_forward(s64 when, s64 period, s64 now, u64 *expirations)
 {
-	*missed = 1 + div64_u64(now - when, period);
-	/* *missed * period is at most now - when + period: below 2^64. */
-	return min_t(u64, when + *missed * period, THEAP_NEVER);
+	*expirations = 1 + div64_u64(now - when, period);
+	/* *expirations * period is at most now - when + period: below 2^64. */
+	return min_t(u64, when + *expirations * period, THEAP_NEVER);
 }
 
 #endif /* THEAP_TIMER_H */

@@ -23,18 +23,17 @@ extern s64 theap_watchdog_until[THEAP_CLOCKS + 1];
 void theap_watchdog_wake(void);
 
 /**
- * theap_watchdog_notify - tell the watchdog of a first deadline
+ * theap_watchdog_notify - notify the watchdog of a first deadline
  * @queue: the queue
- * @first: its first deadline, which a full barrier has published: (K), (L) or (P)
+ * @first: its first deadline, read after the full barrier (K), (L), (P) or (Q)
  *
- * Wake the watchdog if it would sleep past @first.  The load of
- * theap_watchdog_until comes after the barrier; it pairs with (Q) in watchdog.c.
+ * Wake the watchdog if it would sleep past @first.  The caller's barrier (K), (L) or (P)
+ * orders the store of the deadline before the load of theap_watchdog_until here.  It pairs
+ * with (Q) in watchdog.c.
  *
- * While a run is on, the watchdog is not woken.  Meanwhile __theap_settle()
- * publishes 0 as the first deadline, so each start in a timer's function and each
- * start from elsewhere would wake it for nothing.  The end of the run clears
- * @running, executes a full barrier and calls this again with the deadline that is
- * first then.
+ * While a run is on, the watchdog is not woken.  Meanwhile __theap_settle() publishes 0 as
+ * the first deadline, so each start would wake it for nothing.  The end of the run clears
+ * @running, executes a full barrier and calls this again with the first deadline of then.
  *
  * Context: any.
  */
