@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "timerheap_test.h"
+#include "system_test.h"
 
 #define SLOTS	300
 
@@ -310,13 +310,6 @@ FIXTURE_TEARDOWN(eventfd)
 	close(self->fd);
 }
 
-static bool wait_for(int fd, int64_t span)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, span / MSEC) == 1;
-}
-
 /* One for each call or run that had some; none for what was told before. */
 TEST_F(eventfd, counts)
 {
@@ -342,7 +335,7 @@ TEST_F(eventfd, counts)
 		for (int i = 0; i < SLOTS; i++)
 			ASSERT_EQ(0, th_start_at(self->fd, i, at));
 	} while (now() >= at);
-	ASSERT_TRUE(wait_for(self->eventfd, LOST));
+	ASSERT_TRUE(system_readable(self->eventfd, LOST / MSEC));
 	EXPECT_EQ(SLOTS, th_events(self->fd, events, SLOTS, SLOTS));
 	EXPECT_GT(SLOTS / 2, counted(self->eventfd));
 }
@@ -362,7 +355,7 @@ TEST_F(eventfd, not_expired)
 		stopped = th_stop(self->fd, 0);
 	} while (now() - begin >= 20 * MSEC);
 	EXPECT_EQ(1, stopped);
-	EXPECT_FALSE(wait_for(self->eventfd, 50 * MSEC));
+	EXPECT_FALSE(system_readable(self->eventfd, 50));
 }
 
 /* The last event there is has been told, however it was raced for. */
@@ -373,7 +366,7 @@ TEST_F(eventfd, each_is_told)
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 	for (int i = 0; i < 300; i++) {
 		ASSERT_EQ(0, th_start(self->fd, i % SLOTS, i % 7 * 50 * USEC));
-		ASSERT_TRUE(wait_for(self->eventfd, LOST)) TH_LOG("timer %d was not told", i);
+		ASSERT_TRUE(system_readable(self->eventfd, LOST / MSEC)) TH_LOG("timer %d was not told", i);
 		EXPECT_EQ(1, counted(self->eventfd));
 		ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 1, 0, 0));
 		EXPECT_EQ(i % SLOTS, event.slot);
@@ -425,10 +418,10 @@ TEST_F(eventfd, shared)
 			ASSERT_EQ(0, th_start(fds[i], k, 0));
 	}
 	for (int i = 0; i < 4; i++) {
-		ASSERT_TRUE(wait_for(semaphore, 0));
+		ASSERT_TRUE(system_readable(semaphore, 0));
 		EXPECT_EQ(1, counted(semaphore));
 	}
-	EXPECT_FALSE(wait_for(semaphore, 0));
+	EXPECT_FALSE(system_readable(semaphore, 0));
 	for (int i = 0; i < 2; i++)
 		close(fds[i]);
 	close(semaphore);
@@ -486,7 +479,7 @@ TEST_F_TIMEOUT(eventfd, changed_under_fire, 60)
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 	counted(self->eventfd);
 	EXPECT_LE(0, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
-	EXPECT_TRUE(wait_for(self->eventfd, LOST));
+	EXPECT_TRUE(system_readable(self->eventfd, LOST / MSEC));
 }
 
 /* Closed in any order while timers expire: no splat, and nothing is kept. */

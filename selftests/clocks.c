@@ -10,7 +10,7 @@
 #include <sys/timex.h>
 #include <sys/wait.h>
 
-#include "timerheap_test.h"
+#include "system_test.h"
 
 FIXTURE(clock) { int fd; };
 FIXTURE_VARIANT(clock) { clockid_t id; };
@@ -106,7 +106,7 @@ FIXTURE_SETUP(set)
 	REQUIRE_DEVICE();
 	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
-	self->offset = clock_now(CLOCK_REALTIME) - now();
+	self->offset = system_clock_offset();
 	self->real = th_context(CLOCK_REALTIME, 4);
 	self->mono = th_context(CLOCK_MONOTONIC, 4);
 	self->boot = th_context(CLOCK_BOOTTIME, 4);
@@ -117,7 +117,7 @@ FIXTURE_SETUP(set)
 
 FIXTURE_TEARDOWN(set)
 {
-	clock_step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
+	system_clock_restore(self->offset);
 	close(self->real);
 	close(self->mono);
 	close(self->boot);
@@ -227,7 +227,7 @@ FIXTURE_SETUP(told)
 	REQUIRE_DEVICE();
 	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
-	self->offset = clock_now(CLOCK_REALTIME) - now();
+	self->offset = system_clock_offset();
 	self->fd = context_told(CLOCK_REALTIME, TIMERHEAP_CANCEL_ON_SET);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_NONBLOCK));
@@ -235,7 +235,7 @@ FIXTURE_SETUP(told)
 
 FIXTURE_TEARDOWN(told)
 {
-	clock_step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
+	system_clock_restore(self->offset);
 	close(self->fd);
 }
 
@@ -246,13 +246,6 @@ static int read_event(int fd)
 	ssize_t got = read(fd, &event, sizeof(event));
 
 	return got < 0 ? -errno : got == sizeof(event);
-}
-
-static bool readable(int fd, int timeout_ms)
-{
-	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-
-	return poll(&poll_fd, 1, timeout_ms) == 1;
 }
 
 /* It is for the clock that can be set, and no other. */
@@ -272,13 +265,13 @@ TEST_F(told, once)
 
 	ASSERT_EQ(0, th_start(self->fd, 0, 10000 * SEC));
 	EXPECT_EQ(-EAGAIN, read_event(self->fd));
-	EXPECT_FALSE(readable(self->fd, 0));
+	EXPECT_FALSE(system_readable(self->fd, 0));
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(0, clock_step(i == 1 ? -100 * SEC : 100 * SEC));
-		EXPECT_TRUE(readable(self->fd, 0));
+		EXPECT_TRUE(system_readable(self->fd, 0));
 		EXPECT_EQ(-ECANCELED, i == 2 ? th_wait_flags(self->fd, &event, 1, 0, 0, 0) :
 					       read_event(self->fd));
-		EXPECT_FALSE(readable(self->fd, 0));
+		EXPECT_FALSE(system_readable(self->fd, 0));
 		EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	}
 	/* Twice, and nobody looked in between: that is once. */
@@ -297,7 +290,7 @@ TEST_F(told, once)
 	EXPECT_EQ(1, read_event(self->fd));
 	/* And who has not asked is not told. */
 	EXPECT_EQ(0, th_wait_flags(other, &event, 1, 0, 0, 0));
-	EXPECT_FALSE(readable(other, 0));
+	EXPECT_FALSE(system_readable(other, 0));
 	close(other);
 }
 
@@ -345,7 +338,7 @@ TEST_F(told, slewed)
 	struct timex timex = { .modes = ADJ_OFFSET_SINGLESHOT, .offset = 5000 };
 
 	ASSERT_LE(0, adjtimex(&timex));
-	EXPECT_FALSE(readable(self->fd, 1500));
+	EXPECT_FALSE(system_readable(self->fd, 1500));
 	EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	timex = (struct timex){ .modes = ADJ_OFFSET_SINGLESHOT };
 	ASSERT_LE(0, adjtimex(&timex));
@@ -378,7 +371,7 @@ TEST_F(told, sleepers)
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 
 	pid = step_later(100 * SEC);
-	EXPECT_TRUE(readable(self->fd, LOST / MSEC));
+	EXPECT_TRUE(system_readable(self->fd, LOST / MSEC));
 	EXPECT_EQ(-ECANCELED, read_event(self->fd));
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 

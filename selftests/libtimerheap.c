@@ -4,16 +4,14 @@
  * libtimerheap_threads.c, and the loop in libtimerheap_loop.c.
  */
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 #include <timerheap.h>
 
-#include "timerheap_test.h"
+#include "system_test.h"
 
 #define SLOTS	100
 
@@ -181,23 +179,6 @@ TEST(setup_errors)
 	EXPECT_EQ(E2BIG, errno);
 }
 
-/* A line of fdinfo, or 0. */
-static uint64_t fdinfo(int fd, const char *name)
-{
-	char path[64], line[128];
-	uint64_t value = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	file = fopen(path, "r");
-	while (file && fgets(line, sizeof(line), file))
-		if (!strncmp(line, name, strlen(name)))
-			value = strtoull(line + strlen(name), NULL, 10);
-	if (file)
-		fclose(file);
-	return value;
-}
-
 TEST(setup_cpu_and_limits)
 {
 	struct timerheap_setup setup = {
@@ -207,6 +188,7 @@ TEST(setup_cpu_and_limits)
 	struct timerheap_event event;
 	struct timerheap_info info;
 	struct timerheap *th;
+	char fdinfo[1024];
 	uint64_t first;
 
 	REQUIRE_DEVICE();
@@ -214,7 +196,8 @@ TEST(setup_cpu_and_limits)
 	if (!th && (errno == EINVAL || errno == EPERM))
 		SKIP(return, "needs a second CPU, and CAP_SYS_RESOURCE");
 	ASSERT_NE(NULL, th);
-	EXPECT_EQ(1, fdinfo(timerheap_fd(th), "timerheap-cpu:"));
+	system_fdinfo(timerheap_fd(th), fdinfo, sizeof(fdinfo));
+	EXPECT_EQ(1, system_fdinfo_number(fdinfo, "timerheap-cpu"));
 	ASSERT_EQ(0, th_info(timerheap_fd(th), &info));
 	EXPECT_EQ(1000, info.min_period);
 	EXPECT_EQ(64 * sizeof(struct timerheap_slot), setup.slots_size);
@@ -273,7 +256,7 @@ TEST(setup_cancel_on_set)
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 2, .flags = TIMERHEAP_CANCEL_ON_SET,
 	};
-	int64_t offset = clock_now(CLOCK_REALTIME) - now();
+	int64_t offset = system_clock_offset();
 	struct timerheap_event event;
 	struct timerheap *th;
 	pid_t pid;
@@ -309,7 +292,7 @@ TEST(setup_cancel_on_set)
 	EXPECT_EQ(-ECANCELED, timerheap_wait(th, LOST));
 	EXPECT_EQ(0, child_status(pid));
 	EXPECT_NE(0, timerheap_deadline(th, 0));
-	clock_step(offset - (clock_now(CLOCK_REALTIME) - now()));
+	system_clock_restore(offset);
 	timerheap_close(th);
 }
 
@@ -592,14 +575,8 @@ TEST_F(lib, reap)
 	EXPECT_EQ(0, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
 }
 
-static void nothing(int signal)
-{
-}
-
 TEST_F(lib, wait)
 {
-	struct itimerval often = { { 0, 20000 }, { 0, 20000 } }, off = {};
-	struct sigaction action = { .sa_handler = nothing, .sa_flags = SA_RESTART };
 	struct timerheap_event event;
 	int slot = timerheap_alloc(self->th);
 	int64_t start = now();
@@ -618,11 +595,10 @@ TEST_F(lib, wait)
 	EXPECT_EQ(1, timerheap_wait(self->th, -1));
 	EXPECT_TRUE(timerheap_next(self->th, &event));
 
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &often, NULL);
+	system_alarm(20000, SA_RESTART);
 	EXPECT_EQ(-EINTR, timerheap_wait(self->th, -1));
 	EXPECT_EQ(-EINTR, timerheap_wait(self->th, LOST));
-	setitimer(ITIMER_REAL, &off, NULL);
+	system_alarm(0, 0);
 	EXPECT_EQ(0, errno);
 }
 
@@ -746,15 +722,9 @@ TEST_F(lib, fork)
 	EXPECT_TRUE(timerheap_next(th, &event));
 }
 
-static void ignored(int signal)
-{
-}
-
 /* A manual clock: to a time, with a limit, to the next; a signal ends none of them. */
 TEST(manual_clock)
 {
-	struct sigaction action = { .sa_handler = ignored };
-	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = {};
 	struct timerheap_event event;
 	struct timerheap *th;
 	int slot;
@@ -772,10 +742,9 @@ TEST(manual_clock)
 	EXPECT_EQ(2 * MSEC, timerheap_now(th));
 	EXPECT_EQ(-EINVAL, timerheap_advance(th, MSEC, 0));
 	EXPECT_EQ(0, timerheap_advance(th, 2 * MSEC, 0));
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &often, NULL);
+	system_alarm(1000, 0);
 	EXPECT_EQ(19998, timerheap_advance(th, 20 * SEC, 0));
-	setitimer(ITIMER_REAL, &never, NULL);
+	system_alarm(0, 0);
 	EXPECT_EQ(20 * SEC, timerheap_now(th));
 	ASSERT_TRUE(timerheap_next(th, &event));
 	EXPECT_EQ(20000, event.expirations);

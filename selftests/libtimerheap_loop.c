@@ -2,12 +2,9 @@
 /*
  * libtimerheap's loop: functions that are called in time.
  */
-#include <signal.h>
-#include <sys/time.h>
-
 #include <timerheap.h>
 
-#include "timerheap_test.h"
+#include "system_test.h"
 
 #define TIMERS	20
 
@@ -276,21 +273,14 @@ TEST_F(loop, sleep_until)
 	EXPECT_STREQ("ab(c)d", calls);
 }
 
-static void nothing(int signal)
-{
-}
-
 TEST_F(loop, signal)
 {
-	struct itimerval often = { { 0, 20000 }, { 0, 20000 } }, off = {};
-	struct sigaction action = { .sa_handler = nothing };
 	int64_t id = timerheap_after(loop, 100 * SEC, note, "-");
 
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &often, NULL);
+	system_alarm(20000, 0);
 	EXPECT_EQ(-EINTR, timerheap_loop_run(loop));
 	EXPECT_EQ(-EINTR, timerheap_sleep_until(loop, TIMERHEAP_NEVER));
-	setitimer(ITIMER_REAL, &off, NULL);
+	system_alarm(0, 0);
 	/* The sleeper has left no timer of its own behind. */
 	EXPECT_TRUE(timerheap_cancel(loop, id));
 	EXPECT_EQ(0, timerheap_loop_run(loop));

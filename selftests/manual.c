@@ -5,13 +5,10 @@
  * Nothing here depends on how fast the machine is, so that what is expected is
  * exact: which event, when, and in which order.
  */
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/time.h>
 
-#include "timerheap_test.h"
+#include "system_test.h"
 
 #define SLOTS	4096
 #define HOUR	(3600 * SEC)
@@ -510,24 +507,16 @@ TEST_F(manual, wait)
 	}
 }
 
-static void alarmed(int signal)
-{
-}
-
 /* A signal ends the call, where it has come by then, and the same call goes on. */
 TEST_F(manual, signal)
 {
-	/* Again and again: the host may stand still from here until the first has come. */
-	struct itimerval timer = { { .tv_usec = 50000 }, { .tv_usec = 50000 } };
-	struct sigaction action = { .sa_handler = alarmed };
 	uint64_t expired;
 	struct advanced a;
 	int64_t end;
 
-	sigaction(SIGALRM, &action, NULL);
 	/* So many ticks take minutes. */
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, TIMERHEAP_ABSTIME));
-	setitimer(ITIMER_REAL, &timer, NULL);
+	system_alarm(50000, 0);
 	a = to(self->fd, YEAR);
 	ASSERT_EQ(0, a.error);
 	EXPECT_LT(a.now, YEAR);

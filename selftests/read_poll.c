@@ -3,13 +3,11 @@
  * Reading events and waiting for them: read, poll, epoll, WAIT, signals.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
-#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "timerheap_test.h"
+#include "system_test.h"
 
 #define SLOTS	64
 #define EVENT	sizeof(struct timerheap_event)
@@ -53,10 +51,6 @@ TEST_F(events, read_sizes)
 	EXPECT_EQ(4, events[1].slot);
 }
 
-static void ignore(int signal)
-{
-}
-
 /* One call, however many pieces the memory has, and wherever an event is cut. */
 TEST_F(events, readv)
 {
@@ -64,7 +58,7 @@ TEST_F(events, readv)
 	char *to = (char *)events;
 	struct iovec two[2] = { { to, EVENT }, { to + EVENT, EVENT } };
 	struct iovec cut[2] = { { to, 10 }, { to + 10, 3 * EVENT - 11 } };
-	struct sigaction action = { .sa_handler = ignore };
+	struct sigaction action = { .sa_handler = system_ignore_signal };
 
 	/* It has one, and so does not wait for the second. */
 	sigaction(SIGALRM, &action, NULL);
@@ -174,29 +168,16 @@ TEST_F(events, epoll)
 	close(by_edge);
 }
 
-/*
- * A signal in 50 ms, whose handler asks for restart or not; and again, since the host may
- * stand still until the first has come, and the call begin only then.
- */
-static void signal_soon(int flags)
-{
-	struct sigaction action = { .sa_handler = ignore, .sa_flags = flags };
-	struct itimerval soon = { { .tv_usec = 50000 }, { .tv_usec = 50000 } };
-
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &soon, NULL);
-}
-
 /* A signal interrupts a read, or restarts it, as the handler asks. */
 TEST_F(events, signals_and_read)
 {
 	struct timerheap_event event;
 
-	signal_soon(0);
+	system_alarm(50000, 0);
 	EXPECT_EQ(-1, read(self->fd, &event, EVENT));
 	EXPECT_EQ(EINTR, errno);
 	ASSERT_EQ(0, th_start(self->fd, 0, 150 * MSEC));
-	signal_soon(SA_RESTART);
+	system_alarm(50000, SA_RESTART);
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
 }
 
@@ -205,12 +186,12 @@ TEST_F(events, signals_and_wait)
 {
 	struct timerheap_event events[4];
 
-	signal_soon(0);
+	system_alarm(50000, 0);
 	EXPECT_EQ(-EINTR, th_events(self->fd, events, 4, 1));
-	signal_soon(SA_RESTART);
+	system_alarm(50000, SA_RESTART);
 	EXPECT_EQ(-EINTR, th_events(self->fd, events, 4, 1));
 	expire(self->fd, 2);
-	signal_soon(0);
+	system_alarm(50000, 0);
 	EXPECT_EQ(2, th_events(self->fd, events, 4, 3));
 }
 
@@ -385,24 +366,9 @@ TEST_F(events, several_takers)
 	}
 }
 
-static char *fdinfo(int of, char *text, size_t size)
+static long fdinfo_bytes(const char *fdinfo)
 {
-	char path[64];
-	int fd, n;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", of);
-	fd = open(path, O_RDONLY);
-	n = read(fd, text, size - 1);
-	text[n < 0 ? 0 : n] = 0;
-	close(fd);
-	return text;
-}
-
-static long bytes(const char *text)
-{
-	const char *at = strstr(text, "timerheap-bytes:\t");
-
-	return at ? atol(at + strlen("timerheap-bytes:\t")) : -1;
+	return system_fdinfo_number(fdinfo, "timerheap-bytes");
 }
 
 /* fdinfo tells what the context is, and what memory it has. */
@@ -413,18 +379,18 @@ TEST_F(events, fdinfo)
 	long before;
 
 	ASSERT_LE(0, fd);
-	EXPECT_NE(NULL, strstr(fdinfo(fd, text, sizeof(text)), "timerheap-slots:\t0\n"));
+	EXPECT_NE(NULL, strstr(system_fdinfo(fd, text, sizeof(text)), "timerheap-slots:\t0\n"));
 	EXPECT_EQ(NULL, strstr(text, "timerheap-clock:"));
-	EXPECT_LT(0, bytes(text));
+	EXPECT_LT(0, fdinfo_bytes(text));
 	ASSERT_EQ(0, th_setup(fd, CLOCK_TAI, 1));
-	before = bytes(fdinfo(fd, text, sizeof(text)));
+	before = fdinfo_bytes(system_fdinfo(fd, text, sizeof(text)));
 	ASSERT_EQ(0, th_start(fd, 0, SEC));
-	EXPECT_LE(before + 2 * getpagesize(), bytes(fdinfo(fd, text, sizeof(text))));
+	EXPECT_LE(before + 2 * getpagesize(), fdinfo_bytes(system_fdinfo(fd, text, sizeof(text))));
 	EXPECT_NE(NULL, strstr(text, "timerheap-clock:\ttai\n"));
 	close(fd);
 
 	expire(self->fd, 3);
-	EXPECT_NE(NULL, strstr(fdinfo(self->fd, text, sizeof(text)), "timerheap-slots:\t64\n"));
+	EXPECT_NE(NULL, strstr(system_fdinfo(self->fd, text, sizeof(text)), "timerheap-slots:\t64\n"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-context:\t"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-clock:\tmonotonic\n"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-events:\t3\n"));

@@ -33,6 +33,7 @@ struct worker {
 	pthread_t thread;
 	struct tally tally;
 	unsigned int seed;
+	bool periodic;
 	int fd;
 	int error;
 	atomic_bool *done;
@@ -67,26 +68,27 @@ static void *operate(void *arg)
 	pin(worker->seed);
 	for (int i = 0; i < ROUNDS && !worker->error; i++) {
 		uint32_t slot = rand_r(&worker->seed) % SLOTS;
+		int64_t period = worker->periodic ? (1 + rand_r(&worker->seed) % 20) * MSEC : 0;
 		int ret;
 
-		switch (rand_r(&worker->seed) % 4) {
+		switch (rand_r(&worker->seed) % (worker->periodic ? 3 : 4)) {
 		case 0:
 			ret = th_stop(worker->fd, slot);
 			tally->stopped[slot] += ret > 0;
 			break;
 		case 1:
-			ret = th_modify(worker->fd, slot, span(&worker->seed));
+			ret = th_modify_flags(worker->fd, slot, span(&worker->seed), period, 0);
 			tally->armed[slot] += ret == 0;
 			break;
 		case 2:
+			ret = th_start_flags(worker->fd, slot, span(&worker->seed), period, 0);
+			tally->armed[slot] += ret == 0;
+			break;
+		default:
 			ret = th_modify_flags(worker->fd, slot, span(&worker->seed), 0,
 					      TIMERHEAP_IF_PENDING);
 			if (ret == -ENOENT)
 				ret = 1;
-			break;
-		default:
-			ret = th_start(worker->fd, slot, span(&worker->seed));
-			tally->armed[slot] += ret == 0;
 		}
 		if (ret < 0)
 			worker->error = -ret;
@@ -199,36 +201,6 @@ TEST_F_TIMEOUT(stress, shared_slots, 120)
 	EXPECT_LT(0, events);
 }
 
-static void *operate_tickers(void *arg)
-{
-	struct worker *worker = arg;
-	struct tally *tally = &worker->tally;
-
-	pin(worker->seed);
-	for (int i = 0; i < ROUNDS && !worker->error; i++) {
-		uint32_t slot = rand_r(&worker->seed) % SLOTS;
-		int64_t period = (1 + rand_r(&worker->seed) % 20) * MSEC;
-		int ret;
-
-		switch (rand_r(&worker->seed) % 3) {
-		case 0:
-			ret = th_stop(worker->fd, slot);
-			tally->stopped[slot] += ret > 0;
-			break;
-		case 1:
-			ret = th_modify_flags(worker->fd, slot, span(&worker->seed), period, 0);
-			tally->armed[slot] += ret == 0;
-			break;
-		default:
-			ret = th_start_flags(worker->fd, slot, span(&worker->seed), period, 0);
-			tally->armed[slot] += ret == 0;
-		}
-		if (ret < 0)
-			worker->error = -ret;
-	}
-	return NULL;
-}
-
 /*
  * The same with tickers.  An expiry does not end their armings, so without it
  * the sums balance: armings = stops + pending.  And what is pending ticks on.
@@ -240,9 +212,10 @@ TEST_F_TIMEOUT(stress, shared_tickers, 120)
 	int ticking = 0;
 	int64_t start;
 
-	for (int i = 0; i < THREADS; i++)
-		pthread_create(&self->workers[i].thread, NULL, operate_tickers,
-			       &self->workers[i]);
+	for (int i = 0; i < THREADS; i++) {
+		self->workers[i].periodic = true;
+		pthread_create(&self->workers[i].thread, NULL, operate, &self->workers[i]);
+	}
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(self->workers[i].thread, NULL);
 
@@ -298,6 +271,31 @@ TEST_F_TIMEOUT(stress, million_zero_timers, 120)
 		EXPECT_EQ(total / SLOTS + (slot < total % SLOTS), expired[slot]);
 }
 
+/*
+ * Take @nr events: each of another slot that is not @seen yet, each with one expiration.
+ * If @at is not 0, it is the deadline of each.
+ */
+static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, uint8_t *seen,
+			   int64_t at)
+{
+	int got = 0;
+
+	while (got < nr) {
+		struct timerheap_event events[64];
+		int ret = th_events(fd, events, 64, 1);
+
+		ASSERT_LT(0, ret) TH_LOG("%d of %d are lost", nr - got, nr);
+		for (int i = 0; i < ret; i++) {
+			EXPECT_EQ(1, events[i].expirations);
+			if (at)
+				EXPECT_EQ(at, events[i].deadline);
+			EXPECT_LE(events[i].deadline, events[i].fired);
+			EXPECT_EQ(0, seen[events[i].slot]++);
+		}
+		got += ret;
+	}
+}
+
 /* A burst: 10^5 timers that are due at one instant; each expires once. */
 TEST_F_TIMEOUT(stress, burst, 200)
 {
@@ -305,7 +303,6 @@ TEST_F_TIMEOUT(stress, burst, 200)
 	int64_t at = now() + (th_slow() ? 1 : 3) * SEC;
 	int fd = th_context(CLOCK_MONOTONIC, n);
 	uint8_t *seen = calloc(n, 1);
-	int got = 0;
 
 	ASSERT_LE(0, fd);
 	ASSERT_NE(NULL, seen);
@@ -315,19 +312,7 @@ TEST_F_TIMEOUT(stress, burst, 200)
 			pin(i / (n / 4));
 		ASSERT_EQ(0, th_start_at(fd, i, at));
 	}
-	while (got < n) {
-		struct timerheap_event events[64];
-		int ret = th_events(fd, events, 64, 1);
-
-		ASSERT_LT(0, ret) TH_LOG("%d of %d are lost", n - got, n);
-		for (int i = 0; i < ret; i++) {
-			EXPECT_EQ(1, events[i].expirations);
-			EXPECT_EQ(at, events[i].deadline);
-			EXPECT_LE(events[i].deadline, events[i].fired);
-			EXPECT_EQ(0, seen[events[i].slot]++);
-		}
-		got += ret;
-	}
+	take_each_once(_metadata, fd, n, seen, at);
 	close(fd);
 	free(seen);
 }
@@ -335,30 +320,14 @@ TEST_F_TIMEOUT(stress, burst, 200)
 /* Many timers, over and over, due at one instant: each expires once a round. */
 TEST_F_TIMEOUT(stress, one_instant, 120)
 {
-	enum { N = SLOTS };
-	int seen[N] = {};
-	int64_t at;
-
 	for (int round = 0; round < 20; round++) {
-		struct timerheap_event events[N];
-		int n, got = 0;
+		int64_t at = now() + 20 * MSEC;
+		uint8_t seen[SLOTS] = {};
 
-		memset(seen, 0, sizeof(seen));
-		at = now() + 20 * MSEC;
-		for (int i = 0; i < N; i++)
+		for (int i = 0; i < SLOTS; i++)
 			ASSERT_LE(0, th_start_at(self->fd, i, at));
-		while (got < N) {
-			n = th_events(self->fd, events, N, 1);
-			ASSERT_LT(0, n) TH_LOG("%d of %d are lost", N - got, N);
-			for (int i = 0; i < n; i++) {
-				EXPECT_EQ(1, events[i].expirations);
-				EXPECT_EQ(at, events[i].deadline);
-				EXPECT_LE(events[i].deadline, events[i].fired);
-				seen[events[i].slot]++;
-			}
-			got += n;
-		}
-		for (int i = 0; i < N; i++)
+		take_each_once(_metadata, self->fd, SLOTS, seen, at);
+		for (int i = 0; i < SLOTS; i++)
 			EXPECT_EQ(1, seen[i]);
 	}
 }
@@ -372,7 +341,7 @@ TEST_F_TIMEOUT(stress, large_heap, 200)
 {
 	const int n = th_slow() ? 500 : 20000;
 	int fd = th_context(CLOCK_MONOTONIC, n);
-	int expected = 0, got = 0, stopped = 0;
+	int expected = 0, stopped = 0;
 	uint8_t *seen = calloc(n, 1);
 
 	ASSERT_LE(0, fd);
@@ -390,18 +359,7 @@ TEST_F_TIMEOUT(stress, large_heap, 200)
 	}
 	for (int i = 0; i < n; i += 2)
 		expected += !seen[i];
-	while (got < expected) {
-		struct timerheap_event events[64];
-		int ret = th_events(fd, events, 64, 1);
-
-		ASSERT_LT(0, ret) TH_LOG("%d of %d are lost", expected - got, expected);
-		for (int i = 0; i < ret; i++) {
-			EXPECT_EQ(1, events[i].expirations);
-			EXPECT_LE(events[i].deadline, events[i].fired);
-			EXPECT_EQ(0, seen[events[i].slot]++);
-		}
-		got += ret;
-	}
+	take_each_once(_metadata, fd, expected, seen, 0);
 	for (int i = 0; i < n; i++)
 		if (i % 2 == 0)
 			EXPECT_EQ(1, seen[i]);

@@ -1,226 +1,414 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What go-zero tests its timing wheel for, by the names that it has there, of timers
- * that are exact; slack.c has the same of those that may wait.
+ * The behaviors of go-zero's timing wheel: set, move and remove a timer, drain all.
+ *
+ * go-zero is a Go framework.  Each test names the test of its TimingWheel that has the
+ * same behavior.  Each test runs once per variant: deadlines are given to the calls as
+ * spans or as absolute times, or are stored in shared memory; the timers are exact or
+ * have slack.  A timer with slack expires at its rounded deadline; its event has the
+ * deadline that was requested, and the later time of the expiry.
+ *
+ * The host may stall while a test arms its timers.  A test whose timers were due before
+ * it had moved or stopped them repeats with a new context.
  */
 #include "timerheap_test.h"
 
-#define SLOTS	256
+#define SLOTS	1000000
+#define SLACK	(10 * MSEC)
 
-FIXTURE(wheel) { int fd; };
+/* How a test passes a deadline to the kernel. */
+enum passing {
+	BY_SPAN,	/* START and MODIFY, relative */
+	BY_DEADLINE,	/* START and MODIFY with TIMERHEAP_ABSTIME */
+	BY_MEMORY,	/* a store to the slot, and KICK if the protocol requires it */
+};
+
+struct wheel {
+	struct th_map map;
+	enum passing passing;
+	uint64_t slack;
+};
+
+FIXTURE(wheel)
+{
+	struct wheel wheel;
+	struct timerheap_info before;
+};
+
+FIXTURE_VARIANT(wheel)
+{
+	enum passing passing;
+	uint64_t slack;
+};
+
+FIXTURE_VARIANT_ADD(wheel, exact_span) { BY_SPAN, 0 };
+FIXTURE_VARIANT_ADD(wheel, exact_deadline) { BY_DEADLINE, 0 };
+FIXTURE_VARIANT_ADD(wheel, exact_memory) { BY_MEMORY, 0 };
+FIXTURE_VARIANT_ADD(wheel, slack_span) { BY_SPAN, SLACK };
+FIXTURE_VARIANT_ADD(wheel, slack_deadline) { BY_DEADLINE, SLACK };
+FIXTURE_VARIANT_ADD(wheel, slack_memory) { BY_MEMORY, SLACK };
+
 FIXTURE_SETUP(wheel)
 {
 	REQUIRE_DEVICE();
-	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
-	ASSERT_LE(0, self->fd);
+	self->wheel.passing = variant->passing;
+	self->wheel.slack = variant->slack;
+	ASSERT_EQ(0, th_map(&self->wheel.map, CLOCK_MONOTONIC, SLOTS));
+	ASSERT_EQ(0, th_info(self->wheel.map.fd, &self->before));
 }
 
 FIXTURE_TEARDOWN(wheel)
 {
-	close(self->fd);
+	th_unmap(&self->wheel.map);
 }
 
-/* Drain: all that is pending is stopped and handed back, as it was. */
-TEST_F(wheel, drain)
+/* Replace the context by a new one.  Return: 0 or -errno. */
+static int wheel_renew(struct wheel *wheel)
 {
-	struct timerheap_pending pending[40];
+	th_unmap(&wheel->map);
+	return th_map(&wheel->map, CLOCK_MONOTONIC, SLOTS);
+}
+
+/*
+ * Start a timer; @start.deadline is absolute in each variant.
+ * Return: 1 if the timer was pending, 0, or -errno.
+ */
+static int wheel_start_as(struct wheel *wheel, struct timerheap_start start)
+{
+	struct timerheap_slot *slot = &wheel->map.slots[start.slot];
+	int64_t was;
+
+	if (wheel->passing == BY_MEMORY) {
+		slot->period = start.period;
+		slot->user_data = start.user_data;
+		was = th_store(&wheel->map, start.slot, start.deadline, start.slack);
+		return was < 0 ? was : was != 0;
+	}
+	if (wheel->passing == BY_SPAN)
+		start.deadline -= now();
+	else
+		start.flags = TIMERHEAP_ABSTIME;
+	return th_start_as(wheel->map.fd, start);
+}
+
+static int wheel_start(struct wheel *wheel, uint32_t slot, int64_t at)
+{
+	return wheel_start_as(wheel, (struct timerheap_start){
+		.slot = slot, .deadline = at, .slack = wheel->slack,
+	});
+}
+
+/* Give a timer another deadline.  Return: 1 if the timer was pending, 0, or -errno. */
+static int wheel_move(struct wheel *wheel, uint32_t slot, int64_t at)
+{
+	int64_t was;
+
+	if (wheel->passing == BY_SPAN)
+		return th_modify(wheel->map.fd, slot, at - now());
+	if (wheel->passing == BY_DEADLINE)
+		return th_modify_flags(wheel->map.fd, slot, at, 0, TIMERHEAP_ABSTIME);
+	was = th_store(&wheel->map, slot, at, wheel->map.slots[slot].slack);
+	return was < 0 ? was : was != 0;
+}
+
+/* Move a timer only if it is pending.  Return: 1, -ENOENT if it is not, or -errno. */
+static int wheel_move_if_pending(struct wheel *wheel, uint32_t slot, int64_t span)
+{
+	if (wheel->passing != BY_MEMORY)
+		return th_modify_flags(wheel->map.fd, slot, span, 0, TIMERHEAP_IF_PENDING);
+	if (!__atomic_load_n(&wheel->map.slots[slot].deadline, __ATOMIC_SEQ_CST))
+		return -ENOENT;
+	return wheel_move(wheel, slot, now() + span);
+}
+
+/* Return: 1 if the stop prevented the expiry, 0, or -errno. */
+static int wheel_stop(struct wheel *wheel, uint32_t slot)
+{
+	if (wheel->passing != BY_MEMORY)
+		return th_stop(wheel->map.fd, slot);
+	return __atomic_exchange_n(&wheel->map.slots[slot].deadline, 0, __ATOMIC_SEQ_CST) != 0;
+}
+
+/*
+ * Check a deadline against the one that the test asked for.  The kernel adds a span to a
+ * later time than the one from which the test computed the span.
+ * Return: @at if the deadline is right, else the deadline.
+ */
+static int64_t wheel_deadline(struct wheel *wheel, int64_t at, int64_t deadline)
+{
+	bool right = wheel->passing == BY_SPAN && deadline >= at && deadline < at + LOST;
+
+	return right ? at : deadline;
+}
+
+/* Timers in slack buckets, of all contexts, since the test began. */
+static int64_t bucketed(struct wheel *wheel, const struct timerheap_info *before)
+{
+	struct timerheap_info info;
+
+	return th_info(wheel->map.fd, &info) ? -1 : (int64_t)(info.bucketed - before->bucketed);
+}
+
+/* go-zero: Drain. */
+TEST_F(wheel, drain_returns_each_pending_timer_once)
+{
+	struct wheel *wheel = &self->wheel;
+	struct timerheap_pending pending[300];
+	const int nr = 1000;
+	int64_t at = now() + 1000 * SEC;
 	uint32_t first = 0;
 	int got = 0, n;
 
-	for (int i = 0; i < 100; i++)
-		ASSERT_EQ(0, th_start_flags(self->fd, i * 2, 100 * SEC, i * SEC, 0));
+	for (int i = 0; i < nr; i++)
+		ASSERT_EQ(0, wheel_start_as(wheel, (struct timerheap_start){
+			.slot = i * 2,
+			.deadline = at + i * SEC,
+			.period = i * SEC,
+			.slack = wheel->slack << i % 20,
+			.user_data = USER + i * 2,
+		}));
 	do {
-		n = th_drain(self->fd, pending, 40, &first);
+		n = th_drain(wheel->map.fd, pending, 300, &first);
 		ASSERT_LE(0, n);
 		for (int i = 0; i < n; i++, got++) {
+			int64_t deadline = at + got * SEC;
+
 			EXPECT_EQ(got * 2, pending[i].slot);
 			EXPECT_EQ(USER + got * 2, pending[i].user_data);
 			EXPECT_EQ(got * SEC, pending[i].period);
-			EXPECT_LT(now() + 50 * SEC, (int64_t)pending[i].deadline);
+			EXPECT_EQ(deadline, wheel_deadline(wheel, deadline, pending[i].deadline));
 		}
-	} while (n == 40);
-	EXPECT_EQ(100, got);
+	} while (n == 300);
+	EXPECT_EQ(nr, got);
 	EXPECT_EQ(SLOTS, first);
-	for (int i = 0; i < SLOTS; i++)
-		EXPECT_FALSE(th_pending(self->fd, i));
-	/* And once: there is nothing left to hand back. */
+	for (int i = 0; i < 2 * nr; i++)
+		EXPECT_FALSE(th_pending(wheel->map.fd, i));
+	/* A second drain returns none. */
 	first = 0;
-	EXPECT_EQ(0, th_drain(self->fd, pending, 40, &first));
+	EXPECT_EQ(0, th_drain(wheel->map.fd, pending, 300, &first));
 	EXPECT_EQ(SLOTS, first);
 }
 
-/* SetTimerSoon: shorter than a wheel's tick. */
-TEST_F(wheel, set_timer_soon)
+/* go-zero: SetTimerSoon, a delay below the wheel's tick. */
+TEST_F(wheel, delay_of_1_us_expires)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
+	int64_t at = now() + USEC;
 
-	ASSERT_EQ(0, th_start(self->fd, 0, USEC));
-	ASSERT_EQ(1, th_event(self->fd, &event));
+	ASSERT_EQ(0, wheel_start(wheel, 0, at));
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
+	EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
+	EXPECT_LE(at, (int64_t)event.fired);
 }
 
-/* SetTimerWrongDelay: it is refused there; here what is over expires at once. */
-TEST_F(wheel, set_timer_wrong_delay)
+/*
+ * go-zero: SetTimerWrongDelay, which is an error there.  A timer that is already due
+ * waits for no bucket, however much slack it has.
+ */
+TEST_F(wheel, past_deadline_expires_within_the_call)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
 
-	ASSERT_EQ(0, th_start(self->fd, 0, -10 * MSEC));
-	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
+	ASSERT_EQ(0, wheel_start_as(wheel, (struct timerheap_start){
+		.deadline = now() - 10 * MSEC, .slack = wheel->slack * 100000,
+	}));
+	ASSERT_EQ(1, th_wait_flags(wheel->map.fd, &event, 1, 0, 0, 0));
 	EXPECT_EQ(1, event.expirations);
+	EXPECT_EQ(0, bucketed(wheel, &self->before));
 }
 
-/* SetTimerTwice: the second takes the place of the first, and its value that one's. */
-TEST_F(wheel, set_timer_twice)
+/* go-zero: SetTimerTwice. */
+TEST_F(wheel, second_start_replaces_deadline_and_data)
 {
-	struct timerheap_start start = { .deadline = 10 * SEC, .user_data = 3 };
+	struct wheel *wheel = &self->wheel;
+	struct timerheap_start start = {
+		.deadline = now() + 1000 * SEC, .slack = wheel->slack, .user_data = 3,
+	};
 	struct timerheap_event event;
 
-	ASSERT_EQ(0, th_start_as(self->fd, start));
-	start.deadline = 30 * MSEC;
+	ASSERT_EQ(0, wheel_start_as(wheel, start));
+	start.deadline = now() + 30 * MSEC;
 	start.user_data = 5;
-	ASSERT_EQ(1, th_start_as(self->fd, start));
-	ASSERT_EQ(1, th_event(self->fd, &event));
+	ASSERT_EQ(1, wheel_start_as(wheel, start));
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
 	EXPECT_EQ(5, event.user_data);
 	EXPECT_EQ(1, event.expirations);
-	EXPECT_FALSE(th_pending(self->fd, 0));
+	EXPECT_FALSE(th_pending(wheel->map.fd, 0));
+	EXPECT_TRUE(th_quiet(wheel->map.fd, 50 * MSEC));
 }
 
-/* MoveTimer: expires at the time that it was moved to, later. */
-TEST_F(wheel, move_timer)
+/* go-zero: MoveTimer. */
+TEST_F(wheel, move_later_fires_at_new_deadline)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
 	int64_t begin, at;
 	int moved;
 
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_EQ(0, wheel_renew(wheel));
 		begin = now();
 		at = begin + 80 * MSEC;
-		ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
-		moved = th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME);
+		ASSERT_EQ(0, wheel_start(wheel, 0, begin + 20 * MSEC));
+		moved = wheel_move(wheel, 0, at);
 	} while (now() - begin >= 20 * MSEC);
 	ASSERT_EQ(1, moved);
-	ASSERT_EQ(1, th_event(self->fd, &event));
-	EXPECT_EQ(at, (int64_t)event.deadline);
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
+	EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
+	EXPECT_LE(at, (int64_t)event.fired);
 	EXPECT_LE(at, now());
+	EXPECT_EQ(-ENOENT, wheel_move_if_pending(wheel, 0, 1000 * SEC));
 }
 
-/* MoveTimerSoon: to where it is due already. */
-TEST_F(wheel, move_timer_soon)
+/* go-zero: MoveTimerSoon. */
+TEST_F(wheel, move_to_now_expires_within_the_call)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
 
-	ASSERT_EQ(0, th_start(self->fd, 0, 10 * SEC));
-	ASSERT_EQ(1, th_modify(self->fd, 0, 0));
-	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
+	ASSERT_EQ(0, wheel_start(wheel, 0, now() + 1000 * SEC));
+	ASSERT_EQ(1, wheel_move(wheel, 0, now()));
+	ASSERT_EQ(1, th_wait_flags(wheel->map.fd, &event, 1, 0, 0, 0));
 }
 
-/* MoveTimerEarlier: before others that stood before it. */
-TEST_F(wheel, move_timer_earlier)
+/* go-zero: MoveTimerEarlier. */
+TEST_F(wheel, move_earlier_overtakes_earlier_timers)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
-	int64_t begin;
+	int64_t begin, at;
 	int moved;
 
-	/* One heap, where it stands before the others when the first of them is due. */
+	/* On one CPU, so that all timers are in one queue, which expires them in order. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_EQ(0, wheel_renew(wheel));
 		begin = now();
-		for (int i = 0; i < 5; i++)
-			ASSERT_EQ(0, th_start(self->fd, i, (i + 1) * 100 * MSEC));
-		moved = th_modify(self->fd, 4, 20 * MSEC);
-	} while (now() - begin >= 80 * MSEC);
+		for (int i = 0; i < 4; i++)
+			ASSERT_EQ(0, wheel_start(wheel, i, begin + (i + 1) * 100 * MSEC));
+		ASSERT_EQ(0, wheel_start(wheel, 4, begin + 1000 * SEC));
+		at = begin + 40 * MSEC;
+		moved = wheel_move(wheel, 4, at);
+	} while (now() - begin >= 40 * MSEC);
 	ASSERT_EQ(1, moved);
-	ASSERT_EQ(1, th_event(self->fd, &event));
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
 	EXPECT_EQ(4, event.slot);
-	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
+	EXPECT_LE(at, (int64_t)event.fired);
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
 	EXPECT_EQ(0, event.slot);
 }
 
-/* RemoveTimer: what is removed does not expire, what is not does. */
-TEST_F(wheel, remove_timer)
+/* go-zero: RemoveTimer. */
+TEST_F(wheel, stopped_timer_never_expires)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
 	int64_t begin;
 	int removed;
 
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_EQ(0, wheel_renew(wheel));
 		begin = now();
-		ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
-		ASSERT_EQ(0, th_start(self->fd, 1, 40 * MSEC));
-		removed = th_stop(self->fd, 0);
+		ASSERT_EQ(0, wheel_start(wheel, 0, begin + 20 * MSEC));
+		ASSERT_EQ(0, wheel_start(wheel, 1, begin + 40 * MSEC));
+		removed = wheel_stop(wheel, 0);
 	} while (now() - begin >= 20 * MSEC);
 	ASSERT_EQ(1, removed);
-	ASSERT_EQ(0, th_stop(self->fd, 2));
-	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(0, wheel_stop(wheel, 0));
+	EXPECT_EQ(0, wheel_stop(wheel, 2));
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
 	EXPECT_EQ(1, event.slot);
+	EXPECT_TRUE(th_quiet(wheel->map.fd, 100 * MSEC));
+	EXPECT_EQ(0, bucketed(wheel, &self->before));
 }
 
-/* SetAndMoveThenStart: moved before the time goes on, it expires once. */
-TEST_F(wheel, set_and_move_then_start)
+/* go-zero: SetAndMoveThenStart, where the wheel ticks only after the move. */
+TEST_F(wheel, timer_moved_earlier_fires_once)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
 	int64_t at = now() + 50 * MSEC;
 
-	ASSERT_EQ(0, th_start(self->fd, 0, 10 * SEC));
-	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
+	ASSERT_EQ(0, wheel_start(wheel, 0, at + 1000 * SEC));
+	ASSERT_EQ(1, wheel_move(wheel, 0, at));
 	nap(20 * MSEC);
-	ASSERT_EQ(1, th_event(self->fd, &event));
-	EXPECT_EQ(at, (int64_t)event.deadline);
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
+	EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
+	EXPECT_LE(at, (int64_t)event.fired);
 	EXPECT_EQ(1, event.expirations);
-	EXPECT_TRUE(th_quiet(self->fd, 20 * MSEC));
+	EXPECT_TRUE(th_quiet(wheel->map.fd, 20 * MSEC));
 }
 
-/* SetAndMoveTwice: the last move counts, there and back. */
-TEST_F(wheel, set_and_move_twice)
+/* go-zero: SetAndMoveTwice.  The last deadline is before the first one, then after it. */
+TEST_F(wheel, last_of_two_moves_counts)
 {
-	struct timerheap_event event;
-	int64_t begin, at;
-	int moved;
+	static const int64_t last[] = { 40 * MSEC, 70 * MSEC };
+	struct wheel *wheel = &self->wheel;
 
-	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
-		begin = now();
-		at = begin + 40 * MSEC;
-		ASSERT_EQ(0, th_start(self->fd, 0, 50 * MSEC));
-		moved = th_modify(self->fd, 0, 1000 * SEC);
-	} while (now() - begin >= 50 * MSEC);
-	ASSERT_EQ(1, moved);
-	ASSERT_EQ(1, th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME));
-	ASSERT_EQ(1, th_event(self->fd, &event));
-	EXPECT_EQ(at, (int64_t)event.deadline);
-	EXPECT_TRUE(th_quiet(self->fd, 50 * MSEC));
+	for (int i = 0; i < 2; i++) {
+		struct timerheap_event event;
+		int64_t begin, at;
+		int moved;
+
+		do {
+			ASSERT_EQ(0, wheel_renew(wheel));
+			begin = now();
+			at = begin + last[i];
+			ASSERT_EQ(0, wheel_start(wheel, 0, begin + 50 * MSEC));
+			moved = wheel_move(wheel, 0, begin + 1000 * SEC);
+		} while (now() - begin >= 50 * MSEC);
+		ASSERT_EQ(1, moved);
+		ASSERT_EQ(1, wheel_move(wheel, 0, at));
+		ASSERT_EQ(1, th_event(wheel->map.fd, &event));
+		EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
+		EXPECT_TRUE(th_quiet(wheel->map.fd, 50 * MSEC));
+	}
 }
 
-/* ElapsedAndSet: time has gone by before the first one is set. */
-TEST_F(wheel, elapsed_and_set)
+/* go-zero: ElapsedAndSet.  The idle time is longer than several buckets. */
+TEST_F(wheel, start_after_idle_time_fires_at_deadline)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
+	int64_t at;
 
 	nap(50 * MSEC);
-	ASSERT_EQ(0, th_start(self->fd, 0, 10 * MSEC));
-	ASSERT_EQ(1, th_event(self->fd, &event));
+	at = now() + 10 * MSEC;
+	ASSERT_EQ(0, wheel_start(wheel, 0, at));
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
+	EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
+	EXPECT_LE(at, (int64_t)event.fired);
 }
 
-/* ElapsedAndSetThenMove: and then it is moved. */
-TEST_F(wheel, elapsed_and_set_then_move)
+/* go-zero: ElapsedAndSetThenMove.  The timer moves later, then another one earlier. */
+TEST_F(wheel, move_after_idle_time_fires_at_new_deadline)
 {
+	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
 	int64_t begin, at;
 	int moved;
 
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_EQ(0, wheel_renew(wheel));
 		nap(20 * MSEC);
 		begin = now();
 		at = begin + 60 * MSEC;
-		ASSERT_EQ(0, th_start(self->fd, 0, 40 * MSEC));
-		moved = th_modify_flags(self->fd, 0, at, 0, TIMERHEAP_ABSTIME);
+		ASSERT_EQ(0, wheel_start(wheel, 0, begin + 40 * MSEC));
+		moved = wheel_move(wheel, 0, at);
 	} while (now() - begin >= 40 * MSEC);
 	ASSERT_EQ(1, moved);
-	ASSERT_EQ(1, th_event(self->fd, &event));
-	EXPECT_EQ(at, (int64_t)event.deadline);
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
+	EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
+	/* The slot has expired once; it is started again and moved earlier. */
+	ASSERT_EQ(0, wheel_start(wheel, 0, now() + 1000 * SEC));
+	at = now() + 20 * MSEC;
+	ASSERT_EQ(1, wheel_move(wheel, 0, at));
+	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
+	EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
+	EXPECT_EQ(1, event.expirations);
 }
 
 TEST_HARNESS_MAIN

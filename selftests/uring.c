@@ -197,35 +197,48 @@ TEST_F(uring, waits)
 		EXPECT_EQ(1, seen[i]);
 }
 
+/*
+ * Cancel the request that has user_data 1, and take both completions.
+ * Return: 0 or -errno; @waited is the result of the request, @cancelled of the cancellation.
+ */
+static int cancel(struct io_uring *ring, int *waited, int *cancelled)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	io_uring_prep_cancel64(sqe, 1, 0);
+	sqe->user_data = 2;
+	if (io_uring_submit(ring) != 1)
+		return -EIO;
+	for (int i = 0; i < 2; i++) {
+		struct __kernel_timespec ts = { LOST / SEC, 0 };
+		struct io_uring_cqe *cqe;
+		int ret = io_uring_wait_cqe_timeout(ring, &cqe, &ts);
+
+		if (ret)
+			return ret;
+		if (cqe->user_data != 1 && cqe->user_data != 2)
+			return -EPROTO;
+		*(cqe->user_data == 1 ? waited : cancelled) = cqe->res;
+		io_uring_cqe_seen(ring, cqe);
+	}
+	return 0;
+}
+
 /* A wait can be cancelled; an event that comes later is the next one's. */
 TEST_F(uring, cancel)
 {
 	struct timerheap_event event;
-	struct io_uring_sqe *sqe;
-	int results[2], waited;
+	int waited, cancelled;
 
 	prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1)->user_data = 1;
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
-	sqe = io_uring_get_sqe(&self->ring);
-	io_uring_prep_cancel64(sqe, 1, 0);
-	sqe->user_data = 2;
-	ASSERT_EQ(1, io_uring_submit(&self->ring));
-	for (int i = 0; i < 2; i++) {
-		struct io_uring_cqe *cqe;
-
-		ASSERT_EQ(0, io_uring_wait_cqe_timeout(&self->ring, &cqe,
-						       &(struct __kernel_timespec){ 20, 0 }));
-		ASSERT_TRUE(cqe->user_data == 1 || cqe->user_data == 2);
-		results[cqe->user_data - 1] = cqe->res;
-		io_uring_cqe_seen(&self->ring, cqe);
-	}
+	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
 	/* io_uring says EALREADY where it has told a worker that is at it. */
-	EXPECT_TRUE(results[1] == 0 || results[1] == -EALREADY);
-	EXPECT_TRUE(results[0] == -EINTR || results[0] == -ECANCELED);
+	EXPECT_TRUE(cancelled == 0 || cancelled == -EALREADY);
+	EXPECT_TRUE(waited == -EINTR || waited == -ECANCELED);
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
-	waited = request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
-	EXPECT_EQ(1, waited);
+	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1));
 	EXPECT_EQ(9, event.slot);
 }
 
@@ -234,8 +247,7 @@ TEST_F(uring, cancel_before_it_begins)
 {
 	unsigned int workers[2] = { 1, 1 };
 	struct timerheap_event events[2];
-	struct io_uring_sqe *sqe;
-	int results[3] = {};
+	int waited, cancelled;
 
 	ASSERT_EQ(0, io_uring_register_iowq_max_workers(&self->ring, workers));
 	for (int i = 0; i < 2; i++) {
@@ -244,20 +256,9 @@ TEST_F(uring, cancel_before_it_begins)
 		ASSERT_EQ(1, io_uring_submit(&self->ring));
 		EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 	}
-	sqe = io_uring_get_sqe(&self->ring);
-	io_uring_prep_cancel64(sqe, 1, 0);
-	sqe->user_data = 2;
-	ASSERT_EQ(1, io_uring_submit(&self->ring));
-	for (int i = 0; i < 2; i++) {
-		struct io_uring_cqe *cqe;
-
-		ASSERT_EQ(0, io_uring_wait_cqe_timeout(&self->ring, &cqe,
-						       &(struct __kernel_timespec){ 20, 0 }));
-		results[cqe->user_data] = cqe->res;
-		io_uring_cqe_seen(&self->ring, cqe);
-	}
-	EXPECT_EQ(-ECANCELED, results[1]);
-	EXPECT_EQ(0, results[2]);
+	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
+	EXPECT_EQ(-ECANCELED, waited);
+	EXPECT_EQ(0, cancelled);
 	/* The first is as it was. */
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
 	EXPECT_EQ(1, result(&self->ring, LOST));

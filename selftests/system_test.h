@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Helpers for tests that use signals, poll(), /proc/self/fdinfo and steps of
+ * CLOCK_REALTIME.
+ */
+#ifndef SYSTEM_TEST_H
+#define SYSTEM_TEST_H
+
+#include <signal.h>
+#include <sys/time.h>
+
+#include "timerheap_test.h"
+
+static inline void system_ignore_signal(int signal)
+{
+}
+
+/*
+ * Send SIGALRM to this process every @us microseconds, with a handler that does nothing
+ * and has @flags; 0: stop the signals.  They repeat because the host may stall: a single
+ * signal could arrive before the call that it is meant to interrupt.
+ */
+static inline void system_alarm(unsigned int us, int flags)
+{
+	struct sigaction action = { .sa_handler = system_ignore_signal, .sa_flags = flags };
+	struct itimerval timer = { { .tv_usec = us }, { .tv_usec = us } };
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Wait until @fd is readable.  Return: false when the time is up. */
+static inline bool system_readable(int fd, int timeout_ms)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	return poll(&poll_fd, 1, timeout_ms) == 1;
+}
+
+/* Read the fdinfo of a descriptor of this process.  Return: @text, empty on an error. */
+static inline char *system_fdinfo(int of, char *text, size_t size)
+{
+	char path[64];
+	int fd, n;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", of);
+	fd = open(path, O_RDONLY);
+	n = read(fd, text, size - 1);
+	text[n < 0 ? 0 : n] = 0;
+	close(fd);
+	return text;
+}
+
+/* Return: the number behind "@name:" and a tab in @fdinfo; -1 if it is missing. */
+static inline long system_fdinfo_number(const char *fdinfo, const char *name)
+{
+	char key[64];
+	const char *at;
+
+	snprintf(key, sizeof(key), "%s:\t", name);
+	at = strstr(fdinfo, key);
+	return at ? atol(at + strlen(key)) : -1;
+}
+
+/*
+ * The difference of CLOCK_REALTIME to CLOCK_MONOTONIC, which cannot be set: a test that
+ * steps the clock restores the difference at its end.
+ */
+static inline int64_t system_clock_offset(void)
+{
+	return clock_now(CLOCK_REALTIME) - now();
+}
+
+static inline void system_clock_restore(int64_t offset)
+{
+	clock_step(offset - system_clock_offset());
+}
+
+#endif /* SYSTEM_TEST_H */
