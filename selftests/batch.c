@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What saves calls: BATCH, many operations in one; and EVENTFD, one descriptor
- * for the events of many contexts.
+ * BATCH, many operations in one call, and EVENTFD, one descriptor for the events of many
+ * contexts.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -45,8 +45,8 @@ static struct timerheap_op op_stop(uint32_t slot)
 	return (struct timerheap_op){ .op = TIMERHEAP_OP_STOP, .slot = slot, .result = -1 };
 }
 
-/* One after the other, each finds what those before it have left. */
-TEST_F(batch, order)
+/* Each operation finds the result of the operations before it. */
+TEST_F(batch, operations_take_effect_in_order)
 {
 	struct timerheap_op ops[] = {
 		op_stop(1),
@@ -78,8 +78,8 @@ TEST_F(batch, order)
 	EXPECT_EQ(USER + 2, event.user_data);
 }
 
-/* What is refused says why, has changed nothing, and keeps nobody from it. */
-TEST_F(batch, refused)
+/* A refused operation returns its error, changes nothing, and the others are carried out. */
+TEST_F(batch, refused_operation_does_not_stop_the_batch)
 {
 	struct timerheap_op start = op_start(0, SEC), stop = op_stop(0);
 	struct timerheap_op modify = op_modify(0, SEC, 0), ops[80];
@@ -113,7 +113,7 @@ TEST_F(batch, refused)
 	REFUSED(modify, user_data, 1, EINVAL);
 	ASSERT_EQ(0, th_start_at(self->fd, 0, now() + 1000 * SEC));
 	before = th_get(self->fd, 0);
-	/* Between the others one that is good: slot 1, then slot 2, and so on. */
+	/* Put a good operation behind each bad one, for slots 1, 2 and so on. */
 	for (int i = n; i-- > 0;) {
 		ops[2 * i + 1] = op_start(1 + i, 1000 * SEC);
 		ops[2 * i] = ops[i];
@@ -129,8 +129,8 @@ TEST_F(batch, refused)
 	EXPECT_EQ(0, memcmp(&before, &after, sizeof(before)));
 }
 
-/* The call of that name, with what stands in the operation. */
-static int single(int fd, const struct timerheap_op *op)
+/* Make the single call of an operation.  Return: its result. */
+static int single_call(int fd, const struct timerheap_op *op)
 {
 	struct timerheap_start start = {
 		.slot = op->slot, .flags = op->flags, .deadline = op->deadline,
@@ -149,13 +149,13 @@ static int single(int fd, const struct timerheap_op *op)
 	}
 }
 
-/* Any operation, good or bad; what it does must not depend on when. */
-static struct timerheap_op any_op(unsigned int *seed)
+/* Return: a random operation, good or bad, whose effect does not depend on the time. */
+static struct timerheap_op random_op(unsigned int *seed)
 {
 	static const int64_t deadlines[] = { 1, 2, 1LL << 61, 1LL << 62, INT64_MAX };
 	struct timerheap_op op = {
 		.op = 1 + rand_r(seed) % 3,
-		/* Few slots, so that they meet; at times none. */
+		/* Few slots, so that operations meet; one in 20 is no slot. */
 		.slot = rand_r(seed) % 20 ? rand_r(seed) % 40 * 7 : SLOTS + rand_r(seed) % 2,
 	};
 
@@ -165,7 +165,7 @@ static struct timerheap_op any_op(unsigned int *seed)
 	if (op.op == TIMERHEAP_OP_MODIFY && rand_r(seed) % 2)
 		op.flags |= TIMERHEAP_IF_PENDING;
 	op.deadline = deadlines[rand_r(seed) % 5];
-	/* A ticker that is due would count ticks as they come. */
+	/* The expirations of a periodic timer that is due would depend on the time. */
 	if (op.deadline > 2)
 		op.period = rand_r(seed) % 9 ? rand_r(seed) % 3 * SEC : -1;
 	if (op.op == TIMERHEAP_OP_START) {
@@ -175,8 +175,8 @@ static struct timerheap_op any_op(unsigned int *seed)
 	return op;
 }
 
-/* Ten thousand in one call do what ten thousand calls do. */
-TEST_F_TIMEOUT(batch, as_single_calls, 60)
+/* 10 000 operations in one call have the effect of 10 000 calls. */
+TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
 {
 	enum { NR = 10000 };
 	unsigned int seed = 1, counts[2] = {};
@@ -186,14 +186,14 @@ TEST_F_TIMEOUT(batch, as_single_calls, 60)
 	ASSERT_LE(0, other);
 	ASSERT_NE(NULL, ops);
 	for (int i = 0; i < NR; i++)
-		ops[i] = any_op(&seed);
+		ops[i] = random_op(&seed);
 	ASSERT_EQ(NR, th_batch(self->fd, ops, NR));
 	for (int i = 0; i < NR; i++) {
-		ASSERT_EQ(single(other, &ops[i]), ops[i].result) TH_LOG("operation %d", i);
+		ASSERT_EQ(single_call(other, &ops[i]), ops[i].result) TH_LOG("operation %d", i);
 		if (ops[i].result >= 0)
 			counts[ops[i].result]++;
 	}
-	TH_LOG("%u found it idle, %u pending, %u were refused", counts[0], counts[1],
+	TH_LOG("%u idle, %u pending, %u refused", counts[0], counts[1],
 	       NR - counts[0] - counts[1]);
 	EXPECT_LT(NR / 10, counts[0]);
 	EXPECT_LT(NR / 10, counts[1]);
@@ -208,11 +208,12 @@ TEST_F_TIMEOUT(batch, as_single_calls, 60)
 }
 
 /*
- * An array of which so many operations can be read and written, and of the next
- * so many bytes: wherever it ends, what is done is what the call says.  Of one that
- * can be read the result alone must be in memory that can be written.
+ * The array ends at the end of a page, after @fit operations and @part bytes.  The next
+ * page cannot be accessed, or can only be read.  The call carries out all operations
+ * before the end.  If the next page can be read, the operation across the end counts
+ * too, provided that its result is before the end.
  */
-TEST_F(batch, ends_too_early)
+TEST_F(batch, done_counts_operations_before_a_fault)
 {
 	const size_t page = sysconf(_SC_PAGESIZE), size = sizeof(struct timerheap_op);
 	char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
@@ -239,8 +240,8 @@ TEST_F(batch, ends_too_early)
 	munmap(memory, 2 * page);
 }
 
-/* What cannot be written is not done, though it could be read. */
-TEST_F(batch, read_only)
+/* An operation whose result cannot be written is not carried out, though it can be read. */
+TEST_F(batch, read_only_operations_are_not_carried_out)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);
 	struct timerheap_op *ops = mmap(NULL, page, PROT_READ | PROT_WRITE,
@@ -259,8 +260,8 @@ TEST_F(batch, read_only)
 	munmap(ops, page);
 }
 
-/* What is due expires within the call, and wakes who waits. */
-TEST_F(batch, wakes)
+/* A timer that is due expires within the call, which wakes waiters. */
+TEST_F(batch, due_timers_expire_and_wake_within_the_call)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
 	struct timerheap_op ops[100];
@@ -282,8 +283,11 @@ TEST_F(batch, wakes)
  * EVENTFD
  */
 
-/* What it has counted since, or 0.  It does not block. */
-static uint64_t counted(int eventfd)
+/*
+ * Read the counter of an eventfd without blocking.
+ * Return: the count since the last read, or 0.
+ */
+static uint64_t read_count(int eventfd)
 {
 	uint64_t count = 0;
 
@@ -310,45 +314,48 @@ FIXTURE_TEARDOWN(eventfd)
 	close(self->fd);
 }
 
-/* One for each call or run that had some; none for what was told before. */
-TEST_F(eventfd, counts)
+/*
+ * Each call or run that adds events adds 1.  An expiry of a slot whose event is unread
+ * adds 0.
+ */
+TEST_F(eventfd, each_run_with_events_adds_one)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t at;
 
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
-	EXPECT_EQ(0, counted(self->eventfd));
-	/* By a call, each of which is one. */
+	EXPECT_EQ(0, read_count(self->eventfd));
+	/* Each of the calls adds 1. */
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, 0));
-	EXPECT_EQ(3, counted(self->eventfd));
-	/* The same slot, unread, is none. */
+	EXPECT_EQ(3, read_count(self->eventfd));
+	/* The event of slot 0 is unread. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
-	EXPECT_EQ(0, counted(self->eventfd));
+	EXPECT_EQ(0, read_count(self->eventfd));
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
-	/* By runs: some, but not one for each of those that are due together. */
+	/* Timers that are due together expire in few runs. */
 	do {
 		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
 		ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
-		counted(self->eventfd);
+		read_count(self->eventfd);
 		at = now() + 500 * MSEC;
 		for (int i = 0; i < SLOTS; i++)
 			ASSERT_EQ(0, th_start_at(self->fd, i, at));
 	} while (now() >= at);
 	ASSERT_TRUE(system_readable(self->eventfd, LOST / MSEC));
 	EXPECT_EQ(SLOTS, th_events(self->fd, events, SLOTS, SLOTS));
-	EXPECT_GT(SLOTS / 2, counted(self->eventfd));
+	EXPECT_GT(SLOTS / 2, read_count(self->eventfd));
 }
 
-/* What does not expire is none. */
-TEST_F(eventfd, not_expired)
+/* A stopped timer adds nothing. */
+TEST_F(eventfd, stopped_timer_adds_nothing)
 {
 	int64_t begin;
 	int stopped;
 
 	do {
 		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
-		counted(self->eventfd);
+		read_count(self->eventfd);
 		ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 		begin = now();
 		ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
@@ -358,23 +365,24 @@ TEST_F(eventfd, not_expired)
 	EXPECT_FALSE(system_readable(self->eventfd, 50));
 }
 
-/* The last event there is has been told, however it was raced for. */
-TEST_F(eventfd, each_is_told)
+/* Each expiry notifies the eventfd, also if it races with the reader. */
+TEST_F(eventfd, each_expiry_notifies_the_eventfd)
 {
 	struct timerheap_event event;
 
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 	for (int i = 0; i < 300; i++) {
 		ASSERT_EQ(0, th_start(self->fd, i % SLOTS, i % 7 * 50 * USEC));
-		ASSERT_TRUE(system_readable(self->eventfd, LOST / MSEC)) TH_LOG("timer %d was not told", i);
-		EXPECT_EQ(1, counted(self->eventfd));
+		ASSERT_TRUE(system_readable(self->eventfd, LOST / MSEC))
+			TH_LOG("timer %d was not notified", i);
+		EXPECT_EQ(1, read_count(self->eventfd));
 		ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 1, 0, 0));
 		EXPECT_EQ(i % SLOTS, event.slot);
 	}
 }
 
-/* Events that are there already are told at once; a second takes its place. */
-TEST_F(eventfd, registration)
+/* Registering an eventfd notifies of unread events, and replaces the previous eventfd. */
+TEST_F(eventfd, registration_notifies_of_unread_events)
 {
 	struct timerheap_event event;
 	int second = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -382,30 +390,30 @@ TEST_F(eventfd, registration)
 	ASSERT_LE(0, second);
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
-	EXPECT_EQ(1, counted(self->eventfd));
-	/* What is refused leaves it. */
+	EXPECT_EQ(1, read_count(self->eventfd));
+	/* A refused call leaves the registration. */
 	EXPECT_EQ(-EBADF, th_eventfd(self->fd, 1 << 20));
 	EXPECT_EQ(-EINVAL, th_eventfd(self->fd, self->fd));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));
-	EXPECT_EQ(1, counted(self->eventfd));
+	EXPECT_EQ(1, read_count(self->eventfd));
 	ASSERT_EQ(0, th_eventfd(self->fd, second));
-	EXPECT_EQ(1, counted(second));
+	EXPECT_EQ(1, read_count(second));
 	ASSERT_EQ(0, th_start(self->fd, 2, 0));
-	EXPECT_EQ(1, counted(second));
-	EXPECT_EQ(0, counted(self->eventfd));
-	/* None any more; and none is told that there is nothing. */
+	EXPECT_EQ(1, read_count(second));
+	EXPECT_EQ(0, read_count(self->eventfd));
+	/* No eventfd any more; later, registering one does not notify if there is no event. */
 	ASSERT_EQ(0, th_eventfd(self->fd, -1));
 	ASSERT_EQ(0, th_start(self->fd, 3, 0));
-	EXPECT_EQ(0, counted(second));
+	EXPECT_EQ(0, read_count(second));
 	for (int i = 0; i < 4; i++)
 		ASSERT_EQ(1, th_event(self->fd, &event));
 	ASSERT_EQ(0, th_eventfd(self->fd, second));
-	EXPECT_EQ(0, counted(second));
+	EXPECT_EQ(0, read_count(second));
 	close(second);
 }
 
-/* Contexts may share one; its own modes are its reader's affair. */
-TEST_F(eventfd, shared)
+/* Contexts may share an eventfd, in semaphore mode too. */
+TEST_F(eventfd, contexts_share_an_eventfd)
 {
 	int fds[2], semaphore = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 
@@ -419,7 +427,7 @@ TEST_F(eventfd, shared)
 	}
 	for (int i = 0; i < 4; i++) {
 		ASSERT_TRUE(system_readable(semaphore, 0));
-		EXPECT_EQ(1, counted(semaphore));
+		EXPECT_EQ(1, read_count(semaphore));
 	}
 	EXPECT_FALSE(system_readable(semaphore, 0));
 	for (int i = 0; i < 2; i++)
@@ -427,8 +435,8 @@ TEST_F(eventfd, shared)
 	close(semaphore);
 }
 
-/* An edge of the eventfd for each run, its count read or not. */
-TEST_F(eventfd, epoll_edge)
+/* Each run is an edge for epoll, whether or not the counter was read. */
+TEST_F(eventfd, each_run_is_an_epoll_edge)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
 	int epoll = epoll_create1(0);
@@ -440,7 +448,7 @@ TEST_F(eventfd, epoll_edge)
 		EXPECT_EQ(1, epoll_wait(epoll, &got, 1, LOST / MSEC));
 		EXPECT_EQ(0, epoll_wait(epoll, &got, 1, 0));
 	}
-	EXPECT_EQ(4, counted(self->eventfd));
+	EXPECT_EQ(4, read_count(self->eventfd));
 	close(epoll);
 }
 
@@ -460,8 +468,11 @@ static void *change_eventfds(void *arg)
 	return (void *)error;
 }
 
-/* It is changed under fire, and then tells of what is there. */
-TEST_F_TIMEOUT(eventfd, changed_under_fire, 60)
+/*
+ * The eventfd is replaced while timers expire; the last one is notified of the unread
+ * events.
+ */
+TEST_F_TIMEOUT(eventfd, eventfd_replaced_while_timers_expire, 60)
 {
 	struct timerheap_event events[SLOTS];
 	pthread_t thread;
@@ -477,29 +488,29 @@ TEST_F_TIMEOUT(eventfd, changed_under_fire, 60)
 	pthread_join(thread, &error);
 	EXPECT_EQ(NULL, error);
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
-	counted(self->eventfd);
+	read_count(self->eventfd);
 	EXPECT_LE(0, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
 	EXPECT_TRUE(system_readable(self->eventfd, LOST / MSEC));
 }
 
-/* Closed in any order while timers expire: no splat, and nothing is kept. */
-TEST_F_TIMEOUT(eventfd, closed_under_fire, 60)
+/* Context and eventfd are closed in either order while timers expire: no timer stays queued. */
+TEST_F_TIMEOUT(eventfd, close_while_timers_expire, 60)
 {
 	int64_t before = th_armed(self->fd);
 
 	for (int round = 0; round < 60; round++) {
 		int fd = th_context(CLOCK_MONOTONIC, SLOTS);
-		int told = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		int eventfd_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 		ASSERT_LE(0, fd);
-		ASSERT_LE(0, told);
-		ASSERT_EQ(0, th_eventfd(fd, told));
+		ASSERT_LE(0, eventfd_fd);
+		ASSERT_EQ(0, th_eventfd(fd, eventfd_fd));
 		for (int i = 0; i < SLOTS; i++)
 			th_start_flags(fd, i, 2 * MSEC + i * USEC, i % 3 ? 0 : 100 * USEC, 0);
 		nap(round % 4 * MSEC);
-		close(round % 2 ? fd : told);
+		close(round % 2 ? fd : eventfd_fd);
 		nap(round % 3 * MSEC);
-		close(round % 2 ? told : fd);
+		close(round % 2 ? eventfd_fd : fd);
 	}
 	EXPECT_EQ(before, th_armed_settles(self->fd, before));
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The four clocks, and what setting the clock does.
+ * The four clocks, and steps of CLOCK_REALTIME.
  *
- * Setting the clock needs root, and is put right again by the clock that
- * cannot be set.  Deadlines on CLOCK_REALTIME move with it; those on the
- * others do not.  Who asks for it is told.
+ * A step needs root.  Each test restores CLOCK_REALTIME by its offset to
+ * CLOCK_MONOTONIC.  Deadlines on CLOCK_REALTIME and CLOCK_TAI follow a step; those on
+ * other clocks do not.  A context that is set up with TIMERHEAP_CANCEL_ON_SET reports
+ * each step.
  */
 #include <sys/eventfd.h>
 #include <sys/timex.h>
@@ -31,8 +32,8 @@ FIXTURE_TEARDOWN(clock)
 	close(self->fd);
 }
 
-/* A span: not early on the clock, and the event's times are of the clock. */
-TEST_F(clock, relative)
+/* A span: the timer does not expire early, and the times of the event are of the clock. */
+TEST_F(clock, span_expires_by_the_clock)
 {
 	struct timerheap_event event;
 	int64_t start = clock_now(variant->id);
@@ -44,8 +45,8 @@ TEST_F(clock, relative)
 	EXPECT_LE((int64_t)event.fired, clock_now(variant->id));
 }
 
-/* A time: exactly that is the deadline. */
-TEST_F(clock, absolute)
+/* An absolute time is the deadline of the event. */
+TEST_F(clock, absolute_deadline_is_exact)
 {
 	struct timerheap_event event;
 	int64_t at = clock_now(variant->id) + 30 * MSEC;
@@ -60,11 +61,12 @@ TEST_F(clock, absolute)
 }
 
 /*
- * In the order of their deadlines; in one heap, and no more than may be due at once for
- * that, since the machine may stall for as long as all of them take.  What it may not do is
- * stall until they are due before they are there: then they have another go.
+ * One CPU, so that all timers are in one queue.  The queue expires up to about 30 timers
+ * that are due at once in the order of their deadlines, so the test starts only 24: the
+ * host may stall until all are due.  If the host stalls before all timers are queued,
+ * the test repeats with more lead.
  */
-TEST_F(clock, order)
+TEST_F(clock, events_are_in_order_of_deadlines)
 {
 	int64_t at, lead = SEC / 2;
 	struct timerheap_event event;
@@ -84,8 +86,8 @@ TEST_F(clock, order)
 	}
 }
 
-/* A wait for a time that has passed returns at once, one for a span waits. */
-TEST_F(clock, timeout)
+/* WAIT with an absolute time that has passed returns at once; with a span it waits. */
+TEST_F(clock, wait_for_past_time_returns_at_once)
 {
 	struct timerheap_event event;
 	int64_t start = clock_now(variant->id);
@@ -95,13 +97,13 @@ TEST_F(clock, timeout)
 	EXPECT_LE(start + 30 * MSEC, clock_now(variant->id));
 }
 
-FIXTURE(set)
+FIXTURE(step)
 {
 	int real, mono, boot;
-	int64_t offset;		/* of the clock that is set to the one that is not */
+	int64_t offset;		/* CLOCK_REALTIME - CLOCK_MONOTONIC */
 };
 
-FIXTURE_SETUP(set)
+FIXTURE_SETUP(step)
 {
 	REQUIRE_DEVICE();
 	if (clock_step(0))
@@ -115,7 +117,7 @@ FIXTURE_SETUP(set)
 	ASSERT_LE(0, self->boot);
 }
 
-FIXTURE_TEARDOWN(set)
+FIXTURE_TEARDOWN(step)
 {
 	system_clock_restore(self->offset);
 	close(self->real);
@@ -124,10 +126,11 @@ FIXTURE_TEARDOWN(set)
 }
 
 /*
- * Forward: what is due by the new time expires, and so does what was a span, since that
- * became a time when it was started; a span on the others does not.
+ * A step forward expires the timers on CLOCK_REALTIME that are due by the new time.  A
+ * span became an absolute deadline at the start, so it follows the step too.  Spans on
+ * other clocks do not.
  */
-TEST_F(set, forward)
+TEST_F(step, step_forward_expires_realtime_timers)
 {
 	struct timerheap_event events[2];
 	int64_t at = clock_now(CLOCK_REALTIME) + 1000 * SEC;
@@ -144,13 +147,13 @@ TEST_F(set, forward)
 	EXPECT_TRUE(th_pending(self->boot, 0));
 }
 
-/* Back: what was nearly due is not, and is when the clock comes there again. */
-TEST_F(set, back)
+/* A step back delays a timer that was nearly due until the clock has reached its deadline. */
+TEST_F(step, step_back_delays_realtime_timers)
 {
 	int64_t begin, lead = 150 * MSEC;
 	struct timerheap_event event;
 
-	/* Before it is due: else it was right to come. */
+	/* Repeat until the step is before the deadline. */
 	do {
 		ASSERT_LE(0, th_renew(&self->mono, 4));
 		close(self->real);
@@ -164,7 +167,7 @@ TEST_F(set, back)
 	} while (now() - begin >= lead);
 	ASSERT_EQ(1, th_event(self->mono, &event));
 	EXPECT_TRUE(th_pending(self->real, 0));
-	/* One that is due now, by the new time, is not kept waiting by it. */
+	/* A timer with an earlier deadline by the new time does not wait for it. */
 	ASSERT_EQ(0, th_start(self->real, 1, 20 * MSEC));
 	ASSERT_EQ(1, th_event(self->real, &event));
 	EXPECT_EQ(1, event.slot);
@@ -174,8 +177,8 @@ TEST_F(set, back)
 	EXPECT_LE(event.deadline, event.fired);
 }
 
-/* A ticker whose clock jumps ahead counts the ticks that it has jumped over. */
-TEST_F(set, ticker)
+/* A step forward over several periods counts them as expirations. */
+TEST_F(step, step_forward_counts_missed_periods)
 {
 	struct timerheap_event event;
 	int64_t first = clock_now(CLOCK_REALTIME) + 100 * SEC;
@@ -188,8 +191,8 @@ TEST_F(set, ticker)
 	EXPECT_EQ(1, th_stop(self->real, 0));
 }
 
-/* A wait until a time ends when the clock is set beyond it. */
-TEST_F(set, wait)
+/* WAIT with an absolute time ends when the clock steps beyond it. */
+TEST_F(step, step_forward_ends_absolute_wait)
 {
 	int64_t at = clock_now(CLOCK_REALTIME) + 1000 * SEC, start = now();
 	struct timerheap_event event;
@@ -205,14 +208,14 @@ TEST_F(set, wait)
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 }
 
-/* A context that asks to be told when the clock is set. */
-FIXTURE(told)
+/* A context that reports steps of the clock. */
+FIXTURE(cancel_on_set)
 {
 	int64_t offset;
 	int fd;
 };
 
-static int context_told(clockid_t clock, uint32_t flags)
+static int cancel_on_set_context(clockid_t clock, uint32_t flags)
 {
 	struct timerheap_setup setup = { .clock = clock, .slots = 4, .flags = flags };
 	int fd = th_open(), ret = call(fd, TIMERHEAP_IOC_SETUP, &setup);
@@ -222,24 +225,24 @@ static int context_told(clockid_t clock, uint32_t flags)
 	return ret ? ret : fd;
 }
 
-FIXTURE_SETUP(told)
+FIXTURE_SETUP(cancel_on_set)
 {
 	REQUIRE_DEVICE();
 	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
 	self->offset = system_clock_offset();
-	self->fd = context_told(CLOCK_REALTIME, TIMERHEAP_CANCEL_ON_SET);
+	self->fd = cancel_on_set_context(CLOCK_REALTIME, TIMERHEAP_CANCEL_ON_SET);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_NONBLOCK));
 }
 
-FIXTURE_TEARDOWN(told)
+FIXTURE_TEARDOWN(cancel_on_set)
 {
 	system_clock_restore(self->offset);
 	close(self->fd);
 }
 
-/* Return: 1, an event; or -errno. */
+/* Return: 1 if there was an event, or -errno. */
 static int read_event(int fd)
 {
 	struct timerheap_event event;
@@ -248,17 +251,17 @@ static int read_event(int fd)
 	return got < 0 ? -errno : got == sizeof(event);
 }
 
-/* It is for the clock that can be set, and no other. */
-TEST_F(told, refused)
+/* The flag is for CLOCK_REALTIME only. */
+TEST_F(cancel_on_set, flag_is_refused_on_other_clocks)
 {
-	EXPECT_EQ(-EINVAL, context_told(CLOCK_MONOTONIC, TIMERHEAP_CANCEL_ON_SET));
-	EXPECT_EQ(-EINVAL, context_told(CLOCK_BOOTTIME, TIMERHEAP_CANCEL_ON_SET));
-	EXPECT_EQ(-EINVAL, context_told(CLOCK_TAI, TIMERHEAP_CANCEL_ON_SET));
-	EXPECT_EQ(-EINVAL, context_told(TIMERHEAP_CLOCK_MANUAL, TIMERHEAP_CANCEL_ON_SET));
+	EXPECT_EQ(-EINVAL, cancel_on_set_context(CLOCK_MONOTONIC, TIMERHEAP_CANCEL_ON_SET));
+	EXPECT_EQ(-EINVAL, cancel_on_set_context(CLOCK_BOOTTIME, TIMERHEAP_CANCEL_ON_SET));
+	EXPECT_EQ(-EINVAL, cancel_on_set_context(CLOCK_TAI, TIMERHEAP_CANCEL_ON_SET));
+	EXPECT_EQ(-EINVAL, cancel_on_set_context(TIMERHEAP_CLOCK_MANUAL, TIMERHEAP_CANCEL_ON_SET));
 }
 
-/* Once for each time that it was set; timers and events are what they were. */
-TEST_F(told, once)
+/* Each step is reported once; timers and events are not changed. */
+TEST_F(cancel_on_set, each_step_is_reported_once)
 {
 	struct timerheap_event event;
 	int other = th_context(CLOCK_REALTIME, 1);
@@ -274,7 +277,7 @@ TEST_F(told, once)
 		EXPECT_FALSE(system_readable(self->fd, 0));
 		EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	}
-	/* Twice, and nobody looked in between: that is once. */
+	/* Two steps without a read between them are reported once. */
 	ASSERT_EQ(0, clock_step(100 * SEC));
 	ASSERT_EQ(0, clock_step(100 * SEC));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));
@@ -282,36 +285,39 @@ TEST_F(told, once)
 	EXPECT_EQ(1, read_event(self->fd));
 	EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	EXPECT_TRUE(th_pending(self->fd, 0));
-	/* Who wants to hear of that alone leaves the events to others. */
+	/* WAIT without room for events reports a step and takes no event. */
 	ASSERT_EQ(0, clock_step(100 * SEC));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));
 	EXPECT_EQ(-ECANCELED, th_wait_flags(self->fd, NULL, 0, 0, 0, 0));
 	EXPECT_EQ(0, th_wait_flags(self->fd, NULL, 0, 0, 0, 0));
 	EXPECT_EQ(1, read_event(self->fd));
-	/* And who has not asked is not told. */
+	/* A context without the flag reports no step. */
 	EXPECT_EQ(0, th_wait_flags(other, &event, 1, 0, 0, 0));
 	EXPECT_FALSE(system_readable(other, 0));
 	close(other);
 }
 
 /*
- * Timers with slack go by the clock that was set, as others do: what it has passed may
- * still wait, and expires when it has passed all that they may wait for.
+ * Timers with slack follow a step as exact timers do.  If the new time is after the
+ * deadline and before the rounded deadline, they stay pending.
  */
-TEST_F(told, slack)
+TEST_F(cancel_on_set, slack_follows_a_step)
 {
 	struct th_map map = { .setup = { .clock = CLOCK_REALTIME, .slots = 3,
 					 .flags = TIMERHEAP_CANCEL_ON_SET, .slack = 100 * SEC } };
 	int64_t due = rounded(clock_now(CLOCK_REALTIME) + 1000 * SEC, map.setup.slack);
 	struct timerheap_event event;
-	uint32_t come = 0;
+	uint32_t expired = 0;
 
 	ASSERT_EQ(0, th_map_setup(&map));
 	ASSERT_EQ(0, th_start_at(map.fd, 0, due - 40 * SEC));
 	ASSERT_EQ(0, th_start_slack(map.fd, 1, due - 60 * SEC, 0, 120 * SEC));
 	ASSERT_EQ(0, th_store(&map, 2, due - 50 * SEC, 0));
 	for (int i = 0; i < 2; i++) {
-		/* To before all of that; to where it is late, but not by too much. */
+		/*
+		 * Step back to before all deadlines; then to after all, but before the
+		 * rounded deadline.
+		 */
 		ASSERT_EQ(0, clock_step(i ? due - 30 * SEC - clock_now(CLOCK_REALTIME) :
 					    -1000 * SEC));
 		EXPECT_EQ(-ECANCELED, th_wait_flags(map.fd, &event, 1, 0, 0, 0));
@@ -325,15 +331,15 @@ TEST_F(told, slack)
 		ASSERT_EQ(1, th_event(map.fd, &event));
 		EXPECT_EQ(1, event.expirations);
 		EXPECT_LE(due, (int64_t)event.fired);
-		come |= 1U << event.slot;
+		expired |= 1U << event.slot;
 	}
-	EXPECT_EQ(7, come);
+	EXPECT_EQ(7, expired);
 	EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
 	th_unmap(&map);
 }
 
-/* A clock that is corrected slowly was not set. */
-TEST_F(told, slewed)
+/* A clock that is slewed does not step. */
+TEST_F(cancel_on_set, slewing_is_no_step)
 {
 	struct timex timex = { .modes = ADJ_OFFSET_SINGLESHOT, .offset = 5000 };
 
@@ -344,7 +350,7 @@ TEST_F(told, slewed)
 	ASSERT_LE(0, adjtimex(&timex));
 }
 
-/* Set the clock in a while, from elsewhere. */
+/* Fork a child that steps the clock in 100 ms. */
 static pid_t step_later(int64_t by)
 {
 	pid_t pid = fork();
@@ -356,8 +362,8 @@ static pid_t step_later(int64_t by)
 	return pid;
 }
 
-/* Whoever sleeps is woken: in WAIT and read(), in poll(), and by an eventfd. */
-TEST_F(told, sleepers)
+/* A step wakes WAIT, poll() and read(), and notifies the eventfd. */
+TEST_F(cancel_on_set, step_wakes_sleepers)
 {
 	struct timerheap_event event;
 	int efd = eventfd(0, 0);
@@ -382,10 +388,10 @@ TEST_F(told, sleepers)
 	close(efd);
 }
 
-/* Of two who sleep one is told, and the other sleeps on. */
-TEST_F(told, two_sleepers)
+/* One of two readers gets the step; the other sleeps until an event. */
+TEST_F(cancel_on_set, step_wakes_one_of_two_readers)
 {
-	int told = 0, events = 0;
+	int step_reports = 0, events = 0;
 	pid_t pids[2];
 
 	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, 0));
@@ -403,10 +409,10 @@ TEST_F(told, two_sleepers)
 		int status;
 
 		ASSERT_EQ(pids[i], waitpid(pids[i], &status, 0));
-		told += WEXITSTATUS(status) == 1;
+		step_reports += WEXITSTATUS(status) == 1;
 		events += WEXITSTATUS(status) == 2;
 	}
-	EXPECT_EQ(1, told);
+	EXPECT_EQ(1, step_reports);
 	EXPECT_EQ(1, events);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a timer does, by the names under which others test it.
+ * The behavior of a timer, after the tests of Go's timers, timerfd and io_uring.
  *
- * The first part has the behaviours of Go's package time, each test named as
- * it is there; the second what timerfd and io_uring promise.  Where Go waits on
- * a channel, an event is read here; where it calls Reset, MODIFY or START is
- * called.  What go-zero tests its wheel for is in timing_wheel.c.
+ * Each test of the fixture "go" has the behavior of a test of Go's package time, and
+ * names it.  Instead of a receive from a channel, the test takes an event.  Instead of
+ * Reset, it calls MODIFY or START.  The fixture "calls" tests behaviors that timerfd and
+ * io_uring guarantee.  The behaviors of go-zero's timing wheel are in timing_wheel.c.
  */
 #include <pthread.h>
 #include "timerheap_test.h"
@@ -25,8 +25,8 @@ FIXTURE_TEARDOWN(go)
 	close(self->fd);
 }
 
-/* Sleep, After: never early, by the caller's own clock. */
-TEST_F(go, after)
+/* Go: Sleep, After.  The times are compared with the clock that the caller reads. */
+TEST_F(go, expires_at_or_after_the_span)
 {
 	for (int64_t span = 0; span < 20 * MSEC; span = 2 * span + 1) {
 		struct timerheap_event event;
@@ -40,8 +40,8 @@ TEST_F(go, after)
 	}
 }
 
-/* AfterFunc: zero delays, each started when the one before has expired. */
-TEST_F(go, after_func)
+/* Go: AfterFunc. */
+TEST_F(go, zero_spans_expire_one_by_one)
 {
 	for (int i = 0; i < 200; i++) {
 		struct timerheap_event event;
@@ -52,8 +52,8 @@ TEST_F(go, after_func)
 	}
 }
 
-/* TickerStress: the shortest period there is, left alone, then stopped. */
-TEST_F(go, ticker_stress)
+/* Go: TickerStress, with the shortest period. */
+TEST_F(go, shortest_period_is_the_floor)
 {
 	struct timerheap_info info;
 	struct timerheap_event event;
@@ -66,7 +66,7 @@ TEST_F(go, ticker_stress)
 	ASSERT_EQ(1, th_stop(self->fd, 0));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_LT(1, event.expirations);
-	/* No more than there were periods. */
+	/* There are no more expirations than periods. */
 	EXPECT_GE((now() - start) / info.min_period + 1, event.expirations);
 	EXPECT_TRUE(th_quiet(self->fd, 20 * MSEC));
 }
@@ -78,7 +78,7 @@ struct reader {
 	uint64_t got;
 };
 
-static void *tick_reader(void *arg)
+static void *take_until_done(void *arg)
 {
 	struct reader *reader = arg;
 	struct timerheap_event event;
@@ -89,8 +89,8 @@ static void *tick_reader(void *arg)
 	return NULL;
 }
 
-/* TickerConcurrentStress: ten readers of one ticker see each tick once. */
-TEST_F(go, ticker_concurrent_stress)
+/* Go: TickerConcurrentStress. */
+TEST_F(go, ten_readers_share_each_expiration_once)
 {
 	const int64_t period = MSEC, first = now() + period;
 	struct reader readers[10];
@@ -102,7 +102,7 @@ TEST_F(go, ticker_concurrent_stress)
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, first, period, TIMERHEAP_ABSTIME));
 	for (int i = 0; i < 10; i++) {
 		readers[i] = (struct reader){ .fd = self->fd, .done = &done };
-		pthread_create(&readers[i].thread, NULL, tick_reader, &readers[i]);
+		pthread_create(&readers[i].thread, NULL, take_until_done, &readers[i]);
 	}
 	nap(200 * MSEC);
 	ASSERT_EQ(1, th_stop(self->fd, 0));
@@ -118,8 +118,8 @@ TEST_F(go, ticker_concurrent_stress)
 	EXPECT_GE((stopped - first) / period + 1, got);
 }
 
-/* AfterFuncStarvation: two who re-arm themselves at once starve no third. */
-TEST_F(go, after_func_starvation)
+/* Go: AfterFuncStarvation.  Two timers are started again at each expiry. */
+TEST_F(go, restarted_zero_timers_do_not_starve_another)
 {
 	struct timerheap_event event;
 	int64_t start = now();
@@ -137,8 +137,8 @@ TEST_F(go, after_func_starvation)
 	}
 }
 
-/* AfterTick: ticks of a coarse ticker take as long as they should. */
-TEST_F(go, after_tick)
+/* Go: AfterTick. */
+TEST_F(go, n_expirations_take_n_periods)
 {
 	struct timerheap_event event;
 	int64_t start = now();
@@ -152,8 +152,8 @@ TEST_F(go, after_tick)
 	EXPECT_LE(start + (int64_t)ticks * 20 * MSEC, now());
 }
 
-/* AfterStop: a stopped timer never fires, and cannot be stopped again. */
-TEST_F(go, after_stop)
+/* Go: AfterStop. */
+TEST_F(go, stopped_timer_never_expires)
 {
 	int64_t begin;
 	int stopped;
@@ -170,15 +170,15 @@ TEST_F(go, after_stop)
 	EXPECT_EQ(0, th_stop(self->fd, 0));
 }
 
-/* AfterQueuing: thirteen timers come in the order of their deadlines. */
-TEST_F(go, after_queuing)
+/* Go: AfterQueuing. */
+TEST_F(go, events_are_in_order_of_deadlines)
 {
 	static const int when[13] = { 5, 3, 6, 6, 6, 1, 1, 2, 7, 9, 4, 8, 0 };
 	struct timerheap_event event;
 	uint64_t last = 0;
 	int64_t begin;
 
-	/* One heap, where they stand before the first is due. */
+	/* On one CPU: all timers are in one queue before the first is due. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	do {
 		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
@@ -202,8 +202,8 @@ static void *stop_one(void *arg)
 	return NULL;
 }
 
-/* TimerStopStress: a hundred are stopped at once, all in time. */
-TEST_F(go, timer_stop_stress)
+/* Go: TimerStopStress. */
+TEST_F(go, concurrent_stops_prevent_all_expiries)
 {
 	pthread_t threads[100];
 	int args[100][3];
@@ -221,8 +221,8 @@ TEST_F(go, timer_stop_stress)
 	}
 }
 
-/* SleepZeroDeadlock: zero timers while another is started and stopped. */
-TEST_F(go, sleep_zero_deadlock)
+/* Go: SleepZeroDeadlock. */
+TEST_F(go, zero_span_expires_while_another_is_stopped)
 {
 	for (int i = 0; i < 100; i++) {
 		struct timerheap_event event;
@@ -234,8 +234,8 @@ TEST_F(go, sleep_zero_deadlock)
 	}
 }
 
-/* Reset: says whether it was pending; false once it has expired. */
-TEST_F(go, reset)
+/* Go: Reset. */
+TEST_F(go, modify_reports_whether_pending)
 {
 	struct timerheap_event event;
 
@@ -247,8 +247,8 @@ TEST_F(go, reset)
 	EXPECT_EQ(USER, event.user_data);
 }
 
-/* OverflowSleep: the largest never fires, the most negative at once. */
-TEST_F(go, overflow_sleep)
+/* Go: OverflowSleep.  The largest deadline never expires, the smallest expires at once. */
+TEST_F(go, extreme_deadlines_do_not_overflow)
 {
 	struct timerheap_event event;
 
@@ -267,8 +267,8 @@ TEST_F(go, overflow_sleep)
 	EXPECT_EQ(1, th_stop(self->fd, 1));
 }
 
-/* OverflowPeriod: a period of 2^63 - 1 ticks once, and is pending for ever. */
-TEST_F(go, overflow_period)
+/* Go: OverflowPeriod.  A timer with a period of 2^63 - 1 ns expires once and stays pending. */
+TEST_F(go, longest_period_does_not_overflow)
 {
 	struct timerheap_event event;
 
@@ -279,8 +279,8 @@ TEST_F(go, overflow_period)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* ZeroTimer: very many timers of no length, all of which expire. */
-TEST_F_TIMEOUT(go, zero_timer, 100)
+/* Go: ZeroTimer. */
+TEST_F_TIMEOUT(go, each_of_50000_zero_timers_expires, 100)
 {
 	const int total = 50000;
 	struct timerheap_event events[64];
@@ -295,8 +295,11 @@ TEST_F_TIMEOUT(go, zero_timer, 100)
 	EXPECT_EQ(total, got);
 }
 
-/* TimerModifiedEarlier: into the past, again and again, at once each time. */
-TEST_F(go, timer_modified_earlier)
+/*
+ * Go: TimerModifiedEarlier.  The new deadline is in the past, so the timer expires in
+ * the call.
+ */
+TEST_F(go, move_into_the_past_expires_at_once)
 {
 	for (int i = 0; i < 50; i++) {
 		struct timerheap_event event;
@@ -309,8 +312,8 @@ TEST_F(go, timer_modified_earlier)
 	}
 }
 
-/* AdjustTimers: a hundred random scripts of start, stop and reset. */
-TEST_F(go, adjust_timers)
+/* Go: AdjustTimers.  100 random scripts of 8 calls each, compared with a model. */
+TEST_F(go, random_calls_agree_with_model)
 {
 	unsigned int seed = 20201;
 	bool pending[SLOTS] = {};
@@ -319,7 +322,7 @@ TEST_F(go, adjust_timers)
 	for (int script = 0; script < 100; script++) {
 		for (int step = 0; step < 8; step++) {
 			int slot = rand_r(&seed) % SLOTS;
-			/* Far enough that none expires before the end. */
+			/* So far that no timer expires before the end of the scripts. */
 			int64_t span = (60 + rand_r(&seed) % 60) * SEC;
 
 			switch (rand_r(&seed) % 3) {
@@ -354,8 +357,8 @@ TEST_F(go, adjust_timers)
 	}
 }
 
-/* Ticker: the rate is kept, a reset changes it, a stop ends it. */
-TEST_F(go, ticker)
+/* Go: Ticker.  A reset changes the period, a stop ends the expiries. */
+TEST_F(go, modify_changes_the_period)
 {
 	struct timerheap_event event;
 	uint64_t ticks = 0, last;
@@ -366,7 +369,7 @@ TEST_F(go, ticker)
 		ticks += event.expirations;
 	}
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, 20 * MSEC, 20 * MSEC, 0));
-	/* What ticked at the old rate before the reset may be there still. */
+	/* An expiry of the old period may have left an event. */
 	th_wait_flags(self->fd, &event, 1, 0, 0, 0);
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	last = event.deadline;
@@ -377,8 +380,8 @@ TEST_F(go, ticker)
 	EXPECT_TRUE(th_quiet(self->fd, 60 * MSEC));
 }
 
-/* Teardown: contexts come and go with a ticker running. */
-TEST_F(go, ticker_teardown)
+/* Go: Teardown. */
+TEST_F(go, close_with_running_periodic_timer)
 {
 	for (int i = 0; i < 10; i++) {
 		struct timerheap_event event;
@@ -391,8 +394,8 @@ TEST_F(go, ticker_teardown)
 	}
 }
 
-/* LtZeroDuration: a period below nothing is refused. */
-TEST_F(go, lt_zero_duration)
+/* Go: LtZeroDuration. */
+TEST_F(go, negative_period_is_refused)
 {
 	EXPECT_EQ(-EINVAL, th_start_flags(self->fd, 0, MSEC, -1, 0));
 	EXPECT_EQ(-EINVAL, th_start_flags(self->fd, 0, MSEC, INT64_MIN, 0));
@@ -410,8 +413,8 @@ static void *postpone_all(void *arg)
 	return NULL;
 }
 
-/* LongAdjustTimers: many are moved all the time, and one expires all the same. */
-TEST_F(go, long_adjust_timers)
+/* Go: LongAdjustTimers.  Another thread postpones all other timers without end. */
+TEST_F(go, timer_expires_while_others_are_postponed)
 {
 	struct reader mover = { .fd = self->fd };
 	atomic_bool done = false;
@@ -429,16 +432,17 @@ TEST_F(go, long_adjust_timers)
 }
 
 /*
- * Chan: what a reader sees after stop and reset.  Here a stop that answers 1
- * means that no event of this arming will come, and one that answers 0 that it
- * has or will.
+ * Go: Chan, the events that a reader gets after stop and reset.
+ *
+ * STOP returns 1: this arming makes no event.  STOP returns 0: the event of this arming
+ * exists or will follow.
  */
-TEST_F(go, chan)
+TEST_F(go, stop_reports_whether_an_event_follows)
 {
 	struct timerheap_event event;
 	uint64_t ticks;
 
-	/* Stopped before it expired: nothing is there, and then the new one only. */
+	/* Stopped before the expiry: no event; the next arming makes one. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
 	ASSERT_EQ(0, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
@@ -446,19 +450,22 @@ TEST_F(go, chan)
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(1, event.expirations);
 
-	/* Expired and not read: the stop is too late, the event is there. */
+	/* Expired and not read: the stop is too late, and the event exists. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_stop(self->fd, 0));
 	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 	ASSERT_EQ(0, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 
-	/* Expired, not read, and armed again: both are told, in one event. */
+	/* Expired, not read and armed again: one event counts both expirations. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 	EXPECT_EQ(2, event.expirations);
 
-	/* Expired, not read, armed far away, and stopped: the first is told. */
+	/*
+	 * Expired, not read, armed far away and stopped: the event of the first arming
+	 * stays.
+	 */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
@@ -468,7 +475,10 @@ TEST_F(go, chan)
 	EXPECT_EQ(0, th_get(self->fd, 0).expirations);
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 
-	/* A ticker that is stopped in time has ticked before: GET tells, and then none. */
+	/*
+	 * A periodic timer may have expired before a stop that returns 1: GET shows how
+	 * often.
+	 */
 	for (int i = 0; i < 20; i++) {
 		ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
 		nap(i * MSEC / 2);
@@ -482,8 +492,8 @@ TEST_F(go, chan)
 	}
 }
 
-/* AfterTimes, TickTimes: a late reader sees the time of expiry, not of reading. */
-TEST_F(go, after_times)
+/* Go: AfterTimes.  A late reader gets the time of the expiry, not the time of the read. */
+TEST_F(go, event_has_time_of_expiry)
 {
 	struct timerheap_event event;
 	int64_t start = now(), before;
@@ -496,8 +506,8 @@ TEST_F(go, after_times)
 	EXPECT_GE(before, (int64_t)event.fired);
 }
 
-/* TickTimes: of a ticker, too, and the deadline of the tick that it was. */
-TEST_F(go, tick_times)
+/* Go: TickTimes.  The event has the deadline and the time of the last expiry. */
+TEST_F(go, periodic_event_has_time_of_last_expiry)
 {
 	struct timerheap_event event;
 	int64_t stopped;
@@ -513,8 +523,8 @@ TEST_F(go, tick_times)
 	EXPECT_GE(stopped, (int64_t)event.fired);
 }
 
-/* TimerFairness: an endless stream of zero timers does not hide a real one. */
-TEST_F(go, timer_fairness)
+/* Go: TimerFairness.  Other timers with a span of 0 are started without end. */
+TEST_F(go, stream_of_zero_timers_does_not_hide_another)
 {
 	int64_t start = now();
 	bool seen = false;
@@ -546,15 +556,15 @@ FIXTURE_TEARDOWN(calls)
 	close(self->fd);
 }
 
-/* An absolute deadline in the past expires within the call, a period goes on. */
-TEST_F(calls, past)
+/* The periods that have passed are counted in the event. */
+TEST_F(calls, past_deadline_counts_missed_periods)
 {
 	const int64_t period = 100 * MSEC, ago = SEC + 50 * MSEC;
 	struct timerheap_event event;
 	uint64_t next;
 	int64_t first;
 
-	/* And all of that before the next is due, which may be told with those. */
+	/* Repeat until all calls are made before the next deadline, which would count too. */
 	do {
 		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
 		first = now() - ago;
@@ -568,8 +578,8 @@ TEST_F(calls, past)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* With IF_PENDING, what has expired is not brought back. */
-TEST_F(calls, modify_if_pending)
+/* With IF_PENDING, MODIFY does not arm a timer that has expired. */
+TEST_F(calls, if_pending_does_not_rearm)
 {
 	struct timerheap_event event;
 
@@ -581,8 +591,8 @@ TEST_F(calls, modify_if_pending)
 	EXPECT_TRUE(th_quiet(self->fd, 20 * MSEC));
 }
 
-/* A timer that is postponed without end does not expire, until it is not. */
-TEST_F(calls, postponed)
+/* A timer that is postponed before each deadline expires once, at the last deadline. */
+TEST_F(calls, postponed_timer_expires_at_last_deadline)
 {
 	struct timerheap_event event;
 	int64_t at = now() + 2 * SEC;
@@ -600,7 +610,7 @@ TEST_F(calls, postponed)
 			ASSERT_EQ(at, next);
 			continue;
 		}
-		/* Too late: from the beginning. */
+		/* The host stalled and the timer expired: begin again. */
 		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
 		at = now() + 2 * SEC;
 		ASSERT_EQ(0, th_start_at(self->fd, 0, at));
@@ -611,13 +621,13 @@ TEST_F(calls, postponed)
 	EXPECT_LE(event.deadline, event.fired);
 }
 
-/* Stopped timers do not fill the heap for ever: a sweep takes them out. */
-TEST_F(calls, swept)
+/* A start sweeps the stopped timers out of the heap. */
+TEST_F(calls, start_sweeps_stopped_timers)
 {
 	struct timerheap_info before, after;
 	int other = th_context(CLOCK_MONOTONIC, SLOTS);
 
-	/* One heap. */
+	/* On one CPU: all timers are in one queue. */
 	ASSERT_EQ(0, run_on(0));
 	ASSERT_LE(0, other);
 	for (int i = 0; i < SLOTS; i++)
@@ -629,7 +639,7 @@ TEST_F(calls, swept)
 		ASSERT_EQ(0, th_start(other, i, 10 * SEC));
 	ASSERT_EQ(0, th_info(self->fd, &after));
 	EXPECT_LT(before.swept, after.swept);
-	/* What is left is below a quarter, and the sweep had looked that far. */
+	/* The sweep leaves less than a quarter of the entries stopped. */
 	EXPECT_GE(after.entries / 4 + 1, after.stopped);
 	close(other);
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stress: everybody starts, stops and modifies the same timers at once.
+ * Stress: threads on all CPUs start, stop and modify the same timers.
  *
- * What is checked are sums, for each slot.  A call that answers was_pending
- * has read that from the one atomic exchange of the deadline that it made, so
- * whatever the order in which the calls of all threads came,
+ * The tests check sums, for each slot.  A call makes one atomic exchange of the
+ * deadline, and returns as was_pending what the exchange has found.  So in whatever
+ * order the calls of all threads take effect,
  *
- *	armings (START and MODIFY that answered 0)
- *	  = stops (STOP that answered 1) + expiries + what is pending at the end
+ *	armings (START and MODIFY that returned 0)
+ *	  = stops (STOP that returned 1) + expirations + timers pending at the end
  *
- * must hold exactly.  A lost timer makes the left side larger, a doubled
- * expiry the right one.
+ * must hold exactly.  A lost timer makes the left side larger, a doubled expiry the
+ * right side.
  *
- * The seed is printed, and TIMERHEAP_SEED= repeats it: the same operations,
- * though not the same interleaving.
+ * The test prints its seed.  TIMERHEAP_SEED= repeats the same operations, though not the
+ * same interleaving.
  */
 #include <pthread.h>
 #include "timerheap_test.h"
@@ -37,7 +37,7 @@ struct worker {
 	int fd;
 	int error;
 	atomic_bool *done;
-	atomic_long *to_come;	/* for reapers: armings that are open, once it is done */
+	atomic_long *remaining;	/* consumers: expirations still to take, final once done */
 };
 
 static unsigned int test_seed(void)
@@ -49,12 +49,12 @@ static unsigned int test_seed(void)
 	return seed;
 }
 
-static void pin(unsigned int n)
+static void run_on_nth_cpu(unsigned int n)
 {
 	run_on(n % sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* Near enough that many expire under the operations, some in the past. */
+/* Return: a span in which many timers expire during the test; some spans are negative. */
 static int64_t span(unsigned int *seed)
 {
 	return (int64_t)(rand_r(seed) % 3000) * USEC - 200 * USEC;
@@ -65,7 +65,7 @@ static void *operate(void *arg)
 	struct worker *worker = arg;
 	struct tally *tally = &worker->tally;
 
-	pin(worker->seed);
+	run_on_nth_cpu(worker->seed);
 	for (int i = 0; i < ROUNDS && !worker->error; i++) {
 		uint32_t slot = rand_r(&worker->seed) % SLOTS;
 		int64_t period = worker->periodic ? (1 + rand_r(&worker->seed) % 20) * MSEC : 0;
@@ -96,7 +96,7 @@ static void *operate(void *arg)
 	return NULL;
 }
 
-static void *reap(void *arg)
+static void *consume(void *arg)
 {
 	struct worker *worker = arg;
 	struct timerheap_event events[32];
@@ -114,17 +114,17 @@ static void *reap(void *arg)
 		for (int i = 0; i < n; i++) {
 			worker->tally.expired[events[i].slot] += events[i].expirations;
 			worker->tally.early += events[i].fired < events[i].deadline;
-			*worker->to_come -= events[i].expirations;
+			*worker->remaining -= events[i].expirations;
 		}
-	} while (n > 0 || (!n && (!last || (*worker->to_come > 0 && now() < end))));
+	} while (n > 0 || (!n && (!last || (*worker->remaining > 0 && now() < end))));
 	return NULL;
 }
 
 FIXTURE(stress)
 {
-	struct worker workers[THREADS], reapers[2];
+	struct worker workers[THREADS], consumers[2];
 	atomic_bool done;
-	atomic_long to_come;
+	atomic_long remaining;
 	int fd;
 };
 
@@ -139,8 +139,8 @@ FIXTURE_SETUP(stress)
 	for (int i = 0; i < THREADS; i++)
 		self->workers[i] = (struct worker){ .fd = self->fd, .seed = seed + i };
 	for (int i = 0; i < 2; i++)
-		self->reapers[i] = (struct worker){ .fd = self->fd, .done = &self->done,
-						    .to_come = &self->to_come };
+		self->consumers[i] = (struct worker){ .fd = self->fd, .done = &self->done,
+						    .remaining = &self->remaining };
 }
 
 FIXTURE_TEARDOWN(stress)
@@ -148,8 +148,8 @@ FIXTURE_TEARDOWN(stress)
 	close(self->fd);
 }
 
-/* Start, stop and modify from all CPUs on shared timers: nothing lost or doubled. */
-TEST_F_TIMEOUT(stress, shared_slots, 120)
+/* One-shot timers that all CPUs start, stop and modify: none is lost or doubled. */
+TEST_F_TIMEOUT(stress, one_shot_sums_balance, 120)
 {
 	struct timerheap_pending pending[SLOTS];
 	int64_t events = 0;
@@ -157,22 +157,22 @@ TEST_F_TIMEOUT(stress, shared_slots, 120)
 	int left;
 
 	for (int i = 0; i < 2; i++)
-		pthread_create(&self->reapers[i].thread, NULL, reap, &self->reapers[i]);
+		pthread_create(&self->consumers[i].thread, NULL, consume, &self->consumers[i]);
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&self->workers[i].thread, NULL, operate, &self->workers[i]);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(self->workers[i].thread, NULL);
-	/* All deadlines are within 3 ms; what is not drained has expired. */
+	/* All spans are below 3 ms: a timer that DRAIN does not return has expired. */
 	left = th_drain(self->fd, pending, SLOTS, &first);
 	ASSERT_LE(0, left);
 	for (int i = 0; i < THREADS; i++)
 		for (int slot = 0; slot < SLOTS; slot++)
-			self->to_come += self->workers[i].tally.armed[slot] -
+			self->remaining += self->workers[i].tally.armed[slot] -
 					 self->workers[i].tally.stopped[slot];
-	self->to_come -= left;
+	self->remaining -= left;
 	self->done = true;
 	for (int i = 0; i < 2; i++)
-		pthread_join(self->reapers[i].thread, NULL);
+		pthread_join(self->consumers[i].thread, NULL);
 
 	for (int slot = 0; slot < SLOTS; slot++) {
 		int64_t armed = 0, ended = 0;
@@ -182,8 +182,8 @@ TEST_F_TIMEOUT(stress, shared_slots, 120)
 			ended += self->workers[i].tally.stopped[slot];
 		}
 		for (int i = 0; i < 2; i++) {
-			ended += self->reapers[i].tally.expired[slot];
-			events += self->reapers[i].tally.expired[slot];
+			ended += self->consumers[i].tally.expired[slot];
+			events += self->consumers[i].tally.expired[slot];
 		}
 		for (int i = 0; i < left; i++)
 			ended += pending[i].slot == slot;
@@ -195,21 +195,21 @@ TEST_F_TIMEOUT(stress, shared_slots, 120)
 	for (int i = 0; i < THREADS; i++)
 		EXPECT_EQ(0, self->workers[i].error);
 	for (int i = 0; i < 2; i++) {
-		EXPECT_EQ(0, self->reapers[i].error);
-		EXPECT_EQ(0, self->reapers[i].tally.early);
+		EXPECT_EQ(0, self->consumers[i].error);
+		EXPECT_EQ(0, self->consumers[i].tally.early);
 	}
 	EXPECT_LT(0, events);
 }
 
 /*
- * The same with tickers.  An expiry does not end their armings, so without it
- * the sums balance: armings = stops + pending.  And what is pending ticks on.
+ * The same with periodic timers.  An expiry does not end the arming of a periodic timer,
+ * so armings = stops + pending.  Each pending timer goes on to expire.
  */
-TEST_F_TIMEOUT(stress, shared_tickers, 120)
+TEST_F_TIMEOUT(stress, periodic_sums_balance, 120)
 {
 	struct timerheap_event events[SLOTS];
 	bool pending[SLOTS];
-	int ticking = 0;
+	int not_expired = 0;
 	int64_t start;
 
 	for (int i = 0; i < THREADS; i++) {
@@ -226,32 +226,32 @@ TEST_F_TIMEOUT(stress, shared_tickers, 120)
 			left += self->workers[i].tally.armed[slot] -
 				self->workers[i].tally.stopped[slot];
 		pending[slot] = th_pending(self->fd, slot);
-		ticking += pending[slot];
+		not_expired += pending[slot];
 		EXPECT_EQ(pending[slot], left)
 			TH_LOG("slot %d: %lld armings are left", slot, (long long)left);
 	}
 	for (int i = 0; i < THREADS; i++)
 		EXPECT_EQ(0, self->workers[i].error);
-	/* Events of before are taken first; those that come then are new ticks. */
+	/* Take the events of earlier expiries; all further events are new. */
 	ASSERT_LE(0, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
 	start = now();
-	while (ticking) {
+	while (not_expired) {
 		int n = th_events(self->fd, events, SLOTS, 1);
 
-		ASSERT_GT(start + LOST, now()) TH_LOG("%d do not tick", ticking);
-		ASSERT_LT(0, n) TH_LOG("%d do not tick", ticking);
+		ASSERT_GT(start + LOST, now()) TH_LOG("%d timers do not expire", not_expired);
+		ASSERT_LT(0, n) TH_LOG("%d timers do not expire", not_expired);
 		for (int i = 0; i < n; i++) {
 			uint32_t slot = events[i].slot;
 
 			EXPECT_LE(events[i].deadline, events[i].fired);
-			ticking -= pending[slot];
+			not_expired -= pending[slot];
 			pending[slot] = false;
 		}
 	}
 }
 
-/* A million timers of no length on one descriptor: each expires, once. */
-TEST_F_TIMEOUT(stress, million_zero_timers, 120)
+/* A million timers with a span of 0 on one context: each expires once. */
+TEST_F_TIMEOUT(stress, million_zero_timers_expire_once, 120)
 {
 	const int total = 1000000;
 	int64_t expired[SLOTS] = {};
@@ -284,7 +284,7 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
 		struct timerheap_event events[64];
 		int ret = th_events(fd, events, 64, 1);
 
-		ASSERT_LT(0, ret) TH_LOG("%d of %d are lost", nr - got, nr);
+		ASSERT_LT(0, ret) TH_LOG("%d of %d timers are lost", nr - got, nr);
 		for (int i = 0; i < ret; i++) {
 			EXPECT_EQ(1, events[i].expirations);
 			if (at)
@@ -296,8 +296,8 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
 	}
 }
 
-/* A burst: 10^5 timers that are due at one instant; each expires once. */
-TEST_F_TIMEOUT(stress, burst, 200)
+/* 100 000 timers with one deadline, a quarter of them started on each of 4 CPUs. */
+TEST_F_TIMEOUT(stress, one_deadline_for_100000_timers, 200)
 {
 	const int n = th_slow() ? 500 : 100000;
 	int64_t at = now() + (th_slow() ? 1 : 3) * SEC;
@@ -307,9 +307,8 @@ TEST_F_TIMEOUT(stress, burst, 200)
 	ASSERT_LE(0, fd);
 	ASSERT_NE(NULL, seen);
 	for (int i = 0; i < n; i++) {
-		/* A quarter of them from each of four CPUs. */
 		if (i % (n / 4) == 0)
-			pin(i / (n / 4));
+			run_on_nth_cpu(i / (n / 4));
 		ASSERT_EQ(0, th_start_at(fd, i, at));
 	}
 	take_each_once(_metadata, fd, n, seen, at);
@@ -317,8 +316,8 @@ TEST_F_TIMEOUT(stress, burst, 200)
 	free(seen);
 }
 
-/* Many timers, over and over, due at one instant: each expires once a round. */
-TEST_F_TIMEOUT(stress, one_instant, 120)
+/* All timers get one deadline, 20 times: each expires once per round. */
+TEST_F_TIMEOUT(stress, one_deadline_again_and_again, 120)
 {
 	for (int round = 0; round < 20; round++) {
 		int64_t at = now() + 20 * MSEC;
@@ -333,11 +332,11 @@ TEST_F_TIMEOUT(stress, one_instant, 120)
 }
 
 /*
- * A heap of many segments: start them all in the far future, move every second
- * one earlier, so that the inbox grows long, stop every third.  What is left of
- * those that were moved expires, each once.
+ * A heap of many segments.  All timers start with far deadlines.  Every 2nd is moved
+ * earlier, so that the inbox grows long, and every 3rd is stopped.  Each moved timer
+ * that was not stopped expires once.
  */
-TEST_F_TIMEOUT(stress, large_heap, 200)
+TEST_F_TIMEOUT(stress, moves_and_stops_in_a_large_heap, 200)
 {
 	const int n = th_slow() ? 500 : 20000;
 	int fd = th_context(CLOCK_MONOTONIC, n);

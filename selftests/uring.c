@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * io_uring: KICK and WAIT as requests, and what works for any descriptor.
- */
+/* io_uring: the requests KICK and WAIT, and the requests that each descriptor supports. */
 #include <dirent.h>
 #include <liburing.h>
 #include <sys/mman.h>
@@ -56,7 +54,7 @@ static struct io_uring_sqe *prepare(struct io_uring *ring, int fd, uint32_t op,
 	return sqe;
 }
 
-/* What a request came to; -ETIME: it has not. */
+/* Return: the result of a request, or -ETIME if none is complete within @span. */
 static int result(struct io_uring *ring, int64_t span)
 {
 	struct __kernel_timespec ts = { span / SEC, span % SEC };
@@ -79,10 +77,10 @@ static int request(struct io_uring *ring, int fd, uint32_t op,
 	return result(ring, LOST);
 }
 
-/* A deadline that is stored and kicked comes. */
-TEST_F(uring, kick)
+/* KICK expires a deadline that was stored in shared memory. */
+TEST_F(uring, kick_expires_stored_deadline)
 {
-	/* If the host stands still until both are due they expire in this order, too. */
+	/* The order is the same if the host stalls until both are due. */
 	uint32_t numbers[] = { 5, 3, SLOTS, 7 };
 	struct timerheap_event event;
 
@@ -94,14 +92,14 @@ TEST_F(uring, kick)
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(3, event.slot);
 	EXPECT_LE(event.deadline, event.fired);
-	/* As the call: the third is none, and the fourth is not looked at. */
+	/* As the call: the third number is no slot, so the fourth is not checked. */
 	EXPECT_EQ(2, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers, 4, 0));
 }
 
-TEST_F(uring, errors)
+TEST_F(uring, bad_requests_are_refused)
 {
 	uint32_t number = SLOTS;
-	int fresh = th_open();
+	int before_setup = th_open();
 	struct timerheap_event event;
 
 	EXPECT_EQ(-ENOENT, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number, 1, 0));
@@ -111,20 +109,20 @@ TEST_F(uring, errors)
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 2));
 	EXPECT_EQ(0, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 0, 0));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_IOC_KICK, &number, 1, 0));
-	/* A result could not tell so many. */
+	/* The result could not hold this number. */
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number,
 				   1U << 31, 0));
-	EXPECT_EQ(-EBADFD, request(&self->ring, fresh, TIMERHEAP_URING_KICK, &number, 1, 0));
-	EXPECT_EQ(-EBADFD, request(&self->ring, fresh, TIMERHEAP_URING_WAIT, &event, 1, 1));
+	EXPECT_EQ(-EBADFD, request(&self->ring, before_setup, TIMERHEAP_URING_KICK, &number, 1, 0));
+	EXPECT_EQ(-EBADFD, request(&self->ring, before_setup, TIMERHEAP_URING_WAIT, &event, 1, 1));
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	EXPECT_EQ(-EFAULT, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 1, 1));
-	/* It was not lost by that. */
+	/* The event was not lost. */
 	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1));
-	close(fresh);
+	close(before_setup);
 }
 
-/* A buffer that is registered has no use here. */
-TEST_F(uring, fixed)
+/* A registered buffer is refused. */
+TEST_F(uring, registered_buffer_is_refused)
 {
 	struct timerheap_event event;
 	struct iovec buffer = { &event, sizeof(event) };
@@ -138,10 +136,10 @@ TEST_F(uring, fixed)
 }
 
 /*
- * A number in the ring that counts for no event: who submits must not sleep over
- * it.  The wait is a worker's, and is complete when there is an event.
+ * The ring has a slot number for which there is no event.  The submitting task must not
+ * sleep: a worker waits, and completes the request when there is an event.
  */
-TEST_F(uring, wait_for_nothing)
+TEST_F(uring, wait_without_event_does_not_block_submission)
 {
 	struct timerheap_event event;
 	struct th_map map;
@@ -156,8 +154,8 @@ TEST_F(uring, wait_for_nothing)
 	th_unmap(&map);
 }
 
-/* A wait is complete when there are as many as it wants, and not before. */
-TEST_F(uring, wait)
+/* WAIT completes once there are @min events, not before. */
+TEST_F(uring, wait_completes_with_min_events)
 {
 	struct timerheap_event events[4] = {};
 
@@ -172,14 +170,14 @@ TEST_F(uring, wait)
 	EXPECT_EQ(1, events[0].slot);
 	EXPECT_EQ(2, events[1].slot);
 	EXPECT_EQ(USER + 1, events[0].user_data);
-	/* What is there already is taken at once. */
+	/* An event that exists is taken at once. */
 	ASSERT_EQ(0, th_start(self->fd, 3, 0));
 	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, events, 4, 1));
 	EXPECT_EQ(3, events[0].slot);
 }
 
-/* Many waits at a time: each event goes to one of them. */
-TEST_F(uring, waits)
+/* 8 requests wait: each event completes one of them. */
+TEST_F(uring, each_event_completes_one_wait)
 {
 	struct timerheap_event events[8];
 	int seen[SLOTS] = {};
@@ -199,7 +197,9 @@ TEST_F(uring, waits)
 
 /*
  * Cancel the request that has user_data 1, and take both completions.
- * Return: 0 or -errno; @waited is the result of the request, @cancelled of the cancellation.
+ *
+ * @waited is the result of the request, @cancelled the result of the cancellation.
+ * Return: 0 or -errno.
  */
 static int cancel(struct io_uring *ring, int *waited, int *cancelled)
 {
@@ -224,8 +224,8 @@ static int cancel(struct io_uring *ring, int *waited, int *cancelled)
 	return 0;
 }
 
-/* A wait can be cancelled; an event that comes later is the next one's. */
-TEST_F(uring, cancel)
+/* A WAIT can be cancelled; the next WAIT gets the event. */
+TEST_F(uring, cancelled_wait_takes_no_event)
 {
 	struct timerheap_event event;
 	int waited, cancelled;
@@ -234,7 +234,7 @@ TEST_F(uring, cancel)
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
-	/* io_uring says EALREADY where it has told a worker that is at it. */
+	/* -EALREADY: io_uring has asked the worker that waits to end. */
 	EXPECT_TRUE(cancelled == 0 || cancelled == -EALREADY);
 	EXPECT_TRUE(waited == -EINTR || waited == -ECANCELED);
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
@@ -242,8 +242,8 @@ TEST_F(uring, cancel)
 	EXPECT_EQ(9, event.slot);
 }
 
-/* So can one that no worker has begun; and io_uring says so in a word of its own. */
-TEST_F(uring, cancel_before_it_begins)
+/* A request that no worker has begun ends with -ECANCELED. */
+TEST_F(uring, cancel_before_a_worker_begins)
 {
 	unsigned int workers[2] = { 1, 1 };
 	struct timerheap_event events[2];
@@ -259,14 +259,14 @@ TEST_F(uring, cancel_before_it_begins)
 	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
 	EXPECT_EQ(-ECANCELED, waited);
 	EXPECT_EQ(0, cancelled);
-	/* The first is as it was. */
+	/* The other request still waits. */
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
 	EXPECT_EQ(1, result(&self->ring, LOST));
 	EXPECT_EQ(9, events[0].slot);
 }
 
-/* Who ends with a wait under way ends, whether of itself or killed. */
-TEST_F(uring, end_while_waiting)
+/* A process that exits or is killed ends although a WAIT is pending. */
+TEST_F(uring, process_ends_while_wait_is_pending)
 {
 	for (int killed = 0; killed < 2; killed++) {
 		int64_t start = now();
@@ -295,8 +295,8 @@ TEST_F(uring, end_while_waiting)
 	}
 }
 
-/* On any kernel: poll, once and many times, and read. */
-TEST_F(uring, poll_and_read)
+/* Requests on any kernel: poll, multishot poll and read. */
+TEST_F(uring, poll_and_read_requests)
 {
 	struct timerheap_event event;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
@@ -322,13 +322,13 @@ TEST_F(uring, poll_and_read)
 	io_uring_prep_read(sqe, self->fd, &event, sizeof(event), 0);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	ASSERT_EQ(0, th_start(self->fd, 6, 10 * MSEC));
-	/* The multishot poll tells of it, too, in whatever order. */
+	/* The multishot poll completes too, before or after the read. */
 	for (int i = 0, n = 0; i < 2 && n != sizeof(event); i++)
 		n = result(&self->ring, LOST);
 	EXPECT_EQ(6, event.slot);
 }
 
-/* Threads of this process; a worker of io_uring's is one. */
+/* Return: the threads of this process, workers of io_uring included. */
 static int threads(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -341,8 +341,8 @@ static int threads(void)
 	return n;
 }
 
-/* A read of what is there is complete when it is submitted; none takes a worker. */
-TEST_F(uring, read_without_worker)
+/* A read needs no worker.  If there is an event, it completes within the submission. */
+TEST_F(uring, read_takes_no_worker)
 {
 	struct timerheap_event event;
 	struct io_uring_cqe *cqe;
