@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap: contexts, slots, timers and events, by one thread; by many in
- * libtimerheap_threads.c, and the loop in libtimerheap_loop.c.
+ * libtimerheap in one thread: contexts, slots, timers and events.
+ *
+ * Several threads are in libtimerheap_threads.c, the loop is in libtimerheap_loop.c.
  */
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -15,7 +16,7 @@
 
 #define SLOTS	100
 
-/* The next event, or false when it is lost. */
+/* Wait for the next event.  Return: false if it is lost. */
 static bool next_event(struct timerheap *th, struct timerheap_event *event)
 {
 	int64_t end = now() + LOST;
@@ -26,7 +27,7 @@ static bool next_event(struct timerheap *th, struct timerheap_event *event)
 	return true;
 }
 
-/* No event for a while? */
+/* Return: whether there is no event within @span. */
 static bool no_event(struct timerheap *th, int64_t span)
 {
 	struct timerheap_event event;
@@ -39,7 +40,7 @@ static bool no_event(struct timerheap *th, int64_t span)
 	return true;
 }
 
-/* The lowest descriptor that is not in use. */
+/* Return: the lowest descriptor number that is free. */
 static int lowest_fd(void)
 {
 	int fd = dup(0);
@@ -58,8 +59,8 @@ static uint32_t max_slots(void)
 	return info.max_slots;
 }
 
-/* How much of its address space this program has in use. */
-static uint64_t mapped(void)
+/* Return: the size of the address space that this process uses. */
+static uint64_t address_space(void)
 {
 	unsigned long pages = 0;
 	FILE *file = fopen("/proc/self/statm", "r");
@@ -72,14 +73,14 @@ static uint64_t mapped(void)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
-/* Does an open fail with this error? */
-static bool refused(clockid_t clock, uint32_t slots, int error)
+/* Return: whether timerheap_open() fails with @error. */
+static bool open_fails(clockid_t clock, uint32_t slots, int error)
 {
 	errno = 0;
 	return !timerheap_open(clock, slots) && errno == error;
 }
 
-TEST(clocks)
+TEST(timer_expires_on_each_clock)
 {
 	static const clockid_t clocks[] = {
 		CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI,
@@ -103,49 +104,49 @@ TEST(clocks)
 	}
 }
 
-/* Who is refused has errno, and nothing is left behind. */
-TEST(open_errors)
+/* A failed open sets errno and leaves no descriptor or mapping behind. */
+TEST(failed_open_leaves_nothing)
 {
 	struct rlimit limit, former;
-	uint64_t before = mapped();
+	uint64_t before = address_space();
 	int fd = lowest_fd();
 
 	REQUIRE_DEVICE();
-	EXPECT_TRUE(refused(CLOCK_PROCESS_CPUTIME_ID, 1, EINVAL));
-	EXPECT_TRUE(refused(-1, 1, EINVAL));
-	EXPECT_TRUE(refused(CLOCK_MONOTONIC, 0, EINVAL));
-	EXPECT_TRUE(refused(CLOCK_MONOTONIC, max_slots() + 1, EINVAL));
+	EXPECT_TRUE(open_fails(CLOCK_PROCESS_CPUTIME_ID, 1, EINVAL));
+	EXPECT_TRUE(open_fails(-1, 1, EINVAL));
+	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 0, EINVAL));
+	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, max_slots() + 1, EINVAL));
 	EXPECT_EQ(fd, lowest_fd());
 
 	getrlimit(RLIMIT_NOFILE, &former);
 	limit = former;
 	limit.rlim_cur = fd;
 	setrlimit(RLIMIT_NOFILE, &limit);
-	EXPECT_TRUE(refused(CLOCK_MONOTONIC, 1, EMFILE));
+	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 1, EMFILE));
 	setrlimit(RLIMIT_NOFILE, &former);
 
-	/* A million slots are 64 MiB, which do not fit; then the ring's 4 do not. */
+	/* The slots need 64 MiB, the ring 4 MiB: first the slots do not fit, then the ring. */
 	getrlimit(RLIMIT_AS, &former);
 	for (int room = 32; room <= 66; room += 34) {
 		limit = former;
-		limit.rlim_cur = mapped() + (room << 20);
+		limit.rlim_cur = address_space() + (room << 20);
 		setrlimit(RLIMIT_AS, &limit);
 		for (int i = 0; i < 10; i++)
-			EXPECT_TRUE(refused(CLOCK_MONOTONIC, 1 << 20, ENOMEM));
+			EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 1 << 20, ENOMEM));
 	}
 	setrlimit(RLIMIT_AS, &former);
 	EXPECT_EQ(fd, lowest_fd());
-	EXPECT_GT(before + (32 << 20), mapped());
+	EXPECT_GT(before + (32 << 20), address_space());
 }
 
-/* Return: whether an open with all that SETUP takes fails with this error. */
-static bool setup_refused(struct timerheap_setup setup, int error)
+/* Return: whether timerheap_open_setup() fails with @error. */
+static bool setup_fails(struct timerheap_setup setup, int error)
 {
 	errno = 0;
 	return !timerheap_open_setup(&setup) && errno == error;
 }
 
-TEST(setup_errors)
+TEST(bad_setup_is_refused)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	struct {
@@ -157,18 +158,18 @@ TEST(setup_errors)
 
 	REQUIRE_DEVICE();
 	setup.flags = 1U << 31;
-	EXPECT_TRUE(setup_refused(setup, EINVAL));
+	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	setup.flags = TIMERHEAP_CANCEL_ON_SET;
-	EXPECT_TRUE(setup_refused(setup, EINVAL));
+	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	setup.flags = 0;
 	setup.cpu = 1;
-	EXPECT_TRUE(setup_refused(setup, EINVAL));
+	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	setup.flags = TIMERHEAP_ON_CPU;
 	setup.cpu = 1U << 20;
-	EXPECT_TRUE(setup_refused(setup, EINVAL));
+	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	EXPECT_EQ(fd, lowest_fd());
 
-	/* A program may know a longer structure than the library. */
+	/* The program may know a longer structure than the library. */
 	th = __timerheap_open(&longer.setup, sizeof(longer));
 	ASSERT_NE(NULL, th);
 	EXPECT_EQ(sizeof(struct timerheap_slot) * 64, longer.setup.slots_size);
@@ -179,7 +180,7 @@ TEST(setup_errors)
 	EXPECT_EQ(E2BIG, errno);
 }
 
-TEST(setup_cpu_and_limits)
+TEST(setup_on_cpu_without_limits)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_BOOTTIME, .slots = 3, .cpu = 1,
@@ -211,11 +212,11 @@ TEST(setup_cpu_and_limits)
 	timerheap_close(th);
 }
 
-/* Who is given no slack has the context's; a slack of 1 is to have none. */
-TEST(setup_slack)
+/* The slack of SETUP holds for timers without slack; a slack of 1 makes a timer exact. */
+TEST(setup_slack_is_the_default)
 {
 	struct timerheap_setup setup = {
-		/* The next multiple of that is years away. */
+		/* the next multiple is years away */
 		.clock = CLOCK_MONOTONIC, .slots = SLOTS, .slack = UINT64_C(1) << 58,
 	};
 	struct timerheap_info before, info;
@@ -225,7 +226,10 @@ TEST(setup_slack)
 	uint64_t at;
 
 	REQUIRE_DEVICE();
-	/* Before they are due: else they come at once. */
+	/*
+	 * Repeat until all timers are started before they are due: a due timer waits for
+	 * no bucket.
+	 */
 	do {
 		if (th)
 			timerheap_close(th);
@@ -242,7 +246,7 @@ TEST(setup_slack)
 	} while (timerheap_now(th) >= at);
 	EXPECT_EQ(20, info.bucketed - before.bucketed);
 	EXPECT_TRUE(no_event(th, 100 * MSEC));
-	/* It is pending, and what it may wait for is over. */
+	/* The timer is pending, exact now, and its deadline has passed. */
 	EXPECT_EQ(0, timerheap_set_slack(th, slot, 1));
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(slot, event.slot);
@@ -250,8 +254,8 @@ TEST(setup_slack)
 	timerheap_close(th);
 }
 
-/* The clock is set: who waits is told, once, and between events, not in place of one. */
-TEST(setup_cancel_on_set)
+/* timerheap_wait() reports each step of the clock once, after the events that exist. */
+TEST(each_step_is_reported_once)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 2, .flags = TIMERHEAP_CANCEL_ON_SET,
@@ -283,7 +287,7 @@ TEST(setup_cancel_on_set)
 	EXPECT_FALSE(timerheap_next(th, &event));
 	EXPECT_EQ(0, timerheap_wait(th, 0));
 
-	/* Who sleeps is woken for it. */
+	/* A step wakes timerheap_wait(). */
 	pid = fork();
 	if (!pid) {
 		nap(100 * MSEC);
@@ -318,7 +322,7 @@ FIXTURE_TEARDOWN(lib)
 	EXPECT_EQ(-1, fcntl(fd, F_GETFD));
 }
 
-TEST_F(lib, alloc)
+TEST_F(lib, each_slot_is_allocated_once)
 {
 	bool had[SLOTS] = {};
 
@@ -337,7 +341,7 @@ TEST_F(lib, alloc)
 	EXPECT_EQ(-ENOSPC, timerheap_alloc(self->th));
 }
 
-TEST_F(lib, start_stop_postpone)
+TEST_F(lib, start_stop_and_postpone_report_pending)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -356,7 +360,7 @@ TEST_F(lib, start_stop_postpone)
 	EXPECT_FALSE(timerheap_stop(th, slot));
 	EXPECT_EQ(0, timerheap_deadline(th, slot));
 
-	/* Earlier by a start, and by a postponement; one event each. */
+	/* Moved earlier by a start, then by a postponement: one event each. */
 	timerheap_set_pointer(th, slot, &event);
 	EXPECT_EQ(0, timerheap_start(th, slot, far));
 	soon = timerheap_now(th) + 20 * MSEC;
@@ -375,15 +379,15 @@ TEST_F(lib, start_stop_postpone)
 	EXPECT_EQ(soon, event.deadline);
 	EXPECT_FALSE(timerheap_stop(th, slot));
 
-	/* What has passed expires at once; and so does 0. */
+	/* A deadline in the past and a deadline of 0 expire at once. */
 	EXPECT_EQ(0, timerheap_start(th, slot, 0));
 	EXPECT_TRUE(timerheap_next(th, &event));
 	EXPECT_EQ(1, event.deadline);
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
-/* The kernel is told where it would look too late, and nowhere else. */
-TEST_F(lib, kick_only_where_needed)
+/* timerheap_arm() asks for a KICK only if the kernel would check the slot too late. */
+TEST_F(lib, arm_asks_for_kick_only_if_needed)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -398,17 +402,17 @@ TEST_F(lib, kick_only_where_needed)
 	EXPECT_EQ(0, timerheap_arm(th, slot, base + 100 * MSEC, 0));
 	EXPECT_EQ(TIMERHEAP_WAS_PENDING | TIMERHEAP_MUST_KICK,
 		  timerheap_arm(th, slot, base - MSEC, 0));
-	/* So without a kick it comes when the kernel has meant to look, and once. */
+	/* Without the KICK the timer expires once, at the check that the kernel had planned. */
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(base - MSEC, event.deadline);
 	EXPECT_LE(base, event.fired);
 	EXPECT_EQ(1, event.expirations);
-	/* That one was looked at; it is like a new one. */
+	/* After that check the slot needs a KICK again. */
 	EXPECT_EQ(TIMERHEAP_MUST_KICK, timerheap_arm(th, slot, TIMERHEAP_NEVER, 0));
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
-TEST_F(lib, postponed_in_memory)
+TEST_F(lib, postponed_timer_expires_at_last_deadline)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -429,10 +433,10 @@ TEST_F(lib, postponed_in_memory)
 }
 
 /*
- * The steady state of a server: who may do nothing but exit is killed at the
- * first system call, and the child is not.
+ * A server that starts, postpones and stops timers makes no system call.  Strict seccomp
+ * permits only read(), write() and exit, and kills the child at any other system call.
  */
-TEST_F(lib, no_system_call)
+TEST_F(lib, steady_state_makes_no_system_call)
 {
 	const int rounds = 100000;
 	int status;
@@ -461,7 +465,7 @@ TEST_F(lib, no_system_call)
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status)) TH_LOG("status %x", status);
-	/* A call it does not survive. */
+	/* A start that needs a KICK is a system call, which kills the child. */
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
@@ -472,15 +476,18 @@ TEST_F(lib, no_system_call)
 	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Many with slack share an entry of the heap; less of it counts at once. */
-TEST_F(lib, slack)
+/* Timers with slack share a bucket; a smaller slack takes effect at once. */
+TEST_F(lib, timers_with_slack_share_a_bucket)
 {
 	struct timerheap_info before, info;
 	struct timerheap_event event;
 	int slots[20];
 	uint64_t at;
 
-	/* Before they are due: else they come at once. */
+	/*
+	 * Repeat until all timers are started before they are due: a due timer waits for
+	 * no bucket.
+	 */
 	do {
 		timerheap_close(self->th);
 		self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
@@ -490,7 +497,7 @@ TEST_F(lib, slack)
 		for (int i = 0; i < 20; i++) {
 			slots[i] = timerheap_alloc(self->th);
 			ASSERT_LE(0, slots[i]);
-			/* The next multiple of that is years away. */
+			/* The next multiple is years away. */
 			EXPECT_EQ(0, timerheap_set_slack(self->th, slots[i], UINT64_C(1) << 58));
 			EXPECT_EQ(0, timerheap_start(self->th, slots[i], at + i));
 		}
@@ -501,7 +508,7 @@ TEST_F(lib, slack)
 	EXPECT_EQ(0, timerheap_set_slack(self->th, slots[3], 0));
 	ASSERT_TRUE(next_event(self->th, &event));
 	EXPECT_EQ(slots[3], event.slot);
-	/* Who gets a slot that had some has none. */
+	/* A slot that is allocated again has no slack. */
 	timerheap_free(self->th, slots[5]);
 	ASSERT_EQ(slots[5], timerheap_alloc(self->th));
 	EXPECT_EQ(0, timerheap_start(self->th, slots[5], at));
@@ -510,7 +517,7 @@ TEST_F(lib, slack)
 	EXPECT_LE(at, event.fired);
 }
 
-TEST_F(lib, kick_many)
+TEST_F(lib, one_kick_for_many_slots)
 {
 	struct timerheap *th = self->th;
 	uint32_t slots[SLOTS], none[] = { 0, 1, SLOTS, 2 };
@@ -543,7 +550,7 @@ struct reaped {
 	uint64_t sum;
 };
 
-/* The first that is reaped takes one more itself, and starts one. */
+/* Note each event.  In the first call take another event and start a timer. */
 static void reap_one(const struct timerheap_event *event, void *arg)
 {
 	struct reaped *reaped = arg;
@@ -556,7 +563,7 @@ static void reap_one(const struct timerheap_event *event, void *arg)
 	}
 }
 
-TEST_F(lib, reap)
+TEST_F(lib, reap_calls_function_per_event)
 {
 	struct reaped reaped = { .th = self->th };
 
@@ -575,7 +582,7 @@ TEST_F(lib, reap)
 	EXPECT_EQ(0, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
 }
 
-TEST_F(lib, wait)
+TEST_F(lib, wait_returns_at_event_timeout_or_signal)
 {
 	struct timerheap_event event;
 	int slot = timerheap_alloc(self->th);
@@ -602,7 +609,7 @@ TEST_F(lib, wait)
 	EXPECT_EQ(0, errno);
 }
 
-TEST_F(lib, periodic)
+TEST_F(lib, periodic_deadlines_do_not_drift)
 {
 	struct timerheap *th = self->th;
 	uint64_t first = timerheap_now(th) + 10 * MSEC, count = 0;
@@ -617,18 +624,21 @@ TEST_F(lib, periodic)
 		EXPECT_LE(event.deadline, event.fired);
 	}
 	EXPECT_TRUE(timerheap_stop(th, slot));
-	/* Whatever came before that; then none. */
+	/* Take the events that are left; no event follows. */
 	no_event(th, 50 * MSEC);
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
-	/* As a one-shot it comes once. */
+	/* A one-shot start of the same slot makes one event. */
 	ASSERT_EQ(0, timerheap_start(th, slot, timerheap_now(th)));
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(1, event.expirations);
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
-/* A slot with an event on its way: nobody sees it, and then another has the slot. */
-TEST_F(lib, free_expired)
+/*
+ * The unread event of a freed slot is dropped when it is taken; until then the slot is
+ * not free.
+ */
+TEST_F(lib, free_drops_unread_event)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -640,7 +650,7 @@ TEST_F(lib, free_expired)
 			ASSERT_LE(0, slots[i]);
 			timerheap_set_data(th, slots[i], i);
 		}
-		/* In turn: expired once, ticking, pending, never started. */
+		/* By turns: expired once, periodic, pending, never started. */
 		for (int i = 0; i < SLOTS; i++) {
 			if (i % 4 == 0)
 				timerheap_start(th, slots[i], 1);
@@ -663,10 +673,11 @@ TEST_F(lib, free_expired)
 }
 
 /*
- * A stop that is in time ends an arming, and what expired before it is an event still;
- * timerheap_free() ends that, too, and so comes before its data are freed.
+ * A stop that returns true ends the arming.  Events of earlier expiries stay until they
+ * are taken. timerheap_free() drops them too, so it must precede the release of their
+ * data.
  */
-TEST_F(lib, stopped_with_event)
+TEST_F(lib, stop_keeps_unread_event)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -675,7 +686,10 @@ TEST_F(lib, stopped_with_event)
 	for (int freed = 0; freed < 2; freed++) {
 		for (int ticker = 0; ticker < 2; ticker++) {
 			timerheap_set_pointer(th, slot, &data);
-			/* One tick, and the next is far away; or one arming after another. */
+			/*
+			 * The event is of the first period, or of the arming before this
+			 * one.
+			 */
 			ASSERT_EQ(0, timerheap_start_periodic(th, slot, 1,
 							      ticker ? 1000 * SEC : 0));
 			if (!ticker)
@@ -694,8 +708,8 @@ TEST_F(lib, stopped_with_event)
 	}
 }
 
-/* A child that closes what it has got takes nothing from its parent. */
-TEST_F(lib, fork)
+/* A child that closes the context does not affect its parent. */
+TEST_F(lib, close_in_child_keeps_timers_of_parent)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -722,8 +736,8 @@ TEST_F(lib, fork)
 	EXPECT_TRUE(timerheap_next(th, &event));
 }
 
-/* A manual clock: to a time, with a limit, to the next; a signal ends none of them. */
-TEST(manual_clock)
+/* Advance to a time, with a limit, and to the next deadline.  Signals end none of them. */
+TEST(advance_is_not_ended_by_signals)
 {
 	struct timerheap_event event;
 	struct timerheap *th;

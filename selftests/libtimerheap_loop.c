@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * libtimerheap's loop: functions that are called in time.
- */
+/* The loop of libtimerheap, which calls functions at their time. */
 #include <timerheap.h>
 
 #include "system_test.h"
@@ -13,7 +11,7 @@ FIXTURE(loop)
 	struct timerheap_loop *loop;
 };
 
-/* The functions here know the test by this; each notes what it is called by. */
+/* For the functions that the loop calls: the loop, and the notes of all calls. */
 static struct timerheap_loop *loop;
 static char calls[100];
 
@@ -24,7 +22,7 @@ FIXTURE_SETUP(loop)
 	ASSERT_NE(NULL, self->loop);
 	loop = self->loop;
 	memset(calls, 0, sizeof(calls));
-	/* Whatever is lost is a failure, and no hang: this kills the test. */
+	/* Kill the test if a call is lost and the loop does not end. */
 	alarm(60);
 }
 
@@ -47,7 +45,7 @@ static void stop(void *arg)
 	timerheap_loop_stop(loop);
 }
 
-TEST(new_errors)
+TEST(new_refuses_bad_number_of_timers)
 {
 	REQUIRE_DEVICE();
 	errno = 0;
@@ -58,14 +56,14 @@ TEST(new_errors)
 	EXPECT_EQ(EINVAL, errno);
 }
 
-TEST_F(loop, after)
+TEST_F(loop, after_calls_in_order_of_deadlines)
 {
 	int64_t start, set, span = 5 * MSEC;
 
-	/* One heap, so that they come in order where they are due at once. */
+	/* On one CPU: one queue expires its timers in the order of their deadlines. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	EXPECT_EQ(0, timerheap_loop_run(loop));
-	/* And none before all are set. */
+	/* Repeat until all timers are started before the first is due. */
 	do {
 		span *= 2;
 		calls[0] = 0;
@@ -80,7 +78,7 @@ TEST_F(loop, after)
 	EXPECT_LE(start + 30 * span, now());
 }
 
-TEST_F(loop, every)
+TEST_F(loop, every_calls_once_per_dispatch)
 {
 	int64_t start = now(), id;
 
@@ -93,7 +91,7 @@ TEST_F(loop, every)
 		timerheap_loop_dispatch(loop);
 	}
 	EXPECT_LE(start + 5 * 20 * MSEC, now());
-	/* However many are missed, one call makes up for them. */
+	/* One call makes up for all periods that were missed. */
 	nap(100 * MSEC);
 	EXPECT_EQ(1, timerheap_wait(timerheap_loop_context(loop), LOST));
 	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
@@ -104,7 +102,7 @@ TEST_F(loop, every)
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 }
 
-TEST_F(loop, cancel)
+TEST_F(loop, cancel_reports_whether_pending)
 {
 	int64_t pending = timerheap_after(loop, 100 * SEC, note, "-");
 	int64_t expired = timerheap_after(loop, 0, note, "-");
@@ -125,8 +123,8 @@ TEST_F(loop, cancel)
 		EXPECT_FALSE(timerheap_cancel(loop, id));
 }
 
-/* A slot is used again and again, an id never is. */
-TEST_F(loop, ids)
+/* Slots are used again, ids are not. */
+TEST_F(loop, ids_are_never_reused)
 {
 	int64_t former[TIMERS] = {};
 
@@ -156,9 +154,7 @@ TEST_F(loop, ids)
 	EXPECT_STREQ("", calls);
 }
 
-/*
- * Functions that do things to timers
- */
+/* Functions that start and cancel timers */
 
 static int64_t own, other;
 static bool own_cancelled, other_cancelled;
@@ -170,15 +166,15 @@ static void cancel_both(void *arg)
 	other_cancelled = timerheap_cancel(loop, other);
 }
 
-TEST_F(loop, cancel_from_function)
+TEST_F(loop, cancel_within_a_function)
 {
-	/* Both are due; the first that is called cancels the second. */
+	/* Both are due; the first function cancels the second timer. */
 	own = timerheap_after(loop, 0, cancel_both, "a");
 	other = timerheap_after(loop, 0, note, "-");
 	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
 	EXPECT_FALSE(own_cancelled);
 	EXPECT_TRUE(other_cancelled);
-	/* One that would be called again is there to be cancelled. */
+	/* A periodic timer can be cancelled by its own function. */
 	own = timerheap_every(loop, 10 * MSEC, cancel_both, "b");
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 	EXPECT_TRUE(own_cancelled);
@@ -194,8 +190,8 @@ static void once_more(void *arg)
 		timerheap_after(loop, 0, once_more, left);
 }
 
-/* A timer's slot is its function's to have; and a dispatch ends. */
-TEST_F(loop, start_from_function)
+/* The function can start a timer in the slot of its own timer.  A dispatch calls it once. */
+TEST_F(loop, start_within_a_function)
 {
 	int left = 100;
 
@@ -211,7 +207,7 @@ TEST_F(loop, start_from_function)
 	EXPECT_EQ(0, left);
 }
 
-TEST_F(loop, stop)
+TEST_F(loop, stop_ends_run)
 {
 	timerheap_after(loop, 0, stop, "a");
 	timerheap_after(loop, 0, note, "b");
@@ -223,8 +219,8 @@ TEST_F(loop, stop)
 	EXPECT_STREQ("abc", calls);
 }
 
-/* Whoever has the descriptor, too, may arm any slot: the loop has no function for that. */
-TEST_F(loop, stranger)
+/* The loop ignores the expiry of a slot that it has not started. */
+TEST_F(loop, expiry_of_foreign_slot_is_ignored)
 {
 	struct timerheap *th = timerheap_loop_context(loop);
 
@@ -238,7 +234,7 @@ TEST_F(loop, stranger)
 
 static int slept = 1;
 
-static void sleep_within(void *arg)
+static void sleep_and_note(void *arg)
 {
 	note("(");
 	slept = timerheap_sleep_until(loop, timerheap_now(timerheap_loop_context(loop)) +
@@ -247,13 +243,13 @@ static void sleep_within(void *arg)
 	timerheap_after(loop, 0, stop, "d");
 }
 
-TEST_F(loop, sleep_until)
+TEST_F(loop, sleep_within_a_function)
 {
 	struct timerheap *th = timerheap_loop_context(loop);
 	int64_t span = 100 * MSEC;
 	uint64_t then;
 
-	/* One heap, so that they come in order where they are due at once. */
+	/* On one CPU: one queue expires its timers in the order of their deadlines. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	timerheap_after(loop, 0, note, "a");
 	timerheap_after(loop, 20 * MSEC, note, "b");
@@ -265,15 +261,15 @@ TEST_F(loop, sleep_until)
 	EXPECT_EQ(0, timerheap_sleep_until(loop, then));
 	EXPECT_EQ(0, timerheap_sleep_until(loop, 0));
 
-	/* A function that sleeps keeps the others from nothing. */
-	timerheap_after(loop, 0, sleep_within, &span);
+	/* While a function sleeps, the functions of other timers are called. */
+	timerheap_after(loop, 0, sleep_and_note, &span);
 	timerheap_after(loop, 10 * MSEC, note, "c");
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 	EXPECT_EQ(0, slept);
 	EXPECT_STREQ("ab(c)d", calls);
 }
 
-TEST_F(loop, signal)
+TEST_F(loop, signal_interrupts_run_and_sleep)
 {
 	int64_t id = timerheap_after(loop, 100 * SEC, note, "-");
 
@@ -281,7 +277,7 @@ TEST_F(loop, signal)
 	EXPECT_EQ(-EINTR, timerheap_loop_run(loop));
 	EXPECT_EQ(-EINTR, timerheap_sleep_until(loop, TIMERHEAP_NEVER));
 	system_alarm(0, 0);
-	/* The sleeper has left no timer of its own behind. */
+	/* The interrupted sleep has left no timer behind. */
 	EXPECT_TRUE(timerheap_cancel(loop, id));
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 }

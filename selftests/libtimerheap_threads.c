@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap: many threads with one context, and many with one each.
+ * libtimerheap with several threads: they share one context, or have one each.
  *
- * As in stress.c, what is checked are sums: the armings of a timer are as many
- * as the stops that have prevented something and the expiries together.
+ * As in stress.c, the tests check sums: the armings of a timer are its stops that
+ * prevented an expiry plus its expirations.
  */
 #include <pthread.h>
 
@@ -12,15 +12,15 @@
 #include "timerheap_test.h"
 
 #define THREADS	6
-#define OWN	16	/* timers, where each has its own */
-#define SLOTS	(OWN * THREADS)
+#define OWN_TIMERS	16	/* timers per thread, if each thread has its own */
+#define SLOTS	(OWN_TIMERS * THREADS)
 #define ROUNDS	30000
 
-/* Who takes the events, until all else is done. */
+/* The thread that takes the events until all other threads have ended. */
 struct consumer {
 	pthread_t thread;
 	struct timerheap *th;
-	int64_t to_come;	/* events in all; to be known when it is done */
+	int64_t expected;	/* expirations to take in all; valid once done is set */
 	atomic_bool done;
 	uint64_t expired[SLOTS];
 	uint64_t wrong;
@@ -48,7 +48,7 @@ FIXTURE_TEARDOWN(threads)
 struct worker {
 	pthread_t thread;
 	struct timerheap *th;
-	uint32_t first;		/* of the slots that it works on */
+	uint32_t first;		/* first of the slots that it uses */
 	uint32_t nr;
 	unsigned int seed;
 	uint64_t armed[SLOTS];
@@ -56,8 +56,8 @@ struct worker {
 	uint64_t wrong;
 };
 
-/* Near enough that many expire under the operations, some in the past. */
-static uint64_t soon(struct worker *worker)
+/* Return: a deadline so near that many timers expire during the test; some have passed. */
+static uint64_t random_deadline(struct worker *worker)
 {
 	return timerheap_now(worker->th) + rand_r(&worker->seed) % 400 * USEC - 50 * USEC;
 }
@@ -75,24 +75,21 @@ static void *operate(void *arg)
 			worker->stopped[slot] += timerheap_stop(worker->th, slot);
 			break;
 		case 1:
-			ret = timerheap_postpone(worker->th, slot, soon(worker));
+			ret = timerheap_postpone(worker->th, slot, random_deadline(worker));
 			break;
 		default:
-			ret = timerheap_start(worker->th, slot, soon(worker));
+			ret = timerheap_start(worker->th, slot, random_deadline(worker));
 			worker->armed[slot] += !ret;
 		}
 		worker->wrong += ret < 0;
-		/* Let some come, which are otherwise all started again in time. */
+		/* Give timers time to expire before they are started again. */
 		if (!(rand_r(&worker->seed) % 64))
 			nap(200 * USEC);
 	}
 	return NULL;
 }
 
-/*
- * The consumer: until all is done, as much has come as is to come, and nothing for a while
- * after that.
- */
+/* Take events until all threads have ended, all expirations are taken, and no event follows. */
 static void *consume(void *arg)
 {
 	struct consumer *consumer = arg;
@@ -110,12 +107,12 @@ static void *consume(void *arg)
 			consumer->wrong += event.fired < event.deadline || !event.expirations;
 		}
 	} while (timerheap_wait(consumer->th, last ? 300 * MSEC : 20 * MSEC) == 1 || !last ||
-		 (got < consumer->to_come && now() < end));
+		 (got < consumer->expected && now() < end));
 	return NULL;
 }
 
-/* Let all work, then stop what is left.  Return: for how many slots the sums differ. */
-static int imbalance(struct consumer *consumer, struct worker *workers)
+/* Run all threads, then stop all timers.  Return: the number of slots whose sums differ. */
+static int run_and_count_imbalances(struct consumer *consumer, struct worker *workers)
 {
 	uint64_t stopped[SLOTS] = {}, armed[SLOTS] = {}, total = 0;
 	int bad = 0;
@@ -136,7 +133,7 @@ static int imbalance(struct consumer *consumer, struct worker *workers)
 	}
 	for (int slot = 0; slot < SLOTS; slot++) {
 		stopped[slot] += timerheap_stop(consumer->th, slot);
-		consumer->to_come += armed[slot] - stopped[slot];
+		consumer->expected += armed[slot] - stopped[slot];
 	}
 	consumer->done = true;
 	pthread_join(consumer->thread, NULL);
@@ -144,58 +141,59 @@ static int imbalance(struct consumer *consumer, struct worker *workers)
 		bad += armed[slot] != stopped[slot] + consumer->expired[slot];
 		total += consumer->expired[slot];
 	}
-	printf("# %llu expiries\n", (unsigned long long)total);
+	printf("# %llu expirations\n", (unsigned long long)total);
 	return bad + consumer->wrong + !total;
 }
 
-TEST_F(threads, each_its_own_timers)
+TEST_F(threads, sums_balance_with_own_timers)
 {
 	static struct worker workers[THREADS];
 
 	for (int i = 0; i < THREADS; i++)
-		workers[i] = (struct worker){ .first = i * OWN, .nr = OWN };
-	EXPECT_EQ(0, imbalance(&self->consumer, workers));
+		workers[i] = (struct worker){ .first = i * OWN_TIMERS, .nr = OWN_TIMERS };
+	EXPECT_EQ(0, run_and_count_imbalances(&self->consumer, workers));
 }
 
-TEST_F(threads, all_the_same_timers)
+TEST_F(threads, sums_balance_with_shared_timers)
 {
 	static struct worker workers[THREADS];
 
 	for (int i = 0; i < THREADS; i++)
 		workers[i] = (struct worker){ .nr = SLOTS };
-	EXPECT_EQ(0, imbalance(&self->consumer, workers));
+	EXPECT_EQ(0, run_and_count_imbalances(&self->consumer, workers));
 }
 
 /*
- * Slots change hands as fast as they can, some with an event on its way.  The
- * next owner's timer never expires, so an event that has its data is another's.
+ * Slots change owners as fast as possible, often with an unread event.  The timer of the
+ * next owner never expires.  So an event with the next owner's data is an event of the
+ * previous owner.
  */
-#define QUICK	UINT64_C(0x51cc51cc51cc51cc)
-#define NEVER	UINT64_C(0x0ff0ff0ff0ff0ff0)
+#define EXPIRING_DATA	UINT64_C(0x51cc51cc51cc51cc)
+#define NEVER_DATA	UINT64_C(0x0ff0ff0ff0ff0ff0)
 
-static void *change_hands(void *arg)
+static void *change_owners(void *arg)
 {
 	struct worker *worker = arg;
 	struct timerheap *th = worker->th;
 
 	for (int i = 0; i < ROUNDS; i++) {
-		int quick = timerheap_alloc(th), never;
+		int expiring = timerheap_alloc(th), never;
 
-		if (quick < 0) {
-			nap(MSEC);	/* All are condemned: let the consumer have a go. */
+		if (expiring < 0) {
+			nap(MSEC);	/* All slots wait for their event to be taken. */
 			continue;
 		}
-		timerheap_set_data(th, quick, QUICK);
-		timerheap_start_periodic(th, quick,
+		timerheap_set_data(th, expiring, EXPIRING_DATA);
+		timerheap_start_periodic(th, expiring,
 					 timerheap_now(th) + rand_r(&worker->seed) % 4 * 10 * USEC,
 					 rand_r(&worker->seed) & 1 ? 0 : 100 * USEC);
 		for (int n = rand_r(&worker->seed) % 4; n; n--)
 			sched_yield();
-		timerheap_free(th, quick);
+		timerheap_free(th, expiring);
 		never = timerheap_alloc(th);
 		if (never < 0)
 			continue;
-		timerheap_set_data(th, never, NEVER);
+		timerheap_set_data(th, never, NEVER_DATA);
 		timerheap_start(th, never, TIMERHEAP_NEVER);
 		worker->wrong += !timerheap_stop(th, never);
 		timerheap_free(th, never);
@@ -213,13 +211,13 @@ static void *check_data(void *arg)
 		last = consumer->done;
 		while (timerheap_next(consumer->th, &event)) {
 			consumer->expired[0]++;
-			consumer->wrong += event.user_data != QUICK;
+			consumer->wrong += event.user_data != EXPIRING_DATA;
 		}
 	} while (timerheap_wait(consumer->th, last ? 300 * MSEC : MSEC) == 1 || !last);
 	return NULL;
 }
 
-TEST_F(threads, slots_change_hands)
+TEST_F(threads, freed_slot_shows_no_event_to_next_owner)
 {
 	static struct worker workers[THREADS];
 	struct timerheap_event event;
@@ -229,7 +227,7 @@ TEST_F(threads, slots_change_hands)
 	pthread_create(&self->consumer.thread, NULL, check_data, &self->consumer);
 	for (int i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){ .th = self->th, .seed = i + 1 };
-		pthread_create(&workers[i].thread, NULL, change_hands, &workers[i]);
+		pthread_create(&workers[i].thread, NULL, change_owners, &workers[i]);
 	}
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
@@ -238,8 +236,8 @@ TEST_F(threads, slots_change_hands)
 	self->consumer.done = true;
 	pthread_join(self->consumer.thread, NULL);
 	EXPECT_EQ(0, self->consumer.wrong);
-	printf("# %llu events were seen\n", (unsigned long long)self->consumer.expired[0]);
-	/* All slots have come back, and once; the last when their events are seen. */
+	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
+	/* Each slot is free once, the last ones when their events are taken. */
 	for (int64_t end = now() + LOST; count < SLOTS && now() < end;) {
 		slot = timerheap_alloc(self->th);
 		if (slot < 0) {
@@ -255,8 +253,8 @@ TEST_F(threads, slots_change_hands)
 	EXPECT_EQ(-ENOSPC, timerheap_alloc(self->th));
 }
 
-/* A context each: nothing is seen of the others. */
-static void *alone(void *arg)
+/* Each thread has its own context, and gets only its own events. */
+static void *use_own_context(void *arg)
 {
 	struct worker *worker = arg;
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 4);
@@ -282,13 +280,13 @@ static void *alone(void *arg)
 	return NULL;
 }
 
-TEST(a_context_each)
+TEST(own_contexts_are_independent)
 {
 	static struct worker workers[THREADS];
 
 	REQUIRE_DEVICE();
 	for (int i = 0; i < THREADS; i++)
-		pthread_create(&workers[i].thread, NULL, alone, &workers[i]);
+		pthread_create(&workers[i].thread, NULL, use_own_context, &workers[i]);
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
 		EXPECT_EQ(0, workers[i].wrong);

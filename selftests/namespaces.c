@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Time namespaces: what a program sees of time is of the namespace in which
- * the context was set up, whoever has it later.
+ * Time namespaces: all times of a context belong to the namespace in which it was set up,
+ * in whatever namespace they are used.
  *
- * A container that was moved from another machine, or restored, lives in a
- * namespace whose monotonic clocks are set off, so that they go on where they
- * were.  Each test makes one and enters it, which needs root.
+ * A container that was restored, or migrated from another machine, runs in a time
+ * namespace.  The offsets of the namespace let its monotonic clocks continue.  Each
+ * test creates a namespace and enters it, which needs root.
  */
 #include <fcntl.h>
 #include <sys/wait.h>
 
 #include "timerheap_test.h"
 
-/* Is it less than a test may take? */
-#define SOON(span)	((span) >= 0 && (span) < LOST)
+/* A span that is not negative, and in which no timer counts as lost. */
+#define IN_TIME(span)	((span) >= 0 && (span) < LOST)
 
-/* Enter a namespace where both clocks are ahead by so many seconds.  Return: 0 or -errno. */
-static int enter(int seconds)
+/*
+ * Enter a new namespace whose CLOCK_MONOTONIC and CLOCK_BOOTTIME are @seconds + 0.5 s
+ * ahead.
+ * Return: 0 or -errno.
+ */
+static int enter_namespace(int seconds)
 {
 	FILE *offsets;
 	int fd, ret;
@@ -39,16 +43,16 @@ static int enter(int seconds)
 
 FIXTURE(namespace)
 {
-	int outer;		/* a context from before the namespace */
-	struct th_map map;	/* and one from within */
-	int64_t ahead;		/* what the clock is ahead by */
+	int outer;		/* context set up outside of the namespace */
+	struct th_map map;	/* context set up in the namespace */
+	int64_t ahead;		/* offset of the clock in the namespace */
 };
 
 FIXTURE_VARIANT(namespace)
 {
 	clockid_t clock;
 	int seconds;
-	bool set_off;
+	bool has_offset;
 };
 
 FIXTURE_VARIANT_ADD(namespace, monotonic_ahead) { CLOCK_MONOTONIC, 1000000, true };
@@ -64,13 +68,13 @@ FIXTURE_SETUP(namespace)
 	REQUIRE_DEVICE();
 	self->outer = th_context(variant->clock, 4);
 	ASSERT_LE(0, self->outer);
-	self->ahead = variant->set_off ? variant->seconds * SEC + 500 * MSEC : 0;
-	/* Time begins with the machine: none may be before that. */
+	self->ahead = variant->has_offset ? variant->seconds * SEC + 500 * MSEC : 0;
+	/* The clocks of a namespace cannot be negative, so wait until they are at 3 s. */
 	while (now() < 3 * SEC)
 		nap(100 * MSEC);
-	ret = enter(variant->seconds);
+	ret = enter_namespace(variant->seconds);
 	if (ret)
-		SKIP(return, "this kernel has no time namespaces, or we are not root");
+		SKIP(return, "needs root and a kernel with time namespaces");
 	ASSERT_EQ(0, th_map(&self->map, variant->clock, 4));
 }
 
@@ -80,8 +84,8 @@ FIXTURE_TEARDOWN(namespace)
 	th_unmap(&self->map);
 }
 
-/* A span is one in any namespace; what comes of it is told in this one. */
-TEST_F(namespace, relative)
+/* A span: the times of the event are of the namespace. */
+TEST_F(namespace, span_expires_in_times_of_the_namespace)
 {
 	int64_t begin = clock_now(variant->clock);
 	struct timerheap_event event;
@@ -90,17 +94,17 @@ TEST_F(namespace, relative)
 	ASSERT_EQ(0, th_start(self->map.fd, 0, 30 * MSEC));
 	ASSERT_EQ(0, th_start(self->map.fd, 1, 1000 * SEC));
 	get = th_get(self->map.fd, 1);
-	EXPECT_TRUE(SOON((int64_t)get.deadline - begin - 1000 * SEC));
-	EXPECT_TRUE(SOON((int64_t)(1000 * SEC - get.remaining)));
+	EXPECT_TRUE(IN_TIME((int64_t)get.deadline - begin - 1000 * SEC));
+	EXPECT_TRUE(IN_TIME((int64_t)(1000 * SEC - get.remaining)));
 	ASSERT_EQ(1, th_event(self->map.fd, &event));
 	EXPECT_LE(begin + 30 * MSEC, (int64_t)event.deadline);
-	EXPECT_TRUE(SOON((int64_t)event.deadline - begin));
+	EXPECT_TRUE(IN_TIME((int64_t)event.deadline - begin));
 	EXPECT_LE(event.deadline, event.fired);
 	EXPECT_LE((int64_t)event.fired, clock_now(variant->clock));
 }
 
-/* A time is what clock_gettime() reads here: not early, and not lost. */
-TEST_F(namespace, absolute)
+/* An absolute deadline is compared with the clock of the namespace. */
+TEST_F(namespace, absolute_deadline_is_of_the_namespace)
 {
 	int64_t at = clock_now(variant->clock) + 30 * MSEC, period = 20 * MSEC;
 	struct timerheap_event event;
@@ -111,7 +115,7 @@ TEST_F(namespace, absolute)
 	ASSERT_EQ(1, th_event(self->map.fd, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
 	EXPECT_LE(at, clock_now(variant->clock));
-	/* One that has passed expires at once, and a ticker keeps to its row. */
+	/* A past deadline expires at once, and a periodic timer keeps its phase. */
 	ASSERT_EQ(0, th_start_at(self->map.fd, 1, at));
 	ASSERT_EQ(1, th_event(self->map.fd, &event));
 	ASSERT_EQ(0, th_start_flags(self->map.fd, 2, at, period, TIMERHEAP_ABSTIME));
@@ -123,15 +127,15 @@ TEST_F(namespace, absolute)
 	EXPECT_EQ(1, th_stop(self->map.fd, 2));
 }
 
-/* The words of a slot are of this namespace, the kernel's as the program's. */
-TEST_F(namespace, mapped)
+/* All times in a mapped slot are of the namespace. */
+TEST_F(namespace, mapped_times_are_of_the_namespace)
 {
 	struct timerheap_slot *slot;
 	struct timerheap_event event;
 	uint32_t nr = 3;
 	int64_t at, queued;
 
-	/* Postponed by memory alone, in time: the kernel looks, and comes back. */
+	/* Repeat until the slot is postponed by a store before the kernel checks it. */
 	do {
 		th_unmap(&self->map);
 		ASSERT_EQ(0, th_map(&self->map, variant->clock, 4));
@@ -150,54 +154,57 @@ TEST_F(namespace, mapped)
 }
 
 /*
- * Slack is of the machine's clock: what comes at the same time, here or there, shares an
- * entry, which is not before that.
+ * Deadlines are rounded on the clock of the machine.  Timers inside and outside of the
+ * namespace that are due at the same rounded time share a bucket.
  */
-TEST_F(namespace, slack)
+TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 {
 	const uint64_t slack = 10 * MSEC;
 	struct timerheap_info before, after;
 	struct timerheap_event event;
-	int64_t there, here, queued, lead = SEC / 2;
-	uint32_t come = 0;
+	int64_t outer_time, inner_time, queued, lead = SEC / 2;
+	uint32_t expired = 0;
 
 	ASSERT_EQ(0, run_on(sched_getcpu()));
-	/* All before they are due; what came too soon is taken, and they are started again. */
+	/*
+	 * Repeat until all timers are started before they are due.  Each try first takes
+	 * the events of the one before.
+	 */
 	do {
 		while (th_wait_flags(self->outer, &event, 1, 0, 0, 0) > 0)
 			;
 		th_unmap(&self->map);
 		ASSERT_EQ(0, th_map(&self->map, variant->clock, 4));
 		lead *= 2;
-		there = rounded(clock_now(variant->clock) - self->ahead + lead, slack);
-		here = there + self->ahead;
+		outer_time = rounded(clock_now(variant->clock) - self->ahead + lead, slack);
+		inner_time = outer_time + self->ahead;
 		ASSERT_EQ(0, th_info(self->outer, &before));
-		ASSERT_EQ(0, th_start_slack(self->outer, 0, there - 5, 0, slack));
-		ASSERT_EQ(0, th_start_slack(self->map.fd, 0, here - 7, 0, slack));
-		ASSERT_EQ(0, th_store(&self->map, 1, here - 9, slack));
+		ASSERT_EQ(0, th_start_slack(self->outer, 0, outer_time - 5, 0, slack));
+		ASSERT_EQ(0, th_start_slack(self->map.fd, 0, inner_time - 7, 0, slack));
+		ASSERT_EQ(0, th_store(&self->map, 1, inner_time - 9, slack));
 		queued = self->map.slots[1].queued;
 		ASSERT_EQ(0, th_info(self->outer, &after));
-	} while (clock_now(variant->clock) >= here - 9 && th_stop(self->outer, 0) >= 0);
-	EXPECT_EQ(here - 9, queued);
+	} while (clock_now(variant->clock) >= inner_time - 9 && th_stop(self->outer, 0) >= 0);
+	EXPECT_EQ(inner_time - 9, queued);
 	EXPECT_EQ(1, after.entries - before.entries);
 	EXPECT_EQ(3, after.bucketed - before.bucketed);
 	ASSERT_EQ(1, th_event(self->outer, &event));
-	EXPECT_EQ(there - 5, (int64_t)event.deadline);
-	EXPECT_LE(there, (int64_t)event.fired);
+	EXPECT_EQ(outer_time - 5, (int64_t)event.deadline);
+	EXPECT_LE(outer_time, (int64_t)event.fired);
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(1, th_event(self->map.fd, &event));
-		EXPECT_EQ(here - (event.slot ? 9 : 7), (int64_t)event.deadline);
-		EXPECT_LE(here, (int64_t)event.fired);
+		EXPECT_EQ(inner_time - (event.slot ? 9 : 7), (int64_t)event.deadline);
+		EXPECT_LE(inner_time, (int64_t)event.fired);
 		EXPECT_LE((int64_t)event.fired, clock_now(variant->clock));
 		EXPECT_EQ(1, event.expirations);
-		come |= 1U << event.slot;
+		expired |= 1U << event.slot;
 	}
-	EXPECT_EQ(3, come);
+	EXPECT_EQ(3, expired);
 	EXPECT_TRUE(th_quiet(self->map.fd, 30 * MSEC));
 }
 
-/* A wait for a time, and where it is over. */
-TEST_F(namespace, timeout)
+/* An absolute timeout of WAIT is on the clock of the namespace. */
+TEST_F(namespace, absolute_timeout_is_of_the_namespace)
 {
 	int64_t at = clock_now(variant->clock) + 30 * MSEC;
 	struct timerheap_event event;
@@ -208,11 +215,11 @@ TEST_F(namespace, timeout)
 	EXPECT_EQ(0, th_wait_flags(self->map.fd, &event, 1, 1, 30 * MSEC, 0));
 	EXPECT_LE(at + 30 * MSEC, clock_now(variant->clock));
 	EXPECT_EQ(0, th_wait_flags(self->map.fd, &event, 1, 1, at, TIMERHEAP_ABSTIME));
-	EXPECT_TRUE(SOON(now() - begin));
+	EXPECT_TRUE(IN_TIME(now() - begin));
 }
 
-/* What never comes does not because the clock is set off, nor does its eve. */
-TEST_F(namespace, ends_of_time)
+/* The offset is not applied to TIMERHEAP_NEVER, and no deadline overflows. */
+TEST_F(namespace, extreme_deadlines_ignore_the_offset)
 {
 	struct timerheap_event event;
 
@@ -229,33 +236,33 @@ TEST_F(namespace, ends_of_time)
 	EXPECT_EQ(3, event.slot);
 }
 
-/* A context from elsewhere keeps the time of where it was set up. */
-TEST_F(namespace, inherited)
+/* A context that is used in another namespace keeps the times of its own. */
+TEST_F(namespace, context_keeps_its_namespace)
 {
-	int64_t here = clock_now(variant->clock), there = here - self->ahead;
+	int64_t inner_time = clock_now(variant->clock), outer_time = inner_time - self->ahead;
 	struct timerheap_event event;
 	pid_t pid;
 
-	ASSERT_EQ(0, th_start_at(self->outer, 0, there + 30 * MSEC));
+	ASSERT_EQ(0, th_start_at(self->outer, 0, outer_time + 30 * MSEC));
 	ASSERT_EQ(0, th_start(self->outer, 1, 1000 * SEC));
-	EXPECT_TRUE(SOON((int64_t)th_get(self->outer, 1).deadline - there - 1000 * SEC));
+	EXPECT_TRUE(IN_TIME((int64_t)th_get(self->outer, 1).deadline - outer_time - 1000 * SEC));
 	ASSERT_EQ(1, th_event(self->outer, &event));
-	EXPECT_EQ(there + 30 * MSEC, (int64_t)event.deadline);
-	EXPECT_LE(here + 30 * MSEC, clock_now(variant->clock));
+	EXPECT_EQ(outer_time + 30 * MSEC, (int64_t)event.deadline);
+	EXPECT_LE(inner_time + 30 * MSEC, clock_now(variant->clock));
 
-	/* And so for a child that goes on to another namespace with one of this. */
-	here = clock_now(variant->clock);
+	/* The same for a child that enters a third namespace with a context of this one. */
+	inner_time = clock_now(variant->clock);
 	pid = fork();
 	if (!pid) {
-		if (enter(2000000))
+		if (enter_namespace(2000000))
 			_exit(1);
-		if (th_start_at(self->map.fd, 0, here + 30 * MSEC))
+		if (th_start_at(self->map.fd, 0, inner_time + 30 * MSEC))
 			_exit(2);
 		_exit(0);
 	}
 	ASSERT_EQ(1, th_event(self->map.fd, &event));
-	EXPECT_EQ(here + 30 * MSEC, (int64_t)event.deadline);
-	EXPECT_LE(here + 30 * MSEC, clock_now(variant->clock));
+	EXPECT_EQ(inner_time + 30 * MSEC, (int64_t)event.deadline);
+	EXPECT_LE(inner_time + 30 * MSEC, clock_now(variant->clock));
 	ASSERT_EQ(pid, waitpid(pid, &pid, 0));
 	EXPECT_EQ(0, pid);
 }

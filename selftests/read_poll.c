@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Reading events and waiting for them: read, poll, epoll, WAIT, signals.
- */
+/* Taking events and waiting for them: read(), poll(), epoll, WAIT and signals. */
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
@@ -25,14 +23,15 @@ FIXTURE_TEARDOWN(events)
 	close(self->fd);
 }
 
+/* Let slots 0 to @n - 1 expire. */
 static void expire(int fd, int n)
 {
 	for (int i = 0; i < n; i++)
 		th_start(fd, i, 0);
 }
 
-/* Whole events, as many as fit. */
-TEST_F(events, read_sizes)
+/* read() takes whole events, as many as the buffer holds. */
+TEST_F(events, read_takes_whole_events)
 {
 	struct timerheap_event events[8];
 
@@ -51,8 +50,8 @@ TEST_F(events, read_sizes)
 	EXPECT_EQ(4, events[1].slot);
 }
 
-/* One call, however many pieces the memory has, and wherever an event is cut. */
-TEST_F(events, readv)
+/* readv() fills its buffers as one, also if an event lies across two of them. */
+TEST_F(events, readv_takes_events_across_buffers)
 {
 	struct timerheap_event events[3];
 	char *to = (char *)events;
@@ -60,7 +59,7 @@ TEST_F(events, readv)
 	struct iovec cut[2] = { { to, 10 }, { to + 10, 3 * EVENT - 11 } };
 	struct sigaction action = { .sa_handler = system_ignore_signal };
 
-	/* It has one, and so does not wait for the second. */
+	/* There is one event, so the call does not wait for a second. */
 	sigaction(SIGALRM, &action, NULL);
 	expire(self->fd, 1);
 	alarm(LOST / SEC);
@@ -72,7 +71,10 @@ TEST_F(events, readv)
 	EXPECT_EQ(0, events[0].slot);
 	EXPECT_EQ(1, events[1].slot);
 	EXPECT_EQ(USER + 1, events[1].user_data);
-	/* The third is whole, too, though the first time it found half of a place. */
+	/*
+	 * The first call copied a part of the third event; the event is complete all the
+	 * same.
+	 */
 	cut[1] = (struct iovec){ NULL, EVENT };
 	EXPECT_EQ(-1, readv(self->fd, cut, 2));
 	EXPECT_EQ(EFAULT, errno);
@@ -81,8 +83,8 @@ TEST_F(events, readv)
 	EXPECT_EQ(1, events[0].expirations);
 }
 
-/* RWF_NOWAIT: a descriptor that blocks does not, this once.  There are no offsets. */
-TEST_F(events, read_nowait)
+/* RWF_NOWAIT does not wait on a blocking descriptor.  Offsets are refused. */
+TEST_F(events, nowait_read_does_not_block)
 {
 	struct timerheap_event event;
 	struct iovec to = { &event, EVENT };
@@ -98,8 +100,8 @@ TEST_F(events, read_nowait)
 	EXPECT_EQ(0, event.slot);
 }
 
-/* O_NONBLOCK: EAGAIN while there is none; WAIT does not mind it. */
-TEST_F(events, nonblock)
+/* O_NONBLOCK: read() returns -EAGAIN if there is no event; WAIT ignores the flag. */
+TEST_F(events, nonblocking_read_returns_eagain)
 {
 	struct timerheap_event event;
 
@@ -112,8 +114,8 @@ TEST_F(events, nonblock)
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
 }
 
-/* A blocking read sleeps until there is an event. */
-TEST_F(events, read_blocks)
+/* A blocking read() sleeps until there is an event. */
+TEST_F(events, blocking_read_waits_for_an_event)
 {
 	struct timerheap_event event;
 	int64_t start = now();
@@ -123,8 +125,8 @@ TEST_F(events, read_blocks)
 	EXPECT_LE(start + 50 * MSEC, now());
 }
 
-/* poll: readable while there is an event, and not before or after. */
-TEST_F(events, poll)
+/* A descriptor is readable while there is an event. */
+TEST_F(events, poll_is_readable_while_there_is_an_event)
 {
 	struct pollfd p = { .fd = self->fd, .events = POLLIN | POLLOUT };
 	struct timerheap_event event;
@@ -133,7 +135,10 @@ TEST_F(events, poll)
 	EXPECT_EQ(0, poll(&p, 1, 10));
 	ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
 	EXPECT_EQ(1, poll(&p, 1, LOST / MSEC));
-	/* It looks again when the time is up: that was a wake-up, and not that. */
+	/*
+	 * Before the timeout: poll() reads the state again at its timeout, so without a
+	 * wake-up it would return 1 as well.
+	 */
 	EXPECT_GT(start + LOST, now());
 	EXPECT_EQ(POLLIN, p.revents);
 	EXPECT_EQ(1, poll(&p, 1, 0));
@@ -141,8 +146,8 @@ TEST_F(events, poll)
 	EXPECT_EQ(0, poll(&p, 1, 0));
 }
 
-/* epoll, level: as long as there is one.  Edge: when a slot becomes readable. */
-TEST_F(events, epoll)
+/* epoll reports the level while there is an event, and an edge when an event is added. */
+TEST_F(events, epoll_level_and_edge)
 {
 	struct epoll_event level = { .events = EPOLLIN };
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -157,7 +162,10 @@ TEST_F(events, epoll)
 	EXPECT_EQ(0, epoll_wait(by_edge, &got, 1, 0));
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
-	/* Another slot is another edge; the same slot, unread, is none. */
+	/*
+	 * An event of another slot is an edge.  Another expiry of a slot with an unread
+	 * event is none.
+	 */
 	expire(self->fd, 1);
 	ASSERT_EQ(0, th_start(self->fd, 1, 20 * MSEC));
 	EXPECT_EQ(1, epoll_wait(by_edge, &got, 1, LOST / MSEC));
@@ -168,8 +176,8 @@ TEST_F(events, epoll)
 	close(by_edge);
 }
 
-/* A signal interrupts a read, or restarts it, as the handler asks. */
-TEST_F(events, signals_and_read)
+/* A signal interrupts read() or restarts it, as the handler requests. */
+TEST_F(events, signal_interrupts_or_restarts_read)
 {
 	struct timerheap_event event;
 
@@ -181,8 +189,8 @@ TEST_F(events, signals_and_read)
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
 }
 
-/* WAIT is interrupted, whatever the handler asks, unless it has some to show. */
-TEST_F(events, signals_and_wait)
+/* A signal ends WAIT with the events that it has, or with EINTR if it has none. */
+TEST_F(events, signal_ends_wait)
 {
 	struct timerheap_event events[4];
 
@@ -195,8 +203,8 @@ TEST_F(events, signals_and_wait)
 	EXPECT_EQ(2, th_events(self->fd, events, 4, 3));
 }
 
-/* Who is stopped in WAIT, and goes on, waits on: without end, or to a time. */
-TEST_F(events, stopped_in_wait)
+/* SIGSTOP and SIGCONT do not end a WAIT without timeout or with an absolute timeout. */
+TEST_F(events, stop_and_continue_do_not_end_wait)
 {
 	for (int absolute = 0; absolute <= 1; absolute++) {
 		int64_t until = absolute ? now() + LOST : -1;
@@ -214,13 +222,13 @@ TEST_F(events, stopped_in_wait)
 		nap(100 * MSEC);
 		expire(self->fd, 1);
 		EXPECT_EQ(0, child_status(pid));
-		/* Where the child has not had it, it is none of the next one's. */
+		/* If the child has not taken the event, take it here. */
 		th_wait_flags(self->fd, &event, 1, 0, 0, 0);
 	}
 }
 
-/* WAIT: so many, or what is there when the time is up. */
-TEST_F(events, wait)
+/* WAIT returns once there are @min events, or with fewer at the timeout. */
+TEST_F(events, wait_returns_at_min_or_timeout)
 {
 	struct timerheap_event events[8];
 	int64_t start = now();
@@ -234,20 +242,20 @@ TEST_F(events, wait)
 	EXPECT_LE(start + 50 * MSEC, now());
 	EXPECT_EQ(0, th_wait_flags(self->fd, events, 8, 1, start + 80 * MSEC, TIMERHEAP_ABSTIME));
 	EXPECT_LE(start + 80 * MSEC, now());
-	/* The time is past, but events are taken that are there. */
+	/* The timeout has passed, but the events that exist are taken. */
 	expire(self->fd, 3);
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, 8, 8, start, TIMERHEAP_ABSTIME));
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, (i + 1) * 20 * MSEC));
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, 8, 3, -1, 0));
-	/* No more than asked for. */
+	/* No more than @nr events. */
 	expire(self->fd, 4);
 	EXPECT_EQ(2, th_events(self->fd, events, 2, 1));
 	EXPECT_EQ(2, th_events(self->fd, events, 8, 1));
 }
 
-/* There are never more events than slots: to wait for more would be for ever. */
-TEST_F(events, wait_for_more_than_slots)
+/* A context has at most one event per slot, so WAIT refuses to wait for more. */
+TEST_F(events, wait_for_more_events_than_slots_is_refused)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 2 };
 	struct timerheap_event events[3];
@@ -262,15 +270,18 @@ TEST_F(events, wait_for_more_than_slots)
 	close(fd);
 }
 
-/* A slow reader of a ticker finds the count, to the tick, and no drift. */
-TEST_F(events, coalesced)
+/* An event that was not taken counts all periods, without drift. */
+TEST_F(events, unread_event_counts_all_periods)
 {
 	const int64_t period = 5 * MSEC, first = now() + period;
 	struct timerheap_event event;
 	uint64_t ticks = 0;
 
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, first, period, TIMERHEAP_ABSTIME));
-	/* All that the time has come for come, if late. */
+	/*
+	 * Read until all periods that have passed are counted, though some expiries may
+	 * be late.
+	 */
 	for (int i = 0; i < 5 || ticks < 5 * 60 / 5; i++) {
 		nap(60 * MSEC);
 		ASSERT_EQ(1, th_event(self->fd, &event));
@@ -281,8 +292,8 @@ TEST_F(events, coalesced)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* One-shots that expire again before their events are read: a count, too. */
-TEST_F(events, rearmed_before_read)
+/* One event counts the expirations of several armings. */
+TEST_F(events, unread_event_counts_all_armings)
 {
 	struct timerheap_event event;
 
@@ -298,8 +309,8 @@ TEST_F(events, rearmed_before_read)
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 }
 
-/* An event has the user data that its slot has when it is read. */
-TEST_F(events, user_data_of_the_reading)
+/* The event has the user data of the slot at the time of the read. */
+TEST_F(events, event_has_user_data_of_the_read)
 {
 	struct timerheap_start start = { .slot = 9, .user_data = 1 };
 	struct timerheap_event event;
@@ -314,54 +325,55 @@ TEST_F(events, user_data_of_the_reading)
 	EXPECT_EQ(1, th_stop(self->fd, 9));
 }
 
-struct taker {
+struct reader {
 	pthread_t thread;
 	int fd;
 	int min;
-	int too_few;			/* calls that took fewer than min before the time was up */
+	int too_few;			/* calls that ended early without @min events */
 	int seen[SLOTS];
-	atomic_int *left;		/* events that nobody has taken */
+	atomic_int *remaining;		/* events that no thread has taken yet */
 };
 
-static void *take(void *arg)
+static void *read_events(void *arg)
 {
-	struct taker *taker = arg;
+	struct reader *reader = arg;
 	struct timerheap_event events[SLOTS];
 	int64_t begin = now(), last;
 	int n;
 
 	do {
 		last = now();
-		n = th_wait_flags(taker->fd, events, taker->min, taker->min, 500 * MSEC, 0);
-		taker->too_few += n < taker->min && now() - last < 500 * MSEC;
+		n = th_wait_flags(reader->fd, events, reader->min, reader->min, 500 * MSEC, 0);
+		reader->too_few += n < reader->min && now() - last < 500 * MSEC;
 		for (int i = 0; i < n; i++)
-			taker->seen[events[i].slot] += events[i].expirations;
-		*taker->left -= n;
-	} while (n > 0 || (*taker->left > 0 && now() - begin < LOST));
+			reader->seen[events[i].slot] += events[i].expirations;
+		*reader->remaining -= n;
+	} while (n > 0 || (*reader->remaining > 0 && now() - begin < LOST));
 	return NULL;
 }
 
-/* Several who wait, for one and for more: each event goes to one of them. */
-TEST_F(events, several_takers)
+/* 4 threads wait, each for another number of events: each event goes to one of them. */
+TEST_F(events, each_event_goes_to_one_thread)
 {
-	struct taker takers[4];
-	atomic_int left = SLOTS;
+	struct reader readers[4];
+	atomic_int remaining = SLOTS;
 
 	for (int i = 0; i < 4; i++) {
-		takers[i] = (struct taker){ .fd = self->fd, .min = i + 1, .left = &left };
-		pthread_create(&takers[i].thread, NULL, take, &takers[i]);
+		readers[i] = (struct reader){ .fd = self->fd, .min = i + 1,
+					.remaining = &remaining };
+		pthread_create(&readers[i].thread, NULL, read_events, &readers[i]);
 	}
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(0, th_start(self->fd, i, i % 8 * 5 * MSEC));
 	for (int i = 0; i < 4; i++) {
-		pthread_join(takers[i].thread, NULL);
-		EXPECT_EQ(0, takers[i].too_few);
+		pthread_join(readers[i].thread, NULL);
+		EXPECT_EQ(0, readers[i].too_few);
 	}
 	for (int slot = 0; slot < SLOTS; slot++) {
 		int seen = 0;
 
 		for (int i = 0; i < 4; i++)
-			seen += takers[i].seen[slot];
+			seen += readers[i].seen[slot];
 		EXPECT_EQ(1, seen);
 	}
 }
@@ -371,8 +383,8 @@ static long fdinfo_bytes(const char *fdinfo)
 	return system_fdinfo_number(fdinfo, "timerheap-bytes");
 }
 
-/* fdinfo tells what the context is, and what memory it has. */
-TEST_F(events, fdinfo)
+/* fdinfo has the clock, the slots, the events and the memory of the context. */
+TEST_F(events, fdinfo_describes_the_context)
 {
 	char text[1024];
 	int fd = th_open();
@@ -390,7 +402,8 @@ TEST_F(events, fdinfo)
 	close(fd);
 
 	expire(self->fd, 3);
-	EXPECT_NE(NULL, strstr(system_fdinfo(self->fd, text, sizeof(text)), "timerheap-slots:\t64\n"));
+	EXPECT_NE(NULL, strstr(system_fdinfo(self->fd, text, sizeof(text)),
+			       "timerheap-slots:\t64\n"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-context:\t"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-clock:\tmonotonic\n"));
 	EXPECT_NE(NULL, strstr(text, "timerheap-events:\t3\n"));
