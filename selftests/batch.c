@@ -86,8 +86,8 @@ TEST_F(batch, refused_operation_does_not_stop_the_batch)
 	struct timerheap_get before, after;
 	int n = 0, error[80];
 
-#define REFUSED(like, field, value, why) do {	\
-	ops[n] = like;				\
+#define REFUSED(good, field, value, why) do {	\
+	ops[n] = good;				\
 	ops[n].field = value;			\
 	error[n++] = -(why);			\
 } while (0)

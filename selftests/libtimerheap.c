@@ -107,7 +107,7 @@ TEST(timer_expires_on_each_clock)
 /* A failed open sets errno and leaves no descriptor or mapping behind. */
 TEST(failed_open_leaves_nothing)
 {
-	struct rlimit limit, former;
+	struct rlimit limit, saved;
 	uint64_t before = address_space();
 	int fd = lowest_fd();
 
@@ -118,23 +118,23 @@ TEST(failed_open_leaves_nothing)
 	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, max_slots() + 1, EINVAL));
 	EXPECT_EQ(fd, lowest_fd());
 
-	getrlimit(RLIMIT_NOFILE, &former);
-	limit = former;
+	getrlimit(RLIMIT_NOFILE, &saved);
+	limit = saved;
 	limit.rlim_cur = fd;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 1, EMFILE));
-	setrlimit(RLIMIT_NOFILE, &former);
+	setrlimit(RLIMIT_NOFILE, &saved);
 
 	/* The slots need 64 MiB, the ring 4 MiB: first the slots do not fit, then the ring. */
-	getrlimit(RLIMIT_AS, &former);
+	getrlimit(RLIMIT_AS, &saved);
 	for (int room = 32; room <= 66; room += 34) {
-		limit = former;
+		limit = saved;
 		limit.rlim_cur = address_space() + (room << 20);
 		setrlimit(RLIMIT_AS, &limit);
 		for (int i = 0; i < 10; i++)
 			EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 1 << 20, ENOMEM));
 	}
-	setrlimit(RLIMIT_AS, &former);
+	setrlimit(RLIMIT_AS, &saved);
 	EXPECT_EQ(fd, lowest_fd());
 	EXPECT_GT(before + (32 << 20), address_space());
 }
@@ -324,15 +324,15 @@ FIXTURE_TEARDOWN(lib)
 
 TEST_F(lib, each_slot_is_allocated_once)
 {
-	bool had[SLOTS] = {};
+	bool allocated[SLOTS] = {};
 
 	for (int i = 0; i < SLOTS; i++) {
 		int slot = timerheap_alloc(self->th);
 
 		ASSERT_LE(0, slot);
 		ASSERT_GT(SLOTS, slot);
-		EXPECT_FALSE(had[slot]);
-		had[slot] = true;
+		EXPECT_FALSE(allocated[slot]);
+		allocated[slot] = true;
 	}
 	EXPECT_EQ(-ENOSPC, timerheap_alloc(self->th));
 	timerheap_free(self->th, 42);
@@ -520,7 +520,7 @@ TEST_F(lib, timers_with_slack_share_a_bucket)
 TEST_F(lib, one_kick_for_many_slots)
 {
 	struct timerheap *th = self->th;
-	uint32_t slots[SLOTS], none[] = { 0, 1, SLOTS, 2 };
+	uint32_t slots[SLOTS], one_bad[] = { 0, 1, SLOTS, 2 };
 	struct timerheap_event event;
 	int seen[SLOTS] = {};
 
@@ -530,7 +530,7 @@ TEST_F(lib, one_kick_for_many_slots)
 	}
 	EXPECT_TRUE(no_event(th, 0));
 	errno = 0;
-	EXPECT_EQ(-ENOENT, timerheap_kick(th, none, 4));
+	EXPECT_EQ(-ENOENT, timerheap_kick(th, one_bad, 4));
 	EXPECT_EQ(0, errno);
 	EXPECT_EQ(0, timerheap_kick(th, slots, 0));
 	EXPECT_TRUE(timerheap_next(th, &event) && event.slot == 0);
@@ -674,7 +674,7 @@ TEST_F(lib, free_drops_unread_event)
 
 /*
  * A stop that returns true ends the arming.  Events of earlier expiries stay until they
- * are taken. timerheap_free() drops them too, so it must precede the release of their
+ * are taken.  timerheap_free() drops them too, so it must precede the release of their
  * data.
  */
 TEST_F(lib, stop_keeps_unread_event)

@@ -126,7 +126,7 @@ TEST_F(loop, cancel_reports_whether_pending)
 /* Slots are used again, ids are not. */
 TEST_F(loop, ids_are_never_reused)
 {
-	int64_t former[TIMERS] = {};
+	int64_t last_ids[TIMERS] = {};
 
 	for (int round = 0; round < 50; round++) {
 		int64_t ids[TIMERS];
@@ -137,19 +137,19 @@ TEST_F(loop, ids_are_never_reused)
 			for (int j = 0; j < i; j++)
 				ASSERT_NE(ids[j], ids[i]);
 			for (int j = 0; j < TIMERS; j++)
-				ASSERT_NE(former[j], ids[i]);
+				ASSERT_NE(last_ids[j], ids[i]);
 		}
 		EXPECT_EQ(-ENOSPC, timerheap_after(loop, 0, note, "-"));
 		EXPECT_EQ(-ENOSPC, timerheap_every(loop, 1, note, "-"));
 		EXPECT_EQ(-ENOSPC, timerheap_sleep_until(loop, 1));
 		for (int i = 0; i < TIMERS; i++)
-			EXPECT_FALSE(timerheap_cancel(loop, former[i]));
+			EXPECT_FALSE(timerheap_cancel(loop, last_ids[i]));
 		for (int i = 0; i < TIMERS && round % 3; i++)
 			EXPECT_TRUE(timerheap_cancel(loop, ids[i]));
 		EXPECT_EQ(round % 3 || round % 2 == 0 ? 0 : TIMERS, timerheap_loop_dispatch(loop));
 		for (int i = 0; i < TIMERS && round % 3 == 0; i++)
 			EXPECT_EQ(round % 2 == 0, timerheap_cancel(loop, ids[i]));
-		memcpy(former, ids, sizeof(ids));
+		memcpy(last_ids, ids, sizeof(ids));
 	}
 	EXPECT_STREQ("", calls);
 }

@@ -221,7 +221,7 @@ TEST_F(threads, freed_slot_shows_no_event_to_next_owner)
 {
 	static struct worker workers[THREADS];
 	struct timerheap_event event;
-	bool had[SLOTS] = {};
+	bool allocated[SLOTS] = {};
 	int slot, count = 0;
 
 	pthread_create(&self->consumer.thread, NULL, check_data, &self->consumer);
@@ -245,8 +245,8 @@ TEST_F(threads, freed_slot_shows_no_event_to_next_owner)
 			nap(MSEC);
 			continue;
 		}
-		EXPECT_FALSE(had[slot]);
-		had[slot] = true;
+		EXPECT_FALSE(allocated[slot]);
+		allocated[slot] = true;
 		count++;
 	}
 	EXPECT_EQ(SLOTS, count);

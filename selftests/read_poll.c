@@ -56,7 +56,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 	struct timerheap_event events[3];
 	char *to = (char *)events;
 	struct iovec two[2] = { { to, EVENT }, { to + EVENT, EVENT } };
-	struct iovec cut[2] = { { to, 10 }, { to + 10, 3 * EVENT - 11 } };
+	struct iovec split[2] = { { to, 10 }, { to + 10, 3 * EVENT - 11 } };
 	struct sigaction action = { .sa_handler = system_ignore_signal };
 
 	/* There is one event, so the call does not wait for a second. */
@@ -67,7 +67,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 	EXPECT_LT(0, alarm(0));
 	EXPECT_EQ(0, events[0].slot);
 	expire(self->fd, 3);
-	EXPECT_EQ(2 * EVENT, readv(self->fd, cut, 2));
+	EXPECT_EQ(2 * EVENT, readv(self->fd, split, 2));
 	EXPECT_EQ(0, events[0].slot);
 	EXPECT_EQ(1, events[1].slot);
 	EXPECT_EQ(USER + 1, events[1].user_data);
@@ -75,8 +75,8 @@ TEST_F(events, readv_takes_events_across_buffers)
 	 * The first call copied a part of the third event; the event is complete all the
 	 * same.
 	 */
-	cut[1] = (struct iovec){ NULL, EVENT };
-	EXPECT_EQ(-1, readv(self->fd, cut, 2));
+	split[1] = (struct iovec){ NULL, EVENT };
+	EXPECT_EQ(-1, readv(self->fd, split, 2));
 	EXPECT_EQ(EFAULT, errno);
 	EXPECT_EQ(EVENT, read(self->fd, events, sizeof(events)));
 	EXPECT_EQ(2, events[0].slot);

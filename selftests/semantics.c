@@ -123,16 +123,16 @@ TEST_F(go, restarted_zero_timers_do_not_starve_another)
 {
 	struct timerheap_event event;
 	int64_t start = now();
-	bool third = false;
+	bool expired = false;
 
 	ASSERT_EQ(0, th_start(self->fd, 2, 50 * MSEC));
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));
-	while (!third) {
+	while (!expired) {
 		ASSERT_GT(start + LOST, now());
 		ASSERT_EQ(1, th_event(self->fd, &event));
-		third = event.slot == 2;
-		if (!third)
+		expired = event.slot == 2;
+		if (!expired)
 			ASSERT_EQ(0, th_start(self->fd, event.slot, 0));
 	}
 }
@@ -416,19 +416,19 @@ static void *postpone_all(void *arg)
 /* Go: LongAdjustTimers.  Another thread postpones all other timers without end. */
 TEST_F(go, timer_expires_while_others_are_postponed)
 {
-	struct reader mover = { .fd = self->fd };
+	struct reader postponer = { .fd = self->fd };
 	atomic_bool done = false;
 	struct timerheap_event event;
 
-	mover.done = &done;
-	pthread_create(&mover.thread, NULL, postpone_all, &mover);
+	postponer.done = &done;
+	pthread_create(&postponer.thread, NULL, postpone_all, &postponer);
 	for (int i = 0; i < 10; i++) {
 		ASSERT_EQ(0, th_start(self->fd, 0, 10 * MSEC));
 		ASSERT_EQ(1, th_event(self->fd, &event));
 		EXPECT_EQ(0, event.slot);
 	}
 	done = true;
-	pthread_join(mover.thread, NULL);
+	pthread_join(postponer.thread, NULL);
 }
 
 /*

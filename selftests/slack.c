@@ -4,8 +4,9 @@
  *
  * How late a timer expires is chance on an emulated machine, so it is not tested.  The
  * tests count instead: timers that expire at one time share a bucket, and INFO counts one
- * entry per bucket. overflow has the behavior of Kafka's overflow wheels.  The behaviors
- * of go-zero's timing wheel, with slack too, are in timing_wheel.c.
+ * entry per bucket.  The test deadlines_from_now_to_never has the behavior of Kafka's
+ * overflow wheels.  The behaviors of go-zero's timing wheel, with slack too, are in
+ * timing_wheel.c.
  *
  * TIMERHEAP_EXACT=1 states that the clock counts instructions.  Then the duration of a
  * run depends on the module alone.

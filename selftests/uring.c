@@ -30,7 +30,7 @@ FIXTURE_SETUP(uring)
 			   self->fd, setup.slots_offset);
 	ASSERT_NE(MAP_FAILED, self->slots);
 	if (syscall(SYS_io_uring_setup, 0, NULL) < 0 && errno != EFAULT && errno != EINVAL)
-		SKIP(return, "there is no io_uring here: %s", strerror(errno));
+		SKIP(return, "io_uring is not available: %s", strerror(errno));
 	ret = io_uring_queue_init(16, &self->ring, 0);
 	ASSERT_EQ(0, ret);
 }
