@@ -3,6 +3,7 @@
  * The heap: pushes, removals, other keys, growing and trimming, with memory that
  * is refused; after each of them all of it is compared with an oracle.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "module/core/extract.h"

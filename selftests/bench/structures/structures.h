@@ -28,6 +28,8 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 
+#include <linux/minmax.h>
+
 #include "module/core/list.h"
 
 #define USEC	INT64_C(1000)

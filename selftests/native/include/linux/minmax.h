@@ -1,2 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#include <linux/types.h>
+/* min() and max() are in kernel.h of the kernel's tools. */
+#ifndef NATIVE_LINUX_MINMAX_H
+#define NATIVE_LINUX_MINMAX_H
+
+#include <linux/kernel.h>
+
+#define swap(a, b)	do { __typeof__(a) c_ = (a); (a) = (b); (b) = c_; } while (0)
+
+#endif /* NATIVE_LINUX_MINMAX_H */

@@ -1,2 +1,2 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#include <linux/types.h>
+#define prefetchw(address)	__builtin_prefetch(address, 1)

@@ -1,3 +1,0 @@
-/* SPDX-License-Identifier: GPL-2.0 */
-#include <string.h>
-#include <linux/types.h>
