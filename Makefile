@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a person types.  How the module is built stands in Kbuild; how it is
-# tested, in selftests/vm.
+# The commands for people.  Kbuild builds the module; selftests/vm tests it.
 
 VERSION := $(shell cat VERSION)
 KDIR ?= /lib/modules/$(shell uname -r)/build
@@ -10,7 +9,7 @@ DKMS_SOURCE ?= /usr/src/timerheap-$(VERSION)
 
 kbuild := $(MAKE) -C $(KDIR) M=$(CURDIR)
 LAB := selftests/vm
-# For the kernel of "make demo" and "make shell", and the only one of "make check".
+# The kernel of "make demo" and "make shell", and the only one of "make check".
 export KERNEL
 
 .PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \
@@ -21,15 +20,15 @@ modules: | $(KDIR)/Makefile
 
 $(KDIR)/Makefile:
 	@echo "There are no headers to build against in $(KDIR)." >&2
-	@echo "Install linux-headers-$$(uname -r), or say where they are by KDIR=." >&2
+	@echo "Install linux-headers-$$(uname -r), or set KDIR= to their folder." >&2
 	@echo "(make check and make demo fetch kernels of their own.)" >&2
 	@false
 
-# kbuild leaves depmod out where the headers come without System.map, as Debian's
-# do; without it modprobe finds nothing.
+# kbuild does not run depmod if the headers have no System.map, as Debian's.  Without depmod,
+# modprobe does not find the module.
 depmod = depmod $(addprefix -b ,$(INSTALL_MOD_PATH)) $(release)
-# What the kernel is called, and the folder of its modules.  (kbuild has a target
-# "kernelrelease", but with Debian's headers of 6.1 it prints something else.)
+# The release of the kernel, which is also the name of its module folder.  (The target
+# "kernelrelease" of kbuild prints another string with Debian's headers of 6.1.)
 release = $$(sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/generated/utsrelease.h)
 
 install: modules install-settings
@@ -37,7 +36,7 @@ install: modules install-settings
 	$(depmod)
 	$(MAKE) -C tools install
 
-# Who may open the device, and that it is there after a boot.
+# The udev rule of the device, and the file that loads the module at boot.
 udev_rule = $(DESTDIR)/etc/udev/rules.d/70-timerheap.rules
 load_at_boot = $(DESTDIR)/etc/modules-load.d/timerheap.conf
 
@@ -45,8 +44,8 @@ install-settings:
 	install -D -m 644 tools/udev/70-timerheap.rules $(udev_rule)
 	install -D -m 644 tools/modules-load.d/timerheap.conf $(load_at_boot)
 
-# Where modules_install has put it is for kbuild to choose, so search; but what
-# dkms has installed is for dkms to remove.
+# kbuild chooses the folder of the module, so search for it.  Files of dkms are left to
+# dkms.
 uninstall: | $(KDIR)/Makefile
 	find $(INSTALL_MOD_PATH)/lib/modules/$(release) \
 		-path '*/dkms' -prune -o -name 'timerheap.ko*' -exec rm {} +
@@ -54,7 +53,7 @@ uninstall: | $(KDIR)/Makefile
 	rm -f $(udev_rule) $(load_at_boot)
 	$(MAKE) -C tools uninstall
 
-# Under dkms every new kernel gets the module when it is installed.
+# dkms builds the module for each kernel that is installed later.
 dkms:
 	@command -v $(firstword $(DKMS)) >/dev/null || \
 		{ echo "dkms is missing: apt-get install dkms" >&2; false; }
@@ -66,7 +65,7 @@ dkms:
 	$(DKMS) install timerheap/$(VERSION)
 	$(MAKE) install-settings
 
-# What the module is built of, and none of what a build has left beside it.
+# The sources of the module, without the objects of a build.
 dkms-source:
 	rm -rf $(DKMS_SOURCE)
 	mkdir -p $(DKMS_SOURCE)
@@ -74,8 +73,8 @@ dkms-source:
 		module/core/*.[ch] module/device/*.[ch] module/Kbuild.core \
 		include/linux/*.h uapi/linux/*.h $(DKMS_SOURCE)
 
-# In a copy of the tree: dpkg leaves things in a tree, and what it makes beside it.
-# The date is that of the last commit, so that the same sources make the same packages.
+# Build in a copy of the tree, since dpkg writes files into the tree and next to it.  The
+# date is that of the last commit, so the same sources make the same packages.
 packaged := Kbuild Makefile VERSION README.md dkms.conf Documentation debian include module \
 	    samples tools uapi
 packaged_at = $$(date -uR -d @$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || \
@@ -114,19 +113,19 @@ clean:
 help:
 	@echo 'On this machine'
 	@echo '  make             build timerheap.ko for the running kernel, or for KDIR='
-	@echo '  make install     install it, the udev rule, the command and the library'
-	@echo '  make uninstall   undo that'
-	@echo '  make dkms        have dkms build it for this kernel and each to come'
-	@echo '  make deb         Debian packages of all of it, to build/deb'
-	@echo 'In virtual machines, which fetch what they need and touch nothing here'
-	@echo '  make demo        a replayed trace, and a million timers'
-	@echo '  make bench       against timerfd, hrtimers, libraries, and on other structures'
-	@echo '  make bench-report  one page of what it has measured, with plots'
-	@echo '  make check       all tests on Linux 6.1, 6.12 and 6.12-rt'
-	@echo '  make check-all   on debug kernels, too; torture, a fuzzer, coverage, mutants'
-	@echo '  make check-packages  install and purge the packages in a root made for that'
-	@echo '  make shell       a prompt in a machine that has the module loaded'
+	@echo '  make install     install the module, the udev rule, the command and the library'
+	@echo '  make uninstall   remove what make install has installed'
+	@echo '  make dkms        install with dkms, for this kernel and each later one'
+	@echo '  make deb         build Debian packages in build/deb'
+	@echo 'In virtual machines; nothing is loaded into the running kernel'
+	@echo '  make demo        replay recorded timers, then arm a million'
+	@echo '  make bench       measure against timerfd, hrtimers and event loops'
+	@echo '  make bench-report  write a page of all measurements, with plots'
+	@echo '  make check       run the tests on Linux 6.1, 6.12 and 6.12-rt'
+	@echo '  make check-all   also debug kernels, torture, fuzzers, coverage, mutants'
+	@echo '  make check-packages  install and purge the packages in a root of their own'
+	@echo '  make shell       start a shell in a machine with the module loaded'
 	@echo '                   KERNEL=6.1, 6.12, 6.1-rt, 6.12-rt, 6.1-generic, 6.12-generic'
 	@echo 'And'
-	@echo '  make lint        sparse, all warnings, checkpatch, shellcheck, codespell'
-	@echo '  make clean       remove what was built; what was fetched stays in ~/.cache/timerheap'
+	@echo '  make lint        sparse, warnings, checkpatch, shellcheck, words, sentences'
+	@echo '  make clean       remove what was built, but not ~/.cache/timerheap'

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For test programs that count which lines they run.  The counts are written when
- * a program ends, but the harness has its tests end by _exit(), which is the end
- * of all things; so that is wrapped (-Wl,--wrap=_exit).
+ * Write the line counts of gcov when a test ends.
+ *
+ * gcov writes them at the end of a program.  The harness ends each test by _exit(), which
+ * does not run such functions.  So the linker wraps _exit() (-Wl,--wrap=_exit).
  */
 void __gcov_dump(void);
 void __real__exit(int status) __attribute__((noreturn));

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # what is set here is used where it is sourced
+# shellcheck disable=SC2034 # the scripts that source this file use these
 #
-# What every part of the lab shares: where things stand, how it speaks, how it
-# becomes root, and how two of it keep out of each other's way.
+# Shared by all parts of the lab: paths, messages, root rights, and a lock between two
+# labs.
 #
-# The parts are programs that hand each other paths on standard output, so
-# everything meant for people goes to standard error.
+# A part prints paths for its caller on standard output.  So messages for people go to
+# standard error.
 
 set -eu -o pipefail
 export LC_ALL=C
-# The options and variables of a make that called us are not for those we call.
+# A make that called this script must not pass its options to the make that it calls.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# A module is built from the tree that holds the lab, unless somebody says
-# otherwise: the lab's own tests build mutants of it elsewhere.
+# The tree to build from: the tree of the lab, or TIMERHEAP_TREE.  The tests of the lab
+# build mutants in a copy.
 top=${TIMERHEAP_TREE:-$(cd "$here/../.." && pwd)}
 build=$top/build
-# Kernels are large and change seldom: they outlive every checkout.
+# Kernels are large and change seldom, so they are kept outside the checkout.
 cache=${XDG_CACHE_HOME:-~/.cache}/timerheap
 
 say()
@@ -34,8 +34,8 @@ die()
 	exit 2
 }
 
-# Becoming root can fail in a way that only the user can mend, so then the very
-# command that would have been run is what the error says.
+# Run a command as root.  If that fails, the error shows the command, since the user has to
+# run it.
 as_root()
 {
 	if [ "$(id -u)" = 0 ]; then
@@ -48,8 +48,8 @@ as_root()
 	fi
 }
 
-# One of several labs at a time does what follows; the lock goes with the
-# process.  The descriptor is not handed to children that outlive the work.
+# Take a lock, so that one of several labs at a time continues.  The kernel releases it at
+# the end of the process.  Children that live longer must not inherit the descriptor.
 lock()
 {
 	mkdir -p "$(dirname "$1")"

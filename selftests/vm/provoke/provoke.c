@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module in timerheap's place that does, on demand, what no module should:
- * the lab's own tests see to it that the lab notices.
+ * A module in the place of timerheap that causes a fault on demand.  The tests of the lab
+ * check that the lab notices.
  */
 #include <linux/bug.h>
 #include <linux/module.h>
