@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What drives a queue: an hrtimer of the CPU that it belongs to.
+ * What drives a queue: an hrtimer of the CPU that the queue belongs to.
  *
- * The hrtimer is soft: it expires in the HRTIMER softirq, where the run may
- * take its time without holding off interrupts.  It is armed for the first
- * deadline of the queue, and armed again only for an earlier one.
+ * The hrtimer is soft.  It expires in the HRTIMER softirq, so a long run does not
+ * keep interrupts off.  It is armed for the first deadline of the queue, and armed
+ * again only for an earlier one.
  *
- * Who makes the first deadline earlier tells the queue: theap_queue_notify().
- * On the CPU that the queue belongs to, that arms the hrtimer; on another, it
- * kicks that CPU by an inter-processor interrupt, whose handler arms it.  So
- * the hrtimer has one writer, and needs no lock; @armed has that one and the run,
- * which may be on another CPU (steal.c), and tells when it has ended.
+ * The caller that makes the first deadline earlier calls theap_queue_notify().  On
+ * the owning CPU, that arms the hrtimer.  On another CPU, it sends an IPI to the
+ * owning CPU, and the handler arms the hrtimer there.  So the hrtimer has one writer
+ * and needs no lock.
  *
- *	armed			the hrtimer is
- *	THEAP_NEVER		off, or set to something that is of no interest
- *	a deadline		set to it
- *	S64_MIN			of no interest: a run is on, or will begin very
- *				soon on this CPU, and look for itself before it
- *				ends; or it is a manual clock, and there is no
- *				hrtimer
+ * @armed has two writers: the owning CPU, and the run, which may be on another CPU
+ * (steal.c) and which writes it when it begins and when it ends:
+ *
+ *	armed			the hrtimer
+ *	THEAP_NEVER		is off, or is set to a deadline that no longer counts
+ *	a deadline		is set to that deadline
+ *	S64_MIN			does not count: a run is on, or begins soon on this CPU,
+ *				and reads the first deadline before it ends; or the
+ *				clock is manual, and there is no hrtimer
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -30,30 +31,31 @@
 #include "upcalls.h"
 
 /*
- * A kick is an interrupt, and it is others who send it: a thread that moves a timer
- * earlier, and earlier again, would have a CPU that it does not run on do nothing
- * else.  So of kicks, too, there is a share, of each CPU by all others: one in so
- * long.  At some 4 us for the interrupt and the run after it that is a twelfth of the
- * CPU.
+ * A CPU accepts one notification from other CPUs per gap, and defers the rest.
+ * Without this limit a thread that moves a timer earlier, again and again, would keep
+ * another CPU busy with interrupts.  An interrupt and the run after it take about
+ * 4 us, so at one per 50 us notifications take one twelfth of a CPU.
  */
 #define THEAP_NOTIFY_GAP	(50 * NSEC_PER_USEC)
 
-static DEFINE_PER_CPU(struct theap_rate_limit, theap_notify_limits);	/* it, interrupts off */
+/* Written by that CPU, with interrupts off. */
+static DEFINE_PER_CPU(struct theap_rate_limit, theap_notify_limits);
 
 /*
- * Arm the hrtimer for the first deadline, if that is earlier.  On the queue's
- * CPU, with interrupts off.
+ * Arm the hrtimer if the first deadline is earlier than the armed one.
  *
- * Once is enough, however many make it earlier meanwhile: who does so after it
- * was read here compares with what was armed before or with what is armed now,
- * is earlier than both, and kicks.
+ * One read of the first deadline is enough.  A caller that makes it earlier after
+ * that read compares its deadline with the old @armed or with the new one.  Its
+ * deadline is earlier than both, so it notifies this CPU.
+ *
+ * Context: the owning CPU, interrupts off.
  */
 static void theap_queue_arm(struct theap_queue *queue)
 {
 	s64 first;
 
 	lockdep_assert_irqs_disabled();
-	/* (L) pairs with (K) in theap_queue_notify(). */
+	/* (L) pairs with (K) in theap_queue_notify(), and with (Q) in watchdog.c. */
 	smp_mb();
 	first = theap_queue_first(queue);
 	if (first >= READ_ONCE(queue->armed))
@@ -63,7 +65,10 @@ static void theap_queue_arm(struct theap_queue *queue)
 	hrtimer_start(&queue->hrtimer, ns_to_ktime(first), HRTIMER_MODE_ABS_PINNED_SOFT);
 }
 
-/* Arm here, or have the queue's CPU do it.  Interrupts are off. */
+/*
+ * Arm the hrtimer on this CPU if the queue belongs to it; otherwise notify the owning
+ * CPU by an IPI.  Context: interrupts off.
+ */
 static void theap_queue_notify_cpu(struct theap_queue *queue)
 {
 	unsigned int cpu = READ_ONCE(queue->cpu);
@@ -75,34 +80,37 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 		return;
 	}
 	/*
-	 * One kick at a time.  If another is under way, it has not looked yet,
-	 * and will see what this one is for: the exchange here comes before
-	 * the one in theap_queue_ipi(), and both are full barriers.
+	 * One IPI at a time.  If another is on its way, its handler has not read the
+	 * first deadline yet, and will read this one.  The exchange here comes before
+	 * the exchange in theap_queue_ipi(), and both are full barriers.
 	 */
 	if (atomic_xchg(&queue->ipi_pending, 1))
 		return;
 	trace_timerheap_notify(queue, cpu, true);
 	/*
-	 * It fails where the CPU is gone.  Whoever takes it offline moves the
-	 * timers, or gives the queue to another CPU, and looks.
+	 * The IPI fails if the CPU is offline.  CPU hotplug then migrates the timers or
+	 * hands the queue over, and notifies the CPU that owns them afterwards.
 	 */
 	if (smp_call_function_single_async(cpu, &queue->csd))
 		atomic_set(&queue->ipi_pending, 0);
 }
 
 /*
- * Have a run begin in @ns, on the CPU that the queue belongs to, which is this one.  It
- * does by an hrtimer of its own, which counts monotonic time whatever the queue's clock:
- * were that set back just now, nobody would look at the queue until it has caught up.
+ * Begin a run in @ns on the owning CPU, which is this one.
  *
- * A clock that is set back within a run also has the hrtimer expire again and
- * again: the kernel reads a clock once for all hrtimers that it finds due, and
- * by that reading the deadline that the run arms for has come.  Each of these
- * runs owes what it costs, so that they end here, after some hundreds.
+ * A second hrtimer does that, on CLOCK_MONOTONIC.  If the queue's clock is stepped
+ * back now, an hrtimer on that clock would not expire before the clock has caught up.
+ *
+ * A clock step back during a run also makes the hrtimer expire again and again.  The
+ * kernel reads a clock once for all due hrtimers, and by that reading the deadline
+ * that the run arms for is due.  Each of these runs is charged its cost, so a few
+ * hundred of them exhaust the CPU budget, and the next run begins here.
+ *
+ * Context: the owning CPU, interrupts off.
  */
 static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
-	/* (P) pairs with (Q) in watchdog.c: this CPU may get stuck before. */
+	/* (P) pairs with (Q) in watchdog.c: this CPU may get stuck before that run. */
 	smp_mb();
 	theap_watchdog_notify(queue, theap_queue_first(queue));
 	hrtimer_start(&queue->resume, ns_to_ktime(ns),
@@ -110,10 +118,13 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 }
 
 /*
- * There have been too many: have a run begin when the next is due.  Until then nobody
- * kicks for this queue, and what is due in it waits, for no longer than each clock's
- * queue takes to have its turn.  What is armed may come first, and then it is over.  The
- * price is that run, which may find nothing due yet, and arms.
+ * Defer the run of a queue by @ns, at most 200 us: the rate limit of notifications is
+ * exceeded.
+ *
+ * Until then no CPU is notified for this queue, and due timers wait.  The wait is
+ * bounded by one gap per clock, since each clock has a queue that may be deferred.
+ * The armed hrtimer may expire first; its run ends the deferral.  The price is one
+ * run, which may find nothing due and then only arms the hrtimer.
  */
 static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 {
@@ -124,7 +135,10 @@ static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 	theap_queue_run_later(queue, ns);
 }
 
-/* Another CPU has kicked this one. */
+/*
+ * The handler of a notification: arm the hrtimer, or defer the run.  If the queue
+ * was handed over meanwhile, notify its new CPU.
+ */
 static void theap_queue_ipi(void *arg)
 {
 	struct theap_queue *queue = arg;
@@ -132,7 +146,7 @@ static void theap_queue_ipi(void *arg)
 
 	atomic_xchg(&queue->ipi_pending, 0);
 	until = theap_rate_limit_charge(this_cpu_ptr(&theap_notify_limits), now, THEAP_NOTIFY_GAP,
-				 THEAP_CLOCKS);
+					THEAP_CLOCKS);
 	if (until > now && READ_ONCE(queue->cpu) == smp_processor_id())
 		theap_queue_defer(queue, until - now);
 	else
@@ -140,13 +154,14 @@ static void theap_queue_ipi(void *arg)
 }
 
 /**
- * theap_queue_notify - the first deadline may have become earlier
- * @queue: whose
+ * theap_queue_notify - report that the first deadline may have become earlier
+ * @queue: the queue
  *
- * The watchdog is told even where its CPU need not be: that may be stuck, and not
- * come to what it is armed for.
+ * Arm the hrtimer, or notify the owning CPU, if the first deadline is earlier than
+ * the armed one.  The watchdog is notified in any case: the owning CPU may be stuck,
+ * and then it never runs what its hrtimer is armed for.
  *
- * Context: interrupts are off.
+ * Context: interrupts off; without the queue's lock.
  */
 void theap_queue_notify(struct theap_queue *queue)
 {
@@ -161,15 +176,21 @@ void theap_queue_notify(struct theap_queue *queue)
 		theap_queue_notify_cpu(queue);
 }
 
-/* A run begins: it looks for itself, nobody need tell.  Interrupts are off. */
+/*
+ * A run begins: notifications are not needed until it ends, since it reads the first
+ * deadline itself.  Context: the queue's lock.
+ */
 void theap_queue_run_begun(struct theap_queue *queue)
 {
 	WRITE_ONCE(queue->armed, S64_MIN);
 }
 
 /*
- * A run has ended with nothing more due.  Interrupts are off.  The queue may
- * have been given to another CPU meanwhile; then it is for that one to arm.
+ * A run has ended and has left nothing due: arm the hrtimer for the next deadline.
+ * Only the owning CPU may arm it, so any other CPU notifies the owning one.  This CPU
+ * is another one if it is a thief, or if the queue was handed over during the run.
+ *
+ * Context: interrupts off.
  */
 void theap_queue_run_ended(struct theap_queue *queue)
 {
@@ -181,9 +202,13 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * A run has ended for want of budget, and the next may begin in @ns.  A thief is to look
- * again then; but its CPU may be stuck by that time, and the owner awake, who is told
- * (steal.c, 3).  Interrupts are off.
+ * A run has ended for want of CPU budget, and the next may begin in @ns.
+ *
+ * The owning CPU continues with @resume.  A thief continues with @thief_resume.  The
+ * thief's CPU may be stuck by then while the owning CPU is awake, so the thief also
+ * notifies the owning CPU (steal.c, race 3).
+ *
+ * Context: interrupts off.
  */
 void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 {
@@ -196,8 +221,8 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 }
 
 /**
- * theap_queue_quiesce - stop what drives a queue, and wait until it has stopped
- * @queue: done with; or belongs to another CPU by now, which is told afterwards
+ * theap_queue_quiesce - cancel the hrtimers of a queue, and wait for their functions
+ * @queue: will be freed; or belongs to another CPU, which takes it over afterwards
  *
  * Context: task, may sleep.
  */
@@ -208,11 +233,12 @@ void theap_queue_quiesce(struct theap_queue *queue)
 	hrtimer_cancel(&queue->thief_resume);
 }
 
-/* That an interrupt comes here says enough. */
+/* Empty IPI handler: its completion proves that the CPU had interrupts enabled. */
 static void theap_queue_ipi_nop(void *arg)
 {
 }
 
+/* Drive a queue from this CPU.  All its hrtimers are off. */
 static void theap_queue_take_over(void *arg)
 {
 	struct theap_queue *queue = arg;
@@ -221,23 +247,24 @@ static void theap_queue_take_over(void *arg)
 }
 
 /**
- * theap_queue_hand_over - have another CPU drive a queue
- * @queue: belongs to a CPU that is going offline, or to one that kept it meanwhile
- * @cpu:   online, and stays so
+ * theap_queue_hand_over - hand a queue over to another CPU
+ * @queue: belongs to a CPU that goes offline, or to one that kept it for @cpu
+ * @cpu:   online, and stays online
  *
- * Runs may still come up where the hrtimers are; they tell @cpu when they end.
- * When all are off, @cpu begins from nothing.  But there is one hrtimer, and only one CPU
- * may arm it:
+ * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin
+ * notifies @cpu when it ends.  When all hrtimers are cancelled, @cpu arms the hrtimer
+ * from a known state.  But the queue has one hrtimer, and two CPUs might arm it:
  *
- *	the CPU that has it			here
- *	  queue->cpu is still it
+ *	old CPU					this CPU
+ *	  reads queue->cpu: itself
  *						  queue->cpu <- @cpu
- *						  cancel: there is nothing
+ *						  cancel: finds nothing armed
  *						  @cpu arms for the first deadline
- *	  arms for what was first before
+ *	  arms for an older first deadline
  *
- * Then what is due first would be told to nobody.  But whoever reads queue->cpu there has
- * interrupts off until he has armed; so where an interrupt has come, he has.
+ * Then no CPU would run the earlier deadline in time.  But the old CPU has interrupts
+ * off from its read of queue->cpu until it has armed.  So once an IPI has been
+ * handled there, it has armed, and the cancel finds that.
  *
  * Context: task, may sleep.
  */
@@ -246,7 +273,7 @@ void theap_queue_hand_over(struct theap_queue *queue, unsigned int cpu)
 	unsigned int before = queue->cpu;
 
 	WRITE_ONCE(queue->cpu, cpu);
-	/* If it is offline, nobody is there who could. */
+	/* This fails if the old CPU is offline; then it cannot arm. */
 	smp_call_function_single(before, theap_queue_ipi_nop, NULL, true);
 	theap_queue_quiesce(queue);
 	smp_call_function_single(cpu, theap_queue_take_over, queue, true);

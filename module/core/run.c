@@ -1,36 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the owner of a queue does, and the run that does it all.
+ * The run of a queue: expire the timers that are due, and call their functions.
  *
- *	adjust	timers in the inbox, moved earlier, to their place
- *	clean	what stands at the top: deleted out, modified to its place
- *	expire	what is due, WAITING, on a walk from the top down (hollow.c), and
- *		then what is in the buckets that it has found (wheel.c)
- *	sweep	deleted timers anywhere, when they are over a quarter
+ * A run goes on batch by batch until nothing is due, or until the CPU budget is
+ * exhausted (budget.c):
  *
- * A run is adjust, clean and expire over and over until nothing is due, then
- * the functions of what has expired, without the lock; then one call for each
- * context that has events, however many; and all that again, where something is
- * due by then.  Where many contexts have some, their calls come in between.
+ *	collect	with the lock:	adjust the inbox, clean the top of the heap (owner.c);
+ *				expire what is due: the timers in due buckets, and the
+ *				heap from the top down, by bulk extraction (extract.c);
+ *				one step of the sweep
+ *	call	without it:	the functions of the timers that have expired
+ *	wake	without it:	the wakers, one call for each context that has events;
+ *				only if nothing is left, if THEAP_RUN_WAKERS wait, or at
+ *				the end of the run
  *
- * Nothing here is unbounded.  One hold of the lock looks at THEAP_BATCH timers, and
- * at half as many that were moved earlier: some 25 us at a million (queue.h).  A
- * function that starts its own timer in the past meets it in a batch to come,
- * not in this one, so it cannot keep a run from ending.
+ * One hold of the lock is bounded: it handles THEAP_BATCH timers and half as many
+ * that were moved earlier.  With a million timers that takes 25 us (queue.h).
  *
- * And runs leave every fifth microsecond of a CPU to others.  A burst of a
- * million expiries makes a run that would not end; a million tickers whose
- * deadlines lie apart make runs that are short, but follow one upon the other;
- * and the clocks have a queue each.  So it is not a run that has a budget, but
- * all that a CPU does: what a run takes is a debt, which the time between runs
- * pays back fourfold.  Where the debt has come to THEAP_BUDGET_NS the run ends,
- * even if more is due, and the next one begins when it is paid back.  Each does
- * one batch, whatever is owed, so that no queue lives at another's mercy.
+ * A function that starts its own timer in the past meets it in a later batch, not in
+ * this one.  So it cannot keep a batch from ending, and the budget ends the run.
  *
- * A function that has itself called again at once, or sooner than an interrupt takes,
- * would leave nothing to anybody if what it costs to get here and back were taken for
- * time between runs.  So that is owed, too; and a run never ends with something due,
- * but for want of budget: an interrupt for that would only cost more.
+ * A run leaves due timers behind only for want of budget.  The interrupt that would
+ * begin another run costs more than to go on.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -50,43 +41,10 @@
 #include "upcalls.h"
 
 /*
- * Where so many wait to be called, they are, and the run goes on if that has left it budget.
- * To wake somebody takes longer than to run his timer: were all called at the end, who has
- * spent the budget on the timers of thousands would then spend many times as much.
- */
-#define THEAP_RUN_WAKERS	THEAP_BATCH
-
-/**
- * theap_run_add_waker - ask for a call at the end of the run
- * @run:    as the timer's function was given it
- * @waker:  the callback
+ * WAITING -> RUNNING -> NO_STATUS, WAITING or MODIFIED_EARLIER.
  *
- * Context: a timer's function.
- */
-void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker)
-{
-	if (!test_and_set_bit(0, &waker->queued)) {
-		WRITE_ONCE(waker->run, run);
-		waker->next = run->wakers;
-		run->wakers = waker;
-		run->nr_wakers++;
-		return;
-	}
-	if (READ_ONCE(waker->run) == run)
-		return;
-	/*
-	 * Another run has it in its list, and will call it; but not soon, where its CPU gets
-	 * stuck before it comes to that.  Nobody here is to wait for it, so this run calls,
-	 * too: once for as long as it is one and the same who is shared with others.
-	 */
-	if (run->shared_waker && run->shared_waker != waker)
-		run->shared_waker->function(run->shared_waker);
-	run->shared_waker = waker;
-}
-
-/*
- * WAITING -> RUNNING -> NO_STATUS or WAITING, for the timer that the walk stands at, or
- * that is the first of a bucket that is due.
+ * Expire a timer: the one at the position of the bulk extraction, or the first one
+ * of a due bucket.
  */
 static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -97,16 +55,17 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 
 	if (!theap_try_waiting_to_running(&timer->status))
 		return;
-	/* Its bucket was due, but the clock has been set back since. */
+	/* Its bucket was due, but the clock was stepped back since. */
 	if (timer->when > run->now) {
 		__theap_reinsert(queue, timer, timer->when);
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
 	/*
-	 * As in __theap_remove(): it may be freed when it is out of the heap.  So it is
-	 * put out of the way, and adjust puts it back; or clean does, and then it comes
-	 * here once more.
+	 * A timer must not leave the heap while the inbox links it, since it may be
+	 * freed then: as in __theap_remove().  So it moves to the end of time.  Adjust
+	 * requeues it at its deadline when it drains the inbox.  If clean does so
+	 * first, the timer is expired again, and may meet this again.
 	 */
 	if (theap_timer_in_inbox(timer)) {
 		timer->nextwhen = timer->when;
@@ -120,7 +79,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	queue->count.deferred_checks += expiry.deferred;
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
-		/* A periodic one may come twice in a batch, if it was modified. */
+		/* A periodic timer that is modified may expire twice in a batch. */
 		WRITE_ONCE(timer->active, timer->active + 1);
 		run->expired[run->nr++] = (struct theap_expired_timer){ timer->when, timer };
 		theap_lateness_add(&queue->lateness, run->now - timer->when);
@@ -136,7 +95,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	theap_running_to_waiting(&timer->status);
 }
 
-/* A timer is due, or was before somebody changed it. */
+/* Handle a timer by its state: it is due, or was due before it was modified. */
 static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
@@ -157,7 +116,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer
 		__theap_requeue(queue, timer, status);
 		break;
 	case THEAP_MODIFYING:
-		/* Short; but there may always be another who does. */
+		/* A claim is short, but another may follow: the budget bounds the wait. */
 		theap_relax();
 		break;
 	default:
@@ -165,7 +124,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer
 	}
 }
 
-/* On with the walk; and when that is over, close what it has left. */
+/* Go on with the bulk extraction; after its end, close the holes that it has left. */
 static void __theap_run_extract(struct theap_queue *queue, unsigned int *budget)
 	__must_hold(&queue->lock)
 {
@@ -181,7 +140,7 @@ static void __theap_run_extract(struct theap_queue *queue, unsigned int *budget)
 	}
 }
 
-/* The buckets that are due: the timers in them, one by one. */
+/* Handle the timers of the due buckets, one by one. */
 static void __theap_empty_due(struct theap_queue *queue, unsigned int *budget)
 	__must_hold(&queue->lock)
 {
@@ -192,10 +151,11 @@ static void __theap_empty_due(struct theap_queue *queue, unsigned int *budget)
 }
 
 /*
- * The order of deadlines, where a batch is all that is left of a walk: by insertion,
- * since they are few and hardly out of order.  When more are due than that, they come
- * batch by batch, from the top of the heap down, and to sort each would cost a fifth of
- * the whole.
+ * Sort a batch by deadline, if it is the last one of an extraction.
+ *
+ * Insertion sort, since the timers are few and nearly in order.  If more are due than
+ * one batch, the batches come from the top of the heap down.  To sort each of them
+ * would cost a fifth of the whole.
  */
 static void theap_run_sort(struct theap_run *run)
 {
@@ -211,8 +171,8 @@ static void theap_run_sort(struct theap_run *run)
 }
 
 /*
- * Nothing is due, and the first deadline is known.  A manual clock moves there, if
- * it may go so far; on the others @until is 0, and no deadline is.
+ * Advance a manual clock to the first deadline, unless the run may not go so far.  On
+ * other clocks @until and @limit are 0, so nothing happens.
  */
 static void theap_run_advance_manual(struct theap_run *run, s64 first)
 {
@@ -221,9 +181,11 @@ static void theap_run_advance_manual(struct theap_run *run, s64 first)
 }
 
 /*
- * Expire a batch.  Half as many that were moved earlier are seen to first, not
- * all: somebody may move them as fast as they are seen to.  What is due at the
- * top is due, whatever else may be.
+ * Collect a batch: expire at most THEAP_BATCH timers.
+ *
+ * Timers that were moved earlier come first, but at most half a batch of them.
+ * Programs may move timers earlier as fast as the run requeues them.  A timer that is
+ * due at the top is due whatever the inbox holds.
  *
  * Return: whether there may be more to do now.
  */
@@ -236,14 +198,14 @@ static bool theap_run_collect(struct theap_queue *queue)
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	run->nr = 0;
-	/* On a manual clock it is where the batch before has come to. */
+	/* A manual clock stays at the time that the batch before has advanced it to. */
 	if (queue->clock != THEAP_MANUAL)
 		run->now = theap_queue_now(queue);
 	do {
 		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer;
 
-		/* Before the next walk, so that none keeps what the last has found. */
+		/* Before the next extraction, so that due buckets do not wait for it. */
 		if (!theap_heap_is_extracting(&queue->heap))
 			__theap_empty_due(queue, &budget);
 		timer = __theap_clean(queue, &budget);
@@ -260,7 +222,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 	} while (budget);
 	if (!theap_extract_is_on(&queue->heap))
 		theap_run_sort(run);
-	/* Where nothing expires, there a manual clock has not been. */
+	/* A manual clock does not show deadlines at which nothing expires. */
 	if (queue->clock == THEAP_MANUAL && run->expirations)
 		theap_queue_set_now(queue, run->now);
 	__theap_sweep(queue);
@@ -269,6 +231,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 	return more;
 }
 
+/* Call the functions of a batch. */
 static void theap_run_call(struct theap_queue *queue)
 {
 	struct theap_run *run = &queue->run;
@@ -281,8 +244,9 @@ static void theap_run_call(struct theap_queue *queue)
 		timer->ops->function(timer, run);
 		trace_timerheap_expire_exit(timer);
 		/*
-		 * From here on the timer may be freed, or be run elsewhere.
-		 * Pairs with theap_timer_stop_sync() and _lock_queue().
+		 * From here on the timer may be freed, or another run may expire it.
+		 * Pairs with the acquires in timer.c: theap_timer_stop_sync(),
+		 * theap_timer_dequeue() and theap_timer_lock_queue().
 		 */
 		smp_store_release(&timer->active, timer->active - 1);
 	}
@@ -292,9 +256,9 @@ static void theap_run_call(struct theap_queue *queue)
 
 /**
  * theap_run_batch - expire a batch, and call the functions
- * @queue: which; the caller runs it, and nobody else
+ * @queue: the queue; the caller is its only run
  *
- * Context: softirqs are off, under rcu_read_lock().
+ * Context: softirqs off, under rcu_read_lock().
  * Return: whether there may be more to do now.
  */
 bool theap_run_batch(struct theap_queue *queue)
@@ -305,7 +269,44 @@ bool theap_run_batch(struct theap_queue *queue)
 	return more;
 }
 
-/* Call those who have asked for it.  Context: as theap_run_batch(). */
+/*
+ * The run calls the wakers once THEAP_RUN_WAKERS of them wait, and goes on if that has
+ * left budget.  To wake a task takes longer than to expire its timer.  Suppose that a
+ * run spends its budget on the timers of thousands of contexts.  If it called all wakers
+ * at the end, that would take many times the budget.
+ */
+#define THEAP_RUN_WAKERS	THEAP_BATCH
+
+/**
+ * theap_run_add_waker - ask for a callback at the end of the run
+ * @run:    the run that calls the timer's function
+ * @waker:  the callback; many requests make one call
+ *
+ * Context: a timer's function.
+ */
+void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker)
+{
+	if (!test_and_set_bit(0, &waker->queued)) {
+		WRITE_ONCE(waker->run, run);
+		waker->next = run->wakers;
+		run->wakers = waker;
+		run->nr_wakers++;
+		return;
+	}
+	if (READ_ONCE(waker->run) == run)
+		return;
+	/*
+	 * The waker is in the list of another run, which will call it.  But that run's
+	 * CPU may be stuck, and the tasks here must not wait for it.  So this run calls
+	 * the waker, too.  It remembers one such waker until its end, and calls that one
+	 * early if it meets another.
+	 */
+	if (run->shared_waker && run->shared_waker != waker)
+		run->shared_waker->function(run->shared_waker);
+	run->shared_waker = waker;
+}
+
+/* Call the wakers of a run.  Context: as theap_run_batch(). */
 void theap_run_wake(struct theap_run *run)
 {
 	struct theap_waker *waker = run->wakers, *shared_waker = run->shared_waker;
@@ -316,7 +317,7 @@ void theap_run_wake(struct theap_run *run)
 	while (waker) {
 		struct theap_waker *next = waker->next;
 
-		/* From here on another run may have it in its list. */
+		/* From here on another run may put it into its list. */
 		WRITE_ONCE(waker->run, NULL);
 		clear_bit_unlock(0, &waker->queued);
 		waker->function(waker);
@@ -326,6 +327,7 @@ void theap_run_wake(struct theap_run *run)
 		shared_waker->function(shared_waker);
 }
 
+/* End a run: arm the hrtimer, or throttle the queue until the deficit is repaid. */
 static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 {
 	u64 throttle = deficit >= THEAP_BUDGET_NS ? deficit / THEAP_BUDGET_REPAY : 0;
@@ -333,7 +335,7 @@ static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	queue->count.throttled += throttle > 0;
-	/* Who rests is not stuck (steal.c). */
+	/* A throttled queue is not stuck (steal.c). */
 	WRITE_ONCE(queue->run_ended, ended + throttle);
 	WRITE_ONCE(queue->running, false);
 	raw_spin_unlock(&queue->lock);
@@ -348,11 +350,11 @@ static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 }
 
 /**
- * __theap_run_begin - be the one who runs a queue
- * @queue: owned
+ * __theap_run_begin - begin the run of a queue, unless a run is on
+ * @queue: locked by the caller
  *
- * Return: whether it is so; theap_run() is to follow then.  Else it is being run
- * already, and that run does it.
+ * Return: true: the caller must call theap_run() next; false: a run is on, and it
+ * expires what is due.
  */
 bool __theap_run_begin(struct theap_queue *queue)
 {
@@ -366,12 +368,12 @@ bool __theap_run_begin(struct theap_queue *queue)
 }
 
 /**
- * theap_run - run what is due
- * @queue: whose run this CPU has begun
+ * theap_run - run a queue until nothing is due or the CPU budget is exhausted
+ * @queue: its run was begun by __theap_run_begin() on this CPU
  *
- * Context: softirq, or with softirqs off; under rcu_read_lock(), until the last
- * notify, whose memory is freed after a grace period.
- * Return: when it ended, on CLOCK_MONOTONIC; 0: for want of budget.
+ * Context: softirq, or softirqs off; under rcu_read_lock(), which keeps the memory of
+ * the wakers until the last of them is called.
+ * Return: when the run ended, on CLOCK_MONOTONIC; 0: the budget is exhausted.
  */
 u64 theap_run(struct theap_queue *queue)
 {
@@ -381,7 +383,7 @@ u64 theap_run(struct theap_queue *queue)
 
 	do {
 		more = theap_run_batch(queue);
-		/* Nobody waits for what has become due only now. */
+		/* No task waits for timers that become due only now. */
 		if (!more || queue->run.nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(&queue->run);
 		if (!more)
@@ -394,11 +396,11 @@ u64 theap_run(struct theap_queue *queue)
 }
 
 /**
- * theap_queue_run - run what is due, unless somebody does
- * @queue: which
+ * theap_queue_run - run a queue, unless a run is on
+ * @queue: the queue
  *
- * Context: softirq, or with softirqs off.
- * Return: as theap_run(); 0, too, where somebody else does.
+ * Context: softirq, or softirqs off.
+ * Return: as theap_run(); also 0 if another run is on.
  */
 u64 theap_queue_run(struct theap_queue *queue)
 {
@@ -415,7 +417,7 @@ u64 theap_queue_run(struct theap_queue *queue)
 	return ended;
 }
 
-/* Run a queue; if this CPU has nothing more due then, check whether others are stuck. */
+/* Run a queue.  If it has nothing more due, check whether other CPUs are stuck. */
 static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 {
 	u64 ended;
@@ -426,12 +428,14 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 		theap_steal_after_run(ended);
 }
 
+/* The hrtimer of the queue has expired. */
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
 	return HRTIMER_NORESTART;	/* the end of the run has armed it again */
 }
 
+/* A throttled or deferred run is to begin. */
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, resume), hrtimer);
