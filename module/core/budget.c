@@ -44,7 +44,7 @@ static DEFINE_PER_CPU(struct theap_budget, theap_budgets);
 /*
  * Move the estimate of the median latency towards the last latency, by 1/16.  The
  * median counts, since single latencies are no measure of the cost: an interrupt
- * may have been held up, or have come together with another.
+ * may have been delayed, or may coincide with another one.
  */
 static void theap_budget_learn(struct theap_budget *budget)
 {
@@ -106,12 +106,12 @@ u64 theap_budget_charge(struct theap_budget *budget)
  * @hrtimer: the hrtimer that has expired
  *
  * An idle CPU is late because it has to wake up.  That is no cost, so it counts as 0.
- * Another CPU may arm @hrtimer anew meanwhile; one wrong sample is harmless.
  *
  * Context: softirq.
  */
 void theap_budget_note_latency(const struct hrtimer *hrtimer)
 {
+	/* Another CPU may arm @hrtimer again meanwhile: one wrong sample is harmless. */
 	s64 late = -data_race(hrtimer_expires_remaining(hrtimer));
 
 	this_cpu_ptr(&theap_budgets)->latency = is_idle_task(current) ? 0 : max_t(s64, late, 0);

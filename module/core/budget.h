@@ -7,7 +7,7 @@
 #include <linux/time64.h>
 #include <linux/types.h>
 
-/* A run ends when the deficit of its CPU has come to this. */
+/* A run ends when the deficit of its CPU reaches this. */
 #define THEAP_BUDGET_NS		(500 * NSEC_PER_USEC)
 
 /* The time between runs repays this many times its length. */

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All the queues: which there are, and which a timer goes to.
+ * All queues, and the queue that a started timer goes to.
  *
- * heaps=0, the default, is a queue for each CPU and clock: a timer stands on
- * the CPU that started it, where it is most likely stopped, and no two CPUs
- * want one lock.  CPUs that are isolated, or nohz_full, are left alone: the timers
- * that they start go to one that keeps house, unless the CPU was asked for, and so
- * do timers whose CPU goes offline.  heaps=1 and heaps=64 are what Go had before 1.10
- * and up to 1.13, for comparison: one for all, and up to 64 shared by CPU number.
+ *	heaps=0		the default: one queue per CPU and clock
+ *	heaps=1		one queue per clock, as in Go before 1.10, for comparison
+ *	heaps=64	up to 64 queues per clock, which CPUs share by number, as in Go
+ *			from 1.10 to 1.13, for comparison
+ *
+ * By default a timer goes to the queue of the CPU that starts it.  It is most likely
+ * stopped there too, and no two CPUs want one lock.
+ *
+ * Isolated and nohz_full CPUs are left alone: a timer that such a CPU starts goes to
+ * the queue of a housekeeping CPU, unless the program has asked for that CPU.  So do
+ * timers whose CPU goes offline.
  */
 #include <linux/cpumask.h>
 #include <linux/rcupdate.h>
@@ -23,7 +28,7 @@
 
 unsigned int theap_heaps;
 
-/* For whoever is at placement with the CPUs. */
+/* Default placement: the queue of the CPU that starts the timer. */
 const struct theap_placement theap_default_placement[THEAP_CLOCKS] = {
 	[THEAP_MONOTONIC] = { .clock = THEAP_MONOTONIC, .cpu = THEAP_ANY_CPU },
 	[THEAP_REALTIME]  = { .clock = THEAP_REALTIME, .cpu = THEAP_ANY_CPU },
@@ -40,35 +45,37 @@ const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
 };
 
 static unsigned int theap_nr_queues;
-static struct cpumask theap_housekeeping;		/* written once, by theap_queues_init() */
+static struct cpumask theap_housekeeping;	/* written once, by theap_queues_init() */
 static struct theap_queue **theap_queues[THEAP_CLOCKS];
 
-/* How many there are for each clock. */
+/* Return: the number of queues of each clock. */
 unsigned int theap_queues_nr(void)
 {
 	return theap_nr_queues;
 }
 
-/* Does a CPU take others' timers; is it neither isolated nor nohz_full? */
+/* Is a CPU neither isolated nor nohz_full?  Such a CPU accepts timers of other CPUs. */
 bool theap_cpu_is_housekeeping(unsigned int cpu)
 {
 	return cpumask_test_cpu(cpu, &theap_housekeeping);
 }
 
+/* Return: the queue of a CPU and a clock; with heaps=, CPUs share queues by number. */
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 {
 	return theap_queues[clock][index % theap_nr_queues];
 }
 
 /*
- * Where timers go that do not go to a CPU: to the next that keeps house and is online;
- * or else to the next number, which may be online, and one is.
+ * Choose the next CPU for a timer whose own CPU does not accept it: the next online
+ * housekeeping CPU whose queue is online.  If there is none, choose the next number:
+ * one of the queues is online, so the caller finds it in the end.
  */
 static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
 {
 	unsigned int cpu, next = (from + 1) % nr_cpu_ids;
 
-	/* There may be hundreds that could come, and interrupts are off. */
+	/* Hundreds of possible CPUs may be offline, and interrupts are off: skip them. */
 	for_each_cpu_wrap(cpu, cpu_online_mask, next)
 		if (theap_cpu_is_housekeeping(cpu) &&
 		    !READ_ONCE(theap_queues_get(clock, cpu)->offline))
@@ -77,13 +84,15 @@ static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
 }
 
 /**
- * theap_queue_lock - lock the queue that a timer started here goes to
+ * theap_queue_lock - lock the queue that a timer goes to
  * @placement: of the timer
  *
- * Its own, or that of the CPU that was asked for, or that of this CPU; or another,
- * where this one wants to be left alone, or where the queue is offline.
+ * That is the queue of its manual clock, or of the CPU that was asked for, or of this
+ * CPU.  It is another CPU's if this CPU is isolated or nohz_full, or if the queue is
+ * offline.
  *
- * Context: interrupts are off.
+ * Context: interrupts off.
+ * Return: the queue, locked.
  */
 struct theap_queue *theap_queue_lock(const struct theap_placement *placement)
 	__acquires(the_queue_returned)
@@ -110,8 +119,10 @@ struct theap_queue *theap_queue_lock(const struct theap_placement *placement)
 }
 
 /*
- * A queue that takes no timers until a CPU comes online for it; or, with a manual
- * clock, one that nothing drives, and so nobody need tell.
+ * Initialize a zeroed queue.
+ *
+ * The queue of a CPU is offline until a CPU comes online for it.  The queue of a manual
+ * clock has no hrtimer, and S64_MIN in @armed keeps it from being notified.
  */
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 {
@@ -126,7 +137,7 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 }
 
 /*
- * No timer is left: its memory may go, when nothing drives it.
+ * Free the memory of a queue that has no timers and that nothing drives.
  *
  * Context: task, may sleep.
  */
@@ -141,6 +152,7 @@ void theap_queue_destroy(struct theap_queue *queue)
 	theap_heap_destroy(&queue->heap);
 }
 
+/* Free all queues.  Context: as theap_queue_destroy(). */
 void theap_queues_free(void)
 {
 	enum theap_clock clock;
@@ -171,6 +183,12 @@ static void theap_housekeeping_init(void)
 			cpumask_set_cpu(cpu, &theap_housekeeping);
 }
 
+/*
+ * Allocate all queues; each is offline, and its memory is on the node of its CPU.
+ *
+ * Context: task, may sleep.
+ * Return: 0 or -ENOMEM.
+ */
 int theap_queues_init(void)
 {
 	enum theap_clock clock;

@@ -2,10 +2,32 @@
 /*
  * Room in heaps: how a heap grows and shrinks, and what a reservation is.
  *
- * A push needs a free position in the heap, and memory cannot be allocated under
- * the queue's lock.  So a caller that finds no room drops its claim, calls
- * theap_queue_grow(), and tries again.  A caller that cannot fail makes a
- * reservation while it may still fail: theap_timer_reserve().
+ * A push needs a free position in the heap, and memory cannot be allocated under the
+ * queue's lock.  So a caller that finds no room ends its claim, calls
+ * theap_queue_grow(), and tries again.
+ *
+ * A caller that cannot fail reserves an entry while it still may fail, with
+ * theap_timer_reserve().  A reservation belongs to a timer.  It is in the queue that
+ * the timer was in last, and moves along when the timer goes to another queue.
+ *
+ * Why a reserved entry cannot be lost.  A heap has c positions for entries and list
+ * nodes.  Let there be
+ *
+ *	p	reservations in this queue
+ *	h	entries and list nodes of timers that have one of them
+ *	f	all other entries and list nodes, those of buckets included
+ *	o	extraction holes
+ *
+ * and n = f + h + o used positions.  A timer without a reservation here is accepted,
+ * and a reservation is granted, only if n + 1 + p <= c.  (It is n + 3 + p <= c for a
+ * timer that may need a bucket.)  Since f <= n, f + p <= c holds at all times.
+ *
+ * A timer that has a reservation here and is to be queued is not among the h yet.  So
+ * h < p, and f + h < c.  Either a position is free, or n = c because there is a hole.
+ * To close that hole frees a position.
+ *
+ * A reservation is counted besides the entry of its timer.  So it costs 16 bytes of a
+ * heap, and 16 more while the timer is queued.
  */
 #include <linux/lockdep.h>
 #include <linux/sched.h>
@@ -20,34 +42,34 @@
 static struct delayed_work theap_trims[THEAP_CLOCKS];
 
 /*
- * Who gives up a place that he was promised may want another at once, and a heap is not to
- * get and give back a segment for each that comes and goes: not more often than so.  When a
- * context goes, what it no longer needs goes at once.
+ * Heaps are trimmed at most once per second after reservations are given up.  The
+ * next timer may make a reservation again.  A heap must not free and allocate a segment
+ * for each such pair.  A context that closes trims the heaps of its clock at once.
  */
 #define THEAP_TRIM_DELAY	HZ
 
 /**
- * theap_queue_grow - give a queue what it was short of
- * @queue: whose heap has no room, or whose wheel no bucket
- * @gfp:   how to get the memory
+ * theap_queue_grow - allocate what a queue lacks: a segment of its heap, or buckets
+ * @queue: its heap has no room, or it has no free bucket
+ * @gfp:   for the allocation
  *
- * Context: as @gfp; without the lock.
- * Return: 0, and to be tried again, or -ENOMEM.
+ * Context: as @gfp; without the queue's lock.
+ * Return: 0: try again; or -ENOMEM.
  */
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 {
-	/* A guess, which theap_heap_grow() can do with. */
+	/* May be stale; theap_heap_grow() copes with that. */
 	u32 segments = data_race(READ_ONCE(queue->heap.segments));
 	struct theap_growth growth;
 	unsigned long flags;
 	int ret;
 
-	/* And so is this: it is a bucket that is wanting, since the heap has room for one. */
+	/* May be stale, too.  If the heap has room for a bucket, a bucket is missing. */
 	if (data_race(READ_ONCE(queue->buckets.wanted) &&
 		      theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM +
 					  atomic_read(&queue->reserved))))
 		return theap_buckets_grow(queue, gfp);
-	/* A directory of over a page may be of vmalloc(), and then only a task can free it. */
+	/* A directory of over a page may be from vmalloc(), and only a task can free that. */
 	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))
 		return -ENOMEM;
 	ret = theap_growth_alloc(&growth, segments, gfp);
@@ -60,22 +82,22 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	return 0;
 }
 
-/* A task makes room for what comes next. */
+/* Allocate in a task what a timer could not get. */
 static void theap_queue_growth(struct work_struct *work)
 {
 	struct theap_queue *queue = container_of(work, struct theap_queue, grow_work);
 
-	/* A guess: for a bucket that somebody else has got meanwhile it would be a segment. */
+	/* May be stale.  Without this, buckets allocated meanwhile would cost a segment. */
 	if (data_race(READ_ONCE(queue->buckets.wanted) ||
 		      !theap_heap_has_room(&queue->heap, 1 + atomic_read(&queue->reserved))))
 		theap_queue_grow(queue, GFP_KERNEL);
 }
 
 /**
- * theap_queue_grow_later - have room made in a queue that has turned a timer away
- * @queue: which
+ * theap_queue_grow_later - let a task allocate what a queue lacks
+ * @queue: the queue; it had no room or no bucket for a timer
  *
- * If there is no memory, the next that is turned away asks again.
+ * If there is no memory, the next timer that finds no room asks again.
  *
  * Context: any.
  */
@@ -84,7 +106,7 @@ void theap_queue_grow_later(struct theap_queue *queue)
 	schedule_work(&queue->grow_work);
 }
 
-/* What is promised must still be there with a segment less. */
+/* May a heap lose a segment?  All reserved entries must still fit. */
 static bool __theap_queue_may_trim(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
@@ -93,8 +115,8 @@ static bool __theap_queue_may_trim(struct theap_queue *queue)
 }
 
 /**
- * theap_queues_trim - give back what the heaps of a clock no longer need
- * @clock: which
+ * theap_queues_trim - free the memory that the heaps of a clock do not need
+ * @clock: the clock
  *
  * Context: task, may sleep.
  */
@@ -125,11 +147,11 @@ static void theap_queues_trim_work(struct work_struct *work)
 }
 
 /**
- * theap_queues_trim_later - have theap_queues_trim() called soon
- * @clock: of which
+ * theap_queues_trim_later - call theap_queues_trim() within a second
+ * @clock: the clock
  *
- * For all heaps of the clock, since timers take the places that they were promised along
- * to other CPUs.
+ * It trims all heaps of the clock, since reservations move with their timers to other
+ * CPUs.
  *
  * Context: any.
  */
@@ -139,19 +161,18 @@ void theap_queues_trim_later(enum theap_clock clock)
 }
 
 /**
- * theap_timer_reserve - promise a timer a place, so that it can always be started
- * @timer: initialised, and nobody else's yet
- * @placement:  where it stands when it is started
- * @gfp:   how to get memory for it
+ * theap_timer_reserve - reserve an entry for a timer, so that every start succeeds
+ * @timer:     initialized; the caller is its only user
+ * @placement: the placement that the timer is started with
+ * @gfp:       for the memory
  *
- * The place is in the heap of this CPU.  When the timer goes to another, it has its
- * place there from then on.  So it costs 16 bytes of a heap, and 16 more while the
- * timer stands in it, wherever that is.
+ * The entry is in the queue that the timer would go to now.
  *
  * Context: as @gfp.
  * Return: 0 or -ENOMEM.
  */
-int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement *placement, gfp_t gfp)
+int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement *placement,
+			gfp_t gfp)
 {
 	struct theap_queue *queue;
 	unsigned long flags;
@@ -169,7 +190,7 @@ int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement 
 		local_irq_restore(flags);
 		if (timer->reserved)
 			return 0;
-		/* Where it could not grow somebody else may have made room, so it looks again. */
+		/* After a failed growth, try once more: another caller may have made room. */
 		if (ret)
 			return ret;
 		ret = theap_queue_grow(queue, gfp);
@@ -177,12 +198,12 @@ int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement 
 }
 
 /**
- * theap_timer_unreserve - give up what theap_timer_reserve() has promised
- * @timer: not pending, and never started again
+ * theap_timer_unreserve - give up the reservation of a timer
+ * @timer: has a reservation; not pending, and never started again
  *
- * The memory is given back soon, when the last promise of a queue is given up, or enough
- * of them for a segment: so not each has to ask.  What a heap no longer needs because its
- * timers went to other CPUs goes then, too, and not before.
+ * Heaps are trimmed soon after the count of a queue's reservations reaches a multiple
+ * of THEAP_SEGMENT_ENTRIES, 0 included.  So most calls do not ask for it.  A heap that
+ * its timers have left for other CPUs is trimmed then, too, and not before.
  *
  * Context: any; also in the timer's function.
  */
@@ -190,24 +211,18 @@ void theap_timer_unreserve(struct theap_timer *timer)
 {
 	struct theap_queue *queue = timer->queue;
 
-	/* If it were given up twice, it would be somebody else's place. */
+	/* A second call would give up the reservation of another timer. */
 	if (WARN_ON_ONCE(!timer->reserved))
 		return;
 	timer->reserved = false;
-	/* That there is more room than somebody believes does no harm: no lock. */
+	/* No lock: a reader that misses this believes that there is less room. */
 	if (!(atomic_dec_return(&queue->reserved) % THEAP_SEGMENT_ENTRIES))
 		theap_queues_trim_later(queue->clock);
 }
 
 /*
- * Is there a place for it: the one that it was promised here, or one that was promised
- * to nobody?
- *
- * Of the c places of a heap, p are promised; f of what is in it has no promise, h
- * has, and the rest are holes.  Who has none is let in, and a promise is given, only
- * where nr + 1 + p <= c (nr + 3, with a bucket); since f <= nr, f <= c - p at all times.
- * One who comes for his place is not among the h, so h < p and f + h < c.  Should nr be
- * c all the same, there is a hole, and to close it makes the room.
+ * Is there room for @timer: its reserved entry here, or an entry that is not reserved?
+ * The arithmetic is at the top of this file.
  */
 bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -224,7 +239,8 @@ bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
 
 /*
  * Record that a timer goes to @queue.  Its reservation goes along.
- * Context: the timer is in a transient state.
+ *
+ * Context: the timer is in a transient state; the lock of @queue.
  */
 void __theap_timer_set_queue(struct theap_timer *timer, struct theap_queue *queue)
 {
@@ -249,7 +265,7 @@ void theap_room_attach(struct theap_queue *queue)
 	INIT_WORK(&queue->grow_work, theap_queue_growth);
 }
 
-/* Wait for all work on room.  Nothing queues more.  Context: task, may sleep. */
+/* Cancel all pending work; no caller queues more.  Context: task, may sleep. */
 void theap_room_exit(void)
 {
 	enum theap_clock clock;

@@ -1,93 +1,105 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stealing: to run a queue in place of a CPU that is stuck.
+ * Stealing: run a queue in place of an owning CPU that is stuck.
  *
- * Timers stand on the CPU that started them, and that is the one to run them.  It
- * does not, for as long as it holds softirqs off, or interrupts; where another
- * softirq does not end, or, on PREEMPT_RT, tasks of a higher priority do not; where
- * it is virtual, and its host has stopped it.  Then others do, as in Go a P that has
- * nothing to do runs the timers of the rest.  A run may be on any CPU: its lock and
- * @running see to it that there is one at a time, and what the thief runs is a debt
- * of the thief's CPU.
+ * A CPU runs the timers that it started.  It cannot do that
  *
- * A queue is stuck where for steal_us something was due, and no run was on, nor has
- * ended, nor has rested.  The last is for those who are late because there is too much to
- * do: their runs rest for want of budget, up to 2.5 ms, and no other CPU is to help them
- * to more than their share.  A clock that is set forward makes
- * what stands on it overdue at once; then somebody may be faster than the owner,
- * who is on his way, and no harm is done.
+ *  - while it has softirqs or interrupts off;
+ *  - while another softirq does not end;
+ *  - on PREEMPT_RT, while tasks of a higher priority run;
+ *  - on a virtual machine, while the host has stopped it.
  *
- * Who looks, none of them more often than each steal_us on a CPU:
+ * Then another CPU, the thief, runs the queue.  In Go, likewise, a P with nothing to do
+ * runs the timers of other Ps.  A run may be on any CPU: the lock of the queue and
+ * @running allow one run at a time.  A stolen run is charged to the budget of the
+ * thief's CPU.
  *
- *	a CPU that has just run its own and has nothing more due, at some;
- *	who is about to sleep until there are events, at more, of that clock alone;
- *	the watchdog, at all (watchdog.c).
+ * A queue is stuck if a timer is overdue by steal_us, no run is on, and for steal_us no
+ * run has ended.  The time that the queue is throttled after a run counts as part of
+ * that run.  A CPU that has too much to do is late, too, but it is not stuck.  Its runs
+ * are throttled for up to 2.5 ms, and no other CPU helps it to more than its budget.
  *
- * To look is to read two words of a queue, @first and @earliest, which are in the
- * caches of all who look for as long as nobody changes them; no lock is taken where
- * nobody is stuck, and only tried for where somebody is: who is stuck may hold it.
+ * A clock step forward makes timers on that clock overdue at once.  A thief may then be
+ * faster than the owning CPU, which is about to run them.  That is harmless.
  *
- * A look ends where the thief's budget does.  What is stuck beyond that is left to other
- * CPUs, which have their own, or to the next look, which begins there.  So what runs in
- * one softirq is bounded, however many CPUs are stuck; a clock that is set forward does
- * not have the first who looks run all that stood on it, while the owners are awake; and
- * a queue that takes all the budget each time leaves the next time to others.
+ * Three callers scan for stuck queues:
+ *
+ *	caller					CPUs	clocks
+ *	a run that has left nothing due		8	all
+ *	a task that is about to sleep		64	that of the events it waits for
+ *	the watchdog (watchdog.c)		all	all
+ *
+ * The first two together scan at most once per steal_us on each CPU, and only on
+ * housekeeping CPUs.
+ *
+ * A scan reads two words of each queue, @first and @earliest.  They stay in the caches
+ * of all CPUs that scan until a CPU changes them.  A scan takes no lock if no queue is
+ * stuck, and only tries the lock of a stuck queue: the stuck CPU may hold it.
+ *
+ * A scan ends when the budget of the thief's CPU is exhausted.  The rest is left to
+ * other CPUs, which have budgets of their own, or to the next scan, which begins there:
+ *
+ *  - What runs in one softirq is bounded, however many CPUs are stuck.
+ *  - After a clock step forward, the first CPU that scans does not run all timers of
+ *    that clock while their owning CPUs are awake.
+ *  - A queue that takes all the budget each time leaves the next scan to other queues.
  *
  * The races:
  *
- * 1. Two thieves, or a thief and the owner who wakes up: both may see the queue
- *    stuck, but the lock lets one set @running, and the other, who looks again with
- *    the lock, finds that, or that a run has ended just now, or nothing due.
+ * 1. Two thieves, or a thief and the owning CPU, which wakes up.  Both may find the
+ *    queue stuck, but the lock lets one of them set @running.  The other checks again
+ *    with the lock.  It finds @running, or that a run has ended just now, or nothing
+ *    due.
  *
- * 2. The thief's run against the owner, who arms:
+ * 2. The thief's run against the owning CPU, which arms:
  *
- *	thief					owner, in an interrupt
+ *	thief					owning CPU, in an interrupt
  *	  armed <- S64_MIN			  smp_mb()		(L)
  *	  run					  f <- first, earliest
  *	  armed <- THEAP_NEVER			  f < armed?
  *	  smp_mb()			(K)	  armed <- f
  *	  read first				  set the hrtimer to f
- *	  kick the owner
+ *	  notify the owning CPU
  *
- *    Whichever store to armed is the last one, the kick has the owner look once
- *    more: either armed says THEAP_NEVER, and it arms, or it says what the hrtimer
- *    is set to.  A kick is on its way until interrupts are on again, so it comes
- *    after all that the owner is doing; and what others tell meanwhile need not
- *    kick again.  If the hrtimer fires for what the thief has run, it does so for
- *    nothing.
+ *    Whichever store to armed is the last one, the notification makes the owning CPU
+ *    check once more.  If it reads THEAP_NEVER, it arms.  Otherwise it reads what the
+ *    hrtimer is set to.  The IPI arrives when interrupts are on again, so after the
+ *    owning CPU has done all this.  Until then no other CPU needs to send an IPI.  If
+ *    the hrtimer fires for timers that the thief has run, it fires for nothing.
  *
- * 3. A thief whose budget is spent sets @again on its own CPU, to go on there.  But that
- *    may get stuck in its turn, before @again has fired, while the owner is awake by then:
+ * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  But that
+ *    CPU may get stuck before @thief_resume fires, while the owning CPU is awake:
  *
- *	thief					owner
+ *	thief					owning CPU
  *	  running <- true			  is stuck
  *	  armed <- S64_MIN			  wakes up
- *	  run, and rest				  the hrtimer fires: a run is on
+ *	  run, until throttled			  the hrtimer fires: a run is on
  *	  running <- false
- *	  set @again
+ *	  arm @thief_resume
  *	  armed <- THEAP_NEVER
- *	  kick the owner
+ *	  notify the owning CPU
  *	  is stuck				  arm, and run
  *
- *    If it did not tell, the owner would leave to it what it cannot do.  So it tells, as at
- *    the end of a run (2); whoever comes first goes on, and @again only looks whether the
- *    queue is stuck still: where the owner runs it, or rests, it is not.  The owner rests by
- *    an hrtimer that no thief sets, @resume: one whose function is running somewhere stays
- *    on that CPU when it is set.
+ *    Without the notification the owning CPU would leave the queue to a thief that
+ *    cannot run.  So the thief notifies it, as at the end of a run (2).  The first of
+ *    the two goes on.  @thief_resume only checks whether the queue is still stuck: it
+ *    is not while the owning CPU runs it or is throttled.  The owning CPU waits with
+ *    an hrtimer of its own, @resume, which no thief arms.  An hrtimer that is armed
+ *    while its function runs stays on the CPU of that function.
  *
- * 4. CPUs that go offline.  The owner's: hotplug.c moves timers while no run is on,
- *    a thief's as little as any other; a thief may come when all is done, find the
- *    queue empty, and tell nobody.  The thief's: the kernel takes @again to another
- *    CPU, and there it fires.
+ * 4. CPUs that go offline.  The owning CPU: hotplug.c migrates timers only while no run
+ *    is on, a thief's run included.  A thief that comes after that finds the queue
+ *    empty and notifies no CPU.  The thief's CPU: the kernel moves @thief_resume to
+ *    another CPU, and it fires there.
  *
- * 5. The module goes: theap_steal_exit() has everybody see that stealing is off, a
- *    grace period ends with the last who did not, and then hrtimers are cancelled,
- *    those that thieves have set among them.
+ * 5. The module is unloaded.  theap_steal_exit() turns stealing off.  A grace period
+ *    waits for all CPUs that have not seen that.  Then all hrtimers are cancelled,
+ *    also those that thieves have armed.
  *
- * What cannot be helped: a CPU that has stopped in the middle of a run has some of
- * the queue's timers in hand, and nobody else can know how far it has come.  Where a thief's
- * has been stopped between the end of its run and the kick, a third CPU can help, but not
- * the owner, who does not know that it is over.
+ * The limits of stealing.  A CPU that stops in the middle of a run keeps the timers of
+ * its current batch, and no other CPU knows how far it is.  If a thief's CPU stops
+ * between the end of its run and the IPI, a third CPU can help.  The owning CPU cannot,
+ * since it has not been notified that the run is over.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>
@@ -106,28 +118,28 @@
 
 unsigned int theap_steal_us = 2000;
 
-/* Below that an owner who is on his way is taken for stuck. */
+/* With less, an owning CPU that is about to run its queue would count as stuck. */
 #define THEAP_STEAL_MIN_US	1000
 
 /*
- * The queues of so many CPUs are looked at, at the end of a run, and by who is about to sleep;
- * the rest of a large machine in the looks that follow.  Were it all of a thousand CPUs each
- * time, a tenth of each CPU would go into that, and whoever changes a first deadline would
- * have to take it out of a thousand caches.
+ * The number of CPUs whose queues one scan checks, after a run and before a sleep.  The
+ * next scans check the rest of a large machine.  If each scan checked 1000 CPUs, scans
+ * would take a tenth of each CPU.  Each change of a first deadline would invalidate it
+ * in 1000 caches.
  */
-#define THEAP_STEAL_SOME	8
-#define THEAP_STEAL_MORE	64
+#define THEAP_STEAL_CPUS_AFTER_RUN	8
+#define THEAP_STEAL_CPUS_BEFORE_SLEEP	64
 
 #define THEAP_ALL_CLOCKS	(BIT(THEAP_CLOCKS) - 1)
 
 static bool theap_steal_on;
 
 /**
- * struct theap_thief - what a CPU knows as a thief
- * @next: not to look before that time, on CLOCK_MONOTONIC
- * @at:   so many queues behind its own the next look begins
+ * struct theap_thief - the scans of a CPU
+ * @next: earliest time of the next scan, on CLOCK_MONOTONIC
+ * @at:   the next scan begins this many queues after those of this CPU
  *
- * Whoever looks there, softirqs and tasks.
+ * Written by softirqs and tasks on that CPU, without a lock.
  */
 struct theap_thief {
 	u64 next;
@@ -136,7 +148,7 @@ struct theap_thief {
 
 static DEFINE_PER_CPU(struct theap_thief, theap_thieves);
 
-/* How long something must have been due, in nanoseconds; 0: nothing is stolen. */
+/* Return: how long a timer must be overdue to be stolen, in ns; 0: stealing is off. */
 u64 theap_steal_ns(void)
 {
 	u64 us = READ_ONCE(theap_steal_on) ? READ_ONCE(theap_steal_us) : 0;
@@ -145,8 +157,8 @@ u64 theap_steal_ns(void)
 }
 
 /*
- * With or without the lock.  What a CPU has not done itself it need not do as a
- * thief.
+ * Is a queue stuck?  A thief asks without the lock first, and again with it.  The queues
+ * of its own CPU never are: what the CPU has not run, it need not run as a thief.
  */
 static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monotonic, u64 ns)
 {
@@ -156,10 +168,10 @@ static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monoton
 	       READ_ONCE(queue->cpu) != raw_smp_processor_id();
 }
 
-/* Run a queue, if it is stuck indeed.  Return: whether there is budget left. */
+/* Run a queue if it is stuck.  Return: whether this CPU has budget left. */
 static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 {
-	bool begun = false, left = true;
+	bool begun = false, budget_left = true;
 	unsigned long flags;
 
 	local_bh_disable();
@@ -173,15 +185,15 @@ static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 	}
 	if (begun) {
 		trace_timerheap_steal(queue, watchdog);
-		left = theap_run(queue);
+		budget_left = theap_run(queue);
 	}
 	local_bh_enable();
-	return left;
+	return budget_left;
 }
 
 /*
- * Look at the queues that the next @nr CPUs have of @clocks, as long as there is budget; the
- * next look goes on from there.
+ * Check the queues of the next @nr CPUs and of @clocks, and run those that are stuck,
+ * while there is budget.  The next scan begins where this one ends.
  */
 static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
 			     bool watchdog)
@@ -190,30 +202,33 @@ static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 	unsigned int at = READ_ONCE(thief->at), end = at + nr * THEAP_CLOCKS;
 	s64 now[THEAP_CLOCKS];
 	enum theap_clock clock;
-	bool left = true;
+	bool budget_left = true;
 	u64 ns;
 
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		now[clock] = theap_clock_read(clock);
-	/* From the look whether it is on to the end of the run. */
+	/* From the check that stealing is on to the end of the run. */
 	rcu_read_lock();
 	ns = theap_steal_ns();
-	for (; ns && left && at != end; at++) {
+	for (; ns && budget_left && at != end; at++) {
 		struct theap_queue *queue;
 
 		clock = (from + at) % THEAP_CLOCKS;
 		queue = theap_queues_get(clock, (from + at) / THEAP_CLOCKS);
 		if (clocks & BIT(clock) &&
 		    theap_queue_is_stuck(queue, now[clock], now[THEAP_MONOTONIC], ns))
-			left = theap_queue_steal(queue, ns, watchdog);
+			budget_left = theap_queue_steal(queue, ns, watchdog);
 	}
 	rcu_read_unlock();
 	WRITE_ONCE(thief->at, at % (theap_queues_nr() * THEAP_CLOCKS));
 }
 
 /*
- * May this CPU look again, and if so, not again soon?  A task may be on another CPU
- * by now, or a softirq of this one have asked meanwhile; so what: one more has looked.
+ * May this CPU scan now?  Only a housekeeping CPU may, and not again before steal_us has
+ * passed.
+ *
+ * A task may have moved to another CPU, or a softirq may have called this meanwhile.
+ * Then there is one scan more, which is harmless.
  */
 static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 {
@@ -226,35 +241,37 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 	return ns && theap_cpu_is_housekeeping(raw_smp_processor_id());
 }
 
-/* So many CPUs' queues, or all that there are. */
+/* Return: @cpus, but at most the number of queues. */
 static unsigned int theap_steal_cpus(unsigned int cpus)
 {
 	return min(theap_queues_nr(), cpus);
 }
 
 /**
- * theap_steal_after_run - look at some CPUs' queues
+ * theap_steal_after_run - scan the queues of a few CPUs after a run
  * @now: CLOCK_MONOTONIC
  *
- * The next ones come next time.
+ * The next call scans the next CPUs.
  *
- * Context: softirq, at the end of a run that has left nothing to do.
+ * Context: softirq, at the end of a run that has left nothing due.
  */
 void theap_steal_after_run(u64 now)
 {
 	struct theap_thief *thief = this_cpu_ptr(&theap_thieves);
 
 	if (theap_thief_begin(thief, now))
-		theap_steal_scan(thief, THEAP_ALL_CLOCKS, theap_steal_cpus(THEAP_STEAL_SOME),
-				 false);
+		theap_steal_scan(thief, THEAP_ALL_CLOCKS,
+				 theap_steal_cpus(THEAP_STEAL_CPUS_AFTER_RUN), false);
 }
 
 /**
- * theap_steal_before_sleep - look at some of the queues that events may be waited for from
- * @placement: of the timers that they come from; none is stuck on a manual clock
+ * theap_steal_before_sleep - scan queues before a task waits for events
+ * @placement: of the timers that the events come from; a manual clock has no CPU that
+ *             could be stuck
  *
- * Not on PREEMPT_RT: a task that is preempted in a run keeps the owner from it, however
- * important that is; and an important task has something else to do.
+ * Not on PREEMPT_RT.  There a task that is preempted in a run keeps the owning CPU from
+ * running the queue, whatever the priority of that CPU's softirq is.  A task of a high
+ * priority must not spend its time on the timers of other CPUs either.
  *
  * Context: task, about to sleep.
  */
@@ -264,23 +281,19 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !placement->manual &&
 	    theap_thief_begin(thief, ktime_get_ns()))
-		theap_steal_scan(thief, BIT(placement->clock), theap_steal_cpus(THEAP_STEAL_MORE),
-				 false);
+		theap_steal_scan(thief, BIT(placement->clock),
+				 theap_steal_cpus(THEAP_STEAL_CPUS_BEFORE_SLEEP), false);
 }
 
-/* Look at all queues, as long as there is budget.  Context: softirq; the watchdog. */
+/* Scan all queues, while there is budget.  Context: softirq, from the watchdog. */
 void theap_steal_all(void)
 {
 	theap_steal_scan(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS, theap_queues_nr(), true);
 }
 
-/**
- * theap_steal_resume - go on with a queue that this CPU has stolen
- * @queue: of which a thief's run has rested
- *
- * Unless its owner has seen to it meanwhile, and runs it, or has rested in its turn.
- *
- * Context: softirq.
+/*
+ * Continue a stolen run that was throttled, unless the owning CPU runs the queue or is
+ * throttled itself.  Context: softirq.
  */
 static void theap_steal_resume(struct theap_queue *queue)
 {
@@ -290,6 +303,7 @@ static void theap_steal_resume(struct theap_queue *queue)
 	rcu_read_unlock();
 }
 
+/* The wait of a throttled thief is over. */
 static enum hrtimer_restart theap_thief_resumed(struct hrtimer *hrtimer)
 {
 	theap_budget_note_latency(hrtimer);
