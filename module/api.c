@@ -2,28 +2,47 @@
 /*
  * The interface for other modules; Documentation/kernel-api.md is its guide.
  *
- * A struct timerheap_timer is a timer of the core with a function.  Three things are
- * added to what the core does:
+ * A struct timerheap_timer is a timer of the core with a function.  Three rules are
+ * added to those of the core:
  *
- * 1. A start never fails, though a heap may have to grow for it: a timer is promised
- *    its place when it is initialised, and that can fail.
+ * 1. A start never fails, though a heap may have to grow for it.  timerheap_init()
+ *    reserves a heap entry for the timer, and that can fail.
  *
- * 2. The function says when to be called again.  Whoever starts or stops the timer
- *    while the function runs knows better, and what the function returns is ignored.
- *    So an expiry sets @again, each start and stop clears it, and the function's word
- *    counts if it finds it set.
+ * 2. The function returns when it is to be called again.  A start or a stop that comes
+ *    while the function runs is newer, so what the function returns is then ignored.
+ *    For this an expiry sets @again, and each start and stop clears it.  The returned
+ *    time counts if @again is still set.
  *
- * 3. Who stops a timer to free it need not see to it that nobody starts it, least of
- *    all its own function: while a timer is @held, a start does nothing.  What is held
- *    is not pending, and @again is not set.
+ * 3. A caller that stops a timer to free it need not keep other code from starting it,
+ *    nor the timer's own function.  While @held is not 0, a start does nothing.  A
+ *    timer that is held is not pending, and its @again is not set.
  *
- * Of the fields in struct timerheap_timer
+ * The fields of struct timerheap_timer:
  *
  *	function, clock		never change
- *	again, held, asked	are written by whoever has claimed the timer; again, by
- *				an expiry, too, which has it in RUNNING
- *	due			is written by an expiry, and read by the function that
- *				this calls; there is no other until that has returned
+ *	again, held, asked	are written by the code that has claimed the timer; an
+ *				expiry, which has the timer in RUNNING, also writes again
+ *	due			is written by an expiry, and read by the function that the
+ *				expiry calls; the next expiry comes after its return
+ *
+ * A claim takes no lock, but it may spin while another CPU has the timer in a transient
+ * state.  A stop is a claim and takes no lock.  A start or a modify may take locks; all
+ * of them are raw spinlocks:
+ *
+ *	the timer is		the new deadline is	locks
+ *	queued			not earlier		none
+ *	queued			earlier			1, 2, 3
+ *	not queued		any			the queue's, 2, 3, 4
+ *
+ *	1	the lock of the queue, by trylock: every 64th call that adds a timer to
+ *		the inbox drains the inbox
+ *	2	the lock of the hrtimer base, if the deadline is the queue's first and the
+ *		queue belongs to this CPU; for another CPU an IPI is sent instead
+ *	3	the lock of the watchdog and those of timer bases, if the watchdog would
+ *		sleep past the deadline
+ *	4	those of a workqueue, if the heap or the buckets of a queue must grow
+ *
+ * A pending timer is queued.  A stopped timer may still be queued.
  */
 #include <linux/build_bug.h>
 #include <linux/errno.h>
@@ -43,71 +62,78 @@ static struct theap_timer *timerheap_core(struct timerheap_timer *timer)
 	return (struct theap_timer *)timer->core;
 }
 
-static struct timerheap_timer *timerheap_of(struct theap_timer *core)
+static struct timerheap_timer *timerheap_from_core(struct theap_timer *core)
 {
 	return container_of((u64 (*)[7])core, struct timerheap_timer, core);
 }
 
-/* Is done with it: what comes next, the function says when it has been called. */
+/* Expire a timer.  It is not queued again before its function returns when. */
 static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expiry *expiry)
 {
-	struct timerheap_timer *timer = timerheap_of(core);
+	struct timerheap_timer *timer = timerheap_from_core(core);
 
-	/* Not where it stood, which its slack may have put off. */
+	/* The deadline that was asked for; the slack may have rounded @when up. */
 	timer->due = timer->asked;
 	timer->again = true;
 	expiry->call = true;
 	return 0;
 }
 
-/* In a claim.  What is past is due at once, and so is what is before all time. */
-static void timerheap_place(struct timerheap_timer *timer, struct theap_claim *claim,
-			    ktime_t when)
+/* Schedule a claimed timer.  A deadline that has passed is due at once, as is one below 1. */
+static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim *claim,
+			       ktime_t when)
 {
 	timer->asked = max_t(s64, when, 1);
-	WARN_ON_ONCE(theap_timer_schedule(claim, &theap_default_placement[timer->clock], timer->asked));
+	WARN_ON_ONCE(theap_timer_schedule(claim, &theap_default_placement[timer->clock],
+					  timer->asked));
 }
 
-static void timerheap_call(struct theap_timer *core, struct theap_run *run)
+/* Call the function of a timer, and start the timer again if that was asked for. */
+static void timerheap_function(struct theap_timer *core, struct theap_run *run)
 {
-	struct timerheap_timer *timer = timerheap_of(core);
+	struct timerheap_timer *timer = timerheap_from_core(core);
 	ktime_t next = timer->function(timer, timer->due, run->now);
 	struct theap_claim claim;
 
-	/* It may be on its way to be freed, and no more is to be done with it. */
+	/* The timer may have been released, so it must not be used any more. */
 	if (next <= 0)
 		return;
 	theap_timer_claim(core, &claim);
 	if (timer->again)
-		timerheap_place(timer, &claim, next);
+		timerheap_schedule(timer, &claim, next);
 	theap_timer_commit(&claim);
 }
 
 static const struct theap_timer_ops timerheap_ops = {
 	.expire   = timerheap_expire,
-	.function = timerheap_call,
+	.function = timerheap_function,
 };
 
 /**
- * timerheap_init - make a timer
- * @timer:    which; what was in it does not matter
+ * timerheap_init - initialize a timer and reserve room for it
+ * @timer:    the timer; its former content does not matter
  * @clock:    CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME or CLOCK_TAI
- * @function: what is called when it is due
- * @gfp:      how to get the 32 bytes of a heap that it is promised
+ * @function: called when the timer expires
+ * @gfp:      for the memory of the reservation, 32 bytes of a heap
  *
- * @function is called in softirq, without a lock, under rcu_read_lock().  It is given
- * the timer, when this was due, and the time, which is not before that; on the timer's
- * clock.  It may start, stop and modify any timer, its own, too, but must not wait for
- * its own.  It never runs on two CPUs at once for one timer.  It returns when to be
- * called again, past or future, on the timer's clock; or 0, or anything below it: not
- * again.  If the timer was started or stopped since it became due, by the function
- * itself or elsewhere, what it returns is ignored.
+ * After success the timer is not pending, and no start of it can fail.  It must be
+ * destroyed with timerheap_destroy(), or released with timerheap_release().
  *
- * A timer that was initialised must be destroyed, or released.
+ * @function is called in softirq, without a lock, under rcu_read_lock().  It never runs
+ * on two CPUs at once for one timer.  Its arguments are the timer, the deadline, and the
+ * current time, which is not before the deadline.  Both times are nanoseconds on the
+ * timer's clock.  @function may start, stop and modify any timer, its own too.  It must
+ * not wait for its own timer.
  *
- * Context: as @gfp; so with GFP_ATOMIC any but NMI, on PREEMPT_RT only one that may
- * allocate.
- * Return: 0; -EINVAL: no such clock; -ENOMEM.  Unless 0, there is no timer.
+ * @function returns the next deadline, past or future, on the timer's clock.  If it
+ * returns 0 or a negative number, the timer is not started again.  The returned value is
+ * ignored if the timer was started or stopped after it became due, by @function or by
+ * other code.
+ *
+ * Context: as @gfp.  With GFP_ATOMIC any but NMI; on PREEMPT_RT only where the kernel
+ * may allocate memory.
+ * Return: 0; -EINVAL: @clock is none of the four; -ENOMEM.  On an error the timer must
+ * not be used.
  */
 int timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 		   ktime_t (*function)(struct timerheap_timer *timer, ktime_t when,
@@ -134,12 +160,13 @@ int timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 EXPORT_SYMBOL_GPL(timerheap_init);
 
 /**
- * timerheap_set_slack - how much later than it is due a timer may expire
- * @timer: which
- * @slack: in nanoseconds; 0, as it is at first: it is exact
+ * timerheap_set_slack - set how much later than its deadline a timer may expire
+ * @timer: the timer
+ * @slack: in nanoseconds; 0, the initial value: the timer is exact
  *
- * Counts from the next start on.  Timers that may wait expire together with others: at a
- * multiple of the largest power of two that is not above @slack.  Below 16384 it is as 0.
+ * The slack counts from the next time that the timer gets a deadline.  A timer with
+ * slack expires at a multiple of the largest power of two that is not above @slack, and
+ * so together with other timers.  A @slack below 16384 is as 0.
  *
  * Context: any but NMI.  Takes no lock.
  */
@@ -154,19 +181,20 @@ void timerheap_set_slack(struct timerheap_timer *timer, u64 slack)
 EXPORT_SYMBOL_GPL(timerheap_set_slack);
 
 /**
- * timerheap_start - let a timer expire at a time
- * @timer: which, pending or not
- * @when:  the time, on the timer's clock; what is past expires at once; at KTIME_MAX it
- *         is pending, and never expires
+ * timerheap_start - start a timer, or change the deadline of a pending one
+ * @timer: the timer, pending or not
+ * @when:  the deadline, in nanoseconds on the timer's clock; one that has passed is due
+ *         at once; with KTIME_MAX the timer is pending and never expires
  *
- * A timer that is pending is moved.  One that is held by timerheap_stop_sync(), or was
- * destroyed or released, is left alone.
+ * Afterwards the timer is pending, unless it has expired already.  A timer that
+ * timerheap_stop_sync() waits for, or that was destroyed or released, is left alone.
  *
- * Context: any but NMI; also with interrupts off, or a raw spinlock held, unless it is one
- * that hrtimers, timers, work items or interrupts to other CPUs need, as a scheduler's.
- * Takes no lock where the timer was started before and was not expired since; else that of
- * a heap.
- * Return: whether it was pending.
+ * Context: any but NMI; also with interrupts off or with a raw spinlock held.  The
+ * spinlock must not be one that hrtimers, timers, work items or IPIs need, as those of
+ * the scheduler.  Takes no lock if the timer is still queued and @when is not earlier
+ * than the deadline that it is queued at.  Otherwise it may take those that are listed
+ * at the top of this file.
+ * Return: whether the timer was pending.
  */
 bool timerheap_start(struct timerheap_timer *timer, ktime_t when)
 {
@@ -175,7 +203,7 @@ bool timerheap_start(struct timerheap_timer *timer, ktime_t when)
 	theap_timer_claim(timerheap_core(timer), &claim);
 	if (!timer->held) {
 		timer->again = false;
-		timerheap_place(timer, &claim, when);
+		timerheap_schedule(timer, &claim, when);
 	}
 	theap_timer_commit(&claim);
 	return theap_status_is_pending(claim.from);
@@ -183,15 +211,17 @@ bool timerheap_start(struct timerheap_timer *timer, ktime_t when)
 EXPORT_SYMBOL_GPL(timerheap_start);
 
 /**
- * timerheap_modify - let a timer that is pending expire at another time
- * @timer: which
+ * timerheap_modify - change the deadline of a pending timer
+ * @timer: the timer
  * @when:  as for timerheap_start()
  *
- * A timer that is not pending is left as it is: when this is called as it expires, either
- * it was moved in time, or its function runs.
+ * A timer that is not pending is left alone.  If the timer expires at the same time,
+ * there are two outcomes: it gets the new deadline, or its function runs for the old
+ * deadline and this returns false.
  *
- * Context: as timerheap_start(), but never takes a lock.
- * Return: whether it was pending.
+ * Context: as timerheap_start().  A pending timer is queued, so this takes the lock of a
+ * queue by trylock only.
+ * Return: whether the timer was pending.
  */
 bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
 {
@@ -201,13 +231,14 @@ bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
 	theap_timer_claim(timerheap_core(timer), &claim);
 	pending = theap_status_is_pending(claim.from);
 	if (pending)
-		timerheap_place(timer, &claim, when);
+		timerheap_schedule(timer, &claim, when);
 	theap_timer_commit(&claim);
 	return pending;
 }
 EXPORT_SYMBOL_GPL(timerheap_modify);
 
-static bool timerheap_drop(struct timerheap_timer *timer, int hold)
+/* Cancel a timer, and add @hold to @held.  Return: whether it was pending. */
+static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
 {
 	struct theap_claim claim;
 
@@ -220,52 +251,53 @@ static bool timerheap_drop(struct timerheap_timer *timer, int hold)
 }
 
 /**
- * timerheap_stop - let a timer not expire
- * @timer: which, pending or not
+ * timerheap_stop - stop a timer
+ * @timer: the timer, pending or not
  *
- * Its function may be running still, for an expiry that has come before; whatever that
- * returns, it is not called again.  The timer must not be freed yet: see
- * timerheap_destroy().
+ * Afterwards the timer is not pending, until it is started again.  Its function may
+ * still run for an earlier expiry; what it returns is ignored.  The timer must not be
+ * freed yet: see timerheap_destroy().
  *
  * Context: any but NMI.  Takes no lock.
- * Return: whether it was pending, and now will not expire.
+ * Return: whether the timer was pending, and so will not expire.
  */
 bool timerheap_stop(struct timerheap_timer *timer)
 {
-	return timerheap_drop(timer, 0);
+	return timerheap_cancel(timer, 0);
 }
 EXPORT_SYMBOL_GPL(timerheap_stop);
 
 /**
  * timerheap_stop_sync - stop a timer, and wait for its function
- * @timer: which, pending or not
+ * @timer: the timer, pending or not
  *
- * When this returns, the function is not running and will not run.  While it waits, a
- * start does nothing, whoever calls it; afterwards the timer can be started again.
+ * On return the function does not run, and will not run before the next start.  While
+ * this waits, every start of the timer does nothing.  Afterwards the timer can be
+ * started again.
  *
- * Context: task, may sleep; not in the timer's own function, nor under a lock that this
- * takes.
- * Return: whether it was pending, and now will not expire.
+ * Context: task, may sleep.  Not in the timer's own function, and not with a lock held
+ * that the function takes.
+ * Return: whether the timer was pending, and so will not expire.
  */
 bool timerheap_stop_sync(struct timerheap_timer *timer)
 {
-	bool pending = timerheap_drop(timer, 1);
+	bool pending = timerheap_cancel(timer, 1);
 
 	theap_timer_stop_sync(timerheap_core(timer));
-	timerheap_drop(timer, -1);
+	timerheap_cancel(timer, -1);
 	return pending;
 }
 EXPORT_SYMBOL_GPL(timerheap_stop_sync);
 
 /**
- * timerheap_pending - will a timer expire, unless somebody does something about it?
- * @timer: which
+ * timerheap_pending - check whether a timer is pending
+ * @timer: the timer
  *
- * Once this returns, the answer may be another.  A timer whose function runs is not
- * pending, unless it was started meanwhile.
+ * A pending timer will expire unless it is stopped.  A timer whose function runs is not
+ * pending, unless it was started again.  The answer may be out of date on return.
  *
- * Context: any but NMI.
- * Return: whether it will.
+ * Context: any but NMI.  Takes no lock.
+ * Return: whether the timer is pending.
  */
 bool timerheap_pending(const struct timerheap_timer *timer)
 {
@@ -279,11 +311,11 @@ bool timerheap_pending(const struct timerheap_timer *timer)
 EXPORT_SYMBOL_GPL(timerheap_pending);
 
 /**
- * timerheap_now - the time on a timer's clock
- * @timer: which
+ * timerheap_now - read the clock of a timer
+ * @timer: the timer
  *
  * Context: any but NMI.
- * Return: the time.
+ * Return: the time, in nanoseconds.
  */
 ktime_t timerheap_now(const struct timerheap_timer *timer)
 {
@@ -292,25 +324,28 @@ ktime_t timerheap_now(const struct timerheap_timer *timer)
 EXPORT_SYMBOL_GPL(timerheap_now);
 
 /**
- * timerheap_release - let go of a timer that has expired, from its own function
- * @timer: whose function this is called in
+ * timerheap_release - release a timer that has expired, from its own function
+ * @timer: the timer whose function this is called in
  *
- * For an object that goes when its timer expires: the function ends with this and
- * kfree_rcu() or call_rcu(), and returns 0.  Before the grace period is over the timer
- * must not be freed, nor initialised again.  From here on a start does nothing.
+ * This is for an object that is freed when its timer expires.  If this returns true, the
+ * function frees the object with kfree_rcu() or call_rcu(), and returns 0.  The timer
+ * must not be freed or initialized again before the grace period has ended.  A start of
+ * the timer does nothing from here on.
  *
- * If somebody has started the timer since it became due, it stands in a heap, and cannot
- * be let go of: the function will be called again, and may try again then.  If it was
- * stopped after that, the function has to start it for that.  Nor can it be while
- * somebody waits in timerheap_destroy() or timerheap_stop_sync(): then the function is
- * not called again, and what becomes of the object is for that one to see to.
+ * This returns false in two cases:
  *
- * That is no leave to call timerheap_destroy() on a timer that may be let go of before:
- * who may have done with it, the function or a task, is for the caller to settle first,
- * say by who has taken the object off a list.
+ * 1. The timer was started after it became due, so it is queued.  The function will be
+ *    called again and can then try again.  If the timer was also stopped after that, the
+ *    function must start it to be called again.
+ * 2. Another caller waits in timerheap_destroy() or timerheap_stop_sync().  The function
+ *    is not called again before that caller returns, and the object is left to it.
+ *
+ * This does not allow timerheap_destroy() on a timer that may have been released before.
+ * If both the function and a task may free the object, the caller must first decide which
+ * of them does.  For example, the one that removes the object from a list frees it.
  *
  * Context: the timer's own function.
- * Return: whether it was let go of, and whoever calls this is to free it.
+ * Return: whether the timer was released, and the function is to free it.
  */
 bool timerheap_release(struct timerheap_timer *timer)
 {
@@ -318,7 +353,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 	bool idle;
 
 	theap_timer_claim(timerheap_core(timer), &claim);
-	/* Who holds it waits for this function, and has done with the timer then. */
+	/* The caller that holds the timer waits for this function, and frees the timer. */
 	idle = theap_status_is_idle(claim.from) && !timer->held;
 	if (idle) {
 		timer->again = false;
@@ -332,18 +367,18 @@ bool timerheap_release(struct timerheap_timer *timer)
 EXPORT_SYMBOL_GPL(timerheap_release);
 
 /**
- * timerheap_destroy - have done with a timer
- * @timer: which, pending or not; but not one that was destroyed already, or released
+ * timerheap_destroy - stop a timer for good, and give up its reservation
+ * @timer: the timer, pending or not; must not have been destroyed or released before
  *
- * When this returns, the function is not running and will not run, and the timer may be
- * freed, or initialised again.  A start of it does nothing from here on.
+ * On return the function does not run and will not run.  The timer may be freed, or
+ * initialized again.  A start of it does nothing from here on.
  *
- * Context: task, may sleep; not in the timer's own function, nor under a lock that this
- * takes.
+ * Context: task, may sleep.  Not in the timer's own function, and not with a lock held
+ * that the function takes.
  */
 void timerheap_destroy(struct timerheap_timer *timer)
 {
-	timerheap_drop(timer, 1);
+	timerheap_cancel(timer, 1);
 	theap_timer_stop_sync(timerheap_core(timer));
 	theap_timer_unreserve(timerheap_core(timer));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * timerheap for other modules: timers that a million of may be pending, and that are
- * stopped and postponed without a lock.
+ * timerheap for other modules.  A million timers may be pending, and to stop or to
+ * postpone a timer takes no lock.
  *
  *	struct session {
  *		struct timerheap_timer idle;
@@ -20,8 +20,8 @@
  *	timerheap_modify(&session->idle, ktime_add_ms(ktime_get(), 30000));
  *	timerheap_destroy(&session->idle);
  *
- * The functions are in module/api.c, and Documentation/kernel-api.md is the guide.  This
- * header needs no other of timerheap's.
+ * module/api.c documents the functions, and Documentation/kernel-api.md is the guide.
+ * This header includes no other header of timerheap.
  */
 #ifndef _LINUX_TIMERHEAP_H
 #define _LINUX_TIMERHEAP_H
@@ -33,9 +33,8 @@
 /**
  * struct timerheap_timer - a timer
  *
- * To be embedded in what it is for, on the stack of a task, or static; it may lie
- * anywhere, but must not be moved or copied once it was initialised.  All of it is
- * timerheap's: to be looked at by timerheap_pending() alone.
+ * It may be embedded in another structure, be static, or be on the stack of a task.  It
+ * must not be moved or copied once it is initialized.  All fields are private.
  */
 struct timerheap_timer {
 	/* private: module/api.c */
@@ -63,19 +62,19 @@ bool __must_check timerheap_release(struct timerheap_timer *timer);
 void timerheap_destroy(struct timerheap_timer *timer);
 
 /**
- * timerheap_forward - the next deadline of a timer with a period
- * @when:   a deadline; one that has not come, since the clock was set back, is the next
+ * timerheap_forward - compute the next deadline of a periodic timer
+ * @when:   a deadline
  * @period: in nanoseconds, greater than 0
- * @now:    the time
+ * @now:    the current time
  *
- * For the end of a function that is to be called every so often: it returns this.
- * Counts from @when, not from @now, so that lateness never adds up; deadlines that
- * have come meanwhile are left out, and there have been (result - @when) / @period of
- * them, @when included.
+ * A function that is to be called periodically returns this.  The period counts from
+ * @when, not from @now, so lateness never adds up.  Deadlines up to @now are skipped:
+ * (result - @when) / @period of them, @when included.  If @when is after @now, since the
+ * clock was stepped back, @when is the next deadline.
  *
  * Context: any.
- * Return: the first @when + n * @period that is after @now; KTIME_MAX where that is
- * past the end of time.
+ * Return: the first @when + n * @period that is after @now, with n >= 0; KTIME_MAX if
+ * that is above KTIME_MAX.
  */
 static inline ktime_t timerheap_forward(ktime_t when, s64 period, ktime_t now)
 {

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CPUs that come and go.
+ * CPU hotplug: CPUs that go offline and come online.
  *
- * When a CPU goes offline, the timers of its queues move to the queue of a
- * CPU that stays, as Go moves those of a P that is destroyed.  It is done by
- * the dying CPU's own hotplug thread, early, while the CPU still runs tasks
- * and softirqs: what falls due meanwhile still expires here.
+ * When a CPU goes offline, the timers of its queues migrate to the queue of a CPU that
+ * stays.  In Go, likewise, the timers of a P that is destroyed move to another P.  The
+ * hotplug thread of the CPU does that, early, while the CPU still runs tasks and
+ * softirqs.  Timers that become due meanwhile still expire on that CPU.
  *
- *	1  the queue is marked offline: no more timers are pushed to it, but by
- *	   the functions of a run, and those that were promised a place in it and
- *	   find no room elsewhere
- *	2  its timers move, a batch under each hold of both locks, while no run is on
- *	3  it is empty, and no run is on: it goes over to another CPU, for timers
- *	   that have a place in it and find none elsewhere
+ *	1  The queue is marked offline.  From now on it accepts only timers that the
+ *	   functions of its run start, and timers that have a reservation in it and find
+ *	   no room elsewhere.
+ *	2  Its timers migrate, a batch under each hold of both locks, while no run is on.
+ *	3  It is empty, and no run is on.  It is handed over to another CPU, which drives
+ *	   it for timers that have a reservation in it.
  *
- * Each timer is in MOVING while it changes queues, so whoever claims it finds
- * it in one queue or the other, never between.
+ * A timer is in MOVING while it changes queues.  So a caller that claims it finds it in
+ * one queue or the other, never between.
  *
- * Room for a batch is made in the other heap first.  If there is no memory
- * for that, the CPU is refused to go, and nothing has happened: what has
- * moved already stands well where it is.
+ * If the target has no room for the next timer, the locks are released and its heap
+ * grows.  If there is no memory for that, the CPU stays online.  Timers that have
+ * migrated stay in the target, where they expire as well.
  *
- * Where other CPUs that stay share the queue, as with heaps=1, it is not emptied: the queue
- * itself goes over to one of them, with all its timers.  And so it does to any CPU where no
+ * If a CPU that stays shares the queue, as with heaps=1, no timer migrates.  The queue
+ * itself is handed over, with all its timers.  It is also handed over, to any CPU, if no
  * other queue is online.
  *
- * A CPU that is isolated, or nohz_full, gets no timers in any of these ways, unless there
- * is no other.  And a queue that was taken offline comes back with its own CPU, or the
- * first of those that share it.
+ * An isolated or nohz_full CPU gets no timers in any of these ways, unless there is no
+ * other CPU.  An offline queue returns to its own CPU when that comes online.  A shared
+ * queue returns to the first housekeeping CPU that comes online and shares it.
  */
 #include <linux/cpumask.h>
 #include <linux/sched.h>
@@ -44,9 +44,11 @@
 #include "watchdog.h"
 
 /*
- * Which is to go next: of the buckets that are due already, then the last entry, whose
- * removal leaves no hole, or the first in the bucket that it is.  NULL where there was
- * but an empty bucket.
+ * Choose the timer that migrates next: first those of due buckets, then the last entry
+ * of the heap, whose removal leaves no hole.  If that entry is a bucket's, choose the
+ * first timer of the bucket.
+ *
+ * Return: the timer; NULL: there was only an empty bucket.
  */
 static struct theap_timer *__theap_migrate_next(struct theap_queue *from)
 	__must_hold(&from->lock)
@@ -67,8 +69,10 @@ static struct theap_timer *__theap_migrate_next(struct theap_queue *from)
 }
 
 /*
- * WAITING -> MOVING -> WAITING in another queue.  A timer that is to stand elsewhere
- * is put there first, and comes by again.
+ * WAITING -> MOVING -> WAITING in another queue.
+ *
+ * Migrate the next timer.  A deleted timer is removed instead.  A modified timer is
+ * requeued here, and migrates when it is chosen again.
  */
 static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
@@ -88,7 +92,7 @@ static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to
 	} else if (theap_status_is_modified(status)) {
 		__theap_requeue(from, timer, status);
 	} else if (theap_try_waiting_to_moving(&timer->status)) {
-		/* In the inbox again: it is taken off first, as in _remove(). */
+		/* As in __theap_remove(): not while the inbox links it. */
 		if (!theap_timer_in_inbox(timer)) {
 			__theap_dequeue(from, timer);
 			__theap_timer_set_queue(timer, to);
@@ -102,13 +106,14 @@ static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to
 	}
 }
 
+/* Are there timers, or buckets, that have not migrated? */
 static bool __theap_migrate_left(struct theap_queue *from)
 	__must_hold(&from->lock)
 {
 	return from->heap.nr || from->buckets.due;
 }
 
-/* Can the other take one more, and a bucket with it?  Else it has to grow. */
+/* Is there room in @to for one more timer, with a bucket?  If not, @to must grow. */
 static bool __theap_migrate_fits(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
 	__must_hold(&to->lock)
@@ -118,10 +123,10 @@ static bool __theap_migrate_fits(struct theap_queue *from, struct theap_queue *t
 }
 
 /*
- * Move a batch, unless a run is on: what that has in hand is to be run by no
- * other, and its functions may yet push their timers here.
+ * Migrate a batch, unless a run is on.  The timers of the run's current batch must not
+ * be run by another CPU.  Their functions may also still start timers in @from.
  *
- * Return: 0: it is empty; -EAGAIN: no room where they go; else 1.
+ * Return: 0: @from is empty; -EAGAIN: @to must grow; otherwise 1.
  */
 static int __theap_migrate_batch(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
@@ -146,11 +151,12 @@ static int __theap_migrate_batch(struct theap_queue *from, struct theap_queue *t
 	return 1;
 }
 
+/* Migrate a batch under both locks, and notify both CPUs. */
 static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queue *to)
 {
 	int left;
 
-	/* Two queues are locked by nobody else, and CPUs go one at a time. */
+	/* Only hotplug locks two queues, and one CPU goes offline at a time. */
 	raw_spin_lock_irq(&from->lock);
 	raw_spin_lock_nested(&to->lock, SINGLE_DEPTH_NESTING);
 	left = __theap_migrate_batch(from, to);
@@ -159,7 +165,7 @@ static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queu
 	raw_spin_unlock(&to->lock);
 	raw_spin_unlock(&from->lock);
 	theap_queue_notify(to);
-	/* It may have to stay, and of what was in its inbox nobody else tells. */
+	/* The inbox of @from was drained, and its CPU may stay online after all. */
 	theap_queue_notify(from);
 	local_irq_enable();
 	return left;
@@ -172,6 +178,11 @@ static void theap_queue_set_offline(struct theap_queue *queue, bool offline)
 	raw_spin_unlock_irq(&queue->lock);
 }
 
+/*
+ * Migrate all timers of a queue, then hand the queue over to the CPU of @to.
+ *
+ * Return: 0; -ENOMEM: @to cannot grow, and @from is online again.
+ */
 static int theap_queue_migrate(struct theap_queue *from, struct theap_queue *to)
 {
 	int left;
@@ -193,49 +204,59 @@ static int theap_queue_migrate(struct theap_queue *from, struct theap_queue *to)
 }
 
 /*
- * Another queue of the same clock that takes timers, of a CPU that keeps house if
- * there is one; NULL where there is none at all.
+ * Find an online queue of the same clock for the timers of @queue, on a housekeeping CPU
+ * if there is one.  Return: the queue; NULL: no other queue is online.
  */
-static struct theap_queue *theap_queue_other(struct theap_queue *queue)
+static struct theap_queue *theap_queue_migration_target(struct theap_queue *queue)
 {
-	struct theap_queue *any = NULL;
+	struct theap_queue *isolated = NULL;
 	unsigned int i;
 
 	for (i = 0; i < theap_queues_nr(); i++) {
-		struct theap_queue *other = theap_queues_get(queue->clock, i);
+		struct theap_queue *candidate = theap_queues_get(queue->clock, i);
 
-		if (other == queue || other->offline)
+		if (candidate == queue || candidate->offline)
 			continue;
-		if (theap_cpu_is_housekeeping(other->cpu))
-			return other;
-		any = other;
+		if (theap_cpu_is_housekeeping(candidate->cpu))
+			return candidate;
+		isolated = candidate;
 	}
-	return any;
+	return isolated;
 }
 
-/* A CPU that keeps house and shares a queue, when another goes; nr_cpu_ids: there is none. */
-static unsigned int theap_queue_sharer(struct theap_queue *queue, unsigned int cpu)
+/*
+ * Find a housekeeping CPU that shares @queue with @cpu and stays online when @cpu goes
+ * offline.  Return: the CPU; nr_cpu_ids: there is none.
+ */
+static unsigned int theap_queue_sharing_cpu(struct theap_queue *queue, unsigned int cpu)
 {
-	unsigned int other;
+	unsigned int candidate;
 
-	for_each_online_cpu(other)
-		if (other != cpu && theap_cpu_is_housekeeping(other) &&
-		    theap_queues_get(queue->clock, other) == queue)
-			return other;
+	for_each_online_cpu(candidate)
+		if (candidate != cpu && theap_cpu_is_housekeeping(candidate) &&
+		    theap_queues_get(queue->clock, candidate) == queue)
+			return candidate;
 	return nr_cpu_ids;
 }
 
-/* Any CPU that stays when another goes, likewise. */
-static unsigned int theap_cpu_other(unsigned int cpu)
+/* Find a CPU that stays online when @cpu goes offline, a housekeeping CPU if possible. */
+static unsigned int theap_cpu_successor(unsigned int cpu)
 {
-	unsigned int other;
+	unsigned int candidate;
 
-	for_each_online_cpu(other)
-		if (other != cpu && theap_cpu_is_housekeeping(other))
-			return other;
+	for_each_online_cpu(candidate)
+		if (candidate != cpu && theap_cpu_is_housekeeping(candidate))
+			return candidate;
 	return cpumask_any_but(cpu_online_mask, cpu);
 }
 
+/**
+ * theap_cpu_online - let a CPU drive its queues
+ * @cpu: comes online, or stays online since it could not go offline
+ *
+ * Context: task; the callback of CPU hotplug.
+ * Return: 0.
+ */
 int theap_cpu_online(unsigned int cpu)
 {
 	enum theap_clock clock;
@@ -244,15 +265,16 @@ int theap_cpu_online(unsigned int cpu)
 		struct theap_queue *queue = theap_queues_get(clock, cpu);
 
 		if (!queue->offline) {
-			/* The first to come may have been one that is to be left alone. */
-			if (theap_cpu_is_housekeeping(cpu) && !theap_cpu_is_housekeeping(queue->cpu) &&
+			/* The first CPU to come online may have been an isolated one. */
+			if (theap_cpu_is_housekeeping(cpu) &&
+			    !theap_cpu_is_housekeeping(queue->cpu) &&
 			    theap_queues_nr() < nr_cpu_ids)
 				theap_queue_hand_over(queue, cpu);
 			continue;
 		}
-		/* One that several CPUs share is for one that keeps house to drive. */
+		/* A shared queue waits for a housekeeping CPU, unless no queue is online. */
 		if (theap_queues_nr() < nr_cpu_ids && !theap_cpu_is_housekeeping(cpu) &&
-		    theap_queue_other(queue))
+		    theap_queue_migration_target(queue))
 			continue;
 		theap_queue_hand_over(queue, cpu);
 		theap_queue_set_offline(queue, false);
@@ -261,23 +283,31 @@ int theap_cpu_online(unsigned int cpu)
 	return 0;
 }
 
-/* The CPU that drives a queue goes. */
+/* The CPU that drives a queue goes offline: migrate its timers, or hand it over. */
 static int theap_queue_vacate(struct theap_queue *queue, unsigned int cpu)
 {
-	unsigned int stays = theap_queue_sharer(queue, cpu);
+	unsigned int successor = theap_queue_sharing_cpu(queue, cpu);
 
-	if (stays >= nr_cpu_ids) {
-		/* One that is offline was kept for another CPU. */
-		struct theap_queue *other = queue->offline ? NULL : theap_queue_other(queue);
+	if (successor >= nr_cpu_ids) {
+		/* An offline queue is kept for its own CPU: do not migrate its timers. */
+		struct theap_queue *target = queue->offline ? NULL :
+						theap_queue_migration_target(queue);
 
-		if (other)
-			return theap_queue_migrate(queue, other);
-		stays = theap_cpu_other(cpu);
+		if (target)
+			return theap_queue_migrate(queue, target);
+		successor = theap_cpu_successor(cpu);
 	}
-	theap_queue_hand_over(queue, stays);
+	theap_queue_hand_over(queue, successor);
 	return 0;
 }
 
+/**
+ * theap_cpu_offline - give the timers of a CPU to other CPUs
+ * @cpu: goes offline; it still runs tasks and softirqs
+ *
+ * Context: task; the callback of CPU hotplug.
+ * Return: 0; -ENOMEM: the CPU stays online, and drives its queues.
+ */
 int theap_cpu_offline(unsigned int cpu)
 {
 	enum theap_clock clock;

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The manual clock: time moves when the program says so, and not else.
+ * The manual clock: time moves only when a program advances it.
  *
- * Go's playground has such a clock, and so have the test kits of some runtimes.
- * What waits a month for its deadline is tested in a millisecond, and comes out
- * the same each time.
+ * Go's playground has such a clock, and so have the test kits of several runtimes.  A
+ * timeout of a month is tested in a millisecond, with the same result each time.
  *
- * A context with a manual clock has a queue of its own, which no CPU and no
- * hrtimer drives.  Who advances the clock runs it, in his own time, with softirqs
- * off as a run has them, a batch at a time.  Time goes from deadline to deadline:
+ * A context with a manual clock has a queue of its own, which no CPU and no hrtimer
+ * drives.  The caller that advances the clock runs the queue, in its own task, batch by
+ * batch, with softirqs off as in any run.  The clock moves from deadline to deadline:
  *
- *	now 5, advance to 45:	10  ticks at 10, 20, 30, 40	     40 comes at 40
+ *	now 5, a ticker due at 10 with period 10, a timer due at 40, advance to 45:
  *
  *	5 -> 10 -> 20 -> 30 -> 40 -> 45
  *
- * At each of them the clock says exactly that; so a ticker ticks at each of its
- * periods, and what expires does so at its deadline.  Where a slot was stopped or
- * postponed in memory, the kernel looks when it was first due, finds nothing that
- * expires, and the clock has not been there.
+ * At each of them the clock reads exactly that time.  So a ticker expires at each of
+ * its periods, and each timer expires at its deadline.  A slot that was stopped or
+ * postponed in memory is still checked at its old deadline.  Nothing expires then, and
+ * the clock does not show that time.
  *
- * One advances at a time, with a mutex.  Others may start timers meanwhile, and
- * one may come to stand before a time that the clock has passed since it was
- * read.  No hrtimer expires for that:
+ * A mutex allows one advance at a time.  Meanwhile other tasks may start timers.  Such
+ * a timer may be due before a time that the clock has passed since the task read it.
+ * No hrtimer expires for that timer, so both sides check:
  *
  *	start, modify				advance
- *	  push, or inbox and earliest		  now <- where to
- *	  smp_mb()			(R)	  mutex unlocked
+ *	  push, or inbox and earliest		  now <- the new time
+ *	  smp_mb()			(R)	  unlock the mutex
  *	  read now				  smp_mb()		(R)
- *	  passed: catch up, if nobody has	  read first, earliest
- *	    the mutex				  passed: catch up
+ *	  passed: catch up, if the		  read first, earliest
+ *	    mutex is free			  passed: catch up
  *
- * One of them sees what the other has written.  If both do, one gets the mutex;
- * who does not leaves it to the one who has it, who looks again without it.
+ * At least one side reads what the other has written.  If both do, one of them gets the
+ * mutex.  The other leaves the timer to it, since the holder checks again after the
+ * unlock.
  */
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
@@ -42,22 +42,22 @@
 #include "queues.h"
 #include "run.h"
 
-/* It begins at 1, since a deadline of 0 is none. */
+/* The clock begins at 1, since 0 means no deadline. */
 #define THEAP_MANUAL_BEGIN	1
 
 struct theap_manual {
 	struct theap_queue queue;
-	struct mutex lock;		/* running the queue */
+	struct mutex lock;		/* held by the task that runs the queue */
 };
 
 /**
- * theap_manual_alloc - a queue with a clock of its own
- * @shown: where a program sees what the clock says; outlives the queue
+ * theap_manual_alloc - allocate a queue with a manual clock
+ * @user_now: where programs read the clock; outlives the queue
  *
  * Context: task, may sleep.
- * Return: it, or NULL.
+ * Return: the queue, or NULL.
  */
-struct theap_queue *theap_manual_alloc(__u64 *shown)
+struct theap_queue *theap_manual_alloc(__u64 *user_now)
 {
 	struct theap_manual *manual = kzalloc(sizeof(*manual), GFP_KERNEL_ACCOUNT);
 
@@ -65,12 +65,12 @@ struct theap_queue *theap_manual_alloc(__u64 *shown)
 		return NULL;
 	theap_queue_init(&manual->queue, THEAP_MANUAL);
 	mutex_init(&manual->lock);
-	manual->queue.user_now = shown;
+	manual->queue.user_now = user_now;
 	theap_queue_set_now(&manual->queue, THEAP_MANUAL_BEGIN);
 	return &manual->queue;
 }
 
-/* No timer is left, and nobody advances it.  Context: task, may sleep. */
+/* Free a queue that has no timers and that no task advances.  Context: task, may sleep. */
 void theap_manual_free(struct theap_queue *queue)
 {
 	theap_queue_destroy(queue);
@@ -78,9 +78,10 @@ void theap_manual_free(struct theap_queue *queue)
 }
 
 /*
- * Run what is due by the deadlines up to @until, of which no more than @limit
- * expire, but all of the last one's.  Return: whether there may be more: a signal
- * has come.
+ * Expire the timers that are due up to @until, advancing the clock to their deadlines.
+ * Stop at the deadline that makes @limit expirations, after all timers due at it.
+ *
+ * Return: whether there may be more, since a signal is pending.
  */
 static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 {
@@ -92,7 +93,7 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 	run->limit = limit;
 	run->expirations = 0;
 	do {
-		/* What is called finds all as in a run, which it is. */
+		/* The functions are called as in any run: softirqs off, under RCU. */
 		local_bh_disable();
 		rcu_read_lock();
 		more = theap_run_batch(queue);
@@ -105,8 +106,8 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 }
 
 /*
- * Nothing is due up to a time: let it be that.  Return: false: something is, which
- * was started just now.
+ * Set the clock to @until if nothing is due up to then.  Return: whether it was set; if
+ * not, a timer was started just now.
  */
 static bool theap_manual_arrive(struct theap_queue *queue, s64 until)
 {
@@ -120,6 +121,7 @@ static bool theap_manual_arrive(struct theap_queue *queue, s64 until)
 	return arrive;
 }
 
+/* Advance the clock, with the mutex. */
 static int __theap_manual_advance(struct theap_manual *manual, struct theap_advance *advance)
 {
 	struct theap_queue *queue = &manual->queue;
@@ -130,7 +132,7 @@ static int __theap_manual_advance(struct theap_manual *manual, struct theap_adva
 		until = theap_add(queue->now, until);
 	if (until < queue->now)
 		return -EINVAL;
-	/* What never comes does not at the end of time, either. */
+	/* A timer at THEAP_NEVER does not expire at the end of time either. */
 	until = min(until, THEAP_NEVER - 1);
 	advance->expirations = 0;
 	do {
@@ -145,15 +147,15 @@ static int __theap_manual_advance(struct theap_manual *manual, struct theap_adva
 }
 
 /**
- * theap_manual_advance - let time pass
- * @queue:   that has such a clock
- * @advance: how much; and what came of it
+ * theap_manual_advance - advance a manual clock
+ * @queue:   the queue of the clock
+ * @advance: how far; receives the result
  *
- * It ends early at a signal, too.
+ * The advance ends early if a signal is pending.
  *
  * Context: task, may sleep.
- * Return: 0; -EINVAL: that time has passed; -EINTR: a signal has come while another
- * was at it.
+ * Return: 0; -EINVAL: the clock has passed that time; -EINTR: a signal arrived while
+ * another task advanced the clock.
  */
 int theap_manual_advance(struct theap_queue *queue, struct theap_advance *advance)
 {
@@ -169,17 +171,17 @@ int theap_manual_advance(struct theap_queue *queue, struct theap_advance *advanc
 }
 
 /**
- * theap_manual_catch_up - run what is due, without letting time pass
- * @queue: where timers have been placed
+ * theap_manual_catch_up - expire what is due, without advancing the clock
+ * @queue: timers have been started or moved earlier in it
  *
- * Context: task.
+ * Context: task, may sleep.
  */
 void theap_manual_catch_up(struct theap_queue *queue)
 {
 	struct theap_manual *manual = container_of(queue, struct theap_manual, queue);
 
 	for (;;) {
-		smp_mb();	/* (R), on both sides */
+		smp_mb();	/* (R) pairs with (R) in another task: top of this file */
 		if (theap_queue_first(queue) > READ_ONCE(queue->now) ||
 		    fatal_signal_pending(current) || !mutex_trylock(&manual->lock))
 			return;

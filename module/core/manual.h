@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A clock that moves only when its program says so. */
+/* The manual clock: it moves only when a program advances it (manual.c). */
 #ifndef THEAP_MANUAL_H
 #define THEAP_MANUAL_H
 
@@ -8,13 +8,13 @@
 struct theap_queue;
 
 /**
- * struct theap_advance - what ADVANCE asks for
- * @to:       how far; a span or, where @absolute, a time; not negative
- * @absolute: which
- * @limit:    no further than to where so many have expired; U64_MAX: no limit
- * @stay:     move to deadlines alone: where none is left, time stays
- * @now:      out: what the clock says
- * @expired:  out: how many expiries that made
+ * struct theap_advance - an advance of a manual clock
+ * @to:          how far: a span, or a time if @absolute; not negative
+ * @absolute:    @to is a time
+ * @stay:        advance to deadlines only: if none is left up to @to, the clock stays
+ * @limit:       stop at the deadline that makes this many expirations; U64_MAX: none
+ * @now:         out: the time on the clock
+ * @expirations: out: expirations of this advance
  */
 struct theap_advance {
 	s64 to;
@@ -25,7 +25,7 @@ struct theap_advance {
 	u64 expirations;
 };
 
-struct theap_queue *theap_manual_alloc(__u64 *shown);
+struct theap_queue *theap_manual_alloc(__u64 *user_now);
 void theap_manual_free(struct theap_queue *queue);
 int theap_manual_advance(struct theap_queue *queue, struct theap_advance *advance);
 void theap_manual_catch_up(struct theap_queue *queue);

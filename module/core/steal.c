@@ -97,7 +97,7 @@
  *    also those that thieves have armed.
  *
  * The limits of stealing.  A CPU that stops in the middle of a run keeps the timers of
- * its current batch, and no other CPU knows how far it is.  If a thief's CPU stops
+ * its current batch.  No other CPU knows how far that run is.  If a thief's CPU stops
  * between the end of its run and the IPI, a third CPU can help.  The owning CPU cannot,
  * since it has not been notified that the run is over.
  */

@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The watchdog: finds queues whose CPU is stuck when nobody else looks.
+ * The watchdog: find queues whose CPU is stuck when no other CPU scans for them.
  *
- * Go has a thread for that, sysmon, which needs no P.  What a kernel module has are
- * timers of the kernel's, and each of those is driven by some CPU: the one that is
- * stuck, if chance will have it so.  So the watchdog has two eyes, timers on two
- * CPUs that take turns: each opens every other watchdog_ms, looks at all queues,
- * runs what is stuck (steal.c), and looks whether the other eye has opened in time.
- * If not, its CPU is stuck, and it is taken to another one.  To be blind, the CPUs of
- * both must get stuck within a turn, or while both are closed for longer.
+ * Go has a thread for that, sysmon, which needs no P.  A kernel module has timers of
+ * the kernel, and each of them is driven by one CPU, which may be the stuck one.  So
+ * there are two watchdog timers, on two CPUs, that take turns.  Each expires every
+ * 2 * watchdog_ms, scans all queues and runs those that are stuck (steal.c).  Then it
+ * checks that the other timer has expired in time.  If it has not, its CPU is stuck,
+ * and it is armed on another CPU.  The watchdog fails only if the CPUs of both timers
+ * get stuck within one turn, or while both sleep for longer.
  *
- * They are timers of the timer wheel, which can be put on another CPU, even on one
- * that is asleep; an hrtimer would take an interrupt for that.  Its ticks, of 4 ms
- * mostly, are fine enough.  But the wheel is late by up to an eighth of a long way.
+ * They are timers of the timer wheel, since such a timer can be armed on another CPU,
+ * even on a sleeping one.  An hrtimer would need an interrupt for that.  A tick is
+ * mostly 4 ms, which is fine enough.  But the wheel is late by up to an eighth of a
+ * long delay.
  *
- * Where all CPUs but one are isolated, both are on that one.  Then that they are two is of no
- * use; but whose program has an isolated CPU for itself wants no tick there, nor what a stuck
- * CPU should have run.
+ * If all CPUs but one are isolated, both timers are on that one.  Then the second timer
+ * is of no use.  But a program that has an isolated CPU for itself wants no tick there,
+ * nor the timers of a stuck CPU.
  *
- * When a CPU goes offline, the kernel puts its timers on the one that is just at it, which
- * may have the other eye.  So an eye leaves by itself before that; and when one comes, both
- * find places anew.
+ * When a CPU goes offline, the kernel moves its timers to the CPU that runs the teardown,
+ * which may have the other watchdog timer.  So a watchdog timer moves away before that.
+ * Both timers are placed again when a CPU comes online.
  *
- * Where nothing is pending, both eyes stay closed; where the next deadline is far
- * away, for most of the way there.  Who brings an earlier deadline compares it with
- * @theap_watchdog_until, of its clock, and wakes the watchdog: theap_watchdog_notify().  That is a
- * load and a branch, also for who need neither arm an hrtimer nor kick a CPU.  For that
- * may be so since the hrtimer is set to the deadline of a timer that is gone, of which
- * an eye cannot know; or since a run rests, and while it does nobody is told.
+ * While no timer is pending, neither watchdog timer is armed.  If the next deadline is
+ * far, they sleep for most of the time to it.  A caller that publishes a first deadline
+ * compares it with @theap_watchdog_until of its clock, and wakes the watchdog if the
+ * deadline is earlier: theap_watchdog_notify().  That is one load and one branch.  Also
+ * a caller that need not arm an hrtimer nor notify a CPU does it.  The hrtimer may be
+ * armed for a stopped timer, which the watchdog did not count.  Or the queue is
+ * throttled, and then no CPU is notified.
  *
- *	theap_watchdog_until	the eyes
- *	THEAP_NEVER		are closed
- *	a time			are closed, but will have opened at that time
- *	S64_MIN			both open again and again, or the watchdog is off
+ *	theap_watchdog_until	the watchdog timers
+ *	THEAP_NEVER		are not armed
+ *	a time			sleep, but will have expired by that time
+ *	S64_MIN			expire again and again, or the watchdog is off
  *
- * Closing an eye against a new deadline:
+ * Going to sleep against a new deadline:
  *
- *	the eye					who tells, or ends a run
- *	  look at all queues			  the deadline is in first or earliest
- *	  until <- the next look		  smp_mb()	(K), (L), (P) in arm.c
+ *	the watchdog timer			a notifier, or the end of a run
+ *	  scan all queues			  first or earliest <- the deadline
+ *	  until <- the next expiry		  smp_mb()	(K), (L), (P) in arm.c
  *	  smp_mb()			(Q)	  read until
  *	  read first, earliest of each
  *
- * Either it sees how long the eye will be closed, or the eye sees the deadline.  Or the
- * other eye has seen it between, and its word is for both: then that one sees to it that
- * this is not closed for longer.
+ * Either the notifier reads how long the watchdog timer sleeps, or the watchdog timer
+ * reads the deadline.  There is a third case: the other watchdog timer has read the
+ * deadline in between, and has published its own @until.  Then it also makes sure that
+ * this one sleeps no longer.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -65,30 +68,30 @@ unsigned int theap_watchdog_ms = 10;
 
 #define THEAP_WATCHDOG_MAX_MS	1000
 
-/* Clocks can be set: then what was far away is not, and nobody says so. */
+/* A clock step may bring a far deadline near, and it does not notify the watchdog. */
 #define THEAP_WATCHDOG_MAX_NS		(10 * NSEC_PER_SEC)
 
-/* That of manual clocks stays as it is: there is no CPU to get stuck. */
+/* The entry of manual clocks stays S64_MIN: no CPU drives them. */
 s64 theap_watchdog_until[THEAP_CLOCKS + 1] __read_mostly = {
 	[0 ... THEAP_CLOCKS] = S64_MIN,
 };
 
 struct theap_watchdog_timer {
 	struct timer_list timer;
-	unsigned int cpu;		/* that it was put on last */
+	unsigned int cpu;		/* where it was armed last */
 };
 
 static struct theap_watchdog_timer theap_watchdog_timers[2];
 static bool theap_watchdog_running;
-static unsigned int theap_watchdog_offline_cpu = UINT_MAX;	/* the CPU that went last */
+static unsigned int theap_watchdog_offline_cpu = UINT_MAX;	/* offline, or going offline */
 
 /*
- * Guards the above, and writing theap_watchdog_until; but the timers' functions run
- * without it.
+ * Protects the variables above, and writes to theap_watchdog_until.  The functions of
+ * the watchdog timers scan the queues without it.
  */
 static DEFINE_RAW_SPINLOCK(theap_watchdog_lock);
 
-/* From one opening of an eye to the next, in nanoseconds; 0: the watchdog is off. */
+/* Return: the period of one watchdog timer, in ns; 0: the watchdog is off. */
 static s64 theap_watchdog_period(void)
 {
 	s64 ms = min_t(unsigned int, READ_ONCE(theap_watchdog_ms), THEAP_WATCHDOG_MAX_MS);
@@ -96,7 +99,7 @@ static s64 theap_watchdog_period(void)
 	return theap_steal_ns() ? 2 * ms * NSEC_PER_MSEC : 0;
 }
 
-/* How far away the next deadline is; it may be below 0; THEAP_NEVER: there is none. */
+/* Return: the time to the next deadline, below 0 if overdue; THEAP_NEVER: there is none. */
 static s64 theap_watchdog_nearest(void)
 {
 	s64 nearest = THEAP_NEVER;
@@ -117,8 +120,9 @@ static s64 theap_watchdog_nearest(void)
 }
 
 /*
- * How long an eye may be closed.  Three quarters of the way and an eighth of that
- * are less than the way.
+ * Compute how long a watchdog timer may sleep: three quarters of the time to the next
+ * deadline.  The timer wheel may add an eighth of that.  3/4 * 9/8 = 27/32, so the timer
+ * expires before the deadline.
  */
 static s64 theap_watchdog_delay(s64 nearest, s64 span)
 {
@@ -127,7 +131,7 @@ static s64 theap_watchdog_delay(s64 nearest, s64 span)
 	return max(span, min_t(s64, nearest - nearest / 4, THEAP_WATCHDOG_MAX_NS));
 }
 
-/* Say how long that is. */
+/* Publish in theap_watchdog_until how long the watchdog sleeps. */
 static void theap_watchdog_publish(s64 delay, s64 span)
 {
 	enum theap_clock clock;
@@ -145,63 +149,75 @@ static void theap_watchdog_publish(s64 delay, s64 span)
 }
 
 /*
- * A CPU from @cpu on that stays and keeps house; not @but, unless there is no other, for who
- * wants to be left alone is to be no thief, either.  None of them can go offline while
- * interrupts are off here.
+ * Choose the first housekeeping CPU from @cpu on that is online and stays online.  It is
+ * not @avoid, unless there is no other.  An isolated CPU must not be a thief either.
+ *
+ * Context: interrupts off, so the CPU cannot go offline.
  */
-static unsigned int theap_watchdog_cpu(unsigned int cpu, unsigned int but)
+static unsigned int theap_watchdog_cpu(unsigned int cpu, unsigned int avoid)
 {
-	unsigned int other, found = nr_cpu_ids;
+	unsigned int candidate, found = nr_cpu_ids;
 
-	for_each_cpu_wrap(other, cpu_online_mask, cpu % nr_cpu_ids) {
-		if (other == theap_watchdog_offline_cpu || !theap_cpu_is_housekeeping(other))
+	for_each_cpu_wrap(candidate, cpu_online_mask, cpu % nr_cpu_ids) {
+		if (candidate == theap_watchdog_offline_cpu ||
+		    !theap_cpu_is_housekeeping(candidate))
 			continue;
-		found = other;
-		if (other != but)
+		found = candidate;
+		if (candidate != avoid)
 			break;
 	}
 	return found < nr_cpu_ids ? found : smp_processor_id();
 }
 
+/* Convert nanoseconds to jiffies. */
 static unsigned long theap_watchdog_ticks(s64 ns)
 {
 	return msecs_to_jiffies(div_u64(ns, NSEC_PER_MSEC));
 }
 
-/* Have an eye open on a CPU. */
-static void theap_watchdog_timer_arm(struct theap_watchdog_timer *eye, unsigned int cpu, s64 delay)
+/* Arm a watchdog timer, which is not pending, on a CPU. */
+static void theap_watchdog_timer_arm(struct theap_watchdog_timer *wt, unsigned int cpu, s64 delay)
 {
 	lockdep_assert_held(&theap_watchdog_lock);
-	eye->cpu = cpu;
-	eye->timer.expires = jiffies + theap_watchdog_ticks(delay);
-	add_timer_on(&eye->timer, cpu);
+	wt->cpu = cpu;
+	wt->timer.expires = jiffies + theap_watchdog_ticks(delay);
+	add_timer_on(&wt->timer, cpu);
 }
 
-/* Have an eye open in @delay, unless it does before, and where the other is not. */
-static void theap_watchdog_timer_wake(struct theap_watchdog_timer *eye, const struct theap_watchdog_timer *other, s64 delay)
+/*
+ * Make sure that a watchdog timer expires within @delay, on another CPU than @peer if
+ * there is one.
+ */
+static void theap_watchdog_timer_wake(struct theap_watchdog_timer *wt,
+				      const struct theap_watchdog_timer *peer, s64 delay)
 {
-	if (timer_pending(&eye->timer) &&
-	    (time_before_eq(eye->timer.expires, jiffies + theap_watchdog_ticks(delay)) ||
-	     !timer_delete(&eye->timer)))
+	if (timer_pending(&wt->timer) &&
+	    (time_before_eq(wt->timer.expires, jiffies + theap_watchdog_ticks(delay)) ||
+	     !timer_delete(&wt->timer)))
 		return;
-	theap_watchdog_timer_arm(eye, theap_watchdog_cpu(smp_processor_id(), other->cpu), delay);
+	theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(), peer->cpu), delay);
 }
 
-/* If an eye should have opened for half a turn, its CPU is stuck: have it on another. */
-static void theap_watchdog_timer_check(struct theap_watchdog_timer *eye, s64 span)
+/* If a watchdog timer is late by half a period, its CPU is stuck: arm it on another. */
+static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span)
 {
-	unsigned long late = eye->timer.expires + theap_watchdog_ticks(span / 2);
+	unsigned long late = wt->timer.expires + theap_watchdog_ticks(span / 2);
 
 	lockdep_assert_held(&theap_watchdog_lock);
-	if (timer_pending(&eye->timer) && time_after(jiffies, late) && timer_delete(&eye->timer))
-		theap_watchdog_timer_arm(eye, theap_watchdog_cpu(eye->cpu + 1, smp_processor_id()), span / 2);
+	if (timer_pending(&wt->timer) && time_after(jiffies, late) && timer_delete(&wt->timer))
+		theap_watchdog_timer_arm(wt, theap_watchdog_cpu(wt->cpu + 1, smp_processor_id()),
+					 span / 2);
 }
 
-/* It has opened, and may be put elsewhere while it looks, by who wakes both. */
+/*
+ * A watchdog timer has expired: scan all queues, check the other timer, and arm this one
+ * again unless it may sleep.  While it scans, theap_watchdog_wake() may have armed it on
+ * another CPU.
+ */
 static void theap_watchdog_timer_expired(struct timer_list *timer)
 {
-	struct theap_watchdog_timer *eye = container_of(timer, struct theap_watchdog_timer, timer);
-	struct theap_watchdog_timer *other = &theap_watchdog_timers[eye == theap_watchdog_timers];
+	struct theap_watchdog_timer *wt = container_of(timer, struct theap_watchdog_timer, timer);
+	struct theap_watchdog_timer *peer = &theap_watchdog_timers[wt == theap_watchdog_timers];
 	s64 span = theap_watchdog_period(), delay;
 	enum theap_clock clock;
 	unsigned long flags;
@@ -213,18 +229,19 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
 	if (theap_watchdog_running && !timer_pending(timer)) {
 		theap_watchdog_publish(delay, span);
-		theap_watchdog_timer_check(other, span);
+		theap_watchdog_timer_check(peer, span);
 		if (delay != THEAP_NEVER) {
-			theap_watchdog_timer_arm(eye, theap_watchdog_cpu(smp_processor_id(), other->cpu),
-				      delay);
-			/* It may have closed for longer just before, and not yet looked again. */
-			theap_watchdog_timer_wake(other, eye, delay);
+			theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(),
+									peer->cpu),
+						 delay);
+			/* The other timer may just have been armed for later. */
+			theap_watchdog_timer_wake(peer, wt, delay);
 		}
 	}
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);
 	if (delay == span)
 		return;
-	/* (Q) pairs with (K), (L) and (P) in arm.c: who tells, arms, or rests. */
+	/* (Q) pairs with (K), (L) and (P) in arm.c: notify, arm, run later. */
 	smp_mb();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		for (i = 0; i < theap_queues_nr(); i++) {
@@ -236,11 +253,11 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 }
 
 /**
- * theap_watchdog_wake - have the eyes open again and again
+ * theap_watchdog_wake - make both watchdog timers expire again and again
  *
- * Until they find that they need not.
+ * They do until they find that they may sleep.
  *
- * Context: any.
+ * Context: any.  Takes the lock of the watchdog.
  */
 void theap_watchdog_wake(void)
 {
@@ -251,18 +268,20 @@ void theap_watchdog_wake(void)
 	if (theap_watchdog_running) {
 		theap_watchdog_publish(span, span);
 		if (span) {
-			theap_watchdog_timer_wake(&theap_watchdog_timers[0], &theap_watchdog_timers[1], span / 2);
-			theap_watchdog_timer_wake(&theap_watchdog_timers[1], &theap_watchdog_timers[0], span);
+			theap_watchdog_timer_wake(&theap_watchdog_timers[0],
+						  &theap_watchdog_timers[1], span / 2);
+			theap_watchdog_timer_wake(&theap_watchdog_timers[1],
+						  &theap_watchdog_timers[0], span);
 		}
 	}
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);
 }
 
 /**
- * theap_watchdog_offline - a CPU is going offline
- * @cpu: which; it still runs tasks and softirqs
+ * theap_watchdog_offline - move the watchdog timers away from a CPU
+ * @cpu: goes offline; it still runs tasks and softirqs
  *
- * An eye that is to open there opens elsewhere, when it would have.
+ * The time of their expiry stays.
  *
  * Context: task.
  */
@@ -273,21 +292,21 @@ void theap_watchdog_offline(unsigned int cpu)
 	raw_spin_lock_irq(&theap_watchdog_lock);
 	theap_watchdog_offline_cpu = cpu;
 	for (i = 0; i < 2; i++) {
-		struct theap_watchdog_timer *eye = &theap_watchdog_timers[i];
+		struct theap_watchdog_timer *wt = &theap_watchdog_timers[i];
 
-		if (eye->cpu != cpu || !timer_pending(&eye->timer) || !timer_delete(&eye->timer))
+		if (wt->cpu != cpu || !timer_pending(&wt->timer) || !timer_delete(&wt->timer))
 			continue;
-		eye->cpu = theap_watchdog_cpu(cpu, theap_watchdog_timers[!i].cpu);
-		add_timer_on(&eye->timer, eye->cpu);
+		wt->cpu = theap_watchdog_cpu(cpu, theap_watchdog_timers[!i].cpu);
+		add_timer_on(&wt->timer, wt->cpu);
 	}
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 }
 
 /**
- * theap_watchdog_online - a CPU has come online
- * @cpu: which; or its going was called off
+ * theap_watchdog_online - place both watchdog timers again
+ * @cpu: is online now, or stays online after all
  *
- * Both eyes may have been where there was one CPU left.
+ * Both may be on one CPU, if it was the only one left.
  *
  * Context: task.
  */
@@ -300,7 +319,7 @@ void theap_watchdog_online(unsigned int cpu)
 	theap_watchdog_wake();
 }
 
-/* steal_us and watchdog_ms. */
+/* Set steal_us or watchdog_ms. */
 static int theap_watchdog_param_set(const char *value, const struct kernel_param *param)
 {
 	int ret = param_set_uint(value, param);
@@ -315,14 +334,15 @@ const struct kernel_param_ops theap_watchdog_param_ops = {
 	.get = param_get_uint,
 };
 
-/* Where there is one CPU, there is none to look when it is stuck. */
+/* Start the watchdog.  With one CPU it stays off: no other CPU could help. */
 void theap_watchdog_init(void)
 {
 	unsigned long flags;
 	unsigned int i;
 
 	for (i = 0; i < 2; i++)
-		timer_setup(&theap_watchdog_timers[i].timer, theap_watchdog_timer_expired, TIMER_PINNED);
+		timer_setup(&theap_watchdog_timers[i].timer, theap_watchdog_timer_expired,
+			    TIMER_PINNED);
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
 	theap_watchdog_running = nr_cpu_ids > 1;
 	if (theap_watchdog_running)
@@ -331,9 +351,11 @@ void theap_watchdog_init(void)
 }
 
 /*
- * Who wakes it from now on finds that it is gone.  An eye that has put itself on another CPU
- * may look still, for timer_delete_sync() waits where the timer is now: a grace period later,
- * in theap_queues_exit(), it does no more.
+ * Stop the watchdog; theap_watchdog_wake() does nothing from here on.
+ *
+ * timer_delete_sync() waits on the CPU where a watchdog timer is now.  If the timer has
+ * armed itself on another CPU, its function may still scan on the first one.  The grace
+ * period in theap_core_stop() waits for that function.
  */
 void theap_watchdog_exit(void)
 {
