@@ -67,7 +67,7 @@ static struct timerheap_timer *timerheap_from_core(struct theap_timer *core)
 	return container_of((u64 (*)[7])core, struct timerheap_timer, core);
 }
 
-/* Expire a timer.  It is not queued again before its function returns when. */
+/* Expire a timer: dequeue it and call its function, which returns the next deadline. */
 static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expiry *expiry)
 {
 	struct timerheap_timer *timer = timerheap_from_core(core);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the kernels that the module builds for, and nothing
- * else: no other file knows a kernel version.
+ * Differences between the kernel versions that the module is built for.  No other
+ * file tests a kernel version.
  */
 #ifndef THEAP_COMPAT_H
 #define THEAP_COMPAT_H
@@ -12,14 +12,14 @@
 #include <linux/timer.h>
 #include <linux/version.h>
 
-/* 6.8 gave the commands of io_uring a header of their own. */
+/* Linux 6.8 moved the commands of io_uring to a header of their own. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #include <linux/io_uring.h>
 #else
 #include <linux/io_uring/cmd.h>
 #endif
 
-/* 6.13 joined setting the function to the initialisation; 6.15 took the rest. */
+/* Linux 6.13 added hrtimer_setup(), which also sets the function; 6.15 removed hrtimer_init(). */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 static inline void theap_compat_hrtimer_setup(struct hrtimer *timer,
 					      enum hrtimer_restart (*function)(struct hrtimer *),
@@ -33,13 +33,13 @@ static inline void theap_compat_hrtimer_setup(struct hrtimer *timer,
 #define hrtimer_setup theap_compat_hrtimer_setup
 #endif
 
-/* 6.2 named the functions of timer_list after it. */
+/* Linux 6.2 renamed del_timer() and del_timer_sync(). */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 #define timer_delete		del_timer
 #define timer_delete_sync	del_timer_sync
 #endif
 
-/* 6.3 made the flags of a mapping read-only but for functions. */
+/* Since Linux 6.3 only functions may change the flags of a mapping. */
 static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
 					     vm_flags_t set, vm_flags_t clear)
 {
@@ -51,8 +51,9 @@ static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
 }
 
 /*
- * 6.5 hands the whole submission entry to a command, not its last part.  (The kernel's
- * own helper for that part has changed, in 7.1; the entry is what programs know.)
+ * Linux 6.5 passes the whole submission queue entry to a command, not only its last
+ * part.  The kernel's own helper for that part changed in 7.1; the layout of the entry
+ * is ABI and does not change.
  */
 static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 {
@@ -63,7 +64,7 @@ static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 #endif
 }
 
-/* 6.18 has another function for completions with a second result, which was 0. */
+/* Linux 6.18 has another function for a second result, which was always 0 here. */
 static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 					   unsigned int issue_flags)
 {
@@ -74,7 +75,7 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 #endif
 }
 
-/* 6.8 took away the number, which was always 1. */
+/* Linux 6.8 removed the number, which was always 1. */
 static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)

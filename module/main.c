@@ -2,7 +2,7 @@
 /*
  * timerheap: a million exact timers behind one file descriptor.
  *
- * The parameters of the module, and its init and exit.
+ * This file has the module parameters, the init and the exit.
  *
  * Where to begin reading:
  *
@@ -13,7 +13,7 @@
  *	api.c		timers of other modules
  *	compat.h	what differs between kernel versions
  *
- * For each mechanism, Documentation/theory.md says what it is for.
+ * Documentation/theory.md explains the purpose of each mechanism.
  */
 #include <linux/init.h>
 #include <linux/module.h>
@@ -30,33 +30,33 @@
 #include "device/device.h"
 
 module_param_named(heaps, theap_heaps, uint, 0444);
-MODULE_PARM_DESC(heaps, "Heaps for each clock; 0, the default: one per CPU");
+MODULE_PARM_DESC(heaps, "Heaps per clock, at most one per CPU (default 0: one per CPU)");
 
 module_param_named(verify, theap_verify, bool, 0444);
-MODULE_PARM_DESC(verify, "Check a heap after every operation on it: for tests, slow");
+MODULE_PARM_DESC(verify, "Check a heap after every operation on it; slow, for tests (default N)");
 
 module_param_named(delay_us, theap_delay_us, uint, 0444);
-MODULE_PARM_DESC(delay_us, "Let transient states last up to so much longer: for tests; at most 1000");
+MODULE_PARM_DESC(delay_us, "Tests: lengthen 1 in 8 transient states by up to this many us (0 to 1000, default 0)");
 
 module_param_named(max_slots, theap_max_slots, uint, 0644);
-MODULE_PARM_DESC(max_slots, "The most slots of one context; at most 2^24");
+MODULE_PARM_DESC(max_slots, "Slots that one context may have (1 to 16777216, default 1048576)");
 
 module_param_named(max_user_slots, theap_max_user_slots, uint, 0644);
-MODULE_PARM_DESC(max_user_slots, "The most slots of one user without CAP_SYS_RESOURCE");
+MODULE_PARM_DESC(max_user_slots, "Slots of one user without CAP_SYS_RESOURCE, over all contexts (default 2097152)");
 
 module_param_named(max_user_checks, theap_max_user_checks, uint, 0644);
-MODULE_PARM_DESC(max_user_checks, "How many of one user's tickers tick in a second on each CPU; 0: any number");
+MODULE_PARM_DESC(max_user_checks, "Checks of one user's timers per second and CPU; the others are deferred (default 200000, 0: no limit)");
 
 module_param_named(min_period_ns, theap_min_period_ns, ulong, 0644);
-MODULE_PARM_DESC(min_period_ns, "The floor for periods, in nanoseconds; at least 1000");
+MODULE_PARM_DESC(min_period_ns, "Shortest period in nanoseconds (minimum 1000, default 100000)");
 
 module_param_cb(steal_us, &theap_watchdog_param_ops, &theap_steal_us, 0644);
 __MODULE_PARM_TYPE(steal_us, "uint");
-MODULE_PARM_DESC(steal_us, "Run what is due for so long on another CPU, at least 1000; 0: do not");
+MODULE_PARM_DESC(steal_us, "Steal timers that are overdue by this many microseconds (minimum 1000, default 2000, 0 disables stealing)");
 
 module_param_cb(watchdog_ms, &theap_watchdog_param_ops, &theap_watchdog_ms, 0644);
 __MODULE_PARM_TYPE(watchdog_ms, "uint");
-MODULE_PARM_DESC(watchdog_ms, "How often the watchdog looks for that, at most 1000; 0: never");
+MODULE_PARM_DESC(watchdog_ms, "Scan for stuck CPUs every this many milliseconds (maximum 1000, default 10, 0 disables the watchdog)");
 
 static int __init theap_init(void)
 {
@@ -73,7 +73,7 @@ static int __init theap_init(void)
 	return 0;
 }
 
-/* No file is open, since an open file keeps the module loaded: no context, no timer. */
+/* An open file keeps the module loaded.  So there is no context, and no timer. */
 static void __exit theap_exit(void)
 {
 	theap_debugfs_exit();
