@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * CPUs that are stuck, for a test: a module holds them (stuck/), which is loaded from
- * where TIMERHEAP_STUCK says, if it is not there.
+ * Stuck CPUs for tests.  A module (stuck/) makes a CPU stuck.  If it is not loaded, it is
+ * loaded from the path in the environment variable TIMERHEAP_STUCK.
  */
 #ifndef STUCK_TEST_H
 #define STUCK_TEST_H
@@ -12,22 +12,22 @@
 
 #define STUCK		"/sys/module/timerheap_stuck/parameters/"
 
-/* Hold a CPU from now on, with "softirqs" or "interrupts" off.  Return: 0 or -errno. */
-static inline int hold(int cpu, int64_t span, const char *what)
+/* Hold a CPU for @span ns, with "softirqs" or "interrupts" off.  Return: 0 or -errno. */
+static inline int hold(int cpu, int64_t span, const char *kind)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "%d %lld %s", cpu, (long long)(span / MSEC), what);
+	snprintf(text, sizeof(text), "%d %lld %s", cpu, (long long)(span / MSEC), kind);
 	return put_text(STUCK "hold", text);
 }
 
-/* When a CPU was last let go. */
+/* Return: the time when a CPU was last released, in ns on CLOCK_MONOTONIC. */
 static inline int64_t released(void)
 {
 	return get_number(STUCK "released");
 }
 
-/* The module that holds CPUs is there, or can be loaded. */
+/* Load the module that holds CPUs, if need be.  Return: whether it is loaded. */
 static inline bool can_hold(void)
 {
 	const char *path = getenv("TIMERHEAP_STUCK");
@@ -43,7 +43,7 @@ static inline bool can_hold(void)
 	return !access(STUCK "hold", W_OK);
 }
 
-/* On any of so many CPUs but these; -1 is none of them. */
+/* Run on CPUs 0 to @cpus - 1 except @cpu and @other; -1 stands for no CPU. */
 static inline int keep_off(int cpus, int cpu, int other)
 {
 	cpu_set_t set;

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cache.  An entry has one word that says how it stands: @expires, when it goes if
- * nobody uses it; 0: somebody has taken it.  Three things follow from that:
+ * The cache.
  *
- * 1. An entry has one end.  Who takes it, by an exchange of that word for 0, is the one
- *    who unlinks and retires it: its timer, who removes it, who puts another in its
- *    place, or who drains the cache.
+ * One word of an entry holds its state.  @expires is the time at which the entry expires
+ * if it is not used.  It is 0 once the entry is claimed.  Three rules follow:
  *
- * 2. A get stores a later time there, and does not touch the timer.  The timer expires
- *    when it was set to, finds the later time, and says that it wants to be called then.
- *    So an entry that is got a million times in its time to live costs one expiry.
+ * 1. An entry ends once.  The code that exchanges @expires for 0 has claimed the entry,
+ *    and it alone unlinks and retires the entry.  That is the entry's timer, a remove, a
+ *    set that replaces the entry, or a drain.
  *
- * 3. The timer never expires later than @expires.  It is started before its entry can be
- *    found, and who makes @expires earlier starts it anew, until it is no earlier than what
- *    was started; if its function runs just then, and has read the later time, its word
- *    does not count.
+ * 2. A get stores a later time in @expires and does not touch the timer.  The timer
+ *    expires when it was due, finds the later time, and returns that as its next
+ *    deadline.  So an entry that is got a million times within its time to live costs
+ *    one expiry.
  *
- * Who looks at an entry is in an RCU read-side section.  An entry that was taken is
- * retired: a worker destroys its timer, which may wait for the timer's function, and has
- * the entry freed after a grace period.
+ * 3. The timer is never due after @expires.  It is started before its entry can be found.
+ *    Code that makes @expires earlier starts the timer again, until @expires is not
+ *    earlier than the last start.  If the function of the timer runs at that time and has
+ *    read the later time, what it returns is ignored.
+ *
+ * Code that reads an entry is in an RCU read-side section.  A claimed entry is retired: a
+ * worker destroys its timer, which may wait for the timer's function, and has the entry
+ * freed after a grace period.
  */
 #include <linux/atomic.h>
 #include <linux/err.h>
@@ -40,21 +43,21 @@
 
 struct timerheap_cache {
 	struct rhashtable table;
-	atomic_t nr;			/* entries that nobody has taken */
-	unsigned int max;		/* never changes */
-	struct llist_head retired;	/* for the worker */
+	atomic_t nr;			/* entries that are not claimed */
+	unsigned int max;		/* constant */
+	struct llist_head retired;	/* entries for the worker to free */
 	struct work_struct work;
 };
 
 struct entry {
 	struct rhash_head node;
 	struct timerheap_timer timer;
-	struct timerheap_cache *cache;	/* never changes, and so are the lengths and @bytes */
-	atomic64_t expires;		/* see above */
+	struct timerheap_cache *cache;	/* constant, as are the lengths and @bytes */
+	atomic64_t expires;		/* 0: claimed */
 	u64 ttl;			/* of the last set or move */
 	union {
-		struct llist_node retired;	/* by who has taken it */
-		struct rcu_head rcu;		/* by the worker, which has it from there */
+		struct llist_node retired;	/* written by the code that has claimed it */
+		struct rcu_head rcu;		/* written by the worker after that */
 	};
 	u32 key_len;
 	u32 value_len;
@@ -75,7 +78,8 @@ static u32 hash_entry(const void *data, u32 len, u32 seed)
 	return jhash(entry->bytes, entry->key_len, seed);
 }
 
-static int compare(struct rhashtable_compare_arg *arg, const void *data)
+/* Return: 0 if the entry has that key. */
+static int compare_key(struct rhashtable_compare_arg *arg, const void *data)
 {
 	const struct timerheap_cache_bytes *key = arg->key;
 	const struct entry *entry = data;
@@ -87,19 +91,20 @@ static const struct rhashtable_params table_params = {
 	.head_offset = offsetof(struct entry, node),
 	.hashfn = hash_key,
 	.obj_hashfn = hash_entry,
-	.obj_cmpfn = compare,
+	.obj_cmpfn = compare_key,
 	.automatic_shrinking = true,
 };
 
-static s64 after(u64 ttl)
+/* Return: the time when @ttl has passed, at most KTIME_MAX. */
+static s64 expiry_time(u64 ttl)
 {
 	s64 now = ktime_get();
 
 	return ttl > (u64)KTIME_MAX - now ? KTIME_MAX : now + ttl;
 }
 
-/* Whoever gets true has the entry, and must retire it. */
-static bool take(struct entry *entry)
+/* Claim an entry.  Return: true: the caller must unlink and retire it. */
+static bool claim(struct entry *entry)
 {
 	if (!atomic64_xchg(&entry->expires, 0))
 		return false;
@@ -107,13 +112,14 @@ static bool take(struct entry *entry)
 	return true;
 }
 
+/* Remove an entry from the table. */
 static void unlink(struct entry *entry)
 {
-	/* That it is not there is fine: another may have come into its place. */
+	/* It may have been replaced, and then it is not in the table. */
 	rhashtable_remove_fast(&entry->cache->table, &entry->node, table_params);
 }
 
-/* Context: any. */
+/* Stop the timer of a claimed entry, and leave the rest to the worker.  Context: any. */
 static void retire(struct entry *entry)
 {
 	struct timerheap_cache *cache = entry->cache;
@@ -123,7 +129,8 @@ static void retire(struct entry *entry)
 		schedule_work(&cache->work);
 }
 
-static void work_function(struct work_struct *work)
+/* The worker: destroy the timers of retired entries, and free the entries by RCU. */
+static void free_retired(struct work_struct *work)
 {
 	struct timerheap_cache *cache = container_of(work, struct timerheap_cache, work);
 	struct entry *entry, *next;
@@ -135,7 +142,10 @@ static void work_function(struct work_struct *work)
 	}
 }
 
-/* Has it been idle for so long?  If it was used meanwhile, it may have some more time. */
+/*
+ * The function of the timer: end an entry that was not used.  If it was used, return
+ * the new time.
+ */
 static ktime_t entry_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
 {
 	struct entry *entry = container_of(timer, struct entry, timer);
@@ -154,9 +164,11 @@ static ktime_t entry_function(struct timerheap_timer *timer, ktime_t when, ktime
 }
 
 /*
- * Let an entry expire at another time, an earlier one only where that is wanted: then the
- * timer is to be told.  What has expired, though its timer may be late, stays expired.
- * Return: whether it had not.
+ * Set the time at which an entry expires.  It becomes earlier only if @earlier is set,
+ * and then the timer must be started again.  An entry that has expired stays expired,
+ * even if its timer is late.
+ *
+ * Return: whether the entry had not expired.
  */
 static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 {
@@ -168,7 +180,7 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 		if (old >= expires && !earlier)
 			return true;
 	} while (!atomic64_try_cmpxchg(&entry->expires, &old, expires));
-	/* Two may do so at once, and who starts it last may have the later time in hand. */
+	/* Of two callers at once, the last one to start the timer may have the later time. */
 	for (; expires && expires < old; expires = atomic64_read(&entry->expires)) {
 		timerheap_start(&entry->timer, expires);
 		old = expires;
@@ -176,6 +188,7 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 	return true;
 }
 
+/* Allocate an entry with its timer.  Return: the entry, which is not linked, or NULL. */
 static struct entry *entry_alloc(struct timerheap_cache *cache,
 				 const struct timerheap_cache_bytes *key,
 				 const struct timerheap_cache_bytes *value, u64 ttl, gfp_t gfp)
@@ -197,7 +210,7 @@ static struct entry *entry_alloc(struct timerheap_cache *cache,
 	return entry;
 }
 
-/* Link an entry, in the place of one of the same key.  Return: that one, NULL, or an error. */
+/* Link an entry; replace one of the same key.  Return: the old entry, NULL, or an error. */
 static struct entry *link_or_replace(struct timerheap_cache *cache,
 				     const struct timerheap_cache_bytes *key,
 				     struct entry *entry)
@@ -207,24 +220,27 @@ static struct entry *link_or_replace(struct timerheap_cache *cache,
 	do {
 		old = rhashtable_lookup_get_insert_key(&cache->table, key, &entry->node,
 						       table_params);
-		/* Unless it was unlinked just now. */
+		/* The replacement fails if the old entry was unlinked just now: try again. */
 	} while (!IS_ERR_OR_NULL(old) &&
 		 rhashtable_replace_fast(&cache->table, &old->node, &entry->node, table_params));
 	return old;
 }
 
 /**
- * timerheap_cache_set - put a value in
- * @cache: where
- * @key:   its key, at most 65 535 bytes
- * @value: at most a mebibyte; takes the place of what is there under that key
- * @ttl:   nanoseconds that it lives since it was last used; not 0
- * @gfp:   how to get memory
+ * timerheap_cache_set - store a value
+ * @cache: the cache
+ * @key:   the key, at most 65 535 bytes
+ * @value: the value, at most 1 MiB; it replaces the value of that key
+ * @ttl:   time to live since the last use, in nanoseconds; not 0
+ * @gfp:   for the memory
+ *
+ * On success a get of @key returns @value until it expires or is replaced or removed.
+ * On an error nothing has changed.
  *
  * Context: task or softirq; sleeps if @gfp does.
- * Return: 0; -EINVAL: @ttl, or a length; -ENOSPC: the cache is full, with what others are
- * about to put in, and has not this key; -ENOMEM; -EBUSY or -E2BIG: no room in the hash
- * table.  If not 0, nothing changed.
+ * Return: 0; -EINVAL: @ttl or a length is not valid; -ENOSPC: the cache is full and does
+ * not have this key (values that other callers are storing count); -ENOMEM; -EBUSY or
+ * -E2BIG: no room in the hash table.
  */
 int timerheap_cache_set(struct timerheap_cache *cache,
 			const struct timerheap_cache_bytes *key,
@@ -243,20 +259,21 @@ int timerheap_cache_set(struct timerheap_cache *cache,
 		old = ERR_PTR(-ENOSPC);
 	else
 		old = NULL;
-	atomic64_set(&entry->expires, after(ttl));
+	atomic64_set(&entry->expires, expiry_time(ttl));
 	if (!old) {
 		timerheap_start(&entry->timer, atomic64_read(&entry->expires));
 		old = link_or_replace(cache, key, entry);
 	}
 	if (IS_ERR(old)) {
-		if (take(entry))
+		if (claim(entry))
 			retire(entry);
 	} else {
-		if (old && take(old))
+		if (old && claim(old))
 			retire(old);
 		/*
-		 * It may have expired before it was linked.  The lock of the table's bucket
-		 * is between: who came too early to unlink it had taken it before that.
+		 * The timer may have expired before the entry was linked, and then it
+		 * could not unlink the entry.  It claimed the entry before it tried.  The
+		 * lock of the table's bucket orders that before this read.
 		 */
 		if (!atomic64_read(&entry->expires))
 			unlink(entry);
@@ -267,14 +284,14 @@ int timerheap_cache_set(struct timerheap_cache *cache,
 EXPORT_SYMBOL_GPL(timerheap_cache_set);
 
 /**
- * timerheap_cache_get - look a value up, and let it live on
- * @cache: where
- * @key:   its key
- * @value: takes a copy of it, or of what fits
- * @size:  that fits
+ * timerheap_cache_get - read a value, and restart its time to live
+ * @cache: the cache
+ * @key:   the key
+ * @value: receives a copy of the value, or of its first @size bytes
+ * @size:  room in @value, in bytes
  *
  * Context: task or softirq.
- * Return: the length of the whole value; -ENOENT: there is none.
+ * Return: the length of the whole value; -ENOENT: there is no value.
  */
 ssize_t timerheap_cache_get(struct timerheap_cache *cache,
 			    const struct timerheap_cache_bytes *key, void *value, size_t size)
@@ -284,7 +301,7 @@ ssize_t timerheap_cache_get(struct timerheap_cache *cache,
 
 	rcu_read_lock();
 	entry = rhashtable_lookup(&cache->table, key, table_params);
-	if (entry && set_expires(entry, after(READ_ONCE(entry->ttl)), false)) {
+	if (entry && set_expires(entry, expiry_time(READ_ONCE(entry->ttl)), false)) {
 		memcpy(value, entry->bytes + entry->key_len, min_t(size_t, size, entry->value_len));
 		ret = entry->value_len;
 	}
@@ -294,18 +311,20 @@ ssize_t timerheap_cache_get(struct timerheap_cache *cache,
 EXPORT_SYMBOL_GPL(timerheap_cache_get);
 
 /**
- * timerheap_cache_move - give a value another time to live, from now on
- * @cache: where
- * @key:   its key
- * @ttl:   as for timerheap_cache_set(), shorter or longer than it was
+ * timerheap_cache_move - change the time to live of a value, from now on
+ * @cache: the cache
+ * @key:   the key
+ * @ttl:   as for timerheap_cache_set(); may be shorter or longer than before
+ *
+ * On success the value expires when @ttl has passed, unless it is used.
  *
  * Context: task or softirq.
- * Return: 0; -EINVAL: @ttl; -ENOENT: there is none.
+ * Return: 0; -EINVAL: @ttl is 0; -ENOENT: there is no value.
  */
 int timerheap_cache_move(struct timerheap_cache *cache,
 			 const struct timerheap_cache_bytes *key, u64 ttl)
 {
-	s64 expires = after(ttl);
+	s64 expires = expiry_time(ttl);
 	struct entry *entry;
 	int ret = -ENOENT;
 
@@ -323,12 +342,12 @@ int timerheap_cache_move(struct timerheap_cache *cache,
 EXPORT_SYMBOL_GPL(timerheap_cache_move);
 
 /**
- * timerheap_cache_remove - have a value gone
- * @cache: where
- * @key:   its key
+ * timerheap_cache_remove - remove a value
+ * @cache: the cache
+ * @key:   the key
  *
  * Context: task or softirq.
- * Return: 0; -ENOENT: there is none.
+ * Return: 0; -ENOENT: there is no value.
  */
 int timerheap_cache_remove(struct timerheap_cache *cache,
 			   const struct timerheap_cache_bytes *key)
@@ -338,7 +357,7 @@ int timerheap_cache_remove(struct timerheap_cache *cache,
 
 	rcu_read_lock();
 	entry = rhashtable_lookup(&cache->table, key, table_params);
-	if (entry && take(entry)) {
+	if (entry && claim(entry)) {
 		unlink(entry);
 		retire(entry);
 		ret = 0;
@@ -348,7 +367,7 @@ int timerheap_cache_remove(struct timerheap_cache *cache,
 }
 EXPORT_SYMBOL_GPL(timerheap_cache_remove);
 
-/* One walk over the table.  Return: how many entries it has taken. */
+/* Iterate over the table once.  Return: the number of entries that were claimed. */
 static unsigned int drain_once(struct timerheap_cache *cache,
 			       void (*each)(const struct timerheap_cache_bytes *key,
 					    const struct timerheap_cache_bytes *value,
@@ -362,8 +381,8 @@ static unsigned int drain_once(struct timerheap_cache *cache,
 	rhashtable_walk_enter(&cache->table, &iter);
 	rhashtable_walk_start(&iter);
 	while ((entry = rhashtable_walk_next(&iter))) {
-		/* The table has another size now: the walk begins anew. */
-		if (IS_ERR(entry) || !take(entry))
+		/* An error: the table was resized, and the iteration begins again. */
+		if (IS_ERR(entry) || !claim(entry))
 			continue;
 		if (each)
 			each(&(struct timerheap_cache_bytes){ entry->bytes, entry->key_len },
@@ -383,17 +402,17 @@ static unsigned int drain_once(struct timerheap_cache *cache,
 }
 
 /**
- * timerheap_cache_drain - take all values out
- * @cache:   of which
- * @each:    is handed each that was taken out, under rcu_read_lock(); or NULL
- * @context: for @each
+ * timerheap_cache_drain - remove all values
+ * @cache:   the cache
+ * @each:    called for each removed value, under rcu_read_lock(); or NULL
+ * @context: passed to @each
  *
- * Each value that was there before and is not removed, replaced or expired meanwhile is
- * handed over once, in no order.  So may be what is set meanwhile; while others keep
- * setting, this does not end.
+ * Each value that was stored before the call is passed to @each once, in no order, if it
+ * is not removed, replaced or expired meanwhile.  A value that is stored meanwhile may be
+ * passed, too.  This does not return while other callers keep storing values.
  *
  * Context: task, may sleep.
- * Return: how many were taken out.
+ * Return: the number of removed values.
  */
 unsigned int timerheap_cache_drain(struct timerheap_cache *cache,
 				   void (*each)(const struct timerheap_cache_bytes *key,
@@ -404,9 +423,9 @@ unsigned int timerheap_cache_drain(struct timerheap_cache *cache,
 	unsigned int nr = 0, more;
 
 	/*
-	 * A walk that has rested goes on at the same place of a chain, from which entries
-	 * may have gone since; so it may have passed some by.  One that takes none does not
-	 * rest.
+	 * An iteration that has been interrupted continues at the same position of a
+	 * chain.  Entries before it may have gone since, so it may skip some.  An iteration
+	 * that claims no entry is not interrupted.
 	 */
 	do {
 		more = drain_once(cache, each, context);
@@ -417,11 +436,11 @@ unsigned int timerheap_cache_drain(struct timerheap_cache *cache,
 EXPORT_SYMBOL_GPL(timerheap_cache_drain);
 
 /**
- * timerheap_cache_count - how many values there are
- * @cache: where
+ * timerheap_cache_count - count the values
+ * @cache: the cache
  *
  * Context: any.
- * Return: how many.
+ * Return: the number of values.
  */
 unsigned int timerheap_cache_count(const struct timerheap_cache *cache)
 {
@@ -430,11 +449,12 @@ unsigned int timerheap_cache_count(const struct timerheap_cache *cache)
 EXPORT_SYMBOL_GPL(timerheap_cache_count);
 
 /**
- * timerheap_cache_create - make a cache
- * @max_entries: so many values at the most; at least 1
+ * timerheap_cache_create - create a cache
+ * @max_entries: the most values, 1 to INT_MAX / 2
  *
  * Context: task, may sleep.
- * Return: an empty cache; or an error: -EINVAL, -ENOMEM.
+ * Return: an empty cache; ERR_PTR(-EINVAL): @max_entries is out of range; or
+ * ERR_PTR(-ENOMEM).
  */
 struct timerheap_cache *timerheap_cache_create(unsigned int max_entries)
 {
@@ -453,16 +473,16 @@ struct timerheap_cache *timerheap_cache_create(unsigned int max_entries)
 	}
 	cache->max = max_entries;
 	init_llist_head(&cache->retired);
-	INIT_WORK(&cache->work, work_function);
+	INIT_WORK(&cache->work, free_retired);
 	return cache;
 }
 EXPORT_SYMBOL_GPL(timerheap_cache_create);
 
 /**
- * timerheap_cache_destroy - have done with a cache
- * @cache: which; nobody uses it any more
+ * timerheap_cache_destroy - destroy a cache
+ * @cache: the cache; no caller uses it any more
  *
- * When this returns, no timer of it is left, and what it had is freed, or will be after a
+ * On return no timer of the cache is left.  Its memory is freed, at the latest after a
  * grace period.
  *
  * Context: task, may sleep.
@@ -470,7 +490,7 @@ EXPORT_SYMBOL_GPL(timerheap_cache_create);
 void timerheap_cache_destroy(struct timerheap_cache *cache)
 {
 	timerheap_cache_drain(cache, NULL, NULL);
-	/* Timers that have taken their entries are about to retire them, under RCU. */
+	/* A timer that has claimed its entry is about to retire it, under RCU. */
 	synchronize_rcu();
 	flush_work(&cache->work);
 	rhashtable_destroy(&cache->table);

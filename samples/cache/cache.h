@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A cache whose entries go when nobody has used them for a while.
+ * A cache whose entries expire when they are not used.
  *
- * Keys and values are bytes, which the cache copies.  An entry lives for its time to
- * live since it was last set, got or moved.  What is called may be called by any number
- * of CPUs at once, for one key, too.
+ * Keys and values are bytes, which the cache copies.  Each entry has a time to live.  It
+ * expires when that time has passed since the entry was last set, got or moved.  All
+ * functions but create and destroy may be called on any number of CPUs at once, also for
+ * one key.
  *
- * What it shows: a timer in each entry, of which there may be a million; a get that
- * postpones its timer by one word of the entry, and leaves the timer alone; and how
- * memory that has a timer in it is freed.
+ * The sample shows three things:
+ *
+ *  - each entry has a timer, and there may be a million of them;
+ *  - a get postpones the timer by one word of the entry, without touching the timer;
+ *  - how to free memory that contains a timer.
  */
 #ifndef TIMERHEAP_CACHE_H
 #define TIMERHEAP_CACHE_H
@@ -19,9 +22,9 @@
 struct timerheap_cache;
 
 /**
- * struct timerheap_cache_bytes - a key, or a value
- * @data: where
- * @len:  how many
+ * struct timerheap_cache_bytes - a key or a value
+ * @data: the bytes
+ * @len:  their number
  */
 struct timerheap_cache_bytes {
 	const void *data;

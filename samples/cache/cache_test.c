@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tests of the cache: a module beside it, which uses what it exports, on timers that
- * timerheap.ko drives.
+ * Unit tests of the cache.  They are a module of their own, which uses the functions that
+ * the cache exports, with timers of timerheap.ko.
  *
- * What go-zero tests of its cache is among them: set, get, another time to live, delete,
- * a limit, expiry; and of its wheel: set, move, remove, drain.
+ * They include the tests of go-zero's cache: set, get, another time to live, delete, a
+ * limit, expiry.  They also include those of its timing wheel: set, move, remove, drain.
  */
 #include <kunit/test.h>
 
@@ -21,10 +21,10 @@
 #define MS	((u64)NSEC_PER_MSEC)
 #define HOUR	(3600 * (u64)NSEC_PER_SEC)
 
-/* So long a test waits for what must come. */
-#define PATIENCE_MS	20000
+/* The longest time that a test waits for an expiry. */
+#define TIMEOUT_MS	20000
 
-/* Each test has one of its own. */
+/* Each test has its own cache, of at most 1000 values. */
 static struct timerheap_cache *cache;
 
 static int cache_test_init(struct kunit *test)
@@ -45,7 +45,7 @@ static struct timerheap_cache_bytes bytes(const void *data, u32 len)
 	return (struct timerheap_cache_bytes){ data, len };
 }
 
-/* Numbers for numbers are enough for most tests. */
+/* In most tests keys and values are numbers. */
 static int set_gfp(u32 key, u64 value, u64 ttl, gfp_t gfp)
 {
 	struct timerheap_cache_bytes k = bytes(&key, sizeof(key)), v = bytes(&value, sizeof(value));
@@ -82,16 +82,17 @@ static int remove(u32 key)
 	return timerheap_cache_remove(cache, &k);
 }
 
-static bool comes_to(unsigned int count)
+/* Wait until the cache has @count values.  Return: whether it has. */
+static bool count_becomes(unsigned int count)
 {
 	unsigned int ms;
 
-	for (ms = 0; timerheap_cache_count(cache) != count && ms < PATIENCE_MS; ms++)
+	for (ms = 0; timerheap_cache_count(cache) != count && ms < TIMEOUT_MS; ms++)
 		usleep_range(1000, 1100);
 	return timerheap_cache_count(cache) == count;
 }
 
-static void cache_set_get(struct kunit *test)
+static void cache_get_returns_last_value(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, get(1), -ENOENT);
 	KUNIT_EXPECT_EQ(test, set(1, 100, HOUR), 0);
@@ -100,7 +101,7 @@ static void cache_set_get(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(2), 200);
 	KUNIT_EXPECT_EQ(test, get(3), -ENOENT);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 2);
-	/* Another value in its place. */
+	/* A second set replaces the value. */
 	KUNIT_EXPECT_EQ(test, set(1, 101, HOUR), 0);
 	KUNIT_EXPECT_EQ(test, get(1), 101);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 2);
@@ -108,8 +109,8 @@ static void cache_set_get(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(3), 300);
 }
 
-/* Keys and values of any length, none among them. */
-static void cache_lengths(struct kunit *test)
+/* Keys and values may be empty, and may be as long as the limits. */
+static void cache_checks_lengths(struct kunit *test)
 {
 	char *long_key = kunit_kmalloc(test, U16_MAX + 1, GFP_KERNEL);
 	struct timerheap_cache_bytes v = bytes("value", 5), k;
@@ -125,14 +126,14 @@ static void cache_lengths(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), 0);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, sizeof(out)), 5);
 	KUNIT_EXPECT_EQ(test, memcmp(out, "value", 5), 0);
-	/* What does not fit is left out, and how much there is, said. */
+	/* A short buffer receives the first bytes; the length is that of the value. */
 	memset(out, 0, sizeof(out));
 	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, 2), 5);
 	KUNIT_EXPECT_EQ(test, memcmp(out, "va\0\0", 4), 0);
 	v.len = 0;
 	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), 0);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, 0), 0);
-	/* Too long, and no time. */
+	/* A key or a value that is too long, and a time to live of 0. */
 	k = bytes(long_key, U16_MAX + 1);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), -EINVAL);
 	k.len = 1;
@@ -143,7 +144,7 @@ static void cache_lengths(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 2);
 }
 
-static void cache_expires(struct kunit *test)
+static void cache_values_expire(struct kunit *test)
 {
 	ktime_t before = ktime_get();
 	unsigned int i;
@@ -151,15 +152,15 @@ static void cache_expires(struct kunit *test)
 	for (i = 0; i < 100; i++)
 		KUNIT_ASSERT_EQ(test, set(i, i, 20 * MS), 0);
 	KUNIT_ASSERT_EQ(test, set(100, 100, HOUR), 0);
-	KUNIT_EXPECT_TRUE(test, comes_to(1));
+	KUNIT_EXPECT_TRUE(test, count_becomes(1));
 	KUNIT_EXPECT_GE(test, ktime_get() - before, 20 * MS);
 	for (i = 0; i < 100; i++)
 		KUNIT_EXPECT_EQ(test, get(i), -ENOENT);
 	KUNIT_EXPECT_EQ(test, get(100), 100);
 }
 
-/* Who is got lives on, and its neighbour does not. */
-static void cache_get_prolongs(struct kunit *test)
+/* A value that is got again and again stays; the one beside it expires. */
+static void cache_get_restarts_ttl(struct kunit *test)
 {
 	ktime_t begin = ktime_get(), last = begin;
 
@@ -168,7 +169,7 @@ static void cache_get_prolongs(struct kunit *test)
 	while (last - begin < 500 * MS) {
 		ktime_t before = ktime_get();
 
-		/* On a busy machine it may have been left alone for too long. */
+		/* On a busy machine more than 100 ms may pass between two gets. */
 		if (get(1) < 0) {
 			KUNIT_EXPECT_GE(test, ktime_get() - last, 100 * MS);
 			KUNIT_ASSERT_EQ(test, set(1, 100, 100 * MS), 0);
@@ -177,11 +178,11 @@ static void cache_get_prolongs(struct kunit *test)
 		usleep_range(5000, 6000);
 	}
 	KUNIT_EXPECT_EQ(test, get(2), -ENOENT);
-	KUNIT_EXPECT_TRUE(test, comes_to(0));
+	KUNIT_EXPECT_TRUE(test, count_becomes(0));
 	KUNIT_EXPECT_GE(test, ktime_get() - last, 100 * MS);
 }
 
-static void cache_moves(struct kunit *test)
+static void cache_move_changes_ttl(struct kunit *test)
 {
 	ktime_t before = ktime_get();
 
@@ -190,16 +191,16 @@ static void cache_moves(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, set(2, 200, 2000 * MS), 0);
 	KUNIT_EXPECT_EQ(test, move(2, HOUR), 0);
 	KUNIT_EXPECT_EQ(test, move(1, 20 * MS), 0);
-	KUNIT_EXPECT_TRUE(test, comes_to(1));
+	KUNIT_EXPECT_TRUE(test, count_becomes(1));
 	KUNIT_EXPECT_GE(test, ktime_get() - before, 20 * MS);
 	KUNIT_EXPECT_EQ(test, get(1), -ENOENT);
 	msleep(2100);
 	KUNIT_EXPECT_EQ(test, get(2), 200);
 	KUNIT_EXPECT_EQ(test, move(2, 1), 0);
-	KUNIT_EXPECT_TRUE(test, comes_to(0));
+	KUNIT_EXPECT_TRUE(test, count_becomes(0));
 }
 
-static void cache_removes(struct kunit *test)
+static void cache_remove_deletes_value(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, remove(1), -ENOENT);
 	KUNIT_ASSERT_EQ(test, set(1, 100, HOUR), 0);
@@ -211,8 +212,8 @@ static void cache_removes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(1), 101);
 }
 
-/* A full cache takes nothing new, but other values for what it has. */
-static void cache_is_full(struct kunit *test)
+/* A full cache rejects a new key, but replaces the value of a key that it has. */
+static void cache_full_rejects_new_keys(struct kunit *test)
 {
 	unsigned int i;
 
@@ -227,6 +228,7 @@ static void cache_is_full(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 1000);
 }
 
+/* Add key times value to a sum, for each value of a drain. */
 static void add_up(const struct timerheap_cache_bytes *key,
 		   const struct timerheap_cache_bytes *value, void *context)
 {
@@ -238,7 +240,7 @@ static void add_up(const struct timerheap_cache_bytes *key,
 	*sum += factor * number;
 }
 
-static void cache_drains(struct kunit *test)
+static void cache_drain_returns_each_value_once(struct kunit *test)
 {
 	u64 sum = 0, expected = 0;
 	unsigned int i;
@@ -254,8 +256,8 @@ static void cache_drains(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
 }
 
-/* With softirqs off, as in them, there is a cache, too. */
-static void cache_in_softirq(struct kunit *test)
+/* The cache works with softirqs off, as it does in a softirq. */
+static void cache_works_with_softirqs_off(struct kunit *test)
 {
 	int was_set, was_moved, was_removed;
 	s64 got;
@@ -272,8 +274,8 @@ static void cache_in_softirq(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, was_removed, 0);
 }
 
-/* It may go at any time: with timers that are due, that run, that are far off. */
-static void cache_destroyed(struct kunit *test)
+/* Destroy a cache whose timers are due, are running, or are due in an hour. */
+static void cache_destroy_with_timers_in_any_state(struct kunit *test)
 {
 	unsigned int i, round;
 
@@ -286,7 +288,8 @@ static void cache_destroyed(struct kunit *test)
 	}
 }
 
-static int crowd_thread(void *unused)
+/* Call random functions with 100 keys.  Return: the number of wrong values. */
+static int random_calls_thread(void *unused)
 {
 	struct rnd_state random;
 	int wrong = 0;
@@ -318,15 +321,15 @@ static int crowd_thread(void *unused)
 	return wrong;
 }
 
-/* A thread for each CPU, and one that drains; then nothing is left over, or missing. */
-static void cache_crowd(struct kunit *test)
+/* Threads on all CPUs call the cache while it is drained.  In the end it is empty. */
+static void cache_concurrent_calls_keep_count(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1;
 	struct task_struct **threads = kunit_kcalloc(test, nr, sizeof(*threads), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, threads);
 	for (i = 0; i < nr; i++)
-		threads[i] = kthread_run(crowd_thread, NULL, "cache/%u", i);
+		threads[i] = kthread_run(random_calls_thread, NULL, "cache/%u", i);
 	for (i = 0; i < 20; i++) {
 		msleep(50);
 		timerheap_cache_drain(cache, NULL, NULL);
@@ -334,13 +337,13 @@ static void cache_crowd(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		if (!IS_ERR(threads[i]))
 			KUNIT_EXPECT_EQ(test, kthread_stop(threads[i]), 0);
-	KUNIT_EXPECT_TRUE(test, comes_to(0));
+	KUNIT_EXPECT_TRUE(test, count_becomes(0));
 	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
 }
 
-/* Two who go through all keys in step, each of whom has another time to live for them. */
+/* Two threads that move all keys in step, each with a time to live of its own. */
 struct mover {
-	struct mover *other;
+	struct mover *peer;
 	u64 ttl;
 	atomic_t at;
 };
@@ -352,7 +355,7 @@ static int mover_thread(void *data)
 
 	for (key = 0; key < 1000; key++) {
 		atomic_set(&mover->at, key);
-		while (atomic_read(&mover->other->at) < key)
+		while (atomic_read(&mover->peer->at) < key)
 			cond_resched();
 		move(key, mover->ttl);
 	}
@@ -362,8 +365,8 @@ static int mover_thread(void *data)
 	return 0;
 }
 
-/* Whichever word is the last, no entry stands longer than it lives. */
-static void cache_moves_meet(struct kunit *test)
+/* Whichever move is the last one, each value expires when its time to live has passed. */
+static void cache_concurrent_moves_leave_no_late_value(struct kunit *test)
 {
 	struct mover movers[2] = { { &movers[1], 50 * MS }, { &movers[0], HOUR } };
 	struct task_struct *threads[2];
@@ -371,7 +374,7 @@ static void cache_moves_meet(struct kunit *test)
 	u32 key;
 
 	if (num_online_cpus() < 2)
-		kunit_skip(test, "takes two CPUs");
+		kunit_skip(test, "needs two CPUs");
 	for (round = 0; round < 10; round++) {
 		for (key = 0; key < 1000; key++)
 			KUNIT_ASSERT_EQ(test, set(key, key, 2 * HOUR), 0);
@@ -390,31 +393,31 @@ static void cache_moves_meet(struct kunit *test)
 		msleep(60);
 		for (key = 0, live = 0; key < 1000; key++)
 			live += get(key) == key;
-		KUNIT_EXPECT_TRUE(test, comes_to(live));
+		KUNIT_EXPECT_TRUE(test, count_becomes(live));
 		timerheap_cache_drain(cache, NULL, NULL);
 	}
 }
 
-static void cache_none(struct kunit *test)
+static void cache_create_rejects_bad_limits(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, PTR_ERR(timerheap_cache_create(0)), -EINVAL);
 	KUNIT_EXPECT_EQ(test, PTR_ERR(timerheap_cache_create(UINT_MAX)), -EINVAL);
 }
 
 static struct kunit_case cache_cases[] = {
-	KUNIT_CASE(cache_set_get),
-	KUNIT_CASE(cache_lengths),
-	KUNIT_CASE(cache_expires),
-	KUNIT_CASE(cache_get_prolongs),
-	KUNIT_CASE(cache_moves),
-	KUNIT_CASE(cache_removes),
-	KUNIT_CASE(cache_is_full),
-	KUNIT_CASE(cache_drains),
-	KUNIT_CASE(cache_in_softirq),
-	KUNIT_CASE(cache_destroyed),
-	KUNIT_CASE(cache_crowd),
-	KUNIT_CASE(cache_moves_meet),
-	KUNIT_CASE(cache_none),
+	KUNIT_CASE(cache_get_returns_last_value),
+	KUNIT_CASE(cache_checks_lengths),
+	KUNIT_CASE(cache_values_expire),
+	KUNIT_CASE(cache_get_restarts_ttl),
+	KUNIT_CASE(cache_move_changes_ttl),
+	KUNIT_CASE(cache_remove_deletes_value),
+	KUNIT_CASE(cache_full_rejects_new_keys),
+	KUNIT_CASE(cache_drain_returns_each_value_once),
+	KUNIT_CASE(cache_works_with_softirqs_off),
+	KUNIT_CASE(cache_destroy_with_timers_in_any_state),
+	KUNIT_CASE(cache_concurrent_calls_keep_count),
+	KUNIT_CASE(cache_concurrent_moves_leave_no_late_value),
+	KUNIT_CASE(cache_create_rejects_bad_limits),
 	{}
 };
 
@@ -427,5 +430,5 @@ static struct kunit_suite cache_suite = {
 
 kunit_test_suite(cache_suite);
 
-MODULE_DESCRIPTION("Tests of the cache with expiring entries");
+MODULE_DESCRIPTION("Unit tests of the cache with expiring entries");
 MODULE_LICENSE("GPL");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Make a CPU stuck for a while, as a bad driver or a virtual machine's host does.
+ * Make a CPU stuck for a while, as a bad driver does, or the host of a virtual machine.
  *
  *	echo 1 2000 softirqs >/sys/module/timerheap_stuck/parameters/hold
  *
- * has CPU 1 take no softirqs for two seconds, or, with "interrupts", nothing at all.
- * The write returns when it has begun.  Several CPUs may be held at a time; one must
- * be left to whoever waits for the rest.
+ * keeps CPU 1 from running softirqs for 2000 ms.  With "interrupts" it also keeps
+ * interrupts off.  The write returns when the CPU is held.  Several CPUs may be held at
+ * once; one must be left to the test that waits for the others.
  *
- * What holds the CPU is a thread that is bound to it and spins.  On PREEMPT_RT a
- * thread with softirqs off may be preempted, but softirqs still are run by nobody
- * else: who would do so waits for it, and lends it his priority.
+ * A thread that is bound to the CPU spins there.  On PREEMPT_RT a thread with softirqs
+ * off may be preempted.  Still no other code runs the softirqs of that CPU: it waits for
+ * the thread, and lends the thread its priority.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
@@ -20,15 +20,17 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-/* Less than what the kernel's own watchdogs take for the end of the world. */
+/* Below the thresholds of the kernel's soft and hard lockup detectors. */
 #define HOLD_MAX_MS	5000
 
 /**
- * struct holder - what holds a CPU
- * @task:       bound to it; NULL before the first time.  The lock of the parameters
- * @ms:         for so long
- * @interrupts: not only softirqs
- * @begun:      it is held
+ * struct holder - the thread that holds a CPU
+ * @task:       bound to the CPU; NULL before the first hold
+ * @ms:         how long it holds the CPU, in milliseconds
+ * @interrupts: it holds off interrupts, not only softirqs
+ * @begun:      completed when the CPU is held
+ *
+ * Protected by the kernel's lock of the module's parameters.
  */
 struct holder {
 	struct task_struct *task;
@@ -41,8 +43,9 @@ static struct holder *holders;		/* one for each CPU */
 
 static ulong released;
 module_param(released, ulong, 0444);
-MODULE_PARM_DESC(released, "When a CPU was last let go, on CLOCK_MONOTONIC");
+MODULE_PARM_DESC(released, "Time when a CPU was last released, in nanoseconds on CLOCK_MONOTONIC");
 
+/* Spin until the time is over. */
 static void spin(struct holder *holder)
 {
 	u64 until = ktime_get_ns() + holder->ms * NSEC_PER_MSEC;
@@ -53,6 +56,7 @@ static void spin(struct holder *holder)
 	WRITE_ONCE(released, ktime_get_ns());
 }
 
+/* The thread: hold the CPU once, then sleep until it is stopped. */
 static int hold(void *data)
 {
 	struct holder *holder = data;
@@ -77,7 +81,7 @@ static int hold(void *data)
 	return 0;
 }
 
-/* Wait for the end of what may be on. */
+/* Stop the thread of a CPU; wait until its hold has ended. */
 static void holder_stop(struct holder *holder)
 {
 	if (holder->task)
@@ -85,6 +89,7 @@ static void holder_stop(struct holder *holder)
 	holder->task = NULL;
 }
 
+/* Start a thread that holds a CPU; wait until the CPU is held.  Return: 0 or an error. */
 static int holder_start(struct holder *holder, unsigned int cpu)
 {
 	struct task_struct *task = kthread_create(hold, holder, "hold/%u", cpu);
@@ -100,21 +105,22 @@ static int holder_start(struct holder *holder, unsigned int cpu)
 	return 0;
 }
 
+/* Parse and execute a write to the parameter "hold". */
 static int hold_set(const char *value, const struct kernel_param *param)
 {
 	struct holder *holder;
 	unsigned int cpu, ms;
-	char what[16];
+	char kind[16];
 
-	if (!holders || sscanf(value, "%u %u %15s", &cpu, &ms, what) != 3 ||
+	if (!holders || sscanf(value, "%u %u %15s", &cpu, &ms, kind) != 3 ||
 	    cpu >= nr_cpu_ids || !cpu_online(cpu) || ms > HOLD_MAX_MS)
 		return -EINVAL;
 	holder = &holders[cpu];
 	holder_stop(holder);
 	holder->ms = ms;
-	if (!strcmp(what, "interrupts"))
+	if (!strcmp(kind, "interrupts"))
 		holder->interrupts = true;
-	else if (!strcmp(what, "softirqs"))
+	else if (!strcmp(kind, "softirqs"))
 		holder->interrupts = false;
 	else
 		return -EINVAL;
@@ -123,7 +129,7 @@ static int hold_set(const char *value, const struct kernel_param *param)
 
 static const struct kernel_param_ops hold_ops = { .set = hold_set };
 module_param_cb(hold, &hold_ops, NULL, 0200);
-MODULE_PARM_DESC(hold, "\"CPU MILLISECONDS softirqs\" or \"interrupts\": hold it");
+MODULE_PARM_DESC(hold, "Hold a CPU: write \"CPU MILLISECONDS softirqs\" or \"... interrupts\" (at most 5000)");
 
 static int __init stuck_init(void)
 {
@@ -144,5 +150,5 @@ module_init(stuck_init);
 module_exit(stuck_exit);
 
 MODULE_AUTHOR("The timerheap developers");
-MODULE_DESCRIPTION("Makes CPUs stuck, to see who runs their timers then");
+MODULE_DESCRIPTION("Makes CPUs stuck, to test that other CPUs run their timers");
 MODULE_LICENSE("GPL");
