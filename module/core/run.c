@@ -298,8 +298,8 @@ void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker)
 	/*
 	 * The waker is in the list of another run, which will call it.  But that run's
 	 * CPU may be stuck, and the tasks here must not wait for it.  So this run calls
-	 * the waker, too.  It remembers one such waker until its end, and calls that one
-	 * early if it meets another.
+	 * the waker, too.  It remembers one such waker until theap_run_wake(), and calls
+	 * that one early if it meets another.
 	 */
 	if (run->shared_waker && run->shared_waker != waker)
 		run->shared_waker->function(run->shared_waker);
