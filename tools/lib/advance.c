@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * The manual clock, for who tests a program that has timers.
+ * The manual clock, for tests of programs that have timers.
  *
- * A signal ends the kernel's call where it has come by then, and what is to be
- * done here is still the same: the time to go to is absolute.
+ * A signal ends ADVANCE early, with the clock between its old time and the target.  The
+ * target is absolute, so the same call goes on.
  */
 #include <errno.h>
 #include <sys/ioctl.h>
@@ -25,7 +25,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 {
 	uint64_t expired = 0;
 
-	/* It stops short of what never comes. */
+	/* A timer at TIMERHEAP_NEVER never expires, so the clock stops before that. */
 	if (to >= TIMERHEAP_NEVER)
 		to = TIMERHEAP_NEVER - 1;
 	for (;;) {
@@ -36,7 +36,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 		};
 		int64_t error = advance(th, &call);
 
-		/* Another thread's call was interrupted: nothing has happened. */
+		/* The call waited for another thread's ADVANCE, and has changed nothing. */
 		if (error == -EINTR)
 			continue;
 		if (error)

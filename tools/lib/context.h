@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR LGPL-2.1 */
 /*
- * What a context has that the program need not know.
+ * The part of a context that the program does not see.
  */
 #ifndef TIMERHEAP_CONTEXT_H
 #define TIMERHEAP_CONTEXT_H
@@ -8,17 +8,17 @@
 #include "timerheap.h"
 
 /**
- * struct context - a context, whole
- * @th:         what the program has of it; first, so that it is both
- * @slack:      what a slot has that has none of its own
- * @slots_size: bytes that are mapped for them
- * @ring_size:  bytes that are mapped for the ring
- * @free:       the stack of the slots that were given back; slots.c
- * @fresh:      the lowest slot that was never given out
- * @condemned:  how often a slot was condemned; slots.c
+ * struct context - a whole context
+ * @th:         the part that the program sees; first, so that one pointer serves for both
+ * @slack:      the slack of slots without a slack of their own
+ * @slots_size: size of the mapping of the slots, in bytes
+ * @ring_size:  size of the mapping of the ring, in bytes
+ * @free:       head of the stack of freed slots: slots.c
+ * @fresh:      the lowest slot that was never allocated
+ * @condemned:  counts how often a slot was condemned: slots.c
  *
- * Every call of every thread reads @th, and nobody writes it.  What alloc and
- * free write has a cache line of its own.
+ * Every call reads @th, and no call writes it after the open.  The fields that
+ * timerheap_alloc() and timerheap_free() write have a cache line of their own.
  */
 struct context {
 	struct timerheap th;
@@ -37,10 +37,10 @@ static inline struct context *context_of(struct timerheap *th)
 }
 
 /*
- * Give back a slot that is idle, and of which no event is to come: for who
- * knows that without asking, as timerheap_free() has to.
+ * Push a slot onto the stack of freed slots.  The slot is idle, and no event of it is
+ * pending.  timerheap_free() has to find that out; a caller that knows it calls this.
  */
 __attribute__((visibility("hidden")))
-void __timerheap_put(struct timerheap *th, uint32_t slot);
+void __timerheap_push_free(struct timerheap *th, uint32_t slot);
 
 #endif /* TIMERHEAP_CONTEXT_H */

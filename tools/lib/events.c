@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * Events: to wait for them, and to have a function called for each.
+ * Events: wait for them, and call a function for each of them.
  */
 #include <errno.h>
 #include <poll.h>
@@ -9,11 +9,14 @@
 #include "timerheap.h"
 
 /*
- * The descriptor is readable, and there is no event: another thread has taken it; or the
- * clock was set, and one who waits is to be told.  A WAIT for no event tells, and leaves
- * those that come meanwhile to who takes events.
+ * Find out why the descriptor is readable without an event.
+ *
+ * Either another thread has taken the event, or CLOCK_REALTIME was set.  A WAIT with room
+ * for no event reports a clock step, and takes no event from the thread that takes them.
+ *
+ * Return: 1: another thread has taken the event; -ECANCELED: the clock was set.
  */
-static int told(struct timerheap *th)
+static int check_clock_step(struct timerheap *th)
 {
 	struct timerheap_wait wait = { .nr = 0 };
 
@@ -40,7 +43,7 @@ int timerheap_wait(struct timerheap *th, int64_t timeout)
 	if (ret < 0)
 		ret = -errno;
 	else if (ret && !has_events(th))
-		ret = told(th);
+		ret = check_clock_step(th);
 	errno = saved;
 	return ret;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR LGPL-2.1 */
 /*
- * Between any two accesses to shared memory anything may happen, and in a test
- * it does: this is included before all else (-include), and has every atomic
- * access preceded by a yield now and then.  A window of two instructions, which
- * two threads meet in once in an hour, is met in once in a thousand times.
+ * Random yields before atomic accesses, so that a test finds races sooner.
+ *
+ * The compiler includes this file before all others (-include).  Without it, two threads
+ * meet in a window of two instructions once in an hour.  With it, they meet once in a
+ * thousand times.
  */
 #ifndef TIMERHEAP_JITTER_H
 #define TIMERHEAP_JITTER_H
@@ -11,7 +12,7 @@
 #include <sched.h>
 #include <stdint.h>
 
-/* Away from here once in 8 times, by xorshift. */
+/* Yield in 1 of 8 calls, by a xorshift generator. */
 static inline void jitter(void)
 {
 	static __thread uint32_t state;
@@ -25,7 +26,7 @@ static inline void jitter(void)
 		sched_yield();
 }
 
-/* A macro is not expanded within itself, so that these end at the builtins. */
+/* The preprocessor does not expand a macro within itself, so these call the builtins. */
 #define __atomic_load_n(...)		(jitter(), __atomic_load_n(__VA_ARGS__))
 #define __atomic_store_n(...)		(jitter(), __atomic_store_n(__VA_ARGS__))
 #define __atomic_exchange_n(...)	(jitter(), __atomic_exchange_n(__VA_ARGS__))

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * The loop: functions that are called when their time has come.
+ * The loop: call functions when their timers expire.
  *
- * It is written with nothing but what the header offers to everybody, and one
- * short cut.  A loop is one thread's, so it is its own consumer: no event is
- * taken while a slot is being freed, and what timerheap_free() condemns is
- * passed over by the next timerheap_next().
+ * The loop uses the public functions of the header, and __timerheap_push_free() as a
+ * shortcut.  A loop belongs to one thread, so that thread is also its consumer of events.
+ * No event is taken while a slot is being freed.  The next timerheap_next() skips the event
+ * of a slot that timerheap_free() has condemned.
  *
  * Ids
  * ---
  *
- * An id is a slot's number in the low bits, as many as the ring's places want,
- * and above them which life of that slot it is, counting from 1.  So an id is
- * above 0, and is stale when the slot is in another life.  63 bits are to be
- * had: 56 for lives in a loop for 100 timers, and 43 in one for a million.
- * The latter would last for ten days, if one slot was born 10 million times a
- * second.  A slot whose lives are used up is never taken again.
+ * The low bits of an id hold the slot's number, with as many bits as the ring's entries
+ * need.  The bits above hold the slot's life: each use of the slot is one life, counted
+ * from 1.  So an id is above 0.  It is stale when the slot is in another life.  An id has
+ * 63 bits: 56 for lives in a loop for 100 timers, 43 in a loop for a million.  43 bits last
+ * for 10 days if one slot begins 10 million lives a second.  A slot that has used up its
+ * lives is never allocated again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,26 +23,26 @@
 #include "context.h"
 
 /**
- * struct handler - what is to be called for a slot
+ * struct handler - the function of a slot
  * @function: the function; NULL: the slot is not in use
- * @arg:      what it is called with
- * @life:     that this slot is in, or was in last
- * @again:    it is to be called more than once
+ * @arg:      its argument
+ * @life:     the current life of the slot, or the last one
+ * @periodic: the loop calls it more than once
  */
 struct handler {
 	void (*function)(void *arg);
 	void *arg;
 	uint64_t life;
-	bool again;
+	bool periodic;
 };
 
 /**
  * struct timerheap_loop - a loop
  * @th:       its context
- * @bits:     of an id, that are the slot
- * @lives:    that a slot has
- * @timers:   how many there are now
- * @stopped:  timerheap_loop_run() is to return
+ * @bits:     bits of an id that hold the slot
+ * @lives:    number of lives of a slot
+ * @timers:   number of pending timers
+ * @stopped:  a function has called timerheap_loop_stop()
  * @handlers: one for each slot
  */
 struct timerheap_loop {
@@ -93,8 +93,8 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop)
 	return loop->th;
 }
 
-/* Return: a slot that can have one more life; or -ENOSPC. */
-static int take(struct timerheap_loop *loop)
+/* Allocate a slot that has a life left.  Return: the slot; or -ENOSPC. */
+static int alloc_slot(struct timerheap_loop *loop)
 {
 	int slot;
 
@@ -104,11 +104,11 @@ static int take(struct timerheap_loop *loop)
 	return slot;
 }
 
-/* Return: an id; -ENOSPC, -ENOMEM. */
+/* Start a timer of the loop.  Return: its id; -ENOSPC, -ENOMEM. */
 static int64_t add(struct timerheap_loop *loop, uint64_t deadline, uint64_t period,
 		   void (*function)(void *arg), void *arg)
 {
-	int slot = take(loop);
+	int slot = alloc_slot(loop);
 	struct handler *handler;
 	int error;
 
@@ -122,14 +122,14 @@ static int64_t add(struct timerheap_loop *loop, uint64_t deadline, uint64_t peri
 	handler = &loop->handlers[slot];
 	handler->function = function;
 	handler->arg = arg;
-	handler->again = period;
+	handler->periodic = period;
 	handler->life++;
 	loop->timers++;
 	return handler->life << loop->bits | slot;
 }
 
-/* What a slot has called is not called any more. */
-static void forget(struct timerheap_loop *loop, uint32_t slot)
+/* End the life of a slot: the loop does not call its function any more. */
+static void end_life(struct timerheap_loop *loop, uint32_t slot)
 {
 	loop->handlers[slot].function = NULL;
 	loop->timers--;
@@ -156,18 +156,18 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 	uint32_t slot = id & loop->th->mask;
 	const struct handler *handler;
 
-	/* Below 0 is an error, not an id; and the ring may have spare places. */
+	/* A negative id is an error number.  The ring may have more entries than slots. */
 	if (id <= 0 || slot >= loop->th->nr)
 		return false;
 	handler = &loop->handlers[slot];
 	if (!handler->function || handler->life != (uint64_t)id >> loop->bits)
 		return false;
-	forget(loop, slot);
+	end_life(loop, slot);
 	timerheap_free(loop->th, slot);
 	return true;
 }
 
-/* Take an event, if there is one, and call its function. */
+/* Take an event and call its function.  Return: false: there was no event. */
 static bool call_next(struct timerheap_loop *loop)
 {
 	struct timerheap_event event;
@@ -177,15 +177,15 @@ static bool call_next(struct timerheap_loop *loop)
 		if (!timerheap_next(loop->th, &event))
 			return false;
 		handler = loop->handlers[event.slot];
-		/* None of the loop's: others may have the memory, and arm what they like. */
+		/* Skip a timer that is not the loop's; another process may have armed it. */
 	} while (!handler.function);
-	if (!handler.again) {
+	if (!handler.periodic) {
 		/*
-		 * Before the call, so that the function can have the slot.  It
-		 * was armed once, and this is the event of that: no other comes.
+		 * Free the slot before the call, so that the function can use it.  The
+		 * timer was armed once, and this is its event: there is no other.
 		 */
-		forget(loop, event.slot);
-		__timerheap_put(loop->th, event.slot);
+		end_life(loop, event.slot);
+		__timerheap_push_free(loop->th, event.slot);
 	}
 	handler.function(handler.arg);
 	return true;
@@ -194,7 +194,7 @@ static bool call_next(struct timerheap_loop *loop)
 uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop)
 {
 	struct timerheap_ring *ring = loop->th->ring;
-	/* What comes by what is called here, is for the next dispatch. */
+	/* Events that arrive during these calls are for the next dispatch. */
 	uint32_t end = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	uint32_t count = 0;
 

@@ -2,14 +2,14 @@
 /*
  * A context and its descriptor.
  *
- * Only what opens one says by errno what has failed.  The others leave errno
- * as they found it, so that they may be called from wherever it matters.
+ * Only the functions that open a context set errno.  The other functions restore errno,
+ * so signal handlers and error paths can call them.
  *
- * A program that was compiled with another version of <linux/timerheap.h> may know a
- * shorter struct timerheap_setup than the library, or a longer one.  The module knows
- * by the size, which is in the request's number, what to make of that.  So the library
- * hands on the program's structure with the program's size, and touches no field of it
- * that is newer than this version.
+ * A program may have been compiled with another version of <linux/timerheap.h>.  Its
+ * struct timerheap_setup may then be shorter or longer than the library's.  The module
+ * reads the size from the number of the request.  So the library passes the program's
+ * structure with the program's size.  It accesses no field that is newer than this
+ * version.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static void *map(int fd, uint64_t offset, uint64_t size)
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 }
 
-/* Have the kernel make its side, and map it.  Return: 0 or an error. */
+/* Call SETUP and map the slots and the ring.  Return: 0 or an error number above 0. */
 static int set_up(struct context *context, struct timerheap_setup *setup, size_t size)
 {
 	struct timerheap *th = &context->th;
@@ -42,7 +42,7 @@ static int set_up(struct context *context, struct timerheap_setup *setup, size_t
 	context->slots_size = setup->slots_size;
 	context->ring_size = setup->ring_size;
 
-	/* Its places are the number of slots rounded up to a power of two. */
+	/* The number of ring entries is the number of slots, rounded up to a power of two. */
 	th->mask = 0;
 	while (th->mask < setup->slots - 1)
 		th->mask = th->mask << 1 | 1;
@@ -89,7 +89,7 @@ struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 	return timerheap_open_setup(&setup);
 }
 
-/* The kernel stops the timers, when the last who has them has let go of them. */
+/* The kernel stops the timers when the last descriptor and the last mapping are gone. */
 void timerheap_close(struct timerheap *th)
 {
 	struct context *context = context_of(th);
@@ -106,7 +106,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	int error = 0, saved = errno;
 
-	/* The kernel stops at what it cannot do, and says why when that is first. */
+	/* KICK ends before a slot that it cannot kick, and fails if that slot is the first. */
 	while (nr && !error) {
 		struct timerheap_kick kick = { .slots = (uintptr_t)slots, .nr = nr };
 

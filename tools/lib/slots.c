@@ -1,77 +1,82 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * Who has which slot: timerheap_alloc() and timerheap_free().
+ * Allocation of slots: timerheap_alloc() and timerheap_free().
  *
- * A slot that was never given out comes from a counter, so that a context with
- * a million slots has memory only for those that were used.  A slot that was
- * given back lies on a stack, and goes out first: its memory is warm, and the
- * kernel may still have it queued, which saves the next owner a call.
+ * A slot that was never allocated comes from a counter.  So a context with a million
+ * slots has memory only for the slots that were used.  A freed slot goes onto a stack,
+ * and is allocated first: its memory is warm.  The kernel may also still have its timer
+ * queued, which saves the next owner a system call.
  *
  * The stack
  * ---------
  *
- * Its links are in the user_data of the slots on it, which nobody else needs
- * meanwhile.  Head and links hold a slot's number + 1, and 0 at the end.  Any
- * thread pushes and pops, by compare and exchange of the head.  A pop that has
- * read the link of the topmost slot may be late: others may have popped that
- * slot, and another, and pushed the first again; the head looks as it was, and
- * the link is wrong.  So the upper half of the head counts pushes.  It comes
- * round after 2^32, at 10 million a second after 7 minutes; the late pop would
- * have to sleep for exactly that, to the push.
+ * The link of a slot on the stack is in its user_data, which has no other use there.  Head
+ * and links hold a slot's number + 1, and 0 at the end.  Any thread pushes and pops, by
+ * compare and exchange of the head.  A pop reads the link of the top slot before its
+ * exchange.  Meanwhile other threads may pop that slot and the next one, and push the
+ * first one again.  The head would then be unchanged, but the link would be wrong.  So the
+ * upper half of the head counts pushes.  The count repeats after 2^32 pushes, at 10 million
+ * a second after 7 minutes.  For a fault the late pop would have to sleep for exactly that
+ * many pushes.
  *
- * Giving back
- * -----------
+ * A free against an event
+ * -----------------------
  *
- * A timer that is stopped may have expired before.  Its event may be on its
- * way then: counted in expirations, its number in the ring or about to be.
- * Such a slot must not be given out again, or its next owner gets the event.
- * And only the consumer, who takes events, may swap expirations with 0, after
- * it has taken the number out of the ring; if anybody else did, the kernel
- * would put the number in a second time.
+ * The timer of a slot that is freed may have expired before.  Its event may be pending:
+ * counted in expirations, with the slot's number in the ring or about to be put there.
+ * Such a slot must not be allocated again, since its next owner would get the event.  Only
+ * the consumer, the thread that takes events, may exchange expirations with 0, after it
+ * has taken the number from the ring.  If another thread did it, the kernel would put the
+ * number into the ring a second time.
  *
- * So first: has the timer expired?  A look that the kernel is taking meanwhile
- * may have taken the deadline and not have counted it yet.  But it has set
- * queued to 0 when it began, and sets it, if at all, after it has counted:
+ * So the first question is: has the timer expired?  A check by the kernel at the same time
+ * may have taken the deadline and not counted it yet.  But the check has set queued to 0
+ * at its beginning, and sets queued again, if at all, after it has counted:
  *
- *	free				the kernel, looking
+ *	free				the kernel's check
  *	  deadline <- 0			  queued <- 0
  *	  full barrier		(A)	  full barrier			(B)
  *	  read queued, acquire		  read deadline, take it
  *					  expirations += n, full barrier
- *					  queued <- when to look again
+ *					  queued <- time of the next check
  *
- * Where queued is not 0, either the look is over, and expirations is what it
- * has come to; or it has not begun, and will find no deadline.  Where it is 0,
- * nobody knows, and a KICK does: it waits for a look that is under way.
+ * If queued is not 0, the check either has ended or has not begun.  If it has ended,
+ * expirations has its final value.  If it has not begun, it will find no deadline.  If
+ * queued is 0, a check may be under way.  A KICK then waits for the end of that check.
  *
- * Then, where expirations is 0, the slot goes on the stack.  Where it is not,
- * the slot is condemned, and the consumer gives it back:
+ * The second question is: is expirations 0?  If so, the slot goes onto the stack.  If not,
+ * free condemns the slot, and the consumer pushes it later:
  *
  *	free				the consumer
- *	  period <- CONDEMNED		  swap expirations with 0
+ *	  period <- CONDEMNED		  exchange expirations with 0
  *	  full barrier			  full barrier
  *	  read expirations		  read period
- *	  0: the consumer has been	  CONDEMNED: it is freed, here or there
- *	    here, and may or may not
- *	    have seen it
+ *	  0: the consumer has taken	  CONDEMNED: the slot is freed, by
+ *	    the event, and may or may	    free or by the consumer
+ *	    not have seen CONDEMNED
  *
- * Not both can miss what the other has written.  If both see it, then of their
- * two exchanges of period, from CONDEMNED to 0, one succeeds, and who has made
- * that one puts the slot on the stack.
+ * At least one of them sees what the other has written.  If both see it, both try to
+ * exchange period from CONDEMNED to 0.  One exchange succeeds, and that side pushes the
+ * slot.
  *
- * CONDEMNED is another value each time.  Were it one and the same, a free that
- * is held up before its exchange might find the slot given back by the
- * consumer, given out, expired and condemned by its next owner, and take that
- * condemnation for its own: the slot would be given out with an event to come.
+ * Each condemnation has a value of its own.  With one value for all, this could happen.
+ * A free is delayed before its exchange.  Meanwhile the consumer frees the slot, the next
+ * owner allocates it, its timer expires, and the next owner condemns the slot.  The delayed
+ * exchange then succeeds for the wrong condemnation.  The slot would be allocated with an
+ * event pending.
  *
- * One thing is left.  After the consumer's swap a periodic timer may have
- * ticked once more, before it was condemned; or free has won, and the slot was
- * given out, has expired, and was condemned a second time, all before the
- * consumer's exchange.  Then that exchange succeeds, but another event is on
- * its way, and expirations is not 0, as only this consumer could make it.  So
- * it looks, and condemns the slot again.  Nobody has seen what it did: that
- * free has found an event, and does not look at period any more; and nobody
- * else has the slot.
+ * One case is left: the consumer's exchange of period succeeds, and another event is
+ * pending.  There are two ways to it:
+ *
+ *  - A periodic timer expires once more after the consumer's exchange of expirations, and
+ *    before free condemns the slot.
+ *  - The exchange of free succeeds.  The slot is then allocated, expires and is condemned
+ *    a second time, all before the consumer's exchange of period.
+ *
+ * In both cases expirations is not 0, and only this consumer could make it 0.  So the
+ * consumer reads it, and condemns the slot again.  No other thread notices the step
+ * between: that free has found an event and does not read period any more, and the slot
+ * has no owner.
  */
 #include <errno.h>
 
@@ -80,12 +85,13 @@
 #define NUMBER_MASK	UINT64_C(0xffffffff)
 #define ONE_PUSH	(UINT64_C(1) << 32)
 
-/* After the exchange of the deadline: (A), pairs with (B). */
-static bool kernel_may_be_looking(const struct timerheap_slot *slot)
+/* May the kernel be checking a slot?  After the exchange of the deadline: (A), pairs with (B). */
+static bool check_may_be_under_way(const struct timerheap_slot *slot)
 {
 	return !__atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 }
 
+/* Withdraw a condemnation.  Return: true if this thread has, and must push the slot. */
 static bool take_from_condemned(struct timerheap_slot *slot, __u64 condemned)
 {
 	return __atomic_compare_exchange_n(&slot->period, &condemned, 0, false,
@@ -97,7 +103,7 @@ static bool has_event(const struct timerheap_slot *slot)
 	return __atomic_load_n(&slot->expirations, __ATOMIC_SEQ_CST);
 }
 
-void __timerheap_put(struct timerheap *th, uint32_t slot)
+void __timerheap_push_free(struct timerheap *th, uint32_t slot)
 {
 	struct context *context = context_of(th);
 	__u64 *link = &th->slots[slot].user_data;
@@ -107,13 +113,13 @@ void __timerheap_put(struct timerheap *th, uint32_t slot)
 	do {
 		__atomic_store_n(link, head & NUMBER_MASK, __ATOMIC_RELAXED);
 		mine = ((head & ~NUMBER_MASK) + ONE_PUSH) | (slot + 1);
-		/* What was done to the slot is done, for who pops it. */
+		/* Release: the thread that pops the slot sees all that was written to it. */
 	} while (!__atomic_compare_exchange_n(&context->free, &head, mine, false,
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* Return: a slot from the stack, or -ENOSPC. */
-static int pop(struct context *context)
+/* Pop a slot from the stack.  Return: the slot; -ENOSPC: the stack is empty. */
+static int pop_free(struct context *context)
 {
 	uint64_t head = __atomic_load_n(&context->free, __ATOMIC_ACQUIRE);
 	uint64_t next;
@@ -123,10 +129,10 @@ static int pop(struct context *context)
 		if (!(head & NUMBER_MASK))
 			return -ENOSPC;
 		slot = (head & NUMBER_MASK) - 1;
-		/* The links are in memory that others may have, and write: it ends there. */
+		/* Another process may write to the links.  A wrong number ends the stack. */
 		if (slot >= context->th.nr)
 			return -ENOSPC;
-		/* If another has popped it, this is anything; but so is the head. */
+		/* If another thread has popped the slot, this is no link; the exchange fails. */
 		next = __atomic_load_n(&context->th.slots[slot].user_data, __ATOMIC_RELAXED);
 		next = (head & ~NUMBER_MASK) | (next & NUMBER_MASK);
 	} while (!__atomic_compare_exchange_n(&context->free, &head, next, false,
@@ -134,7 +140,7 @@ static int pop(struct context *context)
 	return slot;
 }
 
-/* Return: a slot that was never given out, or -ENOSPC. */
+/* Take a slot that was never allocated.  Return: the slot; -ENOSPC: there is none. */
 static int take_fresh(struct context *context)
 {
 	uint32_t slot = __atomic_load_n(&context->fresh, __ATOMIC_RELAXED);
@@ -150,27 +156,27 @@ static int take_fresh(struct context *context)
 int timerheap_alloc(struct timerheap *th)
 {
 	struct context *context = context_of(th);
-	int slot = pop(context);
+	int slot = pop_free(context);
 
 	if (slot < 0)
 		return take_fresh(context);
-	/* A link is no data of the new owner's, nor is the former's slack. */
+	/* Clear the link of the stack, and the slack of the former owner. */
 	timerheap_set_data(th, slot, 0);
 	timerheap_set_slack(th, slot, 0);
 	return slot;
 }
 
 /*
- * The kernel looks as much later as the slack was when it last did.  If that is too
- * late now, it has to be told, also where the timer is stopped: it may be queued still.
- * To the kernel a slack of 0 is the context's.
+ * The kernel checks the slot as late as the slack at the last check allowed.  A KICK makes
+ * it use a smaller slack at once.  A stopped timer needs the KICK too, since it may still
+ * be queued.  For the kernel, a slack of 0 is the slack of the context.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 {
 	uint64_t former = __atomic_exchange_n(&th->slots[slot].slack, slack, __ATOMIC_SEQ_CST);
-	uint64_t others = context_of(th)->slack;
+	uint64_t common = context_of(th)->slack;
 
-	return (slack ?: others) < (former ?: others) ? timerheap_kick(th, &slot, 1) : 0;
+	return (slack ?: common) < (former ?: common) ? timerheap_kick(th, &slot, 1) : 0;
 }
 
 void timerheap_free(struct timerheap *th, uint32_t slot)
@@ -179,7 +185,7 @@ void timerheap_free(struct timerheap *th, uint32_t slot)
 	uint64_t condemned;
 
 	timerheap_stop(th, slot);
-	if (kernel_may_be_looking(s))
+	if (check_may_be_under_way(s))
 		timerheap_kick(th, &slot, 1);
 	if (has_event(s)) {
 		condemned = __TIMERHEAP_CONDEMNED |
@@ -188,12 +194,12 @@ void timerheap_free(struct timerheap *th, uint32_t slot)
 		if (has_event(s) || !take_from_condemned(s, condemned))
 			return;
 	}
-	__timerheap_put(th, slot);
+	__timerheap_push_free(th, slot);
 }
 
 /*
- * The consumer has taken an event of a slot, and has then found it condemned.
- * That event was of an owner who has freed the slot.
+ * Free a condemned slot.  The consumer has taken an event of the slot and has then found
+ * it condemned.  So the event belongs to an owner that has freed the slot.
  */
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned)
 {
@@ -203,6 +209,6 @@ void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemne
 		if (has_event(s))
 			__atomic_store_n(&s->period, condemned, __ATOMIC_SEQ_CST);
 		else
-			__timerheap_put(th, slot);
+			__timerheap_push_free(th, slot);
 	}
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * Who has which slot, tested without the device: on a kernel that is made up
- * here, by the protocol of <linux/timerheap.h>, and with jitter.h.  The
- * compiler looks for races, too.  TAP, and a closing line that counts.
+ * Test of the slot allocation without the device.
+ *
+ * A simulated kernel follows the protocol of <linux/timerheap.h>.  jitter.h adds yields,
+ * and ThreadSanitizer detects races.  The output is TAP, with a last line that counts.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -12,32 +13,33 @@
 
 #include "context.h"
 
-#define SLOTS	16	/* few, so that each is had by many */
+#define SLOTS	16	/* few, so that each slot has many owners */
 #define THREADS	4
 #define ROUNDS	20000
 
 static int passed, failed;
 
-static void check(bool good, const char *what)
+static void expect(bool good, const char *name)
 {
 	if (good)
 		passed++;
 	else
 		failed++;
-	printf("%s %d %s\n", good ? "ok" : "not ok", passed + failed, what);
+	printf("%s %d %s\n", good ? "ok" : "not ok", passed + failed, name);
 }
 
 /*
- * The kernel
+ * The simulated kernel
  */
 
 static struct context context;
 static struct timerheap *const th = &context.th;
 static struct timerheap_slot slots[SLOTS];
-static pthread_mutex_t claims[SLOTS];	/* who looks at a slot */
+static pthread_mutex_t claims[SLOTS];	/* one check of a slot at a time */
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t kicks;
 
+/* Put a slot's number into the ring. */
 static void put_into_ring(uint32_t slot)
 {
 	uint32_t tail;
@@ -49,8 +51,11 @@ static void put_into_ring(uint32_t slot)
 	pthread_mutex_unlock(&ring_lock);
 }
 
-/* Take the deadline, if it is due, and count.  Sets *@first where that is the first. */
-static uint64_t look_claimed(struct timerheap_slot *s, bool *first)
+/*
+ * Take the deadline if it is due, and count the expiration.  Set *@first if there was no
+ * unread expiration.  Return: the time of the next check; 0: none.
+ */
+static uint64_t check_claimed(struct timerheap_slot *s, bool *first)
 {
 	uint64_t deadline, next, now = timerheap_now(th);
 
@@ -70,13 +75,14 @@ static uint64_t look_claimed(struct timerheap_slot *s, bool *first)
 	return next;
 }
 
-static void look(uint32_t slot)
+/* Check a slot, as the kernel does when its timer is due and at a KICK. */
+static void check_slot(uint32_t slot)
 {
 	bool first = false;
 	uint64_t next;
 
 	pthread_mutex_lock(&claims[slot]);
-	next = look_claimed(&slots[slot], &first);
+	next = check_claimed(&slots[slot], &first);
 	__atomic_store_n(&slots[slot].queued, next, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&claims[slot]);
 	if (first)
@@ -88,13 +94,13 @@ int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
 	(void)of;
 	__atomic_fetch_add(&kicks, nr, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < nr; i++)
-		look(kicked[i]);
+		check_slot(kicked[i]);
 	return 0;
 }
 
 static bool stop_kernel;
 
-/* The interrupt: what is queued for a time that has come is looked at. */
+/* The interrupt: check all slots that are queued for a time that has passed. */
 static void *kernel(void *arg)
 {
 	while (!__atomic_load_n(&stop_kernel, __ATOMIC_RELAXED)) {
@@ -104,7 +110,7 @@ static void *kernel(void *arg)
 			uint64_t queued = __atomic_load_n(&slots[i].queued, __ATOMIC_RELAXED);
 
 			if (queued && queued <= now)
-				look(i);
+				check_slot(i);
 		}
 		sched_yield();
 	}
@@ -129,16 +135,16 @@ static void set_up(void)
  * One thread
  */
 
-/* Are there @count slots to be had, different ones, and no more? */
-static bool gives_out(int count)
+/* Can exactly @count different slots be allocated? */
+static bool allocates(int count)
 {
-	bool had[SLOTS] = {};
+	bool seen[SLOTS] = {};
 	int slot;
 
 	while ((slot = timerheap_alloc(th)) >= 0) {
-		if (slot >= SLOTS || had[slot])
+		if (slot >= SLOTS || seen[slot])
 			return false;
-		had[slot] = true;
+		seen[slot] = true;
 		count--;
 	}
 	return slot == -ENOSPC && !count;
@@ -149,19 +155,19 @@ static void test_alloc(void)
 	struct timerheap_event event;
 
 	set_up();
-	check(gives_out(SLOTS), "every slot is given out once");
+	expect(allocates(SLOTS), "alloc_returns_each_slot_once");
 	timerheap_set_data(th, 3, 77);
 	timerheap_free(th, 3);
 	timerheap_free(th, 7);
 	timerheap_free(th, 5);
-	check(timerheap_alloc(th) == 5 && timerheap_alloc(th) == 7 && timerheap_alloc(th) == 3,
-	      "what was freed last is given out first");
+	expect(timerheap_alloc(th) == 5 && timerheap_alloc(th) == 7 && timerheap_alloc(th) == 3,
+	       "alloc_returns_the_last_freed_slot_first");
 	timerheap_start(th, 3, 1);
-	check(timerheap_next(th, &event) && !event.user_data, "a slot comes without data");
-	check(gives_out(0), "no more slots are given out than there are");
+	expect(timerheap_next(th, &event) && !event.user_data, "allocated_slot_has_no_data");
+	expect(allocates(0), "alloc_fails_when_all_slots_are_allocated");
 }
 
-/* Somebody else has the memory, too, and writes numbers there that no slot has. */
+/* Another process may write to the shared memory: numbers that are not below SLOTS. */
 static void test_wild_numbers(void)
 {
 	struct timerheap_event event;
@@ -170,12 +176,13 @@ static void test_wild_numbers(void)
 	put_into_ring(SLOTS);
 	put_into_ring(UINT32_MAX);
 	timerheap_start(th, 1, 1);
-	check(timerheap_next(th, &event) && event.slot == 1, "an event of no slot is none");
-	check(gives_out(SLOTS), "all are given out");
+	expect(timerheap_next(th, &event) && event.slot == 1,
+	       "next_skips_a_number_that_is_not_a_slot");
+	expect(allocates(SLOTS), "numbers_that_are_not_slots_do_not_affect_alloc");
 	timerheap_free(th, 2);
 	timerheap_free(th, 3);
 	slots[3].user_data = SLOTS + 1;
-	check(timerheap_alloc(th) == 3 && gives_out(0), "nor is one given out that is none");
+	expect(timerheap_alloc(th) == 3 && allocates(0), "alloc_ignores_a_link_that_is_not_a_slot");
 }
 
 static void test_free(void)
@@ -189,33 +196,33 @@ static void test_free(void)
 	timerheap_start(th, slot, TIMERHEAP_NEVER);
 	before = kicks;
 	timerheap_free(th, slot);
-	check(kicks == before && timerheap_alloc(th) == slot,
-	      "to free a pending timer is no system call");
+	expect(kicks == before && timerheap_alloc(th) == slot,
+	       "free_of_a_pending_timer_makes_no_system_call");
 
 	timerheap_start(th, slot, 1);
 	timerheap_free(th, slot);
-	check(gives_out(SLOTS - 1), "a slot with an event on its way is not given out");
-	check(!timerheap_next(th, &event), "nobody sees that event");
-	check(timerheap_alloc(th) == slot, "but it is given out when the event has passed");
+	expect(allocates(SLOTS - 1), "alloc_skips_a_freed_slot_with_an_unread_event");
+	expect(!timerheap_next(th, &event), "next_skips_the_event_of_a_freed_slot");
+	expect(timerheap_alloc(th) == slot, "alloc_returns_the_slot_after_its_event_was_skipped");
 
 	timerheap_start_periodic(th, slot, 1, 1);
-	check(timerheap_next(th, &event) && event.slot == (uint32_t)slot,
-	      "the next owner sees his own");
+	expect(timerheap_next(th, &event) && event.slot == (uint32_t)slot,
+	       "next_owner_gets_its_own_event");
 
 	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
-	check(timerheap_stop(th, slot) && timerheap_next(th, &event),
-	      "what has ticked before a stop in time is an event");
+	expect(timerheap_stop(th, slot) && timerheap_next(th, &event),
+	       "expiration_before_a_stop_is_an_event");
 	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
-	check(timerheap_stop(th, slot), "a ticker is stopped in time");
+	expect(timerheap_stop(th, slot), "stop_of_a_ticker_reports_true");
 	timerheap_free(th, slot);
-	check(!timerheap_next(th, &event), "and freed it has no event");
+	expect(!timerheap_next(th, &event), "freed_ticker_has_no_event");
 }
 
-/* The kernel is told of less slack, and the slack of 0 is what SETUP has said. */
+/* Only less slack than before needs a KICK.  A slack of 0 is the slack of SETUP, 500. */
 static void test_slack(void)
 {
-	/* What is said in turn, and whether that is less than it was, with 500 by SETUP. */
-	static const uint64_t said[] = { 500, 499, 0, 1, 0, 501, 0, 600, 700, 600 };
+	/* The slacks in turn, and whether each is less than the one before. */
+	static const uint64_t slacks[] = { 500, 499, 0, 1, 0, 501, 0, 600, 700, 600 };
 	static const bool less[] = { 0, 1, 0, 1, 0, 0, 1, 0, 0, 1 };
 	bool good = true;
 	int slot;
@@ -226,17 +233,17 @@ static void test_slack(void)
 	for (int i = 0; i < 10; i++) {
 		uint32_t before = kicks;
 
-		timerheap_set_slack(th, slot, said[i]);
+		timerheap_set_slack(th, slot, slacks[i]);
 		good = good && kicks - before == less[i];
 	}
-	check(good, "the kernel is told of less slack, and of no other");
+	expect(good, "set_slack_kicks_only_for_less_slack");
 }
 
 /*
  * Many threads
  *
- * Half of the timers expire, at once or soon.  The other half never do, and an
- * event that has the data of one of those was not theirs.
+ * Half of the timers expire, at once or soon.  The other half never expire, so an event
+ * with the data of one of those is a mistake.
  */
 #define QUICK	(UINT64_C(0x51cc) << 48)
 #define NEVER	(UINT64_C(0x0ff) << 48)
@@ -326,9 +333,9 @@ static void test_threads(void)
 	__atomic_store_n(&stop_consumer, true, __ATOMIC_RELEASE);
 	pthread_join(consumer, NULL);
 	printf("# %u events were seen, %u slots condemned\n", events, condemned);
-	check(events > 100 && condemned > 100, "threads: events are on their way at free, and not");
-	check(!mistakes, "threads: no slot has two owners, and no owner another's event");
-	check(gives_out(SLOTS), "threads: all slots come back, once");
+	expect(events > 100 && condemned > 100, "threads_free_with_and_without_unread_events");
+	expect(!mistakes, "threads_share_no_slot_and_no_event");
+	expect(allocates(SLOTS), "threads_free_each_slot_once");
 }
 
 int main(void)

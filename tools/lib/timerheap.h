@@ -13,30 +13,30 @@
  *		while (timerheap_next(th, &event))
  *			...
  *
- * A context is a clock and a number of timers, each known by a small integer,
- * its slot.  Slots and events are in memory that the kernel and the program
- * share; what that memory holds, and why the functions here do what they do,
- * is told in <linux/timerheap.h>.  The letters are of the barriers there.
+ * A context is a clock and a fixed number of timers.  A small integer, the slot,
+ * identifies a timer.  The kernel and the program share the memory of the slots
+ * and of the events.  <linux/timerheap.h> describes that memory and its protocol;
+ * the letters (A) to (F) here name the barriers of that protocol.
  *
- * For all functions:
+ * Rules for all functions:
  *
- *  - Times are absolute, in nanoseconds on the context's clock; spans are
- *    nanoseconds, too.  0 is taken as 1, so that it has passed, and what is
- *    above TIMERHEAP_NEVER as that.
- *  - What returns an int returns a negative error number where it fails, and
- *    has then changed nothing but as it says.  errno is set by what makes
- *    a context or a loop alone.
- *  - Threads may share a context.  Any may start, postpone, stop, allocate
- *    and free, each its own or one and the same timer.  But events are taken
- *    by one thread at a time, and who sets the data or the period of one
- *    timer by several threads needs a lock of his own.
- *  - A child of fork() has the timers in common with its parent.  It closes
- *    the context, and opens one of its own.  While it has it, and whoever else was
- *    handed the descriptor, it can write what it likes into the slots and the ring:
- *    then timers go wrong, but no memory does that is not theirs.
- *  - There is no check of a slot's number: it must come from
- *    timerheap_alloc(), or be below the number of slots that was asked for,
- *    in a program that hands them out itself.
+ *  - A time is absolute, in nanoseconds on the context's clock.  A duration is in
+ *    nanoseconds.  A time of 0 counts as 1, which has passed.  A time above
+ *    TIMERHEAP_NEVER counts as TIMERHEAP_NEVER.
+ *  - A function that returns an int or an int64_t returns a negative error number
+ *    when it fails.  It has changed nothing then, unless its comment describes the
+ *    change.  Only the functions that open a context or a loop set errno.
+ *  - Threads may share a context.  Any thread may start, postpone, stop, allocate
+ *    and free timers, also the same timer at the same time.  Two things need a lock
+ *    of the program: to take events in several threads, and to set the data or the
+ *    period of one timer in several threads.
+ *  - A child of fork() shares the timers with its parent.  The child closes the
+ *    context and opens its own.  Until then the child can write to the slots and the
+ *    ring, as can any process that has received the descriptor.  Such writes can make
+ *    timers misbehave.  They cannot damage other memory.
+ *  - No function checks a slot number.  A slot number comes from timerheap_alloc().
+ *    A program that assigns slot numbers itself uses numbers below the number of
+ *    slots that it asked for.
  */
 #ifndef TIMERHEAP_H
 #define TIMERHEAP_H
@@ -56,12 +56,12 @@ extern "C" {
 #define TIMERHEAP_MSEC	INT64_C(1000000)
 #define TIMERHEAP_SEC	INT64_C(1000000000)
 
-/* Of the fields only the inline functions here know. */
+/* The fields are for the inline functions below only. */
 struct timerheap {
 	struct timerheap_slot *slots;
 	struct timerheap_ring *ring;
 	uint32_t nr;			/* slots */
-	uint32_t mask;			/* places of the ring - 1 */
+	uint32_t mask;			/* entries of the ring - 1 */
 	int fd;
 	clockid_t clock;
 };
@@ -71,42 +71,45 @@ struct timerheap {
  */
 
 /*
- * A context with @slots timers on @clock: CLOCK_MONOTONIC, CLOCK_REALTIME,
- * CLOCK_BOOTTIME, CLOCK_TAI; or TIMERHEAP_CLOCK_MANUAL, a clock of its own,
- * which begins at 1 and moves by timerheap_advance() alone.  Slots take memory
- * when they are first used.
- * Return: it; NULL, with errno: of open() on /dev/timerheap, EINVAL for the
- * clock or the number, ENOSPC above what one user may hold, ENOMEM.
+ * Open a context with @slots timers on @clock.
+ *
+ * @clock is CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or
+ * TIMERHEAP_CLOCK_MANUAL.  A manual clock begins at 1, and only timerheap_advance()
+ * moves it.  The kernel allocates a page of slots when one of them is first used.
+ *
+ * Return: the context; or NULL with errno: an error of open() on /dev/timerheap,
+ * EINVAL for the clock or the number of slots, ENOSPC above the limit of one user, or
+ * ENOMEM.
  */
 struct timerheap *timerheap_open(clockid_t clock, uint32_t slots);
 
-/* For the inline function: @size is how much of the structure the program knows. */
+/* For timerheap_open_setup(): @size is the size of the structure in the program. */
 struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size);
 
 /*
- * A context by all that SETUP takes: a CPU on which its timers expire, no limits, slack
- * for all that are given none of their own, and to be told by timerheap_wait() when the
- * clock was set; see struct timerheap_setup in <linux/timerheap.h>.  What SETUP answers
- * is written into it.
- * Return: as timerheap_open(); and EINVAL for the flags or the CPU, too, EPERM for
- * TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE, E2BIG where the module does not know
- * all that is asked for.
+ * Open a context with all that SETUP accepts: a CPU for its timers, no limits, a default
+ * slack, and reports of clock steps.  <linux/timerheap.h> describes struct
+ * timerheap_setup.  The function writes the answer of SETUP to @setup.
+ *
+ * Return: as timerheap_open().  EINVAL is also for the flags or the CPU.  EPERM:
+ * TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE.  E2BIG: @setup has a field set that the
+ * module does not know.
  */
 static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *setup)
 {
 	return __timerheap_open(setup, sizeof(*setup));
 }
 
-/* Stop all timers, and give everything back.  No thread uses it any more. */
+/* Stop all timers and free the context.  No other thread may be using the context. */
 void timerheap_close(struct timerheap *th);
 
-/* The descriptor, for poll() and epoll: readable while there are events. */
+/* Return the descriptor, for poll() and epoll: it is readable while there are events. */
 static inline int timerheap_fd(const struct timerheap *th)
 {
 	return th->fd;
 }
 
-/* What the context's clock says. */
+/* Read the context's clock. */
 static inline uint64_t timerheap_now(const struct timerheap *th)
 {
 	struct timespec ts;
@@ -122,42 +125,52 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
  */
 
 /*
- * Take a slot, whose timer is idle, without data or slack of its own.  No system call,
- * but one where who had it before has given it slack.
- * Return: a slot that nobody has; or -ENOSPC.
+ * Allocate a slot.  Its timer is idle; its data and its own slack are 0.
+ *
+ * The function makes no system call, with one exception: the former owner gave the slot
+ * more slack than the context has.
+ *
+ * Return: a slot that has no owner; or -ENOSPC.
  */
 int timerheap_alloc(struct timerheap *th);
 
 /*
- * Stop a timer, and give its slot back.  If it has expired, and the event was
- * not taken yet, nobody will see that event.  No system call, if the timer
- * was pending.
+ * Stop a timer and free its slot.
+ *
+ * If the timer has expired and its event is unread, no thread gets that event.  The
+ * function makes no system call for a pending timer, unless the kernel is checking the
+ * slot at that moment.
  */
 void timerheap_free(struct timerheap *th, uint32_t slot);
 
 /*
- * How much later than its deadlines a timer may expire, in nanoseconds; 0, which a slot
- * that is given out has, is what the context was opened with, and that is none unless
- * timerheap_open_setup() has said so: to have none then, say 1.  Timers that may expire
- * together cost the kernel less: "Slack" in <linux/timerheap.h>.  One system call where
- * it is less than before, else none; so say it once, before the first start.
- * Return: 0; -ENOMEM: the timer may be as late as before once more.
+ * Set how much later than its deadline a timer may expire, in nanoseconds.
+ *
+ * 0, the slack of an allocated slot, selects the slack of the context: none, or what
+ * timerheap_open_setup() was given.  In a context with slack, a slack of 1 means none.
+ * Timers with slack share heap entries and interrupts: see "Slack" in
+ * <linux/timerheap.h>.
+ *
+ * The function makes one system call if the new slack is less than the old one.  So set
+ * the slack once, before the first start.
+ *
+ * Return: 0; -ENOMEM: the timer may once more be as late as the old slack allows.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack);
 
-/* What comes back with a timer's events.  Events show it as it is when taken. */
+/* Set the data of a timer.  An event shows the data at the time when it is taken. */
 static inline void timerheap_set_data(struct timerheap *th, uint32_t slot, uint64_t data)
 {
 	__atomic_store_n(&th->slots[slot].user_data, data, __ATOMIC_RELAXED);
 }
 
-/* The same, for pointers. */
+/* Set the data of a timer to a pointer. */
 static inline void timerheap_set_pointer(struct timerheap *th, uint32_t slot, void *pointer)
 {
 	timerheap_set_data(th, slot, (uintptr_t)pointer);
 }
 
-/* When a timer is due; 0: it is not pending. */
+/* Return the deadline of a timer; 0: the timer is not pending. */
 static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t slot)
 {
 	return __atomic_load_n(&th->slots[slot].deadline, __ATOMIC_RELAXED);
@@ -166,16 +179,16 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 /*
  * Start, postpone, stop
  *
- * None of these is a system call, but where the kernel would look at the slot
- * too late: when the timer is new, has expired, or is moved to earlier.
+ * None of these functions makes a system call if the kernel checks the slot in time
+ * anyway.  It does not if the timer is new, has expired, or moves to an earlier time.
  */
 
-/* What timerheap_arm() returns, or'ed. */
-#define TIMERHEAP_WAS_PENDING	1	/* it was, and has a new deadline now */
-#define TIMERHEAP_MUST_KICK	2	/* and will not come before it is kicked */
+/* The result of timerheap_arm(): a bit mask. */
+#define TIMERHEAP_WAS_PENDING	1	/* the timer was pending; its deadline is replaced */
+#define TIMERHEAP_MUST_KICK	2	/* without a KICK the timer does not expire in time */
 
-/* Does the kernel have to be told that a slot has a new @deadline? */
-static inline bool __timerheap_too_late(const struct timerheap_slot *slot, uint64_t deadline)
+/* Would the kernel check the slot too late for @deadline? */
+static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uint64_t deadline)
 {
 	/* (A), together with the exchange before it; pairs with (B). */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
@@ -184,11 +197,14 @@ static inline bool __timerheap_too_late(const struct timerheap_slot *slot, uint6
 }
 
 /*
- * Arm a timer without telling the kernel: for many timers at once, of which
- * those that want it are then kicked together.  A timer that is just expiring
- * may already go by the new period; who turns a pending one-shot into a periodic
- * timer and must know which it was stops it first.
- * Return: TIMERHEAP_WAS_PENDING | TIMERHEAP_MUST_KICK, either or none.
+ * Arm a timer without a system call.
+ *
+ * For programs that arm many timers: they pass the slots that need a KICK to one call of
+ * timerheap_kick().  A timer that expires during this call may already use the new
+ * period.  A program that changes a pending one-shot timer to a periodic one, and needs
+ * to know which of them expired, stops the timer first.
+ *
+ * Return: TIMERHEAP_WAS_PENDING, TIMERHEAP_MUST_KICK, both or'ed, or 0.
  */
 static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 					 uint64_t deadline, uint64_t period)
@@ -201,23 +217,25 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 			 __ATOMIC_RELAXED);
 	if (__atomic_exchange_n(&s->deadline, deadline, __ATOMIC_SEQ_CST))
 		result |= TIMERHEAP_WAS_PENDING;
-	if (__timerheap_too_late(s, deadline))
+	if (__timerheap_needs_kick(s, deadline))
 		result |= TIMERHEAP_MUST_KICK;
 	return result;
 }
 
 /*
- * Have the kernel look at @nr slots: one system call.
- * Return: 0; -ENOMEM: not all of them stand where they should, kick again;
- * -ENOENT: one is no slot.
+ * Kick @nr slots by one system call: the kernel checks each slot and queues its timer.
+ *
+ * Return: 0; -ENOMEM: some timers are not queued, kick them again; -ENOENT: a number is
+ * not below the number of slots; -EFAULT: @slots cannot be read.
  */
 int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 
 /*
- * Start a timer that expires once; if it is pending, give it this deadline
- * in place of its own.  A deadline that has passed expires at once.
- * Return: whether it was pending; or -ENOMEM: it is pending, but will not
- * come before it is started or kicked again.
+ * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A
+ * deadline that has passed expires at once.
+ *
+ * Return: 1 if the timer was pending, otherwise 0; -ENOMEM: the timer counts as pending,
+ * but does not expire before it is started or kicked again.
  */
 static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
@@ -228,9 +246,10 @@ static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t 
 }
 
 /*
- * The same for one that expires again and again, at @deadline plus multiples
- * of @period.  A period below the module's floor, 100 us if nobody has changed
- * it, is taken as that.
+ * Start a periodic timer.  It expires at @deadline plus multiples of @period.  The kernel
+ * raises a shorter period to the module's min_period_ns, by default 100 us.
+ *
+ * Return: as timerheap_start().
  */
 static inline int timerheap_start_periodic(struct timerheap *th, uint32_t slot,
 					   uint64_t deadline, uint64_t period)
@@ -242,9 +261,10 @@ static inline int timerheap_start_periodic(struct timerheap *th, uint32_t slot,
 }
 
 /*
- * Give a timer another deadline, later or earlier, if it is pending; do
- * nothing if it is not.
- * Return: whether it was; or -ENOMEM, as timerheap_start().
+ * Give a pending timer another deadline, later or earlier.  Do nothing if the timer is
+ * not pending.
+ *
+ * Return: as timerheap_start().
  */
 static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
@@ -258,19 +278,20 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
 			return 0;
 	} while (!__atomic_compare_exchange_n(&s->deadline, &old, deadline, false,
 					      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-	if (__timerheap_too_late(s, deadline))
+	if (__timerheap_needs_kick(s, deadline))
 		error = timerheap_kick(th, &slot, 1);
 	return error ? error : 1;
 }
 
 /*
- * Stop a timer.  Never a system call.
- * Return: whether that has prevented its expiry.  If not, its event has come,
- * or is about to.
+ * Stop a timer.  The function never makes a system call.
  *
- * What had expired before, periods of a ticker or an arming before this one, may
- * be an event in either case, or be about to.  So do not free what the data point
- * at for a stop that returns true: call timerheap_free() first.
+ * An earlier expiration may still be an unread event, or become one: a former period of a
+ * ticker, or a former arming.  This holds for both results.  So call timerheap_free()
+ * before you free what the data point to.
+ *
+ * Return: true if the stop has prevented the expiration.  false if the timer was idle, or
+ * if its event is there or will be there in a moment.
  */
 static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 {
@@ -280,19 +301,23 @@ static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 /*
  * Events
  *
- * One thread at a time takes them, and it does so by the functions here: to
- * read() and WAIT a timer that was freed before its event was taken is as any
- * other, and its slot does not come back.
+ * One thread at a time takes the events of a context.  A program that frees slots takes
+ * events with these functions only.  read() and WAIT do not know about
+ * timerheap_free(): they return the unread event of a freed timer, and that slot is never
+ * allocated again.
  */
 
-/* A bit of the period, for slots that were freed before their event was taken. */
+/* A bit of the period.  It marks a slot that was freed before its event was taken. */
 #define __TIMERHEAP_CONDEMNED	(UINT64_C(1) << 63)
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
 /*
- * Take an event, if there is one.  Return: whether there was.  No system call.
+ * Take an event.  The function makes no system call.
  *
- * A number that no slot has was not written by the kernel.
+ * It ignores a number in the ring that is not below the number of slots: the kernel did
+ * not write it.
+ *
+ * Return: true if there was an event.
  */
 static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *event)
 {
@@ -308,7 +333,7 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		if (number >= th->nr)
 			continue;
 		s = &th->slots[number];
-		/* Before the swap: behind it the slot may be another's. */
+		/* Before the exchange: after it the slot may have another owner. */
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
 		/* (E) pairs with (F). */
 		event->expirations = __atomic_exchange_n(&s->expirations, 0, __ATOMIC_SEQ_CST);
@@ -328,116 +353,124 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 	return false;
 }
 
-/* The data of an event as the pointer that timerheap_set_pointer() was given. */
+/* Return the data of an event as the pointer that timerheap_set_pointer() was given. */
 static inline void *timerheap_pointer(const struct timerheap_event *event)
 {
 	return (void *)(uintptr_t)event->user_data;
 }
 
 /*
- * Take at most @max events, and call @function for each.  It may start, stop
- * and free any timer, and take events itself.
- * Return: how many there were.  No system call.
+ * Take at most @max events and call @function for each.  @function may start, stop and
+ * free any timer, and may take events itself.  The function makes no system call.
+ *
+ * Return: the number of events.
  */
 uint32_t timerheap_reap(struct timerheap *th,
 			void (*function)(const struct timerheap_event *event, void *arg),
 			void *arg, uint32_t max);
 
 /*
- * Wait until there is an event, or for @timeout ns, of CLOCK_MONOTONIC whatever
- * the context's clock; negative: without end.
- * Return: 1; 0: the time is up; -EINTR: a signal has come; -ECANCELED: the clock was
- * set, which is said once each time, where there is no event, and to who has asked for
- * it by TIMERHEAP_CANCEL_ON_SET.
+ * Wait until there is an event, for at most @timeout ns.  A negative @timeout has no end.
+ * The timeout counts on CLOCK_MONOTONIC, whatever the context's clock is.
+ *
+ * Return: 1: there is an event, or another thread has taken it; 0: the timeout has
+ * passed; -EINTR: a signal has arrived; -ENOMEM; -ECANCELED: CLOCK_REALTIME was set.
+ * Only a context with TIMERHEAP_CANCEL_ON_SET reports a clock step, once, when there is
+ * no event.
  */
 int timerheap_wait(struct timerheap *th, int64_t timeout);
 
 /*
  * The manual clock
  *
- * For tests: a program that is given a context need not know which clock it has.
- * Time stands still but for these.  It goes from deadline to deadline, and what
- * expires at one has fired at exactly that, unless it has slack; the order is the
- * same each time.
- * <linux/timerheap.h> says more, with struct timerheap_advance.
+ * For tests.  The program under test need not know which clock its context has.  Only the
+ * functions below move a manual clock.  It moves from deadline to deadline.  A timer
+ * without slack fires at exactly its deadline.  The same calls expire timers in the same
+ * order.  <linux/timerheap.h> describes the details at struct timerheap_advance.
  */
 
 /*
- * Let time pass up to @to or, if @limit is not 0, to the first deadline with which
- * so many have expired.  A signal does not end it.
- * Return: how many have expired; -EINVAL: another clock, or that time has passed.
+ * Advance the clock to @to.  If @limit is not 0, stop at the first deadline with which
+ * @limit timers have expired.  A signal does not end the call.
+ *
+ * Return: the number of expirations; -EINVAL: the context has another clock, or @to has
+ * passed.
  */
 int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
 
 /*
- * Let time pass to the next deadline.
- * Return: how many have expired there, 0: no timer is pending, and time stays;
- * -EINVAL: another clock.
+ * Advance the clock to the next deadline.
+ *
+ * Return: the number of expirations there; 0: no timer is pending, and the clock does not
+ * move; -EINVAL: the context has another clock.
  */
 int64_t timerheap_advance_next(struct timerheap *th);
 
 /*
- * A loop
+ * The loop
  *
- * For a program that wants functions called, and no more:
+ * For a program that only wants functions called:
  *
  *	struct timerheap_loop *loop = timerheap_loop_new(100);
  *	timerheap_every(loop, TIMERHEAP_SEC, tick, NULL);
  *	timerheap_loop_run(loop);
  *
- * A loop is one thread's.  Functions are called by timerheap_loop_run(),
- * timerheap_loop_dispatch() and timerheap_sleep_until(), one after the other,
- * and may call anything here but timerheap_loop_free().
+ * A loop belongs to one thread.  timerheap_loop_run(), timerheap_loop_dispatch() and
+ * timerheap_sleep_until() call the functions one after the other.  A function may call
+ * all functions of this header, except timerheap_loop_free().
  */
 struct timerheap_loop;
 
 /*
- * A loop for so many timers at a time, on CLOCK_MONOTONIC.
- * Return: it; NULL, with errno as timerheap_open().
+ * Create a loop for at most @timers pending timers, on CLOCK_MONOTONIC.
+ * Return: the loop; or NULL, with errno as timerheap_open().
  */
 struct timerheap_loop *timerheap_loop_new(uint32_t timers);
+
+/* Cancel all timers of a loop and free it.  Not in a function of the loop. */
 void timerheap_loop_free(struct timerheap_loop *loop);
 
-/* Its context: for timerheap_fd(), where another loop waits for this one. */
+/* Return the loop's context, so that another loop can wait for its timerheap_fd(). */
 struct timerheap *timerheap_loop_context(struct timerheap_loop *loop);
 
 /*
- * Call @function once, @span from now; a negative span is taken as 0.
+ * Call @function once, @span from now.  A negative span counts as 0.
  * Return: an id above 0, for timerheap_cancel(); -ENOSPC, -ENOMEM.
  */
 int64_t timerheap_after(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
 
 /*
- * Call @function every @span, first a span from now, until it is cancelled.
- * Calls that could not be made in time are made up by one.
+ * Call @function every @span, first @span from now, until it is cancelled.  One call
+ * replaces all calls that the loop has missed.
  * Return: as timerheap_after(); -EINVAL: @span is not above 0.
  */
 int64_t timerheap_every(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
 
 /*
- * Return: true: @function will not be called any more.  false: the call was
- * made, or has been cancelled.  An id is never used twice.
+ * Cancel a timer of the loop.
+ * Return: true: the loop does not call its function any more; false: it was called or
+ * cancelled before, or @id is not an id.  An id is never used twice.
  */
 bool timerheap_cancel(struct timerheap_loop *loop, int64_t id);
 
 /*
- * Sleep until an absolute time, and serve the other timers meanwhile.
- * Return: 0; -EINTR: a signal has come; -ENOSPC, -ENOMEM.
+ * Sleep until an absolute time, and call the functions of the loop's timers meanwhile.
+ * Return: 0; -EINTR: a signal has arrived; -ENOSPC, -ENOMEM.
  */
 int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline);
 
-/* Call what is due, and do not wait.  Return: how many calls that made. */
+/* Call all functions that are due, and do not wait.  Return: the number of calls. */
 uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop);
 
 /*
- * Serve timers until there is none left, or timerheap_loop_stop().
- * Return: 0; -EINTR: a signal has come, and it may be called again.
+ * Call functions when they are due, until no timer is left or timerheap_loop_stop().
+ * Return: 0; -EINTR: a signal has arrived, the program may call it again; -ENOMEM.
  */
 int timerheap_loop_run(struct timerheap_loop *loop);
 
-/* From one of its functions: have timerheap_loop_run() return. */
+/* In a function of the loop: make timerheap_loop_run() return. */
 void timerheap_loop_stop(struct timerheap_loop *loop);
 
 #ifdef __cplusplus
