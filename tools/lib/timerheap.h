@@ -28,8 +28,8 @@
  *    change.  Only the functions that open a context or a loop set errno.
  *  - Threads may share a context.  Any thread may start, postpone, stop, allocate
  *    and free timers, also the same timer at the same time.  Two things need a lock
- *    of the program: to take events in several threads, and to set the data or the
- *    period of one timer in several threads.
+ *    of the program: to take events in several threads, and to set the data, the
+ *    slack or the period of one timer in several threads.
  *  - A child of fork() shares the timers with its parent.  The child closes the
  *    context and opens its own.  Until then the child can write to the slots and the
  *    ring, as can any process that has received the descriptor.  Such writes can make
