@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The contract, word by word: layouts, and what is refused.
+ * The contract of the header: layouts of structures, and which calls are refused.
  *
- * After each call that is refused the state must be what it was: slot 0 is
- * pending, slot 1 is idle, slot 2 has an event that was not read; and what the
- * call would have written must be untouched.
+ * After each test the state of the context must be unchanged: slot 0 is pending, slot 1 is
+ * idle, slot 2 has an unread event.  A refused call must leave its outputs untouched.
  *
- * This is built for 32 bits, too, where it tests that the layouts are the same
- * and that the calls are there for such programs.
+ * A 32-bit build of this file, abi32, checks that such programs have the same layouts and
+ * that the calls work for them.
  */
 #include <stddef.h>
 #include <sys/eventfd.h>
@@ -89,7 +88,7 @@ FIELD(timerheap_uring_cmd, min, 12);
 
 FIXTURE(abi)
 {
-	int fd, raw;			/* set up, and not */
+	int fd, raw;			/* set up; not set up */
 	struct timerheap_get before[3];
 	void *readonly;
 };
@@ -111,7 +110,7 @@ FIXTURE_SETUP(abi)
 	}
 }
 
-/* Nothing has changed, and the event can be read. */
+/* The slots are unchanged, and the event can be read. */
 FIXTURE_TEARDOWN(abi)
 {
 	struct timerheap_event event;
@@ -130,7 +129,7 @@ FIXTURE_TEARDOWN(abi)
 	close(self->fd);
 }
 
-/* Put something into what a refused call must not write. */
+/* Fill the outputs, which a refused call must not write, with a pattern. */
 static void poison(unsigned int request, void *arg)
 {
 	switch (request) {
@@ -167,7 +166,7 @@ static void poison(unsigned int request, void *arg)
 	}
 }
 
-/* The call is refused by that error, and its argument is left alone. */
+/* The call fails with @error and leaves its argument untouched. */
 #define REFUSED(error, fd, request, ...)				\
 	do {								\
 		__typeof__(__VA_ARGS__) arg = __VA_ARGS__, was;		\
@@ -179,8 +178,11 @@ static void poison(unsigned int request, void *arg)
 		EXPECT_EQ(0, memcmp(&arg, &was, sizeof(arg)));		\
 	} while (0)
 
-/* INFO, before and after SETUP; a longer one is filled with zeros. */
-TEST_F(abi, info)
+/*
+ * INFO works before and after SETUP.  The kernel fills the end of a longer structure with
+ * zeros.
+ */
+TEST_F(abi, info_works_before_and_after_setup)
 {
 	struct timerheap_info info;
 	struct {
@@ -208,15 +210,12 @@ TEST_F(abi, info)
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_INFO, self->readonly));
 }
 
-TEST_F(abi, set_up)
+TEST_F(abi, setup_refuses_bad_arguments)
 {
 	struct timerheap_info info;
 
 	ASSERT_EQ(0, th_info(self->raw, &info));
-	/*
-	 * CPU 0 may be asked for, but hardly the last that there can be; and fair.c has what
-	 * TIMERHEAP_UNLIMITED is about.
-	 */
+	/* No machine here has a CPU 8191.  fair.c tests TIMERHEAP_UNLIMITED. */
 	for (int bit = 0; bit < 32; bit++)
 		if (1U << bit & ~TIMERHEAP_UNLIMITED)
 			REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP,
@@ -241,7 +240,7 @@ TEST_F(abi, set_up)
 	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = UINT32_MAX });
 	EXPECT_EQ(-EFAULT, call(self->raw, TIMERHEAP_IOC_SETUP, BAD));
-	/* It can be done still, and then no more. */
+	/* SETUP still works after these, and works once. */
 	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
 	EXPECT_EQ(-EBUSY, th_setup(self->raw, CLOCK_TAI, 1));
 	EXPECT_EQ(-EBUSY, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS));
@@ -249,17 +248,17 @@ TEST_F(abi, set_up)
 	EXPECT_EQ(1, th_stop(self->raw, info.max_slots - 1));
 }
 
-/* The most slots are what max_slots says, and 2^24 whatever it says. */
-#define MAX_SLOTS	"/sys/module/timerheap/parameters/max_slots"
-#define MOST		(1U << 24)
+/* The parameter max_slots limits the slots of a context; above 2^24 it has no effect. */
+#define MAX_SLOTS	TH_PARAMETERS "max_slots"
+#define SLOTS_LIMIT	(1U << 24)
 
-FIXTURE(most)
+FIXTURE(max_slots)
 {
 	int fd;
 	int64_t before;
 };
 
-FIXTURE_SETUP(most)
+FIXTURE_SETUP(max_slots)
 {
 	REQUIRE_DEVICE();
 	if (access(MAX_SLOTS, W_OK))
@@ -269,13 +268,13 @@ FIXTURE_SETUP(most)
 	ASSERT_LE(0, self->fd);
 }
 
-FIXTURE_TEARDOWN(most)
+FIXTURE_TEARDOWN(max_slots)
 {
 	EXPECT_EQ(0, put_number(MAX_SLOTS, self->before));
 	close(self->fd);
 }
 
-TEST_F(most, as_allowed)
+TEST_F(max_slots, setup_obeys_max_slots)
 {
 	struct timerheap_info info;
 
@@ -287,28 +286,28 @@ TEST_F(most, as_allowed)
 	EXPECT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, 100));
 }
 
-TEST_F(most, as_can_be)
+TEST_F(max_slots, slots_are_limited_to_2_24)
 {
 	struct timerheap_event event;
 	struct timerheap_info info;
 
-	ASSERT_EQ(0, put_number(MAX_SLOTS, 2LL * MOST));
+	ASSERT_EQ(0, put_number(MAX_SLOTS, 2LL * SLOTS_LIMIT));
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	EXPECT_EQ(MOST, info.max_slots);
+	EXPECT_EQ(SLOTS_LIMIT, info.max_slots);
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
-		.clock = CLOCK_MONOTONIC, .slots = MOST + 1 });
-	ASSERT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, MOST));
-	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = MOST });
-	/* The last is as good as any. */
-	ASSERT_EQ(0, th_start(self->fd, MOST - 1, 1000 * SEC));
-	EXPECT_EQ(1, th_modify(self->fd, MOST - 1, MSEC));
+		.clock = CLOCK_MONOTONIC, .slots = SLOTS_LIMIT + 1 });
+	ASSERT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS_LIMIT));
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = SLOTS_LIMIT });
+	/* The last slot works as all others do. */
+	ASSERT_EQ(0, th_start(self->fd, SLOTS_LIMIT - 1, 1000 * SEC));
+	EXPECT_EQ(1, th_modify(self->fd, SLOTS_LIMIT - 1, MSEC));
 	ASSERT_EQ(1, th_event(self->fd, &event));
-	EXPECT_EQ(MOST - 1, event.slot);
-	EXPECT_EQ(USER + MOST - 1, event.user_data);
+	EXPECT_EQ(SLOTS_LIMIT - 1, event.slot);
+	EXPECT_EQ(USER + SLOTS_LIMIT - 1, event.user_data);
 }
 
-/* Before SETUP there is nothing to call, to read or to wait for. */
-TEST_F(abi, not_set_up)
+/* Before SETUP all other calls and read() fail, and poll() reports nothing. */
+TEST_F(abi, calls_before_setup_are_refused)
 {
 	struct pollfd p = { .fd = self->raw, .events = POLLIN };
 	struct timerheap_event event;
@@ -327,8 +326,8 @@ TEST_F(abi, not_set_up)
 	EXPECT_EQ(0, poll(&p, 1, 0));
 }
 
-/* What is no call of ours, in number, magic or direction. */
-TEST_F(abi, unknown)
+/* An unknown number, magic or direction is ENOTTY, and the argument is untouched. */
+TEST_F(abi, unknown_requests_are_refused)
 {
 	char arg[4096];
 
@@ -343,7 +342,7 @@ TEST_F(abi, unknown)
 		EXPECT_EQ(POISON, arg[i]);
 }
 
-TEST_F(abi, start)
+TEST_F(abi, start_refuses_bad_arguments)
 {
 	for (int bit = 1; bit < 32; bit++)
 		for (int slot = 0; slot < 2; slot++)
@@ -356,11 +355,14 @@ TEST_F(abi, start)
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = SLOTS });
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = -1 });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_START, BAD));
-	/* The argument could be read, but the answer not written: slot 0, all 0. */
+	/*
+	 * The argument, slot 0 with all fields 0, can be read, but the answer cannot be
+	 * written.
+	 */
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_START, self->readonly));
 }
 
-TEST_F(abi, stop)
+TEST_F(abi, stop_refuses_bad_arguments)
 {
 	for (int bit = 0; bit < 32; bit++)
 		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_STOP, (struct timerheap_stop){
@@ -371,7 +373,7 @@ TEST_F(abi, stop)
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_STOP, self->readonly));
 }
 
-TEST_F(abi, modify)
+TEST_F(abi, modify_refuses_bad_arguments)
 {
 	for (int bit = 2; bit < 32; bit++)
 		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
@@ -384,14 +386,14 @@ TEST_F(abi, modify)
 	for (int slot = 1; slot < 3; slot++)
 		REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 			.slot = slot, .flags = TIMERHEAP_IF_PENDING });
-	/* In a page of slots that was never used. */
+	/* This slot is in a page that was never used. */
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 		.slot = SLOTS - 1, .flags = TIMERHEAP_IF_PENDING });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, BAD));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, self->readonly));
 }
 
-TEST_F(abi, get)
+TEST_F(abi, get_refuses_bad_arguments)
 {
 	struct timerheap_get get;
 
@@ -406,7 +408,7 @@ TEST_F(abi, get)
 	EXPECT_EQ(USER, get.user_data);
 	EXPECT_LT(0, get.remaining);
 	EXPECT_GE(1000 * SEC, get.remaining);
-	/* Every output is written, whatever was there. */
+	/* GET writes every output. */
 	memset(&get, POISON, sizeof(get));
 	get.slot = SLOTS - 1;
 	get.flags = 0;
@@ -415,7 +417,7 @@ TEST_F(abi, get)
 		     get.user_data | get.expirations);
 }
 
-TEST_F(abi, wait)
+TEST_F(abi, wait_refuses_bad_arguments)
 {
 	struct timerheap_event event;
 	uintptr_t to = (uintptr_t)&event;
@@ -427,7 +429,7 @@ TEST_F(abi, wait)
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
 		.events = to, .nr = 1, .min = 2 });
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){ .min = 1 });
-	/* Who wants none need not say where to. */
+	/* With nr = 0 the address may be NULL. */
 	EXPECT_EQ(0, th_wait_flags(self->fd, NULL, 0, 0, -1, 0));
 	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
 		.events = (uintptr_t)BAD, .nr = 1 });
@@ -437,12 +439,12 @@ TEST_F(abi, wait)
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_WAIT, self->readonly));
 	for (unsigned int i = 0; i < sizeof(event); i++)
 		EXPECT_EQ(POISON, ((char *)&event)[i]);
-	/* read(), too, gives back what it could not hand out. */
+	/* read() keeps an event that it could not copy. */
 	EXPECT_EQ(-1, read(self->fd, self->readonly, sizeof(event)));
 	EXPECT_EQ(EFAULT, errno);
 }
 
-TEST_F(abi, drain)
+TEST_F(abi, drain_refuses_bad_arguments)
 {
 	struct timerheap_pending pending;
 	uintptr_t to = (uintptr_t)&pending;
@@ -462,12 +464,12 @@ TEST_F(abi, drain)
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_DRAIN, self->readonly));
 	for (unsigned int i = 0; i < sizeof(pending); i++)
 		EXPECT_EQ(POISON, ((char *)&pending)[i]);
-	/* Behind the last slot there is nothing, and nothing wrong. */
+	/* To begin behind the last slot is no error. */
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_DRAIN, &(struct timerheap_drain){
 		.pending = to, .nr = 1, .first = SLOTS }));
 }
 
-TEST_F(abi, kick)
+TEST_F(abi, kick_refuses_bad_arguments)
 {
 	uint32_t numbers[] = { SLOTS, 0 };
 	uintptr_t from = (uintptr_t)numbers;
@@ -486,11 +488,11 @@ TEST_F(abi, kick)
 		.slots = (uintptr_t)BAD, .nr = 1 });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_KICK, BAD));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_KICK, self->readonly));
-	/* None at all is no error, whatever the address. */
+	/* With nr = 0 any address is valid. */
 	EXPECT_EQ(0, th_kick(self->fd, BAD, 0));
 }
 
-TEST_F(abi, batch)
+TEST_F(abi, batch_refuses_bad_arguments)
 {
 	struct timerheap_op op = { .op = TIMERHEAP_OP_STOP, .slot = 0 };
 	uintptr_t ops = (uintptr_t)&op;
@@ -507,7 +509,7 @@ TEST_F(abi, batch)
 	EXPECT_EQ(0, th_batch(self->fd, BAD, 0));
 }
 
-TEST_F(abi, eventfd)
+TEST_F(abi, eventfd_refuses_bad_arguments)
 {
 	int good = eventfd(0, EFD_CLOEXEC);
 
@@ -519,13 +521,13 @@ TEST_F(abi, eventfd)
 	EXPECT_EQ(-EBADF, th_eventfd(self->fd, -2));
 	EXPECT_EQ(-EINVAL, th_eventfd(self->fd, self->fd));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_EVENTFD, BAD));
-	/* To have none any more is no error where there was none. */
+	/* To remove the eventfd is no error if there is none. */
 	EXPECT_EQ(0, th_eventfd(self->fd, -1));
 	close(good);
 }
 
-/* The memory, and one timer's way through it: for 32 bits, above all. */
-TEST_F(abi, mapped)
+/* A timer expires through mapped memory.  The 32-bit build makes this test matter. */
+TEST_F(abi, timer_expires_in_mapped_memory)
 {
 	struct timerheap_slot *slot;
 	struct th_map map;
@@ -549,8 +551,8 @@ TEST_F(abi, mapped)
 	th_unmap(&map);
 }
 
-/* Structures grow: zeros behind the known are nothing, else it is too big. */
-TEST_F(abi, longer)
+/* A longer structure is accepted if its unknown end is zero; otherwise it is E2BIG. */
+TEST_F(abi, longer_structure_needs_zeros)
 {
 	struct {
 		struct timerheap_stop stop;
@@ -565,8 +567,8 @@ TEST_F(abi, longer)
 	EXPECT_EQ(-E2BIG, call(self->fd, request, &longer));
 }
 
-/* Shorter than they ever were they are not: nobody means START by a number alone. */
-TEST_F(abi, shorter)
+/* A structure shorter than in the first release is EINVAL. */
+TEST_F(abi, shorter_structure_is_refused)
 {
 	static const unsigned int commands[] = {
 		TIMERHEAP_IOC_INFO, TIMERHEAP_IOC_SETUP, TIMERHEAP_IOC_START, TIMERHEAP_IOC_STOP,
@@ -577,7 +579,7 @@ TEST_F(abi, shorter)
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	char arg[sizeof(struct timerheap_info)], zero[sizeof(arg)] = {};
 
-	/* Slot 0 is pending, and a STOP of zeros, for one, would stop it. */
+	/* Slot 0 is pending: a STOP whose missing fields read as zero would stop it. */
 	for (unsigned int i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
 		unsigned int command = commands[i], rest = command & ~IOCSIZE_MASK;
 
@@ -588,15 +590,15 @@ TEST_F(abi, shorter)
 			EXPECT_EQ(0, memcmp(arg, zero, sizeof(arg)));
 		}
 	}
-	/* What goes in is all there, but what comes out has no place. */
+	/* All inputs of SETUP are present, but its outputs do not fit. */
 	EXPECT_EQ(-EINVAL, call(self->raw, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, 1,
 						offsetof(struct timerheap_setup, slots_offset)),
 				&setup));
 	EXPECT_EQ(0, call(self->raw, TIMERHEAP_IOC_SETUP, &setup));
 }
 
-/* slack and user_data are START's; MODIFY leaves them. */
-TEST_F(abi, fields)
+/* START sets slack and user_data; MODIFY leaves both. */
+TEST_F(abi, modify_keeps_slack_and_user_data)
 {
 	struct timerheap_start start = {
 		.slot = 4, .deadline = 100 * SEC, .slack = 77, .user_data = ~0ULL,
@@ -605,7 +607,7 @@ TEST_F(abi, fields)
 
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
 	EXPECT_EQ(0, start.was_pending);
-	/* The answer of one call is no field of the next. */
+	/* The answer of the previous call is still in @was_pending; START ignores it. */
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
 	EXPECT_EQ(1, start.was_pending);
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
@@ -619,21 +621,21 @@ TEST_F(abi, fields)
 }
 
 /*
- * An array whose end is not there: the memory ends after FIT entries, and more
- * than those are to be handed out.
+ * Arrays that end too early: the memory ends after FIT entries, and the call has more than
+ * that to return.
  */
 #define FIT	20
 #define ALL	30
 #define EVENT	sizeof(struct timerheap_event)
 
-FIXTURE(edge)
+FIXTURE(short_array)
 {
 	int fd;
 	size_t page;
 	char *memory, *end;
 };
 
-FIXTURE_SETUP(edge)
+FIXTURE_SETUP(short_array)
 {
 	REQUIRE_DEVICE();
 	self->fd = th_context(CLOCK_MONOTONIC, ALL);
@@ -646,7 +648,7 @@ FIXTURE_SETUP(edge)
 	ASSERT_EQ(0, mprotect(self->end, self->page, PROT_NONE));
 }
 
-FIXTURE_TEARDOWN(edge)
+FIXTURE_TEARDOWN(short_array)
 {
 	munmap(self->memory, 2 * self->page);
 	close(self->fd);
@@ -658,8 +660,8 @@ static void count_events(const struct timerheap_event *events, int nr, int *seen
 		seen[events[i].slot] += events[i].expirations;
 }
 
-/* read and WAIT: what was told is taken, what could not be told is not lost. */
-TEST_F(edge, events)
+/* read() and WAIT take the events that they could copy.  Events that they could not copy stay. */
+TEST_F(short_array, uncopied_events_stay)
 {
 	struct timerheap_event rest[ALL], *events = (void *)self->end;
 	int seen[ALL] = {}, n;
@@ -681,8 +683,8 @@ TEST_F(edge, events)
 	}
 }
 
-/* DRAIN: what was told is stopped, the timers that could not be told go on. */
-TEST_F(edge, drain)
+/* DRAIN stops the timers that it could report.  The other timers stay pending. */
+TEST_F(short_array, uncopied_timers_stay_pending)
 {
 	struct timerheap_pending *pending = (void *)self->end;
 	uint32_t first = 0;
@@ -698,7 +700,7 @@ TEST_F(edge, drain)
 		EXPECT_EQ(i, pending[i - FIT].slot);
 	for (int i = 0; i < ALL; i++)
 		EXPECT_EQ(i >= n, th_pending(self->fd, i));
-	/* Goes on where it was told to, and a refused one has not moved. */
+	/* A refused DRAIN does not advance @first.  The next one begins at @first. */
 	EXPECT_EQ(-EFAULT, th_drain(self->fd, pending, ALL, &first));
 	EXPECT_EQ(n, first);
 	EXPECT_EQ(ALL - n, th_drain(self->fd, NULL, ALL, &first));

@@ -475,7 +475,7 @@ TEST_F_TIMEOUT(debugfs, readers_delay_nobody, 220)
 	/* How fast such a clock is the kernel knows some time after boot. */
 	if (exact)
 		nap(5 * SEC);
-	readings = th_shared(sizeof(*readings));
+	readings = th_map_shared(sizeof(*readings));
 	ASSERT_NE(MAP_FAILED, readings);
 	fd = th_context(CLOCK_MONOTONIC, slots);
 	ASSERT_LE(0, fd);

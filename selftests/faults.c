@@ -396,7 +396,7 @@ TEST_F_TIMEOUT(faults, each, 120)
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(operations); i++)
 		try_all(_metadata, &operations[i], world_make);
-	EXPECT_EQ(before, th_armed_settles(self->fd, before));
+	EXPECT_EQ(before, th_wait_armed(self->fd, before));
 }
 
 /* The first timer of all: pages of slots, a segment of the heap, its directory. */

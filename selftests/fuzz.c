@@ -693,7 +693,7 @@ TEST_F_TIMEOUT(fuzz, survives, 1800)
 	shared->stop = 1;
 	EXPECT_EQ(0, child_status(next));
 	EXPECT_EQ(0, shared->faults);
-	EXPECT_EQ(before, th_armed_settles(fd, before));
+	EXPECT_EQ(before, th_wait_armed(fd, before));
 
 	for (int i = 0; i < KINDS; i++)
 		printf("# %s: %lu, of which %lu errors\n", calls[i].name ? calls[i].name :

@@ -45,7 +45,7 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 
 	/* All CPUs have gone before the first is due where it was started. */
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		for (int cpu = 1; cpu < self->cpus; cpu++)
 			ASSERT_EQ(0, set_online(cpu, true));
 		ASSERT_EQ(0, th_info(self->fd, &self->before));
@@ -119,7 +119,7 @@ TEST_F_TIMEOUT(hotplug, online_again, 60)
 
 	/* Leave it armed for something when it goes, and start what is due after that. */
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		lead += 2 * SEC;
 		at = now() + lead;
 		ASSERT_EQ(0, run_on(1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Slots and ring in the program's own memory: what mmap() gives and refuses,
- * what it costs, and who keeps it.
+ * mmap() of slots and ring: which mappings are given and refused, how much memory they
+ * use, and how long they keep the context.
  */
 #include <signal.h>
 #include <sys/personality.h>
@@ -14,8 +14,8 @@
 FIXTURE(mapped)
 {
 	struct th_map map;
-	int other;		/* a context that stays, to look from */
-	int64_t before;		/* timers armed in all others */
+	int other;		/* a context that stays open, to read INFO with */
+	int64_t before;		/* timers armed in all other contexts */
 };
 
 FIXTURE_SETUP(mapped)
@@ -27,11 +27,11 @@ FIXTURE_SETUP(mapped)
 	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
 }
 
-/* Whatever was done to it, nothing of it is left. */
+/* After the context is closed, none of its timers is left in the heaps. */
 FIXTURE_TEARDOWN(mapped)
 {
 	th_unmap(&self->map);
-	EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+	EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
 	close(self->other);
 }
 
@@ -51,7 +51,7 @@ static int try_mmap(int fd, uint64_t offset, uint64_t size, int prot, int flags)
 
 #define RW	(PROT_READ | PROT_WRITE)
 
-TEST_F(mapped, mmap_refused)
+TEST_F(mapped, bad_mmap_is_refused)
 {
 	struct timerheap_setup *setup = &self->map.setup;
 	const size_t page = sysconf(_SC_PAGESIZE);
@@ -72,7 +72,7 @@ TEST_F(mapped, mmap_refused)
 
 		EXPECT_EQ(0, at % page);
 		EXPECT_EQ(0, size % page);
-		/* As often as one likes. */
+		/* An area can be mapped any number of times. */
 		EXPECT_EQ(0, try_mmap(fd, at, size, RW, MAP_SHARED));
 		EXPECT_EQ(0, try_mmap(fd, at, size, RW, MAP_SHARED | MAP_POPULATE));
 		EXPECT_EQ(-EBADFD, try_mmap(raw, at, size, RW, MAP_SHARED));
@@ -100,10 +100,11 @@ TEST_F(mapped, mmap_refused)
 }
 
 /*
- * Programs with an executable stack, old ones of 32 bits above all: the kernel adds
- * PROT_EXEC to what they ask for.  They get what they asked for.
+ * With READ_IMPLIES_EXEC the kernel adds PROT_EXEC to each mapping.  The mapping succeeds
+ * without PROT_EXEC.  Programs with an executable stack, mostly old 32-bit ones, have this
+ * personality.
  */
-TEST_F(mapped, read_implies_exec)
+TEST_F(mapped, read_implies_exec_maps_without_exec)
 {
 	struct timerheap_setup *setup = &self->map.setup;
 	char line[256], start[32], *at;
@@ -121,7 +122,7 @@ TEST_F(mapped, read_implies_exec)
 			seen = strstr(line, " rw-s ");
 	fclose(maps);
 	EXPECT_TRUE(seen);
-	/* Nor is it added to what is there. */
+	/* mprotect() succeeds as well, and adds no PROT_EXEC. */
 	EXPECT_EQ(0, mprotect(at, setup->slots_size, RW));
 	EXPECT_EQ(0, munmap(at, setup->slots_size));
 }
@@ -133,8 +134,8 @@ static int try_mremap(void *at, size_t old, size_t new, int flags, void *to)
 
 #define RESULT(call)	((call) ? -errno : 0)
 
-/* A mapping stays as it is, and where; what is refused leaves all of it. */
-TEST_F(mapped, stays_whole)
+/* A mapping cannot be moved, resized or split.  A refused call leaves the whole mapping. */
+TEST_F(mapped, mapping_cannot_move_or_split)
 {
 	const size_t page = sysconf(_SC_PAGESIZE), size = self->map.setup.slots_size;
 	char *at = (char *)self->map.slots, *middle = at + page;
@@ -149,7 +150,7 @@ TEST_F(mapped, stays_whole)
 	EXPECT_EQ(-EFAULT, try_mremap(at, 0, size, MREMAP_MAYMOVE, NULL));
 	EXPECT_EQ(-EINVAL, try_mremap(at, size, size - page, 0, NULL));
 	EXPECT_EQ(-EINVAL, try_mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere));
-	/* To what it is already: nothing is done, and the module not asked. */
+	/* To the same size, mremap() does nothing and does not call the module. */
 	EXPECT_EQ(0, try_mremap(at, size, size, 0, NULL));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(at, page)));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(middle, page)));
@@ -160,7 +161,7 @@ TEST_F(mapped, stays_whole)
 	EXPECT_EQ(MAP_FAILED, mmap(middle, page, RW, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
 				   -1, 0));
 	EXPECT_EQ(-EACCES, RESULT(mprotect(at, size, RW | PROT_EXEC)));
-	/* All of it may be made read only for a while; what is there stays there. */
+	/* The whole mapping can be made read-only for a time, and keeps its contents. */
 	EXPECT_EQ(0, RESULT(mprotect(at, size, PROT_READ)));
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data);
@@ -170,8 +171,8 @@ TEST_F(mapped, stays_whole)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data++);
 }
 
-/* What was never used is zero; behind the last slot there is none. */
-TEST_F(mapped, first_touch)
+/* Unused slots are zero.  The rest of the last page holds no slots. */
+TEST_F(mapped, unused_slots_are_zero)
 {
 	const uint32_t end = self->map.setup.slots_size / sizeof(struct timerheap_slot);
 	const struct timerheap_slot zero = {};
@@ -179,14 +180,15 @@ TEST_F(mapped, first_touch)
 
 	for (uint32_t i = 0; i < end; i++)
 		EXPECT_EQ(0, memcmp(&zero, &self->map.slots[i], sizeof(zero)));
-	EXPECT_EQ(0, in_ring(&self->map));
+	EXPECT_EQ(0, events_in_ring(&self->map));
 	ASSERT_LT(SLOTS, end);
 	for (uint32_t i = SLOTS; i < end; i++)
-		EXPECT_EQ(-ENOENT, start(&self->map, i, 1));
-	EXPECT_FALSE(take(&self->map, &event));
+		EXPECT_EQ(-ENOENT, start_slot(&self->map, i, 1));
+	EXPECT_FALSE(take_event(&self->map, &event));
 }
 
-static int64_t available(void)
+/* Return: the memory that is available on the machine, in bytes. */
+static int64_t available_memory(void)
 {
 	FILE *file = fopen("/proc/meminfo", "r");
 	long long kib = 0;
@@ -200,24 +202,24 @@ static int64_t available(void)
 	return kib * 1024;
 }
 
-/* The most slots that there are cost little until they are used. */
-TEST_F(mapped, memory_when_used)
+/* A context with the maximum number of slots needs little memory until they are used. */
+TEST_F(mapped, memory_is_allocated_on_first_use)
 {
 	struct timerheap_info info;
 	struct th_map map;
 	int64_t before, full, set_up, used;
 
 	ASSERT_EQ(0, th_info(self->other, &info));
-	/* A slot, its timer, and its place in the ring; an eighth of them is used. */
+	/* The slot, its timer and its ring entry.  The test uses one eighth of the slots. */
 	full = info.max_slots * (64LL + 64 + 4);
-	before = available();
+	before = available_memory();
 	if (before < full / 2)
 		SKIP(return, "needs %lld MiB of memory", (long long)full / 2 >> 20);
 	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, info.max_slots));
-	set_up = before - available();
+	set_up = before - available_memory();
 	for (uint32_t i = 0; i < info.max_slots / 8; i++)
 		map.slots[i].user_data = i;
-	used = before - available();
+	used = before - available_memory();
 	TH_LOG("%u slots of %lld KiB: %lld KiB when set up, %lld KiB with an eighth in use",
 	       info.max_slots, (long long)full >> 10, (long long)set_up >> 10,
 	       (long long)used >> 10);
@@ -228,47 +230,47 @@ TEST_F(mapped, memory_when_used)
 }
 
 /*
- * Who keeps it
+ * What keeps a context alive
  */
 
-/* A mapping keeps what a descriptor keeps; the last of the two lets go. */
-TEST_F(mapped, outlives_the_descriptor)
+/* A mapping keeps the context alive, as a descriptor does, until the last of both is gone. */
+TEST_F(mapped, mapping_keeps_context_alive)
 {
 	struct th_map *map = &self->map;
 	int64_t begin, first, at, was, lead = 250 * MSEC;
 	struct timerheap_event event;
 
-	/* The first is postponed in time. */
+	/* Repeat until slot 0 is postponed before its first deadline. */
 	do {
-		ASSERT_EQ(0, renew(map));
+		ASSERT_EQ(0, replace_map(map));
 		begin = now();
 		first = begin + (lead *= 2);
 		at = first + 200 * MSEC;
 		map->slots[2].period = 10 * MSEC;
-		ASSERT_EQ(0, start(map, 0, first));
-		ASSERT_EQ(0, start(map, 1, begin + 1000 * SEC));
-		ASSERT_EQ(0, start(map, 2, begin + 20 * MSEC));
+		ASSERT_EQ(0, start_slot(map, 0, first));
+		ASSERT_EQ(0, start_slot(map, 1, begin + 1000 * SEC));
+		ASSERT_EQ(0, start_slot(map, 2, begin + 20 * MSEC));
 		close(map->fd);
 		map->fd = -1;
-		was = swap(map, 0, at);
+		was = exchange_deadline(map, 0, at);
 	} while (now() >= first);
 	ASSERT_EQ(first, was);
 	do {
-		ASSERT_TRUE(await(map, &event));
+		ASSERT_TRUE(wait_event(map, &event));
 		EXPECT_LE(event.deadline, event.fired);
 	} while (event.slot);
 	EXPECT_EQ(at, event.deadline);
-	EXPECT_EQ(self->before + 2, th_armed_settles(self->other, self->before + 2));
+	EXPECT_EQ(self->before + 2, th_wait_armed(self->other, self->before + 2));
 	munmap(map->slots, map->setup.slots_size);
 	EXPECT_EQ(self->before + 2, th_armed(self->other));
 	munmap(map->ring, map->setup.ring_size);
-	EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+	EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
 }
 
 enum ending { EXIT, EXEC, KILL };
 
-/* A program that ends, or becomes another, leaves nothing. */
-TEST_F(mapped, ends_of_a_program)
+/* When a program exits, execs or is killed, its timers are removed. */
+TEST_F(mapped, exit_exec_and_kill_remove_timers)
 {
 	for (enum ending ending = EXIT; ending <= KILL; ending++) {
 		int ready[2], go[2];
@@ -283,7 +285,7 @@ TEST_F(mapped, ends_of_a_program)
 			if (th_map(&map, CLOCK_MONOTONIC, SLOTS))
 				_exit(1);
 			for (int i = 0; i < SLOTS; i++)
-				start(&map, i, now() + 1000 * SEC);
+				start_slot(&map, i, now() + 1000 * SEC);
 			close(map.fd);
 			if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1)
 				_exit(1);
@@ -297,8 +299,8 @@ TEST_F(mapped, ends_of_a_program)
 			kill(pid, SIGKILL);
 		else
 			ASSERT_EQ(1, write(go[1], &byte, 1));
-		/* The other program is still there, the timers are not. */
-		EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+		/* After exec the process still runs, but its timers are gone. */
+		EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
 		kill(pid, SIGKILL);
 		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 		for (int i = 0; i < 2; i++) {
@@ -308,41 +310,44 @@ TEST_F(mapped, ends_of_a_program)
 	}
 }
 
-/* A child and its parent have one set of timers, in pages that neither had. */
-TEST_F(mapped, fork)
+/* A child shares the timers with its parent, in pages that neither has touched before. */
+TEST_F(mapped, child_shares_timers)
 {
 	struct th_map *map = &self->map;
 	int64_t begin = now(), far = begin + 1000 * SEC;
 	struct timerheap_event event;
 	pid_t pid;
 
-	ASSERT_EQ(0, start(map, 0, far));
+	ASSERT_EQ(0, start_slot(map, 0, far));
 	pid = fork();
 	if (!pid) {
-		if (stop(map, 0) != far)
+		if (stop_slot(map, 0) != far)
 			_exit(1);
 		map->slots[SLOTS - 1].user_data = USER;
-		if (start(map, SLOTS - 1, begin + 50 * MSEC))
+		if (start_slot(map, SLOTS - 1, begin + 50 * MSEC))
 			_exit(2);
 		_exit(0);
 	}
 	ASSERT_EQ(0, child_status(pid));
-	EXPECT_EQ(0, stop(map, 0));
-	ASSERT_TRUE(await(map, &event));
+	EXPECT_EQ(0, stop_slot(map, 0));
+	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(SLOTS - 1, event.slot);
 	EXPECT_EQ(USER, event.user_data);
 	EXPECT_EQ(begin + 50 * MSEC, event.deadline);
-	EXPECT_TRUE(quiet(map, 10 * MSEC));
+	EXPECT_TRUE(no_event_for(map, 10 * MSEC));
 }
 
-/* The host stood still: it came before it could be postponed. */
+/* The host stalled: the timer has expired before it could be postponed. */
 #define TOO_LATE	99
 
 /*
- * A child without descriptors whose parent has let go of everything; it postpones what is
- * due at @first.
+ * The child of child_mapping_keeps_context_alive.
+ *
+ * It closes its descriptor, waits until its parent has unmapped and closed everything, and
+ * postpones the timer that is due at @first.  Return: 0, TOO_LATE, or the number of the
+ * check that failed.
  */
-static int orphan(struct th_map *map, int go, int64_t first, uint64_t at)
+static int child_postpones(struct th_map *map, int go, int64_t first, uint64_t at)
 {
 	struct timerheap_event event;
 	bool kick, moved;
@@ -352,17 +357,18 @@ static int orphan(struct th_map *map, int go, int64_t first, uint64_t at)
 	map->fd = -1;
 	if (read(go, &byte, 1) != 1)
 		return 1;
-	moved = move(map, 0, at, &kick);
+	moved = postpone_no_kick(map, 0, at, &kick);
 	if (now() >= first)
 		return TOO_LATE;
 	if (!moved || kick)
 		return 2;
-	if (!await(map, &event) || event.slot || event.deadline != at || event.fired < at)
+	if (!wait_event(map, &event) || event.slot || event.deadline != at || event.fired < at)
 		return 3;
-	return quiet(map, 10 * MSEC) ? 0 : 4;
+	return no_event_for(map, 10 * MSEC) ? 0 : 4;
 }
 
-TEST_F(mapped, fork_and_unmap)
+/* The mapping of a child keeps the context alive after its parent has closed everything. */
+TEST_F(mapped, child_mapping_keeps_context_alive)
 {
 	struct th_map *map = &self->map;
 	int64_t first, armed, lead = SEC / 2;
@@ -372,17 +378,17 @@ TEST_F(mapped, fork_and_unmap)
 	ASSERT_EQ(0, pipe(go));
 	do {
 		first = now() + (lead *= 2);
-		ASSERT_EQ(0, start(map, 0, first));
-		ASSERT_EQ(0, start(map, 1, first + 1000 * SEC));
+		ASSERT_EQ(0, start_slot(map, 0, first));
+		ASSERT_EQ(0, start_slot(map, 1, first + 1000 * SEC));
 		pid = fork();
 		if (!pid)
-			_exit(orphan(map, go[0], first, first + 200 * MSEC));
+			_exit(child_postpones(map, go[0], first, first + 200 * MSEC));
 		th_unmap(map);
 		armed = th_armed(self->other);
 		EXPECT_EQ(1, write(go[1], "", 1));
 		status = child_status(pid);
-		EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
-		/* And for the teardown, which unmaps. */
+		EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
+		/* Map again: for the next round, or for the teardown, which unmaps. */
 		ASSERT_EQ(0, th_map(map, CLOCK_MONOTONIC, SLOTS));
 	} while (status == TOO_LATE);
 	EXPECT_EQ(0, status);
@@ -391,8 +397,8 @@ TEST_F(mapped, fork_and_unmap)
 	close(go[1]);
 }
 
-/* A child gets no mapping that it is not to get. */
-TEST_F(mapped, dontfork)
+/* A child does not inherit a mapping with MADV_DONTFORK. */
+TEST_F(mapped, dontfork_is_not_inherited)
 {
 	struct th_map *map = &self->map;
 	int pipes[2];
@@ -404,7 +410,7 @@ TEST_F(mapped, dontfork)
 		ASSERT_EQ(0, madvise(map->slots, map->setup.slots_size,
 				     keep ? MADV_DOFORK : MADV_DONTFORK));
 		pid = fork();
-		/* The kernel reads it for the child, and says whether it is there. */
+		/* write() fails with EFAULT if the child has no mapping. */
 		if (!pid)
 			_exit(write(pipes[1], map->slots, 8) == 8 ? 1 :
 			      errno == EFAULT ? 0 : 2);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocol of mapped slots: timers are started, stopped and postponed, and
- * events taken, by what the program stores, swaps and reads.
+ * The protocol of mapped slots.
+ *
+ * The program starts, stops and postpones timers, and takes events, by loads, stores and
+ * exchanges on shared memory.  It calls KICK only if the protocol requires that.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -14,8 +16,8 @@
 FIXTURE(protocol)
 {
 	struct th_map map;
-	int other;		/* a context that stays, to look from */
-	int64_t before;		/* timers armed in all others */
+	int other;		/* a context that stays open, to read INFO with */
+	int64_t before;		/* timers armed in all other contexts */
 };
 
 FIXTURE_SETUP(protocol)
@@ -27,11 +29,11 @@ FIXTURE_SETUP(protocol)
 	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
 }
 
-/* Whatever was done to it, nothing of it is left. */
+/* After the context is closed, none of its timers is left in the heaps. */
 FIXTURE_TEARDOWN(protocol)
 {
 	th_unmap(&self->map);
-	EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+	EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
 	close(self->other);
 }
 
@@ -39,33 +41,33 @@ FIXTURE_TEARDOWN(protocol)
  * Stop, start, postpone
  */
 
-/* A stop is one word; the kernel finds that, and forgets the slot. */
-TEST_F(protocol, stop)
+/* A stop is one store.  The kernel's next check finds it and dequeues the slot. */
+TEST_F(protocol, stop_is_one_store)
 {
 	struct th_map *map = &self->map;
 	int64_t at, queued, armed, was;
 
 	do {
-		ASSERT_EQ(0, renew(map));
+		ASSERT_EQ(0, replace_map(map));
 		at = now() + 200 * MSEC;
-		EXPECT_EQ(0, stop(map, 0));
-		ASSERT_EQ(0, start(map, 0, at));
+		EXPECT_EQ(0, stop_slot(map, 0));
+		ASSERT_EQ(0, start_slot(map, 0, at));
 		queued = map->slots[0].queued;
 		armed = th_armed(self->other);
-		was = stop(map, 0);
+		was = stop_slot(map, 0);
 	} while (now() >= at);
 	EXPECT_EQ(at, queued);
 	EXPECT_EQ(self->before + 1, armed);
 	EXPECT_EQ(at, was);
-	EXPECT_EQ(0, stop(map, 0));
-	EXPECT_EQ(self->before, th_armed_settles(self->other, self->before));
+	EXPECT_EQ(0, stop_slot(map, 0));
+	EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
 	EXPECT_LE(at, now());
 	EXPECT_EQ(0, map->slots[0].queued);
-	EXPECT_TRUE(quiet(map, 10 * MSEC));
+	EXPECT_TRUE(no_event_for(map, 10 * MSEC));
 }
 
-/* Later, again and again, without a call: it comes once, at the last time. */
-TEST_F(protocol, later)
+/* A timer that is postponed 1000 times without a call expires once, at the last deadline. */
+TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
@@ -73,66 +75,66 @@ TEST_F(protocol, later)
 	bool kick, kicked;
 	int moved;
 
-	/* All of it before the kernel looks for the first time. */
+	/* Repeat until all of this is done before the kernel's first check. */
 	do {
-		ASSERT_EQ(0, renew(map));
+		ASSERT_EQ(0, replace_map(map));
 		map->slots[0].user_data = USER;
 		first = now() + 500 * MSEC;
 		at = first;
-		ASSERT_EQ(0, start(map, 0, at));
+		ASSERT_EQ(0, start_slot(map, 0, at));
 		moved = 0;
 		kicked = false;
 		for (int i = 0; i < 1000; i++) {
 			at += 200 * USEC;
-			moved += move(map, 0, at, &kick);
+			moved += postpone_no_kick(map, 0, at, &kick);
 			kicked |= kick;
 		}
-		/* Stopped and started again, as if nothing had been. */
-		was = stop(map, 0);
-		EXPECT_EQ(0, swap(map, 0, at + MSEC));
+		/* A stop and a start leave it queued for the first check. */
+		was = stop_slot(map, 0);
+		EXPECT_EQ(0, exchange_deadline(map, 0, at + MSEC));
 		kicked |= must_kick(&map->slots[0], at + MSEC);
 	} while (now() >= first);
 	EXPECT_EQ(1000, moved);
 	EXPECT_EQ(at, was);
 	EXPECT_FALSE(kicked);
 	at += MSEC;
-	ASSERT_TRUE(await(map, &event));
+	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(0, event.slot);
 	EXPECT_EQ(at, event.deadline);
 	EXPECT_LE(at, event.fired);
 	EXPECT_EQ(1, event.expirations);
 	EXPECT_EQ(USER, event.user_data);
-	EXPECT_FALSE(move(map, 0, at, &kick));
-	EXPECT_TRUE(quiet(map, 50 * MSEC));
+	EXPECT_FALSE(postpone_no_kick(map, 0, at, &kick));
+	EXPECT_TRUE(no_event_for(map, 50 * MSEC));
 }
 
-/* Earlier wants a KICK, and then does not wait for what it was. */
-TEST_F(protocol, earlier)
+/* A timer that is moved earlier needs a KICK, and then expires at the new deadline. */
+TEST_F(protocol, earlier_deadline_needs_kick)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
 	int64_t at;
 	bool kick;
 
-	ASSERT_EQ(0, start(map, 0, now() + 1000 * SEC));
+	ASSERT_EQ(0, start_slot(map, 0, now() + 1000 * SEC));
 	at = now() + 20 * MSEC;
-	ASSERT_TRUE(move(map, 0, at, &kick));
+	ASSERT_TRUE(postpone_no_kick(map, 0, at, &kick));
 	ASSERT_TRUE(kick);
 	ASSERT_EQ(1, th_kick(map->fd, (uint32_t[]){ 0 }, 1));
-	ASSERT_TRUE(await(map, &event));
+	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(at, event.deadline);
 	EXPECT_LE(at, event.fired);
-	EXPECT_TRUE(quiet(map, 20 * MSEC));
+	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
 /*
- * At the last moment, before and after it: a stop or a postponement that finds
- * the timer pending has it, one that does not has its event.
+ * Stop and postpone around the expiry race with it.  If the call finds the timer pending,
+ * it takes effect.  Otherwise the event arrives.
  */
-TEST_F_TIMEOUT(protocol, last_moment, 60)
+TEST_F_TIMEOUT(protocol, stop_and_postpone_race_with_expiry, 60)
 {
 	struct th_map *map = &self->map;
-	unsigned int seed = 1, stops = 0, moves = 0;
+	unsigned int seed = 1, stopped = 0, postponed = 0;
 
 	for (int round = 0; round < 1500; round++) {
 		int64_t first = now() + 300 * USEC, second = first + 400 * USEC;
@@ -140,55 +142,55 @@ TEST_F_TIMEOUT(protocol, last_moment, 60)
 		uint64_t expected = first;
 		struct timerheap_event event;
 
-		ASSERT_EQ(0, start(map, 0, first));
+		ASSERT_EQ(0, start_slot(map, 0, first));
 		while (now() < until)
 			;
 		if (round % 2) {
-			if (stop(map, 0)) {
-				stops++;
+			if (stop_slot(map, 0)) {
+				stopped++;
 				continue;
 			}
 		} else {
-			int ret = postpone(map, 0, second);
+			int ret = postpone_slot(map, 0, second);
 
 			ASSERT_LE(0, ret);
-			moves += ret;
+			postponed += ret;
 			expected = ret ? second : first;
 		}
-		ASSERT_TRUE(await(map, &event)) TH_LOG("round %d: lost", round);
+		ASSERT_TRUE(wait_event(map, &event)) TH_LOG("round %d: lost", round);
 		ASSERT_EQ(1, event.expirations);
 		ASSERT_EQ(expected, event.deadline);
 		ASSERT_LE(expected, event.fired);
 	}
-	TH_LOG("in time: %u stops and %u postponements of 750 each", stops, moves);
-	EXPECT_TRUE(quiet(map, 20 * MSEC));
+	TH_LOG("in time: %u stops and %u postponements of 750 each", stopped, postponed);
+	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
-/* TIMERHEAP_NEVER never comes, nor does what is beyond it; but can be moved. */
-TEST_F(protocol, never)
+/* A deadline of TIMERHEAP_NEVER or later does not expire, and can be moved earlier. */
+TEST_F(protocol, deadline_never_does_not_expire)
 {
 	static const uint64_t times[] = { TIMERHEAP_NEVER, TIMERHEAP_NEVER + 1, UINT64_MAX };
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
 
 	for (int i = 0; i < 3; i++) {
-		ASSERT_EQ(0, start(map, i, times[i]));
+		ASSERT_EQ(0, start_slot(map, i, times[i]));
 		EXPECT_EQ(TIMERHEAP_NEVER, th_get(map->fd, i).deadline);
 		EXPECT_EQ(TIMERHEAP_NEVER, th_get(map->fd, i).remaining);
 	}
-	EXPECT_TRUE(quiet(map, 50 * MSEC));
+	EXPECT_TRUE(no_event_for(map, 50 * MSEC));
 	for (int i = 0; i < 3; i++) {
 		int64_t at = now() + 10 * MSEC;
 
-		ASSERT_EQ(1, start(map, i, at));
-		ASSERT_TRUE(await(map, &event));
+		ASSERT_EQ(1, start_slot(map, i, at));
+		ASSERT_TRUE(wait_event(map, &event));
 		EXPECT_EQ(i, event.slot);
 		EXPECT_EQ(at, event.deadline);
 	}
 }
 
-/* A ticker: a slow reader finds the count, to the tick, and no drift. */
-TEST_F(protocol, periodic)
+/* A slow reader gets the exact number of periods, and the deadlines do not drift. */
+TEST_F(protocol, periods_do_not_drift)
 {
 	struct th_map *map = &self->map;
 	const int64_t period = 5 * MSEC, first = now() + period;
@@ -196,32 +198,31 @@ TEST_F(protocol, periodic)
 	uint64_t ticks = 0;
 
 	map->slots[0].period = period;
-	ASSERT_EQ(0, start(map, 0, first));
-	/* All that the time has come for come, if late. */
+	ASSERT_EQ(0, start_slot(map, 0, first));
+	/* Wait until all periods that are due have expired. */
 	for (int i = 0; i < 5 || ticks < 5 * 40 / 5; i++) {
 		nap(40 * MSEC);
-		ASSERT_TRUE(await(map, &event));
+		ASSERT_TRUE(wait_event(map, &event));
 		ticks += event.expirations;
 		EXPECT_EQ(first + (ticks - 1) * period, event.deadline);
 		EXPECT_LE(event.deadline, event.fired);
 	}
 	EXPECT_GE((now() - first) / period + 1, ticks);
-	/* Without a period: once more, and then no more. */
+	/* With its period set to 0, the timer expires once more and is then idle. */
 	map->slots[0].period = 0;
-	for (int64_t begin = now(); map->slots[0].deadline && now() - begin < LOST;)
-		nap(MSEC);
-	EXPECT_EQ(0, stop(map, 0));
-	/* What was counted last is there soon, if not yet. */
-	if (map->slots[0].expirations || in_ring(map)) {
-		ASSERT_TRUE(await(map, &event));
+	TH_WAIT_UNTIL(!map->slots[0].deadline);
+	EXPECT_EQ(0, stop_slot(map, 0));
+	/* The last expiration may not have been read yet. */
+	if (map->slots[0].expirations || events_in_ring(map)) {
+		ASSERT_TRUE(wait_event(map, &event));
 		ticks += event.expirations;
 		EXPECT_EQ(first + (ticks - 1) * period, event.deadline);
 	}
-	EXPECT_TRUE(quiet(map, 20 * MSEC));
+	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
-/* Too short a period is taken as the floor, too long a one as no end. */
-TEST_F(protocol, odd_periods)
+/* A period below min_period becomes min_period.  A period that overflows means never again. */
+TEST_F(protocol, period_is_raised_to_minimum)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
@@ -230,30 +231,27 @@ TEST_F(protocol, odd_periods)
 
 	ASSERT_EQ(0, th_info(map->fd, &info));
 	map->slots[0].period = 1;
-	ASSERT_EQ(0, start(map, 0, first));
-	/* All that the time has come for come, if late. */
-	for (int64_t begin = now(); now() - begin < LOST; nap(MSEC))
-		if (map->slots[0].expirations >= 20 * MSEC / info.min_period)
-			break;
-	/* By a call, which waits for a look that is on. */
+	ASSERT_EQ(0, start_slot(map, 0, first));
+	TH_WAIT_UNTIL(map->slots[0].expirations >= 20 * MSEC / info.min_period);
+	/* Stop by a call, which waits for a check that is running. */
 	EXPECT_EQ(1, th_stop(map->fd, 0));
-	ASSERT_TRUE(await(map, &event));
+	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(first + (event.expirations - 1) * info.min_period, event.deadline);
 	EXPECT_LE(20 * MSEC / info.min_period, event.expirations);
 	EXPECT_EQ(1, map->slots[0].period);
 
 	map->slots[1].period = UINT64_MAX;
-	ASSERT_EQ(0, start(map, 1, first));
-	ASSERT_TRUE(take(map, &event));
+	ASSERT_EQ(0, start_slot(map, 1, first));
+	ASSERT_TRUE(take_event(map, &event));
 	EXPECT_EQ(1, event.expirations);
 	EXPECT_EQ(first, event.deadline);
 	EXPECT_EQ(TIMERHEAP_NEVER, th_get(map->fd, 1).remaining);
-	EXPECT_TRUE(quiet(map, 20 * MSEC));
-	EXPECT_NE(0, stop(map, 1));
+	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
+	EXPECT_NE(0, stop_slot(map, 1));
 }
 
-/* The calls see what the program stores, and the other way round. */
-TEST_F(protocol, calls)
+/* Calls read what the program stores, and the program reads what calls store. */
+TEST_F(protocol, calls_and_stores_agree)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_slot *slot = &map->slots[7];
@@ -275,7 +273,7 @@ TEST_F(protocol, calls)
 	slot->user_data = USER + 1;
 	slot->slack = 6;
 	slot->period = 3 * SEC;
-	ASSERT_EQ(1, postpone(map, 7, at + SEC));
+	ASSERT_EQ(1, postpone_slot(map, 7, at + SEC));
 	get = th_get(map->fd, 7);
 	EXPECT_EQ(at + SEC, get.deadline);
 	EXPECT_EQ(USER + 1, get.user_data);
@@ -285,41 +283,44 @@ TEST_F(protocol, calls)
 	EXPECT_GT(at, slot->deadline);
 	EXPECT_EQ(slot->deadline, slot->queued);
 	EXPECT_EQ(0, slot->period);
-	EXPECT_EQ(1, start(map, 7, at));
+	EXPECT_EQ(1, start_slot(map, 7, at));
 	EXPECT_EQ(1, th_stop(map->fd, 7));
 	EXPECT_EQ(0, slot->deadline);
-	EXPECT_EQ(0, stop(map, 7));
-	EXPECT_EQ(0, start(map, 7, at));
-	EXPECT_EQ(at, stop(map, 7));
+	EXPECT_EQ(0, stop_slot(map, 7));
+	EXPECT_EQ(0, start_slot(map, 7, at));
+	EXPECT_EQ(at, stop_slot(map, 7));
 	EXPECT_EQ(0, th_stop(map->fd, 7));
-	EXPECT_EQ(0, start(map, 7, at));
-	EXPECT_EQ(at, stop(map, 7));
+	EXPECT_EQ(0, start_slot(map, 7, at));
+	EXPECT_EQ(at, stop_slot(map, 7));
 	EXPECT_EQ(-ENOENT, th_modify_flags(map->fd, 7, SEC, 0, TIMERHEAP_IF_PENDING));
 	EXPECT_EQ(0, th_start_at(map->fd, 7, at));
-	EXPECT_EQ(at, stop(map, 7));
-	/* Where STOP has taken it off, the next start must know. */
+	EXPECT_EQ(at, stop_slot(map, 7));
+	/* If STOP has dequeued the timer, @queued is 0, so the next start calls KICK. */
 	do {
-		while (take(map, &event))
+		while (take_event(map, &event))
 			;
 		at = now() + 20 * MSEC;
 		EXPECT_EQ(0, th_start_at(map->fd, 9, at - MSEC));
 		stopped = th_stop(map->fd, 9);
-		/* The host stood still, and it has come. */
-	} while (!stopped && now() >= at - MSEC && await(map, &event));
+		/* Repeat if the host stalled and the timer has expired. */
+	} while (!stopped && now() >= at - MSEC && wait_event(map, &event));
 	EXPECT_EQ(1, stopped);
 	EXPECT_EQ(0, slot[2].queued);
-	EXPECT_EQ(0, start(map, 9, at));
-	ASSERT_TRUE(await(map, &event));
+	EXPECT_EQ(0, start_slot(map, 9, at));
+	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(at, event.deadline);
 	at = now() + 1000 * SEC;
-	/* DRAIN has what is pending, stored by whomever. */
-	EXPECT_EQ(0, start(map, 8, at));
+	/* DRAIN returns what is pending, whether a call or a store has started it. */
+	EXPECT_EQ(0, start_slot(map, 8, at));
 	EXPECT_EQ(0, th_start_at(map->fd, SLOTS - 1, at));
 	EXPECT_EQ(2, th_drain(map->fd, pending, 3, &first));
 	EXPECT_EQ(8, pending[0].slot);
 	EXPECT_EQ(SLOTS - 1, pending[1].slot);
-	EXPECT_EQ(0, stop(map, 8) | stop(map, SLOTS - 1));
-	/* DRAIN has taken those off; the kernel has not looked at slot 7 yet. */
+	EXPECT_EQ(0, stop_slot(map, 8) | stop_slot(map, SLOTS - 1));
+	/*
+	 * DRAIN has dequeued these.  The kernel has not checked slot 7 yet, so it is still
+	 * queued.
+	 */
 	EXPECT_EQ(self->before + 1, th_armed(self->other));
 	EXPECT_EQ(0, th_stop(map->fd, 7));
 	EXPECT_EQ(self->before, th_armed(self->other));
@@ -329,8 +330,8 @@ TEST_F(protocol, calls)
  * KICK
  */
 
-/* What is due expires within the call, in the order of the numbers. */
-TEST_F(protocol, kick_due)
+/* Slots that are due expire within KICK, in the order of the array. */
+TEST_F(protocol, kick_expires_due_slots_in_order)
 {
 	struct th_map *map = &self->map;
 	uint64_t deadline = now();
@@ -339,38 +340,38 @@ TEST_F(protocol, kick_due)
 
 	for (int i = 0; i < SLOTS; i++) {
 		numbers[i] = i * 37 % SLOTS;
-		ASSERT_EQ(0, swap(map, i, i % 2 ? deadline : 1));
+		ASSERT_EQ(0, exchange_deadline(map, i, i % 2 ? deadline : 1));
 	}
 	ASSERT_EQ(SLOTS, th_kick(map->fd, numbers, SLOTS));
-	EXPECT_EQ(SLOTS, in_ring(map));
+	EXPECT_EQ(SLOTS, events_in_ring(map));
 	for (int i = 0; i < SLOTS; i++) {
-		ASSERT_TRUE(take(map, &event));
+		ASSERT_TRUE(take_event(map, &event));
 		EXPECT_EQ(numbers[i], event.slot);
 		EXPECT_EQ(event.slot % 2 ? deadline : 1, event.deadline);
 		EXPECT_LE(deadline, event.fired);
 		EXPECT_EQ(1, event.expirations);
 	}
-	/* Too often, or for nothing, does no harm. */
-	ASSERT_EQ(0, swap(map, 5, 1));
+	/* To kick a slot twice, or an idle slot, has no effect. */
+	ASSERT_EQ(0, exchange_deadline(map, 5, 1));
 	EXPECT_EQ(4, th_kick(map->fd, (uint32_t[]){ 5, 5, 6, 5 }, 4));
-	ASSERT_TRUE(take(map, &event));
+	ASSERT_TRUE(take_event(map, &event));
 	EXPECT_EQ(1, event.expirations);
-	EXPECT_TRUE(quiet(map, 10 * MSEC));
+	EXPECT_TRUE(no_event_for(map, 10 * MSEC));
 }
 
-/* A stopped timer that is kicked is taken off; one that is not waits there. */
-TEST_F(protocol, kick_stopped)
+/* KICK dequeues a stopped slot.  A stopped slot without a KICK stays queued. */
+TEST_F(protocol, kick_dequeues_stopped_slot)
 {
 	struct th_map *map = &self->map;
 	uint32_t numbers[] = { 1, 2, SLOTS - 1 };
 	int64_t at = now() + 1000 * SEC;
 
 	for (int i = 0; i < 3; i++)
-		ASSERT_EQ(0, swap(map, i, at));
-	/* The last is in a page that nobody has used. */
+		ASSERT_EQ(0, exchange_deadline(map, i, at));
+	/* The page of the last slot was never used. */
 	ASSERT_EQ(3, th_kick(map->fd, (uint32_t[]){ 0, 1, 2 }, 3));
 	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(at, stop(map, i));
+		EXPECT_EQ(at, stop_slot(map, i));
 	EXPECT_EQ(self->before + 3, th_armed(self->other));
 	ASSERT_EQ(3, th_kick(map->fd, numbers, 3));
 	EXPECT_EQ(self->before + 1, th_armed(self->other));
@@ -378,8 +379,8 @@ TEST_F(protocol, kick_stopped)
 	EXPECT_EQ(0, map->slots[1].queued | map->slots[2].queued);
 }
 
-/* It goes as far as it can, says so, and the next says why. */
-TEST_F(protocol, kick_partly)
+/* KICK ends at the first bad number and returns how many it did; the next call returns why. */
+TEST_F(protocol, kick_ends_at_first_bad_number)
 {
 	enum { FIT = 70 };
 	struct th_map *map = &self->map;
@@ -389,13 +390,13 @@ TEST_F(protocol, kick_partly)
 	char *memory;
 
 	for (int i = 0; i < SLOTS; i++)
-		ASSERT_EQ(0, swap(map, i, 1));
+		ASSERT_EQ(0, exchange_deadline(map, i, 1));
 	EXPECT_EQ(2, th_kick(map->fd, bad, 4));
-	EXPECT_EQ(2, in_ring(map));
+	EXPECT_EQ(2, events_in_ring(map));
 	EXPECT_EQ(1, map->slots[3].deadline);
 	EXPECT_EQ(-ENOENT, th_kick(map->fd, bad + 2, 2));
 	EXPECT_EQ(1, th_kick(map->fd, bad + 3, 1));
-	while (take(map, &event))
+	while (take_event(map, &event))
 		;
 	memory = mmap(NULL, 2 * page, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, memory);
@@ -404,7 +405,7 @@ TEST_F(protocol, kick_partly)
 		numbers[i] = 4 + i;
 	ASSERT_EQ(0, mprotect(memory + page, page, PROT_NONE));
 	EXPECT_EQ(FIT, th_kick(map->fd, numbers, 100));
-	EXPECT_EQ(FIT, in_ring(map));
+	EXPECT_EQ(FIT, events_in_ring(map));
 	EXPECT_EQ(1, map->slots[4 + FIT].deadline);
 	EXPECT_EQ(-EFAULT, th_kick(map->fd, numbers + FIT, 1));
 	munmap(memory, 2 * page);
@@ -414,49 +415,49 @@ TEST_F(protocol, kick_partly)
  * The ring
  */
 
-/* By the program, by read() and by WAIT, in turns: each event once, in order. */
-TEST_F(protocol, takers_in_turns)
+/* The program, read() and WAIT take events in turns: each event once, in order. */
+TEST_F(protocol, program_read_and_wait_take_in_turns)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
 
-	/* Twice around. */
+	/* The ring's positions wrap at least twice. */
 	for (int i = 0; i < 3 * SLOTS; i++) {
 		for (int k = 0; k < 3; k++)
-			ASSERT_EQ(0, start(map, (3 * i + k) % SLOTS, 1));
-		ASSERT_TRUE(take(map, &event));
+			ASSERT_EQ(0, start_slot(map, (3 * i + k) % SLOTS, 1));
+		ASSERT_TRUE(take_event(map, &event));
 		EXPECT_EQ(3 * i % SLOTS, event.slot);
 		ASSERT_EQ(sizeof(event), read(map->fd, &event, sizeof(event)));
 		EXPECT_EQ((3 * i + 1) % SLOTS, event.slot);
-		EXPECT_EQ(1, in_ring(map));
+		EXPECT_EQ(1, events_in_ring(map));
 		ASSERT_EQ(1, th_wait_flags(map->fd, &event, 1, 1, 0, 0));
 		EXPECT_EQ((3 * i + 2) % SLOTS, event.slot);
 		EXPECT_EQ(1, event.expirations);
-		EXPECT_EQ(0, in_ring(map));
+		EXPECT_EQ(0, events_in_ring(map));
 	}
 }
 
-/* A count that somebody has taken out of the slot itself is no event. */
-TEST_F(protocol, taken_from_the_slot)
+/* If the program has already exchanged a slot's @expirations, its ring entry is no event. */
+TEST_F(protocol, count_taken_from_slot_is_no_event)
 {
 	struct th_map *map = &self->map;
 	struct pollfd p = { .fd = map->fd, .events = POLLIN };
 	struct timerheap_event event;
 
 	for (int by_call = 0; by_call < 2; by_call++) {
-		ASSERT_EQ(0, start(map, 3, 1));
+		ASSERT_EQ(0, start_slot(map, 3, 1));
 		EXPECT_EQ(1, __atomic_exchange_n(&map->slots[3].expirations, 0,
 						 __ATOMIC_SEQ_CST));
 		EXPECT_EQ(1, poll(&p, 1, 0));
 		EXPECT_EQ(0, by_call ? th_wait_flags(map->fd, &event, 1, 1, 0, 0) :
-				       take(map, &event));
+				       take_event(map, &event));
 		EXPECT_EQ(0, poll(&p, 1, 0));
-		EXPECT_EQ(0, in_ring(map));
+		EXPECT_EQ(0, events_in_ring(map));
 	}
 }
 
-/* Nobody reads for long: a place for each slot is enough, and nothing is lost. */
-TEST_F(protocol, slow_reader)
+/* While the program does not read, each slot is in the ring once, and no expiration is lost. */
+TEST_F(protocol, unread_expirations_are_counted)
 {
 	const int64_t period = 5 * MSEC, first = now() + period;
 	struct th_map *map = &self->map;
@@ -464,31 +465,31 @@ TEST_F(protocol, slow_reader)
 
 	for (int i = 0; i < SLOTS; i++) {
 		map->slots[i].period = period;
-		ASSERT_EQ(0, swap(map, i, first));
+		ASSERT_EQ(0, exchange_deadline(map, i, first));
 		ASSERT_EQ(1, th_kick(map->fd, (uint32_t[]){ i }, 1));
 	}
 	for (int round = 0; round < 4; round++) {
 		struct timerheap_event event;
 		int64_t begin = now();
 
-		while (in_ring(map) < SLOTS && now() - begin < LOST)
+		while (events_in_ring(map) < SLOTS && now() - begin < LOST)
 			nap(MSEC);
 		nap(50 * MSEC);
-		ASSERT_EQ(SLOTS, in_ring(map));
+		ASSERT_EQ(SLOTS, events_in_ring(map));
 		for (int i = 0; i < SLOTS; i++) {
-			ASSERT_TRUE(take(map, &event));
+			ASSERT_TRUE(take_event(map, &event));
 			ticks[event.slot] += event.expirations;
-			/* That, or what has come since they were counted. */
+			/*
+			 * The deadline may be later: the slot may have expired since the
+			 * count was taken.
+			 */
 			EXPECT_LE(first + (ticks[event.slot] - 1) * period, event.deadline);
 			EXPECT_EQ(0, (event.deadline - first) % period);
 		}
 	}
 	for (int i = 0; i < SLOTS; i++) {
-		/* All that the time has come for come, if late. */
-		for (int64_t begin = now(); now() - begin < LOST; nap(MSEC))
-			if (ticks[i] + map->slots[i].expirations >= 4 * 50 / 5)
-				break;
-		/* By a call, which waits for a look that is on. */
+		TH_WAIT_UNTIL(ticks[i] + map->slots[i].expirations >= 4 * 50 / 5);
+		/* Stop by a call, which waits for a check that is running. */
 		EXPECT_EQ(1, th_stop(map->fd, i));
 		ticks[i] += map->slots[i].expirations;
 		EXPECT_LE(4 * 50 / 5, ticks[i]);
@@ -496,8 +497,8 @@ TEST_F(protocol, slow_reader)
 	}
 }
 
-/* Each run is an edge, if there is something left in the ring or not. */
-TEST_F(protocol, epoll)
+/* Each run that adds events is an edge for EPOLLET, even if the ring was not empty. */
+TEST_F(protocol, each_run_is_an_edge)
 {
 	struct epoll_event level = { .events = EPOLLIN };
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -510,16 +511,16 @@ TEST_F(protocol, epoll)
 	ASSERT_EQ(0, epoll_ctl(by_edge, EPOLL_CTL_ADD, map->fd, &edge));
 	EXPECT_EQ(0, epoll_wait(by_level, &got, 1, 0));
 	for (int i = 0; i < 4; i++) {
-		/* By KICK, and by a run. */
-		ASSERT_EQ(0, start(map, i, i % 2 ? now() + 20 * MSEC : 1));
+		/* In turns, a KICK and a run expire the timer. */
+		ASSERT_EQ(0, start_slot(map, i, i % 2 ? now() + 20 * MSEC : 1));
 		EXPECT_EQ(1, epoll_wait(by_edge, &got, 1, LOST / MSEC));
 		EXPECT_EQ(0, epoll_wait(by_edge, &got, 1, 0));
-		EXPECT_EQ(i + 1, in_ring(map));
+		EXPECT_EQ(i + 1, events_in_ring(map));
 	}
-	/* Until the program has taken them all. */
+	/* The level stays until the program has taken all events. */
 	for (int i = 0; i < 4; i++) {
 		EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
-		ASSERT_TRUE(take(map, &event));
+		ASSERT_TRUE(take_event(map, &event));
 	}
 	EXPECT_EQ(0, epoll_wait(by_level, &got, 1, 0));
 	EXPECT_EQ(0, epoll_wait(by_edge, &got, 1, 0));
@@ -537,7 +538,7 @@ struct tally {
 	int64_t expired[SLOTS];
 };
 
-enum role { MAPPED, CALLS, REAPER, ALONE };
+enum role { STORES, CALLS, REAPER, PRIVATE };
 
 struct worker {
 	pthread_t thread;
@@ -553,14 +554,14 @@ static void reap(struct worker *worker)
 {
 	struct timerheap_event event;
 
-	worker->overflow += in_ring(worker->map) > SLOTS;
-	while (take(worker->map, &event)) {
+	worker->overflow += events_in_ring(worker->map) > SLOTS;
+	while (take_event(worker->map, &event)) {
 		worker->tally.expired[event.slot] += event.expirations;
 		worker->early += event.fired < event.deadline;
 	}
 }
 
-/* Something to some slot: near enough that many expire meanwhile. */
+/* Do a random operation on a random slot.  Deadlines are so near that many expire meanwhile. */
 static void operate(struct worker *worker)
 {
 	struct tally *tally = &worker->tally;
@@ -572,18 +573,18 @@ static void operate(struct worker *worker)
 
 	switch (rand_r(&worker->seed) % 4) {
 	case 0:
-		ret = calls ? th_stop(map->fd, n) : stop(map, n) != 0;
+		ret = calls ? th_stop(map->fd, n) : stop_slot(map, n) != 0;
 		tally->stopped[n] += ret == 1;
 		break;
 	case 1:
 		ret = calls ? th_modify_flags(map->fd, n, at, 0,
 					      TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING) :
-			      postpone(map, n, at);
+			      postpone_slot(map, n, at);
 		if (ret == -ENOENT)
 			ret = 0;
 		break;
 	default:
-		ret = calls ? th_start_at(map->fd, n, at) : start(map, n, at);
+		ret = calls ? th_start_at(map->fd, n, at) : start_slot(map, n, at);
 		tally->armed[n] += ret == 0;
 	}
 	if (ret < 0)
@@ -598,15 +599,15 @@ static void *work(void *arg)
 		if (worker->role != REAPER)
 			for (int i = 0; i < 64; i++)
 				operate(worker);
-		if (worker->role == REAPER || worker->role == ALONE)
+		if (worker->role == REAPER || worker->role == PRIVATE)
 			reap(worker);
 		nap(300 * USEC);
 	}
 	return NULL;
 }
 
-/* What a slot's armings came to, by those who share it; 0: each has ended. */
-static int64_t open_ends(const struct worker *workers, int nr, int slot)
+/* Return: the armings of a slot that have not ended, in the tallies of @nr workers. */
+static int64_t unfinished_armings(const struct worker *workers, int nr, int slot)
 {
 	int64_t open = 0;
 
@@ -617,8 +618,10 @@ static int64_t open_ends(const struct worker *workers, int nr, int slot)
 }
 
 /*
- * Nobody starts or stops any more, and all deadlines are near: each arming that
- * is open comes, or is lost.  Return: slots that do not balance.
+ * Wait until each arming has ended, after the workers have.  All deadlines are near, so an
+ * arming that does not end is lost.
+ *
+ * Return: the number of slots that do not balance.
  */
 static int unbalanced(struct worker *workers, int nr)
 {
@@ -630,7 +633,7 @@ static int unbalanced(struct worker *workers, int nr)
 		reap(&workers[nr - 1]);
 		bad = 0;
 		for (int i = 0; i < SLOTS; i++)
-			bad += open_ends(workers, nr, i) != 0;
+			bad += unfinished_armings(workers, nr, i) != 0;
 	} while (bad && now() - begin < LOST);
 	return bad;
 }
@@ -642,9 +645,9 @@ FIXTURE(threads)
 };
 
 FIXTURE_VARIANT(threads) { enum role roles[3]; };
-FIXTURE_VARIANT_ADD(threads, shared) { .roles = { MAPPED, MAPPED, REAPER } };
-FIXTURE_VARIANT_ADD(threads, shared_with_calls) { .roles = { MAPPED, CALLS, REAPER } };
-FIXTURE_VARIANT_ADD(threads, one_each) { .roles = { ALONE, ALONE, ALONE } };
+FIXTURE_VARIANT_ADD(threads, shared) { .roles = { STORES, STORES, REAPER } };
+FIXTURE_VARIANT_ADD(threads, shared_with_calls) { .roles = { STORES, CALLS, REAPER } };
+FIXTURE_VARIANT_ADD(threads, one_each) { .roles = { PRIVATE, PRIVATE, PRIVATE } };
 
 FIXTURE_SETUP(threads)
 {
@@ -654,7 +657,7 @@ FIXTURE_SETUP(threads)
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(0, th_map(&self->maps[i], CLOCK_MONOTONIC, SLOTS));
 		self->workers[i].role = variant->roles[i];
-		self->workers[i].map = &self->maps[variant->roles[i] == ALONE ? i : 0];
+		self->workers[i].map = &self->maps[variant->roles[i] == PRIVATE ? i : 0];
 	}
 }
 
@@ -666,12 +669,12 @@ FIXTURE_TEARDOWN(threads)
 }
 
 /*
- * Each arming ends in one stop that found it pending, or in one event.  There
- * are many rounds because a timer that is lost is found by the next start.
+ * Each arming ends in one stop that found it pending, or in one event.  There are 100
+ * rounds, each checked by itself, because a later start may repair a timer that was lost.
  */
-TEST_F_TIMEOUT(threads, sums, 90)
+TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 {
-	const int share = variant->roles[2] == ALONE ? 1 : 3;
+	const int share = variant->roles[2] == PRIVATE ? 1 : 3;
 	struct worker *workers = self->workers;
 	int64_t armed = 0, expired = 0;
 
@@ -705,7 +708,7 @@ struct kicker {
 	atomic_bool done;
 };
 
-static void *kick_on(void *arg)
+static void *kick_forever(void *arg)
 {
 	struct kicker *kicker = arg;
 	const uint32_t slot = 0;
@@ -715,26 +718,26 @@ static void *kick_on(void *arg)
 	return NULL;
 }
 
-/* One slot, started and stopped as fast as can be, while the kernel looks at it. */
-TEST_F(protocol, contended)
+/* One thread starts and stops a slot as fast as it can, while another one kicks that slot. */
+TEST_F(protocol, start_and_stop_race_with_kick)
 {
 	struct kicker kicker = { .map = &self->map };
 	uint64_t armed = 0, stopped = 0, expired = 0;
 	struct timerheap_event event;
 	pthread_t thread;
 
-	pthread_create(&thread, NULL, kick_on, &kicker);
+	pthread_create(&thread, NULL, kick_forever, &kicker);
 	for (int64_t begin = now(); now() - begin < 2 * SEC;) {
 		for (int i = 0; i < 100; i++) {
-			armed += !swap(&self->map, 0, 1);
-			stopped += !!stop(&self->map, 0);
+			armed += !exchange_deadline(&self->map, 0, 1);
+			stopped += !!stop_slot(&self->map, 0);
 		}
-		if (take(&self->map, &event))
+		if (take_event(&self->map, &event))
 			expired += event.expirations;
 	}
 	kicker.done = true;
 	pthread_join(thread, NULL);
-	if (take(&self->map, &event))
+	if (take_event(&self->map, &event))
 		expired += event.expirations;
 	TH_LOG("%llu armings, of which %llu expired", (unsigned long long)armed,
 	       (unsigned long long)expired);
@@ -743,51 +746,53 @@ TEST_F(protocol, contended)
 }
 
 /*
- * A clock that is set
+ * Clock steps
  */
 
-FIXTURE(set)
+FIXTURE(clock_step)
 {
 	struct th_map map;
-	int64_t offset;		/* of the clock that is set to the one that is not */
+	int64_t offset;		/* of CLOCK_REALTIME, to restore it */
 };
 
-FIXTURE_SETUP(set)
+FIXTURE_SETUP(clock_step)
 {
 	REQUIRE_DEVICE();
 	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
-	self->offset = clock_now(CLOCK_REALTIME) - now();
+	self->offset = realtime_offset();
 	ASSERT_EQ(0, th_map(&self->map, CLOCK_REALTIME, SLOTS));
 }
 
-FIXTURE_TEARDOWN(set)
+FIXTURE_TEARDOWN(clock_step)
 {
-	clock_step(self->offset - (clock_now(CLOCK_REALTIME) - now()));
+	restore_realtime(self->offset);
 	th_unmap(&self->map);
 }
 
-/* The kernel looks as the clock goes: what was postponed waits, and comes. */
-TEST_F(set, postponed)
+/*
+ * Clock steps trigger the check of a postponed timer, and later its expiry, and none too
+ * early.
+ */
+TEST_F(clock_step, clock_step_triggers_check_of_postponed_timer)
 {
 	int64_t first = clock_now(CLOCK_REALTIME) + 1000 * SEC, second = first + 1000 * SEC;
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
 	bool kick;
 
-	ASSERT_EQ(0, start(map, 0, first));
-	ASSERT_TRUE(move(map, 0, second, &kick));
+	ASSERT_EQ(0, start_slot(map, 0, first));
+	ASSERT_TRUE(postpone_no_kick(map, 0, second, &kick));
 	EXPECT_FALSE(kick);
 	EXPECT_EQ(first, map->slots[0].queued);
 	ASSERT_EQ(0, clock_step(1500 * SEC));
-	for (int64_t begin = now(); map->slots[0].queued != second && now() - begin < LOST;)
-		nap(MSEC);
+	TH_WAIT_UNTIL(map->slots[0].queued == second);
 	EXPECT_EQ(second, map->slots[0].queued);
-	EXPECT_FALSE(take(map, &event));
+	EXPECT_FALSE(take_event(map, &event));
 	ASSERT_EQ(0, clock_step(-1500 * SEC));
-	EXPECT_TRUE(quiet(map, 20 * MSEC));
+	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 	ASSERT_EQ(0, clock_step(2001 * SEC));
-	ASSERT_TRUE(await(map, &event));
+	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(second, event.deadline);
 	EXPECT_LE(second, event.fired);
 	EXPECT_EQ(1, event.expirations);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The program's side of the protocol, written from the header's text.
+ * The program's side of the protocol of mapped slots, written from the text of the header.
  *
- * It uses nothing of libtimerheap, so that each can be held against the other.
+ * It uses nothing of libtimerheap, so that the tests check both independently of each
+ * other.
  */
 #ifndef PROTOCOL_TEST_H
 #define PROTOCOL_TEST_H
 
 #include "timerheap_test.h"
 
-/* The kernel would look too late, or not at all: KICK. */
+/* Return: whether the program must call KICK, since the kernel would check too late or never. */
 static inline bool must_kick(const struct timerheap_slot *slot, uint64_t deadline)
 {
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
@@ -17,28 +18,33 @@ static inline bool must_kick(const struct timerheap_slot *slot, uint64_t deadlin
 	return !queued || queued > deadline;
 }
 
-/* Return: the former deadline; 0 where it was not pending. */
-static inline uint64_t swap(struct th_map *map, uint32_t n, uint64_t deadline)
+/* Store a deadline, 0 to stop.  Return: the former deadline; 0: the timer was not pending. */
+static inline uint64_t exchange_deadline(struct th_map *map, uint32_t n, uint64_t deadline)
 {
 	return __atomic_exchange_n(&map->slots[n].deadline, deadline, __ATOMIC_SEQ_CST);
 }
 
-static inline uint64_t stop(struct th_map *map, uint32_t n)
+/* Return: the former deadline; 0: the timer was not pending. */
+static inline uint64_t stop_slot(struct th_map *map, uint32_t n)
 {
-	return swap(map, n, 0);
+	return exchange_deadline(map, n, 0);
 }
 
-/* Return: whether it was pending, or -errno. */
-static inline int start(struct th_map *map, uint32_t n, uint64_t deadline)
+/* Return: whether the timer was pending, or -errno. */
+static inline int start_slot(struct th_map *map, uint32_t n, uint64_t deadline)
 {
-	bool pending = swap(map, n, deadline);
+	bool pending = exchange_deadline(map, n, deadline);
 	int ret = must_kick(&map->slots[n], deadline) ? th_kick(map->fd, &n, 1) : 1;
 
 	return ret == 1 ? pending : ret;
 }
 
-/* Only one that is pending.  *@kick: KICK it.  Return: whether it was. */
-static inline bool move(struct th_map *map, uint32_t n, uint64_t deadline, bool *kick)
+/*
+ * Store a new deadline if the timer is pending.  *@kick: the program must call KICK.
+ *
+ * Return: whether the timer was pending.
+ */
+static inline bool postpone_no_kick(struct th_map *map, uint32_t n, uint64_t deadline, bool *kick)
 {
 	struct timerheap_slot *slot = &map->slots[n];
 	uint64_t old = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
@@ -53,17 +59,17 @@ static inline bool move(struct th_map *map, uint32_t n, uint64_t deadline, bool 
 	return true;
 }
 
-/* Return: whether it was pending, or -errno. */
-static inline int postpone(struct th_map *map, uint32_t n, uint64_t deadline)
+/* As postpone_no_kick(), with the KICK.  Return: whether it was pending, or -errno. */
+static inline int postpone_slot(struct th_map *map, uint32_t n, uint64_t deadline)
 {
-	bool kick, pending = move(map, n, deadline, &kick);
+	bool kick, pending = postpone_no_kick(map, n, deadline, &kick);
 	int ret = kick ? th_kick(map->fd, &n, 1) : 1;
 
 	return ret == 1 ? pending : ret;
 }
 
-/* A new context in place of one whose timers came too soon, as th_renew().  Return: 0 or -errno. */
-static inline int renew(struct th_map *map)
+/* Replace a mapped context by a new one, as th_replace_context().  Return: 0 or -errno. */
+static inline int replace_map(struct th_map *map)
 {
 	uint32_t nr = map->nr;
 
@@ -71,18 +77,18 @@ static inline int renew(struct th_map *map)
 	return th_map(map, CLOCK_MONOTONIC, nr);
 }
 
-/* Events that are in the ring now. */
-static inline uint32_t in_ring(struct th_map *map)
+/* Return: the number of events in the ring. */
+static inline uint32_t events_in_ring(struct th_map *map)
 {
 	return __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE) - map->ring->head;
 }
 
-/* Take an event, if there is one. */
-static inline bool take(struct th_map *map, struct timerheap_event *event)
+/* Take the next event from the ring.  Return: whether there was one. */
+static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 {
 	struct timerheap_ring *ring = map->ring;
 
-	while (in_ring(map)) {
+	while (events_in_ring(map)) {
 		uint32_t n = ring->slots[ring->head & map->mask];
 		struct timerheap_slot *slot = &map->slots[n];
 
@@ -99,16 +105,20 @@ static inline bool take(struct th_map *map, struct timerheap_event *event)
 	return false;
 }
 
-/* The next event; sleep until there is one.  false: it is lost, or nobody was woken. */
-static inline bool await(struct th_map *map, struct timerheap_event *event)
+/*
+ * Wait for the next event and take it.
+ *
+ * Return: true; false: the event is lost, or the kernel did not wake the waiter.
+ */
+static inline bool wait_event(struct th_map *map, struct timerheap_event *event)
 {
 	struct pollfd p = { .fd = map->fd, .events = POLLIN };
 	int64_t begin = now();
 
-	while (!take(map, event)) {
+	while (!take_event(map, event)) {
 		if (now() - begin >= LOST)
 			return false;
-		/* Without a descriptor the ring is all that can be looked at. */
+		/* Without a descriptor there is no poll(), so read the ring periodically. */
 		if (map->fd < 0)
 			nap(MSEC);
 		else
@@ -117,13 +127,13 @@ static inline bool await(struct th_map *map, struct timerheap_event *event)
 	return now() - begin < LOST;
 }
 
-/* No event for a while? */
-static inline bool quiet(struct th_map *map, int64_t span)
+/* Return: whether no event arrives for @span. */
+static inline bool no_event_for(struct th_map *map, int64_t span)
 {
 	struct timerheap_event event;
 
 	nap(span);
-	return !take(map, &event);
+	return !take_event(map, &event);
 }
 
 #endif /* PROTOCOL_TEST_H */

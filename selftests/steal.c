@@ -664,7 +664,7 @@ static uint64_t counted(struct counter *counters, int cpus, int64_t span)
  */
 TEST_F_TIMEOUT(steal, looking_costs, 120)
 {
-	struct counter *counters = th_shared(self->cpus * sizeof(*counters));
+	struct counter *counters = th_map_shared(self->cpus * sizeof(*counters));
 	int64_t permille[15];
 	pid_t tasks[SLOTS];
 	int cpus = self->cpus < SLOTS ? self->cpus : SLOTS;

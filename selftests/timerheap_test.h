@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests of /dev/timerheap have in common: the calls as functions, so
- * that a test reads as what it does, and bounds for every wait, so that a
- * timer that is lost is a failure and not a hang.
+ * Helpers that all tests of /dev/timerheap share.
  *
- * A function returns what its call answers, or -errno.
+ * Each call of the device is a function here, so that a test reads as a list of calls.
+ * Each wait has a time limit, so that a lost timer makes the test fail instead of hang.
+ *
+ * Unless its comment states otherwise, a function returns the answer of its call, or
+ * -errno.
  */
 #ifndef TIMERHEAP_TEST_H
 #define TIMERHEAP_TEST_H
 
 #include <errno.h>
 #include <fcntl.h>
+
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,15 +34,16 @@
 #include "kselftest_harness.h"
 
 #define DEVICE		"/dev/timerheap"
+#define TH_PARAMETERS	"/sys/module/timerheap/parameters/"
 #define USEC		1000LL
 #define MSEC		1000000LL
 #define SEC		1000000000LL
 
 /*
- * The machine.
+ * The machine
  */
 
-/* A timer that is later than this on an emulated machine is lost. */
+/* A timer that has not expired after this time counts as lost, even on an emulated machine. */
 #define LOST		(20 * SEC)
 
 static inline int64_t clock_now(clockid_t clock)
@@ -54,7 +59,7 @@ static inline int64_t now(void)
 	return clock_now(CLOCK_MONOTONIC);
 }
 
-/* What is less than nothing is over. */
+/* Sleep for @ns nanoseconds; if @ns is negative or 0, return at once. */
 static inline void nap(int64_t ns)
 {
 	struct timespec ts = { ns / SEC, ns % SEC };
@@ -63,7 +68,7 @@ static inline void nap(int64_t ns)
 		;
 }
 
-/* Set CLOCK_REALTIME forward or back.  Return: 0 or -errno. */
+/* Step CLOCK_REALTIME by @by nanoseconds, forward or back.  Return: 0 or -errno. */
 static inline int clock_step(int64_t by)
 {
 	int64_t to = clock_now(CLOCK_REALTIME) + by;
@@ -72,7 +77,19 @@ static inline int clock_step(int64_t by)
 	return clock_settime(CLOCK_REALTIME, &ts) ? -errno : 0;
 }
 
-/* Write to a file of the kernel's.  Return: 0 or -errno. */
+/* Return: CLOCK_REALTIME minus CLOCK_MONOTONIC, for restore_realtime(). */
+static inline int64_t realtime_offset(void)
+{
+	return clock_now(CLOCK_REALTIME) - now();
+}
+
+/* Step CLOCK_REALTIME back to where it would be without the steps of a test. */
+static inline int restore_realtime(int64_t offset)
+{
+	return clock_step(offset - realtime_offset());
+}
+
+/* Write @text to a file of sysfs, procfs or the like.  Return: 0 or -errno. */
 static inline int put_text(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY), ret;
@@ -92,7 +109,7 @@ static inline int put_number(const char *path, int64_t number)
 	return put_text(path, text);
 }
 
-/* Return: what stands there, or -errno. */
+/* Return: the number that the file contains, or -errno. */
 static inline int64_t get_number(const char *path)
 {
 	char text[32] = "";
@@ -105,8 +122,29 @@ static inline int64_t get_number(const char *path)
 	return ret < 0 ? -errno : strtoll(text, NULL, 10);
 }
 
-/* Memory that children have in common with their parent; MAP_FAILED. */
-static inline void *th_shared(size_t size)
+/* Read a file to its end and close it.  Return: its text, to be freed; NULL: read() failed. */
+static inline char *th_read_all(int fd)
+{
+	size_t size = 0, room = 1 << 16;
+	char *text = malloc(room);
+	ssize_t n;
+
+	while ((n = read(fd, text + size, room - size - 1)) > 0) {
+		size += n;
+		if (room - size < 4096)
+			text = realloc(text, room *= 2);
+	}
+	if (fd >= 0)
+		close(fd);
+	text[size] = 0;
+	if (!n)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* Map memory that child processes share with their parent.  Return: it, or MAP_FAILED. */
+static inline void *th_map_shared(size_t size)
 {
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
@@ -118,13 +156,25 @@ static inline int th_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The least comes first. */
+/* Sort @values in ascending order. */
 static inline void th_sort(int64_t *values, size_t nr)
 {
 	qsort(values, nr, sizeof(*values), th_compare);
 }
 
-/* Run on one CPU from here on.  Return: 0; or -errno: it is not online. */
+/* How late events were, in ns. */
+struct th_lateness {
+	int64_t median, p99, most;
+};
+
+/* Sort @nr values of lateness, at least 1.  Return: their median, 99th percentile and maximum. */
+static inline struct th_lateness th_lateness(int64_t *late, size_t nr)
+{
+	th_sort(late, nr);
+	return (struct th_lateness){ late[nr / 2], late[nr * 99 / 100], late[nr - 1] };
+}
+
+/* Pin the calling thread to @cpu.  Return: 0, or -errno, for example if @cpu is offline. */
 static inline int run_on(int cpu)
 {
 	cpu_set_t set;
@@ -134,7 +184,10 @@ static inline int run_on(int cpu)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
-/* Have a CPU come or go.  Return: 0 or -errno: not as root, or it cannot. */
+/*
+ * Bring a CPU online or take it offline.  Return: 0, or -errno without root or if the CPU
+ * cannot go offline.
+ */
 static inline int set_online(int cpu, bool online)
 {
 	char path[64];
@@ -143,7 +196,13 @@ static inline int set_online(int cpu, bool online)
 	return put_text(path, online ? "1" : "0");
 }
 
-/* Return: the exit status of a child, or -1 where it did not exit. */
+/* Change to the user and the group "nobody".  Return: whether that was done. */
+static inline bool th_become_nobody(void)
+{
+	return !setgid(65534) && !setuid(65534);
+}
+
+/* Wait for a child to end.  Return: its exit status, or -1 if it did not exit by itself. */
 static inline int child_status(pid_t pid)
 {
 	int status;
@@ -153,8 +212,17 @@ static inline int child_status(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
+/* Wait until @condition is true, or until LOST has passed. */
+#define TH_WAIT_UNTIL(condition)						\
+	do {								\
+		int64_t _end = now() + LOST;				\
+									\
+		while (!(condition) && now() < _end)			\
+			nap(MSEC);					\
+	} while (0)
+
 /*
- * The calls.
+ * The calls
  */
 
 static inline int call(int fd, unsigned long request, void *arg)
@@ -176,23 +244,33 @@ static inline int th_setup(int fd, clockid_t clock, uint32_t slots)
 	return call(fd, TIMERHEAP_IOC_SETUP, &setup);
 }
 
-/* A context of so many slots.  Return: its descriptor, or -errno. */
-static inline int th_context(clockid_t clock, uint32_t slots)
+/* Open the device and set it up as @setup describes.  Return: its descriptor, or -errno. */
+static inline int th_context_as(struct timerheap_setup setup)
 {
 	int fd = th_open();
-	int ret = fd < 0 ? fd : th_setup(fd, clock, slots);
+	int ret = fd < 0 ? fd : call(fd, TIMERHEAP_IOC_SETUP, &setup);
 
 	if (ret < 0 && fd >= 0)
 		close(fd);
 	return ret < 0 ? ret : fd;
 }
 
+/* Open a context of @slots slots.  Return: its descriptor, or -errno. */
+static inline int th_context(clockid_t clock, uint32_t slots)
+{
+	return th_context_as((struct timerheap_setup){ .clock = clock, .slots = slots });
+}
+
 /*
- * A host may stand still for seconds, and what a test has set is due before the test has
- * done with it what was to be done in time.  Who finds that it took so long has another
- * go, with nothing left of this one.  Return: the new context, or -errno.
+ * Close the context @fd and open a new one in its place, for another try.
+ *
+ * A host may suspend an emulated machine for seconds.  A timer may then be due before the
+ * test has prepared what it wanted to do before the deadline.  A test that measures such a
+ * delay repeats its preparation in a new context, so that nothing of the old one is left.
+ *
+ * Return: the descriptor of the new context, or -errno.
  */
-static inline int th_renew(int *fd, uint32_t slots)
+static inline int th_replace_context(int *fd, uint32_t slots)
 {
 	close(*fd);
 	*fd = th_context(CLOCK_MONOTONIC, slots);
@@ -204,10 +282,10 @@ static inline int th_info(int fd, struct timerheap_info *info)
 	return call(fd, TIMERHEAP_IOC_INFO, info);
 }
 
-/* The user data of slot n is n + USER, so that a mix-up shows. */
+/* The user data of slot n is USER + n, so that an event with that of another slot is noticed. */
 #define USER		0x5eed00000000ULL
 
-/* As @start says.  Return: 1 where it was pending, 0, or -errno. */
+/* Call START with @start.  Return: 1 if the timer was pending, 0 if it was not, or -errno. */
 static inline int th_start_as(int fd, struct timerheap_start start)
 {
 	int ret = call(fd, TIMERHEAP_IOC_START, &start);
@@ -215,8 +293,8 @@ static inline int th_start_as(int fd, struct timerheap_start start)
 	return ret ? ret : start.was_pending;
 }
 
-static inline int th_start_all(int fd, uint32_t slot, int64_t deadline, int64_t period,
-			       uint32_t flags, uint64_t slack)
+static inline int th_start_full(int fd, uint32_t slot, int64_t deadline, int64_t period,
+				uint32_t flags, uint64_t slack)
 {
 	return th_start_as(fd, (struct timerheap_start){
 		.slot = slot,
@@ -231,31 +309,35 @@ static inline int th_start_all(int fd, uint32_t slot, int64_t deadline, int64_t 
 static inline int th_start_flags(int fd, uint32_t slot, int64_t deadline,
 				 int64_t period, uint32_t flags)
 {
-	return th_start_all(fd, slot, deadline, period, flags, 0);
+	return th_start_full(fd, slot, deadline, period, flags, 0);
 }
 
-/* Relative, once.  Return: 1 where it was pending, 0, or -errno. */
+/*
+ * Start a one-shot timer that expires @span from now.  Return: 1: it was pending, 0, or
+ * -errno.
+ */
 static inline int th_start(int fd, uint32_t slot, int64_t span)
 {
 	return th_start_flags(fd, slot, span, 0, 0);
 }
 
+/* Start a one-shot timer with an absolute deadline. */
 static inline int th_start_at(int fd, uint32_t slot, int64_t deadline)
 {
 	return th_start_flags(fd, slot, deadline, 0, TIMERHEAP_ABSTIME);
 }
 
-/* At a time, and then each @period, if there is one; it may be later by @slack. */
+/* Start a timer with an absolute deadline, a slack, and a period that may be 0. */
 static inline int th_start_slack(int fd, uint32_t slot, int64_t deadline, int64_t period,
 				 uint64_t slack)
 {
-	return th_start_all(fd, slot, deadline, period, TIMERHEAP_ABSTIME, slack);
+	return th_start_full(fd, slot, deadline, period, TIMERHEAP_ABSTIME, slack);
 }
 
-/* The least slack that counts. */
+/* The smallest slack that has an effect. */
 #define SLACK_MIN	16384
 
-/* When a timer with slack expires: its deadline, rounded up as <linux/timerheap.h> has it. */
+/* Compute when a timer with slack expires.  <linux/timerheap.h> defines the rounding. */
 static inline int64_t rounded(int64_t deadline, uint64_t slack)
 {
 	int64_t grain = SLACK_MIN;
@@ -294,6 +376,7 @@ static inline int th_modify(int fd, uint32_t slot, int64_t span)
 	return th_modify_flags(fd, slot, span, 0, 0);
 }
 
+/* Return: the answer of GET; all bits are set if the call fails. */
 static inline struct timerheap_get th_get(int fd, uint32_t slot)
 {
 	struct timerheap_get get = { .slot = slot };
@@ -308,7 +391,7 @@ static inline bool th_pending(int fd, uint32_t slot)
 	return th_get(fd, slot).deadline != 0;
 }
 
-/* Return: how many events, or -errno. */
+/* Call WAIT.  Return: the number of events, or -errno. */
 static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t nr,
 				uint32_t min, int64_t timeout, uint32_t flags)
 {
@@ -325,8 +408,10 @@ static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t
 }
 
 /*
- * At least @min events, fewer when some are lost.  WAIT takes what is there when
- * the time is up, so one that nobody was woken for comes too: that is -ETIME.
+ * Wait for at least @min events; fewer arrive if events are lost.
+ *
+ * WAIT also returns the events that it finds when its timeout ends.  An event for which
+ * the kernel did not wake the waiter then arrives after LOST, and the answer is -ETIME.
  */
 static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 			    uint32_t min)
@@ -337,13 +422,13 @@ static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 	return ret > 0 && now() - start >= LOST ? -ETIME : ret;
 }
 
-/* One event, or 0 when it is lost. */
+/* Wait for one event.  Return: 1; 0: it is lost; or -errno. */
 static inline int th_event(int fd, struct timerheap_event *event)
 {
 	return th_events(fd, event, 1, 1);
 }
 
-/* No event for a while? */
+/* Return: whether no event arrives for @span. */
 static inline bool th_quiet(int fd, int64_t span)
 {
 	struct timerheap_event event;
@@ -351,7 +436,7 @@ static inline bool th_quiet(int fd, int64_t span)
 	return th_wait_flags(fd, &event, 1, 1, span, 0) == 0;
 }
 
-/* Return: how many were stopped, or -errno; *@first goes on. */
+/* Call DRAIN from slot *@first on, which advances.  Return: how many were stopped, or -errno. */
 static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t nr,
 			   uint32_t *first)
 {
@@ -367,31 +452,110 @@ static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t n
 }
 
 /*
- * Start, move or stop one of @nr timers from @base on, as chance has it, and keep account
- * of armings and of stops that prevented an expiry.  Return: 0 or an errno.
+ * Churners: threads that start, modify and stop timers at random, each its own
  */
-static inline int th_churn(int fd, int base, int nr, unsigned int *seed, int64_t *armed,
-			   int64_t *stopped)
-{
-	int slot = base + rand_r(seed) % nr, ret;
 
-	switch (rand_r(seed) % 3) {
-	case 0:
-		ret = th_stop(fd, slot);
-		*stopped += ret > 0;
-		break;
-	case 1:
-		ret = th_modify(fd, slot, rand_r(seed) % 5000 * USEC);
-		*armed += ret == 0;
-		break;
-	default:
-		ret = th_start(fd, slot, rand_r(seed) % 5000 * USEC);
-		*armed += ret == 0;
+#define TH_CHURN_SLOTS		16
+#define TH_CHURNERS_MAX		8
+
+/* One thread.  It counts its armings, and its stops that prevented an expiry. */
+struct th_churner {
+	pthread_t thread;
+	atomic_bool *done;
+	int fd, base;
+	int cpu;		/* the CPU it is pinned to; -1: none */
+	int64_t armed, stopped;
+	int error;
+};
+
+struct th_churners {
+	struct th_churner each[TH_CHURNERS_MAX];
+	int fd, nr;
+	atomic_bool done;
+};
+
+static inline void *th_churn(void *arg)
+{
+	struct th_churner *churner = arg;
+	unsigned int seed = churner->base + 1;
+
+	while (!*churner->done && !churner->error) {
+		int slot = churner->base + rand_r(&seed) % TH_CHURN_SLOTS, ret;
+
+		/* If the CPU went offline, the kernel has moved the thread. */
+		if (churner->cpu >= 0)
+			run_on(churner->cpu);
+		switch (rand_r(&seed) % 3) {
+		case 0:
+			ret = th_stop(churner->fd, slot);
+			churner->stopped += ret > 0;
+			break;
+		case 1:
+			ret = th_modify(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
+			churner->armed += ret == 0;
+			break;
+		default:
+			ret = th_start(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
+			churner->armed += ret == 0;
+		}
+		if (ret < 0)
+			churner->error = -ret;
 	}
-	return ret < 0 ? -ret : 0;
+	return NULL;
 }
 
-/* A context and its memory; @mask is the number of places in the ring - 1. */
+/* Start @nr churners on the slots of @fd; if @pin, churner n runs on CPU n. */
+static inline void th_churners_start(struct th_churners *churners, int fd, int nr, bool pin)
+{
+	*churners = (struct th_churners){ .fd = fd, .nr = nr };
+	for (int i = 0; i < nr; i++) {
+		struct th_churner *churner = &churners->each[i];
+
+		*churner = (struct th_churner){
+			.done = &churners->done,
+			.fd = fd,
+			.base = i * TH_CHURN_SLOTS,
+			.cpu = pin ? i : -1,
+		};
+		pthread_create(&churner->thread, NULL, th_churn, churner);
+	}
+}
+
+/*
+ * End the churners, and check that the sums balance: each arming has ended in one stop that
+ * prevented the expiry, or in one expiration that an event reports.
+ */
+static inline void th_churners_end(struct __test_metadata *_metadata,
+				   struct th_churners *churners)
+{
+	struct timerheap_event event;
+	int64_t armed = 0, ended = 0;
+	uint32_t first = 0;
+
+	churners->done = true;
+	for (int i = 0; i < churners->nr; i++) {
+		struct th_churner *churner = &churners->each[i];
+
+		pthread_join(churner->thread, NULL);
+		EXPECT_EQ(0, churner->error);
+		armed += churner->armed;
+		ended += churner->stopped;
+	}
+	ended += th_drain(churners->fd, NULL, churners->nr * TH_CHURN_SLOTS, &first);
+	while (ended < armed && th_event(churners->fd, &event) == 1) {
+		EXPECT_LE(event.deadline, event.fired);
+		ended += event.expirations;
+	}
+	EXPECT_EQ(armed, ended);
+	EXPECT_TRUE(th_quiet(churners->fd, 500 * MSEC));
+	EXPECT_LT(0, armed);
+}
+
+/*
+ * Mapped memory
+ */
+
+/* A context whose memory is mapped; @mask is the number of ring entries minus 1. */
 struct th_map {
 	int fd;
 	uint32_t nr, mask;
@@ -405,7 +569,7 @@ static inline void *th_mmap(int fd, uint64_t offset, uint64_t size)
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 }
 
-/* As @map->setup says.  Return: 0 or -errno. */
+/* Open and map a context that @map->setup describes.  Return: 0 or -errno. */
 static inline int th_map_setup(struct th_map *map)
 {
 	struct timerheap_setup *setup = &map->setup;
@@ -436,7 +600,7 @@ static inline void th_unmap(struct th_map *map)
 	close(map->fd);
 }
 
-/* Return: how many were looked at, or -errno. */
+/* Call KICK.  Return: how many slots were checked, or -errno. */
 static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 {
 	struct timerheap_kick kick = { .slots = (uintptr_t)slots, .nr = nr };
@@ -446,8 +610,9 @@ static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 }
 
 /*
- * Start or move a timer by memory, with a KICK where that is wanted.  Return: what its
- * deadline was, or -errno.
+ * Start or postpone a timer by a store; call KICK if the protocol requires it.
+ *
+ * Return: its former deadline, 0 if it was not pending, or -errno.
  */
 static inline int64_t th_store(struct th_map *map, uint32_t slot, int64_t deadline,
 			       uint64_t slack)
@@ -459,13 +624,13 @@ static inline int64_t th_store(struct th_map *map, uint32_t slot, int64_t deadli
 
 	s->slack = slack;
 	was = __atomic_exchange_n(&s->deadline, deadline, __ATOMIC_SEQ_CST);
-	/* 0 becomes the largest. */
+	/* @queued - 1: a @queued of 0 wraps to the largest number */
 	if (kick || __atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) - 1 >= (uint64_t)deadline)
 		ret = th_kick(map->fd, &slot, 1);
 	return ret < 0 ? ret : was;
 }
 
-/* Return: how many were carried out, or -errno. */
+/* Call BATCH.  Return: how many operations were carried out, or -errno. */
 static inline int th_batch(int fd, struct timerheap_op *ops, uint32_t nr)
 {
 	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = nr };
@@ -481,7 +646,7 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* How many timers are in heaps and have not been stopped. */
+/* Return: the number of heap entries of the whole machine that are not stopped, or -1. */
 static inline int64_t th_armed(int fd)
 {
 	struct timerheap_info info;
@@ -489,8 +654,8 @@ static inline int64_t th_armed(int fd)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - info.stopped);
 }
 
-/* Wait until there are so many.  Return: how many there are, at last. */
-static inline int64_t th_armed_settles(int fd, int64_t wanted)
+/* Wait until @wanted entries are armed, for 5 s at most.  Return: the number at the end. */
+static inline int64_t th_wait_armed(int fd, int64_t wanted)
 {
 	int64_t armed = th_armed(fd);
 
@@ -501,13 +666,13 @@ static inline int64_t th_armed_settles(int fd, int64_t wanted)
 	return armed;
 }
 
-/* What a parameter of the module begins with; 0 where there is none. */
+/* Return: the first character of a module parameter; 0 if there is no such parameter. */
 static inline char th_parameter(const char *name)
 {
 	char path[64], answer = 0;
 	int fd;
 
-	snprintf(path, sizeof(path), "/sys/module/timerheap/parameters/%s", name);
+	snprintf(path, sizeof(path), TH_PARAMETERS "%s", name);
 	fd = open(path, O_RDONLY);
 	if (fd < 0)
 		return 0;
@@ -518,8 +683,10 @@ static inline char th_parameter(const char *name)
 }
 
 /*
- * Does the module check its heaps after every operation, or tarry in every transient
- * state?  Then mind how many.
+ * Return: whether the module is slow, so that a test must use few timers.
+ *
+ * With verify=1 it checks its heaps after every operation.  With delay_us= it waits now
+ * and then in a transient state.
  */
 static inline bool th_slow(void)
 {
@@ -528,7 +695,7 @@ static inline bool th_slow(void)
 	return th_parameter("verify") == 'Y' || (delay && delay != '0');
 }
 
-/* Skip the test where there is no device. */
+/* Skip the test if the device cannot be opened. */
 #define REQUIRE_DEVICE()						\
 	do {								\
 		if (access(DEVICE, R_OK | W_OK))			\

@@ -317,7 +317,7 @@ TEST_F(tracing, stop_by_memory)
 		map.slots[0].deadline = 0;
 	} while (now() - begin >= 100 * MSEC);
 	/* The look is what ends it. */
-	EXPECT_EQ(0, th_armed_settles(map.fd, 0));
+	EXPECT_EQ(0, th_wait_armed(map.fd, 0));
 	stop_tracing(&self->traced);
 	counts = count(&self->traced);
 	EXPECT_EQ(1, counts.starts);
