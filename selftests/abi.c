@@ -297,7 +297,8 @@ TEST_F(max_slots, slots_are_limited_to_2_24)
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = SLOTS_LIMIT + 1 });
 	ASSERT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS_LIMIT));
-	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = SLOTS_LIMIT });
+	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){
+		.slot = SLOTS_LIMIT });
 	/* The last slot works as all others do. */
 	ASSERT_EQ(0, th_start(self->fd, SLOTS_LIMIT - 1, 1000 * SEC));
 	EXPECT_EQ(1, th_modify(self->fd, SLOTS_LIMIT - 1, MSEC));

@@ -2,24 +2,23 @@
 /*
  * A fuzzer that knows the interface.
  *
- * Threads of two processes throw calls at contexts that they share: mostly
- * valid ones, some with one word wrong, some wild; with addresses that are
- * good, end too early, or are none; and between them they scribble over the
- * slots, close what others use, map and unmap.  What must hold:
+ * Two processes each have contexts, which several threads of that process call at once.
+ * Most calls are valid, some have one wrong word, some are random.  Addresses are valid,
+ * end too early, or are invalid.  Between calls the threads write at random into the
+ * slots, close descriptors that other threads use, map and unmap.  Checked is:
  *
- *  - each call answers with an error that it may have, by the header;
- *  - one that fails has changed nothing of its argument;
- *  - a neighbour, who shares nothing with them but the machine, gets each of
- *    its timers, once, and never early;
- *  - in the end nothing is left in the heaps.
+ *  - A call fails only with errors that the header permits.
+ *  - A failed call has not changed its argument.
+ *  - A neighbor, a process with a context of its own, gets each of its timers once and
+ *    never early.
+ *  - At the end no timer is left in the heaps.
  *
- * What goes wrong inside the kernel is for the kernel to say: on the lab's
- * 6.12-debug it does.  There the kernel also tells which of the module's code a
- * call has reached (kcov).  A call that reached something new is kept, and
- * others are made from it.
+ * The kernel itself detects faults inside it, if it is built with its debugging options.
+ * If it has kcov, it reports which code of the module a call has reached.  A call that
+ * reached new code is kept in a corpus, and later calls are derived from it.
  *
- * TIMERHEAP_SEED= repeats the calls, though not their interleaving;
- * TIMERHEAP_CALLS= says how many; TIMERHEAP_BLIND=1 turns the guidance off.
+ * TIMERHEAP_SEED= repeats the calls, though not their interleaving.  TIMERHEAP_CALLS= sets
+ * their number.  TIMERHEAP_BLIND=1 disables the corpus.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -28,14 +27,14 @@
 
 #include "timerheap_test.h"
 
-#define THREADS		3		/* of each process */
+#define THREADS		3		/* per process */
 #define CONTEXTS	6
-#define WORDS		8		/* of the longest argument, and one */
+#define WORDS		8		/* length of the longest argument, plus one */
 #define CORPUS		256
 #define EDGES		0x10000
 #define TRACE		4096
 
-/* What a call does, and which errors it may have.  E2BIG and EFAULT are any's. */
+/* The kinds of calls, and the errors that each may return.  All may return E2BIG and EFAULT. */
 enum kind {
 	INFO, SETUP, START, STOP, MODIFY, GET, WAIT, DRAIN, KICK, ADVANCE, BATCH, EVENTFD,
 	UNKNOWN, READ, POLL, SCRIBBLE, REMAP, REOPEN, KINDS
@@ -63,28 +62,31 @@ static const struct {
 	[POLL]	  = { "poll", 0, { } },
 };
 
-/* A call, as data: what is kept, and what others are made from. */
-struct shot {
+/* A call as data, so that it can be kept in the corpus and varied. */
+struct request {
 	uint8_t kind;
 	uint8_t context;
-	uint8_t pointer;	/* which address, for those that take one */
-	uint8_t argument;	/* which for the argument itself */
-	uint16_t size;		/* of the argument, for the number of the call */
+	uint8_t pointer;	/* selects the address, for kinds that take one */
+	uint8_t argument;	/* selects the address of the argument */
+	uint16_t size;		/* of the argument, encoded in the request number */
 	uint64_t words[WORDS];
 };
 
-/* Shared by the threads of a process; changed by any at any time: that is the point. */
+/*
+ * Shared by the threads of a process.  Any thread changes them at any time, as a part of
+ * the test.
+ */
 static _Atomic int fds[CONTEXTS];
 static struct timerheap_slot *_Atomic slots[CONTEXTS];
-#define MAPPED		4096		/* bytes: all contexts have 64 slots at least */
+#define MAPPED		4096		/* bytes; each context has at least 64 slots */
 
 /* Shared by all processes. */
 static struct shared {
-	atomic_ulong done[KINDS], failed[KINDS];
+	atomic_ulong executed[KINDS], failed[KINDS];
 	atomic_int faults;
 	atomic_uint edges, kept;
 	atomic_uchar seen[EDGES];
-	struct shot corpus[CORPUS];
+	struct request corpus[CORPUS];
 	atomic_int stop;
 } *shared;
 
@@ -96,13 +98,13 @@ struct thread {
 	pthread_t thread;
 	uint64_t random;
 	unsigned long calls;
-	char *memory;			/* two pages, of which the second is none */
-	uint64_t *trace;		/* kcov's; NULL: it is not there */
+	char *memory;			/* two pages; the second is inaccessible */
+	uint64_t *trace;		/* of kcov; NULL: this kernel has none */
 	int kcov;
-	atomic_bool over;
+	atomic_bool done;
 };
 
-static uint64_t draw(struct thread *thread)
+static uint64_t random_word(struct thread *thread)
 {
 	thread->random ^= thread->random << 13;
 	thread->random ^= thread->random >> 7;
@@ -110,24 +112,24 @@ static uint64_t draw(struct thread *thread)
 	return thread->random;
 }
 
-static uint64_t below(struct thread *thread, uint64_t bound)
+static uint64_t random_below(struct thread *thread, uint64_t bound)
 {
-	return (draw(thread) >> 11) % bound;
+	return (random_word(thread) >> 11) % bound;
 }
 
-static void fault(const char *what, const struct shot *shot, int ret)
+static void report_fault(const char *what, const struct request *request, int ret)
 {
 	if (atomic_fetch_add(&shared->faults, 1) > 10)
 		return;
-	printf("# %s: %s answered %s; size %u, words", calls[shot->kind].name, what,
-	       ret < 0 ? strerror(-ret) : "well", shot->size);
+	printf("# %s: %s %s; size %u, words", calls[request->kind].name, what,
+	       ret < 0 ? strerror(-ret) : "success", request->size);
 	for (int i = 0; i < WORDS; i++)
-		printf(" %#llx", (unsigned long long)shot->words[i]);
+		printf(" %#llx", (unsigned long long)request->words[i]);
 	printf("\n");
 }
 
 /*
- * Addresses.
+ * Addresses
  */
 
 #define PAGE	4096
@@ -139,7 +141,7 @@ static void *address(struct thread *thread, unsigned int which)
 
 	switch (which % POINTERS) {
 	case 0: return NULL;
-	case 1: return end;			/* nothing there */
+	case 1: return end;			/* inaccessible */
 	case 2: return end - 24;		/* ends too early */
 	case 3: return (void *)0xffff888000000000UL;
 	case 4: return thread->memory + 1;	/* not aligned */
@@ -148,35 +150,35 @@ static void *address(struct thread *thread, unsigned int which)
 }
 
 /*
- * Making calls.
+ * Make requests
  */
 
-/* Numbers that are at the edge of something. */
-static uint64_t wild(struct thread *thread)
+/* Return a number, often one at the edge of a range. */
+static uint64_t random_edge(struct thread *thread)
 {
 	static const uint64_t edges[] = {
 		0, 1, 63, 64, 65, 1U << 20, (1U << 20) + 1, 0x7fffffff, 0x80000000, 0xffffffff,
 		1ULL << 32, INT64_MAX, 1ULL << 63, UINT64_MAX - 1, UINT64_MAX,
 	};
 
-	if (below(thread, 2))
-		return edges[below(thread, ARRAY_SIZE(edges))];
-	return draw(thread) >> below(thread, 64);
+	if (random_below(thread, 2))
+		return edges[random_below(thread, ARRAY_SIZE(edges))];
+	return random_word(thread) >> random_below(thread, 64);
 }
 
-/* A deadline: mostly soon, in the past, or never. */
-static uint64_t deadline(struct thread *thread)
+/* Return a deadline: soon, past, never, or far. */
+static uint64_t random_deadline(struct thread *thread)
 {
-	switch (below(thread, 5)) {
-	case 0: return below(thread, 50 * MSEC);
-	case 1: return now() + below(thread, 50 * MSEC);
+	switch (random_below(thread, 5)) {
+	case 0: return random_below(thread, 50 * MSEC);
+	case 1: return now() + random_below(thread, 50 * MSEC);
 	case 2: return TIMERHEAP_NEVER;
-	case 3: return below(thread, 10);
-	default: return 1000 * SEC + below(thread, SEC);
+	case 3: return random_below(thread, 10);
+	default: return 1000 * SEC + random_below(thread, SEC);
 	}
 }
 
-/* Twice as long as a call is told, so that what it writes behind that shows. */
+/* Twice as long as the size passed to the call, so that a write behind that size is noticed. */
 union argument {
 	uint64_t words[2 * WORDS];
 	struct timerheap_info info;
@@ -193,162 +195,173 @@ union argument {
 	struct timerheap_eventfd eventfd;
 };
 
-/* A third of the contexts have a clock that these move. */
-static uint32_t some_clock(struct thread *thread)
+/* One third of the contexts have a manual clock, which ADVANCE requests move. */
+static uint32_t random_clock(struct thread *thread)
 {
 	static const uint32_t clocks[] = { CLOCK_MONOTONIC, CLOCK_TAI, TIMERHEAP_CLOCK_MANUAL };
 
-	return clocks[below(thread, ARRAY_SIZE(clocks))];
+	return clocks[random_below(thread, ARRAY_SIZE(clocks))];
 }
 
-/* A valid call. */
-static void make(struct thread *thread, struct shot *shot)
+/* Make a valid request. */
+static void make_valid(struct thread *thread, struct request *request)
 {
 	union argument arg = {};
-	uint32_t slot = below(thread, below(thread, 4) ? 64 : 1100);
+	uint32_t slot = random_below(thread, random_below(thread, 4) ? 64 : 1100);
 
-	shot->kind = below(thread, 8) ? START + below(thread, BATCH - START + 1) :
-					below(thread, KINDS);
-	shot->context = below(thread, CONTEXTS);
-	shot->pointer = 5;
-	shot->argument = 5;
-	shot->size = _IOC_SIZE(calls[shot->kind].command);
-	switch (shot->kind) {
+	request->kind = random_below(thread, 8) ?
+			START + random_below(thread, BATCH - START + 1) :
+			random_below(thread, KINDS);
+	request->context = random_below(thread, CONTEXTS);
+	request->pointer = 5;
+	request->argument = 5;
+	request->size = _IOC_SIZE(calls[request->kind].command);
+	switch (request->kind) {
 	case SETUP:
-		arg.setup.clock = below(thread, 8) ? some_clock(thread) : CLOCK_REALTIME;
-		arg.setup.slots = 64 + below(thread, 1000);
+		arg.setup.clock = random_below(thread, 8) ? random_clock(thread) : CLOCK_REALTIME;
+		arg.setup.slots = 64 + random_below(thread, 1000);
 		break;
 	case START:
 		arg.start.slot = slot;
-		arg.start.flags = below(thread, 2);
-		arg.start.deadline = deadline(thread);
-		arg.start.period = below(thread, 8) ? 0 : 10 * MSEC;
-		arg.start.slack = below(thread, 2) ? 0 : draw(thread) >> below(thread, 64);
-		arg.start.user_data = draw(thread);
+		arg.start.flags = random_below(thread, 2);
+		arg.start.deadline = random_deadline(thread);
+		arg.start.period = random_below(thread, 8) ? 0 : 10 * MSEC;
+		arg.start.slack = random_below(thread, 2) ? 0 :
+				  random_word(thread) >> random_below(thread, 64);
+		arg.start.user_data = random_word(thread);
 		break;
 	case STOP:
 		arg.stop.slot = slot;
 		break;
 	case MODIFY:
 		arg.modify.slot = slot;
-		arg.modify.flags = below(thread, 4);
-		arg.modify.deadline = deadline(thread);
+		arg.modify.flags = random_below(thread, 4);
+		arg.modify.deadline = random_deadline(thread);
 		break;
 	case GET:
 		arg.get.slot = slot;
 		break;
 	case WAIT:
-		arg.wait.nr = 1 + below(thread, 8);
-		arg.wait.min = below(thread, 2);
-		arg.wait.timeout = below(thread, MSEC);
+		arg.wait.nr = 1 + random_below(thread, 8);
+		arg.wait.min = random_below(thread, 2);
+		arg.wait.timeout = random_below(thread, MSEC);
 		break;
 	case DRAIN:
-		arg.drain.nr = 1 + below(thread, 16);
-		arg.drain.first = below(thread, 64);
+		arg.drain.nr = 1 + random_below(thread, 16);
+		arg.drain.first = random_below(thread, 64);
 		break;
 	case KICK:
-		arg.kick.nr = below(thread, 100);
+		arg.kick.nr = random_below(thread, 100);
 		break;
 	case ADVANCE:
-		arg.advance.flags = below(thread, 3) ? 0 : 1U << below(thread, 3);
+		arg.advance.flags = random_below(thread, 3) ? 0 : 1U << random_below(thread, 3);
 		if (arg.advance.flags & TIMERHEAP_NEXT)
 			break;
-		/* Mostly by little: from the end of time nothing comes any more. */
-		arg.advance.time = below(thread, 8) ? below(thread, 50 * MSEC) : deadline(thread);
-		arg.advance.limit = below(thread, 100);
+		/*
+		 * Advance mostly by little: once the clock is at its end, nothing expires
+		 * any more.
+		 */
+		arg.advance.time = random_below(thread, 8) ? random_below(thread, 50 * MSEC) :
+							     random_deadline(thread);
+		arg.advance.limit = random_below(thread, 100);
 		break;
 	case BATCH:
-		arg.batch.nr = below(thread, 40);
+		arg.batch.nr = random_below(thread, 40);
 		break;
 	case EVENTFD:
-		arg.eventfd.fd = below(thread, 2) ? -1 : (int)below(thread, 40);
+		arg.eventfd.fd = random_below(thread, 2) ? -1 : (int)random_below(thread, 40);
 		break;
 	}
-	memcpy(shot->words, arg.words, sizeof(shot->words));
+	memcpy(request->words, arg.words, sizeof(request->words));
 }
 
-/* One thing of it wrong, or several. */
-static void spoil(struct thread *thread, struct shot *shot)
+/* Make one or more words of a request wrong. */
+static void make_invalid(struct thread *thread, struct request *request)
 {
 	do {
-		switch (below(thread, 5)) {
+		switch (random_below(thread, 5)) {
 		case 0:
-			shot->pointer = draw(thread);
+			request->pointer = random_word(thread);
 			break;
 		case 1:
-			shot->argument = draw(thread);
+			request->argument = random_word(thread);
 			break;
 		case 2:
-			shot->size = below(thread, sizeof(shot->words) + 1);
+			request->size = random_below(thread, sizeof(request->words) + 1);
 			break;
 		default:
-			shot->words[below(thread, WORDS)] = wild(thread);
+			request->words[random_below(thread, WORDS)] = random_edge(thread);
 		}
-	} while (!below(thread, 3));
+	} while (!random_below(thread, 3));
 }
 
-static void next_shot(struct thread *thread, struct shot *shot)
+/* Take a request from the corpus or make one, and often spoil it. */
+static void next_request(struct thread *thread, struct request *request)
 {
 	unsigned int kept = atomic_load(&shared->kept);
 
-	if (!blind && kept && below(thread, 2))
-		*shot = shared->corpus[below(thread, kept < CORPUS ? kept : CORPUS)];
+	if (!blind && kept && random_below(thread, 2))
+		*request = shared->corpus[random_below(thread, kept < CORPUS ? kept : CORPUS)];
 	else
-		make(thread, shot);
-	if (shot->kind >= KINDS)
-		shot->kind = INFO;
-	if (!below(thread, 3))
-		spoil(thread, shot);
+		make_valid(thread, request);
+	if (request->kind >= KINDS)
+		request->kind = INFO;
+	if (!random_below(thread, 3))
+		make_invalid(thread, request);
 }
 
 /*
- * Doing them.
+ * Execute requests
  */
 
-static bool allowed(const struct shot *shot, int error)
+static bool allowed(const struct request *request, int error)
 {
-	/* Somebody else has closed it meanwhile, and another file may stand there. */
+	/*
+	 * Another thread may have closed the descriptor, and another file may have its
+	 * number now.
+	 */
 	if (error == EBADF || error == ENOTTY || error == EFAULT || error == E2BIG)
 		return true;
 	for (int i = 0; i < 6; i++)
-		if (calls[shot->kind].errors[i] == error)
+		if (calls[request->kind].errors[i] == error)
 			return true;
 	return false;
 }
 
-/* What an array that a call reads has in it. */
-static void fill(struct thread *thread, const struct shot *shot)
+/* Fill the array that a request reads. */
+static void fill(struct thread *thread, const struct request *request)
 {
 	struct timerheap_op *ops = (void *)thread->memory;
 	uint32_t *numbers = (void *)thread->memory;
 
-	if (shot->kind == KICK)
+	if (request->kind == KICK)
 		for (int i = 0; i < 100; i++)
-			numbers[i] = below(thread, 50) ? below(thread, 64) : wild(thread);
-	if (shot->kind == BATCH)
+			numbers[i] = random_below(thread, 50) ? random_below(thread, 64) :
+								random_edge(thread);
+	if (request->kind == BATCH)
 		for (int i = 0; i < 40; i++)
 			ops[i] = (struct timerheap_op){
-				.op = TIMERHEAP_OP_START + below(thread, 3),
-				.slot = below(thread, 64),
-				.deadline = below(thread, 2) ? deadline(thread) : 0,
-				.user_data = below(thread, 4) ? 0 : wild(thread),
+				.op = TIMERHEAP_OP_START + random_below(thread, 3),
+				.slot = random_below(thread, 64),
+				.deadline = random_below(thread, 2) ? random_deadline(thread) : 0,
+				.user_data = random_below(thread, 4) ? 0 : random_edge(thread),
 			};
 }
 
 /*
- * An ioctl.  A bounded one: who waits gets a time at which that ends, and so does who
- * advances a clock by which there may be tickers; or a number of expiries.
+ * Call an ioctl that ends soon.  WAIT gets a short timeout.  ADVANCE gets a short span or
+ * a limit, since there may be tickers on its clock.
  */
-static void do_ioctl(struct thread *thread, struct shot *shot)
+static void do_ioctl(struct thread *thread, struct request *request)
 {
-	unsigned long command = calls[shot->kind].command;
-	uintptr_t pointer = (uintptr_t)address(thread, shot->pointer);
+	unsigned long command = calls[request->kind].command;
+	uintptr_t pointer = (uintptr_t)address(thread, request->pointer);
 	union argument argument = {}, before;
 	void *where = &argument;
 	int ret;
 
-	memcpy(&argument, shot->words, sizeof(shot->words));
-	switch (shot->kind) {
+	memcpy(&argument, request->words, sizeof(request->words));
+	switch (request->kind) {
 	case WAIT:
 		argument.wait.events = pointer;
 		argument.wait.flags &= ~TIMERHEAP_ABSTIME;
@@ -374,132 +387,132 @@ static void do_ioctl(struct thread *thread, struct shot *shot)
 		argument.setup.slots &= 0x3ff;
 		break;
 	}
-	if (shot->kind == UNKNOWN)
-		command = shot->words[0] & 0xffffffff;
+	if (request->kind == UNKNOWN)
+		command = request->words[0] & 0xffffffff;
 	else
 		command = (command & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT)) |
-			  shot->size << _IOC_SIZESHIFT;
-	if (shot->argument % POINTERS < 4 && shot->kind != WAIT)
-		where = address(thread, shot->argument);
-	fill(thread, shot);
+			  request->size << _IOC_SIZESHIFT;
+	if (request->argument % POINTERS < 4 && request->kind != WAIT)
+		where = address(thread, request->argument);
+	fill(thread, request);
 	before = argument;
-	ret = ioctl(fds[shot->context], command, where) < 0 ? -errno : 0;
-	/* Any number: it may be one of those that all files know. */
-	if (shot->kind == UNKNOWN)
+	ret = ioctl(fds[request->context], command, where) < 0 ? -errno : 0;
+	/* A random number may be an ioctl that all files support. */
+	if (request->kind == UNKNOWN)
 		return;
 	if (ret < 0) {
-		atomic_fetch_add(&shared->failed[shot->kind], 1);
-		if (!allowed(shot, -ret))
-			fault("it", shot, ret);
+		atomic_fetch_add(&shared->failed[request->kind], 1);
+		if (!allowed(request, -ret))
+			report_fault("an error that the header does not permit:", request, ret);
 		if (memcmp(&before, &argument, sizeof(before)))
-			fault("it has changed its argument, and", shot, ret);
+			report_fault("a failed call has changed its argument:", request, ret);
 	}
-	/* What comes behind the known part is none of anybody's. */
-	if (memcmp((char *)&before + shot->size, (char *)&argument + shot->size,
-		   sizeof(before) - shot->size))
-		fault("it has written behind its argument, and", shot, ret);
+	/* No call may write behind the size that it was passed. */
+	if (memcmp((char *)&before + request->size, (char *)&argument + request->size,
+		   sizeof(before) - request->size))
+		report_fault("the kernel has written behind the argument:", request, ret);
 }
 
-static void do_read(struct thread *thread, const struct shot *shot)
+static void do_read(struct thread *thread, const struct request *request)
 {
-	int ret = read(fds[shot->context], address(thread, shot->pointer),
-		       shot->words[0] % PAGE) < 0 ? -errno : 0;
+	int ret = read(fds[request->context], address(thread, request->pointer),
+		       request->words[0] % PAGE) < 0 ? -errno : 0;
 
 	if (ret < 0)
 		atomic_fetch_add(&shared->failed[READ], 1);
-	if (ret < 0 && !allowed(shot, -ret))
-		fault("it", shot, ret);
+	if (ret < 0 && !allowed(request, -ret))
+		report_fault("an error that the header does not permit:", request, ret);
 }
 
-static void do_poll(const struct shot *shot)
+static void do_poll(const struct request *request)
 {
-	struct pollfd pollfd = { .fd = fds[shot->context], .events = POLLIN };
+	struct pollfd pollfd = { .fd = fds[request->context], .events = POLLIN };
 
 	poll(&pollfd, 1, 0);
 }
 
-/* Words into the shared memory: times that are such, and any. */
-static void do_scribble(struct thread *thread, const struct shot *shot)
+/* Store into the shared memory: valid deadlines, and random words. */
+static void do_scribble(struct thread *thread, const struct request *request)
 {
-	struct timerheap_slot *mapped = slots[shot->context];
+	struct timerheap_slot *mapped = slots[request->context];
 	struct timerheap_slot *slot;
 
 	if (!mapped)
 		return;
-	slot = &mapped[shot->words[0] % 64];
-	switch (shot->words[1] % 4) {
+	slot = &mapped[request->words[0] % 64];
+	switch (request->words[1] % 4) {
 	case 0:
-		slot->deadline = deadline(thread);
+		slot->deadline = random_deadline(thread);
 		break;
 	case 1:
-		slot->period = shot->words[2];
+		slot->period = request->words[2];
 		break;
 	case 2:
-		slot->expirations = shot->words[2];
+		slot->expirations = request->words[2];
 		break;
 	default:
-		((uint64_t *)slot)[shot->words[3] % 8] = wild(thread);
+		((uint64_t *)slot)[request->words[3] % 8] = random_edge(thread);
 	}
 }
 
-/* A mapping more, or of what cannot be mapped; touched, and taken away. */
-static void do_remap(struct thread *thread, const struct shot *shot)
+/* Map, touch and unmap an area; some areas cannot be mapped. */
+static void do_remap(struct thread *thread, const struct request *request)
 {
-	void *mapped = mmap(NULL, shot->words[2] % 4 ? MAPPED : PAGE << below(thread, 4),
-			    PROT_READ | PROT_WRITE, MAP_SHARED, fds[shot->context],
-			    shot->words[0] % 4 ? 0 : shot->words[1] & ~(PAGE - 1UL));
+	void *mapped = mmap(NULL, request->words[2] % 4 ? MAPPED : PAGE << random_below(thread, 4),
+			    PROT_READ | PROT_WRITE, MAP_SHARED, fds[request->context],
+			    request->words[0] % 4 ? 0 : request->words[1] & ~(PAGE - 1UL));
 
 	if (mapped == MAP_FAILED)
 		return;
-	__atomic_store_n((uint64_t *)mapped, deadline(thread), __ATOMIC_RELAXED);
+	__atomic_store_n((uint64_t *)mapped, random_deadline(thread), __ATOMIC_RELAXED);
 	munmap(mapped, PAGE);
 }
 
-/* A new file in the place of one that others use; some are left without set-up. */
-static void do_reopen(struct thread *thread, const struct shot *shot)
+/* Replace a descriptor that other threads use by a new one.  Some stay without SETUP. */
+static void do_reopen(struct thread *thread, const struct request *request)
 {
-	int fd = open(DEVICE, (shot->words[0] % 8 ? O_RDWR : O_RDONLY) | O_NONBLOCK);
+	int fd = open(DEVICE, (request->words[0] % 8 ? O_RDWR : O_RDONLY) | O_NONBLOCK);
 
 	if (fd < 0)
 		return;
-	if (shot->words[1] % 8)
-		th_setup(fd, below(thread, 8) ? some_clock(thread) : CLOCK_BOOTTIME, 64);
-	dup2(fd, fds[shot->context]);
+	if (request->words[1] % 8)
+		th_setup(fd, random_below(thread, 8) ? random_clock(thread) : CLOCK_BOOTTIME, 64);
+	dup2(fd, fds[request->context]);
 	close(fd);
 }
 
-static void fire(struct thread *thread, struct shot *shot)
+static void execute(struct thread *thread, struct request *request)
 {
-	switch (shot->kind) {
+	switch (request->kind) {
 	case READ:
-		do_read(thread, shot);
+		do_read(thread, request);
 		break;
 	case POLL:
-		do_poll(shot);
+		do_poll(request);
 		break;
 	case SCRIBBLE:
-		do_scribble(thread, shot);
+		do_scribble(thread, request);
 		break;
 	case REMAP:
-		do_remap(thread, shot);
+		do_remap(thread, request);
 		break;
 	case REOPEN:
-		do_reopen(thread, shot);
+		do_reopen(thread, request);
 		break;
 	default:
-		do_ioctl(thread, shot);
+		do_ioctl(thread, request);
 	}
-	atomic_fetch_add(&shared->done[shot->kind], 1);
+	atomic_fetch_add(&shared->executed[request->kind], 1);
 }
 
 /*
- * Which code was reached.
+ * Coverage
  */
 
 #define KCOV_INIT_TRACE	_IOR('c', 1, unsigned long)
 #define KCOV_ENABLE	_IO('c', 100)
 
-static void kcov_begin(struct thread *thread)
+static void kcov_start(struct thread *thread)
 {
 	thread->kcov = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
 	if (thread->kcov < 0 || ioctl(thread->kcov, KCOV_INIT_TRACE, TRACE))
@@ -510,7 +523,11 @@ static void kcov_begin(struct thread *thread)
 		thread->trace = NULL;
 }
 
-/* The pairs of places that followed on each other, by a hash; new ones are counted. */
+/*
+ * Hash each pair of code addresses that follow each other, and count the new ones.
+ *
+ * Return: whether there is a new one.
+ */
 static bool kcov_new(struct thread *thread)
 {
 	uint64_t nr = __atomic_load_n(thread->trace, __ATOMIC_RELAXED), last = 0;
@@ -532,18 +549,18 @@ static bool kcov_new(struct thread *thread)
 static void *fuzz(void *arg)
 {
 	struct thread *thread = arg;
-	struct shot shot;
+	struct request request;
 
-	kcov_begin(thread);
+	kcov_start(thread);
 	while (thread->calls--) {
-		next_shot(thread, &shot);
+		next_request(thread, &request);
 		if (thread->trace)
 			__atomic_store_n(thread->trace, 0, __ATOMIC_RELAXED);
-		fire(thread, &shot);
+		execute(thread, &request);
 		if (thread->trace && kcov_new(thread))
-			shared->corpus[atomic_fetch_add(&shared->kept, 1) % CORPUS] = shot;
+			shared->corpus[atomic_fetch_add(&shared->kept, 1) % CORPUS] = request;
 	}
-	thread->over = true;
+	thread->done = true;
 	return NULL;
 }
 
@@ -552,8 +569,9 @@ static void on_signal(int signal)
 }
 
 /*
- * Until they are over: a signal now and then, at any moment.  Who waits for a time that
- * nobody moves waits for that.
+ * Send each thread a signal every 2 ms until it has ended.
+ *
+ * The signal also ends a WAIT on a manual clock that no thread advances any more.
  */
 static void disturb(struct thread *threads)
 {
@@ -561,7 +579,7 @@ static void disturb(struct thread *threads)
 
 	sigaction(SIGUSR1, &action, NULL);
 	for (int i = 0; i < THREADS; i++) {
-		while (!threads[i].over) {
+		while (!threads[i].done) {
 			nap(2 * MSEC);
 			for (int j = i; j < THREADS; j++)
 				pthread_kill(threads[j].thread, SIGUSR1);
@@ -569,7 +587,7 @@ static void disturb(struct thread *threads)
 	}
 }
 
-/* A process: contexts, and threads that fight over them. */
+/* A process of the fuzzer: contexts, and threads that share them. */
 static int fuzz_process(unsigned int nr)
 {
 	static const uint32_t clocks[] = { CLOCK_TAI, CLOCK_MONOTONIC, TIMERHEAP_CLOCK_MANUAL };
@@ -588,7 +606,7 @@ static int fuzz_process(unsigned int nr)
 		threads[i].calls = total / 2 / THREADS;
 		threads[i].memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		/* Not a hole, in which another mapping might come to stand. */
+		/* Inaccessible rather than unmapped, so that mmap() does not use the address. */
 		mprotect(threads[i].memory + PAGE, PAGE, PROT_NONE);
 		if (pthread_create(&threads[i].thread, NULL, fuzz, &threads[i]))
 			return 1;
@@ -599,15 +617,15 @@ static int fuzz_process(unsigned int nr)
 	return 0;
 }
 
-/* The neighbour: rounds of timers, each of which must come, once, not early. */
-static int neighbour(void)
+/* The neighbor: each timer of each round must expire once, and not early. */
+static int neighbor(void)
 {
 	struct timerheap_event events[32];
 	int fd = th_context(CLOCK_MONOTONIC, 32), rounds = 0;
 
 	while (!shared->stop || !rounds) {
 		int64_t start = now();
-		uint32_t come = 0;
+		uint32_t arrived = 0;
 
 		for (int i = 0; i < 32; i++)
 			if (th_start_at(fd, i, start + (i + 1) * MSEC))
@@ -618,23 +636,23 @@ static int neighbour(void)
 			if (nr <= 0)
 				return 2;
 			for (int i = 0; i < nr; i++) {
-				if (come & 1U << events[i].slot || events[i].expirations != 1 ||
+				if (arrived & 1U << events[i].slot || events[i].expirations != 1 ||
 				    events[i].fired < events[i].deadline ||
 				    (int64_t)events[i].deadline !=
 				    start + (events[i].slot + 1) * MSEC)
 					return 3;
-				come |= 1U << events[i].slot;
+				arrived |= 1U << events[i].slot;
 			}
 			left -= nr;
 		}
 		rounds++;
 	}
 	close(fd);
-	printf("# the neighbour had %d rounds of 32 timers\n", rounds);
+	printf("# the neighbor: %d rounds of 32 timers\n", rounds);
 	return 0;
 }
 
-static pid_t start(int (*run)(unsigned int nr), unsigned int nr)
+static pid_t fork_process(int (*run)(unsigned int nr), unsigned int nr)
 {
 	pid_t pid;
 
@@ -647,9 +665,9 @@ static pid_t start(int (*run)(unsigned int nr), unsigned int nr)
 	_exit(nr);
 }
 
-static int neighbour_process(unsigned int nr)
+static int neighbor_process(unsigned int nr)
 {
-	return neighbour();
+	return neighbor();
 }
 
 FIXTURE(fuzz)
@@ -665,11 +683,11 @@ FIXTURE_TEARDOWN(fuzz)
 {
 }
 
-/* A million calls on a kernel that checks everything take minutes. */
-TEST_F_TIMEOUT(fuzz, survives, 1800)
+/* A million calls on a kernel with all its debugging options take minutes. */
+TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 {
 	const char *text = getenv("TIMERHEAP_SEED");
-	pid_t next, fuzzers[2];
+	pid_t neighbor_pid, fuzzers[2];
 	int64_t before;
 	int fd;
 
@@ -685,24 +703,25 @@ TEST_F_TIMEOUT(fuzz, survives, 1800)
 	ASSERT_LE(0, fd);
 	before = th_armed(fd);
 
-	next = start(neighbour_process, 0);
+	neighbor_pid = fork_process(neighbor_process, 0);
 	for (int i = 0; i < 2; i++)
-		fuzzers[i] = start(fuzz_process, i);
+		fuzzers[i] = fork_process(fuzz_process, i);
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(0, child_status(fuzzers[i]));
 	shared->stop = 1;
-	EXPECT_EQ(0, child_status(next));
+	EXPECT_EQ(0, child_status(neighbor_pid));
 	EXPECT_EQ(0, shared->faults);
 	EXPECT_EQ(before, th_wait_armed(fd, before));
 
 	for (int i = 0; i < KINDS; i++)
 		printf("# %s: %lu, of which %lu errors\n", calls[i].name ? calls[i].name :
 		       i == SCRIBBLE ? "scribble" : i == REMAP ? "remap" : "reopen",
-		       shared->done[i], shared->failed[i]);
-	printf("# %u pairs of places reached, %u calls kept\n", shared->edges, shared->kept);
-	/* A fuzzer whose calls all fail, or none, would test nothing. */
+		       shared->executed[i], shared->failed[i]);
+	printf("# %u pairs of code addresses reached, %u calls kept\n",
+	       shared->edges, shared->kept);
+	/* If all calls of a kind fail, or none does, the fuzzer has not tested that kind. */
 	for (int i = START; i <= BATCH; i++) {
-		EXPECT_LT(shared->failed[i], shared->done[i]);
+		EXPECT_LT(shared->failed[i], shared->executed[i]);
 		EXPECT_LT(0, shared->failed[i]);
 	}
 	munmap(shared, sizeof(*shared));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CPUs go offline and come online while timers run.
+ * CPUs go offline and come online while timers are pending.
  *
- * The timers of a CPU that goes are moved to another.  Each must expire once,
- * not early, wherever it is by then.  Needs root, and CPUs that can be taken
- * offline; all are online again at the end, whatever fails.
+ * The timers of a CPU that goes offline migrate to another CPU.  Each timer must expire
+ * once and not early, on any CPU.  The test needs root and CPUs that can go offline.  At
+ * its end all CPUs are online again, even if a check has failed.
  */
-#include <pthread.h>
 #include "timerheap_test.h"
 
 #define SLOTS	256
@@ -36,14 +35,14 @@ FIXTURE_TEARDOWN(hotplug)
 	close(self->fd);
 }
 
-/* Timers that were started on a CPU that goes expire elsewhere, each once. */
-TEST_F_TIMEOUT(hotplug, timers_move, 60)
+/* The timers of CPUs that go offline expire on another CPU, each once. */
+TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 {
 	struct timerheap_info info;
 	int seen[SLOTS] = {}, got = 0, changed;
 	int64_t at, lead = SEC;
 
-	/* All CPUs have gone before the first is due where it was started. */
+	/* Repeat until all CPUs but CPU 0 are offline before the first timer is due. */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		for (int cpu = 1; cpu < self->cpus; cpu++)
@@ -56,7 +55,7 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 			ASSERT_EQ(0, run_on(1 + i % (self->cpus - 1)));
 			ASSERT_EQ(0, th_start_at(self->fd, i, at + i * MSEC));
 		}
-		/* In every state that a timer in a heap can have. */
+		/* Bring timers into each state that a timer in a heap can have. */
 		for (int i = 0; i < SLOTS; i += 4)
 			changed += th_stop(self->fd, i);
 		for (int i = 1; i < SLOTS; i += 4)
@@ -69,7 +68,7 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 	} while (now() >= at);
 	EXPECT_EQ(SLOTS * 3 / 4, changed);
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	/* Where there is one heap for all, it is that which goes elsewhere. */
+	/* With heaps=1 the heap stays and only the CPU that drives it changes. */
 	if (info.heaps != 1)
 		EXPECT_LT(self->before.migrated, info.migrated);
 
@@ -77,7 +76,7 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 		struct timerheap_event event;
 
 		ASSERT_EQ(1, th_event(self->fd, &event))
-			TH_LOG("%d are lost", SLOTS * 3 / 4 - got);
+			TH_LOG("%d timers are lost", SLOTS * 3 / 4 - got);
 		EXPECT_LE(event.deadline, event.fired);
 		EXPECT_EQ(1, event.expirations);
 		EXPECT_EQ(0, seen[event.slot]++);
@@ -87,8 +86,8 @@ TEST_F_TIMEOUT(hotplug, timers_move, 60)
 		EXPECT_EQ(i % 4 != 0, seen[i]);
 }
 
-/* A heap that two CPUs and more share stays, with all that is in it, while one of them does. */
-TEST_F_TIMEOUT(hotplug, shared, 60)
+/* A heap that several CPUs share keeps its timers while one of these CPUs is online. */
+TEST_F_TIMEOUT(hotplug, shared_heap_keeps_its_timers, 60)
 {
 	struct timerheap_info info;
 
@@ -110,14 +109,17 @@ TEST_F_TIMEOUT(hotplug, shared, 60)
 	EXPECT_EQ(self->before.migrated, info.migrated);
 }
 
-/* A CPU that has come back drives timers again, near and far. */
-TEST_F_TIMEOUT(hotplug, online_again, 60)
+/* A CPU that is online again drives timers again. */
+TEST_F_TIMEOUT(hotplug, cpu_online_again_drives_timers, 60)
 {
 	int64_t at, lead = 2 * SEC;
 	struct timerheap_event event;
 	int stopped;
 
-	/* Leave it armed for something when it goes, and start what is due after that. */
+	/*
+	 * The CPU goes offline while its hrtimer is armed for slot 0.  Slot 1 is due after
+	 * slot 0.
+	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		lead += 2 * SEC;
@@ -139,8 +141,8 @@ TEST_F_TIMEOUT(hotplug, online_again, 60)
 	EXPECT_EQ(2, event.slot);
 }
 
-/* A periodic timer ticks on, and not a tick is missing. */
-TEST_F_TIMEOUT(hotplug, ticker, 60)
+/* A periodic timer of a CPU that goes offline and online loses no period. */
+TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period, 60)
 {
 	const int64_t period = 20 * MSEC, first = now() + period;
 	uint64_t ticks = 0, deadline = 0;
@@ -159,45 +161,13 @@ TEST_F_TIMEOUT(hotplug, ticker, 60)
 	EXPECT_EQ(first + (ticks - 1) * period, deadline);
 }
 
-struct churner {
-	pthread_t thread;
-	int fd, cpu, base;
-	atomic_bool *done;
-	int64_t armed, stopped;
-	int error;
-};
-
-#define CHURN_SLOTS	16
-
-/* Start, move and stop timers of its own, on a CPU that may come and go. */
-static void *churn(void *arg)
+/* CPUs go offline and online while churners run on them: the sums balance. */
+TEST_F_TIMEOUT(hotplug, sums_balance_while_cpus_go_offline, 120)
 {
-	struct churner *churner = arg;
-	unsigned int seed = churner->cpu;
+	struct th_churners churners;
 
-	while (!*churner->done && !churner->error) {
-		run_on(churner->cpu);
-		churner->error = th_churn(churner->fd, churner->base, CHURN_SLOTS, &seed,
-					  &churner->armed, &churner->stopped);
-	}
-	return NULL;
-}
-
-/* Offline and online in a loop under fire: the sums balance. */
-TEST_F_TIMEOUT(hotplug, under_fire, 120)
-{
-	struct churner churners[8] = {};
-	int threads = self->cpus < 8 ? self->cpus : 8;
-	atomic_bool done = false;
-	int64_t armed = 0, ended = 0;
-	struct timerheap_event event;
-	uint32_t first = 0;
-
-	for (int i = 0; i < threads; i++) {
-		churners[i] = (struct churner){ .fd = self->fd, .cpu = i, .done = &done,
-						.base = i * CHURN_SLOTS };
-		pthread_create(&churners[i].thread, NULL, churn, &churners[i]);
-	}
+	th_churners_start(&churners, self->fd,
+			  self->cpus < TH_CHURNERS_MAX ? self->cpus : TH_CHURNERS_MAX, true);
 	for (int round = 0; round < 4; round++) {
 		for (int cpu = 1; cpu < self->cpus; cpu++) {
 			EXPECT_EQ(0, set_online(cpu, false));
@@ -205,21 +175,7 @@ TEST_F_TIMEOUT(hotplug, under_fire, 120)
 			EXPECT_EQ(0, set_online(cpu, true));
 		}
 	}
-	done = true;
-	for (int i = 0; i < threads; i++) {
-		pthread_join(churners[i].thread, NULL);
-		EXPECT_EQ(0, churners[i].error);
-		armed += churners[i].armed;
-		ended += churners[i].stopped;
-	}
-	ended += th_drain(self->fd, NULL, SLOTS, &first);
-	while (ended < armed && th_event(self->fd, &event) == 1) {
-		EXPECT_LE(event.deadline, event.fired);
-		ended += event.expirations;
-	}
-	EXPECT_EQ(armed, ended);
-	EXPECT_TRUE(th_quiet(self->fd, 500 * MSEC));
-	EXPECT_LT(0, armed);
+	th_churners_end(_metadata, &churners);
 }
 
 TEST_HARNESS_MAIN

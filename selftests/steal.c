@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers of a CPU that is stuck: they are run elsewhere, each once, not early, and
- * before that CPU is let go.
+ * Stealing: another CPU runs the timers of a CPU that is stuck.
  *
- * Needs root, two CPUs, and what makes one stuck (stuck_test.h).
+ * Each timer must expire once, not early, and before the stuck CPU is released.  The test
+ * needs root, two CPUs, and the module that makes a CPU stuck (stuck_test.h).
  *
- * CPU 0 is among those that are held, since it has the timers with heaps=1; and where
- * it is the watchdog who has to find them, each CPU in its turn, so that both of its
- * eyes are hit.
+ * CPU 0 is among the CPUs that are held, since with heaps=1 it drives all timers.  The
+ * tests of the watchdog hold each CPU in turn, so that the CPUs of both watchdog timers
+ * are held.
  */
-#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
 #include "stuck_test.h"
 
-#define OURS		"/sys/module/timerheap/parameters/"
+/* A CPU is held for HOLD.  Its first timer is due SOON after its start, within that time. */
 #define SLOTS		64
-
-/* A CPU is held for so long; what it has is due in the first half of that. */
 #define HOLD		(1000 * MSEC)
 #define SOON		(200 * MSEC)
 
@@ -27,19 +24,19 @@ FIXTURE(steal)
 	struct timerheap_info before;
 	int64_t steal_us, watchdog_ms;
 	int cpus;
-	int some;		/* CPUs, where a test need not hold all */
+	int tested;		/* CPUs to hold, in tests that need not hold all */
 	int fd;
-	int64_t late;		/* the least of the medians of what take() has taken */
+	int64_t best_median;	/* smallest median lateness of all take_events() */
 };
 
 FIXTURE_SETUP(steal)
 {
 	REQUIRE_DEVICE();
 	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	self->some = self->cpus < 2 ? self->cpus : 2;
-	self->steal_us = get_number(OURS "steal_us");
-	self->watchdog_ms = get_number(OURS "watchdog_ms");
-	if (self->cpus < 2 || put_number(OURS "steal_us", self->steal_us) || !can_hold())
+	self->tested = self->cpus < 2 ? self->cpus : 2;
+	self->steal_us = get_number(TH_PARAMETERS "steal_us");
+	self->watchdog_ms = get_number(TH_PARAMETERS "watchdog_ms");
+	if (self->cpus < 2 || put_number(TH_PARAMETERS "steal_us", self->steal_us) || !can_hold())
 		SKIP(return, "needs root, two CPUs, and the module of selftests/stuck");
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_LE(0, self->fd);
@@ -48,14 +45,14 @@ FIXTURE_SETUP(steal)
 
 FIXTURE_TEARDOWN(steal)
 {
-	put_number(OURS "steal_us", self->steal_us);
-	put_number(OURS "watchdog_ms", self->watchdog_ms);
-	put_number(OURS "min_period_ns", self->before.min_period);
-	put_number(OURS "max_user_checks", self->before.max_user_checks);
+	put_number(TH_PARAMETERS "steal_us", self->steal_us);
+	put_number(TH_PARAMETERS "watchdog_ms", self->watchdog_ms);
+	put_number(TH_PARAMETERS "min_period_ns", self->before.min_period);
+	put_number(TH_PARAMETERS "max_user_checks", self->before.max_user_checks);
 	close(self->fd);
 }
 
-/* What has happened since the test began. */
+/* Read INFO; its counters of runs and steals count from the beginning of the test. */
 static struct timerheap_info since(struct _test_data_steal *self)
 {
 	struct timerheap_info info = {};
@@ -67,17 +64,17 @@ static struct timerheap_info since(struct _test_data_steal *self)
 	return info;
 }
 
-/* Return: 0 or -errno. */
+/* Disable the watchdog.  Return: 0 or -errno. */
 static int watchdog_off(struct _test_data_steal *self)
 {
-	int ret = put_number(OURS "watchdog_ms", 0);
+	int ret = put_number(TH_PARAMETERS "watchdog_ms", 0);
 
-	/* It may be looking just now. */
+	/* The watchdog may be checking at this moment. */
 	nap(50 * MSEC);
 	return ret ? ret : th_info(self->fd, &self->before);
 }
 
-/* Start timers on a CPU, a millisecond apart, and be elsewhere.  Return: 0 or -errno. */
+/* Start timers on @cpu, 1 ms apart, and then leave @cpu.  Return: 0 or -errno. */
 static int start_on(struct _test_data_steal *self, int cpu, int nr, int64_t deadline)
 {
 	int ret = run_on(cpu);
@@ -88,10 +85,11 @@ static int start_on(struct _test_data_steal *self, int cpu, int nr, int64_t dead
 }
 
 /*
- * Take @nr events: each slot's once, none early.  Return: when the last has fired; 0
- * where it is not so.
+ * Take @nr events, and check that each slot has one and that none is early.
+ *
+ * Return: when the last event fired; 0 if a check failed.
  */
-static int64_t take(struct _test_data_steal *self, int nr)
+static int64_t take_events(struct _test_data_steal *self, int nr)
 {
 	struct timerheap_event event;
 	int64_t late[SLOTS], last = 0;
@@ -106,25 +104,30 @@ static int64_t take(struct _test_data_steal *self, int nr)
 		late[got] = event.fired - event.deadline;
 	}
 	th_sort(late, nr);
-	if (!self->late || late[nr / 2] < self->late)
-		self->late = late[nr / 2];
+	if (!self->best_median || late[nr / 2] < self->best_median)
+		self->best_median = late[nr / 2];
 	return last;
 }
 
 /*
- * The thresholds are 2 ms, and 25 where all sleep.  An emulated CPU may be stopped for much
- * longer, but not each time; and who is let go after a second is ten times as late.
+ * The bound for the median lateness of stolen timers.
+ *
+ * The thresholds are 2 ms, and 25 ms if the watchdog has to find the timers.  An emulated
+ * CPU may be suspended for much longer, but not each time.  Timers that wait until the CPU
+ * is released, 1 s later, are 10 times as late.
  */
-#define WITHIN		(100 * MSEC)
+#define STOLEN_WITHIN		(100 * MSEC)
 
 /*
- * A host that stands still until the CPU is let go, or before it is held, leaves nobody the
- * time to steal; hardly three times in all rounds of a test.
+ * How often a test may fail to steal in all its rounds.
+ *
+ * If the host stalls before the CPU is held, or until the CPU is released, no CPU has time
+ * to steal.
  */
 #define TRIES		3
 
-/* Wait until a CPU that is held since then is let go.  Return: when it was; 0: it was not. */
-static int64_t let_go(int64_t since)
+/* Wait until a CPU that is held since @since is released.  Return: when that was; 0: never. */
+static int64_t wait_released(int64_t since)
 {
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC))
 		if (released() > since)
@@ -132,48 +135,56 @@ static int64_t let_go(int64_t since)
 	return 0;
 }
 
-/* Who waits for the events is asleep in WAIT. */
-static bool waiter_served(struct __test_metadata *_metadata, struct _test_data_steal *self,
-			  int cpu, const char *what)
+/*
+ * Hold a CPU that has timers, and sleep in WAIT until their events arrive.
+ *
+ * Return: whether the timers were stolen in time.
+ */
+static bool stolen_for_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
+			      int cpu, const char *what)
 {
 	int64_t last, held, soon = now() + SOON;
 
 	EXPECT_EQ(0, start_on(self, cpu, SLOTS, soon));
 	EXPECT_EQ(0, hold(cpu, HOLD, what));
 	held = now();
-	last = take(self, SLOTS);
+	last = take_events(self, SLOTS);
 	EXPECT_LT(0, last);
 	EXPECT_TRUE(th_quiet(self->fd, HOLD));
-	return held < soon && last < let_go(held);
+	return held < soon && last < wait_released(held);
 }
 
-static void waiter_asleep(struct __test_metadata *_metadata, struct _test_data_steal *self,
-			  const char *what)
+static void check_sleeping_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
+				  const char *what)
 {
 	int tries = TRIES;
 
-	for (int cpu = 0; cpu < self->some; cpu++) {
-		while (tries && !waiter_served(_metadata, self, cpu, what))
+	for (int cpu = 0; cpu < self->tested; cpu++) {
+		while (tries && !stolen_for_waiter(_metadata, self, cpu, what))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
+		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
-	EXPECT_GT(WITHIN, self->late);
+	EXPECT_GT(STOLEN_WITHIN, self->best_median);
 }
 
-TEST_F_TIMEOUT(steal, softirqs_off, 120)
+TEST_F_TIMEOUT(steal, stolen_for_waiter_with_softirqs_off, 120)
 {
-	waiter_asleep(_metadata, self, "softirqs");
+	check_sleeping_waiter(_metadata, self, "softirqs");
 }
 
-TEST_F_TIMEOUT(steal, interrupts_off, 120)
+TEST_F_TIMEOUT(steal, stolen_for_waiter_with_interrupts_off, 120)
 {
-	waiter_asleep(_metadata, self, "interrupts");
+	check_sleeping_waiter(_metadata, self, "interrupts");
 }
 
-/* Nobody waits, and nothing else is due: it is the watchdog that finds them. */
-static bool found_asleep(struct __test_metadata *_metadata, struct _test_data_steal *self,
-			 int cpu)
+/*
+ * Hold a CPU that has timers, while no task waits and nothing else is due.
+ *
+ * Return: whether the watchdog found the timers in time.
+ */
+static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_data_steal *self,
+			       int cpu)
 {
 	struct timerheap_info before = since(self);
 	int64_t last, held, soon = now() + SOON;
@@ -182,27 +193,30 @@ static bool found_asleep(struct __test_metadata *_metadata, struct _test_data_st
 	EXPECT_EQ(0, hold(cpu, HOLD, "interrupts"));
 	held = now();
 	nap(HOLD + SOON);
-	last = take(self, SLOTS);
+	last = take_events(self, SLOTS);
 	EXPECT_LT(0, last);
 	EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
-	return held < soon && last < let_go(held) &&
+	return held < soon && last < wait_released(held) &&
 	       (self->before.heaps || before.stolen_by_watchdog < since(self).stolen_by_watchdog);
 }
 
-TEST_F_TIMEOUT(steal, all_asleep, 120)
+TEST_F_TIMEOUT(steal, watchdog_steals_when_all_sleep, 120)
 {
 	int tries = TRIES;
 
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
-		while (tries && !found_asleep(_metadata, self, cpu))
+		while (tries && !stolen_by_watchdog(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
+		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen_by_watchdog);
-	EXPECT_GT(WITHIN, self->late);
+	EXPECT_GT(STOLEN_WITHIN, self->best_median);
 }
 
-/* Hold a CPU that has timers, and the next.  Return: were they run meanwhile? */
+/*
+ * Hold a CPU that has timers, and later the next one.  Return: whether a third one ran the
+ * timers.
+ */
 static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			 int cpu)
 {
@@ -220,16 +234,17 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
 	EXPECT_EQ(0, hold(next, HOLD, "softirqs"));
 	nap(HOLD + 3 * SOON);
 	close(fd);
-	last = take(self, SLOTS);
+	last = take_events(self, SLOTS);
 	EXPECT_LT(0, last);
 	return last < until;
 }
 
 /*
- * One after the other, with interrupts off and with softirqs off.  A ticker on a third
- * keeps the watchdog's eyes open; if both were closed on these two, it would be blind.
+ * A third CPU steals while two CPUs are held, one with interrupts off and one with
+ * softirqs off.  A ticker on the third CPU keeps both watchdog timers running.  If both
+ * were on the two held CPUs, the watchdog could not find the timers.
  */
-TEST_F_TIMEOUT(steal, two_cpus, 120)
+TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
 {
 	int tries = TRIES;
 
@@ -242,13 +257,17 @@ TEST_F_TIMEOUT(steal, two_cpus, 120)
 	}
 }
 
-/* Hold two CPUs, one after the other, while the first has timers.  Return: were they run? */
+/*
+ * Hold two CPUs, one after the other, while the first one has timers.
+ *
+ * Return: whether the timers were run meanwhile.
+ */
 static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu, int next)
 {
 	int64_t last, begin, until;
 
-	/* The watchdog's eyes close. */
+	/* Wait until the watchdog sleeps. */
 	nap(SOON);
 	ASSERT_EQ(0, run_on(cpu));
 	begin = now() + SOON;
@@ -260,18 +279,21 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 	nap(SOON + HOLD / 2);
 	ASSERT_EQ(0, hold(next, 3 * HOLD / 2 - SOON, "interrupts"));
 	nap(3 * HOLD / 2);
-	last = take(self, SLOTS);
+	last = take_events(self, SLOTS);
 	ASSERT_LT(0, last);
 	return last < until;
 }
 
 /*
- * The CPUs of both of the watchdog's eyes, which are that where its sleep ends and the
- * next: before the second is stuck, its eye has taken the other one elsewhere.  Deadlines
- * are so close that no eye is closed for long, and nobody else looks.  A host that stops
- * CPUs may have an eye taken to one that is held, just then; hardly three times.
+ * The watchdog continues if the CPUs of both of its timers get stuck.
+ *
+ * Its timers are on the CPU where its sleep ends and on the next one.  Before the second
+ * CPU is held, its watchdog timer has moved the other one to a free CPU.  The deadlines
+ * are so close that the watchdog does not sleep long, and no other code checks.  If the
+ * host suspends CPUs, a watchdog timer may move to a CPU that is held just then; that is
+ * retried 3 times.
  */
-TEST_F_TIMEOUT(steal, two_eyes, 120)
+TEST_F_TIMEOUT(steal, watchdog_survives_stuck_cpus, 120)
 {
 	if (self->cpus < 3)
 		SKIP(return, "needs three CPUs");
@@ -284,13 +306,17 @@ TEST_F_TIMEOUT(steal, two_eyes, 120)
 	}
 }
 
-/* Without the watchdog: the ends of runs on other CPUs find them. */
+/*
+ * Hold a CPU that has timers, with the watchdog off and a ticker on another CPU.
+ *
+ * Return: whether the ends of the ticker's runs found the timers in time.
+ */
 static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
 {
 	int64_t held, soon, last = 0;
 
-	/* A ticker on another CPU has the last slot. */
+	/* The ticker uses the last slot. */
 	EXPECT_EQ(0, run_on((cpu + 1) % self->cpus));
 	EXPECT_EQ(0, th_start_flags(self->fd, SLOTS - 1, MSEC, 5 * MSEC, 0));
 	soon = now() + SOON;
@@ -299,7 +325,7 @@ static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_s
 	held = now();
 	nap(HOLD + SOON);
 	EXPECT_EQ(1, th_stop(self->fd, SLOTS - 1));
-	/* Which does not take back what the ticker has left. */
+	/* The stop leaves the unread event of the ticker. */
 	for (int got = 0; got < SLOTS; got++) {
 		struct timerheap_event event = {};
 
@@ -312,26 +338,30 @@ static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_s
 			last = event.fired;
 	}
 	EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
-	return held < soon && last < let_go(held);
+	return held < soon && last < wait_released(held);
 }
 
-TEST_F_TIMEOUT(steal, by_runs, 120)
+TEST_F_TIMEOUT(steal, run_on_other_cpu_steals, 120)
 {
 	int tries = TRIES;
 
 	if (self->before.heaps == 1)
 		SKIP(return, "all runs are on one CPU");
 	ASSERT_EQ(0, watchdog_off(self));
-	for (int cpu = 0; cpu < self->some; cpu++) {
+	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !run_by_ticker(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
+		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
 	EXPECT_EQ(0, since(self).stolen_by_watchdog);
 }
 
-/* Without the watchdog: who is about to sleep finds them. */
+/*
+ * Hold a CPU that has timers, with the watchdog off, and call WAIT with a short timeout.
+ *
+ * Return: whether WAIT found the timers in time, before it sleeps.
+ */
 static bool waiter_awake(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			 int cpu)
 {
@@ -352,61 +382,63 @@ static bool waiter_awake(struct __test_metadata *_metadata, struct _test_data_st
 	}
 	EXPECT_EQ(SLOTS, got);
 	EXPECT_TRUE(th_quiet(self->fd, HOLD));
-	return held < soon && (int64_t)event.fired < let_go(held);
+	return held < soon && (int64_t)event.fired < wait_released(held);
 }
 
-TEST_F_TIMEOUT(steal, by_waiters, 120)
+TEST_F_TIMEOUT(steal, waiter_steals_before_it_sleeps, 120)
 {
 	int tries = TRIES;
 
 	if (!access("/sys/kernel/realtime", F_OK))
-		SKIP(return, "on PREEMPT_RT those who wait are no thieves");
+		SKIP(return, "on PREEMPT_RT a waiter does not steal");
 	ASSERT_EQ(0, watchdog_off(self));
-	for (int cpu = 0; cpu < self->some; cpu++) {
+	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !waiter_awake(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
+		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
 	EXPECT_EQ(0, since(self).stolen_by_watchdog);
 }
 
-/* Where it is switched off, what is due comes when the CPU is let go: once. */
-TEST_F_TIMEOUT(steal, off, 120)
+/* With stealing off, the timers expire once, when the CPU is released. */
+TEST_F_TIMEOUT(steal, nothing_is_stolen_when_off, 120)
 {
 	int64_t end;
 
-	ASSERT_EQ(0, put_number(OURS "steal_us", 0));
-	for (int cpu = 0; cpu < self->some; cpu++) {
+	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", 0));
+	for (int cpu = 0; cpu < self->tested; cpu++) {
 		int64_t soon, held;
 
-		/* It is held before they are due. */
+		/* Repeat until the CPU is held before the timers are due. */
 		do {
 			soon = now() + SOON;
 			ASSERT_EQ(0, start_on(self, cpu, SLOTS, soon));
 			ASSERT_EQ(0, hold(cpu, HOLD, "softirqs"));
 			held = now();
-			end = take(self, SLOTS);
+			end = take_events(self, SLOTS);
 			ASSERT_LT(0, end);
 			EXPECT_TRUE(th_quiet(self->fd, 10 * MSEC));
 		} while (held >= soon);
 		if (!self->before.heaps)
-			EXPECT_LE(let_go(held), end);
+			EXPECT_LE(wait_released(held), end);
 	}
 	EXPECT_EQ(0, since(self).stolen);
 }
 
 /*
- * Move to soon what was far away, when its CPU cannot be told.  Return: how much time was
- * left when it was done; 0 or less: somebody is late, but it may not be the thief.
+ * Move timers earlier while their CPU is held, so that the CPU cannot be notified.
+ *
+ * Return: the time that was left until their deadline when that was done.  If 0 or less,
+ * the timers are late for a reason other than stealing.
  */
-static int64_t move_to_soon(struct __test_metadata *_metadata, struct _test_data_steal *self,
-			    int cpu, int64_t *last)
+static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test_data_steal *self,
+				 int cpu, int64_t *last)
 {
 	int64_t soon, left;
 
 	ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + 3600 * SEC));
-	/* The watchdog goes to sleep meanwhile. */
+	/* Wait until the watchdog sleeps. */
 	nap(200 * MSEC);
 	ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
 	soon = now() + SOON;
@@ -414,38 +446,41 @@ static int64_t move_to_soon(struct __test_metadata *_metadata, struct _test_data
 		ASSERT_EQ(1, th_modify_flags(self->fd, i, soon, 0, TIMERHEAP_ABSTIME));
 	left = soon - now();
 	nap(HOLD + SOON);
-	*last = take(self, SLOTS);
+	*last = take_events(self, SLOTS);
 	ASSERT_LT(0, *last);
 	return left;
 }
 
-/* From elsewhere; a host that is busy may have the moves come late, but not each time. */
-TEST_F_TIMEOUT(steal, moved_earlier, 120)
+/*
+ * Timers that another CPU moves earlier while their CPU is held are stolen at the new
+ * deadline.  A busy host may delay the moves, but not each time.
+ */
+TEST_F_TIMEOUT(steal, timers_moved_earlier_are_stolen, 120)
 {
 	int tries = TRIES;
 
-	for (int cpu = 0; cpu < self->some; cpu++) {
+	for (int cpu = 0; cpu < self->tested; cpu++) {
 		int64_t begin, left, last;
-		int slow = 10;
+		int slow_tries = 10;
 
 		do {
 			begin = now();
-			left = move_to_soon(_metadata, self, cpu, &last);
+			left = move_earlier_held(_metadata, self, cpu, &last);
 			if (left <= 0)
-				slow--;
-			else if (last >= let_go(begin))
+				slow_tries--;
+			else if (last >= wait_released(begin))
 				tries--;
 			else
 				break;
-		} while (tries && slow);
-		if (!slow)
-			SKIP(return, "the host is too slow: the moves came late ten times");
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was let go", cpu);
+		} while (tries && slow_tries);
+		if (!slow_tries)
+			SKIP(return, "the host is too slow: the moves were late 10 times");
+		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
 	}
 }
 
-/* More than a run may do at once: the thief goes on, and so may the owner. */
-TEST_F_TIMEOUT(steal, many, 120)
+/* The thief handles more timers than one run may, and the owning CPU may resume meanwhile. */
+TEST_F_TIMEOUT(steal, thief_handles_many_timers, 120)
 {
 	enum { MANY = 5000 };
 	int nr = th_slow() ? 500 : MANY;
@@ -455,7 +490,7 @@ TEST_F_TIMEOUT(steal, many, 120)
 
 	ASSERT_TRUE(events && seen);
 	ASSERT_LE(0, fd);
-	for (int cpu = 0; cpu < self->some; cpu++) {
+	for (int cpu = 0; cpu < self->tested; cpu++) {
 		int64_t deadline = now() + 2 * SEC, left;
 
 		ASSERT_EQ(0, run_on(cpu));
@@ -466,12 +501,12 @@ TEST_F_TIMEOUT(steal, many, 120)
 		left = deadline - now() - 50 * MSEC;
 		if (left > 0)
 			nap(left);
-		/* Let go while the thief is at it, perhaps. */
+		/* The CPU may be released while the thief runs the timers. */
 		ASSERT_EQ(0, hold(cpu, 80 * MSEC, "softirqs"));
 		for (int got = 0; got < nr; ) {
 			int ret = th_events(fd, events, MANY, 1);
 
-			ASSERT_LT(0, ret) TH_LOG("%d are lost", nr - got);
+			ASSERT_LT(0, ret) TH_LOG("%d timers are lost", nr - got);
 			for (int i = 0; i < ret; i++) {
 				EXPECT_EQ(0, seen[events[i].slot]++);
 				EXPECT_EQ(1, events[i].expirations);
@@ -486,8 +521,8 @@ TEST_F_TIMEOUT(steal, many, 120)
 	close(fd);
 }
 
-/* Do timers expire, in the next tenth of a second? */
-static bool goes_on(int fd)
+/* Return: whether timers of @fd expire in the next 100 ms. */
+static bool still_expires(int fd)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t begin = now();
@@ -500,21 +535,23 @@ static bool goes_on(int fd)
 }
 
 /*
- * Tickers of @owner that are more than a CPU can do; @thief runs them, and is stuck in its
- * turn.  Return: were they stolen, and did they go on?
+ * Give CPU @owner more tickers than a CPU can run, hold it, and then hold CPU @thief,
+ * which has stolen the tickers.
+ *
+ * Return: whether they were stolen, and expired while the thief was held.
  */
-static bool change_places(struct __test_metadata *_metadata, struct _test_data_steal *self,
-			  int owner, int thief)
+static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_data_steal *self,
+			     int owner, int thief)
 {
-	int fd = th_context(CLOCK_MONOTONIC, SLOTS), look = th_context(CLOCK_BOOTTIME, 1);
+	int fd = th_context(CLOCK_MONOTONIC, SLOTS), checker = th_context(CLOCK_BOOTTIME, 1);
 	uint64_t stolen = since(self).stolen;
 	int64_t begin, end;
 	bool ret;
 
 	EXPECT_LE(0, fd);
-	EXPECT_LE(0, look);
+	EXPECT_LE(0, checker);
 	EXPECT_EQ(0, run_on(thief));
-	EXPECT_EQ(0, th_start_flags(look, 0, MSEC, 5 * MSEC, 0));
+	EXPECT_EQ(0, th_start_flags(checker, 0, MSEC, 5 * MSEC, 0));
 	EXPECT_EQ(0, run_on(owner));
 	begin = now() + SOON;
 	for (int i = 0; i < SLOTS; i++)
@@ -526,90 +563,48 @@ static bool change_places(struct __test_metadata *_metadata, struct _test_data_s
 	EXPECT_EQ(0, run_on(owner));
 	end = now() + HOLD;
 	EXPECT_EQ(0, hold(thief, HOLD, "softirqs"));
-	ret = goes_on(fd) && ret;
-	close(look);
+	ret = still_expires(fd) && ret;
+	close(checker);
 	close(fd);
 	nap(end - now());
 	return ret;
 }
 
 /*
- * A thief whose budget is spent rests, to go on; and is stuck then, while the owner is awake
- * again, who has found it at work.  Nobody else looks: as if there were no other CPU.
+ * A thief is throttled, and then gets stuck itself.
+ *
+ * The owning CPU is free again then, and has found the thief at work.  No other code
+ * checks for stuck CPUs, as if the machine had no other CPU.
  */
-TEST_F_TIMEOUT(steal, thief_stuck, 120)
+TEST_F_TIMEOUT(steal, timers_of_stuck_thief_expire, 120)
 {
 	int tries = TRIES;
 
 	if (self->before.heaps)
 		SKIP(return, "needs a heap for each CPU");
-	ASSERT_EQ(0, put_number(OURS "min_period_ns", USEC));
-	ASSERT_EQ(0, put_number(OURS "max_user_checks", 0));
+	ASSERT_EQ(0, put_number(TH_PARAMETERS "min_period_ns", USEC));
+	ASSERT_EQ(0, put_number(TH_PARAMETERS "max_user_checks", 0));
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int round = 0; round < 6; round++) {
-		while (tries && !change_places(_metadata, self, round % 2, !(round % 2)))
+		while (tries && !thief_gets_stuck(_metadata, self, round % 2, !(round % 2)))
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("not while CPU %d was held", !(round % 2));
 	}
 }
 
-struct churner {
-	pthread_t thread;
-	int fd, base;
-	atomic_bool *done;
-	int64_t armed, stopped;
-	int error;
-};
-
-#define CHURN_SLOTS	16
-
-/* Start, move and stop timers of its own, on whatever CPU. */
-static void *churn(void *arg)
+/* Churners run on all CPUs while @work is called @rounds times: the sums balance. */
+static void churn_while(struct __test_metadata *_metadata, struct _test_data_steal *self,
+			int rounds, void (*work)(struct _test_data_steal *self, int round))
 {
-	struct churner *churner = arg;
-	unsigned int seed = churner->base + 1;
+	struct th_churners churners;
 
-	while (!*churner->done && !churner->error)
-		churner->error = th_churn(churner->fd, churner->base, CHURN_SLOTS, &seed,
-					  &churner->armed, &churner->stopped);
-	return NULL;
-}
-
-/* All CPUs work, and @work is done @rounds times meanwhile: the sums balance. */
-static void under_fire(struct __test_metadata *_metadata, struct _test_data_steal *self,
-		       int rounds, void (*work)(struct _test_data_steal *self, int round))
-{
-	struct churner churners[SLOTS / CHURN_SLOTS] = {};
-	atomic_bool done = false;
-	int64_t armed = 0, ended = 0;
-	struct timerheap_event event;
-	uint32_t first = 0;
-
-	for (int i = 0; i < SLOTS / CHURN_SLOTS; i++) {
-		churners[i] = (struct churner){ .fd = self->fd, .done = &done,
-						.base = i * CHURN_SLOTS };
-		pthread_create(&churners[i].thread, NULL, churn, &churners[i]);
-	}
+	th_churners_start(&churners, self->fd, SLOTS / TH_CHURN_SLOTS, false);
 	for (int round = 0; round < rounds; round++)
 		work(self, round);
-	done = true;
-	for (int i = 0; i < SLOTS / CHURN_SLOTS; i++) {
-		pthread_join(churners[i].thread, NULL);
-		EXPECT_EQ(0, churners[i].error);
-		armed += churners[i].armed;
-		ended += churners[i].stopped;
-	}
-	ended += th_drain(self->fd, NULL, SLOTS, &first);
-	while (ended < armed && th_event(self->fd, &event) == 1) {
-		EXPECT_LE(event.deadline, event.fired);
-		ended += event.expirations;
-	}
-	EXPECT_EQ(armed, ended);
-	EXPECT_TRUE(th_quiet(self->fd, 500 * MSEC));
-	EXPECT_LT(0, armed);
+	th_churners_end(_metadata, &churners);
 }
 
-/* Held for longer and shorter than it takes to be noticed. */
+/* Hold a CPU for 1 to 40 ms, sometimes too short for another CPU to notice. */
 static void hold_one(struct _test_data_steal *self, int round)
 {
 	hold(round % self->cpus, (1 + round * 7 % 40) * MSEC,
@@ -617,11 +612,11 @@ static void hold_one(struct _test_data_steal *self, int round)
 	nap(10 * MSEC);
 }
 
-TEST_F_TIMEOUT(steal, under_fire, 120)
+TEST_F_TIMEOUT(steal, sums_balance_while_cpus_are_stuck, 120)
 {
-	ASSERT_EQ(0, put_number(OURS "steal_us", 1000));
-	ASSERT_EQ(0, put_number(OURS "watchdog_ms", 1));
-	under_fire(_metadata, self, 40, hold_one);
+	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", 1000));
+	ASSERT_EQ(0, put_number(TH_PARAMETERS "watchdog_ms", 1));
+	churn_while(_metadata, self, 40, hold_one);
 	EXPECT_LT(0, since(self).stolen);
 }
 
@@ -630,22 +625,23 @@ static void hold_none(struct _test_data_steal *self, int round)
 	nap(100 * MSEC);
 }
 
-/* Nobody is stuck, for longer than a host stands still: nothing is stolen. */
-TEST_F_TIMEOUT(steal, nobody_stuck, 120)
+/* With a threshold longer than any stall of the host, nothing is stolen. */
+TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
 {
-	ASSERT_EQ(0, put_number(OURS "steal_us", LOST / USEC));
+	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", LOST / USEC));
 	ASSERT_EQ(0, th_info(self->fd, &self->before));
-	under_fire(_metadata, self, 20, hold_none);
+	churn_while(_metadata, self, 20, hold_none);
 	EXPECT_LT(0, since(self).runs);
 	EXPECT_EQ(0, since(self).stolen);
 }
 
-/* On each CPU a task that counts how far it gets. */
+/* The rounds of a task that counts, one task on each CPU. */
 struct counter {
 	_Alignas(64) atomic_ulong rounds;
 };
 
-static uint64_t counted(struct counter *counters, int cpus, int64_t span)
+/* Return: the rounds of all tasks in a time span. */
+static uint64_t count_rounds(struct counter *counters, int cpus, int64_t span)
 {
 	uint64_t before = 0, after = 0;
 
@@ -658,11 +654,14 @@ static uint64_t counted(struct counter *counters, int cpus, int64_t span)
 }
 
 /*
- * What it costs to look where nobody is stuck: how much tasks get done beside a ticker on
- * each CPU, whose runs all look, over how much with stealing off.  In turn, and the median.
- * Told, and not judged: four emulated CPUs on two are no measure.
+ * Measure what the search for stuck CPUs costs when none is stuck.
+ *
+ * A ticker on each CPU makes runs, each of which searches at its end.  The test measures
+ * the rounds of tasks with stealing on and with stealing off, in turn, and prints the
+ * median of the ratios.  It prints the ratio only, since four emulated CPUs on two are no
+ * measure.
  */
-TEST_F_TIMEOUT(steal, looking_costs, 120)
+TEST_F_TIMEOUT(steal, cost_of_search_is_measured, 120)
 {
 	struct counter *counters = th_map_shared(self->cpus * sizeof(*counters));
 	int64_t permille[15];
@@ -683,10 +682,10 @@ TEST_F_TIMEOUT(steal, looking_costs, 120)
 	}
 	runs = since(self).runs;
 	for (int i = 0; i < 15; i++) {
-		ASSERT_EQ(0, put_number(OURS "steal_us", 0));
-		off = counted(counters, cpus, 200 * MSEC);
-		ASSERT_EQ(0, put_number(OURS "steal_us", self->steal_us));
-		on = counted(counters, cpus, 200 * MSEC);
+		ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", 0));
+		off = count_rounds(counters, cpus, 200 * MSEC);
+		ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", self->steal_us));
+		on = count_rounds(counters, cpus, 200 * MSEC);
 		permille[i] = 1000 * on / off;
 	}
 	for (int i = 0; i < cpus; i++) {
@@ -695,7 +694,7 @@ TEST_F_TIMEOUT(steal, looking_costs, 120)
 	}
 	EXPECT_LT(runs, since(self).runs);
 	th_sort(permille, 15);
-	TH_LOG("of what tasks do without, in thousandths: median %lld, %lld to %lld",
+	TH_LOG("permille of the rounds without stealing: median %lld, %lld to %lld",
 	       (long long)permille[7], (long long)permille[0], (long long)permille[14]);
 	munmap(counters, self->cpus * sizeof(*counters));
 }
