@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What /sys/kernel/debug/timerheap tells, against what INFO and the test know: heaps,
- * lateness, contexts; that it is whole while contexts come and go; that only root may
- * look; that nobody's timers are later for it; and that the module stays as long as
- * somebody does.
+ * The files in /sys/kernel/debug/timerheap: heaps, lateness and contexts.
  *
- * TIMERHEAP_EXACT=1 says that the clock counts instructions, so that a million timers are
- * soon there, and what makes one late is the module's or the kernel's, not the host's.
+ * The tests compare the contents with INFO and with what the test has done.  They also
+ * check:
+ *
+ *  - A reading is complete while contexts are opened and closed.
+ *  - Only root can read.
+ *  - Readers do not delay timers.
+ *  - The module cannot be unloaded while a file is open.
+ *
+ * TIMERHEAP_EXACT=1 states that the clock of the machine counts instructions.  The test
+ * then starts a million timers.  On that clock only the module and the kernel can make a
+ * timer late, not the host.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -25,39 +31,25 @@
 #define NOT_SOON	(1000 * SEC)
 
 /*
- * debugfs warns where a file is opened in the moment in which its module, whichever, is
- * asked whether it may go.  So nobody opens then; but reading goes on.
+ * debugfs warns if a file is opened while the kernel checks whether the module can be
+ * unloaded.  So opening and unloading exclude each other here; reading is not excluded.
  */
-static pthread_rwlock_t going = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_rwlock_t unloading = PTHREAD_RWLOCK_INITIALIZER;
 
-/* All of a file, to be freed; NULL where it cannot be read. */
-static char *get(const char *file)
+/* Read a file of the module.  Return: its text, to be freed; NULL: it cannot be read. */
+static char *read_file(const char *file)
 {
-	size_t size = 0, room = 1 << 16;
-	char *text = malloc(room);
 	char path[128];
-	ssize_t n;
 	int fd;
 
 	snprintf(path, sizeof(path), FOLDER "%s", file);
-	pthread_rwlock_rdlock(&going);
+	pthread_rwlock_rdlock(&unloading);
 	fd = open(path, O_RDONLY);
-	pthread_rwlock_unlock(&going);
-	while ((n = read(fd, text + size, room - size - 1)) > 0) {
-		size += n;
-		if (room - size < 4096)
-			text = realloc(text, room *= 2);
-	}
-	if (fd >= 0)
-		close(fd);
-	text[size] = 0;
-	if (!n)
-		return text;
-	free(text);
-	return NULL;
+	pthread_rwlock_unlock(&unloading);
+	return th_read_all(fd);
 }
 
-/* In which column of a line of names one stands; -1: in none. */
+/* Return: the column of @name in a line of names; -1: it has none. */
 static int column(const char *line, const char *name)
 {
 	size_t len = strlen(name);
@@ -71,7 +63,7 @@ static int column(const char *line, const char *name)
 	return -1;
 }
 
-/* What stands in a column of a line; "" where it is not that long. */
+/* Return: the word in a column of a line; "" if the line is too short. */
 static const char *value(const char *line, int nr)
 {
 	static char word[64];
@@ -87,13 +79,14 @@ static const char *value(const char *line, int nr)
 	return word;
 }
 
+/* Return: the next line; NULL: there is none. */
 static const char *next_line(const char *line)
 {
 	line = strchr(line, '\n');
 	return line && line[1] ? line + 1 : NULL;
 }
 
-/* Of a column in all lines but the first; -1 where there is no such column. */
+/* Return: the sum of a column over all lines but the first; -1 if there is no such column. */
 static int64_t sum(const char *text, const char *name)
 {
 	int nr = column(text, name);
@@ -104,7 +97,7 @@ static int64_t sum(const char *text, const char *name)
 	return nr < 0 ? -1 : all;
 }
 
-/* The line that has this in a column; NULL: none, or more than one. */
+/* Return: the only line that has @what in the column @name; NULL: none or several have it. */
 static const char *line_with(const char *text, const char *name, const char *what)
 {
 	int nr = column(text, name);
@@ -120,6 +113,7 @@ static const char *line_with(const char *text, const char *name, const char *wha
 	return found;
 }
 
+/* Return: the number in the column @name of a line. */
 static int64_t number(const char *text, const char *line, const char *name)
 {
 	return strtoll(value(line, column(text, name)), NULL, 10);
@@ -128,7 +122,7 @@ static int64_t number(const char *text, const char *line, const char *name)
 FIXTURE(debugfs)
 {
 	int fd;
-	char comm[16];		/* by which we are found */
+	char comm[16];		/* the name of this program, unique, to find its line */
 };
 
 FIXTURE_SETUP(debugfs)
@@ -147,8 +141,8 @@ FIXTURE_TEARDOWN(debugfs)
 	close(self->fd);
 }
 
-/* The lines of the heaps add up to what INFO counts. */
-TEST_F(debugfs, heaps)
+/* The sums over all heaps are the numbers of INFO. */
+TEST_F(debugfs, heaps_add_up_to_info)
 {
 	struct timerheap_event events[SLOTS / 2];
 	struct timerheap_info before, info;
@@ -159,12 +153,12 @@ TEST_F(debugfs, heaps)
 	for (int i = 1; i < 20; i += 2)
 		ASSERT_EQ(1, th_stop(self->fd, i));
 	ASSERT_EQ(SLOTS / 2, th_events(self->fd, events, SLOTS / 2, SLOTS / 2));
-	/* The event is there before the run that has brought it is at its end: until all rest. */
+	/* An event arrives before its run has ended, so read until INFO does not change. */
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC)) {
 		free(text);
 		ASSERT_EQ(0, th_info(self->fd, &before));
 		nap(10 * MSEC);
-		text = get("heaps");
+		text = read_file("heaps");
 		ASSERT_NE(NULL, text);
 		ASSERT_EQ(0, th_info(self->fd, &info));
 		if (!memcmp(&before, &info, sizeof(info)))
@@ -179,8 +173,8 @@ TEST_F(debugfs, heaps)
 	free(text);
 }
 
-/* When a heap has its first deadline, and none where there is none. */
-TEST_F(debugfs, first)
+/* "first" is the time until the first deadline of a heap, "-" if the heap is empty. */
+TEST_F(debugfs, first_deadline_is_shown)
 {
 	struct timerheap_info info;
 	int64_t first, least = INT64_MAX;
@@ -189,44 +183,44 @@ TEST_F(debugfs, first)
 
 	ASSERT_EQ(0, th_start(self->fd, 0, NOT_SOON));
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	text = get("heaps");
+	text = read_file("heaps");
 	ASSERT_NE(NULL, text);
 	for (line = next_line(text); line; line = next_line(line)) {
-		const char *said = value(line, column(text, "first"));
+		const char *word = value(line, column(text, "first"));
 
-		if (!strcmp(said, "-")) {
+		if (!strcmp(word, "-")) {
 			EXPECT_EQ(0, number(text, line, "entries"));
 			continue;
 		}
-		first = strtoll(said, NULL, 10);
+		first = strtoll(word, NULL, 10);
 		least = first < least ? first : least;
 	}
 	EXPECT_GT(NOT_SOON, least);
-	/* What others have left there may be first. */
+	/* Another program may have an earlier timer. */
 	if (info.entries == 1)
 		EXPECT_LT(NOT_SOON - LOST, least);
 	free(text);
 }
 
-/* How many are in the histogram at all; and of those, from @least ns on. */
-static int64_t expired_late(const char *text, int64_t least)
+/* Return: how many expirations of the histogram are in steps that end above @least ns. */
+static int64_t expired_above(const char *text, int64_t least)
 {
 	int64_t all = 0;
 
 	for (const char *line = next_line(text); line; line = next_line(line)) {
-		const char *said;
+		const char *step;
 
-		for (int nr = 2; *(said = value(line, nr)); nr++)
-			if (strtoll(said, NULL, 10) > least || !strncmp(said, "more:", 5))
-				all += strtoll(strchr(said, ':') + 1, NULL, 10);
+		for (int nr = 2; *(step = value(line, nr)); nr++)
+			if (strtoll(step, NULL, 10) > least || !strncmp(step, "more:", 5))
+				all += strtoll(strchr(step, ':') + 1, NULL, 10);
 	}
 	return all;
 }
 
-/* Each expiry is in one step of the histogram, and in one as high as it was late. */
-TEST_F(debugfs, lateness)
+/* Each expiration is in one step of the histogram, the one of its lateness. */
+TEST_F(debugfs, each_expiration_is_in_histogram)
 {
-	char *before = get("lateness"), *after;
+	char *before = read_file("lateness"), *after;
 	struct timerheap_event events[SLOTS];
 	int64_t late = 0;
 
@@ -234,21 +228,21 @@ TEST_F(debugfs, lateness)
 	for (int i = 0; i < SLOTS; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, 5 * MSEC + i * USEC));
 	ASSERT_EQ(SLOTS, th_events(self->fd, events, SLOTS, SLOTS));
-	after = get("lateness");
+	after = read_file("lateness");
 	ASSERT_NE(NULL, after);
-	EXPECT_EQ(SLOTS, expired_late(after, 0) - expired_late(before, 0));
-	/* 2^17 ns and more are in the steps that end at 2^18 and beyond. */
+	EXPECT_EQ(SLOTS, expired_above(after, 0) - expired_above(before, 0));
+	/* A lateness of 2^17 ns or more is in the steps that end at 2^18 ns or more. */
 	for (int i = 0; i < SLOTS; i++)
 		late += events[i].fired - events[i].deadline >= 1 << 17;
-	EXPECT_EQ(late, expired_late(after, 1 << 17) - expired_late(before, 1 << 17));
+	EXPECT_EQ(late, expired_above(after, 1 << 17) - expired_above(before, 1 << 17));
 	free(before);
 	free(after);
 }
 
-/* A context's line, from open to close. */
-TEST_F(debugfs, context)
+/* A context has one line in the file, from open to close. */
+TEST_F(debugfs, context_has_one_line)
 {
-	char *text = get("contexts");
+	char *text = read_file("contexts");
 	const char *line;
 	char pid[16];
 	int64_t bytes;
@@ -267,13 +261,16 @@ TEST_F(debugfs, context)
 	EXPECT_LT(SLOTS * 4, bytes);
 	free(text);
 
-	/* A page of slots, the page of their timers, and what knows both. */
+	/*
+	 * Added are the page of slots, the page of their timers, and a structure that
+	 * refers to both.
+	 */
 	ASSERT_EQ(0, th_start(self->fd, 0, 5 * MSEC));
 	ASSERT_EQ(0, th_start(self->fd, 1, 5 * MSEC));
 	text = NULL;
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC)) {
 		free(text);
-		text = get("contexts");
+		text = read_file("contexts");
 		ASSERT_NE(NULL, text);
 		line = line_with(text, "command", self->comm);
 		ASSERT_NE(NULL, line);
@@ -287,14 +284,14 @@ TEST_F(debugfs, context)
 	free(text);
 
 	close(self->fd);
-	text = get("contexts");
+	text = read_file("contexts");
 	ASSERT_NE(NULL, text);
 	EXPECT_EQ(NULL, line_with(text, "command", self->comm));
 	free(text);
 }
 
-/* One that was not set up has no slots yet, and one with any name is one line. */
-TEST_F(debugfs, names)
+/* A context before SETUP has no slots.  Special characters in a command's name are escaped. */
+TEST_F(debugfs, special_characters_are_escaped)
 {
 	const char *line;
 	char *text;
@@ -303,7 +300,7 @@ TEST_F(debugfs, names)
 	prctl(PR_SET_NAME, "a\040\n0 \\x");
 	fd = th_open();
 	ASSERT_LE(0, fd);
-	text = get("contexts");
+	text = read_file("contexts");
 	ASSERT_NE(NULL, text);
 	line = line_with(text, "command", "a\\040\\0120\\040\\134x");
 	ASSERT_NE(NULL, line);
@@ -313,53 +310,57 @@ TEST_F(debugfs, names)
 	close(fd);
 }
 
-struct others {
+/* Threads that work beside the test until it stops them. */
+struct background {
 	atomic_bool stop;
 	atomic_uint rounds;
 };
 
-/* Contexts that come and go. */
-static void *come_and_go(void *arg)
+/* Open and close contexts. */
+static void *open_and_close(void *arg)
 {
-	struct others *others = arg;
+	struct background *background = arg;
 	int fds[20];
 
-	prctl(PR_SET_NAME, "passing");
-	while (!others->stop) {
+	prctl(PR_SET_NAME, "closing");
+	while (!background->stop) {
 		for (int i = 0; i < 20; i++)
 			fds[i] = th_context(CLOCK_MONOTONIC, 1 + i);
 		for (int i = 0; i < 20; i++)
 			close(fds[i]);
-		others->rounds++;
+		background->rounds++;
 	}
 	return NULL;
 }
 
-/* Of those that stay, each is in each reading, once, whoever comes and goes. */
-TEST_F_TIMEOUT(debugfs, many_contexts, 60)
+/* Each reading has each context that stays open once, while other contexts open and close. */
+TEST_F_TIMEOUT(debugfs, reading_is_complete_while_contexts_change, 60)
 {
 	struct rlimit limit = { 4096, 4096 };
-	struct others others = {};
+	struct background background = {};
 	pthread_t thread;
 	const int n = 1000;
 	int *fds = calloc(n, sizeof(*fds));
 
 	if (setrlimit(RLIMIT_NOFILE, &limit))
-		SKIP(return, "may not open so many files");
+		SKIP(return, "may not open 4096 files");
 	prctl(PR_SET_NAME, "staying");
 	for (int i = 0; i < n; i++) {
 		fds[i] = th_context(CLOCK_MONOTONIC, 1);
 		ASSERT_LE(0, fds[i]);
 	}
-	ASSERT_EQ(0, pthread_create(&thread, NULL, come_and_go, &others));
-	for (int round = 0; round < 10 || !others.rounds; round++) {
-		char *text = get("contexts");
+	ASSERT_EQ(0, pthread_create(&thread, NULL, open_and_close, &background));
+	for (int round = 0; round < 10 || !background.rounds; round++) {
+		char *text = read_file("contexts");
 		int64_t id = 0;
 		int staying = 0;
 
 		ASSERT_NE(NULL, text);
 		for (const char *line = next_line(text); line; line = next_line(line)) {
-			/* In the order of their numbers, so none is there twice. */
+			/*
+			 * The lines are in ascending order of context, so no context has
+			 * two lines.
+			 */
 			EXPECT_LT(id, number(text, line, "context"));
 			id = number(text, line, "context");
 			staying += !strcmp("staying", value(line, column(text, "command")));
@@ -367,16 +368,16 @@ TEST_F_TIMEOUT(debugfs, many_contexts, 60)
 		EXPECT_EQ(n, staying);
 		free(text);
 	}
-	others.stop = true;
+	background.stop = true;
 	pthread_join(thread, NULL);
-	EXPECT_LT(0, others.rounds);
+	EXPECT_LT(0, background.rounds);
 	for (int i = 0; i < n; i++)
 		close(fds[i]);
 	free(fds);
 }
 
-/* Who is not root sees nothing. */
-TEST_F(debugfs, root_only)
+/* Only root can open the files. */
+TEST_F(debugfs, only_root_can_read)
 {
 	static const char * const files[] = { "heaps", "lateness", "contexts" };
 	struct stat st;
@@ -393,50 +394,44 @@ TEST_F(debugfs, root_only)
 	}
 	pid = fork();
 	if (!pid) {
-		bool none = !setgid(65534) && !setuid(65534);
+		bool none = th_become_nobody();
 
 		for (int i = 0; i < 3; i++)
-			none = none && !get(files[i]);
+			none = none && !read_file(files[i]);
 		_exit(!none);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 }
 
-/* Of the timers that are there one in ten comes while we look, one after the other. */
-#define COMING		10
+/* One in DUE timers expires during a measurement, one after the other. */
+#define DUE		10
 
-struct lateness {
-	int64_t median, p99, most;
-};
-
-static struct lateness look(struct __test_metadata *_metadata, int fd, uint32_t slots)
+/* Measure the lateness of slots / DUE timers that expire within 2 s. */
+static struct th_lateness measure(struct __test_metadata *_metadata, int fd, uint32_t slots)
 {
-	const uint32_t coming = slots / COMING;
-	struct timerheap_event *events = calloc(coming, sizeof(*events));
-	int64_t *late = calloc(coming, sizeof(*late)), begin = now() + SEC;
-	struct lateness lateness = {};
+	const uint32_t nr = slots / DUE;
+	struct timerheap_event *events = calloc(nr, sizeof(*events));
+	int64_t *late = calloc(nr, sizeof(*late)), begin = now() + SEC;
+	struct th_lateness lateness;
 
-	for (uint32_t slot = 0; slot < coming; slot++)
-		ASSERT_LE(0, th_start_at(fd, slot, begin + slot * 2 * SEC / coming));
+	for (uint32_t slot = 0; slot < nr; slot++)
+		ASSERT_LE(0, th_start_at(fd, slot, begin + slot * 2 * SEC / nr));
 	nap(begin + 2 * SEC - now());
-	EXPECT_EQ(coming, th_events(fd, events, coming, coming));
-	for (uint32_t i = 0; i < coming; i++) {
+	EXPECT_EQ(nr, th_events(fd, events, nr, nr));
+	for (uint32_t i = 0; i < nr; i++) {
 		EXPECT_EQ(1, events[i].expirations);
 		late[i] = events[i].fired - events[i].deadline;
 		EXPECT_LE(0, late[i]);
 	}
-	th_sort(late, coming);
-	lateness.median = late[coming / 2];
-	lateness.p99 = late[coming / 100 * 99];
-	lateness.most = late[coming - 1];
+	lateness = th_lateness(late, nr);
 	free(late);
 	free(events);
 	return lateness;
 }
 
-/* All that there is to be read of a context and of the heaps, again and again. */
-static void look_on(int fd, atomic_ulong *readings)
+/* Read all files of debugfs, the fdinfo of a context and INFO, again and again. */
+static void read_forever(int fd, atomic_ulong *readings)
 {
 	struct timerheap_info info;
 	char fdinfo[64], text[4096];
@@ -444,8 +439,8 @@ static void look_on(int fd, atomic_ulong *readings)
 	snprintf(fdinfo, sizeof(fdinfo), "/proc/self/fdinfo/%d", fd);
 	for (;;) {
 		int file = open(fdinfo, O_RDONLY);
-		char *heaps = get("heaps"), *lateness = get("lateness");
-		char *contexts = get("contexts");
+		char *heaps = read_file("heaps"), *lateness = read_file("lateness");
+		char *contexts = read_file("contexts");
 
 		if (read(file, text, sizeof(text)) <= 0 || th_info(fd, &info) || !heaps ||
 		    !lateness || !contexts)
@@ -459,20 +454,24 @@ static void look_on(int fd, atomic_ulong *readings)
 }
 
 /*
- * Who looks on keeps no interrupt and no softirq waiting.  What is later for it are the
- * timers that come while the kernel has interrupts off, since he opens files and asks for
- * memory: few of them, and by microseconds.
+ * Readers delay no interrupt and no softirq.
+ *
+ * Still they delay the few timers that are due while the kernel has interrupts off, to
+ * open files and to allocate memory for the readers: by microseconds.
  */
-TEST_F_TIMEOUT(debugfs, readers_delay_nobody, 220)
+TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 {
 	const bool exact = getenv("TIMERHEAP_EXACT");
 	const uint32_t slots = exact ? 1000000 : 1000;
-	struct lateness alone, with;
+	struct th_lateness alone, with;
 	atomic_ulong *readings;
 	int fd, status;
 	pid_t reader;
 
-	/* How fast such a clock is the kernel knows some time after boot. */
+	/*
+	 * Wait until the kernel has measured the frequency of such a clock, some time
+	 * after boot.
+	 */
 	if (exact)
 		nap(5 * SEC);
 	readings = th_map_shared(sizeof(*readings));
@@ -481,20 +480,20 @@ TEST_F_TIMEOUT(debugfs, readers_delay_nobody, 220)
 	ASSERT_LE(0, fd);
 	for (uint32_t slot = 0; slot < slots; slot++)
 		ASSERT_EQ(0, th_start(fd, slot, NOT_SOON));
-	alone = look(_metadata, fd, slots);
+	alone = measure(_metadata, fd, slots);
 	reader = fork();
 	if (!reader) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		look_on(fd, readings);
+		read_forever(fd, readings);
 	}
-	with = look(_metadata, fd, slots);
+	with = measure(_metadata, fd, slots);
 	kill(reader, SIGKILL);
 	ASSERT_EQ(reader, waitpid(reader, &status, 0));
 	EXPECT_TRUE(WIFSIGNALED(status));
 	EXPECT_LT(0, *readings);
 	TH_LOG("%u timers, ns late: median %lld, p99 %lld, most %lld", slots,
 	       (long long)alone.median, (long long)alone.p99, (long long)alone.most);
-	TH_LOG("all read %lu times meanwhile: median %lld, p99 %lld, most %lld", *readings,
+	TH_LOG("with %lu readings of all files: median %lld, p99 %lld, most %lld", *readings,
 	       (long long)with.median, (long long)with.p99, (long long)with.most);
 	if (exact) {
 		EXPECT_GT(3 * alone.p99, with.p99);
@@ -504,8 +503,8 @@ TEST_F_TIMEOUT(debugfs, readers_delay_nobody, 220)
 	munmap(readings, sizeof(*readings));
 }
 
-/* The module does not go while one of its files is open. */
-TEST_F(debugfs, unload_refused)
+/* The module cannot be unloaded while one of its files is open. */
+TEST_F(debugfs, open_file_prevents_unload)
 {
 	int file = open(FOLDER "contexts", O_RDONLY);
 	char byte;
@@ -518,72 +517,72 @@ TEST_F(debugfs, unload_refused)
 	close(file);
 }
 
-static void *read_all(void *arg)
+static void *read_files(void *arg)
 {
-	struct others *others = arg;
+	struct background *background = arg;
 
-	while (!others->stop) {
-		free(get("heaps"));
-		free(get("lateness"));
-		free(get("contexts"));
-		others->rounds++;
+	while (!background->stop) {
+		free(read_file("heaps"));
+		free(read_file("lateness"));
+		free(read_file("contexts"));
+		background->rounds++;
 	}
 	return NULL;
 }
 
-/* The parameters of the module that is loaded, for the one that is loaded next. */
-static void parameters(char *text, size_t size)
+/* Format the parameters of the loaded module, to load it again with the same ones. */
+static void format_parameters(char *text, size_t size)
 {
 	static const char * const names[] = { "heaps", "verify", "delay_us" };
 
 	*text = 0;
 	for (int i = 0; i < 3; i++) {
-		char path[128], said[32] = "";
+		char path[128], setting[32] = "";
 		int fd;
 
-		snprintf(path, sizeof(path), "/sys/module/timerheap/parameters/%s", names[i]);
+		snprintf(path, sizeof(path), TH_PARAMETERS "%s", names[i]);
 		fd = open(path, O_RDONLY);
-		if (fd >= 0 && read(fd, said, sizeof(said) - 1) > 0)
+		if (fd >= 0 && read(fd, setting, sizeof(setting) - 1) > 0)
 			snprintf(text + strlen(text), size - strlen(text), "%s=%.*s ", names[i],
-				 (int)strcspn(said, "\n"), said);
+				 (int)strcspn(setting, "\n"), setting);
 		close(fd);
 	}
 }
 
-/* It goes and comes between readings, and none of them finds it half gone. */
-TEST_F_TIMEOUT(debugfs, unload_under_readers, 60)
+/* The module is unloaded and loaded between readings, and no reading finds it half unloaded. */
+TEST_F_TIMEOUT(debugfs, module_unloads_under_readers, 60)
 {
 	const char *ko = getenv("TIMERHEAP_KO") ?: "/lab/timerheap.ko";
-	struct others others = {};
+	struct background background = {};
 	pthread_t threads[3];
 	char text[256];
-	int gone = 0, image = open(ko, O_RDONLY);
+	int unloads = 0, image = open(ko, O_RDONLY);
 
 	if (image < 0)
-		SKIP(return, "%s is not there to be loaded again: TIMERHEAP_KO=", ko);
-	parameters(text, sizeof(text));
+		SKIP(return, "needs the module to load it again: TIMERHEAP_KO=, not %s", ko);
+	format_parameters(text, sizeof(text));
 	close(self->fd);
 	for (int i = 0; i < 3; i++)
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL, read_all, &others));
-	for (int64_t end = now() + 5 * SEC; gone < 20 && now() < end;) {
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, read_files, &background));
+	for (int64_t end = now() + 5 * SEC; unloads < 20 && now() < end;) {
 		int refused;
 
-		pthread_rwlock_wrlock(&going);
+		pthread_rwlock_wrlock(&unloading);
 		refused = syscall(SYS_delete_module, "timerheap", O_NONBLOCK) ? errno : 0;
-		pthread_rwlock_unlock(&going);
+		pthread_rwlock_unlock(&unloading);
 		if (refused) {
 			EXPECT_EQ(EAGAIN, refused);
 			continue;
 		}
-		gone++;
+		unloads++;
 		ASSERT_EQ(0, syscall(SYS_finit_module, image, text, 0));
 	}
-	others.stop = true;
+	background.stop = true;
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	close(image);
-	EXPECT_LT(0, others.rounds);
-	EXPECT_LT(0, gone);
+	EXPECT_LT(0, background.rounds);
+	EXPECT_LT(0, unloads);
 	self->fd = th_context(CLOCK_MONOTONIC, 1);
 	EXPECT_LE(0, self->fd);
 }

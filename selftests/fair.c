@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fair shares: a user who does the worst that the interface allows, another who has a
- * few timers, and a third who has none.
+ * Rate limits and the CPU budget: what one user may cost other users and tasks.
  *
- * The greedy one is several processes: on each CPU one with tickers at the floor, a
- * million in all, which are always overdue; one that kicks as many slots as it can;
- * one that moves a timer of another CPU earlier, and earlier; one that starts and
- * drains without end.  The other one's timers must be exact in all that is promised:
- * never early, each exactly once.  How late they are is measured without limits and
- * with them; by the kernel's own account, so that it does not matter when the other
- * one's process has the CPU.  Meanwhile cyclictest (of rt-tests), where there is such a
- * program, measures when a task of high priority has it.
+ * Three users take part.  The greedy user does the worst that the interface allows.  The
+ * second user has a few timers.  The third user has no timers and computes.
  *
- * The third wants to compute.  A million tickers are long runs, which are cut short; a
- * few that come one by one, a microsecond or some apart, are runs that are short, and
- * interrupts for the rest of the time.  Of his CPU there is to be a share left.
+ * The greedy user has several processes:
  *
- * TIMERHEAP_SECONDS= says how long each is looked at, TIMERHEAP_TICKS= what the share is.
- * TIMERHEAP_EXACT=1 says that the clock counts instructions, so that figures are of the
- * module alone, and all of them are judged.
+ *  - On each CPU one has tickers with the shortest period, a million in all, which are
+ *    always overdue.
+ *  - One kicks as many slots as it can.
+ *  - One moves a timer of another CPU earlier, again and again.
+ *  - One starts timers and drains them, again and again.
+ *
+ * The timers of the second user must never be early, and each must expire once.  The test
+ * measures their lateness with limits and without, by the times that the kernel reports.
+ * So it does not matter when the process of the second user runs.  Meanwhile cyclictest
+ * (of rt-tests), if it is installed, measures when a task of high priority gets its CPU.
+ *
+ * The third user must keep a fraction of its CPU.  A million tickers make long runs, which
+ * the budget throttles.  A few tickers with different deadlines, a few microseconds apart,
+ * make short runs, and interrupts use the rest of the time.
+ *
+ * TIMERHEAP_SECONDS= sets the duration of each measurement, TIMERHEAP_CHECKS= the rate
+ * limit.  TIMERHEAP_EXACT=1 states that the clock counts instructions, so that the figures
+ * are those of the module alone.  Then all of them are judged.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -26,32 +32,33 @@
 
 #include "timerheap_test.h"
 
-#define NOBODY		65534
 #define CPUS_MAX	64
 #define CROWD		1000		/* slots of a process, or operations of a call */
-#define PARAMETER	"/sys/module/timerheap/parameters/max_user_checks"
+#define PARAMETER	TH_PARAMETERS "max_user_checks"
 
-/* The share: what a CPU of an emulated machine can well do besides. */
-#define TICKS		10000
+/* The rate limit.  A CPU of an emulated machine can do that many checks a second. */
+#define CHECKS		10000
 
-static int set_user_ticks(uint64_t ticks)
+/* Limit the checks per second that each user may cost a CPU; 0: no limit. */
+static int set_max_user_checks(int64_t checks)
 {
-	int fd = open(PARAMETER, O_WRONLY);
-	int ret = fd < 0 || dprintf(fd, "%llu", (unsigned long long)ticks) < 0 ? -1 : 0;
-
-	close(fd);
-	return ret;
+	return put_number(PARAMETER, checks);
 }
 
-/* From here on it is the greedy one's, with what is open already. */
-static void become_nobody(void)
+/* Make this process one of the greedy user.  Open files stay open. */
+static void become_greedy(void)
 {
-	if (setgid(NOBODY) || setuid(NOBODY) || prctl(PR_SET_PDEATHSIG, SIGKILL))
+	if (!th_become_nobody() || prctl(PR_SET_PDEATHSIG, SIGKILL))
 		_exit(1);
 }
 
-/* Each of these is a process of his.  It says that it is at it, and goes on for ever. */
-static void tickers(int fd, int nr, int ready)
+/*
+ * The functions up to start_soon_timers() are processes of the greedy user.  Each writes a
+ * byte to @ready when it has begun, and runs until it is killed.
+ */
+
+/* Have @nr tickers with the shortest period, all overdue. */
+static void start_tickers(int fd, int nr, int ready)
 {
 	struct timerheap_op ops[CROWD];
 
@@ -70,7 +77,8 @@ static void tickers(int fd, int nr, int ready)
 	pause();
 }
 
-static struct timerheap_slot *mapped(int fd, uint32_t flags, uint32_t numbers[CROWD])
+/* Map a context of CROWD slots, and fill @numbers with all slot numbers. */
+static struct timerheap_slot *map_crowd(int fd, uint32_t flags, uint32_t numbers[CROWD])
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = CROWD,
 					 .flags = flags };
@@ -86,26 +94,27 @@ static struct timerheap_slot *mapped(int fd, uint32_t flags, uint32_t numbers[CR
 	return slots;
 }
 
-static void store(struct timerheap_slot *slot, int64_t deadline)
+static void store_deadline(struct timerheap_slot *slot, int64_t deadline)
 {
 	__atomic_store_n(&slot->deadline, deadline, __ATOMIC_SEQ_CST);
 }
 
-static void kicks(int fd, int nr, int ready)
+/* Kick CROWD slots that are due now, again and again. */
+static void kick_slots(int fd, int nr, int ready)
 {
 	uint32_t numbers[CROWD];
-	struct timerheap_slot *slots = mapped(fd, 0, numbers);
+	struct timerheap_slot *slots = map_crowd(fd, 0, numbers);
 
 	write(ready, "", 1);
 	for (;;) {
 		for (int i = 0; i < CROWD; i++)
-			store(&slots[i], now() + i * USEC);
+			store_deadline(&slots[i], now() + i * USEC);
 		th_kick(fd, numbers, CROWD);
 	}
 }
 
-/* Its CPU has better things to do than to hear of that. */
-static void earlier(int fd, int cpu, int ready)
+/* Move a timer of @cpu earlier from the next CPU, so that @cpu would be notified each time. */
+static void move_earlier(int fd, int cpu, int ready)
 {
 	if (th_setup(fd, CLOCK_MONOTONIC, 1))
 		_exit(2);
@@ -119,7 +128,8 @@ static void earlier(int fd, int cpu, int ready)
 	}
 }
 
-static void drains(int fd, int nr, int ready)
+/* Start CROWD timers and drain them, again and again. */
+static void start_and_drain(int fd, int nr, int ready)
 {
 	struct timerheap_op ops[CROWD];
 
@@ -138,8 +148,8 @@ static void drains(int fd, int nr, int ready)
 	}
 }
 
-/* Tickers at the floor that come one by one, as far apart as they can be. */
-static void stagger(int fd, int nr, int ready)
+/* Have @nr tickers with the shortest period, evenly spread, so that each expires alone. */
+static void spread_tickers(int fd, int nr, int ready)
 {
 	int64_t begin = now() + MSEC, period;
 
@@ -153,47 +163,47 @@ static void stagger(int fd, int nr, int ready)
 	pause();
 }
 
-/* Slots whose timers stand on CPU 0, for a process that is ready on @cpu. */
-static struct timerheap_slot *mapped_ready(int fd, int cpu, int ready, uint32_t *numbers)
+/* Map slots whose timers are queued on CPU 0, for a process that runs on @cpu. */
+static struct timerheap_slot *map_on_cpu_0(int fd, int cpu, int ready, uint32_t *numbers)
 {
 	struct timerheap_slot *slots;
 
 	run_on(0);
-	slots = mapped(fd, TIMERHEAP_ON_CPU, numbers);
+	slots = map_crowd(fd, TIMERHEAP_ON_CPU, numbers);
 	run_on(cpu);
 	write(ready, "", 1);
 	return slots;
 }
 
-/* CPU 0 hears that its first deadline is earlier, and so again; none of them comes. */
-static void ever_earlier(int fd, int cpu, int ready)
+/* Move the first deadline of CPU 0 earlier, again and again.  None of these timers expires. */
+static void move_earlier_on_cpu_0(int fd, int cpu, int ready)
 {
 	uint32_t numbers[CROWD];
-	struct timerheap_slot *slots = mapped_ready(fd, cpu, ready, numbers);
+	struct timerheap_slot *slots = map_on_cpu_0(fd, cpu, ready, numbers);
 
 	for (;;) {
 		int64_t last = now() + 60 * SEC;
 
-		store(&slots[0], 0);
+		store_deadline(&slots[0], 0);
 		th_kick(fd, numbers, 1);
 		for (int i = 0; i < 100000; i++) {
-			store(&slots[0], last - i * 100 * USEC);
+			store_deadline(&slots[0], last - i * 100 * USEC);
 			th_kick(fd, numbers, 1);
 		}
 	}
 }
 
-/* CPU 0 hears of a thousand, the last of them first; each comes, by itself. */
-static void soon(int fd, int cpu, int ready)
+/* Start 1000 timers on CPU 0, in descending order of deadline.  Each expires alone. */
+static void start_soon_timers(int fd, int cpu, int ready)
 {
 	uint32_t numbers[CROWD];
-	struct timerheap_slot *slots = mapped_ready(fd, cpu, ready, numbers);
+	struct timerheap_slot *slots = map_on_cpu_0(fd, cpu, ready, numbers);
 
 	for (;;) {
 		int64_t last = now() + MSEC + CROWD * 3 * USEC;
 
 		for (int i = 0; i < CROWD; i++)
-			store(&slots[i], last - i * 3 * USEC);
+			store_deadline(&slots[i], last - i * 3 * USEC);
 		th_kick(fd, numbers, CROWD);
 	}
 }
@@ -203,21 +213,24 @@ FIXTURE(fair)
 	struct timerheap_info before;
 	int fd, cpus, processes, ready[2];
 	pid_t greedy[CPUS_MAX + 3];
-	int64_t seconds, share;
+	int64_t seconds, checks;
 	bool exact;
 };
 
 FIXTURE_SETUP(fair)
 {
-	const char *seconds = getenv("TIMERHEAP_SECONDS"), *share = getenv("TIMERHEAP_TICKS");
+	const char *seconds = getenv("TIMERHEAP_SECONDS"), *checks = getenv("TIMERHEAP_CHECKS");
 
 	REQUIRE_DEVICE();
 	if (geteuid() || access(PARAMETER, W_OK))
 		SKIP(return, "needs root");
 	self->seconds = seconds ? atoi(seconds) : 6;
-	self->share = share ? atoi(share) : TICKS;
+	self->checks = checks ? atoi(checks) : CHECKS;
 	self->exact = getenv("TIMERHEAP_EXACT");
-	/* How fast such a clock is the kernel knows some time after boot. */
+	/*
+	 * Wait until the kernel has measured the frequency of such a clock, some time
+	 * after boot.
+	 */
 	if (self->exact)
 		nap(5 * SEC);
 	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -229,7 +242,8 @@ FIXTURE_SETUP(fair)
 	ASSERT_EQ(0, pipe(self->ready));
 }
 
-static void no_more(struct _test_data_fair *self)
+/* Kill the processes of the greedy user. */
+static void kill_greedy(struct _test_data_fair *self)
 {
 	for (int i = 0; i < self->processes; i++)
 		kill(self->greedy[i], SIGKILL);
@@ -239,14 +253,14 @@ static void no_more(struct _test_data_fair *self)
 
 FIXTURE_TEARDOWN(fair)
 {
-	no_more(self);
-	set_user_ticks(self->before.max_user_checks);
+	kill_greedy(self);
+	set_max_user_checks(self->before.max_user_checks);
 	close(self->fd);
 }
 
-/* One more process of the greedy one's, on a CPU.  Return: whether it is at it. */
-static bool greedy(struct _test_data_fair *self, int cpu,
-		   void (*what)(int fd, int arg, int ready), int arg)
+/* Start a process of the greedy user on @cpu.  Return: whether it has begun. */
+static bool start_greedy(struct _test_data_fair *self, int cpu,
+			 void (*work)(int fd, int arg, int ready), int arg)
 {
 	struct pollfd p = { .fd = self->ready[0], .events = POLLIN };
 	pid_t pid = fork();
@@ -255,24 +269,24 @@ static bool greedy(struct _test_data_fair *self, int cpu,
 	if (!pid) {
 		int fd = th_open();
 
-		become_nobody();
+		become_greedy();
 		run_on(cpu);
-		what(fd, arg, self->ready[1]);
+		work(fd, arg, self->ready[1]);
 	}
 	self->greedy[self->processes++] = pid;
 	return poll(&p, 1, 60000) == 1 && read(self->ready[0], &byte, 1) == 1;
 }
 
 /*
- * cyclictest measures how late a task of high priority has its CPU, on each: that of
- * softirqs, since they go first.
+ * cyclictest measures, on each CPU, how late a task of high priority gets the CPU.
+ * Softirqs run before tasks, so the latency is the time that softirqs take.
  */
 struct latency {
-	FILE *said;
-	int64_t mean, most;		/* of the worst CPU, us; -1: nobody has measured it */
+	FILE *output;
+	int64_t mean, most;		/* of the worst CPU, in us; -1: not measured */
 };
 
-static struct latency latency_begin(struct _test_data_fair *self)
+static struct latency start_cyclictest(struct _test_data_fair *self)
 {
 	char command[100];
 
@@ -281,12 +295,12 @@ static struct latency latency_begin(struct _test_data_fair *self)
 	return (struct latency){ popen(command, "r"), -1, -1 };
 }
 
-static void latency_end(struct latency *latency)
+static void read_cyclictest(struct latency *latency)
 {
 	long long mean, most;
 	char line[200], *at;
 
-	while (latency->said && fgets(line, sizeof(line), latency->said)) {
+	while (latency->output && fgets(line, sizeof(line), latency->output)) {
 		at = strstr(line, "Avg:");
 		if (!at || sscanf(at, "Avg: %lld Max: %lld", &mean, &most) != 2)
 			continue;
@@ -295,26 +309,26 @@ static void latency_end(struct latency *latency)
 		if (most > latency->most)
 			latency->most = most;
 	}
-	if (latency->said)
-		pclose(latency->said);
+	if (latency->output)
+		pclose(latency->output);
 }
 
-struct lateness {
+struct measurement {
 	uint64_t events;
 	int64_t span;
-	int64_t median, p99, most;
+	struct th_lateness timers;
 	struct latency tasks;
 };
 
-/* The other one: a timer on each CPU, again and again, all of which must come. */
-static struct lateness look(struct __test_metadata *_metadata, struct _test_data_fair *self)
+/* Be the second user: have one timer on each CPU, again and again, all of which must expire. */
+static struct measurement measure(struct __test_metadata *_metadata, struct _test_data_fair *self)
 {
 	static int64_t late[100000];
 	struct timerheap_event events[CPUS_MAX];
-	struct lateness lateness = { .tasks = latency_begin(self) };
+	struct measurement measurement = { .tasks = start_cyclictest(self) };
 	int64_t begin = now(), end = begin + self->seconds * SEC;
 
-	while (now() < end && lateness.events + self->cpus <= 100000) {
+	while (now() < end && measurement.events + self->cpus <= 100000) {
 		uint64_t deadline[CPUS_MAX] = {};
 		int left = self->cpus, n;
 
@@ -326,109 +340,111 @@ static struct lateness look(struct __test_metadata *_metadata, struct _test_data
 		while (left) {
 			n = th_events(self->fd, events, CPUS_MAX, left);
 			if (n <= 0) {
-				EXPECT_EQ(left, n) TH_LOG("timers have not come");
-				return lateness;
+				EXPECT_EQ(left, n) TH_LOG("timers have not expired");
+				return measurement;
 			}
 			for (int i = 0; i < n; i++, left--) {
 				EXPECT_EQ(1, events[i].expirations);
 				EXPECT_EQ(deadline[events[i].slot], events[i].deadline);
 				EXPECT_LE(events[i].deadline, events[i].fired);
 				deadline[events[i].slot] = 0;
-				late[lateness.events++] = events[i].fired - events[i].deadline;
+				late[measurement.events++] = events[i].fired - events[i].deadline;
 			}
 		}
 	}
-	lateness.span = now() - begin;
-	latency_end(&lateness.tasks);
-	th_sort(late, lateness.events);
-	lateness.median = late[lateness.events / 2];
-	lateness.p99 = late[lateness.events * 99 / 100];
-	lateness.most = late[lateness.events - 1];
-	return lateness;
+	measurement.span = now() - begin;
+	read_cyclictest(&measurement.tasks);
+	measurement.timers = th_lateness(late, measurement.events);
+	return measurement;
 }
 
 static void report(struct __test_metadata *_metadata, struct _test_data_fair *self,
-		   const char *what, struct lateness l, struct timerheap_info before)
+		   const char *when, struct measurement m, struct timerheap_info before)
 {
 	struct timerheap_info info;
 
 	EXPECT_EQ(0, th_info(self->fd, &info));
-	TH_LOG("%s: %llu events in %lld ms, us late: median %lld, p99 %lld, most %lld", what,
-	       (unsigned long long)l.events, (long long)(l.span / MSEC), (long long)l.median / 1000,
-	       (long long)l.p99 / 1000, (long long)l.most / 1000);
-	TH_LOG("%s: %llu looks, %llu put off; %llu kicks, %llu held", what,
+	TH_LOG("%s: %llu events in %lld ms, us late: median %lld, p99 %lld, most %lld", when,
+	       (unsigned long long)m.events, (long long)(m.span / MSEC),
+	       (long long)m.timers.median / 1000, (long long)m.timers.p99 / 1000,
+	       (long long)m.timers.most / 1000);
+	TH_LOG("%s: %llu checks, %llu deferred; %llu notifications, %llu deferred", when,
 	       (unsigned long long)(info.checked - before.checked),
 	       (unsigned long long)(info.deferred_checks - before.deferred_checks),
 	       (unsigned long long)(info.notified - before.notified),
 	       (unsigned long long)(info.deferred_notifications - before.deferred_notifications));
-	TH_LOG("%s: us that a task waits for its CPU: %lld on average, %lld at most", what,
-	       (long long)l.tasks.mean, (long long)l.tasks.most);
+	TH_LOG("%s: us that a task waits for its CPU: %lld on average, %lld at most", when,
+	       (long long)m.tasks.mean, (long long)m.tasks.most);
 }
 
 /*
- * All tickers are overdue by now, and each has its turn once more before there can be
- * less of them.  Return: whether that has come about.
+ * Wait until the rate limit takes effect.
+ *
+ * All tickers are overdue at first, and each is checked once more before the limit defers
+ * it.  From then on few checks a second are deferred.  Return: whether that is reached.
  */
-static bool settled(struct _test_data_fair *self, uint64_t nr)
+static bool limit_takes_effect(struct _test_data_fair *self, uint64_t nr)
 {
-	uint64_t first, put_off, enough = 2 * self->share * self->cpus;
+	uint64_t first, deferred, limit = 2 * self->checks * self->cpus;
 	struct timerheap_info info;
 
 	if (th_info(self->fd, &info))
 		return false;
 	first = info.checked;
 	for (int second = 0; second < 100; second++) {
-		put_off = info.deferred_checks;
+		deferred = info.deferred_checks;
 		nap(SEC);
 		if (th_info(self->fd, &info))
 			return false;
-		if (info.checked - first >= nr && info.deferred_checks - put_off < enough)
+		if (info.checked - first >= nr && info.deferred_checks - deferred < limit)
 			return true;
 	}
 	return false;
 }
 
 /*
- * With a million tickers the other one's timer waits for a round of all of them, with
- * shares for what a CPU has in hand.  The bound is generous; without shares it is
- * missed by far.
+ * A rate limit bounds the lateness of another user's timers.
  *
- * A task waits for a run, at most: half a millisecond, and the batch in which that is
- * over; twice as much is allowed.  Without shares four fifths of all time are runs of that
- * length, so that it waits half of one on average; with them few are.
+ * Without limits, a timer of the second user waits until all of a million tickers are
+ * checked.  With limits it waits for the current batch of a CPU.  The bound is generous;
+ * without limits the lateness is far above it.
+ *
+ * A task waits for one run at most: 0.5 ms and the batch in which that time ends.  The
+ * bound is twice as long.  Without limits four fifths of all time are runs of that length,
+ * so a task waits for half of a run on average.  With limits such runs are rare.
  */
-TEST_F_TIMEOUT(fair, one_user_does_his_worst, 220)
+TEST_F_TIMEOUT(fair, rate_limit_bounds_lateness_of_others, 220)
 {
 	const int tickers_each = (th_slow() ? 1000 : 1000000) / self->cpus;
-	struct lateness alone, without, with;
+	struct measurement alone, without, with;
 	struct timerheap_info info;
 
-	alone = look(_metadata, self);
+	alone = measure(_metadata, self);
 	report(_metadata, self, "alone", alone, self->before);
-	ASSERT_EQ(0, set_user_ticks(0));
+	ASSERT_EQ(0, set_max_user_checks(0));
 	for (int cpu = 0; cpu < self->cpus; cpu++)
-		ASSERT_TRUE(greedy(self, cpu, tickers, tickers_each));
-	ASSERT_TRUE(greedy(self, 0, kicks, 0));
-	ASSERT_TRUE(greedy(self, self->cpus - 1, drains, 0));
-	ASSERT_TRUE(self->cpus < 2 || greedy(self, 0, earlier, 0));
+		ASSERT_TRUE(start_greedy(self, cpu, start_tickers, tickers_each));
+	ASSERT_TRUE(start_greedy(self, 0, kick_slots, 0));
+	ASSERT_TRUE(start_greedy(self, self->cpus - 1, start_and_drain, 0));
+	ASSERT_TRUE(self->cpus < 2 || start_greedy(self, 0, move_earlier, 0));
 
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	without = look(_metadata, self);
-	report(_metadata, self, "without shares", without, info);
+	without = measure(_metadata, self);
+	report(_metadata, self, "without limits", without, info);
 
-	ASSERT_EQ(0, set_user_ticks(self->share));
-	ASSERT_TRUE(settled(self, tickers_each * self->cpus));
+	ASSERT_EQ(0, set_max_user_checks(self->checks));
+	ASSERT_TRUE(limit_takes_effect(self, tickers_each * self->cpus));
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	with = look(_metadata, self);
-	report(_metadata, self, "with shares", with, info);
+	with = measure(_metadata, self);
+	report(_metadata, self, "with limits", with, info);
 
 	if (th_slow())
 		return;
-	EXPECT_GT(50 * MSEC, with.median);
-	EXPECT_GT(without.median, 4 * with.median);
+	EXPECT_GT(50 * MSEC, with.timers.median);
+	EXPECT_GT(without.timers.median, 4 * with.timers.median);
 	if (!self->exact)
 		return;
-	/* It still gets done what it did, as far as that hangs on its timers. */
+	/* The second user still gets at least half of the events that it had alone. */
 	EXPECT_GT(2 * with.events, alone.events);
 	EXPECT_LT(0, alone.tasks.most);
 	EXPECT_LT(0, without.tasks.most);
@@ -439,10 +455,10 @@ TEST_F_TIMEOUT(fair, one_user_does_his_worst, 220)
 }
 
 /*
- * How often a process gets round in 20 ms, five times; where an emulated CPU may stand
- * still, the best of them, as if it were all five.
+ * Return: the rounds of a loop in 5 times 20 ms.  If the clock is not exact, an emulated
+ * CPU may be suspended, so the best of the 5 counts 5 times.
  */
-static uint64_t rounds(const struct _test_data_fair *self)
+static uint64_t count_rounds(const struct _test_data_fair *self)
 {
 	uint64_t most = 0, all = 0;
 
@@ -460,68 +476,69 @@ static uint64_t rounds(const struct _test_data_fair *self)
 }
 
 /*
- * With shares or without, runs and the interrupts for them take four fifths of a CPU at
- * most.  What is left is divided among tasks; so where the greedy one computes, too, and
- * not on another CPU, half of it is his.  What an interrupt takes is guessed by the
- * module, but where all runs are cut short there is little to guess: an interrupt for half
- * a millisecond.  So the test demands, where time is exact, three quarters of what it
- * should be of such a storm, and half of others; and a tenth where it is not.
+ * Runs and their interrupts leave one fifth of a CPU to tasks, with limits and without.
+ *
+ * Tasks divide that fifth.  If the greedy process computes on the same CPU, it gets half.
+ * The module estimates what an interrupt costs.  If all runs are throttled, there is one
+ * interrupt for each 0.5 ms, and the estimate matters little.  So, if time is exact, the
+ * test requires three quarters of the expected fraction for such a load, and half of it
+ * for others.  If time is not exact, the test requires one tenth.
  */
-TEST_F_TIMEOUT(fair, a_fifth_is_left_to_tasks, 220)
+TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 {
 	static const struct {
 		const char *name;
-		void (*what)(int fd, int arg, int ready);
+		void (*work)(int fd, int arg, int ready);
 		int arg, cpu, tasks;
-		bool cut;		/* all runs are cut short */
-	} storms[] = {
-		{ "1 ticker", stagger, 1, 0, 1 },
-		{ "5 tickers", stagger, 5, 0, 1 },
-		{ "17 tickers", stagger, 17, 0, 1 },
-		{ "50 tickers", stagger, 50, 0, 1 },
-		{ "200 tickers", stagger, 200, 0, 1, true },
-		{ "earlier and earlier", ever_earlier, 0, 0, 2 },
-		{ "a thousand soon", soon, 0, 0, 2 },
-		{ "earlier and earlier, from CPU 1", ever_earlier, 1, 1, 1 },
-		{ "a thousand soon, from CPU 1", soon, 1, 1, 1 },
+		bool throttled;		/* all runs are throttled */
+	} loads[] = {
+		{ "1 ticker", spread_tickers, 1, 0, 1 },
+		{ "5 tickers", spread_tickers, 5, 0, 1 },
+		{ "17 tickers", spread_tickers, 17, 0, 1 },
+		{ "50 tickers", spread_tickers, 50, 0, 1 },
+		{ "200 tickers", spread_tickers, 200, 0, 1, true },
+		{ "moved earlier", move_earlier_on_cpu_0, 0, 0, 2 },
+		{ "1000 soon", start_soon_timers, 0, 0, 2 },
+		{ "moved earlier, from CPU 1", move_earlier_on_cpu_0, 1, 1, 1 },
+		{ "1000 soon, from CPU 1", start_soon_timers, 1, 1, 1 },
 	};
 	uint64_t alone = 0;
 
-	ASSERT_EQ(0, set_user_ticks(0));
-	for (int i = 0; i < sizeof(storms) / sizeof(*storms); i++) {
+	ASSERT_EQ(0, set_max_user_checks(0));
+	for (int i = 0; i < sizeof(loads) / sizeof(*loads); i++) {
 		struct timerheap_info before, after;
 		uint64_t demanded, round, left;
 
-		if (storms[i].cpu >= self->cpus)
+		if (loads[i].cpu >= self->cpus)
 			continue;
 		run_on(0);
-		/* Where that is less, what came before is not over yet. */
-		round = rounds(self);
+		/* A smaller number than before means that the former load has not ended yet. */
+		round = count_rounds(self);
 		if (round > alone)
 			alone = round;
-		ASSERT_TRUE(greedy(self, storms[i].cpu, storms[i].what, storms[i].arg));
+		ASSERT_TRUE(start_greedy(self, loads[i].cpu, loads[i].work, loads[i].arg));
 		ASSERT_EQ(0, th_info(self->fd, &before));
-		left = rounds(self);
+		left = count_rounds(self);
 		ASSERT_EQ(0, th_info(self->fd, &after));
-		no_more(self);
-		TH_LOG("%s: %llu%% left; %llu runs, %llu cut short, %llu looks; %llu kicks",
-		       storms[i].name, (unsigned long long)(100 * left / alone),
+		kill_greedy(self);
+		TH_LOG("%s: %llu%% left; runs %llu, throttled %llu, checks %llu, notified %llu",
+		       loads[i].name, (unsigned long long)(100 * left / alone),
 		       (unsigned long long)(after.runs - before.runs),
 		       (unsigned long long)(after.throttled - before.throttled),
 		       (unsigned long long)(after.checked - before.checked),
 		       (unsigned long long)(after.notified - before.notified));
-		/* In per cent. */
-		demanded = 20 / storms[i].tasks;
+		/* In percent. */
+		demanded = 20 / loads[i].tasks;
 		if (!self->exact)
 			demanded /= 10;
 		else
-			demanded = storms[i].cut ? demanded * 3 / 4 : demanded / 2;
+			demanded = loads[i].throttled ? demanded * 3 / 4 : demanded / 2;
 		EXPECT_LT(demanded * alone, 100 * left);
 	}
 }
 
-/* Who may exceed limits can ask for a context that has none, and nobody else can. */
-TEST_F(fair, without_limits)
+/* TIMERHEAP_UNLIMITED gives a context without limits, and needs CAP_SYS_RESOURCE. */
+TEST_F(fair, unlimited_context_needs_capability)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = CROWD,
 					 .flags = TIMERHEAP_UNLIMITED };
@@ -530,7 +547,7 @@ TEST_F(fair, without_limits)
 	pid_t pid = fork();
 
 	if (!pid) {
-		become_nobody();
+		become_greedy();
 		_exit(call(fd, TIMERHEAP_IOC_SETUP, &setup) != -EPERM);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -540,10 +557,10 @@ TEST_F(fair, without_limits)
 	EXPECT_EQ(USEC, before.min_period);
 	EXPECT_EQ(0, th_start_flags(fd, CROWD - 1, SEC, 1, 0));
 	EXPECT_EQ(USEC, th_get(fd, CROWD - 1).period);
-	/* What is not so has the floor that all have, and may not tick so often. */
+	/* Other contexts keep the minimum period and the rate limit. */
 	EXPECT_EQ(0, th_start_flags(self->fd, 0, 1000 * SEC, 1, 0));
 	EXPECT_EQ(self->before.min_period, th_get(self->fd, 0).period);
-	ASSERT_EQ(0, set_user_ticks(1));
+	ASSERT_EQ(0, set_max_user_checks(1));
 	for (int slot = 0; slot < CROWD; slot++)
 		th_start_flags(fd, slot, 0, 10 * MSEC, 0);
 	nap(200 * MSEC);
