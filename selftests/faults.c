@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every allocation and every copy from or to the program, made to fail in turn.
+ * Fault injection: each allocation and each copy from or to the program fails in turn.
  *
- * The kernel can be told to let the n-th thing fail that a thread asks of it
- * (fail-nth, Documentation/fault-injection in its source).  For each operation n
- * goes from 1 up, until there is nothing left to fail.  Each time the answer
- * must be a clean error; what was pending must be what it was before, or, where
- * it was the last copy that failed, what it is after; and the operation must
- * succeed when it is tried again.
+ * The kernel can make the n-th of these that a thread requests fail (fail-nth,
+ * Documentation/fault-injection in its source).  For each operation n counts up from 1
+ * until nothing fails any more.  Each time the test checks:
  *
- * That takes a kernel that is built for it, as the lab's 6.12-debug is.
+ *  - The operation returns ENOMEM or EFAULT, or succeeds.
+ *  - The state of the slots is unchanged.  If the last copy has failed, it may be the
+ *    state after the operation.
+ *  - The operation succeeds when it is repeated.
+ *
+ * The kernel must be built with fault injection.
  */
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -19,33 +21,33 @@
 
 #define SLOTS	1000
 #define FAR	(1000000 * SEC)
-#define ENOUGH	200		/* an operation that asks for more is none of ours */
+#define FAULTS_MAX	200		/* no operation here reaches that number of faults */
 
-/* Slots that differ in all that can: see world_make(). */
+/* The slots whose state is compared.  make_state() brings some of them into different states. */
 static const uint32_t watched[] = { 0, 1, 2, 3, 640, 999 };
 #define WATCHED	ARRAY_SIZE(watched)
 
-/* A context in which something is pending and something has expired. */
-struct world {
+/* A context with pending and expired timers. */
+struct state {
 	struct th_map map;
-	int told;		/* an eventfd */
-	int fresh;		/* opened, not set up */
+	int eventfd;
+	int raw;		/* an open device before SETUP */
 	void *extra;		/* a mapping that the operation has made */
 };
 
-/* What is to be seen of a slot, whatever the time is. */
-struct seen {
+/* The state of a slot, as far as it does not depend on the time. */
+struct slot_state {
 	bool pending;
 	uint64_t period, user_data, expirations;
 };
 
 struct operation {
 	const char *name;
-	int (*run)(struct world *world);
-	int least;		/* so many faults there must be */
+	int (*run)(struct state *state);
+	int faults_min;		/* at least this number of faults must be found */
 };
 
-static int op_open(struct world *world)
+static int op_open(struct state *state)
 {
 	int fd = th_open();
 
@@ -54,99 +56,99 @@ static int op_open(struct world *world)
 	return fd < 0 ? fd : 0;
 }
 
-static int op_setup(struct world *world)
+static int op_setup(struct state *state)
 {
-	int ret = th_setup(world->fresh, CLOCK_MONOTONIC, SLOTS);
+	int ret = th_setup(state->raw, CLOCK_MONOTONIC, SLOTS);
 
-	/* Where it was the answer that could not be written, it is set up. */
+	/* If only the answer could not be written, the context is set up. */
 	return ret == -EBUSY ? 0 : ret;
 }
 
-/* A slot whose page is not there, and a heap that has no room. */
-static int op_start(struct world *world)
+/* The page of the slot is not allocated, and the heap has no room. */
+static int op_start(struct state *state)
 {
-	int ret = th_start_at(world->map.fd, 640, FAR);
+	int ret = th_start_at(state->map.fd, 640, FAR);
 
 	return ret < 0 ? ret : 0;
 }
 
-static int op_restart(struct world *world)
+static int op_restart(struct state *state)
 {
-	int ret = th_start_flags(world->map.fd, 0, FAR - SEC, SEC, TIMERHEAP_ABSTIME);
+	int ret = th_start_flags(state->map.fd, 0, FAR - SEC, SEC, TIMERHEAP_ABSTIME);
 
 	return ret < 0 ? ret : 0;
 }
 
-static int op_modify(struct world *world)
+static int op_modify(struct state *state)
 {
-	int ret = th_modify_flags(world->map.fd, 1, FAR + SEC, 2 * SEC, TIMERHEAP_ABSTIME);
+	int ret = th_modify_flags(state->map.fd, 1, FAR + SEC, 2 * SEC, TIMERHEAP_ABSTIME);
 
 	return ret < 0 ? ret : 0;
 }
 
-static int op_stop(struct world *world)
+static int op_stop(struct state *state)
 {
-	int ret = th_stop(world->map.fd, 1);
+	int ret = th_stop(state->map.fd, 1);
 
 	return ret < 0 ? ret : 0;
 }
 
-static int op_get(struct world *world)
+static int op_get(struct state *state)
 {
 	struct timerheap_get get = { .slot = 1 };
 
-	return call(world->map.fd, TIMERHEAP_IOC_GET, &get);
+	return call(state->map.fd, TIMERHEAP_IOC_GET, &get);
 }
 
-static int op_info(struct world *world)
+static int op_info(struct state *state)
 {
 	struct timerheap_info info;
 
-	return th_info(world->map.fd, &info);
+	return th_info(state->map.fd, &info);
 }
 
-static int op_wait(struct world *world)
+static int op_wait(struct state *state)
 {
 	struct timerheap_event events[4];
-	int ret = th_wait_flags(world->map.fd, events, 4, 1, 0, 0);
+	int ret = th_wait_flags(state->map.fd, events, 4, 1, 0, 0);
 
 	return ret < 0 ? ret : 0;
 }
 
-static int op_read(struct world *world)
+static int op_read(struct state *state)
 {
 	struct timerheap_event events[4];
-	int ret = read(world->map.fd, events, sizeof(events));
+	int ret = read(state->map.fd, events, sizeof(events));
 
 	return ret < 0 ? -errno : 0;
 }
 
-static int op_drain(struct world *world)
+static int op_drain(struct state *state)
 {
 	struct timerheap_pending pending[8];
 	uint32_t first = 0;
 	int ret;
 
-	/* It may be told of fewer than there are, and then asks on. */
+	/* DRAIN may return fewer timers than are pending; continue until the last slot. */
 	do
-		ret = th_drain(world->map.fd, pending, 8, &first);
+		ret = th_drain(state->map.fd, pending, 8, &first);
 	while (ret > 0 && first < SLOTS);
 	return ret < 0 ? ret : 0;
 }
 
-static int op_kick(struct world *world)
+static int op_kick(struct state *state)
 {
 	static const uint32_t slots[] = { 0, 2, 640 };
 	int ret;
 
-	/* In memory: slot 0 is stopped, 2 is armed; and asked for, both at once. */
-	world->map.slots[0].deadline = 0;
-	world->map.slots[2].deadline = FAR - 2 * SEC;
-	ret = th_kick(world->map.fd, slots, 3);
+	/* Stop slot 0 and arm slot 2 by stores, then KICK both. */
+	state->map.slots[0].deadline = 0;
+	state->map.slots[2].deadline = FAR - 2 * SEC;
+	ret = th_kick(state->map.fd, slots, 3);
 	return ret < 0 ? ret : ret < 3 ? -EFAULT : 0;
 }
 
-static int op_batch(struct world *world)
+static int op_batch(struct state *state)
 {
 	struct timerheap_op ops[] = {
 		{ .op = TIMERHEAP_OP_STOP, .slot = 0 },
@@ -155,24 +157,24 @@ static int op_batch(struct world *world)
 		{ .op = TIMERHEAP_OP_MODIFY, .slot = 1, .flags = TIMERHEAP_ABSTIME,
 		  .deadline = FAR + SEC },
 	};
-	int ret = th_batch(world->map.fd, ops, 3);
+	int ret = th_batch(state->map.fd, ops, 3);
 
-	/* Each has an answer of its own; the first that is an error is told. */
+	/* Return the first error of an operation. */
 	for (int i = 0; i < 3 && ret >= 0; i++)
 		if (ops[i].result < 0)
 			ret = ops[i].result;
 	return ret < 0 ? ret : ret < 3 ? -EFAULT : 0;
 }
 
-static int op_eventfd(struct world *world)
+static int op_eventfd(struct state *state)
 {
-	return th_eventfd(world->map.fd, world->told);
+	return th_eventfd(state->map.fd, state->eventfd);
 }
 
-static int op_mmap(struct world *world)
+static int op_mmap(struct state *state)
 {
-	struct timerheap_setup *setup = &world->map.setup;
-	void *map = th_mmap(world->map.fd, setup->slots_offset, setup->slots_size);
+	struct timerheap_setup *setup = &state->map.setup;
+	void *map = th_mmap(state->map.fd, setup->slots_offset, setup->slots_size);
 
 	if (map == MAP_FAILED)
 		return -errno;
@@ -180,20 +182,20 @@ static int op_mmap(struct world *world)
 	return 0;
 }
 
-/* A page fault that finds no memory is tried again, by the kernel. */
-static int op_touch(struct world *world)
+/* If a page fault finds no memory, the kernel repeats it. */
+static int op_touch(struct state *state)
 {
-	return world->map.slots[640].deadline != 0;
+	return state->map.slots[640].deadline != 0;
 }
 
-static int op_touch_ring(struct world *world)
+static int op_touch_ring(struct state *state)
 {
-	return world->map.ring->tail != 1;
+	return state->map.ring->tail != 1;
 }
 
-static int op_poll(struct world *world)
+static int op_poll(struct state *state)
 {
-	struct pollfd pollfd = { .fd = world->map.fd, .events = POLLIN };
+	struct pollfd pollfd = { .fd = state->map.fd, .events = POLLIN };
 	int ret = poll(&pollfd, 1, 0);
 
 	return ret < 0 ? -errno : 0;
@@ -220,93 +222,96 @@ static const struct operation operations[] = {
 	{ "poll", op_poll, 0 },
 };
 
-/* Nothing else is armed on this machine, so that the heap has no segment to spare. */
-static int world_make(struct world *world)
+/*
+ * Make a context with timers in different states.
+ *
+ * No other timer is armed on this machine, so the heap has no spare segment.
+ */
+static int make_state(struct state *state)
 {
-	int ret = th_map(&world->map, CLOCK_MONOTONIC, SLOTS);
+	int ret = th_map(&state->map, CLOCK_MONOTONIC, SLOTS);
 
 	if (ret)
 		return ret;
-	world->told = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	world->fresh = th_open();
-	if (world->told < 0 || world->fresh < 0)
+	state->eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	state->raw = th_open();
+	if (state->eventfd < 0 || state->raw < 0)
 		return -EMFILE;
-	if (th_start_at(world->map.fd, 0, FAR) || th_stop(world->map.fd, 0) != 1 ||
-	    th_start_flags(world->map.fd, 1, FAR, SEC, TIMERHEAP_ABSTIME) ||
-	    th_start_at(world->map.fd, 0, FAR) || th_start(world->map.fd, 3, 0))
+	if (th_start_at(state->map.fd, 0, FAR) || th_stop(state->map.fd, 0) != 1 ||
+	    th_start_flags(state->map.fd, 1, FAR, SEC, TIMERHEAP_ABSTIME) ||
+	    th_start_at(state->map.fd, 0, FAR) || th_start(state->map.fd, 3, 0))
 		return -EPROTO;
 	return 0;
 }
 
-/* As above, with nothing armed: what starts a timer has to get all that it takes. */
-static int world_make_empty(struct world *world)
+/* Make a context without armed timers, so that the first START must allocate all it needs. */
+static int make_empty_state(struct state *state)
 {
-	int ret = th_map(&world->map, CLOCK_MONOTONIC, SLOTS);
+	int ret = th_map(&state->map, CLOCK_MONOTONIC, SLOTS);
 
-	world->told = -1;
-	world->fresh = -1;
+	state->eventfd = -1;
+	state->raw = -1;
 	return ret;
 }
 
-static void world_end(struct world *world)
+static void destroy_state(struct state *state)
 {
-	th_unmap(&world->map);
-	close(world->told);
-	close(world->fresh);
+	th_unmap(&state->map);
+	close(state->eventfd);
+	close(state->raw);
 }
 
-static void look(struct world *world, struct seen seen[WATCHED])
+/* Read the state of the watched slots. */
+static void read_slots(struct state *state, struct slot_state slot_state[WATCHED])
 {
 	for (unsigned int i = 0; i < WATCHED; i++) {
-		struct timerheap_get get = th_get(world->map.fd, watched[i]);
+		struct timerheap_get get = th_get(state->map.fd, watched[i]);
 
-		memset(&seen[i], 0, sizeof(seen[i]));
-		seen[i].pending = get.deadline;
-		seen[i].period = get.period;
-		seen[i].user_data = get.user_data;
-		seen[i].expirations = get.expirations;
+		memset(&slot_state[i], 0, sizeof(slot_state[i]));
+		slot_state[i].pending = get.deadline;
+		slot_state[i].period = get.period;
+		slot_state[i].user_data = get.user_data;
+		slot_state[i].expirations = get.expirations;
 	}
 }
 
-/* The knobs: everything may fail, and nobody writes a report of it. */
-static bool write_to(const char *path, const char *text)
+/*
+ * Configure fault injection: any allocation may fail, and the kernel logs no failure.
+ *
+ * Return: whether this kernel has fault injection.
+ */
+#define DEBUGFS	"/sys/kernel/debug/"
+
+static bool configure_injection(void)
 {
-	int fd = open(path, O_WRONLY);
-	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	close(fd);
-	return done;
-}
-
-#define KNOBS	"/sys/kernel/debug/"
-
-static bool injection(void)
-{
-	write_to(KNOBS "failslab/ignore-gfp-wait", "N");
-	write_to(KNOBS "fail_page_alloc/ignore-gfp-wait", "N");
-	write_to(KNOBS "fail_page_alloc/ignore-gfp-highmem", "N");
-	write_to(KNOBS "fail_page_alloc/min-order", "0");
-	return write_to(KNOBS "failslab/verbose", "0") &&
-	       write_to(KNOBS "fail_page_alloc/verbose", "0") &&
-	       write_to(KNOBS "fail_usercopy/verbose", "0");
+	put_text(DEBUGFS "failslab/ignore-gfp-wait", "N");
+	put_text(DEBUGFS "fail_page_alloc/ignore-gfp-wait", "N");
+	put_text(DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N");
+	put_text(DEBUGFS "fail_page_alloc/min-order", "0");
+	return !put_text(DEBUGFS "failslab/verbose", "0") &&
+	       !put_text(DEBUGFS "fail_page_alloc/verbose", "0") &&
+	       !put_text(DEBUGFS "fail_usercopy/verbose", "0");
 }
 
 static int fail_nth = -1;
 
 /*
- * Let the n-th fail from now on; 0: none.  Return: whether one is still to come.
- * To ask is itself something that can fail, and then it was.
+ * Make the n-th fault from now on happen; 0: none.
+ *
+ * Return: whether the previously requested fault has not happened yet.  If that fault hits
+ * the read that finds this out, it had not happened before.
  */
-static bool fail(int n)
+static bool fail_nth_fault(int n)
 {
-	char text[16] = "", asked[16] = "";
+	char text[16] = "", previous[16] = "";
 	int length = snprintf(text, sizeof(text), "%d", n);
-	bool left = pread(fail_nth, asked, sizeof(asked) - 1, 0) <= 0 || atoi(asked) > 0;
+	bool still_pending = pread(fail_nth, previous, sizeof(previous) - 1, 0) <= 0 ||
+			     atoi(previous) > 0;
 
 	if (pwrite(fail_nth, text, length, 0) != length &&
 	    pwrite(fail_nth, text, length, 0) != length)
 		abort();
-	return left;
+	return still_pending;
 }
 
 FIXTURE(faults)
@@ -317,7 +322,7 @@ FIXTURE(faults)
 FIXTURE_SETUP(faults)
 {
 	REQUIRE_DEVICE();
-	if (!injection())
+	if (!configure_injection())
 		SKIP(return, "this kernel has no fault injection (CONFIG_FAULT_INJECTION)");
 	fail_nth = open("/proc/thread-self/fail-nth", O_RDWR);
 	if (fail_nth < 0)
@@ -332,83 +337,84 @@ FIXTURE_TEARDOWN(faults)
 	close(fail_nth);
 }
 
-/* One operation, whose n-th thing fails.  Return: whether there was an n-th. */
-static bool try(struct __test_metadata *_metadata, const struct operation *operation, int n,
-		int (*make)(struct world *world), const struct seen after[WATCHED])
+/* Run an operation whose n-th fault happens.  Return: whether it had an n-th fault. */
+static bool try_fault(struct __test_metadata *_metadata, const struct operation *operation, int n,
+		      int (*make)(struct state *state), const struct slot_state after[WATCHED])
 {
-	struct seen before[WATCHED], now_is[WATCHED];
-	struct world world = {};
+	struct slot_state before[WATCHED], current[WATCHED];
+	struct state state = {};
 	bool failed;
 	int ret;
 
-	ASSERT_EQ(0, make(&world));
-	look(&world, before);
-	fail(n);
-	ret = operation->run(&world);
-	failed = !fail(0);
+	ASSERT_EQ(0, make(&state));
+	read_slots(&state, before);
+	fail_nth_fault(n);
+	ret = operation->run(&state);
+	failed = !fail_nth_fault(0);
 	if (!failed) {
 		EXPECT_EQ(0, ret);
-		world_end(&world);
+		destroy_state(&state);
 		return false;
 	}
 	if (ret) {
 		EXPECT_TRUE(ret == -ENOMEM || ret == -EFAULT)
 			TH_LOG("%s, %d: %s", operation->name, n, strerror(-ret));
-		look(&world, now_is);
-		/* BATCH and KICK do what they can before the one that fails. */
+		read_slots(&state, current);
+		/* BATCH and KICK have done the operations before the one that failed. */
 		EXPECT_TRUE(operation->run == op_batch || operation->run == op_kick ||
-			    !memcmp(before, now_is, sizeof(before)) ||
-			    (ret == -EFAULT && !memcmp(after, now_is, sizeof(before))))
-			TH_LOG("%s, %d: %s, but something has changed", operation->name, n,
+			    !memcmp(before, current, sizeof(before)) ||
+			    (ret == -EFAULT && !memcmp(after, current, sizeof(before))))
+			TH_LOG("%s, %d: %s, but the state has changed", operation->name, n,
 			       strerror(-ret));
-		EXPECT_EQ(0, operation->run(&world))
-			TH_LOG("%s, %d: it does not succeed afterwards", operation->name, n);
+		EXPECT_EQ(0, operation->run(&state))
+			TH_LOG("%s, %d: the operation fails when repeated", operation->name, n);
 	}
-	look(&world, now_is);
-	EXPECT_TRUE(!memcmp(after, now_is, sizeof(before)))
-		TH_LOG("%s, %d: afterwards it is not as it should be", operation->name, n);
-	world_end(&world);
+	read_slots(&state, current);
+	EXPECT_TRUE(!memcmp(after, current, sizeof(before)))
+		TH_LOG("%s, %d: wrong state afterwards", operation->name, n);
+	destroy_state(&state);
 	return true;
 }
 
-static void try_all(struct __test_metadata *_metadata, const struct operation *operation,
-		    int (*make)(struct world *world))
+/* Run an operation with each of its faults, until it has no more. */
+static void try_all_faults(struct __test_metadata *_metadata, const struct operation *operation,
+			   int (*make)(struct state *state))
 {
-	struct seen after[WATCHED];
-	struct world world = {};
+	struct slot_state after[WATCHED];
+	struct state state = {};
 	int n;
 
-	ASSERT_EQ(0, make(&world));
-	ASSERT_EQ(0, operation->run(&world));
-	look(&world, after);
-	world_end(&world);
-	for (n = 1; n < ENOUGH; n++)
-		if (!try(_metadata, operation, n, make, after))
+	ASSERT_EQ(0, make(&state));
+	ASSERT_EQ(0, operation->run(&state));
+	read_slots(&state, after);
+	destroy_state(&state);
+	for (n = 1; n < FAULTS_MAX; n++)
+		if (!try_fault(_metadata, operation, n, make, after))
 			break;
 	TH_LOG("%s: %d faults", operation->name, n - 1);
-	EXPECT_GT(ENOUGH, n);
-	EXPECT_LE(operation->least, n - 1);
+	EXPECT_GT(FAULTS_MAX, n);
+	EXPECT_LE(operation->faults_min, n - 1);
 }
 
-TEST_F_TIMEOUT(faults, each, 120)
+TEST_F_TIMEOUT(faults, each_fault_leaves_a_clean_state, 120)
 {
 	int64_t before = th_armed(self->fd);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(operations); i++)
-		try_all(_metadata, &operations[i], world_make);
+		try_all_faults(_metadata, &operations[i], make_state);
 	EXPECT_EQ(before, th_wait_armed(self->fd, before));
 }
 
-/* The first timer of all: pages of slots, a segment of the heap, its directory. */
-TEST_F_TIMEOUT(faults, first, 60)
+/* The first START allocates pages of slots, a segment of the heap and its directory. */
+TEST_F_TIMEOUT(faults, first_start_survives_each_fault, 60)
 {
 	static const struct operation start = { "the first START", op_start, 7 };
 
-	try_all(_metadata, &start, world_make_empty);
+	try_all_faults(_metadata, &start, make_empty_state);
 }
 
-/* An eventfd that can count no further: nothing waits for it, events are there. */
-TEST(full_eventfd)
+/* If the count of the eventfd is at its maximum, events still arrive and nothing blocks. */
+TEST(full_eventfd_blocks_nothing)
 {
 	uint64_t full = UINT64_MAX - 1, count;
 	struct timerheap_event event;

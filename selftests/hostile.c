@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A hostile program: threads that write anything into slots and ring, and call
- * anything with anything, while timers run.
+ * A hostile program: threads that write random words into slots and ring, and make random
+ * calls, while timers are pending.
  *
- * The kernel must stay sound, which the log says; other contexts must lose
- * nothing, be told nothing early and nothing twice; and the kernel must do no
- * more work for it than an honest program could have made it do.
+ * The kernel must stay sound; its log shows whether it does.  Other contexts must lose no
+ * event, and get none early or twice.  The kernel must not do more work for the hostile
+ * program than an honest program could make it do.
  *
- * TIMERHEAP_SECONDS= says how long, TIMERHEAP_SEED= what it begins with.
+ * TIMERHEAP_SECONDS= sets the duration, TIMERHEAP_SEED= the seed.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -18,59 +18,54 @@
 #include "timerheap_test.h"
 
 #define SLOTS	256
-#define PLACES	256
+#define ENTRIES	256		/* of the ring */
 #define THREADS	3
 
-#define PARAMETER "/sys/module/timerheap/parameters/min_period_ns"
+#define PARAMETER	TH_PARAMETERS "min_period_ns"
 
+/* A mapped context, as arrays of words. */
 struct shared {
+	struct th_map map;
 	int fd;
 	uint64_t *slots;
 	uint32_t *ring;
 	size_t slots_words, ring_words;
 };
 
-/* A context of SLOTS slots with all of it mapped.  Return: 0 or an error. */
+/* Open a context of SLOTS slots and map all of it.  Return: 0 or -1. */
 static int map_context(struct shared *shared)
 {
-	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = SLOTS };
-
-	shared->fd = open(DEVICE, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (shared->fd < 0 || call(shared->fd, TIMERHEAP_IOC_SETUP, &setup))
+	if (th_map(&shared->map, CLOCK_MONOTONIC, SLOTS) ||
+	    fcntl(shared->map.fd, F_SETFL, O_NONBLOCK))
 		return -1;
-	shared->slots = mmap(NULL, setup.slots_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			     shared->fd, setup.slots_offset);
-	shared->ring = mmap(NULL, setup.ring_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			    shared->fd, setup.ring_offset);
-	if (shared->slots == MAP_FAILED || shared->ring == MAP_FAILED)
-		return -1;
+	shared->fd = shared->map.fd;
+	shared->slots = (uint64_t *)shared->map.slots;
+	shared->ring = (uint32_t *)shared->map.ring;
 	shared->slots_words = SLOTS * sizeof(struct timerheap_slot) / sizeof(uint64_t);
 	shared->ring_words = (sizeof(struct timerheap_ring) +
-			      PLACES * sizeof(uint32_t)) / sizeof(uint32_t);
+			      ENTRIES * sizeof(uint32_t)) / sizeof(uint32_t);
 	return 0;
 }
 
 static void unmap_context(struct shared *shared)
 {
-	munmap(shared->slots, shared->slots_words * sizeof(uint64_t));
-	munmap(shared->ring, shared->ring_words * sizeof(uint32_t));
-	close(shared->fd);
+	th_unmap(&shared->map);
 }
 
 /*
- * The villain: a process, so that it can be killed in the middle.
+ * The attacker: a process, so that the test can kill it at any moment
  */
 
-static uint64_t seed_next(uint64_t *seed)
+static uint64_t random_word(uint64_t *seed)
 {
 	*seed = *seed * 6364136223846793005ULL + 1442695040888963407ULL;
 	return *seed >> 29;
 }
 
-/* A word that is likely to matter: a bound, a time, or whatever. */
-static uint64_t anything(uint64_t *seed)
+/* Return a word that is likely to matter, such as a bound or a time, or a random one. */
+static uint64_t random_edge(uint64_t *seed)
 {
-	uint64_t random = seed_next(seed);
+	uint64_t random = random_word(seed);
 
 	switch (random % 8) {
 	case 0:
@@ -88,32 +83,33 @@ static uint64_t anything(uint64_t *seed)
 	case 6:
 		return 1;
 	default:
-		return random << 32 ^ seed_next(seed);
+		return random << 32 ^ random_word(seed);
 	}
 }
 
+/* Store a random word into the slots or the ring. */
 static void scribble(struct shared *shared, uint64_t *seed)
 {
-	uint64_t random = seed_next(seed);
-	uint64_t value = anything(seed);
+	uint64_t random = random_word(seed);
+	uint64_t value = random_edge(seed);
 
 	switch (random % 8) {
-	case 0:			/* the head, the tail and what is behind them */
+	case 0:			/* the head, the tail, and sometimes other words */
 		shared->ring[random % 16 ? (random % 2) * 16 : random % shared->ring_words] = value;
 		break;
 	case 1:
-		memset(&shared->ring[32], value, PLACES * sizeof(uint32_t));
+		memset(&shared->ring[32], value, ENTRIES * sizeof(uint32_t));
 		break;
 	case 2:
-		memset(&shared->slots[seed_next(seed) % SLOTS * 8], value, 64);
+		memset(&shared->slots[random_word(seed) % SLOTS * 8], value, 64);
 		break;
 	default:
-		shared->slots[seed_next(seed) % shared->slots_words] = value;
+		shared->slots[random_word(seed) % shared->slots_words] = value;
 	}
 }
 
-/* A call with arguments at hazard; its answer is nobody's business. */
-static void meddle(struct shared *shared, uint64_t *seed)
+/* Make a call with random arguments, and ignore its answer. */
+static void random_call(struct shared *shared, uint64_t *seed)
 {
 	uint32_t numbers[64];
 	struct timerheap_event events[8];
@@ -123,12 +119,12 @@ static void meddle(struct shared *shared, uint64_t *seed)
 		struct timerheap_wait wait;
 		struct timerheap_drain drain;
 	} arg;
-	uint64_t random = seed_next(seed);
+	uint64_t random = random_word(seed);
 
 	for (int i = 0; i < 8; i++)
-		arg.words[i] = anything(seed);
+		arg.words[i] = random_edge(seed);
 	for (int i = 0; i < 64; i++)
-		numbers[i] = seed_next(seed) % (SLOTS + !(random % 16));
+		numbers[i] = random_word(seed) % (SLOTS + !(random % 16));
 	switch (random % 8) {
 	case 0:
 	case 1:
@@ -162,41 +158,41 @@ static void meddle(struct shared *shared, uint64_t *seed)
 	}
 }
 
-struct thug {
+struct attacker_thread {
 	struct shared *shared;
 	uint64_t seed;
 };
 
-static void *harass(void *arg)
+static void *attack(void *arg)
 {
-	struct thug *thug = arg;
+	struct attacker_thread *thread = arg;
 
 	for (uint64_t i = 0;; i++) {
-		scribble(thug->shared, &thug->seed);
+		scribble(thread->shared, &thread->seed);
 		if (!(i % 16))
-			meddle(thug->shared, &thug->seed);
+			random_call(thread->shared, &thread->seed);
 	}
 	return NULL;
 }
 
-static void villain(uint64_t seed)
+static void attacker(uint64_t seed)
 {
 	struct shared shared;
-	struct thug thugs[THREADS];
+	struct attacker_thread threads[THREADS];
 	pthread_t thread;
 
 	if (map_context(&shared))
 		_exit(1);
 	for (int i = 0; i < THREADS; i++) {
-		thugs[i] = (struct thug){ &shared, seed + i };
-		if (pthread_create(&thread, NULL, harass, &thugs[i]))
+		threads[i] = (struct attacker_thread){ &shared, seed + i };
+		if (pthread_create(&thread, NULL, attack, &threads[i]))
 			_exit(1);
 	}
 	pause();
 }
 
 /*
- * The victims: an honest program with tickers and one-shots, in its own context.
+ * The victim: an honest program with tickers and one-shot timers, in a context of its own
  */
 
 FIXTURE(hostile)
@@ -227,7 +223,7 @@ FIXTURE_TEARDOWN(hostile)
 #define TICKERS	16
 #define PERIOD	(20 * MSEC)
 
-TEST_F_TIMEOUT(hostile, victims_lose_nothing, 400)
+TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 {
 	int64_t begin = now(), end = begin + self->seconds * SEC, worst = 0;
 	uint64_t ticks[TICKERS] = {}, armed[SLOTS] = {}, expired[SLOTS] = {};
@@ -246,11 +242,11 @@ TEST_F_TIMEOUT(hostile, victims_lose_nothing, 400)
 		armed[i]++;
 	}
 	while (now() < end) {
-		/* Now and then it is killed, in the middle of whatever it is at. */
+		/* Once a second the attacker is killed, whatever it does at that moment. */
 		if (!pid) {
 			pid = fork();
 			if (!pid)
-				villain(self->seed + 1000 * generation++);
+				attacker(self->seed + 1000 * generation++);
 		}
 		n = th_wait_flags(self->fd, events, SLOTS, 1, 100 * MSEC, 0);
 		ASSERT_LE(0, n);
@@ -263,7 +259,10 @@ TEST_F_TIMEOUT(hostile, victims_lose_nothing, 400)
 			if (slot < TICKERS) {
 				ticks[slot] += events[i].expirations;
 				last[slot] = events[i].deadline;
-				/* The next event may count what has ticked just now. */
+				/*
+				 * The ticker may have expired again; the next event counts
+				 * that.
+				 */
 				EXPECT_LE(begin + ticks[slot] * PERIOD, last[slot]);
 				EXPECT_EQ(0, (last[slot] - begin) % PERIOD);
 				continue;
@@ -282,7 +281,7 @@ TEST_F_TIMEOUT(hostile, victims_lose_nothing, 400)
 	if (pid) {
 		int status;
 
-		/* It was at it until now: it does not end by itself. */
+		/* The attacker has run until now: it does not exit by itself. */
 		EXPECT_EQ(0, waitpid(pid, &status, WNOHANG));
 		kill(pid, SIGKILL);
 		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
@@ -299,45 +298,46 @@ TEST_F_TIMEOUT(hostile, victims_lose_nothing, 400)
 				last[slot] = events[i].deadline;
 			}
 		}
-	/* Nor has any tick been lost or been added. */
+	/* No expiration of a ticker was lost or added. */
 	for (int i = 0; i < TICKERS; i++)
 		EXPECT_EQ(begin + ticks[i] * PERIOD, last[i]);
 	for (int i = TICKERS; i < SLOTS; i++)
 		EXPECT_EQ(armed[i], expired[i]);
-	TH_LOG("the latest of the victims' events was %lld us late", (long long)worst / 1000);
+	TH_LOG("maximum lateness of the victim's events: %lld us", (long long)worst / 1000);
 }
 
 /*
- * The most that stores alone can have the kernel do: deadlines that are always
- * just about to come.  An honest ticker at the floor gets one look in a
- * period; these may get five.  The floor is raised for this, so that the
- * difference is large.
+ * Deadlines that are always due soon, the most work that stores alone can cause.
+ *
+ * An honest ticker with the minimum period is checked once in that period.  These slots
+ * may be checked 5 times.  The test raises the minimum period, so that the difference is
+ * large.
  */
 #define BUSY	64
-#define FLOOR	(20 * MSEC)
+#define MIN_PERIOD	(20 * MSEC)
 
-TEST_F(hostile, no_more_looks_than_time_allows)
+TEST_F(hostile, stores_cannot_cause_unbounded_checks)
 {
 	struct timerheap_info before, after;
 	struct shared shared;
 	uint32_t numbers[BUSY];
 	struct timerheap_kick kick = { .slots = (uintptr_t)numbers, .nr = BUSY };
 	int64_t begin, end;
-	uint64_t looks;
+	uint64_t checks;
 
 	if (access(PARAMETER, W_OK))
 		SKIP(return, "min_period_ns cannot be set: not root");
 	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_INFO, &before));
-	ASSERT_EQ(0, put_number(PARAMETER, FLOOR));
+	ASSERT_EQ(0, put_number(PARAMETER, MIN_PERIOD));
 	ASSERT_EQ(0, map_context(&shared));
 	for (int i = 0; i < BUSY; i++) {
 		numbers[i] = i;
 		shared.slots[i * 8] = now() + 10 * MSEC;
-		shared.slots[i * 8 + 1] = 1;	/* goes on if it expires after all */
+		shared.slots[i * 8 + 1] = 1;	/* a ticker, in case that it expires */
 	}
 	begin = now();
 	ASSERT_EQ(0, call(shared.fd, TIMERHEAP_IOC_KICK, &kick));
-	/* For a second; or longer, where the host stood still for all of it. */
+	/* Continue for 1 s, or longer if the host was stalled all that time. */
 	do {
 		for (int64_t until = now() + SEC; (end = now()) < until;)
 			for (int i = 0; i < BUSY; i++)
@@ -349,15 +349,18 @@ TEST_F(hostile, no_more_looks_than_time_allows)
 	end = now();
 	EXPECT_EQ(0, put_number(PARAMETER, before.min_period));
 	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_INFO, &after));
-	looks = after.checked - before.checked;
-	TH_LOG("%llu looks", (unsigned long long)looks);
-	/* It was at it; and got what the floor allows, and once more. */
-	EXPECT_LT(BUSY, looks);
-	EXPECT_GE(5 * BUSY * ((end - begin) / FLOOR + 2), looks);
+	checks = after.checked - before.checked;
+	TH_LOG("%llu checks", (unsigned long long)checks);
+	/*
+	 * The slots were checked again and again, but at most 5 times per period, plus 2
+	 * periods.
+	 */
+	EXPECT_LT(BUSY, checks);
+	EXPECT_GE(5 * BUSY * ((end - begin) / MIN_PERIOD + 2), checks);
 }
 
-/* Whoever asks for the events of such a context can still be killed. */
-TEST_F(hostile, can_be_killed)
+/* A process that reads events of a corrupted ring can still be killed. */
+TEST_F(hostile, reader_of_corrupted_ring_can_be_killed)
 {
 	struct shared shared;
 	pid_t pid;
@@ -374,10 +377,10 @@ TEST_F(hostile, can_be_killed)
 				_exit(1);
 		}
 	}
-	/* The head is always behind, and the places say what is not so. */
+	/* The head is always far behind the tail, and the entries name slots without an event. */
 	for (int64_t end = now() + 300 * MSEC; now() < end;) {
 		__atomic_store_n(&shared.ring[0], -200, __ATOMIC_RELAXED);
-		memset(&shared.ring[32], 0x01, PLACES * sizeof(uint32_t));
+		memset(&shared.ring[32], 0x01, ENTRIES * sizeof(uint32_t));
 	}
 	kill(pid, SIGKILL);
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A context's life: who shares it, who keeps it, and what is left of it.
+ * The lifetime of a context: what shares it, what keeps it, and what its last close frees.
  *
- * Nothing: after the last close the heaps are as they were, which INFO tells,
- * and a user has back what a context has held.
+ * After the last close the heaps have as many entries as before, which INFO shows, and the
+ * user's quota is free again.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -16,14 +16,18 @@
 
 #define SLOTS	300
 
+/* Start timers on slots 0 to @n - 1, 1 us apart. */
 static void start_many(int fd, int n, int64_t span)
 {
 	for (int i = 0; i < n; i++)
 		th_start(fd, i, span + i * USEC);
 }
 
-/* Wait until so many timers stand in heaps.  Return: how many do, at last. */
-static uint64_t queued(int fd, uint64_t wanted)
+/*
+ * Wait until the heaps have @wanted entries, for 5 s at most.  Return: their number at the
+ * end.
+ */
+static uint64_t wait_entries(int fd, uint64_t wanted)
 {
 	struct timerheap_info info;
 
@@ -38,7 +42,7 @@ static uint64_t queued(int fd, uint64_t wanted)
 
 FIXTURE(lifetime)
 {
-	int fd;			/* a context that others are made beside */
+	int fd;			/* a context that stays open, to read INFO with */
 	struct timerheap_info before;
 };
 
@@ -55,8 +59,8 @@ FIXTURE_TEARDOWN(lifetime)
 	close(self->fd);
 }
 
-/* A child shares the context: what it starts expires at its parent's. */
-TEST_F(lifetime, fork)
+/* A child shares the context: a timer that it starts expires in the parent's descriptor. */
+TEST_F(lifetime, child_shares_context)
 {
 	struct timerheap_event event;
 	pid_t pid = fork();
@@ -69,8 +73,8 @@ TEST_F(lifetime, fork)
 	EXPECT_EQ(USER + 5, event.user_data);
 }
 
-/* A descriptor that was not to be inherited is gone after exec. */
-TEST_F(lifetime, exec)
+/* A descriptor with O_CLOEXEC is closed by exec. */
+TEST_F(lifetime, exec_closes_descriptor)
 {
 	char command[64];
 	pid_t pid;
@@ -84,8 +88,8 @@ TEST_F(lifetime, exec)
 	EXPECT_EQ(0, child_status(pid));
 }
 
-/* The context lives until the last of its descriptors is closed. */
-TEST_F(lifetime, dup)
+/* A context lives until the last of its descriptors is closed. */
+TEST_F(lifetime, last_close_ends_context)
 {
 	struct timerheap_event event;
 	int other;
@@ -98,8 +102,8 @@ TEST_F(lifetime, dup)
 	EXPECT_EQ(1, event.slot);
 }
 
-/* A descriptor may be passed on. */
-TEST_F(lifetime, passed_over_a_socket)
+/* A descriptor can be passed to another process over a socket. */
+TEST_F(lifetime, descriptor_can_be_passed)
 {
 	char control[CMSG_SPACE(sizeof(int))] = {}, byte = 0;
 	struct iovec iov = { &byte, 1 };
@@ -134,7 +138,7 @@ static void *read_one(void *arg)
 	return (void *)(intptr_t)(got < 0 ? -errno : got);
 }
 
-struct waiter {
+struct wait_thread {
 	int fd;
 	int got;
 };
@@ -142,17 +146,18 @@ struct waiter {
 static void *wait_for_two(void *arg)
 {
 	struct timerheap_event events[2];
-	struct waiter *waiter = arg;
+	struct wait_thread *waiter = arg;
 
 	waiter->got = th_events(waiter->fd, events, 2, 2);
 	return NULL;
 }
 
 /*
- * A read that sleeps keeps what another thread closes, until it returns.  A busy host may
- * have it begin only when that is closed: EBADF, and once more.
+ * A read() that sleeps keeps the context if another thread closes the descriptor.
+ *
+ * On a busy host read() may begin after the close and fail with EBADF; then repeat.
  */
-TEST_F(lifetime, close_under_a_reader)
+TEST_F(lifetime, sleeping_read_keeps_context)
 {
 	pthread_t thread;
 	void *got;
@@ -170,10 +175,10 @@ TEST_F(lifetime, close_under_a_reader)
 	EXPECT_EQ(sizeof(struct timerheap_event), (intptr_t)got);
 }
 
-/* So does a wait; and the timers that it did not wait for are gone with it. */
-TEST_F(lifetime, close_under_a_waiter)
+/* A WAIT that sleeps keeps the context as well.  Its other timers are removed when it returns. */
+TEST_F(lifetime, sleeping_wait_keeps_context)
 {
-	struct waiter waiter;
+	struct wait_thread waiter;
 	pthread_t thread;
 	int fd;
 
@@ -190,11 +195,11 @@ TEST_F(lifetime, close_under_a_waiter)
 		pthread_join(thread, NULL);
 	} while (waiter.got == -EBADF);
 	EXPECT_EQ(2, waiter.got);
-	EXPECT_EQ(self->before.entries, queued(self->fd, self->before.entries));
+	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
 }
 
-/* What a killed program held, 10^5 timers, is out of the heaps. */
-TEST_F_TIMEOUT(lifetime, kill, 100)
+/* When a program with 10^5 timers is killed, all are removed from the heaps. */
+TEST_F_TIMEOUT(lifetime, kill_removes_timers, 100)
 {
 	const int n = th_slow() ? SLOTS : 100000;
 	int ready[2];
@@ -212,19 +217,19 @@ TEST_F_TIMEOUT(lifetime, kill, 100)
 		_exit(1);
 	}
 	ASSERT_EQ(1, read(ready[0], &byte, 1));
-	EXPECT_EQ(self->before.entries + n, queued(self->fd, self->before.entries + n));
+	EXPECT_EQ(self->before.entries + n, wait_entries(self->fd, self->before.entries + n));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	EXPECT_EQ(self->before.entries, queued(self->fd, self->before.entries));
+	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
 }
 
-/* Close while timers expire, again and again: no timer, no memory, no splat. */
-TEST_F_TIMEOUT(lifetime, close_under_fire, 60)
+/* Close contexts while their timers expire: no entry stays, and the kernel reports no fault. */
+TEST_F_TIMEOUT(lifetime, close_while_timers_expire_leaves_nothing, 60)
 {
 	for (int round = 0; round < 60; round++) {
 		int fd = th_context(round % 4, SLOTS);
 
-		/* Clock ids 0, 1: REALTIME, MONOTONIC; 2, 3 are refused. */
+		/* Clock ids 0 and 1 are REALTIME and MONOTONIC; 2 and 3 are refused. */
 		if (fd < 0)
 			fd = th_context(round % 2 ? CLOCK_BOOTTIME : CLOCK_TAI, SLOTS);
 		ASSERT_LE(0, fd);
@@ -233,11 +238,11 @@ TEST_F_TIMEOUT(lifetime, close_under_fire, 60)
 			th_start_flags(fd, i, USEC, 100 * USEC, 0);
 		close(fd);
 	}
-	EXPECT_EQ(self->before.entries, queued(self->fd, self->before.entries));
+	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
 }
 
-/* The module does not go while somebody has the device open. */
-TEST_F(lifetime, unload_refused)
+/* The module cannot be unloaded while the device is open. */
+TEST_F(lifetime, open_device_prevents_unload)
 {
 	if (geteuid())
 		SKIP(return, "needs root");
@@ -247,17 +252,20 @@ TEST_F(lifetime, unload_refused)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-#define PARAMETER	"/sys/module/timerheap/parameters/max_user_slots"
+#define PARAMETER	TH_PARAMETERS "max_user_slots"
 
 /*
- * In a child that is nobody: 0 where each limit holds, else which does not.  Slots count by
- * the 64 that have a page together: 640, and 384, and there is no place for one more.
+ * Check the limit of 1024 slots as the user "nobody", in a child.
+ *
+ * Slots count by pages of 64: 600 slots count as 640, and 384 more reach the limit.
+ *
+ * Return: 0, or the number of the check that failed.
  */
-static int limited(void)
+static int check_user_limit(void)
 {
 	int a, b;
 
-	if (setgid(65534) || setuid(65534))
+	if (!th_become_nobody())
 		return 1;
 	a = th_context(CLOCK_MONOTONIC, 600);
 	if (a < 0)
@@ -273,11 +281,11 @@ static int limited(void)
 	return th_context(CLOCK_MONOTONIC, 600) < 0 ? 6 : 0;
 }
 
-/* One user holds so much and no more, and has it back when he closes. */
-TEST_F(lifetime, user_limit)
+/* A user can hold max_user_slots slots, and close() makes them available again. */
+TEST_F(lifetime, user_limit_is_kept_and_freed)
 {
 	struct stat st;
-	int mine[2];
+	int unlimited[2];
 	pid_t pid;
 
 	if (geteuid())
@@ -285,16 +293,16 @@ TEST_F(lifetime, user_limit)
 	ASSERT_EQ(0, stat(DEVICE, &st));
 	ASSERT_EQ(0, chmod(DEVICE, 0666));
 	ASSERT_EQ(0, put_number(PARAMETER, 1024));
-	/* Not for those who may exceed limits: this is root. */
-	mine[0] = th_context(CLOCK_MONOTONIC, 600);
-	mine[1] = th_context(CLOCK_MONOTONIC, 600);
-	EXPECT_LE(0, mine[0]);
-	EXPECT_LE(0, mine[1]);
-	close(mine[0]);
-	close(mine[1]);
+	/* The limit does not apply to root. */
+	unlimited[0] = th_context(CLOCK_MONOTONIC, 600);
+	unlimited[1] = th_context(CLOCK_MONOTONIC, 600);
+	EXPECT_LE(0, unlimited[0]);
+	EXPECT_LE(0, unlimited[1]);
+	close(unlimited[0]);
+	close(unlimited[1]);
 	pid = fork();
 	if (!pid)
-		_exit(limited());
+		_exit(check_user_limit());
 	EXPECT_EQ(0, child_status(pid));
 	ASSERT_EQ(0, put_number(PARAMETER, self->before.max_user_slots));
 	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where timers expire: on the CPU that starts them, on the one that was asked for, and
- * never on one that wants to be left alone, unless it was.
+ * On which CPU timers expire: the CPU that starts them or the CPU that SETUP names.
  *
- * The kernel's list of timers says which CPU is armed for a deadline.  On a machine
- * that was booted with nohz_full= or isolcpus= this shows more than on another.
+ * A timer expires on an isolated CPU only if SETUP names that CPU.  The tests read in
+ * /proc/timer_list which CPU has an hrtimer armed for a deadline.  A machine that was
+ * booted with nohz_full= or isolcpus= has isolated CPUs.
  */
 #include "timerheap_test.h"
 
 #define CPUS	64
-#define FAR	(100 * SEC)		/* not while the test lasts */
+#define FAR	(100 * SEC)		/* longer than any test here takes */
 
-/* Which CPU is armed for a deadline, of those that are armed for one?  -1: none. */
-static int armed_for(int64_t deadline)
+/* Return: the CPU whose hrtimer is armed for a deadline; -1: none. */
+static int cpu_armed_for(int64_t deadline)
 {
 	FILE *list = fopen("/proc/timer_list", "r");
 	int cpu = -1, found = -1;
@@ -30,38 +30,40 @@ static int armed_for(int64_t deadline)
 	return found;
 }
 
-/* The same; another CPU may be told just now. */
-static int armed_soon(int64_t deadline)
+/* As cpu_armed_for(), but wait up to 2 s, since a notification may be under way. */
+static int wait_armed_for(int64_t deadline)
 {
-	int cpu = armed_for(deadline);
+	int cpu = cpu_armed_for(deadline);
 
 	for (int i = 0; i < 200 && cpu < 0; i++) {
 		nap(10 * MSEC);
-		cpu = armed_for(deadline);
+		cpu = cpu_armed_for(deadline);
 	}
 	return cpu;
 }
 
 /*
- * A CPU may be armed for a timer that was stopped, and not look before that would have
- * come.  So have one come at once, which goes where the others go.
+ * Make the CPU rearm its hrtimer: start a timer that expires at once, and wait for it.
+ *
+ * The CPU may still be armed for a stopped timer, and then ignores later deadlines until
+ * that expires.
  */
-static bool have_it_look(int fd)
+static bool make_cpu_rearm(int fd)
 {
 	struct timerheap_event event;
 
 	return !th_start(fd, 0, MSEC) && th_event(fd, &event) == 1;
 }
 
-/* Start a timer.  Return: which CPU is armed for it. */
-static int placed(int fd, uint32_t slot, int64_t at)
+/* Start a timer.  Return: the CPU that is armed for it, or -1. */
+static int start_and_find_cpu(int fd, uint32_t slot, int64_t at)
 {
-	if (th_start_at(fd, slot, at) || !have_it_look(fd))
+	if (th_start_at(fd, slot, at) || !make_cpu_rearm(fd))
 		return -1;
-	return armed_soon(at);
+	return wait_armed_for(at);
 }
 
-/* Add what a list such as "1-2,5" names. */
+/* Add to @set the CPUs of a file with a list such as "1-2,5". */
 static void add_list(cpu_set_t *set, const char *path)
 {
 	FILE *file = fopen(path, "r");
@@ -79,17 +81,12 @@ static void add_list(cpu_set_t *set, const char *path)
 		fclose(file);
 }
 
-/* A context whose timers go to a CPU.  Return: its descriptor, or -errno. */
+/* Open a context whose timers expire on @cpu.  Return: its descriptor, or -errno. */
 static int context_on(uint32_t cpu)
 {
-	struct timerheap_setup setup = {
+	return th_context_as((struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = 4, .flags = TIMERHEAP_ON_CPU, .cpu = cpu,
-	};
-	int fd = th_open(), ret = call(fd, TIMERHEAP_IOC_SETUP, &setup);
-
-	if (ret)
-		close(fd);
-	return ret ? ret : fd;
+	});
 }
 
 FIXTURE(placement)
@@ -105,7 +102,7 @@ FIXTURE_SETUP(placement)
 	REQUIRE_DEVICE();
 	self->cpus = sysconf(_SC_NPROCESSORS_CONF);
 	if (access("/proc/timer_list", R_OK) || self->cpus < 2 || self->cpus > CPUS)
-		SKIP(return, "needs root, a list of timers, and more CPUs than one");
+		SKIP(return, "needs root, /proc/timer_list, and several CPUs");
 	CPU_ZERO(&self->isolated);
 	add_list(&self->isolated, "/sys/devices/system/cpu/isolated");
 	add_list(&self->isolated, "/sys/devices/system/cpu/nohz_full");
@@ -126,15 +123,20 @@ FIXTURE_TEARDOWN(placement)
 	close(self->fd);
 }
 
-/* On the CPU that starts them, if it may be disturbed; each earlier than the last. */
-TEST_F_TIMEOUT(placement, of_starter, 60)
+/*
+ * A timer goes to the CPU that starts it, or to a housekeeping CPU if that one is
+ * isolated.
+ *
+ * Each timer is earlier than the one before.
+ */
+TEST_F_TIMEOUT(placement, timer_goes_to_starting_cpu, 60)
 {
 	TH_LOG("%d CPUs, %d of them isolated", self->cpus, CPU_COUNT(&self->isolated));
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		int armed;
 
 		ASSERT_EQ(0, run_on(cpu));
-		armed = placed(self->fd, 1 + cpu, self->at - cpu * SEC);
+		armed = start_and_find_cpu(self->fd, 1 + cpu, self->at - cpu * SEC);
 		EXPECT_LE(0, armed);
 		EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));
 		if (!CPU_ISSET(cpu, &self->isolated) && !self->info.heaps)
@@ -142,8 +144,8 @@ TEST_F_TIMEOUT(placement, of_starter, 60)
 	}
 }
 
-/* On the CPU that was asked for, whoever starts them, and wherever. */
-TEST_F_TIMEOUT(placement, asked_for, 60)
+/* With TIMERHEAP_ON_CPU a timer goes to that CPU, from whichever CPU it is started. */
+TEST_F_TIMEOUT(placement, timer_goes_to_named_cpu, 60)
 {
 	int fds[CPUS];
 
@@ -155,13 +157,13 @@ TEST_F_TIMEOUT(placement, asked_for, 60)
 	}
 	ASSERT_EQ(0, run_on(0));
 	for (int cpu = 0; cpu < self->cpus; cpu++)
-		EXPECT_EQ(cpu, placed(fds[cpu], 1, self->at + cpu));
+		EXPECT_EQ(cpu, start_and_find_cpu(fds[cpu], 1, self->at + cpu));
 	for (int cpu = 0; cpu < self->cpus; cpu++)
 		close(fds[cpu]);
 }
 
-/* Those with slack share an entry there, whichever CPU they are started on. */
-TEST_F_TIMEOUT(placement, slack, 60)
+/* Timers with slack share an entry of the named CPU, from whichever CPU they are started. */
+TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 {
 	const uint64_t slack = 10 * MSEC;
 
@@ -170,11 +172,11 @@ TEST_F_TIMEOUT(placement, slack, 60)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* Each has a time of its own, by which its CPU is known. */
+		/* The deadline is different for each CPU, to identify it in the list. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;
-		uint32_t come = 0;
+		uint32_t arrived = 0;
 
 		ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->all), &self->all));
 		ASSERT_EQ(0, th_map_setup(&map));
@@ -188,9 +190,9 @@ TEST_F_TIMEOUT(placement, slack, 60)
 		ASSERT_EQ(0, th_info(self->fd, &after));
 		EXPECT_EQ(1, after.entries - before.entries);
 		EXPECT_EQ(3, after.bucketed - before.bucketed);
-		ASSERT_TRUE(have_it_look(map.fd));
-		EXPECT_EQ(cpu, armed_soon(at));
-		/* And they come, each once. */
+		ASSERT_TRUE(make_cpu_rearm(map.fd));
+		EXPECT_EQ(cpu, wait_armed_for(at));
+		/* The three timers expire, each once. */
 		at = now() + SEC;
 		ASSERT_EQ(1, th_modify_flags(map.fd, 1, at, 0, TIMERHEAP_ABSTIME));
 		ASSERT_EQ(1, th_start_slack(map.fd, 2, at, 0, slack));
@@ -200,15 +202,15 @@ TEST_F_TIMEOUT(placement, slack, 60)
 			EXPECT_EQ(1, event.expirations);
 			EXPECT_EQ(at, (int64_t)event.deadline);
 			EXPECT_LE(rounded(at, slack), (int64_t)event.fired);
-			come |= 1U << event.slot;
+			arrived |= 1U << event.slot;
 		}
-		EXPECT_EQ(14, come);
+		EXPECT_EQ(14, arrived);
 		th_unmap(&map);
 	}
 }
 
-/* Not on a CPU that is not there, or where the caller may not run. */
-TEST_F(placement, refused)
+/* SETUP refuses a CPU that does not exist or is offline, or on which the caller may not run. */
+TEST_F(placement, setup_refuses_unusable_cpu)
 {
 	EXPECT_EQ(-EINVAL, context_on(self->cpus + 8192));
 	EXPECT_EQ(-EINVAL, context_on(UINT32_MAX));
@@ -220,8 +222,8 @@ TEST_F(placement, refused)
 	EXPECT_EQ(-EINVAL, context_on(1));
 }
 
-/* When the CPU goes its timers go to one that may be disturbed; and it comes back. */
-TEST_F_TIMEOUT(placement, offline, 60)
+/* Timers of an offline CPU go to a housekeeping CPU.  Timers started later use the CPU again. */
+TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_elsewhere, 60)
 {
 	int fd = context_on(1), armed;
 
@@ -230,17 +232,17 @@ TEST_F_TIMEOUT(placement, offline, 60)
 	if (set_online(1, false))
 		SKIP(return, "CPU 1 cannot go offline");
 	for (int cpu = 0; cpu < self->cpus; cpu++)
-		ASSERT_TRUE(run_on(cpu) || have_it_look(self->fd));
-	armed = armed_soon(self->at);
+		ASSERT_TRUE(run_on(cpu) || make_cpu_rearm(self->fd));
+	armed = wait_armed_for(self->at);
 	EXPECT_LE(0, armed);
 	EXPECT_NE(1, armed);
 	EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));
-	/* So do those that are started meanwhile. */
-	armed = placed(fd, 2, self->at - SEC);
+	/* Timers that are started while the CPU is offline go to a housekeeping CPU as well. */
+	armed = start_and_find_cpu(fd, 2, self->at - SEC);
 	EXPECT_LE(0, armed);
 	EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));
 	ASSERT_EQ(0, set_online(1, true));
-	armed = placed(fd, 3, self->at - 2 * SEC);
+	armed = start_and_find_cpu(fd, 3, self->at - 2 * SEC);
 	EXPECT_TRUE(self->info.heaps ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
 	close(fd);
 }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a suspend does: CLOCK_MONOTONIC stands still, CLOCK_BOOTTIME and CLOCK_REALTIME
- * go on, and what they have passed expires when the machine is back, and does not wake it.
+ * Timers and a suspend of the machine.
  *
- * It really suspends, and has the machine's clock wake it; so it wants to be asked, by
- * TIMERHEAP_SUSPEND=1 in the environment.
+ * CLOCK_MONOTONIC stops during a suspend; CLOCK_BOOTTIME and CLOCK_REALTIME continue.
+ * Timers whose deadline passes meanwhile expire after the resume, and do not wake the
+ * machine.
+ *
+ * The test really suspends the machine, and the real-time clock wakes it.  So it runs only
+ * with TIMERHEAP_SUSPEND=1 in the environment.
  */
 #include "timerheap_test.h"
 
-TEST(suspend)
+TEST(timers_expire_after_resume)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 1, .flags = TIMERHEAP_CANCEL_ON_SET,
@@ -28,18 +31,21 @@ TEST(suspend)
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(fds[i], 0, 4 * SEC));
 	if (put_text("/sys/class/rtc/rtc0/wakealarm", "+8") || put_text("/sys/power/state", "mem"))
-		SKIP(return, "this machine does not suspend, or has no clock to wake it");
+		SKIP(return, "the machine cannot suspend, or has no real-time clock to wake it");
 	if (clock_now(CLOCK_BOOTTIME) - boot < 4 * SEC || now() - began > 3 * SEC)
-		SKIP(return, "it was awake for most of the time");
+		SKIP(return, "the machine was awake for most of the time");
 
-	/* Whose time came meanwhile has not woken it; the machine's clock did. */
+	/* The real-time clock has woken the machine, not a timer whose deadline had passed. */
 	EXPECT_LT(6 * SEC, clock_now(CLOCK_BOOTTIME) - boot);
-	/* One has the rest of its span before it; the others are due. */
+	/*
+	 * The timer on CLOCK_MONOTONIC still has most of its span left.  The other two are
+	 * due.
+	 */
 	EXPECT_TRUE(th_pending(fds[0], 0) || now() >= began + 4 * SEC);
 	for (int i = 2; i >= 0; i--) {
 		struct timerheap_event event;
 
-		/* The clock of the calendar has jumped. */
+		/* CLOCK_REALTIME was stepped. */
 		if (i == 2)
 			EXPECT_EQ(-ECANCELED, th_wait_flags(fds[i], &event, 1, 0, 0, 0));
 		ASSERT_EQ(1, th_event(fds[i], &event));
