@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap top, on a terminal that the test plays: what is drawn has room there, keys
- * are listened to, and the terminal is given back as it was.
+ * `timerheap top` on a terminal that the test plays: its display fits the terminal, it
+ * obeys keys, and at its end it restores the terminal.
  *
- * What it tells its batch mode shows: timers with slack here, the rest in
- * ../tools/timerheap/run.
+ * The last test checks how the batch mode shows timers with slack.  ../tools/timerheap/run
+ * tests the rest of the batch mode.
  */
 #include <pty.h>
 #include <signal.h>
@@ -15,10 +15,10 @@
 #include "timerheap_test.h"
 
 #define ROWS	12
-#define COLUMNS	60		/* fewer than it would like */
+#define COLUMNS	60		/* fewer than its full width */
 #define HOME	"\033[H\033[J"
 
-/* All that was drawn on a terminal. */
+/* The output on a terminal. */
 struct screen {
 	char text[1 << 16];
 	size_t size;
@@ -26,8 +26,8 @@ struct screen {
 
 FIXTURE(top)
 {
-	int more[2 * ROWS];	/* contexts that would fill more than the screen */
-	int terminal, slave;	/* our end, and its end */
+	int more[2 * ROWS];	/* contexts, more than the screen has lines */
+	int terminal, top_end;	/* the test's end, and the end of top */
 	pid_t pid;
 	struct termios before;
 	struct screen screen;
@@ -42,12 +42,12 @@ FIXTURE_SETUP(top)
 		SKIP(return, "needs root, debugfs, and the timerheap command on the PATH");
 	for (int i = 0; i < 2 * ROWS; i++)
 		self->more[i] = th_context(CLOCK_MONOTONIC, 1);
-	ASSERT_EQ(0, openpty(&self->terminal, &self->slave, NULL, NULL, &window));
-	ASSERT_EQ(0, tcgetattr(self->slave, &self->before));
+	ASSERT_EQ(0, openpty(&self->terminal, &self->top_end, NULL, NULL, &window));
+	ASSERT_EQ(0, tcgetattr(self->top_end, &self->before));
 	self->pid = fork();
 	ASSERT_LE(0, self->pid);
 	if (!self->pid) {
-		login_tty(self->slave);
+		login_tty(self->top_end);
 		execlp("timerheap", "timerheap", "top", "-d", "1", NULL);
 		_exit(99);
 	}
@@ -58,10 +58,10 @@ FIXTURE_TEARDOWN(top)
 	for (int i = 0; i < 2 * ROWS; i++)
 		close(self->more[i]);
 	close(self->terminal);
-	close(self->slave);
+	close(self->top_end);
 }
 
-/* Wait a little for more.  Return: whether there was some. */
+/* Wait up to 100 ms for more output.  Return: whether there was some. */
 static bool read_more(int terminal, struct screen *screen)
 {
 	struct pollfd in = { .fd = terminal, .events = POLLIN };
@@ -77,8 +77,8 @@ static bool read_more(int terminal, struct screen *screen)
 	return true;
 }
 
-/* Read until this was drawn, after what has been read.  Return: whether it was. */
-static bool drawn(int terminal, struct screen *screen, const char *what)
+/* Read output until it contains @what, behind the text already read.  Return: whether it does. */
+static bool wait_drawn(int terminal, struct screen *screen, const char *what)
 {
 	size_t from = screen->size;
 
@@ -88,8 +88,13 @@ static bool drawn(int terminal, struct screen *screen, const char *what)
 	return false;
 }
 
-/* It may have more to say, and wait for somebody to hear it.  Return: -1: it stays. */
-static int exit_status(int terminal, struct screen *screen, pid_t pid)
+/*
+ * Wait for the program to exit, and read its output meanwhile, since it may block on
+ * writing.
+ *
+ * Return: its exit status; -1: it has not exited.
+ */
+static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 {
 	int status;
 
@@ -99,8 +104,11 @@ static int exit_status(int terminal, struct screen *screen, pid_t pid)
 	return -1;
 }
 
-/* Lines from one time that it goes home to the next, and in *@widest the widest of them. */
-static int lines(const char *screen, size_t *widest)
+/*
+ * Return: the number of lines between two cursor-home sequences; *@widest: the longest of
+ * them.
+ */
+static int count_lines(const char *screen, size_t *widest)
 {
 	const char *at = screen + strlen(HOME), *end = strstr(at, HOME);
 	int n = 0;
@@ -118,63 +126,66 @@ static int lines(const char *screen, size_t *widest)
 	return n;
 }
 
-#define DRAWN(what)	drawn(self->terminal, &self->screen, what)
-#define EXIT_STATUS()	exit_status(self->terminal, &self->screen, self->pid)
+#define WAIT_DRAWN(what)	wait_drawn(self->terminal, &self->screen, what)
+#define WAIT_EXIT()		wait_exit(self->terminal, &self->screen, self->pid)
 
-TEST_F_TIMEOUT(top, keys, 60)
+/* The keys s, l and q sort by size, sort by lateness, and quit. */
+TEST_F_TIMEOUT(top, keys_are_obeyed, 60)
 {
-	ASSERT_TRUE(DRAWN("by rate"));
+	ASSERT_TRUE(WAIT_DRAWN("by rate"));
 	ASSERT_EQ(1, write(self->terminal, "s", 1));
-	ASSERT_TRUE(DRAWN("by size"));
+	ASSERT_TRUE(WAIT_DRAWN("by size"));
 	ASSERT_EQ(1, write(self->terminal, "l", 1));
-	ASSERT_TRUE(DRAWN("by late"));
+	ASSERT_TRUE(WAIT_DRAWN("by late"));
 	ASSERT_EQ(1, write(self->terminal, "q", 1));
-	EXPECT_EQ(0, EXIT_STATUS());
+	EXPECT_EQ(0, WAIT_EXIT());
 }
 
 /*
- * There are more contexts than lines, and the last line is left free; and what is wider
- * than the terminal would take two.
+ * The display fits a terminal with fewer lines than contexts and fewer columns than its
+ * width.
+ *
+ * It leaves the last line free.  A line wider than the terminal would take two lines.
  */
-TEST_F_TIMEOUT(top, fits, 60)
+TEST_F_TIMEOUT(top, display_fits_terminal, 60)
 {
 	size_t widest;
 
 	for (int i = 0; i < 3; i++)
-		ASSERT_TRUE(DRAWN(HOME));
-	EXPECT_EQ(ROWS - 1, lines(strstr(self->screen.text, HOME), &widest));
+		ASSERT_TRUE(WAIT_DRAWN(HOME));
+	EXPECT_EQ(ROWS - 1, count_lines(strstr(self->screen.text, HOME), &widest));
 	EXPECT_EQ(COLUMNS, widest);
 	ASSERT_EQ(1, write(self->terminal, "q", 1));
-	EXPECT_EQ(0, EXIT_STATUS());
+	EXPECT_EQ(0, WAIT_EXIT());
 }
 
-/* However it ends, the terminal is as it was; meanwhile it does not show what is pressed. */
-TEST_F_TIMEOUT(top, restores, 60)
+/* While it runs, the terminal does not echo.  When SIGTERM ends it, the terminal is restored. */
+TEST_F_TIMEOUT(top, terminal_is_restored, 60)
 {
 	struct termios termios;
 
-	ASSERT_TRUE(DRAWN(HOME));
-	ASSERT_EQ(0, tcgetattr(self->slave, &termios));
+	ASSERT_TRUE(WAIT_DRAWN(HOME));
+	ASSERT_EQ(0, tcgetattr(self->top_end, &termios));
 	EXPECT_EQ(0, termios.c_lflag & (ICANON | ECHO));
 	ASSERT_EQ(0, kill(self->pid, SIGTERM));
-	EXPECT_EQ(0, EXIT_STATUS());
-	ASSERT_EQ(0, tcgetattr(self->slave, &termios));
+	EXPECT_EQ(0, WAIT_EXIT());
+	ASSERT_EQ(0, tcgetattr(self->top_end, &termios));
 	EXPECT_EQ(self->before.c_lflag, termios.c_lflag);
 }
 
-#define SHARE	100
+#define SHARED	100
 #define ALONE	10
 
 /*
- * Many that share an entry are more than a few that have one each: they are shown where
- * they are, and their heap comes first.
+ * Timers that share an entry are counted one by one, so their heap is sorted before one
+ * with fewer timers.
  */
-TEST(grouped)
+TEST(timers_with_slack_are_counted)
 {
 	struct timerheap_setup setup = {
-		.clock = CLOCK_MONOTONIC, .slots = SHARE, .slack = 1000 * SEC,
+		.clock = CLOCK_MONOTONIC, .slots = SHARED, .slack = 1000 * SEC,
 	};
-	uint64_t grouped = 0, heaps = 0, last = UINT64_MAX;
+	uint64_t bucketed = 0, heaps = 0, last = UINT64_MAX;
 	struct timerheap_info info;
 	char row[200];
 	int fd, alone;
@@ -184,12 +195,12 @@ TEST(grouped)
 	fd = th_open();
 	alone = th_context(CLOCK_BOOTTIME, ALONE);
 	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
-	for (int i = 0; i < SHARE; i++)
+	for (int i = 0; i < SHARED; i++)
 		ASSERT_EQ(0, th_start(fd, i, 1000 * SEC));
 	for (int i = 0; i < ALONE; i++)
 		ASSERT_EQ(0, th_start(alone, i, 1000 * SEC));
 	ASSERT_EQ(0, th_info(fd, &info));
-	ASSERT_LE(SHARE, info.bucketed);
+	ASSERT_LE(SHARED, info.bucketed);
 	top = popen("timerheap top -b -d 1 -n 1 -s size 2>/dev/null", "r");
 	while (fgets(row, sizeof(row), top) && strncmp(row, "CLOCK", 5))
 		;
@@ -200,13 +211,13 @@ TEST(grouped)
 		ASSERT_EQ(2, n);
 		EXPECT_GE(last, entries + shared);
 		last = entries + shared;
-		grouped += shared;
+		bucketed += shared;
 		heaps++;
 	}
 	if (pclose(top))
 		SKIP(return, "needs root, debugfs, and the timerheap command on the PATH");
 	EXPECT_LE(2, heaps);
-	EXPECT_EQ(info.bucketed, grouped);
+	EXPECT_EQ(info.bucketed, bucketed);
 	close(fd);
 	close(alone);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints: each event where it belongs, and as many of them as INFO counts.
+ * The tracepoints: each event occurs where it should, as often as INFO counts.
  *
- * An instance of its own is traced into, so that nobody else's events are in it.
- * The buffer must be large enough for all, and says when it was not.
+ * The tests trace into a tracefs instance of their own, so that it has no events of other
+ * tracers.  If its buffers were too small, the lost events make a test fail.
  */
 #include <sys/stat.h>
 
@@ -11,13 +11,13 @@
 
 #define TRACING		"/sys/kernel/tracing"
 #define INSTANCE	TRACING "/instances/timerheap_test"
-#define WATCHDOG	"/sys/module/timerheap/parameters/watchdog_ms"
+#define WATCHDOG	TH_PARAMETERS "watchdog_ms"
 #define SLOTS		300
 #define NOT_SOON	(1000 * SEC)
 #define HOLD		(500 * MSEC)
 
-/* Return: 0 or -errno. */
-static int put(const char *file, const char *what)
+/* Write to a file of the instance.  Return: 0 or -errno. */
+static int write_file(const char *file, const char *what)
 {
 	char path[128];
 
@@ -25,29 +25,17 @@ static int put(const char *file, const char *what)
 	return put_text(path, what);
 }
 
-/* All of a file, to be freed; "" where there is none. */
-static char *get(const char *file)
+/* Read a file of the instance.  Return: its text, to be freed; "" if it cannot be read. */
+static char *read_file(const char *file)
 {
-	size_t size = 0, room = 1 << 16;
-	char *text = malloc(room);
-	char path[128];
-	ssize_t n = 0;
-	int fd;
+	char path[128], *text;
 
 	snprintf(path, sizeof(path), INSTANCE "/%s", file);
-	fd = open(path, O_RDONLY);
-	while (fd >= 0 && (n = read(fd, text + size, room - size - 1)) > 0) {
-		size += n;
-		if (room - size < 4096)
-			text = realloc(text, room *= 2);
-	}
-	if (fd >= 0)
-		close(fd);
-	text[size] = 0;
-	return text;
+	text = th_read_all(open(path, O_RDONLY));
+	return text ?: strdup("");
 }
 
-/* The next line at *@text that tells of an event, from its name on; NULL: no more. */
+/* Return: the next event at *@text, from its name on; NULL: there is none. */
 static char *next_event(char **text)
 {
 	char *line;
@@ -61,14 +49,15 @@ static char *next_event(char **text)
 	return NULL;
 }
 
-static bool is(const char *event, const char *name)
+/* Return: whether an event is of that tracepoint. */
+static bool is_event(const char *event, const char *name)
 {
 	size_t len = strlen(name);
 
 	return !strncmp(event, name, len) && event[len] == ':';
 }
 
-/* The value of a field; the events that are asked for have it. */
+/* Return: the number in a field of an event; INT64_MIN: it has no such field. */
 static int64_t field(const char *event, const char *name)
 {
 	char key[32];
@@ -79,7 +68,8 @@ static int64_t field(const char *event, const char *name)
 	return at ? strtoll(at + strlen(key), NULL, 10) : INT64_MIN;
 }
 
-static bool says(const char *event, const char *what)
+/* Return: whether an event contains that word. */
+static bool has_word(const char *event, const char *what)
 {
 	const char *at = strstr(event, what);
 	size_t len = strlen(what);
@@ -89,7 +79,7 @@ static bool says(const char *event, const char *what)
 
 struct traced {
 	char *text;
-	char *rest;		/* of it, for next_event() */
+	char *rest;		/* the part that next_event() has not read */
 };
 
 FIXTURE(tracing)
@@ -106,11 +96,11 @@ FIXTURE_SETUP(tracing)
 		SKIP(return, "no tracefs, or a kernel without tracepoints");
 	rmdir(INSTANCE);
 	ASSERT_EQ(0, mkdir(INSTANCE, 0700));
-	ASSERT_EQ(0, put("buffer_size_kb", "4096"));
+	ASSERT_EQ(0, write_file("buffer_size_kb", "4096"));
 	self->watchdog_ms = get_number(WATCHDOG);
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, put("events/timerheap/enable", "1"));
+	ASSERT_EQ(0, write_file("events/timerheap/enable", "1"));
 }
 
 FIXTURE_TEARDOWN(tracing)
@@ -121,7 +111,7 @@ FIXTURE_TEARDOWN(tracing)
 	rmdir(INSTANCE);
 }
 
-/* The CPU that an event was told by, which the kernel puts before its name. */
+/* Return: the CPU that traced an event.  The kernel prints it before the name. */
 static int cpu_of(const char *event)
 {
 	while (*event != '[')
@@ -129,15 +119,15 @@ static int cpu_of(const char *event)
 	return atoi(event + 1);
 }
 
-/* Enough was traced. */
+/* Stop tracing, and read what was traced. */
 static void stop_tracing(struct traced *traced)
 {
-	put("events/timerheap/enable", "0");
-	traced->text = get("trace");
+	write_file("events/timerheap/enable", "0");
+	traced->text = read_file("trace");
 	traced->rest = traced->text;
 }
 
-/* How many events the buffers had no room for. */
+/* Return: the number of events that the buffers had no room for. */
 static int64_t lost_events(void)
 {
 	int64_t lost = 0;
@@ -146,7 +136,7 @@ static int64_t lost_events(void)
 		char file[64], *stats, *at;
 
 		snprintf(file, sizeof(file), "per_cpu/cpu%d/stats", cpu);
-		stats = get(file);
+		stats = read_file(file);
 		at = strstr(stats, "overrun: ");
 		if (at)
 			lost += strtoll(at + strlen("overrun: "), NULL, 10);
@@ -155,8 +145,11 @@ static int64_t lost_events(void)
 	return lost;
 }
 
-/* Wait until nothing is counted any more.  Return: whether it is so; *@info: what was. */
-static bool at_rest(int fd, struct timerheap_info *info)
+/*
+ * Wait until INFO does not change any more; *@info: its last content.  Return: whether it
+ * ended.
+ */
+static bool info_settles(int fd, struct timerheap_info *info)
 {
 	struct timerheap_info before;
 
@@ -173,8 +166,8 @@ static bool at_rest(int fd, struct timerheap_info *info)
 }
 
 struct counts {
-	uint64_t inits, starts, pushes, cancels, looks, expired, entries, exits;
-	uint64_t kicks, swept, moves, early;
+	uint64_t inits, starts, pushes, cancels, checks, expired, entries, exits;
+	uint64_t notified, swept, migrated, early;
 };
 
 static struct counts count(struct traced *traced)
@@ -183,36 +176,36 @@ static struct counts count(struct traced *traced)
 	char *event;
 
 	while ((event = next_event(&traced->rest))) {
-		if (is(event, "init")) {
+		if (is_event(event, "init")) {
 			counts.inits++;
-		} else if (is(event, "start")) {
+		} else if (is_event(event, "start")) {
 			counts.starts++;
-			counts.pushes += says(event, "to=WAITING");
-		} else if (is(event, "cancel")) {
+			counts.pushes += has_word(event, "to=WAITING");
+		} else if (is_event(event, "cancel")) {
 			counts.cancels++;
-		} else if (is(event, "check")) {
-			counts.looks++;
-			counts.expired += says(event, "expired=1");
+		} else if (is_event(event, "check")) {
+			counts.checks++;
+			counts.expired += has_word(event, "expired=1");
 			counts.early += field(event, "late") < 0;
-		} else if (is(event, "expire_entry")) {
+		} else if (is_event(event, "expire_entry")) {
 			counts.entries++;
-		} else if (is(event, "expire_exit")) {
+		} else if (is_event(event, "expire_exit")) {
 			counts.exits++;
-		} else if (is(event, "notify")) {
-			counts.kicks += says(event, "remote=0");
-		} else if (is(event, "sweep")) {
+		} else if (is_event(event, "notify")) {
+			counts.notified += has_word(event, "remote=0");
+		} else if (is_event(event, "sweep")) {
 			counts.swept += field(event, "swept");
-		} else if (is(event, "migrate")) {
-			counts.moves++;
+		} else if (is_event(event, "migrate")) {
+			counts.migrated++;
 		}
 	}
 	return counts;
 }
 
-/* One timer's life, in the order in which it is lived. */
-TEST_F(tracing, a_life)
+/* The events of one timer occur in the order of what happens to it. */
+TEST_F(tracing, events_of_a_timer_are_in_order)
 {
-	static const char * const life[] = {
+	static const char * const steps[] = {
 		"to=WAITING", "to=MODIFIED_LATER", "to=MODIFIED_EARLIER", "cancel:",
 		"start:", "check:", "expire_entry:", "expire_exit:",
 	};
@@ -226,27 +219,28 @@ TEST_F(tracing, a_life)
 	ASSERT_EQ(1, th_modify(self->fd, 0, 2 * NOT_SOON));
 	ASSERT_EQ(1, th_modify(self->fd, 0, NOT_SOON / 2));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
-	/* That was no stop, and is no event. */
+	/* This stop has no effect, and no event. */
 	ASSERT_EQ(0, th_stop(self->fd, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, 10 * MSEC));
 	ASSERT_EQ(1, th_event(self->fd, &got));
 	stop_tracing(&self->traced);
 	while ((event = next_event(&self->traced.rest))) {
-		if (is(event, "notify") || is(event, "sweep") || is(event, "steal"))
+		if (is_event(event, "notify") || is_event(event, "sweep") ||
+		    is_event(event, "steal"))
 			continue;
-		if (is(event, "init")) {
+		if (is_event(event, "init")) {
 			inits++;
 			continue;
 		}
-		ASSERT_GT(sizeof(life) / sizeof(*life), at);
-		/* All are of the timer that the first is of. */
+		ASSERT_GT(sizeof(steps) / sizeof(*steps), at);
+		/* All events are of the same timer. */
 		if (!at)
 			ASSERT_EQ(1, sscanf(event, "%*s %39s", timer));
 		EXPECT_NE(NULL, strstr(event, timer));
-		EXPECT_NE(NULL, strstr(event, life[at])) {
+		EXPECT_NE(NULL, strstr(event, steps[at])) {
 			TH_LOG("event %u: %s", at, event);
 		}
-		if (is(event, "check")) {
+		if (is_event(event, "check")) {
 			EXPECT_EQ(got.deadline, field(event, "when"));
 			EXPECT_EQ(got.fired, field(event, "now"));
 			EXPECT_EQ(got.fired - got.deadline, field(event, "late"));
@@ -255,13 +249,13 @@ TEST_F(tracing, a_life)
 		}
 		at++;
 	}
-	EXPECT_EQ(sizeof(life) / sizeof(*life), at);
-	/* A page of slots, each with its timer. */
+	EXPECT_EQ(sizeof(steps) / sizeof(*steps), at);
+	/* One page of slots was initialized, each slot with its timer. */
 	EXPECT_EQ(getpagesize() / sizeof(struct timerheap_slot), inits);
 }
 
-/* Whatever is done, events and counters tell the same. */
-TEST_F_TIMEOUT(tracing, as_info_counts, 60)
+/* After all kinds of operations, events and counters agree. */
+TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 {
 	struct timerheap_info before, after;
 	struct timerheap_event events[SLOTS];
@@ -276,21 +270,21 @@ TEST_F_TIMEOUT(tracing, as_info_counts, 60)
 			stopped += th_stop(self->fd, i) == 1;
 		else
 			ASSERT_EQ(1, th_modify(self->fd, i, i % 2 ? MSEC : 50 * MSEC));
-	/* Pushes drive the sweep, which two thirds that are stopped have due. */
+	/* Two thirds of the timers are stopped, so the pushes of new timers drive the sweep. */
 	for (int i = 0; i < SLOTS; i++)
 		if (i % 3 == 1)
 			ASSERT_EQ(0, th_start(self->fd, i, 20 * MSEC + i * USEC));
 	ASSERT_EQ(2 * SLOTS / 3, th_events(self->fd, events, SLOTS, 2 * SLOTS / 3));
-	/* The event is there before the run that has brought it is at its end: until all rest. */
-	ASSERT_TRUE(at_rest(self->fd, &after));
+	/* An event arrives before its run has ended, so wait until INFO does not change. */
+	ASSERT_TRUE(info_settles(self->fd, &after));
 	stop_tracing(&self->traced);
 	ASSERT_EQ(0, lost_events());
 	counts = count(&self->traced);
 	EXPECT_LT(0, after.swept - before.swept);
 	EXPECT_EQ(after.started - before.started, counts.pushes);
-	EXPECT_EQ(after.checked - before.checked, counts.looks);
+	EXPECT_EQ(after.checked - before.checked, counts.checks);
 	EXPECT_EQ(after.swept - before.swept, counts.swept);
-	EXPECT_EQ(after.notified - before.notified, counts.kicks);
+	EXPECT_EQ(after.notified - before.notified, counts.notified);
 	EXPECT_EQ(5 * SLOTS / 3, counts.starts);
 	EXPECT_EQ(2 * SLOTS / 3, stopped);
 	EXPECT_EQ(stopped, counts.cancels);
@@ -300,8 +294,8 @@ TEST_F_TIMEOUT(tracing, as_info_counts, 60)
 	EXPECT_EQ(0, counts.early);
 }
 
-/* A stop without a call is nowhere, but that the look finds nothing to do. */
-TEST_F(tracing, stop_by_memory)
+/* A stop by a store has no event.  The kernel's check finds it, and nothing expires. */
+TEST_F(tracing, store_that_stops_has_no_event)
 {
 	struct th_map map = { .fd = -1 };
 	struct counts counts;
@@ -310,26 +304,26 @@ TEST_F(tracing, stop_by_memory)
 	do {
 		if (map.fd >= 0)
 			th_unmap(&map);
-		ASSERT_EQ(0, put("trace", ""));
+		ASSERT_EQ(0, write_file("trace", ""));
 		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
 		begin = now();
 		ASSERT_EQ(0, th_start(map.fd, 0, 100 * MSEC));
 		map.slots[0].deadline = 0;
 	} while (now() - begin >= 100 * MSEC);
-	/* The look is what ends it. */
+	/* The check dequeues the slot. */
 	EXPECT_EQ(0, th_wait_armed(map.fd, 0));
 	stop_tracing(&self->traced);
 	counts = count(&self->traced);
 	EXPECT_EQ(1, counts.starts);
 	EXPECT_EQ(0, counts.cancels);
-	EXPECT_EQ(1, counts.looks);
+	EXPECT_EQ(1, counts.checks);
 	EXPECT_EQ(0, counts.expired);
 	EXPECT_EQ(0, counts.entries);
 	th_unmap(&map);
 }
 
-/* A CPU goes offline: each timer that moves is told of. */
-TEST_F_TIMEOUT(tracing, move, 60)
+/* When a CPU goes offline, each timer that migrates has an event. */
+TEST_F_TIMEOUT(tracing, each_migrated_timer_has_an_event, 60)
 {
 	struct timerheap_info before, after;
 	struct counts counts;
@@ -346,14 +340,14 @@ TEST_F_TIMEOUT(tracing, move, 60)
 	ASSERT_EQ(0, set_online(1, true));
 	counts = count(&self->traced);
 	EXPECT_EQ(0, lost_events());
-	EXPECT_EQ(after.migrated - before.migrated, counts.moves);
+	EXPECT_EQ(after.migrated - before.migrated, counts.migrated);
 	if (!after.heaps)
-		EXPECT_LE(SLOTS, counts.moves);
+		EXPECT_LE(SLOTS, counts.migrated);
 }
 
-/* Timers of a CPU that is stuck, which come nevertheless.  The last slot is another's. */
-static void be_stuck(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
-		     const char *what)
+/* Hold a CPU that has timers, and wait for their events.  The caller uses the last slot. */
+static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
+			      const char *what)
 {
 	struct timerheap_event events[SLOTS];
 
@@ -367,13 +361,16 @@ static void be_stuck(struct __test_metadata *_metadata, int fd, int cpu, int cpu
 }
 
 /*
- * One event for each steal: by whom, of whom, and whether it was the watchdog.  First all
- * sleep, so that only that can find them; then it is off, and a ticker's runs do.  A CPU
- * that the host has stopped may be stolen from as well.
+ * Each steal has one event with the thief's CPU, the victim's CPU, and whether the
+ * watchdog stole.
+ *
+ * First no task waits, so that only the watchdog can find the timers.  Then the watchdog
+ * is off, and the runs of a ticker find them.  A CPU that the host has suspended may be
+ * stolen from as well.
  */
-TEST_F_TIMEOUT(tracing, steal, 60)
+TEST_F_TIMEOUT(tracing, each_steal_has_an_event, 60)
 {
-	uint64_t steals = 0, by_watchdog = 0, of_held = 0, of_held_by_watchdog = 0;
+	uint64_t stolen = 0, by_watchdog = 0, from_held = 0, from_held_by_watchdog = 0;
 	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct timerheap_info before, after;
 	int64_t begun = now();
@@ -382,35 +379,35 @@ TEST_F_TIMEOUT(tracing, steal, 60)
 	ASSERT_EQ(0, th_info(self->fd, &before));
 	if (before.heaps || cpus < 2 || !can_hold())
 		SKIP(return, "needs two CPUs, a heap for each, and the module of selftests/stuck");
-	be_stuck(_metadata, self->fd, 1, cpus, "interrupts");
+	expire_while_held(_metadata, self->fd, 1, cpus, "interrupts");
 	ASSERT_EQ(0, put_number(WATCHDOG, 0));
 	ASSERT_EQ(0, run_on(0));
 	ASSERT_EQ(0, th_start_flags(self->fd, SLOTS - 1, MSEC, 5 * MSEC, 0));
-	be_stuck(_metadata, self->fd, 1, cpus, "softirqs");
+	expire_while_held(_metadata, self->fd, 1, cpus, "softirqs");
 	ASSERT_EQ(1, th_stop(self->fd, SLOTS - 1));
-	ASSERT_TRUE(at_rest(self->fd, &after));
+	ASSERT_TRUE(info_settles(self->fd, &after));
 	stop_tracing(&self->traced);
 	EXPECT_EQ(0, lost_events());
 	while ((event = next_event(&self->traced.rest))) {
 		int64_t first = field(event, "first");
 
-		if (!is(event, "steal"))
+		if (!is_event(event, "steal"))
 			continue;
-		steals++;
+		stolen++;
 		by_watchdog += field(event, "watchdog");
 		EXPECT_NE(field(event, "cpu"), cpu_of(event));
 		if (field(event, "cpu") != 1)
 			continue;
-		of_held++;
-		of_held_by_watchdog += field(event, "watchdog");
-		EXPECT_TRUE(says(event, "clock=monotonic"));
-		/* At once, or when it was due. */
+		from_held++;
+		from_held_by_watchdog += field(event, "watchdog");
+		EXPECT_TRUE(has_word(event, "clock=monotonic"));
+		/* 0 (run at once), or a deadline of this test. */
 		EXPECT_TRUE(!first || (begun < first && first < now()));
 	}
-	EXPECT_EQ(after.stolen - before.stolen, steals);
+	EXPECT_EQ(after.stolen - before.stolen, stolen);
 	EXPECT_EQ(after.stolen_by_watchdog - before.stolen_by_watchdog, by_watchdog);
-	EXPECT_LT(0, of_held_by_watchdog);
-	EXPECT_LT(of_held_by_watchdog, of_held);
+	EXPECT_LT(0, from_held_by_watchdog);
+	EXPECT_LT(from_held_by_watchdog, from_held);
 }
 
 TEST_HARNESS_MAIN
