@@ -215,7 +215,10 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	struct timerheap_info info;
 
 	ASSERT_EQ(0, th_info(self->raw, &info));
-	/* No machine here has a CPU 8191.  fair.c tests TIMERHEAP_UNLIMITED. */
+	/*
+	 * CPU 8191 does not exist, so TIMERHEAP_ON_CPU is refused.  fair.c tests
+	 * TIMERHEAP_UNLIMITED.
+	 */
 	for (int bit = 0; bit < 32; bit++)
 		if (1U << bit & ~TIMERHEAP_UNLIMITED)
 			REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP,
@@ -240,7 +243,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = UINT32_MAX });
 	EXPECT_EQ(-EFAULT, call(self->raw, TIMERHEAP_IOC_SETUP, BAD));
-	/* SETUP still works after these, and works once. */
+	/* SETUP succeeds after the refused ones.  A second SETUP is refused. */
 	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
 	EXPECT_EQ(-EBUSY, th_setup(self->raw, CLOCK_TAI, 1));
 	EXPECT_EQ(-EBUSY, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS));
@@ -527,7 +530,7 @@ TEST_F(abi, eventfd_refuses_bad_arguments)
 	close(good);
 }
 
-/* A timer expires through mapped memory.  The 32-bit build makes this test matter. */
+/* A timer expires through mapped memory.  This test is mainly for the 32-bit build. */
 TEST_F(abi, timer_expires_in_mapped_memory)
 {
 	struct timerheap_slot *slot;

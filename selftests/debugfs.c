@@ -129,7 +129,7 @@ FIXTURE_SETUP(debugfs)
 {
 	REQUIRE_DEVICE();
 	if (geteuid() || access(FOLDER, R_OK))
-		SKIP(return, "needs root, and debugfs where it belongs");
+		SKIP(return, "needs root, and debugfs mounted on /sys/kernel/debug");
 	snprintf(self->comm, sizeof(self->comm), "seen%d", getpid());
 	prctl(PR_SET_NAME, self->comm);
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
@@ -262,8 +262,8 @@ TEST_F(debugfs, context_has_one_line)
 	free(text);
 
 	/*
-	 * Added are the page of slots, the page of their timers, and a structure that
-	 * refers to both.
+	 * The kernel has allocated the page of slots, the page of their timers, and a
+	 * structure that refers to both.
 	 */
 	ASSERT_EQ(0, th_start(self->fd, 0, 5 * MSEC));
 	ASSERT_EQ(0, th_start(self->fd, 1, 5 * MSEC));

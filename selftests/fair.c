@@ -24,7 +24,7 @@
  *
  * TIMERHEAP_SECONDS= sets the duration of each measurement, TIMERHEAP_CHECKS= the rate
  * limit.  TIMERHEAP_EXACT=1 states that the clock counts instructions, so that the figures
- * are those of the module alone.  Then all of them are judged.
+ * are those of the module alone.  Then the test checks all of them.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -57,7 +57,7 @@ static void become_greedy(void)
  * byte to @ready when it has begun, and runs until it is killed.
  */
 
-/* Have @nr tickers with the shortest period, all overdue. */
+/* Start @nr tickers with the shortest period.  They are always overdue. */
 static void start_tickers(int fd, int nr, int ready)
 {
 	struct timerheap_op ops[CROWD];
@@ -148,7 +148,7 @@ static void start_and_drain(int fd, int nr, int ready)
 	}
 }
 
-/* Have @nr tickers with the shortest period, evenly spread, so that each expires alone. */
+/* Start @nr tickers with the shortest period, evenly spread, so that each expires alone. */
 static void spread_tickers(int fd, int nr, int ready)
 {
 	int64_t begin = now() + MSEC, period;
@@ -320,7 +320,7 @@ struct measurement {
 	struct latency tasks;
 };
 
-/* Be the second user: have one timer on each CPU, again and again, all of which must expire. */
+/* Act as the second user: start one timer on each CPU, again and again.  All must expire. */
 static struct measurement measure(struct __test_metadata *_metadata, struct _test_data_fair *self)
 {
 	static int64_t late[100000];
@@ -381,7 +381,8 @@ static void report(struct __test_metadata *_metadata, struct _test_data_fair *se
  * Wait until the rate limit takes effect.
  *
  * All tickers are overdue at first, and each is checked once more before the limit defers
- * it.  From then on few checks a second are deferred.  Return: whether that is reached.
+ * it.  From then on less than twice the limit is deferred per second.  Return: whether
+ * that is so.
  */
 static bool limit_takes_effect(struct _test_data_fair *self, uint64_t nr)
 {

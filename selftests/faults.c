@@ -32,7 +32,6 @@ struct state {
 	struct th_map map;
 	int eventfd;
 	int raw;		/* an open device before SETUP */
-	void *extra;		/* a mapping that the operation has made */
 };
 
 /* The state of a slot, as far as it does not depend on the time. */
@@ -418,21 +417,21 @@ TEST(full_eventfd_blocks_nothing)
 {
 	uint64_t full = UINT64_MAX - 1, count;
 	struct timerheap_event event;
-	int fd, told;
+	int fd, counter;
 
 	REQUIRE_DEVICE();
 	fd = th_context(CLOCK_MONOTONIC, 4);
-	told = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	counter = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(8, write(told, &full, 8));
-	ASSERT_EQ(0, th_eventfd(fd, told));
+	ASSERT_EQ(8, write(counter, &full, 8));
+	ASSERT_EQ(0, th_eventfd(fd, counter));
 	for (int i = 0; i < 4; i++)
 		ASSERT_EQ(0, th_start(fd, i, MSEC));
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(1, th_event(fd, &event));
-	EXPECT_EQ(8, read(told, &count, 8));
+	EXPECT_EQ(8, read(counter, &count, 8));
 	EXPECT_LE(full, count);
-	close(told);
+	close(counter);
 	close(fd);
 }
 

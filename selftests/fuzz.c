@@ -72,10 +72,7 @@ struct request {
 	uint64_t words[WORDS];
 };
 
-/*
- * Shared by the threads of a process.  Any thread changes them at any time, as a part of
- * the test.
- */
+/* Shared by the threads of a process.  On purpose, any thread changes them at any time. */
 static _Atomic int fds[CONTEXTS];
 static struct timerheap_slot *_Atomic slots[CONTEXTS];
 #define MAPPED		4096		/* bytes; each context has at least 64 slots */
@@ -295,7 +292,7 @@ static void make_invalid(struct thread *thread, struct request *request)
 	} while (!random_below(thread, 3));
 }
 
-/* Take a request from the corpus or make one, and often spoil it. */
+/* Take a request from the corpus or make one.  One in three becomes invalid. */
 static void next_request(struct thread *thread, struct request *request)
 {
 	unsigned int kept = atomic_load(&shared->kept);

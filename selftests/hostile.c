@@ -307,7 +307,8 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 }
 
 /*
- * Deadlines that are always due soon, the most work that stores alone can cause.
+ * The checks are bounded even if stores keep all deadlines a little ahead of the clock.
+ * That is the most work that stores alone can cause.
  *
  * An honest ticker with the minimum period is checked once in that period.  These slots
  * may be checked 5 times.  The test raises the minimum period, so that the difference is

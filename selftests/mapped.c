@@ -350,17 +350,17 @@ TEST_F(mapped, child_shares_timers)
 static int child_postpones(struct th_map *map, int go, int64_t first, uint64_t at)
 {
 	struct timerheap_event event;
-	bool kick, moved;
+	bool kick, postponed;
 	char byte;
 
 	close(map->fd);
 	map->fd = -1;
 	if (read(go, &byte, 1) != 1)
 		return 1;
-	moved = postpone_no_kick(map, 0, at, &kick);
+	postponed = postpone_no_kick(map, 0, at, &kick);
 	if (now() >= first)
 		return TOO_LATE;
-	if (!moved || kick)
+	if (!postponed || kick)
 		return 2;
 	if (!wait_event(map, &event) || event.slot || event.deadline != at || event.fired < at)
 		return 3;

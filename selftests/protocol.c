@@ -73,7 +73,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 	struct timerheap_event event;
 	int64_t first, at, was;
 	bool kick, kicked;
-	int moved;
+	int postponed;
 
 	/* Repeat until all of this is done before the kernel's first check. */
 	do {
@@ -82,11 +82,11 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 		first = now() + 500 * MSEC;
 		at = first;
 		ASSERT_EQ(0, start_slot(map, 0, at));
-		moved = 0;
+		postponed = 0;
 		kicked = false;
 		for (int i = 0; i < 1000; i++) {
 			at += 200 * USEC;
-			moved += postpone_no_kick(map, 0, at, &kick);
+			postponed += postpone_no_kick(map, 0, at, &kick);
 			kicked |= kick;
 		}
 		/* A stop and a start leave it queued for the first check. */
@@ -94,7 +94,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 		EXPECT_EQ(0, exchange_deadline(map, 0, at + MSEC));
 		kicked |= must_kick(&map->slots[0], at + MSEC);
 	} while (now() >= first);
-	EXPECT_EQ(1000, moved);
+	EXPECT_EQ(1000, postponed);
 	EXPECT_EQ(at, was);
 	EXPECT_FALSE(kicked);
 	at += MSEC;
@@ -128,8 +128,8 @@ TEST_F(protocol, earlier_deadline_needs_kick)
 }
 
 /*
- * Stop and postpone around the expiry race with it.  If the call finds the timer pending,
- * it takes effect.  Otherwise the event arrives.
+ * Stop and postpone race with the expiry.  If the call finds the timer pending, it takes
+ * effect.  Otherwise the event arrives.
  */
 TEST_F_TIMEOUT(protocol, stop_and_postpone_race_with_expiry, 60)
 {
@@ -166,7 +166,10 @@ TEST_F_TIMEOUT(protocol, stop_and_postpone_race_with_expiry, 60)
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
-/* A deadline of TIMERHEAP_NEVER or later does not expire, and can be moved earlier. */
+/*
+ * A timer with a deadline of TIMERHEAP_NEVER or later does not expire, and can be moved
+ * earlier.
+ */
 TEST_F(protocol, deadline_never_does_not_expire)
 {
 	static const uint64_t times[] = { TIMERHEAP_NEVER, TIMERHEAP_NEVER + 1, UINT64_MAX };
@@ -674,7 +677,7 @@ FIXTURE_TEARDOWN(threads)
  */
 TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 {
-	const int share = variant->roles[2] == PRIVATE ? 1 : 3;
+	const int sharing = variant->roles[2] == PRIVATE ? 1 : 3;
 	struct worker *workers = self->workers;
 	int64_t armed = 0, expired = 0;
 
@@ -686,8 +689,8 @@ TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 		}
 		for (int i = 0; i < 3; i++)
 			pthread_join(workers[i].thread, NULL);
-		for (int i = 0; i < 3; i += share)
-			ASSERT_EQ(0, unbalanced(&workers[i], share)) TH_LOG("round %d", round);
+		for (int i = 0; i < 3; i += sharing)
+			ASSERT_EQ(0, unbalanced(&workers[i], sharing)) TH_LOG("round %d", round);
 	}
 	for (int i = 0; i < 3; i++) {
 		EXPECT_EQ(0, workers[i].error);
@@ -771,8 +774,8 @@ FIXTURE_TEARDOWN(clock_step)
 }
 
 /*
- * Clock steps trigger the check of a postponed timer, and later its expiry, and none too
- * early.
+ * A clock step past the first deadline makes the kernel check a postponed timer, which
+ * does not expire.  The timer expires after a step past its second deadline.
  */
 TEST_F(clock_step, clock_step_triggers_check_of_postponed_timer)
 {

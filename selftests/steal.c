@@ -14,8 +14,9 @@
 
 #include "stuck_test.h"
 
-/* A CPU is held for HOLD.  Its first timer is due SOON after its start, within that time. */
 #define SLOTS		64
+
+/* A CPU is held for HOLD.  Its first timer is due SOON after its start, within that time. */
 #define HOLD		(1000 * MSEC)
 #define SOON		(200 * MSEC)
 
@@ -119,7 +120,7 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
 #define STOLEN_WITHIN		(100 * MSEC)
 
 /*
- * How often a test may fail to steal in all its rounds.
+ * A test fails if this number of attempts to steal has failed in all its rounds together.
  *
  * If the host stalls before the CPU is held, or until the CPU is released, no CPU has time
  * to steal.
@@ -162,7 +163,7 @@ static void check_sleeping_waiter(struct __test_metadata *_metadata, struct _tes
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !stolen_for_waiter(_metadata, self, cpu, what))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
 	EXPECT_GT(STOLEN_WITHIN, self->best_median);
@@ -207,7 +208,7 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_all_sleep, 120)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		while (tries && !stolen_by_watchdog(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen_by_watchdog);
 	EXPECT_GT(STOLEN_WITHIN, self->best_median);
@@ -253,7 +254,7 @@ TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		while (tries && !run_by_third(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not while CPU %d was held", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run while CPU %d was held", cpu);
 	}
 }
 
@@ -302,7 +303,8 @@ TEST_F_TIMEOUT(steal, watchdog_survives_stuck_cpus, 120)
 
 		while (tries && !run_meanwhile(_metadata, self, cpu, next))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not while CPUs %d and %d were held", cpu, next);
+		EXPECT_LT(0, tries)
+			TH_LOG("timers did not run while CPUs %d and %d were held", cpu, next);
 	}
 }
 
@@ -351,7 +353,7 @@ TEST_F_TIMEOUT(steal, run_on_other_cpu_steals, 120)
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !run_by_ticker(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
 	EXPECT_EQ(0, since(self).stolen_by_watchdog);
@@ -395,7 +397,7 @@ TEST_F_TIMEOUT(steal, waiter_steals_before_it_sleeps, 120)
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !waiter_awake(_metadata, self, cpu))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
 	}
 	EXPECT_LT(0, since(self).stolen);
 	EXPECT_EQ(0, since(self).stolen_by_watchdog);
@@ -475,7 +477,7 @@ TEST_F_TIMEOUT(steal, timers_moved_earlier_are_stolen, 120)
 		} while (tries && slow_tries);
 		if (!slow_tries)
 			SKIP(return, "the host is too slow: the moves were late 10 times");
-		EXPECT_LT(0, tries) TH_LOG("not before CPU %d was released", cpu);
+		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
 	}
 }
 
@@ -588,7 +590,8 @@ TEST_F_TIMEOUT(steal, timers_of_stuck_thief_expire, 120)
 	for (int round = 0; round < 6; round++) {
 		while (tries && !thief_gets_stuck(_metadata, self, round % 2, !(round % 2)))
 			tries--;
-		EXPECT_LT(0, tries) TH_LOG("not while CPU %d was held", !(round % 2));
+		EXPECT_LT(0, tries)
+			TH_LOG("timers did not run while CPU %d was held", !(round % 2));
 	}
 }
 

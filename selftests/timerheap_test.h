@@ -162,7 +162,7 @@ static inline void th_sort(int64_t *values, size_t nr)
 	qsort(values, nr, sizeof(*values), th_compare);
 }
 
-/* How late events were, in ns. */
+/* The lateness of events, in ns. */
 struct th_lateness {
 	int64_t median, p99, most;
 };
@@ -312,10 +312,7 @@ static inline int th_start_flags(int fd, uint32_t slot, int64_t deadline,
 	return th_start_full(fd, slot, deadline, period, flags, 0);
 }
 
-/*
- * Start a one-shot timer that expires @span from now.  Return: 1: it was pending, 0, or
- * -errno.
- */
+/* Start a one-shot timer that expires @span from now.  Return: as th_start_as(). */
 static inline int th_start(int fd, uint32_t slot, int64_t span)
 {
 	return th_start_flags(fd, slot, span, 0, 0);
@@ -452,7 +449,7 @@ static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t n
 }
 
 /*
- * Churners: threads that start, modify and stop timers at random, each its own
+ * Churners: threads that start, modify and stop timers at random, each on its own slots
  */
 
 #define TH_CHURN_SLOTS		16

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints: each event occurs where it should, as often as INFO counts.
+ * The tracepoints: the events of a timer are in the right order, and as many as INFO
+ * counts.
  *
  * The tests trace into a tracefs instance of their own, so that it has no events of other
  * tracers.  If its buffers were too small, the lost events make a test fail.
@@ -146,8 +147,9 @@ static int64_t lost_events(void)
 }
 
 /*
- * Wait until INFO does not change any more; *@info: its last content.  Return: whether it
- * ended.
+ * Wait until INFO does not change any more; *@info: its last content.
+ *
+ * Return: whether INFO has settled.
  */
 static bool info_settles(int fd, struct timerheap_info *info)
 {
