@@ -335,7 +335,7 @@ TEST_F(eventfd, each_run_with_events_adds_one)
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
 	/* Timers that are due together expire in few runs. */
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 		read_count(self->eventfd);
 		at = now() + 500 * MSEC;
@@ -354,7 +354,7 @@ TEST_F(eventfd, stopped_timer_adds_nothing)
 	int stopped;
 
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		read_count(self->eventfd);
 		ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 		begin = now();
@@ -512,7 +512,7 @@ TEST_F_TIMEOUT(eventfd, close_while_timers_expire, 60)
 		nap(round % 3 * MSEC);
 		close(round % 2 ? eventfd_fd : fd);
 	}
-	EXPECT_EQ(before, th_armed_settles(self->fd, before));
+	EXPECT_EQ(before, th_wait_armed(self->fd, before));
 }
 
 TEST_HARNESS_MAIN

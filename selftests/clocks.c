@@ -155,7 +155,7 @@ TEST_F(step, step_back_delays_realtime_timers)
 
 	/* Repeat until the step is before the deadline. */
 	do {
-		ASSERT_LE(0, th_renew(&self->mono, 4));
+		ASSERT_LE(0, th_replace_context(&self->mono, 4));
 		close(self->real);
 		self->real = th_context(CLOCK_REALTIME, 4);
 		ASSERT_LE(0, self->real);

@@ -159,7 +159,7 @@ TEST_F(go, stopped_timer_never_expires)
 	int stopped;
 
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		begin = now();
 		ASSERT_EQ(0, th_start(self->fd, 0, 100 * MSEC));
 		stopped = th_stop(self->fd, 0);
@@ -181,7 +181,7 @@ TEST_F(go, events_are_in_order_of_deadlines)
 	/* On one CPU: all timers are in one queue before the first is due. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		begin = now();
 		for (int i = 0; i < 13; i++)
 			ASSERT_EQ(0, th_start(self->fd, i, (1 + when[i]) * 10 * MSEC));
@@ -566,7 +566,7 @@ TEST_F(calls, past_deadline_counts_missed_periods)
 
 	/* Repeat until all calls are made before the next deadline, which would count too. */
 	do {
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		first = now() - ago;
 		ASSERT_EQ(0, th_start_flags(self->fd, 0, first, period, TIMERHEAP_ABSTIME));
 		ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
@@ -611,7 +611,7 @@ TEST_F(calls, postponed_timer_expires_at_last_deadline)
 			continue;
 		}
 		/* The host stalled and the timer expired: begin again. */
-		ASSERT_LE(0, th_renew(&self->fd, SLOTS));
+		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		at = now() + 2 * SEC;
 		ASSERT_EQ(0, th_start_at(self->fd, 0, at));
 		i = -1;

@@ -323,7 +323,7 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 	stay_on_one_cpu();
 	/* Repeat with more lead until all timers are queued before the first is due. */
 	for (;;) {
-		ASSERT_LE(0, th_renew(&self->fd, 1000000));
+		ASSERT_LE(0, th_replace_context(&self->fd, 1000000));
 		ASSERT_EQ(0, th_info(self->fd, &self->before));
 		begin = now() + lead;
 		ASSERT_EQ(0, spread(self->fd, nr, begin, span));
