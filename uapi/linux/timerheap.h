@@ -2,45 +2,48 @@
 /*
  * timerheap - a million exact timers behind one file descriptor
  *
- * This header is the contract between /dev/timerheap and its users.
+ * This header is the contract between /dev/timerheap and the programs that use it.
  *
  *	fd = open("/dev/timerheap", O_RDWR | O_CLOEXEC);
- *	ioctl(fd, TIMERHEAP_IOC_SETUP, &setup);		a clock and n slots
- *	ioctl(fd, TIMERHEAP_IOC_START, &start);		slot i expires at t
- *	ioctl(fd, TIMERHEAP_IOC_STOP, &stop);		or, mostly, it does not
- *	read(fd, events, sizeof(events));		what has expired
+ *	ioctl(fd, TIMERHEAP_IOC_SETUP, &setup);		choose a clock and n slots
+ *	ioctl(fd, TIMERHEAP_IOC_START, &start);		slot i is to expire at t
+ *	ioctl(fd, TIMERHEAP_IOC_STOP, &stop);		most timers are stopped in time
+ *	read(fd, events, sizeof(events));		events of those that expired
  *
- * Slots and events are in memory that the program can map.  Then it stops and
- * postpones timers, and takes events, without any call; the protocol for that
- * is below.  The C library libtimerheap speaks it for those who do not want
- * to.
+ * Each open of the device makes a context.  A context has one clock and a fixed
+ * number of slots.  A slot is one timer.  Slots have the numbers 0 to slots - 1, and
+ * the program chooses the slot for each timer.
  *
- * A context is what an open of the device makes.  It counts time by one
- * clock and holds a fixed number of slots; a slot is one timer.  The program
- * picks the slot number of each timer, as it picks the signal number of a
- * handler: slot numbers are small integers from 0 to slots - 1.
+ * The program can map the slots and the ring of events.  Then it stops and postpones
+ * timers, and takes events, without a system call.  The protocol for that is below.
+ * The C library libtimerheap implements the protocol.
  *
- * Rules that hold for every call:
+ * Rules for all calls:
  *
- *  - Times are nanoseconds on the clock of the context.  An absolute time is
- *    what clock_gettime() reads on that clock; a relative one counts from the
- *    call and is turned into an absolute one there and then.
- *  - All of them, those in shared memory included, are times of the time
- *    namespace in which the context was set up.  Who has it in another finds
- *    them there as they are, and other ones by clock_gettime().
- *  - A timer never expires before its deadline.  Each arming ends in exactly
- *    one of two ways: a STOP that says was_pending, or one event.  Starting
- *    or modifying a pending timer goes on with the same arming.
- *  - Unknown flags and non-zero reserved fields are refused with EINVAL.
- *    A refused call has changed nothing.
- *  - The structures of calls grow at their end.  A kernel that knows a longer
- *    one reads the missing fields as zero; one that knows a shorter one refuses
- *    non-zero fields beyond it with E2BIG.  Shorter than in the first release is
- *    EINVAL.  What is in arrays (event, pending, op), in memory that is mapped
- *    (slot, ring), and in io_uring's entries (uring_cmd) never changes.
- *  - An unknown request is ENOTTY; a pointer that does not lead to readable
- *    or writable memory is EFAULT; a call before SETUP is EBADFD; a slot
- *    number not below the number of slots is ENOENT.
+ *  - Times and spans are nanoseconds on the clock of the context.  An absolute time is
+ *    a value of clock_gettime() on that clock.  A relative time counts from the call,
+ *    and the call converts it to an absolute time.
+ *  - All times, those in shared memory included, belong to the time namespace in which
+ *    SETUP was called.  A process in another time namespace that shares the context
+ *    sees the same values, and other values from clock_gettime().
+ *  - A timer is pending while its deadline is not 0.  It never expires before its
+ *    deadline.
+ *  - Each arming of a one-shot timer ends in exactly one of two ways.  Either a stop
+ *    finds the timer pending, or the timer expires once and an event counts that.  A
+ *    periodic timer stays pending until it is stopped.  A start or a modify of a
+ *    pending timer continues the same arming.
+ *  - EINVAL: a flag is unknown, or a reserved field is not 0.  ENOTTY: the request is
+ *    unknown.  EFAULT: a pointer does not lead to memory that can be read or written.
+ *    EBADFD: SETUP has not been called.  ENOENT: there is no slot with that number.
+ *  - A call that fails has changed no timer, and has taken no event.  There are two
+ *    exceptions: KICK with ENOMEM, and EFAULT because the program unmaps the memory of
+ *    the call while the call is running.
+ *  - The structures of calls may grow at their end in later versions.  A structure
+ *    shorter than the one here fails with EINVAL.  A longer one fails with E2BIG if the
+ *    kernel reads the structure and a byte beyond the known part is not 0.  If the
+ *    call succeeds, the kernel writes 0 to that part of a structure that it answers in.
+ *  - The structures in arrays (event, pending, op), in mapped memory (slot, ring) and in
+ *    requests of io_uring (uring_cmd) never change.
  */
 #ifndef _UAPI_LINUX_TIMERHEAP_H
 #define _UAPI_LINUX_TIMERHEAP_H
@@ -52,45 +55,62 @@
  * The memory of a context
  * -----------------------
  *
- * Two areas that mmap() gives, at the offsets and with the sizes that SETUP
- * has returned: the slots, an array of struct timerheap_slot, and the ring, a
- * struct timerheap_ring.  Pages of slots, 64 in each where a page has 4 KiB, get
- * their memory when they are first touched, by the program or by a call, charged
- * to whoever does that.
+ * The program can map two areas.  SETUP returns the offset and the size of each:
  *
- * A mapping is of one whole area, PROT_READ | PROT_WRITE and MAP_SHARED.
- * EBADFD: before SETUP.  EINVAL: not such an offset and size; not MAP_SHARED.
- * EACCES: not these protections; the descriptor is not open for both.  Where a
- * program's personality has READ_IMPLIES_EXEC, it is mapped without PROT_EXEC.
- * mremap() to another size or place, and munmap() or mprotect() of a part, are
- * refused with EINVAL or, for a larger size, EFAULT.  mprotect() of the whole to
- * less is the program's own affair; PROT_EXEC is EACCES.
+ *	slots	an array of struct timerheap_slot
+ *	ring	a struct timerheap_ring
  *
- * A mapping holds on to the context as a descriptor does: timers go on until
- * all descriptors and all mappings are gone.  A child that fork() makes has
- * both in common with its parent: one set of timers, not two.
+ * The kernel allocates the ring in SETUP, and a page of slots when the page is first
+ * used.  That is when the program touches the page, or when a call arms a slot in it.  A
+ * page of 4 KiB has 64 slots.  The memory is charged to the memory cgroup of the task
+ * that makes the kernel allocate it.
  *
- * A deadline above this is taken as this, and never comes.
+ * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  Errors of
+ * mmap():
+ *
+ *	EBADFD	SETUP has not been called
+ *	EINVAL	another offset or size; not MAP_SHARED
+ *	EACCES	other protections; the descriptor is not open for reading and writing
+ *
+ * A personality with READ_IMPLIES_EXEC is no error: the mapping is not executable.
+ *
+ * A mapping stays whole.  munmap() and mprotect() of a part fail with EINVAL.  mremap()
+ * to another address or a smaller size fails with EINVAL, to a larger size with EFAULT.
+ * mprotect() of the whole area can remove permissions, but PROT_EXEC fails with EACCES.
+ *
+ * A mapping keeps the context alive, as a descriptor does.  The timers run until all
+ * descriptors and all mappings are gone.  After fork() parent and child share one set
+ * of timers.
  */
+
+/* The latest deadline.  It never expires.  A larger deadline in a slot means the same. */
 #define TIMERHEAP_NEVER		0x7fffffffffffffffULL
 
 /**
- * struct timerheap_slot - one timer
- * @deadline:    0: idle; else the absolute time at which it expires.
- *               Atomic.  Set by START, MODIFY and the program, swapped with 0
- *               by STOP, by the program and by the last expiry
- * @period:      0: one shot; else the distance between expiries
- * @slack:       how much later than the deadline it may expire; 0: as SETUP has said
- * @user_data:   handed back with every event
- * @queued:      when the kernel next looks at this slot; 0: it does not, or is
- *               looking now.  Only the kernel writes it
- * @expired:     the deadline that expired last.  Only the kernel writes it
- * @fired:       the clock when it did.  Only the kernel writes it
- * @expirations: how many expiries have not been read yet.  Atomic: the kernel
- *               adds, the reader swaps with 0
+ * struct timerheap_slot - one timer, in shared memory
+ * @deadline:    0: idle; otherwise the absolute time at which the timer expires, 1 to
+ *               TIMERHEAP_NEVER.  The program and the kernel write it, atomically:
+ *               START and MODIFY store a deadline; STOP, DRAIN and a one-shot expiry
+ *               exchange it with 0; a periodic expiry exchanges it with the next one
+ * @period:      0: one-shot; otherwise the nanoseconds between expiries.  Less than
+ *               &timerheap_info.min_period counts as min_period, and more than
+ *               TIMERHEAP_NEVER as TIMERHEAP_NEVER.  The program, START and MODIFY
+ *               write it
+ * @slack:       how many nanoseconds after @deadline the timer may expire; 0: the
+ *               slack given to SETUP.  The program and START write it
+ * @user_data:   a value of the program, copied into events.  The program and START
+ *               write it
+ * @queued:      absolute time of the kernel's next check of this slot; 0: no check is
+ *               queued, or the kernel is checking the slot now.  Only the kernel
+ *               writes it
+ * @expired_deadline: the last deadline that has expired.  Only the kernel writes it
+ * @fired:       absolute time at which the kernel found @expired_deadline due.  Only the
+ *               kernel writes it
+ * @expirations: expirations that no reader has taken yet.  Atomic: the kernel adds to
+ *               it; the reader, which is the program, read() or WAIT, exchanges it with 0
  *
- * What the program alone writes, @period, @slack and @user_data, it may write
- * at any time; an expiry goes by what it finds.
+ * The program may write @period, @slack and @user_data at any time.  An expiry uses the
+ * values that it reads.
  */
 struct timerheap_slot {
 	__u64 deadline;
@@ -104,17 +124,19 @@ struct timerheap_slot {
 };
 
 /**
- * struct timerheap_ring - the numbers of the slots that have expired
- * @head:  numbers taken; whoever reads moves it
- * @tail:  numbers put in; the kernel moves it
- * @now:   what a manual clock says; the kernel moves it.  Else 0
- * @slots: slot numbers, at @head and @tail modulo the number of entries,
- *         which is the number of slots rounded up to a power of two
+ * struct timerheap_ring - the numbers of the slots that have expired, in shared memory
+ * @head:  slot numbers removed so far, modulo 2^32.  The reader writes it: the program,
+ *         read() or WAIT
+ * @tail:  slot numbers added so far, modulo 2^32.  Only the kernel writes it
+ * @now:   the time of a manual clock; 0 on another clock.  Only the kernel writes it
+ * @slots: slot numbers.  The entries in use are those from @head to @tail - 1, modulo
+ *         the number of entries: the number of slots, rounded up to a power of two.
+ *         Only the kernel writes them
  *
- * The expiry that raises &timerheap_slot.expirations from 0 puts the number
- * in; the reader takes it out before it swaps the count with 0.  So a slot is
- * in the ring at most once, and the ring, with a place for every slot, cannot
- * overflow: a reader who is slow finds larger counts, not fewer events.
+ * The expiry that raises &timerheap_slot.expirations from 0 adds the slot number.  The
+ * reader removes the number before it exchanges the count with 0.  So each slot is in
+ * the ring at most once, and the ring cannot overflow.  A slow reader gets larger
+ * counts and loses no expiration.
  */
 struct timerheap_ring {
 	__u32 head;
@@ -127,87 +149,96 @@ struct timerheap_ring {
 };
 
 /*
- * The protocol of a slot that is mapped
- * -------------------------------------
+ * The protocol of a mapped slot
+ * -----------------------------
  *
- * stop: swap @deadline with 0.  What comes back says whether it was pending:
- * if not 0, the expiry is prevented.  That is all: when the kernel next looks
- * it finds 0, and forgets the slot.
+ * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending,
+ * and it will not expire.  No call is needed.  The kernel's next check reads 0 and
+ * leaves the slot alone from then on.
  *
- * start, or start again: write @period, @slack and @user_data if they change;
- * swap @deadline with the new one, in [1, TIMERHEAP_NEVER]; what comes back
- * says whether it was pending.  Then, after a full barrier, read @queued:
+ * Start or restart: write @period, @slack and @user_data if they change.  Exchange
+ * @deadline with the new deadline, 1 to TIMERHEAP_NEVER.  If the old value is not 0, the
+ * timer was pending.  Execute a full barrier.  Then read @queued:
  *
- *	0 < queued <= deadline	all is well: the kernel will look in time,
- *				and find the new deadline
- *	else			KICK the slot
+ *	0 < queued <= deadline	done: the kernel checks the slot in time, and
+ *				reads the new deadline
+ *	otherwise		KICK the slot
  *
- * postpone: as start, but by compare and exchange, so that a timer that has
- * expired meanwhile is not started.  KICK is wanted only where the kernel has
- * just been looking.
+ * Postpone: as a start, but with a compare-and-exchange, so that a timer that has
+ * expired meanwhile is not started.  A KICK is needed only if the kernel is checking the
+ * slot just now, or has deferred the check.
  *
- * A timer that is stopped or postponed before it ever expires, again and
- * again, thus costs the kernel one look in each of its spans, and the program
- * no call.  Less slack than it has had wants a KICK.  A slot that at each of
- * five looks running is found postponed by less than min_period is looked at
- * again after that time, not before; and one whose user has had more looks than
- * max_user_checks (INFO) later still: @queued is after @deadline then.
+ * So a timer that is stopped or postponed each time costs the kernel one check per
+ * timeout span, and the program no call.  If @slack is made smaller, KICK the slot.
  *
- * The program and the kernel each write their word, then look at the other's:
+ * The kernel defers the next check of a slot in three cases.  @queued is then later
+ * than @deadline:
  *
- *	the program			the kernel, looking
+ *  - Five successive checks have found a deadline less than min_period (INFO) ahead.
+ *    The next check follows after min_period.  A manual clock has no such limit.
+ *  - The program has changed @deadline at each of four attempts of the kernel to expire
+ *    it.  The next check follows after min_period.
+ *  - The user has had more checks on this CPU than max_user_checks (INFO) allows.  A
+ *    manual clock and TIMERHEAP_UNLIMITED have no such limit.
+ *
+ * The program and the kernel each write their own field, then read the other's:
+ *
+ *	the program			the kernel, checking
  *	  deadline <- new		  queued <- 0
  *	  full barrier		(A)	  full barrier			(B)
  *	  read queued			  read deadline, acquire
- *	  0, or too late: KICK		  0: forget it; later: queued <- deadline
- *					  due: compare and exchange it with 0,
- *					  or, for a periodic one, the next
+ *	  0, or too late: KICK		  0: forget the slot
+ *					  later than now: queued <- deadline
+ *					  due: compare-and-exchange it with 0 or,
+ *					  if periodic, with the next deadline
  *
- * Either the kernel reads the new deadline, or the program reads 0 and kicks;
- * so no arming is lost.  A deadline is taken only by an exchange, whether by
- * stop or by expiry; so each arming ends in one of the two, and not in both.
- * In C11, a seq_cst exchange of @deadline and a seq_cst load of @queued have
- * (A) between them.
+ * Either the kernel reads the new deadline, or the program reads 0 and kicks the slot.
+ * So no arming is lost.  Stops and expiries remove a deadline by an exchange, so only
+ * one of them gets it.  In C11, a seq_cst exchange of @deadline followed by a seq_cst
+ * load of @queued has barrier (A) between them.
  *
- * The kernel trusts nothing that it reads here.  A program that writes other
- * things than this gets other events than it wants, and that is all.
+ * The kernel trusts no value that it reads from this memory.  A program that does not
+ * follow the protocol gets wrong events on this context, and has no other effect.
  *
  * To take events from the ring, one thread at a time:
  *
  *	the program			the kernel, expiring
  *	  read tail, acquire	(D)	  fired <- the clock
- *	  head = tail: none, stop	  expired <- deadline, release
- *	  n = slots[head % places]	  expirations += n, full barrier	(F)
- *	  head <- head + 1		  had it been 0:
- *	  expirations of n swapped	    slots[tail % places] <- number
+ *	  head = tail: no event		  expired_deadline <- deadline, release
+ *	  n = slots[head % entries]	  expirations += count, full barrier  (F)
+ *	  head <- head + 1		  if it was 0:
+ *	  exchange expirations of n	    slots[tail % entries] <- number
  *	  with 0, full barrier	(E)	    tail <- tail + 1, release	(C)
- *	  0: go on
- *	  read expired, acquire
+ *	  0: next entry
+ *	  read expired_deadline, acquire
  *	  read fired
  *
- * (C) and (D): who sees the tail sees the number below it.  (E) and (F): a
- * number comes into the ring again only after the swap, and so into a place
- * that has been read.  Nobody else swaps the count; a swap that finds 0 is no
- * event.  To sleep until there is one: poll(), or read() and WAIT, which take
- * events from the same ring: also one at a time with the program.
+ * (C) and (D): a reader that sees the new tail sees the slot number.  (E) and (F): the
+ * kernel adds a number again only after the exchange.  So it never overwrites an entry
+ * that has not been read.  An exchange that finds 0 is no event.
+ *
+ * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take
+ * events from the same ring.  No thread may take events from mapped memory meanwhile.
  */
 
 /**
- * struct timerheap_event - what read() and WAIT hand out
- * @user_data:   of the slot, as it was when the event is read
- * @slot:        the slot's number
+ * struct timerheap_event - an event, written by read() and WAIT
+ * @user_data:   of the slot, when the event is read
+ * @slot:        number of the slot
  * @reserved:    0
- * @expirations: how many times it has expired since it was last read; at
- *               least 1, and for a one-shot that was armed again before its
- *               event was read, one for each arming that expired
- * @deadline:    the last deadline that expired; if it did just as the event was taken,
- *               the next one counts it
- * @fired:       the clock when the kernel saw that, never before @deadline
+ * @expirations: expirations since the slot was last read, at least 1.  A one-shot timer
+ *               that was started again before its event was read counts each arming
+ *               that has expired
+ * @deadline:    the last deadline that has expired.  If the slot expires again while the
+ *               event is read, this may be the new deadline, and the next event counts it
+ * @fired:       absolute time at which the kernel found a deadline due, @deadline or a
+ *               later one.  Not before @deadline, unless the clock is set back while
+ *               the event is read
  *
- * Events come in the order in which timers expire.  On one CPU that is the order
- * of deadlines, as long as no more than some thirty are due at once, none of them
- * has slack, and none was postponed in memory that is mapped: it comes where it was
- * first due.
+ * Events are in the order in which the timers expire.  On one CPU that is the order of
+ * deadlines under three conditions.  At most about 30 timers are due at once, none of them
+ * has slack, and none was postponed in mapped memory.  A timer that was postponed there
+ * keeps the position of its old deadline.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -219,35 +250,45 @@ struct timerheap_event {
 };
 
 /*
- * read() takes whole events: EINVAL where the buffer holds less than one.  It
- * blocks until there is one unless the descriptor is O_NONBLOCK (EAGAIN), and
- * is restarted or EINTR on a signal as the handler asks.  Events that cannot
- * be copied out (EFAULT) are not lost: the next read() gets them.  The pieces of
- * readv() are one buffer.  There are no offsets: preadv2() takes -1, and with
- * RWF_NOWAIT does not block.
+ * Reading and polling
+ * -------------------
  *
- * With TIMERHEAP_CANCEL_ON_SET, read() and WAIT may fail with ECANCELED.
+ * read() returns whole events.  It blocks until there is an event; with O_NONBLOCK it
+ * fails with EAGAIN.  A signal restarts it or ends it with EINTR, as sigaction() has
+ * set.  readv() treats its buffers as one.  The file has no offsets.  preadv2() accepts
+ * the offset -1, and does not block with RWF_NOWAIT.
  *
- * poll() and epoll report EPOLLIN | EPOLLRDNORM while there is an event in the
- * ring.  Each run of the kernel's that has put some in is an edge, and so is each
- * call, whether the ring was empty or not, however many they are; so with
- * EPOLLET, take all that there are.
+ *	EINVAL		the buffer is smaller than one event
+ *	EFAULT		no event could be copied; the events are still available
+ *	ECANCELED	the clock was stepped; only with TIMERHEAP_CANCEL_ON_SET
+ *	EBADFD		SETUP has not been called
+ *
+ * poll() and epoll report EPOLLIN | EPOLLRDNORM while the ring has an entry, and while
+ * an ECANCELED is due.  Each run and each call that adds entries makes at least one edge
+ * after that, even if the ring was not empty.  One edge may stand for many events.  So
+ * a program that uses EPOLLET takes all events at each edge.
  */
 
 /*
  * Slack
  * -----
  *
- * Most timeouts need not be exact, and those that may expire together cost less: a
- * timer with slack s expires when its deadline, rounded up to a multiple of the largest
- * power of two that is not above s, has come.  That is never before the deadline, and
- * never later than s after it but for what any expiry may be late.  All timers of a CPU
- * and clock that come out as the same cost one place in its heap and one interrupt.
- * (It is the deadline on the machine's clock that is rounded, also for those who see
- * another one, in a time namespace.)
+ * Most timeouts need not be exact.  Timers that may expire together cost less.
  *
- * Slack below 16 384 ns is taken as none.  @queued takes no notice of slack: it says
- * that the kernel looks no later than that, plus the slack that the slot had.
+ * A timer with slack s expires when its deadline, rounded up, is due.  It is rounded up
+ * to a multiple of g, the largest power of two that is not above s.  So the timer
+ * expires not before its deadline, and not more than s after it, plus the latency of
+ * any timer.  Slack below 16 384 ns counts as none.
+ *
+ * Timers of one CPU and clock that have the same g and the same rounded deadline share
+ * a bucket.  A bucket costs one heap entry and one interrupt.  The number of buckets is
+ * limited.  A timer that gets none is a heap entry itself.
+ *
+ * Deadlines are rounded on the clock of the machine.  In a time namespace the multiples
+ * of g are shifted by the offset of the namespace.
+ *
+ * @queued of a slot does not include slack.  The kernel checks the slot no later than
+ * @queued plus the slack that the slot had when the check was queued.
  */
 
 /*
@@ -255,73 +296,74 @@ struct timerheap_event {
  * ---------
  */
 
-/* What deadlines are: without it, relative to the call. */
+/* A deadline or timeout is absolute.  Without this flag it is relative to the call. */
 #define TIMERHEAP_ABSTIME	(1U << 0)
-/* MODIFY: only a timer that is pending, else ENOENT. */
+/* MODIFY: change only a pending timer; otherwise fail with ENOENT. */
 #define TIMERHEAP_IF_PENDING	(1U << 1)
-/* ADVANCE: to the next deadline. */
+/* ADVANCE: advance to the next deadline. */
 #define TIMERHEAP_NEXT		(1U << 2)
 
-/* SETUP: say when CLOCK_REALTIME was set. */
+/* SETUP: report steps of CLOCK_REALTIME. */
 #define TIMERHEAP_CANCEL_ON_SET	(1U << 3)
-/* SETUP: timers go to one CPU. */
+/* SETUP: all timers expire on one CPU. */
 #define TIMERHEAP_ON_CPU	(1U << 4)
-/* SETUP: periods from 1000 ns on, and no share; wants CAP_SYS_RESOURCE. */
+/* SETUP: periods from 1000 ns on, and no rate limit of checks; needs CAP_SYS_RESOURCE. */
 #define TIMERHEAP_UNLIMITED	(1U << 5)
 
 /*
- * SETUP: a clock of the context's own, which moves by ADVANCE alone.  The kernel
- * counts its own clocks up from 0, and those of processes and files down from -1;
- * this one has no meaning in other calls.
+ * SETUP: the clock ID of a manual clock, which belongs to the context and which only
+ * ADVANCE moves.  No other call knows this ID.  IDs of the kernel's own clocks count up
+ * from 0, and those of processes and files count down from -1.
  */
 #define TIMERHEAP_CLOCK_MANUAL	63
 
 /**
- * struct timerheap_info - what this kernel offers, and what it has done
+ * struct timerheap_info - the limits of this kernel, and its counters; all are outputs
  * @version:    of the module, MAJOR << 16 | MINOR << 8 | PATCH
- * @heaps:      heaps for each clock; 0: one per CPU
- * @features:   none is defined yet: 0
- * @clocks:     bit n is set where clock id n can be set up, TIMERHEAP_CLOCK_MANUAL
- *              among them
- * @max_slots:  the most slots that SETUP gives one context
- * @max_user_slots: the most slots that one user may hold in all contexts
- *              without CAP_SYS_RESOURCE.  A context counts by the page of slots,
- *              rounded up, and with a manual clock by 1024 more
- * @min_period: the floor for periods, in this context; a shorter one is taken
- *              as this
- * @queued:     entries that stand in heaps now, stopped ones included, and those
- *              that a run that is on has taken and not closed up yet
- * @stopped:    of those, how many are stopped; timers in buckets are not among them
- * @started:    timers put into a heap
- * @expired:    timers whose time in a heap had come, and which were looked at:
- *              to expire them, or to find that the program has stopped or
- *              postponed them
- * @requeued:   timers moved to another place because a call has said so
- * @removed:    stopped timers taken out
- * @swept:      of those, how many a sweep took out
- * @moved:      timers moved because a CPU went offline
- * @runs:       runs of the expiry softirq
- * @exhausted:  of those, how many left work to the next for want of budget
- * @kicks:      times a heap's CPU was told of an earlier deadline
- * @grouped:    timers with slack that stand in no heap by themselves now: one entry,
- *              counted in @queued, stands for all that expire together
- * @max_user_checks: how many looks in a second each user has of each CPU that no
- *              call has asked for: expiries of tickers, and those that find
- *              that the program has postponed the timer.  0: any number.  Who
- *              would have more is looked at later: his timers are late, and
- *              count what they have missed
- * @put_off:    slots that were to be looked at later for that
- * @held:       times a heap's CPU was to be told, but had been so often that it
- *              looked only some time after, at most 0.2 ms
- * @stolen:     of the runs, how many another CPU has done, because the heap's own
- *              was stuck: something was due for steal_us, a parameter of the
- *              module, and that CPU took no softirqs
- * @found:      of those, how many the watchdog has found, while all else slept
+ * @heaps:      the module parameter "heaps": heaps for each clock, limited to the
+ *              number of possible CPUs; 0: one for each CPU
+ * @features:   0: no feature is defined yet
+ * @clocks:     bit n is set if SETUP accepts the clock ID n; TIMERHEAP_CLOCK_MANUAL is one
+ * @max_slots:  the most slots of one context
+ * @max_user_slots: the most slots of one user in all contexts, without CAP_SYS_RESOURCE.
+ *              A context counts with its slots rounded up to whole pages, and with 1024
+ *              more if its clock is manual
+ * @min_period: the shortest period in this context, in nanoseconds, 1000 or more.  A
+ *              shorter period counts as this one
+ * @entries:    heap entries now.  Stopped timers that are not removed yet count.  A
+ *              bucket is one entry.  An entry that a run is extracting counts until
+ *              the run has repaired the heap
+ * @stopped:    of @entries, stopped timers that are not removed yet; those in buckets
+ *              are not counted
+ * @started:    timers queued by a start, or by a KICK of a timer that was not queued
+ * @checked:    timers that a run has checked because they were due.  The check expires
+ *              the timer, or finds that the program has stopped or postponed it.
+ *              Checks by a call are not counted
+ * @requeued:   timers that were moved in a heap because a call has modified them
+ * @removed:    stopped timers removed from a heap or a bucket
+ * @swept:      of @removed, those removed by a sweep
+ * @migrated:   timers moved to another CPU because their CPU went offline
+ * @runs:       expiry runs
+ * @throttled:  of @runs, those that ended for want of CPU budget
+ * @notified:   times that a CPU was notified of an earlier first deadline, those by its
+ *              own tasks and interrupts included
+ * @bucketed:   timers with slack that are in buckets now
+ * @max_user_checks: the checks per second that one user gets on each CPU without a call.
+ *              They are expiries of periodic timers, and checks that find a
+ *              postponed deadline.  Checks for up to 20 ms can be saved up.  Further
+ *              checks are deferred: the timers expire late, and count the periods that
+ *              they have missed.  0: no limit
+ * @deferred_checks: checks deferred by that limit
+ * @deferred_notifications: notifications that came too soon after others, and that the CPU
+ *              has acted on after a delay, of at most 200 us
+ * @stolen:     of @runs, those on another CPU than the one that owns the heap.  That CPU
+ *              was stuck: a timer was due there for longer than the module parameter
+ *              "steal_us" (in microseconds), and no run began
+ * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * The counters are of the whole machine, since the module was loaded, and
- * are read without a lock: each is right, their sums may be off by what
- * happened during the call.  Timers on a manual clock are counted where they
- * are, and shown by INFO on their context's own descriptor alone.
+ * The counters count since the module was loaded, for all users of the machine.  They are
+ * read without a lock.  Each is correct, but two of them may be of different moments.
+ * The timers of a manual clock are counted by INFO on their own context only.
  */
 struct timerheap_info {
 	__u32 version;
@@ -351,39 +393,43 @@ struct timerheap_info {
 };
 
 /**
- * struct timerheap_setup - make the context
+ * struct timerheap_setup - set up the context, once for each open
  * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or
  *         TIMERHEAP_CLOCK_MANUAL
- * @flags: 0, or TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET, TIMERHEAP_ON_CPU or'ed
- * @slots: how many, 1 to &timerheap_info.max_slots
- * @cpu:   with TIMERHEAP_ON_CPU, where its timers expire; else 0
- * @slots_offset: out: where mmap() has the slots
- * @slots_size:   out: and how many bytes of them
- * @ring_offset:  out: where mmap() has the ring
- * @ring_size:    out: and how many bytes it has
- * @slack: what a slot has that has a slack of 0; 0: none
+ * @flags: 0, or a combination of TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET and
+ *         TIMERHEAP_ON_CPU
+ * @slots: number of slots, 1 to &timerheap_info.max_slots
+ * @cpu:   with TIMERHEAP_ON_CPU, the CPU on which the timers expire; otherwise 0
+ * @slots_offset: out: offset of the slots, for mmap()
+ * @slots_size:   out: size of the slots in bytes, for mmap()
+ * @ring_offset:  out: offset of the ring, for mmap()
+ * @ring_size:    out: size of the ring in bytes, for mmap()
+ * @slack: slack in nanoseconds of slots whose own slack is 0; 0: none
  *
- * Once for each open of the device.
+ * The real user ID of the caller is the user that the limits of INFO apply to.
  *
- * When CLOCK_REALTIME is set, deadlines on it and on CLOCK_TAI come by the new time:
- * those that it has passed at once.  With TIMERHEAP_CANCEL_ON_SET, which is for
- * CLOCK_REALTIME alone, the program is told: one read() or WAIT fails with ECANCELED,
- * and until then poll() says EPOLLIN.  Timers and events are not touched.  Set is a
- * clock that jumps, by settimeofday(), a leap second or a suspend, not one that is
- * made to run faster or slower for a while.  Who sleeps meanwhile is woken within a
- * second or two; and if the clock was put back to where it would have been by then,
- * that does not count.
+ * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.
+ * Those that the new time has passed expire at once.  settimeofday(), a leap second and
+ * a suspend step the clock.  A change of its rate does not.
  *
- * A timer expires on the CPU that has started it, or kicked it, when it was not in a
- * heap; and if that is isolated (isolcpus=, nohz_full=), on one that is not.  With
- * TIMERHEAP_ON_CPU it does on the CPU that is asked for, isolated or not: one that is
- * online, and that the caller may run on.  When a CPU goes offline its timers go to
- * another; those that are started when it is back go to it again.  (With the module's
- * parameter heaps=, CPUs share heaps, and one of those drives each.)
+ * TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only, reports each step once.  The next
+ * read() or WAIT fails with ECANCELED.  Until then poll() reports EPOLLIN.  Timers and
+ * events do not change.  A sleeping reader is woken within 1 to 2 seconds.  A step that
+ * was undone before the kernel has compared the clocks is not reported.
  *
- * EINVAL: not such a clock, number of slots, flag for this clock, or CPU.  EBUSY: done already.
- * ENOSPC: more than one user may hold.  EPERM: TIMERHEAP_UNLIMITED without
- * CAP_SYS_RESOURCE.  ENOMEM.
+ * A timer is queued on the CPU that starts or kicks it while it is not queued, and
+ * expires there.  An isolated CPU (isolcpus=, nohz_full=) is not used: the timer goes to
+ * another one.  With TIMERHEAP_ON_CPU timers are queued on that CPU, isolated or not.
+ * It must be online, and in the CPU affinity of the caller.  When a CPU goes offline, its
+ * timers migrate to another.  Timers that start after it is online again are queued on
+ * it again.  With the module parameter "heaps", CPUs share heaps, and one of those CPUs
+ * expires the timers of each.
+ *
+ *	EINVAL	clock, number of slots, CPU, or a flag that does not fit the clock
+ *	EBUSY	the context is set up already
+ *	ENOSPC	the user would hold more than max_user_slots (INFO)
+ *	EPERM	TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE
+ *	ENOMEM
  */
 struct timerheap_setup {
 	__u32 clock;
@@ -398,21 +444,23 @@ struct timerheap_setup {
 };
 
 /**
- * struct timerheap_start - arm a timer, or arm it anew
- * @slot:        which
- * @flags:       TIMERHEAP_ABSTIME or 0
- * @deadline:    when it expires.  One that has passed, or is 0 or less,
- *               expires within the call; the last, TIMERHEAP_NEVER, never does
- * @period:      0: once; else again and again, at @deadline plus multiples of
- *               it.  Below &timerheap_info.min_period it is taken as that
- * @slack:       how much later than @deadline it may expire, see "Slack"; 0: as SETUP
- *               has said; to have none where that has said something, 1
- * @user_data:   handed back with its events
- * @was_pending: out: 1 where the timer was pending, and now has this deadline
- *               in place of the former one; else 0
+ * struct timerheap_start - start a timer, or start it again
+ * @slot:        number of the slot
+ * @flags:       0 or TIMERHEAP_ABSTIME
+ * @deadline:    when it expires, in nanoseconds: from now, or absolute with
+ *               TIMERHEAP_ABSTIME.  A deadline that has passed, or is 0 or less, expires
+ *               within the call.  TIMERHEAP_NEVER never expires
+ * @period:      0: one-shot; otherwise nanoseconds: the timer expires at @deadline plus
+ *               each multiple of it.  Less than &timerheap_info.min_period counts as
+ *               min_period
+ * @slack:       how many nanoseconds after @deadline it may expire, see "Slack"; 0: the
+ *               slack given to SETUP; 1: none
+ * @user_data:   any value, copied into events
+ * @was_pending: out: 1: the timer was pending, and @deadline replaces the old
+ *               deadline; 0: it was idle
  * @reserved:    0
  *
- * EINVAL: a negative period.  ENOMEM.
+ * EINVAL: @period is negative.  ENOMEM.
  */
 struct timerheap_start {
 	__u32 slot;
@@ -426,18 +474,17 @@ struct timerheap_start {
 };
 
 /**
- * struct timerheap_stop - disarm a timer
- * @slot:        which
+ * struct timerheap_stop - stop a timer
+ * @slot:        number of the slot
  * @flags:       0
- * @was_pending: out: 1 where this prevented the expiry: there will be no
- *               event for that.  0 where there was none to prevent: the timer
- *               was idle, or has expired, and its event was or will be read
+ * @was_pending: out: 1: the timer was pending, and this call has prevented its expiry;
+ *               0: it was idle, or has expired and the event was or will be read
  * @reserved:    0
  *
- * What had expired before and was not read, periods of a ticker or an arming before
- * this one, stays an event that is to be read, or is about to be one, whatever
- * @was_pending says.  &timerheap_get.expirations tells after this call whether there
- * is one; who frees what @user_data points at waits for it.
+ * Earlier expirations that no reader has taken remain an event, whatever @was_pending
+ * is.  They are earlier periods, or an earlier arming.  After this call,
+ * &timerheap_get.expirations shows whether there are any.  A program that frees the
+ * memory of @user_data waits for that event first.
  */
 struct timerheap_stop {
 	__u32 slot;
@@ -447,19 +494,19 @@ struct timerheap_stop {
 };
 
 /**
- * struct timerheap_modify - give a timer another deadline and period
- * @slot:        which
- * @flags:       TIMERHEAP_ABSTIME, TIMERHEAP_IF_PENDING
- * @deadline:    as for START
- * @period:      as for START
- * @was_pending: out: as for START
+ * struct timerheap_modify - change the deadline and the period of a timer
+ * @slot:        number of the slot
+ * @flags:       0, or a combination of TIMERHEAP_ABSTIME and TIMERHEAP_IF_PENDING
+ * @deadline:    as in struct timerheap_start
+ * @period:      as in struct timerheap_start
+ * @was_pending: out: as in struct timerheap_start
  * @reserved:    0
  *
- * Leaves slack and user_data as they were.  Arms a timer that is not pending,
- * unless TIMERHEAP_IF_PENDING forbids that.
+ * The slack and the user data of the slot do not change.  A timer that is not pending
+ * is started, unless TIMERHEAP_IF_PENDING is set.
  *
- * EINVAL: a negative period.  ENOENT: not pending, with TIMERHEAP_IF_PENDING.
- * ENOMEM.
+ * EINVAL: @period is negative.  ENOENT: with TIMERHEAP_IF_PENDING, the timer is not
+ * pending.  ENOMEM.
  */
 struct timerheap_modify {
 	__u32 slot;
@@ -471,16 +518,16 @@ struct timerheap_modify {
 };
 
 /**
- * struct timerheap_get - look at a timer
- * @slot:        which
+ * struct timerheap_get - read a timer
+ * @slot:        number of the slot
  * @flags:       0
- * @deadline:    out: absolute; 0 where it is not pending
- * @remaining:   out: from now to @deadline; 0 where that has passed or the
- *               timer is not pending; TIMERHEAP_NEVER where it never comes
- * @period:      out
- * @slack:       out: of its own; 0: what SETUP has said
- * @user_data:   out
- * @expirations: out: how many expiries have not been read yet
+ * @deadline:    out: absolute deadline; 0: the timer is not pending
+ * @remaining:   out: nanoseconds until @deadline; 0: it has passed, or the timer is
+ *               not pending; TIMERHEAP_NEVER: it never expires
+ * @period:      out: period in nanoseconds; 0: one-shot
+ * @slack:       out: the slot's own slack in nanoseconds; 0: the slack given to SETUP
+ * @user_data:   out: user data of the slot
+ * @expirations: out: expirations that no reader has taken yet
  */
 struct timerheap_get {
 	__u32 slot;
@@ -496,28 +543,33 @@ struct timerheap_get {
 /**
  * struct timerheap_wait - wait for events
  * @events:   address of an array of struct timerheap_event
- * @nr:       its length; 0: take none, but tell of a clock that was set
- * @min:      wait for so many, 1 to @nr; 0: take what is there
- * @timeout:  wait no longer than this; negative: as long as it takes
- * @flags:    0, or TIMERHEAP_ABSTIME: @timeout is a time, not a span
- * @count:    out: events written; below @min where the time was up, or a signal
- *            came
+ * @nr:       length of the array; 0: take no event, but report a step of the clock
+ * @min:      wait until there are this many events, 1 to @nr; 0: do not wait
+ * @timeout:  how long to wait, in nanoseconds; negative: without limit.  With
+ *            TIMERHEAP_ABSTIME, the absolute time until which to wait
+ * @flags:    0 or TIMERHEAP_ABSTIME
+ * @count:    out: number of events written.  It is below @min if the timeout has passed,
+ *            a signal has arrived, the clock was stepped, or @events can be written
+ *            only in part
  *
- * The timeout is on the clock of the context.  An event that is there is
- * taken however early the timeout.  O_NONBLOCK plays no part.  On a manual clock
- * somebody else must advance it, or send a signal: time does not pass by waiting.
+ * The timeout is on the clock of the context.  Events that are available are taken even
+ * if the timeout has passed already.  O_NONBLOCK has no effect.  On a manual clock the
+ * call waits until another thread advances the clock or a signal arrives.
  *
- * A signal ends the call, too: with the events that were taken, or EINTR where
- * there was none.  To be stopped and continued, or a suspend of the machine, does so
- * where @timeout is a span or some were taken; else the call goes on.
+ * A signal ends the call: with the events taken so far, or with EINTR if there are
+ * none.  So does a stop and continue of the process, or a suspend of the machine, in two
+ * cases: @timeout is relative and not negative, or events were taken.  In all other
+ * cases the call goes on waiting.
  *
- * Events of one slot that nobody has taken yet are one.  So there are never more
- * than slots that are armed, and who wants more waits until the time is up.
+ * All expirations of one slot that were not taken yet are one event.  So a call never
+ * gets more events than there are slots with expirations.  If @min is more than that, the
+ * call waits for the timeout.
  *
- * With @nr = 0 no event is touched, so that this call alone may be made while another
- * thread takes events from memory that is mapped.
+ * With @nr = 0 the call does not touch the ring.  So another thread may take events from
+ * mapped memory meanwhile.
  *
- * EINVAL: @min is above @nr, or the number of slots.
+ * EINVAL: @min is above @nr, or above the number of slots.  ECANCELED: the clock was
+ * stepped; only with TIMERHEAP_CANCEL_ON_SET.  EFAULT: not even one event can be written.
  */
 struct timerheap_wait {
 	__u64 events;
@@ -530,10 +582,10 @@ struct timerheap_wait {
 
 /**
  * struct timerheap_pending - a timer that DRAIN has stopped
- * @user_data: of the slot
- * @deadline:  when it would have expired
- * @period:    and then again
- * @slot:      its number
+ * @user_data: user data of the slot
+ * @deadline:  the absolute deadline that will not expire
+ * @period:    period of the slot in nanoseconds; 0: one-shot
+ * @slot:      number of the slot
  * @reserved:  0
  */
 struct timerheap_pending {
@@ -545,23 +597,23 @@ struct timerheap_pending {
 };
 
 /**
- * struct timerheap_drain - stop every timer and hand back what was pending
- * @pending: address of an array of struct timerheap_pending; 0: stop them,
- *           but hand nothing back
- * @nr:      its length, at least 1: stop no more than that
- * @first:   in: the slot to begin with; out: the one to go on with, which is
- *           the number of slots when all have been looked at
- * @count:   out: how many were stopped
+ * struct timerheap_drain - stop all pending timers and return them
+ * @pending: address of an array of struct timerheap_pending; 0: stop the timers but
+ *           return none
+ * @nr:      length of the array, at least 1; the call stops at most this many timers
+ * @first:   in: the first slot to stop; out: the slot to continue with, or the number of
+ *           slots if no slot is left
+ * @count:   out: number of timers stopped
  * @flags:   0
  *
- * To drain a context, begin with @first = 0 and repeat the call until @first
- * is the number of slots: it ends early at a signal, too.  Each timer is stopped
- * as STOP does it; the whole is not one step, and a timer started behind @first
- * meanwhile stays.
+ * To stop all timers, begin with @first = 0 and repeat the call until @first is the
+ * number of slots.  A signal ends the call early, which is no error.  Each timer is
+ * stopped as by STOP.  The call is not one atomic step: a timer that is started meanwhile
+ * in a slot before @first stays pending.
  *
- * EINVAL: @nr is 0.  ENOENT: @first is above the number of slots.  EFAULT:
- * the array cannot be written, for the first timer that is to be stopped; where
- * it is another, the call ends before it.  Timers that this concerns go on.
+ * EINVAL: @nr is 0.  ENOENT: @first is above the number of slots.  EFAULT: the array
+ * cannot be written for the first pending timer.  If it cannot be written for a later
+ * one, the call ends early before that one.  A timer that cannot be written stays pending.
  */
 struct timerheap_drain {
 	__u64 pending;
@@ -572,23 +624,24 @@ struct timerheap_drain {
 };
 
 /**
- * struct timerheap_kick - have the kernel look at slots
- * @slots: address of an array of __u32: the slots' numbers
- * @nr:    its length
+ * struct timerheap_kick - make the kernel check slots now
+ * @slots: address of an array of __u32, the numbers of the slots
+ * @nr:    length of the array
  * @flags: 0
- * @done:  out: how many have been looked at, from the first
+ * @done:  out: number of slots checked, from the first
  * @reserved: 0
  *
- * Each slot's timer is put where its deadline says; one that has passed
- * expires within the call; for a deadline of 0 the timer is taken off.  Needed
- * is that only as the protocol above says, but it does no harm.
+ * The kernel reads the deadline of each slot.  It queues the timer at that deadline.  If
+ * the deadline has passed, the timer expires within the call.  If the deadline is 0, the
+ * timer is cancelled.  The protocol above states when a KICK is needed; another one does
+ * no harm.
  *
- * The call ends early, with less @done than @nr, at a number that is no slot,
- * or cannot be read, or for want of memory; the next call says which, since
- * it is an error where it concerns the first number.  And it ends early at a
- * signal, which is no error.
+ * The call ends early if a number is not that of a slot, a number cannot be read, or
+ * memory is short.  @done is then below @nr, and the next call, which begins with that
+ * number, returns the error.  A signal ends the call early, too, which is no error.
  *
- * ENOENT: no such slot.  ENOMEM: the slot's timer stands nowhere.
+ * ENOENT: there is no slot with the first number.  ENOMEM: the timer of that slot is not
+ * queued, and its @queued is 0; an expiry that was due has happened.
  */
 struct timerheap_kick {
 	__u64 slots;
@@ -605,14 +658,14 @@ struct timerheap_kick {
 
 /**
  * struct timerheap_op - one operation of a BATCH
- * @op:        TIMERHEAP_OP_*
- * @slot:      which
- * @flags:     as for the call of that name
- * @result:    out: was_pending of the call, or its error, negative
- * @deadline:  as for the call; 0 for STOP
- * @period:    as for the call; 0 for STOP
- * @slack:     as for START; else 0
- * @user_data: as for START; else 0
+ * @op:        TIMERHEAP_OP_START, TIMERHEAP_OP_STOP or TIMERHEAP_OP_MODIFY
+ * @slot:      number of the slot
+ * @flags:     as in the call of that name
+ * @result:    out: was_pending of that call, or its negative error
+ * @deadline:  as in that call; 0 for STOP
+ * @period:    as in that call; 0 for STOP
+ * @slack:     as in START; otherwise 0
+ * @user_data: as in START; otherwise 0
  */
 struct timerheap_op {
 	__u32 op;
@@ -626,21 +679,21 @@ struct timerheap_op {
 };
 
 /**
- * struct timerheap_batch - many operations in one call
+ * struct timerheap_batch - execute many operations in one call
  * @ops:   address of an array of struct timerheap_op
- * @nr:    its length
+ * @nr:    length of the array
  * @flags: 0
- * @done:  out: how many have been carried out, from the first
+ * @done:  out: number of operations executed, from the first
  * @reserved: 0
  *
- * They are carried out in their order.  One that is refused has its error in
- * @result, has changed nothing, and does not keep the others from it.
+ * The operations are executed in order.  If one fails, its @result is the error, it has
+ * changed no timer, and the next operation is executed.
  *
- * An operation that cannot be read, or whose @result cannot be written, is not
- * carried out, and the call ends there, with less @done than @nr, or with EFAULT
- * where it is the first.  (If the memory goes away while the call is at it, up to
- * 16 operations behind @done may have been carried out and not said so.)  It ends
- * early at a signal, too, which is no error.
+ * If an operation cannot be read, or its @result cannot be written, it is not executed
+ * and the call ends early.  @done is then below @nr; for the first operation the call
+ * fails with EFAULT.  If the program unmaps the array meanwhile, up to 16 operations
+ * after @done may have been executed.  A signal ends the call early, too, which is no
+ * error.
  */
 struct timerheap_batch {
 	__u64 ops;
@@ -651,15 +704,16 @@ struct timerheap_batch {
 };
 
 /**
- * struct timerheap_eventfd - have an eventfd told of events
- * @fd:    the eventfd; -1: none any more
+ * struct timerheap_eventfd - register an eventfd that the kernel signals
+ * @fd:    descriptor of the eventfd; -1: none
  * @flags: 0
  *
- * 1 is added to it where poll() would have an edge, and at once if there is an
- * event already.  A context has one at a time; a second takes the place of the
- * first.
+ * The kernel adds 1 to the eventfd after each run and each call that has added entries
+ * to the ring.  It does so, too, when it finds a step of the clock that is to be
+ * reported.  If the ring has an entry already, this call adds 1.  A context has one
+ * eventfd.  A second one replaces the first.
  *
- * EBADF: not a descriptor.  EINVAL: not one of an eventfd.
+ * EBADF: @fd is no descriptor.  EINVAL: it is not that of an eventfd.
  */
 struct timerheap_eventfd {
 	__s32 fd;
@@ -667,40 +721,40 @@ struct timerheap_eventfd {
 };
 
 /**
- * struct timerheap_advance - let the time of a manual clock pass
- * @time:    how far: a span or, with TIMERHEAP_ABSTIME, a time
- * @flags:   TIMERHEAP_ABSTIME or TIMERHEAP_NEXT or 0
- * @limit:   0; or no further than to where so many have expired in this call
- * @now:     out: what the clock says
- * @expired: out: how many expiries there were, as in &timerheap_event.expirations
+ * struct timerheap_advance - advance a manual clock
+ * @time:        nanoseconds to advance by, or the absolute time to advance to with
+ *               TIMERHEAP_ABSTIME; not negative
+ * @flags:       0, TIMERHEAP_ABSTIME or TIMERHEAP_NEXT
+ * @limit:       the number of expirations after which the clock stops; 0: no limit
+ * @now:         out: the time of the clock after the call
+ * @expirations: out: expirations during the call, as in &timerheap_event.expirations
  *
- * The clock begins at 1, and stands still but for this call.  It goes from
- * deadline to deadline: all that is due at one expires, with the clock at exactly
- * that, before it goes on to the next, and at last to @time.  So a ticker ticks at
- * each of its periods, and fired is deadline, but where a deadline had passed when
- * it was set, or the timer has slack: it comes where that has put it.  A deadline
- * that comes nevermore, TIMERHEAP_NEVER, does not come here either: the clock stops
- * short of it.
+ * The clock begins at 1, and only this call moves it.  The clock goes from deadline to
+ * deadline.  At each it has exactly that time while all timers due then expire.  At last
+ * it goes to @time.  So a periodic timer expires at each of its periods, and @fired of an
+ * event is its @deadline.  There are two exceptions: a deadline that had passed when
+ * it was set, and a timer with slack, which expires at its rounded deadline.  The clock
+ * stops before TIMERHEAP_NEVER, so such a deadline never expires.
  *
- * Events come in the order of deadlines.  Those of one deadline come in an order
- * that depends on what calls were made on the context, in which order, and on
- * nothing else: who does the same again gets the same again.  (With one thread,
- * and as long as there is memory.)
+ * Events are in the order of deadlines.  The order of events of one deadline depends
+ * only on the calls on this context and on their order.  The same calls give the same
+ * order, if one thread makes them and no allocation fails.
  *
- * With @limit, the clock stops at the deadline with which that number is reached;
- * all that are due there expire.  TIMERHEAP_NEXT is the next deadline, however
- * far; @time and @limit are 0 with it.  Where no timer is pending, the clock stays
- * where it is.
+ * With @limit the clock stops at the deadline at which that number is reached.  All
+ * timers due at that deadline expire.  With TIMERHEAP_NEXT the clock advances to the
+ * next expiry, however far away it is; @time and @limit are 0.  If no timer is pending,
+ * TIMERHEAP_NEXT does not move the clock.
  *
- * One call at a time advances a clock, others wait for it.  It ends early at a
- * signal, which is no error: @now says how far it has come.  With TIMERHEAP_ABSTIME
- * the same call goes on.
+ * One call at a time advances a clock; other calls wait for it.  A signal ends the call
+ * early, which is no error: @now is the time reached.  With TIMERHEAP_ABSTIME the same
+ * call can be repeated.
  *
- * Everything else is as on other clocks: a span counts from what the clock says,
- * a deadline that has passed expires within the call, periods have their floor.
+ * All other rules are those of other clocks.  A relative deadline counts from the time
+ * of the clock, a deadline that has passed expires within the call, and periods have a
+ * minimum.
  *
- * EINVAL: the clock of the context is another one; a negative span; a time that
- * has passed; other flags.  EINTR: a signal, while another call was at it.
+ * EINVAL: the clock is not manual, @time is negative or has passed, or the flags do not
+ * fit.  EINTR: a signal has arrived while the call waited for another one.
  */
 struct timerheap_advance {
 	__s64 time;
@@ -729,31 +783,37 @@ struct timerheap_advance {
  * io_uring
  * --------
  *
- * IORING_OP_URING_CMD on the descriptor, with one of these as cmd_op and a
- * struct timerheap_uring_cmd as the cmd of the submission entry.  The result
- * of the completion is a count or, negative, an error.  A wait may be
- * cancelled, as any request: it ends with EINTR or, where no worker of io_uring's
- * had begun it, with ECANCELED.  So with TIMERHEAP_CANCEL_ON_SET who has cancelled
- * a wait, and finds ECANCELED, cannot tell whether the clock was set: look at it.
+ * Submit IORING_OP_URING_CMD on the descriptor, with cmd_op one of the two requests
+ * below and a struct timerheap_uring_cmd in the cmd field of the entry.  The result of
+ * the completion is a count or a negative error.
  *
- * KICK is as the call of that name; the result is what @done would be.  What ends
- * it early as a signal does may be something of io_uring's own.
- * WAIT is as the call, without a time; the result is the number of events, fewer
- * than @min where somebody else takes events, too.  One that finds too few holds
- * a worker of io_uring's until there are, and their number is limited: a program
- * that waits for many contexts is better served by IORING_OP_POLL_ADD.
+ * KICK is the call of that name.  The result is what @done would be.  Task work of
+ * io_uring that is pending can end the request early, as a signal does.
  *
- * EINVAL: not such a cmd_op; IORING_URING_CMD_FIXED; a bad @min; for KICK an @nr
- * that a result cannot tell, above INT_MAX.  IORING_OP_POLL_ADD and
- * IORING_OP_READ work on the descriptor, too, and hold no worker.
+ * WAIT is the call of that name without a timeout.  The result is the number of events.
+ * It is below @min if another reader takes events at the same time.  A WAIT that finds
+ * too few events occupies a worker of io_uring until there are enough.  The number of
+ * workers is limited.  A program that waits for many contexts uses IORING_OP_POLL_ADD
+ * instead.  IORING_OP_POLL_ADD and IORING_OP_READ occupy no worker.
+ *
+ * A WAIT can be cancelled.  It ends with EINTR, or with ECANCELED if no worker had begun
+ * it.  With TIMERHEAP_CANCEL_ON_SET that ECANCELED looks like a step of the clock.  A
+ * program that has cancelled a WAIT reads the clock to find out.
+ *
+ *	EINVAL	unknown cmd_op; IORING_URING_CMD_FIXED; for WAIT, @min above @nr or
+ *		above the number of slots; for KICK, @min not 0, or @nr above INT_MAX
+ *	EBADFD	SETUP has not been called
+ *
+ * Other errors are those of the calls.
  */
 #define TIMERHEAP_URING_KICK	_IO(TIMERHEAP_IOC_MAGIC, 0x80)
 #define TIMERHEAP_URING_WAIT	_IO(TIMERHEAP_IOC_MAGIC, 0x81)
 
 /**
- * struct timerheap_uring_cmd - what a request of io_uring's is about
- * @array: KICK: address of slot numbers; WAIT: of struct timerheap_event
- * @nr:    its length
+ * struct timerheap_uring_cmd - the argument of an io_uring request
+ * @array: KICK: address of slot numbers, __u32; WAIT: address of an array of struct
+ *         timerheap_event
+ * @nr:    length of the array
  * @min:   KICK: 0; WAIT: as in struct timerheap_wait
  */
 struct timerheap_uring_cmd {
