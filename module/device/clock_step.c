@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Noticing that the clock was set.
+ * Detect steps of CLOCK_REALTIME for contexts set up with TIMERHEAP_CANCEL_ON_SET.
  *
- * Who has written down a time of the calendar wants to know when the calendar is
- * another.  CLOCK_REALTIME is CLOCK_MONOTONIC and an offset, which a clock that is
- * made to run faster or slower leaves alone, and a clock that is set does not.  So
- * the clock was set when the offset is not what it was: whoever reads, waits or
- * polls compares.
+ * A program that has recorded a calendar time wants to know when the calendar changes.
  *
- * Who sleeps is to be woken for it.  The kernel tells its own timers of a clock that
- * is set, but no module.  So, as long as there is a context that asks, somebody
- * compares each second.  Were the clock set and put back within that second, nobody
- * would know; and nothing would have come of it.
+ * CLOCK_REALTIME is CLOCK_MONOTONIC plus an offset.  A change of the clock's rate leaves
+ * the offset as it is, and a step changes it.  So the clock was stepped if the offset
+ * is not the one of the last report.  A read, a wait and a poll compare the two.
+ *
+ * A reader that sleeps must be woken.  The kernel notifies its own timers of a step, but
+ * no module.  So while a context watches the clock, a worker compares the offset each
+ * second, and wakes all watchers if it has changed.  A step that is undone within that
+ * second wakes no reader.  The reader has then missed nothing that still holds.
  */
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -23,19 +23,20 @@
 
 static void theap_clock_step_check(struct work_struct *work);
 
-static DEFINE_MUTEX(theap_clock_step_lock);		/* the list, and the offset */
+/* The lock protects the list and the offset. */
+static DEFINE_MUTEX(theap_clock_step_lock);
 static LIST_HEAD(theap_clock_step_watchers);
-static s64 theap_clock_step_offset;			/* at the last look */
+static s64 theap_clock_step_offset;		/* at the worker's last comparison */
 static DECLARE_DELAYED_WORK(theap_clock_step_work, theap_clock_step_check);
 
-/* Not where somebody asked from: that CPU may be isolated. */
+/* Not on the CPU of the caller, which may be isolated. */
 static void theap_clock_step_check_later(void)
 {
 	lockdep_assert_held(&theap_clock_step_lock);
 	queue_delayed_work(system_unbound_wq, &theap_clock_step_work, THEAP_CLOCK_STEP_PERIOD);
 }
 
-/* Wake those who ask, once for each time that it was set.  Context: task, may sleep. */
+/* Wake all watchers if the clock was stepped.  Context: task, may sleep. */
 static void __theap_clock_step_wake(void)
 {
 	s64 offset = ktime_mono_to_real(0);
@@ -47,7 +48,7 @@ static void __theap_clock_step_wake(void)
 	theap_clock_step_offset = offset;
 	list_for_each_entry(step, &theap_clock_step_watchers, node) {
 		step->wake(step);
-		/* There are as many as descriptors may be open. */
+		/* The list is as long as the number of open descriptors. */
 		cond_resched();
 	}
 }
@@ -61,7 +62,11 @@ static void theap_clock_step_check(struct work_struct *work)
 	mutex_unlock(&theap_clock_step_lock);
 }
 
-/* @wake: called for each step of the clock.  Context: task, may sleep. */
+/**
+ * theap_clock_step_init - initialize
+ * @step: of a context; it does not watch the clock yet
+ * @wake: wakes the readers of the context.  Context: task, may sleep
+ */
 void theap_clock_step_init(struct theap_clock_step *step,
 			   void (*wake)(struct theap_clock_step *step))
 {
@@ -71,8 +76,8 @@ void theap_clock_step_init(struct theap_clock_step *step,
 }
 
 /**
- * theap_clock_step_watch - tell a context from now on
- * @step: of a context that does not ask yet
+ * theap_clock_step_watch - report steps of the clock from now on
+ * @step: of a context that does not watch the clock yet
  *
  * Context: task, may sleep.
  */
@@ -88,7 +93,14 @@ void theap_clock_step_watch(struct theap_clock_step *step)
 	mutex_unlock(&theap_clock_step_lock);
 }
 
-/* The context goes.  When it returns, nobody wakes it.  Context: task, may sleep. */
+/**
+ * theap_clock_step_unwatch - stop watching, before the context is freed
+ * @step: of a context, whether it watches the clock or not
+ *
+ * When this returns, @wake is not running and is not called any more.
+ *
+ * Context: task, may sleep.
+ */
 void theap_clock_step_unwatch(struct theap_clock_step *step)
 {
 	if (atomic64_read(&step->seen) == THEAP_CLOCK_STEP_UNWATCHED)
@@ -98,7 +110,15 @@ void theap_clock_step_unwatch(struct theap_clock_step *step)
 	mutex_unlock(&theap_clock_step_lock);
 }
 
-/* Return: whether the program is to be told; for each time that it was set, once. */
+/**
+ * theap_clock_step_report - report a step of the clock to a reader
+ * @step: of the context
+ *
+ * All steps since the last report are one.  The exchange lets one reader report it.
+ *
+ * Context: any.
+ * Return: true if the caller is to report a step to the program.
+ */
 bool theap_clock_step_report(struct theap_clock_step *step)
 {
 	s64 seen = atomic64_read(&step->seen), offset;
@@ -109,7 +129,7 @@ bool theap_clock_step_report(struct theap_clock_step *step)
 	return seen != offset && atomic64_try_cmpxchg(&step->seen, &seen, offset);
 }
 
-/* No context is left.  Context: task, may sleep. */
+/* Wait for the worker.  No context is left.  Context: task, may sleep. */
 void theap_clock_step_exit(void)
 {
 	cancel_delayed_work_sync(&theap_clock_step_work);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Telling those who ask that CLOCK_REALTIME was set. */
+/* Report steps of CLOCK_REALTIME to contexts that have asked for it (clock_step.c). */
 #ifndef THEAP_CLOCK_STEP_H
 #define THEAP_CLOCK_STEP_H
 
@@ -7,14 +7,16 @@
 #include <linux/list.h>
 #include <linux/timekeeping.h>
 
-/* Of a context that does not ask. */
+/* &theap_clock_step.seen of a context that has not asked for reports. */
 #define THEAP_CLOCK_STEP_UNWATCHED	S64_MIN
 
 /**
- * struct theap_clock_step - what a context knows of the clock
- * @seen: how far CLOCK_REALTIME was ahead of CLOCK_MONOTONIC when the program was
- *        last told; or THEAP_CLOCK_STEP_UNWATCHED.  Anybody who tells it, by an exchange
- * @node: in the list of those who ask; set.c has its lock
+ * struct theap_clock_step - what a context knows of steps of CLOCK_REALTIME
+ * @seen: CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds, at the last report to the
+ *        program; or THEAP_CLOCK_STEP_UNWATCHED.  Atomic: the reader that exchanges it
+ *        makes the report
+ * @node: link in the list of watchers; theap_clock_step_lock protects it
+ * @wake: wakes the readers of the context; constant after theap_clock_step_init()
  */
 struct theap_clock_step {
 	atomic64_t seen;
@@ -29,7 +31,7 @@ void theap_clock_step_unwatch(struct theap_clock_step *step);
 bool theap_clock_step_report(struct theap_clock_step *step);
 void theap_clock_step_exit(void);
 
-/* Was the clock set, and the program not told?  Context: any. */
+/* Was the clock stepped since the last report?  Context: any. */
 static inline bool theap_clock_step_unreported(struct theap_clock_step *step)
 {
 	s64 seen = atomic64_read(&step->seen);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A context's life: made by open, set up by SETUP, gone with the last close.
+ * The life of a context: open, SETUP, and the last close.
  *
  * Close against expiry:
  *
  *	close					run
- *	  stop each timer, wait for its		  calls the functions of slots
- *	  function, take it out of its heap	  that have expired; each puts the
- *	  free slots and timers			  context on the run's list, once
- *	  ...					  wakes whoever waits, at its end
- *	  free the context after a grace period
+ *	  stop each timer, wait for its		  calls the functions of slots that
+ *	  function, dequeue the timer		  have expired; each adds the context
+ *	  free slots and timers			  to the list of the run, once
+ *	  ...					  at its end, wakes the readers of each
+ *	  free the context after a grace period	  context in the list
  *
- * Once a timer is stopped and waited for, no run knows it.  But a run may
- * still have the context on its list; it is in a read-side critical section
- * until it has done with that, and a grace period waits for it.  No one
- * sleeps on the wait queue by then, since that takes an open file.
+ * Once a timer is stopped synchronously, no run knows it.  But a run may still have the
+ * context in its list.  The run is in an RCU read-side critical section until it has
+ * woken the readers, and the grace period waits for that.  The wait queue is empty by
+ * then, since a sleeper holds a file open.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -34,16 +34,16 @@
 unsigned int theap_max_slots = 1U << 20;
 unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
 
-/* What a ring of u32 and a table of pages can take; 2.5 GB when all are armed. */
+/* The limit of a ring of u32 and a table of pages: 2.5 GiB if all slots are armed. */
 #define THEAP_SLOTS_LIMIT	(1U << 24)
 
-/* The most slots that a context is given now. */
+/* The most slots that SETUP accepts now. */
 u32 theap_context_max_slots(void)
 {
 	return min(READ_ONCE(theap_max_slots), THEAP_SLOTS_LIMIT);
 }
 
-/* Wake those who wait for events.  Context: task or softirq. */
+/* Wake the tasks that wait for events, and signal the eventfd.  Context: task or softirq. */
 void theap_context_wake(struct theap_context *context)
 {
 	wake_up_poll(&context->wait, EPOLLIN | EPOLLRDNORM);
@@ -60,6 +60,7 @@ static void theap_context_clock_stepped(struct theap_clock_step *step)
 	theap_context_wake(container_of(step, struct theap_context, clock_step));
 }
 
+/* Make a context, not set up, for an open by the current task.  Return: it, or NULL. */
 struct theap_context *theap_context_alloc(void)
 {
 	struct theap_context *context = kzalloc(sizeof(*context), GFP_KERNEL_ACCOUNT);
@@ -78,17 +79,19 @@ struct theap_context *theap_context_alloc(void)
 	return context;
 }
 
+/* The number of pages of @slots slots. */
 u32 theap_context_pages(u32 slots)
 {
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
-/* A heap of its own, at 64 KiB and 48 more with slack, counts as so many slots. */
+/* Slots that a manual clock counts as: its heap has 64 KiB, and 48 KiB more with slack. */
 #define THEAP_MANUAL_CHARGE	1024U
 
 /*
- * What counts against the limit of a user: whole pages, for that is what they cost.  Else
- * a user might have two million contexts of one slot each, at 13 KiB.
+ * The slots that a context counts as towards the limit of its user: whole pages, since
+ * whole pages are allocated.  Otherwise a user could have two million contexts of one
+ * slot, each of 13 KiB.
  */
 static u32 theap_context_charge(enum theap_clock clock, u32 slots)
 {
@@ -97,10 +100,8 @@ static u32 theap_context_charge(enum theap_clock clock, u32 slots)
 }
 
 /**
- * theap_context_free - stop everything and free it
- * @context: that nobody uses any more
- *
- * O(k log n) for k timers among n, a lock held for a batch at a time.
+ * theap_context_free - free a context
+ * @context: not open any more; theap_slots_free() has stopped its timers
  *
  * Context: task, may sleep.
  */
@@ -123,7 +124,7 @@ void theap_context_free(struct theap_context *context)
 	kfree_rcu(context, rcu);
 }
 
-/* How far a clock is ahead of the machine's in the caller's time namespace. */
+/* The caller's clock minus the machine's: the offset of the caller's time namespace. */
 static s64 theap_context_offset(enum theap_clock clock)
 {
 #ifdef CONFIG_TIME_NS
@@ -140,7 +141,8 @@ static s64 theap_context_offset(enum theap_clock clock)
 static int __theap_context_setup(struct theap_context *context,
 				 const struct theap_settings *settings)
 {
-	u32 slots = settings->slots, charge = theap_context_charge(settings->placement.clock, slots);
+	u32 slots = settings->slots;
+	u32 charge = theap_context_charge(settings->placement.clock, slots);
 	int ret = -ENOMEM;
 
 	lockdep_assert_held(&context->lock);
@@ -175,12 +177,13 @@ err_user:
 }
 
 /**
- * theap_context_setup - SETUP
- * @context: which
- * @settings: how it is to be
+ * theap_context_setup - set up a context
+ * @context:  the context
+ * @settings: of the caller, checked
  *
  * Context: task, may sleep.
- * Return: 0, -EBUSY, -ENOSPC, -EPERM or -ENOMEM.
+ * Return: 0; -EBUSY: it is set up already; -ENOSPC: beyond the limit of the user; -EPERM:
+ * a context without limits needs CAP_SYS_RESOURCE; -ENOMEM.
  */
 int theap_context_setup(struct theap_context *context, const struct theap_settings *settings)
 {
@@ -197,7 +200,7 @@ int theap_context_setup(struct theap_context *context, const struct theap_settin
 	return ret;
 }
 
-/* The kernel memory of a context, without its slots and their heap entries. */
+/* The kernel memory of a context in bytes, without its slots and heap entries. */
 u64 theap_context_bytes(struct theap_context *context)
 {
 	u32 slots = theap_context_slots(context);
@@ -210,26 +213,26 @@ u64 theap_context_bytes(struct theap_context *context)
 }
 
 /*
- * The table of all contexts, for debugfs.  Nothing else needs it.
+ * The table of all contexts, for debugfs only.
  *
- * A reader holds the lock, and so every context in the table exists: release() takes it
- * out, under the lock, before it frees anything.  Expiry does not use the table.  open() and
- * release() wait at most for one page of output.
+ * A reader of debugfs holds the lock.  release() removes a context from the table, under
+ * the lock, before it frees anything.  So every context that the reader finds exists.
+ * Expiry does not use the table.  open() and release() wait for one page of output at most.
  */
 static DEFINE_MUTEX(theap_contexts_lock);
 
-/* Numbers from 1, each used again only when all have been: @lock. */
+/* Keys from 1 on; a key is used again only after all others.  The lock protects both. */
 static DEFINE_XARRAY_FLAGS(theap_contexts, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 static u32 theap_contexts_next;
 
 #define THEAP_CONTEXTS_MAX	S32_MAX
 
 /**
- * theap_contexts_add - a context is opened
- * @context: by the current task
+ * theap_contexts_add - add a context to the table
+ * @context: just made; this sets its @id
  *
  * Context: task, may sleep.
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM; -EBUSY: no key is free.
  */
 int theap_contexts_add(struct theap_context *context)
 {
@@ -239,11 +242,11 @@ int theap_contexts_add(struct theap_context *context)
 	ret = xa_alloc_cyclic(&theap_contexts, &context->id, context,
 			      XA_LIMIT(1, THEAP_CONTEXTS_MAX), &theap_contexts_next, GFP_KERNEL);
 	mutex_unlock(&theap_contexts_lock);
-	/* 1: numbers begin again. */
+	/* 1 is no error: the keys have wrapped around. */
 	return min(ret, 0);
 }
 
-/* A context that was added goes: nobody looks at it any more when this returns. */
+/* Remove a context from the table.  When this returns, no reader uses it. */
 void theap_contexts_remove(struct theap_context *context)
 {
 	mutex_lock(&theap_contexts_lock);
@@ -251,7 +254,7 @@ void theap_contexts_remove(struct theap_context *context)
 	mutex_unlock(&theap_contexts_lock);
 }
 
-/* Contexts stay what they are between these two. */
+/* Lock the table, so that the contexts in it exist until theap_contexts_thaw(). */
 void theap_contexts_freeze(void)
 {
 	mutex_lock(&theap_contexts_lock);
@@ -262,7 +265,7 @@ void theap_contexts_thaw(void)
 	mutex_unlock(&theap_contexts_lock);
 }
 
-/* The first context whose number is @id or more; NULL where there is none. */
+/* Find the first context with a key of @id or more.  Return: it, or NULL. */
 struct theap_context *theap_contexts_from(unsigned long id)
 {
 	lockdep_assert_held(&theap_contexts_lock);

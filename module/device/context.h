@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A context: what an open of the device has.
+ * A context: the state of one open of the device.
  *
- * It is made by open and set up once, by SETUP, with a clock and a number of
- * slots.  Slots get their memory a page at a time, when they are first used.
+ * open() makes a context.  SETUP sets it up, once, with a clock and a number of slots.
+ * The slots get their memory page by page, when they are first used (slot_page.c).
  */
 #ifndef THEAP_CONTEXT_H
 #define THEAP_CONTEXT_H
@@ -23,22 +23,25 @@
 #include "ring.h"
 #include "user.h"
 
-/* The slots that share a page, which is the unit of their memory. */
+/* The number of slots in a page.  A page is the unit in which slots are allocated. */
 #define THEAP_PAGE_SLOTS	(PAGE_SIZE / sizeof(struct timerheap_slot))
 
-/* Who has opened it; it may have been passed on since.  Never changes. */
+/*
+ * The process that has opened the device, for debugfs.  It may have passed the descriptor
+ * on since.  Constant.
+ */
 struct theap_opener {
-	pid_t pid;			/* of the process, as the machine counts them */
+	pid_t pid;			/* thread group ID in the initial PID namespace */
 	kuid_t uid;
 	char comm[TASK_COMM_LEN];
 };
 
 /**
  * struct theap_settings - what SETUP asks for
- * @placement:     the clock that it counts time by, and where its timers go
- * @slots:     how many, 1 to max_slots
- * @slack:     of slots that have none of their own
- * @unlimited: neither the floor for periods nor the user's share holds for it
+ * @placement: the clock of the context, and the queue that its timers go to
+ * @slots:     number of slots, 1 to theap_context_max_slots()
+ * @slack:     of slots whose own slack is 0, in nanoseconds
+ * @unlimited: neither the minimum of periods nor the rate limit of checks applies
  */
 struct theap_settings {
 	struct theap_placement placement;
@@ -47,30 +50,40 @@ struct theap_settings {
 	bool unlimited;
 };
 
+/*
+ * The letters name what protects a field:
+ *
+ *	C  constant after open
+ *	S  written by SETUP under @lock, before it publishes @nr_slots; constant after that
+ *	l  written under @lock, read without it
+ *	O  has a lock of its own, or rules of its own in its header
+ */
 struct theap_context {
-	struct theap_opener opener;
-	u32 id;				/* among all; contexts.c */
-	struct mutex lock;		/* set-up, and new pages */
-	u32 nr_slots;			/* 0: not set up yet; @lock.  Written
-					 * last, and read without the lock */
-	struct theap_placement placement;		/* SETUP writes these, nobody after it */
-	u64 slack;			/* of slots that have none of their own */
-	bool unlimited;			/* no floor for periods, no share */
-	s64 offset;			/* how far its time is ahead of the machine's */
-	struct theap_user *user;
-	struct theap_slot_page **pages;	/* each written once, with @lock */
-	u32 nr_pages;			/* how many of them were; @lock, and read
-					 * without it */
-	struct theap_ring ring;
+	struct theap_opener opener;	/* C */
+	u32 id;				/* C: key in the table of all contexts */
+	struct mutex lock;		/* set-up, and allocation of pages */
+	u32 nr_slots;			/* l: 0: not set up yet.  Release and acquire order
+					 * it after the fields of SETUP */
+	struct theap_placement placement;	/* S */
+	u64 slack;			/* S: of slots whose own slack is 0 */
+	bool unlimited;			/* S: see theap_settings.  INFO reads it before SETUP,
+					 * too; a stale value is harmless */
+	s64 offset;			/* S: its clock minus the machine's, of the time
+					 * namespace of SETUP */
+	struct theap_user *user;	/* S */
+	struct theap_slot_page **pages;	/* S: the table; l: an entry, written once */
+	u32 nr_pages;			/* l: pages that are allocated */
+	struct theap_ring ring;		/* S, O: ring.h */
 
-	struct mutex reader_lock;		/* taking events out of the ring */
-	wait_queue_head_t wait;		/* for events */
-	struct theap_eventfd eventfd;	/* told of them, too */
-	struct theap_waker notify;	/* does both at the end of a run */
-	struct theap_clock_step clock_step;		/* does the program ask for a clock that is set? */
-	struct rcu_head rcu;
+	struct mutex reader_lock;	/* one kernel reader of the ring at a time */
+	wait_queue_head_t wait;		/* O: tasks that wait for events or a clock */
+	struct theap_eventfd eventfd;	/* O: eventfd.h */
+	struct theap_waker notify;	/* O: wakes @wait and @eventfd at the end of a run */
+	struct theap_clock_step clock_step;	/* O: clock_step.h */
+	struct rcu_head rcu;		/* for the free */
 };
 
+/* Module parameters, written at any time. */
 extern unsigned int theap_max_slots;
 extern unsigned long theap_min_period_ns;
 
@@ -88,7 +101,7 @@ void theap_contexts_freeze(void);
 void theap_contexts_thaw(void);
 struct theap_context *theap_contexts_from(unsigned long id);
 
-/* The number of slots; 0 where the context is not set up. */
+/* The number of slots; 0: the context is not set up. */
 static inline u32 theap_context_slots(struct theap_context *context)
 {
 	/* Pairs with the release in theap_context_setup(). */
@@ -96,8 +109,8 @@ static inline u32 theap_context_slots(struct theap_context *context)
 }
 
 /*
- * The floor for periods now: an administrator may change it at any time.  It has a
- * floor itself, and that is all there is where nothing is limited.
+ * The minimum of periods, which the module parameter may change at any time.  It is at
+ * least 1 us, and 1 us in a context without limits.
  */
 static inline s64 theap_context_min_period(const struct theap_context *context)
 {
@@ -108,34 +121,40 @@ static inline s64 theap_context_min_period(const struct theap_context *context)
 }
 
 /*
- * All times that a program sees are of the time namespace that SETUP was called
- * in, and so are those in the memory of slots: who else has the context, in
- * whatever namespace, finds them as they are.  The core has the machine's.
+ * Two kinds of time.  Times of the context are those that programs see, in calls and in
+ * shared memory: times of the time namespace in which SETUP was called.  Times of the
+ * machine are those of the core.
  */
+
+/* Convert a time of the machine into a time of the context. */
 static inline s64 theap_context_from_machine(const struct theap_context *context, s64 time)
 {
 	return theap_offset_time(time, context->offset);
 }
 
+/* Convert a time of the context into a time of the machine. */
 static inline s64 theap_context_to_machine(const struct theap_context *context, s64 time)
 {
 	return theap_offset_time(time, -context->offset);
 }
 
-/* What the context's clock says. */
+/* Read the clock of the context. */
 static inline s64 theap_context_now(const struct theap_context *context)
 {
 	return theap_context_from_machine(context, theap_placement_now(&context->placement));
 }
 
-/* Timers may have been placed before what a manual clock says now.  Context: task. */
+/*
+ * Expire what was queued at or before the time of a manual clock.  No hrtimer does it.
+ * Context: task.
+ */
 static inline void theap_context_catch_up(struct theap_context *context)
 {
 	if (context->placement.manual)
 		theap_manual_catch_up(context->placement.manual);
 }
 
-/* A slot has an event: its number goes into the ring. */
+/* Add the number of a slot that has an event to the ring. */
 static inline void theap_context_publish(struct theap_context *context, u32 slot)
 {
 	theap_ring_put(&context->ring, slot);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/kernel/debug/timerheap: what the module knows of itself, for root.
+ * /sys/kernel/debug/timerheap: the state of the module, for root.
  *
- *	heaps		a line for each heap that has been used
- *	lateness	how late its timers have expired, likewise
- *	contexts	a line for each open file
+ *	heaps		one line for each heap that has been used
+ *	lateness	a histogram of the lateness of its timers, likewise
+ *	contexts	one line for each open of the device
  *
- * The first line of each names the columns, so that a program finds those that it
- * knows by their names; new ones come at the end.
+ * The first line of each file has the names of the columns, so that a program finds the
+ * columns that it knows by name.  New columns are added at the end.
  *
- * Nothing that is read here takes a lock that a timer may want: heaps are there as
- * long as the module is, and their owners' counters are read as they happen to be.
- * So the figures of a line need not be of one moment.  A file that is open keeps
- * the module from going.
+ * A reader takes no lock that a timer needs.  Heaps exist as long as the module is
+ * loaded, and their counters are read without the lock.  So the figures of one line may
+ * be of different moments.  An open file keeps the module loaded.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -26,9 +25,9 @@
 #include "slot_page.h"
 
 /*
- * Heaps.  Position 0 is the line of names, and 1 + n the heap n, counted through all
- * clocks.  What a line is made from is its position + 1, so that the line of names is
- * SEQ_START_TOKEN, as it ought to be.
+ * Heaps.  Position 0 is the line of names.  Position 1 + n is heap n, where the heaps of
+ * all clocks are numbered in one sequence.  The iterator is the position + 1, so that the
+ * iterator of position 0 is SEQ_START_TOKEN.
  */
 
 static unsigned int theap_heaps_index(uintptr_t v)
@@ -47,7 +46,7 @@ static bool theap_queue_is_used(struct theap_queue *queue)
 	       theap_counter(queue->count.runs);
 }
 
-/* The line at *@pos; where its heap was never used, the next that was. */
+/* Start at *@pos, or at the next heap that has been used. */
 static void *theap_heaps_start(struct seq_file *m, loff_t *pos)
 {
 	if (!*pos)
@@ -75,7 +74,10 @@ static const char *theap_heaps_state(struct theap_queue *queue)
 	return theap_counter(queue->running) ? "running" : "idle";
 }
 
-/* In how many nanoseconds; negative: it is overdue; 0 stands for "at once", too. */
+/*
+ * Print the nanoseconds until the first deadline: negative if it is overdue; 0 also if
+ * the queue is to run at once, whatever its first deadline is; "-" if there is none.
+ */
 static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue)
 {
 	s64 first = theap_queue_first(queue);
@@ -121,7 +123,10 @@ static const struct seq_operations theap_heaps_sops = {
 
 DEFINE_SEQ_ATTRIBUTE(theap_heaps);
 
-/* Lateness, by the same positions: pairs of less than so many nanoseconds:how often. */
+/*
+ * Lateness, with the same positions.  Print pairs a:n: n timers expired less than a ns
+ * late, and at least a/2 ns late.  A pair 1:n counts timers that were not late at all.
+ */
 static int theap_lateness_show(struct seq_file *m, void *v)
 {
 	struct theap_queue *queue;
@@ -135,14 +140,14 @@ static int theap_lateness_show(struct seq_file *m, void *v)
 	seq_printf(m, "%-9s %5u", theap_clocks[queue->clock].name,
 		   theap_heaps_index((uintptr_t)v));
 	for (step = 0; step < THEAP_LATENESS_STEPS; step++) {
-		u64 expired = theap_counter(queue->lateness.expired[step]);
+		u64 timers = theap_counter(queue->lateness.expired[step]);
 
-		if (!expired)
+		if (!timers)
 			continue;
 		if (step < THEAP_LATENESS_STEPS - 1)
-			seq_printf(m, " %llu:%llu", BIT_ULL(step), expired);
+			seq_printf(m, " %llu:%llu", BIT_ULL(step), timers);
 		else
-			seq_printf(m, " more:%llu", expired);
+			seq_printf(m, " more:%llu", timers);
 	}
 	seq_putc(m, '\n');
 	return 0;
@@ -158,8 +163,8 @@ static const struct seq_operations theap_lateness_sops = {
 DEFINE_SEQ_ATTRIBUTE(theap_lateness);
 
 /*
- * Contexts.  The position is the number of one, and what comes next is sought from
- * there: so a reading goes on wherever it was, whoever has come or gone meanwhile.
+ * Contexts.  The position is the ID of a context.  The next one is searched from there, so
+ * a reader continues correctly if contexts were opened or closed meanwhile.
  */
 
 static void *theap_all_contexts_start(struct seq_file *m, loff_t *pos)
@@ -205,9 +210,10 @@ static int theap_all_contexts_show(struct seq_file *m, void *v)
 	seq_printf(m, "%10u %10d %10u %-9s %10u %12llu %10u %10u ", context->id, opener->pid,
 		   from_kuid_munged(seq_user_ns(m), opener->uid),
 		   slots ? theap_clocks[context->placement.clock].name : "-", slots,
-		   theap_context_bytes(context) + theap_slots_bytes(context), slots ? theap_ring_count(&context->ring) : 0,
+		   theap_context_bytes(context) + theap_slots_bytes(context),
+		   slots ? theap_ring_count(&context->ring) : 0,
 		   slots ? theap_ring_total(&context->ring) : 0);
-	/* A program may call itself anything. */
+	/* The name of a program may contain any character. */
 	seq_escape(m, opener->comm, " \t\n\\");
 	seq_putc(m, '\n');
 	return 0;
@@ -224,7 +230,7 @@ DEFINE_SEQ_ATTRIBUTE(theap_all_contexts);
 
 static struct dentry *theap_debugfs;
 
-/* It is for looking on: where it fails there is nothing to look at. */
+/* Make the files.  A failure is ignored: the module works without them. */
 void theap_debugfs_init(void)
 {
 	theap_debugfs = debugfs_create_dir("timerheap", NULL);
@@ -233,7 +239,7 @@ void theap_debugfs_init(void)
 	debugfs_create_file("contexts", 0400, theap_debugfs, NULL, &theap_all_contexts_fops);
 }
 
-/* Nobody reads when this returns. */
+/* Remove the files.  When this returns, no reader is in them. */
 void theap_debugfs_exit(void)
 {
 	debugfs_remove(theap_debugfs);

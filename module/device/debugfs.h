@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* /sys/kernel/debug/timerheap, where the kernel has such files. */
+/* /sys/kernel/debug/timerheap, if the kernel has debugfs (debugfs.c). */
 #ifndef THEAP_DEBUGFS_H
 #define THEAP_DEBUGFS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/timerheap: what can be done with an open file.
+ * /dev/timerheap: the file operations of an open device.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -24,27 +24,27 @@ static struct theap_context *theap_file_context(struct file *file)
 	return file->private_data;
 }
 
-#define ANSWER(call, field)	offsetof(struct timerheap_##call, field)
+#define OUTPUT(call, field)	offsetof(struct timerheap_##call, field)
 
-/* The calls, by their numbers. */
+/* The calls, indexed by the number of the command. */
 static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
-	bool set_up;		/* wants a context that has been set up */
-	u8 answer;		/* where in its structure that begins */
+	bool needs_setup;	/* fails in a context that is not set up */
+	u8 output;		/* offset of the first output field in its structure */
 } theap_ioctls[] = {
 	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, 0 },
-	{ theap_ioctl_setup, TIMERHEAP_IOC_SETUP, false, ANSWER(setup, slots_offset) },
-	{ theap_ioctl_start, TIMERHEAP_IOC_START, true, ANSWER(start, was_pending) },
-	{ theap_ioctl_stop, TIMERHEAP_IOC_STOP, true, ANSWER(stop, was_pending) },
-	{ theap_ioctl_modify, TIMERHEAP_IOC_MODIFY, true, ANSWER(modify, was_pending) },
-	{ theap_ioctl_get, TIMERHEAP_IOC_GET, true, ANSWER(get, deadline) },
-	{ theap_ioctl_wait, TIMERHEAP_IOC_WAIT, true, ANSWER(wait, count) },
-	{ theap_ioctl_drain, TIMERHEAP_IOC_DRAIN, true, ANSWER(drain, first) },
-	{ theap_ioctl_kick, TIMERHEAP_IOC_KICK, true, ANSWER(kick, done) },
-	{ theap_ioctl_batch, TIMERHEAP_IOC_BATCH, true, ANSWER(batch, done) },
+	{ theap_ioctl_setup, TIMERHEAP_IOC_SETUP, false, OUTPUT(setup, slots_offset) },
+	{ theap_ioctl_start, TIMERHEAP_IOC_START, true, OUTPUT(start, was_pending) },
+	{ theap_ioctl_stop, TIMERHEAP_IOC_STOP, true, OUTPUT(stop, was_pending) },
+	{ theap_ioctl_modify, TIMERHEAP_IOC_MODIFY, true, OUTPUT(modify, was_pending) },
+	{ theap_ioctl_get, TIMERHEAP_IOC_GET, true, OUTPUT(get, deadline) },
+	{ theap_ioctl_wait, TIMERHEAP_IOC_WAIT, true, OUTPUT(wait, count) },
+	{ theap_ioctl_drain, TIMERHEAP_IOC_DRAIN, true, OUTPUT(drain, first) },
+	{ theap_ioctl_kick, TIMERHEAP_IOC_KICK, true, OUTPUT(kick, done) },
+	{ theap_ioctl_batch, TIMERHEAP_IOC_BATCH, true, OUTPUT(batch, done) },
 	{ theap_ioctl_eventfd, TIMERHEAP_IOC_EVENTFD, true, 0 },
-	{ theap_ioctl_advance, TIMERHEAP_IOC_ADVANCE, true, ANSWER(advance, now) },
+	{ theap_ioctl_advance, TIMERHEAP_IOC_ADVANCE, true, OUTPUT(advance, now) },
 };
 
 union theap_arg {
@@ -62,6 +62,13 @@ union theap_arg {
 	struct timerheap_advance advance;
 };
 
+/*
+ * An ioctl: copy the structure in, call, copy its outputs back.
+ *
+ * The size in the command is that of the program's structure, which may be newer and
+ * longer than the kernel's.  copy_struct_from_user() refuses a longer one unless the rest
+ * is 0.  No structure has grown since the first release, so a shorter one is an error.
+ */
 static long theap_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
 	struct theap_context *context = theap_file_context(file);
@@ -69,18 +76,16 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	size_t user_size = _IOC_SIZE(command);
 	unsigned int nr = _IOC_NR(command);
 	union theap_arg karg = {};
-	size_t size, answer;
+	size_t size, output;
 	unsigned int known;
 	int ret;
 
-	/* A command is known by all but its size, which may be a newer one's. */
 	if (nr >= ARRAY_SIZE(theap_ioctls))
 		return -ENOTTY;
 	nr = array_index_nospec(nr, ARRAY_SIZE(theap_ioctls));
 	known = theap_ioctls[nr].command;
 	if ((command ^ known) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT) || !user_size)
 		return -ENOTTY;
-	/* No structure has grown yet: there was none that was shorter. */
 	size = _IOC_SIZE(known);
 	if (user_size < size)
 		return -EINVAL;
@@ -89,30 +94,30 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		if (ret)
 			return ret;
 	}
-	answer = theap_ioctls[nr].answer;
+	output = theap_ioctls[nr].output;
 	/*
-	 * What was read where the answer goes is written back before anything is
-	 * done: were there nowhere to put it, it would be too late to say so.
+	 * Write the old bytes back to the outputs first.  If they cannot be written, the
+	 * call must fail before it changes anything.
 	 */
 	if (_IOC_DIR(known) == (_IOC_READ | _IOC_WRITE) &&
-	    copy_to_user(user + answer, (void *)&karg + answer, size - answer))
+	    copy_to_user(user + output, (void *)&karg + output, size - output))
 		return -EFAULT;
-	if (theap_ioctls[nr].set_up && !theap_context_slots(context))
+	if (theap_ioctls[nr].needs_setup && !theap_context_slots(context))
 		return -EBADFD;
 	ret = theap_ioctls[nr].call(context, &karg);
 	if (ret)
 		return ret;
 	if (!(_IOC_DIR(known) & _IOC_READ))
 		return 0;
-	if (copy_to_user(user + answer, (void *)&karg + answer, size - answer) ||
+	if (copy_to_user(user + output, (void *)&karg + output, size - output) ||
 	    clear_user(user + size, user_size - size))
 		return -EFAULT;
 	return 0;
 }
 
 /*
- * read() and readv(), and io_uring's, which first asks not to wait, and on EAGAIN has
- * itself told by poll(): no read holds a worker of its.
+ * read() and readv(), also of io_uring.  io_uring first reads with IOCB_NOWAIT, and on
+ * EAGAIN waits by poll().  So its reads occupy no worker.
  */
 static ssize_t theap_read(struct kiocb *iocb, struct iov_iter *to)
 {
@@ -148,7 +153,8 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 
 	seq_printf(m, "timerheap-context:\t%u\n", context->id);
 	seq_printf(m, "timerheap-slots:\t%u\n", slots);
-	seq_printf(m, "timerheap-bytes:\t%llu\n", theap_context_bytes(context) + theap_slots_bytes(context));
+	seq_printf(m, "timerheap-bytes:\t%llu\n",
+		   theap_context_bytes(context) + theap_slots_bytes(context));
 	if (!slots)
 		return;
 	seq_printf(m, "timerheap-clock:\t%s\n", theap_clocks[context->placement.clock].name);
@@ -198,7 +204,7 @@ static const struct file_operations theap_file_operations = {
 	.show_fdinfo	= theap_show_fdinfo,
 };
 
-/* Root's alone until the udev rule that is shipped says otherwise. */
+/* Only root can open it, until the udev rule of the package sets another mode. */
 static struct miscdevice theap_device = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "timerheap",

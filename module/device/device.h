@@ -2,20 +2,20 @@
 /*
  * The device /dev/timerheap, and the files of this folder.
  *
- * A program opens the device and gets a context: a clock and a number of slots.  A
- * slot is a timer in memory that program and kernel share.  Slots that expire come out
- * of an event ring.
+ * A program opens the device and gets a context: a clock and a number of slots.  A slot
+ * is a timer in memory that program and kernel share.  The event ring has the numbers
+ * of the slots that have expired.
  *
  *	ring.c user.c eventfd.c clock_step.c	the event ring, the limits of a user, the
- *						eventfd to notify, steps of a clock
+ *						eventfd to signal, steps of a clock
  *	context.c				a context, from open to release
  *	slot.c slot_page.c			the protocol of a slot, the memory of slots
  *	events.c				wait for events and read them
- *	ioctl.c uring.c mmap.c			the calls of a program
+ *	mmap.c ioctl.c uring.c			the calls of a program
  *	debugfs.c				files for root
  *	device.c				the file operations
  *
- * Each file calls only files above it in this list, and the core.
+ * Each file calls only files before it in this list, and the core.
  */
 #ifndef THEAP_DEVICE_H
 #define THEAP_DEVICE_H

@@ -1,34 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Telling an eventfd, from softirq, while its owner takes it away.
+ * The eventfd of a context: signal it from softirq while a program replaces it.
  *
  *	run					EVENTFD, close
  *	  lock					  lock
- *	  ctx: none, or still referenced	  ctx <- another, or none
- *	  add 1 to it				  unlock
- *	  unlock				  drop the reference to the former
+ *	  if ctx is not NULL: the lock		  ctx <- another, or NULL
+ *	  keeps the reference; add 1		  unlock
+ *	  unlock				  drop the reference to the old one
  *
- * The lock also orders the ring against the registration: whoever puts an
- * event in and finds no eventfd has unlocked before it was set, so that who
- * sets it, and then looks at the ring, sees the event.
+ * The lock also orders the ring and a registration:
+ *
+ *	run					EVENTFD
+ *	  add entries to the ring		  lock
+ *	  lock					  ctx <- the new one
+ *	  ctx is NULL: no signal		  unlock
+ *	  unlock				  entries in the ring?  signal
+ *
+ * If the run finds NULL, its unlock comes before the lock of EVENTFD.  So EVENTFD sees
+ * the entries and signals the eventfd itself.
  */
 #include <linux/eventfd.h>
 
 #include "compat.h"
 #include "eventfd.h"
 
-/*
- * Adding to an eventfd wakes its waiters, among whom may be other eventfds, and
- * the kernel forbids that one task does so within another's wake-up.  On
- * PREEMPT_RT a softirq may run on top of a task that is just there.  It leaves
- * the telling to a worker then.
- */
 static void theap_eventfd_work(struct work_struct *work)
 {
 	theap_eventfd_signal(container_of(work, struct theap_eventfd, work));
 }
 
-/* Context: task or softirq. */
+/**
+ * theap_eventfd_signal - add 1 to the eventfd, if there is one
+ * @eventfd: of the context
+ *
+ * Adding to an eventfd wakes its waiters, and another eventfd may be one of them.  The
+ * kernel forbids a task to signal an eventfd within the wake-up of another.  On PREEMPT_RT
+ * a softirq can preempt a task that is in such a wake-up.  A worker signals then.
+ *
+ * Context: task or softirq.
+ */
 void theap_eventfd_signal(struct theap_eventfd *eventfd)
 {
 	spin_lock_bh(&eventfd->lock);
@@ -41,10 +51,15 @@ void theap_eventfd_signal(struct theap_eventfd *eventfd)
 	spin_unlock_bh(&eventfd->lock);
 }
 
-/*
- * Tell another from now on; takes over the reference to @ctx, which may be
- * NULL.  When it returns, the former is neither told nor referenced any more,
- * and for NULL no work is left.  Context: task, may sleep.
+/**
+ * theap_eventfd_set - register another eventfd
+ * @eventfd: of the context
+ * @ctx:     the other one, with a reference that is handed over; NULL: none
+ *
+ * When this returns, the old eventfd is not signalled any more and its reference is
+ * dropped.  After a call with NULL no work is left.
+ *
+ * Context: task, may sleep.
  */
 void theap_eventfd_set(struct theap_eventfd *eventfd, struct eventfd_ctx *ctx)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* An eventfd that a context's owner wants told of events. */
+/* The eventfd that a context signals when it has events (eventfd.c). */
 #ifndef THEAP_EVENTFD_H
 #define THEAP_EVENTFD_H
 
@@ -8,10 +8,16 @@
 
 struct eventfd_ctx;
 
+/*
+ * The letters name what protects a field:
+ *
+ *	L  @lock
+ *	W  the workqueue
+ */
 struct theap_eventfd {
-	spinlock_t lock;		/* @ctx; also orders it and the ring */
-	struct eventfd_ctx *ctx;	/* NULL: none; @lock */
-	struct work_struct work;	/* for where it cannot be told at once */
+	spinlock_t lock;		/* also orders the ring and a registration: eventfd.c */
+	struct eventfd_ctx *ctx;	/* L: a reference; NULL: none is registered */
+	struct work_struct work;	/* W: signals it if softirq may not */
 };
 
 void theap_eventfd_init(struct theap_eventfd *eventfd);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events on their way out: from the ring to who has waited for them.
+ * Read events: from the ring to the program that waits for them.
  *
- * Who sleeps has looked at the ring after it has put itself into the wait
- * queue, and a run wakes the queue after it has filled the ring, so one of
- * them sees the other.
+ *	a reader				a run
+ *	  add itself to the wait queue		  add entries to the ring
+ *	  read the ring				  wake the wait queue
+ *	  empty: sleep
  *
- * The ring may be mapped, and its head may be anywhere, again and again.  So
- * nothing here counts on coming to its end: every round of a loop can be
- * preempted and killed.
+ * Either the reader sees the entries, or the run finds the reader in the queue.
+ *
+ * A program can map the ring, and can change its head at any time.  So no loop here relies
+ * on the ring becoming empty.  Each iteration can be preempted, and a signal ends the loop.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -19,28 +21,28 @@
 #include "events.h"
 #include "slot_page.h"
 
-/* Events that are copied out at a time, by way of the stack: 640 bytes. */
+/* Events that are copied at a time, by way of the stack: 640 bytes. */
 #define THEAP_EVENT_BATCH	16
 
-/* An array of @nr events at an address that a program has named. */
+/* Let @to be an array of @nr events at an address that the program has passed. */
 void theap_events_to(struct iov_iter *to, u64 address, u32 nr)
 {
 	iov_iter_ubuf(to, READ, u64_to_user_ptr(address),
 		      (size_t)nr * sizeof(struct timerheap_event));
 }
 
-/* How many events there is room for. */
+/* The number of events that @to has room for. */
 size_t theap_events_room(const struct iov_iter *to)
 {
 	return iov_iter_count(to) / sizeof(struct timerheap_event);
 }
 
 /*
- * Take events of at most @nr numbers in the ring; there may be fewer, since a
- * number counts for none where a program has written over it.
+ * Remove at most @nr entries from the ring, and make events of them.  An entry that the
+ * program has overwritten makes no event.  Return: the number of events.
  */
 static unsigned int theap_events_get(struct theap_context *context,
-					 struct timerheap_event *events, unsigned int nr)
+				     struct timerheap_event *events, unsigned int nr)
 {
 	struct theap_slot_page *page;
 	unsigned int taken = 0;
@@ -56,11 +58,11 @@ static unsigned int theap_events_get(struct theap_context *context,
 }
 
 /*
- * Give back events that could not be handed out.  They come again behind
- * those that have come since, or are added to them.
+ * Return events to the ring that could not be copied.  They are behind newer events then,
+ * or are added to newer events of the same slot.
  */
 static void theap_events_put_back(struct theap_context *context,
-				const struct timerheap_event *events, unsigned int nr)
+				  const struct timerheap_event *events, unsigned int nr)
 {
 	unsigned int i;
 
@@ -75,9 +77,9 @@ static void theap_events_put_back(struct theap_context *context,
 }
 
 /*
- * Take as many events as there is room for and copy them out; what cannot be copied
- * whole is not lost, and the room that was for it is left.
- * Return: how many; -EFAULT where that is not even one.
+ * Copy as many events to @to as it has room for.  An event that cannot be copied whole
+ * returns to the ring, and its room in @to stays free.
+ * Return: the number of events; -EFAULT: not even the first could be copied.
  */
 static ssize_t theap_events_copy_out(struct theap_context *context, struct iov_iter *to)
 {
@@ -86,8 +88,8 @@ static ssize_t theap_events_copy_out(struct theap_context *context, struct iov_i
 
 	while ((room = theap_events_room(to)) && theap_ring_count(&context->ring)) {
 		unsigned int taken = theap_events_get(context, events,
-							  min_t(size_t, room,
-								THEAP_EVENT_BATCH));
+						      min_t(size_t, room,
+							    THEAP_EVENT_BATCH));
 		size_t copied = copy_to_iter(events, taken * sizeof(*events), to);
 		size_t whole = copied / sizeof(*events);
 
@@ -104,12 +106,15 @@ static ssize_t theap_events_copy_out(struct theap_context *context, struct iov_i
 	return done;
 }
 
-/* Sleep until woken, or to a time.  Return: 0; -ETIME: the time is up. */
+/*
+ * Sleep until woken, or until *@expires on the clock of the context; NULL: without limit.
+ * Return: 0; -ETIME: that time has passed.
+ */
 static int theap_events_sleep(struct theap_context *context, const s64 *expires)
 {
 	ktime_t until;
 
-	/* Who advances a manual clock wakes us when he has done so. */
+	/* ADVANCE wakes the waiters after it has advanced a manual clock. */
 	if (context->placement.manual) {
 		if (expires && theap_context_now(context) >= *expires)
 			return -ETIME;
@@ -123,9 +128,9 @@ static int theap_events_sleep(struct theap_context *context, const s64 *expires)
 }
 
 /*
- * Wait until the ring has @min events, or to a time on the context's clock.
- * Return: 0; -ETIME: the time was up first; -ERESTARTSYS: a signal came first;
- * -ECANCELED: the clock was set, and nobody told before us.
+ * Wait until the ring has @min entries, or until *@expires on the clock of the context.
+ * Return: 0; -ETIME: that time has passed first; -ERESTARTSYS: a signal was first;
+ * -ECANCELED: the clock was stepped, and no reader has reported that yet.
  */
 static int theap_events_wait(struct theap_context *context, u32 min,
 			     const s64 *expires)
@@ -134,7 +139,7 @@ static int theap_events_wait(struct theap_context *context, u32 min,
 	int ret = 0;
 
 	for (;;) {
-		/* What is to come may stand where nobody runs it. */
+		/* The timers to wait for may be queued on a CPU that is stuck. */
 		if (theap_ring_count(&context->ring) < min)
 			theap_steal_before_sleep(&context->placement);
 		prepare_to_wait(&context->wait, &wait, TASK_INTERRUPTIBLE);
@@ -153,25 +158,31 @@ static int theap_events_wait(struct theap_context *context, u32 min,
 	return theap_ring_count(&context->ring) >= min ? 0 : ret;
 }
 
-/* Up to @nr, but no less than @min: is that to be had?  The ring has each slot once. */
+/*
+ * Is a request valid for at most @nr events that waits for @min?  More events than slots
+ * never exist, since the ring has each slot once.
+ */
 bool theap_events_want_valid(struct theap_context *context, u32 nr, u32 min)
 {
 	return min <= nr && min <= theap_context_slots(context);
 }
 
 /**
- * theap_events_read - until there are as many as one wants
+ * theap_events_read - wait for events and copy them
  * @context: set up
- * @to:      they go here, no more than there is room for
- * @min:     wait for so many
- * @expires: but no longer than to this time; NULL: as long as it takes
+ * @to:      where the events go; its room is the most that are copied
+ * @min:     the number of events to wait for
+ * @expires: the time on the clock of the context until which to wait; NULL: no limit
  *
- * Context: task, sleeps.
- * Return: how many; below @min where the time was up, a signal came, or the clock was
- * set; -EFAULT, -ERESTARTSYS or -ECANCELED where that was before the first.
+ * Fewer than @min events are copied if that time has passed, a signal has arrived, the
+ * clock was stepped, or @to cannot be written further.
+ *
+ * Context: task, may sleep.
+ * Return: the number of events; or, before the first event, -EFAULT, -ERESTARTSYS or
+ * -ECANCELED.
  */
 ssize_t theap_events_read(struct theap_context *context, struct iov_iter *to,
-				   u32 min, const s64 *expires)
+			  u32 min, const s64 *expires)
 {
 	size_t count = 0;
 	ssize_t taken;
@@ -180,21 +191,21 @@ ssize_t theap_events_read(struct theap_context *context, struct iov_iter *to,
 	for (;;) {
 		if (!count && theap_clock_step_report(&context->clock_step))
 			return -ECANCELED;
-		/* Another may take what was waited for: wait for the rest again. */
+		/* Another reader may have taken some.  Wait for the rest again. */
 		if (count < min)
 			ret = theap_events_wait(context, min - count, expires);
 		taken = theap_events_copy_out(context, to);
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;
-		/* It is said above, to us or to another, who was first. */
+		/* The report is made above, by this reader or by another one before it. */
 		if (ret == -ECANCELED && !count) {
 			ret = 0;
 			continue;
 		}
 		if (ret || count >= min)
 			break;
-		/* Somebody may keep the head moving, so that no wait looks for signals. */
+		/* If the program keeps moving the head, no wait checks for signals. */
 		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;
 			break;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The calls of the interface, in the order of the header, which is where they
- * are documented.
+ * The ioctls, in the order of uapi/linux/timerheap.h, which documents them.
  *
- * Each gets its argument in kernel memory, and leaves its answer there.  A call
- * checks everything that it was given before it changes anything.
+ * Each gets its argument in kernel memory, and leaves its outputs there (device.c).  Each
+ * checks the whole argument before it changes anything.
  */
 #include <linux/cpumask.h>
 #include <linux/err.h>
@@ -21,7 +20,7 @@
 #include "mmap.h"
 #include "slot_page.h"
 
-/* An absolute time above 0 from what a call was given @now. */
+/* Convert the time of a call made at @now into an absolute time, 1 or later. */
 static s64 theap_deadline(s64 now, s64 time, u32 flags)
 {
 	if (!(flags & TIMERHEAP_ABSTIME))
@@ -29,7 +28,7 @@ static s64 theap_deadline(s64 now, s64 time, u32 flags)
 	return max_t(s64, time, 1);
 }
 
-/* Add what the module knows of a queue.  The counters have the names of INFO's fields. */
+/* Add the counters of a queue, which have the names of INFO's fields. */
 static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
 {
 	info->entries  += theap_counter(queue->heap.nr);
@@ -64,7 +63,7 @@ int theap_ioctl_info(struct theap_context *context, void *arg)
 	return 0;
 }
 
-/* May the caller have timers on a CPU?  Where he may not run, they may not, either. */
+/* May the caller have timers on a CPU?  It must be online and in the affinity of the caller. */
 static bool theap_may_use_cpu(unsigned int cpu)
 {
 	return cpu < nr_cpu_ids && cpu_online(cpu) &&
@@ -113,7 +112,10 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	return 0;
 }
 
-/* What START and MODIFY have in common.  A period has the floor under it. */
+/*
+ * Arm a slot, for START and MODIFY.  The caller has set the period, the slack and the flags
+ * of @arming.  A period below the minimum is raised to it.
+ */
 static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
 		     s64 now, struct theap_arming *arming, u32 *was_pending)
 {
@@ -241,7 +243,10 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 		return -EINVAL;
 	theap_events_to(&to, wait->events, wait->nr);
 	count = theap_events_read(context, &to, wait->min, expires);
-	/* Who is stopped and goes on waits on; but a span would begin anew. */
+	/*
+	 * A process that was stopped and continued goes on waiting.  A relative timeout
+	 * would begin again, so a call with one ends.
+	 */
 	if (count == -ERESTARTSYS)
 		return expires && !(wait->flags & TIMERHEAP_ABSTIME) ? -EINTR : -ERESTARTNOHAND;
 	if (count < 0)
@@ -250,8 +255,9 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	return 0;
 }
 
-static void theap_drain_read(struct theap_slot_page *page, u32 index, u64 deadline,
-			     struct timerheap_pending *pending)
+/* Describe the timer in a slot whose deadline is, or was, @deadline. */
+static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 deadline,
+			       struct timerheap_pending *pending)
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
@@ -264,28 +270,29 @@ static void theap_drain_read(struct theap_slot_page *page, u32 index, u64 deadli
 }
 
 /*
- * Stop the timer in a slot and tell what it was.  It is told first, so that
- * where that fails the timer is left alone; and once more where it was armed
- * anew, or has expired and gone on, in between.
+ * Stop the timer in a slot and report it to the program.
+ *
+ * The report is written first, so that a timer that cannot be reported stays pending.  If
+ * the deadline has changed before the stop, by a restart or a periodic expiry, the
+ * report is written again.  If that fails, the first report remains.
  */
 static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 			    struct timerheap_pending __user *to, bool *stopped)
 {
-	u64 told = READ_ONCE(page->slots[index].deadline), deadline;
+	u64 reported = READ_ONCE(page->slots[index].deadline), deadline;
 	struct timerheap_pending pending;
 
 	*stopped = false;
-	if (!told)
+	if (!reported)
 		return 0;
-	theap_drain_read(page, index, told, &pending);
+	theap_pending_read(page, index, reported, &pending);
 	if (to && copy_to_user(to, &pending, sizeof(pending)))
 		return -EFAULT;
 	deadline = theap_slot_disarm(page, index);
 	*stopped = deadline;
-	if (!to || !deadline || deadline == told)
+	if (!to || !deadline || deadline == reported)
 		return 0;
-	theap_drain_read(page, index, deadline, &pending);
-	/* If the memory has gone just now, it was told as what it was before. */
+	theap_pending_read(page, index, deadline, &pending);
 	return copy_to_user(to, &pending, sizeof(pending)) ? -EFAULT : 0;
 }
 
@@ -320,7 +327,7 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 		if (++slot % THEAP_PAGE_SLOTS)
 			continue;
 		cond_resched();
-		/* The caller sees how far it has come. */
+		/* The program continues at @first. */
 		if (signal_pending(current))
 			break;
 	}
@@ -331,43 +338,41 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 	return 0;
 }
 
-/* Slot numbers are copied in so many at a time: 256 bytes of stack. */
+/* Slot numbers that are copied at a time: 256 bytes of stack. */
 #define THEAP_KICK_BATCH	64
 
-/* How many of @nr from @from could be copied to @to. */
+/* Copy @nr objects from a program.  Return: how many could be copied whole. */
 static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
 {
 	return nr - DIV_ROUND_UP(copy_from_user(to, from, nr * size), size);
 }
 
 /**
- * theap_kick - KICK
+ * theap_kick - kick slots
  * @context: set up
- * @from:    slot numbers
- * @nr:      how many
- * @done:    out: how many have been kicked
+ * @from:    slot numbers, in the memory of the program
+ * @nr:      how many slots to kick
+ * @done:    out: how many were kicked, from the first
  *
  * Context: task, may sleep.
- * Return: 0, with less @done than @nr where the one behind cannot be, or a
- * signal has come; or, where it is the first that cannot, -EFAULT, -ENOENT or
- * -ENOMEM.
+ * Return: 0, with @done below @nr after a signal, or if a slot after the first cannot be
+ * kicked.  If the first slot cannot be kicked: -EFAULT, -ENOENT or -ENOMEM.
  */
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done)
 {
 	u32 slots[THEAP_KICK_BATCH];
 	bool wake = false;
-	u32 i, got, count = 0;
+	u32 i, copied, count = 0;
 	int ret = 0;
 
 	while (!ret && count < nr) {
-		u32 want = min_t(u32, nr - count, THEAP_KICK_BATCH);
-
+		u32 batch = min_t(u32, nr - count, THEAP_KICK_BATCH);
 		s64 now;
 
-		got = theap_copy_in(slots, from + count, want, sizeof(*slots));
-		/* What comes due meanwhile expires by its hrtimer, and at once. */
+		copied = theap_copy_in(slots, from + count, batch, sizeof(*slots));
+		/* Deadlines that pass after this are queued, and the hrtimer fires at once. */
 		now = theap_context_now(context);
-		for (i = 0; !ret && i < got; i++) {
+		for (i = 0; !ret && i < copied; i++) {
 			struct theap_slot_page *page;
 
 			ret = theap_slot_find(context, slots[i], false, &page);
@@ -376,10 +381,10 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 						      now, &wake);
 			count += !ret;
 		}
-		if (!ret && got < want)
+		if (!ret && copied < batch)
 			ret = -EFAULT;
 		theap_context_catch_up(context);
-		/* Each time: those who wait shall not wait for four billion numbers. */
+		/* Wake after each batch: there may be four billion numbers. */
 		if (wake)
 			theap_context_wake(context);
 		wake = false;
@@ -400,7 +405,8 @@ int theap_ioctl_kick(struct theap_context *context, void *arg)
 	return theap_kick(context, u64_to_user_ptr(kick->slots), kick->nr, &kick->done);
 }
 
-static int theap_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
+/* Execute one operation of a BATCH.  Return: was_pending, or a negative error. */
+static int theap_batch_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
 {
 	union {
 		struct timerheap_start start;
@@ -439,10 +445,10 @@ static int theap_op(struct theap_context *context, const struct timerheap_op *op
 	return -EINVAL;
 }
 
-/* Operations are copied in so many at a time: 768 bytes of stack. */
+/* Operations that are copied at a time: 768 bytes of stack. */
 #define THEAP_OP_BATCH	16
 
-/* How many of @nr results could be written. */
+/* Write @nr results to the program.  Return: how many could be written. */
 static u32 theap_put_results(struct timerheap_op __user *to,
 			     const struct timerheap_op *ops, u32 nr)
 {
@@ -459,37 +465,37 @@ out:
 
 int theap_ioctl_batch(struct theap_context *context, void *arg)
 {
-	struct timerheap_batch *batch = arg;
-	struct timerheap_op __user *user = u64_to_user_ptr(batch->ops);
+	struct timerheap_batch *call = arg;
+	struct timerheap_op __user *user = u64_to_user_ptr(call->ops);
 	struct timerheap_op ops[THEAP_OP_BATCH];
 	u32 count = 0;
 	int ret = 0;
 
-	if (batch->flags || batch->reserved)
+	if (call->flags || call->reserved)
 		return -EINVAL;
-	while (!ret && count < batch->nr) {
-		u32 want = min_t(u32, batch->nr - count, THEAP_OP_BATCH);
-		u32 i, got = theap_copy_in(ops, user + count, want, sizeof(*ops));
+	while (!ret && count < call->nr) {
+		u32 batch = min_t(u32, call->nr - count, THEAP_OP_BATCH);
+		u32 i, copied = theap_copy_in(ops, user + count, batch, sizeof(*ops));
 		s64 now;
 
-		/* Where nothing can be written to, nothing must be done: so, as they were. */
-		got = theap_put_results(user + count, ops, got);
-		/* What comes due meanwhile expires by its hrtimer, and at once. */
+		/* Write the old results back: an operation without a result must not execute. */
+		copied = theap_put_results(user + count, ops, copied);
+		/* Deadlines that pass after this are queued, and the hrtimer fires at once. */
 		now = theap_context_now(context);
-		for (i = 0; i < got; i++)
-			ops[i].result = theap_op(context, &ops[i], now);
-		if (theap_put_results(user + count, ops, got) < got) {
+		for (i = 0; i < copied; i++)
+			ops[i].result = theap_batch_op(context, &ops[i], now);
+		if (theap_put_results(user + count, ops, copied) < copied) {
 			ret = -EFAULT;
 			break;
 		}
-		count += got;
-		if (got < want)
+		count += copied;
+		if (copied < batch)
 			ret = -EFAULT;
 		cond_resched();
 		if (signal_pending(current))
 			break;
 	}
-	batch->done = count;
+	call->done = count;
 	return count ? 0 : ret;
 }
 
@@ -534,7 +540,7 @@ int theap_ioctl_advance(struct theap_context *context, void *arg)
 	ret = theap_manual_advance(context->placement.manual, &advance);
 	if (ret)
 		return ret;
-	/* Those who wait for a time, too. */
+	/* Wake also tasks that wait for a time on this clock. */
 	wake_up_all(&context->wait);
 	call->now = advance.now;
 	call->expirations = advance.expirations;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The calls of the interface; uapi/linux/timerheap.h says what they do, and
- * which structure the argument is.
+ * The ioctls (ioctl.c).  uapi/linux/timerheap.h states what each does, and which structure
+ * its argument is.
  */
-#ifndef THEAP_CALLS_H
-#define THEAP_CALLS_H
+#ifndef THEAP_IOCTL_H
+#define THEAP_IOCTL_H
 
 #include <linux/types.h>
 
 struct theap_context;
 
-/* For a context that need not have been set up. */
+/* The context may not be set up yet. */
 int theap_ioctl_info(struct theap_context *context, void *arg);
 int theap_ioctl_setup(struct theap_context *context, void *arg);
 
-/* For one that has. */
+/* The context is set up. */
 int theap_ioctl_start(struct theap_context *context, void *arg);
 int theap_ioctl_stop(struct theap_context *context, void *arg);
 int theap_ioctl_modify(struct theap_context *context, void *arg);
@@ -28,4 +28,4 @@ int theap_ioctl_advance(struct theap_context *context, void *arg);
 
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done);
 
-#endif /* THEAP_CALLS_H */
+#endif /* THEAP_IOCTL_H */

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A context's memory in the address space of its program.
+ * Map the slots and the ring of a context into a program.
  *
- *	offset 0		the slots, as many in a page as fit
- *	behind them		the ring
+ *	offset 0		the slots: THEAP_PAGE_SLOTS in each page
+ *	behind the slots	the ring
  *
- * With pages of 4 KiB that is 64 (THEAP_PAGE_SLOTS).  A page comes into the page
- * tables when it is first touched, and a page of slots into being: a million
- * slots cost 4 MiB of ring when they are set up, and then what is used.  The
- * pages are ordinary ones, each mapping holds a reference to those that it has,
- * and a mapping holds its file open; so a page outlives whatever looks at it.
+ * A page of 4 KiB has 64 slots.  A page is entered into the page tables when it is first
+ * touched, and a page of slots is allocated then.  A million slots cost 4 MiB of ring
+ * when they are set up.  A page of slots costs memory only once it is used.
  *
- * Only whole areas are mapped, and stay whole: a part of one serves nobody.
+ * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
+ * each mapping holds the file open.  So a page exists as long as a program can access it.
+ *
+ * A mapping is one whole area and stays whole.  No program needs a part of one.
  */
 #include <linux/fs.h>
 #include <linux/mm.h>
@@ -43,7 +44,7 @@ u64 theap_mmap_ring_size(struct theap_context *context)
 	return theap_ring_size(&context->ring);
 }
 
-/* Context: task, holds mmap_lock; takes the context's lock, may sleep. */
+/* Context: task, holds mmap_lock or the VMA's lock; takes the context's lock, may sleep. */
 static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
 {
 	struct theap_context *context = vmf->vma->vm_private_data;
@@ -54,7 +55,7 @@ static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
 		struct theap_slot_page *page;
 
 		if (theap_slot_find(context, offset / sizeof(struct timerheap_slot),
-				       true, &page))
+				    true, &page))
 			return VM_FAULT_OOM;
 		vmf->page = virt_to_page(page->slots);
 	} else {
@@ -80,7 +81,7 @@ static const struct vm_operations_struct theap_mmap_operations = {
 	.mremap    = theap_mmap_remap,
 };
 
-/* mmap(): uapi/linux/timerheap.h has the errors. */
+/* Map one area.  uapi/linux/timerheap.h lists the errors. */
 int theap_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct theap_context *context = file->private_data;
@@ -90,7 +91,7 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!theap_context_slots(context))
 		return -EBADFD;
-	/* VM_SHARED is not there where the file is not open for writing. */
+	/* Not VM_SHARED, which is clear if the file is not open for writing. */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (!(offset == theap_mmap_slots_offset(context) &&
@@ -98,7 +99,7 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 	    !(offset == theap_mmap_ring_offset(context) &&
 	      size == theap_mmap_ring_size(context)))
 		return -EINVAL;
-	/* Where the kernel may have added that, nobody has asked for it. */
+	/* The kernel adds VM_EXEC to what such a process asks for. */
 	if (current->personality & READ_IMPLIES_EXEC)
 		access &= ~VM_EXEC;
 	if (access != (VM_READ | VM_WRITE))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A context's memory in the address space of its program. */
-#ifndef THEAP_MAP_H
-#define THEAP_MAP_H
+/* Map the slots and the ring of a context into a program (mmap.c). */
+#ifndef THEAP_MMAP_H
+#define THEAP_MMAP_H
 
 #include <linux/types.h>
 
@@ -15,4 +15,4 @@ u64 theap_mmap_ring_offset(struct theap_context *context);
 u64 theap_mmap_ring_size(struct theap_context *context);
 int theap_mmap(struct file *file, struct vm_area_struct *vma);
 
-#endif /* THEAP_MAP_H */
+#endif /* THEAP_MMAP_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The event ring; ring.h says how it is used. */
+/* The event ring: its memory, adding and removing slot numbers.  ring.h is its theory. */
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -9,17 +9,17 @@
 
 #include "ring.h"
 
-/* How many bytes it has, in whole pages: 4 a slot, so 4 MiB for a million. */
+/* The size in bytes, whole pages: 4 bytes for each slot, so 4 MiB for a million slots. */
 u64 theap_ring_size(const struct theap_ring *ring)
 {
 	return PAGE_ALIGN(struct_size(ring->shared, slots, ring->mask + 1));
 }
 
-/* Return: 0 or -ENOMEM. */
+/* Allocate a ring for @slots slots.  Context: task, may sleep.  Return: 0 or -ENOMEM. */
 int theap_ring_init(struct theap_ring *ring, u32 slots)
 {
 	ring->mask = roundup_pow_of_two(slots) - 1;
-	/* How much is the program's choice: that it is refused is no news for the log. */
+	/* The program chooses the size, so a failure is not logged. */
 	ring->shared = __vmalloc(theap_ring_size(ring),
 				 GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
 	if (!ring->shared)
@@ -34,7 +34,12 @@ void theap_ring_destroy(struct theap_ring *ring)
 	vfree(ring->shared);
 }
 
-/* Put a slot's number in.  Context: any; a claim and a run on PREEMPT_RT, too. */
+/*
+ * Add the number of a slot.
+ *
+ * Context: any, a claim included.  A claim has interrupts off on PREEMPT_RT, too, so the
+ * lock is a raw one.
+ */
 void theap_ring_put(struct theap_ring *ring, u32 slot)
 {
 	struct timerheap_ring *shared = ring->shared;
@@ -42,14 +47,14 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 
 	raw_spin_lock_irqsave(&ring->lock, flags);
 	WRITE_ONCE(shared->slots[ring->tail & ring->mask], slot);
-	/* The number before the tail: pairs with theap_ring_get(). */
+	/* The entry before the tail.  Pairs with the acquire in theap_ring_get(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
-	/* (C), for a program that has the ring mapped: pairs with its (D). */
+	/* (C) pairs with (D) of a program that has mapped the ring. */
 	smp_store_release(&shared->tail, ring->tail);
 	raw_spin_unlock_irqrestore(&ring->lock, flags);
 }
 
-/* How many numbers are in it; whatever @head is, no more than there are places. */
+/* The number of entries in use: at most all, whatever the program has written to the head. */
 u32 theap_ring_count(struct theap_ring *ring)
 {
 	u32 count = READ_ONCE(ring->tail) - READ_ONCE(ring->shared->head);
@@ -57,20 +62,20 @@ u32 theap_ring_count(struct theap_ring *ring)
 	return min(count, ring->mask + 1);
 }
 
-/* How many numbers were put in since it is there, modulo 2^32. */
+/* The number of entries added since theap_ring_init(), modulo 2^32. */
 u32 theap_ring_total(struct theap_ring *ring)
 {
 	return READ_ONCE(ring->tail);
 }
 
 /**
- * theap_ring_get - take a slot's number out
- * @ring: which; the caller lets no other take at the same time
- * @slot: out: the number, to be checked
+ * theap_ring_get - remove the oldest slot number
+ * @ring: the ring; the caller is its only reader
+ * @slot: out: the number.  The program may have written it, so the caller checks it
  *
- * Where the head is not where it can be, it is put to the oldest place.
+ * If the head has an impossible value, the ring counts as full: the oldest entry is read.
  *
- * Return: whether there was one.
+ * Return: true; or false if the ring is empty.
  */
 bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 {
@@ -85,8 +90,9 @@ bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 		return false;
 	*slot = READ_ONCE(shared->slots[head & ring->mask]);
 	/*
-	 * The head before the count: who swaps the count with 0 next allows
-	 * the number to be put in again.  The swap is a full barrier.
+	 * The head is written before the count: once the caller has exchanged the
+	 * count with 0, the number may be added again.  That exchange is (E), a full
+	 * barrier.
 	 */
 	WRITE_ONCE(shared->head, head + 1);
 	return true;

@@ -2,15 +2,24 @@
 /*
  * The event ring: the numbers of the slots that have expired.
  *
- * Many put in, softirqs of several CPUs among them, under a lock; whoever
- * reads takes out.  The ring has a place for every slot, and a slot is in it
- * at most once, since only the expiry that raises its count from 0 puts it
- * in, and only after it was taken out does the count become 0 again.  So the
- * one who puts in need not look where the reader is.
+ * Softirqs of several CPUs and tasks add numbers, under a lock.  One reader at a time
+ * removes them: the program, or a call that holds the context's reader_lock.
  *
- * The memory is laid out to be shared with the program, who might write
- * anything there.  The kernel keeps its own tail, and masks and checks what
- * it reads: a program that scribbles here confuses itself.
+ * The ring has an entry for every slot, and cannot overflow:
+ *
+ *	an expiry			a reader
+ *	  expirations += count	(F)	  n <- slots[head]
+ *	  if they were 0:		  head <- head + 1
+ *	    slots[tail] <- n		  expirations of n <- 0	(E)
+ *	    tail <- tail + 1
+ *
+ * A number is added only when the count of its slot rises from 0.  The count becomes 0
+ * again only after the number was removed.  So each number is in the ring at most once,
+ * and an expiry need not read the head.
+ *
+ * The program can map this memory, and can write any value to it.  So the kernel has
+ * its own tail, and masks and checks all that it reads.  A program that writes wrong
+ * values loses events of its own context, and has no other effect.
  */
 #ifndef THEAP_RING_H
 #define THEAP_RING_H
@@ -20,11 +29,20 @@
 
 struct timerheap_ring;
 
+/*
+ * The letters name what protects a field:
+ *
+ *	C  constant after theap_ring_init()
+ *	l  written under @lock, read without it
+ *
+ * Of the shared memory, @lock protects the tail and the entries; the reader writes the
+ * head.
+ */
 struct theap_ring {
-	struct timerheap_ring *shared;
-	u32 mask;		/* places - 1; never changes */
-	u32 tail;		/* what shared->tail should be; @lock */
-	raw_spinlock_t lock;	/* for four stores */
+	struct timerheap_ring *shared;	/* C: the memory that the program can map */
+	u32 mask;			/* C: number of entries - 1 */
+	u32 tail;			/* l: the true value of shared->tail */
+	raw_spinlock_t lock;		/* held for three stores */
 };
 
 u64 theap_ring_size(const struct theap_ring *ring);

@@ -15,7 +15,7 @@
 
 #include "slot_page.h"
 
-/* A page of slots and their timers, all idle.  Return: it, or NULL. */
+/* Allocate a page of idle slots, and their timers.  Return: it, or NULL. */
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first)
 {
 	struct theap_slot_page *page = kzalloc(sizeof(*page), GFP_KERNEL_ACCOUNT);
@@ -38,7 +38,7 @@ struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32
 	return page;
 }
 
-/* Stop what is pending in a page, and free it.  Context: task, may sleep. */
+/* Stop the timers of a page synchronously, and free it.  Context: task, may sleep. */
 void theap_slot_page_free(struct theap_slot_page *page)
 {
 	unsigned int i;
@@ -51,44 +51,44 @@ void theap_slot_page_free(struct theap_slot_page *page)
 }
 
 /**
- * theap_slot_find - find a slot's memory
+ * theap_slot_find - find the page of a slot
  * @context: set up
- * @slot:    its number
- * @create:  get the memory if it has none yet
- * @page:    out: the page that has it, at @slot % THEAP_PAGE_SLOTS; NULL where
- *           it has none, and was never used
+ * @slot:    number of the slot; not checked yet
+ * @create:  allocate the page if it is not allocated yet
+ * @page:    out: the page, in which @slot % THEAP_PAGE_SLOTS is the index; NULL: it is
+ *           not allocated, so no slot in it was ever used
  *
- * Context: task, may sleep.
- * Return: 0, -ENOENT or -ENOMEM.
+ * Context: task, may sleep if @create is true.
+ * Return: 0; -ENOENT: there is no such slot; -ENOMEM.
  */
 int theap_slot_find(struct theap_context *context, u32 slot, bool create,
-		       struct theap_slot_page **page)
+		    struct theap_slot_page **page)
 {
-	struct theap_slot_page **place;
+	struct theap_slot_page **entry;
 
 	if (slot >= context->nr_slots)
 		return -ENOENT;
-	/* The number is the program's, and a guess of the CPU's may not go further. */
+	/* The number is the program's: keep speculation within the table. */
 	slot = array_index_nospec(slot, context->nr_slots);
-	place = &context->pages[slot / THEAP_PAGE_SLOTS];
+	entry = &context->pages[slot / THEAP_PAGE_SLOTS];
 	/* Pairs with the release below. */
-	*page = smp_load_acquire(place);
+	*page = smp_load_acquire(entry);
 	if (*page || !create)
 		return 0;
 
 	mutex_lock(&context->lock);
-	*page = *place;
+	*page = *entry;
 	if (!*page) {
 		*page = theap_slot_page_alloc(context, slot - slot % THEAP_PAGE_SLOTS);
 		WRITE_ONCE(context->nr_pages, context->nr_pages + !!*page);
 		/* Pairs with the acquire above. */
-		smp_store_release(place, *page);
+		smp_store_release(entry, *page);
 	}
 	mutex_unlock(&context->lock);
 	return *page ? 0 : -ENOMEM;
 }
 
-/* The memory of the pages that a context uses, both pages of each. */
+/* The memory of the slots of a context in bytes: a page of slots and one of timers each. */
 u64 theap_slots_bytes(struct theap_context *context)
 {
 	return READ_ONCE(context->nr_pages) *
@@ -96,9 +96,10 @@ u64 theap_slots_bytes(struct theap_context *context)
 }
 
 /*
- * Stop all timers of a context that nothing uses any more, and free their slots.
+ * Stop all timers of a context that is not open any more, and free its slots.
  *
- * O(k log n) for k timers of the context among n.  A lock is held for a batch at a time.
+ * That is O(k log n) for k timers among the n of a heap.  The lock of a queue is held for
+ * one batch at a time.
  *
  * Context: task, may sleep.
  */

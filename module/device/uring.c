@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests of io_uring's: KICK and WAIT for programs that wait for nothing.
+ * Requests of io_uring: KICK and WAIT without a blocking system call.
  *
- * io_uring asks first without blocking.  A KICK that is not too long is done there
- * and then; a WAIT takes what there is, or says EAGAIN.  Then io_uring asks again from
- * a worker of its own, where it may sleep, and cancels it by a signal.  That costs a
- * worker for each wait that is under way, but a context hardly has two.
+ * io_uring first issues a request without permission to block.  A KICK of at most
+ * THEAP_URING_KICKS slots is executed at once.  A WAIT takes the events that are available,
+ * or returns -EAGAIN.  After -EAGAIN a worker of io_uring issues the request again and may
+ * sleep in it; a signal to the worker cancels it.  That costs one worker for each WAIT
+ * in progress.  A context seldom has more than one.
  */
 #include <linux/uaccess.h>
 #include <linux/uio.h>
@@ -16,7 +17,7 @@
 #include "ioctl.h"
 #include "uring.h"
 
-/* So many slots are kicked there and then: some 100 us. */
+/* The most slots that are kicked at once: about 100 us. */
 #define THEAP_URING_KICKS	1024
 
 static ssize_t theap_uring_kick(struct theap_context *context,
@@ -27,7 +28,7 @@ static ssize_t theap_uring_kick(struct theap_context *context,
 
 	if (cmd->min || cmd->nr > INT_MAX)
 		return -EINVAL;
-	/* The submitter has the ring's lock: what takes long is a worker's. */
+	/* The submitter holds the lock of io_uring, so a worker executes long requests. */
 	if (!may_sleep && cmd->nr > THEAP_URING_KICKS)
 		return -EAGAIN;
 	ret = theap_kick(context, u64_to_user_ptr(cmd->array), cmd->nr, &done);
@@ -45,7 +46,7 @@ static ssize_t theap_uring_wait(struct theap_context *context,
 	if (!may_sleep && theap_ring_count(&context->ring) < cmd->min)
 		return -EAGAIN;
 	theap_events_to(&to, cmd->array, cmd->nr);
-	/* Somebody may take them just now: that is no reason to sleep here. */
+	/* Another reader may take the events now.  Do not sleep then. */
 	count = theap_events_read(context, &to, may_sleep ? cmd->min : 0, NULL);
 	if (!may_sleep && !count && cmd->min)
 		return -EAGAIN;
@@ -66,11 +67,18 @@ static ssize_t theap_uring_serve(struct theap_context *context, unsigned int op,
 	return -EINVAL;
 }
 
-/* Context: task, or a worker of io_uring's; sleeps in the latter only. */
+/**
+ * theap_uring_cmd - execute a request of io_uring
+ * @uring:       the request
+ * @issue_flags: IO_URING_F_NONBLOCK: must not sleep
+ *
+ * Context: task, or a worker of io_uring, which may sleep.
+ * Return: -EAGAIN: a worker is to issue the request again; or -EIOCBQUEUED: it is completed.
+ */
 int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
 	const struct timerheap_uring_cmd *shared = theap_compat_uring_cmd(uring);
-	/* The program may be writing there: read once. */
+	/* The program may write to it meanwhile, so read each field once. */
 	struct timerheap_uring_cmd cmd = {
 		.array = READ_ONCE(shared->array),
 		.nr    = READ_ONCE(shared->nr),
@@ -78,13 +86,13 @@ int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 	};
 	ssize_t ret = -EINVAL;
 
-	/* A buffer that is registered has no use here. */
+	/* No request uses a registered buffer. */
 	if (!(uring->flags & IORING_URING_CMD_FIXED))
 		ret = theap_uring_serve(uring->file->private_data, uring->cmd_op, &cmd,
 					!(issue_flags & IO_URING_F_NONBLOCK));
 	if (ret == -EAGAIN)
 		return ret;
-	/* Were it returned, a worker of 6.1's would take a count for no answer. */
+	/* Do not return the result: Linux 6.1 loses a count that is returned in a worker. */
 	theap_compat_uring_done(uring, ret, issue_flags);
 	return -EIOCBQUEUED;
 }

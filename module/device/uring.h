@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Requests of io_uring's. */
+/* Requests of io_uring (uring.c). */
 #ifndef THEAP_URING_H
 #define THEAP_URING_H
 

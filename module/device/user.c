@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What each user holds, over all contexts, and what he has of each CPU.
+ * The limits of a user, over all of the user's contexts: slots, and checks on each CPU.
  *
- * The memory of a context is charged to its control group; but not everybody
- * has set those up, and a user who opens the device again and again must not
- * take all there is.  So slots are counted for each user, when a context is
- * set up and when it goes.  Users are few and that is rare: one table, one
- * lock.
+ * Slots.  The memory of a context is charged to a memory cgroup, but not every system
+ * limits those.  A user that opens the device again and again must not get all memory.  So
+ * slots are counted for each user, when a context is set up and when it is freed.  There
+ * are few users, and both are rare, so one table and one lock are enough.  The kernel
+ * has such counts itself (ucounts), but not for modules.
  *
- * The kernel has such counts itself, but not for modules.
+ * Checks.  A slot that a call arms costs one check, and the call pays for it.  But a
+ * periodic timer is checked again and again without a call, and so is a timer that the
+ * program postpones by a store.  A million tickers of 100 us ask for 10^10 checks a
+ * second.  They are always overdue, and come before the one timer of another user in
+ * every heap.  That timer would wait until each of them was checked once.
  *
- * What a slot costs besides memory is looks.  Whoever arms it with a call pays for
- * the look to come; but a ticker that is looked at comes back by itself, and so does
- * a timer that the program has postponed by a store.  A million tickers at the floor
- * would be looked at 10^10 times a second, are always overdue, and stand in every heap
- * before the one timer of somebody else: that would wait until each of them has had
- * its turn.
+ * So checks without a call have a rate limit for each user and CPU.  Beyond it, the next
+ * check of the slot is deferred.  No expiration is lost by that: the deferred check counts
+ * all deadlines that have passed, as any late check does.
  *
- * So of looks that nobody has called for each user has a share of each CPU: where he
- * has had more, the slot comes back later than it would.  Nothing is lost by that:
- * the next look counts what has come meanwhile, as it does when it is late for other
- * reasons.  A look takes half a microsecond when a heap is large, so that the default
- * leaves room for eight such users in the four fifths of a CPU that runs may have.
+ * A check takes 0.5 us if the heap is large.  With the default of 200 000 checks a
+ * second, one user takes 10 % of a CPU.  Runs get 80 % of a CPU (core/budget.c), so
+ * eight such users fit.
  */
 #include <linux/capability.h>
 #include <linux/err.h>
@@ -36,18 +35,28 @@
 unsigned int theap_max_user_slots = 1U << 21;
 unsigned int theap_max_user_checks = 200000;
 
+/*
+ * The letters name what protects a field:
+ *
+ *	L  theap_users_lock
+ *	l  written under theap_users_lock, read without it
+ *	C  constant while the user is in the table; each limit itself is written by its
+ *	   CPU, with interrupts off
+ */
 struct theap_user {
-	struct theap_rate_limit __percpu *shares;	/* each: its CPU, interrupts off */
-	u64 slots;				/* read without the lock, too */
-	unsigned int contexts;
-	kuid_t uid;
-	struct hlist_node node;
+	struct theap_rate_limit __percpu *check_limits;	/* C: of checks without a call */
+	u64 slots;				/* l: slots of all contexts */
+	unsigned int contexts;			/* L: contexts that are set up */
+	kuid_t uid;				/* C */
+	struct hlist_node node;			/* L: link in theap_users */
 };
 
-static DEFINE_MUTEX(theap_users_lock);		/* all of it, but the shares */
-static DEFINE_HASHTABLE(theap_users, 6);
+static DEFINE_MUTEX(theap_users_lock);
+static DEFINE_HASHTABLE(theap_users, 6);	/* L: users with a context that is set up */
 
-static struct theap_user *__theap_user_find(kuid_t uid)
+/* Find a user, or add it to the table.  Return: it, or NULL if there is no memory. */
+
+static struct theap_user *__theap_user_get(kuid_t uid)
 {
 	struct theap_user *user;
 
@@ -58,8 +67,8 @@ static struct theap_user *__theap_user_find(kuid_t uid)
 	user = kzalloc(sizeof(*user), GFP_KERNEL);
 	if (!user)
 		return NULL;
-	user->shares = alloc_percpu(struct theap_rate_limit);
-	if (!user->shares) {
+	user->check_limits = alloc_percpu(struct theap_rate_limit);
+	if (!user->check_limits) {
 		kfree(user);
 		return NULL;
 	}
@@ -68,30 +77,34 @@ static struct theap_user *__theap_user_find(kuid_t uid)
 	return user;
 }
 
+/* Free a user that has no context. */
 static void __theap_user_put(struct theap_user *user)
 {
 	lockdep_assert_held(&theap_users_lock);
 	if (user->contexts)
 		return;
 	hash_del(&user->node);
-	free_percpu(user->shares);
+	free_percpu(user->check_limits);
 	kfree(user);
 }
 
 /**
- * theap_user_charge - a user sets up a context
- * @uid:   who
- * @slots: how many slots
+ * theap_user_charge - charge a context that is being set up to its user
+ * @uid:   ID of the user
+ * @slots: slots to charge
  *
- * Return: what to uncharge; -ENOSPC above max_user_slots, for those who may
- * not exceed limits; or -ENOMEM.
+ * A caller with CAP_SYS_RESOURCE may exceed the limit max_user_slots.
+ *
+ * Context: task, may sleep.
+ * Return: the user, for theap_user_uncharge(); an error pointer: -ENOSPC: the user would
+ * exceed the limit; -ENOMEM.
  */
 struct theap_user *theap_user_charge(kuid_t uid, u32 slots)
 {
 	struct theap_user *user;
 
 	mutex_lock(&theap_users_lock);
-	user = __theap_user_find(uid);
+	user = __theap_user_get(uid);
 	if (!user) {
 		user = ERR_PTR(-ENOMEM);
 	} else if (user->slots + slots > READ_ONCE(theap_max_user_slots) &&
@@ -106,6 +119,13 @@ struct theap_user *theap_user_charge(kuid_t uid, u32 slots)
 	return user;
 }
 
+/**
+ * theap_user_uncharge - undo theap_user_charge()
+ * @user:  the user; may be freed by this
+ * @slots: as charged
+ *
+ * Context: task, may sleep.
+ */
 void theap_user_uncharge(struct theap_user *user, u32 slots)
 {
 	mutex_lock(&theap_users_lock);
@@ -116,24 +136,26 @@ void theap_user_uncharge(struct theap_user *user, u32 slots)
 }
 
 /**
- * theap_user_charge_check - a slot of a user's has been looked at, and comes back
- * @user: whose
+ * theap_user_charge_check - charge a check that no call has asked for
+ * @user: the user of the slot, which has another check to come
  * @now:  ktime_get_ns()
  *
- * With s slots, and t such looks a second, a slot has its turn within s/t seconds,
- * however much the user is over his share.
+ * If the user has s slots and t checks a second, a deferred slot is checked within s/t
+ * seconds.  That holds however far the user is beyond the limit.
  *
  * Context: interrupts are off.
- * Return: for how many nanoseconds it should not be looked at again; or 0.
+ * Return: for how many nanoseconds the next check of the slot is to be deferred; 0: not
+ * at all.
  */
 s64 theap_user_charge_check(struct theap_user *user, s64 now)
 {
-	unsigned int ticks = READ_ONCE(theap_max_user_checks);
+	unsigned int per_second = READ_ONCE(theap_max_user_checks);
 	s64 until;
 
-	if (!ticks)
+	if (!per_second)
 		return 0;
-	until = theap_rate_limit_charge(this_cpu_ptr(user->shares), now, NSEC_PER_SEC / ticks,
-				 min_t(u64, READ_ONCE(user->slots), U32_MAX));
+	until = theap_rate_limit_charge(this_cpu_ptr(user->check_limits), now,
+					NSEC_PER_SEC / per_second,
+					min_t(u64, READ_ONCE(user->slots), U32_MAX));
 	return max_t(s64, until - now, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What each user holds, over all contexts, and what he has of each CPU. */
+/* The limits of a user, over all of the user's contexts (user.c). */
 #ifndef THEAP_USER_H
 #define THEAP_USER_H
 
@@ -8,6 +8,7 @@
 
 struct theap_user;
 
+/* Module parameters, written at any time. */
 extern unsigned int theap_max_user_slots;
 extern unsigned int theap_max_user_checks;
 
