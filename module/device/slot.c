@@ -2,31 +2,39 @@
 /*
  * The protocol of a slot, the kernel's side.
  *
- * A slot's deadline says what is wanted, its queued when the kernel looks.
- * Who stores a deadline not before queued need do nothing more: the kernel
- * will look in time, find the later deadline, and come back then.  That is
- * the lazy postpone of the state machine, across the border to user space.
- * For it to be right, each must look at the other's word after writing its
- * own:
+ * A slot's @deadline is the time that the program wants.  Its @queued is the time of the
+ * kernel's next check.  A program that stores a deadline not before @queued has nothing
+ * more to do.  The kernel checks the slot in time, reads the later deadline, and queues
+ * the timer again at that deadline.  This is the lazy postpone of the core's state
+ * machine, between user space and the kernel.
  *
- *	the program, postponing			the kernel, looking
+ * That is correct only if each side reads the other's field after it has written its own:
+ *
+ *	the program, postponing			the kernel, checking
  *	  deadline <- later			  queued <- 0
  *	  full barrier		(A)		  smp_mb()		(B)
  *	  read queued				  read deadline
- *	  0, or after deadline: ask		  later: come back then
+ *	  0, or after deadline: KICK		  later: queue the timer there
  *
- * Either the kernel reads the new deadline, or the program reads 0 and asks.
- * The kernel sets queued again only when the timer is sure to stand in a heap
- * at that time; and when it moves a deadline itself, in this order: timer,
- * queued, deadline to arm; queued, deadline, timer to disarm.  (C) to (F) are
- * those of the ring; uapi/linux/timerheap.h has them all, for the other side.
+ * Either the kernel reads the new deadline, or the program reads 0 and kicks the slot.
  *
- * Of those who change one slot inside the kernel, there is one at a time: a
- * call has claimed the slot's timer, an expiry has it in RUNNING.  The program
- * may write what it likes at any time.  So each word is read once, clamped,
- * and then used; and an expiry takes a deadline by compare and exchange, so
- * that it and a stop cannot both have it: each arming ends in exactly one of
- * a stop that found it pending and one event.
+ * The kernel sets @queued again only when the timer is certain to be queued at that time.
+ * A call that changes the deadline itself writes in this order:
+ *
+ *	arm	timer, queued, deadline
+ *	disarm	queued, deadline, timer
+ *
+ * (C) to (F) are the barriers of the ring.  uapi/linux/timerheap.h documents all barriers
+ * for the program.
+ *
+ * One CPU at a time checks or changes a slot in the kernel: a call has claimed the slot's
+ * timer, or an expiry has it in RUNNING.  Only readers of events need no claim: they
+ * change nothing but @expirations, atomically.
+ *
+ * The program may write any value at any time.  So each field is read once, clamped, and
+ * then used.  An expiry removes a deadline by a compare-and-exchange.  So an expiry and
+ * a stop never both get it.  Each arming ends in exactly one of two ways: a stop that
+ * finds it pending, or an expiration.
  */
 #include <linux/atomic.h>
 #include <linux/gfp.h>
@@ -40,24 +48,32 @@
 #include "slot.h"
 
 /*
- * A program that keeps storing deadlines must not keep the kernel looking.  An
- * expiry that has lost the deadline to it so often, and a slot that was looked
- * at so often in succession only to find that it was postponed by less than
- * the least period, wait for the least period.  So with no call a slot gets no
- * more than five looks in that time, where an honest ticker gets one.
+ * A program that keeps storing deadlines must not keep the kernel checking.  Two limits
+ * defer the next check by the minimum period:
+ *
+ *	a check			has lost the exchange of the deadline to the program
+ *				this number of times
+ *	successive checks	more than this number have found a deadline less than
+ *				the minimum period ahead
+ *
+ * So without a call a slot gets at most five checks in that time.  A ticker with the
+ * minimum period gets one.
  */
 #define THEAP_SLOT_TRIES	4
 
+/* The slot timer of a timer of the core. */
 static struct theap_slot_timer *theap_slot_timer(struct theap_timer *timer)
 {
 	return container_of(timer, struct theap_slot_timer, timer);
 }
 
+/* The index of a slot in its page. */
 static u32 theap_slot_index(const struct theap_slot_timer *st)
 {
 	return st - st->page->timers;
 }
 
+/* The slot in shared memory. */
 static struct timerheap_slot *theap_slot(const struct theap_slot_timer *st)
 {
 	return &st->page->slots[theap_slot_index(st)];
@@ -68,6 +84,7 @@ static s64 theap_slot_min_period(const struct theap_slot_timer *st)
 	return theap_context_min_period(st->page->context);
 }
 
+/* Clamp a period that the program has written. */
 static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 {
 	if (!period)
@@ -76,24 +93,27 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 }
 
 /*
- * Note that @count deadlines have come, the last of them @deadline.
- * Return: whether the slot's number must be put into the ring.
+ * Record that @count deadlines have expired, the last one at @deadline.
+ * Return: whether the caller must add the slot's number to the ring.
  */
-static bool theap_slot_count(struct timerheap_slot *slot, u64 count, s64 deadline,
-			     s64 now)
+static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64 deadline,
+				     s64 now)
 {
-	/* In this order: an event never shows a deadline with an older clock. */
+	/* @fired first: a reader that sees the new deadline sees a time not before it. */
 	WRITE_ONCE(slot->fired, now);
 	/* Pairs with the acquire in theap_slot_get_event(). */
 	smp_store_release(&slot->expired_deadline, deadline);
-	/* (F), a full barrier: who sees the count sees what it counts. */
+	/* (F), a full barrier: a reader that sees the count sees the fields above. */
 	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
 }
 
 /*
- * A look has found a deadline that is still to come.  On a manual clock looks take
- * the time of none but the program, and nothing is ever late.
- * Return: when to look again.
+ * A check has found a deadline @when that is later than @now.  Count the check if it is
+ * less than the minimum period ahead, and defer the next one if there were too many.
+ *
+ * On a manual clock checks cost only the program's own time, and are not limited.
+ *
+ * Return: the time of the next check.
  */
 static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now)
 {
@@ -111,9 +131,12 @@ static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now)
 }
 
 /*
- * Look at a slot, and expire it if that is due.  Sets *@ring if its number is
- * to be put into the ring, and *@count to how many deadlines have come.
- * Return: when to look again, or 0.
+ * Check a slot, and expire it if it is due.
+ *
+ * Set *@ring to true if the caller must add the slot's number to the ring.  Set *@count to
+ * the number of deadlines that have expired.
+ *
+ * Return: the time of the next check; 0: none.
  */
 static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u64 *count)
 {
@@ -122,16 +145,16 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 
 	*count = 0;
 	WRITE_ONCE(slot->queued, 0);
-	smp_mb();	/* (B) pairs with (A), the program's */
+	smp_mb();	/* (B) pairs with (A) of the program */
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
 		/*
-		 * Acquire, for the period below: that of this deadline or of
-		 * a later one.  Pairs with the exchange that (A) is part of.
+		 * Acquire: the period read below is that of this deadline or of a
+		 * later one.  Pairs with the exchange of the deadline before (A).
 		 */
 		u64 deadline = smp_load_acquire(&slot->deadline);
 		s64 when = min_t(u64, deadline, THEAP_NEVER);
 		s64 period, next = 0;
-		u64 come = 1;
+		u64 passed = 1;
 
 		if (!deadline)
 			return 0;
@@ -139,31 +162,35 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 			return theap_slot_next_check(st, when, now);
 		period = theap_slot_period(st, READ_ONCE(slot->period));
 		if (period)
-			next = theap_forward(when, period, now, &come);
+			next = theap_forward(when, period, now, &passed);
 		if (cmpxchg(&slot->deadline, deadline, next) != deadline)
 			continue;
-		*ring = theap_slot_count(slot, come, when + (come - 1) * period, now);
-		*count = come;
+		*ring = theap_slot_record_expiry(slot, passed, when + (passed - 1) * period, now);
+		*count = passed;
 		return next;
 	}
 	return theap_add(now, theap_slot_min_period(st));
 }
 
 /*
- * A slot comes back by itself, @next.  Where its user has had more of that than is his
- * share, it comes back later: what is due until then is late, and periods are counted
- * as missed.  Return: when to look again.
+ * Charge the next check of a slot, at @next, to its user: no call has asked for it.  Beyond
+ * the user's rate limit, defer it and set *@deferred.  Deadlines until then expire late,
+ * and missed periods are counted.
+ *
+ * Return: the time of the next check.
  */
 static s64 theap_slot_defer(struct theap_slot_timer *st, s64 now, s64 next, bool *deferred)
 {
 	struct theap_context *context = st->page->context;
 	s64 time, least;
 
-	/* On a manual clock a look takes the time of none but the program. */
+	/* On a manual clock checks cost only the program's own time. */
 	if (context->unlimited || context->placement.manual)
 		return next;
-	/* By the clock that nobody sets; mostly it is the one that was read just now. */
-	time = context->placement.clock == THEAP_MONOTONIC && !context->offset ? now : ktime_get_ns();
+	/* The limit goes by CLOCK_MONOTONIC, which usually is the clock of @now. */
+	time = now;
+	if (context->placement.clock != THEAP_MONOTONIC || context->offset)
+		time = ktime_get_ns();
 	least = theap_add(now, theap_user_charge_check(context->user, time));
 	if (next >= least)
 		return next;
@@ -172,9 +199,11 @@ static s64 theap_slot_defer(struct theap_slot_timer *st, s64 now, s64 next, bool
 }
 
 /*
- * A slot's slack is the timer's.  The kernel looks later by so much; but what the slot
- * says of when it looks is without it, so that a deadline that is stored is seen to no
- * later than its own slack allows.
+ * Give the slack of a slot to its timer.
+ *
+ * The timer is queued later by at most the slack, but @queued of the slot does not include
+ * it.  So a deadline that the program stores, not before @queued, is checked no later than
+ * that deadline plus the slack.
  */
 static void theap_slot_apply_slack(struct theap_slot_timer *st)
 {
@@ -183,6 +212,7 @@ static void theap_slot_apply_slack(struct theap_slot_timer *st)
 	theap_timer_set_slack(&st->timer, slack ?: st->page->context->slack);
 }
 
+/* The expire() operation of a slot's timer. */
 static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
@@ -194,26 +224,28 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	if (next)
 		next = theap_slot_defer(st, now, next, &expiry->deferred);
 	theap_slot_apply_slack(st);
-	/* The timer goes to @next before anybody else can get at it. */
+	/* The core queues the timer at @next before it leaves RUNNING. */
 	WRITE_ONCE(theap_slot(st)->queued, next);
 	return next ? theap_context_to_machine(context, next) : 0;
 }
 
-/* As theap_timer_schedule(), at a time of the slot's context. */
+/* Call theap_timer_schedule() for a time of the context. */
 static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
 {
 	const struct theap_context *context = st->page->context;
 
 	return theap_timer_schedule(claim, &context->placement,
-				 theap_context_to_machine(context, when));
+				    theap_context_to_machine(context, when));
 }
 
+/* Add the slot's number to the ring. */
 static void theap_slot_publish(struct theap_slot_timer *st)
 {
 	theap_context_publish(st->page->context,
 			      st->page->first + theap_slot_index(st));
 }
 
+/* The function() of a slot's timer, after an expiry that set @call. */
 static void theap_slot_function(struct theap_timer *timer, struct theap_run *run)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
@@ -228,9 +260,10 @@ static const struct theap_timer_ops theap_slot_ops = {
 };
 
 /*
- * Set the deadline.  Sets *@old to the former; 0 where the slot was idle and,
- * if that was asked for, stays so.  Return: 0; or -EBUSY: the program keeps
- * storing there, and this is no place to wait until it has done.
+ * Set the deadline of a slot whose timer is claimed, and *@old to the old deadline.  With
+ * @arming->if_pending an idle slot stays idle, and *@old is 0.
+ *
+ * Return: 0; -EBUSY: the program keeps changing the deadline, and a claim must be short.
  */
 static int theap_slot_set_deadline(struct timerheap_slot *slot,
 				   const struct theap_arming *arming, u64 *old)
@@ -242,8 +275,8 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 		return 0;
 	}
 	/*
-	 * (B) once more, for a slot that is left alone: a program that stores a
-	 * deadline from here on reads the new queued.
+	 * (B) again, for a slot that stays idle: a program that stores a deadline after
+	 * this reads the @queued that the caller has written.
 	 */
 	smp_mb();
 	*old = READ_ONCE(slot->deadline);
@@ -258,12 +291,13 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 }
 
 /*
- * Have a claimed timer stand where its slot says: an expiry in all but name.
- * What is due already expires here and now, so that a program that stores
- * deadlines in the past keeps no hrtimer busy.
+ * Check a slot whose timer is claimed, and queue the timer at the slot's deadline.
  *
- * Return: 0; or -EAGAIN as theap_timer_schedule().  Then queued is 0, and what
- * the slot asks for is still there to be asked for again.
+ * A deadline that has passed expires here.  So a program that stores deadlines in the
+ * past keeps no hrtimer busy.
+ *
+ * Return: 0; -EAGAIN as theap_timer_schedule(): @queued is 0 then, and the deadline is
+ * still in the slot, so the caller may try again.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
@@ -273,12 +307,12 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 	int ret;
 
 	/*
-	 * Since @now was read the slot may have expired elsewhere, by a later clock;
-	 * what expires here must not be told to have done so earlier than that.
+	 * The slot may have expired on another CPU after @now was read.  Read the clock
+	 * again, so that @fired of this expiry is not before that one.
 	 */
 	if (deadline && deadline <= now)
 		now = theap_context_now(st->page->context);
-	/* This look was asked for by a call. */
+	/* A call has asked for this check, so it does not count as a near one. */
 	st->page->near_checks[theap_slot_index(st)] = 0;
 	when = theap_slot_check(st, now, ring, &count);
 	if (!when) {
@@ -293,8 +327,10 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * Arm a slot whose timer is claimed.  Return: 0, -ENOENT; -EAGAIN as place, or
- * -EBUSY: to be claimed and tried anew.
+ * Arm a slot whose timer is claimed.
+ *
+ * Return: 0; -ENOENT: not pending, with @arming->if_pending; -EAGAIN as
+ * theap_timer_schedule(); -EBUSY: the caller ends the claim and tries again.
  */
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
@@ -329,19 +365,20 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	}
 	ret = theap_slot_set_deadline(slot, arming, &old);
 	if (ret) {
-		/* The timer is where it was to go; what the program wants may be earlier. */
+		/* The timer is queued, but the deadline of the program may be earlier. */
 		theap_slot_kick_claimed(st, claim, arming->now, ring);
 		return ret;
 	}
 	if (arming->if_pending && !old)
 		return -ENOENT;
-	/* Behind the deadline, but nobody looks at a slot whose timer is claimed. */
+	/* After the deadline, but no expiry checks a slot whose timer is claimed. */
 	WRITE_ONCE(slot->period, arming->period);
 	*was_pending = old;
 	/*
-	 * A periodic timer stands in a heap by now, and cannot fail to.  A
-	 * one-shot can if the program has stored another deadline just now;
-	 * but then it reads queued as 0, and kicks.
+	 * Expire what is due.  The result is not needed.  A periodic timer is queued by
+	 * now, so it cannot fail.  A one-shot timer can fail if the program has stored
+	 * another deadline just now.  But then the program reads 0 from @queued, and
+	 * kicks the slot.
 	 */
 	if (due)
 		theap_slot_kick_claimed(st, claim, arming->now, ring);
@@ -349,11 +386,12 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * End a claim in which the slot may have expired.  From its count on until its
- * number is in the ring its next expiry relies on us: so that is done before.
+ * End a claim in which the slot may have expired; @ring: its number must be added to the
+ * ring.  That comes before the commit: the next expiry finds a count that is not 0, and
+ * relies on the number being in the ring.
  */
 static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *claim,
-			     bool ring, bool *wake)
+			      bool ring, bool *wake)
 {
 	if (ring) {
 		theap_slot_publish(st);
@@ -363,16 +401,16 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
 }
 
 /**
- * theap_slot_arm - START and MODIFY
- * @page:        that has the slot
- * @index:       where in it
- * @arming:      what is asked for
- * @was_pending: out: whether the slot was pending before
- * @wake:        set to true where there is an event: the caller wakes
+ * theap_slot_arm - arm a slot, for START and MODIFY
+ * @page:        page of the slot
+ * @index:       index of the slot in @page
+ * @arming:      what the call asks for
+ * @was_pending: out: was the slot pending before?
+ * @wake:        set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
- * Return: 0; -ENOENT: not pending, and that was asked for; -ENOMEM; -EINTR: the
- * task is being killed.
+ * Return: 0; -ENOENT: not pending, with @arming->if_pending; -ENOMEM; -EINTR: the task is
+ * being killed.
  */
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, bool *was_pending, bool *wake)
@@ -402,11 +440,11 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 }
 
 /**
- * theap_slot_kick - KICK of one slot
- * @page:  that has the slot
- * @index: where in it
- * @now:   what the clock said, some time ago
- * @wake:  set to true where there is an event: the caller wakes
+ * theap_slot_kick - kick a slot
+ * @page:  page of the slot
+ * @index: index of the slot in @page
+ * @now:   time of the context, read before the call
+ * @wake:  set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
  * Return: 0 or -ENOMEM.
@@ -432,12 +470,12 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 }
 
 /**
- * theap_slot_disarm - STOP
- * @page:  that has the slot
- * @index: where in it
+ * theap_slot_disarm - disarm a slot, for STOP and DRAIN
+ * @page:  page of the slot
+ * @index: index of the slot in @page
  *
  * Context: any.
- * Return: the deadline that will not come; 0 where none was pending.
+ * Return: the deadline that will not expire; 0: the slot was not pending.
  */
 u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 {
@@ -447,7 +485,7 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 
 	theap_timer_claim(&page->timers[index].timer, &claim);
 	WRITE_ONCE(slot->queued, 0);
-	/* Full barriers on both sides: see the order above. */
+	/* A full barrier on both sides keeps the order queued, deadline, timer. */
 	deadline = xchg(&slot->deadline, 0);
 	theap_timer_cancel(&claim);
 	theap_timer_commit(&claim);
@@ -455,24 +493,24 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 }
 
 /**
- * theap_slot_get_event - make an event of what has expired
- * @page:  that has the slot
- * @index: where in it
- * @event: out
+ * theap_slot_get_event - make an event of the expirations of a slot
+ * @page:  page of the slot
+ * @index: index of the slot in @page
+ * @event: out: the event
  *
- * Context: any; after its number was taken out of the ring.
- * Return: whether there was an expiry that has not been read.
+ * Context: any; the caller has removed the slot's number from the ring.
+ * Return: true; false: the slot has no expirations, so there is no event.
  */
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
-			   struct timerheap_event *event)
+			  struct timerheap_event *event)
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
-	/* (E): the place in the ring was read before the number can come again. */
+	/* (E): the ring entry was read before an expiry can add the number again. */
 	event->expirations = xchg(&slot->expirations, 0);
 	if (!event->expirations)
 		return false;
-	/* Pairs with the release in theap_slot_count(). */
+	/* Pairs with the release in theap_slot_record_expiry(). */
 	event->deadline = smp_load_acquire(&slot->expired_deadline);
 	event->fired = READ_ONCE(slot->fired);
 	event->user_data = READ_ONCE(slot->user_data);
@@ -482,15 +520,15 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 }
 
 /**
- * theap_slot_put_back_event - an event could not be handed out
- * @page:  that has the slot
- * @index: where in it
- * @event: as it was taken
+ * theap_slot_put_back_event - return an event that could not be copied
+ * @page:  page of the slot
+ * @index: index of the slot in @page
+ * @event: as theap_slot_get_event() has made it
  *
  * Context: task.
  */
 void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
-			     const struct timerheap_event *event)
+			       const struct timerheap_event *event)
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
@@ -498,7 +536,7 @@ void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
 		theap_context_publish(page->context, event->slot);
 }
 
-/* Make the timer of a slot, idle.  Context: its page is not shared yet. */
+/* Initialize the timer of a slot.  Context: the page is not published yet. */
 void theap_slot_timer_init(struct theap_slot_timer *st, struct theap_slot_page *page)
 {
 	theap_timer_init(&st->timer, &theap_slot_ops);

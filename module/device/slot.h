@@ -2,10 +2,10 @@
 /*
  * A slot: a timer that a program arms in shared memory.
  *
- * The program sees a struct timerheap_slot.  The kernel keeps a timer of the core for
- * each slot, which the program does not see.  The slot says which deadline is wanted.
- * The timer says when the kernel checks the slot: never later than the deadline, and
- * sometimes earlier.
+ * The program sees a struct timerheap_slot.  The kernel has a timer of the core for each
+ * slot, which the program does not see.  The slot holds the deadline that the program
+ * wants.  The timer is queued at the time of the kernel's next check of the slot.  That is
+ * the deadline or earlier, apart from slack and from limits that defer checks.
  */
 #ifndef THEAP_SLOT_H
 #define THEAP_SLOT_H
@@ -22,7 +22,7 @@ struct theap_slot_timer {
 	struct theap_slot_page *page;	/* constant: the page of this slot */
 };
 
-/* One cache line each: a stop or a modify touches no more than that. */
+/* One cache line each, so a stop or a modify touches two. */
 static_assert(sizeof(struct theap_slot_timer) == 64);
 static_assert(sizeof(struct timerheap_slot) == 64);
 
@@ -32,11 +32,11 @@ static_assert(sizeof(struct timerheap_slot) == 64);
  * @first:       constant: the number of the first slot
  * @slots:       the page that is shared with the program
  * @timers:      a page with their timers
- * @near_checks: for each slot, successive checks that found it postponed by less than the
- *               least period; written by the code that has the slot's timer in a transient
- *               state
+ * @near_checks: for each slot, successive checks that found its deadline less than the
+ *               minimum period ahead; written by the code that has the slot's timer in a
+ *               transient state
  *
- * Slots get memory page by page, when they are first used.
+ * A page is allocated when one of its slots is first used (slot_page.c).
  */
 struct theap_slot_page {
 	struct theap_context *context;
@@ -48,13 +48,13 @@ struct theap_slot_page {
 
 /**
  * struct theap_arming - what START and MODIFY ask for
- * @deadline:   absolute; greater than 0
- * @now:        what the clock said, not long ago
- * @period:     0, or not below the floor
- * @slack:      for START
- * @user_data:  for START
- * @start:      set slack and user_data, too
- * @if_pending: only a timer that is pending
+ * @deadline:   absolute time of the context, greater than 0
+ * @now:        time of the context at the call
+ * @period:     0, or at least the minimum period
+ * @slack:      of the slot, if @start
+ * @user_data:  of the slot, if @start
+ * @start:      START: also set the slack and the user data
+ * @if_pending: fail if the timer is not pending
  */
 struct theap_arming {
 	s64 deadline;
@@ -73,8 +73,8 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake);
 u64 theap_slot_disarm(struct theap_slot_page *page, u32 index);
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
-			   struct timerheap_event *event);
+			  struct timerheap_event *event);
 void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
-			     const struct timerheap_event *event);
+			       const struct timerheap_event *event);
 
 #endif /* THEAP_SLOT_H */
