@@ -41,7 +41,7 @@ struct theap_opener {
  * @placement: the clock of the context, and the queue that its timers go to
  * @slots:     number of slots, 1 to theap_context_max_slots()
  * @slack:     of slots whose own slack is 0, in nanoseconds
- * @unlimited: neither the minimum of periods nor the rate limit of checks applies
+ * @unlimited: periods from 1 us on, and no rate limit of checks
  */
 struct theap_settings {
 	struct theap_placement placement;

@@ -236,9 +236,12 @@ struct timerheap_ring {
  *               the event is read
  *
  * Events are in the order in which the timers expire.  On one CPU that is the order of
- * deadlines under three conditions.  At most about 30 timers are due at once, none of them
- * has slack, and none was postponed in mapped memory.  A timer that was postponed there
- * keeps the position of its old deadline.
+ * deadlines, with three exceptions:
+ *
+ *  - More than about 30 timers are due at once.
+ *  - A timer has slack.
+ *  - A timer was postponed in mapped memory.  It may expire in the order of its old
+ *    deadline.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -344,7 +347,7 @@ struct timerheap_event {
  * @swept:      of @removed, those removed by a sweep
  * @migrated:   timers moved to another CPU because their CPU went offline
  * @runs:       expiry runs
- * @throttled:  of @runs, those that ended for want of CPU budget
+ * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   times that a CPU was notified of an earlier first deadline, those by its
  *              own tasks and interrupts included
  * @bucketed:   timers with slack that are in buckets now
@@ -410,20 +413,23 @@ struct timerheap_info {
  *
  * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.
  * Those that the new time has passed expire at once.  settimeofday(), a leap second and
- * a suspend step the clock.  A change of its rate does not.
+ * a suspend step the clock; a leap second does not step CLOCK_TAI.  A change of the
+ * clock's rate is no step.
  *
- * TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only, reports each step once.  The next
+ * TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only, reports steps.  After a step, one
  * read() or WAIT fails with ECANCELED.  Until then poll() reports EPOLLIN.  Timers and
- * events do not change.  A sleeping reader is woken within 1 to 2 seconds.  A step that
- * was undone before the kernel has compared the clocks is not reported.
+ * events do not change.  All steps since the last report count as one.  A sleeping
+ * reader is woken after about 1 second.  A step that was undone before the kernel has
+ * compared the clocks is not reported.
  *
  * A timer is queued on the CPU that starts or kicks it while it is not queued, and
- * expires there.  An isolated CPU (isolcpus=, nohz_full=) is not used: the timer goes to
- * another one.  With TIMERHEAP_ON_CPU timers are queued on that CPU, isolated or not.
- * It must be online, and in the CPU affinity of the caller.  When a CPU goes offline, its
- * timers migrate to another.  Timers that start after it is online again are queued on
- * it again.  With the module parameter "heaps", CPUs share heaps, and one of those CPUs
- * expires the timers of each.
+ * expires there.  If that CPU is isolated (isolcpus=, nohz_full=), the timer goes to one
+ * that is not, if one is online.  With TIMERHEAP_ON_CPU timers are queued on @cpu,
+ * isolated or not.  @cpu must be online, and in the CPU affinity of the caller.
+ *
+ * When a CPU goes offline, its timers migrate to another.  Timers that start after it is
+ * online again are queued on it again.  With the module parameter "heaps", CPUs share
+ * heaps, and one of those CPUs expires the timers of each.
  *
  *	EINVAL	clock, number of slots, CPU, or a flag that does not fit the clock
  *	EBUSY	the context is set up already
@@ -563,7 +569,7 @@ struct timerheap_get {
  *
  * All expirations of one slot that were not taken yet are one event.  So a call never
  * gets more events than there are slots with expirations.  If @min is more than that, the
- * call waits for the timeout.
+ * call waits until more slots have expired, or for the timeout.
  *
  * With @nr = 0 the call does not touch the ring.  So another thread may take events from
  * mapped memory meanwhile.
