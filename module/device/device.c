@@ -13,9 +13,9 @@
 
 #include "context.h"
 #include "device.h"
-#include "events.h"
 #include "ioctl.h"
 #include "mmap.h"
+#include "read.h"
 #include "slot_page.h"
 #include "uring.h"
 
@@ -127,9 +127,9 @@ static ssize_t theap_read(struct kiocb *iocb, struct iov_iter *to)
 
 	if (!theap_context_slots(context))
 		return -EBADFD;
-	if (!theap_events_room(to))
+	if (!theap_read_room(to))
 		return -EINVAL;
-	count = theap_events_read(context, to, wait, NULL);
+	count = theap_read_events(context, to, wait, NULL);
 	if (count > 0)
 		return count * sizeof(struct timerheap_event);
 	return count ?: -EAGAIN;

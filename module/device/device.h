@@ -10,7 +10,7 @@
  *						eventfd to signal, steps of a clock
  *	context.c				a context, from open to release
  *	slot.c slot_page.c			the protocol of a slot, the memory of slots
- *	events.c				wait for events and read them
+ *	read.c					wait for events and read them
  *	mmap.c ioctl.c uring.c			the calls of a program
  *	debugfs.c				files for root
  *	device.c				the file operations

@@ -15,9 +15,9 @@
 
 #include "context.h"
 #include "core/queues.h"
-#include "events.h"
 #include "ioctl.h"
 #include "mmap.h"
+#include "read.h"
 #include "slot_page.h"
 
 /* Convert the time of a call made at @now into an absolute time, 1 or later. */
@@ -239,10 +239,10 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	ssize_t count;
 
 	if (wait->flags & ~TIMERHEAP_ABSTIME ||
-	    !theap_events_want_valid(context, wait->nr, wait->min))
+	    !theap_read_size_valid(context, wait->nr, wait->min))
 		return -EINVAL;
-	theap_events_to(&to, wait->events, wait->nr);
-	count = theap_events_read(context, &to, wait->min, expires);
+	theap_read_buffer_init(&to, wait->events, wait->nr);
+	count = theap_read_events(context, &to, wait->min, expires);
 	/*
 	 * A process that was stopped and continued goes on waiting.  A relative timeout
 	 * would begin again, so a call with one ends.

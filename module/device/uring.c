@@ -13,8 +13,8 @@
 
 #include "compat.h"
 #include "context.h"
-#include "events.h"
 #include "ioctl.h"
+#include "read.h"
 #include "uring.h"
 
 /* The most slots that are kicked at once: about 100 us. */
@@ -41,13 +41,13 @@ static ssize_t theap_uring_wait(struct theap_context *context,
 	struct iov_iter to;
 	ssize_t count;
 
-	if (!theap_events_want_valid(context, cmd->nr, cmd->min))
+	if (!theap_read_size_valid(context, cmd->nr, cmd->min))
 		return -EINVAL;
 	if (!may_sleep && theap_ring_count(&context->ring) < cmd->min)
 		return -EAGAIN;
-	theap_events_to(&to, cmd->array, cmd->nr);
+	theap_read_buffer_init(&to, cmd->array, cmd->nr);
 	/* Another reader may take the events now.  Do not sleep then. */
-	count = theap_events_read(context, &to, may_sleep ? cmd->min : 0, NULL);
+	count = theap_read_events(context, &to, may_sleep ? cmd->min : 0, NULL);
 	if (!may_sleep && !count && cmd->min)
 		return -EAGAIN;
 	return count == -ERESTARTSYS ? -EINTR : count;

@@ -18,21 +18,21 @@
 
 #include "context.h"
 #include "core/steal.h"
-#include "events.h"
+#include "read.h"
 #include "slot_page.h"
 
 /* Events that are copied at a time, by way of the stack: 640 bytes. */
 #define THEAP_EVENT_BATCH	16
 
 /* Let @to be an array of @nr events at an address that the program has passed. */
-void theap_events_to(struct iov_iter *to, u64 address, u32 nr)
+void theap_read_buffer_init(struct iov_iter *to, u64 address, u32 nr)
 {
 	iov_iter_ubuf(to, READ, u64_to_user_ptr(address),
 		      (size_t)nr * sizeof(struct timerheap_event));
 }
 
 /* The number of events that @to has room for. */
-size_t theap_events_room(const struct iov_iter *to)
+size_t theap_read_room(const struct iov_iter *to)
 {
 	return iov_iter_count(to) / sizeof(struct timerheap_event);
 }
@@ -41,8 +41,8 @@ size_t theap_events_room(const struct iov_iter *to)
  * Remove at most @nr entries from the ring, and make events of them.  An entry that the
  * program has overwritten makes no event.  Return: the number of events.
  */
-static unsigned int theap_events_get(struct theap_context *context,
-				     struct timerheap_event *events, unsigned int nr)
+static unsigned int theap_read_get(struct theap_context *context,
+				   struct timerheap_event *events, unsigned int nr)
 {
 	struct theap_slot_page *page;
 	unsigned int taken = 0;
@@ -61,8 +61,8 @@ static unsigned int theap_events_get(struct theap_context *context,
  * Return events to the ring that could not be copied.  They are behind newer events then,
  * or are added to newer events of the same slot.
  */
-static void theap_events_put_back(struct theap_context *context,
-				  const struct timerheap_event *events, unsigned int nr)
+static void theap_read_put_back(struct theap_context *context,
+				const struct timerheap_event *events, unsigned int nr)
 {
 	unsigned int i;
 
@@ -81,13 +81,13 @@ static void theap_events_put_back(struct theap_context *context,
  * returns to the ring, and its room in @to stays free.
  * Return: the number of events; -EFAULT: not even the first could be copied.
  */
-static ssize_t theap_events_copy_out(struct theap_context *context, struct iov_iter *to)
+static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to)
 {
 	struct timerheap_event events[THEAP_EVENT_BATCH];
 	size_t room, done = 0;
 
-	while ((room = theap_events_room(to)) && theap_ring_count(&context->ring)) {
-		unsigned int taken = theap_events_get(context, events,
+	while ((room = theap_read_room(to)) && theap_ring_count(&context->ring)) {
+		unsigned int taken = theap_read_get(context, events,
 						      min_t(size_t, room,
 							    THEAP_EVENT_BATCH));
 		size_t copied = copy_to_iter(events, taken * sizeof(*events), to);
@@ -96,7 +96,7 @@ static ssize_t theap_events_copy_out(struct theap_context *context, struct iov_i
 		done += whole;
 		if (whole < taken) {
 			iov_iter_revert(to, copied % sizeof(*events));
-			theap_events_put_back(context, events + whole, taken - whole);
+			theap_read_put_back(context, events + whole, taken - whole);
 			return done ?: -EFAULT;
 		}
 		if (signal_pending(current))
@@ -110,7 +110,7 @@ static ssize_t theap_events_copy_out(struct theap_context *context, struct iov_i
  * Sleep until woken, or until *@expires on the clock of the context; NULL: without limit.
  * Return: 0; -ETIME: that time has passed.
  */
-static int theap_events_sleep(struct theap_context *context, const s64 *expires)
+static int theap_read_sleep(struct theap_context *context, const s64 *expires)
 {
 	ktime_t until;
 
@@ -132,8 +132,8 @@ static int theap_events_sleep(struct theap_context *context, const s64 *expires)
  * Return: 0; -ETIME: that time has passed first; -ERESTARTSYS: a signal was first;
  * -ECANCELED: the clock was stepped, and no reader has reported that yet.
  */
-static int theap_events_wait(struct theap_context *context, u32 min,
-			     const s64 *expires)
+static int theap_read_wait(struct theap_context *context, u32 min,
+			   const s64 *expires)
 {
 	DEFINE_WAIT(wait);
 	int ret = 0;
@@ -152,7 +152,7 @@ static int theap_events_wait(struct theap_context *context, u32 min,
 		else if (theap_clock_step_unreported(&context->clock_step))
 			ret = -ECANCELED;
 		else
-			ret = theap_events_sleep(context, expires);
+			ret = theap_read_sleep(context, expires);
 	}
 	finish_wait(&context->wait, &wait);
 	return theap_ring_count(&context->ring) >= min ? 0 : ret;
@@ -162,13 +162,13 @@ static int theap_events_wait(struct theap_context *context, u32 min,
  * Is a request valid for at most @nr events that waits for @min?  More events than slots
  * never exist, since the ring has each slot once.
  */
-bool theap_events_want_valid(struct theap_context *context, u32 nr, u32 min)
+bool theap_read_size_valid(struct theap_context *context, u32 nr, u32 min)
 {
 	return min <= nr && min <= theap_context_slots(context);
 }
 
 /**
- * theap_events_read - wait for events and copy them
+ * theap_read_events - wait for events and copy them
  * @context: set up
  * @to:      where the events go; its room is the most that are copied
  * @min:     the number of events to wait for
@@ -181,7 +181,7 @@ bool theap_events_want_valid(struct theap_context *context, u32 nr, u32 min)
  * Return: the number of events; or, before the first event, -EFAULT, -ERESTARTSYS or
  * -ECANCELED.
  */
-ssize_t theap_events_read(struct theap_context *context, struct iov_iter *to,
+ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 			  u32 min, const s64 *expires)
 {
 	size_t count = 0;
@@ -193,8 +193,8 @@ ssize_t theap_events_read(struct theap_context *context, struct iov_iter *to,
 			return -ECANCELED;
 		/* Another reader may have taken some.  Wait for the rest again. */
 		if (count < min)
-			ret = theap_events_wait(context, min - count, expires);
-		taken = theap_events_copy_out(context, to);
+			ret = theap_read_wait(context, min - count, expires);
+		taken = theap_read_copy_out(context, to);
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;
