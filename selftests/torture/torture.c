@@ -2,22 +2,25 @@
 /*
  * Torture of the core, in the manner of rcutorture.
  *
- * A thread for each CPU starts, stops, postpones, moves earlier, and frees timers
- * that all of them share, on all clocks, with slack and without, for as long as the
- * module is loaded; timers start themselves anew from their functions; and somebody
- * in user space has CPUs come and go and clocks jump meanwhile.
+ * While the module is loaded, one thread per CPU starts, stops, postpones, moves earlier
+ * and frees timers that all threads share.  The timers use all clocks, with slack and
+ * without, and some restart themselves in their functions.  A script in user space takes
+ * CPUs offline and online, and steps the clock meanwhile.
  *
- * Each timer keeps account in plain fields, which nothing guards but the states
- * of the timer themselves: who has claimed it, or has it in RUNNING, may write
- * them.  Were two in at once, the sums would not balance, and KCSAN would tell.
- * At the end, and whenever a timer is freed:
+ * Each timer counts what happens to it, in plain fields.  Only the state of the timer
+ * protects the fields: the code that has claimed the timer or has it in RUNNING writes
+ * them.  If two CPUs had a timer at once, the counts would not balance, and KCSAN would
+ * report a race.  When a timer is freed, and at the end, this must hold:
  *
- *	armed = stopped + expired		nothing is lost or doubled
- *	called = expired			each expiry has had its function
+ *	armed = stopped + expired		no expiry is lost or doubled
+ *	called = expired			the function was called once per expiry
  *
- * At any time: no expiry is before its deadline, and none stands for later than its
- * slack allows; no function runs twice at once, or after stop_sync has come back.  And
- * when all is quiet, nothing that is due is still pending.
+ * This must hold at any time:
+ *
+ * - no timer expires before its deadline, or is queued later than its slack allows;
+ * - no function runs on two CPUs at once, or after stop_sync has returned.
+ *
+ * When all threads have stopped, no timer that is due stays pending.
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>
@@ -37,365 +40,382 @@
 
 static unsigned int timers = 200;
 module_param(timers, uint, 0444);
-MODULE_PARM_DESC(timers, "How many timers there are at a time");
+MODULE_PARM_DESC(timers, "Number of timers (default 200)");
 
 module_param_named(verify, theap_verify, bool, 0444);
-MODULE_PARM_DESC(verify, "Check a heap after every operation on it");
+MODULE_PARM_DESC(verify, "Check each heap after every operation on it");
 
 module_param_named(delay_us, theap_delay_us, uint, 0444);
-MODULE_PARM_DESC(delay_us, "Let transient states last up to so much longer");
+MODULE_PARM_DESC(delay_us, "Prolong transient states by up to this many microseconds");
 
 module_param_named(heaps, theap_heaps, uint, 0444);
-MODULE_PARM_DESC(heaps, "Heaps for each clock; 0, the default: one per CPU");
+MODULE_PARM_DESC(heaps, "Heaps for each clock (0: one per CPU)");
 
 #define ALIVE	0x616c697665ULL
 #define DEAD	0x64656164ULL
 
-/* So long after its deadline a timer is lost: an emulated CPU may stand still. */
-#define LOST	(20 * NSEC_PER_SEC)
+/* A timer still pending this long after its deadline is lost.  Emulated CPUs may pause. */
+#define LOST_NS	(20 * NSEC_PER_SEC)
 
-/* What has happened: of a timer, and, summed up, of those that were freed. */
-struct account {
+/* What has happened to a timer, or to all timers that were freed. */
+struct counts {
 	u64 armed;
 	u64 stopped;
 	u64 expired;
 	u64 called;
-	u64 in_bucket;			/* of those that have expired: from a bucket */
+	u64 in_bucket;			/* expired while in a bucket */
 };
 
-struct victim {
+/*
+ * The letters name what protects a field:
+ *
+ *	C  constant
+ *	S  the state of the timer: written in a claim or in RUNNING
+ *	F  the function, which runs on one CPU at a time
+ */
+struct torture_timer {
 	struct theap_timer timer;
-	u64 alive;
-	enum theap_clock clock;		/* never changes */
-	s64 deadline;			/* the state of the timer */
-	s64 period;			/* likewise */
-	s64 slack;			/* likewise */
-	struct account account;		/* likewise; but called: one function at a time */
-	atomic_t in_function;
-	bool dying;			/* its function is not to start it any more */
-	struct rnd_state random;	/* of the function */
+	u64 alive;			/* ALIVE or DEAD */
+	enum theap_clock clock;		/* C */
+	s64 deadline;			/* S */
+	s64 period;			/* S; 0: none */
+	s64 slack;			/* S */
+	struct counts counts;		/* S; @called: F */
+	atomic_t in_function;		/* the function is running */
+	bool dying;			/* the function must not start the timer again */
+	struct rnd_state random;	/* F */
 };
 
-/* A place for a timer.  Held for reading by those who use it, who sleep not long. */
-struct place {
-	struct rw_semaphore use;
-	struct victim *victim;
+/* A pointer to a timer.  A thread that uses the timer holds @lock for reading. */
+struct table_entry {
+	struct rw_semaphore lock;
+	struct torture_timer *timer;
 };
 
-static struct place *places;
-static struct task_struct **writers;
-static unsigned int nr_writers;
-static bool quiet;
+static struct table_entry *table;
+static struct task_struct **threads;
+static unsigned int nr_threads;
+static bool stopping;			/* nothing starts a timer any more */
 
 static DEFINE_MUTEX(totals_lock);
-static struct account totals;		/* @totals_lock */
+static struct counts totals;		/* @totals_lock */
 static u64 freed;			/* @totals_lock */
 static atomic_t faults;
 
-/* The first of each is in the log, with who did it; all are counted. */
-#define CHECK(condition, what)						\
+/* Count each failure, and print the first of each check with a stack trace. */
+#define CHECK(condition, message)					\
 	do {								\
 		if (!(condition)) {					\
 			atomic_inc(&faults);				\
-			WARN_ONCE(1, "timerheap_torture: " what "\n");	\
+			WARN_ONCE(1, "timerheap_torture: " message "\n"); \
 		}							\
 	} while (0)
 
-static struct victim *victim_of(struct theap_timer *timer)
+static struct torture_timer *torture_timer_of(struct theap_timer *timer)
 {
-	return container_of(timer, struct victim, timer);
+	return container_of(timer, struct torture_timer, timer);
 }
 
-static u32 below(struct rnd_state *random, u32 bound)
+static u32 random_below(struct rnd_state *random, u32 bound)
 {
 	return prandom_u32_state(random) % bound;
 }
 
-/* Past, at once, soon, or far: what is far is there to be moved and stopped. */
-static s64 some_deadline(struct rnd_state *random, enum theap_clock clock)
+/*
+ * Return: a deadline in the past, in the next 10 ms, or up to an hour away.  The last kind
+ * is there to be stopped or modified.
+ */
+static s64 random_deadline(struct rnd_state *random, enum theap_clock clock)
 {
 	static const u32 spans[] = { 1, 50, 1000, 10000, 3600000000U };
-	s64 span = below(random, spans[below(random, ARRAY_SIZE(spans))]) * NSEC_PER_USEC;
+	u32 span = spans[random_below(random, ARRAY_SIZE(spans))];
 
-	return theap_clock_read(clock) + span - 100 * NSEC_PER_USEC;
+	return theap_clock_read(clock) + random_below(random, span) * NSEC_PER_USEC -
+	       100 * NSEC_PER_USEC;
 }
 
-/* Mostly none, or too little to count; up to some ms, so that many share a bucket. */
-static s64 some_slack(struct rnd_state *random)
+/* Return: a slack, often too small for a bucket; up to 8 ms, so that timers share buckets. */
+static s64 random_slack(struct rnd_state *random)
 {
 	static const u32 spans[] = { 1, 20, 1000, 8000 };
+	u32 span = spans[random_below(random, ARRAY_SIZE(spans))];
 
-	return below(random, spans[below(random, ARRAY_SIZE(spans))]) * NSEC_PER_USEC;
+	return random_below(random, span) * NSEC_PER_USEC;
 }
 
-/* In RUNNING. */
-static s64 victim_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+/* Expire a timer, which is in RUNNING. */
+static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
-	struct victim *v = victim_of(timer);
+	struct torture_timer *t = torture_timer_of(timer);
 	u64 missed;
 
-	CHECK(v->alive == ALIVE, "a freed timer expires");
-	CHECK(now >= v->deadline, "a timer is early");
-	CHECK(timer->when >= v->deadline && timer->when - v->deadline <= v->slack,
-	      "a timer stands where its slack does not allow it");
-	v->account.expired++;
-	v->account.in_bucket += timer->in_bucket;
+	CHECK(t->alive == ALIVE, "a freed timer expires");
+	CHECK(now >= t->deadline, "a timer is early");
+	CHECK(timer->when >= t->deadline && timer->when - t->deadline <= t->slack,
+	      "a timer is queued later than its slack allows");
+	t->counts.expired++;
+	t->counts.in_bucket += timer->in_bucket;
 	expiry->call = true;
-	if (!v->period || READ_ONCE(quiet))
+	if (!t->period || READ_ONCE(stopping))
 		return 0;
-	v->deadline = theap_forward(v->deadline, v->period, now, &missed);
-	v->account.armed++;
-	return v->deadline;
+	t->deadline = theap_forward(t->deadline, t->period, now, &missed);
+	t->counts.armed++;
+	return t->deadline;
 }
 
 /*
- * Let it expire some time.  Context: any.
- * Return: 0, or -EAGAIN, and the queue to grow.
+ * Start a timer at a random deadline.
+ *
+ * Context: any.
+ * Return: 0; or -EAGAIN, and @queue is the queue to grow.
  */
-static int victim_start(struct victim *v, struct rnd_state *random,
-			struct theap_queue **queue)
+static int torture_timer_start(struct torture_timer *t, struct rnd_state *random,
+			       struct theap_queue **queue)
 {
-	s64 deadline = some_deadline(random, v->clock), slack = some_slack(random);
+	s64 deadline = random_deadline(random, t->clock), slack = random_slack(random);
 	struct theap_claim claim;
 	int ret;
 
-	theap_timer_claim(&v->timer, &claim);
-	theap_timer_set_slack(&v->timer, slack);
-	ret = theap_timer_schedule(&claim, &theap_default_placement[v->clock], deadline);
+	theap_timer_claim(&t->timer, &claim);
+	theap_timer_set_slack(&t->timer, slack);
+	ret = theap_timer_schedule(&claim, &theap_default_placement[t->clock], deadline);
 	if (!ret) {
-		v->deadline = deadline;
-		v->slack = slack;
-		v->period = below(random, 8) ? 0 :
-			    (s64)(1 + below(random, 20)) * NSEC_PER_MSEC;
-		v->account.armed++;
-		/* What it was armed for before will not come: that is a stop, too. */
-		v->account.stopped += theap_status_is_pending(claim.from);
+		t->deadline = deadline;
+		t->slack = slack;
+		t->period = random_below(random, 8) ? 0 :
+			    (s64)(1 + random_below(random, 20)) * NSEC_PER_MSEC;
+		t->counts.armed++;
+		/* A start of a pending timer also stops its former arming. */
+		t->counts.stopped += theap_status_is_pending(claim.from);
 	}
 	*queue = claim.queue;
 	theap_timer_commit(&claim);
 	return ret;
 }
 
-static void victim_stop(struct victim *v)
+static void torture_timer_stop(struct torture_timer *t)
 {
 	struct theap_claim claim;
 
-	theap_timer_claim(&v->timer, &claim);
-	v->account.stopped += theap_status_is_pending(claim.from);
+	theap_timer_claim(&t->timer, &claim);
+	t->counts.stopped += theap_status_is_pending(claim.from);
 	theap_timer_cancel(&claim);
 	theap_timer_commit(&claim);
 }
 
-static void victim_function(struct theap_timer *timer, struct theap_run *run)
+static void torture_timer_function(struct theap_timer *timer, struct theap_run *run)
 {
-	struct victim *v = victim_of(timer);
+	struct torture_timer *t = torture_timer_of(timer);
 	struct theap_queue *queue;
 
-	CHECK(v->alive == ALIVE, "the function of a freed timer runs");
-	CHECK(!atomic_xchg(&v->in_function, 1), "a function runs twice at once");
-	v->account.called++;
-	if (!READ_ONCE(quiet) && !READ_ONCE(v->dying) && !below(&v->random, 4))
-		victim_start(v, &v->random, &queue);
-	if (!below(&v->random, 16))
-		udelay(below(&v->random, 50));
-	atomic_set_release(&v->in_function, 0);
+	CHECK(t->alive == ALIVE, "the function of a freed timer runs");
+	CHECK(!atomic_xchg(&t->in_function, 1), "a function runs twice at once");
+	t->counts.called++;
+	if (!READ_ONCE(stopping) && !READ_ONCE(t->dying) && !random_below(&t->random, 4))
+		torture_timer_start(t, &t->random, &queue);
+	if (!random_below(&t->random, 16))
+		udelay(random_below(&t->random, 50));
+	atomic_set_release(&t->in_function, 0);
 }
 
-static const struct theap_timer_ops victim_ops = {
-	.expire   = victim_expire,
-	.function = victim_function,
+static const struct theap_timer_ops torture_timer_ops = {
+	.expire   = torture_timer_expire,
+	.function = torture_timer_function,
 };
 
-static struct victim *victim_alloc(void)
+static struct torture_timer *torture_timer_alloc(void)
 {
-	struct victim *v = kzalloc(sizeof(*v), GFP_KERNEL);
+	struct torture_timer *t = kzalloc(sizeof(*t), GFP_KERNEL);
 
-	if (!v)
+	if (!t)
 		return NULL;
-	theap_timer_init(&v->timer, &victim_ops);
-	v->alive = ALIVE;
-	prandom_seed_state(&v->random, get_random_u64());
-	v->clock = below(&v->random, THEAP_CLOCKS);
-	return v;
+	theap_timer_init(&t->timer, &torture_timer_ops);
+	t->alive = ALIVE;
+	prandom_seed_state(&t->random, get_random_u64());
+	t->clock = random_below(&t->random, THEAP_CLOCKS);
+	return t;
 }
 
 /*
- * Stop a timer so that every stop is counted: its function starts it no more,
- * and one that was just about to is waited for.
+ * Stop a timer so that every stop is counted.  The function does not start it any more; a
+ * function that is just running may, so stop it again afterwards.
  */
-static void victim_end(struct victim *v)
+static void torture_timer_stop_counted(struct torture_timer *t)
 {
-	WRITE_ONCE(v->dying, true);
-	victim_stop(v);
-	while (READ_ONCE(v->timer.active))
+	WRITE_ONCE(t->dying, true);
+	torture_timer_stop(t);
+	while (READ_ONCE(t->timer.active))
 		usleep_range(10, 100);
-	victim_stop(v);
-	CHECK(!theap_timer_stop_sync(&v->timer), "a timer is pending that nobody started");
-	CHECK(v->account.armed == v->account.stopped + v->account.expired,
-	      "armed is not what was stopped and what has expired");
+	torture_timer_stop(t);
+	CHECK(!theap_timer_stop_sync(&t->timer), "a timer is pending that was not started");
+	CHECK(t->counts.armed == t->counts.stopped + t->counts.expired,
+	      "armed differs from stopped plus expired");
 }
 
-/* Have done with a timer, see whether its sums balance, and free it. */
-static void victim_free(struct victim *v)
+/* Stop a timer, check that its counts balance, and free it. */
+static void torture_timer_free(struct torture_timer *t)
 {
-	struct account *a = &v->account;
+	struct counts *c = &t->counts;
 
-	/* Half of them are stopped while their functions may still start them. */
-	if (below(&v->random, 2)) {
-		victim_end(v);
+	/* Half of the timers are stopped while their functions may still start them. */
+	if (random_below(&t->random, 2)) {
+		torture_timer_stop_counted(t);
 	} else {
-		theap_timer_stop_sync(&v->timer);
-		CHECK(a->armed >= a->stopped + a->expired, "more has come than was armed");
-		a->stopped = a->armed - a->expired;
+		theap_timer_stop_sync(&t->timer);
+		CHECK(c->armed >= c->stopped + c->expired, "more expired than was armed");
+		c->stopped = c->armed - c->expired;
 	}
-	CHECK(!atomic_read_acquire(&v->in_function), "a function runs after stop_sync");
-	CHECK(theap_status_is_idle(theap_status(&v->timer.status)),
-	      "a timer stands in a heap after stop_sync");
-	CHECK(a->called == a->expired, "an expiry had no function, or two");
-	v->alive = DEAD;
+	CHECK(!atomic_read_acquire(&t->in_function), "a function runs after stop_sync");
+	CHECK(theap_status_is_idle(theap_status(&t->timer.status)),
+	      "a timer is queued after stop_sync");
+	CHECK(c->called == c->expired, "the function was not called once per expiry");
+	t->alive = DEAD;
 
 	mutex_lock(&totals_lock);
-	totals.armed += a->armed;
-	totals.stopped += a->stopped;
-	totals.expired += a->expired;
-	totals.called += a->called;
-	totals.in_bucket += a->in_bucket;
+	totals.armed += c->armed;
+	totals.stopped += c->stopped;
+	totals.expired += c->expired;
+	totals.called += c->called;
+	totals.in_bucket += c->in_bucket;
 	freed++;
 	mutex_unlock(&totals_lock);
-	kfree(v);
+	kfree(t);
 }
 
-static void replace(struct place *place)
+/* Free the timer of an entry, and put a new one there. */
+static void replace(struct table_entry *entry)
 {
-	struct victim *v = victim_alloc();
+	struct torture_timer *t = torture_timer_alloc();
 
-	if (!v)
+	if (!t)
 		return;
-	down_write(&place->use);
-	swap(place->victim, v);
-	if (v)
-		victim_free(v);
-	up_write(&place->use);
+	down_write(&entry->lock);
+	swap(entry->timer, t);
+	if (t)
+		torture_timer_free(t);
+	up_write(&entry->lock);
 }
 
-/* Start it: from a task, or as others would, with softirqs or interrupts off. */
-static void start(struct victim *v, struct rnd_state *random)
+/* Start a timer, at random with softirqs off, with interrupts off, or with both on. */
+static void start(struct torture_timer *t, struct rnd_state *random)
 {
-	u32 how = below(random, 4);
+	u32 context = random_below(random, 4);
 	struct theap_queue *queue;
 	unsigned long flags;
 	int ret;
 
 	do {
-		if (how == 0)
+		if (context == 0)
 			local_bh_disable();
-		else if (how == 1)
+		else if (context == 1)
 			local_irq_save(flags);
-		ret = victim_start(v, random, &queue);
-		if (how == 0)
+		ret = torture_timer_start(t, random, &queue);
+		if (context == 0)
 			local_bh_enable();
-		else if (how == 1)
+		else if (context == 1)
 			local_irq_restore(flags);
 	} while (ret == -EAGAIN && !theap_queue_grow(queue, GFP_KERNEL));
 }
 
-static int writer(void *unused)
+/* A thread: 1 % of the operations replace a timer, 39 % stop one, 60 % start one. */
+static int torture_thread(void *unused)
 {
 	struct rnd_state random;
 
 	prandom_seed_state(&random, get_random_u64());
 	while (!kthread_should_stop()) {
-		struct place *place = &places[below(&random, timers)];
-		u32 what = below(&random, 100);
+		struct table_entry *entry = &table[random_below(&random, timers)];
+		u32 operation = random_below(&random, 100);
 
-		if (what == 0) {
-			replace(place);
+		if (operation == 0) {
+			replace(entry);
 		} else {
-			down_read(&place->use);
-			if (what < 40)
-				victim_stop(place->victim);
+			down_read(&entry->lock);
+			if (operation < 40)
+				torture_timer_stop(entry->timer);
 			else
-				start(place->victim, &random);
-			up_read(&place->use);
+				start(entry->timer, &random);
+			up_read(&entry->lock);
 		}
-		/* Also a place to be moved from when the CPU goes. */
-		if (!below(&random, 64))
+		/* The thread can also migrate here if its CPU goes offline. */
+		if (!random_below(&random, 64))
 			usleep_range(50, 500);
 		cond_resched();
 	}
 	return 0;
 }
 
-/* Is it pending though its time has long come? */
-static bool overdue(struct victim *v)
+/* Is a timer still pending over 1 ms after its deadline and slack? */
+static bool overdue(struct torture_timer *t)
 {
 	struct theap_claim claim;
 	bool late;
 
-	theap_timer_claim(&v->timer, &claim);
+	theap_timer_claim(&t->timer, &claim);
 	late = theap_status_is_pending(claim.from) &&
-	       v->deadline + v->slack < theap_clock_read(v->clock) - NSEC_PER_MSEC;
+	       t->deadline + t->slack < theap_clock_read(t->clock) - NSEC_PER_MSEC;
 	theap_timer_commit(&claim);
 	return late;
 }
 
-/* Nothing is started any more: what is due must come. */
-static void wait_until_quiet(void)
+/* Nothing starts timers any more.  Wait until all due timers have expired. */
+static void wait_for_due_timers(void)
 {
-	u64 end = ktime_get_ns() + LOST;
+	u64 end = ktime_get_ns() + LOST_NS;
 	unsigned int i, late;
 
 	do {
 		msleep(50);
 		for (i = 0, late = 0; i < timers; i++)
-			late += overdue(places[i].victim);
+			late += overdue(table[i].timer);
 	} while (late && ktime_get_ns() < end);
-	CHECK(!late, "what is due does not come");
+	CHECK(!late, "a timer that is due does not expire");
 }
 
 static void torture_stop(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < nr_writers; i++)
-		kthread_stop(writers[i]);
-	WRITE_ONCE(quiet, true);
-	for (i = 0; i < timers && places[i].victim; i++)
+	for (i = 0; i < nr_threads; i++)
+		kthread_stop(threads[i]);
+	WRITE_ONCE(stopping, true);
+	for (i = 0; i < timers && table[i].timer; i++)
 		;
 	if (i == timers)
-		wait_until_quiet();
+		wait_for_due_timers();
 	while (i--)
-		victim_free(places[i].victim);
-	kfree(writers);
-	kvfree(places);
+		torture_timer_free(table[i].timer);
+	kfree(threads);
+	kvfree(table);
 }
 
 static int torture_start(void)
 {
 	unsigned int i;
 
-	places = kvcalloc(timers, sizeof(*places), GFP_KERNEL);
-	writers = kcalloc(num_online_cpus(), sizeof(*writers), GFP_KERNEL);
-	if (!places || !writers)
+	table = kvcalloc(timers, sizeof(*table), GFP_KERNEL);
+	threads = kcalloc(num_online_cpus(), sizeof(*threads), GFP_KERNEL);
+	if (!table || !threads)
 		goto err;
 	for (i = 0; i < timers; i++) {
-		init_rwsem(&places[i].use);
-		places[i].victim = victim_alloc();
-		if (!places[i].victim)
+		init_rwsem(&table[i].lock);
+		table[i].timer = torture_timer_alloc();
+		if (!table[i].timer)
 			goto err;
 	}
-	for (i = num_online_cpus(); nr_writers < i; nr_writers++) {
-		writers[nr_writers] = kthread_run(writer, NULL, "theap_torture/%u", nr_writers);
-		if (IS_ERR(writers[nr_writers]))
+	for (i = num_online_cpus(); nr_threads < i; nr_threads++) {
+		threads[nr_threads] = kthread_run(torture_thread, NULL, "theap_torture/%u",
+						  nr_threads);
+		if (IS_ERR(threads[nr_threads]))
 			goto err;
 	}
 	return 0;
 err:
-	if (places && writers) {
+	if (table && threads) {
 		torture_stop();
 	} else {
-		kvfree(places);
-		kfree(writers);
+		kvfree(table);
+		kfree(threads);
 	}
 	return -ENOMEM;
 }
@@ -414,7 +434,7 @@ static int __init torture_init(void)
 		theap_core_exit();
 		return ret;
 	}
-	pr_info("timerheap_torture: %u timers, %u writers\n", timers, nr_writers);
+	pr_info("timerheap_torture: %u timers, %u threads\n", timers, nr_threads);
 	return 0;
 }
 
