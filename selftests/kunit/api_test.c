@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The interface for other modules, as they would use it: with a queue for each CPU, and
- * nothing of the core but what include/linux/timerheap.h has.
+ * The interface for other kernel modules, include/linux/timerheap.h.
+ *
+ * The suite has one queue per CPU, as timerheap.ko.  Its timers use only functions of the
+ * interface; a few tests also read the queue.  In the last test threads on all CPUs call
+ * all functions at random.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -17,40 +20,38 @@
 #include "core_test.h"
 #include "module/compat.h"
 
-#define DAY	(86400LL * NSEC_PER_SEC)
-
-/* What a function did, and what it is to do the next time. */
+/* A timer that records the calls of its function. */
 struct probe {
 	struct timerheap_timer timer;
-	ktime_t (*then)(struct probe *probe, ktime_t when, ktime_t now);
+	ktime_t (*work)(struct probe *probe, ktime_t when, ktime_t now);	/* or NULL */
 	unsigned int called;
 	unsigned int early;
-	ktime_t when;		/* that it was called for last */
+	ktime_t when;		/* the deadline of the last call */
 };
 
 static ktime_t probe_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
 {
 	struct probe *probe = container_of(timer, struct probe, timer);
-	ktime_t next = probe->then ? probe->then(probe, when, now) : 0;
+	ktime_t next = probe->work ? probe->work(probe, when, now) : 0;
 
 	probe->early += now < when;
 	probe->when = when;
-	/* Pairs with the acquire in test_settles(). */
+	/* Pairs with the acquire in test_settles_at(). */
 	smp_store_release(&probe->called, probe->called + 1);
 	return next;
 }
 
-static void probe_end(void *data)
+static void probe_destroy(void *data)
 {
 	struct probe *probe = data;
 
 	timerheap_destroy(&probe->timer);
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(probe_action, probe_end, void *);
+KUNIT_DEFINE_ACTION_WRAPPER(probe_action, probe_destroy, void *);
 
-/* It is destroyed at the end of the test. */
-static struct probe *probe(struct kunit *test)
+/* Make a timer, which is destroyed at the end of the test. */
+static struct probe *probe_make(struct kunit *test)
 {
 	struct probe *probe = kunit_kzalloc(test, sizeof(*probe), GFP_KERNEL);
 
@@ -61,8 +62,8 @@ static struct probe *probe(struct kunit *test)
 	return probe;
 }
 
-/* The queue of this CPU, on which the test stays from here on. */
-static struct theap_queue *api_queue(void)
+/* Keep the test on this CPU from here on.  Return: the queue of this CPU. */
+static struct theap_queue *stay_on_this_cpu(void)
 {
 	unsigned int cpu = raw_smp_processor_id();
 
@@ -70,67 +71,72 @@ static struct theap_queue *api_queue(void)
 	return theap_queues_get(THEAP_MONOTONIC, cpu);
 }
 
-static void api_expires(struct kunit *test)
+/* A timer expires once, not early, and its function gets its deadline. */
+static void api_timer_expires_once(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 	ktime_t when = ktime_add_ms(ktime_get(), 2);
 
 	KUNIT_EXPECT_FALSE(test, timerheap_pending(&p->timer));
 	KUNIT_EXPECT_FALSE(test, timerheap_start(&p->timer, when));
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
 	KUNIT_EXPECT_FALSE(test, timerheap_pending(&p->timer));
 	KUNIT_EXPECT_EQ(test, p->when, when);
 	KUNIT_EXPECT_EQ(test, p->early, 0);
 	KUNIT_EXPECT_FALSE(test, timerheap_stop(&p->timer));
 }
 
-/* With slack: together, none early, and each is told its own time; without, exact again. */
-static void api_slack(struct kunit *test)
+/*
+ * Timers with slack expire together, and each function gets its own deadline.  Without
+ * slack a timer is exact again.
+ */
+static void api_timers_with_slack_expire_together(struct kunit *test)
 {
-	ktime_t at = theap_round_deadline(ktime_get() + 300 * NSEC_PER_MSEC, 23);
-	struct theap_queue *queue = api_queue();
+	ktime_t bucket = theap_round_deadline(ktime_get() + 300 * NSEC_PER_MSEC, 23);
+	struct theap_queue *queue = stay_on_this_cpu();
 	struct probe *p[20];
 	unsigned int i;
 
 	for (i = 0; i < 20; i++) {
-		p[i] = probe(test);
+		p[i] = probe_make(test);
 		timerheap_set_slack(&p[i]->timer, 10 * NSEC_PER_MSEC);
-		timerheap_start(&p[i]->timer, at - i);
+		timerheap_start(&p[i]->timer, bucket - i);
 	}
-	KUNIT_EXPECT_EQ(test, queue->first, at);
+	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	for (i = 0; i < 20; i++) {
-		KUNIT_EXPECT_TRUE(test, test_settles(&p[i]->called, 1));
-		KUNIT_EXPECT_EQ(test, p[i]->when, at - i);
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&p[i]->called, 1));
+		KUNIT_EXPECT_EQ(test, p[i]->when, bucket - i);
 		KUNIT_EXPECT_EQ(test, p[i]->early, 0);
 	}
-	/* By now there are buckets: whoever found none has asked for some. */
+	/* Now the queue has buckets: the first start, which found none, has asked for some. */
 	for (i = 0; i < 20; i++)
-		timerheap_start(&p[i]->timer, at + DAY - i);
+		timerheap_start(&p[i]->timer, bucket + DAY - i);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 20);
 	timerheap_set_slack(&p[0]->timer, 0);
-	timerheap_start(&p[0]->timer, at + 40 * NSEC_PER_MSEC + 5);
-	KUNIT_EXPECT_TRUE(test, test_settles(&p[0]->called, 2));
-	KUNIT_EXPECT_EQ(test, p[0]->when, at + 40 * NSEC_PER_MSEC + 5);
+	timerheap_start(&p[0]->timer, bucket + 40 * NSEC_PER_MSEC + 5);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p[0]->called, 2));
+	KUNIT_EXPECT_EQ(test, p[0]->when, bucket + 40 * NSEC_PER_MSEC + 5);
 }
 
-/* The past is at once, be it ever so long ago; and the end of time never comes. */
-static void api_ends_of_time(struct kunit *test)
+/* A deadline in the past expires at once, also a negative one.  KTIME_MAX never expires. */
+static void api_past_expires_at_once_and_ktime_max_never(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 
 	timerheap_start(&p->timer, ktime_get() - DAY);
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
 	timerheap_start(&p->timer, 0);
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 2));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 2));
 	timerheap_start(&p->timer, KTIME_MIN);
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 3));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 3));
 	timerheap_start(&p->timer, KTIME_MAX);
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 3));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 3));
 	KUNIT_EXPECT_TRUE(test, timerheap_stop(&p->timer));
 	KUNIT_EXPECT_EQ(test, p->early, 0);
 }
 
-static void api_clocks(struct kunit *test)
+/* Timers expire on each of the 4 clocks.  Any other clock is refused. */
+static void api_init_accepts_4_clocks(struct kunit *test)
 {
 	static const clockid_t good[] = {
 		CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI
@@ -145,19 +151,20 @@ static void api_clocks(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, timerheap_init(&p->timer, good[i], probe_function,
 						     GFP_KERNEL), 0);
 		timerheap_start(&p->timer, ktime_add_ms(timerheap_now(&p->timer), 2));
-		KUNIT_EXPECT_TRUE(test, test_settles(&p->called, i + 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, i + 1));
 		timerheap_destroy(&p->timer);
 	}
 	KUNIT_EXPECT_EQ(test, p->early, 0);
 }
 
-static void api_stops(struct kunit *test)
+/* A stopped timer does not expire.  A stop reports whether the timer was pending. */
+static void api_stopped_timer_does_not_expire(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 	bool pending, stopped;
 	ktime_t when;
 
-	/* Where the host stood still until it was due, once more. */
+	/* Try again if the host has stopped this CPU until the deadline. */
 	for (;;) {
 		when = ktime_add_ms(ktime_get(), 10);
 		timerheap_start(&p->timer, when);
@@ -179,10 +186,10 @@ static void api_stops(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, timerheap_stop_sync(&p->timer));
 }
 
-/* A start moves what is pending; so does modify, which starts nothing. */
-static void api_moves(struct kunit *test)
+/* A start and a modify change a pending deadline.  A modify does not start an idle timer. */
+static void api_modify_moves_only_pending_timer(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 	ktime_t now = ktime_get();
 
 	KUNIT_EXPECT_FALSE(test, timerheap_modify(&p->timer, now));
@@ -192,26 +199,26 @@ static void api_moves(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, timerheap_start(&p->timer, now + 3 * DAY));
 	KUNIT_EXPECT_TRUE(test, timerheap_pending(&p->timer));
 	KUNIT_EXPECT_TRUE(test, timerheap_modify(&p->timer, ktime_add_ms(now, 2)));
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
 	KUNIT_EXPECT_EQ(test, p->when, ktime_add_ms(now, 2));
 	KUNIT_EXPECT_FALSE(test, timerheap_modify(&p->timer, now));
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
 }
 
 #define PERIOD	(2 * NSEC_PER_MSEC)
 
-static ktime_t then_tick(struct probe *probe, ktime_t when, ktime_t now)
+static ktime_t return_next_period(struct probe *probe, ktime_t when, ktime_t now)
 {
 	return timerheap_forward(when, PERIOD, now);
 }
 
-/* The function returns when it is next due: a ticker, which does not drift. */
-static void api_again(struct kunit *test)
+/* A function that returns the next deadline makes a ticker, which does not drift. */
+static void api_returned_deadline_makes_ticker(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 	ktime_t first = ktime_add_ms(ktime_get(), 2);
 
-	p->then = then_tick;
+	p->work = return_next_period;
 	timerheap_start(&p->timer, first);
 	while (READ_ONCE(p->called) < 10)
 		usleep_range(1000, 1100);
@@ -221,13 +228,14 @@ static void api_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->early, 0);
 }
 
-static void api_forward(struct kunit *test)
+/* timerheap_forward() returns the first period after now, and stops at KTIME_MAX. */
+static void api_forward_returns_next_period(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 100), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 109), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 110), 120);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 1234), 1240);
-	/* Has the clock been set back, it has yet to come. */
+	/* The clock was set back: the deadline is still to come. */
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 50), 100);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX, 2), KTIME_MAX);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX - 1, 2), KTIME_MAX);
@@ -236,7 +244,7 @@ static void api_forward(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, 1, KTIME_MAX - 1), KTIME_MAX);
 }
 
-static ktime_t then_start_or_return(struct probe *probe, ktime_t when, ktime_t now)
+static ktime_t start_in_3_ms_return_1_ms(struct probe *probe, ktime_t when, ktime_t now)
 {
 	if (probe->called)
 		return 0;
@@ -244,54 +252,54 @@ static ktime_t then_start_or_return(struct probe *probe, ktime_t when, ktime_t n
 	return ktime_add_ms(now, 1);
 }
 
-/* A start while the function runs counts, not what it returns. */
-static void api_start_wins(struct kunit *test)
+/* A start in the function takes precedence over the deadline that the function returns. */
+static void api_start_overrides_returned_deadline(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 	ktime_t before = ktime_get();
 
-	p->then = then_start_or_return;
+	p->work = start_in_3_ms_return_1_ms;
 	timerheap_start(&p->timer, before);
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 2));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 2));
 	KUNIT_EXPECT_GE(test, p->when, ktime_add_ms(before, 3));
 }
 
-static ktime_t then_stop_and_return(struct probe *probe, ktime_t when, ktime_t now)
+static ktime_t stop_and_return_now(struct probe *probe, ktime_t when, ktime_t now)
 {
 	timerheap_stop(&probe->timer);
 	return now;
 }
 
-/* So does a stop. */
-static void api_stop_wins(struct kunit *test)
+/* A stop in the function takes precedence over the deadline that the function returns. */
+static void api_stop_overrides_returned_deadline(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 
-	p->then = then_stop_and_return;
+	p->work = stop_and_return_now;
 	timerheap_start(&p->timer, ktime_get());
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
 	KUNIT_EXPECT_FALSE(test, timerheap_pending(&p->timer));
 }
 
-static ktime_t then_start_at_once(struct probe *probe, ktime_t when, ktime_t now)
+static ktime_t start_now(struct probe *probe, ktime_t when, ktime_t now)
 {
 	timerheap_start(&probe->timer, now);
 	return 0;
 }
 
-static ktime_t then_return_at_once(struct probe *probe, ktime_t when, ktime_t now)
+static ktime_t return_now(struct probe *probe, ktime_t when, ktime_t now)
 {
 	return now;
 }
 
-/* A function that always starts itself, at once, is no match for stop_sync. */
-static void api_held(struct kunit *test)
+/* After stop_sync a timer stays stopped, although its function always restarts it. */
+static void api_stop_sync_stops_self_starting_timer(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 	unsigned int i, called;
 
 	for (i = 0; i < 200; i++) {
-		p->then = i % 2 ? then_start_at_once : then_return_at_once;
+		p->work = i % 2 ? start_now : return_now;
 		called = p->called;
 		timerheap_start(&p->timer, ktime_get());
 		while (READ_ONCE(p->called) < called + i % 5)
@@ -302,13 +310,14 @@ static void api_held(struct kunit *test)
 		usleep_range(100, 200);
 		KUNIT_ASSERT_EQ(test, READ_ONCE(p->called), called);
 	}
-	/* It is held no more. */
-	p->then = NULL;
+	/* After stop_sync the timer can be started again. */
+	p->work = NULL;
 	timerheap_start(&p->timer, ktime_get());
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, called + 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, called + 1));
 }
 
-static void api_on_stack(struct kunit *test)
+/* A timer on the stack can be destroyed at any time.  A later start has no effect. */
+static void api_start_after_destroy_has_no_effect(struct kunit *test)
 {
 	unsigned int i;
 
@@ -321,14 +330,13 @@ static void api_on_stack(struct kunit *test)
 		udelay(i % 7 * 20);
 		timerheap_destroy(&p.timer);
 		KUNIT_EXPECT_LE(test, p.called, 1);
-		/* No longer a timer, but no harm either. */
 		timerheap_start(&p.timer, ktime_get());
 		KUNIT_EXPECT_FALSE(test, timerheap_pending(&p.timer));
 	}
 }
 
-/* As soon as it was destroyed, it may be freed: KASAN looks on. */
-static void api_freed(struct kunit *test)
+/* A timer may be freed as soon as it was destroyed; KASAN finds an access after that. */
+static void api_destroyed_timer_can_be_freed(struct kunit *test)
 {
 	unsigned int i;
 
@@ -336,7 +344,7 @@ static void api_freed(struct kunit *test)
 		struct probe *p = kzalloc(sizeof(*p), GFP_KERNEL);
 
 		KUNIT_ASSERT_NOT_NULL(test, p);
-		p->then = i % 3 ? then_start_at_once : NULL;
+		p->work = i % 3 ? start_now : NULL;
 		KUNIT_ASSERT_EQ(test, timerheap_init(&p->timer, CLOCK_MONOTONIC,
 						     probe_function, GFP_KERNEL), 0);
 		timerheap_start(&p->timer, ktime_add_us(ktime_get(), i % 50));
@@ -347,36 +355,36 @@ static void api_freed(struct kunit *test)
 	}
 }
 
-#define MANY	(2 * THEAP_SEGMENT_ENTRIES)
+#define NR_TIMERS	(2 * THEAP_SEGMENT_ENTRIES)
 
 /*
- * When many were destroyed, the memory of the heaps goes, a while later: of those, too,
- * where they had their places before they were started elsewhere.
+ * The memory of the heaps is freed soon after many timers were destroyed.  So is the room
+ * that was reserved on one CPU before the timers were started on another.
  */
-static void api_shrinks(struct kunit *test)
+static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 {
-	struct probe *p = kunit_kcalloc(test, MANY, sizeof(*p), GFP_KERNEL);
-	struct theap_queue *home = api_queue();
-	unsigned int i, away = cpumask_any_but(cpu_online_mask, home->cpu);
+	struct probe *p = kunit_kcalloc(test, NR_TIMERS, sizeof(*p), GFP_KERNEL);
+	struct theap_queue *queue = stay_on_this_cpu();
+	unsigned int i, other = cpumask_any_but(cpu_online_mask, queue->cpu);
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < NR_TIMERS; i++)
 		KUNIT_ASSERT_EQ(test, timerheap_init(&p[i].timer, CLOCK_MONOTONIC,
 						     probe_function, GFP_KERNEL), 0);
-	KUNIT_EXPECT_GE(test, home->heap.segments, 3);
-	if (away < nr_cpu_ids)
-		set_cpus_allowed_ptr(current, cpumask_of(away));
-	for (i = 0; i < MANY; i++)
+	KUNIT_EXPECT_GE(test, queue->heap.segments, 3);
+	if (other < nr_cpu_ids)
+		set_cpus_allowed_ptr(current, cpumask_of(other));
+	for (i = 0; i < NR_TIMERS; i++)
 		timerheap_start(&p[i].timer, ktime_get() + DAY);
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < NR_TIMERS; i++)
 		timerheap_destroy(&p[i].timer);
 	for (i = 0; i < theap_queues_nr(); i++)
-		KUNIT_EXPECT_TRUE(test, test_shrinks(theap_queues_get(THEAP_MONOTONIC, i), 0));
+		KUNIT_EXPECT_TRUE(test, test_shrinks_to(theap_queues_get(THEAP_MONOTONIC, i), 0));
 }
 
-/* How often a task gets round in a second, as it does in so long, or in however long. */
-static u64 rounds(unsigned int ms)
+/* Count rounds of a busy loop for @ms or longer.  Return: rounds per second. */
+static u64 rounds_per_second(unsigned int ms)
 {
 	ktime_t begin = ktime_get(), now;
 	u64 n = 0;
@@ -388,207 +396,219 @@ static u64 rounds(unsigned int ms)
 	return div64_u64(n * NSEC_PER_SEC, now - begin);
 }
 
-static unsigned int then_soon_ns;
+static unsigned int restart_ns;
 
-static ktime_t then_soon(struct probe *probe, ktime_t when, ktime_t now)
+static ktime_t return_soon(struct probe *probe, ktime_t when, ktime_t now)
 {
-	return now + then_soon_ns;
+	return now + restart_ns;
 }
 
 /*
- * A function that is called again at once, or so soon that the interrupt takes longer,
- * leaves a share of its CPU to tasks: a fifth, or what the host leaves of that.
+ * A function that is called again at once, or before an interrupt could begin a run, leaves
+ * CPU time to tasks: a fifth by design, of which a busy host may take a part.  The test
+ * requires 1 %.
  */
-static void api_shares(struct kunit *test)
+static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 {
-	static const unsigned int soon[] = { 0, 1000, 3000, 10000, 30000 };
-	struct theap_queue *queue = api_queue();
-	struct probe *p = probe(test);
+	static const unsigned int delays[] = { 0, 1000, 3000, 10000, 30000 };
+	struct theap_queue *queue = stay_on_this_cpu();
+	struct probe *p = probe_make(test);
 	unsigned int i;
 	u64 alone;
 
-	p->then = then_soon;
-	alone = rounds(60);
-	for (i = 0; i < ARRAY_SIZE(soon); i++) {
+	p->work = return_soon;
+	alone = rounds_per_second(60);
+	for (i = 0; i < ARRAY_SIZE(delays); i++) {
 		unsigned int called = p->called;
 		u64 runs = queue->count.runs, shared;
 
-		then_soon_ns = soon[i];
+		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
-		shared = rounds(60);
-		/* However slow the host is. */
+		shared = rounds_per_second(60);
+		/* On a slow host 10 calls take longer. */
 		while (READ_ONCE(p->called) < called + 10)
 			msleep(20);
 		timerheap_stop_sync(&p->timer);
 		runs = queue->count.runs - runs;
-		kunit_info(test, "every %u ns: %u calls, %llu runs, %llu%% for tasks\n",
-			   soon[i], p->called - called, runs, 100 * shared / alone);
+		kunit_info(test, "restart after %u ns: %u calls, %llu runs, %llu%% left to tasks\n",
+			   delays[i], p->called - called, runs, 100 * shared / alone);
 		KUNIT_EXPECT_GT(test, p->called, called);
-		/* What is due when a run would end is done by that run. */
-		if (!soon[i])
+		/* A run does not end while the timer is due, so it makes several calls. */
+		if (!delays[i])
 			KUNIT_EXPECT_LT(test, runs, p->called - called);
 		KUNIT_EXPECT_GE(test, 100 * shared, alone);
 	}
 }
 
-struct mortal {
+/* An object that its timer's function frees. */
+struct self_freeing {
 	struct timerheap_timer timer;
-	bool again;
+	bool restart;
 	struct rcu_head rcu;
 };
 
-static atomic_t deaths;
+static atomic_t nr_freed;
 
-static ktime_t mortal_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
+static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
 {
-	struct mortal *mortal = container_of(timer, struct mortal, timer);
+	struct self_freeing *object = container_of(timer, struct self_freeing, timer);
 
-	/* Every other is saved once. */
-	if (mortal->again) {
-		mortal->again = false;
+	/* Release fails for a timer that was started again; the next call frees it. */
+	if (object->restart) {
+		object->restart = false;
 		timerheap_start(timer, now);
 	}
 	if (!timerheap_release(timer))
 		return 0;
-	kfree_rcu(mortal, rcu);
-	atomic_inc(&deaths);
+	kfree_rcu(object, rcu);
+	atomic_inc(&nr_freed);
 	return 0;
 }
 
-/* What goes with its timer. */
-static void api_released(struct kunit *test)
+/* 1000 timers release themselves in their functions, and are freed. */
+static void api_function_releases_its_timer(struct kunit *test)
 {
 	unsigned int i, ms;
 
-	atomic_set(&deaths, 0);
+	atomic_set(&nr_freed, 0);
 	for (i = 0; i < 1000; i++) {
-		struct mortal *mortal = kmalloc(sizeof(*mortal), GFP_KERNEL);
+		struct self_freeing *object = kmalloc(sizeof(*object), GFP_KERNEL);
 
-		KUNIT_ASSERT_NOT_NULL(test, mortal);
-		KUNIT_ASSERT_EQ(test, timerheap_init(&mortal->timer, CLOCK_MONOTONIC,
-						     mortal_function, GFP_KERNEL), 0);
-		mortal->again = i % 2;
-		timerheap_start(&mortal->timer, ktime_add_us(ktime_get(), i % 50));
+		KUNIT_ASSERT_NOT_NULL(test, object);
+		KUNIT_ASSERT_EQ(test, timerheap_init(&object->timer, CLOCK_MONOTONIC,
+						     self_freeing_function, GFP_KERNEL), 0);
+		object->restart = i % 2;
+		timerheap_start(&object->timer, ktime_add_us(ktime_get(), i % 50));
 	}
-	for (ms = 0; atomic_read(&deaths) < 1000 && ms < 10000; ms++)
+	for (ms = 0; atomic_read(&nr_freed) < 1000 && ms < 10000; ms++)
 		usleep_range(1000, 1100);
-	KUNIT_EXPECT_EQ(test, atomic_read(&deaths), 1000);
-	/* The last functions may be on their way out. */
+	KUNIT_EXPECT_EQ(test, atomic_read(&nr_freed), 1000);
+	/* The last functions may not have returned yet. */
 	synchronize_rcu();
 }
 
-/* Whether it was let go of while somebody had come to destroy it. */
-static bool let_go;
+/* The result of a release while another caller held the timer. */
+static bool released;
 
 static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
 {
 	probe->timer.held++;
-	let_go = timerheap_release(&probe->timer);
+	released = timerheap_release(&probe->timer);
 	probe->timer.held--;
 	return 0;
 }
 
-/* Who destroys a timer waits for its function, and gives up its place, he alone. */
-static void api_release_is_refused(struct kunit *test)
+/*
+ * A function cannot release its timer while another caller destroys that timer.  That
+ * caller waits for the function, and gives up the reservation.
+ */
+static void api_release_fails_during_destroy(struct kunit *test)
 {
-	struct probe *p = probe(test);
+	struct probe *p = probe_make(test);
 
-	let_go = true;
-	p->then = hold_and_release;
+	released = true;
+	p->work = hold_and_release;
 	timerheap_start(&p->timer, ktime_get());
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 1));
-	KUNIT_EXPECT_FALSE(test, let_go);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
+	KUNIT_EXPECT_FALSE(test, released);
 }
 
-/* An interrupt starts, moves and stops timers, that of PREEMPT_RT's hard kind, too. */
+/* Three timers for an hrtimer that expires in hard interrupt context, also on PREEMPT_RT. */
 struct irq {
 	struct hrtimer hrtimer;
 	struct completion done;
-	struct probe *started, *moved, *stopped;
-	bool was[3];
+	struct probe *started, *modified, *stopped;
+	bool was_pending[3];
 };
 
 static enum hrtimer_restart irq_function(struct hrtimer *hrtimer)
 {
 	struct irq *irq = container_of(hrtimer, struct irq, hrtimer);
 
-	irq->was[0] = timerheap_start(&irq->started->timer, ktime_get());
-	irq->was[1] = timerheap_modify(&irq->moved->timer, ktime_get());
-	irq->was[2] = timerheap_stop(&irq->stopped->timer);
+	irq->was_pending[0] = timerheap_start(&irq->started->timer, ktime_get());
+	irq->was_pending[1] = timerheap_modify(&irq->modified->timer, ktime_get());
+	irq->was_pending[2] = timerheap_stop(&irq->stopped->timer);
 	complete(&irq->done);
 	return HRTIMER_NORESTART;
 }
 
-static void api_in_irq(struct kunit *test)
+/* A hard interrupt can start, modify and stop timers. */
+static void api_calls_work_in_hard_interrupt(struct kunit *test)
 {
 	struct irq *irq = kunit_kzalloc(test, sizeof(*irq), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, irq);
-	irq->started = probe(test);
-	irq->moved = probe(test);
-	irq->stopped = probe(test);
-	timerheap_start(&irq->moved->timer, ktime_get() + DAY);
+	irq->started = probe_make(test);
+	irq->modified = probe_make(test);
+	irq->stopped = probe_make(test);
+	timerheap_start(&irq->modified->timer, ktime_get() + DAY);
 	timerheap_start(&irq->stopped->timer, ktime_get() + DAY);
 	init_completion(&irq->done);
 	hrtimer_setup(&irq->hrtimer, irq_function, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
 	hrtimer_start(&irq->hrtimer, NSEC_PER_MSEC, HRTIMER_MODE_REL_HARD);
 	wait_for_completion(&irq->done);
 	hrtimer_cancel(&irq->hrtimer);
-	KUNIT_EXPECT_FALSE(test, irq->was[0]);
-	KUNIT_EXPECT_TRUE(test, irq->was[1]);
-	KUNIT_EXPECT_TRUE(test, irq->was[2]);
-	KUNIT_EXPECT_TRUE(test, test_settles(&irq->started->called, 1));
-	KUNIT_EXPECT_TRUE(test, test_settles(&irq->moved->called, 1));
-	KUNIT_EXPECT_TRUE(test, test_settles(&irq->stopped->called, 0));
+	KUNIT_EXPECT_FALSE(test, irq->was_pending[0]);
+	KUNIT_EXPECT_TRUE(test, irq->was_pending[1]);
+	KUNIT_EXPECT_TRUE(test, irq->was_pending[2]);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&irq->started->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&irq->modified->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&irq->stopped->called, 0));
 }
 
-/* Under a raw spinlock everything goes but what waits, and so does making a timer. */
-static void api_under_lock(struct kunit *test)
+/* A timer can be started, modified and stopped under a raw spinlock. */
+static void api_calls_work_under_raw_spinlock(struct kunit *test)
 {
 	static DEFINE_RAW_SPINLOCK(lock);
-	struct probe *p = probe(test), *q = kunit_kzalloc(test, sizeof(*q), GFP_KERNEL);
+	struct probe *p = probe_make(test);
 	unsigned long flags;
 
-	KUNIT_ASSERT_NOT_NULL(test, q);
 	raw_spin_lock_irqsave(&lock, flags);
 	timerheap_start(&p->timer, ktime_get() + DAY);
 	timerheap_modify(&p->timer, ktime_get() + 2 * DAY);
 	timerheap_stop(&p->timer);
 	timerheap_start(&p->timer, ktime_get());
 	raw_spin_unlock_irqrestore(&lock, flags);
-	KUNIT_EXPECT_TRUE(test, test_settles(&p->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
+}
 
+/* With GFP_ATOMIC a timer can be made where a task cannot sleep. */
+static void api_init_without_sleep(struct kunit *test)
+{
+	struct probe *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
 	local_bh_disable();
-	KUNIT_EXPECT_EQ(test, timerheap_init(&q->timer, CLOCK_MONOTONIC, probe_function,
+	KUNIT_EXPECT_EQ(test, timerheap_init(&p->timer, CLOCK_MONOTONIC, probe_function,
 					     GFP_ATOMIC), 0);
-	timerheap_start(&q->timer, ktime_get());
+	timerheap_start(&p->timer, ktime_get());
 	local_bh_enable();
-	KUNIT_EXPECT_TRUE(test, test_settles(&q->called, 1));
-	timerheap_destroy(&q->timer);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
+	timerheap_destroy(&p->timer);
 }
 
 /*
- * The crowd: a thread for each CPU, and one more, at the same timers, whose functions
- * take part; and each has timers of its own, which it frees.
+ * One thread more than CPUs calls all functions at random on 16 shared timers, and so do
+ * the functions of these timers.  Each thread also makes timers of its own and frees them.
  */
-#define CROWD	16
+#define SHARED_TIMERS	16
 
-struct member {
+struct shared_timer {
 	struct probe probe;
-	atomic_t inside;
-	atomic_t faults;
+	atomic_t running;		/* its function */
+	atomic_t faults;		/* the function ran twice at once */
 };
 
-static struct member *crowd;
-static bool crowd_over;
+static struct shared_timer *shared;
+static bool threads_stopped;
 
-static ktime_t then_crowd(struct probe *probe, ktime_t when, ktime_t now)
+static ktime_t change_shared_timers(struct probe *probe, ktime_t when, ktime_t now)
 {
-	struct member *m = container_of(probe, struct member, probe);
-	struct timerheap_timer *other = &crowd[probe->called % CROWD].probe.timer;
+	struct shared_timer *t = container_of(probe, struct shared_timer, probe);
+	struct timerheap_timer *other = &shared[probe->called % SHARED_TIMERS].probe.timer;
 	ktime_t next = 0;
 
-	atomic_add(atomic_xchg(&m->inside, 1), &m->faults);
+	atomic_add(atomic_xchg(&t->running, 1), &t->faults);
 	switch (probe->called % 6) {
 	case 0:
 		timerheap_start(&probe->timer, now);
@@ -605,17 +625,18 @@ static ktime_t then_crowd(struct probe *probe, ktime_t when, ktime_t now)
 	default:
 		next = ktime_add_us(now, 30);
 	}
-	atomic_set_release(&m->inside, 0);
-	return READ_ONCE(crowd_over) ? 0 : next;
+	atomic_set_release(&t->running, 0);
+	return READ_ONCE(threads_stopped) ? 0 : next;
 }
 
-static void crowd_alone(struct rnd_state *random)
+/* Make a timer, start it, and free it at a random time. */
+static void use_own_timer(struct rnd_state *random)
 {
 	struct probe *p = kzalloc(sizeof(*p), GFP_KERNEL);
 
 	if (!p)
 		return;
-	p->then = prandom_u32_state(random) % 2 ? then_start_at_once : then_return_at_once;
+	p->work = prandom_u32_state(random) % 2 ? start_now : return_now;
 	if (!timerheap_init(&p->timer, CLOCK_MONOTONIC, probe_function, GFP_KERNEL)) {
 		timerheap_start(&p->timer, ktime_get());
 		udelay(prandom_u32_state(random) % 50);
@@ -624,19 +645,19 @@ static void crowd_alone(struct rnd_state *random)
 	kfree(p);
 }
 
-static int crowd_thread(void *unused)
+static int random_calls(void *unused)
 {
 	struct rnd_state random;
 
 	prandom_seed_state(&random, get_random_u64());
 	while (!kthread_should_stop()) {
-		struct member *m = &crowd[prandom_u32_state(&random) % CROWD];
-		struct timerheap_timer *timer = &m->probe.timer;
+		unsigned int i = prandom_u32_state(&random) % SHARED_TIMERS;
+		struct timerheap_timer *timer = &shared[i].probe.timer;
 		ktime_t when = ktime_add_us(ktime_get(), prandom_u32_state(&random) % 200);
 
 		switch (prandom_u32_state(&random) % 16) {
 		case 0:
-			crowd_alone(&random);
+			use_own_timer(&random);
 			break;
 		case 1:
 			timerheap_stop_sync(timer);
@@ -657,49 +678,50 @@ static int crowd_thread(void *unused)
 	return 0;
 }
 
-static void api_crowd(struct kunit *test)
+/* No function is early or runs twice at once, and stop_sync stops all timers. */
+static void api_concurrent_random_calls(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1, called = 0;
 	struct task_struct **threads = kunit_kcalloc(test, nr, sizeof(*threads), GFP_KERNEL);
 
-	crowd = kunit_kcalloc(test, CROWD, sizeof(*crowd), GFP_KERNEL);
-	KUNIT_ASSERT_TRUE(test, threads && crowd);
-	crowd_over = false;
-	for (i = 0; i < CROWD; i++) {
-		crowd[i].probe.then = then_crowd;
-		KUNIT_ASSERT_EQ(test, timerheap_init(&crowd[i].probe.timer, CLOCK_MONOTONIC,
+	shared = kunit_kcalloc(test, SHARED_TIMERS, sizeof(*shared), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, threads && shared);
+	threads_stopped = false;
+	for (i = 0; i < SHARED_TIMERS; i++) {
+		shared[i].probe.work = change_shared_timers;
+		KUNIT_ASSERT_EQ(test, timerheap_init(&shared[i].probe.timer, CLOCK_MONOTONIC,
 						     probe_function, GFP_KERNEL), 0);
 	}
 	for (i = 0; i < nr; i++)
-		threads[i] = kthread_run(crowd_thread, NULL, "crowd/%u", i);
+		threads[i] = kthread_run(random_calls, NULL, "api_test/%u", i);
 	msleep(1000);
 	for (i = 0; i < nr; i++)
 		if (!IS_ERR(threads[i]))
 			kthread_stop(threads[i]);
-	WRITE_ONCE(crowd_over, true);
-	/* They start each other, until the first round of this is done. */
-	for (i = 0; i < CROWD; i++)
-		timerheap_stop_sync(&crowd[i].probe.timer);
-	for (i = 0; i < CROWD; i++)
-		timerheap_destroy(&crowd[i].probe.timer);
-	for (i = 0; i < CROWD; i++) {
-		KUNIT_EXPECT_EQ(test, crowd[i].probe.early, 0);
-		KUNIT_EXPECT_EQ(test, atomic_read(&crowd[i].faults), 0);
-		KUNIT_EXPECT_FALSE(test, timerheap_pending(&crowd[i].probe.timer));
-		called += crowd[i].probe.called;
+	WRITE_ONCE(threads_stopped, true);
+	/* The functions still start other timers, so stop all timers before one is destroyed. */
+	for (i = 0; i < SHARED_TIMERS; i++)
+		timerheap_stop_sync(&shared[i].probe.timer);
+	for (i = 0; i < SHARED_TIMERS; i++)
+		timerheap_destroy(&shared[i].probe.timer);
+	for (i = 0; i < SHARED_TIMERS; i++) {
+		KUNIT_EXPECT_EQ(test, shared[i].probe.early, 0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&shared[i].faults), 0);
+		KUNIT_EXPECT_FALSE(test, timerheap_pending(&shared[i].probe.timer));
+		called += shared[i].probe.called;
 	}
 	kunit_info(test, "%u calls\n", called);
-	KUNIT_EXPECT_GT(test, called, CROWD);
+	KUNIT_EXPECT_GT(test, called, SHARED_TIMERS);
 }
 
-static void api_end(void *unused)
+static void api_exit(void *unused)
 {
 	theap_core_exit();
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(api_action, api_end, void *);
+KUNIT_DEFINE_ACTION_WRAPPER(api_action, api_exit, void *);
 
-/* A queue for each CPU, as in the module. */
+/* Make one queue per CPU and clock, as timerheap.ko does. */
 static int api_init(struct kunit *test)
 {
 	return theap_core_init("timerheap_kunit:online") ?:
@@ -707,26 +729,27 @@ static int api_init(struct kunit *test)
 }
 
 static struct kunit_case api_cases[] = {
-	KUNIT_CASE(api_expires),
-	KUNIT_CASE(api_slack),
-	KUNIT_CASE(api_ends_of_time),
-	KUNIT_CASE(api_clocks),
-	KUNIT_CASE(api_stops),
-	KUNIT_CASE(api_moves),
-	KUNIT_CASE(api_again),
-	KUNIT_CASE(api_forward),
-	KUNIT_CASE(api_start_wins),
-	KUNIT_CASE(api_stop_wins),
-	KUNIT_CASE(api_held),
-	KUNIT_CASE(api_on_stack),
-	KUNIT_CASE(api_freed),
-	KUNIT_CASE(api_released),
-	KUNIT_CASE(api_release_is_refused),
-	KUNIT_CASE(api_shrinks),
-	KUNIT_CASE(api_in_irq),
-	KUNIT_CASE(api_under_lock),
-	KUNIT_CASE(api_shares),
-	KUNIT_CASE(api_crowd),
+	KUNIT_CASE(api_timer_expires_once),
+	KUNIT_CASE(api_timers_with_slack_expire_together),
+	KUNIT_CASE(api_past_expires_at_once_and_ktime_max_never),
+	KUNIT_CASE(api_init_accepts_4_clocks),
+	KUNIT_CASE(api_stopped_timer_does_not_expire),
+	KUNIT_CASE(api_modify_moves_only_pending_timer),
+	KUNIT_CASE(api_returned_deadline_makes_ticker),
+	KUNIT_CASE(api_forward_returns_next_period),
+	KUNIT_CASE(api_start_overrides_returned_deadline),
+	KUNIT_CASE(api_stop_overrides_returned_deadline),
+	KUNIT_CASE(api_stop_sync_stops_self_starting_timer),
+	KUNIT_CASE(api_start_after_destroy_has_no_effect),
+	KUNIT_CASE(api_destroyed_timer_can_be_freed),
+	KUNIT_CASE(api_function_releases_its_timer),
+	KUNIT_CASE(api_release_fails_during_destroy),
+	KUNIT_CASE(api_destroyed_timers_free_heap_memory),
+	KUNIT_CASE(api_calls_work_in_hard_interrupt),
+	KUNIT_CASE(api_calls_work_under_raw_spinlock),
+	KUNIT_CASE(api_init_without_sleep),
+	KUNIT_CASE(api_self_starting_timer_leaves_cpu_to_tasks),
+	KUNIT_CASE(api_concurrent_random_calls),
 	{}
 };
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers with slack: where their deadlines are rounded to, that a bucket is one entry
- * of the heap, and what becomes of those that are stopped, moved and carried away.
+ * Timers with slack, and the buckets that they share.
  *
- * Some are what the tests of the timing wheels of go-zero and Kafka ask of those.
+ * The tests check how a deadline is rounded, and that a bucket is one heap entry.  They
+ * stop, postpone and move timers in buckets, and use up the CPU budget or the buckets.
+ *
+ * Some tests check what tests of the timing wheels of go-zero and Kafka check.  Their
+ * comments name the test of go-zero, as RemoveTimer.
  */
 #include <linux/delay.h>
 #include <linux/prandom.h>
@@ -11,44 +14,23 @@
 #include "core_test.h"
 #include "module/core/manual.h"
 
-#define DAY	(86400LL * NSEC_PER_SEC)
-#define SLACK	(10 * NSEC_PER_MSEC)
-#define GRAIN	((s64)BIT_ULL(23))	/* what it comes to: 8.4 ms */
-#define HOUR	(GRAIN << 9)		/* and 12 minutes */
+#define SLACK		(10 * NSEC_PER_MSEC)
+#define GRANULARITY	((s64)BIT_ULL(23))	/* of SLACK: 8.4 ms */
 
-/* A deadline on the grain, some time from now. */
-static s64 round_deadline(s64 from_now)
+/* Return: the deadline of the bucket that a timer due @from_now goes to. */
+static s64 bucket_deadline(s64 from_now)
 {
-	return theap_round_deadline(test_now() + from_now, ilog2(GRAIN));
+	return theap_round_deadline(test_now() + from_now, ilog2(GRANULARITY));
 }
 
-static void run(void)
+/* The granularity is the largest power of 2 up to the slack.  Rounding stops at NEVER. */
+static void bucket_deadline_is_rounded_up(struct kunit *test)
 {
-	local_bh_disable();
-	theap_queue_run(test_queue());
-	local_bh_enable();
-}
-
-/* Never before, never later than the slack, and a multiple of what it allows. */
-static void wheel_group(struct kunit *test)
-{
-	struct rnd_state rnd;
-	unsigned int i;
-
-	prandom_seed_state(&rnd, 7);
 	KUNIT_EXPECT_EQ(test, theap_slack_shift(0), 0);
 	KUNIT_EXPECT_EQ(test, theap_slack_shift((1 << THEAP_SLACK_SHIFT_MIN) - 1), 0);
 	KUNIT_EXPECT_EQ(test, theap_slack_shift(1 << THEAP_SLACK_SHIFT_MIN), THEAP_SLACK_SHIFT_MIN);
 	KUNIT_EXPECT_EQ(test, theap_slack_shift(SLACK), 23);
 	KUNIT_EXPECT_EQ(test, theap_slack_shift(U64_MAX), 62);
-	for (i = 0; i < 100000; i++) {
-		u64 slack = (u64)prandom_u32_state(&rnd) << (i % 31);
-		s64 when = 1 + (((u64)prandom_u32_state(&rnd) << 30) >> (i % 29));
-		s64 key = theap_round_deadline(when, theap_slack_shift(slack));
-
-		KUNIT_ASSERT_GE(test, key, when);
-		KUNIT_ASSERT_LE(test, key - when, (s64)slack);
-	}
 	KUNIT_EXPECT_EQ(test, theap_round_deadline(THEAP_NEVER, 0), THEAP_NEVER);
 	KUNIT_EXPECT_EQ(test, theap_round_deadline(THEAP_NEVER - 1, 0), THEAP_NEVER - 1);
 	KUNIT_EXPECT_EQ(test, theap_round_deadline(THEAP_NEVER - 1, 23), THEAP_NEVER);
@@ -56,13 +38,16 @@ static void wheel_group(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_round_deadline((1LL << 62) + 1, 62), THEAP_NEVER);
 }
 
-/* All that come out as the same are one entry, and exact ones are not among them. */
-static void wheel_one_entry(struct kunit *test)
+/*
+ * Timers whose deadlines round to one time share a bucket, and so one heap entry.  A timer
+ * with another granularity or without slack has an entry of its own.
+ */
+static void bucket_is_one_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1001);
-	/* A multiple of the next grain, too. */
-	s64 bucket = theap_round_deadline(test_now() + DAY, ilog2(2 * GRAIN));
+	/* A multiple of the next larger granularity, too. */
+	s64 bucket = theap_round_deadline(test_now() + DAY, ilog2(2 * GRANULARITY));
 	unsigned int i;
 
 	for (i = 0; i < 999; i++)
@@ -71,7 +56,7 @@ static void wheel_one_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 999);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
-	/* Another grain: another bucket, though it is due at the same time. */
+	/* Another granularity: another bucket, though the deadline is the same. */
 	test_start_slack(&t[1000], bucket - 1, 2 * SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
@@ -87,8 +72,8 @@ static void wheel_one_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 }
 
-/* More than a batch: all of them, once, not early, by a bucket or two. */
-static void wheel_expires(struct kunit *test)
+/* More timers than a batch, in at most 2 buckets, all expire once, and not early. */
+static void bucket_timers_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -99,7 +84,7 @@ static void wheel_expires(struct kunit *test)
 		test_start_slack(&t[i], now + 20 * NSEC_PER_MSEC + i * 1000, SLACK);
 	KUNIT_EXPECT_LE(test, queue->heap.nr, 2);
 	for (i = 0; i < nr; i++) {
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 		KUNIT_EXPECT_EQ(test, theap_status(&t[i].timer.status), THEAP_NO_STATUS);
 	}
@@ -109,12 +94,15 @@ static void wheel_expires(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, queue->buckets.due);
 }
 
-/* go-zero's RemoveTimer: one word; the bucket comes up, and it is gone. */
-static void wheel_stop_is_lazy(struct kunit *test)
+/*
+ * RemoveTimer: a stop changes only the state, and the timer stays in its bucket.  The timer
+ * is removed when the bucket is due.
+ */
+static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 3);
-	s64 bucket = round_deadline(20 * NSEC_PER_MSEC);
+	s64 bucket = bucket_deadline(20 * NSEC_PER_MSEC);
 
 	test_start_slack(&t[0], bucket, SLACK);
 	test_start_slack(&t[1], bucket, SLACK);
@@ -124,45 +112,51 @@ static void wheel_stop_is_lazy(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 3);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
-	/* SetTimerTwice: stopped and started again, it is where it was. */
+	/* SetTimerTwice: a timer that is stopped and started again is in the same bucket. */
 	test_start_slack(&t[1], bucket, SLACK);
-	KUNIT_EXPECT_TRUE(test, test_settles(&t[2].called, 1));
-	KUNIT_EXPECT_TRUE(test, test_settles(&t[1].called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[2].called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
 	KUNIT_EXPECT_EQ(test, t[0].called, 0);
 	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_REMOVED);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 0);
 }
 
-/* MoveTimer, SetAndMoveTwice: later costs nothing until its bucket comes up. */
-static void wheel_move_later(struct kunit *test)
+/*
+ * MoveTimer, SetAndMoveTwice: a postponed timer stays in its bucket, and is requeued once,
+ * when that bucket is due.
+ */
+static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
-	s64 bucket = round_deadline(20 * NSEC_PER_MSEC);
+	s64 bucket = bucket_deadline(20 * NSEC_PER_MSEC);
 
 	test_start_slack(t, bucket, SLACK);
 	test_start_slack(t, bucket + DAY, SLACK);
-	test_start_slack(t, bucket + 2 * GRAIN, SLACK);
+	test_start_slack(t, bucket + 2 * GRANULARITY, SLACK);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
 	KUNIT_EXPECT_EQ(test, t->timer.when, bucket);
 	KUNIT_EXPECT_EQ(test, queue->count.requeued, 0);
-	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 	KUNIT_EXPECT_EQ(test, t->early, 0);
 	KUNIT_EXPECT_EQ(test, queue->count.requeued, 1);
 	KUNIT_EXPECT_EQ(test, queue->count.checked, 1);
 }
 
-/* MoveTimerEarlier, MoveTimerSoon: to another bucket, and the first one goes. */
-static void wheel_move_earlier(struct kunit *test)
+/*
+ * MoveTimerEarlier, MoveTimerSoon: timers that are moved earlier go to an earlier bucket.
+ * Their former bucket is freed, since it is empty.
+ */
+static void bucket_moves_timer_earlier(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
-	s64 bucket = round_deadline(20 * NSEC_PER_MSEC);
+	s64 bucket = bucket_deadline(20 * NSEC_PER_MSEC);
 	unsigned int i;
 
 	test_start_slack(&t[0], bucket + DAY, SLACK);
 	test_start_slack(&t[1], bucket + DAY, SLACK);
-	/* However long it takes, the bucket does not expire meanwhile. */
+	/* With interrupts off the bucket cannot expire before the checks below. */
 	local_irq_disable();
 	for (i = 0; i < 2; i++) {
 		test_start_slack(&t[i], bucket - 3, SLACK);
@@ -170,25 +164,25 @@ static void wheel_move_earlier(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
 	local_irq_enable();
-	KUNIT_EXPECT_TRUE(test, test_settles(&t[1].called, 1));
-	KUNIT_EXPECT_TRUE(test, test_settles(&t[0].called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 1));
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr_list_nodes, 0);
 }
 
-/* Exact becomes coarse, and coarse exact: by the next place that it is given. */
-static void wheel_changes_slack(struct kunit *test)
+/* A new slack counts when the timer is requeued: from bucket to heap, or heap to bucket. */
+static void bucket_new_slack_counts_at_requeue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
-	s64 bucket = round_deadline(DAY);
+	s64 bucket = bucket_deadline(DAY);
 	unsigned int budget = 10;
 	unsigned long flags;
 
 	test_start_slack(&t[0], bucket, SLACK);
 	test_start_slack(&t[1], bucket - 100, 0);
 	test_start_slack(&t[0], bucket - 500, 0);
-	test_start_slack(&t[1], bucket - 2 * GRAIN - 1, SLACK);
+	test_start_slack(&t[1], bucket - 2 * GRANULARITY - 1, SLACK);
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	__theap_adjust(queue, &budget);
 	__theap_settle(queue);
@@ -196,18 +190,18 @@ static void wheel_changes_slack(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, t[0].timer.in_bucket);
 	KUNIT_EXPECT_EQ(test, t[0].timer.when, bucket - 500);
 	KUNIT_EXPECT_TRUE(test, t[1].timer.in_bucket);
-	KUNIT_EXPECT_EQ(test, t[1].timer.when, bucket - 2 * GRAIN);
+	KUNIT_EXPECT_EQ(test, t[1].timer.when, bucket - 2 * GRANULARITY);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 1);
-	/* A stopped one is counted where it stands in the heap, and only there. */
+	/* The count of stopped timers includes those in the heap, not those in buckets. */
 	theap_timer_stop(&t[1].timer);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 	theap_timer_stop(&t[0].timer);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 1);
 }
 
-/* A ticker with slack goes from bucket to bucket, and does not drift. */
-static void wheel_periodic(struct kunit *test)
+/* A periodic timer with slack goes from bucket to bucket, and does not drift. */
+static void bucket_periodic_timer_does_not_drift(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	s64 first = test_now() + NSEC_PER_MSEC;
@@ -224,46 +218,44 @@ static void wheel_periodic(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->deadline, first + t->expired * t->period);
 }
 
-/* A run that has no time left goes on with the bucket later, and says so meanwhile. */
-static void work_long(struct test_timer *t)
-{
-	test_busy(1 * NSEC_PER_MSEC);
-}
-
-static void wheel_budget(struct kunit *test)
+/*
+ * A run is throttled in the middle of a due bucket.  The rest of the bucket stays due, and
+ * the first deadline of the queue is 0 until a later run has expired the rest.
+ */
+static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 3 * THEAP_BATCH, called = 0;
 	struct test_timer *t = test_timers(test, nr);
-	s64 past = theap_round_deadline(test_now() - 2 * GRAIN, ilog2(GRAIN));
+	s64 past = theap_round_deadline(test_now() - 2 * GRANULARITY, ilog2(GRANULARITY));
 
 	local_bh_disable();
 	for (i = 0; i < nr; i++)
 		test_start_slack(&t[i], past, SLACK);
-	t[0].work = work_long;
-	run();
+	t[0].work = test_exceed_budget;
+	test_run();
 	for (i = 0; i < nr; i++)
 		called += t[i].called;
 	KUNIT_EXPECT_GT(test, called, 0);
 	KUNIT_EXPECT_LT(test, called, nr);
 	KUNIT_EXPECT_EQ(test, queue->first, 0);
 	KUNIT_EXPECT_NOT_NULL(test, queue->buckets.due);
-	/* One that waits in a bucket that is due is stopped, and stays so. */
+	/* A timer that is stopped while its bucket is due does not expire. */
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[nr - 1].timer));
 	local_bh_enable();
 	for (i = 0; i < nr - 1; i++)
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
 	KUNIT_EXPECT_NULL(test, queue->buckets.due);
 	KUNIT_EXPECT_EQ(test, queue->first, THEAP_NEVER);
 }
 
-/* The clock goes back while a bucket is due: what is left of it is not early. */
-static void wheel_clock_back(struct kunit *test)
+/* A bucket is due, and the clock is then set back: its timers do not expire early. */
+static void bucket_is_not_early_after_clock_step(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
-	s64 bucket = round_deadline(DAY);
+	s64 bucket = bucket_deadline(DAY);
 	struct theap_timer *timer;
 	unsigned long flags;
 
@@ -275,28 +267,31 @@ static void wheel_clock_back(struct kunit *test)
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
 	KUNIT_EXPECT_EQ(test, queue->first, 0);
-	run();
+	test_run();
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
 	KUNIT_EXPECT_EQ(test, t->timer.when, bucket);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 }
 
-/* Kafka's far horizons: a bucket each, as far as there are buckets; then without. */
-static void wheel_far(struct kunit *test)
+/*
+ * A far horizon, as in Kafka's tests: 22 h, 4.3 s apart, so that each timer needs its own
+ * bucket.  Timers beyond THEAP_BUCKETS_MAX go to the heap with the same deadline.
+ */
+static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = THEAP_BUCKETS_MAX + 2000;
 	struct test_timer *t = test_timers(test, nr);
-	s64 bucket = round_deadline(DAY);
+	s64 bucket = bucket_deadline(DAY), distance = 512 * GRANULARITY;
 
 	for (i = 0; i < nr; i++)
-		test_start_slack(&t[i], bucket + i * HOUR, SLACK);
+		test_start_slack(&t[i], bucket + i * distance, SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, nr);
 	KUNIT_EXPECT_LE(test, queue->buckets.timers, THEAP_BUCKETS_MAX);
 	KUNIT_EXPECT_GT(test, queue->buckets.timers, THEAP_BUCKETS_MAX / 2);
 	for (i = 0; i < nr; i++)
-		KUNIT_ASSERT_EQ(test, t[i].timer.when, bucket + i * HOUR);
+		KUNIT_ASSERT_EQ(test, t[i].timer.when, bucket + i * distance);
 	for (i = 0; i < nr; i++)
 		KUNIT_ASSERT_TRUE(test, theap_timer_stop_sync(&t[i].timer));
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
@@ -304,36 +299,39 @@ static void wheel_far(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr, 0);
 }
 
-static void manual_end(void *queue)
+static void manual_free(void *queue)
 {
 	theap_manual_free(queue);
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_end, void *);
+KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
 
-/* As a program that is killed when its clock has begun with all that is due: by batches. */
-static void wheel_destroy(struct kunit *test)
+/*
+ * A program is killed in the middle of an advance of its manual clock.  The empty buckets
+ * that it leaves in the heap are freed in batches.
+ */
+static void bucket_clear_works_in_batches(struct kunit *test)
 {
-	unsigned int i, begun = 2 * THEAP_BATCH, buckets = 3 * THEAP_BATCH;
-	static __u64 shown;
-	struct theap_queue *queue = theap_manual_alloc(&shown);
-	struct theap_placement home = { .clock = THEAP_MANUAL, .manual = queue };
+	unsigned int i, due = 2 * THEAP_BATCH, buckets = 3 * THEAP_BATCH;
+	static __u64 user_now;
+	struct theap_queue *queue = theap_manual_alloc(&user_now);
+	struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = queue };
 	struct test_timer *t;
 	u32 left;
 
 	KUNIT_ASSERT_NOT_NULL(test, queue);
-	/* The timers go before it. */
+	/* Before the timers, so that they are stopped before the queue is freed. */
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, manual_action, queue), 0);
-	t = test_timers(test, begun + buckets);
-	for (i = 0; i < begun + buckets; i++) {
+	t = test_timers(test, due + buckets);
+	for (i = 0; i < due + buckets; i++) {
+		s64 deadline = i < due ? queue->now : queue->now + i * GRANULARITY;
 		struct theap_claim claim;
 		int ret;
 
 		do {
 			theap_timer_claim(&t[i].timer, &claim);
-			theap_timer_set_slack(&t[i].timer, i < begun ? 0 : GRAIN);
-			ret = theap_timer_schedule(&claim, &home,
-						i < begun ? queue->now : queue->now + i * GRAIN);
+			theap_timer_set_slack(&t[i].timer, i < due ? 0 : GRANULARITY);
+			ret = theap_timer_schedule(&claim, &placement, deadline);
 			theap_timer_commit(&claim);
 		} while (ret && !theap_queue_grow(queue, GFP_KERNEL));
 		KUNIT_ASSERT_EQ(test, ret, 0);
@@ -347,7 +345,7 @@ static void wheel_destroy(struct kunit *test)
 	rcu_read_unlock();
 	local_bh_enable();
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
-	for (i = 0; i < begun + buckets; i++)
+	for (i = 0; i < due + buckets; i++)
 		theap_timer_stop_sync(&t[i].timer);
 	while (theap_heap_close_hole(&queue->heap))
 		;
@@ -357,26 +355,44 @@ static void wheel_destroy(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, left - THEAP_BATCH);
 }
 
-static struct kunit_case wheel_cases[] = {
-	KUNIT_CASE(wheel_group),
-	KUNIT_CASE(wheel_one_entry),
-	KUNIT_CASE(wheel_expires),
-	KUNIT_CASE(wheel_stop_is_lazy),
-	KUNIT_CASE(wheel_move_later),
-	KUNIT_CASE(wheel_move_earlier),
-	KUNIT_CASE(wheel_changes_slack),
-	KUNIT_CASE(wheel_periodic),
-	KUNIT_CASE(wheel_budget),
-	KUNIT_CASE(wheel_clock_back),
-	KUNIT_CASE(wheel_far),
-	KUNIT_CASE(wheel_destroy),
+/* A random deadline is never rounded down, and never up by more than the slack. */
+static void bucket_random_rounding_stays_within_slack(struct kunit *test)
+{
+	struct rnd_state rnd;
+	unsigned int i;
+
+	prandom_seed_state(&rnd, 7);
+	for (i = 0; i < 100000; i++) {
+		u64 slack = (u64)prandom_u32_state(&rnd) << (i % 31);
+		s64 when = 1 + (((u64)prandom_u32_state(&rnd) << 30) >> (i % 29));
+		s64 rounded = theap_round_deadline(when, theap_slack_shift(slack));
+
+		KUNIT_ASSERT_GE(test, rounded, when);
+		KUNIT_ASSERT_LE(test, rounded - when, (s64)slack);
+	}
+}
+
+static struct kunit_case bucket_cases[] = {
+	KUNIT_CASE(bucket_deadline_is_rounded_up),
+	KUNIT_CASE(bucket_is_one_heap_entry),
+	KUNIT_CASE(bucket_timers_expire_once),
+	KUNIT_CASE(bucket_keeps_stopped_timer_until_due),
+	KUNIT_CASE(bucket_keeps_postponed_timer_until_due),
+	KUNIT_CASE(bucket_moves_timer_earlier),
+	KUNIT_CASE(bucket_new_slack_counts_at_requeue),
+	KUNIT_CASE(bucket_periodic_timer_does_not_drift),
+	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
+	KUNIT_CASE(bucket_is_not_early_after_clock_step),
+	KUNIT_CASE(bucket_limit_sends_timers_to_heap),
+	KUNIT_CASE(bucket_clear_works_in_batches),
+	KUNIT_CASE(bucket_random_rounding_stays_within_slack),
 	{}
 };
 
-static struct kunit_suite wheel_suite = {
-	.name = "wheel",
+static struct kunit_suite bucket_suite = {
+	.name = "bucket",
 	.init = core_test_init,
-	.test_cases = wheel_cases,
+	.test_cases = bucket_cases,
 };
 
-kunit_test_suite(wheel_suite);
+kunit_test_suite(bucket_suite);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the suites of the core share; core_test.h says how it is used. */
+/* Queues and timers for the suites of the core; core_test.h describes them. */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/sched.h>
@@ -7,10 +7,11 @@
 #include "core_test.h"
 #include "module/core/steal.h"
 
-/* So long a test waits for what must come; then it is lost. */
-#define PATIENCE_MS	10000
+/* A test waits this long for an expiry, and then fails. */
+#define TIMEOUT_MS	10000
 
-static unsigned int turns;
+/* Calls of the functions of all timers. */
+static unsigned int calls;
 
 void core_end(void *unused)
 {
@@ -20,9 +21,9 @@ void core_end(void *unused)
 }
 
 /*
- * Make the queues, with room: a test that starts timers may be unable to sleep and grow a
- * heap.  Stealing is off, since a test may keep softirqs off for long.  The queues belong
- * to the CPU of the test.
+ * Make the queues of a test, which belong to this CPU.  The queue that timers go to gets
+ * room, since a test may start timers where it cannot sleep to grow a heap.  Stealing is
+ * off, since a test may keep softirqs off for long.
  */
 int core_begin(void)
 {
@@ -31,7 +32,7 @@ int core_begin(void)
 	int ret;
 
 	set_cpus_allowed_ptr(current, cpumask_of(cpu));
-	turns = 0;
+	calls = 0;
 	theap_heaps = 1;
 	theap_steal_us = 0;
 	ret = theap_core_init("timerheap_kunit:online");
@@ -47,40 +48,43 @@ int core_begin(void)
 
 KUNIT_DEFINE_ACTION_WRAPPER(core_action, core_end, void *);
 
-/* Each test has queues of its own.  They go last of all, after their timers. */
+/* Make queues for one test.  They are freed after all its timers have been stopped. */
 int core_test_init(struct kunit *test)
 {
 	return core_begin() ?: kunit_add_action_or_reset(test, core_action, NULL);
 }
 
-/* The one that all timers of a test go to. */
+/* Return: the queue that all timers of a test go to. */
 struct theap_queue *test_queue(void)
 {
 	return theap_queues_get(THEAP_MONOTONIC, 0);
 }
 
-static void other_end(void *data)
+static void second_queue_free(void *data)
 {
-	struct theap_queue *other = data;
+	struct theap_queue *second = data;
 
-	theap_queue_quiesce(other);
-	cancel_work_sync(&other->grow_work);
-	theap_queue_destroy(other);
+	theap_queue_quiesce(second);
+	cancel_work_sync(&second->grow_work);
+	theap_queue_destroy(second);
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(other_action, other_end, void *);
+KUNIT_DEFINE_ACTION_WRAPPER(second_queue_action, second_queue_free, void *);
 
-/* A queue of the same CPU.  To be made before the timers, which go first. */
-struct theap_queue *test_other_queue(struct kunit *test)
+/*
+ * Make a second queue of this CPU, which no start chooses.  A test makes it before its
+ * timers, so that the timers are stopped before the queue is freed.
+ */
+struct theap_queue *test_second_queue(struct kunit *test)
 {
-	struct theap_queue *other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
+	struct theap_queue *second = kunit_kzalloc(test, sizeof(*second), GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, other);
-	theap_core_queue_init(other, THEAP_MONOTONIC);
-	other->cpu = raw_smp_processor_id();
-	other->offline = false;
-	KUNIT_ASSERT_EQ(test, kunit_add_action(test, other_action, other), 0);
-	return other;
+	KUNIT_ASSERT_NOT_NULL(test, second);
+	theap_core_queue_init(second, THEAP_MONOTONIC);
+	second->cpu = raw_smp_processor_id();
+	second->offline = false;
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, second_queue_action, second), 0);
+	return second;
 }
 
 static struct test_timer *test_timer(struct theap_timer *timer)
@@ -107,12 +111,15 @@ static void test_function(struct theap_timer *timer, struct theap_run *run)
 {
 	struct test_timer *t = test_timer(timer);
 
-	t->turn = ++turns;
-	if (t->notify)
-		theap_run_add_waker(run, t->notify);
+	t->order = ++calls;
+	if (t->waker)
+		theap_run_add_waker(run, t->waker);
 	if (t->work)
 		t->work(t);
-	/* Last: who sees it may look at the rest. */
+	/*
+	 * Last, since a test that reads this count may then read the other fields.  Pairs
+	 * with the acquire in test_settles_at().
+	 */
 	smp_store_release(&t->called, t->called + 1);
 }
 
@@ -126,8 +133,8 @@ void test_timer_init(struct test_timer *t)
 	theap_timer_init(&t->timer, &test_ops);
 }
 
-/* One more, without operations, ends the row. */
-static void timers_end(void *data)
+/* Stop all timers of an array.  A timer without operations ends the array. */
+static void timers_stop(void *data)
 {
 	struct test_timer *t;
 
@@ -135,9 +142,9 @@ static void timers_end(void *data)
 		theap_timer_stop_sync(&t->timer);
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(timers_action, timers_end, void *);
+KUNIT_DEFINE_ACTION_WRAPPER(timers_action, timers_stop, void *);
 
-/* So many timers, which stop at the end of the test. */
+/* Make @nr timers, which are stopped at the end of the test. */
 struct test_timer *test_timers(struct kunit *test, unsigned int nr)
 {
 	struct test_timer *timers = kunit_kcalloc(test, nr + 1, sizeof(*timers), GFP_KERNEL);
@@ -160,15 +167,20 @@ void test_start_on(struct test_timer *t, enum theap_clock clock, s64 deadline)
 	theap_timer_commit(&claim);
 }
 
-/* Start it, or let it be due at another time.  Context: any; in a function, too. */
+/* Start a timer, or change its deadline.  Context: any, a timer's function included. */
 void test_start(struct test_timer *t, s64 deadline)
 {
 	test_start_on(t, THEAP_MONOTONIC, deadline);
 }
 
-/* The same with slack, and with memory if that is wanted.  Context: task. */
+/*
+ * Start a timer with slack.  Grow its queue if the heap has no room or there is no bucket.
+ *
+ * Context: task; softirqs may be off.
+ */
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 {
+	const struct theap_placement *placement = &theap_default_placement[THEAP_MONOTONIC];
 	struct theap_claim claim;
 	int ret;
 
@@ -176,14 +188,14 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 		theap_timer_claim(&t->timer, &claim);
 		t->deadline = deadline;
 		theap_timer_set_slack(&t->timer, slack);
-		ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], deadline);
+		ret = theap_timer_schedule(&claim, placement, deadline);
 		theap_timer_commit(&claim);
 	} while (ret == -EAGAIN && !theap_queue_grow(claim.queue, GFP_ATOMIC));
 	WARN_ON(ret);
 }
 
-/* Work for so long, by the clock: what a host that is busy makes of mdelay() may be less. */
-void test_busy(u64 ns)
+/* Keep this CPU busy for @ns.  By the clock, since mdelay() is shorter on a busy host. */
+void test_busy_wait(u64 ns)
 {
 	u64 until = ktime_get_ns() + ns;
 
@@ -191,24 +203,38 @@ void test_busy(u64 ns)
 		cpu_relax();
 }
 
-/* Wait until @count has come to @value, and then a little whether it stays. */
-bool test_settles(unsigned int *count, unsigned int value)
+/* Work of a timer: use twice the CPU budget of a run, so that the run is throttled. */
+void test_exceed_budget(struct test_timer *t)
+{
+	test_busy_wait(NSEC_PER_MSEC);
+}
+
+/* Run the queue, as its hrtimer does in softirq. */
+void test_run(void)
+{
+	local_bh_disable();
+	theap_queue_run(test_queue());
+	local_bh_enable();
+}
+
+/* Wait until @count is @value or more.  Return: whether it is @value 2 ms later. */
+bool test_settles_at(unsigned int *count, unsigned int value)
 {
 	unsigned int ms;
 
 	/* Pairs with the release in test_function(). */
-	for (ms = 0; smp_load_acquire(count) < value && ms < PATIENCE_MS; ms++)
+	for (ms = 0; smp_load_acquire(count) < value && ms < TIMEOUT_MS; ms++)
 		usleep_range(1000, 1100);
 	usleep_range(2000, 2100);
 	return READ_ONCE(*count) == value;
 }
 
-/* Wait until a heap has come down to so many segments. */
-bool test_shrinks(struct theap_queue *queue, u32 segments)
+/* Wait until a heap has @segments or fewer.  Return: whether it has @segments. */
+bool test_shrinks_to(struct theap_queue *queue, u32 segments)
 {
 	unsigned int ms;
 
-	for (ms = 0; READ_ONCE(queue->heap.segments) > segments && ms < PATIENCE_MS; ms++)
+	for (ms = 0; READ_ONCE(queue->heap.segments) > segments && ms < TIMEOUT_MS; ms++)
 		usleep_range(1000, 1100);
 	return READ_ONCE(queue->heap.segments) == segments;
 }

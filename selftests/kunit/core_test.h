@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the suites of the core share: queues to work on, and timers that keep
- * account of themselves.
+ * Queues and timers for the suites of the core.  The timers record what happens to them.
  *
- * There is one queue for each clock, as with heaps=1, and it belongs to the CPU
- * that the test runs on.  So a test knows where its timers are.
+ * Each test gets its own queues: one for each clock, as with heaps=1.  All of them
+ * belong to the CPU that the test runs on.  So a test knows which queue its timers
+ * are in.
  */
 #ifndef THEAP_CORE_TEST_H
 #define THEAP_CORE_TEST_H
@@ -24,17 +24,20 @@
 #include "module/core/slack.h"
 #include "module/core/verify.h"
 
+/* A deadline this far away does not expire during a test. */
+#define DAY	(86400LL * NSEC_PER_SEC)
+
 /**
- * struct test_timer - a timer that keeps account
- * @timer:    the core's
- * @deadline: when it is due; whoever starts it sets this first
- * @period:   0, or for ever
- * @work:     called by its function, if there is one
- * @expired:  how often it was decided that it is due
- * @called:   how often its function has run
- * @early:    how often either was before the deadline
- * @turn:     the how manieth of all it was to be called, from 1
- * @notify:   to be told at the end of the run, if it is there
+ * struct test_timer - a timer that records its expiries
+ * @timer:    the timer of the core
+ * @deadline: when it is due; the code that starts it sets this first
+ * @period:   0: it expires once
+ * @work:     called by its function; NULL: nothing
+ * @expired:  deadlines that have expired
+ * @called:   calls of its function
+ * @early:    expiries before the deadline
+ * @order:    position of its last call among the calls of all timers, from 1
+ * @waker:    callback to call at the end of the run; NULL: none
  */
 struct test_timer {
 	struct theap_timer timer;
@@ -44,8 +47,8 @@ struct test_timer {
 	unsigned int expired;
 	unsigned int called;
 	unsigned int early;
-	unsigned int turn;
-	struct theap_waker *notify;
+	unsigned int order;
+	struct theap_waker *waker;
 };
 
 int core_begin(void);
@@ -57,11 +60,13 @@ struct test_timer *test_timers(struct kunit *test, unsigned int nr);
 void test_start_on(struct test_timer *t, enum theap_clock clock, s64 deadline);
 void test_start(struct test_timer *t, s64 deadline);
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack);
-void test_busy(u64 ns);
-bool test_settles(unsigned int *count, unsigned int value);
-bool test_shrinks(struct theap_queue *queue, u32 segments);
+void test_busy_wait(u64 ns);
+void test_exceed_budget(struct test_timer *t);
+void test_run(void);
+bool test_settles_at(unsigned int *count, unsigned int value);
+bool test_shrinks_to(struct theap_queue *queue, u32 segments);
 struct theap_queue *test_queue(void);
-struct theap_queue *test_other_queue(struct kunit *test);
+struct theap_queue *test_second_queue(struct kunit *test);
 
 static inline s64 test_now(void)
 {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Days of timers.
+ * Timers over many days.
  *
- * In User Mode Linux with time-travel=inf-cpu nobody waits: the clock jumps to
- * the next deadline, and thirty days, days=30, are over in a moment.  Without,
- * the same is done in two seconds.
+ * The suite starts 1000 one-shot timers and 20 tickers, and checks them when their time
+ * is over.  By default that takes 2 seconds.
+ *
+ * In User Mode Linux with time-travel=inf-cpu no task waits: the clock jumps to the next
+ * deadline.  So days=30 tests 30 days of deadlines in a moment.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -17,14 +19,14 @@
 
 static unsigned int days;
 module_param(days, uint, 0444);
-MODULE_PARM_DESC(days, "How many days to test; 0, the default: two seconds");
+MODULE_PARM_DESC(days, "Days of deadlines to test (0: 2 seconds)");
 
 static struct test_timer *once, *tickers;
 static s64 start, end;
 
 /*
- * Let them pass, before the cases begin: a case must not take longer than five
- * minutes, simulated or not.
+ * Start all timers, and wait until the days have passed.  The suite does so before its
+ * tests begin, since KUnit limits a test to 5 minutes, simulated or not.
  */
 static int days_pass(struct kunit_suite *suite)
 {
@@ -61,8 +63,8 @@ static void days_end(struct kunit_suite *suite)
 	kfree(tickers);
 }
 
-/* Every timer, once, and none early. */
-static void days_once(struct kunit *test)
+/* Each one-shot timer has expired once, and not early. */
+static void days_timers_expire_once(struct kunit *test)
 {
 	unsigned int i;
 
@@ -70,11 +72,11 @@ static void days_once(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, once[i].called, 1);
 		KUNIT_EXPECT_EQ(test, once[i].early, 0);
 	}
-	kunit_info(test, "%llu s have passed", div_u64(end - start, NSEC_PER_SEC));
+	kunit_info(test, "%llu s passed", div_u64(end - start, NSEC_PER_SEC));
 }
 
-/* Tickers: each period, not one too many, and no drift. */
-static void days_tickers(struct kunit *test)
+/* Each ticker has expired at each of its periods, and has not drifted. */
+static void days_tickers_do_not_drift(struct kunit *test)
 {
 	unsigned int i;
 
@@ -89,8 +91,8 @@ static void days_tickers(struct kunit *test)
 }
 
 static struct kunit_case days_cases[] = {
-	KUNIT_CASE(days_once),
-	KUNIT_CASE(days_tickers),
+	KUNIT_CASE(days_timers_expire_once),
+	KUNIT_CASE(days_tickers_do_not_drift),
 	{}
 };
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The heap against an oracle that cannot be wrong.
+ * The heap and its bulk extraction, checked against a naive oracle.
  *
- * After every operation all of the heap is looked at: its shape, that no
- * child is before its parent, that every node knows where it stands, and
- * that the entries are exactly those that the oracle, an array of keys by
- * number, says.  First by sequences that a person can follow, then at
- * random; the seed is in the log.
+ * The oracle is an array: the key of each node, or NONE if the node is in no heap.
+ * check_heap() compares the whole heap with it after an operation: no child is
+ * earlier than its parent, each node has the position of its entry, and the entries
+ * are those of the array.
+ *
+ * The first tests use short sequences of fixed keys.  The tests with "random" in
+ * their names use random operations; each prints its seed to the log.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -20,7 +22,7 @@
 
 #define NONE	S64_MIN
 
-/* A heap, the nodes that may be in it, and the key of each that is. */
+/* A heap, the nodes that may be in it, and the oracle: the key of each node. */
 struct model {
 	struct theap_heap heap;
 	u32 max;
@@ -30,7 +32,7 @@ struct model {
 	struct rnd_state random;
 };
 
-static u32 below(struct model *model, u32 bound)
+static u32 random_below(struct model *model, u32 bound)
 {
 	return prandom_u32_state(&model->random) % bound;
 }
@@ -44,7 +46,7 @@ static void grow(struct kunit *test, struct theap_heap *heap)
 	theap_growth_free(&growth);
 }
 
-static struct model *model_of(struct kunit *test, u32 max)
+static struct model *model_make(struct kunit *test, u32 max)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
 	u64 seed = get_random_u64();
@@ -63,50 +65,53 @@ static struct model *model_of(struct kunit *test, u32 max)
 	return model;
 }
 
-static void model_end(struct model *model)
+static void model_free(struct model *model)
 {
 	theap_heap_destroy(&model->heap);
 	vfree(model->nodes);
 	vfree(model->keys);
 }
 
-/* One failed expectation says enough: a broken heap would make thousands. */
-static void look(struct kunit *test, struct model *model)
+/*
+ * Compare the whole heap with the oracle.  Stop at the first fault: a broken heap would
+ * print thousands.
+ */
+static void check_heap(struct kunit *test, struct model *model)
 {
 	struct theap_heap *heap = &model->heap;
 	const char *fault = NULL;
 	u32 pos, end = theap_heap_end(heap), holes = 0, hole = THEAP_NO_POS;
 
 	if (end > heap->segments << THEAP_SEGMENT_SHIFT)
-		fault = "it has more entries than room";
+		fault = "the heap has more entries than positions";
 	for (pos = THEAP_ROOT; pos < end && !fault; pos++) {
 		struct theap_entry *entry = theap_heap_at(heap, pos);
 		u32 i = entry->node - model->nodes;
 
 		if (entry->when == THEAP_HOLE) {
 			if (entry->hole.before != hole)
-				fault = "a hole does not know the one before it";
+				fault = "an extraction hole has a wrong link to the hole before it";
 			else if (pos > THEAP_ROOT &&
 				 theap_heap_at(heap, theap_heap_parent(pos))->when != THEAP_HOLE)
-				fault = "there is a hole below none";
+				fault = "the parent of an extraction hole is no hole";
 			hole = pos;
 			holes++;
 		} else if (i >= model->max) {
-			fault = "an entry points at no node";
+			fault = "an entry points to no node";
 		} else if (entry->node->pos != pos) {
-			fault = "a node believes that it is elsewhere";
+			fault = "a node has another position than its entry";
 		} else if (entry->when != model->keys[i]) {
-			fault = "an entry has another key";
+			fault = "an entry has another key than the oracle";
 		} else if (pos > THEAP_ROOT &&
 			   theap_heap_at(heap, theap_heap_parent(pos))->when > entry->when) {
-			fault = "a child is before its parent";
+			fault = "a child is earlier than its parent";
 		}
 	}
-	/* Each entry is one of the nodes, and as many: so all nodes are there. */
+	/* Each entry is one of the nodes.  If their number is right, all nodes are there. */
 	if (!fault && heap->nr != model->nr + holes)
-		fault = "it has another number of entries";
+		fault = "the number of entries differs from the oracle";
 	if (!fault && heap->last_hole != hole)
-		fault = "it does not know its last hole";
+		fault = "last_hole is not the last extraction hole";
 	if (fault)
 		KUNIT_FAIL_AND_ABORT(test, "at %u of %u: %s", pos, heap->nr, fault);
 }
@@ -120,7 +125,7 @@ static void push(struct kunit *test, struct model *model, u32 i, s64 key)
 	model->nr++;
 }
 
-static void take_out(struct kunit *test, struct model *model, u32 i)
+static void remove_node(struct kunit *test, struct model *model, u32 i)
 {
 	theap_heap_remove(&model->heap, &model->nodes[i]);
 	model->keys[i] = NONE;
@@ -134,14 +139,14 @@ static void rekey(struct model *model, u32 i, s64 key)
 	model->keys[i] = key;
 }
 
-/* The number of the node at the top. */
+/* Return: the number of the node at the top. */
 static u32 top(struct model *model)
 {
 	return theap_heap_at(&model->heap, THEAP_ROOT)->node - model->nodes;
 }
 
-/* Children of 3 are 4 to 7, of 4 are 8 to 11; the way up is the way down. */
-static void heap_positions(struct kunit *test)
+/* The children of 3 are 4 to 7, those of 4 are 8 to 11, and parent() inverts child(). */
+static void heap_parent_inverts_child(struct kunit *test)
 {
 	u32 pos, i;
 
@@ -154,123 +159,77 @@ static void heap_positions(struct kunit *test)
 	}
 }
 
-/* The example of heap.h: pushed in an order that makes each of them move. */
-static void heap_five(struct kunit *test)
+/* The keys of the example in heap.h, in descending order: each push climbs to the top. */
+static void heap_push_and_remove_keep_first_at_top(struct kunit *test)
 {
 	static const s64 keys[] = { 50, 40, 30, 20, 10 };
-	static const s64 places[] = { 10, 50, 40, 30, 20 };
-	struct model *model = model_of(test, ARRAY_SIZE(keys));
+	static const s64 expected[] = { 10, 50, 40, 30, 20 };
+	struct model *model = model_make(test, ARRAY_SIZE(keys));
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++) {
 		push(test, model, i, keys[i]);
-		look(test, model);
+		check_heap(test, model);
 		KUNIT_EXPECT_EQ(test, top(model), i);
 	}
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
 		KUNIT_EXPECT_EQ(test, theap_heap_at(&model->heap, THEAP_ROOT + i)->when,
-				places[i]);
+				expected[i]);
 	for (i = ARRAY_SIZE(keys); i--; ) {
 		KUNIT_EXPECT_EQ(test, top(model), i);
-		take_out(test, model, i);
-		look(test, model);
+		remove_node(test, model, i);
+		check_heap(test, model);
 	}
-	model_end(model);
+	model_free(model);
 }
 
 /*
- * What fills a hole comes from the end, and may have to climb there: 100 and
- * its children stand beside 1 and its own, one of which is the last.
+ * The last entry fills the gap that a removal leaves.  It comes from another branch, so
+ * it may have to climb: 2 is a child of 1, and fills a gap among the children of 100.
  */
-static void heap_hole_climbs(struct kunit *test)
+static void heap_remove_lets_last_entry_climb(struct kunit *test)
 {
 	static const s64 keys[] = { 0, 100, 1, 200, 300, 101, 102, 103, 104, 2 };
-	struct model *model = model_of(test, ARRAY_SIZE(keys));
+	struct model *model = model_make(test, ARRAY_SIZE(keys));
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
 		push(test, model, i, keys[i]);
-	look(test, model);
-	/* 101 stands under 100, at 8; the last, 2, is before both. */
+	check_heap(test, model);
+	/* 101 is at 8, below 100.  The last entry, 2 at 12, is earlier than both. */
 	KUNIT_ASSERT_EQ(test, model->nodes[5].pos, 8);
 	KUNIT_ASSERT_EQ(test, model->nodes[9].pos, 12);
-	take_out(test, model, 5);
-	look(test, model);
+	remove_node(test, model, 5);
+	check_heap(test, model);
 	KUNIT_EXPECT_EQ(test, model->nodes[9].pos, 4);
-	model_end(model);
+	model_free(model);
 }
 
-/* The last, the only, equal keys, and the ends of time. */
-static void heap_edges(struct kunit *test)
+/* The only entry, the last entry, equal keys, and the smallest and largest key. */
+static void heap_equal_and_extreme_keys(struct kunit *test)
 {
-	struct model *model = model_of(test, 8);
+	struct model *model = model_make(test, 8);
 	u32 i;
 
 	push(test, model, 0, 7);
-	take_out(test, model, 0);
-	look(test, model);
+	remove_node(test, model, 0);
+	check_heap(test, model);
 	for (i = 0; i < 8; i++)
 		push(test, model, i, i < 4 ? 7 : i % 2 ? S64_MAX : S64_MIN + 1);
-	look(test, model);
-	take_out(test, model, 7);
-	look(test, model);
+	check_heap(test, model);
+	remove_node(test, model, 7);
+	check_heap(test, model);
 	rekey(model, 6, S64_MAX);
-	look(test, model);
+	check_heap(test, model);
 	rekey(model, 6, S64_MIN + 1);
-	look(test, model);
+	check_heap(test, model);
 	rekey(model, 6, S64_MIN + 1);
-	look(test, model);
-	model_end(model);
+	check_heap(test, model);
+	model_free(model);
 }
 
-/*
- * Everything at random: about as many go in as out, but in phases, so that it
- * fills and empties.  Keys are few, so that many are equal, or many.
- */
-static void at_random(struct kunit *test, u32 max, u32 operations, u32 keys)
-{
-	struct model *model = model_of(test, max);
-	u32 left;
-
-	for (left = operations; left; left--) {
-		u32 i = below(model, max);
-		bool fill = left / max % 2;
-
-		if (model->keys[i] == NONE)
-			push(test, model, i, below(model, keys));
-		else if (below(model, 4) < (fill ? 1 : 3))
-			take_out(test, model, i);
-		else
-			rekey(model, i, below(model, keys));
-		look(test, model);
-	}
-	/* What is left comes out in order. */
-	while (model->nr) {
-		u32 first = top(model);
-		s64 key = model->keys[first];
-
-		take_out(test, model, first);
-		KUNIT_ASSERT_TRUE(test, !model->nr || model->keys[top(model)] >= key);
-	}
-	model_end(model);
-}
-
-static void heap_random_small(struct kunit *test)
-{
-	u32 max;
-
-	for (max = 1; max <= 24; max++)
-		at_random(test, max, 2000, max / 2 + 2);
-}
-
-static void heap_random(struct kunit *test)
-{
-	at_random(test, 500, 20000, 1U << 31);
-	at_random(test, 5000, 12000, 100);
-}
-
-/* Take what the walk stands at.  Return: the number of its node. */
-static u32 walk_take(struct model *model)
+/* Remove the entry at the extraction.  Return: the number of its node. */
+static u32 extract_one(struct model *model)
 {
 	u32 i = theap_heap_at(&model->heap, model->heap.extract_pos)->node - model->nodes;
 
@@ -280,12 +239,12 @@ static u32 walk_take(struct model *model)
 	return i;
 }
 
-/* 10; 40 20 50 30, and 70 60 below the 20: what is due until 35. */
-static void heap_hollow_five(struct kunit *test)
+/* The example of extract.c: 10, 20 and 30 are due until 35, in the order of positions. */
+static void heap_extracts_only_due_entries(struct kunit *test)
 {
 	static const s64 keys[] = { 10, 40, 20, 50, 30, 90, 91, 92, 93, 70, 60 };
 	static const u32 due[] = { 0, 2, 4 };
-	struct model *model = model_of(test, ARRAY_SIZE(keys));
+	struct model *model = model_make(test, ARRAY_SIZE(keys));
 	unsigned int budget = 100;
 	u32 i;
 
@@ -294,30 +253,30 @@ static void heap_hollow_five(struct kunit *test)
 	theap_extract_begin(&model->heap, 35);
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
 		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(&model->heap, 35, &budget));
-		KUNIT_EXPECT_EQ(test, walk_take(model), due[i]);
-		look(test, model);
+		KUNIT_EXPECT_EQ(test, extract_one(model), due[i]);
+		check_heap(test, model);
 	}
 	KUNIT_EXPECT_NULL(test, theap_extract_next(&model->heap, 35, &budget));
 	KUNIT_EXPECT_GT(test, budget, 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&model->heap));
 	for (i = 0; i < ARRAY_SIZE(due); i++) {
 		KUNIT_EXPECT_EQ(test, theap_heap_close_hole(&model->heap), i < 2);
-		look(test, model);
+		check_heap(test, model);
 	}
 	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&model->heap));
 	KUNIT_EXPECT_EQ(test, model->keys[top(model)], 40);
-	model_end(model);
+	model_free(model);
 }
 
-/* Where all are due none of them moves, and the holes go for nothing. */
-static void heap_hollow_all(struct kunit *test)
+/* If all entries are due, no entry moves, and each hole is closed by dropping it. */
+static void heap_extracts_all_entries(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
-	struct model *model = model_of(test, max);
+	struct model *model = model_make(test, max);
 	unsigned int budget, pauses = 0;
 
 	for (i = 0; i < max; i++)
-		push(test, model, i, below(model, 1000));
+		push(test, model, i, random_below(model, 1000));
 	theap_extract_begin(&model->heap, 1000);
 	while (model->heap.extract_pos) {
 		u32 pos = model->heap.extract_pos;
@@ -325,108 +284,29 @@ static void heap_hollow_all(struct kunit *test)
 		budget = 1;
 		while (theap_extract_next(&model->heap, 1000, &budget)) {
 			KUNIT_ASSERT_GE(test, model->heap.extract_pos, pos);
-			walk_take(model);
+			extract_one(model);
 		}
-		/* A budget is a group, so at the most four of them. */
+		/* A budget of 1 is one group, so at most 4 entries. */
 		pauses++;
 	}
 	KUNIT_EXPECT_EQ(test, model->nr, 0);
 	KUNIT_EXPECT_GE(test, pauses, max / 4);
-	look(test, model);
+	check_heap(test, model);
 	while (theap_heap_close_hole(&model->heap))
 		KUNIT_ASSERT_EQ(test, model->heap.last_hole, theap_heap_end(&model->heap) - 1);
 	KUNIT_EXPECT_EQ(test, model->heap.nr, 0);
-	model_end(model);
-}
-
-/* May one be taken out?  If the last holes are more than a few, later. */
-static bool ready(struct kunit *test, struct model *model)
-{
-	unsigned int budget = 3;
-	bool may = theap_heap_drop_last_holes(&model->heap, &budget);
-
-	look(test, model);
-	KUNIT_ASSERT_TRUE(test, may || !budget);
-	return may;
-}
-
-/* How many are due. */
-static u32 left(struct model *model, s64 until)
-{
-	u32 i, nr = 0;
-
-	for (i = 0; i < model->max; i++)
-		nr += model->keys[i] != NONE && model->keys[i] <= until;
-	return nr;
+	model_free(model);
 }
 
 /*
- * Walks that stop and go on, with what may happen meanwhile: pushes, other keys, for
- * what it stands at, too; and removals.  None of that is due, so the walk finds all
- * that is, but for what has filled the place of one that was removed.
+ * The extraction is below the hole at 7.  Removals shrink the heap until the hole is
+ * dropped, and pushes let it grow again.  The entry that is at 7 then is no hole, so the
+ * extraction must have ended.
  */
-static void hollow_at_random(struct kunit *test, u32 max, u32 rounds, u32 keys)
-{
-	struct model *model = model_of(test, max);
-	u32 i, taken = 0;
-
-	while (rounds--) {
-		s64 until = below(model, keys);
-		bool removed = false;
-
-		for (i = 0; i < max; i++)
-			if (model->keys[i] == NONE && below(model, 2))
-				push(test, model, i, below(model, keys));
-		if (!model->nr)
-			continue;
-		theap_extract_begin(&model->heap, until);
-		while (model->heap.extract_pos) {
-			unsigned int budget = 1 + below(model, 8);
-			/* Time goes on, which is of no interest to the walk. */
-			s64 now = until + below(model, keys);
-			struct theap_entry *entry;
-
-			while ((entry = theap_extract_next(&model->heap, now, &budget))) {
-				KUNIT_ASSERT_LE(test, entry->when, until);
-				if (below(model, 8)) {
-					walk_take(model);
-					taken++;
-				} else {
-					i = entry->node - model->nodes;
-					rekey(model, i, until + 1 + below(model, keys));
-				}
-			}
-			look(test, model);
-			i = below(model, max);
-			if (model->keys[i] == NONE) {
-				push(test, model, i, until + 1 + below(model, keys));
-			} else if (model->keys[i] > until && below(model, 2)) {
-				rekey(model, i, until + 1 + below(model, keys));
-			} else if (model->keys[i] > until && ready(test, model)) {
-				take_out(test, model, i);
-				removed = true;
-			}
-			look(test, model);
-		}
-		/* What has filled a place may be due, and behind the walk's back. */
-		KUNIT_ASSERT_TRUE(test, removed || !left(model, until));
-		while (theap_heap_close_hole(&model->heap))
-			if (!below(model, 8))
-				look(test, model);
-		look(test, model);
-	}
-	KUNIT_EXPECT_GT(test, taken, 0);
-	model_end(model);
-}
-
-/*
- * The walk stands below the hole at 7; removals shrink the heap to 6, the hole is
- * forgotten, and pushes make it grow again: what stands at 7 now is no hole.
- */
-static void heap_hollow_shrinks(struct kunit *test)
+static void heap_extraction_ends_when_its_hole_is_dropped(struct kunit *test)
 {
 	static const s64 first[] = { 10, 500, 501, 502, 20 };
-	struct model *model = model_of(test, 60);
+	struct model *model = model_make(test, 60);
 	struct theap_heap *heap = &model->heap;
 	unsigned int budget;
 	u32 i;
@@ -437,7 +317,7 @@ static void heap_hollow_shrinks(struct kunit *test)
 	for (i = 0; i < 2; i++) {
 		budget = 2;
 		KUNIT_ASSERT_NOT_NULL(test, theap_extract_next(heap, 100, &budget));
-		walk_take(model);
+		extract_one(model);
 	}
 	budget = 1;
 	KUNIT_ASSERT_NULL(test, theap_extract_next(heap, 100, &budget));
@@ -448,59 +328,25 @@ static void heap_hollow_shrinks(struct kunit *test)
 		budget = 10;
 		KUNIT_ASSERT_TRUE(test, theap_heap_drop_last_holes(heap, &budget));
 		last = theap_heap_end(heap) - 1;
-		take_out(test, model, theap_heap_at(heap, last)->node - model->nodes);
-		look(test, model);
+		remove_node(test, model, theap_heap_at(heap, last)->node - model->nodes);
+		check_heap(test, model);
 	}
 	for (i = 0; i < 30; i++)
 		push(test, model, 30 + i, 50 + i);
 	budget = 100;
 	while (theap_extract_next(heap, 100, &budget)) {
-		walk_take(model);
-		look(test, model);
+		extract_one(model);
+		check_heap(test, model);
 	}
 	while (theap_heap_close_hole(heap))
-		look(test, model);
-	model_end(model);
+		check_heap(test, model);
+	model_free(model);
 }
 
-static void heap_hollow_random(struct kunit *test)
+/* A heap keeps one spare segment when it shrinks, and none when it is empty. */
+static void heap_trim_keeps_one_spare_segment(struct kunit *test)
 {
-	hollow_at_random(test, 5, 2000, 10);
-	hollow_at_random(test, 22, 1000, 30);
-	hollow_at_random(test, 500, 40, 1U << 30);
-	hollow_at_random(test, 9000, 2, 100);
-}
-
-/* Over the border between segments, where a group of four must not be torn. */
-static void heap_segments(struct kunit *test)
-{
-	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
-	struct model *model = model_of(test, max);
-
-	for (i = 0; i < max; i++) {
-		push(test, model, i, below(model, 1U << 31));
-		if (i % THEAP_SEGMENT_ENTRIES < 16)
-			look(test, model);
-	}
-	KUNIT_EXPECT_EQ(test, model->heap.segments, 4);
-	look(test, model);
-	for (i = 0; i < max; i++) {
-		rekey(model, i, below(model, 1U << 31));
-		if (i % 1000 == 0)
-			look(test, model);
-	}
-	for (i = 0; i < max; i++) {
-		take_out(test, model, i);
-		if (i % 1000 == 0)
-			look(test, model);
-	}
-	model_end(model);
-}
-
-/* A heap that shrinks keeps one segment to spare; one that is empty, none. */
-static void heap_trim(struct kunit *test)
-{
-	struct model *model = model_of(test, 3 * THEAP_SEGMENT_ENTRIES);
+	struct model *model = model_make(test, 3 * THEAP_SEGMENT_ENTRIES);
 	struct theap_growth growth = {};
 	u32 i;
 
@@ -508,27 +354,27 @@ static void heap_trim(struct kunit *test)
 		push(test, model, i, i);
 	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&model->heap, &growth));
 	for (i = model->max; i-- > 100; )
-		take_out(test, model, i);
+		remove_node(test, model, i);
 	for (i = 4; i > 2; i--) {
 		KUNIT_EXPECT_TRUE(test, theap_heap_trim(&model->heap, &growth));
 		theap_growth_free(&growth);
-		look(test, model);
+		check_heap(test, model);
 	}
 	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&model->heap, &growth));
 	KUNIT_EXPECT_EQ(test, model->heap.segments, 2);
 	for (i = 0; i < 100; i++)
-		take_out(test, model, i);
+		remove_node(test, model, i);
 	while (theap_heap_trim(&model->heap, &growth))
 		theap_growth_free(&growth);
 	KUNIT_EXPECT_EQ(test, model->heap.segments, 0);
-	/* And it can grow again. */
+	/* It can grow again. */
 	push(test, model, 0, 1);
-	look(test, model);
-	model_end(model);
+	check_heap(test, model);
+	model_free(model);
 }
 
-/* The directory has 64 places, then 128, 256; the entries stay where they are. */
-static void heap_directory(struct kunit *test)
+/* The directory has 64 pointers, then 128, then 256.  Entries are never copied. */
+static void heap_directory_doubles(struct kunit *test)
 {
 	struct theap_heap heap = {};
 	struct theap_entry *first;
@@ -547,11 +393,12 @@ static void heap_directory(struct kunit *test)
 }
 
 /*
- * Two who found no room bring each what the heap lacked then: of 64 segments,
- * both a larger directory.  The second is not needed, and stays with its bearer.
- * One who brings none, because there was a place when he looked, finds none now.
+ * Three callers grow one heap.  "late" allocates when the heap has 63 segments, so without
+ * a directory; another caller then adds the 64th segment, and "late" adds nothing.  "one"
+ * and "two" both allocate at 64 segments, so both with a larger directory.  The heap takes
+ * the directory of "one", and the directory of "two" stays in its growth.
  */
-static void heap_two_grow(struct kunit *test)
+static void heap_concurrent_growth_is_kept_once(struct kunit *test)
 {
 	struct theap_growth one, two, late;
 	struct theap_heap heap = {};
@@ -583,8 +430,8 @@ static void heap_two_grow(struct kunit *test)
 	theap_heap_destroy(&heap);
 }
 
-/* The heap refuses to grow to where the last one's child would be no u32. */
-static void heap_too_large(struct kunit *test)
+/* In the largest heap the child positions still fit a u32.  More growth is refused. */
+static void heap_growth_has_a_limit(struct kunit *test)
 {
 	u32 last = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - 1;
 	struct theap_growth growth;
@@ -596,22 +443,183 @@ static void heap_too_large(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, growth.directory);
 }
 
+/* Sifts cross from one segment to another, and no group of 4 straddles two segments. */
+static void heap_random_keys_across_segments(struct kunit *test)
+{
+	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
+	struct model *model = model_make(test, max);
+
+	for (i = 0; i < max; i++) {
+		push(test, model, i, random_below(model, 1U << 31));
+		if (i % THEAP_SEGMENT_ENTRIES < 16)
+			check_heap(test, model);
+	}
+	KUNIT_EXPECT_EQ(test, model->heap.segments, 4);
+	check_heap(test, model);
+	for (i = 0; i < max; i++) {
+		rekey(model, i, random_below(model, 1U << 31));
+		if (i % 1000 == 0)
+			check_heap(test, model);
+	}
+	for (i = 0; i < max; i++) {
+		remove_node(test, model, i);
+		if (i % 1000 == 0)
+			check_heap(test, model);
+	}
+	model_free(model);
+}
+
+/*
+ * Push, remove and rekey at random.  Phases in which the heap fills alternate with phases
+ * in which it empties.  Keys are below @keys: with few keys many are equal.
+ */
+static void random_operations(struct kunit *test, u32 max, u32 operations, u32 keys)
+{
+	struct model *model = model_make(test, max);
+	u32 left;
+
+	for (left = operations; left; left--) {
+		u32 i = random_below(model, max);
+		bool fill = left / max % 2;
+
+		if (model->keys[i] == NONE)
+			push(test, model, i, random_below(model, keys));
+		else if (random_below(model, 4) < (fill ? 1 : 3))
+			remove_node(test, model, i);
+		else
+			rekey(model, i, random_below(model, keys));
+		check_heap(test, model);
+	}
+	/* Removed from the top, the rest leaves in the order of keys. */
+	while (model->nr) {
+		u32 first = top(model);
+		s64 key = model->keys[first];
+
+		remove_node(test, model, first);
+		KUNIT_ASSERT_TRUE(test, !model->nr || model->keys[top(model)] >= key);
+	}
+	model_free(model);
+}
+
+static void heap_small_random_operations(struct kunit *test)
+{
+	u32 max;
+
+	for (max = 1; max <= 24; max++)
+		random_operations(test, max, 2000, max / 2 + 2);
+}
+
+static void heap_random_operations(struct kunit *test)
+{
+	random_operations(test, 500, 20000, 1U << 31);
+	random_operations(test, 5000, 12000, 100);
+}
+
+/* Make the heap ready for a removal.  Return: false if more than 3 holes are last. */
+static bool drop_last_holes(struct kunit *test, struct model *model)
+{
+	unsigned int budget = 3;
+	bool ready = theap_heap_drop_last_holes(&model->heap, &budget);
+
+	check_heap(test, model);
+	KUNIT_ASSERT_TRUE(test, ready || !budget);
+	return ready;
+}
+
+/* Return: how many nodes are due at @until, by the oracle. */
+static u32 nr_due(struct model *model, s64 until)
+{
+	u32 i, nr = 0;
+
+	for (i = 0; i < model->max; i++)
+		nr += model->keys[i] != NONE && model->keys[i] <= until;
+	return nr;
+}
+
+/*
+ * Extractions that pause.  In the pauses entries are pushed, rekeyed and removed at random,
+ * and the entry at the extraction may be rekeyed, too.  The new keys are not
+ * due, so the extraction must find all due entries.  There is one exception: a due entry
+ * that has filled the gap of a removed one may be behind the extraction.
+ */
+static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys)
+{
+	struct model *model = model_make(test, max);
+	u32 i, extracted = 0;
+
+	while (rounds--) {
+		s64 until = random_below(model, keys);
+		bool removed = false;
+
+		for (i = 0; i < max; i++)
+			if (model->keys[i] == NONE && random_below(model, 2))
+				push(test, model, i, random_below(model, keys));
+		if (!model->nr)
+			continue;
+		theap_extract_begin(&model->heap, until);
+		while (model->heap.extract_pos) {
+			unsigned int budget = 1 + random_below(model, 8);
+			/* The extraction ignores that time has passed since it began. */
+			s64 now = until + random_below(model, keys);
+			struct theap_entry *entry;
+
+			while ((entry = theap_extract_next(&model->heap, now, &budget))) {
+				KUNIT_ASSERT_LE(test, entry->when, until);
+				if (random_below(model, 8)) {
+					extract_one(model);
+					extracted++;
+				} else {
+					i = entry->node - model->nodes;
+					rekey(model, i, until + 1 + random_below(model, keys));
+				}
+			}
+			check_heap(test, model);
+			i = random_below(model, max);
+			if (model->keys[i] == NONE) {
+				push(test, model, i, until + 1 + random_below(model, keys));
+			} else if (model->keys[i] > until && random_below(model, 2)) {
+				rekey(model, i, until + 1 + random_below(model, keys));
+			} else if (model->keys[i] > until && drop_last_holes(test, model)) {
+				remove_node(test, model, i);
+				removed = true;
+			}
+			check_heap(test, model);
+		}
+		/* An entry that has filled a gap may be due, and behind the extraction. */
+		KUNIT_ASSERT_TRUE(test, removed || !nr_due(model, until));
+		while (theap_heap_close_hole(&model->heap))
+			if (!random_below(model, 8))
+				check_heap(test, model);
+		check_heap(test, model);
+	}
+	KUNIT_EXPECT_GT(test, extracted, 0);
+	model_free(model);
+}
+
+static void heap_random_extractions(struct kunit *test)
+{
+	random_extractions(test, 5, 2000, 10);
+	random_extractions(test, 22, 1000, 30);
+	random_extractions(test, 500, 40, 1U << 30);
+	random_extractions(test, 9000, 2, 100);
+}
+
 static struct kunit_case heap_cases[] = {
-	KUNIT_CASE(heap_positions),
-	KUNIT_CASE(heap_five),
-	KUNIT_CASE(heap_hole_climbs),
-	KUNIT_CASE(heap_edges),
-	KUNIT_CASE(heap_random_small),
-	KUNIT_CASE(heap_random),
-	KUNIT_CASE(heap_hollow_five),
-	KUNIT_CASE(heap_hollow_all),
-	KUNIT_CASE(heap_hollow_shrinks),
-	KUNIT_CASE(heap_hollow_random),
-	KUNIT_CASE(heap_segments),
-	KUNIT_CASE(heap_trim),
-	KUNIT_CASE(heap_directory),
-	KUNIT_CASE(heap_two_grow),
-	KUNIT_CASE(heap_too_large),
+	KUNIT_CASE(heap_parent_inverts_child),
+	KUNIT_CASE(heap_push_and_remove_keep_first_at_top),
+	KUNIT_CASE(heap_remove_lets_last_entry_climb),
+	KUNIT_CASE(heap_equal_and_extreme_keys),
+	KUNIT_CASE(heap_extracts_only_due_entries),
+	KUNIT_CASE(heap_extracts_all_entries),
+	KUNIT_CASE(heap_extraction_ends_when_its_hole_is_dropped),
+	KUNIT_CASE(heap_trim_keeps_one_spare_segment),
+	KUNIT_CASE(heap_directory_doubles),
+	KUNIT_CASE(heap_concurrent_growth_is_kept_once),
+	KUNIT_CASE(heap_growth_has_a_limit),
+	KUNIT_CASE(heap_random_keys_across_segments),
+	KUNIT_CASE(heap_small_random_operations),
+	KUNIT_CASE(heap_random_operations),
+	KUNIT_CASE(heap_random_extractions),
 	{}
 };
 

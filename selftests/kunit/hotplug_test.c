@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers that change queues, and a queue that changes CPUs.
+ * Timers that migrate to another queue, and a queue that is handed to another CPU.
  *
- * No CPU goes offline for that: the steps of hotplug.c, which is included, are
- * taken with a second queue that no CPU has.  selftests/hotplug.c does it with
- * CPUs.
+ * No CPU goes offline here.  The suite includes hotplug.c, and calls its steps with a
+ * second queue that no start chooses.  selftests/hotplug.c takes CPUs offline.
  */
 #include "module/core/hotplug.c"
 
@@ -12,12 +11,13 @@
 
 #include "core_test.h"
 
-#define DAY	(86400LL * NSEC_PER_SEC)
-
-/* Whatever state they are in: those that are pending stand there, as they should. */
-static void move_all(struct kunit *test)
+/*
+ * Timers in each stable state migrate.  The pending ones are queued at their own deadlines
+ * then, and the stopped ones are removed.
+ */
+static void hotplug_timers_in_all_states_migrate(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
 	unsigned int i, nr = 3 * THEAP_BATCH + 5, pending = 0;
 	struct test_timer *t = test_timers(test, nr);
 	s64 deadline = test_now() + DAY;
@@ -48,24 +48,25 @@ static void move_all(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, to->heap.nr, pending);
 	KUNIT_EXPECT_EQ(test, from->count.migrated, pending);
-	/* 3 is the first of those that were moved earlier; the last is first now. */
+	/* The last timer that was moved earlier is the first now. */
 	KUNIT_EXPECT_EQ(test, to->armed, to->first);
 	KUNIT_EXPECT_LT(test, to->first, deadline);
 }
 
-/* Buckets: as few there as here. */
-static void move_buckets(struct kunit *test)
+/* Timers in buckets migrate to buckets, as few as before. */
+static void hotplug_buckets_migrate(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 1000);
-	s64 grain = 1LL << 23, slack = grain + 5, bucket = theap_round_deadline(test_now() + DAY, 23);
+	s64 granularity = 1LL << 23, slack = granularity + 5;
+	s64 bucket = theap_round_deadline(test_now() + DAY, 23);
 	unsigned int i;
 
 	for (i = 0; i < 1000; i++)
-		test_start_slack(&t[i], bucket + (i % 100) * grain, slack);
+		test_start_slack(&t[i], bucket + (i % 100) * granularity, slack);
 	theap_timer_stop(&t[1].timer);
 	test_start_slack(&t[2], bucket + DAY, slack);
-	test_start_slack(&t[3], bucket - grain, 0);
+	test_start_slack(&t[3], bucket - granularity, 0);
 	KUNIT_ASSERT_EQ(test, theap_queue_migrate(from, to), 0);
 	KUNIT_EXPECT_EQ(test, from->heap.nr, 0);
 	KUNIT_EXPECT_EQ(test, from->heap.nr_list_nodes, 0);
@@ -74,13 +75,13 @@ static void move_buckets(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, to->heap.nr, 102);
 	KUNIT_EXPECT_EQ(test, to->buckets.timers, 998);
 	KUNIT_EXPECT_EQ(test, from->count.migrated, 999);
-	KUNIT_EXPECT_EQ(test, to->first, bucket - grain);
+	KUNIT_EXPECT_EQ(test, to->first, bucket - granularity);
 }
 
-/* Not while a run is on: what that has in hand is its own. */
-static void move_waits_for_run(struct kunit *test)
+/* No timer migrates while a run of the queue is on. */
+static void hotplug_nothing_migrates_during_run(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 1);
 
 	test_start(t, test_now() + DAY);
@@ -94,10 +95,10 @@ static void move_waits_for_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_queue_migrate_batch(from, to), 0);
 }
 
-/* They expire there, each once. */
-static void move_then_expire(struct kunit *test)
+/* Migrated timers expire in the other queue, each once, and not early. */
+static void hotplug_migrated_timers_expire_once(struct kunit *test)
 {
-	struct theap_queue *to = test_other_queue(test);
+	struct theap_queue *to = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 100);
 	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
 	unsigned int i;
@@ -106,19 +107,14 @@ static void move_then_expire(struct kunit *test)
 		test_start(&t[i], deadline + i);
 	KUNIT_ASSERT_EQ(test, theap_queue_migrate(test_queue(), to), 0);
 	for (i = 0; i < 100; i++) {
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
 	KUNIT_EXPECT_EQ(test, test_queue()->count.checked + to->count.checked, 100);
 }
 
-static void work_long(struct test_timer *t)
-{
-	test_busy(1 * NSEC_PER_MSEC);
-}
-
-/* All are due, and a run that has done a part of them rests: there are holes now. */
-static void hollow_out(struct kunit *test, struct test_timer *t, unsigned int nr)
+/* Let a throttled run expire some of the timers, so that the heap has extraction holes. */
+static void run_until_throttled(struct kunit *test, struct test_timer *t, unsigned int nr)
 {
 	s64 deadline = test_now() - NSEC_PER_USEC;
 	unsigned int i;
@@ -126,66 +122,66 @@ static void hollow_out(struct kunit *test, struct test_timer *t, unsigned int nr
 	local_bh_disable();
 	for (i = 0; i < nr; i++)
 		test_start(&t[i], deadline + i);
-	t[0].work = work_long;
+	t[0].work = test_exceed_budget;
 	theap_queue_run(test_queue());
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&test_queue()->heap));
 	local_bh_enable();
 }
 
-static void all_come_once(struct kunit *test, struct test_timer *t, unsigned int nr)
+static void expect_each_once(struct kunit *test, struct test_timer *t, unsigned int nr)
 {
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
 }
 
-/* Those that stand between holes move, and the holes are closed. */
-static void move_hollow(struct kunit *test)
+/* Timers between extraction holes migrate, and the holes are closed. */
+static void hotplug_heap_with_holes_migrates(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
 	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
 
-	hollow_out(test, t, nr);
+	run_until_throttled(test, t, nr);
 	KUNIT_ASSERT_EQ(test, theap_queue_migrate(from, to), 0);
 	KUNIT_EXPECT_EQ(test, from->heap.nr, 0);
 	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&from->heap));
-	all_come_once(test, t, nr);
+	expect_each_once(test, t, nr);
 	KUNIT_EXPECT_EQ(test, from->count.checked + to->count.checked, nr);
 }
 
-/* The queue itself goes, holes and all, and what it had begun is gone on with. */
-static void move_queue_hollow(struct kunit *test)
+/* A queue with extraction holes is handed over, and its timers all expire once. */
+static void hotplug_queue_with_holes_is_handed_over(struct kunit *test)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
 
-	hollow_out(test, t, nr);
+	run_until_throttled(test, t, nr);
 	theap_queue_hand_over(test_queue(), cpu < nr_cpu_ids ? cpu : raw_smp_processor_id());
-	all_come_once(test, t, nr);
-	KUNIT_EXPECT_TRUE(test, test_settles(&test_queue()->heap.nr, 0));
+	expect_each_once(test, t, nr);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&test_queue()->heap.nr, 0));
 }
 
-/* A queue that has nothing asks for nothing. */
-static void move_nothing(struct kunit *test)
+/* The migration of an empty queue allocates no memory in the other. */
+static void hotplug_empty_queue_needs_no_memory(struct kunit *test)
 {
-	struct theap_queue *to = test_other_queue(test);
+	struct theap_queue *to = test_second_queue(test);
 
 	KUNIT_EXPECT_EQ(test, theap_queue_migrate(test_queue(), to), 0);
 	KUNIT_EXPECT_EQ(test, to->heap.segments, 0);
 }
 
 /*
- * No memory: the CPU is refused to go, and its timers are where they were.
- * The heap that they should go to says that it is as large as heaps get.
+ * If the other heap cannot grow, the migration fails, and the timers stay and expire.  The
+ * test lets the other heap appear as large as heaps can be.
  */
-static void move_refused(struct kunit *test)
+static void hotplug_failed_migration_keeps_timers(struct kunit *test)
 {
-	struct theap_queue *from = test_queue(), *to = test_other_queue(test);
+	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 10);
 	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
 	unsigned int i;
@@ -204,11 +200,14 @@ static void move_refused(struct kunit *test)
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_PTR_EQ(test, t[i].timer.queue, from);
 	for (i = 0; i < 10; i++)
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 }
 
-/* The queue itself goes over to another CPU, if there is one; here, else. */
-static void move_queue(struct kunit *test)
+/*
+ * A queue is handed to another CPU, or to this one if there is no other.  Its timers expire,
+ * and later starts notify the new CPU.
+ */
+static void hotplug_queue_is_handed_over(struct kunit *test)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 	struct test_timer *t = test_timers(test, 10);
@@ -223,40 +222,40 @@ static void move_queue(struct kunit *test)
 	theap_queue_hand_over(queue, cpu);
 	KUNIT_EXPECT_EQ(test, queue->cpu, cpu);
 	for (i = 0; i < 10; i++) {
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* It takes timers, and earlier ones are told to its new CPU. */
+	/* The queue accepts a timer, and an earlier deadline notifies its new CPU. */
 	test_start(&t[0], test_now() + DAY);
 	test_start(&t[0], test_now() + NSEC_PER_MSEC);
-	KUNIT_EXPECT_TRUE(test, test_settles(&t[0].called, 2));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 2));
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
-/* Where else could they go?  Not to one that is offline, nor to itself. */
-static void move_where(struct kunit *test)
+/* With heaps=1 there is no other queue that timers could migrate to. */
+static void hotplug_single_queue_has_no_other(struct kunit *test)
 {
 	KUNIT_EXPECT_NULL(test, theap_queue_other(test_queue()));
 }
 
-static struct kunit_case move_cases[] = {
-	KUNIT_CASE(move_all),
-	KUNIT_CASE(move_buckets),
-	KUNIT_CASE(move_waits_for_run),
-	KUNIT_CASE(move_then_expire),
-	KUNIT_CASE(move_hollow),
-	KUNIT_CASE(move_queue_hollow),
-	KUNIT_CASE(move_nothing),
-	KUNIT_CASE(move_refused),
-	KUNIT_CASE(move_queue),
-	KUNIT_CASE(move_where),
+static struct kunit_case hotplug_cases[] = {
+	KUNIT_CASE(hotplug_timers_in_all_states_migrate),
+	KUNIT_CASE(hotplug_buckets_migrate),
+	KUNIT_CASE(hotplug_nothing_migrates_during_run),
+	KUNIT_CASE(hotplug_migrated_timers_expire_once),
+	KUNIT_CASE(hotplug_heap_with_holes_migrates),
+	KUNIT_CASE(hotplug_queue_with_holes_is_handed_over),
+	KUNIT_CASE(hotplug_empty_queue_needs_no_memory),
+	KUNIT_CASE(hotplug_failed_migration_keeps_timers),
+	KUNIT_CASE(hotplug_queue_is_handed_over),
+	KUNIT_CASE(hotplug_single_queue_has_no_other),
 	{}
 };
 
-static struct kunit_suite move_suite = {
-	.name = "move",
+static struct kunit_suite hotplug_suite = {
+	.name = "hotplug",
 	.init = core_test_init,
-	.test_cases = move_cases,
+	.test_cases = hotplug_cases,
 };
 
-kunit_test_suite(move_suite);
+kunit_test_suite(hotplug_suite);

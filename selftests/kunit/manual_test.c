@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A year on a manual clock.
+ * The queue of a manual clock, which the test advances.
  *
- * A million timers, each due once at a time of its own, in the time that it takes
- * to look at them; the suite says how much that was.  What programs see of such a
- * clock is in selftests/manual.c.
+ * The largest test expires a million timers with different deadlines over a year, and
+ * prints how long the advance took.  selftests/manual.c tests what programs see of such a
+ * clock.
  */
 #include <linux/mm.h>
 
@@ -13,37 +13,39 @@
 
 #define YEAR	(365 * 86400LL * NSEC_PER_SEC)
 
-/* Where KCSAN stops here and there to see who else is at it, a million take minutes. */
-#define MANY	(IS_ENABLED(CONFIG_KCSAN) ? 10000 : 1000000)
+/* KCSAN delays memory accesses, so with KCSAN a million timers would take minutes. */
+#define YEAR_TIMERS	(IS_ENABLED(CONFIG_KCSAN) ? 10000 : 1000000)
 
-/* One after the other, the clock has been where each of them was due. */
-struct year_timer {
+struct manual_timer {
 	struct theap_timer timer;
 	s64 deadline;
 };
 
 static struct {
 	struct theap_queue *queue;
-	u64 shown;
-	s64 last;
-	u32 expired;
-	u32 wrong;
-} year;
+	u64 user_now;		/* the clock that programs read */
+	s64 last;		/* the time of the last expiry */
+	u32 checks;
+	u32 wrong;		/* checks at a wrong time */
+} manual;
 
-static s64 year_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+/* A check: the clock must be at the deadline, and must not go back. */
+static s64 expire_at_deadline(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
-	struct year_timer *t = container_of(timer, struct year_timer, timer);
+	struct manual_timer *t = container_of(timer, struct manual_timer, timer);
 
-	year.wrong += now != t->deadline || now < year.last;
-	year.last = now;
-	year.expired++;
+	manual.wrong += now != t->deadline || now < manual.last;
+	manual.last = now;
+	manual.checks++;
 	timer->queue->run.expirations++;
 	return 0;
 }
 
-static const struct theap_timer_ops year_ops = { .expire = year_expire };
+static const struct theap_timer_ops deadline_ops = { .expire = expire_at_deadline };
 
-static int year_start(struct year_timer *t, const struct theap_placement *home, s64 deadline)
+/* Start a timer, or change its deadline.  Grow the queue if it has no room. */
+static int start_timer(struct manual_timer *t, const struct theap_placement *placement,
+		       s64 deadline)
 {
 	struct theap_claim claim;
 	int ret;
@@ -51,7 +53,7 @@ static int year_start(struct year_timer *t, const struct theap_placement *home, 
 	t->deadline = deadline;
 	do {
 		theap_timer_claim(&t->timer, &claim);
-		ret = theap_timer_schedule(&claim, home, deadline);
+		ret = theap_timer_schedule(&claim, placement, deadline);
 		theap_timer_commit(&claim);
 		if (ret)
 			ret = theap_queue_grow(claim.queue, GFP_KERNEL) ?: 1;
@@ -59,182 +61,187 @@ static int year_start(struct year_timer *t, const struct theap_placement *home, 
 	return ret;
 }
 
-static int year_begin(struct kunit *test)
+static int manual_init(struct kunit *test)
 {
-	memset(&year, 0, sizeof(year));
-	year.queue = theap_manual_alloc(&year.shown);
-	return year.queue ? 0 : -ENOMEM;
+	memset(&manual, 0, sizeof(manual));
+	manual.queue = theap_manual_alloc(&manual.user_now);
+	return manual.queue ? 0 : -ENOMEM;
 }
 
-static void year_end(struct kunit *test)
+static void manual_exit(struct kunit *test)
 {
-	theap_manual_free(year.queue);
+	theap_manual_free(manual.queue);
 }
 
-static u64 pass(struct kunit *test, s64 to, u64 limit)
+/* Advance the clock to a time, or until @limit expirations.  Return: the expirations. */
+static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 {
 	struct theap_advance advance = { .to = to, .absolute = true, .limit = limit };
 
-	KUNIT_EXPECT_EQ(test, theap_manual_advance(year.queue, &advance), 0);
-	KUNIT_EXPECT_EQ(test, advance.now, year.queue->now);
-	KUNIT_EXPECT_EQ(test, advance.now, year.shown);
+	KUNIT_EXPECT_EQ(test, theap_manual_advance(manual.queue, &advance), 0);
+	KUNIT_EXPECT_EQ(test, advance.now, manual.queue->now);
+	KUNIT_EXPECT_EQ(test, advance.now, manual.user_now);
 	return advance.expirations;
 }
 
-/* Seven is no divisor of a power of ten: every timer gets a moment that no other has. */
-static void manual_year(struct kunit *test)
+/* No CPU is notified of deadlines on a manual clock; only an advance expires timers. */
+static void manual_deadline_notifies_no_cpu(struct kunit *test)
 {
-	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
-	struct year_timer *t = kvcalloc(MANY, sizeof(*t), GFP_KERNEL);
-	u64 begin, started, ended;
-	u32 i;
+	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
+	struct manual_timer t;
 
-	KUNIT_ASSERT_NOT_NULL(test, t);
-	begin = ktime_get_ns();
-	for (i = 0; i < MANY; i++) {
-		s64 deadline = 2 + (i * 7ULL % MANY) * (YEAR / MANY);
-
-		theap_timer_init(&t[i].timer, &year_ops);
-		KUNIT_EXPECT_EQ(test, year_start(&t[i], &home, deadline), 0);
-	}
-	started = ktime_get_ns();
-	KUNIT_EXPECT_EQ(test, pass(test, YEAR / 2, U64_MAX), MANY / 2);
-	KUNIT_EXPECT_EQ(test, year.queue->now, YEAR / 2);
-	KUNIT_EXPECT_EQ(test, pass(test, YEAR + 1, U64_MAX), MANY / 2);
-	ended = ktime_get_ns();
-	KUNIT_EXPECT_EQ(test, year.expired, MANY);
-	KUNIT_EXPECT_EQ(test, year.wrong, 0);
-	KUNIT_EXPECT_EQ(test, year.last, 2 + (MANY - 1) * (YEAR / MANY));
-	kunit_info(test, "%u started in %llu ms, and a year in %llu ms", MANY,
-		   div_u64(started - begin, NSEC_PER_MSEC),
-		   div_u64(ended - started, NSEC_PER_MSEC));
-	for (i = 0; i < MANY; i++)
-		theap_timer_stop_sync(&t[i].timer);
-	kvfree(t);
-}
-
-/* Nothing drives it: who is told of an earlier deadline does not arm, or kick. */
-static void manual_undriven(struct kunit *test)
-{
-	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
-	struct year_timer t;
-
-	theap_timer_init(&t.timer, &year_ops);
-	KUNIT_EXPECT_EQ(test, year_start(&t, &home, 1), 0);
-	KUNIT_EXPECT_EQ(test, year_start(&t, &home, 5), 0);
-	KUNIT_EXPECT_EQ(test, year_start(&t, &home, 3), 0);
-	KUNIT_EXPECT_EQ(test, year.queue->count.notified, 0);
-	KUNIT_EXPECT_EQ(test, year.expired, 0);
-	KUNIT_EXPECT_EQ(test, pass(test, 2, U64_MAX), 0);
-	KUNIT_EXPECT_EQ(test, pass(test, 4, U64_MAX), 1);
-	KUNIT_EXPECT_EQ(test, year.last, 3);
+	theap_timer_init(&t.timer, &deadline_ops);
+	KUNIT_EXPECT_EQ(test, start_timer(&t, &placement, 1), 0);
+	KUNIT_EXPECT_EQ(test, start_timer(&t, &placement, 5), 0);
+	KUNIT_EXPECT_EQ(test, start_timer(&t, &placement, 3), 0);
+	KUNIT_EXPECT_EQ(test, manual.queue->count.notified, 0);
+	KUNIT_EXPECT_EQ(test, manual.checks, 0);
+	KUNIT_EXPECT_EQ(test, advance_to(test, 2, U64_MAX), 0);
+	KUNIT_EXPECT_EQ(test, advance_to(test, 4, U64_MAX), 1);
+	KUNIT_EXPECT_EQ(test, manual.last, 3);
 	theap_timer_stop_sync(&t.timer);
 }
 
-/* Placed where the clock has been meanwhile: it is caught up with, and not before. */
-static void manual_catches_up(struct kunit *test)
+/* A timer that is started at the current time expires in a catch-up, a later one does not. */
+static void manual_catch_up_expires_only_due_timers(struct kunit *test)
 {
-	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
-	struct year_timer t[2];
+	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
+	struct manual_timer t[2];
 	int i;
 
-	KUNIT_EXPECT_EQ(test, pass(test, 100, U64_MAX), 0);
+	KUNIT_EXPECT_EQ(test, advance_to(test, 100, U64_MAX), 0);
 	for (i = 0; i < 2; i++) {
-		theap_timer_init(&t[i].timer, &year_ops);
-		KUNIT_EXPECT_EQ(test, year_start(&t[i], &home, 100 + i), 0);
+		theap_timer_init(&t[i].timer, &deadline_ops);
+		KUNIT_EXPECT_EQ(test, start_timer(&t[i], &placement, 100 + i), 0);
 	}
-	theap_manual_catch_up(year.queue);
-	KUNIT_EXPECT_EQ(test, year.expired, 1);
-	KUNIT_EXPECT_EQ(test, year.queue->now, 100);
+	theap_manual_catch_up(manual.queue);
+	KUNIT_EXPECT_EQ(test, manual.checks, 1);
+	KUNIT_EXPECT_EQ(test, manual.queue->now, 100);
 	for (i = 0; i < 2; i++)
 		theap_timer_stop_sync(&t[i].timer);
 }
 
 /*
- * Due, and before it is looked at put into the inbox, as by another thread: later, and then
- * back up to before its time.  It is as if that thread had come first.
+ * The check of one timer modifies the next one, as another thread could: first to a later,
+ * then to an earlier deadline.  So the next timer is due, and in the inbox.
  */
-static s64 meddling_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+static s64 modifying_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
-	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
-	struct year_timer *other = container_of(timer, struct year_timer, timer) + 1;
+	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
+	struct manual_timer *other = container_of(timer, struct manual_timer, timer) + 1;
 
-	year_start(other, &home, 70);
-	year_start(other, &home, 50);
+	start_timer(other, &placement, 70);
+	start_timer(other, &placement, 50);
 	return 0;
 }
 
-static const struct theap_timer_ops meddling_ops = { .expire = meddling_expire };
+static const struct theap_timer_ops modifying_ops = { .expire = modifying_expire };
 
-static void manual_in_inbox(struct kunit *test)
+/* A due timer that is in the inbox expires once, in the same advance. */
+static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 {
-	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
-	struct year_timer t[2];
+	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
+	struct manual_timer t[2];
 
-	theap_timer_init(&t[0].timer, &meddling_ops);
-	theap_timer_init(&t[1].timer, &year_ops);
-	KUNIT_EXPECT_EQ(test, year_start(&t[0], &home, 60), 0);
-	KUNIT_EXPECT_EQ(test, year_start(&t[1], &home, 60), 0);
-	KUNIT_EXPECT_EQ(test, pass(test, 60, U64_MAX), 1);
-	KUNIT_EXPECT_EQ(test, year.expired, 1);
-	KUNIT_EXPECT_EQ(test, year.last, 60);
-	KUNIT_EXPECT_EQ(test, theap_queue_first(year.queue), THEAP_NEVER);
+	theap_timer_init(&t[0].timer, &modifying_ops);
+	theap_timer_init(&t[1].timer, &deadline_ops);
+	KUNIT_EXPECT_EQ(test, start_timer(&t[0], &placement, 60), 0);
+	KUNIT_EXPECT_EQ(test, start_timer(&t[1], &placement, 60), 0);
+	KUNIT_EXPECT_EQ(test, advance_to(test, 60, U64_MAX), 1);
+	KUNIT_EXPECT_EQ(test, manual.checks, 1);
+	KUNIT_EXPECT_EQ(test, manual.last, 60);
+	KUNIT_EXPECT_EQ(test, theap_queue_first(manual.queue), THEAP_NEVER);
 	theap_timer_stop_sync(&t[0].timer);
 	theap_timer_stop_sync(&t[1].timer);
 }
 
-/* As a slot that a program has postponed by a store: it is looked at, and not expired. */
-static s64 lazy_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+/* A check that finds the timer postponed, as a slot by a store of its program. */
+static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
-	struct year_timer *t = container_of(timer, struct year_timer, timer);
+	struct manual_timer *t = container_of(timer, struct manual_timer, timer);
 
-	year.wrong += now != year.last;
-	year.expired++;
+	manual.wrong += now != manual.last;
+	manual.checks++;
 	return t->deadline + YEAR;
 }
 
-static const struct theap_timer_ops lazy_ops = { .expire = lazy_expire };
+static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire };
 
-#define LAZY	4000
+#define POSTPONED	4000
 
-/* More than some batches of those, exact and in a bucket: one look each, at one time. */
-static void manual_lazy(struct kunit *test)
+/* Postponed timers, exact or in a bucket, are each checked once, at the same time. */
+static void manual_postponed_timer_is_checked_once(struct kunit *test)
 {
-	const struct theap_placement home = { .clock = THEAP_MANUAL, .manual = year.queue };
-	struct year_timer *t = kvcalloc(LAZY, sizeof(*t), GFP_KERNEL);
+	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
+	struct manual_timer *t = kvcalloc(POSTPONED, sizeof(*t), GFP_KERNEL);
 	u32 i, slack;
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	for (slack = 0; slack <= 1 << 20; slack += 1 << 20) {
-		year.expired = 0;
-		year.last = theap_round_deadline(year.queue->now + (1LL << 40), 30);
-		for (i = 0; i < LAZY; i++) {
-			theap_timer_init(&t[i].timer, &lazy_ops);
+		manual.checks = 0;
+		manual.last = theap_round_deadline(manual.queue->now + (1LL << 40), 30);
+		for (i = 0; i < POSTPONED; i++) {
+			theap_timer_init(&t[i].timer, &postponed_ops);
 			theap_timer_set_slack(&t[i].timer, slack);
-			KUNIT_EXPECT_EQ(test, year_start(&t[i], &home, year.last), 0);
+			KUNIT_EXPECT_EQ(test, start_timer(&t[i], &placement, manual.last), 0);
 		}
-		KUNIT_EXPECT_EQ(test, pass(test, year.last + 1, U64_MAX), 0);
-		KUNIT_EXPECT_EQ(test, year.expired, LAZY);
-		KUNIT_EXPECT_EQ(test, year.wrong, 0);
-		for (i = 0; i < LAZY; i++)
+		KUNIT_EXPECT_EQ(test, advance_to(test, manual.last + 1, U64_MAX), 0);
+		KUNIT_EXPECT_EQ(test, manual.checks, POSTPONED);
+		KUNIT_EXPECT_EQ(test, manual.wrong, 0);
+		for (i = 0; i < POSTPONED; i++)
 			theap_timer_stop_sync(&t[i].timer);
 	}
 	kvfree(t);
 }
 
+/*
+ * A million timers over a year each expire exactly at their deadlines.  The deadlines all
+ * differ, since 7 and the number of timers have no common factor.
+ */
+static void manual_million_timers_expire_at_deadlines(struct kunit *test)
+{
+	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
+	struct manual_timer *t = kvcalloc(YEAR_TIMERS, sizeof(*t), GFP_KERNEL);
+	u64 begin, started, ended;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	begin = ktime_get_ns();
+	for (i = 0; i < YEAR_TIMERS; i++) {
+		s64 deadline = 2 + (i * 7ULL % YEAR_TIMERS) * (YEAR / YEAR_TIMERS);
+
+		theap_timer_init(&t[i].timer, &deadline_ops);
+		KUNIT_EXPECT_EQ(test, start_timer(&t[i], &placement, deadline), 0);
+	}
+	started = ktime_get_ns();
+	KUNIT_EXPECT_EQ(test, advance_to(test, YEAR / 2, U64_MAX), YEAR_TIMERS / 2);
+	KUNIT_EXPECT_EQ(test, manual.queue->now, YEAR / 2);
+	KUNIT_EXPECT_EQ(test, advance_to(test, YEAR + 1, U64_MAX), YEAR_TIMERS / 2);
+	ended = ktime_get_ns();
+	KUNIT_EXPECT_EQ(test, manual.checks, YEAR_TIMERS);
+	KUNIT_EXPECT_EQ(test, manual.wrong, 0);
+	KUNIT_EXPECT_EQ(test, manual.last, 2 + (YEAR_TIMERS - 1) * (YEAR / YEAR_TIMERS));
+	kunit_info(test, "%u timers started in %llu ms, a year advanced in %llu ms", YEAR_TIMERS,
+		   div_u64(started - begin, NSEC_PER_MSEC),
+		   div_u64(ended - started, NSEC_PER_MSEC));
+	for (i = 0; i < YEAR_TIMERS; i++)
+		theap_timer_stop_sync(&t[i].timer);
+	kvfree(t);
+}
+
 static struct kunit_case manual_cases[] = {
-	KUNIT_CASE(manual_year),
-	KUNIT_CASE(manual_undriven),
-	KUNIT_CASE(manual_catches_up),
-	KUNIT_CASE(manual_in_inbox),
-	KUNIT_CASE(manual_lazy),
+	KUNIT_CASE(manual_deadline_notifies_no_cpu),
+	KUNIT_CASE(manual_catch_up_expires_only_due_timers),
+	KUNIT_CASE(manual_due_timer_in_inbox_expires_once),
+	KUNIT_CASE(manual_postponed_timer_is_checked_once),
+	KUNIT_CASE(manual_million_timers_expire_at_deadlines),
 	{}
 };
 
 static struct kunit_suite manual_suite = {
 	.name = "manual",
-	.init = year_begin,
-	.exit = year_end,
+	.init = manual_init,
+	.exit = manual_exit,
 	.test_cases = manual_cases,
 };
 

@@ -1,43 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers, their queue, and what drives it: who is told of what, how much is
- * done at once, and what is left for later.
+ * A queue: starts, stops and modifies of its timers, its inbox, hrtimer and runs.
  *
- * Deadlines that must not come during a test are a day away.  A run is begun
- * by the hrtimer, as always, or by the test itself, where the point is what
- * one run does.
+ * A deadline that must not expire during a test is a day away.  Most tests let the
+ * hrtimer begin the runs.  A test that checks one run begins that run itself, with
+ * softirqs off.
  */
 #include <linux/delay.h>
 
 #include "core_test.h"
 
-#define DAY	(86400LL * NSEC_PER_SEC)
-#define PAST	1
+#define PAST	1	/* a deadline */
 
-/* As from the softirq. */
-static void run(void)
-{
-	local_bh_disable();
-	theap_queue_run(test_queue());
-	local_bh_enable();
-}
-
-/* Where that takes a slow machine all its budget, it rests, and the next one arms. */
-static void run_armed(void)
+/* Run the queue until a run has armed the hrtimer.  On a slow machine one is throttled. */
+static void run_until_armed(void)
 {
 	unsigned int tries;
 
-	run();
+	test_run();
 	for (tries = 0; tries < 1000 && READ_ONCE(test_queue()->armed) == S64_MIN; tries++)
 		usleep_range(100, 200);
 }
 
-static void queue_expires(struct kunit *test)
+/* A timer expires once, not early, and is idle and out of the heap then. */
+static void queue_timer_expires_once(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
 	test_start(t, test_now() + 2 * NSEC_PER_MSEC);
-	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 	KUNIT_EXPECT_EQ(test, t->expired, 1);
 	KUNIT_EXPECT_EQ(test, t->early, 0);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
@@ -46,8 +37,8 @@ static void queue_expires(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t->timer));
 }
 
-/* A periodic one: what it has missed counts, and it never drifts. */
-static void queue_periodic(struct kunit *test)
+/* A periodic timer that starts 50 ms late counts the missed periods, and does not drift. */
+static void queue_periodic_timer_does_not_drift(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	s64 first = test_now() - 50 * NSEC_PER_MSEC;
@@ -62,8 +53,8 @@ static void queue_periodic(struct kunit *test)
 	KUNIT_EXPECT_LE(test, t->called, t->expired);
 }
 
-/* How late it was when it was collected is counted, once. */
-static void queue_lateness(struct kunit *test)
+/* An expiry that is 5 ms late is counted once, in a step of the histogram for 5 ms or more. */
+static void queue_lateness_is_counted_once(struct kunit *test)
 {
 	struct theap_lateness before = test_queue()->lateness;
 	struct test_timer *t = test_timers(test, 1);
@@ -82,8 +73,8 @@ static void queue_lateness(struct kunit *test)
 				before.expired[step]);
 }
 
-/* A stop changes one word.  The entry stays, and what is armed stays. */
-static void queue_stop_is_lazy(struct kunit *test)
+/* A stop changes only the state: the entry stays in the heap, and the hrtimer armed. */
+static void queue_stop_keeps_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -98,7 +89,7 @@ static void queue_stop_is_lazy(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t->timer));
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 1);
-	/* Started again, it is where it was. */
+	/* A new start uses the same entry. */
 	test_start(t, deadline + 1);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
@@ -109,37 +100,37 @@ static void queue_stop_is_lazy(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 }
 
-/* So does a postponement: nobody is told, and the key stays too low. */
-static void queue_postpone_is_lazy(struct kunit *test)
+/* A postponed timer keeps its heap key and the hrtimer.  The next run requeues the timer. */
+static void queue_postpone_keeps_heap_key(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
 	s64 deadline = test_now() + DAY;
-	u64 kicks;
+	u64 notified;
 
 	test_start(t, deadline);
-	kicks = queue->count.notified;
+	notified = queue->count.notified;
 	test_start(t, deadline + DAY);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
 	KUNIT_EXPECT_EQ(test, t->timer.when, deadline);
 	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, deadline + DAY);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
-	KUNIT_EXPECT_EQ(test, queue->count.notified, kicks);
-	run_armed();
+	KUNIT_EXPECT_EQ(test, queue->count.notified, notified);
+	run_until_armed();
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
 	KUNIT_EXPECT_EQ(test, t->timer.when, deadline + DAY);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline + DAY);
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
-/* The hrtimer of one that was stopped fires for nothing, once. */
-static void queue_fires_for_nothing_once(struct kunit *test)
+/* The hrtimer fires once for a stopped timer.  The run removes the timer and arms nothing. */
+static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
 	u64 runs = queue->count.runs;
 
-	/* However long it takes, it does not expire meanwhile. */
+	/* With interrupts off the timer cannot expire before it is stopped. */
 	local_irq_disable();
 	test_start(t, test_now() + 3 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t->timer));
@@ -151,36 +142,36 @@ static void queue_fires_for_nothing_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
-/* An earlier deadline goes by the inbox, and the CPU is told. */
-static void queue_earlier(struct kunit *test)
+/* A modify to an earlier deadline puts the timer in the inbox and notifies the CPU. */
+static void queue_earlier_deadline_notifies_cpu(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() + DAY;
-	u64 kicks;
+	u64 notified;
 
 	test_start(&t[0], deadline);
 	test_start(&t[1], deadline + 5);
-	kicks = queue->count.notified;
+	notified = queue->count.notified;
 	test_start(&t[1], deadline - 5);
 	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_MODIFIED_EARLIER);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, (s64)atomic64_read(&queue->earliest), deadline - 5);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 5);
-	KUNIT_EXPECT_EQ(test, queue->count.notified, kicks + 1);
-	/* Once more, it is there already, and only the deadline moves. */
+	KUNIT_EXPECT_EQ(test, queue->count.notified, notified + 1);
+	/* The timer is in the inbox already, so a second modify changes only the deadline. */
 	test_start(&t[1], deadline - 10);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), 1);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 10);
-	run_armed();
+	run_until_armed();
 	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_WAITING);
 	KUNIT_EXPECT_EQ(test, queue->first, deadline - 10);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 10);
 }
 
-/* A full inbox is not let grow: a run is wanted at once. */
-static void queue_inbox_is_bounded(struct kunit *test)
+/* The inbox is drained before it has 256 entries. */
+static void queue_inbox_stays_below_256(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 300);
@@ -193,13 +184,13 @@ static void queue_inbox_is_bounded(struct kunit *test)
 		test_start(&t[i], deadline - i);
 	usleep_range(5000, 5100);
 	KUNIT_EXPECT_LT(test, atomic_read(&queue->inbox_len), 256);
-	run_armed();
+	run_until_armed();
 	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
 	KUNIT_EXPECT_EQ(test, queue->first, deadline - 299);
 }
 
-/* A timer that was moved earlier and then stopped stays while the inbox links it. */
-static void queue_linked_stays(struct kunit *test)
+/* A stopped timer stays in the heap while the inbox links it. */
+static void queue_stopped_timer_stays_while_in_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -209,7 +200,7 @@ static void queue_linked_stays(struct kunit *test)
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	/* It is at the top, which a push tidies. */
+	/* A push cleans the top of the heap, where the stopped timer is. */
 	test_start(&t[1], deadline + 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
@@ -220,8 +211,8 @@ static void queue_linked_stays(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NO_POS);
 }
 
-/* Who is the 64th to put a timer in sees to all of them: the owner need not come. */
-static void queue_inbox_is_tidied(struct kunit *test)
+/* The modify that adds the 64th entry drains the inbox, without a run. */
+static void queue_64th_inbox_entry_drains_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 64);
@@ -241,8 +232,8 @@ static void queue_inbox_is_tidied(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
 }
 
-/* One hold of the lock sees to no more than its budget; the rest is not lost. */
-static void queue_adjust_has_a_budget(struct kunit *test)
+/* Adjust stops when its budget is used up, and goes on with the rest at the next call. */
+static void queue_adjust_keeps_to_its_budget(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 60);
@@ -266,8 +257,8 @@ static void queue_adjust_has_a_budget(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, holds, 4);
 }
 
-/* A push tidies four at the top, no more: stopped ones are let lie. */
-static void queue_push_cleans_four(struct kunit *test)
+/* A push removes at most 4 stopped timers from the top of the heap. */
+static void queue_push_removes_at_most_4_stopped(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 101);
@@ -285,8 +276,8 @@ static void queue_push_cleans_four(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 97);
 }
 
-/* Over a quarter of them stopped, and the sweep begins; at a quarter it ends. */
-static void queue_sweep(struct kunit *test)
+/* A sweep begins when more than a quarter of the timers is stopped, and ends at a quarter. */
+static void queue_sweep_leaves_at_most_a_quarter_stopped(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 120);
@@ -295,7 +286,7 @@ static void queue_sweep(struct kunit *test)
 
 	for (i = 0; i < 100; i++)
 		test_start(&t[i], deadline + i);
-	/* The last: a push does not clean those. */
+	/* The timers with the last deadlines, since a push removes only those at the top. */
 	for (i = 75; i < 100; i++)
 		theap_timer_stop(&t[i].timer);
 	test_start(&t[100], deadline + DAY);
@@ -308,8 +299,8 @@ static void queue_sweep(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.swept, 26 - atomic_read(&queue->deleted));
 }
 
-/* As many as a batch takes: in the order of their deadlines, as shuffled as they were. */
-static void queue_order(struct kunit *test)
+/* A run calls the functions of one batch in the order of deadlines. */
+static void queue_batch_is_called_in_deadline_order(struct kunit *test)
 {
 	unsigned int i, nr = 37;
 	struct test_timer *t = test_timers(test, nr);
@@ -323,12 +314,12 @@ static void queue_order(struct kunit *test)
 	for (i = 0; i < nr; i++) {
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 		if (i)
-			KUNIT_EXPECT_LT(test, t[i - 1].turn, t[i].turn);
+			KUNIT_EXPECT_LT(test, t[i - 1].order, t[i].order);
 	}
 }
 
-/* More than a batch at once: all of them, once. */
-static void queue_batches(struct kunit *test)
+/* More timers than a batch, due at once, all expire once. */
+static void queue_many_batches_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 3 * THEAP_BATCH + 1;
@@ -338,19 +329,19 @@ static void queue_batches(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		test_start(&t[i], deadline - i);
 	for (i = 0; i < nr; i++) {
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* The run may rest before it has closed what it has left. */
-	KUNIT_EXPECT_TRUE(test, test_settles(&queue->heap.nr, 0));
+	/* The run may be throttled before it has closed all extraction holes. */
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&queue->heap.nr, 0));
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 }
 
 /*
- * Tickers that are due again whenever they have been seen to, more of them than a batch
- * takes, all below the entry at 4; and others at 5 to 7, whose turn must come, too.
+ * More periodic timers than a batch, below the heap entry at 4, are due again after each
+ * check.  The timers at 5 to 7, in other branches of the heap, must expire all the same.
  */
-static void queue_is_fair(struct kunit *test)
+static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int pos, end = 152, runs;
@@ -359,14 +350,14 @@ static void queue_is_fair(struct kunit *test)
 
 	local_bh_disable();
 	for (pos = THEAP_ROOT; pos < end; pos++) {
-		unsigned int above = pos;
+		unsigned int branch = pos;
 
-		while (above > 7)
-			above = theap_heap_parent(above);
-		if (above == 4)
+		while (branch > 7)
+			branch = theap_heap_parent(branch);
+		if (branch == 4)
 			t[pos].period = 1;
-		/* Each stands where it is pushed, since none is before the one above. */
-		test_start(&t[pos], pos > 7 && above != 4 ? now + DAY : now - 1000 + pos);
+		/* No deadline is before its parent's, so each entry stays where it is pushed. */
+		test_start(&t[pos], pos > 7 && branch != 4 ? now + DAY : now - 1000 + pos);
 		KUNIT_ASSERT_EQ(test, t[pos].timer.node.pos, pos);
 	}
 	for (runs = 0; runs < 20; runs++)
@@ -380,22 +371,17 @@ static void queue_is_fair(struct kunit *test)
 		KUNIT_EXPECT_GT(test, t[pos].called, 1);
 }
 
-/* So long that the run has to rest. */
-static void work_long(struct test_timer *t)
-{
-	test_busy(1 * NSEC_PER_MSEC);
-}
-
 /*
- * A run that rests leaves holes; others push, stop, move and take out timers meanwhile.
+ * A throttled run leaves extraction holes.  Timers are started, stopped, postponed and
+ * removed before the next run, and all due timers expire once.
  */
-static void queue_hollow(struct kunit *test)
+static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, called = 0, nr = 3 * THEAP_BATCH;
 	struct test_timer *due = test_timers(test, nr);
 	struct test_timer *far = test_timers(test, nr);
-	struct test_timer *fresh = test_timers(test, 1);
+	struct test_timer *new = test_timers(test, 1);
 	s64 now = test_now(), hour = 3600 * NSEC_PER_SEC;
 
 	local_bh_disable();
@@ -403,13 +389,13 @@ static void queue_hollow(struct kunit *test)
 		test_start(&due[i], now - 1000 + i);
 		test_start(&far[i], now + hour + i);
 	}
-	due[0].work = work_long;
+	due[0].work = test_exceed_budget;
 	theap_queue_run(queue);
 	KUNIT_EXPECT_EQ(test, due[0].called, 1);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	KUNIT_EXPECT_EQ(test, queue->first, 0);
-	/* Before all that is there but the holes. */
-	test_start(&fresh[0], now - 2000);
+	/* Earlier than all entries but the holes. */
+	test_start(&new[0], now - 2000);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&far[0].timer));
 	test_start(&far[1], now + 2 * hour);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
@@ -417,9 +403,9 @@ static void queue_hollow(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&far[2].timer));
 	KUNIT_EXPECT_EQ(test, far[2].timer.node.pos, THEAP_NO_POS);
 
-	KUNIT_EXPECT_TRUE(test, test_settles(&fresh[0].called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&new[0].called, 1));
 	for (i = 0; i < nr; i++) {
-		test_settles(&due[i].called, 1);
+		test_settles_at(&due[i].called, 1);
 		called += due[i].called;
 		KUNIT_EXPECT_EQ(test, far[i].called, 0);
 	}
@@ -429,8 +415,8 @@ static void queue_hollow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
-/* The same where a hole stands last, which is no entry to fill another's place. */
-static void queue_hole_last(struct kunit *test)
+/* A timer is removed while a hole is last.  The hole is dropped, and fills no gap. */
+static void queue_stop_sync_drops_last_holes(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, runs, called = 0, nr = 3 * THEAP_BATCH;
@@ -442,8 +428,8 @@ static void queue_hole_last(struct kunit *test)
 	test_start(&far[0], now + 3600 * NSEC_PER_SEC);
 	for (i = 0; i < nr; i++)
 		test_start(&due[i], now - 1000 + i);
-	/* From here on a run is a batch, since so much is owed. */
-	due[0].work = work_long;
+	/* From here on the CPU has a budget deficit, so each run ends after one batch. */
+	due[0].work = test_exceed_budget;
 	for (runs = 0; called < nr && runs < nr; runs++) {
 		theap_queue_run(queue);
 		for (i = 0, called = 0; i < nr; i++)
@@ -455,88 +441,91 @@ static void queue_hole_last(struct kunit *test)
 	local_bh_enable();
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&far[0].timer));
 	KUNIT_EXPECT_EQ(test, far[0].timer.node.pos, THEAP_NO_POS);
-	KUNIT_EXPECT_TRUE(test, test_settles(&queue->heap.nr, 0));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&queue->heap.nr, 0));
 }
 
-static unsigned int notified;
+static unsigned int wakes;
 
-static void notify_function(struct theap_waker *notify)
+static void count_wake(struct theap_waker *waker)
 {
-	notified++;
+	wakes++;
 }
 
-/* However many ask for it, it is told once a run. */
-static void queue_notifies_once(struct kunit *test)
+/* A run calls a waker once, although 10 timers have asked for it. */
+static void queue_waker_is_called_once_per_run(struct kunit *test)
 {
-	struct theap_waker notify = { .function = notify_function };
+	struct theap_waker waker = { .function = count_wake };
 	struct test_timer *t = test_timers(test, 10);
 	unsigned int i;
 
-	notified = 0;
+	wakes = 0;
 	local_bh_disable();
 	for (i = 0; i < 10; i++) {
-		t[i].notify = &notify;
+		t[i].waker = &waker;
 		test_start(&t[i], PAST);
 	}
 	theap_queue_run(test_queue());
 	local_bh_enable();
 	KUNIT_EXPECT_EQ(test, t[9].called, 1);
-	KUNIT_EXPECT_EQ(test, notified, 1);
+	KUNIT_EXPECT_EQ(test, wakes, 1);
 	test_start(&t[0], PAST);
-	KUNIT_EXPECT_TRUE(test, test_settles(&notified, 2));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&wakes, 2));
 }
 
-/* Who stands in the list of a run that does not get on is told by this one, and once. */
-static void queue_notifies_shared(struct kunit *test)
+/*
+ * A waker is in the list of another run, which is stuck.  This run calls the waker, too,
+ * and once, although 9 timers ask for it.
+ */
+static void queue_waker_of_stuck_run_is_called(struct kunit *test)
 {
-	struct theap_waker notify = { .function = notify_function };
-	struct theap_waker another = { .function = notify_function };
+	struct theap_waker shared = { .function = count_wake };
+	struct theap_waker unshared = { .function = count_wake };
 	struct test_timer *t = test_timers(test, 10);
 	struct theap_run stuck = {};
 	unsigned int i;
 
-	notified = 0;
+	wakes = 0;
 	local_bh_disable();
-	theap_run_add_waker(&stuck, &notify);
+	theap_run_add_waker(&stuck, &shared);
 	for (i = 0; i < 10; i++) {
-		t[i].notify = i == 5 ? &another : &notify;
+		t[i].waker = i == 5 ? &unshared : &shared;
 		test_start(&t[i], PAST);
 	}
 	theap_queue_run(test_queue());
-	KUNIT_EXPECT_EQ(test, notified, 2);
+	KUNIT_EXPECT_EQ(test, wakes, 2);
 	theap_run_wake(&stuck);
 	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, notified, 3);
+	KUNIT_EXPECT_EQ(test, wakes, 3);
 }
 
-static void notify_takes_long(struct theap_waker *notify)
+static void count_slow_wake(struct theap_waker *waker)
 {
-	notified++;
-	test_busy(20 * NSEC_PER_USEC);
+	wakes++;
+	test_busy_wait(20 * NSEC_PER_USEC);
 }
 
-/* To tell many takes as much of the budget as to run what they are told of. */
-static void queue_notifies_many(struct kunit *test)
+/* The time of wakers is charged to the run: one run calls less than 2 batches of them. */
+static void queue_wakers_are_charged_to_budget(struct kunit *test)
 {
 	const unsigned int nr = 1000;
-	struct theap_waker *notify = kunit_kcalloc(test, nr, sizeof(*notify), GFP_KERNEL);
+	struct theap_waker *wakers = kunit_kcalloc(test, nr, sizeof(*wakers), GFP_KERNEL);
 	struct test_timer *t = test_timers(test, nr);
 	unsigned int i;
 
-	KUNIT_ASSERT_NOT_NULL(test, notify);
-	notified = 0;
+	KUNIT_ASSERT_NOT_NULL(test, wakers);
+	wakes = 0;
 	local_bh_disable();
 	for (i = 0; i < nr; i++) {
-		notify[i].function = notify_takes_long;
-		t[i].notify = &notify[i];
+		wakers[i].function = count_slow_wake;
+		t[i].waker = &wakers[i];
 		test_start(&t[i], PAST);
 	}
 	theap_queue_run(test_queue());
-	i = notified;
+	i = wakes;
 	local_bh_enable();
 	KUNIT_EXPECT_GT(test, i, 0);
 	KUNIT_EXPECT_LT(test, i, 2 * THEAP_BATCH);
-	KUNIT_EXPECT_TRUE(test, test_settles(&notified, nr));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&wakes, nr));
 }
 
 static void start_again(struct test_timer *t)
@@ -544,24 +533,24 @@ static void start_again(struct test_timer *t)
 	test_start(t, PAST);
 }
 
-static const struct test_timer *restless;
-static unsigned int called_by_then;
+static const struct test_timer *restarted;
+static unsigned int called_before_wake;
 
-static void notify_looks(struct theap_waker *notify)
+static void record_first_wake(struct theap_waker *waker)
 {
-	if (!notified++)
-		called_by_then = restless->called;
+	if (!wakes++)
+		called_before_wake = restarted->called;
 }
 
-/* Who waits is told before the run goes on with what has become due meanwhile. */
-static void queue_notifies_first(struct kunit *test)
+/* A run calls its wakers before it expires timers that have become due in it. */
+static void queue_waker_is_called_before_newly_due_timers(struct kunit *test)
 {
-	struct theap_waker notify = { .function = notify_looks };
+	struct theap_waker waker = { .function = record_first_wake };
 	struct test_timer *t = test_timers(test, 2);
 
-	notified = 0;
-	restless = &t[1];
-	t[0].notify = &notify;
+	wakes = 0;
+	restarted = &t[1];
+	t[0].waker = &waker;
 	t[1].work = start_again;
 	local_bh_disable();
 	test_start(&t[0], PAST);
@@ -569,27 +558,27 @@ static void queue_notifies_first(struct kunit *test)
 	theap_queue_run(test_queue());
 	WRITE_ONCE(t[1].work, NULL);
 	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, notified, 1);
-	KUNIT_EXPECT_EQ(test, called_by_then, 1);
+	KUNIT_EXPECT_EQ(test, wakes, 1);
+	KUNIT_EXPECT_EQ(test, called_before_wake, 1);
 	theap_timer_stop_sync(&t[1].timer);
 }
 
-/* One that is due again at once does not keep a run from ending. */
-static void queue_restart_in_the_past(struct kunit *test)
+/* A timer that its function starts in the past does not keep a run from ending. */
+static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
 	unsigned int before;
-	u64 exhausted;
+	u64 throttled;
 
 	t->work = start_again;
 	test_start(t, PAST);
-	exhausted = queue->count.throttled;
+	throttled = queue->count.throttled;
 	before = READ_ONCE(t->called);
-	/* That we get here at all is the first thing to know. */
+	/* This task runs on the same CPU, so it gets here only if runs leave it time. */
 	msleep(20);
 	KUNIT_EXPECT_GT(test, READ_ONCE(t->called), before);
-	KUNIT_EXPECT_GT(test, queue->count.throttled, exhausted);
+	KUNIT_EXPECT_GT(test, queue->count.throttled, throttled);
 	WRITE_ONCE(t->work, NULL);
 	theap_timer_stop_sync(&t->timer);
 	before = t->called;
@@ -597,8 +586,8 @@ static void queue_restart_in_the_past(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, before);
 }
 
-/* No room: nothing has changed; once the heap has grown, it goes. */
-static void queue_no_room(struct kunit *test)
+/* A start in a full heap fails and changes nothing.  It succeeds after the heap has grown. */
+static void queue_start_without_room_fails(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	struct theap_claim claim;
@@ -618,14 +607,14 @@ static void queue_no_room(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
 }
 
-static void take_long(struct test_timer *t)
+static void work_long(struct test_timer *t)
 {
-	test_busy(20 * NSEC_PER_MSEC);
+	test_busy_wait(20 * NSEC_PER_MSEC);
 	t->deadline = 0;
 }
 
-/* stop_sync comes back when the function has, on another CPU. */
-static void queue_stop_sync_waits(struct kunit *test)
+/* stop_sync returns only after the function has returned on another CPU. */
+static void queue_stop_sync_waits_for_function(struct kunit *test)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 	struct test_timer *t = test_timers(test, 1);
@@ -633,7 +622,7 @@ static void queue_stop_sync_waits(struct kunit *test)
 	if (cpu >= nr_cpu_ids)
 		kunit_skip(test, "there is no other CPU");
 	WRITE_ONCE(test_queue()->cpu, cpu);
-	t->work = take_long;
+	t->work = work_long;
 	test_start(t, PAST);
 	while (!READ_ONCE(t->expired))
 		cpu_relax();
@@ -644,22 +633,22 @@ static void queue_stop_sync_waits(struct kunit *test)
 }
 
 /*
- * Others kick as fast as they like: each time with a deadline that is earlier than what
- * is armed.  Most of it is held, and for that a run will look, soon.
+ * The IPI handler runs 20000 times, each time with a first deadline before the armed one.
+ * The rate limit defers most of these notifications, and a run soon arms the deadline.
  */
-static void queue_kicks_have_an_end(struct kunit *test)
+static void queue_notifications_are_rate_limited(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
 	s64 deadline = test_now() + DAY, begin = test_now(), span;
-	const unsigned int kicks = 20000;
+	const unsigned int ipis = 20000;
 	unsigned int i, ms;
-	u64 runs;
+	u64 runs, deferred;
 
 	test_start(t, deadline);
 	queue->count.notified = 0;
 	local_irq_disable();
-	for (i = 0; i < kicks; i++) {
+	for (i = 0; i < ipis; i++) {
 		WRITE_ONCE(queue->armed, deadline + 1);
 		queue->csd.func(queue);
 	}
@@ -667,80 +656,80 @@ static void queue_kicks_have_an_end(struct kunit *test)
 	local_irq_enable();
 	span = test_now() - begin;
 	KUNIT_EXPECT_GE(test, queue->count.notified, 1);
-	/* One in 50 us, and those that 20 ms have saved. */
+	/* One in 50 us, after a burst for 20 ms without any. */
 	KUNIT_EXPECT_LE(test, queue->count.notified,
 			(span + 20 * NSEC_PER_MSEC) / (50 * NSEC_PER_USEC) + 1);
-	KUNIT_EXPECT_EQ(test, queue->count.notified + queue->count.deferred_notifications, kicks);
+	KUNIT_EXPECT_EQ(test, queue->count.notified + queue->count.deferred_notifications, ipis);
 	for (ms = 0; READ_ONCE(queue->armed) != deadline && ms < 1000; ms++)
 		usleep_range(1000, 1100);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->armed), deadline);
 	KUNIT_EXPECT_GT(test, queue->count.runs, runs);
-	/* A kick for nothing is not held: nobody is to be looked for. */
-	runs = queue->count.deferred_notifications;
+	/* A notification that changes nothing is not deferred, so it begins no run. */
+	deferred = queue->count.deferred_notifications;
 	local_irq_disable();
-	for (i = 0; i < kicks; i++)
+	for (i = 0; i < ipis; i++)
 		queue->csd.func(queue);
 	local_irq_enable();
-	KUNIT_EXPECT_EQ(test, queue->count.deferred_notifications, runs);
+	KUNIT_EXPECT_EQ(test, queue->count.deferred_notifications, deferred);
 	theap_timer_stop(&t->timer);
 }
 
-static s64 longer_until;
+static s64 worked_until;
 
-static void work_longer(struct test_timer *t)
+static void work_6_ms(struct test_timer *t)
 {
 	s64 begin = ktime_get_ns();
 
 	do
-		longer_until = ktime_get_ns();
-	while (longer_until < begin + 6 * NSEC_PER_MSEC);
+		worked_until = ktime_get_ns();
+	while (worked_until < begin + 6 * NSEC_PER_MSEC);
 }
 
-/* What a run takes beyond its budget, where a function does, is paid back as well. */
-static void queue_pays_back(struct kunit *test)
+/* A run of 6 ms is throttled for a quarter of its length, and for at most 2.5 ms. */
+static void queue_long_run_is_throttled(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
-	t->work = work_longer;
+	t->work = work_6_ms;
 	local_bh_disable();
 	test_start(t, test_now() - NSEC_PER_USEC);
 	theap_queue_run(test_queue());
 	KUNIT_EXPECT_GE(test, hrtimer_get_expires_ns(&test_queue()->resume),
-			longer_until + 6 * NSEC_PER_MSEC / 4);
+			worked_until + 6 * NSEC_PER_MSEC / 4);
 	KUNIT_EXPECT_LE(test, ktime_to_ns(hrtimer_get_remaining(&test_queue()->resume)),
 			10 * NSEC_PER_MSEC / 4);
 	local_bh_enable();
-	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 }
 
 static struct kunit_case queue_cases[] = {
-	KUNIT_CASE(queue_expires),
-	KUNIT_CASE(queue_periodic),
-	KUNIT_CASE(queue_lateness),
-	KUNIT_CASE(queue_stop_is_lazy),
-	KUNIT_CASE(queue_postpone_is_lazy),
-	KUNIT_CASE(queue_fires_for_nothing_once),
-	KUNIT_CASE(queue_earlier),
-	KUNIT_CASE(queue_kicks_have_an_end),
-	KUNIT_CASE(queue_pays_back),
-	KUNIT_CASE(queue_inbox_is_bounded),
-	KUNIT_CASE(queue_linked_stays),
-	KUNIT_CASE(queue_inbox_is_tidied),
-	KUNIT_CASE(queue_adjust_has_a_budget),
-	KUNIT_CASE(queue_push_cleans_four),
-	KUNIT_CASE(queue_sweep),
-	KUNIT_CASE(queue_order),
-	KUNIT_CASE(queue_batches),
-	KUNIT_CASE(queue_is_fair),
-	KUNIT_CASE(queue_hollow),
-	KUNIT_CASE(queue_hole_last),
-	KUNIT_CASE(queue_notifies_once),
-	KUNIT_CASE(queue_notifies_shared),
-	KUNIT_CASE(queue_notifies_first),
-	KUNIT_CASE(queue_notifies_many),
-	KUNIT_CASE(queue_restart_in_the_past),
-	KUNIT_CASE(queue_no_room),
-	KUNIT_CASE(queue_stop_sync_waits),
+	KUNIT_CASE(queue_timer_expires_once),
+	KUNIT_CASE(queue_periodic_timer_does_not_drift),
+	KUNIT_CASE(queue_lateness_is_counted_once),
+	KUNIT_CASE(queue_stop_keeps_heap_entry),
+	KUNIT_CASE(queue_postpone_keeps_heap_key),
+	KUNIT_CASE(queue_hrtimer_fires_once_for_stopped_timer),
+	KUNIT_CASE(queue_earlier_deadline_notifies_cpu),
+	KUNIT_CASE(queue_notifications_are_rate_limited),
+	KUNIT_CASE(queue_long_run_is_throttled),
+	KUNIT_CASE(queue_inbox_stays_below_256),
+	KUNIT_CASE(queue_stopped_timer_stays_while_in_inbox),
+	KUNIT_CASE(queue_64th_inbox_entry_drains_inbox),
+	KUNIT_CASE(queue_adjust_keeps_to_its_budget),
+	KUNIT_CASE(queue_push_removes_at_most_4_stopped),
+	KUNIT_CASE(queue_sweep_leaves_at_most_a_quarter_stopped),
+	KUNIT_CASE(queue_batch_is_called_in_deadline_order),
+	KUNIT_CASE(queue_many_batches_expire_once),
+	KUNIT_CASE(queue_overdue_tickers_do_not_starve_others),
+	KUNIT_CASE(queue_heap_with_holes_accepts_changes),
+	KUNIT_CASE(queue_stop_sync_drops_last_holes),
+	KUNIT_CASE(queue_waker_is_called_once_per_run),
+	KUNIT_CASE(queue_waker_of_stuck_run_is_called),
+	KUNIT_CASE(queue_waker_is_called_before_newly_due_timers),
+	KUNIT_CASE(queue_wakers_are_charged_to_budget),
+	KUNIT_CASE(queue_restart_in_the_past_is_throttled),
+	KUNIT_CASE(queue_start_without_room_fails),
+	KUNIT_CASE(queue_stop_sync_waits_for_function),
 	{}
 };
 

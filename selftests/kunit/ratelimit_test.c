@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The arithmetic of shares, in a time that the test makes up.
+ * The rate limiter, at times that the test chooses: no clock is read.
+ *
+ * The first tests charge one limit.  Then 100 simulated tickers limit one limit.  The last
+ * tests charge the limits of users.
  */
 #include <kunit/test.h>
 #include <linux/irqflags.h>
@@ -11,110 +14,121 @@
 #define GAP	(50 * NSEC_PER_USEC)
 #define T0	NSEC_PER_SEC
 
-/* What was saved may be had at once; from there on each waits for a gap more. */
-static void share_burst(struct kunit *test)
+/* A burst of 20 ms is free.  After that each charge adds one gap to the wait. */
+static void ratelimit_burst_is_free(struct kunit *test)
 {
-	const unsigned int saved = THEAP_RATE_LIMIT_BURST / GAP;
-	struct theap_rate_limit share = {};
+	const unsigned int burst = THEAP_RATE_LIMIT_BURST / GAP;
+	struct theap_rate_limit limit = {};
 	unsigned int i;
 
-	for (i = 1; i <= saved; i++)
-		KUNIT_EXPECT_LE(test, theap_rate_limit_charge(&share, T0, GAP, 1000), T0);
-	KUNIT_EXPECT_EQ(test, share.until, T0);
+	for (i = 1; i <= burst; i++)
+		KUNIT_EXPECT_LE(test, theap_rate_limit_charge(&limit, T0, GAP, 1000), T0);
+	KUNIT_EXPECT_EQ(test, limit.until, T0);
 	for (i = 1; i <= 10; i++)
-		KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&share, T0, GAP, 1000), T0 + i * GAP);
-	/* It comes back with time, and no more of it however long that is. */
-	KUNIT_EXPECT_LE(test, theap_rate_limit_charge(&share, T0 + 20 * GAP, GAP, 1000), T0 + 20 * GAP);
-	KUNIT_EXPECT_EQ(test, share.until, T0 + 11 * GAP);
-	theap_rate_limit_charge(&share, 1000 * T0, GAP, 1000);
-	KUNIT_EXPECT_EQ(test, share.until, 1000 * T0 - THEAP_RATE_LIMIT_BURST + GAP);
+		KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&limit, T0, GAP, 1000), T0 + i * GAP);
 }
 
-/* Who has had far too many is not sent further away than a round of turns. */
-static void share_round(struct kunit *test)
+/* Time without charges is credited, up to the burst of 20 ms. */
+static void ratelimit_idle_time_is_credited(struct kunit *test)
 {
-	struct theap_rate_limit share = {};
+	struct theap_rate_limit limit = { .until = T0 + 10 * GAP };
+
+	KUNIT_EXPECT_LE(test, theap_rate_limit_charge(&limit, T0 + 20 * GAP, GAP, 1000),
+			T0 + 20 * GAP);
+	KUNIT_EXPECT_EQ(test, limit.until, T0 + 11 * GAP);
+	theap_rate_limit_charge(&limit, 1000 * T0, GAP, 1000);
+	KUNIT_EXPECT_EQ(test, limit.until, 1000 * T0 - THEAP_RATE_LIMIT_BURST + GAP);
+}
+
+/* However many are charged, the wait is at most one round. */
+static void ratelimit_wait_is_at_most_one_round(struct kunit *test)
+{
+	struct theap_rate_limit limit = {};
 	unsigned int i;
 
 	for (i = 0; i < 100000; i++)
-		KUNIT_ASSERT_LE(test, theap_rate_limit_charge(&share, T0, GAP, 1000), T0 + 1000 * GAP);
-	KUNIT_EXPECT_EQ(test, share.until, T0 + 1000 * GAP);
-	/* The longest round, after a hundred years. */
-	share.until = S64_MAX / 3;
-	KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&share, S64_MAX / 3, NSEC_PER_SEC, U32_MAX),
+		KUNIT_ASSERT_LE(test, theap_rate_limit_charge(&limit, T0, GAP, 1000),
+				T0 + 1000 * GAP);
+	KUNIT_EXPECT_EQ(test, limit.until, T0 + 1000 * GAP);
+	/* The longest round, 97 years after boot: no overflow. */
+	limit.until = S64_MAX / 3;
+	KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&limit, S64_MAX / 3, NSEC_PER_SEC, U32_MAX),
 			S64_MAX / 3 + NSEC_PER_SEC);
-	share.until = S64_MAX / 3 + U32_MAX * NSEC_PER_SEC;
-	KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&share, S64_MAX / 3, NSEC_PER_SEC, U32_MAX),
+	limit.until = S64_MAX / 3 + U32_MAX * NSEC_PER_SEC;
+	KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&limit, S64_MAX / 3, NSEC_PER_SEC, U32_MAX),
 			S64_MAX / 3 + U32_MAX * NSEC_PER_SEC);
 }
 
 #define TICKERS	100
 
-/* Tickers that are looked at in the order of their turns, for a while. */
-struct crowd {
-	struct theap_rate_limit share;
-	s64 turn[TICKERS];
-	unsigned int looks[TICKERS];
-	unsigned int put_off;
-	s64 longest;		/* between two looks at one */
+/* A simulation: tickers under one limit, each checked when it is due. */
+struct tickers {
+	struct theap_rate_limit limit;
+	s64 due[TICKERS];		/* the next check of each */
+	unsigned int checks[TICKERS];
+	unsigned int deferred;
+	s64 longest;			/* time between two checks of one ticker */
 };
 
-static unsigned int crowd_run(struct crowd *crowd, s64 period, s64 until)
+/* Check the tickers in the order of their times until @until.  Return: all checks. */
+static unsigned int tickers_run(struct tickers *tickers, s64 period, s64 until)
 {
 	s64 last[TICKERS] = {}, now = T0;
-	unsigned int i, looks;
+	unsigned int i, checks;
 
-	for (looks = 0;; looks++) {
-		unsigned int who = 0;
+	for (checks = 0;; checks++) {
+		unsigned int first = 0;
+		s64 allowed;
 
 		for (i = 1; i < TICKERS; i++)
-			if (crowd->turn[i] < crowd->turn[who])
-				who = i;
-		now = max(now, crowd->turn[who]);
+			if (tickers->due[i] < tickers->due[first])
+				first = i;
+		now = max(now, tickers->due[first]);
 		if (now >= until)
-			return looks;
-		if (last[who])
-			crowd->longest = max(crowd->longest, now - last[who]);
-		last[who] = now;
-		crowd->looks[who]++;
-		crowd->turn[who] = max(now + period,
-				       theap_rate_limit_charge(&crowd->share, now, GAP, TICKERS));
-		crowd->put_off += crowd->turn[who] > now + period;
+			return checks;
+		if (last[first])
+			tickers->longest = max(tickers->longest, now - last[first]);
+		last[first] = now;
+		tickers->checks[first]++;
+		allowed = theap_rate_limit_charge(&tickers->limit, now, GAP, TICKERS);
+		tickers->due[first] = max(now + period, allowed);
+		tickers->deferred += tickers->due[first] > now + period;
 	}
 }
 
-/* A hundred tickers want a million looks a second: they get what one in a gap makes. */
-static void share_greedy(struct kunit *test)
+/* 100 tickers would be checked a million times a second, and are checked once per gap. */
+static void ratelimit_greedy_tickers_share_the_limit(struct kunit *test)
 {
-	struct crowd *crowd = kunit_kzalloc(test, sizeof(*crowd), GFP_KERNEL);
-	unsigned int i, looks, least = UINT_MAX, most = 0;
+	struct tickers *tickers = kunit_kzalloc(test, sizeof(*tickers), GFP_KERNEL);
+	unsigned int i, checks, least = UINT_MAX, most = 0;
 
-	KUNIT_ASSERT_NOT_NULL(test, crowd);
-	looks = crowd_run(crowd, 100 * NSEC_PER_USEC, T0 + NSEC_PER_SEC);
-	KUNIT_EXPECT_LE(test, looks, (NSEC_PER_SEC + THEAP_RATE_LIMIT_BURST) / GAP + TICKERS);
-	KUNIT_EXPECT_GE(test, looks, NSEC_PER_SEC / GAP - TICKERS);
-	/* Each of them has its turn. */
-	KUNIT_EXPECT_LE(test, crowd->longest, (TICKERS + 1) * GAP);
+	KUNIT_ASSERT_NOT_NULL(test, tickers);
+	checks = tickers_run(tickers, 100 * NSEC_PER_USEC, T0 + NSEC_PER_SEC);
+	KUNIT_EXPECT_LE(test, checks, (NSEC_PER_SEC + THEAP_RATE_LIMIT_BURST) / GAP + TICKERS);
+	KUNIT_EXPECT_GE(test, checks, NSEC_PER_SEC / GAP - TICKERS);
+	/* No ticker starves, and none is preferred. */
+	KUNIT_EXPECT_LE(test, tickers->longest, (TICKERS + 1) * GAP);
 	for (i = 0; i < TICKERS; i++) {
-		least = min(least, crowd->looks[i]);
-		most = max(most, crowd->looks[i]);
+		least = min(least, tickers->checks[i]);
+		most = max(most, tickers->checks[i]);
 	}
-	KUNIT_EXPECT_GE(test, least, looks / TICKERS / 2);
-	KUNIT_EXPECT_LE(test, most, looks / TICKERS * 2);
+	KUNIT_EXPECT_GE(test, least, checks / TICKERS / 2);
+	KUNIT_EXPECT_LE(test, most, checks / TICKERS * 2);
 }
 
-/* The same want all that there is, and no more, all at one time: nobody has to wait. */
-static void share_modest(struct kunit *test)
+/* 100 tickers that need exactly the limit, all at the same times, are never deferred. */
+static void ratelimit_tickers_within_limit_are_not_deferred(struct kunit *test)
 {
-	struct crowd *crowd = kunit_kzalloc(test, sizeof(*crowd), GFP_KERNEL);
+	struct tickers *tickers = kunit_kzalloc(test, sizeof(*tickers), GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, crowd);
-	KUNIT_EXPECT_EQ(test, crowd_run(crowd, TICKERS * GAP, T0 + NSEC_PER_SEC),
+	KUNIT_ASSERT_NOT_NULL(test, tickers);
+	KUNIT_EXPECT_EQ(test, tickers_run(tickers, TICKERS * GAP, T0 + NSEC_PER_SEC),
 			NSEC_PER_SEC / GAP);
-	KUNIT_EXPECT_EQ(test, crowd->put_off, 0);
+	KUNIT_EXPECT_EQ(test, tickers->deferred, 0);
 }
 
-static s64 ticks(struct theap_user *user, unsigned int nr)
+/* Charge a user with @nr checks at T0.  Return: the wait after the last one. */
+static s64 charge_checks(struct theap_user *user, unsigned int nr)
 {
 	s64 wait = 0;
 
@@ -132,8 +146,8 @@ static void uncharge(void *user)
 
 KUNIT_DEFINE_ACTION_WRAPPER(uncharge_action, uncharge, void *);
 
-/* Users, who are nobody in this machine. */
-static struct theap_user *user_of(struct kunit *test, uid_t uid)
+/* Charge 1000 slots to a user ID that the machine does not use. */
+static struct theap_user *user_make(struct kunit *test, uid_t uid)
 {
 	struct theap_user *user = theap_user_charge(KUIDT_INIT(uid), 1000);
 
@@ -142,38 +156,50 @@ static struct theap_user *user_of(struct kunit *test, uid_t uid)
 	return user;
 }
 
-static void share_users(struct kunit *test)
+/* A user over its limit waits for at most one round of its slots; other users do not. */
+static void ratelimit_users_are_limited_separately(struct kunit *test)
 {
-	const unsigned int before = theap_max_user_checks, saved = THEAP_RATE_LIMIT_BURST / GAP;
-	struct theap_user *greedy = user_of(test, 4000000001U);
-	struct theap_user *other = user_of(test, 4000000002U);
+	const unsigned int before = theap_max_user_checks, burst = THEAP_RATE_LIMIT_BURST / GAP;
+	struct theap_user *limited = user_make(test, 4000000001U);
+	struct theap_user *other = user_make(test, 4000000002U);
 
-	theap_max_user_checks = 0;
-	KUNIT_EXPECT_EQ(test, ticks(greedy, 1000000), 0);
 	theap_max_user_checks = NSEC_PER_SEC / GAP;
-	KUNIT_EXPECT_EQ(test, ticks(greedy, saved), 0);
-	KUNIT_EXPECT_EQ(test, ticks(greedy, 3), 3 * GAP);
-	/* All his slots have their turns; and all this is nothing to anybody else. */
-	KUNIT_EXPECT_EQ(test, ticks(greedy, 10000), 1000 * GAP);
-	KUNIT_EXPECT_EQ(test, ticks(other, saved), 0);
-	/* More than one in a nanosecond is any number. */
-	theap_max_user_checks = UINT_MAX;
-	KUNIT_EXPECT_EQ(test, ticks(other, 1000000), 0);
+	KUNIT_EXPECT_EQ(test, charge_checks(limited, burst), 0);
+	KUNIT_EXPECT_EQ(test, charge_checks(limited, 3), 3 * GAP);
+	KUNIT_EXPECT_EQ(test, charge_checks(limited, 10000), 1000 * GAP);
+	KUNIT_EXPECT_EQ(test, charge_checks(other, burst), 0);
 	theap_max_user_checks = before;
 }
 
-static struct kunit_case share_cases[] = {
-	KUNIT_CASE(share_burst),
-	KUNIT_CASE(share_round),
-	KUNIT_CASE(share_greedy),
-	KUNIT_CASE(share_modest),
-	KUNIT_CASE(share_users),
+/* max_user_checks=0 switches the limit off, and so does more than one check per ns. */
+static void ratelimit_of_users_can_be_switched_off(struct kunit *test)
+{
+	const unsigned int before = theap_max_user_checks, burst = THEAP_RATE_LIMIT_BURST / GAP;
+	struct theap_user *user = user_make(test, 4000000001U);
+
+	theap_max_user_checks = 0;
+	KUNIT_EXPECT_EQ(test, charge_checks(user, 1000000), 0);
+	theap_max_user_checks = NSEC_PER_SEC / GAP;
+	KUNIT_EXPECT_EQ(test, charge_checks(user, burst), 0);
+	theap_max_user_checks = UINT_MAX;
+	KUNIT_EXPECT_EQ(test, charge_checks(user, 1000000), 0);
+	theap_max_user_checks = before;
+}
+
+static struct kunit_case ratelimit_cases[] = {
+	KUNIT_CASE(ratelimit_burst_is_free),
+	KUNIT_CASE(ratelimit_idle_time_is_credited),
+	KUNIT_CASE(ratelimit_wait_is_at_most_one_round),
+	KUNIT_CASE(ratelimit_greedy_tickers_share_the_limit),
+	KUNIT_CASE(ratelimit_tickers_within_limit_are_not_deferred),
+	KUNIT_CASE(ratelimit_users_are_limited_separately),
+	KUNIT_CASE(ratelimit_of_users_can_be_switched_off),
 	{}
 };
 
-static struct kunit_suite share_suite = {
-	.name = "share",
-	.test_cases = share_cases,
+static struct kunit_suite ratelimit_suite = {
+	.name = "ratelimit",
+	.test_cases = ratelimit_cases,
 };
 
-kunit_test_suite(share_suite);
+kunit_test_suite(ratelimit_suite);

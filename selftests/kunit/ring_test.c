@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The event ring: order, wrapping around, and a program that scribbles.
+ * The event ring: its size, the order of entries, a program that overwrites head or tail,
+ * and all CPUs at once.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
@@ -11,14 +12,14 @@
 
 #include "module/device/ring.h"
 
-static void ring_end(void *ring)
+static void ring_free(void *ring)
 {
 	theap_ring_destroy(ring);
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(ring_action, ring_end, void *);
+KUNIT_DEFINE_ACTION_WRAPPER(ring_action, ring_free, void *);
 
-static struct theap_ring *ring_of(struct kunit *test, u32 slots)
+static struct theap_ring *ring_make(struct kunit *test, u32 slots)
 {
 	struct theap_ring *ring = kunit_kzalloc(test, sizeof(*ring), GFP_KERNEL);
 
@@ -28,8 +29,8 @@ static struct theap_ring *ring_of(struct kunit *test, u32 slots)
 	return ring;
 }
 
-/* Places are a power of two, no fewer than slots; the memory whole pages. */
-static void ring_sizes(struct kunit *test)
+/* A ring has the next power of 2 of slots as entries, in whole pages. */
+static void ring_size_is_a_power_of_2(struct kunit *test)
 {
 	static const u32 sizes[][2] = {
 		{ 1, 1 }, { 2, 2 }, { 3, 4 }, { 64, 64 }, { 65, 128 }, { 1000, 1024 },
@@ -37,7 +38,7 @@ static void ring_sizes(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		struct theap_ring *ring = ring_of(test, sizes[i][0]);
+		struct theap_ring *ring = ring_make(test, sizes[i][0]);
 
 		KUNIT_EXPECT_EQ(test, ring->mask + 1, sizes[i][1]);
 		KUNIT_EXPECT_EQ(test, theap_ring_size(ring) % PAGE_SIZE, 0);
@@ -46,14 +47,14 @@ static void ring_sizes(struct kunit *test)
 	}
 }
 
-/* In the order in which they were put in, full or not, past the end of u32. */
-static void ring_order(struct kunit *test)
+/* Numbers leave the ring in the order in which they entered it, also when it is full. */
+static void ring_keeps_order(struct kunit *test)
 {
-	struct theap_ring *ring = ring_of(test, 8);
+	struct theap_ring *ring = ring_make(test, 8);
 	u32 start, count, i, slot;
 
 	for (start = 0; start < 3; start++) {
-		/* As after so many events; the last round crosses the end. */
+		/* As after this many events.  In the last round the tail wraps around. */
 		ring->tail = start == 2 ? U32_MAX - 3 : start * 5;
 		ring->shared->tail = ring->tail;
 		ring->shared->head = ring->tail;
@@ -72,29 +73,29 @@ static void ring_order(struct kunit *test)
 	}
 }
 
-/* A head that is nowhere: no more than there are places, and it ends. */
-static void ring_wild_head(struct kunit *test)
+/* A program writes any head: the ring returns at most its 8 newest numbers, and ends. */
+static void ring_limits_wild_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 4, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };
-	struct theap_ring *ring = ring_of(test, 8);
-	u32 i, slot, taken;
+	struct theap_ring *ring = ring_make(test, 8);
+	u32 i, slot, nr;
 
 	for (i = 0; i < 20; i++)
 		theap_ring_put(ring, i);
 	for (i = 0; i < ARRAY_SIZE(heads); i++) {
 		ring->shared->head = heads[i];
 		KUNIT_EXPECT_LE(test, theap_ring_count(ring), 8);
-		for (taken = 0; theap_ring_get(ring, &slot) && taken < 100; taken++)
+		for (nr = 0; theap_ring_get(ring, &slot) && nr < 100; nr++)
 			KUNIT_EXPECT_LT(test, slot, 20);
-		KUNIT_EXPECT_EQ(test, taken, heads[i] == 20 ? 0 : 8);
+		KUNIT_EXPECT_EQ(test, nr, heads[i] == 20 ? 0 : 8);
 		KUNIT_EXPECT_EQ(test, ring->shared->head, 20);
 	}
 }
 
-/* What the program writes to the tail is its own affair. */
-static void ring_wild_tail(struct kunit *test)
+/* A tail that the program writes is ignored, and the next event overwrites it. */
+static void ring_ignores_wild_tail(struct kunit *test)
 {
-	struct theap_ring *ring = ring_of(test, 8);
+	struct theap_ring *ring = ring_make(test, 8);
 	u32 slot;
 
 	theap_ring_put(ring, 1);
@@ -109,42 +110,42 @@ static void ring_wild_tail(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_ring_get(ring, &slot));
 }
 
-#define CROWD	10000U		/* numbers that each CPU puts in */
+#define PER_CPU_NUMBERS	10000U
 
-static void ring_crowd_put(void *ring)
+static void put_numbers(void *ring)
 {
 	u32 i;
 
-	for (i = 0; i < CROWD; i++)
-		theap_ring_put(ring, smp_processor_id() * CROWD + i);
+	for (i = 0; i < PER_CPU_NUMBERS; i++)
+		theap_ring_put(ring, smp_processor_id() * PER_CPU_NUMBERS + i);
 }
 
-/* All CPUs at once, as their runs would: each number is there once. */
-static void ring_crowd(struct kunit *test)
+/* All CPUs put their numbers at the same time, and each number is in the ring once. */
+static void ring_takes_numbers_of_all_cpus(struct kunit *test)
 {
-	u32 slots = nr_cpu_ids * CROWD, slot, twice = 0;
-	struct theap_ring *ring = ring_of(test, slots);
+	u32 slots = nr_cpu_ids * PER_CPU_NUMBERS, slot, twice = 0;
+	struct theap_ring *ring = ring_make(test, slots);
 	unsigned long *seen = kunit_kcalloc(test, BITS_TO_LONGS(slots), sizeof(long),
 					    GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, seen);
 	cpus_read_lock();
-	on_each_cpu(ring_crowd_put, ring, true);
-	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), num_online_cpus() * CROWD);
+	on_each_cpu(put_numbers, ring, true);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), num_online_cpus() * PER_CPU_NUMBERS);
 	cpus_read_unlock();
 	while (theap_ring_get(ring, &slot) && slot < slots)
 		twice += test_and_set_bit(slot, seen);
 	KUNIT_EXPECT_EQ(test, twice, 0);
-	KUNIT_EXPECT_EQ(test, bitmap_weight(seen, slots), num_online_cpus() * CROWD);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(seen, slots), num_online_cpus() * PER_CPU_NUMBERS);
 	KUNIT_EXPECT_EQ(test, ring->shared->tail, ring->tail);
 }
 
 static struct kunit_case ring_cases[] = {
-	KUNIT_CASE(ring_sizes),
-	KUNIT_CASE(ring_order),
-	KUNIT_CASE(ring_wild_head),
-	KUNIT_CASE(ring_wild_tail),
-	KUNIT_CASE(ring_crowd),
+	KUNIT_CASE(ring_size_is_a_power_of_2),
+	KUNIT_CASE(ring_keeps_order),
+	KUNIT_CASE(ring_limits_wild_head),
+	KUNIT_CASE(ring_ignores_wild_tail),
+	KUNIT_CASE(ring_takes_numbers_of_all_cpus),
 	{}
 };
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocol of a slot, the kernel's side: the test is the program.
+ * The kernel's side of a slot: checks, START, MODIFY, STOP, KICK and events.
  *
- * A look is made at a time that the test chooses, so nothing here waits for a
- * clock; what the hrtimer does is in queue_test.c, and what threads do to each
- * other in selftests/protocol.c.  slot.c is included, because a look is nobody
- * else's business.
+ * The test plays the program, and stores to the slot.  It calls a check with a time that
+ * it chooses, so no test waits for a clock.  The suite includes slot.c, since a check is
+ * a static function there.
+ *
+ * queue_test.c tests the hrtimer that begins checks, and selftests/protocol.c tests
+ * threads that store to a slot while the kernel checks it.
  */
 #include "module/device/slot.c"
 
@@ -14,18 +16,18 @@
 #include "core_test.h"
 
 #define SLOTS	100
-#define T0	1000000000LL		/* a time; nothing is said of the present */
-#define FAR	(S64_MAX / 2)		/* not while the test lasts */
+#define T0	1000000000LL		/* a time of a check, unrelated to the clock */
+#define FAR	(S64_MAX / 2)		/* a deadline that does not expire in a test */
 
-static void context_end(void *context)
+static void context_free(void *context)
 {
 	theap_slots_free(context);
 	theap_context_free(context);
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(context_action, context_end, void *);
+KUNIT_DEFINE_ACTION_WRAPPER(context_action, context_free, void *);
 
-static struct theap_context *context_of(struct kunit *test, u32 slots)
+static struct theap_context *context_make(struct kunit *test, u32 slots)
 {
 	const struct theap_settings settings = {
 		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = slots,
@@ -38,109 +40,113 @@ static struct theap_context *context_of(struct kunit *test, u32 slots)
 	return context;
 }
 
-/* A slot's timer; theap_slot() has what the program sees of it. */
-static struct theap_slot_timer *slot_of(struct kunit *test)
+/* Make a context.  Return: the timer of its slot 3; theap_slot() returns the slot. */
+static struct theap_slot_timer *slot_make(struct kunit *test)
 {
-	struct theap_context *context = context_of(test, SLOTS);
+	struct theap_context *context = context_make(test, SLOTS);
 	struct theap_slot_page *page;
 
 	KUNIT_ASSERT_EQ(test, theap_slot_find(context, 3, true, &page), 0);
 	return &page->timers[3];
 }
 
-/* A look whose count is of no interest: that is in the slot, too. */
-static s64 look_at(struct theap_slot_timer *st, s64 now, bool *ring)
+/* Check a slot.  The count is ignored, since it is also in the slot. */
+static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 {
 	u64 count;
 
 	return theap_slot_check(st, now, ring, &count);
 }
 
-/* What is not armed gives no event, and is not looked at again. */
-static void slot_look_idle(struct kunit *test)
+/* An idle slot has no event, and is not checked again. */
+static void slot_idle_has_no_event(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	bool ring = false;
 
 	theap_slot(st)->queued = T0;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), 0);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), 0);
 	KUNIT_EXPECT_FALSE(test, ring);
 	KUNIT_EXPECT_EQ(test, theap_slot(st)->queued, 0);
 	KUNIT_EXPECT_EQ(test, theap_slot(st)->expirations, 0);
 }
 
-static void slot_look_due(struct kunit *test)
+/* A due slot expires: its number goes to the ring at the first expiry, not at the second. */
+static void slot_due_expires(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
 	bool ring = false;
 
 	slot->deadline = T0;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0 - 1, &ring), T0);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0 - 1, &ring), T0);
 	KUNIT_EXPECT_FALSE(test, ring);
-	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), 0);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), 0);
 	KUNIT_EXPECT_TRUE(test, ring);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0);
 	KUNIT_EXPECT_EQ(test, slot->fired, T0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
-	/* A second before the first was read: counted, and in the ring already. */
+	/* A second expiry before the first event is read: it is counted, and not put again. */
 	ring = false;
 	slot->deadline = T0 + 5;
-	look_at(st, T0 + 7, &ring);
+	check_slot(st, T0 + 7, &ring);
 	KUNIT_EXPECT_FALSE(test, ring);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 2);
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 5);
 	KUNIT_EXPECT_EQ(test, slot->fired, T0 + 7);
 }
 
-/* Postponed by the program: looked at in time, and again when it is due. */
-static void slot_look_postponed(struct kunit *test)
+/* A check before the deadline returns the deadline as the time of the next check. */
+static void slot_postponed_is_checked_at_deadline(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	bool ring = false;
 
 	theap_slot(st)->deadline = T0 + NSEC_PER_SEC;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), T0 + NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + NSEC_PER_SEC);
 	KUNIT_EXPECT_FALSE(test, ring);
 	KUNIT_EXPECT_EQ(test, theap_slot(st)->deadline, T0 + NSEC_PER_SEC);
 }
 
-/* Postponed by a little again and again: four times, then it has to wait. */
-static void slot_look_hasty(struct kunit *test)
+/*
+ * A deadline closer than the least period is checked in time 4 times in succession.  The
+ * next check is deferred by the least period.
+ */
+static void slot_close_deadlines_are_deferred(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	s64 least = T0 + theap_slot_min_period(st);
 	bool ring = false;
-	int look, round;
+	int check, round;
 
 	theap_slot(st)->deadline = T0 + 1;
 	for (round = 0; round < 2; round++) {
-		for (look = 0; look < THEAP_SLOT_TRIES; look++)
-			KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), T0 + 1);
-		KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), least);
+		for (check = 0; check < THEAP_SLOT_TRIES; check++)
+			KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
+		KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), least);
 	}
-	/* An honest one is forgiven what was before. */
-	for (look = 0; look < THEAP_SLOT_TRIES; look++)
-		look_at(st, T0, &ring);
+	/* One deadline that is not close begins the count again. */
+	for (check = 0; check < THEAP_SLOT_TRIES; check++)
+		check_slot(st, T0, &ring);
 	theap_slot(st)->deadline = least;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), least);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), least);
 	theap_slot(st)->deadline = T0 + 1;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), T0 + 1);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
 	KUNIT_EXPECT_FALSE(test, ring);
 }
 
-/* What periods were missed is counted; the next is on the row, past now. */
-static void slot_look_periodic(struct kunit *test)
+/* A late check counts the missed periods, and sets the first deadline after now. */
+static void slot_late_check_counts_missed_periods(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
 	s64 period = NSEC_PER_MSEC;
 	bool ring = false;
 
 	slot->deadline = T0;
 	slot->period = period;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0 + 10 * period + 5, &ring),
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0 + 10 * period + 5, &ring),
 			T0 + 11 * period);
 	KUNIT_EXPECT_TRUE(test, ring);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 11);
@@ -148,30 +154,31 @@ static void slot_look_periodic(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + 11 * period);
 }
 
-/* Whatever a program stores: numbers that are no times, periods of no length. */
-static void slot_look_wild(struct kunit *test)
+/* Deadlines above S64_MAX and periods outside the limits are clamped. */
+static void slot_wild_values_are_clamped(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
 	bool ring = false;
 
 	slot->deadline = U64_MAX;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), THEAP_NEVER);
 	slot->deadline = 1ULL << 63;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), THEAP_NEVER);
 	KUNIT_EXPECT_FALSE(test, ring);
 	slot->deadline = 1;
 	slot->period = 1;
-	KUNIT_EXPECT_GT(test, look_at(st, T0, &ring), T0);
-	KUNIT_EXPECT_LE(test, look_at(st, T0, &ring), T0 + theap_slot_min_period(st));
+	KUNIT_EXPECT_GT(test, check_slot(st, T0, &ring), T0);
+	KUNIT_EXPECT_LE(test, check_slot(st, T0, &ring), T0 + theap_slot_min_period(st));
 	slot->deadline = 1;
 	slot->period = U64_MAX;
-	KUNIT_EXPECT_EQ(test, look_at(st, T0, &ring), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), THEAP_NEVER);
 }
 
-static void slot_period(struct kunit *test)
+/* A period is at least the least period of its context, and at most S64_MAX. */
+static void slot_period_has_limits(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	unsigned long before = theap_min_period_ns;
 	s64 least = theap_slot_min_period(st);
 
@@ -181,19 +188,19 @@ static void slot_period(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, least + 1), least + 1);
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, S64_MAX), S64_MAX);
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, U64_MAX), S64_MAX);
-	/* The floor has a floor, and no room to pass for a negative number. */
+	/* The parameter itself is limited to 1 us at least and S64_MAX at most. */
 	theap_min_period_ns = 0;
 	KUNIT_EXPECT_EQ(test, theap_slot_min_period(st), NSEC_PER_USEC);
 	theap_min_period_ns = ULONG_MAX;
 	KUNIT_EXPECT_EQ(test, theap_slot_min_period(st), S64_MAX);
-	/* That is all there is where nothing is limited. */
+	/* In a context without limits 1 us is the least period. */
 	st->page->context->unlimited = true;
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, 1), NSEC_PER_USEC);
 	theap_min_period_ns = before;
 }
 
-/* A ticker expires so often at once, as if it had been its time.  Return: when it would again. */
-static s64 expire_often(struct theap_slot_timer *st, unsigned int nr, unsigned int *deferred)
+/* Let the slot expire @nr times at T0.  Return: when it is to be checked next. */
+static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned int *deferred)
 {
 	s64 next = 0;
 
@@ -209,45 +216,70 @@ static s64 expire_often(struct theap_slot_timer *st, unsigned int nr, unsigned i
 	return next;
 }
 
-/* Over the share of its user it is looked at later, which changes no deadline. */
+/* A user over its rate limit has its checks deferred; the deadline is unchanged. */
 static void slot_over_rate_limit_is_deferred(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
-	unsigned int before = theap_max_user_checks, deferred = 0, i;
+	unsigned int before = theap_max_user_checks, deferred = 0;
 	s64 period = NSEC_PER_MSEC;
 	struct theap_expiry expiry = {};
 
 	theap_max_user_checks = 1000;
 	slot->period = period;
-	/* 20 ms that were saved; and then a period is just long enough. */
-	KUNIT_EXPECT_EQ(test, expire_often(st, 21, &deferred), T0 + period);
+	/* The burst of 20 ms is free, and the next check is due after one period. */
+	KUNIT_EXPECT_EQ(test, expire_times(st, 21, &deferred), T0 + period);
 	KUNIT_EXPECT_EQ(test, deferred, 0);
-	KUNIT_EXPECT_EQ(test, expire_often(st, 4, &deferred), T0 + 5 * period);
+	KUNIT_EXPECT_EQ(test, expire_times(st, 4, &deferred), T0 + 5 * period);
 	KUNIT_EXPECT_EQ(test, deferred, 4);
 	KUNIT_EXPECT_EQ(test, slot->queued, T0 + 5 * period);
 	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + period);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 25);
-	/* What has come until then has come. */
+	/* The deferred check counts all periods until then. */
 	slot->expirations = 0;
 	local_irq_disable();
 	theap_slot_expire(&st->timer, T0 + 5 * period, &expiry);
 	local_irq_enable();
 	KUNIT_EXPECT_EQ(test, slot->expirations, 5);
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 5 * period);
-	/* What does not come back is no tick. */
-	slot->period = 0;
-	for (i = 0; i < 100; i++)
-		KUNIT_EXPECT_EQ(test, expire_often(st, 1, &deferred), 0);
-	slot->period = 10 * period;
-	KUNIT_EXPECT_EQ(test, expire_often(st, 1, &deferred), T0 + 10 * period);
-	/* Nor has everybody a share. */
-	st->page->context->unlimited = true;
-	slot->period = period;
-	KUNIT_EXPECT_EQ(test, expire_often(st, 1000, &deferred), T0 + period);
 	theap_max_user_checks = before;
 }
 
+/* A slot that is not checked again is not charged to the rate limit of its user. */
+static void slot_one_shot_is_not_charged_to_rate_limit(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	unsigned int before = theap_max_user_checks, deferred = 0, i;
+	s64 period = NSEC_PER_MSEC;
+
+	theap_max_user_checks = 1000;
+	slot->period = period;
+	KUNIT_EXPECT_EQ(test, expire_times(st, 25, &deferred), T0 + 5 * period);
+	slot->period = 0;
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_EQ(test, expire_times(st, 1, &deferred), 0);
+	slot->period = 10 * period;
+	KUNIT_EXPECT_EQ(test, expire_times(st, 1, &deferred), T0 + 10 * period);
+	theap_max_user_checks = before;
+}
+
+/* Checks of a context without limits are not deferred. */
+static void slot_of_unlimited_context_is_not_deferred(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	unsigned int before = theap_max_user_checks, deferred = 0;
+	s64 period = NSEC_PER_MSEC;
+
+	theap_max_user_checks = 1000;
+	st->page->context->unlimited = true;
+	theap_slot(st)->period = period;
+	KUNIT_EXPECT_EQ(test, expire_times(st, 1000, &deferred), T0 + period);
+	KUNIT_EXPECT_EQ(test, deferred, 0);
+	theap_max_user_checks = before;
+}
+
+/* START; if @if_pending, MODIFY. */
 static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
 	       bool *was_pending, bool *wake)
 {
@@ -262,10 +294,10 @@ static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pe
 	return theap_slot_arm(st->page, theap_slot_index(st), &arming, was_pending, wake);
 }
 
-/* START, MODIFY and STOP: the slot, queued and the timer say the same. */
-static void slot_arm(struct kunit *test)
+/* After START, MODIFY and STOP the deadline, queued and the state of the timer agree. */
+static void slot_start_modify_stop_agree_with_timer(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
 	bool pending, wake;
 
@@ -289,10 +321,10 @@ static void slot_arm(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&st->timer.status), THEAP_DELETED);
 }
 
-/* What is due already expires within the call, and no hrtimer hears of it. */
-static void slot_arm_due(struct kunit *test)
+/* A START in the past expires in the call, and leaves its timer idle. */
+static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_event event;
 	bool pending, wake;
 	u32 slot;
@@ -311,10 +343,10 @@ static void slot_arm_due(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
 }
 
-/* KICK: the kernel comes to stand where the program's deadline is. */
-static void slot_kick(struct kunit *test)
+/* KICK queues the timer at the stored deadline: a first one, an earlier one, none, one due. */
+static void slot_kick_queues_at_stored_deadline(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
 	bool wake = false;
 
@@ -336,10 +368,10 @@ static void slot_kick(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 }
 
-/* An event that could not be handed out is there again, with its number. */
-static void slot_event_returns(struct kunit *test)
+/* An event that was put back can be read again, and its number is in the ring again. */
+static void slot_event_is_put_back(struct kunit *test)
 {
-	struct theap_slot_timer *st = slot_of(test);
+	struct theap_slot_timer *st = slot_make(test);
 	struct theap_ring *ring = &st->page->context->ring;
 	struct timerheap_event event, again;
 	bool wake = false;
@@ -357,11 +389,13 @@ static void slot_event_returns(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
-/* Pages come when they are used, and the last is no larger than the slots. */
-static void slot_pages(struct kunit *test)
+/* A page of 64 slots is allocated at its first use.  Numbers above the slots are refused. */
+static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
-	struct theap_context *context = context_of(test, SLOTS);
-	const struct theap_settings settings = { .placement = theap_default_placement[THEAP_MONOTONIC], .slots = 1 };
+	struct theap_context *context = context_make(test, SLOTS);
+	const struct theap_settings settings = {
+		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = 1,
+	};
 	struct theap_slot_page *page, *other;
 
 	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 0, false, &page), 0);
@@ -378,19 +412,21 @@ static void slot_pages(struct kunit *test)
 }
 
 static struct kunit_case slot_cases[] = {
-	KUNIT_CASE(slot_look_idle),
-	KUNIT_CASE(slot_look_due),
-	KUNIT_CASE(slot_look_postponed),
-	KUNIT_CASE(slot_look_hasty),
-	KUNIT_CASE(slot_look_periodic),
-	KUNIT_CASE(slot_look_wild),
-	KUNIT_CASE(slot_period),
+	KUNIT_CASE(slot_idle_has_no_event),
+	KUNIT_CASE(slot_due_expires),
+	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
+	KUNIT_CASE(slot_close_deadlines_are_deferred),
+	KUNIT_CASE(slot_late_check_counts_missed_periods),
+	KUNIT_CASE(slot_wild_values_are_clamped),
+	KUNIT_CASE(slot_period_has_limits),
 	KUNIT_CASE(slot_over_rate_limit_is_deferred),
-	KUNIT_CASE(slot_arm),
-	KUNIT_CASE(slot_arm_due),
-	KUNIT_CASE(slot_kick),
-	KUNIT_CASE(slot_event_returns),
-	KUNIT_CASE(slot_pages),
+	KUNIT_CASE(slot_one_shot_is_not_charged_to_rate_limit),
+	KUNIT_CASE(slot_of_unlimited_context_is_not_deferred),
+	KUNIT_CASE(slot_start_modify_stop_agree_with_timer),
+	KUNIT_CASE(slot_start_in_the_past_expires_in_call),
+	KUNIT_CASE(slot_kick_queues_at_stored_deadline),
+	KUNIT_CASE(slot_event_is_put_back),
+	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The state machine, all hundred cells of it.
+ * The state machine: all 100 pairs of states.
  *
- * Every helper of state.h is tried in every state: it must go where its name
- * says from where its name says, and elsewhere refuse and leave the state
- * alone.  Then what all of them did together is compared with the table, cell
- * by cell, so that there is no way that is not in it, and none that is lacks
- * a helper.  The model's table is compared with state.h in selftests/model.
+ * The test calls each theap_try_ helper of state.h in each state.  A helper must make the
+ * transition that its name states, and fail in all other states without changing the
+ * state.  It calls each of the other helpers in the state that its name states.
+ *
+ * The test records all transitions that the helpers made, and compares them with a table.
+ * So no helper makes a transition that is not in the table, and each transition of the
+ * table has a helper.  selftests/model compares the table of the model with state.h.
  */
 #include <kunit/test.h>
 
@@ -28,7 +30,7 @@ static const char *const names[STATES] = {
 };
 
 /*
- * The table, a row for each state, a column for each that it may become:
+ * The transitions.  Each row is a state, each column a state that it can change to:
  *
  *	N NO_STATUS   W WAITING   R RUNNING   D DELETED   r REMOVING
  *	d REMOVED     M MODIFYING E MODIFIED_EARLIER      L MODIFIED_LATER
@@ -48,7 +50,7 @@ static const char *const table[STATES] = {
 	[THEAP_MOVING]		 = ".x........",
 };
 
-/* Those that may find another state than they were told, and then refuse. */
+/* Wrappers for helpers that have their source state in their name. */
 static bool try_running(atomic_t *status, enum theap_status from)
 {
 	return theap_try_waiting_to_running(status);
@@ -64,6 +66,7 @@ static bool try_moving(atomic_t *status, enum theap_status from)
 	return theap_try_waiting_to_moving(status);
 }
 
+/* Transitions out of a stable state.  They fail if the timer is in another state. */
 static const struct {
 	bool (*try)(atomic_t *status, enum theap_status from);
 	const char *from;	/* as a row of the table */
@@ -76,7 +79,7 @@ static const struct {
 	{ try_moving,			 ".x........", THEAP_MOVING },
 };
 
-/* Those who hold a transient state, and cannot fail. */
+/* Transitions out of a transient state.  Only its holder makes them, and cannot fail. */
 static const struct {
 	void (*leave)(atomic_t *status);
 	enum theap_status from, to;
@@ -93,8 +96,8 @@ static const struct {
 	{ theap_moving_to_waiting, THEAP_MOVING, THEAP_WAITING },
 };
 
-/* Try one in each state, told of each state that it may be told of. */
-static void state_try(struct kunit *test, unsigned int nr, bool seen[STATES][STATES])
+/* Call one theap_try_ helper in each state, with each source state that it accepts. */
+static void check_try(struct kunit *test, unsigned int nr, bool seen[STATES][STATES])
 {
 	enum theap_status state, from;
 
@@ -116,14 +119,15 @@ static void state_try(struct kunit *test, unsigned int nr, bool seen[STATES][STA
 	}
 }
 
-static void state_cells(struct kunit *test)
+/* The helpers together make exactly the transitions of the table. */
+static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
 {
 	bool seen[STATES][STATES] = {};
 	enum theap_status from, to;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(tries); i++)
-		state_try(test, i, seen);
+		check_try(test, i, seen);
 	for (i = 0; i < ARRAY_SIZE(leaves); i++) {
 		atomic_t status = ATOMIC_INIT(leaves[i].from);
 
@@ -132,7 +136,7 @@ static void state_cells(struct kunit *test)
 				    "%s", names[leaves[i].from]);
 		seen[leaves[i].from][theap_status(&status)] = true;
 	}
-	/* A claim may be given up: back to whatever it was made from. */
+	/* An undone claim returns to the state that it was made in. */
 	for (from = 0; from < STATES; from++) {
 		atomic_t status = ATOMIC_INIT(from);
 
@@ -150,8 +154,8 @@ static void state_cells(struct kunit *test)
 					    "%s -> %s", names[from], names[to]);
 }
 
-/* What is said of states: they are the columns of the table. */
-static void state_kinds(struct kunit *test)
+/* Each state is idle, pending, modified or transient as in these rows. */
+static void state_predicates_match_the_states(struct kunit *test)
 {
 	/*				  NWRDrdMELm */
 	static const char idle[]	= "x....x....";
@@ -172,8 +176,8 @@ static void state_kinds(struct kunit *test)
 }
 
 static struct kunit_case state_cases[] = {
-	KUNIT_CASE(state_cells),
-	KUNIT_CASE(state_kinds),
+	KUNIT_CASE(state_helpers_make_the_transitions_of_the_table),
+	KUNIT_CASE(state_predicates_match_the_states),
 	{}
 };
 

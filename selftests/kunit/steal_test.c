@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queues that nobody runs: who is a thief and who is not, and when the watchdog has
- * its eyes closed.
+ * Stealing from stuck queues, and the watchdog timers that find them.
  *
- * No CPU is stuck for that: softirqs are off for a moment, and the queue says that
- * it belongs to another CPU, which may not even be there.  selftests/steal.c does it
- * with CPUs.  What is stuck is so by seconds, so that the machine's own delays do
- * not matter.
+ * No CPU is stuck here.  The test keeps softirqs off, and lets its queue belong to another
+ * CPU, which may not exist.  A stuck queue is overdue by seconds, so that the delays of
+ * the machine do not matter.  selftests/steal.c tests CPUs that are stuck.
+ *
+ * The suite includes steal.c and watchdog.c, since most of what it tests is static there.
+ * The steal_ tests come first, then the watchdog_ tests.
  */
 #include <linux/delay.h>
 
 #include "core_test.h"
 
-/* The one CPU that keeps house; UINT_MAX: those that do. */
-static unsigned int keeper = UINT_MAX;
+/* The only housekeeping CPU; UINT_MAX: those of the machine. */
+static unsigned int only_housekeeping_cpu = UINT_MAX;
 
-static bool test_keeps_house(unsigned int cpu)
+static bool test_cpu_is_housekeeping(unsigned int cpu)
 {
-	return keeper == UINT_MAX ? theap_cpu_is_housekeeping(cpu) : cpu == keeper;
+	return only_housekeeping_cpu == UINT_MAX ? theap_cpu_is_housekeeping(cpu) :
+						   cpu == only_housekeeping_cpu;
 }
 
-/* How many queues for each clock others believe that there are; 0: as many as there are. */
-static unsigned int queues;
+/* The number of queues of a clock that steal.c and watchdog.c see; 0: the true one. */
+static unsigned int shown_queues_nr;
 
 static unsigned int test_queues_nr(void)
 {
-	return queues ?: theap_queues_nr();
+	return shown_queues_nr ?: theap_queues_nr();
 }
 
-#define theap_cpu_is_housekeeping	test_keeps_house
-#define theap_queues_nr		test_queues_nr
+#define theap_cpu_is_housekeeping	test_cpu_is_housekeeping
+#define theap_queues_nr			test_queues_nr
 #include "module/core/steal.c"
 #include "module/core/watchdog.c"
 
-#define DAY		(86400LL * NSEC_PER_SEC)
-#define NS		((s64)NSEC_PER_SEC)
-#define OVERDUE		(3 * NS / 2)
+#define SECOND	((s64)NSEC_PER_SEC)	/* steal_us in this suite, in ns */
+#define OVERDUE	(3 * SECOND / 2)
 
 static struct theap_counters *count(void)
 {
@@ -43,10 +44,10 @@ static struct theap_counters *count(void)
 }
 
 /*
- * Nobody drives the queue from here on, and it is not this CPU's.  There is a kick on its way
- * to whose it is, as there would be soon, and it is not answered.
+ * From here on no CPU drives the queue.  It belongs to another CPU, and an IPI to that CPU
+ * is on its way.
  */
-static void stuck_begin(void)
+static void queue_gets_stuck(void)
 {
 	local_bh_disable();
 	test_queue()->cpu = smp_processor_id() + 1;
@@ -54,8 +55,8 @@ static void stuck_begin(void)
 	this_cpu_ptr(&theap_thieves)->next = 0;
 }
 
-/* It is let go, and the kick answered. */
-static void stuck_end(void)
+/* The queue belongs to this CPU again, which arms its hrtimer. */
+static void queue_recovers(void)
 {
 	test_queue()->cpu = smp_processor_id();
 	atomic_set(&test_queue()->ipi_pending, 0);
@@ -65,7 +66,7 @@ static void stuck_end(void)
 	local_bh_enable();
 }
 
-/* On this CPU, so that nobody is kicked. */
+/* Start timers that are overdue.  The queue is this CPU's meanwhile, so no IPI is sent. */
 static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 {
 	unsigned int i, cpu = test_queue()->cpu;
@@ -76,159 +77,178 @@ static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 	test_queue()->cpu = cpu;
 }
 
-static void look_at(unsigned long clocks)
+/* Let this CPU scan the queues of the next CPU, and steal. */
+static void scan_clocks(unsigned long clocks)
 {
 	theap_steal_scan(this_cpu_ptr(&theap_thieves), clocks, 1, false);
 }
 
-static void look(void)
+static void scan(void)
 {
-	look_at(BIT(THEAP_MONOTONIC));
+	scan_clocks(BIT(THEAP_MONOTONIC));
 }
 
-/* They are run, each once, and then there is nothing to steal. */
-static void steal_overdue(struct kunit *test)
+/* A thief runs an overdue queue once, and the owning CPU finds nothing to do. */
+static void steal_runs_overdue_queue_once(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 10);
 	unsigned int i;
 
-	stuck_begin();
+	queue_gets_stuck();
 	start_overdue(t, 10, OVERDUE);
-	look();
-	look();
+	scan();
+	scan();
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 0);
-	stuck_end();
-	/* The owner comes late, and finds nothing. */
+	queue_recovers();
 	msleep(20);
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 	KUNIT_EXPECT_EQ(test, test_queue()->armed, THEAP_NEVER);
 }
 
-/* What is due, but not for so long, is its owner's. */
-static void steal_not_yet(struct kunit *test)
+/* A queue that is due for less than steal_us is left to its owning CPU. */
+static void steal_leaves_recently_due_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
-	stuck_begin();
-	look();
-	start_overdue(t, 1, NS / 4);
-	look();
+	queue_gets_stuck();
+	scan();
+	start_overdue(t, 1, SECOND / 4);
+	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
 	KUNIT_EXPECT_EQ(test, t->called, 0);
-	stuck_end();
-	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+	queue_recovers();
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 }
 
-/* A run is on: what that has in hand is its own. */
-static void steal_running(struct kunit *test)
+/* A queue is not stolen while a run of it is on. */
+static void steal_leaves_running_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
-	stuck_begin();
+	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
 	WRITE_ONCE(test_queue()->running, true);
-	look();
-	KUNIT_EXPECT_TRUE(test, theap_queue_steal(test_queue(), NS, false));
+	scan();
+	KUNIT_EXPECT_TRUE(test, theap_queue_steal(test_queue(), SECOND, false));
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
 	KUNIT_EXPECT_EQ(test, theap_queue_run(test_queue()), 0);
 	KUNIT_EXPECT_EQ(test, t->called, 0);
 	WRITE_ONCE(test_queue()->running, false);
-	look();
+	scan();
 	KUNIT_EXPECT_EQ(test, t->called, 1);
-	stuck_end();
+	queue_recovers();
 }
 
-/* Not what is the CPU's own, and nothing where it is switched off. */
-static void steal_nothing(struct kunit *test)
+/* A CPU does not steal its own queue. */
+static void steal_leaves_own_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
-	stuck_begin();
+	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
 	test_queue()->cpu = smp_processor_id();
-	look();
+	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
-	test_queue()->cpu = smp_processor_id() + 1;
+	KUNIT_EXPECT_EQ(test, t->called, 0);
+	queue_recovers();
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
+}
+
+/* steal_us=0 switches stealing off. */
+static void steal_off_steals_nothing(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	queue_gets_stuck();
+	start_overdue(t, 1, OVERDUE);
 	theap_steal_us = 0;
-	look();
+	scan();
 	theap_steal_after_run(ktime_get_ns());
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
-	theap_steal_us = 1;
-	KUNIT_EXPECT_EQ(test, theap_steal_ns(), THEAP_STEAL_MIN_US * NSEC_PER_USEC);
 	KUNIT_EXPECT_EQ(test, t->called, 0);
-	stuck_end();
-	KUNIT_EXPECT_TRUE(test, test_settles(&t->called, 1));
+	queue_recovers();
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 }
 
-/* Do all come, each once? */
-static bool each_once(struct test_timer *t, unsigned int nr)
+/* steal_us between 1 and the minimum is the minimum. */
+static void steal_us_has_a_minimum(struct kunit *test)
+{
+	theap_steal_us = 1;
+	KUNIT_EXPECT_EQ(test, theap_steal_ns(), THEAP_STEAL_MIN_US * NSEC_PER_USEC);
+}
+
+/* Return: whether each timer expires once. */
+static bool expire_once(struct test_timer *t, unsigned int nr)
 {
 	unsigned int i;
 
 	for (i = 0; i < nr; i++)
-		if (READ_ONCE(t[i].called) != 1 && !test_settles(&t[i].called, 1))
+		if (READ_ONCE(t[i].called) != 1 && !test_settles_at(&t[i].called, 1))
 			return false;
 	return true;
 }
 
 static u64 worked_until;
 
-/* For longer than a run may. */
-static void work_long(struct test_timer *t)
+/* Use twice the CPU budget of a run, and record when. */
+static void exceed_budget(struct test_timer *t)
 {
-	test_busy(NSEC_PER_MSEC);
+	test_exceed_budget(t);
 	worked_until = ktime_get_ns();
 }
 
 /*
- * Who is late because he has much to do, and rests for want of budget, is not stuck;
- * but he is if he does not go on.
+ * A queue whose run is throttled is late, but not stuck.  It counts as stuck if no run
+ * follows for steal_us.
  */
-static void steal_at_rest(struct kunit *test)
+static void steal_leaves_throttled_queue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
 
-	stuck_begin();
+	queue_gets_stuck();
 	start_overdue(t, nr, OVERDUE);
-	t[0].work = work_long;
-	t[nr - 1].work = work_long;
+	t[0].work = exceed_budget;
+	t[nr - 1].work = exceed_budget;
 	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
-	/* That it will rest is counted already, a quarter of what it has taken. */
+	/* run_ended includes the time of throttling, a quarter of the run. */
 	KUNIT_EXPECT_GE(test, queue->run_ended, worked_until + NSEC_PER_MSEC / 4);
-	look();
+	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
-	WRITE_ONCE(queue->run_ended, queue->run_ended - 2 * NS);
-	look();
+	WRITE_ONCE(queue->run_ended, queue->run_ended - 2 * SECOND);
+	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	stuck_end();
-	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
+	queue_recovers();
+	KUNIT_EXPECT_TRUE(test, expire_once(t, nr));
 	KUNIT_EXPECT_EQ(test, count()->checked, nr);
 }
 
-/* A thief goes on when it has rested, unless the owner has done something. */
-static void steal_goes_on(struct kunit *test)
+/*
+ * After a throttled run the thief resumes, unless the owning CPU runs the queue or has a
+ * throttled run of it.
+ */
+static void steal_resumes_after_throttled_run(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
 
-	stuck_begin();
+	queue_gets_stuck();
 	start_overdue(t, nr, OVERDUE);
-	t[0].work = work_long;
-	t[nr - 1].work = work_long;
-	look();
+	t[0].work = exceed_budget;
+	t[nr - 1].work = exceed_budget;
+	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
-	/* It rests, or somebody runs it. */
-	WRITE_ONCE(queue->run_ended, ktime_get_ns() + NS);
+	/* The owning CPU appears to have a throttled run, and below a run that is on. */
+	WRITE_ONCE(queue->run_ended, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	WRITE_ONCE(queue->run_ended, 0);
@@ -238,85 +258,91 @@ static void steal_goes_on(struct kunit *test)
 	WRITE_ONCE(queue->running, false);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 2);
-	stuck_end();
-	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
+	queue_recovers();
+	KUNIT_EXPECT_TRUE(test, expire_once(t, nr));
 	KUNIT_EXPECT_EQ(test, count()->stolen, 2);
 }
 
-/* A thief rests, and then its CPU is stuck: the owner goes on, who is awake by then. */
-static void steal_taken_back(struct kunit *test)
+/*
+ * The CPU of a thief gets stuck after a throttled run.  The owning CPU recovers, and runs
+ * the rest.
+ */
+static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
 
-	stuck_begin();
+	queue_gets_stuck();
 	start_overdue(t, nr, OVERDUE);
-	t[0].work = work_long;
-	look();
+	t[0].work = exceed_budget;
+	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
-	/* What the thief was to go on by; and what the owner's own was armed for is over. */
+	/* The thief cannot resume, and the hrtimer of the queue has expired without effect. */
 	KUNIT_EXPECT_EQ(test, hrtimer_try_to_cancel(&queue->thief_resume), 1);
 	hrtimer_try_to_cancel(&queue->hrtimer);
-	stuck_end();
-	KUNIT_EXPECT_TRUE(test, each_once(t, nr));
+	queue_recovers();
+	KUNIT_EXPECT_TRUE(test, expire_once(t, nr));
 }
 
 /*
- * Two queues, each of which takes all the budget: a look runs one of them, and the next
- * look the other, although the first is stuck again.
+ * Two queues are stuck, and each uses all the budget of a run.  A scan steals one of them.
+ * The next scan steals the other, although the first is stuck again.
  */
-static void steal_budget(struct kunit *test)
+static void steal_scan_ends_with_budget(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *other = theap_queues_get(THEAP_BOOTTIME, 0);
 	unsigned long clocks = BIT(THEAP_MONOTONIC) + BIT(THEAP_BOOTTIME);
 	struct test_timer *t = test_timers(test, 3);
 
-	t[0].work = work_long;
-	t[1].work = work_long;
-	t[2].work = work_long;
+	t[0].work = exceed_budget;
+	t[1].work = exceed_budget;
+	t[2].work = exceed_budget;
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(other, GFP_KERNEL), 0);
-	stuck_begin();
+	queue_gets_stuck();
 	this_cpu_ptr(&theap_thieves)->at = 0;
 	start_overdue(&t[0], 1, OVERDUE);
 	test_start_on(&t[1], THEAP_BOOTTIME, theap_clock_read(THEAP_BOOTTIME) - OVERDUE);
 	other->cpu = queue->cpu;
-	look_at(clocks);
+	scan_clocks(clocks);
 	KUNIT_EXPECT_EQ(test, t[0].called, 1);
 	KUNIT_EXPECT_EQ(test, t[1].called, 0);
 	start_overdue(&t[2], 1, OVERDUE);
 	WRITE_ONCE(queue->run_ended, 0);
-	look_at(clocks);
+	scan_clocks(clocks);
 	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
-	look_at(clocks);
+	scan_clocks(clocks);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);
 	KUNIT_EXPECT_EQ(test, queue->count.stolen, 2);
 	KUNIT_EXPECT_EQ(test, other->count.stolen, 1);
 	other->cpu = smp_processor_id();
-	stuck_end();
+	queue_recovers();
 }
 
-/* A CPU looks, and then it does not for a while. */
-static void steal_turns(struct kunit *test)
+/*
+ * A CPU scans at most once per steal_us, both at the end of runs and before a sleep.  A task
+ * that is about to sleep scans only the queues of its clock.
+ */
+static void steal_scans_once_per_steal_us(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 4);
 	u64 now = ktime_get_ns();
 
-	stuck_begin();
+	queue_gets_stuck();
 	start_overdue(&t[0], 1, OVERDUE);
 	theap_steal_after_run(now);
 	KUNIT_EXPECT_EQ(test, t[0].called, 1);
 	start_overdue(&t[1], 1, OVERDUE);
 	WRITE_ONCE(test_queue()->run_ended, 0);
-	theap_steal_after_run(now + NS - 1);
+	theap_steal_after_run(now + SECOND - 1);
 	KUNIT_EXPECT_EQ(test, t[1].called, 0);
-	theap_steal_after_run(now + NS);
+	theap_steal_after_run(now + SECOND);
 	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 
-	/* Nor by way of the other. */
+	/* A scan before a sleep is subject to the same limit. */
 	start_overdue(&t[2], 1, OVERDUE);
 	WRITE_ONCE(test_queue()->run_ended, 0);
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
@@ -328,18 +354,18 @@ static void steal_turns(struct kunit *test)
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 3);
-	stuck_end();
+	queue_recovers();
 }
 
-/* The end of a run looks at others, of other clocks, too; the watchdog at all. */
-static void steal_after_run(struct kunit *test)
+/* The end of a run steals from other clocks, too.  The watchdog counts what it steals. */
+static void steal_after_run_covers_all_clocks(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
 
-	/* Until what the tests before this one owe is paid: who owes steals nothing. */
+	/* Repay the deficit that earlier tests left: a CPU with a deficit does not steal. */
 	usleep_range(5000, 6000);
-	stuck_begin();
+	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
 	other->hrtimer.function(&other->hrtimer);
 	KUNIT_EXPECT_EQ(test, t->called, 1);
@@ -350,16 +376,16 @@ static void steal_after_run(struct kunit *test)
 	theap_steal_all();
 	KUNIT_EXPECT_EQ(test, t->called, 2);
 	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 1);
-	stuck_end();
+	queue_recovers();
 }
 
-/* On a large machine who is about to sleep looks at some CPUs' queues, next time at others. */
-static void steal_waits(struct kunit *test)
+/* With 1000 CPUs a scan before a sleep covers 64, and the next scan the next 64. */
+static void steal_before_sleep_scans_64_cpus(struct kunit *test)
 {
 	struct theap_thief *thief;
 	unsigned int i, at[3];
 
-	queues = 1000;
+	shown_queues_nr = 1000;
 	local_bh_disable();
 	thief = this_cpu_ptr(&theap_thieves);
 	for (i = 0; i < ARRAY_SIZE(at); i++) {
@@ -369,15 +395,20 @@ static void steal_waits(struct kunit *test)
 	}
 	thief->at = 0;
 	local_bh_enable();
-	queues = 0;
+	shown_queues_nr = 0;
 	KUNIT_EXPECT_EQ(test, at[1] - at[0], THEAP_STEAL_MORE * THEAP_CLOCKS);
 	KUNIT_EXPECT_EQ(test, at[2] - at[1], THEAP_STEAL_MORE * THEAP_CLOCKS);
 }
 
-/* How long an eye is closed: never past a deadline, as late as the wheel may be. */
-static void watch_delay(struct kunit *test)
+/*
+ * A watchdog timer sleeps until before the next deadline, even if the kernel's timer wheel
+ * is late by an eighth of the delay.
+ */
+static void watchdog_delay_ends_before_deadline(struct kunit *test)
 {
-	static const s64 nearest[] = { -NS, 0, 1, 20 * NSEC_PER_MSEC, NS, 12 * NS, DAY };
+	static const s64 nearest[] = {
+		-SECOND, 0, 1, 20 * NSEC_PER_MSEC, SECOND, 12 * SECOND, DAY
+	};
 	const s64 span = 20 * NSEC_PER_MSEC;
 	unsigned int i;
 
@@ -389,16 +420,17 @@ static void watch_delay(struct kunit *test)
 		if (delay > span)
 			KUNIT_EXPECT_LT(test, delay + delay / 8, nearest[i]);
 	}
-	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(NS, span), 3 * NS / 4);
+	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(SECOND, span), 3 * SECOND / 4);
 	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(DAY, span), THEAP_WATCHDOG_MAX_NS);
 	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(THEAP_NEVER, span), THEAP_NEVER);
 	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(0, 0), THEAP_NEVER);
 }
 
-/* On a machine with one CPU, too.  Whoever is woken with @ms = SLOW is not at it for a second. */
-#define SLOW	1000
+/* A watchdog_ms with which a woken watchdog timer expires only after 1 s. */
+#define SLOW_MS	1000
 
-static void watch_begin(unsigned int ms)
+/* Switch the watchdog on, also on a machine with one CPU.  It sleeps at first. */
+static void watchdog_begin(unsigned int ms)
 {
 	theap_watchdog_ms = ms;
 	raw_spin_lock_irq(&theap_watchdog_lock);
@@ -407,39 +439,44 @@ static void watch_begin(unsigned int ms)
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 }
 
-static bool watch_closed(void)
+/* Does the watchdog sleep? */
+static bool watchdog_sleeps(void)
 {
 	return READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]) != S64_MIN;
 }
 
-static bool watch_closes(void)
+/* Wait until the watchdog sleeps.  Return: whether it does. */
+static bool watchdog_falls_asleep(void)
 {
 	unsigned int ms = theap_watchdog_ms, i;
 
-	if (ms == SLOW) {
+	if (ms == SLOW_MS) {
 		theap_watchdog_ms = 1;
 		theap_watchdog_wake();
 	}
-	for (i = 0; i < 200 && !watch_closed(); i++)
+	for (i = 0; i < 200 && !watchdog_sleeps(); i++)
 		msleep(20);
-	/* The other eye, too. */
+	/* The other watchdog timer, too. */
 	msleep(50);
 	theap_watchdog_ms = ms;
-	return watch_closed();
+	return watchdog_sleeps();
 }
 
-/* Who arms for an earlier deadline opens them; they close when they may. */
-static void watch_until(struct kunit *test)
+/*
+ * A start wakes the watchdog if the deadline is before the time until which it sleeps.
+ * Then the watchdog sleeps until the next deadline, or forever if no timer is pending.
+ */
+static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 4);
 	s64 until, now;
 
-	watch_begin(SLOW);
+	watchdog_begin(SLOW_MS);
 	KUNIT_EXPECT_EQ(test, theap_watchdog_until[THEAP_MONOTONIC], THEAP_NEVER);
 	test_start(&t[0], test_now() + DAY);
-	KUNIT_EXPECT_FALSE(test, watch_closed());
+	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[1].timer));
-	KUNIT_EXPECT_TRUE(test, watch_closes());
+	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 	now = test_now();
 	until = READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_GT(test, until, now);
@@ -447,153 +484,155 @@ static void watch_until(struct kunit *test)
 	KUNIT_EXPECT_GT(test, theap_watchdog_until[THEAP_REALTIME], until);
 	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[0].timer));
 
-	/* Earlier than what is armed, but not than the next look. */
+	/* Earlier than the armed deadline, but later than the next expiry of the watchdog. */
 	test_start(&t[1], now + DAY / 2);
-	KUNIT_EXPECT_TRUE(test, watch_closed());
-	test_start(&t[2], until - NS);
-	KUNIT_EXPECT_FALSE(test, watch_closed());
-	KUNIT_EXPECT_TRUE(test, watch_closes());
+	KUNIT_EXPECT_TRUE(test, watchdog_sleeps());
+	test_start(&t[2], until - SECOND);
+	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
+	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 
 	theap_timer_stop_sync(&t[0].timer);
 	theap_timer_stop_sync(&t[1].timer);
 	theap_timer_stop_sync(&t[2].timer);
 	theap_watchdog_wake();
-	KUNIT_EXPECT_TRUE(test, watch_closes());
+	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 	KUNIT_EXPECT_EQ(test, theap_watchdog_until[THEAP_MONOTONIC], THEAP_NEVER);
 	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[0].timer));
 	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[1].timer));
 }
 
-/* Also who need not arm, since that is done for one that is gone. */
-static void watch_behind(struct kunit *test)
+/* A start wakes the watchdog although the hrtimer is armed for an earlier, stopped timer. */
+static void watchdog_wakes_behind_stale_hrtimer(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 armed;
 
-	watch_begin(SLOW);
+	watchdog_begin(SLOW_MS);
 	test_start(&t[0], test_now() + DAY);
 	theap_timer_stop_sync(&t[0].timer);
-	KUNIT_EXPECT_TRUE(test, watch_closes());
+	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 	KUNIT_EXPECT_EQ(test, theap_watchdog_until[THEAP_MONOTONIC], THEAP_NEVER);
 	armed = test_queue()->armed;
 	KUNIT_EXPECT_NE(test, armed, THEAP_NEVER);
-	test_start(&t[1], armed + NS);
+	test_start(&t[1], armed + SECOND);
 	KUNIT_EXPECT_EQ(test, test_queue()->armed, armed);
-	KUNIT_EXPECT_FALSE(test, watch_closed());
+	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 }
 
-/* While a run is on nobody wakes it; that does when it is over, if there is need. */
-static void watch_runs(struct kunit *test)
+/* A start during a run does not wake the watchdog.  The end of the run does. */
+static void watchdog_wakes_at_end_of_run(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	bool during, after;
 
-	watch_begin(SLOW);
+	watchdog_begin(SLOW_MS);
 	local_bh_disable();
 	WRITE_ONCE(test_queue()->running, true);
 	test_start(t, test_now() + DAY);
-	during = watch_closed();
+	during = watchdog_sleeps();
 	WRITE_ONCE(test_queue()->running, false);
 	theap_queue_run(test_queue());
-	after = watch_closed();
+	after = watchdog_sleeps();
 	local_bh_enable();
 	KUNIT_EXPECT_TRUE(test, during);
 	KUNIT_EXPECT_FALSE(test, after);
 }
 
-/* It finds what nobody else does. */
-static void watch_finds(struct kunit *test)
+/* The watchdog steals a stuck queue that no other CPU scans. */
+static void watchdog_steals_stuck_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 10);
 	unsigned int i;
 
-	watch_begin(1);
-	stuck_begin();
+	watchdog_begin(1);
+	queue_gets_stuck();
 	start_overdue(t, 10, OVERDUE);
 	hrtimer_try_to_cancel(&test_queue()->hrtimer);
 	local_bh_enable();
 	for (i = 0; i < 10; i++)
-		KUNIT_EXPECT_TRUE(test, test_settles(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 1);
 	test_queue()->cpu = raw_smp_processor_id();
 }
 
-/* An eye that does not open is put elsewhere; one that is in time is left alone. */
-static void watch_minds(struct kunit *test)
+/* A watchdog timer that is late moves to another CPU.  One that is in time stays. */
+static void watchdog_moves_late_timer(struct kunit *test)
 {
 	s64 span = 20 * NSEC_PER_MSEC;
-	struct theap_watchdog_timer *eye = &theap_watchdog_timers[1];
+	struct theap_watchdog_timer *timer = &theap_watchdog_timers[1];
 	unsigned long expires;
 
-	watch_begin(1);
+	watchdog_begin(1);
 	local_bh_disable();
 	raw_spin_lock_irq(&theap_watchdog_lock);
-	theap_watchdog_timer_arm(eye, smp_processor_id(), span);
-	expires = eye->timer.expires;
-	theap_watchdog_timer_check(eye, span);
-	KUNIT_EXPECT_EQ(test, eye->timer.expires, expires);
+	theap_watchdog_timer_arm(timer, smp_processor_id(), span);
+	expires = timer->timer.expires;
+	theap_watchdog_timer_check(timer, span);
+	KUNIT_EXPECT_EQ(test, timer->timer.expires, expires);
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 	while (time_before_eq(jiffies, expires + msecs_to_jiffies(15)))
 		cpu_relax();
-	/* Softirqs are off: this CPU is stuck.  The other eye opens there all the same. */
+	/* Softirqs are off, so this CPU is stuck.  The other timer expires in this call. */
 	theap_watchdog_timer_expired(&theap_watchdog_timers[0].timer);
-	KUNIT_EXPECT_TRUE(test, time_after(eye->timer.expires, expires));
-	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || eye->cpu != smp_processor_id());
+	KUNIT_EXPECT_TRUE(test, time_after(timer->timer.expires, expires));
+	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || timer->cpu != smp_processor_id());
 	local_bh_enable();
 }
 
 /*
- * When a CPU goes, its eye is taken where the other is not, to open when it would have; and
- * none is put there again until that has come back.
+ * When a CPU goes offline, its watchdog timer moves to another CPU with the same expiry, and
+ * not to the CPU of the other timer.  No timer is put on that CPU until it is online again.
  */
-static void watch_offline(struct kunit *test)
+static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 {
 	unsigned int here = raw_smp_processor_id();
-	unsigned int gone = cpumask_any_but(cpu_online_mask, here);
-	struct theap_watchdog_timer *eye = &theap_watchdog_timers[1];
+	unsigned int offline = cpumask_any_but(cpu_online_mask, here);
+	struct theap_watchdog_timer *timer = &theap_watchdog_timers[1];
 	unsigned long expires;
 
-	watch_begin(1);
+	watchdog_begin(1);
 	raw_spin_lock_irq(&theap_watchdog_lock);
 	theap_watchdog_timers[0].cpu = here;
-	theap_watchdog_timer_arm(eye, gone < nr_cpu_ids ? gone : here, DAY);
-	eye->cpu = gone;
-	expires = eye->timer.expires;
+	theap_watchdog_timer_arm(timer, offline < nr_cpu_ids ? offline : here, DAY);
+	timer->cpu = offline;
+	expires = timer->timer.expires;
 	raw_spin_unlock_irq(&theap_watchdog_lock);
-	theap_watchdog_offline(gone);
-	KUNIT_EXPECT_TRUE(test, timer_pending(&eye->timer));
-	KUNIT_EXPECT_EQ(test, eye->timer.expires, expires);
-	KUNIT_EXPECT_NE(test, eye->cpu, gone);
-	KUNIT_EXPECT_EQ(test, eye->timer.flags & TIMER_CPUMASK, eye->cpu);
-	KUNIT_EXPECT_TRUE(test, num_online_cpus() < 3 || eye->cpu != here);
-	KUNIT_EXPECT_NE(test, theap_watchdog_cpu(gone, nr_cpu_ids), gone);
+	theap_watchdog_offline(offline);
+	KUNIT_EXPECT_TRUE(test, timer_pending(&timer->timer));
+	KUNIT_EXPECT_EQ(test, timer->timer.expires, expires);
+	KUNIT_EXPECT_NE(test, timer->cpu, offline);
+	KUNIT_EXPECT_EQ(test, timer->timer.flags & TIMER_CPUMASK, timer->cpu);
+	KUNIT_EXPECT_TRUE(test, num_online_cpus() < 3 || timer->cpu != here);
+	KUNIT_EXPECT_NE(test, theap_watchdog_cpu(offline, nr_cpu_ids), offline);
 
-	theap_watchdog_online(gone);
-	KUNIT_EXPECT_TRUE(test, gone >= nr_cpu_ids || theap_watchdog_cpu(gone, nr_cpu_ids) == gone);
-	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || eye->cpu != theap_watchdog_timers[0].cpu);
-	KUNIT_EXPECT_TRUE(test, watch_closes());
+	theap_watchdog_online(offline);
+	KUNIT_EXPECT_TRUE(test, offline >= nr_cpu_ids ||
+			  theap_watchdog_cpu(offline, nr_cpu_ids) == offline);
+	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 ||
+			  timer->cpu != theap_watchdog_timers[0].cpu);
+	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 }
 
-/* Where one CPU keeps house, and the other eye is there, an eye goes nowhere else. */
-static void watch_keeper(struct kunit *test)
+/* With one housekeeping CPU both watchdog timers are on that CPU. */
+static void watchdog_stays_on_housekeeping_cpu(struct kunit *test)
 {
 	unsigned int here, other, first, second;
 
 	local_irq_disable();
 	here = smp_processor_id();
 	other = cpumask_any_but(cpu_online_mask, here);
-	keeper = other < nr_cpu_ids ? other : here;
+	only_housekeeping_cpu = other < nr_cpu_ids ? other : here;
 	first = theap_watchdog_cpu(here, nr_cpu_ids);
-	second = theap_watchdog_cpu(here, keeper);
+	second = theap_watchdog_cpu(here, only_housekeeping_cpu);
 	local_irq_enable();
-	KUNIT_EXPECT_EQ(test, first, keeper);
-	KUNIT_EXPECT_EQ(test, second, keeper);
-	keeper = UINT_MAX;
+	KUNIT_EXPECT_EQ(test, first, only_housekeeping_cpu);
+	KUNIT_EXPECT_EQ(test, second, only_housekeeping_cpu);
+	only_housekeeping_cpu = UINT_MAX;
 }
 
-/* One eye opens while the other is closed, which has not seen what it sees. */
-static void open_alone(struct kunit *test)
+/* Let one watchdog timer expire while the other is not pending. */
+static void expire_one(struct kunit *test)
 {
 	unsigned int i;
 
@@ -606,26 +645,26 @@ static void open_alone(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[i].timer));
 }
 
-/* What the one says the other keeps to, too, whatever it has just believed. */
-static void watch_both(struct kunit *test)
+/* A deadline that one watchdog timer finds also wakes the other. */
+static void watchdog_wakes_both_timers(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 
-	watch_begin(SLOW);
+	watchdog_begin(SLOW_MS);
 	test_start(&t[0], test_now() + DAY);
-	open_alone(test);
-	KUNIT_EXPECT_TRUE(test, watch_closed());
-	test_start(&t[1], test_now() + NS);
-	open_alone(test);
-	KUNIT_EXPECT_FALSE(test, watch_closed());
+	expire_one(test);
+	KUNIT_EXPECT_TRUE(test, watchdog_sleeps());
+	test_start(&t[1], test_now() + SECOND);
+	expire_one(test);
+	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 }
 
-/* Switched off while it sleeps, and on again. */
-static void watch_switched(struct kunit *test)
+/* watchdog_ms=0 switches the watchdog off.  A write of 1 switches it on again. */
+static void watchdog_can_be_switched_off(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
-	watch_begin(1);
+	watchdog_begin(1);
 	theap_watchdog_ms = 0;
 	theap_watchdog_wake();
 	test_start(t, test_now() + DAY);
@@ -634,7 +673,7 @@ static void watch_switched(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[1].timer));
 	theap_watchdog_ms = 1;
 	theap_watchdog_wake();
-	KUNIT_EXPECT_TRUE(test, watch_closes());
+	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[0].timer));
 }
 
@@ -643,8 +682,8 @@ static int steal_init(struct kunit *test)
 	int ret;
 
 	theap_watchdog_ms = 0;
-	/* There is a past only some time after the machine has begun. */
-	while (ktime_get_ns() < 2 * NS)
+	/* A deadline in the past must be greater than 0, so the machine must be up for 2 s. */
+	while (ktime_get_ns() < 2 * SECOND)
 		msleep(20);
 	ret = core_test_init(test);
 	theap_steal_us = NSEC_PER_SEC / NSEC_PER_USEC;
@@ -652,27 +691,29 @@ static int steal_init(struct kunit *test)
 }
 
 static struct kunit_case steal_cases[] = {
-	KUNIT_CASE(steal_overdue),
-	KUNIT_CASE(steal_not_yet),
-	KUNIT_CASE(steal_running),
-	KUNIT_CASE(steal_nothing),
-	KUNIT_CASE(steal_at_rest),
-	KUNIT_CASE(steal_goes_on),
-	KUNIT_CASE(steal_taken_back),
-	KUNIT_CASE(steal_budget),
-	KUNIT_CASE(steal_turns),
-	KUNIT_CASE(steal_after_run),
-	KUNIT_CASE(steal_waits),
-	KUNIT_CASE(watch_delay),
-	KUNIT_CASE(watch_until),
-	KUNIT_CASE(watch_behind),
-	KUNIT_CASE(watch_runs),
-	KUNIT_CASE(watch_finds),
-	KUNIT_CASE(watch_minds),
-	KUNIT_CASE(watch_offline),
-	KUNIT_CASE(watch_keeper),
-	KUNIT_CASE(watch_both),
-	KUNIT_CASE(watch_switched),
+	KUNIT_CASE(steal_runs_overdue_queue_once),
+	KUNIT_CASE(steal_leaves_recently_due_queue),
+	KUNIT_CASE(steal_leaves_running_queue),
+	KUNIT_CASE(steal_leaves_own_queue),
+	KUNIT_CASE(steal_off_steals_nothing),
+	KUNIT_CASE(steal_us_has_a_minimum),
+	KUNIT_CASE(steal_leaves_throttled_queue),
+	KUNIT_CASE(steal_resumes_after_throttled_run),
+	KUNIT_CASE(steal_owning_cpu_resumes_after_stuck_thief),
+	KUNIT_CASE(steal_scan_ends_with_budget),
+	KUNIT_CASE(steal_scans_once_per_steal_us),
+	KUNIT_CASE(steal_after_run_covers_all_clocks),
+	KUNIT_CASE(steal_before_sleep_scans_64_cpus),
+	KUNIT_CASE(watchdog_delay_ends_before_deadline),
+	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
+	KUNIT_CASE(watchdog_wakes_behind_stale_hrtimer),
+	KUNIT_CASE(watchdog_wakes_at_end_of_run),
+	KUNIT_CASE(watchdog_steals_stuck_queue),
+	KUNIT_CASE(watchdog_moves_late_timer),
+	KUNIT_CASE(watchdog_timer_leaves_offline_cpu),
+	KUNIT_CASE(watchdog_stays_on_housekeeping_cpu),
+	KUNIT_CASE(watchdog_wakes_both_timers),
+	KUNIT_CASE(watchdog_can_be_switched_off),
 	{}
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The arithmetic of deadlines: periods that were missed, the end of time, and the
- * steps of the histogram of lateness.
+ * The arithmetic of deadlines, and the steps of the lateness histogram.
+ *
+ * The tests use tables of fixed values, and one test random values.  They check missed
+ * periods, the offset of a clock, and that times stop at THEAP_NEVER.
  */
 #include <kunit/test.h>
 #include <linux/prandom.h>
@@ -10,7 +12,8 @@
 #include "module/core/lateness.h"
 #include "module/core/timer.h"
 
-static void time_add(struct kunit *test)
+/* A sum stops at S64_MAX instead of an overflow. */
+static void time_add_stops_at_never(struct kunit *test)
 {
 	static const struct { s64 a, b, sum; } sums[] = {
 		{ 0, 0, 0 },
@@ -32,26 +35,27 @@ static void time_add(struct kunit *test)
 	}
 }
 
-static void time_forward(struct kunit *test)
+/* The next period counts from the deadline, not from now, and stops at S64_MAX. */
+static void time_forward_counts_from_deadline(struct kunit *test)
 {
 	static const struct {
 		s64 when, period, now, next;
 		u64 missed;
 	} rows[] = {
-		/* Due just now, one late, and just before and after two. */
+		/* Due now, late by 1, and just before and at the second deadline. */
 		{ 100, 10, 100, 110, 1 },
 		{ 100, 10, 101, 110, 1 },
 		{ 100, 10, 109, 110, 1 },
 		{ 100, 10, 110, 120, 2 },
 		{ 100, 10, 111, 120, 2 },
-		/* Never from now: 12 late stays on the tens. */
+		/* 912 late: the next deadline is a multiple of 10 all the same. */
 		{ 100, 10, 1012, 1020, 92 },
-		/* The least and the largest. */
+		/* The smallest and the largest values. */
 		{ 0, 1, 0, 1, 1 },
 		{ 1, 1, S64_MAX - 1, S64_MAX, S64_MAX - 1 },
 		{ 1, S64_MAX, 1, S64_MAX, 1 },
 		{ 100, S64_MAX - 100, 200, S64_MAX, 1 },
-		/* Past the end of time it stops there. */
+		/* A next deadline above S64_MAX becomes S64_MAX. */
 		{ S64_MAX - 5, 10, S64_MAX - 1, S64_MAX, 1 },
 		{ S64_MAX, 1, S64_MAX, S64_MAX, 1 },
 		{ S64_MAX, S64_MAX, S64_MAX, S64_MAX, 1 },
@@ -67,8 +71,42 @@ static void time_forward(struct kunit *test)
 	}
 }
 
-/* What it means, in other words: the first of the row that is past now. */
-static void time_forward_random(struct kunit *test)
+/* Step n is 2^(n-1) to 2^n - 1 ns.  The last also counts longer and negative times. */
+static void time_lateness_steps_double(struct kunit *test)
+{
+	unsigned int step;
+
+	KUNIT_EXPECT_EQ(test, theap_lateness_step(0), 0);
+	for (step = 1; step < THEAP_LATENESS_STEPS - 1; step++) {
+		KUNIT_EXPECT_EQ(test, theap_lateness_step(1LL << (step - 1)), step);
+		KUNIT_EXPECT_EQ(test, theap_lateness_step((1LL << step) - 1), step);
+	}
+	KUNIT_EXPECT_EQ(test, theap_lateness_step(1LL << step), step);
+	KUNIT_EXPECT_EQ(test, theap_lateness_step(S64_MAX), step);
+	KUNIT_EXPECT_EQ(test, theap_lateness_step(-1), step);
+}
+
+/* An offset time is at least 1, and THEAP_NEVER stays THEAP_NEVER. */
+static void time_offset_keeps_1_and_never(struct kunit *test)
+{
+	static const struct { s64 time, by, result; } rows[] = {
+		{ 100, 0, 100 }, { 100, 5, 105 }, { 100, -5, 95 },
+		{ 100, -99, 1 }, { 100, -100, 1 }, { 100, -S64_MAX, 1 }, { 0, 0, 1 },
+		{ THEAP_NEVER, 0, THEAP_NEVER }, { THEAP_NEVER, 5, THEAP_NEVER },
+		{ THEAP_NEVER, -5, THEAP_NEVER },
+		{ THEAP_NEVER - 1, -5, THEAP_NEVER - 6 },
+		{ THEAP_NEVER - 1, 1, THEAP_NEVER }, { THEAP_NEVER - 1, 2, THEAP_NEVER },
+		{ 2, S64_MAX, THEAP_NEVER },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		KUNIT_EXPECT_EQ_MSG(test, theap_offset_time(rows[i].time, rows[i].by),
+				    rows[i].result, "row %u", i);
+}
+
+/* Random values: the result is the first deadline of the ticker after now. */
+static void time_forward_random_values(struct kunit *test)
 {
 	u64 seed = get_random_u64();
 	struct rnd_state random;
@@ -89,46 +127,12 @@ static void time_forward_random(struct kunit *test)
 	}
 }
 
-/* Each step begins where the one before ends; the last takes the rest. */
-static void time_lateness(struct kunit *test)
-{
-	unsigned int step;
-
-	KUNIT_EXPECT_EQ(test, theap_lateness_step(0), 0);
-	for (step = 1; step < THEAP_LATENESS_STEPS - 1; step++) {
-		KUNIT_EXPECT_EQ(test, theap_lateness_step(1LL << (step - 1)), step);
-		KUNIT_EXPECT_EQ(test, theap_lateness_step((1LL << step) - 1), step);
-	}
-	KUNIT_EXPECT_EQ(test, theap_lateness_step(1LL << step), step);
-	KUNIT_EXPECT_EQ(test, theap_lateness_step(S64_MAX), step);
-	KUNIT_EXPECT_EQ(test, theap_lateness_step(-1), step);
-}
-
-/* On a clock that is set off, both ends of time stay ends. */
-static void time_shift(struct kunit *test)
-{
-	static const struct { s64 time, by, there; } rows[] = {
-		{ 100, 0, 100 }, { 100, 5, 105 }, { 100, -5, 95 },
-		{ 100, -99, 1 }, { 100, -100, 1 }, { 100, -S64_MAX, 1 }, { 0, 0, 1 },
-		{ THEAP_NEVER, 0, THEAP_NEVER }, { THEAP_NEVER, 5, THEAP_NEVER },
-		{ THEAP_NEVER, -5, THEAP_NEVER },
-		{ THEAP_NEVER - 1, -5, THEAP_NEVER - 6 },
-		{ THEAP_NEVER - 1, 1, THEAP_NEVER }, { THEAP_NEVER - 1, 2, THEAP_NEVER },
-		{ 2, S64_MAX, THEAP_NEVER },
-	};
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(rows); i++)
-		KUNIT_EXPECT_EQ_MSG(test, theap_offset_time(rows[i].time, rows[i].by),
-				    rows[i].there, "row %u", i);
-}
-
 static struct kunit_case time_cases[] = {
-	KUNIT_CASE(time_add),
-	KUNIT_CASE(time_shift),
-	KUNIT_CASE(time_forward),
-	KUNIT_CASE(time_forward_random),
-	KUNIT_CASE(time_lateness),
+	KUNIT_CASE(time_add_stops_at_never),
+	KUNIT_CASE(time_offset_keeps_1_and_never),
+	KUNIT_CASE(time_forward_counts_from_deadline),
+	KUNIT_CASE(time_lateness_steps_double),
+	KUNIT_CASE(time_forward_random_values),
 	{}
 };
 
