@@ -276,7 +276,7 @@ static void bucket_is_not_early_after_clock_step(struct kunit *test)
 
 /*
  * A far horizon, as in Kafka's tests: 22 h, 4.3 s apart, so that each timer needs its own
- * bucket.  Timers beyond THEAP_BUCKETS_MAX go to the heap with the same deadline.
+ * bucket.  A timer that finds no bucket goes to the heap with the same deadline.
  */
 static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 {

@@ -367,7 +367,7 @@ static void heap_trim_keeps_one_spare_segment(struct kunit *test)
 	while (theap_heap_trim(&model->heap, &growth))
 		theap_growth_free(&growth);
 	KUNIT_EXPECT_EQ(test, model->heap.segments, 0);
-	/* It can grow again. */
+	/* An empty heap can grow again. */
 	push(test, model, 0, 1);
 	check_heap(test, model);
 	model_free(model);
@@ -538,9 +538,9 @@ static u32 nr_due(struct model *model, s64 until)
 
 /*
  * Extractions that pause.  In the pauses entries are pushed, rekeyed and removed at random,
- * and the entry at the extraction may be rekeyed, too.  The new keys are not
- * due, so the extraction must find all due entries.  There is one exception: a due entry
- * that has filled the gap of a removed one may be behind the extraction.
+ * also the entry at the extraction.  The new keys are not due, so the extraction must find
+ * all due entries.  There is one exception: a due entry that has filled the gap of a removed
+ * one may be behind the extraction.
  */
 static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys)
 {

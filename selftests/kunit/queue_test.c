@@ -73,7 +73,7 @@ static void queue_lateness_is_counted_once(struct kunit *test)
 				before.expired[step]);
 }
 
-/* A stop changes only the state: the entry stays in the heap, and the hrtimer armed. */
+/* A stop changes only the state: the entry stays in the heap, and the hrtimer stays armed. */
 static void queue_stop_keeps_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -100,7 +100,7 @@ static void queue_stop_keeps_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 }
 
-/* A postponed timer keeps its heap key and the hrtimer.  The next run requeues the timer. */
+/* A postponed timer keeps its heap key until the next run, and no CPU is notified. */
 static void queue_postpone_keeps_heap_key(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -504,7 +504,7 @@ static void count_slow_wake(struct theap_waker *waker)
 	test_busy_wait(20 * NSEC_PER_USEC);
 }
 
-/* The time of wakers is charged to the run: one run calls less than 2 batches of them. */
+/* The time of wakers is charged to the run: one run calls fewer than 2 batches. */
 static void queue_wakers_are_charged_to_budget(struct kunit *test)
 {
 	const unsigned int nr = 1000;
@@ -586,7 +586,7 @@ static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, before);
 }
 
-/* A start in a full heap fails and changes nothing.  It succeeds after the heap has grown. */
+/* A start fails and changes nothing if the heap has no room, and succeeds after it grew. */
 static void queue_start_without_room_fails(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -656,7 +656,7 @@ static void queue_notifications_are_rate_limited(struct kunit *test)
 	local_irq_enable();
 	span = test_now() - begin;
 	KUNIT_EXPECT_GE(test, queue->count.notified, 1);
-	/* One in 50 us, after a burst for 20 ms without any. */
+	/* At most one per 50 us, and the burst that 20 ms allow. */
 	KUNIT_EXPECT_LE(test, queue->count.notified,
 			(span + 20 * NSEC_PER_MSEC) / (50 * NSEC_PER_USEC) + 1);
 	KUNIT_EXPECT_EQ(test, queue->count.notified + queue->count.deferred_notifications, ipis);

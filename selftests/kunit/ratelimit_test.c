@@ -2,7 +2,7 @@
 /*
  * The rate limiter, at times that the test chooses: no clock is read.
  *
- * The first tests charge one limit.  Then 100 simulated tickers limit one limit.  The last
+ * The first tests charge one limit.  Then 100 simulated tickers share one limit.  The last
  * tests charge the limits of users.
  */
 #include <kunit/test.h>
@@ -40,7 +40,7 @@ static void ratelimit_idle_time_is_credited(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, limit.until, 1000 * T0 - THEAP_RATE_LIMIT_BURST + GAP);
 }
 
-/* However many are charged, the wait is at most one round. */
+/* After any number of charges the wait is at most one round. */
 static void ratelimit_wait_is_at_most_one_round(struct kunit *test)
 {
 	struct theap_rate_limit limit = {};

@@ -188,7 +188,7 @@ static void slot_period_has_limits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, least + 1), least + 1);
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, S64_MAX), S64_MAX);
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, U64_MAX), S64_MAX);
-	/* The parameter itself is limited to 1 us at least and S64_MAX at most. */
+	/* The parameter min_period_ns is itself limited: at least 1 us, at most S64_MAX. */
 	theap_min_period_ns = 0;
 	KUNIT_EXPECT_EQ(test, theap_slot_min_period(st), NSEC_PER_USEC);
 	theap_min_period_ns = ULONG_MAX;

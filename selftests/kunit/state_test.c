@@ -4,7 +4,7 @@
  *
  * The test calls each theap_try_ helper of state.h in each state.  A helper must make the
  * transition that its name states, and fail in all other states without changing the
- * state.  It calls each of the other helpers in the state that its name states.
+ * state.  The test calls each of the other helpers in the state that its name states.
  *
  * The test records all transitions that the helpers made, and compares them with a table.
  * So no helper makes a transition that is not in the table, and each transition of the
@@ -50,7 +50,7 @@ static const char *const table[STATES] = {
 	[THEAP_MOVING]		 = ".x........",
 };
 
-/* Wrappers for helpers that have their source state in their name. */
+/* Wrappers for helpers that state the source in their names, not in an argument. */
 static bool try_running(atomic_t *status, enum theap_status from)
 {
 	return theap_try_waiting_to_running(status);
@@ -79,7 +79,7 @@ static const struct {
 	{ try_moving,			 ".x........", THEAP_MOVING },
 };
 
-/* Transitions out of a transient state.  Only its holder makes them, and cannot fail. */
+/* Transitions out of a transient state.  Only the holder of the timer makes them. */
 static const struct {
 	void (*leave)(atomic_t *status);
 	enum theap_status from, to;

@@ -463,8 +463,9 @@ static bool watchdog_falls_asleep(void)
 }
 
 /*
- * A start wakes the watchdog if the deadline is before the time until which it sleeps.
- * Then the watchdog sleeps until the next deadline, or forever if no timer is pending.
+ * A start wakes the watchdog if the watchdog would sleep past the deadline.  The watchdog
+ * soon sleeps again: for a part of the time to the first deadline, at most 11.25 s, or
+ * without end if no timer is pending.
  */
 static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 {
