@@ -235,7 +235,7 @@ static void hotplug_queue_is_handed_over(struct kunit *test)
 /* With heaps=1 there is no other queue that timers could migrate to. */
 static void hotplug_single_queue_has_no_other(struct kunit *test)
 {
-	KUNIT_EXPECT_NULL(test, theap_queue_other(test_queue()));
+	KUNIT_EXPECT_NULL(test, theap_queue_migration_target(test_queue()));
 }
 
 static struct kunit_case hotplug_cases[] = {

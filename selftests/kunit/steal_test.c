@@ -396,8 +396,8 @@ static void steal_before_sleep_scans_64_cpus(struct kunit *test)
 	thief->at = 0;
 	local_bh_enable();
 	shown_queues_nr = 0;
-	KUNIT_EXPECT_EQ(test, at[1] - at[0], THEAP_STEAL_MORE * THEAP_CLOCKS);
-	KUNIT_EXPECT_EQ(test, at[2] - at[1], THEAP_STEAL_MORE * THEAP_CLOCKS);
+	KUNIT_EXPECT_EQ(test, at[1] - at[0], THEAP_STEAL_CPUS_BEFORE_SLEEP * THEAP_CLOCKS);
+	KUNIT_EXPECT_EQ(test, at[2] - at[1], THEAP_STEAL_CPUS_BEFORE_SLEEP * THEAP_CLOCKS);
 }
 
 /*
