@@ -108,7 +108,7 @@ FIXTURE_SETUP(step)
 	REQUIRE_DEVICE();
 	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
-	self->offset = system_clock_offset();
+	self->offset = realtime_offset();
 	self->real = th_context(CLOCK_REALTIME, 4);
 	self->mono = th_context(CLOCK_MONOTONIC, 4);
 	self->boot = th_context(CLOCK_BOOTTIME, 4);
@@ -119,7 +119,7 @@ FIXTURE_SETUP(step)
 
 FIXTURE_TEARDOWN(step)
 {
-	system_clock_restore(self->offset);
+	restore_realtime(self->offset);
 	close(self->real);
 	close(self->mono);
 	close(self->boot);
@@ -230,7 +230,7 @@ FIXTURE_SETUP(cancel_on_set)
 	REQUIRE_DEVICE();
 	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
-	self->offset = system_clock_offset();
+	self->offset = realtime_offset();
 	self->fd = cancel_on_set_context(CLOCK_REALTIME, TIMERHEAP_CANCEL_ON_SET);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_NONBLOCK));
@@ -238,7 +238,7 @@ FIXTURE_SETUP(cancel_on_set)
 
 FIXTURE_TEARDOWN(cancel_on_set)
 {
-	system_clock_restore(self->offset);
+	restore_realtime(self->offset);
 	close(self->fd);
 }
 

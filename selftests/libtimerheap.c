@@ -260,7 +260,7 @@ TEST(each_step_is_reported_once)
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 2, .flags = TIMERHEAP_CANCEL_ON_SET,
 	};
-	int64_t offset = system_clock_offset();
+	int64_t offset = realtime_offset();
 	struct timerheap_event event;
 	struct timerheap *th;
 	pid_t pid;
@@ -296,7 +296,7 @@ TEST(each_step_is_reported_once)
 	EXPECT_EQ(-ECANCELED, timerheap_wait(th, LOST));
 	EXPECT_EQ(0, child_status(pid));
 	EXPECT_NE(0, timerheap_deadline(th, 0));
-	system_clock_restore(offset);
+	restore_realtime(offset);
 	timerheap_close(th);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests that use signals, poll(), /proc/self/fdinfo and steps of
- * CLOCK_REALTIME.
+ * Helpers for tests that use signals, poll() and /proc/self/fdinfo.
  */
 #ifndef SYSTEM_TEST_H
 #define SYSTEM_TEST_H
@@ -60,20 +59,6 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 	snprintf(key, sizeof(key), "%s:\t", name);
 	at = strstr(fdinfo, key);
 	return at ? atol(at + strlen(key)) : -1;
-}
-
-/*
- * The difference of CLOCK_REALTIME to CLOCK_MONOTONIC, which cannot be set: a test that
- * steps the clock restores the difference at its end.
- */
-static inline int64_t system_clock_offset(void)
-{
-	return clock_now(CLOCK_REALTIME) - now();
-}
-
-static inline void system_clock_restore(int64_t offset)
-{
-	clock_step(offset - system_clock_offset());
 }
 
 #endif /* SYSTEM_TEST_H */
