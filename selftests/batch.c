@@ -165,7 +165,10 @@ static struct timerheap_op random_op(unsigned int *seed)
 	if (op.op == TIMERHEAP_OP_MODIFY && rand_r(seed) % 2)
 		op.flags |= TIMERHEAP_IF_PENDING;
 	op.deadline = deadlines[rand_r(seed) % 5];
-	/* The expirations of a periodic timer that is due would depend on the time. */
+	/*
+	 * No period for a deadline that has passed: the number of expirations would depend
+	 * on the time of the call.
+	 */
 	if (op.deadline > 2)
 		op.period = rand_r(seed) % 9 ? rand_r(seed) % 3 * SEC : -1;
 	if (op.op == TIMERHEAP_OP_START) {

@@ -454,10 +454,11 @@ static void read_forever(int fd, atomic_ulong *readings)
 }
 
 /*
- * Readers delay no interrupt and no softirq.
+ * The module shows its figures with interrupts and softirqs on, so readers delay no timer
+ * for long.
  *
- * Still they delay the few timers that are due while the kernel has interrupts off, to
- * open files and to allocate memory for the readers: by microseconds.
+ * The kernel itself turns interrupts off when it opens a file or allocates memory for a
+ * reader.  A timer that is due then expires some microseconds late.
  */
 TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 {

@@ -7,7 +7,7 @@
  *
  * The greedy user has several processes:
  *
- *  - On each CPU one has tickers with the shortest period, a million in all, which are
+ *  - On each CPU one has tickers with the minimum period, a million in all, which are
  *    always overdue.
  *  - One kicks as many slots as it can.
  *  - One moves a timer of another CPU earlier, again and again.
@@ -57,7 +57,7 @@ static void become_greedy(void)
  * byte to @ready when it has begun, and runs until it is killed.
  */
 
-/* Start @nr tickers with the shortest period.  They are always overdue. */
+/* Start @nr tickers with the minimum period.  They are always overdue. */
 static void start_tickers(int fd, int nr, int ready)
 {
 	struct timerheap_op ops[CROWD];
@@ -148,7 +148,7 @@ static void start_and_drain(int fd, int nr, int ready)
 	}
 }
 
-/* Start @nr tickers with the shortest period, evenly spread, so that each expires alone. */
+/* Start @nr tickers with the minimum period, evenly spread, so that each expires alone. */
 static void spread_tickers(int fd, int nr, int ready)
 {
 	int64_t begin = now() + MSEC, period;

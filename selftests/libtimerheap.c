@@ -180,7 +180,7 @@ TEST(bad_setup_is_refused)
 	EXPECT_EQ(E2BIG, errno);
 }
 
-TEST(setup_on_cpu_without_limits)
+TEST(unlimited_setup_on_cpu_allows_10_us_period)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_BOOTTIME, .slots = 3, .cpu = 1,

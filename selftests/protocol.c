@@ -371,11 +371,11 @@ TEST_F(protocol, kick_dequeues_stopped_slot)
 
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, exchange_deadline(map, i, at));
-	/* The page of the last slot was never used. */
 	ASSERT_EQ(3, th_kick(map->fd, (uint32_t[]){ 0, 1, 2 }, 3));
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(at, stop_slot(map, i));
 	EXPECT_EQ(self->before + 3, th_armed(self->other));
+	/* Slots 1 and 2 are stopped.  The page of slot SLOTS - 1 was never used. */
 	ASSERT_EQ(3, th_kick(map->fd, numbers, 3));
 	EXPECT_EQ(self->before + 1, th_armed(self->other));
 	EXPECT_EQ(at, map->slots[0].queued);
@@ -441,7 +441,7 @@ TEST_F(protocol, program_read_and_wait_take_in_turns)
 }
 
 /* If the program has already exchanged a slot's @expirations, its ring entry is no event. */
-TEST_F(protocol, count_taken_from_slot_is_no_event)
+TEST_F(protocol, ring_entry_without_expirations_is_no_event)
 {
 	struct th_map *map = &self->map;
 	struct pollfd p = { .fd = map->fd, .events = POLLIN };

@@ -52,7 +52,7 @@ TEST_F(go, zero_spans_expire_one_by_one)
 	}
 }
 
-/* Go: TickerStress, with the shortest period. */
+/* Go: TickerStress, with the minimum period. */
 TEST_F(go, shortest_period_is_the_floor)
 {
 	struct timerheap_info info;
@@ -222,7 +222,7 @@ TEST_F(go, concurrent_stops_prevent_all_expiries)
 }
 
 /* Go: SleepZeroDeadlock. */
-TEST_F(go, zero_span_expires_while_another_is_stopped)
+TEST_F(go, zero_span_expires_while_another_is_pending)
 {
 	for (int i = 0; i < 100; i++) {
 		struct timerheap_event event;

@@ -5,9 +5,9 @@
  * It takes O(n) with interrupts off each time, so it is for tests with few timers.  It
  * finds the operation that breaks a heap.
  *
- * Other CPUs may change some words without the lock.  So a queued timer may be in each
- * stable state, and in MODIFYING.  The count of deleted timers is
- * checked only if the heap is empty.
+ * Other CPUs may change some words without the lock.  So a queued timer may be in any
+ * stable state but NO_STATUS and REMOVED, and also in MODIFYING.  The count of deleted
+ * timers is checked only if the heap is empty.
  */
 #include <linux/bug.h>
 #include <linux/lockdep.h>

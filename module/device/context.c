@@ -179,10 +179,10 @@ err_user:
 /**
  * theap_context_setup - set up a context
  * @context:  the context
- * @settings: of the caller, checked
+ * @settings: the properties that the caller asks for; their values are valid
  *
  * Context: task, may sleep.
- * Return: 0; -EBUSY: it is set up already; -ENOSPC: beyond the limit of the user; -EPERM:
+ * Return: 0; -EBUSY: it is set up already; -ENOSPC: the user would exceed max_user_slots; -EPERM:
  * a context without limits needs CAP_SYS_RESOURCE; -ENOMEM.
  */
 int theap_context_setup(struct theap_context *context, const struct theap_settings *settings)

@@ -371,7 +371,10 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	}
 	if (arming->if_pending && !old)
 		return -ENOENT;
-	/* After the deadline, but no expiry checks a slot whose timer is claimed. */
+	/*
+	 * Store the period only now: a MODIFY that finds the slot idle must not change it.
+	 * No expiry reads the new deadline with the old period, since the timer is claimed.
+	 */
 	WRITE_ONCE(slot->period, arming->period);
 	*was_pending = old;
 	/*

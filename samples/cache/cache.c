@@ -14,10 +14,11 @@
  *    deadline.  So an entry that is got a million times within its time to live costs
  *    one expiry.
  *
- * 3. The timer is never due after @expires.  It is started before its entry can be found.
- *    Code that makes @expires earlier starts the timer again, until @expires is not
- *    earlier than the last start.  If the function of the timer runs at that time and has
- *    read the later time, what it returns is ignored.
+ * 3. The timer is never due after @expires, except while a call is making @expires
+ *    earlier.  The timer is started before its entry can be found.  A call that makes
+ *    @expires earlier starts the timer at the new time.  It repeats that if @expires has
+ *    become still earlier meanwhile.  If the timer's function is running and returns the
+ *    old, later time, the timer ignores that, since it was started again.
  *
  * Code that reads an entry is in an RCU read-side section.  A claimed entry is retired: a
  * worker destroys its timer, which may wait for the timer's function, and has the entry
@@ -164,9 +165,9 @@ static ktime_t entry_function(struct timerheap_timer *timer, ktime_t when, ktime
 }
 
 /*
- * Set the time at which an entry expires.  It becomes earlier only if @earlier is set,
- * and then the timer must be started again.  An entry that has expired stays expired,
- * even if its timer is late.
+ * Set the time at which an entry expires.  Make it earlier only if @earlier is set, and
+ * then start the timer again.  An entry that has expired stays expired, even if its timer
+ * is late.
  *
  * Return: whether the entry had not expired.
  */

@@ -169,7 +169,10 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
 
 #define POSTPONED	4000
 
-/* Postponed timers, exact or in a bucket, are each checked once, at the same time. */
+/*
+ * Each postponed timer is checked once, when the clock is at its first deadline.  This
+ * holds for exact timers and for timers in a bucket.
+ */
 static void manual_postponed_timer_is_checked_once(struct kunit *test)
 {
 	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };

@@ -394,7 +394,7 @@ static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, due[0].called, 1);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	KUNIT_EXPECT_EQ(test, queue->first, 0);
-	/* Earlier than all entries but the holes. */
+	/* The new timer is due before all others.  Only holes have an earlier key, S64_MIN. */
 	test_start(&new[0], now - 2000);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&far[0].timer));
 	test_start(&far[1], now + 2 * hour);

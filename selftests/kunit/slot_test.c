@@ -110,8 +110,8 @@ static void slot_postponed_is_checked_at_deadline(struct kunit *test)
 }
 
 /*
- * A deadline closer than the least period is checked in time 4 times in succession.  The
- * next check is deferred by the least period.
+ * A deadline closer than the minimum period is checked in time 4 times in succession.  The
+ * next check is deferred by the minimum period.
  */
 static void slot_close_deadlines_are_deferred(struct kunit *test)
 {
@@ -175,7 +175,7 @@ static void slot_wild_values_are_clamped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), THEAP_NEVER);
 }
 
-/* A period is at least the least period of its context, and at most S64_MAX. */
+/* A period is at least the minimum period of its context, and at most S64_MAX. */
 static void slot_period_has_limits(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -193,7 +193,7 @@ static void slot_period_has_limits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot_min_period(st), NSEC_PER_USEC);
 	theap_min_period_ns = ULONG_MAX;
 	KUNIT_EXPECT_EQ(test, theap_slot_min_period(st), S64_MAX);
-	/* In a context without limits 1 us is the least period. */
+	/* In a context without limits 1 us is the minimum period. */
 	st->page->context->unlimited = true;
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, 1), NSEC_PER_USEC);
 	theap_min_period_ns = before;

@@ -8,9 +8,9 @@
  * interrupts off.  The write returns when the CPU is held.  Several CPUs may be held at
  * once; one must be left to the test that waits for the others.
  *
- * A thread that is bound to the CPU spins there.  On PREEMPT_RT a thread with softirqs
- * off may be preempted.  Still no other code runs the softirqs of that CPU: it waits for
- * the thread, and lends the thread its priority.
+ * A thread that is bound to the CPU spins there.  On PREEMPT_RT another thread may preempt
+ * it, since only softirqs are off.  The softirqs of that CPU still do not run: a thread
+ * that is to run them waits for the spinning thread, and lends it its priority.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>

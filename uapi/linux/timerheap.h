@@ -331,7 +331,7 @@ struct timerheap_event {
  * @max_user_slots: the most slots of one user in all contexts, without CAP_SYS_RESOURCE.
  *              A context counts with its slots rounded up to whole pages, and with 1024
  *              more if its clock is manual
- * @min_period: the shortest period in this context, in nanoseconds, 1000 or more.  A
+ * @min_period: the minimum period in this context, in nanoseconds, 1000 or more.  A
  *              shorter period counts as this one
  * @entries:    heap entries now.  Stopped timers that are not removed yet count.  A
  *              bucket is one entry.  An entry that a run is extracting counts until
