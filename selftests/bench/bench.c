@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Medians, a table, and lines of JSON; bench.h says how. */
+/* Compute medians, print them as a table, and write them as JSON: bench.h. */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ void bench_open(const char *path)
 	json = fopen(path, "w");
 	if (!json)
 		err(1, "%s", path);
-	/* What was measured is there even if the next thing kills us. */
+	/* The file keeps all figures if a later benchmark kills this process. */
 	setlinebuf(json);
 }
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How a benchmark of user space tells what it has measured.
+ * Figures of the benchmarks that run in user space.
  *
- * A figure is the median of some rounds, after one that is not counted, with
- * the least and the most beside it.  It goes to standard output as a line of a
- * table, and to the file that bench_open() was given as a line of JSON:
+ * A figure is the median of several rounds, with the minimum and the maximum.
+ * One more round, before the others, warms the caches and is not counted.  A
+ * figure is printed to standard output as a row of a table.  It is also written
+ * to the file of bench_open() as a line of JSON:
  *
  *	{"bench":"stop","impl":"4-heap","n":1000,"value":12.3,"unit":"ns",
  *	 "low":12.1,"high":13.0}
  *
- * Machines are noisy, so what counts is the ratio of two figures of one run.
+ * Machines are noisy.  Compare only figures of one run, by their ratio.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -19,32 +20,34 @@
 
 #define BENCH_ROUNDS	7
 
-/* A figure: the median of what was measured, and between what it lay. */
+/* A figure: the median, the minimum and the maximum of the rounds. */
 struct figure {
 	double value, low, high;
 };
 
-/* Where lines of JSON go; NULL: nowhere.  Exits where that cannot be written. */
+/* Write lines of JSON to @path; NULL: write none.  Exits if the file cannot be opened. */
 void bench_open(const char *path);
 
-/* The median of @nr values, which are sorted on the way. */
+/* Sort @values.  Return: their median, minimum and maximum. */
 struct figure bench_median(double *values, int nr);
 
-/* Say what was measured. */
+/* Print a figure, and write it as JSON. */
 void bench_put(const char *bench, const char *impl, long n, struct figure figure,
 	       const char *unit);
 
-/* Does some work, and returns how many seconds that took. */
+/* Do one round of the work.  Return: the seconds that it took. */
 typedef double (*bench_round)(void);
 
 /*
- * Run @round BENCH_ROUNDS times and once before; each is @each operations.  Says, and
- * returns, nanoseconds for one.
+ * Run @round once to warm up and BENCH_ROUNDS times; each round does @each operations.
+ * Print the figure.
+ *
+ * Return: the figure, in nanoseconds per operation.
  */
 struct figure bench_measure(const char *bench, const char *impl, long n, long each,
 			    bench_round round);
 
-/* Say how many times @ours is in @theirs. */
+/* Print the ratio @theirs / @ours. */
 void bench_ratio(const char *bench, const char *impl, long n, double ours, double theirs);
 
 static inline uint64_t bench_ns(clockid_t clock)
@@ -55,13 +58,13 @@ static inline uint64_t bench_ns(clockid_t clock)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* User and system time of this process: waiting is nobody's cost. */
+/* Read the user and system time of this process, in seconds.  Waiting costs nothing. */
 static inline double bench_cpu(void)
 {
 	return bench_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;
 }
 
-/* A generator of numbers at random: xorshift, so that a run can be repeated. */
+/* Return the next pseudo-random number (xorshift); the same seed repeats a run. */
 static inline uint64_t bench_random(uint64_t *state)
 {
 	*state ^= *state << 13;

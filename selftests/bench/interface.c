@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The interface against timerfd, on the same work, in one run.
+ * interface [FILE] - measure the interface and timerfd on the same work, in one run
  *
- * bench.h says how it is told; the file that is named gets lines of JSON.
+ * Figures are printed as bench.h describes; FILE gets the lines of JSON.
  *
- * timerfd is used as a server would: one for each timer, all in one epoll.
+ * timerfd is used as in a server: one descriptor per timer, all in one epoll instance.
  */
 #include <err.h>
 #include <stdio.h>
@@ -21,9 +21,10 @@
 
 #include "bench.h"
 
-#define TIMERS	10000		/* files of timerfd; and slots, to be fair */
+#define TIMERS	10000		/* timerfd descriptors, and as many slots */
 #define KICKED	1024
-#define MANY	1000000		/* for memory, in steps of 4 KiB and 64 KiB */
+#define MANY	1000000		/* timers for the figure of memory, which the kernel
+				 * allocates in steps of 4 KiB and 64 KiB */
 
 static struct timerheap *th;
 static int fds[TIMERS], epoll;
@@ -41,7 +42,7 @@ static void set_timerfd(int fd, uint64_t deadline)
 		err(1, "timerfd_settime");
 }
 
-/* Deadlines at random within an hour, the first an hour from now. */
+/* Choose random deadlines between one and two hours from now. */
 static void choose_deadlines(void)
 {
 	uint64_t base = bench_ns(CLOCK_MONOTONIC) + 3600 * TIMERHEAP_SEC;
@@ -51,11 +52,11 @@ static void choose_deadlines(void)
 }
 
 /*
- * What is measured: a function does its work and returns seconds.
+ * Each function below does one round of its work and returns the seconds it took.
  */
 
-/* Stop and start again, all pending, each somewhat later than before. */
-static double stop_start_slots(void)
+/* Stop each pending timer and start it again, 1 s later than before. */
+static double stop_restart_slots(void)
 {
 	double begin = bench_cpu();
 
@@ -66,7 +67,7 @@ static double stop_start_slots(void)
 	return bench_cpu() - begin;
 }
 
-static double stop_start_calls(void)
+static double stop_restart_calls(void)
 {
 	double begin = bench_cpu();
 
@@ -82,7 +83,7 @@ static double stop_start_calls(void)
 	return bench_cpu() - begin;
 }
 
-static double stop_start_timerfd(void)
+static double stop_restart_timerfd(void)
 {
 	double begin = bench_cpu();
 
@@ -93,8 +94,8 @@ static double stop_start_timerfd(void)
 	return bench_cpu() - begin;
 }
 
-/* Start timers that stand nowhere. */
-static void take_out(void)
+/* Stop the timers and dequeue them, so that each start has to enqueue one. */
+static void stop_and_dequeue(void)
 {
 	for (int i = 0; i < KICKED; i++)
 		timerheap_stop(th, i);
@@ -105,7 +106,7 @@ static double start_kick(void)
 {
 	double begin;
 
-	take_out();
+	stop_and_dequeue();
 	choose_deadlines();
 	begin = bench_cpu();
 	for (int i = 0; i < KICKED; i++)
@@ -115,7 +116,7 @@ static double start_kick(void)
 	return bench_cpu() - begin;
 }
 
-/* By START, at what is in @deadlines. */
+/* Start the timers at @deadlines, by one BATCH of START operations. */
 static double batch_starts(uint64_t slack)
 {
 	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = KICKED };
@@ -132,17 +133,17 @@ static double batch_starts(uint64_t slack)
 
 static double start_batch(void)
 {
-	take_out();
+	stop_and_dequeue();
 	choose_deadlines();
 	return batch_starts(0);
 }
 
-/* They may be 10 ms late, and all are within a second: nine share a bucket. */
+/* All deadlines are within 1 s, with 10 ms of slack: about nine timers share a bucket. */
 static double start_slack(void)
 {
 	uint64_t base = bench_ns(CLOCK_MONOTONIC) + 3600 * TIMERHEAP_SEC;
 
-	take_out();
+	stop_and_dequeue();
 	for (int i = 0; i < KICKED; i++)
 		deadlines[i] = base + random() % TIMERHEAP_SEC;
 	return batch_starts(10 * TIMERHEAP_MSEC);
@@ -162,10 +163,12 @@ static double start_timerfd(void)
 }
 
 /*
- * Reaping: CPU time of the one who takes the events.  @spread: over how long
- * they come; @doze: between looks, 0: wait for each.
+ * Take the events of all timers, which expire over @spread ns.  Sleep @pause ns after
+ * each wake-up, so that several events are taken at a time; 0: do not sleep.
+ *
+ * Return: the CPU time of the process that takes the events, in seconds.
  */
-static double reap_ring(int64_t spread, int64_t doze)
+static double take_from_ring(int64_t spread, int64_t pause)
 {
 	uint64_t base = timerheap_now(th) + TIMERHEAP_SEC / 2;
 	struct timerheap_event event;
@@ -178,15 +181,15 @@ static double reap_ring(int64_t spread, int64_t doze)
 	begin = bench_cpu();
 	while (taken < TIMERS) {
 		timerheap_wait(th, -1);
-		if (doze)
-			usleep(doze / 1000);
+		if (pause)
+			usleep(pause / 1000);
 		while (timerheap_next(th, &event))
 			taken += event.expirations;
 	}
 	return bench_cpu() - begin;
 }
 
-static double reap_timerfd(int64_t spread, int64_t doze)
+static double take_from_timerfd(int64_t spread, int64_t pause)
 {
 	uint64_t base = timerheap_now(th) + TIMERHEAP_SEC / 2, count;
 	struct epoll_event events[1024];
@@ -203,46 +206,43 @@ static double reap_timerfd(int64_t spread, int64_t doze)
 				err(1, "read");
 			taken += count;
 		}
-		if (doze)
-			usleep(doze / 1000);
+		if (pause)
+			usleep(pause / 1000);
 	}
 	return bench_cpu() - begin;
 }
 
-static double reap_burst_ring(void)
+static double take_burst_ring(void)
 {
-	return reap_ring(0, 20 * TIMERHEAP_MSEC);
+	return take_from_ring(0, 20 * TIMERHEAP_MSEC);
 }
 
-static double reap_burst_timerfd(void)
+static double take_burst_timerfd(void)
 {
-	return reap_timerfd(0, 20 * TIMERHEAP_MSEC);
+	return take_from_timerfd(0, 20 * TIMERHEAP_MSEC);
 }
 
-static double reap_doze_ring(void)
+static double take_every_10_ms_ring(void)
 {
-	return reap_ring(TIMERHEAP_SEC, 10 * TIMERHEAP_MSEC);
+	return take_from_ring(TIMERHEAP_SEC, 10 * TIMERHEAP_MSEC);
 }
 
-static double reap_doze_timerfd(void)
+static double take_every_10_ms_timerfd(void)
 {
-	return reap_timerfd(TIMERHEAP_SEC, 10 * TIMERHEAP_MSEC);
+	return take_from_timerfd(TIMERHEAP_SEC, 10 * TIMERHEAP_MSEC);
 }
 
-static double reap_each_ring(void)
+static double take_each_ring(void)
 {
-	return reap_ring(TIMERHEAP_SEC, 0);
+	return take_from_ring(TIMERHEAP_SEC, 0);
 }
 
-static double reap_each_timerfd(void)
+static double take_each_timerfd(void)
 {
-	return reap_timerfd(TIMERHEAP_SEC, 0);
+	return take_from_timerfd(TIMERHEAP_SEC, 0);
 }
 
-/*
- * Memory
- */
-
+/* Read the bytes of free memory, page cache included. */
 static int64_t free_memory(void)
 {
 	FILE *file = fopen("/proc/meminfo", "r");
@@ -262,7 +262,7 @@ static int64_t free_memory(void)
 	return sum;
 }
 
-/* All in: slots, timers, ring, heaps, page tables. */
+/* Print the bytes per timer: slots, timers, event ring, heaps and page tables together. */
 static void print_memory(int64_t before)
 {
 	double each = (double)(before - free_memory()) / MANY;
@@ -345,17 +345,18 @@ int main(int argc, char **argv)
 	open_timers();
 	open_timerfds();
 
-	compare("stop and start again", TIMERS, stop_start_slots, stop_start_timerfd);
-	measure("stop and start again", TIMERS, "timerheap, calls", stop_start_calls);
-	theirs = measure("start of 1024", KICKED, "timerfd", start_timerfd);
-	ours = measure("start of 1024", KICKED, "timerheap, KICK", start_kick);
-	bench_ratio("start of 1024", "timerheap, KICK", KICKED, ours, theirs);
-	ours = measure("start of 1024", KICKED, "timerheap, BATCH", start_batch);
-	bench_ratio("start of 1024", "timerheap, BATCH", KICKED, ours, theirs);
-	compare("reap a burst", TIMERS, reap_burst_ring, reap_burst_timerfd);
-	compare("reap, a look in 10 ms", TIMERS, reap_doze_ring, reap_doze_timerfd);
-	compare("reap, woken for each", TIMERS, reap_each_ring, reap_each_timerfd);
-	/* At the end, since the slots keep their slack. */
-	measure("start of 1024", KICKED, "timerheap, BATCH, slack", start_slack);
+	compare("stop and restart", TIMERS, stop_restart_slots, stop_restart_timerfd);
+	measure("stop and restart", TIMERS, "timerheap, calls", stop_restart_calls);
+	theirs = measure("start 1024 timers", KICKED, "timerfd", start_timerfd);
+	ours = measure("start 1024 timers", KICKED, "timerheap, KICK", start_kick);
+	bench_ratio("start 1024 timers", "timerheap, KICK", KICKED, ours, theirs);
+	ours = measure("start 1024 timers", KICKED, "timerheap, BATCH", start_batch);
+	bench_ratio("start 1024 timers", "timerheap, BATCH", KICKED, ours, theirs);
+	compare("take events, burst", TIMERS, take_burst_ring, take_burst_timerfd);
+	compare("take events, every 10 ms", TIMERS, take_every_10_ms_ring,
+		take_every_10_ms_timerfd);
+	compare("take events, woken for each", TIMERS, take_each_ring, take_each_timerfd);
+	/* The last one, since the slots keep their slack. */
+	measure("start 1024 timers", KICKED, "timerheap, BATCH, slack", start_slack);
 	return 0;
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# One picture of one benchmark; see plot, which calls this with
+# Plot one benchmark.  The script "plot" calls this with the arguments
 #
-#	DATA PICTURE TITLE UNIT
+#	DATA OUTPUT TITLE UNIT
 
 set terminal svg size 900,540 dynamic font "sans-serif,13" background "white"
 set output ARG2
@@ -18,11 +18,11 @@ set border 3
 set tics nomirror
 set offsets graph 0.02, graph 0.02, 0, 0
 
-# Eight colours that the colour-blind can tell apart, dashed for the next eight.
-colours = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000 #999999"
+# Eight colors that are distinct to color-blind readers; dashed lines for the next eight.
+colors = "#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #000000 #999999"
 do for [i = 1:8] {
-	set linetype i linecolor rgb word(colours, i) linewidth 2 pointtype i pointsize 0.6
-	set linetype i + 8 linecolor rgb word(colours, i) linewidth 2 pointtype i + 8 \
+	set linetype i linecolor rgb word(colors, i) linewidth 2 pointtype i pointsize 0.6
+	set linetype i + 8 linecolor rgb word(colors, i) linewidth 2 pointtype i + 8 \
 		pointsize 0.6 dashtype 2
 }
 

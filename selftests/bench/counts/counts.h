@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An operation, done TIMES times, whose instructions callgrind writes down by its
- * name.  The loop counts, too, and is the same each time; so what is chosen at random
- * is chosen before.
+ * Count the instructions of an operation that is repeated TIMES times.
+ *
+ * callgrind writes the count under the name of the operation.  The count includes the
+ * loop, which is the same for each operation.  Random numbers are drawn before the loop,
+ * since drawing them would be counted.
  */
 #ifndef COUNTS_H
 #define COUNTS_H

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How many instructions an operation takes: figures that do not depend on what else
- * the machine does, so that a test can compare them.
+ * Count the instructions of the heap's operations, under callgrind.
  *
- * It runs under callgrind, which is told where operations begin and end (counts.h).
- * The heap is the module's own source.
+ * Counts of instructions do not depend on the load of the machine, so a test can compare
+ * them.  counts.h marks where each operation begins and ends.  The heap is the module's
+ * own source.
  */
 #include <stdlib.h>
 
@@ -36,8 +36,8 @@ void kvfree(const void *memory)
 	free((void *)memory);
 }
 
-/* Deadlines in an hour, as they come. */
-static s64 some_key(void)
+/* Return a random key within one hour. */
+static s64 random_key(void)
 {
 	return bench_random(&state) % 3600000000000;
 }
@@ -55,7 +55,7 @@ static void push(u32 i, s64 key)
 	theap_heap_push(&heap, key, &nodes[i]);
 }
 
-/* What is chosen at random is chosen before it is counted. */
+/* The random choices for the next operation, drawn before it is counted. */
 static u32 which[TIMES];
 static s64 keys[TIMES];
 
@@ -83,8 +83,8 @@ static void pop(void)
 	theap_heap_remove(&heap, theap_heap_at(&heap, THEAP_ROOT)->node);
 }
 
-/* All that is due, as a run does it. */
-static void walk(s64 until)
+/* Extract all entries that are due at @until, as a run does. */
+static void extract(s64 until)
 {
 	unsigned int budget = U32_MAX;
 
@@ -101,26 +101,26 @@ static void count_heap(void)
 	s64 thousandth;
 
 	for (u32 i = 0; i < PENDING; i++)
-		push(i, some_key());
+		push(i, random_key());
 	choose(0, 3600000000000);
 	COUNT("heap: push", theap_heap_push(&heap, keys[i], &nodes[PENDING + i]));
 	for (u32 i = 0; i < TIMES; i++)
 		theap_heap_remove(&heap, &nodes[PENDING + i]);
-	COUNT("heap: remove at random, and push", remove_and_push(which[i], keys[i]));
+	COUNT("heap: remove a random entry and push", remove_and_push(which[i], keys[i]));
 	choose(1, 1000000000000);
-	COUNT("heap: later", theap_heap_rekey(&heap, &nodes[which[i]],
-					      key_of(which[i]) + keys[i]));
-	COUNT("heap: earlier", theap_heap_rekey(&heap, &nodes[which[i]],
-						key_of(which[i]) - keys[i]));
+	COUNT("heap: rekey to later", theap_heap_rekey(&heap, &nodes[which[i]],
+						       key_of(which[i]) + keys[i]));
+	COUNT("heap: rekey to earlier", theap_heap_rekey(&heap, &nodes[which[i]],
+							 key_of(which[i]) - keys[i]));
 	COUNT("heap: pop", pop());
-	/* The thousand that are next: so that a walk is a thousand operations, too. */
+	/* TIMES earliest entries: one extraction of them is TIMES operations, too. */
 	for (u32 i = 0; i < TIMES; i++)
 		theap_heap_push(&heap, -1000000000000 - i, &nodes[PENDING + i]);
 	top = theap_heap_at(&heap, THEAP_ROOT);
 	thousandth = top->when + TIMES - 1;
 	CALLGRIND_ZERO_STATS;
-	walk(thousandth);
-	CALLGRIND_DUMP_STATS_AT("heap: walk, each of a thousand");
+	extract(thousandth);
+	CALLGRIND_DUMP_STATS_AT("heap: bulk extraction of 1000, each");
 }
 
 int main(void)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The library's inline functions, on memory that no kernel looks at: what a program
- * does without one.  Apart from the heap, which is built as if in the kernel.
+ * Count the instructions of the library's inline functions.
+ *
+ * The slots are plain memory that no kernel reads.  So the counts are the program's part
+ * of each operation.  This file is not part of heap.c, which is compiled with stand-ins
+ * for the kernel's headers.
  */
 #include <stdlib.h>
 
@@ -16,7 +19,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	return nr;
 }
 
-/* A kernel has looked at all of them, and will again in time. */
+/* All slots are queued for their deadline and have an event in the ring. */
 void count_slots(void)
 {
 	static struct timerheap_slot slots[TIMES];
@@ -34,6 +37,6 @@ void count_slots(void)
 	}
 	COUNT("slot: postpone", timerheap_postpone(&th, i, 2000));
 	COUNT("slot: stop", timerheap_stop(&th, i));
-	COUNT("slot: start again", timerheap_start(&th, i, 3000));
+	COUNT("slot: restart", timerheap_start(&th, i, 3000));
 	COUNT("slot: take an event", timerheap_next(&th, &event));
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Timers of the kernel against each other, on the same work.
+ * The kernel benchmark: several kinds of timers do the same work.
  *
- * A contender has some memory for each timer, and a handful of functions.  All
- * are called through a table, so that what a call costs is the same for all;
- * and each timer has a cache line of its own, since that is what it has where
- * it is a part of something.
+ * A contender is a kind of timer: memory for each timer, and a few functions.  All
+ * functions are called through a table, so the cost of a call is the same for all
+ * contenders.  Each timer has a cache line of its own, as a timer has that is a member
+ * of a larger object.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -14,25 +14,25 @@
 #include <linux/cache.h>
 #include <linux/types.h>
 
-/* The largest, an hrtimer, is as long as a line. */
+/* One cache line; the largest timer, an hrtimer, fills it. */
 #define TIMER_SIZE	64
 
-/* What a deadline counts in; NEVER: it does not come. */
+/* The resolution of a deadline; NEVER: the timer does not expire. */
 enum grain { EXACT, JIFFIES, NEVER };
 
 /**
  * struct contender - a kind of timer
- * @name:  as the figures have it
- * @grain: how exactly it expires
- * @time:  what @start has for a time in nanoseconds of CLOCK_MONOTONIC; not a
- *         part of what is measured, since programs keep times in its unit
- * @setup: make one that is not pending
- * @start: have it expire at @time, whether it is pending or not
- * @stop:  have it not expire; as cheaply as can be
- * @finish: have it not expire, and have done with it
- * @tidy:  nothing is left to be done for what has expired; NULL where nothing ever is
+ * @name:      its name in the figures
+ * @grain:     the resolution of its deadlines
+ * @time:      convert a time in nanoseconds of CLOCK_MONOTONIC to the unit of @start;
+ *             not measured, since programs keep times in the unit of their timers
+ * @setup:     initialize a timer that is not pending
+ * @start:     make a timer expire at @time, whether it is pending or not
+ * @stop:      stop a timer, in the cheapest way
+ * @stop_sync: stop a timer, wait for its function, and dequeue it
+ * @is_clean:  does no work remain for expired timers?  NULL: none ever remains
  *
- * When one expires it counts that in fired.
+ * The function of each timer counts its expiry in fired.
  */
 struct contender {
 	const char *name;
@@ -41,20 +41,20 @@ struct contender {
 	void (*setup)(void *timer);
 	void (*start)(void *timer, s64 time);
 	void (*stop)(void *timer);
-	void (*finish)(void *timer);
-	bool (*tidy)(void);
+	void (*stop_sync)(void *timer);
+	bool (*is_clean)(void);
 };
 
 extern const struct contender contenders[];
 extern const unsigned int nr_contenders;
 extern atomic_t fired;
 
-/* An array, in pieces of PIECE: field.c says why. */
+/* An array in pieces of PIECE elements; timer_set.c has the reason. */
 #define PIECE	4096U
 
 struct array {
 	void **pieces;
-	u32 nr;			/* of them */
+	u32 nr;			/* pieces */
 };
 
 static inline void *array_at(const struct array *array, u32 i, size_t size)
@@ -63,45 +63,45 @@ static inline void *array_at(const struct array *array, u32 i, size_t size)
 }
 
 /*
- * A field of timers: @nr of them, and what to do with them in no order.
+ * A set of @nr timers, with a shuffled order in which to use them.
  */
-struct field {
+struct timer_set {
 	const struct contender *contender;
 	u32 nr;
 	struct array timers;
 	struct array order;	/* u32: 0 to nr - 1, shuffled */
-	u32 at;			/* in @order: what comes next */
-	struct array deadlines;	/* s64: as they were started, in nanoseconds */
+	u32 at;			/* index in @order of the next timer */
+	struct array deadlines;	/* s64: deadline at the first start, in nanoseconds */
 };
 
-static inline void *field_timer(const struct field *field, u32 i)
+static inline void *timer_set_at(const struct timer_set *set, u32 i)
 {
-	return array_at(&field->timers, i, TIMER_SIZE);
+	return array_at(&set->timers, i, TIMER_SIZE);
 }
 
-static inline u32 *field_order(const struct field *field, u32 i)
+static inline u32 *timer_set_order(const struct timer_set *set, u32 i)
 {
-	return array_at(&field->order, i, sizeof(u32));
+	return array_at(&set->order, i, sizeof(u32));
 }
 
-static inline s64 *field_deadline(const struct field *field, u32 i)
+static inline s64 *timer_set_deadline(const struct timer_set *set, u32 i)
 {
-	return array_at(&field->deadlines, i, sizeof(s64));
+	return array_at(&set->deadlines, i, sizeof(s64));
 }
 
-/* field.c */
-int field_alloc(struct field *field, const struct contender *contender, u32 nr);
-void field_free(struct field *field);
+/* timer_set.c */
+int timer_set_alloc(struct timer_set *set, const struct contender *contender, u32 nr);
+void timer_set_free(struct timer_set *set);
 u64 random_below(u64 bound);
 
-/* work.c: what a program asks for */
+/* work.c: start, stop and modify */
 int bench_work(const struct contender *contender, u32 n);
 
-/* expiry.c: what comes of it */
+/* expiry.c: expiry */
 void bench_expiry_calibrate(void);
 int bench_expiry(const struct contender *contender, u32 n);
 
-/* crowd.c: what others take */
+/* crowd.c: contention between CPUs */
 int bench_crowd(const struct contender *contender, u32 n);
 
 /* figures.c */

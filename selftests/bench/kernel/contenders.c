@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The contenders: timerheap's core, hrtimers, and timer_list, each used as its
- * own documentation has it for timers of programs: hrtimers soft, since their
- * functions are not for hard interrupts; timer_list unpinned.  And a floor.
+ * The contenders: timerheap's core, hrtimer, timer_list, and "touch", a lower bound.
+ *
+ * Each is used as its documentation recommends.  The hrtimers expire in softirq, since
+ * the functions of such timers do not belong in hard interrupts.  The timer_list timers
+ * are not pinned.
  */
 #include <linux/hrtimer.h>
 #include <linux/jiffies.h>
@@ -60,7 +62,7 @@ static void heap_start(void *timer, s64 time)
 		theap_timer_claim(timer, &claim);
 		ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], time);
 		theap_timer_commit(&claim);
-		/* With softirqs off there is no sleeping, and the largest do not grow. */
+		/* No sleeping with softirqs off; make_room() has grown large heaps before. */
 	} while (ret && !theap_queue_grow(claim.queue, softirq_count() ? GFP_ATOMIC : GFP_KERNEL));
 	WARN_ON_ONCE(ret);
 }
@@ -70,13 +72,13 @@ static void heap_stop(void *timer)
 	theap_timer_stop(timer);
 }
 
-static void heap_finish(void *timer)
+static void heap_stop_sync(void *timer)
 {
 	theap_timer_stop_sync(timer);
 }
 
-/* The holes that those who have expired have left in the heap are closed. */
-static bool heap_tidy(void)
+/* Are all extraction holes of expired timers closed? */
+static bool heap_is_clean(void)
 {
 	struct theap_queue *queue = theap_queues_get(THEAP_MONOTONIC, smp_processor_id());
 
@@ -106,7 +108,7 @@ static void hrtimer_contender_stop(void *timer)
 	hrtimer_try_to_cancel(timer);
 }
 
-static void hrtimer_contender_finish(void *timer)
+static void hrtimer_contender_stop_sync(void *timer)
 {
 	hrtimer_cancel(timer);
 }
@@ -140,14 +142,14 @@ static void list_stop(void *timer)
 	timer_delete(timer);
 }
 
-static void list_finish(void *timer)
+static void list_stop_sync(void *timer)
 {
 	timer_delete_sync(timer);
 }
 
 /*
- * No timer, but what none can do without: the timer's own line is fetched, and written
- * to by one atomic operation.  Nobody who keeps account of a timer can be faster.
+ * touch: no timer, only one atomic operation on the timer's cache line.  Each timer has to
+ * fetch and to write that line, so no contender can be faster.
  */
 
 static void touch_setup(void *timer)
@@ -166,11 +168,11 @@ static void touch_stop(void *timer)
 }
 
 const struct contender contenders[] = {
-	{ "timerheap", EXACT, nanoseconds, heap_setup, heap_start, heap_stop, heap_finish,
-	  heap_tidy },
+	{ "timerheap", EXACT, nanoseconds, heap_setup, heap_start, heap_stop, heap_stop_sync,
+	  heap_is_clean },
 	{ "hrtimer", EXACT, nanoseconds, hrtimer_contender_setup, hrtimer_contender_start,
-	  hrtimer_contender_stop, hrtimer_contender_finish },
-	{ "timer_list", JIFFIES, in_jiffies, list_setup, list_start, list_stop, list_finish },
+	  hrtimer_contender_stop, hrtimer_contender_stop_sync },
+	{ "timer_list", JIFFIES, in_jiffies, list_setup, list_start, list_stop, list_stop_sync },
 	{ "touch", NEVER, nanoseconds, touch_setup, touch_start, touch_stop, touch_stop },
 };
 

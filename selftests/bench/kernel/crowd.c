@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All CPUs at once: what a contender's locks cost when each starts and stops timers
- * of its own.
+ * All CPUs at once: the cost of a contender's locks.
  *
- * A figure is the time that one of @n CPUs needs to have done with a timer and to
- * start it again, while the others do the same: where nobody waits for anybody it does
- * not grow with @n.  To have done with it, since a timer of timerheap's that is only
- * stopped stays where it is, and takes no lock to start again.
+ * Each of @n CPUs stops and starts timers of its own.  A figure is the time that one CPU
+ * takes for one stop and one start.  If no CPU waits for another, the figure does not grow
+ * with @n.
+ *
+ * The stop is synchronous.  timerheap's plain stop leaves the timer in the heap, so the
+ * next start would take no lock.
  */
 #include <linux/cache.h>
 #include <linux/completion.h>
@@ -19,11 +20,11 @@
 
 #include "bench.h"
 
-#define EACH	1000U		/* timers of a CPU */
-#define SPAN	(20 * NSEC_PER_MSEC)
+#define EACH	1000U		/* timers per CPU */
+#define SPAN	(20 * NSEC_PER_MSEC)	/* duration of a round */
 
 struct worker {
-	struct field field;
+	struct timer_set set;
 	struct task_struct *task;
 	struct completion done;
 	u64 ops, took;
@@ -31,37 +32,41 @@ struct worker {
 
 static atomic_t waiting;
 
-/* Timers go round: each has its turn when all the others have been started. */
+/* Stop and start the timers of a CPU, one after the other, for SPAN. */
 static int work(void *data)
 {
 	struct worker *worker = data;
-	const struct contender *contender = worker->field.contender;
+	const struct contender *contender = worker->set.contender;
 	s64 time = contender->time(ktime_get_ns() + 3600 * NSEC_PER_SEC);
 	u64 began;
 	u32 i = 0;
 
-	/* All begin when the last is there. */
+	/* Begin when all threads are ready. */
 	atomic_dec(&waiting);
 	while (atomic_read(&waiting))
 		cpu_relax();
 	began = ktime_get_ns();
 	do {
-		void *timer = field_timer(&worker->field, i);
+		void *timer = timer_set_at(&worker->set, i);
 
-		contender->finish(timer);
+		contender->stop_sync(timer);
 		contender->start(timer, time++);
 		worker->ops++;
 		i = (i + 1) % EACH;
 		worker->took = ktime_get_ns() - began;
 	} while (worker->took < SPAN);
 	complete(&worker->done);
-	/* Until the last instruction of ours is behind us: kthread_stop() waits. */
+	/* kthread_stop() waits for the end, so no code of the module runs after it. */
 	while (!kthread_should_stop())
 		schedule_timeout_interruptible(1);
 	return 0;
 }
 
-/* Return: for one of both, in thousandths of a nanosecond; 0: no memory. */
+/*
+ * Run one round on @n CPUs.
+ *
+ * Return: the time for one stop and one start, in picoseconds; 0: no memory.
+ */
 static u64 crowd_round(const struct contender *contender, struct worker *workers, u32 n)
 {
 	u64 sum = 0;
@@ -77,7 +82,7 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
 		if (IS_ERR(worker->task))
 			break;
 	}
-	/* One that was never woken does nothing when it is stopped. */
+	/* If a thread is missing, wake none: kthread_stop() ends a thread before work(). */
 	for (i = 0; nr == n && i < n; i++)
 		wake_up_process(workers[i].task);
 	for (i = 0; nr == n && i < n; i++) {
@@ -89,7 +94,7 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
 	return div_u64(sum, n);
 }
 
-/* On the first @n CPUs, which are online.  Return: 0 or -ENOMEM. */
+/* Measure on CPUs 0 to @n - 1, which must be online.  Return: 0 or -ENOMEM. */
 int bench_crowd(const struct contender *contender, u32 n)
 {
 	struct worker *workers = kcalloc(n, sizeof(*workers), GFP_KERNEL);
@@ -100,16 +105,16 @@ int bench_crowd(const struct contender *contender, u32 n)
 	if (!workers)
 		return -ENOMEM;
 	for (nr = 0; !ret && nr < n; nr++)
-		ret = field_alloc(&workers[nr].field, contender, EACH);
+		ret = timer_set_alloc(&workers[nr].set, contender, EACH);
 	for (i = 0; !ret && i < ROUNDS; i++) {
 		ns[i] = crowd_round(contender, workers, n);
 		if (!ns[i])
 			ret = -ENOMEM;
 	}
 	if (!ret)
-		put_figure("finish and start, by CPUs", contender, n, ns, ROUNDS, 1000);
+		put_figure("synchronous stop and start, by CPUs", contender, n, ns, ROUNDS, 1000);
 	while (nr--)
-		field_free(&workers[nr].field);
+		timer_set_free(&workers[nr].set);
 	kfree(workers);
 	return ret;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an expiry costs: interrupt, softirq, heap and function, all in.
+ * The cost of an expiry: interrupt, softirq, heap and function together.
  *
- * That time is nobody's: it is stolen from whoever runs.  So somebody runs, and
- * counts how often he gets round a loop of known length; what is missing was
- * stolen.  Rests that a contender keeps, and time that it waits, are not.
+ * An expiry interrupts the task that runs, so no process is charged for it.  The benchmark
+ * therefore runs a loop whose duration is known, and counts its iterations.  The time that
+ * the loop has lost is the cost of the expiries.  Time in which a contender waits or is
+ * throttled is not lost, since the loop runs then.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>
@@ -14,15 +15,15 @@
 #include "bench.h"
 
 #define LOOP	1000
-#define LONE	200U		/* expiries, one at a time */
-#define APART	(200 * NSEC_PER_USEC)
-#define WITHIN	NSEC_PER_MSEC
+#define SINGLE	200U		/* expiries of a round, one at a time */
+#define APART	(200 * NSEC_PER_USEC)	/* between two of them */
+#define WITHIN	NSEC_PER_MSEC	/* all deadlines of a mass expiry */
 #define HOUR	(3600 * NSEC_PER_SEC)
 
-/* Above this a round of mass expiry is long: to start ten million hrtimers takes 20 s. */
+/* More timers get fewer rounds of mass expiry: starting ten million hrtimers takes 20 s. */
 #define MANY	1000000U
 
-/* How long SAMPLE loops take where nothing is stolen: the least that was seen. */
+/* The duration of SAMPLE loops without interruption, in ns: the shortest measured one. */
 #define SAMPLE	1000
 static u64 undisturbed;
 
@@ -50,86 +51,87 @@ void bench_expiry_calibrate(void)
 }
 
 /*
- * Run round the loop until @nr have expired, and all is done that comes of it.
- * Return: what was stolen since @began.
+ * Run the loop until @nr timers have expired and no work remains for them.
+ *
+ * Return: the time that the loop has lost since @began, in ns.
  */
-static u64 stolen(const struct contender *contender, u64 began, u32 nr)
+static u64 lost_time(const struct contender *contender, u64 began, u32 nr)
 {
 	u64 loops = 0, spent, took;
 
 	do {
 		loop();
 		loops++;
-		/* Where a softirq has grown long, a thread goes on with it. */
+		/* ksoftirqd continues a long softirq: let it run. */
 		cond_resched();
-	} while (atomic_read(&fired) < nr || (contender->tidy && !contender->tidy()));
+	} while (atomic_read(&fired) < nr || (contender->is_clean && !contender->is_clean()));
 	took = ktime_get_ns() - began;
 	spent = div_u64(loops * undisturbed, SAMPLE);
 	return took > spent ? took - spent : 0;
 }
 
-/* One at a time, with @n others pending that are far. */
-static u64 lone_round(struct field *lone)
+/* Let timers expire one at a time, APART from each other. */
+static u64 single_round(struct timer_set *single)
 {
 	s64 base = ktime_get_ns() + 5 * NSEC_PER_MSEC;
 	u32 i;
 
 	atomic_set(&fired, 0);
-	for (i = 0; i < LONE; i++)
-		lone->contender->start(field_timer(lone, i),
-				       lone->contender->time(base + i * APART));
-	return stolen(lone->contender, ktime_get_ns(), LONE);
+	for (i = 0; i < SINGLE; i++)
+		single->contender->start(timer_set_at(single, i),
+					 single->contender->time(base + i * APART));
+	return lost_time(single->contender, ktime_get_ns(), SINGLE);
 }
 
-static int lone_expiry(const struct contender *contender, u32 n)
+static int single_expiry(const struct contender *contender, u32 n)
 {
-	struct field pending, lone;
+	struct timer_set pending, single;
 	u64 ns[ROUNDS];
 	s64 base;
 	u32 i;
 
-	if (field_alloc(&pending, contender, n))
+	if (timer_set_alloc(&pending, contender, n))
 		return -ENOMEM;
-	if (field_alloc(&lone, contender, LONE)) {
-		field_free(&pending);
+	if (timer_set_alloc(&single, contender, SINGLE)) {
+		timer_set_free(&pending);
 		return -ENOMEM;
 	}
 	base = ktime_get_ns() + HOUR;
 	for (i = 0; i < n; i++) {
-		contender->start(field_timer(&pending, i),
+		contender->start(timer_set_at(&pending, i),
 				 contender->time(base + random_below(HOUR)));
 		cond_resched();
 	}
-	lone_round(&lone);
+	single_round(&single);
 	for (i = 0; i < ROUNDS; i++)
-		ns[i] = lone_round(&lone);
-	put_figure("lone expiry", contender, n, ns, ROUNDS, LONE);
-	field_free(&lone);
-	field_free(&pending);
+		ns[i] = single_round(&single);
+	put_figure("single expiry", contender, n, ns, ROUNDS, SINGLE);
+	timer_set_free(&single);
+	timer_set_free(&pending);
 	return 0;
 }
 
-/* Memory that a contender needs for so many it gets now: with softirqs off it could not wait. */
-static void make_room(struct field *field)
+/* Make the contender allocate its memory now: mass_round() has softirqs off. */
+static void make_room(struct timer_set *set)
 {
 	s64 base = ktime_get_ns() + HOUR;
 	u32 i;
 
-	for (i = 0; i < field->nr; i++) {
-		field->contender->start(field_timer(field, i), field->contender->time(base + i));
+	for (i = 0; i < set->nr; i++) {
+		set->contender->start(timer_set_at(set, i), set->contender->time(base + i));
 		cond_resched();
 	}
-	for (i = 0; i < field->nr; i++) {
-		field->contender->finish(field_timer(field, i));
+	for (i = 0; i < set->nr; i++) {
+		set->contender->stop_sync(timer_set_at(set, i));
 		cond_resched();
 	}
 }
 
 /*
- * All within a millisecond.  They are started with softirqs off, so that none
- * expires before all are there, however long that takes.
+ * Let all timers expire within a millisecond.  Softirqs are off while they are started, so
+ * none expires before all are started.
  */
-static u64 mass_round(struct field *field)
+static u64 mass_round(struct timer_set *set)
 {
 	u64 base, began;
 	u32 i;
@@ -137,30 +139,30 @@ static u64 mass_round(struct field *field)
 	atomic_set(&fired, 0);
 	local_bh_disable();
 	base = ktime_get_ns();
-	for (i = 0; i < field->nr; i++)
-		field->contender->start(field_timer(field, i),
-					field->contender->time(base + random_below(WITHIN)));
+	for (i = 0; i < set->nr; i++)
+		set->contender->start(timer_set_at(set, i),
+				      set->contender->time(base + random_below(WITHIN)));
 	while (ktime_get_ns() < base + WITHIN)
 		cpu_relax();
 	began = ktime_get_ns();
 	local_bh_enable();
-	return stolen(field->contender, began, field->nr);
+	return lost_time(set->contender, began, set->nr);
 }
 
 static int mass_expiry(const struct contender *contender, u32 n)
 {
 	u32 rounds = n > MANY ? 3 : ROUNDS, i;
-	struct field field;
+	struct timer_set set;
 	u64 ns[ROUNDS];
 
-	if (field_alloc(&field, contender, n))
+	if (timer_set_alloc(&set, contender, n))
 		return -ENOMEM;
-	make_room(&field);
-	mass_round(&field);
+	make_room(&set);
+	mass_round(&set);
 	for (i = 0; i < rounds; i++)
-		ns[i] = mass_round(&field);
+		ns[i] = mass_round(&set);
 	put_figure("mass expiry", contender, n, ns, rounds, n);
-	field_free(&field);
+	timer_set_free(&set);
 	return 0;
 }
 
@@ -171,8 +173,8 @@ int bench_expiry(const struct contender *contender, u32 n)
 
 	if (contender->grain != NEVER)
 		ret = mass_expiry(contender, n);
-	/* A jiffy is no time for one alone. */
+	/* With a resolution of jiffies, single expiries would share an interrupt. */
 	if (!ret && contender->grain == EXACT)
-		ret = lone_expiry(contender, n);
+		ret = single_expiry(contender, n);
 	return ret;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Figures: a line of JSON in the kernel's log for each, the median of its
- * rounds with the least and the most beside it.  Tenths of nanoseconds are enough.
+ * Print figures to the kernel log, each as a line of JSON: the median, the minimum and
+ * the maximum of its rounds.  The resolution is a tenth of a nanosecond.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -18,7 +18,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Each of @rounds rounds took @ns, for @each operations. */
+/* Print a figure.  @ns: the duration of each of @rounds rounds of @each operations. */
 void put_figure(const char *bench, const struct contender *contender, u32 n,
 		u64 *ns, u32 rounds, u32 each)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The benchmark of the core, as a module: all is done when it has been loaded.
+ * The kernel benchmark: it runs while the module is being loaded.
  *
- * What it prints are lines of JSON in the kernel's log.  It has the CPU to
- * itself for as long as it takes, and must not be loaded where others work.
+ * It prints lines of JSON to the kernel log.  It occupies a CPU until it ends.  Do not load
+ * it on a machine that does other work.
  */
 #include <linux/module.h>
 #include <linux/preempt.h>
@@ -15,16 +15,16 @@
 static unsigned int ns[8] = { 1000, 10000, 100000, 1000000 };
 static int nr_ns = 4;
 module_param_array(ns, uint, &nr_ns, 0444);
-MODULE_PARM_DESC(ns, "How many timers are pending: up to eight numbers");
+MODULE_PARM_DESC(ns, "Numbers of pending timers to measure with (at most 8 numbers)");
 
 module_param_named(heaps, theap_heaps, uint, 0444);
-MODULE_PARM_DESC(heaps, "Heaps for each clock; 0, the default: one per CPU");
+MODULE_PARM_DESC(heaps, "Heaps per clock (0, the default: one per CPU)");
 
 static bool crowd;
 module_param(crowd, bool, 0444);
-MODULE_PARM_DESC(crowd, "All CPUs at once, and nothing else");
+MODULE_PARM_DESC(crowd, "Measure only stop and start on all CPUs at once");
 
-/* One CPU, two, four and so on: as far as they go. */
+/* Measure with 1, 2, 4 CPUs and so on, up to the number of online CPUs. */
 static int bench_crowds(void)
 {
 	unsigned int n, j;
@@ -41,7 +41,7 @@ static int bench_all(void)
 	unsigned int i, j;
 	int ret = 0;
 
-	/* What is measured is stolen from this CPU, and this one only. */
+	/* expiry.c measures the time that this CPU loses. */
 	migrate_disable();
 	bench_expiry_calibrate();
 	for (i = 0; !ret && i < nr_ns; i++)
@@ -75,4 +75,4 @@ static void __exit bench_exit(void)
 module_exit(bench_exit);
 
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("Benchmark of the core of timerheap");
+MODULE_DESCRIPTION("Benchmark of timerheap's core");

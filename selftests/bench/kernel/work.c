@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a program asks of its timers: start, stop, start again, another time.
+ * The operations of a timer: start, stop, restart, modify.
  *
- * Each is measured with @n others pending (and for "start" up to WORK more), whose
- * deadlines are spread at random over an hour that begins in an hour.  A round takes
- * the next WORK timers in an order that was shuffled, so that at a million none is in
- * a cache any more when its turn comes, as in a server.
+ * Each operation is measured while @n timers are pending; "start" adds up to WORK more.
+ * Their deadlines are random, between one and two hours from now.  A round uses the next
+ * WORK timers of a shuffled order.  With a million timers the next one is no longer in a
+ * cache, as in a server.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -16,73 +16,73 @@
 #define WORK	10000U
 #define HOUR	(3600 * NSEC_PER_SEC)
 
-static void field_start(struct field *field)
+static void timer_set_start(struct timer_set *set)
 {
 	s64 base = ktime_get_ns() + HOUR;
 	u32 i;
 
-	for (i = 0; i < field->nr; i++) {
-		s64 *deadline = field_deadline(field, i);
+	for (i = 0; i < set->nr; i++) {
+		s64 *deadline = timer_set_deadline(set, i);
 
 		*deadline = base + random_below(HOUR);
-		field->contender->start(field_timer(field, i), field->contender->time(*deadline));
+		set->contender->start(timer_set_at(set, i), set->contender->time(*deadline));
 		cond_resched();
 	}
 }
 
-/* What a round of a kind of work does to the timer that is next. */
+/* The operation of a round. */
 enum kind {
-	FAR,		/* start a new one, later than all */
-	RANDOM,		/* among all */
-	NEAR,		/* earlier than all, and than the one before */
-	STOP,		/* stop one that is pending */
-	AGAIN,		/* start one that was stopped */
-	LATER,		/* have a pending one expire later, at random */
-	EARLIER,
+	LATEST,		/* start a new timer, later than all pending ones */
+	RANDOM,		/* start a new timer, at a random time between the others */
+	EARLIEST,	/* start a new timer, earlier than all pending ones */
+	STOP,		/* stop a pending timer */
+	RESTART,	/* start a timer that was just stopped, for its first deadline */
+	LATER,		/* start a pending timer for a later random time */
+	EARLIER,	/* start a pending timer for an earlier random time */
 };
 
 static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 {
 	switch (kind) {
-	case FAR:
+	case LATEST:
 		return base + 2 * HOUR + i;
-	case NEAR:
+	case EARLIEST:
 		return base + HOUR - NSEC_PER_MSEC - i;
 	case LATER:
 		return deadline + random_below(base + 2 * HOUR - deadline);
 	case EARLIER:
 		return deadline - random_below(deadline - base - HOUR);
-	case AGAIN:
+	case RESTART:
 		return deadline;
 	default:
 		return base + HOUR + random_below(HOUR);
 	}
 }
 
-/* A timer whose turn it is: looked up before the clock runs. */
+/* A timer of the round, found before the time is measured. */
 struct turn {
 	void *timer;
 	s64 deadline;
 	s64 when;
 };
 
-/* The next @nr in the shuffled order. */
-static void take_turns(struct field *field, struct turn *turns, u32 nr)
+/* Find the next @nr timers of the shuffled order. */
+static void next_turns(struct timer_set *set, struct turn *turns, u32 nr)
 {
 	u32 i;
 
 	for (i = 0; i < nr; i++) {
-		u32 which = *field_order(field, field->at + i);
+		u32 which = *timer_set_order(set, set->at + i);
 
-		turns[i].timer = field_timer(field, which);
-		turns[i].deadline = *field_deadline(field, which);
+		turns[i].timer = timer_set_at(set, which);
+		turns[i].deadline = *timer_set_deadline(set, which);
 	}
-	field->at += nr;
-	if (field->at + nr > field->nr)
-		field->at = 0;
+	set->at += nr;
+	if (set->at + nr > set->nr)
+		set->at = 0;
 }
 
-/* One round.  Return: how long it took. */
+/* Do one round.  Return: its duration in ns. */
 static u64 work_round(const struct contender *contender, enum kind kind, struct turn *turns,
 		      u32 nr, s64 base)
 {
@@ -101,53 +101,55 @@ static u64 work_round(const struct contender *contender, enum kind kind, struct 
 	return ktime_get_ns() - began;
 }
 
-/* Measure a kind of work on timers of @field, and bring them back by another. */
-static void work(const char *bench, struct field *field, u32 n, enum kind kind, s64 base,
+/* Measure an operation on timers of @set, and undo it after each round. */
+static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind, s64 base,
 		 struct turn *turns)
 {
-	const struct contender *contender = field->contender;
-	u32 nr = min(WORK, field->nr), round, i;
+	const struct contender *contender = set->contender;
+	u32 nr = min(WORK, set->nr), round, i;
 	u64 ns[ROUNDS];
 
 	for (round = 0; round <= ROUNDS; round++) {
 		u64 took;
 
-		take_turns(field, turns, nr);
-		/* What is started again has been stopped before. */
-		if (kind == AGAIN)
+		next_turns(set, turns, nr);
+		/* Only a stopped timer can be restarted. */
+		if (kind == RESTART)
 			work_round(contender, STOP, turns, nr, base);
 		took = work_round(contender, kind, turns, nr, base);
-		/* The first is for the caches. */
+		/* The first round warms the caches. */
 		if (round)
 			ns[round - 1] = took;
-		if (kind <= NEAR)
+		if (kind <= EARLIEST)
 			for (i = 0; i < nr; i++)
-				contender->finish(turns[i].timer);
-		else if (kind != AGAIN)
-			work_round(contender, AGAIN, turns, nr, base);
+				contender->stop_sync(turns[i].timer);
+		else if (kind != RESTART)
+			work_round(contender, RESTART, turns, nr, base);
 		cond_resched();
 	}
 	put_figure(bench, contender, n, ns, ROUNDS, nr);
 }
 
 /*
- * The life of a request's timeout: started 30 s ahead, and stopped when @n more
- * have been; with all that comes of it later, once it goes round and round.
+ * Measure the timeout of a request.  An operation starts a timer, and stops the one that
+ * was started @n operations before.  So @n timers are pending.  The first 2 * @n operations
+ * are not measured.  After them, a figure includes the work that a contender has deferred,
+ * such as the removal of stopped timers from a heap.
  */
-static void work_timeouts(struct field *field, u32 n)
+static void work_timeouts(struct timer_set *set, u32 n)
 {
-	const struct contender *contender = field->contender;
+	const struct contender *contender = set->contender;
 	u32 each = min(n, 10 * WORK), round, i, at = n, turns = 2 * n / each;
 	u64 ns[ROUNDS], began;
 	s64 time = contender->time(ktime_get_ns() + HOUR);
 
 	for (i = 0; i < n; i++)
-		contender->start(field_timer(field, i), time++);
+		contender->start(timer_set_at(set, i), time++);
 	for (round = 0; round < turns + ROUNDS; round++) {
 		began = ktime_get_ns();
 		for (i = 0; i < each; i++) {
-			contender->start(field_timer(field, at), time++);
-			contender->stop(field_timer(field, at < n ? at + n : at - n));
+			contender->start(timer_set_at(set, at), time++);
+			contender->stop(timer_set_at(set, at < n ? at + n : at - n));
 			at = at + 1 < 2 * n ? at + 1 : 0;
 		}
 		if (round >= turns)
@@ -160,7 +162,7 @@ static void work_timeouts(struct field *field, u32 n)
 /* Return: 0 or -ENOMEM. */
 int bench_work(const struct contender *contender, u32 n)
 {
-	struct field pending, fresh, ring;
+	struct timer_set pending, fresh, ring;
 	struct turn *turns;
 	s64 base;
 	int ret = -ENOMEM;
@@ -168,29 +170,29 @@ int bench_work(const struct contender *contender, u32 n)
 	turns = kvmalloc_array(WORK, sizeof(*turns), GFP_KERNEL);
 	if (!turns)
 		return -ENOMEM;
-	ret = field_alloc(&pending, contender, n);
+	ret = timer_set_alloc(&pending, contender, n);
 	if (ret)
 		goto out;
-	ret = field_alloc(&fresh, contender, WORK);
+	ret = timer_set_alloc(&fresh, contender, WORK);
 	if (ret)
 		goto out_pending;
 	base = ktime_get_ns();
-	field_start(&pending);
-	work("start, far", &fresh, n, FAR, base, turns);
+	timer_set_start(&pending);
+	work("start, latest", &fresh, n, LATEST, base, turns);
 	work("start, random", &fresh, n, RANDOM, base, turns);
-	work("start, near", &fresh, n, NEAR, base, turns);
+	work("start, earliest", &fresh, n, EARLIEST, base, turns);
 	work("stop", &pending, n, STOP, base, turns);
-	work("start again", &pending, n, AGAIN, base, turns);
-	work("later", &pending, n, LATER, base, turns);
-	work("earlier", &pending, n, EARLIER, base, turns);
-	field_free(&fresh);
+	work("restart", &pending, n, RESTART, base, turns);
+	work("modify to later", &pending, n, LATER, base, turns);
+	work("modify to earlier", &pending, n, EARLIER, base, turns);
+	timer_set_free(&fresh);
 out_pending:
-	field_free(&pending);
+	timer_set_free(&pending);
 	if (!ret)
-		ret = field_alloc(&ring, contender, 2 * n);
+		ret = timer_set_alloc(&ring, contender, 2 * n);
 	if (!ret) {
 		work_timeouts(&ring, n);
-		field_free(&ring);
+		timer_set_free(&ring);
 	}
 out:
 	kvfree(turns);
