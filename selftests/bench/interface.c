@@ -22,9 +22,8 @@
 #include "bench.h"
 
 #define TIMERS	10000		/* timerfd descriptors, and as many slots */
-#define KICKED	1024
-#define MANY	1000000		/* timers for the figure of memory, which the kernel
-				 * allocates in steps of 4 KiB and 64 KiB */
+#define KICKED	1024		/* timers of a BATCH or KICK */
+#define MANY	1000000		/* timers for the figure of memory */
 
 static struct timerheap *th;
 static int fds[TIMERS], epoll;
@@ -262,7 +261,10 @@ static int64_t free_memory(void)
 	return sum;
 }
 
-/* Print the bytes per timer: slots, timers, event ring, heaps and page tables together. */
+/*
+ * Print the bytes per timer: slots, timers, event ring, heaps and page tables together.
+ * The kernel allocates them in steps of 4 KiB and 64 KiB, so this needs many timers.
+ */
 static void print_memory(int64_t before)
 {
 	double each = (double)(before - free_memory()) / MANY;

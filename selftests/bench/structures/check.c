@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An oracle: operations at random on a structure, and on an array in which
- * every deadline is written down.  After each step in time what has expired
- * must be exactly what the array says, in order, and the structure must not
- * want to sleep past the next.
+ * Check a structure against an oracle: an array of all deadlines.
+ *
+ * Random operations change the structure and the array.  After each advance of time, the
+ * structure must have expired exactly the timers that are due in the array, in order.  It
+ * must not ask to sleep past the next deadline.
  */
 #include <stdio.h>
 
@@ -13,29 +14,33 @@
 #define TIMERS	300
 #define STEPS	20000
 
-static int64_t deadlines[TIMERS];	/* 0: not in it */
+static int64_t deadlines[TIMERS];	/* 0: not in the structure */
 static struct timer *due[TIMERS];
 static uint64_t state;
 
-/* 1 ns to more than an hour, each order of magnitude as often: all wheels turn. */
+/*
+ * Return a random span of 1 ns to more than an hour.  Each order of magnitude is equally
+ * frequent, so all levels of the wheels are used.
+ */
 static int64_t span(void)
 {
 	return bench_random(&state) % (UINT64_C(2) << bench_random(&state) % 43) + 1;
 }
 
-/* When a deadline expires in a structure of such a tick. */
+/* Return when a deadline expires in a structure with this tick. */
 static int64_t expiry(int64_t tick, int64_t deadline)
 {
 	return (deadline + tick - 1) / tick * tick;
 }
 
+/* Print a fault.  Return: false. */
 static bool wrong(const struct structure *s, const char *what, int64_t now)
 {
 	printf("# %s: %s at %lld\n", s->name, what, (long long)now);
 	return false;
 }
 
-/* Is @timer one that must expire now? */
+/* Must @timer have expired at @now? */
 static bool is_due(const struct structure *s, const struct timer *timer, int64_t now)
 {
 	size_t i = timer - timers;
@@ -43,7 +48,8 @@ static bool is_due(const struct structure *s, const struct timer *timer, int64_t
 	return i < TIMERS && deadlines[i] && expiry(s->tick, deadlines[i]) <= now;
 }
 
-static bool look(const struct structure *s, int64_t now)
+/* Advance time to @now, and check what expires.  Return: whether all is correct. */
+static bool check_expiry(const struct structure *s, int64_t now)
 {
 	uint32_t nr = s->expire(now, due);
 	int64_t last = 0, next = s->next();
@@ -52,19 +58,19 @@ static bool look(const struct structure *s, int64_t now)
 		int64_t *deadline = &deadlines[due[i] - timers];
 
 		if (!is_due(s, due[i], now))
-			return wrong(s, "one expired that was not due, or twice", now);
+			return wrong(s, "a timer expired early or twice", now);
 		if (!s->unordered && expiry(s->tick, *deadline) < last)
-			return wrong(s, "order", now);
+			return wrong(s, "timers expired out of order", now);
 		last = expiry(s->tick, *deadline);
 		*deadline = 0;
 	}
 	if (next <= now)
-		return wrong(s, "no time to sleep", now);
+		return wrong(s, "the next expiry is not in the future", now);
 	for (uint32_t i = 0; i < TIMERS; i++) {
 		if (is_due(s, &timers[i], now))
-			return wrong(s, "one did not expire", now);
+			return wrong(s, "a due timer did not expire", now);
 		if (deadlines[i] && next > expiry(s->tick, deadlines[i]))
-			return wrong(s, "would oversleep", now);
+			return wrong(s, "the next expiry is later than a deadline", now);
 	}
 	return true;
 }
@@ -84,7 +90,7 @@ bool check(const struct structure *s)
 
 		if (!what) {
 			now = when;
-			if (!look(s, now))
+			if (!check_expiry(s, now))
 				return false;
 		} else if (!deadlines[i]) {
 			s->insert(&timers[i], deadlines[i] = when);
@@ -95,7 +101,7 @@ bool check(const struct structure *s)
 			s->modify(&timers[i], deadlines[i] = when);
 		}
 	}
-	/* Even the last of them comes. */
+	/* All remaining timers expire. */
 	now += HOUR * 4;
-	return look(s, now) && (s->next() == NEVER || wrong(s, "not empty", now));
+	return check_expiry(s, now) && (s->next() == NEVER || wrong(s, "it is not empty", now));
 }

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A wheel of slots and circles, as go-zero has it.
+ * A timing wheel with circles, as in go-zero.
  *
- * A timer knows how often the hand is still to pass it by, and each time that
- * is written down by one.  So a tick touches all that hangs in its slot, which
- * is a share of all timers that there are.
+ * A timer counts the turns of the wheel (circles) that it still has to wait.  Each turn
+ * decrements that count.  So a tick visits all timers of its slot: 1/300 of all timers.
  *
- * But a timer that is moved to later need not be moved: it is told how many
- * circles to wait where it hangs, and by how many slots to shift then.  Only
- * if it is due before the hand is next at its slot it must go.
+ * A postponed timer stays in its slot.  It gets a new count of circles, and the number of
+ * slots by which to shift it after the last circle.  Only if the new deadline is before the
+ * next visit of its slot is the timer moved at once.
  *
- * 300 slots, as go-zero's own cache has; its tick of a second is another
- * thing, since here all wheels turn by the same.
+ * The wheel has 300 slots, as in go-zero's cache.  That cache has a tick of one second.
+ * Here all wheels have the same tick.
  */
 #include "structures.h"
 
 #define SLOTS	300U
 
 static struct timer_list slots[SLOTS];
-static uint64_t tick;		/* done until here */
+static uint64_t tick;		/* the last tick that was handled */
 static uint32_t pending;
 
 static void init(uint32_t n)
@@ -30,7 +29,7 @@ static void init(uint32_t n)
 	pending = 0;
 }
 
-static void hang(struct timer *timer, uint64_t number)
+static void link_into_slot(struct timer *timer, uint64_t number)
 {
 	timer->slot = number % SLOTS;
 	LIST_INSERT_HEAD(&slots[timer->slot], timer, link);
@@ -40,7 +39,7 @@ static void insert(struct timer *timer, int64_t when)
 {
 	uint64_t number = tick_of(when);
 
-	hang(timer, number);
+	link_into_slot(timer, number);
 	timer->circles = (number - tick - 1) / SLOTS;
 	timer->shift = 0;
 	pending++;
@@ -52,7 +51,7 @@ static void stop(struct timer *timer)
 	pending--;
 }
 
-/* Ticks until the hand is at a timer's slot: 1 to SLOTS. */
+/* Return the ticks until the next visit of a timer's slot: 1 to SLOTS. */
 static uint32_t ticks_to(const struct timer *timer)
 {
 	return (timer->slot + SLOTS - 1 - tick % SLOTS) % SLOTS + 1;
@@ -84,7 +83,7 @@ static uint32_t expire(int64_t now, struct timer **due)
 				timer->circles--;
 			} else if (timer->shift) {
 				LIST_REMOVE(timer, link);
-				hang(timer, tick + timer->shift);
+				link_into_slot(timer, tick + timer->shift);
 				timer->shift = 0;
 			} else {
 				stop(timer);
@@ -101,7 +100,7 @@ static int64_t next(void)
 }
 
 const struct structure circle_wheel = {
-	"slots and circles", .tick = TICK, .most_over_time = 100000,
+	"wheel with circles", .tick = TICK, .most_over_time = 100000,
 	.init = init, .insert = insert, .stop = stop, .modify = modify,
 	.expire = expire, .next = next,
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A heap whose nodes have D children, in one array; compiled once for each D.
+ * A heap whose nodes have D children, in one array.  This file is compiled once per D.
  *
- * The more children, the fewer levels to climb and to sink, and the more to
- * compare at each level on the way down.  As in the module's, the groups of
- * children begin at multiples of D, so that up to four lie in one cache line:
- * the root stands at D - 1, its children at D to 2D - 1.
+ * More children make fewer levels, and more comparisons at each level on the way down.  As
+ * in the module's heap, the groups of children begin at multiples of D.  So up to four
+ * children share a cache line.  The root has position D - 1, its children have positions D
+ * to 2D - 1.
  */
 #include "structures.h"
 
@@ -25,35 +25,35 @@ static uint32_t end;		/* the first free position */
 
 static void init(uint32_t n)
 {
-	static uint32_t places;
+	static uint32_t capacity;
 
-	if (places < ROOT + n) {
-		places = ROOT + n;
-		entries = room(places, sizeof(*entries));
+	if (capacity < ROOT + n) {
+		capacity = ROOT + n;
+		entries = room(capacity, sizeof(*entries));
 	}
 	end = ROOT;
 }
 
-static void place(uint32_t pos, struct entry entry)
+static void set_entry(uint32_t pos, struct entry entry)
 {
 	entries[pos] = entry;
 	entry.timer->node.pos = pos;
 }
 
-static uint32_t climb(uint32_t pos, int64_t when)
+static uint32_t sift_up(uint32_t pos, int64_t when)
 {
 	while (pos > ROOT) {
 		uint32_t parent = pos / D + D - 2;
 
 		if (entries[parent].when <= when)
 			break;
-		place(pos, entries[parent]);
+		set_entry(pos, entries[parent]);
 		pos = parent;
 	}
 	return pos;
 }
 
-static uint32_t sink(uint32_t pos, int64_t when)
+static uint32_t sift_down(uint32_t pos, int64_t when)
 {
 	for (;;) {
 		uint64_t child = (uint64_t)D * (pos - (D - 2)), first = child, last;
@@ -66,26 +66,26 @@ static uint32_t sink(uint32_t pos, int64_t when)
 				first = child;
 		if (when <= entries[first].when)
 			return pos;
-		place(pos, entries[first]);
+		set_entry(pos, entries[first]);
 		pos = first;
 	}
 }
 
-/* Put an entry into the hole at @pos, and let it find its level. */
-static void settle(uint32_t pos, struct entry entry)
+/* Fill the gap at @pos with an entry, and sift it up or down. */
+static void fill_gap(uint32_t pos, struct entry entry)
 {
-	uint32_t rest = climb(pos, entry.when);
+	uint32_t final = sift_up(pos, entry.when);
 
-	if (rest == pos)
-		rest = sink(pos, entry.when);
-	place(rest, entry);
+	if (final == pos)
+		final = sift_down(pos, entry.when);
+	set_entry(final, entry);
 }
 
 static void insert(struct timer *timer, int64_t when)
 {
 	uint32_t pos = end++;
 
-	place(climb(pos, when), (struct entry){ when, timer });
+	set_entry(sift_up(pos, when), (struct entry){ when, timer });
 }
 
 static void stop(struct timer *timer)
@@ -93,12 +93,12 @@ static void stop(struct timer *timer)
 	struct entry last = entries[--end];
 
 	if (last.timer != timer)
-		settle(timer->node.pos, last);
+		fill_gap(timer->node.pos, last);
 }
 
 static void modify(struct timer *timer, int64_t when)
 {
-	settle(timer->node.pos, (struct entry){ when, timer });
+	fill_gap(timer->node.pos, (struct entry){ when, timer });
 }
 
 static uint32_t expire(int64_t now, struct timer **due)

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A single wheel: as many buckets as timers, and a timer hangs in the one that
- * its tick modulo their number says, unsorted, those of later turns among them.
- * The callouts of BSD and Netty's timers are such.
+ * A hashed timing wheel, as BSD's callouts and Netty's timers.
  *
- * Each tick looks through one bucket; with as many buckets as timers, one
- * timer on average.  But it is a tick that comes even where none is due.
+ * A timer's bucket is its tick modulo the number of buckets.  A bucket is not sorted, and
+ * also holds timers of later turns of the wheel.
+ *
+ * Each tick visits all timers of one bucket.  There are as many buckets as timers, so that
+ * is one timer on average.  The wheel has to wake up at each tick, even if no timer is due.
  */
 #include "structures.h"
 
 static struct timer_list *buckets;
 static uint64_t mask;		/* buckets - 1 */
-static uint64_t tick;		/* done until here */
+static uint64_t tick;		/* the last tick that was handled */
 static uint32_t pending;
 
 static void init(uint32_t n)
 {
-	static uint64_t places;
+	static uint64_t capacity;
 
 	for (mask = 63; mask < n; mask = 2 * mask + 1)
 		;
-	if (places <= mask) {
-		places = mask + 1;
-		buckets = room(places, sizeof(*buckets));
+	if (capacity <= mask) {
+		capacity = mask + 1;
+		buckets = room(capacity, sizeof(*buckets));
 	}
 	for (uint64_t i = 0; i <= mask; i++)
 		LIST_INIT(&buckets[i]);
@@ -73,7 +74,7 @@ static int64_t next(void)
 }
 
 const struct structure hashed_wheel = {
-	"single wheel", .tick = TICK,
+	"hashed wheel", .tick = TICK,
 	.init = init, .insert = insert, .stop = stop, .modify = modify,
 	.expire = expire, .next = next,
 };

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A hierarchy of wheels with a delay queue, as Kafka has it.
+ * Hierarchical timing wheels with a delay queue, as in Kafka.
  *
- * A bucket of the lowest wheel is a tick; one of each next wheel is as long as
- * the whole wheel below.  A timer hangs in the lowest wheel that reaches as far
- * as its tick, and comes down wheel by wheel as time goes by.
+ * A bucket of the lowest wheel is one tick long.  A bucket of each next wheel is as long as
+ * the whole wheel below it.  A timer is in the lowest wheel that reaches its tick.  As time
+ * passes, it moves down wheel by wheel.
  *
- * Empty ticks cost nothing: the buckets that have something, some hundred at
- * the most, stand in a small heap by the time at which they begin, and time
- * jumps from one to the next.  A bucket whose timers are stopped stays there
- * until then.
+ * Empty ticks cost nothing.  The buckets in use, at most 256, are in a small heap, ordered
+ * by the time at which they begin.  Time jumps from one bucket to the next.  If all timers
+ * of a bucket are stopped, the empty bucket stays in the heap until its time.
  *
- * Kafka's wheels have 20 buckets; 32 spare the divisions.
+ * Kafka's wheels have 20 buckets.  With 32, no division is needed.
  */
 #include <string.h>
 
@@ -28,7 +27,7 @@ struct bucket {
 
 static struct bucket wheels[LEVELS][BUCKETS];
 static struct theap_heap queue;
-static uint64_t tick;		/* done until here */
+static uint64_t tick;		/* the last tick that was handled */
 
 static void init(uint32_t n)
 {
@@ -93,7 +92,7 @@ static int64_t next(void)
 }
 
 const struct structure hierarchical_wheel = {
-	"wheels and delay queue", .tick = TICK,
+	"hierarchical wheels", .tick = TICK,
 	.init = init, .insert = insert, .stop = stop, .modify = modify,
 	.expire = expire, .next = next,
 };

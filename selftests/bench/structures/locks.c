@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module's 4-heap for several threads, in the three ways that Go has gone:
+ * The module's 4-heap for several threads, in the three designs of the Go runtime:
  *
- *	one heap under one lock					until Go 1.9
- *	64 heaps, each under its own lock, by hash of the timer	until Go 1.13
- *	one heap for each thread, each under its own lock		since
+ *	one heap with one lock					Go up to 1.9
+ *	64 heaps, chosen by a hash of the timer, a lock each	Go 1.10 to 1.13
+ *	one heap per thread, a lock each			Go since 1.14
  *
- * The last has locks, too, since another thread may stop a timer; but mostly a
- * thread finds its lock in its own cache.
+ * The last design needs locks, too, since another thread may stop a timer.  But a thread
+ * mostly finds its lock in its own cache.
  *
- * Two threads must not operate on one and the same timer at a time.
+ * Two threads must not operate on the same timer at the same time.
  */
 #include <pthread.h>
 
@@ -22,7 +22,7 @@ static struct locked_heap {
 	struct theap_heap heap;
 } heaps[HEAPS] = { [0 ... HEAPS - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
-static uint32_t used;
+static uint32_t used;		/* heaps of this design */
 
 static void use(uint32_t nr)
 {
@@ -64,7 +64,7 @@ static void insert_global(struct timer *timer, int64_t when)
 	insert_into(0, timer, when);
 }
 
-/* Knuth's multiplicative hash of the timer's number, its upper 6 bits. */
+/* Choose the heap by the upper 6 bits of Knuth's multiplicative hash of the timer's index. */
 static void insert_hashed(struct timer *timer, int64_t when)
 {
 	insert_into((uint32_t)(timer - timers) * 2654435769U >> 26, timer, when);
@@ -118,19 +118,19 @@ static int64_t next(void)
 }
 
 const struct structure one_lock = {
-	"one lock", .tick = 1, .unordered = true, .threads = true,
+	"one heap", .tick = 1, .unordered = true, .threads = true,
 	.init = init_global, .insert = insert_global, .stop = stop, .modify = modify,
 	.expire = expire, .next = next,
 };
 
 const struct structure shards = {
-	"64 shards", .tick = 1, .unordered = true, .threads = true,
+	"64 heaps", .tick = 1, .unordered = true, .threads = true,
 	.init = init_hashed, .insert = insert_hashed, .stop = stop, .modify = modify,
 	.expire = expire, .next = next,
 };
 
 const struct structure one_per_thread = {
-	"one per thread", .tick = 1, .unordered = true, .threads = true,
+	"heap per thread", .tick = 1, .unordered = true, .threads = true,
 	.init = init_own, .insert = insert_own, .stop = stop, .modify = modify,
 	.expire = expire, .next = next,
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * structures - what timers have been kept in, checked and measured
+ * structures - check and measure data structures for timers
  *
- *	structures --check		against an oracle (TAP)
- *	structures [FILE [MOST]]	a table, and lines of JSON into FILE; with 10^3 to
- *					MOST timers, 10^6 if that is not said
+ *	structures --check		check each structure against an oracle (TAP)
+ *	structures [FILE [MOST]]	measure with 10^3 to MOST timers (default: 10^6);
+ *					print a table, and write lines of JSON to FILE
  */
 #include <err.h>
 #include <stdio.h>

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module's 4-heap, used as the module uses it: who stops or postpones a
- * timer says so in the timer, and does not touch the heap.  The timer stands
- * where it stood; when it comes to the top it is looked at, and goes out or to
- * where it belongs.  Mostly it has been started again by then, and stays.
+ * The module's 4-heap, used with lazy deletion as in the module.
  *
- * What is stopped for good must not fill the heap: where that is over a
- * quarter, each insertion looks at 16 entries, and takes out what is stopped.
+ * To stop or to postpone a timer only marks the timer; its heap entry stays.  When the entry
+ * reaches the top of the heap, a stopped timer is removed, and a postponed one is rekeyed.
+ * Mostly the timer has been started again by then.
  *
- * Only to move a timer to earlier there is no other way than to move it.
+ * Stopped timers must not fill the heap.  While they are more than a quarter of the entries,
+ * each insertion checks up to 16 entries and removes the stopped ones.
+ *
+ * A timer that is moved to an earlier deadline is rekeyed at once.
  */
 #include "module_heap.h"
 
@@ -16,7 +17,11 @@
 
 static struct theap_heap heap;
 static uint32_t stopped;
-static uint32_t sweep;		/* from the end to the root: what comes from there is seen */
+/*
+ * The last position that the sweep has visited.  The sweep moves from the end to the root.  An
+ * entry that fills a gap comes from the end, where the sweep has visited it already.
+ */
+static uint32_t sweep_pos;
 
 static void init(uint32_t n)
 {
@@ -24,56 +29,56 @@ static void init(uint32_t n)
 	heap_empty(&heap);
 	stopped = 0;
 	for (uint32_t i = 0; i < n; i++)
-		timers[i].mark = OUT;
+		timers[i].status = NOT_QUEUED;
 }
 
-static void take_out(struct timer *timer)
+static void dequeue(struct timer *timer)
 {
 	theap_heap_remove(&heap, &timer->node);
-	stopped -= timer->mark == STOPPED;
-	timer->mark = OUT;
+	stopped -= timer->status == STOPPED;
+	timer->status = NOT_QUEUED;
 }
 
-static void sweep_some(void)
+static void sweep_step(void)
 {
 	for (int i = 0; i < SWEEP_STEP && stopped > heap.nr / 4; i++) {
 		struct timer *timer;
 
-		if (sweep <= THEAP_ROOT || sweep > theap_heap_end(&heap))
-			sweep = theap_heap_end(&heap);
-		timer = timer_of(theap_heap_at(&heap, --sweep)->node);
-		if (timer->mark == STOPPED)
-			take_out(timer);
+		if (sweep_pos <= THEAP_ROOT || sweep_pos > theap_heap_end(&heap))
+			sweep_pos = theap_heap_end(&heap);
+		timer = timer_of(theap_heap_at(&heap, --sweep_pos)->node);
+		if (timer->status == STOPPED)
+			dequeue(timer);
 	}
 }
 
-/* It stands in the heap: is that early enough? */
+/* Modify a timer that has a heap entry; rekey it only if the new deadline is earlier. */
 static void modify(struct timer *timer, int64_t when)
 {
 	timer->when = when;
-	if (when < timer->stands) {
-		timer->stands = when;
+	if (when < timer->queued) {
+		timer->queued = when;
 		theap_heap_rekey(&heap, &timer->node, when);
 	}
 }
 
 static void insert(struct timer *timer, int64_t when)
 {
-	if (timer->mark == STOPPED) {
+	if (timer->status == STOPPED) {
 		stopped--;
 		modify(timer, when);
 	} else {
-		sweep_some();
+		sweep_step();
 		timer->when = when;
-		timer->stands = when;
+		timer->queued = when;
 		heap_push(&heap, when, &timer->node);
 	}
-	timer->mark = IN;
+	timer->status = PENDING;
 }
 
 static void stop(struct timer *timer)
 {
-	timer->mark = STOPPED;
+	timer->status = STOPPED;
 	stopped++;
 }
 
@@ -84,26 +89,26 @@ static uint32_t expire(int64_t now, struct timer **due)
 	while (heap_next(&heap) <= now) {
 		struct timer *timer = timer_of(heap_top(&heap)->node);
 
-		if (timer->mark == IN && timer->when > timer->stands) {
-			timer->stands = timer->when;
+		if (timer->status == PENDING && timer->when > timer->queued) {
+			timer->queued = timer->when;
 			theap_heap_rekey(&heap, &timer->node, timer->when);
 			continue;
 		}
-		if (timer->mark == IN)
+		if (timer->status == PENDING)
 			due[nr++] = timer;
-		take_out(timer);
+		dequeue(timer);
 	}
 	return nr;
 }
 
-/* Perhaps only to find that a timer is stopped or postponed. */
+/* The timer at the top may be stopped or postponed; then expire() finds none due. */
 static int64_t next(void)
 {
 	return heap_next(&heap);
 }
 
 const struct structure marking_heap = {
-	"module's 4-heap, marks", .tick = 1,
+	"module's 4-heap, lazy", .tick = 1,
 	.init = init, .insert = insert, .stop = stop, .modify = modify,
 	.expire = expire, .next = next,
 };

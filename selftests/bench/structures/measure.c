@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an operation takes in a structure that has n timers, whose deadlines lie
- * at random within an hour.
+ * Measure the operations of a structure that has n timers with random deadlines within an
+ * hour.
  *
- *	stop			take out a quarter of them, at random
- *	insert			and put them in again, with other deadlines
- *	modify, later		give others another deadline at random: those that
- *	modify, earlier		this moves to later, and the rest
- *	expire over time	a minute of the hour, as it goes by: per timer that
- *				expires; and what modify has put off is paid here
- *	wake-ups		how often that minute had to be looked at, per timer
- *	expire at once		all n within one millisecond
+ *	stop			stop a quarter of the timers, chosen at random
+ *	insert			insert those again, with other random deadlines
+ *	modify to later		give timers another random deadline,
+ *	modify to earlier	which is later or earlier than the old one
+ *	expire over time	let a minute of the hour pass: time per timer that
+ *				expires; includes the work that modify has deferred
+ *	wake-ups		calls of expire() in that minute, per timer that expires
+ *	expire at once		let all n expire within one millisecond
  *
- * Which timers and when is chosen before the clock is read.  Stop and insert
- * alternate, so that between 3/4 n and n are pending; and a new deadline is
- * drawn from the same hour as the old one, so that they stay as they were.
- * The timers come in no order of their addresses, as after a long life: a list
- * that was built in that order would be read as an array.
+ * The timers and deadlines are chosen before the time is measured.  Stop and insert
+ * alternate, so between 3/4 n and n timers are pending.  A new deadline is drawn from the
+ * same hour as the old one, so the distribution of deadlines does not change.  Timers are
+ * inserted in random order of their addresses, as after long use.  A list that is built in
+ * order of addresses would be read as fast as an array.
  *
- * Over time a structure is asked when it wants to be called, and is called
- * then.  That is where a wheel pays for its cheap insertion.
+ * In "expire over time", expire() is called at the times that the structure asks for.  A
+ * wheel pays for its cheap insertion there.
  */
 #include <err.h>
 #include <stdio.h>
@@ -28,20 +28,20 @@
 #include "../bench.h"
 #include "structures.h"
 
-#define BATCH	100000		/* timers of a pass at the most, of a round at the least */
-#define LONGEST	(50 * MSEC)	/* but no new pass after so long */
+#define BATCH	100000			/* the most timers of a pass, the least of a round */
+#define MAX_TIME	(50 * MSEC)	/* begin no further pass after this time */
 
 enum { STOP, INSERT, LATER, EARLIER, KINDS };
 
 static const char *const kinds[KINDS] = {
-	"stop", "insert", "modify, later", "modify, earlier",
+	"stop", "insert", "modify to later", "modify to earlier",
 };
 
 static const struct structure *s;
 static uint32_t n;
 static int64_t *deadlines;
 static struct timer **due;
-static uint32_t *order;		/* the numbers of all timers, shuffled */
+static uint32_t *order;		/* the indices of all timers, shuffled */
 static uint64_t state = 88172645463325252;
 
 struct move {
@@ -49,7 +49,7 @@ struct move {
 	int64_t when;
 };
 
-/* Have the first @nr places of the order be anybody's. */
+/* Shuffle: choose the first @nr timers of the order at random from all. */
 static void shuffle(uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++) {
@@ -59,6 +59,7 @@ static void shuffle(uint32_t nr)
 	}
 }
 
+/* Insert all timers, with random deadlines within @span after @begin. */
 static void fill(int64_t begin, int64_t span)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -69,7 +70,7 @@ static void fill(int64_t begin, int64_t span)
 	}
 }
 
-/* Choose @nr timers, and new deadlines for them. */
+/* Choose @nr random timers, and new random deadlines for them. */
 static void choose(struct move *moves, uint32_t nr)
 {
 	shuffle(nr);
@@ -79,8 +80,8 @@ static void choose(struct move *moves, uint32_t nr)
 	}
 }
 
-/* Bring those moves to the front that are to later.  Return: how many they are. */
-static uint32_t part(struct move *moves, uint32_t nr)
+/* Put the moves to a later deadline first.  Return: their number. */
+static uint32_t partition(struct move *moves, uint32_t nr)
 {
 	uint32_t later = 0;
 
@@ -93,13 +94,13 @@ static uint32_t part(struct move *moves, uint32_t nr)
 	return later;
 }
 
-static void note(const struct move *moves, uint32_t nr)
+static void note_deadlines(const struct move *moves, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
 		deadlines[moves[i].timer - timers] = moves[i].when;
 }
 
-/* Do one kind of operation, and add up how many and how long. */
+/* The operations of one kind: their total time and number. */
 struct sum {
 	double ns;
 	uint32_t nr;
@@ -136,14 +137,14 @@ static void operations_round(struct sum *sums)
 		choose(moves, nr);
 		operate(&sums[STOP], STOP, moves, nr);
 		operate(&sums[INSERT], INSERT, moves, nr);
-		note(moves, nr);
+		note_deadlines(moves, nr);
 		choose(moves, nr);
-		later = part(moves, nr);
+		later = partition(moves, nr);
 		operate(&sums[LATER], LATER, moves, later);
 		operate(&sums[EARLIER], EARLIER, moves + later, nr - later);
-		note(moves, nr);
+		note_deadlines(moves, nr);
 	} while (sums[STOP].nr < BATCH &&
-		 bench_ns(CLOCK_MONOTONIC) - begin < LONGEST);
+		 bench_ns(CLOCK_MONOTONIC) - begin < MAX_TIME);
 }
 
 static void operations(void)
@@ -162,7 +163,7 @@ static void operations(void)
 			  bench_median(rounds[kind], BENCH_ROUNDS), "ns");
 }
 
-/* Let a minute go by, from @now; what has expired starts again, unmeasured. */
+/* Let a minute pass from @now.  Insert the expired timers again, which is not measured. */
 static void minute(int64_t now, double *ns, double *wakes)
 {
 	uint64_t begin = bench_ns(CLOCK_MONOTONIC);
@@ -217,7 +218,7 @@ static void at_once(void)
 
 static void left_out(const char *bench)
 {
-	printf("%-30s %-24s %9u   too slow: left out\n", bench, s->name, n);
+	printf("%-30s %-24s %9u   too slow, not measured\n", bench, s->name, n);
 }
 
 void measure(const struct structure *structure, uint32_t number)
@@ -237,7 +238,7 @@ void measure(const struct structure *structure, uint32_t number)
 	s->init(n);
 	fill(0, HOUR);
 	operations();
-	/* Threads would sleep each by itself. */
+	/* A program with threads would sleep in each thread. */
 	if (s->threads)
 		;
 	else if (s->most_over_time && n > s->most_over_time)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module's 4-heap, as it is: against the 4-heap in one array it shows what
- * the segments cost.
+ * The module's 4-heap.  Its difference to the 4-heap in one array is the cost of the
+ * segments.
  */
 #include <err.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
 {
 	(void)gfp;
-	/* As vmalloc() has it: a group of four entries in one cache line. */
+	/* Aligned as by vmalloc(), so that a group of four entries fills one cache line. */
 	return aligned_alloc(4096, n * size);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The module's own heap, module/core/heap.c, with what its callers in the module do
- * around it: see to room, and take what is due from the top.
+ * The module's own heap, module/core/heap.c, with two tasks of its callers: let the heap
+ * grow, and expire the entries that are due.
  */
 #ifndef MODULE_HEAP_H
 #define MODULE_HEAP_H
 
 #include "structures.h"
 
-/* Empty it; what it has grown to stays. */
+/* Empty a heap; its memory stays allocated. */
 void heap_empty(struct theap_heap *heap);
 void heap_push(struct theap_heap *heap, int64_t when, struct theap_node *node);
 uint32_t heap_expire(struct theap_heap *heap, int64_t now, struct timer **due);

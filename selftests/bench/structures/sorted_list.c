@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A sorted list: who inserts walks to the place, past half of the others on
- * average; what is due stands first.  Early kernels had this, and some small
- * ones do.
+ * A sorted list.  An insertion searches the position, past half of the timers on average.
+ * Due timers are first.  Early kernels used this, and small ones still do.
  */
 #include "structures.h"
 

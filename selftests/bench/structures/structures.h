@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The structures that timers have been kept in, behind one interface.
+ * Data structures for timers, behind one interface.
  *
- * Each is one file that is told in a page, and does what its inventors do, as
- * well as C does it.  They differ in where they pay: at the insertion, which
- * sorts; at the tick, which searches; or by coming late.
+ * Each structure is one short file, which follows the original design.  The structures
+ * differ in what they pay: insertions sort, ticks search, or timers expire late.
  *
- * To be fair to all of them:
+ * The conditions are the same for all of them:
  *
- *  - A timer is one cache line of memory that its owner has, and structures
- *    are built of what is in it, so that none of them allocates in an
- *    operation.  A list or a tree that walks from timer to timer walks from
- *    line to line, as it would where timers are parts of larger objects.
- *  - Time is a number that the caller counts up, from 0.  No clock is read.
- *  - What has expired is handed out as an array of pointers.
- *  - Every operation is a call through the same table, 2 ns or so of each.
+ *  - A timer is one cache line, allocated by the caller.  It contains the links of the
+ *    structure, so no operation allocates memory.  A list or a tree reads one cache line per
+ *    timer, as if the timers were members of larger objects.
+ *  - Time is a number that the caller advances, from 0.  No clock is read.
+ *  - expire() returns the expired timers as an array of pointers.
+ *  - Each operation is called through the same table, which costs about 2 ns.
  *
- * There is one of each structure, in static variables of its file, and one is
- * in use at a time.
+ * There is one instance of each structure, in static variables of its file.  One structure
+ * is in use at a time.
  */
 #ifndef STRUCTURES_H
 #define STRUCTURES_H
@@ -38,55 +36,54 @@
 #define HOUR	(3600 * SEC)
 #define NEVER	INT64_MAX
 
-/* The wheels turn by this, and are late by up to this; all others are exact. */
+/* The tick of the wheels, and their greatest lateness; the other structures are exact. */
 #define TICK	MSEC
 
-/* A timer; what it has of a structure is the structure's to write. */
+/* A timer.  Only the structure in use writes its fields. */
 struct timer {
-	_Alignas(64) int64_t when;		/* where no entry holds it */
+	_Alignas(64) int64_t when;		/* deadline, if no heap entry has it */
 	union {
-		struct theap_node node;		/* heaps: where it stands */
+		struct theap_node node;		/* heaps: its position */
 		LIST_ENTRY(timer) link;		/* lists and wheels */
 		RB_ENTRY(timer) branch;		/* tree */
 	};
 	union {
 		struct {
-			uint32_t slot;		/* circle wheel: where it hangs, */
-			uint32_t circles;	/* how often it is passed by, */
-			uint32_t shift;		/* and how far it goes on then */
+			uint32_t slot;		/* wheel with circles: its slot, */
+			uint32_t circles;	/* circles to wait, */
+			uint32_t shift;		/* slots to shift it by after them */
 		};
-		uint32_t heap;			/* designs with locks: in which */
+		uint32_t heap;			/* designs with locks: its heap */
 		struct {
-			int64_t stands;		/* 4-heap that marks: for when, */
-			enum { OUT, IN, STOPPED } mark;
+			int64_t queued;		/* lazy 4-heap: the key of its entry */
+			enum { NOT_QUEUED, PENDING, STOPPED } status;
 		};
 	};
 };
 
 _Static_assert(sizeof(struct timer) == 64, "one cache line");
 
-/* All timers that there are.  None of them is in the structure after init(). */
+/* All timers.  After init() none of them is in the structure. */
 extern struct timer *timers;
 
 LIST_HEAD(timer_list, timer);
 
 /**
- * struct structure - what timers are kept in
- * @name:      of it, as tables have it
- * @tick:      TICK, or 1 where it is exact: a timer expires at the first
- *             multiple of this that is not before its deadline
- * @unordered: what expires together comes in any order
- * @threads:   may be used by several threads, each with timers of its own
- * @most:      timers that it can be measured with in reasonable time; 0: any
- *             number
- * @most_over_time: the same where time goes by tick by tick
- * @init:      empty it, for so many timers; time begins anew, at 0
- * @insert:    put in a timer that is not in it, with a deadline after now
- * @stop:      take out one that is in it
- * @modify:    give one that is in it another deadline, after now
- * @expire:    it is now so late: take out what is due, write it into an array
- *             and return how many that are
- * @next:      when expire() should be called next; NEVER where there is none
+ * struct structure - a data structure for timers
+ * @name:      its name in tables
+ * @tick:      a timer expires at the first multiple of this that is not before its
+ *             deadline: TICK, or 1 if the structure is exact
+ * @unordered: timers that expire in one call are in any order
+ * @threads:   several threads may use it, each with timers of its own
+ * @most:      the most timers that can be measured in reasonable time; 0: no limit
+ * @most_over_time: the same for "expire over time"
+ * @init:      empty the structure, for @n timers; time begins again at 0
+ * @insert:    insert a timer that is not in the structure, with a deadline after now
+ * @stop:      stop a timer that is in the structure
+ * @modify:    give a timer that is in the structure another deadline, after now
+ * @expire:    advance time to @now, remove the due timers, store them in @due, and
+ *             return their number
+ * @next:      return when expire() should be called next; NEVER if no timer is pending
  */
 struct structure {
 	const char *name;
@@ -103,23 +100,23 @@ struct structure {
 	int64_t (*next)(void);
 };
 
-/* Which of the threads this one is, from 0; as many as the lab has CPUs. */
+/* The number of threads, one per CPU of the reference machine, and the thread's index. */
 #define THREADS	2
 extern _Thread_local unsigned int thread;
 
-/* The first tick that is not before @when. */
+/* Return the first tick that is not before @when. */
 static inline uint64_t tick_of(int64_t when)
 {
 	return (when + TICK - 1) / TICK;
 }
 
-/* Memory on cache lines, 0 all over, for good; exits where there is none. */
+/* Allocate zeroed memory, aligned to cache lines; exits if there is none. */
 void *room(size_t nr, size_t size);
 
-/* check.c: does it do what is said above?  Says what it does not. */
+/* check.c: does a structure behave as described above?  Prints the fault if not. */
 bool check(const struct structure *s);
 
-/* measure.c, threads.c: what an operation takes, with @n timers. */
+/* measure.c, threads.c: measure the operations with @n timers. */
 void measure(const struct structure *s, uint32_t n);
 void measure_threads(const struct structure *s, uint32_t n);
 

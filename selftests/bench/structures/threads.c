@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the designs with locks are for: several threads stop timers and insert
- * them again, as fast as they can, each its own share of the timers.
+ * Measure the designs with locks: several threads stop and insert timers at the same time,
+ * each its own part of the timers.
  *
- *	stop and insert, 1 thread	the others sleep
- *	stop and insert, threads	all, each into its own heap if it has one
- *	stop and insert, mixed		all, each into the heap of any thread, as
- *					where they hand work to each other
+ *	stop and insert, 1 thread	one thread works
+ *	stop and insert, all threads	each inserts into its own heap, if it has one
+ *	stop and insert, random heap	each inserts into the heap of a random thread, as
+ *					threads do that hand work to each other
  *
- * A figure is the time that has gone by for each pair, whichever thread has
- * done it; a design that scales has it divided by the number of threads.
+ * A figure is the elapsed time, divided by the number of pairs of stop and insert of all
+ * threads.  If a design scales, that time is divided by the number of threads.
  */
 #include <err.h>
 #include <pthread.h>
@@ -18,11 +18,11 @@
 #include "../bench.h"
 #include "structures.h"
 
-#define PAIRS	200000		/* of each thread, in a round */
+#define PAIRS	200000		/* stops and inserts per thread and round */
 
 static const struct structure *s;
 static uint32_t n;
-static bool mixed;
+static bool random_heap;
 static pthread_barrier_t together;
 
 struct work {
@@ -48,7 +48,7 @@ static void *run(void *arg)
 		struct timer *timer = &own[bench_random(&work->state) % share];
 
 		s->stop(timer);
-		if (mixed)
+		if (random_heap)
 			thread = bench_random(&work->state) % THREADS;
 		s->insert(timer, deadline(work));
 	}
@@ -56,7 +56,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Nanoseconds for a pair. */
+/* Let @running threads do a round.  Return: nanoseconds per stop and insert. */
 static double round_of(unsigned int running)
 {
 	static uint64_t seed = 88172645463325252;
@@ -103,8 +103,8 @@ void measure_threads(const struct structure *structure, uint32_t number)
 	}
 	thread = 0;
 	figure("stop and insert, 1 thread", 1);
-	figure("stop and insert, threads", THREADS);
-	mixed = true;
-	figure("stop and insert, mixed", THREADS);
-	mixed = false;
+	figure("stop and insert, all threads", THREADS);
+	random_heap = true;
+	figure("stop and insert, random heap", THREADS);
+	random_heap = false;
 }

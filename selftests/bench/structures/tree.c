@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A red-black tree, which is what the kernel's hrtimers stand in.  The tree is
- * libbsd's; the leftmost timer is kept at hand, as the kernel does it.
+ * A red-black tree, as the kernel's hrtimers use.  The tree is libbsd's.  The leftmost timer
+ * is cached, as in the kernel.
  */
 #include "structures.h"
 
-/* Equal deadlines are told apart by address, since the tree has each key once. */
+/* Order equal deadlines by address, since the tree holds each key only once. */
 static int compare(const struct timer *a, const struct timer *b)
 {
 	if (a->when != b->when)

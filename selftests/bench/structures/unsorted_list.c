@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An unsorted list: nothing is done before a timer is due, and then all is
- * looked at.  The oldest of all, and the best for a handful.
+ * An unsorted list.  Insert and stop cost almost nothing; each expiry reads all timers.  It
+ * is the oldest structure, and the best one for a handful of timers.
  */
 #include "structures.h"
 
