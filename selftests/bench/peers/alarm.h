@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The one timerfd that wakes a program which has its timers in a heap.
+ * The timerfd that wakes a program whose timers are in a heap.
  *
- * It is told of a deadline only where that is earlier than what it knows: to
- * be woken too early once is cheaper than to tell it of each change.
+ * It is set only to an earlier deadline than before.  One wake-up that is too early costs
+ * less than a system call for each change.
  */
 #ifndef ALARM_H
 #define ALARM_H
@@ -17,7 +17,7 @@
 
 struct alarm {
 	int fd;
-	uint64_t set;		/* UINT64_MAX: to nothing */
+	uint64_t set;		/* the time it is set to; UINT64_MAX: not set */
 };
 
 static inline void alarm_open(struct alarm *alarm)
@@ -40,10 +40,10 @@ static inline void alarm_set(struct alarm *alarm, uint64_t first)
 }
 
 /*
- * It may have gone off by now, and knows nothing then.  That it has need not be
- * read: setting it anew ends that it is readable.
+ * Note that the alarm has expired, if its time is not after @now.  The descriptor need not
+ * be read: the next timerfd_settime() makes it unreadable again.
  */
-static inline void alarm_went_off(struct alarm *alarm, uint64_t now)
+static inline void alarm_note_expiry(struct alarm *alarm, uint64_t now)
 {
 	if (alarm->set <= now)
 		alarm->set = UINT64_MAX;

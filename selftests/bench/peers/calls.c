@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * System calls are counted by standing in for the functions of libc that make
- * them: the linker (--wrap) has all that is linked, libraries too, call these.
- * Not seen is io_uring_enter(), which liburing makes itself; uring.c counts it.
+ * Count system calls, by wrappers of the functions of libc that make them.
+ *
+ * With --wrap, the linker makes the whole program call these wrappers, libraries included.
+ * The wrappers miss io_uring_enter(), which liburing calls without libc.  uring.c counts
+ * that call.
  */
 #include <poll.h>
 #include <signal.h>

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What servers do to timers all day: stop, postpone and start them again, hardly
- * ever letting one expire.  One thread, or several with timers of their own.
+ * Stop, postpone and restart timers, as servers do; hardly any timer expires.  This is done
+ * by one thread, or by several with timers of their own.
  *
- * Work is done in rounds of a fixed time, so that the slow take no longer than
- * the fast.  A figure is CPU time of the process for an operation, and system
- * calls for an operation.
+ * Each round has a fixed duration, so a slow peer takes no longer than a fast one.  The
+ * figures are CPU time of the process and system calls, per operation.
  */
 #include "workloads.h"
 
 #define ROUNDS		5
 #define ROUND		(30 * MSEC)
-#define LOST		1000	/* one request of so many has no answer */
-#define RESERVE		200	/* timers for those of a round, which ends when they do */
+#define LOST		1000	/* every 1000th request has no answer */
+#define RESERVE		200	/* timers for lost requests; if all are used, a round ends */
 
-/* A thread, and the timers that are its. */
+/* A thread and its timers. */
 struct worker {
 	const struct peer *peer;
 	void *set;
@@ -24,10 +23,10 @@ struct worker {
 	uint32_t operations, calls, requests, lost;
 };
 
-/* Who works at the same time; the first is the thread that measures. */
+/* The threads that work at the same time; the first one measures. */
 static struct worker workers[MOST_THREADS];
 
-static uint32_t at_random(struct worker *worker)
+static uint32_t random_timer(struct worker *worker)
 {
 	uint64_t r = bench_random(&worker->random) & UINT32_MAX;
 
@@ -40,16 +39,16 @@ static uint32_t reserved(const struct worker *worker, uint32_t i)
 }
 
 /*
- * A request is answered, its timer is stopped and started for the next one.
- * A lost request's time would be up in TIMEOUT; to see that within a round, it
- * is in a millisecond.
+ * Handle answers to requests: stop the timer of a request and start it for the next one.
+ * A lost request would time out after TIMEOUT.  Here it times out after a millisecond, so
+ * that it expires within the round.
  */
 static void request(struct worker *worker)
 {
 	const struct peer *peer = worker->peer;
 
 	for (int i = 0; i < BURST; i++) {
-		uint32_t timer = at_random(worker);
+		uint32_t timer = random_timer(worker);
 
 		if (++worker->requests % LOST == 0) {
 			timer = reserved(worker, worker->lost++);
@@ -61,26 +60,26 @@ static void request(struct worker *worker)
 	}
 }
 
-/* A packet has come on a connection: it is not idle. */
-static void packet(struct worker *worker)
+/* Receive packets: postpone the idle timeouts of their connections. */
+static void postpone(struct worker *worker)
 {
 	for (int i = 0; i < BURST; i++)
-		worker->peer->postpone(worker->set, at_random(worker), peer_now + TIMEOUT);
+		worker->peer->postpone(worker->set, random_timer(worker), peer_now + TIMEOUT);
 }
 
-/* Whatever it is, it is due at any time of the second hour from now. */
-static uint64_t some_time(struct worker *worker)
+/* Return a random time, between one and two hours from now. */
+static uint64_t random_time(struct worker *worker)
 {
 	return peer_now + HOUR + bench_random(&worker->random) % HOUR;
 }
 
-static void stop_and_start(struct worker *worker)
+static void stop_and_restart(struct worker *worker)
 {
 	for (int i = 0; i < BURST; i++) {
-		uint32_t timer = at_random(worker);
+		uint32_t timer = random_timer(worker);
 
 		worker->peer->stop(worker->set, timer);
-		worker->peer->start(worker->set, timer, some_time(worker), 0);
+		worker->peer->start(worker->set, timer, random_time(worker), 0);
 	}
 }
 
@@ -89,8 +88,8 @@ static const struct {
 	void (*burst)(struct worker *worker);
 } kinds[] = {
 	{ "request", "request timeout", request },
-	{ "idle", "idle timeout", packet },
-	{ "again", "stop and start again", stop_and_start },
+	{ "idle", "idle timeout", postpone },
+	{ "restart", "stop and restart", stop_and_restart },
 };
 
 #define KINDS	((int)(sizeof(kinds) / sizeof(*kinds)))
@@ -108,51 +107,54 @@ static void work(void *arg)
 	} while (read_clock() < end && worker->lost < RESERVE);
 }
 
-/* Lost requests of this round whose time is not up; below 0 until they are counted. */
-static _Thread_local int64_t missing;
+/*
+ * The lost requests of this round whose timer has not expired.  It is below 0 before
+ * reap_lost_requests() adds the number of lost requests.
+ */
+static _Thread_local int64_t to_expire;
 
-static void found(uint32_t timer, uint64_t times)
+static void count_lost(uint32_t timer, uint64_t times)
 {
 	(void)timer;
-	missing -= times;
+	to_expire -= times;
 }
 
 /*
- * Wait for the timers of requests that were lost.  Where threads share a set, one
- * of them does, for all.
+ * Wait until the timers of lost requests expire.  If threads share a set, the first thread
+ * does that for all.
  */
-static void reap_lost(struct worker *worker)
+static void reap_lost_requests(struct worker *worker)
 {
 	int end = worker->peer->shared ? threads : worker - workers + 1;
 
 	if (worker->peer->shared && worker != workers)
 		return;
 	for (struct worker *w = worker; w < workers + end; w++) {
-		missing += w->lost;
+		to_expire += w->lost;
 		w->lost = 0;
 	}
-	while (missing > 0)
+	while (to_expire > 0)
 		worker->peer->reap(worker->set, true);
 }
 
-/* One thread's part of a round. */
-static void take_part(struct worker *worker)
+/* Do one thread's part of a round. */
+static void do_round(struct worker *worker)
 {
 	uint64_t calls = peer_calls;
 
-	missing = 0;
-	peer_expired = found;
+	to_expire = 0;
+	peer_expired = count_lost;
 	if (worker->peer->inside)
 		worker->peer->inside(worker->set, work, worker);
 	else
 		work(worker);
-	meet();
-	reap_lost(worker);
+	threads_barrier();
+	reap_lost_requests(worker);
 	worker->calls = peer_calls - calls;
-	meet();
+	threads_barrier();
 }
 
-/* The first round is not counted. */
+/* Do all rounds and print the figures, in the first thread.  Round 0 is not counted. */
 static void lead(const struct peer *peer, long n, const char *title)
 {
 	double ns[ROUNDS + 1], calls[ROUNDS + 1];
@@ -161,8 +163,8 @@ static void lead(const struct peer *peer, long n, const char *title)
 		uint64_t operations = 0, called = 0;
 		double begin = bench_cpu();
 
-		meet();
-		take_part(workers);
+		threads_barrier();
+		do_round(workers);
 		begin = bench_cpu() - begin;
 		for (int t = 0; t < threads; t++) {
 			operations += workers[t].operations;
@@ -171,28 +173,29 @@ static void lead(const struct peer *peer, long n, const char *title)
 		ns[i] = begin / operations * 1e9;
 		calls[i] = (double)called / operations;
 	}
-	put_together(title, "", peer, n, bench_median(ns + 1, ROUNDS), "ns");
-	put_together(title, "calls", peer, n, bench_median(calls + 1, ROUNDS), "calls");
+	put_for_threads(title, "", peer, n, bench_median(ns + 1, ROUNDS), "ns");
+	put_for_threads(title, "calls", peer, n, bench_median(calls + 1, ROUNDS), "calls");
 }
 
+/* Do all rounds, in another thread. */
 static void follow(struct worker *worker)
 {
 	for (int i = 0; i <= ROUNDS; i++) {
-		meet();
-		take_part(worker);
+		threads_barrier();
+		do_round(worker);
 	}
 }
 
-/* Let all timers of a thread be due at random times, but those in reserve. */
+/* Start all timers of a thread for random times, without the reserved ones. */
 static void spread_out(struct worker *worker)
 {
 	for (uint32_t i = 0; i < worker->n - RESERVE; i++)
-		start_in_turn(worker->peer, worker->set, worker->first + i, some_time(worker), 0);
+		start_in_turn(worker->peer, worker->set, worker->first + i, random_time(worker), 0);
 	peer_turn(worker->peer, worker->set);
 }
 
-/* What every thread does, all of which are pending. */
-static void go_through(struct worker *worker)
+/* Do all kinds of work in one thread.  All its timers are pending before and after. */
+static void run_kinds(struct worker *worker)
 {
 	for (uint32_t i = 0; i < RESERVE; i++)
 		worker->peer->stop(worker->set, reserved(worker, i));
@@ -200,7 +203,7 @@ static void go_through(struct worker *worker)
 		if (!wanted(kinds[kind].name))
 			continue;
 		worker->burst = kinds[kind].burst;
-		if (worker->burst == stop_and_start)
+		if (worker->burst == stop_and_restart)
 			spread_out(worker);
 		if (worker == workers)
 			lead(worker->peer, (long)worker->n * threads, kinds[kind].title);
@@ -208,11 +211,11 @@ static void go_through(struct worker *worker)
 			follow(worker);
 	}
 	for (uint32_t i = 0; i < RESERVE; i++)
-		worker->peer->start(worker->set, reserved(worker, i), some_time(worker), 0);
+		worker->peer->start(worker->set, reserved(worker, i), random_time(worker), 0);
 	peer_turn(worker->peer, worker->set);
 }
 
-static void gather(const struct peer *peer, void *set, uint32_t n, int nr)
+static void init_workers(const struct peer *peer, void *set, uint32_t n, int nr)
 {
 	for (int t = 0; t < nr; t++)
 		workers[t] = (struct worker){
@@ -226,12 +229,12 @@ static void gather(const struct peer *peer, void *set, uint32_t n, int nr)
 
 void measure_churn(const struct peer *peer, void *set, uint32_t n)
 {
-	gather(peer, set, n, 1);
-	go_through(workers);
+	init_workers(peer, set, n, 1);
+	run_kinds(workers);
 }
 
-/* One of several has come for this: with a set of its own, or its part of one. */
-static void come(int number)
+/* Run one of several threads, with a set of its own or with its part of the shared set. */
+static void run_thread(int number)
 {
 	struct worker *worker = &workers[number];
 	const struct peer *peer = worker->peer;
@@ -242,18 +245,18 @@ static void come(int number)
 	for (uint32_t i = 0; i < worker->n; i++)
 		start_in_turn(peer, worker->set, worker->first + i, peer_now + TIMEOUT, 0);
 	peer_turn(peer, worker->set);
-	go_through(worker);
-	meet();
+	run_kinds(worker);
+	threads_barrier();
 	if (!peer->shared)
 		peer->close(worker->set);
 }
 
-void measure_churn_together(const struct peer *peer, uint32_t n, int nr)
+void measure_churn_threads(const struct peer *peer, uint32_t n, int nr)
 {
 	void *set = peer->shared ? peer->open(n, false) : NULL;
 
-	gather(peer, set, n, nr);
-	together(nr, come);
+	init_workers(peer, set, n, nr);
+	run_threads(nr, run_thread);
 	if (peer->shared)
 		peer->close(set);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * DPDK's rte_timer: a skip list for each of its threads (lcores), which calls
- * rte_timer_manage() in its main loop, as often as it wants timers to be exact.
+ * DPDK's rte_timer: a skip list for each of DPDK's threads (lcores).
  *
- * It never sleeps, so to wait for a timer is to do that again and again: a CPU
- * is busy then, which is how DPDK means to be used.  Where a timer is looked for
- * every 10 ms, DPDK's own example does so, too.
+ * A thread calls rte_timer_manage() in its main loop.  The more often it does so, the more
+ * exact are its timers.  DPDK never sleeps: to wait for a timer, a thread polls and keeps
+ * its CPU busy.  That is the intended use.  The workload that polls every 10 ms does what
+ * DPDK's own example does.
  *
- * A thread that DPDK has not made registers itself; the list is the thread's, not the
- * set's.  Without huge pages, devices, or files.  It takes spans of its own clock's
- * ticks.
+ * A thread that DPDK has not created registers itself.  The list belongs to the thread, not
+ * to the set.  This peer uses no huge pages, devices or files.  Spans are in ticks of
+ * DPDK's own clock.
  */
 #include <err.h>
 #include <pthread.h>
@@ -29,17 +29,17 @@
 
 struct set {
 	uint32_t n;
-	bool registered;	/* this thread was, for this set */
-	uint64_t expired;
-	uint64_t *periods;	/* of those whose first expiry is to come; else 0 */
+	bool registered;	/* open_dpdk() has registered this thread */
+	uint64_t expired;	/* timers, in this call of reap_dpdk() */
+	uint64_t *periods;	/* of timers before their first expiry; otherwise 0 */
 	struct rte_timer *timers;
 };
 
 static double ticks_in_ns;
 
 /*
- * Once for the process.  One thread of DPDK's, the one that measures, which may run
- * on any CPU as all others may.
+ * Initialize DPDK, once per process.  DPDK gets one thread, the one that measures.  Like all
+ * others, that thread may run on any CPU.
  */
 static void set_up(void)
 {
@@ -76,7 +76,7 @@ static void *open_dpdk(uint32_t n, bool exact)
 static void begin_span(struct set *set, struct rte_timer *timer, uint64_t ns,
 		       enum rte_timer_type type);
 
-/* One that repeats does so by its first span; so the first expiry begins it. */
+/* A periodic rte_timer repeats its first span, so it begins at the first expiry. */
 static void expired(struct rte_timer *timer, void *arg)
 {
 	struct set *set = arg;

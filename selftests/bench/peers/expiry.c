@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers that expire: many within a second, and periodic ones.  By one thread,
- * or by several with a set of their own each, as servers have an event loop each.
+ * Let timers expire: many within a second, and periodic ones.  This is done by one thread,
+ * or by several threads with a set each, as servers have one event loop per thread.
  *
- * They expire in interrupts, on whatever CPU, so a figure is the time that all
- * CPUs of the machine were busy, for each expiry; system calls and voluntary
- * context switches, sleeps that is, of the program beside it.
+ * Timers expire in interrupts, on any CPU.  So a figure is the time that all CPUs of the
+ * machine were busy, per expiry.  Two more figures are the system calls of the program and
+ * its voluntary context switches ("sleeps"), per expiry.
  */
 #include <err.h>
 #include <sys/resource.h>
@@ -13,31 +13,31 @@
 
 #include "workloads.h"
 
-#define DOZE	(10 * MSEC)
-#define TICKING	SEC
-#define ROUNDS	3	/* at most */
-#define FEW	10000	/* up to which there are so many */
+#define PAUSE	(10 * MSEC)	/* between two polls */
+#define TICKING	SEC		/* duration of a round of tickers */
+#define ROUNDS	3		/* at most; more than FEW timers have one round */
+#define FEW	10000
 
-/* A thread, and the timers that are its. */
+/* A thread and its timers. */
 struct part {
 	const struct peer *peer;
 	void *set;
 	uint32_t n;
-	uint64_t taken, calls;		/* of a round that is over */
+	uint64_t expired, calls;	/* of the last round */
 };
 
-/* Those that work at the same time; the first is the thread that measures. */
+/* The threads that work at the same time; the first one measures. */
 static struct part parts[MOST_THREADS];
 
-/* What the first tells the others: how long it takes to start all; when the first is due. */
-static uint64_t span, base;
+/* Written by the first thread: the time to start all timers, and the first deadline. */
+static uint64_t start_duration, base;
 
-static _Thread_local uint64_t taken;
+static _Thread_local uint64_t expired;
 
-static void take(uint32_t timer, uint64_t times)
+static void count_expiry(uint32_t timer, uint64_t times)
 {
 	(void)timer;
-	taken += times;
+	expired += times;
 }
 
 static bool first(const struct part *part)
@@ -58,10 +58,10 @@ static void sleep_until(uint64_t when)
 }
 
 /*
- * When timer @i of a thread is due, from 0 up to a second: those of all threads take
- * turns, and are no sorted row.
+ * Return the offset of timer @i's deadline within the second.  The deadlines of all threads
+ * alternate, and timers are not started in order of their deadlines.
  */
-static uint64_t place(const struct part *part, uint32_t i)
+static uint64_t offset_in_second(const struct part *part, uint32_t i)
 {
 	uint64_t n = all_timers(part), number = (uint64_t)i * threads + (part - parts);
 
@@ -71,7 +71,7 @@ static uint64_t place(const struct part *part, uint32_t i)
 static void start_from(const struct part *part, uint64_t begin, uint64_t period)
 {
 	for (uint32_t i = 0; i < part->n; i++)
-		start_in_turn(part->peer, part->set, i, begin + place(part, i), period);
+		start_in_turn(part->peer, part->set, i, begin + offset_in_second(part, i), period);
 	peer_turn(part->peer, part->set);
 }
 
@@ -85,36 +85,39 @@ static void stop_all(const struct part *part)
 	peer_turn(part->peer, part->set);
 }
 
-/* So near that whoever has still queued what was stopped, has to queue it anew. */
-static void see_how_long(const struct part *part)
+/*
+ * Measure how long it takes to start all timers.  The deadlines are so early that a peer
+ * which keeps stopped timers queued has to queue them again.
+ */
+static void measure_start_time(const struct part *part)
 {
 	uint64_t begin;
 
 	stop_all(part);
-	meet();
+	threads_barrier();
 	begin = read_clock();
 	start_from(part, begin + TIMEOUT / 2, 0);
-	meet();
+	threads_barrier();
 	if (first(part))
-		span = read_clock() - begin;
+		start_duration = read_clock() - begin;
 	stop_all(part);
 }
 
 /*
- * Start all, due over a second from base.  That is far enough from now to be done
- * by then, if it takes no longer than it did.
+ * Start all timers, with deadlines within one second from base.  base is late enough that
+ * all are started by then, if that takes at most twice as long as measured.
  */
 static void start_all(const struct part *part, uint64_t period)
 {
 	if (first(part))
-		base = read_clock() + 2 * span + 200 * MSEC;
-	meet();
+		base = read_clock() + 2 * start_duration + 200 * MSEC;
+	threads_barrier();
 	start_from(part, base, period);
-	if (read_clock() + DOZE > base)
+	if (read_clock() + PAUSE > base)
 		warnx("%s: %u timers were not started in time", part->peer->name, part->n);
 }
 
-/* Where things stand. */
+/* The counters before or after a round: busy seconds, voluntary context switches. */
 struct state {
 	double busy;
 	uint64_t sleeps;
@@ -128,26 +131,26 @@ static struct state state_now(void)
 	return (struct state){ machine_busy(), usage.ru_nvcsw };
 }
 
-/* What happened in each round of a workload, for each expiry. */
+/* The figures of each round of a workload, per expiry. */
 struct rounds {
 	int nr;
 	double busy[ROUNDS], calls[ROUNDS], sleeps[ROUNDS];
 };
 
-/* More timers are more samples, and of several threads one round has to do. */
+/* Many timers give enough samples in one round.  Several threads do one round, too. */
 static int rounds_for(const struct part *part)
 {
 	return threads > 1 || part->n > FEW ? 1 : ROUNDS;
 }
 
-static void note(struct rounds *rounds, struct state before)
+static void record(struct rounds *rounds, struct state before)
 {
 	struct state after = state_now();
 	uint64_t expiries = 0, calls = 0;
 	int round = rounds->nr++;
 
 	for (int t = 0; t < threads; t++) {
-		expiries += parts[t].taken;
+		expiries += parts[t].expired;
 		calls += parts[t].calls;
 	}
 	rounds->busy[round] = (after.busy - before.busy) / expiries * 1e9;
@@ -155,23 +158,23 @@ static void note(struct rounds *rounds, struct state before)
 	rounds->sleeps[round] = (double)(after.sleeps - before.sleeps) / expiries;
 }
 
-/* A round begins when all have come, and ends when the last has done its work. */
+/* Do one round: it begins when all threads are ready, and ends when all have finished. */
 static void measure_round(struct part *part, struct rounds *rounds,
 			  void (*work)(const struct part *part))
 {
 	uint64_t calls = peer_calls;
 	struct state before;
 
-	taken = 0;
+	expired = 0;
 	if (first(part))
 		before = state_now();
-	meet();
+	threads_barrier();
 	work(part);
-	part->taken = taken;
+	part->expired = expired;
 	part->calls = peer_calls - calls;
-	meet();
+	threads_barrier();
 	if (first(part))
-		note(rounds, before);
+		record(rounds, before);
 }
 
 static void put(const struct part *part, const char *title, struct rounds *rounds)
@@ -181,23 +184,23 @@ static void put(const struct part *part, const char *title, struct rounds *round
 
 	if (!first(part))
 		return;
-	put_together(title, "", peer, n, bench_median(rounds->busy, rounds->nr), "ns");
-	put_together(title, "calls", peer, n, bench_median(rounds->calls, rounds->nr), "calls");
-	put_together(title, "sleeps", peer, n, bench_median(rounds->sleeps, rounds->nr),
-		     "sleeps");
+	put_for_threads(title, "", peer, n, bench_median(rounds->busy, rounds->nr), "ns");
+	put_for_threads(title, "calls", peer, n, bench_median(rounds->calls, rounds->nr), "calls");
+	put_for_threads(title, "sleeps", peer, n, bench_median(rounds->sleeps, rounds->nr),
+			"sleeps");
 }
 
-/* All expire within a second; they are waited for, or looked for every DOZE. */
+/* Mass expiry: all timers expire within a second.  Wait for them, or poll every PAUSE. */
 static void wait_for_all(const struct part *part)
 {
-	while (taken < part->n)
+	while (expired < part->n)
 		part->peer->reap(part->set, true);
 }
 
-static void look_for_all(const struct part *part)
+static void poll_for_all(const struct part *part)
 {
-	while (taken < part->n) {
-		usleep(DOZE / USEC);
+	while (expired < part->n) {
+		usleep(PAUSE / USEC);
 		part->peer->reap(part->set, false);
 	}
 }
@@ -208,13 +211,12 @@ static void mass(struct part *part, const char *title, void (*work)(const struct
 
 	for (int i = 0; i < rounds_for(part); i++) {
 		start_all(part, 0);
-		sleep_until(base - DOZE);
+		sleep_until(base - PAUSE);
 		measure_round(part, &rounds, work);
 	}
 	put(part, title, &rounds);
 }
 
-/* Each ticks once a second. */
 static void wait_until(const struct part *part, uint64_t end)
 {
 	while (bench_ns(CLOCK_MONOTONIC) < end)
@@ -226,12 +228,13 @@ static void tick(const struct part *part)
 	wait_until(part, bench_ns(CLOCK_MONOTONIC) + TICKING);
 }
 
+/* Tickers: each timer expires once a second. */
 static void tickers(struct part *part)
 {
 	struct rounds rounds = { 0 };
 
 	start_all(part, SEC);
-	/* All of them have begun when that second is over. */
+	/* After that second all of them tick. */
 	wait_until(part, base + SEC);
 	for (int i = 0; i < rounds_for(part); i++)
 		measure_round(part, &rounds, tick);
@@ -241,17 +244,17 @@ static void tickers(struct part *part)
 }
 
 /*
- * Timers that were postponed before they were due.  Who did not sort them
- * then, has to look at them now; that is what the cheap postponing costs in
- * each span of a timer, however often it is postponed within it.
+ * Timers that were postponed before they were due.  A peer that only noted the new deadline
+ * has to check such a timer at the old one.  That is the deferred cost of postponing.  It
+ * arises once per span of a timer, however often the timer is postponed in that span.
  */
-static void look_until_over(const struct part *part)
+static void poll_until_over(const struct part *part)
 {
-	while (bench_ns(CLOCK_MONOTONIC) < base + SEC + DOZE) {
-		usleep(DOZE / USEC);
+	while (bench_ns(CLOCK_MONOTONIC) < base + SEC + PAUSE) {
+		usleep(PAUSE / USEC);
 		part->peer->reap(part->set, false);
 	}
-	taken = part->n;
+	expired = part->n;
 }
 
 static void postponed(struct part *part)
@@ -267,17 +270,17 @@ static void postponed(struct part *part)
 			peer->postpone(part->set, timer, base + HOUR);
 		}
 		peer_turn(peer, part->set);
-		sleep_until(base - DOZE);
-		measure_round(part, &rounds, look_until_over);
+		sleep_until(base - PAUSE);
+		measure_round(part, &rounds, poll_until_over);
 		stop_all(part);
 	}
-	put(part, "look at the postponed", &rounds);
+	put(part, "check of postponed timers", &rounds);
 }
 
-/* What it costs to wait: one timer, due in a second, and nothing else to do. */
+/* The cost of waiting: one timer is due in a second, and the program does nothing else. */
 static void wait_for_one(const struct part *part)
 {
-	while (!taken)
+	while (!expired)
 		part->peer->reap(part->set, true);
 }
 
@@ -288,11 +291,11 @@ static void waiting(struct part *part)
 	part->peer->start(part->set, 0, read_clock() + SEC, 0);
 	peer_turn(part->peer, part->set);
 	measure_round(part, &rounds, wait_for_one);
-	put_value("a second, waited for", part->peer, part->n, rounds.busy[0] / 1e6, "ms");
+	put_value("1 s, waiting for one timer", part->peer, part->n, rounds.busy[0] / 1e6, "ms");
 }
 
-/* What is in every figure here: a machine in which nobody does more than look. */
-void measure_nothing(void)
+/* Measure the busy time that is in each figure here: a program that only wakes up. */
+void measure_without_timers(void)
 {
 	double busy[ROUNDS];
 
@@ -301,20 +304,20 @@ void measure_nothing(void)
 		double before = machine_busy();
 
 		while (bench_ns(CLOCK_MONOTONIC) < end)
-			usleep(DOZE / USEC);
+			usleep(PAUSE / USEC);
 		busy[i] = (machine_busy() - before) * 1e3;
 	}
-	bench_put("a second, every 10 ms", "nothing", 0, bench_median(busy, ROUNDS), "ms");
+	bench_put("1 s, waking every 10 ms", "no timers", 0, bench_median(busy, ROUNDS), "ms");
 }
 
-/* What one does alone, and each of several does with the others. */
+/* Run the workloads of one thread, or of one of several threads. */
 static void expire(struct part *part)
 {
-	peer_expired = take;
-	see_how_long(part);
+	peer_expired = count_expiry;
+	measure_start_time(part);
 	if (wanted("mass")) {
 		mass(part, "mass expiry", wait_for_all);
-		mass(part, "mass expiry, every 10 ms", look_for_all);
+		mass(part, "mass expiry, every 10 ms", poll_for_all);
 	}
 	if (wanted("tickers"))
 		tickers(part);
@@ -326,14 +329,14 @@ void measure_expiry(const struct peer *peer, void *set, uint32_t n)
 
 	*part = (struct part){ .peer = peer, .set = set, .n = n };
 	expire(part);
-	if (wanted("postponed") && peer->puts_off)
+	if (wanted("postponed") && peer->lazy)
 		postponed(part);
 	if (wanted("waiting") && n == FEW)
 		waiting(part);
 }
 
-/* One of several has come for this, and all its timers are pending first. */
-static void come(int number)
+/* Run one of several threads.  All its timers are pending first. */
+static void run_thread(int number)
 {
 	struct part *part = &parts[number];
 
@@ -344,9 +347,9 @@ static void come(int number)
 	part->peer->close(part->set);
 }
 
-void measure_expiry_together(const struct peer *peer, uint32_t n, int nr)
+void measure_expiry_threads(const struct peer *peer, uint32_t n, int nr)
 {
 	for (int t = 0; t < nr; t++)
 		parts[t] = (struct part){ .peer = peer, .n = n / nr };
-	together(nr, come);
+	run_threads(nr, run_thread);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A heap in the program, behind one timerfd: what each thread that has many
- * timers of its own can do for itself.  Every operation sorts at once.
+ * A heap in the program, with one timerfd, for a thread that has many timers of its own.
+ * Each operation sorts the heap at once.
  */
 #include "../bench.h"
 #include "alarm.h"
@@ -74,7 +74,7 @@ static void reap_heap(void *arg, bool wait)
 		uint64_t now = bench_ns(CLOCK_MONOTONIC);
 		bool any = heap4_first(&set->heap) <= now;
 
-		alarm_went_off(&set->alarm, now);
+		alarm_note_expiry(&set->alarm, now);
 		while (heap4_first(&set->heap) <= now)
 			expire_first(set, now);
 		turn_heap(set);

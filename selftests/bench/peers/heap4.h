@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A 4-heap as a program would write it for itself: an array of deadlines and
- * timers' numbers, and for each timer the place where it stands, so that it
- * can be taken out from anywhere.
+ * A 4-heap as a program would implement it: an array of deadlines and numbers of timers.
+ * Each timer knows its position, so it can be removed from any position.
  *
- * The children of p are 4p + 1 to 4p + 4.  The array is moved so that groups of
- * four begin on a cache line.
+ * The children of p are 4p + 1 to 4p + 4.  The array begins at an offset that aligns each
+ * group of four to a cache line.
  */
 #ifndef HEAP4_H
 #define HEAP4_H
@@ -15,7 +14,7 @@
 
 #include "peers.h"
 
-#define NOWHERE	UINT32_MAX
+#define NOT_QUEUED	UINT32_MAX
 
 struct entry {
 	uint64_t when;
@@ -24,7 +23,7 @@ struct entry {
 
 struct heap4 {
 	struct entry *entries;
-	uint32_t *places;	/* of timers; NOWHERE: not in the heap */
+	uint32_t *positions;	/* of all timers, or NOT_QUEUED */
 	uint32_t nr;
 	void *memory;
 };
@@ -33,86 +32,87 @@ static inline void heap4_init(struct heap4 *heap, uint32_t n)
 {
 	heap->memory = aligned_alloc(64, ((n + 3) * sizeof(struct entry) + 63) & ~63UL);
 	heap->entries = (struct entry *)heap->memory + 3;
-	heap->places = peer_array(n, sizeof(*heap->places));
-	memset(heap->places, 0xff, n * sizeof(*heap->places));
+	heap->positions = peer_array(n, sizeof(*heap->positions));
+	memset(heap->positions, 0xff, n * sizeof(*heap->positions));
 	heap->nr = 0;
 }
 
 static inline void heap4_free(struct heap4 *heap)
 {
 	free(heap->memory);
-	free(heap->places);
+	free(heap->positions);
 }
 
-static inline void heap4_place(struct heap4 *heap, uint32_t place, struct entry entry)
+static inline void heap4_store(struct heap4 *heap, uint32_t pos, struct entry entry)
 {
-	heap->entries[place] = entry;
-	heap->places[entry.timer] = place;
+	heap->entries[pos] = entry;
+	heap->positions[entry.timer] = pos;
 }
 
-/* Return: where the hole has come to. */
-static inline uint32_t heap4_rise(struct heap4 *heap, uint32_t hole, uint64_t when)
+/* Move a gap up as far as an entry for @when needs.  Return: the gap's new position. */
+static inline uint32_t heap4_sift_up(struct heap4 *heap, uint32_t gap, uint64_t when)
 {
-	while (hole && when < heap->entries[(hole - 1) / 4].when) {
-		heap4_place(heap, hole, heap->entries[(hole - 1) / 4]);
-		hole = (hole - 1) / 4;
+	while (gap && when < heap->entries[(gap - 1) / 4].when) {
+		heap4_store(heap, gap, heap->entries[(gap - 1) / 4]);
+		gap = (gap - 1) / 4;
 	}
-	return hole;
+	return gap;
 }
 
-static inline uint32_t heap4_sink(struct heap4 *heap, uint32_t hole, uint64_t when)
+/* Move a gap down as far as an entry for @when needs.  Return: the gap's new position. */
+static inline uint32_t heap4_sift_down(struct heap4 *heap, uint32_t gap, uint64_t when)
 {
 	for (;;) {
-		uint32_t child = 4 * hole + 1, end = child + 4, least = child;
+		uint32_t child = 4 * gap + 1, end = child + 4, least = child;
 
 		if (child >= heap->nr)
-			return hole;
+			return gap;
 		if (end > heap->nr)
 			end = heap->nr;
 		while (++child < end)
 			if (heap->entries[child].when < heap->entries[least].when)
 				least = child;
 		if (when <= heap->entries[least].when)
-			return hole;
-		heap4_place(heap, hole, heap->entries[least]);
-		hole = least;
+			return gap;
+		heap4_store(heap, gap, heap->entries[least]);
+		gap = least;
 	}
 }
 
-/* Fill a hole with @entry, wherever that has to stand then. */
-static inline void heap4_fill(struct heap4 *heap, uint32_t hole, struct entry entry)
+/* Fill a gap with @entry, and sift it up or down. */
+static inline void heap4_fill(struct heap4 *heap, uint32_t gap, struct entry entry)
 {
-	uint32_t place = heap4_rise(heap, hole, entry.when);
+	uint32_t pos = heap4_sift_up(heap, gap, entry.when);
 
-	if (place == hole)
-		place = heap4_sink(heap, hole, entry.when);
-	heap4_place(heap, place, entry);
+	if (pos == gap)
+		pos = heap4_sift_down(heap, gap, entry.when);
+	heap4_store(heap, pos, entry);
 }
 
-/* Put a timer in, or, if it is in, where it has to stand now. */
+/* Enqueue a timer, or rekey its entry if it is queued. */
 static inline void heap4_put(struct heap4 *heap, uint32_t timer, uint64_t when)
 {
-	uint32_t place = heap->places[timer];
+	uint32_t pos = heap->positions[timer];
 	struct entry entry = { when, timer };
 
-	if (place == NOWHERE)
-		heap4_place(heap, heap4_rise(heap, heap->nr++, when), entry);
+	if (pos == NOT_QUEUED)
+		heap4_store(heap, heap4_sift_up(heap, heap->nr++, when), entry);
 	else
-		heap4_fill(heap, place, entry);
+		heap4_fill(heap, pos, entry);
 }
 
-/* Take a timer out that is in. */
+/* Remove a timer that is queued. */
 static inline void heap4_remove(struct heap4 *heap, uint32_t timer)
 {
-	uint32_t place = heap->places[timer];
+	uint32_t pos = heap->positions[timer];
 	struct entry last = heap->entries[--heap->nr];
 
-	heap->places[timer] = NOWHERE;
+	heap->positions[timer] = NOT_QUEUED;
 	if (last.timer != timer)
-		heap4_fill(heap, place, last);
+		heap4_fill(heap, pos, last);
 }
 
-/* When the first is due; UINT64_MAX: there is none. */
+/* Return the first deadline; UINT64_MAX: the heap is empty. */
 static inline uint64_t heap4_first(const struct heap4 *heap)
 {
 	return heap->nr ? heap->entries[0].when : UINT64_MAX;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A heap in the program that sorts as late as it can: to stop or to postpone a
- * timer that stands in the heap is to write down its deadline, and the heap is
- * put right when the timer was first due.  This is what timerheap does across
- * the border of the kernel, without the border.
+ * A heap in the program that sorts as late as possible.  To stop or to postpone a queued
+ * timer only stores its new deadline.  The heap is corrected when the old deadline is due.
+ * timerheap does the same, between the program and the kernel.
  *
- * Of its own for each thread, or one for all, with a lock.
+ * Each thread has a heap of its own ("lazy heap"), or all threads share one heap with a
+ * lock ("lazy heap, one lock").
  */
 #include <pthread.h>
 
@@ -15,7 +15,7 @@
 
 struct timer {
 	uint64_t deadline;	/* 0: not pending */
-	uint64_t queued;	/* when it is looked at; 0: it is not in the heap */
+	uint64_t queued;	/* the key of its heap entry; 0: it has none */
 	uint64_t period;
 };
 
@@ -38,7 +38,7 @@ static void *open_lazy(uint32_t n, bool exact)
 	return set;
 }
 
-static void queue(struct set *set, uint32_t number)
+static void enqueue(struct set *set, uint32_t number)
 {
 	struct timer *timer = &set->timers[number];
 
@@ -54,7 +54,7 @@ static void start_lazy(void *arg, uint32_t number, uint64_t when, uint64_t perio
 	timer->deadline = when;
 	timer->period = period;
 	if (!timer->queued || timer->queued > when)
-		queue(set, number);
+		enqueue(set, number);
 }
 
 static void postpone_lazy(void *arg, uint32_t number, uint64_t when)
@@ -78,8 +78,8 @@ static void turn_lazy(void *arg)
 	alarm_set(&set->alarm, heap4_first(&set->heap));
 }
 
-/* Return: how often the first has expired; 0: it was stopped or postponed. */
-static uint64_t look_at_first(struct set *set, uint64_t now)
+/* Check the first timer.  Return: its expirations; 0: it was stopped or postponed. */
+static uint64_t check_first(struct set *set, uint64_t now)
 {
 	uint32_t number = set->heap.entries[0].timer;
 	struct timer *timer = &set->timers[number];
@@ -90,7 +90,7 @@ static uint64_t look_at_first(struct set *set, uint64_t now)
 		timer->deadline = timer->period ? timer->deadline + times * timer->period : 0;
 	}
 	if (timer->deadline) {
-		queue(set, number);
+		enqueue(set, number);
 	} else {
 		timer->queued = 0;
 		heap4_remove(&set->heap, number);
@@ -106,10 +106,10 @@ static void reap_lazy(void *arg, bool wait)
 	for (;;) {
 		uint64_t now = bench_ns(CLOCK_MONOTONIC);
 
-		alarm_went_off(&set->alarm, now);
+		alarm_note_expiry(&set->alarm, now);
 		while (heap4_first(&set->heap) <= now) {
 			uint32_t number = set->heap.entries[0].timer;
-			uint64_t times = look_at_first(set, now);
+			uint64_t times = check_first(set, now);
 
 			if (times)
 				peer_expired(number, times);
@@ -135,8 +135,8 @@ static void close_lazy(void *arg)
 const struct peer lazy_heap = {
 	.name = "lazy heap",
 	.most = 1000000,
-	.puts_off = true,
-	.together_as = "heap",
+	.lazy = true,
+	.threads_as = "heap",
 	.open = open_lazy,
 	.start = start_lazy,
 	.postpone = postpone_lazy,
@@ -147,8 +147,7 @@ const struct peer lazy_heap = {
 };
 
 /*
- * With a lock: operations take it; reap() is called by one thread while no other
- * is at work here, and need not.
+ * With a lock.  reap() needs no lock: one thread calls it while no other thread works.
  */
 static void start_locked(void *arg, uint32_t number, uint64_t when, uint64_t period)
 {
@@ -190,7 +189,7 @@ const struct peer locked_heap = {
 	.name = "lazy heap, one lock",
 	.most = 10000,
 	.shared = true,
-	.puts_off = true,
+	.lazy = true,
 	.expires_as = "lazy heap",
 	.open = open_lazy,
 	.start = start_locked,

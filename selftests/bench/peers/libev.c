@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libev: a loop for each thread, which keeps its timers in a 4-heap, counts in
- * seconds of floating point and waits by whole milliseconds.  A timer that is
- * postponed is started again by ev_timer_again(), the way that its manual
- * calls easiest and prefers to stopping and starting.
+ * libev: each thread has a loop, which has its timers in a 4-heap.  It counts in seconds of
+ * floating point and waits for whole milliseconds.  A timer is postponed by
+ * ev_timer_again(), which libev's manual calls easiest and prefers to stopping and starting.
  */
 #include <err.h>
 #include <ev.h>
@@ -14,7 +13,7 @@
 
 struct set {
 	struct ev_loop *loop;
-	double ahead;		/* CLOCK_REALTIME, which it tells, of ours */
+	double ahead;		/* ev_time(), CLOCK_REALTIME, minus CLOCK_MONOTONIC */
 	ev_timer *timers;
 };
 
@@ -42,7 +41,7 @@ static void *open_libev(uint32_t n, bool exact)
 	return set;
 }
 
-/* Spans begin when the turn did. */
+/* Return the span from the begin of the loop's turn to @when. */
 static double span(struct set *set, uint64_t when)
 {
 	return when / 1e9 + set->ahead - ev_now(set->loop);
@@ -98,7 +97,7 @@ static void close_libev(void *arg)
 const struct peer libev = {
 	.name = "libev",
 	.most = 100000,
-	.together_as = "libuv",
+	.threads_as = "libuv",
 	.open = open_libev,
 	.start = start_libev,
 	.postpone = postpone_libev,

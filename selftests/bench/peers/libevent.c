@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libevent: a base for each thread, a heap, and, as its documentation has it for
- * many timeouts of one length, a queue for those.
+ * libevent: each thread has a base with a heap.  Timeouts of the same length share a queue,
+ * as libevent's documentation recommends.
  *
- * A base reads the clock once in a turn; but only its handlers get that
- * reading, so that work is done inside of one.  Spans begin then, and a timer
- * that a handler starts late in a turn comes as much too early.  If it is to be
- * exact, a base waits by a timerfd, else by whole milliseconds.
+ * A base reads the clock once per turn, but only its handlers get that reading.  So the work
+ * is done inside a handler.  Spans begin at that reading.  A timer that a handler starts late
+ * in a turn expires early by that delay.  An exact base waits with a timerfd, another one for
+ * whole milliseconds.
  */
 #include <err.h>
 #include <stdlib.h>
@@ -100,7 +100,7 @@ struct call {
 	void *arg;
 };
 
-static void carry_out(int fd, short what, void *arg)
+static void run_call(int fd, short what, void *arg)
 {
 	struct call *call = arg;
 
@@ -109,13 +109,13 @@ static void carry_out(int fd, short what, void *arg)
 	call->work(call->arg);
 }
 
-static void be_inside_libevent(void *arg, void (*work)(void *arg), void *argument)
+static void inside_libevent(void *arg, void (*work)(void *arg), void *argument)
 {
 	struct set *set = arg;
 	struct call call = { work, argument };
 	struct event event;
 
-	event_assign(&event, set->base, -1, 0, carry_out, &call);
+	event_assign(&event, set->base, -1, 0, run_call, &call);
 	event_active(&event, EV_TIMEOUT, 0);
 	event_base_loop(set->base, EVLOOP_NONBLOCK);
 }
@@ -132,12 +132,12 @@ static void close_libevent(void *arg)
 const struct peer libevent = {
 	.name = "libevent",
 	.most = 100000,
-	.together_as = "libuv",
+	.threads_as = "libuv",
 	.open = open_libevent,
 	.start = start_libevent,
 	.postpone = postpone_libevent,
 	.stop = stop_libevent,
 	.reap = reap_libevent,
-	.inside = be_inside_libevent,
+	.inside = inside_libevent,
 	.close = close_libevent,
 };

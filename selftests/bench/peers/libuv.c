@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libuv: a loop for each thread, which keeps its timers in a heap and takes
- * spans of whole milliseconds, which begin when the turn did; rounded up here, so as
- * not to be early.
+ * libuv: each thread has a loop, which has its timers in a heap.  Spans are in whole
+ * milliseconds and begin with the turn of the loop.  This peer rounds them up, so that no
+ * timer is early.
  */
 #include <err.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void expired(uv_timer_t *timer)
 {
 	struct set *set = (struct set *)timer->loop;
 
-	/* One turn of the loop is enough: what is due was called, wait no more. */
+	/* End the loop after this turn, which calls all due timers. */
 	uv_stop(&set->loop);
 	peer_expired(timer - set->timers, 1);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the machine as a whole knows: time of its CPUs, and memory.
+ * The busy time of all CPUs, and the memory in use of the machine.
  *
- * Timers expire in interrupts and softirqs, which are no process's time.  And
- * the kernel counts busy time by looking at what runs at each tick, which
- * timers that are due together with the tick deceive.  Idle time it measures.
- * So busy is what is not idle, to the 10 ms that /proc/stat counts by.
+ * Timers expire in interrupts and softirqs, whose time belongs to no process.  The kernel's
+ * counters of busy time are no help, either: they sample at each tick what runs.  Timers that
+ * are due together with the tick falsify them.  But idle time is measured.  So busy time is
+ * the time that is not idle, with the resolution of /proc/stat, 10 ms.
  */
 #include <err.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ double machine_busy(void)
 	       (double)(idle + iowait) / sysconf(_SC_CLK_TCK);
 }
 
-/* Each CPU has counters of its own; this has them added up. */
+/* Make the kernel add up the counters of all CPUs. */
 static void refresh_counters(void)
 {
 	FILE *file = fopen("/proc/sys/vm/stat_refresh", "w");
@@ -37,7 +37,7 @@ static void refresh_counters(void)
 	}
 }
 
-/* Free pages that CPUs keep for themselves, and that do not count as free. */
+/* Return the bytes of free pages in per-CPU lists, which do not count as free. */
 static double kept_by_cpus(void)
 {
 	FILE *file = fopen("/proc/zoneinfo", "r");

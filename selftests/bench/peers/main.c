@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * peers - what a program would use for its timers, measured on the same work
+ * peers - measure the timers that a program can use, all on the same work
  *
  *	peers [-p PEER] [FILE [WORKLOAD]...]
  *
- * A table goes to standard output, lines of JSON to FILE.  WORKLOADs are start,
- * request, idle, again, mass, tickers, postponed, waiting and pacing; all, where none
- * is named.  PEER is a part of a name.
+ * It prints a table, and writes lines of JSON to FILE.  The workloads are start, request,
+ * idle, restart, mass, tickers, postponed, waiting and pacing.  The default is all of them.
+ * With -p, only peers whose name contains PEER are measured.
  *
- * Each peer has a process of its own, so that none pays for what another has
- * left behind.
+ * Each peer runs in a process of its own, so no peer pays for what another has left.
  */
 #include <err.h>
 #include <signal.h>
@@ -31,10 +30,10 @@ static const struct peer *const peers[] = {
 };
 
 #define NR	((int)(sizeof(peers) / sizeof(*peers)))
-#define MOST	1000000
-#define FEW	10		/* beside those that are paced */
-#define SOME	10000		/* from which on expiry is measured; of all threads */
-#define PATIENCE	240		/* seconds, after which a peer is said to hang */
+#define MOST		1000000		/* timers */
+#define FEW_OTHERS	10		/* pending timers while flows are paced */
+#define EXPIRY_LEAST	10000		/* the least timers to measure expiry; all threads' */
+#define TIME_LIMIT	240		/* seconds, after which a peer is killed */
 
 _Thread_local uint64_t peer_now;
 _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
@@ -60,7 +59,7 @@ void *peer_array(uint32_t n, uint32_t size)
 
 static bool churn_wanted(void)
 {
-	return wanted("request") || wanted("idle") || wanted("again");
+	return wanted("request") || wanted("idle") || wanted("restart");
 }
 
 static bool expiry_wanted(void)
@@ -76,43 +75,43 @@ static bool measure(const struct peer *peer, uint32_t n)
 		return false;
 	if (churn_wanted())
 		measure_churn(peer, set, n);
-	if (n >= SOME && !peer->expires_as && expiry_wanted())
+	if (n >= EXPIRY_LEAST && !peer->expires_as && expiry_wanted())
 		measure_expiry(peer, set, n);
 	peer->close(set);
 	return true;
 }
 
-/* What one thread does with few timers, several do, too. */
-static void measure_together(const struct peer *peer, int nr)
+/* Run the workloads of few timers with several threads. */
+static void measure_threads(const struct peer *peer, int nr)
 {
 	if (churn_wanted())
-		measure_churn_together(peer, SOME, nr);
-	if (peer->expires_as || peer->together_as)
+		measure_churn_threads(peer, EXPIRY_LEAST, nr);
+	if (peer->expires_as || peer->threads_as)
 		return;
 	if (wanted("mass") || wanted("tickers"))
-		measure_expiry_together(peer, SOME, nr);
+		measure_expiry_threads(peer, EXPIRY_LEAST, nr);
 	if (wanted("pacing"))
-		measure_pacing(peer, FEW, nr);
+		measure_pacing(peer, FEW_OTHERS, nr);
 }
 
 static void measure_all(const struct peer *peer)
 {
 	for (uint32_t n = 1000; n <= MOST && n <= peer->most; n *= 10) {
 		if (!measure(peer, n)) {
-			warn("%s is not measured", peer->name);
+			warn("%s cannot be measured", peer->name);
 			return;
 		}
 	}
 	if (wanted("pacing") && !peer->expires_as) {
-		measure_pacing(peer, FEW, 1);
+		measure_pacing(peer, FEW_OTHERS, 1);
 		measure_pacing(peer, peer->most, 1);
 	}
 	for (int nr = 2; nr <= MOST_THREADS; nr *= 2)
-		measure_together(peer, nr);
+		measure_threads(peer, nr);
 }
 
-/* Return: whether that went well. */
-static bool measure_apart(const struct peer *peer)
+/* Measure a peer in a child process.  Return: whether the child succeeded. */
+static bool measure_in_child(const struct peer *peer)
 {
 	pid_t child = fork();
 	int status;
@@ -120,7 +119,7 @@ static bool measure_apart(const struct peer *peer)
 	if (child < 0)
 		err(1, "fork");
 	if (!child) {
-		alarm(PATIENCE);
+		alarm(TIME_LIMIT);
 		measure_all(peer);
 		exit(0);
 	}
@@ -131,7 +130,7 @@ static bool measure_apart(const struct peer *peer)
 	return !status;
 }
 
-/* Those that timers of POSIX send are read, never taken. */
+/* Block the signals of POSIX timers, which are read by signalfd. */
 static void block_signals(void)
 {
 	sigset_t mask;
@@ -142,7 +141,7 @@ static void block_signals(void)
 	sigprocmask(SIG_BLOCK, &mask, NULL);
 }
 
-/* As many descriptors and pending signals as the most have timers. */
+/* Allow 2^20 descriptors and pending signals: more than a peer has timers. */
 static void raise_limits(void)
 {
 	struct rlimit most = { 1 << 20, 1 << 20 };
@@ -167,9 +166,9 @@ int main(int argc, char **argv)
 	block_signals();
 	raise_limits();
 	if (expiry_wanted())
-		measure_nothing();
+		measure_without_timers();
 	for (int i = 0; i < NR; i++)
 		if (strstr(peers[i]->name, only))
-			good &= measure_apart(peers[i]);
+			good &= measure_in_child(peers[i]);
 	return !good;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pacing: ten flows, each of which sends its next packet in one to two
- * milliseconds, to the nanosecond if it could.  Measured is how late the program
- * knows, from the deadline to the reading of the event; below 0 is early.
+ * Pacing: ten flows, each of which sends its next packet one to two milliseconds after the
+ * last one.  The figure is the lateness: from the deadline to the time at which the program
+ * has read the event.  A negative lateness is early.
  *
- * Others are pending meanwhile, for later; figures are told by how many.  Where there
- * are several threads, each has its own ten flows and as many others.
+ * Other timers are pending meanwhile, with later deadlines.  Their number is the n of the
+ * figure.  If there are several threads, each has ten flows and n other timers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define SAMPLES	6000	/* of all threads */
 #define WARMUP	500	/* of each */
 
-/* A thread, and the flows that are its. */
+/* A thread and its flows. */
 struct pacer {
 	void *set;
 	uint64_t deadlines[FLOWS], seed;
@@ -37,7 +37,7 @@ static void send_next(uint32_t flow)
 	peer->start(me->set, flow, me->deadlines[flow], 0);
 }
 
-static void sent(uint32_t flow, uint64_t times)
+static void note_lateness(uint32_t flow, uint64_t times)
 {
 	(void)times;
 	read_clock();
@@ -53,7 +53,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Once all have their samples: of all of them together. */
+/* Print the figures of all threads' samples together. */
 static void put_all(void)
 {
 	static double sorted[SAMPLES];
@@ -61,7 +61,7 @@ static void put_all(void)
 		const char *name;
 		int sample;
 	} points[] = {
-		{ "least", 0 },
+		{ "minimum", 0 },
 		{ "p50", SAMPLES / 2 },
 		{ "p99", SAMPLES * 99L / 100 },
 		{ "p99.9", SAMPLES * 999L / 1000 },
@@ -74,8 +74,8 @@ static void put_all(void)
 	for (int i = 0; i < 4; i++) {
 		double late = sorted[points[i].sample];
 
-		put_together("pacing", points[i].name, peer, others,
-			     (struct figure){ late, late, late }, "us");
+		put_for_threads("pacing", points[i].name, peer, others,
+				(struct figure){ late, late, late }, "us");
 	}
 }
 
@@ -88,13 +88,13 @@ static void pace(int number)
 	me->seed = 88172645463325252ULL + number;
 	me->samples = 0;
 	me->wanted = WARMUP + SAMPLES / threads;
-	peer_expired = sent;
+	peer_expired = note_lateness;
 	read_clock();
 	for (uint32_t i = FLOWS; i < n; i++)
 		start_in_turn(peer, me->set, i, peer_now + HOUR + bench_random(&me->seed) % HOUR,
 			      0);
 	peer_turn(peer, me->set);
-	meet();
+	threads_barrier();
 	read_clock();
 	for (uint32_t flow = 0; flow < FLOWS; flow++)
 		send_next(flow);
@@ -102,7 +102,7 @@ static void pace(int number)
 		peer_turn(peer, me->set);
 		peer->reap(me->set, true);
 	}
-	meet();
+	threads_barrier();
 	if (number == 0)
 		put_all();
 	peer->close(me->set);
@@ -112,5 +112,5 @@ void measure_pacing(const struct peer *measured, uint32_t n, int nr)
 {
 	peer = measured;
 	others = n;
-	together(nr, pace);
+	run_threads(nr, pace);
 }

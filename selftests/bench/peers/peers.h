@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a program would use for its timers, behind one interface.
+ * The peers, which are the timers that a program can use, behind one interface.
  *
- * Each peer is one file that is told in a page, and is used as its own
- * documentation recommends for many timers.  A set of timers is what one
- * thread has; timers are numbers from 0.  To be fair to all of them:
+ * Each peer is one short file.  It is used as its documentation recommends for many timers.
+ * A set is the timers of one thread; a timer is a number from 0.  The conditions are the same
+ * for all peers:
  *
- *  - Event loops read the clock once in each of their turns, and take spans
- *    from there.  So do the workloads: peer_now is that reading, and who
- *    wants a span has it by peer_span().
- *  - Who can tell the kernel of many timers by one call may put it off until
- *    turn(), which comes after BURST operations and before each reap(): a
- *    server that has got so many packets by one epoll_wait() would do so.
- *  - Nobody pays for the epoll_wait() of a server that has its sockets to
- *    look at anyway; who needs one to get his events, pays for that.
- *  - System calls are counted where libc makes them (calls.c), so also what
- *    a library does unseen.
+ *  - Event loops read the clock once per turn, and spans begin at that reading.  So do the
+ *    workloads: peer_now is the reading, and peer_span() converts a time to a span.
+ *  - A peer that can change many timers by one system call may defer that call to turn().
+ *    turn() is called after BURST operations and before each reap().  A server that gets that
+ *    many packets by one epoll_wait() would do the same.
+ *  - A server calls epoll_wait() for its sockets in any case, so no peer pays for that.  A
+ *    peer that needs a call to get its events pays for that call.
+ *  - System calls are counted in libc's functions (calls.c), including those of libraries.
  */
 #ifndef PEERS_H
 #define PEERS_H
@@ -31,42 +29,40 @@
 /* Operations between two turns. */
 #define BURST	64
 
-/* The span that timeouts have which are all alike, for who makes use of that. */
+/* The span of timeouts of equal length; some peers make use of that. */
 #define TIMEOUT	(60 * SEC)
 
 /**
- * struct peer - something that has timers
- * @name:     of it, as tables have it
- * @most:     timers that it can be measured with in reasonable time and memory
- * @shared:   threads share one set, each with timers of its own; else each
- *            thread has a set of its own
- * @puts_off: a timer that was postponed is looked at when it was first due, and
- *            costs something then
- * @expires_as: the peer that does the same for what expires, and is measured
- *            for both; NULL: there is none
- * @together_as: the peer that tells what this one would of threads whose timers expire:
- *            nothing is shared, and so each is as one thread alone; NULL: there is none
- * @open:     a set of so many timers, none of them pending; @exact: they
- *            should be exact to less than a millisecond, where that is a choice.
- *            NULL, with errno, where the system does not have it
- * @start:    a timer that is not pending, or is, expires at @when, and if
- *            @period is not 0 then again and again
- * @postpone: a timer that is pending expires at @when, later than it would
- * @stop:     a timer that is pending does not expire
- * @turn:     see above; NULL: there is nothing to do
- * @reap:     call peer_expired() for all that have expired; @wait: wait for the
- *            first, and then take as many as come by one call or turn
- * @inside:   call @work as the loop would call its handlers; NULL: it makes no
- *            difference
- * @close:    give back everything
+ * struct peer - a way to have timers
+ * @name:     its name in tables
+ * @most:     the most timers that can be measured in reasonable time and memory
+ * @shared:   all threads share one set, each with timers of its own; otherwise each thread
+ *            has a set
+ * @lazy:     a postponed timer is checked at its old deadline, which costs time then
+ * @expires_as: another peer whose timers expire in the same way; only that one is measured.
+ *            NULL: there is none
+ * @threads_as: another peer that stands for this one if timers of several threads expire:
+ *            the threads of both share nothing.  NULL: there is none
+ * @open:     make a set of @n timers that are not pending; @exact: choose a resolution below
+ *            a millisecond, if the peer has a choice.  Return: NULL, with errno, if the
+ *            system does not support the peer
+ * @start:    start a timer, pending or not, to expire at @when; if @period is not 0, also
+ *            every @period after that
+ * @postpone: let a pending timer expire at @when, later than before
+ * @stop:     stop a pending timer
+ * @turn:     see above; NULL: nothing to do
+ * @reap:     call peer_expired() for all timers that have expired; @wait: wait for the first
+ *            one, and handle as many as one call or turn returns
+ * @inside:   call @work as the event loop would call a handler; NULL: call it directly
+ * @close:    free the set
  */
 struct peer {
 	const char *name;
 	uint32_t most;
 	bool shared;
-	bool puts_off;
+	bool lazy;
 	const char *expires_as;
-	const char *together_as;
+	const char *threads_as;
 	void *(*open)(uint32_t n, bool exact);
 	void (*start)(void *set, uint32_t timer, uint64_t when, uint64_t period);
 	void (*postpone)(void *set, uint32_t timer, uint64_t when);
@@ -77,19 +73,19 @@ struct peer {
 	void (*close)(void *set);
 };
 
-/* CLOCK_MONOTONIC as it was read last in this thread. */
+/* The last reading of CLOCK_MONOTONIC in this thread. */
 extern _Thread_local uint64_t peer_now;
 
-/* Whom reap() tells that a timer has expired, so many times. */
+/* The function that reap() calls for a timer that has expired @times times. */
 extern _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
 
-/* System calls that this thread has made. */
+/* The number of system calls of this thread. */
 extern _Thread_local uint64_t peer_calls;
 
-/* Zeroed memory, an array; exits where there is none. */
+/* Allocate a zeroed array; exits if there is no memory. */
 void *peer_array(uint32_t n, uint32_t size);
 
-/* From now, for who takes spans; 0 where it has passed. */
+/* Return the span from now to @when; 0 if @when has passed. */
 static inline uint64_t peer_span(uint64_t when)
 {
 	return when > peer_now ? when - peer_now : 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * POSIX timers: each queues a real-time signal that carries its number, and a
- * signalfd hands out many of them by one read().
+ * POSIX timers: each queues a real-time signal that carries the number of the timer.  One
+ * read() of a signalfd returns many of them.
  *
- * The kernel keeps all timers of all processes in a table of 512 lists, so that
- * each call walks n / 1024 of them.
+ * The kernel has the timers of all processes in a table of 512 lists.  So each call searches
+ * n / 1024 timers on average.
  */
 #include <err.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ struct set {
 	timer_t *timers;
 };
 
-/* Each thread has a signal of its own, so that it reads what is its own. */
+/* Each thread has a signal of its own, so it reads only its own timers' signals. */
 static int next_signal(void)
 {
 	static int taken;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap through its mapped slots, by the library: what the kernel has to be
- * told is collected, and told by one KICK in a turn.  Events from the ring.
+ * timerheap through its mapped slots, with the library.  One KICK per turn handles all slots
+ * that need it.  The events are in the event ring.
  */
 #include <err.h>
 
@@ -11,8 +11,8 @@
 
 #define EVENTS	256
 
-/* What this thread has put off. */
-static _Thread_local uint32_t to_kick[4 * BURST], put_off;
+/* The slots that the next KICK of this thread handles. */
+static _Thread_local uint32_t to_kick[4 * BURST], nr_deferred;
 
 static void *open_slots(uint32_t n, bool exact)
 {
@@ -22,18 +22,18 @@ static void *open_slots(uint32_t n, bool exact)
 
 static void turn_slots(void *set)
 {
-	if (put_off && timerheap_kick(set, to_kick, put_off))
+	if (nr_deferred && timerheap_kick(set, to_kick, nr_deferred))
 		errx(1, "KICK");
-	put_off = 0;
+	nr_deferred = 0;
 }
 
 static void start_slots(void *set, uint32_t timer, uint64_t when, uint64_t period)
 {
 	if (!(timerheap_arm(set, timer, when, period) & TIMERHEAP_MUST_KICK))
 		return;
-	if (put_off == sizeof(to_kick) / sizeof(*to_kick))
+	if (nr_deferred == sizeof(to_kick) / sizeof(*to_kick))
 		turn_slots(set);
-	to_kick[put_off++] = timer;
+	to_kick[nr_deferred++] = timer;
 }
 
 static void postpone_slots(void *set, uint32_t timer, uint64_t when)
@@ -66,7 +66,7 @@ const struct peer timerheap_slots = {
 	.name = "timerheap, slots",
 	.most = 1000000,
 	.shared = true,
-	.puts_off = true,
+	.lazy = true,
 	.open = open_slots,
 	.start = start_slots,
 	.postpone = postpone_slots,

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * New timers: to make a set of them and to start each for the first time, and
- * the memory that they take then, all in, and of that the kernel's.
+ * New timers: create a set and start each timer for the first time.  The figures are the time
+ * of both, the memory of the armed timers, and the kernel's part of that memory.
  *
- * Memory is what the machine has less of, which programs that ran before and
- * give back late blur by a megabyte; so it is told for many timers.
+ * Memory is measured as the decrease of the machine's free memory.  Memory that earlier
+ * programs free late makes that inexact by a megabyte.  So it is measured only with many
+ * timers.
  *
- * Deadlines differ by up to a second, and none is beyond TIMEOUT: who postpones a
- * timer to that later on, postpones it.
+ * The deadlines are within the last second before TIMEOUT.  So to postpone a timer to TIMEOUT
+ * from then on always moves it later.
  */
 #include <unistd.h>
 
 #include "workloads.h"
 
 #define ROUNDS	3
-#define FEW	10000		/* up to which there is more than one round */
-#define MANY	100000		/* from which on memory is told */
+#define FEW	10000		/* more timers have one round */
+#define MANY	100000		/* the least timers to measure memory */
 
 struct sample {
 	double open, start, calls;
@@ -57,7 +58,7 @@ void *measure_start(const struct peer *peer, uint32_t n)
 	struct sample sample;
 	void *set = NULL;
 
-	/* What was closed before is given back by and by. */
+	/* Let the kernel free the memory of the last set. */
 	if (n >= MANY && wanted("start"))
 		usleep(500000);
 	before = machine_memory();
@@ -73,9 +74,9 @@ void *measure_start(const struct peer *peer, uint32_t n)
 	}
 	if (!wanted("start"))
 		return set;
-	bench_put("make", peer->name, n, bench_median(opens, rounds), "ns");
-	bench_put("start, new", peer->name, n, bench_median(starts, rounds), "ns");
-	put_value("make and start: calls", peer, n, sample.calls, "calls");
+	bench_put("create", peer->name, n, bench_median(opens, rounds), "ns");
+	bench_put("first start", peer->name, n, bench_median(starts, rounds), "ns");
+	put_value("create and start: calls", peer, n, sample.calls, "calls");
 	if (n >= MANY)
 		put_memory(peer, n, &before);
 	return set;

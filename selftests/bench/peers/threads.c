@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Several threads at the same work, each with timers of its own.
+ * Several threads do the same work, each with timers of its own.
  *
- * The first of them is the thread that measures.  Work is in steps, and nobody
- * begins one before all have done the last: what the first writes before
- * meet() the others may read behind it, and the other way round.
+ * The first thread measures.  The work is done in steps, which threads_barrier() separates: no
+ * thread begins a step before all threads have finished the last one.  So what one thread
+ * writes before the barrier, the other threads may read after it.
  */
 #include <err.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@ int threads = 1;
 static pthread_barrier_t barrier;
 static void (*work)(int number);
 
-void meet(void)
+void threads_barrier(void)
 {
 	if (threads > 1)
 		pthread_barrier_wait(&barrier);
@@ -29,7 +29,7 @@ static void *begin(void *arg)
 	return NULL;
 }
 
-void together(int nr, void (*what)(int number))
+void run_threads(int nr, void (*what)(int number))
 {
 	pthread_t others[MOST_THREADS];
 
@@ -46,8 +46,8 @@ void together(int nr, void (*what)(int number))
 	threads = 1;
 }
 
-void put_together(const char *title, const char *part, const struct peer *peer, long n,
-		  struct figure figure, const char *unit)
+void put_for_threads(const char *title, const char *part, const struct peer *peer, long n,
+		     struct figure figure, const char *unit)
 {
 	char bench[64], by[32] = "";
 

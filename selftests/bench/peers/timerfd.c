@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerfd: a descriptor for each timer, all in one epoll, and a read() for each
- * that has expired, as timerfd_create(2) has it.
+ * timerfd: one descriptor per timer, all in one epoll instance, and one read() per expired
+ * timer, as timerfd_create(2) describes.
  */
 #include <err.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static void close_timerfd(void *arg)
 {
 	struct set *set = arg;
 
-	/* The other way round, the epoll has each taken out of it. */
+	/* Close it first: otherwise each timerfd is removed from it one by one. */
 	close(set->epoll);
 	for (uint32_t i = 0; i < set->n; i++)
 		close(set->fds[i]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap through its calls, nothing of it touched in mapped memory: one for
- * each operation, or those of a turn in one BATCH.  Events by WAIT.
+ * timerheap through its system calls, without access to mapped memory: one call per
+ * operation, or one BATCH per turn.  WAIT returns the events.
  */
 #include <err.h>
 #include <sys/ioctl.h>
@@ -80,7 +80,7 @@ const struct peer timerheap_calls = {
 	.name = "timerheap, calls",
 	.most = 100000,
 	.shared = true,
-	.puts_off = true,
+	.lazy = true,
 	.open = open_timerheap,
 	.start = start_by_call,
 	.postpone = postpone_by_call,
@@ -89,24 +89,24 @@ const struct peer timerheap_calls = {
 	.close = close_timerheap,
 };
 
-/* What this thread has put off. */
+/* The operations of this thread's next BATCH. */
 static _Thread_local struct timerheap_op ops[4 * BURST];
-static _Thread_local uint32_t put_off;
+static _Thread_local uint32_t nr_deferred;
 
 static void turn_batch(void *set)
 {
-	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = put_off };
+	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = nr_deferred };
 
-	if (put_off)
+	if (nr_deferred)
 		call(set, TIMERHEAP_IOC_BATCH, &batch);
-	put_off = 0;
+	nr_deferred = 0;
 }
 
 static void put(struct timerheap *th, struct timerheap_op op)
 {
-	if (put_off == sizeof(ops) / sizeof(*ops))
+	if (nr_deferred == sizeof(ops) / sizeof(*ops))
 		turn_batch(th);
-	ops[put_off++] = op;
+	ops[nr_deferred++] = op;
 }
 
 static void start_by_batch(void *set, uint32_t timer, uint64_t when, uint64_t period)
@@ -143,7 +143,7 @@ const struct peer timerheap_batch = {
 	.name = "timerheap, BATCH",
 	.most = 100000,
 	.shared = true,
-	.puts_off = true,
+	.lazy = true,
 	.expires_as = "timerheap, calls",
 	.open = open_timerheap,
 	.start = start_by_batch,

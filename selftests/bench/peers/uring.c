@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * io_uring timeouts: requests are put into the ring, and submitted together once
- * in a turn.
+ * io_uring timeouts: the requests of a turn are submitted together.
  *
- * To remove or to move one the kernel looks for it in a list of all that are
- * pending: n / 2 steps for one at random, which ends this at 10 000.
+ * To remove or to modify a timeout, the kernel searches a list of all pending ones.  That is
+ * n / 2 steps for a random timeout, so this peer is measured with at most 10 000.
  */
 #include <err.h>
 #include <errno.h>
@@ -15,8 +14,8 @@
 #include "peers.h"
 
 #define MOST	10000
-#define ENTRIES	256			/* requests of a turn, and some */
-#define NOBODY	UINT64_MAX		/* what no timeout is known by */
+#define ENTRIES	256			/* more than the requests of a turn */
+#define NO_TIMEOUT	UINT64_MAX	/* user_data of requests that are no timeouts */
 
 #ifndef IORING_TIMEOUT_MULTISHOT	/* newer than Debian's header */
 #define IORING_TIMEOUT_MULTISHOT	(1U << 6)
@@ -38,7 +37,7 @@ static void *open_uring(uint32_t n, bool exact)
 {
 	struct set *set = peer_array(1, sizeof(*set));
 	struct io_uring_params params = {
-		/* What one thread submits to and waits for; a place for every timer. */
+		/* One thread submits and waits; each timer has room for its completion. */
 		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
 			 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE,
 		.cq_entries = 2 * n + ENTRIES,
@@ -78,10 +77,10 @@ static struct __kernel_timespec *as_time(struct set *set, uint64_t ns)
 	return time;
 }
 
-/* Say nothing unless it fails. */
-static void put_silently(struct io_uring_sqe *entry)
+/* Ask for a completion only if the request fails. */
+static void complete_silently(struct io_uring_sqe *entry)
 {
-	io_uring_sqe_set_data64(entry, NOBODY);
+	io_uring_sqe_set_data64(entry, NO_TIMEOUT);
 	io_uring_sqe_set_flags(entry, IOSQE_CQE_SKIP_SUCCESS);
 }
 
@@ -90,7 +89,7 @@ static void postpone_uring(void *arg, uint32_t timer, uint64_t when)
 	struct io_uring_sqe *entry = next_entry(arg);
 
 	io_uring_prep_timeout_update(entry, as_time(arg, when), timer, IORING_TIMEOUT_ABS);
-	put_silently(entry);
+	complete_silently(entry);
 }
 
 static void stop_uring(void *arg, uint32_t timer)
@@ -99,7 +98,7 @@ static void stop_uring(void *arg, uint32_t timer)
 	struct io_uring_sqe *entry = next_entry(set);
 
 	io_uring_prep_timeout_remove(entry, timer, 0);
-	put_silently(entry);
+	complete_silently(entry);
 	set->timeouts[timer].state = IDLE;
 }
 
@@ -120,8 +119,8 @@ static void start_uring(void *arg, uint32_t timer, uint64_t when, uint64_t perio
 	io_uring_sqe_set_data64(entry, timer);
 }
 
-/* One that repeats takes a span alone, no time; so the first expiry begins it. */
-static void begin_to_repeat(struct set *set, uint32_t timer)
+/* A multishot timeout has a span and no first time, so it begins at the first expiry. */
+static void start_repeating(struct set *set, uint32_t timer)
 {
 	struct io_uring_sqe *entry = next_entry(set);
 
@@ -136,13 +135,13 @@ static void expired(struct set *set, uint32_t timer)
 	struct timeout *timeout = &set->timeouts[timer];
 
 	if (timeout->state == ONCE && timeout->period)
-		begin_to_repeat(set, timer);
+		start_repeating(set, timer);
 	else if (timeout->state == ONCE)
 		timeout->state = IDLE;
 	peer_expired(timer, 1);
 }
 
-/* Also of what was stopped, which nobody is told. */
+/* Take all completions; those of stopped timeouts are not reported. */
 static void take_events(struct set *set)
 {
 	struct io_uring_cqe *cqe;
@@ -152,15 +151,15 @@ static void take_events(struct set *set)
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&set->ring, cqe);
-		/* What is just expiring can be neither moved nor removed. */
-		if (data == NOBODY && result != -ENOENT && result != -EALREADY)
-			errx(1, "io_uring, moving or removing: %s", strerror(-result));
+		/* A timeout that is just expiring can be neither modified nor removed. */
+		if (data == NO_TIMEOUT && result != -ENOENT && result != -EALREADY)
+			errx(1, "io_uring, modify or remove: %s", strerror(-result));
 		if (result == -ETIME)
 			expired(set, data);
 	}
 }
 
-/* The kernel makes completions out of what has happened when it is called. */
+/* Does the kernel have more events, for which the next call makes completions? */
 static bool has_more(struct set *set)
 {
 	return __atomic_load_n(set->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What timers are used for, and what is measured of it.
+ * The workloads.
  *
- * Between workloads all timers of a set are pending, for a time that is not
- * near; but the last, expiry, leaves them idle.
+ * Between two workloads all timers of a set are pending, for a time that is far.  The last
+ * workload, expiry, leaves them stopped.
  */
 #ifndef WORKLOADS_H
 #define WORKLOADS_H
@@ -11,23 +11,23 @@
 #include "../bench.h"
 #include "peers.h"
 
-/* Is this workload asked for? */
+/* Does the command line ask for this workload? */
 bool wanted(const char *workload);
 
-/* One figure that is what it is. */
+/* Print a figure that was measured once. */
 static inline void put_value(const char *bench, const struct peer *peer, long n, double value,
 			     const char *unit)
 {
 	bench_put(bench, peer->name, n, (struct figure){ value, value, value }, unit);
 }
 
-/* Read the clock for this turn. */
+/* Read the clock for this turn of the loop. */
 static inline uint64_t read_clock(void)
 {
 	return peer_now = bench_ns(CLOCK_MONOTONIC);
 }
 
-/* Start timer @i of a set for the first time, in turns of the loop. */
+/* Start timer @i of a set; every BURST timers are one turn of the loop. */
 static inline void start_in_turn(const struct peer *peer, void *set, uint32_t i, uint64_t when,
 				 uint64_t period)
 {
@@ -39,46 +39,48 @@ static inline void start_in_turn(const struct peer *peer, void *set, uint32_t i,
 }
 
 /*
- * threads.c: @work by so many threads at once, of which number 0 is this one; wait
- * until all of them have come here; and say what was measured, PART of it where that
- * is not empty, with how many they are in its title.
+ * threads.c:
+ * run_threads() calls @work in @nr threads at the same time; thread 0 is the caller.
+ * threads_barrier() waits until all threads have called it.
+ * put_for_threads() prints a figure; its title contains @part, if not empty, and the number
+ * of threads.
  */
 #define MOST_THREADS	4
 
 extern int threads;
-void together(int nr, void (*work)(int number));
-void meet(void);
-void put_together(const char *title, const char *part, const struct peer *peer, long n,
-		  struct figure figure, const char *unit);
+void run_threads(int nr, void (*work)(int number));
+void threads_barrier(void);
+void put_for_threads(const char *title, const char *part, const struct peer *peer, long n,
+		     struct figure figure, const char *unit);
 
 /*
- * start.c: open a set of @n and start all of it: time and memory.
- * Return: the set; NULL: the system has nothing of the kind.
+ * start.c: open a set of @n timers and start all of them; measure time and memory.
+ * Return: the set; NULL: the system does not support the peer.
  */
 void *measure_start(const struct peer *peer, uint32_t n);
 
-/* churn.c: requests, idle timeouts, stop and start again; by so many threads. */
+/* churn.c: request timeouts, idle timeouts, stop and restart; with one or @nr threads. */
 void measure_churn(const struct peer *peer, void *set, uint32_t n);
-void measure_churn_together(const struct peer *peer, uint32_t n, int nr);
+void measure_churn_threads(const struct peer *peer, uint32_t n, int nr);
 
 /*
- * expiry.c: mass expiry, tickers, postponed timers, waiting; by so many threads, each
- * with a set of its own; and a machine without any.
+ * expiry.c: mass expiry, tickers, postponed timers and waiting; with one thread, or with @nr
+ * threads that have a set each.  measure_without_timers() measures the idle machine.
  */
-void measure_nothing(void);
+void measure_without_timers(void);
 void measure_expiry(const struct peer *peer, void *set, uint32_t n);
-void measure_expiry_together(const struct peer *peer, uint32_t n, int nr);
+void measure_expiry_threads(const struct peer *peer, uint32_t n, int nr);
 
 /*
- * pacing.c: how late timers come, by so many threads, each with a set of its own and
- * so many others pending.
+ * pacing.c: the lateness of timers, with @nr threads.  Each has a set of its own and @others
+ * other pending timers.
  */
 void measure_pacing(const struct peer *peer, uint32_t others, int nr);
 
-/* machine.c: seconds that CPUs were busy with anything, interrupts too. */
+/* machine.c: the seconds that all CPUs were busy, interrupts included. */
 double machine_busy(void);
 
-/* Bytes of memory in use; of these, what processes have for themselves. */
+/* Bytes of memory in use, and the anonymous memory of processes in them. */
 struct memory {
 	double all, anonymous;
 };

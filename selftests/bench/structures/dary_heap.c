@@ -2,7 +2,7 @@
 /*
  * A heap whose nodes have D children, in one array.  This file is compiled once per D.
  *
- * More children make fewer levels, and more comparisons at each level on the way down.  As
+ * More children mean fewer levels, and more comparisons at each level on the way down.  As
  * in the module's heap, the groups of children begin at multiples of D.  So up to four
  * children share a cache line.  The root has position D - 1, its children have positions D
  * to 2D - 1.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// Go's timers, by what its own benchmarks of them are named after: Reset,
-// StartStop, Stop and AfterFunc, each while 32 768 other timers are pending for
-// every processor that it may use.
+// Benchmarks of Go's timers, named after Go's own ones: Reset, StartStop, Stop and
+// AfterFunc.  During each of them, 32 768 other timers are pending for each processor.
 //
-// A figure is the CPU time of the process for one timer, as for everybody here,
-// and so the collector's, too.
+// A figure is the CPU time of the process for one timer, as for the other peers.  It
+// includes the garbage collector.
 package timers
 
 import (
@@ -18,8 +17,8 @@ import (
 
 const others = 32768
 
-// Timers belong to the processor that starts them: so that each gets its
-// own, as many goroutines as there are processors start them at once.
+// Start the other timers, with one goroutine per processor at the same time, since a timer
+// belongs to the processor that starts it.
 func pending(b *testing.B) []*time.Timer {
 	procs := runtime.GOMAXPROCS(0)
 	timers := make([]*time.Timer, procs*others)
@@ -48,7 +47,7 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// Each processor runs what is measured until together they have done it b.N times.
+// Measure work on all processors, until they have done it b.N times together.
 func measure(b *testing.B, work func(pb *testing.PB)) {
 	timers := pending(b)
 	runtime.GC()
@@ -63,7 +62,7 @@ func measure(b *testing.B, work func(pb *testing.PB)) {
 	}
 }
 
-// Reset moves a timer that is pending.
+// Reset a pending timer.
 func BenchmarkReset(b *testing.B) {
 	measure(b, func(pb *testing.PB) {
 		t := time.NewTimer(time.Hour)
@@ -74,7 +73,7 @@ func BenchmarkReset(b *testing.B) {
 	})
 }
 
-// StartStop makes a thousand timers, then stops them.
+// Start 1000 timers, then stop them.
 func BenchmarkStartStop(b *testing.B) {
 	measure(b, func(pb *testing.PB) {
 		timers := make([]*time.Timer, 0, 1000)
@@ -94,7 +93,7 @@ func BenchmarkStartStop(b *testing.B) {
 	})
 }
 
-// Stop stops a timer that was just made.
+// Start a timer and stop it at once.
 func BenchmarkStop(b *testing.B) {
 	measure(b, func(pb *testing.PB) {
 		for pb.Next() {
@@ -103,8 +102,8 @@ func BenchmarkStop(b *testing.B) {
 	})
 }
 
-// AfterFunc has a function called at once, which does the same again: chains,
-// one for each processor.
+// Call a function by AfterFunc at once, which does the same again: one such chain per
+// processor.
 func BenchmarkAfterFunc(b *testing.B) {
 	measure(b, func(pb *testing.PB) {
 		done := make(chan bool)
