@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The commands; each is given its name and what follows it. */
+/* The commands.  The arguments of each begin with its own name. */
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
@@ -10,7 +10,10 @@ int command_sleep(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);
 
-/* From 1 to @most, or the program ends, saying that @text is no @what. */
-unsigned long whole_number(const char *text, unsigned long most, const char *what);
+/*
+ * Convert @text to a number from 1 to @max.  If @text is not such a number, exit with
+ * an error that names it @what, for example "number of seconds".
+ */
+unsigned long parse_number(const char *text, unsigned long max, const char *what);
 
 #endif /* COMMANDS_H */

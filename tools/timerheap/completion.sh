@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What bash completes after "timerheap": the command itself says what commands and
-# options it has.
+# Complete the arguments of "timerheap" in bash.  The commands and their options are read
+# from the help texts of the command itself.
 
 _timerheap()
 {
@@ -16,7 +16,7 @@ _timerheap()
 	elif [[ $word == -* ]]; then
 		words="$("$1" "${COMP_WORDS[1]}" --help | grep -oE -e '--[a-z]{2,}') --help"
 	fi
-	# No match, and it is a file's name: -o default.
+	# Without a match, "-o default" below completes the name of a file.
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 complete -o default -F _timerheap timerheap

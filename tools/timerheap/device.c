@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /dev/timerheap as functions: device.h. */
+/* Functions for /dev/timerheap that exit on errors; see device.h. */
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ clockid_t clock_by_name(const char *name)
 	for (unsigned int i = 0; i < sizeof(clocks) / sizeof(*clocks); i++)
 		if (!strcmp(name, clocks[i].name))
 			return clocks[i].id;
-	errx(2, "there is no clock '%s': say monotonic, realtime, boottime or tai", name);
+	errx(2, "'%s' is not a clock: use monotonic, realtime, boottime or tai", name);
 }
 
 int device_open(void)
@@ -44,9 +44,9 @@ int device_open(void)
 		return fd;
 	switch (errno) {
 	case ENOENT:
-		errx(1, DEVICE " is not there: load the module (modprobe timerheap)");
+		errx(1, DEVICE " does not exist: load the module (modprobe timerheap)");
 	case EACCES:
-		errx(1, DEVICE " is not yours to open: install the udev rule, or be root");
+		errx(1, "no permission to open " DEVICE ": install the udev rule, or be root");
 	default:
 		err(1, DEVICE);
 	}
@@ -63,10 +63,10 @@ struct timerheap *device_setup(clockid_t clock, uint32_t slots)
 	fd = device_open();
 	device_info(fd, &info);
 	if (error == EINVAL && slots > info.max_slots)
-		errx(1, "%u timers are more than the module's max_slots, %u", slots,
+		errx(1, "%u timers are more than the limit of a context: max_slots is %u", slots,
 		     info.max_slots);
 	if (error == ENOSPC)
-		errx(1, "%u timers are more than you may have: max_user_slots is %u", slots,
+		errx(1, "%u timers exceed the limit of your user: max_user_slots is %u", slots,
 		     info.max_user_slots);
 	errno = error;
 	err(1, DEVICE);

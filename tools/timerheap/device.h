@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * /dev/timerheap as functions, by way of the library.
+ * Functions for /dev/timerheap, on top of libtimerheap.
  *
- * What a program does wrong does not come back: these end the program with
- * what has failed, and what to do about it.
+ * If one of them fails, it does not return.  It prints what has failed and how the user
+ * can correct that, and exits.
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -23,15 +23,15 @@ int device_open(void);
 struct timerheap *device_setup(clockid_t clock, uint32_t slots);
 void device_info(int fd, struct timerheap_info *info);
 
-/* System calls that these have made, but for the set-up. */
+/* The number of system calls that these functions have made, without those of the setup. */
 extern uint64_t device_calls;
 
-/* As the library's, but that each timer has its slot's number as its data. */
+/* As the functions of the library; device_arm() also sets the data to the slot's number. */
 unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline);
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 bool device_stop(struct timerheap *th, uint32_t slot);
 
-/* Wait until there are @min events, or until a time.  Return: how many. */
+/* Wait until there are @min events, or until the time @until.  Return: how many. */
 unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
 			 unsigned int nr, unsigned int min, int64_t until);
 unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pending,

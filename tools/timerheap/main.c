@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* timerheap: look at the module, and put it to work. */
+/* timerheap: monitor the module, record and replay timers. */
 #include <err.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,23 +13,23 @@ static const struct {
 	int (*command)(int argc, char **argv);
 	const char *help;
 } commands[] = {
-	{ "record", command_record, "record what the kernel's timers do as a trace" },
-	{ "replay", command_replay, "drive the module with a trace, and keep accounts" },
-	{ "million", command_million, "arm a million timers, stop and postpone most" },
-	{ "sleep", command_sleep, "sleep(1), by a timer of the module" },
-	{ "stat", command_stat, "what the module has done since it was loaded" },
-	{ "top", command_top, "heaps and contexts, the busiest first, as they change" },
+	{ "record", command_record, "record the operations of the kernel's timers as a trace" },
+	{ "replay", command_replay, "replay a trace with timers of the module, and check them" },
+	{ "million", command_million, "arm a million timers, stop and postpone most, and check" },
+	{ "sleep", command_sleep, "sleep with a timer of the module" },
+	{ "stat", command_stat, "print the limits and counters of the module" },
+	{ "top", command_top, "show heaps and contexts continuously, the busiest first" },
 };
 
-unsigned long whole_number(const char *text, unsigned long most, const char *what)
+unsigned long parse_number(const char *text, unsigned long max, const char *what)
 {
 	unsigned long number;
 	char *end;
 
 	errno = 0;
 	number = strtoul(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || !number || number > most)
-		errx(2, "'%s' is no %s", text, what);
+	if (*text < '0' || *text > '9' || *end || errno || !number || number > max)
+		errx(2, "'%s' is not a valid %s", text, what);
 	return number;
 }
 
@@ -38,7 +38,7 @@ static int help(FILE *to)
 	fprintf(to, "usage: timerheap COMMAND [OPTION]...\n\n");
 	for (unsigned int i = 0; i < sizeof(commands) / sizeof(*commands); i++)
 		fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].help);
-	fprintf(to, "\ntimerheap COMMAND --help says more; so does timerheap(8).\n");
+	fprintf(to, "\ntimerheap COMMAND --help shows the options; timerheap(8) describes them.\n");
 	return to == stderr ? 2 : 0;
 }
 
@@ -56,6 +56,6 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < sizeof(commands) / sizeof(*commands); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].command(argc - 1, argv + 1);
-	fprintf(stderr, "timerheap: there is no command '%s'\n", argv[1]);
+	fprintf(stderr, "timerheap: '%s' is not a command\n", argv[1]);
 	return help(stderr);
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap million: what the module is for, at its size.
+ * timerheap million: run a typical load of the module at its full size.
  *
- * A million timers on one descriptor are armed, as requests would; seven in
- * ten are stopped, as their answers come; a quarter are postponed, and of
- * those a fifth are moved earlier; the others are left alone.  Then what is
- * left expires, over some twenty seconds.
+ *	100 %	of a million timers on one descriptor are armed, as requests arrive
+ *	 70 %	are stopped, as answers arrive
+ *	 25 %	are postponed; one fifth of these move to an earlier time
+ *	  5 %	stay as they are
  *
- * Memory is what the kernel has less of after the arming than before SETUP.
+ * The timers that were not stopped expire over about 20 seconds.
+ *
+ * The memory figure is the decrease of the machine's free memory, from before SETUP to
+ * after the arming.
  */
 #include <err.h>
 #include <getopt.h>
@@ -15,33 +18,39 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "account.h"
 #include "commands.h"
 #include "device.h"
+#include "ledger.h"
 
-/* Fewer are lost in what else goes on in memory. */
+/* With fewer timers, other users of memory dominate the memory figure. */
 #define MEASURABLE	100000
 
 static void usage(FILE *to)
 {
 	fputs("usage: timerheap million [OPTION]...\n"
-	      "  -n, --timers N   not a million but N\n"
-	      "  -j, --json FILE  write the report there, too\n", to);
+	      "  -n, --timers N   the number of timers (default 1000000)\n"
+	      "  -j, --json FILE  also write the report to FILE as JSON\n", to);
 }
 
-/* Do an operation for each slot from @first to @last.  Return: ns for each. */
-static double each(struct account *account, uint32_t first, uint32_t last,
-		   void (*operation)(struct account *account, uint32_t slot))
+/*
+ * Perform @operation on each slot from @first up to, not including, @last.
+ * Return: the average time in nanoseconds.
+ */
+static double time_each(struct ledger *ledger, uint32_t first, uint32_t last,
+			void (*operation)(struct ledger *ledger, uint32_t slot))
 {
 	int64_t begin = clock_ns(CLOCK_MONOTONIC);
 
 	for (uint32_t slot = first; slot < last; slot++)
-		operation(account, slot);
-	account_kick(account);
+		operation(ledger, slot);
+	ledger_kick(ledger);
 	return last > first ? (double)(clock_ns(CLOCK_MONOTONIC) - begin) / (last - first) : 0;
 }
 
-/* Times, from the beginning: when the first is due, and over how long they are. */
+/*
+ * When the run began on CLOCK_MONOTONIC, and in nanoseconds from then: the first deadline
+ * of a start, and the time over which these deadlines spread.
+ */
 static int64_t begin, due, spread;
 static unsigned int seed = 1;
 
@@ -50,60 +59,65 @@ static int64_t random_time(int64_t from)
 	return begin + from + (int64_t)(rand_r(&seed) / (RAND_MAX + 1.0) * spread);
 }
 
-static void arm(struct account *account, uint32_t slot)
+static void arm(struct ledger *ledger, uint32_t slot)
 {
-	account_arm(account, slot, random_time(due));
+	ledger_arm(ledger, slot, random_time(due));
 }
 
-static void stop(struct account *account, uint32_t slot)
+static void stop(struct ledger *ledger, uint32_t slot)
 {
-	account_stop(account, slot);
+	ledger_stop(ledger, slot);
 }
 
-static void postpone(struct account *account, uint32_t slot)
+static void postpone(struct ledger *ledger, uint32_t slot)
 {
-	account_arm(account, slot, random_time(slot % 5 ? due + spread : due - spread / 2));
+	ledger_arm(ledger, slot, random_time(slot % 5 ? due + spread : due - spread / 2));
 }
 
-static void run(struct account *account, uint32_t n)
+static void run(struct ledger *ledger, uint32_t n)
 {
-	struct report *report = account->report;
+	struct report *report = ledger->report;
 	uint32_t stopped = n / 10 * 7, postponed = stopped + n / 4;
 	int64_t memory, reading;
 
 	begin = clock_ns(CLOCK_MONOTONIC);
 	spread = 8 * SEC;
 	/*
-	 * The first is to be due when all have been armed, stopped and postponed,
-	 * which takes 0.2 us here and 5 us in an emulated machine.  The first
-	 * hundredth, with time to spare, tells.  Half the starts' cost again is
-	 * what 0.7 stops and 0.25 modifies take; another half is margin.
+	 * No timer may be due before all timers are armed, stopped and postponed.  That
+	 * takes 0.2 us per timer on a fast machine, and 5 us on an emulated one.  So the
+	 * first hundredth is armed with late deadlines, to measure the cost of a start.
+	 * The earliest deadline is then due - spread / 2: 1 s, and twice the cost of all
+	 * starts.
+	 *
+	 *	1	the starts
+	 *	0.5	0.7 stops and 0.25 postponements
+	 *	0.5	margin
 	 */
 	due = SEC + n * 15000LL + spread;
-	due = SEC + spread / 2 + (int64_t)(2 * n * each(account, 0, n / 100, arm));
+	due = SEC + spread / 2 + (int64_t)(2 * n * time_each(ledger, 0, n / 100, arm));
 	report->cost[0].name = "start";
-	report->cost[0].ns = each(account, n / 100, n, arm);
-	memory = account->free_memory - account_free_memory();
+	report->cost[0].ns = time_each(ledger, n / 100, n, arm);
+	memory = ledger->free_memory - free_memory_bytes();
 	if (n >= MEASURABLE)
 		report->bytes_per_timer = (double)memory / n;
 	report->cost[1].name = "stop";
-	report->cost[1].ns = each(account, 0, stopped, stop);
+	report->cost[1].ns = time_each(ledger, 0, stopped, stop);
 	report->cost[2].name = "postpone";
-	report->cost[2].ns = each(account, stopped, postponed, postpone);
-	fprintf(stderr, "timerheap: %u are armed; waiting for %llu to expire\n", n,
-		(unsigned long long)account_open_armings(account));
+	report->cost[2].ns = time_each(ledger, stopped, postponed, postpone);
+	fprintf(stderr, "timerheap: %u timers were armed; waiting for %llu to expire\n", n,
+		(unsigned long long)ledger_pending(ledger));
 	reading = clock_ns(CLOCK_MONOTONIC);
-	/* Late by more than this is lost. */
-	while (account_open_armings(account) &&
+	/* Give up 30 s after the last deadline: the timers that are left are lost. */
+	while (ledger_pending(ledger) &&
 	       clock_ns(CLOCK_MONOTONIC) < begin + due + 2 * spread + 30 * SEC) {
-		/* A reader that looks in every 10 ms finds many at once. */
+		/* Read every 10 ms, so that one read takes many events. */
 		usleep(10000);
-		account_reap(account, 0);
+		ledger_reap(ledger, 0);
 	}
 	report->cost[3].name = "read";
-	report->cost[3].ns = account->read ? (double)account->read_ns / account->read : 0;
+	report->cost[3].ns = ledger->read ? (double)ledger->read_ns / ledger->read : 0;
 	report->duration_ns = clock_ns(CLOCK_MONOTONIC) - begin;
-	fprintf(stderr, "timerheap: %llu came within %.1f s\n",
+	fprintf(stderr, "timerheap: %llu expirations were read in %.1f s\n",
 		(unsigned long long)report->expired, (clock_ns(CLOCK_MONOTONIC) - reading) / 1e9);
 }
 
@@ -117,7 +131,7 @@ int command_million(int argc, char **argv)
 	};
 	const char *json = NULL;
 	unsigned long n = 1000000;
-	struct account account;
+	struct ledger ledger;
 	char what[64], *end;
 	struct report report = { .what = what, .bytes_per_timer = -1 };
 	int c;
@@ -127,7 +141,7 @@ int command_million(int argc, char **argv)
 		case 'n':
 			n = strtoul(optarg, &end, 0);
 			if (*end || n < 10 || n > 1UL << 24)
-				errx(2, "there may be 10 to 2^24 timers, not '%s'", optarg);
+				errx(2, "'%s' is not a number of timers from 10 to 2^24", optarg);
 			break;
 		case 'j':
 			json = optarg;
@@ -145,8 +159,8 @@ int command_million(int argc, char **argv)
 		return 2;
 	}
 	snprintf(what, sizeof(what), "%lu timers on one descriptor", n);
-	account_open(&account, CLOCK_MONOTONIC, n, &report);
-	run(&account, n);
-	account_close(&account);
+	ledger_open(&ledger, CLOCK_MONOTONIC, n, &report);
+	run(&ledger, n);
+	ledger_close(&ledger);
 	return report_finish(&report, json);
 }

@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints of timer_list and hrtimer, as text.
+ * Parse the tracepoints of timer_list and hrtimer, as the kernel prints them.
  *
  *	comm-123 [001] d..2. 12.345678: timer_start: timer=00000000c0ffee11
  *		function=process_timeout expires=4294895000 [timeout=250] ...
  *	<idle>-0 [000] d.h1. 12.345700: hrtimer_start: hrtimer=00000000deadbeef
  *		function=hrtimer_wakeup expires=12400000000 ...
  *
- * What is read is the CPU, the time before the first colon that follows a number
- * with a point, the event's name, and fields by their names, so that it does not
- * matter which fields a kernel adds.
+ * The parser reads the CPU, the time, the name of the event, and fields by their names.
+ * The time is the first number with a point and a colon after it.  Fields that a kernel
+ * adds do not matter.
  *
- * A cancel may be only half of what has happened.  The kernel takes a pending
- * timer out, and says so, to put it in elsewhere, and to run it:
+ * Postponed and expired timers.  The kernel dequeues a pending timer, and prints a
+ * cancel, also before it enqueues the timer again and before it expires the timer:
  *
- *	timer_cancel, timer_start		it was postponed
- *	timer_cancel, timer_expire_entry	it has expired
- *	timer_cancel				it was cancelled
+ *	timer_cancel, timer_start		the timer was postponed
+ *	timer_cancel, timer_expire_entry	the timer has expired
+ *	timer_cancel				the timer was cancelled
  *
- * and so did the hrtimers of older kernels.  What has been cancelled cannot
- * expire, so that the second is certain.  For the first the kernel keeps
- * interrupts off in between: the CPU tells of no other timer, and it is quick.
+ * Older kernels do this for hrtimers too.  A cancelled timer cannot expire, so the second
+ * case is certain.  In the first case the kernel keeps interrupts off between the two
+ * events.  So the CPU prints no event of another timer between them, and little time
+ * passes.
  *
- * A timer_list counts in jiffies.  How long one is does not stand there; but
- * expires - timeout is the jiffy of a timer_start, and its time is known, so
- * the first and the last of them tell how many went into a second.
+ * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not
+ * printed.  But expires - timeout is the jiffy of a timer_start, and the time of that
+ * event is known.  So the first and the last timer_start give the number of jiffies per
+ * second.
  *
- * An hrtimer's expiry is on its own clock, which is not told.  One that is
- * years ahead of monotonic time is taken as real time.
+ * Clocks.  The expiry time of an hrtimer is on its own clock, which is not printed.  A
+ * time that is years ahead of monotonic time counts as real time.
  *
- * A timer that was armed before the recording began is not known until it is
- * armed again; what happens to it before is left out.
+ * A timer that was armed before the recording began is unknown until it is armed again.
+ * Its events before that are ignored.
  */
 #include <err.h>
 #include <stdbool.h>
@@ -40,41 +42,47 @@
 #include "parse.h"
 
 #define SEC	1000000000LL
-#define YEARS	(10 * 365 * 86400LL * SEC)
-#define QUICK	(SEC / 10000)
-#define CPUS	8192		/* as many as a kernel can have */
-/* No kernel is up for 73 years; and the sum of some such times is a number, too. */
-#define LATEST	(INT64_MAX / 4)
+#define CPUS	8192		/* the most that a kernel supports */
 
-/* A timer of the kernel's, by its address; the two kinds may share one. */
-struct known {
+/* A time this far ahead of monotonic time is real time. */
+#define TEN_YEARS	(10 * 365 * 86400LL * SEC)
+
+/* A cancel and a start of one timer within this time are a postponement. */
+#define POSTPONE_MAX	(SEC / 10000)
+
+/* No kernel runs for 73 years.  The sum of 4 such times does not overflow. */
+#define TIME_MAX	(INT64_MAX / 4)
+
+/* A timer of the kernel.  A timer_list and an hrtimer may have the same address. */
+struct timer {
 	uint64_t address;
 	uint32_t number;
 	bool hrtimer, armed;
-	size_t cancel;		/* the last operation of it, + 1, where that is a cancel */
+	size_t cancel;		/* if the last operation was a cancel: its index + 1 */
 };
 
-/* What an arm says before the length of a jiffy is known. */
-struct raw {
+/* An operation before the length of a jiffy is known. */
+struct raw_op {
 	struct trace_op op;
 	int64_t jiffies;	/* timeout of a timer_list; op.deadline is not set */
 	bool in_jiffies;
-	bool is_half;		/* a cancel that was half of a postponement */
+	bool ignored;		/* a cancel that began a postponement */
 };
 
 struct parser {
 	int64_t realtime_offset;
 	uint64_t begin, end;		/* times of the first and last event */
-	struct known *known;		/* open hash */
-	size_t known_room, timers;
-	struct raw *raw;
+	struct timer *timers;		/* hash table with open addressing */
+	size_t timers_room, nr_timers;
+	struct raw_op *ops;
 	size_t nr, room;
-	uint64_t first_jiffy, last_jiffy, first_at, last_at;
+	uint64_t first_jiffy, last_jiffy, first_jiffy_time, last_jiffy_time;
 	bool any_jiffy, any;
-	uint32_t latest[CPUS];	/* the timer that each told of last, + 1 */
+	uint32_t last_timer[CPUS];	/* the timer of the CPU's last event, + 1 */
 };
 
-static void *must(void *memory)
+/* Exit if an allocation has failed. */
+static void *check_memory(void *memory)
 {
 	if (!memory)
 		err(1, "record");
@@ -83,51 +91,53 @@ static void *must(void *memory)
 
 struct parser *parser_new(int64_t realtime_offset)
 {
-	struct parser *parser = must(calloc(1, sizeof(*parser)));
+	struct parser *parser = check_memory(calloc(1, sizeof(*parser)));
 
 	parser->realtime_offset = realtime_offset;
-	parser->known_room = 1024;
-	parser->known = must(calloc(parser->known_room, sizeof(*parser->known)));
+	parser->timers_room = 1024;
+	parser->timers = check_memory(calloc(parser->timers_room, sizeof(*parser->timers)));
 	return parser;
 }
 
-static struct known *place(struct known *known, size_t room, uint64_t address, bool hrtimer)
+/* Find the entry of a timer in the hash table, or the free entry for it. */
+static struct timer *find_entry(struct timer *table, size_t room, uint64_t address, bool hrtimer)
 {
 	size_t at = (address >> 4) * 0x9e3779b97f4a7c15ULL >> 20;
 
 	for (;; at++) {
-		struct known *k = &known[at % room];
+		struct timer *timer = &table[at % room];
 
-		if (!k->address || (k->address == address && k->hrtimer == hrtimer))
-			return k;
+		if (!timer->address || (timer->address == address && timer->hrtimer == hrtimer))
+			return timer;
 	}
 }
 
-static struct known *find(struct parser *parser, uint64_t address, bool hrtimer, bool add)
+/* Find a timer in the hash table.  If it is new and @add is true, add it, else return NULL. */
+static struct timer *find_timer(struct parser *parser, uint64_t address, bool hrtimer, bool add)
 {
-	struct known *k;
+	struct timer *timer;
 
-	if (2 * parser->timers > parser->known_room) {
-		size_t room = 4 * parser->known_room;
-		struct known *larger = must(calloc(room, sizeof(*larger)));
+	if (2 * parser->nr_timers > parser->timers_room) {
+		size_t room = 4 * parser->timers_room;
+		struct timer *larger = check_memory(calloc(room, sizeof(*larger)));
 
-		for (size_t i = 0; i < parser->known_room; i++)
-			if (parser->known[i].address)
-				*place(larger, room, parser->known[i].address,
-				       parser->known[i].hrtimer) = parser->known[i];
-		free(parser->known);
-		parser->known = larger;
-		parser->known_room = room;
+		for (size_t i = 0; i < parser->timers_room; i++)
+			if (parser->timers[i].address)
+				*find_entry(larger, room, parser->timers[i].address,
+					    parser->timers[i].hrtimer) = parser->timers[i];
+		free(parser->timers);
+		parser->timers = larger;
+		parser->timers_room = room;
 	}
-	k = place(parser->known, parser->known_room, address, hrtimer);
-	if (!k->address && add)
-		*k = (struct known){ .address = address, .hrtimer = hrtimer,
-				     .number = parser->timers++ };
-	return k->address ? k : NULL;
+	timer = find_entry(parser->timers, parser->timers_room, address, hrtimer);
+	if (!timer->address && add)
+		*timer = (struct timer){ .address = address, .hrtimer = hrtimer,
+					 .number = parser->nr_timers++ };
+	return timer->address ? timer : NULL;
 }
 
-/* The value of " key=" or "[key=" in a line.  Return: whether it is there. */
-static bool field(const char *line, const char *key, int base, int64_t *value)
+/* Parse the value after " key=" or "[key=" in a line.  Return: whether there is one. */
+static bool parse_field(const char *line, const char *key, int base, int64_t *value)
 {
 	size_t length = strlen(key);
 	const char *at = line;
@@ -145,9 +155,12 @@ static bool field(const char *line, const char *key, int base, int64_t *value)
 	return false;
 }
 
-/* "[001] d..2. 12.345678: name: ".  Return: what follows; NULL: it is no event. */
-static const char *head(const char *line, unsigned int *cpu, uint64_t *time, char *name,
-			size_t room)
+/*
+ * Parse "[001] d..2. 12.345678: name:".
+ * Return: the rest of the line; NULL: the line is not an event.
+ */
+static const char *parse_head(const char *line, unsigned int *cpu, uint64_t *time, char *name,
+			      size_t room)
 {
 	const char *at = strchr(line, ']');
 
@@ -160,7 +173,7 @@ static const char *head(const char *line, unsigned int *cpu, uint64_t *time, cha
 			continue;
 		snprintf(format, sizeof(format), " %%llu.%%6llu: %%%zu[a-z_]:%%n", room - 1);
 		if (sscanf(at, format, &sec, &usec, name, &length) == 3 && length &&
-		    sec < LATEST / SEC && usec < 1000000) {
+		    sec < TIME_MAX / SEC && usec < 1000000) {
 			const char *bracket = memrchr(line, '[', at - line);
 
 			*cpu = bracket ? strtoul(bracket + 1, NULL, 10) % CPUS : 0;
@@ -171,96 +184,103 @@ static const char *head(const char *line, unsigned int *cpu, uint64_t *time, cha
 	return NULL;
 }
 
-static void add(struct parser *parser, struct raw raw)
+static void add_op(struct parser *parser, struct raw_op raw)
 {
 	if (parser->nr == parser->room) {
 		parser->room = parser->room ? 2 * parser->room : 1024;
-		parser->raw = must(realloc(parser->raw, parser->room * sizeof(raw)));
+		parser->ops = check_memory(realloc(parser->ops, parser->room * sizeof(raw)));
 	}
-	parser->raw[parser->nr++] = raw;
+	parser->ops[parser->nr++] = raw;
 }
 
+/*
+ * Handle a start of a timer.  If the last event of this CPU was a cancel of the timer, a
+ * moment ago, ignore that cancel.
+ */
 static void arm(struct parser *parser, const char *fields, unsigned int cpu, uint64_t time,
 		bool hrtimer, uint64_t address)
 {
-	struct raw raw = { .op = { .time = time, .kind = TRACE_ARM } };
+	struct raw_op raw = { .op = { .time = time, .kind = TRACE_ARM } };
 	int64_t expires;
-	struct known *known;
+	struct timer *timer;
 
-	if (!field(fields, "expires", 10, &expires) || expires < 0)
+	if (!parse_field(fields, "expires", 10, &expires) || expires < 0)
 		return;
 	if (hrtimer) {
-		if (expires > (int64_t)time + YEARS)
+		if (expires > (int64_t)time + TEN_YEARS)
 			expires -= parser->realtime_offset;
 		raw.op.deadline = expires;
 	} else {
 		uint64_t jiffy;
 
-		if (!field(fields, "timeout", 10, &raw.jiffies))
+		if (!parse_field(fields, "timeout", 10, &raw.jiffies))
 			return;
 		raw.in_jiffies = true;
 		jiffy = (uint64_t)expires - raw.jiffies;
 		if (!parser->any_jiffy) {
 			parser->first_jiffy = jiffy;
-			parser->first_at = time;
+			parser->first_jiffy_time = time;
 		}
 		parser->any_jiffy = true;
 		parser->last_jiffy = jiffy;
-		parser->last_at = time;
+		parser->last_jiffy_time = time;
 	}
-	known = find(parser, address, hrtimer, true);
-	if (known->cancel && parser->latest[cpu] == known->number + 1) {
-		struct raw *cancel = &parser->raw[known->cancel - 1];
+	timer = find_timer(parser, address, hrtimer, true);
+	if (timer->cancel && parser->last_timer[cpu] == timer->number + 1) {
+		struct raw_op *cancel = &parser->ops[timer->cancel - 1];
 
-		cancel->is_half = time - cancel->op.time <= QUICK;
+		cancel->ignored = time - cancel->op.time <= POSTPONE_MAX;
 	}
-	known->armed = true;
-	known->cancel = 0;
-	parser->latest[cpu] = known->number + 1;
-	raw.op.timer = known->number;
-	add(parser, raw);
+	timer->armed = true;
+	timer->cancel = 0;
+	parser->last_timer[cpu] = timer->number + 1;
+	raw.op.timer = timer->number;
+	add_op(parser, raw);
 }
 
-static void disarm(struct parser *parser, struct known *known, uint64_t time, bool cancel,
+/*
+ * Handle a cancel or an expiry of a timer.
+ *
+ *	armed			add the operation
+ *	cancelled, and expires	change the cancel to an expiry
+ *	otherwise		ignore the event
+ */
+static void disarm(struct parser *parser, struct timer *timer, uint64_t time, bool cancel,
 		   bool expire)
 {
-	struct raw raw = { .op = {
+	struct raw_op raw = { .op = {
 		.time = time,
-		.timer = known->number,
+		.timer = timer->number,
 		.kind = cancel ? TRACE_CANCEL : TRACE_EXPIRE,
 	} };
 
-	if (known->armed && (cancel || expire)) {
-		add(parser, raw);
-		known->armed = false;
-		known->cancel = cancel ? parser->nr : 0;
-	} else if (known->cancel && expire) {
-		parser->raw[known->cancel - 1].op.kind = TRACE_EXPIRE;
-		known->cancel = 0;
+	if (timer->armed && (cancel || expire)) {
+		add_op(parser, raw);
+		timer->armed = false;
+		timer->cancel = cancel ? parser->nr : 0;
+	} else if (timer->cancel && expire) {
+		parser->ops[timer->cancel - 1].op.kind = TRACE_EXPIRE;
+		timer->cancel = 0;
 	}
 }
 
-/**
- * parser_line - take in a line of the trace
- * @parser: what takes it in
- * @line:   any; what is no event of a timer is passed over
- */
+/* Parse a line; see parse.h. */
 void parser_line(struct parser *parser, const char *line)
 {
 	char name[64];
-	struct known *known;
+	struct timer *timer;
 	unsigned int cpu;
 	int64_t address;
 	uint64_t time;
 	bool hrtimer;
 
-	line = head(line, &cpu, &time, name, sizeof(name));
+	line = parse_head(line, &cpu, &time, name, sizeof(name));
 	if (!line)
 		return;
 	hrtimer = !strncmp(name, "hrtimer_", 8);
 	if (!hrtimer && strncmp(name, "timer_", 6))
 		return;
-	if (!field(line, hrtimer ? "hrtimer" : "timer", 16, &address) || !address)
+	if (!parse_field(line, hrtimer ? "hrtimer" : "timer", 16, &address) || !address)
 		return;
 	if (!parser->any)
 		parser->begin = time;
@@ -271,21 +291,21 @@ void parser_line(struct parser *parser, const char *line)
 		arm(parser, line, cpu, time, hrtimer, address);
 		return;
 	}
-	known = find(parser, address, hrtimer, false);
-	parser->latest[cpu] = known ? known->number + 1 : 0;
-	if (known)
-		disarm(parser, known, time, strstr(name, "_cancel"), strstr(name, "_expire_entry"));
+	timer = find_timer(parser, address, hrtimer, false);
+	parser->last_timer[cpu] = timer ? timer->number + 1 : 0;
+	if (timer)
+		disarm(parser, timer, time, strstr(name, "_cancel"), strstr(name, "_expire_entry"));
 }
 
-/* The length of a jiffy, of those that kernels are built with. */
-static int64_t jiffy(const struct parser *parser)
+/* Return the length of a jiffy: the nearest of those that kernels are built with. */
+static int64_t jiffy_ns(const struct parser *parser)
 {
 	static const int rates[] = { 100, 250, 300, 1000 };
-	double rate = 250, span = parser->last_at - (double)parser->first_at;
+	double rate = 250, span = parser->last_jiffy_time - (double)parser->first_jiffy_time;
 	int best = 250;
 
 	if (parser->any_jiffy && span <= SEC / 10.)
-		warnx("too short to tell how long a jiffy is: taking 4 ms");
+		warnx("the recording is too short to measure a jiffy: 4 ms is assumed");
 	else if (parser->any_jiffy)
 		rate = ((double)parser->last_jiffy - parser->first_jiffy) * (SEC / span);
 	for (int i = 0; i < 4; i++)
@@ -294,38 +314,38 @@ static int64_t jiffy(const struct parser *parser)
 	return SEC / best;
 }
 
-/* @n jiffies in nanoseconds: what is never to come may be more than fit. */
-static int64_t timeout(int64_t n, int64_t length)
+/* Convert @n jiffies of @length to nanoseconds, at most TIME_MAX. */
+static int64_t jiffies_to_ns(int64_t n, int64_t length)
 {
-	int64_t most = LATEST / length;
+	int64_t most = TIME_MAX / length;
 
 	return (n > most ? most : n < -most ? -most : n) * length;
 }
 
 void parser_finish(struct parser *parser, struct trace *trace)
 {
-	int64_t length = jiffy(parser);
+	int64_t length = jiffy_ns(parser);
 	uint64_t last = parser->begin;
 
 	for (size_t i = 0; i < parser->nr; i++) {
-		struct raw *raw = &parser->raw[i];
+		struct raw_op *raw = &parser->ops[i];
 		struct trace_op op = raw->op;
 
-		if (raw->is_half)
+		if (raw->ignored)
 			continue;
 		if (raw->in_jiffies)
-			op.deadline = (int64_t)op.time + timeout(raw->jiffies, length);
+			op.deadline = (int64_t)op.time + jiffies_to_ns(raw->jiffies, length);
 		op.deadline -= parser->begin;
-		/* CPUs' buffers are merged by time, but for the last digit. */
+		/* The kernel merges the CPUs' buffers by time, but the last digit may differ. */
 		if (op.time < last)
 			op.time = last;
 		last = op.time;
 		op.time -= parser->begin;
 		trace_add(trace, op);
 	}
-	trace->timers = parser->timers;
+	trace->timers = parser->nr_timers;
 	trace->duration = parser->end - parser->begin;
-	free(parser->raw);
-	free(parser->known);
+	free(parser->ops);
+	free(parser->timers);
 	free(parser);
 }

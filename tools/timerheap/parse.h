@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* From the text of the kernel's timer tracepoints to the operations of a trace. */
+/* Convert the text of the kernel's timer tracepoints to the operations of a trace. */
 #ifndef PARSE_H
 #define PARSE_H
 
@@ -10,10 +10,13 @@
 
 struct parser;
 
+/* @realtime_offset: how far real time is ahead of monotonic time, in nanoseconds. */
 struct parser *parser_new(int64_t realtime_offset);
+
+/* Parse a line of the text.  A line that is not an event of a timer is ignored. */
 void parser_line(struct parser *parser, const char *line);
 
-/* Turn what was parsed into @trace; the parser is gone. */
+/* Store the parsed operations in @trace, and free the parser. */
 void parser_finish(struct parser *parser, struct trace *trace);
 
 #endif /* PARSE_H */

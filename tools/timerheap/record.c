@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap record: what the kernel's own timers do, as a trace.
+ * timerheap record: record the operations of the kernel's own timers as a trace.
  *
- * The kernel tells of its timers by tracepoints.  They are turned on in a
- * buffer of their own, so that nobody else's tracing is disturbed, while a
- * command runs or for a time; then what the buffer has is read as text, and
- * becomes the operations of a trace.  With --boot it is the kernel's first
- * buffer that is read, where a kernel that was started with
+ * The command enables the kernel's timer tracepoints while another command runs, or for a
+ * number of seconds.  They write to a tracing instance of their own, so other users of
+ * tracing are not disturbed.  Then the command reads the instance's buffer as text and
+ * parses it into the operations of a trace.
+ *
+ * With --boot the command reads the kernel's main buffer instead.  It has the events since
+ * the boot if the kernel was booted with
  *
  *	trace_event=timer:* trace_clock=mono trace_buf_size=8M
  *
- * has kept what went on since.  Events that did not fit are counted.
+ * Events that did not fit into a buffer are counted.
  */
 #include <dirent.h>
 #include <err.h>
@@ -33,27 +35,28 @@
 #include "trace.h"
 
 #define TRACEFS		"/sys/kernel/tracing"
-#define BUFFER_KB	"16384"		/* for each CPU: some 100 000 events */
+#define BUFFER_KB	"16384"		/* for each CPU; holds about 100 000 events */
 
 static const char *const events[] = {
 	"timer_start", "timer_cancel", "timer_expire_entry",
 	"hrtimer_start", "hrtimer_cancel", "hrtimer_expire_entry",
 };
 
-static char instance[64];		/* empty: there is none to remove */
+static char instance[64];		/* folder of the tracing instance; empty: none */
 
 static void usage(FILE *to)
 {
 	fputs("usage: timerheap record [OPTION]... [-- COMMAND...]\n"
-	      "  -o, --output FILE       the trace (default timers.trace)\n"
-	      "  -t, --title TEXT        what is recorded (default: the command)\n"
-	      "  -d, --duration SECONDS  for so long, or until COMMAND ends (default 10)\n"
-	      "  -b, --boot              what was traced since the kernel was started with\n"
+	      "  -o, --output FILE       write the trace to FILE (default timers.trace)\n"
+	      "  -t, --title TEXT        the title of the trace (default: the command)\n"
+	      "  -d, --duration SECONDS  record for this time if there is no COMMAND (default 10)\n"
+	      "  -b, --boot              write the events since the boot; needs the kernel options\n"
 	      "                          trace_event=timer:* trace_clock=mono trace_buf_size=8M\n",
 	      to);
 }
 
-static void set(const char *dir, const char *name, const char *value)
+/* Write @value to the file @name of a tracing folder. */
+static void write_setting(const char *dir, const char *name, const char *value)
 {
 	char path[256];
 	int fd;
@@ -65,7 +68,7 @@ static void set(const char *dir, const char *name, const char *value)
 	close(fd);
 }
 
-/* However the recording ends, nothing is to go on being traced. */
+/* End the tracing.  Also called by exit(), so that each end of the program does so. */
 static void remove_instance(void)
 {
 	if (*instance && rmdir(instance))
@@ -73,27 +76,26 @@ static void remove_instance(void)
 	*instance = 0;
 }
 
-static void begin(void)
+static void begin_recording(void)
 {
 	if (access(TRACEFS "/instances", W_OK))
-		errx(1, TRACEFS " is not there or not yours: mount -t tracefs nodev " TRACEFS
-		     ", as root");
+		errx(1, "no tracefs, or no permission: as root, mount -t tracefs nodev " TRACEFS);
 	snprintf(instance, sizeof(instance), TRACEFS "/instances/timerheap-%d", getpid());
 	if (mkdir(instance, 0700)) {
 		*instance = 0;
-		err(1, "a new folder in " TRACEFS "/instances");
+		err(1, "cannot make a folder in " TRACEFS "/instances");
 	}
 	atexit(remove_instance);
-	set(instance, "tracing_on", "0");
-	set(instance, "trace_clock", "mono");
-	set(instance, "buffer_size_kb", BUFFER_KB);
+	write_setting(instance, "tracing_on", "0");
+	write_setting(instance, "trace_clock", "mono");
+	write_setting(instance, "buffer_size_kb", BUFFER_KB);
 	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++) {
 		char name[64];
 
 		snprintf(name, sizeof(name), "events/timer/%s/enable", events[i]);
-		set(instance, name, "1");
+		write_setting(instance, name, "1");
 	}
-	set(instance, "tracing_on", "1");
+	write_setting(instance, "tracing_on", "1");
 }
 
 static void interrupted(int signal)
@@ -101,7 +103,7 @@ static void interrupted(int signal)
 	(void)signal;
 }
 
-/* An interrupt ends the recording, and what there is until then is kept. */
+/* Run the command, or sleep.  SIGINT and SIGTERM end that early; the trace is kept. */
 static void wait_for(char **command, unsigned int seconds)
 {
 	struct sigaction action = { .sa_handler = interrupted };
@@ -119,16 +121,16 @@ static void wait_for(char **command, unsigned int seconds)
 		err(1, "fork");
 	if (!pid) {
 		execvp(*command, command);
-		/* Not exit(): the parent removes the instance. */
+		/* Not exit(), since that would remove the instance of the parent. */
 		warn("%s", *command);
 		_exit(127);
 	}
 	if (waitpid(pid, &status, 0) == pid && status)
-		warnx("%s did not succeed; what it did is recorded all the same", *command);
+		warnx("%s has failed; the trace is written in any case", *command);
 }
 
-/* How many events were overwritten or dropped, on all CPUs. */
-static uint64_t lost(const char *dir)
+/* Return the number of events that were overwritten or dropped, on all CPUs. */
+static uint64_t lost_events(const char *dir)
 {
 	char path[512], line[128];
 	unsigned long long n;
@@ -155,7 +157,8 @@ static uint64_t lost(const char *dir)
 	return sum;
 }
 
-static void collect(const char *dir, struct trace *trace)
+/* Parse the buffer of a tracing folder into @trace. */
+static void read_buffer(const char *dir, struct trace *trace)
 {
 	struct parser *parser = parser_new(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
 	char path[256], *line = NULL;
@@ -171,7 +174,7 @@ static void collect(const char *dir, struct trace *trace)
 	free(line);
 	fclose(file);
 	parser_finish(parser, trace);
-	trace->lost = lost(dir);
+	trace->lost = lost_events(dir);
 }
 
 int command_record(int argc, char **argv)
@@ -200,7 +203,7 @@ int command_record(int argc, char **argv)
 			title = optarg;
 			break;
 		case 'd':
-			seconds = whole_number(optarg, 86400, "number of seconds");
+			seconds = parse_number(optarg, 86400, "number of seconds");
 			break;
 		case 'b':
 			boot = true;
@@ -214,13 +217,13 @@ int command_record(int argc, char **argv)
 		}
 	}
 	if (boot) {
-		set(TRACEFS, "tracing_on", "0");
-		collect(TRACEFS, &trace);
+		write_setting(TRACEFS, "tracing_on", "0");
+		read_buffer(TRACEFS, &trace);
 	} else {
-		begin();
+		begin_recording();
 		wait_for(argv + optind, seconds);
-		set(instance, "tracing_on", "0");
-		collect(instance, &trace);
+		write_setting(instance, "tracing_on", "0");
+		read_buffer(instance, &trace);
 		remove_instance();
 	}
 	if (!title)
@@ -229,7 +232,7 @@ int command_record(int argc, char **argv)
 	snprintf(trace.title, sizeof(trace.title), "%s", title);
 	snprintf(trace.release, sizeof(trace.release), "%.63s", uts.release);
 	if (!trace.nr)
-		warnx("no timer was armed, so that there is nothing to replay");
+		warnx("no timer was armed: the trace is empty");
 	ret = trace_write(&trace, output);
 	fprintf(stderr, "timerheap: %zu operations of %u timers in %.1f s, %llu events lost: %s\n",
 		trace.nr, trace.timers, trace.duration / 1e9, (unsigned long long)trace.lost,

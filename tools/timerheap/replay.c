@@ -1,58 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap replay: drive the module with a trace.
+ * timerheap replay: repeat the operations of a trace with timers of the module.
  *
- * Each timer of the trace has a slot. What was armed is armed, whether it was
- * pending or not; what was cancelled is stopped. What
- * expired then is for the module to see to now. Each happens when it did, or
- * sooner by the speed; deadlines keep their distance to the arming, at that
- * speed.
+ * Each timer of the trace has a slot.
+ *
+ *	arm	arms the timer, pending or not
+ *	cancel	stops the timer
+ *	expire	does nothing: the module expires the timer itself
+ *
+ * The times of the operations and the deadlines are divided by the speed.
  */
 #include <err.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "account.h"
 #include "commands.h"
 #include "device.h"
+#include "ledger.h"
 #include "trace.h"
 
 static void usage(FILE *to)
 {
 	fputs("usage: timerheap replay [OPTION]... TRACE\n"
-	      "  -x, --speed N     N times as fast (default 1)\n"
+	      "  -x, --speed N     replay N times as fast (default 1)\n"
 	      "  -c, --clock NAME  monotonic (default), realtime, boottime, tai\n"
-	      "  -j, --json FILE   write the report there, too\n", to);
+	      "  -j, --json FILE   also write the report to FILE as JSON\n", to);
 }
 
-static void run(struct account *account, const struct trace *trace, double speed)
+static void run(struct ledger *ledger, const struct trace *trace, double speed)
 {
-	int64_t begin = clock_ns(account->clock) + SEC / 100;
+	int64_t begin = clock_ns(ledger->clock) + SEC / 100;
 	int64_t end = begin + trace->duration / speed;
 
 	for (size_t i = 0; i < trace->nr; i++) {
 		const struct trace_op *op = &trace->ops[i];
 		int64_t at = begin + op->time / speed;
 
-		/* Behind time, look in now and then all the same. */
-		if (clock_ns(account->clock) < at || i % 64 == 0)
-			account_reap(account, at);
+		/* If the replay is behind its schedule, still take events at times. */
+		if (clock_ns(ledger->clock) < at || i % 64 == 0)
+			ledger_reap(ledger, at);
 		switch (op->kind) {
 		case TRACE_ARM:
-			account_arm(account, op->timer, begin + op->deadline / speed);
-			account_kick(account);
+			ledger_arm(ledger, op->timer, begin + op->deadline / speed);
+			ledger_kick(ledger);
 			break;
 		case TRACE_CANCEL:
-			account_stop(account, op->timer);
+			ledger_stop(ledger, op->timer);
 			break;
 		case TRACE_EXPIRE:
 			break;
 		}
 	}
-	/* Some are due soon; what is due later than in a second is drained. */
-	account_reap(account, end + SEC);
-	account->report->duration_ns = clock_ns(account->clock) - begin;
+	/* Timers that are due within 1 s expire.  ledger_close() stops the others. */
+	ledger_reap(ledger, end + SEC);
+	ledger->report->duration_ns = clock_ns(ledger->clock) - begin;
 }
 
 int command_replay(int argc, char **argv)
@@ -66,7 +68,7 @@ int command_replay(int argc, char **argv)
 	};
 	clockid_t clock = CLOCK_MONOTONIC;
 	const char *json = NULL;
-	struct account account;
+	struct ledger ledger;
 	double speed = 1;
 	char what[512], *end;
 	struct report report = { .what = what, .bytes_per_timer = -1 };
@@ -78,7 +80,7 @@ int command_replay(int argc, char **argv)
 		case 'x':
 			speed = strtod(optarg, &end);
 			if (*end || !(speed >= 0.001 && speed <= 1e6))
-				errx(2, "a speed is between 0.001 and 1000000, not '%s'", optarg);
+				errx(2, "'%s' is not a speed from 0.001 to 1000000", optarg);
 			break;
 		case 'c':
 			clock = clock_by_name(optarg);
@@ -101,12 +103,12 @@ int command_replay(int argc, char **argv)
 	if (trace_read(&trace, argv[optind]))
 		return 1;
 	if (!trace.timers)
-		errx(1, "%s: there is no timer in it", argv[optind]);
+		errx(1, "%s: the trace has no timers", argv[optind]);
 	snprintf(what, sizeof(what), "%s (Linux %s): %u timers, %.1f s, %g times as fast",
 		 trace.title, trace.release, trace.timers, trace.duration / 1e9, speed);
-	account_open(&account, clock, trace.timers, &report);
-	run(&account, &trace, speed);
-	account_close(&account);
+	ledger_open(&ledger, clock, trace.timers, &report);
+	run(&ledger, &trace, speed);
+	ledger_close(&ledger);
 	trace_free(&trace);
 	return report_finish(&report, json);
 }

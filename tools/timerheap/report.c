@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a run of timers has come to: report.h. */
+/* Reports; see report.h. */
 #include <err.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -9,8 +9,8 @@
 
 #include "report.h"
 
-#define BUCKETS	64
-#define BAR	40
+#define STEPS	64	/* of a histogram, without step 0 */
+#define BAR	40	/* characters of the longest bar */
 #define MEMORY_MEASURE	"MemFree + Buffers + Cached of /proc/meminfo"
 
 void lateness_add(struct lateness *lateness, uint64_t ns)
@@ -31,7 +31,6 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The least value that so many percent do not exceed; 0 where there is none. */
 uint64_t lateness_percentile(struct lateness *lateness, double percent)
 {
 	double exact = percent * lateness->nr / 100;
@@ -47,35 +46,37 @@ uint64_t lateness_percentile(struct lateness *lateness, double percent)
 	return lateness->ns[rank ? rank - 1 : 0];
 }
 
-/* Bucket b has what is below 2^b and not below 2^(b-1); bucket 0 has 0. */
-static int bucket(uint64_t ns)
+/* Return the step of the histogram for a value.  Step 0 is 0; step i is 2^(i-1) to 2^i - 1. */
+static int step_of(uint64_t ns)
 {
 	return ns ? 64 - __builtin_clzll(ns) : 0;
 }
 
-static uint64_t below(int b)
+/* Return the end of a step: its values are below. */
+static uint64_t step_end(int step)
 {
-	return b < 64 ? (uint64_t)1 << b : UINT64_MAX;
+	return step < 64 ? (uint64_t)1 << step : UINT64_MAX;
 }
 
-static void count(const struct lateness *lateness, uint64_t *buckets, int *first, int *last)
+/* Count the values in each step; *@first and *@last are the first and last used steps. */
+static void count_steps(const struct lateness *lateness, uint64_t *steps, int *first, int *last)
 {
-	memset(buckets, 0, (BUCKETS + 1) * sizeof(*buckets));
-	*first = BUCKETS;
+	memset(steps, 0, (STEPS + 1) * sizeof(*steps));
+	*first = STEPS;
 	*last = 0;
 	for (size_t i = 0; i < lateness->nr; i++) {
-		int b = bucket(lateness->ns[i]);
+		int step = step_of(lateness->ns[i]);
 
-		buckets[b]++;
-		if (b < *first)
-			*first = b;
-		if (b > *last)
-			*last = b;
+		steps[step]++;
+		if (step < *first)
+			*first = step;
+		if (step > *last)
+			*last = step;
 	}
 }
 
-/* 1234567 ns are "1.2 ms". */
-static const char *span(uint64_t ns, char *text)
+/* Format a time: 1234567 ns is "1.2 ms". */
+static const char *format_ns(uint64_t ns, char *text)
 {
 	static const char *const units[] = { "ns", "us", "ms", "s" };
 	double value = ns;
@@ -89,10 +90,10 @@ static const char *span(uint64_t ns, char *text)
 	return text;
 }
 
-/* A bar of eighths of a character, so that small counts are seen, too. */
-static void bar(uint64_t value, uint64_t most)
+/* Draw a bar in eighths of a character, so that small counts are visible. */
+static void draw_bar(uint64_t value, uint64_t max)
 {
-	int eighths = value ? 1 + (int)((double)value / most * (8 * BAR - 1)) : 0;
+	int eighths = value ? 1 + (int)((double)value / max * (8 * BAR - 1)) : 0;
 
 	for (; eighths >= 8; eighths -= 8)
 		fputs("\xe2\x96\x88", stdout);
@@ -100,20 +101,19 @@ static void bar(uint64_t value, uint64_t most)
 		printf("\xe2\x96%c", 0x90 - eighths);
 }
 
-static void draw(const struct lateness *lateness)
+static void draw_histogram(const struct lateness *lateness)
 {
-	uint64_t buckets[BUCKETS + 1], most = 0;
+	uint64_t steps[STEPS + 1], max = 0;
 	char text[32];
 	int first, last;
 
-	count(lateness, buckets, &first, &last);
-	for (int b = first; b <= last; b++)
-		if (buckets[b] > most)
-			most = buckets[b];
-	for (int b = first; b <= last; b++) {
-		printf("  < %-8s %9" PRIu64 " ", span(below(b), text),
-		       buckets[b]);
-		bar(buckets[b], most);
+	count_steps(lateness, steps, &first, &last);
+	for (int i = first; i <= last; i++)
+		if (steps[i] > max)
+			max = steps[i];
+	for (int i = first; i <= last; i++) {
+		printf("  < %-8s %9" PRIu64 " ", format_ns(step_end(i), text), steps[i]);
+		draw_bar(steps[i], max);
 		putchar('\n');
 	}
 }
@@ -122,38 +122,38 @@ static void print_lateness(const char *of, struct lateness *lateness)
 {
 	char p50[32], p99[32], max[32];
 
-	printf("  lateness of %s: p50 %s, p99 %s, most %s\n", of,
-	       span(lateness_percentile(lateness, 50), p50),
-	       span(lateness_percentile(lateness, 99), p99),
-	       span(lateness_percentile(lateness, 100), max));
+	printf("  lateness of %s: p50 %s, p99 %s, max %s\n", of,
+	       format_ns(lateness_percentile(lateness, 50), p50),
+	       format_ns(lateness_percentile(lateness, 99), p99),
+	       format_ns(lateness_percentile(lateness, 100), max));
 }
 
-static void print(struct report *report)
+static void print_report(struct report *report)
 {
 	printf("%s\n", report->what);
 	printf("  operations %" PRIu64 ": armed %" PRIu64 ", stopped %" PRIu64
-	       ", postponed %" PRIu64 ", expired %" PRIu64 ", left at the end %" PRIu64 "\n",
+	       ", postponed %" PRIu64 ", expired %" PRIu64 ", drained at the end %" PRIu64 "\n",
 	       report->operations, report->armed, report->stopped, report->postponed,
 	       report->expired, report->drained);
 	printf("  lost %" PRIu64 ", doubled %" PRIu64 ", early %" PRIu64 "\n",
 	       report->lost, report->doubled, report->early);
-	printf("  system calls %" PRIu64 ", waits and all; ", report->calls);
-	printf("one for each operation and event would be %" PRIu64 "\n",
+	printf("  system calls %" PRIu64 ", waits included; ", report->calls);
+	printf("one per operation and event would be %" PRIu64 "\n",
 	       report->operations + report->expired);
 	for (size_t i = 0; i < sizeof(report->cost) / sizeof(*report->cost); i++)
 		if (report->cost[i].name)
 			printf("  %s: %.0f ns each\n", report->cost[i].name, report->cost[i].ns);
 	if (report->bytes_per_timer >= 0)
-		printf("  memory: %.1f bytes for each timer, by " MEMORY_MEASURE "\n",
+		printf("  memory: %.1f bytes per timer, by " MEMORY_MEASURE "\n",
 		       report->bytes_per_timer);
 	if (!report->lateness.nr)
 		return;
 	print_lateness("reading", &report->reading);
 	print_lateness("expiry", &report->lateness);
-	draw(&report->lateness);
+	draw_histogram(&report->lateness);
 }
 
-/* A string of JSON: what must be escaped is. */
+/* Write a string of JSON, with escapes. */
 static void put_string(FILE *file, const char *string)
 {
 	putc('"', file);
@@ -170,19 +170,19 @@ static void put_string(FILE *file, const char *string)
 
 static void put_lateness(FILE *file, const char *name, struct lateness *lateness)
 {
-	uint64_t buckets[BUCKETS + 1];
+	uint64_t steps[STEPS + 1];
 	int first, last;
 
-	count(lateness, buckets, &first, &last);
+	count_steps(lateness, steps, &first, &last);
 	fprintf(file, ",\n\t\"%s\": {\n", name);
 	fprintf(file, "\t\t\"p50\": %" PRIu64 ",\n", lateness_percentile(lateness, 50));
 	fprintf(file, "\t\t\"p99\": %" PRIu64 ",\n", lateness_percentile(lateness, 99));
 	fprintf(file, "\t\t\"p999\": %" PRIu64 ",\n", lateness_percentile(lateness, 99.9));
 	fprintf(file, "\t\t\"max\": %" PRIu64 ",\n", lateness_percentile(lateness, 100));
 	fprintf(file, "\t\t\"histogram\": [");
-	for (int b = first; b <= last; b++)
+	for (int i = first; i <= last; i++)
 		fprintf(file, "%s\n\t\t\t{ \"below\": %" PRIu64 ", \"count\": %" PRIu64 " }",
-			b > first ? "," : "", below(b), buckets[b]);
+			i > first ? "," : "", step_end(i), steps[i]);
 	fprintf(file, "\n\t\t]\n\t}");
 }
 
@@ -234,7 +234,7 @@ int report_finish(struct report *report, const char *json)
 {
 	int ret = report->lost || report->doubled || report->early;
 
-	print(report);
+	print_report(report);
 	if (json)
 		ret |= put_json(report, json);
 	free(report->lateness.ns);

@@ -1,33 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a run of timers has come to, for people and as JSON. */
+/* The report of a run: what it did with timers, as text and as JSON. */
 #ifndef REPORT_H
 #define REPORT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Lateness: every value is kept, so that percentiles are exact. */
+/* Values of lateness.  All of them are kept, so that percentiles are exact. */
 struct lateness {
 	uint64_t *ns;
-	size_t nr, room, sorted;	/* so many are in order */
+	size_t nr, room, sorted;	/* @sorted: the first values that are in order */
 };
 
 struct report {
 	const char *what;		/* the trace or load */
 	uint64_t operations, armed, stopped, postponed, expired, drained;
 	uint64_t lost, doubled, early;
-	uint64_t calls;			/* system calls that all of it has taken */
+	uint64_t calls;			/* system calls of the whole run */
 	uint64_t duration_ns;
-	double bytes_per_timer;		/* below 0: too few to measure */
-	struct { const char *name; double ns; } cost[4];	/* each; no name: none */
+	double bytes_per_timer;		/* below 0: not measured */
+	struct { const char *name; double ns; } cost[4];	/* of one operation */
 	struct lateness lateness;	/* of the kernel: fired - deadline */
-	struct lateness reading;	/* of the program: read - deadline */
+	struct lateness reading;	/* of the program: time of the read - deadline */
 };
 
 void lateness_add(struct lateness *lateness, uint64_t ns);
+
+/*
+ * Return a percentile: the least value that @percent percent of the values do not exceed.
+ * 0: there are no values.
+ */
 uint64_t lateness_percentile(struct lateness *lateness, double percent);
 
-/* Print it; and write it to @json, where that is not NULL.  Return: 0 or 1. */
+/*
+ * Print the report, and write it as JSON to the file @json if that is not NULL.
+ * Return: 0: success; 1: a timer was lost, doubled or early, or the file was not written.
+ */
 int report_finish(struct report *report, const char *json);
 
 #endif /* REPORT_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* timerheap sleep: the least program that has a timer. */
+/* timerheap sleep: sleep with one timer, as a minimal user of the library. */
 #include <err.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -12,11 +12,12 @@
 static void usage(FILE *to)
 {
 	fputs("usage: timerheap sleep [-c CLOCK] DURATION\n"
-	      "  DURATION          such as 10ms, 1.5s, 2us, 300ns, 1m, 2h; seconds without a unit\n"
+	      "  DURATION          a number with a unit: 10ms, 1.5s, 2us, 300ns, 1m, 2h, 1d;\n"
+	      "                    in seconds without a unit\n"
 	      "  -c, --clock NAME  monotonic (default), realtime, boottime, tai\n", to);
 }
 
-static int64_t duration(const char *text)
+static int64_t parse_duration(const char *text)
 {
 	static const struct {
 		const char *unit;
@@ -28,11 +29,11 @@ static int64_t duration(const char *text)
 	char *unit;
 	double value = strtod(text, &unit);
 
-	/* 126 years from now is still a time that 63 bits can tell. */
+	/* At most 126 years, so that the deadline fits into 63 bits. */
 	for (unsigned int i = 0; unit != text && i < sizeof(units) / sizeof(*units); i++)
 		if (!strcmp(unit, units[i].unit) && value >= 0 && value * units[i].ns < 4e18)
 			return value * units[i].ns;
-	errx(2, "'%s' is no duration; say 10ms, 1.5s or the like", text);
+	errx(2, "'%s' is not a duration such as 10ms or 1.5s", text);
 }
 
 int command_sleep(int argc, char **argv)
@@ -65,7 +66,7 @@ int command_sleep(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	end = clock_ns(clock) + duration(argv[optind]);
+	end = clock_ns(clock) + parse_duration(argv[optind]);
 	th = device_setup(clock, 1);
 	error = timerheap_start(th, 0, end);
 	if (error < 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* timerheap stat: what INFO has to say. */
+/* timerheap stat: print the limits and counters of INFO. */
 #include <err.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -16,13 +16,14 @@
 
 static const struct {
 	const char *name, *help;
-	size_t at;
-	int grows;		/* 1: a counter; 0: a current value */
+	size_t offset;
+	int is_counter;		/* 1: a counter that only grows; 0: a current value */
 } fields[] = {
-#define FIELD(name, grows, help) { #name, help, offsetof(struct timerheap_info, name), grows },
+#define FIELD(name, is_counter, help)	\
+	{ #name, help, offsetof(struct timerheap_info, name), is_counter },
 	FIELD(entries, 0, "entries in heaps now")
-	FIELD(stopped, 0, "of these, stopped")
-	FIELD(bucketed, 0, "timers with slack in buckets; each bucket is one entry")
+	FIELD(stopped, 0, "of these, entries of stopped timers")
+	FIELD(bucketed, 0, "timers with slack in buckets now; each bucket is one entry")
 #define COUNTER(name, help) FIELD(name, 1, help)
 	THEAP_COUNTERS(COUNTER)
 #undef COUNTER
@@ -34,14 +35,14 @@ static const struct {
 static void usage(FILE *to)
 {
 	fputs("usage: timerheap stat [-j | SECONDS [COUNT]]\n"
-	      "  -j, --json  as JSON\n"
-	      "  SECONDS     and then what is new, each so many, until interrupted\n"
-	      "  COUNT       or until there are so many lines of that\n", to);
+	      "  -j, --json  print JSON\n"
+	      "  SECONDS     then print a line with rates after each such interval\n"
+	      "  COUNT       end after this number of lines (default: when interrupted)\n", to);
 }
 
 static uint64_t value(const struct timerheap_info *info, size_t field)
 {
-	return *(const uint64_t *)((const char *)info + fields[field].at);
+	return *(const uint64_t *)((const char *)info + fields[field].offset);
 }
 
 static void print(const struct timerheap_info *info)
@@ -51,11 +52,11 @@ static void print(const struct timerheap_info *info)
 	if (info->heaps)
 		printf("%u heaps for each clock\n", info->heaps);
 	else
-		printf("a heap for each CPU and clock\n");
-	printf("%15u  slots at most in a context, %u for a user; periods of %" PRIu64
-	       " ns at least\n", info->max_slots, info->max_user_slots,
-	       (uint64_t)info->min_period);
-	printf("%15" PRIu64 "  looks a second that a user has of each CPU without a call\n",
+		printf("one heap for each CPU and clock\n");
+	printf("%15u  most slots of a context\n", info->max_slots);
+	printf("%15u  most slots of a user\n", info->max_user_slots);
+	printf("%15" PRIu64 "  shortest period in nanoseconds\n", (uint64_t)info->min_period);
+	printf("%15" PRIu64 "  most checks per second without a call, for each user and CPU\n",
 	       (uint64_t)info->max_user_checks);
 	for (size_t i = 0; i < FIELDS; i++)
 		printf("%15" PRIu64 "  %-22s %s\n", value(info, i), fields[i].name,
@@ -75,16 +76,16 @@ static void print_json(const struct timerheap_info *info)
 	printf("\n}\n");
 }
 
-/* Columns are as wide as their names, and 10 at least. */
-static int width(size_t field)
+/* Return the width of a column: that of its name and a space, but at least 10. */
+static int column_width(size_t field)
 {
 	int length = strlen(fields[field].name) + 1;
 
 	return length > 10 ? length : 10;
 }
 
-/* Without end where @count is 0. */
-static void follow(int fd, unsigned int seconds, unsigned long count)
+/* Print a line with rates every @seconds: @count lines, or without end if @count is 0. */
+static void print_rates(int fd, unsigned int seconds, unsigned long count)
 {
 	struct timerheap_info last, info;
 
@@ -92,12 +93,12 @@ static void follow(int fd, unsigned int seconds, unsigned long count)
 	for (unsigned long line = 0; (!count || line < count) && !sleep(seconds); line++) {
 		if (line % 20 == 0) {
 			for (size_t i = 0; i < FIELDS; i++)
-				printf("%*s", width(i), fields[i].name);
+				printf("%*s", column_width(i), fields[i].name);
 			putchar('\n');
 		}
 		device_info(fd, &info);
 		for (size_t i = 0; i < FIELDS; i++)
-			printf("%*" PRIu64, width(i), fields[i].grows ?
+			printf("%*" PRIu64, column_width(i), fields[i].is_counter ?
 			       (value(&info, i) - value(&last, i)) / seconds : value(&info, i));
 		putchar('\n');
 		last = info;
@@ -133,9 +134,9 @@ int command_stat(int argc, char **argv)
 		return 2;
 	}
 	if (optind < argc)
-		seconds = whole_number(argv[optind++], 86400, "number of seconds");
+		seconds = parse_number(argv[optind++], 86400, "number of seconds");
 	if (optind < argc)
-		count = whole_number(argv[optind], UINT32_MAX, "number of lines");
+		count = parse_number(argv[optind], UINT32_MAX, "number of lines");
 	fd = device_open();
 	device_info(fd, &info);
 	if (json)
@@ -143,6 +144,6 @@ int command_stat(int argc, char **argv)
 	else
 		print(&info);
 	if (seconds)
-		follow(fd, seconds, count);
+		print_rates(fd, seconds, count);
 	return 0;
 }

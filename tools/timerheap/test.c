@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "account.h"
 #include "device.h"
+#include "ledger.h"
 #include "parse.h"
-#include "picture.h"
 #include "report.h"
+#include "snapshot.h"
 #include "trace.h"
 
 static int passed, failed;
@@ -350,10 +350,10 @@ unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pendin
 }
 
 /* Arm all, stop 20, postpone 20; slots from 90 on are due after the end. */
-static struct report account_with(int fault)
+static struct report ledger_with(int fault)
 {
 	struct report report = {};
-	struct account account;
+	struct ledger ledger;
 	int64_t begin;
 
 	fake.fault = fault;
@@ -361,18 +361,18 @@ static struct report account_with(int fault)
 	device_calls = 0;
 	fake.now = 1000 * SEC;
 	begin = fake.now;
-	account_open(&account, CLOCK_MONOTONIC, FAKE_SLOTS, &report);
+	ledger_open(&ledger, CLOCK_MONOTONIC, FAKE_SLOTS, &report);
 	for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
-		account_arm(&account, slot, begin + (slot < 90 ? 5 : 500) * SEC);
-	account_kick(&account);
+		ledger_arm(&ledger, slot, begin + (slot < 90 ? 5 : 500) * SEC);
+	ledger_kick(&ledger);
 	for (uint32_t slot = 20; slot < 40; slot++)
-		account_stop(&account, slot);
+		ledger_stop(&ledger, slot);
 	for (uint32_t slot = 40; slot < 60; slot++)
-		account_arm(&account, slot, begin + 8 * SEC);
-	account_kick(&account);
-	account_reap(&account, begin + SEC);
-	account_reap(&account, begin + 30 * SEC);
-	account_close(&account);
+		ledger_arm(&ledger, slot, begin + 8 * SEC);
+	ledger_kick(&ledger);
+	ledger_reap(&ledger, begin + SEC);
+	ledger_reap(&ledger, begin + 30 * SEC);
+	ledger_close(&ledger);
 	free(report.lateness.ns);
 	free(report.reading.ns);
 	return report;
@@ -380,50 +380,50 @@ static struct report account_with(int fault)
 
 static void test_account(void)
 {
-	struct report report = account_with(NO_FAULT);
+	struct report report = ledger_with(NO_FAULT);
 
 	check(report.operations == 140 && report.armed == 100 && report.stopped == 20 &&
 	      report.postponed == 20 && report.expired == 70 && report.drained == 10 &&
 	      !report.lost && !report.doubled && !report.early, "accounts balance");
 	check(fake.kicked == 120 && report.calls == 2, "each is kicked, many in one call");
-	report = account_with(FORGETS);
+	report = ledger_with(FORGETS);
 	check(report.lost == 1 && !report.doubled && !report.early, "a lost event is seen");
-	report = account_with(FORGETS_PENDING);
+	report = ledger_with(FORGETS_PENDING);
 	check(report.lost == 1 && report.drained == 10, "what never comes is not drained but lost");
-	report = account_with(REPEATS);
+	report = ledger_with(REPEATS);
 	check(report.doubled == 1 && !report.lost, "a doubled event is seen");
-	report = account_with(HURRIES);
+	report = ledger_with(HURRIES);
 	check(report.early == 1 && !report.lost && !report.doubled, "an early event is seen");
-	report = account_with(CONFUSES);
+	report = ledger_with(CONFUSES);
 	check(report.doubled == 1 && report.lost == 1, "an event of another timer is seen");
 }
 
 /* Two pictures, two seconds apart: of a heap more and a context less in the second. */
-static struct picture picture_of(int64_t time, const char *heaps, const char *lateness,
+static struct snapshot make_snapshot(int64_t time, const char *heaps, const char *lateness,
 				 const char *contexts)
 {
-	struct picture picture = { .time = time };
+	struct snapshot snapshot = { .time = time };
 	char *text;
 
-	picture_heaps(&picture, text = strdup(heaps));
+	snapshot_heaps(&snapshot, text = strdup(heaps));
 	free(text);
-	picture_lateness(&picture, text = strdup(lateness));
+	snapshot_lateness(&snapshot, text = strdup(lateness));
 	free(text);
-	picture_contexts(&picture, text = strdup(contexts));
+	snapshot_contexts(&snapshot, text = strdup(contexts));
 	free(text);
-	return picture;
+	return snapshot;
 }
 
-static void test_picture(void)
+static void test_snapshot(void)
 {
-	struct picture before = picture_of(5 * SEC,
+	struct snapshot before = make_snapshot(5 * SEC,
 		"clock heap cpu new state entries first started checked\n"
 		"monotonic 1 2 x running 10 - 100 1000\n",
 		"clock heap below_ns:timers...\nmonotonic 1 1024:5 2048:5\n",
 		"context pid uid clock slots bytes waiting events command\n"
 		"3 30 0 - 0 1 0 0 one\n"
 		"7 70 0 tai 64 4096 2 4294967290 two\n");
-	struct picture after = picture_of(7 * SEC,
+	struct snapshot after = make_snapshot(7 * SEC,
 		"clock heap cpu new state entries bucketed first started checked\n"
 		"monotonic 0 0 x idle 1 0 5 40 41\n"
 		"monotonic 1 3 x idle 20 900 -6 300 1004\n",
@@ -432,37 +432,37 @@ static void test_picture(void)
 		"context pid uid clock slots bytes waiting events command\n"
 		"7 70 0 tai 64 4096 3 4 two\n"
 		"9 90 1000 realtime 5 512 0 6 a\\040b\n");
-	struct picture rates;
+	struct snapshot rates;
 
 	check(before.nr_heaps == 1 && before.heaps[0].heap == 1 && before.heaps[0].cpu == 2 &&
 	      before.heaps[0].entries == 10 && before.heaps[0].started == 100 &&
 	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].notified &&
 	      !before.heaps[0].bucketed && after.heaps[1].bucketed == 900 &&
-	      before.heaps[0].late[10] == 5 && before.heaps[0].late[11] == 5,
+	      before.heaps[0].lateness[10] == 5 && before.heaps[0].lateness[11] == 5,
 	      "heaps are read by the names of columns, of which some are new and some not there");
 	check(after.nr_contexts == 2 && after.contexts[1].uid == 1000 &&
 	      !strcmp(after.contexts[1].command, "a\\040b") && after.contexts[0].slots == 64,
 	      "so are contexts");
-	picture_rates(&rates, &before, &after);
+	snapshot_rates(&rates, &before, &after);
 	check(rates.heaps[1].started == 100 && rates.heaps[1].checked == 2 &&
 	      rates.heaps[1].entries == 20 && rates.heaps[1].bucketed == 900 &&
 	      rates.heaps[0].started == 20,
 	      "counters become rates, those of a new heap, too");
 	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
 	      rates.contexts[1].events == 3, "so do those of 32 bits, and who has gone is no harm");
-	check(rates.heaps[1].late[10] == 0 && rates.heaps[1].late[11] == 2 &&
-	      picture_percentile(rates.heaps[1].late, 50) == 2048 &&
-	      picture_percentile(rates.heaps[1].late, 75) == 4096 &&
-	      picture_percentile(rates.heaps[1].late, 100) == UINT64_MAX &&
-	      picture_percentile(rates.heaps[0].late, 100) == 1 &&
-	      picture_percentile(before.heaps[0].late, 50) == 1024,
+	check(rates.heaps[1].lateness[10] == 0 && rates.heaps[1].lateness[11] == 2 &&
+	      snapshot_percentile(rates.heaps[1].lateness, 50) == 2048 &&
+	      snapshot_percentile(rates.heaps[1].lateness, 75) == 4096 &&
+	      snapshot_percentile(rates.heaps[1].lateness, 100) == UINT64_MAX &&
+	      snapshot_percentile(rates.heaps[0].lateness, 100) == 1 &&
+	      snapshot_percentile(before.heaps[0].lateness, 50) == 1024,
 	      "how late half of them are at most");
-	picture_free(&rates);
-	picture_free(&before);
-	picture_free(&after);
-	before = picture_of(0, "", "", "");
+	snapshot_free(&rates);
+	snapshot_free(&before);
+	snapshot_free(&after);
+	before = make_snapshot(0, "", "", "");
 	check(!before.nr_heaps && !before.nr_contexts, "files that are empty are no harm");
-	picture_free(&before);
+	snapshot_free(&before);
 }
 
 int main(void)
@@ -473,7 +473,7 @@ int main(void)
 	test_parser();
 	test_halves();
 	test_percentiles();
-	test_picture();
+	test_snapshot();
 	printf("1..%d\n%d passed, %d failed, 0 skipped\n", passed + failed, passed, failed);
 	return failed > 0;
 }

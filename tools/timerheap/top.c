@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap top: heaps and contexts as they are, and what they do in a second.
+ * timerheap top: show the heaps and contexts and their rates continuously.
  *
- * A screen is what was new since the one before, the busiest first.  It is drawn by
- * nothing but ANSI's sequences to go home and to erase, so that a serial line will do.
+ * A screen shows the rates since the screen before, the busiest first.  The only control
+ * sequences are those of ANSI that move the cursor home and erase the screen.  So a
+ * serial terminal is enough.
  */
 #include <err.h>
 #include <getopt.h>
@@ -20,7 +21,7 @@
 
 #include "commands.h"
 #include "device.h"
-#include "picture.h"
+#include "snapshot.h"
 
 enum sort { RATE, LATE, SIZE, SORTS };
 
@@ -28,21 +29,21 @@ static const struct {
 	char key;
 	const char *name, *help;
 } sorts[SORTS] = {
-	[RATE] = { 'r', "rate", "what expires, what has events, most often" },
-	[LATE] = { 'l', "late", "the latest heaps; who has most events unread" },
-	[SIZE] = { 's', "size", "the most timers; the most memory" },
+	[RATE] = { 'r', "rate", "heaps by checks per second, contexts by events per second" },
+	[LATE] = { 'l', "late", "heaps by lateness, contexts by unread events" },
+	[SIZE] = { 's', "size", "heaps by timers, contexts by memory" },
 };
 
 static void usage(FILE *to)
 {
 	fputs("usage: timerheap top [-b] [-d SECONDS] [-n COUNT] [-s ORDER]\n"
-	      "  -b, --batch          one screen after the other, and all of each\n"
-	      "  -d, --delay SECONDS  between two (default: 2)\n"
-	      "  -n, --number COUNT   end after so many\n"
-	      "  -s, --sort ORDER     what comes first:\n", to);
+	      "  -b, --batch          print complete screens one after the other\n"
+	      "  -d, --delay SECONDS  time between two screens (default 2)\n"
+	      "  -n, --number COUNT   end after COUNT screens\n"
+	      "  -s, --sort ORDER     the order, largest first (default rate):\n", to);
 	for (int i = 0; i < SORTS; i++)
 		fprintf(to, "       %-4s  %s\n", sorts[i].name, sorts[i].help);
-	fputs("Keys: q ends it; r, l, s choose the order; any other draws at once.\n", to);
+	fputs("Keys: q quits; r, l, s select the order; any other key draws at once.\n", to);
 }
 
 static enum sort sort = RATE;
@@ -50,7 +51,7 @@ static enum sort sort = RATE;
 static uint64_t heap_key(const struct heap *heap)
 {
 	return sort == RATE ? heap->checked :
-	       sort == LATE ? picture_percentile(heap->late, 99) :
+	       sort == LATE ? snapshot_percentile(heap->lateness, 99) :
 			      heap->entries + heap->bucketed;
 }
 
@@ -60,7 +61,7 @@ static uint64_t context_key(const struct context *context)
 	       sort == LATE ? context->waiting : context->bytes;
 }
 
-/* Largest first; those that are alike stay in the order of the file. */
+/* Sort the largest first.  Equal ones stay in the order of the file. */
 static int compare(uint64_t a, uint64_t b, const void *first, const void *second)
 {
 	return a != b ? (a < b) - (a > b) : (first > second) - (first < second);
@@ -80,7 +81,7 @@ static int compare_contexts(const void *a, const void *b)
 	return compare(context_key(x), context_key(y), x, y);
 }
 
-/* Pointers to @nr structures of @size, to be sorted; to be freed. */
+/* Allocate an array of pointers to @nr structures of @size, so that it can be sorted. */
 static void *pointers(void *all, size_t nr, size_t size)
 {
 	char **to = malloc((nr + 1) * sizeof(*to));
@@ -92,7 +93,7 @@ static void *pointers(void *all, size_t nr, size_t size)
 	return to;
 }
 
-/* A number with at most two figures behind the point, and a unit: 8 places. */
+/* Format a number with a unit.  The text is valid for 7 more calls. */
 static const char *scaled(double value, const char * const *units, double step)
 {
 	static char text[8][24];
@@ -108,22 +109,22 @@ static const char *scaled(double value, const char * const *units, double step)
 	return to;
 }
 
-static const char *span(double ns)
+static const char *format_ns(double ns)
 {
 	static const char * const units[] = { "ns", "us", "ms", "s", NULL };
 
 	return scaled(ns, units, 1000);
 }
 
-static const char *bytes(double value)
+static const char *format_bytes(double value)
 {
 	static const char * const units[] = { "", "K", "M", "G", NULL };
 
 	return scaled(value, units, 1024);
 }
 
-/* When the first deadline is, which the file has as "-" or in nanoseconds from then. */
-static const char *due(const struct heap *heap)
+/* Format the first deadline.  The file has it as nanoseconds from the snapshot, or "-". */
+static const char *format_first(const struct heap *heap)
 {
 	double ns = strtod(heap->first, NULL);
 
@@ -131,24 +132,26 @@ static const char *due(const struct heap *heap)
 		return "off";
 	if (!strcmp(heap->first, "-"))
 		return "-";
-	return ns > 0 ? span(ns) : "now";
+	return ns > 0 ? format_ns(ns) : "now";
 }
 
-static const char *below(uint64_t ns)
+/* Format a percentile of lateness as an upper bound.  The text is valid for 7 more calls. */
+static const char *format_percentile(const uint64_t *lateness, double percent)
 {
 	static char text[8][24];
 	static unsigned int turn;
+	uint64_t ns = snapshot_percentile(lateness, percent);
 	char *to = text[turn++ % 8];
 
 	if (!ns)
 		return "-";
 	if (ns == UINT64_MAX)
 		return "more";
-	snprintf(to, sizeof(text[0]), "<%s", span(ns));
+	snprintf(to, sizeof(text[0]), "<%s", format_ns(ns));
 	return to;
 }
 
-/* How many lines there may still be, and how wide; what is too much is not drawn. */
+/* The number of lines that still fit on the screen, and their width. */
 static int lines, columns;
 
 static void draw_line(const char *text)
@@ -164,7 +167,7 @@ static void draw_line(const char *text)
 	draw_line(line_text);					\
 } while (0)
 
-static void draw_sums(const struct picture *rates)
+static void draw_sums(const struct snapshot *rates)
 {
 	struct heap all = {};
 
@@ -178,41 +181,41 @@ static void draw_sums(const struct picture *rates)
 		all.checked += heap->checked;
 		all.runs += heap->runs;
 		all.notified += heap->notified;
-		for (int step = 0; step < PICTURE_STEPS; step++)
-			all.late[step] += heap->late[step];
+		for (int step = 0; step < SNAPSHOT_STEPS; step++)
+			all.lateness[step] += heap->lateness[step];
 	}
 	LINE("timerheap: %zu heaps, %zu contexts, by %s", rates->nr_heaps, rates->nr_contexts,
 	     sorts[sort].name);
-	LINE("entries: %" PRIu64 ", of them stopped: %" PRIu64 "; timers that share some: %" PRIu64,
+	LINE("now: %" PRIu64 " entries, %" PRIu64 " stopped; %" PRIu64 " timers bucketed",
 	     all.entries, all.stopped, all.bucketed);
-	LINE("a second: %" PRIu64 " started, %" PRIu64 " expired, %" PRIu64 " runs, %" PRIu64
-	     " kicks", all.started, all.checked, all.runs, all.notified);
-	LINE("late: half %s, 99 %% %s, all %s", below(picture_percentile(all.late, 50)),
-	     below(picture_percentile(all.late, 99)), below(picture_percentile(all.late, 100)));
+	LINE("per second: %" PRIu64 " started, %" PRIu64 " checked, %" PRIu64 " runs, %" PRIu64
+	     " notified", all.started, all.checked, all.runs, all.notified);
+	LINE("lateness: half %s, 99 %% %s, all %s", format_percentile(all.lateness, 50),
+	     format_percentile(all.lateness, 99), format_percentile(all.lateness, 100));
 	draw_line("");
 }
 
-/* 79 columns, as long as nobody has ten million timers. */
-static void draw_heaps(const struct picture *rates, int most)
+/* Draw at most @max heaps.  A line has 79 columns, unless a number exceeds its column. */
+static void draw_heaps(const struct snapshot *rates, int max)
 {
 	const struct heap **heaps = pointers(rates->heaps, rates->nr_heaps, sizeof(**heaps));
 
 	qsort(heaps, rates->nr_heaps, sizeof(*heaps), compare_heaps);
-	LINE("%-9s %4s %3s %5s %7s %7s %7s %7s %8s %6s %6s", "CLOCK", "HEAP", "CPU", "FIRST",
-	     "ENTRIES", "GROUPED", "STOPPED", "START/S", "EXPIRE/S", "HALF", "99%");
-	for (size_t i = 0; i < rates->nr_heaps && most-- > 0; i++) {
+	LINE("%-9s %4s %3s %5s %7s %8s %7s %7s %7s %6s %6s", "CLOCK", "HEAP", "CPU", "FIRST",
+	     "ENTRIES", "BUCKETED", "STOPPED", "START/S", "CHECK/S", "HALF", "99%");
+	for (size_t i = 0; i < rates->nr_heaps && max-- > 0; i++) {
 		const struct heap *heap = heaps[i];
 
-		LINE("%-9s %4" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %7" PRIu64 " %7" PRIu64
-		     " %7" PRIu64 " %8" PRIu64 " %6s %6s", heap->clock, heap->heap, heap->cpu,
-		     due(heap), heap->entries, heap->bucketed, heap->stopped, heap->started,
-		     heap->checked, below(picture_percentile(heap->late, 50)),
-		     below(picture_percentile(heap->late, 99)));
+		LINE("%-9s %4" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %8" PRIu64 " %7" PRIu64
+		     " %7" PRIu64 " %7" PRIu64 " %6s %6s", heap->clock, heap->heap, heap->cpu,
+		     format_first(heap), heap->entries, heap->bucketed, heap->stopped, heap->started,
+		     heap->checked, format_percentile(heap->lateness, 50),
+		     format_percentile(heap->lateness, 99));
 	}
 	free(heaps);
 }
 
-static void draw_contexts(const struct picture *rates)
+static void draw_contexts(const struct snapshot *rates)
 {
 	const struct context **contexts = pointers(rates->contexts, rates->nr_contexts,
 						   sizeof(**contexts));
@@ -226,56 +229,59 @@ static void draw_contexts(const struct picture *rates)
 
 		LINE("%10" PRIu64 " %7" PRIu64 " %5" PRIu64 " %-9s %8" PRIu64 " %6s %8" PRIu64
 		     " %8" PRIu64 "  %s", context->context, context->pid, context->uid,
-		     context->clock, context->slots, bytes(context->bytes), context->waiting,
+		     context->clock, context->slots, format_bytes(context->bytes), context->waiting,
 		     context->events, context->command);
 	}
 	free(contexts);
 }
 
-/* Heaps have up to a half of what the sums leave, and more where contexts are few. */
-static void draw(const struct picture *rates)
+/* Draw a screen.  Heaps get half of the lines below the sums, and more if few contexts exist. */
+static void draw(const struct snapshot *rates)
 {
-	int most;
+	int max_heaps;
 
 	draw_sums(rates);
-	most = lines / 2 - 2;
-	if ((int)rates->nr_contexts < lines - most - 3)
-		most = lines - 3 - rates->nr_contexts;
-	draw_heaps(rates, most);
+	max_heaps = lines / 2 - 2;
+	if ((int)rates->nr_contexts < lines - max_heaps - 3)
+		max_heaps = lines - 3 - rates->nr_contexts;
+	draw_heaps(rates, max_heaps);
 	draw_contexts(rates);
 	fflush(stdout);
 }
 
 static _Atomic int ended;
-static struct termios cooked;
+static struct termios saved_termios;
 
-static void end(int signal)
+static void handle_signal(int signal)
 {
 	(void)signal;
 	ended = 1;
 }
 
-/* Keys come as they are pressed, until the command ends, whichever way. */
-static void cook(void)
+static void restore_terminal(void)
 {
-	tcsetattr(STDIN_FILENO, TCSANOW, &cooked);
+	tcsetattr(STDIN_FILENO, TCSANOW, &saved_termios);
 }
 
-static bool take_keys(void)
+/*
+ * Make the terminal deliver each key at once, without echo.  exit() restores the terminal.
+ * Return: whether there is a terminal.
+ */
+static bool setup_terminal(void)
 {
 	struct termios raw;
 
-	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &cooked))
+	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &saved_termios))
 		return false;
-	raw = cooked;
+	raw = saved_termios;
 	raw.c_lflag &= ~(ICANON | ECHO);
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
-	atexit(cook);
+	atexit(restore_terminal);
 	return !tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 }
 
-static void key(char c)
+static void handle_key(char c)
 {
 	if (c == 'q')
 		ended = 1;
@@ -284,7 +290,7 @@ static void key(char c)
 			sort = i;
 }
 
-/* Until it is time for the next screen, or a key wants one. */
+/* Wait until the next screen is due, or a key is pressed. */
 static void wait_for_next(unsigned int seconds, bool keys)
 {
 	struct pollfd in = { .fd = keys ? STDIN_FILENO : -1, .events = POLLIN };
@@ -293,13 +299,13 @@ static void wait_for_next(unsigned int seconds, bool keys)
 	if (poll(&in, 1, seconds * 1000) != 1)
 		return;
 	if (read(STDIN_FILENO, &c, 1) == 1)
-		key(c);
+		handle_key(c);
 	else
-		ended = 1;	/* the terminal has gone */
+		ended = 1;	/* the terminal was closed */
 }
 
-/* The last line is left free.  A file takes all. */
-static void measure(bool batch)
+/* Get the size of the screen, without its last line.  In batch mode there is no limit. */
+static void get_size(bool batch)
 {
 	struct winsize size = {};
 
@@ -309,34 +315,34 @@ static void measure(bool batch)
 	columns = batch ? INT32_MAX : size.ws_col ? size.ws_col : 80;
 }
 
-static int show(bool batch, unsigned int seconds, unsigned long number)
+static int show_screens(bool batch, unsigned int seconds, unsigned long number)
 {
-	bool keys = !batch && take_keys();
-	struct picture before, after, rates;
-	struct sigaction action = { .sa_handler = end };
+	bool keys = !batch && setup_terminal();
+	struct snapshot before, after, rates;
+	struct sigaction action = { .sa_handler = handle_signal };
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	picture_take(&before);
+	snapshot_read(&before);
 	for (;;) {
 		wait_for_next(seconds, keys);
 		if (ended)
 			break;
-		picture_take(&after);
-		picture_rates(&rates, &before, &after);
+		snapshot_read(&after);
+		snapshot_rates(&rates, &before, &after);
 		if (!batch)
 			fputs("\033[H\033[J", stdout);
-		measure(batch);
+		get_size(batch);
 		draw(&rates);
 		if (batch)
 			putchar('\n');
-		picture_free(&rates);
-		picture_free(&before);
+		snapshot_free(&rates);
+		snapshot_free(&before);
 		before = after;
 		if (number && !--number)
 			break;
 	}
-	picture_free(&before);
+	snapshot_free(&before);
 	return 0;
 }
 
@@ -345,7 +351,7 @@ static enum sort sort_by_name(const char *name)
 	for (int i = 0; i < SORTS; i++)
 		if (!strcmp(name, sorts[i].name))
 			return i;
-	errx(2, "there is no order '%s': say rate, late or size", name);
+	errx(2, "'%s' is not an order: use rate, late or size", name);
 }
 
 int command_top(int argc, char **argv)
@@ -368,10 +374,10 @@ int command_top(int argc, char **argv)
 			batch = true;
 			break;
 		case 'd':
-			seconds = whole_number(optarg, 86400, "number of seconds");
+			seconds = parse_number(optarg, 86400, "number of seconds");
 			break;
 		case 'n':
-			number = whole_number(optarg, UINT32_MAX, "number of screens");
+			number = parse_number(optarg, UINT32_MAX, "number of screens");
 			break;
 		case 's':
 			sort = sort_by_name(optarg);
@@ -388,5 +394,5 @@ int command_top(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	return show(batch, seconds, number);
+	return show_screens(batch, seconds, number);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Reading and writing traces; trace.h has the format. */
+/* Read and write traces; trace.h describes the format. */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,13 @@
 
 static const char magic[8] = "THTRACE1";
 
-/* Bytes that grow, or that are read up to their end. */
+/* Bytes to write, or to read. */
 struct buffer {
 	uint8_t *bytes;
-	size_t size, room, at;
-	const char *wrong;	/* the first thing that was, in reading */
+	size_t size;
+	size_t room;		/* writing: allocated bytes */
+	size_t at;		/* reading: position of the next byte */
+	const char *error;	/* reading: description of an error; NULL: none */
 };
 
 static void put(struct buffer *buffer, const void *bytes, size_t size)
@@ -60,8 +62,8 @@ static uint64_t get_number(struct buffer *buffer)
 		if (!(byte & 0x80))
 			return n;
 	}
-	if (!buffer->wrong)
-		buffer->wrong = "a number in it does not end";
+	if (!buffer->error)
+		buffer->error = "a number does not end";
 	return 0;
 }
 
@@ -70,7 +72,7 @@ static void get_string(struct buffer *buffer, char *string, size_t room)
 	uint64_t length = get_number(buffer);
 
 	if (length >= room || length > buffer->size - buffer->at) {
-		buffer->wrong = "a name in it is too long";
+		buffer->error = "a string is too long";
 		length = 0;
 	}
 	memcpy(string, buffer->bytes + buffer->at, length);
@@ -138,7 +140,7 @@ uint8_t *trace_encode(const struct trace *trace, size_t *size)
 	return buffer.bytes;
 }
 
-/* One operation.  Times stay below 2^62, so that sums of two do not overflow. */
+/* Read an operation.  Its times are at most 2^62, so that the sum of two does not overflow. */
 static void get_op(struct buffer *buffer, struct trace *trace, uint64_t *last)
 {
 	struct trace_op op = {};
@@ -146,13 +148,13 @@ static void get_op(struct buffer *buffer, struct trace *trace, uint64_t *last)
 
 	n = get_number(buffer);
 	if (n > INT64_MAX / 2 - *last)
-		buffer->wrong = "its times go beyond all bounds";
+		buffer->error = "a time is too large";
 	else
 		op.time = *last += n;
 	n = get_number(buffer);
 	op.kind = n % 4;
 	if (op.kind > TRACE_EXPIRE || n / 4 >= trace->timers)
-		buffer->wrong = "it has an operation that is none";
+		buffer->error = "an operation is invalid";
 	op.timer = n / 4;
 	if (op.kind == TRACE_ARM) {
 		n = get_number(buffer);
@@ -163,7 +165,7 @@ static void get_op(struct buffer *buffer, struct trace *trace, uint64_t *last)
 			op.deadline = INT64_MIN / 2;
 		op.deadline += (int64_t)op.time;
 	}
-	if (!buffer->wrong)
+	if (!buffer->error)
 		trace_add(trace, op);
 }
 
@@ -174,12 +176,12 @@ const char *trace_decode(struct trace *trace, const uint8_t *bytes, size_t size)
 
 	memset(trace, 0, sizeof(*trace));
 	if (size < sizeof(magic) + 8 || memcmp(bytes, magic, sizeof(magic)))
-		return "it is no trace";
+		return "the file is not a trace";
 	buffer.size = size - 8;
 	for (int i = 0; i < 8; i++)
 		sum |= (uint64_t)bytes[buffer.size + i] << 8 * i;
 	if (sum != checksum(bytes, buffer.size))
-		return "it is damaged: its checksum is another";
+		return "the trace is damaged: the checksum does not match";
 
 	get_string(&buffer, trace->title, sizeof(trace->title));
 	get_string(&buffer, trace->release, sizeof(trace->release));
@@ -187,17 +189,17 @@ const char *trace_decode(struct trace *trace, const uint8_t *bytes, size_t size)
 	trace->duration = get_number(&buffer);
 	trace->lost = get_number(&buffer);
 	nr = get_number(&buffer);
-	/* An operation is two bytes at least, and a timer has one at least. */
+	/* An operation has at least 2 bytes, and a timer has at least 1 operation. */
 	if (nr > buffer.size / 2 || timers > nr)
-		buffer.wrong = "it claims more operations than it can hold";
+		buffer.error = "there are more operations than the file can hold";
 	trace->timers = timers;
-	while (!buffer.wrong && trace->nr < nr)
+	while (!buffer.error && trace->nr < nr)
 		get_op(&buffer, trace, &last);
-	if (!buffer.wrong && buffer.at != buffer.size)
-		buffer.wrong = "there is something behind its end";
-	if (buffer.wrong)
+	if (!buffer.error && buffer.at != buffer.size)
+		buffer.error = "there are bytes after the last operation";
+	if (buffer.error)
 		trace_free(trace);
-	return buffer.wrong;
+	return buffer.error;
 }
 
 int trace_write(const struct trace *trace, const char *path)
@@ -221,20 +223,20 @@ int trace_read(struct trace *trace, const char *path)
 {
 	struct buffer buffer = {};
 	FILE *file = fopen(path, "rb");
-	uint8_t piece[4096];
-	const char *wrong;
+	uint8_t block[4096];
+	const char *error;
 	size_t n;
 
 	if (!file) {
 		warn("%s", path);
 		return -1;
 	}
-	while ((n = fread(piece, 1, sizeof(piece), file)))
-		put(&buffer, piece, n);
+	while ((n = fread(block, 1, sizeof(block), file)))
+		put(&buffer, block, n);
 	fclose(file);
-	wrong = trace_decode(trace, buffer.bytes, buffer.size);
+	error = trace_decode(trace, buffer.bytes, buffer.size);
 	free(buffer.bytes);
-	if (wrong)
-		warnx("%s: %s", path, wrong);
-	return wrong ? -1 : 0;
+	if (error)
+		warnx("%s: %s", path, error);
+	return error ? -1 : 0;
 }

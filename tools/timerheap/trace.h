@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A trace: what the timers of some system did, small enough to keep.
+ * A trace: the operations of a system's timers, in a compact file.
  *
- * The file is
+ * The format of the file:
  *
  *	8 bytes		"THTRACE1"
  *	string		title: what was recorded
- *	string		release of the kernel that it was recorded on
- *	number		how many timers there are, numbered from 0
- *	number		how long it took, in nanoseconds
- *	number		how many events were lost in recording
- *	number		how many operations follow
- *	operations	each: number: nanoseconds since the one before
+ *	string		release of the recorded kernel
+ *	number		timers, numbered from 0
+ *	number		duration in nanoseconds
+ *	number		events that were lost while recording
+ *	number		operations that follow
+ *	operations	each: number: nanoseconds since the operation before
  *			      number: timer * 4 + kind
  *			      ARM: number: deadline - time, zigzag
  *	8 bytes		FNV-1a over all of the above, little endian
  *
- * A number has 7 bits in a byte, lowest first, and the high bit where more
- * follow.  A string is its length and its bytes.  Zigzag is (n << 1) ^ (n >> 63).
- * An operation takes about 5 bytes.
+ * A byte of a number has 7 bits, the lowest first.  The high bit is set if another byte
+ * follows.  A string is its length, a number, and its bytes.  Zigzag is
+ * (n << 1) ^ (n >> 63).  An operation takes about 5 bytes.
  */
 #ifndef TRACE_H
 #define TRACE_H
@@ -30,7 +30,7 @@ enum trace_kind { TRACE_ARM, TRACE_CANCEL, TRACE_EXPIRE };
 
 struct trace_op {
 	uint64_t time;		/* ns since the trace began */
-	int64_t deadline;	/* ARM: on the same scale */
+	int64_t deadline;	/* ARM: ns since the trace began */
 	uint32_t timer;
 	enum trace_kind kind;
 };
@@ -45,15 +45,17 @@ struct trace {
 	struct trace_op *ops;
 };
 
-/* Both say on stderr what is wrong.  Return: 0 or -1. */
+/* Write or read a file.  Return: 0; or -1 after an error, which is printed to stderr. */
 int trace_write(const struct trace *trace, const char *path);
 int trace_read(struct trace *trace, const char *path);
 
-/* Return: 0, or what is wrong with the bytes. */
+/* Decode the bytes of a file.  Return: NULL, or the description of an error. */
 const char *trace_decode(struct trace *trace, const uint8_t *bytes, size_t size);
+
+/* Encode a trace.  Return: *@size bytes of a file, for free(). */
 uint8_t *trace_encode(const struct trace *trace, size_t *size);
 
-/* Add an operation; ends the program where there is no memory. */
+/* Add an operation.  If there is no memory, exit with an error. */
 void trace_add(struct trace *trace, struct trace_op op);
 void trace_free(struct trace *trace);
 

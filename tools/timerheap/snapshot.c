@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Reading /sys/kernel/debug/timerheap; picture.h says what becomes of it. */
+/* Snapshots of /sys/kernel/debug/timerheap; see snapshot.h. */
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,16 +9,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "picture.h"
+#include "snapshot.h"
 
-#define FOLDER	"/sys/kernel/debug/timerheap"
+#define DEBUGFS	"/sys/kernel/debug/timerheap"
 #define COLUMNS	64
 
-/* A column: its name, and where in a structure its value goes. */
+/* A column: its name, and the member of a structure for its values. */
 struct column {
 	const char *name;
 	size_t at, size;
-	int text;		/* else a number */
+	int text;		/* 1: a string; 0: a number */
 };
 
 #define NUMBER(type, name)	{ #name, offsetof(struct type, name), sizeof(uint64_t), 0 }
@@ -38,6 +38,7 @@ static const struct column context_columns[] = {
 	NUMBER(context, bytes), NUMBER(context, waiting), NUMBER(context, events), {}
 };
 
+/* Store the value of a column in a structure. */
 static void set(void *to, const struct column *column, const char *word)
 {
 	char *at = (char *)to + column->at;
@@ -49,7 +50,10 @@ static void set(void *to, const struct column *column, const char *word)
 		memcpy(at, &number, sizeof(number));
 }
 
-/* The columns of a line of names, each or NULL; at most COLUMNS. */
+/*
+ * Find the columns of a line of names: store each, or NULL if it is unknown, in @order.
+ * Return: their number, at most COLUMNS.
+ */
 static size_t name_columns(char *line, const struct column *columns,
 			   const struct column **order)
 {
@@ -67,7 +71,7 @@ static size_t name_columns(char *line, const struct column *columns,
 	return nr;
 }
 
-/* Structures of @size for the lines.  Return: them, and in *@nr how many. */
+/* Read lines into an array of structures of @size.  Return: it, with *@nr elements. */
 static void *read_lines(char *text, const struct column *columns, size_t size, size_t *nr)
 {
 	const struct column *order[COLUMNS];
@@ -80,7 +84,7 @@ static void *read_lines(char *text, const struct column *columns, size_t size, s
 
 		all = realloc(all, (*nr + 1) * size);
 		if (!all)
-			err(1, FOLDER);
+			err(1, DEBUGFS);
 		memset(all + *nr * size, 0, size);
 		for (size_t i = 0; word && i < named; i++, word = strtok_r(NULL, " ", &rest))
 			if (order[i])
@@ -90,39 +94,39 @@ static void *read_lines(char *text, const struct column *columns, size_t size, s
 	return all;
 }
 
-void picture_heaps(struct picture *picture, char *text)
+void snapshot_heaps(struct snapshot *snapshot, char *text)
 {
-	picture->heaps = read_lines(text, heap_columns, sizeof(struct heap),
-				    &picture->nr_heaps);
+	snapshot->heaps = read_lines(text, heap_columns, sizeof(struct heap),
+				     &snapshot->nr_heaps);
 }
 
-void picture_contexts(struct picture *picture, char *text)
+void snapshot_contexts(struct snapshot *snapshot, char *text)
 {
-	picture->contexts = read_lines(text, context_columns, sizeof(struct context),
-				       &picture->nr_contexts);
+	snapshot->contexts = read_lines(text, context_columns, sizeof(struct context),
+					 &snapshot->nr_contexts);
 }
 
-/* Both files have the heaps in one order, and this one may have one more by now. */
-static struct heap *find_heap(const struct picture *picture, const char *clock, uint64_t heap)
+/* Find a heap.  A file that is read later may have a heap that is not in "heaps". */
+static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t heap)
 {
-	for (size_t i = 0; i < picture->nr_heaps; i++)
-		if (picture->heaps[i].heap == heap && !strcmp(picture->heaps[i].clock, clock))
-			return &picture->heaps[i];
+	for (size_t i = 0; i < snapshot->nr_heaps; i++)
+		if (snapshot->heaps[i].heap == heap && !strcmp(snapshot->heaps[i].clock, clock))
+			return &snapshot->heaps[i];
 	return NULL;
 }
 
-/* "END:COUNT": END is a power of two; in the last step it is no number. */
+/* Parse "END:COUNT".  END is a power of two, or "more" in the last step. */
 static void set_step(struct heap *heap, char *word)
 {
 	char *count = strchr(word, ':');
 	uint64_t end = strtoull(word, NULL, 10);
 
 	if (count)
-		heap->late[end ? __builtin_ctzll(end) : PICTURE_STEPS - 1] =
+		heap->lateness[end ? __builtin_ctzll(end) : SNAPSHOT_STEPS - 1] =
 			strtoull(count + 1, NULL, 10);
 }
 
-void picture_lateness(struct picture *picture, char *text)
+void snapshot_lateness(struct snapshot *snapshot, char *text)
 {
 	char *line = strsep(&text, "\n");
 
@@ -131,7 +135,7 @@ void picture_lateness(struct picture *picture, char *text)
 		struct heap *heap;
 
 		word = clock ? strtok_r(NULL, " ", &rest) : NULL;
-		heap = word ? find_heap(picture, clock, strtoull(word, NULL, 10)) : NULL;
+		heap = word ? find_heap(snapshot, clock, strtoull(word, NULL, 10)) : NULL;
 		while (heap && (word = strtok_r(NULL, " ", &rest)))
 			set_step(heap, word);
 	}
@@ -145,10 +149,10 @@ static char *read_file(const char *path)
 	ssize_t n = 0;
 
 	if (fd < 0 && errno == ENOENT)
-		errx(1, "%s is not there: load the module (modprobe timerheap), mount debugfs",
+		errx(1, "%s does not exist: load the module (modprobe timerheap), mount debugfs",
 		     path);
 	if (fd < 0 && errno == EACCES)
-		errx(1, "%s is root's alone", path);
+		errx(1, "%s: only root may read it", path);
 	while (fd >= 0 && text && (n = read(fd, text + size, room - size - 1)) > 0) {
 		size += n;
 		if (room - size < 4096)
@@ -161,33 +165,33 @@ static char *read_file(const char *path)
 	return text;
 }
 
-void picture_take(struct picture *picture)
+void snapshot_read(struct snapshot *snapshot)
 {
 	static const struct {
 		const char *path;
-		void (*read)(struct picture *picture, char *text);
+		void (*read)(struct snapshot *snapshot, char *text);
 	} files[] = {
-		{ FOLDER "/heaps", picture_heaps },
-		{ FOLDER "/lateness", picture_lateness },
-		{ FOLDER "/contexts", picture_contexts },
+		{ DEBUGFS "/heaps", snapshot_heaps },
+		{ DEBUGFS "/lateness", snapshot_lateness },
+		{ DEBUGFS "/contexts", snapshot_contexts },
 	};
 	struct timespec ts;
 
-	*picture = (struct picture){};
+	*snapshot = (struct snapshot){};
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	picture->time = ts.tv_sec * 1000000000LL + ts.tv_nsec;
+	snapshot->time = ts.tv_sec * 1000000000LL + ts.tv_nsec;
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
 		char *text = read_file(files[i].path);
 
-		files[i].read(picture, text);
+		files[i].read(snapshot, text);
 		free(text);
 	}
 }
 
-void picture_free(struct picture *picture)
+void snapshot_free(struct snapshot *snapshot)
 {
-	free(picture->heaps);
-	free(picture->contexts);
+	free(snapshot->heaps);
+	free(snapshot->contexts);
 }
 
 static uint64_t rate(uint64_t new, double seconds)
@@ -202,9 +206,12 @@ static void heap_rates(struct heap *heap, const struct heap *before, double seco
 	heap->requeued = rate(heap->requeued - before->requeued, seconds);
 	heap->runs = rate(heap->runs - before->runs, seconds);
 	heap->notified = rate(heap->notified - before->notified, seconds);
-	/* Of these the shares count, and few would be none by the second. */
-	for (int i = 0; i < PICTURE_STEPS; i++)
-		heap->late[i] -= before->late[i];
+	/*
+	 * The steps of lateness keep their difference.  Only their proportions matter, and
+	 * a small difference per second would round to 0.
+	 */
+	for (int i = 0; i < SNAPSHOT_STEPS; i++)
+		heap->lateness[i] -= before->lateness[i];
 }
 
 static void *copy(const void *from, size_t nr, size_t size)
@@ -216,8 +223,8 @@ static void *copy(const void *from, size_t nr, size_t size)
 	return nr ? memcpy(to, from, nr * size) : to;
 }
 
-void picture_rates(struct picture *rates, const struct picture *before,
-		   const struct picture *after)
+void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
+		    const struct snapshot *after)
 {
 	static const struct heap unused;
 	double seconds = (after->time - before->time) / 1e9;
@@ -226,37 +233,37 @@ void picture_rates(struct picture *rates, const struct picture *before,
 	rates->heaps = copy(after->heaps, after->nr_heaps, sizeof(struct heap));
 	rates->contexts = copy(after->contexts, after->nr_contexts, sizeof(struct context));
 	for (size_t i = 0; i < rates->nr_heaps; i++) {
-		struct heap *heap = &rates->heaps[i], *was;
+		struct heap *heap = &rates->heaps[i], *old;
 
-		was = find_heap(before, heap->clock, heap->heap);
-		heap_rates(heap, was ?: &unused, seconds);
+		old = find_heap(before, heap->clock, heap->heap);
+		heap_rates(heap, old ?: &unused, seconds);
 	}
-	/* Both are in the order of their numbers. */
-	for (size_t i = 0, was = 0; i < rates->nr_contexts; i++) {
+	/* Both arrays are sorted by the number of the context. */
+	for (size_t i = 0, old = 0; i < rates->nr_contexts; i++) {
 		struct context *context = &rates->contexts[i];
 		uint64_t events = 0;
 
-		while (was < before->nr_contexts &&
-		       before->contexts[was].context < context->context)
-			was++;
-		if (was < before->nr_contexts &&
-		    before->contexts[was].context == context->context)
-			events = before->contexts[was].events;
-		/* The count has 32 bits. */
+		while (old < before->nr_contexts &&
+		       before->contexts[old].context < context->context)
+			old++;
+		if (old < before->nr_contexts &&
+		    before->contexts[old].context == context->context)
+			events = before->contexts[old].events;
+		/* The kernel's count has 32 bits and wraps around. */
 		context->events = rate((uint32_t)(context->events - events), seconds);
 	}
 }
 
-uint64_t picture_percentile(const uint64_t *late, double percent)
+uint64_t snapshot_percentile(const uint64_t *lateness, double percent)
 {
-	uint64_t all = 0, so_far = 0;
+	uint64_t all = 0, sum = 0;
 
-	for (int i = 0; i < PICTURE_STEPS; i++)
-		all += late[i];
-	for (int i = 0; all && i < PICTURE_STEPS; i++) {
-		so_far += late[i];
-		if (so_far >= all * percent / 100)
-			return i < PICTURE_STEPS - 1 ? 1ULL << i : UINT64_MAX;
+	for (int i = 0; i < SNAPSHOT_STEPS; i++)
+		all += lateness[i];
+	for (int i = 0; all && i < SNAPSHOT_STEPS; i++) {
+		sum += lateness[i];
+		if (sum >= all * percent / 100)
+			return i < SNAPSHOT_STEPS - 1 ? 1ULL << i : UINT64_MAX;
 	}
 	return 0;
 }

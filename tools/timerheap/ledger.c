@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A ledger of armings; see ledger.h. */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "ledger.h"
+
+#define BATCH		256
+
+/* A timer that is overdue by this time counts as lost.  No backlog lasts that long. */
+#define LOST_AFTER	(10 * SEC)
+
+void ledger_open(struct ledger *ledger, clockid_t clock, uint32_t slots,
+		 struct report *report)
+{
+	memset(ledger, 0, sizeof(*ledger));
+	ledger->pending = malloc(slots * sizeof(*ledger->pending));
+	if (!ledger->pending)
+		err(1, "%u timers", slots);
+	/* Fault the pages in before the free memory is measured. */
+	for (uint32_t i = 0; i < slots; i++)
+		ledger->pending[i] = 0;
+	ledger->free_memory = free_memory_bytes();
+	ledger->th = device_setup(clock, slots);
+	ledger->clock = clock;
+	ledger->slots = slots;
+	ledger->report = report;
+}
+
+void ledger_kick(struct ledger *ledger)
+{
+	if (ledger->kicks)
+		device_kick(ledger->th, ledger->kick, ledger->kicks);
+	ledger->kicks = 0;
+}
+
+void ledger_arm(struct ledger *ledger, uint32_t slot, int64_t deadline)
+{
+	unsigned int armed = device_arm(ledger->th, slot, deadline);
+
+	ledger->report->operations++;
+	if (armed & TIMERHEAP_WAS_PENDING) {
+		ledger->report->postponed++;
+	} else {
+		ledger->report->armed++;
+		ledger->pending[slot]++;
+	}
+	if (!(armed & TIMERHEAP_MUST_KICK))
+		return;
+	ledger->kick[ledger->kicks++] = slot;
+	if (ledger->kicks == LEDGER_KICKS)
+		ledger_kick(ledger);
+}
+
+void ledger_stop(struct ledger *ledger, uint32_t slot)
+{
+	ledger->report->operations++;
+	if (device_stop(ledger->th, slot)) {
+		ledger->report->stopped++;
+		ledger->pending[slot]--;
+	}
+}
+
+static void record_event(struct ledger *ledger, const struct timerheap_event *event, int64_t now)
+{
+	struct report *report = ledger->report;
+
+	if (event->slot >= ledger->slots || event->user_data != event->slot) {
+		report->doubled++;
+		return;
+	}
+	report->expired += event->expirations;
+	ledger->pending[event->slot] -= event->expirations;
+	/* Early by @fired of the event, or by the clock that this program reads. */
+	if (event->fired < event->deadline || now < (int64_t)event->deadline)
+		report->early++;
+	else
+		lateness_add(&report->lateness, event->fired - event->deadline);
+	lateness_add(&report->reading,
+		     now > (int64_t)event->deadline ? now - event->deadline : 0);
+}
+
+void ledger_reap(struct ledger *ledger, int64_t until)
+{
+	struct timerheap_event events[BATCH];
+	int64_t before, now = clock_ns(ledger->clock);
+	unsigned int n;
+	bool wait;
+
+	do {
+		before = now;
+		wait = before < until;
+		n = device_wait(ledger->th, events, BATCH, wait, until);
+		now = clock_ns(ledger->clock);
+		/* Only a read that did not wait shows the cost of reading. */
+		if (!wait && n) {
+			ledger->read += n;
+			ledger->read_ns += now - before;
+		}
+		for (unsigned int i = 0; i < n; i++)
+			record_event(ledger, &events[i], now);
+	} while (n == BATCH || now < until);
+}
+
+uint64_t ledger_pending(const struct ledger *ledger)
+{
+	const struct report *report = ledger->report;
+
+	return report->armed - report->stopped - report->expired;
+}
+
+void ledger_close(struct ledger *ledger)
+{
+	struct timerheap_pending drained[BATCH];
+	struct report *report = ledger->report;
+	int64_t overdue = clock_ns(ledger->clock) - LOST_AFTER;
+	uint32_t first = 0;
+	unsigned int n;
+
+	do {
+		n = device_drain(ledger->th, drained, BATCH, &first);
+		for (unsigned int i = 0; i < n; i++) {
+			/* An overdue timer is lost; the stop must not hide that. */
+			if ((int64_t)drained[i].deadline < overdue)
+				continue;
+			ledger->pending[drained[i].slot]--;
+			report->drained++;
+		}
+	} while (first < ledger->slots);
+	/* Timers that expired before the drain have events now, or within 0.2 s. */
+	ledger_reap(ledger, clock_ns(ledger->clock) + SEC / 5);
+
+	for (uint32_t i = 0; i < ledger->slots; i++) {
+		if (ledger->pending[i] > 0)
+			report->lost += ledger->pending[i];
+		if (ledger->pending[i] < 0)
+			report->doubled -= ledger->pending[i];
+	}
+	report->calls = device_calls;
+	timerheap_close(ledger->th);
+	free(ledger->pending);
+}
+
+int64_t free_memory_bytes(void)
+{
+	FILE *file = fopen("/proc/meminfo", "r");
+	char line[128];
+	int64_t sum = 0;
+
+	if (!file)
+		err(1, "/proc/meminfo");
+	/* Page cache counts as free, or its growth would look like memory of timers. */
+	while (fgets(line, sizeof(line), file)) {
+		long long kb;
+
+		if (sscanf(line, "MemFree: %lld", &kb) == 1 ||
+		    sscanf(line, "Buffers: %lld", &kb) == 1 ||
+		    sscanf(line, "Cached: %lld", &kb) == 1)
+			sum += kb * 1024;
+	}
+	fclose(file);
+	return sum;
+}

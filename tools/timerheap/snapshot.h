@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A snapshot of /sys/kernel/debug/timerheap: heaps, the lateness of their timers, and
+ * contexts.
+ *
+ * The first line of each file has the names of the columns.  A column with an unknown
+ * name is ignored, and a column that is missing is 0.  So the command works with older
+ * and newer modules.
+ */
+#ifndef SNAPSHOT_H
+#define SNAPSHOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Steps of a histogram of lateness.  Step i ends at 2^i ns: 1, 2, 4, ...  The last step has
+ * no end.
+ */
+#define SNAPSHOT_STEPS	64
+
+struct heap {
+	char clock[12], state[12], first[24];
+	uint64_t heap, cpu, entries, stopped, bucketed;
+	uint64_t started, checked, requeued, runs, notified;
+	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
+};
+
+struct context {
+	char clock[12], command[64];
+	uint64_t context, pid, uid, slots, bytes, waiting, events;
+};
+
+struct snapshot {
+	int64_t time;			/* ns, on CLOCK_MONOTONIC */
+	struct heap *heaps;
+	size_t nr_heaps;
+	struct context *contexts;	/* sorted by number */
+	size_t nr_contexts;
+};
+
+/* Parse the text of the file "heaps", "lateness" or "contexts".  They change the text. */
+void snapshot_heaps(struct snapshot *snapshot, char *text);
+void snapshot_lateness(struct snapshot *snapshot, char *text);
+void snapshot_contexts(struct snapshot *snapshot, char *text);
+
+/* Read all files now.  If one cannot be read, exit with an error. */
+void snapshot_read(struct snapshot *snapshot);
+void snapshot_free(struct snapshot *snapshot);
+
+/* Set @rates to the differences per second from @before to @after. */
+void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
+		    const struct snapshot *after);
+
+/*
+ * Return the end of the step of a histogram that holds a percentile, in nanoseconds.
+ * 0: the histogram is empty; UINT64_MAX: the percentile is in the last step.
+ */
+uint64_t snapshot_percentile(const uint64_t *lateness, double percent);
+
+#endif /* SNAPSHOT_H */
