@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A cache whose keys expire.
+ * A cache whose entries expire when they are not used.
  *
- * Each entry has a timer: set starts it, a hit postpones it, remove stops it
- * and gives it back, and what expires is removed when its event is taken.  A
- * cache is hit far more often than it is filled, and a hit makes no call.
+ * Each entry has a timer:
+ *
+ *	set()		starts it, or postpones it if the key is there
+ *	get()		postpones it
+ *	unset()		stops it and frees its slot
+ *	expire()	removes the entry when the program takes the event
+ *
+ * Most operations of a cache are hits.  A hit postpones a timer, which is usually no
+ * system call.
  */
 #include <err.h>
 #include <stdio.h>
@@ -22,7 +28,7 @@ struct entry {
 	struct entry *next;
 	uint32_t slot;
 	int value;
-	uint64_t touched;		/* for the check at the end only */
+	uint64_t touched;		/* time of the last use, only for the check in expire() */
 	char key[16];
 };
 
@@ -30,7 +36,7 @@ static struct timerheap *th;
 static struct entry *buckets[BUCKETS];
 static unsigned int entries, expired, early;
 
-/* Where the entry of a key is linked, or would be. */
+/* Find the pointer to the entry of a key; it points to NULL if there is no entry. */
 static struct entry **find(const char *key)
 {
 	struct entry **link;
@@ -44,6 +50,7 @@ static struct entry **find(const char *key)
 	return link;
 }
 
+/* Start or postpone the timer of an entry. */
 static void touch(struct entry *entry)
 {
 	entry->touched = timerheap_now(th);
@@ -89,7 +96,7 @@ static bool unset(const char *key)
 	if (!entry)
 		return false;
 	*link = entry->next;
-	/* After this no event can name the entry any more. */
+	/* After this call no event has a pointer to the entry, so it can be freed. */
 	timerheap_free(th, entry->slot);
 	free(entry);
 	entries--;
@@ -101,7 +108,7 @@ static void expire(const struct timerheap_event *event, void *arg)
 	struct entry *entry = timerheap_pointer(event);
 
 	(void)arg;
-	/* It was hit between its expiry and now: it lives. */
+	/* A hit after the expiration has started the timer again: keep the entry. */
 	if (timerheap_deadline(th, event->slot))
 		return;
 	early += timerheap_now(th) < entry->touched + LIFE;
@@ -123,7 +130,10 @@ int main(void)
 		snprintf(key, sizeof(key), "key%d", i);
 		set(key, i);
 	}
-	/* For three lives the first ten keys are hit; every tenth is removed. */
+	/*
+	 * For 3 times the life of an entry, use the first 10 keys again and again.  In the
+	 * first 100 rounds, also remove every 10th key.
+	 */
 	begin = timerheap_now(th);
 	for (int round = 0; timerheap_now(th) < begin + 3 * LIFE; round++) {
 		timerheap_reap(th, expire, NULL, UINT32_MAX);
@@ -135,7 +145,7 @@ int main(void)
 		}
 	}
 	printf("%u hits; %u expired, %u removed, %u left\n", hits, expired, removed, entries);
-	/* The rest expires when nobody asks for it any more. */
+	/* The entries that are left expire, since they are not used any more. */
 	while (entries && timerheap_wait(th, 20 * TIMERHEAP_SEC) == 1)
 		timerheap_reap(th, expire, NULL, UINT32_MAX);
 	timerheap_close(th);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * An epoll server that closes connections which have been idle for too long.
+ * An epoll server that closes connections after a time without packets.
  *
- * Each connection has a timer, which every packet postpones.  That is what
- * the library is made for: postponing is no system call, however many packets
- * there are.  The timers' descriptor stands in the same epoll as the sockets.
+ * Each connection has a timer.  Each packet postpones it, which is usually no system
+ * call, even with many packets.  The server waits for the sockets and for the descriptor
+ * of the timers with one epoll.
  *
- * The clients are a child process: of CLIENTS connections every fourth falls
- * silent, and must be closed; the others talk on, must not be, and hang up.
+ * A child process has the clients.  Every 4th of the CLIENTS connections sends no packet,
+ * and the server must close it.  The server must not close the others, which send packets
+ * and then close the connection.
  */
 #include <err.h>
 #include <netinet/in.h>
@@ -29,14 +30,19 @@
 struct connection {
 	int fd;
 	uint32_t slot;
-	uint64_t last;			/* when something came last */
+	uint64_t last;			/* time of the last packet, or of the accept */
 };
 
 static struct timerheap *th;
 static int epoll, open_connections;
-static unsigned int packets, kicks, timed_out, hung_up, early;
+static unsigned int packets, kicks, timed_out, closed_by_client, early;
 
-/* As timerheap_postpone(), but that it counts the calls that this has taken. */
+/*
+ * Start or postpone the timer of a connection.
+ *
+ * timerheap_start() does the same in one call.  The two steps here show when a system
+ * call is necessary, and count these calls.
+ */
 static void postpone(struct connection *connection)
 {
 	connection->last = timerheap_now(th);
@@ -81,7 +87,7 @@ static void serve(struct connection *connection)
 		packets += n;
 		postpone(connection);
 	} else {
-		hung_up++;
+		closed_by_client++;
 		close_connection(connection);
 	}
 }
@@ -93,7 +99,7 @@ static void serve_timeouts(void)
 	while (timerheap_next(th, &event)) {
 		struct connection *connection = timerheap_pointer(&event);
 
-		/* A packet has come while it expired: it was started again. */
+		/* A packet after the expiration has started the timer again. */
 		if (timerheap_deadline(th, event.slot))
 			continue;
 		timed_out++;
@@ -107,7 +113,7 @@ static void clients(struct sockaddr_in *address)
 	struct timespec pause = { .tv_nsec = PAUSE };
 	int fds[CLIENTS];
 
-	/* The timers are the server's: a child has none in common with its parent. */
+	/* The child must not share the timers of the server. */
 	timerheap_close(th);
 	for (int i = 0; i < CLIENTS; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM, 0);
@@ -123,7 +129,7 @@ static void clients(struct sockaddr_in *address)
 	for (int i = 0; i < CLIENTS; i++)
 		if (i % 4)
 			close(fds[i]);
-	/* The silent ones see that they are closed. */
+	/* The server closes the connections that have sent nothing. */
 	for (int i = 0; i < CLIENTS; i += 4)
 		if (read(fds[i], &(char){ 0 }, 1) != 0)
 			_exit(3);
@@ -159,7 +165,7 @@ int main(void)
 	while (accepted < CLIENTS || open_connections) {
 		int n = epoll_wait(epoll, events, 32, -1);
 
-		/* Packets before timeouts: what has come in time was in time. */
+		/* Read packets first: a packet that arrived in time postpones the timeout. */
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.ptr == &listener) {
 				accept_connection(listener);
@@ -171,10 +177,10 @@ int main(void)
 		serve_timeouts();
 	}
 	waitpid(pid, &status, 0);
-	printf("%u packets of a byte; %u connections were idle and closed, %u hung up\n", packets,
-	       timed_out, hung_up);
-	printf("%u timers started or postponed by %u system calls\n", packets + accepted, kicks);
+	printf("%u packets of 1 byte; %u connections timed out, the clients closed %u\n", packets,
+	       timed_out, closed_by_client);
+	printf("%u starts and postponements with %u system calls\n", packets + accepted, kicks);
 	timerheap_close(th);
-	return status || early || timed_out != CLIENTS / 4 || hung_up != CLIENTS - CLIENTS / 4 ||
-	       packets != PACKETS * hung_up;
+	return status || early || timed_out != CLIENTS / 4 ||
+	       closed_by_client != CLIENTS - CLIENTS / 4 || packets != PACKETS * closed_by_client;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A rate limiter: each customer may do BURST things at once, and then one each
+ * A rate limiter: each customer may make BURST requests at once, and then one request per
  * INTERVAL.
  *
- * A bucket of tokens is a periodic timer: each tick is a token.  A full bucket
- * has no timer running; so a million customers who are at rest cost nothing.
- * Ticks that nobody has looked at add up in the event's count.
+ * Each customer has a token bucket, filled by a periodic timer: each expiration is a
+ * token.  The timer of a full bucket is stopped, so a customer without requests costs
+ * nothing.  The event of a timer counts all expirations since it was last taken, so no
+ * token is lost.
  */
 #include <err.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 static struct timerheap *th;
 static unsigned int tokens[CUSTOMERS];
 
-/* Tokens that have come since the last look. */
+/* Add the tokens of all timers that have expired. */
 static void fill_buckets(void)
 {
 	struct timerheap_event event;
@@ -37,13 +38,13 @@ static void fill_buckets(void)
 	}
 }
 
-/* May this customer do something now? */
+/* Take a token of a customer, if there is one, and return whether there was. */
 static bool allow(uint32_t customer)
 {
 	if (!tokens[customer])
 		return false;
 	tokens[customer]--;
-	/* The bucket is not full now; is its timer running? */
+	/* The bucket is not full now, so its timer must run. */
 	if (!timerheap_deadline(th, customer) &&
 	    timerheap_start_periodic(th, customer, timerheap_now(th) + INTERVAL, INTERVAL) < 0)
 		errx(1, "no memory for a timer");
@@ -61,7 +62,7 @@ int main(void)
 	for (int i = 0; i < CUSTOMERS; i++)
 		tokens[i] = BURST;
 	begin = timerheap_now(th);
-	/* The first customers come as often as they can, the others seldom. */
+	/* The first 10 customers make most of the requests. */
 	while ((now = timerheap_now(th)) < begin + DURATION) {
 		uint32_t customer = random() % (random() % 4 ? 10 : CUSTOMERS);
 
@@ -75,9 +76,9 @@ int main(void)
 		sum += allowed[i];
 		wrong += allowed[i] > BURST + (now - begin) / INTERVAL;
 	}
-	printf("%u allowed, %u refused; the first customer had %u in %.1f s\n", sum, refused,
-	       allowed[0], (now - begin) / 1e9);
+	printf("%u requests allowed, %u refused; first customer: %u allowed in %.1f s\n", sum,
+	       refused, allowed[0], (now - begin) / 1e9);
 	timerheap_close(th);
-	/* Nobody had more than the rate, and whoever waited had more than a burst. */
+	/* No customer exceeded the rate, and the first one got more than its burst. */
 	return wrong || allowed[0] <= BURST || !refused;
 }

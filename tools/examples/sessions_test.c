@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A unit test of a program that has timers.
+ * A unit test of a program with timers, on a manual clock.
  *
- * Sessions end after half an hour in which nothing was done, and after twelve
- * hours whatever was done.  That takes twelve hours to try, or a clock that is
- * moved: the code below is given its context, and does not know which clock that
- * has.  In service it is CLOCK_BOOTTIME; here the test is the clock, and all is
- * over in a moment, exact to the nanosecond, and the same each time.
+ * The program has sessions.  A session ends after half an hour without activity, and
+ * after 12 hours in any case.  A test in real time would take 12 hours.
+ *
+ * The functions of the program get a context from their caller, and do not know its clock.
+ * In production that is CLOCK_BOOTTIME.  In the test it is a manual clock, which the test
+ * advances.  So the test ends at once, its times are exact to the nanosecond, and each run
+ * has the same result.
  */
 #include <err.h>
 #include <stdbool.h>
@@ -24,8 +26,8 @@
  */
 
 struct session {
-	uint64_t end;			/* not later, whatever is done */
-	uint64_t ended;			/* 0: it is open */
+	uint64_t end;			/* latest end, 12 hours after the beginning */
+	uint64_t ended;			/* when it ended; 0: it is open */
 	int slot;
 };
 
@@ -43,7 +45,7 @@ static void session_open(struct timerheap *th, struct session *session)
 		errx(1, "no memory for a timer");
 }
 
-/* Something was done in it. */
+/* Note an activity: the session ends half an hour from now, or at its latest end. */
 static void session_touch(struct timerheap *th, struct session *session)
 {
 	uint64_t until = timerheap_now(th) + IDLE;
@@ -51,7 +53,7 @@ static void session_touch(struct timerheap *th, struct session *session)
 	timerheap_postpone(th, session->slot, until < session->end ? until : session->end);
 }
 
-/* End those whose time has come. */
+/* End the sessions whose timers have expired. */
 static void sessions_expire(struct timerheap *th)
 {
 	struct timerheap_event event;
@@ -72,12 +74,12 @@ static int failed;
 
 static void check(const char *what, bool good)
 {
-	printf("%s: %s\n", good ? "good" : "BAD", what);
+	printf("%s: %s\n", good ? "ok" : "FAILED", what);
 	failed |= !good;
 }
 
-/* Let time pass; the program is called at each deadline, as it would be in service. */
-static void pass(struct timerheap *th, uint64_t span)
+/* Advance the clock by @span.  Call the program at each deadline, as in production. */
+static void pass_time(struct timerheap *th, uint64_t span)
 {
 	uint64_t to = timerheap_now(th) + span;
 
@@ -97,20 +99,20 @@ int main(void)
 	session_open(th, &idle);
 	session_open(th, &busy);
 
-	pass(th, IDLE - 1);
-	check("a session is open to the last of its half hour", !idle.ended);
+	pass_time(th, IDLE - 1);
+	check("an idle session is open 1 ns before half an hour", !idle.ended);
 	session_touch(th, &busy);
-	pass(th, 1);
-	check("and no longer", idle.ended == begin + IDLE);
-	check("what was done keeps a session open", !busy.ended);
+	pass_time(th, 1);
+	check("an idle session ends after half an hour", idle.ended == begin + IDLE);
+	check("an activity keeps a session open", !busy.ended);
 
 	for (int i = 0; i < 30; i++) {
-		pass(th, 29 * MINUTE);
+		pass_time(th, 29 * MINUTE);
 		if (!busy.ended)
 			session_touch(th, &busy);
 	}
-	check("but not for more than twelve hours", busy.ended == begin + LIFE);
-	check("then there is nothing to wait for", !timerheap_advance_next(th));
+	check("a busy session ends after 12 hours", busy.ended == begin + LIFE);
+	check("no timer is pending at the end", !timerheap_advance_next(th));
 	timerheap_close(th);
 	return failed;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A ticker: functions that are called now and then, by the library's loop.
+ * A ticker on the library's loop, which calls functions at given times.
  *
- * Ticks every 50 ms, and says so; after a second it stops the ticker.  Between,
- * it sleeps until a time, during which the ticker goes on.
+ * The loop calls tick() every 50 ms.  After 1 s it calls stop(), which cancels the ticker.
+ * Meanwhile the program sleeps for 0.3 s; the ticker continues during that sleep.
  */
 #include <err.h>
 #include <stdio.h>
@@ -41,13 +41,16 @@ int main(void)
 	seen = ticks;
 	printf("0.3 s have passed\n");
 
-	/* Runs until no timer is left, which is when the ticker is stopped. */
+	/* Run the loop until no timer is left, which is when stop() cancels the ticker. */
 	timerheap_loop_run(loop);
 	end = timerheap_now(timerheap_loop_context(loop));
 	timerheap_loop_free(loop);
 	printf("%d ticks in %.3f s\n", ticks, (end - begin) / 1e9);
 
-	/* Late ticks are made up by one, so there may be fewer, and never more. */
+	/*
+	 * One call replaces all ticks that the loop has missed.  So there may be fewer than
+	 * one tick per 50 ms, and never more.
+	 */
 	return seen < 1 || ticks <= seen || ticks > (end - begin) / (50 * TIMERHEAP_MSEC) ||
 	       end - begin < TIMERHEAP_SEC;
 }

@@ -103,7 +103,7 @@ void snapshot_heaps(struct snapshot *snapshot, char *text)
 void snapshot_contexts(struct snapshot *snapshot, char *text)
 {
 	snapshot->contexts = read_lines(text, context_columns, sizeof(struct context),
-					 &snapshot->nr_contexts);
+					&snapshot->nr_contexts);
 }
 
 /* Find a heap.  A file that is read later may have a heap that is not in "heaps". */

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of what the command does without the device: the format of traces, the
- * reading of tracepoints and of debugfs, percentiles, and the keeping of accounts,
- * by a device that is made up and can be told to err.  TAP, and a closing line that
- * counts.
+ * Tests of the parts of the command that need no device: the format of traces, the
+ * parsers of tracepoints and debugfs, percentiles, and the ledger.  The ledger runs on a
+ * fake device that can make errors.  Prints TAP, and a last line with the counts.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,13 +18,13 @@
 
 static int passed, failed;
 
-static void check(bool good, const char *what)
+static void check(bool good, const char *name)
 {
 	if (good)
 		passed++;
 	else
 		failed++;
-	printf("%s %d %s\n", good ? "ok" : "not ok", passed + failed, what);
+	printf("%s %d %s\n", good ? "ok" : "not ok", passed + failed, name);
 }
 
 static struct trace sample(unsigned int ops, unsigned int seed)
@@ -76,11 +75,11 @@ static void test_round_trip(void)
 		trace_free(&trace);
 		free(bytes);
 	}
-	check(good, "what is written is read");
+	check(good, "decode_returns_the_encoded_trace");
 }
 
-/* The checksum of the format, so that damage behind it is reached, too. */
-static void seal(uint8_t *bytes, size_t size)
+/* Write a valid checksum, so that the decoder reads the damaged bytes. */
+static void write_checksum(uint8_t *bytes, size_t size)
 {
 	uint64_t hash = 0xcbf29ce484222325ULL;
 
@@ -99,7 +98,7 @@ static void test_damage(void)
 	unsigned int seed = 1;
 
 	for (size_t i = 0; i < size; i++) {
-		/* In memory of just that size, so that reading on is noticed. */
+		/* Memory of exactly that size: the sanitizer reports a read beyond it. */
 		uint8_t *part = malloc(i + !i);
 
 		memcpy(part, bytes, i);
@@ -109,14 +108,14 @@ static void test_damage(void)
 		copy[i] ^= 1 << i % 8;
 		changed &= trace_decode(&back, copy, size) != NULL;
 	}
-	check(cut, "a trace that is cut off anywhere is refused");
-	check(changed, "a trace with a changed bit is refused");
+	check(cut, "decode_refuses_a_truncated_trace");
+	check(changed, "decode_refuses_a_changed_bit");
 
 	for (int i = 0; i < 20000; i++) {
 		memcpy(copy, bytes, size);
 		for (int j = rand_r(&seed) % 4; j >= 0; j--)
 			copy[8 + rand_r(&seed) % (size - 16)] = rand_r(&seed);
-		seal(copy, size);
+		write_checksum(copy, size);
 		if (trace_decode(&back, copy, size))
 			continue;
 		for (size_t op = 0; op < back.nr; op++)
@@ -124,13 +123,13 @@ static void test_damage(void)
 				   back.ops[op].kind <= TRACE_EXPIRE;
 		trace_free(&back);
 	}
-	check(bounded, "whatever is in one, what is read is within bounds");
+	check(bounded, "decode_returns_only_valid_operations");
 	trace_free(&trace);
 	free(copy);
 	free(bytes);
 }
 
-/* As Linux 6.1 and 6.12 write them; jiffies of 4 ms. */
+/* Text of Linux 6.1 and 6.12, with jiffies of 4 ms. */
 static const char *const lines[] = {
 	"# tracer: nop",
 	"    bash-77  [001] d.h2.   100.000000: timer_start: timer=00000000aa function=f expires=4294892300 [timeout=25] cpu=1 idx=1 flags=",
@@ -156,7 +155,7 @@ static void test_parser(void)
 		{ 1100000000, 0, 0, TRACE_CANCEL },
 		{ 1100000000, 101100000000, 3, TRACE_ARM },
 	};
-	/* Real time is 1 700 000 000 s ahead: 1700000201.1 is 201.1, 101.1 s on. */
+	/* Real time is 1 700 000 000 s ahead, so 1700000201.1 is 201.1: 101.1 s after the begin. */
 	struct parser *parser = parser_new(1700000000000000000LL);
 	struct trace trace = {};
 	bool good = true;
@@ -172,30 +171,30 @@ static void test_parser(void)
 		       op->kind == wanted[i].kind &&
 		       (op->kind != TRACE_ARM || op->deadline == wanted[i].deadline);
 	}
-	check(good, "tracepoints of 6.1 and 6.12 become operations");
+	check(good, "parser_reads_tracepoints_of_6.1_and_6.12");
 	trace_free(&trace);
 }
 
-/* The kernel's cancel before a start or an expiry, which is none. */
-static const char *const halves[] = {
+/* The kernel also prints a cancel before it postpones or expires a timer. */
+static const char *const cancels[] = {
 	" a-1 [001] d.h2. 1.000000: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
 	/* Postponed. */
 	" a-1 [001] d.h2. 1.000100: timer_cancel: timer=aa",
 	" a-1 [000] d.h2. 1.000101: timer_cancel: timer=ee",
 	" a-1 [001] d.h2. 1.000105: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
-	/* Cancelled, and started again a while after that. */
+	/* Cancelled, and started again 1 ms later. */
 	" a-1 [001] d.h2. 1.001000: timer_cancel: timer=aa",
 	" a-1 [001] d.h2. 1.002000: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
 	/* Cancelled, and started again by another CPU. */
 	" a-1 [001] d.h2. 1.003000: timer_cancel: timer=aa",
 	" a-1 [002] d.h2. 1.003001: timer_start: timer=aa function=f expires=100 [timeout=25] cpu=1",
-	/* Expired, and started by what it runs. */
+	/* Expired, and started again by its function. */
 	" a-1 [001] d.h2. 1.200000: timer_cancel: timer=aa",
 	" a-1 [001] d.h2. 1.200500: timer_expire_entry: timer=aa function=f now=100 baseclk=100",
 	" a-1 [001] d.h2. 1.200501: timer_start: timer=aa function=f expires=150 [timeout=25] cpu=1",
 };
 
-static void test_halves(void)
+static void test_cancels(void)
 {
 	static const enum trace_kind wanted[] = {
 		TRACE_ARM, TRACE_ARM, TRACE_CANCEL, TRACE_ARM, TRACE_CANCEL, TRACE_ARM,
@@ -205,13 +204,13 @@ static void test_halves(void)
 	struct trace trace = {};
 	bool good;
 
-	for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++)
-		parser_line(parser, halves[i]);
+	for (size_t i = 0; i < sizeof(cancels) / sizeof(*cancels); i++)
+		parser_line(parser, cancels[i]);
 	parser_finish(parser, &trace);
 	good = trace.nr == sizeof(wanted) / sizeof(*wanted);
 	for (size_t i = 0; good && i < trace.nr; i++)
 		good = trace.ops[i].kind == wanted[i];
-	check(good, "a cancel before an expiry or a postponement is told from one");
+	check(good, "parser_ignores_cancel_of_postponed_or_expired_timer");
 	trace_free(&trace);
 }
 
@@ -237,17 +236,26 @@ static void test_percentiles(void)
 		}
 		free(lateness.ns);
 	}
-	check(good, "a percentile is the least value that so many do not exceed");
+	check(good, "percentile_is_the_least_value_that_is_high_enough");
 }
 
 /*
- * A device of a hundred timers, all of which expire when they are waited for,
- * on a clock that goes on by 1 ms each time it is looked at.  It errs as told.
+ * A fake device with 100 timers.  A timer that is due expires in the next wait.  Each
+ * read of the clock advances it by 1 ms.  @fault selects an error, which only the timer
+ * of BAD_SLOT has.
  */
 #define FAKE_SLOTS	100
+#define BAD_SLOT	7
 
 static struct {
-	enum { NO_FAULT, FORGETS, FORGETS_PENDING, REPEATS, HURRIES, CONFUSES } fault;
+	enum {
+		NO_FAULT,
+		LOSE_EVENT,		/* the timer expires without an event */
+		NEVER_EXPIRE,		/* the timer stays pending when it is due */
+		EXPIRE_TWICE,		/* its event has 2 expirations */
+		EXPIRE_EARLY,		/* it expires before its deadline */
+		WRONG_DATA,		/* its event has the data of another timer */
+	} fault;
 	int64_t now;
 	int64_t deadline[FAKE_SLOTS];	/* 0: idle */
 	uint32_t kicked;
@@ -283,7 +291,7 @@ unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
 	return TIMERHEAP_MUST_KICK | (was_pending ? TIMERHEAP_WAS_PENDING : 0);
 }
 
-/* Who is not kicked is not lost on this device: what counts is that he is. */
+/* Count the kicks.  A fake timer also expires without one. */
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	(void)th;
@@ -301,7 +309,6 @@ bool device_stop(struct timerheap *th, uint32_t slot)
 	return was_pending;
 }
 
-/* Slot 7 is the one that things happen to. */
 unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
 			 unsigned int nr, unsigned int min, int64_t until)
 {
@@ -312,19 +319,19 @@ unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
 		fake.now = until;
 	for (uint32_t slot = 0; slot < FAKE_SLOTS && n < nr; slot++) {
 		int64_t deadline = fake.deadline[slot];
-		bool hurry = slot == 7 && fake.fault == HURRIES;
+		int fault = slot == BAD_SLOT ? fake.fault : NO_FAULT;
 
-		if (!deadline || (deadline > fake.now && !hurry))
+		if (!deadline || (deadline > fake.now && fault != EXPIRE_EARLY))
 			continue;
-		if (slot == 7 && fake.fault == FORGETS_PENDING)
+		if (fault == NEVER_EXPIRE)
 			continue;
 		fake.deadline[slot] = 0;
-		if (slot == 7 && fake.fault == FORGETS)
+		if (fault == LOSE_EVENT)
 			continue;
 		events[n++] = (struct timerheap_event) {
 			.slot = slot,
-			.user_data = slot + (slot == 7 && fake.fault == CONFUSES),
-			.expirations = slot == 7 && fake.fault == REPEATS ? 2 : 1,
+			.user_data = slot + (fault == WRONG_DATA),
+			.expirations = fault == EXPIRE_TWICE ? 2 : 1,
 			.deadline = deadline,
 			.fired = fake.now,
 		};
@@ -349,8 +356,8 @@ unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pendin
 	return n;
 }
 
-/* Arm all, stop 20, postpone 20; slots from 90 on are due after the end. */
-static struct report ledger_with(int fault)
+/* Arm all timers, stop 20, postpone 20.  Those of slots 90 to 99 are due after the end. */
+static struct report run_ledger(int fault)
 {
 	struct report report = {};
 	struct ledger ledger;
@@ -378,29 +385,34 @@ static struct report ledger_with(int fault)
 	return report;
 }
 
-static void test_account(void)
+static void test_ledger(void)
 {
-	struct report report = ledger_with(NO_FAULT);
+	struct report report = run_ledger(NO_FAULT);
 
 	check(report.operations == 140 && report.armed == 100 && report.stopped == 20 &&
 	      report.postponed == 20 && report.expired == 70 && report.drained == 10 &&
-	      !report.lost && !report.doubled && !report.early, "accounts balance");
-	check(fake.kicked == 120 && report.calls == 2, "each is kicked, many in one call");
-	report = ledger_with(FORGETS);
-	check(report.lost == 1 && !report.doubled && !report.early, "a lost event is seen");
-	report = ledger_with(FORGETS_PENDING);
-	check(report.lost == 1 && report.drained == 10, "what never comes is not drained but lost");
-	report = ledger_with(REPEATS);
-	check(report.doubled == 1 && !report.lost, "a doubled event is seen");
-	report = ledger_with(HURRIES);
-	check(report.early == 1 && !report.lost && !report.doubled, "an early event is seen");
-	report = ledger_with(CONFUSES);
-	check(report.doubled == 1 && report.lost == 1, "an event of another timer is seen");
+	      !report.lost && !report.doubled && !report.early,
+	      "ledger_balances_without_a_fault");
+	check(fake.kicked == 120 && report.calls == 2,
+	      "ledger_kicks_many_slots_in_one_call");
+	report = run_ledger(LOSE_EVENT);
+	check(report.lost == 1 && !report.doubled && !report.early,
+	      "ledger_reports_a_lost_event");
+	report = run_ledger(NEVER_EXPIRE);
+	check(report.lost == 1 && report.drained == 10,
+	      "ledger_reports_an_overdue_timer_as_lost");
+	report = run_ledger(EXPIRE_TWICE);
+	check(report.doubled == 1 && !report.lost, "ledger_reports_a_doubled_expiration");
+	report = run_ledger(EXPIRE_EARLY);
+	check(report.early == 1 && !report.lost && !report.doubled,
+	      "ledger_reports_an_early_expiration");
+	report = run_ledger(WRONG_DATA);
+	check(report.doubled == 1 && report.lost == 1,
+	      "ledger_reports_an_event_with_wrong_data");
 }
 
-/* Two pictures, two seconds apart: of a heap more and a context less in the second. */
 static struct snapshot make_snapshot(int64_t time, const char *heaps, const char *lateness,
-				 const char *contexts)
+				     const char *contexts)
 {
 	struct snapshot snapshot = { .time = time };
 	char *text;
@@ -414,6 +426,14 @@ static struct snapshot make_snapshot(int64_t time, const char *heaps, const char
 	return snapshot;
 }
 
+/*
+ * Two snapshots, 2 s apart.  The second has one heap more.  One context is closed
+ * and another one opened between them.
+ */
+/*
+ * Two snapshots, 2 s apart.  The second has one heap more.  One context is closed
+ * and another one opened between them.
+ */
 static void test_snapshot(void)
 {
 	struct snapshot before = make_snapshot(5 * SEC,
@@ -439,39 +459,40 @@ static void test_snapshot(void)
 	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].notified &&
 	      !before.heaps[0].bucketed && after.heaps[1].bucketed == 900 &&
 	      before.heaps[0].lateness[10] == 5 && before.heaps[0].lateness[11] == 5,
-	      "heaps are read by the names of columns, of which some are new and some not there");
+	      "heaps_are_read_by_column_names");
 	check(after.nr_contexts == 2 && after.contexts[1].uid == 1000 &&
 	      !strcmp(after.contexts[1].command, "a\\040b") && after.contexts[0].slots == 64,
-	      "so are contexts");
+	      "contexts_are_read_by_column_names");
 	snapshot_rates(&rates, &before, &after);
 	check(rates.heaps[1].started == 100 && rates.heaps[1].checked == 2 &&
 	      rates.heaps[1].entries == 20 && rates.heaps[1].bucketed == 900 &&
 	      rates.heaps[0].started == 20,
-	      "counters become rates, those of a new heap, too");
+	      "rates_of_heaps_include_a_new_heap");
 	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
-	      rates.contexts[1].events == 3, "so do those of 32 bits, and who has gone is no harm");
+	      rates.contexts[1].events == 3,
+	      "rates_of_contexts_handle_wrap_and_closed_context");
 	check(rates.heaps[1].lateness[10] == 0 && rates.heaps[1].lateness[11] == 2 &&
 	      snapshot_percentile(rates.heaps[1].lateness, 50) == 2048 &&
 	      snapshot_percentile(rates.heaps[1].lateness, 75) == 4096 &&
 	      snapshot_percentile(rates.heaps[1].lateness, 100) == UINT64_MAX &&
 	      snapshot_percentile(rates.heaps[0].lateness, 100) == 1 &&
 	      snapshot_percentile(before.heaps[0].lateness, 50) == 1024,
-	      "how late half of them are at most");
+	      "percentile_of_histogram_is_the_end_of_its_step");
 	snapshot_free(&rates);
 	snapshot_free(&before);
 	snapshot_free(&after);
 	before = make_snapshot(0, "", "", "");
-	check(!before.nr_heaps && !before.nr_contexts, "files that are empty are no harm");
+	check(!before.nr_heaps && !before.nr_contexts, "empty_files_give_an_empty_snapshot");
 	snapshot_free(&before);
 }
 
 int main(void)
 {
-	test_account();
+	test_ledger();
 	test_round_trip();
 	test_damage();
 	test_parser();
-	test_halves();
+	test_cancels();
 	test_percentiles();
 	test_snapshot();
 	printf("1..%d\n%d passed, %d failed, 0 skipped\n", passed + failed, passed, failed);

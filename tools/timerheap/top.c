@@ -208,8 +208,8 @@ static void draw_heaps(const struct snapshot *rates, int max)
 
 		LINE("%-9s %4" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %8" PRIu64 " %7" PRIu64
 		     " %7" PRIu64 " %7" PRIu64 " %6s %6s", heap->clock, heap->heap, heap->cpu,
-		     format_first(heap), heap->entries, heap->bucketed, heap->stopped, heap->started,
-		     heap->checked, format_percentile(heap->lateness, 50),
+		     format_first(heap), heap->entries, heap->bucketed, heap->stopped,
+		     heap->started, heap->checked, format_percentile(heap->lateness, 50),
 		     format_percentile(heap->lateness, 99));
 	}
 	free(heaps);
