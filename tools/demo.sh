@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# demo.sh [DIRECTORY] - what "make demo" runs in its machine
+# demo.sh [DIRECTORY] - the demonstration that "make demo" runs in a virtual machine
 #
-# Replays what a server's timers did, three times as fast as it did, then what
-# a booting kernel's did; then arms a million timers.  The figures go into
-# DIRECTORY as JSON, one file a run.  Fails if a timer is lost, doubled or early.
+# Replays the timers of a server and of a booting kernel, 3 times as fast as recorded.  Then
+# arms a million timers.  Writes the report of each run to DIRECTORY as JSON.  Fails if a
+# timer is lost, doubled or early.
 
 out=${1:-/out}
 here=$(dirname "$0")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# record.sh - record the traces beside it anew, in the lab
+# record.sh - record server.trace and boot.trace again, in virtual machines
 #
 # server.trace: redis-server under redis-benchmark, over loopback TCP.
 # boot.trace: the machine from its first timer to its first program.
@@ -12,7 +12,7 @@ out=build/traces
 tools=$(selftests/vm/programs tools | sed -n 's/:.*//;1p')
 command -v redis-benchmark >/dev/null || apt-get install -y redis-server
 
-# shellcheck disable=SC2016 # all of it is expanded in there
+# shellcheck disable=SC2016 # the shell in the machine expands it
 selftests/vm/run -k 6.12 -n -t 200 -o "$out" -a "$tools:/bin/" \
 	-a "$(command -v redis-server):/bin/" -a "$(command -v redis-benchmark):/bin/" -- \
 	sh -c '
