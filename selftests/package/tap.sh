@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What is tested inside of the root and outside of it is said alike.
+# The TAP lines of "check" and of "inside", which source this file.
 
 failed=no
 
-# ok NAME COMMAND...
+# ok NAME COMMAND...: run a test, and print its output only if it fails
 ok()
 {
-	local name=$1 said
+	local name=$1 output
 	shift
-	if said=$("$@" 2>&1); then
+	if output=$("$@" 2>&1); then
 		echo "ok $name"
 	else
-		# shellcheck disable=SC2034 # it is for who sources this
+		# shellcheck disable=SC2034 # for the script that sources this file
 		failed=yes
 		echo "not ok $name"
-		printf '%s\n' "$said" | tail -n 40 | sed 's/^/# /'
+		printf '%s\n' "$output" | tail -n 40 | sed 's/^/# /'
 	fi
 }
