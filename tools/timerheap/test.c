@@ -430,10 +430,6 @@ static struct snapshot make_snapshot(int64_t time, const char *heaps, const char
  * Two snapshots, 2 s apart.  The second has one heap more.  One context is closed
  * and another one opened between them.
  */
-/*
- * Two snapshots, 2 s apart.  The second has one heap more.  One context is closed
- * and another one opened between them.
- */
 static void test_snapshot(void)
 {
 	struct snapshot before = make_snapshot(5 * SEC,
