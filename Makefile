@@ -75,7 +75,7 @@ dkms-source:
 
 # Build in a copy of the tree, since dpkg writes files into the tree and next to it.  The
 # date is that of the last commit, so the same sources make the same packages.
-packaged := Kbuild Makefile VERSION README.md dkms.conf Documentation debian include module \
+packaged := Kbuild Makefile VERSION README.md CHANGELOG.md SECURITY.md dkms.conf Documentation debian include module \
 	    samples tools uapi
 packaged_at = $$(date -uR -d @$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || \
 					     stat -c %Y VERSION)})
