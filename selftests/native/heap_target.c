@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The heap: pushes, removals, other keys, growing and trimming, with memory that
- * is refused; after each of them all of it is compared with an oracle.
+ * The heap: push, remove, rekey, bulk extraction, grow and trim.  Some allocations fail.
+ * After each operation the whole heap is compared with an array of keys.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,18 +12,18 @@
 
 #define NODES	256
 
-static bool refuse;
+static bool fail_allocations;
 
 void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
 {
 	(void)gfp;
-	return refuse ? NULL : malloc(n * size);
+	return fail_allocations ? NULL : malloc(n * size);
 }
 
 void *kvcalloc(size_t n, size_t size, gfp_t gfp)
 {
 	(void)gfp;
-	return refuse ? NULL : calloc(n, size);
+	return fail_allocations ? NULL : calloc(n, size);
 }
 
 void kvfree(const void *memory)
@@ -36,7 +36,8 @@ static struct theap_node nodes[NODES];
 static s64 keys[NODES];
 static u32 nr;
 
-static void look(void)
+/* Check the heap order, the positions of the nodes, and the list of extraction holes. */
+static void check_heap(void)
 {
 	u32 pos, holes = 0, hole = THEAP_NO_POS;
 
@@ -63,16 +64,17 @@ static void look(void)
 	MUST(heap.last_hole == hole);
 }
 
-static void grow(bool refused)
+/* Grow by one segment; with @fail the allocation fails. */
+static void grow(bool fail)
 {
 	struct theap_growth growth;
 	u32 segments = heap.segments;
 	int ret;
 
-	refuse = refused;
+	fail_allocations = fail;
 	ret = theap_growth_alloc(&growth, segments, GFP_KERNEL);
-	refuse = false;
-	MUST(ret == (refused ? -ENOMEM : 0));
+	fail_allocations = false;
+	MUST(ret == (fail ? -ENOMEM : 0));
 	if (!ret) {
 		theap_heap_grow(&heap, &growth);
 		MUST(heap.segments == segments + 1);
@@ -89,7 +91,7 @@ static void push(unsigned int i, s64 key)
 	nr++;
 }
 
-static void take_out(unsigned int i)
+static void remove_node(unsigned int i)
 {
 	unsigned int budget = NODES;
 
@@ -107,15 +109,18 @@ static void trim(void)
 		theap_growth_free(&growth);
 }
 
-/* On with a walk: take what is due, or give it another key.  Time may go back. */
-static void walk(s64 now, unsigned int budget, bool take)
+/*
+ * Continue a bulk extraction: remove each due entry, or rekey it.  @now may be less than
+ * in the call before.
+ */
+static void extract(s64 now, unsigned int budget, bool remove)
 {
 	struct theap_entry *entry;
 
 	while (budget-- && (entry = theap_extract_next(&heap, now, &budget))) {
 		size_t i = entry->node - nodes;
 
-		if (take) {
+		if (remove) {
 			theap_extract_remove(&heap);
 			nr--;
 		} else {
@@ -123,7 +128,7 @@ static void walk(s64 now, unsigned int budget, bool take)
 			keys[i] = heap.extract_until + 1 + i % 8;
 			theap_heap_rekey(&heap, &nodes[i], keys[i]);
 		}
-		look();
+		check_heap();
 	}
 }
 
@@ -133,31 +138,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 	memset(nodes, 0, sizeof(nodes));
 	while (input.left) {
-		unsigned int what = next_byte(&input), i = next_byte(&input);
+		unsigned int operation = next_byte(&input), i = next_byte(&input);
 		s64 key = (int8_t)next_byte(&input);
 
-		if (what < 16)
-			grow(what < 4);
-		else if (what < 20)
+		if (operation < 16)
+			grow(operation < 4);
+		else if (operation < 20)
 			trim();
-		else if (what < 28 && nr && !theap_heap_is_extracting(&heap))
+		else if (operation < 28 && nr && !theap_heap_is_extracting(&heap))
 			theap_extract_begin(&heap, key);
-		else if (what < 64 && heap.extract_pos)
-			walk(key, what % 16, i % 4);
-		else if (what < 96 && theap_heap_is_extracting(&heap))
+		else if (operation < 64 && heap.extract_pos)
+			extract(key, operation % 16, i % 4);
+		else if (operation < 96 && theap_heap_is_extracting(&heap))
 			theap_heap_close_hole(&heap);
 		else if (nodes[i].pos == THEAP_NO_POS)
 			push(i, key);
-		else if (what < 128)
-			take_out(i);
+		else if (operation < 128)
+			remove_node(i);
 		else
 			theap_heap_rekey(&heap, &nodes[i], keys[i] = key);
-		look();
+		check_heap();
 	}
 	while (theap_heap_close_hole(&heap))
-		look();
+		check_heap();
 	while (nr)
-		take_out(theap_heap_at(&heap, THEAP_ROOT)->node - nodes);
+		remove_node(theap_heap_at(&heap, THEAP_ROOT)->node - nodes);
 	theap_heap_destroy(&heap);
 	return 0;
 }

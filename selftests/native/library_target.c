@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who has which slot: a program that allocates, starts, postpones, stops and
- * frees, and a kernel that looks at any time, one after the other as the input
- * says.  tools/lib/test.c has them at the same time, by chance.
+ * The owners of slots: a program allocates, starts, postpones, stops and frees slots, and
+ * the kernel checks them.  Each byte of the input selects one step of either side, so
+ * they never run at the same time.  In tools/lib/test.c they do.
  */
 #include <string.h>
 
@@ -18,8 +18,8 @@ static uint64_t now;
 static bool owned[SLOTS];
 static uint64_t owner[SLOTS], owners;
 
-/* A look, as the kernel's: whole, since nobody comes between here. */
-static void look(unsigned int slot)
+/* The kernel's check of a slot, as one step. */
+static void check_slot(unsigned int slot)
 {
 	struct timerheap_slot *s = &slots[slot];
 	uint64_t next = 0;
@@ -44,11 +44,11 @@ int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
 {
 	(void)of;
 	for (uint32_t i = 0; i < nr; i++)
-		look(kicked[i]);
+		check_slot(kicked[i]);
 	return nr;
 }
 
-static void give_back(unsigned int slot)
+static void free_slot(unsigned int slot)
 {
 	owned[slot] = false;
 	timerheap_free(th, slot);
@@ -61,25 +61,25 @@ static void take_event(void)
 	if (!timerheap_next(th, &event))
 		return;
 	MUST(event.slot < SLOTS);
-	/* Of nobody who has freed it, or never had it. */
+	/* The slot has an owner, and the event is that owner's. */
 	MUST(owned[event.slot]);
 	MUST(event.user_data == owner[event.slot]);
 	MUST(event.expirations && event.deadline <= event.fired);
 }
 
-static void step(unsigned int what, unsigned int slot, unsigned int span)
+static void step(unsigned int operation, unsigned int slot, unsigned int span)
 {
-	int got;
+	int allocated;
 
-	switch (what % 8) {
+	switch (operation % 8) {
 	case 0:
-		got = timerheap_alloc(th);
-		if (got < 0)
+		allocated = timerheap_alloc(th);
+		if (allocated < 0)
 			return;
-		MUST(got < SLOTS && !owned[got]);
-		owned[got] = true;
-		owner[got] = ++owners;
-		timerheap_set_data(th, got, owners);
+		MUST(allocated < SLOTS && !owned[allocated]);
+		owned[allocated] = true;
+		owner[allocated] = ++owners;
+		timerheap_set_data(th, allocated, owners);
 		return;
 	case 1:
 		now += span;
@@ -88,14 +88,14 @@ static void step(unsigned int what, unsigned int slot, unsigned int span)
 		take_event();
 		return;
 	case 3:
-		/* As the hrtimer would. */
+		/* The hrtimer expires. */
 		if (slots[slot].queued && slots[slot].queued <= now)
-			look(slot);
+			check_slot(slot);
 		return;
 	}
 	if (!owned[slot])
 		return;
-	switch (what % 8) {
+	switch (operation % 8) {
 	case 4:
 		timerheap_start(th, slot, now + span);
 		break;
@@ -109,14 +109,14 @@ static void step(unsigned int what, unsigned int slot, unsigned int span)
 			timerheap_stop(th, slot);
 		break;
 	case 7:
-		give_back(slot);
+		free_slot(slot);
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	struct input input = { bytes, size };
-	unsigned int i, got;
+	unsigned int i, allocated;
 
 	memset(slots, 0, sizeof(slots));
 	memset(owned, 0, sizeof(owned));
@@ -128,20 +128,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	context.fresh = 0;
 	now = 1;
 	while (input.left) {
-		unsigned int what = next_byte(&input);
+		unsigned int operation = next_byte(&input);
 
-		step(what, what / 8 % SLOTS, next_byte(&input));
+		step(operation, operation / 8 % SLOTS, next_byte(&input));
 	}
 
-	/* Once all are freed and all events are taken, all slots can be had again. */
+	/* After all slots were freed and all events taken, all slots can be allocated. */
 	for (i = 0; i < SLOTS; i++)
 		if (owned[i])
-			give_back(i);
+			free_slot(i);
 	for (i = 0; i < 2 * SLOTS; i++)
 		take_event();
-	for (got = 0; timerheap_alloc(th) >= 0; got++)
+	for (allocated = 0; timerheap_alloc(th) >= 0; allocated++)
 		;
-	MUST(got == SLOTS);
+	MUST(allocated == SLOTS);
 	free(th->ring);
 	return 0;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A target without libFuzzer: on bytes at random, so many times, and on files.
+ * Run a target without libFuzzer, on ROUNDS inputs of random bytes and on files.
  *
  *	TARGET SEED ROUNDS [FILE...]
  *
- * A file is given as it is, and then with bytes of it changed.
+ * The target gets each file unchanged.  Then it gets the file ROUNDS / 100 times with 1 to
+ * 8 random bytes changed.  One in 4 of these inputs is cut off at a random length.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@
 
 static uint64_t state;
 
-static uint64_t draw(void)
+static uint64_t next_random(void)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -22,17 +23,17 @@ static uint64_t draw(void)
 	return state >> 11;
 }
 
-static void at_random(uint8_t *bytes)
+static void run_random(uint8_t *bytes)
 {
-	/* Mostly short; now and then one that fills things. */
-	size_t size = draw() % (draw() % 16 ? 512 : 32768);
+	/* One of 16 inputs is long, to fill the heap. */
+	size_t size = next_random() % (next_random() % 16 ? 512 : 32768);
 
 	for (size_t i = 0; i < size; i++)
-		bytes[i] = draw();
+		bytes[i] = next_random();
 	LLVMFuzzerTestOneInput(bytes, size);
 }
 
-static void from_file(const char *path, uint8_t *bytes, unsigned int rounds)
+static void run_file(const char *path, uint8_t *bytes, unsigned int rounds)
 {
 	FILE *file = fopen(path, "rb");
 	uint8_t *changed = malloc(LONGEST);
@@ -47,9 +48,10 @@ static void from_file(const char *path, uint8_t *bytes, unsigned int rounds)
 	LLVMFuzzerTestOneInput(bytes, size);
 	for (unsigned int i = 0; i < rounds / 100 && size; i++) {
 		memcpy(changed, bytes, size);
-		for (unsigned int n = 1 + draw() % 8; n; n--)
-			changed[draw() % (draw() % 2 ? size : size < 300 ? size : 300)] = draw();
-		LLVMFuzzerTestOneInput(changed, draw() % 4 ? size : draw() % size);
+		for (unsigned int n = 1 + next_random() % 8; n; n--)
+			changed[next_random() % (next_random() % 2 ? size :
+						 size < 300 ? size : 300)] = next_random();
+		LLVMFuzzerTestOneInput(changed, next_random() % 4 ? size : next_random() % size);
 	}
 	free(changed);
 }
@@ -66,8 +68,8 @@ int main(int argc, char **argv)
 	state = strtoull(argv[1], NULL, 0) * 2 + 1;
 	rounds = strtoul(argv[2], NULL, 0);
 	for (unsigned int i = 0; i < rounds; i++)
-		at_random(bytes);
+		run_random(bytes);
 	for (int i = 3; i < argc; i++)
-		from_file(argv[i], bytes, rounds);
+		run_file(argv[i], bytes, rounds);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A target: a function that does with some bytes whatever they say, and aborts
- * where something is wrong.  libFuzzer calls it, or main.c.
+ * A target: a function that executes the operations that its input bytes describe, and
+ * aborts if it finds an error.  libFuzzer or main.c calls it.
  */
 #ifndef TARGET_H
 #define TARGET_H
@@ -21,13 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 		}								\
 	} while (0)
 
-/* What is left of the input. */
+/* The rest of the input. */
 struct input {
 	const uint8_t *bytes;
 	size_t left;
 };
 
-/* The next byte; 0 at the end. */
+/* Return the next byte; 0 at the end of the input. */
 static inline unsigned int next_byte(struct input *input)
 {
 	if (!input->left)

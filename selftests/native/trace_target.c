@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the timerheap command reads: traces, which anybody may have written, and
- * the text of the kernel's tracepoints.  A trace that is read comes out again as
- * it was, byte by byte.
+ * The inputs of the timerheap command: traces, which may come from any source, and the
+ * text of the kernel's tracepoints.  A decoded trace, encoded and decoded again, has the
+ * same operations.
  */
 #include <string.h>
 
 #include "parse.h"
 #include "target.h"
 
-/* The checksum at the end is right for no input that was changed: make it so. */
-static void seal(uint8_t *bytes, size_t size)
+/* Write the right checksum at the end: the one of a changed input is wrong. */
+static void write_checksum(uint8_t *bytes, size_t size)
 {
 	uint64_t sum = 0xcbf29ce484222325ULL;
 
@@ -20,6 +20,7 @@ static void seal(uint8_t *bytes, size_t size)
 		bytes[size - 8 + i] = sum >> 8 * i;
 }
 
+/* Decode a trace.  If it is valid, encode it, decode that, and compare. */
 static void decode(const uint8_t *bytes, size_t size)
 {
 	struct trace trace = { 0 }, again = { 0 };
@@ -39,6 +40,7 @@ static void decode(const uint8_t *bytes, size_t size)
 	trace_free(&again);
 }
 
+/* Parse the text of tracepoints, line by line. */
 static void parse(const uint8_t *bytes, size_t size)
 {
 	struct parser *parser = parser_new(1000000000LL);
@@ -63,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	memcpy(copy, bytes, size);
 	decode(copy, size);
 	if (size > 16) {
-		seal(copy, size);
+		write_checksum(copy, size);
 		decode(copy, size);
 	}
 	parse(bytes, size);
