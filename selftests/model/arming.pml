@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a queue's hrtimer is armed for: two users on other CPUs, each with a
- * timer of its own, against the CPU that the queue belongs to.
+ * Arming and notification (arm.c): is the hrtimer armed for every deadline?
  *
- * Of a timer's states there is left what matters here: it is claimed or not.
- * lifecycle.pml shows the rest.  Time goes from 0 to LAST; FAR never comes,
- * so a deadline of 1 for which nobody has armed anything is found at the end.
+ * Two users on two other CPUs start, modify and stop a timer each.  The owning CPU
+ * handles notifications and runs the queue.
  *
- * Two stores are buffered: the owner's of "armed", and a user's of "first",
- * with the release of the lock that follows it.  They drain at any time, and
- * at a full barrier.  Nobody gets the lock before that.
+ * Of the states of a timer the model keeps one bit: is the timer claimed?  lifecycle.pml
+ * has all states.  Time runs from 0 to LAST, and FAR is never reached.  If no hrtimer is
+ * armed for a deadline of 1 or 2, that timer is still pending at the end.
+ *
+ * Two stores are buffered: of armed by the owning CPU, and of first by a user.  A buffered
+ * store of first includes the release of the lock after it, so the lock stays taken until
+ * the flush.  A buffer is flushed at any time, and at a full barrier.
  */
 
 #define LAST	2
 #define FAR	3
 #define NEVER	4
-#define NOTHING	5	/* in a store buffer: it is empty */
-#define S64_MIN	0	/* below every deadline, which begin at 1 */
+#define EMPTY	5	/* the store buffer holds no store */
+#define S64_MIN	0	/* earlier than every deadline: the least deadline is 1 */
 
-/* Operations of the first user, and of the second: check says. */
+/* The number of operations of the first and of the second user; check sets the first. */
 #ifndef OPS
 #define OPS	1
 #endif
@@ -26,28 +28,26 @@
 
 byte now = 0
 
-/* The timers: the key in the heap, and where each should stand. */
+/* The timers: the key in the heap, and the deadline that the user wants. */
 byte when[2] = NEVER
-byte due[2] = NEVER
-bool claimed[2], inbox[2], taken[2]
+byte wanted[2] = NEVER
+bool claimed[2], inbox[2], drained[2]
 
 /* The queue. */
 bool lock
 byte earliest = NEVER, first = NEVER, armed = NEVER
-bool kicked
+bool ipi_pending
 
-/* The CPU: what its hrtimer is set to, an interrupt on its way, and whether
- * interrupts are off.
- */
+/* The owning CPU: what its hrtimer is set to, and whether an IPI is on its way. */
 byte hrtimer = NEVER
-bool interrupt, irqs_off
+bool ipi, irqs_off
 
-byte armed_buffered = NOTHING
-byte first_buffered[2] = NOTHING
+byte armed_buffered = EMPTY
+byte first_buffered[2] = EMPTY
 
-byte ended
-byte nothing		/* runs that did nothing since somebody did something */
-bool at_rest = true
+byte users_ended
+byte idle_runs		/* successive runs without a change, since the last operation */
+bool no_run = true
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
 
@@ -55,55 +55,55 @@ bool at_rest = true
  * The users.
  */
 
-/* A user's own stores come first, as it sees them. */
-#define my_first	(first_buffered[me] != NOTHING -> first_buffered[me] : first)
+/* A user reads its own buffered store. */
+#define my_first	(first_buffered[me] != EMPTY -> first_buffered[me] : first)
 
-inline barrier() { atomic { first_buffered[me] == NOTHING } }
+inline barrier() { atomic { first_buffered[me] == EMPTY } }
 
-inline kick() {
-	atomic { first_buffered[me] == NOTHING -> ok = kicked; kicked = true };
-#ifdef M_KICK_DROPPED
+inline notify_cpu() {
+	atomic { first_buffered[me] == EMPTY -> ok = ipi_pending; ipi_pending = true };
+#ifdef M_NOTIFY_DROPPED
 	if :: true :: false -> skip fi
 #else
 	if
-	:: !ok -> atomic { assert(!interrupt); interrupt = true }
+	:: !ok -> atomic { assert(!ipi); ipi = true }
 	:: else
 	fi
 #endif
 }
 
-inline tell() {
+inline notify() {
 #ifndef M_NO_K
 	barrier();	/* (K) */
 #endif
 	e = earliest;
 	e = min(e, my_first);
 	if
-	:: e < armed -> kick()
+	:: e < armed -> notify_cpu()
 	:: else
 	fi
 }
 
-inline start() {
+inline schedule() {
 	if
 	:: atomic { when[me] == NEVER && !lock ->
 			lock = true;
-			assert(due[me] == NEVER);
-			when[me] = d; due[me] = d;
-			/* With the lock's release: see above. */
+			assert(wanted[me] == NEVER);
+			when[me] = d; wanted[me] = d;
+			/* Flushed together with the release of the lock. */
 			first_buffered[me] = min(when[0], when[1]);
-			claimed[me] = false; nothing = 0 };
-		tell()
+			claimed[me] = false; idle_runs = 0 };
+		notify()
 	:: atomic { when[me] != NEVER && d < when[me] };
 		atomic { if
-		:: !inbox[me] && !taken[me] -> inbox[me] = true
+		:: !inbox[me] && !drained[me] -> inbox[me] = true
 		:: else
 		fi };
 		atomic { barrier(); earliest = min(earliest, d) };
-		atomic { claimed[me] = false; due[me] = d; nothing = 0 };
-		tell()
+		atomic { claimed[me] = false; wanted[me] = d; idle_runs = 0 };
+		notify()
 	:: atomic { when[me] != NEVER && d >= when[me] ->
-			claimed[me] = false; due[me] = d; nothing = 0 }
+			claimed[me] = false; wanted[me] = d; idle_runs = 0 }
 	fi
 }
 
@@ -116,39 +116,43 @@ proctype user(byte me, ops) {
 		if :: d = 1 :: d = 2 :: d = FAR fi;
 		atomic { barrier(); claimed[me] = true };
 		if
-		:: start()
-		:: atomic { claimed[me] = false; due[me] = NEVER; nothing = 0 }
+		:: schedule()
+		:: atomic { claimed[me] = false; wanted[me] = NEVER; idle_runs = 0 }
 		fi
 	:: else -> break
 	od;
 	barrier();
-	ended++
+	users_ended++
 }
 
-active proctype buffers() {
+active proctype store_buffers() {
 end:	do
-	:: atomic { armed_buffered != NOTHING ->
-		armed = armed_buffered; armed_buffered = NOTHING }
-	:: atomic { first_buffered[0] != NOTHING ->
-		first = first_buffered[0]; first_buffered[0] = NOTHING; lock = false }
-	:: atomic { first_buffered[1] != NOTHING ->
-		first = first_buffered[1]; first_buffered[1] = NOTHING; lock = false }
+	:: atomic { armed_buffered != EMPTY ->
+		armed = armed_buffered; armed_buffered = EMPTY }
+	:: atomic { first_buffered[0] != EMPTY ->
+		first = first_buffered[0]; first_buffered[0] = EMPTY; lock = false }
+	:: atomic { first_buffered[1] != EMPTY ->
+		first = first_buffered[1]; first_buffered[1] = EMPTY; lock = false }
 	od
 }
 
 /*
- * The CPU.  It sees its own store of "armed" before others do.
+ * The owning CPU.  It reads its own buffered store of armed.
  */
 
-#define my_armed	(armed_buffered != NOTHING -> armed_buffered : armed)
+#define my_armed	(armed_buffered != EMPTY -> armed_buffered : armed)
 
-inline drain() { atomic { armed_buffered == NOTHING } }
+inline flush() { atomic { armed_buffered == EMPTY } }
 
+/*
+ * theap_queue_arm() reads the first deadline once, as this does with M_ARM_ONCE.  The
+ * model repeats it until armed is early enough.  spin finds no error in either form.
+ */
 inline arm() {
 	do
 	:: true ->
 #ifndef M_NO_L
-		drain();	/* (L) */
+		flush();	/* (L) */
 #endif
 		f = first;
 		f = min(f, earliest);
@@ -156,36 +160,36 @@ inline arm() {
 		:: f >= my_armed -> break
 		:: else
 		fi;
-		atomic { drain(); armed_buffered = f; hrtimer = f };
-#ifdef M_NO_LOOP
+		atomic { flush(); armed_buffered = f; hrtimer = f };
+#ifdef M_ARM_ONCE
 		break
 #endif
 	od
 }
 
-/* The handler of the kick. */
-active proctype handler() {
+/* The handler of the IPI. */
+active proctype ipi_handler() {
 	byte f;
 end:	do
-	:: atomic { interrupt && !irqs_off -> irqs_off = true; interrupt = false };
-#ifdef M_KICKED_TOO_LATE
+	:: atomic { ipi && !irqs_off -> irqs_off = true; ipi = false };
+#ifdef M_IPI_PENDING_CLEARED_LATE
 		arm();
-		atomic { drain(); kicked = false };
+		atomic { flush(); ipi_pending = false };
 #else
-		atomic { drain(); kicked = false };
+		atomic { flush(); ipi_pending = false };
 		arm();
 #endif
 		irqs_off = false
 	od
 }
 
-inline take_out(i) {
+inline adjust_one(i) {
 	if
-	:: taken[i] ->
-		atomic { taken[i] = false };
+	:: drained[i] ->
+		atomic { drained[i] = false };
 		atomic { !claimed[i] ->
 			if
-			:: due[i] < when[i] -> when[i] = due[i]; work = true
+			:: wanted[i] < when[i] -> when[i] = wanted[i]; changed = true
 			:: else
 			fi }
 	:: else
@@ -197,66 +201,67 @@ inline adjust() {
 	:: earliest != NEVER || inbox[0] || inbox[1] ->
 		earliest = NEVER;
 		atomic {
-			taken[0] = inbox[0]; taken[1] = inbox[1];
+			drained[0] = inbox[0]; drained[1] = inbox[1];
 			inbox[0] = false; inbox[1] = false
 		};
-		take_out(0);
-		take_out(1)
+		adjust_one(0);
+		adjust_one(1)
 	:: else
 	fi
 }
 
 /*
- * What stands at the top: modified to its place, stopped out, due expires.
- * The latter two not while it is in the inbox: adjust comes first.
+ * Handle the timer at the top: requeue it if it was modified, dequeue it if it was
+ * stopped, expire it if it is due.  While the inbox links the timer, it is neither
+ * dequeued nor expired: adjust comes first.
  */
-inline top(i) {
+inline handle_top(i) {
 	atomic { !claimed[i] ->
 		if
-		:: (due[i] == when[i] || due[i] == NEVER) && inbox[i]
-		:: due[i] == when[i] && !inbox[i] ->
-			assert(due[i] <= run_now);
-			due[i] = NEVER; when[i] = NEVER; work = true
-		:: else -> when[i] = due[i]; work = true
+		:: (wanted[i] == when[i] || wanted[i] == NEVER) && inbox[i]
+		:: wanted[i] == when[i] && !inbox[i] ->
+			assert(wanted[i] <= run_now);
+			wanted[i] = NEVER; when[i] = NEVER; changed = true
+		:: else -> when[i] = wanted[i]; changed = true
 		fi }
 }
 
 active proctype softirq() {
 	byte f, run_now;
-	bool work;
+	bool changed;
 end:	do
-	:: atomic { hrtimer <= now -> hrtimer = NEVER; at_rest = false };
-		/* Begun, with the lock; its release drains nothing. */
-		atomic { !irqs_off && !lock && armed_buffered == NOTHING ->
+	:: atomic { hrtimer <= now -> hrtimer = NEVER; no_run = false };
+		/* The run begins, with the lock.  A release of the lock is no full barrier. */
+		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			armed_buffered = S64_MIN };
-		/* Collect. */
-		atomic { !irqs_off && !lock && armed_buffered == NOTHING ->
+		/* Collect a batch. */
+		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			irqs_off = true; lock = true; run_now = now };
 		do
 		:: true ->
 			adjust();
 			if
-			:: when[0] <= run_now -> top(0)
-			:: when[1] <= run_now -> top(1)
+			:: when[0] <= run_now -> handle_top(0)
+			:: when[1] <= run_now -> handle_top(1)
 			:: when[0] > run_now && when[1] > run_now -> break
 			fi
 		od;
 		atomic { first = min(when[0], when[1]); lock = false; irqs_off = false };
-		/* Ended, with the lock again, and interrupts off until armed. */
-		atomic { !irqs_off && !lock && armed_buffered == NOTHING ->
+		/* The run ends, with the lock.  Interrupts stay off until the CPU has armed. */
+		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			irqs_off = true;
-#ifndef M_ARMED_STAYS
+#ifndef M_ARMED_NOT_RESET
 			armed_buffered = NEVER
 #endif
 		};
 		arm();
-		/* An hrtimer may fire for nothing, but not for ever. */
+		/* The hrtimer may fire for nothing, but not again and again. */
 		atomic {
-			nothing = (work -> 0 : nothing + 1);
-			assert(nothing <= 3);
-			work = false;
+			idle_runs = (changed -> 0 : idle_runs + 1);
+			assert(idle_runs <= 3);
+			changed = false;
 			irqs_off = false;
-			at_rest = true
+			no_run = true
 		}
 	od
 }
@@ -270,8 +275,8 @@ active proctype clock() {
 
 init {
 	atomic { run user(0, OPS); run user(1, OPS2) };
-	/* Nobody can take a step: time is past every deadline but FAR. */
+	/* No process can take a step: every deadline except FAR has passed. */
 	timeout ->
-	assert(ended == 2 && at_rest && !lock && !irqs_off && !interrupt);
-	assert(due[0] >= FAR && due[1] >= FAR)
+	assert(users_ended == 2 && no_run && !lock && !irqs_off && !ipi);
+	assert(wanted[0] >= FAR && wanted[1] >= FAR)
 }

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A slot that is given back while its event is on its way: its owners, one
- * after the other, of whom each starts it and frees it, against the one who
- * takes events, and the kernel.  tools/lib/slots.c says how it is meant.
+ * timerheap_free() against an event of the slot (tools/lib/slots.c): does an event reach
+ * the next owner, and is the slot freed once by each owner?
  *
- * Each owner has a process of his own, so that one who has given the slot back
- * may be late in noticing.  That after a stop and a look at queued the kernel
- * counts nothing more, slots.pml shows; here it is a wait for its look to end.
- * Of the ring there is left whether the number is in it: ring.pml.
+ * Each owner in turn allocates the slot, starts its timer, and frees the slot.  Meanwhile
+ * the kernel expires the timer and the reader takes events.  Each owner is a process of
+ * its own, so its free may still run while the next owner has the slot.
+ *
+ * slots.pml shows that the kernel counts nothing more after a stop and a read of queued,
+ * with a KICK if queued is 0.  Here free waits until no check is under way.  Of the ring
+ * the model keeps one bit: is the number of the slot in the ring?  ring.pml has the rest.
  */
 
-/* How much of everything: check says. */
-#ifndef LIVES
-#define LIVES	2	/* owners */
+/* The size of the search; check sets these. */
+#ifndef OWNERS
+#define OWNERS	2	/* the number of owners */
 #endif
-#ifndef TICKS
-#define TICKS	1	/* expiries of a timer; all but the last leave it pending */
+#ifndef EXPIRIES
+#define EXPIRIES 1	/* the most expiries of a timer; only the last one ends its arming */
 #endif
 
-/* In the place of the period.  Each free has a value of its own: who is late
- * in taking his back must not take another's.
+/*
+ * The value of period that condemns the slot.  Each free has a value of its own: a delayed
+ * exchange of one free must not withdraw the condemnation of another.
  */
 #ifdef M_ONE_CONDEMNED
 #define CONDEMNED	1
@@ -27,25 +30,25 @@
 #define CONDEMNED	me
 #endif
 
-/* The slot.  Its data is the owner's number, or 0, a link of the stack's. */
+/* The slot.  data is the owner's number, or 0: a link of the stack of free slots. */
 bool pending, in_ring
 byte period, data, expirations
 
-bool looking		/* the kernel, who may have taken the deadline */
+bool checking		/* the kernel checks the slot, and may have taken the deadline */
 bool on_stack = true
 
 /* What the properties are about. */
-byte owner, whose	/* of the slot; of the expirations that are counted */
-byte ticks
-bool freeing[LIVES + 1], freed[LIVES + 1]
+byte owner, counted_for	/* the owner of the slot, and that of the counted expirations */
+byte expiries
+bool freeing[OWNERS + 1], freed[OWNERS + 1]
 
-inline put() {
+inline push_free() {
 	data = 0;
-	atomic { assert(!on_stack && expirations == 0 && !in_ring && !looking);
+	atomic { assert(!on_stack && expirations == 0 && !in_ring && !checking);
 		on_stack = true }
 }
 
-/* As one exchange: who has found it so. */
+/* One compare-and-exchange; ok: it has succeeded. */
 inline take_from_condemned(value) {
 	atomic { if
 	:: period == value -> period = 0; ok = true
@@ -53,37 +56,37 @@ inline take_from_condemned(value) {
 	fi }
 }
 
-proctype user(byte me) {
+proctype slot_owner(byte me) {
 	bool ok;
-	/* The one before has called free; he need not have returned. */
+	/* The free of the former owner may still be running. */
 	atomic { on_stack && owner == me - 1 -> on_stack = false; owner = me };
 	data = me;
 	period = 0;
-	atomic { pending = true; ticks = TICKS };
+	atomic { pending = true; expiries = EXPIRIES };
 
 	atomic { freeing[me] = true; pending = false };
-#ifndef M_NO_SETTLE
-	!looking;
+#ifndef M_NO_WAIT_FOR_CHECK
+	!checking;
 #endif
 	if
 	:: expirations ->
 		period = CONDEMNED;
-#ifdef M_LOOK_ONCE
+#ifdef M_FREE_CHECKS_ONCE
 		skip
 #else
 		if
 		:: expirations
 		:: else ->
-#ifdef M_TAKE_WITHOUT_EXCHANGE
+#ifdef M_WITHDRAW_WITHOUT_EXCHANGE
 			ok = (period == CONDEMNED);
 			period = 0;
 #else
 			take_from_condemned(CONDEMNED);
 #endif
-			if :: ok -> put() :: else fi
+			if :: ok -> push_free() :: else fi
 		fi
 #endif
-	:: else -> put()
+	:: else -> push_free()
 	fi;
 	freed[me] = true
 }
@@ -91,16 +94,16 @@ proctype user(byte me) {
 active [2] proctype kernel() {
 	byte old;
 end:	do
-	:: atomic { pending && !looking && ticks ->
-			looking = true;
-			ticks--;
-			pending = (ticks != 0) };
+	:: atomic { pending && !checking && expiries ->
+			checking = true;
+			expiries--;
+			pending = (expiries != 0) };
 		atomic {
-			assert(expirations == 0 || whose == owner);
-			whose = owner;
+			assert(expirations == 0 || counted_for == owner);
+			counted_for = owner;
 			old = expirations;
 			expirations++;
-			looking = false };
+			checking = false };
 		if
 		:: old == 0 -> atomic { assert(!in_ring); in_ring = true }
 		:: else
@@ -110,20 +113,20 @@ end:	do
 }
 
 active proctype reader() {
-	byte n, his, shown, condemned;
-	bool ok, late;
+	byte n, event_owner, event_data, condemned;
+	bool ok, owner_done;
 end:	do
-	/* Late: its owner has nothing more to do with it. */
-	:: atomic { in_ring -> in_ring = false; late = freed[whose] };
-#ifndef M_DATA_AFTER_SWAP
-		shown = data;
+	/* owner_done: the owner's free has returned. */
+	:: atomic { in_ring -> in_ring = false; owner_done = freed[counted_for] };
+#ifndef M_DATA_AFTER_EXCHANGE
+		event_data = data;
 #endif
-#ifdef M_PERIOD_BEFORE_SWAP
+#ifdef M_PERIOD_BEFORE_EXCHANGE
 		condemned = period;
 #endif
-		atomic { n = expirations; expirations = 0; his = whose };
+		atomic { n = expirations; expirations = 0; event_owner = counted_for };
 		assert(n);
-#ifndef M_PERIOD_BEFORE_SWAP
+#ifndef M_PERIOD_BEFORE_EXCHANGE
 		condemned = period;
 #endif
 		if
@@ -131,26 +134,27 @@ end:	do
 			take_from_condemned(condemned);
 			if
 			:: ok ->
-#ifdef M_REPRIEVE_BLINDLY
-				put()
+#ifdef M_REPRIEVE_WITHOUT_CHECK
+				push_free()
 #else
 				if
 				:: expirations -> period = condemned
-				:: else -> put()
+				:: else -> push_free()
 				fi
 #endif
 			:: else
 			fi;
-			/* Nobody gets this event; so nobody wants it. */
-			assert(freeing[his])
+			/* The reader drops this event: its owner must be freeing the slot. */
+			assert(freeing[event_owner])
 		:: else ->
-#ifdef M_DATA_AFTER_SWAP
-			shown = data;
+#ifdef M_DATA_AFTER_EXCHANGE
+			event_data = data;
 #endif
-			assert(!late);
-			assert(shown == his)
+			assert(!owner_done);
+			assert(event_data == event_owner)
 		fi;
-		atomic { n = 0; his = 0; shown = 0; condemned = 0; ok = false; late = false }
+		atomic { n = 0; event_owner = 0; event_data = 0; condemned = 0;
+			ok = false; owner_done = false }
 	od
 }
 
@@ -159,12 +163,12 @@ init {
 	atomic {
 		i = 1;
 		do
-		:: i <= LIVES -> run user(i); i++
+		:: i <= OWNERS -> run slot_owner(i); i++
 		:: else -> break
 		od
 	};
-	/* Nobody can take a step: each has had the slot, and it is free again. */
+	/* No process can take a step: each owner has had the slot, and it is free again. */
 	timeout ->
-	assert(owner == LIVES && freed[LIVES]);
-	assert(on_stack && !in_ring && !looking && expirations == 0 && period == 0)
+	assert(owner == OWNERS && freed[OWNERS]);
+	assert(on_stack && !in_ring && !checking && expirations == 0 && period == 0)
 }

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The life of one timer: two users, who start, modify and stop it as they
- * like, against the run and a CPU that goes offline.  The last user stops it
- * for good and frees it.
+ * The life of one timer (timer.c, owner.c, run.c): is it expired or stopped once for each
+ * arming, and is it never used after it was freed?
  *
- * The heap is the key that the timer stands at.  The inbox is three flags:
- * its list, what the owner has taken from it, and the link, which points at
- * itself or is in use.  Time goes from 0 to LAST; FAR never comes, so a timer
- * that was moved from FAR to 1 and forgotten there is found at the end.
+ * Two users start, modify and stop the timer in any order.  Meanwhile the run expires it
+ * and a CPU goes offline.  At the end the timer may be stopped synchronously and freed.
  *
- * Left out, because arming.pml shows it: the hrtimer.  A run begins as soon
- * as the first deadline has come.
+ * The heap is the key of this timer.  The inbox is three flags: the timer is in the list;
+ * the owner has drained it; its link is in use.  A link that is not in use points at
+ * itself.  Time runs from 0 to LAST, and FAR is never reached.  If a timer is moved from
+ * FAR to 1 and forgotten, it is still pending at the end.
+ *
+ * The model has no hrtimer: arming.pml has it.  A run begins once the first deadline has
+ * passed.
  */
 
 #define LAST	2
 #define FAR	3
 #define NEVER	4
 
-/* How much of everything: check says. */
+/* The size of the search; check sets these. */
 #ifndef OPS
 #define OPS	1	/* operations of each user */
 #endif
 #ifndef RESTARTS
-#define RESTARTS 0	/* the function may restart its timer so often */
+#define RESTARTS 0	/* the most restarts of the timer by its own function */
 #endif
 #ifndef REPEATS
-#define REPEATS	0	/* the timer may be periodic for so many periods */
+#define REPEATS	0	/* the most expiries after which the timer is queued again */
 #endif
-#ifndef SPENT
-#define SPENT	0	/* the budget may be spent so often, the inbox not empty */
+#ifndef EXHAUSTED
+#define EXHAUSTED 0	/* the most times that adjust has no budget for a drained timer */
 #endif
 
 #include "states.pml"
@@ -37,44 +39,45 @@ byte now = 0
 
 /* The timer. */
 bool in_heap, link_used, pushed
-byte when, nextwhen, in_use	/* in_use: the field active */
+byte when, nextwhen, active_count	/* active_count: the field @active */
 
 /* The queue. */
-bool lock, inbox, taken
+bool lock, inbox, drained
 byte earliest = NEVER, first = NEVER
 
 /*
- * The owner's store buffer: it has made the link point at itself, and nobody
- * else has seen that.  It drains at any time, and at a full barrier.
+ * The owner's store buffer: the owner has made the link point at itself, and no other CPU
+ * can read that yet.  It is flushed at any time, and at a full barrier.
  */
 bool link_free_buffered
 
 /* What the properties are about. */
-byte due = NEVER	/* the deadline, as the users know it; NEVER: not armed */
-byte ended		/* users */
-byte restarts = RESTARTS, repeats = REPEATS, spent = SPENT
-byte nothing		/* runs that did nothing since somebody did something */
-bool in_function, at_rest = true, freed
+byte wanted = NEVER	/* the deadline that the users want; NEVER: not armed */
+byte users_ended
+byte restarts = RESTARTS, repeats = REPEATS, exhausted = EXHAUSTED
+byte idle_runs		/* successive runs without a change, since the last operation */
+bool in_function, no_run = true, freed
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
 
-#define touch()		assert(!freed)
+#define check_not_freed()	assert(!freed)
 
-inline drain() { atomic { !link_free_buffered } }
+inline flush() { atomic { !link_free_buffered } }
 
 /*
- * What anybody does.  ok, from, to, e, d are the caller's own.
+ * Claim, schedule, cancel, commit: by any CPU.  ok, from, to, e and d are local variables
+ * of the caller.
  */
 
 inline claim() {
 #ifdef M_CLAIM_BY_STORE
 	!transient(status) -> from = status;
-	atomic { status = MODIFYING; touch(); to = from }
+	atomic { status = MODIFYING; check_not_freed(); to = from }
 #else
 #ifdef M_NO_M
-	e = link_used;	/* the load has overtaken the exchange */
+	e = link_used;	/* the load is executed before the exchange */
 #endif
-	atomic { try_stable_to_modifying(from); touch(); to = from }
+	atomic { try_stable_to_modifying(from); check_not_freed(); to = from }
 #endif
 }
 
@@ -82,12 +85,12 @@ inline to_inbox() {
 #ifdef M_EARLIEST_READ_BEFORE
 	e = earliest;
 #endif
-	/* Where the link is free, nobody else can take it: one step. */
+	/* One step: in MODIFYING no other CPU can begin to use a free link. */
 	atomic { if
 #ifdef M_NO_M
 	:: !e -> link_used = true; inbox = true
 #else
-	:: !link_used -> link_used = true; assert(!inbox && !taken); inbox = true
+	:: !link_used -> link_used = true; assert(!inbox && !drained); inbox = true
 #endif
 	:: else
 	fi };
@@ -103,7 +106,7 @@ inline to_inbox() {
 	od
 }
 
-inline place() {
+inline schedule() {
 	if
 	:: idle(to) ->
 		atomic {
@@ -118,14 +121,14 @@ inline place() {
 		:: else -> to = MODIFIED_LATER
 		fi
 	fi;
-	/* An arming begins, or one goes on with another deadline. */
-	atomic { assert(pending(from) == (due != NEVER)); due = d }
+	/* An arming begins, or continues with another deadline. */
+	atomic { assert(pending(from) == (wanted != NEVER)); wanted = d }
 }
 
-inline drop() {
-	atomic { assert(pending(from) == (due != NEVER)); due = NEVER };
+inline cancel() {
+	atomic { assert(pending(from) == (wanted != NEVER)); wanted = NEVER };
 	if
-#ifdef M_STOP_FORGETS
+#ifdef M_STOP_IGNORES_EARLIER
 	:: to == WAITING || to == MODIFIED_LATER -> to = DELETED
 #else
 	:: pending(to) -> to = DELETED
@@ -134,8 +137,8 @@ inline drop() {
 	fi
 }
 
-inline leave() {
-	atomic { nothing = 0; if
+inline commit() {
+	atomic { idle_runs = 0; if
 	:: to == from -> modifying_undo(from)
 	:: to != from && to == WAITING -> modifying_to_waiting()
 	:: to != from && to == MODIFIED_EARLIER -> modifying_to_modified_earlier()
@@ -144,30 +147,30 @@ inline leave() {
 	fi }
 }
 
-inline start() { claim(); place(); leave() }
-inline stop() { claim(); drop(); leave() }
-inline choose() { if :: d = 1 :: d = 2 :: d = FAR fi }
+inline start() { claim(); schedule(); commit() }
+inline stop() { claim(); cancel(); commit() }
+inline choose_deadline() { if :: d = 1 :: d = 2 :: d = FAR fi }
 
 /*
- * What the owner does, with the lock.  ok, s are its own.
+ * Operations of the owner, which holds the lock.  ok and s are its local variables.
  */
 
 inline requeue(from) {
 	try_modified_to_moving(from);
 	if
-	:: atomic { ok -> touch(); assert(in_heap); when = nextwhen; work = true;
+	:: atomic { ok -> check_not_freed(); assert(in_heap); when = nextwhen; changed = true;
 		moving_to_waiting() }
 	:: else
 	fi
 }
 
-/* The owner sees its own store before others do. */
+/* The owner reads its own buffered store. */
 #define in_inbox	(link_used && !link_free_buffered)
 
 inline remove() {
 	try_deleted_to_removing();
 	if
-	:: atomic { ok -> touch();
+	:: atomic { ok -> check_not_freed();
 		if
 #ifndef M_REMOVE_IN_INBOX
 		:: in_inbox -> when = NEVER; removing_to_deleted(); ok = false
@@ -177,18 +180,18 @@ inline remove() {
 #endif
 			assert(in_heap);
 			in_heap = false;
-			work = true;
+			changed = true;
 			removing_to_removed()
 		fi }
 	:: else
 	fi
 }
 
-/* Afterwards ok says whether the inbox is empty. */
+/* Sets ok if the inbox is empty. */
 inline adjust() {
 	do
-	:: !taken ->
-#ifdef M_EARLIEST_STAYS
+	:: !drained ->
+#ifdef M_EARLIEST_NOT_CLEARED
 		if :: !inbox -> ok = true; break :: else fi;
 #else
 		if
@@ -197,18 +200,18 @@ inline adjust() {
 		fi;
 #endif
 #ifdef M_EARLIEST_AFTER_LIST
-		drain(); atomic { taken = inbox; inbox = false };
+		flush(); atomic { drained = inbox; inbox = false };
 		earliest = NEVER;
 #else
 		earliest = NEVER;
-		drain(); atomic { taken = inbox; inbox = false };
+		flush(); atomic { drained = inbox; inbox = false };
 #endif
-		if :: !taken -> ok = true; break :: else fi
-	:: taken && spent -> spent--; ok = false; break
-	:: taken ->
-		atomic { touch(); taken = false; work = true; link_free_buffered = true };
+		if :: !drained -> ok = true; break :: else fi
+	:: drained && exhausted -> exhausted--; ok = false; break
+	:: drained ->
+		atomic { check_not_freed(); drained = false; changed = true; link_free_buffered = true };
 #ifndef M_NO_N
-		drain();	/* (N) */
+		flush();	/* (N) */
 #endif
 		atomic { status != MODIFYING -> s = status };
 		if :: s == MODIFIED_EARLIER -> requeue(s) :: else fi
@@ -216,20 +219,20 @@ inline adjust() {
 }
 
 inline settle() {
-	first = (taken -> 0 : (in_heap -> when : NEVER))
+	first = (drained -> 0 : (in_heap -> when : NEVER))
 }
 
 inline acquire() { atomic { !lock -> lock = true } }
-inline settle_release() { drain(); atomic { settle(); lock = false } }
+inline settle_release() { flush(); atomic { settle(); lock = false } }
 
-/* Afterwards ready says whether the timer is at the top, and WAITING. */
+/* Sets top_waiting if the timer at the top is WAITING. */
 inline clean() {
-	ready = false;
+	top_waiting = false;
 	do
 	:: !in_heap -> break
 	:: atomic { in_heap && status != MODIFYING -> s = status };
 		if
-		:: s == WAITING -> ready = true; break
+		:: s == WAITING -> top_waiting = true; break
 		:: s == DELETED -> remove(); if :: !ok && in_inbox -> break :: else fi
 		:: modified(s) -> requeue(s)
 		:: else -> assert(false)
@@ -241,27 +244,28 @@ inline expire() {
 	try_waiting_to_running();
 	atomic { if
 #ifndef M_EXPIRE_IN_INBOX
-	:: ok && in_inbox -> nextwhen = when; when = NEVER; running_to_modified_earlier()
+	:: ok && in_inbox ->
+		nextwhen = when; when = NEVER; running_to_modified_earlier()
 	:: ok && !in_inbox ->
 #else
 	:: ok ->
 #endif
-		touch(); assert(in_heap);
-		/* Armed once, not stopped, and not before its time. */
-		assert(due != NEVER);
-		assert(due <= run_now);
-		work = true;
+		check_not_freed(); assert(in_heap);
+		/* It is armed, was not stopped, and does not expire early. */
+		assert(wanted != NEVER);
+		assert(wanted <= run_now);
+		changed = true;
 #ifdef M_ACTIVE_IS_FLAG
-		in_use = 1;
+		active_count = 1;
 #else
-		in_use++;
+		active_count++;
 #endif
-		called++;
+		to_call++;
 		if
-		:: due = NEVER; in_heap = false; running_to_no_status()
+		:: wanted = NEVER; in_heap = false; running_to_no_status()
 		:: repeats -> repeats--;
-			due = run_now + 1;
-			when = due;
+			wanted = run_now + 1;
+			when = wanted;
 			running_to_waiting()
 		fi
 	:: !ok
@@ -269,10 +273,10 @@ inline expire() {
 }
 
 active proctype softirq() {
-	byte s, run_now, called, from, to, e, d;
-	bool ok, ready, cleared, more, work;
+	byte s, run_now, to_call, from, to, e, d;
+	bool ok, top_waiting, inbox_empty, more, changed;
 end:	do
-	:: atomic { min(first, earliest) <= now -> at_rest = false };
+	:: atomic { min(first, earliest) <= now -> no_run = false };
 		more = true;
 		do
 		:: more ->
@@ -280,45 +284,46 @@ end:	do
 			do
 			:: true ->
 				adjust();
-				cleared = ok;
+				inbox_empty = ok;
 				clean();
 				if
-				:: !in_heap || (ready && when > run_now) -> more = !cleared; break
-				:: in_heap && !ready -> break
-				:: ready && in_heap && when <= run_now -> expire()
+				:: !in_heap || (top_waiting && when > run_now) ->
+					more = !inbox_empty; break
+				:: in_heap && !top_waiting -> break
+				:: top_waiting && in_heap && when <= run_now -> expire()
 				fi
 			od;
 			settle_release();
 			do
-			:: called ->
-				atomic { touch(); in_function = true };
+			:: to_call ->
+				atomic { check_not_freed(); in_function = true };
 				if
-				:: restarts -> restarts--; choose(); start()
+				:: restarts -> restarts--; choose_deadline(); start()
 				:: true
 				fi;
-				atomic { in_function = false; called--;
+				atomic { in_function = false; to_call--;
 #ifdef M_ACTIVE_IS_FLAG
-				in_use = 0
+				active_count = 0
 #else
-				in_use--
+				active_count--
 #endif
 				}
 			:: else -> break
 			od
 		:: else -> break
 		od;
-		/* An hrtimer may fire for nothing, but not for ever. */
+		/* The hrtimer may fire for nothing, but not again and again. */
 		atomic {
-			nothing = (work -> 0 : nothing + 1);
-			assert(nothing <= 2);
-			work = false;
-			at_rest = true
+			idle_runs = (changed -> 0 : idle_runs + 1);
+			assert(idle_runs <= 2);
+			changed = false;
+			no_run = true
 		}
 	od
 }
 
-/* The link's self-pointing store becomes visible. */
-active proctype buffer() {
+/* Flush the store buffer: every CPU can read that the link is free. */
+active proctype store_buffer() {
 end:	do
 	:: atomic { link_free_buffered -> link_used = false; link_free_buffered = false }
 	od
@@ -331,11 +336,11 @@ active proctype clock() {
 	od
 }
 
-#ifdef MOVE
-/* A CPU goes offline: the timer goes to another heap, here to the same. */
-active proctype move() {
+#ifdef MIGRATE
+/* A CPU goes offline: the timer migrates to another heap, which here is the same one. */
+active proctype migrate() {
 	byte s;
-	bool ok, work;
+	bool ok, changed;
 	acquire();
 	adjust();
 	if
@@ -352,53 +357,53 @@ proctype user() {
 	do
 	:: n < OPS -> n++;
 		if
-		:: choose(); start()
+		:: choose_deadline(); start()
 		:: stop()
 		fi
 	:: else -> break
 	od;
-	ended++
+	users_ended++
 }
 
-/* Nobody else starts the timer meanwhile, but its own function may. */
+/* Meanwhile only the timer's own function may start it. */
 inline stop_sync() {
 	stop();
 	do
 	:: pushed ->
-		in_use == 0;
+		active_count == 0;
 		acquire();
 		adjust();
 		remove();
-#ifdef M_SYNC_ACTIVE
-		out = idle(status);
+#ifdef M_SYNC_IGNORES_ACTIVE
+		dequeued = idle(status);
 #else
-		out = idle(status) && in_use == 0;
+		dequeued = idle(status) && active_count == 0;
 #endif
 		settle_release();
-		if :: out -> break :: else -> stop() fi
+		if :: dequeued -> break :: else -> stop() fi
 	:: else -> break
 	od
 }
 
 init {
 	byte s, from, to, e, d;
-	bool ok, work, out;
+	bool ok, changed, dequeued;
 	atomic { run user(); run user() };
 	if
-	:: ended == 2 -> stop_sync();
+	:: users_ended == 2 -> stop_sync();
 		atomic {
 			freed = true;
-			assert(!in_heap && !inbox && !taken && !link_used);
-			assert(!in_function && in_use == 0 && idle(status))
+			assert(!in_heap && !inbox && !drained && !link_used);
+			assert(!in_function && active_count == 0 && idle(status))
 		}
 	:: true
 	fi;
-	/* Nobody can take a step: time is past every deadline but FAR. */
+	/* No process can take a step: every deadline except FAR has passed. */
 	timeout ->
-	assert(ended == 2 && at_rest && !lock);
+	assert(users_ended == 2 && no_run && !lock);
 	assert(!transient(status));
-	assert(due == NEVER || due == FAR);
-	/* One that was put off to NEVER may have been moved, earlier, to FAR. */
-	assert(!taken && link_used == inbox && (!inbox || earliest == FAR));
-	assert(pending(status) == (due != NEVER))
+	assert(wanted == NEVER || wanted == FAR);
+	/* The inbox may hold a timer that was rekeyed to NEVER and then moved to FAR. */
+	assert(!drained && link_used == inbox && (!inbox || earliest == FAR));
+	assert(pending(status) == (wanted != NEVER))
 }

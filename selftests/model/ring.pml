@@ -1,201 +1,204 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ring, and what its numbers stand for: two slots that expire, in a run
- * and in calls, against the one who takes events.
+ * The event ring (module/device/ring.c, slot.c): is each expiration read once?
  *
- * That a slot expires is all that is left of its timer: it is claimed
- * meanwhile, as in slots.pml, but its number goes into the ring after that.
- * The deadline and the clock of an expiry are both its serial number; so an
- * event whose deadline is below the number of expiries that have been read is
- * too old, and one whose clock is below its deadline is early.
+ * Two slots expire, in two processes of the kernel.  Meanwhile the reader takes events.
  *
- * One store is buffered, the reader's of head.  It drains at any time, and at
- * a full barrier.  Where another barrier is left out, the two that it keeps in
- * order come the other way round.
+ * Of the timer of a slot the model keeps one bit: is the timer claimed?  The number of the
+ * slot is added to the ring after the claim has ended, as by a run.  A call adds it before
+ * its claim ends, which is one of the orders that spin searches.
+ *
+ * The deadline and the clock of an expiry are both its serial number.  So an event is too
+ * old if its deadline is less than the number of expirations read.  It is early if its
+ * clock is less than its deadline.
+ *
+ * One store is buffered: of head, by the reader.  The buffer is flushed at any time, and at
+ * a full barrier.  If a mutant lacks another barrier, the two steps that the barrier
+ * orders are in the other order.
  */
 
 #define SLOTS	2
-#define PLACES	2	/* SLOTS, rounded up to a power of two */
-#define NOTHING	255	/* in the store buffer: it is empty */
+#define ENTRIES	2	/* SLOTS, rounded up to a power of two */
+#define EMPTY	255	/* the store buffer holds no store */
 
-/* How much of everything: check says. */
+/* The size of the search; check sets these. */
 #ifndef EXPIRIES
-#define EXPIRIES 2	/* of each slot */
+#define EXPIRIES 2	/* the number of expiries of each slot */
 #endif
-#ifndef RETURNS
-#define RETURNS	0	/* so many events cannot be handed out, and are returned */
+#ifndef PUT_BACKS
+#define PUT_BACKS 0	/* the most events that a call cannot deliver and puts back */
 #endif
 
 /* The slots. */
-byte expired[SLOTS], fired[SLOTS], expirations[SLOTS]
+byte expired_deadline[SLOTS], fired[SLOTS], expirations[SLOTS]
 bool claimed[SLOTS]
 
 /* The ring. */
 bool lock
-byte head, tail, places[PLACES]
-byte head_buffered = NOTHING
+byte head, tail, entries[ENTRIES]
+byte head_buffered = EMPTY
 
 /* What the properties are about. */
-byte made[SLOTS], taken[SLOTS]
-byte returns = RETURNS
+byte expiries[SLOTS], expirations_read[SLOTS]
+byte put_backs = PUT_BACKS
 
-#define place(n)	places[(n) % PLACES]
+#define entry(n)	entries[(n) % ENTRIES]
 
 /*
- * The kernel.  i, old, t are the caller's own.
+ * The kernel.  i, old and t are local variables of the caller.
  */
 
-inline put() {
+inline ring_put() {
 #ifndef M_NO_LOCK
 	atomic { !lock -> lock = true };
 #endif
 	t = tail;
-	/* There is a place, and the number stands in no other. */
+	/* There is a free entry, and no other entry has this number. */
 	atomic {
-		assert(t - head < PLACES);
-		assert(t == head || place(head) != i)
+		assert(t - head < ENTRIES);
+		assert(t == head || entry(head) != i)
 	};
 #ifdef M_NO_C
 	tail = t + 1;
-	place(t) = i;
+	entry(t) = i;
 #else
-	place(t) = i;
+	entry(t) = i;
 	tail = t + 1;	/* (C) */
 #endif
 	atomic { t = 0; lock = false }
 }
 
-inline put_if_new() {
+inline ring_put_if_new() {
 	if
 #ifdef M_PUT_ALWAYS
-	:: true -> put()
+	:: true -> ring_put()
 #else
-	:: old == 0 -> put()
+	:: old == 0 -> ring_put()
 	:: else
 #endif
 	fi
 }
 
-inline note() {
-#ifdef M_EXPIRED_BEFORE_FIRED
-	expired[i] = made[i];
-	fired[i] = made[i]
+inline record() {
+#ifdef M_DEADLINE_BEFORE_FIRED
+	expired_deadline[i] = expiries[i];
+	fired[i] = expiries[i]
 #else
-	fired[i] = made[i];
-	expired[i] = made[i]
+	fired[i] = expiries[i];
+	expired_deadline[i] = expiries[i]
 #endif
 }
 
-inline raise(n) { atomic { old = expirations[i]; expirations[i] = old + n } }
+inline add_expirations(n) { atomic { old = expirations[i]; expirations[i] = old + n } }
 
 proctype expiry() {
 	byte i, old, t;
 end:	do
 	:: atomic {
 			if
-			:: !claimed[0] && made[0] < EXPIRIES -> i = 0
-			:: !claimed[1] && made[1] < EXPIRIES -> i = 1
+			:: !claimed[0] && expiries[0] < EXPIRIES -> i = 0
+			:: !claimed[1] && expiries[1] < EXPIRIES -> i = 1
 			fi;
 			claimed[i] = true;
-			made[i]++
+			expiries[i]++
 		};
-#ifdef M_COUNT_BEFORE_EXPIRED
-		raise(1);
-		note();
+#ifdef M_COUNT_BEFORE_FIELDS
+		add_expirations(1);
+		record();
 #else
-		note();
+		record();
 #ifdef M_NO_F
 		old = expirations[i];
-		put_if_new();
+		ring_put_if_new();
 #endif
-		raise(1);	/* (F) */
+		add_expirations(1);	/* (F) */
 #endif
 		claimed[i] = false;
 #ifndef M_NO_F
-		put_if_new();
+		ring_put_if_new();
 #endif
 		atomic { i = 0; old = 0 }
 	od
 }
 
 /*
- * The one who takes events: a program, or a call for it, which may find that
- * it cannot hand out what it has taken.
+ * The reader: the program, or a call.  A call puts an event back if it cannot write the
+ * event to the program's memory.
  */
 
-inline take() {
-	atomic { head_buffered == NOTHING -> my_head++; head_buffered = my_head };
+inline take_event() {
+	atomic { head_buffered == EMPTY -> my_head++; head_buffered = my_head };
 #ifdef M_READ_THEN_CLEAR
-	atomic { head_buffered == NOTHING -> n = expirations[i] };
+	atomic { head_buffered == EMPTY -> n = expirations[i] };
 	expirations[i] = 0;
 #else
 	atomic {
 #ifndef M_NO_E
-		head_buffered == NOTHING;	/* (E) */
+		head_buffered == EMPTY;	/* (E) */
 #endif
 		n = expirations[i]; expirations[i] = 0
 	};
 #endif
-#ifdef M_PLACE_READ_AGAIN
-	i = place(my_head - 1);
+#ifdef M_ENTRY_READ_AGAIN
+	i = entry(my_head - 1);
 #endif
 	if
 	:: n ->
 #ifdef M_FIRED_READ_FIRST
-		clock = fired[i];
-		when = expired[i];
+		event_fired = fired[i];
+		event_deadline = expired_deadline[i];
 #else
-		when = expired[i];
-		clock = fired[i];
+		event_deadline = expired_deadline[i];
+		event_fired = fired[i];
 #endif
 		if
 		:: atomic { true ->
-			taken[i] = taken[i] + n;
-			assert(when >= taken[i]);
-			assert(clock >= when) }
-		:: atomic { returns -> returns-- };
-			raise(n);
-			put_if_new()
+			expirations_read[i] = expirations_read[i] + n;
+			assert(event_deadline >= expirations_read[i]);
+			assert(event_fired >= event_deadline) }
+		:: atomic { put_backs -> put_backs-- };
+			add_expirations(n);
+			ring_put_if_new()
 		fi
 	:: else
 	fi
 }
 
 active proctype reader() {
-	byte i, n, old, t, my_head, when, clock;
+	byte i, n, old, t, my_head, event_deadline, event_fired;
 end:	do
 #ifdef M_NO_D
-	:: i = place(my_head);
+	:: i = entry(my_head);
 end_d:		my_head != tail;
 #else
 	:: my_head != tail ->	/* (D) */
-		i = place(my_head);
+		i = entry(my_head);
 #endif
-		take();
-		atomic { i = 0; n = 0; old = 0; when = 0; clock = 0 }
+		take_event();
+		atomic { i = 0; n = 0; old = 0; event_deadline = 0; event_fired = 0 }
 	od
 }
 
-#ifdef M_READ_OTHERWISE
-/* A second one, who swaps a count and does not look at the ring. */
-active proctype other() {
-	atomic { taken[0] = taken[0] + expirations[0]; expirations[0] = 0 }
+#ifdef M_SECOND_READER
+/* A second reader, which exchanges a count without taking the number from the ring. */
+active proctype second_reader() {
+	atomic { expirations_read[0] = expirations_read[0] + expirations[0]; expirations[0] = 0 }
 }
 #endif
 
-/* The reader's store of head becomes visible. */
-active proctype buffer() {
+/* Flush the store buffer: the kernel can read the new head. */
+active proctype store_buffer() {
 end:	do
-	:: atomic { head_buffered != NOTHING ->
-		head = head_buffered; head_buffered = NOTHING }
+	:: atomic { head_buffered != EMPTY ->
+		head = head_buffered; head_buffered = EMPTY }
 	od
 }
 
 init {
 	atomic { run expiry(); run expiry() };
-	/* Nobody can take a step: every expiry has been made, and read. */
+	/* No process can take a step: both slots have expired, and all has been read. */
 	timeout ->
-	assert(made[0] == EXPIRIES && made[1] == EXPIRIES);
-	assert(taken[0] == EXPIRIES && taken[1] == EXPIRIES);
-	assert(head == tail && !lock && head_buffered == NOTHING)
+	assert(expiries[0] == EXPIRIES && expiries[1] == EXPIRIES);
+	assert(expirations_read[0] == EXPIRIES && expirations_read[1] == EXPIRIES);
+	assert(head == tail && !lock && head_buffered == EMPTY)
 }

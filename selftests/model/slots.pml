@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A slot that is mapped, its deadline and its queued: two users, who start,
- * postpone and stop it in memory or by calls, as they like, against the run.
+ * The protocol of a mapped slot (module/device/slot.c, libtimerheap): is the slot checked
+ * in time, and does each arming end once?
  *
- * Of the timer behind the slot there is left where it stands, and that it is
- * claimed, by a call or by the run, for one at a time; lifecycle.pml shows the
- * rest.  Time goes from 0 to LAST; FAR never comes, so a slot that wants 1 or
- * 2, and whose timer stands at FAR, is found at the end.
+ * Two users start, postpone and stop the timer of one slot in any order, in memory or by
+ * calls.  Meanwhile the run expires it.
  *
- * One store is buffered: the kernel's of queued.  It drains at any time, at a
- * full barrier, and before the claim is left.  The program's of deadline needs
- * no buffer, since it is an exchange; without (A), the load of queued overtakes
- * it.
+ * Of the timer behind the slot the model keeps two things: the time at which it is queued,
+ * and whether a call or the run has claimed it.  lifecycle.pml has the rest.  Time runs from
+ * 0 to LAST, and FAR is never reached.  If the deadline is 1 or 2 but the timer is queued at
+ * FAR, the slot is still pending at the end.
+ *
+ * One store is buffered: of queued, by the kernel.  The buffer is flushed at any time, at
+ * a full barrier, and before the claim ends.  The program's store of deadline needs no
+ * buffer, since it is an exchange.  Without (A) the load of queued is executed before it.
  */
 
 #define LAST	3
 #define FAR	4
-#define NOTHING	5	/* in the store buffer: it is empty */
+#define EMPTY	5	/* the store buffer holds no store */
 
-/* How much of everything: check says. */
+/* The size of the search; check sets these. */
 #ifndef OPS
-#define OPS	1	/* operations of the first user, and of the second: */
+#define OPS	1	/* the number of operations of the first user, and of the second: */
 #endif
 #ifndef OPS2
 #define OPS2	1
@@ -29,37 +31,37 @@
 #define PERIODS	0	/* the longest period that a start asks for, 0 or 1 */
 #endif
 #ifndef NOMEM
-#define NOMEM	0	/* for so many kicks there is no memory */
+#define NOMEM	0	/* the most calls that fail for want of memory */
 #endif
 
-/* A look is put off after so many exchanges that it has lost. */
+/* After this number of failed exchanges the next check is deferred; slot.c: 4. */
 #define TRIES	2
 
 byte now = 0
 
-/* The slot; the timer: where it stands, 0 if nowhere; whether it is claimed. */
-byte deadline, period, queued, at
-byte queued_buffered = NOTHING
+/* The slot.  The timer: the time at which it is queued, or 0; whether it is claimed. */
+byte deadline, period, queued, timer_at
+byte queued_buffered = EMPTY
 bool claimed
 
 /* What the properties are about. */
-short armings		/* that have begun and not ended in a stop or an event */
-byte ended		/* users */
+short armings		/* armings that have not ended by a stop or an event */
+byte users_ended
 byte nomem = NOMEM
 bool freed
 
 /*
- * The kernel.  run_now, seen, next, tries are the caller's own.
+ * The kernel.  run_now, seen, next and tries are local variables of the caller.
  */
 
 inline claim() { atomic { !claimed -> claimed = true } }
-inline leave() { atomic { queued_buffered == NOTHING -> claimed = false } }
+inline commit() { atomic { queued_buffered == EMPTY -> claimed = false } }
 
-inline barrier() { atomic { queued_buffered == NOTHING } }
-inline store_queued(t) { atomic { queued_buffered == NOTHING -> queued_buffered = t } }
+inline barrier() { atomic { queued_buffered == EMPTY } }
+inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = t } }
 
-/* An expiry has taken the deadline, and put next in its place. */
-inline count() { atomic {
+/* An expiry has exchanged the deadline with next: add to expirations. */
+inline record_expiry() { atomic {
 	assert(!freed);
 	if
 	:: next == 0 -> armings--
@@ -67,15 +69,15 @@ inline count() { atomic {
 	fi
 } }
 
-/* A deadline that has come is exchanged with the next one, or with 0. */
-inline take() {
+/* Exchange a due deadline with the next one, or with 0. */
+inline expire_due() {
 	next = (period -> run_now + 1 : 0);
 	atomic {
 		if
 #ifdef M_EXPIRE_STORES
 		:: true ->
 #else
-		:: deadline == seen && queued_buffered == NOTHING ->
+		:: deadline == seen && queued_buffered == EMPTY ->
 #endif
 			assert(deadline <= now);
 			deadline = next;
@@ -87,36 +89,39 @@ inline take() {
 	}
 }
 
-/* A deadline is still to come.  Who was postponed by little too often waits. */
-inline look_again() {
+/*
+ * The deadline is later than run_now, and is the time of the next check.  Or the next check
+ * is deferred: too many checks in succession have found a near deadline.
+ */
+inline next_check() {
 	if
 	:: next = seen
 	:: seen < LAST -> next = LAST
 	fi
 }
 
-/* Afterwards next says when to look again. */
-inline look() {
+/* Sets next to the time of the next check, or to 0. */
+inline check_deadline() {
 	do
 	:: true ->
 		seen = deadline;
 		if
 		:: seen == 0 -> next = 0; break
-		:: seen > run_now -> look_again(); break
+		:: seen > run_now -> next_check(); break
 		:: else
 		fi;
-		take();
+		expire_due();
 		if
 		:: ok ->
 #ifdef M_QUEUED_BEFORE_COUNT
 			store_queued(next);
 #endif
-			count();
+			record_expiry();
 			break
 		:: else
 		fi;
 		tries++;
-		/* Time stands still at LAST: what is later, is then. */
+		/* Time ends at LAST, so a later check is at LAST. */
 		if
 		:: tries == TRIES -> next = (run_now < LAST -> run_now + 1 : LAST); break
 		:: else
@@ -125,67 +130,79 @@ inline look() {
 	atomic { seen = 0; tries = 0; ok = false }
 }
 
-inline look_from_now() {
+inline check() {
 	store_queued(0);
 #ifndef M_NO_B
 	barrier();	/* (B) */
 #endif
-	look()
+	check_deadline()
 }
 
-/* Afterwards ok says whether the timer stands there. */
-inline place(t) { atomic {
+/* Sets ok if the timer is queued at t. */
+inline schedule(t) { atomic {
 	if
-	:: at = t; ok = true
-	:: at == 0 && nomem -> nomem--; ok = false
+	:: timer_at = t; ok = true
+	:: timer_at == 0 && nomem -> nomem--; ok = false
 	fi
 } }
 
 inline kick_claimed() {
 #ifdef M_KICK_KEEPS_QUEUED
-	look();
+	check_deadline();
 #else
-	look_from_now();
+	check();
 #endif
 	if
 	:: next ->
 #ifdef M_QUEUED_BEFORE_TIMER
 		store_queued(next);
-		place(next)
+		schedule(next)
 #else
-		place(next);
+		schedule(next);
 		if :: ok -> store_queued(next) :: else fi
 #endif
-	:: else -> at = 0; ok = true
+	:: else -> timer_at = 0; ok = true
 	fi
 }
 
 /*
- * The calls
+ * The calls.
  */
 
-/* The clock is read before the claim, which may have to be waited for. */
+/*
+ * KICK.  It reads the clock before the claim, which may have to wait.  slot.c reads the
+ * clock again for a due deadline, which changes only @fired of the event.
+ */
 inline kick() {
 	run_now = now;
 	claim();
 	kick_claimed();
-	leave()
+	commit()
 }
 
-/* START and, if it is pending, MODIFY: timer, queued, deadline.  What is due
- * and periodic gets a timer first, so that there is one after its expiry.
+/*
+ * START; with if_pending: MODIFY.  The order is timer, queued, deadline.  If the deadline
+ * of a periodic slot has passed already, its timer is queued first, at the next deadline.
+ * So the slot expires only after the step that may fail for want of memory.
+ *
+ * The code differs in four ways:
+ *
+ *  - It reads the clock before the claim.
+ *  - It writes period after deadline.  The claim keeps the run from reading between them.
+ *  - MODIFY of an idle slot changes nothing.
+ *  - MODIFY tries its exchange at most 4 times in a claim, and then claims again.
  */
 inline arm(if_pending) {
 	claim();
 	run_now = now;
 	ok = true;
 #ifdef M_ARM_DEADLINE_FIRST
-	swap_deadline(if_pending);
+	exchange_deadline(if_pending);
 #endif
 	next = (d > run_now -> d : (p -> run_now + 1 : 0));
 	if
 	:: next ->
-		place(next);
+		schedule(next);
 		if :: ok -> store_queued(next) :: else fi
 	:: else
 	fi;
@@ -194,9 +211,9 @@ inline arm(if_pending) {
 		period = p;
 #ifndef M_ARM_DEADLINE_FIRST
 #ifndef M_NO_B_ARM
-		barrier();	/* (B), once more */
+		barrier();	/* (B) again */
 #endif
-		swap_deadline(if_pending);
+		exchange_deadline(if_pending);
 #endif
 		if
 		:: d <= run_now -> kick_claimed()
@@ -204,10 +221,10 @@ inline arm(if_pending) {
 		fi
 	:: else
 	fi;
-	leave()
+	commit()
 }
 
-inline swap_deadline(if_pending) { atomic {
+inline exchange_deadline(if_pending) { atomic {
 	if
 	:: deadline == 0 && if_pending
 	:: deadline == 0 && !if_pending -> deadline = d; armings++
@@ -215,25 +232,25 @@ inline swap_deadline(if_pending) { atomic {
 	fi
 } }
 
-/* STOP: queued, deadline, timer. */
+/* STOP.  The order is queued, deadline, timer. */
 inline disarm() {
 	claim();
 #ifdef M_DISARM_QUEUED_LAST
-	swap_with_0();
+	exchange_with_0();
 	store_queued(0);
 #else
 	store_queued(0);
-	atomic { queued_buffered == NOTHING -> swap_with_0() };
+	atomic { queued_buffered == EMPTY -> exchange_with_0() };
 #endif
-	at = 0;
-	leave()
+	timer_at = 0;
+	commit()
 }
 
 /*
- * The program.  old and q are its own, too.
+ * The program.  old and q are local variables of the caller, too.
  */
 
-inline swap_with_0() { atomic {
+inline exchange_with_0() { atomic {
 	if
 	:: deadline -> armings--
 	:: else
@@ -246,20 +263,23 @@ inline stop() {
 	old = deadline;
 	atomic { if :: old -> armings-- :: else fi; deadline = 0; old = 0 }
 #else
-	swap_with_0()
+	exchange_with_0()
 #endif
 }
 
-/* What the kernel has not been told of, it must be.  Who cannot, gives up. */
-inline tell() {
+/*
+ * Kick the slot if the kernel would check it too late.  If the KICK fails for want of
+ * memory, stop the timer.
+ */
+inline kick_if_needed() {
 #ifndef M_NO_A
-	q = queued;	/* (A) is between the exchange and this */
+	q = queued;	/* (A) is between the exchange and this load */
 #endif
 	if
-#ifdef M_KICK_IF_LATER
+#ifdef M_KICK_ONLY_IF_LATER
 	:: q > d ->
 #else
-#ifdef M_KICK_IF_0
+#ifdef M_KICK_ONLY_IF_0
 	:: q == 0 ->
 #else
 	:: q == 0 || q > d ->
@@ -271,8 +291,8 @@ inline tell() {
 	fi
 }
 
-/* The load of queued has overtaken the exchange. */
-inline overtake() {
+/* Without (A), load queued before the exchange. */
+inline load_queued_early() {
 #ifdef M_NO_A
 	q = queued
 #else
@@ -282,13 +302,13 @@ inline overtake() {
 
 inline start() {
 	period = p;
-	overtake();
-	swap_deadline(false);
-	tell()
+	load_queued_early();
+	exchange_deadline(false);
+	kick_if_needed()
 }
 
 inline postpone() {
-	overtake();
+	load_queued_early();
 	do
 	:: true ->
 		old = deadline;
@@ -307,13 +327,13 @@ inline postpone() {
 #endif
 		};
 		if
-		:: ok -> tell(); break
+		:: ok -> kick_if_needed(); break
 		:: else
 		fi
 	od
 }
 
-inline choose() { atomic { if :: d = 1 :: d = 2 :: d = FAR fi } }
+inline choose_deadline() { atomic { if :: d = 1 :: d = 2 :: d = FAR fi } }
 inline choose_period() { atomic { if :: p = 0 :: PERIODS -> p = PERIODS fi } }
 
 proctype user(byte n) {
@@ -322,39 +342,39 @@ proctype user(byte n) {
 	do
 	:: n -> n--;
 		if
-		:: choose(); choose_period(); start()
-		:: choose(); postpone()
+		:: choose_deadline(); choose_period(); start()
+		:: choose_deadline(); postpone()
 		:: stop()
 		:: kick()
-		:: choose(); choose_period(); arm(false)
-		:: choose(); choose_period(); arm(true)
+		:: choose_deadline(); choose_period(); arm(false)
+		:: choose_deadline(); choose_period(); arm(true)
 		:: disarm()
 		fi;
 		atomic { d = 0; p = 0; q = 0; old = 0; run_now = 0; next = 0; ok = false }
 	:: else -> break
 	od;
-	ended++
+	users_ended++
 }
 
 active proctype softirq() {
 	byte run_now, seen, next, tries;
 	bool ok;
 end:	do
-	:: atomic { at && at <= now && !claimed -> claimed = true; run_now = now };
-		look_from_now();
+	:: atomic { timer_at && timer_at <= now && !claimed -> claimed = true; run_now = now };
+		check();
 #ifndef M_QUEUED_BEFORE_COUNT
 		store_queued(next);
 #endif
-		atomic { queued_buffered == NOTHING -> at = next; claimed = false;
+		atomic { queued_buffered == EMPTY -> timer_at = next; claimed = false;
 			run_now = 0; next = 0 }
 	od
 }
 
-/* The kernel's store of queued becomes visible. */
-active proctype buffer() {
+/* Flush the store buffer: the program can read the new queued. */
+active proctype store_buffer() {
 end:	do
-	:: atomic { queued_buffered != NOTHING ->
-		queued = queued_buffered; queued_buffered = NOTHING }
+	:: atomic { queued_buffered != EMPTY ->
+		queued = queued_buffered; queued_buffered = EMPTY }
 	od
 }
 
@@ -366,15 +386,14 @@ active proctype clock() {
 }
 
 /*
- * As timerheap_free() does it, when nobody else uses the slot any more: then
- * there comes no event that has not been counted.
+ * timerheap_free(), after both users have ended.  The kernel counts no expiration after it.
  */
 inline free() {
 	stop();
 #ifdef M_FREE_DOES_NOT_KICK
 	freed = true
 #else
-	/* Where queued is not 0, from the very look at it. */
+	/* If queued is not 0, no expiration may be counted after this load. */
 	atomic { q = queued; freed = (q != 0) };
 	if
 	:: q == 0 -> kick(); freed = true
@@ -388,14 +407,14 @@ init {
 	bool ok;
 	atomic { run user(OPS); run user(OPS2) };
 	if
-	:: ended == 2 -> free()
+	:: users_ended == 2 -> free()
 	:: true
 	fi;
-	/* Nobody can take a step: time is past every deadline but FAR. */
+	/* No process can take a step: every deadline except FAR has passed. */
 	timeout ->
-	assert(ended == 2 && !claimed && queued_buffered == NOTHING);
-	/* What is pending is looked at in time, and what was due has expired. */
-	assert(deadline == 0 || deadline == FAR && at == FAR);
-	/* Each arming has ended once. */
+	assert(users_ended == 2 && !claimed && queued_buffered == EMPTY);
+	/* A pending slot is checked in time, and a due slot has expired. */
+	assert(deadline == 0 || deadline == FAR && timer_at == FAR);
+	/* Each arming has ended once, except that of a pending slot. */
 	assert(armings == (deadline -> 1 : 0))
 }

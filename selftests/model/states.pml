@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The states of a timer, and the ways between them: module/core/state.h again.
+ * The states of a timer and the transitions between them, as in module/core/state.h.
  *
- * Each way is written once, here, with the helper that it stands for, and the
- * script "transitions" compares them with the header.  A compare and exchange
- * is one atomic step; a store-release is one too, and what was done before it
- * is seen by all.
+ * Each transition is written once, here, in an inline with the name of the helper in the
+ * header.  The script "transitions" compares both files.  A compare-and-exchange is one
+ * atomic step.  A store-release is one atomic step, too: what was done before it is
+ * visible to all processes.
  */
 
 #define NO_STATUS		0
@@ -27,15 +27,15 @@ byte status = NO_STATUS
 #define transient(s)	((s) == RUNNING || (s) == REMOVING || \
 			 (s) == MODIFYING || (s) == MOVING)
 
-/* Who loses the exchange goes on with ok = false. */
+/* If the exchange fails, ok is false afterwards. */
 #define TRY(from, to)	:: atomic { status == from -> status = to; ok = true }
 #define LOST		:: else -> ok = false
-/* A transient state is its holder's own. */
+/* Only the process that has put the timer into a transient state ends that state. */
 #define LEAVE(from, to)	atomic { assert(status == from); status = to }
 
 /*
- * The claim.  The code loops until the state is stable and the exchange has
- * succeeded; here that is a wait, so that a run without end is a real one.
+ * The claim.  The code loops until the state is stable and the exchange succeeds.  The
+ * model waits instead, so it has no endless loop that the code does not have.
  */
 inline try_stable_to_modifying(from) {
 	atomic { !transient(status) -> from = status; ok = false;

@@ -1,102 +1,121 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A queue whose CPU may get stuck: its owner, a thief, the watchdog, and a user.
+ * A queue whose CPU gets stuck (arm.c, steal.c, watchdog.c): do other CPUs run what is due?
  *
- * The owner runs the queue from its hrtimer and from resume; the thief, when an eye of
- * the watchdog opens on its CPU, and from again.  On other occasions a thief only does
+ *	process		CPU		what it does
+ *	softirq		owning CPU	runs the queue from hrtimer and from resume;
+ *					watchdog timer 0
+ *	ipi_handler	owning CPU	arms the hrtimer, or defers the run
+ *	thief		thief's CPU	runs the queue if watchdog timer 1 expires, and from
+ *					thief_resume
+ *	user		third CPU	starts, modifies and stops the timer
+ *	other_cpu	fourth CPU	watchdog timers that were moved here
+ *
+ * The module has other occasions to steal: after a run and before a sleep.  They only do
  * the same earlier.
  *
- * The owner stops at any step that it takes outside of a run; and so does the thief, when
- * the owner has come back.  Who has stopped goes on when nobody else can take a step.  By
- * then the others must have done all that is due, and both eyes must be going to open before
- * the rest is; but one that is on the CPU that is stuck may wait for the other to open and
- * miss it.  And when all that was left is done, the owner's hrtimer must be set to what
- * comes first, or earlier, and armed say no less.
+ * The owning CPU gets stuck at any step outside of a run.  With THEN_THIEF_STUCK it then
+ * recovers, and the thief's CPU gets stuck.  A stuck CPU recovers when no process can take
+ * a step.  At that time these must hold:
  *
- * Of the watchdog's eyes one is at home on the owner's CPU, and one on the thief's.  If the
- * other minds it, it is elsewhere, where nobody gets stuck and, to make it harder, nobody
- * steals.
+ *  - The other CPUs have run all that is due.
+ *  - Both watchdog timers will expire before the next deadline.  There is one exception: a
+ *    watchdog timer of the stuck CPU may miss that, if its peer will expire and move it.
  *
- * There is the time before SOON, which may last, and that from then on; what is due LATER
- * never comes.  Of timers there is one, and a claim of it is one step; lifecycle.pml has the
- * rest.
- * Steps come in the order of the code, since arming.pml has stores that are late; here
- * a barrier that is left out is a load that comes early.
+ * When the recovered CPU has no more to do, its hrtimer must be set to the first deadline
+ * or earlier.  armed must not be less than that setting.
+ *
+ * Watchdog timer 0 is on the owning CPU, and watchdog timer 1 on the thief's CPU.  If the
+ * peer of a watchdog timer finds it late, that timer moves to the fourth CPU.  The fourth
+ * CPU does not get stuck and, to make the search harder, does not steal.  watchdog.c may
+ * also choose another CPU when it wakes or arms a watchdog timer; the model does not.
+ *
+ * Time is 0 or SOON, and may stay 0.  LATER is never reached.  There is one timer, and a
+ * claim of it is one step: lifecycle.pml has the rest.
+ *
+ * Steps are executed in the order of the code: arming.pml has the delayed stores.  If a
+ * mutant lacks a barrier, a load is executed too early.
  */
 
-#define S64_MIN	0	/* below every deadline */
-#define SOON	1
-#define LATER	3
-#define NEVER	4
+#define S64_MIN		0	/* earlier than every deadline */
+#define SOON		1
+#define LATER		3
+#define NEVER		4
 
-/* Operations of the user, and how often a run rests or a kick is held. */
+/*
+ * The number of operations of the user, and the most times that a run is throttled or a
+ * notification deferred; check sets both.
+ */
 #ifndef OPS
 #define OPS	1
 #endif
-#ifndef SPENT
-#define SPENT	1
+#ifndef LIMITED
+#define LIMITED	1
 #endif
 
-/* Of the watchdog; where it has one, that is the thief's. */
-#ifndef EYES
-#define EYES	1
+/* The number of watchdog timers.  If it is 1, that is watchdog timer 1. */
+#ifndef WATCHDOG_TIMERS
+#define WATCHDOG_TIMERS	1
 #endif
-#define EYE_0(time)	(EYES == 2 -> (time) : NEVER)
+#define EXPIRES_0(time)	(WATCHDOG_TIMERS == 2 -> (time) : NEVER)
 
-#define NOBODY	0
-#define OWNER	1
-#define THIEF	2
+#define NO_CPU		0
+#define OWNING_CPU	1
+#define THIEF_CPU	2
 
 byte now = 0
 
-/* The timer: its key in the heap, where it should stand, and whether the inbox has it. */
-byte when = NEVER, due = NEVER
-bool inbox, taken
+/* The timer: its key in the heap, the deadline that the user wants, and the inbox. */
+byte when = NEVER, wanted = NEVER
+bool inbox, drained
 
 /* The queue. */
-bool lock, running, kicked
+bool lock, running, ipi_pending
 byte earliest = NEVER, first = NEVER, armed = NEVER
 
-/* The owner: what its hrtimer is set to, an interrupt on its way, and whether interrupts
- * are off.
- */
+/* The owning CPU: what its hrtimer is set to, and whether an IPI is on its way. */
 byte hrtimer = NEVER
-bool interrupt, irqs_off
+bool ipi, irqs_off
 
-/* Who is in a run, and who is stuck; and what goes on with a run, at any time. */
-bool owner_runs, thief_runs
-byte stuck = NOBODY
-bool resume, again
+/* The CPU that is in a run, the stuck CPU, and the hrtimers that begin a run at any time. */
+bool owning_cpu_runs, thief_cpu_runs
+byte stuck = NO_CPU
+bool resume, thief_resume
 
-/* The watchdog: its word, and when each eye opens; at S64_MIN again and again. */
-byte until = NEVER, eye[2] = NEVER
+/*
+ * The watchdog: theap_watchdog_until, and when each watchdog timer expires.  With S64_MIN a
+ * watchdog timer expires again and again.
+ */
+byte until = NEVER, expires[2] = NEVER
 
-/* Whether an eye was taken away from where it is at home. */
-bool away[2]
+/* The watchdog timer was moved to the fourth CPU. */
+bool moved[2]
 
-byte spent
+byte limited
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
 
-/* What comes first: as somebody reads it without the lock, and as it is. */
+/* The first deadline: read without the lock, in two steps; and its true value. */
 inline read_first() { f = first; f = min(f, earliest) }
-#define deadline	min(first, earliest)
+#define first_deadline	min(first, earliest)
 
-/* Both eyes, wherever they are. */
-inline wake() { atomic { until = S64_MIN; eye[0] = EYE_0(S64_MIN); eye[1] = S64_MIN } }
+/* Wake both watchdog timers, on whatever CPU they are. */
+inline watchdog_wake() {
+	atomic { until = S64_MIN; expires[0] = EXPIRES_0(S64_MIN); expires[1] = S64_MIN }
+}
 
-/* Not while a run is on, which looks when it is over. */
-#ifdef M_WATCH_BY_ARMED
-#define looks_itself	(armed == S64_MIN)
+/* The watchdog is not notified while a run is on: the end of the run does it. */
+#ifdef M_WATCHDOG_READS_ARMED
+#define run_is_on	(armed == S64_MIN)
 #else
-#define looks_itself	running
+#define run_is_on	running
 #endif
 
-inline watch() {
+inline watchdog_notify() {
 	if
 	:: f < until ->
 		if
-		:: !looks_itself -> wake()
+		:: !run_is_on -> watchdog_wake()
 		:: else
 		fi
 	:: else
@@ -104,38 +123,38 @@ inline watch() {
 }
 
 /*
- * What drives the queue.
+ * Arming and notification.
  */
 
-inline kick() {
+inline notify_cpu() {
 	atomic { if
-	:: !kicked -> kicked = true; assert(!interrupt); interrupt = true
+	:: !ipi_pending -> ipi_pending = true; assert(!ipi); ipi = true
 	:: else
 	fi }
 }
 
-inline tell() {
+inline notify() {
 	read_first();
-#if !defined(M_NO_K) && !defined(M_ARMED_ENOUGH)
-	watch();
+#if !defined(M_NO_K) && !defined(M_NO_WATCHDOG_IF_ARMED)
+	watchdog_notify();
 #endif
 	if
 	:: f < armed ->
-#ifdef M_ARMED_ENOUGH
-		watch();
+#ifdef M_NO_WATCHDOG_IF_ARMED
+		watchdog_notify();
 #endif
-		kick()
+		notify_cpu()
 	:: else
 	fi
 }
 
-/* Interrupts are off. */
+/* Context: the owning CPU, interrupts off. */
 inline arm() {
 	read_first();
 	if
 	:: f < armed ->
-#ifndef M_ARM_UNWATCHED
-		watch();
+#ifndef M_ARM_WITHOUT_WATCHDOG
+		watchdog_notify();
 #endif
 		armed = f;
 		hrtimer = f
@@ -145,18 +164,18 @@ inline arm() {
 
 inline run_later() {
 	read_first();
-#ifndef M_REST_UNWATCHED
-	watch();
+#ifndef M_RUN_LATER_WITHOUT_WATCHDOG
+	watchdog_notify();
 #endif
 	resume = true
 }
 
-inline hold() {
+inline defer() {
 	read_first();
 	if
 	:: f < armed ->
 		armed = S64_MIN;
-#ifndef M_HOLD_FORGETS
+#ifndef M_DEFERRED_FORGOTTEN
 		run_later()
 #endif
 	:: else
@@ -164,121 +183,123 @@ inline hold() {
 }
 
 inline run_ended(cpu) {
-#ifndef M_ARMED_LAST
+#ifndef M_ARMED_AFTER_NOTIFY
 	armed = NEVER;
 #endif
 	if
-	:: cpu == OWNER -> arm()
-	:: cpu == THIEF ->
-#ifndef M_THIEF_TELLS_NOBODY
-		tell();
+	:: cpu == OWNING_CPU -> arm()
+	:: cpu == THIEF_CPU ->
+#ifndef M_THIEF_DOES_NOT_NOTIFY
+		notify();
 #endif
-#ifdef M_ARMED_LAST
+#ifdef M_ARMED_AFTER_NOTIFY
 		armed = NEVER
 #endif
 	fi
 }
 
-inline run_rests(cpu) {
+inline run_throttled(cpu) {
 	if
-	:: cpu == OWNER -> run_later()
-	:: cpu == THIEF ->
-		again = true;
-#ifndef M_REST_UNTOLD
-		run_ended(THIEF)
+	:: cpu == OWNING_CPU -> run_later()
+	:: cpu == THIEF_CPU ->
+		thief_resume = true;
+#ifndef M_THROTTLED_UNNOTIFIED
+		run_ended(THIEF_CPU)
 #endif
 	fi
 }
 
 /*
- * A run.  Where the owner has the lock, its interrupts are off.
+ * A run.  The owning CPU holds the lock with interrupts off.
  */
 
-#define may_lock(cpu)	(!lock && (cpu == THIEF || !irqs_off))
+#define may_lock(cpu)	(!lock && (cpu == THIEF_CPU || !irqs_off))
 
-inline begin(cpu) {
+inline begin_run(cpu) {
 	assert(!running);
 	running = true;
 	armed = S64_MIN;
-	owner_runs = owner_runs || cpu == OWNER;
-	thief_runs = thief_runs || cpu == THIEF
+	owning_cpu_runs = owning_cpu_runs || cpu == OWNING_CPU;
+	thief_cpu_runs = thief_cpu_runs || cpu == THIEF_CPU
 }
 
-/* With the lock: the inbox is empty, and then what was in it has its place. */
-inline adjust() { lock = true; earliest = NEVER; taken = inbox; inbox = false }
+/* With the lock: drain the inbox; then requeue the timer that was in it. */
+inline drain_inbox() { lock = true; earliest = NEVER; drained = inbox; inbox = false }
 
-inline place() {
-	when = (taken && due < when -> due : when);
-	taken = false
+inline adjust() {
+	when = (drained && wanted < when -> wanted : when);
+	drained = false
 }
 
 inline settle() { first = when; lock = false }
 
 inline collect(cpu) {
-	atomic { may_lock(cpu) -> adjust(); irqs_off = irqs_off || cpu == OWNER };
+	atomic { may_lock(cpu) -> drain_inbox(); irqs_off = irqs_off || cpu == OWNING_CPU };
 	atomic {
-		place();
+		adjust();
 		if
-		:: when <= now && !inbox && due == LATER -> when = due
-		:: when <= now && !inbox && due != LATER -> when = NEVER; due = NEVER
+		:: when <= now && !inbox && wanted == LATER -> when = wanted
+		:: when <= now && !inbox && wanted != LATER -> when = NEVER; wanted = NEVER
 		:: else
 		fi;
 		settle();
-		irqs_off = irqs_off && cpu == THIEF
+		irqs_off = irqs_off && cpu == THIEF_CPU
 	}
 }
 
-/* It goes on, ends, or rests for want of budget. */
-inline run_on(cpu) {
+/* After each batch the run goes on, ends, or is throttled for want of CPU budget. */
+inline run_to_end(cpu) {
 	do
 	:: collect(cpu);
 		atomic { if
-		:: deadline <= now
-		:: deadline > now -> break
-		:: spent < SPENT -> spent++; rest = true; break
+		:: first_deadline <= now
+		:: first_deadline > now -> break
+		:: limited < LIMITED -> limited++; throttled = true; break
 		fi }
 	od;
 	atomic {
 		may_lock(cpu) ->
-#ifndef M_RUNNING_LAST
+#ifndef M_RUNNING_CLEARED_LATE
 		running = false;
 #endif
-		irqs_off = irqs_off || cpu == OWNER
+		irqs_off = irqs_off || cpu == OWNING_CPU
 	};
 	if
-	:: rest -> run_rests(cpu)
+	:: throttled -> run_throttled(cpu)
 	:: else -> run_ended(cpu)
 	fi;
 	atomic {
-#ifdef M_RUNNING_LAST
+#ifdef M_RUNNING_CLEARED_LATE
 		running = false;
 #endif
-		rest = false; f = 0;
-		irqs_off = irqs_off && cpu == THIEF;
-		owner_runs = owner_runs && cpu == THIEF;
-		thief_runs = thief_runs && cpu == OWNER
+		throttled = false; f = 0;
+		irqs_off = irqs_off && cpu == THIEF_CPU;
+		owning_cpu_runs = owning_cpu_runs && cpu == THIEF_CPU;
+		thief_cpu_runs = thief_cpu_runs && cpu == OWNING_CPU
 	}
 }
 
-/* An hrtimer has fired. */
+/* An hrtimer of the owning CPU has expired. */
 inline queue_run() {
 	if
-	:: atomic { may_lock(OWNER) && !running -> begin(OWNER) }; run_on(OWNER)
-	:: atomic { may_lock(OWNER) && running }
+	:: atomic { may_lock(OWNING_CPU) && !running -> begin_run(OWNING_CPU) };
+		run_to_end(OWNING_CPU)
+	:: atomic { may_lock(OWNING_CPU) && running }
 	fi
 }
 
-#define overdue	(deadline <= now && !running)
+#define overdue	(first_deadline <= now && !running)
 
 inline steal() {
-#ifdef M_STEAL_BLINDLY
+#ifdef M_NO_CHECK_WITH_LOCK
 	if
 	:: overdue ->
-		atomic { !lock -> begin(THIEF) };
-		run_on(THIEF)
+		atomic { !lock -> begin_run(THIEF_CPU) };
+		run_to_end(THIEF_CPU)
 #else
 	if
-	:: atomic { overdue && !lock -> begin(THIEF) }; run_on(THIEF)
+	:: atomic { overdue && !lock -> begin_run(THIEF_CPU) };
+		run_to_end(THIEF_CPU)
 #endif
 	:: else
 	fi
@@ -290,100 +311,102 @@ inline steal() {
 
 #define near(time)	((time) <= SOON)
 
-/* It is on a CPU that is stuck; and should have opened. */
-#define stuck_with(i)	(!away[i] && stuck == OWNER + (i))
-#define late(i)		(eye[i] <= now && stuck_with(i))
+/* A watchdog timer is on the stuck CPU; and is late there. */
+#define cpu_is_stuck(i)	(!moved[i] && stuck == OWNING_CPU + (i))
+#define is_late(i)	(expires[i] <= now && cpu_is_stuck(i))
 
-#ifdef M_NO_MIND
-#define minds(i)	false
+#ifdef M_NO_PEER_CHECK
+#define must_move(i)	false
 #else
-#define minds(i)	(EYES == 2 && late(i))
+#define must_move(i)	(WATCHDOG_TIMERS == 2 && is_late(i))
 #endif
-#if defined(M_ALONE)
-#define wakes(i)	false
-#elif defined(M_ALONE_FAR)
-#define wakes(i)	(EYES + (i) > 1 && eye[i] > until && until == S64_MIN)
+#if defined(M_PEER_NOT_WOKEN)
+#define must_wake(i)	false
+#elif defined(M_PEER_SLEEPS_LONGER)
+#define must_wake(i)	(WATCHDOG_TIMERS + (i) > 1 && expires[i] > until && \
+			 until == S64_MIN)
 #else
-#define wakes(i)	(EYES + (i) > 1 && eye[i] > until)
+#define must_wake(i)	(WATCHDOG_TIMERS + (i) > 1 && expires[i] > until)
 #endif
 
-/* As if it stayed closed where nothing would come of it. */
-#define opens(i)	(eye[i] <= now && \
-			 (!near(deadline) || wakes(1 - (i)) || minds(1 - (i))))
+/* A watchdog timer is due.  An expiry that would change nothing is left out of the search. */
+#define may_expire(i)	(expires[i] <= now && \
+			 (!near(first_deadline) || must_wake(1 - (i)) || must_move(1 - (i))))
 
-/* With the watchdog's lock, unless somebody has woken it since it opened. */
-inline say(me) {
+/* With the lock of the watchdog.  Do nothing if this timer was woken since it expired. */
+inline publish(me) {
 	if
-	:: eye[me] == NEVER ->
+	:: expires[me] == NEVER ->
 		until = (near(f) -> S64_MIN : (f == LATER -> LATER - 1 : NEVER));
-		eye[me] = until;
-		away[1 - me] = away[1 - me] || minds(1 - me);
-		eye[1 - me] = (wakes(1 - me) -> until : eye[1 - me])
+		expires[me] = until;
+		moved[1 - me] = moved[1 - me] || must_move(1 - me);
+		expires[1 - me] = (must_wake(1 - me) -> until : expires[1 - me])
 	:: else
 	fi
 }
 
-inline look(me) {
-	f = deadline;
+inline watchdog_expired(me) {
+	f = first_deadline;
 #ifdef M_NO_Q
-	early = deadline;
+	early = first_deadline;
 #endif
-	atomic { far = !near(f); say(me) };
+	atomic { may_sleep = !near(f); publish(me) };
 #ifdef M_NO_Q
 	f = early;
 #else
 	if
-	:: far -> read_first()
+	:: may_sleep -> read_first()
 	:: else
 	fi;
 #endif
 	if
-#ifndef M_NO_SECOND_LOOK
-	:: far -> watch()
+#ifndef M_NO_SECOND_CHECK
+	:: may_sleep -> watchdog_notify()
 #endif
 	:: else
 	fi;
-	atomic { far = false; f = 0 }
+	atomic { may_sleep = false; f = 0 }
 }
 
 #ifdef M_NO_Q
-#define EARLY	byte early
+#define DECLARE_EARLY	byte early
 #else
-#define EARLY
+#define DECLARE_EARLY
 #endif
 
-proctype elsewhere() {
+proctype other_cpu() {
 	byte f;
-	bool far;
-	EARLY;
+	bool may_sleep;
+	DECLARE_EARLY;
 end:	do
-	:: atomic { away[0] && opens(0) -> eye[0] = NEVER }; look(0)
-	:: atomic { away[1] && opens(1) -> eye[1] = NEVER }; look(1)
+	:: atomic { moved[0] && may_expire(0) -> expires[0] = NEVER }; watchdog_expired(0)
+	:: atomic { moved[1] && may_expire(1) -> expires[1] = NEVER }; watchdog_expired(1)
 	od
 }
 
 /*
- * The owner: softirqs, and the handler of the kick.
+ * The owning CPU: softirqs, and the handler of the IPI.
  */
 
-proctype softirq() provided (stuck != OWNER) {
+proctype softirq() provided (stuck != OWNING_CPU) {
 	byte f;
-	bool rest, far;
-	EARLY;
+	bool throttled, may_sleep;
+	DECLARE_EARLY;
 end:	do
 	:: atomic { hrtimer <= now && !irqs_off -> hrtimer = NEVER }; queue_run()
 	:: atomic { resume && !irqs_off -> resume = false }; queue_run()
-	:: atomic { !away[0] && opens(0) && !irqs_off -> eye[0] = NEVER }; look(0)
+	:: atomic { !moved[0] && may_expire(0) && !irqs_off -> expires[0] = NEVER };
+		watchdog_expired(0)
 	od
 }
 
-proctype handler() provided (stuck != OWNER) {
+proctype ipi_handler() provided (stuck != OWNING_CPU) {
 	byte f;
 end:	do
-	:: atomic { interrupt && !irqs_off -> irqs_off = true; interrupt = false };
-		kicked = false;
+	:: atomic { ipi && !irqs_off -> irqs_off = true; ipi = false };
+		ipi_pending = false;
 		if
-		:: atomic { spent < SPENT -> spent++ }; hold()
+		:: atomic { limited < LIMITED -> limited++ }; defer()
 		:: arm()
 		fi;
 		atomic { f = 0; irqs_off = false }
@@ -391,44 +414,44 @@ end:	do
 }
 
 /*
- * The thief, on another CPU: softirqs.
+ * The thief's CPU: softirqs.
  */
 
-proctype thief() provided (stuck != THIEF) {
+proctype thief() provided (stuck != THIEF_CPU) {
 	byte f;
-	bool rest, far;
-	EARLY;
+	bool throttled, may_sleep;
+	DECLARE_EARLY;
 end:	do
-	:: atomic { !away[1] && (opens(1) || eye[1] <= now && overdue && !lock) ->
-			eye[1] = NEVER };
+	:: atomic { !moved[1] && (may_expire(1) || expires[1] <= now && overdue && !lock) ->
+			expires[1] = NEVER };
 		steal();
-		look(1)
-	:: atomic { again -> again = false }; steal()
+		watchdog_expired(1)
+	:: atomic { thief_resume -> thief_resume = false }; steal()
 	od
 }
 
-/* Who has stopped in the middle of a run cannot be helped. */
-proctype fate() {
-	atomic { !owner_runs -> stuck = OWNER };
-#ifdef THEN_THIEF
-	stuck = NOBODY;
-	atomic { !thief_runs -> stuck = THIEF }
+/* A CPU that gets stuck in the middle of a run keeps its batch: no other CPU can help. */
+proctype stall() {
+	atomic { !owning_cpu_runs -> stuck = OWNING_CPU };
+#ifdef THEN_THIEF_STUCK
+	stuck = NO_CPU;
+	atomic { !thief_cpu_runs -> stuck = THIEF_CPU }
 #endif
 }
 
 /*
- * The user, on a third.
+ * The user, on a third CPU.
  */
 
-/* See to the inbox; and what is stopped comes out. */
-inline tidy() {
-	atomic { !lock -> adjust() };
+/* Drain the inbox, and dequeue a stopped timer. */
+inline drain_and_dequeue() {
+	atomic { !lock -> drain_inbox() };
 	atomic {
-		place();
-		when = (due == NEVER && !inbox -> NEVER : when);
+		adjust();
+		when = (wanted == NEVER && !inbox -> NEVER : when);
 		settle()
 	};
-	tell()
+	notify()
 }
 
 proctype user() {
@@ -437,18 +460,18 @@ proctype user() {
 	:: atomic { ops -> ops--; if :: d = SOON :: d = LATER fi };
 #ifdef M_NO_K
 		f = d;
-		watch();
+		watchdog_notify();
 #endif
 		if
-		:: atomic { when == NEVER && !lock -> when = d; due = d; first = d };
-			tell()
+		:: atomic { when == NEVER && !lock -> when = d; wanted = d; first = d };
+			notify()
 		:: atomic { when != NEVER && d < when ->
-				inbox = true; due = d; earliest = min(earliest, d) };
-			tell()
-		:: atomic { when != NEVER && d >= when -> due = d }
-		:: atomic { when != NEVER -> due = NEVER };
-			if :: tidy() :: true fi
-		:: tidy()
+				inbox = true; wanted = d; earliest = min(earliest, d) };
+			notify()
+		:: atomic { when != NEVER && d >= when -> wanted = d }
+		:: atomic { when != NEVER -> wanted = NEVER };
+			if :: drain_and_dequeue() :: true fi
+		:: drain_and_dequeue()
 		fi;
 		atomic { d = 0; f = 0 }
 	:: !ops -> break
@@ -457,37 +480,39 @@ proctype user() {
 
 proctype clock() { now = SOON }
 
-/* An eye opens before that; and the other, too, unless it is on the CPU that is stuck, which
- * it is not where both open again and again.
+/*
+ * One watchdog timer will expire before the first deadline.  The other one will, too, unless
+ * it is on the stuck CPU.  If they expire again and again, the stuck CPU has neither.
  */
-#define will_open(i)	(eye[i] <= until && !stuck_with(i))
-#define may_not(i)	(stuck_with(i) && until != S64_MIN)
-#define watched		(deadline == NEVER || until < deadline && \
-			 (will_open(0) || will_open(1)) && \
-			 (EYES == 1 || will_open(0) || may_not(0)) && \
-			 (will_open(1) || may_not(1)))
+#define will_expire(i)	(expires[i] <= until && !cpu_is_stuck(i))
+#define may_miss(i)	(cpu_is_stuck(i) && until != S64_MIN)
+#define watched		(first_deadline == NEVER || until < first_deadline && \
+			 (will_expire(0) || will_expire(1)) && \
+			 (WATCHDOG_TIMERS == 1 || will_expire(0) || may_miss(0)) && \
+			 (will_expire(1) || may_miss(1)))
 
 init {
 	atomic {
-		/* It has been started. */
+		/* The timer was started. */
 		if
 		:: when = SOON; until = S64_MIN
 		:: when = LATER; until = LATER - 1
 		fi;
-		due = when; first = when; armed = when; hrtimer = when;
-		eye[0] = EYE_0(until); eye[1] = until;
-		run softirq(); run handler(); run thief(); run elsewhere(); run fate(); run user();
+		wanted = when; first = when; armed = when; hrtimer = when;
+		expires[0] = EXPIRES_0(until); expires[1] = until;
+		run softirq(); run ipi_handler(); run thief();
+		run other_cpu(); run stall(); run user();
 		if :: run clock() :: true fi
 	}
-	/* Nobody can take a step, but for who is stuck. */
+	/* No process can take a step, except on the stuck CPU. */
 	timeout ->
 	assert(!lock && !running);
-	assert(due > now);
+	assert(wanted > now);
 	assert(watched);
-	stuck = NOBODY;
+	stuck = NO_CPU;
 	timeout ->
-	assert(!lock && !running && !irqs_off && !interrupt && !kicked);
-	assert(!resume && !again && armed != S64_MIN);
-	assert(hrtimer <= armed && hrtimer <= deadline);
+	assert(!lock && !running && !irqs_off && !ipi && !ipi_pending);
+	assert(!resume && !thief_resume && armed != S64_MIN);
+	assert(hrtimer <= armed && hrtimer <= first_deadline);
 	assert(watched)
 }
