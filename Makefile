@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The commands for people.  Kbuild builds the module; selftests/vm tests it.
+# The targets for users and developers.  Kbuild builds the module; selftests/vm tests it.
 
 VERSION := $(shell cat VERSION)
 KDIR ?= /lib/modules/$(shell uname -r)/build
@@ -24,8 +24,8 @@ $(KDIR)/Makefile:
 	@echo "(make check and make demo fetch kernels of their own.)" >&2
 	@false
 
-# kbuild does not run depmod if the headers have no System.map, as Debian's.  Without depmod,
-# modprobe does not find the module.
+# kbuild does not run depmod if the headers have no System.map, and Debian's have none.  Without
+# depmod, modprobe does not find the module.
 depmod = depmod $(addprefix -b ,$(INSTALL_MOD_PATH)) $(release)
 # The release of the kernel, which is also the name of its module folder.  (The target
 # "kernelrelease" of kbuild prints another string with Debian's headers of 6.1.)
@@ -44,8 +44,8 @@ install-settings:
 	install -D -m 644 tools/udev/70-timerheap.rules $(udev_rule)
 	install -D -m 644 tools/modules-load.d/timerheap.conf $(load_at_boot)
 
-# kbuild chooses the folder of the module, so search for it.  Files of dkms are left to
-# dkms.
+# kbuild chooses the folder of the module, so search for the module.  dkms removes its own
+# files.
 uninstall: | $(KDIR)/Makefile
 	find $(INSTALL_MOD_PATH)/lib/modules/$(release) \
 		-path '*/dkms' -prune -o -name 'timerheap.ko*' -exec rm {} +
