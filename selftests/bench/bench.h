@@ -3,7 +3,7 @@
  * Figures of the benchmarks that run in user space.
  *
  * A figure is the median of several rounds, with the minimum and the maximum.
- * One more round, before the others, warms the caches and is not counted.  A
+ * One more round, before these rounds, warms the caches and is not counted.  A
  * figure is printed to standard output as a row of a table.  It is also written
  * to the file of bench_open() as a line of JSON:
  *

@@ -358,7 +358,7 @@ int main(int argc, char **argv)
 	compare("take events, every 10 ms", TIMERS, take_every_10_ms_ring,
 		take_every_10_ms_timerfd);
 	compare("take events, woken for each", TIMERS, take_each_ring, take_each_timerfd);
-	/* The last one, since the slots keep their slack. */
+	/* This is the last benchmark, since the slots keep their slack. */
 	measure("start 1024 timers", KICKED, "timerheap, BATCH, slack", start_slack);
 	return 0;
 }

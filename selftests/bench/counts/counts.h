@@ -3,8 +3,8 @@
  * Count the instructions of an operation that is repeated TIMES times.
  *
  * callgrind writes the count under the name of the operation.  The count includes the
- * loop, which is the same for each operation.  Random numbers are drawn before the loop,
- * since drawing them would be counted.
+ * loop, which is the same for each operation.  Draw random numbers before the loop, so
+ * that the instructions for them are not counted.
  */
 #ifndef COUNTS_H
 #define COUNTS_H

@@ -62,7 +62,7 @@ static void heap_start(void *timer, s64 time)
 		theap_timer_claim(timer, &claim);
 		ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], time);
 		theap_timer_commit(&claim);
-		/* No sleeping with softirqs off; make_room() has grown large heaps before. */
+		/* Do not sleep with softirqs off; make_room() has made large heaps grow before. */
 	} while (ret && !theap_queue_grow(claim.queue, softirq_count() ? GFP_ATOMIC : GFP_KERNEL));
 	WARN_ON_ONCE(ret);
 }
@@ -148,8 +148,8 @@ static void list_stop_sync(void *timer)
 }
 
 /*
- * touch: no timer, only one atomic operation on the timer's cache line.  Each timer has to
- * fetch and to write that line, so no contender can be faster.
+ * touch: no timer, only one atomic operation on the timer's cache line.  Every contender has
+ * to fetch and to write that line, so none can be faster.
  */
 
 static void touch_setup(void *timer)

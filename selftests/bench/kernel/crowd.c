@@ -82,7 +82,7 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
 		if (IS_ERR(worker->task))
 			break;
 	}
-	/* If a thread is missing, wake none: kthread_stop() ends a thread before work(). */
+	/* If a thread is missing, wake none: then kthread_stop() ends them before work(). */
 	for (i = 0; nr == n && i < n; i++)
 		wake_up_process(workers[i].task);
 	for (i = 0; nr == n && i < n; i++) {

@@ -2,8 +2,8 @@
 /*
  * The kernel benchmark: it runs while the module is being loaded.
  *
- * It prints lines of JSON to the kernel log.  It occupies a CPU until it ends.  Do not load
- * it on a machine that does other work.
+ * The benchmark prints lines of JSON to the kernel log, and occupies a CPU until it ends.  Do
+ * not load the module on a machine that does other work.
  */
 #include <linux/module.h>
 #include <linux/preempt.h>
@@ -41,7 +41,7 @@ static int bench_all(void)
 	unsigned int i, j;
 	int ret = 0;
 
-	/* expiry.c measures the time that this CPU loses. */
+	/* Stay on this CPU: expiry.c measures the time that it loses. */
 	migrate_disable();
 	bench_expiry_calibrate();
 	for (i = 0; !ret && i < nr_ns; i++)

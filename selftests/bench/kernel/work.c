@@ -3,9 +3,9 @@
  * The operations of a timer: start, stop, restart, modify.
  *
  * Each operation is measured while @n timers are pending; "start" adds up to WORK more.
- * Their deadlines are random, between one and two hours from now.  A round uses the next
- * WORK timers of a shuffled order.  With a million timers the next one is no longer in a
- * cache, as in a server.
+ * The deadlines of the pending timers are random, between one and two hours from now.  A
+ * round uses the next WORK timers of a shuffled order.  With a million timers the next one is
+ * no longer in a cache, as in a server.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>

@@ -2,8 +2,8 @@
 /*
  * The timerfd that wakes a program whose timers are in a heap.
  *
- * It is set only to an earlier deadline than before.  One wake-up that is too early costs
- * less than a system call for each change.
+ * The timerfd is changed only to an earlier deadline.  One wake-up that is too early costs less
+ * than a system call for each change.
  */
 #ifndef ALARM_H
 #define ALARM_H

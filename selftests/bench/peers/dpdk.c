@@ -76,7 +76,7 @@ static void *open_dpdk(uint32_t n, bool exact)
 static void begin_span(struct set *set, struct rte_timer *timer, uint64_t ns,
 		       enum rte_timer_type type);
 
-/* A periodic rte_timer repeats its first span, so it begins at the first expiry. */
+/* A periodic rte_timer repeats its first span.  So start it at the first expiry. */
 static void expired(struct rte_timer *timer, void *arg)
 {
 	struct set *set = arg;

@@ -117,7 +117,7 @@ static void start_all(const struct part *part, uint64_t period)
 		warnx("%s: %u timers were not started in time", part->peer->name, part->n);
 }
 
-/* The counters before or after a round: busy seconds, voluntary context switches. */
+/* Counters that are read before and after a round: busy seconds, voluntary context switches. */
 struct state {
 	double busy;
 	uint64_t sleeps;
@@ -234,7 +234,7 @@ static void tickers(struct part *part)
 	struct rounds rounds = { 0 };
 
 	start_all(part, SEC);
-	/* After that second all of them tick. */
+	/* After one second all of them tick. */
 	wait_until(part, base + SEC);
 	for (int i = 0; i < rounds_for(part); i++)
 		measure_round(part, &rounds, tick);
@@ -294,7 +294,7 @@ static void waiting(struct part *part)
 	put_value("1 s, waiting for one timer", part->peer, part->n, rounds.busy[0] / 1e6, "ms");
 }
 
-/* Measure the busy time that is in each figure here: a program that only wakes up. */
+/* Measure the busy time of a program that only wakes up, which each figure here includes. */
 void measure_without_timers(void)
 {
 	double busy[ROUNDS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A heap in the program that sorts as late as possible.  To stop or to postpone a queued
- * timer only stores its new deadline.  The heap is corrected when the old deadline is due.
+ * A heap in the program that is sorted as late as possible.  A stop or a postponement of a
+ * queued timer only stores its new deadline.  The heap is corrected when the old deadline is due.
  * timerheap does the same, between the program and the kernel.
  *
  * Each thread has a heap of its own ("lazy heap"), or all threads share one heap with a

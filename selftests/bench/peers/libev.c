@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libev: each thread has a loop, which has its timers in a 4-heap.  It counts in seconds of
- * floating point and waits for whole milliseconds.  A timer is postponed by
- * ev_timer_again(), which libev's manual calls easiest and prefers to stopping and starting.
+ * libev: each thread has a loop, which has its timers in a 4-heap.  libev keeps time as
+ * floating-point seconds, and waits for whole milliseconds.  This peer postpones a timer by
+ * ev_timer_again(), which libev's manual prefers to a stop and a start.
  */
 #include <err.h>
 #include <ev.h>
@@ -41,7 +41,7 @@ static void *open_libev(uint32_t n, bool exact)
 	return set;
 }
 
-/* Return the span from the begin of the loop's turn to @when. */
+/* Return the span from the start of the loop's turn to @when. */
 static double span(struct set *set, uint64_t when)
 {
 	return when / 1e9 + set->ahead - ev_now(set->loop);

@@ -5,8 +5,8 @@
  *
  * A base reads the clock once per turn, but only its handlers get that reading.  So the work
  * is done inside a handler.  Spans begin at that reading.  A timer that a handler starts late
- * in a turn expires early by that delay.  An exact base waits with a timerfd, another one for
- * whole milliseconds.
+ * in a turn expires early by that delay.  An exact base waits by a timerfd.  Any other base
+ * waits for whole milliseconds.
  */
 #include <err.h>
 #include <stdlib.h>

@@ -3,9 +3,10 @@
  * The busy time of all CPUs, and the memory in use of the machine.
  *
  * Timers expire in interrupts and softirqs, whose time belongs to no process.  The kernel's
- * counters of busy time are no help, either: they sample at each tick what runs.  Timers that
- * are due together with the tick falsify them.  But idle time is measured.  So busy time is
- * the time that is not idle, with the resolution of /proc/stat, 10 ms.
+ * counters of busy time cannot be used, either: the kernel samples at each tick what runs.
+ * Timers that are due together with the tick falsify the samples.  But the kernel measures
+ * idle time.  So busy time is all time that is not idle, with the 10 ms resolution of
+ * /proc/stat.
  */
 #include <err.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * New timers: create a set and start each timer for the first time.  The figures are the time
- * of both, the memory of the armed timers, and the kernel's part of that memory.
+ * to create and to start, the memory of the armed timers, and the kernel's part of that memory.
  *
  * Memory is measured as the decrease of the machine's free memory.  Memory that earlier
  * programs free late makes that inexact by a megabyte.  So it is measured only with many
  * timers.
  *
- * The deadlines are within the last second before TIMEOUT.  So to postpone a timer to TIMEOUT
- * from then on always moves it later.
+ * The deadlines are within the last second before TIMEOUT.  So a later workload that postpones
+ * a timer by TIMEOUT always moves it later.
  */
 #include <unistd.h>
 

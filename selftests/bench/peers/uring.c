@@ -77,7 +77,7 @@ static struct __kernel_timespec *as_time(struct set *set, uint64_t ns)
 	return time;
 }
 
-/* Ask for a completion only if the request fails. */
+/* Request a completion only if the request fails. */
 static void complete_silently(struct io_uring_sqe *entry)
 {
 	io_uring_sqe_set_data64(entry, NO_TIMEOUT);
@@ -119,7 +119,7 @@ static void start_uring(void *arg, uint32_t timer, uint64_t when, uint64_t perio
 	io_uring_sqe_set_data64(entry, timer);
 }
 
-/* A multishot timeout has a span and no first time, so it begins at the first expiry. */
+/* A multishot timeout has a span, but no first time.  So start it at the first expiry. */
 static void start_repeating(struct set *set, uint32_t timer)
 {
 	struct io_uring_sqe *entry = next_entry(set);

@@ -4,7 +4,7 @@
  *
  * To stop or to postpone a timer only marks the timer; its heap entry stays.  When the entry
  * reaches the top of the heap, a stopped timer is removed, and a postponed one is rekeyed.
- * Mostly the timer has been started again by then.
+ * Most stopped timers have been started again before that.
  *
  * Stopped timers must not fill the heap.  While they are more than a quarter of the entries,
  * each insertion checks up to 16 entries and removes the stopped ones.

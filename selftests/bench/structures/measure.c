@@ -4,7 +4,7 @@
  * hour.
  *
  *	stop			stop a quarter of the timers, chosen at random
- *	insert			insert those again, with other random deadlines
+ *	insert			insert the stopped timers again, with other random deadlines
  *	modify to later		give timers another random deadline,
  *	modify to earlier	which is later or earlier than the old one
  *	expire over time	let a minute of the hour pass: time per timer that
@@ -28,7 +28,7 @@
 #include "../bench.h"
 #include "structures.h"
 
-#define BATCH	100000			/* the most timers of a pass, the least of a round */
+#define BATCH	100000			/* at most in a pass; at least stopped in a round */
 #define MAX_TIME	(50 * MSEC)	/* begin no further pass after this time */
 
 enum { STOP, INSERT, LATER, EARLIER, KINDS };
@@ -238,7 +238,7 @@ void measure(const struct structure *structure, uint32_t number)
 	s->init(n);
 	fill(0, HOUR);
 	operations();
-	/* A program with threads would sleep in each thread. */
+	/* Not for threads: each thread of a program would sleep for itself. */
 	if (s->threads)
 		;
 	else if (s->most_over_time && n > s->most_over_time)

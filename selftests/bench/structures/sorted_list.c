@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A sorted list.  An insertion searches the position, past half of the timers on average.
- * Due timers are first.  Early kernels used this, and small ones still do.
+ * A sorted list.  An insertion searches for its position, and passes half of the timers on
+ * average.  Due timers are at the front.  Early kernels used sorted lists, and small kernels
+ * still do.
  */
 #include "structures.h"
 

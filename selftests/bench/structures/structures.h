@@ -2,8 +2,8 @@
 /*
  * Data structures for timers, behind one interface.
  *
- * Each structure is one short file, which follows the original design.  The structures
- * differ in what they pay: insertions sort, ticks search, or timers expire late.
+ * Each structure is one short file, which follows the original design.  Each pays in another
+ * way: an insertion sorts, a tick searches, or timers expire late.
  *
  * The conditions are the same for all of them:
  *

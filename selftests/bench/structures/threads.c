@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Measure the designs with locks: several threads stop and insert timers at the same time,
- * each its own part of the timers.
+ * Measure the designs with locks.  Several threads stop and insert timers in parallel; each
+ * thread has its own part of the timers.
  *
  *	stop and insert, 1 thread	one thread works
  *	stop and insert, all threads	each inserts into its own heap, if it has one

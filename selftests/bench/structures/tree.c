@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A red-black tree, as the kernel's hrtimers use.  The tree is libbsd's.  The leftmost timer
- * is cached, as in the kernel.
+ * A red-black tree, the structure of the kernel's hrtimers.  The tree is libbsd's.  The
+ * leftmost timer is cached, as in the kernel.
  */
 #include "structures.h"
 
