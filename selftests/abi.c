@@ -5,7 +5,7 @@
  * After each test the state of the context must be unchanged: slot 0 is pending, slot 1 is
  * idle, slot 2 has an unread event.  A refused call must leave its outputs untouched.
  *
- * A 32-bit build of this file, abi32, checks that such programs have the same layouts and
+ * A 32-bit build of this file, abi32, checks that 32-bit programs have the same layouts and
  * that the calls work for them.
  */
 #include <stddef.h>
@@ -88,7 +88,7 @@ FIELD(timerheap_uring_cmd, min, 12);
 
 FIXTURE(abi)
 {
-	int fd, raw;			/* set up; not set up */
+	int fd, raw;			/* with SETUP; without SETUP */
 	struct timerheap_get before[3];
 	void *readonly;
 };
@@ -110,7 +110,7 @@ FIXTURE_SETUP(abi)
 	}
 }
 
-/* The slots are unchanged, and the event can be read. */
+/* Check that the slots are unchanged, and that the event can be read. */
 FIXTURE_TEARDOWN(abi)
 {
 	struct timerheap_event event;
@@ -166,7 +166,7 @@ static void poison(unsigned int request, void *arg)
 	}
 }
 
-/* The call fails with @error and leaves its argument untouched. */
+/* Check that a call fails with @error and leaves its argument untouched. */
 #define REFUSED(error, fd, request, ...)				\
 	do {								\
 		__typeof__(__VA_ARGS__) arg = __VA_ARGS__, was;		\
@@ -243,7 +243,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = UINT32_MAX });
 	EXPECT_EQ(-EFAULT, call(self->raw, TIMERHEAP_IOC_SETUP, BAD));
-	/* SETUP succeeds after the refused ones.  A second SETUP is refused. */
+	/* After refused calls SETUP succeeds.  A second SETUP is refused. */
 	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
 	EXPECT_EQ(-EBUSY, th_setup(self->raw, CLOCK_TAI, 1));
 	EXPECT_EQ(-EBUSY, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS));
@@ -251,7 +251,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	EXPECT_EQ(1, th_stop(self->raw, info.max_slots - 1));
 }
 
-/* The parameter max_slots limits the slots of a context; above 2^24 it has no effect. */
+/* The parameter max_slots limits the slots of a context.  A value above 2^24 counts as 2^24. */
 #define MAX_SLOTS	TH_PARAMETERS "max_slots"
 #define SLOTS_LIMIT	(1U << 24)
 
@@ -330,7 +330,10 @@ TEST_F(abi, calls_before_setup_are_refused)
 	EXPECT_EQ(0, poll(&p, 1, 0));
 }
 
-/* An unknown number, magic or direction is ENOTTY, and the argument is untouched. */
+/*
+ * A request with an unknown number, magic or direction fails with ENOTTY and leaves its
+ * argument untouched.
+ */
 TEST_F(abi, unknown_requests_are_refused)
 {
 	char arg[4096];
@@ -360,8 +363,8 @@ TEST_F(abi, start_refuses_bad_arguments)
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = -1 });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_START, BAD));
 	/*
-	 * The argument, slot 0 with all fields 0, can be read, but the answer cannot be
-	 * written.
+	 * The kernel can read the argument, which is all zeros and so names slot 0.  The
+	 * kernel cannot write the answer.
 	 */
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_START, self->readonly));
 }
@@ -468,7 +471,7 @@ TEST_F(abi, drain_refuses_bad_arguments)
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_DRAIN, self->readonly));
 	for (unsigned int i = 0; i < sizeof(pending); i++)
 		EXPECT_EQ(POISON, ((char *)&pending)[i]);
-	/* To begin behind the last slot is no error. */
+	/* It is no error to begin after the last slot. */
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_DRAIN, &(struct timerheap_drain){
 		.pending = to, .nr = 1, .first = SLOTS }));
 }
@@ -525,12 +528,15 @@ TEST_F(abi, eventfd_refuses_bad_arguments)
 	EXPECT_EQ(-EBADF, th_eventfd(self->fd, -2));
 	EXPECT_EQ(-EINVAL, th_eventfd(self->fd, self->fd));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_EVENTFD, BAD));
-	/* To remove the eventfd is no error if there is none. */
+	/* It is no error to remove the eventfd if there is none. */
 	EXPECT_EQ(0, th_eventfd(self->fd, -1));
 	close(good);
 }
 
-/* A timer expires through mapped memory.  This test is mainly for the 32-bit build. */
+/*
+ * A timer that is started by a store expires within KICK, and the mapped slot and ring show
+ * the event.  This test is mainly for the 32-bit build.
+ */
 TEST_F(abi, timer_expires_in_mapped_memory)
 {
 	struct timerheap_slot *slot;
@@ -555,7 +561,10 @@ TEST_F(abi, timer_expires_in_mapped_memory)
 	th_unmap(&map);
 }
 
-/* A longer structure is accepted if its unknown end is zero; otherwise it is E2BIG. */
+/*
+ * A longer structure is accepted if the part that the kernel does not know is 0.  Otherwise
+ * the call fails with E2BIG.
+ */
 TEST_F(abi, longer_structure_needs_zeros)
 {
 	struct {
@@ -571,7 +580,7 @@ TEST_F(abi, longer_structure_needs_zeros)
 	EXPECT_EQ(-E2BIG, call(self->fd, request, &longer));
 }
 
-/* A structure shorter than in the first release is EINVAL. */
+/* A structure that is shorter than in the first release is refused with EINVAL. */
 TEST_F(abi, shorter_structure_is_refused)
 {
 	static const unsigned int commands[] = {
@@ -583,7 +592,7 @@ TEST_F(abi, shorter_structure_is_refused)
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	char arg[sizeof(struct timerheap_info)], zero[sizeof(arg)] = {};
 
-	/* Slot 0 is pending: a STOP whose missing fields read as zero would stop it. */
+	/* Slot 0 is pending.  A STOP whose missing fields count as 0 would stop it. */
 	for (unsigned int i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
 		unsigned int command = commands[i], rest = command & ~IOCSIZE_MASK;
 
@@ -601,7 +610,7 @@ TEST_F(abi, shorter_structure_is_refused)
 	EXPECT_EQ(0, call(self->raw, TIMERHEAP_IOC_SETUP, &setup));
 }
 
-/* START sets slack and user_data; MODIFY leaves both. */
+/* START sets slack and user_data.  MODIFY does not change them. */
 TEST_F(abi, modify_keeps_slack_and_user_data)
 {
 	struct timerheap_start start = {
@@ -664,7 +673,7 @@ static void count_events(const struct timerheap_event *events, int nr, int *seen
 		seen[events[i].slot] += events[i].expirations;
 }
 
-/* read() and WAIT take the events that they could copy.  Events that they could not copy stay. */
+/* read() and WAIT take the events that they can copy.  The other events stay in the ring. */
 TEST_F(short_array, uncopied_events_stay)
 {
 	struct timerheap_event rest[ALL], *events = (void *)self->end;
@@ -687,7 +696,7 @@ TEST_F(short_array, uncopied_events_stay)
 	}
 }
 
-/* DRAIN stops the timers that it could report.  The other timers stay pending. */
+/* DRAIN stops the timers that it can report.  The other timers stay pending. */
 TEST_F(short_array, uncopied_timers_stay_pending)
 {
 	struct timerheap_pending *pending = (void *)self->end;

@@ -10,9 +10,9 @@
  *  - Readers do not delay timers.
  *  - The module cannot be unloaded while a file is open.
  *
- * TIMERHEAP_EXACT=1 states that the clock of the machine counts instructions.  The test
- * then starts a million timers.  On that clock only the module and the kernel can make a
- * timer late, not the host.
+ * TIMERHEAP_EXACT=1 states that the clock of the machine counts instructions.  With such a
+ * clock only the module and the kernel can make a timer late, not the host.  Then
+ * readers_delay_no_timer starts a million timers and checks how late they are.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -32,11 +32,12 @@
 
 /*
  * debugfs warns if a file is opened while the kernel checks whether the module can be
- * unloaded.  So opening and unloading exclude each other here; reading is not excluded.
+ * unloaded.  So this lock lets no thread open a file during an unload.  A file may be read
+ * during an unload.
  */
 static pthread_rwlock_t unloading = PTHREAD_RWLOCK_INITIALIZER;
 
-/* Read a file of the module.  Return: its text, to be freed; NULL: it cannot be read. */
+/* Read a file of the module.  Return: its text, which the caller frees; NULL on an error. */
 static char *read_file(const char *file)
 {
 	char path[128];
@@ -49,7 +50,7 @@ static char *read_file(const char *file)
 	return th_read_all(fd);
 }
 
-/* Return: the column of @name in a line of names; -1: it has none. */
+/* Return: the number of the column @name in a line of names; -1: there is none. */
 static int column(const char *line, const char *name)
 {
 	size_t len = strlen(name);
@@ -63,7 +64,7 @@ static int column(const char *line, const char *name)
 	return -1;
 }
 
-/* Return: the word in a column of a line; "" if the line is too short. */
+/* Return: the word in column @nr of a line; "" if the line is too short. */
 static const char *value(const char *line, int nr)
 {
 	static char word[64];
@@ -86,7 +87,7 @@ static const char *next_line(const char *line)
 	return line && line[1] ? line + 1 : NULL;
 }
 
-/* Return: the sum of a column over all lines but the first; -1 if there is no such column. */
+/* Return: the sum of the column @name, without the line of names; -1: there is no such column. */
 static int64_t sum(const char *text, const char *name)
 {
 	int nr = column(text, name);
@@ -122,7 +123,7 @@ static int64_t number(const char *text, const char *line, const char *name)
 FIXTURE(debugfs)
 {
 	int fd;
-	char comm[16];		/* the name of this program, unique, to find its line */
+	char comm[16];		/* a unique name for this program, to find its line */
 };
 
 FIXTURE_SETUP(debugfs)
@@ -141,7 +142,7 @@ FIXTURE_TEARDOWN(debugfs)
 	close(self->fd);
 }
 
-/* The sums over all heaps are the numbers of INFO. */
+/* The sums over all heaps equal the numbers of INFO. */
 TEST_F(debugfs, heaps_add_up_to_info)
 {
 	struct timerheap_event events[SLOTS / 2];
@@ -202,7 +203,7 @@ TEST_F(debugfs, first_deadline_is_shown)
 	free(text);
 }
 
-/* Return: how many expirations of the histogram are in steps that end above @least ns. */
+/* Return: how many expirations are in those steps of the histogram that end above @least ns. */
 static int64_t expired_above(const char *text, int64_t least)
 {
 	int64_t all = 0;
@@ -217,7 +218,7 @@ static int64_t expired_above(const char *text, int64_t least)
 	return all;
 }
 
-/* Each expiration is in one step of the histogram, the one of its lateness. */
+/* The histogram counts each expiration once, in the step of its lateness. */
 TEST_F(debugfs, each_expiration_is_in_histogram)
 {
 	char *before = read_file("lateness"), *after;
@@ -262,7 +263,7 @@ TEST_F(debugfs, context_has_one_line)
 	free(text);
 
 	/*
-	 * The kernel has allocated the page of slots, the page of their timers, and a
+	 * START makes the kernel allocate a page of slots, a page of their timers, and a
 	 * structure that refers to both.
 	 */
 	ASSERT_EQ(0, th_start(self->fd, 0, 5 * MSEC));
@@ -310,7 +311,7 @@ TEST_F(debugfs, special_characters_are_escaped)
 	close(fd);
 }
 
-/* Threads that work beside the test until it stops them. */
+/* What a test shares with threads that run beside it until it stops them. */
 struct background {
 	atomic_bool stop;
 	atomic_uint rounds;
@@ -333,7 +334,10 @@ static void *open_and_close(void *arg)
 	return NULL;
 }
 
-/* Each reading has each context that stays open once, while other contexts open and close. */
+/*
+ * While other contexts are opened and closed, each reading lists each context that stays open
+ * exactly once.
+ */
 TEST_F_TIMEOUT(debugfs, reading_is_complete_while_contexts_change, 60)
 {
 	struct rlimit limit = { 4096, 4096 };
@@ -407,7 +411,7 @@ TEST_F(debugfs, only_root_can_read)
 /* One in DUE timers expires during a measurement, one after the other. */
 #define DUE		10
 
-/* Measure the lateness of slots / DUE timers that expire within 2 s. */
+/* Measure the lateness of @slots / DUE timers, whose deadlines are spread over 2 s. */
 static struct th_lateness measure(struct __test_metadata *_metadata, int fd, uint32_t slots)
 {
 	const uint32_t nr = slots / DUE;
@@ -470,8 +474,8 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 	pid_t reader;
 
 	/*
-	 * Wait until the kernel has measured the frequency of such a clock, some time
-	 * after boot.
+	 * A clock that counts instructions: wait until the kernel has measured its
+	 * frequency, some time after boot.
 	 */
 	if (exact)
 		nap(5 * SEC);
@@ -531,7 +535,7 @@ static void *read_files(void *arg)
 	return NULL;
 }
 
-/* Format the parameters of the loaded module, to load it again with the same ones. */
+/* Format the parameters of the loaded module, so that it can be loaded again with them. */
 static void format_parameters(char *text, size_t size)
 {
 	static const char * const names[] = { "heaps", "verify", "delay_us" };
@@ -550,8 +554,11 @@ static void format_parameters(char *text, size_t size)
 	}
 }
 
-/* The module is unloaded and loaded between readings, and no reading finds it half unloaded. */
-TEST_F_TIMEOUT(debugfs, module_unloads_under_readers, 60)
+/*
+ * While threads open, read and close the files, the module can be unloaded between two
+ * readings, and loaded again.  During a reading an unload fails with EAGAIN.
+ */
+TEST_F_TIMEOUT(debugfs, module_unloads_between_readings, 60)
 {
 	const char *ko = getenv("TIMERHEAP_KO") ?: "/lab/timerheap.ko";
 	struct background background = {};

@@ -2,23 +2,26 @@
 /*
  * A fuzzer that knows the interface.
  *
- * Two processes each have contexts, which several threads of that process call at once.
- * Most calls are valid, some have one wrong word, some are random.  Addresses are valid,
- * end too early, or are invalid.  Between calls the threads write at random into the
- * slots, close descriptors that other threads use, map and unmap.  Checked is:
+ * Two processes have contexts of their own, and the threads of a process call its contexts
+ * concurrently.  Most calls are valid, some have wrong words, some are random.  Addresses
+ * are valid, invalid, or of memory that ends too early.  Between calls the threads write at
+ * random into the slots, replace contexts that other threads use, map and unmap.  The test
+ * checks:
  *
  *  - A call fails only with errors that the header permits.
  *  - A failed call has not changed its argument.
- *  - A neighbor, a process with a context of its own, gets each of its timers once and
- *    never early.
+ *  - No call writes beyond the end of its argument.
+ *  - A neighbor, a process with a context of its own, gets one event for each of its
+ *    timers, and never early.
  *  - At the end no timer is left in the heaps.
  *
- * The kernel itself detects faults inside it, if it is built with its debugging options.
- * If it has kcov, it reports which code of the module a call has reached.  A call that
- * reached new code is kept in a corpus, and later calls are derived from it.
+ * A kernel that is built with its debugging options detects faults inside itself.  A kernel
+ * with kcov reports which code of the module a call has reached.  If the code is new, the
+ * fuzzer keeps the call in a corpus, and derives later calls from it.
  *
- * TIMERHEAP_SEED= repeats the calls, though not their interleaving.  TIMERHEAP_CALLS= sets
- * their number.  TIMERHEAP_BLIND=1 disables the corpus.
+ * TIMERHEAP_SEED= sets the seed of the random numbers; the interleaving of the threads
+ * differs from run to run.  TIMERHEAP_CALLS= sets the number of calls.  TIMERHEAP_BLIND=1
+ * disables the corpus.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -29,12 +32,12 @@
 
 #define THREADS		3		/* per process */
 #define CONTEXTS	6
-#define WORDS		8		/* length of the longest argument, plus one */
+#define WORDS		8		/* one more than the longest argument but that of INFO */
 #define CORPUS		256
 #define EDGES		0x10000
 #define TRACE		4096
 
-/* The kinds of calls, and the errors that each may return.  All may return E2BIG and EFAULT. */
+/* The kinds of calls, and the errors that each may return besides those in allowed(). */
 enum kind {
 	INFO, SETUP, START, STOP, MODIFY, GET, WAIT, DRAIN, KICK, ADVANCE, BATCH, EVENTFD,
 	UNKNOWN, READ, POLL, SCRIBBLE, REMAP, REOPEN, KINDS
@@ -72,7 +75,10 @@ struct request {
 	uint64_t words[WORDS];
 };
 
-/* Shared by the threads of a process.  On purpose, any thread changes them at any time. */
+/*
+ * Shared by the threads of a process.  Any thread may replace the context behind a
+ * descriptor at any time, on purpose.
+ */
 static _Atomic int fds[CONTEXTS];
 static struct timerheap_slot *_Atomic slots[CONTEXTS];
 #define MAPPED		4096		/* bytes; each context has at least 64 slots */
@@ -150,7 +156,7 @@ static void *address(struct thread *thread, unsigned int which)
  * Make requests
  */
 
-/* Return a number, often one at the edge of a range. */
+/* Return a random number, every second time one at the edge of a range. */
 static uint64_t random_edge(struct thread *thread)
 {
 	static const uint64_t edges[] = {
@@ -175,7 +181,10 @@ static uint64_t random_deadline(struct thread *thread)
 	}
 }
 
-/* Twice as long as the size passed to the call, so that a write behind that size is noticed. */
+/*
+ * At least twice as long as an argument, except that of INFO.  So the test notices if a call
+ * writes beyond the end of its argument.
+ */
 union argument {
 	uint64_t words[2 * WORDS];
 	struct timerheap_info info;
@@ -200,7 +209,7 @@ static uint32_t random_clock(struct thread *thread)
 	return clocks[random_below(thread, ARRAY_SIZE(clocks))];
 }
 
-/* Make a valid request. */
+/* Make a request that is valid, except that its slot may not exist. */
 static void make_valid(struct thread *thread, struct request *request)
 {
 	union argument arg = {};
@@ -255,7 +264,7 @@ static void make_valid(struct thread *thread, struct request *request)
 		if (arg.advance.flags & TIMERHEAP_NEXT)
 			break;
 		/*
-		 * Advance mostly by little: once the clock is at its end, nothing expires
+		 * Advance mostly by a little: once the clock is at its end, nothing expires
 		 * any more.
 		 */
 		arg.advance.time = random_below(thread, 8) ? random_below(thread, 50 * MSEC) :
@@ -272,7 +281,7 @@ static void make_valid(struct thread *thread, struct request *request)
 	memcpy(request->words, arg.words, sizeof(request->words));
 }
 
-/* Make one or more words of a request wrong. */
+/* Replace one or more words of a request by random ones, most of them invalid. */
 static void make_invalid(struct thread *thread, struct request *request)
 {
 	do {
@@ -292,7 +301,7 @@ static void make_invalid(struct thread *thread, struct request *request)
 	} while (!random_below(thread, 3));
 }
 
-/* Take a request from the corpus or make one.  One in three becomes invalid. */
+/* Take a request from the corpus or make one.  Make one in three invalid. */
 static void next_request(struct thread *thread, struct request *request)
 {
 	unsigned int kept = atomic_load(&shared->kept);
@@ -346,8 +355,8 @@ static void fill(struct thread *thread, const struct request *request)
 }
 
 /*
- * Call an ioctl that ends soon.  WAIT gets a short timeout.  ADVANCE gets a short span or
- * a limit, since there may be tickers on its clock.
+ * Make the ioctl call of a request, changed so that it ends soon.  WAIT gets a short timeout.
+ * ADVANCE gets a short span or a limit, since there may be tickers on its clock.
  */
 static void do_ioctl(struct thread *thread, struct request *request)
 {
@@ -394,7 +403,7 @@ static void do_ioctl(struct thread *thread, struct request *request)
 	fill(thread, request);
 	before = argument;
 	ret = ioctl(fds[request->context], command, where) < 0 ? -errno : 0;
-	/* A random number may be an ioctl that all files support. */
+	/* A random request number may be that of an ioctl that all files support. */
 	if (request->kind == UNKNOWN)
 		return;
 	if (ret < 0) {
@@ -404,10 +413,10 @@ static void do_ioctl(struct thread *thread, struct request *request)
 		if (memcmp(&before, &argument, sizeof(before)))
 			report_fault("a failed call has changed its argument:", request, ret);
 	}
-	/* No call may write behind the size that it was passed. */
+	/* No call may write beyond the size in its request number. */
 	if (memcmp((char *)&before + request->size, (char *)&argument + request->size,
 		   sizeof(before) - request->size))
-		report_fault("the kernel has written behind the argument:", request, ret);
+		report_fault("the kernel has written beyond the argument:", request, ret);
 }
 
 static void do_read(struct thread *thread, const struct request *request)
@@ -465,7 +474,7 @@ static void do_remap(struct thread *thread, const struct request *request)
 	munmap(mapped, PAGE);
 }
 
-/* Replace a descriptor that other threads use by a new one.  Some stay without SETUP. */
+/* Replace the context behind a descriptor by a new one.  One in 8 gets no SETUP. */
 static void do_reopen(struct thread *thread, const struct request *request)
 {
 	int fd = open(DEVICE, (request->words[0] % 8 ? O_RDWR : O_RDONLY) | O_NONBLOCK);
@@ -521,9 +530,9 @@ static void kcov_start(struct thread *thread)
 }
 
 /*
- * Hash each pair of code addresses that follow each other, and count the new ones.
+ * Hash each pair of successive code addresses, and count the hashes not seen before.
  *
- * Return: whether there is a new one.
+ * Return: whether there is one.
  */
 static bool kcov_new(struct thread *thread)
 {
@@ -614,7 +623,10 @@ static int fuzz_process(unsigned int nr)
 	return 0;
 }
 
-/* The neighbor: each timer of each round must expire once, and not early. */
+/*
+ * Act as the neighbor until the fuzzer ends: each timer of each round must expire once, and
+ * not early.  Return: 0, or the number of the check that failed.
+ */
 static int neighbor(void)
 {
 	struct timerheap_event events[32];
@@ -680,7 +692,7 @@ FIXTURE_TEARDOWN(fuzz)
 {
 }
 
-/* A million calls on a kernel with all its debugging options take minutes. */
+/* The time limit is long: a million calls on a kernel with all debugging options take minutes. */
 TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 {
 	const char *text = getenv("TIMERHEAP_SEED");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mmap() of slots and ring: which mappings are given and refused, how much memory they
- * use, and how long they keep the context.
+ * mmap() of the slots and the ring: which mappings the kernel gives and refuses, how much
+ * memory they use, and how long they keep the context alive.
  */
 #include <signal.h>
 #include <sys/personality.h>
@@ -27,7 +27,7 @@ FIXTURE_SETUP(mapped)
 	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
 }
 
-/* After the context is closed, none of its timers is left in the heaps. */
+/* Close the context, and check that none of its timers is left in the heaps. */
 FIXTURE_TEARDOWN(mapped)
 {
 	th_unmap(&self->map);
@@ -100,9 +100,9 @@ TEST_F(mapped, bad_mmap_is_refused)
 }
 
 /*
- * With READ_IMPLIES_EXEC the kernel adds PROT_EXEC to each mapping.  The mapping succeeds
- * without PROT_EXEC.  Programs with an executable stack, mostly old 32-bit ones, have this
- * personality.
+ * With READ_IMPLIES_EXEC the kernel adds PROT_EXEC to each mapping.  A mapping of the device
+ * succeeds nevertheless, and has no PROT_EXEC.  Programs with an executable stack, mostly
+ * old 32-bit ones, have this personality.
  */
 TEST_F(mapped, read_implies_exec_maps_without_exec)
 {
@@ -134,7 +134,7 @@ static int try_mremap(void *at, size_t old, size_t new, int flags, void *to)
 
 #define RESULT(call)	((call) ? -errno : 0)
 
-/* A mapping cannot be moved, resized or split.  A refused call leaves the whole mapping. */
+/* A mapping cannot be moved, resized or split.  A refused call does not change the mapping. */
 TEST_F(mapped, mapping_cannot_move_or_split)
 {
 	const size_t page = sysconf(_SC_PAGESIZE), size = self->map.setup.slots_size;
@@ -150,7 +150,7 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 	EXPECT_EQ(-EFAULT, try_mremap(at, 0, size, MREMAP_MAYMOVE, NULL));
 	EXPECT_EQ(-EINVAL, try_mremap(at, size, size - page, 0, NULL));
 	EXPECT_EQ(-EINVAL, try_mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere));
-	/* To the same size, mremap() does nothing and does not call the module. */
+	/* mremap() to the same size does nothing and does not call the module. */
 	EXPECT_EQ(0, try_mremap(at, size, size, 0, NULL));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(at, page)));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(middle, page)));
@@ -161,7 +161,7 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 	EXPECT_EQ(MAP_FAILED, mmap(middle, page, RW, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
 				   -1, 0));
 	EXPECT_EQ(-EACCES, RESULT(mprotect(at, size, RW | PROT_EXEC)));
-	/* The whole mapping can be made read-only for a time, and keeps its contents. */
+	/* mprotect() can make the whole mapping read-only for a time.  The contents stay. */
 	EXPECT_EQ(0, RESULT(mprotect(at, size, PROT_READ)));
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data);
@@ -171,7 +171,7 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data++);
 }
 
-/* Unused slots are zero.  The rest of the last page holds no slots. */
+/* Unused slots are zero.  So is the rest of the last page, which belongs to no slot. */
 TEST_F(mapped, unused_slots_are_zero)
 {
 	const uint32_t end = self->map.setup.slots_size / sizeof(struct timerheap_slot);
@@ -210,7 +210,7 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
 	int64_t before, full, set_up, used;
 
 	ASSERT_EQ(0, th_info(self->other, &info));
-	/* The slot, its timer and its ring entry.  The test uses one eighth of the slots. */
+	/* In bytes: each slot, its timer, its ring entry.  The test uses one eighth of the slots. */
 	full = info.max_slots * (64LL + 64 + 4);
 	before = available_memory();
 	if (before < full / 2)
@@ -233,7 +233,7 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
  * What keeps a context alive
  */
 
-/* A mapping keeps the context alive, as a descriptor does, until the last of both is gone. */
+/* A context lives until its last descriptor and its last mapping are gone. */
 TEST_F(mapped, mapping_keeps_context_alive)
 {
 	struct th_map *map = &self->map;
@@ -310,7 +310,7 @@ TEST_F(mapped, exit_exec_and_kill_remove_timers)
 	}
 }
 
-/* A child shares the timers with its parent, in pages that neither has touched before. */
+/* After fork() parent and child share the timers, also in pages that neither had touched. */
 TEST_F(mapped, child_shares_timers)
 {
 	struct th_map *map = &self->map;
@@ -337,15 +337,16 @@ TEST_F(mapped, child_shares_timers)
 	EXPECT_TRUE(no_event_for(map, 10 * MSEC));
 }
 
-/* The host stalled: the timer has expired before it could be postponed. */
+/* Exit status of a child that could not postpone its timer in time, since the host stalled. */
 #define TOO_LATE	99
 
 /*
- * The child of child_mapping_keeps_context_alive.
+ * Act as the child of child_mapping_keeps_context_alive.
  *
- * It closes its descriptor, waits until its parent has unmapped and closed everything, and
- * postpones the timer that is due at @first.  Return: 0, TOO_LATE, or the number of the
- * check that failed.
+ * Close the descriptor, and wait until the parent has unmapped and closed everything.  Then
+ * postpone the timer that is due at @first to @at, and check that it expires.
+ *
+ * Return: 0, TOO_LATE, or the number of the check that failed.
  */
 static int child_postpones(struct th_map *map, int go, int64_t first, uint64_t at)
 {
@@ -397,8 +398,8 @@ TEST_F(mapped, child_mapping_keeps_context_alive)
 	close(go[1]);
 }
 
-/* A child does not inherit a mapping with MADV_DONTFORK. */
-TEST_F(mapped, dontfork_is_not_inherited)
+/* A child inherits a mapping, unless madvise() has set MADV_DONTFORK. */
+TEST_F(mapped, child_does_not_inherit_dontfork_mapping)
 {
 	struct th_map *map = &self->map;
 	int pipes[2];

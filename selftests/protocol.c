@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocol of mapped slots.
+ * Tests of the protocol of mapped slots.
  *
  * The program starts, stops and postpones timers, and takes events, by loads, stores and
  * exchanges on shared memory.  It calls KICK only if the protocol requires that.
@@ -29,7 +29,7 @@ FIXTURE_SETUP(protocol)
 	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
 }
 
-/* After the context is closed, none of its timers is left in the heaps. */
+/* Close the context, and check that none of its timers is left in the heaps. */
 FIXTURE_TEARDOWN(protocol)
 {
 	th_unmap(&self->map);
@@ -41,8 +41,8 @@ FIXTURE_TEARDOWN(protocol)
  * Stop, start, postpone
  */
 
-/* A stop is one store.  The kernel's next check finds it and dequeues the slot. */
-TEST_F(protocol, stop_is_one_store)
+/* A stop is one exchange.  The kernel's next check finds the stop and dequeues the slot. */
+TEST_F(protocol, stop_needs_no_call)
 {
 	struct th_map *map = &self->map;
 	int64_t at, queued, armed, was;
@@ -75,7 +75,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 	bool kick, kicked;
 	int postponed;
 
-	/* Repeat until all of this is done before the kernel's first check. */
+	/* Repeat until all of this is done before the kernel's first check, at @first. */
 	do {
 		ASSERT_EQ(0, replace_map(map));
 		map->slots[0].user_data = USER;
@@ -89,7 +89,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 			postponed += postpone_no_kick(map, 0, at, &kick);
 			kicked |= kick;
 		}
-		/* A stop and a start leave it queued for the first check. */
+		/* After a stop and a start the slot is still queued for the first check. */
 		was = stop_slot(map, 0);
 		EXPECT_EQ(0, exchange_deadline(map, 0, at + MSEC));
 		kicked |= must_kick(&map->slots[0], at + MSEC);
@@ -128,10 +128,10 @@ TEST_F(protocol, earlier_deadline_needs_kick)
 }
 
 /*
- * Stop and postpone race with the expiry.  If the call finds the timer pending, it takes
- * effect.  Otherwise the event arrives.
+ * A stop or a postponement races with the expiry.  If it finds the timer pending, it takes
+ * effect.  Otherwise the timer has expired, and its event arrives.
  */
-TEST_F_TIMEOUT(protocol, stop_and_postpone_race_with_expiry, 60)
+TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_event_arrives, 60)
 {
 	struct th_map *map = &self->map;
 	unsigned int seed = 1, stopped = 0, postponed = 0;
@@ -202,7 +202,7 @@ TEST_F(protocol, periods_do_not_drift)
 
 	map->slots[0].period = period;
 	ASSERT_EQ(0, start_slot(map, 0, first));
-	/* Wait until all periods that are due have expired. */
+	/* Read at least 5 times, and until as many periods have expired as 5 * 40 ms have. */
 	for (int i = 0; i < 5 || ticks < 5 * 40 / 5; i++) {
 		nap(40 * MSEC);
 		ASSERT_TRUE(wait_event(map, &event));
@@ -224,7 +224,10 @@ TEST_F(protocol, periods_do_not_drift)
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
-/* A period below min_period becomes min_period.  A period that overflows means never again. */
+/*
+ * A period below min_period counts as min_period.  If deadline plus period overflows, the
+ * timer never expires again.
+ */
 TEST_F(protocol, period_is_raised_to_minimum)
 {
 	struct th_map *map = &self->map;
@@ -236,7 +239,7 @@ TEST_F(protocol, period_is_raised_to_minimum)
 	map->slots[0].period = 1;
 	ASSERT_EQ(0, start_slot(map, 0, first));
 	TH_WAIT_UNTIL(map->slots[0].expirations >= 20 * MSEC / info.min_period);
-	/* Stop by a call, which waits for a check that is running. */
+	/* STOP waits for a check that is running; a store would not. */
 	EXPECT_EQ(1, th_stop(map->fd, 0));
 	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(first + (event.expirations - 1) * info.min_period, event.deadline);
@@ -313,7 +316,7 @@ TEST_F(protocol, calls_and_stores_agree)
 	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(at, event.deadline);
 	at = now() + 1000 * SEC;
-	/* DRAIN returns what is pending, whether a call or a store has started it. */
+	/* DRAIN returns a pending timer, whether a call or a store has started it. */
 	EXPECT_EQ(0, start_slot(map, 8, at));
 	EXPECT_EQ(0, th_start_at(map->fd, SLOTS - 1, at));
 	EXPECT_EQ(2, th_drain(map->fd, pending, 3, &first));
@@ -321,8 +324,8 @@ TEST_F(protocol, calls_and_stores_agree)
 	EXPECT_EQ(SLOTS - 1, pending[1].slot);
 	EXPECT_EQ(0, stop_slot(map, 8) | stop_slot(map, SLOTS - 1));
 	/*
-	 * DRAIN has dequeued these.  The kernel has not checked slot 7 yet, so it is still
-	 * queued.
+	 * DRAIN has dequeued both timers.  Slot 7 was stopped by a store and not checked
+	 * since, so it is still queued.
 	 */
 	EXPECT_EQ(self->before + 1, th_armed(self->other));
 	EXPECT_EQ(0, th_stop(map->fd, 7));
@@ -333,7 +336,7 @@ TEST_F(protocol, calls_and_stores_agree)
  * KICK
  */
 
-/* Slots that are due expire within KICK, in the order of the array. */
+/* Slots that are due expire within KICK, in the order of the array passed to KICK. */
 TEST_F(protocol, kick_expires_due_slots_in_order)
 {
 	struct th_map *map = &self->map;
@@ -354,7 +357,7 @@ TEST_F(protocol, kick_expires_due_slots_in_order)
 		EXPECT_LE(deadline, event.fired);
 		EXPECT_EQ(1, event.expirations);
 	}
-	/* To kick a slot twice, or an idle slot, has no effect. */
+	/* A second KICK of a slot, or a KICK of an idle slot, has no effect. */
 	ASSERT_EQ(0, exchange_deadline(map, 5, 1));
 	EXPECT_EQ(4, th_kick(map->fd, (uint32_t[]){ 5, 5, 6, 5 }, 4));
 	ASSERT_TRUE(take_event(map, &event));
@@ -382,7 +385,10 @@ TEST_F(protocol, kick_dequeues_stopped_slot)
 	EXPECT_EQ(0, map->slots[1].queued | map->slots[2].queued);
 }
 
-/* KICK ends at the first bad number and returns how many it did; the next call returns why. */
+/*
+ * KICK ends at the first bad slot number, and returns how many slots it has checked.  A
+ * KICK that begins with the bad number returns the error.
+ */
 TEST_F(protocol, kick_ends_at_first_bad_number)
 {
 	enum { FIT = 70 };
@@ -418,8 +424,8 @@ TEST_F(protocol, kick_ends_at_first_bad_number)
  * The ring
  */
 
-/* The program, read() and WAIT take events in turns: each event once, in order. */
-TEST_F(protocol, program_read_and_wait_take_in_turns)
+/* The program, read() and WAIT take events in turn, and get each event once, in order. */
+TEST_F(protocol, mixed_readers_get_each_event_once)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
@@ -440,7 +446,7 @@ TEST_F(protocol, program_read_and_wait_take_in_turns)
 	}
 }
 
-/* If the program has already exchanged a slot's @expirations, its ring entry is no event. */
+/* If the program has already exchanged a slot's @expirations with 0, its ring entry is no event. */
 TEST_F(protocol, ring_entry_without_expirations_is_no_event)
 {
 	struct th_map *map = &self->map;
@@ -483,8 +489,8 @@ TEST_F(protocol, unread_expirations_are_counted)
 			ASSERT_TRUE(take_event(map, &event));
 			ticks[event.slot] += event.expirations;
 			/*
-			 * The deadline may be later: the slot may have expired since the
-			 * count was taken.
+			 * The deadline may be that of a later expiration than the last one
+			 * counted: the slot may have expired since the exchange.
 			 */
 			EXPECT_LE(first + (ticks[event.slot] - 1) * period, event.deadline);
 			EXPECT_EQ(0, (event.deadline - first) % period);
@@ -492,7 +498,7 @@ TEST_F(protocol, unread_expirations_are_counted)
 	}
 	for (int i = 0; i < SLOTS; i++) {
 		TH_WAIT_UNTIL(ticks[i] + map->slots[i].expirations >= 4 * 50 / 5);
-		/* Stop by a call, which waits for a check that is running. */
+		/* STOP waits for a check that is running; a store would not. */
 		EXPECT_EQ(1, th_stop(map->fd, i));
 		ticks[i] += map->slots[i].expirations;
 		EXPECT_LE(4 * 50 / 5, ticks[i]);
@@ -501,7 +507,7 @@ TEST_F(protocol, unread_expirations_are_counted)
 }
 
 /* Each run that adds events is an edge for EPOLLET, even if the ring was not empty. */
-TEST_F(protocol, each_run_is_an_edge)
+TEST_F(protocol, each_run_is_an_epoll_edge)
 {
 	struct epoll_event level = { .events = EPOLLIN };
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -514,13 +520,13 @@ TEST_F(protocol, each_run_is_an_edge)
 	ASSERT_EQ(0, epoll_ctl(by_edge, EPOLL_CTL_ADD, map->fd, &edge));
 	EXPECT_EQ(0, epoll_wait(by_level, &got, 1, 0));
 	for (int i = 0; i < 4; i++) {
-		/* In turns, a KICK and a run expire the timer. */
+		/* A KICK and a run expire the timer in turn. */
 		ASSERT_EQ(0, start_slot(map, i, i % 2 ? now() + 20 * MSEC : 1));
 		EXPECT_EQ(1, epoll_wait(by_edge, &got, 1, LOST / MSEC));
 		EXPECT_EQ(0, epoll_wait(by_edge, &got, 1, 0));
 		EXPECT_EQ(i + 1, events_in_ring(map));
 	}
-	/* The level stays until the program has taken all events. */
+	/* Without EPOLLET, epoll reports the context until the program has taken all events. */
 	for (int i = 0; i < 4; i++) {
 		EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 		ASSERT_TRUE(take_event(map, &event));
@@ -564,7 +570,7 @@ static void reap(struct worker *worker)
 	}
 }
 
-/* Do a random operation on a random slot.  Deadlines are so near that many expire meanwhile. */
+/* Do a random operation on a random slot.  Deadlines are so near that many timers expire. */
 static void operate(struct worker *worker)
 {
 	struct tally *tally = &worker->tally;
@@ -609,7 +615,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Return: the armings of a slot that have not ended, in the tallies of @nr workers. */
+/* Return: how many armings of a slot have not ended, by the tallies of @nr workers. */
 static int64_t unfinished_armings(const struct worker *workers, int nr, int slot)
 {
 	int64_t open = 0;
@@ -621,10 +627,10 @@ static int64_t unfinished_armings(const struct worker *workers, int nr, int slot
 }
 
 /*
- * Wait until each arming has ended, after the workers have.  All deadlines are near, so an
- * arming that does not end is lost.
+ * Wait until each arming has ended.  The workers have ended, and all deadlines are near, so
+ * an arming that does not end is lost.
  *
- * Return: the number of slots that do not balance.
+ * Return: the number of slots whose sums do not balance.
  */
 static int unbalanced(struct worker *workers, int nr)
 {
@@ -672,8 +678,8 @@ FIXTURE_TEARDOWN(threads)
 }
 
 /*
- * Each arming ends in one stop that found it pending, or in one event.  There are 100
- * rounds, each checked by itself, because a later start may repair a timer that was lost.
+ * Each arming ends in one stop that found it pending, or in one event.  Each of the 100
+ * rounds is checked by itself, because a later start may repair a timer that was lost.
  */
 TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 {
@@ -721,8 +727,11 @@ static void *kick_forever(void *arg)
 	return NULL;
 }
 
-/* One thread starts and stops a slot as fast as it can, while another one kicks that slot. */
-TEST_F(protocol, start_and_stop_race_with_kick)
+/*
+ * One thread starts and stops a slot as fast as it can, while another thread kicks that
+ * slot.  Each arming ends in a stop or in an event.
+ */
+TEST_F(protocol, racing_kick_loses_no_arming)
 {
 	struct kicker kicker = { .map = &self->map };
 	uint64_t armed = 0, stopped = 0, expired = 0;
@@ -755,7 +764,7 @@ TEST_F(protocol, start_and_stop_race_with_kick)
 FIXTURE(clock_step)
 {
 	struct th_map map;
-	int64_t offset;		/* of CLOCK_REALTIME, to restore it */
+	int64_t offset;		/* to restore CLOCK_REALTIME */
 };
 
 FIXTURE_SETUP(clock_step)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The program's side of the protocol of mapped slots, written from the text of the header.
+ * The program's side of the protocol of mapped slots.
  *
- * It uses nothing of libtimerheap, so that the tests check both independently of each
- * other.
+ * This code is written from the text of <linux/timerheap.h>.  It shares nothing with
+ * libtimerheap, so that a fault of the library is not repeated here.
  */
 #ifndef PROTOCOL_TEST_H
 #define PROTOCOL_TEST_H
 
 #include "timerheap_test.h"
 
-/* Return: whether the program must call KICK, since the kernel would check too late or never. */
+/*
+ * Return: whether the program must call KICK, because otherwise the kernel checks the slot
+ * too late or never.
+ */
 static inline bool must_kick(const struct timerheap_slot *slot, uint64_t deadline)
 {
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
@@ -18,19 +21,23 @@ static inline bool must_kick(const struct timerheap_slot *slot, uint64_t deadlin
 	return !queued || queued > deadline;
 }
 
-/* Store a deadline, 0 to stop.  Return: the former deadline; 0: the timer was not pending. */
+/*
+ * Store a deadline; 0 stops the timer.
+ *
+ * Return: the former deadline; 0: the timer was not pending.
+ */
 static inline uint64_t exchange_deadline(struct th_map *map, uint32_t n, uint64_t deadline)
 {
 	return __atomic_exchange_n(&map->slots[n].deadline, deadline, __ATOMIC_SEQ_CST);
 }
 
-/* Return: the former deadline; 0: the timer was not pending. */
+/* Stop a timer.  Return: the former deadline; 0: the timer was not pending. */
 static inline uint64_t stop_slot(struct th_map *map, uint32_t n)
 {
 	return exchange_deadline(map, n, 0);
 }
 
-/* Return: whether the timer was pending, or -errno. */
+/* Start a timer; call KICK if needed.  Return: whether the timer was pending, or -errno. */
 static inline int start_slot(struct th_map *map, uint32_t n, uint64_t deadline)
 {
 	bool pending = exchange_deadline(map, n, deadline);
@@ -40,7 +47,8 @@ static inline int start_slot(struct th_map *map, uint32_t n, uint64_t deadline)
 }
 
 /*
- * Store a new deadline if the timer is pending.  *@kick: the program must call KICK.
+ * Store a new deadline if the timer is pending.  Set *@kick if the program must then call
+ * KICK.
  *
  * Return: whether the timer was pending.
  */
@@ -59,7 +67,11 @@ static inline bool postpone_no_kick(struct th_map *map, uint32_t n, uint64_t dea
 	return true;
 }
 
-/* As postpone_no_kick(), with the KICK.  Return: whether it was pending, or -errno. */
+/*
+ * Postpone a timer as postpone_no_kick() does; call KICK if needed.
+ *
+ * Return: whether the timer was pending, or -errno.
+ */
 static inline int postpone_slot(struct th_map *map, uint32_t n, uint64_t deadline)
 {
 	bool kick, pending = postpone_no_kick(map, n, deadline, &kick);
@@ -68,7 +80,7 @@ static inline int postpone_slot(struct th_map *map, uint32_t n, uint64_t deadlin
 	return ret == 1 ? pending : ret;
 }
 
-/* Replace a mapped context by a new one, as th_replace_context().  Return: 0 or -errno. */
+/* Replace a mapped context by a new one, as th_replace_context() does.  Return: 0 or -errno. */
 static inline int replace_map(struct th_map *map)
 {
 	uint32_t nr = map->nr;
@@ -77,7 +89,7 @@ static inline int replace_map(struct th_map *map)
 	return th_map(map, CLOCK_MONOTONIC, nr);
 }
 
-/* Return: the number of events in the ring. */
+/* Return: the number of ring entries.  Each is an event, unless its slot has no expirations. */
 static inline uint32_t events_in_ring(struct th_map *map)
 {
 	return __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE) - map->ring->head;
@@ -108,7 +120,7 @@ static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 /*
  * Wait for the next event and take it.
  *
- * Return: true; false: the event is lost, or the kernel did not wake the waiter.
+ * Return: true, or false if the event is lost or the kernel did not wake the waiter.
  */
 static inline bool wait_event(struct th_map *map, struct timerheap_event *event)
 {
@@ -127,7 +139,7 @@ static inline bool wait_event(struct th_map *map, struct timerheap_event *event)
 	return now() - begin < LOST;
 }
 
-/* Return: whether no event arrives for @span. */
+/* Sleep for @span ns.  Return: whether no event has arrived. */
 static inline bool no_event_for(struct th_map *map, int64_t span)
 {
 	struct timerheap_event event;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Stuck CPUs for tests.  A module (stuck/) makes a CPU stuck.  If it is not loaded, it is
- * loaded from the path in the environment variable TIMERHEAP_STUCK.
+ * Helpers for tests that need a stuck CPU.
+ *
+ * The module in stuck/ makes a CPU stuck.  can_hold() loads the module from the path in the
+ * environment variable TIMERHEAP_STUCK, or from /lab/stuck.ko.
  */
 #ifndef STUCK_TEST_H
 #define STUCK_TEST_H
@@ -12,7 +14,10 @@
 
 #define STUCK		"/sys/module/timerheap_stuck/parameters/"
 
-/* Hold a CPU for @span ns, with "softirqs" or "interrupts" off.  Return: 0 or -errno. */
+/*
+ * Hold a CPU, which makes it stuck, for @span ns.  @kind is "softirqs" or "interrupts":
+ * that is off on the CPU meanwhile.  Return: 0 or -errno.
+ */
 static inline int hold(int cpu, int64_t span, const char *kind)
 {
 	char text[64];
@@ -27,7 +32,7 @@ static inline int64_t released(void)
 	return get_number(STUCK "released");
 }
 
-/* Load the module that holds CPUs, if need be.  Return: whether it is loaded. */
+/* Load the module that holds CPUs, if it is not loaded.  Return: whether it is loaded now. */
 static inline bool can_hold(void)
 {
 	const char *path = getenv("TIMERHEAP_STUCK");
@@ -43,7 +48,10 @@ static inline bool can_hold(void)
 	return !access(STUCK "hold", W_OK);
 }
 
-/* Run on CPUs 0 to @cpus - 1 except @cpu and @other; -1 stands for no CPU. */
+/*
+ * Let the calling thread run on CPUs 0 to @cpus - 1 only, except @cpu and @other (-1: none).
+ * Return: 0 or -errno.
+ */
 static inline int keep_off(int cpus, int cpu, int other)
 {
 	cpu_set_t set;

@@ -15,9 +15,10 @@ static inline void system_ignore_signal(int signal)
 }
 
 /*
- * Send SIGALRM to this process every @us microseconds, with a handler that does nothing
- * and has @flags; 0: stop the signals.  They repeat because the host may stall: a single
- * signal could arrive before the call that it is meant to interrupt.
+ * Send SIGALRM to this process every @us microseconds; if @us is 0, stop the signals.
+ *
+ * The handler does nothing; @flags are its sa_flags.  The signal repeats, since the host
+ * may stall: a single signal could arrive before the call that it is to interrupt.
  */
 static inline void system_alarm(unsigned int us, int flags)
 {
@@ -28,7 +29,7 @@ static inline void system_alarm(unsigned int us, int flags)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Wait until @fd is readable.  Return: false when the time is up. */
+/* Wait until @fd is readable, for @timeout_ms at most.  Return: whether it is readable. */
 static inline bool system_readable(int fd, int timeout_ms)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
@@ -50,7 +51,7 @@ static inline char *system_fdinfo(int of, char *text, size_t size)
 	return text;
 }
 
-/* Return: the number behind "@name:" and a tab in @fdinfo; -1 if it is missing. */
+/* Return: the number after "@name:" and a tab in @fdinfo; -1 if there is none. */
 static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 {
 	char key[64];

@@ -43,7 +43,10 @@
  * The machine
  */
 
-/* A timer that has not expired after this time counts as lost, even on an emulated machine. */
+/*
+ * The time limit of a wait.  A timer that has not expired by then is lost, even on an
+ * emulated machine.
+ */
 #define LOST		(20 * SEC)
 
 static inline int64_t clock_now(clockid_t clock)
@@ -83,7 +86,10 @@ static inline int64_t realtime_offset(void)
 	return clock_now(CLOCK_REALTIME) - now();
 }
 
-/* Step CLOCK_REALTIME back to where it would be without the steps of a test. */
+/*
+ * Undo a test's steps of CLOCK_REALTIME.  @offset: realtime_offset() before the steps.
+ * Return: 0 or -errno.
+ */
 static inline int restore_realtime(int64_t offset)
 {
 	return clock_step(offset - realtime_offset());
@@ -122,7 +128,11 @@ static inline int64_t get_number(const char *path)
 	return ret < 0 ? -errno : strtoll(text, NULL, 10);
 }
 
-/* Read a file to its end and close it.  Return: its text, to be freed; NULL: read() failed. */
+/*
+ * Read a file to its end and close it.
+ *
+ * Return: its text, which the caller frees, or NULL if read() fails.
+ */
 static inline char *th_read_all(int fd)
 {
 	size_t size = 0, room = 1 << 16;
@@ -143,7 +153,7 @@ static inline char *th_read_all(int fd)
 	return NULL;
 }
 
-/* Map memory that child processes share with their parent.  Return: it, or MAP_FAILED. */
+/* Map memory that child processes share with their parent.  Return: its address, or MAP_FAILED. */
 static inline void *th_map_shared(size_t size)
 {
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -196,13 +206,13 @@ static inline int set_online(int cpu, bool online)
 	return put_text(path, online ? "1" : "0");
 }
 
-/* Change to the user and the group "nobody".  Return: whether that was done. */
+/* Change to the user and the group "nobody".  Return: whether both have changed. */
 static inline bool th_become_nobody(void)
 {
 	return !setgid(65534) && !setuid(65534);
 }
 
-/* Wait for a child to end.  Return: its exit status, or -1 if it did not exit by itself. */
+/* Wait for a child to end.  Return: its exit status, or -1 if a signal ended it. */
 static inline int child_status(pid_t pid)
 {
 	int status;
@@ -262,11 +272,11 @@ static inline int th_context(clockid_t clock, uint32_t slots)
 }
 
 /*
- * Close the context @fd and open a new one in its place, for another try.
+ * Replace the context *@fd by a new one of @slots slots, so that a test can try again.
  *
- * A host may suspend an emulated machine for seconds.  A timer may then be due before the
- * test has prepared what it wanted to do before the deadline.  A test that measures such a
- * delay repeats its preparation in a new context, so that nothing of the old one is left.
+ * A host may suspend an emulated machine for seconds.  A timer may then expire before the
+ * test has done what it must do before the deadline.  A test that detects this tries again
+ * in a new context, which has no timers or events of the old one.
  *
  * Return: the descriptor of the new context, or -errno.
  */
@@ -282,7 +292,10 @@ static inline int th_info(int fd, struct timerheap_info *info)
 	return call(fd, TIMERHEAP_IOC_INFO, info);
 }
 
-/* The user data of slot n is USER + n, so that an event with that of another slot is noticed. */
+/*
+ * The user data of slot n is USER + n, so that a test notices an event with the data of
+ * another slot.
+ */
 #define USER		0x5eed00000000ULL
 
 /* Call START with @start.  Return: 1 if the timer was pending, 0 if it was not, or -errno. */
@@ -312,7 +325,7 @@ static inline int th_start_flags(int fd, uint32_t slot, int64_t deadline,
 	return th_start_full(fd, slot, deadline, period, flags, 0);
 }
 
-/* Start a one-shot timer that expires @span from now.  Return: as th_start_as(). */
+/* Start a one-shot timer that expires @span ns from now.  Return: as th_start_as(). */
 static inline int th_start(int fd, uint32_t slot, int64_t span)
 {
 	return th_start_flags(fd, slot, span, 0, 0);
@@ -405,10 +418,12 @@ static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t
 }
 
 /*
- * Wait for at least @min events; fewer arrive if events are lost.
+ * Wait for at least @min events.
  *
- * WAIT also returns the events that it finds when its timeout ends.  An event for which
- * the kernel did not wake the waiter then arrives after LOST, and the answer is -ETIME.
+ * If the kernel adds an event but does not wake the waiter, WAIT returns that event when
+ * its timeout ends, after LOST.  The answer is then -ETIME.
+ *
+ * Return: the number of events, less than @min if events are lost; or -errno.
  */
 static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 			    uint32_t min)
@@ -419,13 +434,13 @@ static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 	return ret > 0 && now() - start >= LOST ? -ETIME : ret;
 }
 
-/* Wait for one event.  Return: 1; 0: it is lost; or -errno. */
+/* Wait for one event.  Return: 1, 0 if the event is lost, or -errno. */
 static inline int th_event(int fd, struct timerheap_event *event)
 {
 	return th_events(fd, event, 1, 1);
 }
 
-/* Return: whether no event arrives for @span. */
+/* Wait for @span ns.  Return: whether no event has arrived. */
 static inline bool th_quiet(int fd, int64_t span)
 {
 	struct timerheap_event event;
@@ -433,7 +448,11 @@ static inline bool th_quiet(int fd, int64_t span)
 	return th_wait_flags(fd, &event, 1, 1, span, 0) == 0;
 }
 
-/* Call DRAIN from slot *@first on, which advances.  Return: how many were stopped, or -errno. */
+/*
+ * Call DRAIN from slot *@first on, and store in *@first where the next DRAIN begins.
+ *
+ * Return: the number of timers stopped, or -errno.
+ */
 static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t nr,
 			   uint32_t *first)
 {
@@ -479,7 +498,7 @@ static inline void *th_churn(void *arg)
 	while (!*churner->done && !churner->error) {
 		int slot = churner->base + rand_r(&seed) % TH_CHURN_SLOTS, ret;
 
-		/* If the CPU went offline, the kernel has moved the thread. */
+		/* Pin again each time: the kernel moves the thread if its CPU goes offline. */
 		if (churner->cpu >= 0)
 			run_on(churner->cpu);
 		switch (rand_r(&seed) % 3) {
@@ -566,7 +585,7 @@ static inline void *th_mmap(int fd, uint64_t offset, uint64_t size)
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 }
 
-/* Open and map a context that @map->setup describes.  Return: 0 or -errno. */
+/* Open and map the context that @map->setup describes.  Return: 0 or -errno. */
 static inline int th_map_setup(struct th_map *map)
 {
 	struct timerheap_setup *setup = &map->setup;
@@ -621,13 +640,13 @@ static inline int64_t th_store(struct th_map *map, uint32_t slot, int64_t deadli
 
 	s->slack = slack;
 	was = __atomic_exchange_n(&s->deadline, deadline, __ATOMIC_SEQ_CST);
-	/* @queued - 1: a @queued of 0 wraps to the largest number */
+	/* If @queued is 0, @queued - 1 wraps to the largest number, so KICK is called. */
 	if (kick || __atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) - 1 >= (uint64_t)deadline)
 		ret = th_kick(map->fd, &slot, 1);
 	return ret < 0 ? ret : was;
 }
 
-/* Call BATCH.  Return: how many operations were carried out, or -errno. */
+/* Call BATCH.  Return: how many operations were executed, or -errno. */
 static inline int th_batch(int fd, struct timerheap_op *ops, uint32_t nr)
 {
 	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = nr };
@@ -643,7 +662,7 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* Return: the number of heap entries of the whole machine that are not stopped, or -1. */
+/* Return: the number of heap entries on the whole machine that are not stopped, or -1. */
 static inline int64_t th_armed(int fd)
 {
 	struct timerheap_info info;
@@ -651,7 +670,7 @@ static inline int64_t th_armed(int fd)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - info.stopped);
 }
 
-/* Wait until @wanted entries are armed, for 5 s at most.  Return: the number at the end. */
+/* Wait until @wanted entries are armed, for 5 s at most.  Return: the last number read. */
 static inline int64_t th_wait_armed(int fd, int64_t wanted)
 {
 	int64_t armed = th_armed(fd);
@@ -663,7 +682,7 @@ static inline int64_t th_wait_armed(int fd, int64_t wanted)
 	return armed;
 }
 
-/* Return: the first character of a module parameter; 0 if there is no such parameter. */
+/* Return: the first character of a module parameter's value; 0 if there is no such parameter. */
 static inline char th_parameter(const char *name)
 {
 	char path[64], answer = 0;
@@ -682,8 +701,8 @@ static inline char th_parameter(const char *name)
 /*
  * Return: whether the module is slow, so that a test must use few timers.
  *
- * With verify=1 it checks its heaps after every operation.  With delay_us= it waits now
- * and then in a transient state.
+ * With verify=1 the module checks a whole heap after each operation on it.  With delay_us=
+ * it delays one in 8 changes of a timer's state.
  */
 static inline bool th_slow(void)
 {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Make a CPU stuck for a while, as a bad driver does, or the host of a virtual machine.
+ * Make a CPU stuck for a while, as a bad driver or the host of a virtual machine may do.
  *
  *	echo 1 2000 softirqs >/sys/module/timerheap_stuck/parameters/hold
  *
- * keeps CPU 1 from running softirqs for 2000 ms.  With "interrupts" it also keeps
- * interrupts off.  The write returns when the CPU is held.  Several CPUs may be held at
- * once; one must be left to the test that waits for the others.
+ * holds CPU 1 for 2000 ms: the CPU runs no softirqs.  With "interrupts" its interrupts are
+ * off, too.  The write returns once the CPU is held.  Several CPUs may be held at once.  At
+ * least one must be free, to run the test that waits for the others.
  *
- * A thread that is bound to the CPU spins there.  On PREEMPT_RT another thread may preempt
- * it, since only softirqs are off.  The softirqs of that CPU still do not run: a thread
- * that is to run them waits for the spinning thread, and lends it its priority.
+ * A thread that is bound to the CPU spins there.  If only softirqs are off, another thread
+ * may preempt the spinning thread on PREEMPT_RT.  The softirqs of that CPU still do not
+ * run: a thread that is to run them first needs a lock that the spinning thread holds.  The
+ * spinning thread inherits the priority of that thread meanwhile.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
@@ -20,17 +21,17 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-/* Below the thresholds of the kernel's soft and hard lockup detectors. */
+/* The longest hold: below the thresholds of the kernel's soft and hard lockup detectors. */
 #define HOLD_MAX_MS	5000
 
 /**
  * struct holder - the thread that holds a CPU
  * @task:       bound to the CPU; NULL before the first hold
  * @ms:         how long it holds the CPU, in milliseconds
- * @interrupts: it holds off interrupts, not only softirqs
+ * @interrupts: interrupts are off, not only softirqs
  * @begun:      completed when the CPU is held
  *
- * Protected by the kernel's lock of the module's parameters.
+ * Protected by the kernel's lock for the parameters of this module.
  */
 struct holder {
 	struct task_struct *task;
@@ -45,7 +46,7 @@ static ulong released;
 module_param(released, ulong, 0444);
 MODULE_PARM_DESC(released, "Time when a CPU was last released, in nanoseconds on CLOCK_MONOTONIC");
 
-/* Spin until the time is over. */
+/* Report that the CPU is held, spin for @holder->ms, and store the time of the release. */
 static void spin(struct holder *holder)
 {
 	u64 until = ktime_get_ns() + holder->ms * NSEC_PER_MSEC;
@@ -56,7 +57,7 @@ static void spin(struct holder *holder)
 	WRITE_ONCE(released, ktime_get_ns());
 }
 
-/* The thread: hold the CPU once, then sleep until it is stopped. */
+/* Function of the thread: hold the CPU once, then sleep until kthread_stop(). */
 static int hold(void *data)
 {
 	struct holder *holder = data;
@@ -81,7 +82,7 @@ static int hold(void *data)
 	return 0;
 }
 
-/* Stop the thread of a CPU; wait until its hold has ended. */
+/* Wait until a CPU is released, and stop its thread. */
 static void holder_stop(struct holder *holder)
 {
 	if (holder->task)
