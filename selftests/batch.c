@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BATCH, many operations in one call, and EVENTFD, one descriptor for the events of many
- * contexts.
+ * BATCH, which executes many operations in one call, and EVENTFD, which lets one descriptor
+ * report the events of many contexts.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -45,7 +45,7 @@ static struct timerheap_op op_stop(uint32_t slot)
 	return (struct timerheap_op){ .op = TIMERHEAP_OP_STOP, .slot = slot, .result = -1 };
 }
 
-/* Each operation finds the result of the operations before it. */
+/* Each operation sees the effect of the operations before it. */
 TEST_F(batch, operations_take_effect_in_order)
 {
 	struct timerheap_op ops[] = {
@@ -78,7 +78,7 @@ TEST_F(batch, operations_take_effect_in_order)
 	EXPECT_EQ(USER + 2, event.user_data);
 }
 
-/* A refused operation returns its error, changes nothing, and the others are carried out. */
+/* A refused operation returns its error and changes nothing.  The others are executed. */
 TEST_F(batch, refused_operation_does_not_stop_the_batch)
 {
 	struct timerheap_op start = op_start(0, SEC), stop = op_stop(0);
@@ -129,7 +129,7 @@ TEST_F(batch, refused_operation_does_not_stop_the_batch)
 	EXPECT_EQ(0, memcmp(&before, &after, sizeof(before)));
 }
 
-/* Make the single call of an operation.  Return: its result. */
+/* Make the call that an operation stands for.  Return: its result. */
 static int single_call(int fd, const struct timerheap_op *op)
 {
 	struct timerheap_start start = {
@@ -155,7 +155,7 @@ static struct timerheap_op random_op(unsigned int *seed)
 	static const int64_t deadlines[] = { 1, 2, 1LL << 61, 1LL << 62, INT64_MAX };
 	struct timerheap_op op = {
 		.op = 1 + rand_r(seed) % 3,
-		/* Few slots, so that operations meet; one in 20 is no slot. */
+		/* Few slots, so that operations meet; one in 20 does not exist. */
 		.slot = rand_r(seed) % 20 ? rand_r(seed) % 40 * 7 : SLOTS + rand_r(seed) % 2,
 	};
 
@@ -166,8 +166,8 @@ static struct timerheap_op random_op(unsigned int *seed)
 		op.flags |= TIMERHEAP_IF_PENDING;
 	op.deadline = deadlines[rand_r(seed) % 5];
 	/*
-	 * No period for a deadline that has passed: the number of expirations would depend
-	 * on the time of the call.
+	 * A deadline that has passed gets no period: with a period, the number of
+	 * expirations would depend on the time of the call.
 	 */
 	if (op.deadline > 2)
 		op.period = rand_r(seed) % 9 ? rand_r(seed) % 3 * SEC : -1;
@@ -178,7 +178,7 @@ static struct timerheap_op random_op(unsigned int *seed)
 	return op;
 }
 
-/* 10 000 operations in one call have the effect of 10 000 calls. */
+/* 10 000 operations in one call have the effect of 10 000 single calls. */
 TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
 {
 	enum { NR = 10000 };
@@ -211,10 +211,10 @@ TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
 }
 
 /*
- * The array ends at the end of a page, after @fit operations and @part bytes.  The next
- * page cannot be accessed, or can only be read.  The call carries out all operations
- * before the end.  If the next page can be read, the operation across the end counts
- * too, provided that its result is before the end.
+ * A page ends after @fit operations of the array and @part bytes of the next one.  The next
+ * page cannot be accessed, or can only be read.  The call executes all operations before
+ * the end of the page.  If the next page can be read, the call also executes the operation
+ * across the end, provided that its @result is before the end.
  */
 TEST_F(batch, done_counts_operations_before_a_fault)
 {
@@ -243,8 +243,8 @@ TEST_F(batch, done_counts_operations_before_a_fault)
 	munmap(memory, 2 * page);
 }
 
-/* An operation whose result cannot be written is not carried out, though it can be read. */
-TEST_F(batch, read_only_operations_are_not_carried_out)
+/* An operation that can be read is not executed if its result cannot be written. */
+TEST_F(batch, read_only_operations_are_not_executed)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);
 	struct timerheap_op *ops = mmap(NULL, page, PROT_READ | PROT_WRITE,
@@ -287,7 +287,8 @@ TEST_F(batch, due_timers_expire_and_wake_within_the_call)
  */
 
 /*
- * Read the counter of an eventfd without blocking.
+ * Read the counter of an eventfd, without blocking if the eventfd is nonblocking.
+ *
  * Return: the count since the last read, or 0.
  */
 static uint64_t read_count(int eventfd)
@@ -318,8 +319,8 @@ FIXTURE_TEARDOWN(eventfd)
 }
 
 /*
- * Each call or run that adds events adds 1.  An expiry of a slot whose event is unread
- * adds 0.
+ * Each call or run that adds events adds 1 to the eventfd.  An expiry of a slot whose event
+ * is unread adds nothing.
  */
 TEST_F(eventfd, each_run_with_events_adds_one)
 {
@@ -350,7 +351,7 @@ TEST_F(eventfd, each_run_with_events_adds_one)
 	EXPECT_GT(SLOTS / 2, read_count(self->eventfd));
 }
 
-/* A stopped timer adds nothing. */
+/* A timer that is stopped in time adds nothing to the eventfd. */
 TEST_F(eventfd, stopped_timer_adds_nothing)
 {
 	int64_t begin;
@@ -368,8 +369,8 @@ TEST_F(eventfd, stopped_timer_adds_nothing)
 	EXPECT_FALSE(system_readable(self->eventfd, 50));
 }
 
-/* Each expiry notifies the eventfd, also if it races with the reader. */
-TEST_F(eventfd, each_expiry_notifies_the_eventfd)
+/* Each expiry signals the eventfd, also if it races with the reader. */
+TEST_F(eventfd, each_expiry_signals_the_eventfd)
 {
 	struct timerheap_event event;
 
@@ -377,15 +378,18 @@ TEST_F(eventfd, each_expiry_notifies_the_eventfd)
 	for (int i = 0; i < 300; i++) {
 		ASSERT_EQ(0, th_start(self->fd, i % SLOTS, i % 7 * 50 * USEC));
 		ASSERT_TRUE(system_readable(self->eventfd, LOST / MSEC))
-			TH_LOG("timer %d was not notified", i);
+			TH_LOG("timer %d has not signaled the eventfd", i);
 		EXPECT_EQ(1, read_count(self->eventfd));
 		ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 1, 0, 0));
 		EXPECT_EQ(i % SLOTS, event.slot);
 	}
 }
 
-/* Registering an eventfd notifies of unread events, and replaces the previous eventfd. */
-TEST_F(eventfd, registration_notifies_of_unread_events)
+/*
+ * Registering an eventfd replaces the previous eventfd.  If events are unread, it also signals
+ * the new one.
+ */
+TEST_F(eventfd, registration_signals_unread_events)
 {
 	struct timerheap_event event;
 	int second = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -394,7 +398,7 @@ TEST_F(eventfd, registration_notifies_of_unread_events)
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 	EXPECT_EQ(1, read_count(self->eventfd));
-	/* A refused call leaves the registration. */
+	/* A refused call does not change the registration. */
 	EXPECT_EQ(-EBADF, th_eventfd(self->fd, 1 << 20));
 	EXPECT_EQ(-EINVAL, th_eventfd(self->fd, self->fd));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));
@@ -404,7 +408,10 @@ TEST_F(eventfd, registration_notifies_of_unread_events)
 	ASSERT_EQ(0, th_start(self->fd, 2, 0));
 	EXPECT_EQ(1, read_count(second));
 	EXPECT_EQ(0, read_count(self->eventfd));
-	/* No eventfd any more; later, registering one does not notify if there is no event. */
+	/*
+	 * After the eventfd is removed, no event signals it.  To register it again does not
+	 * signal it if no event is unread.
+	 */
 	ASSERT_EQ(0, th_eventfd(self->fd, -1));
 	ASSERT_EQ(0, th_start(self->fd, 3, 0));
 	EXPECT_EQ(0, read_count(second));
@@ -415,7 +422,7 @@ TEST_F(eventfd, registration_notifies_of_unread_events)
 	close(second);
 }
 
-/* Contexts may share an eventfd, in semaphore mode too. */
+/* Contexts can share an eventfd, also one in semaphore mode. */
 TEST_F(eventfd, contexts_share_an_eventfd)
 {
 	int fds[2], semaphore = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
@@ -472,10 +479,10 @@ static void *change_eventfds(void *arg)
 }
 
 /*
- * The eventfd is replaced while timers expire; the last one is notified of the unread
- * events.
+ * The eventfd can be replaced again and again while timers expire.  Later expiries signal
+ * the last one.
  */
-TEST_F_TIMEOUT(eventfd, eventfd_replaced_while_timers_expire, 60)
+TEST_F_TIMEOUT(eventfd, last_eventfd_is_signaled_after_replacements, 60)
 {
 	struct timerheap_event events[SLOTS];
 	pthread_t thread;
@@ -496,8 +503,11 @@ TEST_F_TIMEOUT(eventfd, eventfd_replaced_while_timers_expire, 60)
 	EXPECT_TRUE(system_readable(self->eventfd, LOST / MSEC));
 }
 
-/* Context and eventfd are closed in either order while timers expire: no timer stays queued. */
-TEST_F_TIMEOUT(eventfd, close_while_timers_expire, 60)
+/*
+ * If context and eventfd are closed while timers expire, in either order, no timer stays
+ * queued.
+ */
+TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_nothing, 60)
 {
 	int64_t before = th_armed(self->fd);
 

@@ -32,8 +32,8 @@ FIXTURE_TEARDOWN(clock)
 	close(self->fd);
 }
 
-/* A span: the timer does not expire early, and the times of the event are of the clock. */
-TEST_F(clock, span_expires_by_the_clock)
+/* A relative timer does not expire early, and its event has times of the context's clock. */
+TEST_F(clock, relative_timer_expires_by_its_clock)
 {
 	struct timerheap_event event;
 	int64_t start = clock_now(variant->id);
@@ -45,7 +45,7 @@ TEST_F(clock, span_expires_by_the_clock)
 	EXPECT_LE((int64_t)event.fired, clock_now(variant->id));
 }
 
-/* An absolute time is the deadline of the event. */
+/* The event of an absolute timer has exactly the deadline given to START. */
 TEST_F(clock, absolute_deadline_is_exact)
 {
 	struct timerheap_event event;
@@ -61,10 +61,10 @@ TEST_F(clock, absolute_deadline_is_exact)
 }
 
 /*
- * One CPU, so that all timers are in one queue.  The queue expires up to about 30 timers
- * that are due at once in the order of their deadlines, so the test starts only 24: the
- * host may stall until all are due.  If the host stalls before all timers are queued,
- * the test repeats with more lead.
+ * The test runs on one CPU, so that all timers are in one queue.  If more than about 30
+ * timers are due at once, they may expire out of order.  The host may stall until all
+ * timers are due, so the test starts only 24.  If the host stalls before all timers are
+ * queued, the test repeats with more lead.
  */
 TEST_F(clock, events_are_in_order_of_deadlines)
 {
@@ -86,7 +86,7 @@ TEST_F(clock, events_are_in_order_of_deadlines)
 	}
 }
 
-/* WAIT with an absolute time that has passed returns at once; with a span it waits. */
+/* WAIT until an absolute time that has passed returns at once.  A relative timeout waits. */
 TEST_F(clock, wait_for_past_time_returns_at_once)
 {
 	struct timerheap_event event;
@@ -126,9 +126,9 @@ FIXTURE_TEARDOWN(step)
 }
 
 /*
- * A step forward expires the timers on CLOCK_REALTIME that are due by the new time.  A
- * span became an absolute deadline at the start, so it follows the step too.  Spans on
- * other clocks do not.
+ * A step forward expires the timers on CLOCK_REALTIME that are due by the new time.  START
+ * converts a relative deadline to an absolute one, which follows the step, too.  Timers on
+ * other clocks do not follow the step.
  */
 TEST_F(step, step_forward_expires_realtime_timers)
 {
@@ -147,13 +147,13 @@ TEST_F(step, step_forward_expires_realtime_timers)
 	EXPECT_TRUE(th_pending(self->boot, 0));
 }
 
-/* A step back delays a timer that was nearly due until the clock has reached its deadline. */
+/* A step back delays a timer until the clock reaches its deadline. */
 TEST_F(step, step_back_delays_realtime_timers)
 {
 	int64_t begin, lead = 150 * MSEC;
 	struct timerheap_event event;
 
-	/* Repeat until the step is before the deadline. */
+	/* Repeat until the clock is stepped before the first deadline. */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->mono, 4));
 		close(self->real);
@@ -167,7 +167,7 @@ TEST_F(step, step_back_delays_realtime_timers)
 	} while (now() - begin >= lead);
 	ASSERT_EQ(1, th_event(self->mono, &event));
 	EXPECT_TRUE(th_pending(self->real, 0));
-	/* A timer with an earlier deadline by the new time does not wait for it. */
+	/* A timer that starts now is due earlier, and does not wait for the delayed timer. */
 	ASSERT_EQ(0, th_start(self->real, 1, 20 * MSEC));
 	ASSERT_EQ(1, th_event(self->real, &event));
 	EXPECT_EQ(1, event.slot);
@@ -208,7 +208,7 @@ TEST_F(step, step_forward_ends_absolute_wait)
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 }
 
-/* A context that reports steps of the clock. */
+/* @fd reports steps of the clock. */
 FIXTURE(cancel_on_set)
 {
 	int64_t offset;
@@ -260,7 +260,7 @@ TEST_F(cancel_on_set, flag_is_refused_on_other_clocks)
 	EXPECT_EQ(-EINVAL, cancel_on_set_context(TIMERHEAP_CLOCK_MANUAL, TIMERHEAP_CANCEL_ON_SET));
 }
 
-/* Each step is reported once; timers and events are not changed. */
+/* Each step is reported once.  It does not change timers and events. */
 TEST_F(cancel_on_set, each_step_is_reported_once)
 {
 	struct timerheap_event event;
@@ -301,7 +301,7 @@ TEST_F(cancel_on_set, each_step_is_reported_once)
  * Timers with slack follow a step as exact timers do.  If the new time is after the
  * deadline and before the rounded deadline, they stay pending.
  */
-TEST_F(cancel_on_set, slack_follows_a_step)
+TEST_F(cancel_on_set, timers_with_slack_follow_a_step)
 {
 	struct th_map map = { .setup = { .clock = CLOCK_REALTIME, .slots = 3,
 					 .flags = TIMERHEAP_CANCEL_ON_SET, .slack = 100 * SEC } };
@@ -315,8 +315,8 @@ TEST_F(cancel_on_set, slack_follows_a_step)
 	ASSERT_EQ(0, th_store(&map, 2, due - 50 * SEC, 0));
 	for (int i = 0; i < 2; i++) {
 		/*
-		 * Step back to before all deadlines; then to after all, but before the
-		 * rounded deadline.
+		 * First step back to before all deadlines.  Then step forward to after all
+		 * deadlines, but before the rounded deadline.
 		 */
 		ASSERT_EQ(0, clock_step(i ? due - 30 * SEC - clock_now(CLOCK_REALTIME) :
 					    -1000 * SEC));
@@ -338,7 +338,7 @@ TEST_F(cancel_on_set, slack_follows_a_step)
 	th_unmap(&map);
 }
 
-/* A clock that is slewed does not step. */
+/* Slewing the clock is not reported as a step. */
 TEST_F(cancel_on_set, slewing_is_no_step)
 {
 	struct timex timex = { .modes = ADJ_OFFSET_SINGLESHOT, .offset = 5000 };
@@ -362,7 +362,7 @@ static pid_t step_later(int64_t by)
 	return pid;
 }
 
-/* A step wakes WAIT, poll() and read(), and notifies the eventfd. */
+/* A step wakes WAIT, poll() and read(), and signals the eventfd. */
 TEST_F(cancel_on_set, step_wakes_sleepers)
 {
 	struct timerheap_event event;
@@ -388,7 +388,7 @@ TEST_F(cancel_on_set, step_wakes_sleepers)
 	close(efd);
 }
 
-/* One of two readers gets the step; the other sleeps until an event. */
+/* One of two sleeping readers gets the report of a step.  The other sleeps until an event. */
 TEST_F(cancel_on_set, step_wakes_one_of_two_readers)
 {
 	int step_reports = 0, events = 0;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rate limits and the CPU budget: what one user may cost other users and tasks.
+ * Rate limits and the CPU budget: how much one user can delay the timers and the tasks of
+ * other users.
  *
  * Three users take part.  The greedy user does the worst that the interface allows.  The
  * second user has a few timers.  The third user has no timers and computes.
  *
  * The greedy user has several processes:
  *
- *  - On each CPU one has tickers with the minimum period, a million in all, which are
- *    always overdue.
+ *  - One on each CPU has tickers with the minimum period, a million on all CPUs together.
+ *    They are always overdue.
  *  - One kicks as many slots as it can.
  *  - One moves a timer of another CPU earlier, again and again.
  *  - One starts timers and drains them, again and again.
@@ -16,7 +17,7 @@
  * The timers of the second user must never be early, and each must expire once.  The test
  * measures their lateness with limits and without, by the times that the kernel reports.
  * So it does not matter when the process of the second user runs.  Meanwhile cyclictest
- * (of rt-tests), if it is installed, measures when a task of high priority gets its CPU.
+ * (of rt-tests), if it is installed, measures how late a task of high priority gets its CPU.
  *
  * The third user must keep a fraction of its CPU.  A million tickers make long runs, which
  * the budget throttles.  A few tickers with different deadlines, a few microseconds apart,
@@ -24,7 +25,7 @@
  *
  * TIMERHEAP_SECONDS= sets the duration of each measurement, TIMERHEAP_CHECKS= the rate
  * limit.  TIMERHEAP_EXACT=1 states that the clock counts instructions, so that the figures
- * are those of the module alone.  Then the test checks all of them.
+ * depend on the module alone.  Then the tests check all figures.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -36,10 +37,10 @@
 #define CROWD		1000		/* slots of a process, or operations of a call */
 #define PARAMETER	TH_PARAMETERS "max_user_checks"
 
-/* The rate limit.  A CPU of an emulated machine can do that many checks a second. */
+/* The rate limit, in checks per second.  Even an emulated CPU can do that many. */
 #define CHECKS		10000
 
-/* Limit the checks per second that each user may cost a CPU; 0: no limit. */
+/* Limit the checks per second of one user on one CPU; 0: no limit. */
 static int set_max_user_checks(int64_t checks)
 {
 	return put_number(PARAMETER, checks);
@@ -53,8 +54,9 @@ static void become_greedy(void)
 }
 
 /*
- * The functions up to start_soon_timers() are processes of the greedy user.  Each writes a
- * byte to @ready when it has begun, and runs until it is killed.
+ * Each function up to start_soon_timers() is the work of one process of the greedy user, or
+ * a part of that work.  The process writes a byte to @ready when it has begun, and runs
+ * until the test kills it.
  */
 
 /* Start @nr tickers with the minimum period.  They are always overdue. */
@@ -99,7 +101,7 @@ static void store_deadline(struct timerheap_slot *slot, int64_t deadline)
 	__atomic_store_n(&slot->deadline, deadline, __ATOMIC_SEQ_CST);
 }
 
-/* Kick CROWD slots that are due now, again and again. */
+/* Kick CROWD slots that are due within 1 ms, again and again. */
 static void kick_slots(int fd, int nr, int ready)
 {
 	uint32_t numbers[CROWD];
@@ -113,7 +115,7 @@ static void kick_slots(int fd, int nr, int ready)
 	}
 }
 
-/* Move a timer of @cpu earlier from the next CPU, so that @cpu would be notified each time. */
+/* Move a timer of @cpu earlier from the next CPU.  Each move asks for a notification of @cpu. */
 static void move_earlier(int fd, int cpu, int ready)
 {
 	if (th_setup(fd, CLOCK_MONOTONIC, 1))
@@ -193,7 +195,10 @@ static void move_earlier_on_cpu_0(int fd, int cpu, int ready)
 	}
 }
 
-/* Start 1000 timers on CPU 0, in descending order of deadline.  Each expires alone. */
+/*
+ * Start CROWD timers on CPU 0, again and again, in descending order of deadline.  Each
+ * expires alone.
+ */
 static void start_soon_timers(int fd, int cpu, int ready)
 {
 	uint32_t numbers[CROWD];
@@ -228,8 +233,8 @@ FIXTURE_SETUP(fair)
 	self->checks = checks ? atoi(checks) : CHECKS;
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*
-	 * Wait until the kernel has measured the frequency of such a clock, some time
-	 * after boot.
+	 * A clock that counts instructions: wait until the kernel has measured its
+	 * frequency, some time after boot.
 	 */
 	if (self->exact)
 		nap(5 * SEC);
@@ -380,9 +385,10 @@ static void report(struct __test_metadata *_metadata, struct _test_data_fair *se
 /*
  * Wait until the rate limit takes effect.
  *
- * All tickers are overdue at first, and each is checked once more before the limit defers
- * it.  From then on less than twice the limit is deferred per second.  Return: whether
- * that is so.
+ * All @nr tickers are overdue at first, and each is checked once more before the limit
+ * defers it.  From then on less than twice the limit is deferred per second.
+ *
+ * Return: whether the limit has taken effect within 100 s.
  */
 static bool limit_takes_effect(struct _test_data_fair *self, uint64_t nr)
 {
@@ -407,12 +413,13 @@ static bool limit_takes_effect(struct _test_data_fair *self, uint64_t nr)
  * A rate limit bounds the lateness of another user's timers.
  *
  * Without limits, a timer of the second user waits until all of a million tickers are
- * checked.  With limits it waits for the current batch of a CPU.  The bound is generous;
- * without limits the lateness is far above it.
+ * checked.  With limits it waits for the current batch of a CPU.  The bound of 50 ms is
+ * generous; without limits the lateness is far above it.
  *
  * A task waits for one run at most: 0.5 ms and the batch in which that time ends.  The
- * bound is twice as long.  Without limits four fifths of all time are runs of that length,
- * so a task waits for half of a run on average.  With limits such runs are rare.
+ * bound, 1.2 ms, is twice as long.  Without limits four fifths of all time are runs of that
+ * length.  A task that becomes ready in a run waits for half of the run on average.  With
+ * limits such runs are rare.
  */
 TEST_F_TIMEOUT(fair, rate_limit_bounds_lateness_of_others, 220)
 {
@@ -456,8 +463,8 @@ TEST_F_TIMEOUT(fair, rate_limit_bounds_lateness_of_others, 220)
 }
 
 /*
- * Return: the rounds of a loop in 5 times 20 ms.  If the clock is not exact, an emulated
- * CPU may be suspended, so the best of the 5 counts 5 times.
+ * Return: the rounds of a loop in 5 spans of 20 ms.  If the clock is not exact, an emulated
+ * CPU may be suspended in a span, so the span with the most rounds counts 5 times.
  */
 static uint64_t count_rounds(const struct _test_data_fair *self)
 {
@@ -479,11 +486,13 @@ static uint64_t count_rounds(const struct _test_data_fair *self)
 /*
  * Runs and their interrupts leave one fifth of a CPU to tasks, with limits and without.
  *
- * Tasks divide that fifth.  If the greedy process computes on the same CPU, it gets half.
- * The module estimates what an interrupt costs.  If all runs are throttled, there is one
- * interrupt for each 0.5 ms, and the estimate matters little.  So, if time is exact, the
- * test requires three quarters of the expected fraction for such a load, and half of it
- * for others.  If time is not exact, the test requires one tenth.
+ * Tasks share that fifth.  If the greedy process computes on the same CPU, it gets half of
+ * it.  The module only estimates what an interrupt costs.  If all runs are throttled, there
+ * is one interrupt for each 0.5 ms of runs, and the estimate matters little.
+ *
+ * So, if the clock is exact, the test requires half of the expected fraction.  For a load
+ * whose runs are all throttled it requires three quarters.  If the clock is not exact, the
+ * test requires one tenth of the expected fraction.
  */
 TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 {
@@ -513,7 +522,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 		if (loads[i].cpu >= self->cpus)
 			continue;
 		run_on(0);
-		/* A smaller number than before means that the former load has not ended yet. */
+		/* A smaller number than before: the former load has not ended yet. */
 		round = count_rounds(self);
 		if (round > alone)
 			alone = round;
@@ -528,7 +537,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 		       (unsigned long long)(after.throttled - before.throttled),
 		       (unsigned long long)(after.checked - before.checked),
 		       (unsigned long long)(after.notified - before.notified));
-		/* In percent. */
+		/* The expected fraction, then the required one, in percent. */
 		demanded = 20 / loads[i].tasks;
 		if (!self->exact)
 			demanded /= 10;
@@ -538,7 +547,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 	}
 }
 
-/* TIMERHEAP_UNLIMITED gives a context without limits, and needs CAP_SYS_RESOURCE. */
+/* With TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE, a context has no limits. */
 TEST_F(fair, unlimited_context_needs_capability)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = CROWD,

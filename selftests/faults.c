@@ -2,14 +2,16 @@
 /*
  * Fault injection: each allocation and each copy from or to the program fails in turn.
  *
- * The kernel can make the n-th of these that a thread requests fail (fail-nth,
- * Documentation/fault-injection in its source).  For each operation n counts up from 1
- * until nothing fails any more.  Each time the test checks:
+ * The kernel can make the n-th allocation or copy of a thread fail (fail-nth, described in
+ * Documentation/fault-injection of the kernel's source).  The test runs each operation with
+ * n = 1, 2 and so on, until the operation has no n-th allocation or copy.  Each time the
+ * test checks:
  *
  *  - The operation returns ENOMEM or EFAULT, or succeeds.
- *  - The state of the slots is unchanged.  If the last copy has failed, it may be the
- *    state after the operation.
- *  - The operation succeeds when it is repeated.
+ *  - After an error the state of the slots is unchanged.  After EFAULT it may also be the
+ *    state after the operation, since the last copy may have failed.  Exceptions are BATCH
+ *    and KICK: they have executed what is before the fault.
+ *  - An operation that has failed succeeds when it is repeated.
  *
  * The kernel must be built with fault injection.
  */
@@ -21,7 +23,7 @@
 
 #define SLOTS	1000
 #define FAR	(1000000 * SEC)
-#define FAULTS_MAX	200		/* no operation here reaches that number of faults */
+#define FAULTS_MAX	200		/* more faults than any operation here can have */
 
 /* The slots whose state is compared.  make_state() brings some of them into different states. */
 static const uint32_t watched[] = { 0, 1, 2, 3, 640, 999 };
@@ -59,11 +61,11 @@ static int op_setup(struct state *state)
 {
 	int ret = th_setup(state->raw, CLOCK_MONOTONIC, SLOTS);
 
-	/* If only the answer could not be written, the context is set up. */
+	/* If the SETUP before failed only to write its answer, the context is set up already. */
 	return ret == -EBUSY ? 0 : ret;
 }
 
-/* The page of the slot is not allocated, and the heap has no room. */
+/* The slot is in a page that is not allocated yet. */
 static int op_start(struct state *state)
 {
 	int ret = th_start_at(state->map.fd, 640, FAR);
@@ -181,7 +183,7 @@ static int op_mmap(struct state *state)
 	return 0;
 }
 
-/* If a page fault finds no memory, the kernel repeats it. */
+/* Touch a page that is not allocated.  If the page fault finds no memory, the kernel repeats it. */
 static int op_touch(struct state *state)
 {
 	return state->map.slots[640].deadline != 0;
@@ -224,7 +226,7 @@ static const struct operation operations[] = {
 /*
  * Make a context with timers in different states.
  *
- * No other timer is armed on this machine, so the heap has no spare segment.
+ * Return: 0 or -errno.
  */
 static int make_state(struct state *state)
 {
@@ -243,7 +245,12 @@ static int make_state(struct state *state)
 	return 0;
 }
 
-/* Make a context without armed timers, so that the first START must allocate all it needs. */
+/*
+ * Make a context without armed timers.  No other timer is armed on this machine, so the heap
+ * has no segment, and the first START must allocate all that it needs.
+ *
+ * Return: 0 or -errno.
+ */
 static int make_empty_state(struct state *state)
 {
 	int ret = th_map(&state->map, CLOCK_MONOTONIC, SLOTS);
@@ -274,13 +281,13 @@ static void read_slots(struct state *state, struct slot_state slot_state[WATCHED
 	}
 }
 
+#define DEBUGFS	"/sys/kernel/debug/"
+
 /*
  * Configure fault injection: any allocation may fail, and the kernel logs no failure.
  *
  * Return: whether this kernel has fault injection.
  */
-#define DEBUGFS	"/sys/kernel/debug/"
-
 static bool configure_injection(void)
 {
 	put_text(DEBUGFS "failslab/ignore-gfp-wait", "N");
@@ -295,10 +302,10 @@ static bool configure_injection(void)
 static int fail_nth = -1;
 
 /*
- * Make the n-th fault from now on happen; 0: none.
+ * Make the @n-th allocation or copy of this thread from now on fail; 0: none.
  *
- * Return: whether the previously requested fault has not happened yet.  If that fault hits
- * the read that finds this out, it had not happened before.
+ * Return: whether the previously requested fault had not happened before this call.  That
+ * is also the case if the fault makes pread() fail here.
  */
 static bool fail_nth_fault(int n)
 {
@@ -336,7 +343,11 @@ FIXTURE_TEARDOWN(faults)
 	close(fail_nth);
 }
 
-/* Run an operation whose n-th fault happens.  Return: whether it had an n-th fault. */
+/*
+ * Run an operation, and make its @n-th allocation or copy fail.
+ *
+ * Return: whether the operation has an @n-th allocation or copy.
+ */
 static bool try_fault(struct __test_metadata *_metadata, const struct operation *operation, int n,
 		      int (*make)(struct state *state), const struct slot_state after[WATCHED])
 {
@@ -375,7 +386,7 @@ static bool try_fault(struct __test_metadata *_metadata, const struct operation 
 	return true;
 }
 
-/* Run an operation with each of its faults, until it has no more. */
+/* Run an operation once for each fault that it can have. */
 static void try_all_faults(struct __test_metadata *_metadata, const struct operation *operation,
 			   int (*make)(struct state *state))
 {

@@ -3,8 +3,8 @@
  * A hostile program: threads that write random words into slots and ring, and make random
  * calls, while timers are pending.
  *
- * The kernel must stay sound; its log shows whether it does.  Other contexts must lose no
- * event, and get none early or twice.  The kernel must not do more work for the hostile
+ * The kernel must not fail; its log would show that.  Other contexts must lose no event,
+ * and get none early or twice.  The kernel must not do more work for the hostile
  * program than an honest program could make it do.
  *
  * TIMERHEAP_SECONDS= sets the duration, TIMERHEAP_SEED= the seed.
@@ -62,7 +62,7 @@ static uint64_t random_word(uint64_t *seed)
 	return *seed >> 29;
 }
 
-/* Return a word that is likely to matter, such as a bound or a time, or a random one. */
+/* Return a word at the edge of a range, a time near now, or a random word. */
 static uint64_t random_edge(uint64_t *seed)
 {
 	uint64_t random = random_word(seed);
@@ -87,14 +87,14 @@ static uint64_t random_edge(uint64_t *seed)
 	}
 }
 
-/* Store a random word into the slots or the ring. */
+/* Overwrite a word, a slot, or all entries of the ring. */
 static void scribble(struct shared *shared, uint64_t *seed)
 {
 	uint64_t random = random_word(seed);
 	uint64_t value = random_edge(seed);
 
 	switch (random % 8) {
-	case 0:			/* the head, the tail, and sometimes other words */
+	case 0:			/* the head, or any 16th word of the ring, such as the tail */
 		shared->ring[random % 16 ? (random % 2) * 16 : random % shared->ring_words] = value;
 		break;
 	case 1:
@@ -242,7 +242,7 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 		armed[i]++;
 	}
 	while (now() < end) {
-		/* Once a second the attacker is killed, whatever it does at that moment. */
+		/* Start an attacker again, if the last one was killed below. */
 		if (!pid) {
 			pid = fork();
 			if (!pid)
@@ -271,6 +271,7 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 			EXPECT_EQ(0, th_start(self->fd, slot, slot * 100 * USEC));
 			armed[slot]++;
 		}
+		/* Kill the attacker once a second, whatever it does at that moment. */
 		if ((now() - begin) / SEC > generation) {
 			generation = (now() - begin) / SEC;
 			kill(pid, SIGKILL);
@@ -281,7 +282,7 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 	if (pid) {
 		int status;
 
-		/* The attacker has run until now: it does not exit by itself. */
+		/* The attacker still runs, since it does not exit by itself. */
 		EXPECT_EQ(0, waitpid(pid, &status, WNOHANG));
 		kill(pid, SIGKILL);
 		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
@@ -312,8 +313,8 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
  *
  * A ticker with the minimum period is checked once per minimum period.  A slot with such
  * stores is checked at most 5 times in that time.  Without the bound it would be checked
- * every 50 us: 400 times in 20 ms, but only twice in the default of 100 us.  So the test
- * raises the minimum period to 20 ms.
+ * every 50 us: 400 times in 20 ms, but only twice in the default minimum period, 100 us.  So
+ * the test raises the minimum period to 20 ms.
  */
 #define BUSY	64
 #define MIN_PERIOD	(20 * MSEC)
@@ -335,7 +336,7 @@ TEST_F(hostile, stores_cannot_cause_unbounded_checks)
 	for (int i = 0; i < BUSY; i++) {
 		numbers[i] = i;
 		shared.slots[i * 8] = now() + 10 * MSEC;
-		shared.slots[i * 8 + 1] = 1;	/* a ticker, in case that it expires */
+		shared.slots[i * 8 + 1] = 1;	/* a ticker, in case it expires */
 	}
 	begin = now();
 	ASSERT_EQ(0, call(shared.fd, TIMERHEAP_IOC_KICK, &kick));
@@ -354,8 +355,8 @@ TEST_F(hostile, stores_cannot_cause_unbounded_checks)
 	checks = after.checked - before.checked;
 	TH_LOG("%llu checks", (unsigned long long)checks);
 	/*
-	 * The slots were checked again and again, but at most 5 times per period, plus 2
-	 * periods.
+	 * Each slot was checked at most 5 times per minimum period.  The bound allows for 2
+	 * periods more.
 	 */
 	EXPECT_LT(BUSY, checks);
 	EXPECT_GE(5 * BUSY * ((end - begin) / MIN_PERIOD + 2), checks);
@@ -379,7 +380,7 @@ TEST_F(hostile, reader_of_corrupted_ring_can_be_killed)
 				_exit(1);
 		}
 	}
-	/* The head is always far behind the tail, and the entries name slots without an event. */
+	/* The head is always far behind the tail, and the entries are numbers of no slot. */
 	for (int64_t end = now() + 300 * MSEC; now() < end;) {
 		__atomic_store_n(&shared.ring[0], -200, __ATOMIC_RELAXED);
 		memset(&shared.ring[32], 0x01, ENTRIES * sizeof(uint32_t));

@@ -3,8 +3,8 @@
  * CPUs go offline and come online while timers are pending.
  *
  * The timers of a CPU that goes offline migrate to another CPU.  Each timer must expire
- * once and not early, on any CPU.  The test needs root and CPUs that can go offline.  At
- * its end all CPUs are online again, even if a check has failed.
+ * once and not early, on any CPU.  The tests need root and CPUs that can go offline.  At
+ * the end all CPUs are online again, even if a check has failed.
  */
 #include "timerheap_test.h"
 
@@ -68,7 +68,7 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 	} while (now() >= at);
 	EXPECT_EQ(SLOTS * 3 / 4, changed);
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	/* With heaps=1 the heap stays and only the CPU that drives it changes. */
+	/* With heaps=1 no timer migrates: another CPU then drives the only heap. */
 	if (info.heaps != 1)
 		EXPECT_LT(self->before.migrated, info.migrated);
 
@@ -117,8 +117,8 @@ TEST_F_TIMEOUT(hotplug, cpu_online_again_drives_timers, 60)
 	int stopped;
 
 	/*
-	 * The CPU goes offline while its hrtimer is armed for slot 0.  Slot 1 is due after
-	 * slot 0.
+	 * The CPU goes offline while its hrtimer is armed for slot 0.  If the module believed
+	 * afterwards that the hrtimer is still armed, slot 1, which is due later, would be lost.
 	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));

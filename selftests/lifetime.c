@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The lifetime of a context: what shares it, what keeps it, and what its last close frees.
+ * The lifetime of a context: which processes share it, what keeps it alive, and what its
+ * last close frees.
  *
  * After the last close the heaps have as many entries as before, which INFO shows, and the
  * user's quota is free again.
@@ -155,7 +156,8 @@ static void *wait_for_two(void *arg)
 /*
  * A read() that sleeps keeps the context if another thread closes the descriptor.
  *
- * On a busy host read() may begin after the close and fail with EBADF; then repeat.
+ * On a busy host read() may begin after the close and fail with EBADF.  Then the test
+ * repeats.
  */
 TEST_F(lifetime, sleeping_read_keeps_context)
 {
@@ -175,7 +177,10 @@ TEST_F(lifetime, sleeping_read_keeps_context)
 	EXPECT_EQ(sizeof(struct timerheap_event), (intptr_t)got);
 }
 
-/* A WAIT that sleeps keeps the context as well.  Its other timers are removed when it returns. */
+/*
+ * A WAIT that sleeps keeps the context as well.  When the WAIT returns, the other timers of
+ * the context are removed.
+ */
 TEST_F(lifetime, sleeping_wait_keeps_context)
 {
 	struct wait_thread waiter;
@@ -281,8 +286,8 @@ static int check_user_limit(void)
 	return th_context(CLOCK_MONOTONIC, 600) < 0 ? 6 : 0;
 }
 
-/* A user can hold max_user_slots slots, and close() makes them available again. */
-TEST_F(lifetime, user_limit_is_kept_and_freed)
+/* A user can have max_user_slots slots in all contexts.  close() makes slots available again. */
+TEST_F(lifetime, user_limit_is_enforced)
 {
 	struct stat st;
 	int unlimited[2];

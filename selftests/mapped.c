@@ -210,7 +210,10 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
 	int64_t before, full, set_up, used;
 
 	ASSERT_EQ(0, th_info(self->other, &info));
-	/* In bytes: each slot, its timer, its ring entry.  The test uses one eighth of the slots. */
+	/*
+	 * The bytes of all slots, their timers and their ring entries.  The test uses one
+	 * eighth of the slots.
+	 */
 	full = info.max_slots * (64LL + 64 + 4);
 	before = available_memory();
 	if (before < full / 2)

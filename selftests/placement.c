@@ -45,8 +45,8 @@ static int wait_armed_for(int64_t deadline)
 /*
  * Make the CPU rearm its hrtimer: start a timer that expires at once, and wait for it.
  *
- * The CPU may still be armed for a stopped timer, and then ignores later deadlines until
- * that expires.
+ * The hrtimer may still be armed for a stopped timer.  Then the CPU does not arm it for a
+ * later deadline until the hrtimer fires.
  */
 static bool make_cpu_rearm(int fd)
 {
@@ -55,7 +55,7 @@ static bool make_cpu_rearm(int fd)
 	return !th_start(fd, 0, MSEC) && th_event(fd, &event) == 1;
 }
 
-/* Start a timer.  Return: the CPU that is armed for it, or -1. */
+/* Start a timer.  Return: the CPU whose hrtimer is armed for it, or -1. */
 static int start_and_find_cpu(int fd, uint32_t slot, int64_t at)
 {
 	if (th_start_at(fd, slot, at) || !make_cpu_rearm(fd))
@@ -124,10 +124,10 @@ FIXTURE_TEARDOWN(placement)
 }
 
 /*
- * A timer goes to the CPU that starts it, or to a housekeeping CPU if that one is
- * isolated.
+ * A timer goes to the CPU that starts it, or to a housekeeping CPU if that CPU is isolated.
  *
- * Each timer is earlier than the one before.
+ * Each timer is earlier than the one before, so that a CPU arms its hrtimer for each timer
+ * that it gets.
  */
 TEST_F_TIMEOUT(placement, timer_goes_to_starting_cpu, 60)
 {
@@ -144,7 +144,7 @@ TEST_F_TIMEOUT(placement, timer_goes_to_starting_cpu, 60)
 	}
 }
 
-/* With TIMERHEAP_ON_CPU a timer goes to that CPU, from whichever CPU it is started. */
+/* With TIMERHEAP_ON_CPU a timer goes to the CPU that SETUP names, whichever CPU starts it. */
 TEST_F_TIMEOUT(placement, timer_goes_to_named_cpu, 60)
 {
 	int fds[CPUS];
@@ -162,7 +162,7 @@ TEST_F_TIMEOUT(placement, timer_goes_to_named_cpu, 60)
 		close(fds[cpu]);
 }
 
-/* Timers with slack share an entry of the named CPU, from whichever CPU they are started. */
+/* Timers with slack share a bucket of the CPU that SETUP names, whichever CPUs start them. */
 TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 {
 	const uint64_t slack = 10 * MSEC;
@@ -172,7 +172,7 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* The deadline is different for each CPU, to identify it in the list. */
+		/* Each CPU has a deadline of its own, to be found in /proc/timer_list. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;
@@ -222,8 +222,11 @@ TEST_F(placement, setup_refuses_unusable_cpu)
 	EXPECT_EQ(-EINVAL, context_on(1));
 }
 
-/* Timers of an offline CPU go to a housekeeping CPU.  Timers started later use the CPU again. */
-TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_elsewhere, 60)
+/*
+ * The timers of a CPU that goes offline go to a housekeeping CPU.  Timers that start when the
+ * CPU is online again go to that CPU again.
+ */
+TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_to_housekeeping_cpu, 60)
 {
 	int fd = context_on(1), armed;
 

@@ -122,7 +122,7 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
  *
  * A stolen timer is 2 ms late, or about 25 ms if only the watchdog scans for stuck CPUs.
  * An emulated CPU may be suspended for much longer, but not each time.  Timers that wait
- * until the CPU is released are late by HOLD - SOON, less 63 ms at most.
+ * until the CPU is released are more than 700 ms late.
  */
 #define STOLEN_WITHIN		(100 * MSEC)
 

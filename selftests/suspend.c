@@ -38,14 +38,14 @@ TEST(timers_expire_after_resume)
 	/* The real-time clock has woken the machine, not a timer whose deadline had passed. */
 	EXPECT_LT(6 * SEC, clock_now(CLOCK_BOOTTIME) - boot);
 	/*
-	 * The timer on CLOCK_MONOTONIC still has most of its span left.  The other two are
-	 * due.
+	 * The timer on CLOCK_MONOTONIC still has most of its time left.  The other two
+	 * timers are due.
 	 */
 	EXPECT_TRUE(th_pending(fds[0], 0) || now() >= began + 4 * SEC);
 	for (int i = 2; i >= 0; i--) {
 		struct timerheap_event event;
 
-		/* CLOCK_REALTIME was stepped. */
+		/* The suspend has stepped CLOCK_REALTIME. */
 		if (i == 2)
 			EXPECT_EQ(-ECANCELED, th_wait_flags(fds[i], &event, 1, 0, 0, 0));
 		ASSERT_EQ(1, th_event(fds[i], &event));

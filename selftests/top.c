@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * `timerheap top` on a terminal that the test plays: its display fits the terminal, it
- * obeys keys, and at its end it restores the terminal.
+ * `timerheap top` on a pseudo-terminal: its display fits the terminal, it obeys keys, and at
+ * its end it restores the terminal.
  *
  * The last test checks how the batch mode shows timers with slack.  ../tools/timerheap/run
  * tests the rest of the batch mode.
@@ -15,10 +15,10 @@
 #include "timerheap_test.h"
 
 #define ROWS	12
-#define COLUMNS	60		/* fewer than its full width */
+#define COLUMNS	60		/* fewer than the display needs */
 #define HOME	"\033[H\033[J"
 
-/* The output on a terminal. */
+/* The output that the test has read from the terminal so far. */
 struct screen {
 	char text[1 << 16];
 	size_t size;
@@ -27,7 +27,7 @@ struct screen {
 FIXTURE(top)
 {
 	int more[2 * ROWS];	/* contexts, more than the screen has lines */
-	int terminal, top_end;	/* the test's end, and the end of top */
+	int terminal, top_end;	/* the two ends of the terminal: of the test and of top */
 	pid_t pid;
 	struct termios before;
 	struct screen screen;
@@ -77,7 +77,7 @@ static bool read_more(int terminal, struct screen *screen)
 	return true;
 }
 
-/* Read output until it contains @what, behind the text already read.  Return: whether it does. */
+/* Read more output until it contains @what.  Return: whether it does within LOST. */
 static bool wait_drawn(int terminal, struct screen *screen, const char *what)
 {
 	size_t from = screen->size;
@@ -92,7 +92,7 @@ static bool wait_drawn(int terminal, struct screen *screen, const char *what)
  * Wait for the program to exit, and read its output meanwhile, since it may block on
  * writing.
  *
- * Return: its exit status; -1: it has not exited.
+ * Return: its exit status; -1: a signal ended it, or it still runs.
  */
 static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 {
@@ -105,8 +105,8 @@ static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 }
 
 /*
- * Return: the number of lines between two cursor-home sequences; *@widest: the longest of
- * them.
+ * Return: the number of lines of the first display in @screen, which begins and ends with
+ * HOME; *@widest: the width of the longest line.
  */
 static int count_lines(const char *screen, size_t *widest)
 {
@@ -142,10 +142,11 @@ TEST_F_TIMEOUT(top, keys_are_obeyed, 60)
 }
 
 /*
- * The display fits a terminal with fewer lines than contexts and fewer columns than its
- * width.
+ * The display fits a terminal that has fewer lines than there are contexts, and fewer
+ * columns than the display needs.
  *
- * It leaves the last line free.  A line wider than the terminal would take two lines.
+ * The display leaves the last line of the terminal free.  A line wider than the terminal
+ * would take two lines.
  */
 TEST_F_TIMEOUT(top, display_fits_terminal, 60)
 {
@@ -159,7 +160,7 @@ TEST_F_TIMEOUT(top, display_fits_terminal, 60)
 	EXPECT_EQ(0, WAIT_EXIT());
 }
 
-/* While it runs, the terminal does not echo.  When SIGTERM ends it, the terminal is restored. */
+/* While top runs, the terminal does not echo.  When SIGTERM ends top, it restores the terminal. */
 TEST_F_TIMEOUT(top, terminal_is_restored, 60)
 {
 	struct termios termios;
@@ -177,8 +178,8 @@ TEST_F_TIMEOUT(top, terminal_is_restored, 60)
 #define ALONE	10
 
 /*
- * Timers that share an entry are counted one by one, so their heap is sorted before one
- * with fewer timers.
+ * Sorting by size counts each timer that shares an entry.  So a heap with more timers comes
+ * before a heap with fewer timers.
  */
 TEST(timers_with_slack_are_counted)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints: the events of a timer are in the right order, and as many as INFO
- * counts.
+ * The tracepoints: the events of a timer are in the right order, and their numbers agree
+ * with INFO.
  *
- * The tests trace into a tracefs instance of their own, so that it has no events of other
- * tracers.  If its buffers were too small, the lost events make a test fail.
+ * The tests trace into a tracefs instance of their own, which has no events of other
+ * tracers.  If events are lost because its buffers are too small, the test fails.
  */
 #include <sys/stat.h>
 
@@ -26,7 +26,7 @@ static int write_file(const char *file, const char *what)
 	return put_text(path, what);
 }
 
-/* Read a file of the instance.  Return: its text, to be freed; "" if it cannot be read. */
+/* Read a file of the instance.  Return: its text, which the caller frees; "" on an error. */
 static char *read_file(const char *file)
 {
 	char path[128], *text;
@@ -50,7 +50,7 @@ static char *next_event(char **text)
 	return NULL;
 }
 
-/* Return: whether an event is of that tracepoint. */
+/* Return: whether an event is of the tracepoint timerheap_@name. */
 static bool is_event(const char *event, const char *name)
 {
 	size_t len = strlen(name);
@@ -58,7 +58,7 @@ static bool is_event(const char *event, const char *name)
 	return !strncmp(event, name, len) && event[len] == ':';
 }
 
-/* Return: the number in a field of an event; INT64_MIN: it has no such field. */
+/* Return: the number in the field @name of an event; INT64_MIN: there is no such field. */
 static int64_t field(const char *event, const char *name)
 {
 	char key[32];
@@ -69,7 +69,7 @@ static int64_t field(const char *event, const char *name)
 	return at ? strtoll(at + strlen(key), NULL, 10) : INT64_MIN;
 }
 
-/* Return: whether an event contains that word. */
+/* Return: whether an event contains @what as a whole word. */
 static bool has_word(const char *event, const char *what)
 {
 	const char *at = strstr(event, what);
@@ -147,9 +147,9 @@ static int64_t lost_events(void)
 }
 
 /*
- * Wait until INFO does not change any more; *@info: its last content.
+ * Wait until INFO does not change any more.  *@info: the last INFO.
  *
- * Return: whether INFO has settled.
+ * Return: whether INFO has stopped changing.
  */
 static bool info_settles(int fd, struct timerheap_info *info)
 {
@@ -168,7 +168,7 @@ static bool info_settles(int fd, struct timerheap_info *info)
 }
 
 struct counts {
-	uint64_t inits, starts, pushes, cancels, checks, expired, entries, exits;
+	uint64_t inits, starts, enqueues, cancels, checks, expired, entries, exits;
 	uint64_t notified, swept, migrated, early;
 };
 
@@ -182,7 +182,7 @@ static struct counts count(struct traced *traced)
 			counts.inits++;
 		} else if (is_event(event, "start")) {
 			counts.starts++;
-			counts.pushes += has_word(event, "to=WAITING");
+			counts.enqueues += has_word(event, "to=WAITING");
 		} else if (is_event(event, "cancel")) {
 			counts.cancels++;
 		} else if (is_event(event, "check")) {
@@ -204,7 +204,7 @@ static struct counts count(struct traced *traced)
 	return counts;
 }
 
-/* The events of one timer occur in the order of what happens to it. */
+/* The events of one timer are in the order of the operations on it. */
 TEST_F(tracing, events_of_a_timer_are_in_order)
 {
 	static const char * const steps[] = {
@@ -272,7 +272,7 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 			stopped += th_stop(self->fd, i) == 1;
 		else
 			ASSERT_EQ(1, th_modify(self->fd, i, i % 2 ? MSEC : 50 * MSEC));
-	/* Two thirds of the timers are stopped, so the pushes of new timers drive the sweep. */
+	/* Two thirds of the timers are stopped, so starting new timers sweeps the heap. */
 	for (int i = 0; i < SLOTS; i++)
 		if (i % 3 == 1)
 			ASSERT_EQ(0, th_start(self->fd, i, 20 * MSEC + i * USEC));
@@ -283,7 +283,7 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 	ASSERT_EQ(0, lost_events());
 	counts = count(&self->traced);
 	EXPECT_LT(0, after.swept - before.swept);
-	EXPECT_EQ(after.started - before.started, counts.pushes);
+	EXPECT_EQ(after.started - before.started, counts.enqueues);
 	EXPECT_EQ(after.checked - before.checked, counts.checks);
 	EXPECT_EQ(after.swept - before.swept, counts.swept);
 	EXPECT_EQ(after.notified - before.notified, counts.notified);
@@ -296,7 +296,7 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 	EXPECT_EQ(0, counts.early);
 }
 
-/* A stop by a store has no event.  The kernel's check finds it, and nothing expires. */
+/* A stop by a store has no event.  The kernel's next check finds the stop, and nothing expires. */
 TEST_F(tracing, store_that_stops_has_no_event)
 {
 	struct th_map map = { .fd = -1 };
@@ -347,7 +347,7 @@ TEST_F_TIMEOUT(tracing, each_migrated_timer_has_an_event, 60)
 		EXPECT_LE(SLOTS, counts.migrated);
 }
 
-/* Hold a CPU that has timers, and wait for their events.  The caller uses the last slot. */
+/* Hold a CPU that has timers, and wait for their events.  The last slot is the caller's. */
 static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
 			      const char *what)
 {
@@ -366,9 +366,9 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
  * Each steal has one event with the thief's CPU, the victim's CPU, and whether the
  * watchdog stole.
  *
- * First no task waits, so that only the watchdog can find the timers.  Then the watchdog
- * is off, and the runs of a ticker find them.  A CPU that the host has suspended may be
- * stolen from as well.
+ * At first no task waits, so that only the watchdog can find the timers.  Then the watchdog
+ * is off, and the runs of a ticker find them.  If the host suspends a CPU that is not held,
+ * the timers of that CPU may be stolen as well.
  */
 TEST_F_TIMEOUT(tracing, each_steal_has_an_event, 60)
 {
@@ -403,7 +403,7 @@ TEST_F_TIMEOUT(tracing, each_steal_has_an_event, 60)
 		from_held++;
 		from_held_by_watchdog += field(event, "watchdog");
 		EXPECT_TRUE(has_word(event, "clock=monotonic"));
-		/* 0 (run at once), or a deadline of this test. */
+		/* @first is 0, to run at once, or a deadline of this test. */
 		EXPECT_TRUE(!first || (begun < first && first < now()));
 	}
 	EXPECT_EQ(after.stolen - before.stolen, stolen);
