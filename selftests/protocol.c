@@ -170,7 +170,7 @@ TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_event_arrives, 60)
  * A timer with a deadline of TIMERHEAP_NEVER or later does not expire, and can be moved
  * earlier.
  */
-TEST_F(protocol, deadline_never_does_not_expire)
+TEST_F(protocol, timer_at_never_does_not_expire)
 {
 	static const uint64_t times[] = { TIMERHEAP_NEVER, TIMERHEAP_NEVER + 1, UINT64_MAX };
 	struct th_map *map = &self->map;

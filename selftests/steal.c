@@ -17,8 +17,8 @@
 #define SLOTS		64
 
 /*
- * Most tests hold a CPU for HOLD.  Its first timer is due SOON after the test has started
- * it, so while the CPU is held.
+ * Most tests start timers on a CPU, and then hold the CPU for HOLD.  The first timer is due
+ * SOON after its start, so while the CPU is held.
  */
 #define HOLD		(1000 * MSEC)
 #define SOON		(200 * MSEC)
@@ -120,7 +120,7 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
 /*
  * The bound for the median lateness of stolen timers.
  *
- * A stolen timer is 2 ms late, or about 25 ms if only the watchdog scans for stuck CPUs.
+ * By default a stolen timer is about 2 ms late, or about 25 ms if only the watchdog scans.
  * An emulated CPU may be suspended for much longer, but not each time.  Timers that wait
  * until the CPU is released are more than 700 ms late.
  */
@@ -176,12 +176,12 @@ static void check_sleeping_waiter(struct __test_metadata *_metadata, struct _tes
 	EXPECT_GT(STOLEN_WITHIN, self->best_median);
 }
 
-TEST_F_TIMEOUT(steal, stolen_for_waiter_with_softirqs_off, 120)
+TEST_F_TIMEOUT(steal, waiter_gets_timers_of_cpu_with_softirqs_off, 120)
 {
 	check_sleeping_waiter(_metadata, self, "softirqs");
 }
 
-TEST_F_TIMEOUT(steal, stolen_for_waiter_with_interrupts_off, 120)
+TEST_F_TIMEOUT(steal, waiter_gets_timers_of_cpu_with_interrupts_off, 120)
 {
 	check_sleeping_waiter(_metadata, self, "interrupts");
 }
@@ -356,7 +356,7 @@ static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_s
 	return held < soon && last < wait_released(held);
 }
 
-TEST_F_TIMEOUT(steal, run_on_other_cpu_steals, 120)
+TEST_F_TIMEOUT(steal, ticker_run_on_other_cpu_steals, 120)
 {
 	int tries = TRIES;
 
