@@ -2,16 +2,17 @@
 /*
  * Detect steps of CLOCK_REALTIME for contexts set up with TIMERHEAP_CANCEL_ON_SET.
  *
- * A program that has recorded a calendar time wants to know when the calendar changes.
+ * A program that computes deadlines by the calendar, as cron does, may have to recompute
+ * them after a step.
  *
- * CLOCK_REALTIME is CLOCK_MONOTONIC plus an offset.  A change of the clock's rate leaves
- * the offset as it is, and a step changes it.  So the clock was stepped if the offset
- * is not the one of the last report.  A read, a wait and a poll compare the two.
+ * CLOCK_REALTIME is CLOCK_MONOTONIC plus an offset.  A step changes the offset; a change
+ * of the clock's rate does not.  So the clock was stepped if the offset differs from that
+ * of the last report.  read(), WAIT and poll() compare the two offsets.
  *
  * A reader that sleeps must be woken.  The kernel notifies its own timers of a step, but
- * no module.  So while a context watches the clock, a worker compares the offset each
- * second, and wakes all watchers if it has changed.  A step that is undone within that
- * second wakes no reader.  The reader has then missed nothing that still holds.
+ * offers modules no notification.  So while a context watches the clock, a worker compares
+ * the offset every second, and wakes all watchers if the offset has changed.  A step that
+ * is undone within that second wakes no reader, which is harmless: the clock is right.
  */
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -29,7 +30,7 @@ static LIST_HEAD(theap_clock_step_watchers);
 static s64 theap_clock_step_offset;		/* at the worker's last comparison */
 static DECLARE_DELAYED_WORK(theap_clock_step_work, theap_clock_step_check);
 
-/* Not on the CPU of the caller, which may be isolated. */
+/* Queue the next comparison, unbound: the CPU of the caller may be isolated. */
 static void theap_clock_step_check_later(void)
 {
 	lockdep_assert_held(&theap_clock_step_lock);
@@ -48,7 +49,7 @@ static void __theap_clock_step_wake(void)
 	theap_clock_step_offset = offset;
 	list_for_each_entry(step, &theap_clock_step_watchers, node) {
 		step->wake(step);
-		/* The list is as long as the number of open descriptors. */
+		/* Each open context may be in the list. */
 		cond_resched();
 	}
 }
@@ -114,10 +115,11 @@ void theap_clock_step_unwatch(struct theap_clock_step *step)
  * theap_clock_step_report - report a step of the clock to a reader
  * @step: of the context
  *
- * All steps since the last report are one.  The exchange lets one reader report it.
+ * All steps since the last report count as one.  The exchange lets only one reader report
+ * them.
  *
  * Context: any.
- * Return: true if the caller is to report a step to the program.
+ * Return: true if the caller must report a step to the program.
  */
 bool theap_clock_step_report(struct theap_clock_step *step)
 {
@@ -129,7 +131,7 @@ bool theap_clock_step_report(struct theap_clock_step *step)
 	return seen != offset && atomic64_try_cmpxchg(&step->seen, &seen, offset);
 }
 
-/* Wait for the worker.  No context is left.  Context: task, may sleep. */
+/* Cancel the worker, after the last context was freed.  Context: task, may sleep. */
 void theap_clock_step_exit(void)
 {
 	cancel_delayed_work_sync(&theap_clock_step_work);

@@ -2,19 +2,19 @@
 /*
  * The life of a context: open, SETUP, and the last close.
  *
- * Close against expiry:
+ * The last close against a run:
  *
  *	close					run
- *	  stop each timer, wait for its		  calls the functions of slots that
+ *	  stop each timer, wait for its		  call the functions of slots that
  *	  function, dequeue the timer		  have expired; each adds the context
  *	  free slots and timers			  to the list of the run, once
- *	  ...					  at its end, wakes the readers of each
- *	  free the context after a grace period	  context in the list
+ *	  ...					  wake the readers of each context in
+ *	  free the context after a grace period	  the list
  *
- * Once a timer is stopped synchronously, no run knows it.  But a run may still have the
- * context in its list.  The run is in an RCU read-side critical section until it has
- * woken the readers, and the grace period waits for that.  The wait queue is empty by
- * then, since a sleeper holds a file open.
+ * After a timer was stopped synchronously, no run accesses it.  But a run may still have
+ * the context in its list.  The run stays in an RCU read-side critical section until it has
+ * woken the readers.  The grace period waits for the end of that section.  No reader sleeps
+ * at the last close, since a sleeping reader keeps the file open.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -34,10 +34,10 @@
 unsigned int theap_max_slots = 1U << 20;
 unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
 
-/* The limit of a ring of u32 and a table of pages: 2.5 GiB if all slots are armed. */
+/* The upper limit of max_slots: a context with 2^24 armed slots uses 2.5 GiB. */
 #define THEAP_SLOTS_LIMIT	(1U << 24)
 
-/* The most slots that SETUP accepts now. */
+/* The most slots that SETUP accepts.  The module parameter may change at any time. */
 u32 theap_context_max_slots(void)
 {
 	return min(READ_ONCE(theap_max_slots), THEAP_SLOTS_LIMIT);
@@ -85,13 +85,13 @@ u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
-/* Slots that a manual clock counts as: its heap has 64 KiB, and 48 KiB more with slack. */
+/* A manual clock counts as this many slots: its heap has 64 KiB, with slack 112 KiB. */
 #define THEAP_MANUAL_CHARGE	1024U
 
 /*
- * The slots that a context counts as towards the limit of its user: whole pages, since
- * whole pages are allocated.  Otherwise a user could have two million contexts of one
- * slot, each of 13 KiB.
+ * The number of slots to charge to the user of a context.  It is rounded up to whole pages,
+ * since whole pages are allocated.  Otherwise a user could have two million contexts of one
+ * slot, and each uses 13 KiB.
  */
 static u32 theap_context_charge(enum theap_clock clock, u32 slots)
 {
@@ -124,7 +124,7 @@ void theap_context_free(struct theap_context *context)
 	kfree_rcu(context, rcu);
 }
 
-/* The caller's clock minus the machine's: the offset of the caller's time namespace. */
+/* Return: the caller's clock minus the machine's, by the caller's time namespace. */
 static s64 theap_context_offset(enum theap_clock clock)
 {
 #ifdef CONFIG_TIME_NS
@@ -179,11 +179,11 @@ err_user:
 /**
  * theap_context_setup - set up a context
  * @context:  the context
- * @settings: the properties that the caller asks for; their values are valid
+ * @settings: the properties of the context; the caller has checked their values
  *
  * Context: task, may sleep.
- * Return: 0; -EBUSY: it is set up already; -ENOSPC: the user would exceed max_user_slots; -EPERM:
- * a context without limits needs CAP_SYS_RESOURCE; -ENOMEM.
+ * Return: 0; -EBUSY: it is set up already; -ENOSPC: the user would exceed max_user_slots;
+ * -EPERM: a context without limits needs CAP_SYS_RESOURCE; -ENOMEM.
  */
 int theap_context_setup(struct theap_context *context, const struct theap_settings *settings)
 {
@@ -217,11 +217,12 @@ u64 theap_context_bytes(struct theap_context *context)
  *
  * A reader of debugfs holds the lock.  release() removes a context from the table, under
  * the lock, before it frees anything.  So every context that the reader finds exists.
- * Expiry does not use the table.  open() and release() wait for one page of output at most.
+ * A run does not use the table.  open() and release() wait at most until the reader has
+ * filled one page of output.
  */
 static DEFINE_MUTEX(theap_contexts_lock);
 
-/* Keys from 1 on; a key is used again only after all others.  The lock protects both. */
+/* The lock protects the table and its next key.  Keys count from 1, and wrap around. */
 static DEFINE_XARRAY_FLAGS(theap_contexts, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 static u32 theap_contexts_next;
 

@@ -23,12 +23,12 @@
 #include "ring.h"
 #include "user.h"
 
-/* The number of slots in a page.  A page is the unit in which slots are allocated. */
+/* The number of slots in a page.  Slots are allocated by the page. */
 #define THEAP_PAGE_SLOTS	(PAGE_SIZE / sizeof(struct timerheap_slot))
 
 /*
- * The process that has opened the device, for debugfs.  It may have passed the descriptor
- * on since.  Constant.
+ * The process that opened the device, for debugfs.  Constant: the process may have passed
+ * the descriptor to another one since.
  */
 struct theap_opener {
 	pid_t pid;			/* thread group ID in the initial PID namespace */
@@ -56,7 +56,7 @@ struct theap_settings {
  *	C  constant after open
  *	S  written by SETUP under @lock, before it publishes @nr_slots; constant after that
  *	l  written under @lock, read without it
- *	O  has a lock of its own, or rules of its own in its header
+ *	O  a lock of its own, or the rules in the header of its type
  */
 struct theap_context {
 	struct theap_opener opener;	/* C */
@@ -80,7 +80,7 @@ struct theap_context {
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
 	struct theap_waker notify;	/* O: wakes @wait and @eventfd at the end of a run */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
-	struct rcu_head rcu;		/* for the free */
+	struct rcu_head rcu;		/* for theap_context_free() */
 };
 
 /* Module parameters, written at any time. */
@@ -109,8 +109,8 @@ static inline u32 theap_context_slots(struct theap_context *context)
 }
 
 /*
- * The minimum of periods, which the module parameter may change at any time.  It is at
- * least 1 us, and 1 us in a context without limits.
+ * The minimum period of a context in nanoseconds: 1 us in a context without limits.
+ * Otherwise a module parameter, which may change at any time, but at least 1 us.
  */
 static inline s64 theap_context_min_period(const struct theap_context *context)
 {
@@ -121,9 +121,9 @@ static inline s64 theap_context_min_period(const struct theap_context *context)
 }
 
 /*
- * Two kinds of time.  Times of the context are those that programs see, in calls and in
- * shared memory: times of the time namespace in which SETUP was called.  Times of the
- * machine are those of the core.
+ * There are two kinds of time.  Times of the context are those that programs see, in calls
+ * and in shared memory.  They belong to the time namespace in which SETUP was called.  Times
+ * of the machine are those of the core.
  */
 
 /* Convert a time of the machine into a time of the context. */
@@ -145,8 +145,8 @@ static inline s64 theap_context_now(const struct theap_context *context)
 }
 
 /*
- * Expire what was queued at or before the time of a manual clock.  No hrtimer does it.
- * Context: task.
+ * Expire the timers that a call has just queued and that are due on a manual clock.  Such
+ * a clock has no hrtimer.  Do nothing on another clock.  Context: task, may sleep.
  */
 static inline void theap_context_catch_up(struct theap_context *context)
 {

@@ -3,15 +3,15 @@
  * /sys/kernel/debug/timerheap: the state of the module, for root.
  *
  *	heaps		one line for each heap that has been used
- *	lateness	a histogram of the lateness of its timers, likewise
+ *	lateness	one line for each of these: the lateness of its timers, a histogram
  *	contexts	one line for each open of the device
  *
- * The first line of each file has the names of the columns, so that a program finds the
- * columns that it knows by name.  New columns are added at the end.
+ * The first line of each file has the names of the columns, so that a program can find a
+ * column by its name.  New columns are added at the end.
  *
  * A reader takes no lock that a timer needs.  Heaps exist as long as the module is
- * loaded, and their counters are read without the lock.  So the figures of one line may
- * be of different moments.  An open file keeps the module loaded.
+ * loaded.  The reader reads their counters without the lock, so the figures of one line
+ * may be of different moments.  An open file keeps the module loaded.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -75,8 +75,8 @@ static const char *theap_heaps_state(struct theap_queue *queue)
 }
 
 /*
- * Print the nanoseconds until the first deadline: negative if it is overdue; 0 also if
- * the queue is to run at once, whatever its first deadline is; "-" if there is none.
+ * Print the nanoseconds until the first deadline.  They are negative if that deadline is
+ * overdue, and 0 if a run was requested at once.  Print "-" if there is no deadline.
  */
 static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue)
 {
@@ -124,8 +124,9 @@ static const struct seq_operations theap_heaps_sops = {
 DEFINE_SEQ_ATTRIBUTE(theap_heaps);
 
 /*
- * Lateness, with the same positions.  Print pairs a:n: n timers expired less than a ns
- * late, and at least a/2 ns late.  A pair 1:n counts timers that were not late at all.
+ * Lateness.  The positions are those of the file heaps.  Print pairs a:n: n timers expired
+ * less than a ns late, and at least a/2 ns late.  A pair 1:n counts timers that were not
+ * late at all.
  */
 static int theap_lateness_show(struct seq_file *m, void *v)
 {
@@ -163,8 +164,9 @@ static const struct seq_operations theap_lateness_sops = {
 DEFINE_SEQ_ATTRIBUTE(theap_lateness);
 
 /*
- * Contexts.  The position is the ID of a context.  The next one is searched from there, so
- * a reader continues correctly if contexts were opened or closed meanwhile.
+ * Contexts.  The position is the ID of a context.  The iterator searches for the first
+ * context with that ID or a larger one.  So a reader continues correctly if contexts were
+ * opened or closed since the last read.
  */
 
 static void *theap_all_contexts_start(struct seq_file *m, loff_t *pos)
@@ -213,7 +215,7 @@ static int theap_all_contexts_show(struct seq_file *m, void *v)
 		   theap_context_bytes(context) + theap_slots_bytes(context),
 		   slots ? theap_ring_count(&context->ring) : 0,
 		   slots ? theap_ring_total(&context->ring) : 0);
-	/* The name of a program may contain any character. */
+	/* The name of a program may contain spaces and newlines. */
 	seq_escape(m, opener->comm, " \t\n\\");
 	seq_putc(m, '\n');
 	return 0;
@@ -239,7 +241,7 @@ void theap_debugfs_init(void)
 	debugfs_create_file("contexts", 0400, theap_debugfs, NULL, &theap_all_contexts_fops);
 }
 
-/* Remove the files.  When this returns, no reader is in them. */
+/* Remove the files.  When this returns, no reader is reading them. */
 void theap_debugfs_exit(void)
 {
 	debugfs_remove(theap_debugfs);

@@ -30,7 +30,7 @@ static struct theap_context *theap_file_context(struct file *file)
 static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
-	bool needs_setup;	/* fails in a context that is not set up */
+	bool needs_setup;	/* fails with EBADFD if the context is not set up */
 	u8 output;		/* offset of the first output field in its structure */
 } theap_ioctls[] = {
 	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, 0 },
@@ -63,11 +63,12 @@ union theap_arg {
 };
 
 /*
- * An ioctl: copy the structure in, call, copy its outputs back.
+ * Execute an ioctl: copy its structure in, call the function, and copy the outputs back.
  *
- * The size in the command is that of the program's structure, which may be newer and
- * longer than the kernel's.  copy_struct_from_user() refuses a longer one unless the rest
- * is 0.  No structure has grown since the first release, so a shorter one is an error.
+ * The size in the command is that of the program's structure.  A structure of a newer
+ * header may be longer than the kernel's.  copy_struct_from_user() refuses it unless the
+ * bytes beyond the kernel's structure are 0.  No structure has grown since the first
+ * release, so a shorter one is an error.
  */
 static long theap_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
@@ -96,8 +97,8 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	}
 	output = theap_ioctls[nr].output;
 	/*
-	 * Write the old bytes back to the outputs first.  If they cannot be written, the
-	 * call must fail before it changes anything.
+	 * Write the old bytes back to the outputs first.  If the outputs cannot be written,
+	 * the ioctl must fail before it changes anything.
 	 */
 	if (_IOC_DIR(known) == (_IOC_READ | _IOC_WRITE) &&
 	    copy_to_user(user + output, (void *)&karg + output, size - output))
@@ -116,8 +117,8 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 }
 
 /*
- * read() and readv(), also of io_uring.  io_uring first reads with IOCB_NOWAIT, and on
- * EAGAIN waits by poll().  So its reads occupy no worker.
+ * Execute read(), readv(), and reads of io_uring.  io_uring first reads with IOCB_NOWAIT,
+ * and after EAGAIN waits by poll().  So its reads occupy no worker.
  */
 static ssize_t theap_read(struct kiocb *iocb, struct iov_iter *to)
 {
@@ -204,7 +205,7 @@ static const struct file_operations theap_file_operations = {
 	.show_fdinfo	= theap_show_fdinfo,
 };
 
-/* Only root can open it, until the udev rule of the package sets another mode. */
+/* Only root can open the device, unless the udev rule of the package sets another mode. */
 static struct miscdevice theap_device = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "timerheap",

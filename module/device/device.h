@@ -7,15 +7,15 @@
  * of the slots that have expired.
  *
  *	ring.c user.c eventfd.c clock_step.c	the event ring, the limits of a user, the
- *						eventfd to signal, steps of a clock
+ *						eventfd to signal, clock steps
  *	context.c				a context, from open to release
  *	slot.c slot_page.c			the protocol of a slot, the memory of slots
  *	read.c					wait for events and read them
  *	mmap.c ioctl.c uring.c			the calls of a program
- *	debugfs.c				files for root
+ *	debugfs.c				the state of the module, for root
  *	device.c				the file operations
  *
- * Each file calls only files before it in this list, and the core.
+ * Each file calls only functions of the core and of files before it in this list.
  */
 #ifndef THEAP_DEVICE_H
 #define THEAP_DEVICE_H

@@ -4,8 +4,8 @@
  *
  *	run					EVENTFD, close
  *	  lock					  lock
- *	  if ctx is not NULL: the lock		  ctx <- another, or NULL
- *	  keeps the reference; add 1		  unlock
+ *	  if ctx is not NULL, add 1; the	  ctx <- another, or NULL
+ *	  lock keeps the reference		  unlock
  *	  unlock				  drop the reference to the old one
  *
  * The lock also orders the ring and a registration:
@@ -13,8 +13,8 @@
  *	run					EVENTFD
  *	  add entries to the ring		  lock
  *	  lock					  ctx <- the new one
- *	  ctx is NULL: no signal		  unlock
- *	  unlock				  entries in the ring?  signal
+ *	  if ctx is NULL, do not signal		  unlock
+ *	  unlock				  if the ring has entries, signal
  *
  * If the run finds NULL, its unlock comes before the lock of EVENTFD.  So EVENTFD sees
  * the entries and signals the eventfd itself.
@@ -33,9 +33,10 @@ static void theap_eventfd_work(struct work_struct *work)
  * theap_eventfd_signal - add 1 to the eventfd, if there is one
  * @eventfd: of the context
  *
- * Adding to an eventfd wakes its waiters, and another eventfd may be one of them.  The
- * kernel forbids a task to signal an eventfd within the wake-up of another.  On PREEMPT_RT
- * a softirq can preempt a task that is in such a wake-up.  A worker signals then.
+ * A signal of an eventfd wakes its waiters, and a waiter may signal another eventfd.  The
+ * kernel forbids a task to signal an eventfd within the wake-up of another one.  On
+ * PREEMPT_RT a softirq can preempt a task that is in such a wake-up.  In that case a
+ * worker signals the eventfd later.
  *
  * Context: task or softirq.
  */
@@ -56,8 +57,8 @@ void theap_eventfd_signal(struct theap_eventfd *eventfd)
  * @eventfd: of the context
  * @ctx:     the other one, with a reference that is handed over; NULL: none
  *
- * When this returns, the old eventfd is not signalled any more and its reference is
- * dropped.  After a call with NULL no work is left.
+ * When this returns, the old eventfd is not signalled any more, and its reference is
+ * dropped.  After a call with NULL, @work is not queued.
  *
  * Context: task, may sleep.
  */

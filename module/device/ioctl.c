@@ -2,8 +2,8 @@
 /*
  * The ioctls, in the order of uapi/linux/timerheap.h, which documents them.
  *
- * Each gets its argument in kernel memory, and leaves its outputs there (device.c).  Each
- * checks the whole argument before it changes anything.
+ * Each function gets the structure of its call in kernel memory, and writes the outputs
+ * there; device.c copies them.  Each checks the whole structure before it changes anything.
  */
 #include <linux/cpumask.h>
 #include <linux/err.h>
@@ -20,7 +20,7 @@
 #include "read.h"
 #include "slot_page.h"
 
-/* Convert the time of a call made at @now into an absolute time, 1 or later. */
+/* Convert @time, an argument of a call made at @now, to an absolute time, 1 or later. */
 static s64 theap_deadline(s64 now, s64 time, u32 flags)
 {
 	if (!(flags & TIMERHEAP_ABSTIME))
@@ -63,7 +63,7 @@ int theap_ioctl_info(struct theap_context *context, void *arg)
 	return 0;
 }
 
-/* May the caller have timers on a CPU?  It must be online and in the affinity of the caller. */
+/* May the caller use a CPU?  The CPU must be online, and in the affinity of the caller. */
 static bool theap_may_use_cpu(unsigned int cpu)
 {
 	return cpu < nr_cpu_ids && cpu_online(cpu) &&
@@ -113,8 +113,8 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 }
 
 /*
- * Arm a slot, for START and MODIFY.  The caller has set the period, the slack and the flags
- * of @arming.  A period below the minimum is raised to it.
+ * Arm a slot, for START and MODIFY.  The caller has set all fields of @arming but @deadline
+ * and @now.  Raise a period below the minimum to the minimum.
  */
 static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
 		     s64 now, struct theap_arming *arming, u32 *was_pending)
@@ -244,8 +244,8 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	theap_read_buffer_init(&to, wait->events, wait->nr);
 	count = theap_read_events(context, &to, wait->min, expires);
 	/*
-	 * A process that was stopped and continued goes on waiting.  A relative timeout
-	 * would begin again, so a call with one ends.
+	 * If no handler runs, for example after SIGSTOP and SIGCONT, the kernel repeats the
+	 * call.  A relative timeout would then restart in full, so a call with one ends.
 	 */
 	if (count == -ERESTARTSYS)
 		return expires && !(wait->flags & TIMERHEAP_ABSTIME) ? -EINTR : -ERESTARTNOHAND;
@@ -255,7 +255,7 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	return 0;
 }
 
-/* Describe the timer in a slot whose deadline is, or was, @deadline. */
+/* Set @pending to the values of a slot, with @deadline as its deadline. */
 static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 deadline,
 			       struct timerheap_pending *pending)
 {
@@ -272,9 +272,9 @@ static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 dead
 /*
  * Stop the timer in a slot and report it to the program.
  *
- * The report is written first, so that a timer that cannot be reported stays pending.  If
- * the deadline has changed before the stop, by a restart or a periodic expiry, the
- * report is written again.  If that fails, the first report remains.
+ * Write the report before the stop, so that a timer that cannot be reported stays pending.
+ * If a restart or a periodic expiry changes the deadline before the stop, write the report
+ * again.  If the second write fails, the first report remains.
  */
 static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 			    struct timerheap_pending __user *to, bool *stopped)
@@ -327,7 +327,7 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 		if (++slot % THEAP_PAGE_SLOTS)
 			continue;
 		cond_resched();
-		/* The program continues at @first. */
+		/* After a signal the program can continue at @first. */
 		if (signal_pending(current))
 			break;
 	}
@@ -341,7 +341,7 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 /* Slot numbers that are copied at a time: 256 bytes of stack. */
 #define THEAP_KICK_BATCH	64
 
-/* Copy @nr objects from a program.  Return: how many could be copied whole. */
+/* Copy @nr objects of @size bytes from a program.  Return: how many were copied whole. */
 static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
 {
 	return nr - DIV_ROUND_UP(copy_from_user(to, from, nr * size), size);
@@ -351,8 +351,8 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
  * theap_kick - kick slots
  * @context: set up
  * @from:    slot numbers, in the memory of the program
- * @nr:      how many slots to kick
- * @done:    out: how many were kicked, from the first
+ * @nr:      the number of slots to kick
+ * @done:    out: the number of slots kicked, from the first
  *
  * Context: task, may sleep.
  * Return: 0, with @done below @nr after a signal, or if a slot after the first cannot be
@@ -370,7 +370,7 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 		s64 now;
 
 		copied = theap_copy_in(slots, from + count, batch, sizeof(*slots));
-		/* Deadlines that pass after this are queued, and the hrtimer fires at once. */
+		/* A timer that is due after @now is queued, and its hrtimer expires it. */
 		now = theap_context_now(context);
 		for (i = 0; !ret && i < copied; i++) {
 			struct theap_slot_page *page;
@@ -384,7 +384,7 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 		if (!ret && copied < batch)
 			ret = -EFAULT;
 		theap_context_catch_up(context);
-		/* Wake after each batch: there may be four billion numbers. */
+		/* Wake the readers after each batch: @nr may be four billion. */
 		if (wake)
 			theap_context_wake(context);
 		wake = false;
@@ -448,7 +448,7 @@ static int theap_batch_op(struct theap_context *context, const struct timerheap_
 /* Operations that are copied at a time: 768 bytes of stack. */
 #define THEAP_OP_BATCH	16
 
-/* Write @nr results to the program.  Return: how many could be written. */
+/* Write @nr results to the program.  Return: how many were written. */
 static u32 theap_put_results(struct timerheap_op __user *to,
 			     const struct timerheap_op *ops, u32 nr)
 {
@@ -478,9 +478,12 @@ int theap_ioctl_batch(struct theap_context *context, void *arg)
 		u32 i, copied = theap_copy_in(ops, user + count, batch, sizeof(*ops));
 		s64 now;
 
-		/* Write the old results back: an operation without a result must not execute. */
+		/*
+		 * Write the old results back first.  An operation whose result cannot be
+		 * written must not be executed.
+		 */
 		copied = theap_put_results(user + count, ops, copied);
-		/* Deadlines that pass after this are queued, and the hrtimer fires at once. */
+		/* A timer that is due after @now is queued, and its hrtimer expires it. */
 		now = theap_context_now(context);
 		for (i = 0; i < copied; i++)
 			ops[i].result = theap_batch_op(context, &ops[i], now);
@@ -540,7 +543,7 @@ int theap_ioctl_advance(struct theap_context *context, void *arg)
 	ret = theap_manual_advance(context->placement.manual, &advance);
 	if (ret)
 		return ret;
-	/* Wake also tasks that wait for a time on this clock. */
+	/* Wake all waiters: some may wait for a time on this clock, not for events. */
 	wake_up_all(&context->wait);
 	call->now = advance.now;
 	call->expirations = advance.expirations;

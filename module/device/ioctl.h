@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ioctls (ioctl.c).  uapi/linux/timerheap.h states what each does, and which structure
- * its argument is.
+ * The ioctls (ioctl.c).  uapi/linux/timerheap.h states what each call does.  @arg is the
+ * structure of the call.
  */
 #ifndef THEAP_IOCTL_H
 #define THEAP_IOCTL_H

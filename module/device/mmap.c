@@ -3,16 +3,16 @@
  * Map the slots and the ring of a context into a program.
  *
  *	offset 0		the slots: THEAP_PAGE_SLOTS in each page
- *	behind the slots	the ring
+ *	after the slots		the ring
  *
- * A page of 4 KiB has 64 slots.  A page is entered into the page tables when it is first
- * touched, and a page of slots is allocated then.  A million slots cost 4 MiB of ring
- * when they are set up.  A page of slots costs memory only once it is used.
+ * A page of 4 KiB has 64 slots.  When the program first touches a page, the fault handler
+ * enters it into the page tables.  A page of slots is allocated by that fault, unless a call
+ * has allocated it before.  So SETUP of a million slots allocates only the 4 MiB of the ring.
  *
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
- * each mapping holds the file open.  So a page exists as long as a program can access it.
+ * each mapping keeps the file open.  So a page exists as long as a program can access it.
  *
- * A mapping is one whole area and stays whole.  No program needs a part of one.
+ * A mapping is one whole area, and stays whole: no program needs a part of an area.
  */
 #include <linux/fs.h>
 #include <linux/mm.h>
@@ -44,7 +44,10 @@ u64 theap_mmap_ring_size(struct theap_context *context)
 	return theap_ring_size(&context->ring);
 }
 
-/* Context: task, holds mmap_lock or the VMA's lock; takes the context's lock, may sleep. */
+/*
+ * Insert the page of a fault, and allocate it if it is a new page of slots.
+ * Context: task, under mmap_lock or the VMA's lock; takes the context's lock, may sleep.
+ */
 static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
 {
 	struct theap_context *context = vmf->vma->vm_private_data;
@@ -91,7 +94,7 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!theap_context_slots(context))
 		return -EBADFD;
-	/* Not VM_SHARED, which is clear if the file is not open for writing. */
+	/* Do not test VM_SHARED: it is clear if the file is not open for writing. */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (!(offset == theap_mmap_slots_offset(context) &&
@@ -99,7 +102,7 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 	    !(offset == theap_mmap_ring_offset(context) &&
 	      size == theap_mmap_ring_size(context)))
 		return -EINVAL;
-	/* The kernel adds VM_EXEC to what such a process asks for. */
+	/* The kernel adds VM_EXEC to every mapping of a process with this personality. */
 	if (current->personality & READ_IMPLIES_EXEC)
 		access &= ~VM_EXEC;
 	if (access != (VM_READ | VM_WRITE))

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Read events: from the ring to the program that waits for them.
+ * Wait for events, and copy them from the ring to the program.
  *
  *	a reader				a run
  *	  add itself to the wait queue		  add entries to the ring
  *	  read the ring				  wake the wait queue
  *	  empty: sleep
  *
- * Either the reader sees the entries, or the run finds the reader in the queue.
+ * Either the reader sees the entries, or the run finds the reader in the wait queue.
  *
  * A program can map the ring, and can change its head at any time.  So no loop here relies
- * on the ring becoming empty.  Each iteration can be preempted, and a signal ends the loop.
+ * on the ring to become empty.  A signal ends each loop, and each iteration may reschedule.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -21,10 +21,10 @@
 #include "read.h"
 #include "slot_page.h"
 
-/* Events that are copied at a time, by way of the stack: 640 bytes. */
+/* Events that are copied at a time: 640 bytes of stack. */
 #define THEAP_EVENT_BATCH	16
 
-/* Let @to be an array of @nr events at an address that the program has passed. */
+/* Initialize @to as an array of @nr events at an address in the program. */
 void theap_read_buffer_init(struct iov_iter *to, u64 address, u32 nr)
 {
 	iov_iter_ubuf(to, READ, u64_to_user_ptr(address),
@@ -38,8 +38,8 @@ size_t theap_read_room(const struct iov_iter *to)
 }
 
 /*
- * Remove at most @nr entries from the ring, and make events of them.  An entry that the
- * program has overwritten makes no event.  Return: the number of events.
+ * Remove at most @nr entries from the ring, and make an event of each.  An entry that the
+ * program has overwritten may make no event.  Return: the number of events.
  */
 static unsigned int theap_read_get(struct theap_context *context,
 				   struct timerheap_event *events, unsigned int nr)
@@ -58,8 +58,8 @@ static unsigned int theap_read_get(struct theap_context *context,
 }
 
 /*
- * Return events to the ring that could not be copied.  They are behind newer events then,
- * or are added to newer events of the same slot.
+ * Put events that could not be copied back into the ring, at its end.  If a slot has expired
+ * since, its event in the ring gets the count.
  */
 static void theap_read_put_back(struct theap_context *context,
 				const struct timerheap_event *events, unsigned int nr)
@@ -77,9 +77,9 @@ static void theap_read_put_back(struct theap_context *context,
 }
 
 /*
- * Copy as many events to @to as it has room for.  An event that cannot be copied whole
- * returns to the ring, and its room in @to stays free.
- * Return: the number of events; -EFAULT: not even the first could be copied.
+ * Copy events to @to until it is full, the ring is empty or a signal arrives.  An event that
+ * cannot be copied whole goes back into the ring.
+ * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
 static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to)
 {
@@ -108,7 +108,7 @@ static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_ite
 
 /*
  * Sleep until woken, or until *@expires on the clock of the context; NULL: without limit.
- * Return: 0; -ETIME: that time has passed.
+ * Return: 0; -ETIME: *@expires has passed.
  */
 static int theap_read_sleep(struct theap_context *context, const s64 *expires)
 {
@@ -129,8 +129,8 @@ static int theap_read_sleep(struct theap_context *context, const s64 *expires)
 
 /*
  * Wait until the ring has @min entries, or until *@expires on the clock of the context.
- * Return: 0; -ETIME: that time has passed first; -ERESTARTSYS: a signal was first;
- * -ECANCELED: the clock was stepped, and no reader has reported that yet.
+ * Return: 0; if the ring has fewer entries: -ETIME: *@expires has passed; -ERESTARTSYS: a
+ * signal has arrived; -ECANCELED: the clock was stepped, and no reader has reported it yet.
  */
 static int theap_read_wait(struct theap_context *context, u32 min,
 			   const s64 *expires)
@@ -139,7 +139,7 @@ static int theap_read_wait(struct theap_context *context, u32 min,
 	int ret = 0;
 
 	for (;;) {
-		/* The timers to wait for may be queued on a CPU that is stuck. */
+		/* Steal timers of stuck CPUs: this task may be waiting for one of them. */
 		if (theap_ring_count(&context->ring) < min)
 			theap_steal_before_sleep(&context->placement);
 		prepare_to_wait(&context->wait, &wait, TASK_INTERRUPTIBLE);
@@ -159,8 +159,8 @@ static int theap_read_wait(struct theap_context *context, u32 min,
 }
 
 /*
- * Is a request valid for at most @nr events that waits for @min?  More events than slots
- * never exist, since the ring has each slot once.
+ * Is a request valid that takes at most @nr events and waits for @min?  There are never
+ * more events than slots, since each slot is in the ring at most once.
  */
 bool theap_read_size_valid(struct theap_context *context, u32 nr, u32 min)
 {
@@ -170,12 +170,12 @@ bool theap_read_size_valid(struct theap_context *context, u32 nr, u32 min)
 /**
  * theap_read_events - wait for events and copy them
  * @context: set up
- * @to:      where the events go; its room is the most that are copied
+ * @to:      the buffer for the events; at most as many are copied as fit into it
  * @min:     the number of events to wait for
  * @expires: the time on the clock of the context until which to wait; NULL: no limit
  *
- * Fewer than @min events are copied if that time has passed, a signal has arrived, the
- * clock was stepped, or @to cannot be written further.
+ * Fewer than @min events are copied if *@expires has passed, a signal has arrived, the
+ * clock was stepped, or @to cannot be written.
  *
  * Context: task, may sleep.
  * Return: the number of events; or, before the first event, -EFAULT, -ERESTARTSYS or
@@ -191,21 +191,24 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 	for (;;) {
 		if (!count && theap_clock_step_report(&context->clock_step))
 			return -ECANCELED;
-		/* Another reader may have taken some.  Wait for the rest again. */
+		/* In a second iteration: another reader has taken some of the events. */
 		if (count < min)
 			ret = theap_read_wait(context, min - count, expires);
 		taken = theap_read_copy_out(context, to);
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;
-		/* The report is made above, by this reader or by another one before it. */
+		/* Report the step in the next iteration, unless another reader does first. */
 		if (ret == -ECANCELED && !count) {
 			ret = 0;
 			continue;
 		}
 		if (ret || count >= min)
 			break;
-		/* If the program keeps moving the head, no wait checks for signals. */
+		/*
+		 * Check here too: if the program keeps moving the head of the ring,
+		 * theap_read_wait() always finds entries and checks for no signal.
+		 */
 		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;
 			break;

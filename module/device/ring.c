@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The event ring: its memory, adding and removing slot numbers.  ring.h is its theory. */
+/* The event ring: allocate it, add slot numbers, remove them.  ring.h explains the ring. */
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -9,7 +9,7 @@
 
 #include "ring.h"
 
-/* The size in bytes, whole pages: 4 bytes for each slot, so 4 MiB for a million slots. */
+/* Return: the size in bytes, whole pages: 4 bytes for each entry, 4 MiB for 2^20 entries. */
 u64 theap_ring_size(const struct theap_ring *ring)
 {
 	return PAGE_ALIGN(struct_size(ring->shared, slots, ring->mask + 1));
@@ -37,7 +37,7 @@ void theap_ring_destroy(struct theap_ring *ring)
 /*
  * Add the number of a slot.
  *
- * Context: any, a claim included.  A claim has interrupts off on PREEMPT_RT, too, so the
+ * Context: any, also in a claim.  In a claim interrupts are off, on PREEMPT_RT too, so the
  * lock is a raw one.
  */
 void theap_ring_put(struct theap_ring *ring, u32 slot)
@@ -47,14 +47,14 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 
 	raw_spin_lock_irqsave(&ring->lock, flags);
 	WRITE_ONCE(shared->slots[ring->tail & ring->mask], slot);
-	/* The entry before the tail.  Pairs with the acquire in theap_ring_get(). */
+	/* Store the entry before the tail.  Pairs with the acquire in theap_ring_get(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
 	/* (C) pairs with (D) of a program that has mapped the ring. */
 	smp_store_release(&shared->tail, ring->tail);
 	raw_spin_unlock_irqrestore(&ring->lock, flags);
 }
 
-/* The number of entries in use: at most all, whatever the program has written to the head. */
+/* Return: the number of entries in use; the ring's size if the head has a wrong value. */
 u32 theap_ring_count(struct theap_ring *ring)
 {
 	u32 count = READ_ONCE(ring->tail) - READ_ONCE(ring->shared->head);
@@ -62,7 +62,7 @@ u32 theap_ring_count(struct theap_ring *ring)
 	return min(count, ring->mask + 1);
 }
 
-/* The number of entries added since theap_ring_init(), modulo 2^32. */
+/* Return: the number of entries added since theap_ring_init(), modulo 2^32. */
 u32 theap_ring_total(struct theap_ring *ring)
 {
 	return READ_ONCE(ring->tail);
@@ -73,7 +73,7 @@ u32 theap_ring_total(struct theap_ring *ring)
  * @ring: the ring; the caller is its only reader
  * @slot: out: the number.  The program may have written it, so the caller checks it
  *
- * If the head has an impossible value, the ring counts as full: the oldest entry is read.
+ * If the head has an impossible value, count the ring as full, and remove the oldest entry.
  *
  * Return: true; or false if the ring is empty.
  */
@@ -90,9 +90,8 @@ bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 		return false;
 	*slot = READ_ONCE(shared->slots[head & ring->mask]);
 	/*
-	 * The head is written before the count: once the caller has exchanged the
-	 * count with 0, the number may be added again.  That exchange is (E), a full
-	 * barrier.
+	 * Store the head before the caller exchanges the slot's count with 0: an expiry
+	 * may add the number again after that.  The exchange is (E), a full barrier.
 	 */
 	WRITE_ONCE(shared->head, head + 1);
 	return true;

@@ -13,13 +13,13 @@
  *	    slots[tail] <- n		  expirations of n <- 0	(E)
  *	    tail <- tail + 1
  *
- * A number is added only when the count of its slot rises from 0.  The count becomes 0
- * again only after the number was removed.  So each number is in the ring at most once,
- * and an expiry need not read the head.
+ * An expiry adds a number only if it raises the count of the slot from 0.  A reader sets the
+ * count to 0 only after it has removed the number.  So each number is in the ring at most
+ * once, and an expiry need not read the head.
  *
  * The program can map this memory, and can write any value to it.  So the kernel has
- * its own tail, and masks and checks all that it reads.  A program that writes wrong
- * values loses events of its own context, and has no other effect.
+ * its own tail, and masks or checks each value that it reads.  A program that writes wrong
+ * values gets wrong events of its own context, and causes no other harm.
  */
 #ifndef THEAP_RING_H
 #define THEAP_RING_H
@@ -35,13 +35,13 @@ struct timerheap_ring;
  *	C  constant after theap_ring_init()
  *	l  written under @lock, read without it
  *
- * Of the shared memory, @lock protects the tail and the entries; the reader writes the
+ * In the shared memory, @lock protects the tail and the entries.  Only the reader writes the
  * head.
  */
 struct theap_ring {
 	struct timerheap_ring *shared;	/* C: the memory that the program can map */
 	u32 mask;			/* C: number of entries - 1 */
-	u32 tail;			/* l: the true value of shared->tail */
+	u32 tail;			/* l: the tail; shared->tail is a copy of it */
 	raw_spinlock_t lock;		/* held for three stores */
 };
 

@@ -5,10 +5,9 @@
  * A slot's @deadline is the time that the program wants.  Its @queued is the time of the
  * kernel's next check.  A program that stores a deadline not before @queued has nothing
  * more to do.  The kernel checks the slot in time, reads the later deadline, and queues
- * the timer again at that deadline.  This is the lazy postpone of the core's state
- * machine, between user space and the kernel.
+ * the timer again at that deadline.  The core postpones its timers in the same lazy way.
  *
- * That is correct only if each side reads the other's field after it has written its own:
+ * The protocol works only if each side reads the other's field after it has written its own:
  *
  *	the program, postponing			the kernel, checking
  *	  deadline <- later			  queued <- 0
@@ -18,7 +17,7 @@
  *
  * Either the kernel reads the new deadline, or the program reads 0 and kicks the slot.
  *
- * The kernel sets @queued again only when the timer is certain to be queued at that time.
+ * The kernel sets @queued to a time only if the timer is certain to be queued at that time.
  * A call that changes the deadline itself writes in this order:
  *
  *	arm	timer, queued, deadline
@@ -27,14 +26,14 @@
  * (C) to (F) are the barriers of the ring.  uapi/linux/timerheap.h documents all barriers
  * for the program.
  *
- * One CPU at a time checks or changes a slot in the kernel: a call has claimed the slot's
- * timer, or an expiry has it in RUNNING.  Only readers of events need no claim: they
- * change nothing but @expirations, atomically.
+ * Only one CPU at a time checks or changes a slot in the kernel: that of a call that has
+ * claimed the slot's timer, or that of a run that has moved the timer to RUNNING.  Readers
+ * of events need no claim: they change only @expirations, atomically.
  *
- * The program may write any value at any time.  So each field is read once, clamped, and
- * then used.  An expiry removes a deadline by a compare-and-exchange.  So an expiry and
- * a stop never both get it.  Each arming ends in exactly one of two ways: a stop that
- * finds it pending, or an expiration.
+ * The program may write any value at any time.  So the kernel reads a field once, clamps
+ * the value, and then uses it.  An expiry removes a deadline by a compare-and-exchange, so
+ * an expiry and a stop never both get the same deadline.  Each arming ends in exactly one
+ * of two ways: a stop that finds it pending, or an expiration.
  */
 #include <linux/atomic.h>
 #include <linux/gfp.h>
@@ -48,32 +47,32 @@
 #include "slot.h"
 
 /*
- * A program that keeps storing deadlines must not keep the kernel checking.  Two limits
- * defer the next check by the minimum period:
+ * A program that keeps storing deadlines must not make the kernel check without end.  The
+ * kernel defers the next check of a slot by the minimum period in two cases:
  *
- *	a check			has lost the exchange of the deadline to the program
- *				this number of times
- *	successive checks	more than this number have found a deadline less than
- *				the minimum period ahead
+ *  - One check has tried this many times to exchange the deadline, and each time the
+ *    program had just changed it.
+ *  - More than this many successive checks have found a deadline less than the minimum
+ *    period ahead.
  *
- * So without a call a slot gets at most five checks in that time.  A ticker with the
+ * So without a call a slot gets at most five checks in a minimum period.  A ticker with the
  * minimum period gets one.
  */
 #define THEAP_SLOT_TRIES	4
 
-/* The slot timer of a timer of the core. */
+/* Return: the slot timer that embeds a timer of the core. */
 static struct theap_slot_timer *theap_slot_timer(struct theap_timer *timer)
 {
 	return container_of(timer, struct theap_slot_timer, timer);
 }
 
-/* The index of a slot in its page. */
+/* Return: the index of a slot in its page. */
 static u32 theap_slot_index(const struct theap_slot_timer *st)
 {
 	return st - st->page->timers;
 }
 
-/* The slot in shared memory. */
+/* Return: the slot in shared memory. */
 static struct timerheap_slot *theap_slot(const struct theap_slot_timer *st)
 {
 	return &st->page->slots[theap_slot_index(st)];
@@ -99,7 +98,7 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64 deadline,
 				     s64 now)
 {
-	/* @fired first: a reader that sees the new deadline sees a time not before it. */
+	/* Store @fired first: a reader that sees the new deadline sees no earlier @fired. */
 	WRITE_ONCE(slot->fired, now);
 	/* Pairs with the acquire in theap_slot_get_event(). */
 	smp_store_release(&slot->expired_deadline, deadline);
@@ -108,10 +107,11 @@ static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64
 }
 
 /*
- * A check has found a deadline @when that is later than @now.  Count the check if it is
- * less than the minimum period ahead, and defer the next one if there were too many.
+ * Choose the time of the next check, after a check has found a deadline @when later than
+ * @now.  Count the check if @when is less than the minimum period ahead.  Defer the next
+ * check if too many were counted.
  *
- * On a manual clock checks cost only the program's own time, and are not limited.
+ * Checks on a manual clock are not limited: they use only the program's own CPU time.
  *
  * Return: the time of the next check.
  */
@@ -173,9 +173,9 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 }
 
 /*
- * Charge the next check of a slot, at @next, to its user: no call has asked for it.  Beyond
- * the user's rate limit, defer it and set *@deferred.  Deadlines until then expire late,
- * and missed periods are counted.
+ * Charge the next check of a slot, at @next, to its user: no call has asked for it.  If the
+ * user exceeds the rate limit, defer the check and set *@deferred.  Deadlines before the
+ * deferred check expire late, and periods before it are counted.
  *
  * Return: the time of the next check.
  */
@@ -184,10 +184,10 @@ static s64 theap_slot_defer(struct theap_slot_timer *st, s64 now, s64 next, bool
 	struct theap_context *context = st->page->context;
 	s64 time, least;
 
-	/* On a manual clock checks cost only the program's own time. */
+	/* Checks on a manual clock use only the program's own CPU time. */
 	if (context->unlimited || context->placement.manual)
 		return next;
-	/* The limit goes by CLOCK_MONOTONIC, which usually is the clock of @now. */
+	/* The rate limit uses CLOCK_MONOTONIC.  That is usually the clock of @now. */
 	time = now;
 	if (context->placement.clock != THEAP_MONOTONIC || context->offset)
 		time = ktime_get_ns();
@@ -199,11 +199,11 @@ static s64 theap_slot_defer(struct theap_slot_timer *st, s64 now, s64 next, bool
 }
 
 /*
- * Give the slack of a slot to its timer.
+ * Set the slack of a slot's timer to that of the slot, or else of the context.
  *
- * The timer is queued later by at most the slack, but @queued of the slot does not include
- * it.  So a deadline that the program stores, not before @queued, is checked no later than
- * that deadline plus the slack.
+ * The core queues the timer later by at most the slack, but @queued does not include the
+ * slack.  So if the program stores a deadline not before @queued, the kernel checks the slot
+ * no later than that deadline plus the slack.
  */
 static void theap_slot_apply_slack(struct theap_slot_timer *st)
 {
@@ -229,7 +229,7 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	return next ? theap_context_to_machine(context, next) : 0;
 }
 
-/* Call theap_timer_schedule() for a time of the context. */
+/* Schedule the timer of a slot at @when, a time of the context. */
 static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
 {
 	const struct theap_context *context = st->page->context;
@@ -263,7 +263,7 @@ static const struct theap_timer_ops theap_slot_ops = {
  * Set the deadline of a slot whose timer is claimed, and *@old to the old deadline.  With
  * @arming->if_pending an idle slot stays idle, and *@old is 0.
  *
- * Return: 0; -EBUSY: the program keeps changing the deadline, and a claim must be short.
+ * Return: 0; -EBUSY: the program keeps changing the deadline, so the claim must end first.
  */
 static int theap_slot_set_deadline(struct timerheap_slot *slot,
 				   const struct theap_arming *arming, u64 *old)
@@ -275,8 +275,8 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 		return 0;
 	}
 	/*
-	 * (B) again, for a slot that stays idle: a program that stores a deadline after
-	 * this reads the @queued that the caller has written.
+	 * (B), for a slot that stays idle: if this does not read the deadline that the
+	 * program stores, the program reads the @queued that the caller has written.
 	 */
 	smp_mb();
 	*old = READ_ONCE(slot->deadline);
@@ -293,11 +293,11 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 /*
  * Check a slot whose timer is claimed, and queue the timer at the slot's deadline.
  *
- * A deadline that has passed expires here.  So a program that stores deadlines in the
- * past keeps no hrtimer busy.
+ * A deadline that has passed expires in this call.  So a program that stores deadlines in
+ * the past causes no hrtimer interrupts.
  *
- * Return: 0; -EAGAIN as theap_timer_schedule(): @queued is 0 then, and the deadline is
- * still in the slot, so the caller may try again.
+ * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is 0 and the slot
+ * still has its deadline, so the caller may try again.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
@@ -308,11 +308,11 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 
 	/*
 	 * The slot may have expired on another CPU after @now was read.  Read the clock
-	 * again, so that @fired of this expiry is not before that one.
+	 * again, so that @fired of this expiry is not earlier than @fired of that one.
 	 */
 	if (deadline && deadline <= now)
 		now = theap_context_now(st->page->context);
-	/* A call has asked for this check, so it does not count as a near one. */
+	/* A call has asked for this check, so reset the count instead of adding to it. */
 	st->page->near_checks[theap_slot_index(st)] = 0;
 	when = theap_slot_check(st, now, ring, &count);
 	if (!when) {
@@ -329,8 +329,8 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 /*
  * Arm a slot whose timer is claimed.
  *
- * Return: 0; -ENOENT: not pending, with @arming->if_pending; -EAGAIN as
- * theap_timer_schedule(); -EBUSY: the caller ends the claim and tries again.
+ * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EAGAIN as
+ * theap_timer_schedule(); -EBUSY: the caller must end the claim and try again.
  */
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
@@ -365,23 +365,23 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	}
 	ret = theap_slot_set_deadline(slot, arming, &old);
 	if (ret) {
-		/* The timer is queued, but the deadline of the program may be earlier. */
+		/* The timer is queued at @when, but the program's deadline may be earlier. */
 		theap_slot_kick_claimed(st, claim, arming->now, ring);
 		return ret;
 	}
 	if (arming->if_pending && !old)
 		return -ENOENT;
 	/*
-	 * Store the period only now: a MODIFY that finds the slot idle must not change it.
-	 * No expiry reads the new deadline with the old period, since the timer is claimed.
+	 * Store the period only now: a MODIFY that fails must not change the period.  No
+	 * expiry sees the new deadline with the old period, since the timer is claimed.
 	 */
 	WRITE_ONCE(slot->period, arming->period);
 	*was_pending = old;
 	/*
-	 * Expire what is due.  The result is not needed.  A periodic timer is queued by
-	 * now, so it cannot fail.  A one-shot timer can fail if the program has stored
-	 * another deadline just now.  But then the program reads 0 from @queued, and
-	 * kicks the slot.
+	 * Expire a deadline that has passed.  Ignore the result: a periodic timer is
+	 * already queued, so its kick cannot fail.  The kick of a one-shot timer can fail
+	 * only if the program has just stored another deadline.  In that case the program
+	 * reads 0 from @queued, and kicks the slot itself.
 	 */
 	if (due)
 		theap_slot_kick_claimed(st, claim, arming->now, ring);
@@ -389,9 +389,11 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * End a claim in which the slot may have expired; @ring: its number must be added to the
- * ring.  That comes before the commit: the next expiry finds a count that is not 0, and
- * relies on the number being in the ring.
+ * End a claim in which the slot may have expired.  If @ring is true, first add the slot's
+ * number to the ring, and set *@wake.
+ *
+ * Add the number before the commit: the next expiry finds a count that is not 0, and does
+ * not add the number itself.
  */
 static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *claim,
 			      bool ring, bool *wake)
@@ -407,13 +409,13 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
  * theap_slot_arm - arm a slot, for START and MODIFY
  * @page:        page of the slot
  * @index:       index of the slot in @page
- * @arming:      what the call asks for
+ * @arming:      the new values
  * @was_pending: out: was the slot pending before?
  * @wake:        set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
- * Return: 0; -ENOENT: not pending, with @arming->if_pending; -ENOMEM; -EINTR: the task is
- * being killed.
+ * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -ENOMEM; -EINTR:
+ * the task is being killed.
  */
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, bool *was_pending, bool *wake)
@@ -488,7 +490,7 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 
 	theap_timer_claim(&page->timers[index].timer, &claim);
 	WRITE_ONCE(slot->queued, 0);
-	/* A full barrier on both sides keeps the order queued, deadline, timer. */
+	/* The exchange is a full barrier: it keeps the order queued, deadline, timer. */
 	deadline = xchg(&slot->deadline, 0);
 	theap_timer_cancel(&claim);
 	theap_timer_commit(&claim);
@@ -509,7 +511,7 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
-	/* (E): the ring entry was read before an expiry can add the number again. */
+	/* (E): the caller has read the ring entry before an expiry adds the number again. */
 	event->expirations = xchg(&slot->expirations, 0);
 	if (!event->expirations)
 		return false;
@@ -523,7 +525,7 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 }
 
 /**
- * theap_slot_put_back_event - return an event that could not be copied
+ * theap_slot_put_back_event - undo theap_slot_get_event() for an event that was not copied
  * @page:  page of the slot
  * @index: index of the slot in @page
  * @event: as theap_slot_get_event() has made it

@@ -4,8 +4,8 @@
  *
  * The program sees a struct timerheap_slot.  The kernel has a timer of the core for each
  * slot, which the program does not see.  The slot holds the deadline that the program
- * wants.  The timer is queued at the time of the kernel's next check of the slot.  That is
- * the deadline or earlier, apart from slack and from limits that defer checks.
+ * wants.  The timer is queued at the time of the kernel's next check of the slot.  That time
+ * is not later than the deadline, unless the timer has slack or a limit defers the check.
  */
 #ifndef THEAP_SLOT_H
 #define THEAP_SLOT_H
@@ -22,7 +22,7 @@ struct theap_slot_timer {
 	struct theap_slot_page *page;	/* constant: the page of this slot */
 };
 
-/* One cache line each, so a stop or a modify touches two. */
+/* Each fills one cache line, so a stop or a modify touches two cache lines. */
 static_assert(sizeof(struct theap_slot_timer) == 64);
 static_assert(sizeof(struct timerheap_slot) == 64);
 
@@ -31,7 +31,7 @@ static_assert(sizeof(struct timerheap_slot) == 64);
  * @context:     constant: the context of the slots
  * @first:       constant: the number of the first slot
  * @slots:       the page that is shared with the program
- * @timers:      a page with their timers
+ * @timers:      a page with the timers of the slots
  * @near_checks: for each slot, successive checks that found its deadline less than the
  *               minimum period ahead; written by the code that has the slot's timer in a
  *               transient state
@@ -47,13 +47,13 @@ struct theap_slot_page {
 };
 
 /**
- * struct theap_arming - what START and MODIFY ask for
+ * struct theap_arming - the new values of a slot, from START or MODIFY
  * @deadline:   absolute time of the context, greater than 0
  * @now:        time of the context at the call
  * @period:     0, or at least the minimum period
- * @slack:      of the slot, if @start
- * @user_data:  of the slot, if @start
- * @start:      START: also set the slack and the user data
+ * @slack:      the slack; only if @start is true
+ * @user_data:  the user data; only if @start is true
+ * @start:      true for START, which also sets the slack and the user data
  * @if_pending: fail if the timer is not pending
  */
 struct theap_arming {

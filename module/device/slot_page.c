@@ -3,9 +3,9 @@
  * The memory of slots.
  *
  * A context has a table of pages.  A page gets its memory when one of its slots is first
- * used, by an ioctl or by a page fault of the program.  So a context of a million slots
- * costs its ring at first, and then what is used: for 64 slots of 64 bytes one page that
- * is shared with the program and one page of timers.
+ * used, by an ioctl or by a page fault of the program.  So SETUP of a million slots allocates
+ * little more than the ring.  Each 64 slots that are used later need two pages: one of
+ * slots, which is shared with the program, and one of timers.
  */
 #include <linux/gfp.h>
 #include <linux/lockdep.h>
@@ -55,8 +55,8 @@ void theap_slot_page_free(struct theap_slot_page *page)
  * @context: set up
  * @slot:    number of the slot; not checked yet
  * @create:  allocate the page if it is not allocated yet
- * @page:    out: the page, in which @slot % THEAP_PAGE_SLOTS is the index; NULL: it is
- *           not allocated, so no slot in it was ever used
+ * @page:    out: the page, in which the slot has the index @slot % THEAP_PAGE_SLOTS; NULL:
+ *           the page is not allocated, so none of its slots was ever used
  *
  * Context: task, may sleep if @create is true.
  * Return: 0; -ENOENT: there is no such slot; -ENOMEM.
@@ -68,7 +68,7 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 
 	if (slot >= context->nr_slots)
 		return -ENOENT;
-	/* The number is the program's: keep speculation within the table. */
+	/* The program has chosen the number: keep speculative loads within the table. */
 	slot = array_index_nospec(slot, context->nr_slots);
 	entry = &context->pages[slot / THEAP_PAGE_SLOTS];
 	/* Pairs with the release below. */
@@ -88,7 +88,7 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 	return *page ? 0 : -ENOMEM;
 }
 
-/* The memory of the slots of a context in bytes: a page of slots and one of timers each. */
+/* Return: the memory of the slots of a context, in bytes. */
 u64 theap_slots_bytes(struct theap_context *context)
 {
 	return READ_ONCE(context->nr_pages) *
@@ -98,8 +98,8 @@ u64 theap_slots_bytes(struct theap_context *context)
 /*
  * Stop all timers of a context that is not open any more, and free its slots.
  *
- * That is O(k log n) for k timers among the n of a heap.  The lock of a queue is held for
- * one batch at a time.
+ * For k timers in a heap of n entries this costs O(k log n).  It holds the lock of a queue
+ * for one timer at a time.
  *
  * Context: task, may sleep.
  */

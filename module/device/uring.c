@@ -3,10 +3,10 @@
  * Requests of io_uring: KICK and WAIT without a blocking system call.
  *
  * io_uring first issues a request without permission to block.  A KICK of at most
- * THEAP_URING_KICKS slots is executed at once.  A WAIT takes the events that are available,
- * or returns -EAGAIN.  After -EAGAIN a worker of io_uring issues the request again and may
- * sleep in it; a signal to the worker cancels it.  That costs one worker for each WAIT
- * in progress.  A context seldom has more than one.
+ * THEAP_URING_KICKS slots is executed at once.  A WAIT takes events if enough are available,
+ * and otherwise returns -EAGAIN.  After -EAGAIN a worker of io_uring issues the request again
+ * and may sleep in it; a signal to the worker cancels the request.  So each WAIT that sleeps
+ * occupies a worker.  A context seldom has more than one WAIT in progress.
  */
 #include <linux/uaccess.h>
 #include <linux/uio.h>
@@ -28,7 +28,7 @@ static ssize_t theap_uring_kick(struct theap_context *context,
 
 	if (cmd->min || cmd->nr > INT_MAX)
 		return -EINVAL;
-	/* The submitter holds the lock of io_uring, so a worker executes long requests. */
+	/* The submitter holds the lock of io_uring, so leave long requests to a worker. */
 	if (!may_sleep && cmd->nr > THEAP_URING_KICKS)
 		return -EAGAIN;
 	ret = theap_kick(context, u64_to_user_ptr(cmd->array), cmd->nr, &done);
@@ -46,7 +46,7 @@ static ssize_t theap_uring_wait(struct theap_context *context,
 	if (!may_sleep && theap_ring_count(&context->ring) < cmd->min)
 		return -EAGAIN;
 	theap_read_buffer_init(&to, cmd->array, cmd->nr);
-	/* Another reader may take the events now.  Do not sleep then. */
+	/* Another reader may have taken the events since.  Even so, do not sleep. */
 	count = theap_read_events(context, &to, may_sleep ? cmd->min : 0, NULL);
 	if (!may_sleep && !count && cmd->min)
 		return -EAGAIN;
@@ -70,15 +70,15 @@ static ssize_t theap_uring_serve(struct theap_context *context, unsigned int op,
 /**
  * theap_uring_cmd - execute a request of io_uring
  * @uring:       the request
- * @issue_flags: IO_URING_F_NONBLOCK: must not sleep
+ * @issue_flags: with IO_URING_F_NONBLOCK the function must not sleep
  *
  * Context: task, or a worker of io_uring, which may sleep.
- * Return: -EAGAIN: a worker is to issue the request again; or -EIOCBQUEUED: it is completed.
+ * Return: -EIOCBQUEUED: the request is completed; -EAGAIN: io_uring lets a worker issue it.
  */
 int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
 	const struct timerheap_uring_cmd *shared = theap_compat_uring_cmd(uring);
-	/* The program may write to it meanwhile, so read each field once. */
+	/* The program may write to the entry at any time, so read each field once. */
 	struct timerheap_uring_cmd cmd = {
 		.array = READ_ONCE(shared->array),
 		.nr    = READ_ONCE(shared->nr),

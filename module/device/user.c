@@ -3,19 +3,19 @@
  * The limits of a user, over all of the user's contexts: slots, and checks on each CPU.
  *
  * Slots.  The memory of a context is charged to a memory cgroup, but not every system
- * limits those.  A user that opens the device again and again must not get all memory.  So
+ * limits cgroups.  A user that opens the device again and again must not get all memory.  So
  * slots are counted for each user, when a context is set up and when it is freed.  There
- * are few users, and both are rare, so one table and one lock are enough.  The kernel
- * has such counts itself (ucounts), but not for modules.
+ * are few users, and both events are rare, so one table and one lock are enough.  The
+ * kernel has per-user counts of its own (ucounts), but modules cannot add one.
  *
  * Checks.  A slot that a call arms costs one check, and the call pays for it.  But a
  * periodic timer is checked again and again without a call, and so is a timer that the
- * program postpones by a store.  A million tickers of 100 us ask for 10^10 checks a
- * second.  They are always overdue, and come before the one timer of another user in
- * every heap.  That timer would wait until each of them was checked once.
+ * program postpones by a store.  A million tickers of 100 us need 10^10 checks a second.
+ * They are always overdue.  Without a limit, a timer of another user that becomes due would
+ * wait until each ticker was checked once.
  *
- * So checks without a call have a rate limit for each user and CPU.  Beyond it, the next
- * check of the slot is deferred.  No expiration is lost by that: the deferred check counts
+ * So checks without a call have a rate limit for each user and CPU.  Above that rate, the
+ * next check of the slot is deferred.  This loses no expiration: the deferred check counts
  * all deadlines that have passed, as any late check does.
  *
  * A check takes 0.5 us if the heap is large.  With the default of 200 000 checks a
@@ -54,8 +54,7 @@ struct theap_user {
 static DEFINE_MUTEX(theap_users_lock);
 static DEFINE_HASHTABLE(theap_users, 6);	/* L: users with a context that is set up */
 
-/* Find a user, or add it to the table.  Return: it, or NULL if there is no memory. */
-
+/* Find a user, or add it to the table.  Return: the user; NULL if there is no memory. */
 static struct theap_user *__theap_user_get(kuid_t uid)
 {
 	struct theap_user *user;
@@ -121,8 +120,8 @@ struct theap_user *theap_user_charge(kuid_t uid, u32 slots)
 
 /**
  * theap_user_uncharge - undo theap_user_charge()
- * @user:  the user; may be freed by this
- * @slots: as charged
+ * @user:  the user; this call may free it
+ * @slots: the number that was charged
  *
  * Context: task, may sleep.
  */
@@ -137,15 +136,14 @@ void theap_user_uncharge(struct theap_user *user, u32 slots)
 
 /**
  * theap_user_charge_check - charge a check that no call has asked for
- * @user: the user of the slot, which has another check to come
+ * @user: the user of the slot that the kernel will check again
  * @now:  ktime_get_ns()
  *
- * If the user has s slots and t checks a second, a deferred slot is checked within s/t
- * seconds.  That holds however far the user is beyond the limit.
+ * If the user has s slots, and t checks a second are allowed, a deferred check follows
+ * within s/t seconds.  This bound does not depend on the number of checks that are due.
  *
  * Context: interrupts are off.
- * Return: for how many nanoseconds the next check of the slot is to be deferred; 0: not
- * at all.
+ * Return: the nanoseconds by which to defer the next check of the slot; 0: do not defer it.
  */
 s64 theap_user_charge_check(struct theap_user *user, s64 now)
 {
