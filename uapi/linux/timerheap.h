@@ -6,17 +6,17 @@
  *
  *	fd = open("/dev/timerheap", O_RDWR | O_CLOEXEC);
  *	ioctl(fd, TIMERHEAP_IOC_SETUP, &setup);		choose a clock and n slots
- *	ioctl(fd, TIMERHEAP_IOC_START, &start);		slot i is to expire at t
- *	ioctl(fd, TIMERHEAP_IOC_STOP, &stop);		most timers are stopped in time
- *	read(fd, events, sizeof(events));		events of those that expired
+ *	ioctl(fd, TIMERHEAP_IOC_START, &start);		let slot i expire at time t
+ *	ioctl(fd, TIMERHEAP_IOC_STOP, &stop);		stop a slot before it expires
+ *	read(fd, events, sizeof(events));		read the events of expired slots
  *
  * Each open of the device makes a context.  A context has one clock and a fixed
  * number of slots.  A slot is one timer.  Slots have the numbers 0 to slots - 1, and
  * the program chooses the slot for each timer.
  *
- * The program can map the slots and the ring of events.  Then it stops and postpones
- * timers, and takes events, without a system call.  The protocol for that is below.
- * The C library libtimerheap implements the protocol.
+ * The program can map the slots and the ring of events.  It can then stop and postpone
+ * timers, and take events, without a system call.  "The protocol of a mapped slot" below
+ * describes how.  The C library libtimerheap implements that protocol.
  *
  * Rules for all calls:
  *
@@ -25,23 +25,25 @@
  *    and the call converts it to an absolute time.
  *  - All times, those in shared memory included, belong to the time namespace in which
  *    SETUP was called.  A process in another time namespace that shares the context
- *    sees the same values, and other values from clock_gettime().
+ *    sees the same times, but its clock_gettime() returns different ones.
  *  - A timer is pending while its deadline is not 0.  It never expires before its
  *    deadline.
  *  - Each arming of a one-shot timer ends in exactly one of two ways.  Either a stop
  *    finds the timer pending, or the timer expires once and an event counts that.  A
  *    periodic timer stays pending until it is stopped.  A start or a modify of a
  *    pending timer continues the same arming.
- *  - EINVAL: a flag is unknown, or a reserved field is not 0.  ENOTTY: the request is
- *    unknown.  EFAULT: a pointer does not lead to memory that can be read or written.
- *    EBADFD: SETUP has not been called.  ENOENT: there is no slot with that number.
+ *  - Errors of all calls.  EINVAL: a flag is unknown, or a reserved field is not 0.
+ *    ENOTTY: the request is unknown.  EFAULT: memory at a pointer cannot be read or
+ *    written.  EBADFD: SETUP has not been called.  ENOENT: there is no slot with that
+ *    number.
  *  - A call that fails has changed no timer, and has taken no event.  There are two
  *    exceptions: KICK with ENOMEM, and EFAULT because the program unmaps the memory of
  *    the call while the call is running.
- *  - The structures of calls may grow at their end in later versions.  A structure
- *    shorter than the one here fails with EINVAL.  A longer one fails with E2BIG if the
- *    kernel reads the structure and a byte beyond the known part is not 0.  If the
- *    call succeeds, the kernel writes 0 to that part of a structure that it answers in.
+ *  - The structures of calls may grow at their end in later versions.  A call with a
+ *    structure shorter than the kernel's fails with EINVAL.  A longer structure has a
+ *    part that the kernel does not know.  If the kernel reads the structure, and a byte
+ *    of that part is not 0, the call fails with E2BIG.  If the structure has outputs,
+ *    the kernel sets that part to 0.
  *  - The structures in arrays (event, pending, op), in mapped memory (slot, ring) and in
  *    requests of io_uring (uring_cmd) never change.
  */
@@ -61,29 +63,30 @@
  *	ring	a struct timerheap_ring
  *
  * The kernel allocates the ring in SETUP, and a page of slots when the page is first
- * used.  That is when the program touches the page, or when a call arms a slot in it.  A
- * page of 4 KiB has 64 slots.  The memory is charged to the memory cgroup of the task
- * that makes the kernel allocate it.
+ * used: when the program touches the page, or when a call arms a slot in it.  A page of
+ * 4 KiB has 64 slots.  The memory is charged to the memory cgroup of the task that makes
+ * the kernel allocate it.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  Errors of
  * mmap():
  *
  *	EBADFD	SETUP has not been called
- *	EINVAL	another offset or size; not MAP_SHARED
+ *	EINVAL	offset and size are not those of an area; not MAP_SHARED
  *	EACCES	other protections; the descriptor is not open for reading and writing
  *
- * A personality with READ_IMPLIES_EXEC is no error: the mapping is not executable.
+ * The personality READ_IMPLIES_EXEC causes no error, but the mapping is not executable.
  *
  * A mapping stays whole.  munmap() and mprotect() of a part fail with EINVAL.  mremap()
  * to another address or a smaller size fails with EINVAL, to a larger size with EFAULT.
- * mprotect() of the whole area can remove permissions, but PROT_EXEC fails with EACCES.
+ * mprotect() of the whole area can remove permissions.  With PROT_EXEC it fails with
+ * EACCES.
  *
  * A mapping keeps the context alive, as a descriptor does.  The timers run until all
  * descriptors and all mappings are gone.  After fork() parent and child share one set
  * of timers.
  */
 
-/* The latest deadline.  It never expires.  A larger deadline in a slot means the same. */
+/* The deadline of a timer that never expires.  A larger one in a slot counts as this one. */
 #define TIMERHEAP_NEVER		0x7fffffffffffffffULL
 
 /**
@@ -92,10 +95,10 @@
  *               TIMERHEAP_NEVER.  The program and the kernel write it, atomically:
  *               START and MODIFY store a deadline; STOP, DRAIN and a one-shot expiry
  *               exchange it with 0; a periodic expiry exchanges it with the next one
- * @period:      0: one-shot; otherwise the nanoseconds between expiries.  Less than
- *               &timerheap_info.min_period counts as min_period, and more than
- *               TIMERHEAP_NEVER as TIMERHEAP_NEVER.  The program, START and MODIFY
- *               write it
+ * @period:      0: one-shot; otherwise the nanoseconds between expiries.  A value below
+ *               &timerheap_info.min_period counts as min_period, and a value above
+ *               TIMERHEAP_NEVER counts as TIMERHEAP_NEVER.  The program, START and
+ *               MODIFY write it
  * @slack:       how many nanoseconds after @deadline the timer may expire; 0: the
  *               slack given to SETUP.  The program and START write it
  * @user_data:   a value of the program, copied into events.  The program and START
@@ -109,8 +112,8 @@
  * @expirations: expirations that no reader has taken yet.  Atomic: the kernel adds to
  *               it; the reader, which is the program, read() or WAIT, exchanges it with 0
  *
- * The program may write @period, @slack and @user_data at any time.  An expiry uses the
- * values that it reads.
+ * The program may write @period, @slack and @user_data at any time.  The kernel uses the
+ * value that it reads when it needs the field.
  */
 struct timerheap_slot {
 	__u64 deadline;
@@ -124,17 +127,17 @@ struct timerheap_slot {
 };
 
 /**
- * struct timerheap_ring - the numbers of the slots that have expired, in shared memory
+ * struct timerheap_ring - the numbers of slots with unread events, in shared memory
  * @head:  slot numbers removed so far, modulo 2^32.  The reader writes it: the program,
  *         read() or WAIT
  * @tail:  slot numbers added so far, modulo 2^32.  Only the kernel writes it
- * @now:   the time of a manual clock; 0 on another clock.  Only the kernel writes it
+ * @now:   the time of a manual clock; 0 with any other clock.  Only the kernel writes it
  * @slots: slot numbers.  The entries in use are those from @head to @tail - 1, modulo
  *         the number of entries: the number of slots, rounded up to a power of two.
  *         Only the kernel writes them
  *
  * The expiry that raises &timerheap_slot.expirations from 0 adds the slot number.  The
- * reader removes the number before it exchanges the count with 0.  So each slot is in
+ * reader removes the number before it exchanges @expirations with 0.  So each slot is in
  * the ring at most once, and the ring cannot overflow.  A slow reader gets larger
  * counts and loses no expiration.
  */
@@ -153,8 +156,8 @@ struct timerheap_ring {
  * -----------------------------
  *
  * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending,
- * and it will not expire.  No call is needed.  The kernel's next check reads 0 and
- * leaves the slot alone from then on.
+ * and it will not expire.  No call is needed.  The kernel's next check reads 0, and the
+ * kernel then queues no further check.
  *
  * Start or restart: write @period, @slack and @user_data if they change.  Exchange
  * @deadline with the new deadline, 1 to TIMERHEAP_NEVER.  If the old value is not 0, the
@@ -164,12 +167,14 @@ struct timerheap_ring {
  *				reads the new deadline
  *	otherwise		KICK the slot
  *
- * Postpone: as a start, but with a compare-and-exchange, so that a timer that has
- * expired meanwhile is not started.  A KICK is needed only if the kernel is checking the
- * slot just now, or has deferred the check.
+ * Postpone: as a start, but replace @deadline by a compare-and-exchange.  So a timer that
+ * has just expired is not started.  A KICK is needed only if the kernel is checking the
+ * slot at that moment, or has deferred the check.
  *
- * So a timer that is stopped or postponed each time costs the kernel one check per
- * timeout span, and the program no call.  If @slack is made smaller, KICK the slot.
+ * So a timer that is always stopped or postponed before it expires needs no call.  It
+ * costs the kernel one check per timeout span.
+ *
+ * To make @slack smaller, write it and KICK the slot.
  *
  * The kernel defers the next check of a slot in three cases.  @queued is then later
  * than @deadline:
@@ -178,7 +183,7 @@ struct timerheap_ring {
  *    The next check follows after min_period.  A manual clock has no such limit.
  *  - The program has changed @deadline at each of four attempts of the kernel to expire
  *    it.  The next check follows after min_period.
- *  - The user has had more checks on this CPU than max_user_checks (INFO) allows.  A
+ *  - The user has had more checks on a CPU than max_user_checks (INFO) allows.  A
  *    manual clock and TIMERHEAP_UNLIMITED have no such limit.
  *
  * The program and the kernel each write their own field, then read the other's:
@@ -194,11 +199,11 @@ struct timerheap_ring {
  *
  * Either the kernel reads the new deadline, or the program reads 0 and kicks the slot.
  * So no arming is lost.  Stops and expiries remove a deadline by an exchange, so only
- * one of them gets it.  In C11, a seq_cst exchange of @deadline followed by a seq_cst
- * load of @queued has barrier (A) between them.
+ * one of them gets it.  In C11, a seq_cst exchange of @deadline and a seq_cst load of
+ * @queued after it have barrier (A) between them.
  *
  * The kernel trusts no value that it reads from this memory.  A program that does not
- * follow the protocol gets wrong events on this context, and has no other effect.
+ * follow the protocol gets wrong events on its own context, and causes no other harm.
  *
  * To take events from the ring, one thread at a time:
  *
@@ -214,29 +219,30 @@ struct timerheap_ring {
  *	  read fired
  *
  * (C) and (D): a reader that sees the new tail sees the slot number.  (E) and (F): the
- * kernel adds a number again only after the exchange.  So it never overwrites an entry
- * that has not been read.  An exchange that finds 0 is no event.
+ * kernel adds a number again only after the exchange.  So the kernel never overwrites an
+ * entry that has not been read.  If the exchange finds 0, there is no event.
  *
  * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take
- * events from the same ring.  No thread may take events from mapped memory meanwhile.
+ * events from the same ring.  No thread may take events from mapped memory during a
+ * read() or a WAIT.
  */
 
 /**
  * struct timerheap_event - an event, written by read() and WAIT
- * @user_data:   of the slot, when the event is read
+ * @user_data:   the value in the slot when the event is read
  * @slot:        number of the slot
  * @reserved:    0
- * @expirations: expirations since the slot was last read, at least 1.  A one-shot timer
- *               that was started again before its event was read counts each arming
- *               that has expired
+ * @expirations: expirations since the last event of the slot was read, at least 1.  If a
+ *               one-shot timer was started again before its event was read, each arming
+ *               that has expired counts
  * @deadline:    the last deadline that has expired.  If the slot expires again while the
  *               event is read, this may be the new deadline, and the next event counts it
  * @fired:       absolute time at which the kernel found a deadline due, @deadline or a
- *               later one.  Not before @deadline, unless the clock is set back while
+ *               later one.  Not before @deadline, unless the clock is stepped back while
  *               the event is read
  *
  * Events are in the order in which the timers expire.  On one CPU that is the order of
- * deadlines, with three exceptions:
+ * deadlines, except in these cases:
  *
  *  - More than about 30 timers are due at once.
  *  - A timer has slack.
@@ -257,9 +263,10 @@ struct timerheap_event {
  * -------------------
  *
  * read() returns whole events.  It blocks until there is an event; with O_NONBLOCK it
- * fails with EAGAIN.  A signal restarts it or ends it with EINTR, as sigaction() has
- * set.  readv() treats its buffers as one.  The file has no offsets.  preadv2() accepts
- * the offset -1, and does not block with RWF_NOWAIT.
+ * fails with EAGAIN.  A signal handler ends read() with EINTR, or restarts it if the
+ * handler was set up with SA_RESTART.  readv() treats its buffers as one.  The file has
+ * no position, so preadv2() accepts only the offset -1.  With RWF_NOWAIT it does not
+ * block.
  *
  *	EINVAL		the buffer is smaller than one event
  *	EFAULT		no event could be copied; the events are still available
@@ -268,8 +275,8 @@ struct timerheap_event {
  *
  * poll() and epoll report EPOLLIN | EPOLLRDNORM while the ring has an entry, and while
  * an ECANCELED is due.  Each run and each call that adds entries makes at least one edge
- * after that, even if the ring was not empty.  One edge may stand for many events.  So
- * a program that uses EPOLLET takes all events at each edge.
+ * after it has added them, even if the ring was not empty.  One edge may stand for many
+ * events.  So a program that uses EPOLLET takes all events at each edge.
  */
 
 /*
@@ -278,14 +285,14 @@ struct timerheap_event {
  *
  * Most timeouts need not be exact.  Timers that may expire together cost less.
  *
- * A timer with slack s expires when its deadline, rounded up, is due.  It is rounded up
- * to a multiple of g, the largest power of two that is not above s.  So the timer
- * expires not before its deadline, and not more than s after it, plus the latency of
- * any timer.  Slack below 16 384 ns counts as none.
+ * The kernel rounds up the deadline of a timer with slack s to a multiple of g.  g is the
+ * largest power of two that is not above s.  The timer expires when the rounded deadline
+ * is due: not before its deadline, and less than s after it, plus the latency of any
+ * timer.  Slack below 16 384 ns counts as none.
  *
  * Timers of one CPU and clock that have the same g and the same rounded deadline share
  * a bucket.  A bucket costs one heap entry and one interrupt.  The number of buckets is
- * limited.  A timer that gets none is a heap entry itself.
+ * limited.  A timer for which there is no bucket gets a heap entry of its own.
  *
  * Deadlines are rounded on the clock of the machine.  In a time namespace the multiples
  * of g are shifted by the offset of the namespace.
@@ -299,7 +306,7 @@ struct timerheap_event {
  * ---------
  */
 
-/* A deadline or timeout is absolute.  Without this flag it is relative to the call. */
+/* The time argument is absolute.  Without this flag it counts from the call. */
 #define TIMERHEAP_ABSTIME	(1U << 0)
 /* MODIFY: change only a pending timer; otherwise fail with ENOENT. */
 #define TIMERHEAP_IF_PENDING	(1U << 1)
@@ -315,58 +322,59 @@ struct timerheap_event {
 
 /*
  * SETUP: the clock ID of a manual clock, which belongs to the context and which only
- * ADVANCE moves.  No other call knows this ID.  IDs of the kernel's own clocks count up
- * from 0, and those of processes and files count down from -1.
+ * ADVANCE moves.  No other system call accepts this ID.  It conflicts with no other clock:
+ * the kernel's own clocks have low numbers from 0 on, and clocks of processes and files
+ * have negative ones.
  */
 #define TIMERHEAP_CLOCK_MANUAL	63
 
 /**
  * struct timerheap_info - the limits of this kernel, and its counters; all are outputs
  * @version:    of the module, MAJOR << 16 | MINOR << 8 | PATCH
- * @heaps:      the module parameter "heaps": heaps for each clock, limited to the
- *              number of possible CPUs; 0: one for each CPU
+ * @heaps:      the number of heaps for each clock, from the module parameter "heaps",
+ *              at most the number of possible CPUs; 0: one for each CPU
  * @features:   0: no feature is defined yet
  * @clocks:     bit n is set if SETUP accepts the clock ID n; TIMERHEAP_CLOCK_MANUAL is one
  * @max_slots:  the most slots of one context
  * @max_user_slots: the most slots of one user in all contexts, without CAP_SYS_RESOURCE.
- *              A context counts with its slots rounded up to whole pages, and with 1024
- *              more if its clock is manual
+ *              The slots of each context are rounded up to whole pages.  A manual clock
+ *              counts as 1024 more
  * @min_period: the minimum period in this context, in nanoseconds, 1000 or more.  A
  *              shorter period counts as this one
- * @entries:    heap entries now.  Stopped timers that are not removed yet count.  A
- *              bucket is one entry.  An entry that a run is extracting counts until
- *              the run has repaired the heap
- * @stopped:    of @entries, stopped timers that are not removed yet; those in buckets
- *              are not counted
+ * @entries:    current heap entries, including those of stopped timers that are not
+ *              removed yet.  A bucket is one entry.  An entry that a run has extracted
+ *              counts until the run has repaired the heap
+ * @stopped:    of @entries, stopped timers that are not removed yet.  Stopped timers in
+ *              buckets do not count
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued
  * @checked:    timers that a run has checked because they were due.  The check expires
  *              the timer, or finds that the program has stopped or postponed it.
  *              Checks by a call are not counted
- * @requeued:   timers that were moved in a heap because a call has modified them
+ * @requeued:   timers that were requeued because a call has modified them
  * @removed:    stopped timers removed from a heap or a bucket
  * @swept:      of @removed, those removed by a sweep
  * @migrated:   timers moved to another CPU because their CPU went offline
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
- * @notified:   times that a CPU was notified of an earlier first deadline, those by its
- *              own tasks and interrupts included
+ * @notified:   notifications of a CPU that a first deadline is earlier, including those by
+ *              its own tasks and interrupts
  * @bucketed:   timers with slack that are in buckets now
- * @max_user_checks: the checks per second that one user gets on each CPU without a call.
- *              They are expiries of periodic timers, and checks that find a
- *              postponed deadline.  Checks for up to 20 ms can be saved up.  Further
+ * @max_user_checks: the most checks per second that the kernel makes for one user on each
+ *              CPU without a call.  Such checks expire periodic timers, or find a
+ *              postponed deadline.  The checks of up to 20 ms can be saved up.  Further
  *              checks are deferred: the timers expire late, and count the periods that
  *              they have missed.  0: no limit
- * @deferred_checks: checks deferred by that limit
- * @deferred_notifications: notifications that came too soon after others, and that the CPU
- *              has acted on after a delay, of at most 200 us
- * @stolen:     of @runs, those on another CPU than the one that owns the heap.  That CPU
- *              was stuck: a timer was due there for longer than the module parameter
- *              "steal_us" (in microseconds), and no run began
+ * @deferred_checks: checks deferred by max_user_checks
+ * @deferred_notifications: notifications that exceeded the rate limit of a CPU.  The CPU
+ *              has acted on each after a delay of at most 200 us
+ * @stolen:     of @runs, those on another CPU than the one that owns the heap.  The owning
+ *              CPU was stuck: a timer was overdue by the module parameter "steal_us" (in
+ *              microseconds), and the CPU had begun no run
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * The counters count since the module was loaded, for all users of the machine.  They are
- * read without a lock.  Each is correct, but two of them may be of different moments.
- * The timers of a manual clock are counted by INFO on their own context only.
+ * The counters count since the module was loaded, for all users of the machine.  INFO
+ * reads them without a lock.  Each is correct, but two of them may be of different
+ * moments.  Only INFO on a context with a manual clock counts the timers of that clock.
  */
 struct timerheap_info {
 	__u32 version;
@@ -409,31 +417,31 @@ struct timerheap_info {
  * @ring_size:    out: size of the ring in bytes, for mmap()
  * @slack: slack in nanoseconds of slots whose own slack is 0; 0: none
  *
- * The real user ID of the caller is the user that the limits of INFO apply to.
+ * The limits of a user (INFO) apply to the real user ID of the caller.
  *
  * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.
- * Those that the new time has passed expire at once.  settimeofday(), a leap second and
- * a suspend step the clock; a leap second does not step CLOCK_TAI.  A change of the
- * clock's rate is no step.
+ * Deadlines that have passed by the new time expire at once.  settimeofday(), a leap
+ * second and a suspend step the clock; a leap second does not step CLOCK_TAI.  A change
+ * of the clock's rate is no step.
  *
  * TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only, reports steps.  After a step, one
- * read() or WAIT fails with ECANCELED.  Until then poll() reports EPOLLIN.  Timers and
+ * read() or WAIT fails with ECANCELED.  Until it does, poll() reports EPOLLIN.  Timers and
  * events do not change.  All steps since the last report count as one.  A sleeping
- * reader is woken after about 1 second.  A step that was undone before the kernel has
+ * reader is woken within about 1 second.  A step that is undone before the kernel has
  * compared the clocks is not reported.
  *
- * A timer is queued on the CPU that starts or kicks it while it is not queued, and
- * expires there.  If that CPU is isolated (isolcpus=, nohz_full=), the timer goes to one
- * that is not, if one is online.  With TIMERHEAP_ON_CPU timers are queued on @cpu,
- * isolated or not.  @cpu must be online, and in the CPU affinity of the caller.
+ * A timer that is not queued is queued on the CPU that starts or kicks it, and expires
+ * there.  If that CPU is isolated (isolcpus=, nohz_full=), the timer is queued on a
+ * housekeeping CPU, if one is online.  With TIMERHEAP_ON_CPU timers are queued on @cpu,
+ * even if it is isolated.  @cpu must be online, and in the CPU affinity of the caller.
  *
- * When a CPU goes offline, its timers migrate to another.  Timers that start after it is
- * online again are queued on it again.  With the module parameter "heaps", CPUs share
- * heaps, and one of those CPUs expires the timers of each.
+ * When a CPU goes offline, its timers migrate to another CPU.  When the CPU is online
+ * again, timers that are started on it are queued on it again.  With the module parameter
+ * "heaps", several CPUs share a heap, and one of them expires its timers.
  *
- *	EINVAL	clock, number of slots, CPU, or a flag that does not fit the clock
+ *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
  *	EBUSY	the context is set up already
- *	ENOSPC	the user would hold more than max_user_slots (INFO)
+ *	ENOSPC	the user would exceed max_user_slots (INFO)
  *	EPERM	TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE
  *	ENOMEM
  */
@@ -453,14 +461,14 @@ struct timerheap_setup {
  * struct timerheap_start - start a timer, or start it again
  * @slot:        number of the slot
  * @flags:       0 or TIMERHEAP_ABSTIME
- * @deadline:    when it expires, in nanoseconds: from now, or absolute with
- *               TIMERHEAP_ABSTIME.  A deadline that has passed, or is 0 or less, expires
- *               within the call.  TIMERHEAP_NEVER never expires
+ * @deadline:    when the timer expires, in nanoseconds: from now, or absolute with
+ *               TIMERHEAP_ABSTIME.  If the deadline has passed, or is 0 or less, the timer
+ *               expires within the call.  With TIMERHEAP_NEVER it never expires
  * @period:      0: one-shot; otherwise nanoseconds: the timer expires at @deadline plus
- *               each multiple of it.  Less than &timerheap_info.min_period counts as
- *               min_period
- * @slack:       how many nanoseconds after @deadline it may expire, see "Slack"; 0: the
- *               slack given to SETUP; 1: none
+ *               each multiple of @period.  A value below &timerheap_info.min_period
+ *               counts as min_period
+ * @slack:       how many nanoseconds after @deadline the timer may expire, see "Slack";
+ *               0: the slack given to SETUP; 1: none
  * @user_data:   any value, copied into events
  * @was_pending: out: 1: the timer was pending, and @deadline replaces the old
  *               deadline; 0: it was idle
@@ -484,13 +492,13 @@ struct timerheap_start {
  * @slot:        number of the slot
  * @flags:       0
  * @was_pending: out: 1: the timer was pending, and this call has prevented its expiry;
- *               0: it was idle, or has expired and the event was or will be read
+ *               0: it was idle, or had expired; that event was or will be read
  * @reserved:    0
  *
  * Earlier expirations that no reader has taken remain an event, whatever @was_pending
- * is.  They are earlier periods, or an earlier arming.  After this call,
- * &timerheap_get.expirations shows whether there are any.  A program that frees the
- * memory of @user_data waits for that event first.
+ * is: expirations of earlier periods, or of an earlier arming.  After this call,
+ * &timerheap_get.expirations shows whether there are any.  If there are, a program takes
+ * their event before it frees memory that @user_data points to.
  */
 struct timerheap_stop {
 	__u32 slot;
@@ -560,19 +568,19 @@ struct timerheap_get {
  *
  * The timeout is on the clock of the context.  Events that are available are taken even
  * if the timeout has passed already.  O_NONBLOCK has no effect.  On a manual clock the
- * call waits until another thread advances the clock or a signal arrives.
+ * timeout passes only when another thread advances the clock.
  *
- * A signal ends the call: with the events taken so far, or with EINTR if there are
- * none.  So does a stop and continue of the process, or a suspend of the machine, in two
- * cases: @timeout is relative and not negative, or events were taken.  In all other
- * cases the call goes on waiting.
+ * A signal handler ends the call: with the events taken so far, or with EINTR if there
+ * are none.  A stop and continue of the process, or a suspend of the machine, also ends
+ * the call in two cases: @timeout is relative and not negative, or events were taken.  In
+ * all other cases the call continues to wait.
  *
  * All expirations of one slot that were not taken yet are one event.  So a call never
- * gets more events than there are slots with expirations.  If @min is more than that, the
- * call waits until more slots have expired, or for the timeout.
+ * gets more events than there are slots with expirations.  If @min is larger, the call
+ * waits until more slots have expired, or the timeout has passed.
  *
- * With @nr = 0 the call does not touch the ring.  So another thread may take events from
- * mapped memory meanwhile.
+ * With @nr = 0 the call takes nothing from the ring.  So another thread may take events
+ * from mapped memory during that call.
  *
  * EINVAL: @min is above @nr, or above the number of slots.  ECANCELED: the clock was
  * stepped; only with TIMERHEAP_CANCEL_ON_SET.  EFAULT: not even one event can be written.
@@ -589,7 +597,7 @@ struct timerheap_wait {
 /**
  * struct timerheap_pending - a timer that DRAIN has stopped
  * @user_data: user data of the slot
- * @deadline:  the absolute deadline that will not expire
+ * @deadline:  the absolute deadline, which will not expire
  * @period:    period of the slot in nanoseconds; 0: one-shot
  * @slot:      number of the slot
  * @reserved:  0
@@ -614,12 +622,12 @@ struct timerheap_pending {
  *
  * To stop all timers, begin with @first = 0 and repeat the call until @first is the
  * number of slots.  A signal ends the call early, which is no error.  Each timer is
- * stopped as by STOP.  The call is not one atomic step: a timer that is started meanwhile
- * in a slot before @first stays pending.
+ * stopped as by STOP.  The call is not atomic: if another thread starts a timer that the
+ * call has passed, this timer stays pending.
  *
  * EINVAL: @nr is 0.  ENOENT: @first is above the number of slots.  EFAULT: the array
- * cannot be written for the first pending timer.  If it cannot be written for a later
- * one, the call ends early before that one.  A timer that cannot be written stays pending.
+ * cannot be written for the first pending timer.  If the array cannot be written for a
+ * later timer, the call ends early before that timer, which stays pending.
  */
 struct timerheap_drain {
 	__u64 pending;
@@ -637,17 +645,18 @@ struct timerheap_drain {
  * @done:  out: number of slots checked, from the first
  * @reserved: 0
  *
- * The kernel reads the deadline of each slot.  It queues the timer at that deadline.  If
+ * The kernel reads the deadline of each slot, and queues the timer at that deadline.  If
  * the deadline has passed, the timer expires within the call.  If the deadline is 0, the
- * timer is cancelled.  The protocol above states when a KICK is needed; another one does
- * no harm.
+ * timer is cancelled.  The protocol above states when a KICK is needed.  A KICK that is
+ * not needed does no harm.
  *
  * The call ends early if a number is not that of a slot, a number cannot be read, or
- * memory is short.  @done is then below @nr, and the next call, which begins with that
- * number, returns the error.  A signal ends the call early, too, which is no error.
+ * there is not enough memory.  @done is then below @nr.  The program continues with a
+ * call that begins with that number, and this call returns the error.  A signal also ends
+ * the call early, which is no error.
  *
- * ENOENT: there is no slot with the first number.  ENOMEM: the timer of that slot is not
- * queued, and its @queued is 0; an expiry that was due has happened.
+ * ENOENT: there is no slot with the first number.  ENOMEM: the timer of the first slot is
+ * not queued, and its @queued is 0.  If its deadline was due, it has expired nevertheless.
  */
 struct timerheap_kick {
 	__u64 slots;
@@ -697,9 +706,9 @@ struct timerheap_op {
  *
  * If an operation cannot be read, or its @result cannot be written, it is not executed
  * and the call ends early.  @done is then below @nr; for the first operation the call
- * fails with EFAULT.  If the program unmaps the array meanwhile, up to 16 operations
- * after @done may have been executed.  A signal ends the call early, too, which is no
- * error.
+ * fails with EFAULT.  If the program unmaps the array during the call, up to 16
+ * operations after @done may have been executed.  A signal also ends the call early,
+ * which is no error.
  */
 struct timerheap_batch {
 	__u64 ops;
@@ -714,10 +723,10 @@ struct timerheap_batch {
  * @fd:    descriptor of the eventfd; -1: none
  * @flags: 0
  *
- * The kernel adds 1 to the eventfd after each run and each call that has added entries
- * to the ring.  It does so, too, when it finds a step of the clock that is to be
- * reported.  If the ring has an entry already, this call adds 1.  A context has one
- * eventfd.  A second one replaces the first.
+ * The kernel adds 1 to the eventfd, at least once, after each run and each call that has
+ * added entries to the ring.  With TIMERHEAP_CANCEL_ON_SET it also adds 1 when it detects a
+ * clock step.  If the ring has an entry already, this call adds 1.  A context has at most
+ * one eventfd: a second one replaces the first.
  *
  * EBADF: @fd is no descriptor.  EINVAL: it is not that of an eventfd.
  */
@@ -735,32 +744,32 @@ struct timerheap_eventfd {
  * @now:         out: the time of the clock after the call
  * @expirations: out: expirations during the call, as in &timerheap_event.expirations
  *
- * The clock begins at 1, and only this call moves it.  The clock goes from deadline to
- * deadline.  At each it has exactly that time while all timers due then expire.  At last
- * it goes to @time.  So a periodic timer expires at each of its periods, and @fired of an
+ * The clock begins at 1, and only this call moves it.  The clock moves from deadline to
+ * deadline, and finally to @time.  At each deadline it stops until all timers that are
+ * due have expired.  So a periodic timer expires at each of its periods, and @fired of an
  * event is its @deadline.  There are two exceptions: a deadline that had passed when
  * it was set, and a timer with slack, which expires at its rounded deadline.  The clock
- * stops before TIMERHEAP_NEVER, so such a deadline never expires.
+ * never reaches TIMERHEAP_NEVER, so a timer with that deadline never expires.
  *
  * Events are in the order of deadlines.  The order of events of one deadline depends
  * only on the calls on this context and on their order.  The same calls give the same
  * order, if one thread makes them and no allocation fails.
  *
- * With @limit the clock stops at the deadline at which that number is reached.  All
- * timers due at that deadline expire.  With TIMERHEAP_NEXT the clock advances to the
- * next expiry, however far away it is; @time and @limit are 0.  If no timer is pending,
- * TIMERHEAP_NEXT does not move the clock.
+ * With @limit the clock stops at the deadline at which the number of expirations reaches
+ * @limit.  All timers due at that deadline expire.  With TIMERHEAP_NEXT the clock advances
+ * to the next expiry, however far away it is; @time and @limit are 0.  If no timer is
+ * pending, TIMERHEAP_NEXT does not move the clock.
  *
- * One call at a time advances a clock; other calls wait for it.  A signal ends the call
- * early, which is no error: @now is the time reached.  With TIMERHEAP_ABSTIME the same
- * call can be repeated.
+ * Only one call at a time advances a clock; a second call waits for the first.  A signal
+ * ends the call early, which is no error: @now is the time reached.  With
+ * TIMERHEAP_ABSTIME the program can then repeat the call.
  *
- * All other rules are those of other clocks.  A relative deadline counts from the time
- * of the clock, a deadline that has passed expires within the call, and periods have a
- * minimum.
+ * The other rules are the same as for other clocks.  A relative deadline counts from the
+ * time of the clock.  A timer whose deadline has passed expires within the call that arms
+ * it.  Periods have a minimum.
  *
  * EINVAL: the clock is not manual, @time is negative or has passed, or the flags do not
- * fit.  EINTR: a signal has arrived while the call waited for another one.
+ * fit together.  EINTR: a signal has arrived while the call waited for another ADVANCE.
  */
 struct timerheap_advance {
 	__s64 time;
@@ -797,14 +806,14 @@ struct timerheap_advance {
  * io_uring that is pending can end the request early, as a signal does.
  *
  * WAIT is the call of that name without a timeout.  The result is the number of events.
- * It is below @min if another reader takes events at the same time.  A WAIT that finds
- * too few events occupies a worker of io_uring until there are enough.  The number of
- * workers is limited.  A program that waits for many contexts uses IORING_OP_POLL_ADD
- * instead.  IORING_OP_POLL_ADD and IORING_OP_READ occupy no worker.
+ * It may be below @min if another reader takes events while the request is executed.  A
+ * WAIT that finds too few events occupies a worker of io_uring until there are enough.
+ * The number of workers is limited.  So a program that waits for many contexts uses
+ * IORING_OP_POLL_ADD or IORING_OP_READ, which occupy no worker.
  *
  * A WAIT can be cancelled.  It ends with EINTR, or with ECANCELED if no worker had begun
- * it.  With TIMERHEAP_CANCEL_ON_SET that ECANCELED looks like a step of the clock.  A
- * program that has cancelled a WAIT reads the clock to find out.
+ * it.  With TIMERHEAP_CANCEL_ON_SET a clock step also ends a WAIT with ECANCELED.  A
+ * program that has cancelled a WAIT reads the clock to find out which of the two it was.
  *
  *	EINVAL	unknown cmd_op; IORING_URING_CMD_FIXED; for WAIT, @min above @nr or
  *		above the number of slots; for KICK, @min not 0, or @nr above INT_MAX
