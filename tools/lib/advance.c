@@ -3,7 +3,7 @@
  * The manual clock, for tests of programs that have timers.
  *
  * A signal ends ADVANCE early, with the clock between its old time and the target.  The
- * target is absolute, so the same call goes on.
+ * library then repeats the call, with the same absolute target.
  */
 #include <errno.h>
 #include <sys/ioctl.h>

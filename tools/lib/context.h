@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR LGPL-2.1 */
 /*
- * The part of a context that the program does not see.
+ * A context of the library, with the fields that the program does not see.
  */
 #ifndef TIMERHEAP_CONTEXT_H
 #define TIMERHEAP_CONTEXT_H
@@ -8,17 +8,18 @@
 #include "timerheap.h"
 
 /**
- * struct context - a whole context
- * @th:         the part that the program sees; first, so that one pointer serves for both
- * @slack:      the slack of slots without a slack of their own
+ * struct context - a context
+ * @th:         the part that the program sees.  It is the first field, so a pointer to it
+ *              is also a pointer to the context
+ * @slack:      the slack of slots whose own slack is 0
  * @slots_size: size of the mapping of the slots, in bytes
  * @ring_size:  size of the mapping of the ring, in bytes
  * @free:       head of the stack of freed slots: slots.c
  * @fresh:      the lowest slot that was never allocated
- * @condemned:  counts how often a slot was condemned: slots.c
+ * @condemned:  number of condemnations of slots so far: slots.c
  *
- * Every call reads @th, and no call writes it after the open.  The fields that
- * timerheap_alloc() and timerheap_free() write have a cache line of their own.
+ * Every function reads @th, and none writes it after the open.  The fields that
+ * timerheap_alloc() and timerheap_free() write are in another cache line.
  */
 struct context {
 	struct timerheap th;
@@ -37,8 +38,8 @@ static inline struct context *context_of(struct timerheap *th)
 }
 
 /*
- * Push a slot onto the stack of freed slots.  The slot is idle, and no event of it is
- * pending.  timerheap_free() has to find that out; a caller that knows it calls this.
+ * Push a slot onto the stack of freed slots.  The slot must be idle, without an unread
+ * event.  timerheap_free() finds out whether it is; a caller that knows it is calls this.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_push_free(struct timerheap *th, uint32_t slot);

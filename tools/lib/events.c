@@ -9,12 +9,12 @@
 #include "timerheap.h"
 
 /*
- * Find out why the descriptor is readable without an event.
+ * Find out why the descriptor is readable although there is no event.
  *
- * Either another thread has taken the event, or CLOCK_REALTIME was set.  A WAIT with room
- * for no event reports a clock step, and takes no event from the thread that takes them.
+ * Either another thread has taken the event, or CLOCK_REALTIME was stepped.  A WAIT with
+ * @nr = 0 reports a clock step and takes no event.
  *
- * Return: 1: another thread has taken the event; -ECANCELED: the clock was set.
+ * Return: 1: another thread has taken the event; -ECANCELED: the clock was stepped.
  */
 static int check_clock_step(struct timerheap *th)
 {

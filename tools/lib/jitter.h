@@ -2,9 +2,9 @@
 /*
  * Random yields before atomic accesses, so that a test finds races sooner.
  *
- * The compiler includes this file before all others (-include).  Without it, two threads
- * meet in a window of two instructions once in an hour.  With it, they meet once in a
- * thousand times.
+ * The compiler includes this file before all others (-include).  Without the yields, two
+ * threads meet in a window of two instructions about once an hour.  With them, the threads
+ * meet there about once in a thousand attempts.
  */
 #ifndef TIMERHEAP_JITTER_H
 #define TIMERHEAP_JITTER_H

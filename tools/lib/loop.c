@@ -3,16 +3,15 @@
  * The loop: call functions when their timers expire.
  *
  * The loop uses the public functions of the header, and __timerheap_push_free() as a
- * shortcut.  A loop belongs to one thread, so that thread is also its consumer of events.
- * No event is taken while a slot is being freed.  The next timerheap_next() skips the event
+ * shortcut.  A loop belongs to one thread, which both frees slots and takes events.  So no
+ * event is taken while a slot is being freed.  The next timerheap_next() skips the event
  * of a slot that timerheap_free() has condemned.
  *
  * Ids
  * ---
  *
- * The low bits of an id hold the slot's number, with as many bits as the ring's entries
- * need.  The bits above hold the slot's life: each use of the slot is one life, counted
- * from 1.  So an id is above 0.  It is stale when the slot is in another life.  An id has
+ * The low bits of an id are the slot's number, as many bits as @mask of the context has.
+ * The bits above are the slot's life: each use of the slot is one life, counted from 1.  So an id is above 0.  It is stale when the slot is in another life.  An id has
  * 63 bits: 56 for lives in a loop for 100 timers, 43 in a loop for a million.  43 bits last
  * for 10 days if one slot begins 10 million lives a second.  A slot that has used up its
  * lives is never allocated again.
@@ -25,9 +24,9 @@
 /**
  * struct handler - the function of a slot
  * @function: the function; NULL: the slot is not in use
- * @arg:      its argument
+ * @arg:      the argument of @function
  * @life:     the current life of the slot, or the last one
- * @periodic: the loop calls it more than once
+ * @periodic: the timer is periodic
  */
 struct handler {
 	void (*function)(void *arg);
@@ -177,12 +176,12 @@ static bool call_next(struct timerheap_loop *loop)
 		if (!timerheap_next(loop->th, &event))
 			return false;
 		handler = loop->handlers[event.slot];
-		/* Skip a timer that is not the loop's; another process may have armed it. */
+		/* Skip the event of a slot that is not in use: another process armed it. */
 	} while (!handler.function);
 	if (!handler.periodic) {
 		/*
-		 * Free the slot before the call, so that the function can use it.  The
-		 * timer was armed once, and this is its event: there is no other.
+		 * Free the slot before the call, so that the function can allocate it.
+		 * A one-shot timer has no other event than this one.
 		 */
 		end_life(loop, event.slot);
 		__timerheap_push_free(loop->th, event.slot);

@@ -8,8 +8,8 @@
  * A program may have been compiled with another version of <linux/timerheap.h>.  Its
  * struct timerheap_setup may then be shorter or longer than the library's.  The module
  * reads the size from the number of the request.  So the library passes the program's
- * structure with the program's size.  It accesses no field that is newer than this
- * version.
+ * structure with the program's size.  The library itself accesses only the fields of the
+ * first version.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static void *map(int fd, uint64_t offset, uint64_t size)
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 }
 
-/* Call SETUP and map the slots and the ring.  Return: 0 or an error number above 0. */
+/* Call SETUP, and map the slots and the ring.  Return: 0 or a positive error number. */
 static int set_up(struct context *context, struct timerheap_setup *setup, size_t size)
 {
 	struct timerheap *th = &context->th;

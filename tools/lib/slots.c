@@ -4,39 +4,39 @@
  *
  * A slot that was never allocated comes from a counter.  So a context with a million
  * slots has memory only for the slots that were used.  A freed slot goes onto a stack,
- * and is allocated first: its memory is warm.  The kernel may also still have its timer
- * queued, which saves the next owner a system call.
+ * and is allocated before a new one: its memory is likely to be in the cache.  The kernel
+ * may also still have its timer queued, which saves the next owner a system call.
  *
  * The stack
  * ---------
  *
- * The link of a slot on the stack is in its user_data, which has no other use there.  Head
- * and links hold a slot's number + 1, and 0 at the end.  Any thread pushes and pops, by
- * compare and exchange of the head.  A pop reads the link of the top slot before its
- * exchange.  Meanwhile other threads may pop that slot and the next one, and push the
- * first one again.  The head would then be unchanged, but the link would be wrong.  So the
- * upper half of the head counts pushes.  The count repeats after 2^32 pushes, at 10 million
- * a second after 7 minutes.  For a fault the late pop would have to sleep for exactly that
- * many pushes.
+ * The link of a slot on the stack is in its user_data, which a freed slot does not need.
+ * Head and links hold a slot's number + 1, and 0 at the end.  Any thread pushes and pops,
+ * by compare and exchange of the head.  A pop reads the link of the top slot before its
+ * exchange.  Between the two, other threads may pop that slot and the next one, and push
+ * the first one again.  The head would then be unchanged, but the link would be wrong.  So
+ * the upper half of the head counts pushes.  The count repeats after 2^32 pushes: after 7
+ * minutes at 10 million a second.  So a pop breaks the stack only if it sleeps for exactly
+ * 2^32 pushes.
  *
  * A free against an event
  * -----------------------
  *
- * The timer of a slot that is freed may have expired before.  Its event may be pending:
- * counted in expirations, with the slot's number in the ring or about to be put there.
+ * The timer of a slot may have expired before the slot is freed.  Its event may be unread:
+ * counted in expirations, with the slot's number in the ring or about to be added there.
  * Such a slot must not be allocated again, since its next owner would get the event.  Only
  * the consumer, the thread that takes events, may exchange expirations with 0, after it
- * has taken the number from the ring.  If another thread did it, the kernel would put the
- * number into the ring a second time.
+ * has removed the number from the ring.  If another thread set it to 0, the kernel would
+ * add the number to the ring a second time.
  *
- * So the first question is: has the timer expired?  A check by the kernel at the same time
- * may have taken the deadline and not counted it yet.  But the check has set queued to 0
- * at its beginning, and sets queued again, if at all, after it has counted:
+ * So the first question is: has the timer expired?  A check that the kernel is making may
+ * have removed the deadline without having counted it yet.  But the check has set queued to
+ * 0 at its beginning, and sets queued to a time, if at all, only after it has counted:
  *
  *	free				the kernel's check
  *	  deadline <- 0			  queued <- 0
  *	  full barrier		(A)	  full barrier			(B)
- *	  read queued, acquire		  read deadline, take it
+ *	  read queued, acquire		  exchange deadline if it is due
  *					  expirations += n, full barrier
  *					  queued <- time of the next check
  *
@@ -44,8 +44,8 @@
  * expirations has its final value.  If it has not begun, it will find no deadline.  If
  * queued is 0, a check may be under way.  A KICK then waits for the end of that check.
  *
- * The second question is: is expirations 0?  If so, the slot goes onto the stack.  If not,
- * free condemns the slot, and the consumer pushes it later:
+ * The second question is: is expirations 0?  If it is, free pushes the slot onto the stack.
+ * If not, free condemns the slot, and the consumer pushes it later:
  *
  *	free				the consumer
  *	  period <- CONDEMNED		  exchange expirations with 0
@@ -55,28 +55,27 @@
  *	    the event, and may or may	    free or by the consumer
  *	    not have seen CONDEMNED
  *
- * At least one of them sees what the other has written.  If both see it, both try to
- * exchange period from CONDEMNED to 0.  One exchange succeeds, and that side pushes the
- * slot.
+ * At least one side sees what the other has written.  If both do, both try to exchange
+ * period from CONDEMNED to 0.  One exchange succeeds, and that side pushes the slot.
  *
  * Each condemnation has a value of its own.  With one value for all, this could happen.
- * A free is delayed before its exchange.  Meanwhile the consumer frees the slot, the next
+ * A free is delayed before its exchange.  Meanwhile the consumer pushes the slot, the next
  * owner allocates it, its timer expires, and the next owner condemns the slot.  The delayed
- * exchange then succeeds for the wrong condemnation.  The slot would be allocated with an
- * event pending.
+ * exchange then succeeds for the wrong condemnation, and free pushes a slot with an unread
+ * event.
  *
- * One case is left: the consumer's exchange of period succeeds, and another event is
- * pending.  There are two ways to it:
+ * In one more case the slot must not be pushed yet: the consumer's exchange of period
+ * succeeds, but the slot has another unread event.  This happens in two ways:
  *
  *  - A periodic timer expires once more after the consumer's exchange of expirations, and
  *    before free condemns the slot.
  *  - The exchange of free succeeds.  The slot is then allocated, expires and is condemned
  *    a second time, all before the consumer's exchange of period.
  *
- * In both cases expirations is not 0, and only this consumer could make it 0.  So the
- * consumer reads it, and condemns the slot again.  No other thread notices the step
- * between: that free has found an event and does not read period any more, and the slot
- * has no owner.
+ * In both cases expirations is not 0, and only this consumer can make it 0.  So the
+ * consumer reads expirations, and condemns the slot again.  No other thread notices that
+ * period was 0 for a moment: the free that condemned the slot has found an event and does
+ * not read period any more, and the slot has no owner.
  */
 #include <errno.h>
 
@@ -85,13 +84,16 @@
 #define NUMBER_MASK	UINT64_C(0xffffffff)
 #define ONE_PUSH	(UINT64_C(1) << 32)
 
-/* May the kernel be checking a slot?  After the exchange of the deadline: (A), pairs with (B). */
+/*
+ * May the kernel be checking a slot?  The caller has exchanged the deadline before.  The
+ * exchange and this load are (A), which pairs with (B).
+ */
 static bool check_may_be_under_way(const struct timerheap_slot *slot)
 {
 	return !__atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 }
 
-/* Withdraw a condemnation.  Return: true if this thread has, and must push the slot. */
+/* Withdraw a condemnation.  Return: true if this thread did, and so must push the slot. */
 static bool take_from_condemned(struct timerheap_slot *slot, __u64 condemned)
 {
 	return __atomic_compare_exchange_n(&slot->period, &condemned, 0, false,
@@ -132,7 +134,7 @@ static int pop_free(struct context *context)
 		/* Another process may write to the links.  A wrong number ends the stack. */
 		if (slot >= context->th.nr)
 			return -ENOSPC;
-		/* If another thread has popped the slot, this is no link; the exchange fails. */
+		/* If another thread has popped the slot, this is no link: the exchange fails. */
 		next = __atomic_load_n(&context->th.slots[slot].user_data, __ATOMIC_RELAXED);
 		next = (head & ~NUMBER_MASK) | (next & NUMBER_MASK);
 	} while (!__atomic_compare_exchange_n(&context->free, &head, next, false,
@@ -167,9 +169,9 @@ int timerheap_alloc(struct timerheap *th)
 }
 
 /*
- * The kernel checks the slot as late as the slack at the last check allowed.  A KICK makes
- * it use a smaller slack at once.  A stopped timer needs the KICK too, since it may still
- * be queued.  For the kernel, a slack of 0 is the slack of the context.
+ * The timer is queued with the slack that the slot had at the kernel's last check.  A KICK
+ * makes the kernel use a smaller slack at once.  A stopped timer needs the KICK too, since
+ * it may still be queued.  For the kernel, a slack of 0 is the slack of the context.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 {
@@ -198,8 +200,9 @@ void timerheap_free(struct timerheap *th, uint32_t slot)
 }
 
 /*
- * Free a condemned slot.  The consumer has taken an event of the slot and has then found
- * it condemned.  So the event belongs to an owner that has freed the slot.
+ * Push a condemned slot, or condemn it again if it has another unread event.  The consumer
+ * has taken an event and has then found the slot condemned.  So the event belongs to an
+ * owner that has freed the slot.
  */
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned)
 {

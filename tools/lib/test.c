@@ -3,7 +3,7 @@
  * Test of the slot allocation without the device.
  *
  * A simulated kernel follows the protocol of <linux/timerheap.h>.  jitter.h adds yields,
- * and ThreadSanitizer detects races.  The output is TAP, with a last line that counts.
+ * and ThreadSanitizer detects races.  The output is TAP; its last line is a summary.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -39,7 +39,7 @@ static pthread_mutex_t claims[SLOTS];	/* one check of a slot at a time */
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t kicks;
 
-/* Put a slot's number into the ring. */
+/* Add a slot's number to the ring. */
 static void put_into_ring(uint32_t slot)
 {
 	uint32_t tail;
@@ -52,8 +52,8 @@ static void put_into_ring(uint32_t slot)
 }
 
 /*
- * Take the deadline if it is due, and count the expiration.  Set *@first if there was no
- * unread expiration.  Return: the time of the next check; 0: none.
+ * Exchange the deadline if it is due, and count the expiration.  Set *@first if there was
+ * no unread expiration.  Return: the time of the next check; 0: none.
  */
 static uint64_t check_claimed(struct timerheap_slot *s, bool *first)
 {
@@ -75,7 +75,7 @@ static uint64_t check_claimed(struct timerheap_slot *s, bool *first)
 	return next;
 }
 
-/* Check a slot, as the kernel does when its timer is due and at a KICK. */
+/* Check a slot, as the kernel does when the slot's timer is due or the slot is kicked. */
 static void check_slot(uint32_t slot)
 {
 	bool first = false;
@@ -100,7 +100,7 @@ int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
 
 static bool stop_kernel;
 
-/* The interrupt: check all slots that are queued for a time that has passed. */
+/* The thread of the simulated kernel: check each slot whose queued has passed. */
 static void *kernel(void *arg)
 {
 	while (!__atomic_load_n(&stop_kernel, __ATOMIC_RELAXED)) {
@@ -163,11 +163,11 @@ static void test_alloc(void)
 	expect(timerheap_alloc(th) == 5 && timerheap_alloc(th) == 7 && timerheap_alloc(th) == 3,
 	       "alloc_returns_the_last_freed_slot_first");
 	timerheap_start(th, 3, 1);
-	expect(timerheap_next(th, &event) && !event.user_data, "allocated_slot_has_no_data");
+	expect(timerheap_next(th, &event) && !event.user_data, "alloc_clears_the_data_of_a_slot");
 	expect(allocates(0), "alloc_fails_when_all_slots_are_allocated");
 }
 
-/* Another process may write to the shared memory: numbers that are not below SLOTS. */
+/* Another process may write wrong slot numbers to the ring and to the links. */
 static void test_wild_numbers(void)
 {
 	struct timerheap_event event;
@@ -178,7 +178,7 @@ static void test_wild_numbers(void)
 	timerheap_start(th, 1, 1);
 	expect(timerheap_next(th, &event) && event.slot == 1,
 	       "next_skips_a_number_that_is_not_a_slot");
-	expect(allocates(SLOTS), "numbers_that_are_not_slots_do_not_affect_alloc");
+	expect(allocates(SLOTS), "wrong_numbers_in_the_ring_do_not_affect_alloc");
 	timerheap_free(th, 2);
 	timerheap_free(th, 3);
 	slots[3].user_data = SLOTS + 1;
@@ -211,17 +211,17 @@ static void test_free(void)
 
 	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
 	expect(timerheap_stop(th, slot) && timerheap_next(th, &event),
-	       "expiration_before_a_stop_is_an_event");
+	       "next_returns_an_expiration_before_a_stop");
 	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
-	expect(timerheap_stop(th, slot), "stop_of_a_ticker_reports_true");
+	expect(timerheap_stop(th, slot), "stop_of_a_ticker_with_an_event_returns_true");
 	timerheap_free(th, slot);
-	expect(!timerheap_next(th, &event), "freed_ticker_has_no_event");
+	expect(!timerheap_next(th, &event), "next_skips_the_event_of_a_freed_ticker");
 }
 
 /* Only less slack than before needs a KICK.  A slack of 0 is the slack of SETUP, 500. */
 static void test_slack(void)
 {
-	/* The slacks in turn, and whether each is less than the one before. */
+	/* The slacks to set in turn, and whether each is less than the one before. */
 	static const uint64_t slacks[] = { 500, 499, 0, 1, 0, 501, 0, 600, 700, 600 };
 	static const bool less[] = { 0, 1, 0, 1, 0, 0, 1, 0, 0, 1 };
 	bool good = true;
@@ -242,8 +242,8 @@ static void test_slack(void)
 /*
  * Many threads
  *
- * Half of the timers expire, at once or soon.  The other half never expire, so an event
- * with the data of one of those is a mistake.
+ * Half of the timers expire at once or soon, and have the data QUICK.  The other half never
+ * expire, and have the data NEVER.  So an event with the data NEVER is a mistake.
  */
 #define QUICK	(UINT64_C(0x51cc) << 48)
 #define NEVER	(UINT64_C(0x0ff) << 48)

@@ -15,8 +15,8 @@
  *
  * A context is a clock and a fixed number of timers.  A small integer, the slot,
  * identifies a timer.  The kernel and the program share the memory of the slots
- * and of the events.  <linux/timerheap.h> describes that memory and its protocol;
- * the letters (A) to (F) here name the barriers of that protocol.
+ * and of the event ring.  <linux/timerheap.h> describes this memory and its
+ * protocol; the letters (A) to (F) here name the barriers of the protocol.
  *
  * Rules for all functions:
  *
@@ -24,16 +24,18 @@
  *    nanoseconds.  A time of 0 counts as 1, which has passed.  A time above
  *    TIMERHEAP_NEVER counts as TIMERHEAP_NEVER.
  *  - A function that returns an int or an int64_t returns a negative error number
- *    when it fails.  It has changed nothing then, unless its comment describes the
- *    change.  Only the functions that open a context or a loop set errno.
+ *    when it fails.  A function that has failed has changed nothing, unless its
+ *    comment describes a change.  Only the functions that open a context or a loop
+ *    set errno.
  *  - Threads may share a context.  Any thread may start, postpone, stop, allocate
- *    and free timers, also the same timer at the same time.  Two things need a lock
- *    of the program: to take events in several threads, and to set the data, the
- *    slack or the period of one timer in several threads.
+ *    and free timers.  Several threads may start, postpone and stop the same timer
+ *    concurrently.  Two things need a lock of the program: to take events in
+ *    several threads, and to set the data, the slack or the period of one timer in
+ *    several threads.
  *  - A child of fork() shares the timers with its parent.  The child closes the
- *    context and opens its own.  Until then the child can write to the slots and the
- *    ring, as can any process that has received the descriptor.  Such writes can make
- *    timers misbehave.  They cannot damage other memory.
+ *    context and opens its own.  Until it does, the child can write to the slots and
+ *    the ring, as can any process that has received the descriptor.  Such writes can
+ *    make timers misbehave, but cannot damage other memory.
  *  - No function checks a slot number.  A slot number comes from timerheap_alloc().
  *    A program that assigns slot numbers itself uses numbers below the number of
  *    slots that it asked for.
@@ -60,8 +62,8 @@ extern "C" {
 struct timerheap {
 	struct timerheap_slot *slots;
 	struct timerheap_ring *ring;
-	uint32_t nr;			/* slots */
-	uint32_t mask;			/* entries of the ring - 1 */
+	uint32_t nr;			/* number of slots */
+	uint32_t mask;			/* number of ring entries - 1 */
 	int fd;
 	clockid_t clock;
 };
@@ -77,9 +79,9 @@ struct timerheap {
  * TIMERHEAP_CLOCK_MANUAL.  A manual clock begins at 1, and only timerheap_advance()
  * moves it.  The kernel allocates a page of slots when one of them is first used.
  *
- * Return: the context; or NULL with errno: an error of open() on /dev/timerheap,
- * EINVAL for the clock or the number of slots, ENOSPC above the limit of one user, or
- * ENOMEM.
+ * Return: the context; or NULL with errno: an error of open() on /dev/timerheap;
+ * EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would exceed
+ * max_user_slots; ENOMEM.
  */
 struct timerheap *timerheap_open(clockid_t clock, uint32_t slots);
 
@@ -91,9 +93,10 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size);
  * slack, and reports of clock steps.  <linux/timerheap.h> describes struct
  * timerheap_setup.  The function writes the answer of SETUP to @setup.
  *
- * Return: as timerheap_open().  EINVAL is also for the flags or the CPU.  EPERM:
- * TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE.  E2BIG: @setup has a field set that the
- * module does not know.
+ * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are
+ * invalid, or the module is newer than the program's header and has a longer structure.
+ * EPERM: TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE.  E2BIG: @setup has a field set that
+ * the module does not know.
  */
 static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *setup)
 {
@@ -127,8 +130,8 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
 /*
  * Allocate a slot.  Its timer is idle; its data and its own slack are 0.
  *
- * The function makes no system call, with one exception: the former owner gave the slot
- * more slack than the context has.
+ * The function makes no system call, unless the former owner gave the slot more slack than
+ * the context has.
  *
  * Return: a slot that has no owner; or -ENOSPC.
  */
@@ -137,9 +140,9 @@ int timerheap_alloc(struct timerheap *th);
 /*
  * Stop a timer and free its slot.
  *
- * If the timer has expired and its event is unread, no thread gets that event.  The
- * function makes no system call for a pending timer, unless the kernel is checking the
- * slot at that moment.
+ * If the timer has expired and its event is unread, no thread gets that event.  For a
+ * pending timer the function makes no system call, unless the kernel is checking the slot
+ * at that moment.
  */
 void timerheap_free(struct timerheap *th, uint32_t slot);
 
@@ -154,11 +157,12 @@ void timerheap_free(struct timerheap *th, uint32_t slot);
  * The function makes one system call if the new slack is less than the old one.  So set
  * the slack once, before the first start.
  *
- * Return: 0; -ENOMEM: the timer may once more be as late as the old slack allows.
+ * Return: 0; -ENOMEM: the slack is set, but the timer does not expire before it is started
+ * or kicked again.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack);
 
-/* Set the data of a timer.  An event shows the data at the time when it is taken. */
+/* Set the data of a timer.  An event has the data that is set when the event is taken. */
 static inline void timerheap_set_data(struct timerheap *th, uint32_t slot, uint64_t data)
 {
 	__atomic_store_n(&th->slots[slot].user_data, data, __ATOMIC_RELAXED);
@@ -179,8 +183,9 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 /*
  * Start, postpone, stop
  *
- * None of these functions makes a system call if the kernel checks the slot in time
- * anyway.  It does not if the timer is new, has expired, or moves to an earlier time.
+ * None of these functions makes a system call if the kernel will check the slot in time
+ * anyway.  The kernel will not if the timer is new, has expired, or moves to an earlier
+ * time.
  */
 
 /* The result of timerheap_arm(): a bit mask. */
@@ -199,12 +204,12 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 /*
  * Arm a timer without a system call.
  *
- * For programs that arm many timers: they pass the slots that need a KICK to one call of
- * timerheap_kick().  A timer that expires during this call may already use the new
- * period.  A program that changes a pending one-shot timer to a periodic one, and needs
- * to know which of them expired, stops the timer first.
+ * For a program that arms many timers: it passes the slots that need a KICK to one call of
+ * timerheap_kick().  If the timer expires during timerheap_arm(), the expiry may already
+ * use the new period.  A program that changes a pending one-shot timer to a periodic one,
+ * and must know which of the two expired, stops the timer first.
  *
- * Return: TIMERHEAP_WAS_PENDING, TIMERHEAP_MUST_KICK, both or'ed, or 0.
+ * Return: a combination of TIMERHEAP_WAS_PENDING and TIMERHEAP_MUST_KICK, or 0.
  */
 static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 					 uint64_t deadline, uint64_t period)
@@ -223,7 +228,7 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 }
 
 /*
- * Kick @nr slots by one system call: the kernel checks each slot and queues its timer.
+ * Kick @nr slots with one system call: the kernel checks each slot and queues its timer.
  *
  * Return: 0; -ENOMEM: some timers are not queued, kick them again; -ENOENT: a number is
  * not below the number of slots; -EFAULT: @slots cannot be read.
@@ -234,8 +239,8 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
  * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A
  * deadline that has passed expires at once.
  *
- * Return: 1 if the timer was pending, otherwise 0; -ENOMEM: the timer counts as pending,
- * but does not expire before it is started or kicked again.
+ * Return: 1 if the timer was pending, otherwise 0; -ENOMEM: the timer is pending, but does
+ * not expire before it is started or kicked again.
  */
 static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
@@ -247,7 +252,8 @@ static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t 
 
 /*
  * Start a periodic timer.  It expires at @deadline plus multiples of @period.  The kernel
- * raises a shorter period to the module's min_period_ns, by default 100 us.
+ * raises a period below the minimum to the minimum: the module's min_period_ns, by default
+ * 100 us.
  *
  * Return: as timerheap_start().
  */
@@ -286,12 +292,12 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
 /*
  * Stop a timer.  The function never makes a system call.
  *
- * An earlier expiration may still be an unread event, or become one: a former period of a
- * ticker, or a former arming.  This holds for both results.  So call timerheap_free()
- * before you free what the data point to.
+ * Whatever the result, an earlier expiration may still be unread: an earlier period of a
+ * ticker, or an earlier arming.  So call timerheap_free() before you free memory that the
+ * data point to.
  *
- * Return: true if the stop has prevented the expiration.  false if the timer was idle, or
- * if its event is there or will be there in a moment.
+ * Return: true: the stop has prevented an expiration; false: the timer was idle, or it has
+ * expired and its event is, or is about to be, in the ring.
  */
 static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 {
@@ -301,21 +307,21 @@ static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 /*
  * Events
  *
- * One thread at a time takes the events of a context.  A program that frees slots takes
- * events with these functions only.  read() and WAIT do not know about
- * timerheap_free(): they return the unread event of a freed timer, and that slot is never
+ * Only one thread at a time may take the events of a context.  A program that frees slots
+ * takes events with these functions only.  read() and WAIT know nothing of
+ * timerheap_free(): they return the unread event of a freed timer, and its slot is never
  * allocated again.
  */
 
-/* A bit of the period.  It marks a slot that was freed before its event was taken. */
+/* This bit of the period marks a slot that was freed before its event was taken. */
 #define __TIMERHEAP_CONDEMNED	(UINT64_C(1) << 63)
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
 /*
  * Take an event.  The function makes no system call.
  *
- * It ignores a number in the ring that is not below the number of slots: the kernel did
- * not write it.
+ * It ignores a number in the ring that is not below the number of slots: the kernel has
+ * not written such a number.
  *
  * Return: true if there was an event.
  */
@@ -333,7 +339,7 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		if (number >= th->nr)
 			continue;
 		s = &th->slots[number];
-		/* Before the exchange: after it the slot may have another owner. */
+		/* Read the data before the exchange: after it the slot may have another owner. */
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
 		/* (E) pairs with (F). */
 		event->expirations = __atomic_exchange_n(&s->expirations, 0, __ATOMIC_SEQ_CST);
@@ -353,7 +359,7 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 	return false;
 }
 
-/* Return the data of an event as the pointer that timerheap_set_pointer() was given. */
+/* Return the data of an event as a pointer, the one that timerheap_set_pointer() has set. */
 static inline void *timerheap_pointer(const struct timerheap_event *event)
 {
 	return (void *)(uintptr_t)event->user_data;
@@ -361,7 +367,7 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
 
 /*
  * Take at most @max events and call @function for each.  @function may start, stop and
- * free any timer, and may take events itself.  The function makes no system call.
+ * free any timer, and may take events itself.  timerheap_reap() makes no system call.
  *
  * Return: the number of events.
  */
@@ -370,13 +376,13 @@ uint32_t timerheap_reap(struct timerheap *th,
 			void *arg, uint32_t max);
 
 /*
- * Wait until there is an event, for at most @timeout ns.  A negative @timeout has no end.
- * The timeout counts on CLOCK_MONOTONIC, whatever the context's clock is.
+ * Wait until there is an event, for at most @timeout ns, or without limit if @timeout is
+ * negative.  The timeout counts on CLOCK_MONOTONIC, whatever the context's clock is.
  *
  * Return: 1: there is an event, or another thread has taken it; 0: the timeout has
- * passed; -EINTR: a signal has arrived; -ENOMEM; -ECANCELED: CLOCK_REALTIME was set.
- * Only a context with TIMERHEAP_CANCEL_ON_SET reports a clock step, once, when there is
- * no event.
+ * passed; -EINTR: a signal has arrived; -ENOMEM; -ECANCELED: CLOCK_REALTIME was stepped.
+ * Only a context with TIMERHEAP_CANCEL_ON_SET reports clock steps, and only when there is
+ * no event.  All steps since the last report count as one.
  */
 int timerheap_wait(struct timerheap *th, int64_t timeout);
 
@@ -384,9 +390,9 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
  * The manual clock
  *
  * For tests.  The program under test need not know which clock its context has.  Only the
- * functions below move a manual clock.  It moves from deadline to deadline.  A timer
- * without slack fires at exactly its deadline.  The same calls expire timers in the same
- * order.  <linux/timerheap.h> describes the details at struct timerheap_advance.
+ * functions below move a manual clock.  The clock moves from deadline to deadline, so a
+ * timer without slack expires exactly at its deadline.  The same calls expire timers in the
+ * same order.  <linux/timerheap.h> describes the details at struct timerheap_advance.
  */
 
 /*
@@ -401,15 +407,15 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
 /*
  * Advance the clock to the next deadline.
  *
- * Return: the number of expirations there; 0: no timer is pending, and the clock does not
- * move; -EINVAL: the context has another clock.
+ * Return: the number of expirations at that deadline; 0: no timer is pending, and the
+ * clock does not move; -EINVAL: the context has another clock.
  */
 int64_t timerheap_advance_next(struct timerheap *th);
 
 /*
  * The loop
  *
- * For a program that only wants functions called:
+ * For a program that only wants the library to call functions at certain times:
  *
  *	struct timerheap_loop *loop = timerheap_loop_new(100);
  *	timerheap_every(loop, TIMERHEAP_SEC, tick, NULL);
@@ -427,7 +433,7 @@ struct timerheap_loop;
  */
 struct timerheap_loop *timerheap_loop_new(uint32_t timers);
 
-/* Cancel all timers of a loop and free it.  Not in a function of the loop. */
+/* Cancel all timers of a loop and free it.  A function of the loop must not call this. */
 void timerheap_loop_free(struct timerheap_loop *loop);
 
 /* Return the loop's context, so that another loop can wait for its timerheap_fd(). */
@@ -441,8 +447,8 @@ int64_t timerheap_after(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
 
 /*
- * Call @function every @span, first @span from now, until it is cancelled.  One call
- * replaces all calls that the loop has missed.
+ * Call @function every @span, first @span from now, until the timer is cancelled.  If the
+ * loop has missed several calls, it makes only one.
  * Return: as timerheap_after(); -EINVAL: @span is not above 0.
  */
 int64_t timerheap_every(struct timerheap_loop *loop, int64_t span,
@@ -450,8 +456,9 @@ int64_t timerheap_every(struct timerheap_loop *loop, int64_t span,
 
 /*
  * Cancel a timer of the loop.
- * Return: true: the loop does not call its function any more; false: it was called or
- * cancelled before, or @id is not an id.  An id is never used twice.
+ * Return: true: the loop does not call its function any more; false: the loop has called
+ * the function of a one-shot timer before, the timer was cancelled before, or @id is not an
+ * id.  An id is never used twice.
  */
 bool timerheap_cancel(struct timerheap_loop *loop, int64_t id);
 
@@ -466,11 +473,12 @@ uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop);
 
 /*
  * Call functions when they are due, until no timer is left or timerheap_loop_stop().
- * Return: 0; -EINTR: a signal has arrived, the program may call it again; -ENOMEM.
+ * Return: 0; -EINTR: a signal has arrived, and the program may call the function again;
+ * -ENOMEM.
  */
 int timerheap_loop_run(struct timerheap_loop *loop);
 
-/* In a function of the loop: make timerheap_loop_run() return. */
+/* Make timerheap_loop_run() return.  For a function of the loop. */
 void timerheap_loop_stop(struct timerheap_loop *loop);
 
 #ifdef __cplusplus
