@@ -11,8 +11,9 @@
  * ---
  *
  * The low bits of an id are the slot's number, as many bits as @mask of the context has.
- * The bits above are the slot's life: each use of the slot is one life, counted from 1.  So an id is above 0.  It is stale when the slot is in another life.  An id has
- * 63 bits: 56 for lives in a loop for 100 timers, 43 in a loop for a million.  43 bits last
+ * The bits above are the slot's life: each use of the slot is one life, counted from 1.  So
+ * an id is above 0.  It is stale when the slot is in another life.  An id has 63 bits: 56
+ * for lives in a loop for 100 timers, 43 in a loop for a million.  43 bits last
  * for 10 days if one slot begins 10 million lives a second.  A slot that has used up its
  * lives is never allocated again.
  */
