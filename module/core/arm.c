@@ -11,15 +11,15 @@
  * owning CPU, and the handler arms the hrtimer there.  So the hrtimer has one writer
  * and needs no lock.
  *
- * @armed has two writers: the owning CPU, and the run, which may be on another CPU
- * (steal.c) and which writes it when it begins and when it ends:
+ * @armed has two writers.  One is the owning CPU.  The other is the run, which may be on
+ * another CPU (steal.c) and writes @armed when it begins and when it ends.  The values:
  *
  *	armed			the hrtimer
  *	THEAP_NEVER		is off, or is set to a deadline that no longer counts
  *	a deadline		is set to that deadline
- *	S64_MIN			does not count: a run is on, or begins soon on this CPU,
- *				and reads the first deadline before it ends; or the
- *				clock is manual, and there is no hrtimer
+ *	S64_MIN			does not matter: a run is on, or begins soon on the
+ *				owning CPU, and reads the first deadline before it ends;
+ *				or the clock is manual, and there is no hrtimer
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -31,21 +31,21 @@
 #include "upcalls.h"
 
 /*
- * A CPU accepts one notification from other CPUs per gap, and defers the rest.
+ * A CPU accepts one notification from other CPUs per gap, and defers any beyond that.
  * Without this limit a thread that moves a timer earlier, again and again, would keep
  * another CPU busy with interrupts.  An interrupt and the run after it take about
  * 4 us, so at one per 50 us notifications take one twelfth of a CPU.
  */
 #define THEAP_NOTIFY_GAP	(50 * NSEC_PER_USEC)
 
-/* Written by that CPU, with interrupts off. */
+/* Each is written by its own CPU, with interrupts off. */
 static DEFINE_PER_CPU(struct theap_rate_limit, theap_notify_limits);
 
 /*
  * Arm the hrtimer if the first deadline is earlier than the armed one.
  *
- * One read of the first deadline is enough.  A caller that makes it earlier after
- * that read compares its deadline with the old @armed or with the new one.  Its
+ * One read of the first deadline is enough.  A caller that makes the first deadline
+ * earlier after that read compares its deadline with the old @armed or with the new one.  Its
  * deadline is earlier than both, so it notifies this CPU.
  *
  * Context: the owning CPU, interrupts off.
@@ -80,8 +80,8 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 		return;
 	}
 	/*
-	 * One IPI at a time.  If another is on its way, its handler has not read the
-	 * first deadline yet, and will read this one.  The exchange here comes before
+	 * One IPI at a time.  If an IPI is on its way already, its handler has not read
+	 * the first deadline yet, and will read the current one.  The exchange here comes before
 	 * the exchange in theap_queue_ipi(), and both are full barriers.
 	 */
 	if (atomic_xchg(&queue->ipi_pending, 1))
@@ -98,19 +98,20 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 /*
  * Begin a run in @ns on the owning CPU, which is this one.
  *
- * A second hrtimer does that, on CLOCK_MONOTONIC.  If the queue's clock is stepped
- * back now, an hrtimer on that clock would not expire before the clock has caught up.
+ * Use the second hrtimer, @resume, on CLOCK_MONOTONIC.  If the queue's clock is stepped
+ * back meanwhile, an hrtimer on that clock would not expire before the clock has caught
+ * up.
  *
- * A clock step back during a run also makes the hrtimer expire again and again.  The
- * kernel reads a clock once for all due hrtimers, and by that reading the deadline
- * that the run arms for is due.  Each of these runs is charged its cost, so a few
- * hundred of them exhaust the CPU budget, and the next run begins here.
+ * A clock step back during a run also makes the first hrtimer expire again and again.
+ * The kernel reads a clock once for all due hrtimers.  By that reading, the deadline
+ * for which the run arms the hrtimer is already due.  Each of these runs is charged its cost, so a few hundred of them exhaust the CPU budget.  Then @resume
+ * begins the next run.
  *
  * Context: the owning CPU, interrupts off.
  */
 static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
-	/* (P) pairs with (Q) in watchdog.c: this CPU may get stuck before that run. */
+	/* (P) pairs with (Q) in watchdog.c: this CPU may get stuck before the run. */
 	smp_mb();
 	theap_watchdog_notify(queue, theap_queue_first(queue));
 	hrtimer_start(&queue->resume, ns_to_ktime(ns),
@@ -121,10 +122,10 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
  * Defer the run of a queue by @ns, at most 200 us: the rate limit of notifications is
  * exceeded.
  *
- * Until then no CPU is notified for this queue, and due timers wait.  The wait is
- * bounded by one gap per clock, since each clock has a queue that may be deferred.
- * The armed hrtimer may expire first; its run ends the deferral.  The price is one
- * run, which may find nothing due and then only arms the hrtimer.
+ * Until the run, no CPU is notified for this queue, and due timers wait.  The wait is
+ * at most one gap per clock, since each clock has a queue that may be deferred.  The
+ * hrtimer may expire first; its run ends the deferral.  A deferral costs one run, which
+ * may find nothing due and then only arms the hrtimer.
  */
 static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 {
@@ -202,7 +203,7 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * A run has ended for want of CPU budget, and the next may begin in @ns.
+ * A run has ended because the CPU budget is exhausted; the next may begin in @ns.
  *
  * The owning CPU continues with @resume.  A thief continues with @thief_resume.  The
  * thief's CPU may be stuck by then while the owning CPU is awake, so the thief also
@@ -222,7 +223,7 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 
 /**
  * theap_queue_quiesce - cancel the hrtimers of a queue, and wait for their functions
- * @queue: will be freed; or belongs to another CPU, which takes it over afterwards
+ * @queue: is freed next; or was assigned to another CPU, which takes it over next
  *
  * Context: task, may sleep.
  */
@@ -248,7 +249,7 @@ static void theap_queue_take_over(void *arg)
 
 /**
  * theap_queue_hand_over - hand a queue over to another CPU
- * @queue: belongs to a CPU that goes offline, or to one that kept it for @cpu
+ * @queue: belongs to a CPU that goes offline, or to one that drove it in place of @cpu
  * @cpu:   online, and stays online
  *
  * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin
@@ -262,9 +263,9 @@ static void theap_queue_take_over(void *arg)
  *						  @cpu arms for the first deadline
  *	  arms for an older first deadline
  *
- * Then no CPU would run the earlier deadline in time.  But the old CPU has interrupts
- * off from its read of queue->cpu until it has armed.  So once an IPI has been
- * handled there, it has armed, and the cancel finds that.
+ * In that case no CPU would run the earlier deadline in time.  But the old CPU has
+ * interrupts off from its read of queue->cpu until it has armed the hrtimer.  So once
+ * the old CPU has handled an IPI, it has armed the hrtimer, and the cancel finds that.
  *
  * Context: task, may sleep.
  */

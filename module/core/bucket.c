@@ -21,14 +21,14 @@
  * To start a timer, the owner finds its bucket in a hash table and links the timer at
  * the end of the bucket's list: O(1).  To unlink it is O(1) too.  A stop or a postpone
  * changes one word of the timer, as for a heap entry.  The owner finds the change when the
- * bucket is due.  A due bucket is removed from the heap, and its timers expire
- * in batches as others do.
+ * bucket is due.  A due bucket is removed from the heap, and its timers expire in batches
+ * like other timers.
  *
  * A bucket only saves work.  If the queue has no free bucket, or no room for one, the timer
- * gets a heap entry of its own.  Its deadline is rounded all the same.
+ * gets a heap entry of its own.  Its deadline is rounded in any case.
  *
- * Data.  A bucket embeds a timer without operations, which is the heap entry.  Only the
- * owner knows that timer, so it is WAITING for as long as it is in the heap.  The members
+ * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
+ * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The members
  * are in a list in the memory of the heap (list.c):
  *
  *	free		in @spare
@@ -36,8 +36,8 @@
  *	due		in @due, until its list is empty
  *
  * A bucket that loses its last member is freed at once.  There is one exception: during
- * a bulk extraction it cannot be removed from the heap.  Then it gets the deadline 0 and
- * is due at once, without members.
+ * a bulk extraction the bucket cannot be removed from the heap.  Then the bucket gets the
+ * deadline 0, so it is due at once and is freed by the run.
  */
 #include <linux/hash.h>
 #include <linux/lockdep.h>
@@ -236,7 +236,7 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 	/* __theap_buckets_next() frees a due bucket. */
 	if (theap_status(&bucket->timer.status) != THEAP_WAITING)
 		return;
-	/* It cannot be removed during a bulk extraction: let it be due at once. */
+	/* A bulk extraction is on, so the bucket cannot be removed: make it due at once. */
 	if (theap_heap_is_extracting(&queue->heap)) {
 		bucket->timer.when = 0;
 		theap_heap_rekey(&queue->heap, &bucket->timer.node, 0);
@@ -249,8 +249,8 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
  * __theap_buckets_available - is a bucket available, or the limit reached?
  * @queue: owned
  *
- * Return: true if there is a free bucket, or if the queue has THEAP_BUCKETS_MAX; false if
- * theap_buckets_grow() can allocate more.
+ * Return: true if there is a free bucket, or if the queue has THEAP_BUCKETS_MAX buckets;
+ * false if theap_buckets_grow() can allocate more.
  */
 bool __theap_buckets_available(struct theap_queue *queue)
 {
@@ -270,7 +270,7 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 
 	if (!bucket)
 		return NULL;
-	/* Zero is NO_STATUS, THEAP_NO_POS and no operations.  It is in no inbox. */
+	/* Zero means NO_STATUS, THEAP_NO_POS and no operations.  No inbox links the timer. */
 	bucket->timer.inbox.next = &bucket->timer.inbox;
 	bucket->timer.queue = queue;
 	return bucket;
@@ -305,7 +305,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned int nr;
 
 	gfp |= __GFP_NOWARN;
-	/* A guess: if the queue has a table by then, this one is freed again. */
+	/* May be stale: if the queue gets a table meanwhile, this one is freed below. */
 	if (!data_race(READ_ONCE(buckets->table))) {
 		table = kvcalloc(1U << THEAP_BUCKET_BITS, sizeof(*table), gfp);
 		if (!table)
@@ -368,8 +368,8 @@ void theap_buckets_trim(struct theap_queue *queue)
  * theap_buckets_clear - free a batch of the buckets that are left in a heap
  * @queue: unused; its buckets are empty, no bulk extraction is on
  *
- * A program may close a manual clock in the middle of an advance.  Then up to
- * THEAP_BUCKETS_MAX buckets are left.
+ * A program may close a context with a manual clock after an advance that ended early.
+ * Then up to THEAP_BUCKETS_MAX buckets are left.
  *
  * Context: task.
  * Return: whether more may be left.

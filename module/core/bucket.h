@@ -8,10 +8,10 @@
 #include "queue.h"
 
 /*
- * The most buckets of a queue.  With 4 ms of slack, buckets of 2.1 ms reach half a
- * minute; with 128 ms, buckets of 67 ms reach 18 minutes.  The hash table has one
- * head per four buckets.  A lookup ends at the 16th bucket of a chain, so chosen
- * deadlines cannot make it long.
+ * The most buckets of a queue.  With 4 ms of slack, deadlines are rounded to 2.1 ms, and
+ * the buckets cover the next half minute.  With 128 ms of slack, deadlines are rounded to
+ * 67 ms, and the buckets cover 18 minutes.  The hash table has one head per four buckets.
+ * A lookup ends at the 16th bucket of a chain, so no choice of deadlines makes it slow.
  */
 #define THEAP_BUCKETS_MAX	16384U
 #define THEAP_BUCKET_BITS	12
@@ -43,7 +43,7 @@ void theap_buckets_trim(struct theap_queue *queue);
 bool theap_buckets_clear(struct theap_queue *queue);
 void theap_buckets_destroy(struct theap_queue *queue);
 
-/* Is @timer that of a bucket?  Such a timer has no operations of its own. */
+/* Is @timer embedded in a bucket?  Such a timer has no operations. */
 static inline bool theap_timer_is_bucket(const struct theap_timer *timer)
 {
 	return !timer->ops;

@@ -2,23 +2,22 @@
 /*
  * The CPU budget: runs leave one fifth of a CPU to tasks.
  *
- * A burst of a million expiries makes one run that would not end.  A million
- * tickers with different deadlines make short runs that follow each other.  Each
- * clock has a queue of its own.  So the budget belongs to the CPU, not to a run or
- * to a queue.
+ * A burst of a million expiries would make one very long run.  A million tickers with
+ * different deadlines make short runs that follow each other.  Each clock has a queue
+ * of its own.  So the budget belongs to the CPU, not to a run or to a queue.
  *
  *	a run			adds its duration to the deficit
  *	the time between runs	repays four times its duration
  *	deficit >= 500 us	the run ends, though more is due; the next run begins
- *				when the deficit is repaid, a quarter of it later
+ *				when the deficit is repaid, after deficit / 4
  *
  * Each run handles at least one batch, whatever the deficit is.  So no queue
  * depends on the load of another.
  *
- * The interrupt and the softirq that lead to a run cost CPU time that no clock read
- * sees.  A timer that asks to run again at once would leave nothing to tasks if that
- * time counted as time between runs.  So it is charged too: twice the median
- * lateness of the interrupts, one half for the way in and one for the way out.
+ * The interrupt and the softirq that lead to a run cost CPU time before and after the
+ * run.  If that time counted as time between runs, a timer that is always due again at
+ * once would leave no time to tasks.  So that time is charged too, as twice the median
+ * lateness of the interrupts: one half for the way in, the other for the way out.
  */
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
@@ -28,7 +27,7 @@
 
 #include "budget.h"
 
-/* The most that is charged: the next run begins 2.5 ms later. */
+/* The largest deficit: the next run begins at most 2.5 ms later. */
 #define THEAP_DEFICIT_MAX_NS	(10 * NSEC_PER_MSEC)
 
 /*
@@ -42,9 +41,9 @@
 static DEFINE_PER_CPU(struct theap_budget, theap_budgets);
 
 /*
- * Move the estimate of the median latency towards the last latency, by 1/16.  The
- * median counts, since single latencies are no measure of the cost: an interrupt
- * may have been delayed, or may coincide with another one.
+ * Move the estimate of the median latency towards the last latency, by 1/16.  The cost
+ * is computed from the median, since a single latency may mislead: the interrupt may
+ * have been delayed, or may coincide with another one.
  */
 static void theap_budget_learn(struct theap_budget *budget)
 {
@@ -60,8 +59,8 @@ static void theap_budget_learn(struct theap_budget *budget)
  * Repay the deficit by four times the time since the last run.  The cost of the
  * interrupt, twice its median latency, repays nothing and is charged.
  *
- * A latency above the time since the last run is not learned.  Such a deadline was
- * due already when that run ended, so the latency is no cost of an interrupt.
+ * Ignore a latency that is longer than the time since the last run.  Its deadline had
+ * passed before that run ended, so it does not measure the cost of an interrupt.
  *
  * Context: softirq, or softirqs off.
  * Return: the budget, for theap_budget_charge().
@@ -87,8 +86,8 @@ struct theap_budget *theap_budget_begin(void)
  * @budget: of theap_budget_begin()
  *
  * The deficit is limited to THEAP_DEFICIT_MAX_NS, since an interrupt may have used
- * the time instead of the run.  Up to that limit all of it is repaid.  So a thousand
- * tasks that wait for one event are woken at the cost of timers, not of the CPU.
+ * the time instead of the run.  Up to that limit, the whole deficit is repaid.  So if a
+ * run wakes a thousand tasks for one event, it delays later timers, not other tasks.
  *
  * Context: as theap_budget_begin().
  * Return: the deficit.
@@ -102,10 +101,11 @@ u64 theap_budget_charge(struct theap_budget *budget)
 }
 
 /**
- * theap_budget_note_latency - note how late an interrupt is that begins a run
+ * theap_budget_note_latency - record the lateness of the interrupt that begins a run
  * @hrtimer: the hrtimer that has expired
  *
- * An idle CPU is late because it has to wake up.  That is no cost, so it counts as 0.
+ * If the CPU was idle, it is late because it had to wake up.  That costs no CPU time, so
+ * the latency is not used.
  *
  * Context: softirq.
  */

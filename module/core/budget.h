@@ -19,7 +19,7 @@
  * @ended:          end of the last run, on CLOCK_MONOTONIC
  * @started:        start of the current run, on CLOCK_MONOTONIC
  * @deficit_before: the deficit at @started
- * @latency:        lateness of the interrupt that begins the next run; 0: none does
+ * @latency:        lateness of the interrupt that begins the next run; 0: not measured
  * @median_latency: an estimate of the median of @latency
  *
  * Written by runs on that CPU, with softirqs off.

@@ -4,7 +4,7 @@
  *
  * A deadline is a time in nanoseconds on one of these clocks.  Code that compares a
  * deadline with the time reads the clock that the hrtimers of the queue use.  So no timer
- * expires early by the clock of its program.
+ * expires early on the clock that its program reads.
  */
 #ifndef THEAP_CLOCK_H
 #define THEAP_CLOCK_H
@@ -23,9 +23,9 @@ enum theap_clock {
 };
 
 /**
- * struct theap_clock_desc - how a clock is known outside the core
+ * struct theap_clock_desc - the id and the name of a clock outside the core
  * @id:   for system calls and hrtimers
- * @name: in text
+ * @name: for messages and files
  */
 struct theap_clock_desc {
 	clockid_t id;

@@ -43,14 +43,14 @@ void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock)
 }
 
 /*
- * Stop everything that drives the queues, and free them.
+ * Stop everything that drives the queues, and free the queues.
  *
- * An IPI that notifies a CPU may still be on its way.  kick_all_cpus_sync() sends
- * one to each CPU and waits for it, so the earlier IPI has arrived by then.  If both
- * arrive together, the earlier one's handler ends before that CPU enables
- * interrupts again, and the grace period waits for that.  The grace period also
- * waits for thieves and for the functions of the watchdog timers: none can begin,
- * since stealing is off.
+ * An IPI that notifies a CPU may still be on its way.  kick_all_cpus_sync() sends an IPI
+ * to each CPU and waits for all of them, so the earlier IPI has arrived when it returns.
+ * If both arrive together, the handler of the earlier IPI ends before that CPU enables
+ * interrupts, and the grace period waits for that.  The grace period also waits for
+ * thieves and for the functions of the watchdog timers.  No new one can begin, since
+ * stealing is off.
  */
 static void theap_core_stop(void)
 {
@@ -70,7 +70,7 @@ static void theap_core_stop(void)
 
 /**
  * theap_core_init - make the queues, and have each online CPU drive its own
- * @name: of the CPU hotplug state, as "timerheap:online"
+ * @name: of the CPU hotplug state, such as "timerheap:online"
  *
  * Context: task, may sleep.
  * Return: 0, -ENOMEM, or an error of cpuhp_setup_state().
@@ -104,7 +104,7 @@ int theap_core_init(const char *name)
 /**
  * theap_core_exit - undo theap_core_init()
  *
- * No timer is left, and nothing starts one.
+ * The caller ensures that no timer is left and that no code starts one.
  *
  * Context: task, may sleep.
  */

@@ -3,8 +3,8 @@
  * The core: timers and their queues, without files, users or ioctls.
  *
  * The module, the torture test, the unit tests and the kernel benchmark each link
- * the core and call theap_core_init() and theap_core_exit().  Its files, from the
- * ground up; each calls only files above it in this list:
+ * the core and call theap_core_init() and theap_core_exit().  This list has the files
+ * of the core in order.  Each file calls only files that precede it in the list:
  *
  *	clock.h ratelimit.h lateness.h delay.c	clocks, a rate limiter, a histogram,
  *						delays for tests
@@ -24,7 +24,7 @@
  *	hotplug.c				CPUs that go offline and online
  *	core.c					init and exit
  *
- * Two calls go up instead; upcalls.h names them.
+ * Two calls go to a later file instead; upcalls.h names them.
  */
 #ifndef THEAP_CORE_H
 #define THEAP_CORE_H

@@ -7,7 +7,7 @@
 
 #include "delay.h"
 
-/* One transition in 8 is delayed.  If all were, all CPUs would be late alike. */
+/* One transition in 8 is delayed.  If all were delayed, all CPUs would be slowed alike. */
 #define THEAP_DELAY_ODDS	8
 
 /* A millisecond with interrupts off is enough for each test. */
@@ -17,8 +17,8 @@ unsigned int theap_delay_us;
 DEFINE_STATIC_KEY_FALSE(theap_delay_key);
 
 /*
- * Per CPU, and used with interrupts off.  So it needs no lock, and on PREEMPT_RT none
- * could be taken here.
+ * Each CPU uses its own generator, with interrupts off.  So no lock is needed; on
+ * PREEMPT_RT a spinlock could not be locked here.
  */
 static DEFINE_PER_CPU(struct rnd_state, theap_delay_random);
 

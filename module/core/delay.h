@@ -2,7 +2,7 @@
 /*
  * Delays in transient states, for tests.
  *
- * A test finds a race only if another CPU meets a transient state.  A timer is in one for
+ * A test finds a race only if another CPU meets a transient state.  Such a state lasts for
  * a few dozen instructions, so on an idle machine no CPU meets it.  With the module
  * parameter delay_us= some transitions last microseconds longer.  Interrupts are off
  * meanwhile, and the same locks are held as without the delay.  Without the parameter,

@@ -7,7 +7,7 @@
  *	false	it has a heap entry of its own
  *	true	it has slack, and shares the heap entry of a bucket (bucket.c)
  *
- * Only the owner of the queue, the holder of its lock, changes from one to the other.
+ * Only the owner of the queue, which holds its lock, switches a timer between the two ways.
  */
 #include <linux/lockdep.h>
 
@@ -17,7 +17,7 @@
 #include "list.h"
 
 /**
- * __theap_enqueue_slow - __theap_enqueue() if the queue has timers with slack
+ * __theap_enqueue_slow - enqueue a timer in a queue that may have buckets
  * @queue: owned; its heap has room for one more
  * @timer: in a transient state, not queued; @when is its deadline
  */
@@ -66,13 +66,13 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 }
 
 /*
- * May a timer change from a heap entry to a bucket?
+ * May a timer with a heap entry be requeued in a bucket?
  *
  * During a bulk extraction, only the entry at the current position can be removed.
  *
  * Without an extraction, the removed entry frees a position.  So at most 2 of the 3
- * positions that are checked here are used.  theap_timer_push() relies on the third: it
- * checks for room, then cleans, then enqueues.
+ * positions that are checked here are used.  The third is left for theap_timer_push(),
+ * which checks for room, then cleans, then enqueues.
  */
 static bool __theap_may_use_bucket(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)

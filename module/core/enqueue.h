@@ -16,11 +16,11 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 
 /**
  * __theap_enqueue - enqueue a timer at a deadline
- * @queue: locked; its heap has room for one more
+ * @queue: owned; its heap has room for one more
  * @timer: in a transient state, not queued
  * @when:  its deadline, rounded by theap_round_deadline()
  *
- * A queue in which no timer has slack takes the short path: one push.
+ * If no timer of the queue is in a bucket and @timer has no slack, one push is enough.
  */
 static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer *timer,
 				   s64 when)

@@ -2,9 +2,9 @@
 /*
  * Bulk extraction: take all due entries from a heap, then repair the heap.
  *
- * Theory.  To remove the first of n entries sifts an entry down log4(n) levels.  On
+ * Theory.  Removing the first of n entries sifts an entry down log4(n) levels.  On
  * each level an entry moves, and its node gets the new position.  If a million are due
- * at once, that is 20 cache lines for each.  But the due entries are connected: if an
+ * at once, each removal touches 20 cache lines.  But the due entries are connected: if an
  * entry is due, its parent is due too.  So the extraction begins at the root, leaves a
  * hole for each entry that it takes, and visits only the groups below holes.  It finds
  * all due entries in the order of positions, and moves none:
@@ -13,18 +13,19 @@
  *	 40   20   50   30	until 35:	 40   o   50   o
  *	      70 60			              70 60
  *
- * A hole counts as earlier than every entry, so the array stays a heap.  Meanwhile the
- * caller may push and rekey entries: none climbs past a hole.  To remove an entry
- * elsewhere, the last entry is needed as a replacement.  If the last position is a
+ * A hole counts as earlier than every entry, so the array stays a heap.  During the
+ * extraction the caller may push and rekey entries: no entry climbs past a hole.  Removing
+ * an entry elsewhere needs the last entry as a replacement.  If the last position is a
  * hole, that hole is dropped first: theap_heap_drop_last_holes().
  *
- * Then the holes are closed, the last one first.  The last entry of the heap fills the
- * hole and sifts down.  For k holes in n entries that takes log4(n/k) levels on
- * average.  If the hole is itself at the last position, it takes none.  So a single
- * entry costs the same as a removal, and a million of a million cost almost nothing.
+ * After the extraction the holes are closed, the last one first.  The last entry of the
+ * heap fills the hole and sifts down.  For k holes in n entries that takes log4(n/k)
+ * levels on average.  If the hole itself is at the last position, no entry moves.  So
+ * extracting one entry costs the same as removing it, and extracting a million of a
+ * million costs almost nothing.
  *
- * The extraction goes from hole to hole, and the closing goes back.  So each hole
- * holds the positions of the holes before and after it, in place of the node pointer.
+ * The extraction goes from hole to hole, and the closing goes back.  So each hole stores
+ * the positions of the holes before and after it, in place of the node pointer.
  */
 #include <linux/minmax.h>
 #include <linux/prefetch.h>
@@ -39,7 +40,7 @@
  * Entries pushed from now on are behind the end, and entries that become due from now
  * on are later than @until.  Both are left to the next extraction.  Otherwise tickers
  * that are due again after each check would keep the extraction in one part of the
- * heap, away from the rest.
+ * heap, and due entries elsewhere would wait.
  */
 void theap_extract_begin(struct theap_heap *heap, s64 until)
 {
@@ -75,7 +76,7 @@ static void theap_extract_next_group(struct theap_heap *heap)
 	u32 after;
 
 	heap->extract_pos = THEAP_NO_POS;
-	/* The groups below later holes are at still higher positions. */
+	/* If this group is behind the end, the groups below later holes are, too. */
 	if (!hole || theap_heap_child(hole) >= theap_extract_end(heap))
 		return;
 	heap->extract_pos = theap_heap_child(hole);
@@ -87,11 +88,11 @@ static void theap_extract_next_group(struct theap_heap *heap)
 /**
  * theap_extract_next - go on to the next due entry
  * @heap:   under extraction
- * @now:    the time; may be earlier than when the extraction began, after a clock step
+ * @now:    the current time; after a clock step back, it may be before the begin
  * @budget: the most groups to visit; reduced by those visited
  *
- * The caller may take the entry with theap_extract_remove(), or rekey it.  After a
- * rekey, the entry that is at this position then is visited next.
+ * The caller may extract the entry with theap_extract_remove(), or rekey it.  After a
+ * rekey this position may have another entry, so the next call visits it again.
  *
  * Return: the entry; NULL if the budget is spent or the extraction is over.
  */
@@ -121,7 +122,7 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 }
 
 /**
- * theap_extract_remove - take the entry at the current position, and leave a hole
+ * theap_extract_remove - extract the entry at the current position, and leave a hole
  * @heap: theap_extract_next() has returned this entry, and it is still there
  */
 void theap_extract_remove(struct theap_heap *heap)
@@ -158,7 +159,7 @@ bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget)
 		(*budget)--;
 		theap_heap_pop_last(heap);
 		heap->last_hole = before;
-		/* An extraction that reaches this hole ends there. */
+		/* @before is the last hole now: the extraction ends there. */
 		if (before)
 			theap_heap_at(heap, before)->hole.after = THEAP_NO_POS;
 		/*

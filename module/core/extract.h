@@ -12,7 +12,7 @@ void theap_extract_remove(struct theap_heap *heap);
 bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget);
 bool theap_heap_close_hole(struct theap_heap *heap);
 
-/* Is a bulk extraction on, that has not visited all its entries? */
+/* Is a bulk extraction on that has not visited all its positions yet? */
 static inline bool theap_extract_is_on(const struct theap_heap *heap)
 {
 	return heap->extract_pos != THEAP_NO_POS;

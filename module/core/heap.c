@@ -2,9 +2,9 @@
 /*
  * The quaternary heap.  heap.h has the layout and the reasons for it.
  *
- * Both sifts move a gap.  The entry to be placed is held in registers.  Each entry
- * on the way moves by one level into the gap, and leaves the gap where it was.  The
- * held entry is stored once, into the gap at its final position.
+ * Both sifts move a gap.  The entry that is sifted stays in registers.  Each entry on
+ * the way moves by one level into the gap, and its old position becomes the gap.  At
+ * the end, the sifted entry is stored once, into the gap.
  *
  * A push climbs 1/3 of a level on average, since three entries in four are leaves.  A
  * removal from the top goes down all log4(n) levels: 10 for a million.
@@ -113,7 +113,7 @@ static void theap_heap_sift(struct theap_heap *heap, u32 pos, s64 when,
  * @node: in the heap
  *
  * The last entry fills the gap.  If that entry is a leaf of another branch, it may
- * have to go up instead of down.
+ * have to sift up instead of down.
  */
 void theap_heap_remove(struct theap_heap *heap, struct theap_node *node)
 {
@@ -157,7 +157,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 					 sizeof(struct theap_entry), gfp);
 	if (!growth->segment)
 		return -ENOMEM;
-	/* The sizes of a directory are powers of two, so a power of two fills it. */
+	/* A directory's size is a power of two.  It is full if @segments is one, too. */
 	if (!segments || (segments >= THEAP_DIRECTORY_MIN && is_power_of_2(segments))) {
 		growth->directory_size = max(2 * segments, THEAP_DIRECTORY_MIN);
 		growth->directory = kvcalloc(growth->directory_size,
@@ -171,7 +171,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 }
 
 /**
- * theap_growth_free - free what theap_heap_grow() left or theap_heap_shrink() took
+ * theap_growth_free - free what theap_heap_grow() did not use or theap_heap_shrink() removed
  * @growth: empty afterwards
  *
  * Context: without the lock of the heap; may sleep.
@@ -186,12 +186,12 @@ void theap_growth_free(struct theap_growth *growth)
 /**
  * theap_heap_grow - add a segment
  * @heap:   the heap
- * @growth: of theap_growth_alloc(); keeps what the heap does not need
+ * @growth: from theap_growth_alloc(); keeps what the heap does not need
  *
- * Another CPU may have grown the heap since @growth was allocated.  Then the heap
- * grows once more.  There is one exception: the other segment has filled the
- * directory, and @growth has no larger one.  Then the heap does not grow; the
- * caller finds no room and tries again.
+ * Another CPU may have grown the heap since @growth was allocated.  Even so, the
+ * heap grows by one more segment.  There is one exception: the other CPU's segment
+ * has filled the directory, and @growth has no larger one.  Then the heap does not
+ * grow; the caller finds no room and tries again.
  */
 void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
 {
@@ -212,9 +212,9 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * theap_heap_may_shrink - does a heap have a segment that it does not need?
  * @heap: the heap
  *
- * A heap keeps one segment more than its entries need.  Without it, a heap whose
- * size varies around the end of a segment would allocate and free a segment each
- * time.  An empty heap keeps none.
+ * A heap keeps one segment more than its entries need.  Without that spare segment, a
+ * heap whose size varies around the end of a segment would allocate and free a segment
+ * each time.  An empty heap keeps no segment.
  *
  * Return: whether theap_heap_shrink() may be called, once the last segment has no
  * list nodes: theap_heap_trim().

@@ -15,12 +15,13 @@
  *
  * An entry holds the key next to the pointer.  A sift compares keys only and
  * never reads a timer, which would be a cache miss for each.  A sift writes the
- * new position into each timer that it moves; nothing waits for that store.
+ * new position into each timer that it moves; no later step waits for that
+ * store.
  *
- * The array is a directory of segments of 4 096 entries (64 KiB).  One array of
- * 16 MB for a million timers would have to be copied to double it, under the
- * lock, for milliseconds.  A heap grows by one segment and shrinks by one.  No
- * group of four straddles two segments, since 4 divides 4 096.
+ * The array is a directory of segments of 4 096 entries (64 KiB).  A single array
+ * would have 16 MB for a million timers.  Doubling it would copy it under the lock,
+ * for milliseconds.  A heap grows and shrinks by one segment at a time.  No group
+ * of four straddles two segments, since 4 divides 4 096.
  *
  * The same memory also holds list nodes, from its other end (list.h).  The heap
  * grows up, the list nodes grow down, and both share what is free in between.

@@ -3,30 +3,30 @@
  * CPU hotplug: CPUs that go offline and come online.
  *
  * When a CPU goes offline, the timers of its queues migrate to the queue of a CPU that
- * stays.  In Go, likewise, the timers of a P that is destroyed move to another P.  The
- * hotplug thread of the CPU does that, early, while the CPU still runs tasks and
+ * stays online.  In Go, likewise, the timers of a P that is destroyed move to another P.
+ * The hotplug thread of the CPU migrates them early, while the CPU still runs tasks and
  * softirqs.  Timers that become due meanwhile still expire on that CPU.
  *
  *	1  The queue is marked offline.  From now on it accepts only timers that the
  *	   functions of its run start, and timers that have a reservation in it and find
  *	   no room elsewhere.
- *	2  Its timers migrate, a batch under each hold of both locks, while no run is on.
- *	3  It is empty, and no run is on.  It is handed over to another CPU, which drives
- *	   it for timers that have a reservation in it.
+ *	2  While no run is on, its timers migrate in batches, each under both locks.
+ *	3  When the queue is empty and no run is on, it is handed over to another CPU.
+ *	   That CPU drives it for timers that have a reservation in it.
  *
  * A timer is in MOVING while it changes queues.  So a caller that claims it finds it in
  * one queue or the other, never between.
  *
  * If the target has no room for the next timer, the locks are released and its heap
  * grows.  If there is no memory for that, the CPU stays online.  Timers that have
- * migrated stay in the target, where they expire as well.
+ * migrated stay in the target, where they expire just as well.
  *
- * If a CPU that stays shares the queue, as with heaps=1, no timer migrates.  The queue
+ * If a CPU that stays online shares the queue, as with heaps=1, no timer migrates.  The queue
  * itself is handed over, with all its timers.  It is also handed over, to any CPU, if no
  * other queue is online.
  *
  * An isolated or nohz_full CPU gets no timers in any of these ways, unless there is no
- * other CPU.  An offline queue returns to its own CPU when that comes online.  A shared
+ * other CPU.  An offline queue returns to its own CPU when that CPU is online.  A shared
  * queue returns to the first housekeeping CPU that comes online and shares it.
  */
 #include <linux/cpumask.h>
@@ -45,8 +45,8 @@
 
 /*
  * Choose the timer that migrates next: first those of due buckets, then the last entry
- * of the heap, whose removal leaves no hole.  If that entry is a bucket's, choose the
- * first timer of the bucket.
+ * of the heap, whose removal needs no sift.  If that entry is a bucket's, choose the first
+ * timer of the bucket.
  *
  * Return: the timer; NULL: there was only an empty bucket.
  */
@@ -92,7 +92,7 @@ static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to
 	} else if (theap_status_is_modified(status)) {
 		__theap_requeue(from, timer, status);
 	} else if (theap_try_waiting_to_moving(&timer->status)) {
-		/* As in __theap_remove(): not while the inbox links it. */
+		/* As in __theap_remove(): do not dequeue it while the inbox links it. */
 		if (!theap_timer_in_inbox(timer)) {
 			__theap_dequeue(from, timer);
 			__theap_timer_set_queue(timer, to);
@@ -123,8 +123,8 @@ static bool __theap_migrate_fits(struct theap_queue *from, struct theap_queue *t
 }
 
 /*
- * Migrate a batch, unless a run is on.  The timers of the run's current batch must not
- * be run by another CPU.  Their functions may also still start timers in @from.
+ * Migrate a batch, unless a run is on.  No other CPU may expire the timers of the run's
+ * current batch, and their functions may still start timers in @from.
  *
  * Return: 0: @from is empty; -EAGAIN: @to must grow; otherwise 1.
  */
@@ -165,7 +165,7 @@ static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queu
 	raw_spin_unlock(&to->lock);
 	raw_spin_unlock(&from->lock);
 	theap_queue_notify(to);
-	/* The inbox of @from was drained, and its CPU may stay online after all. */
+	/* Its inbox was drained, so its first deadline may be new; the CPU may stay online. */
 	theap_queue_notify(from);
 	local_irq_enable();
 	return left;
@@ -265,7 +265,7 @@ int theap_cpu_online(unsigned int cpu)
 		struct theap_queue *queue = theap_queues_get(clock, cpu);
 
 		if (!queue->offline) {
-			/* The first CPU to come online may have been an isolated one. */
+			/* An isolated CPU drives a shared queue if that CPU was online first. */
 			if (theap_cpu_is_housekeeping(cpu) &&
 			    !theap_cpu_is_housekeeping(queue->cpu) &&
 			    theap_queues_nr() < nr_cpu_ids)
@@ -289,7 +289,7 @@ static int theap_queue_vacate(struct theap_queue *queue, unsigned int cpu)
 	unsigned int successor = theap_queue_sharing_cpu(queue, cpu);
 
 	if (successor >= nr_cpu_ids) {
-		/* An offline queue is kept for its own CPU: do not migrate its timers. */
+		/* An offline queue waits for its own CPU: hand it over with its timers. */
 		struct theap_queue *target = queue->offline ? NULL :
 						theap_queue_migration_target(queue);
 
@@ -302,7 +302,7 @@ static int theap_queue_vacate(struct theap_queue *queue, unsigned int cpu)
 }
 
 /**
- * theap_cpu_offline - give the timers of a CPU to other CPUs
+ * theap_cpu_offline - migrate the timers of a CPU, or hand its queues over
  * @cpu: goes offline; it still runs tasks and softirqs
  *
  * Context: task; the callback of CPU hotplug.

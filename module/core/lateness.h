@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A histogram of the lateness of timers, with steps that double.
+ * A histogram of the lateness of timers; each step is twice as wide as the one before.
  *
  * The lateness of a timer is now - when: from the deadline that it was queued at to the
- * time when a run collected it.  For a slot that is fired - deadline of its event, with
- * these differences:
+ * time when a run collected it.  For a slot, it is fired - deadline of the slot's event,
+ * with these differences:
  *
- *  - Slack and a rate limit queue the slot later than its deadline: the lateness is less.
+ *  - Slack and a rate limit queue the slot later than its deadline.  Then the lateness
+ *    counted here is less.
  *  - The program may have postponed the slot without a call, by less than its lateness.
- *    Then it was queued at the earlier deadline: the lateness is more.
+ *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
  *  - A slot that is due when a call arms it expires in that call, and is not counted.
  *
  * Step 0 counts timers that were not late at all.  Step n counts a lateness from 2^(n-1)

@@ -10,17 +10,17 @@
  *	root                      end           list_nodes
  *	  | heap entries, in order |    free    | list nodes, any order |  free  |
  *
- * A list is a circle through a list node of its head.  So a member can be removed
+ * A list is a circle that includes a list node for its head.  So a member can be removed
  * without knowing its list.
  *
  * The list nodes are contiguous.  A new one goes before the first if that position is
  * free, otherwise behind the last.  When one is removed, the last one moves into its
  * position.  When the heap reaches the first list node, that one moves behind the last.
- * So each operation is O(1).  The heap and the lists cost each other nothing until they
- * meet.
+ * So each operation is O(1).  The heap and the list nodes do not affect each other until
+ * they meet.
  *
  * theap_heap_has_room() counts heap entries and list nodes together.  A timer that
- * changes from heap entry to list node, or back, uses the room that it has left.
+ * changes from heap entry to list node, or back, uses the position that it has freed.
  */
 #include "list.h"
 
@@ -120,7 +120,7 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 	struct theap_node *head = NULL;
 	u32 pos = node->pos;
 
-	/* A circle of two nodes has one member: the other node is the head. */
+	/* In a circle of two nodes, the node that is not removed is the head. */
 	if (entry->list.next == entry->list.prev)
 		head = theap_heap_at(heap, entry->list.next)->node;
 	theap_heap_at(heap, entry->list.next)->list.prev = entry->list.prev;

@@ -2,8 +2,8 @@
 /*
  * The manual clock: time moves only when a program advances it.
  *
- * Go's playground has such a clock, and so have the test kits of several runtimes.  A
- * timeout of a month is tested in a millisecond, with the same result each time.
+ * Go's playground has such a clock, and so have the test kits of several runtimes.  With
+ * it a program tests a timeout of a month in a millisecond, with the same result each time.
  *
  * A context with a manual clock has a queue of its own, which no CPU and no hrtimer
  * drives.  The caller that advances the clock runs the queue, in its own task, batch by
@@ -13,14 +13,14 @@
  *
  *	5 -> 10 -> 20 -> 30 -> 40 -> 45
  *
- * At each of them the clock reads exactly that time.  So a ticker expires at each of
+ * At each deadline the clock reads exactly that time.  So a ticker expires at each of
  * its periods, and each timer expires at its deadline.  A slot that was stopped or
- * postponed in memory is still checked at its old deadline.  Nothing expires then, and
- * the clock does not show that time.
+ * postponed in memory is still checked at its old deadline.  But nothing expires at that
+ * time, and the clock does not show it.
  *
- * A mutex allows one advance at a time.  Meanwhile other tasks may start timers.  Such
- * a timer may be due before a time that the clock has passed since the task read it.
- * No hrtimer expires for that timer, so both sides check:
+ * A mutex allows one advance at a time.  During an advance other tasks may start timers.
+ * The clock may pass the deadline of such a timer before the timer is queued.  No hrtimer
+ * expires for that timer, so both sides check:
  *
  *	start, modify				advance
  *	  push, or inbox and earliest		  now <- the new time
@@ -29,9 +29,9 @@
  *	  passed: catch up, if the		  read first, earliest
  *	    mutex is free			  passed: catch up
  *
- * At least one side reads what the other has written.  If both do, one of them gets the
- * mutex.  The other leaves the timer to it, since the holder checks again after the
- * unlock.
+ * At least one side reads what the other has written.  If both sides do, one of them gets
+ * the mutex.  The other side leaves the timer to the holder of the mutex, which checks
+ * once more after the unlock.
  */
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
@@ -81,7 +81,7 @@ void theap_manual_free(struct theap_queue *queue)
  * Expire the timers that are due up to @until, advancing the clock to their deadlines.
  * Stop at the deadline that makes @limit expirations, after all timers due at it.
  *
- * Return: whether there may be more, since a signal is pending.
+ * Return: true if a pending signal has ended the run early, and more may be due.
  */
 static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 {
@@ -106,8 +106,8 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 }
 
 /*
- * Set the clock to @until if nothing is due up to then.  Return: whether it was set; if
- * not, a timer was started just now.
+ * Set the clock to @until if nothing is due up to @until.  Return: whether the clock was
+ * set; if not, a timer was started just now.
  */
 static bool theap_manual_arrive(struct theap_queue *queue, s64 until)
 {
@@ -121,7 +121,7 @@ static bool theap_manual_arrive(struct theap_queue *queue, s64 until)
 	return arrive;
 }
 
-/* Advance the clock, with the mutex. */
+/* Advance the clock.  Context: the mutex is locked. */
 static int __theap_manual_advance(struct theap_manual *manual, struct theap_advance *advance)
 {
 	struct theap_queue *queue = &manual->queue;

@@ -12,7 +12,7 @@ struct theap_queue;
  * @to:          how far: a span, or a time if @absolute; not negative
  * @absolute:    @to is a time
  * @stay:        advance to deadlines only: if none is left up to @to, the clock stays
- * @limit:       stop at the deadline that makes this many expirations; U64_MAX: none
+ * @limit:       stop at the deadline that makes this many expirations; U64_MAX: no limit
  * @now:         out: the time on the clock
  * @expirations: out: expirations of this advance
  */

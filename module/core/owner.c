@@ -3,18 +3,18 @@
  * Operations of the owner on the timers of a queue.
  *
  * The owner is the code that holds the queue's lock, on any CPU.  A stop or a modify
- * changes one word of a timer and leaves the heap as it is.  The owner makes the heap
- * agree with the timers again:
+ * changes one word of a timer and leaves the heap as it is.  The owner then updates the
+ * heap in four operations:
  *
  *	adjust	requeue the timers of the inbox, which were moved earlier
  *	clean	make the top of the heap valid: remove a deleted timer, requeue a
  *		modified one
- *	sweep	remove deleted timers anywhere, once they are more than a quarter
+ *	sweep	remove deleted timers anywhere, once they are over a quarter of the heap
  *	settle	publish the first deadline, before the lock is released
  *
  * The expiry run (run.c) adds the fifth operation: expire.
  *
- * One hold of the lock is bounded.  Adjust and clean take a budget, and a step of the
+ * The work under the lock is bounded.  Adjust and clean have a budget, and a step of the
  * sweep visits 16 entries.
  */
 #include <linux/lockdep.h>
@@ -49,10 +49,10 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
  * @queue: owned
  * @timer: queued in @queue; may be dequeued now, as for __theap_dequeue()
  *
- * A timer that is REMOVED may be freed, so the inbox must not link it then.  If the
- * inbox does, the timer is rekeyed to the end of time and stays DELETED.  Adjust takes
- * it out of the inbox, and clean or the sweep removes it after that.  No CPU can add it
- * to the inbox while it is in REMOVING.
+ * A timer that is REMOVED may be freed, so the inbox must not link such a timer.  If the
+ * inbox links the timer, it is rekeyed to THEAP_NEVER and stays DELETED.  Adjust drains
+ * it from the inbox, and clean or the sweep removes it after that.  No CPU can add the
+ * timer to the inbox while it is in REMOVING.
  *
  * Return: whether the timer was dequeued.
  */
@@ -88,14 +88,14 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 		__theap_requeue(queue, timer, status);
 }
 
-/* Timers prefetched together: enough for the first prefetch to arrive. */
+/* Timers prefetched at once: enough that the first is cached when it is needed. */
 #define THEAP_PREFETCH_BATCH	16
 
 /*
  * Adjust up to 16 timers that were drained from the inbox.
  *
- * First prefetch the heap entry of each, and the entry above it.  The positions can be
- * read in any state of the timers, since only the owner writes them.
+ * First prefetch the heap entry of each timer, and its parent.  The positions can be read
+ * in any state of the timers, since only the owner writes them.
  *
  * Return: the number of timers handled.
  */
@@ -142,11 +142,12 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 			/*
 			 * Clear @earliest, then empty the inbox.  theap_timer_to_inbox() adds
 			 * the timer, then lowers @earliest.  So a deadline that is cleared
-			 * here belongs to a timer that the owner takes now, or took before.
-			 * In the second case it was written after the owner took the timer.
-			 * If it stayed, the hrtimer would fire again and again.
-			 * llist_del_all() is the full barrier between the two; it pairs
-			 * with llist_add() in theap_timer_to_inbox().
+			 * here belongs to a timer that the owner drains now or has drained
+			 * before.  In the second case the deadline was written after the
+			 * owner had drained the timer.  If the deadline stayed, the hrtimer
+			 * would fire again and again.  llist_del_all() is the full barrier
+			 * between the two steps; it pairs with llist_add() in
+			 * theap_timer_to_inbox().
 			 */
 			atomic64_set(&queue->earliest, THEAP_NEVER);
 			atomic_set(&queue->inbox_len, 0);
@@ -193,7 +194,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 			(*budget)--;
 			break;
 		case THEAP_MODIFYING:
-			/* Short, but another claim may follow at once: so it counts. */
+			/* A claim is short, but another may follow at once: the budget bounds the wait. */
 			theap_relax();
 			(*budget)--;
 			break;
@@ -212,7 +213,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
  * __theap_sweep - remove deleted timers while they are more than a quarter of the entries
  * @queue: owned
  *
- * Takes one step; the next push or run takes the next step.  The sweep goes from the last
+ * Makes one step; the next push or run makes the next step.  The sweep goes from the last
  * position to the first.  The entry that fills the gap of a removed one comes from the
  * end, which the sweep has visited.  After each removal the array is a heap, so nothing
  * has to be rebuilt and a step may end anywhere.  A push adds one entry and a step
@@ -246,9 +247,9 @@ void __theap_sweep(struct theap_queue *queue)
  * __theap_settle - publish the first deadline
  * @queue: owned; the caller releases the lock next
  *
- * Some timers may be due at any time: those drained from the inbox and not adjusted yet,
- * those below extraction holes, and those in due buckets.  Then publish 0, so that a run
- * begins at once.
+ * The top of the heap does not show the deadlines of some timers: those drained from the
+ * inbox and not adjusted yet, those below extraction holes, and those in due buckets.  If
+ * there are any, publish 0, so that a run begins at once.
  */
 void __theap_settle(struct theap_queue *queue)
 {

@@ -47,7 +47,7 @@
 #include "timer.h"
 
 /*
- * The most timers that are handled under one hold of the lock.  Removing one of a
+ * The most timers that a run handles before it releases the lock.  Removing one of a
  * million takes 0.3 us, moving one earlier 0.08 us (measured:
  * Documentation/performance.md).  So 64 removals take 20 us.  The 32 moves to
  * earlier that a run handles, and one step of the sweep, add 5 us.
@@ -74,12 +74,12 @@ struct theap_placement {
 /**
  * struct theap_waker - a callback that a timer's function asks for, once per run
  * @next:     in the list of the run
- * @queued:   bit 0: it is in the list of a run
- * @run:      that run; NULL once the run calls it
+ * @queued:   bit 0: the waker is in the list of a run
+ * @run:      that run; NULL once the run calls the waker
  * @function: called in softirq, under rcu_read_lock(), without locks
  *
- * The memory must stay valid for a grace period after the last timer that may
- * ask for it was stopped.
+ * A waker must stay allocated for a grace period after the last timer that may ask
+ * for it was stopped.
  */
 struct theap_waker {
 	struct theap_waker *next;
@@ -137,7 +137,7 @@ struct theap_buckets {
 	bool wanted;
 };
 
-/* Written as @count of struct theap_queue shows, read without the lock. */
+/* What protects the writes is at @count of struct theap_queue; reads take no lock. */
 struct theap_counters {
 #define THEAP_COUNTER(name, meaning)	u64 name;
 	THEAP_COUNTERS(THEAP_COUNTER)
@@ -163,7 +163,7 @@ struct theap_counters {
  * line of its own.
  */
 struct theap_queue {
-	/* The owner: the code that holds the lock. */
+	/* Written mainly by the owner, the code that holds the lock. */
 	raw_spinlock_t lock;
 	unsigned int cpu;		/* H: the CPU that drives the queue */
 	enum theap_clock clock;		/* C */
@@ -188,7 +188,7 @@ struct theap_queue {
 	atomic_t deleted;		/* A: timers in DELETED that have a heap entry; those
 					 * in buckets are not counted */
 	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
-	atomic_t reserved;		/* A: reserved entries; raised under the lock only */
+	atomic_t reserved;		/* A: reserved entries; increased only under the lock */
 
 	/* Read by any CPU without the lock, written seldom. */
 	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap; 0: a
@@ -198,7 +198,8 @@ struct theap_queue {
 	u64 run_ended;			/* q: when the last run ended, plus the time that it
 					 * was throttled for; CLOCK_MONOTONIC */
 	struct hrtimer hrtimer;		/* I; cancelled from any CPU */
-	struct hrtimer resume;		/* I: begins a deferred run; cancelled from any CPU */
+	struct hrtimer resume;		/* I: begins a deferred or throttled run; cancelled from
+					 * any CPU */
 	struct hrtimer thief_resume;	/* as @resume, after a thief's throttled run; armed by
 					 * the thief's CPU */
 	call_single_data_t csd;		/* the IPI; sent by the CPU that set @ipi_pending */

@@ -7,12 +7,12 @@
  *	heaps=64	up to 64 queues per clock, which CPUs share by number, as in Go
  *			from 1.10 to 1.13, for comparison
  *
- * By default a timer goes to the queue of the CPU that starts it.  It is most likely
- * stopped there too, and no two CPUs want one lock.
+ * By default a timer goes to the queue of the CPU that starts it.  Most likely the same
+ * CPU also stops it, so CPUs do not compete for locks.
  *
- * Isolated and nohz_full CPUs are left alone: a timer that such a CPU starts goes to
- * the queue of a housekeeping CPU, unless the program has asked for that CPU.  So do
- * timers whose CPU goes offline.
+ * Isolated and nohz_full CPUs are left alone.  A timer that such a CPU starts goes to
+ * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.
+ * Timers whose CPU goes offline also go to a housekeeping CPU.
  */
 #include <linux/cpumask.h>
 #include <linux/rcupdate.h>
@@ -68,8 +68,8 @@ struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 
 /*
  * Choose the next CPU for a timer whose own CPU does not accept it: the next online
- * housekeeping CPU whose queue is online.  If there is none, choose the next number:
- * one of the queues is online, so the caller finds it in the end.
+ * housekeeping CPU whose queue is online.  If there is none, choose the next CPU number:
+ * one of the queues is online, and the caller repeats this until it finds that queue.
  */
 static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
 {
@@ -87,9 +87,9 @@ static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
  * theap_queue_lock - lock the queue that a timer goes to
  * @placement: of the timer
  *
- * That is the queue of its manual clock, or of the CPU that was asked for, or of this
- * CPU.  It is another CPU's if this CPU is isolated or nohz_full, or if the queue is
- * offline.
+ * The queue is that of the manual clock, of the CPU that the program has asked for, or of
+ * this CPU.  If this CPU is isolated or nohz_full, or if that queue is offline, the queue
+ * of another CPU is locked.
  *
  * Context: interrupts off.
  * Return: the queue, locked.
@@ -122,7 +122,7 @@ struct theap_queue *theap_queue_lock(const struct theap_placement *placement)
  * Initialize a zeroed queue.
  *
  * The queue of a CPU is offline until a CPU comes online for it.  The queue of a manual
- * clock has no hrtimer, and S64_MIN in @armed keeps it from being notified.
+ * clock has no hrtimer, and S64_MIN in @armed prevents notifications.
  */
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 {

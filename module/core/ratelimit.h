@@ -7,11 +7,11 @@
  *	  until   now			below the rate
  *	    now   until			above the rate: the next event is due at @until
  *
- * Time without events is saved, but at most THEAP_RATE_LIMIT_BURST of it.  So a few events
- * at one time are not above the rate.
+ * Time without events is saved, but at most THEAP_RATE_LIMIT_BURST of it.  So a short
+ * burst of events is not above the rate.
  *
- * The delay is bounded too.  If n sources have one event each per round, @until is never
- * further ahead than one round, n gaps.
+ * The delay is bounded too.  If n sources have one event each per round, @until is at most
+ * one round, n gaps, ahead of the current time.
  *
  * Nothing has to be refilled, so no timer and no other CPU is needed: an event costs a few
  * instructions on one number.
@@ -35,7 +35,7 @@ struct theap_rate_limit {
  * theap_rate_limit_charge - charge one event
  * @limit: the rate limit
  * @now:   the time in nanoseconds, on a clock that never goes back
- * @gap:   the time that one event is worth, at most a second
+ * @gap:   the time that one event uses up, in nanoseconds, at most a second
  * @round: the number of sources, which have one event each per round
  *
  * Return: @until.  If it is later than @now, the next event should wait until then.

@@ -6,9 +6,9 @@
  * queue's lock.  So a caller that finds no room ends its claim, calls
  * theap_queue_grow(), and tries again.
  *
- * A caller that cannot fail reserves an entry while it still may fail, with
- * theap_timer_reserve().  A reservation belongs to a timer.  It is in the queue that
- * the timer was in last, and moves along when the timer goes to another queue.
+ * Code that must not fail later reserves an entry in advance, when it still may fail,
+ * with theap_timer_reserve().  A reservation belongs to a timer.  It is in the queue that
+ * the timer was in last.  When the timer goes to another queue, its reservation does, too.
  *
  * Why a reserved entry cannot be lost.  A heap has c positions for entries and list
  * nodes.  Let there be
@@ -26,8 +26,8 @@
  * h < p, and f + h < c.  Either a position is free, or n = c because there is a hole.
  * To close that hole frees a position.
  *
- * A reservation is counted besides the entry of its timer.  So it costs 16 bytes of a
- * heap, and 16 more while the timer is queued.
+ * A reservation is counted in addition to the entry of its timer.  So it costs 16 bytes of
+ * a heap, and the entry costs 16 more while the timer is queued.
  */
 #include <linux/lockdep.h>
 #include <linux/sched.h>
@@ -42,9 +42,9 @@
 static struct delayed_work theap_trims[THEAP_CLOCKS];
 
 /*
- * Heaps are trimmed at most once per second after reservations are given up.  The
- * next timer may make a reservation again.  A heap must not free and allocate a segment
- * for each such pair.  A context that closes trims the heaps of its clock at once.
+ * Heaps are trimmed at most once per second after reservations are given up.  A program
+ * may make and give up reservations in turn, and a heap must not allocate and free a
+ * segment each time.  When a context closes, the heaps of its clock are trimmed at once.
  */
 #define THEAP_TRIM_DELAY	HZ
 
@@ -64,7 +64,7 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned long flags;
 	int ret;
 
-	/* May be stale, too.  If the heap has room for a bucket, a bucket is missing. */
+	/* May be stale, too.  If the heap has room for a bucket, only a bucket is missing. */
 	if (data_race(READ_ONCE(queue->buckets.wanted) &&
 		      theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM +
 					  atomic_read(&queue->reserved))))
@@ -82,12 +82,12 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	return 0;
 }
 
-/* Allocate in a task what a timer could not get. */
+/* The work item: allocate what a queue lacked for a timer. */
 static void theap_queue_growth(struct work_struct *work)
 {
 	struct theap_queue *queue = container_of(work, struct theap_queue, grow_work);
 
-	/* May be stale.  Without this, buckets allocated meanwhile would cost a segment. */
+	/* May be stale.  Without this check, a queue that has got buckets would get a segment. */
 	if (data_race(READ_ONCE(queue->buckets.wanted) ||
 		      !theap_heap_has_room(&queue->heap, 1 + atomic_read(&queue->reserved))))
 		theap_queue_grow(queue, GFP_KERNEL);
@@ -166,7 +166,7 @@ void theap_queues_trim_later(enum theap_clock clock)
  * @placement: the placement that the timer is started with
  * @gfp:       for the memory
  *
- * The entry is in the queue that the timer would go to now.
+ * The entry is in the queue that a start of the timer would choose now.
  *
  * Context: as @gfp.
  * Return: 0 or -ENOMEM.
@@ -202,8 +202,8 @@ int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement 
  * @timer: has a reservation; not pending, and never started again
  *
  * Heaps are trimmed soon after the count of a queue's reservations reaches a multiple
- * of THEAP_SEGMENT_ENTRIES, 0 included.  So most calls do not ask for it.  A heap that
- * its timers have left for other CPUs is trimmed then, too, and not before.
+ * of THEAP_SEGMENT_ENTRIES, 0 included.  So most calls do not request a trim.  A heap whose
+ * timers have gone to other CPUs is trimmed at that time, too, and not earlier.
  *
  * Context: any; also in the timer's function.
  */
@@ -215,7 +215,7 @@ void theap_timer_unreserve(struct theap_timer *timer)
 	if (WARN_ON_ONCE(!timer->reserved))
 		return;
 	timer->reserved = false;
-	/* No lock: a reader that misses this believes that there is less room. */
+	/* No lock: a reader that misses the decrement assumes less room than there is. */
 	if (!(atomic_dec_return(&queue->reserved) % THEAP_SEGMENT_ENTRIES))
 		theap_queues_trim_later(queue->clock);
 }
@@ -238,7 +238,7 @@ bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
 }
 
 /*
- * Record that a timer goes to @queue.  Its reservation goes along.
+ * Record that a timer goes to @queue, and move its reservation to @queue.
  *
  * Context: the timer is in a transient state; the lock of @queue.
  */

@@ -2,10 +2,10 @@
 /*
  * The ten states of a timer, and all transitions between them.
  *
- * The machine and the names are those of Go's runtime from 1.14 to 1.22.  It makes stop
- * and postpone cheap: they change one word of the timer and leave the heap as it is.  The
- * owner makes the heap agree when the timer's entry is at the top.  The owner is the code
- * that holds the lock of the queue that the timer is queued in.
+ * The state machine and its names are those of Go's runtime from 1.14 to 1.22.  Stop and
+ * postpone are cheap: they change one word of the timer and leave the heap as it is.  The
+ * owner updates the heap when the timer's entry is at the top of the heap.  The owner is
+ * the code that holds the lock of the queue that the timer is queued in.
  *
  *	state			queued		stable	left by
  *	NO_STATUS		no		yes	any CPU
@@ -19,28 +19,30 @@
  *	MODIFIED_LATER		yes, too early	yes	any CPU
  *	MOVING			yes		no	the owner
  *
- * Queued means: it has a heap entry of its own, or is in a bucket (bucket.c), which has a
- * heap entry or is due.
+ * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
+ * A bucket has a heap entry until it is due.
  *
- * The four transient states act as locks.  Code that puts a timer into one has interrupts
- * off until the timer has left that state.  So no softirq of its CPU interrupts it and,
- * on PREEMPT_RT, no task of higher priority preempts it.  Otherwise the softirq or the
- * task could wait for the very code that it has interrupted; Go's runtime once hung that
- * way.  Code inside a transient state waits for no other timer:
+ * The four transient states act as locks.  Code that puts a timer into a transient state
+ * keeps interrupts off until the timer has left that state.  So no softirq of the same CPU
+ * interrupts that code and, on PREEMPT_RT, no task of higher priority preempts it.
+ * Otherwise the softirq or the task could wait for the very code that it has interrupted;
+ * Go's runtime once hung that way.  Code that has a timer in a transient state does not
+ * wait for another timer:
  *
- *  - In RUNNING, REMOVING and MOVING it holds the lock already, and does O(log n) work on
- *    the heap.
- *  - In MODIFYING it does a few stores.  It takes a queue's lock only to push a timer
- *    that is not queued.  That cannot deadlock, since the owner waits only for timers that
- *    are queued in its own queue.
+ *  - In RUNNING, REMOVING and MOVING the code holds the queue's lock already, and does
+ *    O(log n) work on the heap.
+ *  - In MODIFYING the code does a few stores.  It locks a queue only to push a timer that
+ *    is not queued.  That cannot deadlock, since the owner waits only for timers that are
+ *    queued in its own queue.
  *
  * So each wait for a transient state ends, and theap_relax() may spin.
  *
  * A transition is written from -> to.  A transition out of a stable state may fail, since
  * another CPU may be first.  Its name begins with theap_try_.  It is one compare-and-
  * exchange, a full barrier if it succeeds.  A transition out of a transient state cannot
- * fail, since one piece of code has the timer.  It is a store-release: code that reads the
- * new state sees all that was done in the old one.  No other file exchanges a status.
+ * fail, since only one CPU may change that state.  It is a store-release: code that reads
+ * the new state sees all that was done in the old one.  After theap_timer_init() no other
+ * file writes a status.
  */
 #ifndef THEAP_STATE_H
 #define THEAP_STATE_H
@@ -69,13 +71,13 @@ static inline enum theap_status theap_status(const atomic_t *status)
 	return atomic_read_acquire(status);
 }
 
-/* Not queued, and no CPU works on it. */
+/* The timer is not queued, and no CPU works on it. */
 static inline bool theap_status_is_idle(enum theap_status s)
 {
 	return s == THEAP_NO_STATUS || s == THEAP_REMOVED;
 }
 
-/* It will expire if nothing else happens to it. */
+/* The timer will expire unless a CPU stops it. */
 static inline bool theap_status_is_pending(enum theap_status s)
 {
 	return s == THEAP_WAITING || s == THEAP_MODIFIED_EARLIER ||
@@ -87,7 +89,7 @@ static inline bool theap_status_is_modified(enum theap_status s)
 	return s == THEAP_MODIFIED_EARLIER || s == THEAP_MODIFIED_LATER;
 }
 
-/* One CPU works on it, and will soon leave the state. */
+/* One CPU works on the timer, and will soon end the state. */
 static inline bool theap_status_is_transient(enum theap_status s)
 {
 	return s == THEAP_RUNNING || s == THEAP_REMOVING ||
@@ -100,7 +102,7 @@ static inline void theap_relax(void)
 	cpu_relax();
 }
 
-/* Each of these transitions leads to a transient state, which theap_delay() may prolong. */
+/* Each theap_try_ transition leads to a transient state, which theap_delay() may prolong. */
 static inline bool __theap_try(atomic_t *status, enum theap_status from,
 			       enum theap_status to)
 {
@@ -120,7 +122,7 @@ static inline void __theap_leave(atomic_t *status, enum theap_status from,
 }
 
 /*
- * Claim and commit: by any CPU, without a lock.
+ * The transitions of claim and commit: any CPU makes them, without a lock.
  */
 
 /* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING */
@@ -154,14 +156,14 @@ static inline void theap_modifying_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
 }
 
-/* MODIFYING -> what it was: the claim has changed nothing */
+/* MODIFYING -> what it was: the claim has not changed the state */
 static inline void theap_modifying_undo(atomic_t *status, enum theap_status from)
 {
 	__theap_leave(status, THEAP_MODIFYING, from);
 }
 
 /*
- * By the owner, under the lock of the queue.
+ * The transitions of the owner: it makes them under the lock of the queue.
  */
 
 /* WAITING -> RUNNING */
@@ -170,19 +172,19 @@ static inline bool theap_try_waiting_to_running(atomic_t *status)
 	return __theap_try(status, THEAP_WAITING, THEAP_RUNNING);
 }
 
-/* RUNNING -> NO_STATUS: it has expired for the last time and was dequeued */
+/* RUNNING -> NO_STATUS: it has expired, has no next deadline, and was dequeued */
 static inline void theap_running_to_no_status(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: it has another deadline; or a clock step made it early */
+/* RUNNING -> WAITING: it has a next deadline; or a clock step back made it early */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);
 }
 
-/* RUNNING -> MODIFIED_EARLIER: it must leave the inbox first */
+/* RUNNING -> MODIFIED_EARLIER: the inbox links it, so it cannot expire yet */
 static inline void theap_running_to_modified_earlier(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_MODIFIED_EARLIER);
@@ -200,7 +202,7 @@ static inline void theap_removing_to_removed(atomic_t *status)
 	__theap_leave(status, THEAP_REMOVING, THEAP_REMOVED);
 }
 
-/* REMOVING -> DELETED: it must leave the inbox first */
+/* REMOVING -> DELETED: the inbox links it, so it cannot be dequeued yet */
 static inline void theap_removing_to_deleted(atomic_t *status)
 {
 	__theap_leave(status, THEAP_REMOVING, THEAP_DELETED);

@@ -4,13 +4,13 @@
  *
  * The example of the documentation: five timers, due at 10, 20, 30, 40, 50.
  *
- *	stop the one at 20	WAITING -> MODIFYING -> DELETED
+ *	stop the timer at 20	WAITING -> MODIFYING -> DELETED
  *	postpone 10 to 60	WAITING -> MODIFYING -> MODIFIED_LATER
  *	move 50 up to 5		WAITING -> MODIFYING -> MODIFIED_EARLIER, inbox
  *
- * None of them changes the heap.  It still has 10 at its top and 20 below.  The last one
- * adds the timer to the inbox, for the owner.  The hrtimer is armed for 10.  Since 5 is
- * earlier, the last one also notifies the owning CPU.
+ * None of the three calls changes the heap, which still has 10 at its top and 20 below.
+ * The third call adds the timer to the inbox, for the owner.  The hrtimer is armed for 10.
+ * Since 5 is earlier, the third call also notifies the owning CPU.
  *
  * The races:
  *
@@ -25,10 +25,10 @@
  *	  read armed				  armed <- the first of both
  *
  *    Either the run reads the earlier deadline and arms the hrtimer for it.  Or modify
- *    reads a later deadline in @armed, and notifies the CPU.  The same holds for a start:
- *    it pushes the timer and so lowers @first, instead of the inbox and @earliest.
+ *    reads a later deadline in @armed, and notifies the CPU.  The race of a start is the
+ *    same: a start pushes the timer, which lowers @first instead of @earliest.
  *
- * 3. A modify against the owner, which takes the timer out of the inbox:
+ * 3. A modify against the owner, which drains the timer from the inbox:
  *
  *	modify					owner
  *	  status: x -> MODIFYING	(M)	  link points at itself
@@ -37,7 +37,8 @@
  *	  status: -> MODIFIED_EARLIER
  *
  *    The exchange (M) is a full barrier.  Either modify finds the link free, and adds the
- *    timer again.  Or the owner reads MODIFYING, waits, and then reads MODIFIED_EARLIER.
+ *    timer to the inbox again.  Or the owner reads MODIFYING, waits, and then reads
+ *    MODIFIED_EARLIER.
  */
 #include <linux/irqflags.h>
 #include <linux/sched.h>
@@ -53,8 +54,8 @@
 #include "trace.h"
 
 /*
- * At this length the inbox is drained at once.  To move 256 timers earlier takes 20 us at a
- * million (queue.h).  An entry that is moved earlier goes up, which is shorter than down.
+ * If the inbox has 256 entries, a run drains it at once.  In a heap of a million, moving 256
+ * timers earlier takes 20 us (queue.h).  Their entries sift up, which is cheaper than down.
  */
 #define THEAP_INBOX_MAX		256
 
@@ -88,10 +89,11 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 /**
  * theap_timer_claim - claim a timer: move it from its stable state to MODIFYING
  * @timer: stays allocated
- * @claim: for theap_timer_schedule(), _cancel() and, soon, _commit()
+ * @claim: filled in; the caller may pass it to theap_timer_schedule() or _cancel(), and
+ *         must soon pass it to _commit()
  *
- * Context: any.  Interrupts are off when it returns, until _commit().  It spins while the
- * timer is in a transient state, with interrupts as they were.
+ * Context: any.  Turns interrupts off until theap_timer_commit().  While the timer is in a
+ * transient state, spins with interrupts as they were.
  */
 void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 {
@@ -138,8 +140,8 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 	/*
 	 * Read @earliest after llist_add(), a full barrier that pairs with llist_del_all()
 	 * in __theap_adjust().  The owner clears @earliest before it empties the inbox.  So
-	 * an owner that clears the value read or written here also takes this timer out of
-	 * the inbox, or has taken it out before.
+	 * an owner that clears the value read or written here also drains this timer from
+	 * the inbox, or has drained it before.
 	 */
 	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest &&
@@ -148,13 +150,13 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 }
 
 /*
- * Lock the queue that a timer goes to when it is pushed:
+ * Lock the queue into which a timer is pushed:
  *
- *  - If a run has the timer active, the queue of that run.  So no other CPU can run the
- *    timer meanwhile.  That queue may be offline; CPU hotplug waits for the run to end.
- *  - Otherwise the queue of its placement.
- *  - If that has no room, and the timer has a reservation in another queue: that queue,
- *    offline or not.
+ *  - If the timer is active in a run: the queue of that run.  So no other run can expire
+ *    the timer meanwhile.  That queue may be offline; CPU hotplug waits for the run to end.
+ *  - Otherwise: the queue of the timer's placement.
+ *  - But if the queue of the placement has no room, and the timer has a reservation in
+ *    another queue: the queue with the reservation, even if it is offline.
  */
 static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 						  const struct theap_placement *placement)
@@ -189,12 +191,12 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 	int ret = -EAGAIN;
 
 	claim->queue = queue;
-	/* This timer does without a bucket.  Grow, so that later timers get one. */
+	/* This timer gets a heap entry of its own.  Grow, so that later ones get a bucket. */
 	if (timer->reserved && timer->slack_shift && !claim->grow &&
 	    !__theap_buckets_available(queue))
 		claim->grow = queue;
 	if (__theap_queue_admits(queue, timer)) {
-		/* Clean before the push: the owner must not wait for its own claim. */
+		/* Clean before the push: after it, clean would wait for this timer's own claim. */
 		__theap_clean(queue, &budget);
 		__theap_sweep(queue);
 		__theap_timer_set_queue(timer, queue);
@@ -211,16 +213,16 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 }
 
 /**
- * theap_timer_schedule - let a claimed timer expire at a deadline
+ * theap_timer_schedule - make a claimed timer expire at a deadline
  * @claim:     the claim
  * @placement: of the timer; the same in each call for one timer
  * @when:      the deadline on the clock of @placement, greater than 0; the timer may
  *             expire later by its slack
  *
- * Context: in a claim.  Takes a lock if the timer is not queued.
- * Return: 0; or -EAGAIN if the heap must grow first, and nothing has changed.  After
- * -EAGAIN the caller commits, calls theap_queue_grow() for @claim->queue, and claims again.
- * It never fails for a timer that is queued or has a reservation.
+ * Context: in a claim.  Locks a queue if the timer is not queued.
+ * Return: 0; or -EAGAIN if the queue must grow first, and then the timer has not changed.
+ * After -EAGAIN the caller commits, calls theap_queue_grow() for @claim->queue, and claims
+ * again.  The call never fails for a timer that is queued or has a reservation.
  */
 int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
 			 s64 when)
@@ -247,7 +249,7 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 }
 
 /**
- * theap_timer_cancel - let a claimed timer not expire
+ * theap_timer_cancel - keep a claimed timer from expiring
  * @claim: the claim
  *
  * Context: in a claim.
@@ -263,8 +265,8 @@ void theap_timer_cancel(struct theap_claim *claim)
 }
 
 /*
- * Drain part of the inbox if the queue lock is free.  Otherwise the owning CPU would need
- * an interrupt to do it.  Context: interrupts are off.
+ * Drain part of the inbox if the queue lock is free.  This saves the owning CPU an
+ * interrupt, whose run would drain the inbox.  Context: interrupts are off.
  */
 static void theap_queue_drain_inbox(struct theap_queue *queue)
 {
@@ -278,10 +280,10 @@ static void theap_queue_drain_inbox(struct theap_queue *queue)
 }
 
 /**
- * theap_timer_commit - end a claim: publish the state that it has decided
+ * theap_timer_commit - end a claim: publish the new state of its timer
  * @claim: the claim; its timer may be freed as soon as the state is published
  *
- * Context: in a claim.  Afterwards interrupts are as they were before the claim.
+ * Context: in a claim.  On return, interrupts are as they were before the claim.
  */
 void theap_timer_commit(struct theap_claim *claim)
 {
@@ -313,7 +315,7 @@ void theap_timer_commit(struct theap_claim *claim)
  * Its function may still run, for an earlier expiry.
  *
  * Context: any.  Takes no lock.
- * Return: whether the timer was pending; then it will not expire.
+ * Return: whether the timer was pending.  If it was, it will not expire.
  */
 bool theap_timer_stop(struct theap_timer *timer)
 {
@@ -330,7 +332,7 @@ bool theap_timer_stop(struct theap_timer *timer)
 /* Dequeue a stopped timer.  Return: whether it is neither queued nor active. */
 static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
-	/* To drop a hole costs a tenth of what it costs to make one. */
+	/* Dropping a hole costs a tenth of making one. */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
 	bool out = false;
 	unsigned long flags;
@@ -342,7 +344,7 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 			__theap_remove(queue, timer);
 		/* A run makes the timer idle and active under this lock. */
 		out = theap_status_is_idle(theap_status(&timer->status));
-		/* But it ends @active without the lock: pairs with theap_run_call(). */
+		/* But a run lowers @active without the lock: pairs with theap_run_call(). */
 		out = out && !smp_load_acquire(&timer->active);
 	}
 	__theap_settle(queue);
@@ -373,7 +375,7 @@ bool theap_timer_stop_sync(struct theap_timer *timer)
 		wait_event(queue->run_wait, !smp_load_acquire(&timer->active));
 		if (theap_timer_dequeue(queue, timer))
 			break;
-		/* It has migrated, its function has started it, or holes are left. */
+		/* The timer has migrated, its function has started it, or holes are left. */
 		theap_timer_stop(timer);
 		cond_resched();
 	}

@@ -3,19 +3,19 @@
  * A timer, and what any CPU may do to it: start, stop, modify.
  *
  * All three follow one pattern.  Claim the timer: move it from its stable state to
- * MODIFYING.  Decide: schedule or cancel.  Commit: publish the state that the
- * decision makes.  From claim to commit interrupts are off.
+ * MODIFYING.  Decide: schedule or cancel.  Commit: publish the new state.  Interrupts are
+ * off from the claim to the commit.
  *
  *	start	claim, schedule, commit
  *	stop	claim, cancel, commit
- *	read	claim, commit: the state is what it was
+ *	read	claim, commit: the state does not change
  *
- * A lock is taken only to push a timer that is not queued.  There is one exception: the
- * claim that adds every 64th entry to an inbox drains the inbox at its commit, if the queue
- * lock is free.
+ * The claim locks a queue only to push a timer that is not queued.  There is one exception:
+ * the claim that adds every 64th entry to an inbox drains the inbox at its commit, if the
+ * queue lock is free.
  *
- * A user of the core embeds struct theap_timer.  An operations table defines what an
- * expiry does.  The core knows nothing about files or users.
+ * The code that uses the core embeds struct theap_timer.  An operations table defines what
+ * an expiry does.  The core knows nothing about files or users.
  */
 #ifndef THEAP_TIMER_H
 #define THEAP_TIMER_H
@@ -40,7 +40,7 @@ struct theap_timer;
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
  * @deferred:    a rate limit has deferred the next check
- * @expirations: deadlines that have passed; only the limit of a manual clock reads it
+ * @expirations: number of deadlines that have passed; only a manual clock uses it
  */
 struct theap_expiry {
 	bool call;
@@ -51,7 +51,7 @@ struct theap_expiry {
 /**
  * struct theap_timer_ops - what a timer does when it is due
  * @expire:   decide.  Return the next time at which the timer is due, later than @now;
- *            or 0: the timer is done.  Fill in @expiry, which is zeroed.
+ *            or 0: it is not due again.  Fill in @expiry, which the caller has zeroed.
  *            Context: RUNNING, under the queue's lock with interrupts off; a few dozen
  *            instructions at most; must not touch other timers
  * @function: act.  Never runs on two CPUs at once for one timer.
@@ -75,13 +75,13 @@ struct theap_timer {
 	atomic_t status;		/* state.h */
 	struct theap_node node;		/* Q: position in the memory of the heap */
 	s64 when;			/* L: the deadline that it is queued at */
-	s64 nextwhen;			/* C: in MODIFIED_x, the deadline that is wanted */
+	s64 nextwhen;			/* C: in MODIFIED_x, the new deadline */
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
 					 * it is in, was in last, or has a reservation in */
 	struct llist_node inbox;	/* C links it into the inbox of @queue, Q unlinks it;
 					 * points at itself if the timer is not in the inbox */
-	const struct theap_timer_ops *ops;	/* constant; NULL: the timer of a bucket,
-						 * which only the owner knows */
+	const struct theap_timer_ops *ops;	/* constant; NULL: the timer in a bucket,
+						 * which only the owner uses */
 	u8 active;			/* R: calls of the function that are pending or under
 					 * way; at most THEAP_BATCH */
 	u8 slack_shift;			/* C: log2 of the granularity that its deadlines are
@@ -97,12 +97,12 @@ struct theap_timer {
  * @from:        the state that it was claimed in
  * @to:          the state that theap_timer_commit() publishes
  * @notify:      the first deadline of @queue may have become earlier
- * @drain_inbox: this claim has added the 64th entry, and drains the inbox of @queue
- * @queue:       the queue that the timer is in, or the queue that had no room for it
- * @grow:        the queue of the placement, if it lacked room or a bucket: it is to grow
+ * @drain_inbox: this claim has added a 64th entry to the inbox of @queue, and drains it
+ * @queue:       the queue of the timer; after -EAGAIN, the queue that had no room for it
+ * @grow:        the queue that lacked room or a bucket, and is to grow; or NULL
  * @flags:       the interrupt state before the claim
  *
- * It is limited to five words.  A kernel that zeroes the stack clears five words with
+ * The struct is limited to five words.  A kernel that zeroes the stack clears five words with
  * five stores; for six the compiler emits a string instruction, which starts slowly.
  */
 struct theap_claim {

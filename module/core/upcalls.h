@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The two calls of the core that go up.
+ * The two calls from a file of the core to a later file.
  *
- * Each file of core/ calls only files below it, in the order that core.h lists.
+ * Each file of core/ calls only files that precede it in the list of core.h.
  * There are two exceptions, and both are declared here:
  *
  *	run.c -> steal.c	a run that has left nothing due on its CPU checks
@@ -31,9 +31,10 @@ void theap_watchdog_wake(void);
  * orders the store of the deadline before the load of theap_watchdog_until here.  It pairs
  * with (Q) in watchdog.c.
  *
- * While a run is on, the watchdog is not woken.  Meanwhile __theap_settle() publishes 0 as
- * the first deadline, so each start would wake it for nothing.  The end of the run clears
- * @running, executes a full barrier and calls this again with the first deadline of then.
+ * While a run is on, the watchdog is not woken.  During a run __theap_settle() may publish
+ * 0 as the first deadline, and then each start would wake the watchdog for nothing.  The
+ * end of the run clears @running, executes a full barrier, reads the first deadline, and
+ * calls this function with it.
  *
  * Context: any.
  */
