@@ -2,20 +2,20 @@
 /*
  * The interface for other modules; Documentation/kernel-api.md is its guide.
  *
- * A struct timerheap_timer is a timer of the core with a function.  Three rules are
- * added to those of the core:
+ * A struct timerheap_timer is a timer of the core with a function.  This interface adds
+ * three rules to those of the core:
  *
- * 1. A start never fails, though a heap may have to grow for it.  timerheap_init()
- *    reserves a heap entry for the timer, and that can fail.
+ * 1. A start never fails, since timerheap_init() reserves a heap entry for the timer.
+ *    Only timerheap_init() can fail.
  *
- * 2. The function returns when it is to be called again.  A start or a stop that comes
- *    while the function runs is newer, so what the function returns is then ignored.
- *    For this an expiry sets @again, and each start and stop clears it.  The returned
- *    time counts if @again is still set.
+ * 2. The function returns the time at which it is to be called again.  If the timer is
+ *    started or stopped while the function runs, the returned time is ignored, since it
+ *    is older.  For this an expiry sets @again, and each start and stop clears it.  The
+ *    returned time counts only if @again is still set.
  *
- * 3. A caller that stops a timer to free it need not keep other code from starting it,
- *    nor the timer's own function.  While @held is not 0, a start does nothing.  A
- *    timer that is held is not pending, and its @again is not set.
+ * 3. A caller that stops a timer to free it need not prevent starts by other code or by
+ *    the timer's own function.  While @held is not 0, a start does nothing, the timer is
+ *    not pending, and its @again is not set.
  *
  * The fields of struct timerheap_timer:
  *
@@ -23,7 +23,7 @@
  *	again, held, asked	are written by the code that has claimed the timer; an
  *				expiry, which has the timer in RUNNING, also writes again
  *	due			is written by an expiry, and read by the function that the
- *				expiry calls; the next expiry comes after its return
+ *				expiry calls; the next expiry begins after its return
  *
  * A claim takes no lock, but it may spin while another CPU has the timer in a transient
  * state.  A stop is a claim and takes no lock.  A start or a modify may take locks; all
@@ -88,7 +88,7 @@ static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim
 					  timer->asked));
 }
 
-/* Call the function of a timer, and start the timer again if that was asked for. */
+/* Call the function of a timer, and start the timer again if the function asks for it. */
 static void timerheap_function(struct theap_timer *core, struct theap_run *run)
 {
 	struct timerheap_timer *timer = timerheap_from_core(core);
@@ -164,9 +164,9 @@ EXPORT_SYMBOL_GPL(timerheap_init);
  * @timer: the timer
  * @slack: in nanoseconds; 0, the initial value: the timer is exact
  *
- * The slack counts from the next time that the timer gets a deadline.  A timer with
- * slack expires at a multiple of the largest power of two that is not above @slack, and
- * so together with other timers.  A @slack below 16384 is as 0.
+ * The slack applies from the next time that the timer gets a deadline.  A timer with
+ * slack expires at a multiple of the largest power of two that is not above @slack.  So
+ * it can expire together with other timers.  A @slack below 16384 counts as 0.
  *
  * Context: any but NMI.  Takes no lock.
  */
@@ -186,14 +186,14 @@ EXPORT_SYMBOL_GPL(timerheap_set_slack);
  * @when:  the deadline, in nanoseconds on the timer's clock; one that has passed is due
  *         at once; with KTIME_MAX the timer is pending and never expires
  *
- * Afterwards the timer is pending, unless it has expired already.  A timer that
- * timerheap_stop_sync() waits for, or that was destroyed or released, is left alone.
+ * Afterwards the timer is pending, unless it has expired already.  A start does nothing
+ * if timerheap_stop_sync() waits for the timer, or if it was destroyed or released.
  *
  * Context: any but NMI; also with interrupts off or with a raw spinlock held.  The
- * spinlock must not be one that hrtimers, timers, work items or IPIs need, as those of
- * the scheduler.  Takes no lock if the timer is still queued and @when is not earlier
- * than the deadline that it is queued at.  Otherwise it may take those that are listed
- * at the top of this file.
+ * spinlock must not be one that hrtimers, timers, work items or IPIs need, such as those
+ * of the scheduler.  Takes no lock if the timer is still queued and @when is not earlier
+ * than the deadline that it is queued at.  Otherwise it may take the locks that are
+ * listed at the top of this file.
  * Return: whether the timer was pending.
  */
 bool timerheap_start(struct timerheap_timer *timer, ktime_t when)
@@ -215,7 +215,7 @@ EXPORT_SYMBOL_GPL(timerheap_start);
  * @timer: the timer
  * @when:  as for timerheap_start()
  *
- * A timer that is not pending is left alone.  If the timer expires at the same time,
+ * A timer that is not pending does not change.  If the timer expires during this call,
  * there are two outcomes: it gets the new deadline, or its function runs for the old
  * deadline and this returns false.
  *
@@ -255,8 +255,8 @@ static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
  * @timer: the timer, pending or not
  *
  * Afterwards the timer is not pending, until it is started again.  Its function may
- * still run for an earlier expiry; what it returns is ignored.  The timer must not be
- * freed yet: see timerheap_destroy().
+ * still run for an earlier expiry; the time that the function returns is ignored.  The
+ * timer must not be freed yet: see timerheap_destroy().
  *
  * Context: any but NMI.  Takes no lock.
  * Return: whether the timer was pending, and so will not expire.
@@ -330,22 +330,22 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  * This is for an object that is freed when its timer expires.  If this returns true, the
  * function frees the object with kfree_rcu() or call_rcu(), and returns 0.  The timer
  * must not be freed or initialized again before the grace period has ended.  A start of
- * the timer does nothing from here on.
+ * the timer does nothing from now on.
  *
  * This returns false in two cases:
  *
  * 1. The timer was started after it became due, so it is queued.  The function will be
- *    called again and can then try again.  If the timer was also stopped after that, the
- *    function must start it to be called again.
+ *    called again and can then try again.  If the timer was also stopped after that start,
+ *    the function must start it to be called again.
  * 2. Another caller waits in timerheap_destroy() or timerheap_stop_sync().  The function
- *    is not called again before that caller returns, and the object is left to it.
+ *    is not called again before that call returns, and its caller keeps the object.
  *
  * This does not allow timerheap_destroy() on a timer that may have been released before.
  * If both the function and a task may free the object, the caller must first decide which
  * of them does.  For example, the one that removes the object from a list frees it.
  *
  * Context: the timer's own function.
- * Return: whether the timer was released, and the function is to free it.
+ * Return: whether the timer was released.  If it was, the function must free the object.
  */
 bool timerheap_release(struct timerheap_timer *timer)
 {
@@ -353,7 +353,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 	bool idle;
 
 	theap_timer_claim(timerheap_core(timer), &claim);
-	/* The caller that holds the timer waits for this function, and frees the timer. */
+	/* If @held is not 0, another caller waits for this function and keeps the object. */
 	idle = theap_status_is_idle(claim.from) && !timer->held;
 	if (idle) {
 		timer->again = false;
@@ -371,7 +371,7 @@ EXPORT_SYMBOL_GPL(timerheap_release);
  * @timer: the timer, pending or not; must not have been destroyed or released before
  *
  * On return the function does not run and will not run.  The timer may be freed, or
- * initialized again.  A start of it does nothing from here on.
+ * initialized again.  A start of the timer does nothing from now on.
  *
  * Context: task, may sleep.  Not in the timer's own function, and not with a lock held
  * that the function takes.

@@ -64,7 +64,7 @@ static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 #endif
 }
 
-/* Linux 6.18 has another function for a second result, which was always 0 here. */
+/* Linux 6.18 removed the parameter for a second result, which was always 0 here. */
 static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 					   unsigned int issue_flags)
 {
@@ -75,7 +75,7 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 #endif
 }
 
-/* Linux 6.8 removed the number, which was always 1. */
+/* Linux 6.8 removed the number to add, which was always 1 here. */
 static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)

@@ -4,7 +4,7 @@
  *
  * This file has the module parameters, the init and the exit.
  *
- * Where to begin reading:
+ * The files to begin with:
  *
  *	core/core.h	the files of the core in order: heap, timer states, queues, expiry
  *			runs, stealing, CPU hotplug
@@ -73,7 +73,7 @@ static int __init theap_init(void)
 	return 0;
 }
 
-/* An open file keeps the module loaded.  So there is no context, and no timer. */
+/* Open files and modules with timers keep this module loaded: no context or timer is left. */
 static void __exit theap_exit(void)
 {
 	theap_debugfs_exit();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * timerheap for other modules.  A million timers may be pending, and to stop or to
- * postpone a timer takes no lock.
+ * timerheap for other modules.  A million timers may be pending, and stopping or
+ * postponing a timer takes no lock.
  *
  *	struct session {
  *		struct timerheap_timer idle;
@@ -82,7 +82,7 @@ static inline ktime_t timerheap_forward(ktime_t when, s64 period, ktime_t now)
 
 	if (now < when)
 		return when;
-	/* At most now - when + period, so it does not wrap as an unsigned number. */
+	/* At most now - when + period, so this unsigned product does not wrap. */
 	step = (1 + div64_u64(now - when, period)) * period;
 	return step > (u64)KTIME_MAX - when ? KTIME_MAX : when + step;
 }

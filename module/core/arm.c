@@ -104,8 +104,9 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
  *
  * A clock step back during a run also makes the first hrtimer expire again and again.
  * The kernel reads a clock once for all due hrtimers.  By that reading, the deadline
- * for which the run arms the hrtimer is already due.  Each of these runs is charged its cost, so a few hundred of them exhaust the CPU budget.  Then @resume
- * begins the next run.
+ * for which the run arms the hrtimer is already due.  Each of these runs is charged its
+ * cost, so a few hundred of them exhaust the CPU budget.  Then @resume begins the next
+ * run.
  *
  * Context: the owning CPU, interrupts off.
  */

@@ -194,7 +194,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 			(*budget)--;
 			break;
 		case THEAP_MODIFYING:
-			/* A claim is short, but another may follow at once: the budget bounds the wait. */
+			/* A claim is short, but another may follow: the budget bounds the wait. */
 			theap_relax();
 			(*budget)--;
 			break;

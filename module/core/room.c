@@ -24,7 +24,7 @@
  *
  * A timer that has a reservation here and is to be queued is not among the h yet.  So
  * h < p, and f + h < c.  Either a position is free, or n = c because there is a hole.
- * To close that hole frees a position.
+ * Closing that hole frees a position.
  *
  * A reservation is counted in addition to the entry of its timer.  So it costs 16 bytes of
  * a heap, and the entry costs 16 more while the timer is queued.

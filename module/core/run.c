@@ -2,7 +2,7 @@
 /*
  * The run of a queue: expire the timers that are due, and call their functions.
  *
- * A run goes on batch by batch until nothing is due, or until the CPU budget is
+ * A run handles batch after batch until nothing is due, or until the CPU budget is
  * exhausted (budget.c):
  *
  *	collect	with the lock:	adjust the inbox, clean the top of the heap (owner.c);
@@ -14,14 +14,15 @@
  *				only if nothing is left, if THEAP_RUN_WAKERS wait, or at
  *				the end of the run
  *
- * One hold of the lock is bounded: it handles THEAP_BATCH timers and half as many
- * that were moved earlier.  With a million timers that takes 25 us (queue.h).
+ * The time under the lock is bounded: a batch expires at most THEAP_BATCH timers, and
+ * adjusts half as many that were moved earlier.  With a million timers that takes 25 us
+ * (queue.h).
  *
- * A function that starts its own timer in the past meets it in a later batch, not in
- * this one.  So it cannot keep a batch from ending, and the budget ends the run.
+ * If a function starts its own timer in the past, a later batch expires the timer, not
+ * the current one.  So the function cannot prolong a batch, and the budget ends the run.
  *
- * A run leaves due timers behind only for want of budget.  The interrupt that would
- * begin another run costs more than to go on.
+ * A run leaves due timers behind only if the budget is exhausted.  Going on costs less
+ * than the interrupt that would begin another run.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -43,8 +44,8 @@
 /*
  * WAITING -> RUNNING -> NO_STATUS, WAITING or MODIFIED_EARLIER.
  *
- * Expire a timer: the one at the position of the bulk extraction, or the first one
- * of a due bucket.
+ * Expire the timer at the position of the bulk extraction, or the first timer of a due
+ * bucket.
  */
 static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -63,9 +64,9 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	}
 	/*
 	 * A timer must not leave the heap while the inbox links it, since it may be
-	 * freed then: as in __theap_remove().  So it moves to the end of time.  Adjust
-	 * requeues it at its deadline when it drains the inbox.  If clean does so
-	 * first, the timer is expired again, and may meet this again.
+	 * freed then: as in __theap_remove().  So the timer is rekeyed to THEAP_NEVER.
+	 * Adjust requeues it at its deadline when it drains the inbox.  If clean requeues
+	 * it before that, this function is called again, and may rekey it again.
 	 */
 	if (theap_timer_in_inbox(timer)) {
 		timer->nextwhen = timer->when;
@@ -95,7 +96,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	theap_running_to_waiting(&timer->status);
 }
 
-/* Handle a timer by its state: it is due, or was due before it was modified. */
+/* Handle a timer by its state.  Its queued deadline is due. */
 static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
@@ -153,9 +154,9 @@ static void __theap_empty_due(struct theap_queue *queue, unsigned int *budget)
 /*
  * Sort a batch by deadline, if it is the last one of an extraction.
  *
- * Insertion sort, since the timers are few and nearly in order.  If more are due than
- * one batch, the batches come from the top of the heap down.  To sort each of them
- * would cost a fifth of the whole.
+ * Insertion sort, since the timers are few and nearly in order.  If more timers are due
+ * than fit one batch, the batches before the last one are not sorted.  They follow the
+ * heap from the top down, and sorting each of them would take a fifth of the whole time.
  */
 static void theap_run_sort(struct theap_run *run)
 {
@@ -171,8 +172,8 @@ static void theap_run_sort(struct theap_run *run)
 }
 
 /*
- * Advance a manual clock to the first deadline, unless the run may not go so far.  On
- * other clocks @until and @limit are 0, so nothing happens.
+ * Advance a manual clock to the first deadline, unless @until or @limit of the run forbid
+ * it.  On other clocks both are 0, so nothing happens.
  */
 static void theap_run_advance_manual(struct theap_run *run, s64 first)
 {
@@ -183,9 +184,9 @@ static void theap_run_advance_manual(struct theap_run *run, s64 first)
 /*
  * Collect a batch: expire at most THEAP_BATCH timers.
  *
- * Timers that were moved earlier come first, but at most half a batch of them.
- * Programs may move timers earlier as fast as the run requeues them.  A timer that is
- * due at the top is due whatever the inbox holds.
+ * First requeue timers that were moved earlier, but at most half a batch of them.
+ * Programs may move timers earlier as fast as the run requeues them.  A timer that is due
+ * at the top of the heap can expire even if the inbox is not empty.
  *
  * Return: whether there may be more to do now.
  */
@@ -198,14 +199,14 @@ static bool theap_run_collect(struct theap_queue *queue)
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	run->nr = 0;
-	/* A manual clock stays at the time that the batch before has advanced it to. */
+	/* A manual clock stays at the time that the previous batch has advanced it to. */
 	if (queue->clock != THEAP_MANUAL)
 		run->now = theap_queue_now(queue);
 	do {
 		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer;
 
-		/* Before the next extraction, so that due buckets do not wait for it. */
+		/* Do this before the next extraction, so that due buckets do not wait for it. */
 		if (!theap_heap_is_extracting(&queue->heap))
 			__theap_empty_due(queue, &budget);
 		timer = __theap_clean(queue, &budget);
@@ -270,10 +271,10 @@ bool theap_run_batch(struct theap_queue *queue)
 }
 
 /*
- * The run calls the wakers once THEAP_RUN_WAKERS of them wait, and goes on if that has
- * left budget.  To wake a task takes longer than to expire its timer.  Suppose that a
- * run spends its budget on the timers of thousands of contexts.  If it called all wakers
- * at the end, that would take many times the budget.
+ * The run calls the wakers once THEAP_RUN_WAKERS of them wait, and goes on if budget is
+ * left.  Waking a task takes longer than expiring its timer.  Suppose that a run spends
+ * its budget on the timers of thousands of contexts.  If the run called all wakers at the
+ * end, that would take many times the budget.
  */
 #define THEAP_RUN_WAKERS	THEAP_BATCH
 
@@ -297,9 +298,9 @@ void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker)
 		return;
 	/*
 	 * The waker is in the list of another run, which will call it.  But that run's
-	 * CPU may be stuck, and the tasks here must not wait for it.  So this run calls
+	 * CPU may be stuck, and the tasks must not wait for that CPU.  So this run calls
 	 * the waker, too.  It remembers one such waker until theap_run_wake(), and calls
-	 * that one early if it meets another.
+	 * the remembered one at once if another such waker follows.
 	 */
 	if (run->shared_waker && run->shared_waker != waker)
 		run->shared_waker->function(run->shared_waker);
@@ -317,7 +318,7 @@ void theap_run_wake(struct theap_run *run)
 	while (waker) {
 		struct theap_waker *next = waker->next;
 
-		/* From here on another run may put it into its list. */
+		/* From here on another run may put the waker into its list. */
 		WRITE_ONCE(waker->run, NULL);
 		clear_bit_unlock(0, &waker->queued);
 		waker->function(waker);
@@ -383,7 +384,7 @@ u64 theap_run(struct theap_queue *queue)
 
 	do {
 		more = theap_run_batch(queue);
-		/* No task waits for timers that become due only now. */
+		/* Wake before the next check: timers that become due now must not delay tasks. */
 		if (!more || queue->run.nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(&queue->run);
 		if (!more)
@@ -432,7 +433,7 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
-	return HRTIMER_NORESTART;	/* the end of the run has armed it again */
+	return HRTIMER_NORESTART;	/* the end of the run arms it again */
 }
 
 /* A throttled or deferred run is to begin. */

@@ -15,7 +15,7 @@
 
 #include "timer.h"
 
-/* Slack below 2^14 ns (16 us) gets no bucket: few deadlines are that close. */
+/* Slack below 2^14 ns (16 us) counts as 0: few deadlines are that close together. */
 #define THEAP_SLACK_SHIFT_MIN		14
 
 /* Return: log2 of the granularity that @slack allows, at most 62; 0: none. */
@@ -35,10 +35,10 @@ static inline s64 theap_round_deadline(s64 when, u8 slack_shift)
 /**
  * theap_timer_set_slack - set how much later than its deadline a timer may expire
  * @timer: the timer
- * @slack: in nanoseconds; below 2^14 it is as 0, exact
+ * @slack: in nanoseconds; a value below 2^14 counts as 0, and the timer is exact
  *
  * Context: in a claim, before theap_timer_schedule(); or in the expire() operation
- * of the timer, where it counts for the deadline that expire() returns.
+ * of the timer, where it applies to the deadline that expire() returns.
  */
 static inline void theap_timer_set_slack(struct theap_timer *timer, u64 slack)
 {

@@ -17,10 +17,10 @@
  * A queue is stuck if a timer is overdue by steal_us, no run is on, and for steal_us no
  * run has ended.  The time that the queue is throttled after a run counts as part of
  * that run.  A CPU that has too much to do is late, too, but it is not stuck.  Its runs
- * are throttled for up to 2.5 ms, and no other CPU helps it to more than its budget.
+ * are throttled for up to 2.5 ms, and no other CPU runs a throttled queue.
  *
- * A clock step forward makes timers on that clock overdue at once.  A thief may then be
- * faster than the owning CPU, which is about to run them.  That is harmless.
+ * A clock step forward makes timers on that clock overdue at once.  A thief may run them
+ * before the owning CPU, which is about to run them.  That is harmless.
  *
  * Three callers scan for stuck queues:
  *
@@ -33,23 +33,24 @@
  * housekeeping CPUs.
  *
  * A scan reads two words of each queue, @first and @earliest.  They stay in the caches
- * of all CPUs that scan until a CPU changes them.  A scan takes no lock if no queue is
- * stuck, and only tries the lock of a stuck queue: the stuck CPU may hold it.
+ * of all CPUs that scan until a CPU changes them.  A scan locks only stuck queues, by
+ * trylock, since the stuck CPU may hold the lock.
  *
- * A scan ends when the budget of the thief's CPU is exhausted.  The rest is left to
- * other CPUs, which have budgets of their own, or to the next scan, which begins there:
+ * A scan ends when the budget of the thief's CPU is exhausted.  The remaining queues are
+ * left to other CPUs, which have budgets of their own, or to the next scan.  The next scan
+ * begins where this one has ended.  So:
  *
- *  - What runs in one softirq is bounded, however many CPUs are stuck.
+ *  - The work in one softirq is bounded, however many CPUs are stuck.
  *  - After a clock step forward, the first CPU that scans does not run all timers of
  *    that clock while their owning CPUs are awake.
- *  - A queue that takes all the budget each time leaves the next scan to other queues.
+ *  - If one queue uses up the budget each time, the next scan still serves other queues.
  *
  * The races:
  *
  * 1. Two thieves, or a thief and the owning CPU, which wakes up.  Both may find the
  *    queue stuck, but the lock lets one of them set @running.  The other checks again
- *    with the lock.  It finds @running, or that a run has ended just now, or nothing
- *    due.
+ *    with the lock.  It finds that @running is set, that a run has just ended, or that
+ *    nothing is due.
  *
  * 2. The thief's run against the owning CPU, which arms:
  *
@@ -62,10 +63,10 @@
  *	  notify the owning CPU
  *
  *    Whichever store to armed is the last one, the notification makes the owning CPU
- *    check once more.  If it reads THEAP_NEVER, it arms.  Otherwise it reads what the
- *    hrtimer is set to.  The IPI arrives when interrupts are on again, so after the
- *    owning CPU has done all this.  Until then no other CPU needs to send an IPI.  If
- *    the hrtimer fires for timers that the thief has run, it fires for nothing.
+ *    read armed once more.  If it reads THEAP_NEVER, it arms the hrtimer.  Otherwise armed
+ *    is what the hrtimer is set to.  The IPI arrives when interrupts are on again, so
+ *    after the owning CPU has set the hrtimer.  Until then no other CPU needs to send an
+ *    IPI.  If the hrtimer fires for timers that the thief has run, it fires for nothing.
  *
  * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  But that
  *    CPU may get stuck before @thief_resume fires, while the owning CPU is awake:
@@ -81,25 +82,26 @@
  *	  is stuck				  arm, and run
  *
  *    Without the notification the owning CPU would leave the queue to a thief that
- *    cannot run.  So the thief notifies it, as at the end of a run (2).  The first of
- *    the two goes on.  @thief_resume only checks whether the queue is still stuck: it
- *    is not while the owning CPU runs it or is throttled.  The owning CPU waits with
- *    an hrtimer of its own, @resume, which no thief arms.  An hrtimer that is armed
- *    while its function runs stays on the CPU of that function.
+ *    cannot run.  So the thief notifies the owning CPU, as at the end of a run (2).  The
+ *    first of the two CPUs that can run the queue goes on.  @thief_resume runs the queue
+ *    only if it is still stuck.  While the owning CPU runs the queue or is throttled, the
+ *    queue is not stuck.  A throttled owning CPU waits with an hrtimer of its own,
+ *    @resume, which no thief arms: an hrtimer that is armed while its function runs stays
+ *    on the CPU of that function.
  *
  * 4. CPUs that go offline.  The owning CPU: hotplug.c migrates timers only while no run
- *    is on, a thief's run included.  A thief that comes after that finds the queue
- *    empty and notifies no CPU.  The thief's CPU: the kernel moves @thief_resume to
+ *    is on, a thief's run included.  A thief that checks later finds the queue empty
+ *    and notifies no CPU.  The thief's CPU: the kernel moves @thief_resume to
  *    another CPU, and it fires there.
  *
  * 5. The module is unloaded.  theap_steal_exit() turns stealing off.  A grace period
- *    waits for all CPUs that have not seen that.  Then all hrtimers are cancelled,
+ *    waits for all CPUs that may still steal.  Then all hrtimers are cancelled,
  *    also those that thieves have armed.
  *
  * The limits of stealing.  A CPU that stops in the middle of a run keeps the timers of
- * its current batch.  No other CPU knows how far that run is.  If a thief's CPU stops
- * between the end of its run and the IPI, a third CPU can help.  The owning CPU cannot,
- * since it has not been notified that the run is over.
+ * its current batch.  No other CPU knows which of their functions have been called.  If a
+ * thief's CPU stops between the end of its run and the IPI, a third CPU can help.  The
+ * owning CPU cannot, since it has not been notified that the run is over.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>
@@ -118,13 +120,13 @@
 
 unsigned int theap_steal_us = 2000;
 
-/* With less, an owning CPU that is about to run its queue would count as stuck. */
+/* With a lower value, an owning CPU that is about to run its queue would count as stuck. */
 #define THEAP_STEAL_MIN_US	1000
 
 /*
  * The number of CPUs whose queues one scan checks, after a run and before a sleep.  The
  * next scans check the rest of a large machine.  If each scan checked 1000 CPUs, scans
- * would take a tenth of each CPU.  Each change of a first deadline would invalidate it
+ * would take a tenth of each CPU.  Each change of a first deadline would invalidate a line
  * in 1000 caches.
  */
 #define THEAP_STEAL_CPUS_AFTER_RUN	8
@@ -157,8 +159,8 @@ u64 theap_steal_ns(void)
 }
 
 /*
- * Is a queue stuck?  A thief asks without the lock first, and again with it.  The queues
- * of its own CPU never are: what the CPU has not run, it need not run as a thief.
+ * Is a queue stuck?  A thief checks this without the lock first, and then with the lock.
+ * The queues of its own CPU never count as stuck: this CPU need not steal its own timers.
  */
 static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monotonic, u64 ns)
 {
@@ -207,7 +209,7 @@ static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		now[clock] = theap_clock_read(clock);
-	/* From the check that stealing is on to the end of the run. */
+	/* theap_core_stop() waits for a CPU that has found stealing on, until its run ends. */
 	rcu_read_lock();
 	ns = theap_steal_ns();
 	for (; ns && budget_left && at != end; at++) {
@@ -224,8 +226,7 @@ static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 }
 
 /*
- * May this CPU scan now?  Only a housekeeping CPU may, and not again before steal_us has
- * passed.
+ * May this CPU scan now?  Only a housekeeping CPU may, at most once per steal_us.
  *
  * A task may have moved to another CPU, or a softirq may have called this meanwhile.
  * Then there is one scan more, which is harmless.
@@ -269,9 +270,10 @@ void theap_steal_after_run(u64 now)
  * @placement: of the timers that the events come from; a manual clock has no CPU that
  *             could be stuck
  *
- * Not on PREEMPT_RT.  There a task that is preempted in a run keeps the owning CPU from
- * running the queue, whatever the priority of that CPU's softirq is.  A task of a high
- * priority must not spend its time on the timers of other CPUs either.
+ * Do nothing on PREEMPT_RT.  There, a task may be preempted in a stolen run.  It would
+ * keep the owning CPU from running the queue, even if that CPU's softirq has a higher
+ * priority.  And a task of a high priority must not spend its time on the timers of
+ * other CPUs.
  *
  * Context: task, about to sleep.
  */

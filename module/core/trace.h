@@ -16,7 +16,7 @@
  *
  * While a tracepoint is off it costs one no-op instruction, five bytes on x86.
  *
- * Each tracepoint is where the counter of INFO is, so that the two agree:
+ * Each of these tracepoints is next to the code that raises a counter of INFO.  So they agree:
  *
  *	started		start events with to=WAITING
  *	checked		check events
@@ -148,7 +148,7 @@ TRACE_EVENT(timerheap_cancel,
 		  __entry->cpu, theap_show_status(__entry->from))
 );
 
-/* @next: when it is queued next, 0: never; @expired: its function is called */
+/* @next: the deadline that it is queued at next, 0: none; @expired: its function is called */
 TRACE_EVENT(timerheap_check,
 
 	TP_PROTO(const struct theap_timer *timer, s64 now, s64 next, bool expired),
@@ -299,7 +299,7 @@ TRACE_EVENT(timerheap_notify,
 		  __entry->remote)
 );
 
-/* One step has removed @swept timers; @stopped of @entries are left. */
+/* One step has removed @swept timers.  Of the @entries that are left, @stopped are stopped. */
 TRACE_EVENT(timerheap_sweep,
 
 	TP_PROTO(struct theap_queue *queue, unsigned int swept),

@@ -2,10 +2,10 @@
 /*
  * The self-check of verify=1: check a whole heap after each operation on it.
  *
- * It takes O(n) with interrupts off each time, so it is for tests with few timers.  It
- * finds the operation that breaks a heap.
+ * Each check takes O(n) with interrupts off, so verify=1 is for tests with few timers.
+ * It finds the operation that breaks a heap.
  *
- * Other CPUs may change some words without the lock.  So a queued timer may be in any
+ * Other CPUs may change the state of a timer without the lock.  So a queued timer may be in any
  * stable state but NO_STATUS and REMOVED, and also in MODIFYING.  The count of deleted
  * timers is checked only if the heap is empty.
  */

@@ -2,41 +2,41 @@
 /*
  * The watchdog: find queues whose CPU is stuck when no other CPU scans for them.
  *
- * Go has a thread for that, sysmon, which needs no P.  A kernel module has timers of
- * the kernel, and each of them is driven by one CPU, which may be the stuck one.  So
- * there are two watchdog timers, on two CPUs, that take turns.  Each expires every
- * 2 * watchdog_ms, scans all queues and runs those that are stuck (steal.c).  Then it
- * checks that the other timer has expired in time.  If it has not, its CPU is stuck,
- * and it is armed on another CPU.  The watchdog fails only if the CPUs of both timers
- * get stuck within one turn, or while both sleep for longer.
+ * Go has a thread for that, sysmon, which needs no P.  Here timers of the kernel do it.
+ * But each of them is driven by one CPU, which may be the stuck one.  So there are two
+ * watchdog timers, on two CPUs, that take turns.  Each expires every 2 * watchdog_ms,
+ * scans all queues and runs those that are stuck (steal.c).  Then it checks that the
+ * other timer has expired in time.  If the other timer has not, its CPU is stuck, and
+ * the other timer is armed on another CPU.  The watchdog fails only if the CPUs of both
+ * timers get stuck within one turn, or while both timers sleep for longer.
  *
  * They are timers of the timer wheel, since such a timer can be armed on another CPU,
- * even on a sleeping one.  An hrtimer would need an interrupt for that.  A tick is
- * mostly 4 ms, which is fine enough.  But the wheel is late by up to an eighth of a
+ * even on a sleeping one.  To arm an hrtimer there would need an interrupt.  A tick is
+ * mostly 4 ms, which is precise enough.  But the wheel is late by up to an eighth of a
  * long delay.
  *
- * If all CPUs but one are isolated, both timers are on that one.  Then the second timer
- * is of no use.  But a program that has an isolated CPU for itself wants no tick there,
- * nor the timers of a stuck CPU.
+ * If all CPUs but one are isolated, both timers are on the housekeeping CPU, and the
+ * second timer is of no use.  Isolated CPUs are left alone all the same: a program that
+ * has such a CPU for itself wants no tick there, and no timers of a stuck CPU.
  *
  * When a CPU goes offline, the kernel moves its timers to the CPU that runs the teardown,
- * which may have the other watchdog timer.  So a watchdog timer moves away before that.
- * Both timers are placed again when a CPU comes online.
+ * which may have the other watchdog timer.  So theap_watchdog_offline() moves a watchdog
+ * timer away before that.  When a CPU comes online, both timers are armed again.
  *
- * While no timer is pending, neither watchdog timer is armed.  If the next deadline is
- * far, they sleep for most of the time to it.  A caller that publishes a first deadline
+ * While no timer is queued, neither watchdog timer is armed.  If the next deadline is
+ * far, they sleep for most of the time until it.  A caller that publishes a first deadline
  * compares it with @theap_watchdog_until of its clock, and wakes the watchdog if the
- * deadline is earlier: theap_watchdog_notify().  That is one load and one branch.  Also
- * a caller that need not arm an hrtimer nor notify a CPU does it.  The hrtimer may be
- * armed for a stopped timer, which the watchdog did not count.  Or the queue is
- * throttled, and then no CPU is notified.
+ * deadline is earlier: theap_watchdog_notify().  That is one load and one branch.  A
+ * caller does it even if it need not arm an hrtimer or notify a CPU.  The reason is that
+ * the hrtimer may be armed for a stopped timer, which the watchdog did not count.  Or the
+ * queue may be throttled, and then no CPU is notified.
  *
  *	theap_watchdog_until	the watchdog timers
  *	THEAP_NEVER		are not armed
  *	a time			sleep, but will have expired by that time
  *	S64_MIN			expire again and again, or the watchdog is off
  *
- * Going to sleep against a new deadline:
+ * The race of a watchdog timer that goes to sleep against a new deadline:
  *
  *	the watchdog timer			a notifier, or the end of a run
  *	  scan all queues			  first or earliest <- the deadline
@@ -46,8 +46,8 @@
  *
  * Either the notifier reads how long the watchdog timer sleeps, or the watchdog timer
  * reads the deadline.  There is a third case: the other watchdog timer has read the
- * deadline in between, and has published its own @until.  Then it also makes sure that
- * this one sleeps no longer.
+ * deadline in between, and has published its own @until.  Then the other timer also
+ * makes sure that this one sleeps no longer than that.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -68,7 +68,7 @@ unsigned int theap_watchdog_ms = 10;
 
 #define THEAP_WATCHDOG_MAX_MS	1000
 
-/* A clock step may bring a far deadline near, and it does not notify the watchdog. */
+/* The longest sleep: a clock step may bring a far deadline near without a notification. */
 #define THEAP_WATCHDOG_MAX_NS		(10 * NSEC_PER_SEC)
 
 /* The entry of manual clocks stays S64_MIN: no CPU drives them. */
@@ -78,7 +78,7 @@ s64 theap_watchdog_until[THEAP_CLOCKS + 1] __read_mostly = {
 
 struct theap_watchdog_timer {
 	struct timer_list timer;
-	unsigned int cpu;		/* where it was armed last */
+	unsigned int cpu;		/* the CPU that it was armed on last */
 };
 
 static struct theap_watchdog_timer theap_watchdog_timers[2];
@@ -150,7 +150,7 @@ static void theap_watchdog_publish(s64 delay, s64 span)
 
 /*
  * Choose the first housekeeping CPU from @cpu on that is online and stays online.  It is
- * not @avoid, unless there is no other.  An isolated CPU must not be a thief either.
+ * not @avoid, unless there is no other.  An isolated CPU must not become a thief.
  *
  * Context: interrupts off, so the CPU cannot go offline.
  */
@@ -211,8 +211,8 @@ static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span
 
 /*
  * A watchdog timer has expired: scan all queues, check the other timer, and arm this one
- * again unless it may sleep.  While it scans, theap_watchdog_wake() may have armed it on
- * another CPU.
+ * again if any timer is queued.  During the scan, theap_watchdog_wake() may have armed
+ * this timer on another CPU.
  */
 static void theap_watchdog_timer_expired(struct timer_list *timer)
 {
@@ -255,7 +255,7 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 /**
  * theap_watchdog_wake - make both watchdog timers expire again and again
  *
- * They do until they find that they may sleep.
+ * They do so until their functions find that they may sleep.
  *
  * Context: any.  Takes the lock of the watchdog.
  */
@@ -281,7 +281,7 @@ void theap_watchdog_wake(void)
  * theap_watchdog_offline - move the watchdog timers away from a CPU
  * @cpu: goes offline; it still runs tasks and softirqs
  *
- * The time of their expiry stays.
+ * They still expire at the same times.
  *
  * Context: task.
  */
@@ -303,10 +303,10 @@ void theap_watchdog_offline(unsigned int cpu)
 }
 
 /**
- * theap_watchdog_online - place both watchdog timers again
+ * theap_watchdog_online - arm both watchdog timers again, on two CPUs
  * @cpu: is online now, or stays online after all
  *
- * Both may be on one CPU, if it was the only one left.
+ * Both may be on one CPU now, if it was the only one online.
  *
  * Context: task.
  */
@@ -353,9 +353,9 @@ void theap_watchdog_init(void)
 /*
  * Stop the watchdog; theap_watchdog_wake() does nothing from here on.
  *
- * timer_delete_sync() waits on the CPU where a watchdog timer is now.  If the timer has
- * armed itself on another CPU, its function may still scan on the first one.  The grace
- * period in theap_core_stop() waits for that function.
+ * timer_delete_sync() waits for the function only on the CPU that a watchdog timer is on.
+ * If the function has armed the timer on another CPU, it may still scan on the first one.
+ * The grace period in theap_core_stop() waits for that function.
  */
 void theap_watchdog_exit(void)
 {

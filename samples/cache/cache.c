@@ -10,13 +10,13 @@
  *    set that replaces the entry, or a drain.
  *
  * 2. A get stores a later time in @expires and does not touch the timer.  The timer
- *    expires when it was due, finds the later time, and returns that as its next
- *    deadline.  So an entry that is got a million times within its time to live costs
- *    one expiry.
+ *    expires at its old deadline.  Its function finds the later time, and returns that as
+ *    the next deadline.  So an entry that is got a million times within its time to live
+ *    costs one expiry.
  *
- * 3. The timer is never due after @expires, except while a call is making @expires
- *    earlier.  The timer is started before its entry can be found.  A call that makes
- *    @expires earlier starts the timer at the new time.  It repeats that if @expires has
+ * 3. The timer is never due after @expires, except while a call makes @expires earlier.
+ *    The timer is started before its entry can be found.  A call that makes @expires
+ *    earlier starts the timer at the new time.  The call repeats the start if @expires has
  *    become still earlier meanwhile.  If the timer's function is running and returns the
  *    old, later time, the timer ignores that, since it was started again.
  *
@@ -181,7 +181,7 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 		if (old >= expires && !earlier)
 			return true;
 	} while (!atomic64_try_cmpxchg(&entry->expires, &old, expires));
-	/* Of two callers at once, the last one to start the timer may have the later time. */
+	/* If two callers race, the one with the later time may be the last to start the timer. */
 	for (; expires && expires < old; expires = atomic64_read(&entry->expires)) {
 		timerheap_start(&entry->timer, expires);
 		old = expires;
@@ -272,9 +272,9 @@ int timerheap_cache_set(struct timerheap_cache *cache,
 		if (old && claim(old))
 			retire(old);
 		/*
-		 * The timer may have expired before the entry was linked, and then it
-		 * could not unlink the entry.  It claimed the entry before it tried.  The
-		 * lock of the table's bucket orders that before this read.
+		 * The timer may have expired before the entry was linked, and then its
+		 * function could not unlink the entry.  It claimed the entry before it
+		 * tried.  The lock of the table's bucket orders the claim before this read.
 		 */
 		if (!atomic64_read(&entry->expires))
 			unlink(entry);
@@ -408,7 +408,7 @@ static unsigned int drain_once(struct timerheap_cache *cache,
  * @each:    called for each removed value, under rcu_read_lock(); or NULL
  * @context: passed to @each
  *
- * Each value that was stored before the call is passed to @each once, in no order, if it
+ * Each value that was stored before the call is passed to @each once, in any order, if it
  * is not removed, replaced or expired meanwhile.  A value that is stored meanwhile may be
  * passed, too.  This does not return while other callers keep storing values.
  *
@@ -424,9 +424,9 @@ unsigned int timerheap_cache_drain(struct timerheap_cache *cache,
 	unsigned int nr = 0, more;
 
 	/*
-	 * An iteration that has been interrupted continues at the same position of a
-	 * chain.  Entries before it may have gone since, so it may skip some.  An iteration
-	 * that claims no entry is not interrupted.
+	 * An iteration that was interrupted continues at the same position of a chain.
+	 * Entries before that position may have been removed, so the iteration may skip
+	 * some.  An iteration that claims no entry is not interrupted.
 	 */
 	do {
 		more = drain_once(cache, each, context);
@@ -491,7 +491,7 @@ EXPORT_SYMBOL_GPL(timerheap_cache_create);
 void timerheap_cache_destroy(struct timerheap_cache *cache)
 {
 	timerheap_cache_drain(cache, NULL, NULL);
-	/* A timer that has claimed its entry is about to retire it, under RCU. */
+	/* A timer's function that has claimed its entry retires it under RCU: wait for that. */
 	synchronize_rcu();
 	flush_work(&cache->work);
 	rhashtable_destroy(&cache->table);

@@ -4,7 +4,7 @@
  *
  * Keys and values are bytes, which the cache copies.  Each entry has a time to live.  It
  * expires when that time has passed since the entry was last set, got or moved.  All
- * functions but create and destroy may be called on any number of CPUs at once, also for
+ * functions but create and destroy may be called on any number of CPUs at once, even for
  * one key.
  *
  * The sample shows three things:

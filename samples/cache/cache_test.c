@@ -3,8 +3,9 @@
  * Unit tests of the cache.  They are a module of their own, which uses the functions that
  * the cache exports, with timers of timerheap.ko.
  *
- * They include the tests of go-zero's cache: set, get, another time to live, delete, a
- * limit, expiry.  They also include those of its timing wheel: set, move, remove, drain.
+ * They cover what the tests of go-zero's cache cover: set, get, another time to live,
+ * delete, a limit, expiry.  They also cover what those of its timing wheel cover: set, move,
+ * remove, drain.
  */
 #include <kunit/test.h>
 
@@ -110,7 +111,7 @@ static void cache_get_returns_last_value(struct kunit *test)
 }
 
 /* Keys and values may be empty, and may be as long as the limits. */
-static void cache_checks_lengths(struct kunit *test)
+static void cache_enforces_length_limits(struct kunit *test)
 {
 	char *long_key = kunit_kmalloc(test, U16_MAX + 1, GFP_KERNEL);
 	struct timerheap_cache_bytes v = bytes("value", 5), k;
@@ -133,7 +134,7 @@ static void cache_checks_lengths(struct kunit *test)
 	v.len = 0;
 	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), 0);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, 0), 0);
-	/* A key or a value that is too long, and a time to live of 0. */
+	/* A key or a value that is too long is rejected, and so is a time to live of 0. */
 	k = bytes(long_key, U16_MAX + 1);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), -EINVAL);
 	k.len = 1;
@@ -144,7 +145,7 @@ static void cache_checks_lengths(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 2);
 }
 
-static void cache_values_expire(struct kunit *test)
+static void cache_values_expire_after_ttl(struct kunit *test)
 {
 	ktime_t before = ktime_get();
 	unsigned int i;
@@ -159,7 +160,7 @@ static void cache_values_expire(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(100), 100);
 }
 
-/* A value that is got again and again stays; the one beside it expires. */
+/* A value that is got again and again stays; a value that is not got expires. */
 static void cache_get_restarts_ttl(struct kunit *test)
 {
 	ktime_t begin = ktime_get(), last = begin;
@@ -275,7 +276,7 @@ static void cache_works_with_softirqs_off(struct kunit *test)
 }
 
 /* Destroy a cache whose timers are due, are running, or are due in an hour. */
-static void cache_destroy_with_timers_in_any_state(struct kunit *test)
+static void cache_destroy_stops_timers_in_any_state(struct kunit *test)
 {
 	unsigned int i, round;
 
@@ -406,15 +407,15 @@ static void cache_create_rejects_bad_limits(struct kunit *test)
 
 static struct kunit_case cache_cases[] = {
 	KUNIT_CASE(cache_get_returns_last_value),
-	KUNIT_CASE(cache_checks_lengths),
-	KUNIT_CASE(cache_values_expire),
+	KUNIT_CASE(cache_enforces_length_limits),
+	KUNIT_CASE(cache_values_expire_after_ttl),
 	KUNIT_CASE(cache_get_restarts_ttl),
 	KUNIT_CASE(cache_move_changes_ttl),
 	KUNIT_CASE(cache_remove_deletes_value),
 	KUNIT_CASE(cache_full_rejects_new_keys),
 	KUNIT_CASE(cache_drain_returns_each_value_once),
 	KUNIT_CASE(cache_works_with_softirqs_off),
-	KUNIT_CASE(cache_destroy_with_timers_in_any_state),
+	KUNIT_CASE(cache_destroy_stops_timers_in_any_state),
 	KUNIT_CASE(cache_concurrent_calls_keep_count),
 	KUNIT_CASE(cache_concurrent_moves_leave_no_late_value),
 	KUNIT_CASE(cache_create_rejects_bad_limits),
