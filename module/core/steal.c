@@ -270,9 +270,8 @@ void theap_steal_after_run(u64 now)
  * @placement: of the timers that the events come from; a manual clock has no CPU that
  *             could be stuck
  *
- * Do nothing on PREEMPT_RT.  There, a task may be preempted in a stolen run.  It would
- * keep the owning CPU from running the queue, even if that CPU's softirq has a higher
- * priority.  And a task of a high priority must not spend its time on the timers of
+ * Do nothing on PREEMPT_RT.  There, a task may be preempted in a stolen run.  Then
+ * the owning CPU could not run the queue, even if its softirq has a higher priority.  And a task of a high priority must not spend its time on the timers of
  * other CPUs.
  *
  * Context: task, about to sleep.

@@ -10,7 +10,7 @@
  *	stop	claim, cancel, commit
  *	read	claim, commit: the state does not change
  *
- * The claim locks a queue only to push a timer that is not queued.  There is one exception:
+ * A claim locks a queue only to push a timer that is not queued.  There is one exception:
  * the claim that adds every 64th entry to an inbox drains the inbox at its commit, if the
  * queue lock is free.
  *

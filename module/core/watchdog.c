@@ -27,9 +27,9 @@
  * far, they sleep for most of the time until it.  A caller that publishes a first deadline
  * compares it with @theap_watchdog_until of its clock, and wakes the watchdog if the
  * deadline is earlier: theap_watchdog_notify().  That is one load and one branch.  A
- * caller does it even if it need not arm an hrtimer or notify a CPU.  The reason is that
- * the hrtimer may be armed for a stopped timer, which the watchdog did not count.  Or the
- * queue may be throttled, and then no CPU is notified.
+ * caller does it even if it need not arm an hrtimer or notify a CPU.  There are two
+ * reasons.  The hrtimer may be armed for a stopped timer, which the watchdog did not count.
+ * Or the queue may be throttled, and then no CPU is notified.
  *
  *	theap_watchdog_until	the watchdog timers
  *	THEAP_NEVER		are not armed
