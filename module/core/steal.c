@@ -271,8 +271,8 @@ void theap_steal_after_run(u64 now)
  *             could be stuck
  *
  * Do nothing on PREEMPT_RT.  There, a task may be preempted in a stolen run.  Then
- * the owning CPU could not run the queue, even if its softirq has a higher priority.  And a task of a high priority must not spend its time on the timers of
- * other CPUs.
+ * the owning CPU could not run the queue, even if its softirq has a higher priority.  A
+ * task of a high priority must not spend its time on the timers of other CPUs either.
  *
  * Context: task, about to sleep.
  */
