@@ -49,8 +49,9 @@ void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock)
  * to each CPU and waits for all of them, so the earlier IPI has arrived when it returns.
  * If both arrive together, the handler of the earlier IPI ends before that CPU enables
  * interrupts, and the grace period waits for that.  The grace period also waits for
- * thieves and for the functions of the watchdog timers.  No new one can begin, since
- * stealing is off.
+ * thieves and for the functions of the watchdog timers.  No thief can begin, since
+ * stealing is off, and the watchdog timers are deleted.  The work of room.c ends last,
+ * since a run may queue it.
  */
 static void theap_core_stop(void)
 {
@@ -61,10 +62,10 @@ static void theap_core_stop(void)
 	theap_steal_exit();
 	kick_all_cpus_sync();
 	synchronize_rcu();
-	theap_room_exit();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		for (i = 0; i < theap_queues_nr(); i++)
 			theap_queue_quiesce(theap_queues_get(clock, i));
+	theap_room_exit();
 	theap_queues_free();
 }
 

@@ -237,21 +237,6 @@ bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
 	return !WARN_ON_ONCE(!theap_heap_has_room(&queue->heap, 1));
 }
 
-/*
- * Record that a timer goes to @queue, and move its reservation to @queue.
- *
- * Context: the timer is in a transient state; the lock of @queue.
- */
-void __theap_timer_set_queue(struct theap_timer *timer, struct theap_queue *queue)
-{
-	lockdep_assert_held(&queue->lock);
-	if (timer->reserved && timer->queue != queue) {
-		atomic_inc(&queue->reserved);
-		atomic_dec(&timer->queue->reserved);
-	}
-	WRITE_ONCE(timer->queue, queue);
-}
-
 void theap_room_init(void)
 {
 	enum theap_clock clock;

@@ -4,6 +4,7 @@
 #define THEAP_ROOM_H
 
 #include <linux/gfp.h>
+#include <linux/lockdep.h>
 
 #include "queue.h"
 
@@ -17,11 +18,26 @@ int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement 
 void theap_timer_unreserve(struct theap_timer *timer);
 bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
-void __theap_timer_set_queue(struct theap_timer *timer, struct theap_queue *queue)
-	__must_hold(&queue->lock);
 
 void theap_room_init(void);
 void theap_room_attach(struct theap_queue *queue);
 void theap_room_exit(void);
+
+/*
+ * Record that a timer goes to @queue, and move its reservation to @queue.
+ *
+ * Context: the timer is in a transient state; the lock of @queue.
+ */
+static inline void __theap_timer_set_queue(struct theap_timer *timer,
+					   struct theap_queue *queue)
+	__must_hold(&queue->lock)
+{
+	lockdep_assert_held(&queue->lock);
+	if (timer->reserved && timer->queue != queue) {
+		atomic_inc(&queue->reserved);
+		atomic_dec(&timer->queue->reserved);
+	}
+	WRITE_ONCE(timer->queue, queue);
+}
 
 #endif /* THEAP_ROOM_H */

@@ -19,7 +19,6 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/err.h>
-#include <linux/nospec.h>
 #include <linux/nsproxy.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
@@ -50,9 +49,9 @@ void theap_context_wake(struct theap_context *context)
 	theap_eventfd_signal(&context->eventfd);
 }
 
-static void theap_context_notified(struct theap_waker *notify)
+static void theap_context_run_ended(struct theap_waker *waker)
 {
-	theap_context_wake(container_of(notify, struct theap_context, notify));
+	theap_context_wake(container_of(waker, struct theap_context, waker));
 }
 
 static void theap_context_clock_stepped(struct theap_clock_step *step)
@@ -73,7 +72,7 @@ struct theap_context *theap_context_alloc(void)
 	mutex_init(&context->lock);
 	mutex_init(&context->reader_lock);
 	init_waitqueue_head(&context->wait);
-	context->notify.function = theap_context_notified;
+	context->waker.function = theap_context_run_ended;
 	theap_eventfd_init(&context->eventfd);
 	theap_clock_step_init(&context->clock_step, theap_context_clock_stepped);
 	return context;

@@ -78,7 +78,7 @@ struct theap_context {
 	struct mutex reader_lock;	/* one kernel reader of the ring at a time */
 	wait_queue_head_t wait;		/* O: tasks that wait for events or a clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
-	struct theap_waker notify;	/* O: wakes @wait and @eventfd at the end of a run */
+	struct theap_waker waker;	/* O: wakes @wait and @eventfd at the end of a run */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
 	struct rcu_head rcu;		/* for theap_context_free() */
 };

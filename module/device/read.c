@@ -69,7 +69,8 @@ static void theap_read_put_back(struct theap_context *context,
 	for (i = 0; i < nr; i++) {
 		struct theap_slot_page *page;
 
-		theap_slot_find(context, events[i].slot, false, &page);
+		if (WARN_ON_ONCE(theap_slot_find(context, events[i].slot, false, &page) || !page))
+			continue;
 		theap_slot_put_back_event(page, events[i].slot % THEAP_PAGE_SLOTS, &events[i]);
 	}
 	if (nr)
@@ -88,8 +89,7 @@ static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_ite
 
 	while ((room = theap_read_room(to)) && theap_ring_count(&context->ring)) {
 		unsigned int taken = theap_read_get(context, events,
-						      min_t(size_t, room,
-							    THEAP_EVENT_BATCH));
+						    min_t(size_t, room, THEAP_EVENT_BATCH));
 		size_t copied = copy_to_iter(events, taken * sizeof(*events), to);
 		size_t whole = copied / sizeof(*events);
 

@@ -39,7 +39,6 @@
 #include <linux/gfp.h>
 #include <linux/ktime.h>
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
 
 #include "core/room.h"
 #include "core/run.h"
@@ -106,6 +105,15 @@ static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64
 	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
 }
 
+/* Store only if the count is not 0: mostly it is, and the slots of a page share its line. */
+static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
+{
+	u8 *near = &st->page->near_checks[theap_slot_index(st)];
+
+	if (*near)
+		*near = 0;
+}
+
 /*
  * Choose the time of the next check, after a check has found a deadline @when later than
  * @now.  Count the check if @when is less than the minimum period ahead.  Defer the next
@@ -121,7 +129,7 @@ static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now)
 	s64 least = theap_add(now, theap_slot_min_period(st));
 
 	if (when >= least || st->page->context->placement.manual) {
-		*near = 0;
+		theap_slot_reset_near_checks(st);
 		return when;
 	}
 	if (++*near <= THEAP_SLOT_TRIES)
@@ -251,7 +259,7 @@ static void theap_slot_function(struct theap_timer *timer, struct theap_run *run
 	struct theap_slot_timer *st = theap_slot_timer(timer);
 
 	theap_slot_publish(st);
-	theap_run_add_waker(run, &st->page->context->notify);
+	theap_run_add_waker(run, &st->page->context->waker);
 }
 
 static const struct theap_timer_ops theap_slot_ops = {
@@ -313,7 +321,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 	if (deadline && deadline <= now)
 		now = theap_context_now(st->page->context);
 	/* A call has asked for this check, so reset the count instead of adding to it. */
-	st->page->near_checks[theap_slot_index(st)] = 0;
+	theap_slot_reset_near_checks(st);
 	when = theap_slot_check(st, now, ring, &count);
 	if (!when) {
 		theap_timer_cancel(claim);

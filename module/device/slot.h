@@ -11,6 +11,7 @@
 #define THEAP_SLOT_H
 
 #include <linux/build_bug.h>
+#include <linux/cache.h>
 
 #include <uapi/linux/timerheap.h>
 
@@ -34,7 +35,8 @@ static_assert(sizeof(struct timerheap_slot) == 64);
  * @timers:      a page with the timers of the slots
  * @near_checks: for each slot, successive checks that found its deadline less than the
  *               minimum period ahead; written by the code that has the slot's timer in a
- *               transient state
+ *               transient state; in cache lines of its own, since all slots of the page
+ *               read the fields above
  *
  * A page is allocated when one of its slots is first used (slot_page.c).
  */
@@ -43,7 +45,7 @@ struct theap_slot_page {
 	u32 first;
 	struct timerheap_slot *slots;
 	struct theap_slot_timer *timers;
-	u8 near_checks[THEAP_PAGE_SLOTS];
+	u8 near_checks[THEAP_PAGE_SLOTS] ____cacheline_aligned_in_smp;
 };
 
 /**
