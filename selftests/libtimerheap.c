@@ -2,7 +2,7 @@
 /*
  * libtimerheap in one thread: contexts, slots, timers and events.
  *
- * Several threads are in libtimerheap_threads.c, the loop is in libtimerheap_loop.c.
+ * libtimerheap_threads.c tests several threads, and libtimerheap_loop.c tests the loop.
  */
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -16,7 +16,7 @@
 
 #define SLOTS	100
 
-/* Wait for the next event.  Return: false if it is lost. */
+/* Wait for the next event.  Return: false if there is none within LOST. */
 static bool next_event(struct timerheap *th, struct timerheap_event *event)
 {
 	int64_t end = now() + LOST;
@@ -125,7 +125,10 @@ TEST(failed_open_leaves_nothing)
 	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 1, EMFILE));
 	setrlimit(RLIMIT_NOFILE, &saved);
 
-	/* The slots need 64 MiB, the ring 4 MiB: first the slots do not fit, then the ring. */
+	/*
+	 * The slots need 64 MiB and the ring 4 MiB.  In 32 MiB the slots do not fit, and
+	 * in 66 MiB the ring does not fit besides them.
+	 */
 	getrlimit(RLIMIT_AS, &saved);
 	for (int room = 32; room <= 66; room += 34) {
 		limit = saved;
@@ -169,7 +172,7 @@ TEST(bad_setup_is_refused)
 	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	EXPECT_EQ(fd, lowest_fd());
 
-	/* The program may know a longer structure than the library. */
+	/* The structure of the program may be longer than that of the library. */
 	th = __timerheap_open(&longer.setup, sizeof(longer));
 	ASSERT_NE(NULL, th);
 	EXPECT_EQ(sizeof(struct timerheap_slot) * 64, longer.setup.slots_size);
@@ -212,11 +215,11 @@ TEST(unlimited_setup_on_cpu_allows_10_us_period)
 	timerheap_close(th);
 }
 
-/* The slack of SETUP holds for timers without slack; a slack of 1 makes a timer exact. */
+/* A timer without slack has the slack given to SETUP.  A slack of 1 makes a timer exact. */
 TEST(setup_slack_is_the_default)
 {
 	struct timerheap_setup setup = {
-		/* the next multiple is years away */
+		/* a deadline is rounded up to a multiple of 9 years */
 		.clock = CLOCK_MONOTONIC, .slots = SLOTS, .slack = UINT64_C(1) << 58,
 	};
 	struct timerheap_info before, info;
@@ -227,8 +230,8 @@ TEST(setup_slack_is_the_default)
 
 	REQUIRE_DEVICE();
 	/*
-	 * Repeat until all timers are started before they are due: a due timer waits for
-	 * no bucket.
+	 * Repeat until all timers are started before their deadline.  A timer that is due
+	 * already expires at once, and is in no bucket.
 	 */
 	do {
 		if (th)
@@ -246,7 +249,7 @@ TEST(setup_slack_is_the_default)
 	} while (timerheap_now(th) >= at);
 	EXPECT_EQ(20, info.bucketed - before.bucketed);
 	EXPECT_TRUE(no_event(th, 100 * MSEC));
-	/* The timer is pending, exact now, and its deadline has passed. */
+	/* The deadline of the pending timer has passed.  Without slack it expires at once. */
 	EXPECT_EQ(0, timerheap_set_slack(th, slot, 1));
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(slot, event.slot);
@@ -254,8 +257,8 @@ TEST(setup_slack_is_the_default)
 	timerheap_close(th);
 }
 
-/* timerheap_wait() reports each step of the clock once, after the events that exist. */
-TEST(each_step_is_reported_once)
+/* timerheap_wait() reports each step of the clock once.  It reports existing events first. */
+TEST(each_clock_step_is_reported_once)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 2, .flags = TIMERHEAP_CANCEL_ON_SET,
@@ -360,7 +363,7 @@ TEST_F(lib, start_stop_and_postpone_report_pending)
 	EXPECT_FALSE(timerheap_stop(th, slot));
 	EXPECT_EQ(0, timerheap_deadline(th, slot));
 
-	/* Moved earlier by a start, then by a postponement: one event each. */
+	/* A timer that is moved earlier, by a start or by a postpone, makes one event. */
 	timerheap_set_pointer(th, slot, &event);
 	EXPECT_EQ(0, timerheap_start(th, slot, far));
 	soon = timerheap_now(th) + 20 * MSEC;
@@ -379,7 +382,7 @@ TEST_F(lib, start_stop_and_postpone_report_pending)
 	EXPECT_EQ(soon, event.deadline);
 	EXPECT_FALSE(timerheap_stop(th, slot));
 
-	/* A deadline in the past and a deadline of 0 expire at once. */
+	/* The library replaces a deadline of 0 by 1, which is in the past. */
 	EXPECT_EQ(0, timerheap_start(th, slot, 0));
 	EXPECT_TRUE(timerheap_next(th, &event));
 	EXPECT_EQ(1, event.deadline);
@@ -402,7 +405,7 @@ TEST_F(lib, arm_asks_for_kick_only_if_needed)
 	EXPECT_EQ(0, timerheap_arm(th, slot, base + 100 * MSEC, 0));
 	EXPECT_EQ(TIMERHEAP_WAS_PENDING | TIMERHEAP_MUST_KICK,
 		  timerheap_arm(th, slot, base - MSEC, 0));
-	/* Without the KICK the timer expires once, at the check that the kernel had planned. */
+	/* Without the KICK the timer expires once, at the check that the kernel has queued. */
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(base - MSEC, event.deadline);
 	EXPECT_LE(base, event.fired);
@@ -434,7 +437,8 @@ TEST_F(lib, postponed_timer_expires_at_last_deadline)
 
 /*
  * A server that starts, postpones and stops timers makes no system call.  Strict seccomp
- * permits only read(), write() and exit, and kills the child at any other system call.
+ * permits only read(), write(), exit and sigreturn.  It kills the child at any other
+ * system call.
  */
 TEST_F(lib, steady_state_makes_no_system_call)
 {
@@ -485,8 +489,8 @@ TEST_F(lib, timers_with_slack_share_a_bucket)
 	uint64_t at;
 
 	/*
-	 * Repeat until all timers are started before they are due: a due timer waits for
-	 * no bucket.
+	 * Repeat until all timers are started before their deadline.  A timer that is due
+	 * already expires at once, and is in no bucket.
 	 */
 	do {
 		timerheap_close(self->th);
@@ -497,7 +501,7 @@ TEST_F(lib, timers_with_slack_share_a_bucket)
 		for (int i = 0; i < 20; i++) {
 			slots[i] = timerheap_alloc(self->th);
 			ASSERT_LE(0, slots[i]);
-			/* The next multiple is years away. */
+			/* A deadline is rounded up to a multiple of 9 years. */
 			EXPECT_EQ(0, timerheap_set_slack(self->th, slots[i], UINT64_C(1) << 58));
 			EXPECT_EQ(0, timerheap_start(self->th, slots[i], at + i));
 		}
@@ -517,7 +521,7 @@ TEST_F(lib, timers_with_slack_share_a_bucket)
 	EXPECT_LE(at, event.fired);
 }
 
-TEST_F(lib, one_kick_for_many_slots)
+TEST_F(lib, one_kick_expires_many_slots)
 {
 	struct timerheap *th = self->th;
 	uint32_t slots[SLOTS], one_bad[] = { 0, 1, SLOTS, 2 };
@@ -550,7 +554,7 @@ struct reaped {
 	uint64_t sum;
 };
 
-/* Note each event.  In the first call take another event and start a timer. */
+/* Count the event.  The first call also takes the next event and starts a timer. */
 static void reap_one(const struct timerheap_event *event, void *arg)
 {
 	struct reaped *reaped = arg;
@@ -563,7 +567,7 @@ static void reap_one(const struct timerheap_event *event, void *arg)
 	}
 }
 
-TEST_F(lib, reap_calls_function_per_event)
+TEST_F(lib, reap_calls_function_once_per_event)
 {
 	struct reaped reaped = { .th = self->th };
 
@@ -624,7 +628,7 @@ TEST_F(lib, periodic_deadlines_do_not_drift)
 		EXPECT_LE(event.deadline, event.fired);
 	}
 	EXPECT_TRUE(timerheap_stop(th, slot));
-	/* Take the events that are left; no event follows. */
+	/* Take the events that are left.  After them there is no further event. */
 	no_event(th, 50 * MSEC);
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 	/* A one-shot start of the same slot makes one event. */
@@ -635,8 +639,8 @@ TEST_F(lib, periodic_deadlines_do_not_drift)
 }
 
 /*
- * The unread event of a freed slot is dropped when it is taken; until then the slot is
- * not free.
+ * timerheap_next() drops the unread event of a freed slot.  Until then the slot cannot be
+ * allocated again.
  */
 TEST_F(lib, free_drops_unread_event)
 {
@@ -650,7 +654,7 @@ TEST_F(lib, free_drops_unread_event)
 			ASSERT_LE(0, slots[i]);
 			timerheap_set_data(th, slots[i], i);
 		}
-		/* By turns: expired once, periodic, pending, never started. */
+		/* Of 4 slots, one has expired, one is periodic, one is pending, one is idle. */
 		for (int i = 0; i < SLOTS; i++) {
 			if (i % 4 == 0)
 				timerheap_start(th, slots[i], 1);
@@ -673,9 +677,9 @@ TEST_F(lib, free_drops_unread_event)
 }
 
 /*
- * A stop that returns true ends the arming.  Events of earlier expiries stay until they
- * are taken.  timerheap_free() drops them too, so it must precede the release of their
- * data.
+ * A stop that returns true ends the arming, but keeps events of earlier expiries.
+ * timerheap_free() also drops these events.  So a program calls timerheap_free() before
+ * it frees the data to which the events point.
  */
 TEST_F(lib, stop_keeps_unread_event)
 {
@@ -687,8 +691,8 @@ TEST_F(lib, stop_keeps_unread_event)
 		for (int ticker = 0; ticker < 2; ticker++) {
 			timerheap_set_pointer(th, slot, &data);
 			/*
-			 * The event is of the first period, or of the arming before this
-			 * one.
+			 * The unread event is that of the first period or, without a
+			 * period, that of the previous arming.
 			 */
 			ASSERT_EQ(0, timerheap_start_periodic(th, slot, 1,
 							      ticker ? 1000 * SEC : 0));
@@ -736,7 +740,10 @@ TEST_F(lib, close_in_child_keeps_timers_of_parent)
 	EXPECT_TRUE(timerheap_next(th, &event));
 }
 
-/* Advance to a time, with a limit, and to the next deadline.  Signals end none of them. */
+/*
+ * An advance ends at a time, at a limit of expirations or at the next deadline.  A signal
+ * does not end it.
+ */
 TEST(advance_is_not_ended_by_signals)
 {
 	struct timerheap_event event;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The loop of libtimerheap, which calls functions at their time. */
+/* The loop of libtimerheap, which calls a function when its timer expires. */
 #include <timerheap.h>
 
 #include "system_test.h"
@@ -11,7 +11,7 @@ FIXTURE(loop)
 	struct timerheap_loop *loop;
 };
 
-/* For the functions that the loop calls: the loop, and the notes of all calls. */
+/* The functions of timers use this loop, and record their calls here. */
 static struct timerheap_loop *loop;
 static char calls[100];
 
@@ -56,11 +56,11 @@ TEST(new_refuses_bad_number_of_timers)
 	EXPECT_EQ(EINVAL, errno);
 }
 
-TEST_F(loop, after_calls_in_order_of_deadlines)
+TEST_F(loop, after_calls_functions_in_order_of_deadlines)
 {
 	int64_t start, set, span = 5 * MSEC;
 
-	/* On one CPU: one queue expires its timers in the order of their deadlines. */
+	/* On one CPU all timers are in one queue, which expires them in order. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 	/* Repeat until all timers are started before the first is due. */
@@ -78,7 +78,7 @@ TEST_F(loop, after_calls_in_order_of_deadlines)
 	EXPECT_LE(start + 30 * span, now());
 }
 
-TEST_F(loop, every_calls_once_per_dispatch)
+TEST_F(loop, every_calls_function_once_per_dispatch)
 {
 	int64_t start = now(), id;
 
@@ -123,7 +123,7 @@ TEST_F(loop, cancel_reports_whether_pending)
 		EXPECT_FALSE(timerheap_cancel(loop, id));
 }
 
-/* Slots are used again, ids are not. */
+/* Slots are reused, but ids are not. */
 TEST_F(loop, ids_are_never_reused)
 {
 	int64_t last_ids[TIMERS] = {};
@@ -166,9 +166,9 @@ static void cancel_both(void *arg)
 	other_cancelled = timerheap_cancel(loop, other);
 }
 
-TEST_F(loop, cancel_within_a_function)
+TEST_F(loop, function_can_cancel_timers)
 {
-	/* Both are due; the first function cancels the second timer. */
+	/* Both timers are due.  The function of the first timer cancels the second one. */
 	own = timerheap_after(loop, 0, cancel_both, "a");
 	other = timerheap_after(loop, 0, note, "-");
 	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
@@ -190,8 +190,11 @@ static void once_more(void *arg)
 		timerheap_after(loop, 0, once_more, left);
 }
 
-/* The function can start a timer in the slot of its own timer.  A dispatch calls it once. */
-TEST_F(loop, start_within_a_function)
+/*
+ * All other slots are in use, so the function starts a new timer in the slot of its own
+ * timer.  Each dispatch calls the function once.
+ */
+TEST_F(loop, function_can_start_a_timer)
 {
 	int left = 100;
 
@@ -243,13 +246,13 @@ static void sleep_and_note(void *arg)
 	timerheap_after(loop, 0, stop, "d");
 }
 
-TEST_F(loop, sleep_within_a_function)
+TEST_F(loop, function_can_sleep)
 {
 	struct timerheap *th = timerheap_loop_context(loop);
 	int64_t span = 100 * MSEC;
 	uint64_t then;
 
-	/* On one CPU: one queue expires its timers in the order of their deadlines. */
+	/* On one CPU all timers are in one queue, which expires them in order. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	timerheap_after(loop, 0, note, "a");
 	timerheap_after(loop, 20 * MSEC, note, "b");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap with several threads: they share one context, or have one each.
+ * libtimerheap with several threads: they share one context, or each has its own.
  *
- * As in stress.c, the tests check sums: the armings of a timer are its stops that
- * prevented an expiry plus its expirations.
+ * As in stress.c, the tests check sums.  The number of armings of a timer equals the
+ * number of stops that prevented an expiry plus the number of expirations.
  */
 #include <pthread.h>
 
@@ -20,7 +20,7 @@
 struct consumer {
 	pthread_t thread;
 	struct timerheap *th;
-	int64_t expected;	/* expirations to take in all; valid once done is set */
+	int64_t expected;	/* sum of the expirations to take; valid once @done is set */
 	atomic_bool done;
 	uint64_t expired[SLOTS];
 	uint64_t wrong;
@@ -56,7 +56,7 @@ struct worker {
 	uint64_t wrong;
 };
 
-/* Return: a deadline so near that many timers expire during the test; some have passed. */
+/* Return: a deadline from 50 us ago to 350 us ahead, so that many timers expire. */
 static uint64_t random_deadline(struct worker *worker)
 {
 	return timerheap_now(worker->th) + rand_r(&worker->seed) % 400 * USEC - 50 * USEC;
@@ -111,7 +111,7 @@ static void *consume(void *arg)
 	return NULL;
 }
 
-/* Run all threads, then stop all timers.  Return: the number of slots whose sums differ. */
+/* Run all threads, then stop all timers.  Return: 0 if the sums of all slots balance. */
 static int run_and_count_imbalances(struct consumer *consumer, struct worker *workers)
 {
 	uint64_t stopped[SLOTS] = {}, armed[SLOTS] = {}, total = 0;
@@ -164,9 +164,9 @@ TEST_F(threads, sums_balance_with_shared_timers)
 }
 
 /*
- * Slots change owners as fast as possible, often with an unread event.  The timer of the
- * next owner never expires.  So an event with the next owner's data is an event of the
- * previous owner.
+ * Each thread starts a timer and frees its slot, often with an unread event.  At once it
+ * allocates a slot, often the same, for a timer that never expires.  An event with the
+ * data of the second timer would be an event of the first one.
  */
 #define EXPIRING_DATA	UINT64_C(0x51cc51cc51cc51cc)
 #define NEVER_DATA	UINT64_C(0x0ff0ff0ff0ff0ff0)
@@ -180,7 +180,7 @@ static void *change_owners(void *arg)
 		int expiring = timerheap_alloc(th), never;
 
 		if (expiring < 0) {
-			nap(MSEC);	/* All slots wait for their event to be taken. */
+			nap(MSEC);	/* Each slot has an event that must be taken first. */
 			continue;
 		}
 		timerheap_set_data(th, expiring, EXPIRING_DATA);
@@ -217,7 +217,7 @@ static void *check_data(void *arg)
 	return NULL;
 }
 
-TEST_F(threads, freed_slot_shows_no_event_to_next_owner)
+TEST_F(threads, next_user_of_a_slot_gets_no_old_event)
 {
 	static struct worker workers[THREADS];
 	struct timerheap_event event;
@@ -237,7 +237,7 @@ TEST_F(threads, freed_slot_shows_no_event_to_next_owner)
 	pthread_join(self->consumer.thread, NULL);
 	EXPECT_EQ(0, self->consumer.wrong);
 	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
-	/* Each slot is free once, the last ones when their events are taken. */
+	/* Each slot can be allocated once, some only after timerheap_next() drops an event. */
 	for (int64_t end = now() + LOST; count < SLOTS && now() < end;) {
 		slot = timerheap_alloc(self->th);
 		if (slot < 0) {

@@ -87,7 +87,6 @@ TEST_F(manual, clock_moves_by_advance_only)
 	EXPECT_EQ(YEAR, advance_to(self->fd, YEAR).now);
 }
 
-/* A refused call changes nothing. */
 TEST_F(manual, refused_advance_changes_nothing)
 {
 	int mono = th_context(CLOCK_MONOTONIC, 1), none = th_open();
@@ -126,7 +125,7 @@ TEST_F(manual, events_are_in_order_of_deadlines)
 	}
 }
 
-/* The same calls give the same events, also if several timers are due at once. */
+/* The same calls give the same events, even if several timers have one deadline. */
 TEST_F(manual, same_calls_give_same_events)
 {
 	static struct timerheap_event events[2][SLOTS];
@@ -157,7 +156,6 @@ TEST_F(manual, same_calls_give_same_events)
 	EXPECT_EQ(0, memcmp(events[0], events[1], got[0] * sizeof(events[0][0])));
 }
 
-/* A periodic timer expires at each of its periods. */
 TEST_F(manual, periodic_timer_expires_at_each_period)
 {
 	struct timerheap_event event;
@@ -172,7 +170,7 @@ TEST_F(manual, periodic_timer_expires_at_each_period)
 		EXPECT_EQ(i * HOUR, (int64_t)event.fired);
 		EXPECT_EQ(1, event.expirations);
 	}
-	/* An event that is not taken counts the expirations, and has the last deadline. */
+	/* An unread event counts all expirations, and has the times of the last one. */
 	EXPECT_EQ(1000, advance_by(self->fd, 1000 * HOUR).expirations);
 	ASSERT_EQ(1, take_event(self->fd, &event));
 	EXPECT_EQ(1000, event.expirations);
@@ -181,7 +179,10 @@ TEST_F(manual, periodic_timer_expires_at_each_period)
 	EXPECT_EQ(0, advance_by(self->fd, YEAR).expirations);
 }
 
-/* The clock stops at the deadline that reaches the limit; all timers due there expire. */
+/*
+ * With a limit, the clock stops at the deadline at which the limit is reached.  All timers
+ * with that deadline expire.
+ */
 TEST_F(manual, limit_stops_at_the_deadline_that_reaches_it)
 {
 	struct advanced a;
@@ -208,7 +209,7 @@ TEST_F(manual, next_skips_stopped_and_postponed_timers)
 	for (int i = 0; i < 3; i++)
 		slots[i].deadline = (i + 1) * SEC;
 	ASSERT_EQ(3, th_kick(self->fd, kick, 3));
-	/* Shared memory: one timer stopped, one postponed; the kernel has checked neither. */
+	/* Stop timer 0 and postpone timer 1 in shared memory.  The kernel checks neither yet. */
 	__atomic_exchange_n(&slots[0].deadline, 0, __ATOMIC_SEQ_CST);
 	__atomic_exchange_n(&slots[1].deadline, 5 * SEC, __ATOMIC_SEQ_CST);
 	a = advance_next(self->fd);
@@ -220,7 +221,7 @@ TEST_F(manual, next_skips_stopped_and_postponed_timers)
 	a = advance_next(self->fd);
 	EXPECT_EQ(5 * SEC, a.now);
 	EXPECT_EQ(0, a.expirations);
-	/* The heap entry of a timer that is not pending is no deadline. */
+	/* The clock does not advance to the heap entry of a stopped timer. */
 	ASSERT_EQ(0, th_start(self->fd, 3, HOUR));
 	__atomic_exchange_n(&slots[3].deadline, 0, __ATOMIC_SEQ_CST);
 	EXPECT_EQ(5 * SEC, advance_next(self->fd).now);
@@ -229,7 +230,7 @@ TEST_F(manual, next_skips_stopped_and_postponed_timers)
 	EXPECT_EQ(0, take_event(self->fd, &event));
 }
 
-/* A timer postponed by 10 ns at a time, in shared memory, fires exactly at its deadline. */
+/* A timer that is postponed 100 times in shared memory fires exactly at its last deadline. */
 TEST_F(manual, postponed_timer_fires_exactly_at_deadline)
 {
 	struct timerheap_slot *slot = &self->map.slots[9];
@@ -264,7 +265,7 @@ TEST_F(manual, timer_with_slack_fires_at_rounded_deadline)
 
 		ASSERT_EQ(0, i % 2 ? th_store(&self->map, 7, at, slack) :
 				     th_start_slack(self->fd, 7, at, 0, slack));
-		/* @queued ignores slack. */
+		/* @queued does not include slack. */
 		EXPECT_EQ(at, (int64_t)self->map.slots[7].queued);
 		EXPECT_EQ(0, advance_to(self->fd, rounded(at, slack) - 1).expirations);
 		EXPECT_EQ(0, take_event(self->fd, &event));
@@ -302,8 +303,8 @@ TEST_F(manual, periodic_timer_with_slack_counts_periods)
 #define MODEL_TIMERS	64
 
 /*
- * The model: the deadline of each timer, 0 if it is idle, and its slack, its own or that
- * of SETUP.
+ * The model: for each timer its deadline, 0 if the timer is idle, and its slack.  A timer
+ * without slack of its own has the slack given to SETUP.
  */
 struct model {
 	struct th_map map;
@@ -348,7 +349,7 @@ static bool model_change(struct model *model)
 	if (what == 2)
 		return th_modify_flags(model->map.fd, slot, at, 0, TIMERHEAP_ABSTIME) ==
 		       (was != 0);
-	/* In shared memory mostly with unchanged slack, so that no KICK is needed. */
+	/* Half of the changes store only a deadline, which mostly needs no KICK. */
 	if (what > 3)
 		return th_store(&model->map, slot, at, s->slack) == was;
 	model->slack[slot] = slack ?: model->map.setup.slack;
@@ -407,7 +408,7 @@ TEST_F(manual, random_calls_agree_with_model)
 	th_unmap(&model.map);
 }
 
-/* TIMERHEAP_NEVER does not expire, and the clock stops before it. */
+/* A deadline of TIMERHEAP_NEVER does not expire, since the clock stops 1 ns before it. */
 TEST_F(manual, clock_stops_before_never)
 {
 	const int64_t last = TIMERHEAP_NEVER - 1;
@@ -425,7 +426,7 @@ TEST_F(manual, clock_stops_before_never)
 	EXPECT_EQ(0, take_event(self->fd, &event));
 	EXPECT_EQ(last, advance_by(self->fd, 5).now);
 	EXPECT_TRUE(th_pending(self->fd, 0));
-	/* From there a span never ends, but a span of 0 expires at once. */
+	/* At that time a span of 1 reaches TIMERHEAP_NEVER, but a span of 0 expires at once. */
 	ASSERT_EQ(0, th_start(self->fd, 3, 1));
 	ASSERT_EQ(0, th_start(self->fd, 4, 0));
 	ASSERT_EQ(1, take_event(self->fd, &event));
@@ -433,7 +434,7 @@ TEST_F(manual, clock_stops_before_never)
 	EXPECT_EQ(TIMERHEAP_NEVER, th_get(self->fd, 3).deadline);
 }
 
-/* Expiries by ADVANCE notify poll() and the eventfd as on other clocks. */
+/* Expiries during an ADVANCE notify poll() and the eventfd, as on other clocks. */
 TEST_F(manual, expiries_notify_poll_and_eventfd)
 {
 	struct pollfd poll_fd = { .fd = self->fd, .events = POLLIN };
@@ -480,7 +481,7 @@ static bool ends_soon(struct waiter *waiter)
 	return waiter->ended;
 }
 
-/* ADVANCE wakes threads in WAIT: by an event or by the end of their timeout. */
+/* ADVANCE ends a WAIT by an event, or because the clock reaches the timeout. */
 TEST_F(manual, advance_ends_waits)
 {
 	struct waiter waiter[] = {
@@ -498,8 +499,8 @@ TEST_F(manual, advance_ends_waits)
 	for (int i = 0; i < 3; i++)
 		EXPECT_FALSE(waiter[i].ended);
 	/*
-	 * Waiter 0 may have begun after the first advance: then its timeout ends up to 1
-	 * s later.
+	 * Waiter 0 may have called WAIT only after the first advance.  Then its timeout
+	 * ends up to 1 s later.
 	 */
 	EXPECT_EQ(2 * SEC, advance_by(self->fd, SEC).now);
 	EXPECT_TRUE(ends_soon(&waiter[0]));
@@ -516,14 +517,14 @@ TEST_F(manual, advance_ends_waits)
 	}
 }
 
-/* A signal ends ADVANCE early; the same call goes on from there. */
+/* A signal ends ADVANCE early.  The same call, repeated, continues from the time reached. */
 TEST_F(manual, signal_ends_advance_early)
 {
 	uint64_t expired;
 	struct advanced a;
 	int64_t end;
 
-	/* The expiries of a year take minutes. */
+	/* A year has 3 * 10^10 expiries, so the signal arrives long before the end. */
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, TIMERHEAP_ABSTIME));
 	system_alarm(50000, 0);
 	a = advance_to(self->fd, YEAR);
@@ -531,7 +532,7 @@ TEST_F(manual, signal_ends_advance_early)
 	EXPECT_LT(a.now, YEAR);
 	EXPECT_EQ(a.now, self->map.ring->now);
 	EXPECT_EQ(a.now / MSEC, (int64_t)a.expirations);
-	/* Go on to a time that is near. */
+	/* Continue for 2 s.  A signal may end each of these calls, too. */
 	expired = a.expirations;
 	end = a.now + 2 * SEC;
 	while (a.now < end) {
@@ -540,7 +541,7 @@ TEST_F(manual, signal_ends_advance_early)
 		expired += a.expirations;
 	}
 	EXPECT_EQ(a.now / MSEC, (int64_t)expired);
-	/* A signal also ends a WAIT for a time to which no call advances. */
+	/* A signal also ends a WAIT whose timeout no ADVANCE reaches. */
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 	while (take_event(self->fd, &(struct timerheap_event){}))
 		;
@@ -575,7 +576,7 @@ static void *start_and_stop(void *arg)
 	return NULL;
 }
 
-/* The sums balance: armings = stops + expirations. */
+/* When all timers have ended, armings = stops + expirations. */
 TEST_F(manual, sums_balance_while_clock_advances)
 {
 	struct worker worker[3] = {};
@@ -602,7 +603,7 @@ TEST_F(manual, sums_balance_while_clock_advances)
 		armed += worker[i].armed;
 		ended += worker[i].stopped;
 	}
-	/* No timer that is still pending is due. */
+	/* The deadline of each pending timer is later than the clock. */
 	for (int i = 0; i < 3 * WORKER_SLOTS; i++) {
 		uint64_t deadline = self->map.slots[i].deadline;
 
@@ -622,7 +623,7 @@ TEST_F(manual, sums_balance_while_clock_advances)
 	EXPECT_LT(0, armed);
 }
 
-/* A manual clock belongs to no CPU: the CPU on which its timers were started goes offline. */
+/* A manual clock belongs to no CPU.  So its timers expire if their CPU has gone offline. */
 TEST_F(manual, timers_survive_cpu_offline)
 {
 	struct timerheap_event event;
@@ -638,8 +639,8 @@ TEST_F(manual, timers_survive_cpu_offline)
 	EXPECT_EQ(1, take_event(self->fd, &event));
 }
 
-/* DRAIN and BATCH on a manual clock; INFO counts its entries on its own descriptor only. */
-TEST_F(manual, drain_batch_and_info)
+/* BATCH and DRAIN work on a manual clock.  INFO counts its entries only on its descriptor. */
+TEST_F(manual, batch_drain_and_info_support_manual_clock)
 {
 	struct timerheap_op ops[2] = {
 		{ .op = TIMERHEAP_OP_START, .slot = 1, .deadline = SEC },
@@ -667,8 +668,8 @@ TEST_F(manual, drain_batch_and_info)
 }
 
 /*
- * A million timers over a year, started in shared memory: each fires exactly at its
- * deadline.
+ * A million timers, started in shared memory, have deadlines spread over a year.  Each
+ * fires exactly at its deadline.
  */
 TEST_F_TIMEOUT(manual, each_of_a_million_timers_is_exact, 200)
 {

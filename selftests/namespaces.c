@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Time namespaces: all times of a context belong to the namespace in which it was set up,
- * in whatever namespace they are used.
+ * even if a process in another namespace uses the context.
  *
  * A container that was restored, or migrated from another machine, runs in a time
- * namespace.  The offsets of the namespace let its monotonic clocks continue.  Each
- * test creates a namespace and enters it, which needs root.
+ * namespace.  The offsets of the namespace let CLOCK_MONOTONIC and CLOCK_BOOTTIME continue.
+ * Each test creates a namespace and enters it, which needs root.
  */
 #include <fcntl.h>
 #include <sys/wait.h>
 
 #include "timerheap_test.h"
 
-/* A span that is not negative, and in which no timer counts as lost. */
+/* Is @span neither negative nor so long that a timer would count as lost? */
 #define IN_TIME(span)	((span) >= 0 && (span) < LOST)
 
 /*
- * Enter a new namespace whose CLOCK_MONOTONIC and CLOCK_BOOTTIME are @seconds + 0.5 s
- * ahead.
+ * Enter a new namespace.  Its CLOCK_MONOTONIC and CLOCK_BOOTTIME are @seconds + 0.5 s
+ * ahead of those of the machine.
  * Return: 0 or -errno.
  */
 static int enter_namespace(int seconds)
@@ -69,7 +69,7 @@ FIXTURE_SETUP(namespace)
 	self->outer = th_context(variant->clock, 4);
 	ASSERT_LE(0, self->outer);
 	self->ahead = variant->has_offset ? variant->seconds * SEC + 500 * MSEC : 0;
-	/* The clocks of a namespace cannot be negative, so wait until they are at 3 s. */
+	/* No clock of a namespace can be negative, so wait until the clock is at 3 s. */
 	while (now() < 3 * SEC)
 		nap(100 * MSEC);
 	ret = enter_namespace(variant->seconds);
@@ -84,8 +84,8 @@ FIXTURE_TEARDOWN(namespace)
 	th_unmap(&self->map);
 }
 
-/* A span: the times of the event are of the namespace. */
-TEST_F(namespace, span_expires_in_times_of_the_namespace)
+/* The deadline and the event of a relative timer have times of the namespace. */
+TEST_F(namespace, relative_timer_has_times_of_the_namespace)
 {
 	int64_t begin = clock_now(variant->clock);
 	struct timerheap_event event;
@@ -103,7 +103,7 @@ TEST_F(namespace, span_expires_in_times_of_the_namespace)
 	EXPECT_LE((int64_t)event.fired, clock_now(variant->clock));
 }
 
-/* An absolute deadline is compared with the clock of the namespace. */
+/* An absolute deadline is a time on the clock of the namespace. */
 TEST_F(namespace, absolute_deadline_is_of_the_namespace)
 {
 	int64_t at = clock_now(variant->clock) + 30 * MSEC, period = 20 * MSEC;
@@ -127,7 +127,7 @@ TEST_F(namespace, absolute_deadline_is_of_the_namespace)
 	EXPECT_EQ(1, th_stop(self->map.fd, 2));
 }
 
-/* All times in a mapped slot are of the namespace. */
+/* All times in a mapped slot are times of the namespace. */
 TEST_F(namespace, mapped_times_are_of_the_namespace)
 {
 	struct timerheap_slot *slot;
@@ -155,7 +155,7 @@ TEST_F(namespace, mapped_times_are_of_the_namespace)
 
 /*
  * Deadlines are rounded on the clock of the machine.  Timers inside and outside of the
- * namespace that are due at the same rounded time share a bucket.
+ * namespace share a bucket if they have the same rounded deadline.
  */
 TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 {
@@ -168,7 +168,7 @@ TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	/*
 	 * Repeat until all timers are started before they are due.  Each try first takes
-	 * the events of the one before.
+	 * the events of the previous try.
 	 */
 	do {
 		while (th_wait_flags(self->outer, &event, 1, 0, 0, 0) > 0)
@@ -236,7 +236,7 @@ TEST_F(namespace, extreme_deadlines_ignore_the_offset)
 	EXPECT_EQ(3, event.slot);
 }
 
-/* A context that is used in another namespace keeps the times of its own. */
+/* A context keeps the times of its namespace if a process in another one uses the context. */
 TEST_F(namespace, context_keeps_its_namespace)
 {
 	int64_t inner_time = clock_now(variant->clock), outer_time = inner_time - self->ahead;
@@ -250,7 +250,7 @@ TEST_F(namespace, context_keeps_its_namespace)
 	EXPECT_EQ(outer_time + 30 * MSEC, (int64_t)event.deadline);
 	EXPECT_LE(inner_time + 30 * MSEC, clock_now(variant->clock));
 
-	/* The same for a child that enters a third namespace with a context of this one. */
+	/* The same holds if a child enters a third namespace and uses a context of this one. */
 	inner_time = clock_now(variant->clock);
 	pid = fork();
 	if (!pid) {

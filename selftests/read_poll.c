@@ -59,7 +59,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 	struct iovec split[2] = { { to, 10 }, { to + 10, 3 * EVENT - 11 } };
 	struct sigaction action = { .sa_handler = system_ignore_signal };
 
-	/* There is one event, so the call does not wait for a second. */
+	/* readv() returns the one event that exists, and does not wait for a second one. */
 	sigaction(SIGALRM, &action, NULL);
 	expire(self->fd, 1);
 	alarm(LOST / SEC);
@@ -72,8 +72,8 @@ TEST_F(events, readv_takes_events_across_buffers)
 	EXPECT_EQ(1, events[1].slot);
 	EXPECT_EQ(USER + 1, events[1].user_data);
 	/*
-	 * The first call copied a part of the third event; the event is complete all the
-	 * same.
+	 * readv() copies 10 bytes of the third event, and fails.  The event stays, and is
+	 * complete.
 	 */
 	split[1] = (struct iovec){ NULL, EVENT };
 	EXPECT_EQ(-1, readv(self->fd, split, 2));
@@ -126,7 +126,7 @@ TEST_F(events, blocking_read_waits_for_an_event)
 }
 
 /* A descriptor is readable while there is an event. */
-TEST_F(events, poll_is_readable_while_there_is_an_event)
+TEST_F(events, descriptor_is_readable_while_there_is_an_event)
 {
 	struct pollfd p = { .fd = self->fd, .events = POLLIN | POLLOUT };
 	struct timerheap_event event;
@@ -136,8 +136,8 @@ TEST_F(events, poll_is_readable_while_there_is_an_event)
 	ASSERT_EQ(0, th_start(self->fd, 0, 20 * MSEC));
 	EXPECT_EQ(1, poll(&p, 1, LOST / MSEC));
 	/*
-	 * Before the timeout: poll() reads the state again at its timeout, so without a
-	 * wake-up it would return 1 as well.
+	 * poll() must return before its timeout.  At the timeout it checks for events once
+	 * more, so it would return 1 even if the wake-up were missing.
 	 */
 	EXPECT_GT(start + LOST, now());
 	EXPECT_EQ(POLLIN, p.revents);
@@ -147,7 +147,7 @@ TEST_F(events, poll_is_readable_while_there_is_an_event)
 }
 
 /* epoll reports the level while there is an event, and an edge when an event is added. */
-TEST_F(events, epoll_level_and_edge)
+TEST_F(events, epoll_reports_level_and_edge)
 {
 	struct epoll_event level = { .events = EPOLLIN };
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -163,8 +163,8 @@ TEST_F(events, epoll_level_and_edge)
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	/*
-	 * An event of another slot is an edge.  Another expiry of a slot with an unread
-	 * event is none.
+	 * The first event of slot 1 makes an edge.  The second expiry of slot 0 adds
+	 * nothing to the ring: its first event is unread.
 	 */
 	expire(self->fd, 1);
 	ASSERT_EQ(0, th_start(self->fd, 1, 20 * MSEC));
@@ -248,7 +248,7 @@ TEST_F(events, wait_returns_at_min_or_timeout)
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, (i + 1) * 20 * MSEC));
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, 8, 3, -1, 0));
-	/* No more than @nr events. */
+	/* WAIT returns at most @nr events. */
 	expire(self->fd, 4);
 	EXPECT_EQ(2, th_events(self->fd, events, 2, 1));
 	EXPECT_EQ(2, th_events(self->fd, events, 8, 1));
@@ -270,7 +270,7 @@ TEST_F(events, wait_for_more_events_than_slots_is_refused)
 	close(fd);
 }
 
-/* An event that was not taken counts all periods, without drift. */
+/* An unread event counts all periods that have passed, and the deadlines do not drift. */
 TEST_F(events, unread_event_counts_all_periods)
 {
 	const int64_t period = 5 * MSEC, first = now() + period;
@@ -279,8 +279,8 @@ TEST_F(events, unread_event_counts_all_periods)
 
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, first, period, TIMERHEAP_ABSTIME));
 	/*
-	 * Read until all periods that have passed are counted, though some expiries may
-	 * be late.
+	 * Read at least 5 times, and until the periods of 5 naps are counted: some
+	 * expiries may be late.
 	 */
 	for (int i = 0; i < 5 || ticks < 5 * 60 / 5; i++) {
 		nap(60 * MSEC);
@@ -309,8 +309,8 @@ TEST_F(events, unread_event_counts_all_armings)
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 }
 
-/* The event has the user data of the slot at the time of the read. */
-TEST_F(events, event_has_user_data_of_the_read)
+/* An event has the user data that the slot has when the event is read. */
+TEST_F(events, event_has_user_data_at_time_of_read)
 {
 	struct timerheap_start start = { .slot = 9, .user_data = 1 };
 	struct timerheap_event event;
@@ -329,7 +329,7 @@ struct reader {
 	pthread_t thread;
 	int fd;
 	int min;
-	int too_few;			/* calls that ended early without @min events */
+	int too_few;			/* calls that ended too early, without @min events */
 	int seen[SLOTS];
 	atomic_int *remaining;		/* events that no thread has taken yet */
 };
@@ -352,7 +352,7 @@ static void *read_events(void *arg)
 	return NULL;
 }
 
-/* 4 threads wait, each for another number of events: each event goes to one of them. */
+/* 4 threads wait, each for a different number of events.  Each event goes to one thread. */
 TEST_F(events, each_event_goes_to_one_thread)
 {
 	struct reader readers[4];
@@ -383,7 +383,7 @@ static long fdinfo_bytes(const char *fdinfo)
 	return system_fdinfo_number(fdinfo, "timerheap-bytes");
 }
 
-/* fdinfo has the clock, the slots, the events and the memory of the context. */
+/* fdinfo shows the clock of a context, its memory, and the numbers of slots and events. */
 TEST_F(events, fdinfo_describes_the_context)
 {
 	char text[1024];

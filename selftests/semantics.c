@@ -2,10 +2,11 @@
 /*
  * The behavior of a timer, after the tests of Go's timers, timerfd and io_uring.
  *
- * Each test of the fixture "go" has the behavior of a test of Go's package time, and
- * names it.  Instead of a receive from a channel, the test takes an event.  Instead of
- * Reset, it calls MODIFY or START.  The fixture "calls" tests behaviors that timerfd and
- * io_uring guarantee.  The behaviors of go-zero's timing wheel are in timing_wheel.c.
+ * Each test of the fixture "go" checks the behavior that a test of Go's package time
+ * checks.  Its comment names that test.  Instead of a receive from a channel, the test
+ * takes an event.  Instead of Reset, it calls MODIFY or START.  The fixture "calls" tests
+ * behaviors that timerfd and io_uring guarantee.  timing_wheel.c tests those of go-zero's
+ * timing wheel.
  */
 #include <pthread.h>
 #include "timerheap_test.h"
@@ -53,7 +54,7 @@ TEST_F(go, zero_spans_expire_one_by_one)
 }
 
 /* Go: TickerStress, with the minimum period. */
-TEST_F(go, shortest_period_is_the_floor)
+TEST_F(go, short_period_becomes_minimum_period)
 {
 	struct timerheap_info info;
 	struct timerheap_event event;
@@ -90,7 +91,7 @@ static void *take_until_done(void *arg)
 }
 
 /* Go: TickerConcurrentStress. */
-TEST_F(go, ten_readers_share_each_expiration_once)
+TEST_F(go, each_expiration_goes_to_one_of_10_readers)
 {
 	const int64_t period = MSEC, first = now() + period;
 	struct reader readers[10];
@@ -118,7 +119,7 @@ TEST_F(go, ten_readers_share_each_expiration_once)
 	EXPECT_GE((stopped - first) / period + 1, got);
 }
 
-/* Go: AfterFuncStarvation.  Two timers are started again at each expiry. */
+/* Go: AfterFuncStarvation.  Two timers with a span of 0 are restarted at each expiry. */
 TEST_F(go, restarted_zero_timers_do_not_starve_another)
 {
 	struct timerheap_event event;
@@ -178,7 +179,7 @@ TEST_F(go, events_are_in_order_of_deadlines)
 	uint64_t last = 0;
 	int64_t begin;
 
-	/* On one CPU: all timers are in one queue before the first is due. */
+	/* On one CPU, so that all timers are in one queue.  All start before the first is due. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
@@ -222,7 +223,7 @@ TEST_F(go, concurrent_stops_prevent_all_expiries)
 }
 
 /* Go: SleepZeroDeadlock. */
-TEST_F(go, zero_span_expires_while_another_is_pending)
+TEST_F(go, zero_span_expires_while_another_timer_is_pending)
 {
 	for (int i = 0; i < 100; i++) {
 		struct timerheap_event event;
@@ -322,7 +323,7 @@ TEST_F(go, random_calls_agree_with_model)
 	for (int script = 0; script < 100; script++) {
 		for (int step = 0; step < 8; step++) {
 			int slot = rand_r(&seed) % SLOTS;
-			/* So far that no timer expires before the end of the scripts. */
+			/* So long that no timer expires before the last script has ended. */
 			int64_t span = (60 + rand_r(&seed) % 60) * SEC;
 
 			switch (rand_r(&seed) % 3) {
@@ -357,7 +358,7 @@ TEST_F(go, random_calls_agree_with_model)
 	}
 }
 
-/* Go: Ticker.  A reset changes the period, a stop ends the expiries. */
+/* Go: Ticker.  MODIFY changes the period, and STOP ends the expiries. */
 TEST_F(go, modify_changes_the_period)
 {
 	struct timerheap_event event;
@@ -381,7 +382,7 @@ TEST_F(go, modify_changes_the_period)
 }
 
 /* Go: Teardown. */
-TEST_F(go, close_with_running_periodic_timer)
+TEST_F(go, close_succeeds_with_running_periodic_timer)
 {
 	for (int i = 0; i < 10; i++) {
 		struct timerheap_event event;
@@ -432,10 +433,10 @@ TEST_F(go, timer_expires_while_others_are_postponed)
 }
 
 /*
- * Go: Chan, the events that a reader gets after stop and reset.
+ * Go: Chan, which checks what a reader gets after a stop and after a reset.
  *
- * STOP returns 1: this arming makes no event.  STOP returns 0: the event of this arming
- * exists or will follow.
+ * If STOP returns 1, this arming of a one-shot timer makes no event.  If STOP returns 0,
+ * the event of this arming exists or will follow.
  */
 TEST_F(go, stop_reports_whether_an_event_follows)
 {
@@ -476,8 +477,8 @@ TEST_F(go, stop_reports_whether_an_event_follows)
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 
 	/*
-	 * A periodic timer may have expired before a stop that returns 1: GET shows how
-	 * often.
+	 * A periodic timer may have expired before a stop that returns 1.  GET shows the
+	 * number of expirations.
 	 */
 	for (int i = 0; i < 20; i++) {
 		ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
@@ -556,7 +557,7 @@ FIXTURE_TEARDOWN(calls)
 	close(self->fd);
 }
 
-/* The periods that have passed are counted in the event. */
+/* The event of a past deadline counts the periods that have passed since. */
 TEST_F(calls, past_deadline_counts_missed_periods)
 {
 	const int64_t period = 100 * MSEC, ago = SEC + 50 * MSEC;
@@ -610,7 +611,7 @@ TEST_F(calls, postponed_timer_expires_at_last_deadline)
 			ASSERT_EQ(at, next);
 			continue;
 		}
-		/* The host stalled and the timer expired: begin again. */
+		/* The host has stalled until the timer was due: begin the test again. */
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		at = now() + 2 * SEC;
 		ASSERT_EQ(0, th_start_at(self->fd, 0, at));
@@ -621,7 +622,7 @@ TEST_F(calls, postponed_timer_expires_at_last_deadline)
 	EXPECT_LE(event.deadline, event.fired);
 }
 
-/* A start sweeps the stopped timers out of the heap. */
+/* If over a quarter of the entries is stopped, starts sweep stopped timers out of the heap. */
 TEST_F(calls, start_sweeps_stopped_timers)
 {
 	struct timerheap_info before, after;
@@ -639,7 +640,7 @@ TEST_F(calls, start_sweeps_stopped_timers)
 		ASSERT_EQ(0, th_start(other, i, 10 * SEC));
 	ASSERT_EQ(0, th_info(self->fd, &after));
 	EXPECT_LT(before.swept, after.swept);
-	/* The sweep leaves less than a quarter of the entries stopped. */
+	/* The sweep leaves at most a quarter of the entries stopped. */
 	EXPECT_GE(after.entries / 4 + 1, after.stopped);
 	close(other);
 }

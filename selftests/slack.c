@@ -2,11 +2,10 @@
 /*
  * Timers with slack: none expires before its deadline, and many share one heap entry.
  *
- * How late a timer expires is chance on an emulated machine, so it is not tested.  The
- * tests count instead: timers that expire at one time share a bucket, and INFO counts one
- * entry per bucket.  The test deadlines_from_now_to_never has the behavior of Kafka's
- * overflow wheels.  The behaviors of go-zero's timing wheel, with slack too, are in
- * timing_wheel.c.
+ * The lateness of a timer is random on an emulated machine, so the tests do not check it.
+ * They count heap entries instead: a bucket has one entry, however many timers share it.
+ * The test near_deadlines_expire_among_far_ones checks what Kafka's overflow wheels do.
+ * timing_wheel.c tests the behaviors of go-zero's timing wheel, with slack too.
  *
  * TIMERHEAP_EXACT=1 states that the clock counts instructions.  Then the duration of a
  * run depends on the module alone.
@@ -40,7 +39,7 @@ FIXTURE_TEARDOWN(slack)
 	close(self->fd);
 }
 
-/* Entries of all heaps since the test began. */
+/* Return: how many more entries all heaps have than when the test began; -1: an error. */
 static int64_t entries(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -48,7 +47,7 @@ static int64_t entries(int fd, const struct timerheap_info *before)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - before->entries);
 }
 
-/* Timers in slack buckets since the test began. */
+/* Return: how many more timers are in slack buckets than when the test began; -1: an error. */
 static int64_t bucketed(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -71,15 +70,15 @@ TEST_F(slack, timers_of_one_bucket_share_an_entry)
 		ASSERT_EQ(0, th_start_slack(self->fd, i, at - i * 15000, 0, SLACK));
 	EXPECT_EQ(1, entries(self->fd, &self->before));
 	EXPECT_EQ(500, bucketed(self->fd, &self->before));
-	/* Two more entries: an exact timer, and one whose slack is below the minimum. */
+	/* An exact timer has its own entry.  So has a timer with a slack below 16384 ns. */
 	ASSERT_EQ(0, th_start_slack(self->fd, 500, at, 0, 0));
 	ASSERT_EQ(0, th_start_slack(self->fd, 501, at, 0, 16383));
 	EXPECT_EQ(3, entries(self->fd, &self->before));
 	EXPECT_EQ(500, bucketed(self->fd, &self->before));
 }
 
-/* Timers of all kinds of slack expire together: each once, none before its deadline. */
-TEST_F(slack, all_kinds_of_slack_expire_once)
+/* Timers with no, little or much slack expire once each, and none before its deadline. */
+TEST_F(slack, timers_with_any_slack_expire_once)
 {
 	static const uint64_t slacks[] = { 0, 1, SLACK, 16384, 1 * MSEC, 50 * MSEC, 3 * SLACK };
 	static struct timerheap_event events[700];
@@ -111,8 +110,8 @@ TEST_F(slack, all_kinds_of_slack_expire_once)
 	EXPECT_EQ(0, entries(self->fd, &self->before));
 }
 
-/* The deadlines of a periodic timer are multiples of its period, in whatever bucket it is. */
-TEST_F(slack, periodic_deadlines_ignore_buckets)
+/* The deadlines of a periodic timer are one period apart, whichever bucket the timer is in. */
+TEST_F(slack, slack_does_not_shift_periodic_deadlines)
 {
 	int64_t at = now() + MSEC, period = 7 * MSEC;
 	struct timerheap_event event;
@@ -128,7 +127,7 @@ TEST_F(slack, periodic_deadlines_ignore_buckets)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* The slack of SETUP holds for each timer that has none; a slack of 1 makes it exact. */
+/* A timer without slack has the slack given to SETUP.  A slack of 1 makes a timer exact. */
 TEST_F(slack, setup_slack_is_the_default)
 {
 	struct timerheap_setup setup = {
@@ -153,7 +152,7 @@ TEST_F(slack, setup_slack_is_the_default)
 	EXPECT_EQ(0, bucketed(self->fd, &self->before));
 }
 
-/* Shared memory: the slack of the slot holds from the KICK on. */
+/* A slack that is stored in shared memory takes effect at the KICK. */
 TEST_F(slack, kick_applies_slack_of_the_slot)
 {
 	struct timerheap_event event;
@@ -175,11 +174,11 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 			map.slots[slot].slack = SLACK;
 			map.slots[slot].deadline = at - slot;
 			ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
-			/* @queued ignores slack. */
+			/* @queued does not include slack. */
 			queued_at_deadline += map.slots[slot].queued == (uint64_t)(at - slot);
 		}
 		shared = entries(self->fd, &self->before);
-		/* Postponed by a store alone: the kernel finds it at the check. */
+		/* Postpone timer 7 by a store.  The kernel reads the new deadline at its check. */
 		atomic_store((_Atomic uint64_t *)&map.slots[7].deadline, at + 5 * GRANULARITY);
 	} while (now() >= at - 64);
 	EXPECT_EQ(64, queued_at_deadline);
@@ -205,15 +204,15 @@ TEST_F(slack, kick_with_less_slack_leaves_bucket)
 	int64_t at;
 
 	/*
-	 * Repeat until the timer is queued before it is due: a due timer waits for no
-	 * bucket.
+	 * Repeat until the timer is queued before its deadline.  A timer that is due
+	 * already expires at once, and is in no bucket.
 	 */
 	do {
 		if (map.fd >= 0)
 			th_unmap(&map);
 		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
 		at = now() + 100 * MSEC;
-		/* The next multiple of this slack is years away. */
+		/* With this slack the deadline is rounded up to a multiple of 9 years. */
 		map.slots[0].slack = 1ULL << 58;
 		map.slots[0].deadline = at;
 		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
@@ -226,8 +225,8 @@ TEST_F(slack, kick_with_less_slack_leaves_bucket)
 	th_unmap(&map);
 }
 
-/* Kafka's overflow wheels: the deadlines span from now to TIMERHEAP_NEVER in one structure. */
-TEST_F(slack, deadlines_from_now_to_never)
+/* Kafka: overflow wheels.  One heap has all deadlines from now to TIMERHEAP_NEVER. */
+TEST_F(slack, near_deadlines_expire_among_far_ones)
 {
 	static const int64_t spans[] = {
 		20 * MSEC, SEC, 60 * SEC, 3600 * SEC, 86400 * SEC, 365 * 86400 * SEC,
@@ -235,7 +234,7 @@ TEST_F(slack, deadlines_from_now_to_never)
 	};
 	struct timerheap_event event;
 
-	/* On one CPU: one queue expires its timers in the order of their deadlines. */
+	/* On one CPU all timers are in one queue, which expires them in order. */
 	stay_on_one_cpu();
 	for (int i = 0; i < 8; i++)
 		ASSERT_EQ(0, th_start_slack(self->fd, i, now() + spans[i], 0, spans[i] / 10));
@@ -243,7 +242,7 @@ TEST_F(slack, deadlines_from_now_to_never)
 	ASSERT_EQ(0, th_start_slack(self->fd, 9, TIMERHEAP_NEVER - 1, 0, SLACK));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(0, event.slot);
-	/* Move the timer that is far away near, in steps through all other spans. */
+	/* Move timer 7 nearer in 7 steps, through the spans of all other timers. */
 	for (int i = 7; i > 0; i--)
 		ASSERT_EQ(1, th_start_slack(self->fd, 7, now() + spans[i - 1], 0,
 					    spans[i - 1] / 10));
@@ -256,7 +255,7 @@ TEST_F(slack, deadlines_from_now_to_never)
 	EXPECT_EQ(7, event.slot);
 }
 
-/* Start @nr timers with slack, a multiple of 1000, at random deadlines in @span. */
+/* Start @nr timers with slack at scattered deadlines in @span.  @nr is a multiple of 1000. */
 static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
 {
 	static struct timerheap_op ops[1000];
@@ -282,7 +281,7 @@ TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
 	stay_on_one_cpu();
 	ASSERT_EQ(0, spread(self->fd, nr, now() + 1000 * SEC, 60 * SEC));
 	EXPECT_EQ(nr, bucketed(self->fd, &self->before));
-	/* 60 s have 7153 buckets of 8.39 ms, and one that begins before. */
+	/* Deadlines in 60 s are rounded up to at most 7154 multiples of 8.39 ms. */
 	EXPECT_GE(7154, entries(self->fd, &self->before));
 	while (first < 1000000)
 		ASSERT_LE(0, th_drain(self->fd, NULL, ~0U, &first));
@@ -292,19 +291,20 @@ TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
 	EXPECT_EQ(0, bucketed(self->fd, &self->before));
 }
 
-/* Return: the most queues that there are: one per CPU and clock. */
+/* Return: the largest possible number of queues, one per CPU and clock. */
 static int64_t max_queues(void)
 {
 	return 4 * sysconf(_SC_NPROCESSORS_CONF);
 }
 
 /*
- * A million timers that expire within 10 s take no more runs than there are buckets.
+ * A million timers that expire within 10 s take no more runs than there are buckets,
+ * throttled runs aside.
  *
- * An interrupt serves one deadline.  There are as many deadlines as buckets, 8.39 ms
- * apart.  A run leaves no due timer, unless the CPU budget throttles it and another run
- * continues.  Each throttled run has handled a batch of 64 timers, or has reached the
- * end of a bucket.
+ * Each bucket has one deadline, and the deadlines are 8.39 ms apart.  An interrupt begins
+ * one run for each.  The run expires all due timers, unless the CPU budget throttles it;
+ * then a later run continues.  Each throttled run has handled a batch of 64 timers, or
+ * has reached the end of a bucket.
  *
  * A bucket has 839 timers.  Their expiry takes less than the budget of 0.5 ms, except on
  * an emulated CPU.  So no run is throttled if the clock counts instructions.
@@ -360,8 +360,8 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 }
 
 /*
- * No run happens while no timer is due.  An hrtimer that an earlier test left armed
- * causes a run in one or two rounds, and is not armed again.
+ * No run happens while no timer is due.  If an earlier test has left an hrtimer armed, the
+ * hrtimer may cause a run in one or two rounds, and is not armed again.
  */
 TEST_F_TIMEOUT(slack, no_runs_while_nothing_is_due, 60)
 {
@@ -371,7 +371,7 @@ TEST_F_TIMEOUT(slack, no_runs_while_nothing_is_due, 60)
 	stay_on_one_cpu();
 	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
 	ASSERT_EQ(0, th_start_slack(self->fd, 1, now() + 1000 * SEC, 0, 0));
-	/* By then the timers that earlier tests stopped are swept. */
+	/* Let hrtimers expire that earlier tests have left armed for near deadlines. */
 	nap(100 * MSEC);
 	do {
 		ASSERT_EQ(0, th_info(self->fd, &before));

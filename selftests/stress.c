@@ -2,9 +2,9 @@
 /*
  * Stress: threads on all CPUs start, stop and modify the same timers.
  *
- * The tests check sums, for each slot.  A call makes one atomic exchange of the
- * deadline, and returns as was_pending what the exchange has found.  So in whatever
- * order the calls of all threads take effect,
+ * The tests check sums for each slot.  Each call exchanges the deadline atomically, and
+ * returns in was_pending whether the old deadline was set.  So in whatever order the calls
+ * of all threads take effect,
  *
  *	armings (START and MODIFY that returned 0)
  *	  = stops (STOP that returned 1) + expirations + timers pending at the end
@@ -37,7 +37,7 @@ struct worker {
 	int fd;
 	int error;
 	atomic_bool *done;
-	atomic_long *remaining;	/* consumers: expirations still to take, final once done */
+	atomic_long *remaining;	/* consumers: expirations still to take; valid once @done */
 };
 
 static unsigned int test_seed(void)
@@ -54,7 +54,7 @@ static void run_on_nth_cpu(unsigned int n)
 	run_on(n % sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* Return: a span in which many timers expire during the test; some spans are negative. */
+/* Return: a span from -0.2 ms to 2.8 ms, so that many timers expire during the test. */
 static int64_t span(unsigned int *seed)
 {
 	return (int64_t)(rand_r(seed) % 3000) * USEC - 200 * USEC;
@@ -148,7 +148,7 @@ FIXTURE_TEARDOWN(stress)
 	close(self->fd);
 }
 
-/* One-shot timers that all CPUs start, stop and modify: none is lost or doubled. */
+/* All CPUs start, stop and modify the same one-shot timers: none is lost or expires twice. */
 TEST_F_TIMEOUT(stress, one_shot_sums_balance, 120)
 {
 	struct timerheap_pending pending[SLOTS];
@@ -162,7 +162,7 @@ TEST_F_TIMEOUT(stress, one_shot_sums_balance, 120)
 		pthread_create(&self->workers[i].thread, NULL, operate, &self->workers[i]);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(self->workers[i].thread, NULL);
-	/* All spans are below 3 ms: a timer that DRAIN does not return has expired. */
+	/* DRAIN returns the timers that are still pending.  All others have ended. */
 	left = th_drain(self->fd, pending, SLOTS, &first);
 	ASSERT_LE(0, left);
 	for (int i = 0; i < THREADS; i++)
@@ -202,8 +202,9 @@ TEST_F_TIMEOUT(stress, one_shot_sums_balance, 120)
 }
 
 /*
- * The same with periodic timers.  An expiry does not end the arming of a periodic timer,
- * so armings = stops + pending.  Each pending timer goes on to expire.
+ * As one_shot_sums_balance, with periodic timers.  An expiry does not end the arming of a
+ * periodic timer, so armings = stops + timers pending at the end.  Each of the pending
+ * timers must continue to expire.
  */
 TEST_F_TIMEOUT(stress, periodic_sums_balance, 120)
 {
@@ -250,7 +251,7 @@ TEST_F_TIMEOUT(stress, periodic_sums_balance, 120)
 	}
 }
 
-/* A million timers with a span of 0 on one context: each expires once. */
+/* Each of a million starts with a span of 0, in 128 slots, makes one expiration. */
 TEST_F_TIMEOUT(stress, million_zero_timers_expire_once, 120)
 {
 	const int total = 1000000;
@@ -272,8 +273,8 @@ TEST_F_TIMEOUT(stress, million_zero_timers_expire_once, 120)
 }
 
 /*
- * Take @nr events: each of another slot that is not @seen yet, each with one expiration.
- * If @at is not 0, it is the deadline of each.
+ * Take @nr events.  Check that no slot was @seen before, and that each event has one
+ * expiration.  If @at is not 0, check that it is the deadline of each event.
  */
 static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, uint8_t *seen,
 			   int64_t at)
@@ -296,8 +297,8 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
 	}
 }
 
-/* 100 000 timers with one deadline, a quarter of them started on each of 4 CPUs. */
-TEST_F_TIMEOUT(stress, one_deadline_for_100000_timers, 200)
+/* 4 CPUs each start a quarter of 100 000 timers, all with one deadline. */
+TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 {
 	const int n = th_slow() ? 500 : 100000;
 	int64_t at = now() + (th_slow() ? 1 : 3) * SEC;
@@ -316,8 +317,8 @@ TEST_F_TIMEOUT(stress, one_deadline_for_100000_timers, 200)
 	free(seen);
 }
 
-/* All timers get one deadline, 20 times: each expires once per round. */
-TEST_F_TIMEOUT(stress, one_deadline_again_and_again, 120)
+/* In each of 20 rounds, all timers have one deadline and expire once. */
+TEST_F_TIMEOUT(stress, reused_timers_with_one_deadline_expire_once, 120)
 {
 	for (int round = 0; round < 20; round++) {
 		int64_t at = now() + 20 * MSEC;
@@ -332,11 +333,11 @@ TEST_F_TIMEOUT(stress, one_deadline_again_and_again, 120)
 }
 
 /*
- * A heap of many segments.  All timers start with far deadlines.  Every 2nd is moved
- * earlier, so that the inbox grows long, and every 3rd is stopped.  Each moved timer
- * that was not stopped expires once.
+ * 20 000 timers with far deadlines need several segments of a heap.  Every 2nd is moved
+ * earlier, so that the inbox grows long, and every 3rd is stopped.  Each timer that was
+ * moved and not stopped expires once.
  */
-TEST_F_TIMEOUT(stress, moves_and_stops_in_a_large_heap, 200)
+TEST_F_TIMEOUT(stress, moved_timers_in_a_large_heap_expire_once, 200)
 {
 	const int n = th_slow() ? 500 : 20000;
 	int fd = th_context(CLOCK_MONOTONIC, n);

@@ -2,14 +2,15 @@
 /*
  * The behaviors of go-zero's timing wheel: set, move and remove a timer, drain all.
  *
- * go-zero is a Go framework.  Each test names the test of its TimingWheel that has the
- * same behavior.  Each test runs once per variant: deadlines are given to the calls as
- * spans or as absolute times, or are stored in shared memory; the timers are exact or
- * have slack.  A timer with slack expires at its rounded deadline; its event has the
- * deadline that was requested, and the later time of the expiry.
+ * go-zero is a Go framework.  The comment of each test names the test of go-zero's
+ * TimingWheel that checks the same behavior.  Each test runs once per variant.  A test
+ * passes deadlines to calls as spans or as absolute times, or stores them in shared
+ * memory.  The timers are exact or have slack.  A timer with slack expires at its rounded
+ * deadline.  Its event has the deadline that was requested, and the later time of the
+ * expiry.
  *
- * The host may stall while a test arms its timers.  A test whose timers were due before
- * it had moved or stopped them repeats with a new context.
+ * The host may stall while a test arms its timers.  If timers become due before the test
+ * has moved or stopped them, the test repeats with a new context.
  */
 #include "timerheap_test.h"
 
@@ -130,8 +131,8 @@ static int wheel_stop(struct wheel *wheel, uint32_t slot)
 }
 
 /*
- * Check a deadline against the one that the test asked for.  The kernel adds a span to a
- * later time than the one from which the test computed the span.
+ * Check a deadline against @at, which the test has requested.  A deadline that was passed
+ * as a span may be later: the kernel reads the clock after the test has read it.
  * Return: @at if the deadline is right, else the deadline.
  */
 static int64_t wheel_deadline(struct wheel *wheel, int64_t at, int64_t deadline)
@@ -141,7 +142,7 @@ static int64_t wheel_deadline(struct wheel *wheel, int64_t at, int64_t deadline)
 	return right ? at : deadline;
 }
 
-/* Timers in slack buckets, of all contexts, since the test began. */
+/* Return: how many more timers are in slack buckets than when the test began; -1: an error. */
 static int64_t bucketed(struct wheel *wheel, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -189,7 +190,7 @@ TEST_F(wheel, drain_returns_each_pending_timer_once)
 	EXPECT_EQ(SLOTS, first);
 }
 
-/* go-zero: SetTimerSoon, a delay below the wheel's tick. */
+/* go-zero: SetTimerSoon, where the delay is shorter than a tick of the wheel. */
 TEST_F(wheel, delay_of_1_us_expires)
 {
 	struct wheel *wheel = &self->wheel;
@@ -203,8 +204,8 @@ TEST_F(wheel, delay_of_1_us_expires)
 }
 
 /*
- * go-zero: SetTimerWrongDelay, which is an error there.  A timer that is already due
- * waits for no bucket, however much slack it has.
+ * go-zero: SetTimerWrongDelay, where such a delay is an error.  Here a timer that is
+ * already due expires at once, in no bucket, however much slack it has.
  */
 TEST_F(wheel, past_deadline_expires_within_the_call)
 {
@@ -274,7 +275,7 @@ TEST_F(wheel, move_to_now_expires_within_the_call)
 }
 
 /* go-zero: MoveTimerEarlier. */
-TEST_F(wheel, move_earlier_overtakes_earlier_timers)
+TEST_F(wheel, timer_moved_to_first_deadline_expires_first)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -342,7 +343,7 @@ TEST_F(wheel, timer_moved_earlier_fires_once)
 	EXPECT_TRUE(th_quiet(wheel->map.fd, 20 * MSEC));
 }
 
-/* go-zero: SetAndMoveTwice.  The last deadline is before the first one, then after it. */
+/* go-zero: SetAndMoveTwice.  The last deadline is before the first in round 0, after it in 1. */
 TEST_F(wheel, last_of_two_moves_counts)
 {
 	static const int64_t last[] = { 40 * MSEC, 70 * MSEC };
@@ -368,7 +369,7 @@ TEST_F(wheel, last_of_two_moves_counts)
 	}
 }
 
-/* go-zero: ElapsedAndSet.  The idle time is longer than several buckets. */
+/* go-zero: ElapsedAndSet.  No timer is pending for 50 ms, the span of several buckets. */
 TEST_F(wheel, start_after_idle_time_fires_at_deadline)
 {
 	struct wheel *wheel = &self->wheel;
@@ -383,7 +384,7 @@ TEST_F(wheel, start_after_idle_time_fires_at_deadline)
 	EXPECT_LE(at, (int64_t)event.fired);
 }
 
-/* go-zero: ElapsedAndSetThenMove.  The timer moves later, then another one earlier. */
+/* go-zero: ElapsedAndSetThenMove.  The first arming is moved later, the second earlier. */
 TEST_F(wheel, move_after_idle_time_fires_at_new_deadline)
 {
 	struct wheel *wheel = &self->wheel;
@@ -402,7 +403,7 @@ TEST_F(wheel, move_after_idle_time_fires_at_new_deadline)
 	ASSERT_EQ(1, moved);
 	ASSERT_EQ(1, th_event(wheel->map.fd, &event));
 	EXPECT_EQ(at, wheel_deadline(wheel, at, event.deadline));
-	/* The slot has expired once; it is started again and moved earlier. */
+	/* The timer has expired.  Start it again, and move it earlier. */
 	ASSERT_EQ(0, wheel_start(wheel, 0, now() + 1000 * SEC));
 	at = now() + 20 * MSEC;
 	ASSERT_EQ(1, wheel_move(wheel, 0, at));

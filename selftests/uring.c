@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* io_uring: the requests KICK and WAIT, and the requests that each descriptor supports. */
+/* io_uring: the requests KICK and WAIT, and requests that any descriptor supports. */
 #include <dirent.h>
 #include <liburing.h>
 #include <sys/mman.h>
@@ -77,10 +77,10 @@ static int request(struct io_uring *ring, int fd, uint32_t op,
 	return result(ring, LOST);
 }
 
-/* KICK expires a deadline that was stored in shared memory. */
+/* KICK expires a stored deadline that has passed, and queues the timer for a later one. */
 TEST_F(uring, kick_expires_stored_deadline)
 {
-	/* The order is the same if the host stalls until both are due. */
+	/* KICK checks slot 5 first.  So it expires first even if the host stalls for 1 s. */
 	uint32_t numbers[] = { 5, 3, SLOTS, 7 };
 	struct timerheap_event event;
 
@@ -92,7 +92,7 @@ TEST_F(uring, kick_expires_stored_deadline)
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(3, event.slot);
 	EXPECT_LE(event.deadline, event.fired);
-	/* As the call: the third number is no slot, so the fourth is not checked. */
+	/* Like the call, KICK ends at the third number, which is that of no slot. */
 	EXPECT_EQ(2, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers, 4, 0));
 }
 
@@ -109,7 +109,7 @@ TEST_F(uring, bad_requests_are_refused)
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 2));
 	EXPECT_EQ(0, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 0, 0));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_IOC_KICK, &number, 1, 0));
-	/* The result could not hold this number. */
+	/* The result is an int, and this number of slots is above INT_MAX. */
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number,
 				   1U << 31, 0));
 	EXPECT_EQ(-EBADFD, request(&self->ring, before_setup, TIMERHEAP_URING_KICK, &number, 1, 0));
@@ -121,7 +121,6 @@ TEST_F(uring, bad_requests_are_refused)
 	close(before_setup);
 }
 
-/* A registered buffer is refused. */
 TEST_F(uring, registered_buffer_is_refused)
 {
 	struct timerheap_event event;
@@ -136,8 +135,8 @@ TEST_F(uring, registered_buffer_is_refused)
 }
 
 /*
- * The ring has a slot number for which there is no event.  The submitting task must not
- * sleep: a worker waits, and completes the request when there is an event.
+ * The event ring has a slot number for which there is no event.  The submitting task must
+ * not sleep: a worker waits, and completes the request when there is an event.
  */
 TEST_F(uring, wait_without_event_does_not_block_submission)
 {
@@ -145,7 +144,7 @@ TEST_F(uring, wait_without_event_does_not_block_submission)
 	struct th_map map;
 
 	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, SLOTS));
-	map.ring->head--;
+	map.ring->head--;	/* adds an old slot number to the ring */
 	prepare(&self->ring, map.fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
@@ -234,7 +233,7 @@ TEST_F(uring, cancelled_wait_takes_no_event)
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
-	/* -EALREADY: io_uring has asked the worker that waits to end. */
+	/* -EALREADY: a worker executes the request, and io_uring has interrupted it. */
 	EXPECT_TRUE(cancelled == 0 || cancelled == -EALREADY);
 	EXPECT_TRUE(waited == -EINTR || waited == -ECANCELED);
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
@@ -242,8 +241,8 @@ TEST_F(uring, cancelled_wait_takes_no_event)
 	EXPECT_EQ(9, event.slot);
 }
 
-/* A request that no worker has begun ends with -ECANCELED. */
-TEST_F(uring, cancel_before_a_worker_begins)
+/* The ring has one worker, which waits for request 0.  So no worker has begun request 1. */
+TEST_F(uring, request_cancelled_before_a_worker_returns_ecanceled)
 {
 	unsigned int workers[2] = { 1, 1 };
 	struct timerheap_event events[2];
@@ -295,8 +294,8 @@ TEST_F(uring, process_ends_while_wait_is_pending)
 	}
 }
 
-/* Requests on any kernel: poll, multishot poll and read. */
-TEST_F(uring, poll_and_read_requests)
+/* Requests that any descriptor supports: poll, multishot poll and read. */
+TEST_F(uring, poll_and_read_requests_report_events)
 {
 	struct timerheap_event event;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
@@ -322,13 +321,13 @@ TEST_F(uring, poll_and_read_requests)
 	io_uring_prep_read(sqe, self->fd, &event, sizeof(event), 0);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	ASSERT_EQ(0, th_start(self->fd, 6, 10 * MSEC));
-	/* The multishot poll completes too, before or after the read. */
+	/* The multishot poll also completes once more, before or after the read. */
 	for (int i = 0, n = 0; i < 2 && n != sizeof(event); i++)
 		n = result(&self->ring, LOST);
 	EXPECT_EQ(6, event.slot);
 }
 
-/* Return: the threads of this process, workers of io_uring included. */
+/* Return: the number of threads of this process, workers of io_uring included. */
 static int threads(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -341,8 +340,8 @@ static int threads(void)
 	return n;
 }
 
-/* A read needs no worker.  If there is an event, it completes within the submission. */
-TEST_F(uring, read_takes_no_worker)
+/* A read needs no worker.  If there is an event, the read completes within the submission. */
+TEST_F(uring, read_needs_no_worker)
 {
 	struct timerheap_event event;
 	struct io_uring_cqe *cqe;
