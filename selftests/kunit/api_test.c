@@ -2,9 +2,9 @@
 /*
  * The interface for other kernel modules, include/linux/timerheap.h.
  *
- * The suite has one queue per CPU, as timerheap.ko.  Its timers use only functions of the
- * interface; a few tests also read the queue.  In the last test threads on all CPUs call
- * all functions at random.
+ * The suite has one queue per CPU and clock, as timerheap.ko.  Its timers use only
+ * functions of the interface; a few tests also read the queue.  In the last test threads
+ * on all CPUs call all functions at random.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -71,7 +71,7 @@ static struct theap_queue *stay_on_this_cpu(void)
 	return theap_queues_get(THEAP_MONOTONIC, cpu);
 }
 
-/* A timer expires once, not early, and its function gets its deadline. */
+/* A timer expires once, not early, and its function gets the deadline. */
 static void api_timer_expires_once(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
@@ -87,8 +87,8 @@ static void api_timer_expires_once(struct kunit *test)
 }
 
 /*
- * Timers with slack expire together, and each function gets its own deadline.  Without
- * slack a timer is exact again.
+ * Timers with slack expire together, and each function gets the deadline of its own timer.
+ * A timer whose slack is set to 0 is exact.
  */
 static void api_timers_with_slack_expire_together(struct kunit *test)
 {
@@ -108,7 +108,7 @@ static void api_timers_with_slack_expire_together(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, p[i]->when, bucket - i);
 		KUNIT_EXPECT_EQ(test, p[i]->early, 0);
 	}
-	/* Now the queue has buckets: the first start, which found none, has asked for some. */
+	/* Now the queue has buckets: the first start found none, and let a task allocate some. */
 	for (i = 0; i < 20; i++)
 		timerheap_start(&p[i]->timer, bucket + DAY - i);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 20);
@@ -118,8 +118,8 @@ static void api_timers_with_slack_expire_together(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p[0]->when, bucket + 40 * NSEC_PER_MSEC + 5);
 }
 
-/* A deadline in the past expires at once, also a negative one.  KTIME_MAX never expires. */
-static void api_past_expires_at_once_and_ktime_max_never(struct kunit *test)
+/* A deadline in the past, 0 or negative expires at once.  KTIME_MAX never expires. */
+static void api_past_deadline_expires_and_ktime_max_does_not(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 
@@ -164,7 +164,7 @@ static void api_stopped_timer_does_not_expire(struct kunit *test)
 	bool pending, stopped;
 	ktime_t when;
 
-	/* Try again if the host has stopped this CPU until the deadline. */
+	/* Try again if the host has stopped this CPU until after the deadline. */
 	for (;;) {
 		when = ktime_add_ms(ktime_get(), 10);
 		timerheap_start(&p->timer, when);
@@ -228,14 +228,14 @@ static void api_returned_deadline_makes_ticker(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->early, 0);
 }
 
-/* timerheap_forward() returns the first period after now, and stops at KTIME_MAX. */
-static void api_forward_returns_next_period(struct kunit *test)
+/* timerheap_forward() returns the first deadline after now, at most KTIME_MAX. */
+static void api_forward_returns_next_deadline(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 100), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 109), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 110), 120);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 1234), 1240);
-	/* The clock was set back: the deadline is still to come. */
+	/* The clock was set back, so the deadline has not passed. */
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 50), 100);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX, 2), KTIME_MAX);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX - 1, 2), KTIME_MAX);
@@ -335,7 +335,7 @@ static void api_start_after_destroy_has_no_effect(struct kunit *test)
 	}
 }
 
-/* A timer may be freed as soon as it was destroyed; KASAN finds an access after that. */
+/* A timer may be freed as soon as it is destroyed; KASAN would report a later access. */
 static void api_destroyed_timer_can_be_freed(struct kunit *test)
 {
 	unsigned int i;
@@ -358,8 +358,9 @@ static void api_destroyed_timer_can_be_freed(struct kunit *test)
 #define NR_TIMERS	(2 * THEAP_SEGMENT_ENTRIES)
 
 /*
- * The memory of the heaps is freed soon after many timers were destroyed.  So is the room
- * that was reserved on one CPU before the timers were started on another.
+ * The memory of the heaps is freed soon after many timers were destroyed.  That includes
+ * the heap of the CPU on which the timers were initialized, if they were started on
+ * another CPU.
  */
 static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 {
@@ -404,8 +405,8 @@ static ktime_t return_soon(struct probe *probe, ktime_t when, ktime_t now)
 }
 
 /*
- * A function that is called again at once, or before an interrupt could begin a run, leaves
- * CPU time to tasks: a fifth by design, of which a busy host may take a part.  The test
+ * A timer whose function restarts it at once, or up to 30 us later, leaves CPU time to
+ * tasks.  By design that is a fifth, of which a busy host may take a part.  The test
  * requires 1 %.
  */
 static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
@@ -425,7 +426,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
 		shared = rounds_per_second(60);
-		/* On a slow host 10 calls take longer. */
+		/* On a slow host 10 calls take longer than the busy loop. */
 		while (READ_ONCE(p->called) < called + 10)
 			msleep(20);
 		timerheap_stop_sync(&p->timer);
@@ -433,14 +434,14 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		kunit_info(test, "restart after %u ns: %u calls, %llu runs, %llu%% left to tasks\n",
 			   delays[i], p->called - called, runs, 100 * shared / alone);
 		KUNIT_EXPECT_GT(test, p->called, called);
-		/* A run does not end while the timer is due, so it makes several calls. */
+		/* A run continues while the timer is due, so one run makes several calls. */
 		if (!delays[i])
 			KUNIT_EXPECT_LT(test, runs, p->called - called);
 		KUNIT_EXPECT_GE(test, 100 * shared, alone);
 	}
 }
 
-/* An object that its timer's function frees. */
+/* An object that the function of its timer frees. */
 struct self_freeing {
 	struct timerheap_timer timer;
 	bool restart;
@@ -453,7 +454,7 @@ static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when
 {
 	struct self_freeing *object = container_of(timer, struct self_freeing, timer);
 
-	/* Release fails for a timer that was started again; the next call frees it. */
+	/* If the timer was started again, the release fails, and the next call frees it. */
 	if (object->restart) {
 		object->restart = false;
 		timerheap_start(timer, now);
@@ -487,7 +488,7 @@ static void api_function_releases_its_timer(struct kunit *test)
 	synchronize_rcu();
 }
 
-/* The result of a release while another caller held the timer. */
+/* The result of timerheap_release() while another caller destroys the timer. */
 static bool released;
 
 static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
@@ -499,8 +500,8 @@ static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
 }
 
 /*
- * A function cannot release its timer while another caller destroys that timer.  That
- * caller waits for the function, and gives up the reservation.
+ * A function cannot release its timer while another caller destroys that timer.  The
+ * caller that destroys the timer waits for the function, and gives up the reservation.
  */
 static void api_release_fails_during_destroy(struct kunit *test)
 {
@@ -513,7 +514,10 @@ static void api_release_fails_during_destroy(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, released);
 }
 
-/* Three timers for an hrtimer that expires in hard interrupt context, also on PREEMPT_RT. */
+/*
+ * An hrtimer that expires in hard interrupt context, also on PREEMPT_RT, and three timers
+ * that its function starts, modifies and stops.
+ */
 struct irq {
 	struct hrtimer hrtimer;
 	struct completion done;
@@ -572,8 +576,8 @@ static void api_calls_work_under_raw_spinlock(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, 1));
 }
 
-/* With GFP_ATOMIC a timer can be made where a task cannot sleep. */
-static void api_init_without_sleep(struct kunit *test)
+/* With GFP_ATOMIC, timerheap_init() does not sleep. */
+static void api_init_works_in_atomic_context(struct kunit *test)
 {
 	struct probe *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
 
@@ -588,15 +592,16 @@ static void api_init_without_sleep(struct kunit *test)
 }
 
 /*
- * One thread more than CPUs calls all functions at random on 16 shared timers, and so do
- * the functions of these timers.  Each thread also makes timers of its own and frees them.
+ * Threads, one more than there are CPUs, call all functions at random on 16 shared timers.
+ * The functions of these timers also start and stop shared timers.  Each thread also makes
+ * timers of its own and frees them.
  */
 #define SHARED_TIMERS	16
 
 struct shared_timer {
 	struct probe probe;
-	atomic_t running;		/* its function */
-	atomic_t faults;		/* the function ran twice at once */
+	atomic_t running;		/* 1: its function is running */
+	atomic_t faults;		/* number of times that the function ran on two CPUs */
 };
 
 static struct shared_timer *shared;
@@ -678,8 +683,11 @@ static int random_calls(void *unused)
 	return 0;
 }
 
-/* No function is early or runs twice at once, and stop_sync stops all timers. */
-static void api_concurrent_random_calls(struct kunit *test)
+/*
+ * While all CPUs call the functions at random, no function is early or runs on two CPUs at
+ * once.  Afterwards stop_sync stops all timers.
+ */
+static void api_function_is_exclusive_under_random_calls(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1, called = 0;
 	struct task_struct **threads = kunit_kcalloc(test, nr, sizeof(*threads), GFP_KERNEL);
@@ -699,7 +707,7 @@ static void api_concurrent_random_calls(struct kunit *test)
 		if (!IS_ERR(threads[i]))
 			kthread_stop(threads[i]);
 	WRITE_ONCE(threads_stopped, true);
-	/* The functions still start other timers, so stop all timers before one is destroyed. */
+	/* A running function may start other timers, so stop all of them before any destroy. */
 	for (i = 0; i < SHARED_TIMERS; i++)
 		timerheap_stop_sync(&shared[i].probe.timer);
 	for (i = 0; i < SHARED_TIMERS; i++)
@@ -731,12 +739,12 @@ static int api_init(struct kunit *test)
 static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_timer_expires_once),
 	KUNIT_CASE(api_timers_with_slack_expire_together),
-	KUNIT_CASE(api_past_expires_at_once_and_ktime_max_never),
+	KUNIT_CASE(api_past_deadline_expires_and_ktime_max_does_not),
 	KUNIT_CASE(api_init_accepts_4_clocks),
 	KUNIT_CASE(api_stopped_timer_does_not_expire),
 	KUNIT_CASE(api_modify_moves_only_pending_timer),
 	KUNIT_CASE(api_returned_deadline_makes_ticker),
-	KUNIT_CASE(api_forward_returns_next_period),
+	KUNIT_CASE(api_forward_returns_next_deadline),
 	KUNIT_CASE(api_start_overrides_returned_deadline),
 	KUNIT_CASE(api_stop_overrides_returned_deadline),
 	KUNIT_CASE(api_stop_sync_stops_self_starting_timer),
@@ -747,9 +755,9 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_destroyed_timers_free_heap_memory),
 	KUNIT_CASE(api_calls_work_in_hard_interrupt),
 	KUNIT_CASE(api_calls_work_under_raw_spinlock),
-	KUNIT_CASE(api_init_without_sleep),
+	KUNIT_CASE(api_init_works_in_atomic_context),
 	KUNIT_CASE(api_self_starting_timer_leaves_cpu_to_tasks),
-	KUNIT_CASE(api_concurrent_random_calls),
+	KUNIT_CASE(api_function_is_exclusive_under_random_calls),
 	{}
 };
 

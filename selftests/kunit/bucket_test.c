@@ -5,8 +5,8 @@
  * The tests check how a deadline is rounded, and that a bucket is one heap entry.  They
  * stop, postpone and move timers in buckets, and use up the CPU budget or the buckets.
  *
- * Some tests check what tests of the timing wheels of go-zero and Kafka check.  Their
- * comments name the test of go-zero, as RemoveTimer.
+ * Some tests check the same as tests of the timing wheels of go-zero and Kafka.  Their
+ * comments name the test of go-zero, for example RemoveTimer.
  */
 #include <linux/delay.h>
 #include <linux/prandom.h>
@@ -17,7 +17,7 @@
 #define SLACK		(10 * NSEC_PER_MSEC)
 #define GRANULARITY	((s64)BIT_ULL(23))	/* of SLACK: 8.4 ms */
 
-/* Return: the deadline of the bucket that a timer due @from_now goes to. */
+/* Return: the deadline of the bucket for a timer that is due in @from_now nanoseconds. */
 static s64 bucket_deadline(s64 from_now)
 {
 	return theap_round_deadline(test_now() + from_now, ilog2(GRANULARITY));
@@ -46,7 +46,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1001);
-	/* A multiple of the next larger granularity, too. */
+	/* A multiple of both GRANULARITY and 2 * GRANULARITY. */
 	s64 bucket = theap_round_deadline(test_now() + DAY, ilog2(2 * GRANULARITY));
 	unsigned int i;
 
@@ -56,7 +56,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 999);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
-	/* Another granularity: another bucket, though the deadline is the same. */
+	/* A timer with another granularity needs another bucket, even with this deadline. */
 	test_start_slack(&t[1000], bucket - 1, 2 * SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
@@ -72,7 +72,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 }
 
-/* More timers than a batch, in at most 2 buckets, all expire once, and not early. */
+/* 10 batches of timers, in at most 2 buckets, each expire once and not early. */
 static void bucket_timers_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -170,8 +170,8 @@ static void bucket_moves_timer_earlier(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr_list_nodes, 0);
 }
 
-/* A new slack counts when the timer is requeued: from bucket to heap, or heap to bucket. */
-static void bucket_new_slack_counts_at_requeue(struct kunit *test)
+/* When a timer is requeued with a new slack, it moves from a bucket to the heap, or back. */
+static void bucket_new_slack_takes_effect_at_requeue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -193,14 +193,14 @@ static void bucket_new_slack_counts_at_requeue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[1].timer.when, bucket - 2 * GRANULARITY);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 1);
-	/* The count of stopped timers includes those in the heap, not those in buckets. */
+	/* @deleted counts stopped timers in the heap, but not those in buckets. */
 	theap_timer_stop(&t[1].timer);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 	theap_timer_stop(&t[0].timer);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 1);
 }
 
-/* A periodic timer with slack goes from bucket to bucket, and does not drift. */
+/* A periodic timer with slack moves from bucket to bucket, and does not drift. */
 static void bucket_periodic_timer_does_not_drift(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -219,8 +219,8 @@ static void bucket_periodic_timer_does_not_drift(struct kunit *test)
 }
 
 /*
- * A run is throttled in the middle of a due bucket.  The rest of the bucket stays due, and
- * the first deadline of the queue is 0 until a later run has expired the rest.
+ * If a run is throttled in the middle of a due bucket, the rest of the bucket stays due.
+ * The first deadline of the queue is 0 until a later run has expired the rest.
  */
 static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 {
@@ -250,7 +250,10 @@ static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->first, THEAP_NEVER);
 }
 
-/* A bucket is due, and the clock is then set back: its timers do not expire early. */
+/*
+ * If the clock is set back after a bucket was found due, its timers do not expire early.
+ * Instead of a clock step, the test lets a bucket be due a day too early.
+ */
 static void bucket_is_not_early_after_clock_step(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -275,8 +278,9 @@ static void bucket_is_not_early_after_clock_step(struct kunit *test)
 }
 
 /*
- * A far horizon, as in Kafka's tests: 22 h, 4.3 s apart, so that each timer needs its own
- * bucket.  A timer that finds no bucket goes to the heap with the same deadline.
+ * As in Kafka's tests, deadlines span a far horizon: 22 h.  They are 4.3 s apart, so each
+ * timer needs a bucket of its own.  A timer that gets no bucket has a heap entry with the
+ * same rounded deadline.
  */
 static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 {
@@ -307,8 +311,8 @@ static void manual_free(void *queue)
 KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
 
 /*
- * A program is killed in the middle of an advance of its manual clock.  The empty buckets
- * that it leaves in the heap are freed in batches.
+ * If a program is killed in the middle of an advance of its manual clock, empty buckets
+ * stay in the heap.  They are freed in batches.
  */
 static void bucket_clear_works_in_batches(struct kunit *test)
 {
@@ -320,7 +324,7 @@ static void bucket_clear_works_in_batches(struct kunit *test)
 	u32 left;
 
 	KUNIT_ASSERT_NOT_NULL(test, queue);
-	/* Before the timers, so that they are stopped before the queue is freed. */
+	/* Add this before the timers: KUnit then stops the timers before it frees the queue. */
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, manual_action, queue), 0);
 	t = test_timers(test, due + buckets);
 	for (i = 0; i < due + buckets; i++) {
@@ -379,7 +383,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_keeps_stopped_timer_until_due),
 	KUNIT_CASE(bucket_keeps_postponed_timer_until_due),
 	KUNIT_CASE(bucket_moves_timer_earlier),
-	KUNIT_CASE(bucket_new_slack_counts_at_requeue),
+	KUNIT_CASE(bucket_new_slack_takes_effect_at_requeue),
 	KUNIT_CASE(bucket_periodic_timer_does_not_drift),
 	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
 	KUNIT_CASE(bucket_is_not_early_after_clock_step),

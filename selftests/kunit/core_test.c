@@ -21,9 +21,9 @@ void core_end(void *unused)
 }
 
 /*
- * Make the queues of a test, which belong to this CPU.  The queue that timers go to gets
- * room, since a test may start timers where it cannot sleep to grow a heap.  Stealing is
- * off, since a test may keep softirqs off for long.
+ * Make the queues of a test, which belong to this CPU.  Grow the heap that timers go to:
+ * a test may start timers in a context in which it cannot sleep to grow a heap.  Switch
+ * stealing off: a test may keep softirqs off for long.
  */
 int core_begin(void)
 {
@@ -72,8 +72,9 @@ static void second_queue_free(void *data)
 KUNIT_DEFINE_ACTION_WRAPPER(second_queue_action, second_queue_free, void *);
 
 /*
- * Make a second queue of this CPU, which no start chooses.  A test makes it before its
- * timers, so that the timers are stopped before the queue is freed.
+ * Make a second queue of this CPU, which no start chooses.  A test calls this before
+ * test_timers(), since KUnit undoes the last step first: it stops the timers, then frees
+ * the queue.
  */
 struct theap_queue *test_second_queue(struct kunit *test)
 {
@@ -133,7 +134,7 @@ void test_timer_init(struct test_timer *t)
 	theap_timer_init(&t->timer, &test_ops);
 }
 
-/* Stop all timers of an array.  A timer without operations ends the array. */
+/* Stop all timers of an array, whose end is marked by a timer without operations. */
 static void timers_stop(void *data)
 {
 	struct test_timer *t;
@@ -194,7 +195,7 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 	WARN_ON(ret);
 }
 
-/* Keep this CPU busy for @ns.  By the clock, since mdelay() is shorter on a busy host. */
+/* Keep this CPU busy for @ns by the clock, since mdelay() ends too early on a busy host. */
 void test_busy_wait(u64 ns)
 {
 	u64 until = ktime_get_ns() + ns;
@@ -203,13 +204,13 @@ void test_busy_wait(u64 ns)
 		cpu_relax();
 }
 
-/* Work of a timer: use twice the CPU budget of a run, so that the run is throttled. */
+/* Use twice the CPU budget of a run, so that the run is throttled.  For @work of a timer. */
 void test_exceed_budget(struct test_timer *t)
 {
 	test_busy_wait(NSEC_PER_MSEC);
 }
 
-/* Run the queue, as its hrtimer does in softirq. */
+/* Run the queue of the test, as its hrtimer does in softirq. */
 void test_run(void)
 {
 	local_bh_disable();

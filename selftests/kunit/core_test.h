@@ -24,18 +24,18 @@
 #include "module/core/slack.h"
 #include "module/core/verify.h"
 
-/* A deadline this far away does not expire during a test. */
+/* A timer that is due in a day does not expire during a test. */
 #define DAY	(86400LL * NSEC_PER_SEC)
 
 /**
  * struct test_timer - a timer that records its expiries
  * @timer:    the timer of the core
- * @deadline: when it is due; the code that starts it sets this first
- * @period:   0: it expires once
+ * @deadline: when it is due; each start sets it before it schedules the timer
+ * @period:   nanoseconds between expiries; 0: it expires once
  * @work:     called by its function; NULL: nothing
- * @expired:  deadlines that have expired
- * @called:   calls of its function
- * @early:    expiries before the deadline
+ * @expired:  number of deadlines that have expired
+ * @called:   number of calls of its function
+ * @early:    number of expiries before the deadline
  * @order:    position of its last call among the calls of all timers, from 1
  * @waker:    callback to call at the end of the run; NULL: none
  */

@@ -2,8 +2,8 @@
 /*
  * Timers over many days.
  *
- * The suite starts 1000 one-shot timers and 20 tickers, and checks them when their time
- * is over.  By default that takes 2 seconds.
+ * The suite starts 1000 one-shot timers and 20 tickers, waits until all deadlines have
+ * passed, and checks the timers.  By default it waits 2 seconds.
  *
  * In User Mode Linux with time-travel=inf-cpu no task waits: the clock jumps to the next
  * deadline.  So days=30 tests 30 days of deadlines in a moment.
@@ -25,8 +25,8 @@ static struct test_timer *once, *tickers;
 static s64 start, end;
 
 /*
- * Start all timers, and wait until the days have passed.  The suite does so before its
- * tests begin, since KUnit limits a test to 5 minutes, simulated or not.
+ * Start all timers, and wait until the days have passed.  This is the init function of the
+ * suite, since KUnit limits each test to 5 minutes, of simulated time too.
  */
 static int days_pass(struct kunit_suite *suite)
 {
@@ -75,7 +75,7 @@ static void days_timers_expire_once(struct kunit *test)
 	kunit_info(test, "%llu s passed", div_u64(end - start, NSEC_PER_SEC));
 }
 
-/* Each ticker has expired at each of its periods, and has not drifted. */
+/* Each ticker has expired once per period, and has not drifted. */
 static void days_tickers_do_not_drift(struct kunit *test)
 {
 	unsigned int i;

@@ -2,10 +2,10 @@
 /*
  * The heap and its bulk extraction, checked against a naive oracle.
  *
- * The oracle is an array: the key of each node, or NONE if the node is in no heap.
- * check_heap() compares the whole heap with it after an operation: no child is
- * earlier than its parent, each node has the position of its entry, and the entries
- * are those of the array.
+ * The oracle is an array: the key of each node, or NONE if the node is not in the heap.
+ * check_heap() compares the whole heap with the array after an operation.  No child may
+ * be earlier than its parent.  Each node must have the position of its entry, and each
+ * entry the key of the array.
  *
  * The first tests use short sequences of fixed keys.  The tests with "random" in
  * their names use random operations; each prints its seed to the log.
@@ -22,7 +22,7 @@
 
 #define NONE	S64_MIN
 
-/* A heap, the nodes that may be in it, and the oracle: the key of each node. */
+/* A heap, the nodes that may be in the heap, and the oracle: the key of each node. */
 struct model {
 	struct theap_heap heap;
 	u32 max;
@@ -107,7 +107,7 @@ static void check_heap(struct kunit *test, struct model *model)
 			fault = "a child is earlier than its parent";
 		}
 	}
-	/* Each entry is one of the nodes.  If their number is right, all nodes are there. */
+	/* Each entry is one of the nodes.  If their number is right, no node is missing. */
 	if (!fault && heap->nr != model->nr + holes)
 		fault = "the number of entries differs from the oracle";
 	if (!fault && heap->last_hole != hole)
@@ -139,7 +139,7 @@ static void rekey(struct model *model, u32 i, s64 key)
 	model->keys[i] = key;
 }
 
-/* Return: the number of the node at the top. */
+/* Return: the index of the node at the top. */
 static u32 top(struct model *model)
 {
 	return theap_heap_at(&model->heap, THEAP_ROOT)->node - model->nodes;
@@ -159,7 +159,7 @@ static void heap_parent_inverts_child(struct kunit *test)
 	}
 }
 
-/* The keys of the example in heap.h, in descending order: each push climbs to the top. */
+/* The keys of the example in heap.h, in descending order: each pushed entry climbs to the top. */
 static void heap_push_and_remove_keep_first_at_top(struct kunit *test)
 {
 	static const s64 keys[] = { 50, 40, 30, 20, 10 };
@@ -184,8 +184,9 @@ static void heap_push_and_remove_keep_first_at_top(struct kunit *test)
 }
 
 /*
- * The last entry fills the gap that a removal leaves.  It comes from another branch, so
- * it may have to climb: 2 is a child of 1, and fills a gap among the children of 100.
+ * The last entry fills the gap that a removal leaves.  That entry may be from another
+ * branch, and may have to climb.  Here key 2, a child of key 1, fills a gap among the
+ * children of key 100.
  */
 static void heap_remove_lets_last_entry_climb(struct kunit *test)
 {
@@ -196,7 +197,7 @@ static void heap_remove_lets_last_entry_climb(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
 		push(test, model, i, keys[i]);
 	check_heap(test, model);
-	/* 101 is at 8, below 100.  The last entry, 2 at 12, is earlier than both. */
+	/* Key 101 is at position 8, below key 100.  Key 2, the last entry, is earlier. */
 	KUNIT_ASSERT_EQ(test, model->nodes[5].pos, 8);
 	KUNIT_ASSERT_EQ(test, model->nodes[9].pos, 12);
 	remove_node(test, model, 5);
@@ -205,8 +206,11 @@ static void heap_remove_lets_last_entry_climb(struct kunit *test)
 	model_free(model);
 }
 
-/* The only entry, the last entry, equal keys, and the smallest and largest key. */
-static void heap_equal_and_extreme_keys(struct kunit *test)
+/*
+ * Remove the only entry and the last entry.  Rekey among equal keys, to the largest and to
+ * the smallest key.
+ */
+static void heap_accepts_equal_and_extreme_keys(struct kunit *test)
 {
 	struct model *model = model_make(test, 8);
 	u32 i;
@@ -228,7 +232,7 @@ static void heap_equal_and_extreme_keys(struct kunit *test)
 	model_free(model);
 }
 
-/* Remove the entry at the extraction.  Return: the number of its node. */
+/* Remove the entry at the position of the extraction.  Return: the index of its node. */
 static u32 extract_one(struct model *model)
 {
 	u32 i = theap_heap_at(&model->heap, model->heap.extract_pos)->node - model->nodes;
@@ -239,7 +243,7 @@ static u32 extract_one(struct model *model)
 	return i;
 }
 
-/* The example of extract.c: 10, 20 and 30 are due until 35, in the order of positions. */
+/* As in the example of extract.c, an extraction until 35 finds 10, 20 and 30, by position. */
 static void heap_extracts_only_due_entries(struct kunit *test)
 {
 	static const s64 keys[] = { 10, 40, 20, 50, 30, 90, 91, 92, 93, 70, 60 };
@@ -299,9 +303,9 @@ static void heap_extracts_all_entries(struct kunit *test)
 }
 
 /*
- * The extraction is below the hole at 7.  Removals shrink the heap until the hole is
- * dropped, and pushes let it grow again.  The entry that is at 7 then is no hole, so the
- * extraction must have ended.
+ * An extraction pauses below the hole at 7.  Removals shrink the heap until that hole is
+ * dropped, and then pushes let the heap grow again.  Now position 7 has an entry.  So the
+ * extraction must have ended when the hole was dropped.
  */
 static void heap_extraction_ends_when_its_hole_is_dropped(struct kunit *test)
 {
@@ -394,9 +398,9 @@ static void heap_directory_doubles(struct kunit *test)
 
 /*
  * Three callers grow one heap.  "late" allocates when the heap has 63 segments, so without
- * a directory; another caller then adds the 64th segment, and "late" adds nothing.  "one"
+ * a directory.  Then another caller adds the 64th segment, and "late" adds nothing.  "one"
  * and "two" both allocate at 64 segments, so both with a larger directory.  The heap takes
- * the directory of "one", and the directory of "two" stays in its growth.
+ * the directory of "one", and "two" keeps its own.
  */
 static void heap_concurrent_growth_is_kept_once(struct kunit *test)
 {
@@ -430,7 +434,7 @@ static void heap_concurrent_growth_is_kept_once(struct kunit *test)
 	theap_heap_destroy(&heap);
 }
 
-/* In the largest heap the child positions still fit a u32.  More growth is refused. */
+/* In the largest heap each child position fits in a u32.  Further growth is refused. */
 static void heap_growth_has_a_limit(struct kunit *test)
 {
 	u32 last = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - 1;
@@ -443,8 +447,8 @@ static void heap_growth_has_a_limit(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, growth.directory);
 }
 
-/* Sifts cross from one segment to another, and no group of 4 straddles two segments. */
-static void heap_random_keys_across_segments(struct kunit *test)
+/* A heap of 4 segments agrees with the oracle: sifts cross from one segment to another. */
+static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
 	struct model *model = model_make(test, max);
@@ -490,7 +494,7 @@ static void random_operations(struct kunit *test, u32 max, u32 operations, u32 k
 			rekey(model, i, random_below(model, keys));
 		check_heap(test, model);
 	}
-	/* Removed from the top, the rest leaves in the order of keys. */
+	/* Remove the rest from the top: no key is earlier than the one before. */
 	while (model->nr) {
 		u32 first = top(model);
 		s64 key = model->keys[first];
@@ -501,7 +505,7 @@ static void random_operations(struct kunit *test, u32 max, u32 operations, u32 k
 	model_free(model);
 }
 
-static void heap_small_random_operations(struct kunit *test)
+static void heap_random_operations_in_small_heaps_agree_with_oracle(struct kunit *test)
 {
 	u32 max;
 
@@ -509,13 +513,16 @@ static void heap_small_random_operations(struct kunit *test)
 		random_operations(test, max, 2000, max / 2 + 2);
 }
 
-static void heap_random_operations(struct kunit *test)
+static void heap_random_operations_agree_with_oracle(struct kunit *test)
 {
 	random_operations(test, 500, 20000, 1U << 31);
 	random_operations(test, 5000, 12000, 100);
 }
 
-/* Make the heap ready for a removal.  Return: false if more than 3 holes are last. */
+/*
+ * Drop up to 3 holes at the end of the heap, since a removal needs an entry there.
+ * Return: false if there are more than 3.
+ */
 static bool drop_last_holes(struct kunit *test, struct model *model)
 {
 	unsigned int budget = 3;
@@ -538,9 +545,9 @@ static u32 nr_due(struct model *model, s64 until)
 
 /*
  * Extractions that pause.  In the pauses entries are pushed, rekeyed and removed at random,
- * also the entry at the extraction.  The new keys are not due, so the extraction must find
- * all due entries.  There is one exception: a due entry that has filled the gap of a removed
- * one may be behind the extraction.
+ * among them the entry at the position of the extraction.  The new keys are not due, so the
+ * extraction must find all due entries.  There is one exception: the gap of a removed entry
+ * may be at a position that the extraction has visited, and a due entry may have filled it.
  */
 static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys)
 {
@@ -559,7 +566,7 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 		theap_extract_begin(&model->heap, until);
 		while (model->heap.extract_pos) {
 			unsigned int budget = 1 + random_below(model, 8);
-			/* The extraction ignores that time has passed since it began. */
+			/* A time after @until does not make more entries due for the extraction. */
 			s64 now = until + random_below(model, keys);
 			struct theap_entry *entry;
 
@@ -585,7 +592,7 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 			}
 			check_heap(test, model);
 		}
-		/* An entry that has filled a gap may be due, and behind the extraction. */
+		/* The extraction may have passed the position at which a due entry filled a gap. */
 		KUNIT_ASSERT_TRUE(test, removed || !nr_due(model, until));
 		while (theap_heap_close_hole(&model->heap))
 			if (!random_below(model, 8))
@@ -596,7 +603,7 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 	model_free(model);
 }
 
-static void heap_random_extractions(struct kunit *test)
+static void heap_random_extractions_agree_with_oracle(struct kunit *test)
 {
 	random_extractions(test, 5, 2000, 10);
 	random_extractions(test, 22, 1000, 30);
@@ -608,7 +615,7 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_parent_inverts_child),
 	KUNIT_CASE(heap_push_and_remove_keep_first_at_top),
 	KUNIT_CASE(heap_remove_lets_last_entry_climb),
-	KUNIT_CASE(heap_equal_and_extreme_keys),
+	KUNIT_CASE(heap_accepts_equal_and_extreme_keys),
 	KUNIT_CASE(heap_extracts_only_due_entries),
 	KUNIT_CASE(heap_extracts_all_entries),
 	KUNIT_CASE(heap_extraction_ends_when_its_hole_is_dropped),
@@ -616,10 +623,10 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_directory_doubles),
 	KUNIT_CASE(heap_concurrent_growth_is_kept_once),
 	KUNIT_CASE(heap_growth_has_a_limit),
-	KUNIT_CASE(heap_random_keys_across_segments),
-	KUNIT_CASE(heap_small_random_operations),
-	KUNIT_CASE(heap_random_operations),
-	KUNIT_CASE(heap_random_extractions),
+	KUNIT_CASE(heap_random_keys_across_segments_agree_with_oracle),
+	KUNIT_CASE(heap_random_operations_in_small_heaps_agree_with_oracle),
+	KUNIT_CASE(heap_random_operations_agree_with_oracle),
+	KUNIT_CASE(heap_random_extractions_agree_with_oracle),
 	{}
 };
 

@@ -12,10 +12,10 @@
 #include "core_test.h"
 
 /*
- * Timers in each stable state migrate.  The pending ones are queued at their own deadlines
- * then, and the stopped ones are removed.
+ * WAITING and MODIFIED_x timers migrate, and are queued at their own deadlines in the other
+ * queue.  DELETED timers are removed.
  */
-static void hotplug_timers_in_all_states_migrate(struct kunit *test)
+static void hotplug_pending_timers_migrate_stopped_are_removed(struct kunit *test)
 {
 	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
 	unsigned int i, nr = 3 * THEAP_BATCH + 5, pending = 0;
@@ -48,13 +48,13 @@ static void hotplug_timers_in_all_states_migrate(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, to->heap.nr, pending);
 	KUNIT_EXPECT_EQ(test, from->count.migrated, pending);
-	/* The last timer that was moved earlier is the first now. */
+	/* The first timer is the last one of those that were moved earlier. */
 	KUNIT_EXPECT_EQ(test, to->armed, to->first);
 	KUNIT_EXPECT_LT(test, to->first, deadline);
 }
 
-/* Timers in buckets migrate to buckets, as few as before. */
-static void hotplug_buckets_migrate(struct kunit *test)
+/* Timers that share buckets also share buckets in the queue to which they migrate. */
+static void hotplug_timers_share_buckets_after_migration(struct kunit *test)
 {
 	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 1000);
@@ -78,7 +78,7 @@ static void hotplug_buckets_migrate(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, to->first, bucket - granularity);
 }
 
-/* No timer migrates while a run of the queue is on. */
+/* No timer migrates out of a queue while a run of that queue is on. */
 static void hotplug_nothing_migrates_during_run(struct kunit *test)
 {
 	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
@@ -138,8 +138,8 @@ static void expect_each_once(struct kunit *test, struct test_timer *t, unsigned 
 	}
 }
 
-/* Timers between extraction holes migrate, and the holes are closed. */
-static void hotplug_heap_with_holes_migrates(struct kunit *test)
+/* Timers among extraction holes migrate, and the holes are closed. */
+static void hotplug_timers_among_holes_migrate(struct kunit *test)
 {
 	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
 	unsigned int nr = 10 * THEAP_BATCH;
@@ -153,8 +153,8 @@ static void hotplug_heap_with_holes_migrates(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, from->count.checked + to->count.checked, nr);
 }
 
-/* A queue with extraction holes is handed over, and its timers all expire once. */
-static void hotplug_queue_with_holes_is_handed_over(struct kunit *test)
+/* If a queue with extraction holes is handed over, all its timers expire once. */
+static void hotplug_handed_over_queue_with_holes_expires_once(struct kunit *test)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 	unsigned int nr = 10 * THEAP_BATCH;
@@ -166,7 +166,7 @@ static void hotplug_queue_with_holes_is_handed_over(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&test_queue()->heap.nr, 0));
 }
 
-/* The migration of an empty queue allocates no memory in the other. */
+/* The migration of an empty queue allocates no memory for the other queue. */
 static void hotplug_empty_queue_needs_no_memory(struct kunit *test)
 {
 	struct theap_queue *to = test_second_queue(test);
@@ -176,8 +176,8 @@ static void hotplug_empty_queue_needs_no_memory(struct kunit *test)
 }
 
 /*
- * If the other heap cannot grow, the migration fails, and the timers stay and expire.  The
- * test lets the other heap appear as large as heaps can be.
+ * If the heap of the other queue cannot grow, the migration fails, and the timers stay and
+ * expire.  The test lets that heap appear as large as a heap can be.
  */
 static void hotplug_failed_migration_keeps_timers(struct kunit *test)
 {
@@ -204,10 +204,10 @@ static void hotplug_failed_migration_keeps_timers(struct kunit *test)
 }
 
 /*
- * A queue is handed to another CPU, or to this one if there is no other.  Its timers expire,
- * and later starts notify the new CPU.
+ * After a queue was handed over, its timers expire, and later starts notify the new CPU.
+ * If there is no other CPU, the test hands the queue over to this one.
  */
-static void hotplug_queue_is_handed_over(struct kunit *test)
+static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 	struct test_timer *t = test_timers(test, 10);
@@ -225,7 +225,7 @@ static void hotplug_queue_is_handed_over(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* The queue accepts a timer, and an earlier deadline notifies its new CPU. */
+	/* The queue accepts a timer, and a move to an earlier deadline notifies the new CPU. */
 	test_start(&t[0], test_now() + DAY);
 	test_start(&t[0], test_now() + NSEC_PER_MSEC);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 2));
@@ -233,22 +233,22 @@ static void hotplug_queue_is_handed_over(struct kunit *test)
 }
 
 /* With heaps=1 there is no other queue that timers could migrate to. */
-static void hotplug_single_queue_has_no_other(struct kunit *test)
+static void hotplug_single_queue_has_no_migration_target(struct kunit *test)
 {
 	KUNIT_EXPECT_NULL(test, theap_queue_migration_target(test_queue()));
 }
 
 static struct kunit_case hotplug_cases[] = {
-	KUNIT_CASE(hotplug_timers_in_all_states_migrate),
-	KUNIT_CASE(hotplug_buckets_migrate),
+	KUNIT_CASE(hotplug_pending_timers_migrate_stopped_are_removed),
+	KUNIT_CASE(hotplug_timers_share_buckets_after_migration),
 	KUNIT_CASE(hotplug_nothing_migrates_during_run),
 	KUNIT_CASE(hotplug_migrated_timers_expire_once),
-	KUNIT_CASE(hotplug_heap_with_holes_migrates),
-	KUNIT_CASE(hotplug_queue_with_holes_is_handed_over),
+	KUNIT_CASE(hotplug_timers_among_holes_migrate),
+	KUNIT_CASE(hotplug_handed_over_queue_with_holes_expires_once),
 	KUNIT_CASE(hotplug_empty_queue_needs_no_memory),
 	KUNIT_CASE(hotplug_failed_migration_keeps_timers),
-	KUNIT_CASE(hotplug_queue_is_handed_over),
-	KUNIT_CASE(hotplug_single_queue_has_no_other),
+	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
+	KUNIT_CASE(hotplug_single_queue_has_no_migration_target),
 	{}
 };
 

@@ -2,7 +2,7 @@
 /*
  * Lists whose nodes are in the memory of a heap.
  *
- * A model records which list each node is in, and in which order they were added.
+ * A model records which list each node is in, and in which order the nodes were added.
  * check_lists() compares all lists with the model.  The last test moves nodes between
  * lists and heap at random; its seed is constant.
  */
@@ -19,8 +19,8 @@ struct model {
 	struct theap_heap heap;
 	struct theap_node heads[LISTS];
 	struct theap_node nodes[NODES];
-	s8 list[NODES];			/* the list it is in; LISTS: the heap; -1: none */
-	u32 added[NODES];		/* the step in which it was added */
+	s8 list[NODES];			/* the list of each node; LISTS: the heap; -1: none */
+	u32 added[NODES];		/* the step in which each node was added */
 	u32 nr[LISTS];			/* nodes in each list */
 };
 
@@ -33,7 +33,7 @@ static void grow(struct kunit *test, struct theap_heap *heap)
 	theap_growth_free(&growth);
 }
 
-/* Each list has its nodes and no others, in the order in which they were added. */
+/* Check that each list has its nodes and no others, in the order in which they were added. */
 static void check_lists(struct kunit *test, struct model *model)
 {
 	struct theap_heap *heap = &model->heap;
@@ -124,7 +124,7 @@ static void list_and_heap_exchange_nodes_without_room(struct kunit *test)
 	theap_heap_destroy(&model->heap);
 }
 
-/* A trim moves list nodes out of the last segment, a batch per call, and then frees it. */
+/* A trim moves list nodes out of the last segment, a batch per call, then frees the segment. */
 static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
@@ -161,7 +161,7 @@ static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
  * Three phases alternate: most nodes are in lists, most are in the heap, most are removed.
  * A node that moves between a list and the heap never needs more room.
  */
-static void list_random_moves_between_lists_and_heap(struct kunit *test)
+static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *test)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
 	struct rnd_state rnd;
@@ -201,7 +201,7 @@ static void list_random_moves_between_lists_and_heap(struct kunit *test)
 static struct kunit_case list_cases[] = {
 	KUNIT_CASE(list_and_heap_exchange_nodes_without_room),
 	KUNIT_CASE(list_nodes_leave_a_trimmed_segment),
-	KUNIT_CASE(list_random_moves_between_lists_and_heap),
+	KUNIT_CASE(list_random_moves_to_and_from_heap_agree_with_model),
 	{}
 };
 

@@ -3,8 +3,8 @@
  * The queue of a manual clock, which the test advances.
  *
  * The largest test expires a million timers with different deadlines over a year, and
- * prints how long the advance took.  selftests/manual.c tests what programs see of such a
- * clock.
+ * prints how long the advance took.  selftests/manual.c tests a manual clock as programs
+ * use it.
  */
 #include <linux/mm.h>
 
@@ -29,7 +29,7 @@ static struct {
 	u32 wrong;		/* checks at a wrong time */
 } manual;
 
-/* A check: the clock must be at the deadline, and must not go back. */
+/* Check a timer: the clock must be at the deadline, and must not have gone back. */
 static s64 expire_at_deadline(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct manual_timer *t = container_of(timer, struct manual_timer, timer);
@@ -73,7 +73,7 @@ static void manual_exit(struct kunit *test)
 	theap_manual_free(manual.queue);
 }
 
-/* Advance the clock to a time, or until @limit expirations.  Return: the expirations. */
+/* Advance the clock to @to, or until @limit expirations.  Return: the number of expirations. */
 static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 {
 	struct theap_advance advance = { .to = to, .absolute = true, .limit = limit };
@@ -102,7 +102,7 @@ static void manual_deadline_notifies_no_cpu(struct kunit *test)
 	theap_timer_stop_sync(&t.timer);
 }
 
-/* A timer that is started at the current time expires in a catch-up, a later one does not. */
+/* A catch-up expires a timer that is due at the current time, and no timer that is due later. */
 static void manual_catch_up_expires_only_due_timers(struct kunit *test)
 {
 	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
@@ -122,8 +122,8 @@ static void manual_catch_up_expires_only_due_timers(struct kunit *test)
 }
 
 /*
- * The check of one timer modifies the next one, as another thread could: first to a later,
- * then to an earlier deadline.  So the next timer is due, and in the inbox.
+ * Check a timer, and modify the next timer of the array meanwhile, as another thread could:
+ * first to a later, then to an earlier deadline.  So the next timer is due, and in the inbox.
  */
 static s64 modifying_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
@@ -155,7 +155,7 @@ static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 	theap_timer_stop_sync(&t[1].timer);
 }
 
-/* A check that finds the timer postponed, as a slot by a store of its program. */
+/* Check a timer, and find it postponed, as if a program had stored a later deadline. */
 static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct manual_timer *t = container_of(timer, struct manual_timer, timer);
@@ -170,8 +170,8 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
 #define POSTPONED	4000
 
 /*
- * Each postponed timer is checked once, when the clock is at its first deadline.  This
- * holds for exact timers and for timers in a bucket.
+ * An advance checks each postponed timer once, when the clock is at its old deadline.
+ * This holds for exact timers and for timers in a bucket.
  */
 static void manual_postponed_timer_is_checked_once(struct kunit *test)
 {
@@ -198,7 +198,7 @@ static void manual_postponed_timer_is_checked_once(struct kunit *test)
 }
 
 /*
- * A million timers over a year each expire exactly at their deadlines.  The deadlines all
+ * Each of a million timers over a year expires exactly at its deadline.  The deadlines all
  * differ, since 7 and the number of timers have no common factor.
  */
 static void manual_million_timers_expire_at_deadlines(struct kunit *test)

@@ -10,9 +10,9 @@
 
 #include "core_test.h"
 
-#define PAST	1	/* a deadline */
+#define PAST	1	/* a deadline that has passed */
 
-/* Run the queue until a run has armed the hrtimer.  On a slow machine one is throttled. */
+/* Run the queue until the hrtimer is armed.  On a slow machine a run may be throttled first. */
 static void run_until_armed(void)
 {
 	unsigned int tries;
@@ -22,7 +22,7 @@ static void run_until_armed(void)
 		usleep_range(100, 200);
 }
 
-/* A timer expires once, not early, and is idle and out of the heap then. */
+/* A timer expires once and not early.  Afterwards it is idle, and not in the heap. */
 static void queue_timer_expires_once(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -53,7 +53,7 @@ static void queue_periodic_timer_does_not_drift(struct kunit *test)
 	KUNIT_EXPECT_LE(test, t->called, t->expired);
 }
 
-/* An expiry that is 5 ms late is counted once, in a step of the histogram for 5 ms or more. */
+/* The histogram counts an expiry that is 5 ms late once, in the step of 5 ms or a later one. */
 static void queue_lateness_is_counted_once(struct kunit *test)
 {
 	struct theap_lateness before = test_queue()->lateness;
@@ -200,7 +200,7 @@ static void queue_stopped_timer_stays_while_in_inbox(struct kunit *test)
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	/* A push cleans the top of the heap, where the stopped timer is. */
+	/* A push cleans the top of the heap, and the stopped timer is at the top. */
 	test_start(&t[1], deadline + 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
@@ -232,13 +232,13 @@ static void queue_64th_inbox_entry_drains_inbox(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
 }
 
-/* Adjust stops when its budget is used up, and goes on with the rest at the next call. */
+/* Adjust ends when its budget is spent, and the next call continues with the rest. */
 static void queue_adjust_keeps_to_its_budget(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 60);
 	s64 deadline = test_now() + DAY;
-	unsigned int i, budget, holds = 0;
+	unsigned int i, budget, rounds = 0;
 	bool empty;
 
 	for (i = 0; i < 60; i++)
@@ -252,9 +252,9 @@ static void queue_adjust_keeps_to_its_budget(struct kunit *test)
 		__theap_settle(queue);
 		raw_spin_unlock_irq(&queue->lock);
 		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 59 : 0);
-		holds++;
-	} while (!empty && holds < 10);
-	KUNIT_EXPECT_EQ(test, holds, 4);
+		rounds++;
+	} while (!empty && rounds < 10);
+	KUNIT_EXPECT_EQ(test, rounds, 4);
 }
 
 /* A push removes at most 4 stopped timers from the top of the heap. */
@@ -286,7 +286,7 @@ static void queue_sweep_leaves_at_most_a_quarter_stopped(struct kunit *test)
 
 	for (i = 0; i < 100; i++)
 		test_start(&t[i], deadline + i);
-	/* The timers with the last deadlines, since a push removes only those at the top. */
+	/* Stop the last timers: a push removes a stopped timer only at the top. */
 	for (i = 75; i < 100; i++)
 		theap_timer_stop(&t[i].timer);
 	test_start(&t[100], deadline + DAY);
@@ -318,7 +318,7 @@ static void queue_batch_is_called_in_deadline_order(struct kunit *test)
 	}
 }
 
-/* More timers than a batch, due at once, all expire once. */
+/* Timers that are due at one time, more than 3 batches, all expire once. */
 static void queue_many_batches_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -332,14 +332,15 @@ static void queue_many_batches_expire_once(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* The run may be throttled before it has closed all extraction holes. */
+	/* A throttled run may leave extraction holes, which a later run closes. */
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&queue->heap.nr, 0));
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 }
 
 /*
- * More periodic timers than a batch, below the heap entry at 4, are due again after each
- * check.  The timers at 5 to 7, in other branches of the heap, must expire all the same.
+ * Below the heap entry at position 4 are more tickers than a batch, and each is due again
+ * right after its check.  Still the timers at positions 5 to 7, in other branches of the
+ * heap, expire.
  */
 static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 {
@@ -356,7 +357,7 @@ static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 			branch = theap_heap_parent(branch);
 		if (branch == 4)
 			t[pos].period = 1;
-		/* No deadline is before its parent's, so each entry stays where it is pushed. */
+		/* No child is earlier than its parent, so no entry moves when it is pushed. */
 		test_start(&t[pos], pos > 7 && branch != 4 ? now + DAY : now - 1000 + pos);
 		KUNIT_ASSERT_EQ(test, t[pos].timer.node.pos, pos);
 	}
@@ -372,8 +373,8 @@ static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 }
 
 /*
- * A throttled run leaves extraction holes.  Timers are started, stopped, postponed and
- * removed before the next run, and all due timers expire once.
+ * A throttled run leaves extraction holes.  If timers are started, stopped, postponed and
+ * removed before the next run, all due timers still expire once.
  */
 static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 {
@@ -415,7 +416,7 @@ static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
-/* A timer is removed while a hole is last.  The hole is dropped, and fills no gap. */
+/* If an extraction hole is last in the heap, stop_sync drops it before it removes a timer. */
 static void queue_stop_sync_drops_last_holes(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -473,8 +474,8 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
 }
 
 /*
- * A waker is in the list of another run, which is stuck.  This run calls the waker, too,
- * and once, although 9 timers ask for it.
+ * If a waker is in the list of another run, which may be stuck, this run calls the waker,
+ * too.  It does so once, although 9 timers ask for it.
  */
 static void queue_waker_of_stuck_run_is_called(struct kunit *test)
 {
@@ -504,7 +505,7 @@ static void count_slow_wake(struct theap_waker *waker)
 	test_busy_wait(20 * NSEC_PER_USEC);
 }
 
-/* The time of wakers is charged to the run: one run calls fewer than 2 batches. */
+/* The time of wakers is charged to the run, so one run calls fewer than 2 batches of them. */
 static void queue_wakers_are_charged_to_budget(struct kunit *test)
 {
 	const unsigned int nr = 1000;
@@ -542,7 +543,7 @@ static void record_first_wake(struct theap_waker *waker)
 		called_before_wake = restarted->called;
 }
 
-/* A run calls its wakers before it expires timers that have become due in it. */
+/* A run calls its wakers before it expires timers that have become due during the run. */
 static void queue_waker_is_called_before_newly_due_timers(struct kunit *test)
 {
 	struct theap_waker waker = { .function = record_first_wake };
@@ -563,7 +564,7 @@ static void queue_waker_is_called_before_newly_due_timers(struct kunit *test)
 	theap_timer_stop_sync(&t[1].timer);
 }
 
-/* A timer that its function starts in the past does not keep a run from ending. */
+/* A run ends although a function always restarts its timer in the past: it is throttled. */
 static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -575,7 +576,7 @@ static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 	test_start(t, PAST);
 	throttled = queue->count.throttled;
 	before = READ_ONCE(t->called);
-	/* This task runs on the same CPU, so it gets here only if runs leave it time. */
+	/* This task is on the same CPU, so it continues only if runs leave CPU time to tasks. */
 	msleep(20);
 	KUNIT_EXPECT_GT(test, READ_ONCE(t->called), before);
 	KUNIT_EXPECT_GT(test, queue->count.throttled, throttled);
@@ -586,7 +587,7 @@ static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, before);
 }
 
-/* A start fails and changes nothing if the heap has no room, and succeeds after it grew. */
+/* If the heap has no room, a start fails and changes nothing.  After a growth it succeeds. */
 static void queue_start_without_room_fails(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -613,7 +614,7 @@ static void work_long(struct test_timer *t)
 	t->deadline = 0;
 }
 
-/* stop_sync returns only after the function has returned on another CPU. */
+/* If the function of a timer runs on another CPU, stop_sync waits until it has returned. */
 static void queue_stop_sync_waits_for_function(struct kunit *test)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
@@ -634,7 +635,8 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
 
 /*
  * The IPI handler runs 20000 times, each time with a first deadline before the armed one.
- * The rate limit defers most of these notifications, and a run soon arms the deadline.
+ * The rate limit defers most of these notifications.  A run soon arms the hrtimer for that
+ * deadline.
  */
 static void queue_notifications_are_rate_limited(struct kunit *test)
 {
@@ -656,7 +658,7 @@ static void queue_notifications_are_rate_limited(struct kunit *test)
 	local_irq_enable();
 	span = test_now() - begin;
 	KUNIT_EXPECT_GE(test, queue->count.notified, 1);
-	/* At most one per 50 us, and the burst that 20 ms allow. */
+	/* At most one per 50 us, and a burst worth 20 ms. */
 	KUNIT_EXPECT_LE(test, queue->count.notified,
 			(span + 20 * NSEC_PER_MSEC) / (50 * NSEC_PER_USEC) + 1);
 	KUNIT_EXPECT_EQ(test, queue->count.notified + queue->count.deferred_notifications, ipis);
@@ -685,7 +687,7 @@ static void work_6_ms(struct test_timer *t)
 	while (worked_until < begin + 6 * NSEC_PER_MSEC);
 }
 
-/* A run of 6 ms is throttled for a quarter of its length, and for at most 2.5 ms. */
+/* After a run of 6 ms the queue is throttled for a quarter of that time, at most 2.5 ms. */
 static void queue_long_run_is_throttled(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);

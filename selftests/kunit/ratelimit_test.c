@@ -14,7 +14,7 @@
 #define GAP	(50 * NSEC_PER_USEC)
 #define T0	NSEC_PER_SEC
 
-/* A burst of 20 ms is free.  After that each charge adds one gap to the wait. */
+/* A burst of charges worth 20 ms is free.  After it each charge adds one gap to the wait. */
 static void ratelimit_burst_is_free(struct kunit *test)
 {
 	const unsigned int burst = THEAP_RATE_LIMIT_BURST / GAP;
@@ -96,7 +96,10 @@ static unsigned int tickers_run(struct tickers *tickers, s64 period, s64 until)
 	}
 }
 
-/* 100 tickers would be checked a million times a second, and are checked once per gap. */
+/*
+ * 100 tickers with a period of 100 us would need a million checks a second.  The limit
+ * allows one check per gap, and each ticker gets about the same number.
+ */
 static void ratelimit_greedy_tickers_share_the_limit(struct kunit *test)
 {
 	struct tickers *tickers = kunit_kzalloc(test, sizeof(*tickers), GFP_KERNEL);
@@ -116,7 +119,7 @@ static void ratelimit_greedy_tickers_share_the_limit(struct kunit *test)
 	KUNIT_EXPECT_LE(test, most, checks / TICKERS * 2);
 }
 
-/* 100 tickers that need exactly the limit, all at the same times, are never deferred. */
+/* If 100 tickers with one deadline need exactly the rate of the limit, none is deferred. */
 static void ratelimit_tickers_within_limit_are_not_deferred(struct kunit *test)
 {
 	struct tickers *tickers = kunit_kzalloc(test, sizeof(*tickers), GFP_KERNEL);
@@ -156,7 +159,7 @@ static struct theap_user *user_make(struct kunit *test, uid_t uid)
 	return user;
 }
 
-/* A user over its limit waits for at most one round of its slots; other users do not. */
+/* A user over its limit waits for at most one round of its slots.  Others need not wait. */
 static void ratelimit_users_are_limited_separately(struct kunit *test)
 {
 	const unsigned int before = theap_max_user_checks, burst = THEAP_RATE_LIMIT_BURST / GAP;
@@ -171,7 +174,7 @@ static void ratelimit_users_are_limited_separately(struct kunit *test)
 	theap_max_user_checks = before;
 }
 
-/* max_user_checks=0 switches the limit off, and so does more than one check per ns. */
+/* max_user_checks=0 switches the limit off.  So does a value above one check per ns. */
 static void ratelimit_of_users_can_be_switched_off(struct kunit *test)
 {
 	const unsigned int before = theap_max_user_checks, burst = THEAP_RATE_LIMIT_BURST / GAP;

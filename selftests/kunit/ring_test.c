@@ -29,7 +29,7 @@ static struct theap_ring *ring_make(struct kunit *test, u32 slots)
 	return ring;
 }
 
-/* A ring has the next power of 2 of slots as entries, in whole pages. */
+/* The number of entries is that of the slots, rounded up to a power of 2, in whole pages. */
 static void ring_size_is_a_power_of_2(struct kunit *test)
 {
 	static const u32 sizes[][2] = {
@@ -54,7 +54,7 @@ static void ring_keeps_order(struct kunit *test)
 	u32 start, count, i, slot;
 
 	for (start = 0; start < 3; start++) {
-		/* As after this many events.  In the last round the tail wraps around. */
+		/* Begin as if this many events had passed.  In the last round the tail wraps. */
 		ring->tail = start == 2 ? U32_MAX - 3 : start * 5;
 		ring->shared->tail = ring->tail;
 		ring->shared->head = ring->tail;
@@ -73,7 +73,7 @@ static void ring_keeps_order(struct kunit *test)
 	}
 }
 
-/* A program writes any head: the ring returns at most its 8 newest numbers, and ends. */
+/* Whatever head a program writes, the ring returns at most its 8 newest numbers, then none. */
 static void ring_limits_wild_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 4, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };
@@ -120,8 +120,8 @@ static void put_numbers(void *ring)
 		theap_ring_put(ring, smp_processor_id() * PER_CPU_NUMBERS + i);
 }
 
-/* All CPUs put their numbers at the same time, and each number is in the ring once. */
-static void ring_takes_numbers_of_all_cpus(struct kunit *test)
+/* If all CPUs add numbers to the ring at once, each number is in the ring once. */
+static void ring_loses_no_number_of_concurrent_cpus(struct kunit *test)
 {
 	u32 slots = nr_cpu_ids * PER_CPU_NUMBERS, slot, twice = 0;
 	struct theap_ring *ring = ring_make(test, slots);
@@ -145,7 +145,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_keeps_order),
 	KUNIT_CASE(ring_limits_wild_head),
 	KUNIT_CASE(ring_ignores_wild_tail),
-	KUNIT_CASE(ring_takes_numbers_of_all_cpus),
+	KUNIT_CASE(ring_loses_no_number_of_concurrent_cpus),
 	{}
 };
 

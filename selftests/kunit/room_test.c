@@ -67,7 +67,7 @@ static unsigned int fill_heap(struct kunit *test, s64 deadline)
 	return i;
 }
 
-/* Reserved positions are left when the heap is full, and stay reserved after a stop. */
+/* Timers without reservations leave reserved positions free.  A stop keeps the reservation. */
 static void room_reserved_timer_starts_in_full_heap(struct kunit *test)
 {
 	struct test_timer *t = reserved_timers(test, 100);
@@ -89,7 +89,7 @@ static void room_reserved_timer_starts_in_full_heap(struct kunit *test)
 }
 
 /*
- * All positions of a heap can be reserved; then a timer without a reservation has no room,
+ * All positions of a heap can be reserved.  Then a timer without a reservation has no room,
  * and the next reservation grows the heap.
  */
 static void room_reservation_grows_full_heap(struct kunit *test)
@@ -120,7 +120,7 @@ static void room_failed_reservation_changes_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_reserved(queue), 0);
 }
 
-/* Restart the timer at once, 3 times.  A failed start makes @expired wrong. */
+/* Restart the timer in each of its first 3 calls.  A failed start makes @expired wrong. */
 static void start_again(struct test_timer *t)
 {
 	t->expired += 1000 * !!try_start(t, test_now() - 1);
@@ -129,8 +129,9 @@ static void start_again(struct test_timer *t)
 }
 
 /*
- * A heap is full of due timers that restart themselves at once.  A restarted timer has no
- * second position, and its former one is still an extraction hole.
+ * A heap is full of due timers that restart themselves at once.  A restart succeeds
+ * although no position is free: each timer that has expired has left an extraction hole,
+ * and the start closes a hole.
  */
 static void room_restart_needs_no_second_position(struct kunit *test)
 {
@@ -155,7 +156,7 @@ static void room_restart_needs_no_second_position(struct kunit *test)
 
 /*
  * The reservations are in a queue that has gone offline.  A start uses another queue if
- * that has room, and otherwise the offline queue.
+ * the other queue has room, and otherwise the offline queue.
  */
 static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 {
@@ -163,7 +164,7 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 	struct test_timer *t = reserved_timers(test, 2);
 	unsigned int i;
 
-	/* As if the timers were queued there last. */
+	/* Let the timers appear to have been queued in the offline queue last. */
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(offline, GFP_KERNEL), 0);
 	for (i = 0; i < 2; i++)
 		__theap_timer_set_queue(&t[i].timer, offline);
@@ -179,7 +180,7 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + NSEC_PER_MSEC), 0);
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, offline);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
-	/* The start has queued work that grows the full heap. */
+	/* That start has queued work that grows the full heap of the other queue. */
 	flush_work(&test_queue()->grow_work);
 	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + DAY), 0);
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, test_queue());
@@ -200,7 +201,7 @@ static void room_trim_keeps_reserved_segments(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, try_start(&t[i], test_now() + DAY), 0);
 }
 
-/* Memory is freed soon after reservations are given up.  One that remains keeps its room. */
+/* Memory is freed soon after reservations are given up.  Another reservation keeps its room. */
 static void room_unreserved_segments_are_freed(struct kunit *test)
 {
 	struct test_timer *t = reserved_timers(test, 3 * POSITIONS);

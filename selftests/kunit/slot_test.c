@@ -2,9 +2,9 @@
 /*
  * The kernel's side of a slot: checks, START, MODIFY, STOP, KICK and events.
  *
- * The test plays the program, and stores to the slot.  It calls a check with a time that
- * it chooses, so no test waits for a clock.  The suite includes slot.c, since a check is
- * a static function there.
+ * The test stores to the slot, as a program does, and then calls a check.  It chooses the
+ * time of the check, so no test waits for a clock.  The suite includes slot.c, since the
+ * check is a static function there.
  *
  * queue_test.c tests the hrtimer that begins checks, and selftests/protocol.c tests
  * threads that store to a slot while the kernel checks it.
@@ -16,7 +16,7 @@
 #include "core_test.h"
 
 #define SLOTS	100
-#define T0	1000000000LL		/* a time of a check, unrelated to the clock */
+#define T0	1000000000LL		/* the time of a check, independent of the clock */
 #define FAR	(S64_MAX / 2)		/* a deadline that does not expire in a test */
 
 static void context_free(void *context)
@@ -50,7 +50,7 @@ static struct theap_slot_timer *slot_make(struct kunit *test)
 	return &page->timers[3];
 }
 
-/* Check a slot.  The count is ignored, since it is also in the slot. */
+/* Check a slot.  Ignore the count of expirations, which is also in the slot. */
 static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 {
 	u64 count;
@@ -58,7 +58,7 @@ static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 	return theap_slot_check(st, now, ring, &count);
 }
 
-/* An idle slot has no event, and is not checked again. */
+/* A check of an idle slot makes no event, and asks for no further check. */
 static void slot_idle_has_no_event(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -71,8 +71,8 @@ static void slot_idle_has_no_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot(st)->expirations, 0);
 }
 
-/* A due slot expires: its number goes to the ring at the first expiry, not at the second. */
-static void slot_due_expires(struct kunit *test)
+/* A due slot expires.  Only the first of two expiries adds the number of the slot to the ring. */
+static void slot_expires_when_due(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -87,7 +87,7 @@ static void slot_due_expires(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0);
 	KUNIT_EXPECT_EQ(test, slot->fired, T0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
-	/* A second expiry before the first event is read: it is counted, and not put again. */
+	/* A second expiry, before the event is read, adds only to the count. */
 	ring = false;
 	slot->deadline = T0 + 5;
 	check_slot(st, T0 + 7, &ring);
@@ -110,8 +110,8 @@ static void slot_postponed_is_checked_at_deadline(struct kunit *test)
 }
 
 /*
- * A deadline closer than the minimum period is checked in time 4 times in succession.  The
- * next check is deferred by the minimum period.
+ * 4 successive checks that find a deadline closer than the minimum period return that
+ * deadline.  The 5th defers the next check by the minimum period.
  */
 static void slot_close_deadlines_are_deferred(struct kunit *test)
 {
@@ -126,7 +126,7 @@ static void slot_close_deadlines_are_deferred(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
 		KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), least);
 	}
-	/* One deadline that is not close begins the count again. */
+	/* A deadline that is not close resets the count. */
 	for (check = 0; check < THEAP_SLOT_TRIES; check++)
 		check_slot(st, T0, &ring);
 	theap_slot(st)->deadline = least;
@@ -199,7 +199,7 @@ static void slot_period_has_limits(struct kunit *test)
 	theap_min_period_ns = before;
 }
 
-/* Let the slot expire @nr times at T0.  Return: when it is to be checked next. */
+/* Let the slot expire @nr times at T0.  Return: the time of the next check. */
 static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned int *deferred)
 {
 	s64 next = 0;
@@ -216,7 +216,7 @@ static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned i
 	return next;
 }
 
-/* A user over its rate limit has its checks deferred; the deadline is unchanged. */
+/* If a user exceeds the rate limit, its checks are deferred.  The deadline is unchanged. */
 static void slot_over_rate_limit_is_deferred(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -235,7 +235,7 @@ static void slot_over_rate_limit_is_deferred(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->queued, T0 + 5 * period);
 	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + period);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 25);
-	/* The deferred check counts all periods until then. */
+	/* The deferred check counts all periods that have passed. */
 	slot->expirations = 0;
 	local_irq_disable();
 	theap_slot_expire(&st->timer, T0 + 5 * period, &expiry);
@@ -279,7 +279,7 @@ static void slot_of_unlimited_context_is_not_deferred(struct kunit *test)
 	theap_max_user_checks = before;
 }
 
-/* START; if @if_pending, MODIFY. */
+/* Call START or, if @if_pending is true, MODIFY with TIMERHEAP_IF_PENDING. */
 static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
 	       bool *was_pending, bool *wake)
 {
@@ -294,7 +294,7 @@ static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pe
 	return theap_slot_arm(st->page, theap_slot_index(st), &arming, was_pending, wake);
 }
 
-/* After START, MODIFY and STOP the deadline, queued and the state of the timer agree. */
+/* After START, MODIFY and STOP, the fields of the slot agree with the state of its timer. */
 static void slot_start_modify_stop_agree_with_timer(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -321,7 +321,7 @@ static void slot_start_modify_stop_agree_with_timer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&st->timer.status), THEAP_DELETED);
 }
 
-/* A START in the past expires in the call, and leaves its timer idle. */
+/* A START with a past deadline expires in the call, and leaves the timer idle. */
 static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -343,8 +343,8 @@ static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
 }
 
-/* KICK queues the timer at the stored deadline: a first one, an earlier one, none, one due. */
-static void slot_kick_queues_at_stored_deadline(struct kunit *test)
+/* KICK queues the timer at a stored deadline, cancels it at 0, and expires a due one. */
+static void slot_kick_follows_stored_deadline(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -368,8 +368,8 @@ static void slot_kick_queues_at_stored_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 }
 
-/* An event that was put back can be read again, and its number is in the ring again. */
-static void slot_event_is_put_back(struct kunit *test)
+/* After an event was put back, its slot number is in the ring, and it can be read again. */
+static void slot_event_put_back_can_be_read_again(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct theap_ring *ring = &st->page->context->ring;
@@ -389,7 +389,7 @@ static void slot_event_is_put_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
-/* A page of 64 slots is allocated at its first use.  Numbers above the slots are refused. */
+/* A page of 64 slots is allocated at its first use.  Too large slot numbers are refused. */
 static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
 	struct theap_context *context = context_make(test, SLOTS);
@@ -413,7 +413,7 @@ static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 
 static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_idle_has_no_event),
-	KUNIT_CASE(slot_due_expires),
+	KUNIT_CASE(slot_expires_when_due),
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
 	KUNIT_CASE(slot_close_deadlines_are_deferred),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
@@ -424,8 +424,8 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_of_unlimited_context_is_not_deferred),
 	KUNIT_CASE(slot_start_modify_stop_agree_with_timer),
 	KUNIT_CASE(slot_start_in_the_past_expires_in_call),
-	KUNIT_CASE(slot_kick_queues_at_stored_deadline),
-	KUNIT_CASE(slot_event_is_put_back),
+	KUNIT_CASE(slot_kick_follows_stored_deadline),
+	KUNIT_CASE(slot_event_put_back_can_be_read_again),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };

@@ -79,7 +79,7 @@ static const struct {
 	{ try_moving,			 ".x........", THEAP_MOVING },
 };
 
-/* Transitions out of a transient state.  Only the holder of the timer makes them. */
+/* Transitions out of a transient state.  Only the code that has the timer makes them. */
 static const struct {
 	void (*leave)(atomic_t *status);
 	enum theap_status from, to;
@@ -136,7 +136,7 @@ static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
 				    "%s", names[leaves[i].from]);
 		seen[leaves[i].from][theap_status(&status)] = true;
 	}
-	/* An undone claim returns to the state that it was made in. */
+	/* An undone claim restores the state from which the claim was made. */
 	for (from = 0; from < STATES; from++) {
 		atomic_t status = ATOMIC_INIT(from);
 

@@ -3,8 +3,8 @@
  * Stealing from stuck queues, and the watchdog timers that find them.
  *
  * No CPU is stuck here.  The test keeps softirqs off, and lets its queue belong to another
- * CPU, which may not exist.  A stuck queue is overdue by seconds, so that the delays of
- * the machine do not matter.  selftests/steal.c tests CPUs that are stuck.
+ * CPU, which may not exist.  A stuck queue is overdue by 1.5 s, so that delays of the
+ * machine do not matter.  selftests/steal.c tests CPUs that are stuck.
  *
  * The suite includes steal.c and watchdog.c, since most of what it tests is static there.
  * The steal_ tests come first, then the watchdog_ tests.
@@ -44,8 +44,8 @@ static struct theap_counters *count(void)
 }
 
 /*
- * From here on no CPU drives the queue.  It belongs to another CPU, and an IPI to that CPU
- * is on its way.
+ * Let no CPU drive the queue from here on: it belongs to another CPU, and an IPI to that
+ * CPU appears to be on its way.  This CPU may scan at once.
  */
 static void queue_gets_stuck(void)
 {
@@ -55,7 +55,7 @@ static void queue_gets_stuck(void)
 	this_cpu_ptr(&theap_thieves)->next = 0;
 }
 
-/* The queue belongs to this CPU again, which arms its hrtimer. */
+/* Let the queue belong to this CPU again, and arm its hrtimer. */
 static void queue_recovers(void)
 {
 	test_queue()->cpu = smp_processor_id();
@@ -66,7 +66,7 @@ static void queue_recovers(void)
 	local_bh_enable();
 }
 
-/* Start timers that are overdue.  The queue is this CPU's meanwhile, so no IPI is sent. */
+/* Start overdue timers.  Meanwhile the queue belongs to this CPU, so that no IPI is sent. */
 static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 {
 	unsigned int i, cpu = test_queue()->cpu;
@@ -124,7 +124,7 @@ static void steal_leaves_recently_due_queue(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 }
 
-/* A queue is not stolen while a run of it is on. */
+/* A queue is not stolen while a run of that queue is on. */
 static void steal_leaves_running_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -175,7 +175,7 @@ static void steal_off_steals_nothing(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 }
 
-/* steal_us between 1 and the minimum is the minimum. */
+/* A steal_us from 1 to below the minimum counts as the minimum. */
 static void steal_us_has_a_minimum(struct kunit *test)
 {
 	theap_steal_us = 1;
@@ -195,7 +195,7 @@ static bool expire_once(struct test_timer *t, unsigned int nr)
 
 static u64 worked_until;
 
-/* Use twice the CPU budget of a run, and record when. */
+/* Use twice the CPU budget of a run, and record the time of the end. */
 static void exceed_budget(struct test_timer *t)
 {
 	test_exceed_budget(t);
@@ -247,7 +247,7 @@ static void steal_resumes_after_throttled_run(struct kunit *test)
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
-	/* The owning CPU appears to have a throttled run, and below a run that is on. */
+	/* Let the owning CPU appear to have a throttled run and, below, a run that is on. */
 	WRITE_ONCE(queue->run_ended, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
@@ -264,8 +264,8 @@ static void steal_resumes_after_throttled_run(struct kunit *test)
 }
 
 /*
- * The CPU of a thief gets stuck after a throttled run.  The owning CPU recovers, and runs
- * the rest.
+ * If the CPU of a thief gets stuck after a throttled run, the owning CPU expires the timers
+ * that are left once it has recovered.
  */
 static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 {
@@ -288,8 +288,9 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 }
 
 /*
- * Two queues are stuck, and each uses all the budget of a run.  A scan steals one of them.
- * The next scan steals the other, although the first is stuck again.
+ * Two queues are stuck, and the timers of each exhaust the budget of a run.  A scan steals
+ * one of the queues.  The next scan steals the other queue, although the first one is stuck
+ * again.
  */
 static void steal_scan_ends_with_budget(struct kunit *test)
 {
@@ -342,7 +343,7 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 	theap_steal_after_run(now + SECOND);
 	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 
-	/* A scan before a sleep is subject to the same limit. */
+	/* A scan before a sleep is also limited to one per steal_us. */
 	start_overdue(&t[2], 1, OVERDUE);
 	WRITE_ONCE(test_queue()->run_ended, 0);
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
@@ -357,13 +358,16 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 	queue_recovers();
 }
 
-/* The end of a run steals from other clocks, too.  The watchdog counts what it steals. */
+/*
+ * At the end of a run, a CPU also steals queues of other clocks.  The watchdog counts the
+ * queues that it steals.
+ */
 static void steal_after_run_covers_all_clocks(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
 
-	/* Repay the deficit that earlier tests left: a CPU with a deficit does not steal. */
+	/* Let time repay the deficit of earlier tests: a run with a deficit does not steal. */
 	usleep_range(5000, 6000);
 	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
@@ -401,8 +405,8 @@ static void steal_before_sleep_scans_64_cpus(struct kunit *test)
 }
 
 /*
- * A watchdog timer sleeps until before the next deadline, even if the kernel's timer wheel
- * is late by an eighth of the delay.
+ * A watchdog timer that sleeps expires before the next deadline, even if the kernel's timer
+ * wheel adds an eighth to the delay.
  */
 static void watchdog_delay_ends_before_deadline(struct kunit *test)
 {
@@ -426,10 +430,10 @@ static void watchdog_delay_ends_before_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(0, 0), THEAP_NEVER);
 }
 
-/* A watchdog_ms with which a woken watchdog timer expires only after 1 s. */
+/* With this watchdog_ms a watchdog timer that is woken expires only after 1 s. */
 #define SLOW_MS	1000
 
-/* Switch the watchdog on, also on a machine with one CPU.  It sleeps at first. */
+/* Switch the watchdog on, even on a machine with one CPU.  The watchdog sleeps at first. */
 static void watchdog_begin(unsigned int ms)
 {
 	theap_watchdog_ms = ms;
@@ -456,7 +460,7 @@ static bool watchdog_falls_asleep(void)
 	}
 	for (i = 0; i < 200 && !watchdog_sleeps(); i++)
 		msleep(20);
-	/* The other watchdog timer, too. */
+	/* Let the other watchdog timer expire, too. */
 	msleep(50);
 	theap_watchdog_ms = ms;
 	return watchdog_sleeps();
@@ -485,7 +489,7 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 	KUNIT_EXPECT_GT(test, theap_watchdog_until[THEAP_REALTIME], until);
 	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[0].timer));
 
-	/* Earlier than the armed deadline, but later than the next expiry of the watchdog. */
+	/* This deadline is before the armed one, but after the next expiry of the watchdog. */
 	test_start(&t[1], now + DAY / 2);
 	KUNIT_EXPECT_TRUE(test, watchdog_sleeps());
 	test_start(&t[2], until - SECOND);
@@ -557,7 +561,7 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
 	test_queue()->cpu = raw_smp_processor_id();
 }
 
-/* A watchdog timer that is late moves to another CPU.  One that is in time stays. */
+/* A watchdog timer that is late moves to another CPU.  A timer that is not late stays. */
 static void watchdog_moves_late_timer(struct kunit *test)
 {
 	s64 span = 20 * NSEC_PER_MSEC;
@@ -574,7 +578,7 @@ static void watchdog_moves_late_timer(struct kunit *test)
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 	while (time_before_eq(jiffies, expires + msecs_to_jiffies(15)))
 		cpu_relax();
-	/* Softirqs are off, so this CPU is stuck.  The other timer expires in this call. */
+	/* Softirqs are off, so this CPU counts as stuck.  The call expires the other timer. */
 	theap_watchdog_timer_expired(&theap_watchdog_timers[0].timer);
 	KUNIT_EXPECT_TRUE(test, time_after(timer->timer.expires, expires));
 	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || timer->cpu != smp_processor_id());
@@ -582,8 +586,9 @@ static void watchdog_moves_late_timer(struct kunit *test)
 }
 
 /*
- * When a CPU goes offline, its watchdog timer moves to another CPU with the same expiry, and
- * not to the CPU of the other timer.  No timer is put on that CPU until it is online again.
+ * When a CPU goes offline, its watchdog timer moves to another CPU, and keeps its expiry.
+ * If there are at least 3 CPUs, the timer avoids the CPU of the other timer.  No watchdog
+ * timer moves to the offline CPU before that CPU is online again.
  */
 static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 {
@@ -615,7 +620,7 @@ static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 }
 
-/* With one housekeeping CPU both watchdog timers are on that CPU. */
+/* If there is one housekeeping CPU, both watchdog timers are on that CPU. */
 static void watchdog_stays_on_housekeeping_cpu(struct kunit *test)
 {
 	unsigned int here, other, first, second;
@@ -660,7 +665,7 @@ static void watchdog_wakes_both_timers(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 }
 
-/* watchdog_ms=0 switches the watchdog off.  A write of 1 switches it on again. */
+/* watchdog_ms=0 switches the watchdog off.  Another value switches it on again. */
 static void watchdog_can_be_switched_off(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -683,7 +688,7 @@ static int steal_init(struct kunit *test)
 	int ret;
 
 	theap_watchdog_ms = 0;
-	/* A deadline in the past must be greater than 0, so the machine must be up for 2 s. */
+	/* Overdue deadlines must be greater than 0, so wait until the machine is up for 2 s. */
 	while (ktime_get_ns() < 2 * SECOND)
 		msleep(20);
 	ret = core_test_init(test);

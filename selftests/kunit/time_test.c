@@ -12,7 +12,7 @@
 #include "module/core/lateness.h"
 #include "module/core/timer.h"
 
-/* A sum stops at S64_MAX instead of an overflow. */
+/* A sum that would overflow is S64_MAX. */
 static void time_add_stops_at_never(struct kunit *test)
 {
 	static const struct { s64 a, b, sum; } sums[] = {
@@ -35,20 +35,20 @@ static void time_add_stops_at_never(struct kunit *test)
 	}
 }
 
-/* The next period counts from the deadline, not from now, and stops at S64_MAX. */
+/* The next deadline is whole periods after the old one, not after now; at most S64_MAX. */
 static void time_forward_counts_from_deadline(struct kunit *test)
 {
 	static const struct {
 		s64 when, period, now, next;
 		u64 missed;
 	} rows[] = {
-		/* Due now, late by 1, and just before and at the second deadline. */
+		/* Due now, late by 1, and just before, at and after the second deadline. */
 		{ 100, 10, 100, 110, 1 },
 		{ 100, 10, 101, 110, 1 },
 		{ 100, 10, 109, 110, 1 },
 		{ 100, 10, 110, 120, 2 },
 		{ 100, 10, 111, 120, 2 },
-		/* 912 late: the next deadline is a multiple of 10 all the same. */
+		/* Late by 912: the next deadline is still a multiple of 10. */
 		{ 100, 10, 1012, 1020, 92 },
 		/* The smallest and the largest values. */
 		{ 0, 1, 0, 1, 1 },
@@ -71,7 +71,7 @@ static void time_forward_counts_from_deadline(struct kunit *test)
 	}
 }
 
-/* Step n is 2^(n-1) to 2^n - 1 ns.  The last also counts longer and negative times. */
+/* Step n is 2^(n-1) to 2^n - 1 ns.  The last step also counts longer and negative times. */
 static void time_lateness_steps_double(struct kunit *test)
 {
 	unsigned int step;
@@ -86,7 +86,7 @@ static void time_lateness_steps_double(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_lateness_step(-1), step);
 }
 
-/* An offset time is at least 1, and THEAP_NEVER stays THEAP_NEVER. */
+/* A time plus an offset is at least 1, and THEAP_NEVER plus an offset is THEAP_NEVER. */
 static void time_offset_keeps_1_and_never(struct kunit *test)
 {
 	static const struct { s64 time, by, result; } rows[] = {
@@ -105,8 +105,8 @@ static void time_offset_keeps_1_and_never(struct kunit *test)
 				    rows[i].result, "row %u", i);
 }
 
-/* Random values: the result is the first deadline of the ticker after now. */
-static void time_forward_random_values(struct kunit *test)
+/* For random values, the result is the first deadline of the ticker after now. */
+static void time_forward_returns_first_deadline_after_now(struct kunit *test)
 {
 	u64 seed = get_random_u64();
 	struct rnd_state random;
@@ -132,7 +132,7 @@ static struct kunit_case time_cases[] = {
 	KUNIT_CASE(time_offset_keeps_1_and_never),
 	KUNIT_CASE(time_forward_counts_from_deadline),
 	KUNIT_CASE(time_lateness_steps_double),
-	KUNIT_CASE(time_forward_random_values),
+	KUNIT_CASE(time_forward_returns_first_deadline_after_now),
 	{}
 };
 

@@ -82,7 +82,7 @@ struct torture_timer {
 	s64 slack;			/* S */
 	struct counts counts;		/* S; @called: F */
 	atomic_t in_function;		/* the function is running */
-	bool dying;			/* the function must not start the timer again */
+	bool dying;			/* the function must not start the timer any more */
 	struct rnd_state random;	/* F */
 };
 
@@ -95,7 +95,7 @@ struct table_entry {
 static struct table_entry *table;
 static struct task_struct **threads;
 static unsigned int nr_threads;
-static bool stopping;			/* nothing starts a timer any more */
+static bool stopping;			/* no function starts a timer any more */
 
 static DEFINE_MUTEX(totals_lock);
 static struct counts totals;		/* @totals_lock */
@@ -122,8 +122,8 @@ static u32 random_below(struct rnd_state *random, u32 bound)
 }
 
 /*
- * Return: a deadline in the past, in the next 10 ms, or up to an hour away.  The last kind
- * is there to be stopped or modified.
+ * Return: a deadline in the past, in the next 10 ms, or up to an hour away.  Most timers
+ * with a far deadline are stopped or modified before they are due.
  */
 static s64 random_deadline(struct rnd_state *random, enum theap_clock clock)
 {
@@ -134,7 +134,7 @@ static s64 random_deadline(struct rnd_state *random, enum theap_clock clock)
 	       100 * NSEC_PER_USEC;
 }
 
-/* Return: a slack, often too small for a bucket; up to 8 ms, so that timers share buckets. */
+/* Return: a slack up to 8 ms, so that timers share buckets.  It is often too small for one. */
 static s64 random_slack(struct rnd_state *random)
 {
 	static const u32 spans[] = { 1, 20, 1000, 8000 };
@@ -237,8 +237,9 @@ static struct torture_timer *torture_timer_alloc(void)
 }
 
 /*
- * Stop a timer so that every stop is counted.  The function does not start it any more; a
- * function that is just running may, so stop it again afterwards.
+ * Stop a timer so that every stop is counted.  The function starts the timer no more once
+ * @dying is set.  A function that is running may still start it, so stop it again after
+ * that function has returned.
  */
 static void torture_timer_stop_counted(struct torture_timer *t)
 {
@@ -282,7 +283,7 @@ static void torture_timer_free(struct torture_timer *t)
 	kfree(t);
 }
 
-/* Free the timer of an entry, and put a new one there. */
+/* Replace the timer of a table entry by a new one, and free the old one. */
 static void replace(struct table_entry *entry)
 {
 	struct torture_timer *t = torture_timer_alloc();
@@ -337,7 +338,7 @@ static int torture_thread(void *unused)
 				start(entry->timer, &random);
 			up_read(&entry->lock);
 		}
-		/* The thread can also migrate here if its CPU goes offline. */
+		/* In this sleep the thread can move to another CPU if its own goes offline. */
 		if (!random_below(&random, 64))
 			usleep_range(50, 500);
 		cond_resched();
@@ -358,7 +359,7 @@ static bool overdue(struct torture_timer *t)
 	return late;
 }
 
-/* Nothing starts timers any more.  Wait until all due timers have expired. */
+/* Wait until all due timers have expired.  No code starts timers any more. */
 static void wait_for_due_timers(void)
 {
 	u64 end = ktime_get_ns() + LOST_NS;
