@@ -87,7 +87,7 @@ static void slot_expires_when_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0);
 	KUNIT_EXPECT_EQ(test, slot->fired, T0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
-	/* A second expiry, before the event is read, adds only to the count. */
+	/* A second expiry before the event is read is counted, but adds no number to the ring. */
 	ring = false;
 	slot->deadline = T0 + 5;
 	check_slot(st, T0 + 7, &ring);
@@ -389,7 +389,7 @@ static void slot_event_put_back_can_be_read_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
-/* A page of 64 slots is allocated at its first use.  Too large slot numbers are refused. */
+/* A page of 64 slots is allocated at its first use.  A slot number that is too large is refused. */
 static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
 	struct theap_context *context = context_make(test, SLOTS);
