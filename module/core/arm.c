@@ -45,8 +45,9 @@ static DEFINE_PER_CPU(struct theap_rate_limit, theap_notify_limits);
  * Arm the hrtimer if the first deadline is earlier than the armed one.
  *
  * One read of the first deadline is enough.  A caller that makes the first deadline
- * earlier after that read compares its deadline with the old @armed or with the new one.  Its
- * deadline is earlier than both, so it notifies this CPU.
+ * earlier after that read compares its deadline with @armed, with the old or the new value.
+ * If its deadline is earlier, the caller notifies this CPU.  Otherwise the hrtimer fires
+ * before that deadline, and the run finds it.
  *
  * Context: the owning CPU, interrupts off.
  */
@@ -188,9 +189,9 @@ void theap_queue_run_begun(struct theap_queue *queue)
 }
 
 /*
- * A run has ended and has left nothing due: arm the hrtimer for the next deadline.
- * Only the owning CPU may arm it, so any other CPU notifies the owning one.  This CPU
- * is another one if it is a thief, or if the queue was handed over during the run.
+ * No run is on any more: arm the hrtimer for the first deadline.  Only the owning CPU may
+ * arm it, so any other CPU notifies the owning one.  The callers are a run that has left
+ * nothing due, a thief whose run is throttled, and a CPU that takes over the queue.
  *
  * Context: interrupts off.
  */

@@ -35,9 +35,9 @@
  *	in the heap	in @table, by deadline and granularity
  *	due		in @due, until its list is empty
  *
- * A bucket that loses its last member is freed at once.  There is one exception: during
- * a bulk extraction the bucket cannot be removed from the heap.  Then the bucket gets the
- * deadline 0, so it is due at once and is freed by the run.
+ * A bucket in the heap that loses its last member is freed at once, unless a bulk
+ * extraction is on: then the bucket cannot be removed from the heap.  It gets the deadline
+ * 0, so it is due at once.  The run frees due buckets when their lists are empty.
  */
 #include <linux/hash.h>
 #include <linux/lockdep.h>

@@ -76,7 +76,8 @@ struct theap_placement {
  * @next:     in the list of the run
  * @queued:   bit 0: the waker is in the list of a run
  * @run:      that run; NULL once the run calls the waker
- * @function: called in softirq, under rcu_read_lock(), without locks
+ * @function: called in softirq or in a task with softirqs off, under rcu_read_lock(),
+ *            without locks
  *
  * A waker must stay allocated for a grace period after the last timer that may ask
  * for it was stopped.
@@ -96,7 +97,7 @@ struct theap_waker {
  * @wakers:       callbacks to call at the end of the run
  * @nr_wakers:    their number
  * @shared_waker: a callback in the list of another run, which this run calls too
- * @expirations:  expirations that the timers have counted in this run
+ * @expirations:  manual clock: expirations of the timers since the advance began
  * @until:        manual clock: the run may advance the clock up to here
  * @limit:        manual clock: the run stops advancing after this many expirations
  */
@@ -190,7 +191,7 @@ struct theap_queue {
 	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
 	atomic_t reserved;		/* A: reserved entries; increased only under the lock */
 
-	/* Read by any CPU without the lock, written seldom. */
+	/* Read by any CPU without the lock, written by the owner and the run. */
 	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap; 0: a
 						 * run is wanted at once */
 	s64 armed;			/* I, and a run on any CPU with interrupts off: what

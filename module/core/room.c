@@ -147,7 +147,7 @@ static void theap_queues_trim_work(struct work_struct *work)
 }
 
 /**
- * theap_queues_trim_later - call theap_queues_trim() within a second
+ * theap_queues_trim_later - call theap_queues_trim() about a second later
  * @clock: the clock
  *
  * It trims all heaps of the clock, since reservations move with their timers to other

@@ -55,7 +55,8 @@ struct theap_expiry {
  *            Context: RUNNING, under the queue's lock with interrupts off; a few dozen
  *            instructions at most; must not touch other timers
  * @function: act.  Never runs on two CPUs at once for one timer.
- *            Context: softirq, without locks, under rcu_read_lock(); may start, stop
+ *            Context: softirq, or a task with softirqs off (a thief, a manual clock);
+ *            without locks, under rcu_read_lock(); may start, stop
  *            and modify any timer; must not free its own timer before a grace period
  */
 struct theap_timer_ops {

@@ -21,7 +21,8 @@
  *
  * When a CPU goes offline, the kernel moves its timers to the CPU that runs the teardown,
  * which may have the other watchdog timer.  So theap_watchdog_offline() moves a watchdog
- * timer away before that.  When a CPU comes online, both timers are armed again.
+ * timer away before that.  When a CPU comes online, it wakes the watchdog.  Each timer
+ * chooses its CPU again when it next expires.
  *
  * While no timer is queued, neither watchdog timer is armed.  If the next deadline is
  * far, they sleep for most of the time until it.  A caller that publishes a first deadline
@@ -86,7 +87,7 @@ static bool theap_watchdog_running;
 static unsigned int theap_watchdog_offline_cpu = UINT_MAX;	/* offline, or going offline */
 
 /*
- * Protects the variables above, and writes to theap_watchdog_until.  The functions of
+ * Protects the static variables above, and writes to theap_watchdog_until.  The functions of
  * the watchdog timers scan the queues without it.
  */
 static DEFINE_RAW_SPINLOCK(theap_watchdog_lock);
@@ -303,10 +304,11 @@ void theap_watchdog_offline(unsigned int cpu)
 }
 
 /**
- * theap_watchdog_online - arm both watchdog timers again, on two CPUs
- * @cpu: is online now, or stays online after all
+ * theap_watchdog_online - wake the watchdog, so that its timers spread over two CPUs
+ * @cpu: is online now, or stays online because its offline was aborted
  *
- * Both may be on one CPU now, if it was the only one online.
+ * Both timers may be on one CPU, if it was the only one online.  A timer that is armed for
+ * soon stays, and chooses its CPU again when it expires.
  *
  * Context: task.
  */

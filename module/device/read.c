@@ -38,8 +38,9 @@ size_t theap_read_room(const struct iov_iter *to)
 }
 
 /*
- * Remove at most @nr entries from the ring, and make an event of each.  An entry that the
- * program has overwritten may make no event.  Return: the number of events.
+ * Remove at most @nr entries from the ring, and make an event of each.  If the program has
+ * overwritten an entry, it makes no event, or one of the slot whose number was written.
+ * Return: the number of events.
  */
 static unsigned int theap_read_get(struct theap_context *context,
 				   struct timerheap_event *events, unsigned int nr)
