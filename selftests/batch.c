@@ -211,10 +211,11 @@ TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
 }
 
 /*
- * A page ends after @fit operations of the array and @part bytes of the next one.  The next
- * page cannot be accessed, or can only be read.  The call executes all operations before
- * the end of the page.  If the next page can be read, the call also executes the operation
- * across the end, provided that its @result is before the end.
+ * The array ends across two pages: @fit whole operations and @part bytes of one more
+ * operation are in the first page.  The second page is inaccessible, or read-only.  The
+ * call executes the @fit operations.  If the second page is readable and the @result of the
+ * operation across the boundary is in the first page, the call executes that operation, too.
+ * Otherwise the call could not write its result.
  */
 TEST_F(batch, done_counts_operations_before_a_fault)
 {

@@ -183,7 +183,7 @@ TEST(bad_setup_is_refused)
 	EXPECT_EQ(E2BIG, errno);
 }
 
-TEST(unlimited_setup_on_cpu_allows_10_us_period)
+TEST(unlimited_context_bound_to_cpu_allows_10_us_period)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_BOOTTIME, .slots = 3, .cpu = 1,

@@ -111,7 +111,10 @@ static void *consume(void *arg)
 	return NULL;
 }
 
-/* Run all threads, then stop all timers.  Return: 0 if the sums of all slots balance. */
+/*
+ * Run all threads, then stop all timers.  Return: the number of slots whose sums do not
+ * balance, plus other errors; 0: none.  No expiration at all is an error, too.
+ */
 static int run_and_count_imbalances(struct consumer *consumer, struct worker *workers)
 {
 	uint64_t stopped[SLOTS] = {}, armed[SLOTS] = {}, total = 0;

@@ -15,7 +15,7 @@ FIXTURE(mapped)
 {
 	struct th_map map;
 	int other;		/* a context that stays open, to read INFO with */
-	int64_t before;		/* timers armed in all other contexts */
+	int64_t before;		/* timers armed in all contexts when the test begins */
 };
 
 FIXTURE_SETUP(mapped)

@@ -119,7 +119,10 @@ TEST_F(go, each_expiration_goes_to_one_of_10_readers)
 	EXPECT_GE((stopped - first) / period + 1, got);
 }
 
-/* Go: AfterFuncStarvation.  Two timers with a span of 0 are restarted at each expiry. */
+/*
+ * Go: AfterFuncStarvation.  The program restarts two timers of duration 0 at each of their
+ * events.
+ */
 TEST_F(go, restarted_zero_timers_do_not_starve_another)
 {
 	struct timerheap_event event;

@@ -384,7 +384,10 @@ TEST_F(wheel, start_after_idle_time_fires_at_deadline)
 	EXPECT_LE(at, (int64_t)event.fired);
 }
 
-/* go-zero: ElapsedAndSetThenMove.  The first arming is moved later, the second earlier. */
+/*
+ * go-zero: ElapsedAndSetThenMove.  After 20 ms without a timer, a timer is armed and moved
+ * later; then it is armed again and moved earlier.
+ */
 TEST_F(wheel, move_after_idle_time_fires_at_new_deadline)
 {
 	struct wheel *wheel = &self->wheel;

@@ -233,7 +233,7 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 	if (!head)
 		return;
 	bucket = container_of(head, struct theap_bucket, list);
-	/* __theap_buckets_next() frees a due bucket. */
+	/* A bucket that is not WAITING is due, out of the heap; __theap_buckets_next() frees it. */
 	if (theap_status(&bucket->timer.status) != THEAP_WAITING)
 		return;
 	/* A bulk extraction is on, so the bucket cannot be removed: make it due at once. */

@@ -54,7 +54,10 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 	raw_spin_unlock_irqrestore(&ring->lock, flags);
 }
 
-/* Return: the number of entries in use; the ring's size if the head has a wrong value. */
+/*
+ * Return: the number of entries in use.  If the program has written a wrong head, this may be
+ * any number up to the size of the ring.
+ */
 u32 theap_ring_count(struct theap_ring *ring)
 {
 	u32 count = READ_ONCE(ring->tail) - READ_ONCE(ring->shared->head);

@@ -519,7 +519,10 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
-	/* (E): the caller has read the ring entry before an expiry adds the number again. */
+	/*
+	 * (E), a full barrier, pairs with (F).  An expiry that sees the 0 may add the number to
+	 * the ring again.  The caller has read the old ring entry and advanced the head before.
+	 */
 	event->expirations = xchg(&slot->expirations, 0);
 	if (!event->expirations)
 		return false;

@@ -3,7 +3,7 @@
  * Timers that migrate to another queue, and a queue that is handed to another CPU.
  *
  * No CPU goes offline here.  The suite includes hotplug.c, and calls its steps with a
- * second queue that no start chooses.  selftests/hotplug.c takes CPUs offline.
+ * second queue to which no start adds a timer.  selftests/hotplug.c takes CPUs offline.
  */
 #include "module/core/hotplug.c"
 

@@ -408,7 +408,7 @@ static void steal_before_sleep_scans_64_cpus(struct kunit *test)
  * A watchdog timer that sleeps expires before the next deadline, even if the kernel's timer
  * wheel adds an eighth to the delay.
  */
-static void watchdog_delay_ends_before_deadline(struct kunit *test)
+static void watchdog_sleep_ends_before_next_deadline(struct kunit *test)
 {
 	static const s64 nearest[] = {
 		-SECOND, 0, 1, 20 * NSEC_PER_MSEC, SECOND, 12 * SECOND, DAY
@@ -710,7 +710,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_scans_once_per_steal_us),
 	KUNIT_CASE(steal_after_run_covers_all_clocks),
 	KUNIT_CASE(steal_before_sleep_scans_64_cpus),
-	KUNIT_CASE(watchdog_delay_ends_before_deadline),
+	KUNIT_CASE(watchdog_sleep_ends_before_next_deadline),
 	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
 	KUNIT_CASE(watchdog_wakes_behind_stale_hrtimer),
 	KUNIT_CASE(watchdog_wakes_at_end_of_run),

@@ -30,7 +30,7 @@
 #define REPEATS	0	/* the most expiries after which the timer is queued again */
 #endif
 #ifndef EXHAUSTED
-#define EXHAUSTED 0	/* the most times that adjust has no budget for a drained timer */
+#define EXHAUSTED 0	/* how often, at most, adjust has no budget and leaves a drained timer */
 #endif
 
 #include "states.pml"
@@ -312,7 +312,7 @@ end:	do
 			od
 		:: else -> break
 		od;
-		/* The hrtimer may fire for nothing, but not again and again. */
+		/* The hrtimer may fire without work, but at most 2 times in succession. */
 		atomic {
 			idle_runs = (changed -> 0 : idle_runs + 1);
 			assert(idle_runs <= 2);

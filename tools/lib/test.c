@@ -52,8 +52,9 @@ static void put_into_ring(uint32_t slot)
 }
 
 /*
- * Exchange the deadline if it is due, and count the expiration.  Set *@first if there was
- * no unread expiration.  Return: the time of the next check; 0: none.
+ * Expire a due deadline: exchange it for the next deadline, or for 0 without a period, and
+ * count one expiration.  Set *@first if the slot had no unread expiration before.
+ * Return: the time of the next check; 0: none.
  */
 static uint64_t check_claimed(struct timerheap_slot *s, bool *first)
 {

@@ -492,7 +492,8 @@ struct timerheap_start {
  * @slot:        number of the slot
  * @flags:       0
  * @was_pending: out: 1: the timer was pending, and this call has prevented its expiry;
- *               0: it was idle, or had expired; that event was or will be read
+ *               0: it was idle, or had expired before this call; the event of that
+ *               expiry was read or can be read
  * @reserved:    0
  *
  * Earlier expirations that no reader has taken remain an event, whatever @was_pending

@@ -56,7 +56,10 @@ static int work(void *data)
 		worker->took = ktime_get_ns() - began;
 	} while (worker->took < SPAN);
 	complete(&worker->done);
-	/* kthread_stop() waits for the end, so no code of the module runs after it. */
+	/*
+	 * Return only after kthread_stop() was called, since it uses the task.  It waits until
+	 * this thread has ended, so no code of the module runs after it.
+	 */
 	while (!kthread_should_stop())
 		schedule_timeout_interruptible(1);
 	return 0;
