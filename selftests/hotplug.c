@@ -42,7 +42,10 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 	int seen[SLOTS] = {}, got = 0, changed;
 	int64_t at, lead = SEC;
 
-	/* Repeat until all CPUs but CPU 0 are offline before the first timer is due. */
+	/*
+	 * Repeat until all CPUs but CPU 0 are offline before @at.  So timers are still pending
+	 * when their CPU goes offline.
+	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		for (int cpu = 1; cpu < self->cpus; cpu++)
@@ -55,7 +58,7 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 			ASSERT_EQ(0, run_on(1 + i % (self->cpus - 1)));
 			ASSERT_EQ(0, th_start_at(self->fd, i, at + i * MSEC));
 		}
-		/* Bring timers into each state that a timer in a heap can have. */
+		/* Stop a quarter of the timers, postpone a quarter, move a quarter earlier. */
 		for (int i = 0; i < SLOTS; i += 4)
 			changed += th_stop(self->fd, i);
 		for (int i = 1; i < SLOTS; i += 4)
@@ -161,7 +164,10 @@ TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period, 60)
 	EXPECT_EQ(first + (ticks - 1) * period, deadline);
 }
 
-/* CPUs go offline and online while churners run on them: the sums balance. */
+/*
+ * CPUs go offline and online while churners run on them.  Each arming ends once, so the
+ * sums of th_churners_end() balance.
+ */
 TEST_F_TIMEOUT(hotplug, sums_balance_while_cpus_go_offline, 120)
 {
 	struct th_churners churners;

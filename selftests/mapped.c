@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mmap() of the slots and the ring: which mappings the kernel gives and refuses, how much
+ * mmap() of the slots and the ring: which mappings the kernel permits and refuses, how much
  * memory they use, and how long they keep the context alive.
  */
 #include <signal.h>
@@ -161,7 +161,7 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 	EXPECT_EQ(MAP_FAILED, mmap(middle, page, RW, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
 				   -1, 0));
 	EXPECT_EQ(-EACCES, RESULT(mprotect(at, size, RW | PROT_EXEC)));
-	/* mprotect() can make the whole mapping read-only for a time.  The contents stay. */
+	/* mprotect() of the whole mapping and MADV_DONTNEED succeed, and keep the contents. */
 	EXPECT_EQ(0, RESULT(mprotect(at, size, PROT_READ)));
 	for (int i = 0; i < SLOTS; i++)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data);
@@ -171,7 +171,7 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data++);
 }
 
-/* Unused slots are zero.  So is the rest of the last page, which belongs to no slot. */
+/* Unused slots are zero.  The part of the last page after the last slot is also zero. */
 TEST_F(mapped, unused_slots_are_zero)
 {
 	const uint32_t end = self->map.setup.slots_size / sizeof(struct timerheap_slot);
@@ -202,7 +202,7 @@ static int64_t available_memory(void)
 	return kib * 1024;
 }
 
-/* A context with the maximum number of slots needs little memory until they are used. */
+/* A context with the maximum number of slots needs little memory until the slots are used. */
 TEST_F(mapped, memory_is_allocated_on_first_use)
 {
 	struct timerheap_info info;
@@ -347,7 +347,7 @@ TEST_F(mapped, child_shares_timers)
  * Act as the child of child_mapping_keeps_context_alive.
  *
  * Close the descriptor, and wait until the parent has unmapped and closed everything.  Then
- * postpone the timer that is due at @first to @at, and check that it expires.
+ * postpone the timer from @first to @at, and check that it expires at @at.
  *
  * Return: 0, TOO_LATE, or the number of the check that failed.
  */

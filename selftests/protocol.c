@@ -75,7 +75,10 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 	bool kick, kicked;
 	int postponed;
 
-	/* Repeat until all of this is done before the kernel's first check, at @first. */
+	/*
+	 * The kernel first checks the slot at @first.  Repeat until all postponements are done
+	 * before that.
+	 */
 	do {
 		ASSERT_EQ(0, replace_map(map));
 		map->slots[0].user_data = USER;
@@ -89,7 +92,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 			postponed += postpone_no_kick(map, 0, at, &kick);
 			kicked |= kick;
 		}
-		/* After a stop and a start the slot is still queued for the first check. */
+		/* A stop leaves the slot queued at @first, so a start needs no KICK. */
 		was = stop_slot(map, 0);
 		EXPECT_EQ(0, exchange_deadline(map, 0, at + MSEC));
 		kicked |= must_kick(&map->slots[0], at + MSEC);
@@ -128,8 +131,8 @@ TEST_F(protocol, earlier_deadline_needs_kick)
 }
 
 /*
- * A stop or a postponement races with the expiry.  If it finds the timer pending, it takes
- * effect.  Otherwise the timer has expired, and its event arrives.
+ * A stop or a postponement races with the expiry.  If the timer is still pending, the stop
+ * or the postponement takes effect.  Otherwise the timer has expired, and its event arrives.
  */
 TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_event_arrives, 60)
 {
@@ -202,7 +205,7 @@ TEST_F(protocol, periods_do_not_drift)
 
 	map->slots[0].period = period;
 	ASSERT_EQ(0, start_slot(map, 0, first));
-	/* Read at least 5 times, and until as many periods have expired as 5 * 40 ms have. */
+	/* Read every 40 ms, at least 5 times, and until the periods of 5 * 40 ms are counted. */
 	for (int i = 0; i < 5 || ticks < 5 * 40 / 5; i++) {
 		nap(40 * MSEC);
 		ASSERT_TRUE(wait_event(map, &event));
@@ -239,7 +242,7 @@ TEST_F(protocol, period_is_raised_to_minimum)
 	map->slots[0].period = 1;
 	ASSERT_EQ(0, start_slot(map, 0, first));
 	TH_WAIT_UNTIL(map->slots[0].expirations >= 20 * MSEC / info.min_period);
-	/* STOP waits for a check that is running; a store would not. */
+	/* STOP waits until a running check ends, so the count is final.  A store would not. */
 	EXPECT_EQ(1, th_stop(map->fd, 0));
 	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(first + (event.expirations - 1) * info.min_period, event.deadline);
@@ -386,8 +389,8 @@ TEST_F(protocol, kick_dequeues_stopped_slot)
 }
 
 /*
- * KICK ends at the first bad slot number, and returns how many slots it has checked.  A
- * KICK that begins with the bad number returns the error.
+ * KICK ends at the first number that cannot be read or is that of no slot.  It returns how
+ * many slots it has checked.  A KICK that begins with such a number fails.
  */
 TEST_F(protocol, kick_ends_at_first_bad_number)
 {
@@ -430,7 +433,7 @@ TEST_F(protocol, mixed_readers_get_each_event_once)
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
 
-	/* The ring's positions wrap at least twice. */
+	/* 9 * SLOTS events pass through the ring of 256 entries, so its positions wrap. */
 	for (int i = 0; i < 3 * SLOTS; i++) {
 		for (int k = 0; k < 3; k++)
 			ASSERT_EQ(0, start_slot(map, (3 * i + k) % SLOTS, 1));
@@ -446,7 +449,10 @@ TEST_F(protocol, mixed_readers_get_each_event_once)
 	}
 }
 
-/* If the program has already exchanged a slot's @expirations with 0, its ring entry is no event. */
+/*
+ * If the program has already exchanged the @expirations of a slot with 0, the ring entry of
+ * the slot is no event.
+ */
 TEST_F(protocol, ring_entry_without_expirations_is_no_event)
 {
 	struct th_map *map = &self->map;
@@ -489,8 +495,8 @@ TEST_F(protocol, unread_expirations_are_counted)
 			ASSERT_TRUE(take_event(map, &event));
 			ticks[event.slot] += event.expirations;
 			/*
-			 * The deadline may be that of a later expiration than the last one
-			 * counted: the slot may have expired since the exchange.
+			 * If the slot expires after take_event() has read @expirations, the
+			 * event has the deadline of an expiration that is not counted yet.
 			 */
 			EXPECT_LE(first + (ticks[event.slot] - 1) * period, event.deadline);
 			EXPECT_EQ(0, (event.deadline - first) % period);
@@ -498,7 +504,7 @@ TEST_F(protocol, unread_expirations_are_counted)
 	}
 	for (int i = 0; i < SLOTS; i++) {
 		TH_WAIT_UNTIL(ticks[i] + map->slots[i].expirations >= 4 * 50 / 5);
-		/* STOP waits for a check that is running; a store would not. */
+		/* STOP waits until a running check ends, so the count is final. */
 		EXPECT_EQ(1, th_stop(map->fd, i));
 		ticks[i] += map->slots[i].expirations;
 		EXPECT_LE(4 * 50 / 5, ticks[i]);
@@ -630,7 +636,7 @@ static int64_t unfinished_armings(const struct worker *workers, int nr, int slot
  * Wait until each arming has ended.  The workers have ended, and all deadlines are near, so
  * an arming that does not end is lost.
  *
- * Return: the number of slots whose sums do not balance.
+ * Return: the number of slots on which an arming has not ended, or has ended twice.
  */
 static int unbalanced(struct worker *workers, int nr)
 {
@@ -678,8 +684,9 @@ FIXTURE_TEARDOWN(threads)
 }
 
 /*
- * Each arming ends in one stop that found it pending, or in one event.  Each of the 100
- * rounds is checked by itself, because a later start may repair a timer that was lost.
+ * Each arming ends in one stop that found the timer pending, or in one expiration that an
+ * event counts.  The test checks after each of the 100 rounds, because a start in a later
+ * round may repair a timer that was lost.
  */
 TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 {

@@ -80,7 +80,7 @@ static inline int postpone_slot(struct th_map *map, uint32_t n, uint64_t deadlin
 	return ret == 1 ? pending : ret;
 }
 
-/* Replace a mapped context by a new one, as th_replace_context() does.  Return: 0 or -errno. */
+/* Replace a context, as th_replace_context() does, and map the new one.  Return: 0 or -errno. */
 static inline int replace_map(struct th_map *map)
 {
 	uint32_t nr = map->nr;
@@ -89,7 +89,10 @@ static inline int replace_map(struct th_map *map)
 	return th_map(map, CLOCK_MONOTONIC, nr);
 }
 
-/* Return: the number of ring entries.  Each is an event, unless its slot has no expirations. */
+/*
+ * Return: the number of ring entries that no reader has taken.  Each is an event, unless its
+ * slot has no expirations.
+ */
 static inline uint32_t events_in_ring(struct th_map *map)
 {
 	return __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE) - map->ring->head;

@@ -15,8 +15,10 @@
 #define STUCK		"/sys/module/timerheap_stuck/parameters/"
 
 /*
- * Hold a CPU, which makes it stuck, for @span ns.  @kind is "softirqs" or "interrupts":
- * that is off on the CPU meanwhile.  Return: 0 or -errno.
+ * Hold a CPU for @span ns, so that it is stuck.  Return once the CPU is held.  @kind states
+ * what is off on the CPU until its release: "softirqs" or "interrupts".
+ *
+ * Return: 0 or -errno.
  */
 static inline int hold(int cpu, int64_t span, const char *kind)
 {
@@ -26,7 +28,7 @@ static inline int hold(int cpu, int64_t span, const char *kind)
 	return put_text(STUCK "hold", text);
 }
 
-/* Return: the time when a CPU was last released, in ns on CLOCK_MONOTONIC. */
+/* Return: the time of the last release of any CPU, in ns on CLOCK_MONOTONIC. */
 static inline int64_t released(void)
 {
 	return get_number(STUCK "released");

@@ -5,8 +5,8 @@
  * Each call of the device is a function here, so that a test reads as a list of calls.
  * Each wait has a time limit, so that a lost timer makes the test fail instead of hang.
  *
- * Unless its comment states otherwise, a function returns the answer of its call, or
- * -errno.
+ * Unless its comment states otherwise, a function returns -errno if its call fails.  If
+ * START, STOP or MODIFY succeeds, its function returns @was_pending.
  */
 #ifndef TIMERHEAP_TEST_H
 #define TIMERHEAP_TEST_H
@@ -44,8 +44,8 @@
  */
 
 /*
- * The time limit of a wait.  A timer that has not expired by then is lost, even on an
- * emulated machine.
+ * The time limit of each wait.  A timer that has not expired after this time is lost:
+ * even an emulated machine is faster.
  */
 #define LOST		(20 * SEC)
 
@@ -421,7 +421,7 @@ static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t
  * Wait for at least @min events.
  *
  * If the kernel adds an event but does not wake the waiter, WAIT returns that event when
- * its timeout ends, after LOST.  The answer is then -ETIME.
+ * its timeout ends, after LOST.  This function then returns -ETIME.
  *
  * Return: the number of events, less than @min if events are lost; or -errno.
  */
@@ -474,7 +474,10 @@ static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t n
 #define TH_CHURN_SLOTS		16
 #define TH_CHURNERS_MAX		8
 
-/* One thread.  It counts its armings, and its stops that prevented an expiry. */
+/*
+ * One thread.  It uses TH_CHURN_SLOTS slots from slot @base on.  It counts its armings, and
+ * its stops that prevented an expiry.
+ */
 struct th_churner {
 	pthread_t thread;
 	atomic_bool *done;
@@ -626,9 +629,10 @@ static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 }
 
 /*
- * Start or postpone a timer by a store; call KICK if the protocol requires it.
+ * Start or postpone a timer by a store.  Call KICK if the slack changes, or if @queued
+ * requires it.
  *
- * Return: its former deadline, 0 if it was not pending, or -errno.
+ * Return: the timer's former deadline, 0 if it was not pending, or -errno.
  */
 static inline int64_t th_store(struct th_map *map, uint32_t slot, int64_t deadline,
 			       uint64_t slack)

@@ -4,14 +4,14 @@
  *
  *	echo 1 2000 softirqs >/sys/module/timerheap_stuck/parameters/hold
  *
- * holds CPU 1 for 2000 ms: the CPU runs no softirqs.  With "interrupts" its interrupts are
- * off, too.  The write returns once the CPU is held.  Several CPUs may be held at once.  At
- * least one must be free, to run the test that waits for the others.
+ * holds CPU 1 for 2000 ms: the CPU runs no softirqs.  With "interrupts" instead of
+ * "softirqs", its interrupts are off, too.  The write returns once the CPU is held.  Several
+ * CPUs may be held at once.  At least one CPU must be free to run the test program.
  *
  * A thread that is bound to the CPU spins there.  If only softirqs are off, another thread
  * may preempt the spinning thread on PREEMPT_RT.  The softirqs of that CPU still do not
- * run: a thread that is to run them first needs a lock that the spinning thread holds.  The
- * spinning thread inherits the priority of that thread meanwhile.
+ * run: a thread that is to run them first needs a lock that the spinning thread holds.
+ * While that thread waits for the lock, the spinning thread inherits its priority.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
@@ -31,7 +31,8 @@
  * @interrupts: interrupts are off, not only softirqs
  * @begun:      completed when the CPU is held
  *
- * Protected by the kernel's lock for the parameters of this module.
+ * hold_set() writes the fields.  The kernel calls it with the lock for the parameters of
+ * this module.
  */
 struct holder {
 	struct task_struct *task;
@@ -57,7 +58,12 @@ static void spin(struct holder *holder)
 	WRITE_ONCE(released, ktime_get_ns());
 }
 
-/* Function of the thread: hold the CPU once, then sleep until kthread_stop(). */
+/*
+ * Thread function: hold the CPU once, then sleep until kthread_stop().
+ *
+ * The thread must not exit before: kthread_stop() accesses its task, which nothing else
+ * keeps alive.
+ */
 static int hold(void *data)
 {
 	struct holder *holder = data;
@@ -82,7 +88,7 @@ static int hold(void *data)
 	return 0;
 }
 
-/* Wait until a CPU is released, and stop its thread. */
+/* Wait until the holder's CPU is released, and stop the holder's thread. */
 static void holder_stop(struct holder *holder)
 {
 	if (holder->task)
