@@ -2,8 +2,9 @@
 /*
  * The contract of the header: layouts of structures, and which calls are refused.
  *
- * After each test the state of the context must be unchanged: slot 0 is pending, slot 1 is
- * idle, slot 2 has an unread event.  A refused call must leave its outputs untouched.
+ * A refused call must not change its argument or a timer.  Before each test of the fixture
+ * abi, slot 0 is pending, slot 1 is idle, and slot 2 has an unread event.  After the test
+ * that must still be so.
  *
  * A 32-bit build of this file, abi32, checks that 32-bit programs have the same layouts and
  * that the calls work for them.
@@ -261,7 +262,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = UINT32_MAX });
 	EXPECT_EQ(-EFAULT, call(self->raw, TIMERHEAP_IOC_SETUP, BAD));
-	/* After refused calls SETUP succeeds.  A second SETUP is refused. */
+	/* The refused calls have not set the context up, so SETUP succeeds.  A second one fails. */
 	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
 	EXPECT_EQ(-EBUSY, th_setup(self->raw, CLOCK_TAI, 1));
 	EXPECT_EQ(-EBUSY, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS));
@@ -489,7 +490,7 @@ TEST_F(abi, drain_refuses_bad_arguments)
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_DRAIN, self->readonly));
 	for (unsigned int i = 0; i < sizeof(pending); i++)
 		EXPECT_EQ(POISON, ((char *)&pending)[i]);
-	/* It is no error to begin after the last slot. */
+	/* It is no error if @first is the number of slots. */
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_DRAIN, &(struct timerheap_drain){
 		.pending = to, .nr = 1, .first = SLOTS }));
 }
@@ -610,7 +611,7 @@ TEST_F(abi, shorter_structure_is_refused)
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	char arg[sizeof(struct timerheap_info)], zero[sizeof(arg)] = {};
 
-	/* Slot 0 is pending.  A STOP whose missing fields count as 0 would stop it. */
+	/* Slot 0 is pending.  If missing fields counted as 0, a short STOP would stop slot 0. */
 	for (unsigned int i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
 		unsigned int command = commands[i], rest = command & ~IOCSIZE_MASK;
 
@@ -652,8 +653,8 @@ TEST_F(abi, modify_keeps_slack_and_user_data)
 }
 
 /*
- * Arrays that end too early: the memory ends after FIT entries, and the call has more than
- * that to return.
+ * Arrays that are too short for their length argument: a call may return ALL entries, but
+ * inaccessible memory begins after FIT entries.
  */
 #define FIT	20
 #define ALL	30

@@ -5,7 +5,7 @@
  * The tests compare the contents with INFO and with what the test has done.  They also
  * check:
  *
- *  - A reading is complete while contexts are opened and closed.
+ *  - While contexts are opened and closed, a reading lists all contexts that stay open.
  *  - Only root can read.
  *  - Readers do not delay timers.
  *  - The module cannot be unloaded while a file is open.
@@ -32,8 +32,8 @@
 
 /*
  * debugfs warns if a file is opened while the kernel checks whether the module can be
- * unloaded.  So this lock lets no thread open a file during an unload.  A file may be read
- * during an unload.
+ * unloaded.  So a thread that opens a file locks this for reading, and the unload locks it
+ * for writing.  A thread that reads an open file needs no lock.
  */
 static pthread_rwlock_t unloading = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -240,7 +240,7 @@ TEST_F(debugfs, each_expiration_is_in_histogram)
 	free(after);
 }
 
-/* A context has one line in the file, from open to close. */
+/* A context has one line in the file "contexts", from open() until close(). */
 TEST_F(debugfs, context_has_one_line)
 {
 	char *text = read_file("contexts");
@@ -291,7 +291,10 @@ TEST_F(debugfs, context_has_one_line)
 	free(text);
 }
 
-/* A context before SETUP has no slots.  Special characters in a command's name are escaped. */
+/*
+ * Special characters in the name of a command are escaped.  The context has no SETUP, so its
+ * line shows no clock and 0 slots.
+ */
 TEST_F(debugfs, special_characters_are_escaped)
 {
 	const char *line;
@@ -311,7 +314,7 @@ TEST_F(debugfs, special_characters_are_escaped)
 	close(fd);
 }
 
-/* What a test shares with threads that run beside it until it stops them. */
+/* Shared by a test and its threads, which run until the test sets @stop. */
 struct background {
 	atomic_bool stop;
 	atomic_uint rounds;
@@ -362,8 +365,8 @@ TEST_F_TIMEOUT(debugfs, reading_is_complete_while_contexts_change, 60)
 		ASSERT_NE(NULL, text);
 		for (const char *line = next_line(text); line; line = next_line(line)) {
 			/*
-			 * The lines are in ascending order of context, so no context has
-			 * two lines.
+			 * The numbers in the column "context" ascend, so no context has two
+			 * lines.
 			 */
 			EXPECT_LT(id, number(text, line, "context"));
 			id = number(text, line, "context");
@@ -408,7 +411,7 @@ TEST_F(debugfs, only_root_can_read)
 	EXPECT_EQ(0, status);
 }
 
-/* One in DUE timers expires during a measurement, one after the other. */
+/* A measurement restarts one in DUE of the timers, so that they expire one by one. */
 #define DUE		10
 
 /* Measure the lateness of @slots / DUE timers, whose deadlines are spread over 2 s. */
@@ -474,8 +477,8 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 	pid_t reader;
 
 	/*
-	 * A clock that counts instructions: wait until the kernel has measured its
-	 * frequency, some time after boot.
+	 * The kernel measures the frequency of a clock that counts instructions some time
+	 * after boot.  Wait for that.
 	 */
 	if (exact)
 		nap(5 * SEC);
@@ -535,7 +538,10 @@ static void *read_files(void *arg)
 	return NULL;
 }
 
-/* Format the parameters of the loaded module, so that it can be loaded again with them. */
+/*
+ * Write the parameters heaps, verify and delay_us of the loaded module to @text.  The test
+ * loads the module again with this text.
+ */
 static void format_parameters(char *text, size_t size)
 {
 	static const char * const names[] = { "heaps", "verify", "delay_us" };

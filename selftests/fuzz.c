@@ -3,10 +3,10 @@
  * A fuzzer that knows the interface.
  *
  * Two processes have contexts of their own, and the threads of a process call its contexts
- * concurrently.  Most calls are valid, some have wrong words, some are random.  Addresses
- * are valid, invalid, or of memory that ends too early.  Between calls the threads write at
- * random into the slots, replace contexts that other threads use, map and unmap.  The test
- * checks:
+ * concurrently.  Most calls are valid.  In the others, words of the argument are random.
+ * Addresses are valid, invalid, or of memory that ends too early.  Between calls the threads
+ * write random words into the slots, replace contexts that other threads use, map and unmap.
+ * The test checks:
  *
  *  - A call fails only with errors that the header permits.
  *  - A failed call has not changed its argument.
@@ -32,12 +32,12 @@
 
 #define THREADS		3		/* per process */
 #define CONTEXTS	6
-#define WORDS		8		/* one more than the longest argument but that of INFO */
+#define WORDS		8		/* one more than in the longest argument, except INFO */
 #define CORPUS		256
 #define EDGES		0x10000
 #define TRACE		4096
 
-/* The kinds of calls, and the errors that each may return besides those in allowed(). */
+/* The kinds of calls.  calls[] has the errors of each kind, allowed() those of all kinds. */
 enum kind {
 	INFO, SETUP, START, STOP, MODIFY, GET, WAIT, DRAIN, KICK, ADVANCE, BATCH, EVENTFD,
 	UNKNOWN, READ, POLL, SCRIBBLE, REMAP, REOPEN, KINDS
@@ -69,7 +69,7 @@ static const struct {
 struct request {
 	uint8_t kind;
 	uint8_t context;
-	uint8_t pointer;	/* selects the address, for kinds that take one */
+	uint8_t pointer;	/* selects the address of the array or buffer */
 	uint8_t argument;	/* selects the address of the argument */
 	uint16_t size;		/* of the argument, encoded in the request number */
 	uint64_t words[WORDS];
@@ -182,8 +182,8 @@ static uint64_t random_deadline(struct thread *thread)
 }
 
 /*
- * At least twice as long as an argument, except that of INFO.  So the test notices if a call
- * writes beyond the end of its argument.
+ * Memory for an argument.  It is at least twice as long as each argument except that of
+ * INFO.  So the test notices if a call writes beyond the end of its argument.
  */
 union argument {
 	uint64_t words[2 * WORDS];
@@ -264,8 +264,8 @@ static void make_valid(struct thread *thread, struct request *request)
 		if (arg.advance.flags & TIMERHEAP_NEXT)
 			break;
 		/*
-		 * Advance mostly by a little: once the clock is at its end, nothing expires
-		 * any more.
+		 * Advance mostly by a short span: a clock that has reached its end cannot
+		 * advance, so no pending timer on it expires any more.
 		 */
 		arg.advance.time = random_below(thread, 8) ? random_below(thread, 50 * MSEC) :
 							     random_deadline(thread);
@@ -334,7 +334,7 @@ static bool allowed(const struct request *request, int error)
 	return false;
 }
 
-/* Fill the array that a request reads. */
+/* Fill the memory of the thread with the array that KICK or BATCH reads. */
 static void fill(struct thread *thread, const struct request *request)
 {
 	struct timerheap_op *ops = (void *)thread->memory;
@@ -403,7 +403,7 @@ static void do_ioctl(struct thread *thread, struct request *request)
 	fill(thread, request);
 	before = argument;
 	ret = ioctl(fds[request->context], command, where) < 0 ? -errno : 0;
-	/* A random request number may be that of an ioctl that all files support. */
+	/* A random number may be that of an ioctl of all files, so permit any result. */
 	if (request->kind == UNKNOWN)
 		return;
 	if (ret < 0) {
@@ -532,7 +532,7 @@ static void kcov_start(struct thread *thread)
 /*
  * Hash each pair of successive code addresses, and count the hashes not seen before.
  *
- * Return: whether there is one.
+ * Return: whether at least one hash was not seen before.
  */
 static bool kcov_new(struct thread *thread)
 {
@@ -728,7 +728,7 @@ TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 		       shared->executed[i], shared->failed[i]);
 	printf("# %u pairs of code addresses reached, %u calls kept\n",
 	       shared->edges, shared->kept);
-	/* If all calls of a kind fail, or none does, the fuzzer has not tested that kind. */
+	/* Of each kind from START to BATCH some calls must have succeeded and some failed. */
 	for (int i = START; i <= BATCH; i++) {
 		EXPECT_LT(shared->failed[i], shared->executed[i]);
 		EXPECT_LT(0, shared->failed[i]);

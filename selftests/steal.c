@@ -6,8 +6,8 @@
  * needs root, two CPUs, and the module that makes a CPU stuck (stuck_test.h).
  *
  * CPU 0 is among the CPUs that are held, since with heaps=1 it drives all timers.  The
- * tests of the watchdog hold each CPU in turn, so that the CPUs of both watchdog timers
- * are held.
+ * tests of the watchdog hold each CPU in turn.  So they also hold the CPUs on which the two
+ * watchdog timers are armed.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,7 +18,7 @@
 
 /*
  * Most tests start timers on a CPU, and then hold the CPU for HOLD.  The first timer is due
- * SOON after its start, so while the CPU is held.
+ * SOON after its start, when the CPU is already held.
  */
 #define HOLD		(1000 * MSEC)
 #define SOON		(200 * MSEC)
@@ -30,7 +30,7 @@ FIXTURE(steal)
 	int cpus;
 	int tested;		/* number of CPUs to hold, in tests that need not hold all */
 	int fd;
-	int64_t best_median;	/* smallest median lateness of all take_events() */
+	int64_t best_median;	/* smallest median lateness of all calls of take_events() */
 };
 
 FIXTURE_SETUP(steal)
@@ -56,7 +56,7 @@ FIXTURE_TEARDOWN(steal)
 	close(self->fd);
 }
 
-/* Return: INFO, with the counters of runs and steals counted since self->before was read. */
+/* Return: INFO, with only the runs and steals since self->before was read. */
 static struct timerheap_info since(struct _test_data_steal *self)
 {
 	struct timerheap_info info = {};
@@ -79,7 +79,8 @@ static int watchdog_off(struct _test_data_steal *self)
 }
 
 /*
- * Start @nr timers on @cpu, 1 ms apart, the first at @deadline.  Then leave @cpu.
+ * Start @nr timers on @cpu, 1 ms apart, the first at @deadline.  Then let the thread run on
+ * the other CPUs only.
  *
  * Return: 0 or -errno.
  */
@@ -127,7 +128,7 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
 #define STOLEN_WITHIN		(100 * MSEC)
 
 /*
- * A test fails after this number of failed attempts, of all its CPUs together.
+ * A test fails after this number of failed attempts, counted over all CPUs that it holds.
  *
  * An attempt can fail because the host stalls.  Then the CPU is held too late, or no other
  * CPU has time to steal before the CPU is released.
@@ -252,9 +253,9 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
  * A third CPU steals while two CPUs are held, one with interrupts off and one with
  * softirqs off.
  *
- * A ticker on the third CPU keeps both watchdog timers from sleeping.  So they leave the
- * first held CPU before the second CPU is held.  If both watchdog timers were on held CPUs,
- * the watchdog could not find the timers.
+ * A ticker on the third CPU keeps both watchdog timers from sleeping.  So a watchdog timer on
+ * the first CPU moves to a free CPU before the second CPU is held.  If both watchdog timers
+ * were on held CPUs, the watchdog could not find the timers.
  */
 TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
 {
@@ -270,9 +271,9 @@ TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
 }
 
 /*
- * Hold two CPUs, one after the other, while the first one has timers.
+ * Hold @cpu, which has timers, and then also @next.
  *
- * Return: whether all timers ran while the CPUs were held.
+ * Return: whether all timers ran before @cpu was released.
  */
 static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu, int next)
@@ -301,8 +302,8 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
  *
  * The watchdog timers are on the CPU where their sleep ends and on the next CPU.  When the
  * first CPU is stuck, the watchdog timer of the second CPU moves the other one to a free
- * CPU.  Only then the second CPU is held.  The deadlines are so close that the watchdog does
- * not sleep long, and no other code scans for stuck CPUs.
+ * CPU.  Only then does the test hold the second CPU.  The deadlines are so close that the
+ * watchdog does not sleep long, and no other code scans for stuck CPUs.
  *
  * If the host suspends CPUs, a watchdog timer may move to a CPU just before that CPU is
  * held.  So the test tries each pair of CPUs up to 3 times.
@@ -373,7 +374,8 @@ TEST_F_TIMEOUT(steal, ticker_run_on_other_cpu_steals, 120)
 }
 
 /*
- * Hold a CPU that has timers, with the watchdog off, and call WAIT with a short timeout.
+ * Hold a CPU that has timers, with the watchdog off.  Call WAIT with a short timeout until
+ * all events have arrived.
  *
  * Return: whether WAIT, which scans before it sleeps, found the timers in time.
  */
@@ -590,10 +592,11 @@ static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_dat
 }
 
 /*
- * A thief is throttled, and then gets stuck itself.  The owning CPU runs the timers again.
+ * If a throttled thief gets stuck itself, the owning CPU runs the timers again.
  *
- * The owning CPU has been released before, and has found a run of the thief.  No other code
- * scans for stuck CPUs, as if the machine had only these two CPUs.
+ * When the owning CPU is released, it may find a run of the thief in progress and leave the
+ * queue to the thief.  Then only the thief's notification makes the owning CPU run the queue.
+ * The watchdog is off, so it cannot find the timers.
  */
 TEST_F_TIMEOUT(steal, timers_of_stuck_thief_expire, 120)
 {
@@ -612,7 +615,7 @@ TEST_F_TIMEOUT(steal, timers_of_stuck_thief_expire, 120)
 	}
 }
 
-/* Call @work @rounds times while churners run, and check that the sums balance. */
+/* Call @work @rounds times while churners run, and check that each arming ends once. */
 static void churn_while(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			int rounds, void (*work)(struct _test_data_steal *self, int round))
 {
@@ -655,12 +658,12 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
 	EXPECT_EQ(0, since(self).stolen);
 }
 
-/* The rounds of a loop that a task has counted.  There is one such task on each CPU. */
+/* How often a task has executed its loop.  Each CPU has one such task. */
 struct counter {
 	_Alignas(64) atomic_ulong rounds;
 };
 
-/* Return: the rounds that all tasks together count in @span ns. */
+/* Return: how often all tasks together execute their loops in @span ns. */
 static uint64_t count_rounds(struct counter *counters, int cpus, int64_t span)
 {
 	uint64_t before = 0, after = 0;
@@ -676,10 +679,10 @@ static uint64_t count_rounds(struct counter *counters, int cpus, int64_t span)
 /*
  * Measure what the scans for stuck CPUs cost when no CPU is stuck.
  *
- * A ticker on each CPU makes runs, which scan at their end.  The test measures the rounds
- * of tasks with stealing on and with stealing off, in turn, and prints the median of the
- * ratios.  The test does not check the ratio, since it is not reliable if the host has
- * fewer CPUs than the emulated machine.
+ * A ticker on each CPU makes runs, which scan at their end.  The scans take CPU time from the
+ * tasks.  The test counts the rounds of the tasks with stealing off and on, in turn, and
+ * prints the median of the ratios.  The test does not check the ratio, since it is not
+ * reliable if the host has fewer CPUs than the emulated machine.
  */
 TEST_F_TIMEOUT(steal, cost_of_scans_is_measured, 120)
 {
