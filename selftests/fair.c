@@ -15,17 +15,18 @@
  *  - One starts timers and drains them, again and again.
  *
  * The timers of the second user must never be early, and each must expire once.  The test
- * measures their lateness with limits and without, by the times that the kernel reports.
- * So it does not matter when the process of the second user runs.  Meanwhile cyclictest
- * (of rt-tests), if it is installed, measures how late a task of high priority gets its CPU.
+ * measures their lateness with limits and without.  Lateness is @fired minus @deadline of an
+ * event, so it does not matter when the process of the second user runs.  Meanwhile
+ * cyclictest (of rt-tests), if it is installed, measures how late a task of high priority
+ * gets its CPU.
  *
  * The third user must keep a fraction of its CPU.  A million tickers make long runs, which
  * the budget throttles.  A few tickers with different deadlines, a few microseconds apart,
- * make short runs, and interrupts use the rest of the time.
+ * make many short runs, each begun by an interrupt that also takes CPU time.
  *
  * TIMERHEAP_SECONDS= sets the duration of each measurement, TIMERHEAP_CHECKS= the rate
- * limit.  TIMERHEAP_EXACT=1 states that the clock counts instructions, so that the figures
- * depend on the module alone.  Then the tests check all figures.
+ * limit.  TIMERHEAP_EXACT=1 states that the clock counts instructions.  The figures then
+ * do not depend on the host, so the tests check all of them.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -46,7 +47,7 @@ static int set_max_user_checks(int64_t checks)
 	return put_number(PARAMETER, checks);
 }
 
-/* Make this process one of the greedy user.  Open files stay open. */
+/* Change to the greedy user.  Open files stay open.  The process ends with the test. */
 static void become_greedy(void)
 {
 	if (!th_become_nobody() || prctl(PR_SET_PDEATHSIG, SIGKILL))
@@ -59,7 +60,10 @@ static void become_greedy(void)
  * until the test kills it.
  */
 
-/* Start @nr tickers with the minimum period.  They are always overdue. */
+/*
+ * Start @nr tickers with the minimum period.  A CPU cannot run all of them in time, so they
+ * are always overdue.
+ */
 static void start_tickers(int fd, int nr, int ready)
 {
 	struct timerheap_op ops[CROWD];
@@ -233,8 +237,8 @@ FIXTURE_SETUP(fair)
 	self->checks = checks ? atoi(checks) : CHECKS;
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*
-	 * A clock that counts instructions: wait until the kernel has measured its
-	 * frequency, some time after boot.
+	 * The kernel measures the frequency of a clock that counts instructions some time
+	 * after boot.  Wait for that.
 	 */
 	if (self->exact)
 		nap(5 * SEC);
@@ -283,7 +287,7 @@ static bool start_greedy(struct _test_data_fair *self, int cpu,
 }
 
 /*
- * cyclictest measures, on each CPU, how late a task of high priority gets the CPU.
+ * The results of cyclictest: on each CPU, how late a task of high priority gets the CPU.
  * Softirqs run before tasks, so the latency is the time that softirqs take.
  */
 struct latency {
@@ -386,7 +390,8 @@ static void report(struct __test_metadata *_metadata, struct _test_data_fair *se
  * Wait until the rate limit takes effect.
  *
  * All @nr tickers are overdue at first, and each is checked once more before the limit
- * defers it.  From then on less than twice the limit is deferred per second.
+ * defers it.  After that, the number of checks deferred per second is less than twice the
+ * limit of all CPUs.
  *
  * Return: whether the limit has taken effect within 100 s.
  */
@@ -417,9 +422,9 @@ static bool limit_takes_effect(struct _test_data_fair *self, uint64_t nr)
  * generous; without limits the lateness is far above it.
  *
  * A task waits for one run at most: 0.5 ms and the batch in which that time ends.  The
- * bound, 1.2 ms, is twice as long.  Without limits four fifths of all time are runs of that
- * length.  A task that becomes ready in a run waits for half of the run on average.  With
- * limits such runs are rare.
+ * bound, 1.2 ms, is about twice as long.  Without limits such runs take four fifths of all
+ * time.  A task that becomes ready during a run waits for half of the run on average.  With
+ * limits such runs are rare, so the average wait is much shorter.
  */
 TEST_F_TIMEOUT(fair, rate_limit_bounds_lateness_of_others, 220)
 {
@@ -486,8 +491,8 @@ static uint64_t count_rounds(const struct _test_data_fair *self)
 /*
  * Runs and their interrupts leave one fifth of a CPU to tasks, with limits and without.
  *
- * Tasks share that fifth.  If the greedy process computes on the same CPU, it gets half of
- * it.  The module only estimates what an interrupt costs.  If all runs are throttled, there
+ * Tasks share that fifth.  A greedy process that computes on the same CPU gets half of the
+ * fifth.  The module only estimates what an interrupt costs.  If all runs are throttled, there
  * is one interrupt for each 0.5 ms of runs, and the estimate matters little.
  *
  * So, if the clock is exact, the test requires half of the expected fraction.  For a load
@@ -522,7 +527,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 		if (loads[i].cpu >= self->cpus)
 			continue;
 		run_on(0);
-		/* A smaller number than before: the former load has not ended yet. */
+		/* If the count is smaller than before, the former load has not ended yet. */
 		round = count_rounds(self);
 		if (round > alone)
 			alone = round;

@@ -9,8 +9,8 @@
  *
  *  - The operation returns ENOMEM or EFAULT, or succeeds.
  *  - After an error the state of the slots is unchanged.  After EFAULT it may also be the
- *    state after the operation, since the last copy may have failed.  Exceptions are BATCH
- *    and KICK: they have executed what is before the fault.
+ *    state after the operation, since the copy of the result may have failed.  Exceptions are
+ *    BATCH and KICK: they have processed the entries before the fault.
  *  - An operation that has failed succeeds when it is repeated.
  *
  * The kernel must be built with fault injection.
@@ -61,11 +61,11 @@ static int op_setup(struct state *state)
 {
 	int ret = th_setup(state->raw, CLOCK_MONOTONIC, SLOTS);
 
-	/* If the SETUP before failed only to write its answer, the context is set up already. */
+	/* An earlier SETUP that failed only to copy its answer has set the context up. */
 	return ret == -EBUSY ? 0 : ret;
 }
 
-/* The slot is in a page that is not allocated yet. */
+/* Start slot 640, whose page is not allocated yet. */
 static int op_start(struct state *state)
 {
 	int ret = th_start_at(state->map.fd, 640, FAR);
@@ -142,7 +142,7 @@ static int op_kick(struct state *state)
 	static const uint32_t slots[] = { 0, 2, 640 };
 	int ret;
 
-	/* Stop slot 0 and arm slot 2 by stores, then KICK both. */
+	/* Stop slot 0 and arm slot 2 by stores.  Then kick both, and slot 640, which is idle. */
 	state->map.slots[0].deadline = 0;
 	state->map.slots[2].deadline = FAR - 2 * SEC;
 	ret = th_kick(state->map.fd, slots, 3);
@@ -246,8 +246,8 @@ static int make_state(struct state *state)
 }
 
 /*
- * Make a context without armed timers.  No other timer is armed on this machine, so the heap
- * has no segment, and the first START must allocate all that it needs.
+ * Make a context without armed timers.  If no other context has armed timers, the heap has
+ * no segment, and the first START must allocate all that it needs.
  *
  * Return: 0 or -errno.
  */
@@ -304,8 +304,8 @@ static int fail_nth = -1;
 /*
  * Make the @n-th allocation or copy of this thread from now on fail; 0: none.
  *
- * Return: whether the previously requested fault had not happened before this call.  That
- * is also the case if the fault makes pread() fail here.
+ * Return: whether the fault requested by the previous call had not happened before this
+ * call.  If that fault makes pread() in this function fail, it had not happened before.
  */
 static bool fail_nth_fault(int n)
 {
@@ -370,7 +370,7 @@ static bool try_fault(struct __test_metadata *_metadata, const struct operation 
 		EXPECT_TRUE(ret == -ENOMEM || ret == -EFAULT)
 			TH_LOG("%s, %d: %s", operation->name, n, strerror(-ret));
 		read_slots(&state, current);
-		/* BATCH and KICK have done the operations before the one that failed. */
+		/* BATCH and KICK have processed the entries before the fault. */
 		EXPECT_TRUE(operation->run == op_batch || operation->run == op_kick ||
 			    !memcmp(before, current, sizeof(before)) ||
 			    (ret == -EFAULT && !memcmp(after, current, sizeof(before))))
@@ -386,7 +386,7 @@ static bool try_fault(struct __test_metadata *_metadata, const struct operation 
 	return true;
 }
 
-/* Run an operation once for each fault that it can have. */
+/* Run an operation once for each of its allocations and copies, and let that one fail. */
 static void try_all_faults(struct __test_metadata *_metadata, const struct operation *operation,
 			   int (*make)(struct state *state))
 {

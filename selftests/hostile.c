@@ -3,9 +3,9 @@
  * A hostile program: threads that write random words into slots and ring, and make random
  * calls, while timers are pending.
  *
- * The kernel must not fail; its log would show that.  Other contexts must lose no event,
- * and get none early or twice.  The kernel must not do more work for the hostile
- * program than an honest program could make it do.
+ * The kernel must not fail: its log would show a failure.  Other contexts must lose no event,
+ * and get none early or twice.  The hostile program must not cause more work in the kernel
+ * than an honest program can cause.
  *
  * TIMERHEAP_SECONDS= sets the duration, TIMERHEAP_SEED= the seed.
  */
@@ -94,7 +94,7 @@ static void scribble(struct shared *shared, uint64_t *seed)
 	uint64_t value = random_edge(seed);
 
 	switch (random % 8) {
-	case 0:			/* the head, or any 16th word of the ring, such as the tail */
+	case 0:			/* the head, or a word 16 * n of the ring, such as the tail */
 		shared->ring[random % 16 ? (random % 2) * 16 : random % shared->ring_words] = value;
 		break;
 	case 1:
@@ -313,8 +313,9 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
  *
  * A ticker with the minimum period is checked once per minimum period.  A slot with such
  * stores is checked at most 5 times in that time.  Without the bound it would be checked
- * every 50 us: 400 times in 20 ms, but only twice in the default minimum period, 100 us.  So
- * the test raises the minimum period to 20 ms.
+ * every 50 us.  That is 400 times in 20 ms, but only twice in the default minimum period,
+ * 100 us, and 2 checks do not exceed the bound.  So the test raises the minimum period to
+ * 20 ms.
  */
 #define BUSY	64
 #define MIN_PERIOD	(20 * MSEC)
@@ -355,8 +356,8 @@ TEST_F(hostile, stores_cannot_cause_unbounded_checks)
 	checks = after.checked - before.checked;
 	TH_LOG("%llu checks", (unsigned long long)checks);
 	/*
-	 * Each slot was checked at most 5 times per minimum period.  The bound allows for 2
-	 * periods more.
+	 * Each slot was checked at most 5 times per minimum period.  Allow 2 periods
+	 * more, since a period may begin before @begin or end after @end.
 	 */
 	EXPECT_LT(BUSY, checks);
 	EXPECT_GE(5 * BUSY * ((end - begin) / MIN_PERIOD + 2), checks);
