@@ -28,10 +28,10 @@
  *    sees the same times, but its clock_gettime() returns different ones.
  *  - A timer is pending while its deadline is not 0.  It never expires before its
  *    deadline.
- *  - Each arming of a one-shot timer ends in exactly one of two ways.  Either a stop
- *    finds the timer pending, or the timer expires once and an event counts that.  A
- *    periodic timer stays pending until it is stopped.  A start or a modify of a
- *    pending timer continues the same arming.
+ *  - An arming begins when an idle timer is started.  It ends in exactly one of two
+ *    ways: a stop finds the timer pending, or the timer expires and an event counts
+ *    the expiration.  A new deadline for a pending timer continues the arming.  When a
+ *    periodic timer expires, the next period begins a new arming.
  *  - Errors of all calls.  EINVAL: a flag is unknown, or a reserved field is not 0.
  *    ENOTTY: the request is unknown.  EFAULT: memory at a pointer cannot be read or
  *    written.  EBADFD: SETUP has not been called.  ENOENT: there is no slot with that
@@ -40,10 +40,10 @@
  *    exceptions: KICK with ENOMEM, and EFAULT because the program unmaps the memory of
  *    the call while the call is running.
  *  - The structures of calls may grow at their end in later versions.  A call with a
- *    structure shorter than the kernel's fails with EINVAL.  A longer structure has a
- *    part that the kernel does not know.  If the kernel reads the structure, and a byte
- *    of that part is not 0, the call fails with E2BIG.  If the structure has outputs,
- *    the kernel sets that part to 0.
+ *    structure shorter than the kernel's fails with EINVAL.  A structure longer than the
+ *    kernel's has an unknown part at its end.  If the kernel reads the structure, and a
+ *    byte of the unknown part is not 0, the call fails with E2BIG.  If the structure has
+ *    outputs, the kernel sets the unknown part to 0.
  *  - The structures in arrays (event, pending, op), in mapped memory (slot, ring) and in
  *    requests of io_uring (uring_cmd) never change.
  */
@@ -167,9 +167,10 @@ struct timerheap_ring {
  *				reads the new deadline
  *	otherwise		KICK the slot
  *
- * Postpone: as a start, but replace @deadline by a compare-and-exchange.  So a timer that
- * has just expired is not started.  A KICK is needed only if the kernel is checking the
- * slot at that moment, or has deferred the check.
+ * Postpone: as a start, but replace @deadline by a compare-and-exchange, only if it is
+ * not 0.  So a timer that has just expired is not started.  If the new deadline is later
+ * than the old one, a KICK is rarely needed: only if the kernel is checking the slot when
+ * the program reads @queued, or has deferred the check beyond the new deadline.
  *
  * So a timer that is always stopped or postponed before it expires needs no call.  It
  * costs the kernel one check per timeout span.
@@ -197,10 +198,10 @@ struct timerheap_ring {
  *					  due: compare-and-exchange it with 0 or,
  *					  if periodic, with the next deadline
  *
- * Either the kernel reads the new deadline, or the program reads 0 and kicks the slot.
- * So no arming is lost.  Stops and expiries remove a deadline by an exchange, so only
- * one of them gets it.  In C11, a seq_cst exchange of @deadline and a seq_cst load of
- * @queued after it have barrier (A) between them.
+ * (A) and (B) pair: either the kernel reads the new deadline, or the program reads 0 in
+ * @queued and kicks the slot.  So no arming is lost.  A stop and an expiry both remove a
+ * deadline by an exchange, so only one of the two gets the deadline.  In C11, a seq_cst
+ * exchange of @deadline and a seq_cst load of @queued after it imply barrier (A).
  *
  * The kernel trusts no value that it reads from this memory.  A program that does not
  * follow the protocol gets wrong events on its own context, and causes no other harm.
@@ -218,9 +219,11 @@ struct timerheap_ring {
  *	  read expired_deadline, acquire
  *	  read fired
  *
- * (C) and (D): a reader that sees the new tail sees the slot number.  (E) and (F): the
- * kernel adds a number again only after the exchange.  So the kernel never overwrites an
- * entry that has not been read.  If the exchange finds 0, there is no event.
+ * (C) and (D) pair: a program that reads the new tail also reads the new slot number.
+ * (E) and (F) pair: the kernel adds the number of a slot again only if it finds 0 in
+ * @expirations.  By then the program has read the entry and moved head beyond it.  So the
+ * kernel never overwrites an entry that the program has not read.  If the exchange
+ * returns 0, there is no event.
  *
  * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take
  * events from the same ring.  No thread may take events from mapped memory during a
@@ -232,9 +235,9 @@ struct timerheap_ring {
  * @user_data:   the value in the slot when the event is read
  * @slot:        number of the slot
  * @reserved:    0
- * @expirations: expirations since the last event of the slot was read, at least 1.  If a
- *               one-shot timer was started again before its event was read, each arming
- *               that has expired counts
+ * @expirations: expirations since the last event of the slot was read, at least 1: one
+ *               for each arming that has expired.  A one-shot timer has several if it
+ *               was started again before its event was read
  * @deadline:    the last deadline that has expired.  If the slot expires again while the
  *               event is read, this may be the new deadline, and the next event counts it
  * @fired:       absolute time at which the kernel found a deadline due, @deadline or a
@@ -275,7 +278,8 @@ struct timerheap_event {
  *
  * poll() and epoll report EPOLLIN | EPOLLRDNORM while the ring has an entry, and while
  * an ECANCELED is due.  Each run and each call that adds entries makes at least one edge
- * after it has added them, even if the ring was not empty.  One edge may stand for many
+ * after it has added them, even if the ring was not empty.  A run is one activation of
+ * the kernel in which it expires the timers that are due.  One edge may stand for many
  * events.  So a program that uses EPOLLET takes all events at each edge.
  */
 
@@ -356,8 +360,8 @@ struct timerheap_event {
  * @migrated:   timers moved to another CPU because their CPU went offline
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
- * @notified:   notifications of a CPU that a first deadline is earlier, including those by
- *              its own tasks and interrupts
+ * @notified:   how often a CPU was notified that the first deadline of its heap is now
+ *              earlier, by another CPU or by its own tasks and interrupts
  * @bucketed:   timers with slack that are in buckets now
  * @max_user_checks: the most checks per second that the kernel makes for one user on each
  *              CPU without a call.  Such checks expire periodic timers, or find a
@@ -365,8 +369,8 @@ struct timerheap_event {
  *              checks are deferred: the timers expire late, and count the periods that
  *              they have missed.  0: no limit
  * @deferred_checks: checks deferred by max_user_checks
- * @deferred_notifications: notifications that exceeded the rate limit of a CPU.  The CPU
- *              has acted on each after a delay of at most 200 us
+ * @deferred_notifications: notifications from other CPUs that exceeded the rate limit of
+ *              the notified CPU.  That CPU delays its run by at most 200 us
  * @stolen:     of @runs, those on another CPU than the one that owns the heap.  The owning
  *              CPU was stuck: a timer was overdue by the module parameter "steal_us" (in
  *              microseconds), and the CPU had begun no run
@@ -496,10 +500,10 @@ struct timerheap_start {
  *               expiry was read or can be read
  * @reserved:    0
  *
- * Earlier expirations that no reader has taken remain an event, whatever @was_pending
- * is: expirations of earlier periods, or of an earlier arming.  After this call,
- * &timerheap_get.expirations shows whether there are any.  If there are, a program takes
- * their event before it frees memory that @user_data points to.
+ * Whatever @was_pending is, expirations of earlier armings that no reader has taken
+ * remain an event.  An earlier arming is an earlier period, or an earlier start.  After
+ * this call, &timerheap_get.expirations shows whether there is such an event.  If there
+ * is, a program takes it before it frees memory that @user_data points to.
  */
 struct timerheap_stop {
 	__u32 slot;
@@ -572,9 +576,9 @@ struct timerheap_get {
  * timeout passes only when another thread advances the clock.
  *
  * A signal handler ends the call: with the events taken so far, or with EINTR if there
- * are none.  A stop and continue of the process, or a suspend of the machine, also ends
- * the call in two cases: @timeout is relative and not negative, or events were taken.  In
- * all other cases the call continues to wait.
+ * are none.  SIGSTOP followed by SIGCONT, or a suspend of the machine, also ends the call
+ * in two cases: @timeout is relative and not negative, or events were taken.  In all
+ * other cases the call continues to wait.
  *
  * All expirations of one slot that were not taken yet are one event.  So a call never
  * gets more events than there are slots with expirations.  If @min is larger, the call
@@ -651,10 +655,10 @@ struct timerheap_drain {
  * timer is cancelled.  The protocol above states when a KICK is needed.  A KICK that is
  * not needed does no harm.
  *
- * The call ends early if a number is not that of a slot, a number cannot be read, or
- * there is not enough memory.  @done is then below @nr.  The program continues with a
- * call that begins with that number, and this call returns the error.  A signal also ends
- * the call early, which is no error.
+ * The call ends early, with @done below @nr, if it cannot kick a slot: the number is not
+ * that of a slot or cannot be read, or there is not enough memory.  If other slots were
+ * kicked before, the call returns no error.  A second KICK that begins with the failed
+ * number returns the error.  A signal also ends the call early, which is no error.
  *
  * ENOENT: there is no slot with the first number.  ENOMEM: the timer of the first slot is
  * not queued, and its @queued is 0.  If its deadline was due, it has expired nevertheless.
@@ -706,8 +710,8 @@ struct timerheap_op {
  * changed no timer, and the next operation is executed.
  *
  * If an operation cannot be read, or its @result cannot be written, it is not executed
- * and the call ends early.  @done is then below @nr; for the first operation the call
- * fails with EFAULT.  If the program unmaps the array during the call, up to 16
+ * and the call ends early.  @done is then below @nr.  If it is the first operation, the
+ * call fails with EFAULT.  If the program unmaps the array during the call, up to 16
  * operations after @done may have been executed.  A signal also ends the call early,
  * which is no error.
  */
@@ -741,7 +745,7 @@ struct timerheap_eventfd {
  * @time:        nanoseconds to advance by, or the absolute time to advance to with
  *               TIMERHEAP_ABSTIME; not negative
  * @flags:       0, TIMERHEAP_ABSTIME or TIMERHEAP_NEXT
- * @limit:       the number of expirations after which the clock stops; 0: no limit
+ * @limit:       stop the clock when at least this many timers have expired; 0: no limit
  * @now:         out: the time of the clock after the call
  * @expirations: out: expirations during the call, as in &timerheap_event.expirations
  *
@@ -813,8 +817,8 @@ struct timerheap_advance {
  * IORING_OP_POLL_ADD or IORING_OP_READ, which occupy no worker.
  *
  * A WAIT can be cancelled.  It ends with EINTR, or with ECANCELED if no worker had begun
- * it.  With TIMERHEAP_CANCEL_ON_SET a clock step also ends a WAIT with ECANCELED.  A
- * program that has cancelled a WAIT reads the clock to find out which of the two it was.
+ * it.  With TIMERHEAP_CANCEL_ON_SET a clock step also ends a WAIT with ECANCELED.  If a
+ * program has cancelled such a WAIT, it reads the clock to find out whether it was stepped.
  *
  *	EINVAL	unknown cmd_op; IORING_URING_CMD_FIXED; for WAIT, @min above @nr or
  *		above the number of slots; for KICK, @min not 0, or @nr above INT_MAX
