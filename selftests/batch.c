@@ -78,7 +78,7 @@ TEST_F(batch, operations_take_effect_in_order)
 	EXPECT_EQ(USER + 2, event.user_data);
 }
 
-/* A refused operation returns its error and changes nothing.  The others are executed. */
+/* A refused operation returns its error and changes nothing.  BATCH executes all others. */
 TEST_F(batch, refused_operation_does_not_stop_the_batch)
 {
 	struct timerheap_op start = op_start(0, SEC), stop = op_stop(0);
@@ -113,7 +113,10 @@ TEST_F(batch, refused_operation_does_not_stop_the_batch)
 	REFUSED(modify, user_data, 1, EINVAL);
 	ASSERT_EQ(0, th_start_at(self->fd, 0, now() + 1000 * SEC));
 	before = th_get(self->fd, 0);
-	/* Put a good operation behind each bad one, for slots 1, 2 and so on. */
+	/*
+	 * Insert a valid START of slot 1 + i after the bad operation i.  Go backwards, so
+	 * that no bad operation is overwritten before it has been moved.
+	 */
 	for (int i = n; i-- > 0;) {
 		ops[2 * i + 1] = op_start(1 + i, 1000 * SEC);
 		ops[2 * i] = ops[i];
@@ -129,7 +132,7 @@ TEST_F(batch, refused_operation_does_not_stop_the_batch)
 	EXPECT_EQ(0, memcmp(&before, &after, sizeof(before)));
 }
 
-/* Make the call that an operation stands for.  Return: its result. */
+/* Execute an operation by a START, STOP or MODIFY call.  Return: its result. */
 static int single_call(int fd, const struct timerheap_op *op)
 {
 	struct timerheap_start start = {
@@ -155,7 +158,10 @@ static struct timerheap_op random_op(unsigned int *seed)
 	static const int64_t deadlines[] = { 1, 2, 1LL << 61, 1LL << 62, INT64_MAX };
 	struct timerheap_op op = {
 		.op = 1 + rand_r(seed) % 3,
-		/* Few slots, so that operations meet; one in 20 does not exist. */
+		/*
+		 * Use only 40 slots, so that many operations are on the same slot.  1 in 20
+		 * operations names a slot that does not exist.
+		 */
 		.slot = rand_r(seed) % 20 ? rand_r(seed) % 40 * 7 : SLOTS + rand_r(seed) % 2,
 	};
 
@@ -166,8 +172,8 @@ static struct timerheap_op random_op(unsigned int *seed)
 		op.flags |= TIMERHEAP_IF_PENDING;
 	op.deadline = deadlines[rand_r(seed) % 5];
 	/*
-	 * A deadline that has passed gets no period: with a period, the number of
-	 * expirations would depend on the time of the call.
+	 * The deadlines 1 and 2 have passed.  They get no period: with a period, the number
+	 * of expirations would depend on the time of the call.
 	 */
 	if (op.deadline > 2)
 		op.period = rand_r(seed) % 9 ? rand_r(seed) % 3 * SEC : -1;
@@ -211,11 +217,12 @@ TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
 }
 
 /*
- * The array ends across two pages: @fit whole operations and @part bytes of one more
- * operation are in the first page.  The second page is inaccessible, or read-only.  The
- * call executes the @fit operations.  If the second page is readable and the @result of the
- * operation across the boundary is in the first page, the call executes that operation, too.
- * Otherwise the call could not write its result.
+ * The array crosses from one page into the next.  @fit whole operations and @part bytes of
+ * one more operation are in the first page.  The second page is inaccessible or read-only.
+ *
+ * The call executes the @fit operations.  It also executes the operation that crosses the
+ * boundary if it can read all of it and write its @result: the second page is readable, and
+ * @result is in the first page.
  */
 TEST_F(batch, done_counts_operations_before_a_fault)
 {
@@ -264,7 +271,7 @@ TEST_F(batch, read_only_operations_are_not_executed)
 	munmap(ops, page);
 }
 
-/* A timer that is due expires within the call, which wakes waiters. */
+/* BATCH expires timers that are due before it returns, and wakes waiters of their events. */
 TEST_F(batch, due_timers_expire_and_wake_within_the_call)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
@@ -288,9 +295,10 @@ TEST_F(batch, due_timers_expire_and_wake_within_the_call)
  */
 
 /*
- * Read the counter of an eventfd, without blocking if the eventfd is nonblocking.
+ * Read an eventfd.
  *
- * Return: the count since the last read, or 0.
+ * Return: the count since the last read, or 1 in semaphore mode; 0 if a nonblocking
+ * eventfd has not been signaled.
  */
 static uint64_t read_count(int eventfd)
 {
@@ -320,8 +328,8 @@ FIXTURE_TEARDOWN(eventfd)
 }
 
 /*
- * Each call or run that adds events adds 1 to the eventfd.  An expiry of a slot whose event
- * is unread adds nothing.
+ * Each call or run that adds events to the ring adds 1 to the eventfd.  An expiry of a slot
+ * whose event is unread adds nothing.
  */
 TEST_F(eventfd, each_run_with_events_adds_one)
 {
@@ -330,15 +338,18 @@ TEST_F(eventfd, each_run_with_events_adds_one)
 
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 	EXPECT_EQ(0, read_count(self->eventfd));
-	/* Each of the calls adds 1. */
+	/* Each START with a span of 0 adds an event before it returns. */
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, 0));
 	EXPECT_EQ(3, read_count(self->eventfd));
-	/* The event of slot 0 is unread. */
+	/* The event of slot 0 is unread, so another expiry of slot 0 adds nothing. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	EXPECT_EQ(0, read_count(self->eventfd));
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
-	/* Timers that are due together expire in few runs. */
+	/*
+	 * Timers with one deadline expire in few runs.  Repeat until all timers are queued
+	 * before the deadline.
+	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
@@ -352,7 +363,7 @@ TEST_F(eventfd, each_run_with_events_adds_one)
 	EXPECT_GT(SLOTS / 2, read_count(self->eventfd));
 }
 
-/* A timer that is stopped in time adds nothing to the eventfd. */
+/* A timer that is stopped before its deadline adds nothing to the eventfd. */
 TEST_F(eventfd, stopped_timer_adds_nothing)
 {
 	int64_t begin;
@@ -370,7 +381,7 @@ TEST_F(eventfd, stopped_timer_adds_nothing)
 	EXPECT_FALSE(system_readable(self->eventfd, 50));
 }
 
-/* Each expiry signals the eventfd, also if it races with the reader. */
+/* Each expiry signals the eventfd, also if the timer expires while the reader calls poll(). */
 TEST_F(eventfd, each_expiry_signals_the_eventfd)
 {
 	struct timerheap_event event;
@@ -387,8 +398,8 @@ TEST_F(eventfd, each_expiry_signals_the_eventfd)
 }
 
 /*
- * Registering an eventfd replaces the previous eventfd.  If events are unread, it also signals
- * the new one.
+ * Registering an eventfd replaces the previous eventfd.  If events are unread, the
+ * registration also signals the new eventfd.
  */
 TEST_F(eventfd, registration_signals_unread_events)
 {
@@ -410,8 +421,8 @@ TEST_F(eventfd, registration_signals_unread_events)
 	EXPECT_EQ(1, read_count(second));
 	EXPECT_EQ(0, read_count(self->eventfd));
 	/*
-	 * After the eventfd is removed, no event signals it.  To register it again does not
-	 * signal it if no event is unread.
+	 * After the eventfd is removed, no event signals it.  If no event is unread,
+	 * registering it again does not signal it.
 	 */
 	ASSERT_EQ(0, th_eventfd(self->fd, -1));
 	ASSERT_EQ(0, th_start(self->fd, 3, 0));
@@ -423,7 +434,7 @@ TEST_F(eventfd, registration_signals_unread_events)
 	close(second);
 }
 
-/* Contexts can share an eventfd, also one in semaphore mode. */
+/* Two contexts can share an eventfd.  In semaphore mode it is read once per event. */
 TEST_F(eventfd, contexts_share_an_eventfd)
 {
 	int fds[2], semaphore = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
@@ -446,7 +457,7 @@ TEST_F(eventfd, contexts_share_an_eventfd)
 	close(semaphore);
 }
 
-/* Each run is an edge for epoll, whether or not the counter was read. */
+/* Each run or call that adds an event is an edge for epoll, although no counter is read. */
 TEST_F(eventfd, each_run_is_an_epoll_edge)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
@@ -480,8 +491,8 @@ static void *change_eventfds(void *arg)
 }
 
 /*
- * The eventfd can be replaced again and again while timers expire.  Later expiries signal
- * the last one.
+ * A program can replace the eventfd repeatedly while timers expire.  After that, expiries
+ * signal the eventfd that was registered last.
  */
 TEST_F_TIMEOUT(eventfd, last_eventfd_is_signaled_after_replacements, 60)
 {
@@ -505,8 +516,8 @@ TEST_F_TIMEOUT(eventfd, last_eventfd_is_signaled_after_replacements, 60)
 }
 
 /*
- * If context and eventfd are closed while timers expire, in either order, no timer stays
- * queued.
+ * A program can close a context and its eventfd in either order while timers expire.  No
+ * timer stays queued.
  */
 TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_nothing, 60)
 {

@@ -3,9 +3,11 @@
  * The four clocks, and steps of CLOCK_REALTIME.
  *
  * A step needs root.  Each test restores CLOCK_REALTIME by its offset to
- * CLOCK_MONOTONIC.  Deadlines on CLOCK_REALTIME and CLOCK_TAI follow a step; those on
- * other clocks do not.  A context that is set up with TIMERHEAP_CANCEL_ON_SET reports
- * each step.
+ * CLOCK_MONOTONIC.
+ *
+ * After a step, a timer on CLOCK_REALTIME or CLOCK_TAI expires when the stepped clock
+ * reaches its deadline.  A step does not affect timers on the other two clocks.  A context
+ * that is set up with TIMERHEAP_CANCEL_ON_SET reports each step.
  */
 #include <sys/eventfd.h>
 #include <sys/timex.h>
@@ -61,6 +63,8 @@ TEST_F(clock, absolute_deadline_is_exact)
 }
 
 /*
+ * Timers of one queue expire in the order of their deadlines.
+ *
  * The test runs on one CPU, so that all timers are in one queue.  If more than about 30
  * timers are due at once, they may expire out of order.  The host may stall until all
  * timers are due, so the test starts only 24.  If the host stalls before all timers are
@@ -86,7 +90,7 @@ TEST_F(clock, events_are_in_order_of_deadlines)
 	}
 }
 
-/* WAIT until an absolute time that has passed returns at once.  A relative timeout waits. */
+/* WAIT returns at once if its absolute timeout has passed.  With a relative timeout it waits. */
 TEST_F(clock, wait_for_past_time_returns_at_once)
 {
 	struct timerheap_event event;
@@ -127,8 +131,8 @@ FIXTURE_TEARDOWN(step)
 
 /*
  * A step forward expires the timers on CLOCK_REALTIME that are due by the new time.  START
- * converts a relative deadline to an absolute one, which follows the step, too.  Timers on
- * other clocks do not follow the step.
+ * converts a relative deadline to an absolute one, so a step expires relative timers, too.
+ * Timers on other clocks stay pending.
  */
 TEST_F(step, step_forward_expires_realtime_timers)
 {
@@ -208,7 +212,7 @@ TEST_F(step, step_forward_ends_absolute_wait)
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 }
 
-/* @fd reports steps of the clock. */
+/* A context that reports steps of CLOCK_REALTIME, and the clock's offset before the test */
 FIXTURE(cancel_on_set)
 {
 	int64_t offset;
@@ -251,7 +255,7 @@ static int read_event(int fd)
 	return got < 0 ? -errno : got == sizeof(event);
 }
 
-/* The flag is for CLOCK_REALTIME only. */
+/* SETUP accepts TIMERHEAP_CANCEL_ON_SET for CLOCK_REALTIME only. */
 TEST_F(cancel_on_set, flag_is_refused_on_other_clocks)
 {
 	EXPECT_EQ(-EINVAL, cancel_on_set_context(CLOCK_MONOTONIC, TIMERHEAP_CANCEL_ON_SET));
@@ -298,8 +302,9 @@ TEST_F(cancel_on_set, each_step_is_reported_once)
 }
 
 /*
- * Timers with slack follow a step as exact timers do.  If the new time is after the
- * deadline and before the rounded deadline, they stay pending.
+ * After a step, a timer with slack expires when the stepped clock reaches its rounded
+ * deadline.  If the step ends between the deadline and the rounded deadline, the timer
+ * stays pending.
  */
 TEST_F(cancel_on_set, timers_with_slack_follow_a_step)
 {
@@ -388,7 +393,7 @@ TEST_F(cancel_on_set, step_wakes_sleepers)
 	close(efd);
 }
 
-/* One of two sleeping readers gets the report of a step.  The other sleeps until an event. */
+/* A step wakes one of two sleeping readers.  The other continues to sleep until an event. */
 TEST_F(cancel_on_set, step_wakes_one_of_two_readers)
 {
 	int step_reports = 0, events = 0;

@@ -3,8 +3,8 @@
  * The lifetime of a context: which processes share it, what keeps it alive, and what its
  * last close frees.
  *
- * After the last close the heaps have as many entries as before, which INFO shows, and the
- * user's quota is free again.
+ * After the last close, INFO shows as many heap entries as before the context was opened,
+ * and the slots of the context no longer count against max_user_slots.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 #define SLOTS	300
 
-/* Start timers on slots 0 to @n - 1, 1 us apart. */
+/* Start timers on slots 0 to @n - 1.  The first expires after @span, the others 1 us apart. */
 static void start_many(int fd, int n, int64_t span)
 {
 	for (int i = 0; i < n; i++)
@@ -60,7 +60,7 @@ FIXTURE_TEARDOWN(lifetime)
 	close(self->fd);
 }
 
-/* A child shares the context: a timer that it starts expires in the parent's descriptor. */
+/* A child shares the context: the parent reads the event of a timer that the child starts. */
 TEST_F(lifetime, child_shares_context)
 {
 	struct timerheap_event event;
@@ -154,7 +154,7 @@ static void *wait_for_two(void *arg)
 }
 
 /*
- * A read() that sleeps keeps the context if another thread closes the descriptor.
+ * A read() that sleeps keeps the context alive if another thread closes the descriptor.
  *
  * On a busy host read() may begin after the close and fail with EBADF.  Then the test
  * repeats.
@@ -178,8 +178,8 @@ TEST_F(lifetime, sleeping_read_keeps_context)
 }
 
 /*
- * A WAIT that sleeps keeps the context as well.  When the WAIT returns, the other timers of
- * the context are removed.
+ * A WAIT that sleeps keeps the context alive if another thread closes the descriptor.
+ * When the WAIT returns, the other timers of the context are removed.
  */
 TEST_F(lifetime, sleeping_wait_keeps_context)
 {
@@ -203,7 +203,7 @@ TEST_F(lifetime, sleeping_wait_keeps_context)
 	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
 }
 
-/* When a program with 10^5 timers is killed, all are removed from the heaps. */
+/* When a program with 10^5 timers is killed, its timers are removed from the heaps. */
 TEST_F_TIMEOUT(lifetime, kill_removes_timers, 100)
 {
 	const int n = th_slow() ? SLOTS : 100000;
@@ -228,13 +228,16 @@ TEST_F_TIMEOUT(lifetime, kill_removes_timers, 100)
 	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
 }
 
-/* Close contexts while their timers expire: no entry stays, and the kernel reports no fault. */
+/* If contexts are closed while their timers expire, no entry stays in the heaps. */
 TEST_F_TIMEOUT(lifetime, close_while_timers_expire_leaves_nothing, 60)
 {
 	for (int round = 0; round < 60; round++) {
 		int fd = th_context(round % 4, SLOTS);
 
-		/* Clock ids 0 and 1 are REALTIME and MONOTONIC; 2 and 3 are refused. */
+		/*
+		 * Clock ids 0 and 1 are REALTIME and MONOTONIC.  SETUP refuses 2 and 3, so
+		 * use TAI and BOOTTIME instead.
+		 */
 		if (fd < 0)
 			fd = th_context(round % 2 ? CLOCK_BOOTTIME : CLOCK_TAI, SLOTS);
 		ASSERT_LE(0, fd);
@@ -264,7 +267,7 @@ TEST_F(lifetime, open_device_prevents_unload)
  *
  * Slots count by pages of 64: 600 slots count as 640, and 384 more reach the limit.
  *
- * Return: 0, or the number of the check that failed.
+ * Return: 0, or the number of the step that failed, from 1 on.
  */
 static int check_user_limit(void)
 {

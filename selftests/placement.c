@@ -30,7 +30,7 @@ static int cpu_armed_for(int64_t deadline)
 	return found;
 }
 
-/* As cpu_armed_for(), but wait up to 2 s, since a notification may be under way. */
+/* As cpu_armed_for(), but wait up to 2 s for a CPU that has yet to be notified to arm it. */
 static int wait_armed_for(int64_t deadline)
 {
 	int cpu = cpu_armed_for(deadline);
@@ -43,10 +43,11 @@ static int wait_armed_for(int64_t deadline)
 }
 
 /*
- * Make the CPU rearm its hrtimer: start a timer that expires at once, and wait for it.
+ * Make the CPU of @fd's timers rearm its hrtimer: start a timer of 1 ms, and wait for its
+ * event.
  *
- * The hrtimer may still be armed for a stopped timer.  Then the CPU does not arm it for a
- * later deadline until the hrtimer fires.
+ * An hrtimer that is armed for a stopped timer stays armed.  The CPU does not arm it for a
+ * later deadline until it fires.
  */
 static bool make_cpu_rearm(int fd)
 {
@@ -172,7 +173,7 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* Each CPU has a deadline of its own, to be found in /proc/timer_list. */
+		/* The deadlines differ, so that a deadline in /proc/timer_list identifies the CPU. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;
@@ -223,8 +224,8 @@ TEST_F(placement, setup_refuses_unusable_cpu)
 }
 
 /*
- * The timers of a CPU that goes offline go to a housekeeping CPU.  Timers that start when the
- * CPU is online again go to that CPU again.
+ * The timers of a CPU that goes offline migrate to a housekeeping CPU.  Timers that are
+ * started after the CPU has come back online go to that CPU.
  */
 TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_to_housekeeping_cpu, 60)
 {

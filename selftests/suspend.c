@@ -3,11 +3,11 @@
  * Timers and a suspend of the machine.
  *
  * CLOCK_MONOTONIC stops during a suspend; CLOCK_BOOTTIME and CLOCK_REALTIME continue.
- * Timers whose deadline passes meanwhile expire after the resume, and do not wake the
- * machine.
+ * Timers whose deadline passes during the suspend do not wake the machine.  They expire
+ * after the resume.
  *
- * The test really suspends the machine, and the real-time clock wakes it.  So it runs only
- * with TIMERHEAP_SUSPEND=1 in the environment.
+ * The test suspends the machine, and an alarm of the real-time clock wakes it.  So the test
+ * runs only with TIMERHEAP_SUSPEND=1 in the environment.
  */
 #include "timerheap_test.h"
 
@@ -35,7 +35,7 @@ TEST(timers_expire_after_resume)
 	if (clock_now(CLOCK_BOOTTIME) - boot < 4 * SEC || now() - began > 3 * SEC)
 		SKIP(return, "the machine was awake for most of the time");
 
-	/* The real-time clock has woken the machine, not a timer whose deadline had passed. */
+	/* The alarm after 8 s has woken the machine.  The timers due after 4 s have not. */
 	EXPECT_LT(6 * SEC, clock_now(CLOCK_BOOTTIME) - boot);
 	/*
 	 * The timer on CLOCK_MONOTONIC still has most of its time left.  The other two

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * `timerheap top` on a pseudo-terminal: its display fits the terminal, it obeys keys, and at
- * its end it restores the terminal.
+ * `timerheap top` on a pseudo-terminal: its display fits the terminal, it obeys keys, and it
+ * restores the terminal when it exits.
  *
  * The last test checks how the batch mode shows timers with slack.  ../tools/timerheap/run
  * tests the rest of the batch mode.
@@ -26,8 +26,9 @@ struct screen {
 
 FIXTURE(top)
 {
-	int more[2 * ROWS];	/* contexts, more than the screen has lines */
-	int terminal, top_end;	/* the two ends of the terminal: of the test and of top */
+	int more[2 * ROWS];	/* contexts, so that not all fit the screen, one a line */
+	int terminal;		/* the test's end of the pseudo-terminal */
+	int top_end;		/* the end of top */
 	pid_t pid;
 	struct termios before;
 	struct screen screen;
@@ -77,7 +78,7 @@ static bool read_more(int terminal, struct screen *screen)
 	return true;
 }
 
-/* Read more output until it contains @what.  Return: whether it does within LOST. */
+/* Read more output until it contains @what.  Return: false if LOST passes before. */
 static bool wait_drawn(int terminal, struct screen *screen, const char *what)
 {
 	size_t from = screen->size;
@@ -89,8 +90,8 @@ static bool wait_drawn(int terminal, struct screen *screen, const char *what)
 }
 
 /*
- * Wait for the program to exit, and read its output meanwhile, since it may block on
- * writing.
+ * Wait for the program to exit.  Meanwhile read its output: if the terminal's buffer is
+ * full, the program cannot write and cannot exit.
  *
  * Return: its exit status; -1: a signal ended it, or it still runs.
  */
@@ -105,8 +106,10 @@ static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 }
 
 /*
- * Return: the number of lines of the first display in @screen, which begins and ends with
- * HOME; *@widest: the width of the longest line.
+ * Count the lines of the first display in @screen.  A display begins with HOME and ends at
+ * the HOME of the next one.  Store the width of its longest line in *@widest.
+ *
+ * Return: the number of lines.
  */
 static int count_lines(const char *screen, size_t *widest)
 {
