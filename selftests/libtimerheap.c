@@ -126,8 +126,9 @@ TEST(failed_open_leaves_nothing)
 	setrlimit(RLIMIT_NOFILE, &saved);
 
 	/*
-	 * The slots need 64 MiB and the ring 4 MiB.  In 32 MiB the slots do not fit, and
-	 * in 66 MiB the ring does not fit besides them.
+	 * The slots need 64 MiB of address space and the ring 4 MiB.  With 32 MiB free, the
+	 * library cannot map the slots.  With 66 MiB free, it can map the slots but not the
+	 * ring, and must unmap the slots.
 	 */
 	getrlimit(RLIMIT_AS, &saved);
 	for (int room = 32; room <= 66; room += 34) {
@@ -172,7 +173,7 @@ TEST(bad_setup_is_refused)
 	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	EXPECT_EQ(fd, lowest_fd());
 
-	/* The structure of the program may be longer than that of the library. */
+	/* A program may pass a longer structure than the library has, if the rest is 0. */
 	th = __timerheap_open(&longer.setup, sizeof(longer));
 	ASSERT_NE(NULL, th);
 	EXPECT_EQ(sizeof(struct timerheap_slot) * 64, longer.setup.slots_size);
@@ -215,7 +216,7 @@ TEST(unlimited_context_bound_to_cpu_allows_10_us_period)
 	timerheap_close(th);
 }
 
-/* A timer without slack has the slack given to SETUP.  A slack of 1 makes a timer exact. */
+/* A timer whose slack is 0 has the slack given to SETUP.  A slack of 1 makes a timer exact. */
 TEST(setup_slack_is_the_default)
 {
 	struct timerheap_setup setup = {
@@ -249,7 +250,7 @@ TEST(setup_slack_is_the_default)
 	} while (timerheap_now(th) >= at);
 	EXPECT_EQ(20, info.bucketed - before.bucketed);
 	EXPECT_TRUE(no_event(th, 100 * MSEC));
-	/* The deadline of the pending timer has passed.  Without slack it expires at once. */
+	/* The deadline of the pending timer has passed, so as an exact timer it expires at once. */
 	EXPECT_EQ(0, timerheap_set_slack(th, slot, 1));
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(slot, event.slot);
@@ -410,7 +411,7 @@ TEST_F(lib, arm_asks_for_kick_only_if_needed)
 	EXPECT_EQ(base - MSEC, event.deadline);
 	EXPECT_LE(base, event.fired);
 	EXPECT_EQ(1, event.expirations);
-	/* After that check the slot needs a KICK again. */
+	/* That check has dequeued the slot, so the next timerheap_arm() asks for a KICK again. */
 	EXPECT_EQ(TIMERHEAP_MUST_KICK, timerheap_arm(th, slot, TIMERHEAP_NEVER, 0));
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
@@ -436,9 +437,9 @@ TEST_F(lib, postponed_timer_expires_at_last_deadline)
 }
 
 /*
- * A server that starts, postpones and stops timers makes no system call.  Strict seccomp
- * permits only read(), write(), exit and sigreturn.  It kills the child at any other
- * system call.
+ * A program can start, postpone and stop timers without a system call if their slots are
+ * queued for earlier deadlines.  Strict seccomp permits only read(), write(), exit and
+ * sigreturn.  It kills the child at any other system call.
  */
 TEST_F(lib, steady_state_makes_no_system_call)
 {
@@ -554,7 +555,10 @@ struct reaped {
 	uint64_t sum;
 };
 
-/* Count the event.  The first call also takes the next event and starts a timer. */
+/*
+ * Add up the data of events.  The first call also takes the next event itself, and starts the
+ * timer of its own event again.
+ */
 static void reap_one(const struct timerheap_event *event, void *arg)
 {
 	struct reaped *reaped = arg;
@@ -628,7 +632,7 @@ TEST_F(lib, periodic_deadlines_do_not_drift)
 		EXPECT_LE(event.deadline, event.fired);
 	}
 	EXPECT_TRUE(timerheap_stop(th, slot));
-	/* Take the events that are left.  After them there is no further event. */
+	/* Take the events of expiries before the stop.  After them there is no further event. */
 	no_event(th, 50 * MSEC);
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 	/* A one-shot start of the same slot makes one event. */
@@ -639,8 +643,8 @@ TEST_F(lib, periodic_deadlines_do_not_drift)
 }
 
 /*
- * timerheap_next() drops the unread event of a freed slot.  Until then the slot cannot be
- * allocated again.
+ * timerheap_next() drops the unread event of a freed slot.  Before the event is dropped, the
+ * slot cannot be allocated again.
  */
 TEST_F(lib, free_drops_unread_event)
 {
@@ -654,7 +658,7 @@ TEST_F(lib, free_drops_unread_event)
 			ASSERT_LE(0, slots[i]);
 			timerheap_set_data(th, slots[i], i);
 		}
-		/* Of 4 slots, one has expired, one is periodic, one is pending, one is idle. */
+		/* Of each 4 slots, one has expired, one is periodic, one is pending, one is idle. */
 		for (int i = 0; i < SLOTS; i++) {
 			if (i % 4 == 0)
 				timerheap_start(th, slots[i], 1);
@@ -691,8 +695,9 @@ TEST_F(lib, stop_keeps_unread_event)
 		for (int ticker = 0; ticker < 2; ticker++) {
 			timerheap_set_pointer(th, slot, &data);
 			/*
-			 * The unread event is that of the first period or, without a
-			 * period, that of the previous arming.
+			 * A deadline of 1 expires at once and leaves an unread event.  The
+			 * periodic timer stays armed for its next period.  The one-shot
+			 * timer is armed again.
 			 */
 			ASSERT_EQ(0, timerheap_start_periodic(th, slot, 1,
 							      ticker ? 1000 * SEC : 0));
@@ -741,8 +746,8 @@ TEST_F(lib, close_in_child_keeps_timers_of_parent)
 }
 
 /*
- * An advance ends at a time, at a limit of expirations or at the next deadline.  A signal
- * does not end it.
+ * timerheap_advance() ends at the given time or at the limit of expirations.
+ * timerheap_advance_next() ends at the next deadline.  Signals do not end an advance early.
  */
 TEST(advance_is_not_ended_by_signals)
 {

@@ -11,7 +11,7 @@ FIXTURE(loop)
 	struct timerheap_loop *loop;
 };
 
-/* The functions of timers use this loop, and record their calls here. */
+/* The functions that the loop calls use @loop.  Each call appends a letter to @calls. */
 static struct timerheap_loop *loop;
 static char calls[100];
 
@@ -63,7 +63,7 @@ TEST_F(loop, after_calls_functions_in_order_of_deadlines)
 	/* On one CPU all timers are in one queue, which expires them in order. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	EXPECT_EQ(0, timerheap_loop_run(loop));
-	/* Repeat until all timers are started before the first is due. */
+	/* Repeat until all timers are started before "b" is due.  "a" is due when it starts. */
 	do {
 		span *= 2;
 		calls[0] = 0;
@@ -91,7 +91,7 @@ TEST_F(loop, every_calls_function_once_per_dispatch)
 		timerheap_loop_dispatch(loop);
 	}
 	EXPECT_LE(start + 5 * 20 * MSEC, now());
-	/* One call makes up for all periods that were missed. */
+	/* If several periods have passed, the function is called once for all of them. */
 	nap(100 * MSEC);
 	EXPECT_EQ(1, timerheap_wait(timerheap_loop_context(loop), LOST));
 	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
@@ -222,7 +222,7 @@ TEST_F(loop, stop_ends_run)
 	EXPECT_STREQ("abc", calls);
 }
 
-/* The loop ignores the expiry of a slot that it has not started. */
+/* The loop ignores the event of a timer that the program started without the loop. */
 TEST_F(loop, expiry_of_foreign_slot_is_ignored)
 {
 	struct timerheap *th = timerheap_loop_context(loop);

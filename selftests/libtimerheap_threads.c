@@ -89,7 +89,10 @@ static void *operate(void *arg)
 	return NULL;
 }
 
-/* Take events until all threads have ended, all expirations are taken, and no event follows. */
+/*
+ * Take events until all threads have ended, all expected expirations are taken, and no event
+ * arrives for 300 ms.  After LOST do not wait for missing expirations any longer.
+ */
 static void *consume(void *arg)
 {
 	struct consumer *consumer = arg;
@@ -168,8 +171,8 @@ TEST_F(threads, sums_balance_with_shared_timers)
 
 /*
  * Each thread starts a timer and frees its slot, often with an unread event.  At once it
- * allocates a slot, often the same, for a timer that never expires.  An event with the
- * data of the second timer would be an event of the first one.
+ * allocates a slot, often the same one, for a timer that never expires.  If an event has the
+ * data of the second timer, an old event of the first timer was not dropped.
  */
 #define EXPIRING_DATA	UINT64_C(0x51cc51cc51cc51cc)
 #define NEVER_DATA	UINT64_C(0x0ff0ff0ff0ff0ff0)
@@ -183,7 +186,7 @@ static void *change_owners(void *arg)
 		int expiring = timerheap_alloc(th), never;
 
 		if (expiring < 0) {
-			nap(MSEC);	/* Each slot has an event that must be taken first. */
+			nap(MSEC);	/* No slot is free until the consumer calls next(). */
 			continue;
 		}
 		timerheap_set_data(th, expiring, EXPIRING_DATA);
@@ -240,7 +243,7 @@ TEST_F(threads, next_user_of_a_slot_gets_no_old_event)
 	pthread_join(self->consumer.thread, NULL);
 	EXPECT_EQ(0, self->consumer.wrong);
 	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
-	/* Each slot can be allocated once, some only after timerheap_next() drops an event. */
+	/* Each slot can be allocated once.  Some have an event that next() must drop first. */
 	for (int64_t end = now() + LOST; count < SLOTS && now() < end;) {
 		slot = timerheap_alloc(self->th);
 		if (slot < 0) {

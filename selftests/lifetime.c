@@ -3,8 +3,8 @@
  * The lifetime of a context: which processes share it, what keeps it alive, and what its
  * last close frees.
  *
- * After the last close, INFO shows as many heap entries as before the context was opened,
- * and the slots of the context no longer count against max_user_slots.
+ * After the last close, INFO shows as many heap entries as before the context was opened.
+ * The slots of the context no longer count against max_user_slots.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -225,7 +225,7 @@ TEST_F(placement, setup_refuses_unusable_cpu)
 
 /*
  * The timers of a CPU that goes offline migrate to a housekeeping CPU.  Timers that are
- * started after the CPU has come back online go to that CPU.
+ * started when the CPU is online again go to that CPU.
  */
 TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_to_housekeeping_cpu, 60)
 {

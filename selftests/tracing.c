@@ -36,7 +36,10 @@ static char *read_file(const char *file)
 	return text ?: strdup("");
 }
 
-/* Return: the next event at *@text, from its name on; NULL: there is none. */
+/*
+ * Return: the text of the next event in *@text, without the prefix "timerheap_" of its name;
+ * NULL: there is none.
+ */
 static char *next_event(char **text)
 {
 	char *line;
@@ -112,7 +115,7 @@ FIXTURE_TEARDOWN(tracing)
 	rmdir(INSTANCE);
 }
 
-/* Return: the CPU that traced an event.  The kernel prints it before the name. */
+/* Return: the CPU that traced an event.  In the same line, "[CPU]" precedes the event. */
 static int cpu_of(const char *event)
 {
 	while (*event != '[')
@@ -147,9 +150,9 @@ static int64_t lost_events(void)
 }
 
 /*
- * Wait until INFO does not change any more.  *@info: the last INFO.
+ * Wait until two INFO calls, 50 ms apart, return the same.  Store the last answer in *@info.
  *
- * Return: whether INFO has stopped changing.
+ * Return: false if a call fails, or if INFO still changes after LOST.
  */
 static bool info_settles(int fd, struct timerheap_info *info)
 {
@@ -221,7 +224,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 	ASSERT_EQ(1, th_modify(self->fd, 0, 2 * NOT_SOON));
 	ASSERT_EQ(1, th_modify(self->fd, 0, NOT_SOON / 2));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
-	/* This stop has no effect, and no event. */
+	/* The timer is already stopped, so a second stop has no event. */
 	ASSERT_EQ(0, th_stop(self->fd, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, 10 * MSEC));
 	ASSERT_EQ(1, th_event(self->fd, &got));
@@ -235,7 +238,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 			continue;
 		}
 		ASSERT_GT(sizeof(steps) / sizeof(*steps), at);
-		/* All events are of the same timer. */
+		/* The first event names the timer.  All further events must be of that timer. */
 		if (!at)
 			ASSERT_EQ(1, sscanf(event, "%*s %39s", timer));
 		EXPECT_NE(NULL, strstr(event, timer));
@@ -252,7 +255,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 		at++;
 	}
 	EXPECT_EQ(sizeof(steps) / sizeof(*steps), at);
-	/* One page of slots was initialized, each slot with its timer. */
+	/* The START of slot 0 initialized one page of slots, with one init event per slot. */
 	EXPECT_EQ(getpagesize() / sizeof(struct timerheap_slot), inits);
 }
 
@@ -296,13 +299,17 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 	EXPECT_EQ(0, counts.early);
 }
 
-/* A stop by a store has no event.  The kernel's next check finds the stop, and nothing expires. */
+/*
+ * A stop by a store has no event.  The next check of the slot finds that the timer is stopped,
+ * so the timer does not expire.
+ */
 TEST_F(tracing, store_that_stops_has_no_event)
 {
 	struct th_map map = { .fd = -1 };
 	struct counts counts;
 	int64_t begin;
 
+	/* Repeat until the store is made before the deadline. */
 	do {
 		if (map.fd >= 0)
 			th_unmap(&map);
@@ -312,7 +319,7 @@ TEST_F(tracing, store_that_stops_has_no_event)
 		ASSERT_EQ(0, th_start(map.fd, 0, 100 * MSEC));
 		map.slots[0].deadline = 0;
 	} while (now() - begin >= 100 * MSEC);
-	/* The check dequeues the slot. */
+	/* Wait for the check, which dequeues the slot. */
 	EXPECT_EQ(0, th_wait_armed(map.fd, 0));
 	stop_tracing(&self->traced);
 	counts = count(&self->traced);
@@ -347,7 +354,10 @@ TEST_F_TIMEOUT(tracing, each_migrated_timer_has_an_event, 60)
 		EXPECT_LE(SLOTS, counts.migrated);
 }
 
-/* Hold a CPU that has timers, and wait for their events.  The last slot is the caller's. */
+/*
+ * Start timers on @cpu, hold it while they become due, and take their events.  @what is the
+ * kind for hold().  The last slot is left to the caller.
+ */
 static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
 			      const char *what)
 {
@@ -366,9 +376,10 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
  * Each steal has one event with the thief's CPU, the victim's CPU, and whether the
  * watchdog stole.
  *
- * At first no task waits, so that only the watchdog can find the timers.  Then the watchdog
- * is off, and the runs of a ticker find them.  If the host suspends a CPU that is not held,
- * the timers of that CPU may be stolen as well.
+ * The test holds CPU 1 twice.  The first time no other timer runs and no task calls WAIT, so
+ * only the watchdog can steal.  The second time the watchdog is off, and the runs of a
+ * periodic timer on CPU 0 steal.  If the host suspends a CPU that is not held, the timers of
+ * that CPU may be stolen as well.
  */
 TEST_F_TIMEOUT(tracing, each_steal_has_an_event, 60)
 {
@@ -403,7 +414,7 @@ TEST_F_TIMEOUT(tracing, each_steal_has_an_event, 60)
 		from_held++;
 		from_held_by_watchdog += field(event, "watchdog");
 		EXPECT_TRUE(has_word(event, "clock=monotonic"));
-		/* @first is 0, to run at once, or a deadline of this test. */
+		/* @first is 0 if a run is to begin at once, else a deadline of this test. */
 		EXPECT_TRUE(!first || (begun < first && first < now()));
 	}
 	EXPECT_EQ(after.stolen - before.stolen, stolen);
