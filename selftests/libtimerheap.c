@@ -658,7 +658,7 @@ TEST_F(lib, free_drops_unread_event)
 			ASSERT_LE(0, slots[i]);
 			timerheap_set_data(th, slots[i], i);
 		}
-		/* Of each 4 slots, one has expired, one is periodic, one is pending, one is idle. */
+		/* Of each 4 slots, 1 has expired, 1 is periodic, 1 is pending, and 1 is idle. */
 		for (int i = 0; i < SLOTS; i++) {
 			if (i % 4 == 0)
 				timerheap_start(th, slots[i], 1);

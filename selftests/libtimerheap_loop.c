@@ -11,7 +11,7 @@ FIXTURE(loop)
 	struct timerheap_loop *loop;
 };
 
-/* The functions that the loop calls use @loop.  Each call appends a letter to @calls. */
+/* The functions that the loop calls use @loop.  Each call appends its argument to @calls. */
 static struct timerheap_loop *loop;
 static char calls[100];
 

@@ -180,8 +180,8 @@ TEST_F(manual, periodic_timer_expires_at_each_period)
 }
 
 /*
- * With a limit, the clock stops at the deadline at which the limit is reached.  All timers
- * with that deadline expire.
+ * An ADVANCE with a limit of 5 ends at the deadline of the 5th timer.  All timers with that
+ * deadline expire, so the call returns 8 expirations.
  */
 TEST_F(manual, limit_stops_at_the_deadline_that_reaches_it)
 {
@@ -221,7 +221,7 @@ TEST_F(manual, next_skips_stopped_and_postponed_timers)
 	a = advance_next(self->fd);
 	EXPECT_EQ(5 * SEC, a.now);
 	EXPECT_EQ(0, a.expirations);
-	/* The clock does not advance to the heap entry of a stopped timer. */
+	/* A stopped timer still has a heap entry, but TIMERHEAP_NEXT does not advance to it. */
 	ASSERT_EQ(0, th_start(self->fd, 3, HOUR));
 	__atomic_exchange_n(&slots[3].deadline, 0, __ATOMIC_SEQ_CST);
 	EXPECT_EQ(5 * SEC, advance_next(self->fd).now);
@@ -252,7 +252,7 @@ TEST_F(manual, postponed_timer_fires_exactly_at_deadline)
 	EXPECT_EQ(at, (int64_t)event.fired);
 }
 
-/* The clock stops at the rounded deadline of a timer with slack. */
+/* TIMERHEAP_NEXT advances the clock to the rounded deadline of a timer with slack. */
 TEST_F(manual, timer_with_slack_fires_at_rounded_deadline)
 {
 	const uint64_t slacks[] = { 1, SLACK_MIN - 1, SLACK_MIN, MSEC, 10 * MSEC, HOUR };
@@ -279,7 +279,7 @@ TEST_F(manual, timer_with_slack_fires_at_rounded_deadline)
 	}
 }
 
-/* A periodic timer with slack counts all periods up to its rounded deadline. */
+/* The event of a periodic timer with slack counts all periods up to the rounded deadline. */
 TEST_F(manual, periodic_timer_with_slack_counts_periods)
 {
 	const int64_t period = 3 * MSEC, slack = 10 * MSEC;
@@ -303,8 +303,8 @@ TEST_F(manual, periodic_timer_with_slack_counts_periods)
 #define MODEL_TIMERS	64
 
 /*
- * The model: for each timer its deadline, 0 if the timer is idle, and its slack.  A timer
- * without slack of its own has the slack given to SETUP.
+ * The model: each timer's deadline, which is 0 if the timer is idle, and each timer's slack.
+ * A timer whose slack is 0 has the slack given to SETUP.
  */
 struct model {
 	struct th_map map;
@@ -313,6 +313,7 @@ struct model {
 	unsigned int seed;
 };
 
+/* Return: the earliest rounded deadline; TIMERHEAP_NEVER if no timer is pending. */
 static int64_t model_first(struct model *model)
 {
 	int64_t first = TIMERHEAP_NEVER;
@@ -426,7 +427,10 @@ TEST_F(manual, clock_stops_before_never)
 	EXPECT_EQ(0, take_event(self->fd, &event));
 	EXPECT_EQ(last, advance_by(self->fd, 5).now);
 	EXPECT_TRUE(th_pending(self->fd, 0));
-	/* At that time a span of 1 reaches TIMERHEAP_NEVER, but a span of 0 expires at once. */
+	/*
+	 * The clock is at its last time.  With a span of 1 the deadline is TIMERHEAP_NEVER;
+	 * with a span of 0 the timer expires at once.
+	 */
 	ASSERT_EQ(0, th_start(self->fd, 3, 1));
 	ASSERT_EQ(0, th_start(self->fd, 4, 0));
 	ASSERT_EQ(1, take_event(self->fd, &event));
@@ -576,7 +580,7 @@ static void *start_and_stop(void *arg)
 	return NULL;
 }
 
-/* When all timers have ended, armings = stops + expirations. */
+/* At the end an ADVANCE expires all pending timers.  Then armings = stops + expirations. */
 TEST_F(manual, sums_balance_while_clock_advances)
 {
 	struct worker worker[3] = {};
@@ -623,7 +627,7 @@ TEST_F(manual, sums_balance_while_clock_advances)
 	EXPECT_LT(0, armed);
 }
 
-/* A manual clock belongs to no CPU.  So its timers expire if their CPU has gone offline. */
+/* A manual clock belongs to no CPU: a timer expires although its starting CPU is offline. */
 TEST_F(manual, timers_survive_cpu_offline)
 {
 	struct timerheap_event event;
@@ -639,7 +643,10 @@ TEST_F(manual, timers_survive_cpu_offline)
 	EXPECT_EQ(1, take_event(self->fd, &event));
 }
 
-/* BATCH and DRAIN work on a manual clock.  INFO counts its entries only on its descriptor. */
+/*
+ * BATCH and DRAIN work on a manual clock.  INFO counts the entries of a manual clock only if
+ * it is called on the descriptor of that clock's context.
+ */
 TEST_F(manual, batch_drain_and_info_support_manual_clock)
 {
 	struct timerheap_op ops[2] = {

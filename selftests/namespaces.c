@@ -4,7 +4,8 @@
  * even if a process in another namespace uses the context.
  *
  * A container that was restored, or migrated from another machine, runs in a time
- * namespace.  The offsets of the namespace let CLOCK_MONOTONIC and CLOCK_BOOTTIME continue.
+ * namespace.  With the offsets of the namespace, CLOCK_MONOTONIC and CLOCK_BOOTTIME continue
+ * from the times that they had before.
  * Each test creates a namespace and enters it, which needs root.
  */
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 
 #include "timerheap_test.h"
 
-/* Is @span neither negative nor so long that a timer would count as lost? */
+/* Return: whether @span is at least 0 and below LOST. */
 #define IN_TIME(span)	((span) >= 0 && (span) < LOST)
 
 /*
@@ -154,8 +155,9 @@ TEST_F(namespace, mapped_times_are_of_the_namespace)
 }
 
 /*
- * Deadlines are rounded on the clock of the machine.  Timers inside and outside of the
- * namespace share a bucket if they have the same rounded deadline.
+ * The kernel rounds deadlines as times of the machine's clock, not of the namespace.  So
+ * timers inside and outside of the namespace share a bucket if their rounded deadlines are
+ * the same moment.
  */
 TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 {
@@ -236,7 +238,10 @@ TEST_F(namespace, extreme_deadlines_ignore_the_offset)
 	EXPECT_EQ(3, event.slot);
 }
 
-/* A context keeps the times of its namespace if a process in another one uses the context. */
+/*
+ * A context has the times of the namespace in which it was set up, even if a process in
+ * another namespace uses it.
+ */
 TEST_F(namespace, context_keeps_its_namespace)
 {
 	int64_t inner_time = clock_now(variant->clock), outer_time = inner_time - self->ahead;
@@ -250,7 +255,7 @@ TEST_F(namespace, context_keeps_its_namespace)
 	EXPECT_EQ(outer_time + 30 * MSEC, (int64_t)event.deadline);
 	EXPECT_LE(inner_time + 30 * MSEC, clock_now(variant->clock));
 
-	/* The same holds if a child enters a third namespace and uses a context of this one. */
+	/* A child enters a third namespace and uses the context of the second namespace. */
 	inner_time = clock_now(variant->clock);
 	pid = fork();
 	if (!pid) {

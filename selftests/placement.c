@@ -173,7 +173,7 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* The deadlines differ, so that a deadline in /proc/timer_list identifies the CPU. */
+		/* The deadlines differ, so that /proc/timer_list shows which CPU has which. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;

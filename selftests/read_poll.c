@@ -23,7 +23,7 @@ FIXTURE_TEARDOWN(events)
 	close(self->fd);
 }
 
-/* Let slots 0 to @n - 1 expire. */
+/* Start slots 0 to @n - 1 with a span of 0, so that they expire at once. */
 static void expire(int fd, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -50,7 +50,7 @@ TEST_F(events, read_takes_whole_events)
 	EXPECT_EQ(4, events[1].slot);
 }
 
-/* readv() fills its buffers as one, also if an event lies across two of them. */
+/* readv() fills its buffers in turn.  An event may begin in one buffer and end in the next. */
 TEST_F(events, readv_takes_events_across_buffers)
 {
 	struct timerheap_event events[3];
@@ -72,8 +72,8 @@ TEST_F(events, readv_takes_events_across_buffers)
 	EXPECT_EQ(1, events[1].slot);
 	EXPECT_EQ(USER + 1, events[1].user_data);
 	/*
-	 * readv() copies 10 bytes of the third event, and fails.  The event stays, and is
-	 * complete.
+	 * readv() copies 10 bytes of the third event, then fails.  The next read() returns
+	 * the whole event.
 	 */
 	split[1] = (struct iovec){ NULL, EVENT };
 	EXPECT_EQ(-1, readv(self->fd, split, 2));
@@ -83,7 +83,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 	EXPECT_EQ(1, events[0].expirations);
 }
 
-/* RWF_NOWAIT does not wait on a blocking descriptor.  Offsets are refused. */
+/* preadv2() with RWF_NOWAIT does not wait on a blocking descriptor.  Offsets are refused. */
 TEST_F(events, nowait_read_does_not_block)
 {
 	struct timerheap_event event;
@@ -100,7 +100,7 @@ TEST_F(events, nowait_read_does_not_block)
 	EXPECT_EQ(0, event.slot);
 }
 
-/* O_NONBLOCK: read() returns -EAGAIN if there is no event; WAIT ignores the flag. */
+/* With O_NONBLOCK, read() fails with EAGAIN if there is no event.  WAIT ignores the flag. */
 TEST_F(events, nonblocking_read_returns_eagain)
 {
 	struct timerheap_event event;
@@ -163,8 +163,8 @@ TEST_F(events, epoll_reports_level_and_edge)
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	/*
-	 * The first event of slot 1 makes an edge.  The second expiry of slot 0 adds
-	 * nothing to the ring: its first event is unread.
+	 * The event of slot 0 is unread, so its second expiry adds nothing to the ring.
+	 * The first event of slot 1 makes an edge.
 	 */
 	expire(self->fd, 1);
 	ASSERT_EQ(0, th_start(self->fd, 1, 20 * MSEC));
@@ -176,7 +176,7 @@ TEST_F(events, epoll_reports_level_and_edge)
 	close(by_edge);
 }
 
-/* A signal interrupts read() or restarts it, as the handler requests. */
+/* After a signal, read() fails with EINTR, or restarts if the handler has SA_RESTART. */
 TEST_F(events, signal_interrupts_or_restarts_read)
 {
 	struct timerheap_event event;
@@ -279,8 +279,8 @@ TEST_F(events, unread_event_counts_all_periods)
 
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, first, period, TIMERHEAP_ABSTIME));
 	/*
-	 * Read at least 5 times, and until the periods of 5 naps are counted: some
-	 * expiries may be late.
+	 * A nap of 60 ms has 12 periods.  Since expiries may be late, read until the
+	 * periods of 5 naps are counted, and at least 5 times.
 	 */
 	for (int i = 0; i < 5 || ticks < 5 * 60 / 5; i++) {
 		nap(60 * MSEC);
@@ -329,7 +329,7 @@ struct reader {
 	pthread_t thread;
 	int fd;
 	int min;
-	int too_few;			/* calls that ended too early, without @min events */
+	int too_few;			/* calls that ended early with less than @min events */
 	int seen[SLOTS];
 	atomic_int *remaining;		/* events that no thread has taken yet */
 };

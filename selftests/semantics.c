@@ -3,8 +3,8 @@
  * The behavior of a timer, after the tests of Go's timers, timerfd and io_uring.
  *
  * Each test of the fixture "go" checks the behavior that a test of Go's package time
- * checks.  Its comment names that test.  Instead of a receive from a channel, the test
- * takes an event.  Instead of Reset, it calls MODIFY or START.  The fixture "calls" tests
+ * checks.  The comment "Go: X" names the Go function TestX.  Instead of a receive from a
+ * channel, the test here takes an event.  Instead of Reset, it calls MODIFY or START.  The fixture "calls" tests
  * behaviors that timerfd and io_uring guarantee.  timing_wheel.c tests those of go-zero's
  * timing wheel.
  */
@@ -26,7 +26,7 @@ FIXTURE_TEARDOWN(go)
 	close(self->fd);
 }
 
-/* Go: Sleep, After.  The times are compared with the clock that the caller reads. */
+/* Go: Sleep, After.  By the caller's clock, at least the span has passed at the event. */
 TEST_F(go, expires_at_or_after_the_span)
 {
 	for (int64_t span = 0; span < 20 * MSEC; span = 2 * span + 1) {
@@ -42,7 +42,7 @@ TEST_F(go, expires_at_or_after_the_span)
 }
 
 /* Go: AfterFunc. */
-TEST_F(go, zero_spans_expire_one_by_one)
+TEST_F(go, each_start_with_zero_span_makes_an_event)
 {
 	for (int i = 0; i < 200; i++) {
 		struct timerheap_event event;
@@ -120,8 +120,8 @@ TEST_F(go, each_expiration_goes_to_one_of_10_readers)
 }
 
 /*
- * Go: AfterFuncStarvation.  The program restarts two timers of duration 0 at each of their
- * events.
+ * Go: AfterFuncStarvation.  The test starts two timers with a span of 0 again at each of
+ * their events.  A third timer must still expire.
  */
 TEST_F(go, restarted_zero_timers_do_not_starve_another)
 {
@@ -182,7 +182,10 @@ TEST_F(go, events_are_in_order_of_deadlines)
 	uint64_t last = 0;
 	int64_t begin;
 
-	/* On one CPU, so that all timers are in one queue.  All start before the first is due. */
+	/*
+	 * Run on one CPU, so that all timers are in one queue, which expires them in order.
+	 * Repeat until all timers are started before the first is due.
+	 */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
@@ -251,7 +254,8 @@ TEST_F(go, modify_reports_whether_pending)
 	EXPECT_EQ(USER, event.user_data);
 }
 
-/* Go: OverflowSleep.  The largest deadline never expires, the smallest expires at once. */
+/* Go: OverflowSleep.  With the largest span or deadline a timer never expires, with the
+ * smallest at once. */
 TEST_F(go, extreme_deadlines_do_not_overflow)
 {
 	struct timerheap_event event;
@@ -300,8 +304,8 @@ TEST_F_TIMEOUT(go, each_of_50000_zero_timers_expires, 100)
 }
 
 /*
- * Go: TimerModifiedEarlier.  The new deadline is in the past, so the timer expires in
- * the call.
+ * Go: TimerModifiedEarlier.  MODIFY moves a pending timer to a deadline in the past, so the
+ * timer expires before MODIFY returns.
  */
 TEST_F(go, move_into_the_past_expires_at_once)
 {
@@ -326,7 +330,7 @@ TEST_F(go, random_calls_agree_with_model)
 	for (int script = 0; script < 100; script++) {
 		for (int step = 0; step < 8; step++) {
 			int slot = rand_r(&seed) % SLOTS;
-			/* So long that no timer expires before the last script has ended. */
+			/* At least 60 s, so that no timer expires before the last script ends. */
 			int64_t span = (60 + rand_r(&seed) % 60) * SEC;
 
 			switch (rand_r(&seed) % 3) {
@@ -417,7 +421,7 @@ static void *postpone_all(void *arg)
 	return NULL;
 }
 
-/* Go: LongAdjustTimers.  Another thread postpones all other timers without end. */
+/* Go: LongAdjustTimers.  Until the test ends, another thread postpones all other timers. */
 TEST_F(go, timer_expires_while_others_are_postponed)
 {
 	struct reader postponer = { .fd = self->fd };
@@ -467,8 +471,8 @@ TEST_F(go, stop_reports_whether_an_event_follows)
 	EXPECT_EQ(2, event.expirations);
 
 	/*
-	 * Expired, not read, armed far away and stopped: the event of the first arming
-	 * stays.
+	 * Expired, not read, armed for a far deadline and stopped: the event of the first
+	 * arming stays.
 	 */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
@@ -527,8 +531,8 @@ TEST_F(go, periodic_event_has_time_of_last_expiry)
 	EXPECT_GE(stopped, (int64_t)event.fired);
 }
 
-/* Go: TimerFairness.  Other timers with a span of 0 are started without end. */
-TEST_F(go, stream_of_zero_timers_does_not_hide_another)
+/* Go: TimerFairness.  Until timer 0 expires, the test starts other timers with a span of 0. */
+TEST_F(go, stream_of_zero_timers_does_not_starve_another)
 {
 	int64_t start = now();
 	bool seen = false;
@@ -560,7 +564,7 @@ FIXTURE_TEARDOWN(calls)
 	close(self->fd);
 }
 
-/* The event of a past deadline counts the periods that have passed since. */
+/* If a periodic timer starts with a past deadline, its event counts all passed periods. */
 TEST_F(calls, past_deadline_counts_missed_periods)
 {
 	const int64_t period = 100 * MSEC, ago = SEC + 50 * MSEC;
@@ -568,7 +572,7 @@ TEST_F(calls, past_deadline_counts_missed_periods)
 	uint64_t next;
 	int64_t first;
 
-	/* Repeat until all calls are made before the next deadline, which would count too. */
+	/* Repeat until all calls are made before the next deadline, which would add 1. */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		first = now() - ago;
@@ -625,13 +629,13 @@ TEST_F(calls, postponed_timer_expires_at_last_deadline)
 	EXPECT_LE(event.deadline, event.fired);
 }
 
-/* If over a quarter of the entries is stopped, starts sweep stopped timers out of the heap. */
+/* If more than a quarter of the entries are stopped, START sweeps them out of the heap. */
 TEST_F(calls, start_sweeps_stopped_timers)
 {
 	struct timerheap_info before, after;
 	int other = th_context(CLOCK_MONOTONIC, SLOTS);
 
-	/* On one CPU: all timers are in one queue. */
+	/* Run on one CPU, so that all timers are in one queue. */
 	ASSERT_EQ(0, run_on(0));
 	ASSERT_LE(0, other);
 	for (int i = 0; i < SLOTS; i++)

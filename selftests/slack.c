@@ -4,16 +4,17 @@
  *
  * The lateness of a timer is random on an emulated machine, so the tests do not check it.
  * They count heap entries instead: a bucket has one entry, however many timers share it.
- * The test near_deadlines_expire_among_far_ones checks what Kafka's overflow wheels do.
- * timing_wheel.c tests the behaviors of go-zero's timing wheel, with slack too.
+ * The test near_deadlines_expire_among_far_ones checks a behavior for which Kafka has
+ * overflow wheels.  timing_wheel.c tests the behaviors of go-zero's timing wheel, with slack
+ * too.
  *
- * TIMERHEAP_EXACT=1 states that the clock counts instructions.  Then the duration of a
- * run depends on the module alone.
+ * TIMERHEAP_EXACT=1 states that the emulated clock counts instructions.  Then the duration
+ * of a run depends on the module alone, not on the host.
  */
 #include "timerheap_test.h"
 
 #define SLACK	(10 * MSEC)
-#define GRANULARITY	(1LL << 23)		/* the largest power of two up to SLACK */
+#define GRANULARITY	(1LL << 23)		/* deadlines with SLACK are rounded up to it */
 
 /* Return: the first multiple of GRANULARITY that is at least @span from now. */
 static int64_t next_multiple(int64_t span)
@@ -39,7 +40,7 @@ FIXTURE_TEARDOWN(slack)
 	close(self->fd);
 }
 
-/* Return: how many more entries all heaps have than when the test began; -1: an error. */
+/* Return: how many entries all heaps have gained since the test began; -1: an error. */
 static int64_t entries(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -47,7 +48,7 @@ static int64_t entries(int fd, const struct timerheap_info *before)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - before->entries);
 }
 
-/* Return: how many more timers are in slack buckets than when the test began; -1: an error. */
+/* Return: how many timers slack buckets have gained since the test began; -1: an error. */
 static int64_t bucketed(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -55,7 +56,10 @@ static int64_t bucketed(int fd, const struct timerheap_info *before)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.bucketed - before->bucketed);
 }
 
-/* Stay on one CPU: all timers are in its queue, so the number of entries is exact. */
+/*
+ * Pin the test to its CPU.  All timers are then in one queue, so timers with the same rounded
+ * deadline share one bucket, and the number of entries is exact.
+ */
 static void stay_on_one_cpu(void)
 {
 	run_on(sched_getcpu());
@@ -127,7 +131,7 @@ TEST_F(slack, slack_does_not_shift_periodic_deadlines)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* A timer without slack has the slack given to SETUP.  A slack of 1 makes a timer exact. */
+/* A timer whose slack is 0 has the slack given to SETUP.  A slack of 1 makes a timer exact. */
 TEST_F(slack, setup_slack_is_the_default)
 {
 	struct timerheap_setup setup = {
@@ -195,7 +199,7 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 	th_unmap(&map);
 }
 
-/* A KICK after the slack was reduced moves the timer out of its bucket. */
+/* If a program reduces a timer's slack, the next KICK moves the timer out of its bucket. */
 TEST_F(slack, kick_with_less_slack_leaves_bucket)
 {
 	struct th_map map = { .fd = -1 };
@@ -242,12 +246,12 @@ TEST_F(slack, near_deadlines_expire_among_far_ones)
 	ASSERT_EQ(0, th_start_slack(self->fd, 9, TIMERHEAP_NEVER - 1, 0, SLACK));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(0, event.slot);
-	/* Move timer 7 nearer in 7 steps, through the spans of all other timers. */
+	/* Move timer 7 earlier in 7 steps, to the spans of timers 6 to 0. */
 	for (int i = 7; i > 0; i--)
 		ASSERT_EQ(1, th_start_slack(self->fd, 7, now() + spans[i - 1], 0,
 					    spans[i - 1] / 10));
 	ASSERT_EQ(1, th_event(self->fd, &event));
-	/* If the host stalled, the second timer is due too, and expires first. */
+	/* If the host stalled for 1 s, timer 1 is due too, and expires before timer 7. */
 	if (event.slot == 1) {
 		EXPECT_LE(event.deadline, event.fired);
 		ASSERT_EQ(1, th_event(self->fd, &event));
@@ -273,7 +277,10 @@ static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
 	return 0;
 }
 
-/* A million timers in one minute need about 7000 entries, and none after a drain. */
+/*
+ * A million timers with deadlines in one minute need about 7000 entries.  After DRAIN and the
+ * close of the context, no entry is left.
+ */
 TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
 {
 	uint32_t nr = th_slow() ? 1000 : 1000000, first = 0;
@@ -281,7 +288,7 @@ TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
 	stay_on_one_cpu();
 	ASSERT_EQ(0, spread(self->fd, nr, now() + 1000 * SEC, 60 * SEC));
 	EXPECT_EQ(nr, bucketed(self->fd, &self->before));
-	/* Deadlines in 60 s are rounded up to at most 7154 multiples of 8.39 ms. */
+	/* Deadlines within 60 s are rounded up to at most 7154 multiples of 8.39 ms. */
 	EXPECT_GE(7154, entries(self->fd, &self->before));
 	while (first < 1000000)
 		ASSERT_LE(0, th_drain(self->fd, NULL, ~0U, &first));
