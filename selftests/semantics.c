@@ -3,10 +3,11 @@
  * The behavior of a timer, after the tests of Go's timers, timerfd and io_uring.
  *
  * Each test of the fixture "go" checks the behavior that a test of Go's package time
- * checks.  The comment "Go: X" names the Go function TestX.  Instead of a receive from a
- * channel, the test here takes an event.  Instead of Reset, it calls MODIFY or START.  The fixture "calls" tests
- * behaviors that timerfd and io_uring guarantee.  timing_wheel.c tests those of go-zero's
- * timing wheel.
+ * checks.  The comment "Go: X" names that test of Go.  Instead of a receive from a channel,
+ * the test here takes an event.  Instead of Reset, it calls MODIFY or START.
+ *
+ * The fixture "calls" tests behaviors that timerfd and io_uring guarantee.  timing_wheel.c
+ * tests those of go-zero's timing wheel.
  */
 #include <pthread.h>
 #include "timerheap_test.h"
@@ -254,8 +255,10 @@ TEST_F(go, modify_reports_whether_pending)
 	EXPECT_EQ(USER, event.user_data);
 }
 
-/* Go: OverflowSleep.  With the largest span or deadline a timer never expires, with the
- * smallest at once. */
+/*
+ * Go: OverflowSleep.  A timer with the largest span or deadline never expires.  A timer with
+ * the smallest one expires at once.
+ */
 TEST_F(go, extreme_deadlines_do_not_overflow)
 {
 	struct timerheap_event event;

@@ -2,15 +2,15 @@
 /*
  * Stress: threads on all CPUs start, stop and modify the same timers.
  *
- * The tests check sums for each slot.  Each call exchanges the deadline atomically, and
- * returns in was_pending whether the old deadline was set.  So in whatever order the calls
- * of all threads take effect,
+ * The tests check sums for each slot.  Each call exchanges the slot's deadline atomically,
+ * and returns in was_pending whether the timer was pending before.  So in whatever order
+ * the calls of all threads take effect,
  *
  *	armings (START and MODIFY that returned 0)
  *	  = stops (STOP that returned 1) + expirations + timers pending at the end
  *
- * must hold exactly.  A lost timer makes the left side larger, a doubled expiry the
- * right side.
+ * must hold exactly.  A lost timer makes the left side larger.  A timer that expires twice
+ * makes the right side larger.
  *
  * The test prints its seed.  TIMERHEAP_SEED= repeats the same operations, though not the
  * same interleaving.
@@ -37,7 +37,7 @@ struct worker {
 	int fd;
 	int error;
 	atomic_bool *done;
-	atomic_long *remaining;	/* consumers: expirations still to take; valid once @done */
+	atomic_long *remaining;	/* expirations that no consumer has taken; valid once @done */
 };
 
 static unsigned int test_seed(void)
@@ -251,7 +251,7 @@ TEST_F_TIMEOUT(stress, periodic_sums_balance, 120)
 	}
 }
 
-/* Each of a million starts with a span of 0, in 128 slots, makes one expiration. */
+/* A million calls of START with a span of 0, on 128 slots, make a million expirations. */
 TEST_F_TIMEOUT(stress, million_zero_timers_expire_once, 120)
 {
 	const int total = 1000000;
@@ -297,7 +297,7 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
 	}
 }
 
-/* 4 CPUs each start a quarter of 100 000 timers, all with one deadline. */
+/* The test runs on 4 CPUs in turn, and on each starts 25 000 timers with the same deadline. */
 TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 {
 	const int n = th_slow() ? 500 : 100000;
@@ -317,7 +317,7 @@ TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 	free(seen);
 }
 
-/* In each of 20 rounds, all timers have one deadline and expire once. */
+/* In each of 20 rounds, the same 128 timers get the same deadline.  Each expires once. */
 TEST_F_TIMEOUT(stress, reused_timers_with_one_deadline_expire_once, 120)
 {
 	for (int round = 0; round < 20; round++) {
@@ -333,9 +333,9 @@ TEST_F_TIMEOUT(stress, reused_timers_with_one_deadline_expire_once, 120)
 }
 
 /*
- * 20 000 timers with far deadlines need several segments of a heap.  Every 2nd is moved
- * earlier, so that the inbox grows long, and every 3rd is stopped.  Each timer that was
- * moved and not stopped expires once.
+ * 20 000 timers with far deadlines need several segments of heap memory.  The test moves
+ * every 2nd timer earlier, so that the inbox grows long, and stops every 3rd.  Each timer
+ * that was moved and not stopped expires once.
  */
 TEST_F_TIMEOUT(stress, moved_timers_in_a_large_heap_expire_once, 200)
 {

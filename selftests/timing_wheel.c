@@ -190,7 +190,7 @@ TEST_F(wheel, drain_returns_each_pending_timer_once)
 	EXPECT_EQ(SLOTS, first);
 }
 
-/* go-zero: SetTimerSoon, where the delay is shorter than a tick of the wheel. */
+/* go-zero: SetTimerSoon, whose delay is shorter than a tick of go-zero's wheel. */
 TEST_F(wheel, delay_of_1_us_expires)
 {
 	struct wheel *wheel = &self->wheel;
@@ -204,8 +204,8 @@ TEST_F(wheel, delay_of_1_us_expires)
 }
 
 /*
- * go-zero: SetTimerWrongDelay, where such a delay is an error.  Here a timer that is
- * already due expires at once, in no bucket, however much slack it has.
+ * go-zero: SetTimerWrongDelay.  In go-zero a negative delay is an error.  In timerheap a
+ * timer that is already due expires at once and enters no bucket, however much slack it has.
  */
 TEST_F(wheel, past_deadline_expires_within_the_call)
 {
@@ -282,7 +282,7 @@ TEST_F(wheel, timer_moved_to_first_deadline_expires_first)
 	int64_t begin, at;
 	int moved;
 
-	/* On one CPU, so that all timers are in one queue, which expires them in order. */
+	/* Run on one CPU, so that all timers are in one queue, which expires them in order. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	do {
 		ASSERT_EQ(0, wheel_renew(wheel));
@@ -326,7 +326,7 @@ TEST_F(wheel, stopped_timer_never_expires)
 	EXPECT_EQ(0, bucketed(wheel, &self->before));
 }
 
-/* go-zero: SetAndMoveThenStart, where the wheel ticks only after the move. */
+/* go-zero: SetAndMoveThenStart, whose wheel begins to tick only after the move. */
 TEST_F(wheel, timer_moved_earlier_fires_once)
 {
 	struct wheel *wheel = &self->wheel;
@@ -343,7 +343,10 @@ TEST_F(wheel, timer_moved_earlier_fires_once)
 	EXPECT_TRUE(th_quiet(wheel->map.fd, 20 * MSEC));
 }
 
-/* go-zero: SetAndMoveTwice.  The last deadline is before the first in round 0, after it in 1. */
+/*
+ * go-zero: SetAndMoveTwice.  The second move sets a deadline that is earlier than the first
+ * deadline in round 0, and later in round 1.
+ */
 TEST_F(wheel, last_of_two_moves_counts)
 {
 	static const int64_t last[] = { 40 * MSEC, 70 * MSEC };
@@ -369,7 +372,7 @@ TEST_F(wheel, last_of_two_moves_counts)
 	}
 }
 
-/* go-zero: ElapsedAndSet.  No timer is pending for 50 ms, the span of several buckets. */
+/* go-zero: ElapsedAndSet.  The timer starts after 50 ms in which no timer is pending. */
 TEST_F(wheel, start_after_idle_time_fires_at_deadline)
 {
 	struct wheel *wheel = &self->wheel;

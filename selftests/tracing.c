@@ -4,7 +4,7 @@
  * with INFO.
  *
  * The tests trace into a tracefs instance of their own, which has no events of other
- * tracers.  If events are lost because its buffers are too small, the test fails.
+ * tracers.  A test that counts events fails if the instance's buffers have lost events.
  */
 #include <sys/stat.h>
 

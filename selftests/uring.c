@@ -80,7 +80,7 @@ static int request(struct io_uring *ring, int fd, uint32_t op,
 /* KICK expires a stored deadline that has passed, and queues the timer for a later one. */
 TEST_F(uring, kick_expires_stored_deadline)
 {
-	/* KICK checks slot 5 first.  So it expires first even if the host stalls for 1 s. */
+	/* KICK checks slot 5 first.  So slot 5 expires first even if the host stalls for 1 s. */
 	uint32_t numbers[] = { 5, 3, SLOTS, 7 };
 	struct timerheap_event event;
 
@@ -92,7 +92,7 @@ TEST_F(uring, kick_expires_stored_deadline)
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(3, event.slot);
 	EXPECT_LE(event.deadline, event.fired);
-	/* Like the call, KICK ends at the third number, which is that of no slot. */
+	/* Like the ioctl, KICK ends at the third number, since there is no such slot. */
 	EXPECT_EQ(2, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers, 4, 0));
 }
 
@@ -116,7 +116,7 @@ TEST_F(uring, bad_requests_are_refused)
 	EXPECT_EQ(-EBADFD, request(&self->ring, before_setup, TIMERHEAP_URING_WAIT, &event, 1, 1));
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	EXPECT_EQ(-EFAULT, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 1, 1));
-	/* The event was not lost. */
+	/* The WAIT that failed has not taken the event. */
 	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1));
 	close(before_setup);
 }
@@ -135,8 +135,9 @@ TEST_F(uring, registered_buffer_is_refused)
 }
 
 /*
- * The event ring has a slot number for which there is no event.  The submitting task must
- * not sleep: a worker waits, and completes the request when there is an event.
+ * The event ring is not empty, but its only entry names a slot without an event.  The
+ * submitting task must not sleep: a worker of io_uring waits, and completes the request
+ * when there is an event.
  */
 TEST_F(uring, wait_without_event_does_not_block_submission)
 {
@@ -144,7 +145,7 @@ TEST_F(uring, wait_without_event_does_not_block_submission)
 	struct th_map map;
 
 	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, SLOTS));
-	map.ring->head--;	/* adds an old slot number to the ring */
+	map.ring->head--;	/* makes an old entry of the ring unread */
 	prepare(&self->ring, map.fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
@@ -223,7 +224,7 @@ static int cancel(struct io_uring *ring, int *waited, int *cancelled)
 	return 0;
 }
 
-/* A WAIT can be cancelled; the next WAIT gets the event. */
+/* A WAIT that is cancelled takes no event.  The next WAIT gets the event. */
 TEST_F(uring, cancelled_wait_takes_no_event)
 {
 	struct timerheap_event event;
@@ -241,8 +242,8 @@ TEST_F(uring, cancelled_wait_takes_no_event)
 	EXPECT_EQ(9, event.slot);
 }
 
-/* The ring has one worker, which waits for request 0.  So no worker has begun request 1. */
-TEST_F(uring, request_cancelled_before_a_worker_returns_ecanceled)
+/* The io_uring has one worker, which executes request 0.  So request 1 has not been started. */
+TEST_F(uring, cancel_of_unstarted_request_returns_ecanceled)
 {
 	unsigned int workers[2] = { 1, 1 };
 	struct timerheap_event events[2];
@@ -264,7 +265,7 @@ TEST_F(uring, request_cancelled_before_a_worker_returns_ecanceled)
 	EXPECT_EQ(9, events[0].slot);
 }
 
-/* A process that exits or is killed ends although a WAIT is pending. */
+/* A WAIT request that is pending does not keep a process from exiting or from being killed. */
 TEST_F(uring, process_ends_while_wait_is_pending)
 {
 	for (int killed = 0; killed < 2; killed++) {
@@ -340,7 +341,10 @@ static int threads(void)
 	return n;
 }
 
-/* A read needs no worker.  If there is an event, the read completes within the submission. */
+/*
+ * A read request needs no worker of io_uring.  If there is an event, the request completes
+ * within io_uring_submit().
+ */
 TEST_F(uring, read_needs_no_worker)
 {
 	struct timerheap_event event;
