@@ -186,7 +186,7 @@ static void *change_owners(void *arg)
 		int expiring = timerheap_alloc(th), never;
 
 		if (expiring < 0) {
-			nap(MSEC);	/* No slot is free until the consumer calls next(). */
+			nap(MSEC);	/* Until timerheap_next() drops an event, no slot is free. */
 			continue;
 		}
 		timerheap_set_data(th, expiring, EXPIRING_DATA);
@@ -243,7 +243,7 @@ TEST_F(threads, next_user_of_a_slot_gets_no_old_event)
 	pthread_join(self->consumer.thread, NULL);
 	EXPECT_EQ(0, self->consumer.wrong);
 	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
-	/* Each slot can be allocated once.  Some have an event that next() must drop first. */
+	/* Each slot can be allocated once.  timerheap_next() first drops old events of some. */
 	for (int64_t end = now() + LOST; count < SLOTS && now() < end;) {
 		slot = timerheap_alloc(self->th);
 		if (slot < 0) {

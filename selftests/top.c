@@ -26,9 +26,9 @@ struct screen {
 
 FIXTURE(top)
 {
-	int more[2 * ROWS];	/* contexts, so that not all fit the screen, one a line */
+	int more[2 * ROWS];	/* contexts, more than the terminal has lines */
 	int terminal;		/* the test's end of the pseudo-terminal */
-	int top_end;		/* the end of top */
+	int top_end;		/* the end that the program uses */
 	pid_t pid;
 	struct termios before;
 	struct screen screen;

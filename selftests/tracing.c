@@ -355,8 +355,8 @@ TEST_F_TIMEOUT(tracing, each_migrated_timer_has_an_event, 60)
 }
 
 /*
- * Start timers on @cpu, hold it while they become due, and take their events.  @what is the
- * kind for hold().  The last slot is left to the caller.
+ * Start timers on @cpu, hold @cpu while they become due, and then take their events.  @what is
+ * the kind for hold().  The last slot is not used: it is left to the caller.
  */
 static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
 			      const char *what)
