@@ -212,7 +212,7 @@ TEST_F(step, step_forward_ends_absolute_wait)
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 }
 
-/* A context that reports steps of CLOCK_REALTIME, and the clock's offset before the test */
+/* @fd: a context that reports steps.  @offset: CLOCK_REALTIME - CLOCK_MONOTONIC at the start. */
 FIXTURE(cancel_on_set)
 {
 	int64_t offset;

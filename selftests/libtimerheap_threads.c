@@ -186,7 +186,7 @@ static void *change_owners(void *arg)
 		int expiring = timerheap_alloc(th), never;
 
 		if (expiring < 0) {
-			nap(MSEC);	/* Until timerheap_next() drops an event, no slot is free. */
+			nap(MSEC);	/* No slot is free until the consumer drops an event. */
 			continue;
 		}
 		timerheap_set_data(th, expiring, EXPIRING_DATA);

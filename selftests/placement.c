@@ -30,7 +30,7 @@ static int cpu_armed_for(int64_t deadline)
 	return found;
 }
 
-/* As cpu_armed_for(), but wait up to 2 s for a CPU that has yet to be notified to arm it. */
+/* As cpu_armed_for(), but wait up to 2 s: the CPU may not have handled a notification yet. */
 static int wait_armed_for(int64_t deadline)
 {
 	int cpu = cpu_armed_for(deadline);
@@ -173,7 +173,7 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* The deadlines differ, so that /proc/timer_list shows which CPU has which. */
+		/* The deadlines differ, so that each identifies its CPU in /proc/timer_list. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;

@@ -14,7 +14,7 @@
 #include "timerheap_test.h"
 
 #define SLACK	(10 * MSEC)
-#define GRANULARITY	(1LL << 23)		/* with SLACK, deadlines are rounded up to multiples */
+#define GRANULARITY	(1LL << 23)		/* SLACK rounds deadlines up to multiples of it */
 
 /* Return: the first multiple of GRANULARITY that is at least @span from now. */
 static int64_t next_multiple(int64_t span)
