@@ -25,7 +25,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 {
 	uint64_t expired = 0;
 
-	/* A timer at TIMERHEAP_NEVER never expires, so the clock stops before that. */
+	/* A timer at TIMERHEAP_NEVER must not expire, so the clock stops 1 ns earlier. */
 	if (to >= TIMERHEAP_NEVER)
 		to = TIMERHEAP_NEVER - 1;
 	for (;;) {
@@ -36,7 +36,10 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 		};
 		int64_t error = advance(th, &call);
 
-		/* The call waited for another thread's ADVANCE, and has changed nothing. */
+		/*
+		 * A signal came while the call waited for another thread's ADVANCE.  The call
+		 * has changed nothing, so repeat it.
+		 */
 		if (error == -EINTR)
 			continue;
 		if (error)

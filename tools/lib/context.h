@@ -14,11 +14,12 @@
  * @slack:      the slack of slots whose own slack is 0
  * @slots_size: size of the mapping of the slots, in bytes
  * @ring_size:  size of the mapping of the ring, in bytes
- * @free:       head of the stack of freed slots: slots.c
+ * @free:       head of the stack of freed slots; see slots.c
  * @fresh:      the lowest slot that was never allocated
- * @condemned:  number of condemnations of slots so far: slots.c
+ * @condemned:  how many slots were freed with an unread event so far, which makes the mark
+ *              of each such slot unique; see slots.c
  *
- * Every function reads @th, and none writes it after the open.  The fields that
+ * Every function reads @th, and no function writes @th after the open.  The fields that
  * timerheap_alloc() and timerheap_free() write are in another cache line.
  */
 struct context {
@@ -39,7 +40,7 @@ static inline struct context *context_of(struct timerheap *th)
 
 /*
  * Push a slot onto the stack of freed slots.  The slot must be idle, without an unread
- * event.  timerheap_free() finds out whether it is; a caller that knows it is calls this.
+ * event.  timerheap_free() checks that first; this function does not.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_push_free(struct timerheap *th, uint32_t slot);

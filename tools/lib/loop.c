@@ -10,12 +10,13 @@
  * Ids
  * ---
  *
- * The low bits of an id are the slot's number, as many bits as @mask of the context has.
- * The bits above are the slot's life: each use of the slot is one life, counted from 1.  So
- * an id is above 0.  It is stale when the slot is in another life.  An id has 63 bits: 56
- * for lives in a loop for 100 timers, 43 in a loop for a million.  43 bits last
- * for 10 days if one slot begins 10 million lives a second.  A slot that has used up its
- * lives is never allocated again.
+ * Each use of a slot, until its last call or its cancellation, is one life.  The low bits of
+ * an id are the slot's number.  The bits above them are the number of the life, from 1, so
+ * an id is above 0.  An id is stale after its life has ended.
+ *
+ * An id has 63 bits.  In a loop for 100 timers, 56 of them are for lives; in a loop for a
+ * million timers, 43.  43 bits last for 10 days if one slot begins 10 million lives a
+ * second.  The loop does not use a slot again that has used up its lives.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@
  * struct handler - the function of a slot
  * @function: the function; NULL: the slot is not in use
  * @arg:      the argument of @function
- * @life:     the current life of the slot, or the last one
+ * @life:     number of the slot's current life; if the slot is not in use, of its last life
  * @periodic: the timer is periodic
  */
 struct handler {
@@ -39,11 +40,11 @@ struct handler {
 /**
  * struct timerheap_loop - a loop
  * @th:       its context
- * @bits:     bits of an id that hold the slot
- * @lives:    number of lives of a slot
+ * @bits:     how many low bits of an id hold the slot's number
+ * @lives:    the most lives that a slot can have
  * @timers:   number of pending timers
  * @stopped:  a function has called timerheap_loop_stop()
- * @handlers: one for each slot
+ * @handlers: array, indexed by slot
  */
 struct timerheap_loop {
 	struct timerheap *th;
@@ -93,7 +94,12 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop)
 	return loop->th;
 }
 
-/* Allocate a slot that has a life left.  Return: the slot; or -ENOSPC. */
+/*
+ * Allocate a slot that has not used up its lives.  Slots that have stay allocated, so
+ * timerheap_alloc() never returns them again.
+ *
+ * Return: the slot; or -ENOSPC.
+ */
 static int alloc_slot(struct timerheap_loop *loop)
 {
 	int slot;
@@ -156,7 +162,10 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 	uint32_t slot = id & loop->th->mask;
 	const struct handler *handler;
 
-	/* A negative id is an error number.  The ring may have more entries than slots. */
+	/*
+	 * A negative id is an error number.  The mask covers all ring entries, of which there
+	 * may be more than slots.
+	 */
 	if (id <= 0 || slot >= loop->th->nr)
 		return false;
 	handler = &loop->handlers[slot];
@@ -167,7 +176,7 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 	return true;
 }
 
-/* Take an event and call its function.  Return: false: there was no event. */
+/* Take an event, and call the function of its slot.  Return: false: there was no event. */
 static bool call_next(struct timerheap_loop *loop)
 {
 	struct timerheap_event event;
@@ -177,12 +186,12 @@ static bool call_next(struct timerheap_loop *loop)
 		if (!timerheap_next(loop->th, &event))
 			return false;
 		handler = loop->handlers[event.slot];
-		/* Skip the event of a slot that is not in use: another process armed it. */
+		/* A slot without a function was armed by another process: skip its event. */
 	} while (!handler.function);
 	if (!handler.periodic) {
 		/*
-		 * Free the slot before the call, so that the function can allocate it.
-		 * A one-shot timer has no other event than this one.
+		 * Free the slot before the call, so that the function can allocate it.  The
+		 * slot can be pushed directly: a one-shot timer has no second event.
 		 */
 		end_life(loop, event.slot);
 		__timerheap_push_free(loop->th, event.slot);
@@ -194,7 +203,7 @@ static bool call_next(struct timerheap_loop *loop)
 uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop)
 {
 	struct timerheap_ring *ring = loop->th->ring;
-	/* Events that arrive during these calls are for the next dispatch. */
+	/* Stop at the present tail: later events are for the next dispatch. */
 	uint32_t end = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	uint32_t count = 0;
 

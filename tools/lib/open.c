@@ -89,7 +89,10 @@ struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 	return timerheap_open_setup(&setup);
 }
 
-/* The kernel stops the timers when the last descriptor and the last mapping are gone. */
+/*
+ * Remove the mappings and close the descriptor.  The kernel stops the timers when no process
+ * has a descriptor or a mapping of the context any more.
+ */
 void timerheap_close(struct timerheap *th)
 {
 	struct context *context = context_of(th);
@@ -106,7 +109,10 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	int error = 0, saved = errno;
 
-	/* KICK ends before a slot that it cannot kick, and fails if that slot is the first. */
+	/*
+	 * If KICK cannot kick a slot, it returns the number of slots before that slot.  The
+	 * next call begins with that slot, and returns the error.
+	 */
 	while (nr && !error) {
 		struct timerheap_kick kick = { .slots = (uintptr_t)slots, .nr = nr };
 

@@ -85,15 +85,20 @@
 #define ONE_PUSH	(UINT64_C(1) << 32)
 
 /*
- * May the kernel be checking a slot?  The caller has exchanged the deadline before.  The
- * exchange and this load are (A), which pairs with (B).
+ * May the kernel be checking a slot?  During a check, queued is 0.  The caller has just
+ * exchanged the deadline.  Barrier (A) is between that exchange and this load, and pairs
+ * with (B).
  */
 static bool check_may_be_under_way(const struct timerheap_slot *slot)
 {
 	return !__atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 }
 
-/* Withdraw a condemnation.  Return: true if this thread did, and so must push the slot. */
+/*
+ * Remove the mark of a condemned slot.
+ * Return: true: this thread has removed the mark, and must push the slot; false: another
+ * thread has.
+ */
 static bool take_from_condemned(struct timerheap_slot *slot, __u64 condemned)
 {
 	return __atomic_compare_exchange_n(&slot->period, &condemned, 0, false,
@@ -131,10 +136,13 @@ static int pop_free(struct context *context)
 		if (!(head & NUMBER_MASK))
 			return -ENOSPC;
 		slot = (head & NUMBER_MASK) - 1;
-		/* Another process may write to the links.  A wrong number ends the stack. */
+		/* Another process may have written a wrong link: treat it as the end. */
 		if (slot >= context->th.nr)
 			return -ENOSPC;
-		/* If another thread has popped the slot, this is no link: the exchange fails. */
+		/*
+		 * If another thread has popped the slot, user_data is no longer a link.  The
+		 * exchange below then fails, since the head has changed.
+		 */
 		next = __atomic_load_n(&context->th.slots[slot].user_data, __ATOMIC_RELAXED);
 		next = (head & ~NUMBER_MASK) | (next & NUMBER_MASK);
 	} while (!__atomic_compare_exchange_n(&context->free, &head, next, false,
@@ -162,16 +170,17 @@ int timerheap_alloc(struct timerheap *th)
 
 	if (slot < 0)
 		return take_fresh(context);
-	/* Clear the link of the stack, and the slack of the former owner. */
+	/* user_data has a link of the stack, and slack the former owner's value: clear them. */
 	timerheap_set_data(th, slot, 0);
 	timerheap_set_slack(th, slot, 0);
 	return slot;
 }
 
 /*
- * The timer is queued with the slack that the slot had at the kernel's last check.  A KICK
- * makes the kernel use a smaller slack at once.  A stopped timer needs the KICK too, since
- * it may still be queued.  For the kernel, a slack of 0 is the slack of the context.
+ * The kernel reads the slack only when it checks the slot.  Until then the timer is queued
+ * with the old slack, and may expire that late.  So a smaller slack needs a KICK.  A stopped
+ * timer needs the KICK too, since it may still be queued.  A slack of 0 means the slack of
+ * the context.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 {
@@ -201,8 +210,8 @@ void timerheap_free(struct timerheap *th, uint32_t slot)
 
 /*
  * Push a condemned slot, or condemn it again if it has another unread event.  The consumer
- * has taken an event and has then found the slot condemned.  So the event belongs to an
- * owner that has freed the slot.
+ * calls this when it takes an event and finds the slot condemned.  That event belongs to an
+ * owner that has freed the slot, so the consumer ignores the event.
  */
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned)
 {

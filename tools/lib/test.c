@@ -52,8 +52,9 @@ static void put_into_ring(uint32_t slot)
 }
 
 /*
- * Expire a due deadline: exchange it for the next deadline, or for 0 without a period, and
- * count one expiration.  Set *@first if the slot had no unread expiration before.
+ * Check a slot that this thread has locked.  If its deadline is due, replace the deadline by
+ * the next one, or by 0 if there is no period, and count one expiration.  Set *@first if
+ * the slot had no unread expiration before.
  * Return: the time of the next check; 0: none.
  */
 static uint64_t check_claimed(struct timerheap_slot *s, bool *first)
@@ -219,7 +220,7 @@ static void test_free(void)
 	expect(!timerheap_next(th, &event), "next_skips_the_event_of_a_freed_ticker");
 }
 
-/* Only less slack than before needs a KICK.  A slack of 0 is the slack of SETUP, 500. */
+/* Only less slack than before needs a KICK.  A slack of 0 means that of the context, 500. */
 static void test_slack(void)
 {
 	/* The slacks to set in turn, and whether each is less than the one before. */

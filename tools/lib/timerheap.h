@@ -58,7 +58,7 @@ extern "C" {
 #define TIMERHEAP_MSEC	INT64_C(1000000)
 #define TIMERHEAP_SEC	INT64_C(1000000000)
 
-/* The fields are for the inline functions below only. */
+/* Programs do not use these fields; the inline functions below do. */
 struct timerheap {
 	struct timerheap_slot *slots;
 	struct timerheap_ring *ring;
@@ -195,7 +195,10 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 /* Would the kernel check the slot too late for @deadline? */
 static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uint64_t deadline)
 {
-	/* (A), together with the exchange before it; pairs with (B). */
+	/*
+	 * (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to
+	 * 0 before it reads deadline.  So the kernel sees the deadline, or this load sees 0.
+	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 
 	return !queued || queued > deadline;
@@ -320,8 +323,8 @@ void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemne
 /*
  * Take an event.  The function makes no system call.
  *
- * It ignores a number in the ring that is not below the number of slots: the kernel has
- * not written such a number.
+ * The function ignores a number in the ring that is not below the number of slots.  The
+ * kernel never writes such a number, but another process may.
  *
  * Return: true if there was an event.
  */
@@ -332,16 +335,16 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 	struct timerheap_slot *s;
 	uint64_t period;
 
-	/* (D) pairs with (C). */
+	/* (D): read tail before the entry.  The kernel writes them in reverse order (C). */
 	while (head != __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE)) {
 		number = __atomic_load_n(&ring->slots[head & th->mask], __ATOMIC_RELAXED);
 		__atomic_store_n(&ring->head, ++head, __ATOMIC_RELAXED);
 		if (number >= th->nr)
 			continue;
 		s = &th->slots[number];
-		/* Read the data before the exchange: after it the slot may have another owner. */
+		/* After the exchange the slot may get another owner, so read the data first. */
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
-		/* (E) pairs with (F). */
+		/* (E): read the entry before.  The kernel adds the number again only at 0 (F). */
 		event->expirations = __atomic_exchange_n(&s->expirations, 0, __ATOMIC_SEQ_CST);
 		period = __atomic_load_n(&s->period, __ATOMIC_SEQ_CST);
 		if (period & __TIMERHEAP_CONDEMNED) {
@@ -396,10 +399,10 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
  */
 
 /*
- * Advance the clock to @to.  If @limit is not 0, stop at the first deadline with which
- * @limit timers have expired.  A signal does not end the call.
+ * Advance the clock to @to.  If @limit is not 0, stop earlier, at the deadline at which the
+ * call has expired @limit timers.  A signal does not end the call.
  *
- * Return: the number of expirations; -EINVAL: the context has another clock, or @to has
+ * Return: the number of expirations; -EINVAL: the clock is not a manual clock, or @to has
  * passed.
  */
 int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
@@ -408,7 +411,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
  * Advance the clock to the next deadline.
  *
  * Return: the number of expirations at that deadline; 0: no timer is pending, and the
- * clock does not move; -EINVAL: the context has another clock.
+ * clock does not move; -EINVAL: the clock is not a manual clock.
  */
 int64_t timerheap_advance_next(struct timerheap *th);
 
@@ -436,7 +439,7 @@ struct timerheap_loop *timerheap_loop_new(uint32_t timers);
 /* Cancel all timers of a loop and free it.  A function of the loop must not call this. */
 void timerheap_loop_free(struct timerheap_loop *loop);
 
-/* Return the loop's context, so that another loop can wait for its timerheap_fd(). */
+/* Return the loop's context, so that another event loop can poll its timerheap_fd(). */
 struct timerheap *timerheap_loop_context(struct timerheap_loop *loop);
 
 /*
@@ -478,7 +481,7 @@ uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop);
  */
 int timerheap_loop_run(struct timerheap_loop *loop);
 
-/* Make timerheap_loop_run() return.  For a function of the loop. */
+/* Make timerheap_loop_run() return.  A function of the loop calls this. */
 void timerheap_loop_stop(struct timerheap_loop *loop);
 
 #ifdef __cplusplus
