@@ -4,7 +4,7 @@
  *
  * Each entry has a timer:
  *
- *	set()		starts it, or postpones it if the key is there
+ *	set()		starts it, or postpones it if the key exists
  *	get()		postpones it
  *	unset()		stops it and frees its slot
  *	expire()	removes the entry when the program takes the event
@@ -36,7 +36,7 @@ static struct timerheap *th;
 static struct entry *buckets[BUCKETS];
 static unsigned int entries, expired, early;
 
-/* Find the pointer to the entry of a key; it points to NULL if there is no entry. */
+/* Return the link that points to the entry of a key, or to NULL if there is no entry. */
 static struct entry **find(const char *key)
 {
 	struct entry **link;
@@ -108,7 +108,7 @@ static void expire(const struct timerheap_event *event, void *arg)
 	struct entry *entry = timerheap_pointer(event);
 
 	(void)arg;
-	/* A hit after the expiration has started the timer again: keep the entry. */
+	/* The timer is pending: a hit after the expiration has started it.  Keep the entry. */
 	if (timerheap_deadline(th, event->slot))
 		return;
 	early += timerheap_now(th) < entry->touched + LIFE;

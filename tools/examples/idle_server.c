@@ -3,10 +3,10 @@
  * An epoll server that closes connections after a time without packets.
  *
  * Each connection has a timer.  Each packet postpones it, which is usually no system
- * call, even with many packets.  The server waits for the sockets and for the descriptor
- * of the timers with one epoll.
+ * call, even with many packets.  One epoll instance watches the sockets and the descriptor
+ * of the timers.
  *
- * A child process has the clients.  Every 4th of the CLIENTS connections sends no packet,
+ * A child process plays the clients.  Every 4th of the CLIENTS connections sends no packet,
  * and the server must close it.  The server must not close the others, which send packets
  * and then close the connection.
  */
@@ -99,7 +99,7 @@ static void serve_timeouts(void)
 	while (timerheap_next(th, &event)) {
 		struct connection *connection = timerheap_pointer(&event);
 
-		/* A packet after the expiration has started the timer again. */
+		/* The timer is pending: a packet after the expiration has started it. */
 		if (timerheap_deadline(th, event.slot))
 			continue;
 		timed_out++;

@@ -45,7 +45,7 @@ static void session_open(struct timerheap *th, struct session *session)
 		errx(1, "no memory for a timer");
 }
 
-/* Note an activity: the session ends half an hour from now, or at its latest end. */
+/* Record an activity: let the session end half an hour from now, or at its latest end. */
 static void session_touch(struct timerheap *th, struct session *session)
 {
 	uint64_t until = timerheap_now(th) + IDLE;

@@ -31,7 +31,10 @@ unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline);
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 bool device_stop(struct timerheap *th, uint32_t slot);
 
-/* Wait until there are @min events, or until the time @until.  Return: how many. */
+/*
+ * Take at most @nr events.  Wait until there are @min events, or until the time @until.
+ * Return: the number of events.
+ */
 unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
 			 unsigned int nr, unsigned int min, int64_t until);
 unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pending,

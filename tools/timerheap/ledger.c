@@ -74,7 +74,7 @@ static void record_event(struct ledger *ledger, const struct timerheap_event *ev
 	}
 	report->expired += event->expirations;
 	ledger->pending[event->slot] -= event->expirations;
-	/* Early by @fired of the event, or by the clock that this program reads. */
+	/* A timer is early if @fired, or the clock when it is read, is before the deadline. */
 	if (event->fired < event->deadline || now < (int64_t)event->deadline)
 		report->early++;
 	else
@@ -123,7 +123,7 @@ void ledger_close(struct ledger *ledger)
 	do {
 		n = device_drain(ledger->th, drained, BATCH, &first);
 		for (unsigned int i = 0; i < n; i++) {
-			/* An overdue timer is lost; the stop must not hide that. */
+			/* Count an overdue timer as lost, although DRAIN has stopped it. */
 			if ((int64_t)drained[i].deadline < overdue)
 				continue;
 			ledger->pending[drained[i].slot]--;

@@ -23,7 +23,7 @@ struct ledger {
 	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
-	uint64_t read, read_ns;	/* events read without waiting; the time that took */
+	uint64_t read, read_ns;	/* events read without waiting; duration of these reads */
 	int32_t *pending;	/* for each slot: armings that have not ended */
 	int64_t free_memory;	/* bytes, before the context was set up */
 	uint32_t kick[LEDGER_KICKS], kicks;	/* armed slots that still need a KICK */
@@ -41,13 +41,13 @@ void ledger_arm(struct ledger *ledger, uint32_t slot, int64_t deadline);
 void ledger_kick(struct ledger *ledger);
 void ledger_stop(struct ledger *ledger, uint32_t slot);
 
-/* Take events until the time @until.  If @until has passed, take those that are there. */
+/* Take events until the time @until.  If @until has passed, take the existing events. */
 void ledger_reap(struct ledger *ledger, int64_t until);
 
 /* Return the number of armings that have not ended. */
 uint64_t ledger_pending(const struct ledger *ledger);
 
-/* Stop the pending timers, take the last events, and count what does not balance. */
+/* Stop the pending timers, take the last events, and count lost and doubled expirations. */
 void ledger_close(struct ledger *ledger);
 
 /* Return the free memory of the machine in bytes, page cache included. */

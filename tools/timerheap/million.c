@@ -48,8 +48,8 @@ static double time_each(struct ledger *ledger, uint32_t first, uint32_t last,
 }
 
 /*
- * When the run began on CLOCK_MONOTONIC, and in nanoseconds from then: the first deadline
- * of a start, and the time over which these deadlines spread.
+ * begin is the time on CLOCK_MONOTONIC at which the run began.  The deadlines of starts are
+ * random, from due to due + spread nanoseconds after begin.
  */
 static int64_t begin, due, spread;
 static unsigned int seed = 1;
@@ -86,8 +86,8 @@ static void run(struct ledger *ledger, uint32_t n)
 	 * No timer may be due before all timers are armed, stopped and postponed.  That
 	 * takes 0.2 us per timer on a fast machine, and 5 us on an emulated one.  So the
 	 * first hundredth is armed with late deadlines, to measure the cost of a start.
-	 * The earliest deadline is then due - spread / 2: 1 s, and twice the cost of all
-	 * starts.
+	 * The earliest deadline is due - spread / 2.  That is 1 s plus twice the cost of
+	 * all starts, of which these parts are used:
 	 *
 	 *	1	the starts
 	 *	0.5	0.7 stops and 0.25 postponements

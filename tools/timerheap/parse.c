@@ -11,8 +11,8 @@
  * The time is the first number with a point and a colon after it.  Fields that a kernel
  * adds do not matter.
  *
- * Postponed and expired timers.  The kernel dequeues a pending timer, and prints a
- * cancel, also before it enqueues the timer again and before it expires the timer:
+ * Postponed and expired timers.  The kernel prints a cancel whenever it dequeues a pending
+ * timer.  It does so also before it enqueues the timer again, and before it expires it:
  *
  *	timer_cancel, timer_start		the timer was postponed
  *	timer_cancel, timer_expire_entry	the timer has expired
@@ -194,8 +194,8 @@ static void add_op(struct parser *parser, struct raw_op raw)
 }
 
 /*
- * Handle a start of a timer.  If the last event of this CPU was a cancel of the timer, a
- * moment ago, ignore that cancel.
+ * Handle a start of a timer.  If the last event of this CPU was a cancel of the timer, at
+ * most POSTPONE_MAX ago, the timer was postponed: ignore that cancel.
  */
 static void arm(struct parser *parser, const char *fields, unsigned int cpu, uint64_t time,
 		bool hrtimer, uint64_t address)
@@ -336,7 +336,7 @@ void parser_finish(struct parser *parser, struct trace *trace)
 		if (raw->in_jiffies)
 			op.deadline = (int64_t)op.time + jiffies_to_ns(raw->jiffies, length);
 		op.deadline -= parser->begin;
-		/* The kernel merges the CPUs' buffers by time, but the last digit may differ. */
+		/* The lines are sorted by time, but the last digit of a time may decrease. */
 		if (op.time < last)
 			op.time = last;
 		last = op.time;

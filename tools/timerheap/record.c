@@ -68,7 +68,7 @@ static void write_setting(const char *dir, const char *name, const char *value)
 	close(fd);
 }
 
-/* End the tracing.  Also called by exit(), so that each end of the program does so. */
+/* Remove the tracing instance.  exit() calls this too, so an error leaves no instance. */
 static void remove_instance(void)
 {
 	if (*instance && rmdir(instance))
@@ -103,7 +103,7 @@ static void interrupted(int signal)
 	(void)signal;
 }
 
-/* Run the command, or sleep.  SIGINT and SIGTERM end that early; the trace is kept. */
+/* Run the command, or sleep.  After SIGINT or SIGTERM, return early and keep the trace. */
 static void wait_for(char **command, unsigned int seconds)
 {
 	struct sigaction action = { .sa_handler = interrupted };

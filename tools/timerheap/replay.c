@@ -37,7 +37,7 @@ static void run(struct ledger *ledger, const struct trace *trace, double speed)
 		const struct trace_op *op = &trace->ops[i];
 		int64_t at = begin + op->time / speed;
 
-		/* If the replay is behind its schedule, still take events at times. */
+		/* If the replay is behind its schedule, take events every 64th operation. */
 		if (clock_ns(ledger->clock) < at || i % 64 == 0)
 			ledger_reap(ledger, at);
 		switch (op->kind) {

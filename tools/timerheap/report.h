@@ -9,7 +9,7 @@
 /* Values of lateness.  All of them are kept, so that percentiles are exact. */
 struct lateness {
 	uint64_t *ns;
-	size_t nr, room, sorted;	/* @sorted: the first values that are in order */
+	size_t nr, room, sorted;	/* @sorted: how many values at the front are in order */
 };
 
 struct report {

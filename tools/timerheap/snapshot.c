@@ -71,7 +71,7 @@ static size_t name_columns(char *line, const struct column *columns,
 	return nr;
 }
 
-/* Read lines into an array of structures of @size.  Return: it, with *@nr elements. */
+/* Read lines into an array of structures of @size.  Return: the array; *@nr: its length. */
 static void *read_lines(char *text, const struct column *columns, size_t size, size_t *nr)
 {
 	const struct column *order[COLUMNS];

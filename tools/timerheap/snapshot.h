@@ -39,7 +39,7 @@ struct snapshot {
 	size_t nr_contexts;
 };
 
-/* Parse the text of the file "heaps", "lateness" or "contexts".  They change the text. */
+/* Parse the text of the file "heaps", "lateness" or "contexts", and overwrite the text. */
 void snapshot_heaps(struct snapshot *snapshot, char *text);
 void snapshot_lateness(struct snapshot *snapshot, char *text);
 void snapshot_contexts(struct snapshot *snapshot, char *text);

@@ -98,7 +98,7 @@ static void test_damage(void)
 	unsigned int seed = 1;
 
 	for (size_t i = 0; i < size; i++) {
-		/* Memory of exactly that size: the sanitizer reports a read beyond it. */
+		/* Allocate exactly @i bytes, so that the sanitizer reports a read beyond them. */
 		uint8_t *part = malloc(i + !i);
 
 		memcpy(part, bytes, i);
@@ -155,7 +155,10 @@ static void test_parser(void)
 		{ 1100000000, 0, 0, TRACE_CANCEL },
 		{ 1100000000, 101100000000, 3, TRACE_ARM },
 	};
-	/* Real time is 1 700 000 000 s ahead, so 1700000201.1 is 201.1: 101.1 s after the begin. */
+	/*
+	 * Real time is 1 700 000 000 s ahead of monotonic time.  So real time 1700000201.1 is
+	 * monotonic time 201.1, which is 101.1 s after the first event.
+	 */
 	struct parser *parser = parser_new(1700000000000000000LL);
 	struct trace trace = {};
 	bool good = true;
