@@ -10,7 +10,7 @@
 
 set -eu -o pipefail
 export LC_ALL=C
-# A make that called this script must not pass its options to the make that it calls.
+# If make has called this script, its options must not reach the make that the script calls.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -48,8 +48,8 @@ as_root()
 	fi
 }
 
-# Take a lock, so that one of several labs at a time continues.  The kernel releases it at
-# the end of the process.  Children that live longer must not inherit the descriptor.
+# Wait for a lock that only one lab at a time has.  The kernel releases the lock at the end of
+# the process.  Children that live longer must not inherit the descriptor.
 lock()
 {
 	mkdir -p "$(dirname "$1")"
