@@ -37,6 +37,12 @@ bool device_stop(struct timerheap *th, uint32_t slot);
  */
 unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,
 			 unsigned int nr, unsigned int min, int64_t until);
+
+/*
+ * Stop at most @nr pending timers from slot *@first on, and store them in @pending.  Set
+ * *@first to the slot to continue with.
+ * Return: the number of stopped timers.
+ */
 unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pending,
 			  unsigned int nr, uint32_t *first);
 

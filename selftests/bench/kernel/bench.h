@@ -25,7 +25,7 @@ enum grain { EXACT, JIFFIES, NEVER };
  * @name:      its name in the figures
  * @grain:     the resolution of its deadlines
  * @time:      convert a time in nanoseconds of CLOCK_MONOTONIC to the unit of @start;
- *             not measured, since programs keep times in the unit of their timers
+ *             the conversion is not measured, since callers keep times in that unit
  * @setup:     initialize a timer that is not pending
  * @start:     make a timer expire at @time, whether it is pending or not
  * @stop:      stop a timer, in the cheapest way
@@ -49,7 +49,7 @@ extern const struct contender contenders[];
 extern const unsigned int nr_contenders;
 extern atomic_t fired;
 
-/* An array in pieces of PIECE elements; timer_set.c has the reason. */
+/* An array in pieces of PIECE elements; timer_set.c explains why. */
 #define PIECE	4096U
 
 struct array {

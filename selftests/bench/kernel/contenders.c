@@ -62,7 +62,10 @@ static void heap_start(void *timer, s64 time)
 		theap_timer_claim(timer, &claim);
 		ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], time);
 		theap_timer_commit(&claim);
-		/* Do not sleep with softirqs off; make_room() has made large heaps grow before. */
+		/*
+		 * mass_round() starts timers with softirqs off, and must not sleep.  Before,
+		 * make_room() has let the heap grow as far as necessary.
+		 */
 	} while (ret && !theap_queue_grow(claim.queue, softirq_count() ? GFP_ATOMIC : GFP_KERNEL));
 	WARN_ON_ONCE(ret);
 }

@@ -57,8 +57,8 @@ static int work(void *data)
 	} while (worker->took < SPAN);
 	complete(&worker->done);
 	/*
-	 * Return only after kthread_stop() was called, since it uses the task.  It waits until
-	 * this thread has ended, so no code of the module runs after it.
+	 * kthread_stop() uses this task, so the task must not end before that call.  The call
+	 * then waits until the task has ended.  So no thread runs code of an unloaded module.
 	 */
 	while (!kthread_should_stop())
 		schedule_timeout_interruptible(1);
@@ -85,7 +85,10 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
 		if (IS_ERR(worker->task))
 			break;
 	}
-	/* If a thread is missing, wake none: then kthread_stop() ends them before work(). */
+	/*
+	 * If a thread could not be created, wake none of the others: each would wait for the
+	 * missing one.  kthread_stop() ends a thread that was never woken without calling work().
+	 */
 	for (i = 0; nr == n && i < n; i++)
 		wake_up_process(workers[i].task);
 	for (i = 0; nr == n && i < n; i++) {

@@ -108,8 +108,9 @@ static void work(void *arg)
 }
 
 /*
- * The lost requests of this round whose timer has not expired.  It is below 0 before
- * reap_lost_requests() adds the number of lost requests.
+ * The number of lost requests whose timers must still expire in this round.  Each expiry
+ * subtracts 1.  reap_lost_requests() adds the lost requests only at the end of the round, so
+ * the number may be below 0 before.
  */
 static _Thread_local int64_t to_expire;
 

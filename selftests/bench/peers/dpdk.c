@@ -31,7 +31,7 @@ struct set {
 	uint32_t n;
 	bool registered;	/* open_dpdk() has registered this thread */
 	uint64_t expired;	/* timers, in this call of reap_dpdk() */
-	uint64_t *periods;	/* of timers before their first expiry; otherwise 0 */
+	uint64_t *periods;	/* for each timer: its period until the first expiry, then 0 */
 	struct rte_timer *timers;
 };
 
@@ -76,7 +76,10 @@ static void *open_dpdk(uint32_t n, bool exact)
 static void begin_span(struct set *set, struct rte_timer *timer, uint64_t ns,
 		       enum rte_timer_type type);
 
-/* A periodic rte_timer repeats its first span.  So start it at the first expiry. */
+/*
+ * Handle an expiry.  The first span of a periodic rte_timer is its period.  So the peer first
+ * starts a one-shot timer, and makes it periodic when it expires.
+ */
 static void expired(struct rte_timer *timer, void *arg)
 {
 	struct set *set = arg;

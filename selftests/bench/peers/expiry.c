@@ -335,7 +335,7 @@ void measure_expiry(const struct peer *peer, void *set, uint32_t n)
 		waiting(part);
 }
 
-/* Run one of several threads.  All its timers are pending first. */
+/* Run one of several threads.  Before the first workload, all its timers are pending. */
 static void run_thread(int number)
 {
 	struct part *part = &parts[number];

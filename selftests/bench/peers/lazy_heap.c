@@ -147,7 +147,8 @@ const struct peer lazy_heap = {
 };
 
 /*
- * With a lock.  reap() needs no lock: one thread calls it while no other thread works.
+ * The functions of "lazy heap, one lock".  reap() needs no lock: one thread calls reap()
+ * while no other thread works.
  */
 static void start_locked(void *arg, uint32_t number, uint64_t when, uint64_t period)
 {

@@ -4,9 +4,9 @@
  * as libevent's documentation recommends.
  *
  * A base reads the clock once per turn, but only its handlers get that reading.  So the work
- * is done inside a handler.  Spans begin at that reading.  A timer that a handler starts late
- * in a turn expires early by that delay.  An exact base waits by a timerfd.  Any other base
- * waits for whole milliseconds.
+ * is done inside a handler.  Spans begin at that reading.  If a handler starts a timer some
+ * time after the reading, the timer expires early by that time.  An exact base waits by a
+ * timerfd.  Any other base waits for whole milliseconds.
  */
 #include <err.h>
 #include <stdlib.h>

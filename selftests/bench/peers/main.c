@@ -32,7 +32,7 @@ static const struct peer *const peers[] = {
 #define NR	((int)(sizeof(peers) / sizeof(*peers)))
 #define MOST		1000000		/* timers */
 #define FEW_OTHERS	10		/* pending timers while flows are paced */
-#define EXPIRY_LEAST	10000		/* the least timers to measure expiry; all threads' */
+#define EXPIRY_LEAST	10000		/* fewest timers, of all threads, to measure expiry with */
 #define TIME_LIMIT	240		/* seconds, after which a peer is killed */
 
 _Thread_local uint64_t peer_now;

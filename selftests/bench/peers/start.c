@@ -16,7 +16,7 @@
 
 #define ROUNDS	3
 #define FEW	10000		/* more timers have one round */
-#define MANY	100000		/* the least timers to measure memory */
+#define MANY	100000		/* with fewer timers, memory is not measured */
 
 struct sample {
 	double open, start, calls;
@@ -58,7 +58,7 @@ void *measure_start(const struct peer *peer, uint32_t n)
 	struct sample sample;
 	void *set = NULL;
 
-	/* Let the kernel free the memory of the last set. */
+	/* Give the kernel time to free the memory of the last set. */
 	if (n >= MANY && wanted("start"))
 		usleep(500000);
 	before = machine_memory();

@@ -29,7 +29,7 @@ struct timeout {
 struct set {
 	struct io_uring ring;
 	struct timeout *timeouts;
-	struct __kernel_timespec times[ENTRIES];	/* read when it is submitted */
+	struct __kernel_timespec times[ENTRIES];	/* the kernel reads them at submission */
 	unsigned int put;
 };
 
@@ -119,7 +119,10 @@ static void start_uring(void *arg, uint32_t timer, uint64_t when, uint64_t perio
 	io_uring_sqe_set_data64(entry, timer);
 }
 
-/* A multishot timeout has a span, but no first time.  So start it at the first expiry. */
+/*
+ * Make a timer periodic, at its first expiry.  The first span of a multishot timeout is its
+ * period.  So the first expiry is that of a one-shot timeout.
+ */
 static void start_repeating(struct set *set, uint32_t timer)
 {
 	struct io_uring_sqe *entry = next_entry(set);

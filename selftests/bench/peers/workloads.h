@@ -2,8 +2,8 @@
 /*
  * The workloads.
  *
- * Between two workloads all timers of a set are pending, for a time that is far.  The last
- * workload, expiry, leaves them stopped.
+ * Between two workloads all timers of a set are pending, with deadlines far in the future.
+ * The last workload, expiry, leaves them stopped.
  */
 #ifndef WORKLOADS_H
 #define WORKLOADS_H

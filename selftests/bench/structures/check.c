@@ -101,7 +101,7 @@ bool check(const struct structure *s)
 			s->modify(&timers[i], deadlines[i] = when);
 		}
 	}
-	/* All remaining timers expire. */
+	/* Advance time past all deadlines: all remaining timers must expire. */
 	now += HOUR * 4;
 	return check_expiry(s, now) && (s->next() == NEVER || wrong(s, "it is not empty", now));
 }

@@ -6,8 +6,8 @@
  * decrements that count.  So a tick visits all timers of its slot: 1/300 of all timers.
  *
  * A postponed timer stays in its slot.  It gets a new count of circles, and the number of
- * slots by which to shift it after the last circle.  Only if the new deadline is before the
- * next visit of its slot is the timer moved at once.
+ * slots by which to shift it after the last circle.  If the new deadline is before the next
+ * visit of its slot, the timer is moved at once.
  *
  * The wheel has 300 slots, as in go-zero's cache.  That cache has a tick of one second.
  * Here all wheels have the same tick.

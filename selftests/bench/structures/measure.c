@@ -3,10 +3,10 @@
  * Measure the operations of a structure that has n timers with random deadlines within an
  * hour.
  *
- *	stop			stop a quarter of the timers, chosen at random
+ *	stop			stop a quarter of the timers, at most 100 000, chosen at random
  *	insert			insert the stopped timers again, with other random deadlines
- *	modify to later		give timers another random deadline,
- *	modify to earlier	which is later or earlier than the old one
+ *	modify to later		give timers a random deadline later than the old one
+ *	modify to earlier	give timers a random deadline earlier than the old one
  *	expire over time	let a minute of the hour pass: time per timer that
  *				expires; includes the work that modify has deferred
  *	wake-ups		calls of expire() in that minute, per timer that expires
@@ -28,7 +28,7 @@
 #include "../bench.h"
 #include "structures.h"
 
-#define BATCH	100000			/* at most in a pass; at least stopped in a round */
+#define BATCH	100000			/* most timers in a pass; end a round after as many stops */
 #define MAX_TIME	(50 * MSEC)	/* begin no further pass after this time */
 
 enum { STOP, INSERT, LATER, EARLIER, KINDS };

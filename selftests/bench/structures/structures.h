@@ -51,7 +51,7 @@ struct timer {
 		struct {
 			uint32_t slot;		/* wheel with circles: its slot, */
 			uint32_t circles;	/* circles to wait, */
-			uint32_t shift;		/* slots to shift it by after them */
+			uint32_t shift;		/* slots to shift it by after the last circle */
 		};
 		uint32_t heap;			/* designs with locks: its heap */
 		struct {

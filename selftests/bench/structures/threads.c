@@ -9,7 +9,7 @@
  *					threads do that hand work to each other
  *
  * A figure is the elapsed time, divided by the number of pairs of stop and insert of all
- * threads.  If a design scales, that time is divided by the number of threads.
+ * threads.  If a design scales perfectly, N threads need 1/N of the time of 1 thread.
  */
 #include <err.h>
 #include <pthread.h>

@@ -102,8 +102,8 @@ func BenchmarkStop(b *testing.B) {
 	})
 }
 
-// Call a function by AfterFunc at once, which does the same again: one such chain per
-// processor.
+// AfterFunc calls a function at once, and this function calls AfterFunc again.  Each
+// processor has one such chain.
 func BenchmarkAfterFunc(b *testing.B) {
 	measure(b, func(pb *testing.PB) {
 		done := make(chan bool)
