@@ -51,8 +51,9 @@ static void set(void *to, const struct column *column, const char *word)
 }
 
 /*
- * Find the columns of a line of names: store each, or NULL if it is unknown, in @order.
- * Return: their number, at most COLUMNS.
+ * Find the column of each name in a line.  Store the columns in @order; a name that is
+ * unknown gets NULL.
+ * Return: the number of names, at most COLUMNS.
  */
 static size_t name_columns(char *line, const struct column *columns,
 			   const struct column **order)
@@ -106,7 +107,10 @@ void snapshot_contexts(struct snapshot *snapshot, char *text)
 					&snapshot->nr_contexts);
 }
 
-/* Find a heap.  A file that is read later may have a heap that is not in "heaps". */
+/*
+ * Find a heap.
+ * Return: the heap; NULL: the heap was created after "heaps" was read.
+ */
 static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t heap)
 {
 	for (size_t i = 0; i < snapshot->nr_heaps; i++)

@@ -239,7 +239,7 @@ static void test_percentiles(void)
 		}
 		free(lateness.ns);
 	}
-	check(good, "percentile_is_the_least_value_that_is_high_enough");
+	check(good, "percentile_is_the_least_value_that_p_percent_do_not_exceed");
 }
 
 /*
@@ -395,7 +395,7 @@ static void test_ledger(void)
 	check(report.operations == 140 && report.armed == 100 && report.stopped == 20 &&
 	      report.postponed == 20 && report.expired == 70 && report.drained == 10 &&
 	      !report.lost && !report.doubled && !report.early,
-	      "ledger_balances_without_a_fault");
+	      "ledger_reports_no_error_of_a_correct_device");
 	check(fake.kicked == 120 && report.calls == 2,
 	      "ledger_kicks_many_slots_in_one_call");
 	report = run_ledger(LOSE_EVENT);
