@@ -15,8 +15,8 @@
 #define STUCK		"/sys/module/timerheap_stuck/parameters/"
 
 /*
- * Hold a CPU for @span ns, so that it is stuck.  Return once the CPU is held.  @kind states
- * what is off on the CPU until its release: "softirqs" or "interrupts".
+ * Make a CPU stuck for @span ns, and return as soon as it is stuck.  With @kind "softirqs" the
+ * CPU runs no softirqs in that time, with "interrupts" it takes no interrupts either.
  *
  * Return: 0 or -errno.
  */

@@ -296,7 +296,7 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
  * Stop a timer.  The function never makes a system call.
  *
  * Whatever the result, an earlier expiration may still be unread: an earlier period of a
- * ticker, or an earlier arming.  So call timerheap_free() before you free memory that the
+ * ticker, or an earlier start.  So call timerheap_free() before you free memory that the
  * data point to.
  *
  * Return: true: the stop has prevented an expiration; false: the timer was idle, or it has
