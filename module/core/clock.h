@@ -3,8 +3,8 @@
  * The clocks of timers.
  *
  * A deadline is a time in nanoseconds on one of these clocks.  Code that compares a
- * deadline with the time reads the clock that the hrtimers of the queue use.  So no timer
- * expires early on the clock that its program reads.
+ * deadline with the current time reads the clock on which the queue's hrtimer is armed.  So
+ * no timer expires early on the clock that its program reads.
  */
 #ifndef THEAP_CLOCK_H
 #define THEAP_CLOCK_H
@@ -19,13 +19,13 @@ enum theap_clock {
 	THEAP_BOOTTIME,
 	THEAP_TAI,
 	THEAP_CLOCKS,			/* the number of the machine's clocks */
-	THEAP_MANUAL = THEAP_CLOCKS	/* of one context: manual.c */
+	THEAP_MANUAL = THEAP_CLOCKS	/* each context has its own: manual.c */
 };
 
 /**
- * struct theap_clock_desc - the id and the name of a clock outside the core
- * @id:   for system calls and hrtimers
- * @name: for messages and files
+ * struct theap_clock_desc - what the kernel and programs call a clock
+ * @id:   the clock's id in system calls, and for hrtimers
+ * @name: the clock's name in messages and files
  */
 struct theap_clock_desc {
 	clockid_t id;

@@ -16,14 +16,14 @@
  *	      v
  *	  soft hrtimer  ->  run: adjust, clean, expire; then the functions
  *
- * Go up to 1.22 has no inbox: moving a timer earlier leaves a mark, and the owner
- * scans its whole heap for marks.  With 50 000 timers that took a full core.
- * Here the owner gets a list of the timers that moved.
+ * Go from 1.14 to 1.22 has no inbox: to move a timer earlier, it only changes the
+ * timer's state, and the owner scans its whole heap for changed timers.  With 50 000
+ * timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
  *
  * Only the CPU that the queue belongs to arms the hrtimer, with interrupts off,
- * and only for an earlier deadline.  If the first deadline moves later, because
- * its timer was stopped or postponed, nothing is rearmed.  The hrtimer then fires
- * once for nothing, and is armed for the new first deadline.
+ * and only for an earlier deadline.  If the timer with the first deadline is stopped
+ * or postponed, the hrtimer stays armed for the old deadline.  It then fires, its run
+ * finds nothing due, and the end of the run arms it for the new first deadline.
  *
  * A context with a manual clock has a queue of its own without an hrtimer:
  * manual.c.
@@ -49,20 +49,21 @@
 /*
  * The most timers that a run handles before it releases the lock.  Removing one of a
  * million takes 0.3 us, moving one earlier 0.08 us (measured:
- * Documentation/performance.md).  So 64 removals take 20 us.  The 32 moves to
- * earlier that a run handles, and one step of the sweep, add 5 us.
+ * Documentation/performance.md).  So 64 removals take 20 us.  Each time, the run also
+ * requeues up to 32 timers that were moved earlier, and makes one step of the sweep.
+ * That adds 5 us.
  */
 #define THEAP_BATCH		64
 
 static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATCH");
 
-/* &theap_placement.cpu: the CPU that starts the timer. */
+/* A value of &theap_placement.cpu: the CPU that starts the timer. */
 #define THEAP_ANY_CPU		UINT_MAX
 
 /**
  * struct theap_placement - the queue that a timer goes to when it is started
  * @clock:  the clock of its deadlines
- * @cpu:    the CPU whose queue it goes to, or THEAP_ANY_CPU
+ * @cpu:    the CPU whose queue the timer goes to, or THEAP_ANY_CPU
  * @manual: the queue of a manual clock; NULL: a queue of a CPU
  */
 struct theap_placement {
@@ -72,15 +73,15 @@ struct theap_placement {
 };
 
 /**
- * struct theap_waker - a callback that a timer's function asks for, once per run
- * @next:     in the list of the run
+ * struct theap_waker - a callback at the end of a run, for which timer functions ask
+ * @next:     the next waker in the list of the run
  * @queued:   bit 0: the waker is in the list of a run
- * @run:      that run; NULL once the run calls the waker
+ * @run:      the run that has it in its list; NULL once that run calls the waker
  * @function: called in softirq or in a task with softirqs off, under rcu_read_lock(),
  *            without locks
  *
- * A waker must stay allocated for a grace period after the last timer that may ask
- * for it was stopped.
+ * Many requests in one run make one call.  A waker must stay allocated for an RCU grace
+ * period after the last timer that may ask for it was stopped.
  */
 struct theap_waker {
 	struct theap_waker *next;
@@ -91,14 +92,14 @@ struct theap_waker {
 
 /**
  * struct theap_run - the run of a queue
- * @now:          the clock when the current batch was collected
+ * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks to call at the end of the run
  * @nr_wakers:    their number
  * @shared_waker: a callback in the list of another run, which this run calls too
  * @expirations:  manual clock: expirations of the timers since the advance began
- * @until:        manual clock: the run may advance the clock up to here
+ * @until:        manual clock: the run may advance the clock up to this time
  * @limit:        manual clock: the run stops advancing after this many expirations
  */
 struct theap_run {
@@ -120,11 +121,11 @@ struct theap_run {
  * struct theap_buckets - the slack buckets of a queue
  * @table:    buckets in the heap, hashed by deadline and granularity
  * @due:      buckets that are due, in the order in which runs found them
- * @due_last: the last of them
+ * @due_last: the last bucket in @due
  * @spare:    free buckets
  * @nr:       all buckets
  * @timers:   timers in buckets
- * @wanted:   a timer needed a bucket and none was free
+ * @wanted:   a timer needed a bucket when none was free and more could be allocated
  *
  * The lock of the queue protects all fields; only bucket.c writes them.
  */
@@ -138,14 +139,14 @@ struct theap_buckets {
 	bool wanted;
 };
 
-/* What protects the writes is at @count of struct theap_queue; reads take no lock. */
+/* Reads take no lock.  The letters at @count of struct theap_queue show what protects writes. */
 struct theap_counters {
 #define THEAP_COUNTER(name, meaning)	u64 name;
 	THEAP_COUNTERS(THEAP_COUNTER)
 #undef THEAP_COUNTER
 };
 
-/* Read a counter, or another field, without the lock; a stale value is harmless. */
+/* Read a counter, or another field, without the lock, if a stale value is harmless. */
 #define theap_counter(counter)	data_race(READ_ONCE(counter))
 
 /*
@@ -160,17 +161,17 @@ struct theap_counters {
  *	R  the run: one CPU at a time, by @running; on a manual clock, by its mutex
  *	C  constant once the queue is made
  *
- * The fields are in three groups by the CPUs that write them.  Each group begins a cache
- * line of its own.
+ * The fields are in three groups by the CPUs that write them.  Each group begins at a new
+ * cache line.
  */
 struct theap_queue {
 	/* Written mainly by the owner, the code that holds the lock. */
 	raw_spinlock_t lock;
 	unsigned int cpu;		/* H: the CPU that drives the queue */
 	enum theap_clock clock;		/* C */
-	bool offline;			/* q, H: its CPU is offline or going offline; it
-					 * accepts only timers that its run has active, and
-					 * timers with a reservation here */
+	bool offline;			/* q, H: its CPU is offline or going offline; the
+					 * queue accepts only timers that its own run has
+					 * active, and timers with a reservation in it */
 	bool running;			/* q: a run is on */
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */
@@ -178,22 +179,24 @@ struct theap_queue {
 					 * handled yet */
 	u32 sweep_pos;			/* Q: the last position that the sweep has visited */
 	s64 now;			/* q, R: the time of a manual clock */
-	__u64 *user_now;		/* C: where programs read @now */
+	__u64 *user_now;		/* C: the copy of @now that programs read */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I */
 
 	/* Written by any CPU: stop, postpone, modify. */
 	struct llist_head inbox ____cacheline_aligned_in_smp;	/* A */
 	atomic64_t earliest;		/* A: earliest deadline in the inbox; 0: the inbox
 					 * is long, and a run is wanted at once */
-	atomic_t inbox_len;		/* A: entries since it was last drained */
+	atomic_t inbox_len;		/* A: entries added to the inbox since the owner
+					 * last drained it */
 	atomic_t deleted;		/* A: timers in DELETED that have a heap entry; those
 					 * in buckets are not counted */
 	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
 	atomic_t reserved;		/* A: reserved entries; increased only under the lock */
 
 	/* Read by any CPU without the lock, written by the owner and the run. */
-	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap; 0: a
-						 * run is wanted at once */
+	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap;
+						 * 0: a run is wanted at once;
+						 * THEAP_NEVER: none */
 	s64 armed;			/* I, and a run on any CPU with interrupts off: what
 					 * the hrtimer is armed for; arm.c has its values */
 	u64 run_ended;			/* q: when the last run ended, plus the time that it
@@ -224,7 +227,10 @@ static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 more)
 	return theap_heap_has_room(&queue->heap, more + atomic_read(&queue->reserved));
 }
 
-/* Read the first deadline without the lock; it may be stale, or 0: a run is wanted. */
+/*
+ * Read the first deadline of the heap and the inbox, without the lock.  It may be stale;
+ * 0 means that a run is wanted at once.
+ */
 static inline s64 theap_queue_first(struct theap_queue *queue)
 {
 	return min_t(s64, READ_ONCE(queue->first), atomic64_read(&queue->earliest));

@@ -4,7 +4,7 @@
  *
  * A timer with slack s, due at t, may expire anywhere in [t, t + s].  Its
  * deadline is rounded up to a multiple of g, the largest power of two that is not
- * above s.  Timers of one g whose deadlines round to the same time expire
+ * above s.  Timers with the same g whose deadlines round to the same time expire
  * together, and can share a bucket (bucket.c).
  */
 #ifndef THEAP_SLACK_H
@@ -15,16 +15,22 @@
 
 #include "timer.h"
 
-/* Slack below 2^14 ns (16 us) counts as 0: few deadlines are that close together. */
+/*
+ * Slack below 2^14 ns (16 us) counts as 0: few deadlines are that close together, so few
+ * timers could share a bucket.
+ */
 #define THEAP_SLACK_SHIFT_MIN		14
 
-/* Return: log2 of the granularity that @slack allows, at most 62; 0: none. */
+/* Return: log2 of the granularity g for @slack, at most 62; 0 if @slack counts as 0. */
 static inline u8 theap_slack_shift(u64 slack)
 {
 	return slack >> THEAP_SLACK_SHIFT_MIN ? min(ilog2(slack), 62) : 0;
 }
 
-/* Round @when up to a multiple of 2^@slack_shift.  For a shift of 0 that is @when. */
+/*
+ * Round @when up to a multiple of 2^@slack_shift, but to THEAP_NEVER at most.  A shift of 0
+ * leaves @when as it is.
+ */
 static inline s64 theap_round_deadline(s64 when, u8 slack_shift)
 {
 	s64 mask = (1LL << slack_shift) - 1;

@@ -3,21 +3,23 @@
  * The ten states of a timer, and all transitions between them.
  *
  * The state machine and its names are those of Go's runtime from 1.14 to 1.22.  Stop and
- * postpone are cheap: they change one word of the timer and leave the heap as it is.  The
- * owner updates the heap when the timer's entry is at the top of the heap.  The owner is
- * the code that holds the lock of the queue that the timer is queued in.
+ * postpone are cheap: they change the timer and leave the heap as it is.  The owner is the
+ * code that holds the lock of the queue that the timer is queued in.  It updates the heap
+ * later, at the latest when the timer's entry is at the top of the heap.
  *
- *	state			queued		stable	left by
- *	NO_STATUS		no		yes	any CPU
- *	WAITING			yes, at @when	yes	any CPU
- *	RUNNING			yes		no	the owner
- *	DELETED			yes		yes	any CPU
- *	REMOVING		yes		no	the owner
- *	REMOVED			no		yes	any CPU
- *	MODIFYING		yes or no	no	the code that claimed it
- *	MODIFIED_EARLIER	yes, too late	yes	any CPU
- *	MODIFIED_LATER		yes, too early	yes	any CPU
- *	MOVING			yes		no	the owner
+ *	state			is the timer queued?		stable	changed by
+ *	NO_STATUS		no				yes	any CPU
+ *	WAITING			yes, at its deadline		yes	any CPU
+ *	RUNNING			yes				no	the owner
+ *	DELETED			yes, until the owner removes it	yes	any CPU
+ *	REMOVING		yes				no	the owner
+ *	REMOVED			no				yes	any CPU
+ *	MODIFYING		yes or no			no	the code that claimed it
+ *	MODIFIED_EARLIER	yes, at its old deadline	yes	any CPU
+ *	MODIFIED_LATER		yes, at its old deadline	yes	any CPU
+ *	MOVING			yes				no	the owner
+ *
+ * "Changed by" names the code that may move a timer out of the state.
  *
  * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
  * A bucket has a heap entry until it is due.
@@ -25,9 +27,9 @@
  * The four transient states act as locks.  Code that puts a timer into a transient state
  * keeps interrupts off until the timer has left that state.  So no softirq of the same CPU
  * interrupts that code and, on PREEMPT_RT, no task of higher priority preempts it.
- * Otherwise the softirq or the task could wait for the very code that it has interrupted;
- * Go's runtime once hung that way.  Code that has a timer in a transient state does not
- * wait for another timer:
+ * Otherwise the softirq or the task could spin forever, waiting for the code that it has
+ * interrupted.  Go's runtime once hung that way.  Code that has a timer in a transient
+ * state does not wait for another timer:
  *
  *  - In RUNNING, REMOVING and MOVING the code holds the queue's lock already, and does
  *    O(log n) work on the heap.
@@ -96,13 +98,13 @@ static inline bool theap_status_is_transient(enum theap_status s)
 	       s == THEAP_MODIFYING || s == THEAP_MOVING;
 }
 
-/* Wait for a transient state to end.  The head of this file shows why it ends. */
+/* One step of a loop that waits for a transient state to end; it ends: see the head. */
 static inline void theap_relax(void)
 {
 	cpu_relax();
 }
 
-/* Each theap_try_ transition leads to a transient state, which theap_delay() may prolong. */
+/* The new state is transient.  For tests, theap_delay() may prolong it (delay.h). */
 static inline bool __theap_try(atomic_t *status, enum theap_status from,
 			       enum theap_status to)
 {
@@ -132,7 +134,7 @@ static inline bool theap_try_stable_to_modifying(atomic_t *status,
 	return __theap_try(status, from, THEAP_MODIFYING);
 }
 
-/* MODIFYING -> WAITING: it was not queued and has been pushed */
+/* MODIFYING -> WAITING: the timer was not queued, and the claim has pushed it */
 static inline void theap_modifying_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_WAITING);
@@ -172,19 +174,19 @@ static inline bool theap_try_waiting_to_running(atomic_t *status)
 	return __theap_try(status, THEAP_WAITING, THEAP_RUNNING);
 }
 
-/* RUNNING -> NO_STATUS: it has expired, has no next deadline, and was dequeued */
+/* RUNNING -> NO_STATUS: the timer has no next deadline, and was dequeued */
 static inline void theap_running_to_no_status(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: it has a next deadline; or a clock step back made it early */
+/* RUNNING -> WAITING: the timer has a next deadline, or a clock step made it not due */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);
 }
 
-/* RUNNING -> MODIFIED_EARLIER: the inbox links it, so it cannot expire yet */
+/* RUNNING -> MODIFIED_EARLIER: the inbox links the timer, so it cannot expire yet */
 static inline void theap_running_to_modified_earlier(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_MODIFIED_EARLIER);
@@ -196,13 +198,13 @@ static inline bool theap_try_deleted_to_removing(atomic_t *status)
 	return __theap_try(status, THEAP_DELETED, THEAP_REMOVING);
 }
 
-/* REMOVING -> REMOVED: it was dequeued */
+/* REMOVING -> REMOVED: the timer was dequeued */
 static inline void theap_removing_to_removed(atomic_t *status)
 {
 	__theap_leave(status, THEAP_REMOVING, THEAP_REMOVED);
 }
 
-/* REMOVING -> DELETED: the inbox links it, so it cannot be dequeued yet */
+/* REMOVING -> DELETED: the inbox links the timer, so it cannot be dequeued yet */
 static inline void theap_removing_to_deleted(atomic_t *status)
 {
 	__theap_leave(status, THEAP_REMOVING, THEAP_DELETED);
@@ -215,13 +217,13 @@ static inline bool theap_try_modified_to_moving(atomic_t *status,
 	return __theap_try(status, from, THEAP_MOVING);
 }
 
-/* WAITING -> MOVING: it migrates to the queue of another CPU */
+/* WAITING -> MOVING: the owner migrates the timer to the queue of another CPU */
 static inline bool theap_try_waiting_to_moving(atomic_t *status)
 {
 	return __theap_try(status, THEAP_WAITING, THEAP_MOVING);
 }
 
-/* MOVING -> WAITING: it is queued at its deadline */
+/* MOVING -> WAITING: the timer is queued at its deadline */
 static inline void theap_moving_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MOVING, THEAP_WAITING);
