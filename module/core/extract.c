@@ -7,16 +7,16 @@
  * at once, each removal touches 20 cache lines.  But the due entries are connected: if an
  * entry is due, its parent is due too.  So the extraction begins at the root, leaves a
  * hole for each entry that it takes, and visits only the groups below holes.  It finds
- * all due entries in the order of positions, and moves none:
+ * all due entries in the order of positions, and moves none (o: a hole):
  *
  *	        10			         o
  *	 40   20   50   30	until 35:	 40   o   50   o
  *	      70 60			              70 60
  *
  * A hole counts as earlier than every entry, so the array stays a heap.  During the
- * extraction the caller may push and rekey entries: no entry climbs past a hole.  Removing
- * an entry elsewhere needs the last entry as a replacement.  If the last position is a
- * hole, that hole is dropped first: theap_heap_drop_last_holes().
+ * extraction the caller may push and rekey entries: no entry climbs past a hole.  To
+ * remove an entry at any other position, the last entry of the heap fills its gap.  If
+ * the last position is a hole, theap_heap_drop_last_holes() must drop that hole first.
  *
  * After the extraction the holes are closed, the last one first.  The last entry of the
  * heap fills the hole and sifts down.  For k holes in n entries that takes log4(n/k)
@@ -24,8 +24,9 @@
  * extracting one entry costs the same as removing it, and extracting a million of a
  * million costs almost nothing.
  *
- * The extraction goes from hole to hole, and the closing goes back.  So each hole stores
- * the positions of the holes before and after it, in place of the node pointer.
+ * The extraction goes from hole to hole, and the closing goes back from the last hole.  So
+ * each hole stores the positions of the holes before and after it, in place of the node
+ * pointer.
  */
 #include <linux/minmax.h>
 #include <linux/prefetch.h>
@@ -35,12 +36,13 @@
 /**
  * theap_extract_begin - begin a bulk extraction
  * @heap:  not empty, without holes
- * @until: entries that are not later are due
+ * @until: the current time: an entry is due if it is not later
  *
- * Entries pushed from now on are behind the end, and entries that become due from now
- * on are later than @until.  Both are left to the next extraction.  Otherwise tickers
- * that are due again after each check would keep the extraction in one part of the
- * heap, and due entries elsewhere would wait.
+ * The extraction ends at the current end of the heap, and takes no entry later than
+ * @until.  It leaves positions added by later pushes, and entries that become due later,
+ * to the next extraction.  Without these two bounds, tickers that are due again after
+ * each check would keep the extraction in one part of the heap.  Due entries elsewhere
+ * would wait.
  */
 void theap_extract_begin(struct theap_heap *heap, s64 until)
 {
@@ -55,7 +57,7 @@ static u32 theap_extract_end(const struct theap_heap *heap)
 	return min(heap->extract_end, theap_heap_end(heap));
 }
 
-/* Prefetch the timers of the group below a hole: they are needed soon, and not cached. */
+/* Prefetch the due timers of the group below a hole: the caller needs them soon. */
 static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
 {
 	u32 i, group = theap_heap_child(hole), end = min(group + 4, theap_extract_end(heap));
@@ -68,7 +70,7 @@ static void theap_extract_prefetch(const struct theap_heap *heap, u32 hole)
 	}
 }
 
-/* Go from the end of a group to the group below the next hole. */
+/* Go on to the group below the next hole; if there is none, end the extraction. */
 static void theap_extract_next_group(struct theap_heap *heap)
 {
 	u32 hole = heap->extract_pos == THEAP_ROOT ? heap->last_hole :
@@ -88,11 +90,11 @@ static void theap_extract_next_group(struct theap_heap *heap)
 /**
  * theap_extract_next - go on to the next due entry
  * @heap:   under extraction
- * @now:    the current time; after a clock step back, it may be before the begin
+ * @now:    the current time; after a clock step back, it may be before @until
  * @budget: the most groups to visit; reduced by those visited
  *
- * The caller may extract the entry with theap_extract_remove(), or rekey it.  After a
- * rekey this position may have another entry, so the next call visits it again.
+ * The caller may extract the entry with theap_extract_remove(), or rekey it.  A rekey may
+ * move another entry to this position, so the next call visits the position again.
  *
  * Return: the entry; NULL if the budget is spent or the extraction is over.
  */
@@ -102,7 +104,7 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 	s64 until = min(now, heap->extract_until);
 	u32 end = theap_extract_end(heap);
 
-	/* The entries from this position on may have been removed meanwhile. */
+	/* Since the last call, the heap may have shrunk to less than this position. */
 	if (heap->extract_pos >= end)
 		heap->extract_pos = THEAP_NO_POS;
 	while (heap->extract_pos && *budget) {
@@ -123,7 +125,7 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 
 /**
  * theap_extract_remove - extract the entry at the current position, and leave a hole
- * @heap: theap_extract_next() has returned this entry, and it is still there
+ * @heap: theap_extract_next() has returned the entry at the current position
  */
 void theap_extract_remove(struct theap_heap *heap)
 {
@@ -159,12 +161,12 @@ bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget)
 		(*budget)--;
 		theap_heap_pop_last(heap);
 		heap->last_hole = before;
-		/* @before is the last hole now: the extraction ends there. */
+		/* @before is the last hole now: no hole follows it. */
 		if (before)
 			theap_heap_at(heap, before)->hole.after = THEAP_NO_POS;
 		/*
-		 * An extraction behind the new end is over: a push may put a new entry at
-		 * its position.
+		 * End the extraction if its position is behind the new end.  Otherwise a
+		 * push could put a new entry there, and the extraction would visit it.
 		 */
 		if (heap->extract_pos >= theap_heap_end(heap))
 			heap->extract_pos = THEAP_NO_POS;
@@ -173,7 +175,7 @@ bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget)
 }
 
 /**
- * theap_heap_close_hole - close the last hole
+ * theap_heap_close_hole - fill the last hole with the last entry of the heap
  * @heap: with or without holes
  *
  * Ends the extraction, if one is on.

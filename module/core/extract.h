@@ -12,7 +12,7 @@ void theap_extract_remove(struct theap_heap *heap);
 bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget);
 bool theap_heap_close_hole(struct theap_heap *heap);
 
-/* Is a bulk extraction on that has not visited all its positions yet? */
+/* Does a bulk extraction have positions left to visit? */
 static inline bool theap_extract_is_on(const struct theap_heap *heap)
 {
 	return heap->extract_pos != THEAP_NO_POS;
@@ -25,7 +25,7 @@ static inline bool theap_extract_is_at(const struct theap_heap *heap,
 	return heap->extract_pos == node->pos;
 }
 
-/* Is a bulk extraction on, or are there still holes to close? */
+/* Does a bulk extraction have positions left to visit, or holes left to close? */
 static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
 {
 	return theap_extract_is_on(heap) || heap->last_hole != THEAP_NO_POS;

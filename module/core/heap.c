@@ -15,7 +15,7 @@
 
 #include "heap.h"
 
-/* The first directory has room for 64 segments, 2^18 timers.  Then the size doubles. */
+/* The first directory has room for 64 segments, 2^18 entries.  Each next one is twice as big. */
 #define THEAP_DIRECTORY_MIN	64U
 
 static void theap_heap_store(struct theap_heap *heap, u32 pos, s64 when,
@@ -28,7 +28,7 @@ static void theap_heap_store(struct theap_heap *heap, u32 pos, s64 when,
 	node->pos = pos;
 }
 
-/* Move the gap at @pos up to the level of @when.  Return: its new position. */
+/* Move the gap at @pos up until its parent is not later than @when.  Return: its position. */
 static u32 theap_heap_sift_up(struct theap_heap *heap, u32 pos, s64 when)
 {
 	while (pos > THEAP_ROOT) {
@@ -43,7 +43,7 @@ static u32 theap_heap_sift_up(struct theap_heap *heap, u32 pos, s64 when)
 	return pos;
 }
 
-/* Move the gap at @pos down to the level of @when.  Return: its new position. */
+/* Move the gap at @pos down until no child is earlier than @when.  Return: its position. */
 static u32 theap_heap_sift_down(struct theap_heap *heap, u32 pos, s64 when)
 {
 	u32 end = theap_heap_end(heap);
@@ -140,7 +140,7 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
 /**
  * theap_growth_alloc - allocate what a heap needs for one more segment
  * @growth:   receives the memory
- * @segments: segments of the heap, as far as the caller knows
+ * @segments: the number of segments that the heap has; a stale number is harmless
  * @gfp:      flags of the allocation
  *
  * Context: without the lock of the heap; sleeps if @gfp allows it.
@@ -157,7 +157,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 					 sizeof(struct theap_entry), gfp);
 	if (!growth->segment)
 		return -ENOMEM;
-	/* A directory's size is a power of two.  It is full if @segments is one, too. */
+	/* A directory's size is a power of two.  It can be full only if @segments is one, too. */
 	if (!segments || (segments >= THEAP_DIRECTORY_MIN && is_power_of_2(segments))) {
 		growth->directory_size = max(2 * segments, THEAP_DIRECTORY_MIN);
 		growth->directory = kvcalloc(growth->directory_size,
@@ -209,15 +209,15 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
 }
 
 /**
- * theap_heap_may_shrink - does a heap have a segment that it does not need?
+ * theap_heap_may_shrink - does a heap have a segment to give up?
  * @heap: the heap
  *
  * A heap keeps one segment more than its entries need.  Without that spare segment, a
  * heap whose size varies around the end of a segment would allocate and free a segment
  * each time.  An empty heap keeps no segment.
  *
- * Return: whether theap_heap_shrink() may be called, once the last segment has no
- * list nodes: theap_heap_trim().
+ * Return: whether it has.  Before theap_heap_shrink(), theap_heap_trim() moves the list
+ * nodes out of the last segment.
  */
 bool theap_heap_may_shrink(const struct theap_heap *heap)
 {

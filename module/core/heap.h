@@ -5,18 +5,18 @@
  * Theory.  A node of the heap has four children instead of two.  The heap is
  * half as deep as a binary one, and a step down compares four entries of one
  * cache line.  An entry is 16 bytes, so a group of four fills a line of 64 bytes
- * if the group is aligned.  It is: the root has position 3, its children have
- * positions 4 to 7, their children 8 to 23, and so on.  The children of
- * position p begin at 4(p - 2), a multiple of four.  The parent of p is p/4 + 2.
+ * if the group is aligned.  To align all groups, the root has position 3.  Its
+ * children have positions 4 to 7, their children 8 to 23, and so on.  The children
+ * of position p begin at 4(p - 2), a multiple of four.  The parent of p is p/4 + 2.
  *
- *	  3			       the five timers of the examples:
- *	  4   5   6   7		       10 at 3; 40 20 50 30 at 4 5 6 7
+ *	  3			       timers due at 10, 20, 30, 40, 50:
+ *	  4   5   6   7		       10 at position 3; 40 20 50 30 at 4 5 6 7
  *	  8 9 10 11  12 ...
  *
- * An entry holds the key next to the pointer.  A sift compares keys only and
- * never reads a timer, which would be a cache miss for each.  A sift writes the
- * new position into each timer that it moves; no later step waits for that
- * store.
+ * An entry has the key, which is the deadline, and a pointer to the timer's node.  A
+ * sift compares the keys in the entries.  If it read the timers instead, each would be
+ * a cache miss.  A sift writes the new position into the node of each entry that it
+ * moves; no later step waits for that store.
  *
  * The array is a directory of segments of 4 096 entries (64 KiB).  A single array
  * would have 16 MB for a million timers.  Doubling it would copy it under the lock,
@@ -25,7 +25,7 @@
  *
  * The same memory also holds list nodes, from its other end (list.h).  The heap
  * grows up, the list nodes grow down, and both share what is free in between.
- * So a timer that changes from one to the other always has room.
+ * So a timer that changes from heap entry to list node, or back, always has room.
  *
  * The caller serializes all calls but theap_growth_alloc() and _free().  Those
  * two allocate and free, so they run without the lock.
@@ -37,14 +37,14 @@
 #include <linux/limits.h>
 #include <linux/types.h>
 
-#define THEAP_HOLE		S64_MIN		/* the key of an extraction hole: the earliest */
+#define THEAP_HOLE		S64_MIN		/* key of an extraction hole: before any deadline */
 #define THEAP_ROOT		3U
 #define THEAP_NO_POS		0U
 #define THEAP_SEGMENT_SHIFT	12
 #define THEAP_SEGMENT_ENTRIES	(1U << THEAP_SEGMENT_SHIFT)
 #define THEAP_SEGMENTS_MAX	(1U << (30 - THEAP_SEGMENT_SHIFT))	/* 2^30 entries */
 
-/* The part of a timer that the heap and the lists know. */
+/* Embedded in each timer: all that the heap and the lists know of it. */
 struct theap_node {
 	u32 pos;		/* of its entry or list node; THEAP_NO_POS: none */
 };
@@ -53,15 +53,15 @@ struct theap_entry {
 	union {
 		s64 when;		/* the key of a heap entry */
 		struct {
-			u32 next;	/* positions of the neighbors */
+			u32 next;	/* positions of the next and previous node */
 			u32 prev;
 		} list;			/* of a list node: list.c */
 	};
 	union {
 		struct theap_node *node;
 		struct {
-			u32 before;	/* positions of the neighbors; */
-			u32 after;	/* THEAP_NO_POS: none */
+			u32 before;	/* positions of the holes before and */
+			u32 after;	/* after this; THEAP_NO_POS: none */
 		} hole;			/* if @when is THEAP_HOLE: extract.c */
 	};
 };
@@ -83,9 +83,10 @@ struct theap_heap {
 	u32 segments;			/* H: segments allocated */
 	u32 directory_size;		/* H: segments that the directory has room for */
 	u32 last_hole;			/* E: the hole with the highest position */
-	u32 extract_pos;		/* E: where the bulk extraction is */
-	u32 extract_end;		/* E: where it ends */
-	s64 extract_until;		/* E: it takes entries that are not later */
+	u32 extract_pos;		/* E: what the bulk extraction visits now;
+					 * THEAP_NO_POS: no position, or it is over */
+	u32 extract_end;		/* E: the extraction ends before this position */
+	s64 extract_until;		/* E: the extraction takes no later entries */
 	struct theap_entry **directory;	/* H */
 };
 
@@ -119,14 +120,14 @@ static inline u32 theap_heap_end(const struct theap_heap *heap)
 	return THEAP_ROOT + heap->nr;
 }
 
-/* Drop the last entry.  Return: its position. */
+/* Shorten the heap by its last position.  Return: that position. */
 static inline u32 theap_heap_pop_last(struct theap_heap *heap)
 {
 	heap->nr--;
 	return theap_heap_end(heap);
 }
 
-/* All positions of the allocated segments, the unused ones below the root included. */
+/* Return: the number of positions in all segments, including 0 to 2, which are unused. */
 static inline u64 theap_heap_capacity(const struct theap_heap *heap)
 {
 	return (u64)heap->segments << THEAP_SEGMENT_SHIFT;

@@ -11,7 +11,7 @@
  *	  | heap entries, in order |    free    | list nodes, any order |  free  |
  *
  * A list is a circle that includes a list node for its head.  So a member can be removed
- * without knowing its list.
+ * without a search for the head of its list.
  *
  * The list nodes are contiguous.  A new one goes before the first if that position is
  * free, otherwise behind the last.  When one is removed, the last one moves into its
@@ -43,7 +43,7 @@ static void theap_list_node_move(struct theap_heap *heap, u32 from, u32 to)
 	theap_heap_at(heap, entry->list.prev)->list.next = to;
 }
 
-/* Return: a position for one more list node. */
+/* Make room for one more list node.  Return: its position. */
 static u32 theap_list_node_alloc(struct theap_heap *heap)
 {
 	if (!heap->nr_list_nodes)
@@ -120,7 +120,7 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 	struct theap_node *head = NULL;
 	u32 pos = node->pos;
 
-	/* In a circle of two nodes, the node that is not removed is the head. */
+	/* The circle has two nodes at most: the one that is not removed is the head. */
 	if (entry->list.next == entry->list.prev)
 		head = theap_heap_at(heap, entry->list.next)->node;
 	theap_heap_at(heap, entry->list.next)->list.prev = entry->list.prev;
@@ -149,7 +149,11 @@ void theap_list_make_way(struct theap_heap *heap)
 /* One call moves at most this many list nodes: 20 us of work. */
 #define THEAP_COMPACT_BATCH	128U
 
-/* Move list nodes out of the last segment.  Return: whether one was moved. */
+/*
+ * Move list nodes out of the last segment: the last node goes before the first.
+ *
+ * Return: whether a list node was moved.
+ */
 static bool theap_list_compact(struct theap_heap *heap)
 {
 	u32 limit = theap_heap_capacity(heap) - THEAP_SEGMENT_ENTRIES;
@@ -167,13 +171,13 @@ static bool theap_list_compact(struct theap_heap *heap)
 }
 
 /**
- * theap_heap_trim - give up a segment that is not needed
+ * theap_heap_trim - give up a segment that the heap does not need
  * @heap:   the heap
  * @growth: receives the segment, if there is one
  *
- * The list nodes of the last segment move away first, a batch in each call.
+ * If the last segment has list nodes, a call only moves a batch of them to other segments.
  *
- * Return: whether there may be more to give up: call again.
+ * Return: true: call again, there may be more to give up; false: nothing is left to do.
  */
 bool theap_heap_trim(struct theap_heap *heap, struct theap_growth *growth)
 {
