@@ -15,21 +15,22 @@
  * Kafka's hierarchical timing wheel also keeps its buckets in a queue that is ordered by
  * deadline.  But it has levels: each wheel has longer ticks than the wheel below.  When a
  * bucket of a coarse wheel is due, its timers are distributed over the finer wheel.  Here
- * each timer has a g of its own, so there are no levels and no horizon.  No timer changes
- * its bucket as its deadline approaches, and nothing ticks while nothing is due.
+ * each timer has a g of its own, so there are no levels, and a deadline may be any
+ * time ahead.  No timer changes its bucket as its deadline approaches, and no tick is needed.
  *
  * To start a timer, the owner finds its bucket in a hash table and links the timer at
- * the end of the bucket's list: O(1).  To unlink it is O(1) too.  A stop or a postpone
- * changes one word of the timer, as for a heap entry.  The owner finds the change when the
- * bucket is due.  A due bucket is removed from the heap, and its timers expire in batches
+ * the end of the bucket's list: O(1).  Unlinking a timer is O(1) too.  A stop or a postpone
+ * changes only the timer, as if it had a heap entry of its own.  The owner finds the
+ * change when the bucket is due.  A due bucket is removed from the heap, and its timers expire in batches
  * like other timers.
  *
  * A bucket only saves work.  If the queue has no free bucket, or no room for one, the timer
  * gets a heap entry of its own.  Its deadline is rounded in any case.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
- * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The members
- * are in a list in the memory of the heap (list.c):
+ * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
+ * members are in a list in the memory of the heap (list.c).  A bucket is in one of three
+ * places, which are fields of struct theap_buckets:
  *
  *	free		in @spare
  *	in the heap	in @table, by deadline and granularity
@@ -125,9 +126,9 @@ static void __theap_bucket_dequeue(struct theap_queue *queue, struct theap_bucke
 }
 
 /**
- * __theap_bucket_due - move a due bucket from the heap to the due buckets
- * @queue: owned; the bulk extraction is at the bucket
- * @timer: of the bucket
+ * __theap_bucket_due - move a bucket from the heap to the due buckets
+ * @queue: owned; the bulk extraction is at the bucket's heap entry
+ * @timer: embedded in the bucket
  */
 void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -147,7 +148,7 @@ void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
 /**
  * __theap_bucket_first - return the first timer of a bucket
  * @queue: owned
- * @timer: of the bucket
+ * @timer: embedded in the bucket
  *
  * Return: the first timer; NULL if the bucket is empty.
  */
@@ -163,7 +164,7 @@ struct theap_timer *__theap_bucket_first(struct theap_queue *queue, struct theap
 /**
  * __theap_bucket_drop - free an empty bucket that is in the heap
  * @queue: owned; no bulk extraction is on
- * @timer: of the bucket
+ * @timer: embedded in the bucket
  */
 void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -204,7 +205,7 @@ struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int
  * @queue: owned; its heap has room for one more
  * @timer: has slack; in a transient state, not queued
  *
- * Return: whether there was a bucket.
+ * Return: true; or false if no bucket was available, and then @timer is not queued.
  */
 bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -236,8 +237,8 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 	/* A bucket that is not WAITING is due, out of the heap; __theap_buckets_next() frees it. */
 	if (theap_status(&bucket->timer.status) != THEAP_WAITING)
 		return;
-	/* A bulk extraction is on, so the bucket cannot be removed: make it due at once. */
 	if (theap_heap_is_extracting(&queue->heap)) {
+		/* The heap entry cannot be removed now: make the bucket due at once. */
 		bucket->timer.when = 0;
 		theap_heap_rekey(&queue->heap, &bucket->timer.node, 0);
 	} else {
@@ -250,7 +251,7 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
  * @queue: owned
  *
  * Return: true if there is a free bucket, or if the queue has THEAP_BUCKETS_MAX buckets;
- * false if theap_buckets_grow() can allocate more.
+ * false if theap_buckets_grow() can allocate more.  In that case @wanted becomes true.
  */
 bool __theap_buckets_available(struct theap_queue *queue)
 {
@@ -270,7 +271,10 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 
 	if (!bucket)
 		return NULL;
-	/* Zero means NO_STATUS, THEAP_NO_POS and no operations.  No inbox links the timer. */
+	/*
+	 * Zero means NO_STATUS, THEAP_NO_POS and no operations.  The link that points at
+	 * itself means that the timer is not in the inbox.
+	 */
 	bucket->timer.inbox.next = &bucket->timer.inbox;
 	bucket->timer.queue = queue;
 	return bucket;
@@ -305,7 +309,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned int nr;
 
 	gfp |= __GFP_NOWARN;
-	/* May be stale: if the queue gets a table meanwhile, this one is freed below. */
+	/* May be stale: if another CPU adds a table meanwhile, this one is freed below. */
 	if (!data_race(READ_ONCE(buckets->table))) {
 		table = kvcalloc(1U << THEAP_BUCKET_BITS, sizeof(*table), gfp);
 		if (!table)
@@ -353,8 +357,8 @@ void theap_buckets_trim(struct theap_queue *queue)
 		swap(spare, buckets->spare);
 	raw_spin_unlock_irq(&queue->lock);
 	/*
-	 * Count without the lock: there may be thousands, which are not cached.  Until
-	 * the count is subtracted, @nr includes them.
+	 * Count the buckets without the lock: there may be thousands, and each is a cache
+	 * miss.  Until they are subtracted below, @nr of the queue includes them.
 	 */
 	for (bucket = spare; bucket; bucket = bucket->next)
 		nr++;

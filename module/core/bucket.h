@@ -8,17 +8,19 @@
 #include "queue.h"
 
 /*
- * The most buckets of a queue.  With 4 ms of slack, deadlines are rounded to 2.1 ms, and
- * the buckets cover the next half minute.  With 128 ms of slack, deadlines are rounded to
- * 67 ms, and the buckets cover 18 minutes.  The hash table has one head per four buckets.
- * A lookup ends at the 16th bucket of a chain, so no choice of deadlines makes it slow.
+ * The most buckets of a queue.  With 4 ms of slack, deadlines are rounded to 2.1 ms, so
+ * the buckets are enough for all deadlines of the next half minute.  With 128 ms of slack,
+ * deadlines are rounded to 67 ms, and the buckets are enough for 18 minutes.
+ *
+ * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
+ * chain, so a program cannot make lookups slow by its choice of deadlines.
  */
 #define THEAP_BUCKETS_MAX	16384U
 #define THEAP_BUCKET_BITS	12
 #define THEAP_BUCKET_PROBES	16
 
 /*
- * The most entries and list nodes that a timer in a new bucket takes: the bucket's
+ * The most positions that a timer in a new bucket needs in the heap's memory: the bucket's
  * heap entry, the head of its list, and the timer's list node.
  */
 #define THEAP_BUCKET_ROOM	3

@@ -50,7 +50,7 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
  * __theap_rekey - give a timer a heap entry of its own at another deadline
  * @queue: owned
  * @timer: in a transient state, queued in @queue
- * @when:  the deadline; the slack of the timer is ignored
+ * @when:  the new deadline; it is not rounded, and the timer does not go to a bucket
  */
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
@@ -60,7 +60,7 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 		theap_heap_rekey(&queue->heap, &timer->node, when);
 		return;
 	}
-	/* The heap entry uses the room of the list node. */
+	/* Removing the list node frees the position that the heap entry needs. */
 	__theap_buckets_del(queue, timer);
 	theap_list_push_entry(&queue->heap, when, &timer->node);
 }

@@ -20,7 +20,7 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
  * @timer: in a transient state, not queued
  * @when:  its deadline, rounded by theap_round_deadline()
  *
- * If no timer of the queue is in a bucket and @timer has no slack, one push is enough.
+ * If the heap has no list nodes and @timer has no slack, one push is enough.
  */
 static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer *timer,
 				   s64 when)

@@ -9,8 +9,8 @@
  *	move 50 up to 5		WAITING -> MODIFYING -> MODIFIED_EARLIER, inbox
  *
  * None of the three calls changes the heap, which still has 10 at its top and 20 below.
- * The third call adds the timer to the inbox, for the owner.  The hrtimer is armed for 10.
- * Since 5 is earlier, the third call also notifies the owning CPU.
+ * The third call adds its timer to the inbox, from which the owner requeues it.  The hrtimer
+ * is armed for 10.  Since 5 is earlier, the third call also notifies the owning CPU.
  *
  * The races:
  *
@@ -54,15 +54,16 @@
 #include "trace.h"
 
 /*
- * If the inbox has 256 entries, a run drains it at once.  In a heap of a million, moving 256
- * timers earlier takes 20 us (queue.h).  Their entries sift up, which is cheaper than down.
+ * If the inbox has 256 entries, a run begins at once and drains it.  In a heap of a million,
+ * moving 256 timers earlier takes 20 us (queue.h).  Their entries sift up, which is cheaper
+ * than sifting down.
  */
 #define THEAP_INBOX_MAX		256
 
 /* Every 64th insertion drains up to 64 inbox entries itself if the queue lock is free. */
 #define THEAP_INBOX_DRAIN	64
 
-/* A push cleans at most 4 timers at the top of the heap. */
+/* Before a push, at most 4 timers at the top of the heap are cleaned. */
 #define THEAP_PUSH_CLEAN	4
 
 /**
@@ -90,7 +91,7 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
  * theap_timer_claim - claim a timer: move it from its stable state to MODIFYING
  * @timer: stays allocated
  * @claim: filled in; the caller may pass it to theap_timer_schedule() or _cancel(), and
- *         must soon pass it to _commit()
+ *         must pass it to _commit() soon
  *
  * Context: any.  Turns interrupts off until theap_timer_commit().  While the timer is in a
  * transient state, spins with interrupts as they were.
@@ -102,7 +103,11 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 	for (;;) {
 		local_irq_save(claim->flags);
 		from = theap_status(&timer->status);
-		/* (M) pairs with (N) in __theap_adjust_batch(). */
+		/*
+		 * (M), a full barrier, orders the store of MODIFYING before the check
+		 * whether the inbox links the timer.  Pairs with (N) in
+		 * __theap_adjust_batch(): race 3.
+		 */
 		if (!theap_status_is_transient(from) &&
 		    theap_try_stable_to_modifying(&timer->status, from))
 			break;
@@ -139,9 +144,9 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 	}
 	/*
 	 * Read @earliest after llist_add(), a full barrier that pairs with llist_del_all()
-	 * in __theap_adjust().  The owner clears @earliest before it empties the inbox.  So
-	 * an owner that clears the value read or written here also drains this timer from
-	 * the inbox, or has drained it before.
+	 * in __theap_adjust().  The owner clears @earliest, then empties the inbox.  So if
+	 * the owner clears the value that is read or written here, its llist_del_all() also
+	 * drains this timer, or an earlier one has.
 	 */
 	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest &&
@@ -152,8 +157,9 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 /*
  * Lock the queue into which a timer is pushed:
  *
- *  - If the timer is active in a run: the queue of that run.  So no other run can expire
- *    the timer meanwhile.  That queue may be offline; CPU hotplug waits for the run to end.
+ *  - If the timer is active in a run: the queue of that run.  In another queue, a second
+ *    run could call the timer's function at the same time.  The queue may be offline; CPU
+ *    hotplug waits for the run to end.
  *  - Otherwise: the queue of the timer's placement.
  *  - But if the queue of the placement has no room, and the timer has a reservation in
  *    another queue: the queue with the reservation, even if it is offline.
@@ -165,9 +171,9 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 	struct theap_timer *timer = claim->timer;
 	struct theap_queue *queue = timer->queue;
 
-	if (smp_load_acquire(&timer->active)) {	/* pairs with theap_run_call() */
+	if (smp_load_acquire(&timer->active)) {	/* pairs with the release in theap_run_call() */
 		raw_spin_lock(&queue->lock);
-		/* Read again: the run may have ended, and the queue may be offline. */
+		/* If the run has ended meanwhile, an offline queue does not accept the timer. */
 		if (READ_ONCE(timer->active) || !queue->offline)
 			return queue;
 		raw_spin_unlock(&queue->lock);
@@ -191,12 +197,12 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 	int ret = -EAGAIN;
 
 	claim->queue = queue;
-	/* This timer gets a heap entry of its own.  Grow, so that later ones get a bucket. */
+	/* No bucket is free.  The reserved entry is enough for this timer; grow for later ones. */
 	if (timer->reserved && timer->slack_shift && !claim->grow &&
 	    !__theap_buckets_available(queue))
 		claim->grow = queue;
 	if (__theap_queue_admits(queue, timer)) {
-		/* Clean before the push: after it, clean would wait for this timer's own claim. */
+		/* Clean before the push: this timer is MODIFYING, and clean would wait for it. */
 		__theap_clean(queue, &budget);
 		__theap_sweep(queue);
 		__theap_timer_set_queue(timer, queue);
@@ -220,7 +226,7 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
  *             expire later by its slack
  *
  * Context: in a claim.  Locks a queue if the timer is not queued.
- * Return: 0; or -EAGAIN if the queue must grow first, and then the timer has not changed.
+ * Return: 0; or -EAGAIN if the queue must grow first, and the timer is unchanged.
  * After -EAGAIN the caller commits, calls theap_queue_grow() for @claim->queue, and claims
  * again.  The call never fails for a timer that is queued or has a reservation.
  */
@@ -265,8 +271,10 @@ void theap_timer_cancel(struct theap_claim *claim)
 }
 
 /*
- * Drain part of the inbox if the queue lock is free.  This saves the owning CPU an
- * interrupt, whose run would drain the inbox.  Context: interrupts are off.
+ * Drain up to 64 inbox entries if the queue lock is free.  An inbox that fills up would
+ * begin a run on the owning CPU, which costs that CPU an interrupt.
+ *
+ * Context: interrupts are off.
  */
 static void theap_queue_drain_inbox(struct theap_queue *queue)
 {
@@ -332,7 +340,7 @@ bool theap_timer_stop(struct theap_timer *timer)
 /* Dequeue a stopped timer.  Return: whether it is neither queued nor active. */
 static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
-	/* Dropping a hole costs a tenth of making one. */
+	/* To drop a hole costs a tenth of extracting an entry, so more holes may be dropped. */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
 	bool out = false;
 	unsigned long flags;
@@ -342,9 +350,9 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 		__theap_adjust(queue, &budget);
 		if (theap_heap_drop_last_holes(&queue->heap, &holes))
 			__theap_remove(queue, timer);
-		/* A run makes the timer idle and active under this lock. */
+		/* A run sets an idle state, and raises @active, under this lock. */
 		out = theap_status_is_idle(theap_status(&timer->status));
-		/* But a run lowers @active without the lock: pairs with theap_run_call(). */
+		/* A run lowers @active without the lock, by a release in theap_run_call(). */
 		out = out && !smp_load_acquire(&timer->active);
 	}
 	__theap_settle(queue);
@@ -375,7 +383,10 @@ bool theap_timer_stop_sync(struct theap_timer *timer)
 		wait_event(queue->run_wait, !smp_load_acquire(&timer->active));
 		if (theap_timer_dequeue(queue, timer))
 			break;
-		/* The timer has migrated, its function has started it, or holes are left. */
+		/*
+		 * Try again: the timer has migrated, its function has started it, or a
+		 * budget was spent before the timer could be dequeued.
+		 */
 		theap_timer_stop(timer);
 		cond_resched();
 	}

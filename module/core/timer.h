@@ -3,7 +3,7 @@
  * A timer, and what any CPU may do to it: start, stop, modify.
  *
  * All three follow one pattern.  Claim the timer: move it from its stable state to
- * MODIFYING.  Decide: schedule or cancel.  Commit: publish the new state.  Interrupts are
+ * MODIFYING.  Schedule or cancel it.  Commit: publish the new state.  Interrupts are
  * off from the claim to the commit.
  *
  *	start	claim, schedule, commit
@@ -50,14 +50,15 @@ struct theap_expiry {
 
 /**
  * struct theap_timer_ops - what a timer does when it is due
- * @expire:   decide.  Return the next time at which the timer is due, later than @now;
- *            or 0: it is not due again.  Fill in @expiry, which the caller has zeroed.
+ * @expire:   decide whether to call @function: fill in @expiry, which the caller has zeroed.
+ *            Return the next time at which the timer is due, later than @now; or 0 if the
+ *            timer is not due again.
  *            Context: RUNNING, under the queue's lock with interrupts off; a few dozen
  *            instructions at most; must not touch other timers
- * @function: act.  Never runs on two CPUs at once for one timer.
+ * @function: act on the expiry.  Never runs on two CPUs at once for one timer.
  *            Context: softirq, or a task with softirqs off (a thief, a manual clock);
  *            without locks, under rcu_read_lock(); may start, stop
- *            and modify any timer; must not free its own timer before a grace period
+ *            and modify any timer; may free its own timer only after an RCU grace period
  */
 struct theap_timer_ops {
 	s64 (*expire)(struct theap_timer *timer, s64 now, struct theap_expiry *expiry);
@@ -79,10 +80,10 @@ struct theap_timer {
 	s64 nextwhen;			/* C: in MODIFIED_x, the new deadline */
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
 					 * it is in, was in last, or has a reservation in */
-	struct llist_node inbox;	/* C links it into the inbox of @queue, Q unlinks it;
-					 * points at itself if the timer is not in the inbox */
-	const struct theap_timer_ops *ops;	/* constant; NULL: the timer in a bucket,
-						 * which only the owner uses */
+	struct llist_node inbox;	/* linked into the inbox of @queue under C, unlinked
+					 * under Q; points at itself if not in the inbox */
+	const struct theap_timer_ops *ops;	/* constant; NULL: the timer is embedded
+						 * in a bucket; only the owner uses it */
 	u8 active;			/* R: calls of the function that are pending or under
 					 * way; at most THEAP_BATCH */
 	u8 slack_shift;			/* C: log2 of the granularity that its deadlines are
@@ -97,14 +98,17 @@ struct theap_timer {
  * @timer:       the timer
  * @from:        the state that it was claimed in
  * @to:          the state that theap_timer_commit() publishes
- * @notify:      the first deadline of @queue may have become earlier
- * @drain_inbox: this claim has added a 64th entry to the inbox of @queue, and drains it
+ * @notify:      the first deadline of @queue may have become earlier; the commit notifies
+ *               the owning CPU
+ * @drain_inbox: this claim has added the 64th entry, or the 128th and so on, to the inbox of
+ *               @queue; the commit drains 64
  * @queue:       the queue of the timer; after -EAGAIN, the queue that had no room for it
- * @grow:        the queue that lacked room or a bucket, and is to grow; or NULL
+ * @grow:        the queue that lacked room or a bucket; the commit lets it grow; or NULL
  * @flags:       the interrupt state before the claim
  *
- * The struct is limited to five words.  A kernel that zeroes the stack clears five words with
- * five stores; for six the compiler emits a string instruction, which starts slowly.
+ * The struct is limited to five words.  If the kernel is built to zero all stack variables,
+ * the compiler clears five words with five stores.  For six words it emits a string
+ * instruction, which starts slowly.
  */
 struct theap_claim {
 	struct theap_timer *timer;
@@ -144,10 +148,10 @@ static inline s64 theap_add(s64 a, s64 b)
 /**
  * theap_offset_time - convert a time to a clock that differs by an offset
  * @time:   not negative
- * @offset: by how much the other clock is ahead; negative: it is behind
+ * @offset: by how much the other clock is ahead; negative if that clock is behind
  *
- * THEAP_NEVER stays THEAP_NEVER.  A time that would be before the start of the other clock
- * becomes 1, which has passed.
+ * THEAP_NEVER stays THEAP_NEVER.  A time before the start of the other clock becomes 1, a
+ * deadline that has passed.
  */
 static inline s64 theap_offset_time(s64 time, s64 offset)
 {
@@ -160,7 +164,7 @@ static inline s64 theap_offset_time(s64 time, s64 offset)
  * theap_forward - return the first deadline of a periodic timer that is after @now
  * @when:        a deadline that has passed: @when <= @now
  * @period:      greater than 0
- * @now:         the time
+ * @now:         the current time
  * @expirations: out: the number of deadlines that have passed, @when included
  *
  * Counts periods from @when, not from @now, so lateness never adds up: the deadlines of a
