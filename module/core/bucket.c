@@ -21,8 +21,8 @@
  * To start a timer, the owner finds its bucket in a hash table and links the timer at
  * the end of the bucket's list: O(1).  Unlinking a timer is O(1) too.  A stop or a postpone
  * changes only the timer, as if it had a heap entry of its own.  The owner finds the
- * change when the bucket is due.  A due bucket is removed from the heap, and its timers expire in batches
- * like other timers.
+ * change when the bucket is due.  A due bucket is removed from the heap, and its timers
+ * expire in batches like other timers.
  *
  * A bucket only saves work.  If the queue has no free bucket, or no room for one, the timer
  * gets a heap entry of its own.  Its deadline is rounded in any case.

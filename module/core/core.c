@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Init and exit of the core: the parts in the order of core.h, undone in reverse.
+ * Init and exit of the core.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/rcupdate.h>
@@ -18,7 +18,7 @@
 
 static enum cpuhp_state theap_cpuhp_state;
 
-/* Attach what drives a queue: its hrtimers, its IPI and its growth. */
+/* Set up what acts on a queue: its hrtimers, its IPI, and the work item that lets it grow. */
 static void theap_core_attach(struct theap_queue *queue)
 {
 	theap_room_attach(queue);
@@ -70,8 +70,8 @@ static void theap_core_stop(void)
 }
 
 /**
- * theap_core_init - make the queues, and have each online CPU drive its own
- * @name: of the CPU hotplug state, such as "timerheap:online"
+ * theap_core_init - make the queues, and have each online CPU drive its own queues
+ * @name: name of the CPU hotplug state, such as "timerheap:online"
  *
  * Context: task, may sleep.
  * Return: 0, -ENOMEM, or an error of cpuhp_setup_state().

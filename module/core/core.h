@@ -14,7 +14,8 @@
  *	queue.h counters.h trace.h		a queue, its counters, tracepoints
  *	bucket.c enqueue.c verify.c		slack buckets, enqueue and dequeue, the
  *						self-check
- *	owner.c					what the holder of the lock does
+ *	owner.c					what the holder of a queue's lock does to
+ *						the timers of the queue
  *	queues.c room.c				all queues, and room in their heaps
  *	arm.c					the hrtimer of a queue, notifications
  *	timer.c					start, stop and modify, from any CPU
@@ -24,7 +25,7 @@
  *	hotplug.c				CPUs that go offline and online
  *	core.c					init and exit
  *
- * Two calls go to a later file instead; upcalls.h names them.
+ * There are two exceptions, which upcalls.h declares.
  */
 #ifndef THEAP_CORE_H
 #define THEAP_CORE_H

@@ -7,10 +7,10 @@
 
 #include "delay.h"
 
-/* One transition in 8 is delayed.  If all were delayed, all CPUs would be slowed alike. */
+/* One call in 8 is delayed.  If all were delayed, all CPUs would only be slowed alike. */
 #define THEAP_DELAY_ODDS	8
 
-/* A millisecond with interrupts off is enough for each test. */
+/* The upper limit of delay_us=: no test needs interrupts off for over a millisecond. */
 #define THEAP_DELAY_MAX_US	1000U
 
 unsigned int theap_delay_us;

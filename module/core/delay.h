@@ -2,11 +2,11 @@
 /*
  * Delays in transient states, for tests.
  *
- * A test finds a race only if another CPU meets a transient state.  Such a state lasts for
- * a few dozen instructions, so on an idle machine no CPU meets it.  With the module
- * parameter delay_us= some transitions last microseconds longer.  Interrupts are off
- * meanwhile, and the same locks are held as without the delay.  Without the parameter,
- * theap_delay() is a no-op instruction.
+ * A test finds a race only if another CPU finds a timer in a transient state.  Such a state
+ * lasts for a few dozen instructions, so on an idle machine that almost never happens.  With
+ * the module parameter delay_us= some transient states last microseconds longer.  Interrupts
+ * are off meanwhile, and the same locks are held as without the delay.  Without the
+ * parameter, theap_delay() is a no-op instruction.
  */
 #ifndef THEAP_DELAY_H
 #define THEAP_DELAY_H
@@ -19,7 +19,7 @@ DECLARE_STATIC_KEY_FALSE(theap_delay_key);
 void __theap_delay(void);
 void theap_delay_init(void);
 
-/* Delay, perhaps, the code that has just put a timer into a transient state. */
+/* If delay_us= is set, delay some of the calls.  The caller has made a state transient. */
 static inline void theap_delay(void)
 {
 	if (static_branch_unlikely(&theap_delay_key))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A histogram of the lateness of timers; each step is twice as wide as the one before.
+ * A histogram of the lateness of timers, in steps that are each twice as wide as the last.
  *
- * The lateness of a timer is now - when: from the deadline that it was queued at to the
- * time when a run collected it.  For a slot, it is fired - deadline of the slot's event,
- * with these differences:
+ * The lateness of a timer is now - when.  @when is the deadline that the timer was queued
+ * at, and @now is the time when a run collected it.  For a slot, the lateness is fired -
+ * deadline of the slot's event, with these differences:
  *
  *  - Slack and a rate limit queue the slot later than its deadline.  Then the lateness
  *    counted here is less.
@@ -30,7 +30,7 @@ struct theap_lateness {
 	u64 expired[THEAP_LATENESS_STEPS];
 };
 
-/* Return: the step of @ns; for a negative @ns, which is a fault, the last one. */
+/* Return: the step of @ns.  A negative @ns would be a bug; it counts in the last step. */
 static inline unsigned int theap_lateness_step(s64 ns)
 {
 	return min_t(unsigned int, fls64(ns), THEAP_LATENESS_STEPS - 1);

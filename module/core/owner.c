@@ -3,13 +3,14 @@
  * Operations of the owner on the timers of a queue.
  *
  * The owner is the code that holds the queue's lock, on any CPU.  A stop or a modify
- * changes one word of a timer and leaves the heap as it is.  The owner then updates the
- * heap in four operations:
+ * changes the timer and leaves the heap as it is.  The owner updates the heap later.  It
+ * has four operations:
  *
  *	adjust	requeue the timers of the inbox, which were moved earlier
  *	clean	make the top of the heap valid: remove a deleted timer, requeue a
  *		modified one
- *	sweep	remove deleted timers anywhere, once they are over a quarter of the heap
+ *	sweep	remove deleted timers at any position, once they are over a quarter of
+ *		the heap
  *	settle	publish the first deadline, before the lock is released
  *
  * The expiry run (run.c) adds the fifth operation: expire.
@@ -28,7 +29,7 @@
 #include "verify.h"
 
 /**
- * __theap_requeue - MODIFIED_x -> MOVING -> WAITING: requeue at the wanted deadline
+ * __theap_requeue - MODIFIED_x -> MOVING -> WAITING: requeue a timer at its new deadline
  * @queue: owned
  * @timer: queued in @queue
  * @from:  the state that the owner has read; if it has changed, do nothing
@@ -47,7 +48,7 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 /**
  * __theap_remove - DELETED -> REMOVING -> REMOVED: dequeue a stopped timer
  * @queue: owned
- * @timer: queued in @queue; may be dequeued now, as for __theap_dequeue()
+ * @timer: queued in @queue; __theap_dequeue() states when it may be dequeued
  *
  * A timer that is REMOVED may be freed, so the inbox must not link such a timer.  If the
  * inbox links the timer, it is rekeyed to THEAP_NEVER and stays DELETED.  Adjust drains
@@ -88,7 +89,7 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 		__theap_requeue(queue, timer, status);
 }
 
-/* Timers prefetched at once: enough that the first is cached when it is needed. */
+/* Timers prefetched together: enough that the first is cached before it is handled. */
 #define THEAP_PREFETCH_BATCH	16
 
 /*
@@ -115,7 +116,10 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
 		prefetchw(theap_heap_at(&queue->heap, theap_heap_parent(timer->node.pos)));
 		timers[nr] = timer;
 	}
-	/* (N) pairs with the exchange (M) in theap_timer_claim(). */
+	/*
+	 * (N) orders the stores that unlink the timers before the reads of their states.
+	 * Pairs with the exchange (M) in theap_timer_claim(): timer.c, race 3.
+	 */
 	smp_mb();
 	for (i = 0; i < nr; i++)
 		__theap_adjust_one(queue, timers[i]);
@@ -129,7 +133,7 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
  *
  * Costs O(log n) for each timer that was moved, and nothing for the others.
  *
- * Return: whether the inbox is empty.
+ * Return: whether the inbox is empty; false if the budget was spent before.
  */
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 {
@@ -143,11 +147,12 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 			 * Clear @earliest, then empty the inbox.  theap_timer_to_inbox() adds
 			 * the timer, then lowers @earliest.  So a deadline that is cleared
 			 * here belongs to a timer that the owner drains now or has drained
-			 * before.  In the second case the deadline was written after the
-			 * owner had drained the timer.  If the deadline stayed, the hrtimer
-			 * would fire again and again.  llist_del_all() is the full barrier
-			 * between the two steps; it pairs with llist_add() in
-			 * theap_timer_to_inbox().
+			 * before.  llist_del_all() is the full barrier between the two
+			 * steps; it pairs with llist_add() in theap_timer_to_inbox().
+			 *
+			 * Clear @earliest even if the inbox is empty.  Another CPU may lower
+			 * it after the owner has drained the timer.  If that deadline stayed
+			 * in @earliest, the hrtimer would fire for it again and again.
 			 */
 			atomic64_set(&queue->earliest, THEAP_NEVER);
 			atomic_set(&queue->inbox_len, 0);
@@ -173,7 +178,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
-	/* A run is on or due soon; it handles the entries that it extracts. */
+	/* A run goes on with the extraction, now or soon, and handles the due entries itself. */
 	if (theap_heap_is_extracting(&queue->heap))
 		return NULL;
 	while (queue->heap.nr && *budget) {
@@ -214,8 +219,8 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
  * @queue: owned
  *
  * Makes one step; the next push or run makes the next step.  The sweep goes from the last
- * position to the first.  The entry that fills the gap of a removed one comes from the
- * end, which the sweep has visited.  After each removal the array is a heap, so nothing
+ * position to the first.  The last entry fills the gap of a removed one, and the sweep has
+ * visited that entry before.  After each removal the array is a heap, so nothing
  * has to be rebuilt and a step may end anywhere.  A push adds one entry and a step
  * removes 4, so the sweep keeps up.
  */

@@ -4,13 +4,13 @@
  *
  *	heaps=0		the default: one queue per CPU and clock
  *	heaps=1		one queue per clock, as in Go before 1.10, for comparison
- *	heaps=64	up to 64 queues per clock, which CPUs share by number, as in Go
- *			from 1.10 to 1.13, for comparison
+ *	heaps=64	up to 64 queues per clock; CPU n uses queue n modulo their number;
+ *			as in Go from 1.10 to 1.13, for comparison
  *
  * By default a timer goes to the queue of the CPU that starts it.  Most likely the same
- * CPU also stops it, so CPUs do not compete for locks.
+ * CPU also stops it, so CPUs rarely compete for locks.
  *
- * Isolated and nohz_full CPUs are left alone.  A timer that such a CPU starts goes to
+ * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
  * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.
  * Timers whose CPU goes offline also go to a housekeeping CPU.
  */
@@ -60,7 +60,7 @@ bool theap_cpu_is_housekeeping(unsigned int cpu)
 	return cpumask_test_cpu(cpu, &theap_housekeeping);
 }
 
-/* Return: the queue of a CPU and a clock; with heaps=, CPUs share queues by number. */
+/* Return: the queue of the CPU @index; with heaps=, of all CPUs with the same remainder. */
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 {
 	return theap_queues[clock][index % theap_nr_queues];
@@ -68,14 +68,14 @@ struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 
 /*
  * Choose the next CPU for a timer whose own CPU does not accept it: the next online
- * housekeeping CPU whose queue is online.  If there is none, choose the next CPU number:
- * one of the queues is online, and the caller repeats this until it finds that queue.
+ * housekeeping CPU whose queue is online.  If there is none, choose the next CPU number.
+ * At least one queue is online, and the caller's loop finds it.
  */
 static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
 {
 	unsigned int cpu, next = (from + 1) % nr_cpu_ids;
 
-	/* Hundreds of possible CPUs may be offline, and interrupts are off: skip them. */
+	/* Skip offline CPUs: there may be hundreds, and interrupts are off. */
 	for_each_cpu_wrap(cpu, cpu_online_mask, next)
 		if (theap_cpu_is_housekeeping(cpu) &&
 		    !READ_ONCE(theap_queues_get(clock, cpu)->offline))
@@ -88,8 +88,8 @@ static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
  * @placement: of the timer
  *
  * The queue is that of the manual clock, of the CPU that the program has asked for, or of
- * this CPU.  If this CPU is isolated or nohz_full, or if that queue is offline, the queue
- * of another CPU is locked.
+ * this CPU.  If that queue is offline, the queue of another CPU is locked.  An isolated or
+ * nohz_full CPU locks its own queue only if the program has asked for that CPU.
  *
  * Context: interrupts off.
  * Return: the queue, locked.
@@ -121,7 +121,7 @@ struct theap_queue *theap_queue_lock(const struct theap_placement *placement)
 /*
  * Initialize a zeroed queue.
  *
- * The queue of a CPU is offline until a CPU comes online for it.  The queue of a manual
+ * The queue of a CPU is offline until CPU hotplug finds its CPU online.  The queue of a manual
  * clock has no hrtimer, and S64_MIN in @armed prevents notifications.
  */
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
@@ -184,7 +184,7 @@ static void theap_housekeeping_init(void)
 }
 
 /*
- * Allocate all queues; each is offline, and its memory is on the node of its CPU.
+ * Allocate all queues; each is offline, and its memory is on the NUMA node of its CPU.
  *
  * Context: task, may sleep.
  * Return: 0 or -ENOMEM.

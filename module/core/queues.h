@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* All queues: the table, and the queue that a started timer goes to (queues.c). */
+/* The table of all queues, and the choice of the queue for a started timer (queues.c). */
 #ifndef THEAP_QUEUES_H
 #define THEAP_QUEUES_H
 

@@ -4,8 +4,8 @@
  *
  * The state is one time, @until.  Each event adds one gap to it:
  *
- *	  until   now			below the rate
- *	    now   until			above the rate: the next event is due at @until
+ *	@until <= now		below the rate
+ *	@until > now		above the rate: the next event should wait until @until
  *
  * Time without events is saved, but at most THEAP_RATE_LIMIT_BURST of it.  So a short
  * burst of events is not above the rate.
@@ -13,7 +13,7 @@
  * The delay is bounded too.  If n sources have one event each per round, @until is at most
  * one round, n gaps, ahead of the current time.
  *
- * Nothing has to be refilled, so no timer and no other CPU is needed: an event costs a few
+ * Unlike a token bucket, this limit needs no timer that refills it: an event costs a few
  * instructions on one number.
  */
 #ifndef THEAP_RATELIMIT_H
@@ -26,7 +26,7 @@
 
 #define THEAP_RATE_LIMIT_BURST	(20 * NSEC_PER_MSEC)
 
-/* The code that embeds it defines which code may write it. */
+/* Has no lock: the code that embeds this struct serializes the writes. */
 struct theap_rate_limit {
 	s64 until;
 };
@@ -45,7 +45,7 @@ static inline s64 theap_rate_limit_charge(struct theap_rate_limit *limit, s64 no
 {
 	s64 until = max_t(s64, limit->until, now - THEAP_RATE_LIMIT_BURST) + gap;
 
-	/* A round is below 2^62, and so is a clock that counts from boot. */
+	/* No overflow: a round is below 2^62, and so is a clock that counts from boot. */
 	limit->until = min_t(s64, until, now + mul_u32_u32(round, gap));
 	return limit->until;
 }

@@ -14,7 +14,7 @@
  * nodes.  Let there be
  *
  *	p	reservations in this queue
- *	h	entries and list nodes of timers that have one of them
+ *	h	entries and list nodes of timers that have one of these reservations
  *	f	all other entries and list nodes, those of buckets included
  *	o	extraction holes
  *
@@ -22,9 +22,9 @@
  * and a reservation is granted, only if n + 1 + p <= c.  (It is n + 3 + p <= c for a
  * timer that may need a bucket.)  Since f <= n, f + p <= c holds at all times.
  *
- * A timer that has a reservation here and is to be queued is not among the h yet.  So
- * h < p, and f + h < c.  Either a position is free, or n = c because there is a hole.
- * Closing that hole frees a position.
+ * When a timer with a reservation here is to be queued, its entry is not among the h yet.
+ * So h < p, and f + h < c.  Either n < c, and a position is free.  Or n = c, so o > 0, and
+ * closing a hole frees a position.
  *
  * A reservation is counted in addition to the entry of its timer.  So it costs 16 bytes of
  * a heap, and the entry costs 16 more while the timer is queued.
@@ -43,8 +43,9 @@ static struct delayed_work theap_trims[THEAP_CLOCKS];
 
 /*
  * Heaps are trimmed at most once per second after reservations are given up.  A program
- * may make and give up reservations in turn, and a heap must not allocate and free a
- * segment each time.  When a context closes, the heaps of its clock are trimmed at once.
+ * may make and give up reservations again and again.  The delay keeps a heap from
+ * allocating and freeing a segment each time.  When a context closes, the heaps of its
+ * clock are trimmed at once.
  */
 #define THEAP_TRIM_DELAY	HZ
 
@@ -64,12 +65,12 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned long flags;
 	int ret;
 
-	/* May be stale, too.  If the heap has room for a bucket, only a bucket is missing. */
+	/* May be stale, too.  If the heap has room for a bucket, the queue lacks only buckets. */
 	if (data_race(READ_ONCE(queue->buckets.wanted) &&
 		      theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM +
 					  atomic_read(&queue->reserved))))
 		return theap_buckets_grow(queue, gfp);
-	/* A directory of over a page may be from vmalloc(), and only a task can free that. */
+	/* A directory over a page may need vfree(), so only a task may make such a heap grow. */
 	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))
 		return -ENOMEM;
 	ret = theap_growth_alloc(&growth, segments, gfp);
@@ -87,7 +88,10 @@ static void theap_queue_growth(struct work_struct *work)
 {
 	struct theap_queue *queue = container_of(work, struct theap_queue, grow_work);
 
-	/* May be stale.  Without this check, a queue that has got buckets would get a segment. */
+	/*
+	 * If another caller has allocated buckets meanwhile, theap_queue_grow() would add
+	 * a segment that the heap does not need.  A stale value is harmless.
+	 */
 	if (data_race(READ_ONCE(queue->buckets.wanted) ||
 		      !theap_heap_has_room(&queue->heap, 1 + atomic_read(&queue->reserved))))
 		theap_queue_grow(queue, GFP_KERNEL);
@@ -97,7 +101,7 @@ static void theap_queue_growth(struct work_struct *work)
  * theap_queue_grow_later - let a task allocate what a queue lacks
  * @queue: the queue; it had no room or no bucket for a timer
  *
- * If there is no memory, the next timer that finds no room asks again.
+ * If the allocation fails, the next timer that finds no room calls this function again.
  *
  * Context: any.
  */
@@ -150,8 +154,8 @@ static void theap_queues_trim_work(struct work_struct *work)
  * theap_queues_trim_later - call theap_queues_trim() about a second later
  * @clock: the clock
  *
- * It trims all heaps of the clock, since reservations move with their timers to other
- * CPUs.
+ * The trim covers all heaps of the clock, since a reservation moves with its timer from heap
+ * to heap.
  *
  * Context: any.
  */
@@ -161,7 +165,7 @@ void theap_queues_trim_later(enum theap_clock clock)
 }
 
 /**
- * theap_timer_reserve - reserve an entry for a timer, so that every start succeeds
+ * theap_timer_reserve - reserve an entry for a timer, so that each of its starts succeeds
  * @timer:     initialized; the caller is its only user
  * @placement: the placement that the timer is started with
  * @gfp:       for the memory
@@ -202,8 +206,8 @@ int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement 
  * @timer: has a reservation; not pending, and never started again
  *
  * Heaps are trimmed soon after the count of a queue's reservations reaches a multiple
- * of THEAP_SEGMENT_ENTRIES, 0 included.  So most calls do not request a trim.  A heap whose
- * timers have gone to other CPUs is trimmed at that time, too, and not earlier.
+ * of THEAP_SEGMENT_ENTRIES, 0 included.  So most calls do not request a trim.  The move of a
+ * reservation to another queue does not request one either.
  *
  * Context: any; also in the timer's function.
  */
@@ -215,7 +219,7 @@ void theap_timer_unreserve(struct theap_timer *timer)
 	if (WARN_ON_ONCE(!timer->reserved))
 		return;
 	timer->reserved = false;
-	/* No lock: a reader that misses the decrement assumes less room than there is. */
+	/* No lock: a CPU that reads the old count finds too little room, which is harmless. */
 	if (!(atomic_dec_return(&queue->reserved) % THEAP_SEGMENT_ENTRIES))
 		theap_queues_trim_later(queue->clock);
 }

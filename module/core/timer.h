@@ -101,7 +101,7 @@ struct theap_timer {
  * @notify:      the first deadline of @queue may have become earlier; the commit notifies
  *               the owning CPU
  * @drain_inbox: this claim has added the 64th entry, or the 128th and so on, to the inbox of
- *               @queue; the commit drains 64
+ *               @queue; the commit drains up to 64 if the queue lock is free
  * @queue:       the queue of the timer; after -EAGAIN, the queue that had no room for it
  * @grow:        the queue that lacked room or a bucket; the commit lets it grow; or NULL
  * @flags:       the interrupt state before the claim

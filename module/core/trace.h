@@ -5,18 +5,20 @@
  *	init	   a timer was initialized
  *	start	   a timer was started, or its deadline was changed
  *	cancel	   a pending timer was stopped
- *	check	   a timer is due, and the kernel has checked whether it has expired: a
+ *	check	   a timer is due, and the kernel has checked whether it expires: a
  *		   program may have stopped or postponed its slot without a call
  *	expire_entry, expire_exit
  *		   before and after the function of a timer that has expired
- *	migrate	   a timer was moved to another queue, since its CPU goes offline
+ *	migrate	   a timer was moved to another queue, since the CPU of its queue goes
+ *		   offline
  *	notify	   a CPU was notified of an earlier deadline
  *	steal	   another CPU runs a queue, since its own CPU is stuck
  *	sweep	   stopped timers were removed from a heap
  *
  * While a tracepoint is off it costs one no-op instruction, five bytes on x86.
  *
- * Each of these tracepoints is next to the code that raises a counter of INFO.  So they agree:
+ * These counters of INFO agree with the events, since each counter and its tracepoint are in
+ * the same code:
  *
  *	started		start events with to=WAITING
  *	checked		check events
@@ -25,10 +27,10 @@
  *	stolen		steal events
  *	swept		the sum of swept= in sweep events
  *
- * A program that changes its slots in memory alone makes no event.  The next check shows
- * the result.
+ * A program may change a slot in shared memory without a call.  That change makes no event;
+ * the next check event of the slot's timer shows the result.
  *
- * A timer is identified by its address, the same in all its events.
+ * All events of one timer show the same address.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM timerheap
@@ -40,7 +42,7 @@
 
 #include "queue.h"
 
-/* Programs that read binary traces get the values of these names from here. */
+/* Export the values of these names to programs that read binary traces. */
 TRACE_DEFINE_ENUM(THEAP_MONOTONIC);
 TRACE_DEFINE_ENUM(THEAP_REALTIME);
 TRACE_DEFINE_ENUM(THEAP_BOOTTIME);
@@ -90,7 +92,7 @@ TRACE_EVENT(timerheap_init,
 	TP_printk("timer=%p function=%ps", __entry->timer, __entry->function)
 );
 
-/* In theap_timer_schedule().  @from: the state before the claim */
+/* From theap_timer_schedule().  @from: the state before the claim; @to: after it */
 TRACE_EVENT(timerheap_start,
 
 	TP_PROTO(const struct theap_claim *claim, s64 when),
@@ -148,7 +150,7 @@ TRACE_EVENT(timerheap_cancel,
 		  __entry->cpu, theap_show_status(__entry->from))
 );
 
-/* @next: the deadline that it is queued at next, 0: none; @expired: its function is called */
+/* @next: the next deadline of the timer, 0: none; @expired: the run calls its function */
 TRACE_EVENT(timerheap_check,
 
 	TP_PROTO(const struct theap_timer *timer, s64 now, s64 next, bool expired),
@@ -176,7 +178,7 @@ TRACE_EVENT(timerheap_check,
 		  __entry->now - __entry->when, __entry->next, __entry->expired)
 );
 
-/* @when: the deadline that has expired; @now: the time when the run collected it */
+/* @when: the deadline of the expiry; @now: the time when the run collected the timer */
 TRACE_EVENT(timerheap_expire_entry,
 
 	TP_PROTO(const struct theap_timer *timer, s64 when, s64 now),
@@ -273,7 +275,7 @@ TRACE_EVENT(timerheap_steal,
 		  __entry->watchdog)
 );
 
-/* @remote: an IPI is sent to @cpu, whose own event follows unless it is deferred */
+/* @remote: an IPI is sent to @cpu; unless that CPU defers it, its event with remote=0 follows */
 TRACE_EVENT(timerheap_notify,
 
 	TP_PROTO(struct theap_queue *queue, unsigned int cpu, bool remote),
@@ -329,7 +331,7 @@ TRACE_EVENT(timerheap_sweep,
 
 #endif /* THEAP_TRACE_H */
 
-/* The kernel's header includes this one again, relative to the source folder of Kbuild. */
+/* define_trace.h includes this file again, by a path from the folder of Kbuild. */
 #undef TRACE_INCLUDE_PATH
 #define TRACE_INCLUDE_PATH module/core
 #undef TRACE_INCLUDE_FILE

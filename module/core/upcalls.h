@@ -5,8 +5,8 @@
  * Each file of core/ calls only files that precede it in the list of core.h.
  * There are two exceptions, and both are declared here:
  *
- *	run.c -> steal.c	a run that has left nothing due on its CPU checks
- *				whether other CPUs are stuck
+ *	run.c -> steal.c	after a run that has left nothing due in its queue, the
+ *				CPU checks whether other CPUs are stuck
  *	arm.c -> watchdog.c	an earlier deadline wakes the watchdog if it would
  *				sleep past that deadline
  */
@@ -28,8 +28,8 @@ void theap_watchdog_wake(void);
  * @first: its first deadline, read after the full barrier (K), (L), (P) or (Q)
  *
  * Wake the watchdog if it would sleep past @first.  The caller's barrier (K), (L) or (P)
- * orders the store of the deadline before the load of theap_watchdog_until here.  It pairs
- * with (Q) in watchdog.c.
+ * orders the store of the deadline before the load of theap_watchdog_until here.  Each of
+ * the three pairs with (Q) in watchdog.c.
  *
  * While a run is on, the watchdog is not woken.  During a run __theap_settle() may publish
  * 0 as the first deadline, and then each start would wake the watchdog for nothing.  The

@@ -7,7 +7,7 @@
  *
  * Other CPUs may change the state of a timer without the lock.  So a queued timer may be in any
  * stable state but NO_STATUS and REMOVED, and also in MODIFYING.  The count of deleted
- * timers is checked only if the heap is empty.
+ * timers also changes without the lock, so it is checked only if the heap is empty.
  */
 #include <linux/bug.h>
 #include <linux/lockdep.h>
