@@ -46,7 +46,7 @@ void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock)
  * Stop everything that drives the queues, and free the queues.
  *
  * An IPI that notifies a CPU may still be on its way.  kick_all_cpus_sync() sends an IPI
- * to each CPU and waits for all of them, so the earlier IPI has arrived when it returns.
+ * to each CPU and waits for all of them.  When it returns, the earlier IPI has arrived.
  * If both arrive together, the handler of the earlier IPI ends before that CPU enables
  * interrupts, and the grace period waits for that.  The grace period also waits for
  * thieves and for the functions of the watchdog timers.  No thief can begin, since

@@ -4,8 +4,8 @@
  *
  * THEAP_COUNTERS(X) expands to X(name, meaning) for each counter.  The struct of a queue,
  * INFO, debugfs, "timerheap stat" and the test of debugfs all use this list.  So a counter
- * added here appears in all of them.  INFO has a field of each name
- * (uapi/linux/timerheap.h); without that field the module does not compile.
+ * added here appears in all of them.  struct timerheap_info must have a field of the same
+ * name (uapi/linux/timerheap.h), or the module does not compile.
  *
  * This header includes nothing, so programs can include it.
  */

@@ -68,7 +68,8 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 /*
  * May a timer with a heap entry be requeued in a bucket?
  *
- * During a bulk extraction, only the entry at the current position can be removed.
+ * That removes its heap entry.  During a bulk extraction, only the entry at the current
+ * position can be removed.
  *
  * Without an extraction, the removed entry frees a position.  So at most 2 of the 3
  * positions that are checked here are used.  The third is left for theap_timer_push(),

@@ -14,9 +14,9 @@
  *	      70 60			              70 60
  *
  * A hole counts as earlier than every entry, so the array stays a heap.  During the
- * extraction the caller may push and rekey entries: no entry climbs past a hole.  To
- * remove an entry at any other position, the last entry of the heap fills its gap.  If
- * the last position is a hole, theap_heap_drop_last_holes() must drop that hole first.
+ * extraction the caller may push and rekey entries: no entry climbs past a hole.  If
+ * the caller removes any other entry, the last entry of the heap fills the gap.  If the
+ * last position is a hole, theap_heap_drop_last_holes() must drop that hole first.
  *
  * After the extraction the holes are closed, the last one first.  The last entry of the
  * heap fills the hole and sifts down.  For k holes in n entries that takes log4(n/k)
@@ -104,7 +104,7 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 	s64 until = min(now, heap->extract_until);
 	u32 end = theap_extract_end(heap);
 
-	/* Since the last call, the heap may have shrunk to less than this position. */
+	/* The heap may have shrunk since the last call, so that it ends before this position. */
 	if (heap->extract_pos >= end)
 		heap->extract_pos = THEAP_NO_POS;
 	while (heap->extract_pos && *budget) {

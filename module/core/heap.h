@@ -120,7 +120,7 @@ static inline u32 theap_heap_end(const struct theap_heap *heap)
 	return THEAP_ROOT + heap->nr;
 }
 
-/* Shorten the heap by its last position.  Return: that position. */
+/* Take the last position from the heap.  Return: that position, whose content remains. */
 static inline u32 theap_heap_pop_last(struct theap_heap *heap)
 {
 	heap->nr--;

@@ -7,10 +7,10 @@
  * deadline is due, and runs the queue:
  *
  *	    start			stop, postpone		modify to earlier
- *	      | lock, push		  | one word of		  | one word, and
- *	      v				  v the timer		  v a lock-free list
+ *	      | lock, push		  | only the		  | the timer, and
+ *	      v				  v timer		  v a lock-free list
  *	+-----------------------------------------------+	+-------+
- *	| heap							|<------| inbox |
+ *	| heap						|<------| inbox |
  *	+-----------------------------------------------+ adjust	+-------+
  *	      | first deadline
  *	      v
@@ -49,9 +49,9 @@
 /*
  * The most timers that a run handles before it releases the lock.  Removing one of a
  * million takes 0.3 us, moving one earlier 0.08 us (measured:
- * Documentation/performance.md).  So 64 removals take 20 us.  Each time, the run also
+ * Documentation/performance.md).  So 64 removals take 20 us.  In each batch the run also
  * requeues up to 32 timers that were moved earlier, and makes one step of the sweep.
- * That adds 5 us.
+ * Both together add 5 us.
  */
 #define THEAP_BATCH		64
 
@@ -199,15 +199,15 @@ struct theap_queue {
 						 * THEAP_NEVER: none */
 	s64 armed;			/* I, and a run on any CPU with interrupts off: what
 					 * the hrtimer is armed for; arm.c has its values */
-	u64 run_ended;			/* q: when the last run ended, plus the time that it
-					 * was throttled for; CLOCK_MONOTONIC */
+	u64 run_ended;			/* q: when the last run ended, plus the time for which
+					 * the queue is throttled; CLOCK_MONOTONIC */
 	struct hrtimer hrtimer;		/* I; cancelled from any CPU */
 	struct hrtimer resume;		/* I: begins a deferred or throttled run; cancelled from
 					 * any CPU */
 	struct hrtimer thief_resume;	/* as @resume, after a thief's throttled run; armed by
 					 * the thief's CPU */
 	call_single_data_t csd;		/* the IPI; sent by the CPU that set @ipi_pending */
-	struct work_struct grow_work;	/* allocates room or buckets that were missing */
+	struct work_struct grow_work;	/* allocates the room or buckets that a timer lacked */
 
 	struct theap_run run;		/* R */
 	struct theap_lateness lateness;	/* q */

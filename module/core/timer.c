@@ -144,9 +144,9 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 	}
 	/*
 	 * Read @earliest after llist_add(), a full barrier that pairs with llist_del_all()
-	 * in __theap_adjust().  The owner clears @earliest, then empties the inbox.  So if
-	 * the owner clears the value that is read or written here, its llist_del_all() also
-	 * drains this timer, or an earlier one has.
+	 * in __theap_adjust().  The owner clears @earliest, then empties the inbox.
+	 * Suppose that the owner clears the value that is read or written here.  Then its
+	 * llist_del_all() also drains this timer, or an earlier llist_del_all() has.
 	 */
 	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest &&
@@ -197,12 +197,18 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 	int ret = -EAGAIN;
 
 	claim->queue = queue;
-	/* No bucket is free.  The reserved entry is enough for this timer; grow for later ones. */
+	/*
+	 * If no bucket is free, this timer can use its reserved entry.  Let the queue grow
+	 * anyway, so that later timers find a bucket.
+	 */
 	if (timer->reserved && timer->slack_shift && !claim->grow &&
 	    !__theap_buckets_available(queue))
 		claim->grow = queue;
 	if (__theap_queue_admits(queue, timer)) {
-		/* Clean before the push: this timer is MODIFYING, and clean would wait for it. */
+		/*
+		 * Clean before the push.  After the push, clean could find this timer at
+		 * the top, in MODIFYING, and wait for this very claim.
+		 */
 		__theap_clean(queue, &budget);
 		__theap_sweep(queue);
 		__theap_timer_set_queue(timer, queue);
@@ -340,7 +346,7 @@ bool theap_timer_stop(struct theap_timer *timer)
 /* Dequeue a stopped timer.  Return: whether it is neither queued nor active. */
 static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
-	/* To drop a hole costs a tenth of extracting an entry, so more holes may be dropped. */
+	/* Dropping a hole costs a tenth of extracting an entry, so the limit is higher. */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
 	bool out = false;
 	unsigned long flags;
