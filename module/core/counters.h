@@ -20,7 +20,7 @@
 	X(swept, "of these, removed by a sweep")			\
 	X(migrated, "timers migrated from a CPU that went offline")	\
 	X(runs, "expiry runs")						\
-	X(throttled, "of these, ended for want of CPU budget")		\
+	X(throttled, "of these, ended because the CPU budget was used up")		\
 	X(deferred_checks, "checks deferred by a user's rate limit")	\
 	X(notified, "CPUs notified of an earlier deadline")		\
 	X(deferred_notifications, "notifications deferred by the rate limit") \
