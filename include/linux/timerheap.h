@@ -67,10 +67,10 @@ void timerheap_destroy(struct timerheap_timer *timer);
  * @period: in nanoseconds, greater than 0
  * @now:    the current time
  *
- * A function that is to be called periodically returns this.  The period counts from
- * @when, not from @now, so lateness never adds up.  Deadlines up to @now are skipped:
- * (result - @when) / @period of them, @when included.  If @when is after @now, since the
- * clock was stepped back, @when is the next deadline.
+ * The function of a periodic timer returns the result as its next deadline.  The period
+ * counts from @when, not from @now, so lateness never adds up.  Deadlines up to @now have
+ * passed.  Their number is (result - @when) / @period, and @when is one of them.  If @when
+ * is after @now, as a clock step back can cause, the result is @when.
  *
  * Context: any.
  * Return: the first @when + n * @period that is after @now, with n >= 0; KTIME_MAX if
@@ -82,7 +82,7 @@ static inline ktime_t timerheap_forward(ktime_t when, s64 period, ktime_t now)
 
 	if (now < when)
 		return when;
-	/* At most now - when + period, so this unsigned product does not wrap. */
+	/* The product is at most now - when + period, below 2^64, so it does not wrap. */
 	step = (1 + div64_u64(now - when, period)) * period;
 	return step > (u64)KTIME_MAX - when ? KTIME_MAX : when + step;
 }

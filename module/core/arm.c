@@ -15,7 +15,7 @@
  * another CPU (steal.c) and writes @armed when it begins and when it ends.  The values:
  *
  *	armed			the hrtimer
- *	THEAP_NEVER		is off, or is set to a deadline that no longer counts
+ *	THEAP_NEVER		is off, or is still set to a deadline from before the last run
  *	a deadline		is set to that deadline
  *	S64_MIN			does not matter: a run is on, or begins soon on the
  *				owning CPU, and reads the first deadline before it ends;
@@ -38,16 +38,16 @@
  */
 #define THEAP_NOTIFY_GAP	(50 * NSEC_PER_USEC)
 
-/* Each is written by its own CPU, with interrupts off. */
+/* Each CPU writes its own limit, with interrupts off. */
 static DEFINE_PER_CPU(struct theap_rate_limit, theap_notify_limits);
 
 /*
  * Arm the hrtimer if the first deadline is earlier than the armed one.
  *
- * One read of the first deadline is enough.  A caller that makes the first deadline
- * earlier after that read compares its deadline with @armed, with the old or the new value.
- * If its deadline is earlier, the caller notifies this CPU.  Otherwise the hrtimer fires
- * before that deadline, and the run finds it.
+ * One read of the first deadline is enough, although another CPU may make it earlier after
+ * that read.  The other CPU then compares its deadline with the old or the new @armed.  If
+ * its deadline is earlier, it notifies this CPU.  Otherwise the hrtimer fires no later than
+ * that deadline, and the run finds the timer.
  *
  * Context: the owning CPU, interrupts off.
  */
@@ -81,9 +81,10 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 		return;
 	}
 	/*
-	 * One IPI at a time.  If an IPI is on its way already, its handler has not read
-	 * the first deadline yet, and will read the current one.  The exchange here comes before
-	 * the exchange in theap_queue_ipi(), and both are full barriers.
+	 * Send one IPI at a time.  If the exchange returns 1, an earlier IPI is on its way.
+	 * The handler, theap_queue_ipi(), sets @ipi_pending to 0 by an exchange, and reads
+	 * the first deadline after that.  Both exchanges are full barriers, so the handler
+	 * reads the deadline that this caller has stored.
 	 */
 	if (atomic_xchg(&queue->ipi_pending, 1))
 		return;
@@ -97,23 +98,25 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 }
 
 /*
- * Begin a run in @ns on the owning CPU, which is this one.
+ * Begin a run in @ns nanoseconds.
  *
- * Use the second hrtimer, @resume, on CLOCK_MONOTONIC.  If the queue's clock is stepped
- * back meanwhile, an hrtimer on that clock would not expire before the clock has caught
- * up.
+ * Use the second hrtimer, @resume, on CLOCK_MONOTONIC.  An hrtimer on the queue's clock
+ * would expire too late if that clock is stepped back during the wait.
  *
- * A clock step back during a run also makes the first hrtimer expire again and again.
- * The kernel reads a clock once for all due hrtimers.  By that reading, the deadline
- * for which the run arms the hrtimer is already due.  Each of these runs is charged its
- * cost, so a few hundred of them exhaust the CPU budget.  Then @resume begins the next
- * run.
+ * @resume also ends the following loop.  If the queue's clock is stepped back during a run,
+ * @hrtimer expires again and again.  The kernel read the clock before the step, and expires
+ * all hrtimers that are due by that reading.  By that reading the deadline for which the
+ * run arms @hrtimer is already due.  Each of these runs is charged its cost, so a few
+ * hundred of them exhaust the CPU budget.  Then @resume begins the next run.
  *
  * Context: the owning CPU, interrupts off.
  */
 static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
-	/* (P) pairs with (Q) in watchdog.c: this CPU may get stuck before the run. */
+	/*
+	 * (P) pairs with (Q) in watchdog.c.  Notify the watchdog, since this CPU may get
+	 * stuck before the run begins.
+	 */
 	smp_mb();
 	theap_watchdog_notify(queue, theap_queue_first(queue));
 	hrtimer_start(&queue->resume, ns_to_ktime(ns),
@@ -121,13 +124,13 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 }
 
 /*
- * Defer the run of a queue by @ns, at most 200 us: the rate limit of notifications is
- * exceeded.
+ * Defer the run of a queue by @ns, since the rate limit of notifications is exceeded.  Do
+ * nothing if the hrtimer is armed early enough.
  *
- * Until the run, no CPU is notified for this queue, and due timers wait.  The wait is
- * at most one gap per clock, since each clock has a queue that may be deferred.  The
- * hrtimer may expire first; its run ends the deferral.  A deferral costs one run, which
- * may find nothing due and then only arms the hrtimer.
+ * Until the deferred run, no CPU is notified for this queue, and due timers wait.  The rate
+ * limit bounds the wait to one gap for each of the 4 clocks: 200 us.  If @hrtimer expires
+ * before @resume, its run ends the deferral.  A deferral costs one run.  That run may find
+ * nothing due, and then only arms the hrtimer.
  */
 static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 {
@@ -180,8 +183,8 @@ void theap_queue_notify(struct theap_queue *queue)
 }
 
 /*
- * A run begins: notifications are not needed until it ends, since it reads the first
- * deadline itself.  Context: the queue's lock.
+ * Set @armed so that no CPU is notified for the queue during its run.  The run reads the
+ * first deadline itself before it ends.  Context: the queue's lock.
  */
 void theap_queue_run_begun(struct theap_queue *queue)
 {
@@ -189,7 +192,7 @@ void theap_queue_run_begun(struct theap_queue *queue)
 }
 
 /*
- * No run is on any more: arm the hrtimer for the first deadline.  Only the owning CPU may
+ * Arm the hrtimer for the first deadline, now that no run is on.  Only the owning CPU may
  * arm it, so any other CPU notifies the owning one.  The callers are a run that has left
  * nothing due, a thief whose run is throttled, and a CPU that takes over the queue.
  *
@@ -205,10 +208,10 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * A run has ended because the CPU budget is exhausted; the next may begin in @ns.
+ * Begin the next run in @ns, after a run that has exhausted the CPU budget.
  *
- * The owning CPU continues with @resume.  A thief continues with @thief_resume.  The
- * thief's CPU may be stuck by then while the owning CPU is awake, so the thief also
+ * The owning CPU continues with @resume, a thief with @thief_resume.  The thief's CPU may
+ * get stuck before @thief_resume fires, while the owning CPU is awake.  So the thief also
  * notifies the owning CPU (steal.c, race 3).
  *
  * Context: interrupts off.
@@ -225,7 +228,7 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 
 /**
  * theap_queue_quiesce - cancel the hrtimers of a queue, and wait for their functions
- * @queue: is freed next; or was assigned to another CPU, which takes it over next
+ * @queue: the queue; next, the caller frees it or lets another CPU take it over
  *
  * Context: task, may sleep.
  */
@@ -241,7 +244,7 @@ static void theap_queue_ipi_nop(void *arg)
 {
 }
 
-/* Drive a queue from this CPU.  All its hrtimers are off. */
+/* IPI handler on the new CPU of a queue: arm the hrtimer.  All hrtimers are off. */
 static void theap_queue_take_over(void *arg)
 {
 	struct theap_queue *queue = arg;
@@ -255,19 +258,19 @@ static void theap_queue_take_over(void *arg)
  * @cpu:   online, and stays online
  *
  * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin
- * notifies @cpu when it ends.  When all hrtimers are cancelled, @cpu arms the hrtimer
- * from a known state.  But the queue has one hrtimer, and two CPUs might arm it:
+ * notifies @cpu when it ends.  After all hrtimers are cancelled, @cpu arms the hrtimer
+ * from a known state.  Without an IPI to the old CPU, both CPUs might arm the hrtimer:
  *
  *	old CPU					this CPU
  *	  reads queue->cpu: itself
  *						  queue->cpu <- @cpu
  *						  cancel: finds nothing armed
  *						  @cpu arms for the first deadline
- *	  arms for an older first deadline
+ *	  arms for a later deadline that it read before
  *
- * In that case no CPU would run the earlier deadline in time.  But the old CPU has
- * interrupts off from its read of queue->cpu until it has armed the hrtimer.  So once
- * the old CPU has handled an IPI, it has armed the hrtimer, and the cancel finds that.
+ * Then no CPU would run the timers of the first deadline in time.  The IPI prevents this.
+ * The old CPU has interrupts off from its read of queue->cpu until it has armed the
+ * hrtimer.  So once the old CPU has handled the IPI, the cancel finds the hrtimer armed.
  *
  * Context: task, may sleep.
  */
@@ -276,7 +279,7 @@ void theap_queue_hand_over(struct theap_queue *queue, unsigned int cpu)
 	unsigned int before = queue->cpu;
 
 	WRITE_ONCE(queue->cpu, cpu);
-	/* This fails if the old CPU is offline; then it cannot arm. */
+	/* The IPI fails if the old CPU is offline, which then cannot arm the hrtimer. */
 	smp_call_function_single(before, theap_queue_ipi_nop, NULL, true);
 	theap_queue_quiesce(queue);
 	smp_call_function_single(cpu, theap_queue_take_over, queue, true);

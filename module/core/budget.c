@@ -2,17 +2,17 @@
 /*
  * The CPU budget: runs leave one fifth of a CPU to tasks.
  *
- * A burst of a million expiries would make one very long run.  A million tickers with
- * different deadlines make short runs that follow each other.  Each clock has a queue
- * of its own.  So the budget belongs to the CPU, not to a run or to a queue.
+ * A limit for each run is not enough: a million tickers with different deadlines make
+ * short runs that follow each other.  Nor is a limit for each queue: a CPU has one queue
+ * for each clock.  So the budget belongs to the CPU, not to a run or to a queue.
  *
  *	a run			adds its duration to the deficit
  *	the time between runs	repays four times its duration
  *	deficit >= 500 us	the run ends, though more is due; the next run begins
  *				when the deficit is repaid, after deficit / 4
  *
- * Each run handles at least one batch, whatever the deficit is.  So no queue
- * depends on the load of another.
+ * Each run handles at least one batch, however large the deficit is.  So a queue makes
+ * progress even if another queue of the CPU uses up the budget.
  *
  * The interrupt and the softirq that lead to a run cost CPU time before and after the
  * run.  If that time counted as time between runs, a timer that is always due again at
@@ -31,9 +31,9 @@
 #define THEAP_DEFICIT_MAX_NS	(10 * NSEC_PER_MSEC)
 
 /*
- * Half of the cost of an interrupt and its softirq lies between the deadline and the
- * start of the run, so the lateness measures it: 1 us on a bare machine, 20 us on an
- * emulated one.
+ * The limits of the median lateness: 1 us on a bare machine, 20 us on an emulated one.
+ * The lateness is half of the cost of an interrupt and its softirq: the half between the
+ * deadline and the start of the run.
  */
 #define THEAP_LATENCY_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATENCY_MAX	(20 * NSEC_PER_USEC)
@@ -86,8 +86,8 @@ struct theap_budget *theap_budget_begin(void)
  * @budget: of theap_budget_begin()
  *
  * The deficit is limited to THEAP_DEFICIT_MAX_NS, since an interrupt may have used
- * the time instead of the run.  Up to that limit, the whole deficit is repaid.  So if a
- * run wakes a thousand tasks for one event, it delays later timers, not other tasks.
+ * the time instead of the run.  Up to that limit, the whole duration counts, also the time
+ * for waking tasks.  So a run that wakes a thousand tasks delays later timers, not tasks.
  *
  * Context: as theap_budget_begin().
  * Return: the deficit.
@@ -104,8 +104,8 @@ u64 theap_budget_charge(struct theap_budget *budget)
  * theap_budget_note_latency - record the lateness of the interrupt that begins a run
  * @hrtimer: the hrtimer that has expired
  *
- * If the CPU was idle, it is late because it had to wake up.  That costs no CPU time, so
- * the latency is not used.
+ * If the CPU was idle, the interrupt is late because the CPU had to wake up.  To wake up
+ * costs no CPU time, so that lateness is not used.
  *
  * Context: softirq.
  */

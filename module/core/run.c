@@ -14,15 +14,15 @@
  *				only if nothing is left, if THEAP_RUN_WAKERS wait, or at
  *				the end of the run
  *
- * The time under the lock is bounded: a batch expires at most THEAP_BATCH timers, and
- * adjusts half as many that were moved earlier.  With a million timers that takes 25 us
+ * The time under the lock is bounded.  A batch expires at most THEAP_BATCH timers, and
+ * requeues at most half as many that were moved earlier.  With a million timers that takes 25 us
  * (queue.h).
  *
  * If a function starts its own timer in the past, a later batch expires the timer, not
  * the current one.  So the function cannot prolong a batch, and the budget ends the run.
  *
- * A run leaves due timers behind only if the budget is exhausted.  Going on costs less
- * than the interrupt that would begin another run.
+ * A run leaves due timers behind only if the budget is exhausted.  One more batch costs
+ * less than the interrupt that would begin another run.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -56,17 +56,17 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 
 	if (!theap_try_waiting_to_running(&timer->status))
 		return;
-	/* Its bucket was due, but the clock was stepped back since. */
+	/* The timer's bucket was due, but the clock was stepped back since then. */
 	if (timer->when > run->now) {
 		__theap_reinsert(queue, timer, timer->when);
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
 	/*
-	 * A timer must not leave the heap while the inbox links it, since it may be
-	 * freed then: as in __theap_remove().  So the timer is rekeyed to THEAP_NEVER.
-	 * Adjust requeues it at its deadline when it drains the inbox.  If clean requeues
-	 * it before that, this function is called again, and may rekey it again.
+	 * A timer that has left the heap may be freed, so the inbox must not link it.  If
+	 * the inbox links this timer, rekey it to THEAP_NEVER instead of expiring it.  When
+	 * adjust drains the inbox, it requeues the timer at its deadline.  If clean requeues
+	 * the timer earlier than adjust, this function is called for it again.
 	 */
 	if (theap_timer_in_inbox(timer)) {
 		timer->nextwhen = timer->when;
@@ -80,7 +80,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	queue->count.deferred_checks += expiry.deferred;
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
-		/* A periodic timer that is modified may expire twice in a batch. */
+		/* A count: a periodic timer that is moved earlier may expire twice in a batch. */
 		WRITE_ONCE(timer->active, timer->active + 1);
 		run->expired[run->nr++] = (struct theap_expired_timer){ timer->when, timer };
 		theap_lateness_add(&queue->lateness, run->now - timer->when);
@@ -117,7 +117,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer
 		__theap_requeue(queue, timer, status);
 		break;
 	case THEAP_MODIFYING:
-		/* A claim is short, but another may follow: the budget bounds the wait. */
+		/* Claims are short, but many may follow each other: the budget bounds the wait. */
 		theap_relax();
 		break;
 	default:
@@ -125,7 +125,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer
 	}
 }
 
-/* Go on with the bulk extraction; after its end, close the holes that it has left. */
+/* Continue the bulk extraction.  If it is complete, close the holes that it has left. */
 static void __theap_run_extract(struct theap_queue *queue, unsigned int *budget)
 	__must_hold(&queue->lock)
 {
@@ -152,11 +152,12 @@ static void __theap_empty_due(struct theap_queue *queue, unsigned int *budget)
 }
 
 /*
- * Sort a batch by deadline, if it is the last one of an extraction.
+ * Sort a batch by deadline.
  *
  * Insertion sort, since the timers are few and nearly in order.  If more timers are due
- * than fit one batch, the batches before the last one are not sorted.  They follow the
- * heap from the top down, and sorting each of them would take a fifth of the whole time.
+ * than fit one batch, the caller sorts only the last batch of the extraction.  The other
+ * batches follow the heap from the top down.  To sort them all would take a fifth of the
+ * time of the run.
  */
 static void theap_run_sort(struct theap_run *run)
 {
@@ -184,9 +185,10 @@ static void theap_run_advance_manual(struct theap_run *run, s64 first)
 /*
  * Collect a batch: expire at most THEAP_BATCH timers.
  *
- * First requeue timers that were moved earlier, but at most half a batch of them.
- * Programs may move timers earlier as fast as the run requeues them.  A timer that is due
- * at the top of the heap can expire even if the inbox is not empty.
+ * First requeue timers that were moved earlier, but at most half a batch of them.  Without
+ * this limit, programs could move timers earlier as fast as the run requeues them, and no
+ * timer would expire.  A due timer at the top of the heap can expire even if timers are
+ * left in the inbox.
  *
  * Return: whether there may be more to do now.
  */
@@ -206,7 +208,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer;
 
-		/* Do this before the next extraction, so that due buckets do not wait for it. */
+		/* Before an extraction begins, so that timers in due buckets do not wait for it. */
 		if (!theap_heap_is_extracting(&queue->heap))
 			__theap_empty_due(queue, &budget);
 		timer = __theap_clean(queue, &budget);
@@ -223,7 +225,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 	} while (budget);
 	if (!theap_extract_is_on(&queue->heap))
 		theap_run_sort(run);
-	/* A manual clock does not show deadlines at which nothing expires. */
+	/* If nothing has expired, a manual clock stays where it was. */
 	if (queue->clock == THEAP_MANUAL && run->expirations)
 		theap_queue_set_now(queue, run->now);
 	__theap_sweep(queue);
@@ -245,7 +247,7 @@ static void theap_run_call(struct theap_queue *queue)
 		timer->ops->function(timer, run);
 		trace_timerheap_expire_exit(timer);
 		/*
-		 * From here on the timer may be freed, or another run may expire it.
+		 * After this store the timer may be freed, or another run may expire it.
 		 * Pairs with the acquires in timer.c: theap_timer_stop_sync(),
 		 * theap_timer_dequeue() and theap_timer_lock_queue().
 		 */
@@ -257,7 +259,7 @@ static void theap_run_call(struct theap_queue *queue)
 
 /**
  * theap_run_batch - expire a batch, and call the functions
- * @queue: the queue; the caller is its only run
+ * @queue: the queue, whose run the caller has begun
  *
  * Context: softirqs off, under rcu_read_lock().
  * Return: whether there may be more to do now.
@@ -271,17 +273,17 @@ bool theap_run_batch(struct theap_queue *queue)
 }
 
 /*
- * The run calls the wakers once THEAP_RUN_WAKERS of them wait, and goes on if budget is
- * left.  Waking a task takes longer than expiring its timer.  Suppose that a run spends
- * its budget on the timers of thousands of contexts.  If the run called all wakers at the
- * end, that would take many times the budget.
+ * A run calls its wakers as soon as it has this many, and continues if budget is left.
+ * Waking a task takes longer than expiring its timer.  A run may spend its whole budget on
+ * the timers of thousands of contexts.  If it called all their wakers only at its end, the
+ * calls would take many times the budget.
  */
 #define THEAP_RUN_WAKERS	THEAP_BATCH
 
 /**
  * theap_run_add_waker - ask for a callback at the end of the run
  * @run:    the run that calls the timer's function
- * @waker:  the callback; many requests make one call
+ * @waker:  the callback; all requests before the call make one call
  *
  * Context: a timer's function.
  */
@@ -318,7 +320,7 @@ void theap_run_wake(struct theap_run *run)
 	while (waker) {
 		struct theap_waker *next = waker->next;
 
-		/* From here on another run may put the waker into its list. */
+		/* When bit 0 is clear, another run may put the waker into its list. */
 		WRITE_ONCE(waker->run, NULL);
 		clear_bit_unlock(0, &waker->queued);
 		waker->function(waker);
@@ -336,7 +338,7 @@ static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	queue->count.throttled += throttle > 0;
-	/* A throttled queue is not stuck (steal.c). */
+	/* Include the throttled time, so that no thief finds the queue stuck (steal.c). */
 	WRITE_ONCE(queue->run_ended, ended + throttle);
 	WRITE_ONCE(queue->running, false);
 	raw_spin_unlock(&queue->lock);
@@ -384,7 +386,7 @@ u64 theap_run(struct theap_queue *queue)
 
 	do {
 		more = theap_run_batch(queue);
-		/* Wake before the next check: timers that become due now must not delay tasks. */
+		/* Wake before the clock is read: timers that become due must not delay tasks. */
 		if (!more || queue->run.nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(&queue->run);
 		if (!more)
@@ -429,14 +431,14 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 		theap_steal_after_run(ended);
 }
 
-/* The hrtimer of the queue has expired. */
+/* The function of @hrtimer: the first deadline is due. */
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
 	return HRTIMER_NORESTART;	/* the end of the run arms it again */
 }
 
-/* A throttled or deferred run is to begin. */
+/* The function of @resume: begin a throttled or deferred run. */
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, resume), hrtimer);

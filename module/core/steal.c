@@ -9,15 +9,15 @@
  *  - on PREEMPT_RT, while tasks of a higher priority run;
  *  - on a virtual machine, while the host has stopped it.
  *
- * Then another CPU, the thief, runs the queue.  In Go, likewise, a P with nothing to do
- * runs the timers of other Ps.  A run may be on any CPU: the lock of the queue and
- * @running allow one run at a time.  A stolen run is charged to the budget of the
- * thief's CPU.
+ * Then another CPU, the thief, runs the queue.  In Go, likewise, a P (a processor of the
+ * scheduler) with nothing to do runs the timers of other Ps.  A run may be on any CPU: the
+ * lock of the queue and @running allow one run at a time.  A stolen run is charged to the
+ * budget of the thief's CPU.
  *
- * A queue is stuck if a timer is overdue by steal_us, no run is on, and for steal_us no
- * run has ended.  The time that the queue is throttled after a run counts as part of
- * that run.  A CPU that has too much to do is late, too, but it is not stuck.  Its runs
- * are throttled for up to 2.5 ms, and no other CPU runs a throttled queue.
+ * A queue is stuck if a timer is overdue by steal_us (a module parameter), no run is on,
+ * and no run has ended for steal_us.  The time that the queue is throttled after a run
+ * counts as part of that run.  So a CPU that has too much to do is not stuck, although its
+ * timers are late: its runs are throttled for up to 2.5 ms, and not stolen.
  *
  * A clock step forward makes timers on that clock overdue at once.  A thief may run them
  * before the owning CPU, which is about to run them.  That is harmless.
@@ -36,7 +36,7 @@
  * of all CPUs that scan until a CPU changes them.  A scan locks only stuck queues, by
  * trylock, since the stuck CPU may hold the lock.
  *
- * A scan ends when the budget of the thief's CPU is exhausted.  The remaining queues are
+ * A scan ends early if the budget of the thief's CPU is exhausted.  The remaining queues are
  * left to other CPUs, which have budgets of their own, or to the next scan.  The next scan
  * begins where this one has ended.  So:
  *
@@ -52,7 +52,7 @@
  *    with the lock.  It finds that @running is set, that a run has just ended, or that
  *    nothing is due.
  *
- * 2. The thief's run against the owning CPU, which arms:
+ * 2. The thief's run against the owning CPU, which arms the hrtimer:
  *
  *	thief					owning CPU, in an interrupt
  *	  armed <- S64_MIN			  smp_mb()		(L)
@@ -62,11 +62,11 @@
  *	  read first				  set the hrtimer to f
  *	  notify the owning CPU
  *
- *    Whichever store to armed is the last one, the notification makes the owning CPU
- *    read armed once more.  If it reads THEAP_NEVER, it arms the hrtimer.  Otherwise armed
- *    is what the hrtimer is set to.  The IPI arrives when interrupts are on again, so
- *    after the owning CPU has set the hrtimer.  Until then no other CPU needs to send an
- *    IPI.  If the hrtimer fires for timers that the thief has run, it fires for nothing.
+ *    If the store of THEAP_NEVER is the last one, the thief sends an IPI, and the owning
+ *    CPU arms the hrtimer once more.  If the store of f is the last one, armed is what the
+ *    hrtimer is set to.  The IPI arrives when interrupts are on again, so after the owning
+ *    CPU has set the hrtimer.  While the IPI is on its way, no CPU sends another one.  If
+ *    the hrtimer fires for timers that the thief has run, it fires for nothing.
  *
  * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  But that
  *    CPU may get stuck before @thief_resume fires, while the owning CPU is awake:
@@ -74,7 +74,7 @@
  *	thief					owning CPU
  *	  running <- true			  is stuck
  *	  armed <- S64_MIN			  wakes up
- *	  run, until throttled			  the hrtimer fires: a run is on
+ *	  run, until throttled			  the hrtimer fires, but a run is on
  *	  running <- false
  *	  arm @thief_resume
  *	  armed <- THEAP_NEVER
@@ -83,11 +83,13 @@
  *
  *    Without the notification the owning CPU would leave the queue to a thief that
  *    cannot run.  So the thief notifies the owning CPU, as at the end of a run (2).  The
- *    first of the two CPUs that can run the queue goes on.  @thief_resume runs the queue
+ *    CPU that can run the queue first continues.  @thief_resume runs the queue
  *    only if it is still stuck.  While the owning CPU runs the queue or is throttled, the
- *    queue is not stuck.  A throttled owning CPU waits with an hrtimer of its own,
- *    @resume, which no thief arms: an hrtimer that is armed while its function runs stays
- *    on the CPU of that function.
+ *    queue is not stuck.
+ *
+ *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
+ *    @resume: if its function runs on the owning CPU when the thief arms it, the kernel
+ *    leaves @resume on that CPU.
  *
  * 4. CPUs that go offline.  The owning CPU: hotplug.c migrates timers only while no run
  *    is on, a thief's run included.  A thief that checks later finds the queue empty
@@ -98,10 +100,10 @@
  *    waits for all CPUs that may still steal.  Then all hrtimers are cancelled,
  *    also those that thieves have armed.
  *
- * The limits of stealing.  A CPU that stops in the middle of a run keeps the timers of
- * its current batch.  No other CPU knows which of their functions have been called.  If a
- * thief's CPU stops between the end of its run and the IPI, a third CPU can help.  The
- * owning CPU cannot, since it has not been notified that the run is over.
+ * The limits of stealing.  If a CPU stops in the middle of a run, no other CPU can run that
+ * queue: @running stays set.  No other CPU knows which functions of the current batch have
+ * been called.  If a thief's CPU stops between the end of its run and the IPI, a third CPU
+ * can steal.  The owning CPU does not run the queue, since it has not been notified.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>
@@ -209,7 +211,7 @@ static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		now[clock] = theap_clock_read(clock);
-	/* theap_core_stop() waits for a CPU that has found stealing on, until its run ends. */
+	/* If stealing is on here, the grace period in theap_core_stop() waits for this scan. */
 	rcu_read_lock();
 	ns = theap_steal_ns();
 	for (; ns && budget_left && at != end; at++) {
@@ -228,8 +230,9 @@ static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 /*
  * May this CPU scan now?  Only a housekeeping CPU may, at most once per steal_us.
  *
- * A task may have moved to another CPU, or a softirq may have called this meanwhile.
- * Then there is one scan more, which is harmless.
+ * The task may have moved to another CPU since it read @thief.  A softirq may also call
+ * this function between the read and the write of @next.  In both cases there may be one
+ * scan more, which is harmless.
  */
 static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 {
@@ -304,7 +307,7 @@ static void theap_steal_resume(struct theap_queue *queue)
 	rcu_read_unlock();
 }
 
-/* The wait of a throttled thief is over. */
+/* The function of @thief_resume. */
 static enum hrtimer_restart theap_thief_resumed(struct hrtimer *hrtimer)
 {
 	theap_budget_note_latency(hrtimer);
