@@ -14,8 +14,9 @@
  *    returned time counts only if @again is still set.
  *
  * 3. A caller that stops a timer to free it need not prevent starts by other code or by
- *    the timer's own function.  While @held is not 0, a start does nothing, the timer is
- *    not pending, and its @again is not set.
+ *    the timer's own function.  timerheap_stop_sync(), timerheap_destroy() and
+ *    timerheap_release() raise @held.  While @held is not 0, a start does nothing, the
+ *    timer is not pending, and its @again is not set.
  *
  * The fields of struct timerheap_timer:
  *
@@ -67,12 +68,12 @@ static struct timerheap_timer *timerheap_from_core(struct theap_timer *core)
 	return container_of((u64 (*)[7])core, struct timerheap_timer, core);
 }
 
-/* Expire a timer: dequeue it and call its function, which returns the next deadline. */
+/* The expire() operation: have the core dequeue the timer and call its function. */
 static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expiry *expiry)
 {
 	struct timerheap_timer *timer = timerheap_from_core(core);
 
-	/* The deadline that was asked for; the slack may have rounded @when up. */
+	/* Pass the deadline of the start; @when of the core may be rounded up by slack. */
 	timer->due = timer->asked;
 	timer->again = true;
 	expiry->call = true;
@@ -95,7 +96,7 @@ static void timerheap_function(struct theap_timer *core, struct theap_run *run)
 	ktime_t next = timer->function(timer, timer->due, run->now);
 	struct theap_claim claim;
 
-	/* The timer may have been released, so it must not be used any more. */
+	/* A function that returns 0 may have released the timer, so do not use it. */
 	if (next <= 0)
 		return;
 	theap_timer_claim(core, &claim);

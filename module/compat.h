@@ -52,8 +52,8 @@ static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
 
 /*
  * Linux 6.5 passes the whole submission queue entry to a command, not only its last
- * part.  The kernel's own helper for that part changed in 7.1; the layout of the entry
- * is ABI and does not change.
+ * part.  The kernel's own helper for that part changed in 7.1, so it is not used here.  The
+ * layout of the entry is ABI and does not change.
  */
 static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 {
@@ -75,7 +75,7 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 #endif
 }
 
-/* Linux 6.8 removed the number to add, which was always 1 here. */
+/* Linux 6.8 removed the parameter for the number to add, which was always 1 here. */
 static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)

@@ -73,7 +73,7 @@ static int __init theap_init(void)
 	return 0;
 }
 
-/* Open files and modules with timers keep this module loaded: no context or timer is left. */
+/* Open files and modules with timers keep this module loaded, so no user of it is left. */
 static void __exit theap_exit(void)
 {
 	theap_debugfs_exit();

@@ -92,7 +92,7 @@ static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to
 	} else if (theap_status_is_modified(status)) {
 		__theap_requeue(from, timer, status);
 	} else if (theap_try_waiting_to_moving(&timer->status)) {
-		/* As in __theap_remove(): do not dequeue it while the inbox links it. */
+		/* While the inbox links it, it may not be dequeued: it migrates later. */
 		if (!theap_timer_in_inbox(timer)) {
 			__theap_dequeue(from, timer);
 			__theap_timer_set_queue(timer, to);
@@ -113,7 +113,7 @@ static bool __theap_migrate_left(struct theap_queue *from)
 	return from->heap.nr || from->buckets.due;
 }
 
-/* Is there room in @to for one more timer, with a bucket?  If not, @to must grow. */
+/* Is there room in @to for one more timer and its bucket?  If not, @to must grow. */
 static bool __theap_migrate_fits(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
 	__must_hold(&to->lock)
@@ -123,8 +123,8 @@ static bool __theap_migrate_fits(struct theap_queue *from, struct theap_queue *t
 }
 
 /*
- * Migrate a batch, unless a run is on.  No other CPU may expire the timers of the run's
- * current batch, and their functions may still start timers in @from.
+ * Migrate a batch, unless a run is on.  During a run, no other CPU may expire the timers of
+ * its current batch, and their functions may still start timers in @from.
  *
  * Return: 0: @from is empty; -EAGAIN: @to must grow; otherwise 1.
  */
@@ -156,7 +156,7 @@ static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queu
 {
 	int left;
 
-	/* Only hotplug locks two queues, and one CPU goes offline at a time. */
+	/* No deadlock: only hotplug locks two queues, and one CPU goes offline at a time. */
 	raw_spin_lock_irq(&from->lock);
 	raw_spin_lock_nested(&to->lock, SINGLE_DEPTH_NESTING);
 	left = __theap_migrate_batch(from, to);
@@ -165,7 +165,7 @@ static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queu
 	raw_spin_unlock(&to->lock);
 	raw_spin_unlock(&from->lock);
 	theap_queue_notify(to);
-	/* Its inbox was drained, so its first deadline may be new; the CPU may stay online. */
+	/* The inbox of @from was drained, so its first deadline may be new; its CPU may stay. */
 	theap_queue_notify(from);
 	local_irq_enable();
 	return left;
@@ -265,14 +265,14 @@ int theap_cpu_online(unsigned int cpu)
 		struct theap_queue *queue = theap_queues_get(clock, cpu);
 
 		if (!queue->offline) {
-			/* An isolated CPU drives a shared queue if that CPU was online first. */
+			/* If an isolated CPU drives a shared queue, take the queue over. */
 			if (theap_cpu_is_housekeeping(cpu) &&
 			    !theap_cpu_is_housekeeping(queue->cpu) &&
 			    theap_queues_nr() < nr_cpu_ids)
 				theap_queue_hand_over(queue, cpu);
 			continue;
 		}
-		/* A shared queue waits for a housekeeping CPU, unless no queue is online. */
+		/* A shared queue waits for a housekeeping CPU, if another queue is online. */
 		if (theap_queues_nr() < nr_cpu_ids && !theap_cpu_is_housekeeping(cpu) &&
 		    theap_queue_migration_target(queue))
 			continue;
@@ -289,7 +289,7 @@ static int theap_queue_vacate(struct theap_queue *queue, unsigned int cpu)
 	unsigned int successor = theap_queue_sharing_cpu(queue, cpu);
 
 	if (successor >= nr_cpu_ids) {
-		/* An offline queue waits for its own CPU: hand it over with its timers. */
+		/* Do not migrate from an offline queue: it returns to its own CPU later. */
 		struct theap_queue *target = queue->offline ? NULL :
 						theap_queue_migration_target(queue);
 

@@ -13,17 +13,18 @@
  *
  *	5 -> 10 -> 20 -> 30 -> 40 -> 45
  *
- * At each deadline the clock reads exactly that time.  So a ticker expires at each of
- * its periods, and each timer expires at its deadline.  A slot that was stopped or
- * postponed in memory is still checked at its old deadline.  But nothing expires at that
- * time, and the clock does not show it.
+ * At each deadline the run expires timers with exactly that time as the current one.  So a
+ * ticker expires at each of its periods, and each timer expires at its deadline.  A slot
+ * that the program has stopped or postponed in shared memory is still checked at its old
+ * deadline.  Nothing expires at such a check, and an advance to the next expiration does
+ * not stop there.
  *
  * A mutex allows one advance at a time.  During an advance other tasks may start timers.
  * The clock may pass the deadline of such a timer before the timer is queued.  No hrtimer
  * expires for that timer, so both sides check:
  *
  *	start, modify				advance
- *	  push, or inbox and earliest		  now <- the new time
+ *	  first or earliest <- the deadline	  now <- the new time
  *	  smp_mb()			(R)	  unlock the mutex
  *	  read now				  smp_mb()		(R)
  *	  passed: catch up, if the		  read first, earliest
@@ -79,7 +80,8 @@ void theap_manual_free(struct theap_queue *queue)
 
 /*
  * Expire the timers that are due up to @until, advancing the clock to their deadlines.
- * Stop at the deadline that makes @limit expirations, after all timers due at it.
+ * Do not advance further once there are @limit expirations; all timers that are due at the
+ * same deadline still expire.
  *
  * Return: true if a pending signal has ended the run early, and more may be due.
  */
@@ -107,7 +109,7 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 
 /*
  * Set the clock to @until if nothing is due up to @until.  Return: whether the clock was
- * set; if not, a timer was started just now.
+ * set; if not, another task has just started a timer that is due up to @until.
  */
 static bool theap_manual_arrive(struct theap_queue *queue, s64 until)
 {
@@ -132,7 +134,7 @@ static int __theap_manual_advance(struct theap_manual *manual, struct theap_adva
 		until = theap_add(queue->now, until);
 	if (until < queue->now)
 		return -EINVAL;
-	/* A timer at THEAP_NEVER does not expire at the end of time either. */
+	/* Do not reach THEAP_NEVER: a timer with that deadline must not expire. */
 	until = min(until, THEAP_NEVER - 1);
 	advance->expirations = 0;
 	do {
@@ -181,7 +183,11 @@ void theap_manual_catch_up(struct theap_queue *queue)
 	struct theap_manual *manual = container_of(queue, struct theap_manual, queue);
 
 	for (;;) {
-		smp_mb();	/* (R) pairs with (R) in another task: top of this file */
+		/*
+		 * (R) orders this task's store of a deadline or of @now before the reads of
+		 * both.  Pairs with (R) of another task (top of this file).
+		 */
+		smp_mb();
 		if (theap_queue_first(queue) > READ_ONCE(queue->now) ||
 		    fatal_signal_pending(current) || !mutex_trylock(&manual->lock))
 			return;

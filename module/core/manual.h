@@ -11,8 +11,8 @@ struct theap_queue;
  * struct theap_advance - an advance of a manual clock
  * @to:          how far: a span, or a time if @absolute; not negative
  * @absolute:    @to is a time
- * @stay:        advance to deadlines only: if none is left up to @to, the clock stays
- * @limit:       stop at the deadline that makes this many expirations; U64_MAX: no limit
+ * @stay:        stop at a deadline at which timers expire: do not go on to @to
+ * @limit:       stop at the deadline at which @expirations reaches this; U64_MAX: no limit
  * @now:         out: the time on the clock
  * @expirations: out: expirations of this advance
  */

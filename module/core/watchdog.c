@@ -2,18 +2,17 @@
 /*
  * The watchdog: find queues whose CPU is stuck when no other CPU scans for them.
  *
- * Go has a thread for that, sysmon, which needs no P.  Here timers of the kernel do it.
- * But each of them is driven by one CPU, which may be the stuck one.  So there are two
+ * Go has a thread for that, sysmon, which needs no P.  Here a kernel timer scans.  One such
+ * timer is not enough, since the CPU that drives it may be the stuck one.  So there are two
  * watchdog timers, on two CPUs, that take turns.  Each expires every 2 * watchdog_ms,
  * scans all queues and runs those that are stuck (steal.c).  Then it checks that the
  * other timer has expired in time.  If the other timer has not, its CPU is stuck, and
- * the other timer is armed on another CPU.  The watchdog fails only if the CPUs of both
- * timers get stuck within one turn, or while both timers sleep for longer.
+ * the other timer is armed on another CPU.  The watchdog fails only if both CPUs are stuck:
+ * the second one gets stuck before its timer has found that the first one is.
  *
- * They are timers of the timer wheel, since such a timer can be armed on another CPU,
- * even on a sleeping one.  To arm an hrtimer there would need an interrupt.  A tick is
- * mostly 4 ms, which is precise enough.  But the wheel is late by up to an eighth of a
- * long delay.
+ * The watchdog timers are on the timer wheel.  A wheel timer can be armed on another CPU,
+ * even on a sleeping one, and an hrtimer cannot without an interrupt.  A tick is mostly
+ * 4 ms, which is precise enough.  But the wheel is late by up to an eighth of a long delay.
  *
  * If all CPUs but one are isolated, both timers are on the housekeeping CPU, and the
  * second timer is of no use.  Isolated CPUs are left alone all the same: a program that
@@ -24,18 +23,19 @@
  * timer away before that.  When a CPU comes online, it wakes the watchdog.  Each timer
  * chooses its CPU again when it next expires.
  *
- * While no timer is queued, neither watchdog timer is armed.  If the next deadline is
- * far, they sleep for most of the time until it.  A caller that publishes a first deadline
- * compares it with @theap_watchdog_until of its clock, and wakes the watchdog if the
- * deadline is earlier: theap_watchdog_notify().  That is one load and one branch.  A
- * caller does it even if it need not arm an hrtimer or notify a CPU.  There are two
- * reasons.  The hrtimer may be armed for a stopped timer, which the watchdog did not count.
- * Or the queue may be throttled, and then no CPU is notified.
+ * While no timer is queued, neither watchdog timer is armed.  If the next deadline is far
+ * away, both sleep for three quarters of the time until that deadline.  A caller that
+ * publishes a first deadline compares it with @theap_watchdog_until of its clock, and
+ * wakes the watchdog if the deadline is earlier: theap_watchdog_notify().  That is one
+ * load and one branch.  A caller compares even if it need not arm an hrtimer or notify a
+ * CPU.  There are two reasons.  The hrtimer may still be armed for a stopped timer that
+ * has left the heap, and the watchdog does not count that timer.  Or the queue may be
+ * throttled, and then no CPU is notified.
  *
  *	theap_watchdog_until	the watchdog timers
  *	THEAP_NEVER		are not armed
  *	a time			sleep, but will have expired by that time
- *	S64_MIN			expire again and again, or the watchdog is off
+ *	S64_MIN			expire every 2 * watchdog_ms, or the watchdog is off
  *
  * The race of a watchdog timer that goes to sleep against a new deadline:
  *
@@ -45,10 +45,11 @@
  *	  smp_mb()			(Q)	  read until
  *	  read first, earliest of each
  *
- * Either the notifier reads how long the watchdog timer sleeps, or the watchdog timer
- * reads the deadline.  There is a third case: the other watchdog timer has read the
- * deadline in between, and has published its own @until.  Then the other timer also
- * makes sure that this one sleeps no longer than that.
+ * Either the notifier reads the new until, or the watchdog timer reads the deadline.  In
+ * both cases the watchdog is woken if it would sleep past the deadline.  There is a third
+ * case: the other watchdog timer has read the deadline in between, and has published its
+ * own @until.  Then the other timer also makes sure that this one sleeps no longer than
+ * that.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -72,7 +73,7 @@ unsigned int theap_watchdog_ms = 10;
 /* The longest sleep: a clock step may bring a far deadline near without a notification. */
 #define THEAP_WATCHDOG_MAX_NS		(10 * NSEC_PER_SEC)
 
-/* The entry of manual clocks stays S64_MIN: no CPU drives them. */
+/* The entry of manual clocks stays S64_MIN and wakes no watchdog: no CPU drives them. */
 s64 theap_watchdog_until[THEAP_CLOCKS + 1] __read_mostly = {
 	[0 ... THEAP_CLOCKS] = S64_MIN,
 };
@@ -121,9 +122,10 @@ static s64 theap_watchdog_nearest(void)
 }
 
 /*
- * Compute how long a watchdog timer may sleep: three quarters of the time to the next
- * deadline.  The timer wheel may add an eighth of that.  3/4 * 9/8 = 27/32, so the timer
- * expires before the deadline.
+ * Compute how long a watchdog timer may sleep: three quarters of @nearest, the time to the
+ * next deadline; but at least its period, @span, and at most THEAP_WATCHDOG_MAX_NS.  The
+ * timer wheel may add an eighth of that.  3/4 * 9/8 = 27/32, so a timer that sleeps longer
+ * than its period expires before the deadline.
  */
 static s64 theap_watchdog_delay(s64 nearest, s64 span)
 {
@@ -151,9 +153,10 @@ static void theap_watchdog_publish(s64 delay, s64 span)
 
 /*
  * Choose the first housekeeping CPU from @cpu on that is online and stays online.  It is
- * not @avoid, unless there is no other.  An isolated CPU must not become a thief.
+ * not @avoid, unless there is no other.  An isolated CPU must not become a thief.  If no
+ * CPU qualifies, choose this CPU.
  *
- * Context: interrupts off, so the CPU cannot go offline.
+ * Context: interrupts off, so no CPU can go offline.
  */
 static unsigned int theap_watchdog_cpu(unsigned int cpu, unsigned int avoid)
 {
@@ -212,8 +215,8 @@ static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span
 
 /*
  * A watchdog timer has expired: scan all queues, check the other timer, and arm this one
- * again if any timer is queued.  During the scan, theap_watchdog_wake() may have armed
- * this timer on another CPU.
+ * again if any timer is queued.  If theap_watchdog_wake() has armed this timer during the
+ * scan, maybe on another CPU, leave both timers as they are.
  */
 static void theap_watchdog_timer_expired(struct timer_list *timer)
 {
@@ -235,14 +238,17 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 			theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(),
 									peer->cpu),
 						 delay);
-			/* The other timer may just have been armed for later. */
+			/* The other timer must not sleep longer than what is published above. */
 			theap_watchdog_timer_wake(peer, wt, delay);
 		}
 	}
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);
 	if (delay == span)
 		return;
-	/* (Q) pairs with (K), (L) and (P) in arm.c: notify, arm, run later. */
+	/*
+	 * (Q) orders the stores of theap_watchdog_until before the reads of the first
+	 * deadlines.  Pairs with (K), (L) and (P) in arm.c.
+	 */
 	smp_mb();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		for (i = 0; i < theap_queues_nr(); i++) {
@@ -254,7 +260,7 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 }
 
 /**
- * theap_watchdog_wake - make both watchdog timers expire again and again
+ * theap_watchdog_wake - make both watchdog timers expire every 2 * watchdog_ms
  *
  * They do so until their functions find that they may sleep.
  *
@@ -308,7 +314,7 @@ void theap_watchdog_offline(unsigned int cpu)
  * @cpu: is online now, or stays online because its offline was aborted
  *
  * Both timers may be on one CPU, if it was the only one online.  A timer that is armed for
- * soon stays, and chooses its CPU again when it expires.
+ * soon stays on its CPU, and chooses its CPU again when it expires.
  *
  * Context: task.
  */
@@ -356,7 +362,7 @@ void theap_watchdog_init(void)
  * Stop the watchdog; theap_watchdog_wake() does nothing from here on.
  *
  * timer_delete_sync() waits for the function only on the CPU that a watchdog timer is on.
- * If the function has armed the timer on another CPU, it may still scan on the first one.
+ * If the timer was armed on another CPU, its function may still scan on the first one.
  * The grace period in theap_core_stop() waits for that function.
  */
 void theap_watchdog_exit(void)

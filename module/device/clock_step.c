@@ -12,7 +12,7 @@
  * A reader that sleeps must be woken.  The kernel notifies its own timers of a step, but
  * offers modules no notification.  So while a context watches the clock, a worker compares
  * the offset every second, and wakes all watchers if the offset has changed.  A step that
- * is undone within that second wakes no reader, which is harmless: the clock is right.
+ * is undone within that second wakes no reader, which is harmless: the clock is right again.
  */
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -30,7 +30,7 @@ static LIST_HEAD(theap_clock_step_watchers);
 static s64 theap_clock_step_offset;		/* at the worker's last comparison */
 static DECLARE_DELAYED_WORK(theap_clock_step_work, theap_clock_step_check);
 
-/* Queue the next comparison, unbound: the CPU of the caller may be isolated. */
+/* Queue the next comparison unbound, since the CPU of the caller may be isolated. */
 static void theap_clock_step_check_later(void)
 {
 	lockdep_assert_held(&theap_clock_step_lock);
@@ -49,7 +49,7 @@ static void __theap_clock_step_wake(void)
 	theap_clock_step_offset = offset;
 	list_for_each_entry(step, &theap_clock_step_watchers, node) {
 		step->wake(step);
-		/* Each open context may be in the list. */
+		/* The list may be long: each open context may be in it. */
 		cond_resched();
 	}
 }
@@ -64,7 +64,7 @@ static void theap_clock_step_check(struct work_struct *work)
 }
 
 /**
- * theap_clock_step_init - initialize
+ * theap_clock_step_init - initialize the state that detects clock steps
  * @step: of a context; it does not watch the clock yet
  * @wake: wakes the readers of the context.  Context: task, may sleep
  */
@@ -95,7 +95,7 @@ void theap_clock_step_watch(struct theap_clock_step *step)
 }
 
 /**
- * theap_clock_step_unwatch - stop watching, before the context is freed
+ * theap_clock_step_unwatch - stop watching the clock, before the context is freed
  * @step: of a context, whether it watches the clock or not
  *
  * When this returns, @wake is not running and is not called any more.

@@ -84,7 +84,7 @@ u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
-/* A manual clock counts as this many slots: its heap has 64 KiB, with slack 112 KiB. */
+/* The slots to charge for a manual clock: its heap uses 64 KiB, with slack 112 KiB. */
 #define THEAP_MANUAL_CHARGE	1024U
 
 /*
@@ -242,7 +242,7 @@ int theap_contexts_add(struct theap_context *context)
 	ret = xa_alloc_cyclic(&theap_contexts, &context->id, context,
 			      XA_LIMIT(1, THEAP_CONTEXTS_MAX), &theap_contexts_next, GFP_KERNEL);
 	mutex_unlock(&theap_contexts_lock);
-	/* 1 is no error: the keys have wrapped around. */
+	/* xa_alloc_cyclic() returns 1 if the keys have wrapped around, which is no error. */
 	return min(ret, 0);
 }
 

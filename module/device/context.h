@@ -68,15 +68,16 @@ struct theap_context {
 	u64 slack;			/* S: of slots whose own slack is 0 */
 	bool unlimited;			/* S: see theap_settings.  INFO reads it before SETUP,
 					 * too; a stale value is harmless */
-	s64 offset;			/* S: its clock minus the machine's, of the time
-					 * namespace of SETUP */
+	s64 offset;			/* S: the context's clock minus the machine's, by the
+					 * time namespace of the task that called SETUP */
 	struct theap_user *user;	/* S */
 	struct theap_slot_page **pages;	/* S: the table; l: an entry, written once */
 	u32 nr_pages;			/* l: pages that are allocated */
 	struct theap_ring ring;		/* S, O: ring.h */
 
 	struct mutex reader_lock;	/* one kernel reader of the ring at a time */
-	wait_queue_head_t wait;		/* O: tasks that wait for events or a clock */
+	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
+					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
 	struct theap_waker waker;	/* O: wakes @wait and @eventfd at the end of a run */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
@@ -145,8 +146,8 @@ static inline s64 theap_context_now(const struct theap_context *context)
 }
 
 /*
- * Expire the timers that a call has just queued and that are due on a manual clock.  Such
- * a clock has no hrtimer.  Do nothing on another clock.  Context: task, may sleep.
+ * If the clock is manual, expire the timers that a call has just queued and that are due:
+ * no hrtimer does this.  Do nothing on another clock.  Context: task, may sleep.
  */
 static inline void theap_context_catch_up(struct theap_context *context)
 {

@@ -3,7 +3,7 @@
  * /sys/kernel/debug/timerheap: the state of the module, for root.
  *
  *	heaps		one line for each heap that has been used
- *	lateness	one line for each of these: the lateness of its timers, a histogram
+ *	lateness	one line for each such heap: a histogram of the lateness of its timers
  *	contexts	one line for each open of the device
  *
  * The first line of each file has the names of the columns, so that a program can find a
@@ -76,7 +76,7 @@ static const char *theap_heaps_state(struct theap_queue *queue)
 
 /*
  * Print the nanoseconds until the first deadline.  They are negative if that deadline is
- * overdue, and 0 if a run was requested at once.  Print "-" if there is no deadline.
+ * overdue, and 0 if the queue requests a run at once.  Print "-" if there is no deadline.
  */
 static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue)
 {

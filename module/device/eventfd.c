@@ -55,7 +55,7 @@ void theap_eventfd_signal(struct theap_eventfd *eventfd)
 /**
  * theap_eventfd_set - register another eventfd
  * @eventfd: of the context
- * @ctx:     the other one, with a reference that is handed over; NULL: none
+ * @ctx:     the new eventfd, whose reference passes to the context; NULL: none
  *
  * When this returns, the old eventfd is not signalled any more, and its reference is
  * dropped.  After a call with NULL, @work is not queued.

@@ -28,7 +28,7 @@ static s64 theap_deadline(s64 now, s64 time, u32 flags)
 	return max_t(s64, time, 1);
 }
 
-/* Add the counters of a queue, which have the names of INFO's fields. */
+/* Add the counters of a queue to the fields of INFO, which have the same names. */
 static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
 {
 	info->entries  += theap_counter(queue->heap.nr);
@@ -245,7 +245,7 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	count = theap_read_events(context, &to, wait->min, expires);
 	/*
 	 * If no handler runs, for example after SIGSTOP and SIGCONT, the kernel repeats the
-	 * call.  A relative timeout would then restart in full, so a call with one ends.
+	 * call.  A relative timeout would then restart in full, so such a call fails instead.
 	 */
 	if (count == -ERESTARTSYS)
 		return expires && !(wait->flags & TIMERHEAP_ABSTIME) ? -EINTR : -ERESTARTNOHAND;
@@ -327,7 +327,7 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 		if (++slot % THEAP_PAGE_SLOTS)
 			continue;
 		cond_resched();
-		/* After a signal the program can continue at @first. */
+		/* After a signal the program can call DRAIN again, with the new @first. */
 		if (signal_pending(current))
 			break;
 	}
@@ -370,7 +370,10 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 		s64 now;
 
 		copied = theap_copy_in(slots, from + count, batch, sizeof(*slots));
-		/* A timer that is due after @now is queued, and its hrtimer expires it. */
+		/*
+		 * Read the clock once for each batch.  A timer that becomes due during the
+		 * batch is queued, and an hrtimer or theap_context_catch_up() expires it.
+		 */
 		now = theap_context_now(context);
 		for (i = 0; !ret && i < copied; i++) {
 			struct theap_slot_page *page;
@@ -384,7 +387,7 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 		if (!ret && copied < batch)
 			ret = -EFAULT;
 		theap_context_catch_up(context);
-		/* Wake the readers after each batch: @nr may be four billion. */
+		/* Wake the readers after each batch, not at the end: @nr may be four billion. */
 		if (wake)
 			theap_context_wake(context);
 		wake = false;
@@ -483,7 +486,7 @@ int theap_ioctl_batch(struct theap_context *context, void *arg)
 		 * written must not be executed.
 		 */
 		copied = theap_put_results(user + count, ops, copied);
-		/* A timer that is due after @now is queued, and its hrtimer expires it. */
+		/* Read the clock once for each batch, as in theap_kick(). */
 		now = theap_context_now(context);
 		for (i = 0; i < copied; i++)
 			ops[i].result = theap_batch_op(context, &ops[i], now);

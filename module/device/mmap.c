@@ -7,12 +7,14 @@
  *
  * A page of 4 KiB has 64 slots.  When the program first touches a page, the fault handler
  * enters it into the page tables.  A page of slots is allocated by that fault, unless a call
- * has allocated it before.  So SETUP of a million slots allocates only the 4 MiB of the ring.
+ * has allocated it before.  So SETUP of a million slots allocates little more than the
+ * 4 MiB of the ring.
  *
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
  * each mapping keeps the file open.  So a page exists as long as a program can access it.
  *
- * A mapping is one whole area, and stays whole: no program needs a part of an area.
+ * A mapping covers one of the two areas.  A program cannot map, unmap or move only a part of
+ * an area, since no program needs that.
  */
 #include <linux/fs.h>
 #include <linux/mm.h>
@@ -45,7 +47,8 @@ u64 theap_mmap_ring_size(struct theap_context *context)
 }
 
 /*
- * Insert the page of a fault, and allocate it if it is a new page of slots.
+ * Find the page that the program has touched, and return it to the kernel in @vmf.  If it
+ * is a page of slots that is not allocated yet, allocate it.
  * Context: task, under mmap_lock or the VMA's lock; takes the context's lock, may sleep.
  */
 static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)

@@ -10,7 +10,7 @@
  * Either the reader sees the entries, or the run finds the reader in the wait queue.
  *
  * A program can map the ring, and can change its head at any time.  So no loop here relies
- * on the ring to become empty.  A signal ends each loop, and each iteration may reschedule.
+ * on the ring becoming empty.  A signal ends each loop, and each iteration may reschedule.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -38,8 +38,8 @@ size_t theap_read_room(const struct iov_iter *to)
 }
 
 /*
- * Remove at most @nr entries from the ring, and make an event of each.  If the program has
- * overwritten an entry, it makes no event, or one of the slot whose number was written.
+ * Remove at most @nr entries from the ring, and make an event of each.  An entry that the
+ * program has overwritten makes no event, or an event of the slot that it now names.
  * Return: the number of events.
  */
 static unsigned int theap_read_get(struct theap_context *context,
@@ -60,7 +60,7 @@ static unsigned int theap_read_get(struct theap_context *context,
 
 /*
  * Put events that could not be copied back into the ring, at its end.  If a slot has expired
- * since, its event in the ring gets the count.
+ * since then, its number is in the ring already, and only its count is raised.
  */
 static void theap_read_put_back(struct theap_context *context,
 				const struct timerheap_event *events, unsigned int nr)
@@ -115,7 +115,7 @@ static int theap_read_sleep(struct theap_context *context, const s64 *expires)
 {
 	ktime_t until;
 
-	/* ADVANCE wakes the waiters after it has advanced a manual clock. */
+	/* A manual clock drives no hrtimer: ADVANCE wakes the task. */
 	if (context->placement.manual) {
 		if (expires && theap_context_now(context) >= *expires)
 			return -ETIME;
@@ -192,7 +192,7 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 	for (;;) {
 		if (!count && theap_clock_step_report(&context->clock_step))
 			return -ECANCELED;
-		/* In a second iteration: another reader has taken some of the events. */
+		/* If another reader has taken some of the events, this loop waits for more. */
 		if (count < min)
 			ret = theap_read_wait(context, min - count, expires);
 		taken = theap_read_copy_out(context, to);

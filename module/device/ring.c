@@ -49,7 +49,7 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 	WRITE_ONCE(shared->slots[ring->tail & ring->mask], slot);
 	/* Store the entry before the tail.  Pairs with the acquire in theap_ring_get(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
-	/* (C) pairs with (D) of a program that has mapped the ring. */
+	/* (C) also stores the entry before the tail.  Pairs with (D) of the program. */
 	smp_store_release(&shared->tail, ring->tail);
 	raw_spin_unlock_irqrestore(&ring->lock, flags);
 }
@@ -76,7 +76,8 @@ u32 theap_ring_total(struct theap_ring *ring)
  * @ring: the ring; the caller is its only reader
  * @slot: out: the number.  The program may have written it, so the caller checks it
  *
- * If the head has an impossible value, count the ring as full, and remove the oldest entry.
+ * If the head has an impossible value, assume that the ring is full, and remove the oldest
+ * entry.
  *
  * Return: true; or false if the ring is empty.
  */
@@ -93,8 +94,9 @@ bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 		return false;
 	*slot = READ_ONCE(shared->slots[head & ring->mask]);
 	/*
-	 * Store the head before the caller exchanges the slot's count with 0: an expiry
-	 * may add the number again after that.  The exchange is (E), a full barrier.
+	 * The head must be stored before the caller sets the slot's count to 0, since an
+	 * expiry may add the number again after that.  The caller does so by (E), a full
+	 * barrier.
 	 */
 	WRITE_ONCE(shared->head, head + 1);
 	return true;

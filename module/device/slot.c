@@ -101,11 +101,11 @@ static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64
 	WRITE_ONCE(slot->fired, now);
 	/* Pairs with the acquire in theap_slot_get_event(). */
 	smp_store_release(&slot->expired_deadline, deadline);
-	/* (F), a full barrier: a reader that sees the count sees the fields above. */
+	/* (F), a full barrier, pairs with (E): a reader of the count sees the fields above. */
 	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
 }
 
-/* Store only if the count is not 0: mostly it is, and the slots of a page share its line. */
+/* Set the count to 0.  Mostly it is 0 already: avoid a store to a shared cache line. */
 static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
 {
 	u8 *near = &st->page->near_checks[theap_slot_index(st)];
@@ -181,7 +181,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 }
 
 /*
- * Charge the next check of a slot, at @next, to its user: no call has asked for it.  If the
+ * Charge the next check of a slot, at @next, to its user, since no call asks for it.  If the
  * user exceeds the rate limit, defer the check and set *@deferred.  Deadlines before the
  * deferred check expire late, and periods before it are counted.
  *
@@ -232,7 +232,7 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	if (next)
 		next = theap_slot_defer(st, now, next, &expiry->deferred);
 	theap_slot_apply_slack(st);
-	/* The core queues the timer at @next before it leaves RUNNING. */
+	/* Set @queued now: the core queues the timer at @next before the timer leaves RUNNING. */
 	WRITE_ONCE(theap_slot(st)->queued, next);
 	return next ? theap_context_to_machine(context, next) : 0;
 }
@@ -320,7 +320,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 	 */
 	if (deadline && deadline <= now)
 		now = theap_context_now(st->page->context);
-	/* A call has asked for this check, so reset the count instead of adding to it. */
+	/* A call has asked for this check, so do not count the near checks before it. */
 	theap_slot_reset_near_checks(st);
 	when = theap_slot_check(st, now, ring, &count);
 	if (!when) {
@@ -373,7 +373,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	}
 	ret = theap_slot_set_deadline(slot, arming, &old);
 	if (ret) {
-		/* The timer is queued at @when, but the program's deadline may be earlier. */
+		/* Queue the timer at the program's deadline, which may be earlier than @when. */
 		theap_slot_kick_claimed(st, claim, arming->now, ring);
 		return ret;
 	}

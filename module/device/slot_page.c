@@ -88,7 +88,7 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 	return *page ? 0 : -ENOMEM;
 }
 
-/* Return: the memory of the slots of a context and of their descriptors, in bytes. */
+/* Return: the memory of the slots of a context and of their timers, in bytes. */
 u64 theap_slots_bytes(struct theap_context *context)
 {
 	return READ_ONCE(context->nr_pages) *

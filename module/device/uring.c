@@ -17,7 +17,7 @@
 #include "read.h"
 #include "uring.h"
 
-/* The most slots that are kicked at once: about 100 us. */
+/* The most slots that a request kicks without a worker: about 100 us. */
 #define THEAP_URING_KICKS	1024
 
 static ssize_t theap_uring_kick(struct theap_context *context,
@@ -46,7 +46,7 @@ static ssize_t theap_uring_wait(struct theap_context *context,
 	if (!may_sleep && theap_ring_count(&context->ring) < cmd->min)
 		return -EAGAIN;
 	theap_read_buffer_init(&to, cmd->array, cmd->nr);
-	/* Another reader may have taken the events since.  Even so, do not sleep. */
+	/* Without permission to sleep, do not wait: another reader may have taken the events. */
 	count = theap_read_events(context, &to, may_sleep ? cmd->min : 0, NULL);
 	if (!may_sleep && !count && cmd->min)
 		return -EAGAIN;

@@ -11,7 +11,7 @@
  * Checks.  A slot that a call arms costs one check, and the call pays for it.  But a
  * periodic timer is checked again and again without a call, and so is a timer that the
  * program postpones by a store.  A million tickers of 100 us need 10^10 checks a second.
- * They are always overdue.  Without a limit, a timer of another user that becomes due would
+ * Such tickers are always overdue.  Without a limit, a timer of another user that becomes due would
  * wait until each ticker was checked once.
  *
  * So checks without a call have a rate limit for each user and CPU.  Above that rate, the
