@@ -11,7 +11,8 @@ struct theap_queue;
  * struct theap_advance - an advance of a manual clock
  * @to:          how far: a span, or a time if @absolute; not negative
  * @absolute:    @to is a time
- * @stay:        stop at a deadline at which timers expire: do not go on to @to
+ * @stay:        stay at the last expiration, do not go on to @to; if nothing expires, the
+ *               clock does not move
  * @limit:       stop at the deadline at which @expirations reaches this; U64_MAX: no limit
  * @now:         out: the time on the clock
  * @expirations: out: expirations of this advance

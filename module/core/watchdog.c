@@ -48,7 +48,7 @@
  * Either the notifier reads the new until, or the watchdog timer reads the deadline.  In
  * both cases the watchdog is woken if it would sleep past the deadline.  There is a third
  * case: the other watchdog timer has read the deadline in between, and has published its
- * own @until.  Then the other timer also makes sure that this one sleeps no longer than
+ * own until.  Then the other timer also makes sure that this one sleeps no longer than
  * that.
  */
 #include <linux/cpumask.h>

@@ -13,8 +13,8 @@
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
  * each mapping keeps the file open.  So a page exists as long as a program can access it.
  *
- * A mapping covers one of the two areas.  A program cannot map, unmap or move only a part of
- * an area, since no program needs that.
+ * A mapping covers one whole area.  A program cannot move it, or unmap only a part of it:
+ * no program needs that.
  */
 #include <linux/fs.h>
 #include <linux/mm.h>

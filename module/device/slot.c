@@ -156,8 +156,8 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 	smp_mb();	/* (B) pairs with (A) of the program */
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
 		/*
-		 * Acquire: the period read below is that of this deadline or of a
-		 * later one.  Pairs with the exchange of the deadline before (A).
+		 * Acquire, so that the period read below was stored with this deadline, or
+		 * later.  Pairs with the program's exchange of the deadline before (A).
 		 */
 		u64 deadline = smp_load_acquire(&slot->deadline);
 		s64 when = min_t(u64, deadline, THEAP_NEVER);
@@ -283,8 +283,9 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 		return 0;
 	}
 	/*
-	 * (B), for a slot that stays idle: if this does not read the deadline that the
-	 * program stores, the program reads the @queued that the caller has written.
+	 * (B) pairs with (A), for a slot that is idle and stays so.  The program may be
+	 * storing a deadline.  If the read below misses it, the program reads the @queued
+	 * that the caller of this function has written.
 	 */
 	smp_mb();
 	*old = READ_ONCE(slot->deadline);
