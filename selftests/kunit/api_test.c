@@ -2,9 +2,9 @@
 /*
  * The interface for other kernel modules, include/linux/timerheap.h.
  *
- * The suite has one queue per CPU and clock, as timerheap.ko.  Its timers use only
- * functions of the interface; a few tests also read the queue.  In the last test threads
- * on all CPUs call all functions at random.
+ * The suite has one queue per CPU and clock, as timerheap.ko has.  The tests use timers only
+ * through functions of the interface; a few tests also read fields of the queue.  In the
+ * last test threads on all CPUs call these functions at random.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -50,7 +50,7 @@ static void probe_destroy(void *data)
 
 KUNIT_DEFINE_ACTION_WRAPPER(probe_action, probe_destroy, void *);
 
-/* Make a timer, which is destroyed at the end of the test. */
+/* Make a timer.  KUnit destroys it at the end of the test. */
 static struct probe *probe_make(struct kunit *test)
 {
 	struct probe *probe = kunit_kzalloc(test, sizeof(*probe), GFP_KERNEL);
@@ -108,7 +108,7 @@ static void api_timers_with_slack_expire_together(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, p[i]->when, bucket - i);
 		KUNIT_EXPECT_EQ(test, p[i]->early, 0);
 	}
-	/* Now the queue has buckets: the first start found none, and let a task allocate some. */
+	/* The first start above found no free bucket, so work allocated buckets.  Use these now. */
 	for (i = 0; i < 20; i++)
 		timerheap_start(&p[i]->timer, bucket + DAY - i);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 20);
@@ -164,7 +164,7 @@ static void api_stopped_timer_does_not_expire(struct kunit *test)
 	bool pending, stopped;
 	ktime_t when;
 
-	/* Try again if the host has stopped this CPU until after the deadline. */
+	/* Repeat this if the host paused this CPU past the deadline: the timer may have expired. */
 	for (;;) {
 		when = ktime_add_ms(ktime_get(), 10);
 		timerheap_start(&p->timer, when);
@@ -186,7 +186,7 @@ static void api_stopped_timer_does_not_expire(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, timerheap_stop_sync(&p->timer));
 }
 
-/* A start and a modify change a pending deadline.  A modify does not start an idle timer. */
+/* Both start and modify change a pending timer's deadline.  Only start arms an idle timer. */
 static void api_modify_moves_only_pending_timer(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
@@ -235,7 +235,7 @@ static void api_forward_returns_next_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 109), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 110), 120);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 1234), 1240);
-	/* The clock was set back, so the deadline has not passed. */
+	/* The deadline is after now, as after a step back of the clock: it is not skipped. */
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 50), 100);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX, 2), KTIME_MAX);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX - 1, 2), KTIME_MAX);
@@ -292,7 +292,7 @@ static ktime_t return_now(struct probe *probe, ktime_t when, ktime_t now)
 	return now;
 }
 
-/* After stop_sync a timer stays stopped, although its function always restarts it. */
+/* After timerheap_stop_sync() a timer stays stopped, even if its function always restarts it. */
 static void api_stop_sync_stops_self_starting_timer(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
@@ -310,13 +310,13 @@ static void api_stop_sync_stops_self_starting_timer(struct kunit *test)
 		usleep_range(100, 200);
 		KUNIT_ASSERT_EQ(test, READ_ONCE(p->called), called);
 	}
-	/* After stop_sync the timer can be started again. */
+	/* timerheap_stop_sync() leaves the timer usable: a new start expires. */
 	p->work = NULL;
 	timerheap_start(&p->timer, ktime_get());
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, called + 1));
 }
 
-/* A timer on the stack can be destroyed at any time.  A later start has no effect. */
+/* A pending or running timer on the stack can be destroyed.  A later start has no effect. */
 static void api_start_after_destroy_has_no_effect(struct kunit *test)
 {
 	unsigned int i;
@@ -358,9 +358,9 @@ static void api_destroyed_timer_can_be_freed(struct kunit *test)
 #define NR_TIMERS	(2 * THEAP_SEGMENT_ENTRIES)
 
 /*
- * The memory of the heaps is freed soon after many timers were destroyed.  That includes
- * the heap of the CPU on which the timers were initialized, if they were started on
- * another CPU.
+ * After all timers are destroyed, the memory of every heap is soon freed.  Initialization
+ * reserves room in the heap of one CPU.  The timers are started on another CPU, if there
+ * is one.  The memory of both heaps must be freed.
  */
 static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 {
@@ -384,7 +384,7 @@ static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, test_shrinks_to(theap_queues_get(THEAP_MONOTONIC, i), 0));
 }
 
-/* Count rounds of a busy loop for @ms or longer.  Return: rounds per second. */
+/* Run a busy loop for at least @ms milliseconds.  Return: its rounds per second. */
 static u64 rounds_per_second(unsigned int ms)
 {
 	ktime_t begin = ktime_get(), now;
@@ -405,9 +405,9 @@ static ktime_t return_soon(struct probe *probe, ktime_t when, ktime_t now)
 }
 
 /*
- * A timer whose function restarts it at once, or up to 30 us later, leaves CPU time to
- * tasks.  By design that is a fifth, of which a busy host may take a part.  The test
- * requires 1 %.
+ * A timer whose function restarts it with a delay of 0 to 30 us leaves CPU time to tasks:
+ * a fifth by design.  A busy host may take a part of that fifth, so the test requires only
+ * 1 %.
  */
 static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 {
@@ -426,7 +426,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
 		shared = rounds_per_second(60);
-		/* On a slow host 10 calls take longer than the busy loop. */
+		/* On a slow host fewer than 10 calls fit into the busy loop: wait for the others. */
 		while (READ_ONCE(p->called) < called + 10)
 			msleep(20);
 		timerheap_stop_sync(&p->timer);
@@ -434,14 +434,14 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		kunit_info(test, "restart after %u ns: %u calls, %llu runs, %llu%% left to tasks\n",
 			   delays[i], p->called - called, runs, 100 * shared / alone);
 		KUNIT_EXPECT_GT(test, p->called, called);
-		/* A run continues while the timer is due, so one run makes several calls. */
+		/* With a delay of 0 the timer is due again at once, so one run calls it several times. */
 		if (!delays[i])
 			KUNIT_EXPECT_LT(test, runs, p->called - called);
 		KUNIT_EXPECT_GE(test, 100 * shared, alone);
 	}
 }
 
-/* An object that the function of its timer frees. */
+/* An object with a timer.  The timer's function frees the object. */
 struct self_freeing {
 	struct timerheap_timer timer;
 	bool restart;
@@ -454,7 +454,7 @@ static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when
 {
 	struct self_freeing *object = container_of(timer, struct self_freeing, timer);
 
-	/* If the timer was started again, the release fails, and the next call frees it. */
+	/* With @restart the release below fails: the timer is pending.  The next call frees it. */
 	if (object->restart) {
 		object->restart = false;
 		timerheap_start(timer, now);
@@ -466,7 +466,7 @@ static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when
 	return 0;
 }
 
-/* 1000 timers release themselves in their functions, and are freed. */
+/* The functions of 1000 timers release their timers, and free the objects. */
 static void api_function_releases_its_timer(struct kunit *test)
 {
 	unsigned int i, ms;
@@ -484,13 +484,14 @@ static void api_function_releases_its_timer(struct kunit *test)
 	for (ms = 0; atomic_read(&nr_freed) < 1000 && ms < 10000; ms++)
 		usleep_range(1000, 1100);
 	KUNIT_EXPECT_EQ(test, atomic_read(&nr_freed), 1000);
-	/* The last functions may not have returned yet. */
+	/* The last functions may still run after their atomic_inc(): wait until they return. */
 	synchronize_rcu();
 }
 
-/* The result of timerheap_release() while another caller destroys the timer. */
+/* What timerheap_release() returned in hold_and_release(). */
 static bool released;
 
+/* Release the timer while @held is not 0, as it is while another caller destroys the timer. */
 static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
 {
 	probe->timer.held++;
@@ -500,8 +501,8 @@ static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
 }
 
 /*
- * A function cannot release its timer while another caller destroys that timer.  The
- * caller that destroys the timer waits for the function, and gives up the reservation.
+ * A function cannot release its timer while another caller destroys that timer.  That
+ * caller waits for the function, and then gives up the timer's reservation itself.
  */
 static void api_release_fails_during_destroy(struct kunit *test)
 {
@@ -515,8 +516,8 @@ static void api_release_fails_during_destroy(struct kunit *test)
 }
 
 /*
- * An hrtimer that expires in hard interrupt context, also on PREEMPT_RT, and three timers
- * that its function starts, modifies and stops.
+ * An hrtimer that expires in hard interrupt context, even on PREEMPT_RT.  Its function
+ * starts, modifies and stops one timer each.
  */
 struct irq {
 	struct hrtimer hrtimer;
@@ -601,7 +602,7 @@ static void api_init_works_in_atomic_context(struct kunit *test)
 struct shared_timer {
 	struct probe probe;
 	atomic_t running;		/* 1: its function is running */
-	atomic_t faults;		/* number of times that the function ran on two CPUs */
+		atomic_t faults;		/* calls that began while another call was running */
 };
 
 static struct shared_timer *shared;
@@ -634,7 +635,7 @@ static ktime_t change_shared_timers(struct probe *probe, ktime_t when, ktime_t n
 	return READ_ONCE(threads_stopped) ? 0 : next;
 }
 
-/* Make a timer, start it, and free it at a random time. */
+/* Make a timer, start it, and destroy and free it up to 50 us later. */
 static void use_own_timer(struct rnd_state *random)
 {
 	struct probe *p = kzalloc(sizeof(*p), GFP_KERNEL);
@@ -684,8 +685,9 @@ static int random_calls(void *unused)
 }
 
 /*
- * While all CPUs call the functions at random, no function is early or runs on two CPUs at
- * once.  Afterwards stop_sync stops all timers.
+ * While all CPUs start, stop and destroy timers at random, no timer expires early, and no
+ * timer's function runs on two CPUs at once.  Afterwards timerheap_stop_sync() stops all
+ * timers.
  */
 static void api_function_is_exclusive_under_random_calls(struct kunit *test)
 {

@@ -3,10 +3,11 @@
  * Timers with slack, and the buckets that they share.
  *
  * The tests check how a deadline is rounded, and that a bucket is one heap entry.  They
- * stop, postpone and move timers in buckets, and use up the CPU budget or the buckets.
+ * stop, postpone and move timers in buckets.  Two tests exceed the CPU budget and the
+ * number of buckets.
  *
- * Some tests check the same as tests of the timing wheels of go-zero and Kafka.  Their
- * comments name the test of go-zero, for example RemoveTimer.
+ * Some tests check the same behavior as tests of the timing wheels of go-zero and Kafka.
+ * A name such as RemoveTimer in a comment is the name of a test of go-zero.
  */
 #include <linux/delay.h>
 #include <linux/prandom.h>
@@ -17,13 +18,16 @@
 #define SLACK		(10 * NSEC_PER_MSEC)
 #define GRANULARITY	((s64)BIT_ULL(23))	/* of SLACK: 8.4 ms */
 
-/* Return: the deadline of the bucket for a timer that is due in @from_now nanoseconds. */
+/* Return: the deadline of the bucket of a timer with SLACK that is due in @from_now ns. */
 static s64 bucket_deadline(s64 from_now)
 {
 	return theap_round_deadline(test_now() + from_now, ilog2(GRANULARITY));
 }
 
-/* The granularity is the largest power of 2 up to the slack.  Rounding stops at NEVER. */
+/*
+ * The granularity is the largest power of 2 that is at most the slack.  A deadline that
+ * would be rounded up beyond THEAP_NEVER becomes THEAP_NEVER.
+ */
 static void bucket_deadline_is_rounded_up(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, theap_slack_shift(0), 0);
@@ -39,8 +43,8 @@ static void bucket_deadline_is_rounded_up(struct kunit *test)
 }
 
 /*
- * Timers whose deadlines round to one time share a bucket, and so one heap entry.  A timer
- * with another granularity or without slack has an entry of its own.
+ * Timers of one granularity whose rounded deadlines are equal share a bucket, so they need
+ * one heap entry.  A timer with another granularity or without slack has its own entry.
  */
 static void bucket_is_one_heap_entry(struct kunit *test)
 {
@@ -56,7 +60,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 999);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
-	/* A timer with another granularity needs another bucket, even with this deadline. */
+	/* This deadline rounds to the same time, but the granularity differs: another bucket. */
 	test_start_slack(&t[1000], bucket - 1, 2 * SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
@@ -72,7 +76,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 }
 
-/* 10 batches of timers, in at most 2 buckets, each expire once and not early. */
+/* Each timer in a bucket expires once and not early, also if a bucket exceeds a batch. */
 static void bucket_timers_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -112,7 +116,7 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 3);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
-	/* SetTimerTwice: a timer that is stopped and started again is in the same bucket. */
+	/* SetTimerTwice: a stopped timer that is started again is still in its bucket. */
 	test_start_slack(&t[1], bucket, SLACK);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[2].called, 1));
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
@@ -144,8 +148,8 @@ static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
 }
 
 /*
- * MoveTimerEarlier, MoveTimerSoon: timers that are moved earlier go to an earlier bucket.
- * Their former bucket is freed, since it is empty.
+ * MoveTimerEarlier, MoveTimerSoon: a timer whose deadline becomes earlier moves to an
+ * earlier bucket.  Its former bucket is then empty, and is freed.
  */
 static void bucket_moves_timer_earlier(struct kunit *test)
 {
@@ -170,7 +174,10 @@ static void bucket_moves_timer_earlier(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr_list_nodes, 0);
 }
 
-/* When a timer is requeued with a new slack, it moves from a bucket to the heap, or back. */
+/*
+ * A new slack takes effect when the timer is requeued.  t[0] loses its slack and moves from
+ * a bucket to an entry of its own; t[1] gets slack and moves to a bucket.
+ */
 static void bucket_new_slack_takes_effect_at_requeue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -193,7 +200,7 @@ static void bucket_new_slack_takes_effect_at_requeue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[1].timer.when, bucket - 2 * GRANULARITY);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 1);
-	/* @deleted counts stopped timers in the heap, but not those in buckets. */
+	/* @deleted counts stopped timers that have heap entries, not those in buckets. */
 	theap_timer_stop(&t[1].timer);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 	theap_timer_stop(&t[0].timer);
@@ -251,8 +258,8 @@ static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 }
 
 /*
- * If the clock is set back after a bucket was found due, its timers do not expire early.
- * Instead of a clock step, the test lets a bucket be due a day too early.
+ * If the clock is stepped back after a run has found a bucket due, its timers do not expire
+ * early.  The test steps no clock.  Instead it marks a bucket as due a day too early.
  */
 static void bucket_is_not_early_after_clock_step(struct kunit *test)
 {
@@ -278,9 +285,9 @@ static void bucket_is_not_early_after_clock_step(struct kunit *test)
 }
 
 /*
- * As in Kafka's tests, deadlines span a far horizon: 22 h.  They are 4.3 s apart, so each
- * timer needs a bucket of its own.  A timer that gets no bucket has a heap entry with the
- * same rounded deadline.
+ * If no bucket is free, a timer with slack gets a heap entry of its own, with the rounded
+ * deadline.  As in Kafka's tests, the deadlines span a long time: 22 h.  They are 4.3 s
+ * apart, so each timer needs its own bucket, and there are more timers than buckets.
  */
 static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 {
@@ -311,8 +318,8 @@ static void manual_free(void *queue)
 KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
 
 /*
- * If a program is killed in the middle of an advance of its manual clock, empty buckets
- * stay in the heap.  They are freed in batches.
+ * If a program is killed during an advance of its manual clock, buckets whose timers are
+ * all stopped stay in the heap.  Each call of theap_buckets_clear() frees one batch of them.
  */
 static void bucket_clear_works_in_batches(struct kunit *test)
 {
@@ -359,7 +366,7 @@ static void bucket_clear_works_in_batches(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, left - THEAP_BATCH);
 }
 
-/* A random deadline is never rounded down, and never up by more than the slack. */
+/* No random deadline is rounded down, or rounded up by more than the slack. */
 static void bucket_random_rounding_stays_within_slack(struct kunit *test)
 {
 	struct rnd_state rnd;

@@ -10,7 +10,7 @@
 /* A test waits this long for an expiry, and then fails. */
 #define TIMEOUT_MS	10000
 
-/* Calls of the functions of all timers. */
+/* Number of calls so far of the functions of all timers. */
 static unsigned int calls;
 
 void core_end(void *unused)
@@ -21,9 +21,9 @@ void core_end(void *unused)
 }
 
 /*
- * Make the queues of a test, which belong to this CPU.  Grow the heap that timers go to:
- * a test may start timers in a context in which it cannot sleep to grow a heap.  Switch
- * stealing off: a test may keep softirqs off for long.
+ * Make the queues of a test, which belong to this CPU.  Grow the heap of test_queue() now:
+ * a test may start timers in a context that cannot sleep, so it could not grow the heap.
+ * Switch stealing off: a test may keep softirqs off for so long that this CPU appears stuck.
  */
 int core_begin(void)
 {
@@ -72,9 +72,9 @@ static void second_queue_free(void *data)
 KUNIT_DEFINE_ACTION_WRAPPER(second_queue_action, second_queue_free, void *);
 
 /*
- * Make a second queue of this CPU, which no start chooses.  A test calls this before
- * test_timers(), since KUnit undoes the last step first: it stops the timers, then frees
- * the queue.
+ * Make a second queue of this CPU.  No start puts a timer into this queue by itself.  A test
+ * calls this function before test_timers(): KUnit runs cleanup actions in reverse order, so
+ * it stops the timers before it frees the queue.
  */
 struct theap_queue *test_second_queue(struct kunit *test)
 {
@@ -118,8 +118,8 @@ static void test_function(struct theap_timer *timer, struct theap_run *run)
 	if (t->work)
 		t->work(t);
 	/*
-	 * Last, since a test that reads this count may then read the other fields.  Pairs
-	 * with the acquire in test_settles_at().
+	 * Count the call last: a test that reads the new count then reads the other fields as
+	 * this call left them.  Pairs with the acquire in test_settles_at().
 	 */
 	smp_store_release(&t->called, t->called + 1);
 }
@@ -195,7 +195,7 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 	WARN_ON(ret);
 }
 
-/* Keep this CPU busy for @ns by the clock, since mdelay() ends too early on a busy host. */
+/* Keep this CPU busy until the clock has advanced by @ns.  mdelay() may end too early. */
 void test_busy_wait(u64 ns)
 {
 	u64 until = ktime_get_ns() + ns;
@@ -204,7 +204,7 @@ void test_busy_wait(u64 ns)
 		cpu_relax();
 }
 
-/* Use twice the CPU budget of a run, so that the run is throttled.  For @work of a timer. */
+/* A @work for timers: use twice the CPU budget of a run, so that the run is throttled. */
 void test_exceed_budget(struct test_timer *t)
 {
 	test_busy_wait(NSEC_PER_MSEC);
@@ -218,19 +218,19 @@ void test_run(void)
 	local_bh_enable();
 }
 
-/* Wait until @count is @value or more.  Return: whether it is @value 2 ms later. */
+/* Wait until @count is at least @value.  Return: whether @count equals @value 2 ms later. */
 bool test_settles_at(unsigned int *count, unsigned int value)
 {
 	unsigned int ms;
 
-	/* Pairs with the release in test_function(). */
+	/* Pairs with the release in test_function() and in probe_function(). */
 	for (ms = 0; smp_load_acquire(count) < value && ms < TIMEOUT_MS; ms++)
 		usleep_range(1000, 1100);
 	usleep_range(2000, 2100);
 	return READ_ONCE(*count) == value;
 }
 
-/* Wait until a heap has @segments or fewer.  Return: whether it has @segments. */
+/* Wait until a heap has at most @segments.  Return: whether it has exactly @segments then. */
 bool test_shrinks_to(struct theap_queue *queue, u32 segments)
 {
 	unsigned int ms;

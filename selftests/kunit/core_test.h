@@ -2,9 +2,9 @@
 /*
  * Queues and timers for the suites of the core.  The timers record what happens to them.
  *
- * Each test gets its own queues: one for each clock, as with heaps=1.  All of them
- * belong to the CPU that the test runs on.  So a test knows which queue its timers
- * are in.
+ * Each test gets its own queues: one for each clock, as with the module parameter
+ * heaps=1.  All of these queues belong to the CPU that the test runs on.  So a test
+ * knows which queue its timers are in.
  */
 #ifndef THEAP_CORE_TEST_H
 #define THEAP_CORE_TEST_H
@@ -30,14 +30,14 @@
 /**
  * struct test_timer - a timer that records its expiries
  * @timer:    the timer of the core
- * @deadline: when it is due; each start sets it before it schedules the timer
+ * @deadline: when the timer is due; each start sets this before it schedules the timer
  * @period:   nanoseconds between expiries; 0: it expires once
- * @work:     called by its function; NULL: nothing
+ * @work:     the timer's function calls this; NULL: no call
  * @expired:  number of deadlines that have expired
- * @called:   number of calls of its function
+ * @called:   number of calls of the timer's function
  * @early:    number of expiries before the deadline
- * @order:    position of its last call among the calls of all timers, from 1
- * @waker:    callback to call at the end of the run; NULL: none
+ * @order:    serial number of its last call; the calls of all timers count from 1
+ * @waker:    the timer's function adds this waker to the run; NULL: none
  */
 struct test_timer {
 	struct theap_timer timer;

@@ -2,11 +2,11 @@
 /*
  * Timers over many days.
  *
- * The suite starts 1000 one-shot timers and 20 tickers, waits until all deadlines have
- * passed, and checks the timers.  By default it waits 2 seconds.
+ * The suite starts 1000 one-shot timers and 20 tickers.  It waits until all deadlines have
+ * passed, by default 2 seconds, and then checks the timers.
  *
- * In User Mode Linux with time-travel=inf-cpu no task waits: the clock jumps to the next
- * deadline.  So days=30 tests 30 days of deadlines in a moment.
+ * In User Mode Linux with time-travel=inf-cpu the clock jumps to the next deadline when all
+ * tasks sleep.  So days=30 tests deadlines over 30 days in a short real time.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -25,8 +25,8 @@ static struct test_timer *once, *tickers;
 static s64 start, end;
 
 /*
- * Start all timers, and wait until the days have passed.  This is the init function of the
- * suite, since KUnit limits each test to 5 minutes, of simulated time too.
+ * Start all timers, and wait until all deadlines have passed.  This is the init function of
+ * the suite, not a test: KUnit limits a test to 5 minutes, and simulated time counts, too.
  */
 static int days_pass(struct kunit_suite *suite)
 {

@@ -8,7 +8,7 @@
  * entry the key of the array.
  *
  * The first tests use short sequences of fixed keys.  The tests with "random" in
- * their names use random operations; each prints its seed to the log.
+ * their names use random operations, and print their seeds to the log.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -73,8 +73,8 @@ static void model_free(struct model *model)
 }
 
 /*
- * Compare the whole heap with the oracle.  Stop at the first fault: a broken heap would
- * print thousands.
+ * Compare the whole heap with the oracle.  Stop at the first fault: for a broken heap the
+ * comparison would print thousands of faults.
  */
 static void check_heap(struct kunit *test, struct model *model)
 {
@@ -107,7 +107,7 @@ static void check_heap(struct kunit *test, struct model *model)
 			fault = "a child is earlier than its parent";
 		}
 	}
-	/* Each entry is one of the nodes.  If their number is right, no node is missing. */
+	/* The loop has found a node for each entry.  With equal numbers, no node is missing. */
 	if (!fault && heap->nr != model->nr + holes)
 		fault = "the number of entries differs from the oracle";
 	if (!fault && heap->last_hole != hole)
@@ -159,7 +159,7 @@ static void heap_parent_inverts_child(struct kunit *test)
 	}
 }
 
-/* The keys of the example in heap.h, in descending order: each pushed entry climbs to the top. */
+/* Push the keys of the example in heap.h in descending order: each entry climbs to the top. */
 static void heap_push_and_remove_keep_first_at_top(struct kunit *test)
 {
 	static const s64 keys[] = { 50, 40, 30, 20, 10 };
@@ -184,9 +184,9 @@ static void heap_push_and_remove_keep_first_at_top(struct kunit *test)
 }
 
 /*
- * The last entry fills the gap that a removal leaves.  That entry may be from another
- * branch, and may have to climb.  Here key 2, a child of key 1, fills a gap among the
- * children of key 100.
+ * The heap's last entry fills the gap that a removal leaves.  If the last entry is from
+ * another branch, it may have to climb.  In this test key 2, a child of key 1, fills a gap
+ * among the children of key 100, so it climbs above key 100.
  */
 static void heap_remove_lets_last_entry_climb(struct kunit *test)
 {
@@ -207,8 +207,8 @@ static void heap_remove_lets_last_entry_climb(struct kunit *test)
 }
 
 /*
- * Remove the only entry and the last entry.  Rekey among equal keys, to the largest and to
- * the smallest key.
+ * The heap order survives edge cases: a removal of the only or the last entry, equal keys,
+ * and a rekey to the largest or the smallest key.
  */
 static void heap_accepts_equal_and_extreme_keys(struct kunit *test)
 {
@@ -243,7 +243,10 @@ static u32 extract_one(struct model *model)
 	return i;
 }
 
-/* As in the example of extract.c, an extraction until 35 finds 10, 20 and 30, by position. */
+/*
+ * The keys are those of the example in extract.c.  An extraction until 35 finds the keys 10,
+ * 20 and 30, in the order of their positions.
+ */
 static void heap_extracts_only_due_entries(struct kunit *test)
 {
 	static const s64 keys[] = { 10, 40, 20, 50, 30, 90, 91, 92, 93, 70, 60 };
@@ -272,7 +275,10 @@ static void heap_extracts_only_due_entries(struct kunit *test)
 	model_free(model);
 }
 
-/* If all entries are due, no entry moves, and each hole is closed by dropping it. */
+/*
+ * If all entries are due, an extraction finds all of them, and no entry moves.  Then each
+ * hole is at the end of the heap when it is closed, so the heap only becomes shorter.
+ */
 static void heap_extracts_all_entries(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
@@ -290,7 +296,7 @@ static void heap_extracts_all_entries(struct kunit *test)
 			KUNIT_ASSERT_GE(test, model->heap.extract_pos, pos);
 			extract_one(model);
 		}
-		/* A budget of 1 is one group, so at most 4 entries. */
+		/* A budget of 1 allows one group of siblings, which has at most 4 entries. */
 		pauses++;
 	}
 	KUNIT_EXPECT_EQ(test, model->nr, 0);
@@ -303,9 +309,9 @@ static void heap_extracts_all_entries(struct kunit *test)
 }
 
 /*
- * An extraction pauses below the hole at 7.  Removals shrink the heap until that hole is
- * dropped, and then pushes let the heap grow again.  Now position 7 has an entry.  So the
- * extraction must have ended when the hole was dropped.
+ * An extraction pauses at the children of a hole at position 7.  Removals shrink the heap
+ * until that hole is dropped.  Then pushes put an entry at position 7.  The extraction must
+ * not go on below this entry: it must have ended when the hole was dropped.
  */
 static void heap_extraction_ends_when_its_hole_is_dropped(struct kunit *test)
 {
@@ -397,10 +403,13 @@ static void heap_directory_doubles(struct kunit *test)
 }
 
 /*
- * Three callers grow one heap.  "late" allocates when the heap has 63 segments, so without
- * a directory.  Then another caller adds the 64th segment, and "late" adds nothing.  "one"
- * and "two" both allocate at 64 segments, so both with a larger directory.  The heap takes
- * the directory of "one", and "two" keeps its own.
+ * Three callers allocate memory to grow one heap, and each finds that another caller may
+ * have grown the heap first:
+ *
+ * - "late" allocates at 63 segments, so it allocates no directory.  Another caller adds the
+ *   64th segment.  Then "late" adds nothing.
+ * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  The heap
+ *   takes the directory of "one", and "two" keeps its own.
  */
 static void heap_concurrent_growth_is_kept_once(struct kunit *test)
 {
@@ -434,7 +443,7 @@ static void heap_concurrent_growth_is_kept_once(struct kunit *test)
 	theap_heap_destroy(&heap);
 }
 
-/* In the largest heap each child position fits in a u32.  Further growth is refused. */
+/* In the largest heap each child position fits in a u32.  The largest heap cannot grow. */
 static void heap_growth_has_a_limit(struct kunit *test)
 {
 	u32 last = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - 1;
@@ -447,7 +456,7 @@ static void heap_growth_has_a_limit(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, growth.directory);
 }
 
-/* A heap of 4 segments agrees with the oracle: sifts cross from one segment to another. */
+/* In a heap of 4 segments, sifts cross segment boundaries.  It still agrees with the oracle. */
 static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
@@ -475,7 +484,7 @@ static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *tes
 
 /*
  * Push, remove and rekey at random.  Phases in which the heap fills alternate with phases
- * in which it empties.  Keys are below @keys: with few keys many are equal.
+ * in which it empties.  All keys are below @keys: if @keys is small, many keys are equal.
  */
 static void random_operations(struct kunit *test, u32 max, u32 operations, u32 keys)
 {
@@ -494,7 +503,7 @@ static void random_operations(struct kunit *test, u32 max, u32 operations, u32 k
 			rekey(model, i, random_below(model, keys));
 		check_heap(test, model);
 	}
-	/* Remove the rest from the top: no key is earlier than the one before. */
+	/* Remove all entries from the top: each key is at least the key removed before it. */
 	while (model->nr) {
 		u32 first = top(model);
 		s64 key = model->keys[first];
@@ -520,8 +529,8 @@ static void heap_random_operations_agree_with_oracle(struct kunit *test)
 }
 
 /*
- * Drop up to 3 holes at the end of the heap, since a removal needs an entry there.
- * Return: false if there are more than 3.
+ * Drop up to 3 holes at the end of the heap.  A removal needs an entry there, to fill its
+ * gap.  Return: false if more than 3 holes are at the end.
  */
 static bool drop_last_holes(struct kunit *test, struct model *model)
 {
@@ -544,10 +553,10 @@ static u32 nr_due(struct model *model, s64 until)
 }
 
 /*
- * Extractions that pause.  In the pauses entries are pushed, rekeyed and removed at random,
- * among them the entry at the position of the extraction.  The new keys are not due, so the
- * extraction must find all due entries.  There is one exception: the gap of a removed entry
- * may be at a position that the extraction has visited, and a due entry may have filled it.
+ * Run extractions that pause.  In each pause push, rekey or remove a random entry; it may be
+ * the one at the extraction's position.  The new keys are not due, so the extraction must
+ * find all due entries.  There is one exception: a due entry may fill the gap of a removed
+ * entry.  If the extraction has passed that position, it misses the due entry.
  */
 static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys)
 {
@@ -566,7 +575,7 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 		theap_extract_begin(&model->heap, until);
 		while (model->heap.extract_pos) {
 			unsigned int budget = 1 + random_below(model, 8);
-			/* A time after @until does not make more entries due for the extraction. */
+			/* The extraction must not find entries that are due after @until, even if @now is later. */
 			s64 now = until + random_below(model, keys);
 			struct theap_entry *entry;
 
@@ -592,7 +601,7 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 			}
 			check_heap(test, model);
 		}
-		/* The extraction may have passed the position at which a due entry filled a gap. */
+		/* After a removal, a due entry may be left in a gap that the extraction had passed. */
 		KUNIT_ASSERT_TRUE(test, removed || !nr_due(model, until));
 		while (theap_heap_close_hole(&model->heap))
 			if (!random_below(model, 8))

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers that migrate to another queue, and a queue that is handed to another CPU.
+ * Timers that migrate to another queue, and a queue that is handed over to another CPU.
  *
- * No CPU goes offline here.  The suite includes hotplug.c, and calls its steps with a
- * second queue to which no start adds a timer.  selftests/hotplug.c takes CPUs offline.
+ * No CPU goes offline in this suite.  It includes hotplug.c to call the static functions of
+ * that file.  Timers migrate to a second queue, to which no start adds a timer.
+ * selftests/hotplug.c takes CPUs offline.
  */
 #include "module/core/hotplug.c"
 
@@ -12,8 +13,8 @@
 #include "core_test.h"
 
 /*
- * WAITING and MODIFIED_x timers migrate, and are queued at their own deadlines in the other
- * queue.  DELETED timers are removed.
+ * WAITING and MODIFIED_x timers migrate to the other queue, which has them at their current
+ * deadlines.  DELETED timers do not migrate: they are removed.
  */
 static void hotplug_pending_timers_migrate_stopped_are_removed(struct kunit *test)
 {
@@ -48,7 +49,7 @@ static void hotplug_pending_timers_migrate_stopped_are_removed(struct kunit *tes
 	}
 	KUNIT_EXPECT_EQ(test, to->heap.nr, pending);
 	KUNIT_EXPECT_EQ(test, from->count.migrated, pending);
-	/* The first timer is the last one of those that were moved earlier. */
+	/* The last of the timers that were moved earlier has the first deadline. */
 	KUNIT_EXPECT_EQ(test, to->armed, to->first);
 	KUNIT_EXPECT_LT(test, to->first, deadline);
 }
@@ -78,7 +79,7 @@ static void hotplug_timers_share_buckets_after_migration(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, to->first, bucket - granularity);
 }
 
-/* No timer migrates out of a queue while a run of that queue is on. */
+/* During a run of a queue no timer migrates out of that queue. */
 static void hotplug_nothing_migrates_during_run(struct kunit *test)
 {
 	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
@@ -176,8 +177,8 @@ static void hotplug_empty_queue_needs_no_memory(struct kunit *test)
 }
 
 /*
- * If the heap of the other queue cannot grow, the migration fails, and the timers stay and
- * expire.  The test lets that heap appear as large as a heap can be.
+ * If the heap of the other queue cannot grow, the migration fails, and the timers stay in
+ * their queue and expire.  The test sets the size of that heap to the maximum.
  */
 static void hotplug_failed_migration_keeps_timers(struct kunit *test)
 {
@@ -204,8 +205,8 @@ static void hotplug_failed_migration_keeps_timers(struct kunit *test)
 }
 
 /*
- * After a queue was handed over, its timers expire, and later starts notify the new CPU.
- * If there is no other CPU, the test hands the queue over to this one.
+ * After a queue was handed over, its timers expire, and later starts notify the new owning
+ * CPU.  If there is no other CPU, the test hands the queue over to this CPU.
  */
 static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
 {
@@ -225,7 +226,7 @@ static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* The queue accepts a timer, and a move to an earlier deadline notifies the new CPU. */
+	/* The queue accepts a start.  An earlier deadline notifies the new owning CPU. */
 	test_start(&t[0], test_now() + DAY);
 	test_start(&t[0], test_now() + NSEC_PER_MSEC);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 2));

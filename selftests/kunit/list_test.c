@@ -12,7 +12,7 @@
 #include "module/core/list.h"
 
 #define LISTS	7
-#define NODES	9000		/* more than two segments hold */
+#define NODES		9000		/* more than fit in two segments */
 #define STEPS	60000
 
 struct model {
@@ -33,7 +33,7 @@ static void grow(struct kunit *test, struct theap_heap *heap)
 	theap_growth_free(&growth);
 }
 
-/* Check that each list has its nodes and no others, in the order in which they were added. */
+/* Check that each list has exactly its nodes of the model, in the order of their addition. */
 static void check_lists(struct kunit *test, struct model *model)
 {
 	struct theap_heap *heap = &model->heap;
@@ -93,7 +93,10 @@ static void add_node(struct kunit *test, struct model *model, u32 i, u32 list, u
 	model->added[i] = step;
 }
 
-/* If no position is free, a node can still move from a list to the heap, and back. */
+/*
+ * If no position is free, a node can still move from a list to the heap, and back.  The
+ * removal frees a position, and the addition uses that position.
+ */
 static void list_and_heap_exchange_nodes_without_room(struct kunit *test)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);

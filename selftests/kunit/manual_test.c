@@ -2,9 +2,9 @@
 /*
  * The queue of a manual clock, which the test advances.
  *
- * The largest test expires a million timers with different deadlines over a year, and
- * prints how long the advance took.  selftests/manual.c tests a manual clock as programs
- * use it.
+ * The largest test expires a million timers, whose deadlines span a year, and prints how
+ * long the advance took.  selftests/manual.c tests manual clocks through the system calls
+ * that programs use.
  */
 #include <linux/mm.h>
 
@@ -13,7 +13,7 @@
 
 #define YEAR	(365 * 86400LL * NSEC_PER_SEC)
 
-/* KCSAN delays memory accesses, so with KCSAN a million timers would take minutes. */
+/* Number of timers over a year.  KCSAN delays memory accesses: a million would take minutes. */
 #define YEAR_TIMERS	(IS_ENABLED(CONFIG_KCSAN) ? 10000 : 1000000)
 
 struct manual_timer {
@@ -24,12 +24,12 @@ struct manual_timer {
 static struct {
 	struct theap_queue *queue;
 	u64 user_now;		/* the clock that programs read */
-	s64 last;		/* the time of the last expiry */
+	s64 last;		/* the time of the last expiry, or the expected time */
 	u32 checks;
 	u32 wrong;		/* checks at a wrong time */
 } manual;
 
-/* Check a timer: the clock must be at the deadline, and must not have gone back. */
+/* Expire a timer.  Count a fault if the clock is not at its deadline, or has gone back. */
 static s64 expire_at_deadline(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct manual_timer *t = container_of(timer, struct manual_timer, timer);
@@ -43,7 +43,7 @@ static s64 expire_at_deadline(struct theap_timer *timer, s64 now, struct theap_e
 
 static const struct theap_timer_ops deadline_ops = { .expire = expire_at_deadline };
 
-/* Start a timer, or change its deadline.  Grow the queue if it has no room. */
+/* Start a timer, or change its deadline.  Grow the queue if the heap has no room. */
 static int start_timer(struct manual_timer *t, const struct theap_placement *placement,
 		       s64 deadline)
 {
@@ -73,7 +73,7 @@ static void manual_exit(struct kunit *test)
 	theap_manual_free(manual.queue);
 }
 
-/* Advance the clock to @to, or until @limit expirations.  Return: the number of expirations. */
+/* Advance the clock to @to, or end after @limit expirations.  Return: their number. */
 static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 {
 	struct theap_advance advance = { .to = to, .absolute = true, .limit = limit };
@@ -122,8 +122,8 @@ static void manual_catch_up_expires_only_due_timers(struct kunit *test)
 }
 
 /*
- * Check a timer, and modify the next timer of the array meanwhile, as another thread could:
- * first to a later, then to an earlier deadline.  So the next timer is due, and in the inbox.
+ * Expire a timer.  First modify the next timer of the array, as another thread could: to a
+ * later, then to an earlier deadline.  After that the next timer is due and in the inbox.
  */
 static s64 modifying_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
@@ -155,7 +155,7 @@ static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 	theap_timer_stop_sync(&t[1].timer);
 }
 
-/* Check a timer, and find it postponed, as if a program had stored a later deadline. */
+/* Check a timer and return a later deadline, as if a program had postponed the timer. */
 static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct manual_timer *t = container_of(timer, struct manual_timer, timer);
@@ -170,8 +170,8 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
 #define POSTPONED	4000
 
 /*
- * An advance checks each postponed timer once, when the clock is at its old deadline.
- * This holds for exact timers and for timers in a bucket.
+ * An advance checks each postponed timer once, when the clock is at the timer's old
+ * deadline.  This holds for exact timers and for timers in a bucket.
  */
 static void manual_postponed_timer_is_checked_once(struct kunit *test)
 {

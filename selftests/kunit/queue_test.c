@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A queue: starts, stops and modifies of its timers, its inbox, hrtimer and runs.
+ * A queue: starts, stops and modifies of its timers, its inbox, its hrtimer and its runs.
  *
- * A deadline that must not expire during a test is a day away.  Most tests let the
- * hrtimer begin the runs.  A test that checks one run begins that run itself, with
- * softirqs off.
+ * If a timer must not expire during a test, its deadline is a day away.  In most tests the
+ * hrtimer begins the runs.  A test of a single run calls that run itself, with softirqs off,
+ * so that the hrtimer begins no other run.
  */
 #include <linux/delay.h>
 
@@ -12,7 +12,7 @@
 
 #define PAST	1	/* a deadline that has passed */
 
-/* Run the queue until the hrtimer is armed.  On a slow machine a run may be throttled first. */
+/* Run the queue until a run ends unthrottled, which arms the hrtimer.  Slow machines throttle. */
 static void run_until_armed(void)
 {
 	unsigned int tries;
@@ -37,7 +37,7 @@ static void queue_timer_expires_once(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t->timer));
 }
 
-/* A periodic timer that starts 50 ms late counts the missed periods, and does not drift. */
+/* A periodic timer whose first deadline is 50 ms ago counts missed periods, and does not drift. */
 static void queue_periodic_timer_does_not_drift(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -53,7 +53,7 @@ static void queue_periodic_timer_does_not_drift(struct kunit *test)
 	KUNIT_EXPECT_LE(test, t->called, t->expired);
 }
 
-/* The histogram counts an expiry that is 5 ms late once, in the step of 5 ms or a later one. */
+/* The histogram counts an expiry once.  A lateness of 5 ms is in the step of 5 ms or above. */
 static void queue_lateness_is_counted_once(struct kunit *test)
 {
 	struct theap_lateness before = test_queue()->lateness;
@@ -89,7 +89,7 @@ static void queue_stop_keeps_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t->timer));
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 1);
-	/* A new start uses the same entry. */
+	/* A later start of the stopped timer uses the same heap entry. */
 	test_start(t, deadline + 1);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
@@ -123,7 +123,10 @@ static void queue_postpone_keeps_heap_key(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
-/* The hrtimer fires once for a stopped timer.  The run removes the timer and arms nothing. */
+/*
+ * A stop does not disarm the hrtimer, so the hrtimer fires once for a stopped timer.  The
+ * run removes the timer, and does not arm the hrtimer.
+ */
 static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -200,7 +203,7 @@ static void queue_stopped_timer_stays_while_in_inbox(struct kunit *test)
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	/* A push cleans the top of the heap, and the stopped timer is at the top. */
+	/* A push removes stopped timers from the top of the heap, but not while the inbox links them. */
 	test_start(&t[1], deadline + 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
@@ -232,7 +235,7 @@ static void queue_64th_inbox_entry_drains_inbox(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
 }
 
-/* Adjust ends when its budget is spent, and the next call continues with the rest. */
+/* A call of adjust ends when its budget is spent.  The next call continues from there. */
 static void queue_adjust_keeps_to_its_budget(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -276,7 +279,7 @@ static void queue_push_removes_at_most_4_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 97);
 }
 
-/* A sweep begins when more than a quarter of the timers is stopped, and ends at a quarter. */
+/* A sweep begins when more than a quarter of the timers are stopped.  It ends at a quarter. */
 static void queue_sweep_leaves_at_most_a_quarter_stopped(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -286,7 +289,7 @@ static void queue_sweep_leaves_at_most_a_quarter_stopped(struct kunit *test)
 
 	for (i = 0; i < 100; i++)
 		test_start(&t[i], deadline + i);
-	/* Stop the last timers: a push removes a stopped timer only at the top. */
+	/* Stop the latest timers: a push would remove stopped timers at the top of the heap. */
 	for (i = 75; i < 100; i++)
 		theap_timer_stop(&t[i].timer);
 	test_start(&t[100], deadline + DAY);
@@ -318,7 +321,7 @@ static void queue_batch_is_called_in_deadline_order(struct kunit *test)
 	}
 }
 
-/* Timers that are due at one time, more than 3 batches, all expire once. */
+/* If more than 3 batches of timers have one deadline, each timer expires once. */
 static void queue_many_batches_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -332,15 +335,15 @@ static void queue_many_batches_expire_once(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* A throttled run may leave extraction holes, which a later run closes. */
+	/* The last functions may be called before a run closes the last holes: wait for that. */
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&queue->heap.nr, 0));
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 }
 
 /*
- * Below the heap entry at position 4 are more tickers than a batch, and each is due again
- * right after its check.  Still the timers at positions 5 to 7, in other branches of the
- * heap, expire.
+ * The branch of the heap below position 4 has more tickers than a batch, and each ticker is
+ * due again right after its check.  Even so, the timers at positions 5 to 7, the tops of the
+ * other branches, expire.
  */
 static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 {
@@ -357,7 +360,7 @@ static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 			branch = theap_heap_parent(branch);
 		if (branch == 4)
 			t[pos].period = 1;
-		/* No child is earlier than its parent, so no entry moves when it is pushed. */
+		/* Each deadline is later than its parent's, so the new entry stays at the end. */
 		test_start(&t[pos], pos > 7 && branch != 4 ? now + DAY : now - 1000 + pos);
 		KUNIT_ASSERT_EQ(test, t[pos].timer.node.pos, pos);
 	}
@@ -373,8 +376,8 @@ static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 }
 
 /*
- * A throttled run leaves extraction holes.  If timers are started, stopped, postponed and
- * removed before the next run, all due timers still expire once.
+ * A throttled run leaves extraction holes.  Timers may be started, stopped, postponed and
+ * removed before the next run.  All due timers still expire once.
  */
 static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 {
@@ -429,7 +432,7 @@ static void queue_stop_sync_drops_last_holes(struct kunit *test)
 	test_start(&far[0], now + 3600 * NSEC_PER_SEC);
 	for (i = 0; i < nr; i++)
 		test_start(&due[i], now - 1000 + i);
-	/* From here on the CPU has a budget deficit, so each run ends after one batch. */
+	/* The function of due[0] exceeds the CPU budget, so each run is throttled after a batch. */
 	due[0].work = test_exceed_budget;
 	for (runs = 0; called < nr && runs < nr; runs++) {
 		theap_queue_run(queue);
@@ -452,7 +455,7 @@ static void count_wake(struct theap_waker *waker)
 	wakes++;
 }
 
-/* A run calls a waker once, although 10 timers have asked for it. */
+/* If 10 timers add the same waker to a run, the run calls the waker once. */
 static void queue_waker_is_called_once_per_run(struct kunit *test)
 {
 	struct theap_waker waker = { .function = count_wake };
@@ -474,8 +477,8 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
 }
 
 /*
- * If a waker is in the list of another run, which may be stuck, this run calls the waker,
- * too.  It does so once, although 9 timers ask for it.
+ * A waker may be in the list of another run, and that run may be stuck.  So a run whose
+ * timers add this waker calls it, too.  9 timers add the waker, and the run calls it once.
  */
 static void queue_waker_of_stuck_run_is_called(struct kunit *test)
 {
@@ -505,7 +508,10 @@ static void count_slow_wake(struct theap_waker *waker)
 	test_busy_wait(20 * NSEC_PER_USEC);
 }
 
-/* The time of wakers is charged to the run, so one run calls fewer than 2 batches of them. */
+/*
+ * The time that slow wakers take is charged to the CPU budget.  So a run is throttled before
+ * it has called 2 batches of them.
+ */
 static void queue_wakers_are_charged_to_budget(struct kunit *test)
 {
 	const unsigned int nr = 1000;
@@ -564,7 +570,7 @@ static void queue_waker_is_called_before_newly_due_timers(struct kunit *test)
 	theap_timer_stop_sync(&t[1].timer);
 }
 
-/* A run ends although a function always restarts its timer in the past: it is throttled. */
+/* If a function always restarts its timer at a past deadline, the run is throttled and ends. */
 static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -634,9 +640,9 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
 }
 
 /*
- * The IPI handler runs 20000 times, each time with a first deadline before the armed one.
- * The rate limit defers most of these notifications.  A run soon arms the hrtimer for that
- * deadline.
+ * The test calls the IPI handler 20000 times, each time with a first deadline that is before
+ * the armed one.  The rate limit defers most of these notifications to a run, and that run
+ * soon arms the hrtimer for the deadline.
  */
 static void queue_notifications_are_rate_limited(struct kunit *test)
 {
@@ -658,7 +664,7 @@ static void queue_notifications_are_rate_limited(struct kunit *test)
 	local_irq_enable();
 	span = test_now() - begin;
 	KUNIT_EXPECT_GE(test, queue->count.notified, 1);
-	/* At most one per 50 us, and a burst worth 20 ms. */
+	/* The limit is one notification per 50 us, after a burst worth 20 ms. */
 	KUNIT_EXPECT_LE(test, queue->count.notified,
 			(span + 20 * NSEC_PER_MSEC) / (50 * NSEC_PER_USEC) + 1);
 	KUNIT_EXPECT_EQ(test, queue->count.notified + queue->count.deferred_notifications, ipis);

@@ -14,7 +14,7 @@
 #define GAP	(50 * NSEC_PER_USEC)
 #define T0	NSEC_PER_SEC
 
-/* A burst of charges worth 20 ms is free.  After it each charge adds one gap to the wait. */
+/* A burst of charges worth 20 ms needs no wait.  After it each charge adds one gap to the wait. */
 static void ratelimit_burst_is_free(struct kunit *test)
 {
 	const unsigned int burst = THEAP_RATE_LIMIT_BURST / GAP;
@@ -28,7 +28,7 @@ static void ratelimit_burst_is_free(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&limit, T0, GAP, 1000), T0 + i * GAP);
 }
 
-/* Time without charges is credited, up to the burst of 20 ms. */
+/* Time without charges restores the burst, up to 20 ms. */
 static void ratelimit_idle_time_is_credited(struct kunit *test)
 {
 	struct theap_rate_limit limit = { .until = T0 + 10 * GAP };
@@ -40,7 +40,7 @@ static void ratelimit_idle_time_is_credited(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, limit.until, 1000 * T0 - THEAP_RATE_LIMIT_BURST + GAP);
 }
 
-/* After any number of charges the wait is at most one round. */
+/* The wait is at most one round, that is, one gap per sharer, after any number of charges. */
 static void ratelimit_wait_is_at_most_one_round(struct kunit *test)
 {
 	struct theap_rate_limit limit = {};
@@ -50,7 +50,7 @@ static void ratelimit_wait_is_at_most_one_round(struct kunit *test)
 		KUNIT_ASSERT_LE(test, theap_rate_limit_charge(&limit, T0, GAP, 1000),
 				T0 + 1000 * GAP);
 	KUNIT_EXPECT_EQ(test, limit.until, T0 + 1000 * GAP);
-	/* The longest round, 97 years after boot: no overflow. */
+	/* The longest possible round does not overflow, even 97 years after boot. */
 	limit.until = S64_MAX / 3;
 	KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&limit, S64_MAX / 3, NSEC_PER_SEC, U32_MAX),
 			S64_MAX / 3 + NSEC_PER_SEC);
@@ -64,13 +64,13 @@ static void ratelimit_wait_is_at_most_one_round(struct kunit *test)
 /* A simulation: tickers under one limit, each checked when it is due. */
 struct tickers {
 	struct theap_rate_limit limit;
-	s64 due[TICKERS];		/* the next check of each */
+		s64 due[TICKERS];		/* the time of the next check of each ticker */
 	unsigned int checks[TICKERS];
 	unsigned int deferred;
-	s64 longest;			/* time between two checks of one ticker */
+		s64 longest;			/* longest time between two checks of one ticker */
 };
 
-/* Check the tickers in the order of their times until @until.  Return: all checks. */
+/* Check the tickers in the order of @due, until time @until.  Return: the number of checks. */
 static unsigned int tickers_run(struct tickers *tickers, s64 period, s64 until)
 {
 	s64 last[TICKERS] = {}, now = T0;
@@ -98,7 +98,7 @@ static unsigned int tickers_run(struct tickers *tickers, s64 period, s64 until)
 
 /*
  * 100 tickers with a period of 100 us would need a million checks a second.  The limit
- * allows one check per gap, and each ticker gets about the same number.
+ * allows one check per gap, and each ticker gets about the same number of checks.
  */
 static void ratelimit_greedy_tickers_share_the_limit(struct kunit *test)
 {
@@ -159,7 +159,7 @@ static struct theap_user *user_make(struct kunit *test, uid_t uid)
 	return user;
 }
 
-/* A user over its limit waits for at most one round of its slots.  Others need not wait. */
+/* A user over its limit waits for at most one round of its slots.  Another user need not wait. */
 static void ratelimit_users_are_limited_separately(struct kunit *test)
 {
 	const unsigned int before = theap_max_user_checks, burst = THEAP_RATE_LIMIT_BURST / GAP;
@@ -174,7 +174,7 @@ static void ratelimit_users_are_limited_separately(struct kunit *test)
 	theap_max_user_checks = before;
 }
 
-/* max_user_checks=0 switches the limit off.  So does a value above one check per ns. */
+/* The limit is off if max_user_checks is 0, or is above one check per nanosecond. */
 static void ratelimit_of_users_can_be_switched_off(struct kunit *test)
 {
 	const unsigned int before = theap_max_user_checks, burst = THEAP_RATE_LIMIT_BURST / GAP;

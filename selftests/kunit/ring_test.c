@@ -29,7 +29,7 @@ static struct theap_ring *ring_make(struct kunit *test, u32 slots)
 	return ring;
 }
 
-/* The number of entries is that of the slots, rounded up to a power of 2, in whole pages. */
+/* A ring has as many entries as slots, rounded up to a power of 2.  It fills whole pages. */
 static void ring_size_is_a_power_of_2(struct kunit *test)
 {
 	static const u32 sizes[][2] = {
@@ -73,7 +73,7 @@ static void ring_keeps_order(struct kunit *test)
 	}
 }
 
-/* Whatever head a program writes, the ring returns at most its 8 newest numbers, then none. */
+/* For each head that a program writes, the ring returns at most the 8 newest numbers. */
 static void ring_limits_wild_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 4, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reservations: a start of a timer with a reservation never fails for want of room.
+ * Reservations: if a timer has a reservation, its start always finds room in a heap.
  *
  * A heap of one segment has 4 093 positions.  Timers without a reservation fill it, and
  * a timer with a reservation must still find room.  The last tests check when memory that
@@ -31,7 +31,7 @@ static void unreserve_all(void *data)
 
 KUNIT_DEFINE_ACTION_WRAPPER(unreserve_action, unreserve_all, void *);
 
-/* Make timers with reservations, which are given up at the end of the test. */
+/* Make timers with reservations.  KUnit gives up the reservations at the end of the test. */
 static struct test_timer *reserved_timers(struct kunit *test, unsigned int nr)
 {
 	struct test_timer *t = test_timers(test, nr);
@@ -67,7 +67,7 @@ static unsigned int fill_heap(struct kunit *test, s64 deadline)
 	return i;
 }
 
-/* Timers without reservations leave reserved positions free.  A stop keeps the reservation. */
+/* Timers without reservations cannot use reserved positions.  A stop keeps the reservation. */
 static void room_reserved_timer_starts_in_full_heap(struct kunit *test)
 {
 	struct test_timer *t = reserved_timers(test, 100);
@@ -120,7 +120,7 @@ static void room_failed_reservation_changes_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_reserved(queue), 0);
 }
 
-/* Restart the timer in each of its first 3 calls.  A failed start makes @expired wrong. */
+/* A @work: restart the timer in its first 3 calls.  A failed start adds 1000 to @expired. */
 static void start_again(struct test_timer *t)
 {
 	t->expired += 1000 * !!try_start(t, test_now() - 1);
@@ -164,7 +164,7 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 	struct test_timer *t = reserved_timers(test, 2);
 	unsigned int i;
 
-	/* Let the timers appear to have been queued in the offline queue last. */
+	/* Set the queue in which the timers were last: their reservations move to that queue. */
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(offline, GFP_KERNEL), 0);
 	for (i = 0; i < 2; i++)
 		__theap_timer_set_queue(&t[i].timer, offline);
@@ -180,7 +180,7 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + NSEC_PER_MSEC), 0);
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, offline);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
-	/* That start has queued work that grows the full heap of the other queue. */
+	/* The start above found the heap of test_queue() full, and queued work that grows it. */
 	flush_work(&test_queue()->grow_work);
 	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + DAY), 0);
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, test_queue());
@@ -201,7 +201,7 @@ static void room_trim_keeps_reserved_segments(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, try_start(&t[i], test_now() + DAY), 0);
 }
 
-/* Memory is freed soon after reservations are given up.  Another reservation keeps its room. */
+/* Memory is freed soon after reservations are given up, except for the remaining reservation. */
 static void room_unreserved_segments_are_freed(struct kunit *test)
 {
 	struct test_timer *t = reserved_timers(test, 3 * POSITIONS);
