@@ -426,7 +426,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
 		shared = rounds_per_second(60);
-		/* On a slow host fewer than 10 calls fit into the busy loop: wait for the others. */
+		/* On a slow host 10 calls take longer than the busy loop: wait for the rest. */
 		while (READ_ONCE(p->called) < called + 10)
 			msleep(20);
 		timerheap_stop_sync(&p->timer);
@@ -434,7 +434,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		kunit_info(test, "restart after %u ns: %u calls, %llu runs, %llu%% left to tasks\n",
 			   delays[i], p->called - called, runs, 100 * shared / alone);
 		KUNIT_EXPECT_GT(test, p->called, called);
-		/* With a delay of 0 the timer is due again at once, so one run calls it several times. */
+		/* With a delay of 0 the timer is due at once, so one run calls it many times. */
 		if (!delays[i])
 			KUNIT_EXPECT_LT(test, runs, p->called - called);
 		KUNIT_EXPECT_GE(test, 100 * shared, alone);
@@ -602,7 +602,7 @@ static void api_init_works_in_atomic_context(struct kunit *test)
 struct shared_timer {
 	struct probe probe;
 	atomic_t running;		/* 1: its function is running */
-		atomic_t faults;		/* calls that began while another call was running */
+		atomic_t faults;		/* calls that began during another call */
 };
 
 static struct shared_timer *shared;

@@ -575,7 +575,7 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 		theap_extract_begin(&model->heap, until);
 		while (model->heap.extract_pos) {
 			unsigned int budget = 1 + random_below(model, 8);
-			/* The extraction must not find entries that are due after @until, even if @now is later. */
+			/* Even if @now is later, an entry due after @until must not be found. */
 			s64 now = until + random_below(model, keys);
 			struct theap_entry *entry;
 
@@ -601,7 +601,7 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 			}
 			check_heap(test, model);
 		}
-		/* After a removal, a due entry may be left in a gap that the extraction had passed. */
+		/* After a removal, a due entry may be in a gap that the extraction had passed. */
 		KUNIT_ASSERT_TRUE(test, removed || !nr_due(model, until));
 		while (theap_heap_close_hole(&model->heap))
 			if (!random_below(model, 8))

@@ -203,7 +203,7 @@ static void queue_stopped_timer_stays_while_in_inbox(struct kunit *test)
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	/* A push removes stopped timers from the top of the heap, but not while the inbox links them. */
+	/* A push removes stopped timers at the top, except those that the inbox links. */
 	test_start(&t[1], deadline + 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
@@ -321,7 +321,7 @@ static void queue_batch_is_called_in_deadline_order(struct kunit *test)
 	}
 }
 
-/* If more than 3 batches of timers have one deadline, each timer expires once. */
+/* If more than 3 batches of timers are due within a microsecond, each timer expires once. */
 static void queue_many_batches_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();

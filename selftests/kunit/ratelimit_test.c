@@ -64,7 +64,7 @@ static void ratelimit_wait_is_at_most_one_round(struct kunit *test)
 /* A simulation: tickers under one limit, each checked when it is due. */
 struct tickers {
 	struct theap_rate_limit limit;
-		s64 due[TICKERS];		/* the time of the next check of each ticker */
+		s64 due[TICKERS];		/* the next check of each ticker */
 	unsigned int checks[TICKERS];
 	unsigned int deferred;
 		s64 longest;			/* longest time between two checks of one ticker */

@@ -2,9 +2,9 @@
 /*
  * The kernel's side of a slot: checks, START, MODIFY, STOP, KICK and events.
  *
- * The test stores to the slot, as a program does, and then calls a check.  It chooses the
- * time of the check, so no test waits for a clock.  The suite includes slot.c, since the
- * check is a static function there.
+ * The test stores to the slot, as a program does, and then calls theap_slot_check().  The
+ * test passes the time of the check, so most tests need no clock.  The suite includes
+ * slot.c, since theap_slot_check() is static.
  *
  * queue_test.c tests the hrtimer that begins checks, and selftests/protocol.c tests
  * threads that store to a slot while the kernel checks it.
@@ -50,7 +50,7 @@ static struct theap_slot_timer *slot_make(struct kunit *test)
 	return &page->timers[3];
 }
 
-/* Check a slot.  Ignore the count of expirations, which is also in the slot. */
+/* Check a slot.  The returned count of expirations is not used: the slot has it, too. */
 static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 {
 	u64 count;
@@ -58,8 +58,8 @@ static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 	return theap_slot_check(st, now, ring, &count);
 }
 
-/* A check of an idle slot makes no event, and asks for no further check. */
-static void slot_idle_has_no_event(struct kunit *test)
+/* A check of an idle slot makes no event, and returns no time for a next check. */
+static void slot_check_of_idle_slot_makes_no_event(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	bool ring = false;
@@ -71,7 +71,7 @@ static void slot_idle_has_no_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot(st)->expirations, 0);
 }
 
-/* A due slot expires.  Only the first of two expiries adds the number of the slot to the ring. */
+/* A due slot expires.  Two expiries before a read add its number to the ring only once. */
 static void slot_expires_when_due(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -87,7 +87,7 @@ static void slot_expires_when_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0);
 	KUNIT_EXPECT_EQ(test, slot->fired, T0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
-	/* A second expiry before the event is read is counted, but adds no number to the ring. */
+	/* The event is not read yet: a second expiry is counted, but adds no number to the ring. */
 	ring = false;
 	slot->deadline = T0 + 5;
 	check_slot(st, T0 + 7, &ring);
@@ -126,7 +126,7 @@ static void slot_close_deadlines_are_deferred(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
 		KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), least);
 	}
-	/* A deadline that is not close resets the count. */
+	/* A check that finds a deadline that is not close resets the count of such checks. */
 	for (check = 0; check < THEAP_SLOT_TRIES; check++)
 		check_slot(st, T0, &ring);
 	theap_slot(st)->deadline = least;
@@ -136,7 +136,7 @@ static void slot_close_deadlines_are_deferred(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ring);
 }
 
-/* A late check counts the missed periods, and sets the first deadline after now. */
+/* A late check counts the missed periods, and sets the deadline to the next period after now. */
 static void slot_late_check_counts_missed_periods(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -199,7 +199,7 @@ static void slot_period_has_limits(struct kunit *test)
 	theap_min_period_ns = before;
 }
 
-/* Let the slot expire @nr times at T0.  Return: the time of the next check. */
+/* Let the slot expire @nr times at T0, and add to @deferred.  Return: when to check it next. */
 static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned int *deferred)
 {
 	s64 next = 0;
@@ -216,7 +216,7 @@ static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned i
 	return next;
 }
 
-/* If a user exceeds the rate limit, its checks are deferred.  The deadline is unchanged. */
+/* If a user exceeds its rate limit, its checks are deferred, but its deadlines do not change. */
 static void slot_over_rate_limit_is_deferred(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -227,7 +227,7 @@ static void slot_over_rate_limit_is_deferred(struct kunit *test)
 
 	theap_max_user_checks = 1000;
 	slot->period = period;
-	/* The burst of 20 ms is free, and the next check is due after one period. */
+	/* 21 checks are within the burst of 20 ms: the next check is due after one period. */
 	KUNIT_EXPECT_EQ(test, expire_times(st, 21, &deferred), T0 + period);
 	KUNIT_EXPECT_EQ(test, deferred, 0);
 	KUNIT_EXPECT_EQ(test, expire_times(st, 4, &deferred), T0 + 5 * period);
@@ -245,7 +245,7 @@ static void slot_over_rate_limit_is_deferred(struct kunit *test)
 	theap_max_user_checks = before;
 }
 
-/* A slot that is not checked again is not charged to the rate limit of its user. */
+/* An expiry of a one-shot slot needs no next check, so the user's rate limit is not charged. */
 static void slot_one_shot_is_not_charged_to_rate_limit(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -343,7 +343,7 @@ static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
 }
 
-/* KICK queues the timer at a stored deadline, cancels it at 0, and expires a due one. */
+/* KICK acts on the stored deadline: 0 cancels, a due one expires, a later one is queued. */
 static void slot_kick_follows_stored_deadline(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -368,7 +368,7 @@ static void slot_kick_follows_stored_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 }
 
-/* After an event was put back, its slot number is in the ring, and it can be read again. */
+/* An event that was put back has its slot number in the ring, and can be read again. */
 static void slot_event_put_back_can_be_read_again(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -389,7 +389,7 @@ static void slot_event_put_back_can_be_read_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
-/* A page of 64 slots is allocated at its first use.  A slot number that is too large is refused. */
+/* The first use of a slot allocates its page of 64 slots.  A too large slot number is refused. */
 static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
 	struct theap_context *context = context_make(test, SLOTS);
@@ -412,7 +412,7 @@ static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 }
 
 static struct kunit_case slot_cases[] = {
-	KUNIT_CASE(slot_idle_has_no_event),
+	KUNIT_CASE(slot_check_of_idle_slot_makes_no_event),
 	KUNIT_CASE(slot_expires_when_due),
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
 	KUNIT_CASE(slot_close_deadlines_are_deferred),

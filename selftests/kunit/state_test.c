@@ -3,12 +3,12 @@
  * The state machine: all 100 pairs of states.
  *
  * The test calls each theap_try_ helper of state.h in each state.  A helper must make the
- * transition that its name states, and fail in all other states without changing the
- * state.  The test calls each of the other helpers in the state that its name states.
+ * transition that its name states.  In all other states it must fail and not change the
+ * state.  The other helpers cannot fail: the test calls each in the state of its name.
  *
- * The test records all transitions that the helpers made, and compares them with a table.
+ * The test records all transitions that the helpers make, and compares them with a table.
  * So no helper makes a transition that is not in the table, and each transition of the
- * table has a helper.  selftests/model compares the table of the model with state.h.
+ * table has a helper.  selftests/model/transitions compares the model with state.h.
  */
 #include <kunit/test.h>
 
@@ -50,7 +50,7 @@ static const char *const table[STATES] = {
 	[THEAP_MOVING]		 = ".x........",
 };
 
-/* Wrappers for helpers that state the source in their names, not in an argument. */
+/* Wrappers for helpers that have the source state in their names, not as an argument. */
 static bool try_running(atomic_t *status, enum theap_status from)
 {
 	return theap_try_waiting_to_running(status);
@@ -79,7 +79,10 @@ static const struct {
 	{ try_moving,			 ".x........", THEAP_MOVING },
 };
 
-/* Transitions out of a transient state.  Only the code that has the timer makes them. */
+/*
+ * Transitions out of a transient state.  They cannot fail: only the code that has put the
+ * timer into this state makes them.
+ */
 static const struct {
 	void (*leave)(atomic_t *status);
 	enum theap_status from, to;
@@ -154,7 +157,7 @@ static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
 					    "%s -> %s", names[from], names[to]);
 }
 
-/* Each state is idle, pending, modified or transient as in these rows. */
+/* The predicates are true in exactly those states that have an x in these rows. */
 static void state_predicates_match_the_states(struct kunit *test)
 {
 	/*				  NWRDrdMELm */

@@ -2,9 +2,10 @@
 /*
  * Stealing from stuck queues, and the watchdog timers that find them.
  *
- * No CPU is stuck here.  The test keeps softirqs off, and lets its queue belong to another
- * CPU, which may not exist.  A stuck queue is overdue by 1.5 s, so that delays of the
- * machine do not matter.  selftests/steal.c tests CPUs that are stuck.
+ * No CPU gets stuck in this suite.  Instead a test keeps softirqs off, and sets the owning
+ * CPU of its queue to another CPU, which need not exist.  The queue's timers are overdue by
+ * 1.5 s and steal_us is 1 s, so that delays of the machine do not matter.  selftests/steal.c
+ * tests CPUs that are stuck.
  *
  * The suite includes steal.c and watchdog.c, since most of what it tests is static there.
  * The steal_ tests come first, then the watchdog_ tests.
@@ -13,7 +14,7 @@
 
 #include "core_test.h"
 
-/* The only housekeeping CPU; UINT_MAX: those of the machine. */
+/* The only housekeeping CPU; UINT_MAX: the machine's housekeeping CPUs. */
 static unsigned int only_housekeeping_cpu = UINT_MAX;
 
 static bool test_cpu_is_housekeeping(unsigned int cpu)
@@ -22,7 +23,7 @@ static bool test_cpu_is_housekeeping(unsigned int cpu)
 						   cpu == only_housekeeping_cpu;
 }
 
-/* The number of queues of a clock that steal.c and watchdog.c see; 0: the true one. */
+/* If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one. */
 static unsigned int shown_queues_nr;
 
 static unsigned int test_queues_nr(void)
@@ -44,8 +45,8 @@ static struct theap_counters *count(void)
 }
 
 /*
- * Let no CPU drive the queue from here on: it belongs to another CPU, and an IPI to that
- * CPU appears to be on its way.  This CPU may scan at once.
+ * From now on no CPU drives the queue of the test: the queue belongs to another CPU, and an
+ * IPI to that CPU appears to be pending.  Let this CPU scan without a wait.
  */
 static void queue_gets_stuck(void)
 {
@@ -55,7 +56,7 @@ static void queue_gets_stuck(void)
 	this_cpu_ptr(&theap_thieves)->next = 0;
 }
 
-/* Let the queue belong to this CPU again, and arm its hrtimer. */
+/* Undo queue_gets_stuck(): the queue belongs to this CPU again.  Arm its hrtimer. */
 static void queue_recovers(void)
 {
 	test_queue()->cpu = smp_processor_id();
@@ -66,7 +67,7 @@ static void queue_recovers(void)
 	local_bh_enable();
 }
 
-/* Start overdue timers.  Meanwhile the queue belongs to this CPU, so that no IPI is sent. */
+/* Start overdue timers.  During the starts the queue belongs to this CPU: no IPI is sent. */
 static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 {
 	unsigned int i, cpu = test_queue()->cpu;
@@ -77,7 +78,7 @@ static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 	test_queue()->cpu = cpu;
 }
 
-/* Let this CPU scan the queues of the next CPU, and steal. */
+/* Let this CPU scan the queues of one other CPU, and steal those that are stuck. */
 static void scan_clocks(unsigned long clocks)
 {
 	theap_steal_scan(this_cpu_ptr(&theap_thieves), clocks, 1, false);
@@ -88,7 +89,7 @@ static void scan(void)
 	scan_clocks(BIT(THEAP_MONOTONIC));
 }
 
-/* A thief runs an overdue queue once, and the owning CPU finds nothing to do. */
+/* A thief runs an overdue queue once.  When the owning CPU recovers, no timer expires again. */
 static void steal_runs_overdue_queue_once(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 10);
@@ -124,7 +125,7 @@ static void steal_leaves_recently_due_queue(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 }
 
-/* A queue is not stolen while a run of that queue is on. */
+/* A thief does not steal a queue during a run of that queue. */
 static void steal_leaves_running_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -159,7 +160,7 @@ static void steal_leaves_own_queue(struct kunit *test)
 }
 
 /* steal_us=0 switches stealing off. */
-static void steal_off_steals_nothing(struct kunit *test)
+static void steal_us_of_0_switches_stealing_off(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
@@ -175,7 +176,7 @@ static void steal_off_steals_nothing(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 }
 
-/* A steal_us from 1 to below the minimum counts as the minimum. */
+/* If steal_us is not 0 but below the minimum, the minimum applies. */
 static void steal_us_has_a_minimum(struct kunit *test)
 {
 	theap_steal_us = 1;
@@ -195,7 +196,7 @@ static bool expire_once(struct test_timer *t, unsigned int nr)
 
 static u64 worked_until;
 
-/* Use twice the CPU budget of a run, and record the time of the end. */
+/* A @work: use twice the CPU budget of a run, and record when this function ended. */
 static void exceed_budget(struct test_timer *t)
 {
 	test_exceed_budget(t);
@@ -203,8 +204,8 @@ static void exceed_budget(struct test_timer *t)
 }
 
 /*
- * A queue whose run is throttled is late, but not stuck.  It counts as stuck if no run
- * follows for steal_us.
+ * A queue whose run is throttled is late, but not stuck, so no CPU steals it.  The queue
+ * counts as stuck if no run begins within steal_us after the throttling.
  */
 static void steal_leaves_throttled_queue(struct kunit *test)
 {
@@ -218,7 +219,7 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 	t[nr - 1].work = exceed_budget;
 	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
-	/* run_ended includes the time of throttling, a quarter of the run. */
+	/* run_ended is when the throttling ends: it includes a wait of a quarter of the run. */
 	KUNIT_EXPECT_GE(test, queue->run_ended, worked_until + NSEC_PER_MSEC / 4);
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
@@ -231,8 +232,8 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 }
 
 /*
- * After a throttled run the thief resumes, unless the owning CPU runs the queue or has a
- * throttled run of it.
+ * After a throttled run the thief resumes the run.  It does not if the owning CPU is running
+ * the queue, or was throttled in a run of the queue.
  */
 static void steal_resumes_after_throttled_run(struct kunit *test)
 {
@@ -247,7 +248,7 @@ static void steal_resumes_after_throttled_run(struct kunit *test)
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
-	/* Let the owning CPU appear to have a throttled run and, below, a run that is on. */
+	/* First the owning CPU appears to have a throttled run, then a run that is on. */
 	WRITE_ONCE(queue->run_ended, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
@@ -264,8 +265,8 @@ static void steal_resumes_after_throttled_run(struct kunit *test)
 }
 
 /*
- * If the CPU of a thief gets stuck after a throttled run, the owning CPU expires the timers
- * that are left once it has recovered.
+ * If a thief's CPU gets stuck after a throttled run, it cannot resume the run.  When the
+ * owning CPU recovers, it expires the remaining timers.
  */
 static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 {
@@ -288,11 +289,11 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 }
 
 /*
- * Two queues are stuck, and the timers of each exhaust the budget of a run.  A scan steals
- * one of the queues.  The next scan steals the other queue, although the first one is stuck
- * again.
+ * A scan ends when a stolen run has exceeded the CPU budget.  Two queues are stuck, and a
+ * timer of each exceeds the budget.  The first scan steals one queue.  The next scan steals
+ * the other queue first, although the first queue has an overdue timer again.
  */
-static void steal_scan_ends_with_budget(struct kunit *test)
+static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *other = theap_queues_get(THEAP_BOOTTIME, 0);
 	unsigned long clocks = BIT(THEAP_MONOTONIC) + BIT(THEAP_BOOTTIME);
@@ -324,8 +325,8 @@ static void steal_scan_ends_with_budget(struct kunit *test)
 }
 
 /*
- * A CPU scans at most once per steal_us, both at the end of runs and before a sleep.  A task
- * that is about to sleep scans only the queues of its clock.
+ * A CPU scans at most once per steal_us, whether at the end of a run or before a task
+ * sleeps.  A task that is about to sleep scans only the queues of its clock.
  */
 static void steal_scans_once_per_steal_us(struct kunit *test)
 {
@@ -367,7 +368,7 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 	struct theap_queue *other = theap_queues_get(THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
 
-	/* Let time repay the deficit of earlier tests: a run with a deficit does not steal. */
+	/* Wait until the deficit of earlier tests is 0: a run with a deficit does not steal. */
 	usleep_range(5000, 6000);
 	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
@@ -383,7 +384,7 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 	queue_recovers();
 }
 
-/* With 1000 CPUs a scan before a sleep covers 64, and the next scan the next 64. */
+/* With 1000 CPUs a scan before a sleep covers only 64 CPUs.  The next scan covers the next 64. */
 static void steal_before_sleep_scans_64_cpus(struct kunit *test)
 {
 	struct theap_thief *thief;
@@ -405,8 +406,8 @@ static void steal_before_sleep_scans_64_cpus(struct kunit *test)
 }
 
 /*
- * A watchdog timer that sleeps expires before the next deadline, even if the kernel's timer
- * wheel adds an eighth to the delay.
+ * The delay of a sleeping watchdog timer is so short that the timer expires before the next
+ * deadline.  This holds even if the kernel's timer wheel adds an eighth to the delay.
  */
 static void watchdog_sleep_ends_before_next_deadline(struct kunit *test)
 {
@@ -430,7 +431,7 @@ static void watchdog_sleep_ends_before_next_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(0, 0), THEAP_NEVER);
 }
 
-/* With this watchdog_ms a watchdog timer that is woken expires only after 1 s. */
+/* With this watchdog_ms a woken watchdog timer expires after 1 s: not before a test's checks. */
 #define SLOW_MS	1000
 
 /* Switch the watchdog on, even on a machine with one CPU.  The watchdog sleeps at first. */
@@ -443,7 +444,7 @@ static void watchdog_begin(unsigned int ms)
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 }
 
-/* Does the watchdog sleep? */
+/* Return: whether the watchdog sleeps. */
 static bool watchdog_sleeps(void)
 {
 	return READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]) != S64_MIN;
@@ -460,7 +461,7 @@ static bool watchdog_falls_asleep(void)
 	}
 	for (i = 0; i < 200 && !watchdog_sleeps(); i++)
 		msleep(20);
-	/* Let the other watchdog timer expire, too. */
+	/* One watchdog timer has published the sleep.  Wait until the other has expired, too. */
 	msleep(50);
 	theap_watchdog_ms = ms;
 	return watchdog_sleeps();
@@ -468,8 +469,8 @@ static bool watchdog_falls_asleep(void)
 
 /*
  * A start wakes the watchdog if the watchdog would sleep past the deadline.  The watchdog
- * soon sleeps again: for a part of the time to the first deadline, at most 11.25 s, or
- * without end if no timer is pending.
+ * soon sleeps again.  It sleeps for a part of the time to the first deadline, at most
+ * 11.25 s.  If no timer is pending, it sleeps without end.
  */
 static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 {
@@ -489,7 +490,7 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 	KUNIT_EXPECT_GT(test, theap_watchdog_until[THEAP_REALTIME], until);
 	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[0].timer));
 
-	/* This deadline is before the armed one, but after the next expiry of the watchdog. */
+	/* This deadline is the new first one, but the watchdog expires before it: no wake-up. */
 	test_start(&t[1], now + DAY / 2);
 	KUNIT_EXPECT_TRUE(test, watchdog_sleeps());
 	test_start(&t[2], until - SECOND);
@@ -506,8 +507,11 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[1].timer));
 }
 
-/* A start wakes the watchdog although the hrtimer is armed for an earlier, stopped timer. */
-static void watchdog_wakes_behind_stale_hrtimer(struct kunit *test)
+/*
+ * A start whose deadline is after the armed one does not arm the hrtimer.  It must still
+ * wake the watchdog: here the hrtimer is armed for a timer that was stopped.
+ */
+static void watchdog_wakes_despite_hrtimer_of_stopped_timer(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 armed;
@@ -524,7 +528,7 @@ static void watchdog_wakes_behind_stale_hrtimer(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 }
 
-/* A start during a run does not wake the watchdog.  The end of the run does. */
+/* A start during a run does not wake the watchdog.  The end of the run wakes it. */
 static void watchdog_wakes_at_end_of_run(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -543,7 +547,7 @@ static void watchdog_wakes_at_end_of_run(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, after);
 }
 
-/* The watchdog steals a stuck queue that no other CPU scans. */
+/* If no CPU scans a stuck queue after runs or before sleeps, the watchdog steals the queue. */
 static void watchdog_steals_stuck_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 10);
@@ -561,7 +565,7 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
 	test_queue()->cpu = raw_smp_processor_id();
 }
 
-/* A watchdog timer that is late moves to another CPU.  A timer that is not late stays. */
+/* A late watchdog timer moves to another CPU.  A watchdog timer that is not late stays. */
 static void watchdog_moves_late_timer(struct kunit *test)
 {
 	s64 span = 20 * NSEC_PER_MSEC;
@@ -578,7 +582,10 @@ static void watchdog_moves_late_timer(struct kunit *test)
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 	while (time_before_eq(jiffies, expires + msecs_to_jiffies(15)))
 		cpu_relax();
-	/* Softirqs are off, so this CPU counts as stuck.  The call expires the other timer. */
+	/*
+	 * Softirqs are off, so @timer cannot expire on this CPU.  Call the function of the other
+	 * watchdog timer: it must find @timer late.
+	 */
 	theap_watchdog_timer_expired(&theap_watchdog_timers[0].timer);
 	KUNIT_EXPECT_TRUE(test, time_after(timer->timer.expires, expires));
 	KUNIT_EXPECT_TRUE(test, num_online_cpus() == 1 || timer->cpu != smp_processor_id());
@@ -586,9 +593,9 @@ static void watchdog_moves_late_timer(struct kunit *test)
 }
 
 /*
- * When a CPU goes offline, its watchdog timer moves to another CPU, and keeps its expiry.
- * If there are at least 3 CPUs, the timer avoids the CPU of the other timer.  No watchdog
- * timer moves to the offline CPU before that CPU is online again.
+ * When a CPU goes offline, its watchdog timer moves to another CPU, and expires at the same
+ * time as before.  With at least 3 CPUs, it does not move to the CPU of the other watchdog
+ * timer.  No watchdog timer moves to the offline CPU before that CPU is online again.
  */
 static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 {
@@ -620,7 +627,7 @@ static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 }
 
-/* If there is one housekeeping CPU, both watchdog timers are on that CPU. */
+/* If only one CPU is a housekeeping CPU, both watchdog timers are on that CPU. */
 static void watchdog_stays_on_housekeeping_cpu(struct kunit *test)
 {
 	unsigned int here, other, first, second;
@@ -637,7 +644,10 @@ static void watchdog_stays_on_housekeeping_cpu(struct kunit *test)
 	only_housekeeping_cpu = UINT_MAX;
 }
 
-/* Let one watchdog timer expire while the other is not pending. */
+/*
+ * Let one watchdog timer expire while the other watchdog timer is not pending.  The expiry
+ * must arm both timers.
+ */
 static void expire_one(struct kunit *test)
 {
 	unsigned int i;
@@ -651,7 +661,7 @@ static void expire_one(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[i].timer));
 }
 
-/* A deadline that one watchdog timer finds also wakes the other. */
+/* If one watchdog timer finds a near deadline, it also wakes the other watchdog timer. */
 static void watchdog_wakes_both_timers(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
@@ -688,7 +698,7 @@ static int steal_init(struct kunit *test)
 	int ret;
 
 	theap_watchdog_ms = 0;
-	/* Overdue deadlines must be greater than 0, so wait until the machine is up for 2 s. */
+	/* An overdue deadline is 1.5 s ago, and must be above 0: wait until the uptime is 2 s. */
 	while (ktime_get_ns() < 2 * SECOND)
 		msleep(20);
 	ret = core_test_init(test);
@@ -701,18 +711,18 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_leaves_recently_due_queue),
 	KUNIT_CASE(steal_leaves_running_queue),
 	KUNIT_CASE(steal_leaves_own_queue),
-	KUNIT_CASE(steal_off_steals_nothing),
+	KUNIT_CASE(steal_us_of_0_switches_stealing_off),
 	KUNIT_CASE(steal_us_has_a_minimum),
 	KUNIT_CASE(steal_leaves_throttled_queue),
 	KUNIT_CASE(steal_resumes_after_throttled_run),
 	KUNIT_CASE(steal_owning_cpu_resumes_after_stuck_thief),
-	KUNIT_CASE(steal_scan_ends_with_budget),
+	KUNIT_CASE(steal_scan_ends_when_budget_is_exceeded),
 	KUNIT_CASE(steal_scans_once_per_steal_us),
 	KUNIT_CASE(steal_after_run_covers_all_clocks),
 	KUNIT_CASE(steal_before_sleep_scans_64_cpus),
 	KUNIT_CASE(watchdog_sleep_ends_before_next_deadline),
 	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
-	KUNIT_CASE(watchdog_wakes_behind_stale_hrtimer),
+	KUNIT_CASE(watchdog_wakes_despite_hrtimer_of_stopped_timer),
 	KUNIT_CASE(watchdog_wakes_at_end_of_run),
 	KUNIT_CASE(watchdog_steals_stuck_queue),
 	KUNIT_CASE(watchdog_moves_late_timer),

@@ -2,8 +2,8 @@
 /*
  * The arithmetic of deadlines, and the steps of the lateness histogram.
  *
- * The tests use tables of fixed values, and one test random values.  They check missed
- * periods, the offset of a clock, and that times stop at THEAP_NEVER.
+ * The tests check missed periods, the offset of a clock, and that no sum is later than
+ * THEAP_NEVER.  They use tables of fixed values.  The last test uses random values.
  */
 #include <kunit/test.h>
 #include <linux/prandom.h>
@@ -12,7 +12,7 @@
 #include "module/core/lateness.h"
 #include "module/core/timer.h"
 
-/* A sum that would overflow is S64_MAX. */
+/* If a sum would overflow, the result is S64_MAX, which is THEAP_NEVER. */
 static void time_add_stops_at_never(struct kunit *test)
 {
 	static const struct { s64 a, b, sum; } sums[] = {
@@ -35,7 +35,10 @@ static void time_add_stops_at_never(struct kunit *test)
 	}
 }
 
-/* The next deadline is whole periods after the old one, not after now; at most S64_MAX. */
+/*
+ * The next deadline is a whole number of periods after the old deadline, not after now.  It
+ * is at most S64_MAX.
+ */
 static void time_forward_counts_from_deadline(struct kunit *test)
 {
 	static const struct {
@@ -87,7 +90,7 @@ static void time_lateness_steps_double(struct kunit *test)
 }
 
 /* A time plus an offset is at least 1, and THEAP_NEVER plus an offset is THEAP_NEVER. */
-static void time_offset_keeps_1_and_never(struct kunit *test)
+static void time_plus_offset_is_at_least_1(struct kunit *test)
 {
 	static const struct { s64 time, by, result; } rows[] = {
 		{ 100, 0, 100 }, { 100, 5, 105 }, { 100, -5, 95 },
@@ -105,7 +108,7 @@ static void time_offset_keeps_1_and_never(struct kunit *test)
 				    rows[i].result, "row %u", i);
 }
 
-/* For random values, the result is the first deadline of the ticker after now. */
+/* For random values, theap_forward() returns the ticker's first deadline after now. */
 static void time_forward_returns_first_deadline_after_now(struct kunit *test)
 {
 	u64 seed = get_random_u64();
@@ -129,7 +132,7 @@ static void time_forward_returns_first_deadline_after_now(struct kunit *test)
 
 static struct kunit_case time_cases[] = {
 	KUNIT_CASE(time_add_stops_at_never),
-	KUNIT_CASE(time_offset_keeps_1_and_never),
+	KUNIT_CASE(time_plus_offset_is_at_least_1),
 	KUNIT_CASE(time_forward_counts_from_deadline),
 	KUNIT_CASE(time_lateness_steps_double),
 	KUNIT_CASE(time_forward_returns_first_deadline_after_now),

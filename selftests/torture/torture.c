@@ -4,15 +4,15 @@
  *
  * While the module is loaded, one thread per CPU starts, stops, postpones, moves earlier
  * and frees timers that all threads share.  The timers use all clocks, with slack and
- * without, and some restart themselves in their functions.  A script in user space takes
- * CPUs offline and online, and steps the clock meanwhile.
+ * without, and some restart themselves in their functions.  Meanwhile the script run in
+ * this folder takes CPUs offline and online, and steps CLOCK_REALTIME.
  *
  * Each timer counts what happens to it, in plain fields.  Only the state of the timer
  * protects the fields: the code that has claimed the timer or has it in RUNNING writes
  * them.  If two CPUs had a timer at once, the counts would not balance, and KCSAN would
  * report a race.  When a timer is freed, and at the end, this must hold:
  *
- *	armed = stopped + expired		no expiry is lost or doubled
+ *	armed = stopped + expired	no expiry is lost or counted twice
  *	called = expired			the function was called once per expiry
  *
  * This must hold at any time:
@@ -54,7 +54,7 @@ MODULE_PARM_DESC(heaps, "Heaps for each clock (0: one per CPU)");
 #define ALIVE	0x616c697665ULL
 #define DEAD	0x64656164ULL
 
-/* A timer still pending this long after its deadline is lost.  Emulated CPUs may pause. */
+/* A due timer that is pending for so long is lost.  Long enough for pauses of emulated CPUs. */
 #define LOST_NS	(20 * NSEC_PER_SEC)
 
 /* What has happened to a timer, or to all timers that were freed. */
@@ -80,9 +80,9 @@ struct torture_timer {
 	s64 deadline;			/* S */
 	s64 period;			/* S; 0: none */
 	s64 slack;			/* S */
-	struct counts counts;		/* S; @called: F */
+		struct counts counts;		/* S, but @called is F */
 	atomic_t in_function;		/* the function is running */
-	bool dying;			/* the function must not start the timer any more */
+		bool dying;			/* set: the function must not start the timer */
 	struct rnd_state random;	/* F */
 };
 
@@ -95,14 +95,14 @@ struct table_entry {
 static struct table_entry *table;
 static struct task_struct **threads;
 static unsigned int nr_threads;
-static bool stopping;			/* no function starts a timer any more */
+static bool stopping;			/* set: functions must not start timers */
 
 static DEFINE_MUTEX(totals_lock);
 static struct counts totals;		/* @totals_lock */
 static u64 freed;			/* @totals_lock */
 static atomic_t faults;
 
-/* Count each failure, and print the first of each check with a stack trace. */
+/* Count each failure.  Each CHECK prints only its first failure, with a stack trace. */
 #define CHECK(condition, message)					\
 	do {								\
 		if (!(condition)) {					\
@@ -134,7 +134,7 @@ static s64 random_deadline(struct rnd_state *random, enum theap_clock clock)
 	       100 * NSEC_PER_USEC;
 }
 
-/* Return: a slack up to 8 ms, so that timers share buckets.  It is often too small for one. */
+/* Return: a slack up to 8 ms, so that timers share buckets.  Some are too small for a bucket. */
 static s64 random_slack(struct rnd_state *random)
 {
 	static const u32 spans[] = { 1, 20, 1000, 8000 };
@@ -143,7 +143,7 @@ static s64 random_slack(struct rnd_state *random)
 	return random_below(random, span) * NSEC_PER_USEC;
 }
 
-/* Expire a timer, which is in RUNNING. */
+/* Expire a timer.  The run has changed its state to RUNNING. */
 static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct torture_timer *t = torture_timer_of(timer);
@@ -167,7 +167,7 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
  * Start a timer at a random deadline.
  *
  * Context: any.
- * Return: 0; or -EAGAIN, and @queue is the queue to grow.
+ * Return: 0; -EAGAIN if the heap has no room: the caller must grow @queue and try again.
  */
 static int torture_timer_start(struct torture_timer *t, struct rnd_state *random,
 			       struct theap_queue **queue)
@@ -185,7 +185,7 @@ static int torture_timer_start(struct torture_timer *t, struct rnd_state *random
 		t->period = random_below(random, 8) ? 0 :
 			    (s64)(1 + random_below(random, 20)) * NSEC_PER_MSEC;
 		t->counts.armed++;
-		/* A start of a pending timer also stops its former arming. */
+		/* If the timer was pending, this start also stops the former arming. */
 		t->counts.stopped += theap_status_is_pending(claim.from);
 	}
 	*queue = claim.queue;
@@ -237,9 +237,9 @@ static struct torture_timer *torture_timer_alloc(void)
 }
 
 /*
- * Stop a timer so that every stop is counted.  The function starts the timer no more once
- * @dying is set.  A function that is running may still start it, so stop it again after
- * that function has returned.
+ * Stop a timer for good, and count each stop.  After @dying is set, a new call of the timer's
+ * function does not start the timer.  A call that is already running may still start the
+ * timer, so stop the timer again after that call has returned.
  */
 static void torture_timer_stop_counted(struct torture_timer *t)
 {
@@ -283,7 +283,7 @@ static void torture_timer_free(struct torture_timer *t)
 	kfree(t);
 }
 
-/* Replace the timer of a table entry by a new one, and free the old one. */
+/* Replace the timer of a table entry by a new timer, and free the old timer. */
 static void replace(struct table_entry *entry)
 {
 	struct torture_timer *t = torture_timer_alloc();
@@ -338,7 +338,7 @@ static int torture_thread(void *unused)
 				start(entry->timer, &random);
 			up_read(&entry->lock);
 		}
-		/* In this sleep the thread can move to another CPU if its own goes offline. */
+		/* If its CPU goes offline, the thread moves to another CPU in this sleep. */
 		if (!random_below(&random, 64))
 			usleep_range(50, 500);
 		cond_resched();
@@ -346,7 +346,7 @@ static int torture_thread(void *unused)
 	return 0;
 }
 
-/* Is a timer still pending over 1 ms after its deadline and slack? */
+/* Return: whether a timer is still pending more than 1 ms after its deadline plus slack. */
 static bool overdue(struct torture_timer *t)
 {
 	struct theap_claim claim;
@@ -359,7 +359,7 @@ static bool overdue(struct torture_timer *t)
 	return late;
 }
 
-/* Wait until all due timers have expired.  No code starts timers any more. */
+/* Wait until all due timers have expired.  All threads have stopped, and @stopping is set. */
 static void wait_for_due_timers(void)
 {
 	u64 end = ktime_get_ns() + LOST_NS;
