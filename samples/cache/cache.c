@@ -2,12 +2,12 @@
 /*
  * The cache.
  *
- * One word of an entry holds its state.  @expires is the time at which the entry expires
- * if it is not used.  It is 0 once the entry is claimed.  Three rules follow:
+ * The state of an entry is one word, @expires: the time at which the entry expires if it is
+ * not used, or 0 once the entry is claimed.  Three rules hold:
  *
  * 1. An entry ends once.  The code that exchanges @expires for 0 has claimed the entry,
- *    and it alone unlinks and retires the entry.  That is the entry's timer, a remove, a
- *    set that replaces the entry, or a drain.
+ *    and it alone unlinks and retires the entry.  The entry's timer, a remove, a drain, or
+ *    a set that replaces the entry may claim it.
  *
  * 2. A get stores a later time in @expires and does not touch the timer.  The timer
  *    expires at its old deadline.  Its function finds the later time, and returns that as
@@ -17,8 +17,8 @@
  * 3. The timer is never due after @expires, except while a call makes @expires earlier.
  *    The timer is started before its entry can be found.  A call that makes @expires
  *    earlier starts the timer at the new time.  The call repeats the start if @expires has
- *    become still earlier meanwhile.  If the timer's function is running and returns the
- *    old, later time, the timer ignores that, since it was started again.
+ *    become still earlier meanwhile.  A timer's function that is running may return the old,
+ *    later time.  The core ignores this result, since the timer was started during the call.
  *
  * Code that reads an entry is in an RCU read-side section.  A claimed entry is retired: a
  * worker destroys its timer, which may wait for the timer's function, and has the entry
@@ -57,8 +57,8 @@ struct entry {
 	atomic64_t expires;		/* 0: claimed */
 	u64 ttl;			/* of the last set or move */
 	union {
-		struct llist_node retired;	/* written by the code that has claimed it */
-		struct rcu_head rcu;		/* written by the worker after that */
+		struct llist_node retired;	/* used once the entry is claimed */
+		struct rcu_head rcu;		/* used once the worker has taken the entry off */
 	};
 	u32 key_len;
 	u32 value_len;
@@ -79,7 +79,7 @@ static u32 hash_entry(const void *data, u32 len, u32 seed)
 	return jhash(entry->bytes, entry->key_len, seed);
 }
 
-/* Return: 0 if the entry has that key. */
+/* Return: 0 if the entry has the key of @arg, else 1. */
 static int compare_key(struct rhashtable_compare_arg *arg, const void *data)
 {
 	const struct timerheap_cache_bytes *key = arg->key;
@@ -116,7 +116,7 @@ static bool claim(struct entry *entry)
 /* Remove an entry from the table. */
 static void unlink(struct entry *entry)
 {
-	/* It may have been replaced, and then it is not in the table. */
+	/* If a set has replaced the entry, it is not in the table, and this does nothing. */
 	rhashtable_remove_fast(&entry->cache->table, &entry->node, table_params);
 }
 
@@ -144,8 +144,8 @@ static void free_retired(struct work_struct *work)
 }
 
 /*
- * The function of the timer: end an entry that was not used.  If it was used, return
- * the new time.
+ * The function of an entry's timer: end the entry if it was not used.  If it was used, return
+ * its new time of expiry.
  */
 static ktime_t entry_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
 {
@@ -181,7 +181,10 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 		if (old >= expires && !earlier)
 			return true;
 	} while (!atomic64_try_cmpxchg(&entry->expires, &old, expires));
-	/* If two callers race, the one with the later time may be the last to start the timer. */
+	/*
+	 * Of two racing callers, the one with the later time may start the timer last.  So start the
+	 * timer again if @expires has become earlier meanwhile.
+	 */
 	for (; expires && expires < old; expires = atomic64_read(&entry->expires)) {
 		timerheap_start(&entry->timer, expires);
 		old = expires;
@@ -211,7 +214,7 @@ static struct entry *entry_alloc(struct timerheap_cache *cache,
 	return entry;
 }
 
-/* Link an entry; replace one of the same key.  Return: the old entry, NULL, or an error. */
+/* Link an entry, or replace the one with its key.  Return: the old entry, NULL, or an error. */
 static struct entry *link_or_replace(struct timerheap_cache *cache,
 				     const struct timerheap_cache_bytes *key,
 				     struct entry *entry)
@@ -272,9 +275,9 @@ int timerheap_cache_set(struct timerheap_cache *cache,
 		if (old && claim(old))
 			retire(old);
 		/*
-		 * The timer may have expired before the entry was linked, and then its
-		 * function could not unlink the entry.  It claimed the entry before it
-		 * tried.  The lock of the table's bucket orders the claim before this read.
+		 * The timer may have expired before the entry was linked.  Then the timer's
+		 * function has claimed the entry, but could not unlink it.  The lock of the
+		 * table's bucket orders that claim before this read.
 		 */
 		if (!atomic64_read(&entry->expires))
 			unlink(entry);
@@ -312,7 +315,7 @@ ssize_t timerheap_cache_get(struct timerheap_cache *cache,
 EXPORT_SYMBOL_GPL(timerheap_cache_get);
 
 /**
- * timerheap_cache_move - change the time to live of a value, from now on
+ * timerheap_cache_move - change the time to live of a value, and restart it
  * @cache: the cache
  * @key:   the key
  * @ttl:   as for timerheap_cache_set(); may be shorter or longer than before
@@ -425,8 +428,8 @@ unsigned int timerheap_cache_drain(struct timerheap_cache *cache,
 
 	/*
 	 * An iteration that was interrupted continues at the same position of a chain.
-	 * Entries before that position may have been removed, so the iteration may skip
-	 * some.  An iteration that claims no entry is not interrupted.
+	 * If entries before that position were removed, the iteration skips entries.  So
+	 * repeat it until it claims no entry: that iteration was not interrupted.
 	 */
 	do {
 		more = drain_once(cache, each, context);
@@ -491,7 +494,7 @@ EXPORT_SYMBOL_GPL(timerheap_cache_create);
 void timerheap_cache_destroy(struct timerheap_cache *cache)
 {
 	timerheap_cache_drain(cache, NULL, NULL);
-	/* A timer's function that has claimed its entry retires it under RCU: wait for that. */
+	/* Timer functions retire their entries under RCU: wait until the last one has done so. */
 	synchronize_rcu();
 	flush_work(&cache->work);
 	rhashtable_destroy(&cache->table);

@@ -3,14 +3,15 @@
  * A cache whose entries expire when they are not used.
  *
  * Keys and values are bytes, which the cache copies.  Each entry has a time to live.  It
- * expires when that time has passed since the entry was last set, got or moved.  All
- * functions but create and destroy may be called on any number of CPUs at once, even for
- * one key.
+ * expires when that time has passed since the entry was last set, got or moved.  Any number
+ * of CPUs may call the functions at once, even for one key.  The exceptions are create and
+ * destroy.
  *
  * The sample shows three things:
  *
  *  - each entry has a timer, and there may be a million of them;
- *  - a get postpones the timer by one word of the entry, without touching the timer;
+ *  - a get postpones the expiry by a store to one word of the entry; it does not access
+ *    the timer;
  *  - how to free memory that contains a timer.
  */
 #ifndef TIMERHEAP_CACHE_H

@@ -4,8 +4,8 @@
  * the cache exports, with timers of timerheap.ko.
  *
  * They cover what the tests of go-zero's cache cover: set, get, another time to live,
- * delete, a limit, expiry.  They also cover what those of its timing wheel cover: set, move,
- * remove, drain.
+ * delete, a limit, expiry.  They also cover what the tests of go-zero's timing wheel cover:
+ * set, move, remove, drain.
  */
 #include <kunit/test.h>
 
@@ -83,7 +83,7 @@ static int remove(u32 key)
 	return timerheap_cache_remove(cache, &k);
 }
 
-/* Wait until the cache has @count values.  Return: whether it has. */
+/* Wait until the cache has @count values.  Return: false if it does not within TIMEOUT_MS. */
 static bool count_becomes(unsigned int count)
 {
 	unsigned int ms;
@@ -127,7 +127,7 @@ static void cache_enforces_length_limits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), 0);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, sizeof(out)), 5);
 	KUNIT_EXPECT_EQ(test, memcmp(out, "value", 5), 0);
-	/* A short buffer receives the first bytes; the length is that of the value. */
+	/* A short buffer receives the first bytes.  The returned length is that of the whole value. */
 	memset(out, 0, sizeof(out));
 	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, 2), 5);
 	KUNIT_EXPECT_EQ(test, memcmp(out, "va\0\0", 4), 0);
@@ -170,7 +170,7 @@ static void cache_get_restarts_ttl(struct kunit *test)
 	while (last - begin < 500 * MS) {
 		ktime_t before = ktime_get();
 
-		/* On a busy machine more than 100 ms may pass between two gets. */
+		/* The value may expire only if a busy machine let 100 ms pass between two gets. */
 		if (get(1) < 0) {
 			KUNIT_EXPECT_GE(test, ktime_get() - last, 100 * MS);
 			KUNIT_ASSERT_EQ(test, set(1, 100, 100 * MS), 0);
@@ -342,7 +342,7 @@ static void cache_concurrent_calls_keep_count(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
 }
 
-/* Two threads that move all keys in step, each with a time to live of its own. */
+/* One of two threads that move all keys in step, each thread with its own time to live. */
 struct mover {
 	struct mover *peer;
 	u64 ttl;
@@ -366,7 +366,7 @@ static int mover_thread(void *data)
 	return 0;
 }
 
-/* Whichever move is the last one, each value expires when its time to live has passed. */
+/* Of two racing moves, the last one sets the time to live, and the value expires then. */
 static void cache_concurrent_moves_leave_no_late_value(struct kunit *test)
 {
 	struct mover movers[2] = { { &movers[1], 50 * MS }, { &movers[0], HOUR } };

@@ -2,12 +2,12 @@
 /*
  * Arming and notification (arm.c): is the hrtimer armed for every deadline?
  *
- * Two users on two other CPUs start, modify and stop a timer each.  The owning CPU
- * handles notifications and runs the queue.
+ * Two users, each on a CPU of its own, start, modify and stop one timer each.  The owning
+ * CPU, a third CPU, handles notifications and runs the queue.
  *
  * Of the states of a timer the model keeps one bit: is the timer claimed?  lifecycle.pml
- * has all states.  Time runs from 0 to LAST, and FAR is never reached.  If no hrtimer is
- * armed for a deadline of 1 or 2, that timer is still pending at the end.
+ * has all states.  Time runs from 0 to LAST, and FAR is never reached.  If the hrtimer is
+ * not armed for a deadline of 1 or 2, the timer is still pending at the end: an error.
  *
  * Two stores are buffered: of armed by the owning CPU, and of first by a user.  A buffered
  * store of first includes the release of the lock after it, so the lock stays taken until
@@ -20,7 +20,7 @@
 #define EMPTY	5	/* the store buffer holds no store */
 #define S64_MIN	0	/* earlier than every deadline: the least deadline is 1 */
 
-/* The number of operations of the first and of the second user; check sets the first. */
+/* The first user does OPS operations, the second user OPS2.  The script check sets OPS. */
 #ifndef OPS
 #define OPS	1
 #endif
@@ -46,7 +46,7 @@ byte armed_buffered = EMPTY
 byte first_buffered[2] = EMPTY
 
 byte users_ended
-byte idle_runs		/* successive runs without a change, since the last operation */
+byte idle_runs		/* successive runs that have changed nothing, since the last operation */
 bool no_run = true
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
@@ -145,8 +145,9 @@ end:	do
 inline flush() { atomic { armed_buffered == EMPTY } }
 
 /*
- * theap_queue_arm() reads the first deadline once, as this does with M_ARM_ONCE.  The
- * model repeats it until armed is early enough.  spin finds no error in either form.
+ * theap_queue_arm() reads the first deadline once, as this inline does with M_ARM_ONCE.
+ * Without M_ARM_ONCE it repeats the read until armed is early enough.  spin finds no error
+ * in either form.
  */
 inline arm() {
 	do
@@ -255,7 +256,7 @@ end:	do
 #endif
 		};
 		arm();
-		/* The hrtimer may fire for nothing, but not again and again. */
+		/* The hrtimer may fire without work, but at most 3 times in succession. */
 		atomic {
 			idle_runs = (changed -> 0 : idle_runs + 1);
 			assert(idle_runs <= 3);

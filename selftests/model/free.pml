@@ -7,9 +7,10 @@
  * the kernel expires the timer and the reader takes events.  Each owner is a process of
  * its own, so its free may still run while the next owner has the slot.
  *
- * slots.pml shows that the kernel counts nothing more after a stop and a read of queued,
- * with a KICK if queued is 0.  Here free waits until no check is under way.  Of the ring
- * the model keeps one bit: is the number of the slot in the ring?  ring.pml has the rest.
+ * In the code free stops the slot and reads queued, and kicks the slot if queued is 0.
+ * slots.pml shows that the kernel counts nothing more after that.  In this model free waits
+ * until no check is under way instead.  Of the ring the model keeps one bit: is the number
+ * of the slot in the ring?  ring.pml has the rest.
  */
 
 /* The size of the search; check sets these. */
@@ -17,7 +18,7 @@
 #define OWNERS	2	/* the number of owners */
 #endif
 #ifndef EXPIRIES
-#define EXPIRIES 1	/* the most expiries of a timer; only the last one ends its arming */
+#define EXPIRIES 1	/* how often, at most, a timer expires; the last expiry ends its arming */
 #endif
 
 /*
@@ -30,7 +31,7 @@
 #define CONDEMNED	me
 #endif
 
-/* The slot.  data is the owner's number, or 0: a link of the stack of free slots. */
+/* The slot.  data is the owner's number; 0: data links the slot in the stack of free slots. */
 bool pending, in_ring
 byte period, data, expirations
 
@@ -38,7 +39,7 @@ bool checking		/* the kernel checks the slot, and may have taken the deadline */
 bool on_stack = true
 
 /* What the properties are about. */
-byte owner, counted_for	/* the owner of the slot, and that of the counted expirations */
+byte owner, counted_for	/* the owner of the slot, and the owner of the counted expirations */
 byte expiries
 bool freeing[OWNERS + 1], freed[OWNERS + 1]
 
@@ -48,7 +49,7 @@ inline push_free() {
 		on_stack = true }
 }
 
-/* One compare-and-exchange; ok: it has succeeded. */
+/* One compare-and-exchange of period.  Sets ok if it succeeds. */
 inline take_from_condemned(value) {
 	atomic { if
 	:: period == value -> period = 0; ok = true
@@ -116,7 +117,7 @@ active proctype reader() {
 	byte n, event_owner, event_data, condemned;
 	bool ok, owner_done;
 end:	do
-	/* owner_done: the owner's free has returned. */
+	/* owner_done: the free of the owner of these expirations has returned. */
 	:: atomic { in_ring -> in_ring = false; owner_done = freed[counted_for] };
 #ifndef M_DATA_AFTER_EXCHANGE
 		event_data = data;
@@ -144,7 +145,7 @@ end:	do
 #endif
 			:: else
 			fi;
-			/* The reader drops this event: its owner must be freeing the slot. */
+			/* The reader drops this event, so the event's owner must be freeing the slot. */
 			assert(freeing[event_owner])
 		:: else ->
 #ifdef M_DATA_AFTER_EXCHANGE

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The life of one timer (timer.c, owner.c, run.c): is it expired or stopped once for each
- * arming, and is it never used after it was freed?
+ * The life of one timer (timer.c, owner.c, run.c): does each arming end by exactly one stop
+ * or expiry, and is the timer never used after it was freed?
  *
  * Two users start, modify and stop the timer in any order.  Meanwhile the run expires it
  * and a CPU goes offline.  At the end the timer may be stopped synchronously and freed.
  *
- * The heap is the key of this timer.  The inbox is three flags: the timer is in the list;
- * the owner has drained it; its link is in use.  A link that is not in use points at
- * itself.  Time runs from 0 to LAST, and FAR is never reached.  If a timer is moved from
- * FAR to 1 and forgotten, it is still pending at the end.
+ * The model represents the heap by the key of this timer, and the inbox by three flags: the
+ * timer is in the list; the owner has drained it; its link is in use.  A link that is not in
+ * use points at itself.  Time runs from 0 to LAST, and FAR is never reached.  If the code
+ * loses a move from FAR to 1, the timer is still pending at the end: an error.
  *
  * The model has no hrtimer: arming.pml has it.  A run begins once the first deadline has
  * passed.
@@ -24,13 +24,13 @@
 #define OPS	1	/* operations of each user */
 #endif
 #ifndef RESTARTS
-#define RESTARTS 0	/* the most restarts of the timer by its own function */
+#define RESTARTS 0	/* how often, at most, the timer's function restarts the timer */
 #endif
 #ifndef REPEATS
-#define REPEATS	0	/* the most expiries after which the timer is queued again */
+#define REPEATS	 0	/* how often, at most, an expiry queues the timer again */
 #endif
 #ifndef EXHAUSTED
-#define EXHAUSTED 0	/* how often, at most, adjust has no budget and leaves a drained timer */
+#define EXHAUSTED 0	/* how often, at most, adjust lacks budget and leaves a drained timer */
 #endif
 
 #include "states.pml"
@@ -55,7 +55,7 @@ bool link_free_buffered
 byte wanted = NEVER	/* the deadline that the users want; NEVER: not armed */
 byte users_ended
 byte restarts = RESTARTS, repeats = REPEATS, exhausted = EXHAUSTED
-byte idle_runs		/* successive runs without a change, since the last operation */
+byte idle_runs		/* successive runs that have changed nothing, since the last operation */
 bool in_function, no_run = true, freed
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
@@ -85,7 +85,7 @@ inline to_inbox() {
 #ifdef M_EARLIEST_READ_BEFORE
 	e = earliest;
 #endif
-	/* One step: in MODIFYING no other CPU can begin to use a free link. */
+	/* One step: while the timer is MODIFYING, no other CPU begins to use its free link. */
 	atomic { if
 #ifdef M_NO_M
 	:: !e -> link_used = true; inbox = true
@@ -121,7 +121,7 @@ inline schedule() {
 		:: else -> to = MODIFIED_LATER
 		fi
 	fi;
-	/* An arming begins, or continues with another deadline. */
+	/* An arming begins; or the timer was pending, and its arming continues with d. */
 	atomic { assert(pending(from) == (wanted != NEVER)); wanted = d }
 }
 
@@ -251,7 +251,7 @@ inline expire() {
 	:: ok ->
 #endif
 		check_not_freed(); assert(in_heap);
-		/* It is armed, was not stopped, and does not expire early. */
+		/* The timer is armed, was not stopped, and does not expire early. */
 		assert(wanted != NEVER);
 		assert(wanted <= run_now);
 		changed = true;
@@ -365,7 +365,7 @@ proctype user() {
 	users_ended++
 }
 
-/* Meanwhile only the timer's own function may start it. */
+/* During stop_sync only the timer's own function may start the timer. */
 inline stop_sync() {
 	stop();
 	do

@@ -4,17 +4,17 @@
  *
  * Two slots expire, in two processes of the kernel.  Meanwhile the reader takes events.
  *
- * Of the timer of a slot the model keeps one bit: is the timer claimed?  The number of the
- * slot is added to the ring after the claim has ended, as by a run.  A call adds it before
- * its claim ends, which is one of the orders that spin searches.
+ * Of the timer of a slot the model keeps one bit: is the timer claimed?  As in a run, the
+ * number of the slot is added to the ring after the claim has ended.  In the code, a call
+ * adds the number before its claim ends; spin searches orders that have the same effect.
  *
- * The deadline and the clock of an expiry are both its serial number.  So an event is too
- * old if its deadline is less than the number of expirations read.  It is early if its
- * clock is less than its deadline.
+ * The serial number of an expiry serves as its deadline and as its time.  So an event is too
+ * old if its deadline is less than the number of expirations read.  An event is early if its
+ * time is less than its deadline.
  *
- * One store is buffered: of head, by the reader.  The buffer is flushed at any time, and at
- * a full barrier.  If a mutant lacks another barrier, the two steps that the barrier
- * orders are in the other order.
+ * Only the reader's store of head is buffered.  The buffer is flushed at any time, and at a
+ * full barrier.  A mutant that lacks a barrier other than (E) executes the two steps that
+ * the barrier orders in the other order.
  */
 
 #define SLOTS	2
@@ -26,7 +26,7 @@
 #define EXPIRIES 2	/* the number of expiries of each slot */
 #endif
 #ifndef PUT_BACKS
-#define PUT_BACKS 0	/* the most events that a call cannot deliver and puts back */
+#define PUT_BACKS 0	/* how often, at most, a call cannot deliver an event and puts it back */
 #endif
 
 /* The slots. */

@@ -6,14 +6,15 @@
  * Two users start, postpone and stop the timer of one slot in any order, in memory or by
  * calls.  Meanwhile the run expires it.
  *
- * Of the timer behind the slot the model keeps two things: the time at which it is queued,
- * and whether a call or the run has claimed it.  lifecycle.pml has the rest.  Time runs from
- * 0 to LAST, and FAR is never reached.  If the deadline is 1 or 2 but the timer is queued at
- * FAR, the slot is still pending at the end.
+ * Of the slot's timer the model keeps two things: the time at which the timer is queued, and
+ * whether a call or the run has claimed it.  lifecycle.pml has the rest.  Time runs from 0
+ * to LAST, and FAR is never reached.  If the deadline is 1 or 2 but the timer is queued at
+ * FAR, the slot is still pending at the end: an error.
  *
- * One store is buffered: of queued, by the kernel.  The buffer is flushed at any time, at
- * a full barrier, and before the claim ends.  The program's store of deadline needs no
- * buffer, since it is an exchange.  Without (A) the load of queued is executed before it.
+ * Only the kernel's store of queued is buffered.  The buffer is flushed at any time, at a
+ * full barrier, and before the claim ends.  The program's store of deadline needs no buffer,
+ * since it is an exchange.  In the mutant without (A), the program loads queued before this
+ * exchange.
  */
 
 #define LAST	3
@@ -22,19 +23,19 @@
 
 /* The size of the search; check sets these. */
 #ifndef OPS
-#define OPS	1	/* the number of operations of the first user, and of the second: */
+#define OPS	1	/* the number of operations of the first user */
 #endif
 #ifndef OPS2
-#define OPS2	1
+#define OPS2	1	/* the number of operations of the second user */
 #endif
 #ifndef PERIODS
-#define PERIODS	0	/* the longest period that a start asks for, 0 or 1 */
+#define PERIODS	0	/* 0: each start is one-shot; 1: a start may also have period 1 */
 #endif
 #ifndef NOMEM
-#define NOMEM	0	/* the most calls that fail for want of memory */
+#define NOMEM	0	/* how many calls, at most, fail for lack of memory */
 #endif
 
-/* After this number of failed exchanges the next check is deferred; slot.c: 4. */
+/* After this number of failed exchanges the next check is deferred.  In slot.c it is 4. */
 #define TRIES	2
 
 byte now = 0
@@ -60,7 +61,7 @@ inline commit() { atomic { queued_buffered == EMPTY -> claimed = false } }
 inline barrier() { atomic { queued_buffered == EMPTY } }
 inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = t } }
 
-/* An expiry has exchanged the deadline with next: add to expirations. */
+/* Count an expiration, after the exchange of the deadline for next. */
 inline record_expiry() { atomic {
 	assert(!freed);
 	if
@@ -69,7 +70,7 @@ inline record_expiry() { atomic {
 	fi
 } }
 
-/* Exchange a due deadline with the next one, or with 0. */
+/* Exchange a due deadline for the next deadline if the slot is periodic, else for 0. */
 inline expire_due() {
 	next = (period -> run_now + 1 : 0);
 	atomic {
@@ -90,8 +91,8 @@ inline expire_due() {
 }
 
 /*
- * The deadline is later than run_now, and is the time of the next check.  Or the next check
- * is deferred: too many checks in succession have found a near deadline.
+ * The deadline is later than run_now.  The next check is at the deadline, or is deferred:
+ * slot.c defers it if too many checks in succession have found a near deadline.
  */
 inline next_check() {
 	if
@@ -100,7 +101,7 @@ inline next_check() {
 	fi
 }
 
-/* Sets next to the time of the next check, or to 0. */
+/* Sets next to the time of the next check; 0: no next check. */
 inline check_deadline() {
 	do
 	:: true ->
@@ -181,9 +182,9 @@ inline kick() {
 }
 
 /*
- * START; with if_pending: MODIFY.  The order is timer, queued, deadline.  If the deadline
- * of a periodic slot has passed already, its timer is queued first, at the next deadline.
- * So the slot expires only after the step that may fail for want of memory.
+ * START, or MODIFY if if_pending is true.  It changes the timer, then queued, then deadline.
+ * If the deadline of a periodic slot has already passed, the timer is first queued at the
+ * next deadline.  So the slot expires only after the step that may fail for lack of memory.
  *
  * The code differs in four ways:
  *
@@ -232,7 +233,7 @@ inline exchange_deadline(if_pending) { atomic {
 	fi
 } }
 
-/* STOP.  The order is queued, deadline, timer. */
+/* STOP.  It clears queued, then deadline, and then cancels the timer. */
 inline disarm() {
 	claim();
 #ifdef M_DISARM_QUEUED_LAST
@@ -247,7 +248,7 @@ inline disarm() {
 }
 
 /*
- * The program.  old and q are local variables of the caller, too.
+ * The program.  old and q are local variables of the caller.
  */
 
 inline exchange_with_0() { atomic {
@@ -268,7 +269,7 @@ inline stop() {
 }
 
 /*
- * Kick the slot if the kernel would check it too late.  If the KICK fails for want of
+ * Kick the slot if the kernel would check it too late.  If the KICK fails for lack of
  * memory, stop the timer.
  */
 inline kick_if_needed() {
@@ -386,7 +387,8 @@ active proctype clock() {
 }
 
 /*
- * timerheap_free(), after both users have ended.  The kernel counts no expiration after it.
+ * timerheap_free(), after both users have ended.  After its return the kernel must count no
+ * expiration.
  */
 inline free() {
 	stop();

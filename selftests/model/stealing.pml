@@ -11,8 +11,8 @@
  *	user		third CPU	starts, modifies and stops the timer
  *	other_cpu	fourth CPU	watchdog timers that were moved here
  *
- * The module has other occasions to steal: after a run and before a sleep.  They only do
- * the same earlier.
+ * The module also steals after a run and before a sleep of a task.  The model leaves both
+ * out: they only run the queue earlier than the watchdog would.
  *
  * The owning CPU gets stuck at any step outside of a run.  With THEN_THIEF_STUCK it then
  * recovers, and the thief's CPU gets stuck.  A stuck CPU recovers when no process can take
@@ -22,8 +22,8 @@
  *  - Both watchdog timers will expire before the next deadline.  There is one exception: a
  *    watchdog timer of the stuck CPU may miss that, if its peer will expire and move it.
  *
- * When the recovered CPU has no more to do, its hrtimer must be set to the first deadline
- * or earlier.  armed must not be less than that setting.
+ * When the recovered CPU has no more work, its hrtimer must be set to the first deadline or
+ * earlier.  armed must not be less than the time to which the hrtimer is set.
  *
  * Watchdog timer 0 is on the owning CPU, and watchdog timer 1 on the thief's CPU.  If the
  * peer of a watchdog timer finds it late, that timer moves to the fourth CPU.  The fourth
@@ -33,8 +33,8 @@
  * Time is 0 or SOON, and may stay 0.  LATER is never reached.  There is one timer, and a
  * claim of it is one step: lifecycle.pml has the rest.
  *
- * Steps are executed in the order of the code: arming.pml has the delayed stores.  If a
- * mutant lacks a barrier, a load is executed too early.
+ * The model executes steps in the order of the code.  Only arming.pml delays stores.  In a
+ * mutant that lacks a barrier, the load after the missing barrier is executed too early.
  */
 
 #define S64_MIN		0	/* earlier than every deadline */
@@ -43,8 +43,8 @@
 #define NEVER		4
 
 /*
- * The number of operations of the user, and the most times that a run is throttled or a
- * notification deferred; check sets both.
+ * OPS is the number of operations of the user.  LIMITED is how often, at most, a run is
+ * throttled or a notification is deferred.  The script check sets both.
  */
 #ifndef OPS
 #define OPS	1
@@ -95,7 +95,7 @@ byte limited
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
 
-/* The first deadline: read without the lock, in two steps; and its true value. */
+/* Read the first deadline without the lock, in two steps; first_deadline is its true value. */
 inline read_first() { f = first; f = min(f, earliest) }
 #define first_deadline	min(first, earliest)
 
@@ -104,7 +104,7 @@ inline watchdog_wake() {
 	atomic { until = S64_MIN; expires[0] = EXPIRES_0(S64_MIN); expires[1] = S64_MIN }
 }
 
-/* The watchdog is not notified while a run is on: the end of the run does it. */
+/* While a run is on, the watchdog is not notified: the end of the run notifies it. */
 #ifdef M_WATCHDOG_READS_ARMED
 #define run_is_on	(armed == S64_MIN)
 #else
@@ -223,7 +223,7 @@ inline begin_run(cpu) {
 	thief_cpu_runs = thief_cpu_runs || cpu == THIEF_CPU
 }
 
-/* With the lock: drain the inbox; then requeue the timer that was in it. */
+/* With the lock: drain the inbox.  adjust() then requeues the timer that was in the inbox. */
 inline drain_inbox() { lock = true; earliest = NEVER; drained = inbox; inbox = false }
 
 inline adjust() {
@@ -247,7 +247,7 @@ inline collect(cpu) {
 	}
 }
 
-/* After each batch the run goes on, ends, or is throttled for want of CPU budget. */
+/* After each batch the run goes on, ends, or is throttled because its CPU budget is spent. */
 inline run_to_end(cpu) {
 	do
 	:: collect(cpu);
@@ -311,7 +311,7 @@ inline steal() {
 
 #define near(time)	((time) <= SOON)
 
-/* A watchdog timer is on the stuck CPU; and is late there. */
+/* The watchdog timer is on the stuck CPU.  is_late: it is also late. */
 #define cpu_is_stuck(i)	(!moved[i] && stuck == OWNING_CPU + (i))
 #define is_late(i)	(expires[i] <= now && cpu_is_stuck(i))
 
@@ -333,7 +333,7 @@ inline steal() {
 #define may_expire(i)	(expires[i] <= now && \
 			 (!near(first_deadline) || must_wake(1 - (i)) || must_move(1 - (i))))
 
-/* With the lock of the watchdog.  Do nothing if this timer was woken since it expired. */
+/* With the watchdog's lock: sleep, unless this timer was woken since it expired. */
 inline publish(me) {
 	if
 	:: expires[me] == NEVER ->
@@ -430,7 +430,7 @@ end:	do
 	od
 }
 
-/* A CPU that gets stuck in the middle of a run keeps its batch: no other CPU can help. */
+/* No CPU gets stuck within a run: it would keep its batch, which no other CPU can expire. */
 proctype stall() {
 	atomic { !owning_cpu_runs -> stuck = OWNING_CPU };
 #ifdef THEN_THIEF_STUCK
@@ -481,8 +481,9 @@ proctype user() {
 proctype clock() { now = SOON }
 
 /*
- * One watchdog timer will expire before the first deadline.  The other one will, too, unless
- * it is on the stuck CPU.  If they expire again and again, the stuck CPU has neither.
+ * At least one watchdog timer will expire before the first deadline.  The other one will,
+ * too, unless it is on the stuck CPU.  If the watchdog does not sleep (until is S64_MIN),
+ * neither watchdog timer is on the stuck CPU.
  */
 #define will_expire(i)	(expires[i] <= until && !cpu_is_stuck(i))
 #define may_miss(i)	(cpu_is_stuck(i) && until != S64_MIN)
@@ -504,7 +505,7 @@ init {
 		run other_cpu(); run stall(); run user();
 		if :: run clock() :: true fi
 	}
-	/* No process can take a step, except on the stuck CPU. */
+	/* No process can take a step, except those on the stuck CPU. */
 	timeout ->
 	assert(!lock && !running);
 	assert(wanted > now);

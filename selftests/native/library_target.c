@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The owners of slots: a program allocates, starts, postpones, stops and frees slots, and
- * the kernel checks them.  Each byte of the input selects one step of either side, so
- * they never run at the same time.  In tools/lib/test.c they do.
+ * The ownership of slots in the library: a program allocates, starts, postpones, stops and
+ * frees slots, and a simulated kernel checks them.  The input selects one step of either
+ * side at a time, so both sides never run at once.  tools/lib/test.c tests both at once.
  */
 #include <string.h>
 
@@ -61,7 +61,7 @@ static void take_event(void)
 	if (!timerheap_next(th, &event))
 		return;
 	MUST(event.slot < SLOTS);
-	/* The slot has an owner, and the event is that owner's. */
+	/* The event belongs to the present owner of its slot. */
 	MUST(owned[event.slot]);
 	MUST(event.user_data == owner[event.slot]);
 	MUST(event.expirations && event.deadline <= event.fired);

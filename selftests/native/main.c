@@ -4,8 +4,9 @@
  *
  *	TARGET SEED ROUNDS [FILE...]
  *
- * The target gets each file unchanged.  Then it gets the file ROUNDS / 100 times with 1 to
- * 8 random bytes changed.  One in 4 of these inputs is cut off at a random length.
+ * The target gets each file unchanged.  Then it gets the file ROUNDS / 100 more times, each
+ * time with 1 to 8 random bytes changed.  1 in 4 of these inputs is cut off at a random
+ * length.
  */
 #include <string.h>
 
@@ -25,7 +26,7 @@ static uint64_t next_random(void)
 
 static void run_random(uint8_t *bytes)
 {
-	/* One of 16 inputs is long, to fill the heap. */
+	/* 1 in 16 inputs may be long, so that the heap gets many entries. */
 	size_t size = next_random() % (next_random() % 16 ? 512 : 32768);
 
 	for (size_t i = 0; i < size; i++)

@@ -21,13 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 		}								\
 	} while (0)
 
-/* The rest of the input. */
+/* The input that is not yet used: the next byte, and the number of bytes. */
 struct input {
 	const uint8_t *bytes;
 	size_t left;
 };
 
-/* Return the next byte; 0 at the end of the input. */
+/* Return: the next byte; 0 if the input has no more bytes. */
 static inline unsigned int next_byte(struct input *input)
 {
 	if (!input->left)

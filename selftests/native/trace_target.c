@@ -9,7 +9,7 @@
 #include "parse.h"
 #include "target.h"
 
-/* Write the right checksum at the end: the one of a changed input is wrong. */
+/* Write a valid checksum at the end.  A changed input with a wrong one would be rejected. */
 static void write_checksum(uint8_t *bytes, size_t size)
 {
 	uint64_t sum = 0xcbf29ce484222325ULL;
@@ -20,7 +20,7 @@ static void write_checksum(uint8_t *bytes, size_t size)
 		bytes[size - 8 + i] = sum >> 8 * i;
 }
 
-/* Decode a trace.  If it is valid, encode it, decode that, and compare. */
+/* Decode a trace.  If it is valid, encode it again, decode the result, and compare both. */
 static void decode(const uint8_t *bytes, size_t size)
 {
 	struct trace trace = { 0 }, again = { 0 };

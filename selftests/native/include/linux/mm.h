@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The allocations of module/core/heap.c, for a build in user space.  The sources of the
- * module are compiled unchanged.  The headers that are not here come from tools/include
- * of the kernel's source.
+ * The allocation functions that module/core/heap.c calls, for a build in user space.  The
+ * sources of the module are compiled unchanged.  Kernel headers that are not in this folder
+ * come from tools/include of the kernel's source.
  */
 #ifndef NATIVE_LINUX_MM_H
 #define NATIVE_LINUX_MM_H
@@ -16,7 +16,7 @@
 
 #define __GFP_NOWARN	0
 
-/* The test defines these; they fail if the test wants them to. */
+/* heap_target.c defines these functions, and can let the next allocation fail. */
 void *kvmalloc_array(size_t n, size_t size, gfp_t gfp);
 void *kvcalloc(size_t n, size_t size, gfp_t gfp);
 void kvfree(const void *memory);
