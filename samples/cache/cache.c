@@ -182,8 +182,8 @@ static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 			return true;
 	} while (!atomic64_try_cmpxchg(&entry->expires, &old, expires));
 	/*
-	 * Of two racing callers, the one with the later time may start the timer last.  So start the
-	 * timer again if @expires has become earlier meanwhile.
+	 * Of two racing callers, the one with the later time may start the timer last.  So
+	 * start the timer again if @expires has become earlier meanwhile.
 	 */
 	for (; expires && expires < old; expires = atomic64_read(&entry->expires)) {
 		timerheap_start(&entry->timer, expires);

@@ -127,7 +127,7 @@ static void cache_enforces_length_limits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_set(cache, &k, &v, HOUR, GFP_KERNEL), 0);
 	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, sizeof(out)), 5);
 	KUNIT_EXPECT_EQ(test, memcmp(out, "value", 5), 0);
-	/* A short buffer receives the first bytes.  The returned length is that of the whole value. */
+	/* A short buffer receives the first bytes.  The result is the length of the value. */
 	memset(out, 0, sizeof(out));
 	KUNIT_EXPECT_EQ(test, timerheap_cache_get(cache, &k, out, 2), 5);
 	KUNIT_EXPECT_EQ(test, memcmp(out, "va\0\0", 4), 0);
@@ -366,7 +366,7 @@ static int mover_thread(void *data)
 	return 0;
 }
 
-/* Of two racing moves, the last one sets the time to live, and the value expires then. */
+/* Of two racing moves, the last one sets the time to live.  No value expires later than that. */
 static void cache_concurrent_moves_leave_no_late_value(struct kunit *test)
 {
 	struct mover movers[2] = { { &movers[1], 50 * MS }, { &movers[0], HOUR } };

@@ -16,7 +16,7 @@
 
 #define __GFP_NOWARN	0
 
-/* heap_target.c defines these functions, and can let the next allocation fail. */
+/* heap_target.c defines these functions.  Its flag fail_allocations makes allocations fail. */
 void *kvmalloc_array(size_t n, size_t size, gfp_t gfp);
 void *kvcalloc(size_t n, size_t size, gfp_t gfp);
 void kvfree(const void *memory);
