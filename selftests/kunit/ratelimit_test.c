@@ -40,7 +40,7 @@ static void ratelimit_idle_time_is_credited(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, limit.until, 1000 * T0 - THEAP_RATE_LIMIT_BURST + GAP);
 }
 
-/* The wait is at most one round, that is, one gap per sharer, after any number of charges. */
+/* After any number of charges the wait is at most one round, which is 1000 gaps in this test. */
 static void ratelimit_wait_is_at_most_one_round(struct kunit *test)
 {
 	struct theap_rate_limit limit = {};
