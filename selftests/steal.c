@@ -223,9 +223,9 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits, 120)
 }
 
 /*
- * Hold a CPU that has timers, and SOON later hold the next CPU.
+ * Hold a CPU that has timers.  SOON later also hold the next CPU, for HOLD.
  *
- * Return: whether the timers ran while the first CPU was held, so on a third CPU.
+ * Return: whether all timers ran before the first CPU was released.
  */
 static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			 int cpu)

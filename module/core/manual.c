@@ -173,7 +173,7 @@ int theap_manual_advance(struct theap_queue *queue, struct theap_advance *advanc
 }
 
 /**
- * theap_manual_catch_up - expire what is due, without advancing the clock
+ * theap_manual_catch_up - expire the timers that are due, without advancing the clock
  * @queue: timers have been started or moved earlier in it
  *
  * Context: task, may sleep.

@@ -51,8 +51,9 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
  * @timer: queued in @queue; __theap_dequeue() states when it may be dequeued
  *
  * A timer that is REMOVED may be freed, so the inbox must not link such a timer.  If the
- * inbox links the timer, it is rekeyed to THEAP_NEVER and stays DELETED.  Adjust drains
- * it from the inbox, and clean or the sweep removes it after that.  No CPU can add the
+ * inbox links the timer, rekey the timer to THEAP_NEVER and leave it DELETED.  Then
+ * __theap_adjust() drains it from the inbox, and __theap_clean() or __theap_sweep() removes
+ * it after that.  No CPU can add the
  * timer to the inbox while it is in REMOVING.
  *
  * Return: whether the timer was dequeued.

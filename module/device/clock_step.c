@@ -27,7 +27,7 @@ static void theap_clock_step_check(struct work_struct *work);
 /* The lock protects the list and the offset. */
 static DEFINE_MUTEX(theap_clock_step_lock);
 static LIST_HEAD(theap_clock_step_watchers);
-static s64 theap_clock_step_offset;		/* at the worker's last comparison */
+static s64 theap_clock_step_offset;		/* at the last comparison, or the first watch */
 static DECLARE_DELAYED_WORK(theap_clock_step_work, theap_clock_step_check);
 
 /* Queue the next comparison unbound, since the CPU of the caller may be isolated. */

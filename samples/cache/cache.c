@@ -144,8 +144,8 @@ static void free_retired(struct work_struct *work)
 }
 
 /*
- * The function of an entry's timer: end the entry if it was not used.  If it was used, return
- * its new time of expiry.
+ * The function of an entry's timer: remove the entry if it has expired.  If it was used
+ * meanwhile, return its new time of expiry.
  */
 static ktime_t entry_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
 {

@@ -161,7 +161,8 @@ static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 
 /*
  * Add nodes to lists and to the heap, move them between both, and remove them, at random.
- * Three phases alternate: most nodes are in lists, most are in the heap, most are removed.
+ * Three phases alternate: nodes are added only to lists; half to lists and half to the heap;
+ * most nodes are removed.
  * A node that moves between a list and the heap never needs more room.
  */
 static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *test)

@@ -45,11 +45,12 @@ byte deadline, period, queued, timer_at
 byte queued_buffered = EMPTY
 bool claimed
 
-/* What the properties are about. */
+/* The assertions use these. */
 short armings		/* armings that have not ended by a stop or an event */
 byte users_ended
-byte nomem = NOMEM
 bool freed
+
+byte nomem = NOMEM	/* how many more calls may fail for lack of memory */
 
 /*
  * The kernel.  run_now, seen, next and tries are local variables of the caller.

@@ -41,7 +41,7 @@ static void *open_libev(uint32_t n, bool exact)
 	return set;
 }
 
-/* Return the span from the start of the loop's turn to @when. */
+/* Return the span from the start of the loop's iteration to @when. */
 static double span(struct set *set, uint64_t when)
 {
 	return when / 1e9 + set->ahead - ev_now(set->loop);
