@@ -556,8 +556,8 @@ struct reaped {
 };
 
 /*
- * Add up the data of events.  The first call also takes the next event itself, and starts the
- * timer of its own event again.
+ * Sum the user_data of the events.  The first call also calls timerheap_next(), so it takes
+ * two events: @event and the event after it.  Then it restarts the timer of @event.
  */
 static void reap_one(const struct timerheap_event *event, void *arg)
 {

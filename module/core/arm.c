@@ -279,7 +279,11 @@ void theap_queue_hand_over(struct theap_queue *queue, unsigned int cpu)
 	unsigned int before = queue->cpu;
 
 	WRITE_ONCE(queue->cpu, cpu);
-	/* The IPI fails if the old CPU is offline, which then cannot arm the hrtimer. */
+	/*
+	 * Wait until the old CPU has handled the IPI: then it no longer arms the hrtimer.
+	 * Ignore an error: the IPI fails only if that CPU is offline, and an offline CPU
+	 * arms no hrtimer.
+	 */
 	smp_call_function_single(before, theap_queue_ipi_nop, NULL, true);
 	theap_queue_quiesce(queue);
 	smp_call_function_single(cpu, theap_queue_take_over, queue, true);

@@ -130,8 +130,11 @@ static int theap_read_sleep(struct theap_context *context, const s64 *expires)
 
 /*
  * Wait until the ring has @min entries, or until *@expires on the clock of the context.
- * Return: 0; if the ring has fewer entries: -ETIME: *@expires has passed; -ERESTARTSYS: a
- * signal has arrived; -ECANCELED: the clock was stepped, and no reader has reported it yet.
+ *
+ * Return: 0 if the ring has @min entries.  Otherwise:
+ *	-ETIME		*@expires has passed
+ *	-ERESTARTSYS	a signal has arrived
+ *	-ECANCELED	the clock was stepped, and no reader has reported the step yet
  */
 static int theap_read_wait(struct theap_context *context, u32 min,
 			   const s64 *expires)

@@ -411,7 +411,7 @@ static void heap_directory_doubles(struct kunit *test)
  * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  The heap
  *   takes the directory of "one", and "two" keeps its own.
  */
-static void heap_concurrent_growth_is_kept_once(struct kunit *test)
+static void heap_concurrent_growth_takes_one_directory(struct kunit *test)
 {
 	struct theap_growth one, two, late;
 	struct theap_heap heap = {};
@@ -630,7 +630,7 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_extraction_ends_when_its_hole_is_dropped),
 	KUNIT_CASE(heap_trim_keeps_one_spare_segment),
 	KUNIT_CASE(heap_directory_doubles),
-	KUNIT_CASE(heap_concurrent_growth_is_kept_once),
+	KUNIT_CASE(heap_concurrent_growth_takes_one_directory),
 	KUNIT_CASE(heap_growth_has_a_limit),
 	KUNIT_CASE(heap_random_keys_across_segments_agree_with_oracle),
 	KUNIT_CASE(heap_random_operations_in_small_heaps_agree_with_oracle),

@@ -155,7 +155,7 @@ static void hotplug_timers_among_holes_migrate(struct kunit *test)
 }
 
 /* If a queue with extraction holes is handed over, all its timers expire once. */
-static void hotplug_handed_over_queue_with_holes_expires_once(struct kunit *test)
+static void hotplug_hand_over_with_holes_expires_each_timer_once(struct kunit *test)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 	unsigned int nr = 10 * THEAP_BATCH;
@@ -245,7 +245,7 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_nothing_migrates_during_run),
 	KUNIT_CASE(hotplug_migrated_timers_expire_once),
 	KUNIT_CASE(hotplug_timers_among_holes_migrate),
-	KUNIT_CASE(hotplug_handed_over_queue_with_holes_expires_once),
+	KUNIT_CASE(hotplug_hand_over_with_holes_expires_each_timer_once),
 	KUNIT_CASE(hotplug_empty_queue_needs_no_memory),
 	KUNIT_CASE(hotplug_failed_migration_keeps_timers),
 	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),

@@ -62,7 +62,10 @@ inline commit() { atomic { queued_buffered == EMPTY -> claimed = false } }
 inline barrier() { atomic { queued_buffered == EMPTY } }
 inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = t } }
 
-/* Count an expiration, after the exchange of the deadline for next. */
+/*
+ * End the arming if the timer is one-shot: expire_due() has stored @next in the deadline, and
+ * @next is 0.  A periodic timer is armed again at once, so the number of armings stays.
+ */
 inline record_expiry() { atomic {
 	assert(!freed);
 	if

@@ -34,8 +34,9 @@ byte status = NO_STATUS
 #define LEAVE(from, to)	atomic { assert(status == from); status = to }
 
 /*
- * The claim.  The code loops until the state is stable and the exchange succeeds.  The
- * model waits instead, so it has no endless loop that the code does not have.
+ * The claim.  The code retries until the state is stable and the exchange succeeds.  The
+ * model blocks until the state is stable instead.  Without retries, the verifier cannot
+ * report a retry loop as an endless one.
  */
 inline try_stable_to_modifying(from) {
 	atomic { !transient(status) -> from = status; ok = false;
