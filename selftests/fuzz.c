@@ -32,7 +32,7 @@
 
 #define THREADS		3		/* per process */
 #define CONTEXTS	6
-#define WORDS		8		/* one more than in the longest argument, except INFO */
+#define WORDS		8		/* the longest argument except INFO has one word less */
 #define CORPUS		256
 #define EDGES		0x10000
 #define TRACE		4096

@@ -204,7 +204,7 @@ TEST_F(events, signal_ends_wait)
 }
 
 /* SIGSTOP and SIGCONT do not end a WAIT without timeout or with an absolute timeout. */
-TEST_F(events, stop_and_continue_do_not_end_wait)
+TEST_F(events, sigstop_and_sigcont_do_not_end_wait)
 {
 	for (int absolute = 0; absolute <= 1; absolute++) {
 		int64_t until = absolute ? now() + LOST : -1;

@@ -522,7 +522,10 @@ TEST_F_TIMEOUT(steal, many_stolen_timers_expire_once, 120)
 		left = deadline - now() - 50 * MSEC;
 		if (left > 0)
 			nap(left);
-		/* The CPU may be released while the thief runs the timers. */
+		/*
+		 * The hold ends about 30 ms after the deadline.  So the owning CPU may resume
+		 * while the thief still runs the timers.
+		 */
 		ASSERT_EQ(0, hold(cpu, 80 * MSEC, "softirqs"));
 		for (int got = 0; got < nr; ) {
 			int ret = th_events(fd, events, MANY, 1);
@@ -684,7 +687,7 @@ static uint64_t count_rounds(struct counter *counters, int cpus, int64_t span)
  * prints the median of the ratios.  The test does not check the ratio, since it is not
  * reliable if the host has fewer CPUs than the emulated machine.
  */
-TEST_F_TIMEOUT(steal, cost_of_scans_is_measured, 120)
+TEST_F_TIMEOUT(steal, tickers_expire_while_scan_cost_is_logged, 120)
 {
 	struct counter *counters = th_map_shared(self->cpus * sizeof(*counters));
 	int64_t permille[15];

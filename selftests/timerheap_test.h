@@ -541,8 +541,9 @@ static inline void th_churners_start(struct th_churners *churners, int fd, int n
 }
 
 /*
- * End the churners, and check that the sums balance: each arming has ended in one stop that
- * prevented the expiry, or in one expiration that an event reports.
+ * End the churners and drain the pending timers.  Check that the sums balance: each arming
+ * has ended in one stop that prevented the expiry, in the DRAIN, or in one expiration that
+ * an event reports.
  */
 static inline void th_churners_end(struct __test_metadata *_metadata,
 				   struct th_churners *churners)

@@ -3,8 +3,8 @@
  * Operations of the owner on the timers of a queue.
  *
  * The owner is the code that holds the queue's lock, on any CPU.  A stop or a modify
- * changes the timer and leaves the heap as it is.  The owner updates the heap later.  It
- * has four operations:
+ * changes the timer and leaves the heap as it is.  The owner updates the heap later.
+ * The owner has four operations:
  *
  *	adjust	requeue the timers of the inbox, which were moved earlier
  *	clean	make the top of the heap valid: remove a deleted timer, requeue a
@@ -53,8 +53,7 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
  * A timer that is REMOVED may be freed, so the inbox must not link such a timer.  If the
  * inbox links the timer, rekey the timer to THEAP_NEVER and leave it DELETED.  Then
  * __theap_adjust() drains it from the inbox, and __theap_clean() or __theap_sweep() removes
- * it after that.  No CPU can add the
- * timer to the inbox while it is in REMOVING.
+ * it after that.  No CPU can add the timer to the inbox while it is in REMOVING.
  *
  * Return: whether the timer was dequeued.
  */

@@ -169,9 +169,10 @@ struct theap_queue {
 	raw_spinlock_t lock;
 	unsigned int cpu;		/* H: the CPU that drives the queue */
 	enum theap_clock clock;		/* C */
-	bool offline;			/* q, H: its CPU is offline or going offline; the
-					 * queue accepts only timers that its own run has
-					 * active, and timers with a reservation in it */
+	bool offline;			/* q, H: the CPU of the queue is offline or going
+					 * offline.  The queue accepts only timers whose
+					 * function its run is calling, and timers with a
+					 * reservation in the queue */
 	bool running;			/* q: a run is on */
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */

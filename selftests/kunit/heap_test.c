@@ -296,10 +296,10 @@ static void heap_extracts_all_entries(struct kunit *test)
 			KUNIT_ASSERT_GE(test, model->heap.extract_pos, pos);
 			extract_one(model);
 		}
-		/* A budget of 1 allows one group of siblings, which has at most 4 entries. */
 		pauses++;
 	}
 	KUNIT_EXPECT_EQ(test, model->nr, 0);
+	/* With a budget of 1 each step extracts one group of siblings: at most 4 entries. */
 	KUNIT_EXPECT_GE(test, pauses, max / 4);
 	check_heap(test, model);
 	while (theap_heap_close_hole(&model->heap))

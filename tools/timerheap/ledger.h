@@ -50,7 +50,7 @@ uint64_t ledger_pending(const struct ledger *ledger);
 /* Stop the pending timers, take the last events, and count lost and doubled expirations. */
 void ledger_close(struct ledger *ledger);
 
-/* Return the free memory of the machine in bytes, page cache included. */
+/* Return the free memory of the machine in bytes, including buffers and page cache. */
 int64_t free_memory_bytes(void);
 
 #endif /* LEDGER_H */

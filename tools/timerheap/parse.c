@@ -336,7 +336,10 @@ void parser_finish(struct parser *parser, struct trace *trace)
 		if (raw->in_jiffies)
 			op.deadline = (int64_t)op.time + jiffies_to_ns(raw->jiffies, length);
 		op.deadline -= parser->begin;
-		/* The lines are sorted by time, but the last digit of a time may decrease. */
+		/*
+		 * The lines are sorted by time.  But a printed time may be slightly less than the
+		 * one before it: raise it to the one before.
+		 */
 		if (op.time < last)
 			op.time = last;
 		last = op.time;

@@ -29,7 +29,7 @@ struct part {
 /* The threads that work at the same time; the first one measures. */
 static struct part parts[MOST_THREADS];
 
-/* Written by the first thread: the time to start all timers, and the first deadline. */
+/* Written by the first thread: how long the start of all timers took, and the first deadline. */
 static uint64_t start_duration, base;
 
 static _Thread_local uint64_t expired;

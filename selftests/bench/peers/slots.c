@@ -11,8 +11,8 @@
 
 #define EVENTS	256
 
-/* The slots that the next KICK of this thread handles. */
-static _Thread_local uint32_t to_kick[4 * BURST], nr_deferred;
+/* The slots that the next KICK of this thread handles, and their number. */
+static _Thread_local uint32_t to_kick[4 * BURST], nr_to_kick;
 
 static void *open_slots(uint32_t n, bool exact)
 {
@@ -22,18 +22,18 @@ static void *open_slots(uint32_t n, bool exact)
 
 static void turn_slots(void *set)
 {
-	if (nr_deferred && timerheap_kick(set, to_kick, nr_deferred))
+	if (nr_to_kick && timerheap_kick(set, to_kick, nr_to_kick))
 		errx(1, "KICK");
-	nr_deferred = 0;
+	nr_to_kick = 0;
 }
 
 static void start_slots(void *set, uint32_t timer, uint64_t when, uint64_t period)
 {
 	if (!(timerheap_arm(set, timer, when, period) & TIMERHEAP_MUST_KICK))
 		return;
-	if (nr_deferred == sizeof(to_kick) / sizeof(*to_kick))
+	if (nr_to_kick == sizeof(to_kick) / sizeof(*to_kick))
 		turn_slots(set);
-	to_kick[nr_deferred++] = timer;
+	to_kick[nr_to_kick++] = timer;
 }
 
 static void postpone_slots(void *set, uint32_t timer, uint64_t when)

@@ -22,7 +22,7 @@ static struct locked_heap {
 	struct theap_heap heap;
 } heaps[HEAPS] = { [0 ... HEAPS - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
-static uint32_t used;		/* heaps of this design */
+static uint32_t used;		/* number of heaps that the design under test uses */
 
 static void use(uint32_t nr)
 {
