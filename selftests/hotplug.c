@@ -168,7 +168,7 @@ TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period, 60)
  * CPUs go offline and online while churners run on them.  Each arming ends once, so the
  * sums of th_churners_end() balance.
  */
-TEST_F_TIMEOUT(hotplug, sums_balance_while_cpus_go_offline, 120)
+TEST_F_TIMEOUT(hotplug, each_arming_ends_once_while_cpus_go_offline, 120)
 {
 	struct th_churners churners;
 

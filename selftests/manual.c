@@ -581,7 +581,7 @@ static void *start_and_stop(void *arg)
 }
 
 /* At the end an ADVANCE expires all pending timers.  Then armings = stops + expirations. */
-TEST_F(manual, sums_balance_while_clock_advances)
+TEST_F(manual, each_arming_ends_once_while_clock_advances)
 {
 	struct worker worker[3] = {};
 	struct timerheap_event event;

@@ -149,7 +149,7 @@ FIXTURE_TEARDOWN(stress)
 }
 
 /* All CPUs start, stop and modify the same one-shot timers: none is lost or expires twice. */
-TEST_F_TIMEOUT(stress, one_shot_sums_balance, 120)
+TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
 {
 	struct timerheap_pending pending[SLOTS];
 	int64_t events = 0;
@@ -202,11 +202,11 @@ TEST_F_TIMEOUT(stress, one_shot_sums_balance, 120)
 }
 
 /*
- * As one_shot_sums_balance, with periodic timers.  An expiry does not end the arming of a
+ * As each_one_shot_arming_ends_once, with periodic timers.  An expiry does not end the arming of a
  * periodic timer, so armings = stops + timers pending at the end.  Each of the pending
  * timers must continue to expire.
  */
-TEST_F_TIMEOUT(stress, periodic_sums_balance, 120)
+TEST_F_TIMEOUT(stress, periodic_expirations_and_stops_add_up, 120)
 {
 	struct timerheap_event events[SLOTS];
 	bool pending[SLOTS];

@@ -40,8 +40,8 @@ static void ratelimit_idle_time_is_credited(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, limit.until, 1000 * T0 - THEAP_RATE_LIMIT_BURST + GAP);
 }
 
-/* After any number of charges the wait is at most one round, which is 1000 gaps in this test. */
-static void ratelimit_wait_is_at_most_one_round(struct kunit *test)
+/* After any number of charges the wait is at most one gap per source: 1000 gaps here. */
+static void ratelimit_wait_is_at_most_one_gap_per_source(struct kunit *test)
 {
 	struct theap_rate_limit limit = {};
 	unsigned int i;
@@ -192,7 +192,7 @@ static void ratelimit_of_users_can_be_switched_off(struct kunit *test)
 static struct kunit_case ratelimit_cases[] = {
 	KUNIT_CASE(ratelimit_burst_is_free),
 	KUNIT_CASE(ratelimit_idle_time_is_credited),
-	KUNIT_CASE(ratelimit_wait_is_at_most_one_round),
+	KUNIT_CASE(ratelimit_wait_is_at_most_one_gap_per_source),
 	KUNIT_CASE(ratelimit_greedy_tickers_share_the_limit),
 	KUNIT_CASE(ratelimit_tickers_within_limit_are_not_deferred),
 	KUNIT_CASE(ratelimit_users_are_limited_separately),
