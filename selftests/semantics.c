@@ -535,7 +535,7 @@ TEST_F(go, periodic_event_has_time_of_last_expiry)
 }
 
 /* Go: TimerFairness.  Until timer 0 expires, the test starts other timers with a span of 0. */
-TEST_F(go, stream_of_zero_timers_does_not_starve_another)
+TEST_F(go, stream_of_due_timers_does_not_starve_another_timer)
 {
 	int64_t start = now();
 	bool seen = false;

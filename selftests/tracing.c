@@ -152,7 +152,7 @@ static int64_t lost_events(void)
 /*
  * Wait until two INFO calls, 50 ms apart, return the same.  Store the last answer in *@info.
  *
- * Return: false if a call fails, or if INFO still changes after LOST.
+ * Return: false if a call fails, or if INFO still changes when the time limit LOST has passed.
  */
 static bool info_settles(int fd, struct timerheap_info *info)
 {

@@ -10,7 +10,7 @@
 
 struct theap_context;
 
-/* The context may not be set up yet. */
+/* These calls also accept a context that is not set up. */
 int theap_ioctl_info(struct theap_context *context, void *arg);
 int theap_ioctl_setup(struct theap_context *context, void *arg);
 

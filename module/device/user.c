@@ -88,7 +88,7 @@ static void __theap_user_put(struct theap_user *user)
 }
 
 /**
- * theap_user_charge - charge a context that is being set up to its user
+ * theap_user_charge - charge slots to the user that sets up a context
  * @uid:   ID of the user
  * @slots: slots to charge
  *

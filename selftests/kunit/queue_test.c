@@ -672,7 +672,7 @@ static void queue_notifications_are_rate_limited(struct kunit *test)
 		usleep_range(1000, 1100);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->armed), deadline);
 	KUNIT_EXPECT_GT(test, queue->count.runs, runs);
-	/* A notification that changes nothing is not deferred, so it begins no run. */
+	/* No notification is deferred if the hrtimer is already armed early enough. */
 	deferred = queue->count.deferred_notifications;
 	local_irq_disable();
 	for (i = 0; i < ipis; i++)

@@ -461,7 +461,10 @@ static bool watchdog_falls_asleep(void)
 	}
 	for (i = 0; i < 200 && !watchdog_sleeps(); i++)
 		msleep(20);
-	/* One watchdog timer has published the sleep.  Wait until the other has expired, too. */
+	/*
+	 * The first watchdog timer to expire has published that the watchdog sleeps.  Wait until
+	 * the other watchdog timer has expired, too.
+	 */
 	msleep(50);
 	theap_watchdog_ms = ms;
 	return watchdog_sleeps();

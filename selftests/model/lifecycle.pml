@@ -51,7 +51,7 @@ byte earliest = NEVER, first = NEVER
  */
 bool link_free_buffered
 
-/* What the properties are about. */
+/* Variables that the module does not have: for the assertions, and to bound the model. */
 byte wanted = NEVER	/* the deadline that the users want; NEVER: not armed */
 byte users_ended
 byte restarts = RESTARTS, repeats = REPEATS, exhausted = EXHAUSTED
