@@ -53,7 +53,10 @@ static void queue_periodic_timer_does_not_drift(struct kunit *test)
 	KUNIT_EXPECT_LE(test, t->called, t->expired);
 }
 
-/* The histogram counts an expiry once.  A lateness of 5 ms is in the step of 5 ms or above. */
+/*
+ * The histogram counts an expiry once.  A timer that is started 5 ms late is counted in the step
+ * of 5 ms or in a higher one.
+ */
 static void queue_lateness_is_counted_once(struct kunit *test)
 {
 	struct theap_lateness before = test_queue()->lateness;
