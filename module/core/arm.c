@@ -31,10 +31,11 @@
 #include "upcalls.h"
 
 /*
- * A CPU accepts one notification from other CPUs per gap, and defers any beyond that.
- * Without this limit a thread that moves a timer earlier, again and again, would keep
- * another CPU busy with interrupts.  An interrupt and the run after it take about
- * 4 us, so at one per 50 us notifications take one twelfth of a CPU.
+ * A CPU accepts one notification from other CPUs per gap, with a bounded burst
+ * (ratelimit.h), and defers any beyond that.  Without this limit a thread that moves a
+ * timer earlier, again and again, would keep another CPU busy with interrupts.  An
+ * interrupt and the run after it take about 4 us, so at one per 50 us notifications take
+ * one twelfth of a CPU.
  */
 #define THEAP_NOTIFY_GAP	(50 * NSEC_PER_USEC)
 

@@ -20,7 +20,9 @@
  *
  * and n = f + h + o used positions.  A timer without a reservation here is accepted,
  * and a reservation is granted, only if n + 1 + p <= c.  (It is n + 3 + p <= c for a
- * timer that may need a bucket.)  Since f <= n, f + p <= c holds at all times.
+ * timer that may need a bucket.)  Since f <= n, f + p <= c holds after each of these.
+ * When a reservation is given up, p falls by 1 and f rises by at most 1: the timer's entry,
+ * if it is still in the heap, now counts in f.  So f + p <= c holds at all times.
  *
  * When a timer with a reservation here is to be queued, its entry is not among the h yet.
  * So h < p, and f + h < c.  Either n < c, and a position is free.  Or n = c, so o > 0, and

@@ -18,9 +18,10 @@
  * next check of the slot is deferred.  This loses no expiration: the deferred check counts
  * all deadlines that have passed, as any late check does.
  *
- * A check takes 0.5 us if the heap is large.  With the default of 200 000 checks a
- * second, one user takes 10 % of a CPU.  Runs get 80 % of a CPU (core/budget.c), so
- * eight such users fit.
+ * A check in a large batch takes about 0.5 us if the heap is large.  By that figure the
+ * default of 200 000 checks a second is 10 % of a CPU.  But a tick far from all others also
+ * costs an interrupt and a softirq, so one user can take half of a CPU.  Only the budget of
+ * all runs, 80 % of a CPU (core/budget.c), bounds that.
  */
 #include <linux/capability.h>
 #include <linux/err.h>

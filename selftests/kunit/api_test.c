@@ -689,7 +689,7 @@ static int random_calls(void *unused)
  * timer's function runs on two CPUs at once.  Afterwards timerheap_stop_sync() stops all
  * timers.
  */
-static void api_function_is_exclusive_under_random_calls(struct kunit *test)
+static void api_timer_function_is_exclusive_under_random_calls(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1, called = 0;
 	struct task_struct **threads = kunit_kcalloc(test, nr, sizeof(*threads), GFP_KERNEL);
@@ -759,7 +759,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_calls_work_under_raw_spinlock),
 	KUNIT_CASE(api_init_works_in_atomic_context),
 	KUNIT_CASE(api_self_starting_timer_leaves_cpu_to_tasks),
-	KUNIT_CASE(api_function_is_exclusive_under_random_calls),
+	KUNIT_CASE(api_timer_function_is_exclusive_under_random_calls),
 	{}
 };
 
