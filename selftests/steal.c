@@ -595,11 +595,12 @@ static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_dat
 }
 
 /*
- * If a throttled thief gets stuck itself, the owning CPU runs the timers again.
+ * If a thief is throttled and then gets stuck itself, the owning CPU resumes the timers.
  *
  * When the owning CPU is released, it may find a run of the thief in progress and leave the
- * queue to the thief.  Then only the thief's notification makes the owning CPU run the queue.
- * The watchdog is off, so it cannot find the timers.
+ * queue to the thief.  So a thief that is throttled notifies the owning CPU.  Here only this
+ * notification makes the owning CPU run the queue: the watchdog is off, so it does not steal
+ * the timers.
  */
 TEST_F_TIMEOUT(steal, timers_of_stuck_thief_expire, 120)
 {

@@ -33,7 +33,7 @@
 unsigned int theap_max_slots = 1U << 20;
 unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
 
-/* The upper limit of max_slots: a context with 2^24 armed slots uses about 2.5 GB. */
+/* The upper limit of max_slots: a context with 2^24 armed slots uses 2.5 GiB, 160 bytes a slot. */
 #define THEAP_SLOTS_LIMIT	(1U << 24)
 
 /* The most slots that SETUP accepts.  The module parameter may change at any time. */

@@ -181,9 +181,10 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 }
 
 /*
- * Charge the next check of a slot, at @next, to its user, since no call asks for it.  If the
- * user exceeds the rate limit, defer the check and set *@deferred.  Deadlines before the
- * deferred check expire late, and periods before it are counted.
+ * Charge the next check of a slot, at @next, to its user: the slot's timer makes this check,
+ * and not a system call, so it does not use the program's own CPU time.  If the user exceeds
+ * the rate limit, defer the check and set *@deferred.  Deadlines before the deferred check
+ * expire late, and periods before it are counted.
  *
  * Return: the time of the next check.
  */

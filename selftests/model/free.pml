@@ -117,7 +117,7 @@ active proctype reader() {
 	byte n, event_owner, event_data, condemned;
 	bool ok, owner_done;
 end:	do
-	/* owner_done: the free of the owner of these expirations has returned. */
+	/* owner_done: the owner that these expirations are counted for has returned from its free. */
 	:: atomic { in_ring -> in_ring = false; owner_done = freed[counted_for] };
 #ifndef M_DATA_AFTER_EXCHANGE
 		event_data = data;

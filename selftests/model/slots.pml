@@ -105,7 +105,7 @@ inline next_check() {
 	fi
 }
 
-/* Sets next to the time of the next check; 0: no next check. */
+/* Set @next to the time of the next check, or to 0 if there is no next check. */
 inline check_deadline() {
 	do
 	:: true ->
