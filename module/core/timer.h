@@ -82,8 +82,8 @@ struct theap_timer {
 					 * it is in, was in last, or has a reservation in */
 	struct llist_node inbox;	/* linked into the inbox of @queue under C, unlinked
 					 * under Q; points at itself if not in the inbox */
-	const struct theap_timer_ops *ops;	/* constant; NULL: the timer is embedded
-						 * in a bucket; only the owner uses it */
+	const struct theap_timer_ops *ops;	/* constant; NULL: a timer embedded in a
+						 * bucket; only the owner uses such a timer */
 	u8 active;			/* R: calls of the function that are pending or under
 					 * way; at most THEAP_BATCH */
 	u8 slack_shift;			/* C: log2 of the granularity that its deadlines are

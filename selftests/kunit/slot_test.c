@@ -113,7 +113,7 @@ static void slot_postponed_is_checked_at_deadline(struct kunit *test)
  * 4 successive checks that find a deadline closer than the minimum period return that
  * deadline.  The 5th defers the next check by the minimum period.
  */
-static void slot_close_deadlines_are_deferred(struct kunit *test)
+static void slot_repeated_near_deadlines_are_deferred(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	s64 least = T0 + theap_slot_min_period(st);
@@ -415,7 +415,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_check_of_idle_slot_makes_no_event),
 	KUNIT_CASE(slot_expires_when_due),
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
-	KUNIT_CASE(slot_close_deadlines_are_deferred),
+	KUNIT_CASE(slot_repeated_near_deadlines_are_deferred),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
 	KUNIT_CASE(slot_wild_values_are_clamped),
 	KUNIT_CASE(slot_period_has_limits),
