@@ -73,15 +73,17 @@ struct theap_placement {
 };
 
 /**
- * struct theap_waker - a callback at the end of a run, for which timer functions ask
+ * struct theap_waker - a callback that timer functions request with theap_run_add_waker()
  * @next:     the next waker in the list of the run
  * @queued:   bit 0: the waker is in the list of a run
  * @run:      the run that has it in its list; NULL once that run calls the waker
  * @function: called in softirq or in a task with softirqs off, under rcu_read_lock(),
  *            without locks
  *
- * Many requests in one run make one call.  A waker must stay allocated for an RCU grace
- * period after the last timer that may ask for it was stopped.
+ * A run calls its wakers when nothing is left to expire, when THEAP_RUN_WAKERS wait, or at
+ * its end.  Many requests before that make one call.  If the waker is in the list of another
+ * run, both runs call it.  A waker must stay allocated for an RCU grace period after the last
+ * timer that may request it was stopped.
  */
 struct theap_waker {
 	struct theap_waker *next;
@@ -95,7 +97,7 @@ struct theap_waker {
  * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
  * @expired:      timers of the current batch whose function is to be called
- * @wakers:       callbacks to call at the end of the run
+ * @wakers:       callbacks that the run has yet to call
  * @nr_wakers:    their number
  * @shared_waker: a callback in the list of another run, which this run calls too
  * @expirations:  manual clock: expirations of the timers since the advance began

@@ -281,7 +281,7 @@ bool theap_run_batch(struct theap_queue *queue)
 #define THEAP_RUN_WAKERS	THEAP_BATCH
 
 /**
- * theap_run_add_waker - ask for a callback at the end of the run
+ * theap_run_add_waker - request a callback after the timers' functions
  * @run:    the run that calls the timer's function
  * @waker:  the callback; all requests before the call make one call
  *
