@@ -237,8 +237,8 @@ FIXTURE_SETUP(fair)
 	self->checks = checks ? atoi(checks) : CHECKS;
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*
-	 * The kernel measures the frequency of a clock that counts instructions some time
-	 * after boot.  Wait for that.
+	 * If the clock counts instructions, the kernel does not know its frequency at boot,
+	 * but measures it a few seconds later.  Wait for that.
 	 */
 	if (self->exact)
 		nap(5 * SEC);

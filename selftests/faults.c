@@ -284,7 +284,8 @@ static void read_slots(struct state *state, struct slot_state slot_state[WATCHED
 #define DEBUGFS	"/sys/kernel/debug/"
 
 /*
- * Configure fault injection: any allocation may fail, and the kernel logs no failure.
+ * Configure fault injection: any allocation, and any copy from or to the program, may fail,
+ * and the kernel logs no failure.
  *
  * Return: whether this kernel has fault injection.
  */

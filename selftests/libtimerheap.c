@@ -250,7 +250,10 @@ TEST(setup_slack_is_the_default)
 	} while (timerheap_now(th) >= at);
 	EXPECT_EQ(20, info.bucketed - before.bucketed);
 	EXPECT_TRUE(no_event(th, 100 * MSEC));
-	/* The deadline of the pending timer has passed, so as an exact timer it expires at once. */
+	/*
+	 * The deadline of the last timer has passed.  A slack of 1 ns counts as 0, so the timer
+	 * becomes exact and expires at once.
+	 */
 	EXPECT_EQ(0, timerheap_set_slack(th, slot, 1));
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(slot, event.slot);

@@ -78,7 +78,7 @@ TEST_F(loop, after_calls_functions_in_order_of_deadlines)
 	EXPECT_LE(start + 30 * span, now());
 }
 
-TEST_F(loop, every_calls_function_once_per_dispatch)
+TEST_F(loop, periodic_function_is_called_once_per_dispatch)
 {
 	int64_t start = now(), id;
 

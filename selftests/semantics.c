@@ -124,7 +124,7 @@ TEST_F(go, each_expiration_goes_to_one_of_10_readers)
  * Go: AfterFuncStarvation.  The test starts two timers with a span of 0 again at each of
  * their events.  A third timer must still expire.
  */
-TEST_F(go, restarted_zero_timers_do_not_starve_another)
+TEST_F(go, restarted_due_timers_do_not_starve_another_timer)
 {
 	struct timerheap_event event;
 	int64_t start = now();

@@ -48,7 +48,7 @@ static int64_t entries(int fd, const struct timerheap_info *before)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - before->entries);
 }
 
-/* Return: how many timers slack buckets have gained since the test began; -1: an error. */
+/* Return: the growth of the number of timers in buckets since the test began; -1: an error. */
 static int64_t bucketed(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;

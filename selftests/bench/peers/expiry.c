@@ -294,7 +294,10 @@ static void waiting(struct part *part)
 	put_value("1 s, waiting for one timer", part->peer, part->n, rounds.busy[0] / 1e6, "ms");
 }
 
-/* Measure the busy time of a program that only wakes up, which each figure here includes. */
+/*
+ * Measure the busy time of a program that has no timers and only wakes up every PAUSE.  The
+ * figures of the workloads that poll every PAUSE include this time.
+ */
 void measure_without_timers(void)
 {
 	double busy[ROUNDS];

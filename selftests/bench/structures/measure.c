@@ -80,7 +80,7 @@ static void choose(struct move *moves, uint32_t nr)
 	}
 }
 
-/* Put the moves to a later deadline first.  Return: their number. */
+/* Sort the moves: first those whose new deadline is later.  Return: the number of those. */
 static uint32_t partition(struct move *moves, uint32_t nr)
 {
 	uint32_t later = 0;
