@@ -3,10 +3,10 @@
  * libevent: each thread has a base with a heap.  Timeouts of the same length share a queue,
  * as libevent's documentation recommends.
  *
- * A base reads the clock once per turn, but only its handlers get that reading.  So the work
- * is done inside a handler.  Spans begin at that reading.  If a handler starts a timer some
- * time after the reading, the timer expires early by that time.  An exact base waits by a
- * timerfd.  Any other base waits for whole milliseconds.
+ * A base reads the clock once per turn.  A timer that a handler starts gets that reading plus
+ * its span as its deadline.  So a timer that is started x ns after the reading expires x ns
+ * early.  Only handlers get the reading, so the work is done inside a handler.  An exact base
+ * waits by a timerfd.  Any other base waits for whole milliseconds.
  */
 #include <err.h>
 #include <stdlib.h>
