@@ -3,8 +3,8 @@
  * What drives a queue: an hrtimer of the CPU that the queue belongs to.
  *
  * The hrtimer is soft.  It expires in the HRTIMER softirq, so a long run does not
- * keep interrupts off.  It is armed for the first deadline of the queue, and armed
- * again only for an earlier one.
+ * keep interrupts off.  It is armed for the first deadline of the queue.  While it is
+ * armed, only an earlier deadline arms it again.
  *
  * The caller that makes the first deadline earlier calls theap_queue_notify().  On
  * the owning CPU, that arms the hrtimer.  On another CPU, it sends an IPI to the
@@ -31,7 +31,7 @@
 #include "upcalls.h"
 
 /*
- * A CPU accepts one notification from other CPUs per gap, with a bounded burst
+ * A CPU accepts one notification from other CPUs per 50 us, with a bounded burst
  * (ratelimit.h), and defers any beyond that.  Without this limit a thread that moves a
  * timer earlier, again and again, would keep another CPU busy with interrupts.  An
  * interrupt and the run after it take about 4 us, so at one per 50 us notifications take
@@ -57,7 +57,10 @@ static void theap_queue_arm(struct theap_queue *queue)
 	s64 first;
 
 	lockdep_assert_irqs_disabled();
-	/* (L) pairs with (K) in theap_queue_notify(), and with (Q) in watchdog.c. */
+	/*
+	 * (L) orders the caller's store of @armed before the read of the first deadline.
+	 * Pairs with (K) in theap_queue_notify(), and with (Q) in watchdog.c.
+	 */
 	smp_mb();
 	first = theap_queue_first(queue);
 	if (first >= READ_ONCE(queue->armed))
@@ -68,8 +71,8 @@ static void theap_queue_arm(struct theap_queue *queue)
 }
 
 /*
- * Arm the hrtimer on this CPU if the queue belongs to it; otherwise notify the owning
- * CPU by an IPI.  Context: interrupts off.
+ * Arm the hrtimer if the queue belongs to this CPU; otherwise notify the owning CPU by an
+ * IPI.  Context: interrupts off.
  */
 static void theap_queue_notify_cpu(struct theap_queue *queue)
 {
@@ -91,8 +94,8 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 		return;
 	trace_timerheap_notify(queue, cpu, true);
 	/*
-	 * The IPI fails if the CPU is offline.  CPU hotplug then migrates the timers or
-	 * hands the queue over, and notifies the CPU that owns them afterwards.
+	 * The IPI fails if the CPU is offline.  Before a CPU goes offline, CPU hotplug migrates
+	 * the timers or hands the queue over, and then notifies the CPU that drives them.
 	 */
 	if (smp_call_function_single_async(cpu, &queue->csd))
 		atomic_set(&queue->ipi_pending, 0);
@@ -115,8 +118,9 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
 	/*
-	 * (P) pairs with (Q) in watchdog.c.  Notify the watchdog, since this CPU may get
-	 * stuck before the run begins.
+	 * Notify the watchdog, since this CPU may get stuck before the run begins.  (P) orders
+	 * the store of the first deadline before the read of theap_watchdog_until.  Pairs
+	 * with (Q) in watchdog.c.
 	 */
 	smp_mb();
 	theap_watchdog_notify(queue, theap_queue_first(queue));
@@ -126,7 +130,8 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 
 /*
  * Defer the run of a queue by @ns, since the rate limit of notifications is exceeded.  Do
- * nothing if the hrtimer is armed early enough.
+ * nothing if the hrtimer is armed for the first deadline or earlier, or if a run is on
+ * or begins soon.
  *
  * Until the deferred run, no CPU is notified for this queue, and due timers wait.  The rate
  * limit bounds the wait to one gap for each of the 4 clocks: 200 us.  If @hrtimer expires
@@ -175,7 +180,10 @@ void theap_queue_notify(struct theap_queue *queue)
 	s64 first;
 
 	lockdep_assert_irqs_disabled();
-	/* (K) pairs with (L) in theap_queue_arm(), and with (Q) in watchdog.c. */
+	/*
+	 * (K) orders the caller's store of a deadline, or of @armed, before the reads of both.
+	 * Pairs with (L) in theap_queue_arm(), and with (Q) in watchdog.c.
+	 */
 	smp_mb();
 	first = theap_queue_first(queue);
 	theap_watchdog_notify(queue, first);
@@ -245,7 +253,7 @@ static void theap_queue_ipi_nop(void *arg)
 {
 }
 
-/* IPI handler on the new CPU of a queue: arm the hrtimer.  All hrtimers are off. */
+/* IPI handler on the new CPU of a queue, whose hrtimers are all cancelled: arm the hrtimer. */
 static void theap_queue_take_over(void *arg)
 {
 	struct theap_queue *queue = arg;

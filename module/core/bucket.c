@@ -37,8 +37,8 @@
  *	due		in @due, until its list is empty
  *
  * A bucket in the heap that loses its last member is freed at once, unless a bulk
- * extraction is on: then the bucket cannot be removed from the heap.  It gets the deadline
- * 0, so it is due at once.  The run frees due buckets when their lists are empty.
+ * extraction is on.  During an extraction the bucket cannot be removed from the heap, so the
+ * bucket gets the deadline 0 and is due at once.  A run frees due buckets whose lists are empty.
  */
 #include <linux/hash.h>
 #include <linux/lockdep.h>
@@ -101,7 +101,7 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	return bucket;
 }
 
-/* Free a bucket that is neither in the heap nor in the table, and has no members. */
+/* Move an empty bucket, which is neither in the heap nor in the table, to the free buckets. */
 static void __theap_bucket_release(struct theap_queue *queue, struct theap_bucket *bucket)
 	__must_hold(&queue->lock)
 {
@@ -202,7 +202,7 @@ struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int
 
 /**
  * __theap_buckets_add - put a timer into the bucket of its deadline
- * @queue: owned; its heap has room for one more
+ * @queue: owned; its heap has room for one more entry
  * @timer: has slack; in a transient state, not queued
  *
  * Return: true; or false if no bucket was available, and then @timer is not queued.
@@ -234,7 +234,7 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 	if (!head)
 		return;
 	bucket = container_of(head, struct theap_bucket, list);
-	/* A bucket that is not WAITING is due, out of the heap; __theap_buckets_next() frees it. */
+	/* A bucket that is not WAITING is due and in no heap; __theap_buckets_next() frees it. */
 	if (theap_status(&bucket->timer.status) != THEAP_WAITING)
 		return;
 	if (theap_heap_is_extracting(&queue->heap)) {
@@ -251,7 +251,8 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
  * @queue: owned
  *
  * Return: true if there is a free bucket, or if the queue has THEAP_BUCKETS_MAX buckets;
- * false if theap_buckets_grow() can allocate more.  In that case @wanted becomes true.
+ * false if theap_buckets_grow() can allocate more.  Sets @wanted of the buckets to the
+ * opposite.
  */
 bool __theap_buckets_available(struct theap_queue *queue)
 {
@@ -272,8 +273,8 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 	if (!bucket)
 		return NULL;
 	/*
-	 * Zero means NO_STATUS, THEAP_NO_POS and no operations.  The link that points at
-	 * itself means that the timer is not in the inbox.
+	 * Zeroed fields mean NO_STATUS, THEAP_NO_POS and no operations.  A link that points
+	 * at itself means that the timer is not in the inbox.
 	 */
 	bucket->timer.inbox.next = &bucket->timer.inbox;
 	bucket->timer.queue = queue;
@@ -309,7 +310,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned int nr;
 
 	gfp |= __GFP_NOWARN;
-	/* May be stale: if another CPU adds a table meanwhile, this one is freed below. */
+	/* If another CPU adds a table after this read, the table allocated here is freed below. */
 	if (!data_race(READ_ONCE(buckets->table))) {
 		table = kvcalloc(1U << THEAP_BUCKET_BITS, sizeof(*table), gfp);
 		if (!table)
@@ -369,8 +370,8 @@ void theap_buckets_trim(struct theap_queue *queue)
 }
 
 /**
- * theap_buckets_clear - free a batch of the buckets that are left in a heap
- * @queue: unused; its buckets are empty, no bulk extraction is on
+ * theap_buckets_clear - free a batch of the empty buckets that are left in a queue
+ * @queue: unused; no timer is in a bucket, no bulk extraction is on
  *
  * A program may close a context with a manual clock after an advance that ended early.
  * Then up to THEAP_BUCKETS_MAX buckets are left.

@@ -31,9 +31,9 @@
 #define THEAP_DEFICIT_MAX_NS	(10 * NSEC_PER_MSEC)
 
 /*
- * The limits of the median lateness: 1 us on a bare machine, 20 us on an emulated one.
- * The lateness is half of the cost of an interrupt and its softirq: the half between the
- * deadline and the start of the run.
+ * The limits of the median lateness: its value on a physical machine, about 1 us, and on an
+ * emulated one, about 20 us.  The lateness is half of the cost of an interrupt and its
+ * softirq: the half between the deadline and the start of the run.
  */
 #define THEAP_LATENCY_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATENCY_MAX	(20 * NSEC_PER_USEC)
@@ -59,8 +59,8 @@ static void theap_budget_learn(struct theap_budget *budget)
  * Repay the deficit by four times the time since the last run.  The cost of the
  * interrupt, twice its median latency, repays nothing and is charged.
  *
- * Ignore a latency that is longer than the time since the last run.  Its deadline had
- * passed before that run ended, so it does not measure the cost of an interrupt.
+ * Ignore a latency that is longer than the time since the last run.  The hrtimer was due
+ * before that run ended, so the latency does not measure the cost of an interrupt.
  *
  * Context: softirq, or softirqs off.
  * Return: the budget, for theap_budget_charge().

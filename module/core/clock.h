@@ -19,7 +19,7 @@ enum theap_clock {
 	THEAP_BOOTTIME,
 	THEAP_TAI,
 	THEAP_CLOCKS,			/* the number of the machine's clocks */
-	THEAP_MANUAL = THEAP_CLOCKS	/* each context has its own: manual.c */
+	THEAP_MANUAL = THEAP_CLOCKS	/* a context may have one: manual.c */
 };
 
 /**

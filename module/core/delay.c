@@ -32,7 +32,10 @@ void __theap_delay(void)
 	udelay(1 + random / THEAP_DELAY_ODDS % min(theap_delay_us, THEAP_DELAY_MAX_US));
 }
 
-/* Called by theap_core_init(), before the first timer.  Context: task, may sleep. */
+/*
+ * Seed the generators; enable the delays if delay_us= is set.  theap_core_init() calls this
+ * before the first timer is initialized.  Context: task, may sleep.
+ */
 void theap_delay_init(void)
 {
 	prandom_seed_full_state(&theap_delay_random);

@@ -19,7 +19,7 @@ DECLARE_STATIC_KEY_FALSE(theap_delay_key);
 void __theap_delay(void);
 void theap_delay_init(void);
 
-/* If delay_us= is set, delay some of the calls.  The caller has made a state transient. */
+/* If delay_us= is set, delay one call in 8.  The caller has made a timer's state transient. */
 static inline void theap_delay(void)
 {
 	if (static_branch_unlikely(&theap_delay_key))

@@ -18,7 +18,7 @@
 
 /**
  * __theap_enqueue_slow - enqueue a timer in a queue that may have buckets
- * @queue: owned; its heap has room for one more
+ * @queue: owned; its heap has room for one more entry
  * @timer: in a transient state, not queued; @when is its deadline
  */
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)

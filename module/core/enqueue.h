@@ -16,7 +16,7 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 
 /**
  * __theap_enqueue - enqueue a timer at a deadline
- * @queue: owned; its heap has room for one more
+ * @queue: owned; its heap has room for one more entry
  * @timer: in a transient state, not queued
  * @when:  its deadline, rounded by theap_round_deadline()
  *

@@ -11,12 +11,13 @@
  *
  *	        10			         o
  *	 40   20   50   30	until 35:	 40   o   50   o
- *	      70 60			              70 60
+ *	70 60					70 60
  *
  * A hole counts as earlier than every entry, so the array stays a heap.  During the
- * extraction the caller may push and rekey entries: no entry climbs past a hole.  If
- * the caller removes any other entry, the last entry of the heap fills the gap.  If the
- * last position is a hole, theap_heap_drop_last_holes() must drop that hole first.
+ * extraction the caller may push and rekey entries: no entry climbs past a hole.  If the
+ * caller removes an entry that the extraction is not at, the last entry of the heap fills
+ * the gap.  If the last position is a hole, theap_heap_drop_last_holes() must drop that
+ * hole first.
  *
  * After the extraction the holes are closed, the last one first.  The last entry of the
  * heap fills the hole and sifts down.  For k holes in n entries that takes log4(n/k)
@@ -78,7 +79,7 @@ static void theap_extract_next_group(struct theap_heap *heap)
 	u32 after;
 
 	heap->extract_pos = THEAP_NO_POS;
-	/* If this group is behind the end, the groups below later holes are, too. */
+	/* If the group below this hole is behind the end, the groups below later holes are, too. */
 	if (!hole || theap_heap_child(hole) >= theap_extract_end(heap))
 		return;
 	heap->extract_pos = theap_heap_child(hole);
@@ -90,7 +91,8 @@ static void theap_extract_next_group(struct theap_heap *heap)
 /**
  * theap_extract_next - go on to the next due entry
  * @heap:   under extraction
- * @now:    the current time; after a clock step back, it may be before @until
+ * @now:    the current time; after a clock step back, it may be before the @until of
+ *          theap_extract_begin()
  * @budget: the most groups to visit; reduced by those visited
  *
  * The caller may extract the entry with theap_extract_remove(), or rekey it.  A rekey may

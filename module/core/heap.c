@@ -149,7 +149,7 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 {
 	memset(growth, 0, sizeof(*growth));
-	/* All positions fit into u32, also those of children behind the last entry. */
+	/* This limit makes all positions fit into u32, also children's behind the last entry. */
 	if (segments >= THEAP_SEGMENTS_MAX)
 		return -ENOMEM;
 	gfp |= __GFP_NOWARN;
@@ -157,7 +157,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 					 sizeof(struct theap_entry), gfp);
 	if (!growth->segment)
 		return -ENOMEM;
-	/* A directory's size is a power of two.  It can be full only if @segments is one, too. */
+	/* A directory's size is a power of two.  So only a power of two of segments can fill it. */
 	if (!segments || (segments >= THEAP_DIRECTORY_MIN && is_power_of_2(segments))) {
 		growth->directory_size = max(2 * segments, THEAP_DIRECTORY_MIN);
 		growth->directory = kvcalloc(growth->directory_size,
@@ -212,9 +212,9 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * theap_heap_may_shrink - does a heap have a segment to give up?
  * @heap: the heap
  *
- * A heap keeps one segment more than its entries need.  Without that spare segment, a
- * heap whose size varies around the end of a segment would allocate and free a segment
- * each time.  An empty heap keeps no segment.
+ * A heap keeps one segment more than its entries and list nodes need.  Without that spare
+ * segment, a heap whose size varies around the end of a segment would allocate and free a
+ * segment each time.  An empty heap keeps no segment.
  *
  * Return: whether it has.  Before theap_heap_shrink(), theap_heap_trim() moves the list
  * nodes out of the last segment.

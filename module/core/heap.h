@@ -44,7 +44,10 @@
 #define THEAP_SEGMENT_ENTRIES	(1U << THEAP_SEGMENT_SHIFT)
 #define THEAP_SEGMENTS_MAX	(1U << (30 - THEAP_SEGMENT_SHIFT))	/* 2^30 entries */
 
-/* Embedded in each timer: all that the heap and the lists know of it. */
+/*
+ * Embedded in each timer, and in each bucket as the head of its list.  The heap and the lists
+ * know nothing else of timers and buckets.
+ */
 struct theap_node {
 	u32 pos;		/* of its entry or list node; THEAP_NO_POS: none */
 };
@@ -53,15 +56,15 @@ struct theap_entry {
 	union {
 		s64 when;		/* the key of a heap entry */
 		struct {
-			u32 next;	/* positions of the next and previous node */
-			u32 prev;
-		} list;			/* of a list node: list.c */
+			u32 next;	/* position of the next list node */
+			u32 prev;	/* position of the previous list node */
+		} list;			/* the links of a list node: list.c */
 	};
 	union {
 		struct theap_node *node;
 		struct {
-			u32 before;	/* positions of the holes before and */
-			u32 after;	/* after this; THEAP_NO_POS: none */
+			u32 before;	/* position of the previous hole, and */
+			u32 after;	/* of the next hole; THEAP_NO_POS: none */
 		} hole;			/* if @when is THEAP_HOLE: extract.c */
 	};
 };
@@ -69,8 +72,8 @@ struct theap_entry {
 static_assert(sizeof(struct theap_entry) == 16);
 
 /*
- * The lock of the queue protects all fields.  The letter names the one file that
- * writes the field:
+ * The lock of the queue protects all fields.  The letter names the file that writes
+ * the field:
  *
  *	H  heap.c, and extract.c through theap_heap_pop_last()
  *	E  extract.c
@@ -82,9 +85,10 @@ struct theap_heap {
 	u32 list_nodes;			/* L: position of the first list node */
 	u32 segments;			/* H: segments allocated */
 	u32 directory_size;		/* H: segments that the directory has room for */
-	u32 last_hole;			/* E: the hole with the highest position */
-	u32 extract_pos;		/* E: what the bulk extraction visits now;
-					 * THEAP_NO_POS: no position, or it is over */
+	u32 last_hole;			/* E: the highest position of a hole;
+					 * THEAP_NO_POS: there is none */
+	u32 extract_pos;		/* E: the position that the bulk extraction visits now;
+					 * THEAP_NO_POS: none is left to visit */
 	u32 extract_end;		/* E: the extraction ends before this position */
 	s64 extract_until;		/* E: the extraction takes no later entries */
 	struct theap_entry **directory;	/* H */

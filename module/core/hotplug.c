@@ -3,14 +3,15 @@
  * CPU hotplug: CPUs that go offline and come online.
  *
  * When a CPU goes offline, the timers of its queues migrate to the queue of a CPU that
- * stays online.  In Go, likewise, the timers of a P that is destroyed move to another P.
- * The hotplug thread of the CPU migrates them early, while the CPU still runs tasks and
- * softirqs.  Timers that become due meanwhile still expire on that CPU.
+ * stays online.  In Go, likewise, the timers of a destroyed P (a processor of the scheduler)
+ * move to another P.  The hotplug thread of the CPU migrates the timers early, while the CPU
+ * still runs tasks and softirqs.  Timers that become due meanwhile still expire on that CPU.
  *
- *	1  The queue is marked offline.  From now on it accepts only timers that the
- *	   functions of its run start, and timers that have a reservation in it and find
- *	   no room elsewhere.
- *	2  While no run is on, its timers migrate in batches, each under both locks.
+ *	1  The queue is marked offline.  From now on it accepts only timers whose function
+ *	   its run is calling, and timers that have a reservation in it and find no room
+ *	   elsewhere.
+ *	2  While no run is on, its timers migrate in batches, each batch under the locks of
+ *	   both queues.
  *	3  When the queue is empty and no run is on, it is handed over to another CPU.
  *	   That CPU drives it for timers that have a reservation in it.
  *
@@ -21,13 +22,13 @@
  * grows.  If there is no memory for that, the CPU stays online.  Timers that have
  * migrated stay in the target, where they expire just as well.
  *
- * If a CPU that stays online shares the queue, as with heaps=1, no timer migrates.  The queue
- * itself is handed over, with all its timers.  It is also handed over, to any CPU, if no
- * other queue is online.
+ * If a housekeeping CPU that stays online shares the queue, as with heaps=1, no timer
+ * migrates.  The queue itself is handed over to that CPU, with all its timers.  If no other
+ * queue is online, the queue is also handed over, to any CPU that stays online.
  *
- * An isolated or nohz_full CPU gets no timers in any of these ways, unless there is no
- * other CPU.  An offline queue returns to its own CPU when that CPU is online.  A shared
- * queue returns to the first housekeeping CPU that comes online and shares it.
+ * An isolated or nohz_full CPU gets no timers in any of these ways, unless no
+ * housekeeping CPU is online.  An offline queue returns to its own CPU when that CPU comes
+ * online.  A shared queue returns to the first housekeeping CPU that comes online and shares it.
  */
 #include <linux/cpumask.h>
 #include <linux/sched.h>
@@ -72,7 +73,7 @@ static struct theap_timer *__theap_migrate_next(struct theap_queue *from)
  * WAITING -> MOVING -> WAITING in another queue.
  *
  * Migrate the next timer.  A deleted timer is removed instead.  A modified timer is
- * requeued here, and migrates when it is chosen again.
+ * requeued in @from, and migrates when it is chosen again.
  */
 static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
@@ -92,7 +93,7 @@ static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to
 	} else if (theap_status_is_modified(status)) {
 		__theap_requeue(from, timer, status);
 	} else if (theap_try_waiting_to_moving(&timer->status)) {
-		/* While the inbox links it, it may not be dequeued: it migrates later. */
+		/* A timer that the inbox links may not be dequeued: it migrates later. */
 		if (!theap_timer_in_inbox(timer)) {
 			__theap_dequeue(from, timer);
 			__theap_timer_set_queue(timer, to);
@@ -106,7 +107,7 @@ static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to
 	}
 }
 
-/* Are there timers, or buckets, that have not migrated? */
+/* Are timers left to migrate, or empty buckets left to free? */
 static bool __theap_migrate_left(struct theap_queue *from)
 	__must_hold(&from->lock)
 {
@@ -124,9 +125,9 @@ static bool __theap_migrate_fits(struct theap_queue *from, struct theap_queue *t
 
 /*
  * Migrate a batch, unless a run is on.  During a run, no other CPU may expire the timers of
- * its current batch, and their functions may still start timers in @from.
+ * its current batch, and @from must still accept these timers if they are started.
  *
- * Return: 0: @from is empty; -EAGAIN: @to must grow; otherwise 1.
+ * Return: 0: @from is empty; -EAGAIN: @to must grow; 1: call again, there may be more.
  */
 static int __theap_migrate_batch(struct theap_queue *from, struct theap_queue *to)
 	__must_hold(&from->lock)
@@ -151,7 +152,11 @@ static int __theap_migrate_batch(struct theap_queue *from, struct theap_queue *t
 	return 1;
 }
 
-/* Migrate a batch under both locks, and notify both CPUs. */
+/*
+ * Migrate a batch under both locks, and notify both CPUs.
+ *
+ * Return: as __theap_migrate_batch().
+ */
 static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queue *to)
 {
 	int left;
@@ -165,7 +170,7 @@ static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queu
 	raw_spin_unlock(&to->lock);
 	raw_spin_unlock(&from->lock);
 	theap_queue_notify(to);
-	/* The inbox of @from was drained, so its first deadline may be new; its CPU may stay. */
+	/* The drain may have changed the first deadline of @from, and its CPU may stay online. */
 	theap_queue_notify(from);
 	local_irq_enable();
 	return left;
@@ -283,7 +288,7 @@ int theap_cpu_online(unsigned int cpu)
 	return 0;
 }
 
-/* The CPU that drives a queue goes offline: migrate its timers, or hand it over. */
+/* The CPU that drives a queue goes offline: migrate the timers, or hand the queue over. */
 static int theap_queue_vacate(struct theap_queue *queue, unsigned int cpu)
 {
 	unsigned int successor = theap_queue_sharing_cpu(queue, cpu);

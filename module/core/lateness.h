@@ -13,8 +13,8 @@
  *  - A slot that is due when a call arms it expires in that call, and is not counted.
  *
  * Step 0 counts timers that were not late at all.  Step n counts a lateness from 2^(n-1)
- * to 2^n - 1 nanoseconds.  The last step counts all from 2^39, 9 minutes.  One instruction
- * finds the step and one counts, so the histogram is always on.
+ * to 2^n - 1 nanoseconds.  The last step counts all from 2^39, 9 minutes.  A few instructions
+ * find the step and count the timer, so the histogram is always on.
  */
 #ifndef THEAP_LATENESS_H
 #define THEAP_LATENESS_H

@@ -120,7 +120,7 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 	struct theap_node *head = NULL;
 	u32 pos = node->pos;
 
-	/* The circle has two nodes at most: the one that is not removed is the head. */
+	/* If both links lead to one node, that node is the head, and the list becomes empty. */
 	if (entry->list.next == entry->list.prev)
 		head = theap_heap_at(heap, entry->list.next)->node;
 	theap_heap_at(heap, entry->list.next)->list.prev = entry->list.prev;
@@ -146,7 +146,7 @@ void theap_list_make_way(struct theap_heap *heap)
 	heap->list_nodes++;
 }
 
-/* One call moves at most this many list nodes: 20 us of work. */
+/* One call of theap_list_compact() moves at most this many list nodes: 20 us of work. */
 #define THEAP_COMPACT_BATCH	128U
 
 /*

@@ -2,8 +2,9 @@
 /*
  * The manual clock: time moves only when a program advances it.
  *
- * Go's playground has such a clock, and so have the test kits of several runtimes.  With
- * it a program tests a timeout of a month in a millisecond, with the same result each time.
+ * Go's playground has such a clock, and so have the test libraries of several runtimes.  With
+ * such a clock, a program tests a timeout of a month in a millisecond, with the same result
+ * each time.
  *
  * A context with a manual clock has a queue of its own, which no CPU and no hrtimer
  * drives.  The caller that advances the clock runs the queue, in its own task, batch by
@@ -109,7 +110,7 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 
 /*
  * Set the clock to @until if nothing is due up to @until.  Return: whether the clock was
- * set; if not, another task has just started a timer that is due up to @until.
+ * set; if not, another task has just started or modified a timer, and it is due up to @until.
  */
 static bool theap_manual_arrive(struct theap_queue *queue, s64 until)
 {

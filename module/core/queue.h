@@ -2,9 +2,9 @@
 /*
  * A queue: a heap, its lock, and what drives it.
  *
- * There is one queue per clock and CPU (or heaps= queues per clock).  A queue
- * belongs to one CPU.  An hrtimer of that CPU expires in softirq when the first
- * deadline is due, and runs the queue:
+ * There is one queue per clock and CPU.  With the module parameter heaps=n there are up to n
+ * queues per clock.  A queue belongs to one CPU.  An hrtimer of that CPU expires in softirq
+ * when the first deadline is due, and runs the queue:
  *
  *	    start			stop, postpone		modify to earlier
  *	      | lock, push		  | only the		  | the timer, and
@@ -80,8 +80,8 @@ struct theap_placement {
  * @function: called in softirq or in a task with softirqs off, under rcu_read_lock(),
  *            without locks
  *
- * A run calls its wakers when nothing is left to expire, when THEAP_RUN_WAKERS wait, or at
- * its end.  Many requests before that make one call.  If the waker is in the list of another
+ * A run calls its wakers when nothing is left to expire, when THEAP_RUN_WAKERS of them wait,
+ * or at its end.  Many requests before that make one call.  If the waker is in the list of another
  * run, both runs call it.  A waker must stay allocated for an RCU grace period after the last
  * timer that may request it was stopped.
  */
@@ -98,9 +98,9 @@ struct theap_waker {
  * @nr:           entries of @expired
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks that the run has yet to call
- * @nr_wakers:    their number
+ * @nr_wakers:    the number of @wakers
  * @shared_waker: a callback in the list of another run, which this run calls too
- * @expirations:  manual clock: expirations of the timers since the advance began
+ * @expirations:  manual clock: expirations since the run began; an advance may need many runs
  * @until:        manual clock: the run may advance the clock up to this time
  * @limit:        manual clock: the run stops advancing after this many expirations
  */
@@ -125,8 +125,8 @@ struct theap_run {
  * @due:      buckets that are due, in the order in which runs found them
  * @due_last: the last bucket in @due
  * @spare:    free buckets
- * @nr:       all buckets
- * @timers:   timers in buckets
+ * @nr:       the number of all buckets, free ones included
+ * @timers:   the number of timers in buckets
  * @wanted:   a timer needed a bucket when none was free and more could be allocated
  *
  * The lock of the queue protects all fields; only bucket.c writes them.
@@ -204,18 +204,20 @@ struct theap_queue {
 					 * the hrtimer is armed for; arm.c has its values */
 	u64 run_ended;			/* q: when the last run ended, plus the time for which
 					 * the queue is throttled; CLOCK_MONOTONIC */
-	struct hrtimer hrtimer;		/* I; cancelled from any CPU */
+	struct hrtimer hrtimer;		/* I: runs the queue at the first deadline; cancelled
+					 * from any CPU */
 	struct hrtimer resume;		/* I: begins a deferred or throttled run; cancelled from
 					 * any CPU */
 	struct hrtimer thief_resume;	/* as @resume, after a thief's throttled run; armed by
 					 * the thief's CPU */
-	call_single_data_t csd;		/* the IPI; sent by the CPU that set @ipi_pending */
+	call_single_data_t csd;		/* the IPI that notifies the owning CPU; sent by the
+					 * CPU that set @ipi_pending */
 	struct work_struct grow_work;	/* allocates the room or buckets that a timer lacked */
 
 	struct theap_run run;		/* R */
 	struct theap_lateness lateness;	/* q */
-	wait_queue_head_t run_wait;	/* woken after each batch of functions, and at the
-					 * end of a run */
+	wait_queue_head_t run_wait;	/* woken after a run has called the functions of a
+					 * batch, and at the end of a run */
 };
 
 static inline struct theap_timer *theap_node_timer(struct theap_node *node)

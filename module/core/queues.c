@@ -60,7 +60,7 @@ bool theap_cpu_is_housekeeping(unsigned int cpu)
 	return cpumask_test_cpu(cpu, &theap_housekeeping);
 }
 
-/* Return: the queue of the CPU @index; with heaps=, of all CPUs with the same remainder. */
+/* Return: the queue of the CPU @index.  With heaps=, several CPUs may share a queue. */
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 {
 	return theap_queues[clock][index % theap_nr_queues];

@@ -10,11 +10,10 @@
  * Time without events is saved, but at most THEAP_RATE_LIMIT_BURST of it.  So a short
  * burst of events is not above the rate.
  *
- * The delay is bounded too.  If n sources have one event each per round, @until is at most
- * one round, n gaps, ahead of the current time.
+ * The delay is bounded, too: @until is at most one round ahead of the current time.  A round
+ * is n gaps, one for each of the n sources of events.
  *
- * Unlike a token bucket, this limit needs no timer that refills it: an event costs a few
- * instructions on one number.
+ * No timer has to refill the limit, and an event costs a few instructions on one number.
  */
 #ifndef THEAP_RATELIMIT_H
 #define THEAP_RATELIMIT_H

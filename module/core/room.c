@@ -20,7 +20,7 @@
  *
  * and n = f + h + o used positions.  A timer without a reservation here is accepted,
  * and a reservation is granted, only if n + 1 + p <= c.  (It is n + 3 + p <= c for a
- * timer that may need a bucket.)  Since f <= n, f + p <= c holds after each of these.
+ * timer that may need a bucket.)  Since f <= n, f + p <= c holds after both events.
  * When a reservation is given up, p falls by 1 and f rises by at most 1: the timer's entry,
  * if it is still in the heap, now counts in f.  So f + p <= c holds at all times.
  *
@@ -61,13 +61,13 @@ static struct delayed_work theap_trims[THEAP_CLOCKS];
  */
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 {
-	/* May be stale; theap_heap_grow() copes with that. */
+	/* The number may be stale; theap_heap_grow() copes with that. */
 	u32 segments = data_race(READ_ONCE(queue->heap.segments));
 	struct theap_growth growth;
 	unsigned long flags;
 	int ret;
 
-	/* May be stale, too.  If the heap has room for a bucket, the queue lacks only buckets. */
+	/* If the heap has room for a bucket, only buckets are missing.  May be stale. */
 	if (data_race(READ_ONCE(queue->buckets.wanted) &&
 		      theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM +
 					  atomic_read(&queue->reserved))))

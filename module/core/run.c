@@ -80,7 +80,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	queue->count.deferred_checks += expiry.deferred;
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
-		/* A count: a periodic timer that is moved earlier may expire twice in a batch. */
+		/* A count, not a flag: a ticker moved earlier may expire twice in a batch. */
 		WRITE_ONCE(timer->active, timer->active + 1);
 		run->expired[run->nr++] = (struct theap_expired_timer){ timer->when, timer };
 		theap_lateness_add(&queue->lateness, run->now - timer->when);
@@ -155,9 +155,9 @@ static void __theap_empty_due(struct theap_queue *queue, unsigned int *budget)
  * Sort a batch by deadline.
  *
  * Insertion sort, since the timers are few and nearly in order.  If more timers are due
- * than fit one batch, the caller sorts only the last batch of the extraction.  The other
- * batches follow the heap from the top down.  To sort them all would take a fifth of the
- * time of the run.
+ * than fit one batch, the caller sorts only the last batch of the extraction.  In the other
+ * batches the timers stay in the order of their heap positions, from the top down.  To sort
+ * these batches, too, would take a fifth of the time of the run.
  */
 static void theap_run_sort(struct theap_run *run)
 {
@@ -208,7 +208,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer;
 
-		/* Before an extraction begins, so that timers in due buckets do not wait for it. */
+		/* Empty due buckets before an extraction: their timers must not wait for it. */
 		if (!theap_heap_is_extracting(&queue->heap))
 			__theap_empty_due(queue, &budget);
 		timer = __theap_clean(queue, &budget);
@@ -386,7 +386,7 @@ u64 theap_run(struct theap_queue *queue)
 
 	do {
 		more = theap_run_batch(queue);
-		/* Wake before the clock is read: timers that become due must not delay tasks. */
+		/* Wake tasks before reading the clock: more due timers must not delay the tasks. */
 		if (!more || queue->run.nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(&queue->run);
 		if (!more)

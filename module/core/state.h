@@ -98,13 +98,13 @@ static inline bool theap_status_is_transient(enum theap_status s)
 	       s == THEAP_MODIFYING || s == THEAP_MOVING;
 }
 
-/* One step of a loop that waits for a transient state to end; it ends: see the head. */
+/* One step of a loop that waits for a transient state.  Top of this file: why that state ends. */
 static inline void theap_relax(void)
 {
 	cpu_relax();
 }
 
-/* The new state is transient.  For tests, theap_delay() may prolong it (delay.h). */
+/* Try a transition to a transient state.  For tests, theap_delay() may prolong it (delay.h). */
 static inline bool __theap_try(atomic_t *status, enum theap_status from,
 			       enum theap_status to)
 {
@@ -140,19 +140,19 @@ static inline void theap_modifying_to_waiting(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_WAITING);
 }
 
-/* MODIFYING -> MODIFIED_EARLIER */
+/* MODIFYING -> MODIFIED_EARLIER: the new deadline is before the one that it is queued at */
 static inline void theap_modifying_to_modified_earlier(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_MODIFIED_EARLIER);
 }
 
-/* MODIFYING -> MODIFIED_LATER */
+/* MODIFYING -> MODIFIED_LATER: the new deadline is not before the one that it is queued at */
 static inline void theap_modifying_to_modified_later(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_MODIFIED_LATER);
 }
 
-/* MODIFYING -> DELETED */
+/* MODIFYING -> DELETED: the timer was stopped, and the owner dequeues it later */
 static inline void theap_modifying_to_deleted(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
@@ -168,7 +168,7 @@ static inline void theap_modifying_undo(atomic_t *status, enum theap_status from
  * The transitions of the owner: it makes them under the lock of the queue.
  */
 
-/* WAITING -> RUNNING */
+/* WAITING -> RUNNING: the owner expires the timer, or dequeues a bucket */
 static inline bool theap_try_waiting_to_running(atomic_t *status)
 {
 	return __theap_try(status, THEAP_WAITING, THEAP_RUNNING);
@@ -180,7 +180,7 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: the timer has a next deadline, or a clock step made it not due */
+/* RUNNING -> WAITING: the timer has a next deadline, or a clock step back made it not due */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);
@@ -192,7 +192,7 @@ static inline void theap_running_to_modified_earlier(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_MODIFIED_EARLIER);
 }
 
-/* DELETED -> REMOVING */
+/* DELETED -> REMOVING: the owner dequeues the stopped timer */
 static inline bool theap_try_deleted_to_removing(atomic_t *status)
 {
 	return __theap_try(status, THEAP_DELETED, THEAP_REMOVING);
@@ -210,7 +210,7 @@ static inline void theap_removing_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_REMOVING, THEAP_DELETED);
 }
 
-/* MODIFIED_EARLIER, MODIFIED_LATER -> MOVING */
+/* MODIFIED_x -> MOVING: the owner requeues the timer at its new deadline */
 static inline bool theap_try_modified_to_moving(atomic_t *status,
 						enum theap_status from)
 {

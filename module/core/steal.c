@@ -62,8 +62,8 @@
  *	  read first				  set the hrtimer to f
  *	  notify the owning CPU
  *
- *    If the store of THEAP_NEVER is the last one, the thief sends an IPI, and the owning
- *    CPU arms the hrtimer once more.  If the store of f is the last one, armed is what the
+ *    If THEAP_NEVER is stored to armed after f, the thief sends an IPI, and the owning CPU
+ *    arms the hrtimer once more.  If f is stored after THEAP_NEVER, armed is what the
  *    hrtimer is set to.  The IPI arrives when interrupts are on again, so after the owning
  *    CPU has set the hrtimer.  While the IPI is on its way, no CPU sends another one.  If
  *    the hrtimer fires for timers that the thief has run, it fires for nothing.
@@ -122,7 +122,7 @@
 
 unsigned int theap_steal_us = 2000;
 
-/* With a lower value, an owning CPU that is about to run its queue would count as stuck. */
+/* With a lower steal_us, an owning CPU that is about to run its queue would count as stuck. */
 #define THEAP_STEAL_MIN_US	1000
 
 /*
@@ -211,7 +211,7 @@ static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		now[clock] = theap_clock_read(clock);
-	/* If stealing is on here, the grace period in theap_core_stop() waits for this scan. */
+	/* The grace period in theap_core_stop() waits for a scan that finds stealing on here. */
 	rcu_read_lock();
 	ns = theap_steal_ns();
 	for (; ns && budget_left && at != end; at++) {

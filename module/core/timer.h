@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A timer, and what any CPU may do to it: start, stop, modify.
+ * A timer, and what any CPU may do to it: start, modify, stop, read.
  *
- * All three follow one pattern.  Claim the timer: move it from its stable state to
- * MODIFYING.  Schedule or cancel it.  Commit: publish the new state.  Interrupts are
- * off from the claim to the commit.
+ * All four follow one pattern.  Claim the timer: move it from its stable state to
+ * MODIFYING.  Schedule it, cancel it, or only read it.  Commit: publish the new state.
+ * Interrupts are off from the claim to the commit.
  *
- *	start	claim, schedule, commit
- *	stop	claim, cancel, commit
- *	read	claim, commit: the state does not change
+ *	start, modify	claim, schedule, commit
+ *	stop		claim, cancel, commit
+ *	read		claim, commit: the state does not change
  *
  * A claim locks a queue only to push a timer that is not queued.  There is one exception:
  * the claim that adds every 64th entry to an inbox drains the inbox at its commit, if the
@@ -53,7 +53,7 @@ struct theap_expiry {
  * @expire:   decide whether to call @function: fill in @expiry, which the caller has zeroed.
  *            Return the next time at which the timer is due, later than @now; or 0 if the
  *            timer is not due again.
- *            Context: RUNNING, under the queue's lock with interrupts off; a few dozen
+ *            Context: state RUNNING, under the queue's lock with interrupts off; a few dozen
  *            instructions at most; must not touch other timers
  * @function: act on the expiry.  Never runs on two CPUs at once for one timer.
  *            Context: softirq, or a task with softirqs off (a thief, a manual clock);

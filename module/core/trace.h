@@ -275,7 +275,7 @@ TRACE_EVENT(timerheap_steal,
 		  __entry->watchdog)
 );
 
-/* @remote: an IPI is sent to @cpu; unless that CPU defers it, its event with remote=0 follows */
+/* @remote: an IPI is sent to @cpu; an event with remote=0 follows unless that CPU defers the run */
 TRACE_EVENT(timerheap_notify,
 
 	TP_PROTO(struct theap_queue *queue, unsigned int cpu, bool remote),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The two calls from a file of the core to a later file.
+ * The two calls from a file of the core to a file that is later in the list of core.h.
  *
- * Each file of core/ calls only files that precede it in the list of core.h.
- * There are two exceptions, and both are declared here:
+ * Each file of core/ calls only files that precede it in that list.  There are two
+ * exceptions, and both are declared here:
  *
  *	run.c -> steal.c	after a run that has left nothing due in its queue, the
  *				CPU checks whether other CPUs are stuck

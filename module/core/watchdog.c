@@ -2,17 +2,18 @@
 /*
  * The watchdog: find queues whose CPU is stuck when no other CPU scans for them.
  *
- * Go has a thread for that, sysmon, which needs no P.  Here a kernel timer scans.  One such
- * timer is not enough, since the CPU that drives it may be the stuck one.  So there are two
- * watchdog timers, on two CPUs, that take turns.  Each expires every 2 * watchdog_ms,
- * scans all queues and runs those that are stuck (steal.c).  Then it checks that the
- * other timer has expired in time.  If the other timer has not, its CPU is stuck, and
- * the other timer is armed on another CPU.  The watchdog fails only if both CPUs are stuck:
- * the second one gets stuck before its timer has found that the first one is.
+ * Go has a thread for that, sysmon, which needs no P (a processor of the scheduler).  Here a
+ * kernel timer scans.  One such timer is not enough, since the CPU that drives it may be the
+ * stuck one.  So there are two watchdog timers, on two CPUs, that take turns.  Each expires
+ * every 2 * watchdog_ms, scans all queues and runs those that are stuck (steal.c).  Then it
+ * checks that the other timer has expired in time.  If the other timer has not, its CPU is
+ * stuck, and the other timer is armed on another CPU.  The watchdog fails only if both CPUs
+ * are stuck: the second CPU gets stuck before its timer has found that the first is stuck.
  *
- * The watchdog timers are on the timer wheel.  A wheel timer can be armed on another CPU,
- * even on a sleeping one, and an hrtimer cannot without an interrupt.  A tick is mostly
- * 4 ms, which is precise enough.  But the wheel is late by up to an eighth of a long delay.
+ * The watchdog timers are on the timer wheel.  A CPU can arm a wheel timer on another CPU,
+ * even on a sleeping one.  An hrtimer is armed on a chosen CPU only by code that runs on
+ * that CPU, such as an IPI handler.  A tick is mostly 4 ms, which is precise enough.  But
+ * the wheel expires a timer late by up to an eighth of a long delay.
  *
  * If all CPUs but one are isolated, both timers are on the housekeeping CPU, and the
  * second timer is of no use.  Isolated CPUs are left alone all the same: a program that
@@ -85,7 +86,7 @@ struct theap_watchdog_timer {
 
 static struct theap_watchdog_timer theap_watchdog_timers[2];
 static bool theap_watchdog_running;
-static unsigned int theap_watchdog_offline_cpu = UINT_MAX;	/* offline, or going offline */
+static unsigned int theap_watchdog_offline_cpu = UINT_MAX;	/* the last that went offline */
 
 /*
  * Protects the static variables above, and writes to theap_watchdog_until.  The functions of
@@ -152,9 +153,9 @@ static void theap_watchdog_publish(s64 delay, s64 span)
 }
 
 /*
- * Choose the first housekeeping CPU from @cpu on that is online and stays online.  It is
- * not @avoid, unless there is no other.  An isolated CPU must not become a thief.  If no
- * CPU qualifies, choose this CPU.
+ * Choose the first housekeeping CPU from @cpu on that is online and stays online.  The
+ * CPU is not @avoid, unless no other CPU qualifies.  An isolated CPU must not become a
+ * thief.  If no CPU qualifies, choose this CPU.
  *
  * Context: interrupts off, so no CPU can go offline.
  */
@@ -202,7 +203,7 @@ static void theap_watchdog_timer_wake(struct theap_watchdog_timer *wt,
 	theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(), peer->cpu), delay);
 }
 
-/* If a watchdog timer is late by half a period, its CPU is stuck: arm it on another. */
+/* If a watchdog timer is late by half a period, its CPU is stuck: arm it on another CPU. */
 static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span)
 {
 	unsigned long late = wt->timer.expires + theap_watchdog_ticks(span / 2);
@@ -327,7 +328,7 @@ void theap_watchdog_online(unsigned int cpu)
 	theap_watchdog_wake();
 }
 
-/* Set steal_us or watchdog_ms. */
+/* Set steal_us or watchdog_ms, and wake the watchdog so that it uses the new value. */
 static int theap_watchdog_param_set(const char *value, const struct kernel_param *param)
 {
 	int ret = param_set_uint(value, param);
@@ -342,7 +343,7 @@ const struct kernel_param_ops theap_watchdog_param_ops = {
 	.get = param_get_uint,
 };
 
-/* Start the watchdog.  With one CPU it stays off: no other CPU could help. */
+/* Start the watchdog.  With one possible CPU it stays off: no other CPU could help. */
 void theap_watchdog_init(void)
 {
 	unsigned long flags;
