@@ -16,7 +16,8 @@
  *
  * The program can map the slots and the ring of events.  It can then stop and postpone
  * timers, and take events, without a system call.  "The protocol of a mapped slot" below
- * describes how.  The C library libtimerheap implements that protocol.
+ * describes how.  The C library libtimerheap implements that protocol.  timerheap(4) is
+ * an overview of the device, and timerheap(7) explains its mechanisms.
  *
  * Rules for all calls:
  *
@@ -26,24 +27,22 @@
  *  - All times, those in shared memory included, belong to the time namespace in which
  *    SETUP was called.  A process in another time namespace that shares the context
  *    sees the same times, but its clock_gettime() returns different ones.
- *  - A timer is pending while its deadline is not 0.  It never expires before its
- *    deadline.
+ *  - A timer is pending while its deadline is not 0.  It never expires before its deadline.
  *  - An arming begins when an idle timer is started.  It ends in exactly one of two
  *    ways: a stop finds the timer pending, or the timer expires and an event counts
  *    the expiration.  A new deadline for a pending timer continues the arming.  When a
  *    periodic timer expires, the next period begins a new arming.
- *  - Errors of all calls.  EINVAL: a flag is unknown, or a reserved field is not 0.
- *    ENOTTY: the request is unknown.  EFAULT: memory at a pointer cannot be read or
- *    written.  EBADFD: SETUP has not been called.  ENOENT: there is no slot with that
- *    number.
+ *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a
+ *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
+ *    cannot be read or written.  EBADFD: SETUP has not been called.  ENOENT: there is no
+ *    slot with that number.
  *  - A call that fails has changed no timer, and has taken no event.  There are two
  *    exceptions: KICK with ENOMEM, and EFAULT because the program unmaps the memory of
  *    the call while the call is running.
  *  - The structures of calls may grow at their end in later versions.  A call with a
- *    structure shorter than the kernel's fails with EINVAL.  A structure longer than the
- *    kernel's has an unknown part at its end.  If the kernel reads the structure, and a
- *    byte of the unknown part is not 0, the call fails with E2BIG.  If the structure has
- *    outputs, the kernel sets the unknown part to 0.
+ *    structure shorter than the kernel's fails with EINVAL.  If a longer structure has
+ *    inputs, and a byte beyond the kernel's structure is not 0, the call fails with E2BIG.
+ *    If a longer structure has outputs, the kernel sets the bytes beyond its own to 0.
  *  - The structures in arrays (event, pending, op), in mapped memory (slot, ring) and in
  *    requests of io_uring (uring_cmd) never change.
  */
@@ -53,9 +52,8 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/*
- * The memory of a context
- * -----------------------
+/**
+ * DOC: The memory of a context
  *
  * The program can map two areas.  SETUP returns the offset and the size of each:
  *
@@ -67,23 +65,17 @@
  * 4 KiB has 64 slots.  The memory is charged to the memory cgroup of the task that makes
  * the kernel allocate it.
  *
- * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  Errors of
- * mmap():
+ * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
+ * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
+ * EACCES for other protections, or if the descriptor is not open for reading and writing.
  *
- *	EBADFD	SETUP has not been called
- *	EINVAL	offset and size are not those of an area; not MAP_SHARED
- *	EACCES	other protections; the descriptor is not open for reading and writing
+ * A mapping is never executable, not even with the personality READ_IMPLIES_EXEC.
+ * munmap() and mprotect() of a part fail with EINVAL.  mremap() to another address or a
+ * smaller size fails with EINVAL, to a larger size with EFAULT.  mprotect() of the whole
+ * area can remove permissions; with PROT_EXEC it fails with EACCES.
  *
- * The personality READ_IMPLIES_EXEC causes no error, but the mapping is not executable.
- *
- * A mapping stays whole.  munmap() and mprotect() of a part fail with EINVAL.  mremap()
- * to another address or a smaller size fails with EINVAL, to a larger size with EFAULT.
- * mprotect() of the whole area can remove permissions.  With PROT_EXEC it fails with
- * EACCES.
- *
- * A mapping keeps the context alive, as a descriptor does.  The timers run until all
- * descriptors and all mappings are gone.  After fork() parent and child share one set
- * of timers.
+ * The timers run until all descriptors and all mappings of the context are gone.  After
+ * fork() parent and child share them.
  */
 
 /* The deadline of a timer that never expires.  A larger one in a slot counts as this one. */
@@ -92,9 +84,8 @@
 /**
  * struct timerheap_slot - one timer, in shared memory
  * @deadline:    0: idle; otherwise the absolute time at which the timer expires, 1 to
- *               TIMERHEAP_NEVER.  The program and the kernel write it, atomically:
- *               START and MODIFY store a deadline; STOP, DRAIN and a one-shot expiry
- *               exchange it with 0; a periodic expiry exchanges it with the next one
+ *               TIMERHEAP_NEVER.  The program and the kernel exchange it atomically: a
+ *               stop and a one-shot expiry with 0, a periodic expiry with the next one
  * @period:      0: one-shot; otherwise the nanoseconds between expiries.  A value below
  *               &timerheap_info.min_period counts as min_period, and a value above
  *               TIMERHEAP_NEVER counts as TIMERHEAP_NEVER.  The program, START and
@@ -104,16 +95,15 @@
  * @user_data:   a value of the program, copied into events.  The program and START
  *               write it
  * @queued:      absolute time of the kernel's next check of this slot; 0: no check is
- *               queued, or the kernel is checking the slot now.  Only the kernel
- *               writes it
- * @expired_deadline: the last deadline that has expired.  Only the kernel writes it
- * @fired:       absolute time at which the kernel found @expired_deadline due.  Only the
- *               kernel writes it
+ *               queued, or the kernel is checking the slot now
+ * @expired_deadline: the last deadline that has expired
+ * @fired:       absolute time at which the kernel found @expired_deadline due
  * @expirations: expirations that no reader has taken yet.  Atomic: the kernel adds to
  *               it; the reader, which is the program, read() or WAIT, exchanges it with 0
  *
  * The program may write @period, @slack and @user_data at any time.  The kernel uses the
- * value that it reads when it needs the field.
+ * value that it reads when it needs the field.  Only the kernel writes @queued,
+ * @expired_deadline and @fired.
  */
 struct timerheap_slot {
 	__u64 deadline;
@@ -151,13 +141,11 @@ struct timerheap_ring {
 	__u32 slots[];
 };
 
-/*
- * The protocol of a mapped slot
- * -----------------------------
+/**
+ * DOC: The protocol of a mapped slot
  *
- * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending,
- * and it will not expire.  No call is needed.  The kernel's next check reads 0, and the
- * kernel then queues no further check.
+ * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending, and it
+ * will not expire.  No call is needed: the next check reads 0, and no check follows it.
  *
  * Start or restart: write @period, @slack and @user_data if they change.  Exchange
  * @deadline with the new deadline, 1 to TIMERHEAP_NEVER.  If the old value is not 0, the
@@ -172,20 +160,16 @@ struct timerheap_ring {
  * than the old one, a KICK is rarely needed: only if the kernel is checking the slot when
  * the program reads @queued, or has deferred the check beyond the new deadline.
  *
- * So a timer that is always stopped or postponed before it expires needs no call.  It
- * costs the kernel one check per timeout span.
- *
  * To make @slack smaller, write it and KICK the slot.
  *
- * The kernel defers the next check of a slot in three cases.  @queued is then later
- * than @deadline:
+ * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
- *  - Five successive checks have found a deadline less than min_period (INFO) ahead.
- *    The next check follows after min_period.  A manual clock has no such limit.
+ *  - Five successive checks have found a deadline less than min_period (INFO) ahead.  The
+ *    next check follows after min_period.  This does not apply to a manual clock.
  *  - The program has changed @deadline at each of four attempts of the kernel to expire
  *    it.  The next check follows after min_period.
- *  - The user has had more checks on a CPU than max_user_checks (INFO) allows.  A
- *    manual clock and TIMERHEAP_UNLIMITED have no such limit.
+ *  - The user has had more checks on a CPU than max_user_checks (INFO) allows.  This does
+ *    not apply to a manual clock or with TIMERHEAP_UNLIMITED.
  *
  * The program and the kernel each write their own field, then read the other's:
  *
@@ -245,12 +229,8 @@ struct timerheap_ring {
  *               the event is read
  *
  * Events are in the order in which the timers expire.  On one CPU that is the order of
- * deadlines, except in these cases:
- *
- *  - More than about 30 timers are due at once.
- *  - A timer has slack.
- *  - A timer was postponed in mapped memory.  It may expire in the order of its old
- *    deadline.
+ * deadlines, unless more than about 30 timers are due at once, or a timer has slack.  A
+ * timer that was postponed in mapped memory may expire in the order of its old deadline.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -261,82 +241,71 @@ struct timerheap_event {
 	__u64 fired;
 };
 
-/*
- * Reading and polling
- * -------------------
+/**
+ * DOC: Reading and polling
  *
- * read() returns whole events.  It blocks until there is an event; with O_NONBLOCK it
- * fails with EAGAIN.  A signal handler ends read() with EINTR, or restarts it if the
- * handler was set up with SA_RESTART.  readv() treats its buffers as one.  The file has
- * no position, so preadv2() accepts only the offset -1.  With RWF_NOWAIT it does not
- * block.
+ * read() returns whole events.  If there is none, it blocks; with O_NONBLOCK, or preadv2()
+ * with RWF_NOWAIT, it fails with EAGAIN.  A signal handler ends read() with EINTR, or
+ * restarts it if the handler was set up with SA_RESTART.  readv() treats its buffers as
+ * one.  The file has no position, so preadv2() accepts only the offset -1.
  *
  *	EINVAL		the buffer is smaller than one event
  *	EFAULT		no event could be copied; the events are still available
  *	ECANCELED	the clock was stepped; only with TIMERHEAP_CANCEL_ON_SET
- *	EBADFD		SETUP has not been called
  *
- * poll() and epoll report EPOLLIN | EPOLLRDNORM while the ring has an entry, and while
- * an ECANCELED is due.  Each run and each call that adds entries makes at least one edge
- * after it has added them, even if the ring was not empty.  A run is one activation of
- * the kernel in which it expires the timers that are due.  One edge may stand for many
- * events.  So a program that uses EPOLLET takes all events at each edge.
+ * poll() and epoll report EPOLLIN | EPOLLRDNORM while the ring has an entry, and while a
+ * clock step is not reported yet (TIMERHEAP_CANCEL_ON_SET).  A run is one activation of the
+ * kernel in which it expires due timers.  Each run and each call that adds entries makes at
+ * least one edge after it has added them, even if the ring was not empty.  One edge may
+ * stand for many events.  So a program that uses EPOLLET takes all events at each edge.
  */
 
-/*
- * Slack
- * -----
- *
- * Most timeouts need not be exact.  Timers that may expire together cost less.
+/**
+ * DOC: Slack
  *
  * The kernel rounds up the deadline of a timer with slack s to a multiple of g.  g is the
  * largest power of two that is not above s.  The timer expires when the rounded deadline
  * is due: not before its deadline, and less than s after it, plus the latency of any
  * timer.  Slack below 16 384 ns counts as none.
  *
- * Timers of one CPU and clock that have the same g and the same rounded deadline share
- * a bucket.  A bucket costs one heap entry and one interrupt.  The number of buckets is
- * limited.  A timer for which there is no bucket gets a heap entry of its own.
- *
- * Deadlines are rounded on the clock of the machine.  In a time namespace the multiples
- * of g are shifted by the offset of the namespace.
+ * Timers of one CPU and clock share a bucket if they have the same g and the same rounded
+ * deadline.  A bucket costs one heap entry and one interrupt.  The number of buckets is
+ * limited, and a timer without a bucket gets a heap entry of its own.  Deadlines are rounded
+ * on the machine's clock.  The offset of a time namespace shifts the multiples of g.
  *
  * @queued of a slot does not include slack.  The kernel checks the slot no later than
  * @queued plus the slack that the slot had when the check was queued.
  */
 
 /*
- * The calls
- * ---------
+ * Flags of the calls
+ *
+ *	ABSTIME		the time argument is absolute; without this flag it counts from the call
+ *	IF_PENDING	MODIFY: change only a pending timer; otherwise fail with ENOENT
+ *	NEXT		ADVANCE: advance to the next expiry
+ *	CANCEL_ON_SET	SETUP: report steps of CLOCK_REALTIME
+ *	ON_CPU		SETUP: all timers expire on one CPU
+ *	UNLIMITED	SETUP: periods from 1 us, no rate limit of checks; needs CAP_SYS_RESOURCE
  */
-
-/* The time argument is absolute.  Without this flag it counts from the call. */
 #define TIMERHEAP_ABSTIME	(1U << 0)
-/* MODIFY: change only a pending timer; otherwise fail with ENOENT. */
 #define TIMERHEAP_IF_PENDING	(1U << 1)
-/* ADVANCE: advance to the next deadline. */
 #define TIMERHEAP_NEXT		(1U << 2)
-
-/* SETUP: report steps of CLOCK_REALTIME. */
 #define TIMERHEAP_CANCEL_ON_SET	(1U << 3)
-/* SETUP: all timers expire on one CPU. */
 #define TIMERHEAP_ON_CPU	(1U << 4)
-/* SETUP: periods from 1000 ns on, and no rate limit of checks; needs CAP_SYS_RESOURCE. */
 #define TIMERHEAP_UNLIMITED	(1U << 5)
 
 /*
  * SETUP: the clock ID of a manual clock, which belongs to the context and which only
- * ADVANCE moves.  No other system call accepts this ID.  It conflicts with no other clock:
- * the kernel's own clocks have low numbers from 0 on, and clocks of processes and files
- * have negative ones.
+ * ADVANCE moves.  No other system call accepts this ID, and no other clock has it.
  */
 #define TIMERHEAP_CLOCK_MANUAL	63
 
 /**
  * struct timerheap_info - the limits of this kernel, and its counters; all are outputs
  * @version:    of the module, MAJOR << 16 | MINOR << 8 | PATCH
- * @heaps:      the number of heaps for each clock, from the module parameter "heaps",
- *              at most the number of possible CPUs; 0: one for each CPU
+ * @heaps:      the number of heaps for each clock, from the module parameter "heaps", at
+ *              most the number of possible CPUs; CPUs may share a heap, and one of them
+ *              expires its timers; 0: one heap for each CPU
  * @features:   0: no feature is defined yet
  * @clocks:     bit n is set if SETUP accepts the clock ID n; TIMERHEAP_CLOCK_MANUAL is one
  * @max_slots:  the most slots of one context
@@ -345,15 +314,13 @@ struct timerheap_event {
  *              counts as 1024 more
  * @min_period: the minimum period in this context, in nanoseconds, 1000 or more.  A
  *              shorter period counts as this one
- * @entries:    current heap entries, including those of stopped timers that are not
- *              removed yet.  A bucket is one entry.  An entry that a run has extracted
- *              counts until the run has repaired the heap
+ * @entries:    current heap entries.  A bucket is one entry.  A stopped timer counts
+ *              until it is removed, and an expired one until its run has repaired the heap
  * @stopped:    of @entries, stopped timers that are not removed yet.  Stopped timers in
  *              buckets do not count
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued
- * @checked:    timers that a run has checked because they were due.  The check expires
- *              the timer, or finds that the program has stopped or postponed it.
- *              Checks by a call are not counted
+ * @checked:    timers that a run has checked because they were due: it expires them, or
+ *              finds them stopped or postponed.  Checks by a call do not count
  * @requeued:   timers that were requeued because a call has modified them
  * @removed:    stopped timers removed from a heap or a bucket
  * @swept:      of @removed, those removed by a sweep
@@ -365,20 +332,21 @@ struct timerheap_event {
  * @bucketed:   timers with slack that are in buckets now
  * @max_user_checks: the most checks per second that the kernel makes for one user on each
  *              CPU without a call.  Such checks expire periodic timers, or find a
- *              postponed deadline.  The checks of up to 20 ms can be saved up.  Further
- *              checks are deferred: the timers expire late, and count the periods that
- *              they have missed.  0: no limit
+ *              postponed deadline.  Unused checks of the last 20 ms may follow at once.
+ *              Further checks are deferred: the timers expire late, and count the
+ *              missed periods.  0: no limit
  * @deferred_checks: checks deferred by max_user_checks
  * @deferred_notifications: notifications from other CPUs that exceeded the rate limit of
  *              the notified CPU.  That CPU delays its run by at most 200 us
- * @stolen:     of @runs, those on another CPU than the one that owns the heap.  The owning
- *              CPU was stuck: a timer was overdue by the module parameter "steal_us" (in
- *              microseconds), and the CPU had begun no run
+ * @stolen:     of @runs, those on another CPU, because the CPU that owns the heap was stuck:
+ *              a timer was overdue by the module parameter "steal_us" (in microseconds),
+ *              no run was on, and none had ended for that long
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * The counters count since the module was loaded, for all users of the machine.  INFO
- * reads them without a lock.  Each is correct, but two of them may be of different
- * moments.  Only INFO on a context with a manual clock counts the timers of that clock.
+ * The counters are those of the whole machine.  @entries, @stopped and @bucketed are current
+ * values; the other counters count since the module was loaded.  INFO reads them without a
+ * lock, so two of them may be of different moments.  A context with a manual clock adds the
+ * timers of that clock, which no other context counts.
  */
 struct timerheap_info {
 	__u32 version;
@@ -413,15 +381,14 @@ struct timerheap_info {
  *         TIMERHEAP_CLOCK_MANUAL
  * @flags: 0, or a combination of TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET and
  *         TIMERHEAP_ON_CPU
- * @slots: number of slots, 1 to &timerheap_info.max_slots
+ * @slots: number of slots, 1 to &timerheap_info.max_slots; counted for max_user_slots, under
+ *         the real user ID of the caller
  * @cpu:   with TIMERHEAP_ON_CPU, the CPU on which the timers expire; otherwise 0
  * @slots_offset: out: offset of the slots, for mmap()
  * @slots_size:   out: size of the slots in bytes, for mmap()
  * @ring_offset:  out: offset of the ring, for mmap()
  * @ring_size:    out: size of the ring in bytes, for mmap()
  * @slack: slack in nanoseconds of slots whose own slack is 0; 0: none
- *
- * The limits of a user (INFO) apply to the real user ID of the caller.
  *
  * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.
  * Deadlines that have passed by the new time expire at once.  settimeofday(), a leap
@@ -438,10 +405,8 @@ struct timerheap_info {
  * there.  If that CPU is isolated (isolcpus=, nohz_full=), the timer is queued on a
  * housekeeping CPU, if one is online.  With TIMERHEAP_ON_CPU timers are queued on @cpu,
  * even if it is isolated.  @cpu must be online, and in the CPU affinity of the caller.
- *
  * When a CPU goes offline, its timers migrate to another CPU.  When the CPU is online
- * again, timers that are started on it are queued on it again.  With the module parameter
- * "heaps", several CPUs share a heap, and one of them expires its timers.
+ * again, timers that are started on it are queued on it again.
  *
  *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
  *	EBUSY	the context is set up already
@@ -500,10 +465,9 @@ struct timerheap_start {
  *               expiry was read or can be read
  * @reserved:    0
  *
- * Whatever @was_pending is, expirations of earlier armings that no reader has taken
- * remain an event.  An earlier arming is an earlier period, or an earlier start.  After
- * this call, &timerheap_get.expirations shows whether there is such an event.  If there
- * is, a program takes it before it frees memory that @user_data points to.
+ * Whatever @was_pending is, there may still be an event that counts expirations of earlier
+ * periods or of earlier starts.  If so, &timerheap_get.expirations is not 0.  A program takes
+ * that event before it frees memory that @user_data points to.
  */
 struct timerheap_stop {
 	__u32 slot;
@@ -523,7 +487,6 @@ struct timerheap_stop {
  *
  * The slack and the user data of the slot do not change.  A timer that is not pending
  * is started, unless TIMERHEAP_IF_PENDING is set.
- *
  * EINVAL: @period is negative.  ENOENT: with TIMERHEAP_IF_PENDING, the timer is not
  * pending.  ENOMEM.
  */
@@ -580,12 +543,9 @@ struct timerheap_get {
  * in two cases: @timeout is relative and not negative, or events were taken.  In all
  * other cases the call continues to wait.
  *
- * All expirations of one slot that were not taken yet are one event.  So a call never
- * gets more events than there are slots with expirations.  If @min is larger, the call
- * waits until more slots have expired, or the timeout has passed.
- *
- * With @nr = 0 the call takes nothing from the ring.  So another thread may take events
- * from mapped memory during that call.
+ * All expirations of one slot that were not taken yet are one event.  So @min events need
+ * @min slots that have expired.  With @nr = 0 the call takes nothing from the ring.  So
+ * another thread may take events from mapped memory during that call.
  *
  * EINVAL: @min is above @nr, or above the number of slots.  ECANCELED: the clock was
  * stepped; only with TIMERHEAP_CANCEL_ON_SET.  EFAULT: not even one event can be written.
@@ -626,7 +586,7 @@ struct timerheap_pending {
  * @flags:   0
  *
  * To stop all timers, begin with @first = 0 and repeat the call until @first is the
- * number of slots.  A signal ends the call early, which is no error.  Each timer is
+ * number of slots.  A signal ends a call early, which is no error.  Each timer is
  * stopped as by STOP.  The call is not atomic: if another thread starts a timer that the
  * call has passed, this timer stays pending.
  *
@@ -707,13 +667,11 @@ struct timerheap_op {
  * @reserved: 0
  *
  * The operations are executed in order.  If one fails, its @result is the error, it has
- * changed no timer, and the next operation is executed.
- *
- * If an operation cannot be read, or its @result cannot be written, it is not executed
- * and the call ends early.  @done is then below @nr.  If it is the first operation, the
- * call fails with EFAULT.  If the program unmaps the array during the call, up to 16
- * operations after @done may have been executed.  A signal also ends the call early,
- * which is no error.
+ * changed no timer, and the next operation is executed.  If an operation cannot be read, or
+ * its @result cannot be written, it is not executed and the call ends early.  @done is then
+ * below @nr.  If it is the first operation, the call fails with EFAULT.  If the program
+ * unmaps the array during the call, up to 16 operations after @done may have been executed.
+ * A signal also ends the call early, which is no error.
  */
 struct timerheap_batch {
 	__u64 ops;
@@ -745,20 +703,19 @@ struct timerheap_eventfd {
  * @time:        nanoseconds to advance by, or the absolute time to advance to with
  *               TIMERHEAP_ABSTIME; not negative
  * @flags:       0, TIMERHEAP_ABSTIME or TIMERHEAP_NEXT
- * @limit:       stop the clock when at least this many timers have expired; 0: no limit
+ * @limit:       stop the clock after at least this many expirations; 0: no limit
  * @now:         out: the time of the clock after the call
  * @expirations: out: expirations during the call, as in &timerheap_event.expirations
  *
  * The clock begins at 1, and only this call moves it.  The clock moves from deadline to
  * deadline, and finally to @time.  At each deadline it stops until all timers that are
  * due have expired.  So a periodic timer expires at each of its periods, and @fired of an
- * event is its @deadline.  There are two exceptions: a deadline that had passed when
- * it was set, and a timer with slack, which expires at its rounded deadline.  The clock
- * never reaches TIMERHEAP_NEVER, so a timer with that deadline never expires.
+ * event is its @deadline.  There are two exceptions: a deadline that had passed when it was
+ * set, and a timer with slack, which expires at its rounded deadline.  The clock never
+ * reaches TIMERHEAP_NEVER.
  *
- * Events are in the order of deadlines.  The order of events of one deadline depends
- * only on the calls on this context and on their order.  The same calls give the same
- * order, if one thread makes them and no allocation fails.
+ * Events are in the order of deadlines.  The same calls give the same order of events, if
+ * one thread makes all calls on the context and no allocation fails.
  *
  * With @limit the clock stops at the deadline at which the number of expirations reaches
  * @limit.  All timers due at that deadline expire.  With TIMERHEAP_NEXT the clock advances
@@ -768,10 +725,6 @@ struct timerheap_eventfd {
  * Only one call at a time advances a clock; a second call waits for the first.  A signal
  * ends the call early, which is no error: @now is the time reached.  With
  * TIMERHEAP_ABSTIME the program can then repeat the call.
- *
- * The other rules are the same as for other clocks.  A relative deadline counts from the
- * time of the clock.  A timer whose deadline has passed expires within the call that arms
- * it.  Periods have a minimum.
  *
  * EINVAL: the clock is not manual, @time is negative or has passed, or the flags do not
  * fit together.  EINTR: a signal has arrived while the call waited for another ADVANCE.
@@ -799,9 +752,8 @@ struct timerheap_advance {
 #define TIMERHEAP_IOC_EVENTFD	_IOW(TIMERHEAP_IOC_MAGIC, 0x0a, struct timerheap_eventfd)
 #define TIMERHEAP_IOC_ADVANCE	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0b, struct timerheap_advance)
 
-/*
- * io_uring
- * --------
+/**
+ * DOC: io_uring
  *
  * Submit IORING_OP_URING_CMD on the descriptor, with cmd_op one of the two requests
  * below and a struct timerheap_uring_cmd in the cmd field of the entry.  The result of
@@ -812,9 +764,9 @@ struct timerheap_advance {
  *
  * WAIT is the call of that name without a timeout.  The result is the number of events.
  * It may be below @min if another reader takes events while the request is executed.  A
- * WAIT that finds too few events occupies a worker of io_uring until there are enough.
- * The number of workers is limited.  So a program that waits for many contexts uses
- * IORING_OP_POLL_ADD or IORING_OP_READ, which occupy no worker.
+ * WAIT that finds too few events occupies a worker of io_uring until there are enough, and
+ * the number of workers is limited.  IORING_OP_POLL_ADD and IORING_OP_READ occupy no worker,
+ * so a program that waits for many contexts uses one of these.
  *
  * A WAIT can be cancelled.  It ends with EINTR, or with ECANCELED if no worker had begun
  * it.  With TIMERHEAP_CANCEL_ON_SET a clock step also ends a WAIT with ECANCELED.  If a
@@ -822,7 +774,6 @@ struct timerheap_advance {
  *
  *	EINVAL	unknown cmd_op; IORING_URING_CMD_FIXED; for WAIT, @min above @nr or
  *		above the number of slots; for KICK, @min not 0, or @nr above INT_MAX
- *	EBADFD	SETUP has not been called
  *
  * Other errors are those of the calls.
  */
