@@ -22,7 +22,7 @@
  *
  *	function, clock		never change
  *	again, held, asked	are written by the code that has claimed the timer; an
- *				expiry, which has the timer in RUNNING, also writes again
+ *				expiry also writes again, while the timer is RUNNING
  *	due			is written by an expiry, and read by the function that the
  *				expiry calls; the next expiry begins after its return
  *
@@ -73,14 +73,14 @@ static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expi
 {
 	struct timerheap_timer *timer = timerheap_from_core(core);
 
-	/* Pass the deadline of the start; @when of the core may be rounded up by slack. */
+	/* Pass the deadline that was asked for; slack may have rounded up the core's @when. */
 	timer->due = timer->asked;
 	timer->again = true;
 	expiry->call = true;
 	return 0;
 }
 
-/* Schedule a claimed timer.  A deadline that has passed is due at once, as is one below 1. */
+/* Schedule a claimed timer at @when.  If @when is below 1 or has passed, it is due at once. */
 static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim *claim,
 			       ktime_t when)
 {
@@ -96,7 +96,7 @@ static void timerheap_function(struct theap_timer *core, struct theap_run *run)
 	ktime_t next = timer->function(timer, timer->due, run->now);
 	struct theap_claim claim;
 
-	/* A function that returns 0 may have released the timer, so do not use it. */
+	/* A function that returns 0 may have released the timer, so do not access the timer. */
 	if (next <= 0)
 		return;
 	theap_timer_claim(core, &claim);
@@ -115,16 +115,17 @@ static const struct theap_timer_ops timerheap_ops = {
  * @timer:    the timer; its former content does not matter
  * @clock:    CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME or CLOCK_TAI
  * @function: called when the timer expires
- * @gfp:      for the memory of the reservation, 32 bytes of a heap
+ * @gfp:      for the memory of the reservation: 16 bytes of a heap
  *
  * After success the timer is not pending, and no start of it can fail.  It must be
  * destroyed with timerheap_destroy(), or released with timerheap_release().
  *
- * @function is called in softirq, without a lock, under rcu_read_lock().  It never runs
- * on two CPUs at once for one timer.  Its arguments are the timer, the deadline, and the
+ * @function is called in softirq, without a lock, under rcu_read_lock().  If the timer's CPU
+ * is stuck, a task of another CPU may call @function, with softirqs off.  @function never
+ * runs on two CPUs at once for one timer.  Its arguments are the timer, the deadline, and the
  * current time, which is not before the deadline.  Both times are nanoseconds on the
  * timer's clock.  @function may start, stop and modify any timer, its own too.  It must
- * not wait for its own timer.
+ * not sleep, so it must not wait for a timer to stop.
  *
  * @function returns the next deadline, past or future, on the timer's clock.  If it
  * returns 0 or a negative number, the timer is not started again.  The returned value is

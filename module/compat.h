@@ -39,7 +39,7 @@ static inline void theap_compat_hrtimer_setup(struct hrtimer *timer,
 #define timer_delete_sync	del_timer_sync
 #endif
 
-/* Since Linux 6.3 only functions may change the flags of a mapping. */
+/* Since Linux 6.3 vm_flags is const, and only functions such as vm_flags_mod() change it. */
 static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
 					     vm_flags_t set, vm_flags_t clear)
 {
@@ -51,9 +51,10 @@ static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
 }
 
 /*
- * Linux 6.5 passes the whole submission queue entry to a command, not only its last
- * part.  The kernel's own helper for that part changed in 7.1, so it is not used here.  The
- * layout of the entry is ABI and does not change.
+ * Return: the argument of a command of io_uring.  Since Linux 6.5 a command gets the whole
+ * submission queue entry, and its argument is at the end of the entry.  The kernel's own
+ * helper that returns it changed in 7.1, so it is not used here.  The layout of the entry is
+ * ABI and does not change.
  */
 static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 {
@@ -64,7 +65,7 @@ static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 #endif
 }
 
-/* Linux 6.18 removed the parameter for a second result, which was always 0 here. */
+/* Linux 6.18 removed the parameter for a second result.  The module always passed 0. */
 static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 					   unsigned int issue_flags)
 {
@@ -75,7 +76,7 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 #endif
 }
 
-/* Linux 6.8 removed the parameter for the number to add, which was always 1 here. */
+/* Linux 6.8 removed the parameter for the number to add.  The module always passed 1. */
 static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)

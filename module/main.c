@@ -73,7 +73,7 @@ static int __init theap_init(void)
 	return 0;
 }
 
-/* Open files and modules with timers keep this module loaded, so no user of it is left. */
+/* Open devices and modules with timers keep this module loaded, so neither is left here. */
 static void __exit theap_exit(void)
 {
 	theap_debugfs_exit();

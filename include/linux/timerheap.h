@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * timerheap for other modules.  A million timers may be pending, and stopping or
- * postponing a timer takes no lock.
+ * The timers of timerheap, for other kernel modules.  A million timers may be pending, and
+ * stopping or postponing a pending timer takes no lock.
  *
  *	struct session {
  *		struct timerheap_timer idle;
@@ -37,7 +37,7 @@
  * must not be moved or copied once it is initialized.  All fields are private.
  */
 struct timerheap_timer {
-	/* private: module/api.c */
+	/* private: module/api.c explains the fields */
 	ktime_t (*function)(struct timerheap_timer *timer, ktime_t when, ktime_t now);
 	ktime_t asked;
 	ktime_t due;
@@ -68,9 +68,9 @@ void timerheap_destroy(struct timerheap_timer *timer);
  * @now:    the current time
  *
  * The function of a periodic timer returns the result as its next deadline.  The period
- * counts from @when, not from @now, so lateness never adds up.  Deadlines up to @now have
- * passed.  Their number is (result - @when) / @period, and @when is one of them.  If @when
- * is after @now, as a clock step back can cause, the result is @when.
+ * counts from @when, not from @now, so lateness never adds up.  Of the deadlines @when,
+ * @when + @period and so on, (result - @when) / @period have passed, unless the result is
+ * KTIME_MAX.  If @when is after @now, as a clock step back can cause, the result is @when.
  *
  * Context: any.
  * Return: the first @when + n * @period that is after @now, with n >= 0; KTIME_MAX if

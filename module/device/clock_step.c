@@ -10,8 +10,8 @@
  * of the last report.  read(), WAIT and poll() compare the two offsets.
  *
  * A reader that sleeps must be woken.  The kernel notifies its own timers of a step, but
- * offers modules no notification.  So while a context watches the clock, a worker compares
- * the offset every second, and wakes all watchers if the offset has changed.  A step that
+ * offers modules no notification.  So while a context watches the clock, a worker reads
+ * the offset every second, and wakes all watchers if it has changed.  A step that
  * is undone within that second wakes no reader, which is harmless: the clock is right again.
  */
 #include <linux/mutex.h>
@@ -27,10 +27,11 @@ static void theap_clock_step_check(struct work_struct *work);
 /* The lock protects the list and the offset. */
 static DEFINE_MUTEX(theap_clock_step_lock);
 static LIST_HEAD(theap_clock_step_watchers);
-static s64 theap_clock_step_offset;		/* at the last comparison, or the first watch */
+/* CLOCK_REALTIME - CLOCK_MONOTONIC, when the worker last ran or the list became non-empty. */
+static s64 theap_clock_step_offset;
 static DECLARE_DELAYED_WORK(theap_clock_step_work, theap_clock_step_check);
 
-/* Queue the next comparison unbound, since the CPU of the caller may be isolated. */
+/* Queue the next comparison for any CPU, since the CPU of the caller may be isolated. */
 static void theap_clock_step_check_later(void)
 {
 	lockdep_assert_held(&theap_clock_step_lock);
@@ -115,8 +116,8 @@ void theap_clock_step_unwatch(struct theap_clock_step *step)
  * theap_clock_step_report - report a step of the clock to a reader
  * @step: of the context
  *
- * All steps since the last report count as one.  The exchange lets only one reader report
- * them.
+ * All steps since the last report count as one.  Of several readers that call this at once,
+ * the one whose exchange of @seen succeeds reports them.
  *
  * Context: any.
  * Return: true if the caller must report a step to the program.

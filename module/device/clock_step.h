@@ -11,7 +11,7 @@
 #define THEAP_CLOCK_STEP_UNWATCHED	S64_MIN
 
 /**
- * struct theap_clock_step - what a context knows of steps of CLOCK_REALTIME
+ * struct theap_clock_step - the state of a context that detects steps of CLOCK_REALTIME
  * @seen: CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds, at the last report to the
  *        program; or THEAP_CLOCK_STEP_UNWATCHED.  Atomic: the reader that exchanges it
  *        makes the report
@@ -31,7 +31,7 @@ void theap_clock_step_unwatch(struct theap_clock_step *step);
 bool theap_clock_step_report(struct theap_clock_step *step);
 void theap_clock_step_exit(void);
 
-/* Was the clock stepped since the last report?  Context: any. */
+/* Was the clock stepped since the last report?  If it is not watched: no.  Context: any. */
 static inline bool theap_clock_step_unreported(struct theap_clock_step *step)
 {
 	s64 seen = atomic64_read(&step->seen);

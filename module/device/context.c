@@ -6,8 +6,8 @@
  *
  *	close					run
  *	  stop each timer, wait for its		  call the functions of slots that
- *	  function, dequeue the timer		  have expired; each adds the context
- *	  free slots and timers			  to the list of the run, once
+ *	  function, dequeue the timer		  have expired; each adds its context
+ *	  free slots and timers			  to the run's list of wakers, once
  *	  ...					  wake the readers of each context in
  *	  free the context after a grace period	  the list
  *
@@ -36,7 +36,7 @@ unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
 /* The upper limit of max_slots: a context with 2^24 armed slots uses 2.5 GiB, 160 bytes a slot. */
 #define THEAP_SLOTS_LIMIT	(1U << 24)
 
-/* The most slots that SETUP accepts.  The module parameter may change at any time. */
+/* Return: the most slots that SETUP accepts.  Root may change max_slots at any time. */
 u32 theap_context_max_slots(void)
 {
 	return min(READ_ONCE(theap_max_slots), THEAP_SLOTS_LIMIT);
@@ -78,7 +78,7 @@ struct theap_context *theap_context_alloc(void)
 	return context;
 }
 
-/* The number of pages of @slots slots. */
+/* Return: the number of pages that @slots slots need. */
 u32 theap_context_pages(u32 slots)
 {
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
@@ -88,9 +88,9 @@ u32 theap_context_pages(u32 slots)
 #define THEAP_MANUAL_CHARGE	1024U
 
 /*
- * The number of slots to charge to the user of a context.  It is rounded up to whole pages,
- * since whole pages are allocated.  Otherwise a user could have two million contexts of one
- * slot, and each uses 13 KiB.
+ * Return: the number of slots to charge to the user of a context.  It is rounded up to whole
+ * pages, since whole pages are allocated.  Otherwise max_user_slots would allow a user two
+ * million contexts of one slot, and each uses 13 KiB.
  */
 static u32 theap_context_charge(enum theap_clock clock, u32 slots)
 {
@@ -123,7 +123,7 @@ void theap_context_free(struct theap_context *context)
 	kfree_rcu(context, rcu);
 }
 
-/* Return: the caller's clock minus the machine's, by the caller's time namespace. */
+/* Return: the clock in the time namespace of the caller minus the machine's clock, in ns. */
 static s64 theap_context_offset(enum theap_clock clock)
 {
 #ifdef CONFIG_TIME_NS
@@ -199,7 +199,7 @@ int theap_context_setup(struct theap_context *context, const struct theap_settin
 	return ret;
 }
 
-/* The kernel memory of a context in bytes, without its slots and heap entries. */
+/* Return: the kernel memory of a context in bytes, without slots, timers and heap entries. */
 u64 theap_context_bytes(struct theap_context *context)
 {
 	u32 slots = theap_context_slots(context);
@@ -246,7 +246,7 @@ int theap_contexts_add(struct theap_context *context)
 	return min(ret, 0);
 }
 
-/* Remove a context from the table.  When this returns, no reader uses it. */
+/* Remove a context from the table.  When this returns, no reader of debugfs uses it. */
 void theap_contexts_remove(struct theap_context *context)
 {
 	mutex_lock(&theap_contexts_lock);
@@ -265,7 +265,7 @@ void theap_contexts_thaw(void)
 	mutex_unlock(&theap_contexts_lock);
 }
 
-/* Find the first context with a key of @id or more.  Return: it, or NULL. */
+/* Find the context with the smallest key from @id on.  Return: it, or NULL. */
 struct theap_context *theap_contexts_from(unsigned long id)
 {
 	lockdep_assert_held(&theap_contexts_lock);

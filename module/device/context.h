@@ -38,10 +38,10 @@ struct theap_opener {
 
 /**
  * struct theap_settings - what SETUP asks for
- * @placement: the clock of the context, and the queue that its timers go to
+ * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
  * @slots:     number of slots, 1 to theap_context_max_slots()
  * @slack:     of slots whose own slack is 0, in nanoseconds
- * @unlimited: periods from 1 us on, and no rate limit of checks
+ * @unlimited: the minimum period is 1 us, and no rate limit of checks applies
  */
 struct theap_settings {
 	struct theap_placement placement;
@@ -61,18 +61,18 @@ struct theap_settings {
 struct theap_context {
 	struct theap_opener opener;	/* C */
 	u32 id;				/* C: key in the table of all contexts */
-	struct mutex lock;		/* set-up, and allocation of pages */
+	struct mutex lock;		/* held by SETUP, and to allocate a page of slots */
 	u32 nr_slots;			/* l: 0: not set up yet.  Release and acquire order
 					 * it after the fields of SETUP */
 	struct theap_placement placement;	/* S */
 	u64 slack;			/* S: of slots whose own slack is 0 */
 	bool unlimited;			/* S: see theap_settings.  INFO reads it before SETUP,
 					 * too; a stale value is harmless */
-	s64 offset;			/* S: the context's clock minus the machine's, by the
-					 * time namespace of the task that called SETUP */
+	s64 offset;			/* S: the clock in the time namespace of the task that
+					 * called SETUP, minus the machine's clock */
 	struct theap_user *user;	/* S */
 	struct theap_slot_page **pages;	/* S: the table; l: an entry, written once */
-	u32 nr_pages;			/* l: pages that are allocated */
+	u32 nr_pages;			/* l: pages of slots that are allocated */
 	struct theap_ring ring;		/* S, O: ring.h */
 
 	struct mutex reader_lock;	/* one kernel reader of the ring at a time */
@@ -84,7 +84,7 @@ struct theap_context {
 	struct rcu_head rcu;		/* for theap_context_free() */
 };
 
-/* Module parameters, written at any time. */
+/* Module parameters, which root may change at any time. */
 extern unsigned int theap_max_slots;
 extern unsigned long theap_min_period_ns;
 

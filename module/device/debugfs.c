@@ -46,7 +46,7 @@ static bool theap_queue_is_used(struct theap_queue *queue)
 	       theap_counter(queue->count.runs);
 }
 
-/* Start at *@pos, or at the next heap that has been used. */
+/* Start at *@pos, or at the next position whose heap has been used.  Return: the iterator. */
 static void *theap_heaps_start(struct seq_file *m, loff_t *pos)
 {
 	if (!*pos)
@@ -126,7 +126,7 @@ DEFINE_SEQ_ATTRIBUTE(theap_heaps);
 /*
  * Lateness.  The positions are those of the file heaps.  Print pairs a:n: n timers expired
  * less than a ns late, and at least a/2 ns late.  A pair 1:n counts timers that were not
- * late at all.
+ * late at all, and more:n those that were 2^39 ns (9 minutes) late or more.
  */
 static int theap_lateness_show(struct seq_file *m, void *v)
 {
@@ -164,9 +164,9 @@ static const struct seq_operations theap_lateness_sops = {
 DEFINE_SEQ_ATTRIBUTE(theap_lateness);
 
 /*
- * Contexts.  The position is the ID of a context.  The iterator searches for the first
- * context with that ID or a larger one.  So a reader continues correctly if contexts were
- * opened or closed since the last read.
+ * Contexts.  Position 0 is the line of names, and any other position is the ID of a context.
+ * The iterator searches for the first context with that ID or a larger one.  So a reader
+ * continues correctly if contexts were opened or closed since the last read.
  */
 
 static void *theap_all_contexts_start(struct seq_file *m, loff_t *pos)
@@ -232,7 +232,7 @@ DEFINE_SEQ_ATTRIBUTE(theap_all_contexts);
 
 static struct dentry *theap_debugfs;
 
-/* Make the files.  A failure is ignored: the module works without them. */
+/* Create the files of debugfs.  Ignore a failure: the module works without them. */
 void theap_debugfs_init(void)
 {
 	theap_debugfs = debugfs_create_dir("timerheap", NULL);
@@ -241,7 +241,7 @@ void theap_debugfs_init(void)
 	debugfs_create_file("contexts", 0400, theap_debugfs, NULL, &theap_all_contexts_fops);
 }
 
-/* Remove the files.  When this returns, no reader is reading them. */
+/* Remove the files of debugfs.  When this returns, no reader is reading them. */
 void theap_debugfs_exit(void)
 {
 	debugfs_remove(theap_debugfs);

@@ -26,11 +26,11 @@ static struct theap_context *theap_file_context(struct file *file)
 
 #define OUTPUT(call, field)	offsetof(struct timerheap_##call, field)
 
-/* The calls, indexed by the number of the command. */
+/* The ioctls, indexed by _IOC_NR() of the command. */
 static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
-	bool needs_setup;	/* fails with EBADFD if the context is not set up */
+	bool needs_setup;	/* the call fails with EBADFD if the context is not set up */
 	u8 output;		/* offset of the first output field in its structure */
 } theap_ioctls[] = {
 	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, 0 },
@@ -65,10 +65,10 @@ union theap_arg {
 /*
  * Execute an ioctl: copy its structure in, call the function, and copy the outputs back.
  *
- * The size in the command is that of the program's structure.  A structure of a newer
- * header may be longer than the kernel's.  copy_struct_from_user() refuses it unless the
- * bytes beyond the kernel's structure are 0.  No structure has grown since the first
- * release, so a shorter one is an error.
+ * The size in the command is that of the program's structure.  A program built with a newer
+ * header may pass a structure longer than the kernel's.  copy_struct_from_user() refuses it
+ * unless the bytes beyond the kernel's structure are 0.  No structure has grown since the
+ * first release, so a shorter one is an error.
  */
 static long theap_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {

@@ -7,7 +7,7 @@
  * of the slots that have expired.
  *
  *	ring.c user.c eventfd.c clock_step.c	the event ring, the limits of a user, the
- *						eventfd to signal, clock steps
+ *						eventfd to signal, steps of CLOCK_REALTIME
  *	context.c				a context, from open to release
  *	slot.c slot_page.c			the protocol of a slot, the memory of slots
  *	read.c					wait for events and read them

@@ -34,9 +34,9 @@ static void theap_eventfd_work(struct work_struct *work)
  * @eventfd: of the context
  *
  * A signal of an eventfd wakes its waiters, and a waiter may signal another eventfd.  The
- * kernel forbids a task to signal an eventfd within the wake-up of another one.  On
- * PREEMPT_RT a softirq can preempt a task that is in such a wake-up.  In that case a
- * worker signals the eventfd later.
+ * kernel does not let a task signal an eventfd while that task is waking the waiters of an
+ * eventfd.  On PREEMPT_RT a softirq may run within a task that is in such a wake-up.  In that
+ * case a worker signals the eventfd later.
  *
  * Context: task or softirq.
  */

@@ -17,7 +17,7 @@ struct eventfd_ctx;
 struct theap_eventfd {
 	spinlock_t lock;		/* also orders the ring and a registration: eventfd.c */
 	struct eventfd_ctx *ctx;	/* L: a reference; NULL: none is registered */
-	struct work_struct work;	/* W: signals @ctx if the run itself may not */
+	struct work_struct work;	/* W: signals @ctx when theap_eventfd_signal() may not */
 };
 
 void theap_eventfd_init(struct theap_eventfd *eventfd);

@@ -244,8 +244,9 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	theap_read_buffer_init(&to, wait->events, wait->nr);
 	count = theap_read_events(context, &to, wait->min, expires);
 	/*
-	 * If no handler runs, for example after SIGSTOP and SIGCONT, the kernel repeats the
-	 * call.  A relative timeout would then restart in full, so such a call fails instead.
+	 * -ERESTARTNOHAND: if no signal handler runs, for example after SIGSTOP and SIGCONT, the
+	 * kernel repeats the call.  A relative timeout would then restart in full, so a call with
+	 * a relative timeout fails with EINTR instead.
 	 */
 	if (count == -ERESTARTSYS)
 		return expires && !(wait->flags & TIMERHEAP_ABSTIME) ? -EINTR : -ERESTARTNOHAND;
@@ -327,7 +328,7 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 		if (++slot % THEAP_PAGE_SLOTS)
 			continue;
 		cond_resched();
-		/* After a signal the program can call DRAIN again, with the new @first. */
+		/* End early, not with EINTR: the program calls DRAIN again with the new @first. */
 		if (signal_pending(current))
 			break;
 	}
@@ -338,7 +339,7 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 	return 0;
 }
 
-/* Slot numbers that are copied at a time: 256 bytes of stack. */
+/* The most slot numbers that KICK copies at a time: 256 bytes of stack. */
 #define THEAP_KICK_BATCH	64
 
 /* Copy @nr objects of @size bytes from a program.  Return: how many were copied whole. */
@@ -448,10 +449,10 @@ static int theap_batch_op(struct theap_context *context, const struct timerheap_
 	return -EINVAL;
 }
 
-/* Operations that are copied at a time: 768 bytes of stack. */
+/* The most operations that BATCH copies at a time: 768 bytes of stack. */
 #define THEAP_OP_BATCH	16
 
-/* Write @nr results to the program.  Return: how many were written. */
+/* Write the results of @nr operations to the program.  Return: how many were written. */
 static u32 theap_put_results(struct timerheap_op __user *to,
 			     const struct timerheap_op *ops, u32 nr)
 {

@@ -10,11 +10,11 @@
 
 struct theap_context;
 
-/* These calls also accept a context that is not set up. */
+/* These two calls also accept a context that is not set up. */
 int theap_ioctl_info(struct theap_context *context, void *arg);
 int theap_ioctl_setup(struct theap_context *context, void *arg);
 
-/* The context is set up. */
+/* The caller has checked that the context is set up. */
 int theap_ioctl_start(struct theap_context *context, void *arg);
 int theap_ioctl_stop(struct theap_context *context, void *arg);
 int theap_ioctl_modify(struct theap_context *context, void *arg);

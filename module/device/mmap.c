@@ -2,7 +2,7 @@
 /*
  * Map the slots and the ring of a context into a program.
  *
- *	offset 0		the slots: THEAP_PAGE_SLOTS in each page
+ *	offset 0		the slots: THEAP_PAGE_SLOTS of them in each page
  *	after the slots		the ring
  *
  * A page of 4 KiB has 64 slots.  When the program first touches a page, the fault handler
@@ -105,7 +105,7 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 	    !(offset == theap_mmap_ring_offset(context) &&
 	      size == theap_mmap_ring_size(context)))
 		return -EINVAL;
-	/* The kernel adds VM_EXEC to every mapping of a process with this personality. */
+	/* The kernel adds VM_EXEC to readable mappings of a process with this personality. */
 	if (current->personality & READ_IMPLIES_EXEC)
 		access &= ~VM_EXEC;
 	if (access != (VM_READ | VM_WRITE))

@@ -21,10 +21,10 @@
 #include "read.h"
 #include "slot_page.h"
 
-/* Events that are copied at a time: 640 bytes of stack. */
+/* The most events that are copied at a time: 640 bytes of stack. */
 #define THEAP_EVENT_BATCH	16
 
-/* Initialize @to as an array of @nr events at an address in the program. */
+/* Initialize @to as the program's array of @nr events at @address. */
 void theap_read_buffer_init(struct iov_iter *to, u64 address, u32 nr)
 {
 	iov_iter_ubuf(to, READ, u64_to_user_ptr(address),
@@ -39,7 +39,7 @@ size_t theap_read_room(const struct iov_iter *to)
 
 /*
  * Remove at most @nr entries from the ring, and make an event of each.  An entry that the
- * program has overwritten makes no event, or an event of the slot that it now names.
+ * program has overwritten makes no event, or an event of the slot whose number it has now.
  * Return: the number of events.
  */
 static unsigned int theap_read_get(struct theap_context *context,
@@ -59,8 +59,9 @@ static unsigned int theap_read_get(struct theap_context *context,
 }
 
 /*
- * Put events that could not be copied back into the ring, at its end.  If a slot has expired
- * since then, its number is in the ring already, and only its count is raised.
+ * Put events that could not be copied to the program back into the ring, at its end.  If a
+ * slot has expired again meanwhile, its number is in the ring already, and only its count is
+ * raised.
  */
 static void theap_read_put_back(struct theap_context *context,
 				const struct timerheap_event *events, unsigned int nr)
@@ -143,7 +144,7 @@ static int theap_read_wait(struct theap_context *context, u32 min,
 	int ret = 0;
 
 	for (;;) {
-		/* Steal timers of stuck CPUs: this task may be waiting for one of them. */
+		/* Steal timers of stuck CPUs: this task may wait for the event of such a timer. */
 		if (theap_ring_count(&context->ring) < min)
 			theap_steal_before_sleep(&context->placement);
 		prepare_to_wait(&context->wait, &wait, TASK_INTERRUPTIBLE);
@@ -202,7 +203,7 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;
-		/* Report the step in the next iteration, unless another reader does first. */
+		/* Report the step in the next iteration, unless another reader reports it first. */
 		if (ret == -ECANCELED && !count) {
 			ret = 0;
 			continue;

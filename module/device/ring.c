@@ -9,7 +9,7 @@
 
 #include "ring.h"
 
-/* Return: the size in bytes, whole pages: 4 bytes for each entry, 4 MiB for 2^20 entries. */
+/* Return: the size in bytes, in whole pages: 128 bytes, and 4 bytes for each entry. */
 u64 theap_ring_size(const struct theap_ring *ring)
 {
 	return PAGE_ALIGN(struct_size(ring->shared, slots, ring->mask + 1));
@@ -37,8 +37,8 @@ void theap_ring_destroy(struct theap_ring *ring)
 /*
  * Add the number of a slot.
  *
- * Context: any, also in a claim.  In a claim interrupts are off, on PREEMPT_RT too, so the
- * lock is a raw one.
+ * Context: any but NMI; also in a claim (core/timer.c).  In a claim interrupts are off, on
+ * PREEMPT_RT too, so the lock is a raw one.
  */
 void theap_ring_put(struct theap_ring *ring, u32 slot)
 {

@@ -41,8 +41,8 @@ struct timerheap_ring;
 struct theap_ring {
 	struct timerheap_ring *shared;	/* C: the memory that the program can map */
 	u32 mask;			/* C: number of entries - 1 */
-	u32 tail;			/* l: the tail; shared->tail is a copy of it */
-	raw_spinlock_t lock;		/* held for three stores */
+	u32 tail;			/* l: entries added, modulo 2^32; shared->tail is a copy */
+	raw_spinlock_t lock;		/* held only for the three stores of theap_ring_put() */
 };
 
 u64 theap_ring_size(const struct theap_ring *ring);

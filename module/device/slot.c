@@ -54,8 +54,8 @@
  *  - More than this many successive checks have found a deadline less than the minimum
  *    period ahead.
  *
- * So without a call a slot gets at most five checks in a minimum period.  A ticker with the
- * minimum period gets one.
+ * So without a call a slot gets at most five checks in a minimum period.  A periodic timer with
+ * the minimum period gets one.
  */
 #define THEAP_SLOT_TRIES	4
 
@@ -97,7 +97,7 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64 deadline,
 				     s64 now)
 {
-	/* Store @fired first: a reader that sees the new deadline sees no earlier @fired. */
+	/* Store @fired first: a reader of the new deadline sees this @fired or a later one. */
 	WRITE_ONCE(slot->fired, now);
 	/* Pairs with the acquire in theap_slot_get_event(). */
 	smp_store_release(&slot->expired_deadline, deadline);
@@ -105,7 +105,10 @@ static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64
 	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
 }
 
-/* Set the count to 0.  Mostly it is 0 already: avoid a store to a shared cache line. */
+/*
+ * Set the count of near checks to 0 (theap_slot_next_check()).  Mostly the count is 0 already:
+ * avoid a store to a shared cache line.
+ */
 static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
 {
 	u8 *near = &st->page->near_checks[theap_slot_index(st)];
@@ -254,7 +257,7 @@ static void theap_slot_publish(struct theap_slot_timer *st)
 			      st->page->first + theap_slot_index(st));
 }
 
-/* The function() of a slot's timer, after an expiry that set @call. */
+/* The function() operation of a slot's timer: a run calls it after an expiry that set @call. */
 static void theap_slot_function(struct theap_timer *timer, struct theap_run *run)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
@@ -272,7 +275,8 @@ static const struct theap_timer_ops theap_slot_ops = {
  * Set the deadline of a slot whose timer is claimed, and *@old to the old deadline.  With
  * @arming->if_pending an idle slot stays idle, and *@old is 0.
  *
- * Return: 0; -EBUSY: the program keeps changing the deadline, so the claim must end first.
+ * Return: 0; -EBUSY: the program keeps changing the deadline, so the caller must end the
+ * claim and try again.
  */
 static int theap_slot_set_deadline(struct timerheap_slot *slot,
 				   const struct theap_arming *arming, u64 *old)
@@ -402,8 +406,8 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
  * End a claim in which the slot may have expired.  If @ring is true, first add the slot's
  * number to the ring, and set *@wake.
  *
- * Add the number before the commit: the next expiry finds a count that is not 0, and does
- * not add the number itself.
+ * Add the number before the commit.  After the commit the slot may expire again.  That expiry
+ * finds a count that is not 0, and relies on the number being in the ring.
  */
 static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *claim,
 			      bool ring, bool *wake)

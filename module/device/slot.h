@@ -23,7 +23,7 @@ struct theap_slot_timer {
 	struct theap_slot_page *page;	/* constant: the page of this slot */
 };
 
-/* Each fills one cache line, so a stop or a modify touches two cache lines. */
+/* The two fill one cache line each, so a stop or a modify touches two cache lines. */
 static_assert(sizeof(struct theap_slot_timer) == 64);
 static_assert(sizeof(struct timerheap_slot) == 64);
 
@@ -52,9 +52,9 @@ struct theap_slot_page {
  * struct theap_arming - the new values of a slot, from START or MODIFY
  * @deadline:   absolute time of the context, greater than 0
  * @now:        time of the context at the call
- * @period:     0, or at least the minimum period
- * @slack:      the slack; only if @start is true
- * @user_data:  the user data; only if @start is true
+ * @period:     in nanoseconds: 0, or at least the minimum period
+ * @slack:      in nanoseconds; 0: that of the context; ignored unless @start is true
+ * @user_data:  copied into events; ignored unless @start is true
  * @start:      true for START, which also sets the slack and the user data
  * @if_pending: fail if the timer is not pending
  */

@@ -15,7 +15,7 @@
 
 #include "slot_page.h"
 
-/* Allocate a page of idle slots, and their timers.  Return: it, or NULL. */
+/* Allocate a page of idle slots from number @first on, and their timers.  Return: it, or NULL. */
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first)
 {
 	struct theap_slot_page *page = kzalloc(sizeof(*page), GFP_KERNEL_ACCOUNT);
@@ -59,7 +59,7 @@ void theap_slot_page_free(struct theap_slot_page *page)
  *           the page is not allocated, so none of its slots was ever used
  *
  * Context: task, may sleep if @create is true.
- * Return: 0; -ENOENT: there is no such slot; -ENOMEM.
+ * Return: 0; -ENOENT: there is no such slot; -ENOMEM, only if @create is true.
  */
 int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 		    struct theap_slot_page **page)

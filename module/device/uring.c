@@ -3,10 +3,11 @@
  * Requests of io_uring: KICK and WAIT without a blocking system call.
  *
  * io_uring first issues a request without permission to block.  A KICK of at most
- * THEAP_URING_KICKS slots is executed at once.  A WAIT takes events if enough are available,
- * and otherwise returns -EAGAIN.  After -EAGAIN a worker of io_uring issues the request again
- * and may sleep in it; a signal to the worker cancels the request.  So each WAIT that sleeps
- * occupies a worker.  A context seldom has more than one WAIT in progress.
+ * THEAP_URING_KICKS slots is executed at once, and a longer one returns -EAGAIN.  A WAIT takes
+ * events if enough are available, and otherwise returns -EAGAIN.  After -EAGAIN a worker of
+ * io_uring issues the request again and may sleep in it; a signal to the worker cancels the
+ * request.  So each WAIT that sleeps occupies a worker.  A context seldom has more than one
+ * WAIT in progress.
  */
 #include <linux/uaccess.h>
 #include <linux/uio.h>
@@ -17,7 +18,7 @@
 #include "read.h"
 #include "uring.h"
 
-/* The most slots that a request kicks without a worker: about 100 us. */
+/* The most slots that a request kicks without a worker, which takes about 100 us. */
 #define THEAP_URING_KICKS	1024
 
 static ssize_t theap_uring_kick(struct theap_context *context,
@@ -70,7 +71,7 @@ static ssize_t theap_uring_serve(struct theap_context *context, unsigned int op,
 /**
  * theap_uring_cmd - execute a request of io_uring
  * @uring:       the request
- * @issue_flags: with IO_URING_F_NONBLOCK the function must not sleep
+ * @issue_flags: with IO_URING_F_NONBLOCK the function must not wait for events
  *
  * Context: task, or a worker of io_uring, which may sleep.
  * Return: -EIOCBQUEUED: the request is completed; -EAGAIN: io_uring lets a worker issue it.

@@ -8,18 +8,18 @@
  * are few users, and both events are rare, so one table and one lock are enough.  The
  * kernel has per-user counts of its own (ucounts), but modules cannot add one.
  *
- * Checks.  A slot that a call arms costs one check, and the call pays for it.  But a
- * periodic timer is checked again and again without a call, and so is a timer that the
- * program postpones by a store.  A million tickers of 100 us need 10^10 checks a second.
- * Such tickers are always overdue.  Without a limit, a timer of another user that becomes due would
- * wait until each ticker was checked once.
+ * Checks.  A one-shot timer costs one check for each call that arms it, so its checks need no
+ * limit.  But a periodic timer is checked again and again without a call, and so is a timer
+ * that the program postpones by a store.  A million periodic timers of 100 us need 10^10
+ * checks a second, so they are always overdue.  Without a limit, a timer of another user that
+ * becomes due would wait until each of them was checked once.
  *
  * So checks without a call have a rate limit for each user and CPU.  Above that rate, the
  * next check of the slot is deferred.  This loses no expiration: the deferred check counts
  * all deadlines that have passed, as any late check does.
  *
  * A check in a large batch takes about 0.5 us if the heap is large.  By that figure the
- * default of 200 000 checks a second is 10 % of a CPU.  But a tick far from all others also
+ * default of 200 000 checks a second is 10 % of a CPU.  But an expiry far from all others also
  * costs an interrupt and a softirq, so one user can take half of a CPU.  Only the budget of
  * all runs, 80 % of a CPU (core/budget.c), bounds that.
  */

@@ -8,7 +8,7 @@
 
 struct theap_user;
 
-/* Module parameters, written at any time. */
+/* Module parameters, which root may change at any time. */
 extern unsigned int theap_max_user_slots;
 extern unsigned int theap_max_user_checks;
 
