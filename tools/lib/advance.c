@@ -25,7 +25,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 {
 	uint64_t expired = 0;
 
-	/* A timer at TIMERHEAP_NEVER must not expire, so the clock stops 1 ns earlier. */
+	/* The clock never reaches TIMERHEAP_NEVER, so the loop would not end at that target. */
 	if (to >= TIMERHEAP_NEVER)
 		to = TIMERHEAP_NEVER - 1;
 	for (;;) {
@@ -37,8 +37,8 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 		int64_t error = advance(th, &call);
 
 		/*
-		 * A signal came while the call waited for another thread's ADVANCE.  The call
-		 * has changed nothing, so repeat it.
+		 * A signal arrived while the call waited for another thread's ADVANCE.  The
+		 * call has changed nothing, so repeat it.
 		 */
 		if (error == -EINTR)
 			continue;

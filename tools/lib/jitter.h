@@ -26,7 +26,10 @@ static inline void jitter(void)
 		sched_yield();
 }
 
-/* The preprocessor does not expand a macro within itself, so these call the builtins. */
+/*
+ * The preprocessor does not expand a macro within itself.  So each inner name below is the
+ * builtin function of the compiler.
+ */
 #define __atomic_load_n(...)		(jitter(), __atomic_load_n(__VA_ARGS__))
 #define __atomic_store_n(...)		(jitter(), __atomic_store_n(__VA_ARGS__))
 #define __atomic_exchange_n(...)	(jitter(), __atomic_exchange_n(__VA_ARGS__))

@@ -2,10 +2,12 @@
 /*
  * The loop: call functions when their timers expire.
  *
- * The loop uses the public functions of the header, and __timerheap_push_free() as a
- * shortcut.  A loop belongs to one thread, which both frees slots and takes events.  So no
- * event is taken while a slot is being freed.  The next timerheap_next() skips the event
- * of a slot that timerheap_free() has condemned.
+ * The loop uses the public functions of the header.  It also uses __timerheap_push_free(), a
+ * faster way to free the slot of a one-shot timer after its event was taken.
+ *
+ * A loop belongs to one thread, which both frees slots and takes events.  So no event is
+ * taken while a slot is being freed.  The next timerheap_next() skips the event of a slot
+ * that timerheap_free() has condemned.
  *
  * Ids
  * ---

@@ -40,8 +40,8 @@
  *					  expirations += n, full barrier
  *					  queued <- time of the next check
  *
- * If queued is not 0, the check either has ended or has not begun.  If it has ended,
- * expirations has its final value.  If it has not begun, it will find no deadline.  If
+ * If free reads a queued that is not 0, the check has ended or has not begun.  If it has
+ * ended, expirations has its final value.  If it has not begun, it will find no deadline.  If
  * queued is 0, a check may be under way.  A KICK then waits for the end of that check.
  *
  * The second question is: is expirations 0?  If it is, free pushes the slot onto the stack.
@@ -55,10 +55,10 @@
  *	    the event, and may or may	    free or by the consumer
  *	    not have seen CONDEMNED
  *
- * At least one side sees what the other has written.  If both do, both try to exchange
- * period from CONDEMNED to 0.  One exchange succeeds, and that side pushes the slot.
+ * At least one of free and consumer sees what the other has written.  If both do, both try
+ * to exchange period from CONDEMNED to 0.  One exchange succeeds, and that side pushes the slot.
  *
- * Each condemnation has a value of its own.  With one value for all, this could happen.
+ * Each condemnation writes a value of its own.  With one value for all, this could happen.
  * A free is delayed before its exchange.  Meanwhile the consumer pushes the slot, the next
  * owner allocates it, its timer expires, and the next owner condemns the slot.  The delayed
  * exchange then succeeds for the wrong condemnation, and free pushes a slot with an unread

@@ -13,7 +13,7 @@
 
 #include "context.h"
 
-#define SLOTS	16	/* few, so that each slot has many owners */
+#define SLOTS	16	/* few, so that each slot gets many owners in turn */
 #define THREADS	4
 #define ROUNDS	20000
 
@@ -35,7 +35,7 @@ static void expect(bool good, const char *name)
 static struct context context;
 static struct timerheap *const th = &context.th;
 static struct timerheap_slot slots[SLOTS];
-static pthread_mutex_t claims[SLOTS];	/* one check of a slot at a time */
+static pthread_mutex_t claims[SLOTS];	/* each held during a check of its slot */
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t kicks;
 
@@ -165,11 +165,12 @@ static void test_alloc(void)
 	expect(timerheap_alloc(th) == 5 && timerheap_alloc(th) == 7 && timerheap_alloc(th) == 3,
 	       "alloc_returns_the_last_freed_slot_first");
 	timerheap_start(th, 3, 1);
-	expect(timerheap_next(th, &event) && !event.user_data, "alloc_clears_the_data_of_a_slot");
+	expect(timerheap_next(th, &event) && !event.user_data,
+	       "alloc_clears_the_data_of_a_freed_slot");
 	expect(allocates(0), "alloc_fails_when_all_slots_are_allocated");
 }
 
-/* Another process may write wrong slot numbers to the ring and to the links. */
+/* Another process may write wrong slot numbers to the ring and to the stack of freed slots. */
 static void test_wild_numbers(void)
 {
 	struct timerheap_event event;
@@ -184,7 +185,8 @@ static void test_wild_numbers(void)
 	timerheap_free(th, 2);
 	timerheap_free(th, 3);
 	slots[3].user_data = SLOTS + 1;
-	expect(timerheap_alloc(th) == 3 && allocates(0), "alloc_ignores_a_link_that_is_not_a_slot");
+	expect(timerheap_alloc(th) == 3 && allocates(0),
+	       "alloc_ignores_a_free_stack_link_that_is_not_a_slot");
 }
 
 static void test_free(void)
@@ -205,19 +207,21 @@ static void test_free(void)
 	timerheap_free(th, slot);
 	expect(allocates(SLOTS - 1), "alloc_skips_a_freed_slot_with_an_unread_event");
 	expect(!timerheap_next(th, &event), "next_skips_the_event_of_a_freed_slot");
-	expect(timerheap_alloc(th) == slot, "alloc_returns_the_slot_after_its_event_was_skipped");
+	expect(timerheap_alloc(th) == slot,
+	       "alloc_returns_a_freed_slot_after_its_event_was_skipped");
 
 	timerheap_start_periodic(th, slot, 1, 1);
 	expect(timerheap_next(th, &event) && event.slot == (uint32_t)slot,
-	       "next_owner_gets_its_own_event");
+	       "new_owner_of_a_slot_gets_its_own_event");
 
 	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
 	expect(timerheap_stop(th, slot) && timerheap_next(th, &event),
-	       "next_returns_an_expiration_before_a_stop");
+	       "next_returns_an_expiration_that_preceded_a_stop");
 	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
-	expect(timerheap_stop(th, slot), "stop_of_a_ticker_with_an_event_returns_true");
+	expect(timerheap_stop(th, slot),
+	       "stop_of_a_periodic_timer_with_an_unread_event_returns_true");
 	timerheap_free(th, slot);
-	expect(!timerheap_next(th, &event), "next_skips_the_event_of_a_freed_ticker");
+	expect(!timerheap_next(th, &event), "next_skips_the_event_of_a_freed_periodic_timer");
 }
 
 /* Only less slack than before needs a KICK.  A slack of 0 means that of the context, 500. */
@@ -335,7 +339,8 @@ static void test_threads(void)
 	__atomic_store_n(&stop_consumer, true, __ATOMIC_RELEASE);
 	pthread_join(consumer, NULL);
 	printf("# %u events were seen, %u slots condemned\n", events, condemned);
-	expect(events > 100 && condemned > 100, "threads_free_with_and_without_unread_events");
+	expect(events > 100 && condemned > 100,
+	       "threads_free_slots_with_and_without_unread_events");
 	expect(!mistakes, "threads_share_no_slot_and_no_event");
 	expect(allocates(SLOTS), "threads_free_each_slot_once");
 }

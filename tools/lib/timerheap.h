@@ -188,11 +188,11 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
  * time.
  */
 
-/* The result of timerheap_arm(): a bit mask. */
+/* The bits of the result of timerheap_arm(). */
 #define TIMERHEAP_WAS_PENDING	1	/* the timer was pending; its deadline is replaced */
 #define TIMERHEAP_MUST_KICK	2	/* without a KICK the timer does not expire in time */
 
-/* Would the kernel check the slot too late for @deadline? */
+/* Would the kernel, without a KICK, check the slot too late for @deadline? */
 static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uint64_t deadline)
 {
 	/*
@@ -207,7 +207,7 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 /*
  * Arm a timer without a system call.
  *
- * For a program that arms many timers: it passes the slots that need a KICK to one call of
+ * A program that arms many timers passes the slots that need a KICK to one call of
  * timerheap_kick().  If the timer expires during timerheap_arm(), the expiry may already
  * use the new period.  A program that changes a pending one-shot timer to a periodic one,
  * and must know which of the two expired, stops the timer first.
@@ -295,9 +295,9 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
 /*
  * Stop a timer.  The function never makes a system call.
  *
- * Whatever the result, an earlier expiration may still be unread: an earlier period of a
- * ticker, or an earlier start.  So call timerheap_free() before you free memory that the
- * data point to.
+ * Whatever the result, an earlier expiration may still be unread: that of an earlier period
+ * of a periodic timer, or of an earlier start.  So call timerheap_free() before you free
+ * memory that the data point to.
  *
  * Return: true: the stop has prevented an expiration; false: the timer was idle, or it has
  * expired and its event is, or is about to be, in the ring.
@@ -318,6 +318,8 @@ static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 
 /* This bit of the period marks a slot that was freed before its event was taken. */
 #define __TIMERHEAP_CONDEMNED	(UINT64_C(1) << 63)
+
+/* For timerheap_next(), when it has taken the event of such a slot: finish the free. */
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
 /*
@@ -342,9 +344,12 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		if (number >= th->nr)
 			continue;
 		s = &th->slots[number];
-		/* After the exchange the slot may get another owner, so read the data first. */
+		/* After the exchange below the slot may get another owner: read the data before. */
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
-		/* (E): read the entry before.  The kernel adds the number again only at 0 (F). */
+		/*
+		 * (E): the ring entry was read above.  The kernel adds this number to the ring
+		 * again only if it finds expirations to be 0 (F).
+		 */
 		event->expirations = __atomic_exchange_n(&s->expirations, 0, __ATOMIC_SEQ_CST);
 		period = __atomic_load_n(&s->period, __ATOMIC_SEQ_CST);
 		if (period & __TIMERHEAP_CONDEMNED) {
@@ -392,7 +397,7 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
 /*
  * The manual clock
  *
- * For tests.  The program under test need not know which clock its context has.  Only the
+ * For tests: the program under test need not know which clock its context has.  Only the
  * functions below move a manual clock.  The clock moves from deadline to deadline, so a
  * timer without slack expires exactly at its deadline.  The same calls expire timers in the
  * same order.  <linux/timerheap.h> describes the details at struct timerheap_advance.

@@ -23,16 +23,20 @@ int device_open(void);
 struct timerheap *device_setup(clockid_t clock, uint32_t slots);
 void device_info(int fd, struct timerheap_info *info);
 
-/* The number of system calls that these functions have made, without those of the setup. */
+/* The number of KICKs, DRAINs and waits so far.  Each counts as one system call. */
 extern uint64_t device_calls;
 
-/* As the functions of the library; device_arm() also sets the data to the slot's number. */
+/*
+ * As timerheap_arm(), timerheap_kick() and timerheap_stop() of the library.  device_arm()
+ * also sets the data of the timer to the slot's number.
+ */
 unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline);
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 bool device_stop(struct timerheap *th, uint32_t slot);
 
 /*
- * Take at most @nr events.  Wait until there are @min events, or until the time @until.
+ * Take at most @nr events.  Wait until there are @min events, or until the time @until, or
+ * until a signal arrives.
  * Return: the number of events.
  */
 unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,

@@ -10,7 +10,7 @@
 
 #define BATCH		256
 
-/* A timer that is overdue by this time counts as lost.  No backlog lasts that long. */
+/* A timer that is overdue by this time counts as lost: no load makes a timer that late. */
 #define LOST_AFTER	(10 * SEC)
 
 void ledger_open(struct ledger *ledger, clockid_t clock, uint32_t slots,

@@ -23,9 +23,9 @@ struct ledger {
 	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
-	uint64_t read, read_ns;	/* events read without waiting; duration of these reads */
-	int32_t *pending;	/* for each slot: armings that have not ended */
-	int64_t free_memory;	/* bytes, before the context was set up */
+	uint64_t read, read_ns;	/* events of reads that did not wait; duration of these reads */
+	int32_t *pending;	/* for each slot: armings minus stops and expirations */
+	int64_t free_memory;	/* free bytes before the context was set up */
 	uint32_t kick[LEDGER_KICKS], kicks;	/* armed slots that still need a KICK */
 	struct report *report;
 };

@@ -22,7 +22,7 @@
 #include "device.h"
 #include "ledger.h"
 
-/* With fewer timers, other users of memory dominate the memory figure. */
+/* With fewer timers than this, other changes of free memory dominate the memory figure. */
 #define MEASURABLE	100000
 
 static void usage(FILE *to)
@@ -86,11 +86,11 @@ static void run(struct ledger *ledger, uint32_t n)
 	 * No timer may be due before all timers are armed, stopped and postponed.  That
 	 * takes 0.2 us per timer on a fast machine, and 5 us on an emulated one.  So the
 	 * first hundredth is armed with late deadlines, to measure the cost of a start.
-	 * The earliest deadline is due - spread / 2.  That is 1 s plus twice the cost of
-	 * all starts, of which these parts are used:
+	 * The earliest deadline is due - spread / 2.  That is 1 s plus twice the time of
+	 * all starts.  In units of the time of all starts, that time is for:
 	 *
-	 *	1	the starts
-	 *	0.5	0.7 stops and 0.25 postponements
+	 *	1	all starts
+	 *	0.5	the stops of 70 % and the postponements of 25 %
 	 *	0.5	margin
 	 */
 	due = SEC + n * 15000LL + spread;

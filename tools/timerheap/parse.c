@@ -9,7 +9,7 @@
  *
  * The parser reads the CPU, the time, the name of the event, and fields by their names.
  * The time is the first number with a point and a colon after it.  Fields that a kernel
- * adds do not matter.
+ * release adds are ignored.
  *
  * Postponed and expired timers.  The kernel prints a cancel whenever it dequeues a pending
  * timer.  It does so also before it enqueues the timer again, and before it expires it:
@@ -19,8 +19,8 @@
  *	timer_cancel				the timer was cancelled
  *
  * Older kernels do this for hrtimers too.  A cancelled timer cannot expire, so the second
- * case is certain.  In the first case the kernel keeps interrupts off between the two
- * events.  So the CPU prints no event of another timer between them, and little time
+ * case is certain.  In the first case the kernel keeps interrupts off between the cancel
+ * and the start.  So the CPU prints no event of another timer between them, and little time
  * passes.
  *
  * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not
@@ -61,12 +61,12 @@ struct timer {
 	size_t cancel;		/* if the last operation was a cancel: its index + 1 */
 };
 
-/* An operation before the length of a jiffy is known. */
+/* An operation as parsed, while the length of a jiffy is not known yet. */
 struct raw_op {
 	struct trace_op op;
 	int64_t jiffies;	/* timeout of a timer_list; op.deadline is not set */
 	bool in_jiffies;
-	bool ignored;		/* a cancel that began a postponement */
+	bool ignored;		/* a cancel that was part of a postponement */
 };
 
 struct parser {
@@ -77,8 +77,8 @@ struct parser {
 	struct raw_op *ops;
 	size_t nr, room;
 	uint64_t first_jiffy, last_jiffy, first_jiffy_time, last_jiffy_time;
-	bool any_jiffy, any;
-	uint32_t last_timer[CPUS];	/* the timer of the CPU's last event, + 1 */
+	bool any_jiffy, any;		/* a timer_start was parsed; any event was parsed */
+	uint32_t last_timer[CPUS];	/* number + 1 of the timer of a CPU's last event; 0: none */
 };
 
 /* Exit if an allocation has failed. */

@@ -35,7 +35,7 @@
 #include "trace.h"
 
 #define TRACEFS		"/sys/kernel/tracing"
-#define BUFFER_KB	"16384"		/* for each CPU; holds about 100 000 events */
+#define BUFFER_KB	"16384"		/* of each CPU; holds about 100 000 events */
 
 static const char *const events[] = {
 	"timer_start", "timer_cancel", "timer_expire_entry",
@@ -103,7 +103,7 @@ static void interrupted(int signal)
 	(void)signal;
 }
 
-/* Run the command, or sleep.  After SIGINT or SIGTERM, return early and keep the trace. */
+/* Run the command, or sleep for @seconds.  Return early after SIGINT or SIGTERM. */
 static void wait_for(char **command, unsigned int seconds)
 {
 	struct sigaction action = { .sa_handler = interrupted };

@@ -4,9 +4,9 @@
  *
  * Each timer of the trace has a slot.
  *
- *	arm	arms the timer, pending or not
+ *	arm	starts the timer, or gives it another deadline if it is pending
  *	cancel	stops the timer
- *	expire	does nothing: the module expires the timer itself
+ *	expire	is ignored: the module expires the timer itself
  *
  * The times of the operations and the deadlines are divided by the speed.
  */
@@ -52,7 +52,7 @@ static void run(struct ledger *ledger, const struct trace *trace, double speed)
 			break;
 		}
 	}
-	/* Timers that are due within 1 s expire.  ledger_close() stops the others. */
+	/* Timers due within 1 s after the trace expire.  ledger_close() stops the others. */
 	ledger_reap(ledger, end + SEC);
 	ledger->report->duration_ns = clock_ns(ledger->clock) - begin;
 }

@@ -9,7 +9,7 @@
 
 #include "report.h"
 
-#define STEPS	64	/* of a histogram, without step 0 */
+#define STEPS	64	/* steps of a histogram, without step 0 */
 #define BAR	40	/* characters of the longest bar */
 #define MEMORY_MEASURE	"MemFree + Buffers + Cached of /proc/meminfo"
 
@@ -52,7 +52,7 @@ static int step_of(uint64_t ns)
 	return ns ? 64 - __builtin_clzll(ns) : 0;
 }
 
-/* Return the end of a step: its values are below. */
+/* Return the end of a step: the values of the step are below it. */
 static uint64_t step_end(int step)
 {
 	return step < 64 ? (uint64_t)1 << step : UINT64_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The report of a run: what it did with timers, as text and as JSON. */
+/* The report of "timerheap replay" or "million": what it did with timers; text and JSON. */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -16,10 +16,10 @@ struct report {
 	const char *what;		/* the trace or load */
 	uint64_t operations, armed, stopped, postponed, expired, drained;
 	uint64_t lost, doubled, early;
-	uint64_t calls;			/* system calls of the whole run */
+	uint64_t calls;			/* KICKs, DRAINs and waits, each as one system call */
 	uint64_t duration_ns;
 	double bytes_per_timer;		/* below 0: not measured */
-	struct { const char *name; double ns; } cost[4];	/* of one operation */
+	struct { const char *name; double ns; } cost[4];	/* average, of one operation */
 	struct lateness lateness;	/* of the kernel: fired - deadline */
 	struct lateness reading;	/* of the program: time of the read - deadline */
 };

@@ -211,8 +211,8 @@ static void heap_rates(struct heap *heap, const struct heap *before, double seco
 	heap->runs = rate(heap->runs - before->runs, seconds);
 	heap->notified = rate(heap->notified - before->notified, seconds);
 	/*
-	 * The steps of lateness keep their difference.  Only their proportions matter, and
-	 * a small difference per second would round to 0.
+	 * Store the growth of the steps of lateness, not per second.  Only their proportions
+	 * matter, and a small growth per second would round to 0.
 	 */
 	for (int i = 0; i < SNAPSHOT_STEPS; i++)
 		heap->lateness[i] -= before->lateness[i];

@@ -48,7 +48,10 @@ void snapshot_contexts(struct snapshot *snapshot, char *text);
 void snapshot_read(struct snapshot *snapshot);
 void snapshot_free(struct snapshot *snapshot);
 
-/* Set @rates to the differences per second from @before to @after. */
+/*
+ * Set @rates to @after, with the growth per second since @before as the value of each
+ * counter.  A step of a histogram gets its growth, not per second.
+ */
 void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
 		    const struct snapshot *after);
 

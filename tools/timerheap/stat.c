@@ -76,7 +76,7 @@ static void print_json(const struct timerheap_info *info)
 	printf("\n}\n");
 }
 
-/* Return the width of a column: that of its name and a space, but at least 10. */
+/* Return the width of a column: that of its name plus 1 for a space, but at least 10. */
 static int column_width(size_t field)
 {
 	int length = strlen(fields[field].name) + 1;

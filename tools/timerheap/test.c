@@ -109,7 +109,7 @@ static void test_damage(void)
 		changed &= trace_decode(&back, copy, size) != NULL;
 	}
 	check(cut, "decode_refuses_a_truncated_trace");
-	check(changed, "decode_refuses_a_changed_bit");
+	check(changed, "decode_refuses_a_trace_with_a_changed_bit");
 
 	for (int i = 0; i < 20000; i++) {
 		memcpy(copy, bytes, size);
@@ -123,7 +123,7 @@ static void test_damage(void)
 				   back.ops[op].kind <= TRACE_EXPIRE;
 		trace_free(&back);
 	}
-	check(bounded, "decode_returns_only_valid_operations");
+	check(bounded, "decode_of_changed_bytes_returns_only_valid_operations");
 	trace_free(&trace);
 	free(copy);
 	free(bytes);
@@ -174,7 +174,7 @@ static void test_parser(void)
 		       op->kind == wanted[i].kind &&
 		       (op->kind != TRACE_ARM || op->deadline == wanted[i].deadline);
 	}
-	check(good, "parser_reads_tracepoints_of_6.1_and_6.12");
+	check(good, "parser_reads_tracepoints_of_linux_6.1_and_6.12");
 	trace_free(&trace);
 }
 
@@ -239,7 +239,7 @@ static void test_percentiles(void)
 		}
 		free(lateness.ns);
 	}
-	check(good, "percentile_is_the_least_value_that_p_percent_do_not_exceed");
+	check(good, "percentile_is_the_least_value_that_p_percent_of_values_do_not_exceed");
 }
 
 /*
@@ -359,7 +359,9 @@ unsigned int device_drain(struct timerheap *th, struct timerheap_pending *pendin
 	return n;
 }
 
-/* Arm all timers, stop 20, postpone 20.  Those of slots 90 to 99 are due after the end. */
+/*
+ * Arm all timers, stop 20, postpone 20.  The timers of slots 90 to 99 are due after the end.
+ */
 static struct report run_ledger(int fault)
 {
 	struct report report = {};
@@ -458,10 +460,10 @@ static void test_snapshot(void)
 	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].notified &&
 	      !before.heaps[0].bucketed && after.heaps[1].bucketed == 900 &&
 	      before.heaps[0].lateness[10] == 5 && before.heaps[0].lateness[11] == 5,
-	      "heaps_are_read_by_column_names");
+	      "snapshot_reads_heaps_by_column_names");
 	check(after.nr_contexts == 2 && after.contexts[1].uid == 1000 &&
 	      !strcmp(after.contexts[1].command, "a\\040b") && after.contexts[0].slots == 64,
-	      "contexts_are_read_by_column_names");
+	      "snapshot_reads_contexts_by_column_names");
 	snapshot_rates(&rates, &before, &after);
 	check(rates.heaps[1].started == 100 && rates.heaps[1].checked == 2 &&
 	      rates.heaps[1].entries == 20 && rates.heaps[1].bucketed == 900 &&
@@ -469,7 +471,7 @@ static void test_snapshot(void)
 	      "rates_of_heaps_include_a_new_heap");
 	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
 	      rates.contexts[1].events == 3,
-	      "rates_of_contexts_handle_wrap_and_closed_context");
+	      "rates_of_contexts_handle_count_wrap_and_a_closed_context");
 	check(rates.heaps[1].lateness[10] == 0 && rates.heaps[1].lateness[11] == 2 &&
 	      snapshot_percentile(rates.heaps[1].lateness, 50) == 2048 &&
 	      snapshot_percentile(rates.heaps[1].lateness, 75) == 4096 &&
@@ -481,7 +483,8 @@ static void test_snapshot(void)
 	snapshot_free(&before);
 	snapshot_free(&after);
 	before = make_snapshot(0, "", "", "");
-	check(!before.nr_heaps && !before.nr_contexts, "empty_files_give_an_empty_snapshot");
+	check(!before.nr_heaps && !before.nr_contexts,
+	      "empty_debugfs_files_give_an_empty_snapshot");
 	snapshot_free(&before);
 }
 
