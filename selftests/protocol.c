@@ -17,7 +17,7 @@ FIXTURE(protocol)
 {
 	struct th_map map;
 	int other;		/* a context that stays open, to read INFO with */
-	int64_t before;		/* timers armed in all other contexts */
+	int64_t before;		/* timers armed in all contexts when the test begins */
 };
 
 FIXTURE_SETUP(protocol)
@@ -70,7 +70,6 @@ TEST_F(protocol, stop_needs_no_call)
 TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 {
 	struct th_map *map = &self->map;
-	struct timerheap_event event;
 	int64_t first, at, was;
 	bool kick, kicked;
 	int postponed;
@@ -101,12 +100,8 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 	EXPECT_EQ(at, was);
 	EXPECT_FALSE(kicked);
 	at += MSEC;
-	ASSERT_TRUE(wait_event(map, &event));
-	EXPECT_EQ(0, event.slot);
-	EXPECT_EQ(at, event.deadline);
-	EXPECT_LE(at, event.fired);
-	EXPECT_EQ(1, event.expirations);
-	EXPECT_EQ(USER, event.user_data);
+	take_expiry(_metadata, map, 0, at);
+	EXPECT_EQ(USER, map->slots[0].user_data);
 	EXPECT_FALSE(postpone_no_kick(map, 0, at, &kick));
 	EXPECT_TRUE(no_event_for(map, 50 * MSEC));
 }
@@ -115,7 +110,6 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 TEST_F(protocol, earlier_deadline_needs_kick)
 {
 	struct th_map *map = &self->map;
-	struct timerheap_event event;
 	int64_t at;
 	bool kick;
 
@@ -124,9 +118,7 @@ TEST_F(protocol, earlier_deadline_needs_kick)
 	ASSERT_TRUE(postpone_no_kick(map, 0, at, &kick));
 	ASSERT_TRUE(kick);
 	ASSERT_EQ(1, th_kick(map->fd, (uint32_t[]){ 0 }, 1));
-	ASSERT_TRUE(wait_event(map, &event));
-	EXPECT_EQ(at, event.deadline);
-	EXPECT_LE(at, event.fired);
+	take_expiry(_metadata, map, 0, at);
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
@@ -143,7 +135,6 @@ TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_event_arrives, 60)
 		int64_t first = now() + 300 * USEC, second = first + 400 * USEC;
 		int64_t until = first - 200 * USEC + rand_r(&seed) % 800 * USEC;
 		uint64_t expected = first;
-		struct timerheap_event event;
 
 		ASSERT_EQ(0, start_slot(map, 0, first));
 		while (now() < until)
@@ -160,10 +151,7 @@ TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_event_arrives, 60)
 			postponed += ret;
 			expected = ret ? second : first;
 		}
-		ASSERT_TRUE(wait_event(map, &event)) TH_LOG("round %d: lost", round);
-		ASSERT_EQ(1, event.expirations);
-		ASSERT_EQ(expected, event.deadline);
-		ASSERT_LE(expected, event.fired);
+		take_expiry(_metadata, map, 0, expected);
 	}
 	TH_LOG("in time: %u stops and %u postponements of 750 each", stopped, postponed);
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
@@ -177,7 +165,6 @@ TEST_F(protocol, timer_at_never_does_not_expire)
 {
 	static const uint64_t times[] = { TIMERHEAP_NEVER, TIMERHEAP_NEVER + 1, UINT64_MAX };
 	struct th_map *map = &self->map;
-	struct timerheap_event event;
 
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(0, start_slot(map, i, times[i]));
@@ -189,9 +176,7 @@ TEST_F(protocol, timer_at_never_does_not_expire)
 		int64_t at = now() + 10 * MSEC;
 
 		ASSERT_EQ(1, start_slot(map, i, at));
-		ASSERT_TRUE(wait_event(map, &event));
-		EXPECT_EQ(i, event.slot);
-		EXPECT_EQ(at, event.deadline);
+		take_expiry(_metadata, map, i, at);
 	}
 }
 
@@ -205,7 +190,7 @@ TEST_F(protocol, periods_do_not_drift)
 
 	map->slots[0].period = period;
 	ASSERT_EQ(0, start_slot(map, 0, first));
-	/* Read every 40 ms, at least 5 times, and until the periods of 5 * 40 ms are counted. */
+	/* Read every 40 ms, at least 5 times, until the 40 periods of 200 ms are counted. */
 	for (int i = 0; i < 5 || ticks < 5 * 40 / 5; i++) {
 		nap(40 * MSEC);
 		ASSERT_TRUE(wait_event(map, &event));
@@ -304,10 +289,9 @@ TEST_F(protocol, calls_and_stores_agree)
 	EXPECT_EQ(-ENOENT, th_modify_flags(map->fd, 7, SEC, 0, TIMERHEAP_IF_PENDING));
 	EXPECT_EQ(0, th_start_at(map->fd, 7, at));
 	EXPECT_EQ(at, stop_slot(map, 7));
-	/* If STOP has dequeued the timer, @queued is 0, so the next start calls KICK. */
+	/* STOP sets @queued to 0, so start_slot() must call KICK. */
 	do {
-		while (take_event(map, &event))
-			;
+		discard_events(map);
 		at = now() + 20 * MSEC;
 		EXPECT_EQ(0, th_start_at(map->fd, 9, at - MSEC));
 		stopped = th_stop(map->fd, 9);
@@ -316,8 +300,7 @@ TEST_F(protocol, calls_and_stores_agree)
 	EXPECT_EQ(1, stopped);
 	EXPECT_EQ(0, slot[2].queued);
 	EXPECT_EQ(0, start_slot(map, 9, at));
-	ASSERT_TRUE(wait_event(map, &event));
-	EXPECT_EQ(at, event.deadline);
+	take_expiry(_metadata, map, 9, at);
 	at = now() + 1000 * SEC;
 	/* DRAIN returns a pending timer, whether a call or a store has started it. */
 	EXPECT_EQ(0, start_slot(map, 8, at));
@@ -368,7 +351,7 @@ TEST_F(protocol, kick_expires_due_slots_in_order)
 	EXPECT_TRUE(no_event_for(map, 10 * MSEC));
 }
 
-/* KICK dequeues a stopped slot.  A stopped slot without a KICK stays queued. */
+/* KICK dequeues a stopped slot.  Without a KICK the slot stays queued until its next check. */
 TEST_F(protocol, kick_dequeues_stopped_slot)
 {
 	struct th_map *map = &self->map;
@@ -381,7 +364,7 @@ TEST_F(protocol, kick_dequeues_stopped_slot)
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(at, stop_slot(map, i));
 	EXPECT_EQ(self->before + 3, th_armed(self->other));
-	/* Slots 1 and 2 are stopped.  The page of slot SLOTS - 1 was never used. */
+	/* Slots 1 and 2 are stopped.  Slot SLOTS - 1 is idle, in a page that was never used. */
 	ASSERT_EQ(3, th_kick(map->fd, numbers, 3));
 	EXPECT_EQ(self->before + 1, th_armed(self->other));
 	EXPECT_EQ(at, map->slots[0].queued);
@@ -389,16 +372,15 @@ TEST_F(protocol, kick_dequeues_stopped_slot)
 }
 
 /*
- * KICK ends at the first number that cannot be read or is that of no slot.  It returns how
+ * KICK ends at the first number that cannot be read, or that no slot has.  It returns how
  * many slots it has checked.  A KICK that begins with such a number fails.
  */
 TEST_F(protocol, kick_ends_at_first_bad_number)
 {
-	enum { FIT = 70 };
+	enum { FIT = 70 };	/* numbers in front of the unreadable page */
 	struct th_map *map = &self->map;
 	const size_t page = sysconf(_SC_PAGESIZE);
 	uint32_t bad[] = { 1, 2, SLOTS, 3 }, *numbers;
-	struct timerheap_event event;
 	char *memory;
 
 	for (int i = 0; i < SLOTS; i++)
@@ -408,8 +390,7 @@ TEST_F(protocol, kick_ends_at_first_bad_number)
 	EXPECT_EQ(1, map->slots[3].deadline);
 	EXPECT_EQ(-ENOENT, th_kick(map->fd, bad + 2, 2));
 	EXPECT_EQ(1, th_kick(map->fd, bad + 3, 1));
-	while (take_event(map, &event))
-		;
+	discard_events(map);
 	memory = mmap(NULL, 2 * page, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, memory);
 	numbers = (void *)(memory + page - FIT * sizeof(*numbers));
@@ -512,21 +493,20 @@ TEST_F(protocol, unread_expirations_are_counted)
 	}
 }
 
-/* Each run that adds events is an edge for EPOLLET, even if the ring was not empty. */
+/* Each run or KICK that adds events is an edge for EPOLLET, even if the ring was not empty. */
 TEST_F(protocol, each_run_is_an_epoll_edge)
 {
-	struct epoll_event level = { .events = EPOLLIN };
+	struct epoll_event got, level = { .events = EPOLLIN };
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
-	struct epoll_event got;
 	int by_level = epoll_create1(0), by_edge = epoll_create1(0);
 
 	ASSERT_EQ(0, epoll_ctl(by_level, EPOLL_CTL_ADD, map->fd, &level));
 	ASSERT_EQ(0, epoll_ctl(by_edge, EPOLL_CTL_ADD, map->fd, &edge));
 	EXPECT_EQ(0, epoll_wait(by_level, &got, 1, 0));
 	for (int i = 0; i < 4; i++) {
-		/* A KICK and a run expire the timer in turn. */
+		/* KICK expires timers 0 and 2.  A run expires timers 1 and 3. */
 		ASSERT_EQ(0, start_slot(map, i, i % 2 ? now() + 20 * MSEC : 1));
 		EXPECT_EQ(1, epoll_wait(by_edge, &got, 1, LOST / MSEC));
 		EXPECT_EQ(0, epoll_wait(by_edge, &got, 1, 0));
@@ -553,6 +533,7 @@ struct tally {
 	int64_t expired[SLOTS];
 };
 
+/* A worker arms and stops timers by stores or by calls, or takes events.  PRIVATE does both. */
 enum role { STORES, CALLS, REAPER, PRIVATE };
 
 struct worker {
@@ -662,7 +643,7 @@ FIXTURE(threads)
 FIXTURE_VARIANT(threads) { enum role roles[3]; };
 FIXTURE_VARIANT_ADD(threads, shared) { .roles = { STORES, STORES, REAPER } };
 FIXTURE_VARIANT_ADD(threads, shared_with_calls) { .roles = { STORES, CALLS, REAPER } };
-FIXTURE_VARIANT_ADD(threads, one_each) { .roles = { PRIVATE, PRIVATE, PRIVATE } };
+FIXTURE_VARIANT_ADD(threads, own_contexts) { .roles = { PRIVATE, PRIVATE, PRIVATE } };
 
 FIXTURE_SETUP(threads)
 {
@@ -771,7 +752,7 @@ TEST_F(protocol, racing_kick_loses_no_arming)
 FIXTURE(clock_step)
 {
 	struct th_map map;
-	int64_t offset;		/* to restore CLOCK_REALTIME */
+	int64_t offset;		/* for restore_realtime() */
 };
 
 FIXTURE_SETUP(clock_step)
@@ -797,7 +778,6 @@ TEST_F(clock_step, clock_step_triggers_check_of_postponed_timer)
 {
 	int64_t first = clock_now(CLOCK_REALTIME) + 1000 * SEC, second = first + 1000 * SEC;
 	struct th_map *map = &self->map;
-	struct timerheap_event event;
 	bool kick;
 
 	ASSERT_EQ(0, start_slot(map, 0, first));
@@ -807,14 +787,11 @@ TEST_F(clock_step, clock_step_triggers_check_of_postponed_timer)
 	ASSERT_EQ(0, clock_step(1500 * SEC));
 	TH_WAIT_UNTIL(map->slots[0].queued == second);
 	EXPECT_EQ(second, map->slots[0].queued);
-	EXPECT_FALSE(take_event(map, &event));
+	EXPECT_EQ(0, events_in_ring(map));
 	ASSERT_EQ(0, clock_step(-1500 * SEC));
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 	ASSERT_EQ(0, clock_step(2001 * SEC));
-	ASSERT_TRUE(wait_event(map, &event));
-	EXPECT_EQ(second, event.deadline);
-	EXPECT_LE(second, event.fired);
-	EXPECT_EQ(1, event.expirations);
+	take_expiry(_metadata, map, 0, second);
 }
 
 TEST_HARNESS_MAIN

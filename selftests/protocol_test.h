@@ -98,7 +98,7 @@ static inline uint32_t events_in_ring(struct th_map *map)
 	return __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE) - map->ring->head;
 }
 
-/* Take the next event from the ring.  Return: whether there was one. */
+/* Take the next event from the ring, without waiting.  Return: whether there was one. */
 static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 {
 	struct timerheap_ring *ring = map->ring;
@@ -118,6 +118,15 @@ static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 		return true;
 	}
 	return false;
+}
+
+/* Take all events from the ring and ignore them. */
+static inline void discard_events(struct th_map *map)
+{
+	struct timerheap_event event;
+
+	while (take_event(map, &event))
+		;
 }
 
 /*
@@ -142,7 +151,23 @@ static inline bool wait_event(struct th_map *map, struct timerheap_event *event)
 	return now() - begin < LOST;
 }
 
-/* Sleep for @span ns.  Return: whether no event has arrived. */
+/*
+ * Wait for the next event.  Check that it is the event of slot @n, which has expired once, at
+ * @deadline.
+ */
+static inline void take_expiry(struct __test_metadata *_metadata, struct th_map *map, uint32_t n,
+			       uint64_t deadline)
+{
+	struct timerheap_event event;
+
+	ASSERT_TRUE(wait_event(map, &event));
+	ASSERT_EQ(n, event.slot);
+	ASSERT_EQ(deadline, event.deadline);
+	ASSERT_LE(deadline, event.fired);
+	ASSERT_EQ(1, event.expirations);
+}
+
+/* Sleep for @span ns.  Return: whether the ring then has no event. */
 static inline bool no_event_for(struct th_map *map, int64_t span)
 {
 	struct timerheap_event event;
