@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The contract of the header: layouts of structures, and which calls are refused.
+ * The contract of <linux/timerheap.h>: layouts of structures, and which calls are refused.
  *
  * A refused call must not change its argument or a timer.  Before each test of the fixture
  * abi, slot 0 is pending, slot 1 is idle, and slot 2 has an unread event.  After the test
@@ -107,8 +107,8 @@ FIELD(timerheap_uring_cmd, min, 12);
 
 FIXTURE(abi)
 {
-	int fd, raw;			/* with SETUP; without SETUP */
-	struct timerheap_get before[3];
+	int fd, raw;			/* a context with SETUP; one without SETUP */
+	struct timerheap_get before[3];	/* slots 0 to 2 before the test */
 	void *readonly;
 };
 
@@ -129,7 +129,7 @@ FIXTURE_SETUP(abi)
 	}
 }
 
-/* Check that the slots are unchanged, and that the event can be read. */
+/* Check that slots 0 to 2 are unchanged, and that the event of slot 2 can be read. */
 FIXTURE_TEARDOWN(abi)
 {
 	struct timerheap_event event;
@@ -198,8 +198,8 @@ static void poison(unsigned int request, void *arg)
 	} while (0)
 
 /*
- * INFO works before and after SETUP.  The kernel fills the end of a longer structure with
- * zeros.
+ * INFO works before and after SETUP.  If the program's structure is longer than the
+ * kernel's, the kernel fills its end with zeros.
  */
 TEST_F(abi, info_works_before_and_after_setup)
 {
@@ -235,7 +235,8 @@ TEST_F(abi, setup_refuses_bad_arguments)
 
 	ASSERT_EQ(0, th_info(self->raw, &info));
 	/*
-	 * CPU 8191 does not exist, so TIMERHEAP_ON_CPU is refused.  fair.c tests
+	 * Each flag is refused: CPU 8191 does not exist (TIMERHEAP_ON_CPU), the clock is not
+	 * CLOCK_REALTIME (TIMERHEAP_CANCEL_ON_SET), or it is no flag of SETUP.  fair.c tests
 	 * TIMERHEAP_UNLIMITED.
 	 */
 	for (int bit = 0; bit < 32; bit++)
@@ -270,7 +271,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	EXPECT_EQ(1, th_stop(self->raw, info.max_slots - 1));
 }
 
-/* The parameter max_slots limits the slots of a context.  A value above 2^24 counts as 2^24. */
+/* The module parameter max_slots limits the slots of a context.  Above 2^24 it counts as 2^24. */
 #define MAX_SLOTS	TH_PARAMETERS "max_slots"
 #define SLOTS_LIMIT	(1U << 24)
 
@@ -329,7 +330,7 @@ TEST_F(max_slots, slots_are_limited_to_2_24)
 	EXPECT_EQ(USER + SLOTS_LIMIT - 1, event.user_data);
 }
 
-/* Before SETUP all other calls and read() fail, and poll() reports nothing. */
+/* Before SETUP, read() and all calls except INFO fail, and poll() reports nothing. */
 TEST_F(abi, calls_before_setup_are_refused)
 {
 	struct pollfd p = { .fd = self->raw, .events = POLLIN };
@@ -382,8 +383,8 @@ TEST_F(abi, start_refuses_bad_arguments)
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){ .slot = -1 });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_START, BAD));
 	/*
-	 * The kernel can read the argument, which is all zeros and so names slot 0.  The
-	 * kernel cannot write the answer.
+	 * The kernel can read the argument, which is all zeros and so names slot 0.  It cannot
+	 * write the answer, so it must not start slot 0.
 	 */
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_START, self->readonly));
 }
@@ -412,7 +413,7 @@ TEST_F(abi, modify_refuses_bad_arguments)
 	for (int slot = 1; slot < 3; slot++)
 		REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 			.slot = slot, .flags = TIMERHEAP_IF_PENDING });
-	/* This slot is in a page that was never used. */
+	/* The last slot is in a page of slots that no call has used yet. */
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 		.slot = SLOTS - 1, .flags = TIMERHEAP_IF_PENDING });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, BAD));
@@ -455,7 +456,7 @@ TEST_F(abi, wait_refuses_bad_arguments)
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
 		.events = to, .nr = 1, .min = 2 });
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){ .min = 1 });
-	/* With nr = 0 the address may be NULL. */
+	/* With nr = 0 the address of the events may be NULL. */
 	EXPECT_EQ(0, th_wait_flags(self->fd, NULL, 0, 0, -1, 0));
 	REFUSED(EFAULT, self->fd, TIMERHEAP_IOC_WAIT, (struct timerheap_wait){
 		.events = (uintptr_t)BAD, .nr = 1 });
@@ -514,7 +515,7 @@ TEST_F(abi, kick_refuses_bad_arguments)
 		.slots = (uintptr_t)BAD, .nr = 1 });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_KICK, BAD));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_KICK, self->readonly));
-	/* With nr = 0 any address is valid. */
+	/* With nr = 0 any address of the slot numbers is valid. */
 	EXPECT_EQ(0, th_kick(self->fd, BAD, 0));
 }
 
@@ -547,14 +548,14 @@ TEST_F(abi, eventfd_refuses_bad_arguments)
 	EXPECT_EQ(-EBADF, th_eventfd(self->fd, -2));
 	EXPECT_EQ(-EINVAL, th_eventfd(self->fd, self->fd));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_EVENTFD, BAD));
-	/* It is no error to remove the eventfd if there is none. */
+	/* The descriptor -1 removes the eventfd.  It is no error if there is none. */
 	EXPECT_EQ(0, th_eventfd(self->fd, -1));
 	close(good);
 }
 
 /*
- * A timer that is started by a store expires within KICK, and the mapped slot and ring show
- * the event.  This test is mainly for the 32-bit build.
+ * A timer that the program starts in mapped memory, and that is due, expires within KICK.
+ * The mapped slot and ring show the event.  This test is mainly for the 32-bit build.
  */
 TEST_F(abi, timer_expires_in_mapped_memory)
 {
@@ -581,10 +582,10 @@ TEST_F(abi, timer_expires_in_mapped_memory)
 }
 
 /*
- * A longer structure is accepted if the part that the kernel does not know is 0.  Otherwise
- * the call fails with E2BIG.
+ * A structure that is longer than the kernel's is accepted if the additional part is 0.
+ * Otherwise the call fails with E2BIG.
  */
-TEST_F(abi, longer_structure_needs_zeros)
+TEST_F(abi, additional_part_of_longer_structure_must_be_0)
 {
 	struct {
 		struct timerheap_stop stop;
@@ -599,7 +600,7 @@ TEST_F(abi, longer_structure_needs_zeros)
 	EXPECT_EQ(-E2BIG, call(self->fd, request, &longer));
 }
 
-/* A structure that is shorter than in the first release is refused with EINVAL. */
+/* A structure that is shorter than the kernel's is refused with EINVAL. */
 TEST_F(abi, shorter_structure_is_refused)
 {
 	static const unsigned int commands[] = {
@@ -622,7 +623,7 @@ TEST_F(abi, shorter_structure_is_refused)
 			EXPECT_EQ(0, memcmp(arg, zero, sizeof(arg)));
 		}
 	}
-	/* All inputs of SETUP are present, but its outputs do not fit. */
+	/* This structure ends before the outputs of SETUP, and before its input @slack. */
 	EXPECT_EQ(-EINVAL, call(self->raw, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, 1,
 						offsetof(struct timerheap_setup, slots_offset)),
 				&setup));
@@ -639,9 +640,9 @@ TEST_F(abi, modify_keeps_slack_and_user_data)
 
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
 	EXPECT_EQ(0, start.was_pending);
-	/* The answer of the previous call is still in @was_pending; START ignores it. */
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
 	EXPECT_EQ(1, start.was_pending);
+	/* The answer of the previous call, 1, is still in @was_pending; START ignores it. */
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
 	EXPECT_EQ(1, th_modify_flags(self->fd, 4, 50 * SEC, 3 * SEC, 0));
 	get = th_get(self->fd, 4);
@@ -653,8 +654,8 @@ TEST_F(abi, modify_keeps_slack_and_user_data)
 }
 
 /*
- * Arrays that are too short for their length argument: a call may return ALL entries, but
- * inaccessible memory begins after FIT entries.
+ * Arrays that are shorter than the call's argument @nr states: a call asks for ALL entries,
+ * but inaccessible memory begins after FIT entries.
  */
 #define FIT	20
 #define ALL	30
@@ -693,7 +694,7 @@ static void count_events(const struct timerheap_event *events, int nr, int *seen
 }
 
 /* read() and WAIT take the events that they can copy.  The other events stay in the ring. */
-TEST_F(short_array, uncopied_events_stay)
+TEST_F(short_array, events_that_do_not_fit_stay_in_ring)
 {
 	struct timerheap_event rest[ALL], *events = (void *)self->end;
 	int seen[ALL] = {}, n;
@@ -716,7 +717,7 @@ TEST_F(short_array, uncopied_events_stay)
 }
 
 /* DRAIN stops the timers that it can report.  The other timers stay pending. */
-TEST_F(short_array, uncopied_timers_stay_pending)
+TEST_F(short_array, timers_that_do_not_fit_stay_pending)
 {
 	struct timerheap_pending *pending = (void *)self->end;
 	uint32_t first = 0;
@@ -732,7 +733,7 @@ TEST_F(short_array, uncopied_timers_stay_pending)
 		EXPECT_EQ(i, pending[i - FIT].slot);
 	for (int i = 0; i < ALL; i++)
 		EXPECT_EQ(i >= n, th_pending(self->fd, i));
-	/* A refused DRAIN does not advance @first.  The next one begins at @first. */
+	/* A DRAIN that fails does not change @first.  The next DRAIN begins at @first. */
 	EXPECT_EQ(-EFAULT, th_drain(self->fd, pending, ALL, &first));
 	EXPECT_EQ(n, first);
 	EXPECT_EQ(ALL - n, th_drain(self->fd, NULL, ALL, &first));

@@ -78,7 +78,7 @@ TEST_F(batch, operations_take_effect_in_order)
 	EXPECT_EQ(USER + 2, event.user_data);
 }
 
-/* A refused operation returns its error and changes nothing.  BATCH executes all others. */
+/* A refused operation has its error in @result and changes nothing.  BATCH executes all others. */
 TEST_F(batch, refused_operation_does_not_stop_the_batch)
 {
 	struct timerheap_op start = op_start(0, SEC), stop = op_stop(0);
@@ -86,6 +86,7 @@ TEST_F(batch, refused_operation_does_not_stop_the_batch)
 	struct timerheap_get before, after;
 	int n = 0, error[80];
 
+/* Append a copy of the operation @good with a bad @value in @field.  Expect the error @why. */
 #define REFUSED(good, field, value, why) do {	\
 	ops[n] = good;				\
 	ops[n].field = value;			\
@@ -152,7 +153,7 @@ static int single_call(int fd, const struct timerheap_op *op)
 	}
 }
 
-/* Return: a random operation, good or bad, whose effect does not depend on the time. */
+/* Return: a random operation, valid or not, whose effect does not depend on the time. */
 static struct timerheap_op random_op(unsigned int *seed)
 {
 	static const int64_t deadlines[] = { 1, 2, 1LL << 61, 1LL << 62, INT64_MAX };
@@ -172,7 +173,7 @@ static struct timerheap_op random_op(unsigned int *seed)
 		op.flags |= TIMERHEAP_IF_PENDING;
 	op.deadline = deadlines[rand_r(seed) % 5];
 	/*
-	 * The deadlines 1 and 2 have passed.  They get no period: with a period, the number
+	 * The deadlines 1 and 2 ns have passed.  They get no period: with a period, the number
 	 * of expirations would depend on the time of the call.
 	 */
 	if (op.deadline > 2)
@@ -221,8 +222,8 @@ TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
  * one more operation are in the first page.  The second page is inaccessible or read-only.
  *
  * The call executes the @fit operations.  It also executes the operation that crosses the
- * boundary if it can read all of it and write its @result: the second page is readable, and
- * @result is in the first page.
+ * boundary if the kernel can read all of that operation and write its @result.  So the
+ * second page must be readable, and @result, at offset 12, must be in the first page.
  */
 TEST_F(batch, done_counts_operations_before_a_fault)
 {
@@ -271,7 +272,7 @@ TEST_F(batch, read_only_operations_are_not_executed)
 	munmap(ops, page);
 }
 
-/* BATCH expires timers that are due before it returns, and wakes waiters of their events. */
+/* Before BATCH returns, it expires the timers that are due, and wakes waiters of their events. */
 TEST_F(batch, due_timers_expire_and_wake_within_the_call)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
@@ -347,8 +348,8 @@ TEST_F(eventfd, each_run_with_events_adds_one)
 	EXPECT_EQ(0, read_count(self->eventfd));
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
 	/*
-	 * Timers with one deadline expire in few runs.  Repeat until all timers are queued
-	 * before the deadline.
+	 * Timers with the same deadline share a few runs, so the count is much lower than
+	 * SLOTS.  Repeat until all timers are queued before the deadline.
 	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
@@ -457,7 +458,7 @@ TEST_F(eventfd, contexts_share_an_eventfd)
 	close(semaphore);
 }
 
-/* Each run or call that adds an event is an edge for epoll, although no counter is read. */
+/* Each run or call that adds an event is an edge for epoll, also if the eventfd is not read. */
 TEST_F(eventfd, each_run_is_an_epoll_edge)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
@@ -474,6 +475,7 @@ TEST_F(eventfd, each_run_is_an_epoll_edge)
 	close(epoll);
 }
 
+/* Replace the eventfd 300 times: by self->eventfd, by none, by another one. */
 static void *change_eventfds(void *arg)
 {
 	struct _test_data_eventfd *self = arg;

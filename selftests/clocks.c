@@ -2,8 +2,8 @@
 /*
  * The four clocks, and steps of CLOCK_REALTIME.
  *
- * A step needs root.  Each test restores CLOCK_REALTIME by its offset to
- * CLOCK_MONOTONIC.
+ * A step needs root.  The teardown of each test that steps the clock restores the offset
+ * of CLOCK_REALTIME to CLOCK_MONOTONIC.
  *
  * After a step, a timer on CLOCK_REALTIME or CLOCK_TAI expires when the stepped clock
  * reaches its deadline.  A step does not affect timers on the other two clocks.  A context
@@ -67,8 +67,8 @@ TEST_F(clock, absolute_deadline_is_exact)
  *
  * The test runs on one CPU, so that all timers are in one queue.  If more than about 30
  * timers are due at once, they may expire out of order.  The host may stall until all
- * timers are due, so the test starts only 24.  If the host stalls before all timers are
- * queued, the test repeats with more lead.
+ * timers are due, so the test starts only 24.  If the first deadline passes before all
+ * timers are queued, the test repeats with twice the time until that deadline, @lead.
  */
 TEST_F(clock, events_are_in_order_of_deadlines)
 {
@@ -90,7 +90,7 @@ TEST_F(clock, events_are_in_order_of_deadlines)
 	}
 }
 
-/* WAIT returns at once if its absolute timeout has passed.  With a relative timeout it waits. */
+/* If the absolute timeout of WAIT has passed, WAIT returns at once.  A relative timeout waits. */
 TEST_F(clock, wait_for_past_time_returns_at_once)
 {
 	struct timerheap_event event;
@@ -181,7 +181,7 @@ TEST_F(step, step_back_delays_realtime_timers)
 	EXPECT_LE(event.deadline, event.fired);
 }
 
-/* A step forward over several periods counts them as expirations. */
+/* If a step forward skips several periods, one event counts each of them as an expiration. */
 TEST_F(step, step_forward_counts_missed_periods)
 {
 	struct timerheap_event event;
@@ -264,8 +264,8 @@ TEST_F(cancel_on_set, flag_is_refused_on_other_clocks)
 	EXPECT_EQ(-EINVAL, cancel_on_set_context(TIMERHEAP_CLOCK_MANUAL, TIMERHEAP_CANCEL_ON_SET));
 }
 
-/* Each step is reported once.  It does not change timers and events. */
-TEST_F(cancel_on_set, each_step_is_reported_once)
+/* A step is reported once, two successive steps as one.  A step changes no timer or event. */
+TEST_F(cancel_on_set, step_is_reported_once)
 {
 	struct timerheap_event event;
 	int other = th_context(CLOCK_REALTIME, 1);
@@ -289,7 +289,7 @@ TEST_F(cancel_on_set, each_step_is_reported_once)
 	EXPECT_EQ(1, read_event(self->fd));
 	EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	EXPECT_TRUE(th_pending(self->fd, 0));
-	/* WAIT without room for events reports a step and takes no event. */
+	/* A WAIT for 0 events reports a step and takes no event. */
 	ASSERT_EQ(0, clock_step(100 * SEC));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));
 	EXPECT_EQ(-ECANCELED, th_wait_flags(self->fd, NULL, 0, 0, 0, 0));
@@ -303,8 +303,8 @@ TEST_F(cancel_on_set, each_step_is_reported_once)
 
 /*
  * After a step, a timer with slack expires when the stepped clock reaches its rounded
- * deadline.  If the step ends between the deadline and the rounded deadline, the timer
- * stays pending.
+ * deadline.  If the step sets the clock to a time between the deadline and the rounded
+ * deadline, the timer stays pending.
  */
 TEST_F(cancel_on_set, timers_with_slack_follow_a_step)
 {
@@ -343,7 +343,7 @@ TEST_F(cancel_on_set, timers_with_slack_follow_a_step)
 	th_unmap(&map);
 }
 
-/* Slewing the clock is not reported as a step. */
+/* Slewing, a gradual correction of the clock by adjtimex(), is not reported as a step. */
 TEST_F(cancel_on_set, slewing_is_no_step)
 {
 	struct timex timex = { .modes = ADJ_OFFSET_SINGLESHOT, .offset = 5000 };
@@ -355,7 +355,7 @@ TEST_F(cancel_on_set, slewing_is_no_step)
 	ASSERT_LE(0, adjtimex(&timex));
 }
 
-/* Fork a child that steps the clock in 100 ms. */
+/* Fork a child that steps the clock after 100 ms. */
 static pid_t step_later(int64_t by)
 {
 	pid_t pid = fork();
@@ -393,8 +393,8 @@ TEST_F(cancel_on_set, step_wakes_sleepers)
 	close(efd);
 }
 
-/* A step wakes one of two sleeping readers.  The other continues to sleep until an event. */
-TEST_F(cancel_on_set, step_wakes_one_of_two_readers)
+/* A step ends the read() of one of two sleeping readers.  The other sleeps until an event. */
+TEST_F(cancel_on_set, step_ends_one_of_two_reads)
 {
 	int step_reports = 0, events = 0;
 	pid_t pids[2];

@@ -5,8 +5,9 @@
  * The tests compare the contents with INFO and with what the test has done.  They also
  * check:
  *
- *  - While contexts are opened and closed, a reading lists all contexts that stay open.
- *  - Only root can read.
+ *  - While contexts are opened and closed, each reading of the file "contexts" lists all
+ *    contexts that stay open.
+ *  - Only root can read the files.
  *  - Readers do not delay timers.
  *  - The module cannot be unloaded while a file is open.
  *
@@ -37,7 +38,7 @@
  */
 static pthread_rwlock_t unloading = PTHREAD_RWLOCK_INITIALIZER;
 
-/* Read a file of the module.  Return: its text, which the caller frees; NULL on an error. */
+/* Read a debugfs file of the module.  Return: its text, which the caller frees; or NULL. */
 static char *read_file(const char *file)
 {
 	char path[128];
@@ -174,7 +175,7 @@ TEST_F(debugfs, heaps_add_up_to_info)
 	free(text);
 }
 
-/* "first" is the time until the first deadline of a heap, "-" if the heap is empty. */
+/* The column "first" is the time until the first deadline of a heap; "-": the heap is empty. */
 TEST_F(debugfs, first_deadline_is_shown)
 {
 	struct timerheap_info info;
@@ -411,7 +412,7 @@ TEST_F(debugfs, only_root_can_read)
 	EXPECT_EQ(0, status);
 }
 
-/* A measurement restarts one in DUE of the timers, so that they expire one by one. */
+/* measure() restarts 1 in DUE timers: so few that they expire one by one. */
 #define DUE		10
 
 /* Measure the lateness of @slots / DUE timers, whose deadlines are spread over 2 s. */
@@ -461,8 +462,8 @@ static void read_forever(int fd, atomic_ulong *readings)
 }
 
 /*
- * The module shows its figures with interrupts and softirqs on, so readers delay no timer
- * for long.
+ * The module writes the text of its files with interrupts and softirqs on, so readers delay
+ * no timer for long.
  *
  * The kernel itself turns interrupts off when it opens a file or allocates memory for a
  * reader.  A timer that is due then expires some microseconds late.
@@ -539,8 +540,8 @@ static void *read_files(void *arg)
 }
 
 /*
- * Write the parameters heaps, verify and delay_us of the loaded module to @text.  The test
- * loads the module again with this text.
+ * Write the parameters heaps, verify and delay_us of the loaded module to @text, for
+ * finit_module() of the next load.
  */
 static void format_parameters(char *text, size_t size)
 {

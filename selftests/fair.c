@@ -8,8 +8,8 @@
  *
  * The greedy user has several processes:
  *
- *  - One on each CPU has tickers with the minimum period, a million on all CPUs together.
- *    They are always overdue.
+ *  - One on each CPU has tickers, which are periodic timers, with the minimum period: a
+ *    million on all CPUs together.  They are always overdue.
  *  - One kicks as many slots as it can.
  *  - One moves a timer of another CPU earlier, again and again.
  *  - One starts timers and drains them, again and again.
@@ -25,8 +25,8 @@
  * make many short runs, each begun by an interrupt that also takes CPU time.
  *
  * TIMERHEAP_SECONDS= sets the duration of each measurement, TIMERHEAP_CHECKS= the rate
- * limit.  TIMERHEAP_EXACT=1 states that the clock counts instructions.  The figures then
- * do not depend on the host, so the tests check all of them.
+ * limit in checks per second and CPU.  TIMERHEAP_EXACT=1 states that the clock counts
+ * instructions.  The figures then do not depend on the host, so the tests check all of them.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -38,7 +38,7 @@
 #define CROWD		1000		/* slots of a process, or operations of a call */
 #define PARAMETER	TH_PARAMETERS "max_user_checks"
 
-/* The rate limit, in checks per second.  Even an emulated CPU can do that many. */
+/* The default rate limit, in checks per second and CPU.  Even an emulated CPU can do that many. */
 #define CHECKS		10000
 
 /* Limit the checks per second of one user on one CPU; 0: no limit. */
@@ -47,7 +47,7 @@ static int set_max_user_checks(int64_t checks)
 	return put_number(PARAMETER, checks);
 }
 
-/* Change to the greedy user.  Open files stay open.  The process ends with the test. */
+/* Become the greedy user, "nobody".  Open files stay open.  The process ends with the test. */
 static void become_greedy(void)
 {
 	if (!th_become_nobody() || prctl(PR_SET_PDEATHSIG, SIGKILL))
@@ -119,7 +119,10 @@ static void kick_slots(int fd, int nr, int ready)
 	}
 }
 
-/* Move a timer of @cpu earlier from the next CPU.  Each move asks for a notification of @cpu. */
+/*
+ * Move a timer that is queued on @cpu earlier, again and again, from the next CPU.  Each
+ * move asks for a notification of @cpu.
+ */
 static void move_earlier(int fd, int cpu, int ready)
 {
 	if (th_setup(fd, CLOCK_MONOTONIC, 1))
@@ -181,7 +184,7 @@ static struct timerheap_slot *map_on_cpu_0(int fd, int cpu, int ready, uint32_t 
 	return slots;
 }
 
-/* Move the first deadline of CPU 0 earlier, again and again.  None of these timers expires. */
+/* Move one timer, which is queued on CPU 0, earlier, again and again.  It never expires. */
 static void move_earlier_on_cpu_0(int fd, int cpu, int ready)
 {
 	uint32_t numbers[CROWD];
@@ -200,8 +203,8 @@ static void move_earlier_on_cpu_0(int fd, int cpu, int ready)
 }
 
 /*
- * Start CROWD timers on CPU 0, again and again, in descending order of deadline.  Each
- * expires alone.
+ * Start CROWD timers on CPU 0, again and again, in descending order of deadline.  The
+ * deadlines are 3 us apart, so each timer expires alone.
  */
 static void start_soon_timers(int fd, int cpu, int ready)
 {
@@ -287,7 +290,7 @@ static bool start_greedy(struct _test_data_fair *self, int cpu,
 }
 
 /*
- * The results of cyclictest: on each CPU, how late a task of high priority gets the CPU.
+ * The results of cyclictest: how late a task of high priority gets its CPU.
  * Softirqs run before tasks, so the latency is the time that softirqs take.
  */
 struct latency {
@@ -418,8 +421,8 @@ static bool limit_takes_effect(struct _test_data_fair *self, uint64_t nr)
  * A rate limit bounds the lateness of another user's timers.
  *
  * Without limits, a timer of the second user waits until all of a million tickers are
- * checked.  With limits it waits for the current batch of a CPU.  The bound of 50 ms is
- * generous; without limits the lateness is far above it.
+ * checked.  With limits it waits for the current batch of a CPU.  The bound for the median
+ * lateness, 50 ms, is generous; without limits the median is far above it.
  *
  * A task waits for one run at most: 0.5 ms and the batch in which that time ends.  The
  * bound, 1.2 ms, is about twice as long.  Without limits such runs take four fifths of all
@@ -489,7 +492,7 @@ static uint64_t count_rounds(const struct _test_data_fair *self)
 }
 
 /*
- * Runs and their interrupts leave one fifth of a CPU to tasks, with limits and without.
+ * Even without a rate limit, runs and their interrupts leave one fifth of a CPU to tasks.
  *
  * Tasks share that fifth.  A greedy process that computes on the same CPU gets half of the
  * fifth.  The module only estimates what an interrupt costs.  If all runs are throttled, there
@@ -504,7 +507,8 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 	static const struct {
 		const char *name;
 		void (*work)(int fd, int arg, int ready);
-		int arg, cpu, tasks;
+		int arg, cpu;
+		int tasks;		/* tasks on CPU 0, which share the fifth */
 		bool throttled;		/* all runs are throttled */
 	} loads[] = {
 		{ "1 ticker", spread_tickers, 1, 0, 1 },
@@ -527,7 +531,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 		if (loads[i].cpu >= self->cpus)
 			continue;
 		run_on(0);
-		/* If the count is smaller than before, the former load has not ended yet. */
+		/* Keep the largest count: a smaller one means that the former load still runs. */
 		round = count_rounds(self);
 		if (round > alone)
 			alone = round;
@@ -552,7 +556,10 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 	}
 }
 
-/* With TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE, a context has no limits. */
+/*
+ * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  Its context has no rate limit, and periods
+ * from 1 us on.
+ */
 TEST_F(fair, unlimited_context_needs_capability)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = CROWD,

@@ -10,7 +10,7 @@
  *  - The operation returns ENOMEM or EFAULT, or succeeds.
  *  - After an error the state of the slots is unchanged.  After EFAULT it may also be the
  *    state after the operation, since the copy of the result may have failed.  Exceptions are
- *    BATCH and KICK: they have processed the entries before the fault.
+ *    BATCH and KICK: they have executed the operations, or checked the slots, before the fault.
  *  - An operation that has failed succeeds when it is repeated.
  *
  * The kernel must be built with fault injection.
@@ -183,7 +183,7 @@ static int op_mmap(struct state *state)
 	return 0;
 }
 
-/* Touch a page that is not allocated.  If the page fault finds no memory, the kernel repeats it. */
+/* Touch a page that is not allocated.  If the allocation fails, the kernel repeats the access. */
 static int op_touch(struct state *state)
 {
 	return state->map.slots[640].deadline != 0;
@@ -300,13 +300,13 @@ static bool configure_injection(void)
 	       !put_text(DEBUGFS "fail_usercopy/verbose", "0");
 }
 
-static int fail_nth = -1;
+static int fail_nth = -1;		/* descriptor of this thread's file fail-nth */
 
 /*
  * Make the @n-th allocation or copy of this thread from now on fail; 0: none.
  *
- * Return: whether the fault requested by the previous call had not happened before this
- * call.  If that fault makes pread() in this function fail, it had not happened before.
+ * Return: whether the fault that the previous call requested had not happened before this
+ * call.  It may then happen here: it makes pread() fail, or the first pwrite().
  */
 static bool fail_nth_fault(int n)
 {
@@ -371,7 +371,7 @@ static bool try_fault(struct __test_metadata *_metadata, const struct operation 
 		EXPECT_TRUE(ret == -ENOMEM || ret == -EFAULT)
 			TH_LOG("%s, %d: %s", operation->name, n, strerror(-ret));
 		read_slots(&state, current);
-		/* BATCH and KICK have processed the entries before the fault. */
+		/* BATCH and KICK have executed or checked their entries before the fault. */
 		EXPECT_TRUE(operation->run == op_batch || operation->run == op_kick ||
 			    !memcmp(before, current, sizeof(before)) ||
 			    (ret == -EFAULT && !memcmp(after, current, sizeof(before))))
@@ -416,7 +416,7 @@ TEST_F_TIMEOUT(faults, each_fault_leaves_a_clean_state, 120)
 	EXPECT_EQ(before, th_wait_armed(self->fd, before));
 }
 
-/* The first START allocates pages of slots, a segment of the heap and its directory. */
+/* The first START allocates memory for its slot, a segment of the heap and the heap's directory. */
 TEST_F_TIMEOUT(faults, first_start_survives_each_fault, 60)
 {
 	static const struct operation start = { "the first START", op_start, 7 };

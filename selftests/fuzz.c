@@ -13,7 +13,7 @@
  *  - No call writes beyond the end of its argument.
  *  - A neighbor, a process with a context of its own, gets one event for each of its
  *    timers, and never early.
- *  - At the end no timer is left in the heaps.
+ *  - At the end no timer of the test is left in the heaps.
  *
  * A kernel that is built with its debugging options detects faults inside itself.  A kernel
  * with kcov reports which code of the module a call has reached.  If the code is new, the
@@ -33,9 +33,9 @@
 #define THREADS		3		/* per process */
 #define CONTEXTS	6
 #define WORDS		8		/* the longest argument except INFO has one word less */
-#define CORPUS		256
-#define EDGES		0x10000
-#define TRACE		4096
+#define CORPUS		256		/* calls in the corpus */
+#define EDGES		0x10000		/* different hashes, see kcov_new() */
+#define TRACE		4096		/* words of a thread's kcov buffer */
 
 /* The kinds of calls.  calls[] has the errors of each kind, allowed() those of all kinds. */
 enum kind {
@@ -156,7 +156,7 @@ static void *address(struct thread *thread, unsigned int which)
  * Make requests
  */
 
-/* Return a random number, every second time one at the edge of a range. */
+/* Return: a random number; in half of the calls one at the edge of a range. */
 static uint64_t random_edge(struct thread *thread)
 {
 	static const uint64_t edges[] = {
@@ -201,7 +201,7 @@ union argument {
 	struct timerheap_eventfd eventfd;
 };
 
-/* One third of the contexts have a manual clock, which ADVANCE requests move. */
+/* Return: a random clock for SETUP.  One in three is a manual clock, which ADVANCE needs. */
 static uint32_t random_clock(struct thread *thread)
 {
 	static const uint32_t clocks[] = { CLOCK_MONOTONIC, CLOCK_TAI, TIMERHEAP_CLOCK_MANUAL };
@@ -209,7 +209,10 @@ static uint32_t random_clock(struct thread *thread)
 	return clocks[random_below(thread, ARRAY_SIZE(clocks))];
 }
 
-/* Make a request that is valid, except that its slot may not exist. */
+/*
+ * Make a request that is mostly valid.  Its slot or its eventfd may not exist, a flag may
+ * not fit, and its context may not permit the call.
+ */
 static void make_valid(struct thread *thread, struct request *request)
 {
 	union argument arg = {};
@@ -281,7 +284,7 @@ static void make_valid(struct thread *thread, struct request *request)
 	memcpy(request->words, arg.words, sizeof(request->words));
 }
 
-/* Replace one or more words of a request by random ones, most of them invalid. */
+/* Replace one or more fields of a request by random values, most of them invalid. */
 static void make_invalid(struct thread *thread, struct request *request)
 {
 	do {
@@ -323,8 +326,8 @@ static void next_request(struct thread *thread, struct request *request)
 static bool allowed(const struct request *request, int error)
 {
 	/*
-	 * Another thread may have closed the descriptor, and another file may have its
-	 * number now.
+	 * A request may have a random eventfd, address or size, and a size of 0 fails with
+	 * ENOTTY.  So any call may fail with these errors.
 	 */
 	if (error == EBADF || error == ENOTTY || error == EFAULT || error == E2BIG)
 		return true;
@@ -461,7 +464,7 @@ static void do_scribble(struct thread *thread, const struct request *request)
 	}
 }
 
-/* Map, touch and unmap an area; some areas cannot be mapped. */
+/* Map, touch and unmap memory of a context.  Some requests have an offset or size that fails. */
 static void do_remap(struct thread *thread, const struct request *request)
 {
 	void *mapped = mmap(NULL, request->words[2] % 4 ? MAPPED : PAGE << random_below(thread, 4),
@@ -474,7 +477,7 @@ static void do_remap(struct thread *thread, const struct request *request)
 	munmap(mapped, PAGE);
 }
 
-/* Replace the context behind a descriptor by a new one.  One in 8 gets no SETUP. */
+/* Replace the context behind a descriptor.  1 in 8 gets no SETUP, 1 in 8 is read-only. */
 static void do_reopen(struct thread *thread, const struct request *request)
 {
 	int fd = open(DEVICE, (request->words[0] % 8 ? O_RDWR : O_RDONLY) | O_NONBLOCK);
@@ -593,7 +596,7 @@ static void disturb(struct thread *threads)
 	}
 }
 
-/* A process of the fuzzer: contexts, and threads that share them. */
+/* Run one process of the fuzzer: open contexts, and call them from several threads. */
 static int fuzz_process(unsigned int nr)
 {
 	static const uint32_t clocks[] = { CLOCK_TAI, CLOCK_MONOTONIC, TIMERHEAP_CLOCK_MANUAL };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A hostile program: threads that write random words into slots and ring, and make random
- * calls, while timers are pending.
+ * A hostile program: threads that write random words into the mapped slots and ring of their
+ * context, and make random calls, while timers are pending.
  *
  * The kernel must not fail: its log would show a failure.  Other contexts must lose no event,
  * and get none early or twice.  The hostile program must not cause more work in the kernel
  * than an honest program can cause.
  *
- * TIMERHEAP_SECONDS= sets the duration, TIMERHEAP_SEED= the seed.
+ * TIMERHEAP_SECONDS= sets the duration, TIMERHEAP_SEED= the seed of the random numbers.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -62,7 +62,7 @@ static uint64_t random_word(uint64_t *seed)
 	return *seed >> 29;
 }
 
-/* Return a word at the edge of a range, a time near now, or a random word. */
+/* Return: a word at the edge of a range, a time near now, or a random word. */
 static uint64_t random_edge(uint64_t *seed)
 {
 	uint64_t random = random_word(seed);
@@ -242,7 +242,7 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 		armed[i]++;
 	}
 	while (now() < end) {
-		/* Start an attacker again, if the last one was killed below. */
+		/* Start an attacker, at first and after the last one was killed below. */
 		if (!pid) {
 			pid = fork();
 			if (!pid)

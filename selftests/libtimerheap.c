@@ -126,7 +126,7 @@ TEST(failed_open_leaves_nothing)
 	setrlimit(RLIMIT_NOFILE, &saved);
 
 	/*
-	 * The slots need 64 MiB of address space and the ring 4 MiB.  With 32 MiB free, the
+	 * 2^20 slots need 64 MiB of address space, and their ring 4 MiB.  With 32 MiB free, the
 	 * library cannot map the slots.  With 66 MiB free, it can map the slots but not the
 	 * ring, and must unmap the slots.
 	 */
@@ -444,7 +444,7 @@ TEST_F(lib, postponed_timer_expires_at_last_deadline)
  * queued for earlier deadlines.  Strict seccomp permits only read(), write(), exit and
  * sigreturn.  It kills the child at any other system call.
  */
-TEST_F(lib, steady_state_makes_no_system_call)
+TEST_F(lib, stop_start_and_postpone_make_no_system_call)
 {
 	const int rounds = 100000;
 	int status;

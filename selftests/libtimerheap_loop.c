@@ -45,7 +45,7 @@ static void stop(void *arg)
 	timerheap_loop_stop(loop);
 }
 
-TEST(new_refuses_bad_number_of_timers)
+TEST(loop_new_refuses_bad_number_of_timers)
 {
 	REQUIRE_DEVICE();
 	errno = 0;
@@ -56,7 +56,7 @@ TEST(new_refuses_bad_number_of_timers)
 	EXPECT_EQ(EINVAL, errno);
 }
 
-TEST_F(loop, after_calls_functions_in_order_of_deadlines)
+TEST_F(loop, functions_are_called_in_order_of_deadlines)
 {
 	int64_t start, set, span = 5 * MSEC;
 
@@ -102,7 +102,8 @@ TEST_F(loop, periodic_function_is_called_once_per_dispatch)
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 }
 
-TEST_F(loop, cancel_reports_whether_pending)
+/* timerheap_cancel() returns true if it has prevented a call, also after the timer expired. */
+TEST_F(loop, cancel_reports_whether_function_was_pending)
 {
 	int64_t pending = timerheap_after(loop, 100 * SEC, note, "-");
 	int64_t expired = timerheap_after(loop, 0, note, "-");
@@ -222,7 +223,7 @@ TEST_F(loop, stop_ends_run)
 	EXPECT_STREQ("abc", calls);
 }
 
-/* The loop ignores the event of a timer that the program started without the loop. */
+/* The loop ignores the event of a timer that the program started by timerheap_start(). */
 TEST_F(loop, expiry_of_foreign_slot_is_ignored)
 {
 	struct timerheap *th = timerheap_loop_context(loop);

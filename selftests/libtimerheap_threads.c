@@ -207,6 +207,7 @@ static void *change_owners(void *arg)
 	return NULL;
 }
 
+/* Take events until all threads have ended.  Each must have the data of the first timer. */
 static void *check_data(void *arg)
 {
 	struct consumer *consumer = arg;
@@ -243,7 +244,7 @@ TEST_F(threads, next_user_of_a_slot_gets_no_old_event)
 	pthread_join(self->consumer.thread, NULL);
 	EXPECT_EQ(0, self->consumer.wrong);
 	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
-	/* Each slot can be allocated once.  timerheap_next() first drops old events of some. */
+	/* Each slot can be allocated once, some only after timerheap_next() drops their event. */
 	for (int64_t end = now() + LOST; count < SLOTS && now() < end;) {
 		slot = timerheap_alloc(self->th);
 		if (slot < 0) {

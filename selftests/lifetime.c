@@ -103,8 +103,8 @@ TEST_F(lifetime, last_close_ends_context)
 	EXPECT_EQ(1, event.slot);
 }
 
-/* A descriptor can be passed to another process over a socket. */
-TEST_F(lifetime, descriptor_can_be_passed)
+/* A descriptor that is passed over a socket keeps the context after the sender's close(). */
+TEST_F(lifetime, descriptor_passed_over_socket_keeps_context)
 {
 	char control[CMSG_SPACE(sizeof(int))] = {}, byte = 0;
 	struct iovec iov = { &byte, 1 };
@@ -203,7 +203,7 @@ TEST_F(lifetime, sleeping_wait_keeps_context)
 	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
 }
 
-/* When a program with 10^5 timers is killed, its timers are removed from the heaps. */
+/* When a program with many timers is killed, its timers are removed from the heaps. */
 TEST_F_TIMEOUT(lifetime, kill_removes_timers, 100)
 {
 	const int n = th_slow() ? SLOTS : 100000;
@@ -289,7 +289,7 @@ static int check_user_limit(void)
 	return th_context(CLOCK_MONOTONIC, 600) < 0 ? 6 : 0;
 }
 
-/* A user can have max_user_slots slots in all contexts.  close() makes slots available again. */
+/* max_user_slots limits the slots of all contexts of a user.  close() frees a context's slots. */
 TEST_F(lifetime, user_limit_is_enforced)
 {
 	struct stat st;

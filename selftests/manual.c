@@ -14,6 +14,7 @@
 #define HOUR	(3600 * SEC)
 #define YEAR	(365 * 24 * HOUR)
 
+/* The answer of ADVANCE.  @error: 0 or -errno.  After an error @now is -1. */
 struct advanced { int error; int64_t now; uint64_t expirations; };
 
 static struct advanced advance_flags(int fd, int64_t time, uint32_t flags, uint32_t limit)
@@ -125,7 +126,7 @@ TEST_F(manual, events_are_in_order_of_deadlines)
 	}
 }
 
-/* The same calls give the same events, even if several timers have one deadline. */
+/* The same calls give the same events, even if several timers have the same deadline. */
 TEST_F(manual, same_calls_give_same_events)
 {
 	static struct timerheap_event events[2][SLOTS];
@@ -183,7 +184,7 @@ TEST_F(manual, periodic_timer_expires_at_each_period)
  * An ADVANCE with a limit of 5 ends at the deadline of the 5th timer.  All timers with that
  * deadline expire, so the call returns 8 expirations.
  */
-TEST_F(manual, limit_stops_at_the_deadline_that_reaches_it)
+TEST_F(manual, advance_ends_at_deadline_that_reaches_limit)
 {
 	struct advanced a;
 
@@ -198,7 +199,7 @@ TEST_F(manual, limit_stops_at_the_deadline_that_reaches_it)
 }
 
 /* TIMERHEAP_NEXT advances to the next deadline of a pending timer. */
-TEST_F(manual, next_skips_stopped_and_postponed_timers)
+TEST_F(manual, advance_next_skips_stopped_and_postponed_timers)
 {
 	struct timerheap_slot *slots = self->map.slots;
 	struct timerheap_event event;
@@ -209,7 +210,7 @@ TEST_F(manual, next_skips_stopped_and_postponed_timers)
 	for (int i = 0; i < 3; i++)
 		slots[i].deadline = (i + 1) * SEC;
 	ASSERT_EQ(3, th_kick(self->fd, kick, 3));
-	/* Stop timer 0 and postpone timer 1 in shared memory.  The kernel checks neither yet. */
+	/* Stop timer 0 and postpone timer 1 in shared memory.  The kernel does not check yet. */
 	__atomic_exchange_n(&slots[0].deadline, 0, __ATOMIC_SEQ_CST);
 	__atomic_exchange_n(&slots[1].deadline, 5 * SEC, __ATOMIC_SEQ_CST);
 	a = advance_next(self->fd);
@@ -303,8 +304,8 @@ TEST_F(manual, periodic_timer_with_slack_counts_periods)
 #define MODEL_TIMERS	64
 
 /*
- * The model: each timer's deadline, which is 0 if the timer is idle, and each timer's slack.
- * A timer whose slack is 0 has the slack given to SETUP.
+ * The model of the test below.  @at is the deadline of each timer; 0: idle.  @slack is the
+ * slack of each timer; if the slot's own slack is 0, it is the slack given to SETUP.
  */
 struct model {
 	struct th_map map;
@@ -504,7 +505,7 @@ TEST_F(manual, advance_ends_waits)
 		EXPECT_FALSE(waiter[i].ended);
 	/*
 	 * Waiter 0 may have called WAIT only after the first advance.  Then its timeout
-	 * ends up to 1 s later.
+	 * ends up to 1 s later on the manual clock.
 	 */
 	EXPECT_EQ(2 * SEC, advance_by(self->fd, SEC).now);
 	EXPECT_TRUE(ends_soon(&waiter[0]));
@@ -580,7 +581,7 @@ static void *start_and_stop(void *arg)
 	return NULL;
 }
 
-/* At the end an ADVANCE expires all pending timers.  Then armings = stops + expirations. */
+/* At the end an ADVANCE expires all timers still pending.  Then armings = stops + expirations. */
 TEST_F(manual, each_arming_ends_once_while_clock_advances)
 {
 	struct worker worker[3] = {};
@@ -627,7 +628,7 @@ TEST_F(manual, each_arming_ends_once_while_clock_advances)
 	EXPECT_LT(0, armed);
 }
 
-/* A manual clock belongs to no CPU: a timer expires although its starting CPU is offline. */
+/* A manual clock belongs to no CPU: a timer expires although the CPU that started it is offline. */
 TEST_F(manual, timers_survive_cpu_offline)
 {
 	struct timerheap_event event;

@@ -100,9 +100,9 @@ TEST_F(mapped, bad_mmap_is_refused)
 }
 
 /*
- * With READ_IMPLIES_EXEC the kernel adds PROT_EXEC to each mapping.  A mapping of the device
- * succeeds nevertheless, and has no PROT_EXEC.  Programs with an executable stack, mostly
- * old 32-bit ones, have this personality.
+ * With the personality READ_IMPLIES_EXEC the kernel adds PROT_EXEC to each readable mapping.
+ * A mapping of the device succeeds nevertheless, and has no PROT_EXEC.  Programs with an
+ * executable stack, mostly old 32-bit ones, have this personality.
  */
 TEST_F(mapped, read_implies_exec_maps_without_exec)
 {
@@ -171,7 +171,10 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data++);
 }
 
-/* Unused slots are zero.  The part of the last page after the last slot is also zero. */
+/*
+ * Unused slots are zero.  The part of the last page after the last slot is also zero, and
+ * KICK refuses the slot numbers of that part.
+ */
 TEST_F(mapped, unused_slots_are_zero)
 {
 	const uint32_t end = self->map.setup.slots_size / sizeof(struct timerheap_slot);
@@ -211,8 +214,8 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
 
 	ASSERT_EQ(0, th_info(self->other, &info));
 	/*
-	 * The bytes of all slots, their timers and their ring entries.  The test uses one
-	 * eighth of the slots.
+	 * The bytes of all slots: 64 for the slot, 64 for the kernel's timer, 4 for the ring
+	 * entry.  The test uses one eighth of the slots.
 	 */
 	full = info.max_slots * (64LL + 64 + 4);
 	before = available_memory();
@@ -313,7 +316,7 @@ TEST_F(mapped, exit_exec_and_kill_remove_timers)
 	}
 }
 
-/* After fork() parent and child share the timers, also in pages that neither had touched. */
+/* After fork() parent and child share the timers, even in pages not touched before the fork. */
 TEST_F(mapped, child_shares_timers)
 {
 	struct th_map *map = &self->map;

@@ -17,8 +17,9 @@
 #define IN_TIME(span)	((span) >= 0 && (span) < LOST)
 
 /*
- * Enter a new namespace.  Its CLOCK_MONOTONIC and CLOCK_BOOTTIME are @seconds + 0.5 s
+ * Enter a new time namespace.  Its CLOCK_MONOTONIC and CLOCK_BOOTTIME are @seconds + 0.5 s
  * ahead of those of the machine.
+ *
  * Return: 0 or -errno.
  */
 static int enter_namespace(int seconds)
@@ -46,7 +47,7 @@ FIXTURE(namespace)
 {
 	int outer;		/* context set up outside of the namespace */
 	struct th_map map;	/* context set up in the namespace */
-	int64_t ahead;		/* offset of the clock in the namespace */
+	int64_t ahead;		/* the namespace's time minus the machine's, in ns */
 };
 
 FIXTURE_VARIANT(namespace)
@@ -220,7 +221,7 @@ TEST_F(namespace, absolute_timeout_is_of_the_namespace)
 	EXPECT_TRUE(IN_TIME(now() - begin));
 }
 
-/* The offset is not applied to TIMERHEAP_NEVER, and no deadline overflows. */
+/* The namespace's offset is not applied to TIMERHEAP_NEVER, and no deadline overflows. */
 TEST_F(namespace, extreme_deadlines_ignore_the_offset)
 {
 	struct timerheap_event event;

@@ -64,7 +64,7 @@ static int start_and_find_cpu(int fd, uint32_t slot, int64_t at)
 	return wait_armed_for(at);
 }
 
-/* Add to @set the CPUs of a file with a list such as "1-2,5". */
+/* Read a list of CPUs such as "1-2,5" from a file, and add the CPUs to @set. */
 static void add_list(cpu_set_t *set, const char *path)
 {
 	FILE *file = fopen(path, "r");
@@ -224,8 +224,8 @@ TEST_F(placement, setup_refuses_unusable_cpu)
 }
 
 /*
- * The timers of a CPU that goes offline migrate to a housekeeping CPU.  Timers that are
- * started when the CPU is online again go to that CPU.
+ * If the CPU that SETUP names goes offline, the timers of the context migrate to a
+ * housekeeping CPU.  Timers that are started when that CPU is online again go to it.
  */
 TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_to_housekeeping_cpu, 60)
 {
@@ -241,7 +241,7 @@ TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_to_housekeeping_cpu, 60)
 	EXPECT_LE(0, armed);
 	EXPECT_NE(1, armed);
 	EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));
-	/* Timers that are started while the CPU is offline go to a housekeeping CPU as well. */
+	/* A timer that is started while CPU 1 is offline also goes to a housekeeping CPU. */
 	armed = start_and_find_cpu(fd, 2, self->at - SEC);
 	EXPECT_LE(0, armed);
 	EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));

@@ -83,7 +83,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 	EXPECT_EQ(1, events[0].expirations);
 }
 
-/* preadv2() with RWF_NOWAIT does not wait on a blocking descriptor.  Offsets are refused. */
+/* preadv2() with RWF_NOWAIT does not wait.  A file offset other than -1 is refused. */
 TEST_F(events, nowait_read_does_not_block)
 {
 	struct timerheap_event event;
@@ -189,7 +189,7 @@ TEST_F(events, signal_interrupts_or_restarts_read)
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
 }
 
-/* A signal ends WAIT with the events that it has, or with EINTR if it has none. */
+/* After a signal, WAIT returns the events that exist, or fails with EINTR if there is none. */
 TEST_F(events, signal_ends_wait)
 {
 	struct timerheap_event events[4];
@@ -242,7 +242,7 @@ TEST_F(events, wait_returns_at_min_or_timeout)
 	EXPECT_LE(start + 50 * MSEC, now());
 	EXPECT_EQ(0, th_wait_flags(self->fd, events, 8, 1, start + 80 * MSEC, TIMERHEAP_ABSTIME));
 	EXPECT_LE(start + 80 * MSEC, now());
-	/* The timeout has passed, but the events that exist are taken. */
+	/* The absolute timeout has passed, but WAIT still takes the events that exist. */
 	expire(self->fd, 3);
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, 8, 8, start, TIMERHEAP_ABSTIME));
 	for (int i = 0; i < 3; i++)
@@ -329,7 +329,7 @@ struct reader {
 	pthread_t thread;
 	int fd;
 	int min;
-	int too_few;			/* calls that ended early with less than @min events */
+	int too_few;		/* WAITs that ended before the timeout without @min events */
 	int seen[SLOTS];
 	atomic_int *remaining;		/* events that no thread has taken yet */
 };

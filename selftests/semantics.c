@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The behavior of a timer, after the tests of Go's timers, timerfd and io_uring.
+ * The behavior of a timer, modeled on the tests of Go's timers, timerfd and io_uring.
  *
  * Each test of the fixture "go" checks the behavior that a test of Go's package time
- * checks.  The comment "Go: X" names that test of Go.  Instead of a receive from a channel,
- * the test here takes an event.  Instead of Reset, it calls MODIFY or START.
+ * checks.  The comment "As in Go's test X" names that test of Go.  Instead of a receive from a
+ * channel, the test here takes an event.  Instead of Reset, it calls MODIFY or START.
  *
- * The fixture "calls" tests behaviors that timerfd and io_uring guarantee.  timing_wheel.c
- * tests those of go-zero's timing wheel.
+ * The fixture "calls" tests behaviors that timerfd and io_uring guarantee, and the sweep of
+ * stopped timers.  timing_wheel.c tests the behaviors of go-zero's timing wheel.
  */
 #include <pthread.h>
 #include "timerheap_test.h"
@@ -27,7 +27,10 @@ FIXTURE_TEARDOWN(go)
 	close(self->fd);
 }
 
-/* Go: Sleep, After.  By the caller's clock, at least the span has passed at the event. */
+/*
+ * As in Go's tests Sleep and After.  When the event arrives, at least the span has passed on the
+ * caller's clock.
+ */
 TEST_F(go, expires_at_or_after_the_span)
 {
 	for (int64_t span = 0; span < 20 * MSEC; span = 2 * span + 1) {
@@ -42,7 +45,7 @@ TEST_F(go, expires_at_or_after_the_span)
 	}
 }
 
-/* Go: AfterFunc. */
+/* As in Go's test AfterFunc. */
 TEST_F(go, each_start_with_zero_span_makes_an_event)
 {
 	for (int i = 0; i < 200; i++) {
@@ -54,7 +57,7 @@ TEST_F(go, each_start_with_zero_span_makes_an_event)
 	}
 }
 
-/* Go: TickerStress, with the minimum period. */
+/* As in Go's test TickerStress, with the minimum period. */
 TEST_F(go, short_period_becomes_minimum_period)
 {
 	struct timerheap_info info;
@@ -91,7 +94,7 @@ static void *take_until_done(void *arg)
 	return NULL;
 }
 
-/* Go: TickerConcurrentStress. */
+/* As in Go's test TickerConcurrentStress. */
 TEST_F(go, each_expiration_goes_to_one_of_10_readers)
 {
 	const int64_t period = MSEC, first = now() + period;
@@ -121,8 +124,8 @@ TEST_F(go, each_expiration_goes_to_one_of_10_readers)
 }
 
 /*
- * Go: AfterFuncStarvation.  The test starts two timers with a span of 0 again at each of
- * their events.  A third timer must still expire.
+ * As in Go's test AfterFuncStarvation.  At each event of timer 0 or 1, the test starts that timer
+ * again with a span of 0.  Timer 2 must still expire.
  */
 TEST_F(go, restarted_due_timers_do_not_starve_another_timer)
 {
@@ -142,7 +145,7 @@ TEST_F(go, restarted_due_timers_do_not_starve_another_timer)
 	}
 }
 
-/* Go: AfterTick. */
+/* As in Go's test AfterTick. */
 TEST_F(go, n_expirations_take_n_periods)
 {
 	struct timerheap_event event;
@@ -157,7 +160,7 @@ TEST_F(go, n_expirations_take_n_periods)
 	EXPECT_LE(start + (int64_t)ticks * 20 * MSEC, now());
 }
 
-/* Go: AfterStop. */
+/* As in Go's test AfterStop. */
 TEST_F(go, stopped_timer_never_expires)
 {
 	int64_t begin;
@@ -175,7 +178,7 @@ TEST_F(go, stopped_timer_never_expires)
 	EXPECT_EQ(0, th_stop(self->fd, 0));
 }
 
-/* Go: AfterQueuing. */
+/* As in Go's test AfterQueuing. */
 TEST_F(go, events_are_in_order_of_deadlines)
 {
 	static const int when[13] = { 5, 3, 6, 6, 6, 1, 1, 2, 7, 9, 4, 8, 0 };
@@ -210,7 +213,7 @@ static void *stop_one(void *arg)
 	return NULL;
 }
 
-/* Go: TimerStopStress. */
+/* As in Go's test TimerStopStress. */
 TEST_F(go, concurrent_stops_prevent_all_expiries)
 {
 	pthread_t threads[100];
@@ -229,7 +232,7 @@ TEST_F(go, concurrent_stops_prevent_all_expiries)
 	}
 }
 
-/* Go: SleepZeroDeadlock. */
+/* As in Go's test SleepZeroDeadlock. */
 TEST_F(go, zero_span_expires_while_another_timer_is_pending)
 {
 	for (int i = 0; i < 100; i++) {
@@ -242,7 +245,7 @@ TEST_F(go, zero_span_expires_while_another_timer_is_pending)
 	}
 }
 
-/* Go: Reset. */
+/* As in Go's test Reset. */
 TEST_F(go, modify_reports_whether_pending)
 {
 	struct timerheap_event event;
@@ -256,8 +259,8 @@ TEST_F(go, modify_reports_whether_pending)
 }
 
 /*
- * Go: OverflowSleep.  A timer with the largest span or deadline never expires.  A timer with
- * the smallest one expires at once.
+ * As in Go's test OverflowSleep.  A timer with the largest span or deadline never expires.  A
+ * timer with the smallest one expires at once.
  */
 TEST_F(go, extreme_deadlines_do_not_overflow)
 {
@@ -278,7 +281,10 @@ TEST_F(go, extreme_deadlines_do_not_overflow)
 	EXPECT_EQ(1, th_stop(self->fd, 1));
 }
 
-/* Go: OverflowPeriod.  A timer with a period of 2^63 - 1 ns expires once and stays pending. */
+/*
+ * As in Go's test OverflowPeriod.  A timer with a period of 2^63 - 1 ns expires once and stays
+ * pending.
+ */
 TEST_F(go, longest_period_does_not_overflow)
 {
 	struct timerheap_event event;
@@ -290,7 +296,7 @@ TEST_F(go, longest_period_does_not_overflow)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* Go: ZeroTimer. */
+/* As in Go's test ZeroTimer. */
 TEST_F_TIMEOUT(go, each_of_50000_zero_timers_expires, 100)
 {
 	const int total = 50000;
@@ -307,8 +313,8 @@ TEST_F_TIMEOUT(go, each_of_50000_zero_timers_expires, 100)
 }
 
 /*
- * Go: TimerModifiedEarlier.  MODIFY moves a pending timer to a deadline in the past, so the
- * timer expires before MODIFY returns.
+ * As in Go's test TimerModifiedEarlier.  MODIFY moves a pending timer to a deadline in the past,
+ * so the timer expires before MODIFY returns.
  */
 TEST_F(go, move_into_the_past_expires_at_once)
 {
@@ -323,7 +329,7 @@ TEST_F(go, move_into_the_past_expires_at_once)
 	}
 }
 
-/* Go: AdjustTimers.  100 random scripts of 8 calls each, compared with a model. */
+/* As in Go's test AdjustTimers.  100 random scripts of 8 calls each, compared with a model. */
 TEST_F(go, random_calls_agree_with_model)
 {
 	unsigned int seed = 20201;
@@ -368,7 +374,7 @@ TEST_F(go, random_calls_agree_with_model)
 	}
 }
 
-/* Go: Ticker.  MODIFY changes the period, and STOP ends the expiries. */
+/* As in Go's test Ticker.  MODIFY changes the period, and STOP ends the expiries. */
 TEST_F(go, modify_changes_the_period)
 {
 	struct timerheap_event event;
@@ -391,7 +397,7 @@ TEST_F(go, modify_changes_the_period)
 	EXPECT_TRUE(th_quiet(self->fd, 60 * MSEC));
 }
 
-/* Go: Teardown. */
+/* As in Go's test Teardown. */
 TEST_F(go, close_succeeds_with_running_periodic_timer)
 {
 	for (int i = 0; i < 10; i++) {
@@ -405,7 +411,7 @@ TEST_F(go, close_succeeds_with_running_periodic_timer)
 	}
 }
 
-/* Go: LtZeroDuration. */
+/* As in Go's test LtZeroDuration. */
 TEST_F(go, negative_period_is_refused)
 {
 	EXPECT_EQ(-EINVAL, th_start_flags(self->fd, 0, MSEC, -1, 0));
@@ -424,7 +430,10 @@ static void *postpone_all(void *arg)
 	return NULL;
 }
 
-/* Go: LongAdjustTimers.  Until the test ends, another thread postpones all other timers. */
+/*
+ * As in Go's test LongAdjustTimers.  Until the test ends, another thread postpones all other
+ * timers.
+ */
 TEST_F(go, timer_expires_while_others_are_postponed)
 {
 	struct reader postponer = { .fd = self->fd };
@@ -443,10 +452,10 @@ TEST_F(go, timer_expires_while_others_are_postponed)
 }
 
 /*
- * Go: Chan, which checks what a reader gets after a stop and after a reset.
+ * As in Go's test Chan, which checks what a reader gets after a stop and after a reset.
  *
- * If STOP returns 1, this arming of a one-shot timer makes no event.  If STOP returns 0,
- * the event of this arming exists or will follow.
+ * For a one-shot timer: if STOP returns 1, the stopped arming makes no event.  If STOP returns
+ * 0, the event of the last arming exists or will follow.
  */
 TEST_F(go, stop_reports_whether_an_event_follows)
 {
@@ -503,7 +512,7 @@ TEST_F(go, stop_reports_whether_an_event_follows)
 	}
 }
 
-/* Go: AfterTimes.  A late reader gets the time of the expiry, not the time of the read. */
+/* As in Go's test AfterTimes.  A late reader gets the time of the expiry, not of the read. */
 TEST_F(go, event_has_time_of_expiry)
 {
 	struct timerheap_event event;
@@ -517,7 +526,7 @@ TEST_F(go, event_has_time_of_expiry)
 	EXPECT_GE(before, (int64_t)event.fired);
 }
 
-/* Go: TickTimes.  The event has the deadline and the time of the last expiry. */
+/* As in Go's test TickTimes.  The event has the deadline and the time of the last expiry. */
 TEST_F(go, periodic_event_has_time_of_last_expiry)
 {
 	struct timerheap_event event;
@@ -534,7 +543,10 @@ TEST_F(go, periodic_event_has_time_of_last_expiry)
 	EXPECT_GE(stopped, (int64_t)event.fired);
 }
 
-/* Go: TimerFairness.  Until timer 0 expires, the test starts other timers with a span of 0. */
+/*
+ * As in Go's test TimerFairness.  Until timer 0 expires, the test starts other timers with a span
+ * of 0.
+ */
 TEST_F(go, stream_of_due_timers_does_not_starve_another_timer)
 {
 	int64_t start = now();
@@ -567,7 +579,7 @@ FIXTURE_TEARDOWN(calls)
 	close(self->fd);
 }
 
-/* If a periodic timer starts with a past deadline, its event counts all passed periods. */
+/* If a periodic timer starts with a past deadline, its event counts all periods since then. */
 TEST_F(calls, past_deadline_counts_missed_periods)
 {
 	const int64_t period = 100 * MSEC, ago = SEC + 50 * MSEC;
@@ -575,7 +587,7 @@ TEST_F(calls, past_deadline_counts_missed_periods)
 	uint64_t next;
 	int64_t first;
 
-	/* Repeat until all calls are made before the next deadline, which would add 1. */
+	/* Repeat until all calls are made before the next deadline, which adds an expiration. */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		first = now() - ago;
@@ -632,7 +644,7 @@ TEST_F(calls, postponed_timer_expires_at_last_deadline)
 	EXPECT_LE(event.deadline, event.fired);
 }
 
-/* If more than a quarter of the entries are stopped, START sweeps them out of the heap. */
+/* If more than a quarter of a heap's entries are stopped timers, START sweeps the heap. */
 TEST_F(calls, start_sweeps_stopped_timers)
 {
 	struct timerheap_info before, after;
@@ -650,7 +662,7 @@ TEST_F(calls, start_sweeps_stopped_timers)
 		ASSERT_EQ(0, th_start(other, i, 10 * SEC));
 	ASSERT_EQ(0, th_info(self->fd, &after));
 	EXPECT_LT(before.swept, after.swept);
-	/* The sweep leaves at most a quarter of the entries stopped. */
+	/* After the sweep, at most a quarter of the entries are stopped timers. */
 	EXPECT_GE(after.entries / 4 + 1, after.stopped);
 	close(other);
 }

@@ -8,8 +8,8 @@
  * overflow wheels.  timing_wheel.c tests the behaviors of go-zero's timing wheel, with slack
  * too.
  *
- * TIMERHEAP_EXACT=1 states that the emulated clock counts instructions.  Then the duration
- * of a run depends on the module alone, not on the host.
+ * TIMERHEAP_EXACT=1 in the environment states that the clock of the emulated machine counts
+ * instructions.  Then the duration of a run depends on the module alone, not on the host.
  */
 #include "timerheap_test.h"
 
@@ -229,7 +229,7 @@ TEST_F(slack, kick_with_less_slack_leaves_bucket)
 	th_unmap(&map);
 }
 
-/* Kafka: overflow wheels.  One heap has all deadlines from now to TIMERHEAP_NEVER. */
+/* Kafka needs overflow wheels for far deadlines.  One heap has all, up to TIMERHEAP_NEVER. */
 TEST_F(slack, near_deadlines_expire_among_far_ones)
 {
 	static const int64_t spans[] = {
@@ -259,7 +259,10 @@ TEST_F(slack, near_deadlines_expire_among_far_ones)
 	EXPECT_EQ(7, event.slot);
 }
 
-/* Start @nr timers with slack at scattered deadlines in @span.  @nr is a multiple of 1000. */
+/*
+ * Start @nr timers with slack, a multiple of 1000.  Their deadlines are scattered over @span ns
+ * from @begin on.  Return: 0, or -1 on an error.
+ */
 static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
 {
 	static struct timerheap_op ops[1000];
@@ -278,8 +281,8 @@ static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
 }
 
 /*
- * A million timers with deadlines in one minute need about 7000 entries.  After DRAIN and the
- * close of the context, no entry is left.
+ * A million timers with 10 ms slack and deadlines in one minute need about 7000 heap entries.
+ * After DRAIN and the close of the context, no entry is left.
  */
 TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
 {
@@ -308,7 +311,7 @@ static int64_t max_queues(void)
  * A million timers that expire within 10 s take at most one run per bucket.  Throttled and
  * stolen runs are not counted.
  *
- * All timers of a bucket have one deadline, and the deadlines of two buckets are 8.39 ms
+ * All timers of a bucket have one rounded deadline, and those of two buckets are 8.39 ms
  * apart.  At each deadline an interrupt begins one run, which expires all due timers.  If
  * the CPU budget throttles a run, a later run continues, so a bucket may take several runs.
  *
@@ -370,8 +373,8 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 }
 
 /*
- * No run happens while no timer is due.  If an earlier test has left an hrtimer armed, the
- * hrtimer may cause a run in one or two rounds, and is not armed again.
+ * No run happens while no timer is due.  If an earlier test has left an hrtimer armed, that
+ * hrtimer may cause a run in one round.  So the test repeats a round with runs, up to 2 times.
  */
 TEST_F_TIMEOUT(slack, no_runs_while_nothing_is_due, 60)
 {

@@ -5,8 +5,8 @@
  * Each timer must expire once, not early, and before the stuck CPU is released.  The test
  * needs root, two CPUs, and the module that makes a CPU stuck (stuck_test.h).
  *
- * CPU 0 is among the CPUs that are held, since with heaps=1 it drives all timers.  The
- * tests of the watchdog hold each CPU in turn.  So they also hold the CPUs on which the two
+ * CPU 0 is among the CPUs that are held, since with the parameter heaps=1 it drives all timers.
+ * The tests of the watchdog hold each CPU in turn.  So they also hold the CPUs on which the two
  * watchdog timers are armed.
  */
 #include <signal.h>
@@ -73,7 +73,7 @@ static int watchdog_off(struct _test_data_steal *self)
 {
 	int ret = put_number(TH_PARAMETERS "watchdog_ms", 0);
 
-	/* Wait for the end of a scan that the watchdog has begun. */
+	/* Wait until a scan ends that the watchdog may have begun. */
 	nap(50 * MSEC);
 	return ret ? ret : th_info(self->fd, &self->before);
 }
@@ -135,7 +135,7 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
  */
 #define TRIES		3
 
-/* Wait until a CPU that has been held since @since is released.  Return: when; 0: never. */
+/* Wait until a CPU that is held since @since is released.  Return: the time; 0: LOST passed. */
 static int64_t wait_released(int64_t since)
 {
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC))
@@ -223,7 +223,8 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits, 120)
 }
 
 /*
- * Hold a CPU that has timers.  SOON later also hold the next CPU, for HOLD.
+ * Hold a CPU that has timers.  SOON later also hold the next CPU, for HOLD.  A ticker runs on
+ * the CPU after that.
  *
  * Return: whether all timers ran before the first CPU was released.
  */
@@ -253,9 +254,9 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
  * A third CPU steals while two CPUs are held, one with interrupts off and one with
  * softirqs off.
  *
- * A ticker on the third CPU keeps both watchdog timers from sleeping.  So a watchdog timer on
- * the first CPU moves to a free CPU before the second CPU is held.  If both watchdog timers
- * were on held CPUs, the watchdog could not find the timers.
+ * A ticker, which is a periodic timer, runs on the third CPU, so the watchdog does not sleep.
+ * It moves a watchdog timer on the first CPU to a free CPU before the second CPU is held.  If
+ * both watchdog timers were on held CPUs, the watchdog could not find the timers.
  */
 TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
 {
@@ -280,7 +281,7 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 {
 	int64_t last, begin, until;
 
-	/* Wait until the watchdog sleeps. */
+	/* Wait until the watchdog sleeps, so that the START below wakes it on @cpu. */
 	nap(SOON);
 	ASSERT_EQ(0, run_on(cpu));
 	begin = now() + SOON;
@@ -300,8 +301,8 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 /*
  * The watchdog continues if the CPUs of both of its timers get stuck, one after the other.
  *
- * The watchdog timers are on the CPU where their sleep ends and on the next CPU.  When the
- * first CPU is stuck, the watchdog timer of the second CPU moves the other one to a free
+ * A START that wakes the watchdog arms one watchdog timer on its CPU and one on the next CPU.
+ * When the first CPU is stuck, the watchdog timer of the second CPU moves the other one to a free
  * CPU.  Only then does the test hold the second CPU.  The deadlines are so close that the
  * watchdog does not sleep long, and no other code scans for stuck CPUs.
  *
@@ -444,11 +445,11 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
 }
 
 /*
- * Move timers earlier while their CPU is held, so that the CPU cannot be notified.
- * *@last: when the last of them fired.
+ * Move timers earlier while their CPU is held, so that the CPU cannot be notified.  Store in
+ * *@last when the last of them fired.
  *
- * Return: the time left between the last move and the new deadline.  If it is 0 or less,
- * the timers are late because of the moves.
+ * Return: how long before the new deadline the last move was made.  If it is 0 or less, the
+ * moves were too late.
  */
 static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test_data_steal *self,
 				 int cpu, int64_t *last)
@@ -456,7 +457,7 @@ static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test
 	int64_t soon, left;
 
 	ASSERT_EQ(0, start_on(self, cpu, SLOTS, now() + 3600 * SEC));
-	/* Wait until the watchdog sleeps. */
+	/* Wait until the watchdog sleeps, so that the moves below must wake it. */
 	nap(200 * MSEC);
 	ASSERT_EQ(0, hold(cpu, HOLD, "interrupts"));
 	soon = now() + SOON;
@@ -552,6 +553,7 @@ static bool still_expires(int fd)
 	int64_t begin = now();
 	int got;
 
+	/* Take the events that already exist. */
 	th_wait_flags(fd, events, SLOTS, 1, 0, 0);
 	nap(100 * MSEC);
 	got = th_wait_flags(fd, events, SLOTS, 1, 0, 0);
@@ -560,7 +562,8 @@ static bool still_expires(int fd)
 
 /*
  * Start more tickers on CPU @owner than a CPU can run.  Hold @owner, so that CPU @thief
- * steals the tickers.  When @owner is released, hold @thief.
+ * steals the tickers.  @thief scans in the runs of a ticker of its own, on @checker.  When
+ * @owner is released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */

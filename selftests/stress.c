@@ -37,7 +37,7 @@ struct worker {
 	int fd;
 	int error;
 	atomic_bool *done;
-	atomic_long *remaining;	/* expirations that no consumer has taken; valid once @done */
+	atomic_long *remaining;	/* expirations that no consumer has taken; valid if @done */
 };
 
 static unsigned int test_seed(void)
@@ -202,9 +202,9 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
 }
 
 /*
- * As each_one_shot_arming_ends_once, with periodic timers.  An expiry does not end the arming of a
- * periodic timer, so armings = stops + timers pending at the end.  Each of the pending
- * timers must continue to expire.
+ * As each_one_shot_arming_ends_once, with periodic timers.  A periodic timer stays pending
+ * when it expires.  So the calls that found a timer idle and started it must equal the stops
+ * plus the timers pending at the end.  Each of the pending timers must continue to expire.
  */
 TEST_F_TIMEOUT(stress, periodic_expirations_and_stops_add_up, 120)
 {
@@ -297,7 +297,7 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
 	}
 }
 
-/* The test runs on 4 CPUs in turn, and on each starts 25 000 timers with the same deadline. */
+/* 100 000 timers get the same deadline.  The test starts them from up to 4 CPUs in turn. */
 TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 {
 	const int n = th_slow() ? 500 : 100000;
@@ -334,8 +334,8 @@ TEST_F_TIMEOUT(stress, reused_timers_with_one_deadline_expire_once, 120)
 
 /*
  * 20 000 timers with far deadlines need several segments of heap memory.  The test moves
- * every 2nd timer earlier, so that the inbox grows long, and stops every 3rd.  Each timer
- * that was moved and not stopped expires once.
+ * every 2nd timer earlier, so that the inbox grows long, and then stops every 3rd.  Each
+ * timer that was moved and not stopped expires once.
  */
 TEST_F_TIMEOUT(stress, moved_timers_in_a_large_heap_expire_once, 200)
 {

@@ -45,7 +45,7 @@ TEST(timers_expire_after_resume)
 	for (int i = 2; i >= 0; i--) {
 		struct timerheap_event event;
 
-		/* The suspend has stepped CLOCK_REALTIME. */
+		/* For a context with CANCEL_ON_SET, the resume is a step of CLOCK_REALTIME. */
 		if (i == 2)
 			EXPECT_EQ(-ECANCELED, th_wait_flags(fds[i], &event, 1, 0, 0, 0));
 		ASSERT_EQ(1, th_event(fds[i], &event));

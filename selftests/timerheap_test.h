@@ -2,11 +2,12 @@
 /*
  * Helpers that all tests of /dev/timerheap share.
  *
- * Each call of the device is a function here, so that a test reads as a list of calls.
+ * Each ioctl of the device except ADVANCE has a function here, so that a test reads as a
+ * list of calls.
  * Each wait has a time limit, so that a lost timer makes the test fail instead of hang.
  *
- * Unless its comment states otherwise, a function returns -errno if its call fails.  If
- * START, STOP or MODIFY succeeds, its function returns @was_pending.
+ * Unless its comment states otherwise, a function returns -errno if its ioctl fails.  If
+ * START, STOP or MODIFY succeeds, its function returns the output @was_pending: 1 or 0.
  */
 #ifndef TIMERHEAP_TEST_H
 #define TIMERHEAP_TEST_H
@@ -44,8 +45,8 @@
  */
 
 /*
- * The time limit of each wait.  A timer that has not expired after this time is lost:
- * even an emulated machine is faster.
+ * The time limit of a wait, in ns.  Even on an emulated machine a due timer expires
+ * sooner.  So a timer that has not expired after this time is lost.
  */
 #define LOST		(20 * SEC)
 
@@ -177,7 +178,7 @@ struct th_lateness {
 	int64_t median, p99, most;
 };
 
-/* Sort @nr values of lateness, at least 1.  Return: their median, 99th percentile and maximum. */
+/* Sort the @nr values of @late; @nr is at least 1.  Return: their median, p99 and maximum. */
 static inline struct th_lateness th_lateness(int64_t *late, size_t nr)
 {
 	th_sort(late, nr);
@@ -206,7 +207,7 @@ static inline int set_online(int cpu, bool online)
 	return put_text(path, online ? "1" : "0");
 }
 
-/* Change to the user and the group "nobody".  Return: whether both have changed. */
+/* Drop root: change to user and group 65534, "nobody".  Return: whether both have changed. */
 static inline bool th_become_nobody(void)
 {
 	return !setgid(65534) && !setuid(65534);
@@ -344,10 +345,10 @@ static inline int th_start_slack(int fd, uint32_t slot, int64_t deadline, int64_
 	return th_start_full(fd, slot, deadline, period, TIMERHEAP_ABSTIME, slack);
 }
 
-/* The smallest slack that has an effect. */
+/* The smallest slack that has an effect, in ns. */
 #define SLACK_MIN	16384
 
-/* Compute when a timer with slack expires.  <linux/timerheap.h> defines the rounding. */
+/* Round a deadline up as the kernel does for @slack: see "Slack" in <linux/timerheap.h>. */
 static inline int64_t rounded(int64_t deadline, uint64_t slack)
 {
 	int64_t grain = SLACK_MIN;
@@ -440,7 +441,7 @@ static inline int th_event(int fd, struct timerheap_event *event)
 	return th_events(fd, event, 1, 1);
 }
 
-/* Wait for @span ns.  Return: whether no event has arrived. */
+/* Wait for an event, for @span ns at most.  Return: whether none has arrived. */
 static inline bool th_quiet(int fd, int64_t span)
 {
 	struct timerheap_event event;
@@ -630,8 +631,8 @@ static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 }
 
 /*
- * Start or postpone a timer by a store.  Call KICK if the slack changes, or if @queued
- * requires it.
+ * Start or postpone a timer in mapped memory.  Call KICK if the slack changes, or if the
+ * kernel has not queued a check of the slot for @deadline or earlier.
  *
  * Return: the timer's former deadline, 0 if it was not pending, or -errno.
  */
@@ -667,7 +668,7 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* Return: the number of heap entries on the whole machine that are not stopped, or -1. */
+/* Return: the number of heap entries of all programs, without stopped timers; or -1. */
 static inline int64_t th_armed(int fd)
 {
 	struct timerheap_info info;
@@ -675,7 +676,7 @@ static inline int64_t th_armed(int fd)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - info.stopped);
 }
 
-/* Wait until @wanted entries are armed, for 5 s at most.  Return: the last number read. */
+/* Wait until th_armed() is @wanted, for about 5 s at most.  Return: its last result. */
 static inline int64_t th_wait_armed(int fd, int64_t wanted)
 {
 	int64_t armed = th_armed(fd);
@@ -704,10 +705,10 @@ static inline char th_parameter(const char *name)
 }
 
 /*
- * Return: whether the module is slow, so that a test must use few timers.
+ * Return: whether module parameters make it slow, so that a test must use few timers.
  *
  * With verify=1 the module checks a whole heap after each operation on it.  With delay_us=
- * it delays one in 8 changes of a timer's state.
+ * it delays 1 in 8 changes of a timer's state.
  */
 static inline bool th_slow(void)
 {

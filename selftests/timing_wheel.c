@@ -112,7 +112,7 @@ static int wheel_move(struct wheel *wheel, uint32_t slot, int64_t at)
 	return was < 0 ? was : was != 0;
 }
 
-/* Move a timer only if it is pending.  Return: 1, -ENOENT if it is not, or -errno. */
+/* Move a timer if it is pending.  Return: 1, or -errno, which is -ENOENT if it is not. */
 static int wheel_move_if_pending(struct wheel *wheel, uint32_t slot, int64_t span)
 {
 	if (wheel->passing != BY_MEMORY)
@@ -150,7 +150,7 @@ static int64_t bucketed(struct wheel *wheel, const struct timerheap_info *before
 	return th_info(wheel->map.fd, &info) ? -1 : (int64_t)(info.bucketed - before->bucketed);
 }
 
-/* go-zero: Drain. */
+/* As in go-zero's test Drain. */
 TEST_F(wheel, drain_returns_each_pending_timer_once)
 {
 	struct wheel *wheel = &self->wheel;
@@ -190,8 +190,8 @@ TEST_F(wheel, drain_returns_each_pending_timer_once)
 	EXPECT_EQ(SLOTS, first);
 }
 
-/* go-zero: SetTimerSoon, whose delay is shorter than a tick of go-zero's wheel. */
-TEST_F(wheel, delay_of_1_us_expires)
+/* As in go-zero's test SetTimerSoon, whose delay is shorter than a tick of go-zero's wheel. */
+TEST_F(wheel, timer_with_delay_of_1_us_expires)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -204,8 +204,8 @@ TEST_F(wheel, delay_of_1_us_expires)
 }
 
 /*
- * go-zero: SetTimerWrongDelay.  In go-zero a negative delay is an error.  In timerheap a
- * timer that is already due expires at once and enters no bucket, however much slack it has.
+ * As in go-zero's test SetTimerWrongDelay.  In go-zero a negative delay is an error.  In
+ * timerheap a timer that is already due expires at once, even with slack, and enters no bucket.
  */
 TEST_F(wheel, past_deadline_expires_within_the_call)
 {
@@ -220,7 +220,7 @@ TEST_F(wheel, past_deadline_expires_within_the_call)
 	EXPECT_EQ(0, bucketed(wheel, &self->before));
 }
 
-/* go-zero: SetTimerTwice. */
+/* As in go-zero's test SetTimerTwice. */
 TEST_F(wheel, second_start_replaces_deadline_and_data)
 {
 	struct wheel *wheel = &self->wheel;
@@ -240,7 +240,7 @@ TEST_F(wheel, second_start_replaces_deadline_and_data)
 	EXPECT_TRUE(th_quiet(wheel->map.fd, 50 * MSEC));
 }
 
-/* go-zero: MoveTimer. */
+/* As in go-zero's test MoveTimer. */
 TEST_F(wheel, move_later_fires_at_new_deadline)
 {
 	struct wheel *wheel = &self->wheel;
@@ -263,7 +263,7 @@ TEST_F(wheel, move_later_fires_at_new_deadline)
 	EXPECT_EQ(-ENOENT, wheel_move_if_pending(wheel, 0, 1000 * SEC));
 }
 
-/* go-zero: MoveTimerSoon. */
+/* As in go-zero's test MoveTimerSoon. */
 TEST_F(wheel, move_to_now_expires_within_the_call)
 {
 	struct wheel *wheel = &self->wheel;
@@ -274,7 +274,7 @@ TEST_F(wheel, move_to_now_expires_within_the_call)
 	ASSERT_EQ(1, th_wait_flags(wheel->map.fd, &event, 1, 0, 0, 0));
 }
 
-/* go-zero: MoveTimerEarlier. */
+/* As in go-zero's test MoveTimerEarlier. */
 TEST_F(wheel, timer_moved_to_first_deadline_expires_first)
 {
 	struct wheel *wheel = &self->wheel;
@@ -302,7 +302,7 @@ TEST_F(wheel, timer_moved_to_first_deadline_expires_first)
 	EXPECT_EQ(0, event.slot);
 }
 
-/* go-zero: RemoveTimer. */
+/* As in go-zero's test RemoveTimer. */
 TEST_F(wheel, stopped_timer_never_expires)
 {
 	struct wheel *wheel = &self->wheel;
@@ -326,7 +326,7 @@ TEST_F(wheel, stopped_timer_never_expires)
 	EXPECT_EQ(0, bucketed(wheel, &self->before));
 }
 
-/* go-zero: SetAndMoveThenStart, whose wheel begins to tick only after the move. */
+/* As in go-zero's test SetAndMoveThenStart, whose wheel begins to tick only after the move. */
 TEST_F(wheel, timer_moved_earlier_fires_once)
 {
 	struct wheel *wheel = &self->wheel;
@@ -344,10 +344,10 @@ TEST_F(wheel, timer_moved_earlier_fires_once)
 }
 
 /*
- * go-zero: SetAndMoveTwice.  The second move sets a deadline that is earlier than the first
- * deadline in round 0, and later in round 1.
+ * As in go-zero's test SetAndMoveTwice.  The second move sets a deadline that is earlier than
+ * the first deadline in round 0, and later in round 1.
  */
-TEST_F(wheel, last_of_two_moves_counts)
+TEST_F(wheel, last_of_two_moves_takes_effect)
 {
 	static const int64_t last[] = { 40 * MSEC, 70 * MSEC };
 	struct wheel *wheel = &self->wheel;
@@ -372,7 +372,7 @@ TEST_F(wheel, last_of_two_moves_counts)
 	}
 }
 
-/* go-zero: ElapsedAndSet.  The timer starts after 50 ms in which no timer is pending. */
+/* As in go-zero's test ElapsedAndSet.  The timer starts after 50 ms without a pending timer. */
 TEST_F(wheel, start_after_idle_time_fires_at_deadline)
 {
 	struct wheel *wheel = &self->wheel;
@@ -388,8 +388,8 @@ TEST_F(wheel, start_after_idle_time_fires_at_deadline)
 }
 
 /*
- * go-zero: ElapsedAndSetThenMove.  After 20 ms without a timer, a timer is armed and moved
- * later; then it is armed again and moved earlier.
+ * As in go-zero's test ElapsedAndSetThenMove.  After 20 ms without a timer, a timer is armed and
+ * moved later; then it is armed again and moved earlier.
  */
 TEST_F(wheel, move_after_idle_time_fires_at_new_deadline)
 {

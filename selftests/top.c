@@ -16,7 +16,7 @@
 
 #define ROWS	12
 #define COLUMNS	60		/* fewer than the display needs */
-#define HOME	"\033[H\033[J"
+#define HOME	"\033[H\033[J"	/* begins each display: go to the top left, erase the screen */
 
 /* The output that the test has read from the terminal so far. */
 struct screen {
@@ -177,12 +177,12 @@ TEST_F_TIMEOUT(top, terminal_is_restored, 60)
 	EXPECT_EQ(self->before.c_lflag, termios.c_lflag);
 }
 
-#define SHARED	100
-#define ALONE	10
+#define SHARED	100		/* timers that share one bucket */
+#define ALONE	10		/* timers with a heap entry each */
 
 /*
- * Sorting by size counts each timer that shares an entry.  So a heap with more timers comes
- * before a heap with fewer timers.
+ * The order by size counts each timer that shares an entry.  So top shows a heap with more
+ * timers before a heap with fewer timers.
  */
 TEST(timers_with_slack_are_counted)
 {

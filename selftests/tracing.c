@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints: the events of a timer are in the right order, and their numbers agree
- * with INFO.
+ * The tracepoints: the trace events of a timer are in the right order, and the numbers of
+ * trace events agree with INFO.  In the names of these tests, an event is a trace event.
  *
  * The tests trace into a tracefs instance of their own, which has no events of other
  * tracers.  A test that counts events fails if the instance's buffers have lost events.
@@ -170,6 +170,7 @@ static bool info_settles(int fd, struct timerheap_info *info)
 	return false;
 }
 
+/* How many trace events of each kind there are, or the sums of one of their fields. */
 struct counts {
 	uint64_t inits, starts, enqueues, cancels, checks, expired, entries, exits;
 	uint64_t notified, swept, migrated, early;
@@ -207,7 +208,7 @@ static struct counts count(struct traced *traced)
 	return counts;
 }
 
-/* The events of one timer are in the order of the operations on it. */
+/* The trace events of one timer are in the order of the operations on it. */
 TEST_F(tracing, events_of_a_timer_are_in_order)
 {
 	static const char * const steps[] = {
@@ -224,7 +225,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 	ASSERT_EQ(1, th_modify(self->fd, 0, 2 * NOT_SOON));
 	ASSERT_EQ(1, th_modify(self->fd, 0, NOT_SOON / 2));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
-	/* The timer is already stopped, so a second stop has no event. */
+	/* The timer is already stopped, so a second stop makes no trace event. */
 	ASSERT_EQ(0, th_stop(self->fd, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, 10 * MSEC));
 	ASSERT_EQ(1, th_event(self->fd, &got));
@@ -238,7 +239,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 			continue;
 		}
 		ASSERT_GT(sizeof(steps) / sizeof(*steps), at);
-		/* The first event names the timer.  All further events must be of that timer. */
+		/* The first trace event names the timer.  All others must name the same one. */
 		if (!at)
 			ASSERT_EQ(1, sscanf(event, "%*s %39s", timer));
 		EXPECT_NE(NULL, strstr(event, timer));
@@ -255,11 +256,11 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 		at++;
 	}
 	EXPECT_EQ(sizeof(steps) / sizeof(*steps), at);
-	/* The START of slot 0 initialized one page of slots, with one init event per slot. */
+	/* The START of slot 0 has initialized a page of slots: one init event for each slot. */
 	EXPECT_EQ(getpagesize() / sizeof(struct timerheap_slot), inits);
 }
 
-/* After all kinds of operations, events and counters agree. */
+/* The counts of trace events agree with INFO after starts, stops, moves, expiries and a sweep. */
 TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 {
 	struct timerheap_info before, after;
@@ -280,7 +281,7 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 		if (i % 3 == 1)
 			ASSERT_EQ(0, th_start(self->fd, i, 20 * MSEC + i * USEC));
 	ASSERT_EQ(2 * SLOTS / 3, th_events(self->fd, events, SLOTS, 2 * SLOTS / 3));
-	/* An event arrives before its run has ended, so wait until INFO does not change. */
+	/* WAIT returns before the run that added the last event ends.  So wait for the run. */
 	ASSERT_TRUE(info_settles(self->fd, &after));
 	stop_tracing(&self->traced);
 	ASSERT_EQ(0, lost_events());
@@ -300,8 +301,8 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 }
 
 /*
- * A stop by a store has no event.  The next check of the slot finds that the timer is stopped,
- * so the timer does not expire.
+ * A stop by a store makes no trace event.  The next check of the slot finds that the timer is
+ * stopped, so the timer does not expire.
  */
 TEST_F(tracing, store_that_stops_has_no_event)
 {
@@ -331,7 +332,7 @@ TEST_F(tracing, store_that_stops_has_no_event)
 	th_unmap(&map);
 }
 
-/* When a CPU goes offline, each timer that migrates has an event. */
+/* When a CPU goes offline, each timer that migrates makes a trace event. */
 TEST_F_TIMEOUT(tracing, each_migrated_timer_has_an_event, 60)
 {
 	struct timerheap_info before, after;
@@ -373,8 +374,8 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
 }
 
 /*
- * Each steal has one event with the thief's CPU, the victim's CPU, and whether the
- * watchdog stole.
+ * Each steal makes one trace event on the thief's CPU.  Its fields name the victim's CPU, and
+ * state whether the watchdog stole.
  *
  * The test holds CPU 1 twice.  The first time no other timer runs and no task calls WAIT, so
  * only the watchdog can steal.  The second time the watchdog is off, and the runs of a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* io_uring: the requests KICK and WAIT, and requests that any descriptor supports. */
+/* io_uring: the requests KICK and WAIT, and poll and read, which any descriptor supports. */
 #include <dirent.h>
 #include <liburing.h>
 #include <sys/mman.h>
@@ -135,7 +135,7 @@ TEST_F(uring, registered_buffer_is_refused)
 }
 
 /*
- * The event ring is not empty, but its only entry names a slot without an event.  The
+ * The event ring is not empty, but its only entry names a slot without expirations.  The
  * submitting task must not sleep: a worker of io_uring waits, and completes the request
  * when there is an event.
  */
@@ -198,7 +198,8 @@ TEST_F(uring, each_event_completes_one_wait)
 /*
  * Cancel the request that has user_data 1, and take both completions.
  *
- * @waited is the result of the request, @cancelled the result of the cancellation.
+ * Store the result of that request in *@waited, and that of the cancellation in *@cancelled.
+ *
  * Return: 0 or -errno.
  */
 static int cancel(struct io_uring *ring, int *waited, int *cancelled)
@@ -242,8 +243,8 @@ TEST_F(uring, cancelled_wait_takes_no_event)
 	EXPECT_EQ(9, event.slot);
 }
 
-/* The io_uring has one worker, which executes request 0.  So request 1 has not been started. */
-TEST_F(uring, cancel_of_unstarted_request_returns_ecanceled)
+/* The only worker of the io_uring executes request 0.  So request 1 is cancelled unstarted. */
+TEST_F(uring, cancelled_unstarted_request_returns_ecanceled)
 {
 	unsigned int workers[2] = { 1, 1 };
 	struct timerheap_event events[2];

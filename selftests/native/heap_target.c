@@ -64,7 +64,7 @@ static void check_heap(void)
 	MUST(heap.last_hole == hole);
 }
 
-/* Grow the heap by one segment.  If @fail is true, the allocation must fail. */
+/* Grow the heap by one segment; if @fail is true, let the allocation fail. */
 static void grow(bool fail)
 {
 	struct theap_growth growth;
@@ -110,8 +110,8 @@ static void trim(void)
 }
 
 /*
- * Continue a bulk extraction.  Remove each due entry if @remove is true, else rekey it.
- * @now may be less than in the previous call.
+ * Continue a bulk extraction; @budget bounds the number of visited entries.  Remove each due
+ * entry if @remove is true, else rekey it.  @now may be less than in the previous call.
  */
 static void extract(s64 now, unsigned int budget, bool remove)
 {

@@ -88,7 +88,7 @@ static void step(unsigned int operation, unsigned int slot, unsigned int span)
 		take_event();
 		return;
 	case 3:
-		/* The hrtimer expires. */
+		/* The slot's hrtimer expires if the check is due. */
 		if (slots[slot].queued && slots[slot].queued <= now)
 			check_slot(slot);
 		return;

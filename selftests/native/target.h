@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 		}								\
 	} while (0)
 
-/* The input that is not yet used: the next byte, and the number of bytes. */
+/* The rest of the input: a pointer to the next byte, and the number of bytes left. */
 struct input {
 	const uint8_t *bytes;
 	size_t left;

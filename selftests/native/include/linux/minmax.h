@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* min() and max() are in <linux/kernel.h> of the kernel's tools; swap() is not. */
+/* <linux/kernel.h> of the kernel's tools/include has min() and max(), but not swap(). */
 #ifndef NATIVE_LINUX_MINMAX_H
 #define NATIVE_LINUX_MINMAX_H
 
