@@ -108,7 +108,7 @@ static void api_timers_with_slack_expire_together(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, p[i]->when, bucket - i);
 		KUNIT_EXPECT_EQ(test, p[i]->early, 0);
 	}
-	/* The first start above found no free bucket, so work allocated buckets.  Use these now. */
+	/* The first start above found no free bucket, so work allocated some: use them now. */
 	for (i = 0; i < 20; i++)
 		timerheap_start(&p[i]->timer, bucket + DAY - i);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 20);
@@ -187,7 +187,7 @@ static void api_stopped_timer_does_not_expire(struct kunit *test)
 }
 
 /* Both start and modify change a pending timer's deadline.  Only start arms an idle timer. */
-static void api_modify_moves_only_pending_timer(struct kunit *test)
+static void api_modify_changes_only_pending_timer(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 	ktime_t now = ktime_get();
@@ -228,7 +228,7 @@ static void api_returned_deadline_makes_ticker(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->early, 0);
 }
 
-/* timerheap_forward() returns the first deadline after now, at most KTIME_MAX. */
+/* timerheap_forward() returns a ticker's first deadline after now, at most KTIME_MAX. */
 static void api_forward_returns_next_deadline(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 100), 110);
@@ -426,7 +426,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
 		shared = rounds_per_second(60);
-		/* On a slow host 10 calls take longer than the busy loop: wait for the rest. */
+		/* On a slow host 10 calls may take longer than the busy loop: wait for the rest. */
 		while (READ_ONCE(p->called) < called + 10)
 			msleep(20);
 		timerheap_stop_sync(&p->timer);
@@ -454,7 +454,7 @@ static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when
 {
 	struct self_freeing *object = container_of(timer, struct self_freeing, timer);
 
-	/* With @restart the release below fails: the timer is pending.  The next call frees it. */
+	/* With @restart the timer is pending, so the release below fails; the next call frees. */
 	if (object->restart) {
 		object->restart = false;
 		timerheap_start(timer, now);
@@ -593,7 +593,7 @@ static void api_init_works_in_atomic_context(struct kunit *test)
 }
 
 /*
- * Threads, one more than there are CPUs, call all functions at random on 16 shared timers.
+ * Threads, one more than there are CPUs, start, modify and stop 16 shared timers at random.
  * The functions of these timers also start and stop shared timers.  Each thread also makes
  * timers of its own and frees them.
  */
@@ -602,7 +602,7 @@ static void api_init_works_in_atomic_context(struct kunit *test)
 struct shared_timer {
 	struct probe probe;
 	atomic_t running;		/* 1: its function is running */
-		atomic_t faults;		/* calls that began during another call */
+	atomic_t faults;		/* calls that began during another call */
 };
 
 static struct shared_timer *shared;
@@ -744,7 +744,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_past_deadline_expires_and_ktime_max_does_not),
 	KUNIT_CASE(api_init_accepts_4_clocks),
 	KUNIT_CASE(api_stopped_timer_does_not_expire),
-	KUNIT_CASE(api_modify_moves_only_pending_timer),
+	KUNIT_CASE(api_modify_changes_only_pending_timer),
 	KUNIT_CASE(api_returned_deadline_makes_ticker),
 	KUNIT_CASE(api_forward_returns_next_deadline),
 	KUNIT_CASE(api_start_overrides_returned_deadline),

@@ -7,7 +7,7 @@
  * number of buckets.
  *
  * Some tests check the same behavior as tests of the timing wheels of go-zero and Kafka.
- * A name such as RemoveTimer in a comment is the name of a test of go-zero.
+ * Comments name these tests.
  */
 #include <linux/delay.h>
 #include <linux/prandom.h>
@@ -16,7 +16,7 @@
 #include "module/core/manual.h"
 
 #define SLACK		(10 * NSEC_PER_MSEC)
-#define GRANULARITY	((s64)BIT_ULL(23))	/* of SLACK: 8.4 ms */
+#define GRANULARITY	((s64)BIT_ULL(23))	/* that of SLACK: 8.4 ms */
 
 /* Return: the deadline of the bucket of a timer with SLACK that is due in @from_now ns. */
 static s64 bucket_deadline(s64 from_now)
@@ -25,8 +25,9 @@ static s64 bucket_deadline(s64 from_now)
 }
 
 /*
- * The granularity is the largest power of 2 that is at most the slack.  A deadline that
- * would be rounded up beyond THEAP_NEVER becomes THEAP_NEVER.
+ * The granularity is the largest power of 2 that is at most the slack.  Slack below 2^14 ns
+ * counts as 0, and the deadline is not rounded.  A deadline that would be rounded up beyond
+ * THEAP_NEVER becomes THEAP_NEVER.
  */
 static void bucket_deadline_is_rounded_up(struct kunit *test)
 {
@@ -76,7 +77,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 }
 
-/* Each timer in a bucket expires once and not early, also if a bucket exceeds a batch. */
+/* Each timer in a bucket expires once and not early, also if its bucket has several batches. */
 static void bucket_timers_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -99,8 +100,8 @@ static void bucket_timers_expire_once(struct kunit *test)
 }
 
 /*
- * RemoveTimer: a stop changes only the state, and the timer stays in its bucket.  The timer
- * is removed when the bucket is due.
+ * A stop changes only the state, and the timer stays in its bucket.  The timer is removed
+ * when the bucket is due.  As go-zero's test RemoveTimer.
  */
 static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 {
@@ -116,7 +117,7 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 3);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
-	/* SetTimerTwice: a stopped timer that is started again is still in its bucket. */
+	/* A stopped timer that is started again is still in its bucket: go-zero's SetTimerTwice. */
 	test_start_slack(&t[1], bucket, SLACK);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[2].called, 1));
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
@@ -126,8 +127,8 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 }
 
 /*
- * MoveTimer, SetAndMoveTwice: a postponed timer stays in its bucket, and is requeued once,
- * when that bucket is due.
+ * A postponed timer stays in its bucket, and is requeued once, when that bucket is due.  As
+ * go-zero's tests MoveTimer and SetAndMoveTwice.
  */
 static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
 {
@@ -148,8 +149,8 @@ static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
 }
 
 /*
- * MoveTimerEarlier, MoveTimerSoon: a timer whose deadline becomes earlier moves to an
- * earlier bucket.  Its former bucket is then empty, and is freed.
+ * A timer whose deadline becomes earlier moves to an earlier bucket.  Its former bucket is
+ * then empty, and is freed.  As go-zero's tests MoveTimerEarlier and MoveTimerSoon.
  */
 static void bucket_moves_timer_earlier(struct kunit *test)
 {
@@ -258,8 +259,8 @@ static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 }
 
 /*
- * If the clock is stepped back after a run has found a bucket due, its timers do not expire
- * early.  The test steps no clock.  Instead it marks a bucket as due a day too early.
+ * If the clock is stepped back after a run has found a bucket due, the bucket's timers do not
+ * expire early.  The test steps no clock.  Instead it marks a bucket as due a day too early.
  */
 static void bucket_is_not_early_after_clock_step(struct kunit *test)
 {
@@ -319,9 +320,9 @@ KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
 
 /*
  * If a program is killed during an advance of its manual clock, buckets whose timers are
- * all stopped stay in the heap.  Each call of theap_buckets_clear() frees one batch of them.
+ * all stopped may stay in the heap.  Each call of theap_buckets_clear() frees one batch of them.
  */
-static void bucket_clear_works_in_batches(struct kunit *test)
+static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 {
 	unsigned int i, due = 2 * THEAP_BATCH, buckets = 3 * THEAP_BATCH;
 	static __u64 user_now;
@@ -366,7 +367,7 @@ static void bucket_clear_works_in_batches(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, left - THEAP_BATCH);
 }
 
-/* No random deadline is rounded down, or rounded up by more than the slack. */
+/* Rounding makes no random deadline earlier, and none later by more than its slack. */
 static void bucket_random_rounding_stays_within_slack(struct kunit *test)
 {
 	struct rnd_state rnd;
@@ -395,7 +396,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
 	KUNIT_CASE(bucket_is_not_early_after_clock_step),
 	KUNIT_CASE(bucket_limit_sends_timers_to_heap),
-	KUNIT_CASE(bucket_clear_works_in_batches),
+	KUNIT_CASE(bucket_clear_frees_one_batch_per_call),
 	KUNIT_CASE(bucket_random_rounding_stays_within_slack),
 	{}
 };

@@ -10,7 +10,7 @@
 /* A test waits this long for an expiry, and then fails. */
 #define TIMEOUT_MS	10000
 
-/* Number of calls so far of the functions of all timers. */
+/* Number of calls so far of the functions of all timers of this test. */
 static unsigned int calls;
 
 void core_end(void *unused)
@@ -54,7 +54,7 @@ int core_test_init(struct kunit *test)
 	return core_begin() ?: kunit_add_action_or_reset(test, core_action, NULL);
 }
 
-/* Return: the queue that all timers of a test go to. */
+/* Return: the queue that test_start() and test_start_slack() add timers to. */
 struct theap_queue *test_queue(void)
 {
 	return theap_queues_get(THEAP_MONOTONIC, 0);
@@ -72,9 +72,10 @@ static void second_queue_free(void *data)
 KUNIT_DEFINE_ACTION_WRAPPER(second_queue_action, second_queue_free, void *);
 
 /*
- * Make a second queue of this CPU.  No start puts a timer into this queue by itself.  A test
- * calls this function before test_timers(): KUnit runs cleanup actions in reverse order, so
- * it stops the timers before it frees the queue.
+ * Make a second queue of this CPU.  A start does not choose this queue, unless the test has
+ * moved the timer, or its reservation, to this queue before.  A test calls this function
+ * before test_timers(): KUnit runs cleanup actions in reverse order, so it stops the timers
+ * before it frees the queue.
  */
 struct theap_queue *test_second_queue(struct kunit *test)
 {
@@ -218,7 +219,10 @@ void test_run(void)
 	local_bh_enable();
 }
 
-/* Wait until @count is at least @value.  Return: whether @count equals @value 2 ms later. */
+/*
+ * Wait until @count is at least @value, but 10 s at most.
+ * Return: whether @count equals @value 2 ms later.
+ */
 bool test_settles_at(unsigned int *count, unsigned int value)
 {
 	unsigned int ms;
@@ -230,7 +234,10 @@ bool test_settles_at(unsigned int *count, unsigned int value)
 	return READ_ONCE(*count) == value;
 }
 
-/* Wait until a heap has at most @segments.  Return: whether it has exactly @segments then. */
+/*
+ * Wait until a heap has at most @segments, but 10 s at most.
+ * Return: whether it has exactly @segments then.
+ */
 bool test_shrinks_to(struct theap_queue *queue, u32 segments)
 {
 	unsigned int ms;

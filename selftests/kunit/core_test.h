@@ -36,8 +36,8 @@
  * @expired:  number of deadlines that have expired
  * @called:   number of calls of the timer's function
  * @early:    number of expiries before the deadline
- * @order:    serial number of its last call; the calls of all timers count from 1
- * @waker:    the timer's function adds this waker to the run; NULL: none
+ * @order:    serial number of its last call; the calls of all timers of a test count from 1
+ * @waker:    a callback that the timer's function requests from the run; NULL: none
  */
 struct test_timer {
 	struct theap_timer timer;

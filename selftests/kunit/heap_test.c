@@ -7,8 +7,8 @@
  * be earlier than its parent.  Each node must have the position of its entry, and each
  * entry the key of the array.
  *
- * The first tests use short sequences of fixed keys.  The tests with "random" in
- * their names use random operations, and print their seeds to the log.
+ * The first tests use mostly short sequences of fixed keys.  The tests with "random" in
+ * their names use random operations.  model_make() prints the seed of each heap to the log.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -107,7 +107,7 @@ static void check_heap(struct kunit *test, struct model *model)
 			fault = "a child is earlier than its parent";
 		}
 	}
-	/* The loop has found a node for each entry.  With equal numbers, no node is missing. */
+	/* The loop has found a node for each entry.  If the numbers are equal, none is missing. */
 	if (!fault && heap->nr != model->nr + holes)
 		fault = "the number of entries differs from the oracle";
 	if (!fault && heap->last_hole != hole)
@@ -145,7 +145,7 @@ static u32 top(struct model *model)
 	return theap_heap_at(&model->heap, THEAP_ROOT)->node - model->nodes;
 }
 
-/* The children of 3 are 4 to 7, those of 4 are 8 to 11, and parent() inverts child(). */
+/* The children of position 3, the root, are at 4 to 7, and those of position 4 at 8 to 11. */
 static void heap_parent_inverts_child(struct kunit *test)
 {
 	u32 pos, i;
@@ -160,7 +160,7 @@ static void heap_parent_inverts_child(struct kunit *test)
 }
 
 /* Push the keys of the example in heap.h in descending order: each entry climbs to the top. */
-static void heap_push_and_remove_keep_first_at_top(struct kunit *test)
+static void heap_push_and_remove_keep_earliest_at_top(struct kunit *test)
 {
 	static const s64 keys[] = { 50, 40, 30, 20, 10 };
 	static const s64 expected[] = { 10, 50, 40, 30, 20 };
@@ -208,7 +208,7 @@ static void heap_remove_lets_last_entry_climb(struct kunit *test)
 
 /*
  * The heap order survives edge cases: a removal of the only or the last entry, equal keys,
- * and a rekey to the largest or the smallest key.
+ * and a rekey to the largest or the smallest key.  S64_MIN is no key: it marks a hole.
  */
 static void heap_accepts_equal_and_extreme_keys(struct kunit *test)
 {
@@ -232,7 +232,7 @@ static void heap_accepts_equal_and_extreme_keys(struct kunit *test)
 	model_free(model);
 }
 
-/* Remove the entry at the position of the extraction.  Return: the index of its node. */
+/* Extract the entry at the bulk extraction's position.  Return: the index of its node. */
 static u32 extract_one(struct model *model)
 {
 	u32 i = theap_heap_at(&model->heap, model->heap.extract_pos)->node - model->nodes;
@@ -244,8 +244,8 @@ static u32 extract_one(struct model *model)
 }
 
 /*
- * The keys are those of the example in extract.c.  An extraction until 35 finds the keys 10,
- * 20 and 30, in the order of their positions.
+ * The keys include those of the example in extract.c.  An extraction of all entries that are
+ * due at time 35 finds the keys 10, 20 and 30, in the order of their positions.
  */
 static void heap_extracts_only_due_entries(struct kunit *test)
 {
@@ -299,7 +299,7 @@ static void heap_extracts_all_entries(struct kunit *test)
 		pauses++;
 	}
 	KUNIT_EXPECT_EQ(test, model->nr, 0);
-	/* With a budget of 1 each step extracts one group of siblings: at most 4 entries. */
+	/* With a budget of 1, the extraction pauses after each group of at most 4 siblings. */
 	KUNIT_EXPECT_GE(test, pauses, max / 4);
 	check_heap(test, model);
 	while (theap_heap_close_hole(&model->heap))
@@ -383,7 +383,7 @@ static void heap_trim_keeps_one_spare_segment(struct kunit *test)
 	model_free(model);
 }
 
-/* The directory has 64 pointers, then 128, then 256.  Entries are never copied. */
+/* The directory of segments grows to 64, 128 and 256 pointers.  No growth moves an entry. */
 static void heap_directory_doubles(struct kunit *test)
 {
 	struct theap_heap heap = {};
@@ -403,13 +403,13 @@ static void heap_directory_doubles(struct kunit *test)
 }
 
 /*
- * Three callers allocate memory to grow one heap, and each finds that another caller may
- * have grown the heap first:
+ * Three callers allocate memory to grow one heap.  Before a caller adds its memory, another
+ * caller may have grown the heap:
  *
  * - "late" allocates at 63 segments, so it allocates no directory.  Another caller adds the
- *   64th segment.  Then "late" adds nothing.
- * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  The heap
- *   takes the directory of "one", and "two" keeps its own.
+ *   64th segment, which fills the directory.  Then "late" adds nothing.
+ * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  Both add
+ *   a segment.  The heap takes the directory of "one", and "two" keeps its own.
  */
 static void heap_concurrent_growth_takes_one_directory(struct kunit *test)
 {
@@ -456,7 +456,7 @@ static void heap_growth_has_a_limit(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, growth.directory);
 }
 
-/* In a heap of 4 segments, sifts cross segment boundaries.  It still agrees with the oracle. */
+/* In a heap of 4 segments, sifts cross segment boundaries.  The oracle still agrees. */
 static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
@@ -622,7 +622,7 @@ static void heap_random_extractions_agree_with_oracle(struct kunit *test)
 
 static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_parent_inverts_child),
-	KUNIT_CASE(heap_push_and_remove_keep_first_at_top),
+	KUNIT_CASE(heap_push_and_remove_keep_earliest_at_top),
 	KUNIT_CASE(heap_remove_lets_last_entry_climb),
 	KUNIT_CASE(heap_accepts_equal_and_extreme_keys),
 	KUNIT_CASE(heap_extracts_only_due_entries),

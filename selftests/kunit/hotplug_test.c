@@ -13,8 +13,8 @@
 #include "core_test.h"
 
 /*
- * WAITING and MODIFIED_x timers migrate to the other queue, which has them at their current
- * deadlines.  DELETED timers do not migrate: they are removed.
+ * WAITING and MODIFIED_x timers migrate, and are then queued in the other queue at their
+ * current deadlines.  DELETED timers do not migrate: they are removed.
  */
 static void hotplug_pending_timers_migrate_stopped_are_removed(struct kunit *test)
 {
@@ -139,7 +139,7 @@ static void expect_each_once(struct kunit *test, struct test_timer *t, unsigned 
 	}
 }
 
-/* Timers among extraction holes migrate, and the holes are closed. */
+/* Timers also migrate from a heap with extraction holes.  The holes are closed first. */
 static void hotplug_timers_among_holes_migrate(struct kunit *test)
 {
 	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
@@ -168,7 +168,7 @@ static void hotplug_hand_over_with_holes_expires_each_timer_once(struct kunit *t
 }
 
 /* The migration of an empty queue allocates no memory for the other queue. */
-static void hotplug_empty_queue_needs_no_memory(struct kunit *test)
+static void hotplug_migration_of_empty_queue_needs_no_memory(struct kunit *test)
 {
 	struct theap_queue *to = test_second_queue(test);
 
@@ -246,7 +246,7 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_migrated_timers_expire_once),
 	KUNIT_CASE(hotplug_timers_among_holes_migrate),
 	KUNIT_CASE(hotplug_hand_over_with_holes_expires_each_timer_once),
-	KUNIT_CASE(hotplug_empty_queue_needs_no_memory),
+	KUNIT_CASE(hotplug_migration_of_empty_queue_needs_no_memory),
 	KUNIT_CASE(hotplug_failed_migration_keeps_timers),
 	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
 	KUNIT_CASE(hotplug_single_queue_has_no_migration_target),

@@ -11,9 +11,9 @@
 #include "core_test.h"
 #include "module/core/list.h"
 
-#define LISTS	7
-#define NODES		9000		/* more than fit in 2 segments */
-#define STEPS	60000
+#define LISTS		7
+#define NODES		9000		/* more than fit in 2 segments of a heap */
+#define STEPS		60000
 
 struct model {
 	struct theap_heap heap;
@@ -33,7 +33,7 @@ static void grow(struct kunit *test, struct theap_heap *heap)
 	theap_growth_free(&growth);
 }
 
-/* Check that each list has exactly its nodes of the model, in the order of their addition. */
+/* Check that each list has exactly the nodes that the model states, in the order of addition. */
 static void check_lists(struct kunit *test, struct model *model)
 {
 	struct theap_heap *heap = &model->heap;
@@ -162,8 +162,8 @@ static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 /*
  * Add nodes to lists and to the heap, move them between both, and remove them, at random.
  * Three phases alternate: nodes are added only to lists; half to lists and half to the heap;
- * most nodes are removed.
- * A node that moves between a list and the heap never needs more room.
+ * most nodes are removed.  A node that moves between a list and the heap needs no free
+ * position.
  */
 static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *test)
 {

@@ -24,7 +24,7 @@ struct manual_timer {
 static struct {
 	struct theap_queue *queue;
 	u64 user_now;		/* the clock that programs read */
-	s64 last;		/* the time of the last expiry, or the expected time */
+	s64 last;		/* time of the last expiry; for postponed_expire(): of its check */
 	u32 checks;
 	u32 wrong;		/* checks at a wrong time */
 } manual;
@@ -102,7 +102,7 @@ static void manual_deadline_notifies_no_cpu(struct kunit *test)
 	theap_timer_stop_sync(&t.timer);
 }
 
-/* A catch-up expires a timer that is due at the current time, and no timer that is due later. */
+/* A catch-up, which does not advance the clock, expires timers due now, and none due later. */
 static void manual_catch_up_expires_only_due_timers(struct kunit *test)
 {
 	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };

@@ -12,7 +12,10 @@
 
 #define PAST	1	/* a deadline that has passed */
 
-/* Run the queue until a run ends unthrottled, which arms the hrtimer.  Slow machines throttle. */
+/*
+ * Run the queue, and wait until a run has ended and armed the hrtimer.  On a slow machine the
+ * first run may exceed the CPU budget.  Then it is throttled, and a later run arms the hrtimer.
+ */
 static void run_until_armed(void)
 {
 	unsigned int tries;
@@ -54,8 +57,8 @@ static void queue_periodic_timer_does_not_drift(struct kunit *test)
 }
 
 /*
- * The histogram counts an expiry once.  A timer that is started 5 ms late is counted in the step
- * of 5 ms or in a higher one.
+ * The lateness histogram counts an expiry once.  A timer that is started 5 ms late is counted
+ * in the step of 5 ms or in a higher one.
  */
 static void queue_lateness_is_counted_once(struct kunit *test)
 {
@@ -128,7 +131,7 @@ static void queue_postpone_keeps_heap_key(struct kunit *test)
 
 /*
  * A stop does not disarm the hrtimer, so the hrtimer fires once for a stopped timer.  The
- * run removes the timer, and does not arm the hrtimer.
+ * run removes the timer, and does not arm the hrtimer again.
  */
 static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 {
@@ -148,7 +151,7 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
-/* A modify to an earlier deadline puts the timer in the inbox and notifies the CPU. */
+/* A modify to an earlier deadline puts the timer in the inbox and notifies the queue's CPU. */
 static void queue_earlier_deadline_notifies_cpu(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -176,8 +179,8 @@ static void queue_earlier_deadline_notifies_cpu(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 10);
 }
 
-/* The inbox is drained before it has 256 entries. */
-static void queue_inbox_stays_below_256(struct kunit *test)
+/* If 299 timers are moved earlier, the inbox is drained before it has 256 entries. */
+static void queue_inbox_stays_below_256_entries(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 300);
@@ -196,7 +199,7 @@ static void queue_inbox_stays_below_256(struct kunit *test)
 }
 
 /* A stopped timer stays in the heap while the inbox links it. */
-static void queue_stopped_timer_stays_while_in_inbox(struct kunit *test)
+static void queue_stopped_timer_stays_in_heap_while_in_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -206,7 +209,7 @@ static void queue_stopped_timer_stays_while_in_inbox(struct kunit *test)
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	/* A push removes stopped timers at the top, except those that the inbox links. */
+	/* A push removes stopped timers at the heap's top, except those that the inbox links. */
 	test_start(&t[1], deadline + 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
@@ -217,7 +220,7 @@ static void queue_stopped_timer_stays_while_in_inbox(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NO_POS);
 }
 
-/* The modify that adds the 64th entry drains the inbox, without a run. */
+/* The modify that adds the 64th entry to the inbox drains the inbox, without a run. */
 static void queue_64th_inbox_entry_drains_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -238,8 +241,8 @@ static void queue_64th_inbox_entry_drains_inbox(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
 }
 
-/* A call of adjust ends when its budget is spent.  The next call continues from there. */
-static void queue_adjust_keeps_to_its_budget(struct kunit *test)
+/* __theap_adjust() requeues at most @budget timers of the inbox; the next call continues. */
+static void queue_adjust_handles_inbox_within_budget(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 60);
@@ -264,7 +267,7 @@ static void queue_adjust_keeps_to_its_budget(struct kunit *test)
 }
 
 /* A push removes at most 4 stopped timers from the top of the heap. */
-static void queue_push_removes_at_most_4_stopped(struct kunit *test)
+static void queue_push_removes_at_most_4_stopped_timers(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 101);
@@ -282,7 +285,7 @@ static void queue_push_removes_at_most_4_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 97);
 }
 
-/* A sweep begins when more than a quarter of the timers are stopped.  It ends at a quarter. */
+/* A sweep removes stopped timers from the heap while they are more than a quarter of it. */
 static void queue_sweep_leaves_at_most_a_quarter_stopped(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -338,13 +341,13 @@ static void queue_many_batches_expire_once(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* The last functions may be called before a run closes the last holes: wait for that. */
+	/* A run may close the last extraction holes after the last function call: wait for that. */
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&queue->heap.nr, 0));
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 }
 
 /*
- * The branch of the heap below position 4 has more tickers than a batch, and each ticker is
+ * Position 4 and the positions below it have more tickers than a batch, and each ticker is
  * due again right after its check.  Even so, the timers at positions 5 to 7, the tops of the
  * other branches, expire.
  */
@@ -379,8 +382,8 @@ static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 }
 
 /*
- * A throttled run leaves extraction holes.  Timers may be started, stopped, postponed and
- * removed before the next run.  All due timers still expire once.
+ * A throttled run leaves extraction holes in the heap.  Timers may be started, stopped,
+ * postponed and removed before the next run.  All due timers still expire once.
  */
 static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 {
@@ -423,7 +426,7 @@ static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 }
 
 /* If an extraction hole is last in the heap, stop_sync drops it before it removes a timer. */
-static void queue_stop_sync_drops_last_holes(struct kunit *test)
+static void queue_stop_sync_drops_holes_at_end_of_heap(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, runs, called = 0, nr = 3 * THEAP_BATCH;
@@ -435,7 +438,7 @@ static void queue_stop_sync_drops_last_holes(struct kunit *test)
 	test_start(&far[0], now + 3600 * NSEC_PER_SEC);
 	for (i = 0; i < nr; i++)
 		test_start(&due[i], now - 1000 + i);
-	/* The function of due[0] exceeds the CPU budget, so each run is throttled after a batch. */
+	/* due[0] exceeds the CPU budget, so this run and the next ones each handle one batch. */
 	due[0].work = test_exceed_budget;
 	for (runs = 0; called < nr && runs < nr; runs++) {
 		theap_queue_run(queue);
@@ -458,7 +461,7 @@ static void count_wake(struct theap_waker *waker)
 	wakes++;
 }
 
-/* If 10 timers add the same waker to a run, the run calls the waker once. */
+/* If the functions of 10 timers request one waker (a callback), the run calls it once. */
 static void queue_waker_is_called_once_per_run(struct kunit *test)
 {
 	struct theap_waker waker = { .function = count_wake };
@@ -480,8 +483,8 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
 }
 
 /*
- * A waker may be in the list of another run, and that run may be stuck.  So a run whose
- * timers add this waker calls it, too.  9 timers add the waker, and the run calls it once.
+ * A waker, a callback, may be in the list of another run, and that run may be stuck.  So a
+ * run whose timers request this waker calls it, too.  9 timers request it: one call.
  */
 static void queue_waker_of_stuck_run_is_called(struct kunit *test)
 {
@@ -513,7 +516,7 @@ static void count_slow_wake(struct theap_waker *waker)
 
 /*
  * The time that slow wakers take is charged to the CPU budget.  So a run is throttled before
- * it has called 2 batches of them.
+ * it has called 2 batches (128) of them.
  */
 static void queue_wakers_are_charged_to_budget(struct kunit *test)
 {
@@ -596,7 +599,7 @@ static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, before);
 }
 
-/* If the heap has no room, a start fails and changes nothing.  After a growth it succeeds. */
+/* If the heap has no room, a start fails and changes nothing.  A start after a growth succeeds. */
 static void queue_start_without_room_fails(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -667,7 +670,7 @@ static void queue_notifications_are_rate_limited(struct kunit *test)
 	local_irq_enable();
 	span = test_now() - begin;
 	KUNIT_EXPECT_GE(test, queue->count.notified, 1);
-	/* The limit is one notification per 50 us, after a burst worth 20 ms. */
+	/* The limit is one notification per 50 us, plus a burst of 400: those of 20 ms. */
 	KUNIT_EXPECT_LE(test, queue->count.notified,
 			(span + 20 * NSEC_PER_MSEC) / (50 * NSEC_PER_USEC) + 1);
 	KUNIT_EXPECT_EQ(test, queue->count.notified + queue->count.deferred_notifications, ipis);
@@ -723,17 +726,17 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_earlier_deadline_notifies_cpu),
 	KUNIT_CASE(queue_notifications_are_rate_limited),
 	KUNIT_CASE(queue_long_run_is_throttled),
-	KUNIT_CASE(queue_inbox_stays_below_256),
-	KUNIT_CASE(queue_stopped_timer_stays_while_in_inbox),
+	KUNIT_CASE(queue_inbox_stays_below_256_entries),
+	KUNIT_CASE(queue_stopped_timer_stays_in_heap_while_in_inbox),
 	KUNIT_CASE(queue_64th_inbox_entry_drains_inbox),
-	KUNIT_CASE(queue_adjust_keeps_to_its_budget),
-	KUNIT_CASE(queue_push_removes_at_most_4_stopped),
+	KUNIT_CASE(queue_adjust_handles_inbox_within_budget),
+	KUNIT_CASE(queue_push_removes_at_most_4_stopped_timers),
 	KUNIT_CASE(queue_sweep_leaves_at_most_a_quarter_stopped),
 	KUNIT_CASE(queue_batch_is_called_in_deadline_order),
 	KUNIT_CASE(queue_many_batches_expire_once),
 	KUNIT_CASE(queue_overdue_tickers_do_not_starve_others),
 	KUNIT_CASE(queue_heap_with_holes_accepts_changes),
-	KUNIT_CASE(queue_stop_sync_drops_last_holes),
+	KUNIT_CASE(queue_stop_sync_drops_holes_at_end_of_heap),
 	KUNIT_CASE(queue_waker_is_called_once_per_run),
 	KUNIT_CASE(queue_waker_of_stuck_run_is_called),
 	KUNIT_CASE(queue_waker_is_called_before_newly_due_timers),

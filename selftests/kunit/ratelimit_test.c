@@ -14,8 +14,8 @@
 #define GAP	(50 * NSEC_PER_USEC)
 #define T0	NSEC_PER_SEC
 
-/* A burst of charges worth 20 ms needs no wait.  After it each charge adds one gap to the wait. */
-static void ratelimit_burst_is_free(struct kunit *test)
+/* A burst of 400 charges, 20 ms of gaps, needs no wait.  Each later charge adds one gap of wait. */
+static void ratelimit_burst_needs_no_wait(struct kunit *test)
 {
 	const unsigned int burst = THEAP_RATE_LIMIT_BURST / GAP;
 	struct theap_rate_limit limit = {};
@@ -50,7 +50,7 @@ static void ratelimit_wait_is_at_most_one_gap_per_source(struct kunit *test)
 		KUNIT_ASSERT_LE(test, theap_rate_limit_charge(&limit, T0, GAP, 1000),
 				T0 + 1000 * GAP);
 	KUNIT_EXPECT_EQ(test, limit.until, T0 + 1000 * GAP);
-	/* The longest possible round does not overflow, even 97 years after boot. */
+	/* 97 years after boot, a round of U32_MAX sources with gaps of 1 s does not overflow. */
 	limit.until = S64_MAX / 3;
 	KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&limit, S64_MAX / 3, NSEC_PER_SEC, U32_MAX),
 			S64_MAX / 3 + NSEC_PER_SEC);
@@ -64,10 +64,10 @@ static void ratelimit_wait_is_at_most_one_gap_per_source(struct kunit *test)
 /* A simulation: tickers under one limit, each checked when it is due. */
 struct tickers {
 	struct theap_rate_limit limit;
-		s64 due[TICKERS];		/* the next check of each ticker */
+	s64 due[TICKERS];		/* the next check of each ticker */
 	unsigned int checks[TICKERS];
 	unsigned int deferred;
-		s64 longest;			/* longest time between two checks of one ticker */
+	s64 longest;			/* longest time between two checks of one ticker */
 };
 
 /* Check the tickers in the order of @due, until time @until.  Return: the number of checks. */
@@ -98,7 +98,7 @@ static unsigned int tickers_run(struct tickers *tickers, s64 period, s64 until)
 
 /*
  * 100 tickers with a period of 100 us would need a million checks a second.  The limit
- * allows one check per gap, and each ticker gets about the same number of checks.
+ * allows 20 000, one per gap, and each ticker gets about the same number of checks.
  */
 static void ratelimit_greedy_tickers_share_the_limit(struct kunit *test)
 {
@@ -149,7 +149,7 @@ static void uncharge(void *user)
 
 KUNIT_DEFINE_ACTION_WRAPPER(uncharge_action, uncharge, void *);
 
-/* Charge 1000 slots to a user ID that the machine does not use. */
+/* Make a user with 1000 slots.  The machine does not use its user ID otherwise. */
 static struct theap_user *user_make(struct kunit *test, uid_t uid)
 {
 	struct theap_user *user = theap_user_charge(KUIDT_INIT(uid), 1000);
@@ -159,7 +159,7 @@ static struct theap_user *user_make(struct kunit *test, uid_t uid)
 	return user;
 }
 
-/* A user over its limit waits for at most one round of its slots.  Another user need not wait. */
+/* A user over its limit waits for at most one gap per slot.  Another user need not wait. */
 static void ratelimit_users_are_limited_separately(struct kunit *test)
 {
 	const unsigned int before = theap_max_user_checks, burst = THEAP_RATE_LIMIT_BURST / GAP;
@@ -174,7 +174,7 @@ static void ratelimit_users_are_limited_separately(struct kunit *test)
 	theap_max_user_checks = before;
 }
 
-/* The limit is off if max_user_checks is 0, or is above one check per nanosecond. */
+/* The limit is off if max_user_checks, per second, is 0 or above one check per nanosecond. */
 static void ratelimit_of_users_can_be_switched_off(struct kunit *test)
 {
 	const unsigned int before = theap_max_user_checks, burst = THEAP_RATE_LIMIT_BURST / GAP;
@@ -190,7 +190,7 @@ static void ratelimit_of_users_can_be_switched_off(struct kunit *test)
 }
 
 static struct kunit_case ratelimit_cases[] = {
-	KUNIT_CASE(ratelimit_burst_is_free),
+	KUNIT_CASE(ratelimit_burst_needs_no_wait),
 	KUNIT_CASE(ratelimit_idle_time_is_credited),
 	KUNIT_CASE(ratelimit_wait_is_at_most_one_gap_per_source),
 	KUNIT_CASE(ratelimit_greedy_tickers_share_the_limit),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The event ring: its size, the order of entries, a program that overwrites head or tail,
- * and all CPUs at once.
+ * and numbers that all CPUs add at once.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
@@ -47,7 +47,7 @@ static void ring_size_is_a_power_of_2(struct kunit *test)
 	}
 }
 
-/* Numbers leave the ring in the order in which they entered it, also when it is full. */
+/* Slot numbers leave the ring in the order in which they entered it, also when it is full. */
 static void ring_keeps_order(struct kunit *test)
 {
 	struct theap_ring *ring = ring_make(test, 8);
@@ -73,8 +73,8 @@ static void ring_keeps_order(struct kunit *test)
 	}
 }
 
-/* For each head that a program writes, the ring returns at most the 8 newest numbers. */
-static void ring_limits_wild_head(struct kunit *test)
+/* For each head that a program writes, a ring of 8 returns at most the 8 newest numbers. */
+static void ring_returns_at_most_its_size_for_any_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 4, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };
 	struct theap_ring *ring = ring_make(test, 8);
@@ -93,7 +93,7 @@ static void ring_limits_wild_head(struct kunit *test)
 }
 
 /* A tail that the program writes is ignored, and the next event overwrites it. */
-static void ring_ignores_wild_tail(struct kunit *test)
+static void ring_ignores_tail_written_by_program(struct kunit *test)
 {
 	struct theap_ring *ring = ring_make(test, 8);
 	u32 slot;
@@ -143,8 +143,8 @@ static void ring_loses_no_number_of_concurrent_cpus(struct kunit *test)
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_size_is_a_power_of_2),
 	KUNIT_CASE(ring_keeps_order),
-	KUNIT_CASE(ring_limits_wild_head),
-	KUNIT_CASE(ring_ignores_wild_tail),
+	KUNIT_CASE(ring_returns_at_most_its_size_for_any_head),
+	KUNIT_CASE(ring_ignores_tail_written_by_program),
 	KUNIT_CASE(ring_loses_no_number_of_concurrent_cpus),
 	{}
 };

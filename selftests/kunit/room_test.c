@@ -43,7 +43,7 @@ static struct test_timer *reserved_timers(struct kunit *test, unsigned int nr)
 	return t;
 }
 
-/* Start a timer without growing the heap.  Return: 0 or -EAGAIN. */
+/* Start a timer without growing the heap.  Return: 0; -EAGAIN: the heap has no room. */
 static int try_start(struct test_timer *t, s64 deadline)
 {
 	struct theap_claim claim;
@@ -56,7 +56,7 @@ static int try_start(struct test_timer *t, s64 deadline)
 	return ret;
 }
 
-/* Start timers without reservations until a start fails.  Return: their number. */
+/* Start timers without reservations until a start fails.  Return: how many were started. */
 static unsigned int fill_heap(struct kunit *test, s64 deadline)
 {
 	struct test_timer *t = test_timers(test, POSITIONS);
@@ -164,7 +164,7 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 	struct test_timer *t = reserved_timers(test, 2);
 	unsigned int i;
 
-	/* Set the queue in which the timers were last: their reservations move to that queue. */
+	/* Record @offline as the queue in which the timers were last: their reservations follow. */
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(offline, GFP_KERNEL), 0);
 	for (i = 0; i < 2; i++)
 		__theap_timer_set_queue(&t[i].timer, offline);
@@ -187,7 +187,7 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_reserved(offline), 0);
 }
 
-/* A trim frees unused segments, but none that reservations need. */
+/* A trim frees unused segments of a heap, but none that reservations need. */
 static void room_trim_keeps_reserved_segments(struct kunit *test)
 {
 	struct test_timer *t = reserved_timers(test, 2 * POSITIONS);
@@ -201,7 +201,7 @@ static void room_trim_keeps_reserved_segments(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, try_start(&t[i], test_now() + DAY), 0);
 }
 
-/* Memory is freed soon after reservations are given up, except for the remaining reservation. */
+/* When all reservations but one are given up, 2 segments stay: one for it, and a spare one. */
 static void room_unreserved_segments_are_freed(struct kunit *test)
 {
 	struct test_timer *t = reserved_timers(test, 3 * POSITIONS);

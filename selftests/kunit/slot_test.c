@@ -50,7 +50,7 @@ static struct theap_slot_timer *slot_make(struct kunit *test)
 	return &page->timers[3];
 }
 
-/* Check a slot.  The returned count of expirations is not used: the slot has it, too. */
+/* Check a slot at @now.  The count is not used: the slot counts its expirations, too. */
 static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 {
 	u64 count;
@@ -71,7 +71,10 @@ static void slot_check_of_idle_slot_makes_no_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot(st)->expirations, 0);
 }
 
-/* A due slot expires.  Two expiries before a read add its number to the ring only once. */
+/*
+ * A due slot expires.  If it expires a second time before its event is read, the slot's number
+ * is not added to the ring again.
+ */
 static void slot_expires_when_due(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -126,7 +129,7 @@ static void slot_repeated_near_deadlines_are_deferred(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
 		KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), least);
 	}
-	/* A check that finds a deadline that is not close resets the count of such checks. */
+	/* A check that finds a far deadline resets the count of checks with a close one. */
 	for (check = 0; check < THEAP_SLOT_TRIES; check++)
 		check_slot(st, T0, &ring);
 	theap_slot(st)->deadline = least;
@@ -155,7 +158,7 @@ static void slot_late_check_counts_missed_periods(struct kunit *test)
 }
 
 /* Deadlines above S64_MAX and periods outside the limits are clamped. */
-static void slot_wild_values_are_clamped(struct kunit *test)
+static void slot_values_out_of_range_are_clamped(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -199,7 +202,10 @@ static void slot_period_has_limits(struct kunit *test)
 	theap_min_period_ns = before;
 }
 
-/* Let the slot expire @nr times at T0, and add to @deferred.  Return: when to check it next. */
+/*
+ * Let the slot expire @nr times at T0.  Add the number of deferred next checks to @deferred.
+ * Return: the time of the next check.
+ */
 static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned int *deferred)
 {
 	s64 next = 0;
@@ -227,7 +233,7 @@ static void slot_over_rate_limit_is_deferred(struct kunit *test)
 
 	theap_max_user_checks = 1000;
 	slot->period = period;
-	/* 21 checks are within the burst of 20 ms: the next check is due after one period. */
+	/* The limit is one check per ms, after a burst of 20.  The 21st waits 1 ms: one period. */
 	KUNIT_EXPECT_EQ(test, expire_times(st, 21, &deferred), T0 + period);
 	KUNIT_EXPECT_EQ(test, deferred, 0);
 	KUNIT_EXPECT_EQ(test, expire_times(st, 4, &deferred), T0 + 5 * period);
@@ -279,7 +285,7 @@ static void slot_of_unlimited_context_is_not_deferred(struct kunit *test)
 	theap_max_user_checks = before;
 }
 
-/* Call START or, if @if_pending is true, MODIFY with TIMERHEAP_IF_PENDING. */
+/* Arm a slot as START or, if @if_pending, as MODIFY with TIMERHEAP_IF_PENDING. */
 static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
 	       bool *was_pending, bool *wake)
 {
@@ -343,7 +349,7 @@ static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
 }
 
-/* KICK acts on the stored deadline: 0 cancels, a due one expires, a later one is queued. */
+/* KICK acts on the stored deadline: 0 stops the slot, a due one expires, a later is queued. */
 static void slot_kick_follows_stored_deadline(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -417,7 +423,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
 	KUNIT_CASE(slot_repeated_near_deadlines_are_deferred),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
-	KUNIT_CASE(slot_wild_values_are_clamped),
+	KUNIT_CASE(slot_values_out_of_range_are_clamped),
 	KUNIT_CASE(slot_period_has_limits),
 	KUNIT_CASE(slot_over_rate_limit_is_deferred),
 	KUNIT_CASE(slot_one_shot_is_not_charged_to_rate_limit),

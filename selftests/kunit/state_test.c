@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The state machine: all 100 pairs of states.
+ * The state machine of a timer (state.h): all 100 pairs of its 10 states.
  *
  * The test calls each theap_try_ helper of state.h in each state.  A helper must make the
  * transition that its name states.  In all other states it must fail and not change the
- * state.  The other helpers cannot fail: the test calls each in the state of its name.
+ * state.  The other helpers cannot fail: the test calls each only in the state that it leaves.
  *
  * The test records all transitions that the helpers make, and compares them with a table.
  * So no helper makes a transition that is not in the table, and each transition of the
@@ -69,7 +69,7 @@ static bool try_moving(atomic_t *status, enum theap_status from)
 /* Transitions out of a stable state.  They fail if the timer is in another state. */
 static const struct {
 	bool (*try)(atomic_t *status, enum theap_status from);
-	const char *from;	/* as a row of the table */
+	const char *from;	/* x: a state in which it may succeed; columns as in the table */
 	enum theap_status to;
 } tries[] = {
 	{ theap_try_stable_to_modifying, "xx.x.x.xx.", THEAP_MODIFYING },
@@ -157,7 +157,7 @@ static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
 					    "%s -> %s", names[from], names[to]);
 }
 
-/* The predicates are true in exactly those states that have an x in these rows. */
+/* Each predicate of state.h is true in exactly the states that have an x in its row. */
 static void state_predicates_match_the_states(struct kunit *test)
 {
 	/*				  NWRDrdMELm */

@@ -14,7 +14,7 @@
 
 #include "core_test.h"
 
-/* The only housekeeping CPU; UINT_MAX: the machine's housekeeping CPUs. */
+/* If not UINT_MAX, steal.c and watchdog.c see this CPU as the only housekeeping CPU. */
 static unsigned int only_housekeeping_cpu = UINT_MAX;
 
 static bool test_cpu_is_housekeeping(unsigned int cpu)
@@ -46,7 +46,8 @@ static struct theap_counters *count(void)
 
 /*
  * From now on no CPU drives the queue of the test: the queue belongs to another CPU, and an
- * IPI to that CPU appears to be pending.  Let this CPU scan without a wait.
+ * IPI to that CPU appears to be pending.  Allow this CPU to scan now: a CPU scans at most
+ * once per steal_us.
  */
 static void queue_gets_stuck(void)
 {
@@ -78,7 +79,7 @@ static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 	test_queue()->cpu = cpu;
 }
 
-/* Let this CPU scan the queues of one other CPU, and steal those that are stuck. */
+/* Let this CPU scan the queues of @clocks, one per clock, and steal those that are stuck. */
 static void scan_clocks(unsigned long clocks)
 {
 	theap_steal_scan(this_cpu_ptr(&theap_thieves), clocks, 1, false);
@@ -110,7 +111,7 @@ static void steal_runs_overdue_queue_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, test_queue()->armed, THEAP_NEVER);
 }
 
-/* A queue that is due for less than steal_us is left to its owning CPU. */
+/* A queue that has been due for less than steal_us is left to its owning CPU. */
 static void steal_leaves_recently_due_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -205,7 +206,7 @@ static void exceed_budget(struct test_timer *t)
 
 /*
  * A queue whose run is throttled is late, but not stuck, so no CPU steals it.  The queue
- * counts as stuck if no run begins within steal_us after the throttling.
+ * counts as stuck if no run begins within steal_us after the end of the throttling.
  */
 static void steal_leaves_throttled_queue(struct kunit *test)
 {
@@ -232,8 +233,8 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 }
 
 /*
- * After a throttled run the thief resumes the run.  It does not if the owning CPU is running
- * the queue, or was throttled in a run of the queue.
+ * A thief whose run was throttled resumes the run later.  It does not resume while the owning
+ * CPU runs the queue, or is itself throttled after a run of the queue.
  */
 static void steal_resumes_after_throttled_run(struct kunit *test)
 {
@@ -248,7 +249,7 @@ static void steal_resumes_after_throttled_run(struct kunit *test)
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
-	/* First the owning CPU appears to have a throttled run, then a run that is on. */
+	/* First the owning CPU appears to be throttled after a run, then to run the queue. */
 	WRITE_ONCE(queue->run_ended, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
@@ -281,7 +282,7 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
-	/* The thief cannot resume, and the hrtimer of the queue has expired without effect. */
+	/* A stuck thief cannot handle @thief_resume.  @hrtimer has fired, but a run was on. */
 	KUNIT_EXPECT_EQ(test, hrtimer_try_to_cancel(&queue->thief_resume), 1);
 	hrtimer_try_to_cancel(&queue->hrtimer);
 	queue_recovers();
@@ -368,7 +369,7 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 	struct theap_queue *other = theap_queues_get(THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
 
-	/* Wait until the deficit of earlier tests is 0: a run with a deficit does not steal. */
+	/* Let the CPU repay the deficit of earlier tests: a run over its budget does not steal. */
 	usleep_range(5000, 6000);
 	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
@@ -431,7 +432,7 @@ static void watchdog_sleep_ends_before_next_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(0, 0), THEAP_NEVER);
 }
 
-/* With this watchdog_ms a woken watchdog timer expires after 1 s: not before a test's checks. */
+/* With this watchdog_ms, woken watchdog timers expire after 1 and 2 s: after a test's checks. */
 #define SLOW_MS	1000
 
 /* Switch the watchdog on, even on a machine with one CPU.  The watchdog sleeps at first. */
@@ -450,7 +451,7 @@ static bool watchdog_sleeps(void)
 	return READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]) != S64_MIN;
 }
 
-/* Wait until the watchdog sleeps.  Return: whether it does. */
+/* Wait, for 4 s at most, until the watchdog sleeps.  Return: whether it does. */
 static bool watchdog_falls_asleep(void)
 {
 	unsigned int ms = theap_watchdog_ms, i;
@@ -568,8 +569,8 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
 	test_queue()->cpu = raw_smp_processor_id();
 }
 
-/* A late watchdog timer moves to another CPU.  A watchdog timer that is not late stays. */
-static void watchdog_moves_late_timer(struct kunit *test)
+/* A watchdog timer that is late moves to another CPU.  One that is not late stays. */
+static void watchdog_timer_that_is_late_moves_to_another_cpu(struct kunit *test)
 {
 	s64 span = 20 * NSEC_PER_MSEC;
 	struct theap_watchdog_timer *timer = &theap_watchdog_timers[1];
@@ -728,7 +729,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(watchdog_wakes_despite_hrtimer_of_stopped_timer),
 	KUNIT_CASE(watchdog_wakes_at_end_of_run),
 	KUNIT_CASE(watchdog_steals_stuck_queue),
-	KUNIT_CASE(watchdog_moves_late_timer),
+	KUNIT_CASE(watchdog_timer_that_is_late_moves_to_another_cpu),
 	KUNIT_CASE(watchdog_timer_leaves_offline_cpu),
 	KUNIT_CASE(watchdog_stays_on_housekeeping_cpu),
 	KUNIT_CASE(watchdog_wakes_both_timers),

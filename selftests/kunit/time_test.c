@@ -12,7 +12,7 @@
 #include "module/core/lateness.h"
 #include "module/core/timer.h"
 
-/* If a sum would overflow, the result is S64_MAX, which is THEAP_NEVER. */
+/* If a sum would overflow, theap_add() returns S64_MAX, which is THEAP_NEVER. */
 static void time_add_stops_at_never(struct kunit *test)
 {
 	static const struct { s64 a, b, sum; } sums[] = {
@@ -74,7 +74,7 @@ static void time_forward_counts_from_deadline(struct kunit *test)
 	}
 }
 
-/* Step n is 2^(n-1) to 2^n - 1 ns.  The last step also counts longer and negative times. */
+/* Step n counts 2^(n-1) to 2^n - 1 ns.  The last step also counts longer and negative times. */
 static void time_lateness_steps_double(struct kunit *test)
 {
 	unsigned int step;
@@ -89,7 +89,7 @@ static void time_lateness_steps_double(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_lateness_step(-1), step);
 }
 
-/* A time plus an offset is at least 1, and THEAP_NEVER plus an offset is THEAP_NEVER. */
+/* theap_offset_time() returns at least 1, and leaves THEAP_NEVER as it is. */
 static void time_plus_offset_is_at_least_1(struct kunit *test)
 {
 	static const struct { s64 time, by, result; } rows[] = {

@@ -146,8 +146,8 @@ inline flush() { atomic { armed_buffered == EMPTY } }
 
 /*
  * theap_queue_arm() reads the first deadline once, as this inline does with M_ARM_ONCE.
- * Without M_ARM_ONCE it repeats the read until armed is early enough.  spin finds no error
- * in either form.
+ * Without M_ARM_ONCE this inline reads again until armed is early enough.  spin finds no
+ * error in either form.
  */
 inline arm() {
 	do

@@ -22,7 +22,8 @@
 #endif
 
 /*
- * The value of period that condemns the slot.  Each free has a value of its own: a delayed
+ * The value of period that condemns the slot: its event is unread, so the reader frees the
+ * slot when it takes the event.  Each free has a value of its own: a delayed
  * exchange of one free must not withdraw the condemnation of another.
  */
 #ifdef M_ONE_CONDEMNED
@@ -38,7 +39,7 @@ byte period, data, expirations
 bool checking		/* the kernel checks the slot, and may have taken the deadline */
 bool on_stack = true
 
-/* What the properties are about. */
+/* For the assertions, and to bound the search. */
 byte owner, counted_for	/* the owner of the slot, and the owner of the counted expirations */
 byte expiries
 bool freeing[OWNERS + 1], freed[OWNERS + 1]
@@ -117,7 +118,7 @@ active proctype reader() {
 	byte n, event_owner, event_data, condemned;
 	bool ok, owner_done;
 end:	do
-	/* owner_done: the owner that these expirations are counted for has returned from its free. */
+	/* owner_done: the owner that these expirations belong to has returned from its free. */
 	:: atomic { in_ring -> in_ring = false; owner_done = freed[counted_for] };
 #ifndef M_DATA_AFTER_EXCHANGE
 		event_data = data;
@@ -145,7 +146,7 @@ end:	do
 #endif
 			:: else
 			fi;
-			/* The reader drops this event, so the event's owner must be freeing the slot. */
+			/* The reader drops this event, so its owner must be freeing the slot. */
 			assert(freeing[event_owner])
 		:: else ->
 #ifdef M_DATA_AFTER_EXCHANGE

@@ -37,7 +37,7 @@
 
 byte now = 0
 
-/* The timer. */
+/* The timer.  pushed: it was in the heap at least once. */
 bool in_heap, link_used, pushed
 byte when, nextwhen, active_count	/* active_count: the field @active */
 
@@ -187,7 +187,7 @@ inline remove() {
 	fi
 }
 
-/* Sets ok if the inbox is empty. */
+/* Drain the inbox, and requeue the timer if it was moved earlier.  ok: the inbox is empty. */
 inline adjust() {
 	do
 	:: !drained ->
@@ -225,7 +225,7 @@ inline settle() {
 inline acquire() { atomic { !lock -> lock = true } }
 inline settle_release() { flush(); atomic { settle(); lock = false } }
 
-/* Sets top_waiting if the timer at the top is WAITING. */
+/* Remove a stopped timer, requeue a modified one.  top_waiting: the timer is then WAITING. */
 inline clean() {
 	top_waiting = false;
 	do
@@ -312,7 +312,7 @@ end:	do
 			od
 		:: else -> break
 		od;
-		/* The hrtimer may fire without work, but at most 2 times in succession. */
+		/* A run may find no work, but at most 2 runs in succession. */
 		atomic {
 			idle_runs = (changed -> 0 : idle_runs + 1);
 			assert(idle_runs <= 2);

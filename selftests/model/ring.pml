@@ -38,7 +38,7 @@ bool lock
 byte head, tail, entries[ENTRIES]
 byte head_buffered = EMPTY
 
-/* What the properties are about. */
+/* For the assertions, and to bound the search. */
 byte expiries[SLOTS], expirations_read[SLOTS]
 byte put_backs = PUT_BACKS
 

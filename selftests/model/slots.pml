@@ -40,7 +40,7 @@
 
 byte now = 0
 
-/* The slot.  The timer: the time at which it is queued, or 0; whether it is claimed. */
+/* The slot, and its timer.  timer_at: when it is queued, or 0; claimed: by a call or a run. */
 byte deadline, period, queued, timer_at
 byte queued_buffered = EMPTY
 bool claimed

@@ -27,7 +27,7 @@ byte status = NO_STATUS
 #define transient(s)	((s) == RUNNING || (s) == REMOVING || \
 			 (s) == MODIFYING || (s) == MOVING)
 
-/* If the exchange fails, ok is false afterwards. */
+/* The branches of a compare-and-exchange: it succeeds and sets ok, or fails and clears ok. */
 #define TRY(from, to)	:: atomic { status == from -> status = to; ok = true }
 #define LOST		:: else -> ok = false
 /* Only the process that has put the timer into a transient state ends that state. */

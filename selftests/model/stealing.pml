@@ -27,7 +27,7 @@
  *
  * Watchdog timer 0 is on the owning CPU, and watchdog timer 1 on the thief's CPU.  If the
  * peer of a watchdog timer finds it late, that timer moves to the fourth CPU.  The fourth
- * CPU does not get stuck and, to make the search harder, does not steal.  watchdog.c may
+ * CPU does not get stuck.  It does not steal: the others must not need its help.  watchdog.c may
  * also choose another CPU when it wakes or arms a watchdog timer; the model does not.
  *
  * Time is 0 or SOON, and may stay 0.  LATER is never reached.  There is one timer, and a
@@ -77,7 +77,10 @@ byte earliest = NEVER, first = NEVER, armed = NEVER
 byte hrtimer = NEVER
 bool ipi, irqs_off
 
-/* The CPU that is in a run, the stuck CPU, and the hrtimers that begin a run at any time. */
+/*
+ * Is the owning CPU, or the thief's CPU, in a run?  Which CPU is stuck?  Are the hrtimers
+ * resume and thief_resume armed?  An armed one may fire at any time.
+ */
 bool owning_cpu_runs, thief_cpu_runs
 byte stuck = NO_CPU
 bool resume, thief_resume
@@ -91,7 +94,7 @@ byte until = NEVER, expires[2] = NEVER
 /* The watchdog timer was moved to the fourth CPU. */
 bool moved[2]
 
-byte limited
+byte limited	/* how many runs were throttled or notifications deferred so far */
 
 #define min(a, b)	((a) < (b) -> (a) : (b))
 
@@ -311,7 +314,7 @@ inline steal() {
 
 #define near(time)	((time) <= SOON)
 
-/* The watchdog timer is on the stuck CPU.  is_late: it is also late. */
+/* cpu_is_stuck: watchdog timer i is on the stuck CPU.  is_late: it is also overdue. */
 #define cpu_is_stuck(i)	(!moved[i] && stuck == OWNING_CPU + (i))
 #define is_late(i)	(expires[i] <= now && cpu_is_stuck(i))
 

@@ -4,7 +4,7 @@
  *
  * While the module is loaded, one thread per CPU starts, stops, postpones, moves earlier
  * and frees timers that all threads share.  The timers use all clocks, with slack and
- * without, and some restart themselves in their functions.  Meanwhile the script run in
+ * without, and some restart themselves in their functions.  Meanwhile the script "run" in
  * this folder takes CPUs offline and online, and steps CLOCK_REALTIME.
  *
  * Each timer counts what happens to it, in plain fields.  Only the state of the timer
@@ -54,7 +54,7 @@ MODULE_PARM_DESC(heaps, "Heaps for each clock (0: one per CPU)");
 #define ALIVE	0x616c697665ULL
 #define DEAD	0x64656164ULL
 
-/* A due timer that is pending for so long is lost.  Long enough for pauses of emulated CPUs. */
+/* After this time at the end, a timer that is still due is lost.  Emulated CPUs may pause. */
 #define LOST_NS	(20 * NSEC_PER_SEC)
 
 /* What has happened to a timer, or to all timers that were freed. */
@@ -80,13 +80,16 @@ struct torture_timer {
 	s64 deadline;			/* S */
 	s64 period;			/* S; 0: none */
 	s64 slack;			/* S */
-		struct counts counts;		/* S, but @called is F */
+	struct counts counts;		/* S, but @called is F */
 	atomic_t in_function;		/* the function is running */
-		bool dying;			/* set: the function must not start the timer */
+	bool dying;			/* set: the function must not start the timer */
 	struct rnd_state random;	/* F */
 };
 
-/* A pointer to a timer.  A thread that uses the timer holds @lock for reading. */
+/*
+ * A pointer to a timer.  A thread that uses the timer holds @lock for reading.  A thread that
+ * replaces and frees the timer holds @lock for writing.
+ */
 struct table_entry {
 	struct rw_semaphore lock;
 	struct torture_timer *timer;
@@ -258,7 +261,10 @@ static void torture_timer_free(struct torture_timer *t)
 {
 	struct counts *c = &t->counts;
 
-	/* Half of the timers are stopped while their functions may still start them. */
+	/*
+	 * For half of the timers, count each stop.  Stop the others while their functions may
+	 * still start them, and compute the number of their stops from the other counts.
+	 */
 	if (random_below(&t->random, 2)) {
 		torture_timer_stop_counted(t);
 	} else {
