@@ -9,7 +9,7 @@ DKMS_SOURCE ?= /usr/src/timerheap-$(VERSION)
 
 kbuild := $(MAKE) -C $(KDIR) M=$(CURDIR)
 LAB := selftests/vm
-# KERNEL= selects the kernel of "make demo" and "make shell".  "make check" then tests only it.
+# KERNEL= selects the kernel of the targets that use the lab.  "make check" then tests only it.
 export KERNEL
 
 .PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cache.
+ * The sample cache, which cache.h describes.
  *
  * The state of an entry is one word, @expires: the time at which the entry expires if it is
  * not used, or 0 once the entry is claimed.  Three rules hold:
@@ -55,10 +55,10 @@ struct entry {
 	struct timerheap_timer timer;
 	struct timerheap_cache *cache;	/* constant, as are the lengths and @bytes */
 	atomic64_t expires;		/* 0: claimed */
-	u64 ttl;			/* of the last set or move */
+	u64 ttl;			/* time to live, of the last set or move */
 	union {
 		struct llist_node retired;	/* used once the entry is claimed */
-		struct rcu_head rcu;		/* used once the worker has taken the entry off */
+		struct rcu_head rcu;		/* used once the worker has taken it off the list */
 	};
 	u32 key_len;
 	u32 value_len;
@@ -104,7 +104,10 @@ static s64 expiry_time(u64 ttl)
 	return ttl > (u64)KTIME_MAX - now ? KTIME_MAX : now + ttl;
 }
 
-/* Claim an entry.  Return: true: the caller must unlink and retire it. */
+/*
+ * Claim an entry.  Return: true: the caller must unlink and retire it; false: another caller
+ * has claimed it before.
+ */
 static bool claim(struct entry *entry)
 {
 	if (!atomic64_xchg(&entry->expires, 0))
@@ -243,8 +246,8 @@ static struct entry *link_or_replace(struct timerheap_cache *cache,
  *
  * Context: task or softirq; sleeps if @gfp does.
  * Return: 0; -EINVAL: @ttl or a length is not valid; -ENOSPC: the cache is full and does
- * not have this key (values that other callers are storing count); -ENOMEM; -EBUSY or
- * -E2BIG: no room in the hash table.
+ * not have this key (a value that another caller is just storing counts, too); -ENOMEM;
+ * -EBUSY or -E2BIG: no room in the hash table.
  */
 int timerheap_cache_set(struct timerheap_cache *cache,
 			const struct timerheap_cache_bytes *key,
@@ -413,7 +416,8 @@ static unsigned int drain_once(struct timerheap_cache *cache,
  *
  * Each value that was stored before the call is passed to @each once, in any order, if it
  * is not removed, replaced or expired meanwhile.  A value that is stored meanwhile may be
- * passed, too.  This does not return while other callers keep storing values.
+ * passed, too.  The call does not return as long as other callers keep storing
+ * values.
  *
  * Context: task, may sleep.
  * Return: the number of removed values.
@@ -486,8 +490,8 @@ EXPORT_SYMBOL_GPL(timerheap_cache_create);
  * timerheap_cache_destroy - destroy a cache
  * @cache: the cache; no caller uses it any more
  *
- * On return no timer of the cache is left.  Its memory is freed, at the latest after a
- * grace period.
+ * On return no timer of the cache is left.  The last entries are freed after an RCU grace
+ * period.
  *
  * Context: task, may sleep.
  */

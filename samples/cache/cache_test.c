@@ -3,9 +3,8 @@
  * Unit tests of the cache.  They are a module of their own, which uses the functions that
  * the cache exports, with timers of timerheap.ko.
  *
- * They cover what the tests of go-zero's cache cover: set, get, another time to live,
- * delete, a limit, expiry.  They also cover what the tests of go-zero's timing wheel cover:
- * set, move, remove, drain.
+ * They cover what the tests of the Go library go-zero cover.  Its cache: set, get, another time
+ * to live, delete, a limit, expiry.  Its timing wheel: set, move, remove, drain.
  */
 #include <kunit/test.h>
 
@@ -22,7 +21,7 @@
 #define MS	((u64)NSEC_PER_MSEC)
 #define HOUR	(3600 * (u64)NSEC_PER_SEC)
 
-/* The longest time that a test waits for an expiry. */
+/* The longest time that a test waits until the cache has the expected number of values. */
 #define TIMEOUT_MS	20000
 
 /* Each test has its own cache, of at most 1000 values. */
@@ -46,7 +45,7 @@ static struct timerheap_cache_bytes bytes(const void *data, u32 len)
 	return (struct timerheap_cache_bytes){ data, len };
 }
 
-/* In most tests keys and values are numbers. */
+/* Store a value.  In most tests keys and values are numbers. */
 static int set_gfp(u32 key, u64 value, u64 ttl, gfp_t gfp)
 {
 	struct timerheap_cache_bytes k = bytes(&key, sizeof(key)), v = bytes(&value, sizeof(value));
@@ -229,7 +228,7 @@ static void cache_full_rejects_new_keys(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_count(cache), 1000);
 }
 
-/* Add key times value to a sum, for each value of a drain. */
+/* timerheap_cache_drain() calls this for each value: add key times value to the sum @context. */
 static void add_up(const struct timerheap_cache_bytes *key,
 		   const struct timerheap_cache_bytes *value, void *context)
 {
@@ -275,7 +274,7 @@ static void cache_works_with_softirqs_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, was_removed, 0);
 }
 
-/* Destroy a cache whose timers are due, are running, or are due in an hour. */
+/* Destroy a cache when some timers are due or expiring, and one is due in an hour. */
 static void cache_destroy_stops_timers_in_any_state(struct kunit *test)
 {
 	unsigned int i, round;
@@ -322,7 +321,7 @@ static int random_calls_thread(void *unused)
 	return wrong;
 }
 
-/* Threads on all CPUs call the cache while it is drained.  In the end it is empty. */
+/* Threads on all CPUs call the cache while it is drained.  In the end its count is 0. */
 static void cache_concurrent_calls_keep_count(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1;
@@ -366,7 +365,10 @@ static int mover_thread(void *data)
 	return 0;
 }
 
-/* Of two racing moves, the last one sets the time to live.  No value expires later than that. */
+/*
+ * Two moves of one value race, one with 50 ms, one with an hour.  If the move with 50 ms is the
+ * last, the value must expire after 50 ms, not after the hour.
+ */
 static void cache_concurrent_moves_leave_no_late_value(struct kunit *test)
 {
 	struct mover movers[2] = { { &movers[1], 50 * MS }, { &movers[0], HOUR } };

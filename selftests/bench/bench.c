@@ -15,7 +15,7 @@ void bench_open(const char *path)
 	json = fopen(path, "w");
 	if (!json)
 		err(1, "%s", path);
-	/* The file keeps all figures if a later benchmark kills this process. */
+	/* Write each line at once, so that the file has it even if this process dies later. */
 	setlinebuf(json);
 }
 

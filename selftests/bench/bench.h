@@ -2,10 +2,9 @@
 /*
  * Figures of the benchmarks that run in user space.
  *
- * A figure is the median of several rounds, with the minimum and the maximum.
- * One more round, before these rounds, warms the caches and is not counted.  A
- * figure is printed to standard output as a row of a table.  It is also written
- * to the file of bench_open() as a line of JSON:
+ * A figure is the median of its rounds, with their minimum and maximum.  It is
+ * printed to standard output as a row of a table.  It is also written to the
+ * file of bench_open() as a line of JSON:
  *
  *	{"bench":"stop","impl":"4-heap","n":1000,"value":12.3,"unit":"ns",
  *	 "low":12.1,"high":13.0}
@@ -39,15 +38,15 @@ void bench_put(const char *bench, const char *impl, long n, struct figure figure
 typedef double (*bench_round)(void);
 
 /*
- * Run @round once to warm up and BENCH_ROUNDS times; each round does @each operations.
- * Print the figure.
+ * Run @round once to warm the caches, which is not counted, then BENCH_ROUNDS times.  Each
+ * round does @each operations.  Print the figure, and write it as JSON.
  *
  * Return: the figure, in nanoseconds per operation.
  */
 struct figure bench_measure(const char *bench, const char *impl, long n, long each,
 			    bench_round round);
 
-/* Print the ratio @theirs / @ours. */
+/* Print the ratio @theirs / @ours, and write it as JSON. */
 void bench_ratio(const char *bench, const char *impl, long n, double ours, double theirs);
 
 static inline uint64_t bench_ns(clockid_t clock)
@@ -58,7 +57,7 @@ static inline uint64_t bench_ns(clockid_t clock)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Read the user and system time of this process, in seconds.  Waiting costs nothing. */
+/* Read the CPU time of this process, user and system, in seconds: no time while it sleeps. */
 static inline double bench_cpu(void)
 {
 	return bench_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;

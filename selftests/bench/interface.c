@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * interface [FILE] - measure the interface and timerfd on the same work, in one run
+ * interface [FILE] - measure timerheap's slots and calls, and timerfd, on the same work
  *
  * Figures are printed as bench.h describes; FILE gets the lines of JSON.
  *
@@ -22,7 +22,7 @@
 #include "bench.h"
 
 #define TIMERS	10000		/* timerfd descriptors, and as many slots */
-#define KICKED	1024		/* timers of a BATCH or KICK */
+#define KICKED	1024		/* timers of a BATCH or KICK that is measured */
 #define MANY	1000000		/* timers for the figure of memory */
 
 static struct timerheap *th;
@@ -51,7 +51,8 @@ static void choose_deadlines(void)
 }
 
 /*
- * Each function below does one round of its work and returns the seconds it took.
+ * Each function below that returns a double does one round of its work.  It returns the CPU
+ * time of this process for that work, in seconds.
  */
 
 /* Stop each pending timer and start it again, 1 s later than before. */
@@ -93,7 +94,7 @@ static double stop_restart_timerfd(void)
 	return bench_cpu() - begin;
 }
 
-/* Stop the timers and dequeue them, so that each start has to enqueue one. */
+/* Stop KICKED timers and dequeue them, so that each later start has to enqueue its timer. */
 static void stop_and_dequeue(void)
 {
 	for (int i = 0; i < KICKED; i++)
@@ -115,7 +116,7 @@ static double start_kick(void)
 	return bench_cpu() - begin;
 }
 
-/* Start the timers at @deadlines, by one BATCH of START operations. */
+/* Start KICKED timers for the times in deadlines[], by one BATCH of START operations. */
 static double batch_starts(uint64_t slack)
 {
 	struct timerheap_batch batch = { .ops = (uintptr_t)ops, .nr = KICKED };
@@ -162,10 +163,11 @@ static double start_timerfd(void)
 }
 
 /*
- * Take the events of all timers, which expire over @spread ns.  Sleep @pause ns after
- * each wake-up, so that several events are taken at a time; 0: do not sleep.
+ * Start all timers, with deadlines spread evenly over @spread ns, and take their events.
+ * Sleep @pause ns after each wake-up, so that several events are taken at a time; 0: do not
+ * sleep.
  *
- * Return: the CPU time of the process that takes the events, in seconds.
+ * Return: the CPU time of this process for taking the events, in seconds.
  */
 static double take_from_ring(int64_t spread, int64_t pause)
 {
@@ -241,7 +243,7 @@ static double take_each_timerfd(void)
 	return take_from_timerfd(TIMERHEAP_SEC, 0);
 }
 
-/* Read the bytes of free memory, page cache included. */
+/* Return the bytes of free memory, page cache included. */
 static int64_t free_memory(void)
 {
 	FILE *file = fopen("/proc/meminfo", "r");
@@ -263,7 +265,8 @@ static int64_t free_memory(void)
 
 /*
  * Print the bytes per timer: slots, timers, event ring, heaps and page tables together.
- * The kernel allocates them in steps of 4 KiB and 64 KiB, so this needs many timers.
+ * @before is the free memory before they were allocated.  The kernel allocates them in steps
+ * of 4 KiB and 64 KiB, so only many timers give an exact figure.
  */
 static void print_memory(int64_t before)
 {
@@ -358,7 +361,7 @@ int main(int argc, char **argv)
 	compare("take events, every 10 ms", TIMERS, take_every_10_ms_ring,
 		take_every_10_ms_timerfd);
 	compare("take events, woken for each", TIMERS, take_each_ring, take_each_timerfd);
-	/* This is the last benchmark, since the slots keep their slack. */
+	/* This is the last benchmark, since the slots keep the slack that it gives them. */
 	measure("start 1024 timers", KICKED, "timerheap, BATCH, slack", start_slack);
 	return 0;
 }

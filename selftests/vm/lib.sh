@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the scripts that source this file use these
 #
-# Shared by all parts of the lab: paths, messages, root rights, and a lock between two
-# labs.
+# Shared by all parts of the lab: paths, messages, root rights, and a lock between scripts of
+# the lab that run at the same time.
 #
 # A part prints paths for its caller on standard output.  So messages for people go to
 # standard error.
@@ -14,8 +14,8 @@ export LC_ALL=C
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# The tree to build from: the tree of the lab, or TIMERHEAP_TREE.  The tests of the lab
-# build mutants in a copy.
+# The tree to build from: the tree of the lab, or TIMERHEAP_TREE.  The scripts selftest and
+# mutants set that to a changed copy.
 top=${TIMERHEAP_TREE:-$(cd "$here/../.." && pwd)}
 build=$top/build
 # Kernels are large and change seldom, so they are kept outside the checkout.
@@ -34,8 +34,8 @@ die()
 	exit 2
 }
 
-# Run a command as root.  If that fails, the error shows the command, since the user has to
-# run it.
+# Run a command as root.  If there is no way to become root, the error shows the command, so
+# that the user can run it.
 as_root()
 {
 	if [ "$(id -u)" = 0 ]; then
@@ -48,13 +48,13 @@ as_root()
 	fi
 }
 
-# Wait for a lock that only one lab at a time has.  The kernel releases the lock at the end of
-# the process.  Children that live longer must not inherit the descriptor.
+# Wait for a lock that only one script at a time has.  The kernel releases the lock when all
+# processes have closed descriptor 9.  Children that live longer must not inherit it.
 lock()
 {
 	mkdir -p "$(dirname "$1")"
 	exec 9>"$1"
-	flock -n 9 || { say "waiting for another lab that holds $1"; flock 9; }
+	flock -n 9 || { say "waiting for another run of the lab that holds $1"; flock 9; }
 }
 
 unlock()

@@ -2,9 +2,9 @@
 /*
  * Count the instructions of an operation that is repeated TIMES times.
  *
- * callgrind writes the count under the name of the operation.  The count includes the
- * loop, which is the same for each operation.  Draw random numbers before the loop, so
- * that the instructions for them are not counted.
+ * callgrind writes the count under the name of the operation; the script "check" divides
+ * it by TIMES.  The count includes the loop, which is the same for each operation.  Callers
+ * draw random numbers before the loop, so that the instructions for them are not counted.
  */
 #ifndef COUNTS_H
 #define COUNTS_H

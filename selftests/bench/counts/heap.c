@@ -113,7 +113,7 @@ static void count_heap(void)
 	COUNT("heap: rekey to earlier", theap_heap_rekey(&heap, &nodes[which[i]],
 							 key_of(which[i]) - keys[i]));
 	COUNT("heap: pop", pop());
-	/* Push TIMES entries before all others: one extraction of these is TIMES operations. */
+	/* Push TIMES entries with earlier keys than all others; one extraction takes them all. */
 	for (u32 i = 0; i < TIMES; i++)
 		theap_heap_push(&heap, -1000000000000 - i, &nodes[PENDING + i]);
 	top = theap_heap_at(&heap, THEAP_ROOT);

@@ -19,7 +19,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	return nr;
 }
 
-/* All slots are queued for their deadline and have an event in the ring. */
+/* At first all slots are queued for their deadline and have an event in the ring. */
 void count_slots(void)
 {
 	static struct timerheap_slot slots[TIMES];

@@ -30,9 +30,9 @@ enum grain { EXACT, JIFFIES, NEVER };
  * @start:     make a timer expire at @time, whether it is pending or not
  * @stop:      stop a timer, in the cheapest way
  * @stop_sync: stop a timer, wait for its function, and dequeue it
- * @is_clean:  does no work remain for expired timers?  NULL: none ever remains
+ * @is_clean:  return true if no work remains for expired timers; NULL: none ever remains
  *
- * The function of each timer counts its expiry in fired.
+ * When a timer expires, its function adds 1 to the global counter "fired".
  */
 struct contender {
 	const char *name;

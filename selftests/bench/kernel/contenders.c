@@ -2,9 +2,8 @@
 /*
  * The contenders: timerheap's core, hrtimer, timer_list, and "touch", a lower bound.
  *
- * Each is used as its documentation recommends.  The hrtimers expire in softirq, since
- * the functions of such timers do not belong in hard interrupts.  The timer_list timers
- * are not pinned.
+ * Each is used as its documentation recommends.  The hrtimers expire in softirq, as the
+ * timers of timerheap do.  The timer_list timers are not pinned to a CPU.
  */
 #include <linux/hrtimer.h>
 #include <linux/jiffies.h>

@@ -68,7 +68,8 @@ static int work(void *data)
 /*
  * Run one round on @n CPUs.
  *
- * Return: the time for one stop and one start, in picoseconds; 0: no memory.
+ * Return: the time for one stop and one start, in picoseconds; 0: a thread could not be
+ * created.
  */
 static u64 crowd_round(const struct contender *contender, struct worker *workers, u32 n)
 {
@@ -87,7 +88,8 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
 	}
 	/*
 	 * If a thread could not be created, wake none of the others: each would wait for the
-	 * missing one.  kthread_stop() ends a thread that was never woken without calling work().
+	 * missing one.  A thread that was never woken ends in kthread_stop() and does not call
+	 * work().
 	 */
 	for (i = 0; nr == n && i < n; i++)
 		wake_up_process(workers[i].task);

@@ -2,10 +2,10 @@
 /*
  * The cost of an expiry: interrupt, softirq, heap and function together.
  *
- * An expiry interrupts the task that runs, so no process is charged for it.  The benchmark
- * therefore runs a loop whose duration is known, and counts its iterations.  The time that
- * the loop has lost is the cost of the expiries.  Time in which a contender waits or is
- * throttled is not lost, since the loop runs then.
+ * An expiry interrupts whichever task runs, so no process's CPU time measures the expiry.
+ * The benchmark therefore runs a loop whose duration is known, and counts its iterations.
+ * The elapsed time minus the time for these iterations is the cost of the expiries.  While a
+ * contender waits or is throttled the loop runs, so that time is not part of the cost.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>
@@ -16,14 +16,14 @@
 
 #define LOOP	1000
 #define SINGLE	200U		/* expiries of a round, one at a time */
-#define APART	(200 * NSEC_PER_USEC)	/* between two of them */
-#define WITHIN	NSEC_PER_MSEC	/* all deadlines of a mass expiry */
+#define APART	(200 * NSEC_PER_USEC)	/* between two of these expiries */
+#define WITHIN	NSEC_PER_MSEC	/* the span of all deadlines of a mass expiry */
 #define HOUR	(3600 * NSEC_PER_SEC)
 
-/* More timers get fewer rounds of mass expiry: starting ten million hrtimers takes 20 s. */
+/* More timers than this get 3 rounds of mass expiry: to start ten million hrtimers takes 20 s. */
 #define MANY	1000000U
 
-/* The duration of SAMPLE loops without interruption, in ns: the shortest measured one. */
+/* The time for SAMPLE calls of loop() without an interrupt, in ns: the shortest of 50 samples. */
 #define SAMPLE	1000
 static u64 undisturbed;
 
@@ -111,7 +111,7 @@ static int single_expiry(const struct contender *contender, u32 n)
 	return 0;
 }
 
-/* Make the contender allocate its memory now: mass_round() has softirqs off. */
+/* Make the contender allocate its memory now: mass_round() turns softirqs off, so cannot sleep. */
 static void make_room(struct timer_set *set)
 {
 	s64 base = ktime_get_ns() + HOUR;

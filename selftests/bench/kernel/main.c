@@ -2,8 +2,8 @@
 /*
  * The kernel benchmark: it runs while the module is being loaded.
  *
- * The benchmark prints lines of JSON to the kernel log, and occupies a CPU until it ends.  Do
- * not load the module on a machine that does other work.
+ * The benchmark prints lines of JSON to the kernel log, and occupies one CPU, or with crowd=1
+ * all CPUs, until it ends.  Do not load the module on a machine that does other work.
  */
 #include <linux/module.h>
 #include <linux/preempt.h>
@@ -41,7 +41,7 @@ static int bench_all(void)
 	unsigned int i, j;
 	int ret = 0;
 
-	/* Stay on this CPU: expiry.c measures the time that it loses. */
+	/* Stay on this CPU: expiry.c measures how long expiries interrupt its loop there. */
 	migrate_disable();
 	bench_expiry_calibrate();
 	for (i = 0; !ret && i < nr_ns; i++)

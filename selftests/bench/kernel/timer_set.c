@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sets of many timers, in an order that no cache can predict.
+ * Sets of many timers.  A set has a shuffled order of use, which no cache can predict.
  *
  * The timers are in pieces of 4096, which kmalloc() takes from the kernel's linear mapping.
  * One large array would need vmalloc().  In User Mode Linux each page of vmalloc() memory
  * takes a mapping of the host.  The host allows 65530 (vm.max_map_count), and ten million
- * timers need 156250.  The heap has segments of 4096 entries, too.
+ * timers need 156250.  timerheap's heap is in segments of 4096 entries, too.
  */
 #include <linux/kernel.h>
 #include <linux/mm.h>

@@ -2,10 +2,10 @@
 /*
  * The operations of a timer: start, stop, restart, modify.
  *
- * Each operation is measured while @n timers are pending; "start" adds up to WORK more.
- * The deadlines of the pending timers are random, between one and two hours from now.  A
- * round uses the next WORK timers of a shuffled order.  With a million timers the next one is
- * no longer in a cache, as in a server.
+ * Before each round @n timers are pending.  The round does one operation on WORK timers, or on
+ * @n if that is less; "start" always uses WORK new timers.  The deadlines of the pending timers
+ * are random, between one and two hours from now.  A round uses the next timers of a shuffled
+ * order.  With a million timers the next one is no longer in a cache, as in a server.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -62,8 +62,8 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 /* A timer of the round, found before the time is measured. */
 struct turn {
 	void *timer;
-	s64 deadline;
-	s64 when;
+	s64 deadline;	/* at its first start, in nanoseconds */
+	s64 when;	/* for this round, in the contender's unit */
 };
 
 /* Find the next @nr timers of the shuffled order. */

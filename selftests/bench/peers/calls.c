@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Count system calls, by wrappers of the functions of libc that make them.
+ * Count the system calls of a program that uses timers, by wrappers of the functions of libc
+ * that make them.  Calls that create or delete a timer, such as timerfd_create() and close(),
+ * are not counted, except epoll_ctl().
  *
  * With --wrap, the linker makes the whole program call these wrappers, libraries included.
  * The wrappers miss io_uring_enter(), which liburing calls without libc.  uring.c counts

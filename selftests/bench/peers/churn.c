@@ -17,7 +17,7 @@
 struct worker {
 	const struct peer *peer;
 	void *set;
-	uint32_t first, n;		/* the last RESERVE of them are for lost requests */
+	uint32_t first, n;		/* its timers; the last RESERVE are for lost requests */
 	void (*burst)(struct worker *worker);
 	uint64_t random;
 	uint32_t operations, calls, requests, lost;
@@ -187,7 +187,7 @@ static void follow(struct worker *worker)
 	}
 }
 
-/* Start all timers of a thread for random times, without the reserved ones. */
+/* Start all timers of a thread for random times, except the reserved ones. */
 static void spread_out(struct worker *worker)
 {
 	for (uint32_t i = 0; i < worker->n - RESERVE; i++)

@@ -4,8 +4,8 @@
  *
  * A thread calls rte_timer_manage() in its main loop.  The more often it does so, the more
  * exact are its timers.  DPDK never sleeps: to wait for a timer, a thread polls and keeps
- * its CPU busy.  That is the intended use.  The workload that polls every 10 ms does what
- * DPDK's own example does.
+ * its CPU busy.  That is the intended use.  DPDK's own example calls rte_timer_manage() only
+ * every 10 ms, but its loop does not sleep.  The workload that polls every 10 ms also sleeps.
  *
  * A thread that DPDK has not created registers itself.  The list belongs to the thread, not
  * to the set.  This peer uses no huge pages, devices or files.  Spans are in ticks of

@@ -29,7 +29,7 @@ struct part {
 /* The threads that work at the same time; the first one measures. */
 static struct part parts[MOST_THREADS];
 
-/* Written by the first thread: how long the start of all timers took, and the first deadline. */
+/* Written by the first thread, in ns: how long the start of all timers took; first deadline. */
 static uint64_t start_duration, base;
 
 static _Thread_local uint64_t expired;
@@ -86,8 +86,8 @@ static void stop_all(const struct part *part)
 }
 
 /*
- * Measure how long it takes to start all timers.  The deadlines are so early that a peer
- * which keeps stopped timers queued has to queue them again.
+ * Measure how long it takes to start all timers.  The deadlines are earlier than those of the
+ * stopped timers.  So a peer that keeps stopped timers queued has to queue them again.
  */
 static void measure_start_time(const struct part *part)
 {
@@ -234,7 +234,7 @@ static void tickers(struct part *part)
 	struct rounds rounds = { 0 };
 
 	start_all(part, SEC);
-	/* After one second all of them tick. */
+	/* The first expiries are within one second from base: do not count them. */
 	wait_until(part, base + SEC);
 	for (int i = 0; i < rounds_for(part); i++)
 		measure_round(part, &rounds, tick);

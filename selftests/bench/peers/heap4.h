@@ -23,7 +23,7 @@ struct entry {
 
 struct heap4 {
 	struct entry *entries;
-	uint32_t *positions;	/* of all timers, or NOT_QUEUED */
+	uint32_t *positions;	/* index in entries of each timer, or NOT_QUEUED */
 	uint32_t nr;
 	void *memory;
 };

@@ -38,7 +38,7 @@ static void refresh_counters(void)
 	}
 }
 
-/* Return the bytes of free pages in per-CPU lists, which do not count as free. */
+/* Return the bytes of free pages in per-CPU lists, which MemFree does not contain. */
 static double kept_by_cpus(void)
 {
 	FILE *file = fopen("/proc/zoneinfo", "r");

@@ -8,7 +8,7 @@
  * idle, restart, mass, tickers, postponed, waiting and pacing.  The default is all of them.
  * With -p, only peers whose name contains PEER are measured.
  *
- * Each peer runs in a process of its own, so no peer pays for what another has left.
+ * Each peer runs in a process of its own, so no peer pays for the memory of an earlier one.
  */
 #include <err.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static const struct peer *const peers[] = {
 
 #define NR	((int)(sizeof(peers) / sizeof(*peers)))
 #define MOST		1000000		/* timers */
-#define FEW_OTHERS	10		/* pending timers while flows are paced */
+#define FEW_OTHERS	10		/* other pending timers in the workload "pacing" */
 #define EXPIRY_LEAST	10000		/* fewest timers, of all threads, to measure expiry with */
 #define TIME_LIMIT	240		/* seconds, after which a peer is killed */
 
@@ -81,7 +81,7 @@ static bool measure(const struct peer *peer, uint32_t n)
 	return true;
 }
 
-/* Run the workloads of few timers with several threads. */
+/* Run the workloads that allow it with @nr threads, which have EXPIRY_LEAST timers together. */
 static void measure_threads(const struct peer *peer, int nr)
 {
 	if (churn_wanted())

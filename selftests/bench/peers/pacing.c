@@ -14,7 +14,7 @@
 
 #define FLOWS	10
 #define SAMPLES	6000	/* of all threads */
-#define WARMUP	500	/* of each */
+#define WARMUP	500	/* of each thread, before its samples; not counted */
 
 /* A thread and its flows. */
 struct pacer {

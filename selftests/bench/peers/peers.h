@@ -3,14 +3,14 @@
  * The peers, which are the timers that a program can use, behind one interface.
  *
  * Each peer is one short file.  It is used as its documentation recommends for many timers.
- * A set is the timers of one thread; a timer is a number from 0.  The conditions are the same
- * for all peers:
+ * A set is the timers of one thread, or of all threads if the peer is @shared.  A timer is a
+ * number from 0.  The conditions are the same for all peers:
  *
  *  - Event loops read the clock once per turn, and spans begin at that reading.  So do the
  *    workloads: peer_now is the reading, and peer_span() converts a time to a span.
  *  - A peer that can change many timers by one system call may defer that call to turn().
- *    turn() is called after BURST operations and before each reap().  A server that gets that
- *    many packets by one epoll_wait() would do the same.
+ *    turn() is called after BURST operations, and between the last operation and reap().  A
+ *    server that gets that many packets by one epoll_wait() would do the same.
  *  - A server calls epoll_wait() for its sockets in any case, so no peer pays for that.  A
  *    peer that needs a call to get its events pays for that call.
  *  - System calls are counted in libc's functions (calls.c), including those of libraries.
@@ -29,15 +29,15 @@
 /* Operations between two turns. */
 #define BURST	64
 
-/* The span of timeouts of equal length; some peers make use of that. */
+/* The span of request and idle timeouts.  libevent has a faster queue for one common span. */
 #define TIMEOUT	(60 * SEC)
 
 /**
  * struct peer - a way to have timers
  * @name:     its name in tables
  * @most:     the most timers that can be measured in reasonable time and memory
- * @shared:   all threads share one set, each with timers of its own; otherwise each thread
- *            has a set
+ * @shared:   in churn.c all threads share one set, in which each thread has timers of its own;
+ *            otherwise each thread has a set
  * @lazy:     a postponed timer is checked at its old deadline, which costs time then
  * @expires_as: another peer whose timers expire in the same way; only that one is measured.
  *            NULL: there is none
@@ -50,7 +50,8 @@
  *            every @period after that
  * @postpone: let a pending timer expire at @when, later than before
  * @stop:     stop a pending timer
- * @turn:     see above; NULL: nothing to do
+ * @turn:     end a turn of the loop: make the deferred system calls (see above), or let an
+ *            event loop read its clock; NULL: nothing to do
  * @reap:     call peer_expired() for all timers that have expired; @wait: wait for the first
  *            one, and handle as many as one call or turn returns
  * @inside:   call @work as the event loop would call a handler; NULL: call it directly

@@ -25,7 +25,7 @@ struct set {
 	timer_t *timers;
 };
 
-/* Each thread has a signal of its own, so it reads only its own timers' signals. */
+/* Each set has a signal of its own, so a thread reads only the signals of its own timers. */
 static int next_signal(void)
 {
 	static int taken;

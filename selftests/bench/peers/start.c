@@ -3,19 +3,19 @@
  * New timers: create a set and start each timer for the first time.  The figures are the time
  * to create and to start, the memory of the armed timers, and the kernel's part of that memory.
  *
- * Memory is measured as the decrease of the machine's free memory.  Memory that earlier
- * programs free late makes that inexact by a megabyte.  So it is measured only with many
- * timers.
+ * Memory is measured as the decrease of the machine's free memory.  The kernel may free the
+ * memory of earlier programs late, which makes the figure inexact by up to a megabyte.  So it is
+ * measured only with many timers.
  *
- * The deadlines are within the last second before TIMEOUT.  So a later workload that postpones
- * a timer by TIMEOUT always moves it later.
+ * The deadlines are TIMEOUT from now, or up to one second earlier.  So a later workload that
+ * postpones a timer by TIMEOUT always moves it later.
  */
 #include <unistd.h>
 
 #include "workloads.h"
 
 #define ROUNDS	3
-#define FEW	10000		/* more timers have one round */
+#define FEW	10000		/* with more timers, there is only one round */
 #define MANY	100000		/* with fewer timers, memory is not measured */
 
 struct sample {

@@ -30,7 +30,7 @@ struct set {
 	struct io_uring ring;
 	struct timeout *timeouts;
 	struct __kernel_timespec times[ENTRIES];	/* the kernel reads them at submission */
-	unsigned int put;
+	unsigned int put;	/* requests since the last submission */
 };
 
 static void *open_uring(uint32_t n, bool exact)

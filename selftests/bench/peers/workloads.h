@@ -3,7 +3,7 @@
  * The workloads.
  *
  * Between two workloads all timers of a set are pending, with deadlines far in the future.
- * The last workload, expiry, leaves them stopped.
+ * The workloads of expiry.c, which are the last ones of a set, leave the timers stopped.
  */
 #ifndef WORKLOADS_H
 #define WORKLOADS_H
@@ -43,7 +43,7 @@ static inline void start_in_turn(const struct peer *peer, void *set, uint32_t i,
  * run_threads() calls @work in @nr threads at the same time; thread 0 is the caller.
  * threads_barrier() waits until all threads have called it.
  * put_for_threads() prints a figure; its title contains @part, if not empty, and the number
- * of threads.
+ * of threads, if there are several.
  */
 #define MOST_THREADS	4
 
@@ -65,7 +65,8 @@ void measure_churn_threads(const struct peer *peer, uint32_t n, int nr);
 
 /*
  * expiry.c: mass expiry, tickers, postponed timers and waiting; with one thread, or with @nr
- * threads that have a set each.  measure_without_timers() measures the idle machine.
+ * threads that have a set each.  measure_without_timers() measures a program that has no timers
+ * and only wakes up every 10 ms.
  */
 void measure_without_timers(void);
 void measure_expiry(const struct peer *peer, void *set, uint32_t n);
@@ -77,7 +78,10 @@ void measure_expiry_threads(const struct peer *peer, uint32_t n, int nr);
  */
 void measure_pacing(const struct peer *peer, uint32_t others, int nr);
 
-/* machine.c: the seconds that all CPUs were busy, interrupts included. */
+/*
+ * machine.c: the busy seconds of all CPUs added up, interrupts included.  Only the difference of
+ * two readings is meaningful.
+ */
 double machine_busy(void);
 
 /* Bytes of memory in use, and the anonymous memory of processes in them. */

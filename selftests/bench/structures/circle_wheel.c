@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A timing wheel with circles, as in go-zero.
+ * A timing wheel with circles, as in the Go library go-zero.
  *
  * A timer counts the turns of the wheel (circles) that it still has to wait.  Each turn
  * decrements that count.  So a tick visits all timers of its slot: 1/300 of all timers.

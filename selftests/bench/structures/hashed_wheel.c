@@ -3,7 +3,7 @@
  * A hashed timing wheel, as used by BSD's callouts and Netty's timers.
  *
  * A timer's bucket is its tick modulo the number of buckets.  A bucket is not sorted, and
- * also holds timers of later turns of the wheel.
+ * also has the timers of its tick in later turns of the wheel.
  *
  * Each tick visits all timers of one bucket.  There are at least as many buckets as timers,
  * so a bucket has at most one timer on average.  The wheel has to wake up at each tick, even

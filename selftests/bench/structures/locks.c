@@ -2,14 +2,17 @@
 /*
  * The module's 4-heap for several threads, in the three designs of the Go runtime:
  *
- *	one heap with one lock					Go up to 1.9
- *	64 heaps, chosen by a hash of the timer, a lock each	Go 1.10 to 1.13
- *	one heap per thread, a lock each			Go since 1.14
+ *	one heap with one lock			Go up to 1.9
+ *	64 heaps, each with a lock		Go 1.10 to 1.13
+ *	one heap per thread, each with a lock	Go since 1.14
+ *
+ * Go chose one of the 64 heaps by the number of the processor.  Here a hash of the timer
+ * chooses it, so a thread uses all 64 heaps.
  *
  * The last design needs locks, too, since another thread may stop a timer.  But a thread
  * mostly finds its lock in its own cache.
  *
- * Two threads must not operate on the same timer at the same time.
+ * The callers guarantee that two threads do not operate on one timer at the same time.
  */
 #include <pthread.h>
 

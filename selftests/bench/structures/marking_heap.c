@@ -6,8 +6,8 @@
  * reaches the top of the heap, a stopped timer is removed, and a postponed one is rekeyed.
  * Most stopped timers have been started again before that.
  *
- * Stopped timers must not fill the heap.  While they are more than a quarter of the entries,
- * each insertion checks up to 16 entries and removes the stopped ones.
+ * Stopped timers must not fill the heap.  If they are more than a quarter of the entries, each
+ * insertion of an entry checks up to 16 entries and removes the stopped ones.
  *
  * A timer that is moved to an earlier deadline is rekeyed at once.
  */

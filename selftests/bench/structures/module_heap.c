@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The module's 4-heap.  The cost of its segments is the difference between its figures and
- * those of the 4-heap in one array.
+ * those of the 4-heap in one array (dary_heap.c).
  */
 #include <err.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /*
  * Data structures for timers, behind one interface.
  *
- * Each structure is one short file, which follows the original design.  Each pays in another
- * way: an insertion sorts, a tick searches, or timers expire late.
+ * Each structure is one short file, which follows the original design.  Each has its cost at
+ * another place: an insertion sorts, a tick searches, or timers expire late.
  *
  * The conditions are the same for all of them:
  *
@@ -100,7 +100,10 @@ struct structure {
 	int64_t (*next)(void);
 };
 
-/* The number of threads, one per CPU of the reference machine, and the thread's index. */
+/*
+ * The number of threads, one per CPU of the machine that Documentation/performance.md describes,
+ * and the index of the calling thread.
+ */
 #define THREADS	2
 extern _Thread_local unsigned int thread;
 
@@ -110,7 +113,7 @@ static inline uint64_t tick_of(int64_t when)
 	return (when + TICK - 1) / TICK;
 }
 
-/* Allocate zeroed memory, aligned to cache lines; exits if there is none. */
+/* Allocate zeroed memory, aligned to pages; exits if there is none. */
 void *room(size_t nr, size_t size);
 
 /* check.c: does a structure behave as described above?  Prints the fault if not. */

@@ -3,7 +3,7 @@
 // Benchmarks of Go's timers, named after Go's own ones: Reset, StartStop, Stop and
 // AfterFunc.  During each of them, 32 768 other timers are pending for each processor.
 //
-// A figure is the CPU time of the process for one timer, as for the other peers.  It
+// A figure is the CPU time of the process for one operation, as for the other peers.  It
 // includes the garbage collector.
 package timers
 
