@@ -332,7 +332,7 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  * This is for an object that is freed when its timer expires.  If this returns true, the
  * function frees the object with kfree_rcu() or call_rcu(), and returns 0.  The timer
  * must not be freed or initialized again before the grace period has ended.  A start of
- * the timer does nothing from now on.
+ * a released timer does nothing.
  *
  * This returns false in two cases:
  *
@@ -342,9 +342,9 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  * 2. Another caller waits in timerheap_destroy() or timerheap_stop_sync().  The function
  *    is not called again before that call returns, and its caller keeps the object.
  *
- * This does not allow timerheap_destroy() on a timer that may have been released before.
- * If both the function and a task may free the object, the caller must first decide which
- * of them does.  For example, the one that removes the object from a list frees it.
+ * Do not call timerheap_destroy() for a timer that may already have been released.  If both
+ * the function and a task may free the object, the module must let only one of them do it.
+ * For example, the one that removes the object from a list frees it.
  *
  * Context: the timer's own function.
  * Return: whether the timer was released.  If it was, the function must free the object.

@@ -235,9 +235,9 @@ TEST_F(abi, setup_refuses_bad_arguments)
 
 	ASSERT_EQ(0, th_info(self->raw, &info));
 	/*
-	 * Each flag is refused: CPU 8191 does not exist (TIMERHEAP_ON_CPU), the clock is not
-	 * CLOCK_REALTIME (TIMERHEAP_CANCEL_ON_SET), or it is no flag of SETUP.  fair.c tests
-	 * TIMERHEAP_UNLIMITED.
+	 * Each bit is refused.  TIMERHEAP_ON_CPU is refused because CPU 8191 does not exist,
+	 * and TIMERHEAP_CANCEL_ON_SET because the clock is not CLOCK_REALTIME.  The other bits
+	 * are no flags of SETUP.  fair.c tests TIMERHEAP_UNLIMITED.
 	 */
 	for (int bit = 0; bit < 32; bit++)
 		if (1U << bit & ~TIMERHEAP_UNLIMITED)

@@ -253,7 +253,7 @@ TEST_F(batch, done_counts_operations_before_a_fault)
 }
 
 /* An operation that can be read is not executed if its result cannot be written. */
-TEST_F(batch, read_only_operations_are_not_executed)
+TEST_F(batch, operations_in_read_only_memory_are_not_executed)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);
 	struct timerheap_op *ops = mmap(NULL, page, PROT_READ | PROT_WRITE,
@@ -382,8 +382,8 @@ TEST_F(eventfd, stopped_timer_adds_nothing)
 	EXPECT_FALSE(system_readable(self->eventfd, 50));
 }
 
-/* Each expiry signals the eventfd, also if the timer expires while the reader calls poll(). */
-TEST_F(eventfd, each_expiry_signals_the_eventfd)
+/* Each new event signals the eventfd, even if the timer expires while the reader calls poll(). */
+TEST_F(eventfd, each_new_event_signals_the_eventfd)
 {
 	struct timerheap_event event;
 

@@ -7,7 +7,7 @@
  *
  * After a step, a timer on CLOCK_REALTIME or CLOCK_TAI expires when the stepped clock
  * reaches its deadline.  A step does not affect timers on the other two clocks.  A context
- * that is set up with TIMERHEAP_CANCEL_ON_SET reports each step.
+ * that is set up with TIMERHEAP_CANCEL_ON_SET reports the steps since its last report once.
  */
 #include <sys/eventfd.h>
 #include <sys/timex.h>
@@ -320,8 +320,8 @@ TEST_F(cancel_on_set, timers_with_slack_follow_a_step)
 	ASSERT_EQ(0, th_store(&map, 2, due - 50 * SEC, 0));
 	for (int i = 0; i < 2; i++) {
 		/*
-		 * First step back to before all deadlines.  Then step forward to after all
-		 * deadlines, but before the rounded deadline.
+		 * First step back by 1000 s, so that all deadlines are farther ahead.  Then step
+		 * forward to after all deadlines, but before the rounded deadline.
 		 */
 		ASSERT_EQ(0, clock_step(i ? due - 30 * SEC - clock_now(CLOCK_REALTIME) :
 					    -1000 * SEC));

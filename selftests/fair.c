@@ -494,13 +494,13 @@ static uint64_t count_rounds(const struct _test_data_fair *self)
 /*
  * Even without a rate limit, runs and their interrupts leave one fifth of a CPU to tasks.
  *
- * Tasks share that fifth.  A greedy process that computes on the same CPU gets half of the
- * fifth.  The module only estimates what an interrupt costs.  If all runs are throttled, there
- * is one interrupt for each 0.5 ms of runs, and the estimate matters little.
+ * The test counts the rounds of a loop on CPU 0.  The share of the loop is that fifth.  If a
+ * process of the greedy user also computes on CPU 0, the share is half of the fifth.
  *
- * So, if the clock is exact, the test requires half of the expected fraction.  For a load
- * whose runs are all throttled it requires three quarters.  If the clock is not exact, the
- * test requires one tenth of the expected fraction.
+ * The module only estimates what an interrupt costs, so the test requires only half of the
+ * share.  If all runs of a load are throttled, there is one interrupt for each 0.5 ms of runs,
+ * and the estimate matters little.  For such a load the test requires three quarters.  If the
+ * clock is not exact (TIMERHEAP_EXACT=), the test requires one tenth for all loads.
  */
 TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 {
@@ -546,7 +546,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 		       (unsigned long long)(after.throttled - before.throttled),
 		       (unsigned long long)(after.checked - before.checked),
 		       (unsigned long long)(after.notified - before.notified));
-		/* The expected fraction, then the required one, in percent. */
+		/* The share of the loop, then the required part of it, in percent of the CPU. */
 		demanded = 20 / loads[i].tasks;
 		if (!self->exact)
 			demanded /= 10;
@@ -557,8 +557,8 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 }
 
 /*
- * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  Its context has no rate limit, and periods
- * from 1 us on.
+ * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  A context with this flag has no rate limit,
+ * and its minimum period is 1 us.
  */
 TEST_F(fair, unlimited_context_needs_capability)
 {

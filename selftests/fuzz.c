@@ -304,7 +304,10 @@ static void make_invalid(struct thread *thread, struct request *request)
 	} while (!random_below(thread, 3));
 }
 
-/* Take a request from the corpus or make one.  Make one in three invalid. */
+/*
+ * Take a request from the corpus, or make a valid one.  In one of three cases then replace
+ * fields of it by random values.
+ */
 static void next_request(struct thread *thread, struct request *request)
 {
 	unsigned int kept = atomic_load(&shared->kept);

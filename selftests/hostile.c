@@ -309,10 +309,10 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 
 /*
  * The checks are bounded even if a program keeps storing deadlines 50 us ahead of the
- * clock.  No other stores cause more checks.
+ * clock.  Deadlines less than a minimum period ahead cause the most checks.
  *
  * A ticker with the minimum period is checked once per minimum period.  A slot with such
- * stores is checked at most 5 times in that time.  Without the bound it would be checked
+ * stores is checked at most 5 times in that time.  Without the bound the kernel would check it
  * every 50 us.  That is 400 times in 20 ms, but only twice in the default minimum period,
  * 100 us, and 2 checks do not exceed the bound.  So the test raises the minimum period to
  * 20 ms.

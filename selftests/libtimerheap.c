@@ -261,8 +261,11 @@ TEST(setup_slack_is_the_default)
 	timerheap_close(th);
 }
 
-/* timerheap_wait() reports each step of the clock once.  It reports existing events first. */
-TEST(each_clock_step_is_reported_once)
+/*
+ * timerheap_wait() reports the clock steps since its last report once.  It reports existing
+ * events first.
+ */
+TEST(clock_step_is_reported_once)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 2, .flags = TIMERHEAP_CANCEL_ON_SET,

@@ -198,8 +198,11 @@ TEST_F(manual, advance_ends_at_deadline_that_reaches_limit)
 	EXPECT_EQ(HOUR, a.now);
 }
 
-/* TIMERHEAP_NEXT advances to the next deadline of a pending timer. */
-TEST_F(manual, advance_next_skips_stopped_and_postponed_timers)
+/*
+ * TIMERHEAP_NEXT advances to the next deadline of a pending timer.  It does not stop at an old
+ * deadline of a timer that was stopped or postponed.
+ */
+TEST_F(manual, advance_next_skips_outdated_deadlines)
 {
 	struct timerheap_slot *slots = self->map.slots;
 	struct timerheap_event event;
@@ -504,8 +507,8 @@ TEST_F(manual, advance_ends_waits)
 	for (int i = 0; i < 3; i++)
 		EXPECT_FALSE(waiter[i].ended);
 	/*
-	 * Waiter 0 may have called WAIT only after the first advance.  Then its timeout
-	 * ends up to 1 s later on the manual clock.
+	 * Waiter 0 may have called WAIT only after the first advance.  Then its timeout is at
+	 * 2 s on the manual clock, and not at 1 s.  So advance to 2 s.
 	 */
 	EXPECT_EQ(2 * SEC, advance_by(self->fd, SEC).now);
 	EXPECT_TRUE(ends_soon(&waiter[0]));

@@ -221,8 +221,11 @@ TEST_F(namespace, absolute_timeout_is_of_the_namespace)
 	EXPECT_TRUE(IN_TIME(now() - begin));
 }
 
-/* The namespace's offset is not applied to TIMERHEAP_NEVER, and no deadline overflows. */
-TEST_F(namespace, extreme_deadlines_ignore_the_offset)
+/*
+ * The offset of the namespace is applied to all deadlines except TIMERHEAP_NEVER, and no sum
+ * overflows.
+ */
+TEST_F(namespace, offset_is_not_applied_to_timerheap_never)
 {
 	struct timerheap_event event;
 

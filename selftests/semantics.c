@@ -411,7 +411,7 @@ TEST_F(go, close_succeeds_with_running_periodic_timer)
 	}
 }
 
-/* As in Go's test LtZeroDuration. */
+/* As in Go's tests NewTickerLtZeroDuration and TickerResetLtZeroDuration. */
 TEST_F(go, negative_period_is_refused)
 {
 	EXPECT_EQ(-EINVAL, th_start_flags(self->fd, 0, MSEC, -1, 0));

@@ -200,7 +200,7 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 }
 
 /* If a program reduces a timer's slack, the next KICK moves the timer out of its bucket. */
-TEST_F(slack, kick_with_less_slack_leaves_bucket)
+TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 {
 	struct th_map map = { .fd = -1 };
 	struct timerheap_event event;
@@ -251,7 +251,7 @@ TEST_F(slack, near_deadlines_expire_among_far_ones)
 		ASSERT_EQ(1, th_start_slack(self->fd, 7, now() + spans[i - 1], 0,
 					    spans[i - 1] / 10));
 	ASSERT_EQ(1, th_event(self->fd, &event));
-	/* If the host stalled for 1 s, timer 1 is due too, and expires before timer 7. */
+	/* If the host stalled for 1 s before the last move, timer 1 is due before timer 7. */
 	if (event.slot == 1) {
 		EXPECT_LE(event.deadline, event.fired);
 		ASSERT_EQ(1, th_event(self->fd, &event));

@@ -622,7 +622,10 @@ TEST_F_TIMEOUT(steal, timers_of_stuck_thief_expire, 120)
 	}
 }
 
-/* Call @work @rounds times while churners run, and check that each arming ends once. */
+/*
+ * Call @work @rounds times while churners, the threads of th_churners_start(), start and stop
+ * timers.  Check that each arming ends once.
+ */
 static void churn_while(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			int rounds, void (*work)(struct _test_data_steal *self, int round))
 {

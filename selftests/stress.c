@@ -252,7 +252,7 @@ TEST_F_TIMEOUT(stress, periodic_expirations_and_stops_add_up, 120)
 }
 
 /* A million calls of START with a span of 0, on 128 slots, make a million expirations. */
-TEST_F_TIMEOUT(stress, million_zero_timers_expire_once, 120)
+TEST_F_TIMEOUT(stress, million_starts_with_span_0_expire_once, 120)
 {
 	const int total = 1000000;
 	int64_t expired[SLOTS] = {};

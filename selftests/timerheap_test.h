@@ -705,7 +705,7 @@ static inline char th_parameter(const char *name)
 }
 
 /*
- * Return: whether module parameters make it slow, so that a test must use few timers.
+ * Return: whether a parameter makes the module slow, so that a test must use few timers.
  *
  * With verify=1 the module checks a whole heap after each operation on it.  With delay_us=
  * it delays 1 in 8 changes of a timer's state.

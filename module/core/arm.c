@@ -107,11 +107,12 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
  * Use the second hrtimer, @resume, on CLOCK_MONOTONIC.  An hrtimer on the queue's clock
  * would expire too late if that clock is stepped back during the wait.
  *
- * @resume also ends the following loop.  If the queue's clock is stepped back during a run,
- * @hrtimer expires again and again.  The kernel read the clock before the step, and expires
- * all hrtimers that are due by that reading.  By that reading the deadline for which the
- * run arms @hrtimer is already due.  Each of these runs is charged its cost, so a few
- * hundred of them exhaust the CPU budget.  Then @resume begins the next run.
+ * @resume also ends the following loop.  The kernel reads a clock once, and then expires all
+ * hrtimers that are due by that reading.  If the clock is stepped back after the reading, a
+ * run finds its timers not due.  So the run arms @hrtimer for the first deadline.  That
+ * deadline is due by the old reading, so @hrtimer expires again at once.  Each of these runs
+ * is charged, so a few hundred of them exhaust the CPU budget.  Then the CPU does not arm
+ * @hrtimer, and @resume begins the next run.
  *
  * Context: the owning CPU, interrupts off.
  */

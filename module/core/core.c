@@ -47,11 +47,12 @@ void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock)
  *
  * An IPI that notifies a CPU may still be on its way.  kick_all_cpus_sync() sends an IPI
  * to each CPU and waits for all of them.  When it returns, the earlier IPI has arrived.
- * If both arrive together, the handler of the earlier IPI ends before that CPU enables
- * interrupts, and the grace period waits for that.  The grace period also waits for
- * thieves and for the functions of the watchdog timers.  No thief can begin, since
- * stealing is off, and the watchdog timers are deleted.  The work of room.c ends last,
- * since a run may queue it.
+ * If a CPU receives both IPIs together, it may handle the later one first.  It then handles
+ * the earlier one before it enables interrupts, and the grace period waits for that.
+ *
+ * The grace period also waits for thieves and for the functions of the watchdog timers.  No
+ * thief can begin, since stealing is off, and the watchdog timers are deleted.  The work of
+ * room.c ends last, since a run may queue it.
  */
 static void theap_core_stop(void)
 {

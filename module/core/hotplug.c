@@ -277,7 +277,10 @@ int theap_cpu_online(unsigned int cpu)
 				theap_queue_hand_over(queue, cpu);
 			continue;
 		}
-		/* A shared queue waits for a housekeeping CPU, if another queue is online. */
+		/*
+		 * A shared queue stays offline until a housekeeping CPU takes it.  If no other
+		 * queue is online, an isolated CPU also takes a shared queue.
+		 */
 		if (theap_queues_nr() < nr_cpu_ids && !theap_cpu_is_housekeeping(cpu) &&
 		    theap_queue_migration_target(queue))
 			continue;

@@ -185,7 +185,7 @@ struct theap_queue {
 	__u64 *user_now;		/* C: the copy of @now that programs read */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I */
 
-	/* Written by any CPU: stop, postpone, modify. */
+	/* Written by any CPU, by calls on timers and by reservations. */
 	struct llist_head inbox ____cacheline_aligned_in_smp;	/* A */
 	atomic64_t earliest;		/* A: earliest deadline in the inbox; 0: the inbox
 					 * is long, and a run is wanted at once */
@@ -196,7 +196,10 @@ struct theap_queue {
 	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
 	atomic_t reserved;		/* A: reserved entries; increased only under the lock */
 
-	/* Read by any CPU without the lock, written by the owner and the run. */
+	/*
+	 * Read by any CPU without the lock.  Written by the owner, by the run, by the owning
+	 * CPU (letter I), and by the CPU that notifies it.
+	 */
 	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap;
 						 * 0: a run is wanted at once;
 						 * THEAP_NEVER: none */

@@ -91,8 +91,9 @@ static void theap_queue_growth(struct work_struct *work)
 	struct theap_queue *queue = container_of(work, struct theap_queue, grow_work);
 
 	/*
-	 * If another caller has allocated buckets meanwhile, theap_queue_grow() would add
-	 * a segment that the heap does not need.  A stale value is harmless.
+	 * Check that the queue still lacks something.  If another caller has allocated it
+	 * meanwhile, theap_queue_grow() would add a segment that the heap does not need.  A
+	 * stale value is harmless.
 	 */
 	if (data_race(READ_ONCE(queue->buckets.wanted) ||
 		      !theap_heap_has_room(&queue->heap, 1 + atomic_read(&queue->reserved))))

@@ -208,7 +208,11 @@ static bool theap_run_collect(struct theap_queue *queue)
 		bool empty = __theap_adjust(queue, &moves);
 		struct theap_timer *timer;
 
-		/* Empty due buckets before an extraction: their timers must not wait for it. */
+		/*
+		 * Empty the due buckets before an extraction begins, so that their timers do
+		 * not wait for its end.  Buckets that the extraction finds due are emptied
+		 * after it.
+		 */
 		if (!theap_heap_is_extracting(&queue->heap))
 			__theap_empty_due(queue, &budget);
 		timer = __theap_clean(queue, &budget);

@@ -15,7 +15,7 @@ struct eventfd_ctx;
  *	W  the workqueue
  */
 struct theap_eventfd {
-	spinlock_t lock;		/* also orders the ring and a registration: eventfd.c */
+	spinlock_t lock;		/* also lets a new eventfd miss no event: eventfd.c */
 	struct eventfd_ctx *ctx;	/* L: a reference; NULL: none is registered */
 	struct work_struct work;	/* W: signals @ctx when theap_eventfd_signal() may not */
 };

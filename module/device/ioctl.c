@@ -28,7 +28,10 @@ static s64 theap_deadline(s64 now, s64 time, u32 flags)
 	return max_t(s64, time, 1);
 }
 
-/* Add the counters of a queue to the fields of INFO, which have the same names. */
+/*
+ * Add the figures of a queue to those of INFO.  Each counter of THEAP_COUNTERS has a field of
+ * the same name.
+ */
 static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
 {
 	info->entries  += theap_counter(queue->heap.nr);

@@ -160,7 +160,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
 		/*
 		 * Acquire, so that the period read below was stored with this deadline, or
-		 * later.  Pairs with the program's exchange of the deadline before (A).
+		 * later.  Pairs with the program's exchange of the deadline, which precedes (A).
 		 */
 		u64 deadline = smp_load_acquire(&slot->deadline);
 		s64 when = min_t(u64, deadline, THEAP_NEVER);
@@ -236,7 +236,10 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	if (next)
 		next = theap_slot_defer(st, now, next, &expiry->deferred);
 	theap_slot_apply_slack(st);
-	/* Set @queued now: the core queues the timer at @next before the timer leaves RUNNING. */
+	/*
+	 * Store @queued already, although the core queues the timer at @next only after this
+	 * function.  The timer stays in RUNNING until then, so no call claims it before.
+	 */
 	WRITE_ONCE(theap_slot(st)->queued, next);
 	return next ? theap_context_to_machine(context, next) : 0;
 }

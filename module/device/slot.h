@@ -23,7 +23,7 @@ struct theap_slot_timer {
 	struct theap_slot_page *page;	/* constant: the page of this slot */
 };
 
-/* The two fill one cache line each, so a stop or a modify touches two cache lines. */
+/* Each of the two fills one cache line, so the data of one slot are two cache lines. */
 static_assert(sizeof(struct theap_slot_timer) == 64);
 static_assert(sizeof(struct timerheap_slot) == 64);
 

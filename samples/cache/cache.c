@@ -58,7 +58,7 @@ struct entry {
 	u64 ttl;			/* time to live, of the last set or move */
 	union {
 		struct llist_node retired;	/* used once the entry is claimed */
-		struct rcu_head rcu;		/* used once the worker has taken it off the list */
+		struct rcu_head rcu;		/* used once the worker has unlinked @retired */
 	};
 	u32 key_len;
 	u32 value_len;

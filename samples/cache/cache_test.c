@@ -366,8 +366,8 @@ static int mover_thread(void *data)
 }
 
 /*
- * Two moves of one value race, one with 50 ms, one with an hour.  If the move with 50 ms is the
- * last, the value must expire after 50 ms, not after the hour.
+ * Two threads move each value at once, one to a time to live of 50 ms, one to an hour.  If the
+ * move to 50 ms is the last, the value must expire after 50 ms, not after the hour.
  */
 static void cache_concurrent_moves_leave_no_late_value(struct kunit *test)
 {

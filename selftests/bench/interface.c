@@ -138,7 +138,10 @@ static double start_batch(void)
 	return batch_starts(0);
 }
 
-/* All deadlines are within 1 s, with 10 ms of slack: about nine timers share a bucket. */
+/*
+ * The deadlines are spread over 1 s, an hour from now, with 10 ms of slack.  About nine timers
+ * share a bucket.
+ */
 static double start_slack(void)
 {
 	uint64_t base = bench_ns(CLOCK_MONOTONIC) + 3600 * TIMERHEAP_SEC;

@@ -235,7 +235,7 @@ static void api_forward_returns_next_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 109), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 110), 120);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 1234), 1240);
-	/* The deadline is after now, as after a step back of the clock: it is not skipped. */
+	/* A deadline later than now is returned as it is.  A step back of the clock causes this. */
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 50), 100);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX, 2), KTIME_MAX);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX - 1, 2), KTIME_MAX);

@@ -21,9 +21,9 @@ void core_end(void *unused)
 }
 
 /*
- * Make the queues of a test, which belong to this CPU.  Grow the heap of test_queue() now:
- * a test may start timers in a context that cannot sleep, so it could not grow the heap.
- * Switch stealing off: a test may keep softirqs off for so long that this CPU appears stuck.
+ * Make the queues of a test, which belong to this CPU.  Grow the heap of test_queue() now,
+ * since test_start() does not grow it.  Switch stealing off: a test may keep softirqs off for
+ * so long that this CPU appears stuck.
  */
 int core_begin(void)
 {

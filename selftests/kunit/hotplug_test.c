@@ -49,7 +49,7 @@ static void hotplug_pending_timers_migrate_stopped_are_removed(struct kunit *tes
 	}
 	KUNIT_EXPECT_EQ(test, to->heap.nr, pending);
 	KUNIT_EXPECT_EQ(test, from->count.migrated, pending);
-	/* The last of the timers that were moved earlier has the first deadline. */
+	/* @to is armed for its first deadline, that of a timer that was moved earlier. */
 	KUNIT_EXPECT_EQ(test, to->armed, to->first);
 	KUNIT_EXPECT_LT(test, to->first, deadline);
 }

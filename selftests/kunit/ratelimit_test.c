@@ -40,7 +40,10 @@ static void ratelimit_idle_time_is_credited(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, limit.until, 1000 * T0 - THEAP_RATE_LIMIT_BURST + GAP);
 }
 
-/* After any number of charges the wait is at most one gap per source: 1000 gaps here. */
+/*
+ * After any number of charges the wait is at most one gap for each source of charges (a slot,
+ * or a clock).  Here the limit has 1000 sources.
+ */
 static void ratelimit_wait_is_at_most_one_gap_per_source(struct kunit *test)
 {
 	struct theap_rate_limit limit = {};
@@ -50,7 +53,7 @@ static void ratelimit_wait_is_at_most_one_gap_per_source(struct kunit *test)
 		KUNIT_ASSERT_LE(test, theap_rate_limit_charge(&limit, T0, GAP, 1000),
 				T0 + 1000 * GAP);
 	KUNIT_EXPECT_EQ(test, limit.until, T0 + 1000 * GAP);
-	/* 97 years after boot, a round of U32_MAX sources with gaps of 1 s does not overflow. */
+	/* 97 years after boot, one gap of 1 s for each of U32_MAX sources does not overflow. */
 	limit.until = S64_MAX / 3;
 	KUNIT_EXPECT_EQ(test, theap_rate_limit_charge(&limit, S64_MAX / 3, NSEC_PER_SEC, U32_MAX),
 			S64_MAX / 3 + NSEC_PER_SEC);

@@ -3,9 +3,9 @@
  * Stealing from stuck queues, and the watchdog timers that find them.
  *
  * No CPU gets stuck in this suite.  Instead a test keeps softirqs off, and sets the owning
- * CPU of its queue to another CPU, which need not exist.  The queue's timers are overdue by
- * 1.5 s and steal_us is 1 s, so that delays of the machine do not matter.  selftests/steal.c
- * tests CPUs that are stuck.
+ * CPU of its queue to another CPU, which need not exist.  Unless a test states otherwise,
+ * the queue's timers are overdue by 1.5 s and steal_us is 1 s.  So delays of the machine do
+ * not matter.  selftests/steal.c tests CPUs that are stuck.
  *
  * The suite includes steal.c and watchdog.c, since most of what it tests is static there.
  * The steal_ tests come first, then the watchdog_ tests.
@@ -282,8 +282,12 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
-	/* A stuck thief cannot handle @thief_resume.  @hrtimer has fired, but a run was on. */
+	/* Simulate the stuck thief: @thief_resume does not fire. */
 	KUNIT_EXPECT_EQ(test, hrtimer_try_to_cancel(&queue->thief_resume), 1);
+	/*
+	 * Simulate the owning CPU: its @hrtimer fired while the thief's run was on, and is no
+	 * longer armed.
+	 */
 	hrtimer_try_to_cancel(&queue->hrtimer);
 	queue_recovers();
 	KUNIT_EXPECT_TRUE(test, expire_once(t, nr));

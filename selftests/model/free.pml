@@ -50,7 +50,10 @@ inline push_free() {
 		on_stack = true }
 }
 
-/* One compare-and-exchange of period.  Sets ok if it succeeds. */
+/*
+ * Remove the mark of a condemned slot: one compare-and-exchange of period, from value to 0.
+ * Set ok if the exchange succeeds, or else clear ok.
+ */
 inline take_from_condemned(value) {
 	atomic { if
 	:: period == value -> period = 0; ok = true

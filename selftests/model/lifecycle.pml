@@ -152,7 +152,7 @@ inline stop() { claim(); cancel(); commit() }
 inline choose_deadline() { if :: d = 1 :: d = 2 :: d = FAR fi }
 
 /*
- * Operations of the owner, which holds the lock.  ok and s are its local variables.
+ * Operations of the owner, which holds the lock.  ok, s and changed are its local variables.
  */
 
 inline requeue(from) {

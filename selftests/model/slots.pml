@@ -40,7 +40,10 @@
 
 byte now = 0
 
-/* The slot, and its timer.  timer_at: when it is queued, or 0; claimed: by a call or a run. */
+/*
+ * The slot, and its timer.  timer_at is the time at which the timer is queued; 0: the timer
+ * is not queued.  claimed is true while a call or the run has claimed the timer.
+ */
 byte deadline, period, queued, timer_at
 byte queued_buffered = EMPTY
 bool claimed
@@ -176,7 +179,8 @@ inline kick_claimed() {
 
 /*
  * KICK.  It reads the clock before the claim, which may have to wait.  slot.c reads the
- * clock again for a due deadline, which changes only @fired of the event.
+ * clock again for a due deadline.  A later reading changes only @fired of the event and, for
+ * a periodic slot, the number of periods that are counted and the next deadline.
  */
 inline kick() {
 	run_now = now;

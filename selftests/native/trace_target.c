@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The inputs of the timerheap command: traces, which may come from any source, and the
- * text of the kernel's tracepoints.  A decoded trace, encoded and decoded again, has the
- * same operations.
+ * Decode traces, which may come from any source, and parse the text of the kernel's
+ * tracepoints: the two inputs of the timerheap command.  A trace that is decoded, encoded
+ * and decoded again must have the same operations.
  */
 #include <string.h>
 

@@ -2,8 +2,10 @@
 /*
  * The manual clock, for tests of programs that have timers.
  *
- * A signal ends ADVANCE early, with the clock between its old time and the target.  The
- * library then repeats the call, with the same absolute target.
+ * A signal ends ADVANCE early, with the clock between its old time and the target.
+ * timerheap_advance() then repeats the call, with the same absolute target.
+ * timerheap_advance_next() has no target, so it returns the expirations so far, possibly 0.
+ * The next call continues.
  */
 #include <errno.h>
 #include <sys/ioctl.h>

@@ -6,8 +6,9 @@
  * faster way to free the slot of a one-shot timer after its event was taken.
  *
  * A loop belongs to one thread, which both frees slots and takes events.  So no event is
- * taken while a slot is being freed.  The next timerheap_next() skips the event of a slot
- * that timerheap_free() has condemned.
+ * taken while a slot is being freed.  If timerheap_free() finds an unread event, it marks
+ * the slot as condemned (slots.c).  The next timerheap_next() skips that event and frees the
+ * slot.
  *
  * Ids
  * ---
@@ -192,8 +193,9 @@ static bool call_next(struct timerheap_loop *loop)
 	} while (!handler.function);
 	if (!handler.periodic) {
 		/*
-		 * Free the slot before the call, so that the function can allocate it.  The
-		 * slot can be pushed directly: a one-shot timer has no second event.
+		 * Push the slot to the free slots before the call, so that the function can
+		 * allocate it.  timerheap_free() would also handle an unread event, but a
+		 * one-shot timer has no second event.
 		 */
 		end_life(loop, event.slot);
 		__timerheap_push_free(loop->th, event.slot);

@@ -16,8 +16,8 @@
  * exchange.  Between the two, other threads may pop that slot and the next one, and push
  * the first one again.  The head would then be unchanged, but the link would be wrong.  So
  * the upper half of the head counts pushes.  The count repeats after 2^32 pushes: after 7
- * minutes at 10 million a second.  So a pop breaks the stack only if it sleeps for exactly
- * 2^32 pushes.
+ * minutes at 10 million a second.  So a pop can break the stack only if it sleeps for
+ * exactly 2^32 pushes, or a multiple of that.
  *
  * A free against an event
  * -----------------------
@@ -70,7 +70,7 @@
  *  - A periodic timer expires once more after the consumer's exchange of expirations, and
  *    before free condemns the slot.
  *  - The exchange of free succeeds.  The slot is then allocated, expires and is condemned
- *    a second time, all before the consumer's exchange of period.
+ *    a second time, all before the consumer reads period.
  *
  * In both cases expirations is not 0, and only this consumer can make it 0.  So the
  * consumer reads expirations, and condemns the slot again.  No other thread notices that

@@ -102,7 +102,7 @@ int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
 
 static bool stop_kernel;
 
-/* The thread of the simulated kernel: check each slot whose queued has passed. */
+/* The thread of the simulated kernel: check each slot after the time in its field queued. */
 static void *kernel(void *arg)
 {
 	while (!__atomic_load_n(&stop_kernel, __ATOMIC_RELAXED)) {

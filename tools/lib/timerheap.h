@@ -149,8 +149,8 @@ void timerheap_free(struct timerheap *th, uint32_t slot);
 /*
  * Set how much later than its deadline a timer may expire, in nanoseconds.
  *
- * 0, the slack of an allocated slot, selects the slack of the context: none, or what
- * timerheap_open_setup() was given.  In a context with slack, a slack of 1 means none.
+ * A newly allocated slot has a slack of 0, which selects the slack of the context: none, or
+ * what timerheap_open_setup() was given.  In a context with slack, a slack of 1 means none.
  * Timers with slack share heap entries and interrupts: see "Slack" in
  * <linux/timerheap.h>.
  *
@@ -184,8 +184,8 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
  * Start, postpone, stop
  *
  * None of these functions makes a system call if the kernel will check the slot in time
- * anyway.  The kernel will not if the timer is new, has expired, or moves to an earlier
- * time.
+ * anyway.  The kernel will not if the timer is new, has expired, or was found stopped.  The
+ * kernel also will not if the new deadline is before its next check of the slot.
  */
 
 /* The bits of the result of timerheap_arm(). */
@@ -256,7 +256,7 @@ static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t 
 /*
  * Start a periodic timer.  It expires at @deadline plus multiples of @period.  The kernel
  * raises a period below the minimum to the minimum: the module's min_period_ns, by default
- * 100 us.
+ * 100 us.  In a context with TIMERHEAP_UNLIMITED the minimum is 1 us.
  *
  * Return: as timerheap_start().
  */
@@ -347,8 +347,8 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		/* After the exchange below the slot may get another owner: read the data before. */
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
 		/*
-		 * (E): the ring entry was read above.  The kernel adds this number to the ring
-		 * again only if it finds expirations to be 0 (F).
+		 * (E), a full barrier, pairs with (F): the entry is read and head is stored before
+		 * the count becomes 0.  After that the kernel may add the number to the ring again.
 		 */
 		event->expirations = __atomic_exchange_n(&s->expirations, 0, __ATOMIC_SEQ_CST);
 		period = __atomic_load_n(&s->period, __ATOMIC_SEQ_CST);
@@ -399,8 +399,9 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
  *
  * For tests: the program under test need not know which clock its context has.  Only the
  * functions below move a manual clock.  The clock moves from deadline to deadline, so a
- * timer without slack expires exactly at its deadline.  The same calls expire timers in the
- * same order.  <linux/timerheap.h> describes the details at struct timerheap_advance.
+ * timer without slack expires exactly at its deadline.  A program that repeats the same
+ * calls gets the same expirations, in the same order.  <linux/timerheap.h> describes the
+ * details at struct timerheap_advance.
  */
 
 /*
@@ -413,7 +414,8 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
 int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
 
 /*
- * Advance the clock to the next deadline.
+ * Advance the clock to the next deadline.  A signal may end the call early.  Then the
+ * result is smaller, possibly 0, and the next call continues.
  *
  * Return: the number of expirations at that deadline; 0: no timer is pending, and the
  * clock does not move; -EINVAL: the clock is not a manual clock.

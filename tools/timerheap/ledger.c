@@ -74,7 +74,7 @@ static void record_event(struct ledger *ledger, const struct timerheap_event *ev
 	}
 	report->expired += event->expirations;
 	ledger->pending[event->slot] -= event->expirations;
-	/* A timer is early if @fired, or the clock when it is read, is before the deadline. */
+	/* A timer is early if @fired or @now, the clock after the read, is before the deadline. */
 	if (event->fired < event->deadline || now < (int64_t)event->deadline)
 		report->early++;
 	else

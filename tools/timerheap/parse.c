@@ -53,7 +53,10 @@
 /* No kernel runs for 73 years.  The sum of 4 such times does not overflow. */
 #define TIME_MAX	(INT64_MAX / 4)
 
-/* A timer of the kernel.  A timer_list and an hrtimer may have the same address. */
+/*
+ * A timer of the kernel.  The kernel reuses freed memory.  So a timer_list and an hrtimer may
+ * have the same address, one after the other.
+ */
 struct timer {
 	uint64_t address;
 	uint32_t number;

@@ -3,9 +3,9 @@
  * A snapshot of /sys/kernel/debug/timerheap: heaps, the lateness of their timers, and
  * contexts.
  *
- * The first line of each file has the names of the columns.  A column with an unknown
- * name is ignored, and a column that is missing is 0.  So the command works with older
- * and newer modules.
+ * The first line of "heaps" and of "contexts" has the names of the columns.  A column with
+ * an unknown name is ignored, and a column that is missing is 0 or empty.  So the command
+ * works with older and newer modules.  The columns of "lateness" are fixed.
  */
 #ifndef SNAPSHOT_H
 #define SNAPSHOT_H

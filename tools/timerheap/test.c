@@ -98,7 +98,10 @@ static void test_damage(void)
 	unsigned int seed = 1;
 
 	for (size_t i = 0; i < size; i++) {
-		/* Allocate exactly @i bytes, so that the sanitizer reports a read beyond them. */
+		/*
+		 * Allocate @i bytes and no more, so that the sanitizer reports a read beyond
+		 * them.  If @i is 0, allocate 1 byte: malloc(0) may return NULL.
+		 */
 		uint8_t *part = malloc(i + !i);
 
 		memcpy(part, bytes, i);

@@ -69,13 +69,13 @@
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
  * EACCES for other protections, or if the descriptor is not open for reading and writing.
  *
- * A mapping is never executable, not even with the personality READ_IMPLIES_EXEC.
- * munmap() and mprotect() of a part fail with EINVAL.  mremap() to another address or a
- * smaller size fails with EINVAL, to a larger size with EFAULT.  mprotect() of the whole
- * area can remove permissions; with PROT_EXEC it fails with EACCES.
+ * With the personality READ_IMPLIES_EXEC, mmap() also accepts PROT_EXEC.  But a mapping is
+ * never executable.  munmap() and mprotect() of a part fail with EINVAL.  mremap() to another
+ * address or a smaller size fails with EINVAL, to a larger size with EFAULT.  mprotect() of
+ * the whole area can remove permissions; with PROT_EXEC it fails with EACCES.
  *
  * The timers run until all descriptors and all mappings of the context are gone.  After
- * fork() parent and child share them.
+ * fork() parent and child share the context.
  */
 
 /* The deadline of a timer that never expires.  A larger one in a slot counts as this one. */

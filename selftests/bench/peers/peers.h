@@ -41,8 +41,8 @@
  * @lazy:     a postponed timer is checked at its old deadline, which costs time then
  * @expires_as: another peer whose timers expire in the same way; only that one is measured.
  *            NULL: there is none
- * @threads_as: another peer that stands for this one if timers of several threads expire:
- *            the threads of both share nothing.  NULL: there is none
+ * @threads_as: another peer, which is measured instead of this one when timers of several
+ *            threads expire.  In either peer the threads share nothing.  NULL: there is none
  * @open:     make a set of @n timers that are not pending; @exact: choose a resolution below
  *            a millisecond, if the peer has a choice.  Return: NULL, with errno, if the
  *            system does not support the peer

@@ -82,7 +82,7 @@ static void close_timerfd(void *arg)
 {
 	struct set *set = arg;
 
-	/* Close epoll first: otherwise the kernel removes each timerfd from it one by one. */
+	/* Close epoll first, so that no close of a timerfd has to remove the timerfd from epoll. */
 	close(set->epoll);
 	for (uint32_t i = 0; i < set->n; i++)
 		close(set->fds[i]);

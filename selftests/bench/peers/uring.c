@@ -144,7 +144,10 @@ static void expired(struct set *set, uint32_t timer)
 	peer_expired(timer, 1);
 }
 
-/* Take all completions; those of stopped timeouts are not reported. */
+/*
+ * Take all completions.  The completion of a stopped timeout is not reported, except if the
+ * timeout was just expiring.
+ */
 static void take_events(struct set *set)
 {
 	struct io_uring_cqe *cqe;

@@ -21,13 +21,13 @@ static inline void put_value(const char *bench, const struct peer *peer, long n,
 	bench_put(bench, peer->name, n, (struct figure){ value, value, value }, unit);
 }
 
-/* Read the clock for this turn of the loop. */
+/* Read the clock for this turn of the event loop (peers.h). */
 static inline uint64_t read_clock(void)
 {
 	return peer_now = bench_ns(CLOCK_MONOTONIC);
 }
 
-/* Start timer @i of a set; every BURST timers are one turn of the loop. */
+/* Start timer @i of a set.  Each turn of the event loop starts BURST timers. */
 static inline void start_in_turn(const struct peer *peer, void *set, uint32_t i, uint64_t when,
 				 uint64_t period)
 {

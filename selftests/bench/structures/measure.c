@@ -28,8 +28,12 @@
 #include "../bench.h"
 #include "structures.h"
 
-#define BATCH	100000			/* most timers in a pass; end a round after as many stops */
-#define MAX_TIME	(50 * MSEC)	/* begin no further pass after this time */
+/*
+ * A pass stops, inserts and modifies at most BATCH timers.  A round ends after BATCH stops, or
+ * with the first pass that ends after MAX_TIME.
+ */
+#define BATCH	100000
+#define MAX_TIME	(50 * MSEC)
 
 enum { STOP, INSERT, LATER, EARLIER, KINDS };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module in the place of timerheap that causes a fault on demand.  The tests of the lab
- * check that the lab notices.
+ * A module that replaces timerheap in the tests of the lab (../selftest).  It causes a kernel
+ * warning on demand, and a test checks that the lab reports the warning.
  */
 #include <linux/bug.h>
 #include <linux/module.h>
