@@ -4,15 +4,16 @@
  *
  * The hrtimer is soft.  It expires in the HRTIMER softirq, so a long run does not
  * keep interrupts off.  It is armed for the first deadline of the queue.  While it is
- * armed, only an earlier deadline arms it again.
+ * armed, only an earlier deadline or the end of a run arms it again.
  *
  * The caller that makes the first deadline earlier calls theap_queue_notify().  On
- * the owning CPU, that arms the hrtimer.  On another CPU, it sends an IPI to the
- * owning CPU, and the handler arms the hrtimer there.  So the hrtimer has one writer
- * and needs no lock.
+ * the owning CPU, that function arms the hrtimer.  On another CPU, it sends an IPI to the
+ * owning CPU, and the handler arms the hrtimer there.  So only the owning CPU arms the
+ * hrtimer, and it needs no lock for that.
  *
  * @armed has two writers.  One is the owning CPU.  The other is the run, which may be on
- * another CPU (steal.c) and writes @armed when it begins and when it ends.  The values:
+ * another CPU (steal.c).  A run writes @armed when it begins.  It also writes @armed when it
+ * ends, unless it is throttled on the owning CPU.  The values:
  *
  *	armed			the hrtimer
  *	THEAP_NEVER		is off, or is still set to a deadline from before the last run
@@ -32,8 +33,8 @@
 
 /*
  * A CPU accepts one notification from other CPUs per 50 us, with a bounded burst
- * (ratelimit.h), and defers any beyond that.  Without this limit a thread that moves a
- * timer earlier, again and again, would keep another CPU busy with interrupts.  An
+ * (ratelimit.h), and defers notifications beyond that rate.  Without this limit a thread that
+ * moves a timer earlier, again and again, would keep another CPU busy with interrupts.  An
  * interrupt and the run after it take about 4 us, so at one per 50 us notifications take
  * one twelfth of a CPU.
  */
@@ -95,7 +96,7 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 	trace_timerheap_notify(queue, cpu, true);
 	/*
 	 * The IPI fails if the CPU is offline.  Before a CPU goes offline, CPU hotplug migrates
-	 * the timers or hands the queue over, and then notifies the CPU that drives them.
+	 * the timers or hands the queue over, and then notifies the CPU of their queue.
 	 */
 	if (smp_call_function_single_async(cpu, &queue->csd))
 		atomic_set(&queue->ipi_pending, 0);
@@ -202,8 +203,8 @@ void theap_queue_run_begun(struct theap_queue *queue)
 }
 
 /*
- * Arm the hrtimer for the first deadline, now that no run is on.  Only the owning CPU may
- * arm it, so any other CPU notifies the owning one.  The callers are a run that has left
+ * Arm the hrtimer for the first deadline, after a run or on a new owning CPU.  Only the owning
+ * CPU may arm it, so any other CPU notifies the owning CPU.  The callers are a run that has left
  * nothing due, a thief whose run is throttled, and a CPU that takes over the queue.
  *
  * Context: interrupts off.
@@ -280,7 +281,8 @@ static void theap_queue_take_over(void *arg)
  *
  * Then no CPU would run the timers of the first deadline in time.  The IPI prevents this.
  * The old CPU has interrupts off from its read of queue->cpu until it has armed the
- * hrtimer.  So once the old CPU has handled the IPI, the cancel finds the hrtimer armed.
+ * hrtimer.  So the old CPU handles the IPI after it has armed the hrtimer, and the cancel finds
+ * the hrtimer armed.
  *
  * Context: task, may sleep.
  */

@@ -18,19 +18,20 @@
  * each timer has a g of its own, so there are no levels, and a deadline may be any
  * time ahead.  No timer changes its bucket as its deadline approaches, and no tick is needed.
  *
- * To start a timer, the owner finds its bucket in a hash table and links the timer at
- * the end of the bucket's list: O(1).  Unlinking a timer is O(1) too.  A stop or a postpone
- * changes only the timer, as if it had a heap entry of its own.  The owner finds the
- * change when the bucket is due.  A due bucket is removed from the heap, and its timers
- * expire in batches like other timers.
+ * The owner is the code that holds the lock of the queue.  To start a timer, the owner finds
+ * the timer's bucket in a hash table, and links the timer at the end of the bucket's list.  That
+ * is O(1) if the bucket exists.  Unlinking a timer is O(1) if another timer stays in the bucket.
+ * A stop or a postpone changes only the timer, as if it had a heap entry of its own.  The
+ * owner finds the change when the bucket is due.  A due bucket is removed from the heap, and
+ * its timers expire in batches like other timers.
  *
  * A bucket only saves work.  If the queue has no free bucket, or no room for one, the timer
  * gets a heap entry of its own.  Its deadline is rounded in any case.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
- * members are in a list in the memory of the heap (list.c).  A bucket is in one of three
- * places, which are fields of struct theap_buckets:
+ * members of a bucket are the timers that share it.  They are in a list in the memory of the
+ * heap (list.c).  A bucket is in one of three places, which are fields of struct theap_buckets:
  *
  *	free		in @spare
  *	in the heap	in @table, by deadline and granularity
@@ -50,11 +51,11 @@
 #include "list.h"
 
 struct theap_bucket {
-	struct theap_timer timer;	/* the heap entry of the bucket */
+	struct theap_timer timer;	/* has the heap entry of the bucket */
 	struct theap_node list;		/* head of the list of members */
 	union {
-		struct hlist_node hash;		/* in @table */
-		struct theap_bucket *next;	/* in @due or in @spare */
+		struct hlist_node hash;		/* link in @table */
+		struct theap_bucket *next;	/* link in @due or in @spare */
 	};
 };
 
@@ -69,7 +70,7 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 	return &buckets->table[hash_64(when + slack_shift, THEAP_BUCKET_BITS)];
 }
 
-/* Return: the bucket for a deadline and granularity, a new one if needed; or NULL. */
+/* Return: the bucket for a deadline and granularity, a new one if needed; NULL: no bucket. */
 static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when, u8 slack_shift)
 	__must_hold(&queue->lock)
 {
@@ -252,7 +253,7 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
  *
  * Return: true if there is a free bucket, or if the queue has THEAP_BUCKETS_MAX buckets;
  * false if theap_buckets_grow() can allocate more.  Sets @wanted of the buckets to the
- * opposite.
+ * opposite of the returned value.
  */
 bool __theap_buckets_available(struct theap_queue *queue)
 {
@@ -359,7 +360,7 @@ void theap_buckets_trim(struct theap_queue *queue)
 	raw_spin_unlock_irq(&queue->lock);
 	/*
 	 * Count the buckets without the lock: there may be thousands, and each is a cache
-	 * miss.  Until they are subtracted below, @nr of the queue includes them.
+	 * miss.  Until they are subtracted below, @nr of struct theap_buckets includes them.
 	 */
 	for (bucket = spare; bucket; bucket = bucket->next)
 		nr++;

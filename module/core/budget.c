@@ -8,7 +8,7 @@
  *
  *	a run			adds its duration to the deficit
  *	the time between runs	repays four times its duration
- *	deficit >= 500 us	the run ends, though more is due; the next run begins
+ *	deficit >= 500 us	the run ends, even if more is due; the next run begins
  *				when the deficit is repaid, after deficit / 4
  *
  * Each run handles at least one batch, however large the deficit is.  So a queue makes
@@ -17,7 +17,8 @@
  * The interrupt and the softirq that lead to a run cost CPU time before and after the
  * run.  If that time counted as time between runs, a timer that is always due again at
  * once would leave no time to tasks.  So that time is charged too, as twice the median
- * lateness of the interrupts: one half for the way in, the other for the way out.
+ * lateness of the interrupts: one half for the time before the run, the other half for the
+ * time after it.
  */
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
@@ -41,8 +42,8 @@
 static DEFINE_PER_CPU(struct theap_budget, theap_budgets);
 
 /*
- * Move the estimate of the median latency towards the last latency, by 1/16.  The cost
- * is computed from the median, since a single latency may mislead: the interrupt may
+ * Move the estimate of the median latency towards the last latency, by 1/16 of the estimate.
+ * The cost is computed from the median, since a single latency may mislead: the interrupt may
  * have been delayed, or may coincide with another one.
  */
 static void theap_budget_learn(struct theap_budget *budget)
@@ -105,7 +106,7 @@ u64 theap_budget_charge(struct theap_budget *budget)
  * @hrtimer: the hrtimer that has expired
  *
  * If the CPU was idle, the interrupt is late because the CPU had to wake up.  To wake up
- * costs no CPU time, so that lateness is not used.
+ * costs no CPU time, so this lateness is not used.
  *
  * Context: softirq.
  */

@@ -15,14 +15,14 @@
 
 /**
  * struct theap_budget - the budget of a CPU; all fields in nanoseconds
- * @deficit:        the CPU time that runs have used and not repaid, at @ended
+ * @deficit:        the CPU time that runs have used and that is not repaid yet, at @ended
  * @ended:          end of the last run, on CLOCK_MONOTONIC
  * @started:        start of the current run, on CLOCK_MONOTONIC
  * @deficit_before: the deficit at @started
  * @latency:        lateness of the interrupt that begins the next run; 0: not measured
  * @median_latency: an estimate of the median of @latency
  *
- * Written by runs on that CPU, with softirqs off.
+ * Written on that CPU, by runs and by the functions of the hrtimers, with softirqs off.
  */
 struct theap_budget {
 	u64 deficit;

@@ -3,8 +3,8 @@
  * The clocks of timers.
  *
  * A deadline is a time in nanoseconds on one of these clocks.  Code that compares a
- * deadline with the current time reads the clock on which the queue's hrtimer is armed.  So
- * no timer expires early on the clock that its program reads.
+ * deadline with the current time reads the same clock, and the queue's hrtimer is armed on it,
+ * too.  So no timer expires early on the clock of its deadline.
  */
 #ifndef THEAP_CLOCK_H
 #define THEAP_CLOCK_H
@@ -19,7 +19,7 @@ enum theap_clock {
 	THEAP_BOOTTIME,
 	THEAP_TAI,
 	THEAP_CLOCKS,			/* the number of the machine's clocks */
-	THEAP_MANUAL = THEAP_CLOCKS	/* a context may have one: manual.c */
+	THEAP_MANUAL = THEAP_CLOCKS	/* the manual clock of a context: manual.c */
 };
 
 /**

@@ -51,8 +51,8 @@ void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock)
  * the earlier one before it enables interrupts, and the grace period waits for that.
  *
  * The grace period also waits for thieves and for the functions of the watchdog timers.  No
- * thief can begin, since stealing is off, and the watchdog timers are deleted.  The work of
- * room.c ends last, since a run may queue it.
+ * thief can begin, since stealing is off, and the watchdog timers are deleted.  The work items
+ * of room.c are cancelled last, since a run may queue them.
  */
 static void theap_core_stop(void)
 {

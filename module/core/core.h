@@ -25,7 +25,7 @@
  *	hotplug.c				CPUs that go offline and online
  *	core.c					init and exit
  *
- * There are two exceptions, which upcalls.h declares.
+ * Two calls are exceptions to this order: upcalls.h declares them.
  */
 #ifndef THEAP_CORE_H
 #define THEAP_CORE_H

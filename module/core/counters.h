@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * The counters of a queue: the only list of their names.
+ * The counters of a queue: the list of their names and meanings.
  *
  * THEAP_COUNTERS(X) expands to X(name, meaning) for each counter.  The struct of a queue,
  * INFO, debugfs, "timerheap stat" and the test of debugfs all use this list.  So a counter

@@ -2,8 +2,8 @@
 /*
  * Delays in transient states, for tests.
  *
- * A test finds a race only if another CPU finds a timer in a transient state.  Such a state
- * lasts for a few dozen instructions, so on an idle machine that almost never happens.  With
+ * Many races happen only if another CPU finds a timer in a transient state.  Such a state
+ * lasts for a few dozen instructions, so a test almost never provokes such a race.  With
  * the module parameter delay_us= some transient states last microseconds longer.  Interrupts
  * are off meanwhile, and the same locks are held as without the delay.  Without the
  * parameter, theap_delay() is a no-op instruction.

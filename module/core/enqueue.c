@@ -19,7 +19,7 @@
 /**
  * __theap_enqueue_slow - enqueue a timer in a queue that may have buckets
  * @queue: owned; its heap has room for one more entry
- * @timer: in a transient state, not queued; @when is its deadline
+ * @timer: in a transient state, not queued; its field @when has the deadline
  */
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -50,7 +50,7 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
  * __theap_rekey - give a timer a heap entry of its own at another deadline
  * @queue: owned
  * @timer: in a transient state, queued in @queue
- * @when:  the new deadline; it is not rounded, and the timer does not go to a bucket
+ * @when:  the new deadline; this function does not round it
  */
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {

@@ -6,8 +6,8 @@
  * each level an entry moves, and its node gets the new position.  If a million are due
  * at once, each removal touches 20 cache lines.  But the due entries are connected: if an
  * entry is due, its parent is due too.  So the extraction begins at the root, leaves a
- * hole for each entry that it takes, and visits only the groups below holes.  It finds
- * all due entries in the order of positions, and moves none (o: a hole):
+ * hole for each entry that it takes, and visits only the groups of children below holes.  It
+ * finds all due entries in the order of positions, and moves none (o: a hole):
  *
  *	        10			         o
  *	 40   20   50   30	until 35:	 40   o   50   o
@@ -22,8 +22,8 @@
  * After the extraction the holes are closed, the last one first.  The last entry of the
  * heap fills the hole and sifts down.  For k holes in n entries that takes log4(n/k)
  * levels on average.  If the hole itself is at the last position, no entry moves.  So
- * extracting one entry costs the same as removing it, and extracting a million of a
- * million costs almost nothing.
+ * extracting one entry costs the same as removing it, and extracting all entries of a heap
+ * moves no entry.
  *
  * The extraction goes from hole to hole, and the closing goes back from the last hole.  So
  * each hole stores the positions of the holes before and after it, in place of the node

@@ -2,12 +2,13 @@
 /*
  * The quaternary heap.  heap.h has the layout and the reasons for it.
  *
- * Both sifts move a gap.  The entry that is sifted stays in registers.  Each entry on
- * the way moves by one level into the gap, and its old position becomes the gap.  At
+ * Both sifts, up and down, move a gap.  The entry that is sifted stays in registers.  Each
+ * entry on the way moves by one level into the gap, and its old position becomes the gap.  At
  * the end, the sifted entry is stored once, into the gap.
  *
- * A push climbs 1/3 of a level on average, since three entries in four are leaves.  A
- * removal from the top goes down all log4(n) levels: 10 for a million.
+ * If deadlines are random, a pushed entry climbs 1/3 of a level on average, since three entries
+ * in four are leaves.  A removal from the top sifts an entry down by nearly all log4(n)
+ * levels: 10 for a million.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -149,7 +150,7 @@ void theap_heap_rekey(struct theap_heap *heap, struct theap_node *node, s64 when
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 {
 	memset(growth, 0, sizeof(*growth));
-	/* This limit makes all positions fit into u32, also children's behind the last entry. */
+	/* This limit makes all positions fit u32, also those of children behind the last entry. */
 	if (segments >= THEAP_SEGMENTS_MAX)
 		return -ENOMEM;
 	gfp |= __GFP_NOWARN;
@@ -190,8 +191,8 @@ void theap_growth_free(struct theap_growth *growth)
  *
  * Another CPU may have grown the heap since @growth was allocated.  Even so, the
  * heap grows by one more segment.  There is one exception: the other CPU's segment
- * has filled the directory, and @growth has no larger one.  Then the heap does not
- * grow; the caller finds no room and tries again.
+ * has filled the directory, and @growth has no larger directory.  Then the heap does not
+ * grow, and a caller that finds no room tries again.
  */
 void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
 {
@@ -216,7 +217,7 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * segment, a heap whose size varies around the end of a segment would allocate and free a
  * segment each time.  An empty heap keeps no segment.
  *
- * Return: whether it has.  Before theap_heap_shrink(), theap_heap_trim() moves the list
+ * Return: whether it has one.  Before theap_heap_shrink(), theap_heap_trim() moves the list
  * nodes out of the last segment.
  */
 bool theap_heap_may_shrink(const struct theap_heap *heap)

@@ -23,8 +23,9 @@
  * for milliseconds.  A heap grows and shrinks by one segment at a time.  No group
  * of four straddles two segments, since 4 divides 4 096.
  *
- * The same memory also holds list nodes, from its other end (list.h).  The heap
- * grows up, the list nodes grow down, and both share what is free in between.
+ * The same memory also holds list nodes, from its other end (list.h).  List nodes link the
+ * timers of a bucket, which have no heap entries.  The heap grows up, the list nodes grow
+ * down, and both share what is free in between.
  * So a timer that changes from heap entry to list node, or back, always has room.
  *
  * The caller serializes all calls but theap_growth_alloc() and _free().  Those
@@ -49,7 +50,8 @@
  * know nothing else of timers and buckets.
  */
 struct theap_node {
-	u32 pos;		/* of its entry or list node; THEAP_NO_POS: none */
+	u32 pos;		/* position of its heap entry or list node;
+				 * THEAP_NO_POS: it has neither */
 };
 
 struct theap_entry {
@@ -63,9 +65,10 @@ struct theap_entry {
 	union {
 		struct theap_node *node;
 		struct {
-			u32 before;	/* position of the previous hole, and */
-			u32 after;	/* of the next hole; THEAP_NO_POS: none */
-		} hole;			/* if @when is THEAP_HOLE: extract.c */
+			u32 before;	/* position of the previous hole, or THEAP_NO_POS */
+			u32 after;	/* position of the next hole, or THEAP_NO_POS */
+		} hole;			/* the links of a hole, whose @when is THEAP_HOLE:
+					 * extract.c */
 	};
 };
 
@@ -81,7 +84,7 @@ static_assert(sizeof(struct theap_entry) == 16);
  */
 struct theap_heap {
 	u32 nr;				/* H: entries, holes included */
-	u32 nr_list_nodes;		/* L */
+	u32 nr_list_nodes;		/* L: list nodes */
 	u32 list_nodes;			/* L: position of the first list node */
 	u32 segments;			/* H: segments allocated */
 	u32 directory_size;		/* H: segments that the directory has room for */
@@ -91,7 +94,7 @@ struct theap_heap {
 					 * THEAP_NO_POS: none is left to visit */
 	u32 extract_end;		/* E: the extraction ends before this position */
 	s64 extract_until;		/* E: the extraction takes no later entries */
-	struct theap_entry **directory;	/* H */
+	struct theap_entry **directory;	/* H: the segments */
 };
 
 /* Memory for a heap to grow by, or memory that a heap has given up. */

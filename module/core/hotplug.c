@@ -2,10 +2,11 @@
 /*
  * CPU hotplug: CPUs that go offline and come online.
  *
- * When a CPU goes offline, the timers of its queues migrate to the queue of a CPU that
- * stays online.  In Go, likewise, the timers of a destroyed P (a processor of the scheduler)
- * move to another P.  The hotplug thread of the CPU migrates the timers early, while the CPU
- * still runs tasks and softirqs.  Timers that become due meanwhile still expire on that CPU.
+ * When a CPU goes offline, the timers of each of its queues migrate to the target: a queue
+ * of a CPU that stays online.  In Go, likewise, the timers of a destroyed P (a processor of the
+ * scheduler) move to another P.  The hotplug thread of the CPU migrates the timers early, while
+ * the CPU still runs tasks and softirqs.  Timers that become due meanwhile still expire on that
+ * CPU.
  *
  *	1  The queue is marked offline.  From now on it accepts only timers whose function
  *	   its run is calling, and timers that have a reservation in it and find no room
@@ -24,11 +25,13 @@
  *
  * If a housekeeping CPU that stays online shares the queue, as with heaps=1, no timer
  * migrates.  The queue itself is handed over to that CPU, with all its timers.  If no other
- * queue is online, the queue is also handed over, to any CPU that stays online.
+ * queue is online, the queue is also handed over: to a housekeeping CPU that stays online, or,
+ * if there is none, to any CPU that stays online.
  *
  * An isolated or nohz_full CPU gets no timers in any of these ways, unless no
  * housekeeping CPU is online.  An offline queue returns to its own CPU when that CPU comes
  * online.  A shared queue returns to the first housekeeping CPU that comes online and shares it.
+ * If no other queue is online, a shared queue also returns to an isolated CPU.
  */
 #include <linux/cpumask.h>
 #include <linux/sched.h>
@@ -45,11 +48,11 @@
 #include "watchdog.h"
 
 /*
- * Choose the timer that migrates next: first those of due buckets, then the last entry
- * of the heap, whose removal needs no sift.  If that entry is a bucket's, choose the first
+ * Choose the timer that migrates next: a timer of a due bucket, if there is one, or the last
+ * entry of the heap, whose removal needs no sift.  If that entry is a bucket's, choose the first
  * timer of the bucket.
  *
- * Return: the timer; NULL: there was only an empty bucket.
+ * Return: the timer; NULL: an empty bucket was found, and was freed.
  */
 static struct theap_timer *__theap_migrate_next(struct theap_queue *from)
 	__must_hold(&from->lock)
@@ -93,7 +96,7 @@ static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to
 	} else if (theap_status_is_modified(status)) {
 		__theap_requeue(from, timer, status);
 	} else if (theap_try_waiting_to_moving(&timer->status)) {
-		/* A timer that the inbox links may not be dequeued: it migrates later. */
+		/* A timer that the inbox links must not be dequeued: it migrates later. */
 		if (!theap_timer_in_inbox(timer)) {
 			__theap_dequeue(from, timer);
 			__theap_timer_set_queue(timer, to);
@@ -170,7 +173,7 @@ static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queu
 	raw_spin_unlock(&to->lock);
 	raw_spin_unlock(&from->lock);
 	theap_queue_notify(to);
-	/* The drain may have changed the first deadline of @from, and its CPU may stay online. */
+	/* Draining its inbox may change the first deadline of @from.  Its CPU may stay online. */
 	theap_queue_notify(from);
 	local_irq_enable();
 	return left;
@@ -297,7 +300,7 @@ static int theap_queue_vacate(struct theap_queue *queue, unsigned int cpu)
 	unsigned int successor = theap_queue_sharing_cpu(queue, cpu);
 
 	if (successor >= nr_cpu_ids) {
-		/* Do not migrate from an offline queue: it returns to its own CPU later. */
+		/* Hand an offline queue over with its timers: its own CPU takes it back later. */
 		struct theap_queue *target = queue->offline ? NULL :
 						theap_queue_migration_target(queue);
 

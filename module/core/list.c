@@ -13,9 +13,9 @@
  * A list is a circle that includes a list node for its head.  So a member can be removed
  * without a search for the head of its list.
  *
- * The list nodes are contiguous.  A new one goes before the first if that position is
- * free, otherwise behind the last.  When one is removed, the last one moves into its
- * position.  When the heap reaches the first list node, that one moves behind the last.
+ * The list nodes are contiguous.  A new node goes before the first if that position is
+ * free, otherwise behind the last.  When a node is removed, the last node moves into its
+ * position.  When the heap reaches the first node, that node moves behind the last.
  * So each operation is O(1).  The heap and the list nodes do not affect each other until
  * they meet.
  *

@@ -14,7 +14,7 @@
  *
  *	5 -> 10 -> 20 -> 30 -> 40 -> 45
  *
- * At each deadline the run expires timers with exactly that time as the current one.  So a
+ * At each deadline the run expires timers with exactly that deadline as the current time.  So a
  * ticker expires at each of its periods, and each timer expires at its deadline.  A slot
  * that the program has stopped or postponed in shared memory is still checked at its old
  * deadline.  Nothing expires at such a check, and an advance to the next expiration does
@@ -157,7 +157,7 @@ static int __theap_manual_advance(struct theap_manual *manual, struct theap_adva
  * The advance ends early if a signal is pending.
  *
  * Context: task, may sleep.
- * Return: 0; -EINVAL: the clock has passed that time; -EINTR: a signal arrived while
+ * Return: 0; -EINVAL: the clock has passed @to of @advance; -EINTR: a signal arrived while
  * another task advanced the clock.
  */
 int theap_manual_advance(struct theap_queue *queue, struct theap_advance *advance)

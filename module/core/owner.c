@@ -16,7 +16,7 @@
  * The expiry run (run.c) adds the fifth operation: expire.
  *
  * The work under the lock is bounded.  Adjust and clean have a budget, and a step of the
- * sweep visits 16 entries.
+ * sweep visits at most 16 entries.
  */
 #include <linux/lockdep.h>
 #include <linux/prefetch.h>
@@ -95,8 +95,8 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 /*
  * Adjust up to 16 timers that were drained from the inbox.
  *
- * First prefetch the heap entry of each timer, and its parent.  The positions can be read
- * in any state of the timers, since only the owner writes them.
+ * First prefetch the entry at the position of each timer, and its parent.  A position can be read
+ * in any state of the timer, since only the owner writes it.
  *
  * Return: the number of timers handled.
  */
@@ -211,7 +211,7 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 	return NULL;
 }
 
-/* A step visits 16 entries.  With over a quarter deleted, it removes 4 on average. */
+/* A step visits at most 16 entries.  With over a quarter deleted, it removes 4 on average. */
 #define THEAP_SWEEP_STEP	16
 
 /**
@@ -219,10 +219,10 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
  * @queue: owned
  *
  * Makes one step; the next push or run makes the next step.  The sweep goes from the last
- * position to the first.  The last entry fills the gap of a removed one, and the sweep has
- * visited that entry before.  After each removal the array is a heap, so nothing
- * has to be rebuilt and a step may end anywhere.  A push adds one entry and a step
- * removes 4, so the sweep keeps up.
+ * position to the first.  The last entry fills the gap of a removed entry.  The sweep has
+ * visited that last entry before, unless a push has added it since.  After each removal the
+ * array is a heap, so nothing has to be rebuilt and a step may end anywhere.  A push adds one
+ * entry and a step removes 4, so the sweep keeps up.
  */
 void __theap_sweep(struct theap_queue *queue)
 {

@@ -21,7 +21,7 @@
  * timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
  *
  * Only the CPU that the queue belongs to arms the hrtimer, with interrupts off,
- * and only for an earlier deadline.  If the timer with the first deadline is stopped
+ * and between runs only for an earlier deadline.  If the timer with the first deadline is stopped
  * or postponed, the hrtimer stays armed for the old deadline.  It then fires, its run
  * finds nothing due, and the end of the run arms it for the new first deadline.
  *
@@ -80,10 +80,11 @@ struct theap_placement {
  * @function: called in softirq or in a task with softirqs off, under rcu_read_lock(),
  *            without locks
  *
- * A run calls its wakers when nothing is left to expire, when THEAP_RUN_WAKERS of them wait,
- * or at its end.  Many requests before that make one call.  If the waker is in the list of another
- * run, both runs call it.  A waker must stay allocated for an RCU grace period after the last
- * timer that may request it was stopped.
+ * A run calls its wakers when nothing is left to expire, when THEAP_RUN_WAKERS (run.c) of them
+ * wait, or at its end.  A run of a manual clock calls its wakers after each batch.  Many requests
+ * before a call make one call.  If the waker is in the list of another run, both runs call it.
+ * A waker must stay allocated for an RCU grace period after the last timer that may request it
+ * was stopped.
  */
 struct theap_waker {
 	struct theap_waker *next;
@@ -172,9 +173,9 @@ struct theap_queue {
 	unsigned int cpu;		/* H: the CPU that drives the queue */
 	enum theap_clock clock;		/* C */
 	bool offline;			/* q, H: the CPU of the queue is offline or going
-					 * offline.  The queue accepts only timers whose
-					 * function its run is calling, and timers with a
-					 * reservation in the queue */
+					 * offline.  If so, the queue accepts only timers
+					 * whose function its run is calling, and timers
+					 * with a reservation in the queue */
 	bool running;			/* q: a run is on */
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */
@@ -251,7 +252,7 @@ static inline s64 theap_queue_now(struct theap_queue *queue)
 					      theap_clock_read(queue->clock);
 }
 
-/* Set a manual clock.  Context: its run, under the lock; or before the queue is used. */
+/* Set a manual clock.  Context: its mutex and the queue's lock; or before the queue is used. */
 static inline void theap_queue_set_now(struct theap_queue *queue, s64 now)
 {
 	WRITE_ONCE(queue->now, now);

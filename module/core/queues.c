@@ -12,7 +12,8 @@
  *
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
  * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.
- * Timers whose CPU goes offline also go to a housekeeping CPU.
+ * Timers whose CPU goes offline also go to a housekeeping CPU.  If no housekeeping CPU is
+ * online, any online CPU gets the timers.
  */
 #include <linux/cpumask.h>
 #include <linux/rcupdate.h>
@@ -89,7 +90,8 @@ static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
  *
  * The queue is that of the manual clock, of the CPU that the program has asked for, or of
  * this CPU.  If that queue is offline, the queue of another CPU is locked.  An isolated or
- * nohz_full CPU locks its own queue only if the program has asked for that CPU.
+ * nohz_full CPU locks its own queue only if the program has asked for that CPU, or if no
+ * housekeeping CPU is online.
  *
  * Context: interrupts off.
  * Return: the queue, locked.

@@ -7,8 +7,9 @@
  * theap_queue_grow(), and tries again.
  *
  * Code that must not fail later reserves an entry in advance, when it still may fail,
- * with theap_timer_reserve().  A reservation belongs to a timer.  It is in the queue that
- * the timer was in last.  When the timer goes to another queue, its reservation does, too.
+ * with theap_timer_reserve().  A reservation belongs to a timer.  At first the reservation is
+ * in the queue that a start of the timer would choose at that time.  When the timer goes to
+ * another queue, its reservation does, too.
  *
  * Why a reserved entry cannot be lost.  A heap has c positions for entries and list
  * nodes.  Let there be
@@ -44,7 +45,7 @@
 static struct delayed_work theap_trims[THEAP_CLOCKS];
 
 /*
- * Heaps are trimmed at most once per second after reservations are given up.  A program
+ * Heaps are trimmed at most once per second after reservations are given up.  A kernel module
  * may make and give up reservations again and again.  The delay keeps a heap from
  * allocating and freeing a segment each time.  When a context closes, the heaps of its
  * clock are trimmed at once.
@@ -67,12 +68,15 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned long flags;
 	int ret;
 
-	/* If the heap has room for a bucket, only buckets are missing.  May be stale. */
+	/*
+	 * If a bucket is wanted and the heap has room for one, only buckets are missing.  A
+	 * stale value is harmless: the caller tries again.
+	 */
 	if (data_race(READ_ONCE(queue->buckets.wanted) &&
 		      theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM +
 					  atomic_read(&queue->reserved))))
 		return theap_buckets_grow(queue, gfp);
-	/* A directory over a page may need vfree(), so only a task may make such a heap grow. */
+	/* A directory larger than a page may need vfree(): only a task may grow such a heap. */
 	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))
 		return -ENOMEM;
 	ret = theap_growth_alloc(&growth, segments, gfp);
@@ -104,7 +108,8 @@ static void theap_queue_growth(struct work_struct *work)
  * theap_queue_grow_later - let a task allocate what a queue lacks
  * @queue: the queue; it had no room or no bucket for a timer
  *
- * If the allocation fails, the next timer that finds no room calls this function again.
+ * If the allocation fails, the next start that finds no room or no bucket calls this
+ * function again.
  *
  * Context: any.
  */

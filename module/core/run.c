@@ -11,8 +11,8 @@
  *				one step of the sweep
  *	call	without it:	the functions of the timers that have expired
  *	wake	without it:	the wakers, one call for each context that has events;
- *				only if nothing is left, if THEAP_RUN_WAKERS wait, or at
- *				the end of the run
+ *				only if nothing is left to expire, if THEAP_RUN_WAKERS
+ *				of them wait, or at the end of the run
  *
  * The time under the lock is bounded.  A batch expires at most THEAP_BATCH timers, and
  * requeues at most half as many that were moved earlier.  With a million timers that takes 25 us
@@ -66,7 +66,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	 * A timer that has left the heap may be freed, so the inbox must not link it.  If
 	 * the inbox links this timer, rekey it to THEAP_NEVER instead of expiring it.  When
 	 * adjust drains the inbox, it requeues the timer at its deadline.  If clean requeues
-	 * the timer earlier than adjust, this function is called for it again.
+	 * the timer before adjust does, this function is called for the timer again.
 	 */
 	if (theap_timer_in_inbox(timer)) {
 		timer->nextwhen = timer->when;
@@ -117,7 +117,10 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer
 		__theap_requeue(queue, timer, status);
 		break;
 	case THEAP_MODIFYING:
-		/* Claims are short, but many may follow each other: the budget bounds the wait. */
+		/*
+		 * Claims are short, but many may follow each other: the limit of the batch
+		 * bounds the wait.
+		 */
 		theap_relax();
 		break;
 	default:
@@ -229,7 +232,7 @@ static bool theap_run_collect(struct theap_queue *queue)
 	} while (budget);
 	if (!theap_extract_is_on(&queue->heap))
 		theap_run_sort(run);
-	/* If nothing has expired, a manual clock stays where it was. */
+	/* If nothing has expired since the run began, a manual clock stays where it was. */
 	if (queue->clock == THEAP_MANUAL && run->expirations)
 		theap_queue_set_now(queue, run->now);
 	__theap_sweep(queue);
@@ -251,7 +254,7 @@ static void theap_run_call(struct theap_queue *queue)
 		timer->ops->function(timer, run);
 		trace_timerheap_expire_exit(timer);
 		/*
-		 * After this store the timer may be freed, or another run may expire it.
+		 * Once @active is 0, the timer may be freed, or another run may expire it.
 		 * Pairs with the acquires in timer.c: theap_timer_stop_sync(),
 		 * theap_timer_dequeue() and theap_timer_lock_queue().
 		 */
@@ -277,8 +280,8 @@ bool theap_run_batch(struct theap_queue *queue)
 }
 
 /*
- * A run calls its wakers as soon as it has this many, and continues if budget is left.
- * Waking a task takes longer than expiring its timer.  A run may spend its whole budget on
+ * If a run has this many wakers after a batch, it calls them, and continues if CPU budget is
+ * left.  Waking a task takes longer than expiring its timer.  A run may spend its whole budget on
  * the timers of thousands of contexts.  If it called all their wakers only at its end, the
  * calls would take many times the budget.
  */
@@ -304,9 +307,9 @@ void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker)
 		return;
 	/*
 	 * The waker is in the list of another run, which will call it.  But that run's
-	 * CPU may be stuck, and the tasks must not wait for that CPU.  So this run calls
-	 * the waker, too.  It remembers one such waker until theap_run_wake(), and calls
-	 * the remembered one at once if another such waker follows.
+	 * CPU may be stuck, and the tasks that the waker wakes must not wait for that CPU.
+	 * So this run calls the waker, too.  This run remembers one such waker until
+	 * theap_run_wake(), and calls that waker at once if another such waker follows.
 	 */
 	if (run->shared_waker && run->shared_waker != waker)
 		run->shared_waker->function(run->shared_waker);

@@ -4,8 +4,8 @@
  *
  * The state machine and its names are those of Go's runtime from 1.14 to 1.22.  Stop and
  * postpone are cheap: they change the timer and leave the heap as it is.  The owner is the
- * code that holds the lock of the queue that the timer is queued in.  It updates the heap
- * later, at the latest when the timer's entry is at the top of the heap.
+ * code that holds the lock of the queue that the timer is queued in.  The owner updates the
+ * heap later, at the latest when the timer's entry is at the top of the heap.
  *
  *	state			is the timer queued?		stable	changed by
  *	NO_STATUS		no				yes	any CPU
@@ -15,8 +15,8 @@
  *	REMOVING		yes				no	the owner
  *	REMOVED			no				yes	any CPU
  *	MODIFYING		yes or no			no	the code that claimed it
- *	MODIFIED_EARLIER	yes, at its old deadline	yes	any CPU
- *	MODIFIED_LATER		yes, at its old deadline	yes	any CPU
+ *	MODIFIED_EARLIER	yes, after its deadline		yes	any CPU
+ *	MODIFIED_LATER		yes, at or before its deadline	yes	any CPU
  *	MOVING			yes				no	the owner
  *
  * "Changed by" names the code that may move a timer out of the state.
@@ -24,12 +24,12 @@
  * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
  * A bucket has a heap entry until it is due.
  *
- * The four transient states act as locks.  Code that puts a timer into a transient state
- * keeps interrupts off until the timer has left that state.  So no softirq of the same CPU
- * interrupts that code and, on PREEMPT_RT, no task of higher priority preempts it.
- * Otherwise the softirq or the task could spin forever, waiting for the code that it has
- * interrupted.  Go's runtime once hung that way.  Code that has a timer in a transient
- * state does not wait for another timer:
+ * The four states that are not stable are transient, and act as locks.  Code that puts a
+ * timer into a transient state keeps interrupts off until the timer has left that state.  So
+ * no softirq of the same CPU interrupts that code and, on PREEMPT_RT, no task of higher
+ * priority preempts it.  Otherwise the softirq or the task could spin forever, waiting for
+ * the code that it has interrupted.  Go's runtime once hung that way.  Code that has a timer
+ * in a transient state cannot wait forever for another timer:
  *
  *  - In RUNNING, REMOVING and MOVING the code holds the queue's lock already, and does
  *    O(log n) work on the heap.
@@ -73,7 +73,7 @@ static inline enum theap_status theap_status(const atomic_t *status)
 	return atomic_read_acquire(status);
 }
 
-/* The timer is not queued, and no CPU works on it. */
+/* The timer is neither queued nor claimed.  Its function may still run. */
 static inline bool theap_status_is_idle(enum theap_status s)
 {
 	return s == THEAP_NO_STATUS || s == THEAP_REMOVED;
@@ -124,7 +124,7 @@ static inline void __theap_leave(atomic_t *status, enum theap_status from,
 }
 
 /*
- * The transitions of claim and commit: any CPU makes them, without a lock.
+ * The transitions of claim and commit (timer.h): any CPU may make them, without a lock.
  */
 
 /* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING */
@@ -140,13 +140,13 @@ static inline void theap_modifying_to_waiting(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_WAITING);
 }
 
-/* MODIFYING -> MODIFIED_EARLIER: the new deadline is before the one that it is queued at */
+/* MODIFYING -> MODIFIED_EARLIER: the new deadline is before the one that the timer is queued at */
 static inline void theap_modifying_to_modified_earlier(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_MODIFIED_EARLIER);
 }
 
-/* MODIFYING -> MODIFIED_LATER: the new deadline is not before the one that it is queued at */
+/* MODIFYING -> MODIFIED_LATER: the new deadline is not before the one the timer is queued at */
 static inline void theap_modifying_to_modified_later(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_MODIFIED_LATER);
@@ -158,7 +158,7 @@ static inline void theap_modifying_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
 }
 
-/* MODIFYING -> what it was: the claim has not changed the state */
+/* MODIFYING -> the state that the timer was claimed in: the claim has not changed the state */
 static inline void theap_modifying_undo(atomic_t *status, enum theap_status from)
 {
 	__theap_leave(status, THEAP_MODIFYING, from);

@@ -2,14 +2,14 @@
 /*
  * Stealing: run a queue in place of an owning CPU that is stuck.
  *
- * A CPU runs the timers that it started.  It cannot do that
+ * A CPU runs its own queues.  It cannot do that
  *
  *  - while it has softirqs or interrupts off;
  *  - while another softirq does not end;
- *  - on PREEMPT_RT, while tasks of a higher priority run;
+ *  - on PREEMPT_RT, while tasks of a higher priority than its softirqs run;
  *  - on a virtual machine, while the host has stopped it.
  *
- * Then another CPU, the thief, runs the queue.  In Go, likewise, a P (a processor of the
+ * Then code on another CPU, the thief, runs the queue.  In Go, likewise, a P (a processor of the
  * scheduler) with nothing to do runs the timers of other Ps.  A run may be on any CPU: the
  * lock of the queue and @running allow one run at a time.  A stolen run is charged to the
  * budget of the thief's CPU.
@@ -26,7 +26,7 @@
  *
  *	caller					CPUs	clocks
  *	a run that has left nothing due		8	all
- *	a task that is about to sleep		64	that of the events it waits for
+ *	a task that is about to sleep		64	the clock of its events
  *	the watchdog (watchdog.c)		all	all
  *
  * The first two together scan at most once per steal_us on each CPU, and only on
@@ -47,10 +47,10 @@
  *
  * The races:
  *
- * 1. Two thieves, or a thief and the owning CPU, which wakes up.  Both may find the
- *    queue stuck, but the lock lets one of them set @running.  The other checks again
- *    with the lock.  It finds that @running is set, that a run has just ended, or that
- *    nothing is due.
+ * 1. Two thieves, or a thief and the owning CPU, which wakes up.  Both may begin to run
+ *    the queue, but the lock lets one of them set @running.  If the other one gets the lock
+ *    later, it finds that @running is set, that a run has just ended, or that nothing is
+ *    due.  A thief does nothing if the lock is taken.
  *
  * 2. The thief's run against the owning CPU, which arms the hrtimer:
  *
@@ -83,13 +83,12 @@
  *
  *    Without the notification the owning CPU would leave the queue to a thief that
  *    cannot run.  So the thief notifies the owning CPU, as at the end of a run (2).  The
- *    CPU that can run the queue first continues.  @thief_resume runs the queue
- *    only if it is still stuck.  While the owning CPU runs the queue or is throttled, the
- *    queue is not stuck.
+ *    CPU that can run the queue first continues.  @thief_resume runs the queue only if a
+ *    timer is due, no run is on, and the queue is not throttled.
  *
  *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
- *    @resume: if its function runs on the owning CPU when the thief arms it, the kernel
- *    leaves @resume on that CPU.
+ *    @resume: if the function of @resume runs on the owning CPU when the thief arms
+ *    @resume, the kernel leaves @resume on that CPU.
  *
  * 4. CPUs that go offline.  The owning CPU: hotplug.c migrates timers only while no run
  *    is on, a thief's run included.  A thief that checks later finds the queue empty
@@ -127,7 +126,7 @@ unsigned int theap_steal_us = 2000;
 
 /*
  * The number of CPUs whose queues one scan checks, after a run and before a sleep.  The
- * next scans check the rest of a large machine.  If each scan checked 1000 CPUs, scans
+ * next scans check the other CPUs of a large machine.  If each scan checked 1000 CPUs, scans
  * would take a tenth of each CPU for one clock, and four tenths for all four clocks.  (A
  * scan reads 2 cache lines per queue, in 0.1 us each, every 2 ms.)  Each change of a first
  * deadline would invalidate a line in 1000 caches.
@@ -141,10 +140,10 @@ static bool theap_steal_on;
 
 /**
  * struct theap_thief - the scans of a CPU
- * @next: earliest time of the next scan, on CLOCK_MONOTONIC
+ * @next: earliest time of the next scan after a run or before a sleep, on CLOCK_MONOTONIC
  * @at:   the next scan begins this many queues after those of this CPU
  *
- * Written by softirqs and tasks on that CPU, without a lock.
+ * Written without a lock, by softirqs on that CPU and by tasks that run or have run on it.
  */
 struct theap_thief {
 	u64 next;
@@ -231,7 +230,7 @@ static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 /*
  * May this CPU scan now?  Only a housekeeping CPU may, at most once per steal_us.
  *
- * The task may have moved to another CPU since it read @thief.  A softirq may also call
+ * A calling task may have moved to another CPU since it read @thief.  A softirq may also call
  * this function between the read and the write of @next.  In both cases there may be one
  * scan more, which is harmless.
  */
@@ -271,8 +270,8 @@ void theap_steal_after_run(u64 now)
 
 /**
  * theap_steal_before_sleep - scan queues before a task waits for events
- * @placement: of the timers that the events come from; a manual clock has no CPU that
- *             could be stuck
+ * @placement: of the timers that the events come from; with a manual clock do nothing, since
+ *             no CPU drives that clock
  *
  * Do nothing on PREEMPT_RT.  There, a task may be preempted in a stolen run.  Then
  * the owning CPU could not run the queue, even if its softirq has a higher priority.  A

@@ -57,7 +57,7 @@ struct theap_expiry {
  *            instructions at most; must not touch other timers
  * @function: act on the expiry.  Never runs on two CPUs at once for one timer.
  *            Context: softirq, or a task with softirqs off (a thief, a manual clock);
- *            without locks, under rcu_read_lock(); may start, stop
+ *            without a spinlock, under rcu_read_lock(); may start, stop
  *            and modify any timer; may free its own timer only after an RCU grace period
  */
 struct theap_timer_ops {

@@ -150,7 +150,7 @@ TRACE_EVENT(timerheap_cancel,
 		  __entry->cpu, theap_show_status(__entry->from))
 );
 
-/* @next: the next deadline of the timer, 0: none; @expired: the run calls its function */
+/* @next: when the timer is due again, 0: never; @expired: the run calls its function */
 TRACE_EVENT(timerheap_check,
 
 	TP_PROTO(const struct theap_timer *timer, s64 now, s64 next, bool expired),

@@ -24,17 +24,17 @@
  * timer away before that.  When a CPU comes online, it wakes the watchdog.  Each timer
  * chooses its CPU again when it next expires.
  *
- * While no timer is queued, neither watchdog timer is armed.  If the next deadline is far
- * away, both sleep for three quarters of the time until that deadline.  A caller that
- * publishes a first deadline compares it with @theap_watchdog_until of its clock, and
- * wakes the watchdog if the deadline is earlier: theap_watchdog_notify().  That is one
- * load and one branch.  A caller compares even if it need not arm an hrtimer or notify a
- * CPU.  There are two reasons.  The hrtimer may still be armed for a stopped timer that
- * has left the heap, and the watchdog does not count that timer.  Or the queue may be
- * throttled, and then no CPU is notified.
+ * If no timer is queued, a watchdog timer that expires is not armed again.  If the next
+ * deadline is far away, both sleep for three quarters of the time until that deadline, at
+ * most about 10 s.  A caller that publishes a first deadline compares it with
+ * @theap_watchdog_until of its clock, and wakes the watchdog if the deadline is earlier:
+ * theap_watchdog_notify().  That is one load and one branch.  A caller compares even if it
+ * need not arm an hrtimer or notify a CPU.  There are two reasons.  The hrtimer may still be
+ * armed for a stopped timer that has left the heap, and the watchdog does not count that
+ * timer.  Or the queue may be throttled, and then no CPU is notified.
  *
  *	theap_watchdog_until	the watchdog timers
- *	THEAP_NEVER		are not armed
+ *	THEAP_NEVER		are not armed, or not armed again when they expire
  *	a time			sleep, but will have expired by that time
  *	S64_MIN			expire every 2 * watchdog_ms, or the watchdog is off
  *
@@ -49,8 +49,8 @@
  * Either the notifier reads the new until, or the watchdog timer reads the deadline.  In
  * both cases the watchdog is woken if it would sleep past the deadline.  There is a third
  * case: the other watchdog timer has read the deadline in between, and has published its
- * own until.  Then the other timer also makes sure that this one sleeps no longer than
- * that.
+ * own until.  Then the other timer also makes sure that this watchdog timer expires by that
+ * time.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -86,7 +86,8 @@ struct theap_watchdog_timer {
 
 static struct theap_watchdog_timer theap_watchdog_timers[2];
 static bool theap_watchdog_running;
-static unsigned int theap_watchdog_offline_cpu = UINT_MAX;	/* the last that went offline */
+/* The CPU that goes or went offline last; UINT_MAX: there is none, or it is online again. */
+static unsigned int theap_watchdog_offline_cpu = UINT_MAX;
 
 /*
  * Protects the static variables above, and writes to theap_watchdog_until.  The functions of
@@ -190,8 +191,8 @@ static void theap_watchdog_timer_arm(struct theap_watchdog_timer *wt, unsigned i
 }
 
 /*
- * Make sure that a watchdog timer expires within @delay, on another CPU than @peer if
- * there is one.
+ * Make sure that a watchdog timer expires within @delay.  If it has to be armed for that, arm
+ * it on another CPU than that of @peer if possible.
  */
 static void theap_watchdog_timer_wake(struct theap_watchdog_timer *wt,
 				      const struct theap_watchdog_timer *peer, s64 delay)
@@ -203,7 +204,7 @@ static void theap_watchdog_timer_wake(struct theap_watchdog_timer *wt,
 	theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(), peer->cpu), delay);
 }
 
-/* If a watchdog timer is late by half a period, its CPU is stuck: arm it on another CPU. */
+/* If a watchdog timer is late by half a period, arm it on another CPU: its CPU may be stuck. */
 static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span)
 {
 	unsigned long late = wt->timer.expires + theap_watchdog_ticks(span / 2);
@@ -363,8 +364,8 @@ void theap_watchdog_init(void)
  * Stop the watchdog; theap_watchdog_wake() does nothing from here on.
  *
  * timer_delete_sync() waits for the function only on the CPU that a watchdog timer is on.
- * If the timer was armed on another CPU, its function may still scan on the first one.
- * The grace period in theap_core_stop() waits for that function.
+ * If the timer was armed on another CPU during a scan, that scan may still be on.  The
+ * grace period in theap_core_stop() waits for the end of the scan.
  */
 void theap_watchdog_exit(void)
 {
