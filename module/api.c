@@ -23,8 +23,9 @@
  *	function, clock		never change
  *	again, held, asked	are written by the code that has claimed the timer; an
  *				expiry also writes again, while the timer is RUNNING
- *	due			is written by an expiry, and read by the function that the
- *				expiry calls; the next expiry begins after its return
+ *	due			is written by an expiry, and read when the expiry calls the
+ *				function; the next expiry begins after the function has
+ *				returned
  *
  * A claim takes no lock, but it may spin while another CPU has the timer in a transient
  * state.  A stop is a claim and takes no lock.  A start or a modify may take locks; all
@@ -344,7 +345,7 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  *
  * Do not call timerheap_destroy() for a timer that may already have been released.  If both
  * the function and a task may free the object, the module must let only one of them do it.
- * For example, the one that removes the object from a list frees it.
+ * For example, only the code that removes the object from its list frees the object.
  *
  * Context: the timer's own function.
  * Return: whether the timer was released.  If it was, the function must free the object.

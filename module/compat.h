@@ -53,8 +53,8 @@ static inline void theap_compat_vm_flags_mod(struct vm_area_struct *vma,
 /*
  * Return: the argument of a command of io_uring.  Since Linux 6.5 a command gets the whole
  * submission queue entry, and its argument is at the end of the entry.  The kernel's own
- * helper that returns it changed in 7.1, so it is not used here.  The layout of the entry is
- * ABI and does not change.
+ * helper that returns the argument changed in 7.1, so that helper is not used here.  The
+ * layout of the entry is ABI and does not change.
  */
 static inline const void *theap_compat_uring_cmd(const struct io_uring_cmd *cmd)
 {

@@ -73,7 +73,7 @@ static int __init theap_init(void)
 	return 0;
 }
 
-/* Open devices and modules with timers keep this module loaded, so neither is left here. */
+/* Open devices and modules with timers keep this module loaded, so no timer is left here. */
 static void __exit theap_exit(void)
 {
 	theap_debugfs_exit();

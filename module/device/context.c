@@ -84,7 +84,10 @@ u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
-/* The slots to charge for a manual clock: its heap uses 64 KiB, with slack 112 KiB. */
+/*
+ * The slots to charge for a manual clock: its heap uses 64 KiB, and the table of slack
+ * buckets 32 KiB.
+ */
 #define THEAP_MANUAL_CHARGE	1024U
 
 /*
@@ -199,7 +202,7 @@ int theap_context_setup(struct theap_context *context, const struct theap_settin
 	return ret;
 }
 
-/* Return: the kernel memory of a context in bytes, without slots, timers and heap entries. */
+/* Return: the kernel memory of a context in bytes, without slots, timers and queues. */
 u64 theap_context_bytes(struct theap_context *context)
 {
 	u32 slots = theap_context_slots(context);

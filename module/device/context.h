@@ -3,7 +3,7 @@
  * A context: the state of one open of the device.
  *
  * open() makes a context.  SETUP sets it up, once, with a clock and a number of slots.
- * The slots get their memory page by page, when they are first used (slot_page.c).
+ * A page of slots gets its memory when one of its slots is first used (slot_page.c).
  */
 #ifndef THEAP_CONTEXT_H
 #define THEAP_CONTEXT_H
@@ -27,8 +27,8 @@
 #define THEAP_PAGE_SLOTS	(PAGE_SIZE / sizeof(struct timerheap_slot))
 
 /*
- * The process that opened the device, for debugfs.  Constant: the process may have passed
- * the descriptor to another one since.
+ * The process that opened the device, for debugfs.  Constant, even if that process passes the
+ * descriptor to another process.
  */
 struct theap_opener {
 	pid_t pid;			/* thread group ID in the initial PID namespace */
@@ -40,8 +40,8 @@ struct theap_opener {
  * struct theap_settings - what SETUP asks for
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
  * @slots:     number of slots, 1 to theap_context_max_slots()
- * @slack:     of slots whose own slack is 0, in nanoseconds
- * @unlimited: the minimum period is 1 us, and no rate limit of checks applies
+ * @slack:     the slack of slots whose own slack is 0, in nanoseconds
+ * @unlimited: if true, the minimum period is 1 us, and no rate limit of checks applies
  */
 struct theap_settings {
 	struct theap_placement placement;
@@ -62,24 +62,25 @@ struct theap_context {
 	struct theap_opener opener;	/* C */
 	u32 id;				/* C: key in the table of all contexts */
 	struct mutex lock;		/* held by SETUP, and to allocate a page of slots */
-	u32 nr_slots;			/* l: 0: not set up yet.  Release and acquire order
-					 * it after the fields of SETUP */
+	u32 nr_slots;			/* l; 0: not set up yet.  A release and an acquire
+					 * order it after the fields with S */
 	struct theap_placement placement;	/* S */
-	u64 slack;			/* S: of slots whose own slack is 0 */
-	bool unlimited;			/* S: see theap_settings.  INFO reads it before SETUP,
-					 * too; a stale value is harmless */
+	u64 slack;			/* S: the slack of slots whose own slack is 0 */
+	bool unlimited;			/* S: see theap_settings.  INFO may read it before or
+					 * during SETUP; a stale value is harmless */
 	s64 offset;			/* S: the clock in the time namespace of the task that
 					 * called SETUP, minus the machine's clock */
 	struct theap_user *user;	/* S */
-	struct theap_slot_page **pages;	/* S: the table; l: an entry, written once */
+	struct theap_slot_page **pages;	/* S: the table; l: its entries, each set once */
 	u32 nr_pages;			/* l: pages of slots that are allocated */
 	struct theap_ring ring;		/* S, O: ring.h */
 
-	struct mutex reader_lock;	/* one kernel reader of the ring at a time */
+	struct mutex reader_lock;	/* held by a call that removes entries from the ring */
 	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
-	struct theap_waker waker;	/* O: wakes @wait and @eventfd at the end of a run */
+	struct theap_waker waker;	/* O: a run calls it to wake @wait and to signal
+					 * @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
 	struct rcu_head rcu;		/* for theap_context_free() */
 };
@@ -111,7 +112,8 @@ static inline u32 theap_context_slots(struct theap_context *context)
 
 /*
  * The minimum period of a context in nanoseconds: 1 us in a context without limits.
- * Otherwise a module parameter, which may change at any time, but at least 1 us.
+ * Otherwise the module parameter min_period_ns, but at least 1 us.  Root may change the
+ * parameter at any time.
  */
 static inline s64 theap_context_min_period(const struct theap_context *context)
 {

@@ -9,9 +9,10 @@
  * The first line of each file has the names of the columns, so that a program can find a
  * column by its name.  New columns are added at the end.
  *
- * A reader takes no lock that a timer needs.  Heaps exist as long as the module is
- * loaded.  The reader reads their counters without the lock, so the figures of one line
- * may be of different moments.  An open file keeps the module loaded.
+ * A reader takes no lock that a timer needs.  The heaps of manual clocks are not shown.  All
+ * other heaps exist as long as the module is loaded.  The reader reads their counters without
+ * the queue's lock, so the figures of one line may be of different moments.  An open file
+ * keeps the module loaded.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -165,7 +166,7 @@ DEFINE_SEQ_ATTRIBUTE(theap_lateness);
 
 /*
  * Contexts.  Position 0 is the line of names, and any other position is the ID of a context.
- * The iterator searches for the first context with that ID or a larger one.  So a reader
+ * start() and next() find the first context with that ID or a larger one.  So a reader
  * continues correctly if contexts were opened or closed since the last read.
  */
 

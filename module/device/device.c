@@ -31,7 +31,7 @@ static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
 	bool needs_setup;	/* the call fails with EBADFD if the context is not set up */
-	u8 output;		/* offset of the first output field in its structure */
+	u8 output;		/* offset of the first output field in the call's structure */
 } theap_ioctls[] = {
 	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, 0 },
 	{ theap_ioctl_setup, TIMERHEAP_IOC_SETUP, false, OUTPUT(setup, slots_offset) },

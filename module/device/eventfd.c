@@ -30,8 +30,8 @@ static void theap_eventfd_work(struct work_struct *work)
 }
 
 /**
- * theap_eventfd_signal - add 1 to the eventfd, if there is one
- * @eventfd: of the context
+ * theap_eventfd_signal - add 1 to the eventfd of a context, if one is registered
+ * @eventfd: the state of the eventfd in the context
  *
  * A signal of an eventfd wakes its waiters, and a waiter may signal another eventfd.  The
  * kernel does not let a task signal an eventfd while that task is waking the waiters of an
@@ -54,11 +54,11 @@ void theap_eventfd_signal(struct theap_eventfd *eventfd)
 
 /**
  * theap_eventfd_set - register another eventfd
- * @eventfd: of the context
+ * @eventfd: the state of the eventfd in the context
  * @ctx:     the new eventfd, whose reference passes to the context; NULL: none
  *
  * When this returns, the old eventfd is not signalled any more, and its reference is
- * dropped.  After a call with NULL, @work is not queued.
+ * dropped.  After a call with NULL, @eventfd->work is not queued.
  *
  * Context: task, may sleep.
  */

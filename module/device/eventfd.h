@@ -15,9 +15,11 @@ struct eventfd_ctx;
  *	W  the workqueue
  */
 struct theap_eventfd {
-	spinlock_t lock;		/* also lets a new eventfd miss no event: eventfd.c */
-	struct eventfd_ctx *ctx;	/* L: a reference; NULL: none is registered */
-	struct work_struct work;	/* W: signals @ctx when theap_eventfd_signal() may not */
+	spinlock_t lock;		/* also ensures that a new eventfd misses no event
+					 * (eventfd.c) */
+	struct eventfd_ctx *ctx;	/* L: a reference; NULL: no eventfd is registered */
+	struct work_struct work;	/* W: signals @ctx if theap_eventfd_signal() must not
+					 * signal it */
 };
 
 void theap_eventfd_init(struct theap_eventfd *eventfd);

@@ -3,7 +3,8 @@
  * The ioctls, in the order of uapi/linux/timerheap.h, which documents them.
  *
  * Each function gets the structure of its call in kernel memory, and writes the outputs
- * there; device.c copies them.  Each checks the whole structure before it changes anything.
+ * there.  device.c copies the structure in and the outputs back.  Each function checks the
+ * whole structure before it changes anything.
  */
 #include <linux/cpumask.h>
 #include <linux/err.h>
@@ -117,7 +118,7 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 
 /*
  * Arm a slot, for START and MODIFY.  The caller has set all fields of @arming but @deadline
- * and @now.  Raise a period below the minimum to the minimum.
+ * and @now.  If the period is not 0, raise it to at least the minimum.
  */
 static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
 		     s64 now, struct theap_arming *arming, u32 *was_pending)
@@ -274,11 +275,11 @@ static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 dead
 }
 
 /*
- * Stop the timer in a slot and report it to the program.
+ * Stop the timer in a slot and, unless @to is NULL, report the timer to the program.
  *
  * Write the report before the stop, so that a timer that cannot be reported stays pending.
- * If a restart or a periodic expiry changes the deadline before the stop, write the report
- * again.  If the second write fails, the first report remains.
+ * If the stop gets a deadline, but not the reported one, write the report again.  If the
+ * second write fails, the first report remains.
  */
 static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 			    struct timerheap_pending __user *to, bool *stopped)
@@ -359,8 +360,8 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
  * @done:    out: the number of slots kicked, from the first
  *
  * Context: task, may sleep.
- * Return: 0, with @done below @nr after a signal, or if a slot after the first cannot be
- * kicked.  If the first slot cannot be kicked: -EFAULT, -ENOENT or -ENOMEM.
+ * Return: 0; -EFAULT, -ENOENT or -ENOMEM: the first slot cannot be kicked.  If a later slot
+ * cannot be kicked, or a signal ends the call early: 0, with *@done below @nr.
  */
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done)
 {

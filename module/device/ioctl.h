@@ -10,7 +10,7 @@
 
 struct theap_context;
 
-/* These two calls also accept a context that is not set up. */
+/* These two calls accept a context that is not set up. */
 int theap_ioctl_info(struct theap_context *context, void *arg);
 int theap_ioctl_setup(struct theap_context *context, void *arg);
 

@@ -13,8 +13,8 @@
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
  * each mapping keeps the file open.  So a page exists as long as a program can access it.
  *
- * A mapping covers one whole area.  A program cannot move it, or unmap only a part of it:
- * no program needs that.
+ * A mapping covers all slots, or the whole ring.  A program cannot move a mapping, or unmap
+ * only a part of it: no program needs that.
  */
 #include <linux/fs.h>
 #include <linux/mm.h>
@@ -49,7 +49,7 @@ u64 theap_mmap_ring_size(struct theap_context *context)
 /*
  * Find the page that the program has touched, and return it to the kernel in @vmf.  If it
  * is a page of slots that is not allocated yet, allocate it.
- * Context: task, under mmap_lock or the VMA's lock; takes the context's lock, may sleep.
+ * Context: task, under mmap_lock or the VMA's lock; may take the context's lock and sleep.
  */
 static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
 {
@@ -87,7 +87,7 @@ static const struct vm_operations_struct theap_mmap_operations = {
 	.mremap    = theap_mmap_remap,
 };
 
-/* Map one area.  uapi/linux/timerheap.h lists the errors. */
+/* Map all slots, or the whole ring.  uapi/linux/timerheap.h lists the errors. */
 int theap_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct theap_context *context = file->private_data;
@@ -97,7 +97,10 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!theap_context_slots(context))
 		return -EBADFD;
-	/* Do not test VM_SHARED: it is clear if the file is not open for writing. */
+	/*
+	 * Do not test VM_SHARED: it is clear if the file is not open for writing.  A shared
+	 * mapping of such a file must fail with EACCES.
+	 */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (!(offset == theap_mmap_slots_offset(context) &&

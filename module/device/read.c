@@ -10,7 +10,8 @@
  * Either the reader sees the entries, or the run finds the reader in the wait queue.
  *
  * A program can map the ring, and can change its head at any time.  So no loop here relies
- * on the ring becoming empty.  A signal ends each loop, and each iteration may reschedule.
+ * on the ring becoming empty.  A signal ends each loop that has no other bound, and each
+ * iteration of such a loop may reschedule.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -39,7 +40,7 @@ size_t theap_read_room(const struct iov_iter *to)
 
 /*
  * Remove at most @nr entries from the ring, and make an event of each.  An entry that the
- * program has overwritten makes no event, or an event of the slot whose number it has now.
+ * program has overwritten makes no event, or an event of the slot whose number the entry has now.
  * Return: the number of events.
  */
 static unsigned int theap_read_get(struct theap_context *context,
@@ -203,7 +204,7 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;
-		/* Report the step in the next iteration, unless another reader reports it first. */
+		/* Report the clock step in the next iteration, if no other reader reports it. */
 		if (ret == -ECANCELED && !count) {
 			ret = 0;
 			continue;
@@ -211,8 +212,8 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 		if (ret || count >= min)
 			break;
 		/*
-		 * Check here too: if the program keeps moving the head of the ring,
-		 * theap_read_wait() always finds entries and checks for no signal.
+		 * Check for a signal here, too: if the program keeps moving the head of the
+		 * ring, theap_read_wait() always finds entries and checks for no signal.
 		 */
 		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;

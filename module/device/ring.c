@@ -9,7 +9,7 @@
 
 #include "ring.h"
 
-/* Return: the size in bytes, in whole pages: 128 bytes, and 4 bytes for each entry. */
+/* Return: the size: 128 bytes, and 4 bytes for each entry, rounded up to whole pages. */
 u64 theap_ring_size(const struct theap_ring *ring)
 {
 	return PAGE_ALIGN(struct_size(ring->shared, slots, ring->mask + 1));
@@ -49,7 +49,7 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 	WRITE_ONCE(shared->slots[ring->tail & ring->mask], slot);
 	/* Store the entry before the tail.  Pairs with the acquire in theap_ring_get(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
-	/* (C) also stores the entry before the tail.  Pairs with (D) of the program. */
+	/* (C) stores the entry before the shared tail.  Pairs with (D) of the program. */
 	smp_store_release(&shared->tail, ring->tail);
 	raw_spin_unlock_irqrestore(&ring->lock, flags);
 }
@@ -95,8 +95,8 @@ bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 	*slot = READ_ONCE(shared->slots[head & ring->mask]);
 	/*
 	 * The head must be stored before the caller sets the slot's count to 0, since an
-	 * expiry may add the number again after that.  The caller does so by (E), a full
-	 * barrier.
+	 * expiry may add the number again after that.  The caller sets the count by (E), a
+	 * full barrier.
 	 */
 	WRITE_ONCE(shared->head, head + 1);
 	return true;

@@ -3,9 +3,10 @@
  * The protocol of a slot, the kernel's side.
  *
  * A slot's @deadline is the time that the program wants.  Its @queued is the time of the
- * kernel's next check.  A program that stores a deadline not before @queued has nothing
- * more to do.  The kernel checks the slot in time, reads the later deadline, and queues
- * the timer again at that deadline.  The core postpones its timers in the same lazy way.
+ * kernel's next check, or 0.  If @queued is not 0 and not after the deadline that a program
+ * stores, the program has nothing more to do.  The kernel checks the slot in time, reads the
+ * later deadline, and queues the slot's timer again at that deadline.  The core postpones its
+ * timers in the same lazy way.
  *
  * The protocol works only if each side reads the other's field after it has written its own:
  *
@@ -33,7 +34,7 @@
  * The program may write any value at any time.  So the kernel reads a field once, clamps
  * the value, and then uses it.  An expiry removes a deadline by a compare-and-exchange, so
  * an expiry and a stop never both get the same deadline.  Each arming ends in exactly one
- * of two ways: a stop that finds it pending, or an expiration.
+ * of two ways: a stop that finds the timer pending, or an expiration.
  */
 #include <linux/atomic.h>
 #include <linux/gfp.h>
@@ -54,8 +55,8 @@
  *  - More than this many successive checks have found a deadline less than the minimum
  *    period ahead.
  *
- * So without a call a slot gets at most five checks in a minimum period.  A periodic timer with
- * the minimum period gets one.
+ * So without a call, at most five checks of a slot in a minimum period find nothing to expire.
+ * The user's rate limit also bounds the checks that expire a periodic slot (theap_slot_defer()).
  */
 #define THEAP_SLOT_TRIES	4
 
@@ -91,7 +92,7 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 }
 
 /*
- * Record that @count deadlines have expired, the last one at @deadline.
+ * Record that @count deadlines have expired, of which @deadline is the last.
  * Return: whether the caller must add the slot's number to the ring.
  */
 static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64 deadline,
@@ -106,8 +107,8 @@ static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64
 }
 
 /*
- * Set the count of near checks to 0 (theap_slot_next_check()).  Mostly the count is 0 already:
- * avoid a store to a shared cache line.
+ * Set the count of near checks to 0 (theap_slot_next_check()).  Store only if the count is not
+ * 0 already, since the slots of the page share the cache line.
  */
 static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
 {
@@ -119,8 +120,8 @@ static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
 
 /*
  * Choose the time of the next check, after a check has found a deadline @when later than
- * @now.  Count the check if @when is less than the minimum period ahead.  Defer the next
- * check if too many were counted.
+ * @now.  Count the check if @when is less than the minimum period ahead.  If more than
+ * THEAP_SLOT_TRIES checks in succession were counted, defer the next check.
  *
  * Checks on a manual clock are not limited: they use only the program's own CPU time.
  *
@@ -184,9 +185,9 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 }
 
 /*
- * Charge the next check of a slot, at @next, to its user: the slot's timer makes this check,
- * and not a system call, so it does not use the program's own CPU time.  If the user exceeds
- * the rate limit, defer the check and set *@deferred.  Deadlines before the deferred check
+ * Charge the next check of a slot, at @next, to the user of the slot.  A run makes this check,
+ * and not a system call, so the check does not use the program's own CPU time.  If the user
+ * exceeds the rate limit, defer the check and set *@deferred.  Deadlines before the deferred check
  * expire late, and periods before it are counted.
  *
  * Return: the time of the next check.
@@ -211,7 +212,7 @@ static s64 theap_slot_defer(struct theap_slot_timer *st, s64 now, s64 next, bool
 }
 
 /*
- * Set the slack of a slot's timer to that of the slot, or else of the context.
+ * Set the slack of a slot's timer to that of the slot, or if that is 0, to that of the context.
  *
  * The core queues the timer later by at most the slack, but @queued does not include the
  * slack.  So if the program stores a deadline not before @queued, the kernel checks the slot
@@ -238,7 +239,8 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	theap_slot_apply_slack(st);
 	/*
 	 * Store @queued already, although the core queues the timer at @next only after this
-	 * function.  The timer stays in RUNNING until then, so no call claims it before.
+	 * function.  The timer stays in RUNNING until the core has queued it, so no call can
+	 * claim the timer earlier.
 	 */
 	WRITE_ONCE(theap_slot(st)->queued, next);
 	return next ? theap_context_to_machine(context, next) : 0;
@@ -260,7 +262,7 @@ static void theap_slot_publish(struct theap_slot_timer *st)
 			      st->page->first + theap_slot_index(st));
 }
 
-/* The function() operation of a slot's timer: a run calls it after an expiry that set @call. */
+/* The function() operation of a slot's timer: a run calls it after an expiry with @expiry->call. */
 static void theap_slot_function(struct theap_timer *timer, struct theap_run *run)
 {
 	struct theap_slot_timer *st = theap_slot_timer(timer);
@@ -291,7 +293,7 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 		return 0;
 	}
 	/*
-	 * (B) pairs with (A), for a slot that is idle and stays so.  The program may be
+	 * (B) pairs with (A), for a slot that is idle and stays idle.  The program may be
 	 * storing a deadline.  If the read below misses it, the program reads the @queued
 	 * that the caller of this function has written.
 	 */
@@ -308,7 +310,7 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 }
 
 /*
- * Check a slot whose timer is claimed, and queue the timer at the slot's deadline.
+ * Check a slot whose timer is claimed, and queue the timer at the time of the next check.
  *
  * A deadline that has passed expires in this call.  So a program that stores deadlines in
  * the past causes no hrtimer interrupts.

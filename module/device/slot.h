@@ -5,7 +5,8 @@
  * The program sees a struct timerheap_slot.  The kernel has a timer of the core for each
  * slot, which the program does not see.  The slot holds the deadline that the program
  * wants.  The timer is queued at the time of the kernel's next check of the slot.  That time
- * is not later than the deadline, unless the timer has slack or a limit defers the check.
+ * is later than the deadline only in three cases: the timer has slack, a limit defers the
+ * check, or the program has moved the deadline earlier and has not kicked the slot yet.
  */
 #ifndef THEAP_SLOT_H
 #define THEAP_SLOT_H
@@ -23,7 +24,7 @@ struct theap_slot_timer {
 	struct theap_slot_page *page;	/* constant: the page of this slot */
 };
 
-/* Each of the two fills one cache line, so the data of one slot are two cache lines. */
+/* Each of the two structures fills one cache line, so the data of one slot are two cache lines. */
 static_assert(sizeof(struct theap_slot_timer) == 64);
 static_assert(sizeof(struct timerheap_slot) == 64);
 
@@ -33,10 +34,10 @@ static_assert(sizeof(struct timerheap_slot) == 64);
  * @first:       constant: the number of the first slot
  * @slots:       the page that is shared with the program
  * @timers:      a page with the timers of the slots
- * @near_checks: for each slot, successive checks that found its deadline less than the
- *               minimum period ahead; written by the code that has the slot's timer in a
- *               transient state; in cache lines of its own, since all slots of the page
- *               read the fields above
+ * @near_checks: for each slot, the number of successive checks that found its deadline less
+ *               than the minimum period ahead; written by the code that has the slot's timer
+ *               in a transient state; in cache lines of its own, since the checks of all slots
+ *               of the page read the fields above
  *
  * A page is allocated when one of its slots is first used (slot_page.c).
  */

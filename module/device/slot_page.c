@@ -4,8 +4,8 @@
  *
  * A context has a table of pages.  A page gets its memory when one of its slots is first
  * used, by an ioctl or by a page fault of the program.  So SETUP of a million slots allocates
- * little more than the ring.  Each 64 slots that are used later need two pages: one of
- * slots, which is shared with the program, and one of timers.
+ * little more than the ring.  When a page of 64 slots is first used, it needs two pages of
+ * memory: one for the slots, which the program can map, and one for their timers.
  */
 #include <linux/gfp.h>
 #include <linux/lockdep.h>
@@ -15,7 +15,10 @@
 
 #include "slot_page.h"
 
-/* Allocate a page of idle slots from number @first on, and their timers.  Return: it, or NULL. */
+/*
+ * Allocate a page of idle slots from number @first on, and their timers.
+ * Return: the page, or NULL.
+ */
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first)
 {
 	struct theap_slot_page *page = kzalloc(sizeof(*page), GFP_KERNEL_ACCOUNT);

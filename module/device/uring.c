@@ -6,8 +6,8 @@
  * THEAP_URING_KICKS slots is executed at once, and a longer one returns -EAGAIN.  A WAIT takes
  * events if enough are available, and otherwise returns -EAGAIN.  After -EAGAIN a worker of
  * io_uring issues the request again and may sleep in it; a signal to the worker cancels the
- * request.  So each WAIT that sleeps occupies a worker.  A context seldom has more than one
- * WAIT in progress.
+ * request.  So each WAIT that sleeps occupies a worker.  These are few workers, since a context
+ * seldom has more than one WAIT in progress.
  */
 #include <linux/uaccess.h>
 #include <linux/uio.h>
@@ -73,13 +73,13 @@ static ssize_t theap_uring_serve(struct theap_context *context, unsigned int op,
  * @uring:       the request
  * @issue_flags: with IO_URING_F_NONBLOCK the function must not wait for events
  *
- * Context: task, or a worker of io_uring, which may sleep.
+ * Context: task or worker of io_uring, may sleep.
  * Return: -EIOCBQUEUED: the request is completed; -EAGAIN: io_uring lets a worker issue it.
  */
 int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
 	const struct timerheap_uring_cmd *shared = theap_compat_uring_cmd(uring);
-	/* The program may write to the entry at any time, so read each field once. */
+	/* The program may write to its submission queue entry at any time: read each field once. */
 	struct timerheap_uring_cmd cmd = {
 		.array = READ_ONCE(shared->array),
 		.nr    = READ_ONCE(shared->nr),
@@ -87,7 +87,7 @@ int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 	};
 	ssize_t ret = -EINVAL;
 
-	/* No request uses a registered buffer. */
+	/* Reject a registered buffer: no request uses one. */
 	if (!(uring->flags & IORING_URING_CMD_FIXED))
 		ret = theap_uring_serve(uring->file->private_data, uring->cmd_op, &cmd,
 					!(issue_flags & IO_URING_F_NONBLOCK));

@@ -19,9 +19,9 @@
  * all deadlines that have passed, as any late check does.
  *
  * A check in a large batch takes about 0.5 us if the heap is large.  By that figure the
- * default of 200 000 checks a second is 10 % of a CPU.  But an expiry far from all others also
- * costs an interrupt and a softirq, so one user can take half of a CPU.  Only the budget of
- * all runs, 80 % of a CPU (core/budget.c), bounds that.
+ * default of 200 000 checks a second is 10 % of a CPU.  But an expiry that is far from
+ * all other expiries in time also costs an interrupt and a softirq.  So one user can take half
+ * of a CPU.  Only the budget of all runs, 80 % of a CPU (core/budget.c), bounds that cost.
  */
 #include <linux/capability.h>
 #include <linux/err.h>
@@ -41,12 +41,12 @@ unsigned int theap_max_user_checks = 200000;
  *
  *	L  theap_users_lock
  *	l  written under theap_users_lock, read without it
- *	C  constant while the user is in the table; each limit itself is written by its
- *	   CPU, with interrupts off
+ *	C  constant while the user is in the table.  The rate limits that @check_limits points
+ *	   to are not constant: each CPU writes its own, with interrupts off
  */
 struct theap_user {
-	struct theap_rate_limit __percpu *check_limits;	/* C: of checks without a call */
-	u64 slots;				/* l: slots of all contexts */
+	struct theap_rate_limit __percpu *check_limits;	/* C: limits of checks without a call */
+	u64 slots;				/* l: slots charged for all contexts */
 	unsigned int contexts;			/* L: contexts that are set up */
 	kuid_t uid;				/* C */
 	struct hlist_node node;			/* L: link in theap_users */
@@ -77,7 +77,7 @@ static struct theap_user *__theap_user_get(kuid_t uid)
 	return user;
 }
 
-/* Free a user that has no context. */
+/* Free a user if it has no context. */
 static void __theap_user_put(struct theap_user *user)
 {
 	lockdep_assert_held(&theap_users_lock);
@@ -122,7 +122,7 @@ struct theap_user *theap_user_charge(kuid_t uid, u32 slots)
 /**
  * theap_user_uncharge - undo theap_user_charge()
  * @user:  the user; this call may free it
- * @slots: the number that was charged
+ * @slots: the number of slots that was charged for the context
  *
  * Context: task, may sleep.
  */
@@ -144,7 +144,7 @@ void theap_user_uncharge(struct theap_user *user, u32 slots)
  * within s/t seconds.  This bound does not depend on the number of checks that are due.
  *
  * Context: interrupts are off.
- * Return: the nanoseconds by which to defer the next check of the slot; 0: do not defer it.
+ * Return: the nanoseconds that must pass between @now and the next check of the slot, or 0.
  */
 s64 theap_user_charge_check(struct theap_user *user, s64 now)
 {

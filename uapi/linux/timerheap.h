@@ -34,8 +34,8 @@
  *    periodic timer expires, the next period begins a new arming.
  *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a
  *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
- *    cannot be read or written.  EBADFD: SETUP has not been called.  ENOENT: there is no
- *    slot with that number.
+ *    cannot be read or written.  EBADFD: SETUP has not been called; INFO works without it.
+ *    ENOENT: there is no slot with that number.
  *  - A call that fails has changed no timer, and has taken no event.  There are two
  *    exceptions: KICK with ENOMEM, and EFAULT because the program unmaps the memory of
  *    the call while the call is running.
@@ -340,7 +340,7 @@ struct timerheap_event {
  *              the notified CPU.  That CPU delays its run by at most 200 us
  * @stolen:     of @runs, those on another CPU, because the CPU that owns the heap was stuck:
  *              a timer was overdue by the module parameter "steal_us" (in microseconds),
- *              no run was on, and none had ended for that long
+ *              no run of the heap was on, and none had ended within that time
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
  * The counters are those of the whole machine.  @entries, @stopped and @bucketed are current
@@ -396,9 +396,9 @@ struct timerheap_info {
  * of the clock's rate is no step.
  *
  * TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only, reports steps.  After a step, one
- * read() or WAIT fails with ECANCELED.  Until it does, poll() reports EPOLLIN.  Timers and
- * events do not change.  All steps since the last report count as one.  A sleeping
- * reader is woken within about 1 second.  A step that is undone before the kernel has
+ * read() or WAIT fails with ECANCELED.  Until it does, poll() reports EPOLLIN.  The flag
+ * changes neither timers nor events.  All steps since the last report count as one.  A
+ * sleeping reader is woken within about 1 second.  A step that is undone before the kernel has
  * compared the clocks is not reported.
  *
  * A timer that is not queued is queued on the CPU that starts or kicks it, and expires
@@ -631,7 +631,7 @@ struct timerheap_kick {
 	__u32 reserved;
 };
 
-/* &timerheap_op.op */
+/* The values of &timerheap_op.op */
 #define TIMERHEAP_OP_START	1
 #define TIMERHEAP_OP_STOP	2
 #define TIMERHEAP_OP_MODIFY	3
@@ -719,7 +719,7 @@ struct timerheap_eventfd {
  *
  * With @limit the clock stops at the deadline at which the number of expirations reaches
  * @limit.  All timers due at that deadline expire.  With TIMERHEAP_NEXT the clock advances
- * to the next expiry, however far away it is; @time and @limit are 0.  If no timer is
+ * to the next expiry, however far away it is; @time and @limit must be 0.  If no timer is
  * pending, TIMERHEAP_NEXT does not move the clock.
  *
  * Only one call at a time advances a clock; a second call waits for the first.  A signal
