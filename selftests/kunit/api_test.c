@@ -2,9 +2,9 @@
 /*
  * The interface for other kernel modules, include/linux/timerheap.h.
  *
- * The suite has one queue per CPU and clock, as timerheap.ko has.  The tests use timers only
- * through functions of the interface; a few tests also read fields of the queue.  In the
- * last test threads on all CPUs call these functions at random.
+ * The suite has one queue per CPU and clock, as timerheap.ko has.  The tests use timers through
+ * functions of the interface.  A few tests also read fields of the queue, and one writes @held
+ * of its timer.  In the last test threads on all CPUs call these functions at random.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -108,7 +108,7 @@ static void api_timers_with_slack_expire_together(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, p[i]->when, bucket - i);
 		KUNIT_EXPECT_EQ(test, p[i]->early, 0);
 	}
-	/* The first start above found no free bucket, so work allocated some: use them now. */
+	/* The first start found no free bucket, so a work item has allocated some: use them now. */
 	for (i = 0; i < 20; i++)
 		timerheap_start(&p[i]->timer, bucket + DAY - i);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 20);
@@ -235,7 +235,7 @@ static void api_forward_returns_next_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 109), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 110), 120);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 1234), 1240);
-	/* A deadline later than now is returned as it is.  A step back of the clock causes this. */
+	/* After a step back of the clock, the deadline may be later than now: it is returned. */
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 50), 100);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX, 2), KTIME_MAX);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX - 1, 2), KTIME_MAX);
@@ -310,7 +310,7 @@ static void api_stop_sync_stops_self_starting_timer(struct kunit *test)
 		usleep_range(100, 200);
 		KUNIT_ASSERT_EQ(test, READ_ONCE(p->called), called);
 	}
-	/* timerheap_stop_sync() leaves the timer usable: a new start expires. */
+	/* timerheap_stop_sync() leaves the timer usable: after a new start, it expires. */
 	p->work = NULL;
 	timerheap_start(&p->timer, ktime_get());
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, called + 1));
@@ -426,7 +426,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
 		shared = rounds_per_second(60);
-		/* On a slow host 10 calls may take longer than the busy loop: wait for the rest. */
+		/* On a slow host 10 calls may take longer than the busy loop: wait for 10 calls. */
 		while (READ_ONCE(p->called) < called + 10)
 			msleep(20);
 		timerheap_stop_sync(&p->timer);
@@ -434,7 +434,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 		kunit_info(test, "restart after %u ns: %u calls, %llu runs, %llu%% left to tasks\n",
 			   delays[i], p->called - called, runs, 100 * shared / alone);
 		KUNIT_EXPECT_GT(test, p->called, called);
-		/* With a delay of 0 the timer is due at once, so one run calls it many times. */
+		/* With a delay of 0 the timer is due at once, so a run makes many calls. */
 		if (!delays[i])
 			KUNIT_EXPECT_LT(test, runs, p->called - called);
 		KUNIT_EXPECT_GE(test, 100 * shared, alone);
@@ -454,7 +454,10 @@ static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when
 {
 	struct self_freeing *object = container_of(timer, struct self_freeing, timer);
 
-	/* With @restart the timer is pending, so the release below fails; the next call frees. */
+	/*
+	 * With @restart the timer is pending, so the release below fails.  The next call of this
+	 * function frees the object.
+	 */
 	if (object->restart) {
 		object->restart = false;
 		timerheap_start(timer, now);
@@ -517,7 +520,7 @@ static void api_release_fails_during_destroy(struct kunit *test)
 
 /*
  * An hrtimer that expires in hard interrupt context, even on PREEMPT_RT.  Its function
- * starts, modifies and stops one timer each.
+ * starts one timer, modifies a second one and stops a third one.
  */
 struct irq {
 	struct hrtimer hrtimer;
@@ -685,9 +688,9 @@ static int random_calls(void *unused)
 }
 
 /*
- * While all CPUs start, stop and destroy timers at random, no timer expires early, and no
- * timer's function runs on two CPUs at once.  Afterwards timerheap_stop_sync() stops all
- * timers.
+ * While all CPUs start, stop and destroy timers at random, no shared timer expires early.  The
+ * function of a shared timer never runs on two CPUs at once.  Afterwards timerheap_stop_sync()
+ * stops all shared timers.
  */
 static void api_timer_function_is_exclusive_under_random_calls(struct kunit *test)
 {

@@ -3,8 +3,8 @@
  * Timers with slack, and the buckets that they share.
  *
  * The tests check how a deadline is rounded, and that a bucket is one heap entry.  They
- * stop, postpone and move timers in buckets.  Two tests exceed the CPU budget and the
- * number of buckets.
+ * stop, postpone and move timers in buckets.  One test exceeds the CPU budget, and one uses
+ * more timers than there can be buckets.
  *
  * Some tests check the same behavior as tests of the timing wheels of go-zero and Kafka.
  * Comments name these tests.
@@ -227,8 +227,8 @@ static void bucket_periodic_timer_does_not_drift(struct kunit *test)
 }
 
 /*
- * If a run is throttled in the middle of a due bucket, the rest of the bucket stays due.
- * The first deadline of the queue is 0 until a later run has expired the rest.
+ * If a run is throttled in the middle of a due bucket, the timers left in the bucket stay due.
+ * The first deadline of the queue is 0 until a later run has expired these timers.
  */
 static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 {
@@ -332,7 +332,7 @@ static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 	u32 left;
 
 	KUNIT_ASSERT_NOT_NULL(test, queue);
-	/* Add this before the timers: KUnit then stops the timers before it frees the queue. */
+	/* Add this action before the timers: KUnit then stops them before it frees the queue. */
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, manual_action, queue), 0);
 	t = test_timers(test, due + buckets);
 	for (i = 0; i < due + buckets; i++) {

@@ -178,7 +178,7 @@ void test_start(struct test_timer *t, s64 deadline)
 /*
  * Start a timer with slack.  Grow its queue if the heap has no room or there is no bucket.
  *
- * Context: task; softirqs may be off.
+ * Context: task; softirqs may be off.  If the timer is queued, interrupts may be off.
  */
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 {

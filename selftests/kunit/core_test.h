@@ -30,7 +30,8 @@
 /**
  * struct test_timer - a timer that records its expiries
  * @timer:    the timer of the core
- * @deadline: when the timer is due; each start sets this before it schedules the timer
+ * @deadline: when the timer is due; each start sets this before it schedules the timer, and
+ *            each expiry of a periodic timer sets it to the next deadline
  * @period:   nanoseconds between expiries; 0: it expires once
  * @work:     the timer's function calls this; NULL: no call
  * @expired:  number of deadlines that have expired

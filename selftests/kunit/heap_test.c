@@ -5,10 +5,11 @@
  * The oracle is an array: the key of each node, or NONE if the node is not in the heap.
  * check_heap() compares the whole heap with the array after an operation.  No child may
  * be earlier than its parent.  Each node must have the position of its entry, and each
- * entry the key of the array.
+ * entry the key that the array has for its node.
  *
  * The first tests use mostly short sequences of fixed keys.  The tests with "random" in
- * their names use random operations.  model_make() prints the seed of each heap to the log.
+ * their names use random keys, and most of them random operations.  model_make() prints the
+ * seed of each heap to the log.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -107,7 +108,10 @@ static void check_heap(struct kunit *test, struct model *model)
 			fault = "a child is earlier than its parent";
 		}
 	}
-	/* The loop has found a node for each entry.  If the numbers are equal, none is missing. */
+	/*
+	 * The loop has found a node for each entry that is no hole.  If the oracle has as many
+	 * nodes, no node is missing.
+	 */
 	if (!fault && heap->nr != model->nr + holes)
 		fault = "the number of entries differs from the oracle";
 	if (!fault && heap->last_hole != hole)
@@ -197,7 +201,7 @@ static void heap_remove_lets_last_entry_climb(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
 		push(test, model, i, keys[i]);
 	check_heap(test, model);
-	/* Key 101 is at position 8, below key 100.  Key 2, the last entry, is earlier. */
+	/* Key 101 is at position 8, below key 100.  The last entry, key 2, is earlier than 100. */
 	KUNIT_ASSERT_EQ(test, model->nodes[5].pos, 8);
 	KUNIT_ASSERT_EQ(test, model->nodes[9].pos, 12);
 	remove_node(test, model, 5);
@@ -406,7 +410,7 @@ static void heap_directory_doubles(struct kunit *test)
  * Three callers allocate memory to grow one heap.  Before a caller adds its memory, another
  * caller may have grown the heap:
  *
- * - "late" allocates at 63 segments, so it allocates no directory.  Another caller adds the
+ * - "late" allocates at 63 segments, so it allocates no directory.  A fourth caller adds the
  *   64th segment, which fills the directory.  Then "late" adds nothing.
  * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  Both add
  *   a segment.  The heap takes the directory of "one", and "two" keeps its own.
@@ -483,8 +487,9 @@ static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *tes
 }
 
 /*
- * Push, remove and rekey at random.  Phases in which the heap fills alternate with phases
- * in which it empties.  All keys are below @keys: if @keys is small, many keys are equal.
+ * Pick nodes at random.  Push a node that is not in the heap; remove or rekey one that is.
+ * Phases with few removals alternate with phases with many removals.  All keys are below
+ * @keys: if @keys is small, many keys are equal.
  */
 static void random_operations(struct kunit *test, u32 max, u32 operations, u32 keys)
 {
@@ -553,8 +558,8 @@ static u32 nr_due(struct model *model, s64 until)
 }
 
 /*
- * Run extractions that pause.  In each pause push, rekey or remove a random entry; it may be
- * the one at the extraction's position.  The new keys are not due, so the extraction must
+ * Run extractions that pause.  In a pause the test may push, rekey or remove a random entry,
+ * even the entry at the extraction's position.  The new keys are not due, so the extraction must
  * find all due entries.  There is one exception: a due entry may fill the gap of a removed
  * entry.  If the extraction has passed that position, it misses the due entry.
  */

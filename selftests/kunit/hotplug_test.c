@@ -2,8 +2,8 @@
 /*
  * Timers that migrate to another queue, and a queue that is handed over to another CPU.
  *
- * No CPU goes offline in this suite.  It includes hotplug.c to call the static functions of
- * that file.  Timers migrate to a second queue, to which no start adds a timer.
+ * No CPU goes offline in this suite.  The suite includes hotplug.c to call its static
+ * functions.  Timers migrate to a second queue, to which no start adds a timer.
  * selftests/hotplug.c takes CPUs offline.
  */
 #include "module/core/hotplug.c"
@@ -226,7 +226,7 @@ static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
-	/* The queue accepts a start.  An earlier deadline notifies the new owning CPU. */
+	/* The queue accepts a start.  A second start, at an earlier deadline, notifies @cpu. */
 	test_start(&t[0], test_now() + DAY);
 	test_start(&t[0], test_now() + NSEC_PER_MSEC);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 2));

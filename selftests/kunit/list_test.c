@@ -95,7 +95,7 @@ static void add_node(struct kunit *test, struct model *model, u32 i, u32 list, u
 
 /*
  * If no position is free, a node can still move from a list to the heap, and back.  The
- * removal frees a position, and the addition uses that position.
+ * removal frees one position, and the addition needs one.
  */
 static void list_and_heap_exchange_nodes_without_room(struct kunit *test)
 {
@@ -127,7 +127,7 @@ static void list_and_heap_exchange_nodes_without_room(struct kunit *test)
 	theap_heap_destroy(&model->heap);
 }
 
-/* A trim moves list nodes out of the last segment, a batch per call, then frees the segment. */
+/* Trims move list nodes out of the last segment, a batch per call, then give up the segment. */
 static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);
@@ -161,9 +161,9 @@ static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 
 /*
  * Add nodes to lists and to the heap, move them between both, and remove them, at random.
- * Three phases alternate: nodes are added only to lists; half to lists and half to the heap;
- * most nodes are removed.  A node that moves between a list and the heap needs no free
- * position.
+ * Three phases alternate.  In the first, nodes are added only to lists.  In the second, half
+ * are added to lists and half to the heap.  In the third, nodes are removed, and only 1 in 8
+ * is added.  A node that moves between a list and the heap needs no free position.
  */
 static void list_random_moves_to_and_from_heap_agree_with_model(struct kunit *test)
 {

@@ -24,12 +24,13 @@ struct manual_timer {
 static struct {
 	struct theap_queue *queue;
 	u64 user_now;		/* the clock that programs read */
-	s64 last;		/* time of the last expiry; for postponed_expire(): of its check */
+	s64 last;		/* time of the last expiry; or the time at which postponed_expire()
+				 * must be called */
 	u32 checks;
 	u32 wrong;		/* checks at a wrong time */
 } manual;
 
-/* Expire a timer.  Count a fault if the clock is not at its deadline, or has gone back. */
+/* Expire a timer.  Count a fault if the clock is not at the deadline, or has gone back. */
 static s64 expire_at_deadline(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct manual_timer *t = container_of(timer, struct manual_timer, timer);
@@ -43,7 +44,7 @@ static s64 expire_at_deadline(struct theap_timer *timer, s64 now, struct theap_e
 
 static const struct theap_timer_ops deadline_ops = { .expire = expire_at_deadline };
 
-/* Start a timer, or change its deadline.  Grow the queue if the heap has no room. */
+/* Start a timer, or change its deadline.  Grow the queue if it lacks room or a free bucket. */
 static int start_timer(struct manual_timer *t, const struct theap_placement *placement,
 		       s64 deadline)
 {
@@ -73,7 +74,7 @@ static void manual_exit(struct kunit *test)
 	theap_manual_free(manual.queue);
 }
 
-/* Advance the clock to @to, or end after @limit expirations.  Return: their number. */
+/* Advance to @to, or end after @limit expirations.  Return: the number of expirations. */
 static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 {
 	struct theap_advance advance = { .to = to, .absolute = true, .limit = limit };
@@ -84,7 +85,7 @@ static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 	return advance.expirations;
 }
 
-/* No CPU is notified of deadlines on a manual clock; only an advance expires timers. */
+/* No CPU is notified of deadlines on a manual clock.  The timer expires in an advance. */
 static void manual_deadline_notifies_no_cpu(struct kunit *test)
 {
 	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
@@ -137,7 +138,7 @@ static s64 modifying_expire(struct theap_timer *timer, s64 now, struct theap_exp
 
 static const struct theap_timer_ops modifying_ops = { .expire = modifying_expire };
 
-/* A due timer that is in the inbox expires once, in the same advance. */
+/* If a due timer is added to the inbox during an advance, it expires once, in that advance. */
 static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 {
 	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };

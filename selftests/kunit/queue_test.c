@@ -2,9 +2,9 @@
 /*
  * A queue: starts, stops and modifies of its timers, its inbox, its hrtimer and its runs.
  *
- * If a timer must not expire during a test, its deadline is a day away.  In most tests the
- * hrtimer begins the runs.  A test of a single run calls that run itself, with softirqs off,
- * so that the hrtimer begins no other run.
+ * If a timer must not expire during a test, its deadline is an hour or a day away.  In some
+ * tests the hrtimer begins the runs.  The other tests of runs call theap_queue_run() with
+ * softirqs off, so that the hrtimer begins no other run meanwhile.
  */
 #include <linux/delay.h>
 
@@ -57,8 +57,8 @@ static void queue_periodic_timer_does_not_drift(struct kunit *test)
 }
 
 /*
- * The lateness histogram counts an expiry once.  A timer that is started 5 ms late is counted
- * in the step of 5 ms or in a higher one.
+ * The lateness histogram counts an expiry once.  A timer that is started 5 ms after
+ * its deadline is counted in the step of 5 ms or in a higher step.
  */
 static void queue_lateness_is_counted_once(struct kunit *test)
 {
@@ -79,7 +79,7 @@ static void queue_lateness_is_counted_once(struct kunit *test)
 				before.expired[step]);
 }
 
-/* A stop changes only the state: the entry stays in the heap, and the hrtimer stays armed. */
+/* A stop leaves the timer's entry in the heap, and leaves the hrtimer armed. */
 static void queue_stop_keeps_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -106,7 +106,7 @@ static void queue_stop_keeps_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 }
 
-/* A postponed timer keeps its heap key until the next run, and no CPU is notified. */
+/* A postponed timer keeps its heap key, and no CPU is notified.  A run requeues the timer. */
 static void queue_postpone_keeps_heap_key(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -151,7 +151,7 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
-/* A modify to an earlier deadline puts the timer in the inbox and notifies the queue's CPU. */
+/* A modify that makes the first deadline earlier uses the inbox and notifies the queue's CPU. */
 static void queue_earlier_deadline_notifies_cpu(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -168,7 +168,7 @@ static void queue_earlier_deadline_notifies_cpu(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (s64)atomic64_read(&queue->earliest), deadline - 5);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 5);
 	KUNIT_EXPECT_EQ(test, queue->count.notified, notified + 1);
-	/* The timer is in the inbox already, so a second modify changes only the deadline. */
+	/* The timer is in the inbox already, so a second modify does not add it again. */
 	test_start(&t[1], deadline - 10);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), 1);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 10);
@@ -308,7 +308,7 @@ static void queue_sweep_leaves_at_most_a_quarter_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.swept, 26 - atomic_read(&queue->deleted));
 }
 
-/* A run calls the functions of one batch in the order of deadlines. */
+/* If one batch has all due timers, the run calls their functions in the order of deadlines. */
 static void queue_batch_is_called_in_deadline_order(struct kunit *test)
 {
 	unsigned int i, nr = 37;
@@ -347,11 +347,11 @@ static void queue_many_batches_expire_once(struct kunit *test)
 }
 
 /*
- * Position 4 and the positions below it have more tickers than a batch, and each ticker is
+ * Position 4 and the positions below it have more tickers than fit in a batch.  Each ticker is
  * due again right after its check.  Even so, the timers at positions 5 to 7, the tops of the
  * other branches, expire.
  */
-static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
+static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int pos, end = 152, runs;
@@ -366,7 +366,7 @@ static void queue_overdue_tickers_do_not_starve_others(struct kunit *test)
 			branch = theap_heap_parent(branch);
 		if (branch == 4)
 			t[pos].period = 1;
-		/* Each deadline is later than its parent's, so the new entry stays at the end. */
+		/* No deadline is before that of its parent, so the new entry stays at the end. */
 		test_start(&t[pos], pos > 7 && branch != 4 ? now + DAY : now - 1000 + pos);
 		KUNIT_ASSERT_EQ(test, t[pos].timer.node.pos, pos);
 	}
@@ -404,7 +404,7 @@ static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, due[0].called, 1);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	KUNIT_EXPECT_EQ(test, queue->first, 0);
-	/* The new timer is due before all others.  Only holes have an earlier key, S64_MIN. */
+	/* The new timer is due before all other timers.  Only holes have an earlier key. */
 	test_start(&new[0], now - 2000);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&far[0].timer));
 	test_start(&far[1], now + 2 * hour);
@@ -425,7 +425,7 @@ static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
-/* If an extraction hole is last in the heap, stop_sync drops it before it removes a timer. */
+/* If an extraction hole is last in the heap, stop_sync drops the hole, then removes a timer. */
 static void queue_stop_sync_drops_holes_at_end_of_heap(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -484,7 +484,8 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
 
 /*
  * A waker, a callback, may be in the list of another run, and that run may be stuck.  So a
- * run whose timers request this waker calls it, too.  9 timers request it: one call.
+ * run whose timers request this waker calls it, too.  9 timers request it here, but this run
+ * calls it once.
  */
 static void queue_waker_of_stuck_run_is_called(struct kunit *test)
 {
@@ -516,7 +517,7 @@ static void count_slow_wake(struct theap_waker *waker)
 
 /*
  * The time that slow wakers take is charged to the CPU budget.  So a run is throttled before
- * it has called 2 batches (128) of them.
+ * it has called 128 wakers, twice THEAP_BATCH.
  */
 static void queue_wakers_are_charged_to_budget(struct kunit *test)
 {
@@ -670,7 +671,7 @@ static void queue_notifications_are_rate_limited(struct kunit *test)
 	local_irq_enable();
 	span = test_now() - begin;
 	KUNIT_EXPECT_GE(test, queue->count.notified, 1);
-	/* The limit is one notification per 50 us, plus a burst of 400: those of 20 ms. */
+	/* The limit is one notification per 50 us, plus a burst of 400, 20 ms of gaps. */
 	KUNIT_EXPECT_LE(test, queue->count.notified,
 			(span + 20 * NSEC_PER_MSEC) / (50 * NSEC_PER_USEC) + 1);
 	KUNIT_EXPECT_EQ(test, queue->count.notified + queue->count.deferred_notifications, ipis);
@@ -699,7 +700,7 @@ static void work_6_ms(struct test_timer *t)
 	while (worked_until < begin + 6 * NSEC_PER_MSEC);
 }
 
-/* After a run of 6 ms the queue is throttled for a quarter of that time, at most 2.5 ms. */
+/* After a run of 6 ms the queue is throttled for at least 1.5 ms, a quarter, and at most 2.5 ms. */
 static void queue_long_run_is_throttled(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -734,7 +735,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_sweep_leaves_at_most_a_quarter_stopped),
 	KUNIT_CASE(queue_batch_is_called_in_deadline_order),
 	KUNIT_CASE(queue_many_batches_expire_once),
-	KUNIT_CASE(queue_overdue_tickers_do_not_starve_others),
+	KUNIT_CASE(queue_overdue_tickers_do_not_starve_other_timers),
 	KUNIT_CASE(queue_heap_with_holes_accepts_changes),
 	KUNIT_CASE(queue_stop_sync_drops_holes_at_end_of_heap),
 	KUNIT_CASE(queue_waker_is_called_once_per_run),

@@ -67,10 +67,10 @@ static void ratelimit_wait_is_at_most_one_gap_per_source(struct kunit *test)
 /* A simulation: tickers under one limit, each checked when it is due. */
 struct tickers {
 	struct theap_rate_limit limit;
-	s64 due[TICKERS];		/* the next check of each ticker */
+	s64 due[TICKERS];		/* time of the next check of each ticker */
 	unsigned int checks[TICKERS];
 	unsigned int deferred;
-	s64 longest;			/* longest time between two checks of one ticker */
+	s64 longest;			/* longest time between successive checks of a ticker */
 };
 
 /* Check the tickers in the order of @due, until time @until.  Return: the number of checks. */
@@ -133,7 +133,7 @@ static void ratelimit_tickers_within_limit_are_not_deferred(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, tickers->deferred, 0);
 }
 
-/* Charge a user with @nr checks at T0.  Return: the wait after the last one. */
+/* Charge a user with @nr checks at T0.  Return: the wait after the last check. */
 static s64 charge_checks(struct theap_user *user, unsigned int nr)
 {
 	s64 wait = 0;

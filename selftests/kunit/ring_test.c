@@ -54,7 +54,7 @@ static void ring_keeps_order(struct kunit *test)
 	u32 start, count, i, slot;
 
 	for (start = 0; start < 3; start++) {
-		/* Begin as if this many events had passed.  In the last round the tail wraps. */
+		/* Begin as after 0, 5 or 2^32 - 4 events.  In the last round the tail wraps. */
 		ring->tail = start == 2 ? U32_MAX - 3 : start * 5;
 		ring->shared->tail = ring->tail;
 		ring->shared->head = ring->tail;
@@ -73,7 +73,7 @@ static void ring_keeps_order(struct kunit *test)
 	}
 }
 
-/* For each head that a program writes, a ring of 8 returns at most the 8 newest numbers. */
+/* For each head that a program writes, a ring of 8 entries returns at most the 8 newest numbers. */
 static void ring_returns_at_most_its_size_for_any_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 4, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };

@@ -2,9 +2,9 @@
 /*
  * Reservations: if a timer has a reservation, its start always finds room in a heap.
  *
- * A heap of one segment has 4 093 positions.  Timers without a reservation fill it, and
- * a timer with a reservation must still find room.  The last tests check when memory that
- * was reserved is freed.
+ * A heap of one segment has 4 093 positions.  Timers without a reservation take all positions
+ * that they can get, and a timer with a reservation must still find room.  The last tests
+ * check when memory that was reserved is freed.
  */
 #include "core_test.h"
 
@@ -164,7 +164,7 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 	struct test_timer *t = reserved_timers(test, 2);
 	unsigned int i;
 
-	/* Record @offline as the queue in which the timers were last: their reservations follow. */
+	/* Record @offline as the last queue of the timers.  Their reservations move there, too. */
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(offline, GFP_KERNEL), 0);
 	for (i = 0; i < 2; i++)
 		__theap_timer_set_queue(&t[i].timer, offline);
@@ -201,7 +201,7 @@ static void room_trim_keeps_reserved_segments(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, try_start(&t[i], test_now() + DAY), 0);
 }
 
-/* When all reservations but one are given up, 2 segments stay: one for it, and a spare one. */
+/* If only one reserved timer is left, 2 segments stay: one for the timer, and a spare segment. */
 static void room_unreserved_segments_are_freed(struct kunit *test)
 {
 	struct test_timer *t = reserved_timers(test, 3 * POSITIONS);

@@ -178,7 +178,7 @@ static void slot_values_out_of_range_are_clamped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), THEAP_NEVER);
 }
 
-/* A period is at least the minimum period of its context, and at most S64_MAX. */
+/* A period is 0, or at least the minimum period of its context and at most S64_MAX. */
 static void slot_period_has_limits(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -233,7 +233,11 @@ static void slot_over_rate_limit_is_deferred(struct kunit *test)
 
 	theap_max_user_checks = 1000;
 	slot->period = period;
-	/* The limit is one check per ms, after a burst of 20.  The 21st waits 1 ms: one period. */
+	/*
+	 * The limit is one check per ms, after a burst of 20.  After the 21st charge, the next
+	 * check must wait 1 ms.  The slot's next deadline is 1 ms ahead, too.  So the next
+	 * check is not deferred.
+	 */
 	KUNIT_EXPECT_EQ(test, expire_times(st, 21, &deferred), T0 + period);
 	KUNIT_EXPECT_EQ(test, deferred, 0);
 	KUNIT_EXPECT_EQ(test, expire_times(st, 4, &deferred), T0 + 5 * period);
@@ -327,7 +331,7 @@ static void slot_start_modify_stop_agree_with_timer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&st->timer.status), THEAP_DELETED);
 }
 
-/* A START with a past deadline expires in the call, and leaves the timer idle. */
+/* If START gets a past deadline, the slot expires in the call, and its timer stays idle. */
 static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -349,7 +353,10 @@ static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
 }
 
-/* KICK acts on the stored deadline: 0 stops the slot, a due one expires, a later is queued. */
+/*
+ * KICK acts on the stored deadline.  If the deadline is 0, KICK stops the slot.  If the
+ * deadline is due, the slot expires.  If the deadline is later, the slot's timer is queued.
+ */
 static void slot_kick_follows_stored_deadline(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -395,7 +402,7 @@ static void slot_event_put_back_can_be_read_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
-/* The first use of a slot allocates its page of 64 slots.  A too large slot number is refused. */
+/* The first use of one of 64 slots allocates their page.  A too large slot number is refused. */
 static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
 	struct theap_context *context = context_make(test, SLOTS);

@@ -2,13 +2,15 @@
 /*
  * The state machine of a timer (state.h): all 100 pairs of its 10 states.
  *
- * The test calls each theap_try_ helper of state.h in each state.  A helper must make the
- * transition that its name states.  In all other states it must fail and not change the
- * state.  The other helpers cannot fail: the test calls each only in the state that it leaves.
+ * The test calls each theap_try_ helper of state.h in each state.  The name or an argument of
+ * the helper states the source state.  In the source state, the helper must make the
+ * transition.  In any other state, it must fail and not change the state.  Helpers without
+ * theap_try_ in their names cannot fail: the test calls each only in its source state.
  *
  * The test records all transitions that the helpers make, and compares them with a table.
  * So no helper makes a transition that is not in the table, and each transition of the
- * table has a helper.  selftests/model/transitions compares the model with state.h.
+ * table has a helper.  The script selftests/model/transitions compares the transitions of
+ * the model in selftests/model with those of state.h.
  */
 #include <kunit/test.h>
 
@@ -30,7 +32,8 @@ static const char *const names[STATES] = {
 };
 
 /*
- * The transitions.  Each row is a state, each column a state that it can change to:
+ * The transitions.  An x means that a timer can change from the state of the row to the
+ * state of the column.  The letters of the columns:
  *
  *	N NO_STATUS   W WAITING   R RUNNING   D DELETED   r REMOVING
  *	d REMOVED     M MODIFYING E MODIFIED_EARLIER      L MODIFIED_LATER
@@ -66,10 +69,10 @@ static bool try_moving(atomic_t *status, enum theap_status from)
 	return theap_try_waiting_to_moving(status);
 }
 
-/* Transitions out of a stable state.  They fail if the timer is in another state. */
+/* Transitions out of a stable state.  A helper fails in all states but its source state. */
 static const struct {
 	bool (*try)(atomic_t *status, enum theap_status from);
-	const char *from;	/* x: a state in which it may succeed; columns as in the table */
+	const char *from;	/* x: a state in which @try may succeed; columns as in the table */
 	enum theap_status to;
 } tries[] = {
 	{ theap_try_stable_to_modifying, "xx.x.x.xx.", THEAP_MODIFYING },

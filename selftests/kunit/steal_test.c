@@ -4,8 +4,9 @@
  *
  * No CPU gets stuck in this suite.  Instead a test keeps softirqs off, and sets the owning
  * CPU of its queue to another CPU, which need not exist.  Unless a test states otherwise,
- * the queue's timers are overdue by 1.5 s and steal_us is 1 s.  So delays of the machine do
- * not matter.  selftests/steal.c tests CPUs that are stuck.
+ * the queue's timers are overdue by 1.5 s and steal_us is 1 s.  These times are so long that
+ * short delays of the machine do not change which timers are stolen.  selftests/steal.c tests
+ * CPUs that are stuck.
  *
  * The suite includes steal.c and watchdog.c, since most of what it tests is static there.
  * The steal_ tests come first, then the watchdog_ tests.
@@ -45,9 +46,11 @@ static struct theap_counters *count(void)
 }
 
 /*
- * From now on no CPU drives the queue of the test: the queue belongs to another CPU, and an
- * IPI to that CPU appears to be pending.  Allow this CPU to scan now: a CPU scans at most
- * once per steal_us.
+ * Let no CPU drive the queue of the test until queue_recovers().  The queue belongs to another
+ * CPU, and an IPI to that CPU appears to be pending, so no IPI is sent.  Softirqs are off, so
+ * the queue's hrtimer does not begin a run on this CPU.
+ *
+ * Also allow this CPU to scan now, even if its last scan was less than steal_us ago.
  */
 static void queue_gets_stuck(void)
 {
@@ -68,7 +71,10 @@ static void queue_recovers(void)
 	local_bh_enable();
 }
 
-/* Start overdue timers.  During the starts the queue belongs to this CPU: no IPI is sent. */
+/*
+ * Start overdue timers.  During the starts the queue belongs to this CPU.  So a start arms the
+ * hrtimer of the queue on this CPU, and sends no IPI.
+ */
 static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 {
 	unsigned int i, cpu = test_queue()->cpu;
@@ -197,7 +203,7 @@ static bool expire_once(struct test_timer *t, unsigned int nr)
 
 static u64 worked_until;
 
-/* A @work: use twice the CPU budget of a run, and record when this function ended. */
+/* A @work of test timers: use twice the CPU budget, then store the time in worked_until. */
 static void exceed_budget(struct test_timer *t)
 {
 	test_exceed_budget(t);
@@ -220,7 +226,10 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 	t[nr - 1].work = exceed_budget;
 	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
-	/* run_ended is when the throttling ends: it includes a wait of a quarter of the run. */
+	/*
+	 * run_ended is the end of the throttling.  The queue is throttled for at least a quarter
+	 * of the run's duration, and the work in the run takes 1 ms.
+	 */
 	KUNIT_EXPECT_GE(test, queue->run_ended, worked_until + NSEC_PER_MSEC / 4);
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
@@ -233,8 +242,8 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 }
 
 /*
- * A thief whose run was throttled resumes the run later.  It does not resume while the owning
- * CPU runs the queue, or is itself throttled after a run of the queue.
+ * A thief whose run was throttled resumes the run later.  The thief does not resume the run
+ * while the owning CPU runs the queue or is throttled after a run of the queue.
  */
 static void steal_resumes_after_throttled_run(struct kunit *test)
 {
@@ -295,8 +304,8 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
 
 /*
  * A scan ends when a stolen run has exceeded the CPU budget.  Two queues are stuck, and a
- * timer of each exceeds the budget.  The first scan steals one queue.  The next scan steals
- * the other queue first, although the first queue has an overdue timer again.
+ * timer of each queue exceeds the budget.  The first scan steals only the first queue.  The
+ * next scan steals only the second queue, although the first queue has an overdue timer again.
  */
 static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
 {
@@ -331,7 +340,7 @@ static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
 
 /*
  * A CPU scans at most once per steal_us, whether at the end of a run or before a task
- * sleeps.  A task that is about to sleep scans only the queues of its clock.
+ * sleeps.  A task that is about to sleep scans only queues on the clock of its events.
  */
 static void steal_scans_once_per_steal_us(struct kunit *test)
 {
@@ -365,15 +374,15 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 }
 
 /*
- * At the end of a run, a CPU also steals queues of other clocks.  The watchdog counts the
- * queues that it steals.
+ * At the end of a run, a CPU also steals queues on other clocks than that of the run.  A steal
+ * by the watchdog also counts in stolen_by_watchdog.
  */
 static void steal_after_run_covers_all_clocks(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
 
-	/* Let the CPU repay the deficit of earlier tests: a run over its budget does not steal. */
+	/* Let the CPU repay the deficit of earlier tests: no scan follows a throttled run. */
 	usleep_range(5000, 6000);
 	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
@@ -436,7 +445,10 @@ static void watchdog_sleep_ends_before_next_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_watchdog_delay(0, 0), THEAP_NEVER);
 }
 
-/* With this watchdog_ms, woken watchdog timers expire after 1 and 2 s: after a test's checks. */
+/*
+ * With this watchdog_ms, the two watchdog timers expire 1 s and 2 s after the watchdog is woken.
+ * By then the test has made its checks.
+ */
 #define SLOW_MS	1000
 
 /* Switch the watchdog on, even on a machine with one CPU.  The watchdog sleeps at first. */
@@ -455,7 +467,10 @@ static bool watchdog_sleeps(void)
 	return READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]) != S64_MIN;
 }
 
-/* Wait, for 4 s at most, until the watchdog sleeps.  Return: whether it does. */
+/*
+ * Wait, for about 4 s at most, until the watchdog sleeps.  If watchdog_ms is SLOW_MS, shorten
+ * it to 1 ms during the wait.  Return: whether the watchdog sleeps.
+ */
 static bool watchdog_falls_asleep(void)
 {
 	unsigned int ms = theap_watchdog_ms, i;
@@ -498,7 +513,7 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 	KUNIT_EXPECT_GT(test, theap_watchdog_until[THEAP_REALTIME], until);
 	KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[0].timer));
 
-	/* This deadline is the new first one, but the watchdog expires before it: no wake-up. */
+	/* This is the new first deadline, but the watchdog does not sleep past it: no wake-up. */
 	test_start(&t[1], now + DAY / 2);
 	KUNIT_EXPECT_TRUE(test, watchdog_sleeps());
 	test_start(&t[2], until - SECOND);
@@ -516,8 +531,9 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 }
 
 /*
- * A start whose deadline is after the armed one does not arm the hrtimer.  It must still
- * wake the watchdog: here the hrtimer is armed for a timer that was stopped.
+ * If the hrtimer is armed for an earlier deadline, a start does not arm the hrtimer again.  The
+ * start must still wake the watchdog, which would sleep past the deadline.  Here the hrtimer
+ * is armed for a stopped timer that has left the heap, so the watchdog does not count it.
  */
 static void watchdog_wakes_despite_hrtimer_of_stopped_timer(struct kunit *test)
 {
@@ -602,8 +618,8 @@ static void watchdog_timer_that_is_late_moves_to_another_cpu(struct kunit *test)
 
 /*
  * When a CPU goes offline, its watchdog timer moves to another CPU, and expires at the same
- * time as before.  With at least 3 CPUs, it does not move to the CPU of the other watchdog
- * timer.  No watchdog timer moves to the offline CPU before that CPU is online again.
+ * time as before.  With at least 3 CPUs, the watchdog timer does not move to the CPU of the
+ * other one.  No watchdog timer moves to the offline CPU before that CPU is online again.
  */
 static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 {

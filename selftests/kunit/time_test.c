@@ -3,7 +3,7 @@
  * The arithmetic of deadlines, and the steps of the lateness histogram.
  *
  * The tests check missed periods, the offset of a clock, and that no sum is later than
- * THEAP_NEVER.  They use tables of fixed values.  The last test uses random values.
+ * THEAP_NEVER.  All tests but the last use fixed values.  The last test uses random values.
  */
 #include <kunit/test.h>
 #include <linux/prandom.h>
@@ -74,7 +74,10 @@ static void time_forward_counts_from_deadline(struct kunit *test)
 	}
 }
 
-/* Step n counts 2^(n-1) to 2^n - 1 ns.  The last step also counts longer and negative times. */
+/*
+ * Step 0 counts 0 ns, and step n > 0 counts 2^(n-1) to 2^n - 1 ns.  The last step also counts
+ * longer and negative times.
+ */
 static void time_lateness_steps_double(struct kunit *test)
 {
 	unsigned int step;

@@ -28,7 +28,10 @@
 
 byte now = 0
 
-/* The timers: the key in the heap, and the deadline that the user wants. */
+/*
+ * The timers: the key in the heap, and the deadline that the user wants.  inbox: the inbox
+ * links the timer.  drained: the owner has drained the timer, but has not adjusted it yet.
+ */
 byte when[2] = NEVER
 byte wanted[2] = NEVER
 bool claimed[2], inbox[2], drained[2]
@@ -90,7 +93,7 @@ inline schedule() {
 			lock = true;
 			assert(wanted[me] == NEVER);
 			when[me] = d; wanted[me] = d;
-			/* Flushed together with the release of the lock. */
+			/* This store is flushed together with the release of the lock. */
 			first_buffered[me] = min(when[0], when[1]);
 			claimed[me] = false; idle_runs = 0 };
 		notify()
@@ -248,7 +251,7 @@ end:	do
 			fi
 		od;
 		atomic { first = min(when[0], when[1]); lock = false; irqs_off = false };
-		/* The run ends, with the lock.  Interrupts stay off until the CPU has armed. */
+		/* The run ends, with the lock.  Interrupts stay off until arm() has ended. */
 		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			irqs_off = true;
 #ifndef M_ARMED_NOT_RESET

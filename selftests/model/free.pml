@@ -10,10 +10,10 @@
  * In the code free stops the slot and reads queued, and kicks the slot if queued is 0.
  * slots.pml shows that the kernel counts nothing more after that.  In this model free waits
  * until no check is under way instead.  Of the ring the model keeps one bit: is the number
- * of the slot in the ring?  ring.pml has the rest.
+ * of the slot in the ring?  ring.pml has the whole ring.
  */
 
-/* The size of the search; check sets these. */
+/* The size of the search.  The script check sets these macros. */
 #ifndef OWNERS
 #define OWNERS	2	/* the number of owners */
 #endif
@@ -24,7 +24,7 @@
 /*
  * The value of period that condemns the slot: its event is unread, so the reader frees the
  * slot when it takes the event.  Each free has a value of its own: a delayed
- * exchange of one free must not withdraw the condemnation of another.
+ * exchange of one free must not withdraw the condemnation of another free.
  */
 #ifdef M_ONE_CONDEMNED
 #define CONDEMNED	1
@@ -121,7 +121,7 @@ active proctype reader() {
 	byte n, event_owner, event_data, condemned;
 	bool ok, owner_done;
 end:	do
-	/* owner_done: the owner that these expirations belong to has returned from its free. */
+	/* owner_done: the owner of the counted expirations has returned from its free. */
 	:: atomic { in_ring -> in_ring = false; owner_done = freed[counted_for] };
 #ifndef M_DATA_AFTER_EXCHANGE
 		event_data = data;
@@ -149,7 +149,7 @@ end:	do
 #endif
 			:: else
 			fi;
-			/* The reader drops this event, so its owner must be freeing the slot. */
+			/* The reader drops this event, so its owner must have begun its free. */
 			assert(freeing[event_owner])
 		:: else ->
 #ifdef M_DATA_AFTER_EXCHANGE

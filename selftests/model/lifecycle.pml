@@ -3,8 +3,9 @@
  * The life of one timer (timer.c, owner.c, run.c): does each arming end by exactly one stop
  * or expiry, and is the timer never used after it was freed?
  *
- * Two users start, modify and stop the timer in any order.  Meanwhile the run expires it
- * and a CPU goes offline.  At the end the timer may be stopped synchronously and freed.
+ * Two users start, modify and stop the timer in any order.  Meanwhile the run expires it.
+ * With MIGRATE, a CPU also goes offline.  At the end the timer may be stopped synchronously
+ * and freed.
  *
  * The model represents the heap by the key of this timer, and the inbox by three flags: the
  * timer is in the list; the owner has drained it; its link is in use.  A link that is not in
@@ -19,7 +20,7 @@
 #define FAR	3
 #define NEVER	4
 
-/* The size of the search; check sets these. */
+/* The size of the search.  The script check sets these macros. */
 #ifndef OPS
 #define OPS	1	/* operations of each user */
 #endif
@@ -85,7 +86,7 @@ inline to_inbox() {
 #ifdef M_EARLIEST_READ_BEFORE
 	e = earliest;
 #endif
-	/* One step: while the timer is MODIFYING, no other CPU begins to use its free link. */
+	/* One step suffices: while the timer is MODIFYING, no other CPU begins to use its link. */
 	atomic { if
 #ifdef M_NO_M
 	:: !e -> link_used = true; inbox = true
@@ -187,7 +188,10 @@ inline remove() {
 	fi
 }
 
-/* Drain the inbox, and requeue the timer if it was moved earlier.  ok: the inbox is empty. */
+/*
+ * Drain the inbox, and requeue the timer if it was moved earlier.  At the end ok is true if
+ * the inbox is empty.
+ */
 inline adjust() {
 	do
 	:: !drained ->
@@ -225,7 +229,10 @@ inline settle() {
 inline acquire() { atomic { !lock -> lock = true } }
 inline settle_release() { flush(); atomic { settle(); lock = false } }
 
-/* Remove a stopped timer, requeue a modified one.  top_waiting: the timer is then WAITING. */
+/*
+ * Remove the timer if it was stopped, requeue it if it was modified.  At the end top_waiting
+ * is true if the timer is WAITING.
+ */
 inline clean() {
 	top_waiting = false;
 	do
@@ -337,7 +344,7 @@ active proctype clock() {
 }
 
 #ifdef MIGRATE
-/* A CPU goes offline: the timer migrates to another heap, which here is the same one. */
+/* A CPU goes offline: the timer migrates to another heap, which here is the same heap. */
 active proctype migrate() {
 	byte s;
 	bool ok, changed;

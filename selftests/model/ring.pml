@@ -21,7 +21,7 @@
 #define ENTRIES	2	/* SLOTS, rounded up to a power of two */
 #define EMPTY	255	/* the store buffer holds no store */
 
-/* The size of the search; check sets these. */
+/* The size of the search.  The script check sets these macros. */
 #ifndef EXPIRIES
 #define EXPIRIES 2	/* the number of expiries of each slot */
 #endif
@@ -196,7 +196,7 @@ end:	do
 
 init {
 	atomic { run expiry(); run expiry() };
-	/* No process can take a step: both slots have expired, and all has been read. */
+	/* No process can take a step: both slots have expired, and all expirations were read. */
 	timeout ->
 	assert(expiries[0] == EXPIRIES && expiries[1] == EXPIRIES);
 	assert(expirations_read[0] == EXPIRIES && expirations_read[1] == EXPIRIES);

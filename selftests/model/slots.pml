@@ -7,7 +7,7 @@
  * calls.  Meanwhile the run expires it.
  *
  * Of the slot's timer the model keeps two things: the time at which the timer is queued, and
- * whether a call or the run has claimed it.  lifecycle.pml has the rest.  Time runs from 0
+ * whether a call or the run has claimed it.  lifecycle.pml has its states.  Time runs from 0
  * to LAST, and FAR is never reached.  If the deadline is 1 or 2 but the timer is queued at
  * FAR, the slot is still pending at the end: an error.
  *
@@ -21,7 +21,7 @@
 #define FAR	4
 #define EMPTY	5	/* the store buffer holds no store */
 
-/* The size of the search; check sets these. */
+/* The size of the search.  The script check sets these macros, except OPS2. */
 #ifndef OPS
 #define OPS	1	/* the number of operations of the first user */
 #endif
@@ -49,7 +49,7 @@ byte queued_buffered = EMPTY
 bool claimed
 
 /* The assertions use these. */
-short armings		/* armings that have not ended by a stop or an event */
+short armings		/* armings that have not ended by a stop or an expiry */
 byte users_ended
 bool freed
 
@@ -129,7 +129,7 @@ inline check_deadline() {
 		:: else
 		fi;
 		tries++;
-		/* Time ends at LAST, so a later check is at LAST. */
+		/* Time ends at LAST, so a check that would be later is at LAST. */
 		if
 		:: tries == TRIES -> next = (run_now < LAST -> run_now + 1 : LAST); break
 		:: else
@@ -146,7 +146,7 @@ inline check() {
 	check_deadline()
 }
 
-/* Sets ok if the timer is queued at t. */
+/* Queue the timer at t, and set ok; or fail for lack of memory, and clear ok. */
 inline schedule(t) { atomic {
 	if
 	:: timer_at = t; ok = true

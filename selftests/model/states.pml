@@ -3,9 +3,9 @@
  * The states of a timer and the transitions between them, as in module/core/state.h.
  *
  * Each transition is written once in the models: in this file, in an inline with the name
- * of the helper in state.h.  The script "transitions" compares both files.  A
- * compare-and-exchange is one atomic step.  A store-release is one atomic step, too: all
- * earlier stores of its process are already visible to all processes.
+ * of the helper in state.h, but without the prefix theap_.  The script "transitions"
+ * compares both files.  A compare-and-exchange is one atomic step.  A store-release is one
+ * atomic step, too: all earlier stores of its process are already visible to all processes.
  */
 
 #define NO_STATUS		0

@@ -14,26 +14,27 @@
  * The module also steals after a run and before a sleep of a task.  The model leaves both
  * out: they only run the queue earlier than the watchdog would.
  *
- * The owning CPU gets stuck at any step outside of a run.  With THEN_THIEF_STUCK it then
- * recovers, and the thief's CPU gets stuck.  A stuck CPU recovers when no process can take
- * a step.  At that time these must hold:
+ * The owning CPU gets stuck at any step outside of a run.  With THEN_THIEF_STUCK it recovers
+ * at any later step, and then the thief's CPU gets stuck.  When no process can take a step,
+ * one CPU is stuck.  Before it recovers, these must hold:
  *
  *  - The other CPUs have run all that is due.
  *  - Both watchdog timers will expire before the next deadline.  There is one exception: a
- *    watchdog timer of the stuck CPU may miss that, if its peer will expire and move it.
+ *    watchdog timer of the stuck CPU may miss that deadline, if its peer will expire before
+ *    the deadline and move it.
  *
- * When the recovered CPU has no more work, its hrtimer must be set to the first deadline or
- * earlier.  armed must not be less than the time to which the hrtimer is set.
+ * When the recovered CPU has no more work, the owning CPU's hrtimer must be set to the first
+ * deadline or earlier.  armed must not be less than the time to which the hrtimer is set.
  *
  * Watchdog timer 0 is on the owning CPU, and watchdog timer 1 on the thief's CPU.  If the
  * peer of a watchdog timer finds it late, that timer moves to the fourth CPU.  The fourth
- * CPU does not get stuck.  It does not steal: the others must not need its help.  watchdog.c may
- * also choose another CPU when it wakes or arms a watchdog timer; the model does not.
+ * CPU does not get stuck.  It does not steal: the other CPUs must not need its help.  watchdog.c
+ * may also choose another CPU when it wakes or arms a watchdog timer; the model does not.
  *
  * Time is 0 or SOON, and may stay 0.  LATER is never reached.  There is one timer, and a
- * claim of it is one step: lifecycle.pml has the rest.
+ * claim of it is one step: lifecycle.pml has the steps of a claim.
  *
- * The model executes steps in the order of the code.  Only arming.pml delays stores.  In a
+ * The model executes steps in the order of the code, and delays no store.  In a
  * mutant that lacks a barrier, the load after the missing barrier is executed too early.
  */
 
@@ -53,7 +54,7 @@
 #define LIMITED	1
 #endif
 
-/* The number of watchdog timers.  If it is 1, that is watchdog timer 1. */
+/* The number of watchdog timers.  If it is 1, there is only watchdog timer 1. */
 #ifndef WATCHDOG_TIMERS
 #define WATCHDOG_TIMERS	1
 #endif
@@ -65,7 +66,10 @@
 
 byte now = 0
 
-/* The timer: its key in the heap, the deadline that the user wants, and the inbox. */
+/*
+ * The timer: its key in the heap, and the deadline that the user wants.  inbox: the inbox
+ * links the timer.  drained: the owner has drained the timer, but has not adjusted it yet.
+ */
 byte when = NEVER, wanted = NEVER
 bool inbox, drained
 
@@ -79,7 +83,7 @@ bool ipi, irqs_off
 
 /*
  * Is the owning CPU, or the thief's CPU, in a run?  Which CPU is stuck?  Are the hrtimers
- * resume and thief_resume armed?  An armed one may fire at any time.
+ * resume and thief_resume armed?  Each of these two may fire at any time while it is armed.
  */
 bool owning_cpu_runs, thief_cpu_runs
 byte stuck = NO_CPU
@@ -226,7 +230,7 @@ inline begin_run(cpu) {
 	thief_cpu_runs = thief_cpu_runs || cpu == THIEF_CPU
 }
 
-/* With the lock: drain the inbox.  adjust() then requeues the timer that was in the inbox. */
+/* Take the lock and drain the inbox.  adjust() requeues the timer that was in the inbox. */
 inline drain_inbox() { lock = true; earliest = NEVER; drained = inbox; inbox = false }
 
 inline adjust() {
@@ -336,7 +340,10 @@ inline steal() {
 #define may_expire(i)	(expires[i] <= now && \
 			 (!near(first_deadline) || must_wake(1 - (i)) || must_move(1 - (i))))
 
-/* With the watchdog's lock: sleep, unless this timer was woken since it expired. */
+/*
+ * With the watchdog's lock: publish until, arm this timer and check its peer.  If this timer
+ * was woken since it expired, do nothing.
+ */
 inline publish(me) {
 	if
 	:: expires[me] == NEVER ->
@@ -484,9 +491,9 @@ proctype user() {
 proctype clock() { now = SOON }
 
 /*
- * At least one watchdog timer will expire before the first deadline.  The other one will,
- * too, unless it is on the stuck CPU.  If the watchdog does not sleep (until is S64_MIN),
- * neither watchdog timer is on the stuck CPU.
+ * If there is a first deadline, at least one watchdog timer will expire before it.  The
+ * other watchdog timer will, too, unless it is on the stuck CPU.  If the watchdog does not
+ * sleep (until is S64_MIN), neither watchdog timer is on the stuck CPU.
  */
 #define will_expire(i)	(expires[i] <= until && !cpu_is_stuck(i))
 #define may_miss(i)	(cpu_is_stuck(i) && until != S64_MIN)

@@ -10,8 +10,8 @@
  *
  * A thread that is bound to the CPU spins there.  If only softirqs are off, another thread
  * may preempt the spinning thread on PREEMPT_RT.  The softirqs of that CPU still do not
- * run: a thread that is to run them first needs a lock that the spinning thread holds.
- * While that thread waits for the lock, the spinning thread inherits its priority.
+ * run: a thread that is to run softirqs first needs a lock that the spinning thread holds.
+ * The spinning thread inherits the priority of a thread that waits for the lock.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
@@ -26,13 +26,13 @@
 
 /**
  * struct holder - the thread that holds a CPU
- * @task:       bound to the CPU; NULL before the first hold
+ * @task:       bound to the CPU; NULL: there is none
  * @ms:         how long it holds the CPU, in milliseconds
  * @interrupts: interrupts are off, not only softirqs
  * @begun:      completed when the CPU is held
  *
- * hold_set() writes the fields.  The kernel calls it with the lock for the parameters of
- * this module.
+ * hold_set() writes the fields.  The kernel calls hold_set() with the lock for the parameters
+ * of this module.  stuck_exit() clears @task.
  */
 struct holder {
 	struct task_struct *task;
@@ -61,8 +61,8 @@ static void spin(struct holder *holder)
 /*
  * Thread function: hold the CPU once, then sleep until kthread_stop().
  *
- * The thread must not exit before: kthread_stop() accesses its task, which nothing else
- * keeps alive.
+ * The thread must not exit before kthread_stop() is called: kthread_stop() accesses the
+ * thread's task, and nothing keeps the task of an exited thread alive.
  */
 static int hold(void *data)
 {

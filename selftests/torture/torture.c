@@ -8,9 +8,10 @@
  * this folder takes CPUs offline and online, and steps CLOCK_REALTIME.
  *
  * Each timer counts what happens to it, in plain fields.  Only the state of the timer
- * protects the fields: the code that has claimed the timer or has it in RUNNING writes
+ * protects most of the fields: the code that has claimed the timer or has it in RUNNING writes
  * them.  If two CPUs had a timer at once, the counts would not balance, and KCSAN would
- * report a race.  When a timer is freed, and at the end, this must hold:
+ * report a race.  This must hold for each timer that is freed, and at the end for the sums of
+ * all timers:
  *
  *	armed = stopped + expired	no expiry is lost or counted twice
  *	called = expired			the function was called once per expiry
@@ -18,7 +19,8 @@
  * This must hold at any time:
  *
  * - no timer expires before its deadline, or is queued later than its slack allows;
- * - no function runs on two CPUs at once, or after stop_sync has returned.
+ * - the function of a timer never runs on two CPUs at once, and does not run after
+ *   theap_timer_stop_sync() has returned.
  *
  * When all threads have stopped, no timer that is due stays pending.
  */
@@ -54,7 +56,10 @@ MODULE_PARM_DESC(heaps, "Heaps for each clock (0: one per CPU)");
 #define ALIVE	0x616c697665ULL
 #define DEAD	0x64656164ULL
 
-/* After this time at the end, a timer that is still due is lost.  Emulated CPUs may pause. */
+/*
+ * A timer is lost if it is still due this long after all threads have stopped.  An emulated CPU
+ * may pause for seconds, so the time is much longer than any expiry takes.
+ */
 #define LOST_NS	(20 * NSEC_PER_SEC)
 
 /* What has happened to a timer, or to all timers that were freed. */
@@ -83,7 +88,7 @@ struct torture_timer {
 	struct counts counts;		/* S, but @called is F */
 	atomic_t in_function;		/* the function is running */
 	bool dying;			/* set: the function must not start the timer */
-	struct rnd_state random;	/* F */
+	struct rnd_state random;	/* F, but torture_timer_free() also uses it */
 };
 
 /*
@@ -98,11 +103,11 @@ struct table_entry {
 static struct table_entry *table;
 static struct task_struct **threads;
 static unsigned int nr_threads;
-static bool stopping;			/* set: functions must not start timers */
+static bool stopping;			/* set: functions start no timers, periodic timers end */
 
 static DEFINE_MUTEX(totals_lock);
-static struct counts totals;		/* @totals_lock */
-static u64 freed;			/* @totals_lock */
+static struct counts totals;		/* of all freed timers; protected by @totals_lock */
+static u64 freed;			/* timers freed; protected by @totals_lock */
 static atomic_t faults;
 
 /* Count each failure.  Each CHECK prints only its first failure, with a stack trace. */
@@ -170,7 +175,8 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
  * Start a timer at a random deadline.
  *
  * Context: any.
- * Return: 0; -EAGAIN if the heap has no room: the caller must grow @queue and try again.
+ * Return: 0; or -EAGAIN if the heap of the queue has no room, and the timer is not started.  A
+ * caller that may sleep then grows the queue, which is in *@queue, and tries again.
  */
 static int torture_timer_start(struct torture_timer *t, struct rnd_state *random,
 			       struct theap_queue **queue)
@@ -344,7 +350,7 @@ static int torture_thread(void *unused)
 				start(entry->timer, &random);
 			up_read(&entry->lock);
 		}
-		/* If its CPU goes offline, the thread moves to another CPU in this sleep. */
+		/* Sleep, so that other tasks run.  The thread may also move to another CPU. */
 		if (!random_below(&random, 64))
 			usleep_range(50, 500);
 		cond_resched();
@@ -365,7 +371,7 @@ static bool overdue(struct torture_timer *t)
 	return late;
 }
 
-/* Wait until all due timers have expired.  All threads have stopped, and @stopping is set. */
+/* Check that all due timers expire.  All threads have stopped, and @stopping is set. */
 static void wait_for_due_timers(void)
 {
 	u64 end = ktime_get_ns() + LOST_NS;
