@@ -6,8 +6,9 @@
  * not used, or 0 once the entry is claimed.  Three rules hold:
  *
  * 1. An entry ends once.  The code that exchanges @expires for 0 has claimed the entry,
- *    and it alone unlinks and retires the entry.  The entry's timer, a remove, a drain, or
- *    a set that replaces the entry may claim it.
+ *    and it alone retires the entry.  The entry's timer, a remove or a drain may claim an
+ *    entry, and each of them unlinks the entry.  A set may claim the entry that it replaces,
+ *    and its own new entry if it fails.
  *
  * 2. A get stores a later time in @expires and does not touch the timer.  The timer
  *    expires at its old deadline.  Its function finds the later time, and returns that as
@@ -18,7 +19,8 @@
  *    The timer is started before its entry can be found.  A call that makes @expires
  *    earlier starts the timer at the new time.  The call repeats the start if @expires has
  *    become still earlier meanwhile.  A timer's function that is running may return the old,
- *    later time.  The core ignores this result, since the timer was started during the call.
+ *    later time.  The core ignores this result, since the timer was started while the
+ *    function ran.
  *
  * Code that reads an entry is in an RCU read-side section.  A claimed entry is retired: a
  * worker destroys its timer, which may wait for the timer's function, and has the entry
@@ -45,7 +47,7 @@
 struct timerheap_cache {
 	struct rhashtable table;
 	atomic_t nr;			/* entries that are not claimed */
-	unsigned int max;		/* constant */
+	unsigned int max;		/* constant: the most values */
 	struct llist_head retired;	/* entries for the worker to free */
 	struct work_struct work;
 };
@@ -54,7 +56,7 @@ struct entry {
 	struct rhash_head node;
 	struct timerheap_timer timer;
 	struct timerheap_cache *cache;	/* constant, as are the lengths and @bytes */
-	atomic64_t expires;		/* 0: claimed */
+	atomic64_t expires;		/* time of expiry; 0: claimed */
 	u64 ttl;			/* time to live, of the last set or move */
 	union {
 		struct llist_node retired;	/* used once the entry is claimed */
@@ -119,11 +121,11 @@ static bool claim(struct entry *entry)
 /* Remove an entry from the table. */
 static void unlink(struct entry *entry)
 {
-	/* If a set has replaced the entry, it is not in the table, and this does nothing. */
+	/* If a set has replaced the entry, the table does not have it: the call does nothing. */
 	rhashtable_remove_fast(&entry->cache->table, &entry->node, table_params);
 }
 
-/* Stop the timer of a claimed entry, and leave the rest to the worker.  Context: any. */
+/* Stop the timer of a claimed entry, and have the worker free the entry.  Context: any. */
 static void retire(struct entry *entry)
 {
 	struct timerheap_cache *cache = entry->cache;
@@ -168,11 +170,11 @@ static ktime_t entry_function(struct timerheap_timer *timer, ktime_t when, ktime
 }
 
 /*
- * Set the time at which an entry expires.  Make it earlier only if @earlier is set, and
- * then start the timer again.  An entry that has expired stays expired, even if its timer
- * is late.
+ * Set the time at which an entry expires.  If @earlier is false, do not make that time earlier.
+ * If the time becomes earlier, start the timer again.  An entry that has expired stays expired,
+ * even if its timer is late.
  *
- * Return: whether the entry had not expired.
+ * Return: true; false: the entry has expired or is claimed.
  */
 static bool set_expires(struct entry *entry, s64 expires, bool earlier)
 {
@@ -217,7 +219,7 @@ static struct entry *entry_alloc(struct timerheap_cache *cache,
 	return entry;
 }
 
-/* Link an entry, or replace the one with its key.  Return: the old entry, NULL, or an error. */
+/* Link @entry, or replace the entry of @key by it.  Return: the old entry, NULL, or an error. */
 static struct entry *link_or_replace(struct timerheap_cache *cache,
 				     const struct timerheap_cache_bytes *key,
 				     struct entry *entry)
@@ -239,7 +241,7 @@ static struct entry *link_or_replace(struct timerheap_cache *cache,
  * @key:   the key, at most 65 535 bytes
  * @value: the value, at most 1 MiB; it replaces the value of that key
  * @ttl:   time to live since the last use, in nanoseconds; not 0
- * @gfp:   for the memory
+ * @gfp:   flags for the allocation of memory
  *
  * On success a get of @key returns @value until it expires or is replaced or removed.
  * On an error nothing has changed.
@@ -416,8 +418,7 @@ static unsigned int drain_once(struct timerheap_cache *cache,
  *
  * Each value that was stored before the call is passed to @each once, in any order, if it
  * is not removed, replaced or expired meanwhile.  A value that is stored meanwhile may be
- * passed, too.  The call does not return as long as other callers keep storing
- * values.
+ * passed, too.  The call may not return as long as other callers keep storing values.
  *
  * Context: task, may sleep.
  * Return: the number of removed values.

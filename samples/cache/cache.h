@@ -2,7 +2,7 @@
 /*
  * A cache whose entries expire when they are not used.
  *
- * Keys and values are bytes, which the cache copies.  Each entry has a time to live.  It
+ * Keys and values are bytes, which the cache copies.  Each entry has a time to live.  An entry
  * expires when that time has passed since the entry was last set, got or moved.  Any number
  * of CPUs may call the functions at once, even for one key.  The exceptions are create and
  * destroy.
@@ -25,7 +25,7 @@ struct timerheap_cache;
 /**
  * struct timerheap_cache_bytes - a key or a value
  * @data: the bytes
- * @len:  their number
+ * @len:  the number of bytes
  */
 struct timerheap_cache_bytes {
 	const void *data;

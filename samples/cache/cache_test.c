@@ -82,7 +82,7 @@ static int remove(u32 key)
 	return timerheap_cache_remove(cache, &k);
 }
 
-/* Wait until the cache has @count values.  Return: false if it does not within TIMEOUT_MS. */
+/* Wait until the cache has @count values.  Return: false if that takes over TIMEOUT_MS. */
 static bool count_becomes(unsigned int count)
 {
 	unsigned int ms;
@@ -109,7 +109,7 @@ static void cache_get_returns_last_value(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(3), 300);
 }
 
-/* Keys and values may be empty, and may be as long as the limits. */
+/* Keys and values may be empty, and a key may be as long as its limit. */
 static void cache_enforces_length_limits(struct kunit *test)
 {
 	char *long_key = kunit_kmalloc(test, U16_MAX + 1, GFP_KERNEL);
@@ -321,7 +321,7 @@ static int random_calls_thread(void *unused)
 	return wrong;
 }
 
-/* Threads on all CPUs call the cache while it is drained.  In the end its count is 0. */
+/* More threads than CPUs call the cache while it is drained.  In the end its count is 0. */
 static void cache_concurrent_calls_keep_count(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1;
@@ -366,8 +366,9 @@ static int mover_thread(void *data)
 }
 
 /*
- * Two threads move each value at once, one to a time to live of 50 ms, one to an hour.  If the
- * move to 50 ms is the last, the value must expire after 50 ms, not after the hour.
+ * Two threads move each value at the same time, the first to a time to live of 50 ms, the second
+ * to an hour.  If the move to 50 ms is the last, the value must expire after 50 ms, not after the
+ * hour.
  */
 static void cache_concurrent_moves_leave_no_late_value(struct kunit *test)
 {

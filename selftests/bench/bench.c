@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Compute medians, print them as a table, and write them as JSON: bench.h. */
+/* Compute medians, print them as a table, and write them as JSON.  bench.h has the format. */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>

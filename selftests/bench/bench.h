@@ -57,7 +57,7 @@ static inline uint64_t bench_ns(clockid_t clock)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Read the CPU time of this process, user and system, in seconds: no time while it sleeps. */
+/* Return the CPU time of this process, user and system, in seconds.  Sleep does not count. */
 static inline double bench_cpu(void)
 {
 	return bench_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;

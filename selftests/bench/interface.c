@@ -41,7 +41,7 @@ static void set_timerfd(int fd, uint64_t deadline)
 		err(1, "timerfd_settime");
 }
 
-/* Choose random deadlines between one and two hours from now. */
+/* Choose random deadlines, from one hour to about two hours from now. */
 static void choose_deadlines(void)
 {
 	uint64_t base = bench_ns(CLOCK_MONOTONIC) + 3600 * TIMERHEAP_SEC;
@@ -51,8 +51,8 @@ static void choose_deadlines(void)
 }
 
 /*
- * Each function below that returns a double does one round of its work.  It returns the CPU
- * time of this process for that work, in seconds.
+ * Each function up to take_each_timerfd() that returns a double does one round of its work.
+ * It returns the CPU time of this process for that work, in seconds.
  */
 
 /* Stop each pending timer and start it again, 1 s later than before. */

@@ -25,7 +25,8 @@ enum grain { EXACT, JIFFIES, NEVER };
  * @name:      its name in the figures
  * @grain:     the resolution of its deadlines
  * @time:      convert a time in nanoseconds of CLOCK_MONOTONIC to the unit of @start;
- *             the conversion is not measured, since callers keep times in that unit
+ *             the conversion is not measured, since a user of such timers would keep
+ *             times in that unit
  * @setup:     initialize a timer that is not pending
  * @start:     make a timer expire at @time, whether it is pending or not
  * @stop:      stop a timer, in the cheapest way
@@ -54,7 +55,7 @@ extern atomic_t fired;
 
 struct array {
 	void **pieces;
-	u32 nr;			/* pieces */
+	u32 nr;			/* number of pieces */
 };
 
 static inline void *array_at(const struct array *array, u32 i, size_t size)

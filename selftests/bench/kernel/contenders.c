@@ -2,8 +2,9 @@
 /*
  * The contenders: timerheap's core, hrtimer, timer_list, and "touch", a lower bound.
  *
- * Each is used as its documentation recommends.  The hrtimers expire in softirq, as the
- * timers of timerheap do.  The timer_list timers are not pinned to a CPU.
+ * Each of the three kinds of timers is used as its documentation recommends.  The hrtimers
+ * expire in softirq, as the timers of timerheap do.  The timer_list timers are not pinned to
+ * a CPU.
  */
 #include <linux/hrtimer.h>
 #include <linux/jiffies.h>

@@ -87,8 +87,8 @@ static u64 crowd_round(const struct contender *contender, struct worker *workers
 			break;
 	}
 	/*
-	 * If a thread could not be created, wake none of the others: each would wait for the
-	 * missing one.  A thread that was never woken ends in kthread_stop() and does not call
+	 * If a thread could not be created, wake no thread: each would wait for the missing
+	 * thread.  A thread that was never woken ends in kthread_stop() and does not call
 	 * work().
 	 */
 	for (i = 0; nr == n && i < n; i++)

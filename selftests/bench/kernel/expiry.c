@@ -128,8 +128,8 @@ static void make_room(struct timer_set *set)
 }
 
 /*
- * Let all timers expire within a millisecond.  Softirqs are off while they are started, so
- * none expires before all are started.
+ * Start all timers with deadlines within one millisecond, and let them expire.  Softirqs are
+ * off while the timers are started, so no timer expires before all are started.
  */
 static u64 mass_round(struct timer_set *set)
 {

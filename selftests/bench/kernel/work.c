@@ -2,10 +2,11 @@
 /*
  * The operations of a timer: start, stop, restart, modify.
  *
- * Before each round @n timers are pending.  The round does one operation on WORK timers, or on
- * @n if that is less; "start" always uses WORK new timers.  The deadlines of the pending timers
- * are random, between one and two hours from now.  A round uses the next timers of a shuffled
- * order.  With a million timers the next one is no longer in a cache, as in a server.
+ * Before each round @n timers are pending; "restart" then stops those that it restarts.  The
+ * round does one operation on WORK timers, or on @n if that is less; "start" always uses WORK
+ * new timers.  The deadlines of the pending timers are random, between one and two hours from
+ * now.  A round uses the next timers of a shuffled order.  With a million timers the next one
+ * is no longer in a cache, as in a server.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -33,7 +34,7 @@ static void timer_set_start(struct timer_set *set)
 /* The operation of a round. */
 enum kind {
 	LATEST,		/* start a new timer, later than all pending ones */
-	RANDOM,		/* start a new timer, at a random time between the others */
+	RANDOM,		/* start a new timer, at a random time between the pending ones */
 	EARLIEST,	/* start a new timer, earlier than all pending ones */
 	STOP,		/* stop a pending timer */
 	RESTART,	/* start a timer that was just stopped, for its first deadline */
@@ -63,7 +64,7 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 struct turn {
 	void *timer;
 	s64 deadline;	/* at its first start, in nanoseconds */
-	s64 when;	/* for this round, in the contender's unit */
+	s64 when;	/* deadline to start it for in this round, in the contender's unit */
 };
 
 /* Find the next @nr timers of the shuffled order. */

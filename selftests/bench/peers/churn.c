@@ -3,7 +3,7 @@
  * Stop, postpone and restart timers, as servers do; hardly any timer expires.  This is done
  * by one thread, or by several with timers of their own.
  *
- * Each round has a fixed duration, so a slow peer takes no longer than a fast one.  The
+ * All rounds have the same time limit, so a slow peer takes no longer than a fast one.  The
  * figures are CPU time of the process and system calls, per operation.
  */
 #include "workloads.h"
@@ -17,7 +17,7 @@
 struct worker {
 	const struct peer *peer;
 	void *set;
-	uint32_t first, n;		/* its timers; the last RESERVE are for lost requests */
+	uint32_t first, n;		/* its n timers; the last RESERVE are for lost requests */
 	void (*burst)(struct worker *worker);
 	uint64_t random;
 	uint32_t operations, calls, requests, lost;
@@ -109,8 +109,8 @@ static void work(void *arg)
 
 /*
  * The number of lost requests whose timers must still expire in this round.  Each expiry
- * subtracts 1.  reap_lost_requests() adds the lost requests only at the end of the round, so
- * the number may be below 0 before.
+ * subtracts 1.  reap_lost_requests() adds the lost requests only at the end of the round.
+ * Until then the number may be below 0.
  */
 static _Thread_local int64_t to_expire;
 
@@ -178,7 +178,7 @@ static void lead(const struct peer *peer, long n, const char *title)
 	put_for_threads(title, "calls", peer, n, bench_median(calls + 1, ROUNDS), "calls");
 }
 
-/* Do all rounds, in another thread. */
+/* Do all rounds, in a thread that is not the first. */
 static void follow(struct worker *worker)
 {
 	for (int i = 0; i <= ROUNDS; i++) {

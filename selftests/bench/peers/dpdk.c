@@ -5,7 +5,8 @@
  * A thread calls rte_timer_manage() in its main loop.  The more often it does so, the more
  * exact are its timers.  DPDK never sleeps: to wait for a timer, a thread polls and keeps
  * its CPU busy.  That is the intended use.  DPDK's own example calls rte_timer_manage() only
- * every 10 ms, but its loop does not sleep.  The workload that polls every 10 ms also sleeps.
+ * every 10 ms, but its loop does not sleep.  The workload that polls every 10 ms sleeps
+ * between two polls.
  *
  * A thread that DPDK has not created registers itself.  The list belongs to the thread, not
  * to the set.  This peer uses no huge pages, devices or files.  Spans are in ticks of
@@ -30,7 +31,7 @@
 struct set {
 	uint32_t n;
 	bool registered;	/* open_dpdk() has registered this thread */
-	uint64_t expired;	/* timers, in this call of reap_dpdk() */
+	uint64_t expired;	/* timers that have expired in this call of reap_dpdk() */
 	uint64_t *periods;	/* for each timer: its period until the first expiry, then 0 */
 	struct rte_timer *timers;
 };

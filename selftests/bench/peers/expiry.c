@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Let timers expire: many within a second, and periodic ones.  This is done by one thread,
- * or by several threads with a set each, as servers have one event loop per thread.
+ * or by several threads with a set each, as servers have one event loop per thread.  Postponed
+ * timers, and waiting for one timer, are measured with one thread only.
  *
- * Timers expire in interrupts, on any CPU.  So a figure is the time that all CPUs of the
- * machine were busy, per expiry.  Two more figures are the system calls of the program and
- * its voluntary context switches ("sleeps"), per expiry.
+ * The kernel's timers expire in interrupts, on any CPU.  So the first figure is the time that
+ * all CPUs of the machine were busy, per expiry or postponed timer.  Two more figures are the
+ * system calls of the program and its voluntary context switches ("sleeps").  Waiting has only
+ * the first figure.
  */
 #include <err.h>
 #include <sys/resource.h>
@@ -15,7 +17,7 @@
 
 #define PAUSE	(10 * MSEC)	/* between two polls */
 #define TICKING	SEC		/* duration of a round of tickers */
-#define ROUNDS	3		/* at most; more than FEW timers have one round */
+#define ROUNDS	3		/* with at most FEW timers and one thread; otherwise 1 */
 #define FEW	10000
 
 /* A thread and its timers. */
@@ -58,8 +60,9 @@ static void sleep_until(uint64_t when)
 }
 
 /*
- * Return the offset of timer @i's deadline within the second.  The deadlines of all threads
- * alternate, and timers are not started in order of their deadlines.
+ * All deadlines are within one second.  Return the offset of timer @i's deadline in that
+ * second.  The deadlines of all threads alternate, and timers are not started in order of their
+ * deadlines.
  */
 static uint64_t offset_in_second(const struct part *part, uint32_t i)
 {
@@ -86,8 +89,8 @@ static void stop_all(const struct part *part)
 }
 
 /*
- * Measure how long it takes to start all timers.  The deadlines are earlier than those of the
- * stopped timers.  So a peer that keeps stopped timers queued has to queue them again.
+ * Measure how long it takes to start all timers.  Their new deadlines are earlier than those
+ * before the stop.  So a peer that keeps stopped timers queued has to queue them again.
  */
 static void measure_start_time(const struct part *part)
 {
@@ -105,7 +108,7 @@ static void measure_start_time(const struct part *part)
 
 /*
  * Start all timers, with deadlines within one second from base.  base is late enough that
- * all are started by then, if that takes at most twice as long as measured.
+ * all are started by then, if the start takes at most twice as long as measured.
  */
 static void start_all(const struct part *part, uint64_t period)
 {
@@ -131,7 +134,7 @@ static struct state state_now(void)
 	return (struct state){ machine_busy(), usage.ru_nvcsw };
 }
 
-/* The figures of each round of a workload, per expiry. */
+/* The figures of each round of a workload, per expiry or postponed timer. */
 struct rounds {
 	int nr;
 	double busy[ROUNDS], calls[ROUNDS], sleeps[ROUNDS];
@@ -245,8 +248,8 @@ static void tickers(struct part *part)
 
 /*
  * Timers that were postponed before they were due.  A peer that only noted the new deadline
- * has to check such a timer at the old one.  That is the deferred cost of postponing.  It
- * arises once per span of a timer, however often the timer is postponed in that span.
+ * has to check such a timer at the old one.  That check is the deferred cost of postponing.
+ * There is one check per span of a timer, however often the timer is postponed in that span.
  */
 static void poll_until_over(const struct part *part)
 {
@@ -277,7 +280,7 @@ static void postponed(struct part *part)
 	put(part, "check of postponed timers", &rounds);
 }
 
-/* The cost of waiting: one timer is due in a second, and the program does nothing else. */
+/* The cost of waiting: one timer is due in a second, and the program only waits for it. */
 static void wait_for_one(const struct part *part)
 {
 	while (!expired)
@@ -313,7 +316,7 @@ void measure_without_timers(void)
 	bench_put("1 s, waking every 10 ms", "no timers", 0, bench_median(busy, ROUNDS), "ms");
 }
 
-/* Run the workloads of one thread, or of one of several threads. */
+/* Run the workloads that also several threads do, in the calling thread. */
 static void expire(struct part *part)
 {
 	peer_expired = count_expiry;

@@ -3,8 +3,8 @@
  * A 4-heap as a program would implement it: an array of deadlines and numbers of timers.
  * Each timer knows its position, so it can be removed from any position.
  *
- * The children of p are 4p + 1 to 4p + 4.  The array begins at an offset that aligns each
- * group of four to a cache line.
+ * The root has position 0, and the children of position p have positions 4p + 1 to 4p + 4.  The
+ * array begins at an offset that aligns each group of four children to a cache line.
  */
 #ifndef HEAP4_H
 #define HEAP4_H
@@ -23,7 +23,7 @@ struct entry {
 
 struct heap4 {
 	struct entry *entries;
-	uint32_t *positions;	/* index in entries of each timer, or NOT_QUEUED */
+	uint32_t *positions;	/* for each timer, its entry's index or NOT_QUEUED */
 	uint32_t nr;
 	void *memory;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A heap in the program that is sorted as late as possible.  A stop or a postponement of a
- * queued timer only stores its new deadline.  The heap is corrected when the old deadline is due.
- * timerheap does the same, between the program and the kernel.
+ * A heap in the program that is sorted as late as possible.  A postponement of a queued timer
+ * only stores the new deadline, and a stop only stores 0.  The heap is corrected when the old
+ * deadline is due.  timerheap does the same, between the program and the kernel.
  *
  * Each thread has a heap of its own ("lazy heap"), or all threads share one heap with a
  * lock ("lazy heap, one lock").

@@ -13,7 +13,7 @@
 
 struct set {
 	struct ev_loop *loop;
-	double ahead;		/* ev_time(), CLOCK_REALTIME, minus CLOCK_MONOTONIC */
+	double ahead;		/* ev_time(), which reads CLOCK_REALTIME, minus CLOCK_MONOTONIC */
 	ev_timer *timers;
 };
 
@@ -41,7 +41,7 @@ static void *open_libev(uint32_t n, bool exact)
 	return set;
 }
 
-/* Return the span from the start of the loop's iteration to @when. */
+/* Return the seconds from the loop's last reading of the clock to @when. */
 static double span(struct set *set, uint64_t when)
 {
 	return when / 1e9 + set->ahead - ev_now(set->loop);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libevent: each thread has a base with a heap.  Timeouts of the same length share a queue,
- * as libevent's documentation recommends.
+ * libevent: each thread has a base with a heap.  Timeouts of the length TIMEOUT share a queue,
+ * as libevent's documentation recommends for a common length.
  *
  * A base reads the clock once per turn.  A timer that a handler starts gets that reading plus
  * its span as its deadline.  So a timer that is started x ns after the reading expires x ns
- * early.  Only handlers get the reading, so the work is done inside a handler.  An exact base
- * waits by a timerfd.  Any other base waits for whole milliseconds.
+ * early.  Only handlers get the reading, so the work is done inside a handler.  If open() is
+ * called with @exact, the base waits by a timerfd; otherwise it waits for whole milliseconds.
  */
 #include <err.h>
 #include <stdlib.h>

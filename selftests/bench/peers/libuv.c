@@ -34,7 +34,7 @@ static void expired(uv_timer_t *timer)
 {
 	struct set *set = (struct set *)timer->loop;
 
-	/* End the loop after this turn, which calls all due timers. */
+	/* This turn still calls all due timers.  Then end the loop without waiting. */
 	uv_stop(&set->loop);
 	peer_expired(timer - set->timers, 1);
 }

@@ -30,7 +30,7 @@ static const struct peer *const peers[] = {
 };
 
 #define NR	((int)(sizeof(peers) / sizeof(*peers)))
-#define MOST		1000000		/* timers */
+#define MOST		1000000		/* the most timers that any peer is measured with */
 #define FEW_OTHERS	10		/* other pending timers in the workload "pacing" */
 #define EXPIRY_LEAST	10000		/* fewest timers, of all threads, to measure expiry with */
 #define TIME_LIMIT	240		/* seconds, after which a peer is killed */
@@ -81,7 +81,10 @@ static bool measure(const struct peer *peer, uint32_t n)
 	return true;
 }
 
-/* Run the workloads that allow it with @nr threads, which have EXPIRY_LEAST timers together. */
+/*
+ * Run the workloads that several threads can do, with @nr threads.  Except in "pacing", the
+ * threads have EXPIRY_LEAST timers together.
+ */
 static void measure_threads(const struct peer *peer, int nr)
 {
 	if (churn_wanted())

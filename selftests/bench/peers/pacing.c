@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Pacing: ten flows, each of which sends its next packet one to two milliseconds after the
- * last one.  The figure is the lateness: from the deadline to the time at which the program
- * has read the event.  A negative lateness is early.
+ * last one.  The figures are the minimum and percentiles of the lateness.  It is the time from
+ * the deadline until the program has read the event.  A negative lateness is early.
  *
  * Other timers are pending meanwhile, with later deadlines.  Their number is the n of the
- * figure.  If there are several threads, each has ten flows and n other timers.
+ * figures.  If there are several threads, each has ten flows and n other timers.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,18 +2,21 @@
 /*
  * The peers, which are the timers that a program can use, behind one interface.
  *
- * Each peer is one short file.  It is used as its documentation recommends for many timers.
+ * Each peer is in one short file, and is used as its documentation recommends for many timers.
  * A set is the timers of one thread, or of all threads if the peer is @shared.  A timer is a
  * number from 0.  The conditions are the same for all peers:
  *
- *  - Event loops read the clock once per turn, and spans begin at that reading.  So do the
- *    workloads: peer_now is the reading, and peer_span() converts a time to a span.
+ *  - Event loops read the clock once per turn, and spans begin at that reading.  The
+ *    workloads read the clock once per turn, too ("pacing" also at each event).  peer_now is
+ *    the reading, and peer_span() converts a time to a span.
  *  - A peer that can change many timers by one system call may defer that call to turn().
- *    turn() is called after BURST operations, and between the last operation and reap().  A
- *    server that gets that many packets by one epoll_wait() would do the same.
- *  - A server calls epoll_wait() for its sockets in any case, so no peer pays for that.  A
- *    peer that needs a call to get its events pays for that call.
- *  - System calls are counted in libc's functions (calls.c), including those of libraries.
+ *    While time is measured, turn() is called after at most BURST operations.  A stop with a
+ *    restart counts as one.  turn() is also called between the last operation and reap().  A
+ *    server that gets BURST packets by one epoll_wait() would do the same.
+ *  - A server calls epoll_wait() for its sockets in any case, so no peer pays for that call.
+ *    A peer that needs a call to get its events pays for the call.
+ *  - System calls are counted in libc's functions, including the calls that libraries make.
+ *    calls.c states which calls are not counted there.
  */
 #ifndef PEERS_H
 #define PEERS_H
@@ -39,8 +42,8 @@
  * @shared:   in churn.c all threads share one set, in which each thread has timers of its own;
  *            otherwise each thread has a set
  * @lazy:     a postponed timer is checked at its old deadline, which costs time then
- * @expires_as: another peer whose timers expire in the same way; only that one is measured.
- *            NULL: there is none
+ * @expires_as: another peer whose timers expire in the same way; only that peer's expiry is
+ *            measured.  NULL: there is none
  * @threads_as: another peer, which is measured instead of this one when timers of several
  *            threads expire.  In either peer the threads share nothing.  NULL: there is none
  * @open:     make a set of @n timers that are not pending; @exact: choose a resolution below
@@ -54,7 +57,8 @@
  *            event loop read its clock; NULL: nothing to do
  * @reap:     call peer_expired() for all timers that have expired; @wait: wait for the first
  *            one, and handle as many as one call or turn returns
- * @inside:   call @work as the event loop would call a handler; NULL: call it directly
+ * @inside:   call @work as the event loop would call a handler; NULL: the workload calls
+ *            @work directly
  * @close:    free the set
  */
 struct peer {
@@ -74,19 +78,19 @@ struct peer {
 	void (*close)(void *set);
 };
 
-/* The last reading of CLOCK_MONOTONIC in this thread. */
+/* The time of CLOCK_MONOTONIC that read_clock() has last read in this thread (workloads.h). */
 extern _Thread_local uint64_t peer_now;
 
 /* The function that reap() calls for a timer that has expired @times times. */
 extern _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
 
-/* The number of system calls of this thread. */
+/* The number of counted system calls of this thread. */
 extern _Thread_local uint64_t peer_calls;
 
 /* Allocate a zeroed array; exits if there is no memory. */
 void *peer_array(uint32_t n, uint32_t size);
 
-/* Return the span from now to @when; 0 if @when has passed. */
+/* Return the span from peer_now to @when; 0 if @when has passed. */
 static inline uint64_t peer_span(uint64_t when)
 {
 	return when > peer_now ? when - peer_now : 0;

@@ -25,7 +25,10 @@ struct set {
 	timer_t *timers;
 };
 
-/* Each set has a signal of its own, so a thread reads only the signals of its own timers. */
+/*
+ * Any 16 sets in succession have different signals.  There are never more sets at a time, so a
+ * thread reads only the signals of its own timers.
+ */
 static int next_signal(void)
 {
 	static int taken;

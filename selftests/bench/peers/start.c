@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * New timers: create a set and start each timer for the first time.  The figures are the time
- * to create and to start, the memory of the armed timers, and the kernel's part of that memory.
+ * to create and to start, and the system calls.  Two more are the memory of the armed timers, and
+ * the kernel's part of that memory.
  *
  * Memory is measured as the decrease of the machine's free memory.  The kernel may free the
- * memory of earlier programs late, which makes the figure inexact by up to a megabyte.  So it is
- * measured only with many timers.
+ * memory of earlier programs late, which makes the figure inexact by up to a megabyte.  So memory
+ * is measured only with many timers.
  *
  * The deadlines are TIMEOUT from now, or up to one second earlier.  So a later workload that
- * postpones a timer by TIMEOUT always moves it later.
+ * sets the deadline of a timer to TIMEOUT from then always postpones the timer.
  */
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
  * Several threads do the same work, each with timers of its own.
  *
  * The first thread measures.  The work is done in steps, which threads_barrier() separates: no
- * thread begins a step before all threads have finished the last one.  So what one thread
+ * thread begins a step before all threads have finished the step before.  So what one thread
  * writes before the barrier, the other threads may read after it.
  */
 #include <err.h>

@@ -3,7 +3,8 @@
  * io_uring timeouts: the requests of a turn are submitted together.
  *
  * To remove or to modify a timeout, the kernel searches a list of all pending ones.  That is
- * n / 2 steps for a random timeout, so this peer is measured with at most 10 000.
+ * n / 2 steps for a random timeout, so this peer is measured with at most 10 000
+ * timers.
  */
 #include <err.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include "peers.h"
 
 #define MOST	10000
-#define ENTRIES	256			/* more than the requests of a turn */
+#define ENTRIES	256			/* more than the requests of BURST operations */
 #define NO_TIMEOUT	UINT64_MAX	/* user_data of requests that are no timeouts */
 
 #ifndef IORING_TIMEOUT_MULTISHOT	/* newer than Debian's header */
@@ -120,8 +121,8 @@ static void start_uring(void *arg, uint32_t timer, uint64_t when, uint64_t perio
 }
 
 /*
- * Make a timer periodic, at its first expiry.  The first span of a multishot timeout is its
- * period.  So the first expiry is that of a one-shot timeout.
+ * Make a timer periodic, at its first expiry.  A multishot timeout first expires one period
+ * after it is submitted.  So a one-shot timeout makes the first expiry, at any deadline.
  */
 static void start_repeating(struct set *set, uint32_t timer)
 {
@@ -157,7 +158,7 @@ static void take_events(struct set *set)
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&set->ring, cqe);
-		/* A timeout that is just expiring can be neither modified nor removed. */
+		/* No error: a timeout that is just expiring cannot be modified or removed. */
 		if (data == NO_TIMEOUT && result != -ENOENT && result != -EALREADY)
 			errx(1, "io_uring, modify or remove: %s", strerror(-result));
 		if (result == -ETIME)

@@ -2,8 +2,8 @@
 /*
  * The workloads.
  *
- * Between two workloads all timers of a set are pending, with deadlines far in the future.
- * The workloads of expiry.c, which are the last ones of a set, leave the timers stopped.
+ * After the workloads of start.c and churn.c, all timers of a set are pending, with deadlines
+ * far in the future.  After those of expiry.c, which are the last ones of a set, none is pending.
  */
 #ifndef WORKLOADS_H
 #define WORKLOADS_H
@@ -64,17 +64,17 @@ void measure_churn(const struct peer *peer, void *set, uint32_t n);
 void measure_churn_threads(const struct peer *peer, uint32_t n, int nr);
 
 /*
- * expiry.c: mass expiry, tickers, postponed timers and waiting; with one thread, or with @nr
- * threads that have a set each.  measure_without_timers() measures a program that has no timers
- * and only wakes up every 10 ms.
+ * expiry.c: mass expiry, tickers, postponed timers and waiting, with one thread; or mass expiry
+ * and tickers, with @nr threads that have a set each.  measure_without_timers() measures a
+ * program that has no timers and only wakes up every 10 ms.
  */
 void measure_without_timers(void);
 void measure_expiry(const struct peer *peer, void *set, uint32_t n);
 void measure_expiry_threads(const struct peer *peer, uint32_t n, int nr);
 
 /*
- * pacing.c: the lateness of timers, with @nr threads.  Each has a set of its own and @others
- * other pending timers.
+ * pacing.c: the lateness of timers, with @nr threads.  Each thread has a set of its own.  In
+ * each set, @others other timers are pending.
  */
 void measure_pacing(const struct peer *peer, uint32_t others, int nr);
 
@@ -84,7 +84,7 @@ void measure_pacing(const struct peer *peer, uint32_t others, int nr);
  */
 double machine_busy(void);
 
-/* Bytes of memory in use, and the anonymous memory of processes in them. */
+/* Bytes of memory in use, and how many of them are anonymous memory of processes. */
 struct memory {
 	double all, anonymous;
 };

@@ -3,8 +3,8 @@
  * Check a structure against an oracle: an array of all deadlines.
  *
  * Random operations change the structure and the array.  After each advance of time, the
- * structure must have expired exactly the timers that are due in the array, in order.  It
- * must not ask to sleep past the next deadline.
+ * structure must have expired exactly the timers that are due in the array, in order unless it
+ * is @unordered.  It must not ask to sleep past the next deadline.
  */
 #include <stdio.h>
 
@@ -19,8 +19,8 @@ static struct timer *due[TIMERS];
 static uint64_t state;
 
 /*
- * Return a random span of 1 ns to more than an hour.  Each order of magnitude is equally
- * frequent, so all levels of the wheels are used.
+ * Return a random span of 1 ns to more than an hour.  Each order of magnitude is about equally
+ * frequent, so the five lowest levels of the hierarchical wheels are used.
  */
 static int64_t span(void)
 {

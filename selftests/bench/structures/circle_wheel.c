@@ -3,10 +3,11 @@
  * A timing wheel with circles, as in the Go library go-zero.
  *
  * A timer counts the turns of the wheel (circles) that it still has to wait.  Each turn
- * decrements that count.  So a tick visits all timers of its slot: 1/300 of all timers.
+ * decrements that count.  So a tick visits all timers of its slot: 1/300 of all on
+ * average.
  *
- * A postponed timer stays in its slot.  It gets a new count of circles, and the number of
- * slots by which to shift it after the last circle.  If the new deadline is before the next
+ * A modified timer stays in its slot.  It gets a new count of circles, and the number of slots
+ * by which to shift it after the last circle.  Exception: if the new deadline is before the next
  * visit of its slot, the timer is moved at once.
  *
  * The wheel has 300 slots, as in go-zero's cache.  That cache has a tick of one second.

@@ -3,16 +3,16 @@
  * A hashed timing wheel, as used by BSD's callouts and Netty's timers.
  *
  * A timer's bucket is its tick modulo the number of buckets.  A bucket is not sorted, and
- * also has the timers of its tick in later turns of the wheel.
+ * also has timers that are due in later turns of the wheel.
  *
  * Each tick visits all timers of one bucket.  There are at least as many buckets as timers,
- * so a bucket has at most one timer on average.  The wheel has to wake up at each tick, even
- * if no timer is due.
+ * so a bucket has at most one timer on average.  While a timer is pending, the program has to
+ * wake up at each tick, even if no timer is due.
  */
 #include "structures.h"
 
 static struct timer_list *buckets;
-static uint64_t mask;		/* buckets - 1 */
+static uint64_t mask;		/* the number of buckets in use, minus 1 */
 static uint64_t tick;		/* the last tick that was handled */
 static uint32_t pending;
 

@@ -4,7 +4,7 @@
  *
  * A bucket of the lowest wheel is one tick long.  A bucket of each next wheel is as long as
  * the whole wheel below it.  A timer is in the lowest wheel that reaches its tick.  As time
- * passes, the timer moves down wheel by wheel.
+ * passes, the timer moves to lower wheels.
  *
  * Empty ticks cost nothing.  The buckets in use, at most 256, are in a small heap, ordered
  * by the time at which they begin.  Time jumps from one bucket to the next.  If all timers

@@ -2,14 +2,14 @@
 /*
  * The module's 4-heap, used with lazy deletion as in the module.
  *
- * To stop or to postpone a timer only marks the timer; its heap entry stays.  When the entry
- * reaches the top of the heap, a stopped timer is removed, and a postponed one is rekeyed.
- * Most stopped timers have been started again before that.
+ * A stop only marks the timer, and a postponement only stores the new deadline; the heap entry
+ * stays.  When the entry is due, a stopped timer is removed, and a postponed timer is rekeyed.
+ * Most stopped timers have been started again before their entry is due.
  *
  * Stopped timers must not fill the heap.  If they are more than a quarter of the entries, each
  * insertion of an entry checks up to 16 entries and removes the stopped ones.
  *
- * A timer that is moved to an earlier deadline is rekeyed at once.
+ * If a new deadline is earlier than the key of the entry, the entry is rekeyed at once.
  */
 #include "module_heap.h"
 
@@ -52,7 +52,7 @@ static void sweep_step(void)
 	}
 }
 
-/* Modify a timer that has a heap entry; rekey it only if the new deadline is earlier. */
+/* Modify a timer that has a heap entry.  Rekey the entry only if @when is before its key. */
 static void modify(struct timer *timer, int64_t when)
 {
 	timer->when = when;
@@ -101,7 +101,7 @@ static uint32_t expire(int64_t now, struct timer **due)
 	return nr;
 }
 
-/* The timer at the top may be stopped or postponed; then expire() finds none due. */
+/* The timer at the top may be stopped or postponed; then expire() may find none due. */
 static int64_t next(void)
 {
 	return heap_next(&heap);

@@ -10,7 +10,7 @@
  *	expire over time	let a minute of the hour pass: time per timer that
  *				expires; includes the work that modify has deferred
  *	wake-ups		calls of expire() in that minute, per timer that expires
- *	expire at once		let all n expire within one millisecond
+ *	expire at once		let all n expire in one call, with deadlines within a millisecond
  *
  * The timers and deadlines are chosen before the time is measured.  Stop and insert
  * alternate, so between 3/4 n and n timers are pending.  A new deadline is drawn from the

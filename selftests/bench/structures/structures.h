@@ -2,14 +2,15 @@
 /*
  * Data structures for timers, behind one interface.
  *
- * Each structure is one short file, which follows the original design.  Each has its cost at
+ * Each structure is in one short file, which follows the original design.  Each has its cost at
  * another place: an insertion sorts, a tick searches, or timers expire late.
  *
  * The conditions are the same for all of them:
  *
- *  - A timer is one cache line, allocated by the caller.  It contains the links of the
- *    structure, so no operation allocates memory.  A list or a tree reads one cache line per
- *    timer, as if the timers were members of larger objects.
+ *  - A timer is one cache line, allocated by the caller.  It contains the links of a
+ *    list or a tree, or the position of its heap entry.  So an operation allocates no memory,
+ *    unless the module's heap has to grow.  A list or a tree reads one cache line per timer, as
+ *    if the timers were members of larger objects.
  *  - Time is a number that the caller advances, from 0.  No clock is read.
  *  - expire() returns the expired timers as an array of pointers.
  *  - Each operation is called through the same table, which costs about 2 ns.
@@ -83,7 +84,7 @@ LIST_HEAD(timer_list, timer);
  * @modify:    give a timer that is in the structure another deadline, after now
  * @expire:    advance time to @now, remove the due timers, store them in @due, and
  *             return their number
- * @next:      return when expire() should be called next; NEVER if no timer is pending
+ * @next:      return when expire() should be called next; NEVER: there is nothing to wait for
  */
 struct structure {
 	const char *name;
@@ -101,8 +102,9 @@ struct structure {
 };
 
 /*
- * The number of threads, one per CPU of the machine that Documentation/performance.md describes,
- * and the index of the calling thread.
+ * The number of threads, one per CPU of the machine that Documentation/performance.md describes.
+ * @thread is the index of the thread whose heap insert() uses, in the design with a heap per
+ * thread.  Usually it is the calling thread (threads.c).
  */
 #define THREADS	2
 extern _Thread_local unsigned int thread;

@@ -4,9 +4,9 @@
  * thread has its own part of the timers.
  *
  *	stop and insert, 1 thread	one thread works
- *	stop and insert, all threads	each inserts into its own heap, if it has one
- *	stop and insert, random heap	each inserts into the heap of a random thread, as
- *					threads do that hand work to each other
+ *	stop and insert, all threads	each thread inserts into its own heap, if it has one
+ *	stop and insert, random heap	each thread inserts into the heap of a random thread,
+ *					as threads do that hand work to each other
  *
  * A figure is the elapsed time, divided by the number of pairs of stop and insert of all
  * threads.  If a design scales perfectly, N threads need 1/N of the time of 1 thread.
@@ -18,7 +18,7 @@
 #include "../bench.h"
 #include "structures.h"
 
-#define PAIRS	200000		/* stops and inserts per thread and round */
+#define PAIRS	200000		/* pairs of stop and insert, per thread and round */
 
 static const struct structure *s;
 static uint32_t n;
