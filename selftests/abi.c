@@ -107,8 +107,8 @@ FIELD(timerheap_uring_cmd, min, 12);
 
 FIXTURE(abi)
 {
-	int fd, raw;			/* a context with SETUP; one without SETUP */
-	struct timerheap_get before[3];	/* slots 0 to 2 before the test */
+	int fd, raw;			/* contexts: @fd after SETUP, @raw before SETUP */
+	struct timerheap_get before[3];	/* the answers of GET for slots 0 to 2 before the test */
 	void *readonly;
 };
 
@@ -199,7 +199,7 @@ static void poison(unsigned int request, void *arg)
 
 /*
  * INFO works before and after SETUP.  If the program's structure is longer than the
- * kernel's, the kernel fills its end with zeros.
+ * kernel's, the kernel fills the end of the program's structure with zeros.
  */
 TEST_F(abi, info_works_before_and_after_setup)
 {
@@ -235,9 +235,9 @@ TEST_F(abi, setup_refuses_bad_arguments)
 
 	ASSERT_EQ(0, th_info(self->raw, &info));
 	/*
-	 * Each bit is refused.  TIMERHEAP_ON_CPU is refused because CPU 8191 does not exist,
-	 * and TIMERHEAP_CANCEL_ON_SET because the clock is not CLOCK_REALTIME.  The other bits
-	 * are no flags of SETUP.  fair.c tests TIMERHEAP_UNLIMITED.
+	 * Each bit but TIMERHEAP_UNLIMITED, which fair.c tests, is refused.  TIMERHEAP_ON_CPU
+	 * is refused because CPU 8191 does not exist, and TIMERHEAP_CANCEL_ON_SET because the
+	 * clock is not CLOCK_REALTIME.  The other bits are no flags of SETUP.
 	 */
 	for (int bit = 0; bit < 32; bit++)
 		if (1U << bit & ~TIMERHEAP_UNLIMITED)
@@ -263,7 +263,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = UINT32_MAX });
 	EXPECT_EQ(-EFAULT, call(self->raw, TIMERHEAP_IOC_SETUP, BAD));
-	/* The refused calls have not set the context up, so SETUP succeeds.  A second one fails. */
+	/* The refused calls have not set the context up, so SETUP succeeds.  A second SETUP fails. */
 	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
 	EXPECT_EQ(-EBUSY, th_setup(self->raw, CLOCK_TAI, 1));
 	EXPECT_EQ(-EBUSY, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS));
@@ -330,7 +330,7 @@ TEST_F(max_slots, slots_are_limited_to_2_24)
 	EXPECT_EQ(USER + SLOTS_LIMIT - 1, event.user_data);
 }
 
-/* Before SETUP, read() and all calls except INFO fail, and poll() reports nothing. */
+/* Before SETUP, read() and all calls except INFO and SETUP fail, and poll() reports nothing. */
 TEST_F(abi, calls_before_setup_are_refused)
 {
 	struct pollfd p = { .fd = self->raw, .events = POLLIN };
@@ -548,7 +548,7 @@ TEST_F(abi, eventfd_refuses_bad_arguments)
 	EXPECT_EQ(-EBADF, th_eventfd(self->fd, -2));
 	EXPECT_EQ(-EINVAL, th_eventfd(self->fd, self->fd));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_EVENTFD, BAD));
-	/* The descriptor -1 removes the eventfd.  It is no error if there is none. */
+	/* The descriptor -1 removes the eventfd.  It is no error if no eventfd is registered. */
 	EXPECT_EQ(0, th_eventfd(self->fd, -1));
 	close(good);
 }

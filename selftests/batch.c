@@ -475,7 +475,7 @@ TEST_F(eventfd, each_run_is_an_epoll_edge)
 	close(epoll);
 }
 
-/* Replace the eventfd 300 times: by self->eventfd, by none, by another one. */
+/* Replace the eventfd 300 times: by self->eventfd, by none, and by @other, in turn. */
 static void *change_eventfds(void *arg)
 {
 	struct _test_data_eventfd *self = arg;

@@ -90,7 +90,7 @@ TEST_F(clock, events_are_in_order_of_deadlines)
 	}
 }
 
-/* If the absolute timeout of WAIT has passed, WAIT returns at once.  A relative timeout waits. */
+/* WAIT returns at once if its absolute timeout has passed, and waits for a relative timeout. */
 TEST_F(clock, wait_for_past_time_returns_at_once)
 {
 	struct timerheap_event event;
@@ -264,7 +264,10 @@ TEST_F(cancel_on_set, flag_is_refused_on_other_clocks)
 	EXPECT_EQ(-EINVAL, cancel_on_set_context(TIMERHEAP_CLOCK_MANUAL, TIMERHEAP_CANCEL_ON_SET));
 }
 
-/* A step is reported once, two successive steps as one.  A step changes no timer or event. */
+/*
+ * A step is reported once.  Two steps without a report between them are reported as one.  The
+ * report of a step stops no timer and drops no event.
+ */
 TEST_F(cancel_on_set, step_is_reported_once)
 {
 	struct timerheap_event event;
@@ -393,7 +396,7 @@ TEST_F(cancel_on_set, step_wakes_sleepers)
 	close(efd);
 }
 
-/* A step ends the read() of one of two sleeping readers.  The other sleeps until an event. */
+/* A step ends the read() of one of two sleeping readers; the other reader waits for an event. */
 TEST_F(cancel_on_set, step_ends_one_of_two_reads)
 {
 	int step_reports = 0, events = 0;

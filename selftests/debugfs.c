@@ -13,7 +13,7 @@
  *
  * TIMERHEAP_EXACT=1 states that the clock of the machine counts instructions.  With such a
  * clock only the module and the kernel can make a timer late, not the host.  Then
- * readers_delay_no_timer starts a million timers and checks how late they are.
+ * readers_delay_no_timer starts a million timers, and checks how late a tenth of them expire.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -124,7 +124,7 @@ static int64_t number(const char *text, const char *line, const char *name)
 FIXTURE(debugfs)
 {
 	int fd;
-	char comm[16];		/* a unique name for this program, to find its line */
+	char comm[16];		/* a unique name for this program, to find its line in "contexts" */
 };
 
 FIXTURE_SETUP(debugfs)
@@ -478,8 +478,8 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 	pid_t reader;
 
 	/*
-	 * The kernel measures the frequency of a clock that counts instructions some time
-	 * after boot.  Wait for that.
+	 * Some time after boot, the kernel measures the frequency of a clock that counts
+	 * instructions.  Wait until it has done so.
 	 */
 	if (exact)
 		nap(5 * SEC);

@@ -6,7 +6,7 @@
  * Three users take part.  The greedy user does the worst that the interface allows.  The
  * second user has a few timers.  The third user has no timers and computes.
  *
- * The greedy user has several processes:
+ * In the first test the greedy user has several processes:
  *
  *  - One on each CPU has tickers, which are periodic timers, with the minimum period: a
  *    million on all CPUs together.  They are always overdue.
@@ -20,9 +20,10 @@
  * cyclictest (of rt-tests), if it is installed, measures how late a task of high priority
  * gets its CPU.
  *
- * The third user must keep a fraction of its CPU.  A million tickers make long runs, which
- * the budget throttles.  A few tickers with different deadlines, a few microseconds apart,
- * make many short runs, each begun by an interrupt that also takes CPU time.
+ * In the second test the third user must keep a fraction of its CPU.  A million tickers make
+ * long runs, which the budget throttles.  A few tickers with different deadlines, a few
+ * microseconds apart, make many short runs.  The interrupt that begins a run also takes CPU
+ * time.  So the second test uses few tickers.
  *
  * TIMERHEAP_SECONDS= sets the duration of each measurement, TIMERHEAP_CHECKS= the rate
  * limit in checks per second and CPU.  TIMERHEAP_EXACT=1 states that the clock counts
@@ -38,10 +39,13 @@
 #define CROWD		1000		/* slots of a process, or operations of a call */
 #define PARAMETER	TH_PARAMETERS "max_user_checks"
 
-/* The default rate limit, in checks per second and CPU.  Even an emulated CPU can do that many. */
+/*
+ * The rate limit without TIMERHEAP_CHECKS=, in checks per second and CPU.  Even an emulated CPU
+ * can do that many.
+ */
 #define CHECKS		10000
 
-/* Limit the checks per second of one user on one CPU; 0: no limit. */
+/* Limit the checks per second of each user on each CPU; 0: no limit. */
 static int set_max_user_checks(int64_t checks)
 {
 	return put_number(PARAMETER, checks);
@@ -120,8 +124,8 @@ static void kick_slots(int fd, int nr, int ready)
 }
 
 /*
- * Move a timer that is queued on @cpu earlier, again and again, from the next CPU.  Each
- * move asks for a notification of @cpu.
+ * Move a timer that is queued on @cpu earlier, again and again, from the next CPU.  A move
+ * notifies @cpu if the new deadline is the first of the queue.
  */
 static void move_earlier(int fd, int cpu, int ready)
 {
@@ -157,7 +161,7 @@ static void start_and_drain(int fd, int nr, int ready)
 	}
 }
 
-/* Start @nr tickers with the minimum period, evenly spread, so that each expires alone. */
+/* Start @nr tickers with the minimum period, their deadlines evenly spread over a period. */
 static void spread_tickers(int fd, int nr, int ready)
 {
 	int64_t begin = now() + MSEC, period;
@@ -204,7 +208,7 @@ static void move_earlier_on_cpu_0(int fd, int cpu, int ready)
 
 /*
  * Start CROWD timers on CPU 0, again and again, in descending order of deadline.  The
- * deadlines are 3 us apart, so each timer expires alone.
+ * deadlines are 3 us apart, so the timers expire in many short runs.
  */
 static void start_soon_timers(int fd, int cpu, int ready)
 {
@@ -394,7 +398,7 @@ static void report(struct __test_metadata *_metadata, struct _test_data_fair *se
  *
  * All @nr tickers are overdue at first, and each is checked once more before the limit
  * defers it.  After that, the number of checks deferred per second is less than twice the
- * limit of all CPUs.
+ * sum of the limits of all CPUs.
  *
  * Return: whether the limit has taken effect within 100 s.
  */
@@ -420,9 +424,9 @@ static bool limit_takes_effect(struct _test_data_fair *self, uint64_t nr)
 /*
  * A rate limit bounds the lateness of another user's timers.
  *
- * Without limits, a timer of the second user waits until all of a million tickers are
- * checked.  With limits it waits for the current batch of a CPU.  The bound for the median
- * lateness, 50 ms, is generous; without limits the median is far above it.
+ * Without limits, a timer of the second user waits until all overdue tickers of its CPU are
+ * checked.  With limits, the timer waits for the current batch of its CPU.  The bound for the
+ * median lateness, 50 ms, is generous; without limits the median is far above it.
  *
  * A task waits for one run at most: 0.5 ms and the batch in which that time ends.  The
  * bound, 1.2 ms, is about twice as long.  Without limits such runs take four fifths of all
@@ -471,8 +475,8 @@ TEST_F_TIMEOUT(fair, rate_limit_bounds_lateness_of_others, 220)
 }
 
 /*
- * Return: the rounds of a loop in 5 spans of 20 ms.  If the clock is not exact, an emulated
- * CPU may be suspended in a span, so the span with the most rounds counts 5 times.
+ * Return: the rounds of a loop in 5 spans of 20 ms.  Without TIMERHEAP_EXACT=, the host may
+ * suspend an emulated CPU in a span, so the span with the most rounds counts 5 times.
  */
 static uint64_t count_rounds(const struct _test_data_fair *self)
 {
@@ -499,8 +503,8 @@ static uint64_t count_rounds(const struct _test_data_fair *self)
  *
  * The module only estimates what an interrupt costs, so the test requires only half of the
  * share.  If all runs of a load are throttled, there is one interrupt for each 0.5 ms of runs,
- * and the estimate matters little.  For such a load the test requires three quarters.  If the
- * clock is not exact (TIMERHEAP_EXACT=), the test requires one tenth for all loads.
+ * and the estimate matters little.  For such a load the test requires three quarters of the
+ * share.  Without TIMERHEAP_EXACT=, the test requires one tenth of the share for all loads.
  */
 TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 {
@@ -531,7 +535,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 		if (loads[i].cpu >= self->cpus)
 			continue;
 		run_on(0);
-		/* Keep the largest count: a smaller one means that the former load still runs. */
+		/* Keep the largest count so far: a disturbance can only make a count smaller. */
 		round = count_rounds(self);
 		if (round > alone)
 			alone = round;
@@ -579,7 +583,7 @@ TEST_F(fair, unlimited_context_needs_capability)
 	EXPECT_EQ(USEC, before.min_period);
 	EXPECT_EQ(0, th_start_flags(fd, CROWD - 1, SEC, 1, 0));
 	EXPECT_EQ(USEC, th_get(fd, CROWD - 1).period);
-	/* Other contexts keep the minimum period and the rate limit. */
+	/* Another context keeps the minimum period. */
 	EXPECT_EQ(0, th_start_flags(self->fd, 0, 1000 * SEC, 1, 0));
 	EXPECT_EQ(self->before.min_period, th_get(self->fd, 0).period);
 	ASSERT_EQ(0, set_max_user_checks(1));

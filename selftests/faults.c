@@ -10,7 +10,7 @@
  *  - The operation returns ENOMEM or EFAULT, or succeeds.
  *  - After an error the state of the slots is unchanged.  After EFAULT it may also be the
  *    state after the operation, since the copy of the result may have failed.  Exceptions are
- *    BATCH and KICK: they have executed the operations, or checked the slots, before the fault.
+ *    BATCH and KICK: they may have executed operations, or checked slots, before the fault.
  *  - An operation that has failed succeeds when it is repeated.
  *
  * The kernel must be built with fault injection.
@@ -29,7 +29,7 @@
 static const uint32_t watched[] = { 0, 1, 2, 3, 640, 999 };
 #define WATCHED	ARRAY_SIZE(watched)
 
-/* A context with pending and expired timers. */
+/* A context, and two other descriptors that operations need; -1: none. */
 struct state {
 	struct th_map map;
 	int eventfd;
@@ -305,8 +305,8 @@ static int fail_nth = -1;		/* descriptor of this thread's file fail-nth */
 /*
  * Make the @n-th allocation or copy of this thread from now on fail; 0: none.
  *
- * Return: whether the fault that the previous call requested had not happened before this
- * call.  It may then happen here: it makes pread() fail, or the first pwrite().
+ * Return: whether the fault that the previous call requested is still pending.  A pending
+ * fault may happen in this function: it makes pread() fail, or the first pwrite().
  */
 static bool fail_nth_fault(int n)
 {
@@ -371,7 +371,7 @@ static bool try_fault(struct __test_metadata *_metadata, const struct operation 
 		EXPECT_TRUE(ret == -ENOMEM || ret == -EFAULT)
 			TH_LOG("%s, %d: %s", operation->name, n, strerror(-ret));
 		read_slots(&state, current);
-		/* BATCH and KICK have executed or checked their entries before the fault. */
+		/* BATCH and KICK may have executed or checked some entries before the fault. */
 		EXPECT_TRUE(operation->run == op_batch || operation->run == op_kick ||
 			    !memcmp(before, current, sizeof(before)) ||
 			    (ret == -EFAULT && !memcmp(after, current, sizeof(before))))

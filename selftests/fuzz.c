@@ -3,10 +3,10 @@
  * A fuzzer that knows the interface.
  *
  * Two processes have contexts of their own, and the threads of a process call its contexts
- * concurrently.  Most calls are valid.  In the others, words of the argument are random.
- * Addresses are valid, invalid, or of memory that ends too early.  Between calls the threads
- * write random words into the slots, replace contexts that other threads use, map and unmap.
- * The test checks:
+ * concurrently.  Most calls are valid.  In the other calls, words or the size of the argument
+ * are random, or an address is wrong: invalid, or of memory that ends too early.  Between calls
+ * the threads write random words into the slots, replace contexts that other threads use, and
+ * map and unmap slots.  The test checks:
  *
  *  - A call fails only with errors that the header permits.
  *  - A failed call has not changed its argument.
@@ -81,7 +81,7 @@ struct request {
  */
 static _Atomic int fds[CONTEXTS];
 static struct timerheap_slot *_Atomic slots[CONTEXTS];
-#define MAPPED		4096		/* bytes; each context has at least 64 slots */
+#define MAPPED		4096		/* bytes: one page, which has 64 slots */
 
 /* Shared by all processes. */
 static struct shared {
@@ -102,7 +102,7 @@ struct thread {
 	uint64_t random;
 	unsigned long calls;
 	char *memory;			/* two pages; the second is inaccessible */
-	uint64_t *trace;		/* of kcov; NULL: this kernel has none */
+	uint64_t *trace;		/* buffer of kcov; NULL: no kcov */
 	int kcov;
 	atomic_bool done;
 };
@@ -267,8 +267,8 @@ static void make_valid(struct thread *thread, struct request *request)
 		if (arg.advance.flags & TIMERHEAP_NEXT)
 			break;
 		/*
-		 * Advance mostly by a short span: a clock that has reached its end cannot
-		 * advance, so no pending timer on it expires any more.
+		 * Advance mostly by a short span: a clock that has reached its largest time
+		 * cannot advance, so no pending timer on it expires any more.
 		 */
 		arg.advance.time = random_below(thread, 8) ? random_below(thread, 50 * MSEC) :
 							     random_deadline(thread);
@@ -329,8 +329,8 @@ static void next_request(struct thread *thread, struct request *request)
 static bool allowed(const struct request *request, int error)
 {
 	/*
-	 * A request may have a random eventfd, address or size, and a size of 0 fails with
-	 * ENOTTY.  So any call may fail with these errors.
+	 * Any call may fail with these four errors.  A random eventfd causes EBADF, a random
+	 * address EFAULT, a random size E2BIG, and a size of 0 ENOTTY.
 	 */
 	if (error == EBADF || error == ENOTTY || error == EFAULT || error == E2BIG)
 		return true;
@@ -409,7 +409,7 @@ static void do_ioctl(struct thread *thread, struct request *request)
 	fill(thread, request);
 	before = argument;
 	ret = ioctl(fds[request->context], command, where) < 0 ? -errno : 0;
-	/* A random number may be that of an ioctl of all files, so permit any result. */
+	/* A random request may be an ioctl that all files have, so permit any result. */
 	if (request->kind == UNKNOWN)
 		return;
 	if (ret < 0) {
@@ -480,7 +480,10 @@ static void do_remap(struct thread *thread, const struct request *request)
 	munmap(mapped, PAGE);
 }
 
-/* Replace the context behind a descriptor.  1 in 8 gets no SETUP, 1 in 8 is read-only. */
+/*
+ * Replace the context behind a descriptor.  The new context is read-only if words[0] is a
+ * multiple of 8, and it gets no SETUP if words[1] is one.
+ */
 static void do_reopen(struct thread *thread, const struct request *request)
 {
 	int fd = open(DEVICE, (request->words[0] % 8 ? O_RDWR : O_RDONLY) | O_NONBLOCK);

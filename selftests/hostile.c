@@ -4,8 +4,8 @@
  * context, and make random calls, while timers are pending.
  *
  * The kernel must not fail: its log would show a failure.  Other contexts must lose no event,
- * and get none early or twice.  The hostile program must not cause more work in the kernel
- * than an honest program can cause.
+ * and get none early or twice.  The hostile program must not cause an unbounded number of
+ * checks.
  *
  * TIMERHEAP_SECONDS= sets the duration, TIMERHEAP_SEED= the seed of the random numbers.
  */
@@ -260,8 +260,8 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 				ticks[slot] += events[i].expirations;
 				last[slot] = events[i].deadline;
 				/*
-				 * The ticker may have expired again; the next event counts
-				 * that.
+				 * The ticker may have expired again while this event was
+				 * read; the next event counts that expiration.
 				 */
 				EXPECT_LE(begin + ticks[slot] * PERIOD, last[slot]);
 				EXPECT_EQ(0, (last[slot] - begin) % PERIOD);
@@ -341,7 +341,7 @@ TEST_F(hostile, stores_cannot_cause_unbounded_checks)
 	}
 	begin = now();
 	ASSERT_EQ(0, call(shared.fd, TIMERHEAP_IOC_KICK, &kick));
-	/* Continue for 1 s, or longer if the host was stalled all that time. */
+	/* Store deadlines for 1 s, or longer if the host was stalled all that time. */
 	do {
 		for (int64_t until = now() + SEC; (end = now()) < until;)
 			for (int i = 0; i < BUSY; i++)

@@ -2,9 +2,10 @@
 /*
  * CPUs go offline and come online while timers are pending.
  *
- * The timers of a CPU that goes offline migrate to another CPU.  Each timer must expire
- * once and not early, on any CPU.  The tests need root and CPUs that can go offline.  At
- * the end all CPUs are online again, even if a check has failed.
+ * The timers of a CPU that goes offline migrate to another CPU, unless another CPU shares its
+ * heap (heaps=).  Each timer must expire once and not early, on any CPU.  The tests need root
+ * and CPUs that can go offline.  At the end all CPUs are online again, even if a check has
+ * failed.
  */
 #include "timerheap_test.h"
 
@@ -71,7 +72,7 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 	} while (now() >= at);
 	EXPECT_EQ(SLOTS * 3 / 4, changed);
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	/* With heaps=1 no timer migrates: another CPU then drives the only heap. */
+	/* With heaps=1 no timer migrates: CPU 0 then drives the only heap. */
 	if (info.heaps != 1)
 		EXPECT_LT(self->before.migrated, info.migrated);
 
@@ -165,8 +166,8 @@ TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period, 60)
 }
 
 /*
- * CPUs go offline and online while churners run on them.  Each arming ends once, so the
- * sums of th_churners_end() balance.
+ * CPUs go offline and online while churners (timerheap_test.h) run on them.  Each arming ends
+ * once, so the sums of th_churners_end() balance.
  */
 TEST_F_TIMEOUT(hotplug, each_arming_ends_once_while_cpus_go_offline, 120)
 {

@@ -16,7 +16,7 @@
 
 #define SLOTS	100
 
-/* Wait for the next event.  Return: false if there is none within LOST. */
+/* Wait for the next event, and take it.  Return: false if there is none within LOST. */
 static bool next_event(struct timerheap *th, struct timerheap_event *event)
 {
 	int64_t end = now() + LOST;
@@ -173,7 +173,7 @@ TEST(bad_setup_is_refused)
 	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	EXPECT_EQ(fd, lowest_fd());
 
-	/* A program may pass a longer structure than the library has, if the rest is 0. */
+	/* The program's structure may be longer than the module's, if the added bytes are 0. */
 	th = __timerheap_open(&longer.setup, sizeof(longer));
 	ASSERT_NE(NULL, th);
 	EXPECT_EQ(sizeof(struct timerheap_slot) * 64, longer.setup.slots_size);
@@ -220,7 +220,7 @@ TEST(unlimited_context_bound_to_cpu_allows_10_us_period)
 TEST(setup_slack_is_the_default)
 {
 	struct timerheap_setup setup = {
-		/* a deadline is rounded up to a multiple of 9 years */
+		/* With this slack, a deadline is rounded up to a multiple of 9 years. */
 		.clock = CLOCK_MONOTONIC, .slots = SLOTS, .slack = UINT64_C(1) << 58,
 	};
 	struct timerheap_info before, info;
@@ -251,8 +251,8 @@ TEST(setup_slack_is_the_default)
 	EXPECT_EQ(20, info.bucketed - before.bucketed);
 	EXPECT_TRUE(no_event(th, 100 * MSEC));
 	/*
-	 * The deadline of the last timer has passed.  A slack of 1 ns counts as 0, so the timer
-	 * becomes exact and expires at once.
+	 * The deadline of the last timer has passed.  A slack of 1 ns is too short to round the
+	 * deadline.  So the timer becomes exact and expires at once.
 	 */
 	EXPECT_EQ(0, timerheap_set_slack(th, slot, 1));
 	ASSERT_TRUE(next_event(th, &event));
@@ -396,7 +396,7 @@ TEST_F(lib, start_stop_and_postpone_report_pending)
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
-/* timerheap_arm() asks for a KICK only if the kernel would check the slot too late. */
+/* timerheap_arm() asks for a KICK only if the kernel would check the slot too late or never. */
 TEST_F(lib, arm_asks_for_kick_only_if_needed)
 {
 	struct timerheap *th = self->th;
@@ -444,8 +444,8 @@ TEST_F(lib, postponed_timer_expires_at_last_deadline)
 
 /*
  * A program can start, postpone and stop timers without a system call if their slots are
- * queued for earlier deadlines.  Strict seccomp permits only read(), write(), exit and
- * sigreturn.  It kills the child at any other system call.
+ * queued for deadlines before the new ones.  The test forks a child with strict seccomp, which
+ * permits only read(), write(), exit and sigreturn.  Any other system call kills the child.
  */
 TEST_F(lib, stop_start_and_postpone_make_no_system_call)
 {
@@ -476,7 +476,7 @@ TEST_F(lib, stop_start_and_postpone_make_no_system_call)
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status)) TH_LOG("status %x", status);
-	/* A start that needs a KICK is a system call, which kills the child. */
+	/* A start that needs a KICK makes a system call, which kills the second child. */
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
@@ -508,7 +508,7 @@ TEST_F(lib, timers_with_slack_share_a_bucket)
 		for (int i = 0; i < 20; i++) {
 			slots[i] = timerheap_alloc(self->th);
 			ASSERT_LE(0, slots[i]);
-			/* A deadline is rounded up to a multiple of 9 years. */
+			/* With this slack, a deadline is rounded up to a multiple of 9 years. */
 			EXPECT_EQ(0, timerheap_set_slack(self->th, slots[i], UINT64_C(1) << 58));
 			EXPECT_EQ(0, timerheap_start(self->th, slots[i], at + i));
 		}
@@ -562,8 +562,8 @@ struct reaped {
 };
 
 /*
- * Sum the user_data of the events.  The first call also calls timerheap_next(), so it takes
- * two events: @event and the event after it.  Then it restarts the timer of @event.
+ * Add up the user_data of the events.  The first call also takes the event after @event, by
+ * timerheap_next(), and adds its user_data.  Then the first call restarts the timer of @event.
  */
 static void reap_one(const struct timerheap_event *event, void *arg)
 {
@@ -638,7 +638,7 @@ TEST_F(lib, periodic_deadlines_do_not_drift)
 		EXPECT_LE(event.deadline, event.fired);
 	}
 	EXPECT_TRUE(timerheap_stop(th, slot));
-	/* Take the events of expiries before the stop.  After them there is no further event. */
+	/* Take the event of expiries before the stop, if there is one.  No other event follows. */
 	no_event(th, 50 * MSEC);
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 	/* A one-shot start of the same slot makes one event. */
@@ -688,8 +688,8 @@ TEST_F(lib, free_drops_unread_event)
 
 /*
  * A stop that returns true ends the arming, but keeps events of earlier expiries.
- * timerheap_free() also drops these events.  So a program calls timerheap_free() before
- * it frees the data to which the events point.
+ * After timerheap_free(), the program does not get these events.  So a program calls
+ * timerheap_free() before it frees the data to which the events point.
  */
 TEST_F(lib, stop_keeps_unread_event)
 {
@@ -752,8 +752,8 @@ TEST_F(lib, close_in_child_keeps_timers_of_parent)
 }
 
 /*
- * timerheap_advance() ends at the given time or at the limit of expirations.
- * timerheap_advance_next() ends at the next deadline.  Signals do not end an advance early.
+ * timerheap_advance() ends at the given time or at the limit of expirations; signals do not
+ * end it early.  timerheap_advance_next() ends at the next deadline.
  */
 TEST(advance_is_not_ended_by_signals)
 {

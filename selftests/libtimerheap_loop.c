@@ -11,7 +11,10 @@ FIXTURE(loop)
 	struct timerheap_loop *loop;
 };
 
-/* The functions that the loop calls use @loop.  Each call appends its argument to @calls. */
+/*
+ * Functions that the loop calls find the loop in @loop.  Most of them append to @calls, so that
+ * a test can check which functions were called, and in which order.
+ */
 static struct timerheap_loop *loop;
 static char calls[100];
 
@@ -192,8 +195,8 @@ static void once_more(void *arg)
 }
 
 /*
- * All other slots are in use, so the function starts a new timer in the slot of its own
- * timer.  Each dispatch calls the function once.
+ * All slots but one are used by timers of 100 s.  So the function starts its new timer in the
+ * slot of the expired timer that has called it.  Each dispatch calls the function once.
  */
 TEST_F(loop, function_can_start_a_timer)
 {
@@ -223,7 +226,10 @@ TEST_F(loop, stop_ends_run)
 	EXPECT_STREQ("abc", calls);
 }
 
-/* The loop ignores the event of a timer that the program started by timerheap_start(). */
+/*
+ * The loop ignores the event of a timer that the program started by timerheap_start(), on a
+ * slot that the loop does not use.
+ */
 TEST_F(loop, expiry_of_foreign_slot_is_ignored)
 {
 	struct timerheap *th = timerheap_loop_context(loop);

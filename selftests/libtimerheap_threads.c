@@ -2,8 +2,9 @@
 /*
  * libtimerheap with several threads: they share one context, or each has its own.
  *
- * As in stress.c, the tests check sums.  The number of armings of a timer equals the
- * number of stops that prevented an expiry plus the number of expirations.
+ * The first two tests check sums, as stress.c does.  An arming is a start of a timer that was
+ * not pending.  The number of armings of a timer equals the number of stops that prevented an
+ * expiry plus the number of expirations.
  */
 #include <pthread.h>
 
@@ -16,7 +17,7 @@
 #define SLOTS	(OWN_TIMERS * THREADS)
 #define ROUNDS	30000
 
-/* The thread that takes the events until all other threads have ended. */
+/* The thread that takes all events.  It ends after all workers have ended. */
 struct consumer {
 	pthread_t thread;
 	struct timerheap *th;
@@ -48,7 +49,7 @@ FIXTURE_TEARDOWN(threads)
 struct worker {
 	pthread_t thread;
 	struct timerheap *th;
-	uint32_t first;		/* first of the slots that it uses */
+	uint32_t first;		/* the worker uses @nr slots from this slot on */
 	uint32_t nr;
 	unsigned int seed;
 	uint64_t armed[SLOTS];
@@ -90,8 +91,9 @@ static void *operate(void *arg)
 }
 
 /*
- * Take events until all threads have ended, all expected expirations are taken, and no event
- * arrives for 300 ms.  After LOST do not wait for missing expirations any longer.
+ * Take events until all workers have ended, all expected expirations are taken, and no event
+ * arrives for 300 ms.  If expirations are still missing LOST after the workers' end, do not
+ * wait for them any longer.
  */
 static void *consume(void *arg)
 {
@@ -115,7 +117,7 @@ static void *consume(void *arg)
 }
 
 /*
- * Run all threads, then stop all timers.  Return: the number of slots whose sums do not
+ * Run all workers, then stop all timers.  Return: the number of slots whose sums do not
  * balance, plus other errors; 0: none.  No expiration at all is an error, too.
  */
 static int run_and_count_imbalances(struct consumer *consumer, struct worker *workers)
@@ -207,7 +209,7 @@ static void *change_owners(void *arg)
 	return NULL;
 }
 
-/* Take events until all threads have ended.  Each must have the data of the first timer. */
+/* Take events until all workers have ended.  Each event must have EXPIRING_DATA. */
 static void *check_data(void *arg)
 {
 	struct consumer *consumer = arg;

@@ -25,8 +25,8 @@ static void start_many(int fd, int n, int64_t span)
 }
 
 /*
- * Wait until the heaps have @wanted entries, for 5 s at most.  Return: their number at the
- * end.
+ * Wait until the heaps have @wanted entries, for about 5 s at most.  Return: the number of
+ * entries at the end.
  */
 static uint64_t wait_entries(int fd, uint64_t wanted)
 {
@@ -43,7 +43,7 @@ static uint64_t wait_entries(int fd, uint64_t wanted)
 
 FIXTURE(lifetime)
 {
-	int fd;			/* a context that stays open, to read INFO with */
+	int fd;			/* of a context that stays open until the test ends */
 	struct timerheap_info before;
 };
 
@@ -89,8 +89,8 @@ TEST_F(lifetime, exec_closes_descriptor)
 	EXPECT_EQ(0, child_status(pid));
 }
 
-/* A context lives until the last of its descriptors is closed. */
-TEST_F(lifetime, last_close_ends_context)
+/* A context lives after a close() if it has another descriptor. */
+TEST_F(lifetime, second_descriptor_keeps_context)
 {
 	struct timerheap_event event;
 	int other;
@@ -179,7 +179,7 @@ TEST_F(lifetime, sleeping_read_keeps_context)
 
 /*
  * A WAIT that sleeps keeps the context alive if another thread closes the descriptor.
- * When the WAIT returns, the other timers of the context are removed.
+ * After the WAIT returns, the context's timer that is still pending is removed.
  */
 TEST_F(lifetime, sleeping_wait_keeps_context)
 {

@@ -2,8 +2,8 @@
 /*
  * The manual clock, which moves by ADVANCE only.
  *
- * The tests do not depend on the speed of the machine.  So they check exactly which
- * events there are, at which time and in which order.
+ * Real time does not move this clock.  So most tests check exactly which events there
+ * are, at which time and in which order.
  */
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -181,8 +181,9 @@ TEST_F(manual, periodic_timer_expires_at_each_period)
 }
 
 /*
- * An ADVANCE with a limit of 5 ends at the deadline of the 5th timer.  All timers with that
- * deadline expire, so the call returns 8 expirations.
+ * There are 3 deadlines, with 4 timers each.  An ADVANCE with a limit of 5 ends at the
+ * deadline of the 5th timer.  All 4 timers with that deadline expire, so the call returns 8
+ * expirations.
  */
 TEST_F(manual, advance_ends_at_deadline_that_reaches_limit)
 {
@@ -225,7 +226,7 @@ TEST_F(manual, advance_next_skips_outdated_deadlines)
 	a = advance_next(self->fd);
 	EXPECT_EQ(5 * SEC, a.now);
 	EXPECT_EQ(0, a.expirations);
-	/* A stopped timer still has a heap entry, but TIMERHEAP_NEXT does not advance to it. */
+	/* A stopped timer still has a heap entry.  TIMERHEAP_NEXT ignores the entry's time. */
 	ASSERT_EQ(0, th_start(self->fd, 3, HOUR));
 	__atomic_exchange_n(&slots[3].deadline, 0, __ATOMIC_SEQ_CST);
 	EXPECT_EQ(5 * SEC, advance_next(self->fd).now);
@@ -307,8 +308,9 @@ TEST_F(manual, periodic_timer_with_slack_counts_periods)
 #define MODEL_TIMERS	64
 
 /*
- * The model of the test below.  @at is the deadline of each timer; 0: idle.  @slack is the
- * slack of each timer; if the slot's own slack is 0, it is the slack given to SETUP.
+ * The model of the test random_calls_agree_with_model.  @at has the deadline of each timer;
+ * 0: the timer is idle.  @slack has the slack of each timer: the slack in its slot, or the
+ * slack given to SETUP if the slack in its slot is 0.
  */
 struct model {
 	struct th_map map;
@@ -333,7 +335,7 @@ static int64_t model_first(struct model *model)
 
 /*
  * Start, move or stop a timer, by a call or in shared memory.
- * Return: whether the call returned what the model expects.
+ * Return: whether the call or the store returned what the model expects.
  */
 static bool model_change(struct model *model)
 {
@@ -354,7 +356,7 @@ static bool model_change(struct model *model)
 	if (what == 2)
 		return th_modify_flags(model->map.fd, slot, at, 0, TIMERHEAP_ABSTIME) ==
 		       (was != 0);
-	/* Half of the changes store only a deadline, which mostly needs no KICK. */
+	/* Half of the changes store only a deadline.  th_store() calls KICK only if needed. */
 	if (what > 3)
 		return th_store(&model->map, slot, at, s->slack) == was;
 	model->slack[slot] = slack ?: model->map.setup.slack;
@@ -363,7 +365,7 @@ static bool model_change(struct model *model)
 	return th_start_slack(model->map.fd, slot, at, 0, slack) == (was != 0);
 }
 
-/* Random calls, compared with a model: each timer fires once, at its rounded deadline. */
+/* Random calls, compared with a model: a pending timer fires once, at its rounded deadline. */
 TEST_F(manual, random_calls_agree_with_model)
 {
 	const int rounds = th_slow() ? 10000 : 50000;

@@ -36,7 +36,7 @@ FIXTURE_TEARDOWN(mapped)
 }
 
 /*
- * The memory
+ * The mappings and their memory
  */
 
 static int try_mmap(int fd, uint64_t offset, uint64_t size, int prot, int flags)
@@ -100,9 +100,9 @@ TEST_F(mapped, bad_mmap_is_refused)
 }
 
 /*
- * With the personality READ_IMPLIES_EXEC the kernel adds PROT_EXEC to each readable mapping.
- * A mapping of the device succeeds nevertheless, and has no PROT_EXEC.  Programs with an
- * executable stack, mostly old 32-bit ones, have this personality.
+ * With the personality READ_IMPLIES_EXEC the kernel adds PROT_EXEC to readable mappings.  A
+ * mapping of the device succeeds nevertheless, and has no PROT_EXEC.  Old 32-bit programs,
+ * whose ELF files have no header PT_GNU_STACK, have this personality.
  */
 TEST_F(mapped, read_implies_exec_maps_without_exec)
 {
@@ -214,8 +214,8 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
 
 	ASSERT_EQ(0, th_info(self->other, &info));
 	/*
-	 * The bytes of all slots: 64 for the slot, 64 for the kernel's timer, 4 for the ring
-	 * entry.  The test uses one eighth of the slots.
+	 * The bytes of all slots.  Each slot takes 64 for itself, 64 for the kernel's timer,
+	 * and 4 for the ring entry.  The test uses one eighth of the slots.
 	 */
 	full = info.max_slots * (64LL + 64 + 4);
 	before = available_memory();
@@ -350,7 +350,7 @@ TEST_F(mapped, child_shares_timers)
  * Act as the child of child_mapping_keeps_context_alive.
  *
  * Close the descriptor, and wait until the parent has unmapped and closed everything.  Then
- * postpone the timer from @first to @at, and check that it expires at @at.
+ * postpone timer 0 from @first to @at, and check that the timer expires at @at.
  *
  * Return: 0, TOO_LATE, or the number of the check that failed.
  */

@@ -157,8 +157,8 @@ TEST_F(namespace, mapped_times_are_of_the_namespace)
 
 /*
  * The kernel rounds deadlines as times of the machine's clock, not of the namespace.  So
- * timers inside and outside of the namespace share a bucket if their rounded deadlines are
- * the same moment.
+ * timers inside and outside of the namespace share a bucket if they have the same slack, and
+ * their rounded deadlines are the same moment.
  */
 TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On which CPU timers expire: the CPU that starts them or the CPU that SETUP names.
+ * On which CPU a timer expires: the CPU that SETUP names, or else the CPU that starts the timer.
  *
- * A timer expires on an isolated CPU only if SETUP names that CPU.  The tests read in
- * /proc/timer_list which CPU has an hrtimer armed for a deadline.  A machine that was
- * booted with nohz_full= or isolcpus= has isolated CPUs.
+ * If an isolated CPU starts a timer and SETUP names no CPU, the timer expires on a housekeeping
+ * CPU.  The tests read in /proc/timer_list which CPU has an hrtimer armed for a deadline.  A
+ * machine that was booted with nohz_full= or isolcpus= has isolated CPUs.
  */
 #include "timerheap_test.h"
 
@@ -173,7 +173,7 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* The deadlines differ, so that each identifies its CPU in /proc/timer_list. */
+		/* One deadline per CPU, so that it identifies the CPU in /proc/timer_list. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;
@@ -225,7 +225,8 @@ TEST_F(placement, setup_refuses_unusable_cpu)
 
 /*
  * If the CPU that SETUP names goes offline, the timers of the context migrate to a
- * housekeeping CPU.  Timers that are started when that CPU is online again go to it.
+ * housekeeping CPU.  When the named CPU is online again, timers that are started go to the
+ * named CPU.
  */
 TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_to_housekeeping_cpu, 60)
 {

@@ -3,7 +3,8 @@
  * Tests of the protocol of mapped slots.
  *
  * The program starts, stops and postpones timers, and takes events, by loads, stores and
- * exchanges on shared memory.  It calls KICK only if the protocol requires that.
+ * exchanges on shared memory.  It must call KICK only if the kernel would otherwise check a
+ * slot too late or never.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -17,7 +18,7 @@ FIXTURE(protocol)
 {
 	struct th_map map;
 	int other;		/* a context that stays open, to read INFO with */
-	int64_t before;		/* timers armed in all contexts when the test begins */
+	int64_t before;		/* th_armed() before the test starts timers */
 };
 
 FIXTURE_SETUP(protocol)
@@ -76,7 +77,7 @@ TEST_F(protocol, postponed_timer_expires_once_at_last_deadline)
 
 	/*
 	 * The kernel first checks the slot at @first.  Repeat until all postponements are done
-	 * before that.
+	 * before @first.
 	 */
 	do {
 		ASSERT_EQ(0, replace_map(map));
@@ -190,7 +191,7 @@ TEST_F(protocol, periods_do_not_drift)
 
 	map->slots[0].period = period;
 	ASSERT_EQ(0, start_slot(map, 0, first));
-	/* Read every 40 ms, at least 5 times, until the 40 periods of 200 ms are counted. */
+	/* Read every 40 ms, at least 5 times, until 40 periods (200 ms) are counted. */
 	for (int i = 0; i < 5 || ticks < 5 * 40 / 5; i++) {
 		nap(40 * MSEC);
 		ASSERT_TRUE(wait_event(map, &event));
@@ -199,7 +200,7 @@ TEST_F(protocol, periods_do_not_drift)
 		EXPECT_LE(event.deadline, event.fired);
 	}
 	EXPECT_GE((now() - first) / period + 1, ticks);
-	/* With its period set to 0, the timer expires once more and is then idle. */
+	/* After its period is set to 0, the timer expires once more and is then idle. */
 	map->slots[0].period = 0;
 	TH_WAIT_UNTIL(!map->slots[0].deadline);
 	EXPECT_EQ(0, stop_slot(map, 0));
@@ -227,7 +228,7 @@ TEST_F(protocol, period_is_raised_to_minimum)
 	map->slots[0].period = 1;
 	ASSERT_EQ(0, start_slot(map, 0, first));
 	TH_WAIT_UNTIL(map->slots[0].expirations >= 20 * MSEC / info.min_period);
-	/* STOP waits until a running check ends, so the count is final.  A store would not. */
+	/* STOP waits until a running check ends, so the count is final.  A store does not wait. */
 	EXPECT_EQ(1, th_stop(map->fd, 0));
 	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(first + (event.expirations - 1) * info.min_period, event.deadline);
@@ -476,8 +477,9 @@ TEST_F(protocol, unread_expirations_are_counted)
 			ASSERT_TRUE(take_event(map, &event));
 			ticks[event.slot] += event.expirations;
 			/*
-			 * If the slot expires after take_event() has read @expirations, the
-			 * event has the deadline of an expiration that is not counted yet.
+			 * If the slot expires after take_event() has read @expirations and before
+			 * it reads @expired_deadline, the event has the later deadline.  The next
+			 * event counts that expiration.
 			 */
 			EXPECT_LE(first + (ticks[event.slot] - 1) * period, event.deadline);
 			EXPECT_EQ(0, (event.deadline - first) % period);
@@ -533,7 +535,7 @@ struct tally {
 	int64_t expired[SLOTS];
 };
 
-/* A worker arms and stops timers by stores or by calls, or takes events.  PRIVATE does both. */
+/* A worker uses stores, uses calls, or takes events.  PRIVATE uses stores and takes events. */
 enum role { STORES, CALLS, REAPER, PRIVATE };
 
 struct worker {
@@ -666,8 +668,8 @@ FIXTURE_TEARDOWN(threads)
 
 /*
  * Each arming ends in one stop that found the timer pending, or in one expiration that an
- * event counts.  The test checks after each of the 100 rounds, because a start in a later
- * round may repair a timer that was lost.
+ * event counts.  The test checks the sums after each of the 100 rounds, because a start in a
+ * later round may repair a timer that was lost.
  */
 TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 {

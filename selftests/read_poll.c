@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Taking events and waiting for them: read(), poll(), epoll, WAIT and signals. */
+/* Taking events, waiting for them (read(), poll(), epoll, WAIT and signals), and fdinfo. */
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
@@ -163,7 +163,7 @@ TEST_F(events, epoll_reports_level_and_edge)
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	/*
-	 * The event of slot 0 is unread, so its second expiry adds nothing to the ring.
+	 * The event of slot 0 is unread, so a second expiry of slot 0 adds nothing to the ring.
 	 * The first event of slot 1 makes an edge.
 	 */
 	expire(self->fd, 1);
@@ -203,7 +203,10 @@ TEST_F(events, signal_ends_wait)
 	EXPECT_EQ(2, th_events(self->fd, events, 4, 3));
 }
 
-/* SIGSTOP and SIGCONT do not end a WAIT without timeout or with an absolute timeout. */
+/*
+ * SIGSTOP and SIGCONT do not end a WAIT that has taken no event, if it has no timeout or an
+ * absolute timeout.
+ */
 TEST_F(events, sigstop_and_sigcont_do_not_end_wait)
 {
 	for (int absolute = 0; absolute <= 1; absolute++) {

@@ -2,9 +2,10 @@
 /*
  * The behavior of a timer, modeled on the tests of Go's timers, timerfd and io_uring.
  *
- * Each test of the fixture "go" checks the behavior that a test of Go's package time
- * checks.  The comment "As in Go's test X" names that test of Go.  Instead of a receive from a
- * channel, the test here takes an event.  Instead of Reset, it calls MODIFY or START.
+ * Each test of the fixture "go" checks the behavior that a test of Go's package time or
+ * runtime checks.  The comment "As in Go's test X" names that test of Go.  Instead of a
+ * receive from a channel, the test here takes an event.  Instead of Reset, it calls MODIFY
+ * or START.
  *
  * The fixture "calls" tests behaviors that timerfd and io_uring guarantee, and the sweep of
  * stopped timers.  timing_wheel.c tests the behaviors of go-zero's timing wheel.
@@ -260,7 +261,7 @@ TEST_F(go, modify_reports_whether_pending)
 
 /*
  * As in Go's test OverflowSleep.  A timer with the largest span or deadline never expires.  A
- * timer with the smallest one expires at once.
+ * timer with the smallest span or deadline expires at once.
  */
 TEST_F(go, extreme_deadlines_do_not_overflow)
 {
@@ -282,8 +283,8 @@ TEST_F(go, extreme_deadlines_do_not_overflow)
 }
 
 /*
- * As in Go's test OverflowPeriod.  A timer with a period of 2^63 - 1 ns expires once and stays
- * pending.
+ * As in Go's test OverflowPeriodRuntimeTimer.  A timer with a period of 2^63 - 1 ns expires once
+ * and stays pending.
  */
 TEST_F(go, longest_period_does_not_overflow)
 {
@@ -297,7 +298,7 @@ TEST_F(go, longest_period_does_not_overflow)
 }
 
 /* As in Go's test ZeroTimer. */
-TEST_F_TIMEOUT(go, each_of_50000_zero_timers_expires, 100)
+TEST_F_TIMEOUT(go, each_of_50000_zero_span_armings_expires, 100)
 {
 	const int total = 50000;
 	struct timerheap_event events[64];
@@ -329,7 +330,7 @@ TEST_F(go, move_into_the_past_expires_at_once)
 	}
 }
 
-/* As in Go's test AdjustTimers.  100 random scripts of 8 calls each, compared with a model. */
+/* As in Go's test AdjustTimers.  Compare the results of 800 random calls with a model, @pending. */
 TEST_F(go, random_calls_agree_with_model)
 {
 	unsigned int seed = 20201;
@@ -339,7 +340,7 @@ TEST_F(go, random_calls_agree_with_model)
 	for (int script = 0; script < 100; script++) {
 		for (int step = 0; step < 8; step++) {
 			int slot = rand_r(&seed) % SLOTS;
-			/* At least 60 s, so that no timer expires before the last script ends. */
+			/* At least 60 s, so that no timer expires before the last random call. */
 			int64_t span = (60 + rand_r(&seed) % 60) * SEC;
 
 			switch (rand_r(&seed) % 3) {
@@ -431,8 +432,8 @@ static void *postpone_all(void *arg)
 }
 
 /*
- * As in Go's test LongAdjustTimers.  Until the test ends, another thread postpones all other
- * timers.
+ * As in Go's test LongAdjustTimers.  While timer 0 expires 10 times, another thread postpones
+ * all other timers.
  */
 TEST_F(go, timer_expires_while_others_are_postponed)
 {
@@ -455,14 +456,14 @@ TEST_F(go, timer_expires_while_others_are_postponed)
  * As in Go's test Chan, which checks what a reader gets after a stop and after a reset.
  *
  * For a one-shot timer: if STOP returns 1, the stopped arming makes no event.  If STOP returns
- * 0, the event of the last arming exists or will follow.
+ * 0 because the last arming has expired, the event of that arming was read or can be read.
  */
 TEST_F(go, stop_reports_whether_an_event_follows)
 {
 	struct timerheap_event event;
 	uint64_t ticks;
 
-	/* Stopped before the expiry: no event; the next arming makes one. */
+	/* Stopped before the expiry: no event.  The next arming makes an event. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
 	ASSERT_EQ(0, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
@@ -497,7 +498,7 @@ TEST_F(go, stop_reports_whether_an_event_follows)
 
 	/*
 	 * A periodic timer may have expired before a stop that returns 1.  GET shows the
-	 * number of expirations.
+	 * number of unread expirations.
 	 */
 	for (int i = 0; i < 20; i++) {
 		ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
@@ -544,8 +545,8 @@ TEST_F(go, periodic_event_has_time_of_last_expiry)
 }
 
 /*
- * As in Go's test TimerFairness.  Until timer 0 expires, the test starts other timers with a span
- * of 0.
+ * As in Go's test TimerFairness, of the package runtime.  Until timer 0 expires, the test starts
+ * other timers with a span of 0.
  */
 TEST_F(go, stream_of_due_timers_does_not_starve_another_timer)
 {
@@ -579,7 +580,7 @@ FIXTURE_TEARDOWN(calls)
 	close(self->fd);
 }
 
-/* If a periodic timer starts with a past deadline, its event counts all periods since then. */
+/* If a periodic timer starts with a past deadline, its event counts all periods since that time. */
 TEST_F(calls, past_deadline_counts_missed_periods)
 {
 	const int64_t period = 100 * MSEC, ago = SEC + 50 * MSEC;

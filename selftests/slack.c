@@ -3,10 +3,12 @@
  * Timers with slack: none expires before its deadline, and many share one heap entry.
  *
  * The lateness of a timer is random on an emulated machine, so the tests do not check it.
- * They count heap entries instead: a bucket has one entry, however many timers share it.
+ * Most tests count heap entries instead.  Timers of one queue with the same granularity and
+ * the same rounded deadline share a bucket, which has one heap entry.
+ *
  * The test near_deadlines_expire_among_far_ones checks a behavior for which Kafka has
- * overflow wheels.  timing_wheel.c tests the behaviors of go-zero's timing wheel, with slack
- * too.
+ * overflow wheels: timing wheels with longer ticks.  timing_wheel.c tests the behaviors of
+ * go-zero's timing wheel, with slack and without.
  *
  * TIMERHEAP_EXACT=1 in the environment states that the clock of the emulated machine counts
  * instructions.  Then the duration of a run depends on the module alone, not on the host.
@@ -40,7 +42,7 @@ FIXTURE_TEARDOWN(slack)
 	close(self->fd);
 }
 
-/* Return: how many entries all heaps have gained since the test began; -1: an error. */
+/* Return: how many entries all heaps have gained since @before was read; -1: an error. */
 static int64_t entries(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -48,7 +50,7 @@ static int64_t entries(int fd, const struct timerheap_info *before)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - before->entries);
 }
 
-/* Return: the growth of the number of timers in buckets since the test began; -1: an error. */
+/* Return: the growth of the number of timers in buckets since @before was read; -1: an error. */
 static int64_t bucketed(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -216,7 +218,7 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 			th_unmap(&map);
 		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
 		at = now() + 100 * MSEC;
-		/* With this slack the deadline is rounded up to a multiple of 9 years. */
+		/* With this slack the deadline is rounded up to a multiple of 9.1 years. */
 		map.slots[0].slack = 1ULL << 58;
 		map.slots[0].deadline = at;
 		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
@@ -229,7 +231,11 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 	th_unmap(&map);
 }
 
-/* Kafka needs overflow wheels for far deadlines.  One heap has all, up to TIMERHEAP_NEVER. */
+/*
+ * One heap has the timers with near and with far deadlines, up to TIMERHEAP_NEVER.  A timer
+ * with a near deadline expires first, also if its deadline was far before.  Kafka needs
+ * overflow wheels for far deadlines.
+ */
 TEST_F(slack, near_deadlines_expire_among_far_ones)
 {
 	static const int64_t spans[] = {
@@ -251,7 +257,7 @@ TEST_F(slack, near_deadlines_expire_among_far_ones)
 		ASSERT_EQ(1, th_start_slack(self->fd, 7, now() + spans[i - 1], 0,
 					    spans[i - 1] / 10));
 	ASSERT_EQ(1, th_event(self->fd, &event));
-	/* If the host stalled for 1 s before the last move, timer 1 is due before timer 7. */
+	/* If the host stalled for 1 s before the last move, timer 1 may expire before timer 7. */
 	if (event.slot == 1) {
 		EXPECT_LE(event.deadline, event.fired);
 		ASSERT_EQ(1, th_event(self->fd, &event));
@@ -260,8 +266,8 @@ TEST_F(slack, near_deadlines_expire_among_far_ones)
 }
 
 /*
- * Start @nr timers with slack, a multiple of 1000.  Their deadlines are scattered over @span ns
- * from @begin on.  Return: 0, or -1 on an error.
+ * Start @nr timers with slack; @nr is a multiple of 1000.  Their deadlines are scattered over
+ * @span ns from @begin on.  Return: 0, or -1 on an error.
  */
 static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
 {
@@ -311,19 +317,21 @@ static int64_t max_queues(void)
  * A million timers that expire within 10 s take at most one run per bucket.  Throttled and
  * stolen runs are not counted.
  *
- * All timers of a bucket have one rounded deadline, and those of two buckets are 8.39 ms
- * apart.  At each deadline an interrupt begins one run, which expires all due timers.  If
- * the CPU budget throttles a run, a later run continues, so a bucket may take several runs.
+ * All timers of a bucket have one rounded deadline, and the rounded deadlines of two buckets
+ * are at least 8.39 ms apart.  At each rounded deadline an interrupt begins one run, which
+ * expires all due timers.  If the CPU budget throttles a run, a later run continues, so a
+ * bucket may take several runs.
  *
- * The number of throttled runs has a limit, too: each of them has handled a batch of 64
+ * The number of throttled runs has a limit, too: each throttled run has handled a batch of 64
  * timers, or has reached the end of a bucket.
  *
- * A bucket has 839 timers.  A real CPU expires them within the budget of 0.5 ms; an
+ * A bucket has at most 839 timers.  A real CPU expires them within the budget of 0.5 ms; an
  * emulated CPU may need longer.  With TIMERHEAP_EXACT the clock counts instructions, so no
  * run is throttled, and there are at most as many runs as buckets.
  *
- * An earlier test may have stopped a timer for which the hrtimer is still armed.  So
- * without TIMERHEAP_EXACT each queue may have one more run, which finds no due timer.
+ * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each
+ * queue may have one more run, which finds no due timer.  With TIMERHEAP_EXACT there is no
+ * such run: `make check` then runs no other test of this program.
  */
 TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 {
@@ -373,8 +381,9 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 }
 
 /*
- * No run happens while no timer is due.  If an earlier test has left an hrtimer armed, that
- * hrtimer may cause a run in one round.  So the test repeats a round with runs, up to 2 times.
+ * No run happens in 5 s in which no timer is due.  If an earlier test has left an hrtimer
+ * armed, that hrtimer may cause a run.  So if runs have happened, the test waits for another
+ * 5 s, up to 2 times.
  */
 TEST_F_TIMEOUT(slack, no_runs_while_nothing_is_due, 60)
 {

@@ -2,8 +2,9 @@
 /*
  * Stealing: another CPU runs the timers of a CPU that is stuck.
  *
- * Each timer must expire once, not early, and before the stuck CPU is released.  The test
- * needs root, two CPUs, and the module that makes a CPU stuck (stuck_test.h).
+ * Most tests hold a CPU: they make it stuck for a while and then release it.  Each timer must
+ * expire once and not early, and in most tests before the CPU is released.  The tests need
+ * root, two CPUs, and the module that makes a CPU stuck (stuck_test.h).
  *
  * CPU 0 is among the CPUs that are held, since with the parameter heaps=1 it drives all timers.
  * The tests of the watchdog hold each CPU in turn.  So they also hold the CPUs on which the two
@@ -56,7 +57,7 @@ FIXTURE_TEARDOWN(steal)
 	close(self->fd);
 }
 
-/* Return: INFO, with only the runs and steals since self->before was read. */
+/* Return: INFO, with its counts of runs and stolen runs reduced by those of self->before. */
 static struct timerheap_info since(struct _test_data_steal *self)
 {
 	struct timerheap_info info = {};
@@ -79,8 +80,8 @@ static int watchdog_off(struct _test_data_steal *self)
 }
 
 /*
- * Start @nr timers on @cpu, 1 ms apart, the first at @deadline.  Then let the thread run on
- * the other CPUs only.
+ * Start @nr timers on @cpu.  Their deadlines are 1 ms apart, the first one is @deadline.  Then
+ * let the calling thread run only on CPUs other than @cpu.
  *
  * Return: 0 or -errno.
  */
@@ -122,8 +123,9 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
  * The bound for the median lateness of stolen timers.
  *
  * By default a stolen timer is about 2 ms late, or about 25 ms if only the watchdog scans.
- * An emulated CPU may be suspended for much longer, but not each time.  Timers that wait
- * until the CPU is released are more than 700 ms late.
+ * The host may suspend an emulated CPU for much longer, but not in each attempt.  So the tests
+ * compare the smallest median of all attempts.  Timers that wait until the CPU is released are
+ * more than 700 ms late.
  */
 #define STOLEN_WITHIN		(100 * MSEC)
 
@@ -135,7 +137,7 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
  */
 #define TRIES		3
 
-/* Wait until a CPU that is held since @since is released.  Return: the time; 0: LOST passed. */
+/* Wait until a CPU is released after @since.  Return: when it was released; 0: LOST passed. */
 static int64_t wait_released(int64_t since)
 {
 	for (int64_t end = now() + LOST; now() < end; nap(10 * MSEC))
@@ -190,7 +192,8 @@ TEST_F_TIMEOUT(steal, waiter_gets_timers_of_cpu_with_interrupts_off, 120)
 /*
  * Hold a CPU that has timers, while no task waits for events and no other timer is due.
  *
- * Return: whether the watchdog found the timers in time.
+ * Return: whether all timers ran before the CPU was released, and the watchdog has stolen a run.
+ * With the parameter heaps= the watchdog need not steal: another CPU may drive the timers.
  */
 static bool stolen_by_watchdog(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			       int cpu)
@@ -224,7 +227,7 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits, 120)
 
 /*
  * Hold a CPU that has timers.  SOON later also hold the next CPU, for HOLD.  A ticker runs on
- * the CPU after that.
+ * the CPU after the second held CPU.
  *
  * Return: whether all timers ran before the first CPU was released.
  */
@@ -255,8 +258,9 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
  * softirqs off.
  *
  * A ticker, which is a periodic timer, runs on the third CPU, so the watchdog does not sleep.
- * It moves a watchdog timer on the first CPU to a free CPU before the second CPU is held.  If
- * both watchdog timers were on held CPUs, the watchdog could not find the timers.
+ * If a watchdog timer is on the first CPU, the watchdog moves it to a free CPU before the
+ * second CPU is held.  If both watchdog timers were on held CPUs, the watchdog could not find
+ * the timers.
  */
 TEST_F_TIMEOUT(steal, third_cpu_steals_while_two_are_stuck, 120)
 {
@@ -301,10 +305,11 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 /*
  * The watchdog continues if the CPUs of both of its timers get stuck, one after the other.
  *
- * A START that wakes the watchdog arms one watchdog timer on its CPU and one on the next CPU.
- * When the first CPU is stuck, the watchdog timer of the second CPU moves the other one to a free
- * CPU.  Only then does the test hold the second CPU.  The deadlines are so close that the
- * watchdog does not sleep long, and no other code scans for stuck CPUs.
+ * A START that wakes the watchdog arms one watchdog timer on the caller's CPU and one on the
+ * next CPU.  When the first CPU is stuck, the watchdog timer of the second CPU moves that of
+ * the first CPU to a free CPU.  Only then does the test hold the second CPU.  The deadlines are
+ * so close that the watchdog does not sleep long.  The free CPUs have no timers, and no task
+ * waits for events, so only the watchdog finds the timers.
  *
  * If the host suspends CPUs, a watchdog timer may move to a CPU just before that CPU is
  * held.  So the test tries each pair of CPUs up to 3 times.
@@ -419,7 +424,7 @@ TEST_F_TIMEOUT(steal, waiter_steals_before_it_sleeps, 120)
 	EXPECT_EQ(0, since(self).stolen_by_watchdog);
 }
 
-/* With stealing off, the timers expire once, when the CPU is released. */
+/* With stealing off, the timers that a held CPU drives expire once, when it is released. */
 TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
 {
 	int64_t end;
@@ -445,8 +450,8 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
 }
 
 /*
- * Move timers earlier while their CPU is held, so that the CPU cannot be notified.  Store in
- * *@last when the last of them fired.
+ * Move timers earlier while their CPU is held.  The CPU has interrupts off, so it cannot be
+ * notified.  Store in *@last when the last of the timers fired.
  *
  * Return: how long before the new deadline the last move was made.  If it is 0 or less, the
  * moves were too late.
@@ -471,8 +476,9 @@ static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test
 }
 
 /*
- * Timers that another CPU moves earlier while their CPU is held are stolen at the new
- * deadline.  A busy host may delay the moves, but not each time.
+ * Timers that another CPU moves earlier while their CPU is held expire before that CPU is
+ * released.  A busy host may delay the moves until the new deadline.  Then the test moves the
+ * timers again.  If the moves of one CPU's timers were late 10 times, the test is skipped.
  */
 TEST_F_TIMEOUT(steal, timers_moved_earlier_are_stolen, 120)
 {
@@ -562,8 +568,8 @@ static bool still_expires(int fd)
 
 /*
  * Start more tickers on CPU @owner than a CPU can run.  Hold @owner, so that CPU @thief
- * steals the tickers.  @thief scans in the runs of a ticker of its own, on @checker.  When
- * @owner is released, hold @thief.
+ * steals the tickers.  CPU @thief has a ticker of its own, since a CPU scans for stuck CPUs at
+ * the end of its runs.  When @owner is released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */
@@ -658,7 +664,7 @@ static void hold_none(struct _test_data_steal *self, int round)
 	nap(100 * MSEC);
 }
 
-/* With a threshold longer than any stall of the host, nothing is stolen. */
+/* If the threshold, steal_us, is longer than any stall of the host, nothing is stolen. */
 TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
 {
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", LOST / USEC));
@@ -689,10 +695,11 @@ static uint64_t count_rounds(struct counter *counters, int cpus, int64_t span)
 /*
  * Measure what the scans for stuck CPUs cost when no CPU is stuck.
  *
- * A ticker on each CPU makes runs, which scan at their end.  The scans take CPU time from the
- * tasks.  The test counts the rounds of the tasks with stealing off and on, in turn, and
- * prints the median of the ratios.  The test does not check the ratio, since it is not
- * reliable if the host has fewer CPUs than the emulated machine.
+ * A ticker on each CPU makes runs, which scan at their end.  The scans take CPU time from a
+ * task on each CPU, which counts the rounds of a loop.  The test reads these counts with
+ * stealing off and on, in turn.  It divides each count with stealing on by the count with
+ * stealing off, and prints the median of these ratios.  It does not check a ratio: if the host
+ * has fewer CPUs than the emulated machine, no ratio is reliable.
  */
 TEST_F_TIMEOUT(steal, tickers_expire_while_scan_cost_is_logged, 120)
 {

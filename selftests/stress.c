@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stress: threads on all CPUs start, stop and modify the same timers.
+ * Stress: threads on many CPUs use the same timers, and many timers expire at once.
  *
- * The tests check sums for each slot.  Each call exchanges the slot's deadline atomically,
- * and returns in was_pending whether the timer was pending before.  So in whatever order
- * the calls of all threads take effect,
+ * In the first two tests 8 threads, spread over the CPUs, start, stop and modify the same
+ * timers.  The other tests use one thread.
+ *
+ * The first two tests check sums for each slot.  Each call exchanges the slot's deadline
+ * atomically, and returns in was_pending whether the timer was pending before.  So in
+ * whatever order the calls of all threads take effect, for one-shot timers
  *
  *	armings (START and MODIFY that returned 0)
  *	  = stops (STOP that returned 1) + expirations + timers pending at the end
@@ -12,7 +15,7 @@
  * must hold exactly.  A lost timer makes the left side larger.  A timer that expires twice
  * makes the right side larger.
  *
- * The test prints its seed.  TIMERHEAP_SEED= repeats the same operations, though not the
+ * Each test prints its seed.  TIMERHEAP_SEED= repeats the same operations, though not the
  * same interleaving.
  */
 #include <pthread.h>
@@ -148,7 +151,7 @@ FIXTURE_TEARDOWN(stress)
 	close(self->fd);
 }
 
-/* All CPUs start, stop and modify the same one-shot timers: none is lost or expires twice. */
+/* 8 threads start, stop and modify the same one-shot timers: none is lost or expires twice. */
 TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
 {
 	struct timerheap_pending pending[SLOTS];
@@ -162,7 +165,7 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
 		pthread_create(&self->workers[i].thread, NULL, operate, &self->workers[i]);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(self->workers[i].thread, NULL);
-	/* DRAIN returns the timers that are still pending.  All others have ended. */
+	/* DRAIN returns the timers that are still pending.  All other armings have ended. */
 	left = th_drain(self->fd, pending, SLOTS, &first);
 	ASSERT_LE(0, left);
 	for (int i = 0; i < THREADS; i++)
@@ -203,8 +206,9 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
 
 /*
  * As each_one_shot_arming_ends_once, with periodic timers.  A periodic timer stays pending
- * when it expires.  So the calls that found a timer idle and started it must equal the stops
- * plus the timers pending at the end.  Each of the pending timers must continue to expire.
+ * when it expires.  So each start that found a timer idle must have one counterpart: a stop
+ * that found the timer pending, or the timer pending at the end.  Each timer that is pending
+ * at the end must continue to expire.
  */
 TEST_F_TIMEOUT(stress, periodic_expirations_and_stops_add_up, 120)
 {
@@ -274,7 +278,7 @@ TEST_F_TIMEOUT(stress, million_starts_with_span_0_expire_once, 120)
 
 /*
  * Take @nr events.  Check that no slot was @seen before, and that each event has one
- * expiration.  If @at is not 0, check that it is the deadline of each event.
+ * expiration.  If @at is not 0, check that each event has the deadline @at.
  */
 static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, uint8_t *seen,
 			   int64_t at)
@@ -317,7 +321,7 @@ TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 	free(seen);
 }
 
-/* In each of 20 rounds, the same 128 timers get the same deadline.  Each expires once. */
+/* In each of 20 rounds, all 128 timers get one deadline, and each expires once. */
 TEST_F_TIMEOUT(stress, reused_timers_with_one_deadline_expire_once, 120)
 {
 	for (int round = 0; round < 20; round++) {

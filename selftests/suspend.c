@@ -6,8 +6,9 @@
  * Timers whose deadline passes during the suspend do not wake the machine.  They expire
  * after the resume.
  *
- * The test suspends the machine, and an alarm of the real-time clock wakes it.  So the test
- * runs only with TIMERHEAP_SUSPEND=1 in the environment.
+ * The test suspends the machine, and an alarm of the real-time clock wakes it.  A suspend
+ * disturbs all programs of the machine.  So the test runs only with TIMERHEAP_SUSPEND=1 in the
+ * environment.
  */
 #include "timerheap_test.h"
 
@@ -38,8 +39,8 @@ TEST(timers_expire_after_resume)
 	/* The alarm after 8 s has woken the machine.  The timers due after 4 s have not. */
 	EXPECT_LT(6 * SEC, clock_now(CLOCK_BOOTTIME) - boot);
 	/*
-	 * The timer on CLOCK_MONOTONIC still has most of its time left.  The other two
-	 * timers are due.
+	 * CLOCK_MONOTONIC has advanced by at most 3 s, so the timer on it has about 1 s left or
+	 * more.  The other two timers are due.
 	 */
 	EXPECT_TRUE(th_pending(fds[0], 0) || now() >= began + 4 * SEC);
 	for (int i = 2; i >= 0; i--) {

@@ -3,8 +3,8 @@
  * Helpers that all tests of /dev/timerheap share.
  *
  * Each ioctl of the device except ADVANCE has a function here, so that a test reads as a
- * list of calls.
- * Each wait has a time limit, so that a lost timer makes the test fail instead of hang.
+ * list of calls.  TH_WAIT_UNTIL() and the functions that wait for timers or events have a time
+ * limit.  So a lost timer makes the test fail instead of hang.
  *
  * Unless its comment states otherwise, a function returns -errno if its ioctl fails.  If
  * START, STOP or MODIFY succeeds, its function returns the output @was_pending: 1 or 0.
@@ -294,8 +294,8 @@ static inline int th_info(int fd, struct timerheap_info *info)
 }
 
 /*
- * The user data of slot n is USER + n, so that a test notices an event with the data of
- * another slot.
+ * th_start_full() sets the user data of slot n to USER + n, so that a test notices an event
+ * with the data of another slot.
  */
 #define USER		0x5eed00000000ULL
 
@@ -397,6 +397,7 @@ static inline struct timerheap_get th_get(int fd, uint32_t slot)
 	return get;
 }
 
+/* Return: whether a timer is pending; true if GET fails. */
 static inline bool th_pending(int fd, uint32_t slot)
 {
 	return th_get(fd, slot).deadline != 0;
@@ -424,7 +425,8 @@ static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t
  * If the kernel adds an event but does not wake the waiter, WAIT returns that event when
  * its timeout ends, after LOST.  This function then returns -ETIME.
  *
- * Return: the number of events, less than @min if events are lost; or -errno.
+ * Return: the number of events, 0 if none arrives within LOST, or -errno.  -ETIME: fewer than
+ * @min events have arrived within LOST, or the waiter was not woken.
  */
 static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 			    uint32_t min)
@@ -435,7 +437,7 @@ static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 	return ret > 0 && now() - start >= LOST ? -ETIME : ret;
 }
 
-/* Wait for one event.  Return: 1, 0 if the event is lost, or -errno. */
+/* Wait for one event.  Return: as th_events(): 1, 0 if no event arrives, or -errno. */
 static inline int th_event(int fd, struct timerheap_event *event)
 {
 	return th_events(fd, event, 1, 1);
@@ -502,7 +504,7 @@ static inline void *th_churn(void *arg)
 	while (!*churner->done && !churner->error) {
 		int slot = churner->base + rand_r(&seed) % TH_CHURN_SLOTS, ret;
 
-		/* Pin again each time: the kernel moves the thread if its CPU goes offline. */
+		/* Pin again in each loop: if the CPU goes offline, the kernel unpins the thread. */
 		if (churner->cpu >= 0)
 			run_on(churner->cpu);
 		switch (rand_r(&seed) % 3) {
@@ -668,7 +670,7 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* Return: the number of heap entries of all programs, without stopped timers; or -1. */
+/* Return: the number of entries of all heaps, without stopped timers; or -1 on an error. */
 static inline int64_t th_armed(int fd)
 {
 	struct timerheap_info info;
@@ -708,7 +710,7 @@ static inline char th_parameter(const char *name)
  * Return: whether a parameter makes the module slow, so that a test must use few timers.
  *
  * With verify=1 the module checks a whole heap after each operation on it.  With delay_us=
- * it delays 1 in 8 changes of a timer's state.
+ * it lengthens 1 in 8 transient states of timers.
  */
 static inline bool th_slow(void)
 {

@@ -3,11 +3,13 @@
  * The behaviors of go-zero's timing wheel: set, move and remove a timer, drain all.
  *
  * go-zero is a Go framework.  The comment of each test names the test of go-zero's
- * TimingWheel that checks the same behavior.  Each test runs once per variant.  A test
- * passes deadlines to calls as spans or as absolute times, or stores them in shared
- * memory.  The timers are exact or have slack.  A timer with slack expires at its rounded
- * deadline.  Its event has the deadline that was requested, and the later time of the
- * expiry.
+ * TimingWheel that checks the same behavior.
+ *
+ * Each test runs once per variant.  The variant determines whether the test passes deadlines
+ * to calls as spans or as absolute times, or stores them in shared memory.  It also
+ * determines whether the timers are exact or have slack.  A timer with slack expires at its
+ * rounded deadline.  Its event has the deadline that was requested, and in @fired the later
+ * time of the expiry.
  *
  * The host may stall while a test arms its timers.  If timers become due before the test
  * has moved or stopped them, the test repeats with a new context.
@@ -112,7 +114,7 @@ static int wheel_move(struct wheel *wheel, uint32_t slot, int64_t at)
 	return was < 0 ? was : was != 0;
 }
 
-/* Move a timer if it is pending.  Return: 1, or -errno, which is -ENOENT if it is not. */
+/* Move a timer if it is pending.  Return: 1; -ENOENT if it is not pending; or another -errno. */
 static int wheel_move_if_pending(struct wheel *wheel, uint32_t slot, int64_t span)
 {
 	if (wheel->passing != BY_MEMORY)

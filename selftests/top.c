@@ -3,8 +3,8 @@
  * `timerheap top` on a pseudo-terminal: its display fits the terminal, it obeys keys, and it
  * restores the terminal when it exits.
  *
- * The last test checks how the batch mode shows timers with slack.  ../tools/timerheap/run
- * tests the rest of the batch mode.
+ * The last test checks how the batch mode, with the option -b, shows timers with slack.
+ * ../tools/timerheap/run has all other tests of the batch mode.
  */
 #include <pty.h>
 #include <signal.h>
@@ -106,8 +106,8 @@ static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 }
 
 /*
- * Count the lines of the first display in @screen.  A display begins with HOME and ends at
- * the HOME of the next one.  Store the width of its longest line in *@widest.
+ * Count the lines of the display at the beginning of @screen.  A display begins with HOME and
+ * ends at the HOME of the next display.  Store the width of its longest line in *@widest.
  *
  * Return: the number of lines.
  */
@@ -163,7 +163,7 @@ TEST_F_TIMEOUT(top, display_fits_terminal, 60)
 	EXPECT_EQ(0, WAIT_EXIT());
 }
 
-/* While top runs, the terminal does not echo.  When SIGTERM ends top, it restores the terminal. */
+/* While top runs, the terminal does not echo.  On SIGTERM, top restores the terminal and exits. */
 TEST_F_TIMEOUT(top, terminal_is_restored, 60)
 {
 	struct termios termios;

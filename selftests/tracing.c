@@ -3,8 +3,9 @@
  * The tracepoints: the trace events of a timer are in the right order, and the numbers of
  * trace events agree with INFO.  In the names of these tests, an event is a trace event.
  *
- * The tests trace into a tracefs instance of their own, which has no events of other
- * tracers.  A test that counts events fails if the instance's buffers have lost events.
+ * The tests trace into a tracefs instance of their own, which has no trace events of other
+ * tracers.  A test that compares numbers of trace events with INFO also checks that the
+ * instance's buffers have lost no trace event.
  */
 #include <sys/stat.h>
 
@@ -37,8 +38,10 @@ static char *read_file(const char *file)
 }
 
 /*
- * Return: the text of the next event in *@text, without the prefix "timerheap_" of its name;
- * NULL: there is none.
+ * Move *@text to the line after the next trace event.
+ *
+ * Return: the text of that trace event, without the prefix "timerheap_" of its name; NULL:
+ * *@text has no more trace events.
  */
 static char *next_event(char **text)
 {
@@ -53,7 +56,7 @@ static char *next_event(char **text)
 	return NULL;
 }
 
-/* Return: whether an event is of the tracepoint timerheap_@name. */
+/* Return: whether a trace event is of the tracepoint timerheap_@name. */
 static bool is_event(const char *event, const char *name)
 {
 	size_t len = strlen(name);
@@ -61,7 +64,7 @@ static bool is_event(const char *event, const char *name)
 	return !strncmp(event, name, len) && event[len] == ':';
 }
 
-/* Return: the number in the field @name of an event; INT64_MIN: there is no such field. */
+/* Return: the number in the field @name of a trace event; INT64_MIN: it has no such field. */
 static int64_t field(const char *event, const char *name)
 {
 	char key[32];
@@ -72,7 +75,7 @@ static int64_t field(const char *event, const char *name)
 	return at ? strtoll(at + strlen(key), NULL, 10) : INT64_MIN;
 }
 
-/* Return: whether an event contains @what as a whole word. */
+/* Return: whether a trace event contains @what as a whole word. */
 static bool has_word(const char *event, const char *what)
 {
 	const char *at = strstr(event, what);
@@ -115,7 +118,7 @@ FIXTURE_TEARDOWN(tracing)
 	rmdir(INSTANCE);
 }
 
-/* Return: the CPU that traced an event.  In the same line, "[CPU]" precedes the event. */
+/* Return: the CPU of a trace event.  In the same line of the trace, "[CPU]" precedes @event. */
 static int cpu_of(const char *event)
 {
 	while (*event != '[')
@@ -131,7 +134,7 @@ static void stop_tracing(struct traced *traced)
 	traced->rest = traced->text;
 }
 
-/* Return: the number of events that the buffers had no room for. */
+/* Return: the number of trace events that later ones have overwritten in the full buffers. */
 static int64_t lost_events(void)
 {
 	int64_t lost = 0;
@@ -170,7 +173,16 @@ static bool info_settles(int fd, struct timerheap_info *info)
 	return false;
 }
 
-/* How many trace events of each kind there are, or the sums of one of their fields. */
+/*
+ * The numbers of trace events of the tracepoints init, start, cancel, check, expire_entry,
+ * expire_exit and migrate, and:
+ *
+ * @enqueues: the start events with to=WAITING
+ * @expired:  the check events with expired=1
+ * @early:    the check events with late= below 0
+ * @notified: the notify events with remote=0
+ * @swept:    the sum of swept= in the sweep events
+ */
 struct counts {
 	uint64_t inits, starts, enqueues, cancels, checks, expired, entries, exits;
 	uint64_t notified, swept, migrated, early;
@@ -239,7 +251,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 			continue;
 		}
 		ASSERT_GT(sizeof(steps) / sizeof(*steps), at);
-		/* The first trace event names the timer.  All others must name the same one. */
+		/* The trace event of the first step names the timer; all later ones, the same timer. */
 		if (!at)
 			ASSERT_EQ(1, sscanf(event, "%*s %39s", timer));
 		EXPECT_NE(NULL, strstr(event, timer));
@@ -256,7 +268,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 		at++;
 	}
 	EXPECT_EQ(sizeof(steps) / sizeof(*steps), at);
-	/* The START of slot 0 has initialized a page of slots: one init event for each slot. */
+	/* The first START has initialized a page of slots, with one init event for each slot. */
 	EXPECT_EQ(getpagesize() / sizeof(struct timerheap_slot), inits);
 }
 
@@ -276,12 +288,15 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 			stopped += th_stop(self->fd, i) == 1;
 		else
 			ASSERT_EQ(1, th_modify(self->fd, i, i % 2 ? MSEC : 50 * MSEC));
-	/* Two thirds of the timers are stopped, so starting new timers sweeps the heap. */
+	/*
+	 * Start half of the stopped timers again.  A third of the heap entries is still stopped,
+	 * more than the limit of a quarter.  So the runs that expire the other timers also sweep.
+	 */
 	for (int i = 0; i < SLOTS; i++)
 		if (i % 3 == 1)
 			ASSERT_EQ(0, th_start(self->fd, i, 20 * MSEC + i * USEC));
 	ASSERT_EQ(2 * SLOTS / 3, th_events(self->fd, events, SLOTS, 2 * SLOTS / 3));
-	/* WAIT returns before the run that added the last event ends.  So wait for the run. */
+	/* WAIT may return before the end of the run that added the last event: wait for the run. */
 	ASSERT_TRUE(info_settles(self->fd, &after));
 	stop_tracing(&self->traced);
 	ASSERT_EQ(0, lost_events());
@@ -301,8 +316,8 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 }
 
 /*
- * A stop by a store makes no trace event.  The next check of the slot finds that the timer is
- * stopped, so the timer does not expire.
+ * A program stops a timer by a store of 0 to the slot's @deadline, which makes no trace event.
+ * The next check of the slot reads the 0, so the timer does not expire.
  */
 TEST_F(tracing, store_that_stops_has_no_event)
 {
@@ -320,7 +335,7 @@ TEST_F(tracing, store_that_stops_has_no_event)
 		ASSERT_EQ(0, th_start(map.fd, 0, 100 * MSEC));
 		map.slots[0].deadline = 0;
 	} while (now() - begin >= 100 * MSEC);
-	/* Wait for the check, which dequeues the slot. */
+	/* Wait for the check, which dequeues the slot's timer. */
 	EXPECT_EQ(0, th_wait_armed(map.fd, 0));
 	stop_tracing(&self->traced);
 	counts = count(&self->traced);
@@ -356,8 +371,9 @@ TEST_F_TIMEOUT(tracing, each_migrated_timer_has_an_event, 60)
 }
 
 /*
- * Start timers on @cpu, hold @cpu while they become due, and then take their events.  @what is
- * the kind for hold().  The last slot is not used: it is left to the caller.
+ * Start timers on @cpu, make @cpu stuck while they become due, and then take their events.
+ * @what is the argument @kind of hold(), which makes @cpu stuck.  The last slot of the context
+ * is not used: it is left to the caller.
  */
 static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
 			      const char *what)
@@ -374,13 +390,13 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
 }
 
 /*
- * Each steal makes one trace event on the thief's CPU.  Its fields name the victim's CPU, and
- * state whether the watchdog stole.
+ * Each steal makes one trace event on the thief's CPU.  The fields of the trace event name the
+ * victim's CPU, and state whether the watchdog stole.
  *
- * The test holds CPU 1 twice.  The first time no other timer runs and no task calls WAIT, so
- * only the watchdog can steal.  The second time the watchdog is off, and the runs of a
- * periodic timer on CPU 0 steal.  If the host suspends a CPU that is not held, the timers of
- * that CPU may be stolen as well.
+ * The test makes CPU 1 stuck twice.  The first time, no other CPU has an expiry run and no task
+ * calls WAIT, so only the watchdog can steal.  The second time, the watchdog is off, and the
+ * runs of a periodic timer on CPU 0 steal.  If the host suspends another CPU, the timers of that
+ * CPU may also be stolen.  So the test counts the steals from CPU 1 separately.
  */
 TEST_F_TIMEOUT(tracing, each_steal_has_an_event, 60)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* io_uring: the requests KICK and WAIT, and poll and read, which any descriptor supports. */
+/* io_uring: the requests KICK and WAIT of the device, and the generic requests poll and read. */
 #include <dirent.h>
 #include <liburing.h>
 #include <sys/mman.h>
@@ -54,7 +54,7 @@ static struct io_uring_sqe *prepare(struct io_uring *ring, int fd, uint32_t op,
 	return sqe;
 }
 
-/* Return: the result of a request, or -ETIME if none is complete within @span. */
+/* Return: the result of the next request that completes; -ETIME if none does within @span ns. */
 static int result(struct io_uring *ring, int64_t span)
 {
 	struct __kernel_timespec ts = { span / SEC, span % SEC };
@@ -92,7 +92,7 @@ TEST_F(uring, kick_expires_stored_deadline)
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(3, event.slot);
 	EXPECT_LE(event.deadline, event.fired);
-	/* Like the ioctl, KICK ends at the third number, since there is no such slot. */
+	/* Like the ioctl KICK, the request ends at the third number, since no slot has it. */
 	EXPECT_EQ(2, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers, 4, 0));
 }
 
@@ -145,7 +145,7 @@ TEST_F(uring, wait_without_event_does_not_block_submission)
 	struct th_map map;
 
 	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, SLOTS));
-	map.ring->head--;	/* makes an old entry of the ring unread */
+	map.ring->head--;	/* one entry is unread now: 0, the number of slot 0 */
 	prepare(&self->ring, map.fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
@@ -235,7 +235,7 @@ TEST_F(uring, cancelled_wait_takes_no_event)
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
-	/* -EALREADY: a worker executes the request, and io_uring has interrupted it. */
+	/* -EALREADY: a worker executes the request, and io_uring has interrupted the worker. */
 	EXPECT_TRUE(cancelled == 0 || cancelled == -EALREADY);
 	EXPECT_TRUE(waited == -EINTR || waited == -ECANCELED);
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
@@ -260,7 +260,7 @@ TEST_F(uring, cancelled_unstarted_request_returns_ecanceled)
 	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
 	EXPECT_EQ(-ECANCELED, waited);
 	EXPECT_EQ(0, cancelled);
-	/* The other request still waits. */
+	/* Request 0 still waits. */
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
 	EXPECT_EQ(1, result(&self->ring, LOST));
 	EXPECT_EQ(9, events[0].slot);
@@ -296,7 +296,7 @@ TEST_F(uring, process_ends_while_wait_is_pending)
 	}
 }
 
-/* Requests that any descriptor supports: poll, multishot poll and read. */
+/* The generic requests: poll, multishot poll and read. */
 TEST_F(uring, poll_and_read_requests_report_events)
 {
 	struct timerheap_event event;

@@ -2,7 +2,7 @@
 /*
  * The ownership of slots in the library: a program allocates, starts, postpones, stops and
  * frees slots, and a simulated kernel checks them.  The input selects one step of either
- * side at a time, so both sides never run at once.  tools/lib/test.c tests both at once.
+ * side at a time, so the two sides never run at once.  tools/lib/test.c tests both at once.
  */
 #include <string.h>
 
@@ -88,7 +88,7 @@ static void step(unsigned int operation, unsigned int slot, unsigned int span)
 		take_event();
 		return;
 	case 3:
-		/* The slot's hrtimer expires if the check is due. */
+		/* The simulated kernel checks the slot if the check is due. */
 		if (slots[slot].queued && slots[slot].queued <= now)
 			check_slot(slot);
 		return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Run a target without libFuzzer, on ROUNDS inputs of random bytes and on files.
+ * Run a target (target.h) without libFuzzer, on ROUNDS inputs of random bytes and on files.
  *
  *	TARGET SEED ROUNDS [FILE...]
  *
  * The target gets each file unchanged.  Then it gets the file ROUNDS / 100 more times, each
- * time with 1 to 8 random bytes changed.  1 in 4 of these inputs is cut off at a random
- * length.
+ * time with up to 8 bytes changed at random.  1 in 4 of these changed inputs is cut off at a
+ * random length.
  */
 #include <string.h>
 

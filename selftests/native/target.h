@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 		}								\
 	} while (0)
 
-/* The rest of the input: a pointer to the next byte, and the number of bytes left. */
+/* The bytes that the target has not read yet: a pointer to the next one, and their number. */
 struct input {
 	const uint8_t *bytes;
 	size_t left;

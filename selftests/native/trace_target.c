@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Decode traces, which may come from any source, and parse the text of the kernel's
- * tracepoints: the two inputs of the timerheap command.  A trace that is decoded, encoded
+ * tracepoints: two inputs of the timerheap command.  A trace that is decoded, encoded
  * and decoded again must have the same operations.
  */
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "parse.h"
 #include "target.h"
 
-/* Write a valid checksum at the end.  A changed input with a wrong one would be rejected. */
+/* Write a valid checksum at the end of a trace.  The decoder rejects a wrong checksum. */
 static void write_checksum(uint8_t *bytes, size_t size)
 {
 	uint64_t sum = 0xcbf29ce484222325ULL;
@@ -20,7 +20,7 @@ static void write_checksum(uint8_t *bytes, size_t size)
 		bytes[size - 8 + i] = sum >> 8 * i;
 }
 
-/* Decode a trace.  If it is valid, encode it again, decode the result, and compare both. */
+/* Decode a trace.  If it is valid, encode it, decode the result, and compare the two traces. */
 static void decode(const uint8_t *bytes, size_t size)
 {
 	struct trace trace = { 0 }, again = { 0 };

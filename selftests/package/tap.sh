@@ -5,7 +5,7 @@
 
 failed=no
 
-# ok NAME COMMAND...: run a test, and print its output only if it fails
+# ok NAME COMMAND...: run a test, and print the end of its output only if the test fails
 ok()
 {
 	local name=$1 output
