@@ -9,7 +9,8 @@ DKMS_SOURCE ?= /usr/src/timerheap-$(VERSION)
 
 kbuild := $(MAKE) -C $(KDIR) M=$(CURDIR)
 LAB := selftests/vm
-# KERNEL= selects the kernel of the targets that use the lab.  "make check" then tests only it.
+# KERNEL= selects the kernel of the targets that use the lab.  "make check" then tests only that
+# kernel.
 export KERNEL
 
 .PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \
@@ -44,8 +45,8 @@ install-settings:
 	install -D -m 644 tools/udev/70-timerheap.rules $(udev_rule)
 	install -D -m 644 tools/modules-load.d/timerheap.conf $(load_at_boot)
 
-# kbuild chooses the folder of the module, so search for the module.  dkms removes its own
-# files.
+# kbuild chooses the folder of the module, so search for the module.  Leave out the folders of
+# dkms, which removes its own files.
 uninstall: | $(KDIR)/Makefile
 	find $(INSTALL_MOD_PATH)/lib/modules/$(release) \
 		-path '*/dkms' -prune -o -name 'timerheap.ko*' -exec rm {} +
@@ -53,7 +54,7 @@ uninstall: | $(KDIR)/Makefile
 	rm -f $(udev_rule) $(load_at_boot)
 	$(MAKE) -C tools uninstall
 
-# dkms builds the module for each kernel that is installed later.
+# Install the module with dkms, which also builds it for each kernel that is installed later.
 dkms:
 	@command -v $(firstword $(DKMS)) >/dev/null || \
 		{ echo "dkms is missing: apt-get install dkms" >&2; false; }
@@ -65,7 +66,7 @@ dkms:
 	$(DKMS) install timerheap/$(VERSION)
 	$(MAKE) install-settings
 
-# The sources of the module, without the objects of a build.
+# Copy the sources of the module to DKMS_SOURCE, without the objects of a build.
 dkms-source:
 	rm -rf $(DKMS_SOURCE)
 	mkdir -p $(DKMS_SOURCE)

@@ -7,7 +7,7 @@
  *	set()		starts it, or postpones it if the key exists
  *	get()		postpones it
  *	unset()		stops it and frees its slot
- *	expire()	removes the entry when the program takes the event
+ *	expire()	removes the entry when the program takes the event of the timer
  *
  * Most operations of a cache are hits.  A hit postpones a timer, which is usually no
  * system call.
@@ -96,7 +96,7 @@ static bool unset(const char *key)
 	if (!entry)
 		return false;
 	*link = entry->next;
-	/* After this call no event has a pointer to the entry, so it can be freed. */
+	/* After this call the library returns no event of the entry: the entry can be freed. */
 	timerheap_free(th, entry->slot);
 	free(entry);
 	entries--;
@@ -108,7 +108,7 @@ static void expire(const struct timerheap_event *event, void *arg)
 	struct entry *entry = timerheap_pointer(event);
 
 	(void)arg;
-	/* The timer is pending: a hit after the expiration has started it.  Keep the entry. */
+	/* If the timer is pending, touch() has started it after the expiration: keep the entry. */
 	if (timerheap_deadline(th, event->slot))
 		return;
 	early += timerheap_now(th) < entry->touched + LIFE;
@@ -131,8 +131,8 @@ int main(void)
 		set(key, i);
 	}
 	/*
-	 * For 3 times the life of an entry, use the first 10 keys again and again.  In the
-	 * first 100 rounds, also remove every 10th key.
+	 * For 3 times the life of an entry, use the first 10 keys again and again.  Each of the
+	 * first 100 rounds also removes one key, so that every 10th key is removed.
 	 */
 	begin = timerheap_now(th);
 	for (int round = 0; timerheap_now(th) < begin + 3 * LIFE; round++) {

@@ -6,9 +6,9 @@
  * call, even with many packets.  One epoll instance watches the sockets and the descriptor
  * of the timers.
  *
- * A child process plays the clients.  Every 4th of the CLIENTS connections sends no packet,
- * and the server must close it.  The server must not close the others, which send packets
- * and then close the connection.
+ * A child process plays the clients.  On every 4th of the CLIENTS connections it sends no
+ * packet, and the server must close that connection.  On all other connections the child sends
+ * packets, and the server must not close these connections before the child does.
  */
 #include <err.h>
 #include <netinet/in.h>
@@ -99,7 +99,7 @@ static void serve_timeouts(void)
 	while (timerheap_next(th, &event)) {
 		struct connection *connection = timerheap_pointer(&event);
 
-		/* The timer is pending: a packet after the expiration has started it. */
+		/* A packet after the expiration has started a timer that is pending: keep open. */
 		if (timerheap_deadline(th, event.slot))
 			continue;
 		timed_out++;
@@ -129,7 +129,7 @@ static void clients(struct sockaddr_in *address)
 	for (int i = 0; i < CLIENTS; i++)
 		if (i % 4)
 			close(fds[i]);
-	/* The server closes the connections that have sent nothing. */
+	/* Wait until the server has closed the connections on which nothing was sent. */
 	for (int i = 0; i < CLIENTS; i += 4)
 		if (read(fds[i], &(char){ 0 }, 1) != 0)
 			_exit(3);

@@ -3,10 +3,10 @@
  * A rate limiter: each customer may make BURST requests at once, and then one request per
  * INTERVAL.
  *
- * Each customer has a token bucket, filled by a periodic timer: each expiration is a
- * token.  The timer of a full bucket is stopped, so a customer without requests costs
- * nothing.  The event of a timer counts all expirations since it was last taken, so no
- * token is lost.
+ * Each customer has a token bucket.  Each request takes a token, and each expiration of a
+ * periodic timer adds a token.  The timer of a full bucket is stopped, so a customer without
+ * requests costs nothing.  An event counts all expirations since the program took the timer's
+ * last event, so no token is lost.
  */
 #include <err.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void fill_buckets(void)
 	}
 }
 
-/* Take a token of a customer, if there is one, and return whether there was. */
+/* Take a token of a customer, if there is one.  Return: whether there was a token. */
 static bool allow(uint32_t customer)
 {
 	if (!tokens[customer])
@@ -79,6 +79,9 @@ int main(void)
 	printf("%u requests allowed, %u refused; first customer: %u allowed in %.1f s\n", sum,
 	       refused, allowed[0], (now - begin) / 1e9);
 	timerheap_close(th);
-	/* No customer exceeded the rate, and the first one got more than its burst. */
+	/*
+	 * Exit with 0 if no customer exceeded the rate, the first customer got more than its
+	 * burst, and at least one request was refused.
+	 */
 	return wrong || allowed[0] <= BURST || !refused;
 }

@@ -6,8 +6,8 @@
  * after 12 hours in any case.  A test in real time would take 12 hours.
  *
  * The functions of the program get a context from their caller, and do not know its clock.
- * In production that is CLOCK_BOOTTIME.  In the test it is a manual clock, which the test
- * advances.  So the test ends at once, its times are exact to the nanosecond, and each run
+ * In production the clock is CLOCK_BOOTTIME.  In the test it is a manual clock: the test
+ * advances it.  So the test ends at once, its times are exact to the nanosecond, and each run
  * has the same result.
  */
 #include <err.h>
@@ -45,7 +45,7 @@ static void session_open(struct timerheap *th, struct session *session)
 		errx(1, "no memory for a timer");
 }
 
-/* Record an activity: let the session end half an hour from now, or at its latest end. */
+/* Record an activity: the session ends half an hour from now, but at @end at the latest. */
 static void session_touch(struct timerheap *th, struct session *session)
 {
 	uint64_t until = timerheap_now(th) + IDLE;

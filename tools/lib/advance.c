@@ -2,10 +2,10 @@
 /*
  * The manual clock, for tests of programs that have timers.
  *
- * A signal ends ADVANCE early, with the clock between its old time and the target.
+ * A signal may end ADVANCE early, with the clock between its old time and the target.
  * timerheap_advance() then repeats the call, with the same absolute target.
- * timerheap_advance_next() has no target, so it returns the expirations so far, possibly 0.
- * The next call continues.
+ * timerheap_advance_next() has no target, so it returns the number of expirations so far,
+ * possibly 0.  The program's next call of timerheap_advance_next() continues.
  */
 #include <errno.h>
 #include <sys/ioctl.h>
@@ -39,8 +39,8 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 		int64_t error = advance(th, &call);
 
 		/*
-		 * A signal arrived while the call waited for another thread's ADVANCE.  The
-		 * call has changed nothing, so repeat it.
+		 * -EINTR: a signal arrived while the call waited for the ADVANCE of another
+		 * thread.  The call has changed nothing, so repeat it.
 		 */
 		if (error == -EINTR)
 			continue;

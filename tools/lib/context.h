@@ -19,8 +19,9 @@
  * @condemned:  how many slots were freed with an unread event so far, which makes the mark
  *              of each such slot unique; see slots.c
  *
- * Every function reads @th, and no function writes @th after the open.  The fields that
- * timerheap_alloc() and timerheap_free() write are in another cache line.
+ * All functions that get a context read @th, and none writes @th after the open.  The fields
+ * that timerheap_alloc() and timerheap_free() write are in another cache line, so that these
+ * writes do not invalidate the cache line of @th on other CPUs.
  */
 struct context {
 	struct timerheap th;

@@ -7,15 +7,17 @@
  *
  * A loop belongs to one thread, which both frees slots and takes events.  So no event is
  * taken while a slot is being freed.  If timerheap_free() finds an unread event, it marks
- * the slot as condemned (slots.c).  The next timerheap_next() skips that event and frees the
- * slot.
+ * the slot as condemned (slots.c).  When timerheap_next() later reaches that event, it skips the
+ * event and frees the slot.
  *
  * Ids
  * ---
  *
- * Each use of a slot, until its last call or its cancellation, is one life.  The low bits of
- * an id are the slot's number.  The bits above them are the number of the life, from 1, so
- * an id is above 0.  An id is stale after its life has ended.
+ * timerheap_after() and timerheap_every() return the id of a timer.  A slot begins a new life
+ * for each timer.  The life ends when the timer is cancelled, or just before the call of the
+ * function of a one-shot timer.  The low bits of an id are the slot's number.  The bits above
+ * them are the number of the life, from 1, so an id is above 0.  After the end of the life the
+ * id is stale: timerheap_cancel() ignores it.
  *
  * An id has 63 bits.  In a loop for 100 timers, 56 of them are for lives; in a loop for a
  * million timers, 43.  43 bits last for 10 days if one slot begins 10 million lives a
@@ -45,8 +47,8 @@ struct handler {
  * @th:       its context
  * @bits:     how many low bits of an id hold the slot's number
  * @lives:    the most lives that a slot can have
- * @timers:   number of pending timers
- * @stopped:  a function has called timerheap_loop_stop()
+ * @timers:   number of slots whose life has not ended
+ * @stopped:  timerheap_loop_stop() sets it, and timerheap_loop_run() clears it first
  * @handlers: array, indexed by slot
  */
 struct timerheap_loop {
@@ -98,8 +100,8 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop)
 }
 
 /*
- * Allocate a slot that has not used up its lives.  Slots that have stay allocated, so
- * timerheap_alloc() never returns them again.
+ * Allocate a slot that has not used up its lives.  A slot that has used up its lives stays
+ * allocated, so timerheap_alloc() never returns it again.
  *
  * Return: the slot; or -ENOSPC.
  */
@@ -137,7 +139,7 @@ static int64_t add(struct timerheap_loop *loop, uint64_t deadline, uint64_t peri
 	return handler->life << loop->bits | slot;
 }
 
-/* End the life of a slot: the loop does not call its function any more. */
+/* End the life of a slot: later events of the slot call no function, and the id is stale. */
 static void end_life(struct timerheap_loop *loop, uint32_t slot)
 {
 	loop->handlers[slot].function = NULL;
@@ -166,8 +168,8 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 	const struct handler *handler;
 
 	/*
-	 * A negative id is an error number.  The mask covers all ring entries, of which there
-	 * may be more than slots.
+	 * A negative id is an error number.  The mask covers all ring entries, and there may be
+	 * more ring entries than slots.
 	 */
 	if (id <= 0 || slot >= loop->th->nr)
 		return false;
@@ -207,7 +209,7 @@ static bool call_next(struct timerheap_loop *loop)
 uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop)
 {
 	struct timerheap_ring *ring = loop->th->ring;
-	/* Stop at the present tail: later events are for the next dispatch. */
+	/* Stop at the present tail, so that the loop below ends even if timers keep expiring. */
 	uint32_t end = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	uint32_t count = 0;
 

@@ -26,12 +26,12 @@
  * counted in expirations, with the slot's number in the ring or about to be added there.
  * Such a slot must not be allocated again, since its next owner would get the event.  Only
  * the consumer, the thread that takes events, may exchange expirations with 0, after it
- * has removed the number from the ring.  If another thread set it to 0, the kernel would
- * add the number to the ring a second time.
+ * has removed the number from the ring.  If another thread set expirations to 0, the next
+ * expiry would add the number to the ring a second time.
  *
  * So the first question is: has the timer expired?  A check that the kernel is making may
- * have removed the deadline without having counted it yet.  But the check has set queued to
- * 0 at its beginning, and sets queued to a time, if at all, only after it has counted:
+ * have removed the deadline without having counted the expiration yet.  But the check has set
+ * queued to 0 at its beginning.  The check sets queued to a time, if at all, only after the count:
  *
  *	free				the kernel's check
  *	  deadline <- 0			  queued <- 0
@@ -45,7 +45,7 @@
  * queued is 0, a check may be under way.  A KICK then waits for the end of that check.
  *
  * The second question is: is expirations 0?  If it is, free pushes the slot onto the stack.
- * If not, free condemns the slot, and the consumer pushes it later:
+ * If not, free condemns the slot, and usually the consumer pushes the slot later:
  *
  *	free				the consumer
  *	  period <- CONDEMNED		  exchange expirations with 0
@@ -58,9 +58,10 @@
  * At least one of free and consumer sees what the other has written.  If both do, both try
  * to exchange period from CONDEMNED to 0.  One exchange succeeds, and that side pushes the slot.
  *
- * Each condemnation writes a value of its own.  With one value for all, this could happen.
- * A free is delayed before its exchange.  Meanwhile the consumer pushes the slot, the next
- * owner allocates it, its timer expires, and the next owner condemns the slot.  The delayed
+ * Each free that condemns a slot writes a value of CONDEMNED that no other free writes.  With one
+ * value for all, this could happen.  A free is delayed before its exchange.  Meanwhile the
+ * consumer pushes the slot, the next owner allocates it, the timer expires, and a second free
+ * condemns the slot.  The delayed
  * exchange then succeeds for the wrong condemnation, and free pushes a slot with an unread
  * event.
  *
@@ -74,8 +75,8 @@
  *
  * In both cases expirations is not 0, and only this consumer can make it 0.  So the
  * consumer reads expirations, and condemns the slot again.  No other thread notices that
- * period was 0 for a moment: the free that condemned the slot has found an event and does
- * not read period any more, and the slot has no owner.
+ * period was 0 for a moment: the free that condemned the slot finds the unread event and does
+ * not access period after that, and the slot has no owner.
  */
 #include <errno.h>
 
@@ -120,7 +121,7 @@ void __timerheap_push_free(struct timerheap *th, uint32_t slot)
 	do {
 		__atomic_store_n(link, head & NUMBER_MASK, __ATOMIC_RELAXED);
 		mine = ((head & ~NUMBER_MASK) + ONE_PUSH) | (slot + 1);
-		/* Release: the thread that pops the slot sees all that was written to it. */
+		/* Release: the thread that pops the slot sees all earlier writes to the slot. */
 	} while (!__atomic_compare_exchange_n(&context->free, &head, mine, false,
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }

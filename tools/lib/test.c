@@ -54,7 +54,7 @@ static void put_into_ring(uint32_t slot)
 /*
  * Check a slot that this thread has locked.  If its deadline is due, replace the deadline by
  * the next one, or by 0 if there is no period, and count one expiration.  Set *@first if
- * the slot had no unread expiration before.
+ * that is the only unread expiration of the slot.
  * Return: the time of the next check; 0: none.
  */
 static uint64_t check_claimed(struct timerheap_slot *s, bool *first)
@@ -102,7 +102,7 @@ int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
 
 static bool stop_kernel;
 
-/* The thread of the simulated kernel: check each slot after the time in its field queued. */
+/* The thread of the simulated kernel: check each slot when the time in its field queued is due. */
 static void *kernel(void *arg)
 {
 	while (!__atomic_load_n(&stop_kernel, __ATOMIC_RELAXED)) {
@@ -248,8 +248,8 @@ static void test_slack(void)
 /*
  * Many threads
  *
- * Half of the timers expire at once or soon, and have the data QUICK.  The other half never
- * expire, and have the data NEVER.  So an event with the data NEVER is a mistake.
+ * About half of the timers expire at once or soon, and have the data QUICK.  The other timers
+ * never expire, and have the data NEVER.  So an event with the data NEVER is a mistake.
  */
 #define QUICK	(UINT64_C(0x51cc) << 48)
 #define NEVER	(UINT64_C(0x0ff) << 48)

@@ -21,7 +21,7 @@
  * Rules for all functions:
  *
  *  - A time is absolute, in nanoseconds on the context's clock.  A duration is in
- *    nanoseconds.  A time of 0 counts as 1, which has passed.  A time above
+ *    nanoseconds.  A deadline of 0 counts as 1, which has passed.  A time above
  *    TIMERHEAP_NEVER counts as TIMERHEAP_NEVER.
  *  - A function that returns an int or an int64_t returns a negative error number
  *    when it fails.  A function that has failed has changed nothing, unless its
@@ -32,13 +32,13 @@
  *    concurrently.  Two things need a lock of the program: to take events in
  *    several threads, and to set the data, the slack or the period of one timer in
  *    several threads.
- *  - A child of fork() shares the timers with its parent.  The child closes the
- *    context and opens its own.  Until it does, the child can write to the slots and
- *    the ring, as can any process that has received the descriptor.  Such writes can
- *    make timers misbehave, but cannot damage other memory.
- *  - No function checks a slot number.  A slot number comes from timerheap_alloc().
- *    A program that assigns slot numbers itself uses numbers below the number of
- *    slots that it asked for.
+ *  - A child of fork() shares the timers with its parent.  The child should close the
+ *    context, and open its own if it needs one.  Until the close, the child can write to
+ *    the slots and the ring, as can any process that has received the descriptor.  Such
+ *    writes can make timers misbehave, but cannot damage other memory.
+ *  - Only timerheap_kick() checks the slot numbers that it is given.  A slot number comes
+ *    from timerheap_alloc().  A program that assigns slot numbers itself uses numbers
+ *    below the number of slots that it asked for.
  */
 #ifndef TIMERHEAP_H
 #define TIMERHEAP_H
@@ -76,8 +76,9 @@ struct timerheap {
  * Open a context with @slots timers on @clock.
  *
  * @clock is CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or
- * TIMERHEAP_CLOCK_MANUAL.  A manual clock begins at 1, and only timerheap_advance()
- * moves it.  The kernel allocates a page of slots when one of them is first used.
+ * TIMERHEAP_CLOCK_MANUAL.  A manual clock begins at 1, and only timerheap_advance() and
+ * timerheap_advance_next() move it.  The kernel allocates a page of slots when one of
+ * them is first used.
  *
  * Return: the context; or NULL with errno: an error of open() on /dev/timerheap;
  * EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would exceed
@@ -103,7 +104,10 @@ static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *set
 	return __timerheap_open(setup, sizeof(*setup));
 }
 
-/* Stop all timers and free the context.  No other thread may be using the context. */
+/*
+ * Free the context, and stop all its timers unless another process shares them.  No other
+ * thread may be using the context.
+ */
 void timerheap_close(struct timerheap *th);
 
 /* Return the descriptor, for poll() and epoll: it is readable while there are events. */
@@ -197,7 +201,7 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 {
 	/*
 	 * (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to
-	 * 0 before it reads deadline.  So the kernel sees the deadline, or this load sees 0.
+	 * 0 before it reads deadline.  So the kernel sees the new deadline, or this load sees 0.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 
@@ -234,7 +238,8 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
  * Kick @nr slots with one system call: the kernel checks each slot and queues its timer.
  *
  * Return: 0; -ENOMEM: some timers are not queued, kick them again; -ENOENT: a number is
- * not below the number of slots; -EFAULT: @slots cannot be read.
+ * not below the number of slots; -EFAULT: @slots cannot be read.  After an error the slots
+ * before the first one that failed are kicked, and those after it are not.
  */
 int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 
@@ -311,15 +316,15 @@ static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
  * Events
  *
  * Only one thread at a time may take the events of a context.  A program that frees slots
- * takes events with these functions only.  read() and WAIT know nothing of
+ * takes events with the functions below only.  read() and WAIT know nothing of
  * timerheap_free(): they return the unread event of a freed timer, and its slot is never
  * allocated again.
  */
 
-/* This bit of the period marks a slot that was freed before its event was taken. */
+/* This bit of the period marks a condemned slot: one freed before its event was taken. */
 #define __TIMERHEAP_CONDEMNED	(UINT64_C(1) << 63)
 
-/* For timerheap_next(), when it has taken the event of such a slot: finish the free. */
+/* Finish the free of a condemned slot.  timerheap_next() calls this after it took the event. */
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
 /*
@@ -398,15 +403,15 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
  * The manual clock
  *
  * For tests: the program under test need not know which clock its context has.  Only the
- * functions below move a manual clock.  The clock moves from deadline to deadline, so a
- * timer without slack expires exactly at its deadline.  A program that repeats the same
- * calls gets the same expirations, in the same order.  <linux/timerheap.h> describes the
- * details at struct timerheap_advance.
+ * functions below move a manual clock.  The clock moves from deadline to deadline.  So a
+ * timer without slack expires exactly at its deadline, unless that had passed when it was
+ * set.  A program that repeats the same calls in one thread gets the same expirations, in
+ * the same order.  <linux/timerheap.h> describes the details at struct timerheap_advance.
  */
 
 /*
  * Advance the clock to @to.  If @limit is not 0, stop earlier, at the deadline at which the
- * call has expired @limit timers.  A signal does not end the call.
+ * number of expirations reaches @limit.  A signal does not end the call.
  *
  * Return: the number of expirations; -EINVAL: the clock is not a manual clock, or @to has
  * passed.
@@ -417,8 +422,8 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
  * Advance the clock to the next deadline.  A signal may end the call early.  Then the
  * result is smaller, possibly 0, and the next call continues.
  *
- * Return: the number of expirations at that deadline; 0: no timer is pending, and the
- * clock does not move; -EINVAL: the clock is not a manual clock.
+ * Return: the number of expirations at that deadline; 0 without a signal: no timer is left
+ * to expire, and the clock does not move; -EINVAL: the clock is not a manual clock.
  */
 int64_t timerheap_advance_next(struct timerheap *th);
 
@@ -482,7 +487,8 @@ int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline);
 uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop);
 
 /*
- * Call functions when they are due, until no timer is left or timerheap_loop_stop().
+ * Call functions when they are due, until no timer is left or a function has called
+ * timerheap_loop_stop().
  * Return: 0; -EINTR: a signal has arrived, and the program may call the function again;
  * -ENOMEM.
  */

@@ -2,8 +2,8 @@
 /*
  * Functions for /dev/timerheap, on top of libtimerheap.
  *
- * If one of them fails, it does not return.  It prints what has failed and how the user
- * can correct that, and exits.
+ * If one of them fails, except device_wait(), it does not return.  It prints what has failed,
+ * for common errors also how the user can correct that, and exits.
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -36,7 +36,7 @@ bool device_stop(struct timerheap *th, uint32_t slot);
 
 /*
  * Take at most @nr events.  Wait until there are @min events, or until the time @until, or
- * until a signal arrives.
+ * until the wait fails, for example because a signal arrives.
  * Return: the number of events.
  */
 unsigned int device_wait(struct timerheap *th, struct timerheap_event *events,

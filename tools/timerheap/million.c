@@ -4,7 +4,7 @@
  *
  *	100 %	of a million timers on one descriptor are armed, as requests arrive
  *	 70 %	are stopped, as answers arrive
- *	 25 %	are postponed; one fifth of these move to an earlier time
+ *	 25 %	are postponed; one fifth of these to a time that is 4 s earlier on average
  *	  5 %	stay as they are
  *
  * The timers that were not stopped expire over about 20 seconds.
@@ -83,15 +83,15 @@ static void run(struct ledger *ledger, uint32_t n)
 	begin = clock_ns(CLOCK_MONOTONIC);
 	spread = 8 * SEC;
 	/*
-	 * No timer may be due before all timers are armed, stopped and postponed.  That
-	 * takes 0.2 us per timer on a fast machine, and 5 us on an emulated one.  So the
-	 * first hundredth is armed with late deadlines, to measure the cost of a start.
-	 * The earliest deadline is due - spread / 2.  That is 1 s plus twice the time of
-	 * all starts.  In units of the time of all starts, that time is for:
+	 * No timer may be due before all timers are armed, stopped and postponed.  These
+	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
+	 * So the first hundredth is armed with late deadlines, to measure the cost of a start.
+	 * The earliest deadline is due - spread / 2 after begin.  That is 1 s plus 2 t, if
+	 * all starts take the time t.  The 2 t are for:
 	 *
-	 *	1	all starts
-	 *	0.5	the stops of 70 % and the postponements of 25 %
-	 *	0.5	margin
+	 *	1 t	all starts
+	 *	0.5 t	the stops of 70 % and the postponements of 25 %
+	 *	0.5 t	margin
 	 */
 	due = SEC + n * 15000LL + spread;
 	due = SEC + spread / 2 + (int64_t)(2 * n * time_each(ledger, 0, n / 100, arm));

@@ -8,20 +8,20 @@
  *		function=hrtimer_wakeup expires=12400000000 ...
  *
  * The parser reads the CPU, the time, the name of the event, and fields by their names.
- * The time is the first number with a point and a colon after it.  Fields that a kernel
- * release adds are ignored.
+ * The time is the first number that has a point in it and a colon after it.  Fields that a
+ * kernel release adds are ignored.
  *
  * Postponed and expired timers.  The kernel prints a cancel whenever it dequeues a pending
- * timer.  It does so also before it enqueues the timer again, and before it expires it:
+ * timer.  The kernel does so also before it enqueues the timer again or expires the timer:
  *
  *	timer_cancel, timer_start		the timer was postponed
  *	timer_cancel, timer_expire_entry	the timer has expired
  *	timer_cancel				the timer was cancelled
  *
- * Older kernels do this for hrtimers too.  A cancelled timer cannot expire, so the second
- * case is certain.  In the first case the kernel keeps interrupts off between the cancel
- * and the start.  So the CPU prints no event of another timer between them, and little time
- * passes.
+ * Kernels whose hrtimer_start has no field was_armed do this for hrtimers too.  A cancelled
+ * timer cannot expire, so the second case is certain.  In the first case the kernel keeps
+ * interrupts off between the cancel and the start.  So the CPU prints no event of another
+ * timer between them, and little time passes.
  *
  * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not
  * printed.  But expires - timeout is the jiffy of a timer_start, and the time of that
@@ -47,7 +47,7 @@
 /* A time this far ahead of monotonic time is real time. */
 #define TEN_YEARS	(10 * 365 * 86400LL * SEC)
 
-/* A cancel and a start of one timer within this time are a postponement. */
+/* If a timer is started later than this after its cancel, that is no postponement. */
 #define POSTPONE_MAX	(SEC / 10000)
 
 /* No kernel runs for 73 years.  The sum of 4 such times does not overflow. */
@@ -61,13 +61,13 @@ struct timer {
 	uint64_t address;
 	uint32_t number;
 	bool hrtimer, armed;
-	size_t cancel;		/* if the last operation was a cancel: its index + 1 */
+	size_t cancel;		/* if the last operation was a cancel: its index + 1; else 0 */
 };
 
 /* An operation as parsed, while the length of a jiffy is not known yet. */
 struct raw_op {
 	struct trace_op op;
-	int64_t jiffies;	/* timeout of a timer_list; op.deadline is not set */
+	int64_t jiffies;	/* if in_jiffies: the timeout; op.deadline is not set yet */
 	bool in_jiffies;
 	bool ignored;		/* a cancel that was part of a postponement */
 };
@@ -115,7 +115,7 @@ static struct timer *find_entry(struct timer *table, size_t room, uint64_t addre
 	}
 }
 
-/* Find a timer in the hash table.  If it is new and @add is true, add it, else return NULL. */
+/* Find a timer in the hash table.  If it is new: add it if @add is true, else return NULL. */
 static struct timer *find_timer(struct parser *parser, uint64_t address, bool hrtimer, bool add)
 {
 	struct timer *timer;
@@ -340,8 +340,8 @@ void parser_finish(struct parser *parser, struct trace *trace)
 			op.deadline = (int64_t)op.time + jiffies_to_ns(raw->jiffies, length);
 		op.deadline -= parser->begin;
 		/*
-		 * The lines are sorted by time.  But a printed time may be slightly less than the
-		 * one before it: raise it to the one before.
+		 * The lines are nearly sorted by time: a printed time may be slightly less than the
+		 * one before it.  Raise such a time to the one before it.
 		 */
 		if (op.time < last)
 			op.time = last;

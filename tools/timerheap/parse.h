@@ -10,7 +10,7 @@
 
 struct parser;
 
-/* @realtime_offset: how far real time is ahead of monotonic time, in nanoseconds. */
+/* Make a parser.  @realtime_offset: nanoseconds by which real time is ahead of monotonic time. */
 struct parser *parser_new(int64_t realtime_offset);
 
 /* Parse a line of the text.  A line that is not an event of a timer is ignored. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The report of "timerheap replay" or "million": what it did with timers; text and JSON. */
+/* The report of "timerheap replay" or "million": the operations and errors, as text and JSON. */
 #ifndef REPORT_H
 #define REPORT_H
 

@@ -123,7 +123,7 @@ static const char *format_bytes(double value)
 	return scaled(value, units, 1024);
 }
 
-/* Format the first deadline.  The file has it as nanoseconds from the snapshot, or "-". */
+/* Format the first deadline.  @heap has it as nanoseconds after the snapshot; "-": none. */
 static const char *format_first(const struct heap *heap)
 {
 	double ns = strtod(heap->first, NULL);

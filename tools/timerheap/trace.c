@@ -140,7 +140,10 @@ uint8_t *trace_encode(const struct trace *trace, size_t *size)
 	return buffer.bytes;
 }
 
-/* Read an operation.  Its times are at most 2^62, so that the sum of two does not overflow. */
+/*
+ * Read an operation.  Limit its time, and the span to its deadline, to less than 2^62, so that
+ * their sum does not overflow.
+ */
 static void get_op(struct buffer *buffer, struct trace *trace, uint64_t *last)
 {
 	struct trace_op op = {};
