@@ -356,7 +356,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 	bool idle;
 
 	theap_timer_claim(timerheap_core(timer), &claim);
-	/* If @held is not 0, another caller waits for this function and keeps the object. */
+	/* If @held is not 0, another caller waits for this function, and still uses the timer. */
 	idle = theap_status_is_idle(claim.from) && !timer->held;
 	if (idle) {
 		timer->again = false;

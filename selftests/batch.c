@@ -521,7 +521,7 @@ TEST_F_TIMEOUT(eventfd, last_eventfd_is_signaled_after_replacements, 60)
  * A program can close a context and its eventfd in either order while timers expire.  No
  * timer stays queued.
  */
-TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_nothing, 60)
+TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_no_timer, 60)
 {
 	int64_t before = th_armed(self->fd);
 

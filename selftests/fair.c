@@ -36,7 +36,8 @@
 #include "timerheap_test.h"
 
 #define CPUS_MAX	64
-#define CROWD		1000		/* slots of a process, or operations of a call */
+/* The most timers in one BATCH, KICK or DRAIN, and the number of slots of some contexts. */
+#define CROWD		1000
 #define PARAMETER	TH_PARAMETERS "max_user_checks"
 
 /*

@@ -417,7 +417,7 @@ TEST_F_TIMEOUT(faults, each_fault_leaves_a_clean_state, 120)
 }
 
 /* The first START allocates memory for its slot, a segment of the heap and the heap's directory. */
-TEST_F_TIMEOUT(faults, first_start_survives_each_fault, 60)
+TEST_F_TIMEOUT(faults, fault_in_first_start_leaves_clean_state, 60)
 {
 	static const struct operation start = { "the first START", op_start, 7 };
 

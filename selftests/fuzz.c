@@ -32,7 +32,13 @@
 
 #define THREADS		3		/* per process */
 #define CONTEXTS	6
-#define WORDS		8		/* the longest argument except INFO has one word less */
+
+/*
+ * The 64-bit words of a request.  Each argument except that of INFO has at most 7 words, so a
+ * random size may also be larger than the argument.
+ */
+#define WORDS		8
+
 #define CORPUS		256		/* calls in the corpus */
 #define EDGES		0x10000		/* different hashes, see kcov_new() */
 #define TRACE		4096		/* words of a thread's kcov buffer */
@@ -482,7 +488,7 @@ static void do_remap(struct thread *thread, const struct request *request)
 
 /*
  * Replace the context behind a descriptor.  The new context is read-only if words[0] is a
- * multiple of 8, and it gets no SETUP if words[1] is one.
+ * multiple of 8, and it gets no SETUP if words[1] is a multiple of 8.
  */
 static void do_reopen(struct thread *thread, const struct request *request)
 {
@@ -584,9 +590,10 @@ static void on_signal(int signal)
 }
 
 /*
- * Send each thread a signal every 2 ms until it has ended.
+ * Send each thread a signal every 2 ms until the thread has ended.
  *
- * The signal also ends a WAIT on a manual clock that no thread advances any more.
+ * The signals interrupt calls that sleep, which tests how the calls handle signals.  Without
+ * signals, a WAIT on a manual clock might never end, if no thread advances the clock any more.
  */
 static void disturb(struct thread *threads)
 {

@@ -2,10 +2,10 @@
 /*
  * CPUs go offline and come online while timers are pending.
  *
- * The timers of a CPU that goes offline migrate to another CPU, unless another CPU shares its
- * heap (heaps=).  Each timer must expire once and not early, on any CPU.  The tests need root
- * and CPUs that can go offline.  At the end all CPUs are online again, even if a check has
- * failed.
+ * The timers of a CPU that goes offline migrate to another CPU, unless an online housekeeping
+ * CPU shares its heap (heaps=).  Each timer must expire once and not early, on any CPU.  The
+ * tests need root and CPUs that can go offline.  At the end all CPUs are online again, even if
+ * a check has failed.
  */
 #include "timerheap_test.h"
 
@@ -90,7 +90,7 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 		EXPECT_EQ(i % 4 != 0, seen[i]);
 }
 
-/* A heap that several CPUs share keeps its timers while one of these CPUs is online. */
+/* A heap that several CPUs share keeps its timers if one of them is an online housekeeping CPU. */
 TEST_F_TIMEOUT(hotplug, shared_heap_keeps_its_timers, 60)
 {
 	struct timerheap_info info;

@@ -229,7 +229,7 @@ TEST_F_TIMEOUT(lifetime, kill_removes_timers, 100)
 }
 
 /* If contexts are closed while their timers expire, no entry stays in the heaps. */
-TEST_F_TIMEOUT(lifetime, close_while_timers_expire_leaves_nothing, 60)
+TEST_F_TIMEOUT(lifetime, close_while_timers_expire_leaves_no_timer, 60)
 {
 	for (int round = 0; round < 60; round++) {
 		int fd = th_context(round % 4, SLOTS);

@@ -233,8 +233,8 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 
 /*
  * One heap has the timers with near and with far deadlines, up to TIMERHEAP_NEVER.  A timer
- * with a near deadline expires first, also if its deadline was far before.  Kafka needs
- * overflow wheels for far deadlines.
+ * with a near deadline expires first, even if it was started with a far deadline and then
+ * moved earlier.  Kafka needs overflow wheels for far deadlines.
  */
 TEST_F(slack, near_deadlines_expire_among_far_ones)
 {

@@ -165,6 +165,10 @@ static bool stolen_for_waiter(struct __test_metadata *_metadata, struct _test_da
 	return held < soon && last < wait_released(held);
 }
 
+/*
+ * A task that sleeps in WAIT gets the events of each timer of a stuck CPU in time, since another
+ * CPU steals these timers.
+ */
 static void check_sleeping_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 				  const char *what)
 {

@@ -633,8 +633,8 @@ static inline int th_kick(int fd, const uint32_t *slots, uint32_t nr)
 }
 
 /*
- * Start or postpone a timer in mapped memory.  Call KICK if the slack changes, or if the
- * kernel has not queued a check of the slot for @deadline or earlier.
+ * Start a timer or change its deadline, in mapped memory.  Call KICK if the slack changes, or
+ * if the kernel has not queued a check of the slot for @deadline or earlier.
  *
  * Return: the timer's former deadline, 0 if it was not pending, or -errno.
  */

@@ -251,7 +251,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 			continue;
 		}
 		ASSERT_GT(sizeof(steps) / sizeof(*steps), at);
-		/* The trace event of the first step names the timer; all later ones, the same timer. */
+		/* The trace event of each step must name the timer that the first step names. */
 		if (!at)
 			ASSERT_EQ(1, sscanf(event, "%*s %39s", timer));
 		EXPECT_NE(NULL, strstr(event, timer));

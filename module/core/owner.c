@@ -89,7 +89,10 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 		__theap_requeue(queue, timer, status);
 }
 
-/* Timers prefetched together: enough that the first is cached before it is handled. */
+/*
+ * Timers whose heap entries are prefetched together: enough that the first entry is in the
+ * cache before its timer is adjusted.
+ */
 #define THEAP_PREFETCH_BATCH	16
 
 /*

@@ -290,7 +290,8 @@ bool theap_run_batch(struct theap_queue *queue)
 /**
  * theap_run_add_waker - request a callback after the timers' functions
  * @run:    the run that calls the timer's function
- * @waker:  the callback; all requests before the call make one call
+ * @waker:  the callback; if several functions of the run request it, the run calls it once
+ *          for all requests that precede the callback
  *
  * Context: a timer's function.
  */
@@ -452,7 +453,7 @@ static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
-/* Attach the hrtimers that run a queue. */
+/* Attach the two hrtimers by which the owning CPU runs a queue. */
 void theap_run_attach(struct theap_queue *queue)
 {
 	hrtimer_setup(&queue->hrtimer, theap_queue_expired, theap_clocks[queue->clock].id,

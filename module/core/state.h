@@ -134,7 +134,7 @@ static inline bool theap_try_stable_to_modifying(atomic_t *status,
 	return __theap_try(status, from, THEAP_MODIFYING);
 }
 
-/* MODIFYING -> WAITING: the timer was not queued, and the claim has pushed it */
+/* MODIFYING -> WAITING: the timer was not queued, and has been enqueued in MODIFYING */
 static inline void theap_modifying_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_WAITING);
@@ -158,7 +158,7 @@ static inline void theap_modifying_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
 }
 
-/* MODIFYING -> the state that the timer was claimed in: the claim has not changed the state */
+/* MODIFYING -> what it was: the claim has kept the state in which the timer was claimed */
 static inline void theap_modifying_undo(atomic_t *status, enum theap_status from)
 {
 	__theap_leave(status, THEAP_MODIFYING, from);

@@ -34,10 +34,11 @@ static_assert(sizeof(struct timerheap_slot) == 64);
  * @first:       constant: the number of the first slot
  * @slots:       the page that is shared with the program
  * @timers:      a page with the timers of the slots
- * @near_checks: for each slot, the number of successive checks that found its deadline less
- *               than the minimum period ahead; written by the code that has the slot's timer
- *               in a transient state; in cache lines of its own, since the checks of all slots
- *               of the page read the fields above
+ * @near_checks: for each slot, how many checks in succession have found a deadline that is
+ *               near: less than the minimum period ahead.  After too many of them the next
+ *               check is deferred (slot.c).  Written by the code that has the slot's timer
+ *               in a transient state.  In cache lines of its own, since the checks of all
+ *               slots of the page read the fields above
  *
  * A page is allocated when one of its slots is first used (slot_page.c).
  */

@@ -31,7 +31,7 @@
 #define REPEATS	 0	/* how often, at most, an expiry queues the timer again */
 #endif
 #ifndef EXHAUSTED
-#define EXHAUSTED 0	/* how often, at most, adjust lacks budget and leaves a drained timer */
+#define EXHAUSTED 0	/* how often, at most, adjust has no budget to requeue a drained timer */
 #endif
 
 #include "states.pml"

@@ -178,9 +178,10 @@ inline kick_claimed() {
  */
 
 /*
- * KICK.  It reads the clock before the claim, which may have to wait.  slot.c reads the
- * clock again for a due deadline.  A later reading changes only @fired of the event and, for
- * a periodic slot, the number of periods that are counted and the next deadline.
+ * KICK.  It reads the clock before the claim, which may have to wait.  If the deadline is due,
+ * slot.c reads the clock again in the claim.  The model leaves out this second reading.  It
+ * would change only @fired of the event and, for a periodic slot, the counted periods and the
+ * next deadline.
  */
 inline kick() {
 	run_now = now;

@@ -515,7 +515,7 @@ init {
 		run other_cpu(); run stall(); run user();
 		if :: run clock() :: true fi
 	}
-	/* No process can take a step.  Those of the stuck CPU may wait until it recovers. */
+	/* No process can take a step.  The stuck CPU's processes may wait until it recovers. */
 	timeout ->
 	assert(!lock && !running);
 	assert(wanted > now);

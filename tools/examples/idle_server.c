@@ -99,7 +99,7 @@ static void serve_timeouts(void)
 	while (timerheap_next(th, &event)) {
 		struct connection *connection = timerheap_pointer(&event);
 
-		/* A packet after the expiration has started a timer that is pending: keep open. */
+		/* Keep the connection if its timer is pending: a packet has started it again. */
 		if (timerheap_deadline(th, event.slot))
 			continue;
 		timed_out++;

@@ -20,8 +20,8 @@
  *              of each such slot unique; see slots.c
  *
  * All functions that get a context read @th, and none writes @th after the open.  The fields
- * that timerheap_alloc() and timerheap_free() write are in another cache line, so that these
- * writes do not invalidate the cache line of @th on other CPUs.
+ * that timerheap_alloc() and timerheap_free() write are in another cache line.  So these writes
+ * do not invalidate the cache line of @th on other CPUs.
  */
 struct context {
 	struct timerheap th;

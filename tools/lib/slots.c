@@ -61,9 +61,8 @@
  * Each free that condemns a slot writes a value of CONDEMNED that no other free writes.  With one
  * value for all, this could happen.  A free is delayed before its exchange.  Meanwhile the
  * consumer pushes the slot, the next owner allocates it, the timer expires, and a second free
- * condemns the slot.  The delayed
- * exchange then succeeds for the wrong condemnation, and free pushes a slot with an unread
- * event.
+ * condemns the slot.  The delayed exchange then succeeds for the wrong condemnation, and the
+ * first free pushes a slot with an unread event.
  *
  * In one more case the slot must not be pushed yet: the consumer's exchange of period
  * succeeds, but the slot has another unread event.  This happens in two ways:

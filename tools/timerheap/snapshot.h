@@ -56,7 +56,8 @@ void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
 		    const struct snapshot *after);
 
 /*
- * Return the end of the step of a histogram that holds a percentile, in nanoseconds.
+ * Return the percentile @percent of a histogram of lateness: the end of the step that the
+ * percentile is in, in nanoseconds.
  * 0: the histogram is empty; UINT64_MAX: the percentile is in the last step.
  */
 uint64_t snapshot_percentile(const uint64_t *lateness, double percent);

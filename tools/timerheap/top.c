@@ -61,7 +61,7 @@ static uint64_t context_key(const struct context *context)
 	       sort == LATE ? context->waiting : context->bytes;
 }
 
-/* Compare for qsort(): the larger value first, equal values in the order of the file. */
+/* Compare for qsort(): the larger value first, equal values in the order of the snapshot. */
 static int compare(uint64_t a, uint64_t b, const void *first, const void *second)
 {
 	return a != b ? (a < b) - (a > b) : (first > second) - (first < second);

@@ -621,7 +621,8 @@ struct timerheap_drain {
  * number returns the error.  A signal also ends the call early, which is no error.
  *
  * ENOENT: there is no slot with the first number.  ENOMEM: the timer of the first slot is
- * not queued, and its @queued is 0.  If its deadline was due, it has expired nevertheless.
+ * not queued, and its @queued is 0.  If this timer is periodic and was due, it has expired
+ * nevertheless, and only its next deadline is not queued.
  */
 struct timerheap_kick {
 	__u64 slots;

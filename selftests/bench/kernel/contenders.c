@@ -63,8 +63,8 @@ static void heap_start(void *timer, s64 time)
 		ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], time);
 		theap_timer_commit(&claim);
 		/*
-		 * mass_round() starts timers with softirqs off, and must not sleep.  Before,
-		 * make_room() has let the heap grow as far as necessary.
+		 * If mass_round() calls this function, softirqs are off, and a growth must not
+		 * sleep.  Usually no growth is needed then: make_room() has grown the heap before.
 		 */
 	} while (ret && !theap_queue_grow(claim.queue, softirq_count() ? GFP_ATOMIC : GFP_KERNEL));
 	WARN_ON_ONCE(ret);

@@ -20,7 +20,10 @@
 #define WITHIN	NSEC_PER_MSEC	/* the span of all deadlines of a mass expiry */
 #define HOUR	(3600 * NSEC_PER_SEC)
 
-/* More timers than this get 3 rounds of mass expiry: to start ten million hrtimers takes 20 s. */
+/*
+ * With more timers than this, mass expiry has 3 rounds instead of ROUNDS: to start ten million
+ * hrtimers takes 20 s.
+ */
 #define MANY	1000000U
 
 /* The time for SAMPLE calls of loop() without an interrupt, in ns: the shortest of 50 samples. */

@@ -4,7 +4,7 @@
  * by one thread, or by several with timers of their own.
  *
  * All rounds have the same time limit, so a slow peer takes no longer than a fast one.  The
- * figures are CPU time of the process and system calls, per operation.
+ * figures are the CPU time of the process, and the number of system calls, per operation.
  */
 #include "workloads.h"
 

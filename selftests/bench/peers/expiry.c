@@ -246,11 +246,7 @@ static void tickers(struct part *part)
 	part->peer->reap(part->set, false);
 }
 
-/*
- * Timers that were postponed before they were due.  A peer that only noted the new deadline
- * has to check such a timer at the old one.  That check is the deferred cost of postponing.
- * There is one check per span of a timer, however often the timer is postponed in that span.
- */
+/* Poll until all old deadlines have passed: they are within one second from base. */
 static void poll_until_over(const struct part *part)
 {
 	while (bench_ns(CLOCK_MONOTONIC) < base + SEC + PAUSE) {
@@ -260,6 +256,11 @@ static void poll_until_over(const struct part *part)
 	expired = part->n;
 }
 
+/*
+ * Postpone all timers before they are due.  A peer that only stores the new deadline has to
+ * check the timer at the old deadline.  That check is the deferred cost of postponing.  It
+ * occurs once per timeout, however often the timer is postponed before the old deadline.
+ */
 static void postponed(struct part *part)
 {
 	const struct peer *peer = part->peer;

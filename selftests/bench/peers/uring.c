@@ -146,8 +146,8 @@ static void expired(struct set *set, uint32_t timer)
 }
 
 /*
- * Take all completions.  The completion of a stopped timeout is not reported, except if the
- * timeout was just expiring.
+ * Take all completions.  A completion with -ETIME is an expiry, which expired() handles.  A
+ * stopped timeout completes with -ECANCELED, except if it was just expiring.
  */
 static void take_events(struct set *set)
 {
