@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,6 +50,14 @@
  * sooner.  So a timer that has not expired after this time is lost.
  */
 #define LOST		(20 * SEC)
+
+/* Return: whether the kernel has PREEMPT_RT, which is in the version that uname prints. */
+static inline bool th_preempt_rt(void)
+{
+	struct utsname name;
+
+	return !uname(&name) && strstr(name.version, "PREEMPT_RT");
+}
 
 static inline int64_t clock_now(clockid_t clock)
 {

@@ -12,10 +12,14 @@
 
 #include <linux/atomic.h>
 #include <linux/cache.h>
+#include <linux/hrtimer.h>
 #include <linux/types.h>
 
-/* One cache line; the largest timer, an hrtimer, fills it. */
-#define TIMER_SIZE	64
+/*
+ * The room of each timer: whole cache lines of 64 bytes, enough for the largest timer, an hrtimer.
+ * An hrtimer has 64 bytes on Linux 6, and 72 on Linux 7.3.
+ */
+#define TIMER_SIZE	ALIGN(sizeof(struct hrtimer), 64)
 
 /* The resolution of a deadline; NEVER: the timer does not expire. */
 enum grain { EXACT, JIFFIES, NEVER };
