@@ -346,10 +346,22 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 /* The most slot numbers that KICK copies at a time: 256 bytes of stack. */
 #define THEAP_KICK_BATCH	64
 
-/* Copy @nr objects of @size bytes from a program.  Return: how many were copied whole. */
+/*
+ * Copy @nr objects of @size bytes from a program.  Return: how many were copied whole.
+ *
+ * After a fault, copy_from_user() returns a bound of the bytes that are missing; on arm64 fewer may
+ * be missing.  So copy the objects again, one by one: each is then copied whole or not.
+ */
 static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
 {
-	return nr - DIV_ROUND_UP(copy_from_user(to, from, nr * size), size);
+	u32 i;
+
+	if (!copy_from_user(to, from, nr * size))
+		return nr;
+	for (i = 0; i < nr; i++)
+		if (copy_from_user(to + i * size, from + i * size, size))
+			break;
+	return i;
 }
 
 /**

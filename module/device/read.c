@@ -81,6 +81,31 @@ static void theap_read_put_back(struct theap_context *context,
 }
 
 /*
+ * Copy @nr events to @to.  Return: how many were copied whole.
+ *
+ * After a fault, copy_to_iter() returns a bound of the bytes that it has copied; on arm64 it may
+ * have copied more.  So copy the events again, one by one: each is then copied whole or not.
+ */
+static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_event *events,
+				    unsigned int nr)
+{
+	size_t copied = copy_to_iter(events, nr * sizeof(*events), to);
+	unsigned int i;
+
+	if (copied == nr * sizeof(*events))
+		return nr;
+	iov_iter_revert(to, copied);
+	for (i = 0; i < nr; i++) {
+		copied = copy_to_iter(&events[i], sizeof(*events), to);
+		if (copied < sizeof(*events)) {
+			iov_iter_revert(to, copied);
+			break;
+		}
+	}
+	return i;
+}
+
+/*
  * Copy events to @to until it is full, the ring is empty or a signal arrives.  An event that
  * cannot be copied whole goes back into the ring.
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
@@ -93,12 +118,10 @@ static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_ite
 	while ((room = theap_read_room(to)) && theap_ring_count(&context->ring)) {
 		unsigned int taken = theap_read_get(context, events,
 						    min_t(size_t, room, THEAP_EVENT_BATCH));
-		size_t copied = copy_to_iter(events, taken * sizeof(*events), to);
-		size_t whole = copied / sizeof(*events);
+		unsigned int whole = theap_read_copy(to, events, taken);
 
 		done += whole;
 		if (whole < taken) {
-			iov_iter_revert(to, copied % sizeof(*events));
 			theap_read_put_back(context, events + whole, taken - whole);
 			return done ?: -EFAULT;
 		}
