@@ -34,6 +34,15 @@ die()
 	exit 2
 }
 
+# Print the architecture of a kernel, by its name.
+arch_of()
+{
+	case $1 in
+	*-arm64 | *-arm64-*)	echo arm64 ;;
+	*)			echo amd64 ;;
+	esac
+}
+
 # Run a command as root.  If there is no way to become root, the error shows the command, so
 # that the user can run it.
 as_root()
