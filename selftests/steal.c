@@ -10,8 +10,6 @@
  * The tests of the watchdog hold each CPU in turn.  So they also hold the CPUs on which the two
  * watchdog timers are armed.
  */
-#include <signal.h>
-#include <sys/prctl.h>
 
 #include "stuck_test.h"
 
@@ -676,71 +674,6 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
 	churn_while(_metadata, self, 20, hold_none);
 	EXPECT_LT(0, since(self).runs);
 	EXPECT_EQ(0, since(self).stolen);
-}
-
-/* How often a task has executed its loop.  Each CPU has one such task. */
-struct counter {
-	_Alignas(64) atomic_ulong rounds;
-};
-
-/* Return: how often all tasks together execute their loops in @span ns. */
-static uint64_t count_rounds(struct counter *counters, int cpus, int64_t span)
-{
-	uint64_t before = 0, after = 0;
-
-	for (int i = 0; i < cpus; i++)
-		before += counters[i].rounds;
-	nap(span);
-	for (int i = 0; i < cpus; i++)
-		after += counters[i].rounds;
-	return after - before;
-}
-
-/*
- * Measure what the scans for stuck CPUs cost when no CPU is stuck.
- *
- * A ticker on each CPU makes runs, which scan at their end.  The scans take CPU time from a
- * task on each CPU, which counts the rounds of a loop.  The test reads these counts with
- * stealing off and on, in turn.  It divides each count with stealing on by the count with
- * stealing off, and prints the median of these ratios.  It does not check a ratio: if the host
- * has fewer CPUs than the emulated machine, no ratio is reliable.
- */
-TEST_F_TIMEOUT(steal, tickers_expire_while_scan_cost_is_logged, 120)
-{
-	struct counter *counters = th_map_shared(self->cpus * sizeof(*counters));
-	int64_t permille[15];
-	pid_t tasks[SLOTS];
-	int cpus = self->cpus < SLOTS ? self->cpus : SLOTS;
-	uint64_t runs, off, on;
-
-	ASSERT_NE(MAP_FAILED, counters);
-	for (int i = 0; i < cpus; i++) {
-		ASSERT_EQ(0, run_on(i));
-		ASSERT_EQ(0, th_start_flags(self->fd, i, MSEC, MSEC, 0));
-		tasks[i] = fork();
-		if (tasks[i])
-			continue;
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			counters[i].rounds++;
-	}
-	runs = since(self).runs;
-	for (int i = 0; i < 15; i++) {
-		ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", 0));
-		off = count_rounds(counters, cpus, 200 * MSEC);
-		ASSERT_EQ(0, put_number(TH_PARAMETERS "steal_us", self->steal_us));
-		on = count_rounds(counters, cpus, 200 * MSEC);
-		permille[i] = 1000 * on / off;
-	}
-	for (int i = 0; i < cpus; i++) {
-		kill(tasks[i], SIGKILL);
-		waitpid(tasks[i], NULL, 0);
-	}
-	EXPECT_LT(runs, since(self).runs);
-	th_sort(permille, 15);
-	TH_LOG("permille of the rounds without stealing: median %lld, %lld to %lld",
-	       (long long)permille[7], (long long)permille[0], (long long)permille[14]);
-	munmap(counters, self->cpus * sizeof(*counters));
 }
 
 TEST_HARNESS_MAIN

@@ -34,6 +34,16 @@ die()
 	exit 2
 }
 
+# Print the series of a kernel, by its name.
+series_of()
+{
+	case $1 in
+	uml)	echo 6.12 ;;
+	uml-*)	echo "$1" | cut -d- -f2 ;;
+	*)	echo "${1%%-*}" ;;
+	esac
+}
+
 # Print the architecture of a kernel, by its name.
 arch_of()
 {
