@@ -272,6 +272,7 @@ TEST_F(uring, process_ends_while_wait_is_pending)
 	for (int killed = 0; killed < 2; killed++) {
 		int64_t start = now();
 		pid_t pid = fork();
+		int status;
 
 		if (!pid) {
 			struct timerheap_event event;
@@ -291,7 +292,8 @@ TEST_F(uring, process_ends_while_wait_is_pending)
 			nap(200 * MSEC);
 			kill(pid, SIGKILL);
 		}
-		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(killed ? SIGKILL : 0, status);
 		EXPECT_GT(start + LOST, now());
 	}
 }

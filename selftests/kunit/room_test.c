@@ -166,8 +166,10 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 
 	/* Record @offline as the last queue of the timers.  Their reservations move there, too. */
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(offline, GFP_KERNEL), 0);
+	raw_spin_lock_irq(&offline->lock);
 	for (i = 0; i < 2; i++)
 		__theap_timer_set_queue(&t[i].timer, offline);
+	raw_spin_unlock_irq(&offline->lock);
 	KUNIT_EXPECT_EQ(test, nr_reserved(offline), 2);
 	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), 0);
 	offline->offline = true;

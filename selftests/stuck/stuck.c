@@ -146,11 +146,16 @@ static int __init stuck_init(void)
 
 static void __exit stuck_exit(void)
 {
+	struct holder *stopped = holders;
 	unsigned int cpu;
 
+	/* A write to the parameter may still arrive: let it find no holders. */
+	kernel_param_lock(THIS_MODULE);
+	holders = NULL;
+	kernel_param_unlock(THIS_MODULE);
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
-		holder_stop(&holders[cpu]);
-	kfree(holders);
+		holder_stop(&stopped[cpu]);
+	kfree(stopped);
 }
 
 module_init(stuck_init);

@@ -88,7 +88,7 @@ struct torture_timer {
 	struct counts counts;		/* S, but @called is F */
 	atomic_t in_function;		/* the function is running */
 	bool dying;			/* set: the function must not start the timer */
-	struct rnd_state random;	/* F, but torture_timer_free() also uses it */
+	struct rnd_state random;	/* F */
 };
 
 /*
@@ -271,7 +271,7 @@ static void torture_timer_free(struct torture_timer *t)
 	 * For half of the timers, count each stop.  Stop the others while their functions may
 	 * still start them, and compute the number of their stops from the other counts.
 	 */
-	if (random_below(&t->random, 2)) {
+	if (get_random_u32() % 2) {
 		torture_timer_stop_counted(t);
 	} else {
 		theap_timer_stop_sync(&t->timer);

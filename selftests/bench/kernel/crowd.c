@@ -112,8 +112,11 @@ int bench_crowd(const struct contender *contender, u32 n)
 
 	if (!workers)
 		return -ENOMEM;
-	for (nr = 0; !ret && nr < n; nr++)
+	for (nr = 0; nr < n; nr++) {
 		ret = timer_set_alloc(&workers[nr].set, contender, EACH);
+		if (ret)
+			break;
+	}
 	for (i = 0; !ret && i < ROUNDS; i++) {
 		ns[i] = crowd_round(contender, workers, n);
 		if (!ns[i])
