@@ -44,6 +44,12 @@ series_of()
 	esac
 }
 
+# Print the Debian suite with the compiler for a kernel that the lab compiles.
+suite_of()
+{
+	awk -v series="$(series_of "$1")" '$1 == series { print $3 }' "$here/kernels"
+}
+
 # Print the architecture of a kernel, by its name.
 arch_of()
 {
@@ -73,7 +79,9 @@ lock()
 {
 	mkdir -p "$(dirname "$1")"
 	exec 9>"$1"
-	flock -n 9 || { say "waiting for another run of the lab that holds $1"; flock 9; }
+	flock -n 9 && return
+	say "waiting for another run of the lab that holds $1"
+	flock -w 3600 9 || die "another run of the lab has held $1 for an hour"
 }
 
 unlock()
