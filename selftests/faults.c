@@ -2,6 +2,10 @@
 /*
  * Fault injection: each allocation and each copy from or to the program fails in turn.
  *
+ * KICK, BATCH, WAIT and read() copy several items at a time, and after a fault one by one.  So one
+ * fault that is injected into the first copy does not make them fail.  Memory that ends too early
+ * does (abi.c, batch.c, protocol.c).
+ *
  * The kernel can make the n-th allocation or copy of a thread fail (fail-nth, described in
  * Documentation/fault-injection of the kernel's source).  The test runs each operation with
  * n = 1, 2 and so on, until the operation has no n-th allocation or copy.  Each time the

@@ -331,7 +331,7 @@ static int64_t max_queues(void)
  *
  * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each
  * queue may have one more run, which finds no due timer.  With TIMERHEAP_EXACT there is no
- * such run: `make check` then runs no other test of this program.
+ * such run: `make check-all` then runs no other test of this program.
  */
 TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 {

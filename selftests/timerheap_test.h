@@ -59,6 +59,17 @@ static inline bool th_preempt_rt(void)
 	return !uname(&name) && strstr(name.version, "PREEMPT_RT");
 }
 
+/* Return: whether the kernel is older than Linux @major.@minor. */
+static inline bool th_release_before(int major, int minor)
+{
+	struct utsname name;
+	int running = 0, sub = 0;
+
+	uname(&name);
+	sscanf(name.release, "%d.%d", &running, &sub);
+	return running < major || (running == major && sub < minor);
+}
+
 static inline int64_t clock_now(clockid_t clock)
 {
 	struct timespec ts;
