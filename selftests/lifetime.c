@@ -263,35 +263,37 @@ TEST_F(lifetime, open_device_prevents_unload)
 #define PARAMETER	TH_PARAMETERS "max_user_slots"
 
 /*
- * Check the limit of 1024 slots as the user "nobody", in a child.
+ * Check a limit of 16 pages of slots as the user "nobody", in a child.
  *
- * Slots count by pages of 64: 600 slots count as 640, and 384 more reach the limit.
+ * Slots count by whole pages.  @ten slots fill 9 pages and a part of the 10th, so they count as
+ * 10 pages, and 6 pages more reach the limit.
  *
  * Return: 0, or the number of the step that failed, from 1 on.
  */
-static int check_user_limit(void)
+static int check_user_limit(uint32_t ten)
 {
 	int a, b;
 
 	if (!th_become_nobody())
 		return 1;
-	a = th_context(CLOCK_MONOTONIC, 600);
+	a = th_context(CLOCK_MONOTONIC, ten);
 	if (a < 0)
 		return 2;
-	if (th_context(CLOCK_MONOTONIC, 600) != -ENOSPC)
+	if (th_context(CLOCK_MONOTONIC, ten) != -ENOSPC)
 		return 3;
-	b = th_context(CLOCK_MONOTONIC, 384);
+	b = th_context(CLOCK_MONOTONIC, 6 * th_page_slots());
 	if (b < 0)
 		return 4;
 	if (th_context(CLOCK_MONOTONIC, 1) != -ENOSPC)
 		return 5;
 	close(a);
-	return th_context(CLOCK_MONOTONIC, 600) < 0 ? 6 : 0;
+	return th_context(CLOCK_MONOTONIC, ten) < 0 ? 6 : 0;
 }
 
 /* max_user_slots limits the slots of all contexts of a user.  close() frees a context's slots. */
 TEST_F(lifetime, user_limit_is_enforced)
 {
+	const uint32_t ten = 9 * th_page_slots() + 24;
 	struct stat st;
 	int unlimited[2];
 	pid_t pid;
@@ -300,17 +302,17 @@ TEST_F(lifetime, user_limit_is_enforced)
 		SKIP(return, "needs root");
 	ASSERT_EQ(0, stat(DEVICE, &st));
 	ASSERT_EQ(0, chmod(DEVICE, 0666));
-	ASSERT_EQ(0, put_number(PARAMETER, 1024));
+	ASSERT_EQ(0, put_number(PARAMETER, 16 * th_page_slots()));
 	/* The limit does not apply to root. */
-	unlimited[0] = th_context(CLOCK_MONOTONIC, 600);
-	unlimited[1] = th_context(CLOCK_MONOTONIC, 600);
+	unlimited[0] = th_context(CLOCK_MONOTONIC, ten);
+	unlimited[1] = th_context(CLOCK_MONOTONIC, ten);
 	EXPECT_LE(0, unlimited[0]);
 	EXPECT_LE(0, unlimited[1]);
 	close(unlimited[0]);
 	close(unlimited[1]);
 	pid = fork();
 	if (!pid)
-		_exit(check_user_limit());
+		_exit(check_user_limit(ten));
 	EXPECT_EQ(0, child_status(pid));
 	ASSERT_EQ(0, put_number(PARAMETER, self->before.max_user_slots));
 	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));

@@ -9,7 +9,11 @@
 
 #include "protocol_test.h"
 
-#define SLOTS	200
+/* Return: a number of slots that fills 3 pages and a part of the 4th. */
+static uint32_t four_pages(void)
+{
+	return 3 * th_page_slots() + 8;
+}
 
 FIXTURE(mapped)
 {
@@ -24,7 +28,7 @@ FIXTURE_SETUP(mapped)
 	self->other = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, self->other);
 	self->before = th_armed(self->other);
-	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
+	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, four_pages()));
 }
 
 /* Close the context, and check that none of its timers is left in the heaps. */
@@ -65,8 +69,8 @@ TEST_F(mapped, bad_mmap_is_refused)
 	};
 
 	ASSERT_LE(0, raw);
-	ASSERT_EQ(0, th_setup(readable, CLOCK_MONOTONIC, SLOTS));
-	ASSERT_EQ(0, th_setup(writable, CLOCK_MONOTONIC, SLOTS));
+	ASSERT_EQ(0, th_setup(readable, CLOCK_MONOTONIC, self->map.nr));
+	ASSERT_EQ(0, th_setup(writable, CLOCK_MONOTONIC, self->map.nr));
 	for (int i = 0; i < 2; i++) {
 		uint64_t at = areas[i].offset, size = areas[i].size;
 
@@ -142,7 +146,7 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 	void *elsewhere;
 
 	ASSERT_LE(4 * page, size);
-	for (int i = 0; i < SLOTS; i++)
+	for (uint32_t i = 0; i < self->map.nr; i++)
 		self->map.slots[i].user_data = USER + i;
 	elsewhere = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, elsewhere);
@@ -163,11 +167,11 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 	EXPECT_EQ(-EACCES, RESULT(mprotect(at, size, RW | PROT_EXEC)));
 	/* mprotect() of the whole mapping and MADV_DONTNEED succeed, and keep the contents. */
 	EXPECT_EQ(0, RESULT(mprotect(at, size, PROT_READ)));
-	for (int i = 0; i < SLOTS; i++)
+	for (uint32_t i = 0; i < self->map.nr; i++)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data);
 	EXPECT_EQ(0, RESULT(mprotect(at, size, RW)));
 	EXPECT_EQ(0, RESULT(madvise(at, size, MADV_DONTNEED)));
-	for (int i = 0; i < SLOTS; i++)
+	for (uint32_t i = 0; i < self->map.nr; i++)
 		EXPECT_EQ(USER + i, self->map.slots[i].user_data++);
 }
 
@@ -184,8 +188,8 @@ TEST_F(mapped, unused_slots_are_zero)
 	for (uint32_t i = 0; i < end; i++)
 		EXPECT_EQ(0, memcmp(&zero, &self->map.slots[i], sizeof(zero)));
 	EXPECT_EQ(0, events_in_ring(&self->map));
-	ASSERT_LT(SLOTS, end);
-	for (uint32_t i = SLOTS; i < end; i++)
+	ASSERT_LT(self->map.nr, end);
+	for (uint32_t i = self->map.nr; i < end; i++)
 		EXPECT_EQ(-ENOENT, start_slot(&self->map, i, 1));
 	EXPECT_FALSE(take_event(&self->map, &event));
 }
@@ -288,9 +292,9 @@ TEST_F(mapped, exit_exec_and_kill_remove_timers)
 		if (!pid) {
 			struct th_map map;
 
-			if (th_map(&map, CLOCK_MONOTONIC, SLOTS))
+			if (th_map(&map, CLOCK_MONOTONIC, self->map.nr))
 				_exit(1);
-			for (int i = 0; i < SLOTS; i++)
+			for (uint32_t i = 0; i < map.nr; i++)
 				start_slot(&map, i, now() + 1000 * SEC);
 			close(map.fd);
 			if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1)
@@ -300,7 +304,7 @@ TEST_F(mapped, exit_exec_and_kill_remove_timers)
 			_exit(0);
 		}
 		ASSERT_EQ(1, read(ready[0], &byte, 1));
-		EXPECT_EQ(self->before + SLOTS, th_armed(self->other));
+		EXPECT_EQ(self->before + self->map.nr, th_armed(self->other));
 		if (ending == KILL)
 			kill(pid, SIGKILL);
 		else
@@ -321,6 +325,7 @@ TEST_F(mapped, child_shares_timers)
 {
 	struct th_map *map = &self->map;
 	int64_t begin = now(), far = begin + 1000 * SEC;
+	const uint32_t last = map->nr - 1;
 	struct timerheap_event event;
 	pid_t pid;
 
@@ -329,15 +334,15 @@ TEST_F(mapped, child_shares_timers)
 	if (!pid) {
 		if (stop_slot(map, 0) != far)
 			_exit(1);
-		map->slots[SLOTS - 1].user_data = USER;
-		if (start_slot(map, SLOTS - 1, begin + 50 * MSEC))
+		map->slots[last].user_data = USER;
+		if (start_slot(map, last, begin + 50 * MSEC))
 			_exit(2);
 		_exit(0);
 	}
 	ASSERT_EQ(0, child_status(pid));
 	EXPECT_EQ(0, stop_slot(map, 0));
 	ASSERT_TRUE(wait_event(map, &event));
-	EXPECT_EQ(SLOTS - 1, event.slot);
+	EXPECT_EQ(last, event.slot);
 	EXPECT_EQ(USER, event.user_data);
 	EXPECT_EQ(begin + 50 * MSEC, event.deadline);
 	EXPECT_TRUE(no_event_for(map, 10 * MSEC));
@@ -396,7 +401,7 @@ TEST_F(mapped, child_mapping_keeps_context_alive)
 		status = child_status(pid);
 		EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
 		/* Map again: for the next round, or for the teardown, which unmaps. */
-		ASSERT_EQ(0, th_map(map, CLOCK_MONOTONIC, SLOTS));
+		ASSERT_EQ(0, th_map(map, CLOCK_MONOTONIC, map->nr));
 	} while (status == TOO_LATE);
 	EXPECT_EQ(0, status);
 	EXPECT_EQ(self->before + 2, armed);

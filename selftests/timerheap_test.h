@@ -215,6 +215,12 @@ static inline int run_on(int cpu)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
+/* Pin the calling thread to the CPU on which it runs.  Return: 0 or -errno. */
+static inline int run_here(void)
+{
+	return run_on(sched_getcpu());
+}
+
 /*
  * Bring a CPU online or take it offline.  Return: 0, or -errno without root or if the CPU
  * cannot go offline.
@@ -597,6 +603,12 @@ static inline void th_churners_end(struct __test_metadata *_metadata,
 /*
  * Mapped memory
  */
+
+/* Return: how many slots are in a page of memory. */
+static inline uint32_t th_page_slots(void)
+{
+	return sysconf(_SC_PAGESIZE) / sizeof(struct timerheap_slot);
+}
 
 /* A context whose memory is mapped; @mask is the number of ring entries minus 1. */
 struct th_map {
