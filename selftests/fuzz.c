@@ -41,7 +41,7 @@
 
 #define CORPUS		256		/* calls in the corpus */
 #define EDGES		0x10000		/* different hashes, see kcov_new() */
-#define TRACE		4096		/* words of a thread's kcov buffer */
+#define TRACE		8192		/* words of a thread's kcov buffer: 64 KiB, whole pages */
 
 /* The kinds of calls.  calls[] has the errors of each kind, allowed() those of all kinds. */
 enum kind {
@@ -87,7 +87,10 @@ struct request {
  */
 static _Atomic int fds[CONTEXTS];
 static struct timerheap_slot *_Atomic slots[CONTEXTS];
-#define MAPPED		4096		/* bytes: one page, which has 64 slots */
+
+/* The size of a page of memory, and the slots in it, which most contexts have. */
+static size_t page;
+static uint32_t page_slots;
 
 /* Shared by all processes. */
 static struct shared {
@@ -141,12 +144,11 @@ static void report_fault(const char *what, const struct request *request, int re
  * Addresses
  */
 
-#define PAGE	4096
 #define POINTERS	8
 
 static void *address(struct thread *thread, unsigned int which)
 {
-	char *end = thread->memory + PAGE;
+	char *end = thread->memory + page;
 
 	switch (which % POINTERS) {
 	case 0: return NULL;
@@ -165,14 +167,28 @@ static void *address(struct thread *thread, unsigned int which)
 /* Return: a random number; in half of the calls one at the edge of a range. */
 static uint64_t random_edge(struct thread *thread)
 {
-	static const uint64_t edges[] = {
-		0, 1, 63, 64, 65, 1U << 20, (1U << 20) + 1, 0x7fffffff, 0x80000000, 0xffffffff,
-		1ULL << 32, INT64_MAX, 1ULL << 63, UINT64_MAX - 1, UINT64_MAX,
+	const uint64_t edges[] = {
+		0, 1, page_slots - 1, page_slots, page_slots + 1, 1U << 20, (1U << 20) + 1,
+		0x7fffffff, 0x80000000, 0xffffffff, 1ULL << 32, INT64_MAX, 1ULL << 63,
+		UINT64_MAX - 1, UINT64_MAX,
 	};
 
 	if (random_below(thread, 2))
 		return edges[random_below(thread, ARRAY_SIZE(edges))];
 	return random_word(thread) >> random_below(thread, 64);
+}
+
+/*
+ * Return: a slot number.  Most numbers are below 64, so that several threads use the same slots.
+ * The others are at the edge of a page of slots, or any up to beyond the last slot of a context.
+ */
+static uint32_t random_slot(struct thread *thread)
+{
+	switch (random_below(thread, 8)) {
+	case 0: return page_slots * random_below(thread, 17) + random_below(thread, 3) - 1;
+	case 1: return random_below(thread, 17 * page_slots + 12);
+	default: return random_below(thread, 64);
+	}
 }
 
 /* Return a deadline: soon, past, never, or far. */
@@ -222,7 +238,7 @@ static uint32_t random_clock(struct thread *thread)
 static void make_valid(struct thread *thread, struct request *request)
 {
 	union argument arg = {};
-	uint32_t slot = random_below(thread, random_below(thread, 4) ? 64 : 1100);
+	uint32_t slot = random_slot(thread);
 
 	request->kind = random_below(thread, 8) ?
 			START + random_below(thread, BATCH - START + 1) :
@@ -234,7 +250,7 @@ static void make_valid(struct thread *thread, struct request *request)
 	switch (request->kind) {
 	case SETUP:
 		arg.setup.clock = random_below(thread, 8) ? random_clock(thread) : CLOCK_REALTIME;
-		arg.setup.slots = 64 + random_below(thread, 1000);
+		arg.setup.slots = page_slots + random_below(thread, 15 * page_slots + 40);
 		break;
 	case START:
 		arg.start.slot = slot;
@@ -360,7 +376,7 @@ static void fill(struct thread *thread, const struct request *request)
 		for (int i = 0; i < 40; i++)
 			ops[i] = (struct timerheap_op){
 				.op = TIMERHEAP_OP_START + random_below(thread, 3),
-				.slot = random_below(thread, 64),
+				.slot = random_slot(thread),
 				.deadline = random_below(thread, 2) ? random_deadline(thread) : 0,
 				.user_data = random_below(thread, 4) ? 0 : random_edge(thread),
 			};
@@ -402,7 +418,7 @@ static void do_ioctl(struct thread *thread, struct request *request)
 		argument.batch.ops = pointer;
 		break;
 	case SETUP:
-		argument.setup.slots &= 0x3ff;
+		argument.setup.slots &= 16 * page_slots - 1;
 		break;
 	}
 	if (request->kind == UNKNOWN)
@@ -434,7 +450,7 @@ static void do_ioctl(struct thread *thread, struct request *request)
 static void do_read(struct thread *thread, const struct request *request)
 {
 	int ret = read(fds[request->context], address(thread, request->pointer),
-		       request->words[0] % PAGE) < 0 ? -errno : 0;
+		       request->words[0] % page) < 0 ? -errno : 0;
 
 	if (ret < 0)
 		atomic_fetch_add(&shared->failed[READ], 1);
@@ -457,7 +473,7 @@ static void do_scribble(struct thread *thread, const struct request *request)
 
 	if (!mapped)
 		return;
-	slot = &mapped[request->words[0] % 64];
+	slot = &mapped[request->words[0] % page_slots];
 	switch (request->words[1] % 4) {
 	case 0:
 		slot->deadline = random_deadline(thread);
@@ -476,14 +492,14 @@ static void do_scribble(struct thread *thread, const struct request *request)
 /* Map, touch and unmap memory of a context.  Some requests have an offset or size that fails. */
 static void do_remap(struct thread *thread, const struct request *request)
 {
-	void *mapped = mmap(NULL, request->words[2] % 4 ? MAPPED : PAGE << random_below(thread, 4),
-			    PROT_READ | PROT_WRITE, MAP_SHARED, fds[request->context],
-			    request->words[0] % 4 ? 0 : request->words[1] & ~(PAGE - 1UL));
+	size_t size = request->words[2] % 4 ? page : page << random_below(thread, 4);
+	void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[request->context],
+			    request->words[0] % 4 ? 0 : request->words[1] & ~(page - 1UL));
 
 	if (mapped == MAP_FAILED)
 		return;
 	__atomic_store_n((uint64_t *)mapped, random_deadline(thread), __ATOMIC_RELAXED);
-	munmap(mapped, PAGE);
+	munmap(mapped, size);
 }
 
 /*
@@ -497,7 +513,8 @@ static void do_reopen(struct thread *thread, const struct request *request)
 	if (fd < 0)
 		return;
 	if (request->words[1] % 8)
-		th_setup(fd, random_below(thread, 8) ? random_clock(thread) : CLOCK_BOOTTIME, 64);
+		th_setup(fd, random_below(thread, 8) ? random_clock(thread) : CLOCK_BOOTTIME,
+			 page_slots);
 	dup2(fd, fds[request->context]);
 	close(fd);
 }
@@ -617,19 +634,21 @@ static int fuzz_process(unsigned int nr)
 
 	for (int i = 0; i < CONTEXTS; i++) {
 		fds[i] = open(DEVICE, O_RDWR | O_NONBLOCK);
-		if (fds[i] < 0 || th_setup(fds[i], clocks[i % 3], 64))
+		if (fds[i] < 0 || th_setup(fds[i], clocks[i % 3], page_slots))
 			return 1;
-		slots[i] = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_SHARED, fds[i], 0);
+		slots[i] = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fds[i], 0);
 		if (slots[i] == MAP_FAILED)
 			return 1;
 	}
 	for (int i = 0; i < THREADS; i++) {
 		threads[i].random = seed * 2654435761ULL + nr * THREADS + i + 1;
 		threads[i].calls = total / 2 / THREADS;
-		threads[i].memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+		threads[i].memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		/* Inaccessible rather than unmapped, so that mmap() does not use the address. */
-		mprotect(threads[i].memory + PAGE, PAGE, PROT_NONE);
+		if (threads[i].memory == MAP_FAILED ||
+		    mprotect(threads[i].memory + page, page, PROT_NONE))
+			return 1;
 		if (pthread_create(&threads[i].thread, NULL, fuzz, &threads[i]))
 			return 1;
 	}
@@ -716,6 +735,8 @@ TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 	int64_t before;
 	int fd;
 
+	page = sysconf(_SC_PAGESIZE);
+	page_slots = th_page_slots();
 	seed = text ? strtoull(text, NULL, 0) : (uint64_t)clock_now(CLOCK_REALTIME);
 	blind = getenv("TIMERHEAP_BLIND");
 	text = getenv("TIMERHEAP_CALLS");
