@@ -402,10 +402,11 @@ static void slot_event_put_back_can_be_read_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
-/* The first use of one of 64 slots allocates their page.  A too large slot number is refused. */
+/* The first use of a slot allocates all slots of its page.  A too large number is refused. */
 static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
-	struct theap_context *context = context_make(test, SLOTS);
+	const u32 next = THEAP_PAGE_SLOTS, slots = next + 36;
+	struct theap_context *context = context_make(test, slots);
 	const struct theap_settings settings = {
 		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = 1,
 	};
@@ -413,13 +414,13 @@ static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 0, false, &page), 0);
 	KUNIT_EXPECT_NULL(test, page);
-	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 63, true, &page), 0);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, next - 1, true, &page), 0);
 	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 0, false, &other), 0);
 	KUNIT_EXPECT_PTR_EQ(test, page, other);
-	KUNIT_EXPECT_EQ(test, theap_slot_find(context, 64, true, &other), 0);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, next, true, &other), 0);
 	KUNIT_EXPECT_PTR_NE(test, page, other);
-	KUNIT_EXPECT_EQ(test, other->first, 64);
-	KUNIT_EXPECT_EQ(test, theap_slot_find(context, SLOTS, true, &page), -ENOENT);
+	KUNIT_EXPECT_EQ(test, other->first, next);
+	KUNIT_EXPECT_EQ(test, theap_slot_find(context, slots, true, &page), -ENOENT);
 	KUNIT_EXPECT_EQ(test, theap_slot_find(context, U32_MAX, true, &page), -ENOENT);
 	KUNIT_EXPECT_EQ(test, theap_context_setup(context, &settings), -EBUSY);
 }
