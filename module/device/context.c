@@ -93,7 +93,7 @@ u32 theap_context_pages(u32 slots)
 /*
  * Return: the number of slots to charge to the user of a context.  It is rounded up to whole
  * pages, since whole pages are allocated.  Otherwise max_user_slots would allow a user two
- * million contexts of one slot, and each uses 13 KiB.
+ * million contexts of one slot, and each uses more than three pages.
  */
 static u32 theap_context_charge(enum theap_clock clock, u32 slots)
 {

@@ -23,7 +23,7 @@
 #include "ring.h"
 #include "user.h"
 
-/* The number of slots in a page.  Slots are allocated by the page. */
+/* The number of slots in a page: 64 with pages of 4 KiB.  Slots are allocated by the page. */
 #define THEAP_PAGE_SLOTS	(PAGE_SIZE / sizeof(struct timerheap_slot))
 
 /*

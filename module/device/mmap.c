@@ -5,10 +5,10 @@
  *	offset 0		the slots: THEAP_PAGE_SLOTS of them in each page
  *	after the slots		the ring
  *
- * A page of 4 KiB has 64 slots.  When the program first touches a page, the fault handler
- * enters it into the page tables.  A page of slots is allocated by that fault, unless a call
- * has allocated it before.  So SETUP of a million slots allocates little more than the
- * 4 MiB of the ring.
+ * A page of 4 KiB has 64 slots, one of 64 KiB 1024.  When the program first touches a page,
+ * the fault handler enters it into the page tables.  A page of slots is allocated by that
+ * fault, unless a call has allocated it before.  So SETUP of a million slots allocates little
+ * more than the 4 MiB of the ring.
  *
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
  * each mapping keeps the file open.  So a page exists as long as a program can access it.

@@ -4,7 +4,7 @@
  *
  * A context has a table of pages.  A page gets its memory when one of its slots is first
  * used, by an ioctl or by a page fault of the program.  So SETUP of a million slots allocates
- * little more than the ring.  When a page of 64 slots is first used, it needs two pages of
+ * little more than the ring.  When a page of slots is first used, it needs two pages of
  * memory: one for the slots, which the program can map, and one for their timers.
  */
 #include <linux/gfp.h>

@@ -61,9 +61,17 @@
  *	ring	a struct timerheap_ring
  *
  * The kernel allocates the ring in SETUP, and a page of slots when the page is first
- * used: when the program touches the page, or when a call arms a slot in it.  A page of
- * 4 KiB has 64 slots.  The memory is charged to the memory cgroup of the task that makes
- * the kernel allocate it.
+ * used: when the program touches the page, or when a call arms a slot in it.  A page of slots
+ * is one page of the machine's memory, sysconf(_SC_PAGESIZE) bytes, and a slot has 64 bytes.
+ * The size of each area is a multiple of that page size.  A page of slots in use costs a
+ * second page, for the kernel's timers:
+ *
+ *	page of memory	slots in it	memory of a context with one slot in use, and its ring
+ *	4 KiB		64		12 KiB
+ *	16 KiB		256		48 KiB
+ *	64 KiB		1024		192 KiB
+ *
+ * The memory is charged to the memory cgroup of the task that makes the kernel allocate it.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
@@ -310,8 +318,8 @@ struct timerheap_event {
  * @clocks:     bit n is set if SETUP accepts the clock ID n; TIMERHEAP_CLOCK_MANUAL is one
  * @max_slots:  the most slots of one context
  * @max_user_slots: the most slots of one user in all contexts, without CAP_SYS_RESOURCE.
- *              The slots of each context are rounded up to whole pages.  A manual clock
- *              counts as 1024 more
+ *              The slots of each context are rounded up to whole pages of slots.  A
+ *              manual clock counts as 1024 more
  * @min_period: the minimum period in this context, in nanoseconds, 1000 or more.  A
  *              shorter period counts as this one
  * @entries:    current heap entries.  A bucket is one entry.  A stopped timer counts
