@@ -201,7 +201,13 @@ void timerheap_free(struct timerheap *th, uint32_t slot)
 	if (has_event(s)) {
 		condemned = __TIMERHEAP_CONDEMNED |
 			    __atomic_fetch_add(&context_of(th)->condemned, 1, __ATOMIC_RELAXED);
-		__atomic_store_n(&s->period, condemned, __ATOMIC_SEQ_CST);
+		/*
+		 * Exchange rather than store.  C11 orders a seq_cst store before the load that
+		 * follows, and so do CPUs.  But QEMU (7.2, arm64 on x86) executes stlr and ldar
+		 * without a barrier between them.  Free and the consumer then both miss what the
+		 * other has written, and the slot is lost.
+		 */
+		__atomic_exchange_n(&s->period, condemned, __ATOMIC_SEQ_CST);
 		if (has_event(s) || !take_from_condemned(s, condemned))
 			return;
 	}
