@@ -263,7 +263,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = UINT32_MAX });
 	EXPECT_EQ(-EFAULT, call(self->raw, TIMERHEAP_IOC_SETUP, BAD));
-	/* The refused calls have not set the context up, so SETUP succeeds.  A second SETUP fails. */
+	/* The refused calls have not set the context up, so SETUP succeeds, but not twice. */
 	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
 	EXPECT_EQ(-EBUSY, th_setup(self->raw, CLOCK_TAI, 1));
 	EXPECT_EQ(-EBUSY, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS));

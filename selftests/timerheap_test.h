@@ -63,10 +63,10 @@ static inline bool th_preempt_rt(void)
 static inline bool th_release_before(int major, int minor)
 {
 	struct utsname name;
-	int running = 0, sub = 0;
+	int running, sub;
 
-	uname(&name);
-	sscanf(name.release, "%d.%d", &running, &sub);
+	if (uname(&name) || sscanf(name.release, "%d.%d", &running, &sub) != 2)
+		return false;
 	return running < major || (running == major && sub < minor);
 }
 

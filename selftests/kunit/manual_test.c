@@ -24,8 +24,7 @@ struct manual_timer {
 static struct {
 	struct theap_queue *queue;
 	u64 user_now;		/* the clock that programs read */
-	s64 last;		/* time of the last expiry; or the time at which postponed_expire()
-				 * must be called */
+	s64 last;		/* time of the last expiry, or of the next postponed_expire() */
 	u32 checks;
 	u32 wrong;		/* checks at a wrong time */
 } manual;
