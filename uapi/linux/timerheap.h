@@ -64,7 +64,7 @@
  * used: when the program touches the page, or when a call arms a slot in it.  A page of slots
  * is one page of the machine's memory, sysconf(_SC_PAGESIZE) bytes, and a slot has 64 bytes.
  * The size of each area is a multiple of that page size.  A page of slots in use costs a
- * second page, for the kernel's timers.  So one slot in use and the ring take three pages.
+ * second page, for the kernel's timers.  So one slot in use and a ring of one page take three.
  * The memory is charged to the memory cgroup of the task that makes the kernel allocate it.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
