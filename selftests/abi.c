@@ -52,7 +52,7 @@ FIELD(timerheap_info, checked, 64);
 FIELD(timerheap_info, requeued, 72);
 FIELD(timerheap_info, removed, 80);
 FIELD(timerheap_info, swept, 88);
-FIELD(timerheap_info, migrated, 96);
+FIELD(timerheap_info, handed_over, 96);
 FIELD(timerheap_info, runs, 104);
 FIELD(timerheap_info, throttled, 112);
 FIELD(timerheap_info, notified, 120);

@@ -224,11 +224,10 @@ TEST_F(placement, setup_refuses_unusable_cpu)
 }
 
 /*
- * If the CPU that SETUP names goes offline, the timers of the context migrate to a
- * housekeeping CPU.  When the named CPU is online again, timers that are started go to the
- * named CPU.
+ * While the CPU that SETUP names is offline, a housekeeping CPU drives the timers of the context.
+ * When the named CPU is online again, it drives the pending timers, and those that are started.
  */
-TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_to_housekeeping_cpu, 60)
+TEST_F_TIMEOUT(placement, timers_of_offline_cpu_return_to_it, 60)
 {
 	int fd = context_on(1), armed;
 
@@ -247,6 +246,8 @@ TEST_F_TIMEOUT(placement, timers_of_offline_cpu_go_to_housekeeping_cpu, 60)
 	EXPECT_LE(0, armed);
 	EXPECT_FALSE(CPU_ISSET(armed, &self->isolated));
 	ASSERT_EQ(0, set_online(1, true));
+	armed = wait_armed_for(self->at - SEC);
+	EXPECT_TRUE(self->info.heaps ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
 	armed = start_and_find_cpu(fd, 3, self->at - 2 * SEC);
 	EXPECT_TRUE(self->info.heaps ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
 	close(fd);

@@ -95,8 +95,8 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 		return;
 	trace_timerheap_notify(queue, cpu, true);
 	/*
-	 * The IPI fails if the CPU is offline.  Before a CPU goes offline, CPU hotplug migrates
-	 * the timers or hands the queue over, and then notifies the CPU of their queue.
+	 * The IPI fails if the CPU is offline.  Before a CPU goes offline, CPU hotplug hands the
+	 * queue over, and then notifies the new CPU.
 	 */
 	if (smp_call_function_single_async(cpu, &queue->csd))
 		atomic_set(&queue->ipi_pending, 0);

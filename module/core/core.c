@@ -32,7 +32,7 @@ static void theap_core_attach(struct theap_queue *queue)
  * @queue: its memory, zeroed
  * @clock: a clock of the machine
  *
- * The queue is offline: it accepts no timer until @offline is cleared.
+ * No CPU drives the queue until theap_queue_hand_over().
  *
  * Context: task.
  */
@@ -71,7 +71,7 @@ static void theap_core_stop(void)
 }
 
 /**
- * theap_core_init - make the queues, and have each online CPU drive its own queues
+ * theap_core_init - make the queues, and let the online CPUs drive them
  * @name: name of the CPU hotplug state, such as "timerheap:online"
  *
  * Context: task, may sleep.

@@ -18,7 +18,7 @@
 	X(requeued, "timers requeued after a modify")			\
 	X(removed, "stopped timers removed from a queue")		\
 	X(swept, "of these, removed by a sweep")			\
-	X(migrated, "timers migrated from a CPU that went offline")	\
+	X(handed_over, "queues with timers, handed over to another CPU")	\
 	X(runs, "expiry runs")						\
 	X(throttled, "of these, ended because the CPU budget was used up")		\
 	X(deferred_checks, "checks deferred by a user's rate limit")	\

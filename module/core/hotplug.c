@@ -1,266 +1,94 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CPU hotplug: CPUs that go offline and come online.
+ * CPU hotplug: which CPU drives a queue while CPUs go offline and come online.
  *
- * When a CPU goes offline, the timers of each of its queues migrate to the target: a queue
- * of a CPU that stays online.  In Go, likewise, the timers of a destroyed P (a processor of the
- * scheduler) move to another P.  The hotplug thread of the CPU migrates the timers early, while
- * the CPU still runs tasks and softirqs.  Timers that become due meanwhile still expire on that
- * CPU.
+ * A queue stays where its timers are, and each queue is driven by one CPU that is online.  When
+ * that CPU goes offline, for example in a suspend, the whole queue is handed over to another CPU
+ * (arm.c).  When a CPU that suits the queue better comes online, the queue is handed over again.
+ * So after a suspend each CPU drives its own queue, with all timers that were started on it.
  *
- *	1  The queue is marked offline.  From now on it accepts only timers whose function
- *	   its run is calling, and timers that have a reservation in it and find no room
- *	   elsewhere.
- *	2  While no run is on, its timers migrate in batches, each batch under the locks of
- *	   both queues.
- *	3  When the queue is empty and no run is on, it is handed over to another CPU.
- *	   That CPU drives it for timers that have a reservation in it.
+ * A hand-over takes the same time for any number of timers, allocates nothing and cannot
+ * fail.  In Go, the timers of a destroyed P (a processor of the scheduler) move to another P one
+ * by one, and stay there.
  *
- * A timer is in MOVING while it changes queues.  So a caller that claims it finds it in
- * one queue or the other, never between.
+ * How well a CPU suits a queue is its rank; 0 is best:
  *
- * If the target has no room for the next timer, the locks are released and its heap
- * grows.  If there is no memory for that, the CPU stays online.  Timers that have
- * migrated stay in the target, where they expire just as well.
+ *	0	the queue is the CPU's own: starts on this CPU go to the queue
+ *	1	a housekeeping CPU
+ *	2	an isolated or nohz_full CPU; also one that shares the queue with others (heaps=)
+ *	3	no CPU: the queue is new
  *
- * If a housekeeping CPU that stays online shares the queue, as with heaps=1, no timer
- * migrates.  The queue itself is handed over to that CPU, with all its timers.  If no other
- * queue is online, the queue is also handed over: to a housekeeping CPU that stays online, or,
- * if there is none, to any CPU that stays online.
+ * So an isolated CPU gets no timers of other CPUs, unless no housekeeping CPU is online.  If
+ * several CPUs have the same rank, the number of the queue selects one of them.  So the queues
+ * of many CPUs that go offline spread over those that stay.
  *
- * An isolated or nohz_full CPU gets no timers in any of these ways, unless no
- * housekeeping CPU is online.  An offline queue returns to its own CPU when that CPU comes
- * online.  A shared queue returns to the first housekeeping CPU that comes online and shares it.
- * If no other queue is online, a shared queue also returns to an isolated CPU.
+ * A CPU that goes offline hands over its queues early, while it still runs tasks and softirqs.
+ * Its tasks start timers as before.  The new CPU of the queue is notified of them.
  */
 #include <linux/cpumask.h>
-#include <linux/sched.h>
 
 #include "arm.h"
-#include "bucket.h"
-#include "enqueue.h"
-#include "extract.h"
 #include "hotplug.h"
-#include "owner.h"
 #include "queues.h"
-#include "room.h"
 #include "trace.h"
 #include "watchdog.h"
 
-/*
- * Choose the timer that migrates next: a timer of a due bucket, if there is one, or the last
- * entry of the heap, whose removal needs no sift.  If that entry is a bucket's, choose the first
- * timer of the bucket.
- *
- * Return: the timer; NULL: an empty bucket was found, and was freed.
- */
-static struct theap_timer *__theap_migrate_next(struct theap_queue *from)
-	__must_hold(&from->lock)
+/* Do starts on a CPU go to a queue?  A shared queue is not an isolated CPU's own. */
+static bool theap_cpu_owns(struct theap_queue *queue, unsigned int cpu)
 {
-	unsigned int budget = 1;
-	struct theap_timer *timer, *first;
-
-	if (from->buckets.due)
-		return __theap_buckets_next(from, &budget);
-	timer = theap_node_timer(theap_heap_at(&from->heap,
-					       theap_heap_end(&from->heap) - 1)->node);
-	if (!theap_timer_is_bucket(timer))
-		return timer;
-	first = __theap_bucket_first(from, timer);
-	if (!first)
-		__theap_bucket_drop(from, timer);
-	return first;
+	return theap_queues_get(queue->clock, cpu) == queue &&
+	       (theap_queues_nr() == nr_cpu_ids || theap_cpu_is_housekeeping(cpu));
 }
 
-/*
- * WAITING -> MOVING -> WAITING in another queue.
- *
- * Migrate the next timer.  A deleted timer is removed instead.  A modified timer is
- * requeued in @from, and migrates when it is chosen again.
- */
-static void __theap_migrate_one(struct theap_queue *from, struct theap_queue *to)
-	__must_hold(&from->lock)
-	__must_hold(&to->lock)
+/* Return: how well a CPU suits a queue, as listed at the top; nr_cpu_ids stands for no CPU. */
+static unsigned int theap_cpu_rank(struct theap_queue *queue, unsigned int cpu)
 {
-	struct theap_timer *timer;
-	enum theap_status status;
-
-	lockdep_assert_held(&from->lock);
-	lockdep_assert_held(&to->lock);
-	timer = __theap_migrate_next(from);
-	if (!timer)
-		return;
-	status = theap_status(&timer->status);
-	if (status == THEAP_DELETED) {
-		__theap_remove(from, timer);
-	} else if (theap_status_is_modified(status)) {
-		__theap_requeue(from, timer, status);
-	} else if (theap_try_waiting_to_moving(&timer->status)) {
-		/* A timer that the inbox links must not be dequeued: it migrates later. */
-		if (!theap_timer_in_inbox(timer)) {
-			__theap_dequeue(from, timer);
-			__theap_timer_set_queue(timer, to);
-			__theap_enqueue(to, timer, timer->when);
-			from->count.migrated++;
-			trace_timerheap_migrate(timer, from, to);
-		}
-		theap_moving_to_waiting(&timer->status);
-	} else {
-		theap_relax();
-	}
-}
-
-/* Are timers left to migrate, or empty buckets left to free? */
-static bool __theap_migrate_left(struct theap_queue *from)
-	__must_hold(&from->lock)
-{
-	return from->heap.nr || from->buckets.due;
-}
-
-/* Is there room in @to for one more timer and its bucket?  If not, @to must grow. */
-static bool __theap_migrate_fits(struct theap_queue *from, struct theap_queue *to)
-	__must_hold(&from->lock)
-	__must_hold(&to->lock)
-{
-	return __theap_queue_has_room(to, THEAP_BUCKET_ROOM) &&
-	       (!from->buckets.timers || __theap_buckets_available(to));
-}
-
-/*
- * Migrate a batch, unless a run is on.  During a run, no other CPU may expire the timers of
- * its current batch, and @from must still accept these timers if they are started.
- *
- * Return: 0: @from is empty; -EAGAIN: @to must grow; 1: call again, there may be more.
- */
-static int __theap_migrate_batch(struct theap_queue *from, struct theap_queue *to)
-	__must_hold(&from->lock)
-	__must_hold(&to->lock)
-{
-	unsigned int budget = THEAP_BATCH;
-
-	if (from->running)
-		return 1;
-	if (!__theap_migrate_left(from))
+	if (cpu >= nr_cpu_ids)
+		return 3;
+	if (theap_cpu_owns(queue, cpu))
 		return 0;
-	if (!__theap_migrate_fits(from, to))
-		return -EAGAIN;
-	while (budget && __theap_adjust(from, &budget) && __theap_migrate_left(from) && budget &&
-	       __theap_migrate_fits(from, to)) {
-		budget--;
-		if (theap_heap_is_extracting(&from->heap))
-			theap_heap_close_hole(&from->heap);
-		else
-			__theap_migrate_one(from, to);
-	}
-	return 1;
+	return theap_cpu_is_housekeeping(cpu) ? 1 : 2;
 }
 
 /*
- * Migrate a batch under both locks, and notify both CPUs.
- *
- * Return: as __theap_migrate_batch().
+ * Choose the CPU that drives a queue when @going goes offline.  @index is the number of the
+ * queue.
  */
-static int theap_queue_migrate_batch(struct theap_queue *from, struct theap_queue *to)
+static unsigned int theap_cpu_successor(struct theap_queue *queue, unsigned int index,
+					unsigned int going)
 {
-	int left;
+	unsigned int cpu, best = theap_cpu_rank(queue, nr_cpu_ids), equal = 0;
 
-	/* No deadlock: only hotplug locks two queues, and one CPU goes offline at a time. */
-	raw_spin_lock_irq(&from->lock);
-	raw_spin_lock_nested(&to->lock, SINGLE_DEPTH_NESTING);
-	left = __theap_migrate_batch(from, to);
-	__theap_settle(from);
-	__theap_settle(to);
-	raw_spin_unlock(&to->lock);
-	raw_spin_unlock(&from->lock);
-	theap_queue_notify(to);
-	/* Draining its inbox may change the first deadline of @from.  Its CPU may stay online. */
-	theap_queue_notify(from);
-	local_irq_enable();
-	return left;
-}
+	for_each_online_cpu(cpu) {
+		unsigned int rank = theap_cpu_rank(queue, cpu);
 
-static void theap_queue_set_offline(struct theap_queue *queue, bool offline)
-{
-	raw_spin_lock_irq(&queue->lock);
-	WRITE_ONCE(queue->offline, offline);
-	raw_spin_unlock_irq(&queue->lock);
-}
-
-/*
- * Migrate all timers of a queue, then hand the queue over to the CPU of @to.
- *
- * Return: 0; -ENOMEM: @to cannot grow, and @from is online again.
- */
-static int theap_queue_migrate(struct theap_queue *from, struct theap_queue *to)
-{
-	int left;
-
-	theap_queue_set_offline(from, true);
-	do {
-		wait_event(from->run_wait, !READ_ONCE(from->running));
-		left = theap_queue_migrate_batch(from, to);
-		if (left == -EAGAIN)
-			left = theap_queue_grow(to, GFP_KERNEL) ?: 1;
-		if (left < 0) {
-			theap_queue_set_offline(from, false);
-			return left;
-		}
-		cond_resched();
-	} while (left);
-	theap_queue_hand_over(from, to->cpu);
-	return 0;
-}
-
-/*
- * Find an online queue of the same clock for the timers of @queue, on a housekeeping CPU
- * if there is one.  Return: the queue; NULL: no other queue is online.
- */
-static struct theap_queue *theap_queue_migration_target(struct theap_queue *queue)
-{
-	struct theap_queue *isolated = NULL;
-	unsigned int i;
-
-	for (i = 0; i < theap_queues_nr(); i++) {
-		struct theap_queue *candidate = theap_queues_get(queue->clock, i);
-
-		if (candidate == queue || candidate->offline)
+		if (cpu == going || rank > best)
 			continue;
-		if (theap_cpu_is_housekeeping(candidate->cpu))
-			return candidate;
-		isolated = candidate;
+		equal = rank < best ? 1 : equal + 1;
+		best = rank;
 	}
-	return isolated;
+	index %= equal;
+	for_each_online_cpu(cpu)
+		if (cpu != going && theap_cpu_rank(queue, cpu) == best && !index--)
+			break;
+	return cpu;
 }
 
-/*
- * Find a housekeeping CPU that shares @queue with @cpu and stays online when @cpu goes
- * offline.  Return: the CPU; nr_cpu_ids: there is none.
- */
-static unsigned int theap_queue_sharing_cpu(struct theap_queue *queue, unsigned int cpu)
+/* Hand a queue over to a CPU, and count it if the queue has timers. */
+static void theap_queue_assign(struct theap_queue *queue, unsigned int cpu)
 {
-	unsigned int candidate;
+	unsigned int before = queue->cpu;
 
-	for_each_online_cpu(candidate)
-		if (candidate != cpu && theap_cpu_is_housekeeping(candidate) &&
-		    theap_queues_get(queue->clock, candidate) == queue)
-			return candidate;
-	return nr_cpu_ids;
-}
-
-/* Find a CPU that stays online when @cpu goes offline, a housekeeping CPU if possible. */
-static unsigned int theap_cpu_successor(unsigned int cpu)
-{
-	unsigned int candidate;
-
-	for_each_online_cpu(candidate)
-		if (candidate != cpu && theap_cpu_is_housekeeping(candidate))
-			return candidate;
-	return cpumask_any_but(cpu_online_mask, cpu);
+	theap_queue_hand_over(queue, cpu);
+	if (!theap_counter(queue->heap.nr))
+		return;
+	queue->count.handed_over++;
+	trace_timerheap_hand_over(queue, before, cpu);
 }
 
 /**
- * theap_cpu_online - let a CPU drive its queues
- * @cpu: comes online, or stays online since it could not go offline
+ * theap_cpu_online - let a CPU drive the queues that it suits better than their CPUs
+ * @cpu: comes online, or stays online since another part of the kernel keeps it online
  *
  * Context: task; the callback of CPU hotplug.
  * Return: 0.
@@ -268,74 +96,38 @@ static unsigned int theap_cpu_successor(unsigned int cpu)
 int theap_cpu_online(unsigned int cpu)
 {
 	enum theap_clock clock;
-
-	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
-		struct theap_queue *queue = theap_queues_get(clock, cpu);
-
-		if (!queue->offline) {
-			/* If an isolated CPU drives a shared queue, take the queue over. */
-			if (theap_cpu_is_housekeeping(cpu) &&
-			    !theap_cpu_is_housekeeping(queue->cpu) &&
-			    theap_queues_nr() < nr_cpu_ids)
-				theap_queue_hand_over(queue, cpu);
-			continue;
-		}
-		/*
-		 * A shared queue stays offline until a housekeeping CPU takes it.  If no other
-		 * queue is online, an isolated CPU also takes a shared queue.
-		 */
-		if (theap_queues_nr() < nr_cpu_ids && !theap_cpu_is_housekeeping(cpu) &&
-		    theap_queue_migration_target(queue))
-			continue;
-		theap_queue_hand_over(queue, cpu);
-		theap_queue_set_offline(queue, false);
-	}
-	theap_watchdog_online(cpu);
-	return 0;
-}
-
-/* The CPU that drives a queue goes offline: migrate the timers, or hand the queue over. */
-static int theap_queue_vacate(struct theap_queue *queue, unsigned int cpu)
-{
-	unsigned int successor = theap_queue_sharing_cpu(queue, cpu);
-
-	if (successor >= nr_cpu_ids) {
-		/* Hand an offline queue over with its timers: its own CPU takes it back later. */
-		struct theap_queue *target = queue->offline ? NULL :
-						theap_queue_migration_target(queue);
-
-		if (target)
-			return theap_queue_migrate(queue, target);
-		successor = theap_cpu_successor(cpu);
-	}
-	theap_queue_hand_over(queue, successor);
-	return 0;
-}
-
-/**
- * theap_cpu_offline - migrate the timers of a CPU, or hand its queues over
- * @cpu: goes offline; it still runs tasks and softirqs
- *
- * Context: task; the callback of CPU hotplug.
- * Return: 0; -ENOMEM: the CPU stays online, and drives its queues.
- */
-int theap_cpu_offline(unsigned int cpu)
-{
-	enum theap_clock clock;
 	unsigned int i;
-	int ret;
 
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		for (i = 0; i < theap_queues_nr(); i++) {
 			struct theap_queue *queue = theap_queues_get(clock, i);
 
-			if (queue->cpu != cpu)
-				continue;
-			ret = theap_queue_vacate(queue, cpu);
-			if (ret) {
-				theap_cpu_online(cpu);
-				return ret;
-			}
+			if (theap_cpu_rank(queue, cpu) < theap_cpu_rank(queue, queue->cpu))
+				theap_queue_assign(queue, cpu);
+		}
+	}
+	theap_watchdog_online(cpu);
+	return 0;
+}
+
+/**
+ * theap_cpu_offline - hand the queues that a CPU drives over to other CPUs
+ * @cpu: goes offline; it still runs tasks and softirqs
+ *
+ * Context: task; the callback of CPU hotplug.
+ * Return: 0.
+ */
+int theap_cpu_offline(unsigned int cpu)
+{
+	enum theap_clock clock;
+	unsigned int i;
+
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		for (i = 0; i < theap_queues_nr(); i++) {
+			struct theap_queue *queue = theap_queues_get(clock, i);
+
+			if (queue->cpu == cpu)
+				theap_queue_assign(queue, theap_cpu_successor(queue, i, cpu));
 		}
 	}
 	theap_watchdog_offline(cpu);

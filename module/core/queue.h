@@ -3,7 +3,8 @@
  * A queue: a heap, its lock, and what drives it.
  *
  * There is one queue per clock and CPU.  With the module parameter heaps=n there are up to n
- * queues per clock.  A queue belongs to one CPU.  An hrtimer of that CPU expires in softirq
+ * queues per clock.  One CPU drives a queue: the CPU it belongs to, or another one while that
+ * CPU is offline.  An hrtimer of that CPU expires in softirq
  * when the first deadline is due, and runs the queue:
  *
  *	    start			stop, postpone		modify to earlier
@@ -170,12 +171,8 @@ struct theap_counters {
 struct theap_queue {
 	/* Written mainly by the owner, the code that holds the lock. */
 	raw_spinlock_t lock;
-	unsigned int cpu;		/* H: the CPU that drives the queue */
+	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none yet */
 	enum theap_clock clock;		/* C */
-	bool offline;			/* q, H: the CPU of the queue is offline or going
-					 * offline.  If so, the queue accepts only timers
-					 * whose function its run is calling, and timers
-					 * with a reservation in the queue */
 	bool running;			/* q: a run is on */
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */
@@ -184,7 +181,8 @@ struct theap_queue {
 	u32 sweep_pos;			/* Q: the last position that the sweep has visited */
 	s64 now;			/* q, R: the time of a manual clock */
 	__u64 *user_now;		/* C: the copy of @now that programs read */
-	struct theap_counters count;	/* q; @notified, @deferred_notifications: I */
+	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
+					 * @handed_over: H */
 
 	/* Written by any CPU, by calls on timers and by reservations. */
 	struct llist_head inbox ____cacheline_aligned_in_smp;	/* A */

@@ -11,12 +11,11 @@
  * CPU also stops it, so CPUs rarely compete for locks.
  *
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
- * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.
- * Timers whose CPU goes offline also go to a housekeeping CPU.  If no housekeeping CPU is
- * online, any online CPU gets the timers.
+ * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.  Which
+ * housekeeping CPU that is, is computed once: one of the same NUMA node, if there is one.
  */
 #include <linux/cpumask.h>
-#include <linux/rcupdate.h>
+#include <linux/percpu.h>
 #include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -46,7 +45,9 @@ const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
 };
 
 static unsigned int theap_nr_queues;
-static struct cpumask theap_housekeeping;	/* written once, by theap_queues_init() */
+/* Both are written once, by theap_queues_init(). */
+static struct cpumask theap_housekeeping;
+static DEFINE_PER_CPU(unsigned int, theap_start_cpu);	/* the CPU whose queue starts here use */
 static struct theap_queue **theap_queues[THEAP_CLOCKS];
 
 /* Return: the number of queues of each clock. */
@@ -67,31 +68,14 @@ struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 	return theap_queues[clock][index % theap_nr_queues];
 }
 
-/*
- * Choose the next CPU for a timer whose own CPU does not accept it: the next online
- * housekeeping CPU whose queue is online.  If there is none, choose the next CPU number.
- * At least one queue is online, and the caller's loop finds it.
- */
-static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
-{
-	unsigned int cpu, next = (from + 1) % nr_cpu_ids;
-
-	/* Skip offline CPUs: there may be hundreds, and interrupts are off. */
-	for_each_cpu_wrap(cpu, cpu_online_mask, next)
-		if (theap_cpu_is_housekeeping(cpu) &&
-		    !READ_ONCE(theap_queues_get(clock, cpu)->offline))
-			return cpu;
-	return next;
-}
-
 /**
  * theap_queue_lock - lock the queue that a timer goes to
  * @placement: of the timer
  *
  * The queue is that of the manual clock, of the CPU that the program has asked for, or of
- * this CPU.  If that queue is offline, the queue of another CPU is locked.  An isolated or
- * nohz_full CPU locks its own queue only if the program has asked for that CPU, or if no
- * housekeeping CPU is online.
+ * this CPU.  In place of an isolated or nohz_full CPU, a housekeeping CPU is used, unless the
+ * program has asked for the isolated CPU.  If the CPU of the queue is offline, another CPU drives
+ * the queue (hotplug.c).
  *
  * Context: interrupts off.
  * Return: the queue, locked.
@@ -99,32 +83,22 @@ static unsigned int theap_cpu_next(enum theap_clock clock, unsigned int from)
 struct theap_queue *theap_queue_lock(const struct theap_placement *placement)
 	__acquires(the_queue_returned)
 {
-	unsigned int cpu = placement->cpu;
 	struct theap_queue *queue = placement->manual;
+	unsigned int cpu = placement->cpu;
 
-	if (queue) {
-		raw_spin_lock(&queue->lock);
-		return queue;
-	}
-	if (cpu == THEAP_ANY_CPU) {
-		cpu = smp_processor_id();
-		if (!theap_cpu_is_housekeeping(cpu))
-			cpu = theap_cpu_next(placement->clock, cpu);
-	}
-	for (;; cpu = theap_cpu_next(placement->clock, cpu)) {
+	if (cpu == THEAP_ANY_CPU)
+		cpu = this_cpu_read(theap_start_cpu);
+	if (!queue)
 		queue = theap_queues_get(placement->clock, cpu);
-		raw_spin_lock(&queue->lock);
-		if (!queue->offline)
-			return queue;
-		raw_spin_unlock(&queue->lock);
-	}
+	raw_spin_lock(&queue->lock);
+	return queue;
 }
 
 /*
  * Initialize a zeroed queue.
  *
- * The queue of a CPU is offline until CPU hotplug finds its CPU online.  The queue of a manual
- * clock has no hrtimer, and S64_MIN in @armed prevents notifications.
+ * No CPU drives the queue until CPU hotplug assigns one.  The queue of a manual clock has no
+ * hrtimer, and S64_MIN in @armed prevents notifications.
  */
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 {
@@ -134,7 +108,7 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 	atomic64_set(&queue->earliest, THEAP_NEVER);
 	queue->first = THEAP_NEVER;
 	init_waitqueue_head(&queue->run_wait);
-	queue->offline = clock != THEAP_MANUAL;
+	queue->cpu = nr_cpu_ids;
 	queue->armed = clock == THEAP_MANUAL ? S64_MIN : THEAP_NEVER;
 }
 
@@ -174,6 +148,25 @@ void theap_queues_free(void)
 	}
 }
 
+/*
+ * Choose the CPU whose queue starts on @cpu use: @cpu itself; if @cpu is isolated, a housekeeping
+ * CPU of the same NUMA node, or else any housekeeping CPU.  Successive calls choose different CPUs,
+ * so that the timers of many isolated CPUs spread.
+ */
+static unsigned int theap_start_cpu_choose(unsigned int cpu)
+{
+	unsigned int found = nr_cpu_ids;
+	int node = cpu_to_node(cpu);
+
+	if (theap_cpu_is_housekeeping(cpu))
+		return cpu;
+	if (node != NUMA_NO_NODE)
+		found = cpumask_any_and_distribute(&theap_housekeeping, cpumask_of_node(node));
+	if (found >= nr_cpu_ids)
+		found = cpumask_any_and_distribute(&theap_housekeeping, cpu_online_mask);
+	return found < nr_cpu_ids ? found : cpu;
+}
+
 static void theap_housekeeping_init(void)
 {
 	unsigned int cpu;
@@ -183,10 +176,12 @@ static void theap_housekeeping_init(void)
 		if (housekeeping_test_cpu(cpu, HK_TYPE_TIMER) &&
 		    housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN))
 			cpumask_set_cpu(cpu, &theap_housekeeping);
+	for_each_possible_cpu(cpu)
+		per_cpu(theap_start_cpu, cpu) = theap_start_cpu_choose(cpu);
 }
 
 /*
- * Allocate all queues; each is offline, and its memory is on the NUMA node of its CPU.
+ * Allocate all queues.  The memory of each is on the NUMA node of its CPU.
  *
  * Context: task, may sleep.
  * Return: 0 or -ENOMEM.

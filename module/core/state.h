@@ -217,12 +217,6 @@ static inline bool theap_try_modified_to_moving(atomic_t *status,
 	return __theap_try(status, from, THEAP_MOVING);
 }
 
-/* WAITING -> MOVING: the owner migrates the timer to the queue of another CPU */
-static inline bool theap_try_waiting_to_moving(atomic_t *status)
-{
-	return __theap_try(status, THEAP_WAITING, THEAP_MOVING);
-}
-
 /* MOVING -> WAITING: the timer is queued at its deadline */
 static inline void theap_moving_to_waiting(atomic_t *status)
 {

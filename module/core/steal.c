@@ -90,9 +90,8 @@
  *    @resume: if the function of @resume runs on the owning CPU when the thief arms
  *    @resume, the kernel leaves @resume on that CPU.
  *
- * 4. CPUs that go offline.  The owning CPU: hotplug.c migrates timers only while no run
- *    is on, a thief's run included.  A thief that checks later finds the queue empty
- *    and notifies no CPU.  The thief's CPU: the kernel moves @thief_resume to
+ * 4. CPUs that go offline.  The owning CPU: the queue is handed over to another CPU, which the
+ *    thief notifies at the end of its run.  The thief's CPU: the kernel moves @thief_resume to
  *    another CPU, and it fires there.
  *
  * 5. The module is unloaded.  theap_steal_exit() turns stealing off.  A grace period

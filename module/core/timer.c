@@ -158,11 +158,10 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
  * Lock the queue into which a timer is pushed:
  *
  *  - If the timer is active in a run: the queue of that run.  In another queue, a second
- *    run could call the timer's function at the same time.  The queue may be offline; CPU
- *    hotplug waits for the run to end.
+ *    run could call the timer's function at the same time.
  *  - Otherwise: the queue of the timer's placement.
  *  - But if the queue of the placement has no room, and the timer has a reservation in
- *    another queue: the queue with the reservation, even if it is offline.
+ *    another queue: the queue with the reservation.
  */
 static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 						  const struct theap_placement *placement)
@@ -173,10 +172,7 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 
 	if (smp_load_acquire(&timer->active)) {	/* pairs with the release in theap_run_call() */
 		raw_spin_lock(&queue->lock);
-		/* If the run has ended meanwhile, an offline queue does not accept the timer. */
-		if (READ_ONCE(timer->active) || !queue->offline)
-			return queue;
-		raw_spin_unlock(&queue->lock);
+		return queue;
 	}
 	queue = theap_queue_lock(placement);
 	if (timer->reserved && queue != timer->queue && !__theap_queue_has_room(queue, 1)) {
@@ -390,8 +386,8 @@ bool theap_timer_stop_sync(struct theap_timer *timer)
 		if (theap_timer_dequeue(queue, timer))
 			break;
 		/*
-		 * Try again: the timer has migrated, its function has started it, or a
-		 * budget was spent before the timer could be dequeued.
+		 * Try again: the timer's function has started it, or a budget was spent
+		 * before the timer could be dequeued.
 		 */
 		theap_timer_stop(timer);
 		cond_resched();

@@ -9,8 +9,8 @@
  *		   program may have stopped or postponed its slot without a call
  *	expire_entry, expire_exit
  *		   before and after the function of a timer that has expired
- *	migrate	   a timer was moved to another queue, since the CPU of its queue goes
- *		   offline
+ *	hand_over  a queue was handed over to another CPU, since its CPU goes offline or is
+ *		   online again
  *	notify	   a CPU was notified of an earlier deadline
  *	steal	   another CPU runs a queue, since its own CPU is stuck
  *	sweep	   stopped timers were removed from a heap
@@ -22,7 +22,7 @@
  *
  *	started		start events with to=WAITING
  *	checked		check events
- *	migrated	migrate events
+ *	handed_over	hand_over events
  *	notified	notify events with remote=0
  *	stolen		steal events
  *	swept		the sum of swept= in sweep events
@@ -221,32 +221,28 @@ TRACE_EVENT(timerheap_expire_exit,
 	TP_printk("timer=%p", __entry->timer)
 );
 
-TRACE_EVENT(timerheap_migrate,
+TRACE_EVENT(timerheap_hand_over,
 
-	TP_PROTO(const struct theap_timer *timer, const struct theap_queue *from,
-		 const struct theap_queue *to),
+	TP_PROTO(const struct theap_queue *queue, unsigned int from, unsigned int to),
 
-	TP_ARGS(timer, from, to),
+	TP_ARGS(queue, from, to),
 
 	TP_STRUCT__entry(
-		__field(const void *, timer)
-		__field(s64, when)
+		__field(u32, entries)
 		__field(u32, from)
 		__field(u32, to)
 		__field(u8, clock)
 	),
 
 	TP_fast_assign(
-		__entry->timer = timer;
-		__entry->when = timer->when;
-		__entry->from = from->cpu;
-		__entry->to = READ_ONCE(to->cpu);
-		__entry->clock = to->clock;
+		__entry->entries = theap_counter(queue->heap.nr);
+		__entry->from = from;
+		__entry->to = to;
+		__entry->clock = queue->clock;
 	),
 
-	TP_printk("timer=%p when=%lld clock=%s from=%u to=%u",
-		  __entry->timer, __entry->when, theap_show_clock(__entry->clock),
-		  __entry->from, __entry->to)
+	TP_printk("clock=%s from=%u to=%u entries=%u", theap_show_clock(__entry->clock),
+		  __entry->from, __entry->to, __entry->entries)
 );
 
 /* Another CPU runs a queue whose own CPU is stuck. */

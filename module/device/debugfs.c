@@ -70,8 +70,6 @@ static void theap_heaps_stop(struct seq_file *m, void *v)
 
 static const char *theap_heaps_state(struct theap_queue *queue)
 {
-	if (theap_counter(queue->offline))
-		return "offline";
 	return theap_counter(queue->running) ? "running" : "idle";
 }
 

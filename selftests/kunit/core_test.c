@@ -84,7 +84,6 @@ struct theap_queue *test_second_queue(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, second);
 	theap_core_queue_init(second, THEAP_MONOTONIC);
 	second->cpu = raw_smp_processor_id();
-	second->offline = false;
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, second_queue_action, second), 0);
 	return second;
 }

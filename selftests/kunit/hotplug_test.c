@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers that migrate to another queue, and a queue that is handed over to another CPU.
+ * A queue that is handed over to another CPU, and which CPU that is.
  *
  * No CPU goes offline in this suite.  The suite includes hotplug.c to call its static
- * functions.  Timers migrate to a second queue, to which no start adds a timer.
- * selftests/hotplug.c takes CPUs offline.
+ * functions.  selftests/hotplug.c takes CPUs offline.
  */
 #include "module/core/hotplug.c"
 
@@ -12,106 +11,11 @@
 
 #include "core_test.h"
 
-/*
- * WAITING and MODIFIED_x timers migrate, and are then queued in the other queue at their
- * current deadlines.  DELETED timers do not migrate: they are removed.
- */
-static void hotplug_pending_timers_migrate_stopped_are_removed(struct kunit *test)
+static unsigned int other_cpu(void)
 {
-	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
-	unsigned int i, nr = 3 * THEAP_BATCH + 5, pending = 0;
-	struct test_timer *t = test_timers(test, nr);
-	s64 deadline = test_now() + DAY;
+	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 
-	for (i = 0; i < nr; i++)
-		test_start(&t[i], deadline + i);
-	for (i = 0; i < nr; i++) {
-		if (i % 5 == 1)
-			theap_timer_stop(&t[i].timer);
-		else if (i % 5 == 2)
-			test_start(&t[i], deadline + DAY - i);
-		else if (i % 5 == 3)
-			test_start(&t[i], deadline - i);
-	}
-	KUNIT_ASSERT_EQ(test, theap_queue_migrate(from, to), 0);
-	KUNIT_EXPECT_TRUE(test, from->offline);
-	KUNIT_EXPECT_EQ(test, from->heap.nr, 0);
-	KUNIT_EXPECT_EQ(test, from->armed, THEAP_NEVER);
-	for (i = 0; i < nr; i++) {
-		if (i % 5 == 1) {
-			KUNIT_EXPECT_EQ(test, theap_status(&t[i].timer.status), THEAP_REMOVED);
-			continue;
-		}
-		pending++;
-		KUNIT_EXPECT_EQ(test, theap_status(&t[i].timer.status), THEAP_WAITING);
-		KUNIT_EXPECT_PTR_EQ(test, t[i].timer.queue, to);
-		KUNIT_EXPECT_EQ(test, t[i].timer.when, t[i].deadline);
-	}
-	KUNIT_EXPECT_EQ(test, to->heap.nr, pending);
-	KUNIT_EXPECT_EQ(test, from->count.migrated, pending);
-	/* @to is armed for its first deadline, that of a timer that was moved earlier. */
-	KUNIT_EXPECT_EQ(test, to->armed, to->first);
-	KUNIT_EXPECT_LT(test, to->first, deadline);
-}
-
-/* Timers that share buckets also share buckets in the queue to which they migrate. */
-static void hotplug_timers_share_buckets_after_migration(struct kunit *test)
-{
-	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
-	struct test_timer *t = test_timers(test, 1000);
-	s64 granularity = 1LL << 23, slack = granularity + 5;
-	s64 bucket = theap_round_deadline(test_now() + DAY, 23);
-	unsigned int i;
-
-	for (i = 0; i < 1000; i++)
-		test_start_slack(&t[i], bucket + (i % 100) * granularity, slack);
-	theap_timer_stop(&t[1].timer);
-	test_start_slack(&t[2], bucket + DAY, slack);
-	test_start_slack(&t[3], bucket - granularity, 0);
-	KUNIT_ASSERT_EQ(test, theap_queue_migrate(from, to), 0);
-	KUNIT_EXPECT_EQ(test, from->heap.nr, 0);
-	KUNIT_EXPECT_EQ(test, from->heap.nr_list_nodes, 0);
-	KUNIT_EXPECT_EQ(test, from->buckets.timers, 0);
-	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_REMOVED);
-	KUNIT_EXPECT_EQ(test, to->heap.nr, 102);
-	KUNIT_EXPECT_EQ(test, to->buckets.timers, 998);
-	KUNIT_EXPECT_EQ(test, from->count.migrated, 999);
-	KUNIT_EXPECT_EQ(test, to->first, bucket - granularity);
-}
-
-/* During a run of a queue no timer migrates out of that queue. */
-static void hotplug_nothing_migrates_during_run(struct kunit *test)
-{
-	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
-	struct test_timer *t = test_timers(test, 1);
-
-	test_start(t, test_now() + DAY);
-	KUNIT_ASSERT_EQ(test, theap_queue_grow(to, GFP_KERNEL), 0);
-	WRITE_ONCE(from->running, true);
-	KUNIT_EXPECT_EQ(test, theap_queue_migrate_batch(from, to), 1);
-	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, from);
-	WRITE_ONCE(from->running, false);
-	KUNIT_EXPECT_EQ(test, theap_queue_migrate_batch(from, to), 1);
-	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, to);
-	KUNIT_EXPECT_EQ(test, theap_queue_migrate_batch(from, to), 0);
-}
-
-/* Migrated timers expire in the other queue, each once, and not early. */
-static void hotplug_migrated_timers_expire_once(struct kunit *test)
-{
-	struct theap_queue *to = test_second_queue(test);
-	struct test_timer *t = test_timers(test, 100);
-	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
-	unsigned int i;
-
-	for (i = 0; i < 100; i++)
-		test_start(&t[i], deadline + i);
-	KUNIT_ASSERT_EQ(test, theap_queue_migrate(test_queue(), to), 0);
-	for (i = 0; i < 100; i++) {
-		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
-		KUNIT_EXPECT_EQ(test, t[i].early, 0);
-	}
-	KUNIT_EXPECT_EQ(test, test_queue()->count.checked + to->count.checked, 100);
+	return cpu < nr_cpu_ids ? cpu : raw_smp_processor_id();
 }
 
 /* Let a throttled run expire some of the timers, so that the heap has extraction holes. */
@@ -139,69 +43,16 @@ static void expect_each_once(struct kunit *test, struct test_timer *t, unsigned 
 	}
 }
 
-/* Timers also migrate from a heap with extraction holes.  The holes are closed first. */
-static void hotplug_timers_among_holes_migrate(struct kunit *test)
-{
-	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
-	unsigned int nr = 10 * THEAP_BATCH;
-	struct test_timer *t = test_timers(test, nr);
-
-	run_until_throttled(test, t, nr);
-	KUNIT_ASSERT_EQ(test, theap_queue_migrate(from, to), 0);
-	KUNIT_EXPECT_EQ(test, from->heap.nr, 0);
-	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&from->heap));
-	expect_each_once(test, t, nr);
-	KUNIT_EXPECT_EQ(test, from->count.checked + to->count.checked, nr);
-}
-
 /* If a queue with extraction holes is handed over, all its timers expire once. */
 static void hotplug_hand_over_with_holes_expires_each_timer_once(struct kunit *test)
 {
-	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 	unsigned int nr = 10 * THEAP_BATCH;
 	struct test_timer *t = test_timers(test, nr);
 
 	run_until_throttled(test, t, nr);
-	theap_queue_hand_over(test_queue(), cpu < nr_cpu_ids ? cpu : raw_smp_processor_id());
+	theap_queue_hand_over(test_queue(), other_cpu());
 	expect_each_once(test, t, nr);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&test_queue()->heap.nr, 0));
-}
-
-/* The migration of an empty queue allocates no memory for the other queue. */
-static void hotplug_migration_of_empty_queue_needs_no_memory(struct kunit *test)
-{
-	struct theap_queue *to = test_second_queue(test);
-
-	KUNIT_EXPECT_EQ(test, theap_queue_migrate(test_queue(), to), 0);
-	KUNIT_EXPECT_EQ(test, to->heap.segments, 0);
-}
-
-/*
- * If the heap of the other queue cannot grow, the migration fails, and the timers stay in
- * their queue and expire.  The test sets the size of that heap to the maximum.
- */
-static void hotplug_failed_migration_keeps_timers(struct kunit *test)
-{
-	struct theap_queue *from = test_queue(), *to = test_second_queue(test);
-	struct test_timer *t = test_timers(test, 10);
-	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
-	unsigned int i;
-
-	for (i = 0; i < 10; i++)
-		test_start(&t[i], deadline + i);
-	KUNIT_ASSERT_EQ(test, theap_queue_grow(to, GFP_KERNEL), 0);
-	theap_heap_at(&to->heap, THEAP_ROOT)->when = THEAP_NEVER;
-	to->heap.segments = THEAP_SEGMENTS_MAX;
-	to->heap.nr = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - THEAP_ROOT - 2;
-	KUNIT_EXPECT_EQ(test, theap_queue_migrate(from, to), -ENOMEM);
-	to->heap.segments = 1;
-	to->heap.nr = 0;
-
-	KUNIT_EXPECT_FALSE(test, from->offline);
-	for (i = 0; i < 10; i++)
-		KUNIT_EXPECT_PTR_EQ(test, t[i].timer.queue, from);
-	for (i = 0; i < 10; i++)
-		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 }
 
 /*
@@ -210,14 +61,11 @@ static void hotplug_failed_migration_keeps_timers(struct kunit *test)
  */
 static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
 {
-	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 	struct test_timer *t = test_timers(test, 10);
 	struct theap_queue *queue = test_queue();
 	s64 deadline = test_now() + 20 * NSEC_PER_MSEC;
-	unsigned int i;
+	unsigned int i, cpu = other_cpu();
 
-	if (cpu >= nr_cpu_ids)
-		cpu = raw_smp_processor_id();
 	for (i = 0; i < 10; i++)
 		test_start(&t[i], deadline + i * NSEC_PER_MSEC);
 	theap_queue_hand_over(queue, cpu);
@@ -233,23 +81,66 @@ static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
-/* With heaps=1 there is no other queue that timers could migrate to. */
-static void hotplug_single_queue_has_no_migration_target(struct kunit *test)
+/* A pending timer stays in its queue, at its deadline, while its queue is handed over and back. */
+static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
 {
-	KUNIT_EXPECT_NULL(test, theap_queue_migration_target(test_queue()));
+	struct theap_queue *queue = test_queue();
+	unsigned int i, here = queue->cpu, nr = 1000;
+	struct test_timer *t = test_timers(test, nr);
+	s64 deadline = test_now() + DAY;
+
+	for (i = 0; i < nr; i++)
+		test_start(&t[i], deadline + i);
+	theap_queue_assign(queue, other_cpu());
+	KUNIT_EXPECT_EQ(test, queue->cpu, other_cpu());
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, nr);
+	theap_queue_assign(queue, here);
+	KUNIT_EXPECT_EQ(test, queue->cpu, here);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, nr);
+	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 2);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
+	for (i = 0; i < nr; i++) {
+		KUNIT_EXPECT_EQ(test, theap_status(&t[i].timer.status), THEAP_WAITING);
+		KUNIT_EXPECT_PTR_EQ(test, t[i].timer.queue, queue);
+	}
+}
+
+/* A CPU takes a queue only from a CPU that suits the queue less well. */
+static void hotplug_cpu_that_suits_best_drives_queue(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
+	unsigned int here = queue->cpu;
+
+	/* With heaps=1 each housekeeping CPU is a CPU of the only queue. */
+	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);
+	KUNIT_EXPECT_EQ(test, theap_cpu_rank(second, here), 1);
+	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, nr_cpu_ids), 3);
+	KUNIT_EXPECT_EQ(test, theap_cpu_online(here), 0);
+	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 0);
+	queue->cpu = nr_cpu_ids;
+	KUNIT_EXPECT_EQ(test, theap_cpu_online(here), 0);
+	KUNIT_EXPECT_EQ(test, queue->cpu, here);
+}
+
+/* The queues of CPUs that go offline go to different CPUs, and never to the one that goes. */
+static void hotplug_successors_differ(struct kunit *test)
+{
+	unsigned int here = raw_smp_processor_id();
+
+	if (num_online_cpus() < 3)
+		kunit_skip(test, "needs three CPUs");
+	KUNIT_EXPECT_NE(test, theap_cpu_successor(test_queue(), 0, here), here);
+	KUNIT_EXPECT_NE(test, theap_cpu_successor(test_queue(), 1, here), here);
+	KUNIT_EXPECT_NE(test, theap_cpu_successor(test_queue(), 0, here),
+			theap_cpu_successor(test_queue(), 1, here));
 }
 
 static struct kunit_case hotplug_cases[] = {
-	KUNIT_CASE(hotplug_pending_timers_migrate_stopped_are_removed),
-	KUNIT_CASE(hotplug_timers_share_buckets_after_migration),
-	KUNIT_CASE(hotplug_nothing_migrates_during_run),
-	KUNIT_CASE(hotplug_migrated_timers_expire_once),
-	KUNIT_CASE(hotplug_timers_among_holes_migrate),
+	KUNIT_CASE(hotplug_hand_over_leaves_timers_queued),
 	KUNIT_CASE(hotplug_hand_over_with_holes_expires_each_timer_once),
-	KUNIT_CASE(hotplug_migration_of_empty_queue_needs_no_memory),
-	KUNIT_CASE(hotplug_failed_migration_keeps_timers),
 	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
-	KUNIT_CASE(hotplug_single_queue_has_no_migration_target),
+	KUNIT_CASE(hotplug_cpu_that_suits_best_drives_queue),
+	KUNIT_CASE(hotplug_successors_differ),
 	{}
 };
 

@@ -155,24 +155,23 @@ static void room_restart_needs_no_second_position(struct kunit *test)
 }
 
 /*
- * The reservations are in a queue that has gone offline.  A start uses another queue if
- * the other queue has room, and otherwise the offline queue.
+ * The reservations are in a second queue.  A start uses the queue of its placement if that has
+ * room, and otherwise the second queue.
  */
-static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
+static void room_reservation_in_other_queue_is_usable(struct kunit *test)
 {
-	struct theap_queue *offline = test_second_queue(test);
+	struct theap_queue *second = test_second_queue(test);
 	struct test_timer *t = reserved_timers(test, 2);
 	unsigned int i;
 
-	/* Record @offline as the last queue of the timers.  Their reservations move there, too. */
-	KUNIT_ASSERT_EQ(test, theap_queue_grow(offline, GFP_KERNEL), 0);
-	raw_spin_lock_irq(&offline->lock);
+	/* Record @second as the last queue of the timers.  Their reservations move there, too. */
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(second, GFP_KERNEL), 0);
+	raw_spin_lock_irq(&second->lock);
 	for (i = 0; i < 2; i++)
-		__theap_timer_set_queue(&t[i].timer, offline);
-	raw_spin_unlock_irq(&offline->lock);
-	KUNIT_EXPECT_EQ(test, nr_reserved(offline), 2);
+		__theap_timer_set_queue(&t[i].timer, second);
+	raw_spin_unlock_irq(&second->lock);
+	KUNIT_EXPECT_EQ(test, nr_reserved(second), 2);
 	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), 0);
-	offline->offline = true;
 
 	KUNIT_EXPECT_EQ(test, try_start(&t[0], test_now() + DAY), 0);
 	KUNIT_EXPECT_PTR_EQ(test, t[0].timer.queue, test_queue());
@@ -180,13 +179,13 @@ static void room_reservation_in_offline_queue_is_usable(struct kunit *test)
 
 	fill_heap(test, test_now() + DAY);
 	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + NSEC_PER_MSEC), 0);
-	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, offline);
+	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, second);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
 	/* The start above found the heap of test_queue() full, and queued work that grows it. */
 	flush_work(&test_queue()->grow_work);
 	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + DAY), 0);
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, test_queue());
-	KUNIT_EXPECT_EQ(test, nr_reserved(offline), 0);
+	KUNIT_EXPECT_EQ(test, nr_reserved(second), 0);
 }
 
 /* A trim frees unused segments of a heap, but none that reservations need. */
@@ -227,7 +226,7 @@ static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_reservation_grows_full_heap),
 	KUNIT_CASE(room_failed_reservation_changes_nothing),
 	KUNIT_CASE(room_restart_needs_no_second_position),
-	KUNIT_CASE(room_reservation_in_offline_queue_is_usable),
+	KUNIT_CASE(room_reservation_in_other_queue_is_usable),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
 	KUNIT_CASE(room_unreserved_segments_are_freed),
 	{}

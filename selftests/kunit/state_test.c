@@ -42,7 +42,7 @@ static const char *const names[STATES] = {
 static const char *const table[STATES] = {
 	/*			    NWRDrdMELm */
 	[THEAP_NO_STATUS]	 = "......x...",
-	[THEAP_WAITING]		 = "..x...x..x",
+	[THEAP_WAITING]		 = "..x...x...",
 	[THEAP_RUNNING]		 = "xx.....x..",
 	[THEAP_DELETED]		 = "....x.x...",
 	[THEAP_REMOVING]	 = "...x.x....",
@@ -64,11 +64,6 @@ static bool try_removing(atomic_t *status, enum theap_status from)
 	return theap_try_deleted_to_removing(status);
 }
 
-static bool try_moving(atomic_t *status, enum theap_status from)
-{
-	return theap_try_waiting_to_moving(status);
-}
-
 /* Transitions out of a stable state.  A helper fails in all states but its source state. */
 static const struct {
 	bool (*try)(atomic_t *status, enum theap_status from);
@@ -79,7 +74,6 @@ static const struct {
 	{ theap_try_modified_to_moving,	 ".......xx.", THEAP_MOVING },
 	{ try_running,			 ".x........", THEAP_RUNNING },
 	{ try_removing,			 "...x......", THEAP_REMOVING },
-	{ try_moving,			 ".x........", THEAP_MOVING },
 };
 
 /*

@@ -4,8 +4,7 @@
  * or expiry, and is the timer never used after it was freed?
  *
  * Two users start, modify and stop the timer in any order.  Meanwhile the run expires it.
- * With MIGRATE, a CPU also goes offline.  At the end the timer may be stopped synchronously
- * and freed.
+ * At the end the timer may be stopped synchronously and freed.
  *
  * The model represents the heap by the key of this timer, and the inbox by three flags: the
  * timer is in the list; the owner has drained it; its link is in use.  A link that is not in
@@ -342,21 +341,6 @@ active proctype clock() {
 	:: else -> break
 	od
 }
-
-#ifdef MIGRATE
-/* A CPU goes offline: the timer migrates to another heap, which here is the same heap. */
-active proctype migrate() {
-	byte s;
-	bool ok, changed;
-	acquire();
-	adjust();
-	if
-	:: ok && in_heap -> try_waiting_to_moving(); if :: ok -> moving_to_waiting() :: else fi
-	:: else
-	fi;
-	settle_release()
-}
-#endif
 
 proctype user() {
 	byte n, from, to, e, d;

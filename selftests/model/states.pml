@@ -81,5 +81,4 @@ inline try_modified_to_moving(from) {
 	:: from == MODIFIED_LATER -> if TRY(MODIFIED_LATER, MOVING) LOST fi
 	fi
 }
-inline try_waiting_to_moving() { if TRY(WAITING, MOVING) LOST fi }
 inline moving_to_waiting() { LEAVE(MOVING, WAITING) }

@@ -128,8 +128,6 @@ static const char *format_first(const struct heap *heap)
 {
 	double ns = strtod(heap->first, NULL);
 
-	if (!strcmp(heap->state, "offline"))
-		return "off";
 	if (!strcmp(heap->first, "-"))
 		return "-";
 	return ns > 0 ? format_ns(ns) : "now";

@@ -326,7 +326,7 @@ struct timerheap_event {
  * @requeued:   timers that were requeued because a call has modified them
  * @removed:    stopped timers removed from a heap or a bucket
  * @swept:      of @removed, those removed by a sweep
- * @migrated:   timers moved to another CPU because their CPU went offline
+ * @handed_over: heaps with timers, handed over because a CPU went offline or came online
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now
@@ -365,7 +365,7 @@ struct timerheap_info {
 	__u64 requeued;
 	__u64 removed;
 	__u64 swept;
-	__u64 migrated;
+	__u64 handed_over;
 	__u64 runs;
 	__u64 throttled;
 	__u64 notified;
@@ -407,8 +407,8 @@ struct timerheap_info {
  * there.  If that CPU is isolated (isolcpus=, nohz_full=), the timer is queued on a
  * housekeeping CPU, if one is online.  With TIMERHEAP_ON_CPU timers are queued on @cpu,
  * even if it is isolated.  @cpu must be online, and in the CPU affinity of the caller.
- * When a CPU goes offline, its timers migrate to another CPU.  When the CPU is online
- * again, timers that are started on it are queued on it again.
+ * While a CPU is offline, another CPU expires the timers that are queued on it: a housekeeping
+ * CPU, if one is online.
  *
  *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
  *	EBUSY	the context is set up already
