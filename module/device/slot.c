@@ -52,11 +52,11 @@
  *
  *  - One check has tried this many times to exchange the deadline, and each time the
  *    program had just changed it.
- *  - More than this many successive checks have found a deadline less than the minimum
- *    period ahead.
+ *  - More than this many successive checks have left a deadline less than the minimum
+ *    period ahead: that of the program, or the next one of a periodic slot.
  *
- * So without a call, at most five checks of a slot in a minimum period find nothing to expire.
- * The user's rate limit also bounds the checks that expire a periodic slot (theap_slot_defer()).
+ * So without a call, a minimum period has at most five checks of a slot.  The user's rate limit
+ * also bounds the checks of all slots together (theap_slot_defer()).
  */
 #define THEAP_SLOT_TRIES	4
 
@@ -119,7 +119,7 @@ static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
 }
 
 /*
- * Choose the time of the next check, after a check has found a deadline @when later than
+ * Choose the time of the next check, after a check has found or set a deadline @when later than
  * @now.  Count the check if @when is less than the minimum period ahead.  If more than
  * THEAP_SLOT_TRIES checks in succession were counted, defer the next check.
  *
@@ -179,7 +179,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 			continue;
 		*ring = theap_slot_record_expiry(slot, passed, when + (passed - 1) * period, now);
 		*count = passed;
-		return next;
+		return next ? theap_slot_next_check(st, next, now) : 0;
 	}
 	return theap_add(now, theap_slot_min_period(st));
 }

@@ -34,7 +34,7 @@ static_assert(sizeof(struct timerheap_slot) == 64);
  * @first:       constant: the number of the first slot
  * @slots:       the page that is shared with the program
  * @timers:      a page with the timers of the slots
- * @near_checks: for each slot, how many checks in succession have found a deadline that is
+ * @near_checks: for each slot, how many checks in succession have left a deadline that is
  *               near: less than the minimum period ahead.  After too many of them the next
  *               check is deferred (slot.c).  Written by the code that has the slot's timer
  *               in a transient state.  In cache lines of its own, since the checks of all

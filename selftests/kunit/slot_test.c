@@ -139,6 +139,29 @@ static void slot_repeated_near_deadlines_are_deferred(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ring);
 }
 
+/*
+ * A program may keep setting the deadline of a ticker back, so that its next period is near in
+ * each check.  The limit of near checks applies to such checks, too.
+ */
+static void slot_repeated_near_periods_are_deferred(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 period = NSEC_PER_SEC;
+	bool ring = false;
+	int check;
+
+	slot->period = period;
+	for (check = 0; check < THEAP_SLOT_TRIES; check++) {
+		slot->deadline = T0 + 1 - period;
+		KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
+	}
+	slot->deadline = T0 + 1 - period;
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + theap_slot_min_period(st));
+	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + 1);
+	KUNIT_EXPECT_EQ(test, slot->expirations, THEAP_SLOT_TRIES + 1);
+}
+
 /* A late check counts the missed periods, and sets the deadline to the next period after now. */
 static void slot_late_check_counts_missed_periods(struct kunit *test)
 {
@@ -430,6 +453,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_expires_when_due),
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
 	KUNIT_CASE(slot_repeated_near_deadlines_are_deferred),
+	KUNIT_CASE(slot_repeated_near_periods_are_deferred),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
 	KUNIT_CASE(slot_values_out_of_range_are_clamped),
 	KUNIT_CASE(slot_period_has_limits),
