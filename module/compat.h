@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Differences between the kernel versions that the module is built for.  No other
- * file tests a kernel version.
+ * Differences between the kernel versions and architectures that the module is built for.  No
+ * other file tests a kernel version or an architecture.
  */
 #ifndef THEAP_COMPAT_H
 #define THEAP_COMPAT_H
@@ -11,6 +11,10 @@
 #include <linux/mm.h>
 #include <linux/timer.h>
 #include <linux/version.h>
+
+#ifdef CONFIG_ARM64
+#include <asm/cpufeature.h>
+#endif
 
 /* Linux 6.8 moved the commands of io_uring to a header of their own. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
@@ -85,5 +89,65 @@ static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 	eventfd_signal(ctx);
 #endif
 }
+
+/*
+ * Without LSE, an atomic operation of arm64 is a loop of load-exclusive and store-exclusive.  A
+ * store of another CPU near the word makes the store-exclusive fail, and the kernel's operations
+ * try again without limit.  THEAP_COMPAT_EXCLUSIVE() defines one attempt.  Its @instructions set
+ * "new" from "seen" and "operand", or branch to label 1 so that nothing is stored.
+ *
+ * The ordering is that of the kernel's operations: release, and a full barrier after a success.
+ */
+#ifdef CONFIG_ARM64
+static inline bool theap_compat_has_exclusives(void)
+{
+	return !cpus_have_final_cap(ARM64_HAS_LSE_ATOMICS);
+}
+
+#define THEAP_COMPAT_EXCLUSIVE(name, instructions)					\
+static inline bool theap_compat_exclusive_##name(u64 *word, u64 expected, u64 operand,	\
+						 u64 *old)				\
+{											\
+	u64 new, failed = 1;								\
+											\
+	asm volatile(									\
+	"	prfm	pstl1strm, %[word]\n"						\
+	"	ldxr	%[seen], %[word]\n"						\
+	instructions									\
+	"	stlxr	%w[failed], %[new], %[word]\n"					\
+	"1:"										\
+	: [seen] "=&r" (*old), [new] "=&r" (new), [failed] "+&r" (failed),		\
+	  [word] "+Q" (*word)								\
+	: [expected] "r" (expected), [operand] "r" (operand)				\
+	: "memory");									\
+	if (failed)									\
+		return false;								\
+	smp_mb();	/* as the kernel's operations */				\
+	return true;									\
+}
+
+THEAP_COMPAT_EXCLUSIVE(xchg, "	mov	%[new], %[operand]\n")
+THEAP_COMPAT_EXCLUSIVE(fetch_add, "	add	%[new], %[seen], %[operand]\n")
+THEAP_COMPAT_EXCLUSIVE(cmpxchg, "	eor	%[new], %[seen], %[expected]\n"
+				"	cbnz	%[new], 1f\n"
+				"	mov	%[new], %[operand]\n")
+#else
+/* All other architectures use the kernel's operations: user_word.h states what they guarantee. */
+static inline bool theap_compat_has_exclusives(void)
+{
+	return false;
+}
+
+#define THEAP_COMPAT_NO_EXCLUSIVE(name)							\
+static inline bool theap_compat_exclusive_##name(u64 *word, u64 expected, u64 operand,	\
+						 u64 *old)				\
+{											\
+	return false;									\
+}
+
+THEAP_COMPAT_NO_EXCLUSIVE(xchg)
+THEAP_COMPAT_NO_EXCLUSIVE(fetch_add)
+THEAP_COMPAT_NO_EXCLUSIVE(cmpxchg)
+#endif
 
 #endif /* THEAP_COMPAT_H */

@@ -11,7 +11,7 @@
  *	device/device.h	the files of the device: /dev/timerheap, its contexts, slots and
  *			events
  *	api.c		timers of other modules
- *	compat.h	what differs between kernel versions
+ *	compat.h	what differs between kernel versions and architectures
  *
  * Documentation/theory.md explains the purpose of each mechanism.
  */

@@ -84,6 +84,7 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 	timer->slack_shift = 0;
 	timer->in_bucket = false;
 	timer->reserved = false;
+	timer->owner_count = 0;
 	trace_timerheap_init(timer);
 }
 

@@ -91,6 +91,8 @@ struct theap_timer {
 	bool in_bucket;			/* L: queued in a bucket, not as a heap entry */
 	bool reserved;			/* has a reserved entry in the heap of @queue; written
 					 * by theap_timer_reserve() and _unreserve() */
+	u32 owner_count;		/* C: a number of the code that embeds the timer; the
+					 * core only sets it to 0 */
 };
 
 /**

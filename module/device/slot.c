@@ -35,23 +35,31 @@
  * the value, and then uses it.  An expiry removes a deadline by a compare-and-exchange, so
  * an expiry and a stop never both get the same deadline.  Each arming ends in exactly one
  * of two ways: a stop that finds the timer pending, or an expiration.
+ *
+ * An atomic operation of the kernel may fail if a thread of the program keeps storing to the
+ * slot (user_word.h).  A call then ends its claim and tries again.  A run tries again at the next
+ * check, a minimum period later.  If an expiry has removed a deadline, but could not add to
+ * @expirations, the kernel keeps the number of expirations in its own memory.  @queued stays 0
+ * until a check has added that number.
  */
-#include <linux/atomic.h>
 #include <linux/gfp.h>
 #include <linux/ktime.h>
+#include <linux/sched.h>
 #include <linux/sched/signal.h>
 
 #include "core/room.h"
 #include "core/run.h"
 #include "core/slack.h"
 #include "slot.h"
+#include "user_word.h"
 
 /*
  * A program that keeps storing deadlines must not make the kernel check without end.  The
- * kernel defers the next check of a slot by the minimum period in two cases:
+ * kernel defers the next check of a slot by the minimum period in three cases:
  *
  *  - One check has tried this many times to exchange the deadline, and each time the
  *    program had just changed it.
+ *  - An operation of the check has failed for contention.
  *  - More than this many successive checks have left a deadline less than the minimum
  *    period ahead: that of the program, or the next one of a periodic slot.
  *
@@ -91,19 +99,51 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 	return clamp_t(u64, period, theap_slot_min_period(st), THEAP_NEVER);
 }
 
+/* Return: the number of expirations that could not be added to the slot yet. */
+static u64 theap_slot_unrecorded(const struct theap_slot_timer *st)
+{
+	return st->timer.owner_count;
+}
+
+/*
+ * Add @count expirations to the slot, and those that could not be added before.  Set *@ring to
+ * true if the caller must add the slot's number to the ring.
+ *
+ * Return: true; false: contention.  After a failure a later check must try again.  It then adds
+ * at most U32_MAX expirations.
+ */
+static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, bool *ring)
+{
+	u64 old;
+
+	count += theap_slot_unrecorded(st);
+	if (!count)
+		return true;
+	/* (F), a full barrier, pairs with (E): a reader of the count sees the fields before. */
+	if (!theap_user_fetch_add(&theap_slot(st)->expirations, count, &old)) {
+		st->timer.owner_count = min_t(u64, count, U32_MAX);
+		return false;
+	}
+	st->timer.owner_count = 0;
+	if (!old)
+		*ring = true;
+	return true;
+}
+
 /*
  * Record that @count deadlines have expired, of which @deadline is the last.
- * Return: whether the caller must add the slot's number to the ring.
+ * Return and set *@ring as theap_slot_add_expirations().
  */
-static bool theap_slot_record_expiry(struct timerheap_slot *slot, u64 count, s64 deadline,
-				     s64 now)
+static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64 deadline,
+				     s64 now, bool *ring)
 {
+	struct timerheap_slot *slot = theap_slot(st);
+
 	/* Store @fired first: a reader of the new deadline sees this @fired or a later one. */
 	WRITE_ONCE(slot->fired, now);
 	/* Pairs with the acquire in theap_slot_get_event(). */
 	smp_store_release(&slot->expired_deadline, deadline);
-	/* (F), a full barrier, pairs with (E): a reader of the count sees the fields above. */
-	return !atomic64_fetch_add(count, (atomic64_t *)&slot->expirations);
+	return theap_slot_add_expirations(st, count, ring);
 }
 
 /*
@@ -148,7 +188,8 @@ static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now)
  * Set *@ring to true if the caller must add the slot's number to the ring.  Set *@count to
  * the number of deadlines that have expired.
  *
- * Return: the time of the next check; 0: none.
+ * Return: the time of the next check; 0: none.  If theap_slot_unrecorded() is not 0 after this
+ * function, @queued must stay 0.
  */
 static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u64 *count)
 {
@@ -158,12 +199,14 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 	*count = 0;
 	WRITE_ONCE(slot->queued, 0);
 	smp_mb();	/* (B) pairs with (A) of the program */
+	if (!theap_slot_add_expirations(st, 0, ring))
+		return theap_add(now, theap_slot_min_period(st));
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
 		/*
 		 * Acquire, so that the period read below was stored with this deadline, or
 		 * later.  Pairs with the program's exchange of the deadline, which precedes (A).
 		 */
-		u64 deadline = smp_load_acquire(&slot->deadline);
+		u64 deadline = smp_load_acquire(&slot->deadline), seen = deadline;
 		s64 when = min_t(u64, deadline, THEAP_NEVER);
 		s64 period, next = 0;
 		u64 passed = 1;
@@ -175,10 +218,14 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		period = theap_slot_period(st, READ_ONCE(slot->period));
 		if (period)
 			next = theap_forward(when, period, now, &passed);
-		if (cmpxchg(&slot->deadline, deadline, next) != deadline)
+		if (!theap_user_cmpxchg(&slot->deadline, &seen, next)) {
+			if (seen == deadline)
+				break;
 			continue;
-		*ring = theap_slot_record_expiry(slot, passed, when + (passed - 1) * period, now);
+		}
 		*count = passed;
+		if (!theap_slot_record_expiry(st, passed, when + (passed - 1) * period, now, ring))
+			break;
 		return next ? theap_slot_next_check(st, next, now) : 0;
 	}
 	return theap_add(now, theap_slot_min_period(st));
@@ -242,7 +289,8 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	 * function.  The timer stays in RUNNING until the core has queued it, so no call can
 	 * claim the timer earlier.
 	 */
-	WRITE_ONCE(theap_slot(st)->queued, next);
+	if (!theap_slot_unrecorded(st))
+		WRITE_ONCE(theap_slot(st)->queued, next);
 	return next ? theap_context_to_machine(context, next) : 0;
 }
 
@@ -280,18 +328,16 @@ static const struct theap_timer_ops theap_slot_ops = {
  * Set the deadline of a slot whose timer is claimed, and *@old to the old deadline.  With
  * @arming->if_pending an idle slot stays idle, and *@old is 0.
  *
- * Return: 0; -EBUSY: the program keeps changing the deadline, so the caller must end the
- * claim and try again.
+ * Return: 0; -EBUSY: the program keeps storing to the slot, so the caller must end the claim
+ * and try again.
  */
 static int theap_slot_set_deadline(struct timerheap_slot *slot,
 				   const struct theap_arming *arming, u64 *old)
 {
 	int tries;
 
-	if (!arming->if_pending) {
-		*old = xchg(&slot->deadline, arming->deadline);
-		return 0;
-	}
+	if (!arming->if_pending)
+		return theap_user_xchg(&slot->deadline, arming->deadline, old) ? 0 : -EBUSY;
 	/*
 	 * (B) pairs with (A), for a slot that is idle and stays idle.  The program may be
 	 * storing a deadline.  If the read below misses it, the program reads the @queued
@@ -299,13 +345,9 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 	 */
 	smp_mb();
 	*old = READ_ONCE(slot->deadline);
-	for (tries = 0; *old && tries < THEAP_SLOT_TRIES; tries++) {
-		u64 seen = cmpxchg(&slot->deadline, *old, arming->deadline);
-
-		if (seen == *old)
+	for (tries = 0; *old && tries < THEAP_SLOT_TRIES; tries++)
+		if (theap_user_cmpxchg(&slot->deadline, old, arming->deadline))
 			return 0;
-		*old = seen;
-	}
 	return *old ? -EBUSY : 0;
 }
 
@@ -316,7 +358,8 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
  * the past causes no hrtimer interrupts.
  *
  * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is 0 and the slot
- * still has its deadline, so the caller may try again.
+ * still has its deadline, so the caller may try again.  -EBUSY: expirations could not be added
+ * to the slot.  The timer is queued, but the caller must end the claim and try again.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
@@ -340,13 +383,17 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 	}
 	theap_slot_apply_slack(st);
 	ret = theap_slot_schedule(st, claim, when);
-	if (!ret)
-		WRITE_ONCE(theap_slot(st)->queued, when);
-	return ret;
+	if (ret)
+		return ret;
+	if (theap_slot_unrecorded(st))
+		return -EBUSY;
+	WRITE_ONCE(theap_slot(st)->queued, when);
+	return 0;
 }
 
 /*
- * Arm a slot whose timer is claimed.
+ * Arm a slot whose timer is claimed.  If the deadline has passed, set *@kick: the caller must end
+ * the claim and kick the slot.
  *
  * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EAGAIN as
  * theap_timer_schedule(); -EBUSY: the caller must end the claim and try again.
@@ -354,7 +401,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
 				  const struct theap_arming *arming,
-				  bool *was_pending, bool *ring)
+				  bool *was_pending, bool *ring, bool *kick)
 {
 	const struct theap_context *context = st->page->context;
 	struct timerheap_slot *slot = theap_slot(st);
@@ -365,6 +412,9 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 
 	if (arming->if_pending && !READ_ONCE(slot->deadline))
 		return -ENOENT;
+	/* A later check would add the expirations of the previous arming too late. */
+	if (!theap_slot_add_expirations(st, 0, ring))
+		return -EBUSY;
 	if (due)
 		when = arming->period ?
 		       theap_forward(arming->deadline, arming->period, arming->now, &missed) : 0;
@@ -396,14 +446,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 	 */
 	WRITE_ONCE(slot->period, arming->period);
 	*was_pending = old;
-	/*
-	 * Expire a deadline that has passed.  Ignore the result: a periodic timer is
-	 * already queued, so its kick cannot fail.  The kick of a one-shot timer can fail
-	 * only if the program has just stored another deadline.  In that case the program
-	 * reads 0 from @queued, and kicks the slot itself.
-	 */
-	if (due)
-		theap_slot_kick_claimed(st, claim, arming->now, ring);
+	*kick = due;
 	return 0;
 }
 
@@ -424,6 +467,16 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
 	theap_timer_commit(claim);
 }
 
+/*
+ * Let other tasks run before a call tries again what failed for contention.
+ * Return: false: the task is being killed, so the call must end.
+ */
+static bool theap_slot_may_retry(void)
+{
+	cond_resched();
+	return !fatal_signal_pending(current);
+}
+
 /**
  * theap_slot_arm - arm a slot, for START and MODIFY
  * @page:        page of the slot
@@ -441,18 +494,20 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct theap_claim claim;
+	bool kick = false;
 	int ret;
 
 	for (;;) {
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
-		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring);
+		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring, &kick);
 		theap_slot_commit(st, &claim, ring, wake);
+		if (kick)
+			return theap_slot_kick(page, index, arming->now, wake);
 		if (ret == -EBUSY) {
-			if (fatal_signal_pending(current))
+			if (!theap_slot_may_retry())
 				return -EINTR;
-			cond_resched();
 			continue;
 		}
 		if (ret != -EAGAIN)
@@ -471,7 +526,7 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
  * @wake:  set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM; -EINTR: the task is being killed.
  */
 int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake)
 {
@@ -487,6 +542,11 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 		theap_slot_commit(st, &claim, ring, wake);
 		if (!ret)
 			return 0;
+		if (ret == -EBUSY) {
+			if (!theap_slot_may_retry())
+				return -EINTR;
+			continue;
+		}
 		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);
 		if (ret)
 			return ret;
@@ -498,22 +558,29 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
  * @page:  page of the slot
  * @index: index of the slot in @page
  *
- * Context: any.
- * Return: the deadline that will not expire; 0: the slot was not pending.
+ * Context: task, may sleep.
+ * Return: the deadline that will not expire; 0: the slot was not pending, or the task is being
+ * killed.
  */
 u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 {
-	struct timerheap_slot *slot = &page->slots[index];
+	struct theap_slot_timer *st = &page->timers[index];
+	struct timerheap_slot *slot = theap_slot(st);
 	struct theap_claim claim;
 	u64 deadline;
+	bool stopped;
 
-	theap_timer_claim(&page->timers[index].timer, &claim);
-	WRITE_ONCE(slot->queued, 0);
-	/* The exchange is a full barrier: it keeps the order queued, deadline, timer. */
-	deadline = xchg(&slot->deadline, 0);
-	theap_timer_cancel(&claim);
-	theap_timer_commit(&claim);
-	return deadline;
+	do {
+		theap_timer_claim(&st->timer, &claim);
+		WRITE_ONCE(slot->queued, 0);
+		/* The exchange is a full barrier: it keeps the order queued, deadline, timer. */
+		stopped = theap_user_xchg(&slot->deadline, 0, &deadline);
+		/* Let the queued check add the expirations that could not be added before. */
+		if (stopped && !theap_slot_unrecorded(st))
+			theap_timer_cancel(&claim);
+		theap_timer_commit(&claim);
+	} while (!stopped && theap_slot_may_retry());
+	return stopped ? deadline : 0;
 }
 
 /**
@@ -523,7 +590,8 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
  * @event: out: the event
  *
  * Context: any; the caller has removed the slot's number from the ring.
- * Return: true; false: the slot has no expirations, so there is no event.
+ * Return: true; false: the slot has no expirations, so there is no event.  False also after
+ * contention: the slot's number is in the ring again.
  */
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 			  struct timerheap_event *event)
@@ -534,7 +602,10 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 	 * (E), a full barrier, pairs with (F).  An expiry that sees the 0 may add the number to
 	 * the ring again.  The caller has read the old ring entry and advanced the head before.
 	 */
-	event->expirations = xchg(&slot->expirations, 0);
+	if (!theap_user_xchg(&slot->expirations, 0, &event->expirations)) {
+		theap_context_publish(page->context, page->first + index);
+		return false;
+	}
 	if (!event->expirations)
 		return false;
 	/* Pairs with the release in theap_slot_record_expiry(). */
@@ -552,14 +623,20 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
  * @index: index of the slot in @page
  * @event: as theap_slot_get_event() has made it
  *
- * Context: task.
+ * The event is lost if the task is killed while a thread of the program keeps storing to the slot.
+ *
+ * Context: task, may sleep.
  */
 void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
 			       const struct timerheap_event *event)
 {
 	struct timerheap_slot *slot = &page->slots[index];
+	u64 old;
 
-	if (!atomic64_fetch_add(event->expirations, (atomic64_t *)&slot->expirations))
+	while (!theap_user_fetch_add(&slot->expirations, event->expirations, &old))
+		if (!theap_slot_may_retry())
+			return;
+	if (!old)
 		theap_context_publish(page->context, event->slot);
 }
 

@@ -4,11 +4,36 @@
  *
  * The test stores to the slot, as a program does, and then calls theap_slot_check().  The
  * test passes the time of the check, so most tests need no clock.  The suite includes
- * slot.c, since theap_slot_check() is static.
+ * slot.c, since theap_slot_check() is static, and so that it can replace the operations of
+ * user_word.h.
  *
  * queue_test.c tests the hrtimer that begins checks, and selftests/protocol.c tests
  * threads that store to a slot while the kernel checks it.
  */
+#include "module/device/user_word.h"
+
+/* How many of the next operations of each kind fail for contention. */
+static unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
+
+static bool test_xchg(u64 *word, u64 new, u64 *old)
+{
+	return !(contended_xchgs && contended_xchgs--) && theap_user_xchg(word, new, old);
+}
+
+static bool test_fetch_add(u64 *word, u64 count, u64 *old)
+{
+	return !(contended_adds && contended_adds--) && theap_user_fetch_add(word, count, old);
+}
+
+static bool test_cmpxchg(u64 *word, u64 *old, u64 new)
+{
+	return !(contended_cmpxchgs && contended_cmpxchgs--) &&
+	       theap_user_cmpxchg(word, old, new);
+}
+
+#define theap_user_xchg		test_xchg
+#define theap_user_fetch_add	test_fetch_add
+#define theap_user_cmpxchg	test_cmpxchg
 #include "module/device/slot.c"
 
 #include "module/device/slot_page.h"
@@ -425,6 +450,159 @@ static void slot_event_put_back_can_be_read_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
+/* A check that cannot exchange the deadline for contention is repeated after the minimum period. */
+static void slot_contended_deadline_expires_in_next_check(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 later = T0 + theap_slot_min_period(st);
+	bool ring = false;
+
+	slot->deadline = T0;
+	contended_cmpxchgs = 1;
+	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), later);
+	KUNIT_EXPECT_FALSE(test, ring);
+	KUNIT_EXPECT_EQ(test, slot->deadline, T0);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+	KUNIT_EXPECT_EQ(test, check_slot(st, later, &ring), 0);
+	KUNIT_EXPECT_TRUE(test, ring);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
+}
+
+/*
+ * If an expiry cannot add to the count for contention, a later check adds its expirations and
+ * those of its own.  Until then @queued is 0, so that the program kicks the slot.
+ */
+static void slot_contended_expirations_are_added_by_later_check(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 period = NSEC_PER_MSEC, now = T0;
+	struct theap_expiry expiry = {};
+	int check;
+
+	slot->deadline = T0;
+	slot->period = period;
+	contended_adds = 3;
+	local_irq_disable();
+	for (check = 0; check < 3; check++) {
+		s64 next = theap_slot_expire(&st->timer, now, &expiry);
+
+		KUNIT_EXPECT_EQ(test, next, now + theap_slot_min_period(st));
+		KUNIT_EXPECT_FALSE(test, expiry.call);
+		KUNIT_EXPECT_EQ(test, slot->queued, 0);
+		KUNIT_EXPECT_EQ(test, slot->deadline, T0 + period);
+		KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+		now = next;
+	}
+	KUNIT_EXPECT_EQ(test, theap_slot_expire(&st->timer, T0 + 2 * period, &expiry),
+			T0 + 3 * period);
+	local_irq_enable();
+	KUNIT_EXPECT_TRUE(test, expiry.call);
+	KUNIT_EXPECT_EQ(test, slot->queued, T0 + 3 * period);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 3);
+	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 2 * period);
+}
+
+/* A KICK returns only after it has added the expirations to the count. */
+static void slot_contended_kick_adds_expirations(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	bool wake = false;
+
+	slot->deadline = T0;
+	contended_adds = 3;
+	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
+	KUNIT_EXPECT_EQ(test, contended_adds, 0);
+	KUNIT_EXPECT_TRUE(test, wake);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
+	KUNIT_EXPECT_EQ(test, slot->queued, 0);
+	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
+}
+
+/* A STOP leaves the timer queued for the check that adds the expirations. */
+static void slot_contended_expirations_survive_stop(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	struct theap_expiry expiry = {};
+	bool pending, wake;
+
+	KUNIT_ASSERT_EQ(test, arm(st, FAR, NSEC_PER_SEC, false, &pending, &wake), 0);
+	slot->deadline = T0;
+	contended_adds = 1;
+	local_irq_disable();
+	theap_slot_expire(&st->timer, T0, &expiry);
+	local_irq_enable();
+	contended_xchgs = 2;
+	KUNIT_EXPECT_EQ(test, theap_slot_disarm(st->page, 3), T0 + NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, contended_xchgs, 0);
+	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
+	KUNIT_EXPECT_EQ(test, slot->queued, 0);
+	KUNIT_EXPECT_TRUE(test, theap_status_is_pending(theap_status(&st->timer.status)));
+	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
+	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
+}
+
+/* A contended START tries again, and first adds the expirations of the previous arming. */
+static void slot_contended_start_tries_again(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	struct theap_expiry expiry = {};
+	bool pending, wake;
+
+	slot->deadline = T0;
+	contended_adds = 3;
+	local_irq_disable();
+	theap_slot_expire(&st->timer, T0, &expiry);
+	local_irq_enable();
+	contended_xchgs = 2;
+	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &pending, &wake), 0);
+	KUNIT_EXPECT_EQ(test, contended_adds + contended_xchgs, 0);
+	KUNIT_EXPECT_FALSE(test, pending);
+	KUNIT_EXPECT_TRUE(test, wake);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
+	KUNIT_EXPECT_EQ(test, slot->deadline, FAR);
+	KUNIT_EXPECT_EQ(test, slot->queued, FAR);
+	/* A START with a past deadline expires in the call, as without contention. */
+	contended_adds = 1;
+	contended_cmpxchgs = 1;
+	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &pending, &wake), 0);
+	KUNIT_EXPECT_TRUE(test, pending);
+	KUNIT_EXPECT_EQ(test, slot->deadline, 1);
+	KUNIT_EXPECT_GT(test, slot->queued, 1);
+	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, FAR - 1, &wake), 0);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 2);
+}
+
+/* A reader that meets contention loses no event. */
+static void slot_contended_event_can_be_read_again(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct theap_ring *ring = &st->page->context->ring;
+	struct timerheap_event event;
+	bool wake = false;
+	u32 slot;
+
+	theap_slot(st)->deadline = T0;
+	theap_slot_kick(st->page, 3, T0, &wake);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
+	contended_xchgs = 1;
+	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event));
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
+	KUNIT_EXPECT_EQ(test, slot, 3);
+	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event));
+	KUNIT_EXPECT_EQ(test, event.expirations, 1);
+	contended_adds = 2;
+	theap_slot_put_back_event(st->page, 3, &event);
+	KUNIT_EXPECT_EQ(test, contended_adds, 0);
+	KUNIT_EXPECT_EQ(test, theap_slot(st)->expirations, 1);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
+}
+
 /* The first use of a slot allocates all slots of its page.  A too large number is refused. */
 static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
@@ -464,6 +642,12 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_start_in_the_past_expires_in_call),
 	KUNIT_CASE(slot_kick_follows_stored_deadline),
 	KUNIT_CASE(slot_event_put_back_can_be_read_again),
+	KUNIT_CASE(slot_contended_deadline_expires_in_next_check),
+	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),
+	KUNIT_CASE(slot_contended_kick_adds_expirations),
+	KUNIT_CASE(slot_contended_expirations_survive_stop),
+	KUNIT_CASE(slot_contended_start_tries_again),
+	KUNIT_CASE(slot_contended_event_can_be_read_again),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };

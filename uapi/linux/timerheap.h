@@ -169,7 +169,7 @@ struct timerheap_ring {
  *  - Five successive checks have found, or set, a deadline less than min_period (INFO)
  *    ahead.  The next check follows after min_period.  This does not apply to a manual clock.
  *  - The program has changed @deadline at each of four attempts of the kernel to expire
- *    it.  The next check follows after min_period.
+ *    it, or keeps storing to the slot.  The next check follows after min_period.
  *  - The user has had more checks on a CPU than max_user_checks (INFO) allows.  This does
  *    not apply to a manual clock or with TIMERHEAP_UNLIMITED.
  *

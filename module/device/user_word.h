@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Atomic operations on a word that the program may write at the same time, with a bound.
+ *
+ * The kernel makes these operations with softirqs or interrupts off.  A thread of the program may
+ * store to the same cache line in a loop.  This must not keep the kernel in an operation:
+ *
+ *  - On x86, and on arm64 with LSE, each operation is one instruction.
+ *  - On arm64 without LSE, an operation is a loop of load-exclusive and store-exclusive.  The
+ *    architecture lets a store-exclusive fail as often as another CPU stores.  So an operation
+ *    here makes at most THEAP_USER_TRIES attempts, as many as a futex operation of the kernel,
+ *    and may then fail for contention.
+ *  - On riscv64, the exchange and the addition are one instruction.  Without the extension Zacas,
+ *    the compare-and-exchange is a loop of LR and SC without a bound here.  The architecture
+ *    guarantees the progress of such a loop only if no other CPU keeps storing to the
+ *    reservation set.
+ *
+ * A success is a full barrier.  After a failure nothing is stored and nothing is ordered.  The
+ * caller of an operation that has failed for contention leaves the slot as it is, and tries again
+ * later: with interrupts on, or in a later check (slot.c).
+ */
+#ifndef THEAP_USER_WORD_H
+#define THEAP_USER_WORD_H
+
+#include <linux/atomic.h>
+
+#include "compat.h"
+
+#define THEAP_USER_TRIES	128
+
+/* Set *@word to @new, and *@old to its old value.  Return: false: contention. */
+static inline bool theap_user_xchg(u64 *word, u64 new, u64 *old)
+{
+	unsigned int tries = THEAP_USER_TRIES;
+
+	if (!theap_compat_has_exclusives()) {
+		*old = xchg(word, new);
+		return true;
+	}
+	do {
+		if (theap_compat_exclusive_xchg(word, 0, new, old))
+			return true;
+	} while (--tries);
+	return false;
+}
+
+/* Add @count to *@word, and set *@old to its old value.  Return: false: contention. */
+static inline bool theap_user_fetch_add(u64 *word, u64 count, u64 *old)
+{
+	unsigned int tries = THEAP_USER_TRIES;
+
+	if (!theap_compat_has_exclusives()) {
+		*old = atomic64_fetch_add(count, (atomic64_t *)word);
+		return true;
+	}
+	do {
+		if (theap_compat_exclusive_fetch_add(word, 0, count, old))
+			return true;
+	} while (--tries);
+	return false;
+}
+
+/*
+ * Set *@word to @new if it is *@old.  Otherwise set *@old to the value of *@word.
+ * Return: whether *@word was set; false with an unchanged *@old: contention.
+ */
+static inline bool theap_user_cmpxchg(u64 *word, u64 *old, u64 new)
+{
+	unsigned int tries = THEAP_USER_TRIES;
+	u64 expected = *old;
+
+	if (!theap_compat_has_exclusives())
+		return try_cmpxchg(word, old, new);
+	do {
+		if (theap_compat_exclusive_cmpxchg(word, expected, new, old))
+			return true;
+	} while (*old == expected && --tries);
+	return false;
+}
+
+#endif /* THEAP_USER_WORD_H */
