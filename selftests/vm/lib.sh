@@ -44,18 +44,30 @@ series_of()
 	esac
 }
 
-# Print the Debian suite with the compiler for a kernel that the lab compiles.
-suite_of()
-{
-	awk -v series="$(series_of "$1")" '$1 == series { print $3 }' "$here/kernels"
-}
-
 # Print the architecture of a kernel, by its name.
 arch_of()
 {
 	case $1 in
 	*-arm64 | *-arm64-*)	echo arm64 ;;
 	*)			echo amd64 ;;
+	esac
+}
+
+# Print the root with the compiler for a kernel and its modules, an argument of "inside".
+suite_of()
+{
+	local suite arch
+	suite=$(awk -v series="$(series_of "$1")" '$1 == series { print $3 }' "$here/kernels")
+	arch=$(arch_of "$1")
+	[ "$arch" = amd64 ] && echo "$suite" || echo "$suite-$arch"
+}
+
+# Check whether the lab compiles a kernel.  Debian has the other kernels.
+is_compiled()
+{
+	case $1 in
+	uml* | *-debug* | *-kcsan* | *-64k)	return 0 ;;
+	*)					return 1 ;;
 	esac
 }
 
