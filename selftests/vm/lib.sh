@@ -49,6 +49,7 @@ arch_of()
 {
 	case $1 in
 	*-arm64 | *-arm64-*)	echo arm64 ;;
+	*-riscv64)		echo riscv64 ;;
 	*)			echo amd64 ;;
 	esac
 }
