@@ -153,7 +153,7 @@ static int run_and_count_imbalances(struct consumer *consumer, struct worker *wo
 	return bad + consumer->wrong + !total;
 }
 
-TEST_F(threads, each_arming_ends_once_with_own_timers)
+TEST_F_TIMEOUT(threads, each_arming_ends_once_with_own_timers, 120)
 {
 	static struct worker workers[THREADS];
 
@@ -162,7 +162,7 @@ TEST_F(threads, each_arming_ends_once_with_own_timers)
 	EXPECT_EQ(0, run_and_count_imbalances(&self->consumer, workers));
 }
 
-TEST_F(threads, each_arming_ends_once_with_shared_timers)
+TEST_F_TIMEOUT(threads, each_arming_ends_once_with_shared_timers, 120)
 {
 	static struct worker workers[THREADS];
 
