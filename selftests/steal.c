@@ -414,8 +414,6 @@ TEST_F_TIMEOUT(steal, waiter_steals_before_it_sleeps, 120)
 {
 	int tries = TRIES;
 
-	if (th_preempt_rt())
-		SKIP(return, "on PREEMPT_RT a waiter does not steal");
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !waiter_awake(_metadata, self, cpu))

@@ -51,14 +51,6 @@
  */
 #define LOST		(20 * SEC)
 
-/* Return: whether the kernel has PREEMPT_RT, which is in the version that uname prints. */
-static inline bool th_preempt_rt(void)
-{
-	struct utsname name;
-
-	return !uname(&name) && strstr(name.version, "PREEMPT_RT");
-}
-
 /* Return: whether the kernel is older than Linux @major.@minor. */
 static inline bool th_release_before(int major, int minor)
 {

@@ -32,6 +32,11 @@
  * The first two together scan at most once per steal_us on each CPU, and only on
  * housekeeping CPUs.
  *
+ * A thief runs a queue in a softirq, like the owning CPU.  The task that is about to sleep
+ * only looks for a stuck queue.  If it finds one, it arms the hrtimer @scan of its CPU, which scans
+ * again in a softirq.  So the functions of timers run in no task that has not asked for it.  The time
+ * is not charged to the task, to its priority or to its control group.
+ *
  * A scan reads two words of each queue, @first and @earliest.  They stay in the caches
  * of all CPUs that scan until a CPU changes them.  A scan locks only stuck queues, by
  * trylock, since the stuck CPU may hold the lock.
@@ -103,7 +108,6 @@
  * been called.  If a thief's CPU stops between the end of its run and the IPI, a third CPU
  * can steal.  The owning CPU does not run the queue, since it has not been notified.
  */
-#include <linux/bottom_half.h>
 #include <linux/ktime.h>
 #include <linux/minmax.h>
 #include <linux/percpu.h>
@@ -141,12 +145,15 @@ static bool theap_steal_on;
  * struct theap_thief - the scans of a CPU
  * @next: earliest time of the next scan after a run or before a sleep, on CLOCK_MONOTONIC
  * @at:   the next scan begins this many queues after those of this CPU
+ * @scan: begins a scan in a softirq; armed by a task that has found a stuck queue
  *
- * Written without a lock, by softirqs on that CPU and by tasks that run or have run on it.
+ * @next and @at are written without a lock, by softirqs on that CPU and by tasks that run or have
+ * run on it.
  */
 struct theap_thief {
 	u64 next;
 	unsigned int at;
+	struct hrtimer scan;
 };
 
 static DEFINE_PER_CPU(struct theap_thief, theap_thieves);
@@ -171,13 +178,12 @@ static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monoton
 	       READ_ONCE(queue->cpu) != raw_smp_processor_id();
 }
 
-/* Run a queue if it is stuck.  Return: whether this CPU has budget left. */
+/* Run a queue if it is stuck.  Context: softirq.  Return: whether this CPU has budget left. */
 static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 {
 	bool begun = false, budget_left = true;
 	unsigned long flags;
 
-	local_bh_disable();
 	if (raw_spin_trylock_irqsave(&queue->lock, flags)) {
 		begun = theap_queue_is_stuck(queue, theap_clock_read(queue->clock),
 					     ktime_get_ns(), ns) &&
@@ -190,22 +196,30 @@ static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 		trace_timerheap_steal(queue, watchdog);
 		budget_left = theap_run(queue);
 	}
-	local_bh_enable();
 	return budget_left;
 }
+
+/* Who scans. */
+enum theap_scan {
+	THEAP_SCAN_LOOK,	/* a task: it only finds the first stuck queue */
+	THEAP_SCAN_STEAL,
+	THEAP_SCAN_WATCHDOG,
+};
 
 /*
  * Check the queues of the next @nr CPUs and of @clocks, and run those that are stuck,
  * while there is budget.  The next scan begins where this one ends.
+ *
+ * Return: whether a scan has to go on at the queue where this one ended.
  */
-static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
-			     bool watchdog)
+static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
+			     enum theap_scan scan)
 {
 	unsigned int from = (raw_smp_processor_id() + 1) * THEAP_CLOCKS;
 	unsigned int at = READ_ONCE(thief->at), end = at + nr * THEAP_CLOCKS;
 	s64 now[THEAP_CLOCKS];
 	enum theap_clock clock;
-	bool budget_left = true;
+	bool ended = false;
 	u64 ns;
 
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
@@ -213,17 +227,22 @@ static void theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 	/* The grace period in theap_core_stop() waits for a scan that finds stealing on here. */
 	rcu_read_lock();
 	ns = theap_steal_ns();
-	for (; ns && budget_left && at != end; at++) {
+	for (; ns && !ended && at != end; at++) {
 		struct theap_queue *queue;
 
 		clock = (from + at) % THEAP_CLOCKS;
 		queue = theap_queues_get(clock, (from + at) / THEAP_CLOCKS);
-		if (clocks & BIT(clock) &&
-		    theap_queue_is_stuck(queue, now[clock], now[THEAP_MONOTONIC], ns))
-			budget_left = theap_queue_steal(queue, ns, watchdog);
+		if (!(clocks & BIT(clock)) ||
+		    !theap_queue_is_stuck(queue, now[clock], now[THEAP_MONOTONIC], ns))
+			continue;
+		ended = scan == THEAP_SCAN_LOOK ||
+			!theap_queue_steal(queue, ns, scan == THEAP_SCAN_WATCHDOG);
 	}
 	rcu_read_unlock();
+	/* The softirq begins at the queue that the task has found. */
+	at -= scan == THEAP_SCAN_LOOK && ended;
 	WRITE_ONCE(thief->at, at % (theap_queues_nr() * THEAP_CLOCKS));
+	return ended;
 }
 
 /*
@@ -264,7 +283,7 @@ void theap_steal_after_run(u64 now)
 
 	if (theap_thief_begin(thief, now))
 		theap_steal_scan(thief, THEAP_ALL_CLOCKS,
-				 theap_steal_cpus(THEAP_STEAL_CPUS_AFTER_RUN), false);
+				 theap_steal_cpus(THEAP_STEAL_CPUS_AFTER_RUN), THEAP_SCAN_STEAL);
 }
 
 /**
@@ -272,9 +291,7 @@ void theap_steal_after_run(u64 now)
  * @placement: of the timers that the events come from; with a manual clock do nothing, since
  *             no CPU drives that clock
  *
- * Do nothing on PREEMPT_RT.  There, a task may be preempted in a stolen run.  Then
- * the owning CPU could not run the queue, even if its softirq has a higher priority.  A
- * task of a high priority must not spend its time on the timers of other CPUs either.
+ * If a queue is stuck, a softirq of this CPU scans the same number of CPUs, for all clocks.
  *
  * Context: task, about to sleep.
  */
@@ -282,16 +299,26 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 {
 	struct theap_thief *thief = raw_cpu_ptr(&theap_thieves);
 
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !placement->manual &&
-	    theap_thief_begin(thief, ktime_get_ns()))
-		theap_steal_scan(thief, BIT(placement->clock),
-				 theap_steal_cpus(THEAP_STEAL_CPUS_BEFORE_SLEEP), false);
+	if (!placement->manual && theap_thief_begin(thief, ktime_get_ns()) &&
+	    theap_steal_scan(thief, BIT(placement->clock),
+			     theap_steal_cpus(THEAP_STEAL_CPUS_BEFORE_SLEEP), THEAP_SCAN_LOOK))
+		hrtimer_start(&thief->scan, 0, HRTIMER_MODE_REL_PINNED_SOFT);
+}
+
+/* The function of @scan.  If the task has moved meanwhile, this CPU scans in its own order. */
+static enum hrtimer_restart theap_thief_scans(struct hrtimer *hrtimer)
+{
+	theap_budget_note_latency(hrtimer);
+	theap_steal_scan(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS,
+			 theap_steal_cpus(THEAP_STEAL_CPUS_BEFORE_SLEEP), THEAP_SCAN_STEAL);
+	return HRTIMER_NORESTART;
 }
 
 /* Scan all queues, while there is budget.  Context: softirq, from the watchdog. */
 void theap_steal_all(void)
 {
-	theap_steal_scan(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS, theap_queues_nr(), true);
+	theap_steal_scan(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS, theap_queues_nr(),
+			 THEAP_SCAN_WATCHDOG);
 }
 
 /*
@@ -323,11 +350,25 @@ void theap_steal_attach(struct theap_queue *queue)
 
 void theap_steal_init(void)
 {
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		hrtimer_setup(&per_cpu(theap_thieves, cpu).scan, theap_thief_scans, CLOCK_MONOTONIC,
+			      HRTIMER_MODE_REL_PINNED_SOFT);
 	WRITE_ONCE(theap_steal_on, true);
 }
 
-/* Turn stealing off.  No CPU steals after the next grace period. */
+/*
+ * Turn stealing off.  No CPU steals after the next grace period.  No task is in the device, so no
+ * task arms @scan again.
+ *
+ * Context: task, may sleep.
+ */
 void theap_steal_exit(void)
 {
+	unsigned int cpu;
+
 	WRITE_ONCE(theap_steal_on, false);
+	for_each_possible_cpu(cpu)
+		hrtimer_cancel(&per_cpu(theap_thieves, cpu).scan);
 }

@@ -88,7 +88,7 @@ static void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue)
 /* Let this CPU scan the queues of @clocks, one per clock, and steal those that are stuck. */
 static void scan_clocks(unsigned long clocks)
 {
-	theap_steal_scan(this_cpu_ptr(&theap_thieves), clocks, 1, false);
+	theap_steal_scan(this_cpu_ptr(&theap_thieves), clocks, 1, THEAP_SCAN_STEAL);
 }
 
 static void scan(void)
@@ -367,7 +367,11 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 	theap_steal_before_sleep(&theap_default_placement[THEAP_REALTIME]);
 	this_cpu_ptr(&theap_thieves)->next = 0;
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
+	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(&this_cpu_ptr(&theap_thieves)->scan));
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
+	/* The task runs no timer.  Softirqs are off, so the scan waits. */
+	KUNIT_EXPECT_EQ(test, t[2].called, 0);
+	theap_thief_scans(&this_cpu_ptr(&theap_thieves)->scan);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 3);
 	queue_recovers();
