@@ -19,6 +19,7 @@
  * sweep visits at most 16 entries.
  */
 #include <linux/lockdep.h>
+#include <linux/minmax.h>
 #include <linux/prefetch.h>
 
 #include "bucket.h"
@@ -38,7 +39,7 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
 		     enum theap_status from)
 {
 	lockdep_assert_held(&queue->lock);
-	if (!theap_try_modified_to_moving(&timer->status, from))
+	if (!theap_try_queued_to_moving(&timer->status, from))
 		return;
 	__theap_reinsert(queue, timer, timer->nextwhen);
 	queue->count.requeued++;
@@ -77,16 +78,47 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	return true;
 }
 
-/* Requeue a timer that was in the inbox, if it is still to be moved earlier. */
+/*
+ * If a timer stays in MODIFYING for longer than this many tries, about a microsecond, the owner
+ * goes on without the timer.
+ */
+#define THEAP_CLAIM_TRIES	16
+
+/* Timers whose claims last long are handled this much later. */
+#define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
+
+/*
+ * Take a timer out of the inbox, and requeue it if it is still to be moved earlier.
+ *
+ * The link is freed in MOVING, so no claim checks at the same time whether it is in use (timer.c,
+ * race 3).  If a claim of the timer lasts long, the timer stays linked, in the list of such timers.
+ */
 static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
-	enum theap_status status;
+	unsigned int tries;
 
-	while ((status = theap_status(&timer->status)) == THEAP_MODIFYING)
-		theap_relax();
-	if (status == THEAP_MODIFIED_EARLIER)
-		__theap_requeue(queue, timer, status);
+	for (tries = 0; tries < THEAP_CLAIM_TRIES; tries++) {
+		enum theap_status status = theap_status(&timer->status);
+
+		if (status == THEAP_MODIFYING) {
+			theap_relax();
+			continue;
+		}
+		if (!theap_try_queued_to_moving(&timer->status, status))
+			continue;
+		WRITE_ONCE(timer->inbox.next, &timer->inbox);
+		if (status != THEAP_MODIFIED_EARLIER) {
+			theap_moving_undo(&timer->status, status);
+			return;
+		}
+		__theap_reinsert(queue, timer, timer->nextwhen);
+		queue->count.requeued++;
+		theap_moving_to_waiting(&timer->status);
+		return;
+	}
+	WRITE_ONCE(timer->inbox.next, queue->claimed);
+	queue->claimed = &timer->inbox;
 }
 
 /*
@@ -110,20 +142,13 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
 	unsigned int i, nr;
 
 	for (nr = 0; queue->drained && nr < most; nr++) {
-		struct llist_node *node = queue->drained;
-		struct theap_timer *timer = llist_entry(node, struct theap_timer, inbox);
+		struct theap_timer *timer = llist_entry(queue->drained, struct theap_timer, inbox);
 
-		queue->drained = node->next;
-		WRITE_ONCE(node->next, node);
+		queue->drained = timer->inbox.next;
 		prefetchw(theap_heap_at(&queue->heap, timer->node.pos));
 		prefetchw(theap_heap_at(&queue->heap, theap_heap_parent(timer->node.pos)));
 		timers[nr] = timer;
 	}
-	/*
-	 * (N) orders the stores that unlink the timers before the reads of their states.
-	 * Pairs with the exchange (M) in theap_timer_claim(): timer.c, race 3.
-	 */
-	smp_mb();
 	for (i = 0; i < nr; i++)
 		__theap_adjust_one(queue, timers[i]);
 	return nr;
@@ -134,13 +159,16 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
  * @queue:  owned
  * @budget: the most timers to handle; reduced by those handled
  *
- * Costs O(log n) for each timer that was moved, and nothing for the others.
+ * Costs O(log n) for each timer that was moved, and nothing for the others.  Timers whose claims
+ * last long are tried once more in the next call.
  *
  * Return: whether the inbox is empty; false if the budget was spent before.
  */
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
+	if (!queue->drained)
+		swap(queue->drained, queue->claimed);
 	for (;;) {
 		if (!queue->drained) {
 			if (llist_empty(&queue->inbox) &&
@@ -257,7 +285,8 @@ void __theap_sweep(struct theap_queue *queue)
  *
  * The top of the heap does not show the deadlines of some timers: those drained from the
  * inbox and not adjusted yet, those below extraction holes, and those in due buckets.  If
- * there are any, publish 0, so that a run begins at once.
+ * there are any, publish 0, so that a run begins at once.  For timers whose claims last long, let a
+ * run begin soon; on a manual clock, at once.
  */
 void __theap_settle(struct theap_queue *queue)
 {
@@ -268,6 +297,9 @@ void __theap_settle(struct theap_queue *queue)
 		first = 0;
 	else if (queue->heap.nr)
 		first = theap_heap_at(&queue->heap, THEAP_ROOT)->when;
+	if (queue->claimed)
+		first = min_t(s64, first, queue->clock == THEAP_MANUAL ? 0 :
+					  theap_queue_now(queue) + THEAP_CLAIM_DELAY);
 	WRITE_ONCE(queue->first, first);
 	if (theap_verify)
 		__theap_verify(queue);

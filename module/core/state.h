@@ -37,7 +37,9 @@
  *    is not queued.  That cannot deadlock, since the owner waits only for timers that are
  *    queued in its own queue.
  *
- * So each wait for a transient state ends, and theap_relax() may spin.
+ * So each wait for a transient state ends, and theap_relax() may spin.  But the host may stop a
+ * virtual CPU in a transient state.  So code that holds a lock waits for a bounded number of
+ * steps, and then handles the timer later.
  *
  * A transition is written from -> to.  A transition out of a stable state may fail, since
  * another CPU may be first.  Its name begins with theap_try_.  It is one compare-and-
@@ -210,9 +212,9 @@ static inline void theap_removing_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_REMOVING, THEAP_DELETED);
 }
 
-/* MODIFIED_x -> MOVING: the owner requeues the timer at its new deadline */
-static inline bool theap_try_modified_to_moving(atomic_t *status,
-						enum theap_status from)
+/* WAITING, DELETED, MODIFIED_x -> MOVING: the owner requeues the timer, or drains the inbox */
+static inline bool theap_try_queued_to_moving(atomic_t *status,
+					      enum theap_status from)
 {
 	return __theap_try(status, from, THEAP_MOVING);
 }
@@ -221,6 +223,12 @@ static inline bool theap_try_modified_to_moving(atomic_t *status,
 static inline void theap_moving_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MOVING, THEAP_WAITING);
+}
+
+/* MOVING -> WAITING, DELETED, MODIFIED_LATER: the timer has left the inbox, and is as it was */
+static inline void theap_moving_undo(atomic_t *status, enum theap_status from)
+{
+	__theap_leave(status, THEAP_MOVING, from);
 }
 
 #endif /* THEAP_STATE_H */

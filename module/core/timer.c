@@ -31,14 +31,14 @@
  * 3. A modify against the owner, which drains the timer from the inbox:
  *
  *	modify					owner
- *	  status: x -> MODIFYING	(M)	  link points at itself
- *	  is the link in use?			  smp_mb()		(N)
- *	  if not, use it			  read status
- *	  status: -> MODIFIED_EARLIER
+ *	  status: x -> MODIFYING		  status: x -> MOVING
+ *	  is the link in use?			  link points at itself
+ *	  if not, use it			  requeue, if x was MODIFIED_EARLIER
+ *	  status: -> MODIFIED_EARLIER		  status: -> WAITING, or x
  *
- *    The exchange (M) is a full barrier.  Either modify finds the link free, and adds the
- *    timer to the inbox again.  Or the owner reads MODIFYING, waits, and then reads
- *    MODIFIED_EARLIER.
+ *    Both states are locks, so one side is first.  If modify is first, the owner finds
+ *    MODIFIED_EARLIER, and requeues the timer.  If the owner is first, modify finds the link
+ *    free, and adds the timer to the inbox again.
  */
 #include <linux/irqflags.h>
 #include <linux/sched.h>
@@ -104,11 +104,6 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 	for (;;) {
 		local_irq_save(claim->flags);
 		from = theap_status(&timer->status);
-		/*
-		 * (M), a full barrier, orders the store of MODIFYING before the check
-		 * whether the inbox links the timer.  Pairs with (N) in
-		 * __theap_adjust_batch(): race 3.
-		 */
 		if (!theap_status_is_transient(from) &&
 		    theap_try_stable_to_modifying(&timer->status, from))
 			break;

@@ -241,6 +241,43 @@ static void queue_64th_inbox_entry_drains_inbox(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
 }
 
+/*
+ * A timer that is claimed while its queue drains the inbox delays the owner only for a moment.  A run
+ * requeues the timer soon after the claim.
+ */
+static void queue_adjust_goes_on_without_claimed_timer(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 2);
+	struct theap_queue *queue = test_queue();
+	unsigned int budget = THEAP_BATCH;
+	s64 deadline = test_now() + DAY;
+	struct theap_claim claim;
+
+	test_start(&t[0], deadline);
+	test_start(&t[1], deadline);
+	local_bh_disable();
+	test_start(&t[0], deadline - 2);
+	test_start(&t[1], deadline - 1);
+	theap_timer_claim(&t[0].timer, &claim);
+	raw_spin_lock(&queue->lock);
+	KUNIT_EXPECT_TRUE(test, __theap_adjust(queue, &budget));
+	__theap_settle(queue);
+	raw_spin_unlock(&queue->lock);
+	KUNIT_EXPECT_EQ(test, t[1].timer.when, deadline - 1);
+	KUNIT_EXPECT_EQ(test, t[0].timer.when, deadline);
+	/* The inbox still links the timer, so no claim adds it a second time. */
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
+	KUNIT_EXPECT_LE(test, queue->first, test_now() + NSEC_PER_MSEC);
+	claim.notify = true;
+	theap_timer_commit(&claim);
+	local_bh_enable();
+	while (theap_timer_in_inbox(&t[0].timer) && test_now() < deadline - DAY + 10LL * NSEC_PER_SEC)
+		usleep_range(1000, 2000);
+	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[0].timer));
+	KUNIT_EXPECT_EQ(test, t[0].timer.when, deadline - 2);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->first), deadline - 2);
+}
+
 /* __theap_adjust() requeues at most @budget timers of the inbox; the next call continues. */
 static void queue_adjust_handles_inbox_within_budget(struct kunit *test)
 {
@@ -730,6 +767,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_inbox_stays_below_256_entries),
 	KUNIT_CASE(queue_stopped_timer_stays_in_heap_while_in_inbox),
 	KUNIT_CASE(queue_64th_inbox_entry_drains_inbox),
+	KUNIT_CASE(queue_adjust_goes_on_without_claimed_timer),
 	KUNIT_CASE(queue_adjust_handles_inbox_within_budget),
 	KUNIT_CASE(queue_push_removes_at_most_4_stopped_timers),
 	KUNIT_CASE(queue_sweep_leaves_at_most_a_quarter_stopped),

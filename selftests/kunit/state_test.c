@@ -42,15 +42,15 @@ static const char *const names[STATES] = {
 static const char *const table[STATES] = {
 	/*			    NWRDrdMELm */
 	[THEAP_NO_STATUS]	 = "......x...",
-	[THEAP_WAITING]		 = "..x...x...",
+	[THEAP_WAITING]		 = "..x...x..x",
 	[THEAP_RUNNING]		 = "xx.....x..",
-	[THEAP_DELETED]		 = "....x.x...",
+	[THEAP_DELETED]		 = "....x.x..x",
 	[THEAP_REMOVING]	 = "...x.x....",
 	[THEAP_REMOVED]		 = "......x...",
 	[THEAP_MODIFYING]	 = "xx.x.x.xx.",
 	[THEAP_MODIFIED_EARLIER] = "......x..x",
 	[THEAP_MODIFIED_LATER]	 = "......x..x",
-	[THEAP_MOVING]		 = ".x........",
+	[THEAP_MOVING]		 = ".x.x....x.",
 };
 
 /* Wrappers for helpers that have the source state in their names, not as an argument. */
@@ -71,7 +71,7 @@ static const struct {
 	enum theap_status to;
 } tries[] = {
 	{ theap_try_stable_to_modifying, "xx.x.x.xx.", THEAP_MODIFYING },
-	{ theap_try_modified_to_moving,	 ".......xx.", THEAP_MOVING },
+	{ theap_try_queued_to_moving,	 ".x.x...xx.", THEAP_MOVING },
 	{ try_running,			 ".x........", THEAP_RUNNING },
 	{ try_removing,			 "...x......", THEAP_REMOVING },
 };
@@ -146,6 +146,18 @@ static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
 		theap_modifying_undo(&status, from);
 		KUNIT_EXPECT_EQ(test, theap_status(&status), from);
 		seen[THEAP_MODIFYING][theap_status(&status)] = true;
+	}
+
+	/* So does the drain of the inbox, except for timers that it requeues. */
+	for (from = 0; from < STATES; from++) {
+		atomic_t status = ATOMIC_INIT(from);
+
+		if (tries[1].from[from] != 'x' || from == THEAP_MODIFIED_EARLIER)
+			continue;
+		KUNIT_ASSERT_TRUE(test, theap_try_queued_to_moving(&status, from));
+		theap_moving_undo(&status, from);
+		KUNIT_EXPECT_EQ(test, theap_status(&status), from);
+		seen[THEAP_MOVING][theap_status(&status)] = true;
 	}
 
 	for (from = 0; from < STATES; from++)

@@ -4,12 +4,14 @@
  * or expiry, and is the timer never used after it was freed?
  *
  * Two users start, modify and stop the timer in any order.  Meanwhile the run expires it.
- * At the end the timer may be stopped synchronously and freed.
+ * With OTHER_OWNER, another CPU drains the inbox, too.  At the end the timer may be stopped
+ * synchronously and freed.
  *
- * The model represents the heap by the key of this timer, and the inbox by three flags: the
+ * The model represents the heap by the key of this timer, and the inbox by four flags: the
  * timer is in the list; the owner has drained it; its link is in use.  A link that is not in
- * use points at itself.  Time runs from 0 to LAST, and FAR is never reached.  If the code
- * loses a move from FAR to 1, the timer is still pending at the end: an error.
+ * use points at itself.  The fourth flag: the owner has drained the timer during a claim.
+ * Time runs from 0 to LAST, and FAR is never reached.  If the code loses a move from FAR to 1,
+ * the timer is still pending at the end: an error.
  *
  * The model has no hrtimer: arming.pml has it.  A run begins once the first deadline has
  * passed.
@@ -42,14 +44,8 @@ bool in_heap, link_used, pushed
 byte when, nextwhen, active_count	/* active_count: the field @active */
 
 /* The queue. */
-bool lock, inbox, drained
+bool lock, inbox, drained, claimed
 byte earliest = NEVER, first = NEVER
-
-/*
- * The owner's store buffer: the owner has made the link point at itself, and no other CPU
- * can read that yet.  It is flushed at any time, and at a full barrier.
- */
-bool link_free_buffered
 
 /* Variables that the module does not have: for the assertions, and to bound the model. */
 byte wanted = NEVER	/* the deadline that the users want; NEVER: not armed */
@@ -62,8 +58,6 @@ bool in_function, no_run = true, freed
 
 #define check_not_freed()	assert(!freed)
 
-inline flush() { atomic { !link_free_buffered } }
-
 /*
  * Claim, schedule, cancel, commit: by any CPU.  ok, from, to, e and d are local variables
  * of the caller.
@@ -74,8 +68,8 @@ inline claim() {
 	!transient(status) -> from = status;
 	atomic { status = MODIFYING; check_not_freed(); to = from }
 #else
-#ifdef M_NO_M
-	e = link_used;	/* the load is executed before the exchange */
+#ifdef M_LINK_READ_EARLY
+	e = link_used;
 #endif
 	atomic { try_stable_to_modifying(from); check_not_freed(); to = from }
 #endif
@@ -87,10 +81,10 @@ inline to_inbox() {
 #endif
 	/* One step suffices: while the timer is MODIFYING, no other CPU begins to use its link. */
 	atomic { if
-#ifdef M_NO_M
+#ifdef M_LINK_READ_EARLY
 	:: !e -> link_used = true; inbox = true
 #else
-	:: !link_used -> link_used = true; assert(!inbox && !drained); inbox = true
+	:: !link_used -> link_used = true; assert(!inbox && !drained && !claimed); inbox = true
 #endif
 	:: else
 	fi };
@@ -156,7 +150,7 @@ inline choose_deadline() { if :: d = 1 :: d = 2 :: d = FAR fi }
  */
 
 inline requeue(from) {
-	try_modified_to_moving(from);
+	try_queued_to_moving(from);
 	if
 	:: atomic { ok -> check_not_freed(); assert(in_heap); when = nextwhen; changed = true;
 		moving_to_waiting() }
@@ -164,16 +158,13 @@ inline requeue(from) {
 	fi
 }
 
-/* The owner reads its own buffered store. */
-#define in_inbox	(link_used && !link_free_buffered)
-
 inline remove() {
 	try_deleted_to_removing();
 	if
 	:: atomic { ok -> check_not_freed();
 		if
 #ifndef M_REMOVE_IN_INBOX
-		:: in_inbox -> when = NEVER; removing_to_deleted(); ok = false
+		:: link_used -> when = NEVER; removing_to_deleted(); ok = false
 		:: else ->
 #else
 		:: true ->
@@ -192,6 +183,9 @@ inline remove() {
  * the inbox is empty.
  */
 inline adjust() {
+#ifndef M_CLAIMED_FORGOTTEN
+	atomic { if :: !drained && claimed -> drained = true; claimed = false :: else fi };
+#endif
 	do
 	:: !drained ->
 #ifdef M_EARLIEST_NOT_CLEARED
@@ -203,21 +197,36 @@ inline adjust() {
 		fi;
 #endif
 #ifdef M_EARLIEST_AFTER_LIST
-		flush(); atomic { drained = inbox; inbox = false };
+		atomic { drained = inbox; inbox = false };
 		earliest = NEVER;
 #else
 		earliest = NEVER;
-		flush(); atomic { drained = inbox; inbox = false };
+		atomic { drained = inbox; inbox = false };
 #endif
 		if :: !drained -> ok = true; break :: else fi
 	:: drained && exhausted -> exhausted--; ok = false; break
 	:: drained ->
-		atomic { check_not_freed(); drained = false; changed = true; link_free_buffered = true };
-#ifndef M_NO_N
-		flush();	/* (N) */
+		check_not_freed();
+#ifdef M_UNLINKED_EARLY
+		link_used = false;
 #endif
-		atomic { status != MODIFYING -> s = status };
-		if :: s == MODIFIED_EARLIER -> requeue(s) :: else fi
+		if
+		/* The claim lasts longer than the owner waits. */
+		:: atomic { status == MODIFYING -> drained = false; claimed = true }
+		:: atomic { status != MODIFYING -> s = status };
+			try_queued_to_moving(s);
+			if
+			:: atomic { ok -> drained = false; link_used = false; changed = true };
+				atomic { if
+				:: s == MODIFIED_EARLIER ->
+					check_not_freed(); assert(in_heap);
+					when = nextwhen;
+					moving_to_waiting()
+				:: s != MODIFIED_EARLIER -> moving_undo(s)
+				fi }
+			:: !ok
+			fi
+		fi
 	od
 }
 
@@ -226,7 +235,7 @@ inline settle() {
 }
 
 inline acquire() { atomic { !lock -> lock = true } }
-inline settle_release() { flush(); atomic { settle(); lock = false } }
+inline settle_release() { atomic { settle(); lock = false } }
 
 /*
  * Remove the timer if it was stopped, requeue it if it was modified.  At the end top_waiting
@@ -239,7 +248,7 @@ inline clean() {
 	:: atomic { in_heap && status != MODIFYING -> s = status };
 		if
 		:: s == WAITING -> top_waiting = true; break
-		:: s == DELETED -> remove(); if :: !ok && in_inbox -> break :: else fi
+		:: s == DELETED -> remove(); if :: !ok && link_used -> break :: else fi
 		:: modified(s) -> requeue(s)
 		:: else -> assert(false)
 		fi
@@ -250,9 +259,9 @@ inline expire() {
 	try_waiting_to_running();
 	atomic { if
 #ifndef M_EXPIRE_IN_INBOX
-	:: ok && in_inbox ->
+	:: ok && link_used ->
 		nextwhen = when; when = NEVER; running_to_modified_earlier()
-	:: ok && !in_inbox ->
+	:: ok && !link_used ->
 #else
 	:: ok ->
 #endif
@@ -282,7 +291,8 @@ active proctype softirq() {
 	byte s, run_now, to_call, from, to, e, d;
 	bool ok, top_waiting, inbox_empty, more, changed;
 end:	do
-	:: atomic { min(first, earliest) <= now -> no_run = false };
+	/* After a claim that lasts long, a run begins soon: here, when the claim has ended. */
+	:: atomic { min(first, earliest) <= now || (claimed && status != MODIFYING) -> no_run = false };
 		more = true;
 		do
 		:: more ->
@@ -328,19 +338,23 @@ end:	do
 	od
 }
 
-/* Flush the store buffer: every CPU can read that the link is free. */
-active proctype store_buffer() {
-end:	do
-	:: atomic { link_free_buffered -> link_used = false; link_free_buffered = false }
-	od
-}
-
 active proctype clock() {
 	do
 	:: now < LAST -> now++
 	:: else -> break
 	od
 }
+
+#ifdef OTHER_OWNER
+/* Another CPU locks the queue, to start another timer or to drain the inbox. */
+active proctype other_owner() {
+	byte s;
+	bool ok, changed;
+	acquire();
+	adjust();
+	settle_release()
+}
+#endif
 
 proctype user() {
 	byte n, from, to, e, d;
@@ -384,7 +398,7 @@ init {
 	:: users_ended == 2 -> stop_sync();
 		atomic {
 			freed = true;
-			assert(!in_heap && !inbox && !drained && !link_used);
+			assert(!in_heap && !inbox && !drained && !claimed && !link_used);
 			assert(!in_function && active_count == 0 && idle(status))
 		}
 	:: true
@@ -395,6 +409,6 @@ init {
 	assert(!transient(status));
 	assert(wanted == NEVER || wanted == FAR);
 	/* The inbox may hold a timer that was rekeyed to NEVER and then moved to FAR. */
-	assert(!drained && link_used == inbox && (!inbox || earliest == FAR));
+	assert(!drained && !claimed && link_used == inbox && (!inbox || earliest == FAR));
 	assert(pending(status) == (wanted != NEVER))
 }

@@ -75,10 +75,19 @@ inline try_deleted_to_removing() { if TRY(DELETED, REMOVING) LOST fi }
 inline removing_to_removed() { LEAVE(REMOVING, REMOVED) }
 inline removing_to_deleted() { LEAVE(REMOVING, DELETED) }
 
-inline try_modified_to_moving(from) {
+inline try_queued_to_moving(from) {
 	if
+	:: from == WAITING -> if TRY(WAITING, MOVING) LOST fi
+	:: from == DELETED -> if TRY(DELETED, MOVING) LOST fi
 	:: from == MODIFIED_EARLIER -> if TRY(MODIFIED_EARLIER, MOVING) LOST fi
 	:: from == MODIFIED_LATER -> if TRY(MODIFIED_LATER, MOVING) LOST fi
 	fi
 }
 inline moving_to_waiting() { LEAVE(MOVING, WAITING) }
+inline moving_undo(from) {
+	if
+	:: from == WAITING -> LEAVE(MOVING, WAITING)
+	:: from == DELETED -> LEAVE(MOVING, DELETED)
+	:: from == MODIFIED_LATER -> LEAVE(MOVING, MODIFIED_LATER)
+	fi
+}
