@@ -318,4 +318,80 @@ TEST_F(lifetime, user_limit_is_enforced)
 	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));
 }
 
+/*
+ * A task that keeps CPU 1 from all tasks of lower priority, for 3 s.  It moves there when the kernel
+ * has checked @checked timers.
+ */
+struct hog {
+	pthread_t thread;
+	int fd;
+	uint64_t checked;
+	_Atomic int64_t begun;
+	int64_t ended;
+};
+
+static int set_priority(int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+
+	return sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+static void *keep_cpu(void *arg)
+{
+	struct hog *hog = arg;
+	struct timerheap_info info;
+
+	if (set_priority(50))
+		return NULL;
+	do
+		th_info(hog->fd, &info);
+	while (info.checked < hog->checked);
+	run_on(1);
+	hog->begun = now();
+	while (now() < hog->begun + 3 * SEC)
+		;
+	hog->ended = now();
+	return NULL;
+}
+
+/*
+ * The last close waits for the functions of a run, but not for a task that keeps the CPU of the run
+ * and has a lower priority than the closing task.  On PREEMPT_RT such a task preempts the run.  It
+ * does so when the run has called the functions of some of the timers.
+ */
+TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
+{
+	const int slots = 8192;
+
+	if (run_on(1) || set_priority(1))
+		SKIP(return, "needs root and two CPUs");
+	for (int round = 0; round < 6; round++) {
+		struct hog hog = { .fd = self->fd };
+		struct timerheap_info info;
+		int64_t closed, at;
+		int fd;
+
+		ASSERT_EQ(0, set_priority(0));
+		fd = th_context(CLOCK_MONOTONIC, slots);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, run_on(1));
+		ASSERT_EQ(0, th_info(self->fd, &info));
+		hog.checked = info.checked + slots / 4;
+		at = now() + SEC;
+		for (int i = 0; i < slots; i++)
+			ASSERT_EQ(0, th_start_at(fd, i, at));
+		ASSERT_EQ(0, run_on(0));
+		ASSERT_EQ(0, set_priority(80));
+		ASSERT_EQ(0, pthread_create(&hog.thread, NULL, keep_cpu, &hog));
+		while (!hog.begun)
+			nap(MSEC);
+		close(fd);
+		closed = now();
+		ASSERT_EQ(0, pthread_join(hog.thread, NULL));
+		EXPECT_LT(closed, hog.ended);
+	}
+	ASSERT_EQ(0, set_priority(0));
+}
+
 TEST_HARNESS_MAIN

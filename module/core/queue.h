@@ -37,9 +37,9 @@
 #include <linux/hrtimer.h>
 #include <linux/limits.h>
 #include <linux/llist.h>
+#include <linux/processor.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "counters.h"
@@ -220,8 +220,8 @@ struct theap_queue {
 
 	struct theap_run run;		/* R */
 	struct theap_lateness lateness;	/* q */
-	wait_queue_head_t run_wait;	/* woken after a run has called the functions of a
-					 * batch, and at the end of a run */
+	spinlock_t batch_lock;		/* PREEMPT_RT: held by the run during each batch, so
+					 * that tasks that wait for it pass it their priority */
 };
 
 static inline struct theap_timer *theap_node_timer(struct theap_node *node)
@@ -243,6 +243,38 @@ static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 more)
 static inline s64 theap_queue_first(struct theap_queue *queue)
 {
 	return min_t(s64, READ_ONCE(queue->first), atomic64_read(&queue->earliest));
+}
+
+/*
+ * Protect a batch on PREEMPT_RT, where a task may preempt a run.  A task that waits for the batch
+ * waits for this lock, and so passes its priority to the run, as with the kernel's hrtimers.  The
+ * run holds the lock from before it raises @active of a timer.  So a task that gets the lock finds
+ * that @active is 0, unless a later batch has raised it again.
+ */
+static inline void theap_batch_lock(struct theap_queue *queue)
+{
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		spin_lock(&queue->batch_lock);
+}
+
+static inline void theap_batch_unlock(struct theap_queue *queue)
+{
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		spin_unlock(&queue->batch_lock);
+}
+
+/*
+ * Wait a while for the current batch of a queue.  Without PREEMPT_RT no task preempts a batch, so
+ * spin, as timer_delete_sync() does.  Context: task; on PREEMPT_RT it may sleep.
+ */
+static inline void theap_batch_wait(struct theap_queue *queue)
+{
+	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		spin_lock_bh(&queue->batch_lock);
+		spin_unlock_bh(&queue->batch_lock);
+	} else {
+		cpu_relax();
+	}
 }
 
 /* Read the clock of a queue. */

@@ -260,8 +260,6 @@ static void theap_run_call(struct theap_queue *queue)
 		 */
 		smp_store_release(&timer->active, timer->active - 1);
 	}
-	if (run->nr && wq_has_sleeper(&queue->run_wait))
-		wake_up_all(&queue->run_wait);
 }
 
 /**
@@ -273,9 +271,12 @@ static void theap_run_call(struct theap_queue *queue)
  */
 bool theap_run_batch(struct theap_queue *queue)
 {
-	bool more = theap_run_collect(queue);
+	bool more;
 
+	theap_batch_lock(queue);
+	more = theap_run_collect(queue);
 	theap_run_call(queue);
+	theap_batch_unlock(queue);
 	return more;
 }
 
@@ -355,9 +356,6 @@ static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);
-
-	if (wq_has_sleeper(&queue->run_wait))
-		wake_up_all(&queue->run_wait);
 }
 
 /**

@@ -378,7 +378,8 @@ bool theap_timer_stop_sync(struct theap_timer *timer)
 	might_sleep();
 	while ((queue = READ_ONCE(timer->queue))) {
 		/* Pairs with the release in theap_run_call(). */
-		wait_event(queue->run_wait, !smp_load_acquire(&timer->active));
+		while (smp_load_acquire(&timer->active))
+			theap_batch_wait(queue);
 		if (theap_timer_dequeue(queue, timer))
 			break;
 		/*
