@@ -16,7 +16,8 @@
 
 /*
  * Make a CPU stuck for @span ns, and return as soon as it is stuck.  With @kind "softirqs" the
- * CPU runs no softirqs in that time, with "interrupts" it takes no interrupts either.
+ * CPU runs no softirqs in that time, with "interrupts" it takes no interrupts either.  If the
+ * host stops the CPU meanwhile, it is stuck for longer.
  *
  * Return: 0 or -errno.
  */
@@ -28,10 +29,15 @@ static inline int hold(int cpu, int64_t span, const char *kind)
 	return put_text(STUCK "hold", text);
 }
 
-/* Return: the time of the last release of any CPU, in ns on CLOCK_MONOTONIC. */
-static inline int64_t released(void)
+/*
+ * Wait until no CPU is stuck.
+ *
+ * Return: when the last CPU was released, on CLOCK_MONOTONIC; 0 if LOST has passed.
+ */
+static inline int64_t wait_released(void)
 {
-	return get_number(STUCK "released");
+	TH_WAIT_UNTIL(!get_number(STUCK "held"));
+	return get_number(STUCK "held") ? 0 : get_number(STUCK "released");
 }
 
 /* Load the module that holds CPUs, if it is not loaded.  Return: whether it is loaded now. */

@@ -371,22 +371,34 @@ TEST_F_TIMEOUT(tracing, each_hand_over_has_an_event, 60)
 }
 
 /*
- * Start timers on @cpu, make @cpu stuck while they become due, and then take their events.
- * @what is the argument @kind of hold(), which makes @cpu stuck.  The last slot of the context
- * is not used: it is left to the caller.
+ * Start timers on @cpu, make @cpu stuck before they become due, and take their events after
+ * @cpu was released.  @what is the argument @kind of hold(), which makes @cpu stuck.  The last
+ * slot of the context is not used: it is left to the caller.
  */
 static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu, int cpus,
 			      const char *what)
 {
 	struct timerheap_event events[SLOTS];
+	int64_t first, held;
 
-	ASSERT_EQ(0, run_on(cpu));
-	for (int i = 0; i < SLOTS - 1; i++)
-		ASSERT_EQ(0, th_start(fd, i, HOLD / 5 + i * MSEC / 2));
-	ASSERT_EQ(0, keep_off(cpus, cpu, -1));
-	ASSERT_EQ(0, hold(cpu, HOLD, what));
-	nap(2 * HOLD);
-	ASSERT_LE(SLOTS - 1, th_events(fd, events, SLOTS, SLOTS - 1));
+	/* Repeat until the CPU is stuck before the first timer is due. */
+	do {
+		ASSERT_EQ(0, run_on(cpu));
+		first = now() + HOLD / 5;
+		for (int i = 0; i < SLOTS - 1; i++)
+			ASSERT_EQ(0, th_start_at(fd, i, first + i * MSEC / 2));
+		ASSERT_EQ(0, keep_off(cpus, cpu, -1));
+		ASSERT_EQ(0, hold(cpu, HOLD, what));
+		held = now();
+		ASSERT_LT(0, wait_released());
+		for (int got = 0; got < SLOTS - 1;) {
+			int nr = th_events(fd, events, SLOTS, 1);
+
+			ASSERT_LT(0, nr);
+			for (int i = 0; i < nr; i++)
+				got += events[i].slot < SLOTS - 1;
+		}
+	} while (held >= first);
 }
 
 /*

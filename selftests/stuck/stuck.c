@@ -12,11 +12,16 @@
  * may preempt the spinning thread on PREEMPT_RT.  The softirqs of that CPU still do not
  * run: a thread that is to run softirqs first needs a lock that the spinning thread holds.
  * The spinning thread inherits the priority of a thread that waits for the lock.
+ *
+ * On a virtual machine, only time in which the host runs the CPU counts.  If the host stops the
+ * machine meanwhile, the hold lasts longer, so that the other CPUs have time to steal.
  */
+#include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
+#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -47,15 +52,31 @@ static ulong released;
 module_param(released, ulong, 0444);
 MODULE_PARM_DESC(released, "Time when a CPU was last released, in nanoseconds on CLOCK_MONOTONIC");
 
-/* Report that the CPU is held, spin for @holder->ms, and store the time of the release. */
+static atomic_t held;
+module_param_named(held, held.counter, int, 0444);
+MODULE_PARM_DESC(held, "Number of CPUs that are held");
+
+/*
+ * Report that the CPU is held, spin for @holder->ms, and store the time of the release.  If a
+ * turn of the loop takes longer than a millisecond, the host has stopped the CPU: count one.
+ */
 static void spin(struct holder *holder)
 {
-	u64 until = ktime_get_ns() + holder->ms * NSEC_PER_MSEC;
+	u64 left = holder->ms * NSEC_PER_MSEC, last = ktime_get_ns();
 
+	atomic_inc(&held);
 	complete(&holder->begun);
-	while (ktime_get_ns() < until)
+	while (left) {
+		u64 now = ktime_get_ns();
+
+		left -= min3(left, now - last, (u64)NSEC_PER_MSEC);
+		last = now;
 		cpu_relax();
-	WRITE_ONCE(released, ktime_get_ns());
+	}
+	WRITE_ONCE(released, last);
+	/* Orders the store of @released before the decrement. */
+	smp_mb__before_atomic();
+	atomic_dec(&held);
 }
 
 /*
