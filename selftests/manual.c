@@ -468,6 +468,7 @@ TEST_F(manual, expiries_notify_poll_and_eventfd)
 
 struct waiter {
 	pthread_t thread;
+	atomic_int tid;
 	int fd, ret;
 	int64_t timeout;
 	uint32_t flags;
@@ -479,15 +480,37 @@ static void *wait_for(void *arg)
 	struct waiter *waiter = arg;
 	struct timerheap_event event;
 
+	waiter->tid = gettid();
 	waiter->ret = th_wait_flags(waiter->fd, &event, 1, 1, waiter->timeout, waiter->flags);
 	waiter->ended = true;
 	return NULL;
 }
 
-static bool ends_soon(struct waiter *waiter)
+/* Return: the state of a thread of this process, as in /proc; 'S' if the thread sleeps. */
+static char thread_state(int tid)
 {
-	for (int i = 0; i < 1000 && !waiter->ended; i++)
-		nap(10 * MSEC);
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (file)
+		fclose(file);
+	return state;
+}
+
+/* Wait until a waiter sleeps in WAIT, which has then computed its timeout. */
+static bool sleeps(struct waiter *waiter)
+{
+	TH_WAIT_UNTIL(waiter->tid && thread_state(waiter->tid) == 'S');
+	return waiter->tid && thread_state(waiter->tid) == 'S';
+}
+
+static bool ends(struct waiter *waiter)
+{
+	TH_WAIT_UNTIL(waiter->ended);
 	return waiter->ended;
 }
 
@@ -500,27 +523,26 @@ TEST_F(manual, advance_ends_waits)
 		{ .fd = self->fd, .timeout = -1 },
 	};
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		pthread_create(&waiter[i].thread, NULL, wait_for, &waiter[i]);
+		EXPECT_TRUE(sleeps(&waiter[i]));
+	}
 	/* Neither real time nor an advance that is too short ends a WAIT. */
 	nap(50 * MSEC);
 	EXPECT_EQ(SEC, advance_by(self->fd, SEC - 1).now);
 	nap(50 * MSEC);
 	for (int i = 0; i < 3; i++)
 		EXPECT_FALSE(waiter[i].ended);
-	/*
-	 * Waiter 0 may have called WAIT only after the first advance.  Then its timeout is at
-	 * 2 s on the manual clock, and not at 1 s.  So advance to 2 s.
-	 */
-	EXPECT_EQ(2 * SEC, advance_by(self->fd, SEC).now);
-	EXPECT_TRUE(ends_soon(&waiter[0]));
+	/* The clock began at 1 ns. */
+	EXPECT_EQ(SEC + 1, advance_by(self->fd, 1).now);
+	EXPECT_TRUE(ends(&waiter[0]));
 	EXPECT_FALSE(waiter[1].ended);
 	EXPECT_EQ(HOUR, advance_to(self->fd, HOUR).now);
-	EXPECT_TRUE(ends_soon(&waiter[1]));
+	EXPECT_TRUE(ends(&waiter[1]));
 	EXPECT_FALSE(waiter[2].ended);
 	ASSERT_EQ(0, th_start(self->fd, 0, 1));
 	EXPECT_EQ(1, advance_next(self->fd).expirations);
-	EXPECT_TRUE(ends_soon(&waiter[2]));
+	EXPECT_TRUE(ends(&waiter[2]));
 	for (int i = 0; i < 3; i++) {
 		pthread_join(waiter[i].thread, NULL);
 		EXPECT_EQ(i == 2, waiter[i].ret);
