@@ -197,6 +197,35 @@ static inline struct th_lateness th_lateness(int64_t *late, size_t nr)
 	return (struct th_lateness){ late[nr / 2], late[nr * 99 / 100], late[nr - 1] };
 }
 
+/* Read a list of CPUs such as "1-2,5" from a file, and add the CPUs to @set. */
+static inline void th_add_cpus(cpu_set_t *set, const char *path)
+{
+	FILE *file = fopen(path, "r");
+	int first, last;
+
+	while (file && fscanf(file, "%d", &first) == 1) {
+		if (fscanf(file, "-%d", &last) != 1)
+			last = first;
+		for (; first <= last; first++)
+			CPU_SET(first, set);
+		if (fgetc(file) != ',')
+			break;
+	}
+	if (file)
+		fclose(file);
+}
+
+/* Return: the CPUs that isolcpus= or nohz_full= isolates. */
+static inline cpu_set_t th_isolated_cpus(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	th_add_cpus(&set, "/sys/devices/system/cpu/isolated");
+	th_add_cpus(&set, "/sys/devices/system/cpu/nohz_full");
+	return set;
+}
+
 /* Pin the calling thread to @cpu.  Return: 0, or -errno, for example if @cpu is offline. */
 static inline int run_on(int cpu)
 {
