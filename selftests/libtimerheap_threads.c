@@ -15,7 +15,8 @@
 #define THREADS	6
 #define OWN_TIMERS	16	/* timers per thread, if each thread has its own */
 #define SLOTS	(OWN_TIMERS * THREADS)
-#define ROUNDS	30000
+#define ROUNDS	30000		/* of each thread, or fewer if they take longer than MOST */
+#define MOST	(5 * SEC)
 
 /* The thread that takes all events.  It ends after all workers have ended. */
 struct consumer {
@@ -66,8 +67,9 @@ static uint64_t random_deadline(struct worker *worker)
 static void *operate(void *arg)
 {
 	struct worker *worker = arg;
+	int64_t end = now() + MOST;
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < ROUNDS && now() < end; i++) {
 		uint32_t slot = worker->first + rand_r(&worker->seed) % worker->nr;
 		int ret = 0;
 
@@ -183,8 +185,9 @@ static void *change_owners(void *arg)
 {
 	struct worker *worker = arg;
 	struct timerheap *th = worker->th;
+	int64_t end = now() + MOST;
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < ROUNDS && now() < end; i++) {
 		int expiring = timerheap_alloc(th), never;
 
 		if (expiring < 0) {
@@ -245,6 +248,7 @@ TEST_F(threads, next_user_of_a_slot_gets_no_old_event)
 	self->consumer.done = true;
 	pthread_join(self->consumer.thread, NULL);
 	EXPECT_EQ(0, self->consumer.wrong);
+	EXPECT_LT(0, self->consumer.expired[0]);
 	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
 	/* Each slot can be allocated once, some only after timerheap_next() drops their event. */
 	for (int64_t end = now() + LOST; count < SLOTS && now() < end;) {
