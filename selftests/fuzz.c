@@ -302,6 +302,18 @@ static void make_valid(struct thread *thread, struct request *request)
 	case EVENTFD:
 		arg.eventfd.fd = random_below(thread, 2) ? -1 : (int)random_below(thread, 40);
 		break;
+	case UNKNOWN:
+		arg.words[0] = _IOC(random_below(thread, 4), TIMERHEAP_IOC_MAGIC,
+				    random_below(thread, 256), random_below(thread, 64));
+		break;
+	case READ:
+	case SCRIBBLE:
+	case REMAP:
+	case REOPEN:
+		/* These calls have no argument: the words select what they do. */
+		for (int i = 0; i < WORDS; i++)
+			arg.words[i] = random_word(thread);
+		break;
 	}
 	memcpy(request->words, arg.words, sizeof(request->words));
 }
@@ -489,12 +501,16 @@ static void do_scribble(struct thread *thread, const struct request *request)
 	}
 }
 
-/* Map, touch and unmap memory of a context.  Some requests have an offset or size that fails. */
+/*
+ * Map, touch and unmap memory of a context.  Some requests have an offset or size that fails.  An
+ * offset other than 0 is of any magnitude.
+ */
 static void do_remap(struct thread *thread, const struct request *request)
 {
 	size_t size = request->words[2] % 4 ? page : page << random_below(thread, 4);
+	uint64_t offset = request->words[1] >> request->words[3] % 64 & ~(page - 1UL);
 	void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[request->context],
-			    request->words[0] % 4 ? 0 : request->words[1] & ~(page - 1UL));
+			    request->words[0] % 4 ? 0 : offset);
 
 	if (mapped == MAP_FAILED)
 		return;

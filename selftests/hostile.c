@@ -65,9 +65,9 @@ static uint64_t random_word(uint64_t *seed)
 /* Return: a word at the edge of a range, a time near now, or a random word. */
 static uint64_t random_edge(uint64_t *seed)
 {
-	uint64_t random = random_word(seed);
+	uint64_t which = random_word(seed), random = random_word(seed);
 
-	switch (random % 8) {
+	switch (which % 8) {
 	case 0:
 		return 0;
 	case 1:
@@ -90,12 +90,12 @@ static uint64_t random_edge(uint64_t *seed)
 /* Overwrite a word, a slot, or all entries of the ring. */
 static void scribble(struct shared *shared, uint64_t *seed)
 {
-	uint64_t random = random_word(seed);
+	uint64_t which = random_word(seed), random = random_word(seed);
 	uint64_t value = random_edge(seed);
 
-	switch (random % 8) {
-	case 0:			/* the head, or a word 16 * n of the ring, such as the tail */
-		shared->ring[random % 16 ? (random % 2) * 16 : random % shared->ring_words] = value;
+	switch (which % 8) {
+	case 0:			/* the head, the tail, or any word of the ring */
+		shared->ring[which / 8 % 2 ? random % 2 * 16 : random % shared->ring_words] = value;
 		break;
 	case 1:
 		memset(&shared->ring[32], value, ENTRIES * sizeof(uint32_t));
@@ -119,13 +119,13 @@ static void random_call(struct shared *shared, uint64_t *seed)
 		struct timerheap_wait wait;
 		struct timerheap_drain drain;
 	} arg;
-	uint64_t random = random_word(seed);
+	uint64_t which = random_word(seed), random = random_word(seed);
 
 	for (int i = 0; i < 8; i++)
 		arg.words[i] = random_edge(seed);
 	for (int i = 0; i < 64; i++)
 		numbers[i] = random_word(seed) % (SLOTS + !(random % 16));
-	switch (random % 8) {
+	switch (which % 8) {
 	case 0:
 	case 1:
 	case 2:
@@ -138,12 +138,12 @@ static void random_call(struct shared *shared, uint64_t *seed)
 		break;
 	case 4:
 		arg.wait = (struct timerheap_wait){ .events = (uintptr_t)events, .nr = 8,
-						    .min = random / 8 % 9,
+						    .min = which / 8 % 9,
 						    .timeout = random % (50 * USEC) };
 		call(shared->fd, TIMERHEAP_IOC_WAIT, &arg);
 		break;
 	case 5:
-		arg.drain = (struct timerheap_drain){ .nr = 1 + random % 64,
+		arg.drain = (struct timerheap_drain){ .nr = 1 + which / 8 % 64,
 						      .first = random % SLOTS };
 		call(shared->fd, TIMERHEAP_IOC_DRAIN, &arg);
 		break;
@@ -153,8 +153,8 @@ static void random_call(struct shared *shared, uint64_t *seed)
 		break;
 	default:
 		poll(&(struct pollfd){ .fd = shared->fd, .events = POLLIN }, 1, 0);
-		ioctl(shared->fd, _IOC(random % 4, TIMERHEAP_IOC_MAGIC, random % 12,
-				       random / 16 % 64), &arg);
+		ioctl(shared->fd, _IOC(which / 8 % 4, TIMERHEAP_IOC_MAGIC, which / 32 % 16,
+				       random % 64), &arg);
 	}
 }
 
