@@ -11,7 +11,8 @@
  * go-zero's timing wheel, with slack and without.
  *
  * TIMERHEAP_EXACT=1 in the environment states that the clock of the emulated machine counts
- * instructions.  Then the duration of a run depends on the module alone, not on the host.
+ * instructions.  Then the duration of a run, and which of two timers is due first, depend on the
+ * module alone, not on the host.
  */
 #include "timerheap_test.h"
 
@@ -197,6 +198,9 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 		expired |= 1ULL << event.slot;
 	}
 	EXPECT_EQ(~0ULL, expired);
+	/* Timer 7 is due 42 ms after the others, unless the host stalls. */
+	if (getenv("TIMERHEAP_EXACT"))
+		EXPECT_EQ(7, event.slot);
 	EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
 	th_unmap(&map);
 }
@@ -258,7 +262,7 @@ TEST_F(slack, near_deadlines_expire_among_far_ones)
 					    spans[i - 1] / 10));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	/* If the host stalled for 1 s before the last move, timer 1 may expire before timer 7. */
-	if (event.slot == 1) {
+	if (event.slot == 1 && !getenv("TIMERHEAP_EXACT")) {
 		EXPECT_LE(event.deadline, event.fired);
 		ASSERT_EQ(1, th_event(self->fd, &event));
 	}
