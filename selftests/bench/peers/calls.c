@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Count the system calls of a program that uses timers, by wrappers of the functions of libc
- * that make them.  Calls that create or delete a timer, such as timerfd_create() and close(),
- * are not counted, except epoll_ctl().
+ * that make them.  Calls that delete a timer, such as close(), are not counted, except
+ * epoll_ctl().
  *
  * With --wrap, the linker makes the whole program call these wrappers, libraries included.
  * The wrappers miss io_uring_enter(), which liburing calls without libc.  uring.c counts
@@ -41,7 +41,10 @@ COUNTED(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *timeo
 COUNTED(ssize_t, read, (int fd, void *buffer, size_t size), (fd, buffer, size))
 COUNTED(long, syscall, (long nr, long a, long b, long c, long d, long e, long f),
 	(nr, a, b, c, d, e, f))
+COUNTED(int, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
+	(clock, event, timer))
 COUNTED(int, timer_settime, (timer_t timer, int flags, const struct itimerspec *time,
 			     struct itimerspec *old), (timer, flags, time, old))
+COUNTED(int, timerfd_create, (int clock, int flags), (clock, flags))
 COUNTED(int, timerfd_settime, (int fd, int flags, const struct itimerspec *time,
 			       struct itimerspec *old), (fd, flags, time, old))

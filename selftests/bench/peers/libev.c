@@ -62,6 +62,8 @@ static void postpone_libev(void *arg, uint32_t timer, uint64_t when)
 
 	set->timers[timer].repeat = span(set, when);
 	ev_timer_again(set->loop, &set->timers[timer]);
+	/* The timer expires once: libev reads @repeat again when it expires. */
+	set->timers[timer].repeat = 0;
 }
 
 static void stop_libev(void *arg, uint32_t timer)
