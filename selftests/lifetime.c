@@ -319,8 +319,8 @@ TEST_F(lifetime, user_limit_is_enforced)
 }
 
 /*
- * A task that keeps CPU 1 from all tasks of lower priority, for 3 s.  It moves there when the kernel
- * has checked @checked timers.
+ * A task that keeps CPU 1 from all tasks of lower priority, for 3 s.  It moves there when the
+ * kernel has checked @checked timers.
  */
 struct hog {
 	pthread_t thread;

@@ -63,10 +63,12 @@ static void theap_core_stop(void)
 	theap_steal_exit();
 	kick_all_cpus_sync();
 	synchronize_rcu();
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		for (i = 0; i < theap_queues_nr(); i++)
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		for (i = 0; i < theap_queues_nr(); i++) {
 			theap_queue_quiesce(theap_queues_get(clock, i));
-	theap_room_exit();
+			theap_room_detach(theap_queues_get(clock, i));
+		}
+	}
 	theap_queues_free();
 }
 
@@ -90,7 +92,6 @@ int theap_core_init(const char *name)
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		for (i = 0; i < theap_queues_nr(); i++)
 			theap_core_attach(theap_queues_get(clock, i));
-	theap_room_init();
 	theap_steal_init();
 	theap_watchdog_init();
 	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, name, theap_cpu_online,

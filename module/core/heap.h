@@ -18,10 +18,10 @@
  * a cache miss.  A sift writes the new position into the node of each entry that it
  * moves; no later step waits for that store.
  *
- * The array is a directory of segments of 4 096 entries (64 KiB).  A single array
+ * The array is a directory of segments of 1024 entries (16 KiB).  A single array
  * would have 16 MB for a million timers.  Doubling it would copy it under the lock,
  * for milliseconds.  A heap grows and shrinks by one segment at a time.  No group
- * of four straddles two segments, since 4 divides 4 096.
+ * of four straddles two segments, since 4 divides 1024.
  *
  * The same memory also holds list nodes, from its other end (list.h).  List nodes link the
  * timers of a bucket, which have no heap entries.  The heap grows up, the list nodes grow
@@ -41,7 +41,7 @@
 #define THEAP_HOLE		S64_MIN		/* key of an extraction hole: before any deadline */
 #define THEAP_ROOT		3U
 #define THEAP_NO_POS		0U
-#define THEAP_SEGMENT_SHIFT	12
+#define THEAP_SEGMENT_SHIFT	10
 #define THEAP_SEGMENT_ENTRIES	(1U << THEAP_SEGMENT_SHIFT)
 #define THEAP_SEGMENTS_MAX	(1U << (30 - THEAP_SEGMENT_SHIFT))	/* 2^30 entries */
 

@@ -216,7 +216,8 @@ struct theap_queue {
 					 * the thief's CPU */
 	call_single_data_t csd;		/* the IPI that notifies the owning CPU; sent by the
 					 * CPU that set @ipi_pending */
-	struct work_struct grow_work;	/* allocates the room or buckets that a timer lacked */
+	struct delayed_work room_work;	/* allocates the room or buckets that a timer lacked,
+					 * or frees what a burst has left */
 
 	struct theap_run run;		/* R */
 	struct theap_lateness lateness;	/* q */

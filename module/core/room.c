@@ -42,15 +42,12 @@
 #include "queues.h"
 #include "room.h"
 
-static struct delayed_work theap_trims[THEAP_CLOCKS];
-
-/*
- * Heaps are trimmed at most once per second after reservations are given up.  A kernel module
- * may make and give up reservations again and again.  The delay keeps a heap from
- * allocating and freeing a segment each time.  When a context closes, the heaps of its
- * clock are trimmed at once.
- */
+/* After it has become sparse, a heap is trimmed this much later: it may fill again at once. */
 #define THEAP_TRIM_DELAY	HZ
+
+/* A queue keeps this many segments and buckets until it is destroyed. */
+#define THEAP_SEGMENTS_KEPT	2
+#define THEAP_BUCKETS_KEPT	128
 
 /**
  * theap_queue_grow - allocate what a queue lacks: a segment of its heap, or buckets
@@ -89,10 +86,46 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	return 0;
 }
 
-/* The work item: allocate what a queue lacked for a timer. */
-static void theap_queue_growth(struct work_struct *work)
+/*
+ * Does a queue use less than a quarter of its heap, or none of many buckets?  Then a trim frees most
+ * of that memory.  The memory of a manual clock is freed with the clock.
+ */
+bool __theap_queue_is_sparse(struct theap_queue *queue)
+	__must_hold(&queue->lock)
 {
-	struct theap_queue *queue = container_of(work, struct theap_queue, grow_work);
+	const struct theap_heap *heap = &queue->heap;
+	u64 used = theap_heap_end(heap) + heap->nr_list_nodes + atomic_read(&queue->reserved);
+
+	if (queue->clock == THEAP_MANUAL)
+		return false;
+	return (heap->segments > THEAP_SEGMENTS_KEPT && 4 * used < theap_heap_capacity(heap)) ||
+	       (queue->buckets.nr > THEAP_BUCKETS_KEPT && !queue->buckets.timers);
+}
+
+/* Free the segments that a sparse heap does not need, and the buckets if none is used. */
+static void theap_queue_trim(struct theap_queue *queue)
+{
+	struct theap_growth growth = {};
+	bool trimmed;
+
+	do {
+		raw_spin_lock_irq(&queue->lock);
+		trimmed = queue->heap.segments > THEAP_SEGMENTS_KEPT &&
+			  __theap_queue_has_room(queue, THEAP_SEGMENT_ENTRIES) &&
+			  theap_heap_trim(&queue->heap, &growth);
+		raw_spin_unlock_irq(&queue->lock);
+		theap_growth_free(&growth);
+		cond_resched();
+	} while (trimmed);
+	theap_buckets_trim(queue);
+}
+
+/* The work item: allocate what a queue lacked for a timer, or free what it does not need. */
+static void theap_queue_room_work(struct work_struct *work)
+{
+	struct theap_queue *queue = container_of(to_delayed_work(work), struct theap_queue,
+						 room_work);
+	bool sparse;
 
 	/*
 	 * Check that the queue still lacks something.  If another caller has allocated it
@@ -102,6 +135,11 @@ static void theap_queue_growth(struct work_struct *work)
 	if (data_race(READ_ONCE(queue->buckets.wanted) ||
 		      !theap_heap_has_room(&queue->heap, 1 + atomic_read(&queue->reserved))))
 		theap_queue_grow(queue, GFP_KERNEL);
+	raw_spin_lock_irq(&queue->lock);
+	sparse = __theap_queue_is_sparse(queue);
+	raw_spin_unlock_irq(&queue->lock);
+	if (sparse)
+		theap_queue_trim(queue);
 }
 
 /**
@@ -115,61 +153,32 @@ static void theap_queue_growth(struct work_struct *work)
  */
 void theap_queue_grow_later(struct theap_queue *queue)
 {
-	schedule_work(&queue->grow_work);
-}
-
-/* May a heap lose a segment?  All reserved entries must still fit. */
-static bool __theap_queue_may_trim(struct theap_queue *queue)
-	__must_hold(&queue->lock)
-{
-	return !atomic_read(&queue->reserved) ||
-	       __theap_queue_has_room(queue, THEAP_SEGMENT_ENTRIES);
+	mod_delayed_work(system_unbound_wq, &queue->room_work, 0);
 }
 
 /**
- * theap_queues_trim - free the memory that the heaps of a clock do not need
- * @clock: the clock
+ * theap_queue_trim_later - let a task free what a queue does not need, about a second later
+ * @queue: a CPU's; if its heap is not sparse then, nothing is freed
  *
- * Context: task, may sleep.
- */
-void theap_queues_trim(enum theap_clock clock)
-{
-	struct theap_growth growth = {};
-	unsigned int i;
-	bool trimmed;
-
-	for (i = 0; i < theap_queues_nr(); i++) {
-		struct theap_queue *queue = theap_queues_get(clock, i);
-
-		do {
-			raw_spin_lock_irq(&queue->lock);
-			trimmed = __theap_queue_may_trim(queue) &&
-				  theap_heap_trim(&queue->heap, &growth);
-			raw_spin_unlock_irq(&queue->lock);
-			theap_growth_free(&growth);
-			cond_resched();
-		} while (trimmed);
-		theap_buckets_trim(queue);
-	}
-}
-
-static void theap_queues_trim_work(struct work_struct *work)
-{
-	theap_queues_trim(to_delayed_work(work) - theap_trims);
-}
-
-/**
- * theap_queues_trim_later - call theap_queues_trim() about a second later
- * @clock: the clock
- *
- * The trim covers all heaps of the clock, since a reservation moves with its timer from heap
- * to heap.
+ * A queue calls this function when a run has ended, a timer was removed, or reservations were
+ * given up, and the heap is sparse.  So memory of a burst is freed while its owner lives.
  *
  * Context: any.
  */
-void theap_queues_trim_later(enum theap_clock clock)
+void theap_queue_trim_later(struct theap_queue *queue)
 {
-	queue_delayed_work(system_unbound_wq, &theap_trims[clock], THEAP_TRIM_DELAY);
+	queue_delayed_work(system_unbound_wq, &queue->room_work, THEAP_TRIM_DELAY);
+}
+
+/*
+ * Give up a reservation in a queue.  Check for a trim when the count of the reservations reaches a
+ * multiple of THEAP_SEGMENT_ENTRIES, 0 included.  No lock: a CPU that reads the old count finds too
+ * little room, which is harmless.
+ */
+void theap_queue_unreserve(struct theap_queue *queue)
+{
+	if (!(atomic_dec_return(&queue->reserved) % THEAP_SEGMENT_ENTRIES))
+		theap_queue_trim_later(queue);
 }
 
 /**
@@ -213,10 +222,6 @@ int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement 
  * theap_timer_unreserve - give up the reservation of a timer
  * @timer: has a reservation; not pending, and never started again
  *
- * Heaps are trimmed soon after the count of a queue's reservations reaches a multiple
- * of THEAP_SEGMENT_ENTRIES, 0 included.  So most calls do not request a trim.  The move of a
- * reservation to another queue does not request one either.
- *
  * Context: any; also in the timer's function.
  */
 void theap_timer_unreserve(struct theap_timer *timer)
@@ -227,9 +232,7 @@ void theap_timer_unreserve(struct theap_timer *timer)
 	if (WARN_ON_ONCE(!timer->reserved))
 		return;
 	timer->reserved = false;
-	/* No lock: a CPU that reads the old count finds too little room, which is harmless. */
-	if (!(atomic_dec_return(&queue->reserved) % THEAP_SEGMENT_ENTRIES))
-		theap_queues_trim_later(queue->clock);
+	theap_queue_unreserve(queue);
 }
 
 /*
@@ -249,28 +252,13 @@ bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
 	return !WARN_ON_ONCE(!theap_heap_has_room(&queue->heap, 1));
 }
 
-void theap_room_init(void)
-{
-	enum theap_clock clock;
-
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		INIT_DELAYED_WORK(&theap_trims[clock], theap_queues_trim_work);
-}
-
 void theap_room_attach(struct theap_queue *queue)
 {
-	INIT_WORK(&queue->grow_work, theap_queue_growth);
+	INIT_DELAYED_WORK(&queue->room_work, theap_queue_room_work);
 }
 
-/* Cancel all pending work; no caller queues more.  Context: task, may sleep. */
-void theap_room_exit(void)
+/* Cancel the work item of a queue; no caller queues it again.  Context: task, may sleep. */
+void theap_room_detach(struct theap_queue *queue)
 {
-	enum theap_clock clock;
-	unsigned int i;
-
-	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
-		cancel_delayed_work_sync(&theap_trims[clock]);
-		for (i = 0; i < theap_queues_nr(); i++)
-			cancel_work_sync(&theap_queues_get(clock, i)->grow_work);
-	}
+	cancel_delayed_work_sync(&queue->room_work);
 }

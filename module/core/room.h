@@ -10,8 +10,10 @@
 
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_grow_later(struct theap_queue *queue);
-void theap_queues_trim(enum theap_clock clock);
-void theap_queues_trim_later(enum theap_clock clock);
+bool __theap_queue_is_sparse(struct theap_queue *queue)
+	__must_hold(&queue->lock);
+void theap_queue_trim_later(struct theap_queue *queue);
+void theap_queue_unreserve(struct theap_queue *queue);
 
 int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement *placement,
 			gfp_t gfp);
@@ -19,9 +21,8 @@ void theap_timer_unreserve(struct theap_timer *timer);
 bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 
-void theap_room_init(void);
 void theap_room_attach(struct theap_queue *queue);
-void theap_room_exit(void);
+void theap_room_detach(struct theap_queue *queue);
 
 /*
  * Record that a timer goes to @queue, and move its reservation to @queue.
@@ -35,7 +36,7 @@ static inline void __theap_timer_set_queue(struct theap_timer *timer,
 	lockdep_assert_held(&queue->lock);
 	if (timer->reserved && timer->queue != queue) {
 		atomic_inc(&queue->reserved);
-		atomic_dec(&timer->queue->reserved);
+		theap_queue_unreserve(timer->queue);
 	}
 	WRITE_ONCE(timer->queue, queue);
 }

@@ -36,6 +36,7 @@
 #include "enqueue.h"
 #include "extract.h"
 #include "owner.h"
+#include "room.h"
 #include "run.h"
 #include "slack.h"
 #include "trace.h"
@@ -344,8 +345,10 @@ static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 {
 	u64 throttle = deficit >= THEAP_BUDGET_NS ? deficit / THEAP_BUDGET_REPAY : 0;
 	unsigned long flags;
+	bool sparse;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
+	sparse = __theap_queue_is_sparse(queue);
 	queue->count.throttled += throttle > 0;
 	/* Include the throttled time, so that no thief finds the queue stuck (steal.c). */
 	WRITE_ONCE(queue->run_ended, ended + throttle);
@@ -356,6 +359,8 @@ static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);
+	if (sparse)
+		theap_queue_trim_later(queue);
 }
 
 /**

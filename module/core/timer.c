@@ -340,7 +340,7 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 {
 	/* Dropping a hole costs a tenth of extracting an entry, so the limit is higher. */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
-	bool out = false;
+	bool out = false, sparse;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
@@ -354,9 +354,12 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 		out = out && !smp_load_acquire(&timer->active);
 	}
 	__theap_settle(queue);
+	sparse = __theap_queue_is_sparse(queue);
 	raw_spin_unlock(&queue->lock);
 	theap_queue_notify(queue);
 	local_irq_restore(flags);
+	if (sparse)
+		theap_queue_trim_later(queue);
 	return out;
 }
 

