@@ -87,8 +87,8 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 }
 
 /*
- * Does a queue use less than a quarter of its heap, or none of many buckets?  Then a trim frees most
- * of that memory.  The memory of a manual clock is freed with the clock.
+ * Does a queue use less than a quarter of its heap, or none of many buckets?  Then a trim frees
+ * most of that memory.  The memory of a manual clock is freed with the clock.
  */
 bool __theap_queue_is_sparse(struct theap_queue *queue)
 	__must_hold(&queue->lock)

@@ -34,8 +34,8 @@
  *
  * A thief runs a queue in a softirq, like the owning CPU.  The task that is about to sleep
  * only looks for a stuck queue.  If it finds one, it arms the hrtimer @scan of its CPU, which scans
- * again in a softirq.  So the functions of timers run in no task that has not asked for it.  The time
- * is not charged to the task, to its priority or to its control group.
+ * again in a softirq.  So the functions of timers run in no task that has not asked for it.  The
+ * time is not charged to the task, to its priority or to its control group.
  *
  * A scan reads two words of each queue, @first and @earliest.  They stay in the caches
  * of all CPUs that scan until a CPU changes them.  A scan locks only stuck queues, by

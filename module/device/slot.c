@@ -102,7 +102,7 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 /* Return: the number of expirations that could not be added to the slot yet. */
 static u64 theap_slot_unrecorded(const struct theap_slot_timer *st)
 {
-	return st->timer.owner_count;
+	return theap_user_may_contend() ? st->timer.owner_count : 0;
 }
 
 /*

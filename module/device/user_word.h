@@ -28,12 +28,18 @@
 
 #define THEAP_USER_TRIES	128
 
+/* May an operation fail for contention? */
+static inline bool theap_user_may_contend(void)
+{
+	return theap_compat_has_exclusives();
+}
+
 /* Set *@word to @new, and *@old to its old value.  Return: false: contention. */
 static inline bool theap_user_xchg(u64 *word, u64 new, u64 *old)
 {
 	unsigned int tries = THEAP_USER_TRIES;
 
-	if (!theap_compat_has_exclusives()) {
+	if (!theap_user_may_contend()) {
 		*old = xchg(word, new);
 		return true;
 	}
@@ -49,7 +55,7 @@ static inline bool theap_user_fetch_add(u64 *word, u64 count, u64 *old)
 {
 	unsigned int tries = THEAP_USER_TRIES;
 
-	if (!theap_compat_has_exclusives()) {
+	if (!theap_user_may_contend()) {
 		*old = atomic64_fetch_add(count, (atomic64_t *)word);
 		return true;
 	}
@@ -69,7 +75,7 @@ static inline bool theap_user_cmpxchg(u64 *word, u64 *old, u64 new)
 	unsigned int tries = THEAP_USER_TRIES;
 	u64 expected = *old;
 
-	if (!theap_compat_has_exclusives())
+	if (!theap_user_may_contend())
 		return try_cmpxchg(word, old, new);
 	do {
 		if (theap_compat_exclusive_cmpxchg(word, expected, new, old))

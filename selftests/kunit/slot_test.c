@@ -31,6 +31,7 @@ static bool test_cmpxchg(u64 *word, u64 *old, u64 new)
 	       theap_user_cmpxchg(word, old, new);
 }
 
+#define theap_user_may_contend()	true
 #define theap_user_xchg		test_xchg
 #define theap_user_fetch_add	test_fetch_add
 #define theap_user_cmpxchg	test_cmpxchg
