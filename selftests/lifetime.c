@@ -356,9 +356,9 @@ static void *keep_cpu(void *arg)
 }
 
 /*
- * The last close waits for the functions of a run.  It does not wait for a task that keeps the CPU of
- * the run and has a lower priority than the closing task.  On PREEMPT_RT such a task preempts the run.  It
- * does so when the run has called the functions of some of the timers.
+ * The last close waits for the functions of a run.  It does not wait for a task that keeps the CPU
+ * of the run and has a lower priority than the closing task.  On PREEMPT_RT such a task preempts
+ * the run.  It does so when the run has called the functions of some of the timers.
  */
 TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
 {
