@@ -199,9 +199,9 @@ static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 	return budget_left;
 }
 
-/* Who scans. */
+/* What a scan does with stuck queues. */
 enum theap_scan {
-	THEAP_SCAN_LOOK,	/* a task: it only finds the first stuck queue */
+	THEAP_SCAN_LOOK,	/* find the first one: the scan of a task */
 	THEAP_SCAN_STEAL,
 	THEAP_SCAN_WATCHDOG,
 };
