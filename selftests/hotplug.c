@@ -9,7 +9,7 @@
  * At least one CPU must stay online.  It is CPU 0 where CPU 0 cannot go offline, as on x86.
  * Elsewhere it is the last CPU, so that CPU 0 goes offline, too.
  */
-#include "timerheap_test.h"
+#include "system_test.h"
 
 #define SLOTS	256
 
@@ -101,32 +101,6 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 		EXPECT_EQ(i % 4 != 0, seen[i]);
 }
 
-/* A heap of CLOCK_MONOTONIC, as the file heaps in debugfs shows it. */
-struct heap {
-	int cpu;
-	int entries;
-};
-
-/* Read all heaps of CLOCK_MONOTONIC that are in use.  Return: the number of heaps; 0: no file. */
-static int read_heaps(struct heap *heaps, int max)
-{
-	FILE *file = fopen("/sys/kernel/debug/timerheap/heaps", "r");
-	int index, cpu, entries, nr = 0;
-	char line[512];
-
-	memset(heaps, 0, max * sizeof(*heaps));
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "monotonic %d %d %*s %d", &index, &cpu, &entries) != 3 ||
-		    index >= max)
-			continue;
-		heaps[index] = (struct heap){ cpu, entries };
-		nr++;
-	}
-	if (file)
-		fclose(file);
-	return nr;
-}
-
 /*
  * After CPUs have been offline, each CPU drives its own heap again, with all timers that were
  * started on it.  TIMERHEAP_CYCLES sets how often all CPUs but one go offline and online.
@@ -134,30 +108,30 @@ static int read_heaps(struct heap *heaps, int max)
 TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu, 3600)
 {
 	const char *cycles = getenv("TIMERHEAP_CYCLES");
-	struct heap before[64], after[64];
+	struct system_heap before[64], after[64];
 	struct timerheap_event event;
 	int64_t at;
 
 	if (self->before.heaps || self->cpus > 64 || CPU_COUNT(&self->isolated))
 		SKIP(return, "CPUs share heaps, some are isolated, or there are more than 64");
-	if (!read_heaps(before, 64))
+	if (!system_read_heaps(before, 64))
 		SKIP(return, "needs debugfs");
 	for (int i = 0; i < SLOTS; i++) {
 		ASSERT_EQ(0, run_on(i % self->cpus));
 		ASSERT_EQ(0, th_start(self->fd, i, 100000 * SEC));
 	}
-	ASSERT_EQ(self->cpus, read_heaps(before, 64));
+	ASSERT_EQ(self->cpus, system_read_heaps(before, 64));
 	ASSERT_EQ(0, run_on(self->stays));
 	for (int left = cycles ? atoi(cycles) : 3; left; left--) {
 		for (int cpu = self->goes; cpu < self->goes + self->cpus - 1; cpu++)
 			ASSERT_EQ(0, set_online(cpu, false));
-		ASSERT_EQ(self->cpus, read_heaps(after, 64));
+		ASSERT_EQ(self->cpus, system_read_heaps(after, 64));
 		for (int cpu = 0; cpu < self->cpus; cpu++)
 			EXPECT_EQ(self->stays, after[cpu].cpu);
 		for (int cpu = self->goes; cpu < self->goes + self->cpus - 1; cpu++)
 			ASSERT_EQ(0, set_online(cpu, true));
 	}
-	ASSERT_EQ(self->cpus, read_heaps(after, 64));
+	ASSERT_EQ(self->cpus, system_read_heaps(after, 64));
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		EXPECT_EQ(cpu, after[cpu].cpu);
 		EXPECT_EQ(before[cpu].entries, after[cpu].entries);
@@ -175,7 +149,7 @@ TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu, 3600)
 /* A heap that several CPUs share is driven by one of them that is online. */
 TEST_F_TIMEOUT(hotplug, sharing_cpu_drives_shared_heap, 60)
 {
-	struct heap heaps[64];
+	struct system_heap heaps[64];
 
 	if (self->before.heaps < 2 || self->cpus < 2 * (int)self->before.heaps)
 		SKIP(return, "needs heaps= of 2 or more, and each shared by two CPUs");
@@ -188,7 +162,7 @@ TEST_F_TIMEOUT(hotplug, sharing_cpu_drives_shared_heap, 60)
 		ASSERT_EQ(0, th_start(self->fd, cpu, 3 * SEC));
 		ASSERT_EQ(0, run_on(self->stays));
 		ASSERT_EQ(0, set_online(cpu, false));
-		if (read_heaps(heaps, 64))
+		if (system_read_heaps(heaps, 64))
 			EXPECT_EQ(cpu % (int)self->before.heaps,
 				  heaps[cpu % self->before.heaps].cpu % (int)self->before.heaps);
 		ASSERT_EQ(1, th_event(self->fd, &event));

@@ -10,7 +10,7 @@
  * disturbs all programs of the machine.  So the test runs only with TIMERHEAP_SUSPEND=1 in the
  * environment.
  */
-#include "timerheap_test.h"
+#include "system_test.h"
 
 /*
  * Return: whether a timer is pending, as it must be for 4 s from @began on.  A busy host may take
@@ -19,6 +19,13 @@
 static bool pending_for_4_s(int fd, int64_t began)
 {
 	return th_pending(fd, 0) || (!getenv("TIMERHEAP_EXACT") && now() >= began + 4 * SEC);
+}
+
+/* Suspend the machine until @alarm, such as "+8" for 8 s later.  Return: false: it cannot. */
+static bool suspend(const char *alarm)
+{
+	return !put_text("/sys/class/rtc/rtc0/wakealarm", alarm) &&
+	       !put_text("/sys/power/state", "mem");
 }
 
 TEST(timers_expire_after_resume)
@@ -40,7 +47,7 @@ TEST(timers_expire_after_resume)
 	boot = clock_now(CLOCK_BOOTTIME);
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(fds[i], 0, 4 * SEC));
-	if (put_text("/sys/class/rtc/rtc0/wakealarm", "+8") || put_text("/sys/power/state", "mem"))
+	if (!suspend("+8"))
 		SKIP(return, "the machine cannot suspend, or has no real-time clock to wake it");
 	if (clock_now(CLOCK_BOOTTIME) - boot < 4 * SEC || now() - began > 3 * SEC)
 		SKIP(return, "the machine was awake for most of the time");
@@ -65,6 +72,36 @@ TEST(timers_expire_after_resume)
 			EXPECT_TRUE(pending_for_4_s(fds[0], began));
 	}
 	EXPECT_LE(began + 4 * SEC, now());
+}
+
+/*
+ * A suspend takes all CPUs but one offline.  After the resume each CPU drives its own heap again,
+ * with the timer that was started on it.
+ */
+TEST(each_cpu_drives_its_timers_after_resume)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_CONF), fd;
+	struct system_heap before[64], after[64];
+
+	REQUIRE_DEVICE();
+	if (!getenv("TIMERHEAP_SUSPEND"))
+		SKIP(return, "suspends the machine: only with TIMERHEAP_SUSPEND=1");
+	fd = th_context(CLOCK_MONOTONIC, 64);
+	ASSERT_LE(0, fd);
+	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++) {
+		ASSERT_EQ(0, run_on(cpu));
+		ASSERT_EQ(0, th_start(fd, cpu, 1000 * SEC));
+	}
+	if (system_read_heaps(before, 64) != cpus)
+		SKIP(return, "needs debugfs, a heap for each of at most 64 CPUs, and no isolated CPU");
+	if (!suspend("+2"))
+		SKIP(return, "the machine cannot suspend, or has no real-time clock to wake it");
+	ASSERT_EQ(cpus, system_read_heaps(after, 64));
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		EXPECT_EQ(cpu, after[cpu].cpu);
+		EXPECT_EQ(before[cpu].entries, after[cpu].entries);
+	}
+	close(fd);
 }
 
 TEST_HARNESS_MAIN

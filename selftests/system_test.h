@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests that use signals, poll() and /proc/self/fdinfo.
+ * Helpers for tests that use signals, poll(), /proc/self/fdinfo and debugfs.
  */
 #ifndef SYSTEM_TEST_H
 #define SYSTEM_TEST_H
@@ -60,6 +60,32 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 	snprintf(key, sizeof(key), "%s:\t", name);
 	at = strstr(fdinfo, key);
 	return at ? atol(at + strlen(key)) : -1;
+}
+
+/* A heap of CLOCK_MONOTONIC, as the file heaps in debugfs shows it: its CPU, and its entries. */
+struct system_heap {
+	int cpu;
+	int entries;
+};
+
+/* Read all heaps of CLOCK_MONOTONIC that are in use.  Return: the number of heaps; 0: no file. */
+static inline int system_read_heaps(struct system_heap *heaps, int max)
+{
+	FILE *file = fopen("/sys/kernel/debug/timerheap/heaps", "r");
+	int index, cpu, entries, nr = 0;
+	char line[512];
+
+	memset(heaps, 0, max * sizeof(*heaps));
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "monotonic %d %d %*s %d", &index, &cpu, &entries) != 3 ||
+		    index >= max)
+			continue;
+		heaps[index] = (struct system_heap){ cpu, entries };
+		nr++;
+	}
+	if (file)
+		fclose(file);
+	return nr;
 }
 
 #endif /* SYSTEM_TEST_H */
