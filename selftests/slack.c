@@ -334,8 +334,9 @@ static int64_t max_queues(void)
  * run is throttled, and there are at most as many runs as buckets.
  *
  * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each
- * queue may have one more run, which finds no due timer.  With TIMERHEAP_EXACT there is no
- * such run: `make check-all` then runs no other test of this program.
+ * queue may have one more run, which finds no due timer.  A busy host may stop the CPU, and then
+ * another CPU steals the run.  The hrtimer stays armed, so such a run counts twice.  With
+ * TIMERHEAP_EXACT there is no such run: `make check-all` then runs no other test of this program.
  */
 TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 {
@@ -378,7 +379,7 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 	       (long long)buckets, (long long)runs, (long long)throttled);
 	EXPECT_EQ(nr, info.checked - self->before.checked);
 	EXPECT_GE(buckets + max_queues(),
-		  runs - throttled - (int64_t)(info.stolen - self->before.stolen));
+		  runs - throttled - 2 * (int64_t)(info.stolen - self->before.stolen));
 	EXPECT_GE(buckets + nr / 64, throttled);
 	if (getenv("TIMERHEAP_EXACT"))
 		EXPECT_GE(buckets, runs);
