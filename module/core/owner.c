@@ -18,6 +18,7 @@
  * The work under the lock is bounded.  Adjust and clean have a budget, and a step of the
  * sweep visits at most 16 entries.
  */
+#include <linux/ktime.h>
 #include <linux/lockdep.h>
 #include <linux/minmax.h>
 #include <linux/prefetch.h>
@@ -78,14 +79,22 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	return true;
 }
 
-/*
- * If a timer stays in MODIFYING for longer than this many tries, about a microsecond, the owner
- * goes on without the timer.
- */
-#define THEAP_CLAIM_TRIES	16
+/* If a timer stays in MODIFYING for longer, the owner goes on without the timer. */
+#define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
 /* Timers whose claims last long are handled this much later. */
 #define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
+
+/* Has a wait, which began with *@until = 0, lasted for THEAP_CLAIM_WAIT? */
+static bool theap_claim_lasts(u64 *until)
+{
+	u64 now = ktime_get_ns();
+
+	theap_relax();
+	if (!*until)
+		*until = now + THEAP_CLAIM_WAIT;
+	return now > *until;
+}
 
 /*
  * Take a timer out of the inbox, and requeue it if it is still to be moved earlier.
@@ -96,29 +105,26 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
-	unsigned int tries;
+	enum theap_status status;
+	u64 until = 0;
 
-	for (tries = 0; tries < THEAP_CLAIM_TRIES; tries++) {
-		enum theap_status status = theap_status(&timer->status);
-
-		if (status == THEAP_MODIFYING) {
-			theap_relax();
-			continue;
+	do {
+		while ((status = theap_status(&timer->status)) == THEAP_MODIFYING) {
+			if (theap_claim_lasts(&until)) {
+				WRITE_ONCE(timer->inbox.next, queue->claimed);
+				queue->claimed = &timer->inbox;
+				return;
+			}
 		}
-		if (!theap_try_queued_to_moving(&timer->status, status))
-			continue;
-		WRITE_ONCE(timer->inbox.next, &timer->inbox);
-		if (status != THEAP_MODIFIED_EARLIER) {
-			theap_moving_undo(&timer->status, status);
-			return;
-		}
-		__theap_reinsert(queue, timer, timer->nextwhen);
-		queue->count.requeued++;
-		theap_moving_to_waiting(&timer->status);
+	} while (!theap_try_queued_to_moving(&timer->status, status));
+	WRITE_ONCE(timer->inbox.next, &timer->inbox);
+	if (status != THEAP_MODIFIED_EARLIER) {
+		theap_moving_undo(&timer->status, status);
 		return;
 	}
-	WRITE_ONCE(timer->inbox.next, queue->claimed);
-	queue->claimed = &timer->inbox;
+	__theap_reinsert(queue, timer, timer->nextwhen);
+	queue->count.requeued++;
+	theap_moving_to_waiting(&timer->status);
 }
 
 /*
@@ -154,26 +160,47 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
 	return nr;
 }
 
+/* Let adjust try some of the timers again whose claims have lasted long, before other timers. */
+static void __theap_retry_claimed(struct theap_queue *queue)
+	__must_hold(&queue->lock)
+{
+	unsigned int nr;
+
+	for (nr = 0; queue->claimed && nr < THEAP_PREFETCH_BATCH; nr++) {
+		struct llist_node *node = queue->claimed;
+
+		queue->claimed = node->next;
+		WRITE_ONCE(node->next, queue->drained);
+		queue->drained = node;
+	}
+}
+
+/* A manual clock must not advance past a timer that is claimed, so such an inbox is not empty. */
+static bool __theap_adjusted(struct theap_queue *queue)
+	__must_hold(&queue->lock)
+{
+	return queue->clock != THEAP_MANUAL || !queue->claimed;
+}
+
 /**
  * __theap_adjust - requeue the timers that were moved earlier
  * @queue:  owned
  * @budget: the most timers to handle; reduced by those handled
  *
  * Costs O(log n) for each timer that was moved, and nothing for the others.  Timers whose claims
- * last long are tried once more in the next call.
+ * last long are left to the next calls.
  *
  * Return: whether the inbox is empty; false if the budget was spent before.
  */
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
-	if (!queue->drained)
-		swap(queue->drained, queue->claimed);
+	__theap_retry_claimed(queue);
 	for (;;) {
 		if (!queue->drained) {
 			if (llist_empty(&queue->inbox) &&
 			    atomic64_read(&queue->earliest) == THEAP_NEVER)
-				return true;
+				return __theap_adjusted(queue);
 			/*
 			 * Clear @earliest, then empty the inbox.  theap_timer_to_inbox() adds
 			 * the timer, then lowers @earliest.  So a deadline that is cleared
@@ -189,7 +216,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 			atomic_set(&queue->inbox_len, 0);
 			queue->drained = llist_del_all(&queue->inbox);
 			if (!queue->drained)
-				return true;
+				return __theap_adjusted(queue);
 		}
 		if (!*budget)
 			return false;
