@@ -33,6 +33,12 @@
 #include "trace.h"
 #include "watchdog.h"
 
+/*
+ * The CPUs that can drive queues.  A CPU that is halfway offline is still in cpu_online_mask, but the
+ * kernel calls theap_cpu_offline() for it no more.  Written by CPU hotplug, one CPU at a time.
+ */
+static struct cpumask theap_drivers;
+
 /* Do starts on a CPU go to a queue?  A shared queue is not an isolated CPU's own. */
 static bool theap_cpu_owns(struct theap_queue *queue, unsigned int cpu)
 {
@@ -51,25 +57,24 @@ static unsigned int theap_cpu_rank(struct theap_queue *queue, unsigned int cpu)
 }
 
 /*
- * Choose the CPU that drives a queue when @going goes offline.  @index is the number of the
- * queue.
+ * Choose the CPU that drives a queue when its CPU goes offline.  @index is the number of the queue.
+ * At least one CPU can drive it, since the last CPU does not go offline.
  */
-static unsigned int theap_cpu_successor(struct theap_queue *queue, unsigned int index,
-					unsigned int going)
+static unsigned int theap_cpu_successor(struct theap_queue *queue, unsigned int index)
 {
 	unsigned int cpu, best = theap_cpu_rank(queue, nr_cpu_ids), equal = 0;
 
-	for_each_online_cpu(cpu) {
+	for_each_cpu(cpu, &theap_drivers) {
 		unsigned int rank = theap_cpu_rank(queue, cpu);
 
-		if (cpu == going || rank > best)
+		if (rank > best)
 			continue;
 		equal = rank < best ? 1 : equal + 1;
 		best = rank;
 	}
 	index %= equal;
-	for_each_online_cpu(cpu)
-		if (cpu != going && theap_cpu_rank(queue, cpu) == best && !index--)
+	for_each_cpu(cpu, &theap_drivers)
+		if (theap_cpu_rank(queue, cpu) == best && !index--)
 			break;
 	return cpu;
 }
@@ -98,6 +103,7 @@ int theap_cpu_online(unsigned int cpu)
 	enum theap_clock clock;
 	unsigned int i;
 
+	cpumask_set_cpu(cpu, &theap_drivers);
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		for (i = 0; i < theap_queues_nr(); i++) {
 			struct theap_queue *queue = theap_queues_get(clock, i);
@@ -122,12 +128,13 @@ int theap_cpu_offline(unsigned int cpu)
 	enum theap_clock clock;
 	unsigned int i;
 
+	cpumask_clear_cpu(cpu, &theap_drivers);
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		for (i = 0; i < theap_queues_nr(); i++) {
 			struct theap_queue *queue = theap_queues_get(clock, i);
 
 			if (queue->cpu == cpu)
-				theap_queue_assign(queue, theap_cpu_successor(queue, i, cpu));
+				theap_queue_assign(queue, theap_cpu_successor(queue, i));
 		}
 	}
 	theap_watchdog_offline(cpu);

@@ -16,6 +16,7 @@
  */
 #include <linux/cpumask.h>
 #include <linux/percpu.h>
+#include <linux/preempt.h>
 #include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -176,8 +177,11 @@ static void theap_housekeeping_init(void)
 		if (housekeeping_test_cpu(cpu, HK_TYPE_TIMER) &&
 		    housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN))
 			cpumask_set_cpu(cpu, &theap_housekeeping);
+	/* cpumask_any_and_distribute() has its state in a variable of this CPU. */
+	preempt_disable();
 	for_each_possible_cpu(cpu)
 		per_cpu(theap_start_cpu, cpu) = theap_start_cpu_choose(cpu);
+	preempt_enable();
 }
 
 /*
