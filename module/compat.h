@@ -16,6 +16,11 @@
 #include <asm/cpufeature.h>
 #endif
 
+/* Linux 7 renamed the unbound workqueue, and warns of the old name. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define system_dfl_wq system_unbound_wq
+#endif
+
 /* Linux 6.8 moved the commands of io_uring to a header of their own. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #include <linux/io_uring.h>

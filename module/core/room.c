@@ -37,6 +37,7 @@
 #include <linux/workqueue.h>
 
 #include "bucket.h"
+#include "compat.h"
 #include "extract.h"
 #include "list.h"
 #include "queues.h"
@@ -45,8 +46,10 @@
 /* After it has become sparse, a heap is trimmed this much later: it may fill again at once. */
 #define THEAP_TRIM_DELAY	HZ
 
-/* A queue keeps this many segments and buckets until it is destroyed. */
+/* A heap keeps this many segments until its queue is destroyed. */
 #define THEAP_SEGMENTS_KEPT	2
+
+/* Unused buckets are freed if a queue has more than this many. */
 #define THEAP_BUCKETS_KEPT	128
 
 /**
@@ -117,7 +120,8 @@ static void theap_queue_trim(struct theap_queue *queue)
 		theap_growth_free(&growth);
 		cond_resched();
 	} while (trimmed);
-	theap_buckets_trim(queue);
+	if (data_race(READ_ONCE(queue->buckets.nr)) > THEAP_BUCKETS_KEPT)
+		theap_buckets_trim(queue);
 }
 
 /* The work item: allocate what a queue lacked for a timer, or free what it does not need. */
@@ -153,7 +157,10 @@ static void theap_queue_room_work(struct work_struct *work)
  */
 void theap_queue_grow_later(struct theap_queue *queue)
 {
-	mod_delayed_work(system_unbound_wq, &queue->room_work, 0);
+	/* If the work item waits for a trim, let it begin now. */
+	if (!queue_delayed_work(system_dfl_wq, &queue->room_work, 0) &&
+	    timer_pending(&queue->room_work.timer))
+		mod_delayed_work(system_dfl_wq, &queue->room_work, 0);
 }
 
 /**
@@ -167,17 +174,21 @@ void theap_queue_grow_later(struct theap_queue *queue)
  */
 void theap_queue_trim_later(struct theap_queue *queue)
 {
-	queue_delayed_work(system_unbound_wq, &queue->room_work, THEAP_TRIM_DELAY);
+	queue_delayed_work(system_dfl_wq, &queue->room_work, THEAP_TRIM_DELAY);
 }
 
-/*
- * Give up a reservation in a queue.  Check for a trim when the count of the reservations reaches a
- * multiple of THEAP_SEGMENT_ENTRIES, 0 included.  No lock: a CPU that reads the old count finds too
- * little room, which is harmless.
+/**
+ * theap_queue_unreserved - check for a trim after a reservation was given up
+ * @queue: had the reservation
+ *
+ * Request a trim when the count of the reservations is a multiple of THEAP_SEGMENT_ENTRIES, 0
+ * included, so that most calls do nothing.
+ *
+ * Context: any; without a queue's lock.
  */
-void theap_queue_unreserve(struct theap_queue *queue)
+void theap_queue_unreserved(struct theap_queue *queue)
 {
-	if (!(atomic_dec_return(&queue->reserved) % THEAP_SEGMENT_ENTRIES))
+	if (!(atomic_read(&queue->reserved) % THEAP_SEGMENT_ENTRIES))
 		theap_queue_trim_later(queue);
 }
 
@@ -232,7 +243,9 @@ void theap_timer_unreserve(struct theap_timer *timer)
 	if (WARN_ON_ONCE(!timer->reserved))
 		return;
 	timer->reserved = false;
-	theap_queue_unreserve(queue);
+	/* No lock: a CPU that reads the old count finds too little room, which is harmless. */
+	atomic_dec(&queue->reserved);
+	theap_queue_unreserved(queue);
 }
 
 /*

@@ -13,7 +13,7 @@ void theap_queue_grow_later(struct theap_queue *queue);
 bool __theap_queue_is_sparse(struct theap_queue *queue)
 	__must_hold(&queue->lock);
 void theap_queue_trim_later(struct theap_queue *queue);
-void theap_queue_unreserve(struct theap_queue *queue);
+void theap_queue_unreserved(struct theap_queue *queue);
 
 int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement *placement,
 			gfp_t gfp);
@@ -36,7 +36,7 @@ static inline void __theap_timer_set_queue(struct theap_timer *timer,
 	lockdep_assert_held(&queue->lock);
 	if (timer->reserved && timer->queue != queue) {
 		atomic_inc(&queue->reserved);
-		theap_queue_unreserve(timer->queue);
+		atomic_dec(&timer->queue->reserved);
 	}
 	WRITE_ONCE(timer->queue, queue);
 }

@@ -184,6 +184,7 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 			    s64 when)
 {
 	struct theap_timer *timer = claim->timer;
+	struct theap_queue *before = timer->queue;
 	struct theap_queue *queue = theap_timer_lock_queue(claim, placement);
 	unsigned int budget = THEAP_PUSH_CLEAN;
 	int ret = -EAGAIN;
@@ -213,6 +214,9 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 	}
 	__theap_settle(queue);
 	raw_spin_unlock(&queue->lock);
+	/* If the reservation has moved, the memory of the queue before may not be needed. */
+	if (timer->reserved && !ret && before != queue)
+		theap_queue_unreserved(before);
 	return ret;
 }
 
