@@ -85,7 +85,7 @@ u32 theap_context_pages(u32 slots)
 }
 
 /*
- * The slots to charge for a manual clock: its heap uses 64 KiB, and the table of slack
+ * The slots to charge for a manual clock: its heap uses 16 KiB, and the table of slack
  * buckets 32 KiB.
  */
 #define THEAP_MANUAL_CHARGE	1024U

@@ -60,8 +60,10 @@
  *  - One check has tried this many times to exchange the deadline, and each time the
  *    program had just changed it.
  *  - An operation of the check has failed for contention.
- *  - More than this many successive checks have left a deadline less than the minimum
- *    period ahead: that of the program, or the next one of a periodic slot.
+ *  - More than this many successive checks have left a deadline that is near: one of the
+ *    program less than the minimum period ahead, or the next one of a periodic slot less than
+ *    half of it.  A check is late by some time, so the next deadline of the fastest ticker
+ *    that is allowed is less than the minimum period ahead.
  *
  * So without a call, a minimum period has at most five checks of a slot.  The user's rate limit
  * also bounds the checks of all slots together (theap_slot_defer()).
@@ -160,19 +162,19 @@ static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
 
 /*
  * Choose the time of the next check, after a check has found or set a deadline @when later than
- * @now.  Count the check if @when is less than the minimum period ahead.  If more than
- * THEAP_SLOT_TRIES checks in succession were counted, defer the next check.
+ * @now.  Count the check if @when is less than @near_ns ahead.  If more than THEAP_SLOT_TRIES
+ * checks in succession were counted, defer the next check by the minimum period.
  *
  * Checks on a manual clock are not limited: they use only the program's own CPU time.
  *
  * Return: the time of the next check.
  */
-static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now)
+static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now, s64 near_ns)
 {
 	u8 *near = &st->page->near_checks[theap_slot_index(st)];
 	s64 least = theap_add(now, theap_slot_min_period(st));
 
-	if (when >= least || st->page->context->placement.manual) {
+	if (when >= theap_add(now, near_ns) || st->page->context->placement.manual) {
 		theap_slot_reset_near_checks(st);
 		return when;
 	}
@@ -214,7 +216,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		if (!deadline)
 			return 0;
 		if (when > now)
-			return theap_slot_next_check(st, when, now);
+			return theap_slot_next_check(st, when, now, theap_slot_min_period(st));
 		period = theap_slot_period(st, READ_ONCE(slot->period));
 		if (period)
 			next = theap_forward(when, period, now, &passed);
@@ -226,7 +228,8 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		*count = passed;
 		if (!theap_slot_record_expiry(st, passed, when + (passed - 1) * period, now, ring))
 			break;
-		return next ? theap_slot_next_check(st, next, now) : 0;
+		return next ? theap_slot_next_check(st, next, now,
+						    theap_slot_min_period(st) / 2) : 0;
 	}
 	return theap_add(now, theap_slot_min_period(st));
 }

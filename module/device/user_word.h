@@ -8,8 +8,8 @@
  *  - On x86, and on arm64 with LSE, each operation is one instruction.
  *  - On arm64 without LSE, an operation is a loop of load-exclusive and store-exclusive.  The
  *    architecture lets a store-exclusive fail as often as another CPU stores.  So an operation
- *    here makes at most THEAP_USER_TRIES attempts, as many as a futex operation of the kernel,
- *    and may then fail for contention.
+ *    here makes at most THEAP_USER_TRIES attempts, and may then fail for contention.  A futex
+ *    operation of the kernel makes 128, but with interrupts on.
  *  - On riscv64, the exchange and the addition are one instruction.  Without the extension Zacas,
  *    the compare-and-exchange is a loop of LR and SC without a bound here.  The architecture
  *    guarantees the progress of such a loop only if no other CPU keeps storing to the
@@ -26,7 +26,7 @@
 
 #include "compat.h"
 
-#define THEAP_USER_TRIES	128
+#define THEAP_USER_TRIES	16
 
 /* May an operation fail for contention? */
 static inline bool theap_user_may_contend(void)

@@ -166,8 +166,9 @@ struct timerheap_ring {
  *
  * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
- *  - Five successive checks have found, or set, a deadline less than min_period (INFO)
- *    ahead.  The next check follows after min_period.  This does not apply to a manual clock.
+ *  - Five successive checks have found a deadline less than min_period (INFO) ahead, or have set
+ *    one less than half of it ahead.  The next check follows after min_period.  This does not
+ *    apply to a manual clock.
  *  - The program has changed @deadline at each of four attempts of the kernel to expire
  *    it, or keeps storing to the slot.  The next check follows after min_period.
  *  - The user has had more checks on a CPU than max_user_checks (INFO) allows.  This does
