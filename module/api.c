@@ -121,9 +121,9 @@ static const struct theap_timer_ops timerheap_ops = {
  * After success the timer is not pending, and no start of it can fail.  It must be
  * destroyed with timerheap_destroy(), or released with timerheap_release().
  *
- * @function is called in softirq, without a lock, under rcu_read_lock().  If the timer's CPU
- * is stuck, a task of another CPU may call @function, with softirqs off.  @function never
- * runs on two CPUs at once for one timer.  Its arguments are the timer, the deadline, and the
+ * @function is called in softirq, without a lock of the caller, under rcu_read_lock().  If the
+ * timer's CPU is stuck, another CPU calls @function, also in softirq.  @function never runs on two
+ * CPUs at once for one timer.  Its arguments are the timer, the deadline, and the
  * current time, which is not before the deadline.  Both times are nanoseconds on the
  * timer's clock.  @function may start, stop and modify any timer, its own too.  It must
  * not sleep, so it must not wait for a timer to stop.

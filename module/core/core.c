@@ -48,11 +48,11 @@ void theap_core_queue_init(struct theap_queue *queue, enum theap_clock clock)
  * An IPI that notifies a CPU may still be on its way.  kick_all_cpus_sync() sends an IPI
  * to each CPU and waits for all of them.  When it returns, the earlier IPI has arrived.
  * If a CPU receives both IPIs together, it may handle the later one first.  It then handles
- * the earlier one before it enables interrupts, and the grace period waits for that.
+ * the earlier one before it enables interrupts, and the second grace period waits for that.
  *
- * The grace period also waits for thieves and for the functions of the watchdog timers.  No
- * thief can begin, since stealing is off, and the watchdog timers are deleted.  The work items
- * of room.c are cancelled last, since a run may queue them.
+ * The first grace period waits for thieves, which send such IPIs, and for the functions of the
+ * watchdog timers.  No thief can begin, since stealing is off, and the watchdog timers are deleted.
+ * The work item of a queue is cancelled after its hrtimers, since a run may queue it.
  */
 static void theap_core_stop(void)
 {
@@ -61,6 +61,7 @@ static void theap_core_stop(void)
 
 	theap_watchdog_exit();
 	theap_steal_exit();
+	synchronize_rcu();
 	kick_all_cpus_sync();
 	synchronize_rcu();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {

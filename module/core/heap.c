@@ -215,7 +215,7 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  *
  * A heap keeps one segment more than its entries and list nodes need.  Without that spare
  * segment, a heap whose size varies around the end of a segment would allocate and free a
- * segment each time.  An empty heap keeps no segment.
+ * segment each time.  An empty heap needs no segment.
  *
  * Return: whether it has one.  Before theap_heap_shrink(), theap_heap_trim() moves the list
  * nodes out of the last segment.

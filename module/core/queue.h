@@ -21,7 +21,7 @@
  * timer's state, and the owner scans its whole heap for changed timers.  With 50 000
  * timers these scans kept one core busy.  Here the inbox lists the timers to requeue.
  *
- * Only the CPU that the queue belongs to arms the hrtimer, with interrupts off,
+ * Only the CPU that drives the queue arms the hrtimer, with interrupts off,
  * and between runs only for an earlier deadline.  If the timer with the first deadline is stopped
  * or postponed, the hrtimer stays armed for the old deadline.  It then fires, its run
  * finds nothing due, and the end of the run arms it for the new first deadline.

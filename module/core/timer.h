@@ -56,8 +56,8 @@ struct theap_expiry {
  *            Context: state RUNNING, under the queue's lock with interrupts off; a few dozen
  *            instructions at most; must not touch other timers
  * @function: act on the expiry.  Never runs on two CPUs at once for one timer.
- *            Context: softirq, or a task with softirqs off (a thief, a manual clock);
- *            without a spinlock, under rcu_read_lock(); may start, stop
+ *            Context: softirq; on a manual clock a task with softirqs off.  Without a raw
+ *            spinlock, under rcu_read_lock(); may start, stop
  *            and modify any timer; may free its own timer only after an RCU grace period
  */
 struct theap_timer_ops {
