@@ -320,8 +320,8 @@ TEST_F(lifetime, user_limit_is_enforced)
 
 /*
  * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  It moves there when the
- * kernel has checked @checked timers, at the latest at @latest.  After 1.3 s the kernel raises the priority of a preempted
- * run itself, since a run is an RCU reader.
+ * kernel has checked @checked timers, at the latest at @latest.  After 1.3 s the kernel raises
+ * the priority of a preempted run itself, since a run is an RCU reader.
  */
 struct hog {
 	pthread_t thread;

@@ -34,8 +34,8 @@
 #include "watchdog.h"
 
 /*
- * The CPUs that can drive queues.  A CPU that is halfway offline is still in cpu_online_mask, but the
- * kernel calls theap_cpu_offline() for it no more.  Written by CPU hotplug, one CPU at a time.
+ * The CPUs that can drive queues.  A CPU that is halfway offline is still in cpu_online_mask, but
+ * the kernel calls theap_cpu_offline() for it no more.  Written by CPU hotplug, one CPU at a time.
  */
 static struct cpumask theap_drivers;
 

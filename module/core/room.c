@@ -120,7 +120,7 @@ static void theap_queue_trim(struct theap_queue *queue)
 		theap_growth_free(&growth);
 		cond_resched();
 	} while (trimmed);
-	if (data_race(READ_ONCE(queue->buckets.nr)) > THEAP_BUCKETS_KEPT)
+	if (theap_counter(queue->buckets.nr) > THEAP_BUCKETS_KEPT)
 		theap_buckets_trim(queue);
 }
 

@@ -196,13 +196,14 @@ static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now,
 static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u64 *count)
 {
 	struct timerheap_slot *slot = theap_slot(st);
+	s64 min_period = theap_slot_min_period(st);
 	int tries;
 
 	*count = 0;
 	WRITE_ONCE(slot->queued, 0);
 	smp_mb();	/* (B) pairs with (A) of the program */
 	if (!theap_slot_add_expirations(st, 0, ring))
-		return theap_add(now, theap_slot_min_period(st));
+		return theap_add(now, min_period);
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
 		/*
 		 * Acquire, so that the period read below was stored with this deadline, or
@@ -216,7 +217,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		if (!deadline)
 			return 0;
 		if (when > now)
-			return theap_slot_next_check(st, when, now, theap_slot_min_period(st));
+			return theap_slot_next_check(st, when, now, min_period);
 		period = theap_slot_period(st, READ_ONCE(slot->period));
 		if (period)
 			next = theap_forward(when, period, now, &passed);
@@ -228,10 +229,9 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		*count = passed;
 		if (!theap_slot_record_expiry(st, passed, when + (passed - 1) * period, now, ring))
 			break;
-		return next ? theap_slot_next_check(st, next, now,
-						    theap_slot_min_period(st) / 2) : 0;
+		return next ? theap_slot_next_check(st, next, now, min_period / 2) : 0;
 	}
-	return theap_add(now, theap_slot_min_period(st));
+	return theap_add(now, min_period);
 }
 
 /*
