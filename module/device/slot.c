@@ -162,26 +162,28 @@ static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
 
 /*
  * Choose the time of the next check, after a check has found or set a deadline @when later than
- * @now.  Count the check if @when is less than @near_ns ahead.  If more than THEAP_SLOT_TRIES
- * checks in succession were counted, defer the next check by the minimum period.
+ * @now.  Count the check if @when is less than the minimum period ahead, or with a @shift of 1
+ * less than half of it.  If more than THEAP_SLOT_TRIES checks in succession were counted, defer
+ * the next check by the minimum period.
  *
  * Checks on a manual clock are not limited: they use only the program's own CPU time.
  *
  * Return: the time of the next check.
  */
-static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now, s64 near_ns)
+static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now,
+				 unsigned int shift)
 {
 	u8 *near = &st->page->near_checks[theap_slot_index(st)];
-	s64 least = theap_add(now, theap_slot_min_period(st));
+	s64 min_period = theap_slot_min_period(st);
 
-	if (when >= theap_add(now, near_ns) || st->page->context->placement.manual) {
+	if (when - now >= min_period >> shift || st->page->context->placement.manual) {
 		theap_slot_reset_near_checks(st);
 		return when;
 	}
 	if (++*near <= THEAP_SLOT_TRIES)
 		return when;
 	*near = 0;
-	return least;
+	return theap_add(now, min_period);
 }
 
 /*
@@ -196,14 +198,13 @@ static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now,
 static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u64 *count)
 {
 	struct timerheap_slot *slot = theap_slot(st);
-	s64 min_period = theap_slot_min_period(st);
 	int tries;
 
 	*count = 0;
 	WRITE_ONCE(slot->queued, 0);
 	smp_mb();	/* (B) pairs with (A) of the program */
 	if (!theap_slot_add_expirations(st, 0, ring))
-		return theap_add(now, min_period);
+		return theap_add(now, theap_slot_min_period(st));
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
 		/*
 		 * Acquire, so that the period read below was stored with this deadline, or
@@ -217,7 +218,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		if (!deadline)
 			return 0;
 		if (when > now)
-			return theap_slot_next_check(st, when, now, min_period);
+			return theap_slot_next_check(st, when, now, 0);
 		period = theap_slot_period(st, READ_ONCE(slot->period));
 		if (period)
 			next = theap_forward(when, period, now, &passed);
@@ -229,9 +230,9 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		*count = passed;
 		if (!theap_slot_record_expiry(st, passed, when + (passed - 1) * period, now, ring))
 			break;
-		return next ? theap_slot_next_check(st, next, now, min_period / 2) : 0;
+		return next ? theap_slot_next_check(st, next, now, 1) : 0;
 	}
-	return theap_add(now, min_period);
+	return theap_add(now, theap_slot_min_period(st));
 }
 
 /*
