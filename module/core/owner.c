@@ -82,7 +82,7 @@ bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 /* If a timer stays in MODIFYING for longer, the owner goes on without the timer. */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
-/* Timers whose claims last long are handled this much later. */
+/* The owner handles a timer whose claim lasts long this much later. */
 #define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
 
 /* Has a wait, which began with *@until = 0, lasted for THEAP_CLAIM_WAIT? */
@@ -160,7 +160,7 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
 	return nr;
 }
 
-/* Let adjust try some of the timers again whose claims have lasted long, before other timers. */
+/* Put some of the claimed timers in front of those that adjust is about to handle. */
 static void __theap_retry_claimed(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {

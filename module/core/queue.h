@@ -178,8 +178,8 @@ struct theap_queue {
 	struct theap_buckets buckets;	/* Q */
 	struct llist_node *drained;	/* Q: inbox entries that were drained and are not
 					 * handled yet */
-	struct llist_node *claimed;	/* Q: inbox entries whose claims lasted long: handled
-					 * soon */
+	struct llist_node *claimed;	/* Q: inbox entries whose timers were claimed when the owner
+					 * drained them: the owner tries them again soon */
 	u32 sweep_pos;			/* Q: the last position that the sweep has visited */
 	s64 now;			/* q, R: the time of a manual clock */
 	__u64 *user_now;		/* C: the copy of @now that programs read */

@@ -219,6 +219,19 @@ void test_run(void)
 }
 
 /*
+ * Run the queue, and wait until a run has ended and armed the hrtimer.  On a slow machine the
+ * first run may exceed the CPU budget.  Then it is throttled, and a later run arms the hrtimer.
+ */
+void test_run_until_armed(void)
+{
+	unsigned int tries;
+
+	test_run();
+	for (tries = 0; tries < 1000 && READ_ONCE(test_queue()->armed) == S64_MIN; tries++)
+		usleep_range(100, 200);
+}
+
+/*
  * Wait until @count is at least @value, but 10 s at most.
  * Return: whether @count equals @value 2 ms later.
  */

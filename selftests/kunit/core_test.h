@@ -64,6 +64,7 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack);
 void test_busy_wait(u64 ns);
 void test_exceed_budget(struct test_timer *t);
 void test_run(void);
+void test_run_until_armed(void);
 bool test_settles_at(unsigned int *count, unsigned int value);
 bool test_shrinks_to(struct theap_queue *queue, u32 segments);
 struct theap_queue *test_queue(void);

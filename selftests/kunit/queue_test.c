@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A queue: starts, stops and modifies of its timers, its inbox, its hrtimer and its runs.
+ * A queue: starts, stops and modifies of its timers, its hrtimer and its runs.
  *
  * If a timer must not expire during a test, its deadline is an hour or a day away.  In some
  * tests the hrtimer begins the runs.  The other tests of runs call theap_queue_run() with
@@ -11,19 +11,6 @@
 #include "core_test.h"
 
 #define PAST	1	/* a deadline that has passed */
-
-/*
- * Run the queue, and wait until a run has ended and armed the hrtimer.  On a slow machine the
- * first run may exceed the CPU budget.  Then it is throttled, and a later run arms the hrtimer.
- */
-static void run_until_armed(void)
-{
-	unsigned int tries;
-
-	test_run();
-	for (tries = 0; tries < 1000 && READ_ONCE(test_queue()->armed) == S64_MIN; tries++)
-		usleep_range(100, 200);
-}
 
 /* A timer expires once and not early.  Afterwards it is idle, and not in the heap. */
 static void queue_timer_expires_once(struct kunit *test)
@@ -122,7 +109,7 @@ static void queue_postpone_keeps_heap_key(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, deadline + DAY);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline);
 	KUNIT_EXPECT_EQ(test, queue->count.notified, notified);
-	run_until_armed();
+	test_run_until_armed();
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
 	KUNIT_EXPECT_EQ(test, t->timer.when, deadline + DAY);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline + DAY);
@@ -172,135 +159,11 @@ static void queue_earlier_deadline_notifies_cpu(struct kunit *test)
 	test_start(&t[1], deadline - 10);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), 1);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 10);
-	run_until_armed();
+	test_run_until_armed();
 	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_WAITING);
 	KUNIT_EXPECT_EQ(test, queue->first, deadline - 10);
 	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 10);
-}
-
-/* If 299 timers are moved earlier, the inbox is drained before it has 256 entries. */
-static void queue_inbox_stays_below_256_entries(struct kunit *test)
-{
-	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 300);
-	s64 deadline = test_now() + DAY;
-	unsigned int i;
-
-	for (i = 0; i < 300; i++)
-		test_start(&t[i], deadline + i);
-	for (i = 0; i < 300; i++)
-		test_start(&t[i], deadline - i);
-	usleep_range(5000, 5100);
-	KUNIT_EXPECT_LT(test, atomic_read(&queue->inbox_len), 256);
-	run_until_armed();
-	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
-	KUNIT_EXPECT_EQ(test, queue->first, deadline - 299);
-}
-
-/* A stopped timer stays in the heap while the inbox links it. */
-static void queue_stopped_timer_stays_in_heap_while_in_inbox(struct kunit *test)
-{
-	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 2);
-	s64 deadline = test_now() + DAY;
-
-	test_start(&t[0], deadline);
-	test_start(&t[0], deadline - 1);
-	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
-	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	/* A push removes stopped timers at the heap's top, except those that the inbox links. */
-	test_start(&t[1], deadline + 1);
-	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
-	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_DELETED);
-	KUNIT_EXPECT_EQ(test, queue->first, deadline + 1);
-	KUNIT_EXPECT_FALSE(test, theap_timer_stop_sync(&t[0].timer));
-	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[0].timer));
-	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NO_POS);
-}
-
-/* The modify that adds the 64th entry to the inbox drains the inbox, without a run. */
-static void queue_64th_inbox_entry_drains_inbox(struct kunit *test)
-{
-	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 64);
-	s64 deadline = test_now() + DAY;
-	unsigned int i;
-
-	for (i = 0; i < 64; i++)
-		test_start(&t[i], deadline + i);
-	for (i = 0; i < 64; i++) {
-		KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), i);
-		test_start(&t[i], deadline - 1 - i);
-	}
-	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
-	KUNIT_EXPECT_EQ(test, queue->count.requeued, 64);
-	KUNIT_EXPECT_EQ(test, queue->count.runs, 0);
-	KUNIT_EXPECT_EQ(test, queue->first, deadline - 64);
-	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
-}
-
-/*
- * A timer that is claimed while its queue drains the inbox delays the owner only for a moment.
- * A run requeues the timer soon after the claim.
- */
-static void queue_adjust_goes_on_without_claimed_timer(struct kunit *test)
-{
-	struct test_timer *t = test_timers(test, 2);
-	struct theap_queue *queue = test_queue();
-	unsigned int budget = THEAP_BATCH, ms;
-	s64 deadline = test_now() + DAY;
-	struct theap_claim claim;
-
-	test_start(&t[0], deadline);
-	test_start(&t[1], deadline);
-	local_bh_disable();
-	test_start(&t[0], deadline - 2);
-	test_start(&t[1], deadline - 1);
-	theap_timer_claim(&t[0].timer, &claim);
-	raw_spin_lock(&queue->lock);
-	KUNIT_EXPECT_TRUE(test, __theap_adjust(queue, &budget));
-	__theap_settle(queue);
-	raw_spin_unlock(&queue->lock);
-	KUNIT_EXPECT_EQ(test, t[1].timer.when, deadline - 1);
-	KUNIT_EXPECT_EQ(test, t[0].timer.when, deadline);
-	/* The inbox still links the timer, so no claim adds it a second time. */
-	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	KUNIT_EXPECT_LE(test, queue->first, test_now() + NSEC_PER_MSEC);
-	claim.notify = true;
-	theap_timer_commit(&claim);
-	local_bh_enable();
-	for (ms = 0; theap_timer_in_inbox(&t[0].timer) && ms < 10000; ms++)
-		usleep_range(1000, 1100);
-	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[0].timer));
-	KUNIT_EXPECT_EQ(test, t[0].timer.when, deadline - 2);
-	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->first), deadline - 2);
-}
-
-/* __theap_adjust() requeues at most @budget timers of the inbox; the next call continues. */
-static void queue_adjust_handles_inbox_within_budget(struct kunit *test)
-{
-	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 60);
-	s64 deadline = test_now() + DAY;
-	unsigned int i, budget, rounds = 0;
-	bool empty;
-
-	for (i = 0; i < 60; i++)
-		test_start(&t[i], deadline + i);
-	for (i = 0; i < 60; i++)
-		test_start(&t[i], deadline - i);
-	do {
-		budget = 18;
-		raw_spin_lock_irq(&queue->lock);
-		empty = __theap_adjust(queue, &budget);
-		__theap_settle(queue);
-		raw_spin_unlock_irq(&queue->lock);
-		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 59 : 0);
-		rounds++;
-	} while (!empty && rounds < 10);
-	KUNIT_EXPECT_EQ(test, rounds, 4);
 }
 
 /* A push removes at most 4 stopped timers from the top of the heap. */
@@ -779,11 +642,6 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_earlier_deadline_notifies_cpu),
 	KUNIT_CASE(queue_notifications_are_rate_limited),
 	KUNIT_CASE(queue_long_run_is_throttled),
-	KUNIT_CASE(queue_inbox_stays_below_256_entries),
-	KUNIT_CASE(queue_stopped_timer_stays_in_heap_while_in_inbox),
-	KUNIT_CASE(queue_64th_inbox_entry_drains_inbox),
-	KUNIT_CASE(queue_adjust_goes_on_without_claimed_timer),
-	KUNIT_CASE(queue_adjust_handles_inbox_within_budget),
 	KUNIT_CASE(queue_push_removes_at_most_4_stopped_timers),
 	KUNIT_CASE(queue_sweep_leaves_at_most_a_quarter_stopped),
 	KUNIT_CASE(queue_batch_is_called_in_deadline_order),

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The inbox of a queue: timers that were moved earlier, and the owner that drains them.
+ */
+#include <linux/delay.h>
+
+#include "core_test.h"
+
+/* If 299 timers are moved earlier, the inbox is drained before it has 256 entries. */
+static void inbox_stays_below_256_entries(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 300);
+	s64 deadline = test_now() + DAY;
+	unsigned int i;
+
+	for (i = 0; i < 300; i++)
+		test_start(&t[i], deadline + i);
+	for (i = 0; i < 300; i++)
+		test_start(&t[i], deadline - i);
+	usleep_range(5000, 5100);
+	KUNIT_EXPECT_LT(test, atomic_read(&queue->inbox_len), 256);
+	test_run_until_armed();
+	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
+	KUNIT_EXPECT_EQ(test, queue->first, deadline - 299);
+}
+
+/* A stopped timer stays in the heap while the inbox links it. */
+static void inbox_stopped_timer_stays_in_heap_while_in_inbox(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 2);
+	s64 deadline = test_now() + DAY;
+
+	test_start(&t[0], deadline);
+	test_start(&t[0], deadline - 1);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
+	/* A push removes stopped timers at the heap's top, except those that the inbox links. */
+	test_start(&t[1], deadline + 1);
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
+	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_DELETED);
+	KUNIT_EXPECT_EQ(test, queue->first, deadline + 1);
+	KUNIT_EXPECT_FALSE(test, theap_timer_stop_sync(&t[0].timer));
+	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[0].timer));
+	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NO_POS);
+}
+
+/* The modify that adds the 64th entry to the inbox drains the inbox, without a run. */
+static void inbox_64th_inbox_entry_drains_inbox(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 64);
+	s64 deadline = test_now() + DAY;
+	unsigned int i;
+
+	for (i = 0; i < 64; i++)
+		test_start(&t[i], deadline + i);
+	for (i = 0; i < 64; i++) {
+		KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), i);
+		test_start(&t[i], deadline - 1 - i);
+	}
+	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
+	KUNIT_EXPECT_EQ(test, queue->count.requeued, 64);
+	KUNIT_EXPECT_EQ(test, queue->count.runs, 0);
+	KUNIT_EXPECT_EQ(test, queue->first, deadline - 64);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
+}
+
+/*
+ * If a timer is claimed while the owner drains the inbox, the owner waits only for a moment.  A run
+ * requeues the timer soon after the claim.
+ */
+static void inbox_adjust_goes_on_without_claimed_timer(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 2);
+	struct theap_queue *queue = test_queue();
+	unsigned int budget = THEAP_BATCH, ms;
+	s64 deadline = test_now() + DAY;
+	struct theap_claim claim;
+
+	test_start(&t[0], deadline);
+	test_start(&t[1], deadline);
+	local_bh_disable();
+	test_start(&t[0], deadline - 2);
+	test_start(&t[1], deadline - 1);
+	theap_timer_claim(&t[0].timer, &claim);
+	raw_spin_lock(&queue->lock);
+	KUNIT_EXPECT_TRUE(test, __theap_adjust(queue, &budget));
+	__theap_settle(queue);
+	raw_spin_unlock(&queue->lock);
+	KUNIT_EXPECT_EQ(test, t[1].timer.when, deadline - 1);
+	KUNIT_EXPECT_EQ(test, t[0].timer.when, deadline);
+	/* The inbox still links the timer, so no claim adds it a second time. */
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
+	KUNIT_EXPECT_LE(test, queue->first, test_now() + NSEC_PER_MSEC);
+	claim.notify = true;
+	theap_timer_commit(&claim);
+	local_bh_enable();
+	for (ms = 0; theap_timer_in_inbox(&t[0].timer) && ms < 10000; ms++)
+		usleep_range(1000, 1100);
+	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[0].timer));
+	KUNIT_EXPECT_EQ(test, t[0].timer.when, deadline - 2);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->first), deadline - 2);
+}
+
+/* __theap_adjust() requeues at most @budget timers of the inbox; the next call continues. */
+static void inbox_adjust_handles_inbox_within_budget(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = test_timers(test, 60);
+	s64 deadline = test_now() + DAY;
+	unsigned int i, budget, rounds = 0;
+	bool empty;
+
+	for (i = 0; i < 60; i++)
+		test_start(&t[i], deadline + i);
+	for (i = 0; i < 60; i++)
+		test_start(&t[i], deadline - i);
+	do {
+		budget = 18;
+		raw_spin_lock_irq(&queue->lock);
+		empty = __theap_adjust(queue, &budget);
+		__theap_settle(queue);
+		raw_spin_unlock_irq(&queue->lock);
+		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 59 : 0);
+		rounds++;
+	} while (!empty && rounds < 10);
+	KUNIT_EXPECT_EQ(test, rounds, 4);
+}
+
+static struct kunit_case inbox_cases[] = {
+	KUNIT_CASE(inbox_stays_below_256_entries),
+	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_while_in_inbox),
+	KUNIT_CASE(inbox_64th_inbox_entry_drains_inbox),
+	KUNIT_CASE(inbox_adjust_goes_on_without_claimed_timer),
+	KUNIT_CASE(inbox_adjust_handles_inbox_within_budget),
+	{}
+};
+
+static struct kunit_suite inbox_suite = {
+	.name = "inbox",
+	.init = core_test_init,
+	.test_cases = inbox_cases,
+};
+
+kunit_test_suite(inbox_suite);
