@@ -10,8 +10,10 @@
  *
  * 2. The function returns the time at which it is to be called again.  If the timer is
  *    started or stopped while the function runs, the returned time is ignored, since it
- *    is older.  For this an expiry sets @again, and each start and stop clears it.  The
- *    returned time counts only if @again is still set.
+ *    is older.  For this an expiry sets @again, and each start by other code clears it.
+ *    The returned time counts only if @again is still set.  A stop of a pending timer need not
+ *    clear @again: the timer was started since the expiry, either by other code, or by its
+ *    function, which has returned.  A stop of any other timer clears it.
  *
  * 3. A caller that stops a timer to free it need not prevent starts by other code or by
  *    the timer's own function.  timerheap_stop_sync(), timerheap_destroy() and
@@ -36,7 +38,7 @@
  *	queued			earlier			1, 2, 3
  *	not queued		any			the queue's, 2, 3, 4
  *
- *	1	the lock of the queue, by trylock: every 64th call that adds a timer to
+ *	1	the lock of the queue, by trylock: every 16th call that adds a timer to
  *		the inbox drains the inbox
  *	2	the lock of the hrtimer base, if the deadline is the queue's first and the
  *		queue belongs to this CPU; for another CPU an IPI is sent instead
@@ -76,7 +78,7 @@ static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expi
 
 	/* Pass the deadline that was asked for; slack may have rounded up the core's @when. */
 	timer->due = timer->asked;
-	timer->again = true;
+	WRITE_ONCE(timer->again, true);
 	expiry->call = true;
 	return 0;
 }
@@ -205,7 +207,7 @@ bool timerheap_start(struct timerheap_timer *timer, ktime_t when)
 
 	theap_timer_claim(timerheap_core(timer), &claim);
 	if (!timer->held) {
-		timer->again = false;
+		WRITE_ONCE(timer->again, false);
 		timerheap_schedule(timer, &claim, when);
 	}
 	theap_timer_commit(&claim);
@@ -246,7 +248,7 @@ static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
 	struct theap_claim claim;
 
 	theap_timer_claim(timerheap_core(timer), &claim);
-	timer->again = false;
+	WRITE_ONCE(timer->again, false);
 	timer->held += hold;
 	theap_timer_cancel(&claim);
 	theap_timer_commit(&claim);
@@ -266,7 +268,10 @@ static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
  */
 bool timerheap_stop(struct timerheap_timer *timer)
 {
-	return timerheap_cancel(timer, 0);
+	if (theap_timer_stop(timerheap_core(timer)))
+		return true;
+	/* An expiry sets @again before the timer is no longer pending, so this read finds it set. */
+	return READ_ONCE(timer->again) && timerheap_cancel(timer, 0);
 }
 EXPORT_SYMBOL_GPL(timerheap_stop);
 
@@ -359,7 +364,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 	/* If @held is not 0, another caller waits for this function, and still uses the timer. */
 	idle = theap_status_is_idle(claim.from) && !timer->held;
 	if (idle) {
-		timer->again = false;
+		WRITE_ONCE(timer->again, false);
 		timer->held++;
 	}
 	theap_timer_commit(&claim);

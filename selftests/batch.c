@@ -523,7 +523,7 @@ TEST_F_TIMEOUT(eventfd, last_eventfd_is_signaled_after_replacements, 60)
  */
 TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_no_timer, 60)
 {
-	int64_t before = th_armed(self->fd);
+	int64_t before = th_entries(self->fd);
 
 	for (int round = 0; round < 60; round++) {
 		int fd = th_context(CLOCK_MONOTONIC, SLOTS);
@@ -539,7 +539,7 @@ TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_no_timer, 60)
 		nap(round % 3 * MSEC);
 		close(round % 2 ? eventfd_fd : fd);
 	}
-	EXPECT_EQ(before, th_wait_armed(self->fd, before));
+	EXPECT_EQ(before, th_wait_entries(self->fd, before));
 }
 
 TEST_HARNESS_MAIN

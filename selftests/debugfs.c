@@ -167,7 +167,6 @@ TEST_F(debugfs, heaps_add_up_to_info)
 			break;
 	}
 	EXPECT_EQ(info.entries, sum(text, "entries"));
-	EXPECT_EQ(info.stopped, sum(text, "stopped"));
 	EXPECT_EQ(info.bucketed, sum(text, "bucketed"));
 #define COUNTER(name, meaning) EXPECT_EQ(info.name, sum(text, #name));
 	THEAP_COUNTERS(COUNTER)

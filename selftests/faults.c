@@ -413,11 +413,11 @@ static void try_all_faults(struct __test_metadata *_metadata, const struct opera
 
 TEST_F_TIMEOUT(faults, each_fault_leaves_a_clean_state, 120)
 {
-	int64_t before = th_armed(self->fd);
+	int64_t before = th_entries(self->fd);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(operations); i++)
 		try_all_faults(_metadata, &operations[i], make_state);
-	EXPECT_EQ(before, th_wait_armed(self->fd, before));
+	EXPECT_EQ(before, th_wait_entries(self->fd, before));
 }
 
 /* The first START allocates memory for its slot, a segment of the heap and the heap's directory. */

@@ -763,7 +763,7 @@ TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 	ASSERT_NE(MAP_FAILED, shared);
 	fd = th_open();
 	ASSERT_LE(0, fd);
-	before = th_armed(fd);
+	before = th_entries(fd);
 
 	neighbor_pid = fork_process(neighbor_process, 0);
 	for (int i = 0; i < 2; i++)
@@ -773,7 +773,7 @@ TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 	shared->stop = 1;
 	EXPECT_EQ(0, child_status(neighbor_pid));
 	EXPECT_EQ(0, shared->faults);
-	EXPECT_EQ(before, th_wait_armed(fd, before));
+	EXPECT_EQ(before, th_wait_entries(fd, before));
 
 	for (int i = 0; i < KINDS; i++)
 		printf("# %s: %lu, of which %lu errors\n", calls[i].name ? calls[i].name :

@@ -27,7 +27,7 @@ FIXTURE_SETUP(mapped)
 	REQUIRE_DEVICE();
 	self->other = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, self->other);
-	self->before = th_armed(self->other);
+	self->before = th_entries(self->other);
 	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, four_pages()));
 }
 
@@ -35,7 +35,7 @@ FIXTURE_SETUP(mapped)
 FIXTURE_TEARDOWN(mapped)
 {
 	th_unmap(&self->map);
-	EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
+	EXPECT_EQ(self->before, th_wait_entries(self->other, self->before));
 	close(self->other);
 }
 
@@ -270,11 +270,11 @@ TEST_F(mapped, mapping_keeps_context_alive)
 		EXPECT_LE(event.deadline, event.fired);
 	} while (event.slot);
 	EXPECT_EQ(at, event.deadline);
-	EXPECT_EQ(self->before + 2, th_wait_armed(self->other, self->before + 2));
+	EXPECT_EQ(self->before + 2, th_wait_entries(self->other, self->before + 2));
 	munmap(map->slots, map->setup.slots_size);
-	EXPECT_EQ(self->before + 2, th_armed(self->other));
+	EXPECT_EQ(self->before + 2, th_entries(self->other));
 	munmap(map->ring, map->setup.ring_size);
-	EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
+	EXPECT_EQ(self->before, th_wait_entries(self->other, self->before));
 }
 
 enum ending { EXIT, EXEC, KILL };
@@ -304,13 +304,13 @@ TEST_F(mapped, exit_exec_and_kill_remove_timers)
 			_exit(0);
 		}
 		ASSERT_EQ(1, read(ready[0], &byte, 1));
-		EXPECT_EQ(self->before + self->map.nr, th_armed(self->other));
+		EXPECT_EQ(self->before + self->map.nr, th_entries(self->other));
 		if (ending == KILL)
 			kill(pid, SIGKILL);
 		else
 			ASSERT_EQ(1, write(go[1], &byte, 1));
 		/* After exec the process still runs, but its timers are gone. */
-		EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
+		EXPECT_EQ(self->before, th_wait_entries(self->other, self->before));
 		kill(pid, SIGKILL);
 		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 		for (int i = 0; i < 2; i++) {
@@ -396,10 +396,10 @@ TEST_F(mapped, child_mapping_keeps_context_alive)
 		if (!pid)
 			_exit(child_postpones(map, go[0], first, first + 200 * MSEC));
 		th_unmap(map);
-		armed = th_armed(self->other);
+		armed = th_entries(self->other);
 		EXPECT_EQ(1, write(go[1], "", 1));
 		status = child_status(pid);
-		EXPECT_EQ(self->before, th_wait_armed(self->other, self->before));
+		EXPECT_EQ(self->before, th_wait_entries(self->other, self->before));
 		/* Map again: for the next round, or for the teardown, which unmaps. */
 		ASSERT_EQ(0, th_map(map, CLOCK_MONOTONIC, map->nr));
 	} while (status == TOO_LATE);

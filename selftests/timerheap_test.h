@@ -723,24 +723,24 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* Return: the number of entries of all heaps, without stopped timers; or -1 on an error. */
-static inline int64_t th_armed(int fd)
+/* Return: the number of entries of all heaps; or -1 on an error. */
+static inline int64_t th_entries(int fd)
 {
 	struct timerheap_info info;
 
-	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - info.stopped);
+	return th_info(fd, &info) ? -1 : (int64_t)info.entries;
 }
 
-/* Wait until th_armed() is @wanted, for about 5 s at most.  Return: its last result. */
-static inline int64_t th_wait_armed(int fd, int64_t wanted)
+/* Wait until th_entries() is @wanted, for about 5 s at most.  Return: its last result. */
+static inline int64_t th_wait_entries(int fd, int64_t wanted)
 {
-	int64_t armed = th_armed(fd);
+	int64_t entries = th_entries(fd);
 
-	for (int i = 0; i < 500 && armed != wanted; i++) {
+	for (int i = 0; i < 500 && entries != wanted; i++) {
 		nap(10 * MSEC);
-		armed = th_armed(fd);
+		entries = th_entries(fd);
 	}
-	return armed;
+	return entries;
 }
 
 /* Return: the first character of a module parameter's value; 0 if there is no such parameter. */

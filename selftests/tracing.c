@@ -181,11 +181,10 @@ static bool info_settles(int fd, struct timerheap_info *info)
  * @expired:  the check events with expired=1
  * @early:    the check events with late= below 0
  * @notified: the notify events with remote=0
- * @swept:    the sum of swept= in the sweep events
  */
 struct counts {
 	uint64_t inits, starts, enqueues, cancels, checks, expired, entries, exits;
-	uint64_t notified, swept, handed_over, early;
+	uint64_t notified, handed_over, early;
 };
 
 static struct counts count(struct traced *traced)
@@ -211,8 +210,6 @@ static struct counts count(struct traced *traced)
 			counts.exits++;
 		} else if (is_event(event, "notify")) {
 			counts.notified += has_word(event, "remote=0");
-		} else if (is_event(event, "sweep")) {
-			counts.swept += field(event, "swept");
 		} else if (is_event(event, "hand_over")) {
 			counts.handed_over++;
 		}
@@ -243,8 +240,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 	ASSERT_EQ(1, th_event(self->fd, &got));
 	stop_tracing(&self->traced);
 	while ((event = next_event(&self->traced.rest))) {
-		if (is_event(event, "notify") || is_event(event, "sweep") ||
-		    is_event(event, "steal"))
+		if (is_event(event, "notify") || is_event(event, "steal"))
 			continue;
 		if (is_event(event, "init")) {
 			inits++;
@@ -272,7 +268,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 	EXPECT_EQ(getpagesize() / sizeof(struct timerheap_slot), inits);
 }
 
-/* The counts of trace events agree with INFO after starts, stops, moves, expiries and a sweep. */
+/* The counts of trace events agree with INFO after starts, stops, moves and expiries. */
 TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 {
 	struct timerheap_info before, after;
@@ -288,10 +284,7 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 			stopped += th_stop(self->fd, i) == 1;
 		else
 			ASSERT_EQ(1, th_modify(self->fd, i, i % 2 ? MSEC : 50 * MSEC));
-	/*
-	 * Start half of the stopped timers again.  A third of the heap entries is still stopped,
-	 * more than the limit of a quarter.  So the runs that expire the other timers also sweep.
-	 */
+	/* Start half of the stopped timers again. */
 	for (int i = 0; i < SLOTS; i++)
 		if (i % 3 == 1)
 			ASSERT_EQ(0, th_start(self->fd, i, 20 * MSEC + i * USEC));
@@ -301,10 +294,8 @@ TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
 	stop_tracing(&self->traced);
 	ASSERT_EQ(0, lost_events());
 	counts = count(&self->traced);
-	EXPECT_LT(0, after.swept - before.swept);
 	EXPECT_EQ(after.started - before.started, counts.enqueues);
 	EXPECT_EQ(after.checked - before.checked, counts.checks);
-	EXPECT_EQ(after.swept - before.swept, counts.swept);
 	EXPECT_EQ(after.notified - before.notified, counts.notified);
 	EXPECT_EQ(5 * SLOTS / 3, counts.starts);
 	EXPECT_EQ(2 * SLOTS / 3, stopped);
@@ -336,7 +327,7 @@ TEST_F(tracing, store_that_stops_has_no_event)
 		map.slots[0].deadline = 0;
 	} while (now() - begin >= 100 * MSEC);
 	/* Wait for the check, which dequeues the slot's timer. */
-	EXPECT_EQ(0, th_wait_armed(map.fd, 0));
+	EXPECT_EQ(0, th_wait_entries(map.fd, 0));
 	stop_tracing(&self->traced);
 	counts = count(&self->traced);
 	EXPECT_EQ(1, counts.starts);

@@ -215,7 +215,6 @@ bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
 	if (!bucket)
 		return false;
 	theap_list_add(&queue->heap, &bucket->list, &timer->node);
-	timer->in_bucket = true;
 	queue->buckets.timers++;
 	return true;
 }
@@ -230,7 +229,6 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 	struct theap_node *head = theap_list_del(&queue->heap, &timer->node);
 	struct theap_bucket *bucket;
 
-	timer->in_bucket = false;
 	queue->buckets.timers--;
 	if (!head)
 		return;

@@ -17,7 +17,6 @@
 	X(checked, "timers checked when they were due")			\
 	X(requeued, "timers requeued after a modify")			\
 	X(removed, "stopped timers removed from a queue")		\
-	X(swept, "of these, removed by a sweep")			\
 	X(handed_over, "queues with timers, handed over to another CPU")	\
 	X(runs, "expiry runs")						\
 	X(throttled, "of these, ended because the CPU budget was used up")		\

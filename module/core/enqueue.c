@@ -2,10 +2,10 @@
 /*
  * Enqueue and dequeue: as a heap entry, or in a bucket.
  *
- * A timer is queued in one of two ways.  Its field @in_bucket states which:
+ * A timer is queued in one of two ways.  The position of its node states which:
  *
- *	false	it has a heap entry of its own
- *	true	it has slack, and shares the heap entry of a bucket (bucket.c)
+ *	in the heap		it has a heap entry of its own
+ *	among the list nodes	it has slack, and shares the heap entry of a bucket (bucket.c)
  *
  * Only the owner of the queue, which holds its lock, switches a timer between the two ways.
  */
@@ -38,7 +38,7 @@ void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
 	lockdep_assert_held(&queue->lock);
-	if (timer->in_bucket)
+	if (theap_list_has(&queue->heap, &timer->node))
 		__theap_buckets_del(queue, timer);
 	else if (theap_extract_is_at(&queue->heap, &timer->node))
 		theap_extract_remove(&queue->heap);
@@ -56,7 +56,7 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 {
 	lockdep_assert_held(&queue->lock);
 	timer->when = when;
-	if (!timer->in_bucket) {
+	if (!theap_list_has(&queue->heap, &timer->node)) {
 		theap_heap_rekey(&queue->heap, &timer->node, when);
 		return;
 	}
@@ -93,7 +93,8 @@ static bool __theap_may_use_bucket(struct theap_queue *queue, struct theap_timer
 void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
 	lockdep_assert_held(&queue->lock);
-	if (!timer->in_bucket && !__theap_may_use_bucket(queue, timer)) {
+	if (!theap_list_has(&queue->heap, &timer->node) &&
+	    !__theap_may_use_bucket(queue, timer)) {
 		__theap_rekey(queue, timer, when);
 		return;
 	}

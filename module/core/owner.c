@@ -4,19 +4,22 @@
  *
  * The owner is the code that holds the queue's lock, on any CPU.  A stop or a modify
  * changes the timer and leaves the heap as it is.  The owner updates the heap later.
- * The owner has four operations:
+ * The owner has three operations:
  *
  *	adjust	requeue the timers of the inbox, which were moved earlier
  *	clean	make the top of the heap valid: remove a deleted timer, requeue a
  *		modified one
- *	sweep	remove deleted timers at any position, once they are over a quarter of
- *		the heap
  *	settle	publish the first deadline, before the lock is released
  *
- * The expiry run (run.c) adds the fifth operation: expire.
+ * The expiry run (run.c) adds the fourth operation: expire.
  *
- * The work under the lock is bounded.  Adjust and clean have a budget, and a step of the
- * sweep visits at most 16 entries.
+ * The work under the lock is bounded, since adjust and clean have a budget.
+ *
+ * A deleted timer stays in the heap until it is at the top.  Go searches its heap for deleted
+ * timers once they are over a quarter of the entries.  It has to: a program may drop a stopped timer,
+ * make another one, and so fill the heap.  Here an entry belongs to a timer that still exists.  A
+ * start of that timer uses the entry again, and a timer that is freed is dequeued first.  So a
+ * heap never has more entries than there are timers.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -54,29 +57,22 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
  *
  * A timer that is REMOVED may be freed, so the inbox must not link such a timer.  If the
  * inbox links the timer, rekey the timer to THEAP_NEVER and leave it DELETED.  Then
- * __theap_adjust() drains it from the inbox, and __theap_clean() or __theap_sweep() removes
- * it after that.  No CPU can add the timer to the inbox while it is in REMOVING.
- *
- * Return: whether the timer was dequeued.
+ * __theap_adjust() drains it from the inbox, and __theap_clean() removes it after that.  No CPU
+ * can add the timer to the inbox while it is in REMOVING.
  */
-bool __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
+void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 {
 	lockdep_assert_held(&queue->lock);
 	if (!theap_try_deleted_to_removing(&timer->status))
-		return false;
+		return;
 	if (theap_timer_in_inbox(timer)) {
-		if (timer->in_bucket)
-			atomic_inc(&queue->deleted);
 		__theap_rekey(queue, timer, THEAP_NEVER);
 		theap_removing_to_deleted(&timer->status);
-		return false;
+		return;
 	}
-	if (!timer->in_bucket)
-		atomic_dec(&queue->deleted);
 	__theap_dequeue(queue, timer);
 	queue->count.removed++;
 	theap_removing_to_removed(&timer->status);
-	return true;
 }
 
 /* If a timer stays in MODIFYING for longer, the owner goes on without the timer. */
@@ -269,43 +265,6 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
 	return NULL;
 }
 
-/* A step visits at most 16 entries.  With over a quarter deleted, it removes 4 on average. */
-#define THEAP_SWEEP_STEP	16
-
-/**
- * __theap_sweep - remove deleted timers while they are more than a quarter of the entries
- * @queue: owned
- *
- * Makes one step; the next push or run makes the next step.  The sweep goes from the last
- * position to the first.  The last entry fills the gap of a removed entry.  The sweep has
- * visited that last entry before, unless a push has added it since.  After each removal the
- * array is a heap, so nothing has to be rebuilt and a step may end anywhere.  A push adds one
- * entry and a step removes 4, so the sweep keeps up.
- */
-void __theap_sweep(struct theap_queue *queue)
-{
-	struct theap_heap *heap = &queue->heap;
-	unsigned int step = THEAP_SWEEP_STEP, swept = 0;
-
-	lockdep_assert_held(&queue->lock);
-	if (theap_heap_is_extracting(heap))
-		return;
-	while (step-- && heap->nr &&
-	       (unsigned int)atomic_read(&queue->deleted) > heap->nr / 4) {
-		struct theap_entry *entry;
-
-		if (queue->sweep_pos <= THEAP_ROOT || queue->sweep_pos > theap_heap_end(heap))
-			queue->sweep_pos = theap_heap_end(heap);
-		entry = theap_heap_at(heap, --queue->sweep_pos);
-		if (__theap_remove(queue, theap_node_timer(entry->node)))
-			swept++;
-	}
-	if (swept) {
-		queue->count.swept += swept;
-		trace_timerheap_sweep(queue, swept);
-	}
-}
-
 /**
  * __theap_settle - publish the first deadline
  * @queue: owned; the caller releases the lock next
@@ -314,10 +273,12 @@ void __theap_sweep(struct theap_queue *queue)
  * inbox and not adjusted yet, those below extraction holes, and those in due buckets.  If
  * there are any, publish 0, so that a run begins at once.  For timers whose claims last long, let a
  * run begin soon; on a manual clock, at once.
+ *
+ * Return: whether the first deadline of the heap has become earlier.
  */
-void __theap_settle(struct theap_queue *queue)
+bool __theap_settle(struct theap_queue *queue)
 {
-	s64 first = THEAP_NEVER;
+	s64 first = THEAP_NEVER, before = queue->first;
 
 	lockdep_assert_held(&queue->lock);
 	if (queue->drained || queue->buckets.due || theap_heap_is_extracting(&queue->heap))
@@ -330,4 +291,5 @@ void __theap_settle(struct theap_queue *queue)
 	WRITE_ONCE(queue->first, first);
 	if (theap_verify)
 		__theap_verify(queue);
+	return first < before;
 }

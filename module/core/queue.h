@@ -51,8 +51,7 @@
  * The most timers that a run handles before it releases the lock.  Removing one of a
  * million takes 0.3 us, moving one earlier 0.08 us (measured:
  * Documentation/performance.md).  So 64 removals take 20 us.  In each batch the run also
- * requeues up to 32 timers that were moved earlier, and makes one step of the sweep.
- * Both together add 5 us.
+ * requeues up to 32 timers that were moved earlier, which adds 3 us.
  */
 #define THEAP_BATCH		64
 
@@ -180,7 +179,6 @@ struct theap_queue {
 					 * handled yet */
 	struct llist_node *claimed;	/* Q: inbox entries whose timers were claimed when the owner
 					 * drained them: the owner tries them again soon */
-	u32 sweep_pos;			/* Q: the last position that the sweep has visited */
 	s64 now;			/* q, R: the time of a manual clock */
 	__u64 *user_now;		/* C: the copy of @now that programs read */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
@@ -192,8 +190,6 @@ struct theap_queue {
 					 * is long, and a run is wanted at once */
 	atomic_t inbox_len;		/* A: entries added to the inbox since the owner
 					 * last drained it */
-	atomic_t deleted;		/* A: timers in DELETED that have a heap entry; those
-					 * in buckets are not counted */
 	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
 	atomic_t reserved;		/* A: reserved entries; increased only under the lock */
 

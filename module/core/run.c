@@ -7,8 +7,7 @@
  *
  *	collect	with the lock:	adjust the inbox, clean the top of the heap (owner.c);
  *				expire what is due: the timers in due buckets, and the
- *				heap from the top down, by bulk extraction (extract.c);
- *				one step of the sweep
+ *				heap from the top down, by bulk extraction (extract.c)
  *	call	without it:	the functions of the timers that have expired
  *	wake	without it:	the wakers, one call for each context that has events;
  *				only if nothing is left to expire, if THEAP_RUN_WAKERS
@@ -236,7 +235,6 @@ static bool theap_run_collect(struct theap_queue *queue)
 	/* If nothing has expired since the run began, a manual clock stays where it was. */
 	if (queue->clock == THEAP_MANUAL && run->expirations)
 		theap_queue_set_now(queue, run->now);
-	__theap_sweep(queue);
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
 	return more;

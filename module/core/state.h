@@ -126,8 +126,17 @@ static inline void __theap_leave(atomic_t *status, enum theap_status from,
 }
 
 /*
- * The transitions of claim and commit (timer.h): any CPU may make them, without a lock.
+ * The transitions of a stop, and of claim and commit (timer.h): any CPU may make them, without a
+ * lock.
  */
+
+/* WAITING, MODIFIED_x -> DELETED: the timer was stopped, and the owner dequeues it later */
+static inline bool theap_try_pending_to_deleted(atomic_t *status, enum theap_status from)
+{
+	int old = from;
+
+	return atomic_try_cmpxchg(status, &old, THEAP_DELETED);
+}
 
 /* NO_STATUS, REMOVED, WAITING, DELETED, MODIFIED_x -> MODIFYING */
 static inline bool theap_try_stable_to_modifying(atomic_t *status,

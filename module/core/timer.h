@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A timer, and what any CPU may do to it: start, modify, stop, read.
+ * A timer, and what any CPU may do to it: stop, start, modify, read.
  *
- * All four follow one pattern.  Claim the timer: move it from its stable state to
- * MODIFYING.  Schedule it, cancel it, or only read it.  Commit: publish the new state.
- * Interrupts are off from the claim to the commit.
+ * To stop a timer is one exchange of its state.  The other three follow one pattern.  Claim the
+ * timer: move it from its stable state to MODIFYING.  Schedule it, or only read it.  Commit:
+ * publish the new state.  Interrupts are off from the claim to the commit.
  *
+ *	stop		one exchange; no claim
  *	start, modify	claim, schedule, commit
- *	stop		claim, cancel, commit
  *	read		claim, commit: the state does not change
  *
+ * Code that changes more than the state, such as the stop of a slot, claims the timer and calls
+ * theap_timer_cancel() in place of a stop.
+ *
  * A claim locks a queue only to push a timer that is not queued.  There is one exception:
- * the claim that adds every 64th entry to an inbox drains the inbox at its commit, if the
+ * the claim that adds every 16th entry to an inbox drains the inbox at its commit, if the
  * queue lock is free.
  *
  * The code that uses the core embeds struct theap_timer.  An operations table defines what
@@ -88,7 +91,6 @@ struct theap_timer {
 					 * way; at most THEAP_BATCH */
 	u8 slack_shift;			/* C: log2 of the granularity that its deadlines are
 					 * rounded to; 0: exact */
-	bool in_bucket;			/* L: queued in a bucket, not as a heap entry */
 	bool reserved;			/* has a reserved entry in the heap of @queue; written
 					 * by theap_timer_reserve() and _unreserve() */
 	u32 owner_count;		/* C: a number of the code that embeds the timer; the
@@ -100,10 +102,10 @@ struct theap_timer {
  * @timer:       the timer
  * @from:        the state that it was claimed in
  * @to:          the state that theap_timer_commit() publishes
- * @notify:      the first deadline of @queue may have become earlier; the commit notifies
+ * @notify:      the claim has made the first deadline of @queue earlier; the commit notifies
  *               the owning CPU
- * @drain_inbox: this claim has added the 64th entry, or the 128th and so on, to the inbox of
- *               @queue; the commit drains up to 64 if the queue lock is free
+ * @drain_inbox: the claim has added the 16th entry, or the 32nd and so on, to the inbox of
+ *               @queue; the commit drains up to 16 if the queue lock is free
  * @queue:       the queue of the timer; after -EAGAIN, the queue that had no room for it
  * @grow:        the queue that lacked room or a bucket; the commit lets it grow; or NULL
  * @flags:       the interrupt state before the claim

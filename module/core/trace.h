@@ -13,7 +13,6 @@
  *		   online again
  *	notify	   a CPU was notified of an earlier deadline
  *	steal	   another CPU runs a queue, since its own CPU is stuck
- *	sweep	   stopped timers were removed from a heap
  *
  * While a tracepoint is off it costs one no-op instruction, five bytes on x86.
  *
@@ -25,7 +24,6 @@
  *	handed_over	hand_over events
  *	notified	notify events with remote=0
  *	stolen		steal events
- *	swept		the sum of swept= in sweep events
  *
  * A program may change a slot in shared memory without a call.  That change makes no event;
  * the next check event of the slot's timer shows the result.
@@ -125,9 +123,9 @@ TRACE_EVENT(timerheap_start,
 
 TRACE_EVENT(timerheap_cancel,
 
-	TP_PROTO(const struct theap_claim *claim),
+	TP_PROTO(const struct theap_timer *timer, enum theap_status from),
 
-	TP_ARGS(claim),
+	TP_ARGS(timer, from),
 
 	TP_STRUCT__entry(
 		__field(const void *, timer)
@@ -138,11 +136,13 @@ TRACE_EVENT(timerheap_cancel,
 	),
 
 	TP_fast_assign(
-		__entry->timer = claim->timer;
-		__entry->when = claim->timer->when;
-		__entry->cpu = READ_ONCE(claim->queue->cpu);
-		__entry->clock = claim->queue->clock;
-		__entry->from = claim->from;
+		struct theap_queue *queue = READ_ONCE(timer->queue);
+
+		__entry->timer = timer;
+		__entry->when = data_race(READ_ONCE(timer->when));
+		__entry->cpu = READ_ONCE(queue->cpu);
+		__entry->clock = queue->clock;
+		__entry->from = from;
 	),
 
 	TP_printk("timer=%p when=%lld clock=%s cpu=%u from=%s",
@@ -295,34 +295,6 @@ TRACE_EVENT(timerheap_notify,
 	TP_printk("clock=%s cpu=%u first=%lld remote=%d",
 		  theap_show_clock(__entry->clock), __entry->cpu, __entry->first,
 		  __entry->remote)
-);
-
-/* One step has removed @swept timers.  Of the @entries that are left, @stopped are stopped. */
-TRACE_EVENT(timerheap_sweep,
-
-	TP_PROTO(struct theap_queue *queue, unsigned int swept),
-
-	TP_ARGS(queue, swept),
-
-	TP_STRUCT__entry(
-		__field(u32, swept)
-		__field(u32, stopped)
-		__field(u32, entries)
-		__field(u32, cpu)
-		__field(u8, clock)
-	),
-
-	TP_fast_assign(
-		__entry->swept = swept;
-		__entry->stopped = atomic_read(&queue->deleted);
-		__entry->entries = queue->heap.nr;
-		__entry->cpu = READ_ONCE(queue->cpu);
-		__entry->clock = queue->clock;
-	),
-
-	TP_printk("clock=%s cpu=%u swept=%u stopped=%u entries=%u",
-		  theap_show_clock(__entry->clock), __entry->cpu, __entry->swept,
-		  __entry->stopped, __entry->entries)
 );
 
 #endif /* THEAP_TRACE_H */

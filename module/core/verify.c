@@ -6,8 +6,7 @@
  * It finds the operation that breaks a heap.
  *
  * Other CPUs may change the state of a timer without the lock.  So a queued timer may be in any
- * stable state but NO_STATUS and REMOVED, and also in MODIFYING.  The count of deleted
- * timers also changes without the lock, so it is checked only if the heap is empty.
+ * stable state but NO_STATUS and REMOVED, and also in MODIFYING.
  */
 #include <linux/bug.h>
 #include <linux/lockdep.h>
@@ -84,9 +83,6 @@ void __theap_verify(struct theap_queue *queue)
 		  "timerheap: %u timers in buckets have %u list nodes\n",
 		  queue->buckets.timers, heap->nr_list_nodes);
 	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
-	WARN_ONCE(!heap->nr && atomic_read(&queue->deleted),
-		  "timerheap: %d deleted timers in an empty heap\n",
-		  atomic_read(&queue->deleted));
 	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->drained &&
 		  !queue->buckets.due,
 		  "timerheap: an empty heap has a first deadline\n");

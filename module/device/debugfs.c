@@ -92,8 +92,8 @@ static int theap_heaps_show(struct seq_file *m, void *v)
 	struct theap_queue *queue;
 
 	if (v == SEQ_START_TOKEN) {
-		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %10s %15s", "clock", "heap", "cpu",
-			   "state", "entries", "stopped", "bucketed", "first");
+		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %15s", "clock", "heap", "cpu",
+			   "state", "entries", "bucketed", "first");
 #define THEAP_NAME(name, meaning)	seq_puts(m, " " #name);
 		THEAP_COUNTERS(THEAP_NAME)
 #undef THEAP_NAME
@@ -101,10 +101,10 @@ static int theap_heaps_show(struct seq_file *m, void *v)
 		return 0;
 	}
 	queue = theap_heaps_queue((uintptr_t)v);
-	seq_printf(m, "%-9s %5u %5u %7s %10u %10d %10u", theap_clocks[queue->clock].name,
+	seq_printf(m, "%-9s %5u %5u %7s %10u %10u", theap_clocks[queue->clock].name,
 		   theap_heaps_index((uintptr_t)v), READ_ONCE(queue->cpu),
 		   theap_heaps_state(queue), theap_counter(queue->heap.nr),
-		   atomic_read(&queue->deleted), theap_counter(queue->buckets.timers));
+		   theap_counter(queue->buckets.timers));
 	theap_heaps_show_first(m, queue);
 #define THEAP_VALUE(name, meaning)	seq_printf(m, " %llu", theap_counter(queue->count.name));
 	THEAP_COUNTERS(THEAP_VALUE)

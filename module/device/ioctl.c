@@ -36,7 +36,6 @@ static s64 theap_deadline(s64 now, s64 time, u32 flags)
 static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
 {
 	info->entries  += theap_counter(queue->heap.nr);
-	info->stopped  += atomic_read(&queue->deleted);
 	info->bucketed += theap_counter(queue->buckets.timers);
 #define THEAP_ADD(name, meaning)	info->name += theap_counter(queue->count.name);
 	THEAP_COUNTERS(THEAP_ADD)

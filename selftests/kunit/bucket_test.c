@@ -13,6 +13,7 @@
 #include <linux/prandom.h>
 
 #include "core_test.h"
+#include "module/core/list.h"
 #include "module/core/manual.h"
 
 #define SLACK		(10 * NSEC_PER_MSEC)
@@ -74,7 +75,6 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr_list_nodes, 0);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 }
 
 /* Each timer in a bucket expires once and not early, also if its bucket has several batches. */
@@ -116,7 +116,6 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 3);
-	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
 	/* A stopped timer that is started again is still in its bucket: go-zero's SetTimerTwice. */
 	test_start_slack(&t[1], bucket, SLACK);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[2].called, 1));
@@ -195,17 +194,25 @@ static void bucket_new_slack_takes_effect_at_requeue(struct kunit *test)
 	__theap_adjust(queue, &budget);
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
-	KUNIT_EXPECT_FALSE(test, t[0].timer.in_bucket);
+	KUNIT_EXPECT_FALSE(test, theap_list_has(&queue->heap, &t[0].timer.node));
 	KUNIT_EXPECT_EQ(test, t[0].timer.when, bucket - 500);
-	KUNIT_EXPECT_TRUE(test, t[1].timer.in_bucket);
+	KUNIT_EXPECT_TRUE(test, theap_list_has(&queue->heap, &t[1].timer.node));
 	KUNIT_EXPECT_EQ(test, t[1].timer.when, bucket - 2 * GRANULARITY);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 1);
-	/* @deleted counts stopped timers that have heap entries, not those in buckets. */
-	theap_timer_stop(&t[1].timer);
-	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 0);
-	theap_timer_stop(&t[0].timer);
-	KUNIT_EXPECT_EQ(test, atomic_read(&queue->deleted), 1);
+}
+
+/* Is a timer in a bucket? */
+static bool bucket_has(struct test_timer *t)
+{
+	struct theap_queue *queue = t->timer.queue;
+	unsigned long flags;
+	bool has;
+
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	has = theap_list_has(&queue->heap, &t->timer.node);
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	return has;
 }
 
 /* A periodic timer with slack moves from bucket to bucket, and does not drift. */
@@ -216,10 +223,9 @@ static void bucket_periodic_timer_does_not_drift(struct kunit *test)
 
 	t->period = 5 * NSEC_PER_MSEC;
 	test_start_slack(t, first, SLACK / 4);
-	KUNIT_EXPECT_TRUE(test, t->timer.in_bucket);
+	KUNIT_EXPECT_TRUE(test, bucket_has(t));
 	msleep(60);
-	KUNIT_EXPECT_TRUE(test, t->timer.in_bucket ||
-			  theap_status(&t->timer.status) == THEAP_RUNNING);
+	KUNIT_EXPECT_TRUE(test, bucket_has(t));
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
 	KUNIT_EXPECT_EQ(test, t->early, 0);
 	KUNIT_EXPECT_GE(test, t->expired, 6);

@@ -47,25 +47,25 @@ static void inbox_stopped_timer_stays_in_heap_while_in_inbox(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[0].timer.node.pos, THEAP_NO_POS);
 }
 
-/* The modify that adds the 64th entry to the inbox drains the inbox, without a run. */
-static void inbox_64th_inbox_entry_drains_inbox(struct kunit *test)
+/* The modify that adds the 16th entry to the inbox drains the inbox, without a run. */
+static void inbox_16th_inbox_entry_drains_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 64);
+	struct test_timer *t = test_timers(test, 16);
 	s64 deadline = test_now() + DAY;
 	unsigned int i;
 
-	for (i = 0; i < 64; i++)
+	for (i = 0; i < 16; i++)
 		test_start(&t[i], deadline + i);
-	for (i = 0; i < 64; i++) {
+	for (i = 0; i < 16; i++) {
 		KUNIT_EXPECT_EQ(test, atomic_read(&queue->inbox_len), i);
 		test_start(&t[i], deadline - 1 - i);
 	}
 	KUNIT_EXPECT_TRUE(test, llist_empty(&queue->inbox));
-	KUNIT_EXPECT_EQ(test, queue->count.requeued, 64);
+	KUNIT_EXPECT_EQ(test, queue->count.requeued, 16);
 	KUNIT_EXPECT_EQ(test, queue->count.runs, 0);
-	KUNIT_EXPECT_EQ(test, queue->first, deadline - 64);
-	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 64);
+	KUNIT_EXPECT_EQ(test, queue->first, deadline - 16);
+	KUNIT_EXPECT_EQ(test, queue->armed, deadline - 16);
 }
 
 /*
@@ -109,22 +109,22 @@ static void inbox_adjust_goes_on_without_claimed_timer(struct kunit *test)
 static void inbox_adjust_handles_inbox_within_budget(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 60);
+	struct test_timer *t = test_timers(test, 15);
 	s64 deadline = test_now() + DAY;
 	unsigned int i, budget, rounds = 0;
 	bool empty;
 
-	for (i = 0; i < 60; i++)
+	for (i = 0; i < 15; i++)
 		test_start(&t[i], deadline + i);
-	for (i = 0; i < 60; i++)
+	for (i = 0; i < 15; i++)
 		test_start(&t[i], deadline - i);
 	do {
-		budget = 18;
+		budget = 4;
 		raw_spin_lock_irq(&queue->lock);
 		empty = __theap_adjust(queue, &budget);
 		__theap_settle(queue);
 		raw_spin_unlock_irq(&queue->lock);
-		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 59 : 0);
+		KUNIT_EXPECT_EQ(test, queue->first, empty ? deadline - 14 : 0);
 		rounds++;
 	} while (!empty && rounds < 10);
 	KUNIT_EXPECT_EQ(test, rounds, 4);
@@ -133,7 +133,7 @@ static void inbox_adjust_handles_inbox_within_budget(struct kunit *test)
 static struct kunit_case inbox_cases[] = {
 	KUNIT_CASE(inbox_stays_below_256_entries),
 	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_while_in_inbox),
-	KUNIT_CASE(inbox_64th_inbox_entry_drains_inbox),
+	KUNIT_CASE(inbox_16th_inbox_entry_drains_inbox),
 	KUNIT_CASE(inbox_adjust_goes_on_without_claimed_timer),
 	KUNIT_CASE(inbox_adjust_handles_inbox_within_budget),
 	{}

@@ -42,14 +42,14 @@ static const char *const names[STATES] = {
 static const char *const table[STATES] = {
 	/*			    NWRDrdMELm */
 	[THEAP_NO_STATUS]	 = "......x...",
-	[THEAP_WAITING]		 = "..x...x..x",
+	[THEAP_WAITING]		 = "..xx..x..x",
 	[THEAP_RUNNING]		 = "xx.....x..",
 	[THEAP_DELETED]		 = "....x.x..x",
 	[THEAP_REMOVING]	 = "...x.x....",
 	[THEAP_REMOVED]		 = "......x...",
 	[THEAP_MODIFYING]	 = "xx.x.x.xx.",
-	[THEAP_MODIFIED_EARLIER] = "......x..x",
-	[THEAP_MODIFIED_LATER]	 = "......x..x",
+	[THEAP_MODIFIED_EARLIER] = "...x..x..x",
+	[THEAP_MODIFIED_LATER]	 = "...x..x..x",
 	[THEAP_MOVING]		 = ".x.x....x.",
 };
 
@@ -72,6 +72,7 @@ static const struct {
 } tries[] = {
 	{ theap_try_stable_to_modifying, "xx.x.x.xx.", THEAP_MODIFYING },
 	{ theap_try_queued_to_moving,	 ".x.x...xx.", THEAP_MOVING },
+	{ theap_try_pending_to_deleted,	 ".x.....xx.", THEAP_DELETED },
 	{ try_running,			 ".x........", THEAP_RUNNING },
 	{ try_removing,			 "...x......", THEAP_REMOVING },
 };

@@ -20,11 +20,19 @@
 #define EMPTY	5	/* the store buffer holds no store */
 #define S64_MIN	0	/* earlier than every deadline: the least deadline is 1 */
 
-/* The first user does OPS operations, the second user OPS2.  The script check sets OPS. */
+/*
+ * The first user does OPS operations, the second user one.  With PENDING, both timers are pending at
+ * the beginning, and the hrtimer is armed for them.  The script check sets both macros.
+ */
 #ifndef OPS
 #define OPS	1
 #endif
 #define OPS2	1
+#ifdef PENDING
+#define BEGIN	FAR
+#else
+#define BEGIN	NEVER
+#endif
 
 byte now = 0
 
@@ -32,17 +40,17 @@ byte now = 0
  * The timers: the key in the heap, and the deadline that the user wants.  inbox: the inbox
  * links the timer.  drained: the owner has drained the timer, but has not adjusted it yet.
  */
-byte when[2] = NEVER
-byte wanted[2] = NEVER
+byte when[2] = BEGIN
+byte wanted[2] = BEGIN
 bool claimed[2], inbox[2], drained[2]
 
 /* The queue. */
 bool lock
-byte earliest = NEVER, first = NEVER, armed = NEVER
+byte earliest = NEVER, first = BEGIN, armed = BEGIN
 bool ipi_pending
 
 /* The owning CPU: what its hrtimer is set to, and whether an IPI is on its way. */
-byte hrtimer = NEVER
+byte hrtimer = BEGIN
 bool ipi, irqs_off
 
 byte armed_buffered = EMPTY
@@ -87,32 +95,73 @@ inline notify() {
 	fi
 }
 
+inline adjust_one(i) {
+	if
+	:: drained[i] ->
+		atomic { drained[i] = false };
+		atomic { !claimed[i] ->
+			if
+			:: wanted[i] < when[i] -> when[i] = wanted[i]; changed = true
+			:: else
+			fi }
+	:: else
+	fi
+}
+
+inline adjust() {
+	if
+	:: earliest != NEVER || inbox[0] || inbox[1] ->
+		earliest = NEVER;
+		atomic {
+			drained[0] = inbox[0]; drained[1] = inbox[1];
+			inbox[0] = false; inbox[1] = false
+		};
+		adjust_one(0);
+		adjust_one(1)
+	:: else
+	fi
+}
+
+/* A user drains the inbox.  Other users may rely on the deadline that this clears. */
+inline drain() {
+	atomic { !lock -> lock = true };
+	adjust();
+	atomic { first_buffered[me] = min(when[0], when[1]) };
+#ifndef M_DRAIN_WITHOUT_NOTIFY
+	lower = true
+#endif
+}
+
 inline schedule() {
 	if
 	:: atomic { when[me] == NEVER && !lock ->
 			lock = true;
 			assert(wanted[me] == NEVER);
 			when[me] = d; wanted[me] = d;
+			lower = min(when[0], when[1]) < first;
 			/* This store is flushed together with the release of the lock. */
 			first_buffered[me] = min(when[0], when[1]);
-			claimed[me] = false; idle_runs = 0 };
-		notify()
+			claimed[me] = false; idle_runs = 0 }
 	:: atomic { when[me] != NEVER && d < when[me] };
 		atomic { if
 		:: !inbox[me] && !drained[me] -> inbox[me] = true
 		:: else
 		fi };
-		atomic { barrier(); earliest = min(earliest, d) };
+		atomic { barrier(); lower = d < earliest; earliest = min(earliest, d) };
 		atomic { claimed[me] = false; wanted[me] = d; idle_runs = 0 };
-		notify()
+		if
+		:: drain()
+		:: true
+		fi
 	:: atomic { when[me] != NEVER && d >= when[me] ->
-			claimed[me] = false; wanted[me] = d; idle_runs = 0 }
-	fi
+			claimed[me] = false; wanted[me] = d; idle_runs = 0; lower = false }
+	fi;
+	if :: lower -> notify() :: else fi
 }
 
 proctype user(byte me, ops) {
 	byte d, e;
-	bool ok;
+	bool ok, lower, changed;
 	do
 	:: ops ->
 		ops--;
@@ -185,33 +234,6 @@ end:	do
 #endif
 		irqs_off = false
 	od
-}
-
-inline adjust_one(i) {
-	if
-	:: drained[i] ->
-		atomic { drained[i] = false };
-		atomic { !claimed[i] ->
-			if
-			:: wanted[i] < when[i] -> when[i] = wanted[i]; changed = true
-			:: else
-			fi }
-	:: else
-	fi
-}
-
-inline adjust() {
-	if
-	:: earliest != NEVER || inbox[0] || inbox[1] ->
-		earliest = NEVER;
-		atomic {
-			drained[0] = inbox[0]; drained[1] = inbox[1];
-			inbox[0] = false; inbox[1] = false
-		};
-		adjust_one(0);
-		adjust_one(1)
-	:: else
-	fi
 }
 
 /*

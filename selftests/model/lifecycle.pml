@@ -59,9 +59,23 @@ bool in_function, no_run = true, freed
 #define check_not_freed()	assert(!freed)
 
 /*
- * Claim, schedule, cancel, commit: by any CPU.  ok, from, to, e and d are local variables
+ * Stop; claim, schedule, cancel, commit: by any CPU.  ok, from, to, e and d are local variables
  * of the caller.
  */
+
+/* As claim(): the model blocks until the state is stable, and the exchange succeeds. */
+inline stop() {
+	atomic { !transient(status) -> from = status; check_not_freed();
+		assert(pending(from) == (wanted != NEVER));
+		if
+#ifdef M_STOP_IGNORES_EARLIER
+		:: from == MODIFIED_EARLIER -> wanted = NEVER
+#endif
+		:: pending(from) ->
+			try_pending_to_deleted(from); wanted = NEVER; idle_runs = 0
+		:: else
+		fi }
+}
 
 inline claim() {
 #ifdef M_CLAIM_BY_STORE
@@ -122,11 +136,7 @@ inline schedule() {
 inline cancel() {
 	atomic { assert(pending(from) == (wanted != NEVER)); wanted = NEVER };
 	if
-#ifdef M_STOP_IGNORES_EARLIER
-	:: to == WAITING || to == MODIFIED_LATER -> to = DELETED
-#else
 	:: pending(to) -> to = DELETED
-#endif
 	:: else
 	fi
 }
@@ -142,7 +152,6 @@ inline commit() {
 }
 
 inline start() { claim(); schedule(); commit() }
-inline stop() { claim(); cancel(); commit() }
 inline choose_deadline() { if :: d = 1 :: d = 2 :: d = FAR fi }
 
 /*
@@ -364,6 +373,8 @@ proctype user() {
 		if
 		:: choose_deadline(); start()
 		:: stop()
+		/* The stop of a slot. */
+		:: claim(); cancel(); commit()
 		fi
 	:: else -> break
 	od;

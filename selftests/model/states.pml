@@ -50,6 +50,15 @@ inline try_stable_to_modifying(from) {
 	fi }
 }
 
+inline try_pending_to_deleted(from) {
+	if
+	:: from == WAITING -> if TRY(WAITING, DELETED) LOST fi
+	:: from == MODIFIED_EARLIER -> if TRY(MODIFIED_EARLIER, DELETED) LOST fi
+	:: from == MODIFIED_LATER -> if TRY(MODIFIED_LATER, DELETED) LOST fi
+	:: else -> ok = false
+	fi
+}
+
 inline modifying_to_waiting() { LEAVE(MODIFYING, WAITING) }
 inline modifying_to_modified_earlier() { LEAVE(MODIFYING, MODIFIED_EARLIER) }
 inline modifying_to_modified_later() { LEAVE(MODIFYING, MODIFIED_LATER) }

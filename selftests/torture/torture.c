@@ -35,6 +35,7 @@
 
 #include "module/core/core.h"
 #include "module/core/delay.h"
+#include "module/core/list.h"
 #include "module/core/queues.h"
 #include "module/core/room.h"
 #include "module/core/slack.h"
@@ -162,7 +163,7 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 	CHECK(timer->when >= t->deadline && timer->when - t->deadline <= t->slack,
 	      "a timer is queued later than its slack allows");
 	t->counts.expired++;
-	t->counts.in_bucket += timer->in_bucket;
+	t->counts.in_bucket += theap_list_has(&timer->queue->heap, &timer->node);
 	expiry->call = true;
 	if (!t->period || READ_ONCE(stopping))
 		return 0;

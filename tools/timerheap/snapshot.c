@@ -27,7 +27,7 @@ struct column {
 
 static const struct column heap_columns[] = {
 	TEXT(heap, clock), TEXT(heap, state), TEXT(heap, first), NUMBER(heap, heap),
-	NUMBER(heap, cpu), NUMBER(heap, entries), NUMBER(heap, stopped),
+	NUMBER(heap, cpu), NUMBER(heap, entries),
 	NUMBER(heap, bucketed), NUMBER(heap, started), NUMBER(heap, checked),
 	NUMBER(heap, requeued), NUMBER(heap, runs), NUMBER(heap, notified), {}
 };

@@ -21,7 +21,7 @@
 
 struct heap {
 	char clock[12], state[12], first[24];
-	uint64_t heap, cpu, entries, stopped, bucketed;
+	uint64_t heap, cpu, entries, bucketed;
 	uint64_t started, checked, requeued, runs, notified;
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
 };

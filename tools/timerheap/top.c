@@ -173,7 +173,6 @@ static void draw_sums(const struct snapshot *rates)
 		const struct heap *heap = &rates->heaps[i];
 
 		all.entries += heap->entries;
-		all.stopped += heap->stopped;
 		all.bucketed += heap->bucketed;
 		all.started += heap->started;
 		all.checked += heap->checked;
@@ -184,8 +183,7 @@ static void draw_sums(const struct snapshot *rates)
 	}
 	LINE("timerheap: %zu heaps, %zu contexts, by %s", rates->nr_heaps, rates->nr_contexts,
 	     sorts[sort].name);
-	LINE("now: %" PRIu64 " entries, %" PRIu64 " stopped; %" PRIu64 " timers bucketed",
-	     all.entries, all.stopped, all.bucketed);
+	LINE("now: %" PRIu64 " entries, %" PRIu64 " timers bucketed", all.entries, all.bucketed);
 	LINE("per second: %" PRIu64 " started, %" PRIu64 " checked, %" PRIu64 " runs, %" PRIu64
 	     " notified", all.started, all.checked, all.runs, all.notified);
 	LINE("lateness: half %s, 99 %% %s, all %s", format_percentile(all.lateness, 50),
@@ -193,20 +191,20 @@ static void draw_sums(const struct snapshot *rates)
 	draw_line("");
 }
 
-/* Draw at most @max heaps.  A line has 79 columns, unless a number exceeds its column. */
+/* Draw at most @max heaps.  A line has 71 columns, unless a number exceeds its column. */
 static void draw_heaps(const struct snapshot *rates, int max)
 {
 	const struct heap **heaps = pointers(rates->heaps, rates->nr_heaps, sizeof(**heaps));
 
 	qsort(heaps, rates->nr_heaps, sizeof(*heaps), compare_heaps);
-	LINE("%-9s %4s %3s %5s %7s %8s %7s %7s %7s %6s %6s", "CLOCK", "HEAP", "CPU", "FIRST",
-	     "ENTRIES", "BUCKETED", "STOPPED", "START/S", "CHECK/S", "HALF", "99%");
+	LINE("%-9s %4s %3s %5s %7s %8s %7s %7s %6s %6s", "CLOCK", "HEAP", "CPU", "FIRST",
+	     "ENTRIES", "BUCKETED", "START/S", "CHECK/S", "HALF", "99%");
 	for (size_t i = 0; i < rates->nr_heaps && max-- > 0; i++) {
 		const struct heap *heap = heaps[i];
 
 		LINE("%-9s %4" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %8" PRIu64 " %7" PRIu64
-		     " %7" PRIu64 " %7" PRIu64 " %6s %6s", heap->clock, heap->heap, heap->cpu,
-		     format_first(heap), heap->entries, heap->bucketed, heap->stopped,
+		     " %7" PRIu64 " %6s %6s", heap->clock, heap->heap, heap->cpu,
+		     format_first(heap), heap->entries, heap->bucketed,
 		     heap->started, heap->checked, format_percentile(heap->lateness, 50),
 		     format_percentile(heap->lateness, 99));
 	}

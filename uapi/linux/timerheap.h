@@ -319,14 +319,11 @@ struct timerheap_event {
  *              shorter period counts as this one
  * @entries:    current heap entries.  A bucket is one entry.  A stopped timer counts
  *              until it is removed, and an expired one until its run has repaired the heap
- * @stopped:    of @entries, stopped timers that are not removed yet.  Stopped timers in
- *              buckets do not count
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued
  * @checked:    timers that a run has checked because they were due: it expires them, or
  *              finds them stopped or postponed.  Checks by a call do not count
  * @requeued:   timers that were requeued because a call has modified them
  * @removed:    stopped timers removed from a heap or a bucket
- * @swept:      of @removed, those removed by a sweep
  * @handed_over: heaps with timers, handed over because a CPU went offline or came online
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
@@ -346,7 +343,7 @@ struct timerheap_event {
  *              no run of the heap was on, and none had ended within that time
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * The counters are those of the whole machine.  @entries, @stopped and @bucketed are current
+ * The counters are those of the whole machine.  @entries and @bucketed are current
  * values; the other counters count since the module was loaded.  INFO reads them without a
  * lock, so two of them may be of different moments.  A context with a manual clock adds the
  * timers of that clock, which no other context counts.
@@ -360,12 +357,10 @@ struct timerheap_info {
 	__u32 max_user_slots;
 	__u64 min_period;
 	__u64 entries;
-	__u64 stopped;
 	__u64 started;
 	__u64 checked;
 	__u64 requeued;
 	__u64 removed;
-	__u64 swept;
 	__u64 handed_over;
 	__u64 runs;
 	__u64 throttled;

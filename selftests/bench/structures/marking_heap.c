@@ -6,28 +6,16 @@
  * stays.  When the entry is due, a stopped timer is removed, and a postponed timer is rekeyed.
  * Most stopped timers have been started again before their entry is due.
  *
- * Stopped timers must not fill the heap.  If they are more than a quarter of the entries, each
- * insertion of an entry checks up to 16 entries and removes the stopped ones.
- *
  * If a new deadline is earlier than the key of the entry, the entry is rekeyed at once.
  */
 #include "module_heap.h"
 
-#define SWEEP_STEP	16
-
 static struct theap_heap heap;
-static uint32_t stopped;
-/*
- * The last position that the sweep has visited.  The sweep moves from the end to the root.  An
- * entry that fills a gap comes from the end, where the sweep has visited it already.
- */
-static uint32_t sweep_pos;
 
 static void init(uint32_t n)
 {
 	(void)n;
 	heap_empty(&heap);
-	stopped = 0;
 	for (uint32_t i = 0; i < n; i++)
 		timers[i].status = NOT_QUEUED;
 }
@@ -35,21 +23,7 @@ static void init(uint32_t n)
 static void dequeue(struct timer *timer)
 {
 	theap_heap_remove(&heap, &timer->node);
-	stopped -= timer->status == STOPPED;
 	timer->status = NOT_QUEUED;
-}
-
-static void sweep_step(void)
-{
-	for (int i = 0; i < SWEEP_STEP && stopped > heap.nr / 4; i++) {
-		struct timer *timer;
-
-		if (sweep_pos <= THEAP_ROOT || sweep_pos > theap_heap_end(&heap))
-			sweep_pos = theap_heap_end(&heap);
-		timer = timer_of(theap_heap_at(&heap, --sweep_pos)->node);
-		if (timer->status == STOPPED)
-			dequeue(timer);
-	}
 }
 
 /* Modify a timer that has a heap entry.  Rekey the entry only if @when is before its key. */
@@ -65,10 +39,8 @@ static void modify(struct timer *timer, int64_t when)
 static void insert(struct timer *timer, int64_t when)
 {
 	if (timer->status == STOPPED) {
-		stopped--;
 		modify(timer, when);
 	} else {
-		sweep_step();
 		timer->when = when;
 		timer->queued = when;
 		heap_push(&heap, when, &timer->node);
@@ -79,7 +51,6 @@ static void insert(struct timer *timer, int64_t when)
 static void stop(struct timer *timer)
 {
 	timer->status = STOPPED;
-	stopped++;
 }
 
 static uint32_t expire(int64_t now, struct timer **due)
