@@ -18,7 +18,7 @@
  *	armed			the hrtimer
  *	THEAP_NEVER		is off, or is still set to a deadline from before the last run
  *	a deadline		is set to that deadline
- *	S64_MIN			does not matter: a run is on, or begins soon on the
+ *	S64_MIN			does not matter: a run has begun, or begins soon on the
  *				owning CPU, and reads the first deadline before it ends;
  *				or the clock is manual, and there is no hrtimer
  */
@@ -60,13 +60,12 @@ static void theap_queue_arm(struct theap_queue *queue)
 	lockdep_assert_irqs_disabled();
 	/*
 	 * (L) orders the caller's store of @armed before the read of the first deadline.
-	 * Pairs with (K) in theap_queue_notify(), and with (Q) in watchdog.c.
+	 * Pairs with (K) in theap_queue_notify().
 	 */
 	smp_mb();
 	first = theap_queue_first(queue);
 	if (first >= READ_ONCE(queue->armed))
 		return;
-	theap_watchdog_notify(queue, first);
 	WRITE_ONCE(queue->armed, first);
 	hrtimer_start(&queue->hrtimer, ns_to_ktime(first), HRTIMER_MODE_ABS_PINNED_SOFT);
 }
@@ -119,15 +118,7 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
  */
 static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 {
-	/*
-	 * Notify the watchdog, since this CPU may get stuck before the run begins.  (P) orders
-	 * the store of the first deadline before the read of theap_watchdog_until.  Pairs
-	 * with (Q) in watchdog.c.
-	 */
-	smp_mb();
-	theap_watchdog_notify(queue, theap_queue_first(queue));
-	hrtimer_start(&queue->resume, ns_to_ktime(ns),
-		      HRTIMER_MODE_REL_PINNED_SOFT);
+	hrtimer_start(&queue->resume, ns_to_ktime(ns), HRTIMER_MODE_REL_PINNED_SOFT);
 }
 
 /*
@@ -172,24 +163,22 @@ static void theap_queue_ipi(void *arg)
  * @queue: the queue
  *
  * Arm the hrtimer, or notify the owning CPU, if the first deadline is earlier than
- * the armed one.  The watchdog is notified in any case: the owning CPU may be stuck,
- * and then it never runs what its hrtimer is armed for.
+ * the armed one.  In any case, notify the watchdog of a deadline in the inbox: the owning CPU may
+ * be stuck, and then it never runs what its hrtimer is armed for.  __theap_settle() has notified
+ * the watchdog of a deadline in the heap.
  *
  * Context: interrupts off; without the queue's lock.
  */
 void theap_queue_notify(struct theap_queue *queue)
 {
-	s64 first;
-
 	lockdep_assert_irqs_disabled();
 	/*
 	 * (K) orders the caller's store of a deadline, or of @armed, before the reads of both.
 	 * Pairs with (L) in theap_queue_arm(), and with (Q) in watchdog.c.
 	 */
 	smp_mb();
-	first = theap_queue_first(queue);
-	theap_watchdog_notify(queue, first);
-	if (first < READ_ONCE(queue->armed))
+	theap_watchdog_notify(queue, atomic64_read(&queue->earliest));
+	if (theap_queue_first(queue) < READ_ONCE(queue->armed))
 		theap_queue_notify_cpu(queue);
 }
 

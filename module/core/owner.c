@@ -31,6 +31,7 @@
 #include "extract.h"
 #include "owner.h"
 #include "trace.h"
+#include "upcalls.h"
 #include "verify.h"
 
 /**
@@ -274,6 +275,9 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
  * there are any, publish 0, so that a run begins at once.  For timers whose claims last long, let a
  * run begin soon; on a manual clock, at once.
  *
+ * If the first deadline has become earlier, notify the watchdog before the lock is released.  After
+ * that, the CPU may get stuck before it arms the hrtimer.
+ *
  * Return: whether the first deadline of the heap has become earlier.
  */
 bool __theap_settle(struct theap_queue *queue)
@@ -291,5 +295,9 @@ bool __theap_settle(struct theap_queue *queue)
 	WRITE_ONCE(queue->first, first);
 	if (theap_verify)
 		__theap_verify(queue);
-	return first < before;
+	if (first >= before)
+		return false;
+	smp_mb();	/* (P), between @first and theap_watchdog_until, pairs with (Q) in watchdog.c */
+	theap_watchdog_notify(queue, first);
+	return true;
 }

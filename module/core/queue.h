@@ -52,8 +52,11 @@
  * million takes 0.3 us, moving one earlier 0.08 us (measured:
  * Documentation/performance.md).  So 64 removals take 20 us.  In each batch the run also
  * requeues up to 32 timers that were moved earlier, which adds 3 us.
+ *
+ * On PREEMPT_RT the limit is lower, for shorter holds of the raw lock.  A task may preempt a
+ * run there, and the functions of its batch then wait for that task.
  */
-#define THEAP_BATCH		64
+#define THEAP_BATCH		(IS_ENABLED(CONFIG_PREEMPT_RT) ? 16 : 64)
 
 static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATCH");
 
@@ -94,7 +97,10 @@ struct theap_waker {
 };
 
 /**
- * struct theap_run - the run of a queue
+ * struct theap_run - a run of a queue
+ * @on:           the run has begun and has not ended
+ * @batch_lock:   PREEMPT_RT: held during each batch, so that tasks that wait for the batch pass
+ *                their priority to the run
  * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
  * @expired:      timers of the current batch whose function is to be called
@@ -106,6 +112,8 @@ struct theap_waker {
  * @limit:        manual clock: the run stops advancing after this many expirations
  */
 struct theap_run {
+	bool on;
+	spinlock_t batch_lock;
 	s64 now;
 	unsigned int nr;
 	struct theap_expired_timer {
@@ -161,7 +169,7 @@ struct theap_counters {
  *	A  atomic operations from any CPU
  *	I  written by the CPU that @cpu names, with interrupts off; read by any CPU
  *	H  written by CPU hotplug, one CPU at a time; read by any CPU
- *	R  the run: one CPU at a time, by @running; on a manual clock, by its mutex
+ *	R  the run: one CPU at a time, by its field @on; on a manual clock, by its mutex
  *	C  constant once the queue is made
  *
  * The fields are in three groups by the CPUs that write them.  Each group begins at a new
@@ -172,7 +180,6 @@ struct theap_queue {
 	raw_spinlock_t lock;
 	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none yet */
 	enum theap_clock clock;		/* C */
-	bool running;			/* q: a run is on */
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */
 	struct llist_node *drained;	/* Q: inbox entries that were drained and are not
@@ -202,8 +209,10 @@ struct theap_queue {
 						 * THEAP_NEVER: none */
 	s64 armed;			/* I, and a run on any CPU with interrupts off: what
 					 * the hrtimer is armed for; arm.c has its values */
-	u64 run_ended;			/* q: when the last run ended, plus the time for which
-					 * the queue is throttled; CLOCK_MONOTONIC */
+	u64 progress;			/* when a run last began, collected a batch, or ended; if it
+					 * was throttled, when it may go on.  CLOCK_MONOTONIC.
+					 * Written by runs, two of which may race: the older time
+					 * is harmless */
 	struct hrtimer hrtimer;		/* I: runs the queue at the first deadline; cancelled
 					 * from any CPU */
 	struct hrtimer resume;		/* I: begins a deferred or throttled run; cancelled from
@@ -215,10 +224,9 @@ struct theap_queue {
 	struct delayed_work room_work;	/* allocates the room or buckets that a timer lacked,
 					 * or frees what a burst has left */
 
-	struct theap_run run;		/* R */
+	struct theap_run run;		/* R: the run of the owning CPU, or of a manual clock */
+	struct theap_run stolen;	/* R: the run of a thief, also while the other is on */
 	struct theap_lateness lateness;	/* q */
-	spinlock_t batch_lock;		/* PREEMPT_RT: held by the run during each batch, so
-					 * that tasks that wait for it pass it their priority */
 };
 
 static inline struct theap_timer *theap_node_timer(struct theap_node *node)
@@ -245,30 +253,32 @@ static inline s64 theap_queue_first(struct theap_queue *queue)
 /*
  * Protect a batch on PREEMPT_RT, where a task may preempt a run.  A task that waits for the batch
  * waits for this lock, and so passes its priority to the run, as with the kernel's hrtimers.  The
- * run holds the lock from before it raises @active of a timer.  So a task that gets the lock finds
- * that @active is 0, unless a later batch has raised it again.
+ * run holds the lock from before it raises @active of a timer.  So a task that gets the locks of
+ * both runs finds that @active is 0, unless a later batch has raised it again.
  */
-static inline void theap_batch_lock(struct theap_queue *queue)
+static inline void theap_batch_lock(struct theap_run *run)
 {
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
-		spin_lock(&queue->batch_lock);
+		spin_lock(&run->batch_lock);
 }
 
-static inline void theap_batch_unlock(struct theap_queue *queue)
+static inline void theap_batch_unlock(struct theap_run *run)
 {
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
-		spin_unlock(&queue->batch_lock);
+		spin_unlock(&run->batch_lock);
 }
 
 /*
- * Wait a while for the current batch of a queue.  Without PREEMPT_RT no task preempts a batch, so
+ * Wait a while for the current batches of a queue.  Without PREEMPT_RT no task preempts a batch, so
  * spin, as timer_delete_sync() does.  Context: task; on PREEMPT_RT it may sleep.
  */
 static inline void theap_batch_wait(struct theap_queue *queue)
 {
 	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
-		spin_lock_bh(&queue->batch_lock);
-		spin_unlock_bh(&queue->batch_lock);
+		spin_lock_bh(&queue->run.batch_lock);
+		spin_unlock_bh(&queue->run.batch_lock);
+		spin_lock_bh(&queue->stolen.batch_lock);
+		spin_unlock_bh(&queue->stolen.batch_lock);
 	} else {
 		cpu_relax();
 	}

@@ -108,7 +108,8 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 	init_llist_head(&queue->inbox);
 	atomic64_set(&queue->earliest, THEAP_NEVER);
 	queue->first = THEAP_NEVER;
-	spin_lock_init(&queue->batch_lock);
+	spin_lock_init(&queue->run.batch_lock);
+	spin_lock_init(&queue->stolen.batch_lock);
 	queue->cpu = nr_cpu_ids;
 	queue->armed = clock == THEAP_MANUAL ? S64_MIN : THEAP_NEVER;
 }

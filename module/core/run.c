@@ -41,18 +41,36 @@
 #include "trace.h"
 #include "upcalls.h"
 
+/* A timer whose function waits in the batch of another run is tried again this much later. */
+#define THEAP_DEFER_ACTIVE	(50 * NSEC_PER_USEC)
+
+/* Is another run about to call the function of @timer, or calling it now? */
+static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *timer)
+{
+	unsigned int i;
+
+	/* Pairs with the release in theap_run_call(). */
+	if (!smp_load_acquire(&timer->active))
+		return false;
+	/* A ticker that was moved earlier may be due twice in one batch. */
+	for (i = 0; i < run->nr; i++)
+		if (run->expired[i].timer == timer)
+			return false;
+	return true;
+}
+
 /*
  * WAITING -> RUNNING -> NO_STATUS, WAITING or MODIFIED_EARLIER.
  *
  * Expire the timer at the position of the bulk extraction, or the first timer of a due
  * bucket.
  */
-static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
+static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
+			   struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
-	struct theap_run *run = &queue->run;
 	struct theap_expiry expiry = {};
-	s64 next;
+	s64 later, next;
 
 	if (!theap_try_waiting_to_running(&timer->status))
 		return;
@@ -67,10 +85,16 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 	 * the inbox links this timer, rekey it to THEAP_NEVER instead of expiring it.  When
 	 * adjust drains the inbox, it requeues the timer at its deadline.  If clean requeues
 	 * the timer before adjust does, this function is called for the timer again.
+	 *
+	 * If another run is about to call the timer's function, rekey the timer to a moment later:
+	 * the function must not run on two CPUs at once.
 	 */
-	if (theap_timer_in_inbox(timer)) {
+	later = theap_timer_in_inbox(timer) ? THEAP_NEVER : 0;
+	if (theap_run_must_defer(run, timer))
+		later = run->now + THEAP_DEFER_ACTIVE;
+	if (later) {
 		timer->nextwhen = timer->when;
-		__theap_rekey(queue, timer, THEAP_NEVER);
+		__theap_rekey(queue, timer, later);
 		theap_running_to_modified_earlier(&timer->status);
 		return;
 	}
@@ -97,7 +121,8 @@ static void __theap_expire(struct theap_queue *queue, struct theap_timer *timer)
 }
 
 /* Handle a timer by its state.  Its queued deadline is due. */
-static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer)
+static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
+			    struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
 	enum theap_status status = theap_status(&timer->status);
@@ -107,7 +132,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer
 		if (theap_timer_is_bucket(timer))
 			__theap_bucket_due(queue, timer);
 		else
-			__theap_expire(queue, timer);
+			__theap_expire(queue, run, timer);
 		break;
 	case THEAP_DELETED:
 		__theap_remove(queue, timer);
@@ -129,14 +154,15 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_timer *timer
 }
 
 /* Continue the bulk extraction.  If it is complete, close the holes that it has left. */
-static void __theap_run_extract(struct theap_queue *queue, unsigned int *budget)
+static void __theap_run_extract(struct theap_queue *queue, struct theap_run *run,
+				unsigned int *budget)
 	__must_hold(&queue->lock)
 {
 	struct theap_entry *entry;
 
-	while ((entry = theap_extract_next(&queue->heap, queue->run.now, budget))) {
+	while ((entry = theap_extract_next(&queue->heap, run->now, budget))) {
 		(*budget)--;
-		__theap_run_one(queue, theap_node_timer(entry->node));
+		__theap_run_one(queue, run, theap_node_timer(entry->node));
 	}
 	while (*budget && theap_heap_is_extracting(&queue->heap)) {
 		theap_heap_close_hole(&queue->heap);
@@ -145,13 +171,14 @@ static void __theap_run_extract(struct theap_queue *queue, unsigned int *budget)
 }
 
 /* Handle the timers of the due buckets, one by one. */
-static void __theap_empty_due(struct theap_queue *queue, unsigned int *budget)
+static void __theap_empty_due(struct theap_queue *queue, struct theap_run *run,
+			      unsigned int *budget)
 	__must_hold(&queue->lock)
 {
 	struct theap_timer *timer;
 
 	while ((timer = __theap_buckets_next(queue, budget)))
-		__theap_run_one(queue, timer);
+		__theap_run_one(queue, run, timer);
 }
 
 /*
@@ -195,9 +222,8 @@ static void theap_run_advance_manual(struct theap_run *run, s64 first)
  *
  * Return: whether there may be more to do now.
  */
-static bool theap_run_collect(struct theap_queue *queue)
+static bool theap_run_collect(struct theap_queue *queue, struct theap_run *run)
 {
-	struct theap_run *run = &queue->run;
 	unsigned int budget = THEAP_BATCH, moves = THEAP_BATCH / 2;
 	bool more = true;
 	unsigned long flags;
@@ -217,14 +243,14 @@ static bool theap_run_collect(struct theap_queue *queue)
 		 * after it.
 		 */
 		if (!theap_heap_is_extracting(&queue->heap))
-			__theap_empty_due(queue, &budget);
+			__theap_empty_due(queue, run, &budget);
 		timer = __theap_clean(queue, &budget);
 		if (timer && empty)
 			theap_run_advance_manual(run, timer->when);
 		if (timer && timer->when <= run->now)
 			theap_extract_begin(&queue->heap, run->now);
 		if (theap_heap_is_extracting(&queue->heap)) {
-			__theap_run_extract(queue, &budget);
+			__theap_run_extract(queue, run, &budget);
 		} else if (!queue->buckets.due && (timer || !queue->heap.nr)) {
 			more = !empty;
 			break;
@@ -241,9 +267,8 @@ static bool theap_run_collect(struct theap_queue *queue)
 }
 
 /* Call the functions of a batch. */
-static void theap_run_call(struct theap_queue *queue)
+static void theap_run_call(struct theap_run *run)
 {
-	struct theap_run *run = &queue->run;
 	unsigned int i;
 
 	for (i = 0; i < run->nr; i++) {
@@ -254,8 +279,8 @@ static void theap_run_call(struct theap_queue *queue)
 		trace_timerheap_expire_exit(timer);
 		/*
 		 * Once @active is 0, the timer may be freed, or another run may expire it.
-		 * Pairs with the acquires in timer.c: theap_timer_stop_sync(),
-		 * theap_timer_dequeue() and theap_timer_lock_queue().
+		 * Pairs with the acquires in theap_run_must_defer() and, in timer.c, in
+		 * theap_timer_stop_sync(), theap_timer_dequeue() and theap_timer_lock_queue().
 		 */
 		smp_store_release(&timer->active, timer->active - 1);
 	}
@@ -263,19 +288,20 @@ static void theap_run_call(struct theap_queue *queue)
 
 /**
  * theap_run_batch - expire a batch, and call the functions
- * @queue: the queue, whose run the caller has begun
+ * @queue: the queue
+ * @run:   a run of @queue that the caller has begun
  *
  * Context: softirqs off, under rcu_read_lock().
  * Return: whether there may be more to do now.
  */
-bool theap_run_batch(struct theap_queue *queue)
+bool theap_run_batch(struct theap_queue *queue, struct theap_run *run)
 {
 	bool more;
 
-	theap_batch_lock(queue);
-	more = theap_run_collect(queue);
-	theap_run_call(queue);
-	theap_batch_unlock(queue);
+	theap_batch_lock(run);
+	more = theap_run_collect(queue, run);
+	theap_run_call(run);
+	theap_batch_unlock(run);
 	return more;
 }
 
@@ -339,7 +365,8 @@ void theap_run_wake(struct theap_run *run)
 }
 
 /* End a run: arm the hrtimer, or throttle the queue until the deficit is repaid. */
-static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
+static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 deficit,
+			  u64 ended)
 {
 	u64 throttle = deficit >= THEAP_BUDGET_NS ? deficit / THEAP_BUDGET_REPAY : 0;
 	unsigned long flags;
@@ -349,8 +376,8 @@ static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 	sparse = __theap_queue_is_sparse(queue);
 	queue->count.throttled += throttle > 0;
 	/* Include the throttled time, so that no thief finds the queue stuck (steal.c). */
-	WRITE_ONCE(queue->run_ended, ended + throttle);
-	WRITE_ONCE(queue->running, false);
+	WRITE_ONCE(queue->progress, ended + throttle);
+	WRITE_ONCE(run->on, false);
 	raw_spin_unlock(&queue->lock);
 	if (throttle)
 		theap_queue_run_throttled(queue, throttle);
@@ -362,18 +389,19 @@ static void theap_run_end(struct theap_queue *queue, u64 deficit, u64 ended)
 }
 
 /**
- * __theap_run_begin - begin the run of a queue, unless a run is on
+ * __theap_run_begin - begin a run of a queue, unless it is on
  * @queue: locked by the caller
+ * @run:   the owning CPU's or the thief's run of @queue
  *
- * Return: true: the caller must call theap_run() next; false: a run is on, and it
+ * Return: true: the caller must call theap_run() next; false: the run is on, and it
  * expires what is due.
  */
-bool __theap_run_begin(struct theap_queue *queue)
+bool __theap_run_begin(struct theap_queue *queue, struct theap_run *run)
 {
 	lockdep_assert_held(&queue->lock);
-	if (queue->running)
+	if (run->on)
 		return false;
-	WRITE_ONCE(queue->running, true);
+	WRITE_ONCE(run->on, true);
 	theap_queue_run_begun(queue);
 	queue->count.runs++;
 	return true;
@@ -381,38 +409,44 @@ bool __theap_run_begin(struct theap_queue *queue)
 
 /**
  * theap_run - run a queue until nothing is due or the CPU budget is exhausted
- * @queue: its run was begun by __theap_run_begin() on this CPU
+ * @queue: the queue
+ * @run:   was begun by __theap_run_begin() on this CPU
  *
  * Context: softirq, or softirqs off; under rcu_read_lock(), which keeps the memory of
  * the wakers until the last of them is called.
  * Return: when the run ended, on CLOCK_MONOTONIC; 0: the budget is exhausted.
  */
-u64 theap_run(struct theap_queue *queue)
+u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 {
 	struct theap_budget *budget = theap_budget_begin();
+	u64 deficit, progress = budget->started;
 	bool more;
-	u64 deficit;
 
 	do {
-		more = theap_run_batch(queue);
+		WRITE_ONCE(queue->progress, progress);
+		more = theap_run_batch(queue, run);
 		/* Wake tasks before reading the clock: more due timers must not delay the tasks. */
-		if (!more || queue->run.nr_wakers >= THEAP_RUN_WAKERS)
-			theap_run_wake(&queue->run);
+		if (!more || run->nr_wakers >= THEAP_RUN_WAKERS)
+			theap_run_wake(run);
 		if (!more)
 			more = theap_queue_first(queue) <= theap_queue_now(queue);
-	} while (more && theap_budget_charge(budget) < THEAP_BUDGET_NS);
-	theap_run_wake(&queue->run);
+		if (!more)
+			break;
+		deficit = theap_budget_charge(budget);
+		progress = budget->ended;
+	} while (deficit < THEAP_BUDGET_NS);
+	theap_run_wake(run);
 	deficit = theap_budget_charge(budget);
-	theap_run_end(queue, deficit, budget->ended);
+	theap_run_end(queue, run, deficit, budget->ended);
 	return deficit < THEAP_BUDGET_NS ? budget->ended : 0;
 }
 
 /**
- * theap_queue_run - run a queue, unless a run is on
+ * theap_queue_run - run a queue of this CPU, unless its run is on
  * @queue: the queue
  *
  * Context: softirq, or softirqs off.
- * Return: as theap_run(); also 0 if another run is on.
+ * Return: as theap_run(); also 0 if the run is on.
  */
 u64 theap_queue_run(struct theap_queue *queue)
 {
@@ -422,9 +456,9 @@ u64 theap_queue_run(struct theap_queue *queue)
 
 	rcu_read_lock();
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	begun = __theap_run_begin(queue);
+	begun = __theap_run_begin(queue, &queue->run);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
-	ended = begun ? theap_run(queue) : 0;
+	ended = begun ? theap_run(queue, &queue->run) : 0;
 	rcu_read_unlock();
 	return ended;
 }

@@ -10,14 +10,19 @@
  *  - on a virtual machine, while the host has stopped it.
  *
  * Then code on another CPU, the thief, runs the queue.  In Go, likewise, a P (a processor of the
- * scheduler) with nothing to do runs the timers of other Ps.  A run may be on any CPU: the
- * lock of the queue and @running allow one run at a time.  A stolen run is charged to the
+ * scheduler) with nothing to do runs the timers of other Ps.  A stolen run is charged to the
  * budget of the thief's CPU.
  *
- * A queue is stuck if a timer is overdue by steal_us (a module parameter), no run is on,
- * and no run has ended for steal_us.  The time that the queue is throttled after a run
- * counts as part of that run.  So a CPU that has too much to do is not stuck, although its
- * timers are late: its runs are throttled for up to 2.5 ms, and not stolen.
+ * A queue is stuck if a timer is overdue by steal_us (a module parameter), and no run of the
+ * queue has made progress for steal_us: none has begun, collected a batch or ended.  The time
+ * that the queue is throttled after a run counts as part of that run.  So a CPU that has too
+ * much to do is not stuck, although its timers are late: its runs are throttled for up to 2.5 ms,
+ * and not stolen.
+ *
+ * The owning CPU may get stuck in the middle of a run: the host stops it, or on PREEMPT_RT a task
+ * preempts the run.  So a queue has two runs, one of the owning CPU and one of a thief, and both may
+ * be on.  Each of them collects its batches with the lock.  A timer in a batch of one run is not
+ * expired by the other (theap_run_must_defer() in run.c).
  *
  * A clock step forward makes timers on that clock overdue at once.  A thief may run them
  * before the owning CPU, which is about to run them.  That is harmless.
@@ -52,10 +57,10 @@
  *
  * The races:
  *
- * 1. Two thieves, or a thief and the owning CPU, which wakes up.  Both may begin to run
- *    the queue, but the lock lets one of them set @running.  If the other one gets the lock
- *    later, it finds that @running is set, that a run has just ended, or that nothing is
- *    due.  A thief does nothing if the lock is taken.
+ * 1. Two thieves.  The lock lets one of them begin.  If the other one gets the lock later, it
+ *    finds that the thief's run is on, that a run has just made progress, or that nothing is due.
+ *    A thief does nothing if the lock is taken.  A thief and the owning CPU, which wakes up: both
+ *    run the queue, and each batch goes to one of them.
  *
  * 2. The thief's run against the owning CPU, which arms the hrtimer:
  *
@@ -77,19 +82,17 @@
  *    CPU may get stuck before @thief_resume fires, while the owning CPU is awake:
  *
  *	thief					owning CPU
- *	  running <- true			  is stuck
- *	  armed <- S64_MIN			  wakes up
- *	  run, until throttled			  the hrtimer fires, but a run is on
- *	  running <- false
+ *	  armed <- S64_MIN			  is stuck
+ *	  run, until throttled
  *	  arm @thief_resume
  *	  armed <- THEAP_NEVER
- *	  notify the owning CPU
+ *	  notify the owning CPU			  wakes up
  *	  is stuck				  arm, and run
  *
  *    Without the notification the owning CPU would leave the queue to a thief that
  *    cannot run.  So the thief notifies the owning CPU, as at the end of a run (2).  The
  *    CPU that can run the queue first continues.  @thief_resume runs the queue only if a
- *    timer is due, no run is on, and the queue is not throttled.
+ *    timer is due, no other thief runs the queue, and the queue is not throttled.
  *
  *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
  *    @resume: if the function of @resume runs on the owning CPU when the thief arms
@@ -103,10 +106,12 @@
  *    waits for all CPUs that may still steal.  Then all hrtimers are cancelled,
  *    also those that thieves have armed.
  *
- * The limits of stealing.  If a CPU stops in the middle of a run, no other CPU can run that
- * queue: @running stays set.  No other CPU knows which functions of the current batch have
- * been called.  If a thief's CPU stops between the end of its run and the IPI, a third CPU
- * can steal.  The owning CPU does not run the queue, since it has not been notified.
+ * The limits of stealing.  If a CPU stops in the middle of a batch, the functions of that batch,
+ * at most THEAP_BATCH, wait for it: no other CPU knows which of them have been called.  If a CPU
+ * stops while it holds the lock of a queue, the queue waits.  If both the owning CPU and the thief
+ * stop in the middle of a run, no third CPU runs the queue.  If a thief's CPU stops between the end
+ * of its run and the IPI, a third CPU can steal.  The owning CPU does not run the queue, since it
+ * has not been notified.
  */
 #include <linux/ktime.h>
 #include <linux/minmax.h>
@@ -173,8 +178,8 @@ u64 theap_steal_ns(void)
 static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monotonic, u64 ns)
 {
 	return theap_queue_first(queue) <= now - (s64)ns &&
-	       !READ_ONCE(queue->running) &&
-	       READ_ONCE(queue->run_ended) + ns <= monotonic &&
+	       !READ_ONCE(queue->stolen.on) &&
+	       READ_ONCE(queue->progress) + ns <= monotonic &&
 	       READ_ONCE(queue->cpu) != raw_smp_processor_id();
 }
 
@@ -187,14 +192,14 @@ static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 	if (raw_spin_trylock_irqsave(&queue->lock, flags)) {
 		begun = theap_queue_is_stuck(queue, theap_clock_read(queue->clock),
 					     ktime_get_ns(), ns) &&
-			__theap_run_begin(queue);
+			__theap_run_begin(queue, &queue->stolen);
 		queue->count.stolen += begun;
 		queue->count.stolen_by_watchdog += begun && watchdog;
 		raw_spin_unlock_irqrestore(&queue->lock, flags);
 	}
 	if (begun) {
 		trace_timerheap_steal(queue, watchdog);
-		budget_left = theap_run(queue);
+		budget_left = theap_run(queue, &queue->stolen);
 	}
 	return budget_left;
 }

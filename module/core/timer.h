@@ -88,7 +88,7 @@ struct theap_timer {
 	const struct theap_timer_ops *ops;	/* constant; NULL: a timer embedded in a
 						 * bucket; only the owner uses such a timer */
 	u8 active;			/* R: calls of the function that are pending or under
-					 * way; at most THEAP_BATCH */
+					 * way, all in one run; at most THEAP_BATCH */
 	u8 slack_shift;			/* C: log2 of the granularity that its deadlines are
 					 * rounded to; 0: exact */
 	bool reserved;			/* has a reserved entry in the heap of @queue; written

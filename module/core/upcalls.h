@@ -7,7 +7,7 @@
  *
  *	run.c -> steal.c	after a run that has left nothing due in its queue, the
  *				CPU checks whether other CPUs are stuck
- *	arm.c -> watchdog.c	an earlier deadline wakes the watchdog if it would
+ *	owner.c, arm.c -> watchdog.c	an earlier deadline wakes the watchdog if it would
  *				sleep past that deadline
  */
 #ifndef THEAP_UPCALLS_H
@@ -25,23 +25,17 @@ void theap_watchdog_wake(void);
 /**
  * theap_watchdog_notify - notify the watchdog of a first deadline
  * @queue: the queue
- * @first: its first deadline, read after the full barrier (K), (L), (P) or (Q)
+ * @first: its first deadline, or that of its inbox
  *
- * Wake the watchdog if it would sleep past @first.  The caller's barrier (K), (L) or (P)
- * orders the store of the deadline before the load of theap_watchdog_until here.  Each of
- * the three pairs with (Q) in watchdog.c.
- *
- * While a run is on, the watchdog is not woken.  During a run __theap_settle() may publish
- * 0 as the first deadline, and then each start would wake the watchdog for nothing.  The
- * end of the run clears @running, executes a full barrier, reads the first deadline, and
- * calls this function with it.
+ * Wake the watchdog if it would sleep past @first.  The barrier (K) or (P) of a caller that has
+ * published the deadline orders its store before the load of theap_watchdog_until here.  Both pair
+ * with (Q) in watchdog.c.
  *
  * Context: any.
  */
 static inline void theap_watchdog_notify(struct theap_queue *queue, s64 first)
 {
-	if (unlikely(first < READ_ONCE(theap_watchdog_until[queue->clock])) &&
-	    !READ_ONCE(queue->running))
+	if (unlikely(first < READ_ONCE(theap_watchdog_until[queue->clock])))
 		theap_watchdog_wake();
 }
 

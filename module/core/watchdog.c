@@ -40,13 +40,13 @@
  *
  * The race of a watchdog timer that goes to sleep against a new deadline:
  *
- *	the watchdog timer			a notifier, or the end of a run
+ *	the watchdog timer			the code that publishes a deadline
  *	  scan all queues			  first or earliest <- the deadline
- *	  until <- the next expiry		  smp_mb()	(K), (L), (P) in arm.c
+ *	  until <- the next expiry		  smp_mb()	(K) in arm.c, (P) in owner.c
  *	  smp_mb()			(Q)	  read until
  *	  read first, earliest of each
  *
- * Either the notifier reads the new until, or the watchdog timer reads the deadline.  In
+ * Either the other code reads the new until, or the watchdog timer reads the deadline.  In
  * both cases the watchdog is woken if it would sleep past the deadline.  There is a third
  * case: the other watchdog timer has read the deadline in between, and has published its
  * own until.  Then the other timer also makes sure that this watchdog timer expires by that
@@ -249,7 +249,7 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 		return;
 	/*
 	 * (Q) orders the stores of theap_watchdog_until before the reads of the first
-	 * deadlines.  Pairs with (K), (L) and (P) in arm.c.
+	 * deadlines.  Pairs with (K) in arm.c and (P) in owner.c.
 	 */
 	smp_mb();
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {

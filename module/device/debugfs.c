@@ -70,7 +70,7 @@ static void theap_heaps_stop(struct seq_file *m, void *v)
 
 static const char *theap_heaps_state(struct theap_queue *queue)
 {
-	return theap_counter(queue->running) ? "running" : "idle";
+	return theap_counter(queue->run.on) || theap_counter(queue->stolen.on) ? "running" : "idle";
 }
 
 /*

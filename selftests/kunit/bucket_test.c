@@ -359,7 +359,7 @@ static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 	queue->run.limit = U64_MAX;
 	local_bh_disable();
 	rcu_read_lock();
-	theap_run_batch(queue);
+	theap_run_batch(queue, &queue->run);
 	rcu_read_unlock();
 	local_bh_enable();
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));

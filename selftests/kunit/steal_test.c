@@ -132,23 +132,80 @@ static void steal_leaves_recently_due_queue(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
 }
 
-/* A thief does not steal a queue during a run of that queue. */
+/* A queue is not stolen while a run of it makes progress, or while another thief runs it. */
 static void steal_leaves_running_queue(struct kunit *test)
 {
+	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
 
 	queue_gets_stuck();
 	start_overdue(t, 1, OVERDUE);
-	WRITE_ONCE(test_queue()->running, true);
+	WRITE_ONCE(queue->run.on, true);
+	WRITE_ONCE(queue->progress, ktime_get_ns());
 	scan();
-	KUNIT_EXPECT_TRUE(test, theap_queue_steal(test_queue(), SECOND, false));
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
-	KUNIT_EXPECT_EQ(test, theap_queue_run(test_queue()), 0);
+	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
+	WRITE_ONCE(queue->progress, 0);
+	WRITE_ONCE(queue->stolen.on, true);
+	scan();
+	KUNIT_EXPECT_TRUE(test, theap_queue_steal(queue, SECOND, false));
+	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
 	KUNIT_EXPECT_EQ(test, t->called, 0);
-	WRITE_ONCE(test_queue()->running, false);
+	WRITE_ONCE(queue->stolen.on, false);
 	scan();
 	KUNIT_EXPECT_EQ(test, t->called, 1);
+	WRITE_ONCE(queue->run.on, false);
 	queue_recovers();
+}
+
+/* The timers of the test below, and what its function has found. */
+static struct test_timer *preempted;
+static unsigned int collected, calls_by_thief, calls_of_function, calls_during_function;
+
+/*
+ * Make no progress in this function of the first timer, and let a thief scan.  The timer is started
+ * again meanwhile and is due at once, but this function must not run twice at a time.
+ */
+static void scan_in_function(struct test_timer *t)
+{
+	unsigned int i;
+
+	if (calls_of_function++)
+		return;
+	start_overdue(t, 1, OVERDUE);
+	WRITE_ONCE(test_queue()->progress, 0);
+	scan();
+	calls_during_function = calls_of_function - 1;
+	collected = test_queue()->run.nr;
+	for (i = 1; i < 3 * THEAP_BATCH; i++)
+		calls_by_thief += preempted[i].called;
+}
+
+/*
+ * A thief runs a queue whose own run makes no progress: all timers that are due, but those of the
+ * batch that the other run has collected.
+ */
+static void steal_continues_preempted_run(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 3 * THEAP_BATCH;
+	struct test_timer *t = test_timers(test, nr);
+
+	calls_by_thief = 0;
+	calls_of_function = 0;
+	preempted = t;
+	queue_gets_stuck();
+	start_overdue(t, nr, OVERDUE);
+	t[0].work = scan_in_function;
+	theap_queue_run(queue);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	KUNIT_EXPECT_GT(test, calls_by_thief, 0);
+	KUNIT_EXPECT_EQ(test, calls_by_thief, nr - collected);
+	KUNIT_EXPECT_EQ(test, calls_during_function, 0);
+	queue_recovers();
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 2));
+	for (i = 1; i < nr; i++)
+		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 }
 
 /* A CPU does not steal its own queue. */
@@ -227,13 +284,13 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	/*
-	 * run_ended is the end of the throttling.  The queue is throttled for at least a quarter
+	 * progress is the end of the throttling.  The queue is throttled for at least a quarter
 	 * of the run's duration, and the work in the run takes 1 ms.
 	 */
-	KUNIT_EXPECT_GE(test, queue->run_ended, worked_until + NSEC_PER_MSEC / 4);
+	KUNIT_EXPECT_GE(test, queue->progress, worked_until + NSEC_PER_MSEC / 4);
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 0);
-	WRITE_ONCE(queue->run_ended, queue->run_ended - 2 * SECOND);
+	WRITE_ONCE(queue->progress, queue->progress - 2 * SECOND);
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	queue_recovers();
@@ -258,15 +315,15 @@ static void steal_resumes_after_throttled_run(struct kunit *test)
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
-	/* First the owning CPU appears to be throttled after a run, then to run the queue. */
-	WRITE_ONCE(queue->run_ended, ktime_get_ns() + SECOND);
+	/* First the owning CPU appears to be throttled after a run, then another thief to run. */
+	WRITE_ONCE(queue->progress, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	WRITE_ONCE(queue->run_ended, 0);
-	WRITE_ONCE(queue->running, true);
+	WRITE_ONCE(queue->progress, 0);
+	WRITE_ONCE(queue->stolen.on, true);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
-	WRITE_ONCE(queue->running, false);
+	WRITE_ONCE(queue->stolen.on, false);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 2);
 	queue_recovers();
@@ -326,7 +383,7 @@ static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[0].called, 1);
 	KUNIT_EXPECT_EQ(test, t[1].called, 0);
 	start_overdue(&t[2], 1, OVERDUE);
-	WRITE_ONCE(queue->run_ended, 0);
+	WRITE_ONCE(queue->progress, 0);
 	scan_clocks(clocks);
 	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
@@ -352,7 +409,7 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 	theap_steal_after_run(now);
 	KUNIT_EXPECT_EQ(test, t[0].called, 1);
 	start_overdue(&t[1], 1, OVERDUE);
-	WRITE_ONCE(test_queue()->run_ended, 0);
+	WRITE_ONCE(test_queue()->progress, 0);
 	theap_steal_after_run(now + SECOND - 1);
 	KUNIT_EXPECT_EQ(test, t[1].called, 0);
 	theap_steal_after_run(now + SECOND);
@@ -360,7 +417,7 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 
 	/* A scan before a sleep is also limited to one per steal_us. */
 	start_overdue(&t[2], 1, OVERDUE);
-	WRITE_ONCE(test_queue()->run_ended, 0);
+	WRITE_ONCE(test_queue()->progress, 0);
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	this_cpu_ptr(&theap_thieves)->next = 0;
@@ -395,7 +452,7 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 0);
 	start_overdue(t, 1, OVERDUE);
-	WRITE_ONCE(test_queue()->run_ended, 0);
+	WRITE_ONCE(test_queue()->progress, 0);
 	theap_steal_all();
 	KUNIT_EXPECT_EQ(test, t->called, 2);
 	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 1);
@@ -523,6 +580,10 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 	test_start(&t[2], until - SECOND);
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
+	/* This timer is queued, so the new deadline goes to the inbox. */
+	test_start(&t[1], READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]) - SECOND);
+	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
+	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
 
 	theap_timer_stop_sync(&t[0].timer);
 	theap_timer_stop_sync(&t[1].timer);
@@ -556,23 +617,22 @@ static void watchdog_wakes_despite_hrtimer_of_stopped_timer(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 }
 
-/* A start during a run does not wake the watchdog.  The end of the run wakes it. */
-static void watchdog_wakes_at_end_of_run(struct kunit *test)
+/* A start during a run wakes the watchdog, since the CPU of the run may get stuck. */
+static void watchdog_wakes_during_run(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
-	bool during, after;
+	bool sleeps;
 
 	watchdog_begin(SLOW_MS);
 	local_bh_disable();
-	WRITE_ONCE(test_queue()->running, true);
+	WRITE_ONCE(test_queue()->run.on, true);
+	WRITE_ONCE(test_queue()->armed, S64_MIN);
 	test_start(t, test_now() + DAY);
-	during = watchdog_sleeps();
-	WRITE_ONCE(test_queue()->running, false);
+	sleeps = watchdog_sleeps();
+	WRITE_ONCE(test_queue()->run.on, false);
 	theap_queue_run(test_queue());
-	after = watchdog_sleeps();
 	local_bh_enable();
-	KUNIT_EXPECT_TRUE(test, during);
-	KUNIT_EXPECT_FALSE(test, after);
+	KUNIT_EXPECT_FALSE(test, sleeps);
 }
 
 /* If no CPU scans a stuck queue after runs or before sleeps, the watchdog steals the queue. */
@@ -738,6 +798,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_runs_overdue_queue_once),
 	KUNIT_CASE(steal_leaves_recently_due_queue),
 	KUNIT_CASE(steal_leaves_running_queue),
+	KUNIT_CASE(steal_continues_preempted_run),
 	KUNIT_CASE(steal_leaves_own_queue),
 	KUNIT_CASE(steal_us_of_0_switches_stealing_off),
 	KUNIT_CASE(steal_us_has_a_minimum),
@@ -751,7 +812,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(watchdog_sleep_ends_before_next_deadline),
 	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
 	KUNIT_CASE(watchdog_wakes_despite_hrtimer_of_stopped_timer),
-	KUNIT_CASE(watchdog_wakes_at_end_of_run),
+	KUNIT_CASE(watchdog_wakes_during_run),
 	KUNIT_CASE(watchdog_steals_stuck_queue),
 	KUNIT_CASE(watchdog_timer_that_is_late_moves_to_another_cpu),
 	KUNIT_CASE(watchdog_timer_leaves_offline_cpu),

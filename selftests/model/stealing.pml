@@ -14,8 +14,8 @@
  * The module also steals after a run and before a sleep of a task.  The model leaves both
  * out: they only run the queue earlier than the watchdog would.
  *
- * The owning CPU gets stuck at any step outside of a run.  With THEN_THIEF_STUCK it recovers
- * at any later step, and then the thief's CPU gets stuck.  When no process can take a step,
+ * The owning CPU gets stuck at any step, also in the middle of a run, but not while it holds the
+ * lock.  With THEN_THIEF_STUCK it recovers at any later step, and then the thief's CPU gets stuck.  When no process can take a step,
  * one CPU is stuck.  Before it recovers, these must hold:
  *
  *  - The other CPUs have run all that is due.
@@ -74,7 +74,7 @@ byte when = NEVER, wanted = NEVER
 bool inbox, drained
 
 /* The queue. */
-bool lock, running, ipi_pending
+bool lock, ipi_pending
 byte earliest = NEVER, first = NEVER, armed = NEVER
 
 /* The owning CPU: what its hrtimer is set to, and whether an IPI is on its way. */
@@ -82,10 +82,12 @@ byte hrtimer = NEVER
 bool ipi, irqs_off
 
 /*
- * Is the owning CPU, or the thief's CPU, in a run?  Which CPU is stuck?  Are the hrtimers
- * resume and thief_resume armed?  Each of these two may fire at any time while it is armed.
+ * Is the run of the owning CPU on, or that of the thief?  Which CPU holds the lock in its run?  Which
+ * CPU is stuck?  Are the hrtimers resume and thief_resume armed?  Each of these two may fire at any
+ * time while it is armed.
  */
-bool owning_cpu_runs, thief_cpu_runs
+bool own_run, stolen_run
+byte holder = NO_CPU
 byte stuck = NO_CPU
 bool resume, thief_resume
 
@@ -111,20 +113,9 @@ inline watchdog_wake() {
 	atomic { until = S64_MIN; expires[0] = EXPIRES_0(S64_MIN); expires[1] = S64_MIN }
 }
 
-/* While a run is on, the watchdog is not notified: the end of the run notifies it. */
-#ifdef M_WATCHDOG_READS_ARMED
-#define run_is_on	(armed == S64_MIN)
-#else
-#define run_is_on	running
-#endif
-
 inline watchdog_notify() {
 	if
-	:: f < until ->
-		if
-		:: !run_is_on -> watchdog_wake()
-		:: else
-		fi
+	:: f < until -> watchdog_wake()
 	:: else
 	fi
 }
@@ -141,16 +132,13 @@ inline notify_cpu() {
 }
 
 inline notify() {
-	read_first();
-#if !defined(M_NO_K) && !defined(M_NO_WATCHDOG_IF_ARMED)
+#if !defined(M_NO_K) && !defined(M_NOTIFY_WITHOUT_WATCHDOG)
+	f = earliest;
 	watchdog_notify();
 #endif
+	read_first();
 	if
-	:: f < armed ->
-#ifdef M_NO_WATCHDOG_IF_ARMED
-		watchdog_notify();
-#endif
-		notify_cpu()
+	:: f < armed -> notify_cpu()
 	:: else
 	fi
 }
@@ -160,9 +148,6 @@ inline arm() {
 	read_first();
 	if
 	:: f < armed ->
-#ifndef M_ARM_WITHOUT_WATCHDOG
-		watchdog_notify();
-#endif
 		armed = f;
 		hrtimer = f
 	:: else
@@ -170,10 +155,6 @@ inline arm() {
 }
 
 inline run_later() {
-	read_first();
-#ifndef M_RUN_LATER_WITHOUT_WATCHDOG
-	watchdog_notify();
-#endif
 	resume = true
 }
 
@@ -223,11 +204,9 @@ inline run_throttled(cpu) {
 #define may_lock(cpu)	(!lock && (cpu == THIEF_CPU || !irqs_off))
 
 inline begin_run(cpu) {
-	assert(!running);
-	running = true;
 	armed = S64_MIN;
-	owning_cpu_runs = owning_cpu_runs || cpu == OWNING_CPU;
-	thief_cpu_runs = thief_cpu_runs || cpu == THIEF_CPU
+	own_run = own_run || cpu == OWNING_CPU;
+	stolen_run = stolen_run || cpu == THIEF_CPU
 }
 
 /* Take the lock and drain the inbox.  adjust() requeues the timer that was in the inbox. */
@@ -238,20 +217,39 @@ inline adjust() {
 	drained = false
 }
 
-inline settle() { first = when; lock = false }
+/* Publish the first deadline, and notify the watchdog with the lock if it has become earlier. */
+inline settle() {
+	lowered = when < first;
+#ifdef M_NO_P
+	f = until;
+#endif
+	first = when;
+#ifndef M_SETTLE_WITHOUT_WATCHDOG
+	if
+#ifdef M_NO_P
+	:: lowered && first < f -> watchdog_wake()
+#else
+	:: lowered && first < until -> watchdog_wake()
+#endif
+	:: else
+	fi;
+#endif
+	atomic { lowered = false; f = 0; lock = false; holder = NO_CPU }
+}
 
 inline collect(cpu) {
-	atomic { may_lock(cpu) -> drain_inbox(); irqs_off = irqs_off || cpu == OWNING_CPU };
+	atomic { may_lock(cpu) -> drain_inbox(); holder = cpu;
+		irqs_off = irqs_off || cpu == OWNING_CPU };
 	atomic {
 		adjust();
 		if
 		:: when <= now && !inbox && wanted == LATER -> when = wanted
 		:: when <= now && !inbox && wanted != LATER -> when = NEVER; wanted = NEVER
 		:: else
-		fi;
-		settle();
-		irqs_off = irqs_off && cpu == THIEF_CPU
-	}
+		fi
+	};
+	settle();
+	irqs_off = irqs_off && cpu == THIEF_CPU
 }
 
 /* After each batch the run goes on, ends, or is throttled because its CPU budget is spent. */
@@ -266,9 +264,8 @@ inline run_to_end(cpu) {
 	od;
 	atomic {
 		may_lock(cpu) ->
-#ifndef M_RUNNING_CLEARED_LATE
-		running = false;
-#endif
+		own_run = own_run && cpu == THIEF_CPU;
+		stolen_run = stolen_run && cpu == OWNING_CPU;
 		irqs_off = irqs_off || cpu == OWNING_CPU
 	};
 	if
@@ -276,38 +273,24 @@ inline run_to_end(cpu) {
 	:: else -> run_ended(cpu)
 	fi;
 	atomic {
-#ifdef M_RUNNING_CLEARED_LATE
-		running = false;
-#endif
 		throttled = false; f = 0;
-		irqs_off = irqs_off && cpu == THIEF_CPU;
-		owning_cpu_runs = owning_cpu_runs && cpu == THIEF_CPU;
-		thief_cpu_runs = thief_cpu_runs && cpu == OWNING_CPU
+		irqs_off = irqs_off && cpu == THIEF_CPU
 	}
 }
 
 /* An hrtimer of the owning CPU has expired. */
 inline queue_run() {
-	if
-	:: atomic { may_lock(OWNING_CPU) && !running -> begin_run(OWNING_CPU) };
-		run_to_end(OWNING_CPU)
-	:: atomic { may_lock(OWNING_CPU) && running }
-	fi
+	atomic { may_lock(OWNING_CPU) -> assert(!own_run); begin_run(OWNING_CPU) };
+	run_to_end(OWNING_CPU)
 }
 
-#define overdue	(first_deadline <= now && !running)
+/* A run that makes no progress counts as stuck; in the model, any run may. */
+#define overdue	(first_deadline <= now && !stolen_run)
 
 inline steal() {
-#ifdef M_NO_CHECK_WITH_LOCK
-	if
-	:: overdue ->
-		atomic { !lock -> begin_run(THIEF_CPU) };
-		run_to_end(THIEF_CPU)
-#else
 	if
 	:: atomic { overdue && !lock -> begin_run(THIEF_CPU) };
 		run_to_end(THIEF_CPU)
-#endif
 	:: else
 	fi
 }
@@ -400,7 +383,7 @@ end:	do
 
 proctype softirq() provided (stuck != OWNING_CPU) {
 	byte f;
-	bool throttled, may_sleep;
+	bool throttled, may_sleep, lowered;
 	DECLARE_EARLY;
 end:	do
 	:: atomic { hrtimer <= now && !irqs_off -> hrtimer = NEVER }; queue_run()
@@ -429,7 +412,7 @@ end:	do
 
 proctype thief() provided (stuck != THIEF_CPU) {
 	byte f;
-	bool throttled, may_sleep;
+	bool throttled, may_sleep, lowered;
 	DECLARE_EARLY;
 end:	do
 	:: atomic { !moved[1] && (may_expire(1) || expires[1] <= now && overdue && !lock) ->
@@ -440,12 +423,12 @@ end:	do
 	od
 }
 
-/* No CPU gets stuck within a run: it would keep its batch, which no other CPU can expire. */
+/* No CPU gets stuck with the lock.  A batch is one step with the lock: it has no functions here. */
 proctype stall() {
-	atomic { !owning_cpu_runs -> stuck = OWNING_CPU };
+	atomic { holder != OWNING_CPU -> stuck = OWNING_CPU };
 #ifdef THEN_THIEF_STUCK
 	stuck = NO_CPU;
-	atomic { !thief_cpu_runs -> stuck = THIEF_CPU }
+	atomic { holder != THIEF_CPU -> stuck = THIEF_CPU }
 #endif
 }
 
@@ -458,14 +441,15 @@ inline drain_and_dequeue() {
 	atomic { !lock -> drain_inbox() };
 	atomic {
 		adjust();
-		when = (wanted == NEVER && !inbox -> NEVER : when);
-		settle()
+		when = (wanted == NEVER && !inbox -> NEVER : when)
 	};
+	settle();
 	notify()
 }
 
 proctype user() {
 	byte d, f, ops = OPS;
+	bool lowered;
 	do
 	:: atomic { ops -> ops--; if :: d = SOON :: d = LATER fi };
 #ifdef M_NO_K
@@ -473,7 +457,8 @@ proctype user() {
 		watchdog_notify();
 #endif
 		if
-		:: atomic { when == NEVER && !lock -> when = d; wanted = d; first = d };
+		:: atomic { when == NEVER && !lock -> lock = true; when = d; wanted = d };
+			settle();
 			notify()
 		:: atomic { when != NEVER && d < when ->
 				inbox = true; wanted = d; earliest = min(earliest, d) };
@@ -504,10 +489,11 @@ proctype clock() { now = SOON }
 
 init {
 	atomic {
-		/* The timer was started. */
+		/* The timer was started, or not yet. */
 		if
 		:: when = SOON; until = S64_MIN
 		:: when = LATER; until = LATER - 1
+		:: when = NEVER; until = NEVER
 		fi;
 		wanted = when; first = when; armed = when; hrtimer = when;
 		expires[0] = EXPIRES_0(until); expires[1] = until;
@@ -517,12 +503,12 @@ init {
 	}
 	/* No process can take a step.  The stuck CPU's processes may wait until it recovers. */
 	timeout ->
-	assert(!lock && !running);
+	assert(!lock);
 	assert(wanted > now);
 	assert(watched);
 	stuck = NO_CPU;
 	timeout ->
-	assert(!lock && !running && !irqs_off && !ipi && !ipi_pending);
+	assert(!lock && !own_run && !stolen_run && !irqs_off && !ipi && !ipi_pending);
 	assert(!resume && !thief_resume && armed != S64_MIN);
 	assert(hrtimer <= armed && hrtimer <= first_deadline);
 	assert(watched)

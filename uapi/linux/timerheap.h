@@ -340,7 +340,7 @@ struct timerheap_event {
  *              the notified CPU.  That CPU delays its run by at most 200 us
  * @stolen:     of @runs, those on another CPU, because the CPU that owns the heap was stuck:
  *              a timer was overdue by the module parameter "steal_us" (in microseconds),
- *              no run of the heap was on, and none had ended within that time
+ *              and no run of the heap had made progress within that time
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
  * The counters are those of the whole machine.  @entries and @bucketed are current
