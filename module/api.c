@@ -34,12 +34,14 @@
  * of them are raw spinlocks:
  *
  *	the timer is		the new deadline is	locks
- *	queued			not earlier		none
- *	queued			earlier			1, 2, 3
+ *	queued on this CPU	not earlier		none
+ *	queued on this CPU	earlier			1, 2, 3
+ *	queued elsewhere	any			1, 2, 3
  *	not queued		any			the queue's, 2, 3, 4
  *
- *	1	the lock of the queue, by trylock: every 16th call that adds a timer to
- *		the inbox drains the inbox
+ *	1	the locks of queues, by trylock only: every 16th call that adds a timer to
+ *		the inbox drains the inbox; a timer that is queued elsewhere may move to the
+ *		queue of this CPU
  *	2	the lock of the hrtimer base, if the deadline is the queue's first and the
  *		queue belongs to this CPU; for another CPU an IPI is sent instead
  *	3	the lock of the watchdog and those of timer bases, if the watchdog would
@@ -196,7 +198,7 @@ EXPORT_SYMBOL_GPL(timerheap_set_slack);
  *
  * Context: any but NMI; also with interrupts off or with a raw spinlock held.  The
  * spinlock must not be one that hrtimers, timers, work items or IPIs need, such as those
- * of the scheduler.  Takes no lock if the timer is still queued and @when is not earlier
+ * of the scheduler.  Takes no lock if the timer is queued on this CPU and @when is not earlier
  * than the deadline that it is queued at.  Otherwise it may take the locks that are
  * listed at the top of this file.
  * Return: whether the timer was pending.

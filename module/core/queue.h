@@ -172,14 +172,17 @@ struct theap_counters {
  *	R  the run: one CPU at a time, by its field @on; on a manual clock, by its mutex
  *	C  constant once the queue is made
  *
- * The fields are in three groups by the CPUs that write them.  Each group begins at a new
+ * The fields are in five groups by the CPUs that read and write them.  Each group begins at a new
  * cache line.
  */
 struct theap_queue {
-	/* Written mainly by the owner, the code that holds the lock. */
-	raw_spinlock_t lock;
+	/* Rarely written, and read by each change of a timer and by each notification. */
 	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none yet */
 	enum theap_clock clock;		/* C */
+	__u64 *user_now;		/* C: the copy of @now that programs read */
+
+	/* Written by the owner, the code that holds the lock. */
+	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct theap_heap heap;		/* Q */
 	struct theap_buckets buckets;	/* Q */
 	struct llist_node *drained;	/* Q: inbox entries that were drained and are not
@@ -187,7 +190,6 @@ struct theap_queue {
 	struct llist_node *claimed;	/* Q: inbox entries whose timers were claimed when the owner
 					 * drained them: the owner tries them again soon */
 	s64 now;			/* q, R: the time of a manual clock */
-	__u64 *user_now;		/* C: the copy of @now that programs read */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
 					 * @handed_over: H */
 
@@ -201,8 +203,8 @@ struct theap_queue {
 	atomic_t reserved;		/* A: reserved entries; increased only under the lock */
 
 	/*
-	 * Read by any CPU without the lock.  Written by the owner, by the run, by the owning
-	 * CPU (letter I), and by the CPU that notifies it.
+	 * Read by any CPU without the lock, in scans and notifications.  Written by the owner, by
+	 * runs, and by the owning CPU (letter I).
 	 */
 	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap;
 						 * 0: a run is wanted at once;
@@ -213,8 +215,10 @@ struct theap_queue {
 					 * was throttled, when it may go on.  CLOCK_MONOTONIC.
 					 * Written by runs, two of which may race: the older time
 					 * is harmless */
-	struct hrtimer hrtimer;		/* I: runs the queue at the first deadline; cancelled
-					 * from any CPU */
+
+	/* Used by the CPU of a run, and to begin one. */
+	struct hrtimer hrtimer ____cacheline_aligned_in_smp;	/* I: runs the queue at the first
+								 * deadline; cancelled from any CPU */
 	struct hrtimer resume;		/* I: begins a deferred or throttled run; cancelled from
 					 * any CPU */
 	struct hrtimer thief_resume;	/* as @resume, after a thief's throttled run; armed by

@@ -70,7 +70,7 @@ struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
 }
 
 /**
- * theap_queue_lock - lock the queue that a timer goes to
+ * theap_queue_for - choose the queue that a timer goes to when it is started
  * @placement: of the timer
  *
  * The queue is that of the manual clock, of the CPU that the program has asked for, or of
@@ -79,20 +79,35 @@ struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index)
  * the queue (hotplug.c).
  *
  * Context: interrupts off.
- * Return: the queue, locked.
+ * Return: the queue.
  */
-struct theap_queue *theap_queue_lock(const struct theap_placement *placement)
-	__acquires(the_queue_returned)
+struct theap_queue *theap_queue_for(const struct theap_placement *placement)
 {
-	struct theap_queue *queue = placement->manual;
 	unsigned int cpu = placement->cpu;
 
+	if (placement->manual)
+		return placement->manual;
 	if (cpu == THEAP_ANY_CPU)
 		cpu = this_cpu_read(theap_start_cpu);
-	if (!queue)
-		queue = theap_queues_get(placement->clock, cpu);
-	raw_spin_lock(&queue->lock);
-	return queue;
+	return theap_queues_get(placement->clock, cpu);
+}
+
+/**
+ * theap_queue_is_foreign - would a start on this CPU use another queue?
+ * @queue:     the queue that a timer is in
+ * @placement: of the timer
+ *
+ * Only the first comparison is made often: the owning CPU's changes of its own timers.
+ *
+ * Context: interrupts off.
+ * Return: true; false also if @placement names a queue or a CPU.
+ */
+bool theap_queue_is_foreign(struct theap_queue *queue, const struct theap_placement *placement)
+{
+	unsigned int cpu = this_cpu_read(theap_start_cpu);
+
+	return READ_ONCE(queue->cpu) != cpu && placement->cpu == THEAP_ANY_CPU &&
+	       !placement->manual && theap_queues_get(placement->clock, cpu) != queue;
 }
 
 /*

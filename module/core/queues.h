@@ -11,8 +11,8 @@ extern const struct theap_placement theap_default_placement[THEAP_CLOCKS];
 bool theap_cpu_is_housekeeping(unsigned int cpu);
 unsigned int theap_queues_nr(void);
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index);
-struct theap_queue *theap_queue_lock(const struct theap_placement *placement)
-	__acquires(the_queue_returned);
+bool theap_queue_is_foreign(struct theap_queue *queue, const struct theap_placement *placement);
+struct theap_queue *theap_queue_for(const struct theap_placement *placement);
 
 void theap_queue_init(struct theap_queue *queue, enum theap_clock clock);
 void theap_queue_destroy(struct theap_queue *queue);

@@ -212,7 +212,8 @@ int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement 
 
 	for (;;) {
 		local_irq_save(flags);
-		queue = theap_queue_lock(placement);
+		queue = theap_queue_for(placement);
+		raw_spin_lock(&queue->lock);
 		if (__theap_queue_has_room(queue, 1)) {
 			atomic_inc(&queue->reserved);
 			timer->queue = queue;

@@ -225,7 +225,7 @@ static void theap_run_advance_manual(struct theap_run *run, s64 first)
 static bool theap_run_collect(struct theap_queue *queue, struct theap_run *run)
 {
 	unsigned int budget = THEAP_BATCH, moves = THEAP_BATCH / 2;
-	bool more = true;
+	bool more = true, sort;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
@@ -256,13 +256,14 @@ static bool theap_run_collect(struct theap_queue *queue, struct theap_run *run)
 			break;
 		}
 	} while (budget);
-	if (!theap_extract_is_on(&queue->heap))
-		theap_run_sort(run);
+	sort = !theap_extract_is_on(&queue->heap);
 	/* If nothing has expired since the run began, a manual clock stays where it was. */
 	if (queue->clock == THEAP_MANUAL && run->expirations)
 		theap_queue_set_now(queue, run->now);
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	if (sort)
+		theap_run_sort(run);
 	return more;
 }
 

@@ -145,7 +145,7 @@ static inline bool theap_try_stable_to_modifying(atomic_t *status,
 	return __theap_try(status, from, THEAP_MODIFYING);
 }
 
-/* MODIFYING -> WAITING: the timer was not queued, and has been enqueued in MODIFYING */
+/* MODIFYING -> WAITING: the timer was not queued or has left its queue, and has been enqueued */
 static inline void theap_modifying_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_MODIFYING, THEAP_WAITING);

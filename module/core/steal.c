@@ -57,10 +57,10 @@
  *
  * The races:
  *
- * 1. Two thieves.  The lock lets one of them begin.  If the other one gets the lock later, it
- *    finds that the thief's run is on, that a run has just made progress, or that nothing is due.
- *    A thief does nothing if the lock is taken.  A thief and the owning CPU, which wakes up: both
- *    run the queue, and each batch goes to one of them.
+ * 1. Two thieves.  The lock lets one of them begin.  The other one gets the lock later.  It then
+ *    finds that the thief's run is on or has just made progress, or that nothing is due.  A thief
+ *    does nothing if the lock is taken.  If the owning CPU wakes up during a thief's run, both run
+ *    the queue, and each batch goes to one of them.
  *
  * 2. The thief's run against the owning CPU, which arms the hrtimer:
  *

@@ -39,8 +39,22 @@
  *    Both states are locks, so one side is first.  If modify is first, the owner finds
  *    MODIFIED_EARLIER, and requeues the timer.  If the owner is first, modify finds the link
  *    free, and adds the timer to the inbox again.
+ *
+ * 4. A modify that moves the timer to the queue of its own CPU, against the owner of the old queue:
+ *
+ *	modify					owner of the old queue
+ *	  status: x -> MODIFYING		  has the lock
+ *	  try the lock of the new queue		  finds the timer in MODIFYING
+ *	  try the lock of the old queue		  leaves it for later
+ *	  dequeue, enqueue, unlock
+ *	  status: -> WAITING
+ *
+ *    If the modify does not get both locks, the timer stays in the old queue.  A stop_sync locks
+ *    @queue of the timer, and then checks @queue again.
  */
 #include <linux/irqflags.h>
+#include <linux/ktime.h>
+#include <linux/percpu.h>
 #include <linux/sched.h>
 
 #include "arm.h"
@@ -49,6 +63,7 @@
 #include "extract.h"
 #include "owner.h"
 #include "queues.h"
+#include "ratelimit.h"
 #include "room.h"
 #include "slack.h"
 #include "trace.h"
@@ -68,6 +83,16 @@
 
 /* Before a push, at most 4 timers at the top of the heap are cleaned. */
 #define THEAP_PUSH_CLEAN	4
+
+/*
+ * A CPU moves one queued timer per 100 us to its own queue, with a bounded burst (ratelimit.h).  A
+ * move takes two locks and about 1 us.  So CPUs that share timers spend a hundredth of their time on
+ * moves.
+ */
+#define THEAP_MOVE_GAP		(100 * NSEC_PER_USEC)
+
+/* Each CPU writes its own limit, with interrupts off. */
+static DEFINE_PER_CPU(struct theap_rate_limit, theap_move_limits);
 
 /**
  * theap_timer_init - initialize a timer; its state is NO_STATUS
@@ -173,7 +198,8 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 		raw_spin_lock(&queue->lock);
 		return queue;
 	}
-	queue = theap_queue_lock(placement);
+	queue = theap_queue_for(placement);
+	raw_spin_lock(&queue->lock);
 	if (timer->reserved && queue != timer->queue && !__theap_queue_has_room(queue, 1)) {
 		raw_spin_unlock(&queue->lock);
 		claim->grow = queue;
@@ -183,14 +209,35 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 	return queue;
 }
 
+/* Enqueue a claimed timer that is not queued.  Clean first, or clean might wait for this claim. */
+static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
+	__must_hold(&queue->lock)
+{
+	unsigned int budget = THEAP_PUSH_CLEAN;
+
+	__theap_clean(queue, &budget);
+	__theap_timer_set_queue(claim->timer, queue);
+	__theap_enqueue(queue, claim->timer, when);
+	queue->count.started++;
+	claim->queue = queue;
+	claim->to = THEAP_WAITING;
+	trace_timerheap_start(claim, when);
+}
+
+/* After an enqueue: if a reservation has moved, the memory of the queue before may not be needed. */
+static void theap_timer_left(struct theap_timer *timer, struct theap_queue *before)
+{
+	if (timer->reserved && timer->queue != before)
+		theap_queue_unreserved(before);
+}
+
 static int theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
 			    s64 when)
 {
 	struct theap_timer *timer = claim->timer;
 	struct theap_queue *before = timer->queue;
 	struct theap_queue *queue = theap_timer_lock_queue(claim, placement);
-	unsigned int budget = THEAP_PUSH_CLEAN;
-	int ret = -EAGAIN;
+	bool admits;
 
 	claim->queue = queue;
 	/*
@@ -200,25 +247,62 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 	if (timer->reserved && timer->slack_shift && !claim->grow &&
 	    !__theap_buckets_available(queue))
 		claim->grow = queue;
-	if (__theap_queue_admits(queue, timer)) {
-		/*
-		 * Clean before the push.  After the push, clean could find this timer at
-		 * the top, in MODIFYING, and wait for this very claim.
-		 */
-		__theap_clean(queue, &budget);
-		__theap_timer_set_queue(timer, queue);
-		__theap_enqueue(queue, timer, when);
-		queue->count.started++;
-		claim->to = THEAP_WAITING;
-		trace_timerheap_start(claim, when);
-		ret = 0;
-	}
+	admits = __theap_queue_admits(queue, timer);
+	if (admits)
+		__theap_timer_enqueue(claim, queue, when);
 	claim->notify = __theap_settle(queue);
 	raw_spin_unlock(&queue->lock);
-	/* If the reservation has moved, the memory of the queue before may not be needed. */
-	if (timer->reserved && !ret && before != queue)
-		theap_queue_unreserved(before);
-	return ret;
+	theap_timer_left(timer, before);
+	return admits ? 0 : -EAGAIN;
+}
+
+/* Dequeue a claimed timer from its queue if that is possible now.  Return: whether it was. */
+static bool __theap_timer_leave(struct theap_timer *timer)
+{
+	struct theap_queue *queue = timer->queue;
+	bool leave;
+
+	if (!raw_spin_trylock(&queue->lock))
+		return false;
+	leave = !theap_timer_in_inbox(timer) && !theap_heap_is_extracting(&queue->heap);
+	if (leave) {
+		__theap_dequeue(queue, timer);
+		__theap_settle(queue);
+	}
+	raw_spin_unlock(&queue->lock);
+	return leave;
+}
+
+/*
+ * Move a queued timer to the queue that a start on this CPU uses.  Then the next changes of the
+ * timer, and the wake-ups of its expiries, are local.  Wait for no lock of a queue.
+ *
+ * Return: whether the timer was moved.
+ */
+static bool theap_timer_move(struct theap_claim *claim, const struct theap_placement *placement,
+			     s64 when)
+{
+	struct theap_timer *timer = claim->timer;
+	struct theap_queue *before = timer->queue, *queue;
+	bool moved;
+	s64 now;
+
+	if (!theap_queue_is_foreign(before, placement))
+		return false;
+	now = ktime_get_ns();
+	if (theap_rate_limit_charge(this_cpu_ptr(&theap_move_limits), now, THEAP_MOVE_GAP, 1) > now)
+		return false;
+	queue = theap_queue_for(placement);
+	/* As for a push: a timer that is active in a run stays in the queue of that run. */
+	if (smp_load_acquire(&timer->active) || !raw_spin_trylock(&queue->lock))
+		return false;
+	moved = __theap_queue_admits(queue, timer) && __theap_timer_leave(timer);
+	if (moved)
+		__theap_timer_enqueue(claim, queue, when);
+	claim->notify = __theap_settle(queue);
+	raw_spin_unlock(&queue->lock);
+	theap_timer_left(timer, before);
+	return moved;
 }
 
 /**
@@ -228,7 +312,9 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
  * @when:      the deadline on the clock of @placement, greater than 0; the timer may
  *             expire later by its slack
  *
- * Context: in a claim.  Locks a queue if the timer is not queued.
+ * A timer that is queued on another CPU may move to this CPU if @placement is THEAP_ANY_CPU.
+ *
+ * Context: in a claim.  Locks a queue if the timer is not queued; tries locks if it may move.
  * Return: 0; or -EAGAIN if the queue must grow first, and the timer is unchanged.
  * After -EAGAIN the caller commits, calls theap_queue_grow() for @claim->queue, and claims
  * again.  The call never fails for a timer that is queued or has a reservation.
@@ -241,6 +327,8 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 	when = theap_round_deadline(when, timer->slack_shift);
 	if (theap_status_is_idle(claim->to))
 		return theap_timer_push(claim, placement, when);
+	if (theap_timer_move(claim, placement, when))
+		return 0;
 
 	timer->nextwhen = when;
 	if (when < timer->when) {

@@ -139,6 +139,7 @@ TRACE_EVENT(timerheap_cancel,
 		struct theap_queue *queue = READ_ONCE(timer->queue);
 
 		__entry->timer = timer;
+		/* The owner may requeue the timer meanwhile: a stale value is harmless. */
 		__entry->when = data_race(READ_ONCE(timer->when));
 		__entry->cpu = READ_ONCE(queue->cpu);
 		__entry->clock = queue->clock;

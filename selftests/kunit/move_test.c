@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests of timers that follow the code that changes them: from the queue of another CPU to the
+ * queue of this CPU.
+ *
+ * A second queue appears to belong to another CPU.  Each test puts a timer there first.
+ */
+#include <linux/delay.h>
+
+#include "core_test.h"
+
+/* Twice as many moves as the burst of the rate limit allows. */
+#define MANY	400
+
+static struct theap_queue *other;
+
+/* Make the second queue, and @nr timers in it that are due in a day. */
+static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
+{
+	struct theap_placement placement = { .clock = THEAP_MONOTONIC, .cpu = THEAP_ANY_CPU };
+	struct theap_claim claim;
+	struct test_timer *t;
+	unsigned int i;
+
+	other = test_second_queue(test);
+	/* The second queue has no number, so a placement can only name it like that of a manual clock. */
+	placement.manual = other;
+	t = test_timers(test, nr);
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(other, GFP_KERNEL), 0);
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(test_queue(), GFP_KERNEL), 0);
+	for (i = 0; i < nr; i++) {
+		theap_timer_claim(&t[i].timer, &claim);
+		t[i].deadline = test_now() + DAY;
+		KUNIT_EXPECT_EQ(test, theap_timer_schedule(&claim, &placement, t[i].deadline), 0);
+		theap_timer_commit(&claim);
+	}
+	/* No such CPU exists, so its notifications appear to be on their way. */
+	other->cpu = nr_cpu_ids;
+	atomic_set(&other->ipi_pending, 1);
+	/* The tests before this one may have used up the burst of the rate limit. */
+	msleep(25);
+	return t;
+}
+
+/* A timer that is postponed, moved earlier or restarted on this CPU moves to the queue of this CPU. */
+static void move_follows_change(struct kunit *test)
+{
+	struct test_timer *t = timers_elsewhere(test, 3);
+	s64 soon = test_now() + 20 * NSEC_PER_MSEC;
+	unsigned int i;
+
+	test_start(&t[0], test_now() + 2 * DAY);
+	test_start(&t[1], soon);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[2].timer));
+	test_start(&t[2], soon);
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_PTR_EQ(test, t[i].timer.queue, test_queue());
+	KUNIT_EXPECT_EQ(test, other->heap.nr, 0);
+	KUNIT_EXPECT_EQ(test, other->first, THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_WAITING);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[2].called, 1));
+	KUNIT_EXPECT_EQ(test, t[0].called, 0);
+	KUNIT_EXPECT_EQ(test, t[1].early + t[2].early, 0);
+}
+
+/* A timer that the inbox of the other queue links stays there. */
+static void move_leaves_timer_in_inbox(struct kunit *test)
+{
+	struct test_timer *t = timers_elsewhere(test, 1);
+
+	/* While this CPU owns the other queue, a move to an earlier deadline uses its inbox. */
+	local_irq_disable();
+	other->cpu = raw_smp_processor_id();
+	test_start(t, test_now() + DAY / 2);
+	other->cpu = nr_cpu_ids;
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_EARLIER);
+	test_start(t, test_now() + 2 * DAY);
+	local_irq_enable();
+	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, other);
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
+	KUNIT_EXPECT_EQ(test, other->heap.nr, 1);
+}
+
+/* A timer stays during a bulk extraction of the other queue, since its entry cannot be removed. */
+static void move_leaves_timer_during_extraction(struct kunit *test)
+{
+	struct test_timer *t = timers_elsewhere(test, 2);
+	unsigned int budget = 10;
+
+	raw_spin_lock_irq(&other->lock);
+	theap_extract_begin(&other->heap, t[0].deadline);
+	KUNIT_EXPECT_NOT_NULL(test, theap_extract_next(&other->heap, t[0].deadline, &budget));
+	raw_spin_unlock_irq(&other->lock);
+	test_start(&t[1], t[1].deadline + DAY);
+	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, other);
+	theap_heap_close_hole(&other->heap);
+	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&other->heap));
+}
+
+/* A timer whose placement names a CPU stays in the queue of that CPU. */
+static void move_leaves_timer_with_cpu(struct kunit *test)
+{
+	struct theap_placement cpu_0 = { .clock = THEAP_MONOTONIC, .cpu = 0 };
+	struct test_timer *t = timers_elsewhere(test, 1);
+	struct theap_claim claim;
+
+	theap_timer_claim(&t->timer, &claim);
+	KUNIT_EXPECT_EQ(test, theap_timer_schedule(&claim, &cpu_0, test_now() + 2 * DAY), 0);
+	theap_timer_commit(&claim);
+	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, other);
+}
+
+/* A change does not wait for the lock of the other queue. */
+static void move_does_not_wait_for_lock(struct kunit *test)
+{
+	struct test_timer *t = timers_elsewhere(test, 1);
+
+	if (!IS_ENABLED(CONFIG_SMP))
+		kunit_skip(test, "a kernel for one CPU has no spinlocks");
+	raw_spin_lock_irq(&other->lock);
+	test_start(t, test_now() + 2 * DAY);
+	raw_spin_unlock_irq(&other->lock);
+	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, other);
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
+}
+
+/* A timer moves although it has slack and shares a bucket, and its reservation moves, too. */
+static void move_takes_bucket_and_reservation(struct kunit *test)
+{
+	struct test_timer *t = timers_elsewhere(test, 1);
+	int reserved = atomic_read(&test_queue()->reserved);
+
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
+	KUNIT_ASSERT_EQ(test, theap_timer_reserve(&t->timer,
+						  &theap_default_placement[THEAP_MONOTONIC],
+						  GFP_KERNEL), 0);
+	raw_spin_lock_irq(&other->lock);
+	__theap_timer_set_queue(&t->timer, other);
+	__theap_enqueue(other, &t->timer, test_now() + DAY);
+	atomic_set(&t->timer.status, THEAP_WAITING);
+	__theap_settle(other);
+	raw_spin_unlock_irq(&other->lock);
+	KUNIT_EXPECT_EQ(test, atomic_read(&other->reserved), 1);
+	test_start_slack(t, test_now() + DAY, NSEC_PER_SEC);
+	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, test_queue());
+	KUNIT_EXPECT_EQ(test, atomic_read(&other->reserved), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&test_queue()->reserved), reserved + 1);
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
+	theap_timer_unreserve(&t->timer);
+}
+
+/* Above the rate limit, a change leaves timers where they are. */
+static void move_is_rate_limited(struct kunit *test)
+{
+	struct test_timer *t = timers_elsewhere(test, MANY);
+	unsigned int i;
+
+	local_irq_disable();
+	for (i = 0; i < MANY; i++)
+		test_start(&t[i], t[i].deadline + DAY);
+	local_irq_enable();
+	KUNIT_EXPECT_GT(test, test_queue()->heap.nr, 100);
+	KUNIT_EXPECT_GT(test, other->heap.nr, 0);
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.nr + other->heap.nr, MANY);
+}
+
+static struct kunit_case move_cases[] = {
+	KUNIT_CASE(move_follows_change),
+	KUNIT_CASE(move_leaves_timer_in_inbox),
+	KUNIT_CASE(move_leaves_timer_during_extraction),
+	KUNIT_CASE(move_leaves_timer_with_cpu),
+	KUNIT_CASE(move_does_not_wait_for_lock),
+	KUNIT_CASE(move_takes_bucket_and_reservation),
+	KUNIT_CASE(move_is_rate_limited),
+	{}
+};
+
+static struct kunit_suite move_suite = {
+	.name = "move",
+	.init = core_test_init,
+	.test_cases = move_cases,
+};
+
+kunit_test_suite(move_suite);
