@@ -5,8 +5,8 @@
  * A struct timerheap_timer is a timer of the core with a function.  This interface adds
  * three rules to those of the core:
  *
- * 1. A start never fails, since timerheap_init() reserves a heap entry for the timer.
- *    Only timerheap_init() can fail.
+ * 1. A start never lacks memory, since timerheap_init() reserves a heap entry for the timer.
+ *    Only timerheap_init() can fail for want of memory.
  *
  * 2. The function returns the time at which it is to be called again.  If the timer is
  *    started or stopped while the function runs, the returned time is ignored, since it
@@ -16,9 +16,10 @@
  *    function, which has returned.  A stop of any other timer clears it.
  *
  * 3. A caller that stops a timer to free it need not prevent starts by other code or by
- *    the timer's own function.  timerheap_stop_sync(), timerheap_destroy() and
- *    timerheap_release() raise @held.  While @held is not 0, a start does nothing, the
- *    timer is not pending, and its @again is not set.
+ *    the timer's own function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
+ *    timerheap_destroy() and timerheap_release() raise @held by TIMERHEAP_SHUT for good.
+ *    While @held is not 0, each start is refused, the timer is not pending, and its @again
+ *    is not set.
  *
  * The fields of struct timerheap_timer:
  *
@@ -62,6 +63,12 @@
 
 static_assert(sizeof_field(struct timerheap_timer, core) >= sizeof(struct theap_timer));
 static_assert(__alignof__(struct timerheap_timer) >= __alignof__(struct theap_timer));
+
+/*
+ * What timerheap_destroy() and timerheap_release() add to @held.  Each stop_sync adds 1, and
+ * there are fewer tasks than this.
+ */
+#define TIMERHEAP_SHUT	BIT(24)
 
 static struct theap_timer *timerheap_core(struct timerheap_timer *timer)
 {
@@ -122,7 +129,7 @@ static const struct theap_timer_ops timerheap_ops = {
  * @function: called when the timer expires
  * @gfp:      for the memory of the reservation: 16 bytes of a heap
  *
- * After success the timer is not pending, and no start of it can fail.  It must be
+ * After success the timer is not pending, and no start of it lacks memory.  It must be
  * destroyed with timerheap_destroy(), or released with timerheap_release().
  *
  * @function is called in softirq, without a lock of the caller, under rcu_read_lock().  If the
@@ -187,31 +194,44 @@ void timerheap_set_slack(struct timerheap_timer *timer, u64 slack)
 }
 EXPORT_SYMBOL_GPL(timerheap_set_slack);
 
+/*
+ * End the claim of a start that is refused.  Out of line, since few starts are refused.
+ * Return: the error that the start returns.
+ */
+static noinline int timerheap_refuse(struct timerheap_timer *timer, struct theap_claim *claim)
+{
+	int ret = timer->held < TIMERHEAP_SHUT ? -EBUSY : -ESHUTDOWN;
+
+	theap_timer_commit(claim);
+	return ret;
+}
+
 /**
  * timerheap_start - start a timer, or change the deadline of a pending one
  * @timer: the timer, pending or not
  * @when:  the deadline, in nanoseconds on the timer's clock; one that has passed is due
  *         at once; with KTIME_MAX the timer is pending and never expires
  *
- * Afterwards the timer is pending, unless it has expired already.  A start does nothing
- * if timerheap_stop_sync() waits for the timer, or if it was destroyed or released.
+ * Afterwards the timer is pending, unless it has expired already or the start was refused.
  *
  * Context: any but NMI; also with interrupts off or with a raw spinlock held.  The
  * spinlock must not be one that hrtimers, timers, work items or IPIs need, such as those
  * of the scheduler.  Takes no lock if the timer is queued on this CPU and @when is not earlier
  * than the deadline that it is queued at.  Otherwise it may take the locks that are
  * listed at the top of this file.
- * Return: whether the timer was pending.
+ * Return: 1: the timer was pending; 0: it was not.  A negative value: the start was refused and
+ * did nothing; -EBUSY: another caller is in timerheap_stop_sync(); -ESHUTDOWN: the timer is being
+ * destroyed, or was destroyed or released.
  */
-bool timerheap_start(struct timerheap_timer *timer, ktime_t when)
+int timerheap_start(struct timerheap_timer *timer, ktime_t when)
 {
 	struct theap_claim claim;
 
 	theap_timer_claim(timerheap_core(timer), &claim);
-	if (!timer->held) {
-		WRITE_ONCE(timer->again, false);
-		timerheap_schedule(timer, &claim, when);
-	}
+	if (timer->held)
+		return timerheap_refuse(timer, &claim);
+	WRITE_ONCE(timer->again, false);
+	timerheap_schedule(timer, &claim, when);
 	theap_timer_commit(&claim);
 	return theap_status_is_pending(claim.from);
 }
@@ -282,7 +302,7 @@ EXPORT_SYMBOL_GPL(timerheap_stop);
  * @timer: the timer, pending or not
  *
  * On return the function does not run, and will not run before the next start.  While
- * this waits, every start of the timer does nothing.  Afterwards the timer can be
+ * this waits, every start of the timer returns -EBUSY.  Afterwards the timer can be
  * started again.
  *
  * Context: task, may sleep.  Not in the timer's own function, and not with a lock held
@@ -340,7 +360,7 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  * This is for an object that is freed when its timer expires.  If this returns true, the
  * function frees the object with kfree_rcu() or call_rcu(), and returns 0.  The timer
  * must not be freed or initialized again before the grace period has ended.  A start of
- * a released timer does nothing.
+ * a released timer returns -ESHUTDOWN.
  *
  * This returns false in two cases:
  *
@@ -367,7 +387,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 	idle = theap_status_is_idle(claim.from) && !timer->held;
 	if (idle) {
 		WRITE_ONCE(timer->again, false);
-		timer->held++;
+		timer->held += TIMERHEAP_SHUT;
 	}
 	theap_timer_commit(&claim);
 	if (idle)
@@ -381,14 +401,14 @@ EXPORT_SYMBOL_GPL(timerheap_release);
  * @timer: the timer, pending or not; must not have been destroyed or released before
  *
  * On return the function does not run and will not run.  The timer may be freed, or
- * initialized again.  A start of the timer does nothing from now on.
+ * initialized again.  A start of the timer returns -ESHUTDOWN from now on.
  *
  * Context: task, may sleep.  Not in the timer's own function, and not with a lock held
  * that the function takes.
  */
 void timerheap_destroy(struct timerheap_timer *timer)
 {
-	timerheap_cancel(timer, 1);
+	timerheap_cancel(timer, TIMERHEAP_SHUT);
 	theap_timer_stop_sync(timerheap_core(timer));
 	theap_timer_unreserve(timerheap_core(timer));
 }

@@ -52,7 +52,7 @@ int __must_check timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 						    ktime_t when, ktime_t now),
 				gfp_t gfp);
 void timerheap_set_slack(struct timerheap_timer *timer, u64 slack);
-bool timerheap_start(struct timerheap_timer *timer, ktime_t when);
+int timerheap_start(struct timerheap_timer *timer, ktime_t when);
 bool timerheap_modify(struct timerheap_timer *timer, ktime_t when);
 bool timerheap_stop(struct timerheap_timer *timer);
 bool timerheap_stop_sync(struct timerheap_timer *timer);
