@@ -23,7 +23,8 @@
  *
  * The fields of struct timerheap_timer:
  *
- *	function, clock		never change
+ *	function, clock,
+ *	lockdep_map		never change
  *	again, held, asked	are written by the code that has claimed the timer; an
  *				expiry also writes again, while the timer is RUNNING
  *	due			is written by an expiry, and read when the expiry calls the
@@ -50,10 +51,22 @@
  *	4	those of a workqueue, if the heap or the buckets of a queue must grow
  *
  * A pending timer is queued.  A stopped timer may still be queued.
+ *
+ * The kernel's debug options find misuse of this interface:
+ *
+ *  - Lockdep: @lockdep_map stands for the timer's function, as if the function were a lock.
+ *    A call of the function holds the map, and a caller that waits for the function acquires
+ *    and releases the map.
+ *  - Debug objects (CONFIG_DEBUG_OBJECTS_TIMERS): a timer is active from timerheap_init() to
+ *    timerheap_destroy() or timerheap_release(), and unknown before and after.  It is active
+ *    even if it is not pending: it has a reservation, and may still be queued.
  */
 #include <linux/build_bug.h>
+#include <linux/debugobjects.h>
 #include <linux/errno.h>
 #include <linux/export.h>
+#include <linux/lockdep.h>
+#include <linux/sched/task_stack.h>
 #include <linux/timerheap.h>
 
 #include "core/queues.h"
@@ -101,11 +114,46 @@ static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim
 					  timer->asked));
 }
 
+/*
+ * Call the function of a timer.  For lockdep, the call holds a copy of the timer's lock map: the
+ * function may release the timer, and then the map itself may be freed.
+ */
+static ktime_t timerheap_call(struct timerheap_timer *timer, ktime_t now)
+{
+	ktime_t next;
+#ifdef CONFIG_LOCKDEP
+	struct lockdep_map map;
+
+	lockdep_copy_map(&map, &timer->lockdep_map);
+#endif
+	lock_map_acquire(&map);
+	next = timer->function(timer, timer->due, now);
+	lock_map_release(&map);
+	return next;
+}
+
+/*
+ * For lockdep: the caller is going to wait for the timer's function.  Interrupts are off, since
+ * the function holds the map in softirq: without that, lockdep would report that a softirq can
+ * interrupt a task that holds the map.
+ */
+static void timerheap_lockdep_wait(struct timerheap_timer *timer)
+{
+#ifdef CONFIG_LOCKDEP
+	unsigned long flags;
+
+	local_irq_save(flags);
+	lock_map_acquire(&timer->lockdep_map);
+	lock_map_release(&timer->lockdep_map);
+	local_irq_restore(flags);
+#endif
+}
+
 /* Call the function of a timer, and start the timer again if the function asks for it. */
 static void timerheap_function(struct theap_timer *core, struct theap_run *run)
 {
 	struct timerheap_timer *timer = timerheap_from_core(core);
-	ktime_t next = timer->function(timer, timer->due, run->now);
+	ktime_t next = timerheap_call(timer, run->now);
 	struct theap_claim claim;
 
 	/* A function that returns 0 may have released the timer, so do not access the timer. */
@@ -122,12 +170,97 @@ static const struct theap_timer_ops timerheap_ops = {
 	.function = timerheap_function,
 };
 
+static void *timerheap_debug_hint(void *addr)
+{
+	return ((struct timerheap_timer *)addr)->function;
+}
+
+/* Was a timer destroyed or released?  Debug objects do not know such a timer. */
+static bool timerheap_is_shut(void *addr)
+{
+	struct timerheap_timer *timer = addr;
+
+	/* Other CPUs may change the low bits meanwhile; the result is the same. */
+	return data_race(timer->held) / TIMERHEAP_SHUT == 1;
+}
+
+/* After the report of a timer that was never initialized: make it one whose starts are refused. */
+static bool timerheap_fixup_assert_init(void *addr, enum debug_obj_state state)
+{
+	struct timerheap_timer *timer = addr;
+
+	theap_timer_init(timerheap_core(timer), &timerheap_ops);
+	timer->held = TIMERHEAP_SHUT;
+	return true;
+}
+
+static void timerheap_debug_free(struct timerheap_timer *timer);
+
+/*
+ * After the report that the memory of a timer is being freed: destroy the timer.  If the context
+ * must not sleep, only stop the timer; then the heap may keep a pointer to the memory.
+ */
+static bool timerheap_fixup_free(void *addr, enum debug_obj_state state)
+{
+	struct timerheap_timer *timer = addr;
+
+	if (preemptible()) {
+		timerheap_destroy(timer);
+	} else {
+		timerheap_stop(timer);
+		timerheap_debug_free(timer);
+	}
+	return true;
+}
+
+static const struct debug_obj_descr timerheap_debug_descr = {
+	.name			= "timerheap_timer",
+	.debug_hint		= timerheap_debug_hint,
+	/* Such an object may be used although it is not known. */
+	.is_static_object	= timerheap_is_shut,
+	.fixup_assert_init	= timerheap_fixup_assert_init,
+	.fixup_free		= timerheap_fixup_free,
+};
+
+/* Make a timer known to debug objects.  Return: 0; -EBUSY: it is in use, which was reported. */
+static int timerheap_debug_init(struct timerheap_timer *timer)
+{
+	if (!IS_ENABLED(CONFIG_DEBUG_OBJECTS_TIMERS))
+		return 0;
+	if (object_is_on_stack(timer))
+		debug_object_init_on_stack(timer, &timerheap_debug_descr);
+	else
+		debug_object_init(timer, &timerheap_debug_descr);
+	return debug_object_activate(timer, &timerheap_debug_descr) ? -EBUSY : 0;
+}
+
+/* Have debug objects forget a timer, whose memory may then be freed. */
+static void timerheap_debug_free(struct timerheap_timer *timer)
+{
+	if (!IS_ENABLED(CONFIG_DEBUG_OBJECTS_TIMERS))
+		return;
+	debug_object_deactivate(timer, &timerheap_debug_descr);
+	debug_object_free(timer, &timerheap_debug_descr);
+}
+
+/*
+ * Report a timer that was never initialized.  If another CPU destroys the timer after the check
+ * here, debug objects call timerheap_is_shut() before they report the timer.
+ */
+static void timerheap_debug_assert_init(struct timerheap_timer *timer)
+{
+	if (IS_ENABLED(CONFIG_DEBUG_OBJECTS_TIMERS) && !timerheap_is_shut(timer))
+		debug_object_assert_init(timer, &timerheap_debug_descr);
+}
+
 /**
- * timerheap_init - initialize a timer and reserve room for it
+ * __timerheap_init - initialize a timer and reserve room for it
  * @timer:    the timer; its former content does not matter
  * @clock:    CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME or CLOCK_TAI
  * @function: called when the timer expires
  * @gfp:      for the memory of the reservation: 16 bytes of a heap
+ *
+ * Modules call timerheap_init(), a macro that also gives the timer a lock class.
  *
  * After success the timer is not pending, and no start of it lacks memory.  It must be
  * destroyed with timerheap_destroy(), or released with timerheap_release().
@@ -146,22 +279,27 @@ static const struct theap_timer_ops timerheap_ops = {
  *
  * Context: as @gfp.  With GFP_ATOMIC any but NMI; on PREEMPT_RT only where the kernel
  * may allocate memory.
- * Return: 0; -EINVAL: @clock is none of the four; -ENOMEM.  On an error the timer must
- * not be used.
+ * Return: 0; -EINVAL: @clock is none of the four; -ENOMEM.  On these errors the timer must
+ * not be used.  -EBUSY: the timer is in use and stays as it is; only the kernel option
+ * CONFIG_DEBUG_OBJECTS_TIMERS finds this error.
  */
-int timerheap_init(struct timerheap_timer *timer, clockid_t clock,
-		   ktime_t (*function)(struct timerheap_timer *timer, ktime_t when,
-				       ktime_t now),
-		   gfp_t gfp)
+int __timerheap_init(struct timerheap_timer *timer, clockid_t clock,
+		     ktime_t (*function)(struct timerheap_timer *timer, ktime_t when,
+					 ktime_t now),
+		     gfp_t gfp)
 {
 	struct theap_timer *core = timerheap_core(timer);
 	enum theap_clock c;
+	int ret;
 
 	for (c = 0; c < THEAP_CLOCKS; c++)
 		if (theap_clocks[c].id == clock)
 			break;
 	if (c == THEAP_CLOCKS)
 		return -EINVAL;
+	ret = timerheap_debug_init(timer);
+	if (ret)
+		return ret;
 	timer->function = function;
 	timer->asked = 0;
 	timer->due = 0;
@@ -169,9 +307,12 @@ int timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 	timer->held = 0;
 	timer->again = false;
 	theap_timer_init(core, &timerheap_ops);
-	return theap_timer_reserve(core, &theap_default_placement[c], gfp);
+	ret = theap_timer_reserve(core, &theap_default_placement[c], gfp);
+	if (ret)
+		timerheap_debug_free(timer);
+	return ret;
 }
-EXPORT_SYMBOL_GPL(timerheap_init);
+EXPORT_SYMBOL_GPL(__timerheap_init);
 
 /**
  * timerheap_set_slack - set how much later than its deadline a timer may expire
@@ -188,6 +329,7 @@ void timerheap_set_slack(struct timerheap_timer *timer, u64 slack)
 {
 	struct theap_claim claim;
 
+	timerheap_debug_assert_init(timer);
 	theap_timer_claim(timerheap_core(timer), &claim);
 	theap_timer_set_slack(timerheap_core(timer), slack);
 	theap_timer_commit(&claim);
@@ -227,6 +369,7 @@ int timerheap_start(struct timerheap_timer *timer, ktime_t when)
 {
 	struct theap_claim claim;
 
+	timerheap_debug_assert_init(timer);
 	theap_timer_claim(timerheap_core(timer), &claim);
 	if (timer->held)
 		return timerheap_refuse(timer, &claim);
@@ -255,6 +398,7 @@ bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
 	struct theap_claim claim;
 	bool pending;
 
+	timerheap_debug_assert_init(timer);
 	theap_timer_claim(timerheap_core(timer), &claim);
 	pending = theap_status_is_pending(claim.from);
 	if (pending)
@@ -269,6 +413,7 @@ static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
 {
 	struct theap_claim claim;
 
+	timerheap_debug_assert_init(timer);
 	theap_timer_claim(timerheap_core(timer), &claim);
 	WRITE_ONCE(timer->again, false);
 	timer->held += hold;
@@ -290,6 +435,7 @@ static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
  */
 bool timerheap_stop(struct timerheap_timer *timer)
 {
+	timerheap_debug_assert_init(timer);
 	if (theap_timer_stop(timerheap_core(timer)))
 		return true;
 	/* An expiry sets @again before the timer is no longer pending, so this read finds it set. */
@@ -311,8 +457,10 @@ EXPORT_SYMBOL_GPL(timerheap_stop);
  */
 bool timerheap_stop_sync(struct timerheap_timer *timer)
 {
-	bool pending = timerheap_cancel(timer, 1);
+	bool pending;
 
+	timerheap_lockdep_wait(timer);
+	pending = timerheap_cancel(timer, 1);
 	theap_timer_stop_sync(timerheap_core(timer));
 	timerheap_cancel(timer, -1);
 	return pending;
@@ -374,15 +522,21 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  * the function and a task may free the object, the module must let only one of them do it.
  * For example, only the code that removes the object from its list frees the object.
  *
- * Context: the timer's own function.
+ * Context: the timer's own function.  Elsewhere, and for a timer that was released or destroyed
+ * before, this warns once and returns false.  If another CPU runs the function, a call elsewhere
+ * is not noticed.
  * Return: whether the timer was released.  If it was, the function must free the object.
  */
 bool timerheap_release(struct timerheap_timer *timer)
 {
+	struct theap_timer *core = timerheap_core(timer);
 	struct theap_claim claim;
 	bool idle;
 
-	theap_timer_claim(timerheap_core(timer), &claim);
+	/* The run raises @active before it calls the function. */
+	if (WARN_ON_ONCE(!READ_ONCE(core->active) || !core->reserved))
+		return false;
+	theap_timer_claim(core, &claim);
 	/* If @held is not 0, another caller waits for this function, and still uses the timer. */
 	idle = theap_status_is_idle(claim.from) && !timer->held;
 	if (idle) {
@@ -390,8 +544,10 @@ bool timerheap_release(struct timerheap_timer *timer)
 		timer->held += TIMERHEAP_SHUT;
 	}
 	theap_timer_commit(&claim);
-	if (idle)
-		theap_timer_unreserve(timerheap_core(timer));
+	if (idle) {
+		theap_timer_unreserve(core);
+		timerheap_debug_free(timer);
+	}
 	return idle;
 }
 EXPORT_SYMBOL_GPL(timerheap_release);
@@ -404,12 +560,14 @@ EXPORT_SYMBOL_GPL(timerheap_release);
  * initialized again.  A start of the timer returns -ESHUTDOWN from now on.
  *
  * Context: task, may sleep.  Not in the timer's own function, and not with a lock held
- * that the function takes.
+ * that the function takes.  A second call for the same timer warns once.
  */
 void timerheap_destroy(struct timerheap_timer *timer)
 {
+	timerheap_lockdep_wait(timer);
 	timerheap_cancel(timer, TIMERHEAP_SHUT);
 	theap_timer_stop_sync(timerheap_core(timer));
 	theap_timer_unreserve(timerheap_core(timer));
+	timerheap_debug_free(timer);
 }
 EXPORT_SYMBOL_GPL(timerheap_destroy);

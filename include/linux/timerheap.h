@@ -27,6 +27,7 @@
 #define _LINUX_TIMERHEAP_H
 
 #include <linux/ktime.h>
+#include <linux/lockdep.h>
 #include <linux/math64.h>
 #include <linux/types.h>
 
@@ -45,12 +46,42 @@ struct timerheap_timer {
 	u8 clock;
 	bool again;
 	u64 core[7];
+#ifdef CONFIG_LOCKDEP
+	struct lockdep_map lockdep_map;
+#endif
 };
 
-int __must_check timerheap_init(struct timerheap_timer *timer, clockid_t clock,
-				ktime_t (*function)(struct timerheap_timer *timer,
-						    ktime_t when, ktime_t now),
-				gfp_t gfp);
+int __must_check __timerheap_init(struct timerheap_timer *timer, clockid_t clock,
+				  ktime_t (*function)(struct timerheap_timer *timer,
+						      ktime_t when, ktime_t now),
+				  gfp_t gfp);
+
+/* As timerheap_init(), with a lock class that the caller chooses. */
+static inline int __must_check
+timerheap_init_key(struct timerheap_timer *timer, clockid_t clock,
+		   ktime_t (*function)(struct timerheap_timer *timer, ktime_t when, ktime_t now),
+		   gfp_t gfp, const char *name, struct lock_class_key *key)
+{
+	lockdep_init_map(&timer->lockdep_map, name, key, 0);
+	return __timerheap_init(timer, clock, function, gfp);
+}
+
+/**
+ * timerheap_init - initialize a timer and reserve room for it
+ * @timer:    the timer
+ * @clock:    its clock
+ * @function: its function
+ * @gfp:      for the memory of the reservation
+ *
+ * __timerheap_init() in module/api.c has the rules.  This is a macro, so that each place in the
+ * source that initializes timers has a lock class of its own.
+ *
+ * Return: 0 or a negative error.
+ */
+#define timerheap_init(timer, clock, function, gfp)					\
+	timerheap_init_key(timer, clock, function, gfp, #timer,				\
+			   ({ static struct lock_class_key __key; &__key; }))
+
 void timerheap_set_slack(struct timerheap_timer *timer, u64 slack);
 int timerheap_start(struct timerheap_timer *timer, ktime_t when);
 bool timerheap_modify(struct timerheap_timer *timer, ktime_t when);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What timerheap_start() returns, and which starts it refuses. */
+/*
+ * What timerheap_start() returns, and which starts it refuses.
+ *
+ * ../misuse tests the misuse that the kernel reports, which would end a run of unit tests.
+ */
 #include <linux/rcupdate.h>
 #include <linux/timerheap.h>
 
