@@ -31,13 +31,8 @@
 #include "hotplug.h"
 #include "queues.h"
 #include "trace.h"
+#include "upcalls.h"
 #include "watchdog.h"
-
-/*
- * The CPUs that can drive queues.  A CPU that is halfway offline is still in cpu_online_mask, but
- * the kernel calls theap_cpu_offline() for it no more.  Written by CPU hotplug, one CPU at a time.
- */
-static struct cpumask theap_drivers;
 
 /* Do starts on a CPU go to a queue?  A shared queue is not an isolated CPU's own. */
 static bool theap_cpu_owns(struct theap_queue *queue, unsigned int cpu)
@@ -112,7 +107,7 @@ int theap_cpu_online(unsigned int cpu)
 				theap_queue_assign(queue, cpu);
 		}
 	}
-	theap_watchdog_online(cpu);
+	theap_watchdog_wake();
 	return 0;
 }
 

@@ -179,6 +179,7 @@ struct theap_queue {
 	/* Rarely written, and read by each change of a timer and by each notification. */
 	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none yet */
 	enum theap_clock clock;		/* C */
+	unsigned int bit;		/* C: its bit of theap_nonempty (queues.c) */
 	__u64 *user_now;		/* C: the copy of @now that programs read */
 
 	/* Written by the owner, the code that holds the lock. */

@@ -13,7 +13,24 @@
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
  * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.  Which
  * housekeeping CPU that is, is computed once: one of the same NUMA node, if there is one.
+ *
+ * The watchdog and the thieves visit only queues that may have timers.  These have a bit in
+ * @theap_nonempty.  The caller that publishes a first deadline sets the bit of the queue if the
+ * bit is clear.  The owner of a queue that becomes empty leaves the bit set, and the watchdog
+ * clears it at its next scan.  So a CPU that starts and stops its only timer again and again
+ * writes the shared bitmap at most once per scan.  The race:
+ *
+ *	the watchdog				the code that publishes a deadline
+ *	  finds that the queue is empty		  first or earliest <- the deadline
+ *	  clears the bit			  smp_mb()	(K) in arm.c, (P) in owner.c
+ *	  smp_mb()			(S)	  tests the bit
+ *	  reads first, earliest			  sets the bit if it is clear
+ *	  sets the bit if there is a deadline
+ *
+ * Either that code reads that the bit is clear, or the watchdog reads the deadline.  Then the one that
+ * has read it sets the bit.
  */
+#include <linux/bitops.h>
 #include <linux/cpumask.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
@@ -46,15 +63,54 @@ const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
 };
 
 static unsigned int theap_nr_queues;
-/* Both are written once, by theap_queues_init(). */
-static struct cpumask theap_housekeeping;
-static DEFINE_PER_CPU(unsigned int, theap_start_cpu);	/* the CPU whose queue starts here use */
 static struct theap_queue **theap_queues[THEAP_CLOCKS];
+
+/* The bit of all queues that are not in the table, such as those of manual clocks.  It is set. */
+#define THEAP_NO_BIT	(NR_CPUS * THEAP_CLOCKS)
+
+/* Queue i of a clock has the bit i * THEAP_CLOCKS + clock.  It is set if the queue has timers. */
+unsigned long theap_nonempty[BITS_TO_LONGS(THEAP_NO_BIT + 1)] __read_mostly = {
+	[BIT_WORD(THEAP_NO_BIT)] = BIT_MASK(THEAP_NO_BIT),
+};
+
+/* Both are written once, by theap_queues_init(). */
+struct cpumask theap_housekeeping;
+static DEFINE_PER_CPU(unsigned int, theap_start_cpu);	/* the CPU whose queue starts here use */
+
+/*
+ * The CPUs that can drive queues.  A CPU that is halfway offline is still in cpu_online_mask, but
+ * the kernel calls theap_cpu_offline() for it no more.  Written by hotplug.c, one CPU at a time.
+ */
+struct cpumask theap_drivers;
 
 /* Return: the number of queues of each clock. */
 unsigned int theap_queues_nr(void)
 {
 	return theap_nr_queues;
+}
+
+/* Return: the queue that has a bit of theap_nonempty. */
+struct theap_queue *theap_queues_at(unsigned int bit)
+{
+	return theap_queues_get(bit % THEAP_CLOCKS, bit / THEAP_CLOCKS);
+}
+
+/* Return: the first set bit of theap_nonempty from @from on, or a number above all bits. */
+unsigned int theap_nonempty_next(unsigned int from)
+{
+	/* Other CPUs may change bits meanwhile.  The next scan sees a bit that this one misses. */
+	return data_race(find_next_bit(theap_nonempty, theap_nr_queues * THEAP_CLOCKS, from));
+}
+
+/* Set the bit of a queue in theap_nonempty. */
+void theap_queue_set_nonempty(struct theap_queue *queue)
+{
+	set_bit(queue->bit, theap_nonempty);
+	/*
+	 * (T) orders the store of the bit before the caller's read of theap_watchdog_until.
+	 * Pairs with (Q) in watchdog.c.
+	 */
+	smp_mb__after_atomic();
 }
 
 /* Is a CPU neither isolated nor nohz_full?  Such a CPU accepts timers of other CPUs. */
@@ -120,6 +176,7 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock)
 {
 	raw_spin_lock_init(&queue->lock);
 	queue->clock = clock;
+	queue->bit = THEAP_NO_BIT;
 	init_llist_head(&queue->inbox);
 	atomic64_set(&queue->earliest, THEAP_NEVER);
 	queue->first = THEAP_NEVER;
@@ -226,6 +283,7 @@ int theap_queues_init(void)
 			if (!queue)
 				goto err;
 			theap_queue_init(queue, clock);
+			queue->bit = i * THEAP_CLOCKS + clock;
 			theap_queues[clock][i] = queue;
 		}
 	}

@@ -8,9 +8,15 @@
 extern unsigned int theap_heaps;	/* the module parameter */
 extern const struct theap_placement theap_default_placement[THEAP_CLOCKS];
 
+extern unsigned long theap_nonempty[];
+extern struct cpumask theap_housekeeping, theap_drivers;
+
 bool theap_cpu_is_housekeeping(unsigned int cpu);
 unsigned int theap_queues_nr(void);
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index);
+struct theap_queue *theap_queues_at(unsigned int bit);
+unsigned int theap_nonempty_next(unsigned int from);
+void theap_queue_set_nonempty(struct theap_queue *queue);
 bool theap_queue_is_foreign(struct theap_queue *queue, const struct theap_placement *placement);
 struct theap_queue *theap_queue_for(const struct theap_placement *placement);
 

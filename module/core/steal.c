@@ -29,8 +29,8 @@
  *
  * Three callers scan for stuck queues:
  *
- *	caller					CPUs	clocks
- *	a run that has left nothing due		8	all
+ *	caller					queues	clocks
+ *	a run that has left nothing due		32	all
  *	a task that is about to sleep		64	the clock of its events
  *	the watchdog (watchdog.c)		all	all
  *
@@ -42,7 +42,8 @@
  * again in a softirq.  So the functions of timers run in no task that has not asked for it.  The
  * time is not charged to the task, to its priority or to its control group.
  *
- * A scan reads two words of each queue, @first and @earliest.  They stay in the caches
+ * A scan visits only queues that have timers, or have had some since the watchdog scanned last
+ * (queues.c).  It reads two words of each queue, @first and @earliest.  They stay in the caches
  * of all CPUs that scan until a CPU changes them.  A scan locks only stuck queues, by
  * trylock, since the stuck CPU may hold the lock.
  *
@@ -133,14 +134,13 @@ unsigned int theap_steal_us = 2000;
 #define THEAP_STEAL_MIN_US	1000
 
 /*
- * The number of CPUs whose queues one scan checks, after a run and before a sleep.  The
- * next scans check the other CPUs of a large machine.  If each scan checked 1000 CPUs, scans
- * would take a tenth of each CPU for one clock, and four tenths for all four clocks.  (A
- * scan reads 2 cache lines per queue, in 0.1 us each, every 2 ms.)  Each change of a first
- * deadline would invalidate a line in 1000 caches.
+ * The number of queues that one scan visits, after a run and before a sleep.  The next scans
+ * visit the other queues of a large machine.  If each scan visited 1000 queues, scans would take a
+ * tenth of each CPU.  (A scan reads 2 cache lines per queue, in 0.1 us each, every 2 ms.)  Each
+ * change of a first deadline would invalidate a line in the caches of all CPUs that scan.
  */
-#define THEAP_STEAL_CPUS_AFTER_RUN	8
-#define THEAP_STEAL_CPUS_BEFORE_SLEEP	64
+#define THEAP_STEAL_QUEUES_AFTER_RUN	32
+#define THEAP_STEAL_QUEUES_BEFORE_SLEEP	64
 
 #define THEAP_ALL_CLOCKS	(BIT(THEAP_CLOCKS) - 1)
 
@@ -149,7 +149,7 @@ static bool theap_steal_on;
 /**
  * struct theap_thief - the scans of a CPU
  * @next: earliest time of the next scan after a run or before a sleep, on CLOCK_MONOTONIC
- * @at:   the next scan begins this many queues after those of this CPU
+ * @at:   the next scan begins at this bit of theap_nonempty; at first, after those of this CPU
  * @scan: begins a scan in a softirq; armed by a task that has found a stuck queue
  *
  * @next and @at are written without a lock, by softirqs on that CPU and by tasks that run or have
@@ -212,16 +212,16 @@ enum theap_scan {
 };
 
 /*
- * Check the queues of the next @nr CPUs and of @clocks, and run those that are stuck,
- * while there is budget.  The next scan begins where this one ends.
+ * Visit the next @nr queues that have timers, and run those of @clocks that are stuck, while there
+ * is budget.  The next scan begins where this one ends.
  *
  * Return: whether a scan has to go on at the queue where this one ended.
  */
 static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
 			     enum theap_scan scan)
 {
-	unsigned int from = (raw_smp_processor_id() + 1) * THEAP_CLOCKS;
-	unsigned int at = READ_ONCE(thief->at), end = at + nr * THEAP_CLOCKS;
+	unsigned int bit, bits = theap_queues_nr() * THEAP_CLOCKS, end = bits;
+	unsigned int from = READ_ONCE(thief->at) % bits;
 	s64 now[THEAP_CLOCKS];
 	enum theap_clock clock;
 	bool ended = false;
@@ -232,21 +232,27 @@ static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 	/* The grace period in theap_core_stop() waits for a scan that finds stealing on here. */
 	rcu_read_lock();
 	ns = theap_steal_ns();
-	for (; ns && !ended && at != end; at++) {
+	for (bit = theap_nonempty_next(from); ; bit = theap_nonempty_next(bit + 1)) {
 		struct theap_queue *queue;
 
-		clock = (from + at) % THEAP_CLOCKS;
-		queue = theap_queues_get(clock, (from + at) / THEAP_CLOCKS);
-		if (!(clocks & BIT(clock)) ||
-		    !theap_queue_is_stuck(queue, now[clock], now[THEAP_MONOTONIC], ns))
-			continue;
-		ended = scan == THEAP_SCAN_LOOK ||
-			!theap_queue_steal(queue, ns, scan == THEAP_SCAN_WATCHDOG);
+		/* After the last queue, go on with the first one. */
+		if (bit >= bits && end == bits) {
+			bit = theap_nonempty_next(0);
+			end = from;
+		}
+		if (!ns || bit >= end || !nr--)
+			break;
+		queue = theap_queues_at(bit);
+		if (clocks & BIT(queue->clock) &&
+		    theap_queue_is_stuck(queue, now[queue->clock], now[THEAP_MONOTONIC], ns))
+			ended = scan == THEAP_SCAN_LOOK ||
+				!theap_queue_steal(queue, ns, scan == THEAP_SCAN_WATCHDOG);
+		/* The softirq begins at the queue that the task has found. */
+		WRITE_ONCE(thief->at, bit + !(ended && scan == THEAP_SCAN_LOOK));
+		if (ended)
+			break;
 	}
 	rcu_read_unlock();
-	/* The softirq begins at the queue that the task has found. */
-	at -= scan == THEAP_SCAN_LOOK && ended;
-	WRITE_ONCE(thief->at, at % (theap_queues_nr() * THEAP_CLOCKS));
 	return ended;
 }
 
@@ -268,17 +274,11 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 	return ns && theap_cpu_is_housekeeping(raw_smp_processor_id());
 }
 
-/* Return: @cpus, but at most the number of queues. */
-static unsigned int theap_steal_cpus(unsigned int cpus)
-{
-	return min(theap_queues_nr(), cpus);
-}
-
 /**
- * theap_steal_after_run - scan the queues of a few CPUs after a run
+ * theap_steal_after_run - scan a few queues after a run
  * @now: CLOCK_MONOTONIC
  *
- * The next call scans the next CPUs.
+ * The next call scans the next queues.
  *
  * Context: softirq, at the end of a run that has left nothing due.
  */
@@ -287,8 +287,8 @@ void theap_steal_after_run(u64 now)
 	struct theap_thief *thief = this_cpu_ptr(&theap_thieves);
 
 	if (theap_thief_begin(thief, now))
-		theap_steal_scan(thief, THEAP_ALL_CLOCKS,
-				 theap_steal_cpus(THEAP_STEAL_CPUS_AFTER_RUN), THEAP_SCAN_STEAL);
+		theap_steal_scan(thief, THEAP_ALL_CLOCKS, THEAP_STEAL_QUEUES_AFTER_RUN,
+				 THEAP_SCAN_STEAL);
 }
 
 /**
@@ -296,7 +296,7 @@ void theap_steal_after_run(u64 now)
  * @placement: of the timers that the events come from; with a manual clock do nothing, since
  *             no CPU drives that clock
  *
- * If a queue is stuck, a softirq of this CPU scans the same number of CPUs, for all clocks.
+ * If a queue is stuck, a softirq of this CPU scans the same number of queues, for all clocks.
  *
  * Context: task, about to sleep.
  */
@@ -305,8 +305,8 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 	struct theap_thief *thief = raw_cpu_ptr(&theap_thieves);
 
 	if (!placement->manual && theap_thief_begin(thief, ktime_get_ns()) &&
-	    theap_steal_scan(thief, BIT(placement->clock),
-			     theap_steal_cpus(THEAP_STEAL_CPUS_BEFORE_SLEEP), THEAP_SCAN_LOOK))
+	    theap_steal_scan(thief, BIT(placement->clock), THEAP_STEAL_QUEUES_BEFORE_SLEEP,
+			     THEAP_SCAN_LOOK))
 		hrtimer_start(&thief->scan, 0, HRTIMER_MODE_REL_PINNED_SOFT);
 }
 
@@ -315,14 +315,14 @@ static enum hrtimer_restart theap_thief_scans(struct hrtimer *hrtimer)
 {
 	theap_budget_note_latency(hrtimer);
 	theap_steal_scan(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS,
-			 theap_steal_cpus(THEAP_STEAL_CPUS_BEFORE_SLEEP), THEAP_SCAN_STEAL);
+			 THEAP_STEAL_QUEUES_BEFORE_SLEEP, THEAP_SCAN_STEAL);
 	return HRTIMER_NORESTART;
 }
 
 /* Scan all queues, while there is budget.  Context: softirq, from the watchdog. */
 void theap_steal_all(void)
 {
-	theap_steal_scan(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS, theap_queues_nr(),
+	theap_steal_scan(this_cpu_ptr(&theap_thieves), THEAP_ALL_CLOCKS, UINT_MAX,
 			 THEAP_SCAN_WATCHDOG);
 }
 
@@ -357,9 +357,13 @@ void theap_steal_init(void)
 {
 	unsigned int cpu;
 
-	for_each_possible_cpu(cpu)
-		hrtimer_setup(&per_cpu(theap_thieves, cpu).scan, theap_thief_scans, CLOCK_MONOTONIC,
+	for_each_possible_cpu(cpu) {
+		struct theap_thief *thief = &per_cpu(theap_thieves, cpu);
+
+		thief->at = (cpu + 1) * THEAP_CLOCKS;
+		hrtimer_setup(&thief->scan, theap_thief_scans, CLOCK_MONOTONIC,
 			      HRTIMER_MODE_REL_PINNED_SOFT);
+	}
 	WRITE_ONCE(theap_steal_on, true);
 }
 

@@ -13,7 +13,7 @@
 #ifndef THEAP_UPCALLS_H
 #define THEAP_UPCALLS_H
 
-#include "queue.h"
+#include "queues.h"
 
 /* steal.c */
 void theap_steal_after_run(u64 now);
@@ -27,14 +27,19 @@ void theap_watchdog_wake(void);
  * @queue: the queue
  * @first: its first deadline, or that of its inbox
  *
- * Wake the watchdog if it would sleep past @first.  The barrier (K) or (P) of a caller that has
- * published the deadline orders its store before the load of theap_watchdog_until here.  Both pair
- * with (Q) in watchdog.c.
+ * Let the scans of the watchdog find the queue, and wake the watchdog if it would sleep past
+ * @first.  The barrier (K) or (P) of a caller that has published the deadline orders its store
+ * before the loads of theap_nonempty and theap_watchdog_until here.  Both pair with (S) and (Q) in
+ * watchdog.c.
  *
  * Context: any.
  */
 static inline void theap_watchdog_notify(struct theap_queue *queue, s64 first)
 {
+	if (first == THEAP_NEVER)
+		return;
+	if (unlikely(!test_bit(queue->bit, theap_nonempty)))
+		theap_queue_set_nonempty(queue);
 	if (unlikely(first < READ_ONCE(theap_watchdog_until[queue->clock])))
 		theap_watchdog_wake();
 }

@@ -5,10 +5,11 @@
  * Go has a thread for that, sysmon, which needs no P (a processor of the scheduler).  Here a
  * kernel timer scans.  One such timer is not enough, since the CPU that drives it may be the
  * stuck one.  So there are two watchdog timers, on two CPUs, that take turns.  Each expires
- * every 2 * watchdog_ms, scans all queues and runs those that are stuck (steal.c).  Then it
- * checks that the other timer has expired in time.  If the other timer has not, its CPU is
- * stuck, and the other timer is armed on another CPU.  The watchdog fails only if both CPUs
- * are stuck: the second CPU gets stuck before its timer has found that the first is stuck.
+ * every 2 * watchdog_ms, scans the queues that have timers, and runs those that are stuck
+ * (steal.c).  Then it checks that the other timer has expired in time.  If the other timer has
+ * not, its CPU is stuck, and the other timer is armed on another CPU.  The watchdog fails only if
+ * both CPUs are stuck: the second CPU gets stuck before its timer has found that the first is
+ * stuck.
  *
  * The watchdog timers are on the timer wheel.  A CPU can arm a wheel timer on another CPU,
  * even on a sleeping one.  An hrtimer is armed on a chosen CPU only by code that runs on
@@ -21,8 +22,8 @@
  *
  * When a CPU goes offline, the kernel moves its timers to the CPU that runs the teardown,
  * which may have the other watchdog timer.  So theap_watchdog_offline() moves a watchdog
- * timer away before that.  When a CPU comes online, it wakes the watchdog.  Each timer
- * chooses its CPU again when it next expires.
+ * timer away before that.  When a CPU comes online, it wakes the watchdog, since both timers may
+ * be on one CPU.  Each timer chooses its CPU again when it next expires.
  *
  * If no timer is queued, a watchdog timer that expires is not armed again.  If the next
  * deadline is far away, both sleep for three quarters of the time until that deadline, at
@@ -41,17 +42,26 @@
  * The race of a watchdog timer that goes to sleep against a new deadline:
  *
  *	the watchdog timer			the code that publishes a deadline
- *	  scan all queues			  first or earliest <- the deadline
+ *	  scan the queues			  first or earliest <- the deadline
  *	  until <- the next expiry		  smp_mb()	(K) in arm.c, (P) in owner.c
  *	  smp_mb()			(Q)	  read until
  *	  read first, earliest of each
+ *
+ * The watchdog timer reads only the queues that have a bit in theap_nonempty (queues.c).  So the
+ * other code sets the bit of its queue before it reads until, with the barrier (T) in between.
  *
  * Either the other code reads the new until, or the watchdog timer reads the deadline.  In
  * both cases the watchdog is woken if it would sleep past the deadline.  There is a third
  * case: the other watchdog timer has read the deadline in between, and has published its
  * own until.  Then the other timer also makes sure that this watchdog timer expires by that
  * time.
+ *
+ * A start takes the lock of the watchdog only to wake it.  The watchdog then stays awake until
+ * one of its timers expires, usually half a period later.  So starts on a CPU take the lock about
+ * once per half period at most.  If many CPUs wake the watchdog at once, the first of them arms
+ * the timers, and the others find it awake and release the lock.
  */
+#include <linux/bitops.h>
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -86,8 +96,6 @@ struct theap_watchdog_timer {
 
 static struct theap_watchdog_timer theap_watchdog_timers[2];
 static bool theap_watchdog_running;
-/* The CPU that goes or went offline last; UINT_MAX: there is none, or it is online again. */
-static unsigned int theap_watchdog_offline_cpu = UINT_MAX;
 
 /*
  * Protects the static variables above, and writes to theap_watchdog_until.  The functions of
@@ -103,22 +111,46 @@ static s64 theap_watchdog_period(void)
 	return theap_steal_ns() ? 2 * ms * NSEC_PER_MSEC : 0;
 }
 
+/*
+ * Return: the first deadline of a queue.  If the queue is empty, clear its bit, so that the next
+ * scans leave it out.
+ *
+ * If a timer is started at that moment, this function sets the bit again.  If this CPU stops
+ * between the two, the other watchdog timer misses the queue until then.
+ */
+static s64 theap_watchdog_first(struct theap_queue *queue)
+{
+	s64 first = theap_queue_first(queue);
+
+	if (first != THEAP_NEVER)
+		return first;
+	clear_bit(queue->bit, theap_nonempty);
+	/*
+	 * (S) orders the clearing of the bit before the reads of the first deadlines.  Pairs with
+	 * (K) in arm.c and (P) in owner.c.
+	 */
+	smp_mb();
+	first = theap_queue_first(queue);
+	if (first != THEAP_NEVER)
+		theap_queue_set_nonempty(queue);
+	return first;
+}
+
 /* Return: the time to the next deadline, below 0 if overdue; THEAP_NEVER: there is none. */
 static s64 theap_watchdog_nearest(void)
 {
-	s64 nearest = THEAP_NEVER;
+	s64 now[THEAP_CLOCKS], nearest = THEAP_NEVER;
 	enum theap_clock clock;
-	unsigned int i;
+	unsigned int bit, bits = theap_queues_nr() * THEAP_CLOCKS;
 
-	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
-		s64 now = theap_clock_read(clock);
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		now[clock] = theap_clock_read(clock);
+	for (bit = theap_nonempty_next(0); bit < bits; bit = theap_nonempty_next(bit + 1)) {
+		struct theap_queue *queue = theap_queues_at(bit);
+		s64 first = theap_watchdog_first(queue);
 
-		for (i = 0; i < theap_queues_nr(); i++) {
-			s64 first = theap_queue_first(theap_queues_get(clock, i));
-
-			if (first != THEAP_NEVER)
-				nearest = min(nearest, first - now);
-		}
+		if (first != THEAP_NEVER)
+			nearest = min(nearest, first - now[queue->clock]);
 	}
 	return nearest;
 }
@@ -153,6 +185,14 @@ static void theap_watchdog_publish(s64 delay, s64 span)
 	}
 }
 
+/* Return: the first housekeeping CPU from @cpu on, in a circle, that can drive queues. */
+static unsigned int theap_watchdog_next(unsigned int cpu)
+{
+	unsigned int next = cpumask_next_and((int)cpu - 1, &theap_drivers, &theap_housekeeping);
+
+	return next < nr_cpu_ids ? next : cpumask_first_and(&theap_drivers, &theap_housekeeping);
+}
+
 /*
  * Choose the first housekeeping CPU from @cpu on that is online and stays online.  The
  * CPU is not @avoid, unless no other CPU qualifies.  An isolated CPU must not become a
@@ -162,16 +202,10 @@ static void theap_watchdog_publish(s64 delay, s64 span)
  */
 static unsigned int theap_watchdog_cpu(unsigned int cpu, unsigned int avoid)
 {
-	unsigned int candidate, found = nr_cpu_ids;
+	unsigned int found = theap_watchdog_next(cpu);
 
-	for_each_cpu_wrap(candidate, cpu_online_mask, cpu % nr_cpu_ids) {
-		if (candidate == theap_watchdog_offline_cpu ||
-		    !theap_cpu_is_housekeeping(candidate))
-			continue;
-		found = candidate;
-		if (candidate != avoid)
-			break;
-	}
+	if (found == avoid)
+		found = theap_watchdog_next(found + 1);
 	return found < nr_cpu_ids ? found : smp_processor_id();
 }
 
@@ -216,22 +250,22 @@ static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span
 }
 
 /*
- * A watchdog timer has expired: scan all queues, check the other timer, and arm this one
- * again if any timer is queued.  If theap_watchdog_wake() has armed this timer during the
- * scan, maybe on another CPU, leave both timers as they are.
+ * A watchdog timer has expired: scan the queues, steal those that are stuck, check the other
+ * timer, and arm this one again if any timer is queued.  If theap_watchdog_wake() has armed this
+ * timer during the scan, maybe on another CPU, leave both timers as they are.
  */
 static void theap_watchdog_timer_expired(struct timer_list *timer)
 {
 	struct theap_watchdog_timer *wt = container_of(timer, struct theap_watchdog_timer, timer);
 	struct theap_watchdog_timer *peer = &theap_watchdog_timers[wt == theap_watchdog_timers];
-	s64 span = theap_watchdog_period(), delay;
-	enum theap_clock clock;
+	s64 span = theap_watchdog_period(), nearest, delay;
+	unsigned int bit, bits = theap_queues_nr() * THEAP_CLOCKS;
 	unsigned long flags;
-	unsigned int i;
 
-	if (span)
+	nearest = theap_watchdog_nearest();
+	if (span && nearest <= -(s64)theap_steal_ns())
 		theap_steal_all();
-	delay = theap_watchdog_delay(theap_watchdog_nearest(), span);
+	delay = theap_watchdog_delay(nearest, span);
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
 	if (theap_watchdog_running && !timer_pending(timer)) {
 		theap_watchdog_publish(delay, span);
@@ -248,21 +282,19 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 	if (delay == span)
 		return;
 	/*
-	 * (Q) orders the stores of theap_watchdog_until before the reads of the first
-	 * deadlines.  Pairs with (K) in arm.c and (P) in owner.c.
+	 * (Q) orders the stores of theap_watchdog_until before the reads of theap_nonempty and
+	 * of the first deadlines.  Pairs with (K) in arm.c, (P) in owner.c and (T) in queues.c.
 	 */
 	smp_mb();
-	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
-		for (i = 0; i < theap_queues_nr(); i++) {
-			struct theap_queue *queue = theap_queues_get(clock, i);
+	for (bit = theap_nonempty_next(0); bit < bits; bit = theap_nonempty_next(bit + 1)) {
+		struct theap_queue *queue = theap_queues_at(bit);
 
-			theap_watchdog_notify(queue, theap_queue_first(queue));
-		}
+		theap_watchdog_notify(queue, theap_queue_first(queue));
 	}
 }
 
 /**
- * theap_watchdog_wake - make both watchdog timers expire every 2 * watchdog_ms
+ * theap_watchdog_wake - if the watchdog sleeps, make both timers expire every 2 * watchdog_ms
  *
  * They do so until their functions find that they may sleep.
  *
@@ -274,7 +306,8 @@ void theap_watchdog_wake(void)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
-	if (theap_watchdog_running) {
+	/* All clocks have S64_MIN, or none has. */
+	if (theap_watchdog_until[THEAP_MONOTONIC] != S64_MIN) {
 		theap_watchdog_publish(span, span);
 		if (span) {
 			theap_watchdog_timer_wake(&theap_watchdog_timers[0],
@@ -288,7 +321,7 @@ void theap_watchdog_wake(void)
 
 /**
  * theap_watchdog_offline - move the watchdog timers away from a CPU
- * @cpu: goes offline; it still runs tasks and softirqs
+ * @cpu: goes offline; it still runs tasks and softirqs, and has left theap_drivers
  *
  * They still expire at the same times.
  *
@@ -299,7 +332,6 @@ void theap_watchdog_offline(unsigned int cpu)
 	unsigned int i;
 
 	raw_spin_lock_irq(&theap_watchdog_lock);
-	theap_watchdog_offline_cpu = cpu;
 	for (i = 0; i < 2; i++) {
 		struct theap_watchdog_timer *wt = &theap_watchdog_timers[i];
 
@@ -311,31 +343,25 @@ void theap_watchdog_offline(unsigned int cpu)
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 }
 
-/**
- * theap_watchdog_online - wake the watchdog, so that its timers spread over two CPUs
- * @cpu: is online now, or stays online because its offline was aborted
- *
- * Both timers may be on one CPU, if it was the only one online.  A timer that is armed for
- * soon stays on its CPU, and chooses its CPU again when it expires.
- *
- * Context: task.
- */
-void theap_watchdog_online(unsigned int cpu)
+/* Turn the watchdog, which runs, on or off by its parameters.  If it is on, wake it. */
+static void theap_watchdog_restart(void)
 {
-	raw_spin_lock_irq(&theap_watchdog_lock);
-	if (theap_watchdog_offline_cpu == cpu)
-		theap_watchdog_offline_cpu = UINT_MAX;
-	raw_spin_unlock_irq(&theap_watchdog_lock);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
+	if (theap_watchdog_running)
+		theap_watchdog_publish(THEAP_NEVER, theap_watchdog_period());
+	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);
 	theap_watchdog_wake();
 }
 
-/* Set steal_us or watchdog_ms, and wake the watchdog so that it uses the new value. */
+/* Set steal_us or watchdog_ms, and restart the watchdog so that it uses the new value. */
 static int theap_watchdog_param_set(const char *value, const struct kernel_param *param)
 {
 	int ret = param_set_uint(value, param);
 
 	if (!ret)
-		theap_watchdog_wake();
+		theap_watchdog_restart();
 	return ret;
 }
 

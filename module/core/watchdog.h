@@ -9,7 +9,6 @@ extern unsigned int theap_watchdog_ms;	/* the module parameter */
 extern const struct kernel_param_ops theap_watchdog_param_ops;
 
 void theap_watchdog_offline(unsigned int cpu);
-void theap_watchdog_online(unsigned int cpu);
 void theap_watchdog_init(void);
 void theap_watchdog_exit(void);
 

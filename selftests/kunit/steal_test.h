@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Helpers of the suites of stealing and of the watchdog (steal_test.c).
+ *
+ * steal.c and watchdog.c are included after this header.  They then call functions of the suites
+ * that count the queues that a scan visits, and that show more queues than exist.
+ */
+#ifndef THEAP_STEAL_TEST_H
+#define THEAP_STEAL_TEST_H
+
+#include "core_test.h"
+#include "module/core/steal.h"
+#include "module/core/upcalls.h"
+#include "module/core/watchdog.h"
+
+#define SECOND	((s64)NSEC_PER_SEC)	/* steal_us in these suites, in ns */
+#define OVERDUE	(3 * SECOND / 2)
+
+/*
+ * If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one, and the
+ * bits of @shown_nonempty.  A queue that exists stands for each of these.
+ */
+extern unsigned int shown_queues_nr;
+
+#define SHOWN_QUEUES_MAX	1000
+
+extern unsigned long shown_nonempty[];
+
+/* The number of queues that the scans of steal.c and watchdog.c have visited. */
+extern unsigned int visits;
+
+unsigned int test_queues_nr(void);
+unsigned int test_nonempty_next(unsigned int from);
+struct theap_queue *test_queues_at(unsigned int bit);
+
+#define theap_queues_nr()		test_queues_nr()
+#define theap_nonempty_next(from)	test_nonempty_next(from)
+#define theap_queues_at(bit)		test_queues_at(bit)
+
+void queue_gets_stuck(void);
+void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue);
+int steal_test_init(struct kunit *test);
+
+static inline struct theap_counters *count(void)
+{
+	return &test_queue()->count;
+}
+
+#endif /* THEAP_STEAL_TEST_H */
