@@ -9,6 +9,7 @@
 #include <linux/eventfd.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
+#include <linux/sched/isolation.h>
 #include <linux/timer.h>
 #include <linux/version.h>
 
@@ -26,6 +27,14 @@
 #include <linux/io_uring.h>
 #else
 #include <linux/io_uring/cmd.h>
+#endif
+
+/*
+ * Linux 6.4 added cpu_is_isolated().  Since Linux 6.8 it also finds the isolated partitions of
+ * cpusets.  On older kernels, no function that modules may call finds these partitions.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#define cpu_is_isolated(cpu) (!housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN))
 #endif
 
 /* Linux 6.13 added hrtimer_setup(), which also sets the function; 6.15 removed hrtimer_init(). */

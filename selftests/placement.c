@@ -4,8 +4,11 @@
  *
  * If an isolated CPU starts a timer and SETUP names no CPU, the timer expires on a housekeeping
  * CPU.  The tests read in /proc/timer_list which CPU has an hrtimer armed for a deadline.  A
- * machine that was booted with nohz_full= or isolcpus= has isolated CPUs.
+ * machine that was booted with nohz_full= or isolcpus= has isolated CPUs.  One test isolates a CPU
+ * while the machine runs, by a cpuset partition.
  */
+#include <sys/stat.h>
+
 #include "timerheap_test.h"
 
 #define CPUS	64
@@ -229,6 +232,84 @@ TEST_F_TIMEOUT(placement, timers_of_offline_cpu_return_to_it, 60)
 	ASSERT_LE(0, armed);
 	EXPECT_TRUE(self->info.heaps ? !CPU_ISSET(armed, &self->isolated) : armed == 1);
 	close(fd);
+}
+
+#define CGROUPS		"/sys/fs/cgroup"
+#define PARTITION	CGROUPS "/timerheap"
+
+/* Write to a file of a cgroup.  Return: whether the file has accepted it. */
+static bool cgroup_write(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	bool accepted = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return accepted;
+}
+
+/* Make a cgroup that is an isolated partition of one CPU.  Return: whether the CPU is isolated. */
+static bool partition_make(int cpu)
+{
+	char text[32] = "";
+	FILE *file;
+
+	snprintf(text, sizeof(text), "%d", cpu);
+	if (!cgroup_write(CGROUPS "/cgroup.subtree_control", "+cpuset") || mkdir(PARTITION, 0755) ||
+	    !cgroup_write(PARTITION "/cpuset.cpus", text) ||
+	    !cgroup_write(PARTITION "/cpuset.cpus.partition", "isolated"))
+		return false;
+	file = fopen(PARTITION "/cpuset.cpus.partition", "r");
+	if (file) {
+		if (!fgets(text, sizeof(text), file))
+			text[0] = 0;
+		fclose(file);
+	}
+	return !strcmp(text, "isolated\n");
+}
+
+/* Leave the partition and remove it: its CPU is not isolated any more. */
+static void partition_remove(void)
+{
+	cgroup_write(PARTITION "/cpuset.cpus.partition", "member");
+	cgroup_write(CGROUPS "/cgroup.procs", "0");
+	rmdir(PARTITION);
+}
+
+/*
+ * The module follows a cpuset partition that isolates a CPU while the machine runs.  Within about
+ * a second, the timers that this CPU starts expire on other CPUs.  When the partition is removed,
+ * they expire on this CPU again.  The context was set up before.
+ */
+TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
+{
+	int cpu = self->cpus - 1, armed = cpu, slot = 1;
+
+	if (self->info.heaps || CPU_ISSET(cpu, &self->isolated))
+		SKIP(return, "CPUs share heaps, or the last CPU is isolated already");
+	if (th_release_before(6, 8))
+		SKIP(return, "before Linux 6.8 a module cannot read which CPUs partitions isolate");
+	if (!partition_make(cpu)) {
+		partition_remove();
+		SKIP(return, "the kernel makes no isolated partition");
+	}
+	EXPECT_TRUE(cgroup_write(PARTITION "/cgroup.procs", "0"));
+	EXPECT_EQ(0, run_on(cpu));
+	/* Start a new timer each time: a pending timer stays on its CPU. */
+	for (; armed == cpu && slot <= CPUS / 2; slot++) {
+		armed = start_and_find_cpu(self->fd, slot, self->at - slot * SEC / 10);
+		nap(SEC / 2);
+	}
+	EXPECT_LE(0, armed);
+	EXPECT_NE(cpu, armed);
+	TH_LOG("with the partition a timer goes to CPU %d, after %d starts", armed, slot - 1);
+	partition_remove();
+	EXPECT_EQ(0, run_on(cpu));
+	for (; armed != cpu && slot <= CPUS; slot++) {
+		armed = start_and_find_cpu(self->fd, slot, self->at - slot * SEC / 10);
+		nap(SEC / 2);
+	}
+	EXPECT_EQ(cpu, armed);
 }
 
 TEST_HARNESS_MAIN

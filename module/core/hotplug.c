@@ -57,7 +57,7 @@ static unsigned int theap_cpu_rank(struct theap_queue *queue, unsigned int cpu)
  */
 static unsigned int theap_cpu_successor(struct theap_queue *queue, unsigned int index)
 {
-	unsigned int cpu, best = theap_cpu_rank(queue, nr_cpu_ids), equal = 0;
+	unsigned int cpu, best = theap_cpu_rank(queue, nr_cpu_ids), equal = 0, found = nr_cpu_ids;
 
 	for_each_cpu(cpu, &theap_drivers) {
 		unsigned int rank = theap_cpu_rank(queue, cpu);
@@ -68,10 +68,13 @@ static unsigned int theap_cpu_successor(struct theap_queue *queue, unsigned int 
 		best = rank;
 	}
 	index %= equal;
-	for_each_cpu(cpu, &theap_drivers)
+	/* If the ranks have changed in between, since CPUs were isolated, the last CPU will do. */
+	for_each_cpu(cpu, &theap_drivers) {
+		found = cpu;
 		if (theap_cpu_rank(queue, cpu) == best && !index--)
 			break;
-	return cpu;
+	}
+	return found;
 }
 
 /* Hand a queue over to a CPU, and count it if the queue has timers. */

@@ -11,8 +11,9 @@
  * CPU also stops it, so CPUs rarely compete for locks.
  *
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
- * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.  Which
- * housekeeping CPU that is, is computed once: one of the same NUMA node, if there is one.
+ * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.  That
+ * housekeeping CPU is one of the same NUMA node, if there is one.  A start only reads which CPU
+ * it is: theap_housekeeping_update() computes it.
  *
  * The watchdog and the thieves visit only queues that may have timers.  These have a bit in
  * @theap_nonempty.  The caller that publishes a first deadline sets the bit of the queue if the
@@ -32,15 +33,18 @@
  */
 #include <linux/bitops.h>
 #include <linux/cpumask.h>
+#include <linux/jiffies.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
-#include <linux/sched/isolation.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
+#include <linux/spinlock.h>
 
 #include <uapi/linux/timerheap.h>
 
 #include "bucket.h"
+#include "compat.h"
 #include "extract.h"
 #include "queues.h"
 
@@ -73,9 +77,13 @@ unsigned long theap_nonempty[BITS_TO_LONGS(THEAP_NO_BIT + 1)] __read_mostly = {
 	[BIT_WORD(THEAP_NO_BIT)] = BIT_MASK(THEAP_NO_BIT),
 };
 
-/* Both are written once, by theap_queues_init(). */
+/* The housekeeping CPUs, and the CPU whose queue starts on a CPU use. */
 struct cpumask theap_housekeeping;
-static DEFINE_PER_CPU(unsigned int, theap_start_cpu);	/* the CPU whose queue starts here use */
+static DEFINE_PER_CPU(unsigned int, theap_start_cpu);
+
+/* Protects writes to both, and @theap_housekeeping_next, the jiffies of the next update. */
+static DEFINE_SPINLOCK(theap_housekeeping_lock);
+static unsigned long theap_housekeeping_next;
 
 /*
  * The CPUs that can drive queues.  A CPU that is halfway offline is still in cpu_online_mask, but
@@ -241,20 +249,56 @@ static unsigned int theap_start_cpu_choose(unsigned int cpu)
 	return found < nr_cpu_ids ? found : cpu;
 }
 
-static void theap_housekeeping_init(void)
+/* Choose for each CPU the CPU whose queue starts there use. */
+static void theap_start_cpus_choose(void)
 {
 	unsigned int cpu;
 
-	cpumask_clear(&theap_housekeeping);
-	for_each_possible_cpu(cpu)
-		if (housekeeping_test_cpu(cpu, HK_TYPE_TIMER) &&
-		    housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN))
+	for_each_possible_cpu(cpu) {
+		/* cpumask_any_and_distribute() has its state in a variable of this CPU. */
+		preempt_disable();
+		WRITE_ONCE(per_cpu(theap_start_cpu, cpu), theap_start_cpu_choose(cpu));
+		preempt_enable();
+	}
+}
+
+/**
+ * theap_housekeeping_update - read from the kernel which CPUs are isolated
+ *
+ * If that has changed, starts use the queues of other CPUs.  Timers that are queued stay where
+ * they are.  nohz_full= and isolcpus= are constant.  Isolated partitions of cpusets change while
+ * the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
+ *
+ * The callers are SETUP and the watchdog, never a start.  All calls together read it at most once
+ * per second, so that a loop of SETUPs does not.
+ *
+ * Context: task or softirq.
+ */
+void theap_housekeeping_update(void)
+{
+	bool changed = false;
+	unsigned int cpu;
+
+	if (time_before(jiffies, READ_ONCE(theap_housekeeping_next)) ||
+	    !spin_trylock_bh(&theap_housekeeping_lock))
+		return;
+	WRITE_ONCE(theap_housekeeping_next, jiffies + HZ);
+	rcu_read_lock();
+	for_each_possible_cpu(cpu) {
+		bool isolated = !housekeeping_test_cpu(cpu, HK_TYPE_TIMER) || cpu_is_isolated(cpu);
+
+		if (isolated != theap_cpu_is_housekeeping(cpu))
+			continue;
+		changed = true;
+		if (isolated)
+			cpumask_clear_cpu(cpu, &theap_housekeeping);
+		else
 			cpumask_set_cpu(cpu, &theap_housekeeping);
-	/* cpumask_any_and_distribute() has its state in a variable of this CPU. */
-	preempt_disable();
-	for_each_possible_cpu(cpu)
-		per_cpu(theap_start_cpu, cpu) = theap_start_cpu_choose(cpu);
-	preempt_enable();
+	}
+	rcu_read_unlock();
+	if (changed)
+		theap_start_cpus_choose();
+	spin_unlock_bh(&theap_housekeeping_lock);
 }
 
 /*
@@ -268,7 +312,8 @@ int theap_queues_init(void)
 	enum theap_clock clock;
 	unsigned int i;
 
-	theap_housekeeping_init();
+	theap_housekeeping_next = jiffies;
+	theap_housekeeping_update();
 	theap_nr_queues = theap_heaps ? min(theap_heaps, nr_cpu_ids) : nr_cpu_ids;
 	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 		theap_queues[clock] = kcalloc(theap_nr_queues, sizeof(*theap_queues[clock]),

@@ -11,6 +11,7 @@ extern const struct theap_placement theap_default_placement[THEAP_CLOCKS];
 extern unsigned long theap_nonempty[];
 extern struct cpumask theap_housekeeping, theap_drivers;
 
+void theap_housekeeping_update(void);
 bool theap_cpu_is_housekeeping(unsigned int cpu);
 unsigned int theap_queues_nr(void);
 struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index);

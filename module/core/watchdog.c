@@ -262,6 +262,7 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 	unsigned int bit, bits = theap_queues_nr() * THEAP_CLOCKS;
 	unsigned long flags;
 
+	theap_housekeeping_update();
 	nearest = theap_watchdog_nearest();
 	if (span && nearest <= -(s64)theap_steal_ns())
 		theap_steal_all();

@@ -364,6 +364,24 @@ static void watchdog_that_is_awake_is_not_woken_again(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, timer_pending(&theap_watchdog_timers[1].timer));
 }
 
+/*
+ * The watchdog reads about once per second which CPUs are isolated.  Here a CPU has been isolated,
+ * and is not isolated any more.
+ */
+static void watchdog_follows_isolated_cpus(struct kunit *test)
+{
+	unsigned int here = raw_smp_processor_id();
+	struct test_timer *t = test_timers(test, 1);
+
+	watchdog_begin(1);
+	test_start(t, test_now() + SECOND / 4);
+	cpumask_clear_cpu(here, &theap_housekeeping);
+	msleep(1100);
+	test_start(t, test_now() + SECOND / 4);
+	msleep(100);
+	KUNIT_EXPECT_TRUE(test, theap_cpu_is_housekeeping(here));
+}
+
 /* watchdog_ms=0 switches the watchdog off.  Another value switches it on again. */
 static void watchdog_can_be_switched_off(struct kunit *test)
 {
@@ -395,6 +413,7 @@ static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_visits_only_queues_with_timers),
 	KUNIT_CASE(watchdog_scans_queue_from_start_until_found_empty),
 	KUNIT_CASE(watchdog_that_is_awake_is_not_woken_again),
+	KUNIT_CASE(watchdog_follows_isolated_cpus),
 	KUNIT_CASE(watchdog_can_be_switched_off),
 	{}
 };
