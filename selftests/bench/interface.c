@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * interface [FILE] - measure timerheap's slots and calls, and timerfd, on the same work
+ * interface [FILE [close]] - measure timerheap's slots and calls, and timerfd, on the same work
  *
- * Figures are printed as bench.h describes; FILE gets the lines of JSON.
+ * Figures are printed as bench.h describes; FILE gets the lines of JSON.  With "close", measure
+ * only the life of a context, from open to close.
  *
  * timerfd is used as in a server: one descriptor per timer, all in one epoll instance.
  */
@@ -24,6 +25,7 @@
 #define TIMERS	10000		/* timerfd descriptors, and as many slots */
 #define KICKED	1024		/* timers of a BATCH or KICK that is measured */
 #define MANY	1000000		/* timers for the figure of memory */
+#define CONTEXTS	100	/* contexts that are opened and closed, one after the other */
 
 static struct timerheap *th;
 static int fds[TIMERS], epoll;
@@ -344,11 +346,40 @@ static void compare(const char *bench, int n, bench_round ours, bench_round thei
 		    measure(bench, n, "timerheap, slots", ours), timerfd);
 }
 
+/*
+ * Open a context, set it up, start a timer, and close the context.  The user has another context:
+ * the first one of a user allocates a rate limit for each CPU.
+ */
+static double open_start_close(void)
+{
+	double begin = bench_cpu();
+
+	for (int i = 0; i < CONTEXTS; i++) {
+		struct timerheap *one = timerheap_open(CLOCK_MONOTONIC, 64);
+		uint32_t slot = 1;
+
+		if (!one)
+			err(1, "timerheap");
+		timerheap_arm(one, slot, timerheap_now(one) + 3600 * TIMERHEAP_SEC, 0);
+		if (timerheap_kick(one, &slot, 1))
+			errx(1, "KICK");
+		timerheap_close(one);
+	}
+	return bench_cpu() - begin;
+}
+
 int main(int argc, char **argv)
 {
 	double ours, theirs;
 
 	bench_open(argc > 1 ? argv[1] : NULL);
+	if (argc > 2) {
+		th = timerheap_open(CLOCK_MONOTONIC, 64);
+		if (!th)
+			err(1, "timerheap");
+		measure("open, start and close", CONTEXTS, "timerheap, calls", open_start_close);
+		return 0;
+	}
 	srandom(1);
 	open_timers();
 	open_timerfds();

@@ -109,6 +109,9 @@ int bench_expiry(const struct contender *contender, u32 n);
 /* crowd.c: contention between CPUs */
 int bench_crowd(const struct contender *contender, u32 n);
 
+/* scan.c: the scans for stuck CPUs */
+int bench_scans(void);
+
 /* figures.c */
 #define ROUNDS	7
 

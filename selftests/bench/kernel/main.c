@@ -24,6 +24,10 @@ static bool crowd;
 module_param(crowd, bool, 0444);
 MODULE_PARM_DESC(crowd, "Measure only stop and start on all CPUs at once");
 
+static bool scans;
+module_param(scans, bool, 0444);
+MODULE_PARM_DESC(scans, "Measure only what may depend on the number of possible CPUs");
+
 /* Measure with 1, 2, 4 CPUs and so on, up to the number of online CPUs. */
 static int bench_crowds(void)
 {
@@ -61,7 +65,7 @@ static int __init bench_init(void)
 	ret = theap_core_init("timerheap_bench:online");
 	if (ret)
 		return ret;
-	ret = crowd ? bench_crowds() : bench_all();
+	ret = scans ? bench_scans() : crowd ? bench_crowds() : bench_all();
 	if (ret)
 		theap_core_exit();
 	return ret;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The cost of a start, a stop and the scans for stuck CPUs on a machine with many CPUs.
+ *
+ * The CPUs need not be online: a queue exists for each possible CPU, and the CPU that is online
+ * drives them all.  First a single queue has a timer, then the queue of each CPU has one.
+ *
+ * The file includes steal.c and watchdog.c, since most of what it measures is static there.
+ */
+#include <linux/cpumask.h>
+#include <linux/slab.h>
+
+#include "bench.h"
+#include "module/core/room.h"
+
+#include "module/core/steal.c"
+#include "module/core/watchdog.c"
+
+#define EACH	100U
+#define FAR	(3 * NSEC_PER_SEC / 2)	/* The watchdog stays awake: its timers expire every 2 s. */
+
+static s64 scan_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+{
+	return 0;
+}
+
+static const struct theap_timer_ops scan_ops = { .expire = scan_expire };
+
+/* Start a timer on the queue of a CPU. */
+static void start_on(struct theap_timer *timer, unsigned int cpu, s64 when)
+{
+	struct theap_placement placement = { .clock = THEAP_MONOTONIC, .cpu = cpu };
+	struct theap_claim claim;
+	int ret;
+
+	do {
+		theap_timer_claim(timer, &claim);
+		ret = theap_timer_schedule(&claim, &placement, when);
+		theap_timer_commit(&claim);
+	} while (ret && !theap_queue_grow(claim.queue, GFP_KERNEL));
+	WARN_ON_ONCE(ret);
+}
+
+/*
+ * The operations.  Each does one operation; softirqs are off.  @timer is a timer of this CPU.
+ */
+static void measure_start(struct theap_timer *timer)
+{
+	start_on(timer, smp_processor_id(), ktime_get_ns() + FAR);
+}
+
+static void measure_stop(struct theap_timer *timer)
+{
+	theap_timer_stop_sync(timer);
+}
+
+static void measure_after_run(struct theap_timer *timer)
+{
+	this_cpu_ptr(&theap_thieves)->next = 0;
+	theap_steal_after_run(ktime_get_ns());
+}
+
+static void measure_before_sleep(struct theap_timer *timer)
+{
+	this_cpu_ptr(&theap_thieves)->next = 0;
+	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
+}
+
+static void measure_watchdog(struct theap_timer *timer)
+{
+	theap_watchdog_timer_expired(&theap_watchdog_timers[0].timer);
+}
+
+/* Prepare an operation: what is not measured. */
+static void prepare(void (*operation)(struct theap_timer *timer), struct theap_timer *timer)
+{
+	if (operation == measure_start)
+		theap_timer_stop_sync(timer);
+	else
+		measure_start(timer);
+	/* Not pending, as in the function of a timer. */
+	timer_delete(&theap_watchdog_timers[0].timer);
+}
+
+static const struct {
+	const char *name;
+	void (*operation)(struct theap_timer *timer);
+} operations[] = {
+	{ "start", measure_start },
+	{ "stop, synchronous", measure_stop },
+	{ "scan after a run", measure_after_run },
+	{ "scan before a sleep", measure_before_sleep },
+	{ "watchdog timer", measure_watchdog },
+};
+
+/* Measure with the timers that are pending. */
+static void measure(const char *name, struct theap_timer *timer)
+{
+	const struct contender contender = { .name = name };
+	u64 ns[ROUNDS];
+	u32 i, round, each;
+
+	for (i = 0; i < ARRAY_SIZE(operations); i++) {
+		for (round = 0; round < ROUNDS; round++) {
+			ns[round] = 0;
+			for (each = 0; each < EACH; each++) {
+				u64 began;
+
+				local_bh_disable();
+				prepare(operations[i].operation, timer);
+				began = ktime_get_ns();
+				operations[i].operation(timer);
+				ns[round] += ktime_get_ns() - began;
+				local_bh_enable();
+			}
+		}
+		put_figure(operations[i].name, &contender, nr_cpu_ids, ns, ROUNDS, EACH);
+	}
+}
+
+/* Measure all operations.  Return: 0 or -ENOMEM. */
+int bench_scans(void)
+{
+	struct theap_timer *timers = kcalloc(nr_cpu_ids + 1, sizeof(*timers), GFP_KERNEL);
+	unsigned int cpu;
+
+	if (!timers)
+		return -ENOMEM;
+	for (cpu = 0; cpu <= nr_cpu_ids; cpu++)
+		theap_timer_init(&timers[cpu], &scan_ops);
+	theap_watchdog_ms = THEAP_WATCHDOG_MAX_MS;
+	migrate_disable();
+	start_on(&timers[nr_cpu_ids], smp_processor_id(), ktime_get_ns() + FAR);
+	measure("timerheap, 1 queue used", &timers[nr_cpu_ids]);
+	for_each_possible_cpu(cpu)
+		start_on(&timers[cpu], cpu, ktime_get_ns() + 3 * NSEC_PER_SEC);
+	measure("timerheap, all queues used", &timers[nr_cpu_ids]);
+	for (cpu = 0; cpu <= nr_cpu_ids; cpu++)
+		theap_timer_stop_sync(&timers[cpu]);
+	migrate_enable();
+	kfree(timers);
+	return 0;
+}
