@@ -32,13 +32,13 @@
  *				returned
  *
  * A claim takes no lock, but it may spin while another CPU has the timer in a transient
- * state.  A stop is a claim and takes no lock.  A start or a modify may take locks; all
+ * state.  A stop spins in the same way and takes no lock.  A start or a modify may take locks; all
  * of them are raw spinlocks:
  *
  *	the timer is		the new deadline is	locks
  *	queued on this CPU	not earlier		none
  *	queued on this CPU	earlier			1, 2, 3
- *	queued elsewhere	any			1, 2, 3
+ *	queued elsewhere	any			1, 2, 3, 4
  *	not queued		any			the queue's, 2, 3, 4
  *
  *	1	the locks of queues, by trylock only: every 16th call that adds a timer to
@@ -48,7 +48,8 @@
  *		queue belongs to this CPU; for another CPU an IPI is sent instead
  *	3	the lock of the watchdog and those of timer bases, if the watchdog would
  *		sleep past the deadline
- *	4	those of a workqueue, if the heap or the buckets of a queue must grow
+ *	4	those of a workqueue and of a timer base, if the heap or the buckets of a queue
+ *		must grow, or may be trimmed later
  *
  * A pending timer is queued.  A stopped timer may still be queued.
  *

@@ -34,7 +34,8 @@
  * cpusets.  On older kernels, no function that modules may call finds these partitions.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
-#define cpu_is_isolated(cpu) (!housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN))
+#define cpu_is_isolated(cpu) (!housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN) ||	\
+			      !housekeeping_test_cpu(cpu, HK_TYPE_TICK))
 #endif
 
 /* Linux 6.13 added hrtimer_setup(), which also sets the function; 6.15 removed hrtimer_init(). */

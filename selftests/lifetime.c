@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "timerheap_test.h"
+#include "stuck_test.h"
 
 #define SLOTS	300
 
@@ -316,45 +316,6 @@ TEST_F(lifetime, user_limit_is_enforced)
 	EXPECT_EQ(0, child_status(pid));
 	ASSERT_EQ(0, put_number(PARAMETER, self->before.max_user_slots));
 	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));
-}
-
-/*
- * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  It moves there when the
- * kernel has checked @checked timers, at the latest at @latest.  After 1.3 s the kernel raises
- * the priority of a preempted run itself, since a run is an RCU reader.
- */
-struct hog {
-	pthread_t thread;
-	int fd;
-	uint64_t checked;
-	int64_t latest;
-	_Atomic int64_t begun;
-	int64_t ended;
-};
-
-static int set_priority(int priority)
-{
-	struct sched_param param = { .sched_priority = priority };
-
-	return sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param);
-}
-
-static void *keep_cpu(void *arg)
-{
-	struct hog *hog = arg;
-	struct timerheap_info info;
-
-	if (set_priority(50))
-		return NULL;
-	do
-		th_info(hog->fd, &info);
-	while (info.checked < hog->checked && now() < hog->latest);
-	run_on(1);
-	hog->begun = now();
-	while (now() < hog->begun + SEC)
-		;
-	hog->ended = now();
-	return NULL;
 }
 
 /*

@@ -125,6 +125,33 @@ TEST_F_TIMEOUT(placement, timer_goes_to_starting_cpu, 60)
 	}
 }
 
+/* A timer that is postponed, or moved earlier, on another CPU goes to that CPU. */
+TEST_F_TIMEOUT(placement, timer_follows_its_changes, 60)
+{
+	if (self->info.heaps)
+		SKIP(return, "CPUs share heaps");
+	for (int cpu = 0; cpu < self->cpus; cpu++) {
+		int64_t later = self->at + SEC + cpu, earlier = self->at - SEC - cpu;
+		int before = cpu ? cpu - 1 : self->cpus - 1;
+
+		if (CPU_ISSET(cpu, &self->isolated) || CPU_ISSET(before, &self->isolated))
+			continue;
+		ASSERT_EQ(0, run_on(before));
+		ASSERT_EQ(before, start_and_find_cpu(self->fd, 1, self->at));
+		ASSERT_EQ(0, th_start_at(self->fd, 2, later - SEC / 2));
+		ASSERT_EQ(0, run_on(cpu));
+		/* Both stay where they are if a run works on them or holds a lock: repeat. */
+		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
+			      th_start_at(self->fd, 1, earlier) >= 0 &&
+			      cpu_armed_for(earlier) == cpu);
+		EXPECT_EQ(cpu, cpu_armed_for(earlier));
+		EXPECT_EQ(1, th_stop(self->fd, 1));
+		ASSERT_TRUE(make_cpu_rearm(self->fd));
+		EXPECT_EQ(cpu, wait_armed_for(later));
+		EXPECT_EQ(1, th_stop(self->fd, 2));
+	}
+}
+
 /* With TIMERHEAP_ON_CPU a timer goes to the CPU that SETUP names, whichever CPU starts it. */
 TEST_F_TIMEOUT(placement, timer_goes_to_named_cpu, 60)
 {

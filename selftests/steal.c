@@ -668,4 +668,59 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
 	EXPECT_EQ(0, since(self).stolen);
 }
 
+/* Start @slots timers of @fd on CPU 1 for one instant.  Return: that time; 0 if a start failed. */
+static int64_t start_at_one_instant(int fd, int slots)
+{
+	int64_t at, lead = SEC / 4;
+
+	if (run_on(1))
+		return 0;
+	/* Repeat until all timers are started before they are due. */
+	do {
+		lead *= 2;
+		at = now() + lead;
+		for (int i = 0; i < slots; i++)
+			if (th_start_at(fd, i, at) < 0)
+				return 0;
+	} while (now() >= at);
+	return at;
+}
+
+/*
+ * A task that preempts a run, on PREEMPT_RT, delays only the functions of one batch.  Thieves run
+ * the other timers of that CPU.
+ */
+TEST_F_TIMEOUT(steal, preempted_run_is_continued, 120)
+{
+	const int slots = 4096, rounds = 6;
+	int waited = 0;
+
+	for (int round = 0; round < rounds; round++) {
+		struct hog hog = { .fd = self->fd };
+		struct timerheap_event event;
+		struct timerheap_info info;
+		int fd = th_context(CLOCK_MONOTONIC, slots), late = 0;
+		int64_t at;
+
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, th_info(fd, &info));
+		at = start_at_one_instant(fd, slots);
+		ASSERT_LT(0, at);
+		hog.checked = info.checked + slots / 4;
+		hog.latest = at + 2 * SEC;
+		ASSERT_EQ(0, keep_off(self->cpus, 1, -1));
+		ASSERT_EQ(0, pthread_create(&hog.thread, NULL, keep_cpu, &hog));
+		ASSERT_EQ(0, pthread_join(hog.thread, NULL));
+		ASSERT_LT(0, hog.begun);
+		for (int got = 0; got < slots; got++) {
+			ASSERT_EQ(1, th_event(fd, &event));
+			late += event.fired >= hog.ended;
+		}
+		waited += late > 0;
+		close(fd);
+	}
+	/* The host may stop the thieves for as long as the task runs, but not in most rounds. */
+	EXPECT_GT(rounds / 2, waited);
+}
+
 TEST_HARNESS_MAIN

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests that need a stuck CPU.
+ * Helpers for tests that need a stuck CPU, or one that a task of high priority keeps.
  *
  * The module in stuck/ makes a CPU stuck.  can_hold() loads the module from the path in the
  * environment variable TIMERHEAP_STUCK, or from /lab/stuck.ko.
@@ -8,6 +8,8 @@
 #ifndef STUCK_TEST_H
 #define STUCK_TEST_H
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 
 #include "timerheap_test.h"
@@ -69,6 +71,47 @@ static inline int keep_off(int cpus, int cpu, int other)
 		if (i != cpu && i != other)
 			CPU_SET(i, &set);
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+/*
+ * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  It moves there when the
+ * kernel has checked @checked timers, at the latest at @latest.  After 1.3 s the kernel raises
+ * the priority of a preempted run itself, since a run is an RCU reader.
+ */
+struct hog {
+	pthread_t thread;
+	int fd;
+	uint64_t checked;
+	int64_t latest;
+	_Atomic int64_t begun;
+	int64_t ended;
+};
+
+/* Set the real-time priority of the calling thread; 0: none.  Return: 0 or -1. */
+static inline int set_priority(int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+
+	return sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/* The function of the thread.  Returns at once without the privilege for a real-time priority. */
+static inline void *keep_cpu(void *arg)
+{
+	struct hog *hog = arg;
+	struct timerheap_info info;
+
+	if (set_priority(50))
+		return NULL;
+	do
+		th_info(hog->fd, &info);
+	while (info.checked < hog->checked && now() < hog->latest);
+	run_on(1);
+	hog->begun = now();
+	while (now() < hog->begun + SEC)
+		;
+	hog->ended = now();
+	return NULL;
 }
 
 #endif /* STUCK_TEST_H */

@@ -174,7 +174,7 @@ void theap_queue_notify(struct theap_queue *queue)
 	lockdep_assert_irqs_disabled();
 	/*
 	 * (K) orders the caller's store of a deadline, or of @armed, before the reads of both.
-	 * Pairs with (L) in theap_queue_arm(), and with (Q) in watchdog.c.
+	 * Pairs with (L) in theap_queue_arm(), and with (Q) and (S) in watchdog.c.
 	 */
 	smp_mb();
 	theap_watchdog_notify(queue, atomic64_read(&queue->earliest));
@@ -183,8 +183,8 @@ void theap_queue_notify(struct theap_queue *queue)
 }
 
 /*
- * Set @armed so that no CPU is notified for the queue during its run.  The run reads the
- * first deadline itself before it ends.  Context: the queue's lock.
+ * Set @armed so that no CPU is notified for the queue during a run of the owning CPU.  The run reads
+ * the first deadline itself before it ends.  Context: the queue's lock.
  */
 void theap_queue_run_begun(struct theap_queue *queue)
 {
@@ -192,9 +192,8 @@ void theap_queue_run_begun(struct theap_queue *queue)
 }
 
 /*
- * Arm the hrtimer for the first deadline, after a run or on a new owning CPU.  Only the owning
- * CPU may arm it, so any other CPU notifies the owning CPU.  The callers are a run that has left
- * nothing due, a thief whose run is throttled, and a CPU that takes over the queue.
+ * Arm the hrtimer for the first deadline, after a run of the owning CPU or on a new owning CPU.  If the
+ * queue was handed over during the run, notify the new owning CPU.
  *
  * Context: interrupts off.
  */
@@ -208,22 +207,34 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * Begin the next run in @ns, after a run that has exhausted the CPU budget.
- *
- * The owning CPU continues with @resume, a thief with @thief_resume.  The thief's CPU may
- * get stuck before @thief_resume fires, while the owning CPU is awake.  So the thief also
- * notifies the owning CPU (steal.c, race 3).
+ * Begin the next run in @ns, after a run of the owning CPU that has exhausted the CPU budget.
  *
  * Context: interrupts off.
  */
 void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 {
-	if (READ_ONCE(queue->cpu) == smp_processor_id()) {
+	if (READ_ONCE(queue->cpu) == smp_processor_id())
 		theap_queue_run_later(queue, ns);
-		return;
-	}
-	hrtimer_start(&queue->thief_resume, ns_to_ktime(ns), HRTIMER_MODE_REL_PINNED_SOFT);
-	theap_queue_run_ended(queue);
+	else
+		theap_queue_run_ended(queue);
+}
+
+/*
+ * End a thief's run; if it has exhausted the CPU budget, continue in @ns.
+ *
+ * A thief leaves @armed as it is, since the owning CPU has yet to run the queue: its hrtimer, or a
+ * notification, is pending.  But the thief has drained the inbox.  A caller that has lowered
+ * @earliest may find it cleared, and @first not yet lowered.  So the thief notifies the owning CPU,
+ * like each code that drains the inbox.
+ *
+ * Context: interrupts off.
+ */
+void theap_queue_stolen_run_ended(struct theap_queue *queue, u64 ns)
+{
+	if (ns)
+		hrtimer_start(&queue->thief_resume, ns_to_ktime(ns),
+			      HRTIMER_MODE_REL_PINNED_SOFT);
+	theap_queue_notify(queue);
 }
 
 /**

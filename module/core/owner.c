@@ -19,7 +19,8 @@
  * timers once they are over a quarter of the entries.  It has to: a program may drop a stopped timer,
  * make another one, and so fill the heap.  Here an entry belongs to a timer that still exists.  A
  * start of that timer uses the entry again, and a timer that is freed is dequeued first.  So a
- * heap never has more entries than there are timers.
+ * heap never has more entries than there are timers.  A deleted timer at THEAP_NEVER stays until
+ * one of the two happens.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -297,7 +298,11 @@ bool __theap_settle(struct theap_queue *queue)
 		__theap_verify(queue);
 	if (first >= before)
 		return false;
-	smp_mb();	/* (P), between @first and theap_watchdog_until, pairs with (Q) in watchdog.c */
+	/*
+	 * (P) orders the store of @first before the reads of theap_nonempty and
+	 * theap_watchdog_until.  Pairs with (S) and (Q) in watchdog.c.
+	 */
+	smp_mb();
 	theap_watchdog_notify(queue, first);
 	return true;
 }

@@ -210,8 +210,8 @@ struct theap_queue {
 	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap;
 						 * 0: a run is wanted at once;
 						 * THEAP_NEVER: none */
-	s64 armed;			/* I, and a run on any CPU with interrupts off: what
-					 * the hrtimer is armed for; arm.c has its values */
+	s64 armed;			/* I, and a run that began before a hand-over: what the
+					 * hrtimer is armed for; arm.c has its values */
 	u64 progress;			/* when a run last began, collected a batch, or ended; if it
 					 * was throttled, when it may go on.  CLOCK_MONOTONIC.
 					 * Written by runs, two of which may race: the older time

@@ -79,7 +79,7 @@ unsigned long theap_nonempty[BITS_TO_LONGS(THEAP_NO_BIT + 1)] __read_mostly = {
 
 /* The housekeeping CPUs, and the CPU whose queue starts on a CPU use. */
 struct cpumask theap_housekeeping;
-static DEFINE_PER_CPU(unsigned int, theap_start_cpu);
+DEFINE_PER_CPU(unsigned int, theap_start_cpu);
 
 /* Protects writes to both, and @theap_housekeeping_next, the jiffies of the next update. */
 static DEFINE_SPINLOCK(theap_housekeeping_lock);
@@ -154,24 +154,6 @@ struct theap_queue *theap_queue_for(const struct theap_placement *placement)
 	if (cpu == THEAP_ANY_CPU)
 		cpu = this_cpu_read(theap_start_cpu);
 	return theap_queues_get(placement->clock, cpu);
-}
-
-/**
- * theap_queue_is_foreign - would a start on this CPU use another queue?
- * @queue:     the queue that a timer is in
- * @placement: of the timer
- *
- * Only the first comparison is made often: the owning CPU's changes of its own timers.
- *
- * Context: interrupts off.
- * Return: true; false also if @placement names a queue or a CPU.
- */
-bool theap_queue_is_foreign(struct theap_queue *queue, const struct theap_placement *placement)
-{
-	unsigned int cpu = this_cpu_read(theap_start_cpu);
-
-	return READ_ONCE(queue->cpu) != cpu && placement->cpu == THEAP_ANY_CPU &&
-	       !placement->manual && theap_queues_get(placement->clock, cpu) != queue;
 }
 
 /*
@@ -312,6 +294,8 @@ int theap_queues_init(void)
 	enum theap_clock clock;
 	unsigned int i;
 
+	/* If no CPU is a housekeeping CPU, the update changes nothing. */
+	theap_start_cpus_choose();
 	theap_housekeeping_next = jiffies;
 	theap_housekeeping_update();
 	theap_nr_queues = theap_heaps ? min(theap_heaps, nr_cpu_ids) : nr_cpu_ids;

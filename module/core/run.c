@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The run of a queue: expire the timers that are due, and call their functions.
+ * A run of a queue: expire the timers that are due, and call their functions.
  *
  * A run handles batch after batch until nothing is due, or until the CPU budget is
  * exhausted (budget.c):
@@ -70,7 +70,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	__must_hold(&queue->lock)
 {
 	struct theap_expiry expiry = {};
-	s64 later, next;
+	s64 next;
 
 	if (!theap_try_waiting_to_running(&timer->status))
 		return;
@@ -85,17 +85,20 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	 * the inbox links this timer, rekey it to THEAP_NEVER instead of expiring it.  When
 	 * adjust drains the inbox, it requeues the timer at its deadline.  If clean requeues
 	 * the timer before adjust does, this function is called for the timer again.
-	 *
-	 * If another run is about to call the timer's function, rekey the timer to a moment later:
-	 * the function must not run on two CPUs at once.
 	 */
-	later = theap_timer_in_inbox(timer) ? THEAP_NEVER : 0;
-	if (theap_run_must_defer(run, timer))
-		later = run->now + THEAP_DEFER_ACTIVE;
-	if (later) {
+	if (theap_timer_in_inbox(timer)) {
 		timer->nextwhen = timer->when;
-		__theap_rekey(queue, timer, later);
+		__theap_rekey(queue, timer, THEAP_NEVER);
 		theap_running_to_modified_earlier(&timer->status);
+		return;
+	}
+	/*
+	 * If the function waits in the batch of another run, rekey the timer to a moment later: the
+	 * function must not run on two CPUs at once.
+	 */
+	if (theap_run_must_defer(run, timer)) {
+		__theap_rekey(queue, timer, run->now + THEAP_DEFER_ACTIVE);
+		theap_running_to_waiting(&timer->status);
 		return;
 	}
 	next = timer->ops->expire(timer, run->now, &expiry);
@@ -380,7 +383,9 @@ static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 
 	WRITE_ONCE(queue->progress, ended + throttle);
 	WRITE_ONCE(run->on, false);
 	raw_spin_unlock(&queue->lock);
-	if (throttle)
+	if (run == &queue->stolen)
+		theap_queue_stolen_run_ended(queue, throttle);
+	else if (throttle)
 		theap_queue_run_throttled(queue, throttle);
 	else
 		theap_queue_run_ended(queue);
@@ -403,7 +408,8 @@ bool __theap_run_begin(struct theap_queue *queue, struct theap_run *run)
 	if (run->on)
 		return false;
 	WRITE_ONCE(run->on, true);
-	theap_queue_run_begun(queue);
+	if (run == &queue->run)
+		theap_queue_run_begun(queue);
 	queue->count.runs++;
 	return true;
 }

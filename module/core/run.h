@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The run of a queue: expire what is due, and call the functions (run.c). */
+/* A run of a queue: expire what is due, and call the functions (run.c). */
 #ifndef THEAP_RUN_H
 #define THEAP_RUN_H
 

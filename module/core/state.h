@@ -35,7 +35,8 @@
  *    O(log n) work on the heap.
  *  - In MODIFYING the code does a few stores.  It locks a queue only to push a timer that
  *    is not queued.  That cannot deadlock, since the owner waits only for timers that are
- *    queued in its own queue.
+ *    queued in its own queue.  To move a timer to another queue, the code only tries the locks
+ *    of both queues.
  *
  * So each wait for a transient state ends, and theap_relax() may spin.  But the host may stop a
  * virtual CPU in a transient state.  So code that holds a lock waits for a bounded number of

@@ -63,37 +63,16 @@
  *    does nothing if the lock is taken.  If the owning CPU wakes up during a thief's run, both run
  *    the queue, and each batch goes to one of them.
  *
- * 2. The thief's run against the owning CPU, which arms the hrtimer:
+ * 2. A thief's run against the owning CPU, which arms the hrtimer.  The thief leaves @armed and the
+ *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a deadline that has passed,
+ *    or a notification is on its way, or the owning CPU is in a run.  When the owning CPU wakes up, it
+ *    runs or arms the queue.  If the thief has run the timers by then, that run finds nothing due.  At its
+ *    end the thief notifies the owning CPU, since it may have drained the inbox.
  *
- *	thief					owning CPU, in an interrupt
- *	  armed <- S64_MIN			  smp_mb()		(L)
- *	  run					  f <- first, earliest
- *	  armed <- THEAP_NEVER			  f < armed?
- *	  smp_mb()			(K)	  armed <- f
- *	  read first				  set the hrtimer to f
- *	  notify the owning CPU
- *
- *    If THEAP_NEVER is stored to armed after f, the thief sends an IPI, and the owning CPU
- *    arms the hrtimer once more.  If f is stored after THEAP_NEVER, armed is what the
- *    hrtimer is set to.  The IPI arrives when interrupts are on again, so after the owning
- *    CPU has set the hrtimer.  While the IPI is on its way, no CPU sends another one.  If
- *    the hrtimer fires for timers that the thief has run, it fires for nothing.
- *
- * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  But that
- *    CPU may get stuck before @thief_resume fires, while the owning CPU is awake:
- *
- *	thief					owning CPU
- *	  armed <- S64_MIN			  is stuck
- *	  run, until throttled
- *	  arm @thief_resume
- *	  armed <- THEAP_NEVER
- *	  notify the owning CPU			  wakes up
- *	  is stuck				  arm, and run
- *
- *    Without the notification the owning CPU would leave the queue to a thief that
- *    cannot run.  So the thief notifies the owning CPU, as at the end of a run (2).  The
- *    CPU that can run the queue first continues.  @thief_resume runs the queue only if a
- *    timer is due, no other thief runs the queue, and the queue is not throttled.
+ * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get stuck
+ *    before @thief_resume fires.  Then the owning CPU continues when it wakes up, or another thief.
+ *    @thief_resume runs the queue only if a timer is due and no other thief runs the queue.  Nor does
+ *    it while the queue is throttled, or while the run of the owning CPU makes progress.
  *
  *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
  *    @resume: if the function of @resume runs on the owning CPU when the thief arms
@@ -327,14 +306,17 @@ void theap_steal_all(void)
 }
 
 /*
- * Continue a stolen run that was throttled, unless the owning CPU runs the queue or is
- * throttled itself.  Context: softirq.
+ * Continue a stolen run that was throttled, unless the owning CPU runs the queue, with progress, or
+ * is throttled itself.  Context: softirq.
  */
 static void theap_steal_resume(struct theap_queue *queue)
 {
+	u64 ns;
+
 	rcu_read_lock();
-	if (theap_steal_ns())
-		theap_queue_steal(queue, 0, false);
+	ns = theap_steal_ns();
+	if (ns)
+		theap_queue_steal(queue, READ_ONCE(queue->run.on) ? ns : 0, false);
 	rcu_read_unlock();
 }
 

@@ -154,6 +154,7 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 {
 	struct theap_queue *queue = claim->queue;
+	bool lowered = false;
 	s64 earliest;
 
 	if (!theap_timer_in_inbox(claim->timer)) {
@@ -171,11 +172,13 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 	 * Suppose that the owner clears the value that is read or written here.  Then its
 	 * llist_del_all() also drains this timer, or an earlier llist_del_all() has.
 	 *
-	 * If @earliest is not later than @when, the code that has lowered it notifies the CPU.
+	 * If @earliest is not later than @when, the code that has lowered it notifies the CPU.  The
+	 * host may stop that code before.  So notify the CPU also if @armed is later.
 	 */
 	earliest = atomic64_read(&queue->earliest);
-	while (when < earliest && !claim->notify)
-		claim->notify = atomic64_try_cmpxchg(&queue->earliest, &earliest, when);
+	while (when < earliest && !lowered)
+		lowered = atomic64_try_cmpxchg(&queue->earliest, &earliest, when);
+	claim->notify |= lowered || when < READ_ONCE(queue->armed);
 }
 
 /*
@@ -250,7 +253,7 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 	admits = __theap_queue_admits(queue, timer);
 	if (admits)
 		__theap_timer_enqueue(claim, queue, when);
-	claim->notify = __theap_settle(queue);
+	claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
 	raw_spin_unlock(&queue->lock);
 	theap_timer_left(timer, before);
 	return admits ? 0 : -EAGAIN;
@@ -264,7 +267,7 @@ static bool __theap_timer_leave(struct theap_timer *timer)
 
 	if (!raw_spin_trylock(&queue->lock))
 		return false;
-	leave = !theap_timer_in_inbox(timer) && !theap_heap_is_extracting(&queue->heap);
+	leave = !theap_heap_is_extracting(&queue->heap);
 	if (leave) {
 		__theap_dequeue(queue, timer);
 		__theap_settle(queue);
@@ -274,8 +277,8 @@ static bool __theap_timer_leave(struct theap_timer *timer)
 }
 
 /*
- * Move a queued timer to the queue that a start on this CPU uses.  Then the next changes of the
- * timer, and the wake-ups of its expiries, are local.  Wait for no lock of a queue.
+ * Move a queued timer to the queue that a start would choose now.  Then the next changes of the timer,
+ * and the wake-ups of its expiries, are local.  Wait for no lock of a queue.
  *
  * Return: whether the timer was moved.
  */
@@ -287,19 +290,20 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 	bool moved;
 	s64 now;
 
-	if (!theap_queue_is_foreign(before, placement))
+	queue = theap_queue_for(placement);
+	/* As for a push: a timer that is active in a run stays in the queue of that run. */
+	if (queue == before || theap_timer_in_inbox(timer) || smp_load_acquire(&timer->active))
 		return false;
 	now = ktime_get_ns();
 	if (theap_rate_limit_charge(this_cpu_ptr(&theap_move_limits), now, THEAP_MOVE_GAP, 1) > now)
 		return false;
-	queue = theap_queue_for(placement);
-	/* As for a push: a timer that is active in a run stays in the queue of that run. */
-	if (smp_load_acquire(&timer->active) || !raw_spin_trylock(&queue->lock))
+	if (!raw_spin_trylock(&queue->lock))
 		return false;
 	moved = __theap_queue_admits(queue, timer) && __theap_timer_leave(timer);
 	if (moved)
 		__theap_timer_enqueue(claim, queue, when);
-	claim->notify = __theap_settle(queue);
+	if (__theap_settle(queue) || (moved && when < READ_ONCE(queue->armed)))
+		claim->notify = true;
 	raw_spin_unlock(&queue->lock);
 	theap_timer_left(timer, before);
 	return moved;
@@ -312,7 +316,7 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
  * @when:      the deadline on the clock of @placement, greater than 0; the timer may
  *             expire later by its slack
  *
- * A timer that is queued on another CPU may move to this CPU if @placement is THEAP_ANY_CPU.
+ * A timer that is queued on another CPU may move to the CPU of @placement.
  *
  * Context: in a claim.  Locks a queue if the timer is not queued; tries locks if it may move.
  * Return: 0; or -EAGAIN if the queue must grow first, and the timer is unchanged.
@@ -327,7 +331,8 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 	when = theap_round_deadline(when, timer->slack_shift);
 	if (theap_status_is_idle(claim->to))
 		return theap_timer_push(claim, placement, when);
-	if (theap_timer_move(claim, placement, when))
+	if (unlikely(theap_queue_is_foreign(claim->queue)) &&
+	    theap_timer_move(claim, placement, when))
 		return 0;
 
 	timer->nextwhen = when;

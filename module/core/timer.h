@@ -13,9 +13,9 @@
  * Code that changes more than the state, such as the stop of a slot, claims the timer and calls
  * theap_timer_cancel() in place of a stop.
  *
- * A claim locks a queue only to push a timer that is not queued.  There is one exception:
- * the claim that adds every 16th entry to an inbox drains the inbox at its commit, if the
- * queue lock is free.
+ * A claim locks a queue only to push a timer that is not queued.  There are two exceptions, which
+ * only try locks.  The claim that adds every 16th entry to an inbox drains the inbox at its commit.
+ * A claim on another CPU than that of the timer's queue may move the timer to its own CPU.
  *
  * The code that uses the core embeds struct theap_timer.  An operations table defines what
  * an expiry does.  The core knows nothing about files or users.
@@ -74,7 +74,7 @@ struct theap_timer_ops {
  *	C  the code that has claimed the timer, or has it in another transient state
  *	L  as C, and under the lock of @queue
  *	Q  the lock of @queue, in any state of the timer
- *	R  the run of @queue
+ *	R  the run of @queue that has the timer in its batch
  */
 struct theap_timer {
 	atomic_t status;		/* state.h */

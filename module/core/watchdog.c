@@ -29,10 +29,11 @@
  * deadline is far away, both sleep for three quarters of the time until that deadline, at
  * most about 10 s.  A caller that publishes a first deadline compares it with
  * @theap_watchdog_until of its clock, and wakes the watchdog if the deadline is earlier:
- * theap_watchdog_notify().  That is one load and one branch.  A caller compares even if it
- * need not arm an hrtimer or notify a CPU.  There are two reasons.  The hrtimer may still be
+ * theap_watchdog_notify().  That is two loads and two branches.  A caller compares even if it
+ * need not arm an hrtimer or notify a CPU.  There are three reasons.  The hrtimer may still be
  * armed for a stopped timer that has left the heap, and the watchdog does not count that
- * timer.  Or the queue may be throttled, and then no CPU is notified.
+ * timer.  Or the queue may be throttled, and then no CPU is notified.  Or the CPU gets stuck before it
+ * arms the hrtimer.
  *
  *	theap_watchdog_until	the watchdog timers
  *	THEAP_NEVER		are not armed, or not armed again when they expire
@@ -258,16 +259,17 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 {
 	struct theap_watchdog_timer *wt = container_of(timer, struct theap_watchdog_timer, timer);
 	struct theap_watchdog_timer *peer = &theap_watchdog_timers[wt == theap_watchdog_timers];
-	s64 span = theap_watchdog_period(), nearest, delay;
+	s64 span, nearest, delay;
 	unsigned int bit, bits = theap_queues_nr() * THEAP_CLOCKS;
 	unsigned long flags;
 
 	theap_housekeeping_update();
 	nearest = theap_watchdog_nearest();
-	if (span && nearest <= -(s64)theap_steal_ns())
+	if (theap_watchdog_period() && nearest <= -(s64)theap_steal_ns())
 		theap_steal_all();
-	delay = theap_watchdog_delay(nearest, span);
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
+	span = theap_watchdog_period();
+	delay = theap_watchdog_delay(nearest, span);
 	if (theap_watchdog_running && !timer_pending(timer)) {
 		theap_watchdog_publish(delay, span);
 		theap_watchdog_timer_check(peer, span);
@@ -294,6 +296,19 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 	}
 }
 
+/* If the watchdog is on, make both timers expire every 2 * watchdog_ms. */
+static void theap_watchdog_begin(void)
+{
+	s64 span = theap_watchdog_period();
+
+	lockdep_assert_held(&theap_watchdog_lock);
+	theap_watchdog_publish(span, span);
+	if (!span)
+		return;
+	theap_watchdog_timer_wake(&theap_watchdog_timers[0], &theap_watchdog_timers[1], span / 2);
+	theap_watchdog_timer_wake(&theap_watchdog_timers[1], &theap_watchdog_timers[0], span);
+}
+
 /**
  * theap_watchdog_wake - if the watchdog sleeps, make both timers expire every 2 * watchdog_ms
  *
@@ -303,20 +318,12 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
  */
 void theap_watchdog_wake(void)
 {
-	s64 span = theap_watchdog_period();
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
 	/* All clocks have S64_MIN, or none has. */
-	if (theap_watchdog_until[THEAP_MONOTONIC] != S64_MIN) {
-		theap_watchdog_publish(span, span);
-		if (span) {
-			theap_watchdog_timer_wake(&theap_watchdog_timers[0],
-						  &theap_watchdog_timers[1], span / 2);
-			theap_watchdog_timer_wake(&theap_watchdog_timers[1],
-						  &theap_watchdog_timers[0], span);
-		}
-	}
+	if (theap_watchdog_until[THEAP_MONOTONIC] != S64_MIN)
+		theap_watchdog_begin();
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);
 }
 
@@ -351,9 +358,8 @@ static void theap_watchdog_restart(void)
 
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
 	if (theap_watchdog_running)
-		theap_watchdog_publish(THEAP_NEVER, theap_watchdog_period());
+		theap_watchdog_begin();
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);
-	theap_watchdog_wake();
 }
 
 /* Set steal_us or watchdog_ms, and restart the watchdog so that it uses the new value. */

@@ -98,19 +98,6 @@ static void move_leaves_timer_during_extraction(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&other->heap));
 }
 
-/* A timer whose placement names a CPU stays in the queue of that CPU. */
-static void move_leaves_timer_with_cpu(struct kunit *test)
-{
-	struct theap_placement cpu_0 = { .clock = THEAP_MONOTONIC, .cpu = 0 };
-	struct test_timer *t = timers_elsewhere(test, 1);
-	struct theap_claim claim;
-
-	theap_timer_claim(&t->timer, &claim);
-	KUNIT_EXPECT_EQ(test, theap_timer_schedule(&claim, &cpu_0, test_now() + 2 * DAY), 0);
-	theap_timer_commit(&claim);
-	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, other);
-}
-
 /* A change does not wait for the lock of the other queue. */
 static void move_does_not_wait_for_lock(struct kunit *test)
 {
@@ -169,7 +156,6 @@ static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_follows_change),
 	KUNIT_CASE(move_leaves_timer_in_inbox),
 	KUNIT_CASE(move_leaves_timer_during_extraction),
-	KUNIT_CASE(move_leaves_timer_with_cpu),
 	KUNIT_CASE(move_does_not_wait_for_lock),
 	KUNIT_CASE(move_takes_bucket_and_reservation),
 	KUNIT_CASE(move_is_rate_limited),

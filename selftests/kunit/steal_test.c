@@ -152,6 +152,7 @@ static void steal_leaves_running_queue(struct kunit *test)
 
 /* The timers of the test below, and what its function has found. */
 static struct test_timer *preempted;
+static bool deferred;
 static unsigned int collected, calls_by_thief, calls_of_function, calls_during_function;
 
 /*
@@ -168,6 +169,7 @@ static void scan_in_function(struct test_timer *t)
 	WRITE_ONCE(test_queue()->progress, 0);
 	scan();
 	calls_during_function = calls_of_function - 1;
+	deferred = t->timer.when > test_queue()->stolen.now;
 	collected = test_queue()->run.nr;
 	for (i = 1; i < 3 * THEAP_BATCH; i++)
 		calls_by_thief += preempted[i].called;
@@ -194,10 +196,36 @@ static void steal_continues_preempted_run(struct kunit *test)
 	KUNIT_EXPECT_GT(test, calls_by_thief, 0);
 	KUNIT_EXPECT_EQ(test, calls_by_thief, nr - collected);
 	KUNIT_EXPECT_EQ(test, calls_during_function, 0);
+	/* The thief leaves that timer for later, and has nothing due. */
+	KUNIT_EXPECT_TRUE(test, deferred);
+	KUNIT_EXPECT_LE(test, count()->requeued, 2);
 	queue_recovers();
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 2));
 	for (i = 1; i < nr; i++)
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
+}
+
+/* The timer's function is called by a thief.  Meanwhile the queue goes to this CPU, not armed. */
+static void get_queue(struct test_timer *t)
+{
+	test_queue()->cpu = smp_processor_id();
+	WRITE_ONCE(test_queue()->armed, THEAP_NEVER);
+}
+
+/* At the end of its run, a thief notifies the owning CPU of the next deadline. */
+static void steal_end_notifies_owning_cpu(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 2);
+	s64 later = test_now() + DAY;
+
+	queue_gets_stuck();
+	start_overdue(t, 1, OVERDUE);
+	test_start(&t[1], later);
+	t[0].work = get_queue;
+	scan();
+	KUNIT_EXPECT_EQ(test, t[0].called, 1);
+	KUNIT_EXPECT_EQ(test, test_queue()->armed, later);
+	queue_recovers();
 }
 
 /* A CPU does not steal its own queue. */
@@ -507,6 +535,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_leaves_recently_due_queue),
 	KUNIT_CASE(steal_leaves_running_queue),
 	KUNIT_CASE(steal_continues_preempted_run),
+	KUNIT_CASE(steal_end_notifies_owning_cpu),
 	KUNIT_CASE(steal_leaves_own_queue),
 	KUNIT_CASE(steal_us_of_0_switches_stealing_off),
 	KUNIT_CASE(steal_us_has_a_minimum),

@@ -138,7 +138,7 @@ inline schedule() {
 			lock = true;
 			assert(wanted[me] == NEVER);
 			when[me] = d; wanted[me] = d;
-			lower = min(when[0], when[1]) < first;
+			lower = min(when[0], when[1]) < first || d < armed;
 			/* This store is flushed together with the release of the lock. */
 			first_buffered[me] = min(when[0], when[1]);
 			claimed[me] = false; idle_runs = 0 }
@@ -147,7 +147,8 @@ inline schedule() {
 		:: !inbox[me] && !drained[me] -> inbox[me] = true
 		:: else
 		fi };
-		atomic { barrier(); lower = d < earliest; earliest = min(earliest, d) };
+		atomic { barrier(); lower = d < earliest || d < armed;
+			earliest = min(earliest, d) };
 		atomic { claimed[me] = false; wanted[me] = d; idle_runs = 0 };
 		if
 		:: drain()

@@ -171,29 +171,16 @@ inline defer() {
 }
 
 inline run_ended(cpu) {
-#ifndef M_ARMED_AFTER_NOTIFY
-	armed = NEVER;
-#endif
 	if
-	:: cpu == OWNING_CPU -> arm()
-	:: cpu == THIEF_CPU ->
-#ifndef M_THIEF_DOES_NOT_NOTIFY
-		notify();
-#endif
-#ifdef M_ARMED_AFTER_NOTIFY
-		armed = NEVER
-#endif
+	:: cpu == OWNING_CPU -> armed = NEVER; arm()
+	:: cpu == THIEF_CPU -> notify()
 	fi
 }
 
 inline run_throttled(cpu) {
 	if
 	:: cpu == OWNING_CPU -> run_later()
-	:: cpu == THIEF_CPU ->
-		thief_resume = true;
-#ifndef M_THROTTLED_UNNOTIFIED
-		run_ended(THIEF_CPU)
-#endif
+	:: cpu == THIEF_CPU -> thief_resume = true; notify()
 	fi
 }
 
@@ -204,7 +191,11 @@ inline run_throttled(cpu) {
 #define may_lock(cpu)	(!lock && (cpu == THIEF_CPU || !irqs_off))
 
 inline begin_run(cpu) {
+#ifdef M_THIEF_DISARMS
 	armed = S64_MIN;
+#else
+	armed = (cpu == OWNING_CPU -> S64_MIN : armed);
+#endif
 	own_run = own_run || cpu == OWNING_CPU;
 	stolen_run = stolen_run || cpu == THIEF_CPU
 }

@@ -319,7 +319,8 @@ struct timerheap_event {
  *              shorter period counts as this one
  * @entries:    current heap entries.  A bucket is one entry.  A stopped timer counts
  *              until it is removed, and an expired one until its run has repaired the heap
- * @started:    timers queued by a start, or by a KICK of a timer that was not queued
+ * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
+ *              that a call has moved to another CPU
  * @checked:    timers that a run has checked because they were due: it expires them, or
  *              finds them stopped or postponed.  Checks by a call do not count
  * @requeued:   timers that were requeued because a call has modified them
@@ -400,7 +401,7 @@ struct timerheap_info {
  * compared the clocks is not reported.
  *
  * A timer is queued on the CPU that starts or kicks it, and expires there.  A later call on
- * another CPU moves it to that CPU, at a limited rate.  If the CPU is isolated (isolcpus=, nohz_full=), the timer is queued on a
+ * another CPU moves it to that CPU, at a limited rate.  If the CPU is isolated (isolcpus=, nohz_full=, cpusets), the timer is queued on a
  * housekeeping CPU, if one is online.  With TIMERHEAP_ON_CPU timers are queued on @cpu,
  * even if it is isolated.  @cpu must be online, and in the CPU affinity of the caller.
  * While a CPU is offline, another CPU expires the timers that are queued on it: a housekeeping
