@@ -325,7 +325,7 @@ TEST_F(lifetime, user_limit_is_enforced)
  */
 TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
 {
-	const int slots = 4096;
+	const int slots = 2048;
 	int64_t lead = SEC / 4;
 	int late = 0;
 

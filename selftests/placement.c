@@ -131,19 +131,19 @@ TEST_F_TIMEOUT(placement, timer_follows_its_changes, 60)
 	if (self->info.heaps)
 		SKIP(return, "CPUs share heaps");
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
-		int64_t later = self->at + SEC + cpu, earlier = self->at - SEC - cpu;
+		int64_t at = self->at + cpu * USEC, later = at + SEC, earlier = at - SEC;
 		int before = cpu ? cpu - 1 : self->cpus - 1;
 
 		if (CPU_ISSET(cpu, &self->isolated) || CPU_ISSET(before, &self->isolated))
 			continue;
 		ASSERT_EQ(0, run_on(before));
-		ASSERT_EQ(before, start_and_find_cpu(self->fd, 1, self->at));
+		ASSERT_EQ(before, start_and_find_cpu(self->fd, 1, at));
 		ASSERT_EQ(0, th_start_at(self->fd, 2, later - SEC / 2));
 		ASSERT_EQ(0, run_on(cpu));
 		/* Both stay where they are if a run works on them or holds a lock: repeat. */
 		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
 			      th_start_at(self->fd, 1, earlier) >= 0 &&
-			      cpu_armed_for(earlier) == cpu);
+			      make_cpu_rearm(self->fd) && cpu_armed_for(earlier) == cpu);
 		EXPECT_EQ(cpu, cpu_armed_for(earlier));
 		EXPECT_EQ(1, th_stop(self->fd, 1));
 		ASSERT_TRUE(make_cpu_rearm(self->fd));

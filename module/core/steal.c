@@ -65,9 +65,9 @@
  *
  * 2. A thief's run against the owning CPU, which arms the hrtimer.  The thief leaves @armed and the
  *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a deadline that has passed,
- *    or a notification is on its way, or the owning CPU is in a run.  When the owning CPU wakes up, it
- *    runs or arms the queue.  If the thief has run the timers by then, that run finds nothing due.  At its
- *    end the thief notifies the owning CPU, since it may have drained the inbox.
+ *    a notification is on its way, or the owning CPU is in a run.  When the owning CPU wakes up,
+ *    it runs or arms the queue.  If the thief has run the timers by then, that run finds nothing due.
+ *    At its end the thief notifies the owning CPU, since it may have drained the inbox.
  *
  * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get stuck
  *    before @thief_resume fires.  Then the owning CPU continues when it wakes up, or another thief.
