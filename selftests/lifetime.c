@@ -323,7 +323,7 @@ TEST_F(lifetime, user_limit_is_enforced)
  * of the run and has a lower priority than the closing task.  On PREEMPT_RT such a task preempts
  * the run.  It does so when the run has called the functions of some of the timers.
  */
-TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
+TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 200)
 {
 	const int slots = 2048;
 	int64_t lead = SEC / 4;
@@ -331,7 +331,7 @@ TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
 
 	if (run_on(1) || set_priority(1))
 		SKIP(return, "needs root and two CPUs");
-	for (int round = 0; round < 8; round++) {
+	for (int round = 0; round < 16; round++) {
 		struct hog hog = { .fd = self->fd };
 		struct timerheap_info info;
 		int64_t closed, at;
@@ -362,8 +362,11 @@ TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 120)
 		late += closed >= hog.ended;
 	}
 	ASSERT_EQ(0, set_priority(0));
-	/* The host may stop the closing task's CPU for some time, but not in most rounds. */
-	EXPECT_GT(4, late);
+	/*
+	 * Without a boost, about a quarter of the rounds are late: those in which the task preempts
+	 * the run within a batch.  The host may stop the closing task's CPU, but not often.
+	 */
+	EXPECT_GT(3, late);
 }
 
 TEST_HARNESS_MAIN
