@@ -439,7 +439,9 @@ bool timerheap_stop(struct timerheap_timer *timer)
 	timerheap_debug_assert_init(timer);
 	if (theap_timer_stop(timerheap_core(timer)))
 		return true;
-	/* An expiry sets @again before the timer is no longer pending, so this read finds it set. */
+	/*
+	 * An expiry sets @again before the timer is no longer pending, so this read finds it set.
+	 */
 	return READ_ONCE(timer->again) && timerheap_cancel(timer, 0);
 }
 EXPORT_SYMBOL_GPL(timerheap_stop);

@@ -34,8 +34,13 @@
  * cpusets.  On older kernels, no function that modules may call finds these partitions.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
-#define cpu_is_isolated(cpu) (!housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN) ||	\
-			      !housekeeping_test_cpu(cpu, HK_TYPE_TICK))
+static inline bool theap_compat_cpu_is_isolated(int cpu)
+{
+	return !housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN) ||
+	       !housekeeping_test_cpu(cpu, HK_TYPE_TICK);
+}
+
+#define cpu_is_isolated theap_compat_cpu_is_isolated
 #endif
 
 /* Linux 6.13 added hrtimer_setup(), which also sets the function; 6.15 removed hrtimer_init(). */

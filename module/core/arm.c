@@ -183,8 +183,8 @@ void theap_queue_notify(struct theap_queue *queue)
 }
 
 /*
- * Set @armed so that no CPU is notified for the queue during a run of the owning CPU.  The run reads
- * the first deadline itself before it ends.  Context: the queue's lock.
+ * Set @armed so that no CPU is notified for the queue during a run of the owning CPU.  The run
+ * reads the first deadline itself before it ends.  Context: the queue's lock.
  */
 void theap_queue_run_begun(struct theap_queue *queue)
 {
@@ -192,8 +192,8 @@ void theap_queue_run_begun(struct theap_queue *queue)
 }
 
 /*
- * Arm the hrtimer for the first deadline, after a run of the owning CPU or on a new owning CPU.  If the
- * queue was handed over during the run, notify the new owning CPU.
+ * Arm the hrtimer for the first deadline, after a run of the owning CPU or on a new owning CPU.
+ * If the queue was handed over during the run, notify the new owning CPU.
  *
  * Context: interrupts off.
  */

@@ -13,7 +13,7 @@
 #define THEAP_COUNTERS_H
 
 #define THEAP_COUNTERS(X)						\
-	X(started, "timers queued, or moved to another queue, by a start or a modify")				\
+	X(started, "timers queued by a start, or moved to another CPU")	\
 	X(checked, "timers checked when they were due")			\
 	X(requeued, "timers requeued after a modify")			\
 	X(removed, "stopped timers removed from a queue")		\

@@ -16,11 +16,11 @@
  * The work under the lock is bounded, since adjust and clean have a budget.
  *
  * A deleted timer stays in the heap until it is at the top.  Go searches its heap for deleted
- * timers once they are over a quarter of the entries.  It has to: a program may drop a stopped timer,
- * make another one, and so fill the heap.  Here an entry belongs to a timer that still exists.  A
- * start of that timer uses the entry again, and a timer that is freed is dequeued first.  So a
- * heap never has more entries than there are timers.  A deleted timer at THEAP_NEVER stays until
- * one of the two happens.
+ * timers once they are over a quarter of the entries.  It has to: a program may drop a stopped
+ * timer, make another one, and so fill the heap.  Here an entry belongs to a timer that still
+ * exists.  A start of that timer uses the entry again, and a timer that is freed is dequeued
+ * first.  So a heap never has more entries than there are timers.  A deleted timer at THEAP_NEVER
+ * stays until one of the two happens.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>

@@ -113,7 +113,7 @@ struct theap_waker {
  */
 struct theap_run {
 	bool on;
-	spinlock_t batch_lock;
+	spinlock_t batch_lock;	/* held during each batch */
 	s64 now;
 	unsigned int nr;
 	struct theap_expired_timer {
@@ -218,8 +218,8 @@ struct theap_queue {
 					 * is harmless */
 
 	/* Used by the CPU of a run, and to begin one. */
-	struct hrtimer hrtimer ____cacheline_aligned_in_smp;	/* I: runs the queue at the first
-								 * deadline; cancelled from any CPU */
+	/* I: runs the queue at the first deadline; cancelled from any CPU */
+	struct hrtimer hrtimer ____cacheline_aligned_in_smp;
 	struct hrtimer resume;		/* I: begins a deferred or throttled run; cancelled from
 					 * any CPU */
 	struct hrtimer thief_resume;	/* as @resume, after a thief's throttled run; armed by

@@ -28,8 +28,8 @@
  *	  reads first, earliest			  sets the bit if it is clear
  *	  sets the bit if there is a deadline
  *
- * Either that code reads that the bit is clear, or the watchdog reads the deadline.  Then the one that
- * has read it sets the bit.
+ * Either that code reads that the bit is clear, or the watchdog reads the deadline.  Then the one
+ * that has read it sets the bit.
  */
 #include <linux/bitops.h>
 #include <linux/cpumask.h>

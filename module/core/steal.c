@@ -20,9 +20,9 @@
  * and not stolen.
  *
  * The owning CPU may get stuck in the middle of a run: the host stops it, or on PREEMPT_RT a task
- * preempts the run.  So a queue has two runs, one of the owning CPU and one of a thief, and both may
- * be on.  Each of them collects its batches with the lock.  A timer in a batch of one run is not
- * expired by the other (theap_run_must_defer() in run.c).
+ * preempts the run.  So a queue has two runs, one of the owning CPU and one of a thief, and both
+ * may be on.  Each of them collects its batches with the lock.  A timer in a batch of one run is
+ * not expired by the other (theap_run_must_defer() in run.c).
  *
  * A clock step forward makes timers on that clock overdue at once.  A thief may run them
  * before the owning CPU, which is about to run them.  That is harmless.
@@ -64,15 +64,17 @@
  *    the queue, and each batch goes to one of them.
  *
  * 2. A thief's run against the owning CPU, which arms the hrtimer.  The thief leaves @armed and the
- *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a deadline that has passed,
- *    a notification is on its way, or the owning CPU is in a run.  When the owning CPU wakes up,
- *    it runs or arms the queue.  If the thief has run the timers by then, that run finds nothing due.
- *    At its end the thief notifies the owning CPU, since it may have drained the inbox.
+ *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a deadline that has
+ *    passed, a notification is on its way, or the owning CPU is in a run.  When the owning CPU
+ *    wakes up, it runs or arms the queue.  If the thief has run the timers by then, that run finds
+ *    nothing due.  At its end the thief notifies the owning CPU, since it may have drained the
+ *    inbox.
  *
- * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get stuck
- *    before @thief_resume fires.  Then the owning CPU continues when it wakes up, or another thief.
- *    @thief_resume runs the queue only if a timer is due and no other thief runs the queue.  Nor does
- *    it while the queue is throttled, or while the run of the owning CPU makes progress.
+ * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get
+ *    stuck before @thief_resume fires.  Then the owning CPU continues when it wakes up, or another
+ *    thief.
+ *    @thief_resume runs the queue only if a timer is due and no other thief runs the queue.  Nor
+ *    does it while the queue is throttled, or while the run of the owning CPU makes progress.
  *
  *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
  *    @resume: if the function of @resume runs on the owning CPU when the thief arms

@@ -86,8 +86,8 @@
 
 /*
  * A CPU moves one queued timer per 100 us to its own queue, with a bounded burst (ratelimit.h).  A
- * move takes two locks and about 1 us.  So CPUs that share timers spend a hundredth of their time on
- * moves.
+ * move takes two locks and about 1 us.  So CPUs that share timers spend a hundredth of their time
+ * on moves.
  */
 #define THEAP_MOVE_GAP		(100 * NSEC_PER_USEC)
 
@@ -227,7 +227,9 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	trace_timerheap_start(claim, when);
 }
 
-/* After an enqueue: if a reservation has moved, the memory of the queue before may not be needed. */
+/*
+ * After an enqueue: if a reservation has moved, the memory of the queue before may not be needed.
+ */
 static void theap_timer_left(struct theap_timer *timer, struct theap_queue *before)
 {
 	if (timer->reserved && timer->queue != before)
@@ -277,8 +279,8 @@ static bool __theap_timer_leave(struct theap_timer *timer)
 }
 
 /*
- * Move a queued timer to the queue that a start would choose now.  Then the next changes of the timer,
- * and the wake-ups of its expiries, are local.  Wait for no lock of a queue.
+ * Move a queued timer to the queue that a start would choose now.  Then the next changes of the
+ * timer, and the wake-ups of its expiries, are local.  Wait for no lock of a queue.
  *
  * Return: whether the timer was moved.
  */
@@ -397,7 +399,10 @@ void theap_timer_commit(struct theap_claim *claim)
 		theap_modifying_to_modified_later(status);
 	else
 		theap_modifying_to_deleted(status);
-	/* The callers that have lowered @earliest rely on the code that clears it to notify the CPU. */
+	/*
+	 * The callers that have lowered @earliest rely on the code that clears it to notify the
+	 * CPU.
+	 */
 	if (claim->drain_inbox)
 		theap_queue_drain_inbox(claim->queue);
 	if (claim->notify || claim->drain_inbox)
@@ -413,8 +418,9 @@ void theap_timer_commit(struct theap_claim *claim)
  *
  * Its function may still run, for an earlier expiry.
  *
- * The exchange fails if another CPU has changed the state, and succeeds if the other CPU has changed
- * it and changed it back.  Then the timer was started again meanwhile, and this stops that start.
+ * The exchange fails if another CPU has changed the state, and succeeds if the other CPU has
+ * changed it and changed it back.  Then the timer was started again meanwhile, and this stops that
+ * start.
  *
  * Context: any.  Takes no lock.  While the timer is in a transient state, spins.
  * Return: whether the timer was pending.  If it was, it will not expire.
@@ -423,17 +429,12 @@ bool theap_timer_stop(struct theap_timer *timer)
 {
 	enum theap_status from;
 
-	for (;;) {
-		from = theap_status(&timer->status);
-		if (theap_status_is_pending(from)) {
-			if (theap_try_pending_to_deleted(&timer->status, from))
-				break;
-		} else if (!theap_status_is_transient(from)) {
-			return false;
-		} else {
+	do {
+		while (theap_status_is_transient(from = theap_status(&timer->status)))
 			theap_relax();
-		}
-	}
+		if (!theap_status_is_pending(from))
+			return false;
+	} while (!theap_try_pending_to_deleted(&timer->status, from));
 	trace_timerheap_cancel(timer, from);
 	return true;
 }

@@ -32,8 +32,8 @@
  * theap_watchdog_notify().  That is two loads and two branches.  A caller compares even if it
  * need not arm an hrtimer or notify a CPU.  There are three reasons.  The hrtimer may still be
  * armed for a stopped timer that has left the heap, and the watchdog does not count that
- * timer.  Or the queue may be throttled, and then no CPU is notified.  Or the CPU gets stuck before it
- * arms the hrtimer.
+ * timer.  Or the queue may be throttled, and then no CPU is notified.  Or the CPU gets stuck
+ * before it arms the hrtimer.
  *
  *	theap_watchdog_until	the watchdog timers
  *	THEAP_NEVER		are not armed, or not armed again when they expire

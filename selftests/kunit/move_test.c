@@ -23,7 +23,10 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 	unsigned int i;
 
 	other = test_second_queue(test);
-	/* The second queue has no number, so a placement can only name it like that of a manual clock. */
+	/*
+	 * The second queue has no number, so a placement can only name it like that of a manual
+	 * clock.
+	 */
 	placement.manual = other;
 	t = test_timers(test, nr);
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(other, GFP_KERNEL), 0);
@@ -42,7 +45,10 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 	return t;
 }
 
-/* A timer that is postponed, moved earlier or restarted on this CPU moves to the queue of this CPU. */
+/*
+ * A timer that is postponed, moved earlier or restarted on this CPU moves to the queue of this
+ * CPU.
+ */
 static void move_follows_change(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 3);

@@ -158,7 +158,7 @@ static s64 random_slack(struct rnd_state *random)
 #define DEFERRED_BY	(50 * NSEC_PER_USEC)
 
 /*
- * May a timer be queued at @when because its function was waiting or running at @when - DEFERRED_BY?
+ * May a timer be queued at @when because its function was waiting or running DEFERRED_BY before?
  * On a clock that is stepped, that time and the end of the function cannot be compared.
  */
 static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
