@@ -401,8 +401,9 @@ struct timerheap_info {
  * compared the clocks is not reported.
  *
  * A timer is queued on the CPU that starts or kicks it, and expires there.  A later call on
- * another CPU moves it to that CPU, at a limited rate.  If the CPU is isolated (isolcpus=, nohz_full=, cpusets), the timer is queued on a
- * housekeeping CPU, if one is online.  With TIMERHEAP_ON_CPU timers are queued on @cpu,
+ * another CPU moves it to that CPU, at a limited rate.  If the CPU is isolated (isolcpus=,
+ * nohz_full=, cpusets), the timer is queued on a housekeeping CPU, if one is online.  With
+ * TIMERHEAP_ON_CPU timers are queued on @cpu,
  * even if it is isolated.  @cpu must be online, and in the CPU affinity of the caller.
  * While a CPU is offline, another CPU expires the timers that are queued on it: a housekeeping
  * CPU, if one is online.
