@@ -9,6 +9,9 @@
  * has all states.  Time runs from 0 to LAST, and FAR is never reached.  If the hrtimer is
  * not armed for a deadline of 1 or 2, the timer is still pending at the end: an error.
  *
+ * In the code, a user also notifies the CPU if the hrtimer is armed for later than the user's
+ * deadline.  That helps if the host stops another user in the middle.  The model leaves it out.
+ *
  * Two stores are buffered: of armed by the owning CPU, and of first by a user.  A buffered
  * store of first includes the release of the lock after it, so the lock stays taken until
  * the flush.  A buffer is flushed at any time, and at a full barrier.
@@ -138,7 +141,7 @@ inline schedule() {
 			lock = true;
 			assert(wanted[me] == NEVER);
 			when[me] = d; wanted[me] = d;
-			lower = min(when[0], when[1]) < first || d < armed;
+			lower = min(when[0], when[1]) < first;
 			/* This store is flushed together with the release of the lock. */
 			first_buffered[me] = min(when[0], when[1]);
 			claimed[me] = false; idle_runs = 0 }
@@ -147,8 +150,7 @@ inline schedule() {
 		:: !inbox[me] && !drained[me] -> inbox[me] = true
 		:: else
 		fi };
-		atomic { barrier(); lower = d < earliest || d < armed;
-			earliest = min(earliest, d) };
+		atomic { barrier(); lower = d < earliest; earliest = min(earliest, d) };
 		atomic { claimed[me] = false; wanted[me] = d; idle_runs = 0 };
 		if
 		:: drain()
