@@ -302,10 +302,10 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 	if (!raw_spin_trylock(&queue->lock))
 		return false;
 	moved = __theap_queue_admits(queue, timer) && __theap_timer_leave(timer);
-	if (moved)
+	if (moved) {
 		__theap_timer_enqueue(claim, queue, when);
-	if (__theap_settle(queue) || (moved && when < READ_ONCE(queue->armed)))
-		claim->notify = true;
+		claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
+	}
 	raw_spin_unlock(&queue->lock);
 	theap_timer_left(timer, before);
 	return moved;
