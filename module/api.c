@@ -185,7 +185,7 @@ static bool timerheap_is_shut(void *addr)
 	return data_race(timer->held) / TIMERHEAP_SHUT == 1;
 }
 
-/* After the report of a timer that was never initialized: make it one whose starts are refused. */
+/* Initialize a timer as a destroyed one, after the report that its user never initialized it. */
 static bool timerheap_fixup_assert_init(void *addr, enum debug_obj_state state)
 {
 	struct timerheap_timer *timer = addr;
@@ -235,7 +235,7 @@ static int timerheap_debug_init(struct timerheap_timer *timer)
 	return debug_object_activate(timer, &timerheap_debug_descr) ? -EBUSY : 0;
 }
 
-/* Have debug objects forget a timer, whose memory may then be freed. */
+/* Remove a timer from debug objects.  After that, the caller may free its memory. */
 static void timerheap_debug_free(struct timerheap_timer *timer)
 {
 	if (!IS_ENABLED(CONFIG_DEBUG_OBJECTS_TIMERS))

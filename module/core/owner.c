@@ -80,7 +80,7 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 /* If a timer stays in MODIFYING for longer, the owner goes on without the timer. */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
-/* The owner handles a timer whose claim lasts long this much later. */
+/* If a claim lasts long, the owner handles the timer this much later. */
 #define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
 
 /* Has a wait, which began with *@until = 0, lasted for THEAP_CLAIM_WAIT? */

@@ -188,8 +188,8 @@ struct theap_queue {
 	struct theap_buckets buckets;	/* Q */
 	struct llist_node *drained;	/* Q: inbox entries that were drained and are not
 					 * handled yet */
-	struct llist_node *claimed;	/* Q: inbox entries whose timers were claimed when the owner
-					 * drained them: the owner tries them again soon */
+	struct llist_node *claimed;	/* Q: entries that the owner has drained while other CPUs
+					 * had claimed their timers: it tries them again soon */
 	s64 now;			/* q, R: the time of a manual clock */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
 					 * @handed_over: H */

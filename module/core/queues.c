@@ -77,7 +77,7 @@ unsigned long theap_nonempty[BITS_TO_LONGS(THEAP_NO_BIT + 1)] __read_mostly = {
 	[BIT_WORD(THEAP_NO_BIT)] = BIT_MASK(THEAP_NO_BIT),
 };
 
-/* The housekeeping CPUs, and the CPU whose queue starts on a CPU use. */
+/* The housekeeping CPUs.  For each CPU: a start on that CPU uses the queue of theap_start_cpu. */
 struct cpumask theap_housekeeping;
 DEFINE_PER_CPU(unsigned int, theap_start_cpu);
 
@@ -231,7 +231,7 @@ static unsigned int theap_start_cpu_choose(unsigned int cpu)
 	return found < nr_cpu_ids ? found : cpu;
 }
 
-/* Choose for each CPU the CPU whose queue starts there use. */
+/* Choose theap_start_cpu of each CPU. */
 static void theap_start_cpus_choose(void)
 {
 	unsigned int cpu;

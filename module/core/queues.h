@@ -24,7 +24,7 @@ unsigned int theap_nonempty_next(unsigned int from);
 void theap_queue_set_nonempty(struct theap_queue *queue);
 struct theap_queue *theap_queue_for(const struct theap_placement *placement);
 
-/* Does another CPU drive @queue than the one whose queue starts on this CPU use? */
+/* Does a CPU drive @queue that is not theap_start_cpu of this CPU? */
 static inline bool theap_queue_is_foreign(const struct theap_queue *queue)
 {
 	return READ_ONCE(queue->cpu) != this_cpu_read(theap_start_cpu);

@@ -41,7 +41,7 @@
 #include "trace.h"
 #include "upcalls.h"
 
-/* A timer whose function waits in the batch of another run is tried again this much later. */
+/* If the function of a timer waits in the batch of another run, this run tries the timer later. */
 #define THEAP_DEFER_ACTIVE	(50 * NSEC_PER_USEC)
 
 /* Is another run about to call the function of @timer, or calling it now? */
