@@ -10,8 +10,9 @@
  * Either the reader sees the entries, or the run finds the reader in the wait queue.
  *
  * A program can map the ring, and can change its head at any time.  So no loop here relies
- * on the ring becoming empty.  A signal ends each loop that has no other bound, and each
- * iteration of such a loop may reschedule.
+ * on the ring becoming empty, or on its entries having events.  A call removes at most as many
+ * entries at a time as the ring had at the beginning.  Then it checks its time limit and for a
+ * signal, before it waits again.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -106,20 +107,22 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
 }
 
 /*
- * Copy events to @to until it is full, the ring is empty or a signal arrives.  An event that
- * cannot be copied whole goes back into the ring.
+ * Copy events to @to until it is full, the entries that the ring has now are removed or a signal
+ * arrives.  An event that cannot be copied whole goes back into the ring.
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
 static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to)
 {
 	struct timerheap_event events[THEAP_EVENT_BATCH];
+	u32 left = theap_ring_count(&context->ring);
 	size_t room, done = 0;
 
-	while ((room = theap_read_room(to)) && theap_ring_count(&context->ring)) {
-		unsigned int taken = theap_read_get(context, events,
-						    min_t(size_t, room, THEAP_EVENT_BATCH));
+	while (left && (room = theap_read_room(to)) && theap_ring_count(&context->ring)) {
+		unsigned int nr = min3(room, (size_t)left, (size_t)THEAP_EVENT_BATCH);
+		unsigned int taken = theap_read_get(context, events, nr);
 		unsigned int whole = theap_read_copy(to, events, taken);
 
+		left -= nr;
 		done += whole;
 		if (whole < taken) {
 			theap_read_put_back(context, events + whole, taken - whole);
@@ -235,9 +238,11 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 		if (ret || count >= min)
 			break;
 		/*
-		 * Check for a signal here, too: if the program keeps moving the head of the
-		 * ring, theap_read_wait() always finds entries and checks for no signal.
+		 * Check the time and for a signal here, too: if a program keeps moving the head of
+		 * the ring, theap_read_wait() always finds entries and checks neither.
 		 */
+		if (expires && theap_context_now(context) >= *expires)
+			break;
 		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;
 			break;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hostile processes that share the ring of a context with their victim.  They cannot make a call of
+ * the victim last longer than the call's timeout.
+ */
+#include <signal.h>
+
+#include "timerheap_test.h"
+
+/*
+ * A call removes these entries in several ms.  So it rarely finds the ring empty, even if the host
+ * stops the peers for a moment.
+ */
+#define SLOTS	(1 << 16)
+#define PEERS	2
+#define TIMEOUT	(10 * MSEC)
+
+/* A call that lasts this long is not bounded by its timeout, even on an emulated debug kernel. */
+#define TOO_LONG	(10 * SEC)
+
+FIXTURE(abuse_ring)
+{
+	struct th_map map;
+	pid_t peers[PEERS];
+};
+
+/*
+ * Write wrong heads, so that the ring always has entries.  No slot of these entries has an event.
+ * End after twice the time that no call may last.
+ */
+static void scribble(struct th_map *map)
+{
+	for (int64_t end = now() + 2 * TOO_LONG; now() < end;)
+		for (int i = 0; i < 1000; i++)
+			__atomic_store_n(&map->ring->head, map->ring->tail - SLOTS,
+					 __ATOMIC_RELAXED);
+	_exit(0);
+}
+
+FIXTURE_SETUP(abuse_ring)
+{
+	REQUIRE_DEVICE();
+	if (sysconf(_SC_NPROCESSORS_ONLN) <= PEERS)
+		SKIP(return, "needs a CPU for each process");
+	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
+	for (int i = 0; i < PEERS; i++) {
+		self->peers[i] = fork();
+		ASSERT_LE(0, self->peers[i]);
+		if (!self->peers[i])
+			scribble(&self->map);
+	}
+	TH_WAIT_UNTIL(self->map.ring->head);
+	ASSERT_NE(0, self->map.ring->head);
+}
+
+FIXTURE_TEARDOWN(abuse_ring)
+{
+	for (int i = 0; i < PEERS; i++) {
+		kill(self->peers[i], SIGKILL);
+		waitpid(self->peers[i], NULL, 0);
+	}
+	th_unmap(&self->map);
+}
+
+TEST_F_TIMEOUT(abuse_ring, wait_ends_at_its_timeout, 90)
+{
+	struct timerheap_event event;
+	int64_t start = now();
+
+	EXPECT_EQ(0, th_wait_flags(self->map.fd, &event, 1, 1, TIMEOUT, 0));
+	EXPECT_GT(start + TOO_LONG, now());
+	EXPECT_LE(start + TIMEOUT, now());
+	TH_LOG("WAIT of %lld ms: %lld us", TIMEOUT / MSEC, (long long)(now() - start) / 1000);
+
+	start = now();
+	EXPECT_EQ(0, th_wait_flags(self->map.fd, &event, 1, 1, start + TIMEOUT,
+				   TIMERHEAP_ABSTIME));
+	EXPECT_GT(start + TOO_LONG, now());
+	EXPECT_LE(start + TIMEOUT, now());
+}
+
+/* A call that must not wait returns after it has removed as many entries as the ring has. */
+TEST_F_TIMEOUT(abuse_ring, nonblocking_call_ends, 90)
+{
+	static struct timerheap_event events[SLOTS];
+	int64_t start = now();
+
+	EXPECT_EQ(0, th_wait_flags(self->map.fd, events, SLOTS, 0, 0, 0));
+	EXPECT_GT(start + TOO_LONG, now());
+	TH_LOG("WAIT for no event: %lld us", (long long)(now() - start) / 1000);
+
+	start = now();
+	ASSERT_EQ(0, fcntl(self->map.fd, F_SETFL, O_NONBLOCK));
+	EXPECT_EQ(-1, read(self->map.fd, events, sizeof(events)));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_GT(start + TOO_LONG, now());
+}
+
+TEST_HARNESS_MAIN
