@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* io_uring: the requests KICK and WAIT of the device, and the generic requests poll and read. */
+/* io_uring: the request KICK of the device, and the generic requests poll and read. */
 #include <dirent.h>
 #include <liburing.h>
 #include <sys/mman.h>
@@ -43,14 +43,25 @@ FIXTURE_TEARDOWN(uring)
 }
 
 static struct io_uring_sqe *prepare(struct io_uring *ring, int fd, uint32_t op,
-				    const void *array, uint32_t nr, uint32_t min)
+				    const void *slots, uint32_t nr, uint32_t reserved)
 {
-	struct timerheap_uring_cmd cmd = { .array = (uintptr_t)array, .nr = nr, .min = min };
+	struct timerheap_uring_cmd cmd = {
+		.slots = (uintptr_t)slots, .nr = nr, .reserved = reserved,
+	};
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
 	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
 	sqe->cmd_op = op;
 	memcpy(sqe->cmd, &cmd, sizeof(cmd));
+	return sqe;
+}
+
+static struct io_uring_sqe *prepare_read(struct io_uring *ring, int fd,
+					 struct timerheap_event *event)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	io_uring_prep_read(sqe, fd, event, sizeof(*event), -1);
 	return sqe;
 }
 
@@ -69,9 +80,9 @@ static int result(struct io_uring *ring, int64_t span)
 }
 
 static int request(struct io_uring *ring, int fd, uint32_t op,
-		   const void *array, uint32_t nr, uint32_t min)
+		   const void *slots, uint32_t nr, uint32_t reserved)
 {
-	prepare(ring, fd, op, array, nr, min);
+	prepare(ring, fd, op, slots, nr, reserved);
 	if (io_uring_submit(ring) != 1)
 		return -EIO;
 	return result(ring, LOST);
@@ -96,39 +107,53 @@ TEST_F(uring, kick_expires_stored_deadline)
 	EXPECT_EQ(2, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers, 4, 0));
 }
 
+/*
+ * A request kicks at most 1024 slots, so that it needs no worker of io_uring, however many the
+ * program names.
+ */
+TEST_F(uring, kick_ends_after_1024_slots)
+{
+	static uint32_t numbers[2000];
+	struct timerheap_event event;
+
+	numbers[1023] = 1;
+	numbers[1024] = 2;
+	self->slots[1].deadline = 1;
+	self->slots[2].deadline = 1;
+	EXPECT_EQ(1024, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers, 2000, 0));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(1, event.slot);
+	EXPECT_TRUE(th_quiet(self->fd, 50 * MSEC));
+	EXPECT_EQ(1024, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers,
+				UINT32_MAX, 0));
+	EXPECT_EQ(976, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, numbers + 1024, 976,
+			       0));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(2, event.slot);
+}
+
 TEST_F(uring, bad_requests_are_refused)
 {
 	uint32_t number = SLOTS;
 	int before_setup = th_open();
-	struct timerheap_event event;
 
 	EXPECT_EQ(-ENOENT, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number, 1, 0));
 	EXPECT_EQ(-EFAULT, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, NULL, 1, 0));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number, 1, 1));
-	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 0, 1));
-	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 2));
-	EXPECT_EQ(0, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 0, 0));
+	EXPECT_EQ(0, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, NULL, 0, 0));
 	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_IOC_KICK, &number, 1, 0));
-	/* The result is an int, and this number of slots is above INT_MAX. */
-	EXPECT_EQ(-EINVAL, request(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number,
-				   1U << 31, 0));
 	EXPECT_EQ(-EBADFD, request(&self->ring, before_setup, TIMERHEAP_URING_KICK, &number, 1, 0));
-	EXPECT_EQ(-EBADFD, request(&self->ring, before_setup, TIMERHEAP_URING_WAIT, &event, 1, 1));
-	ASSERT_EQ(0, th_start(self->fd, 0, 0));
-	EXPECT_EQ(-EFAULT, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 1, 1));
-	/* The WAIT that failed has not taken the event. */
-	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1));
 	close(before_setup);
 }
 
 TEST_F(uring, registered_buffer_is_refused)
 {
-	struct timerheap_event event;
-	struct iovec buffer = { &event, sizeof(event) };
+	uint32_t number = 0;
+	struct iovec buffer = { &number, sizeof(number) };
 	struct io_uring_sqe *sqe;
 
 	ASSERT_EQ(0, io_uring_register_buffers(&self->ring, &buffer, 1));
-	sqe = prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 0);
+	sqe = prepare(&self->ring, self->fd, TIMERHEAP_URING_KICK, &number, 1, 0);
 	sqe->uring_cmd_flags = 1;	/* IORING_URING_CMD_FIXED */
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-EINVAL, result(&self->ring, LOST));
@@ -136,138 +161,66 @@ TEST_F(uring, registered_buffer_is_refused)
 
 /*
  * The event ring is not empty, but its only entry names a slot without expirations.  The
- * submitting task must not sleep: a worker of io_uring waits, and completes the request
- * when there is an event.
+ * submitting task must not sleep.
  */
-TEST_F(uring, wait_without_event_does_not_block_submission)
+TEST_F(uring, read_without_event_does_not_block_submission)
 {
 	struct timerheap_event event;
 	struct th_map map;
 
 	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, SLOTS));
 	map.ring->head--;	/* one entry is unread now: 0, the number of slot 0 */
-	prepare(&self->ring, map.fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
+	prepare_read(&self->ring, map.fd, &event);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
 	ASSERT_EQ(0, th_start(map.fd, 1, 0));
-	EXPECT_EQ(1, result(&self->ring, LOST));
+	EXPECT_EQ(sizeof(event), result(&self->ring, LOST));
 	th_unmap(&map);
 }
 
-/* WAIT completes once there are @min events, not before. */
-TEST_F(uring, wait_completes_with_min_events)
-{
-	struct timerheap_event events[4] = {};
-
-	EXPECT_EQ(0, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, events, 4, 0));
-	prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, events, 4, 2);
-	ASSERT_EQ(1, io_uring_submit(&self->ring));
-	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
-	ASSERT_EQ(0, th_start(self->fd, 1, 10 * MSEC));
-	EXPECT_EQ(-ETIME, result(&self->ring, 100 * MSEC));
-	ASSERT_EQ(0, th_start(self->fd, 2, 10 * MSEC));
-	EXPECT_EQ(2, result(&self->ring, LOST));
-	EXPECT_EQ(1, events[0].slot);
-	EXPECT_EQ(2, events[1].slot);
-	EXPECT_EQ(USER + 1, events[0].user_data);
-	/* An event that exists is taken at once. */
-	ASSERT_EQ(0, th_start(self->fd, 3, 0));
-	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, events, 4, 1));
-	EXPECT_EQ(3, events[0].slot);
-}
-
 /* 8 requests wait: each event completes one of them. */
-TEST_F(uring, each_event_completes_one_wait)
+TEST_F(uring, each_event_completes_one_read)
 {
 	struct timerheap_event events[8];
 	int seen[SLOTS] = {};
 
 	for (int i = 0; i < 8; i++)
-		prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &events[i], 1, 1);
+		prepare_read(&self->ring, self->fd, &events[i]);
 	ASSERT_EQ(8, io_uring_submit(&self->ring));
 	for (int i = 0; i < 8; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, 10 * MSEC));
 	for (int i = 0; i < 8; i++)
-		ASSERT_EQ(1, result(&self->ring, LOST));
+		ASSERT_EQ(sizeof(*events), result(&self->ring, LOST));
 	for (int i = 0; i < 8; i++)
 		seen[events[i].slot]++;
 	for (int i = 0; i < 8; i++)
 		EXPECT_EQ(1, seen[i]);
 }
 
-/*
- * Cancel the request that has user_data 1, and take both completions.
- *
- * Store the result of that request in *@waited, and that of the cancellation in *@cancelled.
- *
- * Return: 0 or -errno.
- */
-static int cancel(struct io_uring *ring, int *waited, int *cancelled)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-
-	io_uring_prep_cancel64(sqe, 1, 0);
-	sqe->user_data = 2;
-	if (io_uring_submit(ring) != 1)
-		return -EIO;
-	for (int i = 0; i < 2; i++) {
-		struct __kernel_timespec ts = { LOST / SEC, 0 };
-		struct io_uring_cqe *cqe;
-		int ret = io_uring_wait_cqe_timeout(ring, &cqe, &ts);
-
-		if (ret)
-			return ret;
-		if (cqe->user_data != 1 && cqe->user_data != 2)
-			return -EPROTO;
-		*(cqe->user_data == 1 ? waited : cancelled) = cqe->res;
-		io_uring_cqe_seen(ring, cqe);
-	}
-	return 0;
-}
-
-/* A WAIT that is cancelled takes no event.  The next WAIT gets the event. */
-TEST_F(uring, cancelled_wait_takes_no_event)
+/* A read that is cancelled takes no event.  The next read gets the event. */
+TEST_F(uring, cancelled_read_takes_no_event)
 {
 	struct timerheap_event event;
-	int waited, cancelled;
+	struct io_uring_sqe *sqe;
 
-	prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1)->user_data = 1;
+	prepare_read(&self->ring, self->fd, &event)->user_data = 1;
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
-	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
-	/* -EALREADY: a worker executes the request, and io_uring has interrupted the worker. */
-	EXPECT_TRUE(cancelled == 0 || cancelled == -EALREADY);
-	EXPECT_TRUE(waited == -EINTR || waited == -ECANCELED);
+	sqe = io_uring_get_sqe(&self->ring);
+	io_uring_prep_cancel64(sqe, 1, 0);
+	sqe->user_data = 2;
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	/* One completion is that of the read, the other that of the cancellation. */
+	EXPECT_EQ(-ECANCELED, result(&self->ring, LOST) + result(&self->ring, LOST));
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
-	EXPECT_EQ(1, request(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1));
+	prepare_read(&self->ring, self->fd, &event);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(sizeof(event), result(&self->ring, LOST));
 	EXPECT_EQ(9, event.slot);
 }
 
-/* The only worker of the io_uring executes request 0.  So request 1 is cancelled unstarted. */
-TEST_F(uring, cancelled_unstarted_request_returns_ecanceled)
-{
-	unsigned int workers[2] = { 1, 1 };
-	struct timerheap_event events[2];
-	int waited, cancelled;
-
-	ASSERT_EQ(0, io_uring_register_iowq_max_workers(&self->ring, workers));
-	for (int i = 0; i < 2; i++) {
-		prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, &events[i], 1, 1)
-			->user_data = i;
-		ASSERT_EQ(1, io_uring_submit(&self->ring));
-		EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
-	}
-	ASSERT_EQ(0, cancel(&self->ring, &waited, &cancelled));
-	EXPECT_EQ(-ECANCELED, waited);
-	EXPECT_EQ(0, cancelled);
-	/* Request 0 still waits. */
-	ASSERT_EQ(0, th_start(self->fd, 9, 0));
-	EXPECT_EQ(1, result(&self->ring, LOST));
-	EXPECT_EQ(9, events[0].slot);
-}
-
-/* A WAIT request that is pending does not keep a process from exiting or from being killed. */
-TEST_F(uring, process_ends_while_wait_is_pending)
+/* A read request that is pending does not keep a process from exiting or from being killed. */
+TEST_F(uring, process_ends_while_read_is_pending)
 {
 	for (int killed = 0; killed < 2; killed++) {
 		int64_t start = now();
@@ -280,7 +233,7 @@ TEST_F(uring, process_ends_while_wait_is_pending)
 
 			if (io_uring_queue_init(4, &ring, 0))
 				_exit(1);
-			prepare(&ring, self->fd, TIMERHEAP_URING_WAIT, &event, 1, 1);
+			prepare_read(&ring, self->fd, &event);
 			if (io_uring_submit(&ring) != 1)
 				_exit(2);
 			nap(50 * MSEC);
@@ -354,19 +307,69 @@ TEST_F(uring, read_needs_no_worker)
 	struct io_uring_cqe *cqe;
 
 	ASSERT_EQ(0, th_start(self->fd, 7, 0));
-	io_uring_prep_read(io_uring_get_sqe(&self->ring), self->fd, &event, sizeof(event), -1);
+	prepare_read(&self->ring, self->fd, &event);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(0, io_uring_peek_cqe(&self->ring, &cqe));
 	EXPECT_EQ(sizeof(event), result(&self->ring, LOST));
 	EXPECT_EQ(7, event.slot);
 
-	io_uring_prep_read(io_uring_get_sqe(&self->ring), self->fd, &event, sizeof(event), -1);
+	prepare_read(&self->ring, self->fd, &event);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
 	ASSERT_EQ(0, th_start(self->fd, 8, 10 * MSEC));
 	EXPECT_EQ(sizeof(event), result(&self->ring, LOST));
 	EXPECT_EQ(8, event.slot);
 	EXPECT_EQ(1, threads());
+}
+
+#define REQUESTS	4
+
+/*
+ * No request of the device, whatever its cmd_op, and no read occupies a worker of io_uring: an
+ * fsync, which needs a worker, completes while they wait.
+ */
+TEST_F(uring, requests_leave_workers_to_other_files)
+{
+	unsigned int workers[2] = { 1, 1 };
+	struct timerheap_event events[REQUESTS];
+	int file = memfd_create("file", 0);
+
+	ASSERT_LE(0, file);
+	ASSERT_EQ(0, io_uring_register_iowq_max_workers(&self->ring, workers));
+	/* The last round reads, and asks io_uring for a worker. */
+	for (int op = 0x80; op <= 0x100; op++) {
+		struct io_uring_sqe *sqe;
+		int64_t end = now() + LOST;
+		bool synced = false;
+
+		for (int i = 0; i < REQUESTS; i++) {
+			if (op < 0x100) {
+				prepare(&self->ring, self->fd, _IO(TIMERHEAP_IOC_MAGIC, op),
+					&events[i], 1, 1);
+				continue;
+			}
+			prepare_read(&self->ring, self->fd, &events[i])->flags |= IOSQE_ASYNC;
+		}
+		ASSERT_EQ(REQUESTS, io_uring_submit(&self->ring));
+		sqe = io_uring_get_sqe(&self->ring);
+		io_uring_prep_fsync(sqe, file, 0);
+		sqe->user_data = 1;
+		ASSERT_EQ(1, io_uring_submit(&self->ring));
+		while (!synced && now() < end) {
+			struct __kernel_timespec ts = { LOST / SEC, 0 };
+			struct io_uring_cqe *cqe;
+
+			if (io_uring_wait_cqe_timeout(&self->ring, &cqe, &ts))
+				break;
+			synced = cqe->user_data == 1;
+			io_uring_cqe_seen(&self->ring, cqe);
+		}
+		EXPECT_TRUE(synced)
+			TH_LOG("request %#x occupies the worker", op);
+		if (!synced)
+			break;
+	}
+	close(file);
 }
 
 TEST_HARNESS_MAIN

@@ -756,42 +756,35 @@ struct timerheap_advance {
 /**
  * DOC: io_uring
  *
- * Submit IORING_OP_URING_CMD on the descriptor, with cmd_op one of the two requests
- * below and a struct timerheap_uring_cmd in the cmd field of the entry.  The result of
- * the completion is a count or a negative error.
+ * Submit IORING_OP_URING_CMD on the descriptor, with cmd_op TIMERHEAP_URING_KICK and a
+ * struct timerheap_uring_cmd in the cmd field of the entry.  The result of the completion
+ * is what @done of the call KICK would be, or a negative error.
  *
- * KICK is the call of that name.  The result is what @done would be.  Task work of
- * io_uring that is pending can end the request early, as a signal does.
+ * A request kicks at most 1024 slots, however large @nr is, and ends early in the cases in which
+ * the call does.  Task work of io_uring that is pending can end it early, as a signal does.
+ * If the result is below @nr, the program submits another request for the other slots.
  *
- * WAIT is the call of that name without a timeout.  The result is the number of events.
- * It may be below @min if another reader takes events while the request is executed.  A
- * WAIT that finds too few events occupies a worker of io_uring until there are enough, and
- * the number of workers is limited.  IORING_OP_POLL_ADD and IORING_OP_READ occupy no worker,
- * so a program that waits for many contexts uses one of these.
+ * There is no request for WAIT.  IORING_OP_POLL_ADD waits for events, and IORING_OP_READ
+ * waits for them and takes them.  Neither occupies a worker of io_uring while it waits.  But
+ * io_uring hands a read to a worker after 128 wake-ups without an event, for example if many
+ * reads wait on one context.
  *
- * A WAIT can be cancelled.  It ends with EINTR, or with ECANCELED if no worker had begun
- * it.  With TIMERHEAP_CANCEL_ON_SET a clock step also ends a WAIT with ECANCELED.  If a
- * program has cancelled such a WAIT, it reads the clock to find out whether it was stepped.
+ *	EINVAL	unknown cmd_op; IORING_URING_CMD_FIXED; @reserved is not 0
  *
- *	EINVAL	unknown cmd_op; IORING_URING_CMD_FIXED; for WAIT, @min above @nr or
- *		above the number of slots; for KICK, @min not 0, or @nr above INT_MAX
- *
- * Other errors are those of the calls.
+ * Other errors are those of the call.
  */
 #define TIMERHEAP_URING_KICK	_IO(TIMERHEAP_IOC_MAGIC, 0x80)
-#define TIMERHEAP_URING_WAIT	_IO(TIMERHEAP_IOC_MAGIC, 0x81)
 
 /**
  * struct timerheap_uring_cmd - the argument of an io_uring request
- * @array: KICK: address of slot numbers, __u32; WAIT: address of an array of struct
- *         timerheap_event
- * @nr:    length of the array
- * @min:   KICK: 0; WAIT: as in struct timerheap_wait
+ * @slots:    address of an array of __u32, the numbers of the slots
+ * @nr:       length of the array
+ * @reserved: 0
  */
 struct timerheap_uring_cmd {
-	__u64 array;
+	__u64 slots;
 	__u32 nr;
-	__u32 min;
+	__u32 reserved;
 };
 
 #endif /* _UAPI_LINUX_TIMERHEAP_H */
