@@ -151,8 +151,9 @@ static int __theap_context_setup(struct theap_context *context,
 	context->user = theap_user_charge(current_uid(), charge);
 	if (IS_ERR(context->user))
 		return PTR_ERR(context->user);
+	/* The table of a million slots has 128 KiB.  Try hard to avoid vmalloc(): see ring.c. */
 	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
-				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 	if (!context->pages)
 		goto err_user;
 	ret = theap_ring_init(&context->ring, slots);
@@ -208,7 +209,7 @@ u64 theap_context_bytes(struct theap_context *context)
 	u64 bytes = sizeof(*context);
 
 	if (slots)
-		bytes += theap_ring_size(&context->ring) +
+		bytes += theap_ring_bytes(&context->ring) +
 			 theap_context_pages(slots) * sizeof(*context->pages);
 	return bytes;
 }

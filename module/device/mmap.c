@@ -19,7 +19,6 @@
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/personality.h>
-#include <linux/vmalloc.h>
 
 #include "compat.h"
 #include "context.h"
@@ -65,7 +64,7 @@ static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
 			return VM_FAULT_OOM;
 		vmf->page = virt_to_page(page->slots);
 	} else {
-		vmf->page = vmalloc_to_page((void *)context->ring.shared + (offset - ring));
+		vmf->page = theap_ring_page(&context->ring, offset - ring);
 	}
 	get_page(vmf->page);
 	return 0;

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The event ring: allocate it, add slot numbers, remove them.  ring.h explains the ring. */
+/*
+ * The event ring: allocate it, add slot numbers, remove them.  ring.h explains the ring.
+ *
+ * The ring is an array of single pages, not one area of vmalloc().  Of each area that vfree()
+ * frees, all CPUs must flush the address.  The kernel interrupts them all for that whenever about
+ * 100 MB of areas are freed, the isolated CPUs included.  So programs that set up and close
+ * contexts would interrupt CPUs that they may not run on.
+ */
+#include <linux/gfp.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
-#include <linux/vmalloc.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
 
 #include <uapi/linux/timerheap.h>
 
@@ -15,23 +24,66 @@ u64 theap_ring_size(const struct theap_ring *ring)
 	return PAGE_ALIGN(struct_size(ring->shared, slots, ring->mask + 1));
 }
 
+/* Return: the memory of a ring in bytes. */
+u64 theap_ring_bytes(const struct theap_ring *ring)
+{
+	u64 size = theap_ring_size(ring);
+
+	return size + (size >> PAGE_SHIFT) * sizeof(*ring->pages);
+}
+
 /* Allocate a ring for @slots slots.  Context: task, may sleep.  Return: 0 or -ENOMEM. */
 int theap_ring_init(struct theap_ring *ring, u32 slots)
 {
+	unsigned long i, pages;
+
 	ring->mask = roundup_pow_of_two(slots) - 1;
-	/* The program chooses the size, so a failure is not logged. */
-	ring->shared = __vmalloc(theap_ring_size(ring),
-				 GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
-	if (!ring->shared)
-		return -ENOMEM;
 	ring->tail = 0;
 	raw_spin_lock_init(&ring->lock);
+	pages = theap_ring_size(ring) >> PAGE_SHIFT;
+	/* The program chooses the size, so a failure is not logged. */
+	ring->pages = kvcalloc(pages, sizeof(*ring->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!ring->pages)
+		return -ENOMEM;
+	for (i = 0; i < pages; i++) {
+		ring->pages[i] = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+		/* A task that is being killed may get all of the memory: let it have no more. */
+		if (!ring->pages[i] || fatal_signal_pending(current)) {
+			theap_ring_destroy(ring);
+			return -ENOMEM;
+		}
+		cond_resched();
+	}
+	ring->shared = (void *)ring->pages[0];
 	return 0;
 }
 
+/* Free the memory of a ring, also of one that theap_ring_init() has allocated in part. */
 void theap_ring_destroy(struct theap_ring *ring)
 {
-	vfree(ring->shared);
+	unsigned long i, pages = theap_ring_size(ring) >> PAGE_SHIFT;
+
+	for (i = 0; i < pages; i++) {
+		free_page((unsigned long)ring->pages[i]);
+		cond_resched();
+	}
+	kvfree(ring->pages);
+}
+
+/* Return: the page at @offset, a multiple of PAGE_SIZE below theap_ring_size(). */
+struct page *theap_ring_page(const struct theap_ring *ring, u64 offset)
+{
+	return virt_to_page(ring->pages[offset >> PAGE_SHIFT]);
+}
+
+#define THEAP_RING_PAGE_WORDS	(PAGE_SIZE / sizeof(u32))
+
+/* Return: the entry of the number that was added or removed when @count numbers had been. */
+static u32 *theap_ring_entry(const struct theap_ring *ring, u32 count)
+{
+	u32 word = offsetof(struct timerheap_ring, slots) / sizeof(u32) + (count & ring->mask);
+
+	return &ring->pages[word / THEAP_RING_PAGE_WORDS][word % THEAP_RING_PAGE_WORDS];
 }
 
 /*
@@ -46,7 +98,7 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&ring->lock, flags);
-	WRITE_ONCE(shared->slots[ring->tail & ring->mask], slot);
+	WRITE_ONCE(*theap_ring_entry(ring, ring->tail), slot);
 	/* Store the entry before the tail.  Pairs with the acquire in theap_ring_get(). */
 	smp_store_release(&ring->tail, ring->tail + 1);
 	/* (C) stores the entry before the shared tail.  Pairs with (D) of the program. */
@@ -92,7 +144,7 @@ bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 		head = tail - ring->mask - 1;
 	if (head == tail)
 		return false;
-	*slot = READ_ONCE(shared->slots[head & ring->mask]);
+	*slot = READ_ONCE(*theap_ring_entry(ring, head));
 	/*
 	 * The head must be stored before the caller sets the slot's count to 0, since an
 	 * expiry may add the number again after that.  The caller sets the count by (E), a

@@ -27,6 +27,7 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
+struct page;
 struct timerheap_ring;
 
 /*
@@ -39,15 +40,18 @@ struct timerheap_ring;
  * head.
  */
 struct theap_ring {
-	struct timerheap_ring *shared;	/* C: the memory that the program can map */
+	u32 **pages;			/* C: the memory that the program can map, by pages */
+	struct timerheap_ring *shared;	/* C: the first page, which has the head and the tail */
 	u32 mask;			/* C: number of entries - 1 */
 	u32 tail;			/* l: entries added, modulo 2^32; shared->tail is a copy */
 	raw_spinlock_t lock;		/* held only for the three stores of theap_ring_put() */
 };
 
 u64 theap_ring_size(const struct theap_ring *ring);
+u64 theap_ring_bytes(const struct theap_ring *ring);
 int theap_ring_init(struct theap_ring *ring, u32 slots);
 void theap_ring_destroy(struct theap_ring *ring);
+struct page *theap_ring_page(const struct theap_ring *ring, u64 offset);
 void theap_ring_put(struct theap_ring *ring, u32 slot);
 u32 theap_ring_count(struct theap_ring *ring);
 u32 theap_ring_total(struct theap_ring *ring);
