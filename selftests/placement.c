@@ -310,7 +310,11 @@ static void partition_remove(void)
  */
 TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
 {
-	int cpu = self->cpus - 1, armed = cpu, slot = 1;
+	int cpu = self->cpus - 1, armed = cpu, slot = 1, fd;
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = 1, .flags = TIMERHEAP_ON_CPU, .cpu = cpu,
+	};
+	pid_t pid;
 
 	if (self->info.heaps || CPU_ISSET(cpu, &self->isolated))
 		SKIP(return, "CPUs share heaps, or the last CPU is isolated already");
@@ -329,6 +333,16 @@ TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
 	}
 	EXPECT_LE(0, armed);
 	EXPECT_NE(cpu, armed);
+	/* Now the module knows that this CPU is isolated: TIMERHEAP_ON_CPU needs a capability. */
+	fd = context_on(cpu);
+	EXPECT_LE(0, fd);
+	close(fd);
+	pid = fork();
+	if (!pid) {
+		fd = th_open();
+		_exit(!th_become_nobody() || call(fd, TIMERHEAP_IOC_SETUP, &setup) != -EPERM);
+	}
+	EXPECT_EQ(0, child_status(pid));
 	TH_LOG("with the partition a timer goes to CPU %d, after %d starts", armed, slot - 1);
 	partition_remove();
 	EXPECT_EQ(0, run_on(cpu));

@@ -192,7 +192,6 @@ int theap_context_setup(struct theap_context *context, const struct theap_settin
 
 	if (settings->unlimited && !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
-	theap_housekeeping_update();
 	mutex_lock(&context->lock);
 	ret = __theap_context_setup(context, settings);
 	if (!ret)

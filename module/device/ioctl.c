@@ -6,6 +6,7 @@
  * there.  device.c copies the structure in and the outputs back.  Each function checks the
  * whole structure before it changes anything.
  */
+#include <linux/capability.h>
 #include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/eventfd.h>
@@ -66,11 +67,24 @@ int theap_ioctl_info(struct theap_context *context, void *arg)
 	return 0;
 }
 
-/* May the caller use a CPU?  The CPU must be online, and in the affinity of the caller. */
-static bool theap_may_use_cpu(unsigned int cpu)
+/*
+ * May the caller place timers on a CPU?
+ *
+ * Timers take CPU time as threads do, so the caller may place them only where its threads may run.
+ * This is its affinity, which is within its cpuset.  But the kernel lets every program without a
+ * cpuset run on a CPU that a boot parameter has isolated.  A thread there competes by its priority,
+ * and a timer interrupts every thread.  So an isolated CPU also needs CAP_SYS_NICE, the capability
+ * to raise priorities.
+ *
+ * Return: 0; -EINVAL: the CPU is offline, or not in the affinity of the caller; -EPERM.
+ */
+static int theap_may_use_cpu(unsigned int cpu)
 {
-	return cpu < nr_cpu_ids && cpu_online(cpu) &&
-	       cpumask_test_cpu(cpu, current->cpus_ptr);
+	if (cpu >= nr_cpu_ids || !cpu_online(cpu) || !cpumask_test_cpu(cpu, current->cpus_ptr))
+		return -EINVAL;
+	if (!theap_cpu_is_housekeeping(cpu) && !capable(CAP_SYS_NICE))
+		return -EPERM;
+	return 0;
 }
 
 int theap_ioctl_setup(struct theap_context *context, void *arg)
@@ -96,10 +110,12 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	if (setup->flags & TIMERHEAP_CANCEL_ON_SET && clock != THEAP_REALTIME)
 		return -EINVAL;
 	settings.placement.clock = clock;
+	theap_housekeeping_update();
 	if (setup->flags & TIMERHEAP_ON_CPU) {
 		settings.placement.cpu = setup->cpu;
-		if (clock == THEAP_MANUAL || !theap_may_use_cpu(setup->cpu))
-			return -EINVAL;
+		ret = clock == THEAP_MANUAL ? -EINVAL : theap_may_use_cpu(setup->cpu);
+		if (ret)
+			return ret;
 	} else if (setup->cpu) {
 		return -EINVAL;
 	}

@@ -287,7 +287,7 @@ struct timerheap_event {
  *	IF_PENDING	MODIFY: change only a pending timer; otherwise fail with ENOENT
  *	NEXT		ADVANCE: advance to the next expiry
  *	CANCEL_ON_SET	SETUP: report steps of CLOCK_REALTIME
- *	ON_CPU		SETUP: all timers expire on one CPU
+ *	ON_CPU		SETUP: all timers expire on one CPU; needs CAP_SYS_NICE if it is isolated
  *	UNLIMITED	SETUP: periods from 1 us, no rate limit of checks; needs CAP_SYS_RESOURCE
  */
 #define TIMERHEAP_ABSTIME	(1U << 0)
@@ -403,15 +403,19 @@ struct timerheap_info {
  * A timer is queued on the CPU that starts or kicks it, and expires there.  A later call on
  * another CPU moves it to that CPU, at a limited rate.  If the CPU is isolated (isolcpus=,
  * nohz_full=, cpusets), the timer is queued on a housekeeping CPU, if one is online.  With
- * TIMERHEAP_ON_CPU timers are queued on @cpu,
- * even if it is isolated.  @cpu must be online, and in the CPU affinity of the caller.
+ * TIMERHEAP_ON_CPU timers are queued on @cpu.  @cpu must be online, and in the CPU affinity of the
+ * caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  A cpuset partition that was made
+ * within the last second may not count yet.  Later changes of the affinity, of the capabilities
+ * or of the isolated CPUs do not move the timers.
+ *
  * While a CPU is offline, another CPU expires the timers that are queued on it: a housekeeping
  * CPU, if one is online.
  *
  *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
  *	EBUSY	the context is set up already
  *	ENOSPC	the user would exceed max_user_slots (INFO)
- *	EPERM	TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE
+ *	EPERM	TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE, or TIMERHEAP_ON_CPU with an isolated
+ *		CPU without CAP_SYS_NICE
  *	ENOMEM
  */
 struct timerheap_setup {
