@@ -98,8 +98,11 @@ static inline uint32_t events_in_ring(struct th_map *map)
 	return __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE) - map->ring->head;
 }
 
-/* Take the next event from the ring, without waiting.  Return: whether there was one. */
-static inline bool take_event(struct th_map *map, struct timerheap_event *event)
+/*
+ * Take the next event from the ring, without waiting and without a KICK.  Return: whether there was
+ * one.
+ */
+static inline bool take_event_no_kick(struct th_map *map, struct timerheap_event *event)
 {
 	struct timerheap_ring *ring = map->ring;
 
@@ -118,6 +121,25 @@ static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 		return true;
 	}
 	return false;
+}
+
+/*
+ * Take the next event as take_event_no_kick() does; call KICK if the checks of the slot have backed
+ * off.  Return: whether there was an event.
+ */
+static inline bool take_event(struct th_map *map, struct timerheap_event *event)
+{
+	struct timerheap_slot *slot;
+	uint64_t queued, deadline;
+
+	if (!take_event_no_kick(map, event))
+		return false;
+	slot = &map->slots[event->slot];
+	queued = __atomic_load_n(&slot->queued, __ATOMIC_ACQUIRE);
+	deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
+	if (deadline && (!queued || queued > deadline) && map->fd >= 0)
+		th_kick(map->fd, &event->slot, 1);
+	return true;
 }
 
 /* Take all events from the ring and ignore them. */

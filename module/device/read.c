@@ -49,14 +49,17 @@ static unsigned int theap_read_get(struct theap_context *context,
 {
 	struct theap_slot_page *page;
 	unsigned int taken = 0;
+	bool wake = false;
 	u32 slot;
 
 	mutex_lock(&context->reader_lock);
 	while (nr-- && theap_ring_get(&context->ring, &slot))
 		if (!theap_slot_find(context, slot, false, &page) && page &&
-		    theap_slot_get_event(page, slot % THEAP_PAGE_SLOTS, &events[taken]))
+		    theap_slot_get_event(page, slot % THEAP_PAGE_SLOTS, &events[taken], &wake))
 			taken++;
 	mutex_unlock(&context->reader_lock);
+	if (wake)
+		theap_context_wake(context);
 	return taken;
 }
 

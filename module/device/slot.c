@@ -41,6 +41,25 @@
  * check, a minimum period later.  If an expiry has removed a deadline, but could not add to
  * @expirations, the kernel keeps the number of expirations in its own memory.  @queued stays 0
  * until a check has added that number.
+ *
+ * An unread ticker backs off.  If a run expires a periodic slot whose previous event has not been
+ * taken, the next check is later than the deadline (theap_slot_back_off()).  @deadline stays the
+ * next deadline.  So the check counts each period, and the back-off changes neither a start, a stop
+ * nor a KICK.  The reader that takes the event ends the back-off by a KICK:
+ *
+ *	the reader				the kernel, checking
+ *	  expirations <- 0	(E)		  queued <- 0
+ *	  read queued, acquire			  smp_mb()		(B)
+ *	  read deadline				  deadline <- next
+ *	  0, or after deadline: KICK		  expirations += count	(F)
+ *						  they were not 0: queued <- later
+ *						  they were 0: queued <- next
+ *
+ * If the kernel finds 0 in @expirations, the reader has taken the previous event, and this check
+ * does not back off.  If not, the reader's exchange follows the addition.  So the reader reads the
+ * 0 in @queued, or a later value, and kicks the slot.  A reader that reads 0 would also kick a slot
+ * that does not back off, which does no harm.  A later check that backs off has found an event that
+ * the reader has yet to take.
  */
 #include <linux/gfp.h>
 #include <linux/ktime.h>
@@ -69,6 +88,13 @@
  * also bounds the checks of all slots together (theap_slot_defer()).
  */
 #define THEAP_SLOT_TRIES	4
+
+/*
+ * The most that a back-off puts between two checks of a slot whose period is shorter.  So a program
+ * that takes an event in shared memory, and does not kick the slot, gets the next event at most
+ * this late.
+ */
+#define THEAP_SLOT_BACK_OFF	NSEC_PER_SEC
 
 /* Return: the slot timer that embeds a timer of the core. */
 static struct theap_slot_timer *theap_slot_timer(struct theap_timer *timer)
@@ -236,6 +262,27 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 }
 
 /*
+ * Choose the next check of a periodic slot that has just expired, and whose previous event has not
+ * been taken.  @next is the next deadline.
+ *
+ * The check follows after as many further periods as are untaken now.  It finds twice as many, so
+ * the time between checks doubles, up to THEAP_SLOT_BACK_OFF, and needs no state of its own.
+ *
+ * Return: the time of the next check, @next or a later deadline of the slot.
+ */
+static s64 theap_slot_back_off(const struct theap_slot_timer *st, s64 next)
+{
+	const struct timerheap_slot *slot = theap_slot(st);
+	s64 period = theap_slot_period(st, READ_ONCE(slot->period));
+	u64 periods;
+
+	if (!period)
+		return next;
+	periods = min_t(u64, READ_ONCE(slot->expirations), THEAP_SLOT_BACK_OFF / period);
+	return periods > 1 ? theap_add(next, (periods - 1) * period) : next;
+}
+
+/*
  * Charge the next check of a slot, at @next, to the user of the slot.  A run makes this check,
  * and not a system call, so the check does not use the program's own CPU time.  If the user
  * exceeds the rate limit, defer the check and set *@deferred.  Deadlines before the deferred check
@@ -285,6 +332,13 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 
 	now = theap_context_from_machine(context, now);
 	next = theap_slot_check(st, now, &expiry->call, &expiry->expirations);
+	/*
+	 * The slot has expired, but its number is in the ring already: the previous event has not
+	 * been taken.  Checks on a manual clock use only the program's own CPU time.
+	 */
+	if (next && expiry->expirations && !expiry->call && !theap_slot_unrecorded(st) &&
+	    !context->placement.manual)
+		next = theap_slot_back_off(st, next);
 	if (next)
 		next = theap_slot_defer(st, now, next, &expiry->deferred);
 	theap_slot_apply_slack(st);
@@ -587,21 +641,46 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 	return stopped ? deadline : 0;
 }
 
+/*
+ * Kick a slot whose next check is later than its deadline: its checks have backed off, or are
+ * deferred.  The check of the KICK counts the periods that have passed.  It does not back off, so
+ * the check after it is at the next deadline.
+ *
+ * An error of the KICK has no effect here: the slot's timer is queued, or another call queues it.
+ */
+static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, bool *wake)
+{
+	struct theap_context *context = page->context;
+	struct timerheap_slot *slot = &page->slots[index];
+	/* Acquire: the deadline is that of the check that has stored this @queued, or later. */
+	u64 queued = smp_load_acquire(&slot->queued);
+	u64 deadline = READ_ONCE(slot->deadline);
+
+	if (deadline && (!queued || queued > deadline) && !context->placement.manual)
+		theap_slot_kick(page, index, theap_context_now(context), wake);
+}
+
 /**
  * theap_slot_get_event - make an event of the expirations of a slot
  * @page:  page of the slot
  * @index: index of the slot in @page
  * @event: out: the event
+ * @wake:  set to true if there is another event; the caller wakes the readers
  *
- * Context: any; the caller has removed the slot's number from the ring.
+ * If the slot backs off, kick it.  Then the event counts the periods up to now, and the next check
+ * is at the next deadline.
+ *
+ * Context: task, may sleep; the caller has removed the slot's number from the ring.
  * Return: true; false: the slot has no expirations, so there is no event.  False also after
  * contention: the slot's number is in the ring again.
  */
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
-			  struct timerheap_event *event)
+			  struct timerheap_event *event, bool *wake)
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
+	/* Count the periods that have passed, or they would make a second event. */
+	theap_slot_end_back_off(page, index, wake);
 	/*
 	 * (E), a full barrier, pairs with (F).  An expiry that sees the 0 may add the number to
 	 * the ring again.  The caller has read the old ring entry and advanced the head before.
@@ -618,6 +697,8 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 	event->user_data = READ_ONCE(slot->user_data);
 	event->slot = page->first + index;
 	event->reserved = 0;
+	/* A check between the KICK and the exchange has found the old event, and has backed off. */
+	theap_slot_end_back_off(page, index, wake);
 	return true;
 }
 

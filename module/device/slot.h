@@ -5,8 +5,12 @@
  * The program sees a struct timerheap_slot.  The kernel has a timer of the core for each
  * slot, which the program does not see.  The slot holds the deadline that the program
  * wants.  The timer is queued at the time of the kernel's next check of the slot.  That time
- * is later than the deadline only in three cases: the timer has slack, a limit defers the
- * check, or the program has moved the deadline earlier and has not kicked the slot yet.
+ * is later than the deadline only in four cases:
+ *
+ *  - The timer has slack.
+ *  - A limit defers the check.
+ *  - The slot is an unread ticker, and backs off.
+ *  - The program has moved the deadline earlier, and has not kicked the slot yet.
  */
 #ifndef THEAP_SLOT_H
 #define THEAP_SLOT_H
@@ -77,7 +81,7 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake);
 u64 theap_slot_disarm(struct theap_slot_page *page, u32 index);
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
-			  struct timerheap_event *event);
+			  struct timerheap_event *event, bool *wake);
 void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
 			       const struct timerheap_event *event);
 

@@ -15,8 +15,16 @@
 /* How many of the next operations of each kind fail for contention. */
 static unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
+/* If not NULL, a run checks this slot once, at the given time, before the next exchange. */
+static struct theap_slot_timer *check_before_xchg;
+static s64 check_before_xchg_at;
+
+static void check_now(void);
+
 static bool test_xchg(u64 *word, u64 new, u64 *old)
 {
+	if (check_before_xchg)
+		check_now();
 	return !(contended_xchgs && contended_xchgs--) && theap_user_xchg(word, new, old);
 }
 
@@ -252,7 +260,8 @@ static void slot_period_has_limits(struct kunit *test)
 }
 
 /*
- * Let the slot expire @nr times at T0.  Add the number of deferred next checks to @deferred.
+ * Let the slot expire @nr times at T0, each time after its event was taken.  Add the number of
+ * deferred next checks to @deferred.
  * Return: the time of the next check.
  */
 static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned int *deferred)
@@ -264,6 +273,7 @@ static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned i
 		struct theap_expiry expiry = {};
 
 		theap_slot(st)->deadline = T0;
+		theap_slot(st)->expirations = 0;
 		next = theap_slot_expire(&st->timer, T0, &expiry);
 		*deferred += expiry.deferred;
 	}
@@ -293,7 +303,7 @@ static void slot_over_rate_limit_is_deferred(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, deferred, 4);
 	KUNIT_EXPECT_EQ(test, slot->queued, T0 + 5 * period);
 	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + period);
-	KUNIT_EXPECT_EQ(test, slot->expirations, 25);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 	/* The deferred check counts all periods that have passed. */
 	slot->expirations = 0;
 	local_irq_disable();
@@ -336,6 +346,211 @@ static void slot_of_unlimited_context_is_not_deferred(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expire_times(st, 1000, &deferred), T0 + period);
 	KUNIT_EXPECT_EQ(test, deferred, 0);
 	theap_max_user_checks = before;
+}
+
+/* Let a run check the slot at @now.  Return: the time of the next check, from the slot. */
+static s64 run_checks(struct theap_slot_timer *st, s64 now)
+{
+	struct theap_expiry expiry = {};
+
+	local_irq_disable();
+	theap_slot_expire(&st->timer, now, &expiry);
+	local_irq_enable();
+	return theap_slot(st)->queued;
+}
+
+/*
+ * While the event of a ticker is unread, its checks follow after 1, 1, 2, 4, 8, ... periods, and at
+ * least once a second.  The deadline is always the next one, and no period is lost.
+ */
+static void slot_unread_ticker_backs_off(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 period = NSEC_PER_MSEC, at = T0, next;
+	u64 periods = 1;
+	int check;
+
+	slot->deadline = T0;
+	slot->period = period;
+	for (check = 0; check < 20; check++) {
+		next = run_checks(st, at);
+		KUNIT_EXPECT_EQ(test, slot->expirations, (at - T0) / period + 1);
+		KUNIT_EXPECT_EQ(test, slot->expired_deadline, at);
+		KUNIT_EXPECT_EQ(test, slot->deadline, at + period);
+		KUNIT_EXPECT_EQ(test, next, at + periods * period);
+		periods = min_t(u64, slot->expirations + periods, 1000);
+		at = next;
+	}
+	KUNIT_EXPECT_EQ(test, periods, 1000);
+	/* After the event was taken, the next check is at the next deadline. */
+	slot->expirations = 0;
+	KUNIT_EXPECT_EQ(test, run_checks(st, at), at + period);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 1000);
+}
+
+/* A check that counts several periods does not back off if the previous event was taken. */
+static void slot_read_ticker_does_not_back_off(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 period = NSEC_PER_MSEC, at = T0;
+	int check;
+
+	slot->deadline = T0;
+	slot->period = period;
+	for (check = 0; check < 20; check++) {
+		at += 10 * period;
+		KUNIT_EXPECT_EQ(test, run_checks(st, at), at + period);
+		KUNIT_EXPECT_GE(test, slot->expirations, 10);
+		slot->expirations = 0;
+	}
+	/* Nor does one that finds a postponed deadline, or a one-shot slot that expires again. */
+	slot->expirations = 5;
+	slot->deadline = at + 7 * period;
+	KUNIT_EXPECT_EQ(test, run_checks(st, at), at + 7 * period);
+	slot->period = 0;
+	slot->deadline = at;
+	KUNIT_EXPECT_EQ(test, run_checks(st, at), 0);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 6);
+}
+
+/* The program may write any count and any period: the next check follows within a second. */
+static void slot_back_off_is_at_most_a_second(struct kunit *test)
+{
+	static const u64 counts[] = { 1, 2, 1000000, S64_MAX, U64_MAX - 1 };
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 min_period = theap_slot_min_period(st);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(counts); i++) {
+		slot->expirations = counts[i];
+		slot->deadline = T0;
+		slot->period = 1;
+		KUNIT_EXPECT_GE(test, run_checks(st, T0), T0 + min_period);
+		KUNIT_EXPECT_LE(test, slot->queued, T0 + NSEC_PER_SEC);
+		KUNIT_EXPECT_EQ(test, (slot->queued - T0) % min_period, 0);
+		/* A period of more than half a second does not double. */
+		slot->expirations = counts[i];
+		slot->deadline = T0;
+		slot->period = 600 * NSEC_PER_MSEC;
+		KUNIT_EXPECT_EQ(test, run_checks(st, T0), T0 + slot->period);
+		slot->expirations = counts[i];
+		slot->deadline = T0;
+		slot->period = U64_MAX;
+		KUNIT_EXPECT_EQ(test, run_checks(st, T0), THEAP_NEVER);
+	}
+	/* A deadline near the end of time. */
+	slot->expirations = 1000000;
+	slot->deadline = THEAP_NEVER - 10 * min_period;
+	slot->period = min_period;
+	KUNIT_EXPECT_EQ(test, run_checks(st, THEAP_NEVER - 10 * min_period), THEAP_NEVER);
+}
+
+/* A check that cannot add its expirations is repeated after the minimum period, also if unread. */
+static void slot_contended_check_does_not_back_off(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 min_period = theap_slot_min_period(st);
+	struct theap_expiry expiry = {};
+
+	slot->expirations = 500;
+	slot->deadline = T0;
+	slot->period = min_period;
+	contended_adds = 1;
+	local_irq_disable();
+	KUNIT_EXPECT_EQ(test, theap_slot_expire(&st->timer, T0, &expiry), T0 + min_period);
+	local_irq_enable();
+	KUNIT_EXPECT_EQ(test, slot->queued, 0);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 500);
+	/* The next check adds the old expiration and its own, and backs off. */
+	KUNIT_EXPECT_GT(test, run_checks(st, T0 + min_period), T0 + 500 * min_period);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 502);
+}
+
+/* A back-off is in the times of the context, also in a time namespace. */
+static void slot_back_off_has_context_times(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 offset = 1000 * NSEC_PER_SEC, period = 10 * NSEC_PER_MSEC;
+	struct theap_expiry expiry = {};
+	s64 next;
+
+	st->page->context->offset = offset;
+	slot->expirations = 3;
+	slot->deadline = T0 + offset;
+	slot->period = period;
+	local_irq_disable();
+	next = theap_slot_expire(&st->timer, T0, &expiry);
+	local_irq_enable();
+	KUNIT_EXPECT_EQ(test, slot->queued, T0 + offset + 4 * period);
+	KUNIT_EXPECT_EQ(test, next, T0 + 4 * period);
+	st->page->context->offset = 0;
+}
+
+/*
+ * The reader that takes the event of a slot ends the back-off: the event counts the periods up to
+ * now, and the next check is at the next deadline.
+ */
+static void slot_taken_event_ends_back_off(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 period = 400 * NSEC_PER_MSEC, first = ktime_get_ns() - 10 * period - period / 2;
+	struct timerheap_event event;
+	bool wake = false;
+
+	slot->deadline = first;
+	slot->period = period;
+	slot->expirations = 2;
+	/* The clock has passed 10 periods since @first, but the last check was at @first. */
+	run_checks(st, first);
+	KUNIT_EXPECT_EQ(test, slot->queued, first + 2 * period);
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_EQ(test, event.expirations, 3 + 10);
+	KUNIT_EXPECT_EQ(test, event.deadline, first + 10 * period);
+	KUNIT_EXPECT_EQ(test, slot->deadline, first + 11 * period);
+	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+	KUNIT_EXPECT_FALSE(test, wake);
+	theap_slot_disarm(st->page, 3);
+}
+
+/*
+ * A check between the reader's first KICK and its exchange of the count backs off.  The reader's
+ * second KICK ends that back-off.
+ */
+static void slot_check_before_exchange_is_followed_in_time(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 period = 400 * NSEC_PER_MSEC, first = ktime_get_ns() - period / 2;
+	struct timerheap_event event;
+	bool wake = false;
+
+	slot->period = period;
+	slot->expirations = 7;
+	check_before_xchg = st;
+	check_before_xchg_at = first;
+	slot->deadline = first;
+	slot->queued = first;
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_NULL(test, check_before_xchg);
+	KUNIT_EXPECT_EQ(test, event.expirations, 8);
+	KUNIT_EXPECT_EQ(test, slot->deadline, first + period);
+	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
+	theap_slot_disarm(st->page, 3);
+}
+
+static void check_now(void)
+{
+	struct theap_slot_timer *st = check_before_xchg;
+
+	check_before_xchg = NULL;
+	run_checks(st, check_before_xchg_at);
 }
 
 /* Arm a slot as START or, if @if_pending, as MODIFY with TIMERHEAP_IF_PENDING. */
@@ -393,12 +608,12 @@ static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, theap_status_is_idle(theap_status(&st->timer.status)));
 	KUNIT_EXPECT_TRUE(test, theap_ring_get(&st->page->context->ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 3);
-	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event));
+	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	KUNIT_EXPECT_EQ(test, event.slot, 3);
 	KUNIT_EXPECT_EQ(test, event.expirations, 1);
 	KUNIT_EXPECT_EQ(test, event.deadline, 1);
 	KUNIT_EXPECT_EQ(test, event.user_data, 42);
-	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event));
+	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
 }
 
@@ -442,12 +657,12 @@ static void slot_event_put_back_can_be_read_again(struct kunit *test)
 	theap_slot(st)->deadline = T0;
 	theap_slot_kick(st->page, 3, T0, &wake);
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
-	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event));
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	theap_slot_put_back_event(st->page, 3, &event);
 	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 3);
-	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &again));
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &again, &wake));
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
@@ -595,10 +810,10 @@ static void slot_contended_event_can_be_read_again(struct kunit *test)
 	theap_slot_kick(st->page, 3, T0, &wake);
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
 	contended_xchgs = 1;
-	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event));
+	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 3);
-	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event));
+	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	KUNIT_EXPECT_EQ(test, event.expirations, 1);
 	contended_adds = 2;
 	theap_slot_put_back_event(st->page, 3, &event);
@@ -642,6 +857,13 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_over_rate_limit_is_deferred),
 	KUNIT_CASE(slot_one_shot_is_not_charged_to_rate_limit),
 	KUNIT_CASE(slot_of_unlimited_context_is_not_deferred),
+	KUNIT_CASE(slot_unread_ticker_backs_off),
+	KUNIT_CASE(slot_read_ticker_does_not_back_off),
+	KUNIT_CASE(slot_back_off_is_at_most_a_second),
+	KUNIT_CASE(slot_contended_check_does_not_back_off),
+	KUNIT_CASE(slot_back_off_has_context_times),
+	KUNIT_CASE(slot_taken_event_ends_back_off),
+	KUNIT_CASE(slot_check_before_exchange_is_followed_in_time),
 	KUNIT_CASE(slot_start_modify_stop_agree_with_timer),
 	KUNIT_CASE(slot_start_in_the_past_expires_in_call),
 	KUNIT_CASE(slot_kick_follows_stored_deadline),

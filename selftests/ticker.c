@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tickers whose events are not taken: how often the kernel checks them, what they count, and how
+ * they continue when the event is taken.
+ *
+ * While an event of a ticker is unread, the kernel checks the ticker after 1, 1, 2, 4, 8, ...
+ * periods, and at least every second.  The tests compare the fields of the slot, and count checks
+ * and expirations.  So they do not depend on how late an emulated machine is.
+ */
+#include "protocol_test.h"
+
+#define SLOTS		17
+#define TICK		(100 * USEC)	/* doubled 13 times, it is below a second */
+#define BACK_OFF	SEC		/* the most between two checks, as the header promises */
+
+FIXTURE(ticker)
+{
+	struct th_map map;
+	int64_t first;			/* the first deadline of the tickers */
+};
+
+FIXTURE_SETUP(ticker)
+{
+	REQUIRE_DEVICE();
+	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
+}
+
+FIXTURE_TEARDOWN(ticker)
+{
+	th_unmap(&self->map);
+}
+
+/* Start @nr tickers of the given period, and set the first deadline. */
+static int start_tickers(struct _test_data_ticker *self, int nr, int64_t period)
+{
+	int ret = 0;
+
+	self->first = now() + 10 * MSEC;
+	for (int i = 0; !ret && i < nr; i++)
+		ret = th_start_flags(self->map.fd, i, self->first, period, TIMERHEAP_ABSTIME);
+	return ret;
+}
+
+/* Return: how many timers the runs of the machine have checked. */
+static int64_t checked(int fd)
+{
+	struct timerheap_info info;
+
+	return th_info(fd, &info) ? -1 : (int64_t)info.checked;
+}
+
+/* How far is the next check of a slot behind its deadline?  0: the check is in time. */
+static int64_t deferral(const struct timerheap_slot *slot)
+{
+	uint64_t queued, deadline, again;
+
+	/* Repeat while the kernel checks the slot: it then changes queued and deadline. */
+	do {
+		queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
+		deadline = __atomic_load_n(&slot->deadline, __ATOMIC_SEQ_CST);
+		again = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
+	} while (!queued || queued != again);
+	return queued > deadline ? queued - deadline : 0;
+}
+
+/*
+ * Is the next check of a slot in time?  If the slot has an event again, which can happen if the
+ * host has stopped the machine, its checks may have backed off again.
+ */
+static bool in_time(const struct timerheap_slot *slot)
+{
+	return !deferral(slot) || __atomic_load_n(&slot->expirations, __ATOMIC_SEQ_CST);
+}
+
+/* Wait until the checks of slot 0 have backed off by @least nanoseconds. */
+static bool backs_off(struct _test_data_ticker *self, int64_t least)
+{
+	TH_WAIT_UNTIL(deferral(&self->map.slots[0]) >= least);
+	return deferral(&self->map.slots[0]) >= least;
+}
+
+/* Tickers that no program reads are checked a few times, and not at each period. */
+TEST_F(ticker, unread_tickers_are_checked_rarely)
+{
+	int64_t begin, before = checked(self->map.fd), seconds;
+
+	ASSERT_EQ(0, start_tickers(self, SLOTS, TICK));
+	begin = now();
+	nap(2 * SEC);
+	seconds = (now() - begin) / SEC;
+	before = checked(self->map.fd) - before;
+	TH_LOG("%d tickers: %lld checks in %lld s", SLOTS, (long long)before, (long long)seconds);
+	/* 15 checks within the first second, and then one per second. */
+	EXPECT_GE(SLOTS * (16 + seconds), before);
+	EXPECT_LT(0, before);
+	for (int i = 0; i < SLOTS; i++)
+		EXPECT_GE(BACK_OFF, deferral(&self->map.slots[i]));
+}
+
+/* With TIMERHEAP_UNLIMITED, a ticker of 1 us that no program reads is checked rarely, too. */
+TEST(unread_unlimited_ticker_is_checked_rarely)
+{
+	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1,
+					 .flags = TIMERHEAP_UNLIMITED };
+	struct timerheap_event event;
+	int64_t before, seconds, begin = now();
+	int fd;
+
+	REQUIRE_DEVICE();
+	fd = th_context_as(setup);
+	if (fd == -EPERM)
+		SKIP(return, "needs CAP_SYS_RESOURCE");
+	ASSERT_LE(0, fd);
+	before = checked(fd);
+	ASSERT_EQ(0, th_start_flags(fd, 0, begin, USEC, TIMERHEAP_ABSTIME));
+	nap(SEC);
+	seconds = (now() - begin) / SEC;
+	EXPECT_GE(24 + seconds, checked(fd) - before);
+	ASSERT_EQ(1, th_event(fd, &event));
+	EXPECT_EQ(begin + (int64_t)(event.expirations - 1) * USEC, (int64_t)event.deadline);
+	EXPECT_LE(begin + SEC, (int64_t)event.deadline);
+	close(fd);
+}
+
+/* A manual clock has no back-off: an unread ticker expires at each of its periods. */
+TEST(unread_manual_ticker_is_checked_at_each_period)
+{
+	struct timerheap_advance advance = { .time = 100 * TICK };
+	int fd;
+
+	REQUIRE_DEVICE();
+	fd = th_context(TIMERHEAP_CLOCK_MANUAL, 1);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, th_start_flags(fd, 0, TICK, TICK, 0));
+	for (int i = 0; i < 20; i++) {
+		struct timerheap_advance next = { .flags = TIMERHEAP_NEXT };
+
+		ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_ADVANCE, &next));
+		EXPECT_EQ(1, next.expirations);
+	}
+	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_ADVANCE, &advance));
+	EXPECT_EQ(100, advance.expirations);
+	EXPECT_EQ(120, th_get(fd, 0).expirations);
+	close(fd);
+}
+
+/* The call that takes the event. */
+FIXTURE(taken)
+{
+	struct th_map map;
+	int64_t first;
+};
+
+FIXTURE_VARIANT(taken)
+{
+	bool by_read;
+	bool in_memory;
+	uint64_t slack;
+};
+
+FIXTURE_VARIANT_ADD(taken, by_read)
+{
+	.by_read = true,
+};
+
+FIXTURE_VARIANT_ADD(taken, by_wait)
+{
+};
+
+FIXTURE_VARIANT_ADD(taken, by_wait_with_slack)
+{
+	.slack = 5 * MSEC,
+};
+
+FIXTURE_VARIANT_ADD(taken, in_memory)
+{
+	.in_memory = true,
+};
+
+FIXTURE_SETUP(taken)
+{
+	REQUIRE_DEVICE();
+	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
+	self->first = now() + 10 * MSEC;
+}
+
+FIXTURE_TEARDOWN(taken)
+{
+	th_unmap(&self->map);
+}
+
+/* Take the next event, in the way of the variant.  Return: whether there was one. */
+static bool take(struct _test_data_taken *self, const struct _fixture_variant_taken *variant,
+		 struct timerheap_event *event)
+{
+	if (variant->in_memory)
+		return wait_event(&self->map, event);
+	if (variant->by_read)
+		return read(self->map.fd, event, sizeof(*event)) == sizeof(*event);
+	return th_event(self->map.fd, event) == 1;
+}
+
+/*
+ * An event that was unread for a long time counts the periods up to now.  After that the ticker is
+ * in time again.
+ */
+TEST_F(taken, ticker_continues_in_time)
+{
+	const int64_t period = 10 * MSEC;
+	struct timerheap_event event;
+	uint64_t ticks = 0;
+
+	ASSERT_EQ(0, th_start_slack(self->map.fd, 0, self->first, period, variant->slack));
+	for (int round = 0; round < 2; round++) {
+		int64_t before;
+
+		nap(1500 * MSEC);
+		EXPECT_LT(0, deferral(&self->map.slots[0]));
+		before = now();
+		ASSERT_TRUE(take(self, variant, &event));
+		ticks += event.expirations;
+		EXPECT_EQ(self->first + (int64_t)(ticks - 1) * period, (int64_t)event.deadline);
+		/* In memory, the periods since the last check make an event of their own. */
+		if (variant->in_memory) {
+			ASSERT_TRUE(take(self, variant, &event));
+			ticks += event.expirations;
+		}
+		EXPECT_LT(before, (int64_t)event.deadline + period);
+		EXPECT_TRUE(in_time(&self->map.slots[0]));
+		for (int i = 0; i < 10; i++) {
+			ASSERT_TRUE(take(self, variant, &event));
+			ticks += event.expirations;
+			EXPECT_EQ(self->first + (int64_t)(ticks - 1) * period,
+				  (int64_t)event.deadline);
+		}
+	}
+	EXPECT_EQ(1, th_stop(self->map.fd, 0));
+}
+
+/* A ticker whose event was taken without a KICK expires at most a second late. */
+TEST_F(ticker, event_taken_without_kick_is_followed_within_a_second)
+{
+	const int64_t period = 10 * MSEC;
+	struct timerheap_slot *slot = &self->map.slots[0];
+	struct timerheap_event event;
+	int64_t taken, queued, after;
+	uint64_t ticks = 0;
+
+	ASSERT_EQ(0, start_tickers(self, 1, period));
+	/* Repeat if a check falls between the loads. */
+	do {
+		ASSERT_TRUE(backs_off(self, SEC / 2));
+		queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
+		taken = now();
+		ASSERT_TRUE(take_event_no_kick(&self->map, &event));
+		ticks += event.expirations;
+		after = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
+	} while (queued != after);
+	EXPECT_GE(taken + BACK_OFF, queued);
+	ASSERT_TRUE(wait_event(&self->map, &event));
+	ticks += event.expirations;
+	EXPECT_LE(queued, (int64_t)event.fired);
+	EXPECT_EQ(self->first + (int64_t)(ticks - 1) * period, (int64_t)event.deadline);
+	EXPECT_LE(queued, (int64_t)event.deadline);
+	EXPECT_TRUE(in_time(slot));
+}
+
+/* A KICK and a START end the back-off, although the event is unread. */
+TEST_F(ticker, kick_and_start_end_the_back_off)
+{
+	const int64_t period = 100 * MSEC;
+	struct timerheap_event event;
+	uint32_t number = 0;
+	uint64_t ticks;
+
+	ASSERT_EQ(0, start_tickers(self, 1, period));
+	ASSERT_TRUE(backs_off(self, 3 * period));
+	/* Repeat if the host stops the machine for a period: the slot then backs off again. */
+	for (int i = 0; i < 10 && deferral(&self->map.slots[0]); i++)
+		ASSERT_EQ(1, th_kick(self->map.fd, &number, 1));
+	EXPECT_EQ(0, deferral(&self->map.slots[0]));
+	ASSERT_TRUE(backs_off(self, 3 * period));
+	ASSERT_EQ(1, th_start(self->map.fd, 0, SEC));
+	EXPECT_EQ(0, deferral(&self->map.slots[0]));
+	ticks = th_get(self->map.fd, 0).expirations;
+	TH_WAIT_UNTIL(!th_pending(self->map.fd, 0));
+	ASSERT_EQ(1, th_event(self->map.fd, &event));
+	EXPECT_EQ(ticks + 1, event.expirations);
+}
+
+/* A start in memory follows the same rule as without a back-off: KICK, since queued is later. */
+TEST_F(ticker, start_in_memory_during_back_off_expires_in_time)
+{
+	struct timerheap_event event;
+	int64_t deadline;
+
+	ASSERT_EQ(0, start_tickers(self, 1, 10 * MSEC));
+	ASSERT_TRUE(backs_off(self, SEC / 2));
+	__atomic_store_n(&self->map.slots[0].period, 0, __ATOMIC_RELAXED);
+	deadline = now() + 100 * MSEC;
+	EXPECT_EQ(1, start_slot(&self->map, 0, deadline));
+	EXPECT_EQ(0, deferral(&self->map.slots[0]));
+	TH_WAIT_UNTIL(!th_pending(self->map.fd, 0));
+	ASSERT_TRUE(wait_event(&self->map, &event));
+	EXPECT_EQ(deadline, (int64_t)event.deadline);
+}
+
+/* A stop during the back-off finds the ticker pending, and no check counts a period after it. */
+TEST_F(ticker, stop_during_back_off_counts_no_later_period)
+{
+	const int64_t period = 10 * MSEC;
+	struct timerheap_event event;
+	int64_t old;
+
+	ASSERT_EQ(0, start_tickers(self, 1, period));
+	ASSERT_TRUE(backs_off(self, SEC / 2));
+	old = stop_slot(&self->map, 0);
+	nap(1100 * MSEC);
+	ASSERT_TRUE(wait_event(&self->map, &event));
+	/* The old deadline is that of the first period that no event counts. */
+	EXPECT_EQ(self->first + (int64_t)event.expirations * period, old);
+	EXPECT_EQ(0, events_in_ring(&self->map));
+}
+
+TEST_HARNESS_MAIN
