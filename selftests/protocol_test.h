@@ -135,7 +135,7 @@ static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 	if (!take_event_no_kick(map, event))
 		return false;
 	slot = &map->slots[event->slot];
-	queued = __atomic_load_n(&slot->queued, __ATOMIC_ACQUIRE);
+	queued = __atomic_load_n(&slot->queued, __ATOMIC_RELAXED);
 	deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
 	if (deadline && (!queued || queued > deadline) && map->fd >= 0)
 		th_kick(map->fd, &event->slot, 1);

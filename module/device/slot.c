@@ -49,17 +49,17 @@
  *
  *	the reader				the kernel, checking
  *	  expirations <- 0	(E)		  queued <- 0
- *	  read queued, acquire			  smp_mb()		(B)
- *	  read deadline				  deadline <- next
+ *	  read queued, deadline			  deadline <- next
  *	  0, or after deadline: KICK		  expirations += count	(F)
  *						  they were not 0: queued <- later
  *						  they were 0: queued <- next
  *
- * If the kernel finds 0 in @expirations, the reader has taken the previous event, and this check
- * does not back off.  If not, the reader's exchange follows the addition.  So the reader reads the
- * 0 in @queued, or a later value, and kicks the slot.  A reader that reads 0 would also kick a slot
- * that does not back off, which does no harm.  A later check that backs off has found an event that
- * the reader has yet to take.
+ * (E) and (F) pair.  If the kernel finds 0 in @expirations, the reader has taken the previous
+ * event.  This check does not back off, and it makes a new event.  If the kernel finds another
+ * value, the reader's exchange follows the addition.  So the reader reads the 0 in @queued, or what
+ * the kernel stores after it, and kicks the slot.  The KICK waits for the end of a check.  The
+ * reader may also read a 0 or a time of a later check.  If that check has found 0, it is in time.
+ * If not, the reader has yet to take an event.  A KICK that is not needed does no harm.
  */
 #include <linux/gfp.h>
 #include <linux/ktime.h>
@@ -652,9 +652,7 @@ static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, boo
 {
 	struct theap_context *context = page->context;
 	struct timerheap_slot *slot = &page->slots[index];
-	/* Acquire: the deadline is that of the check that has stored this @queued, or later. */
-	u64 queued = smp_load_acquire(&slot->queued);
-	u64 deadline = READ_ONCE(slot->deadline);
+	u64 queued = READ_ONCE(slot->queued), deadline = READ_ONCE(slot->deadline);
 
 	if (deadline && (!queued || queued > deadline) && !context->placement.manual)
 		theap_slot_kick(page, index, theap_context_now(context), wake);

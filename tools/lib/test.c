@@ -54,10 +54,11 @@ static void put_into_ring(uint32_t slot)
 /*
  * Check a slot that this thread has locked.  If its deadline is due, replace the deadline by
  * the next one, or by 0 if there is no period, and count one expiration.  Set *@first if
- * that is the only unread expiration of the slot.
+ * that is the only unread expiration of the slot.  If it is not, and if the check is not that of
+ * a KICK, back off by a second.
  * Return: the time of the next check; 0: none.
  */
-static uint64_t check_claimed(struct timerheap_slot *s, bool *first)
+static uint64_t check_claimed(struct timerheap_slot *s, bool kick, bool *first)
 {
 	uint64_t deadline, next, now = timerheap_now(th);
 
@@ -74,21 +75,30 @@ static uint64_t check_claimed(struct timerheap_slot *s, bool *first)
 	__atomic_store_n(&s->expired_deadline, deadline, __ATOMIC_RELEASE);
 	jitter();
 	*first = !__atomic_fetch_add(&s->expirations, 1, __ATOMIC_SEQ_CST);	/* (F) */
-	return next;
+	return next && !*first && !kick ? next + TIMERHEAP_SEC : next;
 }
 
-/* Check a slot, as the kernel does when the slot's timer is due or the slot is kicked. */
-static void check_slot(uint32_t slot)
+/* Check a slot, as the kernel does if the slot's timer is due, or, if @kick, in a KICK. */
+static void check_slot(uint32_t slot, bool kick)
 {
 	bool first = false;
 	uint64_t next;
 
 	pthread_mutex_lock(&claims[slot]);
-	next = check_claimed(&slots[slot], &first);
+	next = check_claimed(&slots[slot], kick, &first);
 	__atomic_store_n(&slots[slot].queued, next, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&claims[slot]);
 	if (first)
 		put_into_ring(slot);
+}
+
+static bool expire_after_kick;	/* after the next KICK, let the slot expire once more */
+
+/* Let the kernel find a period due. */
+static void expire(uint32_t slot)
+{
+	slots[slot].deadline = 1;
+	check_slot(slot, false);
 }
 
 int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
@@ -96,7 +106,11 @@ int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
 	(void)of;
 	__atomic_fetch_add(&kicks, nr, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < nr; i++)
-		check_slot(kicked[i]);
+		check_slot(kicked[i], true);
+	if (expire_after_kick) {
+		expire_after_kick = false;
+		expire(kicked[0]);
+	}
 	return 0;
 }
 
@@ -112,7 +126,7 @@ static void *kernel(void *arg)
 			uint64_t queued = __atomic_load_n(&slots[i].queued, __ATOMIC_RELAXED);
 
 			if (queued && queued <= now)
-				check_slot(i);
+				check_slot(i, false);
 		}
 		sched_yield();
 	}
@@ -222,6 +236,40 @@ static void test_free(void)
 	       "stop_of_a_periodic_timer_with_an_unread_event_returns_true");
 	timerheap_free(th, slot);
 	expect(!timerheap_next(th, &event), "next_skips_the_event_of_a_freed_periodic_timer");
+}
+
+/* timerheap_next() ends the back-off of a periodic timer whose event was unread. */
+static void test_back_off(void)
+{
+	struct timerheap_event event;
+	uint32_t before;
+	int slot;
+
+	set_up();
+	slot = timerheap_alloc(th);
+	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
+	before = kicks;
+	expect(timerheap_next(th, &event) && event.expirations == 1 && kicks == before,
+	       "next_does_not_kick_a_timer_that_is_in_time");
+
+	expire(slot);
+	expire(slot);
+	expect(slots[slot].queued > slots[slot].deadline, "unread_periodic_timer_backs_off");
+	/* One more period has passed since the last check. */
+	slots[slot].deadline = 1;
+	expect(timerheap_next(th, &event) && event.expirations == 3,
+	       "event_counts_the_periods_up_to_now");
+	expect(kicks == before + 1 && slots[slot].queued == slots[slot].deadline,
+	       "next_ends_the_back_off_by_one_kick");
+
+	expire(slot);
+	expire(slot);
+	before = kicks;
+	expire_after_kick = true;
+	expect(timerheap_next(th, &event) && event.expirations == 3 && kicks == before + 2 &&
+	       slots[slot].queued == slots[slot].deadline,
+	       "next_ends_a_back_off_that_follows_its_first_kick");
+	expect(!timerheap_next(th, &event), "next_makes_one_event_of_all_unread_periods");
 }
 
 /* Only less slack than before needs a KICK.  A slack of 0 means that of the context, 500. */
@@ -350,6 +398,7 @@ int main(void)
 	test_alloc();
 	test_wild_numbers();
 	test_free();
+	test_back_off();
 	test_slack();
 	test_threads();
 	printf("1..%d\n%d passed, %d failed, 0 skipped\n", passed + failed, passed, failed);

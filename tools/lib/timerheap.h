@@ -328,7 +328,29 @@ static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
 /*
- * Take an event.  The function makes no system call.
+ * Will the kernel check the timer later than at its deadline?  It does so if the event of a
+ * periodic timer was unread.  Then the caller kicks the slot.
+ */
+static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
+{
+	/*
+	 * After the exchange (E) of expirations.  The kernel stores 0 in queued, adds to
+	 * expirations (F), and stores queued again, later if expirations were not 0.  So if the
+	 * exchange has got such an addition, this load sees the 0 or the later time.
+	 */
+	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_RELAXED);
+	uint64_t deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
+
+	return deadline && (!queued || queued > deadline);
+}
+
+/*
+ * Take an event.
+ *
+ * The function makes no system call, with one exception.  While the event of a periodic timer
+ * is unread, the kernel checks the timer less and less often, but at least once in a second.
+ * Then the function makes one KICK, seldom two.  So the event counts all periods that have
+ * passed, and the next event is in time.
  *
  * The function ignores a number in the ring that is not below the number of slots.  The
  * kernel never writes such a number, but another process may.
@@ -349,6 +371,9 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		if (number >= th->nr)
 			continue;
 		s = &th->slots[number];
+		/* Count the periods that have passed, or they would make a second event. */
+		if (__timerheap_backs_off(s))
+			timerheap_kick(th, &number, 1);
 		/* After the exchange below the slot may get another owner: read the data before. */
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
 		/*
@@ -367,6 +392,9 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		event->fired = __atomic_load_n(&s->fired, __ATOMIC_RELAXED);
 		event->slot = number;
 		event->reserved = 0;
+		/* A check between the KICK and the exchange has found the old event. */
+		if (__timerheap_backs_off(s))
+			timerheap_kick(th, &number, 1);
 		return true;
 	}
 	return false;
@@ -379,8 +407,8 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
 }
 
 /*
- * Take at most @max events and call @function for each.  @function may start, stop and
- * free any timer, and may take events itself.  timerheap_reap() makes no system call.
+ * Take at most @max events, as timerheap_next() does, and call @function for each.  @function may
+ * start, stop and free any timer, and may take events itself.
  *
  * Return: the number of events.
  */
