@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The back-off of an unread ticker (module/device/slot.c, libtimerheap): is the ticker checked in
+ * time when no event of it is left, and is each period counted?
+ *
+ * One ticker with a period of 1 expires while a reader takes its events.  A user may stop the
+ * ticker and start it again, in memory.
+ *
+ * Of the slot's timer the model keeps the time at which it is queued, and whether a KICK or the run
+ * has claimed it.  Of the ring it keeps one bit: does the ring have the number of the slot?
+ * ring.pml has the entries, and slots.pml has the other operations on a slot.
+ *
+ * Only the kernel's store of queued is buffered, as in slots.pml.
+ */
+
+#define EMPTY	255	/* the store buffer holds no store */
+
+/* The size of the search.  The script check sets these macros. */
+#ifndef LAST
+#define LAST	4	/* time runs from 1 to LAST, and the run checks the slot up to LAST */
+#endif
+#ifndef RESTARTS
+#define RESTARTS 1	/* how often, at most, the user stops the ticker and starts it again */
+#endif
+
+/* A check that backs off follows this many periods after the deadline. */
+#define BACK_OFF	1
+
+byte now = 1
+
+/* The slot, its timer, and its bit of the ring. */
+byte deadline = 1, queued = 1, expirations, timer_at = 1
+byte queued_buffered = EMPTY
+bool claimed, in_ring
+
+/* For the assertions. */
+byte armed = 1		/* the deadline of the first period */
+byte counted		/* periods that the kernel has counted */
+byte taken		/* periods that the reader has taken */
+bool run_on, reader_on, user_on
+
+/*
+ * The kernel.  run_now, old, passed and next are local variables of the caller.
+ */
+
+inline claim() { atomic { !claimed -> claimed = true } }
+inline commit() { atomic { queued_buffered == EMPTY -> claimed = false } }
+inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = t } }
+
+inline ring_put() { atomic { assert(!in_ring); in_ring = true } }
+
+/* Check the slot.  Set next to the time of the next check, and old to the unread periods before. */
+inline check(backs_off) {
+#ifndef M_QUEUED_KEPT
+	store_queued(0);
+#endif
+#ifndef M_NO_B_F
+	atomic { queued_buffered == EMPTY };	/* (B) */
+#endif
+	atomic {
+		next = deadline;
+		passed = 0;
+		old = 1;
+		if
+		:: deadline && deadline <= run_now ->
+			passed = run_now - deadline + 1;
+			next = run_now + 1;
+			deadline = next;
+			counted = counted + passed
+		:: else
+		fi
+	};
+	if
+	:: passed ->
+#ifndef M_NO_B_F
+		atomic { queued_buffered == EMPTY };
+#endif
+		atomic { old = expirations; expirations = old + passed };	/* (F) */
+		if
+		:: old && backs_off -> next = next + BACK_OFF
+		:: else
+		fi
+	:: else
+	fi
+}
+
+/* A call adds the number before its claim ends. */
+inline kick() {
+	run_now = now;
+	claim();
+	check(false);
+	atomic { timer_at = next };
+	store_queued(next);
+	if
+	:: passed && old == 0 -> ring_put()
+	:: else
+	fi;
+	commit();
+	atomic { run_now = 0; old = 0; passed = 0; next = 0 }
+}
+
+active proctype softirq() {
+	byte run_now, old, passed, next;
+end:	do
+	:: atomic { timer_at && timer_at <= now && !claimed ->
+			claimed = true; run_on = true; run_now = now };
+		check(true);
+		store_queued(next);
+		atomic { queued_buffered == EMPTY -> timer_at = next; claimed = false };
+		if
+		:: passed && old == 0 -> ring_put()
+		:: else
+		fi;
+		atomic { run_on = false; run_now = 0; old = 0; passed = 0; next = 0 }
+	od
+}
+
+/* Flush the store buffer: the reader can read the new queued. */
+active proctype store_buffer() {
+end:	do
+	:: atomic { queued_buffered != EMPTY ->
+		queued = queued_buffered; queued_buffered = EMPTY }
+	od
+}
+
+active proctype clock() {
+	do
+	:: now < LAST -> now++
+	:: else -> break
+	od
+}
+
+/*
+ * The reader.  q and d are local variables.
+ */
+
+inline kick_if_backs_off() {
+#ifndef M_NO_E
+	q = queued;
+#endif
+	d = deadline;
+	if
+#ifdef M_KICK_ONLY_IF_LATER
+	:: d && q > d ->
+#else
+	:: d && (q == 0 || q > d) ->
+#endif
+		kick()
+	:: else
+	fi;
+	atomic { q = 0; d = 0 }
+}
+
+active proctype reader() {
+	byte q, d, run_now, old, passed, next;
+end:	do
+	:: atomic { in_ring -> in_ring = false; reader_on = true };
+		/* The first KICK, which a program may leave out. */
+		if
+		:: kick_if_backs_off()
+		:: true
+		fi;
+#ifdef M_NO_E
+		q = queued;
+#endif
+		atomic { taken = taken + expirations; expirations = 0 };	/* (E) */
+#ifndef M_READER_DOES_NOT_KICK
+		kick_if_backs_off();
+#endif
+		reader_on = false
+	od
+}
+
+/*
+ * The user.  It stops the ticker, and starts it again at a later time.
+ */
+
+active proctype user() {
+	byte q, d, run_now, old, passed, next, restarts = RESTARTS;
+end:	do
+	:: atomic { restarts && now < LAST -> restarts--; user_on = true };
+		/* A stop drops the periods that have passed since the last check. */
+		atomic { deadline = 0; armed = 0; counted = 0; taken = 0 };
+		d = now + 1;
+		atomic { deadline = d };
+		q = queued;	/* (A) is between the exchange and this load */
+		if
+		:: q == 0 || q > d -> kick()
+		:: else
+		fi;
+		atomic { user_on = false; q = 0; d = 0 }
+	od
+}
+
+/*
+ * At any time at which no process is in an operation, and no event is left, the next check is at
+ * the deadline or earlier.  Earlier, since a restart may leave the timer queued before the deadline.
+ * If the ticker was never stopped, the kernel has counted each period before the deadline once.
+ */
+active proctype observer() {
+end:	do
+	:: atomic { !run_on && !reader_on && !user_on && !claimed && !in_ring ->
+		assert(!expirations);
+		assert(timer_at && timer_at <= deadline);
+		if
+		:: armed ->
+			assert(counted == deadline - armed);
+			assert(taken == counted)
+		:: else
+		fi }
+	od
+}
