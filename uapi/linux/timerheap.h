@@ -147,7 +147,9 @@ struct timerheap_ring {
  * DOC: The protocol of a mapped slot
  *
  * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending, and it
- * will not expire.  No call is needed: the next check reads 0, and no check follows it.
+ * will not expire.  No call is needed: the next check reads 0, and no check follows it.  If
+ * the old value has passed, the kernel had not checked the slot yet.  Then no event counts
+ * that deadline or, if periodic, the periods after it.
  *
  * Start or restart: write @period, @slack and @user_data if they change.  Exchange
  * @deadline with the new deadline, 1 to TIMERHEAP_NEVER.  If the old value is not 0, the
@@ -171,6 +173,8 @@ struct timerheap_ring {
  *    apply to a manual clock.
  *  - The program has changed @deadline at each of four attempts of the kernel to expire
  *    it, or keeps storing to the slot.  The next check follows after min_period.
+ *  - The slot is periodic, and when it expired, its previous event had not been taken: it backs
+ *    off, see below.  This does not apply to a manual clock.
  *  - The user has had more checks on a CPU than max_user_checks (INFO) allows.  This does
  *    not apply to a manual clock or with TIMERHEAP_UNLIMITED.
  *
@@ -203,14 +207,35 @@ struct timerheap_ring {
  *	  exchange expirations of n	    slots[tail % entries] <- number
  *	  with 0, full barrier	(E)	    tail <- tail + 1, release	(C)
  *	  0: next entry
- *	  read expired_deadline, acquire
+ *	  read expired_deadline, acquire	  queued <- the next check
  *	  read fired
+ *	  read queued, deadline
+ *	  queued is 0 or after deadline,
+ *	  deadline is not 0: KICK
  *
  * (C) and (D) pair: a program that reads the new tail also reads the new slot number.
  * (E) and (F) pair: the kernel adds the number of a slot again only if it finds 0 in
  * @expirations.  By then the program has read the entry and moved head beyond it.  So the
  * kernel never overwrites an entry that the program has not read.  If the exchange
  * returns 0, there is no event.
+ *
+ * A periodic slot backs off while its event is unread: the kernel checks the slot after 1, 1,
+ * 2, 4, 8, ... periods, and at least once in a second.  So @queued is after @deadline, which
+ * stays the next deadline.  Each check counts all periods that have passed, so no period is
+ * lost or counted twice.  A program that has taken an event reads @queued and then @deadline.
+ * If @deadline is not 0, and @queued is 0 or after it, the program kicks the slot.  The KICK
+ * counts the periods since the last check, which make the next event, and ends the back-off.
+ * Without the KICK, the next event is at most a second late, plus the slack.  A program may
+ * also make this test and KICK before the exchange of @expirations.  The event then counts the
+ * periods up to now.  The test after the exchange is needed all the same.
+ *
+ * (E) and (F) pair here, too.  The kernel backs off only if it does not find 0 in
+ * @expirations.  It has stored 0 in @queued before, and it stores the later time after that.
+ * So a program whose exchange gets this addition reads the 0 or the later time.  If the
+ * exchange precedes the addition, the kernel finds 0, does not back off, and adds the number
+ * of the slot to the ring again.
+ *
+ * read() and WAIT do both tests themselves.  For them there is nothing to do.
  *
  * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take
  * events from the same ring.  No thread may take events from mapped memory during a
@@ -472,6 +497,9 @@ struct timerheap_start {
  * Whatever @was_pending is, there may still be an event that counts expirations of earlier
  * periods or of earlier starts.  If so, &timerheap_get.expirations is not 0.  A program takes
  * that event before it frees memory that @user_data points to.
+ *
+ * If a periodic timer backs off, no event counts the periods between its last check and the
+ * stop.  A program that needs them kicks the slot before the stop.
  */
 struct timerheap_stop {
 	__u32 slot;
@@ -513,7 +541,8 @@ struct timerheap_modify {
  * @period:      out: period in nanoseconds; 0: one-shot
  * @slack:       out: the slot's own slack in nanoseconds; 0: the slack given to SETUP
  * @user_data:   out: user data of the slot
- * @expirations: out: expirations that no reader has taken yet
+ * @expirations: out: expirations that no reader has taken yet; without the periods that have
+ *               passed since the last check of a slot that backs off
  */
 struct timerheap_get {
 	__u32 slot;
