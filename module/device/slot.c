@@ -646,16 +646,23 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
  * deferred.  The check of the KICK counts the periods that have passed.  It does not back off, so
  * the check after it is at the next deadline.
  *
- * An error of the KICK has no effect here: the slot's timer is queued, or another call queues it.
+ * Try only once, and ignore errors.  The timer of such a slot is queued, so it needs no room.
+ * After contention, a check follows a minimum period later.
  */
 static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, bool *wake)
 {
 	struct theap_context *context = page->context;
+	struct theap_slot_timer *st = &page->timers[index];
 	struct timerheap_slot *slot = &page->slots[index];
 	u64 queued = READ_ONCE(slot->queued), deadline = READ_ONCE(slot->deadline);
+	struct theap_claim claim;
+	bool ring = false;
 
-	if (deadline && (!queued || queued > deadline) && !context->placement.manual)
-		theap_slot_kick(page, index, theap_context_now(context), wake);
+	if (!deadline || (queued && queued <= deadline) || context->placement.manual)
+		return;
+	theap_timer_claim(&st->timer, &claim);
+	theap_slot_kick_claimed(st, &claim, theap_context_now(context), &ring);
+	theap_slot_commit(st, &claim, ring, wake);
 }
 
 /**
