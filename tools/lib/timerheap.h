@@ -336,7 +336,8 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	/*
 	 * After the exchange (E) of expirations.  The kernel stores 0 in queued, adds to
 	 * expirations (F), and stores queued again, later if expirations were not 0.  So if the
-	 * exchange has got such an addition, this load sees the 0 or the later time.
+	 * exchange has got such an addition, this load sees the 0 or the later time.  Before the
+	 * exchange, a wrong answer does no harm.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_RELAXED);
 	uint64_t deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);

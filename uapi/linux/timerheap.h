@@ -203,11 +203,11 @@ struct timerheap_ring {
  *	  read tail, acquire	(D)	  fired <- the clock
  *	  head = tail: no event		  expired_deadline <- deadline, release
  *	  n = slots[head % entries]	  expirations += count, full barrier  (F)
- *	  head <- head + 1		  if it was 0:
- *	  exchange expirations of n	    slots[tail % entries] <- number
- *	  with 0, full barrier	(E)	    tail <- tail + 1, release	(C)
- *	  0: next entry
- *	  read expired_deadline, acquire	  queued <- the next check
+ *	  head <- head + 1		  queued <- the next check
+ *	  exchange expirations of n	  if expirations was 0:
+ *	  with 0, full barrier	(E)	    slots[tail % entries] <- number
+ *	  0: next entry			    tail <- tail + 1, release	(C)
+ *	  read expired_deadline, acquire
  *	  read fired
  *	  read queued, deadline
  *	  queued is 0 or after deadline,
