@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What one user can take from other users: memory, quotas, and knowledge of their timers.
+ *
+ * Each test is an abuse by a user without privileges, or by a container.  The tests need root, to
+ * become these users.
+ *
+ * Some tests need a certain amount of memory.  On a machine with less than 512 MB,
+ * innocent_process_survives fills the memory.  On a machine with 4 GB,
+ * million_timers_need_no_parameter starts a million timers as a user without privileges.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+
+#include <linux/io_uring.h>
+
+#include "system_test.h"
+
+#define NOBODY		65534
+#define USER		1000		/* a user with subordinate user IDs from SUBORDINATE on */
+#define SUBORDINATE	100000
+#define MANY		(1U << 20)	/* slots: the most that a context may have */
+#define FAR		(100000 * SEC)
+#define CONTEXTS	16
+
+/* Return: the memory of the machine that the kernel manages, in bytes. */
+static uint64_t memory(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) ? 0 : (uint64_t)info.totalram * info.mem_unit;
+}
+
+/* Return: the kernel memory of the context @fd, in bytes. */
+static uint64_t context_bytes(int fd)
+{
+	char text[1024];
+
+	return system_fdinfo_number(system_fdinfo(fd, text, sizeof(text)), "timerheap-bytes");
+}
+
+/*
+ * Take as much memory as the limits allow, with one timer in each page of slots.  The timers expire
+ * at once, so that the heaps stay small.  The contexts stay open until the process ends.
+ *
+ * @error: out: the error that ended it
+ * Return: the kernel memory of the contexts, in bytes.
+ */
+static uint64_t fill(int *error)
+{
+	uint64_t bytes = 0;
+
+	*error = 0;
+	for (int i = 0; i < CONTEXTS && !*error; i++) {
+		int fd = th_context(CLOCK_MONOTONIC, MANY);
+
+		if (fd < 0) {
+			*error = fd;
+			break;
+		}
+		for (uint32_t slot = 0; slot < MANY; slot += th_page_slots()) {
+			int ret = th_start(fd, slot, 0);
+
+			if (ret < 0) {
+				*error = ret;
+				break;
+			}
+		}
+		bytes += context_bytes(fd);
+	}
+	return bytes;
+}
+
+/* Return: 0 if this task can start a timer in a new context; otherwise -errno. */
+static int start_one(void)
+{
+	int fd = th_context(CLOCK_MONOTONIC, 1);
+	int ret = fd < 0 ? fd : th_start(fd, 0, FAR);
+
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+/*
+ * Children
+ */
+
+struct child {
+	pid_t pid;
+	int to, from;		/* pipes */
+};
+
+/* Let the other side of a pair of pipes go on. */
+static void give(int to, int64_t value)
+{
+	if (write(to, &value, sizeof(value)) != sizeof(value))
+		_exit(99);
+}
+
+/* Wait for the other side.  Return: the value that it gave; -1: it has ended. */
+static int64_t take(int from)
+{
+	int64_t value;
+
+	return read(from, &value, sizeof(value)) == sizeof(value) ? value : -1;
+}
+
+/* Start a child that calls @function. */
+static struct child child_start(void (*function)(struct child *parent))
+{
+	int down[2], up[2];
+	struct child child = { .pid = -1 };
+
+	if (pipe(down) || pipe(up))
+		return child;
+	child.pid = fork();
+	if (!child.pid) {
+		struct child parent = { .pid = getppid(), .to = up[1], .from = down[0] };
+
+		close(down[1]);
+		close(up[0]);
+		function(&parent);
+		_exit(0);
+	}
+	close(down[0]);
+	close(up[1]);
+	child.to = down[1];
+	child.from = up[0];
+	return child;
+}
+
+static void child_end(struct child *child)
+{
+	close(child->to);
+	close(child->from);
+	kill(child->pid, SIGKILL);
+	waitpid(child->pid, NULL, 0);
+}
+
+/* Write the maps of a child's new user namespace: its IDs are those from @first on. */
+static int map_ids(pid_t pid, unsigned int first)
+{
+	static const char *const maps[] = { "uid_map", "gid_map" };
+	char path[64], map[64];
+
+	snprintf(map, sizeof(map), "0 %u 65536", first);
+	for (int i = 0; i < 2; i++) {
+		int ret;
+
+		snprintf(path, sizeof(path), "/proc/%d/%s", pid, maps[i]);
+		ret = put_text(path, map);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* In a child: enter a new user namespace, and become the user @uid of it. */
+static bool enter_namespace(struct child *parent, uid_t uid)
+{
+	if (unshare(CLONE_NEWUSER)) {
+		give(parent->to, -errno);
+		return false;
+	}
+	give(parent->to, 0);
+	take(parent->from);
+	return !setgid(uid) && !setuid(uid);
+}
+
+/* In the parent: let a child enter a new user namespace with IDs from @first on. */
+static int64_t let_enter(struct child *child, unsigned int first)
+{
+	int64_t ret = take(child->from);
+
+	if (!ret)
+		ret = map_ids(child->pid, first);
+	give(child->to, ret);
+	return ret;
+}
+
+/* Take all memory, report the error and the bytes, and then keep the memory. */
+static void fill_and_stay(struct child *parent)
+{
+	int error;
+	uint64_t bytes = fill(&error);
+
+	give(parent->to, error);
+	give(parent->to, bytes);
+	take(parent->from);
+}
+
+static void start_and_report(struct child *parent)
+{
+	give(parent->to, start_one());
+}
+
+FIXTURE(abuse_memory)
+{
+	mode_t mode;		/* of the device before the test */
+};
+
+FIXTURE_SETUP(abuse_memory)
+{
+	struct stat st;
+
+	REQUIRE_DEVICE();
+	if (geteuid())
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, stat(DEVICE, &st));
+	self->mode = st.st_mode & 07777;
+	ASSERT_EQ(0, chmod(DEVICE, 0666));
+}
+
+FIXTURE_TEARDOWN(abuse_memory)
+{
+	chmod(DEVICE, self->mode);
+}
+
+static void nobody_fills(struct child *parent)
+{
+	if (th_become_nobody())
+		fill_and_stay(parent);
+}
+
+static void nobody_starts(struct child *parent)
+{
+	if (th_become_nobody())
+		start_and_report(parent);
+}
+
+/*
+ * With one timer in each page of slots, a user takes at most 5 % of the machine's memory.  The
+ * machine has at least that much left.
+ */
+TEST_F(abuse_memory, user_takes_a_small_share_of_memory)
+{
+	struct child child = child_start(nobody_fills);
+
+	EXPECT_EQ(-ENOSPC, take(child.from));
+	EXPECT_GE(memory() / 20, take(child.from));
+	child_end(&child);
+}
+
+/* Set up two contexts of the maximum size, use no slot, and keep the contexts. */
+static void nobody_reserves(struct child *parent)
+{
+	if (!th_become_nobody())
+		return;
+	for (int i = 0; i < 2; i++)
+		give(parent->to, th_context(CLOCK_MONOTONIC, MANY));
+	take(parent->from);
+}
+
+/* Slots that are set up and not used do not keep the same user from using a slot. */
+TEST_F(abuse_memory, unused_slots_are_not_charged)
+{
+	struct child holder = child_start(nobody_reserves), other;
+
+	ASSERT_LE(0, take(holder.from));
+	ASSERT_LE(0, take(holder.from));
+	other = child_start(nobody_starts);
+	EXPECT_EQ(0, take(other.from));
+	child_end(&other);
+	child_end(&holder);
+}
+
+static void user_creates_namespace(struct child *parent, uid_t inner)
+{
+	if (setgid(USER) || setuid(USER))
+		return;
+	/* After a change of the user ID, only root may write the maps of this process. */
+	enter_namespace(parent, inner);
+}
+
+static void first_subordinate_fills(struct child *parent)
+{
+	user_creates_namespace(parent, 1);
+	fill_and_stay(parent);
+}
+
+static void second_subordinate_starts(struct child *parent)
+{
+	user_creates_namespace(parent, 2);
+	start_and_report(parent);
+}
+
+static void user_starts(struct child *parent)
+{
+	if (!setgid(USER) && !setuid(USER))
+		start_and_report(parent);
+}
+
+/* A user and the subordinate user IDs in the user's namespaces share one limit. */
+TEST_F(abuse_memory, subordinate_users_share_a_limit)
+{
+	struct child first = child_start(first_subordinate_fills), second, user;
+
+	ASSERT_EQ(0, let_enter(&first, SUBORDINATE));
+	ASSERT_EQ(-ENOSPC, take(first.from));
+	ASSERT_LT(0, take(first.from));
+	second = child_start(second_subordinate_starts);
+	ASSERT_EQ(0, let_enter(&second, SUBORDINATE));
+	EXPECT_EQ(-ENOSPC, take(second.from));
+	user = child_start(user_starts);
+	EXPECT_EQ(-ENOSPC, take(user.from));
+	child_end(&user);
+	child_end(&second);
+	child_end(&first);
+}
+
+static void container_fills(struct child *parent)
+{
+	if (enter_namespace(parent, 0))
+		fill_and_stay(parent);
+}
+
+static void container_starts(struct child *parent)
+{
+	if (enter_namespace(parent, 0))
+		start_and_report(parent);
+}
+
+/* Fill, and then try to start a timer in a namespace within the container's. */
+static void container_nests(struct child *parent)
+{
+	int error;
+
+	if (!enter_namespace(parent, 0))
+		return;
+	fill(&error);
+	give(parent->to, error);
+	give(parent->to, unshare(CLONE_NEWUSER) ? -errno : start_one());
+}
+
+/* Containers that root has made have limits of their own, even if they have the same user IDs. */
+TEST_F(abuse_memory, containers_of_root_have_limits_of_their_own)
+{
+	struct child one = child_start(container_fills), other;
+
+	ASSERT_EQ(0, let_enter(&one, SUBORDINATE));
+	ASSERT_EQ(-ENOSPC, take(one.from));
+	ASSERT_LT(0, take(one.from));
+	other = child_start(container_starts);
+	ASSERT_EQ(0, let_enter(&other, SUBORDINATE));
+	EXPECT_EQ(0, take(other.from));
+	child_end(&other);
+	child_end(&one);
+}
+
+/* A container cannot get a second limit by a namespace within its own. */
+TEST_F(abuse_memory, nested_namespace_has_the_limit_of_its_container)
+{
+	struct child child = child_start(container_nests);
+
+	ASSERT_EQ(0, let_enter(&child, SUBORDINATE));
+	ASSERT_EQ(-ENOSPC, take(child.from));
+	EXPECT_EQ(-ENOSPC, take(child.from));
+	child_end(&child);
+}
+
+/* Touch a page, and report it. */
+static void innocent(struct child *parent)
+{
+	const size_t size = 20 << 20;
+	char *memory = malloc(size);
+
+	memset(memory, 1, size);
+	give(parent->to, 0);
+	while (!take(parent->from)) {
+		memset(memory, 2, size);
+		give(parent->to, 0);
+	}
+}
+
+static void abuser(struct child *parent)
+{
+	const struct rlimit limit = { 8 << 20, 8 << 20 };
+
+	if (!setrlimit(RLIMIT_MEMLOCK, &limit) && th_become_nobody())
+		fill_and_stay(parent);
+}
+
+/* On a machine of 400 MB, one user with little memory of its own gets no other process killed. */
+TEST_F(abuse_memory, innocent_process_survives)
+{
+	struct child victim, child;
+
+	if (memory() > 512 << 20)
+		SKIP(return, "needs a machine with less than 512 MB");
+	victim = child_start(innocent);
+	ASSERT_EQ(0, take(victim.from));
+	child = child_start(abuser);
+	EXPECT_EQ(-ENOSPC, take(child.from));
+	give(victim.to, 0);
+	EXPECT_EQ(0, take(victim.from));
+	EXPECT_EQ(0, waitpid(victim.pid, NULL, WNOHANG));
+	child_end(&child);
+	child_end(&victim);
+}
+
+static void nobody_starts_a_million(struct child *parent)
+{
+	int fd;
+
+	if (!th_become_nobody())
+		return;
+	fd = th_context(CLOCK_MONOTONIC, 1000000);
+	give(parent->to, fd < 0 ? fd : 0);
+	for (int slot = 0; slot < 1000000; slot++) {
+		int ret = th_start(fd, slot, FAR);
+
+		if (ret < 0) {
+			give(parent->to, ret);
+			return;
+		}
+	}
+	give(parent->to, 0);
+}
+
+/* A million timers of a user without privileges need no parameter on a machine of 4 GiB. */
+TEST_F_TIMEOUT(abuse_memory, million_timers_need_no_parameter, 200)
+{
+	struct child child;
+
+	if (memory() < 3700ULL << 20 || th_slow())
+		SKIP(return, "needs a machine with 4 GiB and a module without verify=1");
+	child = child_start(nobody_starts_a_million);
+	EXPECT_EQ(0, take(child.from));
+	EXPECT_EQ(0, take(child.from));
+	child_end(&child);
+}
+
+/* Whenever the parent asks, report whether INFO has changed. */
+static void nobody_polls(struct child *parent)
+{
+	struct timerheap_info before, info;
+	int fd = -1;
+
+	if (th_become_nobody())
+		fd = th_open();
+	if (fd < 0 || th_info(fd, &before))
+		return;
+	give(parent->to, 0);
+	while (!take(parent->from)) {
+		if (th_info(fd, &info))
+			return;
+		give(parent->to, !!memcmp(&before, &info, sizeof(info)));
+		before = info;
+	}
+}
+
+/* INFO shows to one user nothing of another user's calls and timers. */
+TEST_F(abuse_memory, info_shows_nothing_of_other_users)
+{
+	struct child spy = child_start(nobody_polls);
+	int changes = 0, fd = th_context(CLOCK_MONOTONIC, 64);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, take(spy.from));
+	for (int i = 0; i < 40; i++) {
+		ASSERT_EQ(0, th_start(fd, i, FAR));
+		give(spy.to, 0);
+		changes += take(spy.from);
+	}
+	EXPECT_EQ(0, changes);
+	child_end(&spy);
+	close(fd);
+}
+
+/*
+ * Let a kernel thread make the last close of @fd, as it does for each file that is registered with
+ * io_uring.  This closes @fd.  Return: 0 or -errno.
+ */
+static int close_by_kernel_thread(int fd)
+{
+	struct io_uring_params parameters = {};
+	int ring = syscall(SYS_io_uring_setup, 1, &parameters), ret;
+
+	if (ring < 0)
+		return -errno;
+	ret = syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &fd, 1) ? -errno : 0;
+	close(fd);
+	close(ring);
+	return ret;
+}
+
+/* The release of a context with many timers does not delay the release of other files. */
+TEST_F_TIMEOUT(abuse_memory, release_delays_no_other_file, 200)
+{
+	const int slots = th_slow() ? 1 << 12 : 1 << 18;
+	int fd = th_context(CLOCK_MONOTONIC, slots), watch = th_open();
+	int64_t before, entries, left;
+	int ends[2], ret;
+	char byte;
+
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, watch);
+	before = th_entries(watch);
+	for (int slot = 0; slot < slots; slot++)
+		ASSERT_EQ(0, th_start(fd, slot, FAR + slot));
+	entries = th_entries(watch);
+	ASSERT_EQ(0, pipe(ends));
+	ret = close_by_kernel_thread(fd);
+	if (ret)
+		SKIP(return, "needs io_uring");
+	while (th_entries(watch) == entries)
+		;
+	/* The release has begun.  The end of the pipe is read when another file is released. */
+	ASSERT_EQ(0, close_by_kernel_thread(ends[1]));
+	ASSERT_EQ(0, read(ends[0], &byte, 1));
+	left = th_entries(watch);
+	EXPECT_LT(before, left);
+	EXPECT_EQ(before, th_wait_entries(watch, before));
+	close(ends[0]);
+	close(watch);
+}
+
+TEST_HARNESS_MAIN
