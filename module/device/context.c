@@ -218,12 +218,12 @@ u64 theap_context_bytes(struct theap_context *context)
  *
  * A reader of debugfs holds the lock.  release() removes a context from the table, under
  * the lock, before it frees anything.  So every context that the reader finds exists.
- * A run does not use the table.  open() and release() wait at most until the reader has
- * filled one page of output.
+ * A run does not use the table.  release() waits at most until the reader has filled one
+ * page of output.
  */
 static DEFINE_MUTEX(theap_contexts_lock);
 
-/* The lock protects the table and its next key.  Keys count from 1, and wrap around. */
+/* The table has a lock of its own, xa_lock.  Keys count from 1, and wrap around. */
 static DEFINE_XARRAY_FLAGS(theap_contexts, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 static u32 theap_contexts_next;
 
@@ -233,6 +233,9 @@ static u32 theap_contexts_next;
  * theap_contexts_add - add a context to the table
  * @context: just made; this sets its @id
  *
+ * xa_alloc_cyclic() drops the table's own lock while it allocates memory, which may wait for the
+ * memory cgroup of the caller.  So it runs without theap_contexts_lock, which all users share.
+ *
  * Context: task, may sleep.
  * Return: 0; -ENOMEM; -EBUSY: no key is free.
  */
@@ -240,10 +243,8 @@ int theap_contexts_add(struct theap_context *context)
 {
 	int ret;
 
-	mutex_lock(&theap_contexts_lock);
 	ret = xa_alloc_cyclic(&theap_contexts, &context->id, context,
 			      XA_LIMIT(1, THEAP_CONTEXTS_MAX), &theap_contexts_next, GFP_KERNEL);
-	mutex_unlock(&theap_contexts_lock);
 	/* xa_alloc_cyclic() returns 1 if the keys have wrapped around, which is no error. */
 	return min(ret, 0);
 }
