@@ -13,6 +13,7 @@
 #include <linux/sched.h>
 #include <linux/uidgid.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "clock_step.h"
 #include "core/manual.h"
@@ -83,6 +84,8 @@ struct theap_context {
 					 * @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
 	struct rcu_head rcu;		/* for theap_context_free() */
+	u32 freed;			/* pages of slots that the release has passed */
+	struct work_struct release;	/* for a release by a kernel thread (device.c) */
 };
 
 /* Module parameters, which root may change at any time. */

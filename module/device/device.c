@@ -182,11 +182,39 @@ static int theap_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
+/* Workqueue of the releases that begin in a kernel thread: one step of one context at a time. */
+static struct workqueue_struct *theap_releases;
+
+static void theap_release_step(struct work_struct *work)
+{
+	struct theap_context *context = container_of(work, struct theap_context, release);
+
+	/* A step for each other context comes first. */
+	if (theap_slots_free_some(context))
+		queue_work(theap_releases, work);
+	else
+		theap_context_free(context);
+}
+
+/*
+ * Free a context after its last close.
+ *
+ * Usually the task of the last close calls this, when it returns to user space or exits, and all
+ * of the release is on that task's account.  But if a kernel thread makes the last close, for
+ * example that of an io_uring or of a socket with the descriptor in flight, one worker calls this
+ * that releases the files of the whole machine, one after the other.  That worker must not be
+ * kept for a million timers, so the context is then freed in steps by another one.
+ */
 static int theap_release(struct inode *inode, struct file *file)
 {
 	struct theap_context *context = theap_file_context(file);
 
 	theap_contexts_remove(context);
+	if (current->flags & PF_KTHREAD) {
+		INIT_WORK(&context->release, theap_release_step);
+		queue_work(theap_releases, &context->release);
+		return 0;
+	}
 	theap_slots_free(context);
 	theap_context_free(context);
 	return 0;
@@ -215,10 +243,20 @@ static struct miscdevice theap_device = {
 
 int theap_device_init(void)
 {
-	return misc_register(&theap_device);
+	int ret;
+
+	theap_releases = alloc_workqueue("timerheap_release", WQ_UNBOUND, 1);
+	if (!theap_releases)
+		return -ENOMEM;
+	ret = misc_register(&theap_device);
+	if (ret)
+		destroy_workqueue(theap_releases);
+	return ret;
 }
 
+/* Unregister the device.  When this returns, all contexts are freed. */
 void theap_device_exit(void)
 {
 	misc_deregister(&theap_device);
+	destroy_workqueue(theap_releases);
 }

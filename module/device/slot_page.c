@@ -15,6 +15,9 @@
 
 #include "slot_page.h"
 
+/* The most pages of slots that theap_slots_free_some() frees. */
+#define THEAP_FREE_PAGES	16U
+
 /*
  * Allocate a page of idle slots from number @first on, and their timers.
  * Return: the page, or NULL.
@@ -99,20 +102,29 @@ u64 theap_slots_bytes(struct theap_context *context)
 }
 
 /*
- * Stop all timers of a context that is not open any more, and free its slots.
+ * Stop the timers of some pages of a context that is not open any more, and free the pages: 1024
+ * slots with pages of 4 KiB.
  *
  * For k timers in a heap of n entries this costs O(k log n).  It holds the lock of a queue
  * for one timer at a time.
  *
  * Context: task, may sleep.
+ * Return: false: there are no more pages.
  */
+bool theap_slots_free_some(struct theap_context *context)
+{
+	u32 pages = theap_context_pages(theap_context_slots(context));
+	u32 end = min(context->freed + THEAP_FREE_PAGES, pages);
+
+	for (; context->freed < end; context->freed++)
+		if (context->pages[context->freed])
+			theap_slot_page_free(context->pages[context->freed]);
+	return end < pages;
+}
+
+/* Stop all timers of a context that is not open any more, and free its slots. */
 void theap_slots_free(struct theap_context *context)
 {
-	u32 i, pages = theap_context_pages(theap_context_slots(context));
-
-	for (i = 0; i < pages; i++) {
-		if (context->pages[i])
-			theap_slot_page_free(context->pages[i]);
+	while (theap_slots_free_some(context))
 		cond_resched();
-	}
 }
