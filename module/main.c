@@ -41,8 +41,8 @@ MODULE_PARM_DESC(delay_us, "Tests: lengthen 1 in 8 transient states by up to thi
 module_param_named(max_slots, theap_max_slots, uint, 0644);
 MODULE_PARM_DESC(max_slots, "Slots that one context may have (1 to 16777216, default 1048576)");
 
-module_param_named(max_user_slots, theap_max_user_slots, uint, 0644);
-MODULE_PARM_DESC(max_user_slots, "Slots of one user without CAP_SYS_RESOURCE, over all contexts (default 2097152)");
+module_param_named(user_memory_percent, theap_user_memory_percent, uint, 0644);
+MODULE_PARM_DESC(user_memory_percent, "Memory of one user without CAP_SYS_RESOURCE, over all contexts, in percent of the machine's (0 to 100, default 5)");
 
 module_param_named(max_user_checks, theap_max_user_checks, uint, 0644);
 MODULE_PARM_DESC(max_user_checks, "Checks of one user's timers per second and CPU; the others are deferred (default 200000, 0: no limit)");

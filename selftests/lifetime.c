@@ -4,7 +4,7 @@
  * last close frees.
  *
  * After the last close, INFO shows as many heap entries as before the context was opened.
- * The slots of the context no longer count against max_user_slots.
+ * The memory of the context no longer counts against the user's limit.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -260,61 +260,75 @@ TEST_F(lifetime, open_device_prevents_unload)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-#define PARAMETER	TH_PARAMETERS "max_user_slots"
+#define PARAMETER	TH_PARAMETERS "user_memory_percent"
 
 /*
- * Check a limit of 16 pages of slots as the user "nobody", in a child.
- *
- * Slots count by whole pages.  @ten slots fill 9 pages and a part of the 10th, so they count as
- * 10 pages, and 6 pages more reach the limit.
+ * As the user "nobody", in a child, take memory until each call that allocates some fails.  Then
+ * give the memory back.
  *
  * Return: 0, or the number of the step that failed, from 1 on.
  */
-static int check_user_limit(uint32_t ten)
+static int check_user_limit(void)
 {
-	int a, b;
+	const uint32_t slots = 1 << 20, page = th_page_slots();
+	struct timerheap_info info;
+	struct th_map map;
+	uint32_t slot = 0;
+	int pipes[2], ret;
 
-	if (!th_become_nobody())
+	if (!th_become_nobody() || pipe(pipes))
 		return 1;
-	a = th_context(CLOCK_MONOTONIC, ten);
-	if (a < 0)
+	if (th_map(&map, CLOCK_MONOTONIC, slots))
 		return 2;
-	if (th_context(CLOCK_MONOTONIC, ten) != -ENOSPC)
+	do {
+		ret = th_start(map.fd, slot, 0);
+		slot += page;
+	} while (ret >= 0 && slot < slots - page);
+	if (ret != -ENOSPC)
 		return 3;
-	b = th_context(CLOCK_MONOTONIC, 6 * th_page_slots());
-	if (b < 0)
+	/* The page that was refused needs two pages of memory and a structure. */
+	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory ||
+	    info.user_memory + 3 * getpagesize() < info.max_user_memory)
 		return 4;
-	if (th_context(CLOCK_MONOTONIC, 1) != -ENOSPC)
+	/* If the kernel reads memory of the program for a call, the call fails without SIGBUS. */
+	if (write(pipes[1], &map.slots[slot], 1) >= 0 || errno != EFAULT)
 		return 5;
-	close(a);
-	return th_context(CLOCK_MONOTONIC, ten) < 0 ? 6 : 0;
+	do
+		ret = th_context(CLOCK_MONOTONIC, 1);
+	while (ret >= 0);
+	if (ret != -ENOSPC)
+		return 6;
+	th_unmap(&map);
+	ret = th_context(CLOCK_MONOTONIC, slots);
+	return ret < 0 || th_start(ret, 0, SEC) ? 7 : 0;
 }
 
-/* max_user_slots limits the slots of all contexts of a user.  close() frees a context's slots. */
+/*
+ * user_memory_percent limits the memory of all contexts of a user.  close() frees a context's
+ * memory.  The limit does not apply to root.
+ */
 TEST_F(lifetime, user_limit_is_enforced)
 {
-	const uint32_t ten = 9 * th_page_slots() + 24;
+	int64_t percent = get_number(PARAMETER);
 	struct stat st;
-	int unlimited[2];
 	pid_t pid;
+	int fd;
 
 	if (geteuid())
 		SKIP(return, "needs root");
 	ASSERT_EQ(0, stat(DEVICE, &st));
 	ASSERT_EQ(0, chmod(DEVICE, 0666));
-	ASSERT_EQ(0, put_number(PARAMETER, 16 * th_page_slots()));
-	/* The limit does not apply to root. */
-	unlimited[0] = th_context(CLOCK_MONOTONIC, ten);
-	unlimited[1] = th_context(CLOCK_MONOTONIC, ten);
-	EXPECT_LE(0, unlimited[0]);
-	EXPECT_LE(0, unlimited[1]);
-	close(unlimited[0]);
-	close(unlimited[1]);
+	ASSERT_EQ(0, put_number(PARAMETER, 1));
 	pid = fork();
 	if (!pid)
-		_exit(check_user_limit(ten));
+		_exit(check_user_limit());
 	EXPECT_EQ(0, child_status(pid));
-	ASSERT_EQ(0, put_number(PARAMETER, self->before.max_user_slots));
+	ASSERT_EQ(0, put_number(PARAMETER, 0));
+	fd = th_context(CLOCK_MONOTONIC, SLOTS);
+	EXPECT_LE(0, fd);
+	EXPECT_EQ(0, th_start(fd, 0, SEC));
+	close(fd);
+	ASSERT_EQ(0, put_number(PARAMETER, percent));
 	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));
 }
 

@@ -84,21 +84,41 @@ u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
-/*
- * The slots to charge for a manual clock: its heap uses 16 KiB, and the table of slack
- * buckets 32 KiB.
- */
-#define THEAP_MANUAL_CHARGE	1024U
+/* The bytes to charge for a manual clock: 16 KiB of heap, and 32 KiB of slack buckets. */
+#define THEAP_MANUAL_BYTES	(48 * 1024)
 
-/*
- * Return: the number of slots to charge to the user of a context.  It is rounded up to whole
- * pages, since whole pages are allocated.  Otherwise max_user_slots would allow a user two
- * million contexts of one slot, and each uses more than three pages.
- */
-static u32 theap_context_charge(enum theap_clock clock, u32 slots)
+/* Return: the bytes that SETUP allocates, with the context itself. */
+static u64 theap_context_setup_bytes(const struct theap_settings *settings)
 {
-	return theap_context_pages(slots) * THEAP_PAGE_SLOTS +
-	       (clock == THEAP_MANUAL ? THEAP_MANUAL_CHARGE : 0);
+	return sizeof(struct theap_context) + theap_ring_bytes(settings->slots) +
+	       theap_context_pages(settings->slots) * sizeof(struct theap_slot_page *) +
+	       (settings->placement.clock == THEAP_MANUAL ? THEAP_MANUAL_BYTES : 0);
+}
+
+/**
+ * theap_context_charge - charge memory of a context to its user
+ * @context: the caller holds its lock
+ * @bytes:   to be allocated
+ *
+ * Return: 0; -ENOSPC: the user would exceed user_memory_percent.
+ */
+int theap_context_charge(struct theap_context *context, u64 bytes)
+{
+	int ret;
+
+	lockdep_assert_held(&context->lock);
+	ret = theap_user_charge(context->user, bytes, context->may_exceed);
+	if (!ret)
+		WRITE_ONCE(context->charged, context->charged + bytes);
+	return ret;
+}
+
+/* Undo theap_context_charge(). */
+void theap_context_uncharge(struct theap_context *context, u64 bytes)
+{
+	lockdep_assert_held(&context->lock);
+	WRITE_ONCE(context->charged, context->charged - bytes);
+	theap_user_uncharge(context->user, bytes);
 }
 
 /**
@@ -109,16 +129,14 @@ static u32 theap_context_charge(enum theap_clock clock, u32 slots)
  */
 void theap_context_free(struct theap_context *context)
 {
-	u32 slots = theap_context_slots(context);
-
 	theap_clock_step_unwatch(&context->clock_step);
-	if (slots) {
+	if (theap_context_slots(context)) {
 		if (context->placement.manual)
 			theap_manual_free(context->placement.manual);
 		kvfree(context->pages);
 		theap_ring_destroy(&context->ring);
-		theap_user_uncharge(context->user,
-				    theap_context_charge(context->placement.clock, slots));
+		theap_user_uncharge(context->user, context->charged);
+		theap_user_put(context->user);
 	}
 	theap_eventfd_set(&context->eventfd, NULL);
 	kfree_rcu(context, rcu);
@@ -141,21 +159,26 @@ static s64 theap_context_offset(enum theap_clock clock)
 static int __theap_context_setup(struct theap_context *context,
 				 const struct theap_settings *settings)
 {
+	u64 bytes = theap_context_setup_bytes(settings);
 	u32 slots = settings->slots;
-	u32 charge = theap_context_charge(settings->placement.clock, slots);
-	int ret = -ENOMEM;
+	int ret;
 
 	lockdep_assert_held(&context->lock);
 	if (context->nr_slots)
 		return -EBUSY;
-	context->user = theap_user_charge(current_uid(), charge);
-	if (IS_ERR(context->user))
-		return PTR_ERR(context->user);
-	/* The table of a million slots has 128 KiB.  Try hard to avoid vmalloc(): see ring.c. */
+	context->user = theap_user_get(theap_identity_current());
+	if (!context->user)
+		return -ENOMEM;
+	/* A user without the capability is no case for the audit log. */
+	context->may_exceed = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
+	ret = theap_context_charge(context, bytes);
+	if (ret)
+		goto err_user;
+	ret = -ENOMEM;
 	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
 				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 	if (!context->pages)
-		goto err_user;
+		goto err_charge;
 	ret = theap_ring_init(&context->ring, slots);
 	if (ret)
 		goto err_pages;
@@ -172,8 +195,10 @@ static int __theap_context_setup(struct theap_context *context,
 	theap_ring_destroy(&context->ring);
 err_pages:
 	kvfree(context->pages);
+err_charge:
+	theap_context_uncharge(context, bytes);
 err_user:
-	theap_user_uncharge(context->user, charge);
+	theap_user_put(context->user);
 	return ret;
 }
 
@@ -183,7 +208,7 @@ err_user:
  * @settings: the properties of the context; the caller has checked their values
  *
  * Context: task, may sleep.
- * Return: 0; -EBUSY: it is set up already; -ENOSPC: the user would exceed max_user_slots;
+ * Return: 0; -EBUSY: it is set up already; -ENOSPC: the user would exceed the limit of memory;
  * -EPERM: a context without limits needs CAP_SYS_RESOURCE; -ENOMEM.
  */
 int theap_context_setup(struct theap_context *context, const struct theap_settings *settings)
@@ -201,16 +226,10 @@ int theap_context_setup(struct theap_context *context, const struct theap_settin
 	return ret;
 }
 
-/* Return: the kernel memory of a context in bytes, without slots, timers and queues. */
+/* Return: the kernel memory of a context in bytes, with slots and timers, without queues. */
 u64 theap_context_bytes(struct theap_context *context)
 {
-	u32 slots = theap_context_slots(context);
-	u64 bytes = sizeof(*context);
-
-	if (slots)
-		bytes += theap_ring_bytes(&context->ring) +
-			 theap_context_pages(slots) * sizeof(*context->pages);
-	return bytes;
+	return READ_ONCE(context->charged) ?: sizeof(*context);
 }
 
 /*

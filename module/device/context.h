@@ -72,8 +72,10 @@ struct theap_context {
 	s64 offset;			/* S: the clock in the time namespace of the task that
 					 * called SETUP, minus the machine's clock */
 	struct theap_user *user;	/* S */
+	bool may_exceed;		/* S: the task that called SETUP may exceed the limit of
+					 * the user's memory */
+	u64 charged;			/* l: bytes charged to @user for this context */
 	struct theap_slot_page **pages;	/* S: the table; l: its entries, each set once */
-	u32 nr_pages;			/* l: pages of slots that are allocated */
 	struct theap_ring ring;		/* S, O: ring.h */
 
 	struct mutex reader_lock;	/* held by a call that removes entries from the ring */
@@ -97,6 +99,8 @@ struct theap_context *theap_context_alloc(void);
 void theap_context_free(struct theap_context *context);
 int theap_context_setup(struct theap_context *context, const struct theap_settings *settings);
 u32 theap_context_pages(u32 slots);
+int theap_context_charge(struct theap_context *context, u64 bytes);
+void theap_context_uncharge(struct theap_context *context, u64 bytes);
 void theap_context_wake(struct theap_context *context);
 u64 theap_context_bytes(struct theap_context *context);
 

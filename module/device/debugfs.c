@@ -23,7 +23,6 @@
 #include "core/queue.h"
 #include "core/queues.h"
 #include "debugfs.h"
-#include "slot_page.h"
 
 /*
  * Heaps.  Position 0 is the line of names.  Position 1 + n is heap n, where the heaps of
@@ -211,7 +210,7 @@ static int theap_all_contexts_show(struct seq_file *m, void *v)
 	seq_printf(m, "%10u %10d %10u %-9s %10u %12llu %10u %10u ", context->id, opener->pid,
 		   from_kuid_munged(seq_user_ns(m), opener->uid),
 		   slots ? theap_clocks[context->placement.clock].name : "-", slots,
-		   theap_context_bytes(context) + theap_slots_bytes(context),
+		   theap_context_bytes(context),
 		   slots ? theap_ring_count(&context->ring) : 0,
 		   slots ? theap_ring_total(&context->ring) : 0);
 	/* The name of a program may contain spaces and newlines. */

@@ -147,6 +147,13 @@ static __poll_t theap_poll(struct file *file, poll_table *table)
 	return 0;
 }
 
+/* Show what all contexts of a user have taken together, and the limits. */
+static void theap_show_user(struct seq_file *m, struct theap_user *user)
+{
+	seq_printf(m, "timerheap-memory:\t%llu\n", theap_user_memory(user));
+	seq_printf(m, "timerheap-limit:\t%llu\n", theap_user_max_memory());
+}
+
 static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct theap_context *context = theap_file_context(file);
@@ -154,8 +161,7 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 
 	seq_printf(m, "timerheap-context:\t%u\n", context->id);
 	seq_printf(m, "timerheap-slots:\t%u\n", slots);
-	seq_printf(m, "timerheap-bytes:\t%llu\n",
-		   theap_context_bytes(context) + theap_slots_bytes(context));
+	seq_printf(m, "timerheap-bytes:\t%llu\n", theap_context_bytes(context));
 	if (!slots)
 		return;
 	seq_printf(m, "timerheap-clock:\t%s\n", theap_clocks[context->placement.clock].name);
@@ -163,6 +169,7 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 		seq_printf(m, "timerheap-cpu:\t%u\n", context->placement.cpu);
 	seq_printf(m, "timerheap-now:\t%lld\n", theap_context_now(context));
 	seq_printf(m, "timerheap-events:\t%u\n", theap_ring_count(&context->ring));
+	theap_show_user(m, context->user);
 }
 
 static int theap_open(struct inode *inode, struct file *file)

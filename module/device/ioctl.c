@@ -14,6 +14,7 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
+#include <linux/user_namespace.h>
 
 #include "context.h"
 #include "core/queues.h"
@@ -43,27 +44,46 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 #undef THEAP_ADD
 }
 
+/*
+ * Add up the counters that the caller may read: those of all queues with the privilege that
+ * debugfs needs, otherwise those of the context's own queue, if its clock is manual.  The
+ * counters of all queues show when other users arm timers.
+ */
+static void theap_info_count(struct theap_context *context, struct timerheap_info *info)
+{
+	enum theap_clock clock;
+	unsigned int i;
+
+	if (theap_context_slots(context) && context->placement.manual)
+		theap_info_add(info, context->placement.manual);
+	if (!ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN))
+		return;
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		for (i = 0; i < theap_queues_nr(); i++) {
+			theap_info_add(info, theap_queues_get(clock, i));
+			cond_resched();
+		}
+	}
+}
+
 int theap_ioctl_info(struct theap_context *context, void *arg)
 {
 	struct timerheap_info *info = arg;
 	enum theap_clock clock;
-	unsigned int i;
 
 	info->version = THEAP_VERSION_MAJOR << 16 | THEAP_VERSION_MINOR << 8 |
 			THEAP_VERSION_PATCH;
 	info->heaps = theap_heaps;
 	info->max_slots = theap_context_max_slots();
-	info->max_user_slots = READ_ONCE(theap_max_user_slots);
 	info->min_period = theap_context_min_period(context);
+	info->max_user_memory = theap_user_max_memory();
+	if (theap_context_slots(context))
+		info->user_memory = theap_user_memory(context->user);
 	info->max_user_checks = READ_ONCE(theap_max_user_checks);
-	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		info->clocks |= BIT_ULL(theap_clocks[clock].id);
-		for (i = 0; i < theap_queues_nr(); i++)
-			theap_info_add(info, theap_queues_get(clock, i));
-	}
 	info->clocks |= BIT_ULL(theap_clocks[THEAP_MANUAL].id);
-	if (theap_context_slots(context) && context->placement.manual)
-		theap_info_add(info, context->placement.manual);
+	theap_info_count(context, info);
 	return 0;
 }
 

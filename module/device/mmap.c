@@ -8,7 +8,8 @@
  * A page of 4 KiB has 64 slots, one of 64 KiB 1024.  When the program first touches a page,
  * the fault handler enters it into the page tables.  A page of slots is allocated by that
  * fault, unless a call has allocated it before.  So SETUP of a million slots allocates little
- * more than the 4 MiB of the ring.
+ * more than the 4 MiB of the ring.  If the user would exceed the limit of memory, the program gets
+ * SIGBUS, as for a page of a file on a full file system.
  *
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
  * each mapping keeps the file open.  So a page exists as long as a program can access it.
@@ -58,10 +59,11 @@ static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
 
 	if (offset < ring) {
 		struct theap_slot_page *page;
+		int ret = theap_slot_find(context, offset / sizeof(struct timerheap_slot),
+					  true, &page);
 
-		if (theap_slot_find(context, offset / sizeof(struct timerheap_slot),
-				    true, &page))
-			return VM_FAULT_OOM;
+		if (ret)
+			return ret == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 		vmf->page = virt_to_page(page->slots);
 	} else {
 		vmf->page = theap_ring_page(&context->ring, offset - ring);

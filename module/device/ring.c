@@ -18,18 +18,29 @@
 
 #include "ring.h"
 
-/* Return: the size: 128 bytes, and 4 bytes for each entry, rounded up to whole pages. */
-u64 theap_ring_size(const struct theap_ring *ring)
+/*
+ * Return: the size of a ring for @slots slots: 128 bytes, and 4 bytes for each entry, rounded up to
+ * whole pages.
+ */
+static u64 theap_ring_size_for(u32 slots)
 {
-	return PAGE_ALIGN(struct_size(ring->shared, slots, ring->mask + 1));
+	const struct timerheap_ring *shared = NULL;
+
+	return PAGE_ALIGN(struct_size(shared, slots, roundup_pow_of_two(slots)));
 }
 
-/* Return: the memory of a ring in bytes. */
-u64 theap_ring_bytes(const struct theap_ring *ring)
+/* Return: the size of a ring. */
+u64 theap_ring_size(const struct theap_ring *ring)
 {
-	u64 size = theap_ring_size(ring);
+	return theap_ring_size_for(ring->mask + 1);
+}
 
-	return size + (size >> PAGE_SHIFT) * sizeof(*ring->pages);
+/* Return: the memory of a ring for @slots slots, in bytes. */
+u64 theap_ring_bytes(u32 slots)
+{
+	u64 size = theap_ring_size_for(slots);
+
+	return size + (size >> PAGE_SHIFT) * sizeof(u32 *);
 }
 
 /* Allocate a ring for @slots slots.  Context: task, may sleep.  Return: 0 or -ENOMEM. */

@@ -47,8 +47,8 @@ struct theap_ring {
 	raw_spinlock_t lock;		/* held only for the three stores of theap_ring_put() */
 };
 
+u64 theap_ring_bytes(u32 slots);
 u64 theap_ring_size(const struct theap_ring *ring);
-u64 theap_ring_bytes(const struct theap_ring *ring);
 int theap_ring_init(struct theap_ring *ring, u32 slots);
 void theap_ring_destroy(struct theap_ring *ring);
 struct page *theap_ring_page(const struct theap_ring *ring, u64 offset);

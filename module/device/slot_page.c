@@ -5,8 +5,15 @@
  * A context has a table of pages.  A page gets its memory when one of its slots is first
  * used, by an ioctl or by a page fault of the program.  So SETUP of a million slots allocates
  * little more than the ring.  When a page of slots is first used, it needs two pages of
- * memory: one for the slots, which the program can map, and one for their timers.
+ * memory: one for the slots, which the program can map, and one for their timers.  They are
+ * charged to the user of the context then.
+ *
+ * They are charged to the memory cgroup of the task, too, but not to its address space.  A
+ * page of slots counts in the task's RSS while it is mapped, as a page of a file does.  The
+ * OOM killer sees no more than that: modules cannot change the counters of an address space,
+ * since mm_trace_rss_stat() is not exported, and a program can unmap or never map its slots.
  */
+#include <linux/err.h>
 #include <linux/gfp.h>
 #include <linux/lockdep.h>
 #include <linux/nospec.h>
@@ -14,6 +21,9 @@
 #include <linux/slab.h>
 
 #include "slot_page.h"
+
+/* What a page of slots is charged for: the slots, their timers, and the structure of both. */
+#define THEAP_SLOT_PAGE_BYTES	(2 * PAGE_SIZE + sizeof(struct theap_slot_page))
 
 /* The most pages of slots that theap_slots_free_some() frees. */
 #define THEAP_FREE_PAGES	16U
@@ -65,12 +75,14 @@ void theap_slot_page_free(struct theap_slot_page *page)
  *           the page is not allocated, so none of its slots was ever used
  *
  * Context: task, may sleep if @create is true.
- * Return: 0; -ENOENT: there is no such slot; -ENOMEM, only if @create is true.
+ * Return: 0; -ENOENT: there is no such slot.  Only if @create is true: -ENOSPC: the user would
+ * exceed user_memory_percent; -ENOMEM.
  */
 int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 		    struct theap_slot_page **page)
 {
 	struct theap_slot_page **entry;
+	int ret = 0;
 
 	if (slot >= context->nr_slots)
 		return -ENOENT;
@@ -85,20 +97,19 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 	mutex_lock(&context->lock);
 	*page = *entry;
 	if (!*page) {
-		*page = theap_slot_page_alloc(context, slot - slot % THEAP_PAGE_SLOTS);
-		WRITE_ONCE(context->nr_pages, context->nr_pages + !!*page);
+		ret = theap_context_charge(context, THEAP_SLOT_PAGE_BYTES);
+		if (!ret) {
+			*page = theap_slot_page_alloc(context, slot - slot % THEAP_PAGE_SLOTS);
+			if (!*page) {
+				theap_context_uncharge(context, THEAP_SLOT_PAGE_BYTES);
+				ret = -ENOMEM;
+			}
+		}
 		/* Pairs with the acquire above. */
 		smp_store_release(entry, *page);
 	}
 	mutex_unlock(&context->lock);
-	return *page ? 0 : -ENOMEM;
-}
-
-/* Return: the memory of the slots of a context and of their timers, in bytes. */
-u64 theap_slots_bytes(struct theap_context *context)
-{
-	return READ_ONCE(context->nr_pages) *
-	       (u64)(2 * PAGE_SIZE + sizeof(struct theap_slot_page));
+	return ret;
 }
 
 /*

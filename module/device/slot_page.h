@@ -7,7 +7,6 @@
 
 int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 		    struct theap_slot_page **page);
-u64 theap_slots_bytes(struct theap_context *context);
 bool theap_slots_free_some(struct theap_context *context);
 void theap_slots_free(struct theap_context *context);
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The limits of a user, over all of the user's contexts: slots, and checks on each CPU.
+ * The limits of a user, over all of the user's contexts: memory, and checks on each CPU.
  *
- * Slots.  The memory of a context is charged to a memory cgroup, but not every system
- * limits cgroups.  A user that opens the device again and again must not get all memory.  So
- * slots are counted for each user, when a context is set up and when it is freed.  There
- * are few users, and both events are rare, so one table and one lock are enough.  The
+ * Memory.  The memory of a context is charged to a memory cgroup, but not every system
+ * limits cgroups.  It is kernel memory, so the OOM killer does not see which process holds it.
+ * Thus a user that opens the device again and again must not get all memory.  So the bytes are
+ * also charged to the user when they are allocated.  Slots that are set up and not used cost
+ * no pages, so they are not charged.  The limit is a share of the machine's memory.  The
  * kernel has per-user counts of its own (ucounts), but modules cannot add one.
  *
  * Checks.  A one-shot timer costs one check for each call that arms it, so its checks need no
@@ -23,116 +24,213 @@
  * all other expiries in time also costs an interrupt and a softirq.  So one user can take half
  * of a CPU.  Only the budget of all runs, 80 % of a CPU (core/budget.c), bounds that cost.
  */
-#include <linux/capability.h>
+#include <linux/atomic.h>
+#include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/hashtable.h>
-#include <linux/mutex.h>
+#include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/user_namespace.h>
 
 #include "core/ratelimit.h"
 #include "user.h"
 
-unsigned int theap_max_user_slots = 1U << 21;
+unsigned int theap_user_memory_percent = 5;
 unsigned int theap_max_user_checks = 200000;
 
 /*
  * The letters name what protects a field:
  *
+ *	A  atomic
  *	L  theap_users_lock
- *	l  written under theap_users_lock, read without it
  *	C  constant while the user is in the table.  The rate limits that @check_limits points
  *	   to are not constant: each CPU writes its own, with interrupts off
  */
 struct theap_user {
 	struct theap_rate_limit __percpu *check_limits;	/* C: limits of checks without a call */
-	u64 slots;				/* l: slots charged for all contexts */
-	unsigned int contexts;			/* L: contexts that are set up */
-	kuid_t uid;				/* C */
+	atomic64_t memory;			/* A: bytes charged for all contexts */
+	unsigned int references;		/* L: of contexts that are set up */
+	struct theap_identity identity;		/* C; holds a reference of its @ns */
 	struct hlist_node node;			/* L: link in theap_users */
 };
 
-static DEFINE_MUTEX(theap_users_lock);
+static DEFINE_SPINLOCK(theap_users_lock);
 static DEFINE_HASHTABLE(theap_users, 6);	/* L: users with a context that is set up */
 
-/* Find a user, or add it to the table.  Return: the user; NULL if there is no memory. */
-static struct theap_user *__theap_user_get(kuid_t uid)
+/* Return: the most bytes of a user.  Memory may be added to the machine at any time. */
+u64 theap_user_max_memory(void)
 {
-	struct theap_user *user;
+	u64 percent = min(READ_ONCE(theap_user_memory_percent), 100U);
 
-	lockdep_assert_held(&theap_users_lock);
-	hash_for_each_possible(theap_users, user, node, __kuid_val(uid))
-		if (uid_eq(user->uid, uid))
-			return user;
-	user = kzalloc(sizeof(*user), GFP_KERNEL);
-	if (!user)
-		return NULL;
-	user->check_limits = alloc_percpu(struct theap_rate_limit);
-	if (!user->check_limits) {
-		kfree(user);
-		return NULL;
-	}
-	user->uid = uid;
-	hash_add(theap_users, &user->node, __kuid_val(uid));
-	return user;
+	return (totalram_pages() * percent / 100) << PAGE_SHIFT;
 }
 
-/* Free a user if it has no context. */
-static void __theap_user_put(struct theap_user *user)
+/*
+ * Return: whose limits apply to the current task.
+ *
+ * In the initial user namespace, that is the real user ID, as for RLIMIT_NPROC.
+ *
+ * In another namespace, that is the owner of the topmost namespace below the initial one.  Every
+ * user may create namespaces, and use many subordinate user IDs in them.  All of them are the
+ * owner's, so they have the owner's limits together.
+ *
+ * A namespace that root owns is that of a container.  Different containers may have the same user
+ * IDs.  So the namespace itself has limits, and one container cannot lock out another.  A user
+ * gets no second limit in this way: only root can create such a namespace, and a namespace within
+ * a container has the limits of the topmost one.
+ *
+ * Containers without a user namespace share the limits of their user IDs, as they share the other
+ * limits of the kernel for a user.
+ */
+struct theap_identity theap_identity_current(void)
 {
-	lockdep_assert_held(&theap_users_lock);
-	if (user->contexts)
+	struct user_namespace *ns = current_user_ns();
+
+	if (ns == &init_user_ns)
+		return (struct theap_identity){ .uid = current_uid() };
+	while (ns->parent != &init_user_ns)
+		ns = ns->parent;
+	if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
+		return (struct theap_identity){ .uid = ns->owner };
+	return (struct theap_identity){ .uid = INVALID_UID, .ns = ns };
+}
+
+static bool theap_identity_equal(struct theap_identity a, struct theap_identity b)
+{
+	return uid_eq(a.uid, b.uid) && a.ns == b.ns;
+}
+
+static unsigned long theap_identity_hash(struct theap_identity identity)
+{
+	return identity.ns ? (unsigned long)identity.ns : __kuid_val(identity.uid);
+}
+
+/* Free a user that is not in the table.  @user may be NULL. */
+static void theap_user_free(struct theap_user *user)
+{
+	if (!user)
 		return;
-	hash_del(&user->node);
+	put_user_ns(user->identity.ns);
 	free_percpu(user->check_limits);
 	kfree(user);
 }
 
-/**
- * theap_user_charge - charge slots to the user that sets up a context
- * @uid:   ID of the user
- * @slots: slots to charge
- *
- * A caller with CAP_SYS_RESOURCE may exceed the limit max_user_slots.
- *
- * Context: task, may sleep.
- * Return: the user, for theap_user_uncharge(); an error pointer: -ENOSPC: the user would
- * exceed the limit; -ENOMEM.
- */
-struct theap_user *theap_user_charge(kuid_t uid, u32 slots)
+/* Allocate a user that is not in the table.  Return: the user, or NULL. */
+static struct theap_user *theap_user_alloc(struct theap_identity identity)
 {
+	struct theap_user *user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+
+	if (!user)
+		return NULL;
+	user->check_limits = alloc_percpu_gfp(struct theap_rate_limit, GFP_KERNEL_ACCOUNT);
+	user->identity.uid = identity.uid;
+	user->identity.ns = identity.ns ? get_user_ns(identity.ns) : NULL;
+	if (user->check_limits)
+		return user;
+	theap_user_free(user);
+	return NULL;
+}
+
+/*
+ * Find a user in the table, and add a reference.  If the user is not in the table, add @new, which
+ * may be NULL.  Return: the user; or NULL if @new is NULL and the user is not in the table.
+ */
+static struct theap_user *theap_user_find(struct theap_identity identity, struct theap_user *new)
+{
+	unsigned long hash = theap_identity_hash(identity);
 	struct theap_user *user;
 
-	mutex_lock(&theap_users_lock);
-	user = __theap_user_get(uid);
-	if (!user) {
-		user = ERR_PTR(-ENOMEM);
-	} else if (user->slots + slots > READ_ONCE(theap_max_user_slots) &&
-		   !capable(CAP_SYS_RESOURCE)) {
-		__theap_user_put(user);
-		user = ERR_PTR(-ENOSPC);
-	} else {
-		WRITE_ONCE(user->slots, user->slots + slots);
-		user->contexts++;
-	}
-	mutex_unlock(&theap_users_lock);
+	spin_lock(&theap_users_lock);
+	hash_for_each_possible(theap_users, user, node, hash)
+		if (theap_identity_equal(user->identity, identity))
+			goto found;
+	user = new;
+	if (user)
+		hash_add(theap_users, &user->node, hash);
+found:
+	if (user)
+		user->references++;
+	spin_unlock(&theap_users_lock);
 	return user;
 }
 
 /**
- * theap_user_uncharge - undo theap_user_charge()
- * @user:  the user; this call may free it
- * @slots: the number of slots that was charged for the context
+ * theap_user_get - get the user of an identity
+ * @identity: usually that of the current task
+ *
+ * The allocation may wait until the memory cgroup of the caller has memory.  So no lock is held
+ * then.
  *
  * Context: task, may sleep.
+ * Return: the user, for theap_user_put(); NULL: there is not enough memory.
  */
-void theap_user_uncharge(struct theap_user *user, u32 slots)
+struct theap_user *theap_user_get(struct theap_identity identity)
 {
-	mutex_lock(&theap_users_lock);
-	WRITE_ONCE(user->slots, user->slots - slots);
-	user->contexts--;
-	__theap_user_put(user);
-	mutex_unlock(&theap_users_lock);
+	struct theap_user *user = theap_user_find(identity, NULL), *new;
+
+	if (user)
+		return user;
+	new = theap_user_alloc(identity);
+	if (!new)
+		return NULL;
+	user = theap_user_find(identity, new);
+	if (user != new)
+		theap_user_free(new);
+	return user;
+}
+
+/* Undo theap_user_get().  This may free @user.  Context: task. */
+void theap_user_put(struct theap_user *user)
+{
+	bool last;
+
+	spin_lock(&theap_users_lock);
+	last = !--user->references;
+	if (last)
+		hash_del(&user->node);
+	spin_unlock(&theap_users_lock);
+	if (last)
+		theap_user_free(user);
+}
+
+/**
+ * theap_user_charge - charge memory to a user
+ * @user:      the user
+ * @bytes:     to be allocated
+ * @unlimited: the user may exceed the limit
+ *
+ * Context: any.
+ * Return: 0; -ENOSPC: the user would exceed user_memory_percent.
+ */
+int theap_user_charge(struct theap_user *user, u64 bytes, bool unlimited)
+{
+	s64 memory = atomic64_read(&user->memory);
+
+	do {
+		if (!unlimited && memory + bytes > theap_user_max_memory())
+			return -ENOSPC;
+	} while (!atomic64_try_cmpxchg(&user->memory, &memory, memory + bytes));
+	return 0;
+}
+
+/* Undo theap_user_charge(). */
+void theap_user_uncharge(struct theap_user *user, u64 bytes)
+{
+	atomic64_sub(bytes, &user->memory);
+}
+
+/* Return: the bytes that are charged to a user. */
+u64 theap_user_memory(struct theap_user *user)
+{
+	return atomic64_read(&user->memory);
+}
+
+/* Return: about the number of slots of a user.  Each slot has 64 bytes here and 64 in its timer. */
+static u64 theap_user_slots(struct theap_user *user)
+{
+	return theap_user_memory(user) / 128;
 }
 
 /**
@@ -155,6 +253,6 @@ s64 theap_user_charge_check(struct theap_user *user, s64 now)
 		return 0;
 	until = theap_rate_limit_charge(this_cpu_ptr(user->check_limits), now,
 					NSEC_PER_SEC / per_second,
-					min_t(u64, READ_ONCE(user->slots), U32_MAX));
+					min_t(u64, theap_user_slots(user), U32_MAX));
 	return max_t(s64, until - now, 0);
 }

@@ -145,9 +145,12 @@ static s64 charge_checks(struct theap_user *user, unsigned int nr)
 	return wait;
 }
 
+#define MEMORY	(1000 * 128)	/* bytes of 1000 slots and their timers */
+
 static void uncharge(void *user)
 {
-	theap_user_uncharge(user, 1000);
+	theap_user_uncharge(user, MEMORY);
+	theap_user_put(user);
 }
 
 KUNIT_DEFINE_ACTION_WRAPPER(uncharge_action, uncharge, void *);
@@ -155,9 +158,11 @@ KUNIT_DEFINE_ACTION_WRAPPER(uncharge_action, uncharge, void *);
 /* Make a user with 1000 slots.  The machine does not use its user ID otherwise. */
 static struct theap_user *user_make(struct kunit *test, uid_t uid)
 {
-	struct theap_user *user = theap_user_charge(KUIDT_INIT(uid), 1000);
+	struct theap_identity identity = { .uid = KUIDT_INIT(uid) };
+	struct theap_user *user = theap_user_get(identity);
 
-	KUNIT_ASSERT_FALSE(test, IS_ERR(user));
+	KUNIT_ASSERT_NOT_NULL(test, user);
+	KUNIT_ASSERT_EQ(test, theap_user_charge(user, MEMORY, true), 0);
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, uncharge_action, user), 0);
 	return user;
 }

@@ -78,8 +78,15 @@
  * not access period after that, and the slot has no owner.
  */
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "context.h"
+
+/* Linux 5.14 and newer; older C libraries do not define it. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 #define NUMBER_MASK	UINT64_C(0xffffffff)
 #define ONE_PUSH	(UINT64_C(1) << 32)
@@ -150,14 +157,38 @@ static int pop_free(struct context *context)
 	return slot;
 }
 
-/* Take a slot that was never allocated.  Return: the slot; -ENOSPC: there is none. */
+/*
+ * Make the kernel allocate the page of a slot, if the slot is the first of its page.  Otherwise the
+ * first access would allocate the page, and SIGBUS would end a program whose user has no memory
+ * left.
+ *
+ * Return: 0; -ENOSPC: the user would exceed the limit of memory; -ENOMEM.
+ */
+static int populate(struct timerheap_slot *slot)
+{
+	int error = 0, saved = errno;
+
+	if ((uintptr_t)slot % sysconf(_SC_PAGESIZE))
+		return 0;
+	if (madvise(slot, sizeof(*slot), MADV_POPULATE_WRITE))
+		error = errno == EFAULT ? -ENOSPC : errno == ENOMEM ? -ENOMEM : 0;
+	errno = saved;
+	return error;
+}
+
+/* Take a slot that was never allocated.  Return: the slot; -ENOSPC; -ENOMEM. */
 static int take_fresh(struct context *context)
 {
 	uint32_t slot = __atomic_load_n(&context->fresh, __ATOMIC_RELAXED);
+	int error;
 
 	do {
 		if (slot == context->th.nr)
 			return -ENOSPC;
+		/* Before the exchange: no other thread takes a slot of a page without memory. */
+		error = populate(&context->th.slots[slot]);
+		if (error)
+			return error;
 	} while (!__atomic_compare_exchange_n(&context->fresh, &slot, slot + 1, false,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return slot;

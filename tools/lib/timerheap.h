@@ -82,7 +82,7 @@ struct timerheap {
  *
  * Return: the context; or NULL with errno: an error of open() on /dev/timerheap;
  * EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would exceed
- * max_user_slots; ENOMEM.
+ * max_user_memory (INFO); ENOMEM.
  */
 struct timerheap *timerheap_open(clockid_t clock, uint32_t slots);
 
@@ -134,10 +134,11 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
 /*
  * Allocate a slot.  Its timer is idle; its data and its own slack are 0.
  *
- * The function makes no system call, unless the former owner gave the slot more slack than
- * the context has.
+ * The function makes no system call in most cases.  Exceptions: the former owner gave the slot
+ * more slack than the context has, or the slot is the first one in a page of memory.
  *
- * Return: a slot that has no owner; or -ENOSPC.
+ * Return: a slot that has no owner; -ENOSPC: there is none, or the user would exceed
+ * max_user_memory (INFO); -ENOMEM.
  */
 int timerheap_alloc(struct timerheap *th);
 

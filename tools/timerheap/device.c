@@ -3,6 +3,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -66,8 +67,8 @@ struct timerheap *device_setup(clockid_t clock, uint32_t slots)
 		errx(1, "%u timers are more than the limit of a context: max_slots is %u", slots,
 		     info.max_slots);
 	if (error == ENOSPC)
-		errx(1, "%u timers exceed the limit of your user: max_user_slots is %u", slots,
-		     info.max_user_slots);
+		errx(1, "the memory of %u timers exceeds the limit of your user: %" PRIu64 " bytes",
+		     slots, (uint64_t)info.max_user_memory);
 	errno = error;
 	err(1, DEVICE);
 }

@@ -53,7 +53,8 @@ static void print(const struct timerheap_info *info)
 	else
 		printf("one heap for each CPU and clock\n");
 	printf("%15u  most slots of a context\n", info->max_slots);
-	printf("%15u  most slots of a user\n", info->max_user_slots);
+	printf("%15" PRIu64 "  most bytes of a user's contexts\n",
+	       (uint64_t)info->max_user_memory);
 	printf("%15" PRIu64 "  shortest period in nanoseconds\n", (uint64_t)info->min_period);
 	printf("%15" PRIu64 "  most checks per second without a call, for each user and CPU\n",
 	       (uint64_t)info->max_user_checks);
@@ -66,8 +67,8 @@ static void print_json(const struct timerheap_info *info)
 {
 	printf("{\n\t\"version\": \"%u.%u.%u\",\n\t\"heaps\": %u", info->version >> 16,
 	       info->version >> 8 & 0xff, info->version & 0xff, info->heaps);
-	printf(",\n\t\"max_slots\": %u,\n\t\"max_user_slots\": %u", info->max_slots,
-	       info->max_user_slots);
+	printf(",\n\t\"max_slots\": %u,\n\t\"max_user_memory\": %" PRIu64, info->max_slots,
+	       (uint64_t)info->max_user_memory);
 	printf(",\n\t\"min_period\": %" PRIu64 ",\n\t\"max_user_checks\": %" PRIu64,
 	       (uint64_t)info->min_period, (uint64_t)info->max_user_checks);
 	for (size_t i = 0; i < FIELDS; i++)

@@ -65,7 +65,10 @@
  * is one page of the machine's memory, sysconf(_SC_PAGESIZE) bytes, and a slot has 64 bytes.
  * The size of each area is a multiple of that page size.  A page of slots in use costs a
  * second page, for the kernel's timers.  So one slot in use and a ring of one page take three.
- * The memory is charged to the memory cgroup of the task that makes the kernel allocate it.
+ * The memory is charged to the memory cgroup of the task that makes the kernel allocate it, and
+ * to the user who has called SETUP.  If that user would exceed the limit max_user_memory (INFO),
+ * the call fails with ENOSPC, and the program that touches the page gets SIGBUS.  A slot in a
+ * page that is in use needs no further memory of the context.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
@@ -337,11 +340,15 @@ struct timerheap_event {
  * @features:   0: no feature is defined yet
  * @clocks:     bit n is set if SETUP accepts the clock ID n; TIMERHEAP_CLOCK_MANUAL is one
  * @max_slots:  the most slots of one context
- * @max_user_slots: the most slots of one user in all contexts, without CAP_SYS_RESOURCE.
- *              The slots of each context are rounded up to whole pages of slots.  A
- *              manual clock counts as 1024 more
+ * @reserved:   0
  * @min_period: the minimum period in this context, in nanoseconds, 1000 or more.  A
  *              shorter period counts as this one
+ * @max_user_memory: the most bytes of all contexts of one user, a share of the machine's
+ *              memory.  SETUP charges a context with its ring and 8 bytes for each page of
+ *              slots, and a manual clock with 48 KiB more.  The first use of a page of slots
+ *              charges two pages.  A context that was set up with CAP_SYS_RESOURCE may
+ *              exceed the limit
+ * @user_memory: the bytes that are charged to the user of this context; 0 before SETUP
  * @entries:    current heap entries.  A bucket is one entry.  A stopped timer counts
  *              until it is removed, and an expired one until its run has repaired the heap
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
@@ -369,10 +376,16 @@ struct timerheap_event {
  *              and no run of the heap had made progress within that time
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * The counters are those of the whole machine.  @entries and @bucketed are current
- * values; the other counters count since the module was loaded.  INFO reads them without a
- * lock, so two of them may be of different moments.  A context with a manual clock adds the
- * timers of that clock, which no other context counts.
+ * A user is the owner of SETUP's limits: the real user ID of the caller.  In a user namespace
+ * that is not the initial one, it is the owner of the topmost namespace below the initial
+ * one.  If root owns that namespace, it is the namespace.
+ *
+ * @entries and all fields from @entries on, without @max_user_checks, are counters.  With
+ * CAP_SYS_ADMIN they are those of the whole machine.  Otherwise they are 0, so that they do not
+ * show when other users arm timers.  A context with a manual clock adds the timers of that
+ * clock, which no other context counts.  @entries and @bucketed are current values; the other
+ * counters count since the module was loaded, or since SETUP of a manual clock.  INFO reads
+ * them without a lock, so two of them may be of different moments.
  */
 struct timerheap_info {
 	__u32 version;
@@ -380,8 +393,10 @@ struct timerheap_info {
 	__u64 features;
 	__u64 clocks;
 	__u32 max_slots;
-	__u32 max_user_slots;
+	__u32 reserved;
 	__u64 min_period;
+	__u64 max_user_memory;
+	__u64 user_memory;
 	__u64 entries;
 	__u64 started;
 	__u64 checked;
@@ -405,8 +420,8 @@ struct timerheap_info {
  *         TIMERHEAP_CLOCK_MANUAL
  * @flags: 0, or a combination of TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET and
  *         TIMERHEAP_ON_CPU
- * @slots: number of slots, 1 to &timerheap_info.max_slots; counted for max_user_slots, under
- *         the real user ID of the caller
+ * @slots: number of slots, 1 to &timerheap_info.max_slots.  Slots that are not used cost little
+ *         memory
  * @cpu:   with TIMERHEAP_ON_CPU, the CPU on which the timers expire; otherwise 0
  * @slots_offset: out: offset of the slots, for mmap()
  * @slots_size:   out: size of the slots in bytes, for mmap()
@@ -438,9 +453,8 @@ struct timerheap_info {
  *
  *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
  *	EBUSY	the context is set up already
- *	ENOSPC	the user would exceed max_user_slots (INFO)
- *	EPERM	TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE, or TIMERHEAP_ON_CPU with an isolated
- *		CPU without CAP_SYS_NICE
+ *	ENOSPC	the user would exceed max_user_memory (INFO)
+ *	EPERM	TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE
  *	ENOMEM
  */
 struct timerheap_setup {
@@ -472,7 +486,8 @@ struct timerheap_setup {
  *               deadline; 0: it was idle
  * @reserved:    0
  *
- * EINVAL: @period is negative.  ENOMEM.
+ * EINVAL: @period is negative.  ENOSPC: the page of the slot is not in use yet, and the user
+ * would exceed max_user_memory (INFO).  ENOMEM.
  */
 struct timerheap_start {
 	__u32 slot;
@@ -520,7 +535,7 @@ struct timerheap_stop {
  * The slack and the user data of the slot do not change.  A timer that is not pending
  * is started, unless TIMERHEAP_IF_PENDING is set.
  * EINVAL: @period is negative.  ENOENT: with TIMERHEAP_IF_PENDING, the timer is not
- * pending.  ENOMEM.
+ * pending.  ENOSPC: as START.  ENOMEM.
  */
 struct timerheap_modify {
 	__u32 slot;
