@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -308,6 +309,47 @@ TEST(clock_step_is_reported_once)
 	EXPECT_NE(0, timerheap_deadline(th, 0));
 	restore_realtime(offset);
 	timerheap_close(th);
+}
+
+#define PARAMETER	TH_PARAMETERS "user_memory_percent"
+
+/* As the user "nobody", in a child, allocate all slots.  Return: the last error, positive. */
+static int alloc_until_error(uint32_t slots)
+{
+	struct timerheap *th;
+	int slot, last = 0;
+
+	if (!th_become_nobody())
+		return 0;
+	th = timerheap_open(CLOCK_MONOTONIC, slots);
+	if (!th)
+		return 0;
+	while ((slot = timerheap_alloc(th)) >= 0) {
+		timerheap_set_data(th, slot, 1);
+		last = slot;
+	}
+	return last && last + 1 < slots ? -slot : 0;
+}
+
+/* If the user has no memory left, timerheap_alloc() fails, and no access to a slot gets SIGBUS. */
+TEST(alloc_beyond_limit_of_memory_returns_error)
+{
+	int64_t percent = get_number(PARAMETER);
+	struct stat st;
+	pid_t pid;
+
+	REQUIRE_DEVICE();
+	if (geteuid())
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, stat(DEVICE, &st));
+	ASSERT_EQ(0, chmod(DEVICE, 0666));
+	ASSERT_EQ(0, put_number(PARAMETER, 1));
+	pid = fork();
+	if (!pid)
+		_exit(alloc_until_error(max_slots()));
+	EXPECT_EQ(ENOSPC, child_status(pid));
+	ASSERT_EQ(0, put_number(PARAMETER, percent));
+	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));
 }
 
 FIXTURE(lib)

@@ -206,11 +206,11 @@ static void theap_release_step(struct work_struct *work)
 /*
  * Free a context after its last close.
  *
- * Usually the task of the last close calls this, when it returns to user space or exits, and all
- * of the release is on that task's account.  But if a kernel thread makes the last close, for
- * example that of an io_uring or of a socket with the descriptor in flight, one worker calls this
- * that releases the files of the whole machine, one after the other.  That worker must not be
- * kept for a million timers, so the context is then freed in steps by another one.
+ * Usually the task of the last close calls this when it returns to user space or exits.  So the
+ * time of that task pays for the release.  But a kernel thread closes files that are registered
+ * with io_uring, and descriptors in flight over a closed socket.  One worker (delayed_fput() of
+ * the kernel) then releases such files of the whole machine, one after the other.  A million
+ * timers must not keep that worker.  So theap_release_step() frees the context in steps.
  */
 static int theap_release(struct inode *inode, struct file *file)
 {

@@ -66,7 +66,7 @@
  * The size of each area is a multiple of that page size.  A page of slots in use costs a
  * second page, for the kernel's timers.  So one slot in use and a ring of one page take three.
  * The memory is charged to the memory cgroup of the task that makes the kernel allocate it, and
- * to the user who has called SETUP.  If that user would exceed the limit max_user_memory (INFO),
+ * to the user whose task called SETUP.  If that user would exceed the limit max_user_memory (INFO),
  * the call fails with ENOSPC, and the program that touches the page gets SIGBUS.  A slot in a
  * page that is in use needs no further memory of the context.
  *
