@@ -246,6 +246,34 @@ TEST_F(abuse_memory, user_takes_a_small_share_of_memory)
 	child_end(&child);
 }
 
+#define CGROUPS		"/sys/fs/cgroup/"
+#define CGROUP		CGROUPS "timerheap/"
+
+static void nobody_fills_in_cgroup(struct child *parent)
+{
+	give(parent->to, put_text(CGROUP "cgroup.procs", "0"));
+	take(parent->from);
+	nobody_fills(parent);
+}
+
+/* All memory that a user takes is charged to the memory cgroup of the task, but for rounding. */
+TEST_F(abuse_memory, memory_is_charged_to_cgroup)
+{
+	struct child child;
+	int64_t before;
+
+	if (put_text(CGROUPS "cgroup.subtree_control", "+memory") || mkdir(CGROUP, 0755))
+		SKIP(return, "needs cgroups of version 2 that limit memory");
+	child = child_start(nobody_fills_in_cgroup);
+	EXPECT_EQ(0, take(child.from));
+	before = get_number(CGROUP "memory.current");
+	give(child.to, 0);
+	EXPECT_EQ(-ENOSPC, take(child.from));
+	EXPECT_LE(take(child.from) / 100 * 99, get_number(CGROUP "memory.current") - before);
+	child_end(&child);
+	EXPECT_EQ(0, rmdir(CGROUP));
+}
+
 /* Set up two contexts of the maximum size, use no slot, and keep the contexts. */
 static void nobody_reserves(struct child *parent)
 {

@@ -11,7 +11,7 @@ struct user_namespace;
 
 /**
  * struct theap_identity - whose limits apply
- * @uid: a user, in the initial user namespace; unused if @ns is not NULL
+ * @uid: a user, in the initial user namespace; INVALID_UID if @ns is not NULL
  * @ns:  NULL, or a user namespace that root has created
  */
 struct theap_identity {

@@ -67,7 +67,7 @@
  * second page, for the kernel's timers.  So one slot in use and a ring of one page take three.
  * The memory is charged to the memory cgroup of the task that makes the kernel allocate it, and
  * to the user whose task called SETUP.  If that user would exceed the limit max_user_memory (INFO),
- * the call fails with ENOSPC, and the program that touches the page gets SIGBUS.  A slot in a
+ * the call fails with ENOSPC, or the program that touches the page gets SIGBUS.  A slot in a
  * page that is in use needs no further memory of the context.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
@@ -376,11 +376,11 @@ struct timerheap_event {
  *              and no run of the heap had made progress within that time
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * A user is the owner of SETUP's limits: the real user ID of the caller.  In a user namespace
+ * The user of a context is the real user ID of the task that called SETUP.  In a user namespace
  * that is not the initial one, it is the owner of the topmost namespace below the initial
  * one.  If root owns that namespace, it is the namespace.
  *
- * @entries and all fields from @entries on, without @max_user_checks, are counters.  With
+ * @entries and the fields after it, without @max_user_checks, are counters.  With
  * CAP_SYS_ADMIN they are those of the whole machine.  Otherwise they are 0, so that they do not
  * show when other users arm timers.  A context with a manual clock adds the timers of that
  * clock, which no other context counts.  @entries and @bucketed are current values; the other
