@@ -278,7 +278,8 @@ static int check_user_limit(void)
 
 	if (!th_become_nobody() || pipe(pipes))
 		return 1;
-	if (th_map(&map, CLOCK_MONOTONIC, slots))
+	/* A context that stays open, so that the user exists until the end. */
+	if (th_context(CLOCK_MONOTONIC, 1) < 0 || th_map(&map, CLOCK_MONOTONIC, slots))
 		return 2;
 	do {
 		ret = th_start(map.fd, slot, 0);
