@@ -543,7 +543,8 @@ TEST_F_TIMEOUT(abuse_memory, release_delays_no_other_file, 200)
 	ASSERT_EQ(0, read(ends[0], &byte, 1));
 	left = th_entries(watch);
 	EXPECT_LT(before, left);
-	EXPECT_EQ(before, th_wait_entries(watch, before));
+	TH_WAIT_UNTIL(th_entries(watch) == before);
+	EXPECT_EQ(before, th_entries(watch));
 	close(ends[0]);
 	close(watch);
 }
