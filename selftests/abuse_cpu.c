@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What unprivileged users can take from others: the CPU time of tasks, and the punctuality of
+ * timers.
+ *
+ * All abuse aims at CPU 0.  abuse_test.h describes each kind.  The parameters of the module have
+ * their defaults.
+ *
+ * The first tests measure which share of CPU 0 is left to a task that computes there.  The task
+ * counts the rounds of a loop beside the abusers, and beside their harmless twins.  The share is
+ * the quotient.  So a share of 95 % means that timers, interrupts and calls of the abusers have
+ * taken 5 % of what the task had without them.
+ *
+ * The next tests measure the lateness of a victim's timers on CPU 0.  Lateness is @fired minus
+ * @deadline of an event, so it does not matter when the process of the victim runs.
+ *
+ * TIMERHEAP_EXACT=1 states that the clock counts instructions.  Only then do the tests apply the
+ * strict bounds, since the figures do not depend on the host.  TIMERHEAP_SECONDS= sets how long the
+ * victim's timers are measured.  With 3600 and "-t all_abuse_at_once_delays_no_other_user", users
+ * are hostile for an hour.
+ */
+#include "abuse_test.h"
+
+/*
+ * What must be left, in percent, to a task that computes, beside one user and beside two.  On
+ * emulated CPUs of a busy host, the tests only notice that almost nothing is left.
+ */
+#define LEFT		95
+#define LEFT_BY_TWO	90
+#define LEFT_LOOSE	10
+
+#define EVENTS_MAX	100000
+
+FIXTURE(abuse)
+{
+	struct abusers abusers;
+	int fd, cpus;
+	int64_t seconds;
+	bool exact, permitted;
+};
+
+FIXTURE_SETUP(abuse)
+{
+	const char *seconds = getenv("TIMERHEAP_SECONDS");
+
+	REQUIRE_DEVICE();
+	if (geteuid())
+		SKIP(return, "needs root");
+	self->seconds = seconds ? atoi(seconds) : 4;
+	self->exact = getenv("TIMERHEAP_EXACT");
+	/*
+	 * If the clock counts instructions, the kernel does not know its frequency at boot,
+	 * but measures it a few seconds later.  Wait for that.
+	 */
+	if (self->exact)
+		nap(5 * SEC);
+	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	self->fd = th_context_as((struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = 1, .flags = TIMERHEAP_ON_CPU,
+	});
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, run_on(0));
+	ASSERT_EQ(0, abusers_permit(&self->abusers));
+	self->permitted = true;
+}
+
+FIXTURE_TEARDOWN(abuse)
+{
+	if (self->permitted)
+		abusers_forbid(&self->abusers);
+	close(self->fd);
+}
+
+/*
+ * The share of a CPU that is left
+ */
+
+struct load {
+	const char *name;
+	void (*work)(const struct abuse *abuse);
+	int nr;
+	int cpu;		/* of the processes */
+	int users;		/* one process for each */
+	bool stopped;		/* the processes are stopped when they have begun */
+};
+
+static bool start_load(struct _test_data_abuse *self, const struct load *load, bool harmless)
+{
+	for (int i = 0; i < load->users; i++) {
+		struct abuse abuse = { .work = load->work, .nr = load->nr, .cpu = load->cpu,
+				       .user = ABUSE_USER - i, .harmless = harmless };
+
+		if (!abusers_start(&self->abusers, abuse))
+			return false;
+	}
+	for (int i = 0; load->stopped && i < load->users; i++)
+		if (!abusers_stop(&self->abusers, i))
+			return false;
+	return true;
+}
+
+/*
+ * Count rounds beside a load.  Before that, wait until a burst that the limits permit has passed.
+ * The scheduler shares a CPU evenly only in a long time, so measure for 1 s if the load computes.
+ * Return: the rounds; 0: the load cannot be started.
+ */
+static uint64_t rounds_beside(struct _test_data_abuse *self, const struct load *load, bool harmless)
+{
+	uint64_t rounds = 0;
+
+	if (start_load(self, load, harmless)) {
+		nap(100 * MSEC);
+		rounds = abuse_count_rounds(load->stopped ? 20 : 50, self->exact);
+	}
+	abusers_end(&self->abusers);
+	return rounds;
+}
+
+static void measure_shares(struct __test_metadata *_metadata, struct _test_data_abuse *self,
+			   const struct load *loads, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		struct load load = loads[i];
+		uint64_t beside_twin, left;
+		int bound = !self->exact ? LEFT_LOOSE : load.users < 2 ? LEFT : LEFT_BY_TWO;
+
+		if (load.cpu >= self->cpus)
+			continue;
+		/* With verify=1 an operation on a large heap takes long. */
+		if (th_slow() && load.nr > ABUSE_CROWD)
+			load.nr = ABUSE_CROWD;
+		beside_twin = rounds_beside(self, &load, true);
+		left = rounds_beside(self, &load, false);
+		ASSERT_LT(0, beside_twin);
+		TH_LOG("%s: %llu.%llu%% left", load.name,
+		       (unsigned long long)(100 * left / beside_twin),
+		       (unsigned long long)(1000 * left / beside_twin % 10));
+		EXPECT_LE(bound * beside_twin, 100 * left);
+	}
+}
+
+#define MEASURE_SHARES(loads) \
+	measure_shares(_metadata, self, loads, sizeof(loads) / sizeof(*(loads)))
+
+/* Tickers of a stopped process, which takes no event: their checks back off. */
+TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
+{
+	static const struct load loads[] = {
+		{ "5 tickers, stopped", abuse_tickers, 5, 0, 1, true },
+		{ "10 tickers, stopped", abuse_tickers, 10, 0, 1, true },
+		{ "17 tickers, stopped", abuse_tickers, 17, 0, 1, true },
+		{ "20 tickers, stopped", abuse_tickers, 20, 0, 1, true },
+		{ "200 tickers, stopped", abuse_tickers, 200, 0, 1, true },
+		{ "65536 tickers, stopped", abuse_tickers, 1 << 16, 0, 1, true },
+		{ "two users, each 17 tickers, stopped", abuse_tickers, 17, 0, 2, true },
+		{ "two users, each 200 tickers, stopped", abuse_tickers, 200, 0, 2, true },
+	};
+
+	MEASURE_SHARES(loads);
+}
+
+/* Work that does not back off: the user's share of the CPU bounds it. */
+TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
+{
+	static const struct load loads[] = {
+		{ "17 tickers, read", abuse_read_tickers, 17, 0, 1 },
+		{ "200 tickers, read", abuse_read_tickers, 200, 0, 1 },
+		{ "deadlines stored ahead", abuse_store_ahead, 17, 0, 1 },
+		{ "a timer moved earlier", abuse_move_earlier, 1, 0, 1 },
+		{ "timers 3 us apart, by KICK", abuse_start_soon, 0, 0, 1 },
+		{ "timers 3 us apart, by BATCH", abuse_batches, 0, 0, 1 },
+		{ "two users, each timers 3 us apart, by BATCH", abuse_batches, 0, 0, 2 },
+	};
+
+	MEASURE_SHARES(loads);
+}
+
+/* Calls on CPU 1 for timers of CPU 0 are charged on CPU 0. */
+TEST_F_TIMEOUT(abuse, calls_on_another_cpu_leave_cpu_to_tasks, 240)
+{
+	static const struct load loads[] = {
+		{ "200 tickers, read on CPU 1", abuse_read_tickers, 200, 1, 1 },
+		{ "deadlines stored ahead on CPU 1", abuse_store_ahead, 17, 1, 1 },
+		{ "a timer moved earlier from CPU 1", abuse_move_earlier, 1, 1, 1 },
+		{ "timers 3 us apart, by KICK from CPU 1", abuse_start_soon, 0, 1, 1 },
+		{ "timers 3 us apart, by BATCH from CPU 1", abuse_batches, 0, 1, 1 },
+	};
+
+	if (self->cpus < 2)
+		SKIP(return, "needs two CPUs");
+	MEASURE_SHARES(loads);
+}
+
+/*
+ * The punctuality of a victim's timers
+ */
+
+/* The longest measurement beside harmless twins, in seconds. */
+#define TWINS_SECONDS_MAX	60
+
+struct victim {
+	uint64_t events;
+	int64_t span;
+	struct th_lateness late;
+};
+
+/* Set the real-time priority of the test; 0: none.  Return: 0 or -1. */
+static int set_priority(int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+
+	return sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/*
+ * Be the victim: start a timer on CPU 0, wait for it, and so on.  Each timer must expire once, and
+ * none may be early.  The process has a real-time priority, so that the number of timers depends on
+ * their lateness, and not on the number of processes that compute.
+ */
+static struct victim measure_victim(struct __test_metadata *_metadata,
+				    struct _test_data_abuse *self, int64_t seconds)
+{
+	static int64_t late[EVENTS_MAX];
+	struct timerheap_event event;
+	struct victim victim = {};
+	int64_t begin = now();
+
+	EXPECT_EQ(0, set_priority(50));
+	while (now() < begin + seconds * SEC) {
+		uint64_t deadline = now() + MSEC;
+		int ret;
+
+		EXPECT_EQ(0, th_start_at(self->fd, 0, deadline));
+		ret = th_event(self->fd, &event);
+		EXPECT_EQ(1, ret) TH_LOG("a timer has not expired");
+		if (ret != 1)
+			break;
+		EXPECT_EQ(1, event.expirations);
+		EXPECT_EQ(deadline, event.deadline);
+		EXPECT_LE(event.deadline, event.fired);
+		/* Keep the last events of a long measurement. */
+		late[victim.events++ % EVENTS_MAX] = event.fired - event.deadline;
+	}
+	if (victim.events)
+		victim.late = th_lateness(late, victim.events < EVENTS_MAX ? victim.events :
+								 EVENTS_MAX);
+	victim.span = now() - begin;
+	EXPECT_EQ(0, set_priority(0));
+	return victim;
+}
+
+/* Measure the victim beside abusers, or beside their harmless twins. */
+static struct victim victim_beside(struct __test_metadata *_metadata, struct _test_data_abuse *self,
+				   const struct abuse *abuses, int nr, bool harmless)
+{
+	int64_t seconds = self->seconds;
+	struct victim victim;
+
+	if (harmless && seconds > TWINS_SECONDS_MAX)
+		seconds = TWINS_SECONDS_MAX;
+	/* No abuser runs before the last one has begun, so that all can begin. */
+	for (int i = 0; i < nr; i++) {
+		struct abuse abuse = abuses[i];
+
+		abuse.harmless = harmless;
+		EXPECT_TRUE(abusers_start(&self->abusers, abuse));
+		EXPECT_TRUE(abusers_stop(&self->abusers, i));
+	}
+	abusers_continue(&self->abusers);
+	victim = measure_victim(_metadata, self, seconds);
+	abusers_end(&self->abusers);
+	TH_LOG("beside %s: %llu events in %lld ms, us late: median %lld, p99 %lld, most %lld",
+	       harmless ? "the twins" : "the abusers", (unsigned long long)victim.events,
+	       (long long)(victim.span / MSEC),
+	       (long long)victim.late.median / 1000, (long long)victim.late.p99 / 1000,
+	       (long long)victim.late.most / 1000);
+	return victim;
+}
+
+/* Return: the events of the victim in 1000 s. */
+static uint64_t rate(const struct victim *victim)
+{
+	return victim->events * 1000 * SEC / (victim->span + 1);
+}
+
+/*
+ * Measure the victim beside the twins of abusers, and then beside the abusers.  In the same time,
+ * at least half as many of its timers must expire.  If the clock counts instructions, and @punctual
+ * is set, the p99 of their lateness may be twice as much.
+ *
+ * If the clock does not count instructions, one of three attempts must succeed: the host may be
+ * busier in one measurement than in the other.
+ */
+static void compare_victims(struct __test_metadata *_metadata, struct _test_data_abuse *self,
+			    const struct abuse *abuses, int nr, bool punctual)
+{
+	struct victim unharmed, abused;
+
+	for (int tries = self->exact ? 1 : 3; tries; tries--) {
+		unharmed = victim_beside(_metadata, self, abuses, nr, true);
+		abused = victim_beside(_metadata, self, abuses, nr, false);
+		if (unharmed.events && rate(&unharmed) <= 2 * rate(&abused))
+			break;
+	}
+	EXPECT_LT(0, unharmed.events);
+	EXPECT_LE(rate(&unharmed), 2 * rate(&abused));
+	if (self->exact && punctual)
+		EXPECT_GE(2 * unharmed.late.p99, abused.late.p99);
+}
+
+/* Two processes postpone 2^18 slots each, by KICK.  On several CPUs, they run on other CPUs. */
+TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
+{
+	const int nr = th_slow() ? ABUSE_CROWD : 1 << 18;
+	struct abuse abuses[] = {
+		{ abuse_postpone, nr, 1 % self->cpus, 0, ABUSE_USER },
+		{ abuse_postpone, nr, 2 % self->cpus, 0, ABUSE_USER },
+	};
+
+	compare_victims(_metadata, self, abuses, 2, true);
+}
+
+/* Eight threads change one slot. */
+TEST_F_TIMEOUT(abuse, hammered_slot_delays_no_other_user, 240)
+{
+	struct abuse abuses[] = { { abuse_hammer, 8, 1 % self->cpus, 0, ABUSE_USER } };
+
+	compare_victims(_metadata, self, abuses, 1, false);
+}
+
+/* Four users do everything at once. */
+TEST_F_TIMEOUT(abuse, all_abuse_at_once_delays_no_other_user, 12000)
+{
+	const int many = th_slow() ? ABUSE_CROWD : 1 << 16;
+	const struct abuse each[] = {
+		{ abuse_read_tickers, 200 },
+		{ abuse_store_ahead, 17 },
+		{ abuse_move_earlier },
+		{ abuse_start_soon },
+		{ abuse_batches },
+		{ abuse_postpone, many },
+		{ abuse_kick_due },
+		{ abuse_start_and_drain },
+		{ abuse_hammer, 8 },
+		{ abuse_tickers, many },
+	};
+	struct abuse abuses[ABUSERS_MAX];
+	int nr = 0;
+
+	if (self->cpus < 2)
+		SKIP(return, "needs two CPUs");
+	for (int i = 0; i < sizeof(each) / sizeof(*each); i++)
+		for (int user = 0; user < 4; user++, nr++) {
+			abuses[nr] = each[i];
+			abuses[nr].cpu = (nr + i) % self->cpus;
+			abuses[nr].user = ABUSE_USER - user;
+		}
+	compare_victims(_metadata, self, abuses, nr, false);
+}
+
+TEST_HARNESS_MAIN

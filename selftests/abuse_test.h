@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Abusers: processes of unprivileged users that do the worst that the interface allows.
+ *
+ * A test describes an abuser by a struct abuse, starts it with abusers_start(), measures what
+ * other users still get, and kills it with abusers_end().  Each abuser has a harmless twin.  The
+ * twin uses its CPU in about the same way, but none of its timers becomes due, and it does not
+ * KICK.  So a test can compare what others get beside the abuser and beside the twin.
+ */
+#ifndef ABUSE_TEST_H
+#define ABUSE_TEST_H
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "timerheap_test.h"
+
+#define ABUSERS_MAX	80
+#define ABUSE_CROWD	1000		/* the most timers in one BATCH, KICK or DRAIN */
+#define ABUSE_USER	65534		/* "nobody"; a second user is ABUSE_USER - 1 */
+
+struct abuse {
+	void (*work)(const struct abuse *abuse);
+	int nr;				/* slots, or threads */
+	int cpu;			/* the CPU on which the process runs */
+	int queue;			/* the CPU on which its timers are queued */
+	uid_t user;
+	bool harmless;			/* be the harmless twin */
+	int ready;			/* a pipe, for abuse_ready() */
+};
+
+/*
+ * The processes
+ */
+
+struct abusers {
+	int nr;
+	pid_t pids[ABUSERS_MAX];
+	mode_t mode;			/* of the device, before abusers_permit() */
+};
+
+/* Let all users open the device.  Return: 0 or -errno. */
+static inline int abusers_permit(struct abusers *abusers)
+{
+	struct stat stat_of;
+
+	if (stat(DEVICE, &stat_of))
+		return -errno;
+	abusers->mode = stat_of.st_mode & 0777;
+	return chmod(DEVICE, 0666) ? -errno : 0;
+}
+
+/* Kill all abusers, and wait until their contexts are closed. */
+static inline void abusers_end(struct abusers *abusers)
+{
+	for (int i = 0; i < abusers->nr; i++)
+		kill(abusers->pids[i], SIGKILL);
+	while (abusers->nr)
+		waitpid(abusers->pids[--abusers->nr], NULL, 0);
+}
+
+/* Undo abusers_permit(), and kill all abusers. */
+static inline void abusers_forbid(struct abusers *abusers)
+{
+	abusers_end(abusers);
+	chmod(DEVICE, abusers->mode);
+}
+
+/* Start an abuser.  Return: whether it has begun its work within 60 s. */
+static inline bool abusers_start(struct abusers *abusers, struct abuse abuse)
+{
+	struct pollfd begun = { .events = POLLIN };
+	int ready[2];
+	char byte;
+	bool ret;
+	pid_t pid;
+
+	if (abusers->nr == ABUSERS_MAX || pipe(ready))
+		return false;
+	pid = fork();
+	if (!pid) {
+		close(ready[0]);
+		abuse.ready = ready[1];
+		if (!setgid(abuse.user) && !setuid(abuse.user) &&
+		    !prctl(PR_SET_PDEATHSIG, SIGKILL))
+			abuse.work(&abuse);
+		_exit(1);
+	}
+	close(ready[1]);
+	abusers->pids[abusers->nr++] = pid;
+	begun.fd = ready[0];
+	ret = poll(&begun, 1, 60000) == 1 && read(ready[0], &byte, 1) == 1;
+	close(ready[0]);
+	return ret;
+}
+
+/* Stop an abuser by SIGSTOP.  Its timers stay pending.  Return: whether it has stopped. */
+static inline bool abusers_stop(struct abusers *abusers, int i)
+{
+	int status;
+
+	return !kill(abusers->pids[i], SIGSTOP) &&
+	       waitpid(abusers->pids[i], &status, WUNTRACED) > 0 && WIFSTOPPED(status);
+}
+
+static inline void abusers_continue(struct abusers *abusers)
+{
+	for (int i = 0; i < abusers->nr; i++)
+		kill(abusers->pids[i], SIGCONT);
+}
+
+/*
+ * Return: the rounds of a loop of the calling thread in @spans spans of 20 ms.  If the clock does
+ * not count instructions (@exact), the host may suspend an emulated CPU in a span.  Then the span
+ * with the most rounds counts @spans times.
+ */
+static inline uint64_t abuse_count_rounds(int spans, bool exact)
+{
+	uint64_t most = 0, all = 0;
+
+	for (int i = 0; i < spans; i++) {
+		int64_t end = now() + 20 * MSEC;
+		uint64_t n = 0;
+
+		while (now() < end)
+			n++;
+		all += n;
+		if (n > most)
+			most = n;
+	}
+	return exact ? all : spans * most;
+}
+
+/*
+ * Helpers of the works
+ */
+
+/* Report to the test that the work has begun. */
+static inline void abuse_ready(const struct abuse *abuse)
+{
+	if (write(abuse->ready, "", 1) != 1)
+		_exit(1);
+	close(abuse->ready);
+}
+
+/* Map a context of @nr slots whose timers are queued on @abuse->queue, and go to @abuse->cpu. */
+static inline struct th_map abuse_map(const struct abuse *abuse, uint32_t nr)
+{
+	struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = nr,
+					 .flags = TIMERHEAP_ON_CPU, .cpu = abuse->queue } };
+
+	if (run_on(abuse->queue) || th_map_setup(&map) || run_on(abuse->cpu))
+		_exit(1);
+	return map;
+}
+
+static inline void abuse_store(struct timerheap_slot *slot, int64_t deadline)
+{
+	__atomic_store_n(&slot->deadline, deadline, __ATOMIC_SEQ_CST);
+}
+
+/* Take the events of all slots without a call. */
+static inline void abuse_take_all(struct th_map *map)
+{
+	__atomic_store_n(&map->ring->head, __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE),
+			 __ATOMIC_RELEASE);
+	for (uint32_t i = 0; i < map->nr; i++)
+		__atomic_exchange_n(&map->slots[i].expirations, 0, __ATOMIC_SEQ_CST);
+}
+
+/* Start tickers of the minimum period in all slots, their deadlines spread over the period. */
+static inline void abuse_start_tickers(struct th_map *map)
+{
+	struct timerheap_op ops[ABUSE_CROWD];
+	struct timerheap_info info;
+	int64_t begin = now() + MSEC;
+
+	if (th_info(map->fd, &info))
+		_exit(1);
+	for (uint32_t slot = 0; slot < map->nr;) {
+		int n;
+
+		for (n = 0; n < ABUSE_CROWD && slot < map->nr; n++, slot++)
+			ops[n] = (struct timerheap_op){
+				.op = TIMERHEAP_OP_START, .slot = slot, .flags = TIMERHEAP_ABSTIME,
+				.deadline = begin + slot * info.min_period / map->nr, .period = 1,
+			};
+		if (th_batch(map->fd, ops, n) != n)
+			_exit(1);
+	}
+}
+
+/*
+ * The works.  They end when the test kills the process.
+ */
+
+/* Have @abuse->nr tickers, and do not take their events. */
+static inline void abuse_tickers(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, abuse->nr);
+
+	if (!abuse->harmless)
+		abuse_start_tickers(&map);
+	abuse_ready(abuse);
+	for (;;)
+		pause();
+}
+
+/* Have @abuse->nr tickers, and take their events every 0.5 ms, or less often if they are many. */
+static inline void abuse_read_tickers(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, abuse->nr);
+
+	if (!abuse->harmless)
+		abuse_start_tickers(&map);
+	abuse_ready(abuse);
+	for (;;) {
+		nap(500 * USEC + abuse->nr * 100LL);
+		abuse_take_all(&map);
+	}
+}
+
+/*
+ * Keep storing deadlines 50 us ahead, 3 us apart.  Each check finds a later deadline, and is
+ * repeated then.  The harmless twin never queues the slots.
+ */
+static inline void abuse_store_ahead(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, abuse->nr);
+
+	/* The slots are periodic so that they stay queued even if the process is preempted. */
+	if (!abuse->harmless)
+		abuse_start_tickers(&map);
+	abuse_ready(abuse);
+	for (;;) {
+		int64_t ahead = now() + 50 * USEC;
+
+		for (int i = 0; i < abuse->nr; i++)
+			abuse_store(&map.slots[i], ahead + i * 3 * USEC);
+		abuse_take_all(&map);
+	}
+}
+
+/*
+ * Move one timer earlier by KICK, again and again.  It never expires.  Each KICK may notify the
+ * CPU of the queue.
+ */
+static inline void abuse_move_earlier(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, 1);
+	uint32_t number = 0;
+
+	abuse_ready(abuse);
+	for (;;) {
+		int64_t last = now() + 60 * SEC;
+
+		for (int i = 0; i < 100000; i++) {
+			abuse_store(&map.slots[0], last - i * 100 * USEC);
+			if (!abuse->harmless)
+				th_kick(map.fd, &number, 1);
+		}
+	}
+}
+
+/*
+ * Start ABUSE_CROWD timers, again and again, in descending order of deadline.  The deadlines are
+ * 3 us apart, so the timers expire in many short runs.
+ */
+static inline void abuse_start_soon(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, ABUSE_CROWD);
+	uint32_t numbers[ABUSE_CROWD];
+
+	for (int i = 0; i < ABUSE_CROWD; i++)
+		numbers[i] = i;
+	abuse_ready(abuse);
+	for (;;) {
+		int64_t last = now() + MSEC + ABUSE_CROWD * 3 * USEC;
+
+		for (int i = 0; i < ABUSE_CROWD; i++)
+			abuse_store(&map.slots[i], last - i * 3 * USEC);
+		if (!abuse->harmless)
+			th_kick(map.fd, numbers, ABUSE_CROWD);
+	}
+}
+
+/*
+ * Start timers by BATCH so that one is due every 3 us, all the time.  Keep the next 10 ms full of
+ * them, so that timers expire also while the process is preempted.  The timers of the harmless twin
+ * are due in the far future.  Both compute all the time, so what their calls cost does not matter.
+ */
+static inline void abuse_batches(const struct abuse *abuse)
+{
+	const int64_t far = abuse->harmless ? 1000 * SEC : 0;
+	const int batches = 8;
+	struct th_map map = abuse_map(abuse, batches * ABUSE_CROWD);
+	struct timerheap_op ops[ABUSE_CROWD];
+	int64_t at = 0;
+
+	abuse_ready(abuse);
+	for (int batch = 0;; batch = (batch + 1) % batches) {
+		while (at > now() + 10 * MSEC)
+			;
+		if (at < now() + MSEC)
+			at = now() + MSEC;
+		for (int i = 0; i < ABUSE_CROWD; i++, at += 3 * USEC)
+			ops[i] = (struct timerheap_op){
+				.op = TIMERHEAP_OP_START, .slot = batch * ABUSE_CROWD + i,
+				.flags = TIMERHEAP_ABSTIME, .deadline = at + far,
+			};
+		th_batch(map.fd, ops, ABUSE_CROWD);
+	}
+}
+
+/*
+ * Postpone @abuse->nr timers by KICK, round and round.  Each is postponed shortly before it is due,
+ * so it does not expire, but the kernel soon finds its old deadline due, and requeues it.
+ */
+static inline void abuse_postpone(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, abuse->nr);
+	uint32_t numbers[ABUSE_CROWD];
+	int64_t ahead = 10 * SEC;
+
+	for (int round = 0;; round++) {
+		int64_t begin = now();
+
+		for (uint32_t slot = 0; slot < map.nr;) {
+			int n;
+
+			for (n = 0; n < ABUSE_CROWD && slot < map.nr; n++, slot++) {
+				numbers[n] = slot;
+				abuse_store(&map.slots[slot], now() + ahead);
+			}
+			if (!abuse->harmless)
+				th_kick(map.fd, numbers, n);
+		}
+		ahead = (now() - begin) * 5 / 4;
+		if (!round)
+			abuse_ready(abuse);
+	}
+}
+
+/* Kick ABUSE_CROWD slots that are due within 1 ms, again and again. */
+static inline void abuse_kick_due(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, ABUSE_CROWD);
+	uint32_t numbers[ABUSE_CROWD];
+
+	for (int i = 0; i < ABUSE_CROWD; i++)
+		numbers[i] = i;
+	abuse_ready(abuse);
+	for (;;) {
+		for (int i = 0; i < ABUSE_CROWD; i++)
+			abuse_store(&map.slots[i], now() + i * USEC);
+		if (!abuse->harmless)
+			th_kick(map.fd, numbers, ABUSE_CROWD);
+	}
+}
+
+/* Start ABUSE_CROWD timers and drain them, again and again. */
+static inline void abuse_start_and_drain(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, ABUSE_CROWD);
+	struct timerheap_op ops[ABUSE_CROWD];
+
+	for (int i = 0; i < ABUSE_CROWD; i++)
+		ops[i] = (struct timerheap_op){ .op = TIMERHEAP_OP_START, .slot = i,
+						.deadline = i * MSEC };
+	abuse_ready(abuse);
+	for (;;) {
+		uint32_t first = 0;
+
+		if (abuse->harmless)
+			continue;
+		th_batch(map.fd, ops, ABUSE_CROWD);
+		while (first < ABUSE_CROWD && th_drain(map.fd, NULL, ABUSE_CROWD, &first) > 0)
+			;
+	}
+}
+
+/* The arguments of abuse_hammer_slot(), a thread. */
+struct abuse_hammer {
+	const struct abuse *abuse;
+	struct th_map *map;
+	unsigned int seed;
+};
+
+static inline void *abuse_hammer_slot(void *arg)
+{
+	struct abuse_hammer *hammer = arg;
+	struct th_map *map = hammer->map;
+	uint32_t number = 0;
+
+	for (;;) {
+		int64_t span = rand_r(&hammer->seed) % 20 * USEC;
+
+		switch (hammer->abuse->harmless ? 4 : rand_r(&hammer->seed) % 4) {
+		case 0:
+			th_start(map->fd, 0, span);
+			break;
+		case 1:
+			th_modify(map->fd, 0, span);
+			break;
+		case 2:
+			th_kick(map->fd, &number, 1);
+			break;
+		default:
+			for (int i = 0; i < 100; i++)
+				abuse_store(&map->slots[0], now() + span);
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Change one slot from @abuse->nr threads at once: by START, MODIFY, KICK and stores.  The threads
+ * run on the CPUs from @abuse->cpu on.
+ */
+static inline void abuse_hammer(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, 1);
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct abuse_hammer hammers[abuse->nr];
+	pthread_t thread;
+
+	for (int i = 0; i < abuse->nr; i++) {
+		hammers[i] = (struct abuse_hammer){ abuse, &map, i + 1 };
+		if (run_on(abuse->cpu + i % (cpus - abuse->cpu)) ||
+		    pthread_create(&thread, NULL, abuse_hammer_slot, &hammers[i]))
+			_exit(1);
+	}
+	abuse_ready(abuse);
+	for (;;)
+		pause();
+}
+
+#endif /* ABUSE_TEST_H */
