@@ -112,16 +112,16 @@ static inline void abusers_continue(struct abusers *abusers)
 }
 
 /*
- * Return: the rounds of a loop of the calling thread in @spans spans of 20 ms.  If the clock does
- * not count instructions (@exact), the host may suspend an emulated CPU in a span.  Then the span
- * with the most rounds counts @spans times.
+ * Return: the rounds of a loop of the calling thread in @spans spans of @length ns, with @pause ns
+ * between them.  If the clock does not count instructions (@exact), the host may suspend an
+ * emulated CPU in a span.  Then the span with the most rounds counts @spans times.
  */
-static inline uint64_t abuse_count_rounds(int spans, bool exact)
+static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pause, bool exact)
 {
 	uint64_t most = 0, all = 0;
 
 	for (int i = 0; i < spans; i++) {
-		int64_t end = now() + 20 * MSEC;
+		int64_t end = now() + length;
 		uint64_t n = 0;
 
 		while (now() < end)
@@ -129,6 +129,7 @@ static inline uint64_t abuse_count_rounds(int spans, bool exact)
 		all += n;
 		if (n > most)
 			most = n;
+		nap(pause);
 	}
 	return exact ? all : spans * most;
 }

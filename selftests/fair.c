@@ -274,11 +274,11 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 		if (loads[i].cpu >= self->cpus)
 			continue;
 		/* Keep the largest count so far: a disturbance can only make a count smaller. */
-		round = abuse_count_rounds(5, self->exact);
+		round = abuse_count_rounds(5, 20 * MSEC, 0, self->exact);
 		if (round > alone)
 			alone = round;
 		ASSERT_TRUE(start_greedy(self, loads[i].cpu, 0, loads[i].work, loads[i].nr));
-		left = abuse_count_rounds(5, self->exact);
+		left = abuse_count_rounds(5, 20 * MSEC, 0, self->exact);
 		abusers_end(&self->greedy);
 		TH_LOG("%s: %llu%% left", loads[i].name, (unsigned long long)(100 * left / alone));
 		/* The share of the loop, then the required part of it, in percent of the CPU. */
