@@ -18,6 +18,7 @@
 #include <linux/init.h>
 #include <linux/module.h>
 
+#include "core/budget.h"
 #include "core/core.h"
 #include "core/delay.h"
 #include "core/queues.h"
@@ -28,6 +29,7 @@
 #include "device/context.h"
 #include "device/debugfs.h"
 #include "device/device.h"
+#include "device/user.h"
 
 module_param_named(heaps, theap_heaps, uint, 0444);
 MODULE_PARM_DESC(heaps, "Heaps per clock, at most one per CPU (default 0: one per CPU)");
@@ -44,8 +46,8 @@ MODULE_PARM_DESC(max_slots, "Slots that one context may have (1 to 16777216, def
 module_param_named(user_memory_percent, theap_user_memory_percent, uint, 0644);
 MODULE_PARM_DESC(user_memory_percent, "Memory of one user without CAP_SYS_RESOURCE, over all contexts, in percent of the machine's (0 to 100, default 5)");
 
-module_param_named(max_user_checks, theap_max_user_checks, uint, 0644);
-MODULE_PARM_DESC(max_user_checks, "Checks of one user's timers per second and CPU; the others are deferred (default 200000, 0: no limit)");
+module_param_named(user_cpu_percent, theap_user_cpu_percent, uint, 0644);
+MODULE_PARM_DESC(user_cpu_percent, "Percent of each CPU that the timers of one user may use (default 4, 0: no limit)");
 
 module_param_named(min_period_ns, theap_min_period_ns, ulong, 0644);
 MODULE_PARM_DESC(min_period_ns, "Shortest period in nanoseconds (minimum 1000, default 100000)");
@@ -64,13 +66,20 @@ static int __init theap_init(void)
 
 	if (ret)
 		return ret;
+	ret = theap_users_init();
+	if (ret)
+		goto err_core;
 	ret = theap_device_init();
-	if (ret) {
-		theap_core_exit();
-		return ret;
-	}
+	if (ret)
+		goto err_users;
 	theap_debugfs_init();
 	return 0;
+
+err_users:
+	theap_users_exit();
+err_core:
+	theap_core_exit();
+	return ret;
 }
 
 /* Open devices and modules with timers keep this module loaded, so no timer is left here. */
@@ -79,6 +88,7 @@ static void __exit theap_exit(void)
 	theap_debugfs_exit();
 	theap_device_exit();
 	theap_clock_step_exit();
+	theap_users_exit();
 	theap_core_exit();
 }
 

@@ -290,29 +290,36 @@ static uint64_t rate(const struct victim *victim)
 	return victim->events * 1000 * SEC / (victim->span + 1);
 }
 
+/* The longest run of a queue, and the interrupt that begins it: core/budget.c. */
+#define LONGEST_RUN	(110 * USEC)
+
 /*
  * Measure the victim beside the twins of abusers, and then beside the abusers.  In the same time,
  * at least half as many of its timers must expire.  If the clock counts instructions, and @punctual
- * is set, the p99 of their lateness may be twice as much.
+ * is set, the p99 of their lateness may be twice as much, and one run more: timers of an abuser
+ * that are due at the same time may be first.
  *
  * If the clock does not count instructions, one of three attempts must succeed: the host may be
- * busier in one measurement than in the other.
+ * busier in one measurement than in the other.  With verify=1 each batch takes milliseconds, so the
+ * rates are not compared.
  */
 static void compare_victims(struct __test_metadata *_metadata, struct _test_data_abuse *self,
 			    const struct abuse *abuses, int nr, bool punctual)
 {
 	struct victim unharmed, abused;
 
-	for (int tries = self->exact ? 1 : 3; tries; tries--) {
+	for (int tries = self->exact || th_slow() ? 1 : 3; tries; tries--) {
 		unharmed = victim_beside(_metadata, self, abuses, nr, true);
 		abused = victim_beside(_metadata, self, abuses, nr, false);
 		if (unharmed.events && rate(&unharmed) <= 2 * rate(&abused))
 			break;
 	}
 	EXPECT_LT(0, unharmed.events);
-	EXPECT_LE(rate(&unharmed), 2 * rate(&abused));
+	EXPECT_LT(0, abused.events);
+	if (!th_slow())
+		EXPECT_LE(rate(&unharmed), 2 * rate(&abused));
 	if (self->exact && punctual)
-		EXPECT_GE(2 * unharmed.late.p99, abused.late.p99);
+		EXPECT_GE(2 * unharmed.late.p99 + LONGEST_RUN, abused.late.p99);
 }
 
 /* Two processes postpone 2^18 slots each, by KICK.  On several CPUs, they run on other CPUs. */

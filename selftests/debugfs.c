@@ -211,7 +211,8 @@ static int64_t expired_above(const char *text, int64_t least)
 	for (const char *line = next_line(text); line; line = next_line(line)) {
 		const char *step;
 
-		for (int nr = 2; *(step = value(line, nr)); nr++)
+		/* The first columns are the clock, the heap and the account. */
+		for (int nr = 3; *(step = value(line, nr)); nr++)
 			if (strtoll(step, NULL, 10) > least || !strncmp(step, "more:", 5))
 				all += strtoll(strchr(step, ':') + 1, NULL, 10);
 	}

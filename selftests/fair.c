@@ -3,7 +3,7 @@
  * The CPU budget, which bounds the runs of all users together, and the limit of each user.
  *
  * abuse_cpu.c tests what is left beside users that are limited.  These tests switch the limit off,
- * too, by the parameter user_percent.  So they show what the limit achieves, and what the CPU
+ * too, by the parameter user_cpu_percent.  So they show what the limit achieves, and what the CPU
  * budget still guarantees.
  *
  * Three users take part.  The greedy user does the worst that the interface allows; abuse_test.h
@@ -35,7 +35,7 @@
 #include "abuse_test.h"
 
 #define CPUS_MAX	64
-#define PARAMETER	TH_PARAMETERS "user_percent"
+#define PARAMETER	TH_PARAMETERS "user_cpu_percent"
 
 /* Limit each user to @percent of a CPU; 0: no limit. */
 static int set_user_percent(int64_t percent)
@@ -57,7 +57,7 @@ FIXTURE_SETUP(fair)
 
 	REQUIRE_DEVICE();
 	if (geteuid() || access(PARAMETER, W_OK))
-		SKIP(return, "needs root, and a module with user_percent");
+		SKIP(return, "needs root, and a module with user_cpu_percent");
 	self->seconds = seconds ? atoi(seconds) : 6;
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*

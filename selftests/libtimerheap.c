@@ -2,12 +2,11 @@
 /*
  * libtimerheap in one thread: contexts, slots, timers and events.
  *
- * libtimerheap_threads.c tests several threads, and libtimerheap_loop.c tests the loop.
+ * libtimerheap_open.c tests what is refused, libtimerheap_threads.c several threads, and
+ * libtimerheap_loop.c the loop.
  */
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -41,46 +40,6 @@ static bool no_event(struct timerheap *th, int64_t span)
 	return true;
 }
 
-/* Return: the lowest descriptor number that is free. */
-static int lowest_fd(void)
-{
-	int fd = dup(0);
-
-	close(fd);
-	return fd;
-}
-
-static uint32_t max_slots(void)
-{
-	struct timerheap_info info = {};
-	int fd = th_open();
-
-	th_info(fd, &info);
-	close(fd);
-	return info.max_slots;
-}
-
-/* Return: the size of the address space that this process uses. */
-static uint64_t address_space(void)
-{
-	unsigned long pages = 0;
-	FILE *file = fopen("/proc/self/statm", "r");
-
-	if (file) {
-		if (fscanf(file, "%lu", &pages) != 1)
-			pages = 0;
-		fclose(file);
-	}
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
-/* Return: whether timerheap_open() fails with @error. */
-static bool open_fails(clockid_t clock, uint32_t slots, int error)
-{
-	errno = 0;
-	return !timerheap_open(clock, slots) && errno == error;
-}
-
 TEST(timer_expires_on_each_clock)
 {
 	static const clockid_t clocks[] = {
@@ -103,86 +62,6 @@ TEST(timer_expires_on_each_clock)
 		EXPECT_LE(event.deadline, event.fired);
 		timerheap_close(th);
 	}
-}
-
-/* A failed open sets errno and leaves no descriptor or mapping behind. */
-TEST(failed_open_leaves_nothing)
-{
-	struct rlimit limit, saved;
-	uint64_t before = address_space();
-	int fd = lowest_fd();
-
-	REQUIRE_DEVICE();
-	EXPECT_TRUE(open_fails(CLOCK_PROCESS_CPUTIME_ID, 1, EINVAL));
-	EXPECT_TRUE(open_fails(-1, 1, EINVAL));
-	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 0, EINVAL));
-	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, max_slots() + 1, EINVAL));
-	EXPECT_EQ(fd, lowest_fd());
-
-	getrlimit(RLIMIT_NOFILE, &saved);
-	limit = saved;
-	limit.rlim_cur = fd;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 1, EMFILE));
-	setrlimit(RLIMIT_NOFILE, &saved);
-
-	/*
-	 * 2^20 slots need 64 MiB of address space, and their ring 4 MiB.  With 32 MiB free, the
-	 * library cannot map the slots.  With 66 MiB free, it can map the slots but not the
-	 * ring, and must unmap the slots.
-	 */
-	getrlimit(RLIMIT_AS, &saved);
-	for (int room = 32; room <= 66; room += 34) {
-		limit = saved;
-		limit.rlim_cur = address_space() + (room << 20);
-		setrlimit(RLIMIT_AS, &limit);
-		for (int i = 0; i < 10; i++)
-			EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 1 << 20, ENOMEM));
-	}
-	setrlimit(RLIMIT_AS, &saved);
-	EXPECT_EQ(fd, lowest_fd());
-	EXPECT_GT(before + (32 << 20), address_space());
-}
-
-/* Return: whether timerheap_open_setup() fails with @error. */
-static bool setup_fails(struct timerheap_setup setup, int error)
-{
-	errno = 0;
-	return !timerheap_open_setup(&setup) && errno == error;
-}
-
-TEST(bad_setup_is_refused)
-{
-	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
-	struct {
-		struct timerheap_setup setup;
-		uint64_t newer;
-	} longer = { .setup = setup };
-	struct timerheap *th;
-	int fd = lowest_fd();
-
-	REQUIRE_DEVICE();
-	setup.flags = 1U << 31;
-	EXPECT_TRUE(setup_fails(setup, EINVAL));
-	setup.flags = TIMERHEAP_CANCEL_ON_SET;
-	EXPECT_TRUE(setup_fails(setup, EINVAL));
-	setup.flags = 0;
-	setup.cpu = 1;
-	EXPECT_TRUE(setup_fails(setup, EINVAL));
-	setup.flags = TIMERHEAP_ON_CPU;
-	setup.cpu = 1U << 20;
-	EXPECT_TRUE(setup_fails(setup, EINVAL));
-	EXPECT_EQ(fd, lowest_fd());
-
-	/* The program's structure may be longer than the module's, if the added bytes are 0. */
-	th = __timerheap_open(&longer.setup, sizeof(longer));
-	ASSERT_NE(NULL, th);
-	EXPECT_EQ(sysconf(_SC_PAGESIZE), longer.setup.slots_size);
-	timerheap_close(th);
-	longer.newer = 1;
-	errno = 0;
-	EXPECT_EQ(NULL, __timerheap_open(&longer.setup, sizeof(longer)));
-	EXPECT_EQ(E2BIG, errno);
 }
 
 TEST(unlimited_context_bound_to_cpu_allows_10_us_period)
@@ -309,47 +188,6 @@ TEST(clock_step_is_reported_once)
 	EXPECT_NE(0, timerheap_deadline(th, 0));
 	restore_realtime(offset);
 	timerheap_close(th);
-}
-
-#define PARAMETER	TH_PARAMETERS "user_memory_percent"
-
-/* As the user "nobody", in a child, allocate all slots.  Return: the last error, positive. */
-static int alloc_until_error(uint32_t slots)
-{
-	struct timerheap *th;
-	int slot, last = 0;
-
-	if (!th_become_nobody())
-		return 0;
-	th = timerheap_open(CLOCK_MONOTONIC, slots);
-	if (!th)
-		return 0;
-	while ((slot = timerheap_alloc(th)) >= 0) {
-		timerheap_set_data(th, slot, 1);
-		last = slot;
-	}
-	return last && last + 1 < slots ? -slot : 0;
-}
-
-/* If the user has no memory left, timerheap_alloc() fails, and no access to a slot gets SIGBUS. */
-TEST(alloc_beyond_limit_of_memory_returns_error)
-{
-	int64_t percent = get_number(PARAMETER);
-	struct stat st;
-	pid_t pid;
-
-	REQUIRE_DEVICE();
-	if (geteuid())
-		SKIP(return, "needs root");
-	ASSERT_EQ(0, stat(DEVICE, &st));
-	ASSERT_EQ(0, chmod(DEVICE, 0666));
-	ASSERT_EQ(0, put_number(PARAMETER, 1));
-	pid = fork();
-	if (!pid)
-		_exit(alloc_until_error(max_slots()));
-	EXPECT_EQ(ENOSPC, child_status(pid));
-	ASSERT_EQ(0, put_number(PARAMETER, percent));
-	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));
 }
 
 FIXTURE(lib)

@@ -52,7 +52,7 @@ FIXTURE_TEARDOWN(steal)
 	put_number(TH_PARAMETERS "steal_us", self->steal_us);
 	put_number(TH_PARAMETERS "watchdog_ms", self->watchdog_ms);
 	put_number(TH_PARAMETERS "min_period_ns", self->before.min_period);
-	put_number(TH_PARAMETERS "max_user_checks", self->before.max_user_checks);
+	put_number(TH_PARAMETERS "user_cpu_percent", self->before.user_cpu_percent);
 	close(self->fd);
 }
 
@@ -612,7 +612,7 @@ TEST_F_TIMEOUT(steal, timers_of_stuck_thief_expire, 120)
 	if (self->before.heaps)
 		SKIP(return, "needs a heap for each CPU");
 	ASSERT_EQ(0, put_number(TH_PARAMETERS "min_period_ns", USEC));
-	ASSERT_EQ(0, put_number(TH_PARAMETERS "max_user_checks", 0));
+	ASSERT_EQ(0, put_number(TH_PARAMETERS "user_cpu_percent", 0));
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int round = 0; round < 6; round++) {
 		while (tries && !thief_gets_stuck(_metadata, self, round % 2, !(round % 2)))

@@ -75,13 +75,16 @@ static inline int system_read_heaps(struct system_heap *heaps, int max)
 	int index, cpu, entries, nr = 0;
 	char line[512];
 
-	memset(heaps, 0, max * sizeof(*heaps));
+	for (int i = 0; i < max; i++)
+		heaps[i] = (struct system_heap){ .cpu = -1 };
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "monotonic %d %d %*s %d", &index, &cpu, &entries) != 3 ||
 		    index >= max)
 			continue;
-		heaps[index] = (struct system_heap){ cpu, entries };
-		nr++;
+		/* Each user has heaps with the same numbers. */
+		nr += heaps[index].cpu < 0;
+		heaps[index].cpu = cpu;
+		heaps[index].entries += entries;
 	}
 	if (file)
 		fclose(file);

@@ -24,24 +24,11 @@
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
-#include <linux/percpu.h>
 
 #include "arm.h"
-#include "ratelimit.h"
+#include "budget.h"
 #include "trace.h"
 #include "upcalls.h"
-
-/*
- * A CPU accepts one notification from other CPUs per 50 us, with a bounded burst
- * (ratelimit.h), and defers notifications beyond that rate.  Without this limit a thread that
- * moves a timer earlier, again and again, would keep another CPU busy with interrupts.  An
- * interrupt and the run after it take about 4 us, so at one per 50 us notifications take
- * one twelfth of a CPU.
- */
-#define THEAP_NOTIFY_GAP	(50 * NSEC_PER_USEC)
-
-/* Each CPU writes its own limit, with interrupts off. */
-static DEFINE_PER_CPU(struct theap_rate_limit, theap_notify_limits);
 
 /*
  * Arm the hrtimer if the first deadline is earlier than the armed one.
@@ -122,38 +109,38 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 }
 
 /*
- * Defer the run of a queue by @ns, since the rate limit of notifications is exceeded.  Do
- * nothing if the hrtimer is armed for the first deadline or earlier, or if a run is on
- * or begins soon.
+ * Let a queue rest for @ns, since its account has exceeded its limit.  Do nothing if the hrtimer
+ * is armed for the first deadline or earlier, or if a run is on or begins soon.
  *
- * Until the deferred run, no CPU is notified for this queue, and due timers wait.  The rate
- * limit bounds the wait to one gap for each of the 4 clocks: 200 us.  If @hrtimer expires
- * before @resume, its run ends the deferral.  A deferral costs one run.  That run may find
- * nothing due, and then only arms the hrtimer.
+ * Until the run after the rest, no CPU is notified for this queue, and due timers wait.  If
+ * @hrtimer expires before @resume, its run ends the rest.
  */
 static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 {
 	if (theap_queue_first(queue) >= READ_ONCE(queue->armed))
 		return;
 	queue->count.deferred_notifications++;
+	/* A queue that rests is not stuck (steal.c). */
+	WRITE_ONCE(queue->progress, ktime_get_ns() + ns);
 	WRITE_ONCE(queue->armed, S64_MIN);
 	theap_queue_run_later(queue, ns);
 }
 
 /*
- * The handler of a notification: arm the hrtimer, or defer the run.  If the queue
- * was handed over meanwhile, notify its new CPU.
+ * The handler of a notification: charge it to the account of the queue, and arm the hrtimer, or let
+ * the queue rest.  Without the charge, a thread that moves a timer earlier, again and again, would
+ * keep another CPU busy with interrupts.  If the queue was handed over meanwhile, notify its new
+ * CPU.
  */
 static void theap_queue_ipi(void *arg)
 {
 	struct theap_queue *queue = arg;
-	s64 now = ktime_get_ns(), until;
+	u64 rest;
 
 	atomic_xchg(&queue->ipi_pending, 0);
-	until = theap_rate_limit_charge(this_cpu_ptr(&theap_notify_limits), now, THEAP_NOTIFY_GAP,
-					THEAP_CLOCKS);
-	if (until > now && READ_ONCE(queue->cpu) == smp_processor_id())
-		theap_queue_defer(queue, until - now);
+	rest = theap_budget_charge_ipi(queue->account);
+	if (rest && READ_ONCE(queue->cpu) == smp_processor_id())
+		theap_queue_defer(queue, rest);
 	else
 		theap_queue_notify_cpu(queue);
 }
@@ -207,7 +194,7 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * Begin the next run in @ns, after a run of the owning CPU that has exhausted the CPU budget.
+ * Begin the next run in @ns, after a run of the owning CPU that has reached a limit of CPU time.
  *
  * Context: interrupts off.
  */
@@ -220,7 +207,7 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 }
 
 /*
- * End a thief's run; if it has exhausted the CPU budget, continue in @ns.
+ * End a thief's run; if it has reached a limit of CPU time, continue in @ns.
  *
  * A thief leaves @armed as it is, since the owning CPU has yet to run the queue: its hrtimer, or a
  * notification, is pending.  But the thief has drained the inbox.  A caller that has lowered

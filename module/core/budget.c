@@ -1,26 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The CPU budget: runs leave one fifth of a CPU to tasks.
+ * The CPU budget: runs leave one fifth of a CPU to tasks, and each user's runs leave 95 %.
  *
  * A limit for each run is not enough: a million tickers with different deadlines make
- * short runs that follow each other.  Nor is a limit for each queue: a CPU has one queue
- * for each clock.  So the budget belongs to the CPU, not to a run or to a queue.
+ * short runs that follow each other.  Nor is a limit for each queue: an account has one queue
+ * for each clock.  So there are two limits on each CPU, each for all runs that it applies to:
  *
- *	a run			adds its duration to the deficit
- *	the time between runs	repays four times its duration
- *	deficit >= 500 us	the run ends, even if more is due; the next run begins
- *				when the deficit is repaid, after deficit / 4
+ *	limit		of			at most
+ *	the CPU's	all accounts		80 % of the time
+ *	an account's	that account, if it	theap_user_cpu_percent of the time
+ *			is limited
+ *
+ * Both are kept in the same way (GCRA).  The state of a limit is one time, @until.  CPU time
+ * that was used moves @until ahead, by the time that it takes to repay it: at 4 %, 1 us that was
+ * used moves @until ahead by 25 us.
+ *
+ *	@until <= now		repaid
+ *	@until > now		not repaid yet; a queue that has to rest, rests until @until
+ *
+ * A queue has to rest if @until is ahead by more than a threshold.  Then it rests until @until, not
+ * only until the threshold, so that there are few interrupts.  Its timers are late, and none of
+ * them is lost: the run after the rest expires all that are due.  The queues of other accounts go
+ * on.
+ *
+ *	limit		threshold	so a run at the limit lasts
+ *	the CPU's	 25 us		100 us of each 125 us
+ *	an account's	480 us		 20 us of each 500 us
+ *
+ * An account that was below its limit has saved time, at most 400 ms, which are 16 ms of CPU
+ * time at 4 %: enough to expire 50 000 timers at once.  The CPU has no savings.
  *
  * Each run handles at least one batch, however large the deficit is.  So a queue makes
  * progress even if another queue of the CPU uses up the budget.
  *
  * The interrupt and the softirq that lead to a run cost CPU time before and after the
- * run.  If that time counted as time between runs, a timer that is always due again at
- * once would leave no time to tasks.  So that time is charged too, as twice the median
- * lateness of the interrupts: one half for the time before the run, the other half for the
- * time after it.
+ * run.  So that time is charged too, as four times the median lateness of the interrupts.  A
+ * quarter is for the time before the run.  The rest is for the end of the run, for programming
+ * the next interrupt, and for the return.  An IPI that notifies a CPU is charged the same.
  */
 #include <linux/hrtimer.h>
+#include <linux/irqflags.h>
 #include <linux/ktime.h>
 #include <linux/minmax.h>
 #include <linux/percpu.h>
@@ -28,77 +47,161 @@
 
 #include "budget.h"
 
-/* The largest deficit: the next run begins at most 2.5 ms later. */
-#define THEAP_DEFICIT_MAX_NS	(10 * NSEC_PER_MSEC)
+/* With the costs that no clock measures, such as those of the end of a run, it is below 5 %. */
+unsigned int theap_user_cpu_percent = 4;
+
+/* The CPU's limit, how far ahead its @until may be without a rest, and the longest rest. */
+#define THEAP_CPU_PERCENT	80
+#define THEAP_CPU_AHEAD		(THEAP_BUDGET_NS / 4)
+#define THEAP_CPU_REST_MAX	(THEAP_CHARGE_MAX / 4)
+
+/* How far ahead @until of an account may be, and how much time an account may save. */
+#define THEAP_ACCOUNT_AHEAD	(480 * NSEC_PER_USEC)
+#define THEAP_ACCOUNT_SAVED	(400 * NSEC_PER_MSEC)
+
+/*
+ * The most that is charged at once: an interrupt, or the host of a virtual machine, may have used
+ * the time instead of the run.
+ */
+#define THEAP_CHARGE_MAX	(20 * NSEC_PER_MSEC)
 
 /*
  * The limits of the median lateness: its value on a physical machine, about 1 us, and on an
- * emulated one, about 20 us.  The lateness is half of the cost of an interrupt and its
- * softirq: the half between the deadline and the start of the run.
+ * emulated one, about 20 us.  The lateness is a quarter of the cost of an interrupt and its
+ * softirq: the time between the deadline and the start of the run.
  */
 #define THEAP_LATENCY_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATENCY_MAX	(20 * NSEC_PER_USEC)
+
+/*
+ * struct theap_budget - the budget of a CPU; all times in nanoseconds, on CLOCK_MONOTONIC
+ * @until:   when the CPU time that all runs have used is repaid
+ * @charged: CPU time was charged up to this time
+ * @latency: lateness of the interrupt that begins the next run; 0: not measured
+ *
+ * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
+ * hrtimers, with softirqs off.
+ */
+struct theap_budget {
+	u64 until;
+	u64 charged;
+	u64 latency;
+};
 
 static DEFINE_PER_CPU(struct theap_budget, theap_budgets);
 
 /*
  * Move the estimate of the median latency towards the last latency, by 1/16 of the estimate.
  * The cost is computed from the median, since a single latency may mislead: the interrupt may
- * have been delayed, or may coincide with another one.
+ * have been delayed, or may coincide with another one.  Each account has a median of its own,
+ * so that no account sets the price of another.
  */
-static void theap_budget_learn(struct theap_budget *budget)
+static void theap_budget_learn(struct theap_usage *usage, u64 latency)
 {
-	u64 known = clamp_t(u64, budget->median_latency, THEAP_LATENCY_MIN, THEAP_LATENCY_MAX);
+	u64 known = clamp_t(u64, usage->median_latency, THEAP_LATENCY_MIN, THEAP_LATENCY_MAX);
 
-	budget->median_latency = budget->latency > known ? known + known / 16 :
-							   known - known / 16;
+	WRITE_ONCE(usage->median_latency, latency > known ? known + known / 16 :
+							    known - known / 16);
+}
+
+/* Return: the CPU time of an interrupt that begins a run, and of its softirq. */
+static u64 theap_budget_interrupt(const struct theap_usage *usage)
+{
+	return 4 * max_t(u64, READ_ONCE(usage->median_latency), THEAP_LATENCY_MIN);
+}
+
+/*
+ * Charge @used to this CPU and to an account.  Return: how long the queue has to rest.
+ *
+ * Interrupts are off, since an IPI may charge, too.
+ */
+static u64 theap_charge(struct theap_account *account, u64 now, u64 used)
+{
+	unsigned int percent = READ_ONCE(theap_user_cpu_percent);
+	u64 cpu_ahead, account_ahead = 0;
+	struct theap_usage *usage;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	usage = this_cpu_ptr(account->usage);
+	WRITE_ONCE(usage->used, usage->used + used);
+	cpu_ahead = theap_limit_charge(&this_cpu_ptr(&theap_budgets)->until, now, used,
+				       THEAP_CPU_PERCENT, 0, THEAP_CPU_REST_MAX);
+	if (account->limited && percent)
+		account_ahead = theap_limit_charge(&usage->until, now, used, percent,
+						   THEAP_ACCOUNT_SAVED, THEAP_REST_MAX);
+	local_irq_restore(flags);
+	return max(cpu_ahead < THEAP_CPU_AHEAD ? 0 : cpu_ahead,
+		   account_ahead < THEAP_ACCOUNT_AHEAD ? 0 : account_ahead);
 }
 
 /**
  * theap_budget_begin - begin to charge a run to this CPU
+ * @account: pays for the run
  *
- * Repay the deficit by four times the time since the last run.  The cost of the
- * interrupt, twice its median latency, repays nothing and is charged.
+ * The interrupt that has begun the run is charged with it, but not the time before the last run
+ * ended: one interrupt may begin several runs.
  *
  * Ignore a latency that is longer than the time since the last run.  The hrtimer was due
  * before that run ended, so the latency does not measure the cost of an interrupt.
  *
  * Context: softirq, or softirqs off.
- * Return: the budget, for theap_budget_charge().
+ * Return: the current time on CLOCK_MONOTONIC.
  */
-struct theap_budget *theap_budget_begin(void)
+u64 theap_budget_begin(struct theap_account *account)
 {
 	struct theap_budget *budget = this_cpu_ptr(&theap_budgets);
-	u64 between, cost, repaid;
+	struct theap_usage *usage = this_cpu_ptr(account->usage);
+	u64 now = ktime_get_ns();
 
-	budget->started = ktime_get_ns();
-	between = budget->started - budget->ended;
-	if (budget->latency && budget->latency < between)
-		theap_budget_learn(budget);
+	if (budget->latency && budget->latency < now - budget->charged)
+		theap_budget_learn(usage, budget->latency);
 	budget->latency = 0;
-	cost = min(between, 2 * max_t(u64, budget->median_latency, THEAP_LATENCY_MIN));
-	repaid = THEAP_BUDGET_REPAY * (between - cost);
-	budget->deficit_before = budget->deficit - min(budget->deficit, repaid) + cost;
-	return budget;
+	budget->charged = max(budget->charged, now - theap_budget_interrupt(usage));
+	return now;
 }
 
 /**
- * theap_budget_charge - charge the run on this CPU up to now
- * @budget: of theap_budget_begin()
+ * theap_budget_charge - charge the run on this CPU for the time since the last charge
+ * @account: pays for the run
+ * @now:     out: the time up to which the run was charged, on CLOCK_MONOTONIC
  *
- * The deficit is limited to THEAP_DEFICIT_MAX_NS, since an interrupt may have used
- * the time instead of the run.  Up to that limit, the whole duration counts, also the time
- * for waking tasks.  So a run that wakes a thousand tasks delays later timers, not tasks.
+ * The whole time counts, also that of waking tasks.  So a run that wakes a thousand tasks delays
+ * later timers, not tasks.
  *
  * Context: as theap_budget_begin().
- * Return: the deficit.
+ * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
  */
-u64 theap_budget_charge(struct theap_budget *budget)
+u64 theap_budget_charge(struct theap_account *account, u64 *now)
 {
-	budget->ended = ktime_get_ns();
-	budget->deficit = min_t(u64, budget->deficit_before + budget->ended - budget->started,
-				THEAP_DEFICIT_MAX_NS);
-	return budget->deficit;
+	struct theap_budget *budget = this_cpu_ptr(&theap_budgets);
+	u64 used;
+
+	*now = ktime_get_ns();
+	used = min_t(u64, *now - budget->charged, THEAP_CHARGE_MAX);
+	budget->charged = *now;
+	return theap_charge(account, *now, used);
+}
+
+/**
+ * theap_budget_charge_ipi - charge an IPI that notifies this CPU
+ * @account: has caused the IPI
+ *
+ * Context: interrupts off.
+ * Return: as theap_budget_charge().
+ */
+u64 theap_budget_charge_ipi(struct theap_account *account)
+{
+	return theap_charge(account, ktime_get_ns(),
+			    theap_budget_interrupt(this_cpu_ptr(account->usage)));
+}
+
+/* Has this CPU time left for the runs of other accounts?  Context: as theap_budget_begin(). */
+bool theap_budget_left(void)
+{
+	struct theap_budget *budget = this_cpu_ptr(&theap_budgets);
+
+	return READ_ONCE(budget->until) < budget->charged + THEAP_CPU_AHEAD;
 }
 
 /**

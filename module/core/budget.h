@@ -1,40 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The CPU budget of runs (budget.c). */
+/* The CPU time that runs may use, all together and for each account (budget.c). */
 #ifndef THEAP_BUDGET_H
 #define THEAP_BUDGET_H
 
 #include <linux/hrtimer.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/time64.h>
 #include <linux/types.h>
 
-/* A run ends when the deficit of its CPU reaches this. */
-#define THEAP_BUDGET_NS		(500 * NSEC_PER_USEC)
+#include "account.h"
 
-/* The time between runs repays this many times its length. */
-#define THEAP_BUDGET_REPAY	4
+/* A run of a CPU that was idle before may last this long. */
+#define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
+
+/* The longest rest of a queue for the limit of its account: after a charge of 20 ms at 4 %. */
+#define THEAP_REST_MAX		(500 * NSEC_PER_MSEC)
+
+extern unsigned int theap_user_cpu_percent;	/* the module parameter */
 
 /**
- * struct theap_budget - the budget of a CPU; all fields in nanoseconds
- * @deficit:        the CPU time that runs have used and that is not repaid yet, at @ended
- * @ended:          end of the last run, on CLOCK_MONOTONIC
- * @started:        start of the current run, on CLOCK_MONOTONIC
- * @deficit_before: the deficit at @started
- * @latency:        lateness of the interrupt that begins the next run; 0: not measured
- * @median_latency: an estimate of the median of @latency
+ * theap_limit_charge - charge CPU time to a limit
+ * @until:   the state of the limit: when the used time is repaid
+ * @now:     the current time on the same clock
+ * @used:    the CPU time to charge, in nanoseconds; it ends now
+ * @percent: how much of the time may be used, at least 1
+ * @saved:   the most time without use that counts, in nanoseconds
+ * @most:    the most that @until may be ahead of @now, in nanoseconds
  *
- * Written on that CPU, by runs and by the functions of the hrtimers, with softirqs off.
+ * Return: the nanoseconds from @now to @until; 0: the used time is repaid.
  */
-struct theap_budget {
-	u64 deficit;
-	u64 ended;
-	u64 started;
-	u64 deficit_before;
-	u64 latency;
-	u64 median_latency;
-};
+static inline u64 theap_limit_charge(u64 *until, u64 now, u64 used, unsigned int percent,
+				     u64 saved, u64 most)
+{
+	u64 from = now - min(now, used + saved);
 
-struct theap_budget *theap_budget_begin(void);
-u64 theap_budget_charge(struct theap_budget *budget);
+	*until = min(max(*until, from) + div_u64(used * 100, percent), now + most);
+	return *until > now ? *until - now : 0;
+}
+
+u64 theap_budget_begin(struct theap_account *account);
+u64 theap_budget_charge(struct theap_account *account, u64 *now);
+u64 theap_budget_charge_ipi(struct theap_account *account);
+bool theap_budget_left(void);
 void theap_budget_note_latency(const struct hrtimer *hrtimer);
 
 #endif /* THEAP_BUDGET_H */

@@ -9,6 +9,7 @@
 #ifndef THEAP_CLOCK_H
 #define THEAP_CLOCK_H
 
+#include <linux/ktime.h>
 #include <linux/time.h>
 #include <linux/timekeeping.h>
 #include <linux/types.h>

@@ -6,8 +6,7 @@
  * the core and call theap_core_init() and theap_core_exit().  This list has the files
  * of the core in order.  Each file calls only files that precede it in the list:
  *
- *	clock.h ratelimit.h lateness.h delay.c	clocks, a rate limiter, a histogram,
- *						delays for tests
+ *	clock.h lateness.h delay.c		clocks, a histogram, delays for tests
  *	heap.c extract.c list.c			the heap, bulk extraction, lists in the
  *						same memory
  *	state.h timer.h slack.h			the ten states, a timer, its slack
@@ -16,14 +15,16 @@
  *						self-check
  *	owner.c					what the holder of a queue's lock does to
  *						the timers of the queue
- *	queues.c room.c				all queues, and room in their heaps
+ *	cpus.c account.h queues.c		isolated CPUs, the queues of all accounts
+ *	room.c					room in the heaps of queues
+ *	budget.c				the CPU time that runs may use
  *	arm.c					the hrtimer of a queue, notifications
  *	timer.c					start, stop and modify, from any CPU
- *	budget.c run.c				the CPU budget, and the expiry run
+ *	run.c					the expiry run
  *	manual.c				manual clocks
  *	steal.c watchdog.c			queues whose CPU is stuck
  *	hotplug.c				CPUs that go offline and online
- *	core.c					init and exit
+ *	account.c core.c			the life of an account; init and exit
  *
  * Two calls are exceptions to this order: upcalls.h declares them.
  */

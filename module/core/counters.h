@@ -19,10 +19,9 @@
 	X(removed, "stopped timers removed from a queue")		\
 	X(handed_over, "queues with timers, handed over to another CPU")	\
 	X(runs, "expiry runs")						\
-	X(throttled, "of these, ended because the CPU budget was used up")		\
-	X(deferred_checks, "checks deferred by a user's rate limit")	\
+	X(throttled, "of these, ended because a limit of CPU time was reached") \
 	X(notified, "CPUs notified of an earlier deadline")		\
-	X(deferred_notifications, "notifications deferred by the rate limit") \
+	X(deferred_notifications, "notifications deferred by the limit of an account") \
 	X(stolen, "runs by another CPU than the queue's")		\
 	X(stolen_by_watchdog, "of these, started by the watchdog")
 

@@ -16,7 +16,6 @@
  *	0	the queue is the CPU's own: starts on this CPU go to the queue
  *	1	a housekeeping CPU
  *	2	an isolated or nohz_full CPU; also one that shares the queue with others (heaps=)
- *	3	no CPU: the queue is new
  *
  * So an isolated CPU gets no timers of other CPUs, unless no housekeeping CPU is online.  If
  * several CPUs have the same rank, the number of the queue selects one of them.  So the queues
@@ -34,44 +33,50 @@
 #include "upcalls.h"
 #include "watchdog.h"
 
-/* Do starts on a CPU go to a queue?  A shared queue is not an isolated CPU's own. */
-static bool theap_cpu_owns(struct theap_queue *queue, unsigned int cpu)
+/*
+ * Do starts on a CPU go to queue number @index of an account?  A shared queue is not an isolated
+ * CPU's own.
+ */
+static bool theap_cpu_owns(unsigned int index, unsigned int cpu)
 {
-	return theap_queues_get(queue->clock, cpu) == queue &&
+	return cpu % theap_queues_nr() == index &&
 	       (theap_queues_nr() == nr_cpu_ids || theap_cpu_is_housekeeping(cpu));
 }
 
-/* Return: how well a CPU suits a queue, as listed at the top; nr_cpu_ids stands for no CPU. */
-static unsigned int theap_cpu_rank(struct theap_queue *queue, unsigned int cpu)
+/* Return: how well a CPU suits queue number @index of an account, as listed at the top. */
+static unsigned int theap_cpu_rank(unsigned int index, unsigned int cpu)
 {
-	if (cpu >= nr_cpu_ids)
-		return 3;
-	if (theap_cpu_owns(queue, cpu))
+	if (theap_cpu_owns(index, cpu))
 		return 0;
 	return theap_cpu_is_housekeeping(cpu) ? 1 : 2;
 }
 
-/*
- * Choose the CPU that drives a queue when its CPU goes offline.  @index is the number of the queue.
- * At least one CPU can drive it, since the last CPU does not go offline.
+/**
+ * theap_cpu_choose - choose the CPU that drives a queue
+ * @index: the number of the queue in its account
+ *
+ * At least one CPU can drive queues, since the last CPU does not go offline.
+ *
+ * Context: the CPUs that can drive queues do not change meanwhile.
+ * Return: the CPU.
  */
-static unsigned int theap_cpu_successor(struct theap_queue *queue, unsigned int index)
+unsigned int theap_cpu_choose(unsigned int index)
 {
-	unsigned int cpu, best = theap_cpu_rank(queue, nr_cpu_ids), equal = 0, found = nr_cpu_ids;
+	unsigned int cpu, best = UINT_MAX, equal = 0, found = nr_cpu_ids;
 
 	for_each_cpu(cpu, &theap_drivers) {
-		unsigned int rank = theap_cpu_rank(queue, cpu);
+		unsigned int rank = theap_cpu_rank(index, cpu);
 
 		if (rank > best)
 			continue;
 		equal = rank < best ? 1 : equal + 1;
 		best = rank;
 	}
-	index %= equal;
+	equal = index % equal;
 	/* If the ranks have changed in between, since CPUs were isolated, the last CPU will do. */
 	for_each_cpu(cpu, &theap_drivers) {
 		found = cpu;
-		if (theap_cpu_rank(queue, cpu) == best && !index--)
+		if (theap_cpu_rank(index, cpu) == best && !equal--)
 			break;
 	}
 	return found;
@@ -89,6 +94,39 @@ static void theap_queue_assign(struct theap_queue *queue, unsigned int cpu)
 	trace_timerheap_hand_over(queue, before, cpu);
 }
 
+/*
+ * Call @function for each queue, with its number in its account.  An account that gets its first
+ * queues of a clock meanwhile waits for the lock, and then finds the CPUs as they are now.
+ */
+static void theap_queues_visit(void (*function)(struct theap_queue *queue, unsigned int index,
+						unsigned int cpu), unsigned int cpu)
+{
+	struct theap_account *account;
+	enum theap_clock clock;
+	unsigned int i;
+
+	lockdep_assert_held(&theap_accounts_lock);
+	list_for_each_entry(account, &theap_accounts, node)
+		for (clock = 0; clock < THEAP_CLOCKS; clock++)
+			for (i = 0; account->queues[clock] && i < theap_queues_nr(); i++)
+				function(account->queues[clock][i], i, cpu);
+}
+
+/* Let a CPU drive a queue if it suits the queue better than the queue's CPU. */
+static void theap_queue_cpu_online(struct theap_queue *queue, unsigned int index, unsigned int cpu)
+{
+	if (theap_cpu_rank(index, cpu) < theap_cpu_rank(index, queue->cpu))
+		theap_queue_assign(queue, cpu);
+}
+
+/* Hand a queue over to another CPU if @cpu drives it. */
+static void theap_queue_cpu_offline(struct theap_queue *queue, unsigned int index,
+				    unsigned int cpu)
+{
+	if (queue->cpu == cpu)
+		theap_queue_assign(queue, theap_cpu_choose(index));
+}
+
 /**
  * theap_cpu_online - let a CPU drive the queues that it suits better than their CPUs
  * @cpu: comes online, or stays online since another part of the kernel keeps it online
@@ -98,18 +136,10 @@ static void theap_queue_assign(struct theap_queue *queue, unsigned int cpu)
  */
 int theap_cpu_online(unsigned int cpu)
 {
-	enum theap_clock clock;
-	unsigned int i;
-
+	mutex_lock(&theap_accounts_lock);
 	cpumask_set_cpu(cpu, &theap_drivers);
-	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
-		for (i = 0; i < theap_queues_nr(); i++) {
-			struct theap_queue *queue = theap_queues_get(clock, i);
-
-			if (theap_cpu_rank(queue, cpu) < theap_cpu_rank(queue, queue->cpu))
-				theap_queue_assign(queue, cpu);
-		}
-	}
+	theap_queues_visit(theap_queue_cpu_online, cpu);
+	mutex_unlock(&theap_accounts_lock);
 	theap_watchdog_wake();
 	return 0;
 }
@@ -123,18 +153,10 @@ int theap_cpu_online(unsigned int cpu)
  */
 int theap_cpu_offline(unsigned int cpu)
 {
-	enum theap_clock clock;
-	unsigned int i;
-
+	mutex_lock(&theap_accounts_lock);
 	cpumask_clear_cpu(cpu, &theap_drivers);
-	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
-		for (i = 0; i < theap_queues_nr(); i++) {
-			struct theap_queue *queue = theap_queues_get(clock, i);
-
-			if (queue->cpu == cpu)
-				theap_queue_assign(queue, theap_cpu_successor(queue, i));
-		}
-	}
+	theap_queues_visit(theap_queue_cpu_offline, cpu);
+	mutex_unlock(&theap_accounts_lock);
 	theap_watchdog_offline(cpu);
 	return 0;
 }

@@ -6,8 +6,8 @@
  * at, and @now is the time when a run collected it.  For a slot, the lateness is fired -
  * deadline of the slot's event, with these differences:
  *
- *  - Slack and a rate limit queue the slot later than its deadline.  Then the lateness
- *    counted here is less.
+ *  - Slack and the back-off of an unread ticker queue the slot later than its deadline.  Then the
+ *    lateness counted here is less.
  *  - The program may have postponed the slot without a call, by less than its lateness.
  *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
  *  - A slot that is due when a call arms it expires in that call, and is not counted.

@@ -65,7 +65,7 @@ struct theap_queue *theap_manual_alloc(__u64 *user_now)
 
 	if (!manual)
 		return NULL;
-	theap_queue_init(&manual->queue, THEAP_MANUAL);
+	theap_queue_init(&manual->queue, THEAP_MANUAL, NULL, THEAP_NO_BIT);
 	mutex_init(&manual->lock);
 	manual->queue.user_now = user_now;
 	theap_queue_set_now(&manual->queue, THEAP_MANUAL_BEGIN);

@@ -299,7 +299,7 @@ bool __theap_settle(struct theap_queue *queue)
 	if (first >= before)
 		return false;
 	/*
-	 * (P) orders the store of @first before the reads of theap_nonempty and
+	 * (P) orders the store of @first before the reads of the bitmap and
 	 * theap_watchdog_until.  Pairs with (S) and (Q) in watchdog.c.
 	 */
 	smp_mb();

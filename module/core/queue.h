@@ -2,10 +2,10 @@
 /*
  * A queue: a heap, its lock, and what drives it.
  *
- * There is one queue per clock and CPU.  With the module parameter heaps=n there are up to n
- * queues per clock.  One CPU drives a queue: the CPU it belongs to, or another one while that
- * CPU is offline.  An hrtimer of that CPU expires in softirq
- * when the first deadline is due, and runs the queue:
+ * Each account has one queue per clock and CPU (account.h).  With the module parameter heaps=n it
+ * has up to n queues per clock.  One CPU drives a queue: the CPU it belongs to, or another one
+ * while that CPU is offline.  An hrtimer of that CPU expires in softirq when the first deadline is
+ * due, and runs the queue:
  *
  *	    start			stop, postpone		modify to earlier
  *	      | lock, push		  | only the		  | the timer, and
@@ -65,11 +65,13 @@ static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATC
 
 /**
  * struct theap_placement - the queue that a timer goes to when it is started
- * @clock:  the clock of its deadlines
- * @cpu:    the CPU whose queue the timer goes to, or THEAP_ANY_CPU
- * @manual: the queue of a manual clock; NULL: a queue of a CPU
+ * @account: the account that has the queue and pays for its runs
+ * @clock:   the clock of its deadlines; @account has queues for it
+ * @cpu:     the CPU whose queue the timer goes to, or THEAP_ANY_CPU
+ * @manual:  the queue of a manual clock; NULL: a queue of a CPU
  */
 struct theap_placement {
+	struct theap_account *account;
 	enum theap_clock clock;
 	unsigned int cpu;
 	struct theap_queue *manual;
@@ -179,7 +181,9 @@ struct theap_queue {
 	/* Rarely written, and read by each change of a timer and by each notification. */
 	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none yet */
 	enum theap_clock clock;		/* C */
-	unsigned int bit;		/* C: its bit of theap_nonempty (queues.c) */
+	unsigned int bit;		/* C: its bit of @nonempty */
+	unsigned long *nonempty;	/* C: the bitmap of its account (queues.c) */
+	struct theap_account *account;	/* C: pays for its runs; NULL: the clock is manual */
 	__u64 *user_now;		/* C: the copy of @now that programs read */
 
 	/* Written by the owner, the code that holds the lock. */

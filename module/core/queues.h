@@ -1,26 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The table of all queues, and the choice of the queue for a started timer (queues.c). */
+/* The table of all accounts and their queues; the queue for a started timer (queues.c). */
 #ifndef THEAP_QUEUES_H
 #define THEAP_QUEUES_H
 
-#include <linux/cpumask.h>
-#include <linux/percpu.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
 
+#include "account.h"
+#include "cpus.h"
 #include "queue.h"
 
+/* For theap_queue_init(): the queue is in no table, so no scan finds it. */
+#define THEAP_NO_BIT	UINT_MAX
+
+/**
+ * struct theap_cursor - a position in the sequence of all queues
+ * @id:      the number of an account
+ * @bit:     the bit of a queue of that account
+ * @account: that account; NULL: theap_queues_next() finds the first one from @id on
+ *
+ * A cursor with @account is valid until the end of the RCU read-side critical section.
+ */
+struct theap_cursor {
+	u32 id;
+	unsigned int bit;
+	struct theap_account *account;
+};
+
 extern unsigned int theap_heaps;	/* the module parameter */
-extern const struct theap_placement theap_default_placement[THEAP_CLOCKS];
+extern struct theap_placement theap_default_placement[THEAP_CLOCKS];
+extern struct list_head theap_accounts;
+extern struct mutex theap_accounts_lock;
 
-extern unsigned long theap_nonempty[];
-extern struct cpumask theap_housekeeping, theap_drivers;
-DECLARE_PER_CPU(unsigned int, theap_start_cpu);
-
-void theap_housekeeping_update(void);
-bool theap_cpu_is_housekeeping(unsigned int cpu);
 unsigned int theap_queues_nr(void);
-struct theap_queue *theap_queues_get(enum theap_clock clock, unsigned int index);
-struct theap_queue *theap_queues_at(unsigned int bit);
-unsigned int theap_nonempty_next(unsigned int from);
+struct theap_queue *theap_queues_get(struct theap_account *account, enum theap_clock clock,
+				     unsigned int cpu);
+struct theap_account *theap_accounts_from(u32 id);
+struct theap_queue *theap_queues_next(struct theap_cursor *at);
 void theap_queue_set_nonempty(struct theap_queue *queue);
 struct theap_queue *theap_queue_for(const struct theap_placement *placement);
 
@@ -30,9 +46,8 @@ static inline bool theap_queue_is_foreign(const struct theap_queue *queue)
 	return READ_ONCE(queue->cpu) != this_cpu_read(theap_start_cpu);
 }
 
-void theap_queue_init(struct theap_queue *queue, enum theap_clock clock);
+void theap_queue_init(struct theap_queue *queue, enum theap_clock clock,
+		      struct theap_account *account, unsigned int bit);
 void theap_queue_destroy(struct theap_queue *queue);
-int theap_queues_init(void);
-void theap_queues_free(void);
 
 #endif /* THEAP_QUEUES_H */

@@ -2,8 +2,8 @@
 /*
  * A run of a queue: expire the timers that are due, and call their functions.
  *
- * A run handles batch after batch until nothing is due, or until the CPU budget is
- * exhausted (budget.c):
+ * A run handles batch after batch until nothing is due, or until the queue has to rest
+ * (budget.c):
  *
  *	collect	with the lock:	adjust the inbox, clean the top of the heap (owner.c);
  *				expire what is due: the timers in due buckets, and the
@@ -18,9 +18,9 @@
  * (queue.h).
  *
  * If a function starts its own timer in the past, a later batch expires the timer, not
- * the current one.  So the function cannot prolong a batch, and the budget ends the run.
+ * the current one.  So the function cannot prolong a batch, and the run ends in time.
  *
- * A run leaves due timers behind only if the budget is exhausted.  One more batch costs
+ * A run leaves due timers behind only if the queue has to rest.  One more batch costs
  * less than the interrupt that would begin another run.
  */
 #include <linux/ktime.h>
@@ -104,7 +104,6 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	next = timer->ops->expire(timer, run->now, &expiry);
 	run->expirations += expiry.expirations;
 	queue->count.checked++;
-	queue->count.deferred_checks += expiry.deferred;
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
 		/* A count, not a flag: a ticker moved earlier may expire twice in a batch. */
@@ -310,8 +309,8 @@ bool theap_run_batch(struct theap_queue *queue, struct theap_run *run)
 }
 
 /*
- * If a run has this many wakers after a batch, it calls them, and continues if CPU budget is
- * left.  Waking a task takes longer than expiring its timer.  A run may spend its whole budget on
+ * If a run has this many wakers after a batch, it calls them, and continues if the queue need not
+ * rest.  Waking a task takes longer than expiring its timer.  A run may spend its whole budget on
  * the timers of thousands of contexts.  If it called all their wakers only at its end, the
  * calls would take many times the budget.
  */
@@ -368,25 +367,23 @@ void theap_run_wake(struct theap_run *run)
 		shared_waker->function(shared_waker);
 }
 
-/* End a run: arm the hrtimer, or throttle the queue until the deficit is repaid. */
-static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 deficit,
-			  u64 ended)
+/* End a run: arm the hrtimer, or let the queue rest for @rest nanoseconds. */
+static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 rest, u64 ended)
 {
-	u64 throttle = deficit >= THEAP_BUDGET_NS ? deficit / THEAP_BUDGET_REPAY : 0;
 	unsigned long flags;
 	bool sparse;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	sparse = __theap_queue_is_sparse(queue);
-	queue->count.throttled += throttle > 0;
-	/* Include the throttled time, so that no thief finds the queue stuck (steal.c). */
-	WRITE_ONCE(queue->progress, ended + throttle);
+	queue->count.throttled += rest > 0;
+	/* Include the rest, so that no thief finds the queue stuck (steal.c). */
+	WRITE_ONCE(queue->progress, ended + rest);
 	WRITE_ONCE(run->on, false);
 	raw_spin_unlock(&queue->lock);
 	if (run == &queue->stolen)
-		theap_queue_stolen_run_ended(queue, throttle);
-	else if (throttle)
-		theap_queue_run_throttled(queue, throttle);
+		theap_queue_stolen_run_ended(queue, rest);
+	else if (rest)
+		theap_queue_run_throttled(queue, rest);
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);
@@ -415,37 +412,35 @@ bool __theap_run_begin(struct theap_queue *queue, struct theap_run *run)
 }
 
 /**
- * theap_run - run a queue until nothing is due or the CPU budget is exhausted
+ * theap_run - run a queue until nothing is due or the queue has to rest (budget.c)
  * @queue: the queue
  * @run:   was begun by __theap_run_begin() on this CPU
  *
  * Context: softirq, or softirqs off; under rcu_read_lock(), which keeps the memory of
  * the wakers until the last of them is called.
- * Return: when the run ended, on CLOCK_MONOTONIC; 0: the budget is exhausted.
+ * Return: when the run ended, on CLOCK_MONOTONIC; 0: the CPU has no time left for other runs.
  */
 u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 {
-	struct theap_budget *budget = theap_budget_begin();
-	u64 deficit, progress = budget->started;
+	u64 rest, now = theap_budget_begin(queue->account);
 	bool more;
 
 	do {
-		WRITE_ONCE(queue->progress, progress);
+		WRITE_ONCE(queue->progress, now);
 		more = theap_run_batch(queue, run);
 		/* Wake tasks before reading the clock: more due timers must not delay the tasks. */
 		if (!more || run->nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(run);
 		if (!more)
 			more = theap_queue_first(queue) <= theap_queue_now(queue);
-		if (!more)
-			break;
-		deficit = theap_budget_charge(budget);
-		progress = budget->ended;
-	} while (deficit < THEAP_BUDGET_NS);
-	theap_run_wake(run);
-	deficit = theap_budget_charge(budget);
-	theap_run_end(queue, run, deficit, budget->ended);
-	return deficit < THEAP_BUDGET_NS ? budget->ended : 0;
+		rest = theap_budget_charge(queue->account, &now);
+	} while (more && !rest);
+	if (rest) {
+		theap_run_wake(run);
+		rest = theap_budget_charge(queue->account, &now);
+	}
+	theap_run_end(queue, run, rest, now);
+	return theap_budget_left() ? now : 0;
 }
 
 /**

@@ -11,13 +11,13 @@
  *
  * Then code on another CPU, the thief, runs the queue.  In Go, likewise, a P (a processor of the
  * scheduler) with nothing to do runs the timers of other Ps.  A stolen run is charged to the
- * budget of the thief's CPU.
+ * thief's CPU, and to the account of the queue on that CPU.
  *
  * A queue is stuck if a timer is overdue by steal_us (a module parameter), and no run of the
  * queue has made progress for steal_us: none has begun, collected a batch or ended.  The time
- * that the queue is throttled after a run counts as part of that run.  So a CPU that has too
- * much to do is not stuck, although its timers are late: its runs are throttled for up to 2.5 ms,
- * and not stolen.
+ * that the queue rests after a run, up to half a second (budget.c), counts as part of that run.  So
+ * a CPU that has too much to do is not stuck, although its timers are late.  And a user that
+ * exceeds a limit gets no time of other CPUs.
  *
  * The owning CPU may get stuck in the middle of a run: the host stops it, or on PREEMPT_RT a task
  * preempts the run.  So a queue has two runs, one of the owning CPU and one of a thief, and both
@@ -47,8 +47,8 @@
  * of all CPUs that scan until a CPU changes them.  A scan locks only stuck queues, by
  * trylock, since the stuck CPU may hold the lock.
  *
- * A scan ends early if the budget of the thief's CPU is exhausted.  The remaining queues are
- * left to other CPUs, which have budgets of their own, or to the next scan.  The next scan
+ * A scan ends early if the thief's CPU has no time left for runs (budget.c).  The remaining queues
+ * are left to other CPUs, which have budgets of their own, or to the next scan.  The next scan
  * begins where this one has ended.  So:
  *
  *  - The work in one softirq is bounded, however many CPUs are stuck.
@@ -130,7 +130,7 @@ static bool theap_steal_on;
 /**
  * struct theap_thief - the scans of a CPU
  * @next: earliest time of the next scan after a run or before a sleep, on CLOCK_MONOTONIC
- * @at:   the next scan begins at this bit of theap_nonempty; at first, after those of this CPU
+ * @at:   the next scan begins here
  * @scan: begins a scan in a softirq; armed by a task that has found a stuck queue
  *
  * @next and @at are written without a lock, by softirqs on that CPU and by tasks that run or have
@@ -138,7 +138,7 @@ static bool theap_steal_on;
  */
 struct theap_thief {
 	u64 next;
-	unsigned int at;
+	struct theap_cursor at;
 	struct hrtimer scan;
 };
 
@@ -201,39 +201,45 @@ enum theap_scan {
 static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
 			     enum theap_scan scan)
 {
-	unsigned int bit, bits = theap_queues_nr() * THEAP_CLOCKS, end = bits;
-	unsigned int from = READ_ONCE(thief->at) % bits;
+	/* A task and a softirq may write @at at once: see below. */
+	struct theap_cursor here, at = data_race(thief->at);
+	bool again = at.id || at.bit;
 	s64 now[THEAP_CLOCKS];
 	enum theap_clock clock;
 	bool ended = false;
 	u64 ns;
 
+	at.account = NULL;
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		now[clock] = theap_clock_read(clock);
-	/* The grace period in theap_core_stop() waits for a scan that finds stealing on here. */
+	/* The grace period in theap_account_free() waits for a scan that finds a queue here. */
 	rcu_read_lock();
 	ns = theap_steal_ns();
-	for (bit = theap_nonempty_next(from); ; bit = theap_nonempty_next(bit + 1)) {
+	while (ns && nr && !ended) {
 		struct theap_queue *queue;
 
-		/* After the last queue, go on with the first one. */
-		if (bit >= bits && end == bits) {
-			bit = theap_nonempty_next(0);
-			end = from;
-		}
-		if (!ns || bit >= end || !nr--)
+		here = at;
+		queue = theap_queues_next(&at);
+		if (!queue && !again)
 			break;
-		queue = theap_queues_at(bit);
+		if (!queue) {
+			/* After the last queue, go on with the first one. */
+			again = false;
+			at = (struct theap_cursor){};
+			continue;
+		}
+		nr--;
 		if (clocks & BIT(queue->clock) &&
 		    theap_queue_is_stuck(queue, now[queue->clock], now[THEAP_MONOTONIC], ns))
 			ended = scan == THEAP_SCAN_LOOK ||
 				!theap_queue_steal(queue, ns, scan == THEAP_SCAN_WATCHDOG);
-		/* The softirq begins at the queue that the task has found. */
-		WRITE_ONCE(thief->at, bit + !(ended && scan == THEAP_SCAN_LOOK));
-		if (ended)
-			break;
 	}
 	rcu_read_unlock();
+	/*
+	 * The softirq begins at the queue that the task has found.  A task and a softirq may
+	 * write at once; then the next scan begins elsewhere.
+	 */
+	data_race(thief->at = ended && scan == THEAP_SCAN_LOOK ? here : at);
 	return ended;
 }
 
@@ -342,10 +348,7 @@ void theap_steal_init(void)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct theap_thief *thief = &per_cpu(theap_thieves, cpu);
-
-		thief->at = (cpu + 1) * THEAP_CLOCKS;
-		hrtimer_setup(&thief->scan, theap_thief_scans, CLOCK_MONOTONIC,
+		hrtimer_setup(&per_cpu(theap_thieves, cpu).scan, theap_thief_scans, CLOCK_MONOTONIC,
 			      HRTIMER_MODE_REL_PINNED_SOFT);
 	}
 	WRITE_ONCE(theap_steal_on, true);

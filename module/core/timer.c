@@ -63,7 +63,6 @@
 #include "extract.h"
 #include "owner.h"
 #include "queues.h"
-#include "ratelimit.h"
 #include "room.h"
 #include "slack.h"
 #include "trace.h"
@@ -85,14 +84,17 @@
 #define THEAP_PUSH_CLEAN	4
 
 /*
- * A CPU moves one queued timer per 100 us to its own queue, with a bounded burst (ratelimit.h).  A
- * move takes two locks and about 1 us.  So CPUs that share timers spend a hundredth of their time
- * on moves.
+ * A CPU moves one queued timer per 100 us to its own queue, with a burst of 200.  A move takes two
+ * locks and about 1 us.  So CPUs that share timers spend a hundredth of their time on moves.
  */
 #define THEAP_MOVE_GAP		(100 * NSEC_PER_USEC)
+#define THEAP_MOVE_BURST	200
 
-/* Each CPU writes its own limit, with interrupts off. */
-static DEFINE_PER_CPU(struct theap_rate_limit, theap_move_limits);
+/*
+ * The time of the next move on CLOCK_MONOTONIC, if the time without moves is not counted.  Each CPU
+ * writes its own, with interrupts off.
+ */
+static DEFINE_PER_CPU(u64, theap_move_next);
 
 /**
  * theap_timer_init - initialize a timer; its state is NO_STATUS
@@ -289,16 +291,18 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 {
 	struct theap_timer *timer = claim->timer;
 	struct theap_queue *before = timer->queue, *queue;
+	u64 now, next;
 	bool moved;
-	s64 now;
 
 	queue = theap_queue_for(placement);
 	/* As for a push: a timer that is active in a run stays in the queue of that run. */
 	if (queue == before || theap_timer_in_inbox(timer) || smp_load_acquire(&timer->active))
 		return false;
 	now = ktime_get_ns();
-	if (theap_rate_limit_charge(this_cpu_ptr(&theap_move_limits), now, THEAP_MOVE_GAP, 1) > now)
+	next = max_t(u64, this_cpu_read(theap_move_next), now - THEAP_MOVE_BURST * THEAP_MOVE_GAP);
+	if (next > now)
 		return false;
+	this_cpu_write(theap_move_next, next + THEAP_MOVE_GAP);
 	if (!raw_spin_trylock(&queue->lock))
 		return false;
 	moved = __theap_queue_admits(queue, timer) && __theap_timer_leave(timer);

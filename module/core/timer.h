@@ -42,12 +42,10 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @deferred:    a rate limit has deferred the next check
  * @expirations: number of deadlines that have passed; only a manual clock uses it
  */
 struct theap_expiry {
 	bool call;
-	bool deferred;
 	u64 expirations;
 };
 

@@ -29,7 +29,7 @@ void theap_watchdog_wake(void);
  *
  * Let the scans of the watchdog find the queue, and wake the watchdog if it would sleep past
  * @first.  The barrier (K) or (P) of a caller that has published the deadline orders its store
- * before the loads of theap_nonempty and theap_watchdog_until here.  Both pair with (S) and (Q) in
+ * before the loads of the bitmap and theap_watchdog_until here.  Both pair with (S) and (Q) in
  * watchdog.c.
  *
  * Context: any.
@@ -38,7 +38,7 @@ static inline void theap_watchdog_notify(struct theap_queue *queue, s64 first)
 {
 	if (first == THEAP_NEVER)
 		return;
-	if (unlikely(!test_bit(queue->bit, theap_nonempty)))
+	if (unlikely(!test_bit(queue->bit, queue->nonempty)))
 		theap_queue_set_nonempty(queue);
 	if (unlikely(first < READ_ONCE(theap_watchdog_until[queue->clock])))
 		theap_watchdog_wake();

@@ -48,7 +48,7 @@
  *	  smp_mb()			(Q)	  read until
  *	  read first, earliest of each
  *
- * The watchdog timer reads only the queues that have a bit in theap_nonempty (queues.c).  So the
+ * The watchdog timer reads only the queues that have their bit set (queues.c).  So the
  * other code sets the bit of its queue before it reads until, with the barrier (T) in between.
  *
  * Either the other code reads the new until, or the watchdog timer reads the deadline.  In
@@ -125,7 +125,7 @@ static s64 theap_watchdog_first(struct theap_queue *queue)
 
 	if (first != THEAP_NEVER)
 		return first;
-	clear_bit(queue->bit, theap_nonempty);
+	clear_bit(queue->bit, queue->nonempty);
 	/*
 	 * (S) orders the clearing of the bit before the reads of the first deadlines.  Pairs with
 	 * (K) in arm.c and (P) in owner.c.
@@ -141,18 +141,20 @@ static s64 theap_watchdog_first(struct theap_queue *queue)
 static s64 theap_watchdog_nearest(void)
 {
 	s64 now[THEAP_CLOCKS], nearest = THEAP_NEVER;
+	struct theap_cursor at = {};
+	struct theap_queue *queue;
 	enum theap_clock clock;
-	unsigned int bit, bits = theap_queues_nr() * THEAP_CLOCKS;
 
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		now[clock] = theap_clock_read(clock);
-	for (bit = theap_nonempty_next(0); bit < bits; bit = theap_nonempty_next(bit + 1)) {
-		struct theap_queue *queue = theap_queues_at(bit);
+	rcu_read_lock();
+	while ((queue = theap_queues_next(&at))) {
 		s64 first = theap_watchdog_first(queue);
 
 		if (first != THEAP_NEVER)
 			nearest = min(nearest, first - now[queue->clock]);
 	}
+	rcu_read_unlock();
 	return nearest;
 }
 
@@ -259,8 +261,9 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 {
 	struct theap_watchdog_timer *wt = container_of(timer, struct theap_watchdog_timer, timer);
 	struct theap_watchdog_timer *peer = &theap_watchdog_timers[wt == theap_watchdog_timers];
+	struct theap_cursor at = {};
+	struct theap_queue *queue;
 	s64 span, nearest, delay;
-	unsigned int bit, bits = theap_queues_nr() * THEAP_CLOCKS;
 	unsigned long flags;
 
 	theap_housekeeping_update();
@@ -285,15 +288,14 @@ static void theap_watchdog_timer_expired(struct timer_list *timer)
 	if (delay == span)
 		return;
 	/*
-	 * (Q) orders the stores of theap_watchdog_until before the reads of theap_nonempty and
+	 * (Q) orders the stores of theap_watchdog_until before the reads of the bitmaps and
 	 * of the first deadlines.  Pairs with (K) in arm.c, (P) in owner.c and (T) in queues.c.
 	 */
 	smp_mb();
-	for (bit = theap_nonempty_next(0); bit < bits; bit = theap_nonempty_next(bit + 1)) {
-		struct theap_queue *queue = theap_queues_at(bit);
-
+	rcu_read_lock();
+	while ((queue = theap_queues_next(&at)))
 		theap_watchdog_notify(queue, theap_queue_first(queue));
-	}
+	rcu_read_unlock();
 }
 
 /* If the watchdog is on, make both timers expire every 2 * watchdog_ms. */
@@ -398,7 +400,7 @@ void theap_watchdog_init(void)
  *
  * timer_delete_sync() waits for the function only on the CPU that a watchdog timer is on.
  * If the timer was armed on another CPU during a scan, that scan may still be on.  The
- * grace period in theap_core_stop() waits for the end of the scan.
+ * grace period waits for the end of the scan.
  */
 void theap_watchdog_exit(void)
 {
@@ -411,4 +413,5 @@ void theap_watchdog_exit(void)
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);
 	for (i = 0; i < 2; i++)
 		timer_delete_sync(&theap_watchdog_timers[i].timer);
+	synchronize_rcu();
 }

@@ -156,8 +156,9 @@ static s64 theap_context_offset(enum theap_clock clock)
 	return 0;
 }
 
+/* Set up a context for @user.  If this succeeds, the context owns the reference to @user. */
 static int __theap_context_setup(struct theap_context *context,
-				 const struct theap_settings *settings)
+				 const struct theap_settings *settings, struct theap_user *user)
 {
 	u64 bytes = theap_context_setup_bytes(settings);
 	u32 slots = settings->slots;
@@ -166,15 +167,14 @@ static int __theap_context_setup(struct theap_context *context,
 	lockdep_assert_held(&context->lock);
 	if (context->nr_slots)
 		return -EBUSY;
-	context->user = theap_user_get(theap_identity_current());
-	if (!context->user)
-		return -ENOMEM;
+	context->user = user;
 	/* A user without the capability is no case for the audit log. */
 	context->may_exceed = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
 	ret = theap_context_charge(context, bytes);
 	if (ret)
-		goto err_user;
+		return ret;
 	ret = -ENOMEM;
+	/* The table of a million slots has 128 KiB.  Try hard to avoid vmalloc(): see ring.c. */
 	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
 				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 	if (!context->pages)
@@ -197,32 +197,46 @@ err_pages:
 	kvfree(context->pages);
 err_charge:
 	theap_context_uncharge(context, bytes);
-err_user:
-	theap_user_put(context->user);
 	return ret;
 }
 
 /**
  * theap_context_setup - set up a context
  * @context:  the context
- * @settings: the properties of the context; the caller has checked their values
+ * @settings: the properties of the context; the caller has checked their values, and this sets
+ *            the account of the placement
  *
  * Context: task, may sleep.
  * Return: 0; -EBUSY: it is set up already; -ENOSPC: the user would exceed the limit of memory;
  * -EPERM: a context without limits needs CAP_SYS_RESOURCE; -ENOMEM.
  */
-int theap_context_setup(struct theap_context *context, const struct theap_settings *settings)
+int theap_context_setup(struct theap_context *context, struct theap_settings *settings)
 {
-	int ret;
+	struct theap_placement *placement = &settings->placement;
+	struct theap_user *user;
+	int ret = 0;
 
 	if (settings->unlimited && !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
+	user = theap_user_get(theap_identity_current());
+	if (!user)
+		return -ENOMEM;
+	placement->account = settings->unlimited ? theap_kernel_account : theap_user_account(user);
+	/* Page faults take the lock of the context, so no lock of CPU hotplug is taken under it. */
+	if (placement->clock != THEAP_MANUAL)
+		ret = theap_account_add_clock(placement->account, placement->clock);
+	if (ret) {
+		theap_user_put(user);
+		return ret;
+	}
 	mutex_lock(&context->lock);
-	ret = __theap_context_setup(context, settings);
+	ret = __theap_context_setup(context, settings, user);
 	if (!ret)
 		/* Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, settings->slots);
 	mutex_unlock(&context->lock);
+	if (ret)
+		theap_user_put(user);
 	return ret;
 }
 

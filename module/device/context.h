@@ -42,7 +42,7 @@ struct theap_opener {
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
  * @slots:     number of slots, 1 to theap_context_max_slots()
  * @slack:     the slack of slots whose own slack is 0, in nanoseconds
- * @unlimited: if true, the minimum period is 1 us, and no rate limit of checks applies
+ * @unlimited: if true, the minimum period is 1 us, and no limit of CPU time applies
  */
 struct theap_settings {
 	struct theap_placement placement;
@@ -97,7 +97,7 @@ extern unsigned long theap_min_period_ns;
 u32 theap_context_max_slots(void);
 struct theap_context *theap_context_alloc(void);
 void theap_context_free(struct theap_context *context);
-int theap_context_setup(struct theap_context *context, const struct theap_settings *settings);
+int theap_context_setup(struct theap_context *context, struct theap_settings *settings);
 u32 theap_context_pages(u32 slots);
 int theap_context_charge(struct theap_context *context, u64 bytes);
 void theap_context_uncharge(struct theap_context *context, u64 bytes);

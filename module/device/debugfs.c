@@ -4,18 +4,21 @@
  *
  *	heaps		one line for each heap that has been used
  *	lateness	one line for each such heap: a histogram of the lateness of its timers
+ *	accounts	one line for each account and CPU on which its timers have used CPU time
  *	contexts	one line for each open of the device
  *
  * The first line of each file has the names of the columns, so that a program can find a
  * column by its name.  New columns are added at the end.
  *
  * A reader takes no lock that a timer needs.  The heaps of manual clocks are not shown.  All
- * other heaps exist as long as the module is loaded.  The reader reads their counters without
+ * other heaps exist as long as their account.  The reader reads their counters without
  * the queue's lock, so the figures of one line may be of different moments.  An open file
  * keeps the module loaded.
  */
 #include <linux/debugfs.h>
+#include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/rcupdate.h>
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 
@@ -25,46 +28,66 @@
 #include "debugfs.h"
 
 /*
- * Heaps.  Position 0 is the line of names.  Position 1 + n is heap n, where the heaps of
- * all clocks are numbered in one sequence.  The iterator is the position + 1, so that the
- * iterator of position 0 is SEQ_START_TOKEN.
+ * Heaps.  Position 0 is the line of names.  An account has n heaps.  Heap h of account a has
+ * the position 1 + a * n + h.  The heaps are read under rcu_read_lock(), so they exist until
+ * stop().
  */
 
-static unsigned int theap_heaps_index(uintptr_t v)
+static unsigned int theap_heaps_nr(void)
 {
-	return (v - 2) % theap_queues_nr();
-}
-
-static struct theap_queue *theap_heaps_queue(uintptr_t v)
-{
-	return theap_queues_get((v - 2) / theap_queues_nr(), theap_heaps_index(v));
+	return THEAP_CLOCKS * theap_queues_nr();
 }
 
 static bool theap_queue_is_used(struct theap_queue *queue)
 {
-	return theap_counter(queue->heap.nr) || theap_counter(queue->count.started) ||
-	       theap_counter(queue->count.runs);
+	return queue && (theap_counter(queue->heap.nr) || theap_counter(queue->count.started) ||
+			 theap_counter(queue->count.runs));
 }
 
-/* Start at *@pos, or at the next position whose heap has been used.  Return: the iterator. */
-static void *theap_heaps_start(struct seq_file *m, loff_t *pos)
+/* Find the first heap from *@pos on that has been used, and move *@pos to it. */
+static struct theap_queue *theap_heaps_from(loff_t *pos)
 {
-	if (!*pos)
-		return SEQ_START_TOKEN;
-	for (; *pos <= THEAP_CLOCKS * theap_queues_nr(); ++*pos)
-		if (theap_queue_is_used(theap_heaps_queue(*pos + 1)))
-			return (void *)(uintptr_t)(*pos + 1);
+	struct theap_account *account;
+	unsigned int i;
+	u32 id = div_u64_rem(*pos - 1, theap_heaps_nr(), &i);
+
+	for (; (account = theap_accounts_from(id)); id = account->id + 1, i = 0) {
+		for (i = account->id == id ? i : 0; i < theap_heaps_nr(); i++) {
+			struct theap_queue *queue = theap_queues_get(account, i / theap_queues_nr(),
+								     i % theap_queues_nr());
+
+			if (theap_queue_is_used(queue)) {
+				*pos = 1 + (u64)account->id * theap_heaps_nr() + i;
+				return queue;
+			}
+		}
+	}
 	return NULL;
+}
+
+static void *theap_heaps_start(struct seq_file *m, loff_t *pos)
+	__acquires(RCU)
+{
+	rcu_read_lock();
+	return *pos ? theap_heaps_from(pos) : SEQ_START_TOKEN;
 }
 
 static void *theap_heaps_next(struct seq_file *m, void *v, loff_t *pos)
 {
 	++*pos;
-	return theap_heaps_start(m, pos);
+	return theap_heaps_from(pos);
 }
 
 static void theap_heaps_stop(struct seq_file *m, void *v)
+	__releases(RCU)
 {
+	rcu_read_unlock();
+}
+
+/* Print the clock of a heap and its number: the first columns of a line. */
+static void theap_heaps_show_name(struct seq_file *m, struct theap_queue *queue)
+{
+	seq_printf(m, "%-9s %5u", theap_clocks[queue->clock].name, queue->bit / THEAP_CLOCKS);
 }
 
 static const char *theap_heaps_state(struct theap_queue *queue)
@@ -86,9 +109,18 @@ static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue
 		seq_printf(m, " %15lld", first ? first - theap_clock_read(queue->clock) : 0);
 }
 
+/* Print the user of an account; "-": other modules, and contexts without limits. */
+static void theap_account_show_uid(struct seq_file *m, const struct theap_account *account)
+{
+	if (uid_valid(account->uid))
+		seq_printf(m, " %10u", from_kuid_munged(seq_user_ns(m), account->uid));
+	else
+		seq_printf(m, " %10s", "-");
+}
+
 static int theap_heaps_show(struct seq_file *m, void *v)
 {
-	struct theap_queue *queue;
+	struct theap_queue *queue = v;
 
 	if (v == SEQ_START_TOKEN) {
 		seq_printf(m, "%-9s %5s %5s %7s %10s %10s %15s", "clock", "heap", "cpu",
@@ -96,19 +128,18 @@ static int theap_heaps_show(struct seq_file *m, void *v)
 #define THEAP_NAME(name, meaning)	seq_puts(m, " " #name);
 		THEAP_COUNTERS(THEAP_NAME)
 #undef THEAP_NAME
-		seq_putc(m, '\n');
+		seq_printf(m, " %10s %10s\n", "uid", "account");
 		return 0;
 	}
-	queue = theap_heaps_queue((uintptr_t)v);
-	seq_printf(m, "%-9s %5u %5u %7s %10u %10u", theap_clocks[queue->clock].name,
-		   theap_heaps_index((uintptr_t)v), READ_ONCE(queue->cpu),
-		   theap_heaps_state(queue), theap_counter(queue->heap.nr),
-		   theap_counter(queue->buckets.timers));
+	theap_heaps_show_name(m, queue);
+	seq_printf(m, " %5u %7s %10u %10u", READ_ONCE(queue->cpu), theap_heaps_state(queue),
+		   theap_counter(queue->heap.nr), theap_counter(queue->buckets.timers));
 	theap_heaps_show_first(m, queue);
 #define THEAP_VALUE(name, meaning)	seq_printf(m, " %llu", theap_counter(queue->count.name));
 	THEAP_COUNTERS(THEAP_VALUE)
 #undef THEAP_VALUE
-	seq_putc(m, '\n');
+	theap_account_show_uid(m, queue->account);
+	seq_printf(m, " %10u\n", queue->account->id);
 	return 0;
 }
 
@@ -128,16 +159,15 @@ DEFINE_SEQ_ATTRIBUTE(theap_heaps);
  */
 static int theap_lateness_show(struct seq_file *m, void *v)
 {
-	struct theap_queue *queue;
+	struct theap_queue *queue = v;
 	unsigned int step;
 
 	if (v == SEQ_START_TOKEN) {
-		seq_printf(m, "%-9s %5s below_ns:timers...\n", "clock", "heap");
+		seq_printf(m, "%-9s %5s %10s below_ns:timers...\n", "clock", "heap", "account");
 		return 0;
 	}
-	queue = theap_heaps_queue((uintptr_t)v);
-	seq_printf(m, "%-9s %5u", theap_clocks[queue->clock].name,
-		   theap_heaps_index((uintptr_t)v));
+	theap_heaps_show_name(m, queue);
+	seq_printf(m, " %10u", queue->account->id);
 	for (step = 0; step < THEAP_LATENESS_STEPS; step++) {
 		u64 timers = theap_counter(queue->lateness.expired[step]);
 
@@ -160,6 +190,63 @@ static const struct seq_operations theap_lateness_sops = {
 };
 
 DEFINE_SEQ_ATTRIBUTE(theap_lateness);
+
+/*
+ * Accounts.  Position 0 is the line of names, and any other position is 1 plus the number of an
+ * account.  The accounts are read under rcu_read_lock().
+ */
+
+static struct theap_account *theap_all_accounts_from(loff_t *pos)
+{
+	struct theap_account *account = theap_accounts_from(*pos - 1);
+
+	if (account)
+		*pos = 1 + (u64)account->id;
+	return account;
+}
+
+static void *theap_all_accounts_start(struct seq_file *m, loff_t *pos)
+	__acquires(RCU)
+{
+	rcu_read_lock();
+	return *pos ? theap_all_accounts_from(pos) : SEQ_START_TOKEN;
+}
+
+static void *theap_all_accounts_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	++*pos;
+	return theap_all_accounts_from(pos);
+}
+
+static int theap_all_accounts_show(struct seq_file *m, void *v)
+{
+	struct theap_account *account = v;
+	unsigned int cpu;
+
+	if (v == SEQ_START_TOKEN) {
+		seq_printf(m, "%10s %10s %5s %16s\n", "account", "uid", "cpu", "cpu_time");
+		return 0;
+	}
+	for_each_possible_cpu(cpu) {
+		const struct theap_usage *usage = per_cpu_ptr(account->usage, cpu);
+
+		if (!theap_counter(usage->used))
+			continue;
+		seq_printf(m, "%10u", account->id);
+		theap_account_show_uid(m, account);
+		seq_printf(m, " %5u %16llu\n", cpu, theap_counter(usage->used));
+	}
+	return 0;
+}
+
+static const struct seq_operations theap_all_accounts_sops = {
+	.start = theap_all_accounts_start,
+	.next  = theap_all_accounts_next,
+	.stop  = theap_heaps_stop,
+	.show  = theap_all_accounts_show,
+};
+
+DEFINE_SEQ_ATTRIBUTE(theap_all_accounts);
 
 /*
  * Contexts.  Position 0 is the line of names, and any other position is the ID of a context.
@@ -236,6 +323,7 @@ void theap_debugfs_init(void)
 	theap_debugfs = debugfs_create_dir("timerheap", NULL);
 	debugfs_create_file("heaps", 0400, theap_debugfs, NULL, &theap_heaps_fops);
 	debugfs_create_file("lateness", 0400, theap_debugfs, NULL, &theap_lateness_fops);
+	debugfs_create_file("accounts", 0400, theap_debugfs, NULL, &theap_all_accounts_fops);
 	debugfs_create_file("contexts", 0400, theap_debugfs, NULL, &theap_all_contexts_fops);
 }
 

@@ -12,6 +12,7 @@
 #include <linux/uio.h>
 
 #include "context.h"
+#include "core/account.h"
 #include "device.h"
 #include "ioctl.h"
 #include "mmap.h"
@@ -148,9 +149,16 @@ static __poll_t theap_poll(struct file *file, poll_table *table)
 }
 
 /* Show what all contexts of a user have taken together, and the limits. */
-static void theap_show_user(struct seq_file *m, struct theap_user *user)
+static void theap_show_user(struct seq_file *m, const struct theap_context *context)
 {
-	seq_printf(m, "timerheap-memory:\t%llu\n", theap_user_memory(user));
+	const struct theap_account *account = context->placement.account;
+	u64 used = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		used += theap_counter(per_cpu_ptr(account->usage, cpu)->used);
+	seq_printf(m, "timerheap-cputime:\t%llu\n", used);
+	seq_printf(m, "timerheap-memory:\t%llu\n", theap_user_memory(context->user));
 	seq_printf(m, "timerheap-limit:\t%llu\n", theap_user_max_memory());
 }
 
@@ -169,7 +177,7 @@ static void theap_show_fdinfo(struct seq_file *m, struct file *file)
 		seq_printf(m, "timerheap-cpu:\t%u\n", context->placement.cpu);
 	seq_printf(m, "timerheap-now:\t%lld\n", theap_context_now(context));
 	seq_printf(m, "timerheap-events:\t%u\n", theap_ring_count(&context->ring));
-	theap_show_user(m, context->user);
+	theap_show_user(m, context);
 }
 
 static int theap_open(struct inode *inode, struct file *file)

@@ -17,6 +17,7 @@
 #include <linux/user_namespace.h>
 
 #include "context.h"
+#include "core/budget.h"
 #include "core/queues.h"
 #include "ioctl.h"
 #include "mmap.h"
@@ -44,26 +45,37 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 #undef THEAP_ADD
 }
 
-/*
- * Add up the counters that the caller may read: those of all queues with the privilege that
- * debugfs needs, otherwise those of the context's own queue, if its clock is manual.  The
- * counters of all queues show when other users arm timers.
- */
-static void theap_info_count(struct theap_context *context, struct timerheap_info *info)
+/* Add the figures of an account: those of its queues, and the CPU time that it has used. */
+static void theap_info_add_account(struct timerheap_info *info, struct theap_account *account)
 {
 	enum theap_clock clock;
-	unsigned int i;
+	unsigned int cpu;
 
-	if (theap_context_slots(context) && context->placement.manual)
-		theap_info_add(info, context->placement.manual);
-	if (!ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN))
-		return;
-	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
-		for (i = 0; i < theap_queues_nr(); i++) {
-			theap_info_add(info, theap_queues_get(clock, i));
-			cond_resched();
+	for_each_possible_cpu(cpu) {
+		info->cpu_time += READ_ONCE(per_cpu_ptr(account->usage, cpu)->used);
+		for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
+
+			/* With heaps=, several CPUs may share a queue. */
+			if (cpu < theap_queues_nr() && queue)
+				theap_info_add(info, queue);
 		}
+		cond_resched();
 	}
+}
+
+/*
+ * Add the figures of all accounts.  The lock keeps them.  They show when other users arm timers, so
+ * they need the privilege that debugfs needs.
+ */
+static void theap_info_add_machine(struct timerheap_info *info)
+{
+	struct theap_account *account;
+
+	mutex_lock(&theap_accounts_lock);
+	list_for_each_entry(account, &theap_accounts, node)
+		theap_info_add_account(info, account);
+	mutex_unlock(&theap_accounts_lock);
 }
 
 int theap_ioctl_info(struct theap_context *context, void *arg)
@@ -79,11 +91,15 @@ int theap_ioctl_info(struct theap_context *context, void *arg)
 	info->max_user_memory = theap_user_max_memory();
 	if (theap_context_slots(context))
 		info->user_memory = theap_user_memory(context->user);
-	info->max_user_checks = READ_ONCE(theap_max_user_checks);
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+	info->user_cpu_percent = READ_ONCE(theap_user_cpu_percent);
+	for (clock = 0; clock <= THEAP_MANUAL; clock++)
 		info->clocks |= BIT_ULL(theap_clocks[clock].id);
-	info->clocks |= BIT_ULL(theap_clocks[THEAP_MANUAL].id);
-	theap_info_count(context, info);
+	if (ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN))
+		theap_info_add_machine(info);
+	else if (theap_context_slots(context))
+		theap_info_add_account(info, context->placement.account);
+	if (theap_context_slots(context) && context->placement.manual)
+		theap_info_add(info, context->placement.manual);
 	return 0;
 }
 

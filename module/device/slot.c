@@ -73,19 +73,9 @@
 #include "user_word.h"
 
 /*
- * A program that keeps storing deadlines must not make the kernel check without end.  The
- * kernel defers the next check of a slot by the minimum period in three cases:
- *
- *  - One check has tried this many times to exchange the deadline, and each time the
- *    program had just changed it.
- *  - An operation of the check has failed for contention.
- *  - More than this many successive checks have left a deadline that is near: one of the
- *    program less than the minimum period ahead, or the next one of a periodic slot less than
- *    half of it.  A check is late by some time, so the next deadline of the fastest ticker
- *    that is allowed is less than the minimum period ahead.
- *
- * So without a call, a minimum period has at most five checks of a slot.  The user's rate limit
- * also bounds the checks of all slots together (theap_slot_defer()).
+ * A check tries this many times to exchange the deadline.  If the program has just changed the
+ * deadline each time, the next check is a minimum period later.  So it is if an operation of the
+ * check has failed for contention.
  */
 #define THEAP_SLOT_TRIES	4
 
@@ -175,44 +165,6 @@ static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64
 }
 
 /*
- * Set the count of near checks to 0 (theap_slot_next_check()).  Store only if the count is not
- * 0 already, since the slots of the page share the cache line.
- */
-static void theap_slot_reset_near_checks(struct theap_slot_timer *st)
-{
-	u8 *near = &st->page->near_checks[theap_slot_index(st)];
-
-	if (*near)
-		*near = 0;
-}
-
-/*
- * Choose the time of the next check, after a check has found or set a deadline @when later than
- * @now.  Count the check if @when is less than the minimum period ahead, or with a @shift of 1
- * less than half of it.  If more than THEAP_SLOT_TRIES checks in succession were counted, defer
- * the next check by the minimum period.
- *
- * Checks on a manual clock are not limited: they use only the program's own CPU time.
- *
- * Return: the time of the next check.
- */
-static s64 theap_slot_next_check(struct theap_slot_timer *st, s64 when, s64 now,
-				 unsigned int shift)
-{
-	u8 *near = &st->page->near_checks[theap_slot_index(st)];
-	s64 min_period = theap_slot_min_period(st);
-
-	if (when - now >= min_period >> shift || st->page->context->placement.manual) {
-		theap_slot_reset_near_checks(st);
-		return when;
-	}
-	if (++*near <= THEAP_SLOT_TRIES)
-		return when;
-	*near = 0;
-	return theap_add(now, min_period);
-}
-
-/*
  * Check a slot, and expire it if it is due.
  *
  * Set *@ring to true if the caller must add the slot's number to the ring.  Set *@count to
@@ -244,7 +196,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		if (!deadline)
 			return 0;
 		if (when > now)
-			return theap_slot_next_check(st, when, now, 0);
+			return when;
 		period = theap_slot_period(st, READ_ONCE(slot->period));
 		if (period)
 			next = theap_forward(when, period, now, &passed);
@@ -256,7 +208,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 		*count = passed;
 		if (!theap_slot_record_expiry(st, passed, when + (passed - 1) * period, now, ring))
 			break;
-		return next ? theap_slot_next_check(st, next, now, 1) : 0;
+		return next;
 	}
 	return theap_add(now, theap_slot_min_period(st));
 }
@@ -280,33 +232,6 @@ static s64 theap_slot_back_off(const struct theap_slot_timer *st, s64 next)
 		return next;
 	periods = min_t(u64, READ_ONCE(slot->expirations), THEAP_SLOT_BACK_OFF / period);
 	return periods > 1 ? theap_add(next, (periods - 1) * period) : next;
-}
-
-/*
- * Charge the next check of a slot, at @next, to the user of the slot.  A run makes this check,
- * and not a system call, so the check does not use the program's own CPU time.  If the user
- * exceeds the rate limit, defer the check and set *@deferred.  Deadlines before the deferred check
- * expire late, and periods before it are counted.
- *
- * Return: the time of the next check.
- */
-static s64 theap_slot_defer(struct theap_slot_timer *st, s64 now, s64 next, bool *deferred)
-{
-	struct theap_context *context = st->page->context;
-	s64 time, least;
-
-	/* Checks on a manual clock use only the program's own CPU time. */
-	if (context->unlimited || context->placement.manual)
-		return next;
-	/* The rate limit uses CLOCK_MONOTONIC.  That is usually the clock of @now. */
-	time = now;
-	if (context->placement.clock != THEAP_MONOTONIC || context->offset)
-		time = ktime_get_ns();
-	least = theap_add(now, theap_user_charge_check(context->user, time));
-	if (next >= least)
-		return next;
-	*deferred = true;
-	return least;
 }
 
 /*
@@ -339,8 +264,6 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	if (next && expiry->expirations && !expiry->call && !theap_slot_unrecorded(st) &&
 	    !context->placement.manual)
 		next = theap_slot_back_off(st, next);
-	if (next)
-		next = theap_slot_defer(st, now, next, &expiry->deferred);
 	theap_slot_apply_slack(st);
 	/*
 	 * Store @queued already, although the core queues the timer at @next only after this
@@ -432,8 +355,6 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 	 */
 	if (deadline && deadline <= now)
 		now = theap_context_now(st->page->context);
-	/* A call has asked for this check, so do not count the near checks before it. */
-	theap_slot_reset_near_checks(st);
 	when = theap_slot_check(st, now, ring, &count);
 	if (!when) {
 		theap_timer_cancel(claim);
@@ -642,11 +563,12 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 }
 
 /*
- * Kick a slot whose next check is later than its deadline: its checks have backed off, or are
- * deferred.  The check of the KICK counts the periods that have passed.  It does not back off, so
+ * Kick a slot whose next check is later than its deadline: its checks have backed off.  The check
+ * of the KICK counts the periods that have passed.  It does not back off, so
  * the check after it is at the next deadline.
  *
- * Try only once, and ignore errors.  The timer of such a slot is queued, so it needs no room.
+ * Try only once, and ignore errors.  The timer of such a slot is queued, so it needs no room.  If
+ * the program has just stored the deadline of an idle slot, the program kicks that slot.
  * After contention, a check follows a minimum period later.
  */
 static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, bool *wake)

@@ -8,7 +8,7 @@
  * is later than the deadline only in four cases:
  *
  *  - The timer has slack.
- *  - A limit defers the check.
+ *  - The program keeps storing to the slot, and the check follows a minimum period later.
  *  - The slot is an unread ticker, and backs off.
  *  - The program has moved the deadline earlier, and has not kicked the slot yet.
  */
@@ -16,7 +16,6 @@
 #define THEAP_SLOT_H
 
 #include <linux/build_bug.h>
-#include <linux/cache.h>
 
 #include <uapi/linux/timerheap.h>
 
@@ -34,15 +33,10 @@ static_assert(sizeof(struct timerheap_slot) == 64);
 
 /**
  * struct theap_slot_page - the slots of one page, and their timers
- * @context:     constant: the context of the slots
- * @first:       constant: the number of the first slot
- * @slots:       the page that is shared with the program
- * @timers:      a page with the timers of the slots
- * @near_checks: for each slot, how many checks in succession have left a deadline that is
- *               near: less than the minimum period ahead.  After too many of them the next
- *               check is deferred (slot.c).  Written by the code that has the slot's timer
- *               in a transient state.  In cache lines of its own, since the checks of all
- *               slots of the page read the fields above
+ * @context: constant: the context of the slots
+ * @first:   constant: the number of the first slot
+ * @slots:   the page that is shared with the program
+ * @timers:  a page with the timers of the slots
  *
  * A page is allocated when one of its slots is first used (slot_page.c).
  */
@@ -51,7 +45,6 @@ struct theap_slot_page {
 	u32 first;
 	struct timerheap_slot *slots;
 	struct theap_slot_timer *timers;
-	u8 near_checks[THEAP_PAGE_SLOTS] ____cacheline_aligned_in_smp;
 };
 
 /**

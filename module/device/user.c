@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The limits of a user, over all of the user's contexts: memory, and checks on each CPU.
+ * A user: its memory and its account, over all of its contexts.
  *
  * Memory.  The memory of a context is charged to a memory cgroup, but not every system
  * limits cgroups.  It is kernel memory, so the OOM killer does not see which process holds it.
@@ -9,47 +9,39 @@
  * no pages, so they are not charged.  The limit is a share of the machine's memory.  The
  * kernel has per-user counts of its own (ucounts), but modules cannot add one.
  *
- * Checks.  A one-shot timer costs one check for each call that arms it, so its checks need no
- * limit.  But a periodic timer is checked again and again without a call, and so is a timer
- * that the program postpones by a store.  A million periodic timers of 100 us need 10^10
- * checks a second, so they are always overdue.  Without a limit, a timer of another user that
- * becomes due would wait until each of them was checked once.
- *
- * So checks without a call have a rate limit for each user and CPU.  Above that rate, the
- * next check of the slot is deferred.  This loses no expiration: the deferred check counts
- * all deadlines that have passed, as any late check does.
- *
- * A check in a large batch takes about 0.5 us if the heap is large.  By that figure the
- * default of 200 000 checks a second is 10 % of a CPU.  But an expiry that is far from
- * all other expiries in time also costs an interrupt and a softirq.  So one user can take half
- * of a CPU.  Only the budget of all runs, 80 % of a CPU (core/budget.c), bounds that cost.
+ * CPU time.  Each user has an account of the core, with queues of its own and a limit of CPU time
+ * on each CPU (core/account.h).  The user stays for ten seconds after its last close.  So a program
+ * that opens and closes the device again and again has the same limits, and its queues are not
+ * allocated each time.
  */
 #include <linux/atomic.h>
 #include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/hashtable.h>
 #include <linux/mm.h>
-#include <linux/percpu.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/user_namespace.h>
+#include <linux/workqueue.h>
 
-#include "core/ratelimit.h"
+#include "core/account.h"
 #include "user.h"
 
 unsigned int theap_user_memory_percent = 5;
-unsigned int theap_max_user_checks = 200000;
+
+/* A user without a context is freed this much later. */
+#define THEAP_USER_IDLE		(10 * HZ)
 
 /*
  * The letters name what protects a field:
  *
  *	A  atomic
  *	L  theap_users_lock
- *	C  constant while the user is in the table.  The rate limits that @check_limits points
- *	   to are not constant: each CPU writes its own, with interrupts off
+ *	C  constant while the user is in the table
  */
 struct theap_user {
-	struct theap_rate_limit __percpu *check_limits;	/* C: limits of checks without a call */
+	struct theap_account *account;		/* C: pays for the user's timers */
+	struct delayed_work idle_work;		/* frees the user */
 	atomic64_t memory;			/* A: bytes charged for all contexts */
 	unsigned int references;		/* L: of contexts that are set up */
 	struct theap_identity identity;		/* C; holds a reference of its @ns */
@@ -57,7 +49,8 @@ struct theap_user {
 };
 
 static DEFINE_SPINLOCK(theap_users_lock);
-static DEFINE_HASHTABLE(theap_users, 6);	/* L: users with a context that is set up */
+static DEFINE_HASHTABLE(theap_users, 6);	/* L: users with a context, now or just before */
+static struct workqueue_struct *theap_users_wq;	/* frees users */
 
 /* Return: the most bytes of a user.  Memory may be added to the machine at any time. */
 u64 theap_user_max_memory(void)
@@ -107,14 +100,30 @@ static unsigned long theap_identity_hash(struct theap_identity identity)
 	return identity.ns ? (unsigned long)identity.ns : __kuid_val(identity.uid);
 }
 
-/* Free a user that is not in the table.  @user may be NULL. */
+/* Free a user that is not in the table.  @user may be NULL.  Context: task, may sleep. */
 static void theap_user_free(struct theap_user *user)
 {
 	if (!user)
 		return;
 	put_user_ns(user->identity.ns);
-	free_percpu(user->check_limits);
+	theap_account_free(user->account);
 	kfree(user);
+}
+
+/* The work item: free a user that still has no context. */
+static void theap_user_idle(struct work_struct *work)
+{
+	struct theap_user *user = container_of(to_delayed_work(work), struct theap_user, idle_work);
+	bool idle;
+
+	spin_lock(&theap_users_lock);
+	/* If a put has queued this item again in between, the next execution frees the user. */
+	idle = !user->references && !delayed_work_pending(&user->idle_work);
+	if (idle)
+		hash_del(&user->node);
+	spin_unlock(&theap_users_lock);
+	if (idle)
+		theap_user_free(user);
 }
 
 /* Allocate a user that is not in the table.  Return: the user, or NULL. */
@@ -124,10 +133,11 @@ static struct theap_user *theap_user_alloc(struct theap_identity identity)
 
 	if (!user)
 		return NULL;
-	user->check_limits = alloc_percpu_gfp(struct theap_rate_limit, GFP_KERNEL_ACCOUNT);
+	INIT_DELAYED_WORK(&user->idle_work, theap_user_idle);
 	user->identity.uid = identity.uid;
 	user->identity.ns = identity.ns ? get_user_ns(identity.ns) : NULL;
-	if (user->check_limits)
+	user->account = theap_account_alloc(identity.ns ? identity.ns->owner : identity.uid, true);
+	if (user->account)
 		return user;
 	theap_user_free(user);
 	return NULL;
@@ -181,18 +191,13 @@ struct theap_user *theap_user_get(struct theap_identity identity)
 	return user;
 }
 
-/* Undo theap_user_get().  This may free @user.  Context: task. */
+/* Undo theap_user_get().  This may free @user, ten seconds later.  Context: task. */
 void theap_user_put(struct theap_user *user)
 {
-	bool last;
-
 	spin_lock(&theap_users_lock);
-	last = !--user->references;
-	if (last)
-		hash_del(&user->node);
+	if (!--user->references)
+		mod_delayed_work(theap_users_wq, &user->idle_work, THEAP_USER_IDLE);
 	spin_unlock(&theap_users_lock);
-	if (last)
-		theap_user_free(user);
 }
 
 /**
@@ -227,32 +232,29 @@ u64 theap_user_memory(struct theap_user *user)
 	return atomic64_read(&user->memory);
 }
 
-/* Return: about the number of slots of a user.  Each slot has 64 bytes here and 64 in its timer. */
-static u64 theap_user_slots(struct theap_user *user)
+/* Return: the account of a user. */
+struct theap_account *theap_user_account(struct theap_user *user)
 {
-	return theap_user_memory(user) / 128;
+	return user->account;
 }
 
-/**
- * theap_user_charge_check - charge a check that no call has asked for
- * @user: the user of the slot that the kernel will check again
- * @now:  ktime_get_ns()
- *
- * If the user has s slots, and t checks a second are allowed, a deferred check follows
- * within s/t seconds.  This bound does not depend on the number of checks that are due.
- *
- * Context: interrupts are off.
- * Return: the nanoseconds that must pass between @now and the next check of the slot, or 0.
- */
-s64 theap_user_charge_check(struct theap_user *user, s64 now)
+/* Set up the table of users.  Context: task, may sleep.  Return: 0 or -ENOMEM. */
+int theap_users_init(void)
 {
-	unsigned int per_second = READ_ONCE(theap_max_user_checks);
-	s64 until;
+	theap_users_wq = alloc_workqueue("timerheap_users", WQ_UNBOUND, 0);
+	return theap_users_wq ? 0 : -ENOMEM;
+}
 
-	if (!per_second)
-		return 0;
-	until = theap_rate_limit_charge(this_cpu_ptr(user->check_limits), now,
-					NSEC_PER_SEC / per_second,
-					min_t(u64, theap_user_slots(user), U32_MAX));
-	return max_t(s64, until - now, 0);
+/* Free all users; no context is left.  Context: task, may sleep. */
+void theap_users_exit(void)
+{
+	struct theap_user *user;
+	unsigned int i;
+
+	spin_lock(&theap_users_lock);
+	hash_for_each(theap_users, i, user, node)
+		mod_delayed_work(theap_users_wq, &user->idle_work, 0);
+	spin_unlock(&theap_users_lock);
+	/* Waits for the work items, which free the users. */
+	destroy_workqueue(theap_users_wq);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The limits of a user, over all of the user's contexts (user.c). */
+/* A user: its memory and its account, over all of its contexts (user.c). */
 #ifndef THEAP_USER_H
 #define THEAP_USER_H
 
@@ -19,9 +19,8 @@ struct theap_identity {
 	struct user_namespace *ns;
 };
 
-/* Module parameters, which root may change at any time. */
+/* A module parameter, which root may change at any time. */
 extern unsigned int theap_user_memory_percent;
-extern unsigned int theap_max_user_checks;
 
 u64 theap_user_max_memory(void);
 struct theap_identity theap_identity_current(void);
@@ -31,6 +30,9 @@ void theap_user_put(struct theap_user *user);
 int theap_user_charge(struct theap_user *user, u64 bytes, bool unlimited);
 void theap_user_uncharge(struct theap_user *user, u64 bytes);
 u64 theap_user_memory(struct theap_user *user);
-s64 theap_user_charge_check(struct theap_user *user, s64 now);
+struct theap_account *theap_user_account(struct theap_user *user);
+
+int theap_users_init(void);
+void theap_users_exit(void);
 
 #endif /* THEAP_USER_H */

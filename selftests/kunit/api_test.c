@@ -68,7 +68,7 @@ static struct theap_queue *stay_on_this_cpu(void)
 	unsigned int cpu = raw_smp_processor_id();
 
 	set_cpus_allowed_ptr(current, cpumask_of(cpu));
-	return theap_queues_get(THEAP_MONOTONIC, cpu);
+	return theap_queues_get(theap_kernel_account, THEAP_MONOTONIC, cpu);
 }
 
 /* A timer expires once, not early, and its function gets the deadline. */
@@ -381,7 +381,8 @@ static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 	for (i = 0; i < NR_TIMERS; i++)
 		timerheap_destroy(&p[i].timer);
 	for (i = 0; i < theap_queues_nr(); i++)
-		KUNIT_EXPECT_TRUE(test, test_shrinks_to(theap_queues_get(THEAP_MONOTONIC, i), 2));
+		KUNIT_EXPECT_TRUE(test, test_shrinks_to(theap_queues_get(theap_kernel_account,
+									 THEAP_MONOTONIC, i), 2));
 }
 
 /* Run a busy loop for at least @ms milliseconds.  Return: its rounds per second. */

@@ -39,7 +39,7 @@ int core_begin(void)
 	if (ret)
 		return ret;
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		theap_queue_hand_over(theap_queues_get(clock, 0), cpu);
+		theap_queue_hand_over(theap_queues_get(theap_kernel_account, clock, 0), cpu);
 	ret = theap_queue_grow(test_queue(), GFP_KERNEL);
 	if (ret)
 		core_end(NULL);
@@ -57,7 +57,7 @@ int core_test_init(struct kunit *test)
 /* Return: the queue that test_start() and test_start_slack() add timers to. */
 struct theap_queue *test_queue(void)
 {
-	return theap_queues_get(THEAP_MONOTONIC, 0);
+	return theap_queues_get(theap_kernel_account, THEAP_MONOTONIC, 0);
 }
 
 static void second_queue_free(void *data)

@@ -63,7 +63,7 @@ KUNIT_DEFINE_ACTION_WRAPPER(context_action, context_free, void *);
 
 static struct theap_context *context_make(struct kunit *test, u32 slots)
 {
-	const struct theap_settings settings = {
+	struct theap_settings settings = {
 		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = slots,
 	};
 	struct theap_context *context = theap_context_alloc();
@@ -71,6 +71,8 @@ static struct theap_context *context_make(struct kunit *test, u32 slots)
 	KUNIT_ASSERT_NOT_NULL(test, context);
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
 	KUNIT_ASSERT_EQ(test, theap_context_setup(context, &settings), 0);
+	/* Let the timers go to test_queue(), and not to a queue of the user. */
+	context->placement.account = theap_kernel_account;
 	return context;
 }
 
@@ -146,56 +148,6 @@ static void slot_postponed_is_checked_at_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot(st)->deadline, T0 + NSEC_PER_SEC);
 }
 
-/*
- * 4 successive checks that find a deadline closer than the minimum period return that
- * deadline.  The 5th defers the next check by the minimum period.
- */
-static void slot_repeated_near_deadlines_are_deferred(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	s64 least = T0 + theap_slot_min_period(st);
-	bool ring = false;
-	int check, round;
-
-	theap_slot(st)->deadline = T0 + 1;
-	for (round = 0; round < 2; round++) {
-		for (check = 0; check < THEAP_SLOT_TRIES; check++)
-			KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
-		KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), least);
-	}
-	/* A check that finds a far deadline resets the count of checks with a close one. */
-	for (check = 0; check < THEAP_SLOT_TRIES; check++)
-		check_slot(st, T0, &ring);
-	theap_slot(st)->deadline = least;
-	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), least);
-	theap_slot(st)->deadline = T0 + 1;
-	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
-	KUNIT_EXPECT_FALSE(test, ring);
-}
-
-/*
- * A program may keep setting the deadline of a ticker back, so that its next period is near in
- * each check.  The limit of near checks applies to such checks, too.
- */
-static void slot_repeated_near_periods_are_deferred(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct timerheap_slot *slot = theap_slot(st);
-	s64 period = NSEC_PER_SEC;
-	bool ring = false;
-	int check;
-
-	slot->period = period;
-	for (check = 0; check < THEAP_SLOT_TRIES; check++) {
-		slot->deadline = T0 + 1 - period;
-		KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + 1);
-	}
-	slot->deadline = T0 + 1 - period;
-	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), T0 + theap_slot_min_period(st));
-	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + 1);
-	KUNIT_EXPECT_EQ(test, slot->expirations, THEAP_SLOT_TRIES + 1);
-}
-
 /* A late check counts the missed periods, and sets the deadline to the next period after now. */
 static void slot_late_check_counts_missed_periods(struct kunit *test)
 {
@@ -257,95 +209,6 @@ static void slot_period_has_limits(struct kunit *test)
 	st->page->context->unlimited = true;
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, 1), NSEC_PER_USEC);
 	theap_min_period_ns = before;
-}
-
-/*
- * Let the slot expire @nr times at T0, each time after its event was taken.  Add the number of
- * deferred next checks to @deferred.
- * Return: the time of the next check.
- */
-static s64 expire_times(struct theap_slot_timer *st, unsigned int nr, unsigned int *deferred)
-{
-	s64 next = 0;
-
-	local_irq_disable();
-	while (nr--) {
-		struct theap_expiry expiry = {};
-
-		theap_slot(st)->deadline = T0;
-		theap_slot(st)->expirations = 0;
-		next = theap_slot_expire(&st->timer, T0, &expiry);
-		*deferred += expiry.deferred;
-	}
-	local_irq_enable();
-	return next;
-}
-
-/* If a user exceeds its rate limit, its checks are deferred, but its deadlines do not change. */
-static void slot_over_rate_limit_is_deferred(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct timerheap_slot *slot = theap_slot(st);
-	unsigned int before = theap_max_user_checks, deferred = 0;
-	s64 period = NSEC_PER_MSEC;
-	struct theap_expiry expiry = {};
-
-	theap_max_user_checks = 1000;
-	slot->period = period;
-	/*
-	 * The limit is one check per ms, after a burst of 20.  After the 21st charge, the next
-	 * check must wait 1 ms.  The slot's next deadline is 1 ms ahead, too.  So the next
-	 * check is not deferred.
-	 */
-	KUNIT_EXPECT_EQ(test, expire_times(st, 21, &deferred), T0 + period);
-	KUNIT_EXPECT_EQ(test, deferred, 0);
-	KUNIT_EXPECT_EQ(test, expire_times(st, 4, &deferred), T0 + 5 * period);
-	KUNIT_EXPECT_EQ(test, deferred, 4);
-	KUNIT_EXPECT_EQ(test, slot->queued, T0 + 5 * period);
-	KUNIT_EXPECT_EQ(test, slot->deadline, T0 + period);
-	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
-	/* The deferred check counts all periods that have passed. */
-	slot->expirations = 0;
-	local_irq_disable();
-	theap_slot_expire(&st->timer, T0 + 5 * period, &expiry);
-	local_irq_enable();
-	KUNIT_EXPECT_EQ(test, slot->expirations, 5);
-	KUNIT_EXPECT_EQ(test, slot->expired_deadline, T0 + 5 * period);
-	theap_max_user_checks = before;
-}
-
-/* An expiry of a one-shot slot needs no next check, so the user's rate limit is not charged. */
-static void slot_one_shot_is_not_charged_to_rate_limit(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct timerheap_slot *slot = theap_slot(st);
-	unsigned int before = theap_max_user_checks, deferred = 0, i;
-	s64 period = NSEC_PER_MSEC;
-
-	theap_max_user_checks = 1000;
-	slot->period = period;
-	KUNIT_EXPECT_EQ(test, expire_times(st, 25, &deferred), T0 + 5 * period);
-	slot->period = 0;
-	for (i = 0; i < 100; i++)
-		KUNIT_EXPECT_EQ(test, expire_times(st, 1, &deferred), 0);
-	slot->period = 10 * period;
-	KUNIT_EXPECT_EQ(test, expire_times(st, 1, &deferred), T0 + 10 * period);
-	theap_max_user_checks = before;
-}
-
-/* Checks of a context without limits are not deferred. */
-static void slot_of_unlimited_context_is_not_deferred(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	unsigned int before = theap_max_user_checks, deferred = 0;
-	s64 period = NSEC_PER_MSEC;
-
-	theap_max_user_checks = 1000;
-	st->page->context->unlimited = true;
-	theap_slot(st)->period = period;
-	KUNIT_EXPECT_EQ(test, expire_times(st, 1000, &deferred), T0 + period);
-	KUNIT_EXPECT_EQ(test, deferred, 0);
-	theap_max_user_checks = before;
 }
 
 /* Let a run check the slot at @now.  Return: the time of the next check, from the slot. */
@@ -827,7 +690,7 @@ static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
 	const u32 next = THEAP_PAGE_SLOTS, slots = next + 36;
 	struct theap_context *context = context_make(test, slots);
-	const struct theap_settings settings = {
+	struct theap_settings settings = {
 		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = 1,
 	};
 	struct theap_slot_page *page, *other;
@@ -849,14 +712,9 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_check_of_idle_slot_makes_no_event),
 	KUNIT_CASE(slot_expires_when_due),
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
-	KUNIT_CASE(slot_repeated_near_deadlines_are_deferred),
-	KUNIT_CASE(slot_repeated_near_periods_are_deferred),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
 	KUNIT_CASE(slot_values_out_of_range_are_clamped),
 	KUNIT_CASE(slot_period_has_limits),
-	KUNIT_CASE(slot_over_rate_limit_is_deferred),
-	KUNIT_CASE(slot_one_shot_is_not_charged_to_rate_limit),
-	KUNIT_CASE(slot_of_unlimited_context_is_not_deferred),
 	KUNIT_CASE(slot_unread_ticker_backs_off),
 	KUNIT_CASE(slot_read_ticker_does_not_back_off),
 	KUNIT_CASE(slot_back_off_is_at_most_a_second),
@@ -878,9 +736,22 @@ static struct kunit_case slot_cases[] = {
 	{}
 };
 
+static void users_end(void *unused)
+{
+	theap_users_exit();
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(users_action, users_end, void *);
+
+static int slot_test_init(struct kunit *test)
+{
+	return core_test_init(test) ?: theap_users_init() ?:
+	       kunit_add_action_or_reset(test, users_action, NULL);
+}
+
 static struct kunit_suite slot_suite = {
 	.name = "slot",
-	.init = core_test_init,
+	.init = slot_test_init,
 	.test_cases = slot_cases,
 };
 

@@ -19,22 +19,19 @@
 unsigned int shown_queues_nr, visits;
 DECLARE_BITMAP(shown_nonempty, SHOWN_QUEUES_MAX * THEAP_CLOCKS);
 
-unsigned int test_queues_nr(void)
+struct theap_queue *test_queues_next(struct theap_cursor *at)
 {
-	return shown_queues_nr ?: (theap_queues_nr)();
-}
+	unsigned int nr = shown_queues_nr * THEAP_CLOCKS;
+	struct theap_queue *queue = NULL;
 
-unsigned int test_nonempty_next(unsigned int from)
-{
-	if (!shown_queues_nr)
-		return (theap_nonempty_next)(from);
-	return find_next_bit(shown_nonempty, shown_queues_nr * THEAP_CLOCKS, from);
-}
-
-struct theap_queue *test_queues_at(unsigned int bit)
-{
-	visits++;
-	return (theap_queues_at)(bit);
+	if (!nr)
+		return (theap_queues_next)(at);
+	at->bit = find_next_bit(shown_nonempty, nr, at->bit);
+	if (at->bit < nr) {
+		queue = theap_queues_get(theap_kernel_account, at->bit++ % THEAP_CLOCKS, 0);
+		visits++;
+	}
+	return queue;
 }
 
 /*
@@ -386,7 +383,8 @@ static void steal_owning_cpu_resumes_after_stuck_thief(struct kunit *test)
  */
 static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
 {
-	struct theap_queue *queue = test_queue(), *other = theap_queues_get(THEAP_BOOTTIME, 0);
+	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
+	struct theap_queue *queue = test_queue();
 	unsigned long clocks = BIT(THEAP_MONOTONIC) + BIT(THEAP_BOOTTIME);
 	struct test_timer *t = test_timers(test, 3);
 
@@ -395,7 +393,7 @@ static void steal_scan_ends_when_budget_is_exceeded(struct kunit *test)
 	t[2].work = exceed_budget;
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(other, GFP_KERNEL), 0);
 	queue_gets_stuck();
-	this_cpu_ptr(&theap_thieves)->at = 0;
+	this_cpu_ptr(&theap_thieves)->at = (struct theap_cursor){};
 	start_overdue(&t[0], 1, OVERDUE);
 	test_start_on(&t[1], THEAP_BOOTTIME, theap_clock_read(THEAP_BOOTTIME) - OVERDUE);
 	other->cpu = queue->cpu;
@@ -460,7 +458,7 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
  */
 static void steal_after_run_covers_all_clocks(struct kunit *test)
 {
-	struct theap_queue *other = theap_queues_get(THEAP_BOOTTIME, 0);
+	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
 
 	/* Let the CPU repay the deficit of earlier tests: no scan follows a throttled run. */
@@ -492,7 +490,7 @@ static void steal_before_sleep_scans_64_queues(struct kunit *test)
 	bitmap_fill(shown_nonempty, SHOWN_QUEUES_MAX * THEAP_CLOCKS);
 	local_bh_disable();
 	thief = this_cpu_ptr(&theap_thieves);
-	thief->at = 0;
+	thief->at = (struct theap_cursor){};
 	visits = 0;
 	for (i = 0; i < ARRAY_SIZE(at); i++) {
 		if (i == 2) {
@@ -501,12 +499,12 @@ static void steal_before_sleep_scans_64_queues(struct kunit *test)
 				set_bit(bit, shown_nonempty);
 		}
 		if (i == 3)
-			thief->at = 3900;
+			thief->at.bit = 3900;
 		thief->next = 0;
 		theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
-		at[i] = thief->at;
+		at[i] = thief->at.bit;
 	}
-	thief->at = 0;
+	thief->at = (struct theap_cursor){};
 	local_bh_enable();
 	shown_queues_nr = 0;
 	KUNIT_EXPECT_EQ(test, at[0], 64);

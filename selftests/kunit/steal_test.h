@@ -29,13 +29,9 @@ extern unsigned long shown_nonempty[];
 /* The number of queues that the scans of steal.c and watchdog.c have visited. */
 extern unsigned int visits;
 
-unsigned int test_queues_nr(void);
-unsigned int test_nonempty_next(unsigned int from);
-struct theap_queue *test_queues_at(unsigned int bit);
+struct theap_queue *test_queues_next(struct theap_cursor *at);
 
-#define theap_queues_nr()		test_queues_nr()
-#define theap_nonempty_next(from)	test_nonempty_next(from)
-#define theap_queues_at(bit)		test_queues_at(bit)
+#define theap_queues_next(at)	test_queues_next(at)
 
 void queue_gets_stuck(void);
 void start_overdue(struct test_timer *t, unsigned int nr, s64 overdue);

@@ -181,6 +181,7 @@ static void watchdog_steals_stuck_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen_by_watchdog, 1);
 	test_queue()->cpu = raw_smp_processor_id();
+	atomic_set(&test_queue()->ipi_pending, 0);
 }
 
 /* A watchdog timer that is late moves to another CPU.  One that is not late stays. */
@@ -340,14 +341,14 @@ static void watchdog_scans_queue_from_start_until_found_empty(struct kunit *test
 	watchdog_begin(SLOW_MS);
 	for (i = 0; i < 2; i++) {
 		test_start(&t[0], test_now() + DAY);
-		KUNIT_EXPECT_TRUE(test, test_bit(queue->bit, theap_nonempty));
+		KUNIT_EXPECT_TRUE(test, test_bit(queue->bit, queue->nonempty));
 		theap_watchdog_nearest();
-		KUNIT_EXPECT_TRUE(test, test_bit(queue->bit, theap_nonempty));
+		KUNIT_EXPECT_TRUE(test, test_bit(queue->bit, queue->nonempty));
 		theap_timer_stop_sync(&t[0].timer);
 		KUNIT_EXPECT_EQ(test, theap_queue_first(queue), THEAP_NEVER);
-		KUNIT_EXPECT_TRUE(test, test_bit(queue->bit, theap_nonempty));
+		KUNIT_EXPECT_TRUE(test, test_bit(queue->bit, queue->nonempty));
 		KUNIT_EXPECT_EQ(test, theap_watchdog_nearest(), THEAP_NEVER);
-		KUNIT_EXPECT_FALSE(test, test_bit(queue->bit, theap_nonempty));
+		KUNIT_EXPECT_FALSE(test, test_bit(queue->bit, queue->nonempty));
 	}
 }
 

@@ -26,8 +26,8 @@ struct column {
 				  sizeof(((struct type *)0)->name), 1 }
 
 static const struct column heap_columns[] = {
-	TEXT(heap, clock), TEXT(heap, state), TEXT(heap, first), NUMBER(heap, heap),
-	NUMBER(heap, cpu), NUMBER(heap, entries),
+	TEXT(heap, clock), TEXT(heap, state), TEXT(heap, first), TEXT(heap, uid),
+	NUMBER(heap, heap), NUMBER(heap, cpu), NUMBER(heap, account), NUMBER(heap, entries),
 	NUMBER(heap, bucketed), NUMBER(heap, started), NUMBER(heap, checked),
 	NUMBER(heap, requeued), NUMBER(heap, runs), NUMBER(heap, notified), {}
 };
@@ -111,11 +111,15 @@ void snapshot_contexts(struct snapshot *snapshot, char *text)
  * Find a heap.
  * Return: the heap; NULL: the heap was created after "heaps" was read.
  */
-static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t heap)
+static struct heap *find_heap(const struct snapshot *snapshot, const char *clock, uint64_t nr,
+			      uint64_t account)
 {
-	for (size_t i = 0; i < snapshot->nr_heaps; i++)
-		if (snapshot->heaps[i].heap == heap && !strcmp(snapshot->heaps[i].clock, clock))
-			return &snapshot->heaps[i];
+	for (size_t i = 0; i < snapshot->nr_heaps; i++) {
+		struct heap *heap = &snapshot->heaps[i];
+
+		if (heap->heap == nr && heap->account == account && !strcmp(heap->clock, clock))
+			return heap;
+	}
 	return NULL;
 }
 
@@ -135,11 +139,13 @@ void snapshot_lateness(struct snapshot *snapshot, char *text)
 	char *line = strsep(&text, "\n");
 
 	while ((line = strsep(&text, "\n"))) {
-		char *rest, *clock = strtok_r(line, " ", &rest), *word;
+		char *rest, *clock = strtok_r(line, " ", &rest), *nr, *account, *word;
 		struct heap *heap;
 
-		word = clock ? strtok_r(NULL, " ", &rest) : NULL;
-		heap = word ? find_heap(snapshot, clock, strtoull(word, NULL, 10)) : NULL;
+		nr = clock ? strtok_r(NULL, " ", &rest) : NULL;
+		account = nr ? strtok_r(NULL, " ", &rest) : NULL;
+		heap = account ? find_heap(snapshot, clock, strtoull(nr, NULL, 10),
+					   strtoull(account, NULL, 10)) : NULL;
 		while (heap && (word = strtok_r(NULL, " ", &rest)))
 			set_step(heap, word);
 	}
@@ -239,7 +245,7 @@ void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
 	for (size_t i = 0; i < rates->nr_heaps; i++) {
 		struct heap *heap = &rates->heaps[i], *old;
 
-		old = find_heap(before, heap->clock, heap->heap);
+		old = find_heap(before, heap->clock, heap->heap, heap->account);
 		heap_rates(heap, old ?: &unused, seconds);
 	}
 	/* Both arrays are sorted by the number of the context. */

@@ -21,7 +21,8 @@
 
 struct heap {
 	char clock[12], state[12], first[24];
-	uint64_t heap, cpu, entries, bucketed;
+	char uid[12];				/* the user of the timers; "-": the kernel */
+	uint64_t heap, cpu, account, entries, bucketed;
 	uint64_t started, checked, requeued, runs, notified;
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
 };

@@ -56,8 +56,8 @@ static void print(const struct timerheap_info *info)
 	printf("%15" PRIu64 "  most bytes of a user's contexts\n",
 	       (uint64_t)info->max_user_memory);
 	printf("%15" PRIu64 "  shortest period in nanoseconds\n", (uint64_t)info->min_period);
-	printf("%15" PRIu64 "  most checks per second without a call, for each user and CPU\n",
-	       (uint64_t)info->max_user_checks);
+	printf("%15" PRIu64 "  percent of each CPU for the timers of a user\n",
+	       (uint64_t)info->user_cpu_percent);
 	for (size_t i = 0; i < FIELDS; i++)
 		printf("%15" PRIu64 "  %-22s %s\n", value(info, i), fields[i].name,
 		       fields[i].help);
@@ -69,8 +69,8 @@ static void print_json(const struct timerheap_info *info)
 	       info->version >> 8 & 0xff, info->version & 0xff, info->heaps);
 	printf(",\n\t\"max_slots\": %u,\n\t\"max_user_memory\": %" PRIu64, info->max_slots,
 	       (uint64_t)info->max_user_memory);
-	printf(",\n\t\"min_period\": %" PRIu64 ",\n\t\"max_user_checks\": %" PRIu64,
-	       (uint64_t)info->min_period, (uint64_t)info->max_user_checks);
+	printf(",\n\t\"min_period\": %" PRIu64 ",\n\t\"user_cpu_percent\": %" PRIu64,
+	       (uint64_t)info->min_period, (uint64_t)info->user_cpu_percent);
 	for (size_t i = 0; i < FIELDS; i++)
 		printf(",\n\t\"%s\": %" PRIu64, fields[i].name, value(info, i));
 	printf("\n}\n");
@@ -82,6 +82,12 @@ static int column_width(size_t field)
 	int length = strlen(fields[field].name) + 1;
 
 	return length > 10 ? length : 10;
+}
+
+/* Return how much a counter has grown.  The counters of a user are gone when the user is freed. */
+static uint64_t growth(uint64_t before, uint64_t now)
+{
+	return now < before ? 0 : now - before;
 }
 
 /* Print a line with rates every @seconds: @count lines, or without end if @count is 0. */
@@ -99,7 +105,8 @@ static void print_rates(int fd, unsigned int seconds, unsigned long count)
 		device_info(fd, &info);
 		for (size_t i = 0; i < FIELDS; i++)
 			printf("%*" PRIu64, column_width(i), fields[i].is_counter ?
-			       (value(&info, i) - value(&last, i)) / seconds : value(&info, i));
+			       growth(value(&last, i), value(&info, i)) / seconds :
+			       value(&info, i));
 		putchar('\n');
 		last = info;
 	}

@@ -441,24 +441,26 @@ static struct snapshot make_snapshot(int64_t time, const char *heaps, const char
 static void test_snapshot(void)
 {
 	struct snapshot before = make_snapshot(5 * SEC,
-		"clock heap cpu new state entries first started checked\n"
-		"monotonic 1 2 x running 10 - 100 1000\n",
-		"clock heap below_ns:timers...\nmonotonic 1 1024:5 2048:5\n",
+		"clock heap cpu new state entries first started checked account\n"
+		"monotonic 1 2 x running 10 - 100 1000 0\n"
+		"monotonic 1 2 x idle 0 - 7 7 3\n",
+		"clock heap account below_ns:timers...\n"
+		"monotonic 1 3 1:7\nmonotonic 1 0 1024:5 2048:5\n",
 		"context pid uid clock slots bytes waiting events command\n"
 		"3 30 0 - 0 1 0 0 one\n"
 		"7 70 0 tai 64 4096 2 4294967290 two\n");
 	struct snapshot after = make_snapshot(7 * SEC,
-		"clock heap cpu new state entries bucketed first started checked\n"
-		"monotonic 0 0 x idle 1 0 5 40 41\n"
-		"monotonic 1 3 x idle 20 900 -6 300 1004\n",
-		"clock heap below_ns:timers...\n"
-		"tai 9 1:1\nmonotonic 0 1:40\nmonotonic 1 1024:5 2048:7 4096:1 more:1\n",
+		"clock heap cpu new state entries bucketed first started checked account\n"
+		"monotonic 0 0 x idle 1 0 5 40 41 0\n"
+		"monotonic 1 3 x idle 20 900 -6 300 1004 0\n",
+		"clock heap account below_ns:timers...\n"
+		"tai 9 0 1:1\nmonotonic 0 0 1:40\nmonotonic 1 0 1024:5 2048:7 4096:1 more:1\n",
 		"context pid uid clock slots bytes waiting events command\n"
 		"7 70 0 tai 64 4096 3 4 two\n"
 		"9 90 1000 realtime 5 512 0 6 a\\040b\n");
 	struct snapshot rates;
 
-	check(before.nr_heaps == 1 && before.heaps[0].heap == 1 && before.heaps[0].cpu == 2 &&
+	check(before.nr_heaps == 2 && before.heaps[0].heap == 1 && before.heaps[0].cpu == 2 &&
 	      before.heaps[0].entries == 10 && before.heaps[0].started == 100 &&
 	      !strcmp(before.heaps[0].state, "running") && !before.heaps[0].notified &&
 	      !before.heaps[0].bucketed && after.heaps[1].bucketed == 900 &&

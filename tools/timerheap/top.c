@@ -191,22 +191,22 @@ static void draw_sums(const struct snapshot *rates)
 	draw_line("");
 }
 
-/* Draw at most @max heaps.  A line has 71 columns, unless a number exceeds its column. */
+/* Draw at most @max heaps.  A line has 78 columns, unless a number exceeds its column. */
 static void draw_heaps(const struct snapshot *rates, int max)
 {
 	const struct heap **heaps = pointers(rates->heaps, rates->nr_heaps, sizeof(**heaps));
 
 	qsort(heaps, rates->nr_heaps, sizeof(*heaps), compare_heaps);
-	LINE("%-9s %4s %3s %5s %7s %8s %7s %7s %6s %6s", "CLOCK", "HEAP", "CPU", "FIRST",
-	     "ENTRIES", "BUCKETED", "START/S", "CHECK/S", "HALF", "99%");
+	LINE("%-9s %4s %3s %5s %7s %8s %7s %7s %6s %6s %6s", "CLOCK", "HEAP", "CPU", "FIRST",
+	     "ENTRIES", "BUCKETED", "START/S", "CHECK/S", "HALF", "99%", "UID");
 	for (size_t i = 0; i < rates->nr_heaps && max-- > 0; i++) {
 		const struct heap *heap = heaps[i];
 
 		LINE("%-9s %4" PRIu64 " %3" PRIu64 " %5s %7" PRIu64 " %8" PRIu64 " %7" PRIu64
-		     " %7" PRIu64 " %6s %6s", heap->clock, heap->heap, heap->cpu,
+		     " %7" PRIu64 " %6s %6s %6s", heap->clock, heap->heap, heap->cpu,
 		     format_first(heap), heap->entries, heap->bucketed,
 		     heap->started, heap->checked, format_percentile(heap->lateness, 50),
-		     format_percentile(heap->lateness, 99));
+		     format_percentile(heap->lateness, 99), heap->uid);
 	}
 	free(heaps);
 }

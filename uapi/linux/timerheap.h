@@ -64,11 +64,9 @@
  * used: when the program touches the page, or when a call arms a slot in it.  A page of slots
  * is one page of the machine's memory, sysconf(_SC_PAGESIZE) bytes, and a slot has 64 bytes.
  * The size of each area is a multiple of that page size.  A page of slots in use costs a
- * second page, for the kernel's timers.  So one slot in use and a ring of one page take three.
- * The memory is charged to the memory cgroup of the task that makes the kernel allocate it, and
- * to the user whose task called SETUP.  If that user would exceed the limit max_user_memory (INFO),
- * the call fails with ENOSPC, or the program that touches the page gets SIGBUS.  A slot in a
- * page that is in use needs no further memory of the context.
+ * second page, for the kernel's timers.  The memory is charged to the memory cgroup of the
+ * task that makes the kernel allocate it, and to the user whose task called SETUP.  Beyond
+ * max_user_memory (INFO) a call fails with ENOSPC, and a program that touches a page gets SIGBUS.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
@@ -151,8 +149,7 @@ struct timerheap_ring {
  *
  * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending, and it
  * will not expire.  No call is needed: the next check reads 0, and no check follows it.  If
- * the old value has passed, the kernel had not checked the slot yet.  Then no event counts
- * that deadline or, if periodic, the periods after it.
+ * the old value has passed, no event counts that deadline or the periods after it.
  *
  * Start or restart: write @period, @slack and @user_data if they change.  Exchange
  * @deadline with the new deadline, 1 to TIMERHEAP_NEVER.  If the old value is not 0, the
@@ -171,15 +168,10 @@ struct timerheap_ring {
  *
  * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
- *  - Five successive checks have found a deadline less than min_period (INFO) ahead, or have set
- *    one less than half of it ahead.  The next check follows after min_period.  This does not
- *    apply to a manual clock.
  *  - The program has changed @deadline at each of four attempts of the kernel to expire
  *    it, or keeps storing to the slot.  The next check follows after min_period.
- *  - The slot is periodic, and when it expired, its previous event had not been taken: it backs
- *    off, see below.  This does not apply to a manual clock.
- *  - The user has had more checks on a CPU than max_user_checks (INFO) allows.  This does
- *    not apply to a manual clock or with TIMERHEAP_UNLIMITED.
+ *  - The slot is periodic, and its previous event was unread when it expired: it backs off, see
+ *    below.  This does not apply to a manual clock.
  *
  * The program and the kernel each write their own field, then read the other's:
  *
@@ -223,22 +215,11 @@ struct timerheap_ring {
  * returns 0, there is no event.
  *
  * A periodic slot backs off while its event is unread: the kernel checks the slot after 1, 1,
- * 2, 4, 8, ... periods, and at least once in a second.  So @queued is after @deadline, which
- * stays the next deadline.  Each check counts all periods that have passed, so no period is
- * lost or counted twice.  A program that has taken an event reads @queued and then @deadline.
- * If @deadline is not 0, and @queued is 0 or after it, the program kicks the slot.  The KICK
- * counts the periods since the last check, which make the next event, and ends the back-off.
- * Without the KICK, the next event is at most a second late, plus the slack.  A program may
- * also make this test and KICK before the exchange of @expirations.  The event then counts the
- * periods up to now.  The test after the exchange is needed all the same.
- *
- * (E) and (F) pair here, too.  The kernel backs off only if it does not find 0 in
- * @expirations.  It has stored 0 in @queued before, and it stores the later time after that.
- * So a program whose exchange gets this addition reads the 0 or the later time.  If the
- * exchange precedes the addition, the kernel finds 0, does not back off, and adds the number
- * of the slot to the ring again.
- *
- * read() and WAIT do both tests themselves.  For them there is nothing to do.
+ * 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the next deadline, and
+ * each check counts all periods that have passed.  A program that has taken an event reads
+ * @queued and then @deadline.  If @deadline is not 0, and @queued is 0 or after it, the program
+ * kicks the slot, which ends the back-off.  Without the KICK, the next event is at most a second
+ * late, plus the slack.  (E) and (F) pair here, too.  read() and WAIT kick the slots themselves.
  *
  * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take
  * events from the same ring.  No thread may take events from mapped memory during a
@@ -285,10 +266,9 @@ struct timerheap_event {
  *	ECANCELED	the clock was stepped; only with TIMERHEAP_CANCEL_ON_SET
  *
  * poll() and epoll report EPOLLIN | EPOLLRDNORM while the ring has an entry, and while a
- * clock step is not reported yet (TIMERHEAP_CANCEL_ON_SET).  A run is one activation of the
- * kernel in which it expires due timers.  Each run and each call that adds entries makes at
- * least one edge after it has added them, even if the ring was not empty.  One edge may
- * stand for many events.  So a program that uses EPOLLET takes all events at each edge.
+ * clock step is not reported yet (TIMERHEAP_CANCEL_ON_SET).  When the kernel has added entries,
+ * it makes at least one edge, even if the ring was not empty.  One edge may stand for many
+ * events, so a program that uses EPOLLET takes all events at each edge.
  */
 
 /**
@@ -299,10 +279,9 @@ struct timerheap_event {
  * is due: not before its deadline, and less than s after it, plus the latency of any
  * timer.  Slack below 16 384 ns counts as none.
  *
- * Timers of one CPU and clock share a bucket if they have the same g and the same rounded
- * deadline.  A bucket costs one heap entry and one interrupt.  The number of buckets is
- * limited, and a timer without a bucket gets a heap entry of its own.  Deadlines are rounded
- * on the machine's clock.  The offset of a time namespace shifts the multiples of g.
+ * Timers of one user, CPU and clock share a bucket if they have the same g and the same rounded
+ * deadline.  A bucket costs one heap entry and one interrupt.  Deadlines are rounded on the
+ * machine's clock, so the offset of a time namespace shifts the multiples of g.
  *
  * @queued of a slot does not include slack.  The kernel checks the slot no later than
  * @queued plus the slack that the slot had when the check was queued.
@@ -316,7 +295,7 @@ struct timerheap_event {
  *	NEXT		ADVANCE: advance to the next expiry
  *	CANCEL_ON_SET	SETUP: report steps of CLOCK_REALTIME
  *	ON_CPU		SETUP: all timers expire on one CPU; needs CAP_SYS_NICE if it is isolated
- *	UNLIMITED	SETUP: periods from 1 us, no rate limit of checks; needs CAP_SYS_RESOURCE
+ *	UNLIMITED	SETUP: periods from 1 us, no limit of CPU time; needs CAP_SYS_RESOURCE
  */
 #define TIMERHEAP_ABSTIME	(1U << 0)
 #define TIMERHEAP_IF_PENDING	(1U << 1)
@@ -334,20 +313,17 @@ struct timerheap_event {
 /**
  * struct timerheap_info - the limits of this kernel, and its counters; all are outputs
  * @version:    of the module, MAJOR << 16 | MINOR << 8 | PATCH
- * @heaps:      the number of heaps for each clock, from the module parameter "heaps", at
- *              most the number of possible CPUs; CPUs may share a heap, and one of them
- *              expires its timers; 0: one heap for each CPU
+ * @heaps:      the number of heaps of a user for each clock, from the module parameter "heaps";
+ *              CPUs may share a heap; 0: one heap for each CPU
  * @features:   0: no feature is defined yet
  * @clocks:     bit n is set if SETUP accepts the clock ID n; TIMERHEAP_CLOCK_MANUAL is one
  * @max_slots:  the most slots of one context
  * @reserved:   0
  * @min_period: the minimum period in this context, in nanoseconds, 1000 or more.  A
  *              shorter period counts as this one
- * @max_user_memory: the most bytes of all contexts of one user, a share of the machine's
- *              memory.  SETUP charges a context with its ring and 8 bytes for each page of
- *              slots, and a manual clock with 48 KiB more.  The first use of a page of slots
- *              charges two pages.  A context that was set up with CAP_SYS_RESOURCE may
- *              exceed the limit
+ * @max_user_memory: the most bytes of all contexts of one user, unless they were set up with
+ *              CAP_SYS_RESOURCE.  SETUP charges the ring, and 48 KiB for a manual clock.  The
+ *              first use of a page of slots charges two pages
  * @user_memory: the bytes that are charged to the user of this context; 0 before SETUP
  * @entries:    current heap entries.  A bucket is one entry.  A stopped timer counts
  *              until it is removed, and an expired one until its run has repaired the heap
@@ -360,32 +336,25 @@ struct timerheap_event {
  * @handed_over: heaps with timers, handed over because a CPU went offline or came online
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
- * @notified:   how often a CPU was notified that the first deadline of its heap is now
- *              earlier, by another CPU or by its own tasks and interrupts
+ * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
  * @bucketed:   timers with slack that are in buckets now
- * @max_user_checks: the most checks per second that the kernel makes for one user on each
- *              CPU without a call.  Such checks expire periodic timers, or find a
- *              postponed deadline.  Unused checks of the last 20 ms may follow at once.
- *              Further checks are deferred: the timers expire late, and count the
- *              missed periods.  0: no limit
- * @deferred_checks: checks deferred by max_user_checks
- * @deferred_notifications: notifications from other CPUs that exceeded the rate limit of
- *              the notified CPU.  That CPU delays its run by at most 200 us
- * @stolen:     of @runs, those on another CPU, because the CPU that owns the heap was stuck:
- *              a timer was overdue by the module parameter "steal_us" (in microseconds),
- *              and no run of the heap had made progress within that time
+ * @user_cpu_percent: how much of each CPU, in percent, the expiry of one user's timers may use,
+ *              with their interrupts.  Beyond the limit they expire late.  0: no limit
+ * @cpu_time:   the CPU time that was charged to user_cpu_percent, in nanoseconds
+ * @deferred_notifications: notifications from other CPUs that were deferred by that limit
+ * @stolen:     of @runs, those on another CPU, because the CPU that owns the heap was stuck for
+ *              the time of the module parameter "steal_us"
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * The user of a context is the real user ID of the task that called SETUP.  In a user namespace
- * that is not the initial one, it is the owner of the topmost namespace below the initial
- * one.  If root owns that namespace, it is the namespace.
+ * The user of a context is the real user ID of the task that called SETUP.  In a namespace of
+ * users it is the owner of the topmost namespace below the initial one, or that namespace if
+ * root owns it.
  *
- * @entries and the fields after it, without @max_user_checks, are counters.  With
- * CAP_SYS_ADMIN they are those of the whole machine.  Otherwise they are 0, so that they do not
- * show when other users arm timers.  A context with a manual clock adds the timers of that
- * clock, which no other context counts.  @entries and @bucketed are current values; the other
- * counters count since the module was loaded, or since SETUP of a manual clock.  INFO reads
- * them without a lock, so two of them may be of different moments.
+ * @entries and the fields after it, without @user_cpu_percent, are counters: with CAP_SYS_ADMIN
+ * those of the machine, otherwise those of the user's contexts, and 0 before SETUP.  Contexts with
+ * TIMERHEAP_UNLIMITED count as one user, with other modules.  A manual clock counts in its context
+ * only.  @entries and @bucketed are current values.  INFO reads the counters without a lock, so two
+ * of them may be of different moments.  Ten seconds after its last close, a user starts from 0.
  */
 struct timerheap_info {
 	__u32 version;
@@ -407,8 +376,8 @@ struct timerheap_info {
 	__u64 throttled;
 	__u64 notified;
 	__u64 bucketed;
-	__u64 max_user_checks;
-	__u64 deferred_checks;
+	__u64 user_cpu_percent;
+	__u64 cpu_time;
 	__u64 deferred_notifications;
 	__u64 stolen;
 	__u64 stolen_by_watchdog;
@@ -420,8 +389,7 @@ struct timerheap_info {
  *         TIMERHEAP_CLOCK_MANUAL
  * @flags: 0, or a combination of TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET and
  *         TIMERHEAP_ON_CPU
- * @slots: number of slots, 1 to &timerheap_info.max_slots.  Slots that are not used cost little
- *         memory
+ * @slots: number of slots, 1 to &timerheap_info.max_slots
  * @cpu:   with TIMERHEAP_ON_CPU, the CPU on which the timers expire; otherwise 0
  * @slots_offset: out: offset of the slots, for mmap()
  * @slots_size:   out: size of the slots in bytes, for mmap()
@@ -444,17 +412,15 @@ struct timerheap_info {
  * another CPU moves it to that CPU, at a limited rate.  If the CPU is isolated (isolcpus=,
  * nohz_full=, cpusets), the timer is queued on a housekeeping CPU, if one is online.  With
  * TIMERHEAP_ON_CPU timers are queued on @cpu.  @cpu must be online, and in the CPU affinity of the
- * caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  A cpuset partition that was made
- * within the last second may not count yet.  Later changes of the affinity, of the capabilities
- * or of the isolated CPUs do not move the timers.
+ * caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  Later changes of the affinity or of
+ * the isolated CPUs do not move the timers.
  *
- * While a CPU is offline, another CPU expires the timers that are queued on it: a housekeeping
- * CPU, if one is online.
+ * While a CPU is offline, another CPU expires its timers: a housekeeping CPU, if one is online.
  *
  *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
  *	EBUSY	the context is set up already
  *	ENOSPC	the user would exceed max_user_memory (INFO)
- *	EPERM	TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE
+ *	EPERM	the flag or the CPU needs a capability
  *	ENOMEM
  */
 struct timerheap_setup {
@@ -513,8 +479,8 @@ struct timerheap_start {
  * periods or of earlier starts.  If so, &timerheap_get.expirations is not 0.  A program takes
  * that event before it frees memory that @user_data points to.
  *
- * If a periodic timer backs off, no event counts the periods between its last check and the
- * stop.  A program that needs them kicks the slot before the stop.
+ * If a periodic timer backs off, no event counts its periods since the last check, unless the
+ * program kicks the slot before the stop.
  */
 struct timerheap_stop {
 	__u32 slot;
@@ -556,8 +522,7 @@ struct timerheap_modify {
  * @period:      out: period in nanoseconds; 0: one-shot
  * @slack:       out: the slot's own slack in nanoseconds; 0: the slack given to SETUP
  * @user_data:   out: user data of the slot
- * @expirations: out: expirations that no reader has taken yet; without the periods that have
- *               passed since the last check of a slot that backs off
+ * @expirations: out: expirations up to the last check that no reader has taken yet
  */
 struct timerheap_get {
 	__u32 slot;
@@ -592,8 +557,7 @@ struct timerheap_get {
  * other cases the call continues to wait.
  *
  * All expirations of one slot that were not taken yet are one event.  So @min events need
- * @min slots that have expired.  With @nr = 0 the call takes nothing from the ring.  So
- * another thread may take events from mapped memory during that call.
+ * @min slots that have expired.  With @nr = 0 the call takes nothing from the ring.
  *
  * EINVAL: @min is above @nr, or above the number of slots.  ECANCELED: the clock was
  * stepped; only with TIMERHEAP_CANCEL_ON_SET.  EFAULT: not even one event can be written.
@@ -660,8 +624,7 @@ struct timerheap_drain {
  *
  * The kernel reads the deadline of each slot, and queues the timer at that deadline.  If
  * the deadline has passed, the timer expires within the call.  If the deadline is 0, the
- * timer is cancelled.  The protocol above states when a KICK is needed.  A KICK that is
- * not needed does no harm.
+ * timer is cancelled.  A KICK that is not needed does no harm.
  *
  * The call ends early, with @done below @nr, if it cannot kick a slot: the number is not
  * that of a slot or cannot be read, or there is not enough memory.  If other slots were
@@ -808,14 +771,12 @@ struct timerheap_advance {
  * struct timerheap_uring_cmd in the cmd field of the entry.  The result of the completion
  * is what @done of the call KICK would be, or a negative error.
  *
- * A request kicks at most 1024 slots, however large @nr is, and ends early in the cases in which
- * the call does.  Task work of io_uring that is pending can end it early, as a signal does.
- * If the result is below @nr, the program submits another request for the other slots.
+ * A request kicks at most 1024 slots.  Task work of io_uring that is pending can end it early, as
+ * a signal does.  If the result is below @nr, the program submits another request.
  *
- * There is no request for WAIT.  IORING_OP_POLL_ADD waits for events, and IORING_OP_READ
- * waits for them and takes them.  Neither occupies a worker of io_uring while it waits.  But
- * io_uring hands a read to a worker after 128 wake-ups without an event, for example if many
- * reads wait on one context.
+ * There is no request for WAIT: IORING_OP_POLL_ADD waits for events, and IORING_OP_READ waits for
+ * them and takes them.  Neither occupies a worker of io_uring while it waits, unless a read was
+ * woken 128 times without an event.
  *
  *	EINVAL	unknown cmd_op; IORING_URING_CMD_FIXED; @reserved is not 0
  *

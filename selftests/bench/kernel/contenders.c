@@ -83,7 +83,8 @@ static void heap_stop_sync(void *timer)
 /* Are all extraction holes of expired timers closed? */
 static bool heap_is_clean(void)
 {
-	struct theap_queue *queue = theap_queues_get(THEAP_MONOTONIC, smp_processor_id());
+	struct theap_queue *queue = theap_queues_get(theap_kernel_account, THEAP_MONOTONIC,
+						     smp_processor_id());
 
 	return READ_ONCE(queue->heap.last_hole) == THEAP_NO_POS;
 }

@@ -29,7 +29,9 @@ static const struct theap_timer_ops scan_ops = { .expire = scan_expire };
 /* Start a timer on the queue of a CPU. */
 static void start_on(struct theap_timer *timer, unsigned int cpu, s64 when)
 {
-	struct theap_placement placement = { .clock = THEAP_MONOTONIC, .cpu = cpu };
+	struct theap_placement placement = {
+		.account = theap_kernel_account, .clock = THEAP_MONOTONIC, .cpu = cpu,
+	};
 	struct theap_claim claim;
 	int ret;
 

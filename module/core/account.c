@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The life of an account: its allocation, its queues, and its end (account.h).
+ *
+ * A new queue needs no IPI to its CPU: nothing drives the queue until its first timer is started,
+ * and that start finds the queue's CPU.  The queues are published under the lock that CPU hotplug
+ * takes, while no CPU goes offline or comes online.  So each queue has a CPU that can drive it.
+ *
+ * The end of an account.  Its users have stopped all its timers synchronously.  What may still
+ * access a queue, and what ends that:
+ *
+ *	a scan of the watchdog or of a thief,	it finds no queue of the account any more, and a
+ *	and a thief's run			grace period waits for those that have found one
+ *	an IPI that notifies a CPU		the wait for @ipi_pending, and a grace period for
+ *						its handler; then the same for the IPI by which
+ *						that handler has notified the queue's new CPU
+ *	the hrtimers				hrtimer_cancel(), which waits for their functions,
+ *						before the IPIs, which the functions may send, and
+ *						after them, since the handlers may arm hrtimers
+ *	the work item				it is cancelled after the runs, which may queue it
+ */
+#include <linux/cpu.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+#include <linux/topology.h>
+
+#include "account.h"
+#include "arm.h"
+#include "hotplug.h"
+#include "queues.h"
+#include "room.h"
+#include "run.h"
+#include "steal.h"
+
+/**
+ * theap_account_attach - set up what acts on a queue: its hrtimers, its IPI, and its work item
+ * @queue: initialized, not used yet
+ */
+void theap_account_attach(struct theap_queue *queue)
+{
+	theap_room_attach(queue);
+	theap_arm_attach(queue);
+	theap_run_attach(queue);
+	theap_steal_attach(queue);
+}
+
+/* Cancel the hrtimers of the queues of a clock.  Context: task, may sleep. */
+static void theap_account_quiesce(struct theap_queue **queues)
+{
+	unsigned int i;
+
+	for (i = 0; queues && i < theap_queues_nr() && queues[i]; i++)
+		theap_queue_quiesce(queues[i]);
+}
+
+/* Free the queues of a clock.  Context: task, may sleep. */
+static void theap_account_free_queues(struct theap_queue **queues)
+{
+	unsigned int i;
+
+	theap_account_quiesce(queues);
+	for (i = 0; queues && i < theap_queues_nr() && queues[i]; i++) {
+		theap_room_detach(queues[i]);
+		theap_queue_destroy(queues[i]);
+		kfree(queues[i]);
+	}
+	kfree(queues);
+}
+
+/*
+ * Allocate the queues of a clock.  The memory of each is on the NUMA node of its CPU.
+ *
+ * Return: the queue of each possible CPU; NULL: there is no memory.
+ */
+static struct theap_queue **theap_account_alloc_queues(struct theap_account *account,
+						       enum theap_clock clock)
+{
+	struct theap_queue **queues = kcalloc(nr_cpu_ids, sizeof(*queues), GFP_KERNEL_ACCOUNT);
+	unsigned int i;
+
+	for (i = 0; queues && i < nr_cpu_ids; i++) {
+		int node = cpu_possible(i) ? cpu_to_node(i) : NUMA_NO_NODE;
+
+		if (i >= theap_queues_nr()) {
+			queues[i] = queues[i % theap_queues_nr()];
+			continue;
+		}
+		queues[i] = kzalloc_node(sizeof(*queues[i]), GFP_KERNEL_ACCOUNT, node);
+		if (!queues[i]) {
+			theap_account_free_queues(queues);
+			return NULL;
+		}
+		theap_queue_init(queues[i], clock, account, i * THEAP_CLOCKS + clock);
+		theap_account_attach(queues[i]);
+	}
+	return queues;
+}
+
+/**
+ * theap_account_add_clock - make sure that an account has queues for a clock
+ * @account: the account
+ * @clock:   a clock of the machine
+ *
+ * Context: task, may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int theap_account_add_clock(struct theap_account *account, enum theap_clock clock)
+{
+	struct theap_queue **queues;
+	unsigned int i;
+
+	if (READ_ONCE(account->queues[clock]))
+		return 0;
+	queues = theap_account_alloc_queues(account, clock);
+	if (!queues)
+		return -ENOMEM;
+	cpus_read_lock();
+	mutex_lock(&theap_accounts_lock);
+	if (!account->queues[clock]) {
+		for (i = 0; i < theap_queues_nr(); i++)
+			queues[i]->cpu = theap_cpu_choose(i);
+		/* Pairs with the address dependency in theap_queues_get(). */
+		smp_store_release(&account->queues[clock], queues);
+		queues = NULL;
+	}
+	mutex_unlock(&theap_accounts_lock);
+	cpus_read_unlock();
+	/* Another task has been first. */
+	theap_account_free_queues(queues);
+	return 0;
+}
+
+static void theap_account_free_memory(struct theap_account *account)
+{
+	bitmap_free(account->nonempty);
+	free_percpu(account->usage);
+	kfree(account);
+}
+
+/* The number of the next account, under theap_accounts_lock.  4 billion accounts suffice. */
+static u32 theap_accounts_next;
+
+/**
+ * theap_account_alloc - make an account
+ * @uid:     the user that debugfs shows
+ * @limited: whether the limit of CPU time applies to it
+ *
+ * Context: task, may sleep.
+ * Return: the account, without queues; NULL: there is no memory.
+ */
+struct theap_account *theap_account_alloc(kuid_t uid, bool limited)
+{
+	struct theap_account *account = kzalloc(sizeof(*account), GFP_KERNEL_ACCOUNT);
+
+	if (!account)
+		return NULL;
+	account->uid = uid;
+	account->limited = limited;
+	account->usage = alloc_percpu_gfp(struct theap_usage, GFP_KERNEL_ACCOUNT);
+	account->nonempty = bitmap_zalloc(theap_queues_nr() * THEAP_CLOCKS, GFP_KERNEL_ACCOUNT);
+	if (!account->usage || !account->nonempty) {
+		theap_account_free_memory(account);
+		return NULL;
+	}
+	mutex_lock(&theap_accounts_lock);
+	account->id = theap_accounts_next++;
+	list_add_tail_rcu(&account->node, &theap_accounts);
+	mutex_unlock(&theap_accounts_lock);
+	return account;
+}
+
+/* Wait until no IPI is on its way to a queue of a clock; no caller sends another one. */
+static void theap_account_wait_ipis(struct theap_queue **queues)
+{
+	unsigned int i;
+
+	for (i = 0; queues && i < theap_queues_nr(); i++)
+		while (atomic_read(&queues[i]->ipi_pending))
+			usleep_range(100, 200);
+}
+
+/**
+ * theap_account_free - free an account
+ * @account: all its timers were stopped synchronously, and no code starts one; NULL: do nothing
+ *
+ * Context: task, may sleep.
+ */
+void theap_account_free(struct theap_account *account)
+{
+	enum theap_clock clock;
+	unsigned int round;
+
+	if (!account)
+		return;
+	mutex_lock(&theap_accounts_lock);
+	list_del_rcu(&account->node);
+	mutex_unlock(&theap_accounts_lock);
+	synchronize_rcu();
+	/* A run that these hrtimers begin may still notify a CPU. */
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		theap_account_quiesce(account->queues[clock]);
+	for (round = 0; round < 2; round++) {
+		for (clock = 0; clock < THEAP_CLOCKS; clock++)
+			theap_account_wait_ipis(account->queues[clock]);
+		synchronize_rcu();
+	}
+	for (clock = 0; clock < THEAP_CLOCKS; clock++)
+		theap_account_free_queues(account->queues[clock]);
+	theap_account_free_memory(account);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * An account, which pays for timers.
+ *
+ * An account has queues of its own, one per clock and CPU, and a limit of CPU time on each CPU
+ * (budget.c).  Each user of the device has an account.  Other modules, and the contexts that root
+ * has set up without limits, share the account of the kernel, which has no limit.
+ *
+ * So the timers of one user are in no heap of another user, and hold no lock of another user.
+ * If a user exceeds the limit, only the user's own queues rest.  In Go, one program has all
+ * timers of its runtime, so Go needs no such separation.
+ *
+ * The queues of a clock are allocated when the account first needs them, and are freed with the
+ * account.  account.c allocates and frees; queues.c finds queues.
+ */
+#ifndef THEAP_ACCOUNT_H
+#define THEAP_ACCOUNT_H
+
+#include <linux/list.h>
+#include <linux/percpu-defs.h>
+#include <linux/types.h>
+#include <linux/uidgid.h>
+
+#include "clock.h"
+
+struct theap_queue;
+
+/**
+ * struct theap_usage - the CPU time that an account uses on one CPU
+ * @until:          when the used time is repaid, on CLOCK_MONOTONIC (budget.c)
+ * @used:           the CPU time that was charged, in nanoseconds
+ * @median_latency: an estimate of the median lateness of the interrupts that begin runs
+ *
+ * Written by that CPU, the first two with interrupts off; read by any CPU.
+ */
+struct theap_usage {
+	u64 until;
+	u64 used;
+	u64 median_latency;
+};
+
+/**
+ * struct theap_account - an account
+ * @node:     link in the list of accounts (queues.c)
+ * @id:       its number; the list is in the order of the numbers
+ * @uid:      the user that debugfs shows; INVALID_UID: the kernel
+ * @limited:  the limit of CPU time applies to it
+ * @usage:    of each CPU
+ * @nonempty: a bit for each queue; it is set if the queue may have timers (queues.c)
+ * @queues:   for each clock the queues, by the number of the CPU; NULL: not needed yet.  An entry
+ *            is set once, by a release
+ *
+ * All fields but @node and @queues are constant once the account is in the list.
+ */
+struct theap_account {
+	struct list_head node;
+	u32 id;
+	kuid_t uid;
+	bool limited;
+	struct theap_usage __percpu *usage;
+	unsigned long *nonempty;
+	struct theap_queue **queues[THEAP_CLOCKS];
+};
+
+extern struct theap_account *theap_kernel_account;
+
+void theap_account_attach(struct theap_queue *queue);
+struct theap_account *theap_account_alloc(kuid_t uid, bool limited);
+int theap_account_add_clock(struct theap_account *account, enum theap_clock clock);
+void theap_account_free(struct theap_account *account);
+
+#endif /* THEAP_ACCOUNT_H */

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CPUs: which of them drive queues, and which accept the timers of others.
+ *
+ * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
+ * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.  That
+ * housekeeping CPU is one of the same NUMA node, if there is one.  A start only reads which CPU
+ * it is: theap_housekeeping_update() computes it.
+ */
+#include <linux/cpumask.h>
+#include <linux/jiffies.h>
+#include <linux/percpu.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+
+#include "compat.h"
+#include "cpus.h"
+
+/* The housekeeping CPUs.  For each CPU: a start on that CPU uses the queue of theap_start_cpu. */
+struct cpumask theap_housekeeping;
+DEFINE_PER_CPU(unsigned int, theap_start_cpu);
+
+/* Protects writes to both, and @theap_housekeeping_next, the jiffies of the next update. */
+static DEFINE_SPINLOCK(theap_housekeeping_lock);
+static unsigned long theap_housekeeping_next;
+
+/*
+ * The CPUs that can drive queues.  A CPU that is halfway offline is still in cpu_online_mask, but
+ * the kernel calls theap_cpu_offline() for it no more.  Written by hotplug.c, one CPU at a time.
+ */
+struct cpumask theap_drivers;
+
+/* Is a CPU neither isolated nor nohz_full?  Such a CPU accepts timers of other CPUs. */
+bool theap_cpu_is_housekeeping(unsigned int cpu)
+{
+	return cpumask_test_cpu(cpu, &theap_housekeeping);
+}
+
+/*
+ * Choose the CPU whose queue starts on @cpu use: @cpu itself; if @cpu is isolated, a housekeeping
+ * CPU of the same NUMA node, or else any housekeeping CPU.  Successive calls choose different CPUs,
+ * so that the timers of many isolated CPUs spread.
+ */
+static unsigned int theap_start_cpu_choose(unsigned int cpu)
+{
+	unsigned int found = nr_cpu_ids;
+	int node = cpu_to_node(cpu);
+
+	if (theap_cpu_is_housekeeping(cpu))
+		return cpu;
+	if (node != NUMA_NO_NODE)
+		found = cpumask_any_and_distribute(&theap_housekeeping, cpumask_of_node(node));
+	if (found >= nr_cpu_ids)
+		found = cpumask_any_and_distribute(&theap_housekeeping, cpu_online_mask);
+	return found < nr_cpu_ids ? found : cpu;
+}
+
+/* Choose theap_start_cpu of each CPU. */
+static void theap_start_cpus_choose(void)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		/* cpumask_any_and_distribute() has its state in a variable of this CPU. */
+		preempt_disable();
+		WRITE_ONCE(per_cpu(theap_start_cpu, cpu), theap_start_cpu_choose(cpu));
+		preempt_enable();
+	}
+}
+
+/**
+ * theap_housekeeping_update - read from the kernel which CPUs are isolated
+ *
+ * If that has changed, starts use the queues of other CPUs.  Timers that are queued stay where
+ * they are.  nohz_full= and isolcpus= are constant.  Isolated partitions of cpusets change while
+ * the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
+ *
+ * The callers are SETUP and the watchdog, never a start.  All calls together read it at most once
+ * per second, so that a loop of SETUPs does not.
+ *
+ * Context: task or softirq.
+ */
+void theap_housekeeping_update(void)
+{
+	bool changed = false;
+	unsigned int cpu;
+
+	if (time_before(jiffies, READ_ONCE(theap_housekeeping_next)) ||
+	    !spin_trylock_bh(&theap_housekeeping_lock))
+		return;
+	WRITE_ONCE(theap_housekeeping_next, jiffies + HZ);
+	rcu_read_lock();
+	for_each_possible_cpu(cpu) {
+		bool isolated = !housekeeping_test_cpu(cpu, HK_TYPE_TIMER) || cpu_is_isolated(cpu);
+
+		if (isolated != theap_cpu_is_housekeeping(cpu))
+			continue;
+		changed = true;
+		if (isolated)
+			cpumask_clear_cpu(cpu, &theap_housekeeping);
+		else
+			cpumask_set_cpu(cpu, &theap_housekeeping);
+	}
+	rcu_read_unlock();
+	if (changed)
+		theap_start_cpus_choose();
+	spin_unlock_bh(&theap_housekeeping_lock);
+}
+
+/* Compute both masks for the first time.  Context: task. */
+void theap_cpus_init(void)
+{
+	/* If no CPU is a housekeeping CPU, the update changes nothing. */
+	theap_start_cpus_choose();
+	theap_housekeeping_next = jiffies;
+	theap_housekeeping_update();
+}

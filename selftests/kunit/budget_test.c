@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The limits of CPU time: that of a CPU, and that of an account. */
+#include "core_test.h"
+#include "module/core/budget.h"
+
+/* The time at which a test begins; an account has saved all it can by then. */
+#define T0	(1000LL * NSEC_PER_SEC)
+
+#define SAVED	(400 * NSEC_PER_MSEC)	/* the most time that an account saves */
+
+/* Charge a limit of 5 %. */
+static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
+{
+	return theap_limit_charge(until, now, used, 5, saved, THEAP_REST_MAX);
+}
+
+/* 1 us of use at 5 % moves the limit ahead by 20 us. */
+static void budget_use_moves_limit_ahead(struct kunit *test)
+{
+	u64 until = 0;
+
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, 1000, 0), 19000);
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, 1000, 0), 39000);
+	KUNIT_EXPECT_EQ(test, charge(&until, T0 + 39000, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, charge(&until, T0 + 39000, 50, 0), 1000);
+}
+
+/* Time without use is saved up to a limit, and is then used without a wait. */
+static void budget_saves_time(struct kunit *test)
+{
+	u64 until = 0;
+
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, SAVED / 20, SAVED), 0);
+	KUNIT_EXPECT_EQ(test, until, T0 - SAVED / 20);
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, SAVED / 200, SAVED), SAVED / 20);
+	/* Within a year no more is saved. */
+	charge(&until, T0 + 365 * DAY, 0, SAVED);
+	KUNIT_EXPECT_EQ(test, until, T0 + 365 * DAY - SAVED);
+}
+
+/* However much is charged, a queue rests for at most 100 ms. */
+static void budget_rest_is_bounded(struct kunit *test)
+{
+	u64 until = T0;
+
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_SEC, 0), THEAP_REST_MAX);
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_SEC, 0), THEAP_REST_MAX);
+	KUNIT_EXPECT_EQ(test, until, T0 + THEAP_REST_MAX);
+}
+
+/* Soon after boot there is less than the whole savings, and no overflow. */
+static void budget_begins_at_zero(struct kunit *test)
+{
+	u64 until = 0;
+
+	KUNIT_EXPECT_EQ(test, charge(&until, 1000, 100, SAVED), 1000);
+	KUNIT_EXPECT_EQ(test, until, 2000);
+}
+
+/* Steady use of exactly the limit never waits; a little more does. */
+static void budget_limit_is_exact(struct kunit *test)
+{
+	u64 until = T0, now = T0, ahead = 0;
+	unsigned int i;
+
+	for (i = 0; i < 10000; i++) {
+		now += 20 * NSEC_PER_USEC;
+		ahead = max(ahead, charge(&until, now, NSEC_PER_USEC, 0));
+	}
+	KUNIT_EXPECT_LE(test, ahead, 20 * NSEC_PER_USEC);
+	for (i = 0; i < 10000; i++) {
+		now += 19 * NSEC_PER_USEC;
+		ahead = max(ahead, charge(&until, now, NSEC_PER_USEC, 0));
+	}
+	KUNIT_EXPECT_GE(test, ahead, 9990 * NSEC_PER_USEC);
+}
+
+/*
+ * Charge an account for @nr runs that take 1 ms each.  Return: how often the queue had to rest for
+ * the account.  The limit of the CPU may require a rest, too.
+ */
+static unsigned int charge_ms(struct theap_account *account, unsigned int nr)
+{
+	unsigned int rests = 0;
+	u64 now, rest, until;
+
+	local_bh_disable();
+	while (nr--) {
+		theap_budget_begin(account);
+		test_busy_wait(NSEC_PER_MSEC);
+		rest = theap_budget_charge(account, &now);
+		until = this_cpu_ptr(account->usage)->until;
+		rests += until > now && rest >= until - now;
+	}
+	local_bh_enable();
+	return rests;
+}
+
+static void account_free(void *account)
+{
+	theap_account_free(account);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(account_action, account_free, void *);
+
+static struct theap_account *make_account(struct kunit *test, bool limited)
+{
+	struct theap_account *account = theap_account_alloc(INVALID_UID, limited);
+
+	KUNIT_ASSERT_NOT_NULL(test, account);
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, account_action, account), 0);
+	return account;
+}
+
+/* An account that has used up its savings rests.  Another account need not. */
+static void budget_accounts_are_limited_separately(struct kunit *test)
+{
+	struct theap_account *greedy = make_account(test, true), *other = make_account(test, true);
+
+	KUNIT_EXPECT_GE(test, charge_ms(greedy, 40), 20);
+	/* The host may have stopped the machine once. */
+	KUNIT_EXPECT_EQ(test, charge_ms(other, 5), 0);
+}
+
+/* An account without a limit never rests on its own account; nor does any if the limit is off. */
+static void budget_limit_can_be_switched_off(struct kunit *test)
+{
+	struct theap_account *limited = make_account(test, true);
+	unsigned int before = theap_user_cpu_percent;
+
+	KUNIT_EXPECT_EQ(test, charge_ms(make_account(test, false), 40), 0);
+	theap_user_cpu_percent = 0;
+	KUNIT_EXPECT_EQ(test, charge_ms(limited, 40), 0);
+	theap_user_cpu_percent = before;
+}
+
+/* The CPU time that an account uses is counted on the CPU, with or without a limit. */
+static void budget_counts_used_time(struct kunit *test)
+{
+	struct theap_account *account = make_account(test, false);
+	u64 used;
+
+	charge_ms(account, 3);
+	used = this_cpu_ptr(account->usage)->used;
+	KUNIT_EXPECT_GE(test, used, 3 * NSEC_PER_MSEC);
+	/* At most 10 ms are charged at once: the host may have stopped the machine. */
+	KUNIT_EXPECT_LE(test, used, 30 * NSEC_PER_MSEC);
+}
+
+static struct kunit_case budget_cases[] = {
+	KUNIT_CASE(budget_use_moves_limit_ahead),
+	KUNIT_CASE(budget_saves_time),
+	KUNIT_CASE(budget_rest_is_bounded),
+	KUNIT_CASE(budget_begins_at_zero),
+	KUNIT_CASE(budget_limit_is_exact),
+	KUNIT_CASE(budget_accounts_are_limited_separately),
+	KUNIT_CASE(budget_limit_can_be_switched_off),
+	KUNIT_CASE(budget_counts_used_time),
+	{}
+};
+
+static struct kunit_suite budget_suite = {
+	.name = "budget",
+	.init = core_test_init,
+	.test_cases = budget_cases,
+};
+
+kunit_test_suite(budget_suite);
