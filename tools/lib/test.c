@@ -371,11 +371,13 @@ static void *consume(void *arg)
 	return arg;
 }
 
-static void test_threads(void)
+static void run_threads(void)
 {
 	pthread_t owners[THREADS], the_kernel, consumer;
 
 	set_up();
+	__atomic_store_n(&stop_kernel, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&stop_consumer, false, __ATOMIC_RELAXED);
 	pthread_create(&the_kernel, NULL, kernel, NULL);
 	pthread_create(&consumer, NULL, consume, NULL);
 	for (uintptr_t i = 0; i < THREADS; i++)
@@ -386,6 +388,13 @@ static void test_threads(void)
 	pthread_join(the_kernel, NULL);
 	__atomic_store_n(&stop_consumer, true, __ATOMIC_RELEASE);
 	pthread_join(consumer, NULL);
+}
+
+static void test_threads(void)
+{
+	/* On a busy machine one thread may do all its work before another begins. */
+	for (int tries = 20; tries && (events <= 100 || condemned <= 100); tries--)
+		run_threads();
 	printf("# %u events were seen, %u slots condemned\n", events, condemned);
 	expect(events > 100 && condemned > 100,
 	       "threads_free_slots_with_and_without_unread_events");
