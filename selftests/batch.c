@@ -539,7 +539,8 @@ TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_no_timer, 60)
 		nap(round % 3 * MSEC);
 		close(round % 2 ? eventfd_fd : fd);
 	}
-	EXPECT_EQ(before, th_wait_entries(self->fd, before));
+	/* The timers of an earlier context may leave meanwhile. */
+	EXPECT_GE(before, th_wait_entries(self->fd, before));
 }
 
 TEST_HARNESS_MAIN
