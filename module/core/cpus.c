@@ -39,7 +39,7 @@ bool theap_cpu_is_housekeeping(unsigned int cpu)
 }
 
 /*
- * Choose the CPU whose queue starts on @cpu use: @cpu itself; if @cpu is isolated, a housekeeping
+ * Choose theap_start_cpu of @cpu: @cpu itself; if @cpu is isolated, a housekeeping
  * CPU of the same NUMA node, or else any housekeeping CPU.  Successive calls choose different CPUs,
  * so that the timers of many isolated CPUs spread.
  */

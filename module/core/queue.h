@@ -67,7 +67,7 @@ static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATC
  * struct theap_placement - the queue that a timer goes to when it is started
  * @account: the account that has the queue and pays for its runs
  * @clock:   the clock of its deadlines; @account has queues for it
- * @cpu:     the CPU whose queue the timer goes to, or THEAP_ANY_CPU
+ * @cpu:     the timer goes to the queue of this CPU; THEAP_ANY_CPU: of the starting CPU
  * @manual:  the queue of a manual clock; NULL: a queue of a CPU
  */
 struct theap_placement {

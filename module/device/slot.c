@@ -42,10 +42,10 @@
  * @expirations, the kernel keeps the number of expirations in its own memory.  @queued stays 0
  * until a check has added that number.
  *
- * An unread ticker backs off.  If a run expires a periodic slot whose previous event has not been
- * taken, the next check is later than the deadline (theap_slot_back_off()).  @deadline stays the
- * next deadline.  So the check counts each period, and the back-off changes neither a start, a stop
- * nor a KICK.  The reader that takes the event ends the back-off by a KICK:
+ * An unread ticker backs off.  If a run expires a periodic slot, and no reader has taken the
+ * previous event, the next check is later than the deadline (theap_slot_back_off()).  @deadline
+ * stays the next deadline.  So the check counts each period, and the back-off changes neither a
+ * start, a stop nor a KICK.  The reader that takes the event ends the back-off by a KICK:
  *
  *	the reader				the kernel, checking
  *	  expirations <- 0	(E)		  queued <- 0
@@ -80,7 +80,7 @@
 #define THEAP_SLOT_TRIES	4
 
 /*
- * The most that a back-off puts between two checks of a slot whose period is shorter.  So a program
+ * The longest time between two checks of a slot that backs off.  So a program
  * that takes an event in shared memory, and does not kick the slot, gets the next event at most
  * this late.
  */
