@@ -5,8 +5,7 @@
  * A struct timerheap_timer is a timer of the core with a function.  This interface adds
  * three rules to those of the core:
  *
- * 1. A start never lacks memory, since timerheap_init() reserves a heap entry for the timer.
- *    Only timerheap_init() can fail for want of memory.
+ * 1. Only timerheap_init() can fail for want of memory: it reserves a heap entry (core/room.c).
  *
  * 2. The function returns the time at which it is to be called again.  If the timer is
  *    started or stopped while the function runs, the returned time is ignored, since it
@@ -64,7 +63,7 @@
  */
 #include <linux/build_bug.h>
 #include <linux/debugobjects.h>
-#include <linux/errno.h>
+#include <linux/err.h>
 #include <linux/export.h>
 #include <linux/lockdep.h>
 #include <linux/sched/task_stack.h>
@@ -111,8 +110,15 @@ static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim
 			       ktime_t when)
 {
 	timer->asked = max_t(s64, when, 1);
-	WARN_ON_ONCE(theap_timer_schedule(claim, &theap_default_placement[timer->clock],
-					  timer->asked));
+	theap_timer_schedule(claim, &theap_default_placement[timer->clock], timer->asked);
+}
+
+/* End a claim.  The caller may be in softirq, so a work item allocates what a queue lacked. */
+static void timerheap_commit(struct theap_claim *claim)
+{
+	theap_timer_commit(claim);
+	if (unlikely(claim->grow))
+		theap_queue_grow_later(claim->grow);
 }
 
 /*
@@ -163,7 +169,7 @@ static void timerheap_function(struct theap_timer *core, struct theap_run *run)
 	theap_timer_claim(core, &claim);
 	if (timer->again)
 		timerheap_schedule(timer, &claim, next);
-	theap_timer_commit(&claim);
+	timerheap_commit(&claim);
 }
 
 static const struct theap_timer_ops timerheap_ops = {
@@ -190,7 +196,7 @@ static bool timerheap_fixup_assert_init(void *addr, enum debug_obj_state state)
 {
 	struct timerheap_timer *timer = addr;
 
-	theap_timer_init(timerheap_core(timer), &timerheap_ops);
+	theap_timer_init(timerheap_core(timer), &timerheap_ops, NULL);
 	timer->held = TIMERHEAP_SHUT;
 	return true;
 }
@@ -289,7 +295,7 @@ int __timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 					 ktime_t now),
 		     gfp_t gfp)
 {
-	struct theap_timer *core = timerheap_core(timer);
+	struct theap_queue *queue;
 	enum theap_clock c;
 	int ret;
 
@@ -307,11 +313,13 @@ int __timerheap_init(struct timerheap_timer *timer, clockid_t clock,
 	timer->clock = c;
 	timer->held = 0;
 	timer->again = false;
-	theap_timer_init(core, &timerheap_ops);
-	ret = theap_timer_reserve(core, &theap_default_placement[c], gfp);
-	if (ret)
+	queue = theap_reserve(&theap_default_placement[c], 1, gfp);
+	if (IS_ERR(queue)) {
 		timerheap_debug_free(timer);
-	return ret;
+		return PTR_ERR(queue);
+	}
+	theap_timer_init(timerheap_core(timer), &timerheap_ops, queue);
+	return 0;
 }
 EXPORT_SYMBOL_GPL(__timerheap_init);
 
@@ -376,7 +384,7 @@ int timerheap_start(struct timerheap_timer *timer, ktime_t when)
 		return timerheap_refuse(timer, &claim);
 	WRITE_ONCE(timer->again, false);
 	timerheap_schedule(timer, &claim, when);
-	theap_timer_commit(&claim);
+	timerheap_commit(&claim);
 	return theap_status_is_pending(claim.from);
 }
 EXPORT_SYMBOL_GPL(timerheap_start);
@@ -404,7 +412,7 @@ bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
 	pending = theap_status_is_pending(claim.from);
 	if (pending)
 		timerheap_schedule(timer, &claim, when);
-	theap_timer_commit(&claim);
+	timerheap_commit(&claim);
 	return pending;
 }
 EXPORT_SYMBOL_GPL(timerheap_modify);
@@ -537,7 +545,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 	bool idle;
 
 	/* The run raises @active before it calls the function. */
-	if (WARN_ON_ONCE(!READ_ONCE(core->active) || !core->reserved))
+	if (WARN_ON_ONCE(!READ_ONCE(core->active) || !core->queue))
 		return false;
 	theap_timer_claim(core, &claim);
 	/* If @held is not 0, another caller waits for this function, and still uses the timer. */
@@ -556,7 +564,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 EXPORT_SYMBOL_GPL(timerheap_release);
 
 /**
- * timerheap_destroy - stop a timer for good, and give up its reservation
+ * timerheap_destroy - stop a timer for good, and free its reserved room
  * @timer: the timer, pending or not; must not have been destroyed or released before
  *
  * On return the function does not run and will not run.  The timer may be freed, or

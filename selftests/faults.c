@@ -428,6 +428,62 @@ TEST_F_TIMEOUT(faults, fault_in_first_start_leaves_clean_state, 60)
 	try_all_faults(_metadata, &start, make_empty_state);
 }
 
+/*
+ * As a user that has not started a timer on CPU 1 yet: use a slot on CPU 0, then start it on
+ * CPU 1, where the @n-th allocation or copy fails.  There the user has no heap and no slack bucket.
+ *
+ * Return: 0: there is no @n-th allocation or copy; 1: the START has succeeded or has returned
+ * EFAULT, and the next START works; any other value: the step that failed.
+ */
+static int start_elsewhere(int fd, uid_t user, int n)
+{
+	struct timerheap_event event;
+	bool failed;
+	int ret;
+
+	if (setresuid(user, user, user) || run_on(0) || th_setup(fd, CLOCK_MONOTONIC, 1) < 0 ||
+	    th_start(fd, 0, FAR) || th_stop(fd, 0) != 1 || run_on(1))
+		return 2;
+	fail_nth_fault(n);
+	ret = th_start_full(fd, 0, FAR, 0, 0, SEC);
+	failed = !fail_nth_fault(0);
+	if (ret && ret != -EFAULT)
+		return 3;
+	if (th_start(fd, 0, MSEC) < 0 || th_event(fd, &event) != 1)
+		return 4;
+	return failed;
+}
+
+/* A slot that was used before needs no memory to start, on any CPU. */
+TEST_F_TIMEOUT(faults, start_of_used_slot_never_lacks_memory, 120)
+{
+	const uid_t first_user = 40000;
+	int n;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	for (n = 1; n < FAULTS_MAX; n++) {
+		int fd = th_open(), ret;
+		pid_t pid;
+
+		ASSERT_LE(0, fd);
+		pid = fork();
+		if (!pid) {
+			fail_nth = open("/proc/thread-self/fail-nth", O_RDWR);
+			_exit(start_elsewhere(fd, first_user + n, n));
+		}
+		ret = child_status(pid);
+		close(fd);
+		EXPECT_GE(1, ret)
+			TH_LOG("%d: step %d failed", n, ret);
+		if (!ret)
+			break;
+	}
+	TH_LOG("%d faults", n - 1);
+	EXPECT_GT(FAULTS_MAX, n);
+	EXPECT_LE(3, n - 1);
+}
+
 /* If the count of the eventfd is at its maximum, events still arrive and nothing blocks. */
 TEST(full_eventfd_blocks_nothing)
 {

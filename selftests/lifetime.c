@@ -287,10 +287,19 @@ static int check_user_limit(void)
 	} while (ret >= 0 && slot < slots - page);
 	if (ret != -ENOSPC)
 		return 3;
-	/* The page that was refused needs two pages of memory and a structure. */
-	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory ||
+	/*
+	 * The page that was refused needs two pages of memory and a structure.  For the page before
+	 * it, a heap may have grown by 16 KiB.
+	 */
+	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384 ||
 	    info.user_memory + 3 * getpagesize() < info.max_user_memory)
 		return 4;
+	/* Timers that have memory start with any deadline and slack, and get no more memory. */
+	for (uint32_t i = 0; i < 4096 && i < slot - page; i++)
+		if (th_start_full(map.fd, i, (i + 2) * SEC, 0, 0, SEC) < 0)
+			return 8;
+	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384)
+		return 9;
 	/* If the kernel reads memory of the program for a call, the call fails without SIGBUS. */
 	if (write(pipes[1], &map.slots[slot], 1) >= 0 || errno != EFAULT)
 		return 5;

@@ -125,6 +125,7 @@ int theap_account_add_clock(struct theap_account *account, enum theap_clock cloc
 			queues[i]->cpu = theap_cpu_choose(i);
 		/* Pairs with the address dependency in theap_queues_get(). */
 		smp_store_release(&account->queues[clock], queues);
+		theap_account_add_memory(account, theap_queues_nr() * sizeof(**queues));
 		queues = NULL;
 	}
 	mutex_unlock(&theap_accounts_lock);

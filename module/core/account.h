@@ -16,6 +16,7 @@
 #ifndef THEAP_ACCOUNT_H
 #define THEAP_ACCOUNT_H
 
+#include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/percpu-defs.h>
 #include <linux/types.h>
@@ -46,11 +47,13 @@ struct theap_usage {
  * @uid:      the user that debugfs shows; INVALID_UID: the kernel
  * @limited:  the limit of CPU time applies to it
  * @usage:    of each CPU
+ * @memory:   the bytes that were allocated for it: its queues, their heaps and buckets, and what
+ *            the users of the core add; atomic
  * @nonempty: a bit for each queue; it is set if the queue may have timers (queues.c)
  * @queues:   for each clock the queues, by the number of the CPU; NULL: not needed yet.  An entry
  *            is set once, by a release
  *
- * All fields but @node and @queues are constant once the account is in the list.
+ * All fields but @node, @memory and @queues are constant once the account is in the list.
  */
 struct theap_account {
 	struct list_head node;
@@ -58,6 +61,7 @@ struct theap_account {
 	kuid_t uid;
 	bool limited;
 	struct theap_usage __percpu *usage;
+	atomic64_t memory;
 	unsigned long *nonempty;
 	struct theap_queue **queues[THEAP_CLOCKS];
 };
@@ -68,5 +72,11 @@ void theap_account_attach(struct theap_queue *queue);
 struct theap_account *theap_account_alloc(kuid_t uid, bool limited);
 int theap_account_add_clock(struct theap_account *account, enum theap_clock clock);
 void theap_account_free(struct theap_account *account);
+
+/* Count memory that was allocated for an account; if @bytes is negative, it was freed. */
+static inline void theap_account_add_memory(struct theap_account *account, s64 bytes)
+{
+	atomic64_add(bytes, &account->memory);
+}
 
 #endif /* THEAP_ACCOUNT_H */

@@ -25,8 +25,8 @@
  * owner finds the change when the bucket is due.  A due bucket is removed from the heap, and
  * its timers expire in batches like other timers.
  *
- * A bucket only saves work.  If the queue has no free bucket, or no room for one, the timer
- * gets a heap entry of its own.  Its deadline is rounded in any case.
+ * A bucket only saves work.  If the queue has no free bucket, the timer gets a heap entry of its
+ * own.  Its deadline is rounded in any case.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
@@ -46,6 +46,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "bucket.h"
 #include "extract.h"
 #include "list.h"
@@ -79,8 +80,10 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	unsigned int probes = 0;
 	struct hlist_head *head;
 
-	if (!buckets->table)
+	if (!buckets->table) {
+		buckets->wanted = true;
 		return NULL;
+	}
 	head = theap_buckets_head(buckets, when, slack_shift);
 	hlist_for_each_entry(bucket, head, hash) {
 		if (bucket->timer.when == when && bucket->timer.slack_shift == slack_shift)
@@ -89,8 +92,12 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 			return NULL;
 	}
 	bucket = buckets->spare;
-	if (!bucket || !__theap_queue_has_room(queue, THEAP_BUCKET_ROOM))
+	if (!bucket) {
+		buckets->wanted = buckets->nr < THEAP_BUCKETS_MAX;
 		return NULL;
+	}
+	/* The caller needs one more position, for the timer. */
+	theap_heap_make_room(&queue->heap, THEAP_BUCKET_ROOM + 1);
 	buckets->spare = bucket->next;
 	hlist_add_head(&bucket->hash, head);
 	bucket->timer.when = when;
@@ -203,7 +210,7 @@ struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int
 
 /**
  * __theap_buckets_add - put a timer into the bucket of its deadline
- * @queue: owned; its heap has room for one more entry
+ * @queue: owned; its heap has a free position
  * @timer: has slack; in a transient state, not queued
  *
  * Return: true; or false if no bucket was available, and then @timer is not queued.
@@ -245,25 +252,7 @@ void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
 	}
 }
 
-/**
- * __theap_buckets_available - is a bucket available, or the limit reached?
- * @queue: owned
- *
- * Return: true if there is a free bucket, or if the queue has THEAP_BUCKETS_MAX buckets;
- * false if theap_buckets_grow() can allocate more.  Sets @wanted of the buckets to the
- * opposite of the returned value.
- */
-bool __theap_buckets_available(struct theap_queue *queue)
-{
-	struct theap_buckets *buckets = &queue->buckets;
-
-	lockdep_assert_held(&queue->lock);
-	buckets->wanted = !buckets->spare && buckets->nr < THEAP_BUCKETS_MAX;
-	return !buckets->wanted;
-}
-
-/* Buckets are allocated 32 at a time: 3 KiB. */
-#define THEAP_BUCKETS_GROW	32U
+#define THEAP_BUCKET_TABLE_BYTES	(sizeof(struct hlist_head) << THEAP_BUCKET_BITS)
 
 static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t gfp)
 {
@@ -271,6 +260,7 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 
 	if (!bucket)
 		return NULL;
+	theap_account_add_memory(queue->account, sizeof(*bucket));
 	/*
 	 * Zeroed fields mean NO_STATUS, THEAP_NO_POS and no operations.  A link that points
 	 * at itself means that the timer is not in the inbox.
@@ -280,25 +270,25 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 	return bucket;
 }
 
-/* Free a chain of buckets.  Context: task, may sleep. */
-static void theap_buckets_free(struct theap_bucket *bucket)
+/* Free a chain of buckets of a queue.  Context: task, may sleep; or the chain is short. */
+static void theap_buckets_free(struct theap_queue *queue, struct theap_bucket *bucket)
 {
 	while (bucket) {
 		struct theap_bucket *next = bucket->next;
 
+		theap_account_add_memory(queue->account, -(s64)sizeof(*bucket));
 		kfree(bucket);
 		bucket = next;
-		cond_resched();
 	}
 }
 
 /**
- * theap_buckets_grow - allocate buckets for a queue
+ * theap_buckets_grow - allocate buckets for a queue, and reserve their positions
  * @queue: the queue
  * @gfp:   flags of the allocation
  *
  * Context: without locks; sleeps if @gfp allows it.
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM; -EAGAIN: the heap must grow first.
  */
 int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 {
@@ -306,12 +296,13 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	struct theap_bucket *first = NULL, *last = NULL;
 	struct hlist_head *table = NULL;
 	unsigned long flags;
+	int ret = -ENOMEM;
 	unsigned int nr;
 
 	gfp |= __GFP_NOWARN;
 	/* If another CPU adds a table after this read, the table allocated here is freed below. */
 	if (!data_race(READ_ONCE(buckets->table))) {
-		table = kvcalloc(1U << THEAP_BUCKET_BITS, sizeof(*table), gfp);
+		table = kvzalloc(THEAP_BUCKET_TABLE_BYTES, gfp);
 		if (!table)
 			return -ENOMEM;
 	}
@@ -324,18 +315,24 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 		first = bucket;
 		last = last ?: bucket;
 	}
-	if (first) {
-		raw_spin_lock_irqsave(&queue->lock, flags);
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	if (nr)
+		ret = __theap_queue_reserve(queue, nr * THEAP_BUCKET_ROOM) ? 0 : -EAGAIN;
+	if (!ret) {
 		last->next = buckets->spare;
 		buckets->spare = first;
+		first = NULL;
 		buckets->nr += nr;
 		buckets->wanted = false;
-		if (!buckets->table)
-			swap(buckets->table, table);
-		raw_spin_unlock_irqrestore(&queue->lock, flags);
 	}
+	if (!ret && !buckets->table) {
+		swap(buckets->table, table);
+		theap_account_add_memory(queue->account, THEAP_BUCKET_TABLE_BYTES);
+	}
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	theap_buckets_free(queue, first);
 	kvfree(table);
-	return first ? 0 : -ENOMEM;
+	return ret;
 }
 
 /**
@@ -364,8 +361,9 @@ void theap_buckets_trim(struct theap_queue *queue)
 		nr++;
 	raw_spin_lock_irq(&queue->lock);
 	buckets->nr -= nr;
+	atomic_sub(nr * THEAP_BUCKET_ROOM, &queue->reserved);
 	raw_spin_unlock_irq(&queue->lock);
-	theap_buckets_free(spare);
+	theap_buckets_free(queue, spare);
 }
 
 /**
@@ -406,7 +404,10 @@ bool theap_buckets_clear(struct theap_queue *queue)
  */
 void theap_buckets_destroy(struct theap_queue *queue)
 {
-	theap_buckets_free(queue->buckets.spare);
+	theap_buckets_free(queue, queue->buckets.spare);
+	if (queue->buckets.table)
+		theap_account_add_memory(queue->account, -(s64)THEAP_BUCKET_TABLE_BYTES);
 	kvfree(queue->buckets.table);
+	atomic_sub(queue->buckets.nr * THEAP_BUCKET_ROOM, &queue->reserved);
 	memset(&queue->buckets, 0, sizeof(queue->buckets));
 }

@@ -20,10 +20,13 @@
 #define THEAP_BUCKET_PROBES	16
 
 /*
- * The most positions that a timer in a new bucket needs in the heap's memory: the bucket's
- * heap entry, the head of its list, and the timer's list node.
+ * The positions that a bucket has reserved in the heap's memory (room.c): its heap entry, and the
+ * head of its list.
  */
-#define THEAP_BUCKET_ROOM	3
+#define THEAP_BUCKET_ROOM	2U
+
+/* Buckets are allocated 32 at a time: 3 KiB. */
+#define THEAP_BUCKETS_GROW	32U
 
 struct theap_timer *__theap_bucket_first(struct theap_queue *queue,
 					 struct theap_timer *timer)
@@ -33,8 +36,6 @@ void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
 void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int *budget)
-	__must_hold(&queue->lock);
-bool __theap_buckets_available(struct theap_queue *queue)
 	__must_hold(&queue->lock);
 bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);

@@ -18,7 +18,7 @@
 
 /**
  * __theap_enqueue_slow - enqueue a timer in a queue that may have buckets
- * @queue: owned; its heap has room for one more entry
+ * @queue: owned; its heap has a free position
  * @timer: in a transient state, not queued; its field @when has the deadline
  */
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
@@ -70,17 +70,10 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
  *
  * That removes its heap entry.  During a bulk extraction, only the entry at the current
  * position can be removed.
- *
- * Without an extraction, the removed entry frees a position.  So at most 2 of the 3
- * positions that are checked here are used.  The third is left for theap_timer_push(),
- * which checks for room, then cleans, then enqueues.
  */
-static bool __theap_may_use_bucket(struct theap_queue *queue, struct theap_timer *timer)
-	__must_hold(&queue->lock)
+static bool theap_may_use_bucket(const struct theap_heap *heap, const struct theap_timer *timer)
 {
-	struct theap_heap *heap = &queue->heap;
-
-	return timer->slack_shift && __theap_queue_has_room(queue, THEAP_BUCKET_ROOM) &&
+	return timer->slack_shift &&
 	       (theap_extract_is_at(heap, &timer->node) || !theap_heap_is_extracting(heap));
 }
 
@@ -94,7 +87,7 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 {
 	lockdep_assert_held(&queue->lock);
 	if (!theap_list_has(&queue->heap, &timer->node) &&
-	    !__theap_may_use_bucket(queue, timer)) {
+	    !theap_may_use_bucket(&queue->heap, timer)) {
 		__theap_rekey(queue, timer, when);
 		return;
 	}

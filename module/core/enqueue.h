@@ -3,6 +3,7 @@
 #ifndef THEAP_ENQUEUE_H
 #define THEAP_ENQUEUE_H
 
+#include "extract.h"
 #include "queue.h"
 
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
@@ -16,7 +17,7 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 
 /**
  * __theap_enqueue - enqueue a timer at a deadline
- * @queue: owned; its heap has room for one more entry
+ * @queue: owned; @timer has its reservation in it
  * @timer: in a transient state, not queued
  * @when:  its deadline, rounded by theap_round_deadline()
  *
@@ -27,6 +28,7 @@ static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer
 	__must_hold(&queue->lock)
 {
 	timer->when = when;
+	theap_heap_make_room(&queue->heap, 1);
 	if (timer->slack_shift || queue->heap.nr_list_nodes)
 		__theap_enqueue_slow(queue, timer);
 	else

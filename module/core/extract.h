@@ -11,6 +11,7 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 void theap_extract_remove(struct theap_heap *heap);
 bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget);
 bool theap_heap_close_hole(struct theap_heap *heap);
+void __theap_heap_make_room(struct theap_heap *heap, u32 nr);
 
 /* Does a bulk extraction have positions left to visit? */
 static inline bool theap_extract_is_on(const struct theap_heap *heap)
@@ -29,6 +30,13 @@ static inline bool theap_extract_is_at(const struct theap_heap *heap,
 static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
 {
 	return theap_extract_is_on(heap) || heap->last_hole != THEAP_NO_POS;
+}
+
+/* Make sure that @nr positions are free: close holes if there are too few (room.c). */
+static inline void theap_heap_make_room(struct theap_heap *heap, u32 nr)
+{
+	if (unlikely(!theap_heap_has_room(heap, nr)))
+		__theap_heap_make_room(heap, nr);
 }
 
 #endif /* THEAP_EXTRACT_H */

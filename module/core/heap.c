@@ -212,17 +212,18 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
 /**
  * theap_heap_may_shrink - does a heap have a segment to give up?
  * @heap: the heap
+ * @keep: the number of entries and list nodes that the heap must have room for
  *
- * A heap keeps one segment more than its entries and list nodes need.  Without that spare
- * segment, a heap whose size varies around the end of a segment would allocate and free a
+ * A heap keeps one segment more than that, or than its entries and list nodes need.  Without that
+ * spare segment, a heap whose size varies around the end of a segment would allocate and free a
  * segment each time.  An empty heap needs no segment.
  *
  * Return: whether it has one.  Before theap_heap_shrink(), theap_heap_trim() moves the list
  * nodes out of the last segment.
  */
-bool theap_heap_may_shrink(const struct theap_heap *heap)
+bool theap_heap_may_shrink(const struct theap_heap *heap, u32 keep)
 {
-	u32 used = theap_heap_end(heap) + heap->nr_list_nodes;
+	u32 used = max(theap_heap_end(heap) + heap->nr_list_nodes, THEAP_ROOT + keep);
 
 	return heap->segments > (used > THEAP_ROOT ?
 				 DIV_ROUND_UP(used, THEAP_SEGMENT_ENTRIES) + 1 : 0);

@@ -43,6 +43,7 @@
 #define THEAP_NO_POS		0U
 #define THEAP_SEGMENT_SHIFT	10
 #define THEAP_SEGMENT_ENTRIES	(1U << THEAP_SEGMENT_SHIFT)
+#define THEAP_SEGMENT_BYTES	(THEAP_SEGMENT_ENTRIES * sizeof(struct theap_entry))
 #define THEAP_SEGMENTS_MAX	(1U << (30 - THEAP_SEGMENT_SHIFT))	/* 2^30 entries */
 
 /*
@@ -155,7 +156,7 @@ void theap_heap_fill(struct theap_heap *heap, u32 pos, s64 when, struct theap_no
 int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp);
 void theap_growth_free(struct theap_growth *growth);
 void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth);
-bool theap_heap_may_shrink(const struct theap_heap *heap);
+bool theap_heap_may_shrink(const struct theap_heap *heap, u32 keep);
 void theap_heap_shrink(struct theap_heap *heap, struct theap_growth *growth);
 void theap_heap_destroy(struct theap_heap *heap);
 

@@ -173,15 +173,16 @@ static bool theap_list_compact(struct theap_heap *heap)
 /**
  * theap_heap_trim - give up a segment that the heap does not need
  * @heap:   the heap
+ * @keep:   as for theap_heap_may_shrink()
  * @growth: receives the segment, if there is one
  *
  * If the last segment has list nodes, a call only moves a batch of them to other segments.
  *
  * Return: true: call again, there may be more to give up; false: nothing is left to do.
  */
-bool theap_heap_trim(struct theap_heap *heap, struct theap_growth *growth)
+bool theap_heap_trim(struct theap_heap *heap, u32 keep, struct theap_growth *growth)
 {
-	if (!theap_heap_may_shrink(heap))
+	if (!theap_heap_may_shrink(heap, keep))
 		return false;
 	if (!theap_list_compact(heap))
 		theap_heap_shrink(heap, growth);

@@ -40,6 +40,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "manual.h"
 #include "queues.h"
 #include "run.h"
@@ -54,18 +55,20 @@ struct theap_manual {
 
 /**
  * theap_manual_alloc - allocate a queue with a manual clock
+ * @account:  pays for its memory
  * @user_now: where programs read the clock; outlives the queue
  *
  * Context: task, may sleep.
  * Return: the queue, or NULL.
  */
-struct theap_queue *theap_manual_alloc(__u64 *user_now)
+struct theap_queue *theap_manual_alloc(struct theap_account *account, __u64 *user_now)
 {
 	struct theap_manual *manual = kzalloc(sizeof(*manual), GFP_KERNEL_ACCOUNT);
 
 	if (!manual)
 		return NULL;
-	theap_queue_init(&manual->queue, THEAP_MANUAL, NULL, THEAP_NO_BIT);
+	theap_account_add_memory(account, sizeof(*manual));
+	theap_queue_init(&manual->queue, THEAP_MANUAL, account, THEAP_NO_BIT);
 	mutex_init(&manual->lock);
 	manual->queue.user_now = user_now;
 	theap_queue_set_now(&manual->queue, THEAP_MANUAL_BEGIN);
@@ -76,6 +79,7 @@ struct theap_queue *theap_manual_alloc(__u64 *user_now)
 void theap_manual_free(struct theap_queue *queue)
 {
 	theap_queue_destroy(queue);
+	theap_account_add_memory(queue->account, -(s64)sizeof(struct theap_manual));
 	kfree(container_of(queue, struct theap_manual, queue));
 }
 

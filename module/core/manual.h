@@ -5,6 +5,7 @@
 
 #include <linux/types.h>
 
+struct theap_account;
 struct theap_queue;
 
 /**
@@ -26,7 +27,7 @@ struct theap_advance {
 	u64 expirations;
 };
 
-struct theap_queue *theap_manual_alloc(__u64 *user_now);
+struct theap_queue *theap_manual_alloc(struct theap_account *account, __u64 *user_now);
 void theap_manual_free(struct theap_queue *queue);
 int theap_manual_advance(struct theap_queue *queue, struct theap_advance *advance);
 void theap_manual_catch_up(struct theap_queue *queue);

@@ -183,7 +183,8 @@ struct theap_queue {
 	enum theap_clock clock;		/* C */
 	unsigned int bit;		/* C: its bit of @nonempty */
 	unsigned long *nonempty;	/* C: the bitmap of its account (queues.c) */
-	struct theap_account *account;	/* C: pays for its runs; NULL: the clock is manual */
+	struct theap_account *account;	/* C: pays for its memory, and for its runs unless the
+					 * clock is manual */
 	__u64 *user_now;		/* C: the copy of @now that programs read */
 
 	/* Written by the owner, the code that holds the lock. */
@@ -205,7 +206,8 @@ struct theap_queue {
 	atomic_t inbox_len;		/* A: entries added to the inbox since the owner
 					 * last drained it */
 	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
-	atomic_t reserved;		/* A: reserved entries; increased only under the lock */
+	atomic_t reserved;		/* A: reserved positions of the heap; increased only under
+					 * the lock (room.c) */
 
 	/*
 	 * Read by any CPU without the lock, in scans and notifications.  Written by the owner, by
@@ -243,11 +245,22 @@ static inline struct theap_timer *theap_node_timer(struct theap_node *node)
 	return container_of(node, struct theap_timer, node);
 }
 
-/* Is there room in the heap for @more entries that have no reservation? */
-static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 more)
+/* Does the heap have @nr positions that are not reserved (room.c)? */
+static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 nr)
 	__must_hold(&queue->lock)
 {
-	return theap_heap_has_room(&queue->heap, more + atomic_read(&queue->reserved));
+	return (u64)THEAP_ROOT + (u32)atomic_read(&queue->reserved) + nr <=
+	       theap_heap_capacity(&queue->heap);
+}
+
+/* Reserve @nr positions of the heap.  Return: true; false: it has less than @nr. */
+static inline bool __theap_queue_reserve(struct theap_queue *queue, u32 nr)
+	__must_hold(&queue->lock)
+{
+	if (!__theap_queue_has_room(queue, nr))
+		return false;
+	atomic_add(nr, &queue->reserved);
+	return true;
 }
 
 /*

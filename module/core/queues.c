@@ -179,7 +179,7 @@ struct theap_queue *theap_queue_for(const struct theap_placement *placement)
  * theap_queue_init - initialize a queue
  * @queue:   its memory, zeroed
  * @clock:   its clock
- * @account: pays for its runs; NULL: the queue has a manual clock
+ * @account: pays for its memory, and for its runs unless the clock is manual
  * @bit:     its bit of @nonempty of @account; THEAP_NO_BIT: it is not in the table of @account
  *
  * No CPU drives the queue yet.  The queue of a manual clock has no hrtimer, and S64_MIN in @armed
@@ -215,5 +215,6 @@ void theap_queue_destroy(struct theap_queue *queue)
 		cond_resched();
 	theap_buckets_destroy(queue);
 	WARN_ON_ONCE(queue->heap.nr || atomic_read(&queue->reserved));
+	theap_account_add_memory(queue->account, -(s64)queue->heap.segments * THEAP_SEGMENT_BYTES);
 	theap_heap_destroy(&queue->heap);
 }

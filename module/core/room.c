@@ -1,44 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Room in heaps: how a heap grows and shrinks, and what a reservation is.
+ * Room in heaps: reservations, growth, and trims.
  *
- * A push needs a free position in the heap, and memory cannot be allocated under the
- * queue's lock.  So a caller that finds no room ends its claim, calls
- * theap_queue_grow(), and tries again.
+ * A start must not fail for want of memory: a caller in softirq could not handle that, and one user
+ * must not depend on the memory of others.  So a timer has a reservation from its initialization to
+ * its end: one position in the heap of its queue, which is @queue of the timer.  At first that is
+ * the queue that a start would choose at that time.  A start in another queue takes the
+ * reservation along.  If the other queue has no position left, the timer is queued where its
+ * reservation is, and the caller lets the other queue grow.
  *
- * Code that must not fail later reserves an entry in advance, when it still may fail,
- * with theap_timer_reserve().  A reservation belongs to a timer.  At first the reservation is
- * in the queue that a start of the timer would choose at that time.  When the timer goes to
- * another queue, its reservation does, too.
+ * A bucket has two positions reserved (bucket.h).
  *
- * Why a reserved entry cannot be lost.  A heap has c positions for entries and list
- * nodes.  Let there be
+ * Why a timer with a reservation always finds a free position.  A heap has c positions for entries
+ * and list nodes.  Let there be
  *
- *	p	reservations in this queue
- *	h	entries and list nodes of timers that have one of these reservations
- *	f	all other entries and list nodes, those of buckets included
+ *	p	reserved positions
+ *	n	used positions: entries, list nodes, and extraction holes
  *	o	extraction holes
  *
- * and n = f + h + o used positions.  A timer without a reservation here is accepted,
- * and a reservation is granted, only if n + 1 + p <= c.  (It is n + 3 + p <= c for a
- * timer that may need a bucket.)  Since f <= n, f + p <= c holds after both events.
- * When a reservation is given up, p falls by 1 and f rises by at most 1: the timer's entry,
- * if it is still in the heap, now counts in f.  So f + p <= c holds at all times.
- *
- * When a timer with a reservation here is to be queued, its entry is not among the h yet.
- * So h < p, and f + h < c.  Either n < c, and a position is free.  Or n = c, so o > 0, and
- * closing a hole frees a position.
- *
- * A reservation is counted in addition to the entry of its timer.  So it costs 16 bytes of
- * a heap, and the entry costs 16 more while the timer is queued.
+ * A position is reserved, and a segment is freed, only if p <= c holds afterwards.  Timers and
+ * buckets that are queued here have their reservations here, so n - o <= p.  If another one is to
+ * be queued, its reservation is not in use yet, so n - o < p <= c.  Either n < c, and a position is
+ * free.  Or n = c, so o > 0, and closing a hole frees a position.
  */
-#include <linux/lockdep.h>
+#include <linux/err.h>
 #include <linux/sched.h>
 #include <linux/workqueue.h>
 
+#include "account.h"
 #include "bucket.h"
 #include "compat.h"
-#include "extract.h"
 #include "list.h"
 #include "queues.h"
 #include "room.h"
@@ -52,30 +43,15 @@
 /* Unused buckets are freed if a queue has more than this many. */
 #define THEAP_BUCKETS_KEPT	128
 
-/**
- * theap_queue_grow - allocate what a queue lacks: a segment of its heap, or buckets
- * @queue: its heap has no room, or it has no free bucket
- * @gfp:   for the allocation
- *
- * Context: as @gfp; without the queue's lock.
- * Return: 0: try again; or -ENOMEM.
- */
-int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
+/* Add a segment to a heap.  Context: as @gfp; without the queue's lock.  Return: 0 or -ENOMEM. */
+static int theap_queue_add_segment(struct theap_queue *queue, gfp_t gfp)
 {
 	/* The number may be stale; theap_heap_grow() copes with that. */
-	u32 segments = data_race(READ_ONCE(queue->heap.segments));
+	u32 segments = theap_counter(queue->heap.segments);
 	struct theap_growth growth;
 	unsigned long flags;
 	int ret;
 
-	/*
-	 * If a bucket is wanted and the heap has room for one, only buckets are missing.  A
-	 * stale value is harmless: the caller tries again.
-	 */
-	if (data_race(READ_ONCE(queue->buckets.wanted) &&
-		      theap_heap_has_room(&queue->heap, THEAP_BUCKET_ROOM +
-					  atomic_read(&queue->reserved))))
-		return theap_buckets_grow(queue, gfp);
 	/* A directory larger than a page may need vfree(): only a task may grow such a heap. */
 	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))
 		return -ENOMEM;
@@ -85,73 +61,116 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	theap_heap_grow(&queue->heap, &growth);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	if (!growth.segment)
+		theap_account_add_memory(queue->account, THEAP_SEGMENT_BYTES);
 	theap_growth_free(&growth);
 	return 0;
 }
 
-/*
- * Does a queue use less than a quarter of its heap, or none of many buckets?  Then a trim frees
- * most of that memory.  The memory of a manual clock is freed with the clock.
- */
-bool __theap_queue_is_sparse(struct theap_queue *queue)
-	__must_hold(&queue->lock)
-{
-	const struct theap_heap *heap = &queue->heap;
-	u64 used = theap_heap_end(heap) + heap->nr_list_nodes + atomic_read(&queue->reserved);
+/* The positions that a batch of new buckets reserves. */
+#define THEAP_BUCKETS_ROOM	(THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM)
 
-	if (queue->clock == THEAP_MANUAL)
-		return false;
-	return (heap->segments > THEAP_SEGMENTS_KEPT && 4 * used < theap_heap_capacity(heap)) ||
-	       (queue->buckets.nr > THEAP_BUCKETS_KEPT && !queue->buckets.timers);
+/*
+ * If a heap has less than @nr positions that are not reserved, add a segment.
+ *
+ * Context and return value: as theap_queue_add_segment().
+ */
+static int theap_queue_make_room(struct theap_queue *queue, u32 nr, gfp_t gfp)
+{
+	unsigned long flags;
+	bool room;
+
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	room = __theap_queue_has_room(queue, nr);
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	return room ? 0 : theap_queue_add_segment(queue, gfp);
 }
 
-/* Free the segments that a sparse heap does not need, and the buckets if none is used. */
-static void theap_queue_trim(struct theap_queue *queue)
+/**
+ * theap_queue_grow - allocate what a queue lacks: a segment of its heap, or buckets
+ * @queue: the queue
+ * @gfp:   for the allocation
+ *
+ * If the queue lacks nothing, this does nothing.
+ *
+ * Context: as @gfp; without the queue's lock.
+ * Return: 0; -EAGAIN: others have used what this call has allocated; -ENOMEM.
+ */
+int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
+{
+	/* A stale value is harmless: the next timer that lacks something lets the queue grow. */
+	bool buckets = theap_counter(queue->buckets.wanted);
+	int ret = theap_queue_make_room(queue, buckets ? THEAP_BUCKETS_ROOM : 1, gfp);
+
+	return ret || !buckets ? ret : theap_buckets_grow(queue, gfp);
+}
+
+/**
+ * theap_room_for_bucket - let the queue of a placement have a free bucket, if there is memory
+ * @placement: the placement of a timer with slack that is to be started
+ * @gfp:       for the memory
+ *
+ * Context: as @gfp; without locks.
+ */
+void theap_room_for_bucket(const struct theap_placement *placement, gfp_t gfp)
+{
+	struct theap_queue *queue = theap_queue_for(placement);
+
+	/* A stale value is harmless: this timer gets a heap entry of its own. */
+	if (!theap_counter(queue->buckets.spare) &&
+	    theap_counter(queue->buckets.nr) < THEAP_BUCKETS_MAX &&
+	    !theap_queue_make_room(queue, THEAP_BUCKETS_ROOM, gfp))
+		theap_buckets_grow(queue, gfp);
+}
+
+/* Free a segment of a heap that has more than it needs.  Return: whether there may be more. */
+static bool theap_queue_trim_segment(struct theap_queue *queue)
 {
 	struct theap_growth growth = {};
-	bool trimmed;
+	bool more;
 
-	do {
-		raw_spin_lock_irq(&queue->lock);
-		trimmed = queue->heap.segments > THEAP_SEGMENTS_KEPT &&
-			  __theap_queue_has_room(queue, THEAP_SEGMENT_ENTRIES) &&
-			  theap_heap_trim(&queue->heap, &growth);
-		raw_spin_unlock_irq(&queue->lock);
-		theap_growth_free(&growth);
-		cond_resched();
-	} while (trimmed);
-	if (theap_counter(queue->buckets.nr) > THEAP_BUCKETS_KEPT)
-		theap_buckets_trim(queue);
+	raw_spin_lock_irq(&queue->lock);
+	more = queue->heap.segments > THEAP_SEGMENTS_KEPT &&
+	       theap_heap_trim(&queue->heap, atomic_read(&queue->reserved), &growth);
+	raw_spin_unlock_irq(&queue->lock);
+	if (growth.segment)
+		theap_account_add_memory(queue->account, -(s64)THEAP_SEGMENT_BYTES);
+	theap_growth_free(&growth);
+	return more;
 }
 
-/* The work item: allocate what a queue lacked for a timer, or free what it does not need. */
+/* Free the buckets of a queue if it has many and uses none; trim its heap if that is sparse. */
+static void theap_queue_trim(struct theap_queue *queue)
+{
+	bool buckets, sparse;
+
+	raw_spin_lock_irq(&queue->lock);
+	buckets = queue->buckets.nr > THEAP_BUCKETS_KEPT && !queue->buckets.timers;
+	/* Less than a quarter is reserved. */
+	sparse = 4ULL * (THEAP_ROOT + (u32)atomic_read(&queue->reserved)) <
+		 theap_heap_capacity(&queue->heap);
+	raw_spin_unlock_irq(&queue->lock);
+	if (buckets)
+		theap_buckets_trim(queue);
+	while (sparse && theap_queue_trim_segment(queue))
+		cond_resched();
+}
+
+/* The work item: allocate what a queue lacks, or free what it does not need. */
 static void theap_queue_room_work(struct work_struct *work)
 {
 	struct theap_queue *queue = container_of(to_delayed_work(work), struct theap_queue,
 						 room_work);
-	bool sparse;
 
-	/*
-	 * Check that the queue still lacks something.  If another caller has allocated it
-	 * meanwhile, theap_queue_grow() would add a segment that the heap does not need.  A
-	 * stale value is harmless.
-	 */
-	if (data_race(READ_ONCE(queue->buckets.wanted) ||
-		      !theap_heap_has_room(&queue->heap, 1 + atomic_read(&queue->reserved))))
-		theap_queue_grow(queue, GFP_KERNEL);
-	raw_spin_lock_irq(&queue->lock);
-	sparse = __theap_queue_is_sparse(queue);
-	raw_spin_unlock_irq(&queue->lock);
-	if (sparse)
-		theap_queue_trim(queue);
+	theap_queue_grow(queue, GFP_KERNEL);
+	theap_queue_trim(queue);
 }
 
 /**
  * theap_queue_grow_later - let a task allocate what a queue lacks
- * @queue: the queue; it had no room or no bucket for a timer
+ * @queue: the queue; it had no position to reserve, or no bucket, for a timer
  *
- * If the allocation fails, the next start that finds no room or no bucket calls this
- * function again.
+ * If the allocation fails, the next start that lacks something calls this function again.
  *
  * Context: any.
  */
@@ -165,16 +184,16 @@ void theap_queue_grow_later(struct theap_queue *queue)
 
 /**
  * theap_queue_trim_later - let a task free what a queue does not need, about a second later
- * @queue: a CPU's; if its heap is not sparse then, nothing is freed
+ * @queue: if it needs its memory then, nothing is freed
  *
- * A queue calls this function when a run has ended, a timer was removed, or reservations were
- * given up, and the heap is sparse.  So memory of a burst is freed while its owner lives.
+ * The memory of a manual clock is freed with the clock.
  *
  * Context: any.
  */
 void theap_queue_trim_later(struct theap_queue *queue)
 {
-	queue_delayed_work(system_dfl_wq, &queue->room_work, THEAP_TRIM_DELAY);
+	if (queue->clock != THEAP_MANUAL)
+		queue_delayed_work(system_dfl_wq, &queue->room_work, THEAP_TRIM_DELAY);
 }
 
 /**
@@ -193,46 +212,40 @@ void theap_queue_unreserved(struct theap_queue *queue)
 }
 
 /**
- * theap_timer_reserve - reserve an entry for a timer, so that each of its starts succeeds
- * @timer:     initialized; the caller is its only user
- * @placement: the placement that the timer is started with
+ * theap_reserve - reserve positions for timers that are to be initialized
+ * @placement: the placement that the timers are started with
+ * @nr:        the number of timers
  * @gfp:       for the memory
  *
- * The entry is in the queue that a start of the timer would choose now.
- *
  * Context: as @gfp.
- * Return: 0 or -ENOMEM.
+ * Return: the queue with the positions, for theap_timer_init(); or ERR_PTR(-ENOMEM).
  */
-int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement *placement,
-			gfp_t gfp)
+struct theap_queue *theap_reserve(const struct theap_placement *placement, u32 nr, gfp_t gfp)
 {
 	struct theap_queue *queue;
 	unsigned long flags;
+	bool reserved;
 	int ret = 0;
 
 	for (;;) {
 		local_irq_save(flags);
 		queue = theap_queue_for(placement);
 		raw_spin_lock(&queue->lock);
-		if (__theap_queue_has_room(queue, 1)) {
-			atomic_inc(&queue->reserved);
-			timer->queue = queue;
-			timer->reserved = true;
-		}
+		reserved = __theap_queue_reserve(queue, nr);
 		raw_spin_unlock(&queue->lock);
 		local_irq_restore(flags);
-		if (timer->reserved)
-			return 0;
+		if (reserved)
+			return queue;
 		/* After a failed growth, try once more: another caller may have made room. */
 		if (ret)
-			return ret;
-		ret = theap_queue_grow(queue, gfp);
+			return ERR_PTR(ret);
+		ret = theap_queue_add_segment(queue, gfp);
 	}
 }
 
 /**
- * theap_timer_unreserve - give up the reservation of a timer
- * @timer: has a reservation; not pending, and never started again
+ * theap_timer_unreserve - end the life of a timer: give up its reservation
+ * @timer: not pending, not queued, and never started again
  *
  * Context: any; also in the timer's function.
  */
@@ -241,29 +254,12 @@ void theap_timer_unreserve(struct theap_timer *timer)
 	struct theap_queue *queue = timer->queue;
 
 	/* A second call would give up the reservation of another timer. */
-	if (WARN_ON_ONCE(!timer->reserved))
+	if (WARN_ON_ONCE(!queue))
 		return;
-	timer->reserved = false;
+	WRITE_ONCE(timer->queue, NULL);
 	/* No lock: a CPU that reads the old count finds too little room, which is harmless. */
 	atomic_dec(&queue->reserved);
 	theap_queue_unreserved(queue);
-}
-
-/*
- * Is there room for @timer: its reserved entry here, or an entry that is not reserved?
- * The arithmetic is at the top of this file.
- */
-bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
-	__must_hold(&queue->lock)
-{
-	if (!timer->reserved)
-		return __theap_queue_has_room(queue, timer->slack_shift ? THEAP_BUCKET_ROOM : 1) &&
-		       (!timer->slack_shift || __theap_buckets_available(queue));
-	if (timer->queue != queue)
-		return __theap_queue_has_room(queue, 1);
-	if (!theap_heap_has_room(&queue->heap, 1))
-		theap_heap_close_hole(&queue->heap);
-	return !WARN_ON_ONCE(!theap_heap_has_room(&queue->heap, 1));
 }
 
 void theap_room_attach(struct theap_queue *queue)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Room in heaps: growth, trimming, and reserved entries (room.c). */
+/* Room in heaps: reservations, growth, and trims (room.c). */
 #ifndef THEAP_ROOM_H
 #define THEAP_ROOM_H
 
@@ -10,35 +10,33 @@
 
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_grow_later(struct theap_queue *queue);
-bool __theap_queue_is_sparse(struct theap_queue *queue)
-	__must_hold(&queue->lock);
 void theap_queue_trim_later(struct theap_queue *queue);
+void theap_room_for_bucket(const struct theap_placement *placement, gfp_t gfp);
 void theap_queue_unreserved(struct theap_queue *queue);
 
-int theap_timer_reserve(struct theap_timer *timer, const struct theap_placement *placement,
-			gfp_t gfp);
+struct theap_queue *theap_reserve(const struct theap_placement *placement, u32 nr, gfp_t gfp);
 void theap_timer_unreserve(struct theap_timer *timer);
-bool __theap_queue_admits(struct theap_queue *queue, struct theap_timer *timer)
-	__must_hold(&queue->lock);
 
 void theap_room_attach(struct theap_queue *queue);
 void theap_room_detach(struct theap_queue *queue);
 
 /*
- * Record that a timer goes to @queue, and move its reservation to @queue.
+ * Move the reservation of a timer to @queue.
  *
  * Context: the timer is in a transient state; the lock of @queue.
+ * Return: true; false: @queue has no position to reserve.
  */
-static inline void __theap_timer_set_queue(struct theap_timer *timer,
-					   struct theap_queue *queue)
+static inline bool __theap_timer_set_queue(struct theap_timer *timer, struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
 	lockdep_assert_held(&queue->lock);
-	if (timer->reserved && timer->queue != queue) {
-		atomic_inc(&queue->reserved);
-		atomic_dec(&timer->queue->reserved);
-	}
+	if (timer->queue == queue)
+		return true;
+	if (!__theap_queue_reserve(queue, 1))
+		return false;
+	atomic_dec(&timer->queue->reserved);
 	WRITE_ONCE(timer->queue, queue);
+	return true;
 }
 
 #endif /* THEAP_ROOM_H */

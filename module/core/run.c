@@ -35,7 +35,6 @@
 #include "enqueue.h"
 #include "extract.h"
 #include "owner.h"
-#include "room.h"
 #include "run.h"
 #include "slack.h"
 #include "trace.h"
@@ -371,10 +370,8 @@ void theap_run_wake(struct theap_run *run)
 static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 rest, u64 ended)
 {
 	unsigned long flags;
-	bool sparse;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	sparse = __theap_queue_is_sparse(queue);
 	queue->count.throttled += rest > 0;
 	/* Include the rest, so that no thief finds the queue stuck (steal.c). */
 	WRITE_ONCE(queue->progress, ended + rest);
@@ -387,8 +384,6 @@ static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);
-	if (sparse)
-		theap_queue_trim_later(queue);
 }
 
 /**

@@ -100,19 +100,20 @@ static DEFINE_PER_CPU(u64, theap_move_next);
  * theap_timer_init - initialize a timer; its state is NO_STATUS
  * @timer: its memory
  * @ops:   its operations
+ * @queue: has a position reserved for it, by theap_reserve()
  */
-void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops)
+void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops,
+		      struct theap_queue *queue)
 {
 	atomic_set(&timer->status, THEAP_NO_STATUS);
 	timer->node.pos = THEAP_NO_POS;
 	timer->when = 0;
 	timer->nextwhen = 0;
-	timer->queue = NULL;
+	timer->queue = queue;
 	timer->inbox.next = &timer->inbox;
 	timer->ops = ops;
 	timer->active = 0;
 	timer->slack_shift = 0;
-	timer->reserved = false;
 	timer->owner_count = 0;
 	trace_timerheap_init(timer);
 }
@@ -184,13 +185,12 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 }
 
 /*
- * Lock the queue into which a timer is pushed:
+ * Lock the queue into which a timer is pushed, and move its reservation there:
  *
  *  - If the timer is active in a run: the queue of that run.  In another queue, a second
  *    run could call the timer's function at the same time.
  *  - Otherwise: the queue of the timer's placement.
- *  - But if the queue of the placement has no room, and the timer has a reservation in
- *    another queue: the queue with the reservation.
+ *  - But if the queue of the placement has no room: the queue that has the reservation.
  */
 static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 						  const struct theap_placement *placement)
@@ -199,18 +199,16 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 	struct theap_timer *timer = claim->timer;
 	struct theap_queue *queue = timer->queue;
 
-	if (smp_load_acquire(&timer->active)) {	/* pairs with the release in theap_run_call() */
-		raw_spin_lock(&queue->lock);
-		return queue;
-	}
-	queue = theap_queue_for(placement);
+	/* Pairs with the release in theap_run_call(). */
+	if (!smp_load_acquire(&timer->active))
+		queue = theap_queue_for(placement);
 	raw_spin_lock(&queue->lock);
-	if (timer->reserved && queue != timer->queue && !__theap_queue_has_room(queue, 1)) {
-		raw_spin_unlock(&queue->lock);
-		claim->grow = queue;
-		queue = timer->queue;
-		raw_spin_lock(&queue->lock);
-	}
+	if (likely(__theap_timer_set_queue(timer, queue)))
+		return queue;
+	raw_spin_unlock(&queue->lock);
+	claim->grow = queue;
+	queue = timer->queue;
+	raw_spin_lock(&queue->lock);
 	return queue;
 }
 
@@ -221,12 +219,15 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	unsigned int budget = THEAP_PUSH_CLEAN;
 
 	__theap_clean(queue, &budget);
-	__theap_timer_set_queue(claim->timer, queue);
 	__theap_enqueue(queue, claim->timer, when);
 	queue->count.started++;
 	claim->queue = queue;
 	claim->to = THEAP_WAITING;
 	trace_timerheap_start(claim, when);
+	/* This timer has a heap entry of its own, but the next ones can share buckets. */
+	if (unlikely(claim->timer->slack_shift && queue->buckets.wanted) && !claim->grow)
+		claim->grow = queue;
+	claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
 }
 
 /*
@@ -234,33 +235,19 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
  */
 static void theap_timer_left(struct theap_timer *timer, struct theap_queue *before)
 {
-	if (timer->reserved && timer->queue != before)
+	if (timer->queue != before)
 		theap_queue_unreserved(before);
 }
 
-static int theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
-			    s64 when)
+static void theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
+			     s64 when)
 {
-	struct theap_timer *timer = claim->timer;
-	struct theap_queue *before = timer->queue;
+	struct theap_queue *before = claim->timer->queue;
 	struct theap_queue *queue = theap_timer_lock_queue(claim, placement);
-	bool admits;
 
-	claim->queue = queue;
-	/*
-	 * If no bucket is free, this timer can use its reserved entry.  Let the queue grow
-	 * anyway, so that later timers find a bucket.
-	 */
-	if (timer->reserved && timer->slack_shift && !claim->grow &&
-	    !__theap_buckets_available(queue))
-		claim->grow = queue;
-	admits = __theap_queue_admits(queue, timer);
-	if (admits)
-		__theap_timer_enqueue(claim, queue, when);
-	claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
+	__theap_timer_enqueue(claim, queue, when);
 	raw_spin_unlock(&queue->lock);
-	theap_timer_left(timer, before);
-	return admits ? 0 : -EAGAIN;
+	theap_timer_left(claim->timer, before);
 }
 
 /* Dequeue a claimed timer from its queue if that is possible now.  Return: whether it was. */
@@ -305,10 +292,10 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 	this_cpu_write(theap_move_next, next + THEAP_MOVE_GAP);
 	if (!raw_spin_trylock(&queue->lock))
 		return false;
-	moved = __theap_queue_admits(queue, timer) && __theap_timer_leave(timer);
+	moved = __theap_queue_has_room(queue, 1) && __theap_timer_leave(timer);
 	if (moved) {
+		__theap_timer_set_queue(timer, queue);
 		__theap_timer_enqueue(claim, queue, when);
-		claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
 	}
 	raw_spin_unlock(&queue->lock);
 	theap_timer_left(timer, before);
@@ -324,22 +311,23 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
  *
  * A timer that is queued on another CPU may move to the CPU of @placement.
  *
+ * If this sets @claim->grow, the caller lets that queue grow after the commit.
+ *
  * Context: in a claim.  Locks a queue if the timer is not queued; tries locks if it may move.
- * Return: 0; or -EAGAIN if the queue must grow first, and the timer is unchanged.
- * After -EAGAIN the caller commits, calls theap_queue_grow() for @claim->queue, and claims
- * again.  The call never fails for a timer that is queued or has a reservation.
  */
-int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
-			 s64 when)
+void theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
+			  s64 when)
 {
 	struct theap_timer *timer = claim->timer;
 
 	when = theap_round_deadline(when, timer->slack_shift);
-	if (theap_status_is_idle(claim->to))
-		return theap_timer_push(claim, placement, when);
+	if (theap_status_is_idle(claim->to)) {
+		theap_timer_push(claim, placement, when);
+		return;
+	}
 	if (unlikely(theap_queue_is_foreign(claim->queue)) &&
 	    theap_timer_move(claim, placement, when))
-		return 0;
+		return;
 
 	timer->nextwhen = when;
 	if (when < timer->when) {
@@ -349,7 +337,6 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 		claim->to = THEAP_MODIFIED_LATER;
 	}
 	trace_timerheap_start(claim, when);
-	return 0;
 }
 
 /**
@@ -411,8 +398,6 @@ void theap_timer_commit(struct theap_claim *claim)
 		theap_queue_drain_inbox(claim->queue);
 	if (claim->notify || claim->drain_inbox)
 		theap_queue_notify(claim->queue);
-	if (claim->grow)
-		theap_queue_grow_later(claim->grow);
 	local_irq_restore(claim->flags);
 }
 
@@ -448,7 +433,7 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 {
 	/* Dropping a hole costs a tenth of extracting an entry, so the limit is higher. */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
-	bool out = false, sparse;
+	bool out = false;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
@@ -462,12 +447,9 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 		out = out && !smp_load_acquire(&timer->active);
 	}
 	__theap_settle(queue);
-	sparse = __theap_queue_is_sparse(queue);
 	raw_spin_unlock(&queue->lock);
 	theap_queue_notify(queue);
 	local_irq_restore(flags);
-	if (sparse)
-		theap_queue_trim_later(queue);
 	return out;
 }
 

@@ -80,7 +80,8 @@ struct theap_timer {
 	s64 when;			/* L: the deadline that it is queued at */
 	s64 nextwhen;			/* C: in MODIFIED_x, the new deadline */
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
-					 * it is in, was in last, or has a reservation in */
+					 * it has its reservation in, and is queued in;
+					 * NULL: its life has ended (room.c) */
 	struct llist_node inbox;	/* linked into the inbox of @queue under C, unlinked
 					 * under Q; points at itself if not in the inbox */
 	const struct theap_timer_ops *ops;	/* constant; NULL: a timer embedded in a
@@ -89,8 +90,6 @@ struct theap_timer {
 					 * way, all in one run; at most THEAP_BATCH */
 	u8 slack_shift;			/* C: log2 of the granularity that its deadlines are
 					 * rounded to; 0: exact */
-	bool reserved;			/* has a reserved entry in the heap of @queue; written
-					 * by theap_timer_reserve() and _unreserve() */
 	u32 owner_count;		/* C: a number of the code that embeds the timer; the
 					 * core only sets it to 0 */
 };
@@ -104,8 +103,9 @@ struct theap_timer {
  *               the owning CPU
  * @drain_inbox: the claim has added the 16th entry, or the 32nd and so on, to the inbox of
  *               @queue; the commit drains up to 16 if the queue lock is free
- * @queue:       the queue of the timer; after -EAGAIN, the queue that had no room for it
- * @grow:        the queue that lacked room or a bucket; the commit lets it grow; or NULL
+ * @queue:       the queue of the timer
+ * @grow:        a queue that lacked room or a bucket: after the commit, the caller lets it grow; or
+ *               NULL
  * @flags:       the interrupt state before the claim
  *
  * The struct is limited to five words.  If the kernel is built to zero all stack variables,
@@ -125,11 +125,12 @@ struct theap_claim {
 
 static_assert(sizeof(struct theap_claim) <= 5 * sizeof(u64));
 
-void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops);
+void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops,
+		      struct theap_queue *queue);
 
 void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim);
-int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
-			 s64 when);
+void theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
+			  s64 when);
 void theap_timer_cancel(struct theap_claim *claim);
 void theap_timer_commit(struct theap_claim *claim);
 

@@ -28,7 +28,6 @@
 #include "context.h"
 #include "core/manual.h"
 #include "core/queues.h"
-#include "core/room.h"
 
 unsigned int theap_max_slots = 1U << 20;
 unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
@@ -84,15 +83,11 @@ u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
-/* The bytes to charge for a manual clock: 16 KiB of heap, and 32 KiB of slack buckets. */
-#define THEAP_MANUAL_BYTES	(48 * 1024)
-
 /* Return: the bytes that SETUP allocates, with the context itself. */
 static u64 theap_context_setup_bytes(const struct theap_settings *settings)
 {
 	return sizeof(struct theap_context) + theap_ring_bytes(settings->slots) +
-	       theap_context_pages(settings->slots) * sizeof(struct theap_slot_page *) +
-	       (settings->placement.clock == THEAP_MANUAL ? THEAP_MANUAL_BYTES : 0);
+	       theap_context_pages(settings->slots) * sizeof(struct theap_slot_page *);
 }
 
 /**
@@ -119,6 +114,19 @@ void theap_context_uncharge(struct theap_context *context, u64 bytes)
 	lockdep_assert_held(&context->lock);
 	WRITE_ONCE(context->charged, context->charged - bytes);
 	theap_user_uncharge(context->user, bytes);
+}
+
+/* The most that one growth of a queue allocates: a segment, a table of buckets, and buckets. */
+#define THEAP_GROWTH_BYTES	(64 * 1024)
+
+/*
+ * May a queue grow for a context?  Its user would stay below the limit of memory.  A page of slots
+ * is the exception: its timers need room, so its heap may exceed the limit by a segment, 16 KiB.
+ */
+bool theap_context_may_grow(const struct theap_context *context)
+{
+	return context->may_exceed || theap_user_memory(context->user) + THEAP_GROWTH_BYTES <=
+				      theap_user_max_memory();
 }
 
 /**
@@ -187,7 +195,8 @@ static int __theap_context_setup(struct theap_context *context,
 	context->placement = settings->placement;
 	context->offset = theap_context_offset(context->placement.clock);
 	if (context->placement.clock == THEAP_MANUAL) {
-		context->placement.manual = theap_manual_alloc(&context->ring.shared->now);
+		context->placement.manual = theap_manual_alloc(context->placement.account,
+							       &context->ring.shared->now);
 		ret = context->placement.manual ? 0 : -ENOMEM;
 	}
 	if (!ret)

@@ -101,6 +101,7 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 u32 theap_context_pages(u32 slots);
 int theap_context_charge(struct theap_context *context, u64 bytes);
 void theap_context_uncharge(struct theap_context *context, u64 bytes);
+bool theap_context_may_grow(const struct theap_context *context);
 void theap_context_wake(struct theap_context *context);
 u64 theap_context_bytes(struct theap_context *context);
 

@@ -423,7 +423,7 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
  * @done:    out: the number of slots kicked, from the first
  *
  * Context: task, may sleep.
- * Return: 0; -EFAULT, -ENOENT or -ENOMEM: the first slot cannot be kicked.  If a later slot
+ * Return: 0; -EFAULT or -ENOENT: the first slot cannot be kicked.  If a later slot
  * cannot be kicked, or a signal ends the call early: 0, with *@done below @nr.
  */
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done)

@@ -276,12 +276,11 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 }
 
 /* Schedule the timer of a slot at @when, a time of the context. */
-static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
+static void theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
 {
 	const struct theap_context *context = st->page->context;
 
-	return theap_timer_schedule(claim, &context->placement,
-				    theap_context_to_machine(context, when));
+	theap_timer_schedule(claim, &context->placement, theap_context_to_machine(context, when));
 }
 
 /* Add the slot's number to the ring. */
@@ -338,16 +337,14 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
  * A deadline that has passed expires in this call.  So a program that stores deadlines in
  * the past causes no hrtimer interrupts.
  *
- * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is 0 and the slot
- * still has its deadline, so the caller may try again.  -EBUSY: expirations could not be added
- * to the slot.  The timer is queued, but the caller must end the claim and try again.
+ * Return: 0; -EBUSY: expirations could not be added to the slot.  The timer is queued, but the
+ * caller must end the claim and try again.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
 {
 	u64 count, deadline = READ_ONCE(theap_slot(st)->deadline);
 	s64 when;
-	int ret;
 
 	/*
 	 * The slot may have expired on another CPU after @now was read.  Read the clock
@@ -361,9 +358,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		return 0;
 	}
 	theap_slot_apply_slack(st);
-	ret = theap_slot_schedule(st, claim, when);
-	if (ret)
-		return ret;
+	theap_slot_schedule(st, claim, when);
 	if (theap_slot_unrecorded(st))
 		return -EBUSY;
 	WRITE_ONCE(theap_slot(st)->queued, when);
@@ -374,8 +369,8 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
  * Arm a slot whose timer is claimed.  If the deadline has passed, set *@kick: the caller must end
  * the claim and kick the slot.
  *
- * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EAGAIN as
- * theap_timer_schedule(); -EBUSY: the caller must end the claim and try again.
+ * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EBUSY: the caller must
+ * end the claim and try again.
  */
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
@@ -402,9 +397,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 			theap_timer_set_slack(&st->timer, arming->slack ?: context->slack);
 		else
 			theap_slot_apply_slack(st);
-		ret = theap_slot_schedule(st, claim, when);
-		if (ret)
-			return ret;
+		theap_slot_schedule(st, claim, when);
 		WRITE_ONCE(slot->queued, when);
 	}
 	if (arming->start) {
@@ -456,6 +449,28 @@ static bool theap_slot_may_retry(void)
 	return !fatal_signal_pending(current);
 }
 
+/*
+ * Before a start of a slot with slack: let the queue that the start uses have a free bucket.  If
+ * there is no memory, the timer gets a heap entry of its own.
+ */
+static void theap_slot_prepare(const struct theap_context *context, u64 slack)
+{
+	if ((slack || context->slack) && theap_context_may_grow(context))
+		theap_room_for_bucket(&context->placement, GFP_KERNEL_ACCOUNT);
+}
+
+/*
+ * After a claim: if the queue of this CPU had no room for the timer, let it grow.  If there is no
+ * memory, the timer stays in the queue that has its reservation.
+ *
+ * Return: whether to kick the slot.  That moves its timer to the queue of this CPU.
+ */
+static bool theap_slot_grow(const struct theap_context *context, const struct theap_claim *claim)
+{
+	return unlikely(claim->grow) && theap_context_may_grow(context) &&
+	       !theap_queue_grow(claim->grow, GFP_KERNEL_ACCOUNT) && claim->grow != claim->queue;
+}
+
 /**
  * theap_slot_arm - arm a slot, for START and MODIFY
  * @page:        page of the slot
@@ -465,8 +480,8 @@ static bool theap_slot_may_retry(void)
  * @wake:        set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
- * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -ENOMEM; -EINTR:
- * the task is being killed.
+ * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EINTR: the task is being
+ * killed.
  */
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, bool *was_pending, bool *wake)
@@ -476,24 +491,20 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 	bool kick = false;
 	int ret;
 
+	if (arming->start)
+		theap_slot_prepare(page->context, arming->slack);
 	for (;;) {
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
 		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring, &kick);
 		theap_slot_commit(st, &claim, ring, wake);
-		if (kick)
+		if (kick || (!ret && theap_slot_grow(page->context, &claim)))
 			return theap_slot_kick(page, index, arming->now, wake);
-		if (ret == -EBUSY) {
-			if (!theap_slot_may_retry())
-				return -EINTR;
-			continue;
-		}
-		if (ret != -EAGAIN)
+		if (ret != -EBUSY)
 			return ret;
-		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);
-		if (ret)
-			return ret;
+		if (!theap_slot_may_retry())
+			return -EINTR;
 	}
 }
 
@@ -505,7 +516,7 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
  * @wake:  set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
- * Return: 0; -ENOMEM; -EINTR: the task is being killed.
+ * Return: 0; -EINTR: the task is being killed.
  */
 int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake)
 {
@@ -513,22 +524,17 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 	struct theap_claim claim;
 	int ret;
 
+	theap_slot_prepare(page->context, READ_ONCE(page->slots[index].slack));
 	for (;;) {
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
 		ret = theap_slot_kick_claimed(st, &claim, now, &ring);
 		theap_slot_commit(st, &claim, ring, wake);
-		if (!ret)
+		if (!ret && !theap_slot_grow(page->context, &claim))
 			return 0;
-		if (ret == -EBUSY) {
-			if (!theap_slot_may_retry())
-				return -EINTR;
-			continue;
-		}
-		ret = theap_queue_grow(claim.queue, GFP_KERNEL_ACCOUNT);
-		if (ret)
-			return ret;
+		if (ret && !theap_slot_may_retry())
+			return -EINTR;
 	}
 }
 
@@ -567,9 +573,8 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
  * of the KICK counts the periods that have passed.  It does not back off, so
  * the check after it is at the next deadline.
  *
- * Try only once, and ignore errors.  The timer of such a slot is queued, so it needs no room.  If
- * the program has just stored the deadline of an idle slot, the program kicks that slot.
- * After contention, a check follows a minimum period later.
+ * Try only once, and ignore errors.  If the program has just stored the deadline of an idle slot,
+ * the program kicks that slot.  After contention, a check follows a minimum period later.
  */
 static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, bool *wake)
 {
@@ -652,9 +657,14 @@ void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
 		theap_context_publish(page->context, event->slot);
 }
 
-/* Initialize the timer of a slot.  Context: the page is not published yet. */
-void theap_slot_timer_init(struct theap_slot_timer *st, struct theap_slot_page *page)
+/*
+ * Initialize the timer of a slot, for which @queue has a position reserved.
+ *
+ * Context: the page is not published yet.
+ */
+void theap_slot_timer_init(struct theap_slot_timer *st, struct theap_slot_page *page,
+			   struct theap_queue *queue)
 {
-	theap_timer_init(&st->timer, &theap_slot_ops);
+	theap_timer_init(&st->timer, &theap_slot_ops, queue);
 	st->page = page;
 }

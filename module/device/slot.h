@@ -67,7 +67,8 @@ struct theap_arming {
 	bool if_pending;
 };
 
-void theap_slot_timer_init(struct theap_slot_timer *st, struct theap_slot_page *page);
+void theap_slot_timer_init(struct theap_slot_timer *st, struct theap_slot_page *page,
+			   struct theap_queue *queue);
 
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, bool *was_pending, bool *wake);

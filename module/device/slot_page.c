@@ -20,6 +20,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "core/room.h"
 #include "slot_page.h"
 
 /* What a page of slots is charged for: the slots, their timers, and the structure of both. */
@@ -29,12 +30,13 @@
 #define THEAP_FREE_PAGES	16U
 
 /*
- * Allocate a page of idle slots from number @first on, and their timers.
+ * Allocate a page of idle slots from number @first on, and their timers with room in a heap.
  * Return: the page, or NULL.
  */
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first)
 {
 	struct theap_slot_page *page = kzalloc(sizeof(*page), GFP_KERNEL_ACCOUNT);
+	struct theap_queue *queue;
 	unsigned int i;
 
 	if (!page)
@@ -43,15 +45,19 @@ struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32
 	page->first = first;
 	page->slots = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 	page->timers = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-	if (!page->slots || !page->timers) {
-		free_page((unsigned long)page->slots);
-		free_page((unsigned long)page->timers);
-		kfree(page);
-		return NULL;
-	}
+	if (!page->slots || !page->timers)
+		goto err;
+	queue = theap_reserve(&context->placement, THEAP_PAGE_SLOTS, GFP_KERNEL_ACCOUNT);
+	if (IS_ERR(queue))
+		goto err;
 	for (i = 0; i < THEAP_PAGE_SLOTS; i++)
-		theap_slot_timer_init(&page->timers[i], page);
+		theap_slot_timer_init(&page->timers[i], page, queue);
 	return page;
+err:
+	free_page((unsigned long)page->slots);
+	free_page((unsigned long)page->timers);
+	kfree(page);
+	return NULL;
 }
 
 /* Stop the timers of a page synchronously, and free it.  Context: task, may sleep. */
@@ -59,8 +65,10 @@ void theap_slot_page_free(struct theap_slot_page *page)
 {
 	unsigned int i;
 
-	for (i = 0; i < THEAP_PAGE_SLOTS; i++)
+	for (i = 0; i < THEAP_PAGE_SLOTS; i++) {
 		theap_timer_stop_sync(&page->timers[i].timer);
+		theap_timer_unreserve(&page->timers[i].timer);
+	}
 	free_page((unsigned long)page->slots);
 	free_page((unsigned long)page->timers);
 	kfree(page);

@@ -14,7 +14,6 @@
  * that opens and closes the device again and again has the same limits, and its queues are not
  * allocated each time.
  */
-#include <linux/atomic.h>
 #include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/hashtable.h>
@@ -35,14 +34,12 @@ unsigned int theap_user_memory_percent = 5;
 /*
  * The letters name what protects a field:
  *
- *	A  atomic
  *	L  theap_users_lock
  *	C  constant while the user is in the table
  */
 struct theap_user {
 	struct theap_account *account;		/* C: pays for the user's timers */
 	struct delayed_work idle_work;		/* frees the user */
-	atomic64_t memory;			/* A: bytes charged for all contexts */
 	unsigned int references;		/* L: of contexts that are set up */
 	struct theap_identity identity;		/* C; holds a reference of its @ns */
 	struct hlist_node node;			/* L: link in theap_users */
@@ -211,25 +208,26 @@ void theap_user_put(struct theap_user *user)
  */
 int theap_user_charge(struct theap_user *user, u64 bytes, bool unlimited)
 {
-	s64 memory = atomic64_read(&user->memory);
+	atomic64_t *memory = &user->account->memory;
+	s64 old = atomic64_read(memory);
 
 	do {
-		if (!unlimited && memory + bytes > theap_user_max_memory())
+		if (!unlimited && old + bytes > theap_user_max_memory())
 			return -ENOSPC;
-	} while (!atomic64_try_cmpxchg(&user->memory, &memory, memory + bytes));
+	} while (!atomic64_try_cmpxchg(memory, &old, old + bytes));
 	return 0;
 }
 
 /* Undo theap_user_charge(). */
 void theap_user_uncharge(struct theap_user *user, u64 bytes)
 {
-	atomic64_sub(bytes, &user->memory);
+	theap_account_add_memory(user->account, -(s64)bytes);
 }
 
 /* Return: the bytes that are charged to a user. */
 u64 theap_user_memory(struct theap_user *user)
 {
-	return atomic64_read(&user->memory);
+	return atomic64_read(&user->account->memory);
 }
 
 /* Return: the account of a user. */

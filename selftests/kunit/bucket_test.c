@@ -332,7 +332,7 @@ static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 {
 	unsigned int i, due = 2 * THEAP_BATCH, buckets = 3 * THEAP_BATCH;
 	static __u64 user_now;
-	struct theap_queue *queue = theap_manual_alloc(&user_now);
+	struct theap_queue *queue = theap_manual_alloc(theap_kernel_account, &user_now);
 	struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = queue };
 	struct test_timer *t;
 	u32 left;
@@ -344,15 +344,13 @@ static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 	for (i = 0; i < due + buckets; i++) {
 		s64 deadline = i < due ? queue->now : queue->now + i * GRANULARITY;
 		struct theap_claim claim;
-		int ret;
 
-		do {
-			theap_timer_claim(&t[i].timer, &claim);
-			theap_timer_set_slack(&t[i].timer, i < due ? 0 : GRANULARITY);
-			ret = theap_timer_schedule(&claim, &placement, deadline);
-			theap_timer_commit(&claim);
-		} while (ret && !theap_queue_grow(queue, GFP_KERNEL));
-		KUNIT_ASSERT_EQ(test, ret, 0);
+		test_buckets_grow(queue);
+		theap_timer_claim(&t[i].timer, &claim);
+		theap_timer_set_slack(&t[i].timer, i < due ? 0 : GRANULARITY);
+		theap_timer_schedule(&claim, &placement, deadline);
+		theap_timer_commit(&claim);
+		KUNIT_ASSERT_PTR_EQ(test, t[i].timer.queue, queue);
 	}
 	queue->run.now = queue->now;
 	queue->run.until = queue->now;

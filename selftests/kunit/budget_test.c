@@ -120,8 +120,8 @@ static void budget_accounts_are_limited_separately(struct kunit *test)
 	struct theap_account *greedy = make_account(test, true), *other = make_account(test, true);
 
 	KUNIT_EXPECT_GE(test, charge_ms(greedy, 40), 20);
-	/* The host may have stopped the machine once. */
-	KUNIT_EXPECT_EQ(test, charge_ms(other, 5), 0);
+	/* The host may stop the machine once or twice: that is charged, too. */
+	KUNIT_EXPECT_LE(test, charge_ms(other, 5), 2);
 }
 
 /* An account without a limit never rests on its own account; nor does any if the limit is off. */

@@ -2,6 +2,7 @@
 /* Queues and timers for the suites of the core; core_test.h describes them. */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
+#include <linux/err.h>
 #include <linux/sched.h>
 
 #include "core_test.h"
@@ -21,9 +22,9 @@ void core_end(void *unused)
 }
 
 /*
- * Make the queues of a test, which belong to this CPU.  Grow the heap of test_queue() now,
- * since test_start() does not grow it.  Switch stealing off: a test may keep softirqs off for
- * so long that this CPU appears stuck.
+ * Make the queues of a test, which belong to this CPU.  Grow the heaps now, since test_start_on()
+ * does not grow them.  Switch stealing off: a test may keep softirqs off for so long that this CPU
+ * appears stuck.
  */
 int core_begin(void)
 {
@@ -38,9 +39,12 @@ int core_begin(void)
 	ret = theap_core_init("timerheap_kunit:online");
 	if (ret)
 		return ret;
-	for (clock = 0; clock < THEAP_CLOCKS; clock++)
-		theap_queue_hand_over(theap_queues_get(theap_kernel_account, clock, 0), cpu);
-	ret = theap_queue_grow(test_queue(), GFP_KERNEL);
+	for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+		struct theap_queue *queue = theap_queues_get(theap_kernel_account, clock, 0);
+
+		theap_queue_hand_over(queue, cpu);
+		ret = ret ?: theap_queue_grow(queue, GFP_KERNEL);
+	}
 	if (ret)
 		core_end(NULL);
 	return ret;
@@ -129,32 +133,47 @@ static const struct theap_timer_ops test_ops = {
 	.function = test_function,
 };
 
-void test_timer_init(struct test_timer *t)
+/* Initialize a timer, with a reservation in test_queue().  Return: 0 or -ENOMEM. */
+int test_timer_init(struct test_timer *t)
 {
-	theap_timer_init(&t->timer, &test_ops);
+	struct theap_queue *queue = theap_reserve(&theap_default_placement[THEAP_MONOTONIC], 1,
+						  GFP_KERNEL);
+
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
+	theap_timer_init(&t->timer, &test_ops, queue);
+	return 0;
 }
 
-/* Stop all timers of an array, whose end is marked by a timer without operations. */
-static void timers_stop(void *data)
+/* Stop a timer and end its life, unless the test has done so. */
+void test_timer_end(struct test_timer *t)
+{
+	theap_timer_stop_sync(&t->timer);
+	if (t->timer.queue)
+		theap_timer_unreserve(&t->timer);
+}
+
+/* End all timers of an array, whose end is marked by a timer without operations. */
+static void timers_end(void *data)
 {
 	struct test_timer *t;
 
 	for (t = data; t->timer.ops; t++)
-		theap_timer_stop_sync(&t->timer);
+		test_timer_end(t);
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(timers_action, timers_stop, void *);
+KUNIT_DEFINE_ACTION_WRAPPER(timers_action, timers_end, void *);
 
-/* Make @nr timers, which are stopped at the end of the test. */
+/* Make @nr timers, whose life ends with the test. */
 struct test_timer *test_timers(struct kunit *test, unsigned int nr)
 {
 	struct test_timer *timers = kunit_kcalloc(test, nr + 1, sizeof(*timers), GFP_KERNEL);
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, timers);
-	for (i = 0; i < nr; i++)
-		test_timer_init(&timers[i]);
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, timers_action, timers), 0);
+	for (i = 0; i < nr; i++)
+		KUNIT_ASSERT_EQ(test, test_timer_init(&timers[i]), 0);
 	return timers;
 }
 
@@ -164,7 +183,7 @@ void test_start_on(struct test_timer *t, enum theap_clock clock, s64 deadline)
 
 	theap_timer_claim(&t->timer, &claim);
 	t->deadline = deadline;
-	WARN_ON(theap_timer_schedule(&claim, &theap_default_placement[clock], deadline));
+	theap_timer_schedule(&claim, &theap_default_placement[clock], deadline);
 	theap_timer_commit(&claim);
 }
 
@@ -174,25 +193,31 @@ void test_start(struct test_timer *t, s64 deadline)
 	test_start_on(t, THEAP_MONOTONIC, deadline);
 }
 
+/* Make sure that a queue has a free bucket.  Context: any but a hard interrupt. */
+void test_buckets_grow(struct theap_queue *queue)
+{
+	if (queue->buckets.spare)
+		return;
+	WRITE_ONCE(queue->buckets.wanted, true);
+	theap_queue_grow(queue, GFP_ATOMIC);
+}
+
 /*
- * Start a timer with slack.  Grow its queue if the heap has no room or there is no bucket.
+ * Start a timer with slack, in a bucket if the queue has less than THEAP_BUCKETS_MAX buckets.
  *
  * Context: task; softirqs may be off.  If the timer is queued, interrupts may be off.
  */
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 {
-	const struct theap_placement *placement = &theap_default_placement[THEAP_MONOTONIC];
 	struct theap_claim claim;
-	int ret;
 
-	do {
-		theap_timer_claim(&t->timer, &claim);
-		t->deadline = deadline;
-		theap_timer_set_slack(&t->timer, slack);
-		ret = theap_timer_schedule(&claim, placement, deadline);
-		theap_timer_commit(&claim);
-	} while (ret == -EAGAIN && !theap_queue_grow(claim.queue, GFP_ATOMIC));
-	WARN_ON(ret);
+	if (test_queue()->buckets.nr < THEAP_BUCKETS_MAX)
+		test_buckets_grow(test_queue());
+	theap_timer_claim(&t->timer, &claim);
+	t->deadline = deadline;
+	theap_timer_set_slack(&t->timer, slack);
+	theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], deadline);
+	theap_timer_commit(&claim);
 }
 
 /* Keep this CPU busy until the clock has advanced by @ns.  mdelay() may end too early. */

@@ -56,10 +56,12 @@ int core_begin(void);
 void core_end(void *unused);
 int core_test_init(struct kunit *test);
 
-void test_timer_init(struct test_timer *t);
+int test_timer_init(struct test_timer *t);
+void test_timer_end(struct test_timer *t);
 struct test_timer *test_timers(struct kunit *test, unsigned int nr);
 void test_start_on(struct test_timer *t, enum theap_clock clock, s64 deadline);
 void test_start(struct test_timer *t, s64 deadline);
+void test_buckets_grow(struct theap_queue *queue);
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack);
 void test_busy_wait(u64 ns);
 void test_exceed_budget(struct test_timer *t);

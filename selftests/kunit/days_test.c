@@ -40,11 +40,13 @@ static int days_pass(struct kunit_suite *suite)
 		return -ENOMEM;
 	start = test_now();
 	for (i = 0; i < ONCE; i++) {
-		test_timer_init(&once[i]);
+		if (test_timer_init(&once[i]))
+			return -ENOMEM;
 		test_start(&once[i], start + (i * 7919 % 999 + 1) * thousandth);
 	}
 	for (i = 0; i < TICKERS; i++) {
-		test_timer_init(&tickers[i]);
+		if (test_timer_init(&tickers[i]))
+			return -ENOMEM;
 		tickers[i].period = div_u64(span, 10 * (i + 1));
 		test_start(&tickers[i], start + tickers[i].period);
 	}
@@ -58,6 +60,12 @@ static int days_pass(struct kunit_suite *suite)
 
 static void days_end(struct kunit_suite *suite)
 {
+	unsigned int i;
+
+	for (i = 0; i < ONCE; i++)
+		test_timer_end(&once[i]);
+	for (i = 0; i < TICKERS; i++)
+		test_timer_end(&tickers[i]);
 	core_end(NULL);
 	kfree(once);
 	kfree(tickers);

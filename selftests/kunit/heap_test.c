@@ -366,19 +366,19 @@ static void heap_trim_keeps_one_spare_segment(struct kunit *test)
 
 	for (i = 0; i < model->max; i++)
 		push(test, model, i, i);
-	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&model->heap, &growth));
+	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&model->heap, 0, &growth));
 	for (i = model->max; i-- > 100; )
 		remove_node(test, model, i);
 	for (i = 4; i > 2; i--) {
-		KUNIT_EXPECT_TRUE(test, theap_heap_trim(&model->heap, &growth));
+		KUNIT_EXPECT_TRUE(test, theap_heap_trim(&model->heap, 0, &growth));
 		theap_growth_free(&growth);
 		check_heap(test, model);
 	}
-	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&model->heap, &growth));
+	KUNIT_EXPECT_FALSE(test, theap_heap_trim(&model->heap, 0, &growth));
 	KUNIT_EXPECT_EQ(test, model->heap.segments, 2);
 	for (i = 0; i < 100; i++)
 		remove_node(test, model, i);
-	while (theap_heap_trim(&model->heap, &growth))
+	while (theap_heap_trim(&model->heap, 0, &growth))
 		theap_growth_free(&growth);
 	KUNIT_EXPECT_EQ(test, model->heap.segments, 0);
 	/* An empty heap can grow again. */

@@ -142,7 +142,7 @@ static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 		theap_list_init(&model->heap, &model->heads[i]);
 	for (i = 0; i < 1000; i++)
 		add_node(test, model, i, i % LISTS, i + 1);
-	while (theap_heap_trim(&model->heap, &growth)) {
+	while (theap_heap_trim(&model->heap, 0, &growth)) {
 		theap_growth_free(&growth);
 		check_lists(test, model);
 		calls++;
@@ -153,7 +153,7 @@ static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 		remove_node(test, model, i);
 	for (i = 0; i < LISTS; i++)
 		theap_list_del(&model->heap, &model->heads[i]);
-	while (theap_heap_trim(&model->heap, &growth))
+	while (theap_heap_trim(&model->heap, 0, &growth))
 		theap_growth_free(&growth);
 	KUNIT_EXPECT_EQ(test, model->heap.segments, 0);
 	theap_heap_destroy(&model->heap);

@@ -6,9 +6,11 @@
  * long the advance took.  selftests/manual.c tests manual clocks through the system calls
  * that programs use.
  */
+#include <linux/err.h>
 #include <linux/mm.h>
 
 #include "core_test.h"
+#include "module/core/account.h"
 #include "module/core/manual.h"
 
 #define YEAR	(365 * 86400LL * NSEC_PER_SEC)
@@ -22,6 +24,7 @@ struct manual_timer {
 };
 
 static struct {
+	struct theap_account account;	/* counts the memory of the queue */
 	struct theap_queue *queue;
 	u64 user_now;		/* the clock that programs read */
 	s64 last;		/* time of the last expiry, or of the next postponed_expire() */
@@ -43,34 +46,52 @@ static s64 expire_at_deadline(struct theap_timer *timer, s64 now, struct theap_e
 
 static const struct theap_timer_ops deadline_ops = { .expire = expire_at_deadline };
 
-/* Start a timer, or change its deadline.  Grow the queue if it lacks room or a free bucket. */
-static int start_timer(struct manual_timer *t, const struct theap_placement *placement,
-		       s64 deadline)
+static const struct theap_placement *placement(void)
+{
+	static struct theap_placement manual_placement = { .clock = THEAP_MANUAL };
+
+	manual_placement.manual = manual.queue;
+	return &manual_placement;
+}
+
+/* Initialize a timer, with a reservation in the queue of the clock. */
+static void init_timer(struct kunit *test, struct manual_timer *t,
+		       const struct theap_timer_ops *ops)
+{
+	struct theap_queue *queue = theap_reserve(placement(), 1, GFP_KERNEL);
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(queue));
+	theap_timer_init(&t->timer, ops, queue);
+}
+
+static void end_timer(struct manual_timer *t)
+{
+	theap_timer_stop_sync(&t->timer);
+	theap_timer_unreserve(&t->timer);
+}
+
+/* Start a timer, or change its deadline. */
+static void start_timer(struct manual_timer *t, s64 deadline)
 {
 	struct theap_claim claim;
-	int ret;
 
 	t->deadline = deadline;
-	do {
-		theap_timer_claim(&t->timer, &claim);
-		ret = theap_timer_schedule(&claim, placement, deadline);
-		theap_timer_commit(&claim);
-		if (ret)
-			ret = theap_queue_grow(claim.queue, GFP_KERNEL) ?: 1;
-	} while (ret > 0);
-	return ret;
+	theap_timer_claim(&t->timer, &claim);
+	theap_timer_schedule(&claim, placement(), deadline);
+	theap_timer_commit(&claim);
 }
 
 static int manual_init(struct kunit *test)
 {
 	memset(&manual, 0, sizeof(manual));
-	manual.queue = theap_manual_alloc(&manual.user_now);
+	manual.queue = theap_manual_alloc(&manual.account, &manual.user_now);
 	return manual.queue ? 0 : -ENOMEM;
 }
 
 static void manual_exit(struct kunit *test)
 {
 	theap_manual_free(manual.queue);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&manual.account.memory), 0);
 }
 
 /* Advance to @to, or end after @limit expirations.  Return: the number of expirations. */
@@ -87,38 +108,36 @@ static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 /* No CPU is notified of deadlines on a manual clock.  The timer expires in an advance. */
 static void manual_deadline_notifies_no_cpu(struct kunit *test)
 {
-	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
 	struct manual_timer t;
 
-	theap_timer_init(&t.timer, &deadline_ops);
-	KUNIT_EXPECT_EQ(test, start_timer(&t, &placement, 1), 0);
-	KUNIT_EXPECT_EQ(test, start_timer(&t, &placement, 5), 0);
-	KUNIT_EXPECT_EQ(test, start_timer(&t, &placement, 3), 0);
+	init_timer(test, &t, &deadline_ops);
+	start_timer(&t, 1);
+	start_timer(&t, 5);
+	start_timer(&t, 3);
 	KUNIT_EXPECT_EQ(test, manual.queue->count.notified, 0);
 	KUNIT_EXPECT_EQ(test, manual.checks, 0);
 	KUNIT_EXPECT_EQ(test, advance_to(test, 2, U64_MAX), 0);
 	KUNIT_EXPECT_EQ(test, advance_to(test, 4, U64_MAX), 1);
 	KUNIT_EXPECT_EQ(test, manual.last, 3);
-	theap_timer_stop_sync(&t.timer);
+	end_timer(&t);
 }
 
 /* A catch-up, which does not advance the clock, expires timers due now, and none due later. */
 static void manual_catch_up_expires_only_due_timers(struct kunit *test)
 {
-	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
 	struct manual_timer t[2];
 	int i;
 
 	KUNIT_EXPECT_EQ(test, advance_to(test, 100, U64_MAX), 0);
 	for (i = 0; i < 2; i++) {
-		theap_timer_init(&t[i].timer, &deadline_ops);
-		KUNIT_EXPECT_EQ(test, start_timer(&t[i], &placement, 100 + i), 0);
+		init_timer(test, &t[i], &deadline_ops);
+		start_timer(&t[i], 100 + i);
 	}
 	theap_manual_catch_up(manual.queue);
 	KUNIT_EXPECT_EQ(test, manual.checks, 1);
 	KUNIT_EXPECT_EQ(test, manual.queue->now, 100);
 	for (i = 0; i < 2; i++)
-		theap_timer_stop_sync(&t[i].timer);
+		end_timer(&t[i]);
 }
 
 /*
@@ -127,11 +146,10 @@ static void manual_catch_up_expires_only_due_timers(struct kunit *test)
  */
 static s64 modifying_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
-	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
 	struct manual_timer *other = container_of(timer, struct manual_timer, timer) + 1;
 
-	start_timer(other, &placement, 70);
-	start_timer(other, &placement, 50);
+	start_timer(other, 70);
+	start_timer(other, 50);
 	return 0;
 }
 
@@ -140,19 +158,18 @@ static const struct theap_timer_ops modifying_ops = { .expire = modifying_expire
 /* If a due timer is added to the inbox during an advance, it expires once, in that advance. */
 static void manual_due_timer_in_inbox_expires_once(struct kunit *test)
 {
-	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
 	struct manual_timer t[2];
 
-	theap_timer_init(&t[0].timer, &modifying_ops);
-	theap_timer_init(&t[1].timer, &deadline_ops);
-	KUNIT_EXPECT_EQ(test, start_timer(&t[0], &placement, 60), 0);
-	KUNIT_EXPECT_EQ(test, start_timer(&t[1], &placement, 60), 0);
+	init_timer(test, &t[0], &modifying_ops);
+	init_timer(test, &t[1], &deadline_ops);
+	start_timer(&t[0], 60);
+	start_timer(&t[1], 60);
 	KUNIT_EXPECT_EQ(test, advance_to(test, 60, U64_MAX), 1);
 	KUNIT_EXPECT_EQ(test, manual.checks, 1);
 	KUNIT_EXPECT_EQ(test, manual.last, 60);
 	KUNIT_EXPECT_EQ(test, theap_queue_first(manual.queue), THEAP_NEVER);
-	theap_timer_stop_sync(&t[0].timer);
-	theap_timer_stop_sync(&t[1].timer);
+	end_timer(&t[0]);
+	end_timer(&t[1]);
 }
 
 /* Check a timer and return a later deadline, as if a program had postponed the timer. */
@@ -175,7 +192,6 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
  */
 static void manual_postponed_timer_is_checked_once(struct kunit *test)
 {
-	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
 	struct manual_timer *t = kvcalloc(POSTPONED, sizeof(*t), GFP_KERNEL);
 	u32 i, slack;
 
@@ -184,15 +200,15 @@ static void manual_postponed_timer_is_checked_once(struct kunit *test)
 		manual.checks = 0;
 		manual.last = theap_round_deadline(manual.queue->now + (1LL << 40), 30);
 		for (i = 0; i < POSTPONED; i++) {
-			theap_timer_init(&t[i].timer, &postponed_ops);
+			init_timer(test, &t[i], &postponed_ops);
 			theap_timer_set_slack(&t[i].timer, slack);
-			KUNIT_EXPECT_EQ(test, start_timer(&t[i], &placement, manual.last), 0);
+			start_timer(&t[i], manual.last);
 		}
 		KUNIT_EXPECT_EQ(test, advance_to(test, manual.last + 1, U64_MAX), 0);
 		KUNIT_EXPECT_EQ(test, manual.checks, POSTPONED);
 		KUNIT_EXPECT_EQ(test, manual.wrong, 0);
 		for (i = 0; i < POSTPONED; i++)
-			theap_timer_stop_sync(&t[i].timer);
+			end_timer(&t[i]);
 	}
 	kvfree(t);
 }
@@ -203,7 +219,6 @@ static void manual_postponed_timer_is_checked_once(struct kunit *test)
  */
 static void manual_million_timers_expire_at_deadlines(struct kunit *test)
 {
-	const struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = manual.queue };
 	struct manual_timer *t = kvcalloc(YEAR_TIMERS, sizeof(*t), GFP_KERNEL);
 	u64 begin, started, ended;
 	u32 i;
@@ -213,8 +228,8 @@ static void manual_million_timers_expire_at_deadlines(struct kunit *test)
 	for (i = 0; i < YEAR_TIMERS; i++) {
 		s64 deadline = 2 + (i * 7ULL % YEAR_TIMERS) * (YEAR / YEAR_TIMERS);
 
-		theap_timer_init(&t[i].timer, &deadline_ops);
-		KUNIT_EXPECT_EQ(test, start_timer(&t[i], &placement, deadline), 0);
+		init_timer(test, &t[i], &deadline_ops);
+		start_timer(&t[i], deadline);
 	}
 	started = ktime_get_ns();
 	KUNIT_EXPECT_EQ(test, advance_to(test, YEAR / 2, U64_MAX), YEAR_TIMERS / 2);
@@ -228,7 +243,7 @@ static void manual_million_timers_expire_at_deadlines(struct kunit *test)
 		   div_u64(started - begin, NSEC_PER_MSEC),
 		   div_u64(ended - started, NSEC_PER_MSEC));
 	for (i = 0; i < YEAR_TIMERS; i++)
-		theap_timer_stop_sync(&t[i].timer);
+		end_timer(&t[i]);
 	kvfree(t);
 }
 

@@ -8,6 +8,7 @@
 #include <linux/delay.h>
 
 #include "core_test.h"
+#include "module/core/list.h"
 
 /* Twice as many moves as the burst of the rate limit allows. */
 #define MANY	400
@@ -30,12 +31,12 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 	placement.manual = other;
 	t = test_timers(test, nr);
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(other, GFP_KERNEL), 0);
-	KUNIT_ASSERT_EQ(test, theap_queue_grow(test_queue(), GFP_KERNEL), 0);
 	for (i = 0; i < nr; i++) {
 		theap_timer_claim(&t[i].timer, &claim);
 		t[i].deadline = test_now() + DAY;
-		KUNIT_EXPECT_EQ(test, theap_timer_schedule(&claim, &placement, t[i].deadline), 0);
+		theap_timer_schedule(&claim, &placement, t[i].deadline);
 		theap_timer_commit(&claim);
+		KUNIT_ASSERT_PTR_EQ(test, t[i].timer.queue, other);
 	}
 	/* No such CPU exists, so its notifications appear to be on their way. */
 	other->cpu = nr_cpu_ids;
@@ -118,29 +119,20 @@ static void move_does_not_wait_for_lock(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_MODIFIED_LATER);
 }
 
-/* A timer moves although it has slack and shares a bucket, and its reservation moves, too. */
+/* A timer that gets slack moves into a bucket of this CPU's queue, with its reservation. */
 static void move_takes_bucket_and_reservation(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
-	int reserved = atomic_read(&test_queue()->reserved);
+	int reserved;
 
-	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
-	KUNIT_ASSERT_EQ(test, theap_timer_reserve(&t->timer,
-						  &theap_default_placement[THEAP_MONOTONIC],
-						  GFP_KERNEL), 0);
-	raw_spin_lock_irq(&other->lock);
-	__theap_timer_set_queue(&t->timer, other);
-	__theap_enqueue(other, &t->timer, test_now() + DAY);
-	atomic_set(&t->timer.status, THEAP_WAITING);
-	__theap_settle(other);
-	raw_spin_unlock_irq(&other->lock);
+	test_buckets_grow(test_queue());
+	reserved = atomic_read(&test_queue()->reserved);
 	KUNIT_EXPECT_EQ(test, atomic_read(&other->reserved), 1);
 	test_start_slack(t, test_now() + DAY, NSEC_PER_SEC);
 	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, test_queue());
+	KUNIT_EXPECT_TRUE(test, theap_list_has(&test_queue()->heap, &t->timer.node));
 	KUNIT_EXPECT_EQ(test, atomic_read(&other->reserved), 0);
 	KUNIT_EXPECT_EQ(test, atomic_read(&test_queue()->reserved), reserved + 1);
-	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
-	theap_timer_unreserve(&t->timer);
 }
 
 /* Above the rate limit, a change leaves timers where they are. */

@@ -491,27 +491,6 @@ static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, before);
 }
 
-/* If the heap has no room, a start fails and changes nothing.  A start after a growth succeeds. */
-static void queue_start_without_room_fails(struct kunit *test)
-{
-	struct test_timer *t = test_timers(test, 1);
-	struct theap_claim claim;
-	s64 deadline = test_now() + DAY;
-	int ret;
-
-	theap_heap_destroy(&test_queue()->heap);
-	theap_timer_claim(&t->timer, &claim);
-	ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], deadline);
-	theap_timer_commit(&claim);
-	KUNIT_EXPECT_EQ(test, ret, -EAGAIN);
-	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
-	KUNIT_EXPECT_EQ(test, test_queue()->heap.nr, 0);
-	KUNIT_EXPECT_PTR_EQ(test, claim.queue, test_queue());
-	KUNIT_ASSERT_EQ(test, theap_queue_grow(claim.queue, GFP_KERNEL), 0);
-	test_start(t, deadline);
-	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
-}
-
 static void work_long(struct test_timer *t)
 {
 	test_busy_wait(20 * NSEC_PER_MSEC);
@@ -646,7 +625,6 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_waker_is_called_before_newly_due_timers),
 	KUNIT_CASE(queue_wakers_are_charged_to_budget),
 	KUNIT_CASE(queue_restart_in_the_past_is_throttled),
-	KUNIT_CASE(queue_start_without_room_fails),
 	KUNIT_CASE(queue_stop_sync_waits_for_function),
 	{}
 };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reservations: if a timer has a reservation, its start always finds room in a heap.
+ * Reservations: a timer has a position reserved in a heap from its initialization to its end, so a
+ * start always finds room.
  *
- * A heap of one segment has 4 093 positions.  Timers without a reservation take all positions
- * that they can get, and a timer with a reservation must still find room.  The last tests
- * check when memory that was reserved is freed.
+ * A heap of one segment has 1021 positions.  The last tests check when memory is freed.
  */
+#include <linux/delay.h>
+#include <linux/err.h>
+
 #include "core_test.h"
 
 static const struct theap_placement *placement = &theap_default_placement[THEAP_MONOTONIC];
@@ -18,112 +20,84 @@ static u32 nr_reserved(struct theap_queue *queue)
 	return atomic_read(&queue->reserved);
 }
 
-static void unreserve_all(void *data)
+/* Give up reservations that no timer uses. */
+static void unreserve(struct theap_queue *queue, u32 nr)
 {
-	struct test_timer *t;
-
-	for (t = data; t->timer.ops; t++) {
-		theap_timer_stop_sync(&t->timer);
-		if (t->timer.reserved)
-			theap_timer_unreserve(&t->timer);
-	}
+	atomic_sub(nr, &queue->reserved);
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(unreserve_action, unreserve_all, void *);
-
-/* Make timers with reservations.  KUnit gives up the reservations at the end of the test. */
-static struct test_timer *reserved_timers(struct kunit *test, unsigned int nr)
-{
-	struct test_timer *t = test_timers(test, nr);
-	unsigned int i;
-
-	KUNIT_ASSERT_EQ(test, kunit_add_action(test, unreserve_action, t), 0);
-	for (i = 0; i < nr; i++)
-		KUNIT_ASSERT_EQ(test, theap_timer_reserve(&t[i].timer, placement, GFP_KERNEL), 0);
-	return t;
-}
-
-/* Start a timer without growing the heap.  Return: 0; -EAGAIN: the heap has no room. */
-static int try_start(struct test_timer *t, s64 deadline)
+/* Start a timer.  Return: the queue that lacked room for it, or NULL. */
+static struct theap_queue *start(struct test_timer *t, s64 deadline)
 {
 	struct theap_claim claim;
-	int ret;
 
 	theap_timer_claim(&t->timer, &claim);
 	t->deadline = deadline;
-	ret = theap_timer_schedule(&claim, placement, deadline);
+	theap_timer_schedule(&claim, placement, deadline);
 	theap_timer_commit(&claim);
-	return ret;
+	return claim.grow;
 }
 
-/* Start timers without reservations until a start fails.  Return: how many were started. */
-static unsigned int fill_heap(struct kunit *test, s64 deadline)
+/* All positions can be in use.  A stop keeps the reservation. */
+static void room_all_timers_start_in_full_heap(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, POSITIONS);
-	unsigned int i;
-
-	for (i = 0; i < POSITIONS && !try_start(&t[i], deadline); i++)
-		;
-	return i;
-}
-
-/* Timers without reservations cannot use reserved positions.  A stop keeps the reservation. */
-static void room_reserved_timer_starts_in_full_heap(struct kunit *test)
-{
-	struct test_timer *t = reserved_timers(test, 100);
 	s64 deadline = test_now() + DAY;
 	unsigned int i;
 
-	KUNIT_EXPECT_EQ(test, fill_heap(test, deadline), POSITIONS - 100);
-	for (i = 0; i < 100; i++)
-		KUNIT_ASSERT_EQ(test, try_start(&t[i], deadline - i), 0);
+	for (i = 0; i < POSITIONS; i++)
+		KUNIT_ASSERT_NULL(test, start(&t[i], deadline - i));
 	KUNIT_EXPECT_EQ(test, test_queue()->heap.nr, POSITIONS);
 	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 1);
 	/* A pending timer can be modified; a timer that left the heap can be started again. */
-	for (i = 0; i < 100; i++) {
-		KUNIT_EXPECT_EQ(test, try_start(&t[i], deadline + i), 0);
+	for (i = 0; i < POSITIONS; i++) {
+		KUNIT_EXPECT_NULL(test, start(&t[i], deadline + i));
 		KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t[i].timer));
-		KUNIT_EXPECT_EQ(test, try_start(&t[i], deadline), 0);
+		KUNIT_EXPECT_NULL(test, start(&t[i], deadline));
 	}
-	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), 100);
+	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), POSITIONS);
 }
 
-/*
- * All positions of a heap can be reserved.  Then a timer without a reservation has no room,
- * and the next reservation grows the heap.
- */
+/* If all positions are reserved, the next reservation grows the heap. */
 static void room_reservation_grows_full_heap(struct kunit *test)
 {
-	struct test_timer *t = reserved_timers(test, POSITIONS);
-
+	test_timers(test, POSITIONS);
 	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 1);
-	KUNIT_EXPECT_EQ(test, fill_heap(test, test_now() + DAY), 0);
-	theap_timer_unreserve(&t->timer);
-	KUNIT_EXPECT_EQ(test, fill_heap(test, test_now() + DAY), 1);
-	reserved_timers(test, 1);
+	test_timers(test, 1);
 	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 2);
+	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), POSITIONS + 1);
+}
+
+/* One call may reserve more positions than a segment has. */
+static void room_reservation_grows_by_many_segments(struct kunit *test)
+{
+	struct theap_queue *queue = theap_reserve(placement, 5 * POSITIONS, GFP_KERNEL);
+
+	KUNIT_ASSERT_PTR_EQ(test, queue, test_queue());
+	KUNIT_EXPECT_EQ(test, queue->heap.segments, 5);
+	KUNIT_EXPECT_EQ(test, nr_reserved(queue), 5 * POSITIONS);
+	unreserve(queue, 5 * POSITIONS);
 }
 
 /* If the heap cannot grow, the reservation fails and changes nothing. */
 static void room_failed_reservation_changes_nothing(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 1);
+	u32 nr = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - THEAP_ROOT;
 
-	queue->heap.nr = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - THEAP_ROOT;
 	queue->heap.segments = THEAP_SEGMENTS_MAX;
-	KUNIT_EXPECT_EQ(test, theap_timer_reserve(&t->timer, placement, GFP_KERNEL), -ENOMEM);
-	KUNIT_EXPECT_EQ(test, theap_timer_reserve(&t->timer, placement, GFP_NOWAIT), -ENOMEM);
-	queue->heap.nr = 0;
+	atomic_set(&queue->reserved, nr);
+	KUNIT_EXPECT_EQ(test, PTR_ERR(theap_reserve(placement, 1, GFP_KERNEL)), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, PTR_ERR(theap_reserve(placement, 1, GFP_NOWAIT)), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, nr_reserved(queue), nr);
+	atomic_set(&queue->reserved, 0);
 	queue->heap.segments = 1;
-	KUNIT_EXPECT_FALSE(test, t->timer.reserved);
-	KUNIT_EXPECT_EQ(test, nr_reserved(queue), 0);
 }
 
-/* A @work: restart the timer in its first 3 calls.  A failed start adds 1000 to @expired. */
+/* A @work: restart the timer in its first 3 calls. */
 static void start_again(struct test_timer *t)
 {
-	t->expired += 1000 * !!try_start(t, test_now() - 1);
+	start(t, test_now() - 1);
 	if (t->called == 2)
 		t->work = NULL;
 }
@@ -135,14 +109,14 @@ static void start_again(struct test_timer *t)
  */
 static void room_restart_needs_no_second_position(struct kunit *test)
 {
-	struct test_timer *t = reserved_timers(test, POSITIONS);
+	struct test_timer *t = test_timers(test, POSITIONS);
 	s64 deadline = test_now() - 1;
 	unsigned int i;
 
 	local_bh_disable();
 	for (i = 0; i < POSITIONS; i++) {
 		t[i].work = start_again;
-		KUNIT_ASSERT_EQ(test, try_start(&t[i], deadline), 0);
+		KUNIT_ASSERT_NULL(test, start(&t[i], deadline));
 	}
 	local_bh_enable();
 	for (i = 0; i < POSITIONS; i++) {
@@ -155,109 +129,182 @@ static void room_restart_needs_no_second_position(struct kunit *test)
 }
 
 /*
- * The reservations are in a second queue.  A start uses the queue of its placement if that has
- * room, and otherwise the second queue.
+ * Two timers have their reservations in a second queue.  A start uses the queue of its placement if
+ * that has room, and otherwise the second queue.
  */
 static void room_reservation_in_other_queue_is_usable(struct kunit *test)
 {
 	struct theap_queue *second = test_second_queue(test);
-	struct test_timer *t = reserved_timers(test, 2);
+	struct test_timer *t = test_timers(test, 2);
+	u32 left = POSITIONS - 1;
 	unsigned int i;
 
-	/* Record @second as the last queue of the timers.  Their reservations move there, too. */
 	KUNIT_ASSERT_EQ(test, theap_queue_grow(second, GFP_KERNEL), 0);
 	raw_spin_lock_irq(&second->lock);
 	for (i = 0; i < 2; i++)
-		__theap_timer_set_queue(&t[i].timer, second);
+		KUNIT_EXPECT_TRUE(test, __theap_timer_set_queue(&t[i].timer, second));
 	raw_spin_unlock_irq(&second->lock);
 	KUNIT_EXPECT_EQ(test, nr_reserved(second), 2);
 	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), 0);
 
-	KUNIT_EXPECT_EQ(test, try_start(&t[0], test_now() + DAY), 0);
+	KUNIT_EXPECT_NULL(test, start(&t[0], test_now() + DAY));
 	KUNIT_EXPECT_PTR_EQ(test, t[0].timer.queue, test_queue());
 	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), 1);
 
-	fill_heap(test, test_now() + DAY);
-	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + NSEC_PER_MSEC), 0);
+	KUNIT_ASSERT_PTR_EQ(test, theap_reserve(placement, left, GFP_KERNEL), test_queue());
+	KUNIT_EXPECT_PTR_EQ(test, start(&t[1], test_now() + NSEC_PER_MSEC), test_queue());
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, second);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
-	/* The start above found the heap of test_queue() full, and queued work that grows it. */
+	theap_queue_grow_later(test_queue());
 	flush_delayed_work(&test_queue()->room_work);
-	KUNIT_EXPECT_EQ(test, try_start(&t[1], test_now() + DAY), 0);
+	KUNIT_EXPECT_NULL(test, start(&t[1], test_now() + DAY));
 	KUNIT_EXPECT_PTR_EQ(test, t[1].timer.queue, test_queue());
 	KUNIT_EXPECT_EQ(test, nr_reserved(second), 0);
+	unreserve(test_queue(), left);
+}
+
+/* A queue without a position to reserve gets no timer by a move from another queue. */
+static void room_move_needs_reservation(struct kunit *test)
+{
+	struct theap_queue *second = test_second_queue(test);
+	struct test_timer *t = test_timers(test, 1);
+
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(second, GFP_KERNEL), 0);
+	raw_spin_lock_irq(&second->lock);
+	KUNIT_EXPECT_TRUE(test, __theap_timer_set_queue(&t->timer, second));
+	raw_spin_unlock_irq(&second->lock);
+	KUNIT_ASSERT_PTR_EQ(test, theap_reserve(placement, POSITIONS, GFP_KERNEL), test_queue());
+	KUNIT_EXPECT_PTR_EQ(test, start(t, test_now() + DAY), test_queue());
+	second->cpu = nr_cpu_ids;
+	KUNIT_EXPECT_NULL(test, start(t, test_now() + 2 * DAY));
+	KUNIT_EXPECT_PTR_EQ(test, t->timer.queue, second);
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.nr, 0);
+	second->cpu = raw_smp_processor_id();
+	unreserve(test_queue(), POSITIONS);
 }
 
 /* A trim frees unused segments of a heap, but none that reservations need. */
 static void room_trim_keeps_reserved_segments(struct kunit *test)
 {
 	unsigned int i, nr = 3 * POSITIONS;
-	struct test_timer *t = reserved_timers(test, nr);
+	struct test_timer *t = test_timers(test, nr);
 
-	for (i = 0; i < 12; i++)
-		KUNIT_ASSERT_EQ(test, theap_queue_grow(test_queue(), GFP_KERNEL), 0);
+	KUNIT_ASSERT_PTR_EQ(test, theap_reserve(placement, 12 * POSITIONS, GFP_KERNEL),
+			    test_queue());
+	unreserve(test_queue(), 12 * POSITIONS);
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 15);
 	theap_queue_trim_later(test_queue());
 	flush_delayed_work(&test_queue()->room_work);
-	KUNIT_EXPECT_LE(test, test_queue()->heap.segments, 4);
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 4);
 	for (i = 0; i < nr; i++)
-		KUNIT_ASSERT_EQ(test, try_start(&t[i], test_now() + DAY), 0);
+		KUNIT_ASSERT_NULL(test, start(&t[i], test_now() + DAY));
 }
 
-/*
- * Most segments are freed a second after most timers of a burst have been removed or have expired,
- * while other timers are pending.
- */
+/* Buckets have their positions reserved, and give them up when they are freed. */
+static void room_buckets_reserve_positions(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+
+	test_buckets_grow(queue);
+	KUNIT_EXPECT_EQ(test, queue->buckets.nr, THEAP_BUCKETS_GROW);
+	KUNIT_EXPECT_EQ(test, nr_reserved(queue), THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM);
+	theap_buckets_trim(queue);
+	KUNIT_EXPECT_EQ(test, nr_reserved(queue), 0);
+	KUNIT_ASSERT_PTR_EQ(test, theap_reserve(placement, POSITIONS, GFP_KERNEL), queue);
+	KUNIT_EXPECT_EQ(test, theap_buckets_grow(queue, GFP_KERNEL), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, queue->buckets.nr, 0);
+	unreserve(queue, POSITIONS);
+}
+
+/* A second after most of many timers with slack have ended, the buckets are freed, too. */
+static void room_buckets_of_burst_are_freed(struct kunit *test)
+{
+	unsigned int i, nr = 1200, ms;
+	struct test_timer *t = test_timers(test, nr);
+	struct theap_queue *queue = test_queue();
+
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], test_now() + DAY + i * NSEC_PER_SEC, NSEC_PER_SEC / 2);
+	KUNIT_EXPECT_GT(test, queue->buckets.nr, nr / 2);
+	for (i = 0; i < nr; i++)
+		test_timer_end(&t[i]);
+	for (ms = 0; theap_counter(queue->buckets.nr) && ms < 10000; ms++)
+		usleep_range(1000, 1100);
+	KUNIT_EXPECT_EQ(test, queue->buckets.nr, 0);
+	KUNIT_EXPECT_EQ(test, nr_reserved(queue), 0);
+}
+
+/* The memory of heaps and buckets is counted for the account. */
+static void room_memory_is_charged(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	s64 before = atomic64_read(&queue->account->memory), buckets;
+
+	KUNIT_ASSERT_PTR_EQ(test, theap_reserve(placement, 12 * POSITIONS, GFP_KERNEL), queue);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&queue->account->memory) - before,
+			11 * THEAP_SEGMENT_BYTES);
+	unreserve(queue, 12 * POSITIONS);
+	theap_queue_trim_later(queue);
+	flush_delayed_work(&queue->room_work);
+	KUNIT_EXPECT_EQ(test, queue->heap.segments, 2);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&queue->account->memory) - before, THEAP_SEGMENT_BYTES);
+	test_buckets_grow(queue);
+	buckets = atomic64_read(&queue->account->memory);
+	KUNIT_EXPECT_GT(test, buckets - before, THEAP_SEGMENT_BYTES);
+	theap_buckets_trim(queue);
+	KUNIT_EXPECT_LT(test, atomic64_read(&queue->account->memory), buckets);
+}
+
+/* Most segments are freed a second after most timers have ended, while another one is pending. */
 static void room_segments_of_burst_are_freed(struct kunit *test)
 {
 	unsigned int i, nr = 5 * POSITIONS;
 	struct test_timer *t = test_timers(test, nr);
 	s64 deadline = test_now() + DAY;
 
-	for (i = 0; i < 5; i++)
-		KUNIT_ASSERT_EQ(test, theap_queue_grow(test_queue(), GFP_KERNEL), 0);
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 5);
 	for (i = 0; i < nr; i++)
-		test_start(&t[i], deadline);
+		KUNIT_ASSERT_NULL(test, start(&t[i], deadline));
 	for (i = 1; i < nr; i++)
-		theap_timer_stop_sync(&t[i].timer);
-	KUNIT_EXPECT_TRUE(test, test_shrinks_to(test_queue(), 2));
-
-	for (i = 0; i < 5; i++)
-		KUNIT_ASSERT_EQ(test, theap_queue_grow(test_queue(), GFP_KERNEL), 0);
-	deadline = test_now();
-	for (i = 1; i < nr; i++)
-		test_start(&t[i], deadline);
+		test_timer_end(&t[i]);
 	KUNIT_EXPECT_TRUE(test, test_shrinks_to(test_queue(), 2));
 	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_WAITING);
 }
 
-/* If only one reserved timer is left, 2 segments stay: one for the timer, and a spare segment. */
-static void room_unreserved_segments_are_freed(struct kunit *test)
+/* The segments of a queue are freed a second after its timers have moved to another queue. */
+static void room_segments_of_moved_timers_are_freed(struct kunit *test)
 {
-	struct test_timer *t = reserved_timers(test, 3 * POSITIONS);
-	s64 deadline = test_now() + DAY;
-	unsigned int i;
+	struct theap_queue *second = test_second_queue(test);
+	unsigned int i, nr = 5 * POSITIONS;
+	struct test_timer *t = test_timers(test, nr);
 
-	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 3);
-	KUNIT_ASSERT_EQ(test, try_start(&t[0], deadline), 0);
-	for (i = 1; i < 3 * POSITIONS; i++)
-		theap_timer_unreserve(&t[i].timer);
-	KUNIT_EXPECT_TRUE(test, test_shrinks_to(test_queue(), 2));
-	while (fill_heap(test, deadline))
-		;
-	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t[0].timer));
-	KUNIT_EXPECT_EQ(test, try_start(&t[0], deadline), 0);
-	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 2);
+	for (i = 0; i < nr; i++) {
+		KUNIT_ASSERT_EQ(test, theap_queue_grow(second, GFP_KERNEL), 0);
+		raw_spin_lock_irq(&second->lock);
+		KUNIT_EXPECT_TRUE(test, __theap_timer_set_queue(&t[i].timer, second));
+		raw_spin_unlock_irq(&second->lock);
+	}
+	KUNIT_EXPECT_EQ(test, second->heap.segments, 5);
+	for (i = 0; i < nr; i++)
+		KUNIT_ASSERT_NULL(test, start(&t[i], test_now() + DAY));
+	KUNIT_EXPECT_TRUE(test, test_shrinks_to(second, 2));
+	KUNIT_EXPECT_EQ(test, test_queue()->heap.segments, 5);
 }
 
 static struct kunit_case room_cases[] = {
-	KUNIT_CASE(room_reserved_timer_starts_in_full_heap),
+	KUNIT_CASE(room_all_timers_start_in_full_heap),
 	KUNIT_CASE(room_reservation_grows_full_heap),
+	KUNIT_CASE(room_reservation_grows_by_many_segments),
 	KUNIT_CASE(room_failed_reservation_changes_nothing),
 	KUNIT_CASE(room_restart_needs_no_second_position),
 	KUNIT_CASE(room_reservation_in_other_queue_is_usable),
+	KUNIT_CASE(room_move_needs_reservation),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
+	KUNIT_CASE(room_buckets_reserve_positions),
+	KUNIT_CASE(room_buckets_of_burst_are_freed),
+	KUNIT_CASE(room_memory_is_charged),
 	KUNIT_CASE(room_segments_of_burst_are_freed),
-	KUNIT_CASE(room_unreserved_segments_are_freed),
+	KUNIT_CASE(room_segments_of_moved_timers_are_freed),
 	{}
 };
 

@@ -105,7 +105,7 @@ static void trim(void)
 {
 	struct theap_growth growth = { 0 };
 
-	if (theap_heap_trim(&heap, &growth))
+	if (theap_heap_trim(&heap, 0, &growth))
 		theap_growth_free(&growth);
 }
 

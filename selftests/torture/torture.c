@@ -189,35 +189,25 @@ static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap
 	return t->deadline;
 }
 
-/*
- * Start a timer at a random deadline.
- *
- * Context: any.
- * Return: 0; or -EAGAIN if the heap of the queue has no room, and the timer is not started.  A
- * caller that may sleep then grows the queue, which is in *@queue, and tries again.
- */
-static int torture_timer_start(struct torture_timer *t, struct rnd_state *random,
-			       struct theap_queue **queue)
+/* Start a timer at a random deadline.  Context: any. */
+static void torture_timer_start(struct torture_timer *t, struct rnd_state *random)
 {
 	s64 deadline = random_deadline(random, t->clock), slack = random_slack(random);
 	struct theap_claim claim;
-	int ret;
 
 	theap_timer_claim(&t->timer, &claim);
 	theap_timer_set_slack(&t->timer, slack);
-	ret = theap_timer_schedule(&claim, &theap_default_placement[t->clock], deadline);
-	if (!ret) {
-		t->deadline = deadline;
-		t->slack = slack;
-		t->period = random_below(random, 8) ? 0 :
-			    (s64)(1 + random_below(random, 20)) * NSEC_PER_MSEC;
-		t->counts.armed++;
-		/* If the timer was pending, this start also stops the former arming. */
-		t->counts.stopped += theap_status_is_pending(claim.from);
-	}
-	*queue = claim.queue;
+	theap_timer_schedule(&claim, &theap_default_placement[t->clock], deadline);
+	t->deadline = deadline;
+	t->slack = slack;
+	t->period = random_below(random, 8) ? 0 :
+		    (s64)(1 + random_below(random, 20)) * NSEC_PER_MSEC;
+	t->counts.armed++;
+	/* If the timer was pending, this start also stops the former arming. */
+	t->counts.stopped += theap_status_is_pending(claim.from);
 	theap_timer_commit(&claim);
-	return ret;
+	if (claim.grow)
+		theap_queue_grow_later(claim.grow);
 }
 
 /* Stop a timer: by one exchange, or as a slot is stopped, in a claim. */
@@ -239,13 +229,12 @@ static void torture_timer_stop(struct torture_timer *t, bool in_claim)
 static void torture_timer_function(struct theap_timer *timer, struct theap_run *run)
 {
 	struct torture_timer *t = torture_timer_of(timer);
-	struct theap_queue *queue;
 
 	CHECK(t->alive == ALIVE, "the function of a freed timer runs");
 	CHECK(!atomic_xchg(&t->in_function, 1), "a function runs twice at once");
 	t->counts.called++;
 	if (!READ_ONCE(stopping) && !READ_ONCE(t->dying) && !random_below(&t->random, 4))
-		torture_timer_start(t, &t->random, &queue);
+		torture_timer_start(t, &t->random);
 	if (!random_below(&t->random, 16))
 		udelay(random_below(&t->random, 50));
 	t->ended = theap_clock_read(t->clock);
@@ -260,13 +249,19 @@ static const struct theap_timer_ops torture_timer_ops = {
 static struct torture_timer *torture_timer_alloc(void)
 {
 	struct torture_timer *t = kzalloc(sizeof(*t), GFP_KERNEL);
+	struct theap_queue *queue;
 
 	if (!t)
 		return NULL;
-	theap_timer_init(&t->timer, &torture_timer_ops);
-	t->alive = ALIVE;
 	prandom_seed_state(&t->random, get_random_u64());
 	t->clock = random_below(&t->random, THEAP_CLOCKS);
+	queue = theap_reserve(&theap_default_placement[t->clock], 1, GFP_KERNEL);
+	if (IS_ERR(queue)) {
+		kfree(t);
+		return NULL;
+	}
+	theap_timer_init(&t->timer, &torture_timer_ops, queue);
+	t->alive = ALIVE;
 	return t;
 }
 
@@ -318,6 +313,7 @@ static void torture_timer_free(struct torture_timer *t)
 	totals.in_bucket += c->in_bucket;
 	freed++;
 	mutex_unlock(&totals_lock);
+	theap_timer_unreserve(&t->timer);
 	kfree(t);
 }
 
@@ -339,21 +335,17 @@ static void replace(struct table_entry *entry)
 static void start(struct torture_timer *t, struct rnd_state *random)
 {
 	u32 context = random_below(random, 4);
-	struct theap_queue *queue;
 	unsigned long flags;
-	int ret;
 
-	do {
-		if (context == 0)
-			local_bh_disable();
-		else if (context == 1)
-			local_irq_save(flags);
-		ret = torture_timer_start(t, random, &queue);
-		if (context == 0)
-			local_bh_enable();
-		else if (context == 1)
-			local_irq_restore(flags);
-	} while (ret == -EAGAIN && !theap_queue_grow(queue, GFP_KERNEL));
+	if (context == 0)
+		local_bh_disable();
+	else if (context == 1)
+		local_irq_save(flags);
+	torture_timer_start(t, random);
+	if (context == 0)
+		local_bh_enable();
+	else if (context == 1)
+		local_irq_restore(flags);
 }
 
 /* A thread: 1 % of the operations replace a timer, 39 % stop one, 60 % start one. */

@@ -162,8 +162,7 @@ void timerheap_free(struct timerheap *th, uint32_t slot);
  * The function makes one system call if the new slack is less than the old one.  So set
  * the slack once, before the first start.
  *
- * Return: 0; -ENOMEM: the slack is set, but the timer does not expire before it is started
- * or kicked again.
+ * Return: 0.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack);
 
@@ -238,9 +237,8 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 /*
  * Kick @nr slots with one system call: the kernel checks each slot and queues its timer.
  *
- * Return: 0; -ENOMEM: some timers are not queued, kick them again; -ENOENT: a number is
- * not below the number of slots; -EFAULT: @slots cannot be read.  After an error the slots
- * before the first one that failed are kicked, and those after it are not.
+ * Return: 0; -ENOENT: a number is not below the number of slots; -EFAULT: @slots cannot be read.
+ * After an error the slots before the first one that failed are kicked, and those after it are not.
  */
 int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 
@@ -248,8 +246,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
  * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A
  * deadline that has passed expires at once.
  *
- * Return: 1 if the timer was pending, otherwise 0; -ENOMEM: the timer is pending, but does
- * not expire before it is started or kicked again.
+ * Return: 1 if the timer was pending, otherwise 0.
  */
 static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {

@@ -36,9 +36,11 @@
  *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
  *    cannot be read or written.  EBADFD: SETUP has not been called; INFO works without it.
  *    ENOENT: there is no slot with that number.
- *  - A call that fails has changed no timer, and has taken no event.  There are two
- *    exceptions: KICK with ENOMEM, and EFAULT because the program unmaps the memory of
- *    the call while the call is running.
+ *  - A call that fails has changed no timer, and has taken no event.  There is one
+ *    exception: EFAULT because the program unmaps the memory of the call while the call
+ *    is running.
+ *  - Memory is allocated by SETUP, and when a page of slots is first used: by START, MODIFY,
+ *    or an access in the program.  Once a slot was used, no call on it lacks memory.
  *  - The structures of calls may grow at their end in later versions.  A call with a
  *    structure shorter than the kernel's fails with EINVAL.  If a longer structure has
  *    inputs, and a byte beyond the kernel's structure is not 0, the call fails with E2BIG.
@@ -322,8 +324,8 @@ struct timerheap_event {
  * @min_period: the minimum period in this context, in nanoseconds, 1000 or more.  A
  *              shorter period counts as this one
  * @max_user_memory: the most bytes of all contexts of one user, unless they were set up with
- *              CAP_SYS_RESOURCE.  SETUP charges the ring, and 48 KiB for a manual clock.  The
- *              first use of a page of slots charges two pages
+ *              CAP_SYS_RESOURCE.  SETUP charges the ring, the first use of a page of slots
+ *              two pages; the user's heaps and queues count, too
  * @user_memory: the bytes that are charged to the user of this context; 0 before SETUP
  * @entries:    current heap entries.  A bucket is one entry.  A stopped timer counts
  *              until it is removed, and an expired one until its run has repaired the heap
@@ -452,8 +454,8 @@ struct timerheap_setup {
  *               deadline; 0: it was idle
  * @reserved:    0
  *
- * EINVAL: @period is negative.  ENOSPC: the page of the slot is not in use yet, and the user
- * would exceed max_user_memory (INFO).  ENOMEM.
+ * EINVAL: @period is negative.  Only if the page of the slot was never used: ENOSPC: the user
+ * would exceed max_user_memory (INFO); ENOMEM.
  */
 struct timerheap_start {
 	__u32 slot;
@@ -501,7 +503,7 @@ struct timerheap_stop {
  * The slack and the user data of the slot do not change.  A timer that is not pending
  * is started, unless TIMERHEAP_IF_PENDING is set.
  * EINVAL: @period is negative.  ENOENT: with TIMERHEAP_IF_PENDING, the timer is not
- * pending.  ENOSPC: as START.  ENOMEM.
+ * pending.  ENOSPC, ENOMEM: as START.
  */
 struct timerheap_modify {
 	__u32 slot;
@@ -626,14 +628,11 @@ struct timerheap_drain {
  * the deadline has passed, the timer expires within the call.  If the deadline is 0, the
  * timer is cancelled.  A KICK that is not needed does no harm.
  *
- * The call ends early, with @done below @nr, if it cannot kick a slot: the number is not
- * that of a slot or cannot be read, or there is not enough memory.  If other slots were
- * kicked before, the call returns no error.  A second KICK that begins with the failed
- * number returns the error.  A signal also ends the call early, which is no error.
+ * The call ends early, with @done below @nr, if a number cannot be read or is not that of a
+ * slot.  If other slots were kicked before, the call returns no error.  A second KICK that begins
+ * with the failed number returns the error.  A signal also ends the call early, which is no error.
  *
- * ENOENT: there is no slot with the first number.  ENOMEM: the timer of the first slot is
- * not queued, and its @queued is 0.  If this timer is periodic and was due, it has expired
- * nevertheless, and only its next deadline is not queued.
+ * ENOENT: there is no slot with the first number.
  */
 struct timerheap_kick {
 	__u64 slots;

@@ -35,6 +35,7 @@ enum grain { EXACT, JIFFIES, NEVER };
  * @start:     make a timer expire at @time, whether it is pending or not
  * @stop:      stop a timer, in the cheapest way
  * @stop_sync: stop a timer, wait for its function, and dequeue it
+ * @end:       end the life of a stopped timer; NULL: nothing to do
  * @is_clean:  return true if no work remains for expired timers; NULL: none ever remains
  *
  * When a timer expires, its function adds 1 to the global counter "fired".
@@ -47,6 +48,7 @@ struct contender {
 	void (*start)(void *timer, s64 time);
 	void (*stop)(void *timer);
 	void (*stop_sync)(void *timer);
+	void (*end)(void *timer);
 	bool (*is_clean)(void);
 };
 

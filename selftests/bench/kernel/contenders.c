@@ -45,7 +45,10 @@ static const struct theap_timer_ops heap_ops = {
 
 static void heap_setup(void *timer)
 {
-	theap_timer_init(timer, &heap_ops);
+	/* With this flag, only a heap of 2^30 entries could make the reservation fail. */
+	theap_timer_init(timer, &heap_ops,
+			 theap_reserve(&theap_default_placement[THEAP_MONOTONIC], 1,
+				       GFP_KERNEL | __GFP_NOFAIL));
 }
 
 static s64 nanoseconds(s64 when)
@@ -56,18 +59,12 @@ static s64 nanoseconds(s64 when)
 static void heap_start(void *timer, s64 time)
 {
 	struct theap_claim claim;
-	int ret;
 
-	do {
-		theap_timer_claim(timer, &claim);
-		ret = theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], time);
-		theap_timer_commit(&claim);
-		/*
-		 * If mass_round() calls this function, softirqs are off, and a growth must not
-		 * sleep.  Usually no growth is needed then: make_room() has grown the heap before.
-		 */
-	} while (ret && !theap_queue_grow(claim.queue, softirq_count() ? GFP_ATOMIC : GFP_KERNEL));
-	WARN_ON_ONCE(ret);
+	theap_timer_claim(timer, &claim);
+	theap_timer_schedule(&claim, &theap_default_placement[THEAP_MONOTONIC], time);
+	theap_timer_commit(&claim);
+	if (unlikely(claim.grow))
+		theap_queue_grow_later(claim.grow);
 }
 
 static void heap_stop(void *timer)
@@ -78,6 +75,11 @@ static void heap_stop(void *timer)
 static void heap_stop_sync(void *timer)
 {
 	theap_timer_stop_sync(timer);
+}
+
+static void heap_end(void *timer)
+{
+	theap_timer_unreserve(timer);
 }
 
 /* Are all extraction holes of expired timers closed? */
@@ -173,7 +175,7 @@ static void touch_stop(void *timer)
 
 const struct contender contenders[] = {
 	{ "timerheap", EXACT, nanoseconds, heap_setup, heap_start, heap_stop, heap_stop_sync,
-	  heap_is_clean },
+	  heap_end, heap_is_clean },
 	{ "hrtimer", EXACT, nanoseconds, hrtimer_contender_setup, hrtimer_contender_start,
 	  hrtimer_contender_stop, hrtimer_contender_stop_sync },
 	{ "timer_list", JIFFIES, in_jiffies, list_setup, list_start, list_stop, list_stop_sync },

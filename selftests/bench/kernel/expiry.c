@@ -114,22 +114,6 @@ static int single_expiry(const struct contender *contender, u32 n)
 	return 0;
 }
 
-/* Make the contender allocate its memory now: mass_round() turns softirqs off, so cannot sleep. */
-static void make_room(struct timer_set *set)
-{
-	s64 base = ktime_get_ns() + HOUR;
-	u32 i;
-
-	for (i = 0; i < set->nr; i++) {
-		set->contender->start(timer_set_at(set, i), set->contender->time(base + i));
-		cond_resched();
-	}
-	for (i = 0; i < set->nr; i++) {
-		set->contender->stop_sync(timer_set_at(set, i));
-		cond_resched();
-	}
-}
-
 /*
  * Start all timers with deadlines within one millisecond, and let them expire.  Softirqs are
  * off while the timers are started, so no timer expires before all are started.
@@ -160,7 +144,6 @@ static int mass_expiry(const struct contender *contender, u32 n)
 
 	if (timer_set_alloc(&set, contender, n))
 		return -ENOMEM;
-	make_room(&set);
 	mass_round(&set);
 	for (i = 0; i < rounds; i++)
 		ns[i] = mass_round(&set);

@@ -26,21 +26,32 @@ static s64 scan_expire(struct theap_timer *timer, s64 now, struct theap_expiry *
 
 static const struct theap_timer_ops scan_ops = { .expire = scan_expire };
 
+static struct theap_placement placement_on(unsigned int cpu)
+{
+	return (struct theap_placement){
+		.account = theap_kernel_account, .clock = THEAP_MONOTONIC, .cpu = cpu,
+	};
+}
+
+/* Initialize a timer for the queue of a CPU.  Only a heap of 2^30 entries could make this fail. */
+static void init_on(struct theap_timer *timer, unsigned int cpu)
+{
+	struct theap_placement placement = placement_on(cpu);
+
+	theap_timer_init(timer, &scan_ops,
+			 theap_reserve(&placement, 1, GFP_KERNEL | __GFP_NOFAIL));
+}
+
 /* Start a timer on the queue of a CPU. */
 static void start_on(struct theap_timer *timer, unsigned int cpu, s64 when)
 {
-	struct theap_placement placement = {
-		.account = theap_kernel_account, .clock = THEAP_MONOTONIC, .cpu = cpu,
-	};
+	struct theap_placement placement = placement_on(cpu);
 	struct theap_claim claim;
-	int ret;
 
-	do {
-		theap_timer_claim(timer, &claim);
-		ret = theap_timer_schedule(&claim, &placement, when);
-		theap_timer_commit(&claim);
-	} while (ret && !theap_queue_grow(claim.queue, GFP_KERNEL));
-	WARN_ON_ONCE(ret);
+	theap_timer_claim(timer, &claim);
+	theap_timer_schedule(&claim, &placement, when);
+	theap_timer_commit(&claim);
+	WARN_ON_ONCE(claim.grow);
 }
 
 /*
@@ -129,7 +140,7 @@ int bench_scans(void)
 	if (!timers)
 		return -ENOMEM;
 	for (cpu = 0; cpu <= nr_cpu_ids; cpu++)
-		theap_timer_init(&timers[cpu], &scan_ops);
+		init_on(&timers[cpu], cpu < nr_cpu_ids ? cpu : raw_smp_processor_id());
 	theap_watchdog_ms = THEAP_WATCHDOG_MAX_MS;
 	migrate_disable();
 	start_on(&timers[nr_cpu_ids], smp_processor_id(), ktime_get_ns() + FAR);
@@ -137,8 +148,10 @@ int bench_scans(void)
 	for_each_possible_cpu(cpu)
 		start_on(&timers[cpu], cpu, ktime_get_ns() + 3 * NSEC_PER_SEC);
 	measure("timerheap, all queues used", &timers[nr_cpu_ids]);
-	for (cpu = 0; cpu <= nr_cpu_ids; cpu++)
+	for (cpu = 0; cpu <= nr_cpu_ids; cpu++) {
 		theap_timer_stop_sync(&timers[cpu]);
+		theap_timer_unreserve(&timers[cpu]);
+	}
 	migrate_enable();
 	kfree(timers);
 	return 0;

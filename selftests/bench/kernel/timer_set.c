@@ -88,6 +88,8 @@ void timer_set_free(struct timer_set *set)
 
 	for (i = 0; i < set->nr; i++) {
 		set->contender->stop_sync(timer_set_at(set, i));
+		if (set->contender->end)
+			set->contender->end(timer_set_at(set, i));
 		cond_resched();
 	}
 	timer_set_free_arrays(set);
