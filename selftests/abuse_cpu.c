@@ -16,8 +16,8 @@
  *
  * TIMERHEAP_EXACT=1 states that the clock counts instructions.  Only then do the tests apply the
  * strict bounds, since the figures do not depend on the host.  TIMERHEAP_SECONDS= sets how long the
- * victim's timers are measured.  With 3600 and "-t all_abuse_at_once_delays_no_other_user", users
- * are hostile for an hour.
+ * victim's timers are measured.  With 3600 and "-t all_abuse_at_once_delays_no_other_user", four
+ * users take CPU time for an hour.  vm/hostile adds users that run the other programs of abuse.
  */
 #include <sys/resource.h>
 
@@ -301,14 +301,19 @@ static uint64_t rate(const struct victim *victim)
  *
  * If the clock does not count instructions, one of three attempts must succeed: the host may be
  * busier in one measurement than in the other.  With verify=1 each batch takes milliseconds, so the
- * rates are not compared.
+ * victim is only measured beside the abusers, and nothing is compared.
  */
 static void compare_victims(struct __test_metadata *_metadata, struct _test_data_abuse *self,
 			    const struct abuse *abuses, int nr, bool punctual)
 {
 	struct victim unharmed, abused;
 
-	for (int tries = self->exact || th_slow() ? 1 : 3; tries; tries--) {
+	if (th_slow()) {
+		abused = victim_beside(_metadata, self, abuses, nr, false);
+		EXPECT_LT(0, abused.events);
+		return;
+	}
+	for (int tries = self->exact ? 1 : 3; tries; tries--) {
 		unharmed = victim_beside(_metadata, self, abuses, nr, true);
 		abused = victim_beside(_metadata, self, abuses, nr, false);
 		if (unharmed.events && rate(&unharmed) <= 2 * rate(&abused))
@@ -316,8 +321,7 @@ static void compare_victims(struct __test_metadata *_metadata, struct _test_data
 	}
 	EXPECT_LT(0, unharmed.events);
 	EXPECT_LT(0, abused.events);
-	if (!th_slow())
-		EXPECT_LE(rate(&unharmed), 2 * rate(&abused));
+	EXPECT_LE(rate(&unharmed), 2 * rate(&abused));
 	if (self->exact && punctual)
 		EXPECT_GE(2 * unharmed.late.p99 + LONGEST_RUN, abused.late.p99);
 }
