@@ -27,6 +27,12 @@
 #define FAR		(100000 * SEC)
 #define CONTEXTS	16
 
+/*
+ * The time limit of a test that takes all memory of a user.  On a debug kernel, beside many other
+ * programs, that takes minutes.
+ */
+#define FILL_SECONDS	1800
+
 /* Return: the memory of the machine that the kernel manages, in bytes. */
 static uint64_t memory(void)
 {
@@ -237,7 +243,7 @@ static void nobody_starts(struct child *parent)
  * With one timer in each page of slots, a user takes at most 5 % of the machine's memory.  The
  * machine has at least that much left.
  */
-TEST_F(abuse_memory, user_takes_a_small_share_of_memory)
+TEST_F_TIMEOUT(abuse_memory, user_takes_a_small_share_of_memory, FILL_SECONDS)
 {
 	struct child child = child_start(nobody_fills);
 
@@ -257,7 +263,7 @@ static void nobody_fills_in_cgroup(struct child *parent)
 }
 
 /* All memory that a user takes is charged to the memory cgroup of the task, but for rounding. */
-TEST_F(abuse_memory, memory_is_charged_to_cgroup)
+TEST_F_TIMEOUT(abuse_memory, memory_is_charged_to_cgroup, FILL_SECONDS)
 {
 	struct child child;
 	int64_t before;
@@ -285,7 +291,7 @@ static void nobody_reserves(struct child *parent)
 }
 
 /* Slots that are set up and not used do not keep the same user from using a slot. */
-TEST_F(abuse_memory, unused_slots_are_not_charged)
+TEST_F_TIMEOUT(abuse_memory, unused_slots_are_not_charged, FILL_SECONDS)
 {
 	struct child holder = child_start(nobody_reserves), other;
 
@@ -324,7 +330,7 @@ static void user_starts(struct child *parent)
 }
 
 /* A user and the subordinate user IDs in the user's namespaces share one limit. */
-TEST_F(abuse_memory, subordinate_users_share_a_limit)
+TEST_F_TIMEOUT(abuse_memory, subordinate_users_share_a_limit, FILL_SECONDS)
 {
 	struct child first = child_start(first_subordinate_fills), second, user;
 
@@ -366,7 +372,7 @@ static void container_nests(struct child *parent)
 }
 
 /* Containers that root has made have limits of their own, even if they have the same user IDs. */
-TEST_F(abuse_memory, containers_of_root_have_limits_of_their_own)
+TEST_F_TIMEOUT(abuse_memory, containers_of_root_have_limits_of_their_own, FILL_SECONDS)
 {
 	struct child one = child_start(container_fills), other;
 
@@ -381,7 +387,7 @@ TEST_F(abuse_memory, containers_of_root_have_limits_of_their_own)
 }
 
 /* A container cannot get a second limit by a namespace within its own. */
-TEST_F(abuse_memory, nested_namespace_has_the_limit_of_its_container)
+TEST_F_TIMEOUT(abuse_memory, nested_namespace_has_the_limit_of_its_container, FILL_SECONDS)
 {
 	struct child child = child_start(container_nests);
 

@@ -19,7 +19,7 @@
 
 #define ABUSERS_MAX	80
 #define ABUSE_CROWD	1000		/* the most timers in one BATCH, KICK or DRAIN */
-#define ABUSE_USER	65534		/* "nobody"; a second user is ABUSE_USER - 1 */
+#define ABUSE_USER	65533		/* a second user is 65532; abuse_memory uses 65534 */
 
 struct abuse {
 	void (*work)(const struct abuse *abuse);
@@ -68,7 +68,7 @@ static inline void abusers_forbid(struct abusers *abusers)
 	chmod(DEVICE, abusers->mode);
 }
 
-/* Start an abuser.  Return: whether it has begun its work within 60 s. */
+/* Start an abuser.  Return: whether it has begun its work within 200 s. */
 static inline bool abusers_start(struct abusers *abusers, struct abuse abuse)
 {
 	struct pollfd begun = { .events = POLLIN };
@@ -91,7 +91,7 @@ static inline bool abusers_start(struct abusers *abusers, struct abuse abuse)
 	close(ready[1]);
 	abusers->pids[abusers->nr++] = pid;
 	begun.fd = ready[0];
-	ret = poll(&begun, 1, 60000) == 1 && read(ready[0], &byte, 1) == 1;
+	ret = poll(&begun, 1, 200000) == 1 && read(ready[0], &byte, 1) == 1;
 	close(ready[0]);
 	return ret;
 }
