@@ -28,10 +28,10 @@
 #define CONTEXTS	16
 
 /*
- * The time limit of a test that takes all memory of a user.  On a debug kernel, beside many other
- * programs, that takes minutes.
+ * The time limit of a test, in seconds.  On a debug kernel, beside many other programs, it takes
+ * minutes until a user has taken all memory.
  */
-#define FILL_SECONDS	1800
+#define TIME_LIMIT	1800
 
 /* Return: the memory of the machine that the kernel manages, in bytes. */
 static uint64_t memory(void)
@@ -243,7 +243,7 @@ static void nobody_starts(struct child *parent)
  * With one timer in each page of slots, a user takes at most 5 % of the machine's memory.  The
  * machine has at least that much left.
  */
-TEST_F_TIMEOUT(abuse_memory, user_takes_a_small_share_of_memory, FILL_SECONDS)
+TEST_F_TIMEOUT(abuse_memory, user_takes_a_small_share_of_memory, TIME_LIMIT)
 {
 	struct child child = child_start(nobody_fills);
 
@@ -263,7 +263,7 @@ static void nobody_fills_in_cgroup(struct child *parent)
 }
 
 /* All memory that a user takes is charged to the memory cgroup of the task, but for rounding. */
-TEST_F_TIMEOUT(abuse_memory, memory_is_charged_to_cgroup, FILL_SECONDS)
+TEST_F_TIMEOUT(abuse_memory, memory_is_charged_to_cgroup, TIME_LIMIT)
 {
 	struct child child;
 	int64_t before;
@@ -291,7 +291,7 @@ static void nobody_reserves(struct child *parent)
 }
 
 /* Slots that are set up and not used do not keep the same user from using a slot. */
-TEST_F_TIMEOUT(abuse_memory, unused_slots_are_not_charged, FILL_SECONDS)
+TEST_F_TIMEOUT(abuse_memory, unused_slots_are_not_charged, TIME_LIMIT)
 {
 	struct child holder = child_start(nobody_reserves), other;
 
@@ -330,7 +330,7 @@ static void user_starts(struct child *parent)
 }
 
 /* A user and the subordinate user IDs in the user's namespaces share one limit. */
-TEST_F_TIMEOUT(abuse_memory, subordinate_users_share_a_limit, FILL_SECONDS)
+TEST_F_TIMEOUT(abuse_memory, subordinate_users_share_a_limit, TIME_LIMIT)
 {
 	struct child first = child_start(first_subordinate_fills), second, user;
 
@@ -372,7 +372,7 @@ static void container_nests(struct child *parent)
 }
 
 /* Containers that root has made have limits of their own, even if they have the same user IDs. */
-TEST_F_TIMEOUT(abuse_memory, containers_of_root_have_limits_of_their_own, FILL_SECONDS)
+TEST_F_TIMEOUT(abuse_memory, containers_of_root_have_limits_of_their_own, TIME_LIMIT)
 {
 	struct child one = child_start(container_fills), other;
 
@@ -387,7 +387,7 @@ TEST_F_TIMEOUT(abuse_memory, containers_of_root_have_limits_of_their_own, FILL_S
 }
 
 /* A container cannot get a second limit by a namespace within its own. */
-TEST_F_TIMEOUT(abuse_memory, nested_namespace_has_the_limit_of_its_container, FILL_SECONDS)
+TEST_F_TIMEOUT(abuse_memory, nested_namespace_has_the_limit_of_its_container, TIME_LIMIT)
 {
 	struct child child = child_start(container_nests);
 
@@ -489,7 +489,7 @@ static void nobody_polls(struct child *parent)
 }
 
 /* INFO shows to one user nothing of another user's calls and timers. */
-TEST_F(abuse_memory, info_shows_nothing_of_other_users)
+TEST_F_TIMEOUT(abuse_memory, info_shows_nothing_of_other_users, TIME_LIMIT)
 {
 	struct child spy = child_start(nobody_polls);
 	int changes = 0, fd = th_context(CLOCK_MONOTONIC, 64);
