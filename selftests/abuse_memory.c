@@ -12,7 +12,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 
@@ -207,24 +206,21 @@ static void start_and_report(struct child *parent)
 
 FIXTURE(abuse_memory)
 {
-	mode_t mode;		/* of the device before the test */
+	int mode;		/* of the device before the test */
 };
 
 FIXTURE_SETUP(abuse_memory)
 {
-	struct stat st;
-
 	REQUIRE_DEVICE();
 	if (geteuid())
 		SKIP(return, "needs root");
-	ASSERT_EQ(0, stat(DEVICE, &st));
-	self->mode = st.st_mode & 07777;
-	ASSERT_EQ(0, chmod(DEVICE, 0666));
+	self->mode = th_set_mode(0666);
+	ASSERT_LE(0, self->mode);
 }
 
 FIXTURE_TEARDOWN(abuse_memory)
 {
-	chmod(DEVICE, self->mode);
+	th_set_mode(self->mode);
 }
 
 static void nobody_fills(struct child *parent)

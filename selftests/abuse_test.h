@@ -12,7 +12,6 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "timerheap_test.h"
@@ -38,18 +37,14 @@ struct abuse {
 struct abusers {
 	int nr;
 	pid_t pids[ABUSERS_MAX];
-	mode_t mode;			/* of the device, before abusers_permit() */
+	int mode;			/* of the device, before abusers_permit() */
 };
 
 /* Let all users open the device.  Return: 0 or -errno. */
 static inline int abusers_permit(struct abusers *abusers)
 {
-	struct stat stat_of;
-
-	if (stat(DEVICE, &stat_of))
-		return -errno;
-	abusers->mode = stat_of.st_mode & 0777;
-	return chmod(DEVICE, 0666) ? -errno : 0;
+	abusers->mode = th_set_mode(0666);
+	return abusers->mode < 0 ? abusers->mode : 0;
 }
 
 /* Kill all abusers, and wait until their contexts are closed. */
@@ -65,7 +60,7 @@ static inline void abusers_end(struct abusers *abusers)
 static inline void abusers_forbid(struct abusers *abusers)
 {
 	abusers_end(abusers);
-	chmod(DEVICE, abusers->mode);
+	th_set_mode(abusers->mode);
 }
 
 /* Start an abuser.  Return: whether it has begun its work within 200 s. */
@@ -266,10 +261,10 @@ static inline void abuse_move_earlier(const struct abuse *abuse)
 }
 
 /*
- * Start ABUSE_CROWD timers, again and again, in descending order of deadline.  The deadlines are
- * 3 us apart, so the timers expire in many short runs.
+ * KICK ABUSE_CROWD slots, again and again.  The first one is due @ahead ns after the stores of a
+ * round begin, and each other one @step ns after the one before.
  */
-static inline void abuse_start_soon(const struct abuse *abuse)
+static inline void abuse_kick_crowd(const struct abuse *abuse, int64_t ahead, int64_t step)
 {
 	struct th_map map = abuse_map(abuse, ABUSE_CROWD);
 	uint32_t numbers[ABUSE_CROWD];
@@ -278,13 +273,28 @@ static inline void abuse_start_soon(const struct abuse *abuse)
 		numbers[i] = i;
 	abuse_ready(abuse);
 	for (;;) {
-		int64_t last = now() + MSEC + ABUSE_CROWD * 3 * USEC;
+		int64_t first = now() + ahead;
 
 		for (int i = 0; i < ABUSE_CROWD; i++)
-			abuse_store(&map.slots[i], last - i * 3 * USEC);
+			abuse_store(&map.slots[i], first + i * step);
 		if (!abuse->harmless)
 			th_kick(map.fd, numbers, ABUSE_CROWD);
 	}
+}
+
+/*
+ * Start timers in descending order of deadline.  The deadlines are 3 us apart, so the timers expire
+ * in many short runs.
+ */
+static inline void abuse_start_soon(const struct abuse *abuse)
+{
+	abuse_kick_crowd(abuse, MSEC + ABUSE_CROWD * 3 * USEC, -3 * USEC);
+}
+
+/* Kick slots that are due within 1 ms. */
+static inline void abuse_kick_due(const struct abuse *abuse)
+{
+	abuse_kick_crowd(abuse, 0, USEC);
 }
 
 /*
@@ -341,23 +351,6 @@ static inline void abuse_postpone(const struct abuse *abuse)
 		ahead = (now() - begin) * 5 / 4;
 		if (!round)
 			abuse_ready(abuse);
-	}
-}
-
-/* Kick ABUSE_CROWD slots that are due within 1 ms, again and again. */
-static inline void abuse_kick_due(const struct abuse *abuse)
-{
-	struct th_map map = abuse_map(abuse, ABUSE_CROWD);
-	uint32_t numbers[ABUSE_CROWD];
-
-	for (int i = 0; i < ABUSE_CROWD; i++)
-		numbers[i] = i;
-	abuse_ready(abuse);
-	for (;;) {
-		for (int i = 0; i < ABUSE_CROWD; i++)
-			abuse_store(&map.slots[i], now() + i * USEC);
-		if (!abuse->harmless)
-			th_kick(map.fd, numbers, ABUSE_CROWD);
 	}
 }
 

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -320,14 +319,13 @@ static int check_user_limit(void)
 TEST_F(lifetime, user_limit_is_enforced)
 {
 	int64_t percent = get_number(PARAMETER);
-	struct stat st;
+	int fd, mode;
 	pid_t pid;
-	int fd;
 
 	if (geteuid())
 		SKIP(return, "needs root");
-	ASSERT_EQ(0, stat(DEVICE, &st));
-	ASSERT_EQ(0, chmod(DEVICE, 0666));
+	mode = th_set_mode(0666);
+	ASSERT_LE(0, mode);
 	ASSERT_EQ(0, put_number(PARAMETER, 1));
 	pid = fork();
 	if (!pid)
@@ -339,7 +337,7 @@ TEST_F(lifetime, user_limit_is_enforced)
 	EXPECT_EQ(0, th_start(fd, 0, SEC));
 	close(fd);
 	ASSERT_EQ(0, put_number(PARAMETER, percent));
-	ASSERT_EQ(0, chmod(DEVICE, st.st_mode & 07777));
+	EXPECT_EQ(0666, th_set_mode(mode));
 }
 
 /*

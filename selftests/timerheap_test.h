@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -252,6 +253,16 @@ static inline int set_online(int cpu, bool online)
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
 	return put_text(path, online ? "1" : "0");
+}
+
+/* Set the mode of the device.  Return: the mode before, or -errno. */
+static inline int th_set_mode(int mode)
+{
+	struct stat st;
+
+	if (stat(DEVICE, &st) || chmod(DEVICE, mode))
+		return -errno;
+	return st.st_mode & 07777;
 }
 
 /* Drop root: change to user and group 65534, "nobody".  Return: whether both have changed. */
