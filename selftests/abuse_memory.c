@@ -20,7 +20,7 @@
 #include "system_test.h"
 
 #define NOBODY		65534
-#define USER		1000		/* a user with subordinate user IDs from SUBORDINATE on */
+#define OWNER		1000		/* a user with subordinate user IDs from SUBORDINATE on */
 #define SUBORDINATE	100000
 #define MANY		(1U << 20)	/* slots: the most that a context may have */
 #define FAR		(100000 * SEC)
@@ -301,7 +301,7 @@ TEST_F_TIMEOUT(abuse_memory, unused_slots_are_not_charged, TIME_LIMIT)
 
 static void user_creates_namespace(struct child *parent, uid_t inner)
 {
-	if (setgid(USER) || setuid(USER))
+	if (setgid(OWNER) || setuid(OWNER))
 		return;
 	/* After a change of the user ID, only root may write the maps of this process. */
 	enter_namespace(parent, inner);
@@ -321,7 +321,7 @@ static void second_subordinate_starts(struct child *parent)
 
 static void user_starts(struct child *parent)
 {
-	if (!setgid(USER) && !setuid(USER))
+	if (!setgid(OWNER) && !setuid(OWNER))
 		start_and_report(parent);
 }
 
