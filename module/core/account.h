@@ -31,6 +31,7 @@ struct theap_queue;
  * @until:          when the used time is repaid, on CLOCK_MONOTONIC (budget.c)
  * @used:           the CPU time that was charged, in nanoseconds
  * @median_latency: an estimate of the median lateness of the interrupts that begin runs
+ * @next_excuse:    until then, long runs are charged in full (budget.c)
  *
  * Written by that CPU, the first two with interrupts off; read by any CPU.
  */
@@ -38,6 +39,7 @@ struct theap_usage {
 	u64 until;
 	u64 used;
 	u64 median_latency;
+	u64 next_excuse;
 };
 
 /**

@@ -60,10 +60,18 @@ unsigned int theap_user_cpu_percent = 4;
 #define THEAP_ACCOUNT_SAVED	(400 * NSEC_PER_MSEC)
 
 /*
- * The most that is charged at once: an interrupt, or the host of a virtual machine, may have used
- * the time instead of the run.
+ * A run that takes longer than THEAP_CHARGE_MAX is long.  An interrupt, or the host of a virtual
+ * machine, may have used the time.  So an account is excused from the excess of one long run.
+ *
+ * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the next
+ * excuse is only possible after THEAP_EXCUSE_FACTOR times the excess: so an account is excused from
+ * 1/400 of the time.  Until then long runs are charged up to THEAP_LONG_CHARGE_MAX.  That bounds the
+ * rests if the host often stops the machine.
  */
 #define THEAP_CHARGE_MAX	(20 * NSEC_PER_MSEC)
+#define THEAP_LONG_CHARGE_MAX	(400 * NSEC_PER_MSEC)
+#define THEAP_EXCUSE_FACTOR	400
+#define THEAP_EXCESS_MAX	NSEC_PER_SEC
 
 /*
  * The limits of the median lateness: its value on a physical machine, about 1 us, and on an
@@ -110,6 +118,20 @@ static u64 theap_budget_interrupt(const struct theap_usage *usage)
 	return 4 * max_t(u64, READ_ONCE(usage->median_latency), THEAP_LATENCY_MIN);
 }
 
+/* Return: the part of @used that an account has to pay.  Context: interrupts off. */
+static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
+{
+	u64 excess;
+
+	if (used <= THEAP_CHARGE_MAX)
+		return used;
+	if (now < usage->next_excuse)
+		return min_t(u64, used, THEAP_LONG_CHARGE_MAX);
+	excess = min_t(u64, used - THEAP_CHARGE_MAX, THEAP_EXCESS_MAX);
+	usage->next_excuse = now + excess * THEAP_EXCUSE_FACTOR;
+	return THEAP_CHARGE_MAX;
+}
+
 /*
  * Charge @used to this CPU and to an account.  Return: how long the queue has to rest.
  *
@@ -118,18 +140,20 @@ static u64 theap_budget_interrupt(const struct theap_usage *usage)
 static u64 theap_charge(struct theap_account *account, u64 now, u64 used)
 {
 	unsigned int percent = READ_ONCE(theap_user_cpu_percent);
-	u64 cpu_ahead, account_ahead = 0;
+	u64 cpu_ahead, most, account_ahead = 0;
 	struct theap_usage *usage;
 	unsigned long flags;
 
 	local_irq_save(flags);
 	usage = this_cpu_ptr(account->usage);
+	used = theap_budget_excuse(usage, now, used);
+	most = used > THEAP_CHARGE_MAX ? THEAP_LONG_REST_MAX : THEAP_REST_MAX;
 	WRITE_ONCE(usage->used, usage->used + used);
 	cpu_ahead = theap_limit_charge(&this_cpu_ptr(&theap_budgets)->until, now, used,
 				       THEAP_CPU_PERCENT, 0, THEAP_CPU_REST_MAX);
 	if (account->limited && percent)
 		account_ahead = theap_limit_charge(&usage->until, now, used, percent,
-						   THEAP_ACCOUNT_SAVED, THEAP_REST_MAX);
+						   THEAP_ACCOUNT_SAVED, most);
 	local_irq_restore(flags);
 	return max(cpu_ahead < THEAP_CPU_AHEAD ? 0 : cpu_ahead,
 		   account_ahead < THEAP_ACCOUNT_AHEAD ? 0 : account_ahead);
@@ -178,7 +202,7 @@ u64 theap_budget_charge(struct theap_account *account, u64 *now)
 	u64 used;
 
 	*now = ktime_get_ns();
-	used = min_t(u64, *now - budget->charged, THEAP_CHARGE_MAX);
+	used = *now - budget->charged;
 	budget->charged = *now;
 	return theap_charge(account, *now, used);
 }

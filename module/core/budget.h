@@ -14,8 +14,12 @@
 /* A run of a CPU that was idle before may last this long. */
 #define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
 
-/* The longest rest of a queue for the limit of its account: after a charge of 20 ms at 4 %. */
+/*
+ * The longest rests of a queue for the limit of its account: after a charge of 20 ms at 4 %, and
+ * after a charge of 400 ms, for an account whose runs are long again and again.
+ */
 #define THEAP_REST_MAX		(500 * NSEC_PER_MSEC)
+#define THEAP_LONG_REST_MAX	(10 * NSEC_PER_SEC)
 
 extern unsigned int theap_user_cpu_percent;	/* the module parameter */
 
@@ -26,7 +30,7 @@ extern unsigned int theap_user_cpu_percent;	/* the module parameter */
  * @used:    the CPU time to charge, in nanoseconds; it ends now
  * @percent: how much of the time may be used, at least 1
  * @saved:   the most time without use that counts, in nanoseconds
- * @most:    the most that @until may be ahead of @now, in nanoseconds
+ * @most:    the most that the charge may move @until ahead of @now, in nanoseconds
  *
  * Return: the nanoseconds from @now to @until; 0: the used time is repaid.
  */
@@ -35,7 +39,7 @@ static inline u64 theap_limit_charge(u64 *until, u64 now, u64 used, unsigned int
 {
 	u64 from = now - min(now, used + saved);
 
-	*until = min(max(*until, from) + div_u64(used * 100, percent), now + most);
+	*until = max(*until, min(max(*until, from) + div_u64(used * 100, percent), now + most));
 	return *until > now ? *until - now : 0;
 }
 

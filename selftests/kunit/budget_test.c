@@ -40,7 +40,7 @@ static void budget_saves_time(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, until, T0 + 365 * DAY - SAVED);
 }
 
-/* However much is charged, a queue rests for at most 100 ms. */
+/* However much is charged, a queue rests for at most 500 ms.  No charge ends a rest earlier. */
 static void budget_rest_is_bounded(struct kunit *test)
 {
 	u64 until = T0;
@@ -48,6 +48,8 @@ static void budget_rest_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_SEC, 0), THEAP_REST_MAX);
 	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_SEC, 0), THEAP_REST_MAX);
 	KUNIT_EXPECT_EQ(test, until, T0 + THEAP_REST_MAX);
+	until = T0 + DAY;
+	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_MSEC, 0), DAY);
 }
 
 /* Soon after boot there is less than the whole savings, and no overflow. */
@@ -78,10 +80,10 @@ static void budget_limit_is_exact(struct kunit *test)
 }
 
 /*
- * Charge an account for @nr runs that take 1 ms each.  Return: how often the queue had to rest for
+ * Charge an account for @nr runs that take @ns each.  Return: how often the queue had to rest for
  * the account.  The limit of the CPU may require a rest, too.
  */
-static unsigned int charge_ms(struct theap_account *account, unsigned int nr)
+static unsigned int charge_runs(struct theap_account *account, unsigned int nr, u64 ns)
 {
 	unsigned int rests = 0;
 	u64 now, rest, until;
@@ -89,13 +91,18 @@ static unsigned int charge_ms(struct theap_account *account, unsigned int nr)
 	local_bh_disable();
 	while (nr--) {
 		theap_budget_begin(account);
-		test_busy_wait(NSEC_PER_MSEC);
+		test_busy_wait(ns);
 		rest = theap_budget_charge(account, &now);
 		until = this_cpu_ptr(account->usage)->until;
 		rests += until > now && rest >= until - now;
 	}
 	local_bh_enable();
 	return rests;
+}
+
+static unsigned int charge_ms(struct theap_account *account, unsigned int nr)
+{
+	return charge_runs(account, nr, NSEC_PER_MSEC);
 }
 
 static void account_free(void *account)
@@ -149,6 +156,29 @@ static void budget_counts_used_time(struct kunit *test)
 	KUNIT_EXPECT_LE(test, used, 60 * NSEC_PER_MSEC);
 }
 
+/*
+ * Of a long run 20 ms are charged, since the host may have stopped the machine.  Of a second one soon
+ * after it, all is charged.
+ */
+static void budget_charges_second_long_run(struct kunit *test)
+{
+	struct theap_account *account = make_account(test, true);
+	const struct theap_usage *usage;
+	u64 first;
+
+	/* The task may be on another CPU after the first run. */
+	migrate_disable();
+	usage = this_cpu_ptr(account->usage);
+	charge_runs(account, 1, 60 * NSEC_PER_MSEC);
+	first = usage->used;
+	KUNIT_EXPECT_EQ(test, first, 20 * NSEC_PER_MSEC);
+	charge_runs(account, 1, 60 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_GE(test, usage->used - first, 60 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_LE(test, usage->used - first, 400 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_GT(test, usage->until, ktime_get_ns() + NSEC_PER_SEC);
+	migrate_enable();
+}
+
 /* The interrupt that begins a run is charged with it, even if the run takes no time. */
 static void budget_charges_interrupt(struct kunit *test)
 {
@@ -172,6 +202,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(budget_accounts_are_limited_separately),
 	KUNIT_CASE(budget_limit_can_be_switched_off),
 	KUNIT_CASE(budget_counts_used_time),
+	KUNIT_CASE(budget_charges_second_long_run),
 	KUNIT_CASE(budget_charges_interrupt),
 	{}
 };
