@@ -19,8 +19,6 @@
  * victim's timers are measured.  With 3600 and "-t all_abuse_at_once_delays_no_other_user", four
  * users take CPU time for an hour.  vm/hostile adds users that run the other programs of abuse.
  */
-#include <sys/resource.h>
-
 #include "abuse_test.h"
 
 /*
@@ -84,7 +82,17 @@ struct load {
 	int cpu;		/* of the processes */
 	int users;		/* one process for each */
 	bool stopped;		/* the processes are stopped when they have begun */
+	bool wakes;		/* many threads of the processes are woken */
+	int seconds;		/* how long to measure; 0: half a second is enough */
 };
+
+/* Set the real-time priority of the test; 0: none.  Return: 0 or -1. */
+static int set_priority(int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+
+	return sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param);
+}
 
 static bool start_load(struct _test_data_abuse *self, const struct load *load, bool harmless)
 {
@@ -105,18 +113,25 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
  * Count rounds beside a load.  Before that, wait until a burst that the limits permit has passed.
  *
  * A load that computes needs CPU time, too.  The scheduler shares a CPU evenly only in a long time.
- * So the test takes the CPU for 5 ms by its nice value, leaves it to the load for 5 ms, and so on.
+ * So the test takes the CPU for 5 ms by its priority, leaves it to the load for 5 ms, and so on.
+ * Usually that is a nice value, since softirqs of PREEMPT_RT are below real-time priorities.
+ *
+ * If many threads are woken, the scheduler lets some of them run despite the nice value.  But only
+ * the cost of the wake-ups is to be measured.  So the test then has a real-time priority.
  *
  * Return: the rounds; 0: the load cannot be started.
  */
 static uint64_t rounds_beside(struct _test_data_abuse *self, const struct load *load, bool harmless)
 {
+	int spans = self->exact && load->seconds ? load->seconds * 100 : 50;
 	uint64_t rounds = 0;
 
 	if (start_load(self, load, harmless)) {
-		nap(100 * MSEC);
+		nap(spans * 2 * MSEC);
 		setpriority(PRIO_PROCESS, 0, -20);
-		rounds = abuse_count_rounds(50, 5 * MSEC, 5 * MSEC, self->exact);
+		set_priority(load->wakes ? 50 : 0);
+		rounds = abuse_count_rounds(spans, 5 * MSEC, 5 * MSEC, self->exact);
+		set_priority(0);
 		setpriority(PRIO_PROCESS, 0, 0);
 	}
 	abusers_end(&self->abusers);
@@ -133,8 +148,8 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 
 		if (load.cpu >= self->cpus)
 			continue;
-		/* With verify=1 an operation on a large heap takes long. */
-		if (th_slow() && load.nr > ABUSE_CROWD)
+		/* An operation on a large heap takes long with verify=1, and so does a long load. */
+		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;
 		beside_twin = rounds_beside(self, &load, true);
 		left = rounds_beside(self, &load, false);
@@ -182,6 +197,24 @@ TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
 	MEASURE_SHARES(loads);
 }
 
+/*
+ * Each event visits many entries of a wait queue, in one run.  With 400000 entries a run is long:
+ * the first one is not charged in full, since the host may have stopped the machine.
+ */
+TEST_F_TIMEOUT(abuse, many_waiters_leave_cpu_to_tasks, 400)
+{
+	static const struct load loads[] = {
+		{ "1000 threads wait", abuse_wake_threads, 1000, 0, 1, .wakes = true, .seconds = 3 },
+		{ "1000 threads wait for an eventfd", abuse_wake_threads_eventfd, 1000, 0, 1,
+		  .wakes = true, .seconds = 3 },
+		{ "400000 entries of epoll", abuse_wake_entries, 400000, 0, 1, .seconds = 10 },
+		{ "400000 entries of epoll for an eventfd", abuse_wake_entries_eventfd, 400000, 0, 1,
+		  .seconds = 10 },
+	};
+
+	MEASURE_SHARES(loads);
+}
+
 /* Calls on CPU 1 for timers of CPU 0 are charged on CPU 0. */
 TEST_F_TIMEOUT(abuse, calls_on_another_cpu_leave_cpu_to_tasks, 240)
 {
@@ -210,14 +243,6 @@ struct victim {
 	int64_t span;
 	struct th_lateness late;
 };
-
-/* Set the real-time priority of the test; 0: none.  Return: 0 or -1. */
-static int set_priority(int priority)
-{
-	struct sched_param param = { .sched_priority = priority };
-
-	return sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param);
-}
 
 /*
  * Be the victim: start a timer on CPU 0, wait for it, and so on.  Each timer must expire once, and

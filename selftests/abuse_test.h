@@ -11,13 +11,17 @@
 #define ABUSE_TEST_H
 
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "timerheap_test.h"
 
 #define ABUSERS_MAX	80
 #define ABUSE_CROWD	1000		/* the most timers in one BATCH, KICK or DRAIN */
+#define ABUSE_FILES	(1 << 19)	/* RLIMIT_NOFILE, as systemd sets the hard limit */
 #define ABUSE_USER	65533		/* a second user is 65532; abuse_memory uses 65534 */
 
 struct abuse {
@@ -63,6 +67,15 @@ static inline void abusers_forbid(struct abusers *abusers)
 	th_set_mode(abusers->mode);
 }
 
+/* Return: whether the process has become one of @abuse->user, and ends with the test. */
+static inline bool abuse_become(const struct abuse *abuse)
+{
+	const struct rlimit files = { ABUSE_FILES, ABUSE_FILES };
+
+	return !setrlimit(RLIMIT_NOFILE, &files) && !setgid(abuse->user) && !setuid(abuse->user) &&
+	       !prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 /* Start an abuser.  Return: whether it has begun its work within 200 s. */
 static inline bool abusers_start(struct abusers *abusers, struct abuse abuse)
 {
@@ -78,8 +91,7 @@ static inline bool abusers_start(struct abusers *abusers, struct abuse abuse)
 	if (!pid) {
 		close(ready[0]);
 		abuse.ready = ready[1];
-		if (!setgid(abuse.user) && !setuid(abuse.user) &&
-		    !prctl(PR_SET_PDEATHSIG, SIGKILL))
+		if (abuse_become(&abuse))
 			abuse.work(&abuse);
 		_exit(1);
 	}
@@ -108,12 +120,16 @@ static inline void abusers_continue(struct abusers *abusers)
 
 /*
  * Return: the rounds of a loop of the calling thread in @spans spans of @length ns, with @pause ns
- * between them.  If the clock does not count instructions (@exact), the host may suspend an
- * emulated CPU in a span.  Then the span with the most rounds counts @spans times.
+ * between them.  A run that is longer than a span delays the next span.  So reduce the rounds by
+ * the factor by which all spans and pauses together have become longer.
+ *
+ * If the clock does not count instructions (@exact), the host may suspend an emulated CPU in a
+ * span.  Then the span with the most rounds counts @spans times.
  */
 static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pause, bool exact)
 {
 	uint64_t most = 0, all = 0;
+	int64_t begin = now();
 
 	for (int i = 0; i < spans; i++) {
 		int64_t end = now() + length;
@@ -126,7 +142,7 @@ static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pau
 			most = n;
 		nap(pause);
 	}
-	return exact ? all : spans * most;
+	return exact ? all * (double)(spans * (length + pause)) / (now() - begin) : spans * most;
 }
 
 /*
@@ -204,18 +220,24 @@ static inline void abuse_tickers(const struct abuse *abuse)
 		pause();
 }
 
-/* Have @abuse->nr tickers, and take their events every 0.5 ms, or less often if they are many. */
+/* Start tickers in all slots, and take their events every 0.5 ms, or less often if they are many. */
+static inline void abuse_run_tickers(const struct abuse *abuse, struct th_map *map)
+{
+	if (!abuse->harmless)
+		abuse_start_tickers(map);
+	abuse_ready(abuse);
+	for (;;) {
+		nap(500 * USEC + map->nr * 100LL);
+		abuse_take_all(map);
+	}
+}
+
+/* Have @abuse->nr tickers, and take their events. */
 static inline void abuse_read_tickers(const struct abuse *abuse)
 {
 	struct th_map map = abuse_map(abuse, abuse->nr);
 
-	if (!abuse->harmless)
-		abuse_start_tickers(&map);
-	abuse_ready(abuse);
-	for (;;) {
-		nap(500 * USEC + abuse->nr * 100LL);
-		abuse_take_all(&map);
-	}
+	abuse_run_tickers(abuse, &map);
 }
 
 /*
@@ -373,6 +395,92 @@ static inline void abuse_start_and_drain(const struct abuse *abuse)
 		while (first < ABUSE_CROWD && th_drain(map.fd, NULL, ABUSE_CROWD, &first) > 0)
 			;
 	}
+}
+
+/* Wait for the descriptor @arg in an epoll instance, again and again.  A thread. */
+static inline void *abuse_await(void *arg)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int epoll = epoll_create1(0);
+
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, (intptr_t)arg, &event))
+		_exit(1);
+	for (;;)
+		epoll_wait(epoll, &event, 1, -1);
+	return NULL;
+}
+
+/*
+ * Have one ticker, whose events wake @abuse->nr threads.  They wait for the descriptor @fd of its
+ * context, or for its eventfd.
+ */
+static inline void abuse_wake_threads_by(const struct abuse *abuse, struct th_map *map, int fd)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 1 << 16);
+	for (int i = 0; i < abuse->nr; i++)
+		if (pthread_create(&thread, &attr, abuse_await, (void *)(intptr_t)fd))
+			_exit(1);
+	/* Let all threads begin to wait. */
+	nap(SEC / 2);
+	abuse_run_tickers(abuse, map);
+}
+
+/*
+ * Have one ticker, whose events visit @abuse->nr entries of an epoll instance that no thread waits
+ * for.  The entries are of copies of @fd, as in abuse_wake_threads_by().  There are fewer if the
+ * user reaches the kernel's limit of entries.
+ */
+static inline void abuse_wake_entries_by(const struct abuse *abuse, struct th_map *map, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int epoll = epoll_create1(0);
+
+	for (int i = 0; i < abuse->nr; i++)
+		if (epoll_ctl(epoll, EPOLL_CTL_ADD, dup(fd), &event))
+			break;
+	abuse_run_tickers(abuse, map);
+}
+
+/* Return: an eventfd that each event of a context signals. */
+static inline int abuse_eventfd(struct th_map *map)
+{
+	int fd = eventfd(0, EFD_NONBLOCK);
+
+	if (fd < 0 || th_eventfd(map->fd, fd))
+		_exit(1);
+	return fd;
+}
+
+static inline void abuse_wake_threads(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, 1);
+
+	abuse_wake_threads_by(abuse, &map, map.fd);
+}
+
+static inline void abuse_wake_threads_eventfd(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, 1);
+
+	abuse_wake_threads_by(abuse, &map, abuse_eventfd(&map));
+}
+
+static inline void abuse_wake_entries(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, 1);
+
+	abuse_wake_entries_by(abuse, &map, map.fd);
+}
+
+static inline void abuse_wake_entries_eventfd(const struct abuse *abuse)
+{
+	struct th_map map = abuse_map(abuse, 1);
+
+	abuse_wake_entries_by(abuse, &map, abuse_eventfd(&map));
 }
 
 /* The arguments of abuse_hammer_slot(), a thread. */
