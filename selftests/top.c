@@ -3,16 +3,15 @@
  * `timerheap top` on a pseudo-terminal: its display fits the terminal, it obeys keys, and it
  * restores the terminal when it exits.
  *
- * The last test checks how the batch mode, with the option -b, shows timers with slack.
+ * The last tests check how the batch mode, with the option -b, shows timers with slack, and a user
+ * at its limit of CPU time.
  * ../tools/timerheap/run has all other tests of the batch mode.
  */
 #include <pty.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <utmp.h>
 
-#include "timerheap_test.h"
+#include "abuse_test.h"
 
 #define ROWS	12
 #define COLUMNS	60		/* fewer than the display needs */
@@ -224,6 +223,80 @@ TEST(timers_with_slack_are_counted)
 	EXPECT_EQ(info.bucketed, bucketed);
 	close(fd);
 	close(alone);
+}
+
+FIXTURE(users)
+{
+	struct abusers abusers;
+};
+
+FIXTURE_SETUP(users)
+{
+	REQUIRE_DEVICE();
+	if (system("timerheap top -b -d 1 -n 1 >/dev/null 2>&1"))
+		SKIP(return, "needs root, debugfs, and the timerheap command on the PATH");
+	ASSERT_EQ(0, abusers_permit(&self->abusers));
+}
+
+FIXTURE_TEARDOWN(users)
+{
+	if (self->abusers.mode)
+		abusers_forbid(&self->abusers);
+}
+
+/* A line of a user. */
+struct user {
+	unsigned long account, cpu, contexts, throttled;
+	double percent, most;
+	char uid[16], bytes[16], limit[16];
+};
+
+/* Print one screen of top in batch mode.  Find the line of a user.  Return: whether there is one. */
+static bool find_user(const char *uid, struct user *user)
+{
+	FILE *top = popen("timerheap top -b -d 2 -n 1 2>/dev/null", "r");
+	bool users = false, found = false;
+	char row[200];
+
+	while (top && fgets(row, sizeof(row), top)) {
+		if (users && !found)
+			found = sscanf(row, "%15s %lu %lf %lf %lu %15s %lu %lu %15s", user->uid,
+				       &user->account, &user->percent, &user->most, &user->cpu,
+				       user->bytes, &user->contexts, &user->throttled,
+				       user->limit) == 9 && !strcmp(user->uid, uid);
+		if (strstr(row, "UID") || *row == '\n')
+			users = strstr(row, "ACCOUNT");
+	}
+	if (top)
+		pclose(top);
+	return found;
+}
+
+/*
+ * Of a user whose tickers need more than its limit, top shows the CPU time and the memory, and that
+ * its own limit throttles it.  A user that only has a context is not throttled.
+ */
+TEST_F_TIMEOUT(users, user_at_its_limit_is_shown, 60)
+{
+	struct abuse abuse = { abuse_read_tickers, 2000, 0, 0, ABUSE_USER };
+	struct abuse twin = { abuse_read_tickers, 1, 0, 0, ABUSE_USER - 1, true };
+	struct user user, other;
+
+	ASSERT_TRUE(abusers_start(&self->abusers, abuse));
+	ASSERT_TRUE(abusers_start(&self->abusers, twin));
+	nap(SEC);
+	ASSERT_TRUE(find_user("65534", &user));
+	EXPECT_LT(1, user.most);
+	EXPECT_LE(user.most, user.percent);
+	EXPECT_EQ(0, user.cpu);
+	EXPECT_EQ(1, user.contexts);
+	EXPECT_LT(100, strtod(user.bytes, NULL));
+	EXPECT_STREQ("user", user.limit);
+	ASSERT_TRUE(find_user("65533", &other));
+	EXPECT_EQ(1, other.contexts);
+	EXPECT_EQ(0, other.throttled);
+	EXPECT_STREQ("-", other.limit);
+	EXPECT_NE(user.account, other.account);
 }
 
 TEST_HARNESS_MAIN

@@ -32,6 +32,7 @@ struct theap_queue;
  * @used:           the CPU time that was charged, in nanoseconds
  * @median_latency: an estimate of the median lateness of the interrupts that begin runs
  * @next_excuse:    until then, long runs are charged in full (budget.c)
+ * @throttled:      the runs that have ended because the limit of the account was reached
  *
  * Written by that CPU, the first two with interrupts off; read by any CPU.
  */
@@ -40,6 +41,7 @@ struct theap_usage {
 	u64 used;
 	u64 median_latency;
 	u64 next_excuse;
+	u64 throttled;
 };
 
 /**

@@ -208,6 +208,24 @@ u64 theap_budget_charge(struct theap_account *account, u64 *now)
 }
 
 /**
+ * theap_budget_count_rest - count the end of a run, if its account has to rest
+ * @account: has paid for the run
+ * @now:     when the run ended, on CLOCK_MONOTONIC
+ *
+ * The queue may have to rest only because the limit of the CPU was reached.  Then the account is not
+ * throttled.
+ *
+ * Context: as theap_budget_begin().
+ */
+void theap_budget_count_rest(struct theap_account *account, u64 now)
+{
+	struct theap_usage *usage = this_cpu_ptr(account->usage);
+
+	if (READ_ONCE(usage->until) >= now + THEAP_ACCOUNT_AHEAD)
+		WRITE_ONCE(usage->throttled, usage->throttled + 1);
+}
+
+/**
  * theap_budget_charge_ipi - charge an IPI that notifies this CPU
  * @account: has caused the IPI
  *

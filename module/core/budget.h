@@ -45,6 +45,7 @@ static inline u64 theap_limit_charge(u64 *until, u64 now, u64 used, unsigned int
 
 u64 theap_budget_begin(struct theap_account *account);
 u64 theap_budget_charge(struct theap_account *account, u64 *now);
+void theap_budget_count_rest(struct theap_account *account, u64 now);
 u64 theap_budget_charge_ipi(struct theap_account *account);
 bool theap_budget_left(void);
 void theap_budget_note_latency(const struct hrtimer *hrtimer);

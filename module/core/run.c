@@ -433,6 +433,7 @@ u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 	if (rest) {
 		theap_run_wake(run);
 		rest = theap_budget_charge(queue->account, &now);
+		theap_budget_count_rest(queue->account, now);
 	}
 	theap_run_end(queue, run, rest, now);
 	return theap_budget_left() ? now : 0;

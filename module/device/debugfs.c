@@ -221,10 +221,12 @@ static void *theap_all_accounts_next(struct seq_file *m, void *v, loff_t *pos)
 static int theap_all_accounts_show(struct seq_file *m, void *v)
 {
 	struct theap_account *account = v;
+	u64 until, now = ktime_get_ns();
 	unsigned int cpu;
 
 	if (v == SEQ_START_TOKEN) {
-		seq_printf(m, "%10s %10s %5s %16s\n", "account", "uid", "cpu", "cpu_time");
+		seq_printf(m, "%10s %10s %5s %16s %10s %12s\n", "account", "uid", "cpu",
+			   "cpu_time", "throttled", "rest");
 		return 0;
 	}
 	for_each_possible_cpu(cpu) {
@@ -234,7 +236,9 @@ static int theap_all_accounts_show(struct seq_file *m, void *v)
 			continue;
 		seq_printf(m, "%10u", account->id);
 		theap_account_show_uid(m, account);
-		seq_printf(m, " %5u %16llu\n", cpu, theap_counter(usage->used));
+		until = theap_counter(usage->until);
+		seq_printf(m, " %5u %16llu %10llu %12llu\n", cpu, theap_counter(usage->used),
+			   theap_counter(usage->throttled), until > now ? until - now : 0);
 	}
 	return 0;
 }
@@ -288,8 +292,8 @@ static int theap_all_contexts_show(struct seq_file *m, void *v)
 	u32 slots;
 
 	if (v == SEQ_START_TOKEN) {
-		seq_printf(m, "%10s %10s %10s %-9s %10s %12s %10s %10s command\n", "context", "pid",
-			   "uid", "clock", "slots", "bytes", "waiting", "events");
+		seq_printf(m, "%10s %10s %10s %-9s %10s %12s %10s %10s command account\n",
+			   "context", "pid", "uid", "clock", "slots", "bytes", "waiting", "events");
 		return 0;
 	}
 	opener = &context->opener;
@@ -300,9 +304,14 @@ static int theap_all_contexts_show(struct seq_file *m, void *v)
 		   theap_context_bytes(context),
 		   slots ? theap_ring_count(&context->ring) : 0,
 		   slots ? theap_ring_total(&context->ring) : 0);
-	/* The name of a program may contain spaces and newlines. */
+	/* The name of a program may be empty, and may contain spaces and newlines. */
+	if (!opener->comm[0])
+		seq_putc(m, '-');
 	seq_escape(m, opener->comm, " \t\n\\");
-	seq_putc(m, '\n');
+	if (slots)
+		seq_printf(m, " %10u\n", context->placement.account->id);
+	else
+		seq_puts(m, "          -\n");
 	return 0;
 }
 

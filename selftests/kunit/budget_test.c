@@ -80,22 +80,22 @@ static void budget_limit_is_exact(struct kunit *test)
 }
 
 /*
- * Charge an account for @nr runs that take @ns each.  Return: how often the queue had to rest for
- * the account.  The limit of the CPU may require a rest, too.
+ * Charge an account for @nr runs that take @ns each.  Return: how often the account had to rest.
+ * The limit of the CPU may require a rest, too, which does not count.
  */
 static unsigned int charge_runs(struct theap_account *account, unsigned int nr, u64 ns)
 {
-	unsigned int rests = 0;
-	u64 now, rest, until;
+	u64 now, rests;
 
 	local_bh_disable();
+	rests = this_cpu_ptr(account->usage)->throttled;
 	while (nr--) {
 		theap_budget_begin(account);
 		test_busy_wait(ns);
-		rest = theap_budget_charge(account, &now);
-		until = this_cpu_ptr(account->usage)->until;
-		rests += until > now && rest >= until - now;
+		theap_budget_charge(account, &now);
+		theap_budget_count_rest(account, now);
 	}
+	rests = this_cpu_ptr(account->usage)->throttled - rests;
 	local_bh_enable();
 	return rests;
 }

@@ -29,11 +29,18 @@ static const struct column heap_columns[] = {
 	TEXT(heap, clock), TEXT(heap, state), TEXT(heap, first), TEXT(heap, uid),
 	NUMBER(heap, heap), NUMBER(heap, cpu), NUMBER(heap, account), NUMBER(heap, entries),
 	NUMBER(heap, bucketed), NUMBER(heap, started), NUMBER(heap, checked),
-	NUMBER(heap, requeued), NUMBER(heap, runs), NUMBER(heap, notified), {}
+	NUMBER(heap, requeued), NUMBER(heap, runs), NUMBER(heap, throttled),
+	NUMBER(heap, notified), {}
+};
+
+static const struct column account_columns[] = {
+	TEXT(account, uid), NUMBER(account, account), NUMBER(account, cpu),
+	NUMBER(account, cpu_time), NUMBER(account, throttled), NUMBER(account, rest), {}
 };
 
 static const struct column context_columns[] = {
-	TEXT(context, clock), TEXT(context, command), NUMBER(context, context),
+	TEXT(context, clock), TEXT(context, command), TEXT(context, account),
+	NUMBER(context, context),
 	NUMBER(context, pid), NUMBER(context, uid), NUMBER(context, slots),
 	NUMBER(context, bytes), NUMBER(context, waiting), NUMBER(context, events), {}
 };
@@ -99,6 +106,12 @@ void snapshot_heaps(struct snapshot *snapshot, char *text)
 {
 	snapshot->heaps = read_lines(text, heap_columns, sizeof(struct heap),
 				     &snapshot->nr_heaps);
+}
+
+void snapshot_accounts(struct snapshot *snapshot, char *text)
+{
+	snapshot->accounts = read_lines(text, account_columns, sizeof(struct account),
+					&snapshot->nr_accounts);
 }
 
 void snapshot_contexts(struct snapshot *snapshot, char *text)
@@ -183,6 +196,7 @@ void snapshot_read(struct snapshot *snapshot)
 	} files[] = {
 		{ DEBUGFS "/heaps", snapshot_heaps },
 		{ DEBUGFS "/lateness", snapshot_lateness },
+		{ DEBUGFS "/accounts", snapshot_accounts },
 		{ DEBUGFS "/contexts", snapshot_contexts },
 	};
 	struct timespec ts;
@@ -201,6 +215,7 @@ void snapshot_read(struct snapshot *snapshot)
 void snapshot_free(struct snapshot *snapshot)
 {
 	free(snapshot->heaps);
+	free(snapshot->accounts);
 	free(snapshot->contexts);
 }
 
@@ -215,6 +230,7 @@ static void heap_rates(struct heap *heap, const struct heap *before, double seco
 	heap->checked = rate(heap->checked - before->checked, seconds);
 	heap->requeued = rate(heap->requeued - before->requeued, seconds);
 	heap->runs = rate(heap->runs - before->runs, seconds);
+	heap->throttled = rate(heap->throttled - before->throttled, seconds);
 	heap->notified = rate(heap->notified - before->notified, seconds);
 	/*
 	 * Store the growth of the steps of lateness, not per second.  Only their proportions
@@ -222,6 +238,20 @@ static void heap_rates(struct heap *heap, const struct heap *before, double seco
 	 */
 	for (int i = 0; i < SNAPSHOT_STEPS; i++)
 		heap->lateness[i] -= before->lateness[i];
+}
+
+static void account_rates(struct account *account, const struct snapshot *before, double seconds)
+{
+	for (size_t i = 0; i < before->nr_accounts; i++) {
+		const struct account *old = &before->accounts[i];
+
+		if (old->account != account->account || old->cpu != account->cpu)
+			continue;
+		account->cpu_time -= old->cpu_time;
+		account->throttled -= old->throttled;
+	}
+	account->cpu_time = rate(account->cpu_time, seconds);
+	account->throttled = rate(account->throttled, seconds);
 }
 
 static void *copy(const void *from, size_t nr, size_t size)
@@ -241,6 +271,7 @@ void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
 
 	*rates = *after;
 	rates->heaps = copy(after->heaps, after->nr_heaps, sizeof(struct heap));
+	rates->accounts = copy(after->accounts, after->nr_accounts, sizeof(struct account));
 	rates->contexts = copy(after->contexts, after->nr_contexts, sizeof(struct context));
 	for (size_t i = 0; i < rates->nr_heaps; i++) {
 		struct heap *heap = &rates->heaps[i], *old;
@@ -248,6 +279,8 @@ void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
 		old = find_heap(before, heap->clock, heap->heap, heap->account);
 		heap_rates(heap, old ?: &unused, seconds);
 	}
+	for (size_t i = 0; i < rates->nr_accounts; i++)
+		account_rates(&rates->accounts[i], before, seconds);
 	/* Both arrays are sorted by the number of the context. */
 	for (size_t i = 0, old = 0; i < rates->nr_contexts; i++) {
 		struct context *context = &rates->contexts[i];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A snapshot of /sys/kernel/debug/timerheap: heaps, the lateness of their timers, and
- * contexts.
+ * A snapshot of /sys/kernel/debug/timerheap: heaps, the lateness of their timers, accounts,
+ * and contexts.
  *
- * The first line of "heaps" and of "contexts" has the names of the columns.  A column with
+ * The first line of "heaps", "accounts" and "contexts" has the names of the columns.  A column with
  * an unknown name is ignored, and a column that is missing is 0 or empty.  So the command
  * works with older and newer modules.  The columns of "lateness" are fixed.
  */
@@ -23,12 +23,19 @@ struct heap {
 	char clock[12], state[12], first[24];
 	char uid[12];				/* the user of the timers; "-": the kernel */
 	uint64_t heap, cpu, account, entries, bucketed;
-	uint64_t started, checked, requeued, runs, notified;
+	uint64_t started, checked, requeued, runs, throttled, notified;
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
+};
+
+/* The use of a CPU by an account. */
+struct account {
+	char uid[12];				/* as in struct heap */
+	uint64_t account, cpu, cpu_time, throttled, rest;
 };
 
 struct context {
 	char clock[12], command[64];
+	char account[12];			/* "-": not set up */
 	uint64_t context, pid, uid, slots, bytes, waiting, events;
 };
 
@@ -36,13 +43,16 @@ struct snapshot {
 	int64_t time;			/* ns, on CLOCK_MONOTONIC */
 	struct heap *heaps;
 	size_t nr_heaps;
+	struct account *accounts;
+	size_t nr_accounts;
 	struct context *contexts;	/* sorted by number */
 	size_t nr_contexts;
 };
 
-/* Parse the text of the file "heaps", "lateness" or "contexts", and overwrite the text. */
+/* Parse the text of the file of that name, and overwrite the text. */
 void snapshot_heaps(struct snapshot *snapshot, char *text);
 void snapshot_lateness(struct snapshot *snapshot, char *text);
+void snapshot_accounts(struct snapshot *snapshot, char *text);
 void snapshot_contexts(struct snapshot *snapshot, char *text);
 
 /* Read all files now.  If one cannot be read, exit with an error. */

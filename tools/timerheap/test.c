@@ -420,7 +420,7 @@ static void test_ledger(void)
 }
 
 static struct snapshot make_snapshot(int64_t time, const char *heaps, const char *lateness,
-				     const char *contexts)
+				     const char *accounts, const char *contexts)
 {
 	struct snapshot snapshot = { .time = time };
 	char *text;
@@ -428,6 +428,8 @@ static struct snapshot make_snapshot(int64_t time, const char *heaps, const char
 	snapshot_heaps(&snapshot, text = strdup(heaps));
 	free(text);
 	snapshot_lateness(&snapshot, text = strdup(lateness));
+	free(text);
+	snapshot_accounts(&snapshot, text = strdup(accounts));
 	free(text);
 	snapshot_contexts(&snapshot, text = strdup(contexts));
 	free(text);
@@ -446,6 +448,7 @@ static void test_snapshot(void)
 		"monotonic 1 2 x idle 0 - 7 7 3\n",
 		"clock heap account below_ns:timers...\n"
 		"monotonic 1 3 1:7\nmonotonic 1 0 1024:5 2048:5\n",
+		"account uid cpu cpu_time throttled rest\n2 65534 0 1000 4 0\n2 65534 1 5000 6 9\n",
 		"context pid uid clock slots bytes waiting events command\n"
 		"3 30 0 - 0 1 0 0 one\n"
 		"7 70 0 tai 64 4096 2 4294967290 two\n");
@@ -455,9 +458,10 @@ static void test_snapshot(void)
 		"monotonic 1 3 x idle 20 900 -6 300 1004 0\n",
 		"clock heap account below_ns:timers...\n"
 		"tai 9 0 1:1\nmonotonic 0 0 1:40\nmonotonic 1 0 1024:5 2048:7 4096:1 more:1\n",
-		"context pid uid clock slots bytes waiting events command\n"
-		"7 70 0 tai 64 4096 3 4 two\n"
-		"9 90 1000 realtime 5 512 0 6 a\\040b\n");
+		"account uid cpu cpu_time throttled rest\n0 - 1 70 0 0\n2 65534 1 8000 16 7\n",
+		"context pid uid clock slots bytes waiting events command account\n"
+		"7 70 0 tai 64 4096 3 4 two 2\n"
+		"9 90 1000 realtime 5 512 0 6 a\\040b -\n");
 	struct snapshot rates;
 
 	check(before.nr_heaps == 2 && before.heaps[0].heap == 1 && before.heaps[0].cpu == 2 &&
@@ -467,13 +471,18 @@ static void test_snapshot(void)
 	      before.heaps[0].lateness[10] == 5 && before.heaps[0].lateness[11] == 5,
 	      "snapshot_reads_heaps_by_column_names");
 	check(after.nr_contexts == 2 && after.contexts[1].uid == 1000 &&
-	      !strcmp(after.contexts[1].command, "a\\040b") && after.contexts[0].slots == 64,
+	      !strcmp(after.contexts[1].command, "a\\040b") && after.contexts[0].slots == 64 &&
+	      !strcmp(after.contexts[0].account, "2") && !strcmp(after.contexts[1].account, "-"),
 	      "snapshot_reads_contexts_by_column_names");
 	snapshot_rates(&rates, &before, &after);
 	check(rates.heaps[1].started == 100 && rates.heaps[1].checked == 2 &&
 	      rates.heaps[1].entries == 20 && rates.heaps[1].bucketed == 900 &&
 	      rates.heaps[0].started == 20,
 	      "rates_of_heaps_include_a_new_heap");
+	check(rates.nr_accounts == 2 && rates.accounts[0].cpu_time == 35 &&
+	      !strcmp(rates.accounts[0].uid, "-") && rates.accounts[1].cpu_time == 1500 &&
+	      rates.accounts[1].throttled == 5 && rates.accounts[1].rest == 7,
+	      "rates_of_accounts_compare_the_same_cpu");
 	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
 	      rates.contexts[1].events == 3,
 	      "rates_of_contexts_handle_count_wrap_and_a_closed_context");
@@ -487,8 +496,8 @@ static void test_snapshot(void)
 	snapshot_free(&rates);
 	snapshot_free(&before);
 	snapshot_free(&after);
-	before = make_snapshot(0, "", "", "");
-	check(!before.nr_heaps && !before.nr_contexts,
+	before = make_snapshot(0, "", "", "", "");
+	check(!before.nr_heaps && !before.nr_accounts && !before.nr_contexts,
 	      "empty_debugfs_files_give_an_empty_snapshot");
 	snapshot_free(&before);
 }

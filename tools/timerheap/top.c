@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * timerheap top: show the heaps and contexts and their rates continuously.
+ * timerheap top: show the users, heaps and contexts and their rates continuously.
  *
  * A screen shows the rates since the screen before, the busiest first.  The only control
  * sequences are those of ANSI that move the cursor home and erase the screen.  So a
@@ -29,9 +29,9 @@ static const struct {
 	char key;
 	const char *name, *help;
 } sorts[SORTS] = {
-	[RATE] = { 'r', "rate", "heaps by checks per second, contexts by events per second" },
-	[LATE] = { 'l', "late", "heaps by lateness, contexts by unread events" },
-	[SIZE] = { 's', "size", "heaps by timers, contexts by memory" },
+	[RATE] = { 'r', "rate", "users by CPU time, heaps by checks and contexts by events per second" },
+	[LATE] = { 'l', "late", "users by throttled runs, heaps by lateness, contexts by unread events" },
+	[SIZE] = { 's', "size", "users and contexts by memory, heaps by timers" },
 };
 
 static void usage(FILE *to)
@@ -47,6 +47,23 @@ static void usage(FILE *to)
 }
 
 static enum sort sort = RATE;
+
+/* The sums of an account: a user, or the kernel with the contexts without limits. */
+struct user {
+	char uid[12];
+	uint64_t account;
+	uint64_t cpu_time;		/* of all CPUs: nanoseconds in a second */
+	uint64_t most, most_cpu;	/* the CPU on which it is the longest */
+	uint64_t throttled;		/* runs in a second that ended by any limit */
+	uint64_t own;			/* of these, by the limit of the user */
+	uint64_t rest;			/* the longest rest of a CPU that is left */
+	uint64_t bytes, contexts;
+};
+
+static uint64_t user_key(const struct user *user)
+{
+	return sort == RATE ? user->cpu_time : sort == LATE ? user->throttled : user->bytes;
+}
 
 static uint64_t heap_key(const struct heap *heap)
 {
@@ -65,6 +82,13 @@ static uint64_t context_key(const struct context *context)
 static int compare(uint64_t a, uint64_t b, const void *first, const void *second)
 {
 	return a != b ? (a < b) - (a > b) : (first > second) - (first < second);
+}
+
+static int compare_users(const void *a, const void *b)
+{
+	const struct user *x = *(const struct user **)a, *y = *(const struct user **)b;
+
+	return compare(user_key(x), user_key(y), x, y);
 }
 
 static int compare_heaps(const void *a, const void *b)
@@ -191,6 +215,94 @@ static void draw_sums(const struct snapshot *rates)
 	draw_line("");
 }
 
+/* Find a user in an array, or append it.  The array has room. */
+static struct user *find_user(struct user *users, size_t *nr, uint64_t account)
+{
+	for (size_t i = 0; i < *nr; i++)
+		if (users[i].account == account)
+			return &users[i];
+	users[*nr] = (struct user){ .account = account };
+	return &users[(*nr)++];
+}
+
+/* Sum up the lines of each user.  Return: an array; *@nr: its length. */
+static struct user *sum_users(const struct snapshot *rates, size_t *nr)
+{
+	struct user *user, *users = calloc(rates->nr_accounts + rates->nr_heaps +
+					   rates->nr_contexts + 1, sizeof(*users));
+
+	if (!users)
+		err(1, "timerheap");
+	*nr = 0;
+	for (size_t i = 0; i < rates->nr_accounts; i++) {
+		const struct account *account = &rates->accounts[i];
+
+		user = find_user(users, nr, account->account);
+		strcpy(user->uid, account->uid);
+		user->cpu_time += account->cpu_time;
+		user->own += account->throttled;
+		if (user->rest < account->rest)
+			user->rest = account->rest;
+		if (user->most < account->cpu_time) {
+			user->most = account->cpu_time;
+			user->most_cpu = account->cpu;
+		}
+	}
+	for (size_t i = 0; i < rates->nr_heaps; i++) {
+		user = find_user(users, nr, rates->heaps[i].account);
+		strcpy(user->uid, rates->heaps[i].uid);
+		user->throttled += rates->heaps[i].throttled;
+	}
+	for (size_t i = 0; i < rates->nr_contexts; i++) {
+		const struct context *context = &rates->contexts[i];
+
+		if (*context->account < '0')
+			continue;	/* not set up */
+		user = find_user(users, nr, strtoull(context->account, NULL, 10));
+		if (!*user->uid)
+			snprintf(user->uid, sizeof(user->uid), "%" PRIu64, context->uid);
+		user->bytes += context->bytes;
+		user->contexts++;
+	}
+	return users;
+}
+
+/* Return: the limit that throttles the runs of a user: "user", "cpu", or "-" if none does. */
+static const char *limit_of(const struct user *user)
+{
+	/* A rest may last longer than the time between two screens, so that none was counted. */
+	if (user->own || user->rest > 1000000)
+		return "user";
+	return user->throttled ? "cpu" : "-";
+}
+
+/* Draw at most @max users.  If there is no room for one, draw no names of columns either. */
+static void draw_users(const struct snapshot *rates, int max)
+{
+	const struct user **sorted;
+	struct user *users;
+	size_t nr;
+
+	if (max <= 0)
+		return;
+	users = sum_users(rates, &nr);
+	sorted = pointers(users, nr, sizeof(*users));
+	qsort(sorted, nr, sizeof(*sorted), compare_users);
+	LINE("%10s %8s %6s %6s %4s %8s %8s %10s %5s", "UID", "ACCOUNT", "CPU%", "MOST%", "ON",
+	     "BYTES", "CONTEXTS", "THROTTLE/S", "LIMIT");
+	for (size_t i = 0; i < nr && max-- > 0; i++) {
+		const struct user *user = sorted[i];
+
+		LINE("%10s %8" PRIu64 " %6.2f %6.2f %4" PRIu64 " %8s %8" PRIu64 " %10" PRIu64 " %5s",
+		     user->uid, user->account, user->cpu_time / 1e7, user->most / 1e7,
+		     user->most_cpu, format_bytes(user->bytes), user->contexts, user->throttled,
+		     limit_of(user));
+	}
+	draw_line("");
+	free(sorted);
+	free(users);
+}
+
 /* Draw at most @max heaps.  A line has 78 columns, unless a number exceeds its column. */
 static void draw_heaps(const struct snapshot *rates, int max)
 {
@@ -231,12 +343,16 @@ static void draw_contexts(const struct snapshot *rates)
 	free(contexts);
 }
 
-/* Draw a screen.  Heaps get half of the lines below the sums, and more if few contexts exist. */
+/*
+ * Draw a screen.  Users get a quarter of the lines below the sums.  Heaps get half of the lines
+ * below the users, and more if few contexts exist.
+ */
 static void draw(const struct snapshot *rates)
 {
 	int max_heaps;
 
 	draw_sums(rates);
+	draw_users(rates, lines / 4 - 1);
 	max_heaps = lines / 2 - 2;
 	if ((int)rates->nr_contexts < lines - max_heaps - 3)
 		max_heaps = lines - 3 - rates->nr_contexts;
