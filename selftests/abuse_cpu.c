@@ -148,7 +148,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 
 		if (load.cpu >= self->cpus)
 			continue;
-		/* An operation on a large heap takes long with verify=1, and so does a long load. */
+		/* With verify=1 a large heap takes long, and so does a long load on any machine. */
 		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;
 		beside_twin = rounds_beside(self, &load, true);
@@ -204,10 +204,12 @@ TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
 TEST_F_TIMEOUT(abuse, many_waiters_leave_cpu_to_tasks, 400)
 {
 	static const struct load loads[] = {
-		{ "1000 threads wait", abuse_wake_threads, 1000, 0, 1, .wakes = true, .seconds = 3 },
+		{ "1000 threads wait", abuse_wake_threads, 1000, 0, 1,
+		  .wakes = true, .seconds = 3 },
 		{ "1000 threads wait for an eventfd", abuse_wake_threads_eventfd, 1000, 0, 1,
 		  .wakes = true, .seconds = 3 },
-		{ "400000 entries of epoll", abuse_wake_entries, 400000, 0, 1, .seconds = 10 },
+		{ "400000 entries of epoll", abuse_wake_entries, 400000, 0, 1,
+		  .seconds = 10 },
 		{ "400000 entries of epoll for an eventfd", abuse_wake_entries_eventfd, 400000, 0, 1,
 		  .seconds = 10 },
 	};

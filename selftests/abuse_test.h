@@ -220,7 +220,7 @@ static inline void abuse_tickers(const struct abuse *abuse)
 		pause();
 }
 
-/* Start tickers in all slots, and take their events every 0.5 ms, or less often if they are many. */
+/* Start tickers in all slots, and take their events every 0.5 ms, or less often if many. */
 static inline void abuse_run_tickers(const struct abuse *abuse, struct th_map *map)
 {
 	if (!abuse->harmless)

@@ -251,7 +251,7 @@ struct user {
 	char uid[16], bytes[16], limit[16];
 };
 
-/* Print one screen of top in batch mode.  Find the line of a user.  Return: whether there is one. */
+/* Find the line of a user in one screen of top.  Return: whether there is one. */
 static bool find_user(const char *uid, struct user *user)
 {
 	FILE *top = popen("timerheap top -b -d 2 -n 1 2>/dev/null", "r");

@@ -64,9 +64,9 @@ unsigned int theap_user_cpu_percent = 4;
  * machine, may have used the time.  So an account is excused from the excess of one long run.
  *
  * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the next
- * excuse is only possible after THEAP_EXCUSE_FACTOR times the excess: so an account is excused from
- * 1/400 of the time.  Until then long runs are charged up to THEAP_LONG_CHARGE_MAX.  That bounds the
- * rests if the host often stops the machine.
+ * excuse is only possible after THEAP_EXCUSE_FACTOR times the excess: an account is excused from at
+ * most 1/400 of the time.  Until then long runs are charged up to THEAP_LONG_CHARGE_MAX.  That
+ * bounds the rests if the host often stops the machine.
  */
 #define THEAP_CHARGE_MAX	(20 * NSEC_PER_MSEC)
 #define THEAP_LONG_CHARGE_MAX	(400 * NSEC_PER_MSEC)
@@ -212,8 +212,8 @@ u64 theap_budget_charge(struct theap_account *account, u64 *now)
  * @account: has paid for the run
  * @now:     when the run ended, on CLOCK_MONOTONIC
  *
- * The queue may have to rest only because the limit of the CPU was reached.  Then the account is not
- * throttled.
+ * The queue may have to rest only because the limit of the CPU was reached.  Then the account is
+ * not throttled.
  *
  * Context: as theap_budget_begin().
  */

@@ -157,8 +157,8 @@ static void budget_counts_used_time(struct kunit *test)
 }
 
 /*
- * Of a long run 20 ms are charged, since the host may have stopped the machine.  Of a second one soon
- * after it, all is charged.
+ * Of a long run 20 ms are charged, since the host may have stopped the machine.  Of a second one
+ * soon after it, all is charged.
  */
 static void budget_charges_second_long_run(struct kunit *test)
 {

@@ -29,8 +29,9 @@ static const struct {
 	char key;
 	const char *name, *help;
 } sorts[SORTS] = {
-	[RATE] = { 'r', "rate", "users by CPU time, heaps by checks and contexts by events per second" },
-	[LATE] = { 'l', "late", "users by throttled runs, heaps by lateness, contexts by unread events" },
+	[RATE] = { 'r', "rate", "users by CPU time, heaps by checks, contexts by events" },
+	[LATE] = { 'l', "late", "users by throttled runs, heaps by lateness, contexts by "
+				"unread events" },
 	[SIZE] = { 's', "size", "users and contexts by memory, heaps by timers" },
 };
 
@@ -238,7 +239,7 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 		const struct account *account = &rates->accounts[i];
 
 		user = find_user(users, nr, account->account);
-		strcpy(user->uid, account->uid);
+		memcpy(user->uid, account->uid, sizeof(user->uid));
 		user->cpu_time += account->cpu_time;
 		user->own += account->throttled;
 		if (user->rest < account->rest)
@@ -250,7 +251,7 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 	}
 	for (size_t i = 0; i < rates->nr_heaps; i++) {
 		user = find_user(users, nr, rates->heaps[i].account);
-		strcpy(user->uid, rates->heaps[i].uid);
+		memcpy(user->uid, rates->heaps[i].uid, sizeof(user->uid));
 		user->throttled += rates->heaps[i].throttled;
 	}
 	for (size_t i = 0; i < rates->nr_contexts; i++) {
@@ -293,7 +294,8 @@ static void draw_users(const struct snapshot *rates, int max)
 	for (size_t i = 0; i < nr && max-- > 0; i++) {
 		const struct user *user = sorted[i];
 
-		LINE("%10s %8" PRIu64 " %6.2f %6.2f %4" PRIu64 " %8s %8" PRIu64 " %10" PRIu64 " %5s",
+		LINE("%10s %8" PRIu64 " %6.2f %6.2f %4" PRIu64 " %8s %8" PRIu64 " %10" PRIu64
+		     " %5s",
 		     user->uid, user->account, user->cpu_time / 1e7, user->most / 1e7,
 		     user->most_cpu, format_bytes(user->bytes), user->contexts, user->throttled,
 		     limit_of(user));
