@@ -210,7 +210,7 @@ TEST_F_TIMEOUT(abuse, many_waiters_leave_cpu_to_tasks, 400)
 		  .wakes = true, .seconds = 3 },
 		{ "400000 entries of epoll", abuse_wake_entries, 400000, 0, 1,
 		  .seconds = 10 },
-		{ "400000 entries of epoll for an eventfd", abuse_wake_entries_eventfd, 400000, 0, 1,
+		{ "400000 entries for an eventfd", abuse_wake_entries_eventfd, 400000, 0, 1,
 		  .seconds = 10 },
 	};
 
