@@ -353,4 +353,72 @@ TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
 	EXPECT_EQ(cpu, armed);
 }
 
+/*
+ * Open a context of a user whose timers expire on @cpu.  The user has the capabilities of root only
+ * if @permitted is true.  Return: its descriptor, or -errno.
+ */
+static int context_of(uid_t uid, bool permitted, int cpu)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = 4, .flags = TIMERHEAP_ON_CPU, .cpu = cpu,
+	};
+	int fd = th_open(), ret = -EPERM;
+
+	if (fd < 0)
+		return fd;
+	/* The effective user has the capabilities, and the real user has the timers. */
+	if (!setresuid(uid, permitted ? 0 : uid, 0))
+		ret = call(fd, TIMERHEAP_IOC_SETUP, &setup);
+	if (setresuid(0, 0, 0) || ret)
+		close(fd);
+	return ret ?: fd;
+}
+
+/*
+ * Pending timers leave a CPU that a partition isolates, and return to it when the partition is
+ * removed.  The timers of a program that had CAP_SYS_NICE at SETUP stay on the CPU it has named, or
+ * return to it at that SETUP.  Each user has queues of its own.
+ */
+TEST_F_TIMEOUT(placement, pending_timers_leave_isolated_partition, 120)
+{
+	int cpu = self->cpus - 1, limited, permitted, later;
+	int64_t at[3] = { self->at, self->at + USEC, self->at + 2 * USEC };
+
+	if (self->info.heaps || CPU_ISSET(cpu, &self->isolated))
+		SKIP(return, "CPUs share heaps, or the last CPU is isolated already");
+	if (th_release_before(6, 8))
+		SKIP(return, "before Linux 6.8 a module cannot read which CPUs partitions isolate");
+	limited = context_of(65534, false, cpu);
+	permitted = context_of(65533, true, cpu);
+	later = context_of(65532, false, cpu);
+	ASSERT_EQ(0, th_start_at(limited, 1, at[0]));
+	ASSERT_EQ(0, th_start_at(permitted, 1, at[1]));
+	ASSERT_EQ(0, th_start_at(later, 1, at[2]));
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(cpu, wait_armed_for(at[i]));
+	if (!partition_make(cpu)) {
+		partition_remove();
+		SKIP(return, "the kernel makes no isolated partition");
+	}
+	/* Each timer of 1 ms wakes the watchdog, which reads which CPUs are isolated. */
+	TH_WAIT_UNTIL(make_cpu_rearm(self->fd) && cpu_armed_for(at[0]) != cpu &&
+		      cpu_armed_for(at[2]) != cpu);
+	EXPECT_NE(cpu, wait_armed_for(at[0]));
+	EXPECT_NE(cpu, wait_armed_for(at[2]));
+	EXPECT_EQ(cpu, cpu_armed_for(at[1]));
+	/* A start does not bring the timers back.  A SETUP with the capability does. */
+	ASSERT_EQ(0, th_start_at(limited, 2, at[0] - SEC));
+	EXPECT_NE(cpu, wait_armed_for(at[0] - SEC));
+	ASSERT_EQ(1, th_stop(limited, 2));
+	EXPECT_TRUE(cgroup_write(PARTITION "/cgroup.procs", "0"));
+	EXPECT_LE(0, context_of(65532, true, cpu));
+	EXPECT_EQ(cpu, wait_armed_for(at[2]));
+	partition_remove();
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->all), &self->all));
+	TH_WAIT_UNTIL(make_cpu_rearm(self->fd) && make_cpu_rearm(limited) &&
+		      cpu_armed_for(at[0]) == cpu);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(cpu, cpu_armed_for(at[i]));
+}
+
 TEST_HARNESS_MAIN

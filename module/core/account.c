@@ -122,7 +122,7 @@ int theap_account_add_clock(struct theap_account *account, enum theap_clock cloc
 	mutex_lock(&theap_accounts_lock);
 	if (!account->queues[clock]) {
 		for (i = 0; i < theap_queues_nr(); i++)
-			queues[i]->cpu = theap_cpu_choose(i);
+			queues[i]->cpu = theap_cpu_choose(queues[i]);
 		/* Pairs with the address dependency in theap_queues_get(). */
 		smp_store_release(&account->queues[clock], queues);
 		theap_account_add_memory(account, theap_queues_nr() * sizeof(**queues));

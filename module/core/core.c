@@ -77,6 +77,7 @@ int theap_core_init(const char *name)
 		return ret;
 	}
 	theap_watchdog_exit();
+	theap_cpus_exit();
 	theap_steal_exit();
 	return ret;
 }
@@ -92,6 +93,7 @@ void theap_core_exit(void)
 {
 	cpuhp_remove_state_nocalls(theap_cpuhp_state);
 	theap_watchdog_exit();
+	theap_cpus_exit();
 	theap_steal_exit();
 	theap_account_free(theap_kernel_account);
 }

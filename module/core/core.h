@@ -26,7 +26,7 @@
  *	hotplug.c				CPUs that go offline and online
  *	account.c core.c			the life of an account; init and exit
  *
- * Two calls are exceptions to this order: upcalls.h declares them.
+ * Three calls are exceptions to this order: upcalls.h declares them.
  */
 #ifndef THEAP_CORE_H
 #define THEAP_CORE_H

@@ -14,9 +14,11 @@
 #include <linux/rcupdate.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 
 #include "compat.h"
 #include "cpus.h"
+#include "upcalls.h"
 
 /* The housekeeping CPUs.  For each CPU: a start on that CPU uses the queue of theap_start_cpu. */
 struct cpumask theap_housekeeping;
@@ -31,6 +33,9 @@ static unsigned long theap_housekeeping_next;
  * the kernel calls theap_cpu_offline() for it no more.  Written by hotplug.c, one CPU at a time.
  */
 struct cpumask theap_drivers;
+
+/* Lets queues follow a change of the housekeeping CPUs: hotplug.c. */
+static DECLARE_WORK(theap_housekeeping_work, theap_housekeeping_changed);
 
 /* Is a CPU neither isolated nor nohz_full?  Such a CPU accepts timers of other CPUs. */
 bool theap_cpu_is_housekeeping(unsigned int cpu)
@@ -73,8 +78,8 @@ static void theap_start_cpus_choose(void)
 /**
  * theap_housekeeping_update - read from the kernel which CPUs are isolated
  *
- * If that has changed, starts use the queues of other CPUs.  Timers that are queued stay where
- * they are.  nohz_full= and isolcpus= are constant.  Isolated partitions of cpusets change while
+ * If that has changed, starts use the queues of other CPUs, and a work item hands queues over
+ * (hotplug.c).  nohz_full= and isolcpus= are constant.  Isolated partitions of cpusets change while
  * the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
  *
  * The callers are SETUP and the watchdog, never a start.  All calls together read it at most once
@@ -104,8 +109,10 @@ void theap_housekeeping_update(void)
 			cpumask_set_cpu(cpu, &theap_housekeeping);
 	}
 	rcu_read_unlock();
-	if (changed)
+	if (changed) {
 		theap_start_cpus_choose();
+		queue_work(system_dfl_wq, &theap_housekeeping_work);
+	}
 	spin_unlock_bh(&theap_housekeeping_lock);
 }
 
@@ -116,4 +123,10 @@ void theap_cpus_init(void)
 	theap_start_cpus_choose();
 	theap_housekeeping_next = jiffies;
 	theap_housekeeping_update();
+}
+
+/* No code calls theap_housekeeping_update() any more.  Context: task, may sleep. */
+void theap_cpus_exit(void)
+{
+	cancel_work_sync(&theap_housekeeping_work);
 }

@@ -12,5 +12,6 @@ DECLARE_PER_CPU(unsigned int, theap_start_cpu);
 bool theap_cpu_is_housekeeping(unsigned int cpu);
 void theap_housekeeping_update(void);
 void theap_cpus_init(void);
+void theap_cpus_exit(void);
 
 #endif /* THEAP_CPUS_H */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CPU hotplug: which CPU drives a queue while CPUs go offline and come online.
+ * Which CPU drives a queue while CPUs go offline, come online, or become isolated.
  *
  * A queue stays where its timers are, and each queue is driven by one CPU that is online.  When
  * that CPU goes offline, for example in a suspend, the whole queue is handed over to another CPU
@@ -15,7 +15,8 @@
  *
  *	0	the queue is the CPU's own: starts on this CPU go to the queue
  *	1	a housekeeping CPU
- *	2	an isolated or nohz_full CPU; also one that shares the queue with others (heaps=)
+ *	2	an isolated or nohz_full CPU, also if the queue is the CPU's own
+ *	3	a CPU that is offline, or goes offline
  *
  * So an isolated CPU gets no timers of other CPUs, unless no housekeeping CPU is online.  If
  * several CPUs have the same rank, the number of the queue selects one of them.  So the queues
@@ -23,8 +24,34 @@
  *
  * A CPU that goes offline hands over its queues early, while it still runs tasks and softirqs.
  * Its tasks start timers as before.  The new CPU of the queue is notified of them.
+ *
+ * A cpuset partition may isolate a CPU while the machine runs, or release it.  Then the ranks
+ * change.  The queues of users leave a CPU that became isolated, and return to it later.
+ *
+ * A pinned queue does not leave: an isolated CPU has rank 0 for a pinned queue of its own.  All
+ * queues of the kernel's account are pinned.  SETUP pins a queue if a program with CAP_SYS_NICE
+ * names its CPU, and the queue stays pinned until its account is freed.  A queue that CPUs share
+ * (heaps=) is no CPU's own in this sense, so it leaves each isolated CPU.
+ *
+ * A change of the ranks against SETUP, which chooses the CPU of new queues, or pins a queue:
+ *
+ *	theap_housekeeping_update()		SETUP
+ *	  theap_housekeeping <- the change
+ *	  queues the work item			  locks theap_accounts_lock
+ *	the work item				  reads theap_housekeeping
+ *	  locks theap_accounts_lock		  publishes the CPU of the queue
+ *	  reads theap_housekeeping		  unlocks
+ *	  hands over queues whose CPU
+ *	  does not suit them best
+ *	  unlocks
+ *
+ * If SETUP has the lock first, the work item finds the queue.  If the work item has the lock first,
+ * SETUP reads the change.  A change while the work item is on queues the work item again.  The work
+ * item and CPU hotplug exclude each other by cpus_read_lock().
  */
+#include <linux/cpu.h>
 #include <linux/cpumask.h>
+#include <linux/workqueue.h>
 
 #include "arm.h"
 #include "hotplug.h"
@@ -34,49 +61,52 @@
 #include "watchdog.h"
 
 /*
- * Do starts on a CPU go to queue number @index of an account?  A shared queue is not an isolated
- * CPU's own.
+ * Do starts on a CPU go to a queue, and may the CPU drive the queue for that?  Several CPUs may
+ * share the queue (heaps=).
  */
-static bool theap_cpu_owns(unsigned int index, unsigned int cpu)
+static bool theap_cpu_owns(const struct theap_queue *queue, unsigned int cpu)
 {
-	return cpu % theap_queues_nr() == index &&
-	       (theap_queues_nr() == nr_cpu_ids || theap_cpu_is_housekeeping(cpu));
+	return cpu % theap_queues_nr() == queue->bit / THEAP_CLOCKS &&
+	       (theap_cpu_is_housekeeping(cpu) ||
+		(queue->pinned && theap_queues_nr() == nr_cpu_ids));
 }
 
-/* Return: how well a CPU suits queue number @index of an account, as listed at the top. */
-static unsigned int theap_cpu_rank(unsigned int index, unsigned int cpu)
+/* Return: how well a CPU suits a queue, as listed at the top. */
+static unsigned int theap_cpu_rank(const struct theap_queue *queue, unsigned int cpu)
 {
-	if (theap_cpu_owns(index, cpu))
+	if (!cpumask_test_cpu(cpu, &theap_drivers))
+		return 3;
+	if (theap_cpu_owns(queue, cpu))
 		return 0;
 	return theap_cpu_is_housekeeping(cpu) ? 1 : 2;
 }
 
 /**
  * theap_cpu_choose - choose the CPU that drives a queue
- * @index: the number of the queue in its account
+ * @queue: the queue of an account
  *
  * At least one CPU can drive queues, since the last CPU does not go offline.
  *
  * Context: the CPUs that can drive queues do not change meanwhile.
  * Return: the CPU.
  */
-unsigned int theap_cpu_choose(unsigned int index)
+unsigned int theap_cpu_choose(const struct theap_queue *queue)
 {
 	unsigned int cpu, best = UINT_MAX, equal = 0, found = nr_cpu_ids;
 
 	for_each_cpu(cpu, &theap_drivers) {
-		unsigned int rank = theap_cpu_rank(index, cpu);
+		unsigned int rank = theap_cpu_rank(queue, cpu);
 
 		if (rank > best)
 			continue;
 		equal = rank < best ? 1 : equal + 1;
 		best = rank;
 	}
-	equal = index % equal;
+	equal = queue->bit / THEAP_CLOCKS % equal;
 	/* If the ranks have changed in between, since CPUs were isolated, the last CPU will do. */
 	for_each_cpu(cpu, &theap_drivers) {
 		found = cpu;
-		if (theap_cpu_rank(index, cpu) == best && !equal--)
+		if (theap_cpu_rank(queue, cpu) == best && !equal--)
 			break;
 	}
 	return found;
@@ -94,37 +124,59 @@ static void theap_queue_assign(struct theap_queue *queue, unsigned int cpu)
 	trace_timerheap_hand_over(queue, before, cpu);
 }
 
+/* If a CPU suits a queue better than the queue's CPU, hand the queue over to it. */
+static void theap_queue_place(struct theap_queue *queue)
+{
+	unsigned int cpu, rank = theap_cpu_rank(queue, queue->cpu);
+
+	lockdep_assert_held(&theap_accounts_lock);
+	if (!rank)
+		return;
+	cpu = theap_cpu_choose(queue);
+	if (theap_cpu_rank(queue, cpu) < rank)
+		theap_queue_assign(queue, cpu);
+}
+
 /*
- * Call @function for each queue, with its number in its account.  An account that gets its first
- * queues of a clock meanwhile waits for the lock, and then finds the CPUs as they are now.
+ * Place all queues.  An account that gets its first queues of a clock meanwhile waits for the lock,
+ * and then finds the CPUs as they are now.
  */
-static void theap_queues_visit(void (*function)(struct theap_queue *queue, unsigned int index,
-						unsigned int cpu), unsigned int cpu)
+static void theap_queues_place(void)
 {
 	struct theap_account *account;
 	enum theap_clock clock;
 	unsigned int i;
 
-	lockdep_assert_held(&theap_accounts_lock);
 	list_for_each_entry(account, &theap_accounts, node)
 		for (clock = 0; clock < THEAP_CLOCKS; clock++)
 			for (i = 0; account->queues[clock] && i < theap_queues_nr(); i++)
-				function(account->queues[clock][i], i, cpu);
+				theap_queue_place(account->queues[clock][i]);
 }
 
-/* Let a CPU drive a queue if it suits the queue better than the queue's CPU. */
-static void theap_queue_cpu_online(struct theap_queue *queue, unsigned int index, unsigned int cpu)
+/* The work item: which CPUs are isolated has changed, so place all queues.  Context: task. */
+void theap_housekeeping_changed(struct work_struct *work)
 {
-	if (theap_cpu_rank(index, cpu) < theap_cpu_rank(index, queue->cpu))
-		theap_queue_assign(queue, cpu);
+	cpus_read_lock();
+	mutex_lock(&theap_accounts_lock);
+	theap_queues_place();
+	mutex_unlock(&theap_accounts_lock);
+	cpus_read_unlock();
 }
 
-/* Hand a queue over to another CPU if @cpu drives it. */
-static void theap_queue_cpu_offline(struct theap_queue *queue, unsigned int index,
-				    unsigned int cpu)
+/**
+ * theap_queue_pin - let a queue stay with its own CPU, or return to it, if that CPU is isolated
+ * @queue: the queue of an account
+ *
+ * Context: task, may sleep.
+ */
+void theap_queue_pin(struct theap_queue *queue)
 {
-	if (queue->cpu == cpu)
-		theap_queue_assign(queue, theap_cpu_choose(index));
+	cpus_read_lock();
+	mutex_lock(&theap_accounts_lock);
+	queue->pinned = true;
+	theap_queue_place(queue);
+	mutex_unlock(&theap_accounts_lock);
+	cpus_read_unlock();
 }
 
 /**
@@ -138,7 +190,7 @@ int theap_cpu_online(unsigned int cpu)
 {
 	mutex_lock(&theap_accounts_lock);
 	cpumask_set_cpu(cpu, &theap_drivers);
-	theap_queues_visit(theap_queue_cpu_online, cpu);
+	theap_queues_place();
 	mutex_unlock(&theap_accounts_lock);
 	theap_watchdog_wake();
 	return 0;
@@ -155,7 +207,7 @@ int theap_cpu_offline(unsigned int cpu)
 {
 	mutex_lock(&theap_accounts_lock);
 	cpumask_clear_cpu(cpu, &theap_drivers);
-	theap_queues_visit(theap_queue_cpu_offline, cpu);
+	theap_queues_place();
 	mutex_unlock(&theap_accounts_lock);
 	theap_watchdog_offline(cpu);
 	return 0;

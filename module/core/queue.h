@@ -4,8 +4,8 @@
  *
  * Each account has one queue per clock and CPU (account.h).  With the module parameter heaps=n it
  * has up to n queues per clock.  One CPU drives a queue: the CPU it belongs to, or another one
- * while that CPU is offline.  An hrtimer of that CPU expires in softirq when the first deadline is
- * due, and runs the queue:
+ * while that CPU is offline or isolated.  An hrtimer of that CPU expires in softirq when the first
+ * deadline is due, and runs the queue:
  *
  *	    start			stop, postpone		modify to earlier
  *	      | lock, push		  | only the		  | the timer, and
@@ -170,7 +170,7 @@ struct theap_counters {
  *	q  written under the lock, read without it
  *	A  atomic operations from any CPU
  *	I  written by the CPU that @cpu names, with interrupts off; read by any CPU
- *	H  written by CPU hotplug, one CPU at a time; read by any CPU
+ *	H  written under theap_accounts_lock, which CPU hotplug takes; read by any CPU
  *	R  the run: one CPU at a time, by its field @on; on a manual clock, by its mutex
  *	C  constant once the queue is made
  *
@@ -180,6 +180,7 @@ struct theap_counters {
 struct theap_queue {
 	/* Rarely written, and read by each change of a timer and by each notification. */
 	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none yet */
+	bool pinned;			/* H: isolation does not move it (hotplug.c) */
 	enum theap_clock clock;		/* C */
 	unsigned int bit;		/* C: its bit of @nonempty */
 	unsigned long *nonempty;	/* C: the bitmap of its account (queues.c) */

@@ -46,8 +46,8 @@ unsigned int theap_heaps;
 LIST_HEAD(theap_accounts);
 
 /*
- * Held to add or remove an account, to give it queues, by CPU hotplug, which visits all queues, and
- * by INFO.  No memory is allocated under it.
+ * Held to add or remove an account, to give it queues, and by INFO.  Also held by CPU hotplug and
+ * by changes of the housekeeping CPUs, which visit all queues.  No memory is allocated under it.
  */
 DEFINE_MUTEX(theap_accounts_lock);
 
@@ -191,6 +191,7 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock,
 	raw_spin_lock_init(&queue->lock);
 	queue->clock = clock;
 	queue->account = account;
+	queue->pinned = account && !account->limited;
 	queue->bit = bit == THEAP_NO_BIT ? 0 : bit;
 	queue->nonempty = bit == THEAP_NO_BIT ? &theap_no_account : account->nonempty;
 	init_llist_head(&queue->inbox);

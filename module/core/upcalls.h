@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The two calls from a file of the core to a file that is later in the list of core.h.
+ * The three calls from a file of the core to a file that is later in the list of core.h.
  *
- * Each file of core/ calls only files that precede it in that list.  There are two
- * exceptions, and both are declared here:
+ * Each file of core/ calls only files that precede it in that list.  There are three
+ * exceptions, and all are declared here:
  *
  *	run.c -> steal.c	after a run that has left nothing due in its queue, the
  *				CPU checks whether other CPUs are stuck
  *	owner.c, arm.c -> watchdog.c	an earlier deadline wakes the watchdog if it would
  *				sleep past that deadline
+ *	cpus.c -> hotplug.c	queues leave CPUs that became isolated, and return to CPUs that are
+ *				not isolated any more
  */
 #ifndef THEAP_UPCALLS_H
 #define THEAP_UPCALLS_H
 
 #include "queues.h"
+
+struct work_struct;
+
+/* hotplug.c */
+void theap_housekeeping_changed(struct work_struct *work);
 
 /* steal.c */
 void theap_steal_after_run(u64 now);

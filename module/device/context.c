@@ -26,6 +26,7 @@
 #include <linux/xarray.h>
 
 #include "context.h"
+#include "core/hotplug.h"
 #include "core/manual.h"
 #include "core/queues.h"
 
@@ -238,6 +239,9 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 		theap_user_put(user);
 		return ret;
 	}
+	if (settings->pinned)
+		theap_queue_pin(theap_queues_get(placement->account, placement->clock,
+						 placement->cpu));
 	mutex_lock(&context->lock);
 	ret = __theap_context_setup(context, settings, user);
 	if (!ret)

@@ -40,12 +40,14 @@ struct theap_opener {
 /**
  * struct theap_settings - what SETUP asks for
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
+ * @pinned:    the timers stay on that CPU if it is isolated
  * @slots:     number of slots, 1 to theap_context_max_slots()
  * @slack:     the slack of slots whose own slack is 0, in nanoseconds
  * @unlimited: if true, the minimum period is 1 us, and no limit of CPU time applies
  */
 struct theap_settings {
 	struct theap_placement placement;
+	bool pinned;
 	u32 slots;
 	u64 slack;
 	bool unlimited;

@@ -152,6 +152,8 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 		ret = clock == THEAP_MANUAL ? -EINVAL : theap_may_use_cpu(setup->cpu);
 		if (ret)
 			return ret;
+		/* With the capability the timers stay on the CPU, also if it is isolated later. */
+		settings.pinned = ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 	} else if (setup->cpu) {
 		return -EINVAL;
 	}

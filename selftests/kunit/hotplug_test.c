@@ -108,27 +108,51 @@ static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
 /* A CPU takes a queue only from a CPU that suits the queue less well. */
 static void hotplug_cpu_that_suits_best_drives_queue(struct kunit *test)
 {
-	struct theap_queue *queue = test_queue();
+	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	unsigned int here = queue->cpu;
 
 	/* With heaps=1 each housekeeping CPU is a CPU of the only queue. */
-	KUNIT_EXPECT_EQ(test, theap_cpu_rank(0, here), 0);
-	KUNIT_EXPECT_EQ(test, theap_cpu_rank(1, here), 1);
+	second->bit = THEAP_CLOCKS;
+	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);
+	KUNIT_EXPECT_EQ(test, theap_cpu_rank(second, here), 1);
 	KUNIT_EXPECT_EQ(test, theap_cpu_online(here), 0);
 	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 0);
+}
+
+/* A queue leaves a CPU that became isolated, and stays while the ranks of CPUs are equal. */
+static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+	struct theap_queue *queue = test_queue();
+	unsigned int here = queue->cpu;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+	test_start(t, test_now() + DAY);
+	cpumask_clear_cpu(here, &theap_housekeeping);
+	theap_housekeeping_changed(NULL);
+	KUNIT_EXPECT_NE(test, queue->cpu, here);
+	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 1);
+	/* With heaps=1 each housekeeping CPU suits the queue. */
+	cpumask_set_cpu(here, &theap_housekeeping);
+	theap_housekeeping_changed(NULL);
+	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 1);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
 }
 
 /* The queues of CPUs that go offline go to different CPUs, and never to the one that goes. */
 static void hotplug_successors_differ(struct kunit *test)
 {
+	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	unsigned int here = raw_smp_processor_id();
 
 	if (num_online_cpus() < 3)
 		kunit_skip(test, "needs three CPUs");
+	second->bit = THEAP_CLOCKS;
 	cpumask_clear_cpu(here, &theap_drivers);
-	KUNIT_EXPECT_NE(test, theap_cpu_choose(0), here);
-	KUNIT_EXPECT_NE(test, theap_cpu_choose(1), here);
-	KUNIT_EXPECT_NE(test, theap_cpu_choose(0), theap_cpu_choose(1));
+	KUNIT_EXPECT_NE(test, theap_cpu_choose(queue), here);
+	KUNIT_EXPECT_NE(test, theap_cpu_choose(second), here);
+	KUNIT_EXPECT_NE(test, theap_cpu_choose(queue), theap_cpu_choose(second));
 	cpumask_set_cpu(here, &theap_drivers);
 }
 
@@ -137,6 +161,7 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_hand_over_with_holes_expires_each_timer_once),
 	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
 	KUNIT_CASE(hotplug_cpu_that_suits_best_drives_queue),
+	KUNIT_CASE(hotplug_queue_leaves_isolated_cpu),
 	KUNIT_CASE(hotplug_successors_differ),
 	{}
 };

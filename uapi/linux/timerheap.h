@@ -414,8 +414,9 @@ struct timerheap_info {
  * another CPU moves it to that CPU, at a limited rate.  If the CPU is isolated (isolcpus=,
  * nohz_full=, cpusets), the timer is queued on a housekeeping CPU, if one is online.  With
  * TIMERHEAP_ON_CPU timers are queued on @cpu.  @cpu must be online, and in the CPU affinity of the
- * caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  Later changes of the affinity or of
- * the isolated CPUs do not move the timers.
+ * caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  Later changes of the affinity do
+ * not move the timers.  If @cpu becomes isolated later, a housekeeping CPU expires the timers,
+ * unless the caller of SETUP had CAP_SYS_NICE.
  *
  * While a CPU is offline, another CPU expires its timers: a housekeeping CPU, if one is online.
  *
