@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The life of a user: when the work item of an idle user frees the user.
+ *
+ * A user is idle once its last context was put, and the work item runs ten seconds later.  The
+ * suite includes user.c, so that it can call the work item itself, and need not wait.
+ */
+#include "module/device/user.c"
+
+#include "core_test.h"
+
+static const struct theap_identity identity = { .uid = KUIDT_INIT(4242) };
+
+/* Get the user of @identity.  Its work item is not queued. */
+static struct theap_user *user_make(struct kunit *test)
+{
+	struct theap_user *user = theap_user_get(identity);
+
+	KUNIT_ASSERT_NOT_NULL(test, user);
+	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&user->idle_work));
+	return user;
+}
+
+/* Each get returns the user that is in the table, also while the user is idle. */
+static void user_is_shared_by_contexts(struct kunit *test)
+{
+	struct theap_user *user = user_make(test);
+
+	KUNIT_EXPECT_PTR_EQ(test, theap_user_get(identity), user);
+	theap_user_put(user);
+	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&user->idle_work));
+	theap_user_put(user);
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&user->idle_work));
+	KUNIT_EXPECT_PTR_EQ(test, theap_user_get(identity), user);
+	theap_user_put(user);
+}
+
+/* The work item frees an idle user. */
+static void user_is_freed_when_idle(struct kunit *test)
+{
+	struct theap_user *user = user_make(test);
+
+	theap_user_put(user);
+	KUNIT_EXPECT_TRUE(test, cancel_delayed_work_sync(&user->idle_work));
+	theap_user_idle(&user->idle_work.work);
+	KUNIT_EXPECT_NULL(test, theap_user_find(identity, NULL));
+}
+
+/* The work item leaves a user that has a context again. */
+static void user_is_kept_by_new_context(struct kunit *test)
+{
+	struct theap_user *user = user_make(test);
+
+	theap_user_put(user);
+	KUNIT_EXPECT_PTR_EQ(test, theap_user_get(identity), user);
+	KUNIT_EXPECT_TRUE(test, cancel_delayed_work_sync(&user->idle_work));
+	theap_user_idle(&user->idle_work.work);
+	KUNIT_EXPECT_PTR_EQ(test, theap_user_find(identity, NULL), user);
+	theap_user_put(user);
+	theap_user_put(user);
+}
+
+/*
+ * The race of the work item, while it waits for the lock, against a get and a put:
+ *
+ *	the work item			the last close of another context
+ *	  begins			  theap_user_put() queues the work item again
+ *	  has the lock
+ *
+ * The user has no context, but the work item that is queued will use the user.  So the work item
+ * that has begun must not free it.
+ */
+static void user_with_queued_work_item_is_not_freed(struct kunit *test)
+{
+	struct theap_user *user = user_make(test);
+
+	theap_user_put(user);
+	theap_user_idle(&user->idle_work.work);
+	KUNIT_ASSERT_PTR_EQ(test, theap_user_find(identity, NULL), user);
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&user->idle_work));
+	theap_user_put(user);
+}
+
+static struct kunit_case user_cases[] = {
+	KUNIT_CASE(user_is_shared_by_contexts),
+	KUNIT_CASE(user_is_freed_when_idle),
+	KUNIT_CASE(user_is_kept_by_new_context),
+	KUNIT_CASE(user_with_queued_work_item_is_not_freed),
+	{}
+};
+
+static void users_end(void *unused)
+{
+	theap_users_exit();
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(users_action, users_end, void *);
+
+static int user_test_init(struct kunit *test)
+{
+	return core_test_init(test) ?: theap_users_init() ?:
+	       kunit_add_action_or_reset(test, users_action, NULL);
+}
+
+static struct kunit_suite user_suite = {
+	.name = "user",
+	.init = user_test_init,
+	.test_cases = user_cases,
+};
+
+kunit_test_suite(user_suite);
