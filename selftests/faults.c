@@ -69,6 +69,16 @@ static int op_setup(struct state *state)
 	return ret == -EBUSY ? 0 : ret;
 }
 
+/* Set up a context, and start a timer, which uses all that SETUP has allocated. */
+static int op_setup_and_start(struct state *state)
+{
+	int ret = op_setup(state);
+
+	if (!ret)
+		ret = th_start_at(state->raw, 0, FAR);
+	return ret < 0 ? ret : 0;
+}
+
 /* Start slot 640, whose page is not allocated yet. */
 static int op_start(struct state *state)
 {
@@ -262,6 +272,20 @@ static int make_empty_state(struct state *state)
 	state->eventfd = -1;
 	state->raw = -1;
 	return ret;
+}
+
+/*
+ * As make_state(), and let a user that has no account set up the raw device.  The effective user
+ * stays root, and only the real user pays for timers.
+ *
+ * Return: 0 or -errno.
+ */
+static int make_state_of_new_user(struct state *state)
+{
+	static uid_t uid = 10000;
+	int ret = make_state(state);
+
+	return ret ?: setresuid(++uid, 0, 0) ? -errno : 0;
 }
 
 static void destroy_state(struct state *state)
@@ -482,6 +506,19 @@ TEST_F_TIMEOUT(faults, start_of_used_slot_never_lacks_memory, 120)
 	TH_LOG("%d faults", n - 1);
 	EXPECT_GT(FAULTS_MAX, n);
 	EXPECT_LE(3, n - 1);
+}
+
+/*
+ * The first SETUP of a user allocates the user, its account, and a queue for each CPU.  After a
+ * failure, kmemleak finds what was not freed.
+ */
+TEST_F_TIMEOUT(faults, fault_in_setup_of_new_user_leaves_clean_state, 60)
+{
+	const struct operation setup = {
+		"SETUP of a new user", op_setup_and_start, 14 + sysconf(_SC_NPROCESSORS_CONF),
+	};
+
+	try_all_faults(_metadata, &setup, make_state_of_new_user);
 }
 
 /* If the count of the eventfd is at its maximum, events still arrive and nothing blocks. */
