@@ -364,8 +364,8 @@ TEST_F(hostile, stores_cannot_cause_unbounded_checks)
 }
 
 /*
- * A process that reads events of a corrupted ring can still be killed.  The time limit is long: on a
- * debug kernel, beside many other programs, the process may have to wait until it gets a CPU.
+ * A process that reads events of a corrupted ring can still be killed.  The time limit is long: on
+ * a debug kernel, beside many other programs, the process may have to wait until it gets a CPU.
  */
 TEST_F_TIMEOUT(hostile, reader_of_corrupted_ring_can_be_killed, 400)
 {

@@ -201,7 +201,7 @@ bool theap_heap_close_hole(struct theap_heap *heap)
 	return heap->last_hole;
 }
 
-/* Close holes until @nr positions are free.  Without the holes, the heap has so many. */
+/* Close holes until @nr positions are free.  The heap has so much room without its holes. */
 void __theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {
 	while (!theap_heap_has_room(heap, nr) && heap->last_hole)

@@ -30,8 +30,7 @@ static const struct {
 	const char *name, *help;
 } sorts[SORTS] = {
 	[RATE] = { 'r', "rate", "users by CPU time, heaps by checks, contexts by events" },
-	[LATE] = { 'l', "late", "users by throttled runs, heaps by lateness, contexts by "
-				"unread events" },
+	[LATE] = { 'l', "late", "users by throttled runs, heaps by lateness, contexts by unread" },
 	[SIZE] = { 's', "size", "users and contexts by memory, heaps by timers" },
 };
 
