@@ -26,7 +26,8 @@
  * its timers expire in batches like other timers.
  *
  * A bucket only saves work.  If the queue has no free bucket, the timer gets a heap entry of its
- * own.  Its deadline is rounded in any case.
+ * own.  So does the first timer with slack of a queue: a queue has no buckets until then.  The
+ * deadline is rounded in any case.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
@@ -92,10 +93,10 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 			return NULL;
 	}
 	bucket = buckets->spare;
-	if (!bucket) {
-		buckets->wanted = buckets->nr < THEAP_BUCKETS_MAX;
+	/* Let the queue grow also if this is the last one, so that the next timer finds another. */
+	buckets->wanted = (!bucket || !bucket->next) && buckets->nr < THEAP_BUCKETS_MAX;
+	if (!bucket)
 		return NULL;
-	}
 	/* The caller needs one more position, for the timer. */
 	theap_heap_make_room(&queue->heap, THEAP_BUCKET_ROOM + 1);
 	buckets->spare = bucket->next;

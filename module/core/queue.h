@@ -138,7 +138,7 @@ struct theap_run {
  * @spare:    free buckets
  * @nr:       the number of all buckets, free ones included
  * @timers:   the number of timers in buckets
- * @wanted:   a timer needed a bucket when none was free and more could be allocated
+ * @wanted:   a timer has found no free bucket, or has used the last one, and there may be more
  *
  * The lock of the queue protects all fields; only bucket.c writes them.
  */

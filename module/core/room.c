@@ -105,24 +105,6 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	return ret || !buckets ? ret : theap_buckets_grow(queue, gfp);
 }
 
-/**
- * theap_room_for_bucket - let the queue of a placement have a free bucket, if there is memory
- * @placement: the placement of a timer with slack that is to be started
- * @gfp:       for the memory
- *
- * Context: as @gfp; without locks.
- */
-void theap_room_for_bucket(const struct theap_placement *placement, gfp_t gfp)
-{
-	struct theap_queue *queue = theap_queue_for(placement);
-
-	/* A stale value is harmless: this timer gets a heap entry of its own. */
-	if (!theap_counter(queue->buckets.spare) &&
-	    theap_counter(queue->buckets.nr) < THEAP_BUCKETS_MAX &&
-	    !theap_queue_make_room(queue, THEAP_BUCKETS_ROOM, gfp))
-		theap_buckets_grow(queue, gfp);
-}
-
 /* Free a segment of a heap that has more than it needs.  Return: whether there may be more. */
 static bool theap_queue_trim_segment(struct theap_queue *queue)
 {

@@ -11,7 +11,6 @@
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_grow_later(struct theap_queue *queue);
 void theap_queue_trim_later(struct theap_queue *queue);
-void theap_room_for_bucket(const struct theap_placement *placement, gfp_t gfp);
 void theap_queue_unreserved(struct theap_queue *queue);
 
 struct theap_queue *theap_reserve(const struct theap_placement *placement, u32 nr, gfp_t gfp);

@@ -224,7 +224,7 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	claim->queue = queue;
 	claim->to = THEAP_WAITING;
 	trace_timerheap_start(claim, when);
-	/* This timer has a heap entry of its own, but the next ones can share buckets. */
+	/* Buckets for the next timers.  This one may have a heap entry of its own. */
 	if (unlikely(claim->timer->slack_shift && queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
 	claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);

@@ -450,17 +450,7 @@ static bool theap_slot_may_retry(void)
 }
 
 /*
- * Before a start of a slot with slack: let the queue that the start uses have a free bucket.  If
- * there is no memory, the timer gets a heap entry of its own.
- */
-static void theap_slot_prepare(const struct theap_context *context, u64 slack)
-{
-	if ((slack || context->slack) && theap_context_may_grow(context))
-		theap_room_for_bucket(&context->placement, GFP_KERNEL_ACCOUNT);
-}
-
-/*
- * After a claim: if the queue of this CPU had no room for the timer, let it grow.  If there is no
+ * After a claim: if the queue of this CPU lacked room or a bucket, let it grow.  If there is no
  * memory, the timer stays in the queue that has its reservation.
  *
  * Return: whether to kick the slot.  That moves its timer to the queue of this CPU.
@@ -491,8 +481,6 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 	bool kick = false;
 	int ret;
 
-	if (arming->start)
-		theap_slot_prepare(page->context, arming->slack);
 	for (;;) {
 		bool ring = false;
 
@@ -524,7 +512,6 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 	struct theap_claim claim;
 	int ret;
 
-	theap_slot_prepare(page->context, READ_ONCE(page->slots[index].slack));
 	for (;;) {
 		bool ring = false;
 
