@@ -61,18 +61,25 @@ static int64_t bucketed(int fd, const struct timerheap_info *before)
 
 /*
  * Pin the test to its CPU.  All timers are then in one queue, so timers with the same rounded
- * deadline share one bucket, and the number of entries is exact.
+ * deadline share one bucket, and the number of entries is exact.  The first timer with slack in a
+ * queue has no bucket, so start one, and remove it.
+ *
+ * Return: whether this has succeeded.
  */
-static void stay_on_one_cpu(void)
+static bool stay_on_one_cpu(void)
 {
-	run_on(sched_getcpu());
+	int fd = th_context(CLOCK_MONOTONIC, 1);
+	bool ok = !run_on(sched_getcpu()) && !th_start_slack(fd, 0, now() + 1000 * SEC, 0, SLACK);
+
+	close(fd);
+	return ok;
 }
 
 TEST_F(slack, timers_of_one_bucket_share_an_entry)
 {
 	int64_t at = next_multiple(1000 * SEC);
 
-	stay_on_one_cpu();
+	ASSERT_TRUE(stay_on_one_cpu());
 	for (int i = 0; i < 500; i++)
 		ASSERT_EQ(0, th_start_slack(self->fd, i, at - i * 15000, 0, SLACK));
 	EXPECT_EQ(1, entries(self->fd, &self->before));
@@ -143,7 +150,7 @@ TEST_F(slack, setup_slack_is_the_default)
 	int64_t at = next_multiple(1000 * SEC);
 	int fd = th_open();
 
-	stay_on_one_cpu();
+	ASSERT_TRUE(stay_on_one_cpu());
 	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
 	for (int i = 0; i < 50; i++)
 		ASSERT_EQ(0, th_start_slack(fd, i, at - i, 0, 0));
@@ -169,7 +176,7 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 	int queued_at_deadline;
 	uint32_t slot;
 
-	stay_on_one_cpu();
+	ASSERT_TRUE(stay_on_one_cpu());
 	/* Repeat until all timers are queued before the first is due. */
 	do {
 		if (map.fd >= 0)
@@ -249,7 +256,7 @@ TEST_F(slack, near_deadlines_expire_among_far_ones)
 	struct timerheap_event event;
 
 	/* On one CPU all timers are in one queue, which expires them in order. */
-	stay_on_one_cpu();
+	ASSERT_TRUE(stay_on_one_cpu());
 	for (int i = 0; i < 8; i++)
 		ASSERT_EQ(0, th_start_slack(self->fd, i, now() + spans[i], 0, spans[i] / 10));
 	ASSERT_EQ(0, th_start_slack(self->fd, 8, TIMERHEAP_NEVER, 0, TIMERHEAP_NEVER));
@@ -298,7 +305,7 @@ TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
 {
 	uint32_t nr = th_slow() ? 1000 : 1000000, first = 0;
 
-	stay_on_one_cpu();
+	ASSERT_TRUE(stay_on_one_cpu());
 	ASSERT_EQ(0, spread(self->fd, nr, now() + 1000 * SEC, 60 * SEC));
 	EXPECT_EQ(nr, bucketed(self->fd, &self->before));
 	/* Deadlines within 60 s are rounded up to at most 7154 multiples of 8.39 ms. */
@@ -343,7 +350,7 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 	int64_t buckets = span / GRANULARITY + 2, queued, runs, throttled;
 	struct timerheap_info info;
 
-	stay_on_one_cpu();
+	ASSERT_TRUE(stay_on_one_cpu());
 	/* Repeat with more lead until all timers are queued before the first is due. */
 	for (;;) {
 		ASSERT_LE(0, th_replace_context(&self->fd, 1000000));
@@ -391,7 +398,7 @@ TEST_F_TIMEOUT(slack, no_runs_while_nothing_is_due, 60)
 	struct timerheap_info before, after;
 	int rounds = 0;
 
-	stay_on_one_cpu();
+	ASSERT_TRUE(stay_on_one_cpu());
 	ASSERT_EQ(0, th_start_slack(self->fd, 0, now() + 1000 * SEC, 0, SLACK));
 	ASSERT_EQ(0, th_start_slack(self->fd, 1, now() + 1000 * SEC, 0, 0));
 	/* Let hrtimers expire that earlier tests have left armed for near deadlines. */

@@ -34,7 +34,7 @@ struct theap_queue;
  * @next_excuse:    until then, long runs are charged in full (budget.c)
  * @throttled:      the runs that have ended because the limit of the account was reached
  *
- * Written by that CPU, the first two with interrupts off; read by any CPU.
+ * Written by that CPU, @until, @used and @next_excuse with interrupts off; read by any CPU.
  */
 struct theap_usage {
 	u64 until;

@@ -252,7 +252,7 @@ static void theap_queue_take_over(void *arg)
 
 /**
  * theap_queue_hand_over - hand a queue over to another CPU
- * @queue: belongs to a CPU that goes offline, or to one that drove it in place of @cpu
+ * @queue: driven by another CPU, which goes offline, became isolated, or drove it in place of @cpu
  * @cpu:   online, and stays online
  *
  * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin

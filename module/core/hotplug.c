@@ -147,10 +147,12 @@ static void theap_queues_place(void)
 	enum theap_clock clock;
 	unsigned int i;
 
-	list_for_each_entry(account, &theap_accounts, node)
+	list_for_each_entry(account, &theap_accounts, node) {
 		for (clock = 0; clock < THEAP_CLOCKS; clock++)
 			for (i = 0; account->queues[clock] && i < theap_queues_nr(); i++)
 				theap_queue_place(account->queues[clock][i]);
+		cond_resched();
+	}
 }
 
 /* The work item: which CPUs are isolated has changed, so place all queues.  Context: task. */

@@ -34,17 +34,17 @@
 #include "queues.h"
 #include "room.h"
 
-/* After it has become sparse, a heap is trimmed this much later: it may fill again at once. */
+/* A queue that is found sparse is trimmed this much later: it may fill again at once. */
 #define THEAP_TRIM_DELAY	HZ
 
-/* A heap keeps this many segments until its queue is destroyed. */
-#define THEAP_SEGMENTS_KEPT	2
-
-/* Unused buckets are freed if a queue has more than this many. */
-#define THEAP_BUCKETS_KEPT	128
-
-/* Add a segment to a heap.  Context: as @gfp; without the queue's lock.  Return: 0 or -ENOMEM. */
-static int theap_queue_add_segment(struct theap_queue *queue, gfp_t gfp)
+/*
+ * Allocate a segment for a heap that has less than @nr positions to reserve.  If another caller has
+ * made room meanwhile, the heap does not get it.
+ *
+ * Context: as @gfp; without the queue's lock.
+ * Return: 0 or -ENOMEM.
+ */
+static int theap_queue_add_segment(struct theap_queue *queue, u32 nr, gfp_t gfp)
 {
 	/* The number may be stale; theap_heap_grow() copes with that. */
 	u32 segments = theap_counter(queue->heap.segments);
@@ -59,7 +59,8 @@ static int theap_queue_add_segment(struct theap_queue *queue, gfp_t gfp)
 	if (ret)
 		return ret;
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	theap_heap_grow(&queue->heap, &growth);
+	if (!__theap_queue_has_room(queue, nr))
+		theap_heap_grow(&queue->heap, &growth);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
 	if (!growth.segment)
 		theap_account_add_memory(queue->account, THEAP_SEGMENT_BYTES);
@@ -83,7 +84,7 @@ static int theap_queue_make_room(struct theap_queue *queue, u32 nr, gfp_t gfp)
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	room = __theap_queue_has_room(queue, nr);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
-	return room ? 0 : theap_queue_add_segment(queue, gfp);
+	return room ? 0 : theap_queue_add_segment(queue, nr, gfp);
 }
 
 /**
@@ -121,36 +122,30 @@ static bool theap_queue_trim_segment(struct theap_queue *queue)
 	return more;
 }
 
-/* Free the buckets of a queue if it has many and uses none; trim its heap if that is sparse. */
-static void theap_queue_trim(struct theap_queue *queue)
-{
-	bool buckets, sparse;
-
-	raw_spin_lock_irq(&queue->lock);
-	buckets = queue->buckets.nr > THEAP_BUCKETS_KEPT && !queue->buckets.timers;
-	/* Less than a quarter is reserved. */
-	sparse = 4ULL * (THEAP_ROOT + (u32)atomic_read(&queue->reserved)) <
-		 theap_heap_capacity(&queue->heap);
-	raw_spin_unlock_irq(&queue->lock);
-	if (buckets)
-		theap_buckets_trim(queue);
-	while (sparse && theap_queue_trim_segment(queue))
-		cond_resched();
-}
-
-/* The work item: allocate what a queue lacks, or free what it does not need. */
+/*
+ * The work item: allocate what a queue lacks, or free what it does not need.
+ *
+ * Only modules leave an allocation to the work item.  Users of the device allocate in their own
+ * calls, which their limits and their memory cgroups pay for.
+ */
 static void theap_queue_room_work(struct work_struct *work)
 {
 	struct theap_queue *queue = container_of(to_delayed_work(work), struct theap_queue,
 						 room_work);
 
-	theap_queue_grow(queue, GFP_KERNEL);
-	theap_queue_trim(queue);
+	if (!queue->account->limited)
+		theap_queue_grow(queue, GFP_KERNEL);
+	/* This gives up positions, too, so the heap may be sparse afterwards. */
+	if (theap_queue_has_spare_buckets(queue))
+		theap_buckets_trim(queue);
+	if (theap_queue_is_sparse(queue))
+		while (theap_queue_trim_segment(queue))
+			cond_resched();
 }
 
 /**
  * theap_queue_grow_later - let a task allocate what a queue lacks
- * @queue: the queue; it had no position to reserve, or no bucket, for a timer
+ * @queue: of the kernel's account; it had no position to reserve, or no bucket, for a timer
  *
  * If the allocation fails, the next start that lacks something calls this function again.
  *
@@ -168,28 +163,22 @@ void theap_queue_grow_later(struct theap_queue *queue)
  * theap_queue_trim_later - let a task free what a queue does not need, about a second later
  * @queue: if it needs its memory then, nothing is freed
  *
- * The memory of a manual clock is freed with the clock.
- *
  * Context: any.
  */
 void theap_queue_trim_later(struct theap_queue *queue)
 {
-	if (queue->clock != THEAP_MANUAL)
-		queue_delayed_work(system_dfl_wq, &queue->room_work, THEAP_TRIM_DELAY);
+	queue_delayed_work(system_dfl_wq, &queue->room_work, THEAP_TRIM_DELAY);
 }
 
 /**
  * theap_queue_unreserved - check for a trim after a reservation was given up
  * @queue: had the reservation
  *
- * Request a trim when the count of the reservations is a multiple of THEAP_SEGMENT_ENTRIES, 0
- * included, so that most calls do nothing.
- *
  * Context: any; without a queue's lock.
  */
 void theap_queue_unreserved(struct theap_queue *queue)
 {
-	if (!(atomic_read(&queue->reserved) % THEAP_SEGMENT_ENTRIES))
+	if (theap_queue_is_sparse(queue))
 		theap_queue_trim_later(queue);
 }
 
@@ -221,7 +210,7 @@ struct theap_queue *theap_reserve(const struct theap_placement *placement, u32 n
 		/* After a failed growth, try once more: another caller may have made room. */
 		if (ret)
 			return ERR_PTR(ret);
-		ret = theap_queue_add_segment(queue, gfp);
+		ret = theap_queue_add_segment(queue, nr, gfp);
 	}
 }
 

@@ -8,6 +8,12 @@
 
 #include "queue.h"
 
+/* A heap keeps this many segments until its queue is destroyed. */
+#define THEAP_SEGMENTS_KEPT	2
+
+/* Unused buckets are freed if a queue has more than this many. */
+#define THEAP_BUCKETS_KEPT	128
+
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_grow_later(struct theap_queue *queue);
 void theap_queue_trim_later(struct theap_queue *queue);
@@ -18,6 +24,28 @@ void theap_timer_unreserve(struct theap_timer *timer);
 
 void theap_room_attach(struct theap_queue *queue);
 void theap_room_detach(struct theap_queue *queue);
+
+/* Has a queue many buckets, and no timer in any?  Without the lock the answer may be stale. */
+static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue)
+{
+	return theap_counter(queue->buckets.nr) > THEAP_BUCKETS_KEPT &&
+	       !theap_counter(queue->buckets.timers);
+}
+
+/*
+ * Has a queue spare buckets, or is less than a quarter of a large heap reserved?  Without the lock
+ * the answer may be stale.  The memory of a manual clock is freed with the clock.
+ */
+static inline bool theap_queue_is_sparse(const struct theap_queue *queue)
+{
+	u32 segments = theap_counter(queue->heap.segments);
+	u64 reserved = THEAP_ROOT + (u32)atomic_read(&queue->reserved);
+
+	return queue->clock != THEAP_MANUAL &&
+	       (theap_queue_has_spare_buckets(queue) ||
+		(segments > THEAP_SEGMENTS_KEPT &&
+		 4 * reserved < (u64)segments * THEAP_SEGMENT_ENTRIES));
+}
 
 /*
  * Move the reservation of a timer to @queue.

@@ -35,6 +35,7 @@
 #include "enqueue.h"
 #include "extract.h"
 #include "owner.h"
+#include "room.h"
 #include "run.h"
 #include "slack.h"
 #include "trace.h"
@@ -384,6 +385,8 @@ static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 
 	else
 		theap_queue_run_ended(queue);
 	local_irq_restore(flags);
+	if (theap_queue_is_sparse(queue))
+		theap_queue_trim_later(queue);
 }
 
 /**

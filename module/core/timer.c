@@ -311,7 +311,7 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
  *
  * A timer that is queued on another CPU may move to the CPU of @placement.
  *
- * If this sets @claim->grow, the caller lets that queue grow after the commit.
+ * If this sets @claim->grow, the caller may let that queue grow after the commit.
  *
  * Context: in a claim.  Locks a queue if the timer is not queued; tries locks if it may move.
  */

@@ -104,8 +104,8 @@ struct theap_timer {
  * @drain_inbox: the claim has added the 16th entry, or the 32nd and so on, to the inbox of
  *               @queue; the commit drains up to 16 if the queue lock is free
  * @queue:       the queue of the timer
- * @grow:        a queue that lacked room or a bucket: after the commit, the caller lets it grow; or
- *               NULL
+ * @grow:        a queue that lacked room or a bucket: after the commit, the caller may let it
+ *               grow; or NULL
  * @flags:       the interrupt state before the claim
  *
  * The struct is limited to five words.  If the kernel is built to zero all stack variables,

@@ -141,8 +141,9 @@ TRACE_EVENT(timerheap_cancel,
 		__entry->timer = timer;
 		/* The owner may requeue the timer meanwhile: a stale value is harmless. */
 		__entry->when = data_race(READ_ONCE(timer->when));
-		__entry->cpu = READ_ONCE(queue->cpu);
-		__entry->clock = queue->clock;
+		/* NULL: another CPU has ended the life of the timer since it was stopped. */
+		__entry->cpu = queue ? READ_ONCE(queue->cpu) : nr_cpu_ids;
+		__entry->clock = queue ? queue->clock : THEAP_CLOCKS;
 		__entry->from = from;
 	),
 

@@ -121,8 +121,9 @@ void theap_context_uncharge(struct theap_context *context, u64 bytes)
 #define THEAP_GROWTH_BYTES	(64 * 1024)
 
 /*
- * May a queue grow for a context?  Its user would stay below the limit of memory.  A page of slots
- * is the exception: its timers need room, so its heap may exceed the limit by a segment, 16 KiB.
+ * May a queue grow for a context?  Its user would stay below the limit of memory, if no other task
+ * lets a queue grow at the same time.  A page of slots is the exception: its timers need room, so
+ * each task that uses a new page may exceed the limit by a segment, 16 KiB.
  */
 bool theap_context_may_grow(const struct theap_context *context)
 {
@@ -239,9 +240,6 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 		theap_user_put(user);
 		return ret;
 	}
-	if (settings->pinned)
-		theap_queue_pin(theap_queues_get(placement->account, placement->clock,
-						 placement->cpu));
 	mutex_lock(&context->lock);
 	ret = __theap_context_setup(context, settings, user);
 	if (!ret)
@@ -250,6 +248,9 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 	mutex_unlock(&context->lock);
 	if (ret)
 		theap_user_put(user);
+	else if (settings->pinned)
+		theap_queue_pin(theap_queues_get(placement->account, placement->clock,
+						 placement->cpu));
 	return ret;
 }
 

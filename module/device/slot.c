@@ -450,10 +450,10 @@ static bool theap_slot_may_retry(void)
 }
 
 /*
- * After a claim: if the queue of this CPU lacked room or a bucket, let it grow.  If there is no
+ * After a claim: if the queue of the placement lacked room or a bucket, let it grow.  If there is no
  * memory, the timer stays in the queue that has its reservation.
  *
- * Return: whether to kick the slot.  That moves its timer to the queue of this CPU.
+ * Return: whether to kick the slot.  A KICK tries to move the timer to the queue that has grown.
  */
 static bool theap_slot_grow(const struct theap_context *context, const struct theap_claim *claim)
 {

@@ -216,22 +216,54 @@ static void room_buckets_reserve_positions(struct kunit *test)
 	unreserve(queue, POSITIONS);
 }
 
-/* A second after most of many timers with slack have ended, the buckets are freed, too. */
-static void room_buckets_of_burst_are_freed(struct kunit *test)
+/* Start timers with slack, each in a bucket of its own, from @at on. */
+static void start_in_buckets(struct kunit *test, struct test_timer *t, unsigned int nr, s64 at)
 {
-	unsigned int i, nr = 1200, ms;
-	struct test_timer *t = test_timers(test, nr);
-	struct theap_queue *queue = test_queue();
+	unsigned int i;
 
 	for (i = 0; i < nr; i++)
-		test_start_slack(&t[i], test_now() + DAY + i * NSEC_PER_SEC, NSEC_PER_SEC / 2);
-	KUNIT_EXPECT_GT(test, queue->buckets.nr, nr / 2);
+		test_start_slack(&t[i], at + i * NSEC_PER_MSEC, NSEC_PER_MSEC / 2);
+	KUNIT_EXPECT_GE(test, test_queue()->buckets.nr, nr);
+}
+
+/* Return: whether all buckets of the queue are freed in time. */
+static bool buckets_are_freed(void)
+{
+	unsigned int ms;
+
+	for (ms = 0; theap_counter(test_queue()->buckets.nr) && ms < 10000; ms++)
+		usleep_range(1000, 1100);
+	return !theap_counter(test_queue()->buckets.nr);
+}
+
+/* A second after the last timer with slack has ended, the buckets are freed, and their positions. */
+static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
+{
+	const unsigned int nr = 4000;
+	struct test_timer *t = test_timers(test, nr);
+	unsigned int i;
+
+	start_in_buckets(test, t, nr, test_now() + DAY);
+	KUNIT_EXPECT_GT(test, test_queue()->heap.segments, 10);
 	for (i = 0; i < nr; i++)
 		test_timer_end(&t[i]);
-	for (ms = 0; theap_counter(queue->buckets.nr) && ms < 10000; ms++)
-		usleep_range(1000, 1100);
-	KUNIT_EXPECT_EQ(test, queue->buckets.nr, 0);
-	KUNIT_EXPECT_EQ(test, nr_reserved(queue), 0);
+	KUNIT_EXPECT_TRUE(test, buckets_are_freed());
+	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), 0);
+	KUNIT_EXPECT_TRUE(test, test_shrinks_to(test_queue(), 2));
+}
+
+/* The buckets are freed a second after their timers have expired, although the timers live on. */
+static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
+{
+	const unsigned int nr = 300;
+	struct test_timer *t = test_timers(test, nr);
+	unsigned int i;
+
+	start_in_buckets(test, t, nr, test_now() + NSEC_PER_MSEC);
+	for (i = 0; i < nr; i++)
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
+	KUNIT_EXPECT_TRUE(test, buckets_are_freed());
+	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), nr);
 }
 
 /* The memory of heaps and buckets is counted for the account. */
@@ -301,7 +333,8 @@ static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_move_needs_reservation),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
 	KUNIT_CASE(room_buckets_reserve_positions),
-	KUNIT_CASE(room_buckets_of_burst_are_freed),
+	KUNIT_CASE(room_buckets_of_ended_timers_are_freed),
+	KUNIT_CASE(room_buckets_of_expired_timers_are_freed),
 	KUNIT_CASE(room_memory_is_charged),
 	KUNIT_CASE(room_segments_of_burst_are_freed),
 	KUNIT_CASE(room_segments_of_moved_timers_are_freed),
