@@ -146,6 +146,7 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 	claim->queue = timer->queue;
 	claim->notify = false;
 	claim->drain_inbox = false;
+	claim->may_retry = false;
 	claim->grow = NULL;
 }
 
@@ -190,7 +191,10 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
  *  - If the timer is active in a run: the queue of that run.  In another queue, a second
  *    run could call the timer's function at the same time.
  *  - Otherwise: the queue of the timer's placement.
- *  - But if the queue of the placement has no room: the queue that has the reservation.
+ *  - But if the queue of the placement has no room: the queue that has the reservation.  If the
+ *    caller can let the first queue grow, and try again: none.
+ *
+ * Return: the queue, or NULL.
  */
 static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 						  const struct theap_placement *placement)
@@ -207,6 +211,8 @@ static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
 		return queue;
 	raw_spin_unlock(&queue->lock);
 	claim->grow = queue;
+	if (claim->may_retry)
+		return NULL;
 	queue = timer->queue;
 	raw_spin_lock(&queue->lock);
 	return queue;
@@ -239,15 +245,18 @@ static void theap_timer_left(struct theap_timer *timer, struct theap_queue *befo
 		theap_queue_unreserved(before);
 }
 
-static void theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
-			     s64 when)
+static int theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
+			    s64 when)
 {
 	struct theap_queue *before = claim->timer->queue;
 	struct theap_queue *queue = theap_timer_lock_queue(claim, placement);
 
+	if (unlikely(!queue))
+		return -EAGAIN;
 	__theap_timer_enqueue(claim, queue, when);
 	raw_spin_unlock(&queue->lock);
 	theap_timer_left(claim->timer, before);
+	return 0;
 }
 
 /* Dequeue a claimed timer from its queue if that is possible now.  Return: whether it was. */
@@ -314,20 +323,20 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
  * If this sets @claim->grow, the caller may let that queue grow after the commit.
  *
  * Context: in a claim.  Locks a queue if the timer is not queued; tries locks if it may move.
+ * Return: 0; only if @claim->may_retry: -EAGAIN: @claim->grow must grow first, and the timer is
+ * unchanged.
  */
-void theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
-			  s64 when)
+int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
+			 s64 when)
 {
 	struct theap_timer *timer = claim->timer;
 
 	when = theap_round_deadline(when, timer->slack_shift);
-	if (theap_status_is_idle(claim->to)) {
-		theap_timer_push(claim, placement, when);
-		return;
-	}
+	if (theap_status_is_idle(claim->to))
+		return theap_timer_push(claim, placement, when);
 	if (unlikely(theap_queue_is_foreign(claim->queue)) &&
 	    theap_timer_move(claim, placement, when))
-		return;
+		return 0;
 
 	timer->nextwhen = when;
 	if (when < timer->when) {
@@ -337,6 +346,7 @@ void theap_timer_schedule(struct theap_claim *claim, const struct theap_placemen
 		claim->to = THEAP_MODIFIED_LATER;
 	}
 	trace_timerheap_start(claim, when);
+	return 0;
 }
 
 /**

@@ -103,6 +103,7 @@ struct theap_timer {
  *               the owning CPU
  * @drain_inbox: the claim has added the 16th entry, or the 32nd and so on, to the inbox of
  *               @queue; the commit drains up to 16 if the queue lock is free
+ * @may_retry:   set by a caller that can let a queue grow, and then try again
  * @queue:       the queue of the timer
  * @grow:        a queue that lacked room or a bucket: after the commit, the caller may let it
  *               grow; or NULL
@@ -118,6 +119,7 @@ struct theap_claim {
 	enum theap_status to : 8;
 	bool notify;
 	bool drain_inbox;
+	bool may_retry;
 	struct theap_queue *queue;
 	struct theap_queue *grow;
 	unsigned long flags;
@@ -129,8 +131,8 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 		      struct theap_queue *queue);
 
 void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim);
-void theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
-			  s64 when);
+int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement *placement,
+			 s64 when);
 void theap_timer_cancel(struct theap_claim *claim);
 void theap_timer_commit(struct theap_claim *claim);
 

@@ -276,11 +276,12 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 }
 
 /* Schedule the timer of a slot at @when, a time of the context. */
-static void theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
+static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
 {
 	const struct theap_context *context = st->page->context;
 
-	theap_timer_schedule(claim, &context->placement, theap_context_to_machine(context, when));
+	return theap_timer_schedule(claim, &context->placement,
+				    theap_context_to_machine(context, when));
 }
 
 /* Add the slot's number to the ring. */
@@ -337,14 +338,16 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
  * A deadline that has passed expires in this call.  So a program that stores deadlines in
  * the past causes no hrtimer interrupts.
  *
- * Return: 0; -EBUSY: expirations could not be added to the slot.  The timer is queued, but the
- * caller must end the claim and try again.
+ * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is 0 and the slot still has
+ * its deadline, so the caller must try again.  -EBUSY: expirations could not be added to the slot.
+ * The timer is queued, but the caller must end the claim and try again.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
 {
 	u64 count, deadline = READ_ONCE(theap_slot(st)->deadline);
 	s64 when;
+	int ret;
 
 	/*
 	 * The slot may have expired on another CPU after @now was read.  Read the clock
@@ -358,7 +361,9 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		return 0;
 	}
 	theap_slot_apply_slack(st);
-	theap_slot_schedule(st, claim, when);
+	ret = theap_slot_schedule(st, claim, when);
+	if (ret)
+		return ret;
 	if (theap_slot_unrecorded(st))
 		return -EBUSY;
 	WRITE_ONCE(theap_slot(st)->queued, when);
@@ -369,8 +374,8 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
  * Arm a slot whose timer is claimed.  If the deadline has passed, set *@kick: the caller must end
  * the claim and kick the slot.
  *
- * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EBUSY: the caller must
- * end the claim and try again.
+ * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EAGAIN as
+ * theap_timer_schedule(); -EBUSY: the caller must end the claim and try again.
  */
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
@@ -397,7 +402,9 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 			theap_timer_set_slack(&st->timer, arming->slack ?: context->slack);
 		else
 			theap_slot_apply_slack(st);
-		theap_slot_schedule(st, claim, when);
+		ret = theap_slot_schedule(st, claim, when);
+		if (ret)
+			return ret;
 		WRITE_ONCE(slot->queued, when);
 	}
 	if (arming->start) {
@@ -423,6 +430,17 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 }
 
 /*
+ * After a claim: let the queue grow that lacked room, or a bucket, for the timer.  If there is no
+ * memory, the next try queues the timer where its reservation is.
+ */
+static noinline void theap_slot_grow(const struct theap_context *context,
+				     const struct theap_claim *claim)
+{
+	if (theap_context_may_grow(context))
+		theap_queue_grow(claim->grow, GFP_KERNEL_ACCOUNT);
+}
+
+/*
  * End a claim in which the slot may have expired.  If @ring is true, first add the slot's
  * number to the ring, and set *@wake.
  *
@@ -437,6 +455,8 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
 		*wake = true;
 	}
 	theap_timer_commit(claim);
+	if (unlikely(claim->grow))
+		theap_slot_grow(st->page->context, claim);
 }
 
 /*
@@ -447,18 +467,6 @@ static bool theap_slot_may_retry(void)
 {
 	cond_resched();
 	return !fatal_signal_pending(current);
-}
-
-/*
- * After a claim: if the queue of the placement lacked room or a bucket, let it grow.  If there is no
- * memory, the timer stays in the queue that has its reservation.
- *
- * Return: whether to kick the slot.  A KICK tries to move the timer to the queue that has grown.
- */
-static bool theap_slot_grow(const struct theap_context *context, const struct theap_claim *claim)
-{
-	return unlikely(claim->grow) && theap_context_may_grow(context) &&
-	       !theap_queue_grow(claim->grow, GFP_KERNEL_ACCOUNT) && claim->grow != claim->queue;
 }
 
 /**
@@ -479,16 +487,19 @@ int theap_slot_arm(struct theap_slot_page *page, u32 index,
 	struct theap_slot_timer *st = &page->timers[index];
 	struct theap_claim claim;
 	bool kick = false;
-	int ret;
+	int ret = 0;
 
 	for (;;) {
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
+		claim.may_retry = ret != -EAGAIN;
 		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring, &kick);
 		theap_slot_commit(st, &claim, ring, wake);
-		if (kick || (!ret && theap_slot_grow(page->context, &claim)))
+		if (kick)
 			return theap_slot_kick(page, index, arming->now, wake);
+		if (ret == -EAGAIN)
+			continue;
 		if (ret != -EBUSY)
 			return ret;
 		if (!theap_slot_may_retry())
@@ -510,17 +521,18 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct theap_claim claim;
-	int ret;
+	int ret = 0;
 
 	for (;;) {
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
+		claim.may_retry = ret != -EAGAIN;
 		ret = theap_slot_kick_claimed(st, &claim, now, &ring);
 		theap_slot_commit(st, &claim, ring, wake);
-		if (!ret && !theap_slot_grow(page->context, &claim))
+		if (!ret)
 			return 0;
-		if (ret && !theap_slot_may_retry())
+		if (ret == -EBUSY && !theap_slot_may_retry())
 			return -EINTR;
 	}
 }
