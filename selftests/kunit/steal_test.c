@@ -150,6 +150,7 @@ static void steal_leaves_running_queue(struct kunit *test)
 /* The timers of the test below, and what its function has found. */
 static struct test_timer *preempted;
 static bool deferred;
+static u64 throttled;
 static unsigned int collected, calls_by_thief, calls_of_function, calls_during_function;
 
 /*
@@ -158,16 +159,21 @@ static unsigned int collected, calls_by_thief, calls_of_function, calls_during_f
  */
 static void scan_in_function(struct test_timer *t)
 {
-	unsigned int i;
+	struct theap_queue *queue = test_queue();
+	unsigned int i, tries = 0;
 
 	if (calls_of_function++)
 		return;
 	start_overdue(t, 1, OVERDUE);
-	WRITE_ONCE(test_queue()->progress, 0);
-	scan();
+	/* On a slow machine the thief exceeds the CPU budget, and leaves due timers behind. */
+	do {
+		WRITE_ONCE(queue->progress, 0);
+		scan();
+		deferred = theap_queue_first(queue) > queue->stolen.now;
+	} while (!deferred && tries++ < 100);
+	throttled = count()->throttled;
 	calls_during_function = calls_of_function - 1;
-	deferred = t->timer.when > test_queue()->stolen.now;
-	collected = test_queue()->run.nr;
+	collected = queue->run.nr;
 	for (i = 1; i < 3 * THEAP_BATCH; i++)
 		calls_by_thief += preempted[i].called;
 }
@@ -189,7 +195,9 @@ static void steal_continues_preempted_run(struct kunit *test)
 	start_overdue(t, nr, OVERDUE);
 	t[0].work = scan_in_function;
 	theap_queue_run(queue);
-	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	/* Each run of the thief handles all due timers, unless it is throttled. */
+	KUNIT_EXPECT_GE(test, count()->stolen, 1);
+	KUNIT_EXPECT_LE(test, count()->stolen, 1 + throttled);
 	KUNIT_EXPECT_GT(test, calls_by_thief, 0);
 	KUNIT_EXPECT_EQ(test, calls_by_thief, nr - collected);
 	KUNIT_EXPECT_EQ(test, calls_during_function, 0);
