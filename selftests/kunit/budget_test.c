@@ -121,6 +121,12 @@ static struct theap_account *make_account(struct kunit *test, bool limited)
 	return account;
 }
 
+/* What an account has used on the CPU of the test.  core_begin() keeps the task on that CPU. */
+static const struct theap_usage *usage_of(const struct theap_account *account)
+{
+	return raw_cpu_ptr(account->usage);
+}
+
 /* An account that has used up its savings rests.  Another account need not. */
 static void budget_accounts_are_limited_separately(struct kunit *test)
 {
@@ -150,7 +156,7 @@ static void budget_counts_used_time(struct kunit *test)
 	u64 used;
 
 	charge_ms(account, 3);
-	used = this_cpu_ptr(account->usage)->used;
+	used = usage_of(account)->used;
 	KUNIT_EXPECT_GE(test, used, 3 * NSEC_PER_MSEC);
 	/* At most 20 ms are charged at once: the host may have stopped the machine. */
 	KUNIT_EXPECT_LE(test, used, 60 * NSEC_PER_MSEC);
@@ -163,12 +169,9 @@ static void budget_counts_used_time(struct kunit *test)
 static void budget_charges_second_long_run(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, true);
-	const struct theap_usage *usage;
+	const struct theap_usage *usage = usage_of(account);
 	u64 first;
 
-	/* The task may be on another CPU after the first run. */
-	migrate_disable();
-	usage = this_cpu_ptr(account->usage);
 	charge_runs(account, 1, 60 * NSEC_PER_MSEC);
 	first = usage->used;
 	KUNIT_EXPECT_EQ(test, first, 20 * NSEC_PER_MSEC);
@@ -176,7 +179,6 @@ static void budget_charges_second_long_run(struct kunit *test)
 	KUNIT_EXPECT_GE(test, usage->used - first, 60 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_LE(test, usage->used - first, 400 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_GT(test, usage->until, ktime_get_ns() + NSEC_PER_SEC);
-	migrate_enable();
 }
 
 /* The interrupt that begins a run is charged with it, even if the run takes no time. */
