@@ -146,6 +146,19 @@ static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pau
 }
 
 /*
+ * Return: @nr, or fewer slots, if the limit of memory is too low for @nr slots of a user.  Each slot
+ * takes at most 160 bytes.  With 192 there is memory left for the contexts of other works.
+ */
+static inline int abuse_permitted_slots(int fd, uint64_t nr)
+{
+	struct timerheap_info info;
+
+	if (th_info(fd, &info))
+		return 0;
+	return nr < info.max_user_memory / 192 ? nr : info.max_user_memory / 192;
+}
+
+/*
  * Helpers of the works
  */
 
@@ -201,6 +214,10 @@ static inline void abuse_start_tickers(struct th_map *map)
 			};
 		if (th_batch(map->fd, ops, n) != n)
 			_exit(1);
+		/* BATCH also counts starts that were refused. */
+		for (int i = 0; i < n; i++)
+			if (ops[i].result < 0)
+				_exit(1);
 	}
 }
 

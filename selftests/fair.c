@@ -12,7 +12,7 @@
  * In the first test the greedy user has several processes:
  *
  *  - One on each CPU has tickers, which are periodic timers, with the minimum period: a
- *    million on all CPUs together.
+ *    million on all CPUs together, or fewer if the machine has less than 4 GB of memory.
  *  - One kicks as many slots as it can.
  *  - One moves a timer of another CPU earlier, again and again.
  *  - One starts timers and drains them, again and again.
@@ -188,18 +188,20 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
 /*
  * The limit of a user bounds the lateness of another user's timers.
  *
- * Without a limit, a timer of the second user waits until all overdue tickers of its CPU are
- * checked.  With the limit, the timer waits for the current batch of its CPU.  The bound for the
- * median lateness, 50 ms, is generous; without a limit the median is far above it.
+ * Each user has queues of its own.  So a timer of the second user waits for one run of the greedy
+ * user at most: 0.1 ms and the batch in which that time ends.  Without a limit of each user, such
+ * runs take four fifths of all time, and most timers become due during a run.  With the limit, few
+ * do.  Other delays on an emulated CPU are longer than a run, so only TIMERHEAP_EXACT= shows this
+ * difference.  On any machine the median lateness with the limit must be below 50 ms.
  *
- * A task waits for one run at most: 0.5 ms and the batch in which that time ends.  The
- * bound, 1.2 ms, is about twice as long.  Without a limit such runs take four fifths of all
- * time.  A task that becomes ready during a run waits for half of the run on average.  With
- * the limit such runs are rare, so the average wait is much shorter.
+ * A task waits for such a run, too, and for the interrupts that begin it.  The bound, 1.2 ms, is
+ * several times as long.  A task that becomes ready during a run waits for half of the run on
+ * average.  With the limit such runs are rare, so the average wait is much shorter.
  */
 TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_others, 220)
 {
-	const int tickers_each = (th_slow() ? 1000 : 1000000) / self->cpus;
+	const int tickers_each =
+		abuse_permitted_slots(self->fd, th_slow() ? 1000 : 1000000) / self->cpus;
 	struct measurement alone, without, with;
 
 	alone = measure(_metadata, self);
@@ -221,9 +223,9 @@ TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_others, 220)
 	if (th_slow())
 		return;
 	EXPECT_GT(50 * MSEC, with.timers.median);
-	EXPECT_GT(without.timers.median, 4 * with.timers.median);
 	if (!self->exact)
 		return;
+	EXPECT_GT(without.timers.median, 4 * with.timers.median);
 	/* The second user still gets at least half of the events that it had alone. */
 	EXPECT_GT(2 * with.events, alone.events);
 	EXPECT_LT(0, alone.tasks.most);
@@ -241,7 +243,7 @@ TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_others, 220)
  * process of the greedy user also computes on CPU 0, the share is half of the fifth.
  *
  * The module only estimates what an interrupt costs, so the test requires only half of the
- * share.  If all runs of a load are throttled, there is one interrupt for each 0.5 ms of runs,
+ * share.  If all runs of a load are throttled, there is one interrupt for each 0.1 ms of runs,
  * and the estimate matters little.  For such a load the test requires three quarters of the
  * share.  Without TIMERHEAP_EXACT=, the test requires one tenth of the share for all loads.
  */
