@@ -6,8 +6,6 @@
  * of programs on other CPUs send no interrupt to it.  The tests need a machine that was booted
  * with isolcpus= or nohz_full=.
  */
-#include <linux/capability.h>
-#include <sys/syscall.h>
 
 #include "timerheap_test.h"
 
@@ -60,15 +58,6 @@ static int setup_on(int fd, int cpu)
 	return ret;
 }
 
-/* Drop all capabilities but those in @keep, a mask.  Return: 0 or -errno. */
-static int keep_capabilities(uint32_t keep)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { .effective = keep, .permitted = keep } };
-
-	return syscall(SYS_capset, &header, data) ? -errno : 0;
-}
-
 /* Without CAP_SYS_NICE a program cannot place timers on an isolated CPU, but on other CPUs. */
 TEST_F(abuse_isolated, setup_on_isolated_cpu_needs_cap_sys_nice)
 {
@@ -84,9 +73,9 @@ TEST_F(abuse_isolated, setup_on_isolated_cpu_needs_cap_sys_nice)
 		ASSERT_LE(0, fds[i]);
 	}
 	EXPECT_EQ(0, setup_on(th_open(), self->cpu));
-	ASSERT_EQ(0, keep_capabilities(1U << CAP_SYS_NICE));
+	ASSERT_EQ(0, th_keep_capabilities(1U << CAP_SYS_NICE));
 	EXPECT_EQ(0, setup_on(fds[0], self->cpu));
-	ASSERT_EQ(0, keep_capabilities(0));
+	ASSERT_EQ(0, th_keep_capabilities(0));
 	EXPECT_EQ(-EPERM, setup_on(fds[1], self->cpu));
 	EXPECT_EQ(0, setup_on(fds[2], other));
 }

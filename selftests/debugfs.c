@@ -7,6 +7,7 @@
  *
  *  - While contexts are opened and closed, each reading of the file "contexts" lists all
  *    contexts that stay open.
+ *  - The counters of the machine do not decrease when a user is freed.
  *  - Only root can read the files.
  *  - Readers do not delay timers.
  *  - The module cannot be unloaded while a file is open.
@@ -88,15 +89,27 @@ static const char *next_line(const char *line)
 	return line && line[1] ? line + 1 : NULL;
 }
 
-/* Return: the sum of the column @name, without the line of names; -1: there is no such column. */
+/* Return: the sum of the column @name in the lines of root; -1: there is no such column. */
 static int64_t sum(const char *text, const char *name)
 {
-	int nr = column(text, name);
+	int nr = column(text, name), uid = column(text, "uid");
 	int64_t all = 0;
 
 	for (const char *line = next_line(text); line; line = next_line(line))
-		all += strtoll(value(line, nr), NULL, 10);
-	return nr < 0 ? -1 : all;
+		if (!strcmp(value(line, uid), "0"))
+			all += strtoll(value(line, nr), NULL, 10);
+	return nr < 0 || uid < 0 ? -1 : all;
+}
+
+/* Return: whether a line has @what in the column @name. */
+static bool has(const char *text, const char *name, const char *what)
+{
+	int nr = column(text, name);
+
+	for (const char *line = next_line(text); line; line = next_line(line))
+		if (!strcmp(value(line, nr), what))
+			return true;
+	return false;
 }
 
 /* Return: the only line that has @what in the column @name; NULL: none or several have it. */
@@ -143,13 +156,14 @@ FIXTURE_TEARDOWN(debugfs)
 	close(self->fd);
 }
 
-/* The sums over all heaps equal the numbers of INFO. */
+/* The sums over the heaps of a user equal the numbers of INFO, without CAP_SYS_ADMIN. */
 TEST_F(debugfs, heaps_add_up_to_info)
 {
 	struct timerheap_event events[SLOTS / 2];
 	struct timerheap_info before, info;
 	char *text = NULL;
 
+	ASSERT_EQ(0, th_keep_capabilities(0));
 	for (int i = 0; i < SLOTS; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, i % 2 ? NOT_SOON : 5 * MSEC));
 	for (int i = 1; i < 20; i += 2)
@@ -172,6 +186,54 @@ TEST_F(debugfs, heaps_add_up_to_info)
 	THEAP_COUNTERS(COUNTER)
 #undef COUNTER
 	free(text);
+}
+
+/* As the user "nobody", let a timer expire.  Return: 0, or the number of the step that failed. */
+static int nobody_has_a_timer(void)
+{
+	struct timerheap_event event;
+	int fd;
+
+	if (!th_become_nobody())
+		return 1;
+	fd = th_context(CLOCK_MONOTONIC, 1);
+	if (fd < 0 || th_start(fd, 0, MSEC))
+		return 2;
+	return th_event(fd, &event) == 1 ? 0 : 3;
+}
+
+/* Return: whether the module has an account of the user "nobody". */
+static bool nobody_has_an_account(void)
+{
+	char *text = read_file("accounts");
+	bool ret = text && has(text, "uid", "65534");
+
+	free(text);
+	return ret;
+}
+
+/* The counters of the machine do not decrease when the account of a user is freed. */
+TEST_F_TIMEOUT(debugfs, counters_of_ended_users_remain, 60)
+{
+	int mode = th_set_mode(0666);
+	struct timerheap_info before, info;
+	pid_t pid;
+
+	ASSERT_LE(0, mode);
+	pid = fork();
+	if (!pid)
+		_exit(nobody_has_a_timer());
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(0666, th_set_mode(mode));
+	EXPECT_TRUE(nobody_has_an_account());
+	ASSERT_EQ(0, th_info(self->fd, &before));
+	TH_WAIT_UNTIL(!nobody_has_an_account());
+	ASSERT_FALSE(nobody_has_an_account());
+	ASSERT_EQ(0, th_info(self->fd, &info));
+#define COUNTER(name, meaning) EXPECT_LE(before.name, info.name);
+	THEAP_COUNTERS(COUNTER)
+#undef COUNTER
+	EXPECT_LE(before.cpu_time, info.cpu_time);
 }
 
 /* The column "first" is the time until the first deadline of a heap; "-": the heap is empty. */

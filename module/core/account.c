@@ -184,6 +184,31 @@ static void theap_account_wait_ipis(struct theap_queue **queues)
 			usleep_range(100, 200);
 }
 
+/*
+ * Keep the figures of an account that leaves the list, so that those of the machine never decrease.
+ * Context: the caller holds theap_accounts_lock.
+ */
+static void theap_account_keep_figures(struct theap_account *account)
+{
+	enum theap_clock clock;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		theap_freed.cpu_time += READ_ONCE(per_cpu_ptr(account->usage, cpu)->used);
+		for (clock = 0; clock < THEAP_CLOCKS; clock++) {
+			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
+
+			/* With heaps=, several CPUs may share a queue. */
+			if (cpu >= theap_queues_nr() || !queue)
+				continue;
+#define THEAP_KEEP(name, meaning) theap_freed.count.name += theap_counter(queue->count.name);
+			THEAP_COUNTERS(THEAP_KEEP)
+#undef THEAP_KEEP
+		}
+		cond_resched();
+	}
+}
+
 /**
  * theap_account_free - free an account
  * @account: all its timers were stopped synchronously, and no code starts one; NULL: do nothing
@@ -199,6 +224,7 @@ void theap_account_free(struct theap_account *account)
 		return;
 	mutex_lock(&theap_accounts_lock);
 	list_del_rcu(&account->node);
+	theap_account_keep_figures(account);
 	mutex_unlock(&theap_accounts_lock);
 	synchronize_rcu();
 	/* A run that these hrtimers begin may still notify a CPU. */

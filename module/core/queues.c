@@ -51,6 +51,9 @@ LIST_HEAD(theap_accounts);
  */
 DEFINE_MUTEX(theap_accounts_lock);
 
+/* Protected by theap_accounts_lock. */
+struct theap_freed theap_freed;
+
 /* The account of other modules, and of contexts without limits. */
 struct theap_account *theap_kernel_account;
 

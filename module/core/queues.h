@@ -27,10 +27,21 @@ struct theap_cursor {
 	struct theap_account *account;
 };
 
+/**
+ * struct theap_freed - the figures of all accounts that were freed, added up
+ * @count:    the counters of their queues
+ * @cpu_time: the CPU time that was charged to them
+ */
+struct theap_freed {
+	struct theap_counters count;
+	u64 cpu_time;
+};
+
 extern unsigned int theap_heaps;	/* the module parameter */
 extern struct theap_placement theap_default_placement[THEAP_CLOCKS];
 extern struct list_head theap_accounts;
 extern struct mutex theap_accounts_lock;
+extern struct theap_freed theap_freed;
 
 unsigned int theap_queues_nr(void);
 struct theap_queue *theap_queues_get(struct theap_account *account, enum theap_clock clock,

@@ -65,8 +65,8 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 }
 
 /*
- * Add the figures of all accounts.  The lock keeps them.  They show when other users arm timers, so
- * they need the privilege that debugfs needs.
+ * Add the figures of all accounts, and of those that were freed.  The lock keeps them.  They show
+ * when other users arm timers, so they need the privilege that debugfs needs.
  */
 static void theap_info_add_machine(struct timerheap_info *info)
 {
@@ -75,6 +75,10 @@ static void theap_info_add_machine(struct timerheap_info *info)
 	mutex_lock(&theap_accounts_lock);
 	list_for_each_entry(account, &theap_accounts, node)
 		theap_info_add_account(info, account);
+	info->cpu_time += theap_freed.cpu_time;
+#define THEAP_ADD(name, meaning)	info->name += theap_freed.count.name;
+	THEAP_COUNTERS(THEAP_ADD)
+#undef THEAP_ADD
 	mutex_unlock(&theap_accounts_lock);
 }
 

@@ -357,6 +357,7 @@ struct timerheap_event {
  * TIMERHEAP_UNLIMITED count as one user, with other modules.  A manual clock counts in its context
  * only.  @entries and @bucketed are current values.  INFO reads the counters without a lock, so two
  * of them may be of different moments.  Ten seconds after its last close, a user starts from 0.
+ * The counters of the machine include those of users that have ended.
  */
 struct timerheap_info {
 	__u32 version;
