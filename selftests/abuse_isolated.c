@@ -7,7 +7,7 @@
  * with isolcpus= or nohz_full=.
  */
 
-#include "timerheap_test.h"
+#include "system_test.h"
 
 FIXTURE(abuse_isolated)
 {
@@ -73,9 +73,9 @@ TEST_F(abuse_isolated, setup_on_isolated_cpu_needs_cap_sys_nice)
 		ASSERT_LE(0, fds[i]);
 	}
 	EXPECT_EQ(0, setup_on(th_open(), self->cpu));
-	ASSERT_EQ(0, th_keep_capabilities(1U << CAP_SYS_NICE));
+	ASSERT_EQ(0, system_keep_capabilities(1U << CAP_SYS_NICE));
 	EXPECT_EQ(0, setup_on(fds[0], self->cpu));
-	ASSERT_EQ(0, th_keep_capabilities(0));
+	ASSERT_EQ(0, system_keep_capabilities(0));
 	EXPECT_EQ(-EPERM, setup_on(fds[1], self->cpu));
 	EXPECT_EQ(0, setup_on(fds[2], other));
 }

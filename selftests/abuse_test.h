@@ -146,8 +146,8 @@ static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pau
 }
 
 /*
- * Return: @nr, or fewer slots, if the limit of memory is too low for @nr slots of a user.  Each slot
- * takes at most 160 bytes.  With 192 there is memory left for the contexts of other works.
+ * Return: @nr, or fewer slots, if the limit of memory is too low for @nr slots of a user.  Each
+ * slot takes at most 160 bytes.  With 192 there is memory left for the contexts of other works.
  */
 static inline int abuse_permitted_slots(int fd, uint64_t nr)
 {

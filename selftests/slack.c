@@ -333,8 +333,8 @@ static int64_t max_queues(void)
  * expires all due timers.  If the CPU budget throttles a run, a later run continues, so a
  * bucket may take several runs.
  *
- * A bucket has at most 839 timers.  With TIMERHEAP_EXACT the clock counts instructions, a nanosecond
- * each, and 839 timers take between 0.4 and 0.5 ms: five runs of 0.1 ms.  Another emulated CPU may
+ * A bucket has at most 839 timers.  With TIMERHEAP_EXACT the clock counts instructions, 1 ns each,
+ * and 839 timers take between 0.4 and 0.5 ms: five runs of 0.1 ms.  Another emulated CPU may
  * need longer.  The context has no limit of its user: beyond that limit a run lasts only 20 us.
  *
  * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each

@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests that use signals, poll(), /proc/self/fdinfo and debugfs.
+ * Helpers for tests that use capabilities, signals, poll(), /proc/self/fdinfo and debugfs.
  */
 #ifndef SYSTEM_TEST_H
 #define SYSTEM_TEST_H
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
+#include <linux/capability.h>
+
 #include "timerheap_test.h"
+
+/* Drop all capabilities but those in @keep, a mask.  Return: 0 or -errno. */
+static inline int system_keep_capabilities(uint32_t keep)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { .effective = keep, .permitted = keep } };
+
+	return syscall(SYS_capset, &header, data) ? -errno : 0;
+}
 
 static inline void system_ignore_signal(int signal)
 {

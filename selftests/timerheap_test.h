@@ -27,13 +27,11 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <linux/capability.h>
 #include <linux/timerheap.h>
 
 #include "kselftest_harness.h"
@@ -271,15 +269,6 @@ static inline int th_set_mode(int mode)
 static inline bool th_become_nobody(void)
 {
 	return !setgid(65534) && !setuid(65534);
-}
-
-/* Drop all capabilities but those in @keep, a mask.  Return: 0 or -errno. */
-static inline int th_keep_capabilities(uint32_t keep)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { .effective = keep, .permitted = keep } };
-
-	return syscall(SYS_capset, &header, data) ? -errno : 0;
 }
 
 /* Wait for a child to end.  Return: its exit status, or -1 if a signal ended it. */

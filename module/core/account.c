@@ -184,6 +184,17 @@ static void theap_account_wait_ipis(struct theap_queue **queues)
 			usleep_range(100, 200);
 }
 
+/* Add all counters of @from to those of @to. */
+static void theap_counters_add(struct theap_counters *to, const struct theap_counters *from)
+{
+	const u64 *counter = (const u64 *)from;
+	u64 *sum = (u64 *)to;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(*to) / sizeof(*sum); i++)
+		sum[i] += theap_counter(counter[i]);
+}
+
 /*
  * Keep the figures of an account that leaves the list, so that those of the machine never decrease.
  * Context: the caller holds theap_accounts_lock.
@@ -199,11 +210,8 @@ static void theap_account_keep_figures(struct theap_account *account)
 			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
 
 			/* With heaps=, several CPUs may share a queue. */
-			if (cpu >= theap_queues_nr() || !queue)
-				continue;
-#define THEAP_KEEP(name, meaning) theap_freed.count.name += theap_counter(queue->count.name);
-			THEAP_COUNTERS(THEAP_KEEP)
-#undef THEAP_KEEP
+			if (cpu < theap_queues_nr() && queue)
+				theap_counters_add(&theap_freed.count, &queue->count);
 		}
 		cond_resched();
 	}

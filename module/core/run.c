@@ -283,7 +283,7 @@ static void theap_run_call(struct theap_run *run)
 		/*
 		 * Once @active is 0, the timer may be freed, or another run may expire it.
 		 * Pairs with the acquires in theap_run_must_defer() and, in timer.c, in
-		 * theap_timer_stop_sync(), theap_timer_dequeue() and theap_timer_lock_queue().
+		 * theap_timer_stop_sync(), theap_timer_dequeue() and theap_timer_target().
 		 */
 		smp_store_release(&timer->active, timer->active - 1);
 	}

@@ -186,36 +186,15 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 }
 
 /*
- * Lock the queue into which a timer is pushed, and move its reservation there:
- *
- *  - If the timer is active in a run: the queue of that run.  In another queue, a second
- *    run could call the timer's function at the same time.
- *  - Otherwise: the queue of the timer's placement.
- *  - But if the queue of the placement has no room: the queue that has the reservation.  If the
- *    caller can let the first queue grow, and try again: none.
- *
- * Return: the queue, or NULL.
+ * Choose the queue into which a timer is pushed: that of its placement.  But if the timer is active
+ * in a run, it goes to the queue of that run: in another queue, a second run could call the timer's
+ * function at the same time.
  */
-static struct theap_queue *theap_timer_lock_queue(struct theap_claim *claim,
-						  const struct theap_placement *placement)
-	__acquires(the_queue_returned)
+static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
+					      const struct theap_placement *placement)
 {
-	struct theap_timer *timer = claim->timer;
-	struct theap_queue *queue = timer->queue;
-
 	/* Pairs with the release in theap_run_call(). */
-	if (!smp_load_acquire(&timer->active))
-		queue = theap_queue_for(placement);
-	raw_spin_lock(&queue->lock);
-	if (likely(__theap_timer_set_queue(timer, queue)))
-		return queue;
-	raw_spin_unlock(&queue->lock);
-	claim->grow = queue;
-	if (claim->may_retry)
-		return NULL;
-	queue = timer->queue;
-	raw_spin_lock(&queue->lock);
-	return queue;
+	return smp_load_acquire(&timer->active) ? timer->queue : theap_queue_for(placement);
 }
 
 /* Enqueue a claimed timer that is not queued.  Clean first, or clean might wait for this claim. */
@@ -245,17 +224,29 @@ static void theap_timer_left(struct theap_timer *timer, struct theap_queue *befo
 		theap_queue_unreserved(before);
 }
 
+/*
+ * Enqueue a claimed timer that is not queued, and move its reservation.  If the queue of its
+ * placement has no room, the timer goes to the queue that has the reservation, unless the caller can
+ * let the first queue grow, and try again.
+ */
 static int theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
 			    s64 when)
 {
-	struct theap_queue *before = claim->timer->queue;
-	struct theap_queue *queue = theap_timer_lock_queue(claim, placement);
+	struct theap_timer *timer = claim->timer;
+	struct theap_queue *before = timer->queue, *queue = theap_timer_target(timer, placement);
 
-	if (unlikely(!queue))
-		return -EAGAIN;
+	raw_spin_lock(&queue->lock);
+	if (unlikely(!__theap_timer_set_queue(timer, queue))) {
+		raw_spin_unlock(&queue->lock);
+		claim->grow = queue;
+		if (claim->may_retry)
+			return -EAGAIN;
+		queue = before;
+		raw_spin_lock(&queue->lock);
+	}
 	__theap_timer_enqueue(claim, queue, when);
 	raw_spin_unlock(&queue->lock);
-	theap_timer_left(claim->timer, before);
+	theap_timer_left(timer, before);
 	return 0;
 }
 

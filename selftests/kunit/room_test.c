@@ -236,7 +236,7 @@ static bool buckets_are_freed(void)
 	return !theap_counter(test_queue()->buckets.nr);
 }
 
-/* A second after the last timer with slack has ended, the buckets are freed, and their positions. */
+/* A second after the last timer with slack has ended, buckets and their positions are freed. */
 static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
 {
 	const unsigned int nr = 4000;
