@@ -119,6 +119,8 @@ TEST(setup_slack_is_the_default)
 			timerheap_close(th);
 		th = timerheap_open_setup(&setup);
 		ASSERT_NE(NULL, th);
+		/* The first timer with slack in a queue has no bucket. */
+		EXPECT_EQ(0, timerheap_start(th, timerheap_alloc(th), timerheap_now(th) + 1000 * SEC));
 		ASSERT_EQ(0, th_info(timerheap_fd(th), &before));
 		at = timerheap_now(th) + 20 * MSEC;
 		for (int i = 0; i < 20; i++) {
@@ -383,6 +385,10 @@ TEST_F(lib, timers_with_slack_share_a_bucket)
 		timerheap_close(self->th);
 		self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 		ASSERT_NE(NULL, self->th);
+		/* The first timer with slack in a queue has no bucket. */
+		slots[0] = timerheap_alloc(self->th);
+		EXPECT_EQ(0, timerheap_set_slack(self->th, slots[0], SEC));
+		EXPECT_EQ(0, timerheap_start(self->th, slots[0], INT64_MAX));
 		ASSERT_EQ(0, th_info(timerheap_fd(self->th), &before));
 		at = timerheap_now(self->th) + 50 * TIMERHEAP_MSEC;
 		for (int i = 0; i < 20; i++) {

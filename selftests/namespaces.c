@@ -181,6 +181,8 @@ TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 		lead *= 2;
 		outer_time = rounded(clock_now(variant->clock) - self->ahead + lead, slack);
 		inner_time = outer_time + self->ahead;
+		/* The first timer with slack in a queue has no bucket. */
+		ASSERT_EQ(0, th_start_slack(self->map.fd, 3, inner_time + 1000 * SEC, 0, slack));
 		ASSERT_EQ(0, th_info(self->outer, &before));
 		ASSERT_EQ(0, th_start_slack(self->outer, 0, outer_time - 5, 0, slack));
 		ASSERT_EQ(0, th_start_slack(self->map.fd, 0, inner_time - 7, 0, slack));
