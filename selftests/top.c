@@ -252,7 +252,7 @@ struct user {
 };
 
 /* Find the line of a user in one screen of top.  Return: whether there is one. */
-static bool find_user(const char *uid, struct user *user)
+static bool find_user(uid_t uid, struct user *user)
 {
 	FILE *top = popen("timerheap top -b -d 2 -n 1 2>/dev/null", "r");
 	bool users = false, found = false;
@@ -263,7 +263,7 @@ static bool find_user(const char *uid, struct user *user)
 			found = sscanf(row, "%15s %lu %lf %lf %lu %15s %lu %lu %15s", user->uid,
 				       &user->account, &user->percent, &user->most, &user->cpu,
 				       user->bytes, &user->contexts, &user->throttled,
-				       user->limit) == 9 && !strcmp(user->uid, uid);
+				       user->limit) == 9 && strtoul(user->uid, NULL, 10) == uid;
 		if (strstr(row, "UID") || *row == '\n')
 			users = strstr(row, "ACCOUNT");
 	}
@@ -285,14 +285,14 @@ TEST_F_TIMEOUT(users, user_at_its_limit_is_shown, 60)
 	ASSERT_TRUE(abusers_start(&self->abusers, abuse));
 	ASSERT_TRUE(abusers_start(&self->abusers, twin));
 	nap(SEC);
-	ASSERT_TRUE(find_user("65534", &user));
+	ASSERT_TRUE(find_user(ABUSE_USER, &user));
 	EXPECT_LT(1, user.most);
 	EXPECT_LE(user.most, user.percent);
 	EXPECT_EQ(0, user.cpu);
 	EXPECT_EQ(1, user.contexts);
 	EXPECT_LT(100, strtod(user.bytes, NULL));
 	EXPECT_STREQ("user", user.limit);
-	ASSERT_TRUE(find_user("65533", &other));
+	ASSERT_TRUE(find_user(ABUSE_USER - 1, &other));
 	EXPECT_EQ(1, other.contexts);
 	EXPECT_EQ(0, other.throttled);
 	EXPECT_STREQ("-", other.limit);
