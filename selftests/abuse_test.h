@@ -428,7 +428,7 @@ static inline void *abuse_await(void *arg)
 }
 
 /*
- * Have one ticker, whose events wake @abuse->nr threads.  They wait for the descriptor @fd of its
+ * Have one ticker.  Each event wakes @abuse->nr threads, which wait for the descriptor @fd of its
  * context, or for its eventfd.
  */
 static inline void abuse_wake_threads_by(const struct abuse *abuse, struct th_map *map, int fd)
@@ -447,9 +447,9 @@ static inline void abuse_wake_threads_by(const struct abuse *abuse, struct th_ma
 }
 
 /*
- * Have one ticker, whose events visit @abuse->nr entries of an epoll instance that no thread waits
- * for.  The entries are of copies of @fd, as in abuse_wake_threads_by().  There are fewer if the
- * user reaches the kernel's limit of entries.
+ * Have one ticker.  For each event the kernel visits @abuse->nr entries of an epoll instance that
+ * no thread waits for.  The entries are of copies of @fd, as in abuse_wake_threads_by().  There are
+ * fewer if the user reaches the kernel's limit of entries.
  */
 static inline void abuse_wake_entries_by(const struct abuse *abuse, struct th_map *map, int fd)
 {

@@ -15,8 +15,8 @@
 #define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
 
 /*
- * The longest rests of a queue for the limit of its account: after a charge of 20 ms at 4 %, and
- * after a charge of 400 ms, for an account whose runs are long again and again.
+ * The longest rests of a queue for the limit of its account: after a charge of 20 ms at 4 %; and
+ * after a charge of 400 ms, if the account has one long run after the other.
  */
 #define THEAP_REST_MAX		(500 * NSEC_PER_MSEC)
 #define THEAP_LONG_REST_MAX	(10 * NSEC_PER_SEC)

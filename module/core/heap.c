@@ -214,9 +214,9 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * @heap: the heap
  * @keep: the number of entries and list nodes that the heap must have room for
  *
- * A heap keeps one segment more than that, or than its entries and list nodes need.  Without that
- * spare segment, a heap whose size varies around the end of a segment would allocate and free a
- * segment each time.  An empty heap needs no segment.
+ * A heap keeps one segment more than that, or than its entries and list nodes need.  If the size of
+ * a heap varies around the end of a segment, the spare segment saves an allocation each time.  An
+ * empty heap needs no segment.
  *
  * Return: whether it has one.  Before theap_heap_shrink(), theap_heap_trim() moves the list
  * nodes out of the last segment.

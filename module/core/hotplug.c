@@ -41,8 +41,8 @@
  *	the work item				  reads theap_housekeeping
  *	  locks theap_accounts_lock		  publishes the CPU of the queue
  *	  reads theap_housekeeping		  unlocks
- *	  hands over queues whose CPU
- *	  does not suit them best
+ *	  hands over each queue that
+ *	  another CPU suits better
  *	  unlocks
  *
  * If SETUP has the lock first, the work item finds the queue.  If the work item has the lock first,

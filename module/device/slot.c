@@ -568,9 +568,9 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 }
 
 /*
- * Kick a slot whose next check is later than its deadline: its checks have backed off.  The check
- * of the KICK counts the periods that have passed.  It does not back off, so
- * the check after it is at the next deadline.
+ * If a slot backs off, so that the kernel's next check is later than the deadline, kick the slot.
+ * The check of the KICK counts the periods that have passed.  That check does not back off, so the
+ * next check is at the next deadline.
  *
  * Try only once, and ignore errors.  If the program has just stored the deadline of an idle slot,
  * the program kicks that slot.  After contention, a check follows a minimum period later.

@@ -153,7 +153,7 @@ void test_timer_end(struct test_timer *t)
 		theap_timer_unreserve(&t->timer);
 }
 
-/* End all timers of an array, whose end is marked by a timer without operations. */
+/* End all timers of an array.  A timer without operations marks the end of the array. */
 static void timers_end(void *data)
 {
 	struct test_timer *t;
@@ -164,7 +164,7 @@ static void timers_end(void *data)
 
 KUNIT_DEFINE_ACTION_WRAPPER(timers_action, timers_end, void *);
 
-/* Make @nr timers, whose life ends with the test. */
+/* Make @nr timers.  KUnit ends their lives after the test. */
 struct test_timer *test_timers(struct kunit *test, unsigned int nr)
 {
 	struct test_timer *timers = kunit_kcalloc(test, nr + 1, sizeof(*timers), GFP_KERNEL);
