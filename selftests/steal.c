@@ -26,7 +26,7 @@
 FIXTURE(steal)
 {
 	struct timerheap_info before;
-	int64_t steal_us, watchdog_ms;
+	int64_t steal_us, watchdog_ms, min_period, cpu_percent;	/* parameters to restore */
 	int cpus;
 	int tested;		/* number of CPUs to hold, in tests that need not hold all */
 	int fd;
@@ -40,6 +40,8 @@ FIXTURE_SETUP(steal)
 	self->tested = self->cpus < 2 ? self->cpus : 2;
 	self->steal_us = get_number(TH_PARAMETERS "steal_us");
 	self->watchdog_ms = get_number(TH_PARAMETERS "watchdog_ms");
+	self->min_period = get_number(TH_PARAMETERS "min_period_ns");
+	self->cpu_percent = get_number(TH_PARAMETERS "user_cpu_percent");
 	if (self->cpus < 2 || put_number(TH_PARAMETERS "steal_us", self->steal_us) || !can_hold())
 		SKIP(return, "needs root, two CPUs, and the module of selftests/stuck");
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
@@ -51,8 +53,8 @@ FIXTURE_TEARDOWN(steal)
 {
 	put_number(TH_PARAMETERS "steal_us", self->steal_us);
 	put_number(TH_PARAMETERS "watchdog_ms", self->watchdog_ms);
-	put_number(TH_PARAMETERS "min_period_ns", self->before.min_period);
-	put_number(TH_PARAMETERS "user_cpu_percent", self->before.user_cpu_percent);
+	put_number(TH_PARAMETERS "min_period_ns", self->min_period);
+	put_number(TH_PARAMETERS "user_cpu_percent", self->cpu_percent);
 	close(self->fd);
 }
 
