@@ -565,15 +565,15 @@ static bool still_expires(int fd)
 
 /*
  * Start more tickers on CPU @owner than a CPU can run.  Hold @owner, so that CPU @thief
- * steals the tickers.  CPU @thief has a ticker of its own, since a CPU scans for stuck CPUs at
- * the end of its runs.  When @owner is released, hold @thief.
+ * steals the tickers.  CPU @thief has timers of its own until @owner is released, since a CPU scans
+ * for stuck CPUs at the end of its runs.  When @owner is released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */
 static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			     int owner, int thief)
 {
-	int fd = th_context(CLOCK_MONOTONIC, SLOTS), checker = th_context(CLOCK_BOOTTIME, 1);
+	int fd = th_context(CLOCK_MONOTONIC, SLOTS), checker = th_context(CLOCK_BOOTTIME, SLOTS);
 	uint64_t stolen = since(self).stolen;
 	int64_t begin;
 	bool ret;
@@ -581,7 +581,8 @@ static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_dat
 	EXPECT_LE(0, fd);
 	EXPECT_LE(0, checker);
 	EXPECT_EQ(0, run_on(thief));
-	EXPECT_EQ(0, th_start_flags(checker, 0, MSEC, 5 * MSEC, 0));
+	for (int i = 0; i < SLOTS; i++)
+		EXPECT_EQ(0, th_start_flags(checker, i, (i + 1) * 3 * SOON / SLOTS, 0, 0));
 	EXPECT_EQ(0, run_on(owner));
 	begin = now() + SOON;
 	for (int i = 0; i < SLOTS; i++)

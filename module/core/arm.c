@@ -89,7 +89,7 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
 }
 
 /*
- * Begin a run in @ns nanoseconds.
+ * Let a queue rest for @ns nanoseconds, and then begin a run if a timer is due.
  *
  * Use the second hrtimer, @resume, on CLOCK_MONOTONIC.  An hrtimer on the queue's clock
  * would expire too late if that clock is stepped back during the wait.
@@ -99,7 +99,7 @@ static void theap_queue_notify_cpu(struct theap_queue *queue)
  * run finds its timers not due.  So the run arms @hrtimer for the first deadline.  That
  * deadline is due by the old reading, so @hrtimer expires again at once.  Each of these runs
  * is charged, so a few hundred of them exhaust the CPU budget.  Then the CPU does not arm
- * @hrtimer, and @resume begins the next run.
+ * @hrtimer until @resume has expired.
  *
  * Context: the owning CPU, interrupts off.
  */
@@ -112,7 +112,7 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
  * Let a queue rest for @ns, since its account has exceeded its limit.  Do nothing if the hrtimer
  * is armed for the first deadline or earlier, or if a run is on or begins soon.
  *
- * Until the run after the rest, no CPU is notified for this queue, and due timers wait.  If
+ * Until the end of the rest, no CPU is notified for this queue, and due timers wait.  If
  * @hrtimer expires before @resume, its run ends the rest.
  */
 static void theap_queue_defer(struct theap_queue *queue, u64 ns)
@@ -194,7 +194,7 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * Begin the next run in @ns, after a run of the owning CPU that has reached a limit of CPU time.
+ * Let a queue rest for @ns, after a run of the owning CPU that has reached a limit of CPU time.
  *
  * Context: interrupts off.
  */
@@ -204,6 +204,22 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 		theap_queue_run_later(queue, ns);
 	else
 		theap_queue_run_ended(queue);
+}
+
+/*
+ * Arm the hrtimer after a rest that has left nothing due.  Charge the interrupt that has ended the
+ * rest, but do not rest for it.
+ *
+ * Context: the function of @resume.
+ */
+void theap_queue_rest_ended(struct theap_queue *queue)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	theap_budget_charge_ipi(queue->account);
+	theap_queue_run_ended(queue);
+	local_irq_restore(flags);
 }
 
 /*

@@ -227,8 +227,7 @@ struct theap_queue {
 	/* Used by the CPU of a run, and to begin one. */
 	/* I: runs the queue at the first deadline; cancelled from any CPU */
 	struct hrtimer hrtimer ____cacheline_aligned_in_smp;
-	struct hrtimer resume;		/* I: begins a deferred or throttled run; cancelled from
-					 * any CPU */
+	struct hrtimer resume;		/* I: ends a rest of the queue; cancelled from any CPU */
 	struct hrtimer thief_resume;	/* as @resume, after a thief's throttled run; armed by
 					 * the thief's CPU */
 	call_single_data_t csd;		/* the IPI that notifies the owning CPU; sent by the

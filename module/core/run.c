@@ -482,11 +482,26 @@ static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;	/* the end of the run arms it again */
 }
 
-/* The function of @resume: begin a throttled or deferred run. */
+/*
+ * The function of @resume: the rest of a throttled run, or of a deferred notification, has ended.
+ *
+ * If nothing is due, begin no run.  A run is charged with its interrupt.  If that costs more than
+ * 20 us, an account at its limit has to rest after each run, even if the run finds nothing due.
+ *
+ * A throttled run has left no time to check whether other CPUs are stuck.  If no run follows, check
+ * that here.
+ */
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {
-	theap_queue_due(container_of(hrtimer, struct theap_queue, resume), hrtimer);
-	return HRTIMER_NORESTART;
+	struct theap_queue *queue = container_of(hrtimer, struct theap_queue, resume);
+
+	if (theap_queue_first(queue) <= theap_queue_now(queue)) {
+		theap_queue_due(queue, hrtimer);
+	} else {
+		theap_queue_rest_ended(queue);
+		theap_steal_after_run(ktime_get_ns());
+	}
+	return HRTIMER_NORESTART;	/* the end of the run or of the rest arms @hrtimer */
 }
 
 /* Attach the two hrtimers by which the owning CPU runs a queue. */

@@ -30,7 +30,8 @@
  * Three callers scan for stuck queues:
  *
  *	caller					queues	clocks
- *	a run that has left nothing due		32	all
+ *	a run, or the end of a rest, that	32	all
+ *	leaves nothing due
  *	a task that is about to sleep		64	the clock of its events
  *	the watchdog (watchdog.c)		all	all
  *
@@ -262,12 +263,12 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 }
 
 /**
- * theap_steal_after_run - scan a few queues after a run
+ * theap_steal_after_run - scan a few queues after a run, or after a rest without a run
  * @now: CLOCK_MONOTONIC
  *
  * The next call scans the next queues.
  *
- * Context: softirq, at the end of a run that has left nothing due.
+ * Context: softirq, when nothing is due in the queue of the run or of the rest.
  */
 void theap_steal_after_run(u64 now)
 {

@@ -112,6 +112,15 @@ static void queue_postpone_keeps_heap_key(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
+/* Wait until no deadline is armed, but 10 s at most. */
+static void wait_until_unarmed(struct theap_queue *queue)
+{
+	unsigned int ms;
+
+	for (ms = 0; READ_ONCE(queue->armed) != THEAP_NEVER && ms < 10000; ms++)
+		usleep_range(1000, 1100);
+}
+
 /*
  * A stop does not disarm the hrtimer, so the hrtimer fires once for a stopped timer.  The
  * run removes the timer, and does not arm the hrtimer again.
@@ -120,18 +129,47 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
-	u64 runs = queue->count.runs;
+	bool stopped;
 
 	/* With interrupts off the timer cannot expire before it is stopped. */
 	local_irq_disable();
 	test_start(t, test_now() + 3 * NSEC_PER_MSEC);
-	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t->timer));
+	stopped = theap_timer_stop(&t->timer);
 	local_irq_enable();
+	wait_until_unarmed(queue);
 	msleep(20);
-	KUNIT_EXPECT_EQ(test, queue->count.runs, runs + 1);
+	KUNIT_EXPECT_TRUE(test, stopped);
+	KUNIT_EXPECT_EQ(test, queue->count.runs, 1);
 	KUNIT_EXPECT_EQ(test, queue->armed, THEAP_NEVER);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
+}
+
+/*
+ * If nothing is due after the rest of a throttled run, no run begins.  The interrupt that ends the
+ * rest is charged.
+ */
+static void queue_rest_ends_without_run(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	const struct theap_usage *usage = raw_cpu_ptr(queue->account->usage);
+	struct test_timer *t = test_timers(test, 1);
+	u64 used;
+
+	t->work = test_exceed_budget;
+	local_bh_disable();
+	test_start(t, test_now());
+	theap_queue_run(queue);
+	used = usage->used;
+	/* The hrtimer of the start would begin a run during the rest. */
+	hrtimer_cancel(&queue->hrtimer);
+	local_bh_enable();
+	wait_until_unarmed(queue);
+	KUNIT_EXPECT_EQ(test, queue->armed, THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, t->called, 1);
+	KUNIT_EXPECT_EQ(test, queue->count.throttled, 1);
+	KUNIT_EXPECT_EQ(test, queue->count.runs, 1);
+	KUNIT_EXPECT_GT(test, usage->used, used);
 }
 
 /* A modify that makes the first deadline earlier uses the inbox and notifies the queue's CPU. */
@@ -532,7 +570,7 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	s64 deadline = test_now() + DAY, begin = test_now(), span;
 	const unsigned int ipis = 20000;
 	unsigned int i, ms, tries = 100;
-	u64 runs, deferred, notified, counted;
+	u64 deferred, notified, counted;
 
 	theap_kernel_account->limited = true;
 	test_start(t, deadline);
@@ -553,7 +591,6 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 		WRITE_ONCE(queue->armed, deadline + 1);
 		queue->csd.func(queue);
 	} while (queue->count.deferred_notifications == deferred && --tries);
-	runs = queue->count.runs;
 	local_irq_enable();
 	KUNIT_EXPECT_EQ(test, queue->count.deferred_notifications, deferred + 1);
 	KUNIT_EXPECT_EQ(test, counted, ipis);
@@ -564,7 +601,6 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	for (ms = 0; READ_ONCE(queue->armed) != deadline && ms < 1000; ms++)
 		usleep_range(1000, 1100);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->armed), deadline);
-	KUNIT_EXPECT_GT(test, queue->count.runs, runs);
 	/* No notification is deferred if the hrtimer is already armed early enough. */
 	deferred = queue->count.deferred_notifications;
 	local_irq_disable();
@@ -610,6 +646,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_stop_keeps_heap_entry),
 	KUNIT_CASE(queue_postpone_keeps_heap_key),
 	KUNIT_CASE(queue_hrtimer_fires_once_for_stopped_timer),
+	KUNIT_CASE(queue_rest_ends_without_run),
 	KUNIT_CASE(queue_earlier_deadline_notifies_cpu),
 	KUNIT_CASE(queue_notifications_are_charged_to_account),
 	KUNIT_CASE(queue_long_run_is_throttled),

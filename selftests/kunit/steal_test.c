@@ -492,6 +492,21 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 	queue_recovers();
 }
 
+/* If nothing is due when a queue has rested, its CPU scans without a run. */
+static void steal_after_rest_that_leaves_nothing_due(struct kunit *test)
+{
+	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
+	struct test_timer *t = test_timers(test, 1);
+
+	queue_gets_stuck();
+	start_overdue(t, 1, OVERDUE);
+	other->resume.function(&other->resume);
+	KUNIT_EXPECT_EQ(test, t->called, 1);
+	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
+	KUNIT_EXPECT_EQ(test, other->count.runs, 0);
+	queue_recovers();
+}
+
 /*
  * With 1000 CPUs a scan before a sleep covers only 64 queues.  The next scan covers the next 64.
  * Queues without timers do not count: if every 10th queue has timers, one scan covers 640.
@@ -558,6 +573,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_scan_ends_when_budget_is_exceeded),
 	KUNIT_CASE(steal_scans_once_per_steal_us),
 	KUNIT_CASE(steal_after_run_covers_all_clocks),
+	KUNIT_CASE(steal_after_rest_that_leaves_nothing_due),
 	KUNIT_CASE(steal_before_sleep_scans_64_queues),
 	{}
 };
