@@ -225,9 +225,10 @@ static void theap_timer_left(struct theap_timer *timer, struct theap_queue *befo
 }
 
 /*
- * Enqueue a claimed timer that is not queued, and move its reservation.  If the queue of its
- * placement has no room, the timer goes to the queue that has the reservation, unless the caller can
- * let the first queue grow, and try again.
+ * Enqueue a claimed timer that is not queued, and move its reservation.
+ *
+ * If the queue of its placement has no room, fail, so that the caller lets that queue grow and tries
+ * again.  If the caller cannot, enqueue the timer where its reservation is.
  */
 static int theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
 			    s64 when)

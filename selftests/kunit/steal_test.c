@@ -492,7 +492,7 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 	queue_recovers();
 }
 
-/* If nothing is due when a queue has rested, its CPU scans without a run. */
+/* If nothing is due at the end of a rest, the CPU scans without a run. */
 static void steal_after_rest_that_leaves_nothing_due(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
