@@ -213,7 +213,7 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 }
 
 /* If a program reduces a timer's slack, the next KICK moves the timer out of its bucket. */
-TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
+TEST_F(slack, kick_with_less_slack_moves_timer_earlier)
 {
 	struct th_map map = { .fd = -1 };
 	struct timerheap_event event;

@@ -384,7 +384,7 @@ TEST_F_TIMEOUT(steal, ticker_run_on_other_cpu_steals, 120)
  *
  * Return: whether WAIT, which scans before it sleeps, found the timers in time.
  */
-static bool waiter_awake(struct __test_metadata *_metadata, struct _test_data_steal *self,
+static bool run_by_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			 int cpu)
 {
 	struct timerheap_event event = {};
@@ -413,7 +413,7 @@ TEST_F_TIMEOUT(steal, waiter_steals_before_it_sleeps, 120)
 
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int cpu = 0; cpu < self->tested; cpu++) {
-		while (tries && !waiter_awake(_metadata, self, cpu))
+		while (tries && !run_by_waiter(_metadata, self, cpu))
 			tries--;
 		EXPECT_LT(0, tries) TH_LOG("timers did not run before CPU %d was released", cpu);
 	}

@@ -210,7 +210,7 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
  * that found the timer pending, or the timer pending at the end.  Each timer that is pending
  * at the end must continue to expire.
  */
-TEST_F_TIMEOUT(stress, periodic_expirations_and_stops_add_up, 120)
+TEST_F_TIMEOUT(stress, periodic_starts_equal_stops_plus_pending, 120)
 {
 	struct timerheap_event events[SLOTS];
 	bool pending[SLOTS];

@@ -238,7 +238,7 @@ TEST_F(taken, ticker_continues_in_time)
 }
 
 /* A ticker whose event was taken without a KICK expires at most a second late. */
-TEST_F(ticker, event_taken_without_kick_is_followed_within_a_second)
+TEST_F(ticker, next_event_follows_within_a_second_without_kick)
 {
 	const int64_t period = 10 * MSEC;
 	struct timerheap_slot *slot = &self->map.slots[0];
