@@ -214,7 +214,7 @@ TEST_F(manual, advance_next_skips_outdated_deadlines)
 	for (int i = 0; i < 3; i++)
 		slots[i].deadline = (i + 1) * SEC;
 	ASSERT_EQ(3, th_kick(self->fd, kick, 3));
-	/* Stop timer 0 and postpone timer 1 in shared memory.  The kernel does not check yet. */
+	/* Stop timer 0 and postpone timer 1 in shared memory.  The kernel does not notice yet. */
 	__atomic_exchange_n(&slots[0].deadline, 0, __ATOMIC_SEQ_CST);
 	__atomic_exchange_n(&slots[1].deadline, 5 * SEC, __ATOMIC_SEQ_CST);
 	a = advance_next(self->fd);
@@ -533,7 +533,7 @@ TEST_F(manual, advance_ends_waits)
 	nap(50 * MSEC);
 	for (int i = 0; i < 3; i++)
 		EXPECT_FALSE(waiter[i].ended);
-	/* The clock began at 1 ns. */
+	/* The clock began at 1 ns, so the timeout of 1 s ends at 1 s + 1 ns. */
 	EXPECT_EQ(SEC + 1, advance_by(self->fd, 1).now);
 	EXPECT_TRUE(ends(&waiter[0]));
 	EXPECT_FALSE(waiter[1].ended);
@@ -549,7 +549,7 @@ TEST_F(manual, advance_ends_waits)
 	}
 }
 
-/* A signal ends ADVANCE early.  The same call, repeated, continues from the time reached. */
+/* A signal ends ADVANCE early.  Another ADVANCE continues from the time that was reached. */
 TEST_F(manual, signal_ends_advance_early)
 {
 	uint64_t expired;
@@ -564,7 +564,7 @@ TEST_F(manual, signal_ends_advance_early)
 	EXPECT_LT(a.now, YEAR);
 	EXPECT_EQ(a.now, self->map.ring->now);
 	EXPECT_EQ(a.now / MSEC, (int64_t)a.expirations);
-	/* Continue for 2 s.  A signal may end each of these calls, too. */
+	/* Advance the clock by 2 s more.  A signal may end each of these calls, too. */
 	expired = a.expirations;
 	end = a.now + 2 * SEC;
 	while (a.now < end) {
@@ -590,7 +590,7 @@ struct worker {
 
 #define WORKER_SLOTS	64
 
-/* Start and stop timers with deadlines near the clock while another thread advances it. */
+/* Start timers with spans below 300 ns, and stop them, while another thread advances the clock. */
 static void *start_and_stop(void *arg)
 {
 	struct worker *worker = arg;

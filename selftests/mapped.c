@@ -19,7 +19,7 @@ FIXTURE(mapped)
 {
 	struct th_map map;
 	int other;		/* a context that stays open, to read INFO with */
-	int64_t before;		/* timers armed in all contexts when the test begins */
+	int64_t before;		/* th_entries() when the test begins */
 };
 
 FIXTURE_SETUP(mapped)
@@ -223,7 +223,7 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
 	 * and 4 for the ring entry.  The test uses one eighth of the slots.
 	 */
 	full = info.max_slots * (64LL + 64 + 4);
-	/* Repeat if the kernel frees memory of programs before this one in the meantime. */
+	/* Repeat if too little is used: the kernel may have freed memory of ended programs. */
 	do {
 		before = available_memory();
 		if (before < full / 2)
@@ -438,7 +438,7 @@ TEST_F(mapped, child_inherits_mapping_without_dontfork)
 
 /*
  * MADV_DONTFORK keeps the mapping out of a child.  Linux 7.3 refuses MADV_DOFORK on this mapping,
- * since its size is fixed (VM_DONTEXPAND).  Linux 6.12 undoes MADV_DONTFORK by it.
+ * since its size is fixed (VM_DONTEXPAND).  On Linux 6.12, MADV_DOFORK undoes MADV_DONTFORK.
  */
 TEST_F(mapped, child_does_not_inherit_dontfork_mapping)
 {

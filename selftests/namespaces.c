@@ -5,7 +5,8 @@
  *
  * A container that was restored, or migrated from another machine, runs in a time
  * namespace.  With the offsets of the namespace, CLOCK_MONOTONIC and CLOCK_BOOTTIME continue
- * from the times that they had before.
+ * from the times that they had when the container was stopped.
+ *
  * Each test creates a namespace and enters it, which needs root.
  */
 #include <fcntl.h>
@@ -157,7 +158,7 @@ TEST_F(namespace, mapped_times_are_of_the_namespace)
 
 /*
  * The kernel rounds deadlines as times of the machine's clock, not of the namespace.  So
- * timers inside and outside of the namespace share a bucket if they have the same slack, and
+ * timers inside and outside of the namespace share a bucket if they have the same slack and
  * their rounded deadlines are the same moment.
  */
 TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
@@ -181,7 +182,7 @@ TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 		lead *= 2;
 		outer_time = rounded(clock_now(variant->clock) - self->ahead + lead, slack);
 		inner_time = outer_time + self->ahead;
-		/* The first timer with slack in a queue has no bucket. */
+		/* The first timer with slack in a queue has no bucket: start it before counting. */
 		ASSERT_EQ(0, th_start_slack(self->map.fd, 3, inner_time + 1000 * SEC, 0, slack));
 		ASSERT_EQ(0, th_info(self->outer, &before));
 		ASSERT_EQ(0, th_start_slack(self->outer, 0, outer_time - 5, 0, slack));

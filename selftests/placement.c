@@ -46,8 +46,8 @@ static int wait_armed_for(int64_t deadline)
  * Make the CPU of @fd's timers rearm its hrtimer: start a timer of 1 ms, and wait for its
  * event.
  *
- * An hrtimer that is armed for a stopped timer stays armed.  The CPU does not arm it for a
- * later deadline until it fires.
+ * An hrtimer that is armed for a stopped timer stays armed until it expires.  The run that expires
+ * the timer of 1 ms arms the hrtimer for the first deadline that is left.
  */
 static bool make_cpu_rearm(int fd)
 {
@@ -140,7 +140,7 @@ TEST_F_TIMEOUT(placement, timer_follows_its_changes, 60)
 		ASSERT_EQ(before, start_and_find_cpu(self->fd, 1, at));
 		ASSERT_EQ(0, th_start_at(self->fd, 2, later - SEC / 2));
 		ASSERT_EQ(0, run_on(cpu));
-		/* Both stay where they are if a run works on them or holds a lock: repeat. */
+		/* Repeat until both move: a timer stays if a run handles it or has a lock. */
 		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
 			      th_start_at(self->fd, 1, earlier) >= 0 &&
 			      make_cpu_rearm(self->fd) && cpu_armed_for(earlier) == cpu);
@@ -237,7 +237,7 @@ TEST_F(placement, setup_refuses_unusable_cpu)
 
 /*
  * While the CPU that SETUP names is offline, a housekeeping CPU drives the timers of the context.
- * When the named CPU is online again, it drives the pending timers, and those that are started.
+ * When the named CPU is online again, it drives the pending timers, and those started afterwards.
  */
 TEST_F_TIMEOUT(placement, timers_of_offline_cpu_return_to_it, 60)
 {
@@ -269,7 +269,7 @@ TEST_F_TIMEOUT(placement, timers_of_offline_cpu_return_to_it, 60)
 #define CGROUPS		"/sys/fs/cgroup"
 #define PARTITION	CGROUPS "/timerheap"
 
-/* Write to a file of a cgroup.  Return: whether the file has accepted it. */
+/* Write @text to a file of a cgroup.  Return: whether the kernel has accepted the text. */
 static bool cgroup_write(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY);
@@ -311,7 +311,7 @@ static void partition_remove(void)
 /*
  * The module follows a cpuset partition that isolates a CPU while the machine runs.  Within about
  * a second, the timers that this CPU starts expire on other CPUs.  When the partition is removed,
- * they expire on this CPU again.  The context was set up before.
+ * they expire on this CPU again.  The context was set up before the partition was made.
  */
 TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
 {
@@ -331,7 +331,7 @@ TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
 	}
 	EXPECT_TRUE(cgroup_write(PARTITION "/cgroup.procs", "0"));
 	EXPECT_EQ(0, run_on(cpu));
-	/* Start a new timer each time: a pending timer stays on its CPU. */
+	/* Start a new timer each time: a pending timer stays if its queue is pinned. */
 	for (; armed == cpu && slot <= CPUS / 2; slot++) {
 		armed = start_and_find_cpu(self->fd, slot, self->at - slot * SEC / 10);
 		nap(SEC / 2);
@@ -381,8 +381,8 @@ static int context_of(uid_t uid, bool permitted, int cpu)
 
 /*
  * Pending timers leave a CPU that a partition isolates, and return to it when the partition is
- * removed.  The timers of a program that had CAP_SYS_NICE at SETUP stay on the CPU it has named, or
- * return to it at that SETUP.  Each user has queues of its own.
+ * removed.  The timers of a user stay on the CPU, or return to it, if a SETUP of the user with
+ * CAP_SYS_NICE names the CPU.  Each user has queues of its own.
  */
 TEST_F_TIMEOUT(placement, pending_timers_leave_isolated_partition, 120)
 {

@@ -394,7 +394,7 @@ TEST_F(protocol, kick_ends_at_first_bad_number)
 	numbers = (void *)(memory + page - FIT * sizeof(*numbers));
 	for (int i = 0; i < SLOTS; i++)
 		numbers[i] = 4 + i;
-	/* Unmap the page: User Mode Linux ignores PROT_NONE when the kernel copies. */
+	/* Unmap the page: User Mode Linux ignores PROT_NONE when it copies from a program. */
 	ASSERT_EQ(0, munmap(memory + page, page));
 	EXPECT_EQ(FIT, th_kick(map->fd, numbers, 100));
 	EXPECT_EQ(FIT, events_in_ring(map));
@@ -718,7 +718,8 @@ static void *kick_forever(void *arg)
 /*
  * One thread starts and stops a slot as fast as it can, while another thread kicks that
  * slot.  Each arming ends in a stop or in an event.  User Mode Linux runs one thread of a
- * process at a time, and switches in system calls.  So the thread yields in one arming of 100.
+ * process at a time, and switches in system calls.  So the first thread yields in one arming of
+ * 100.
  */
 TEST_F(protocol, racing_kick_loses_no_arming)
 {

@@ -154,7 +154,7 @@ static inline void discard_events(struct th_map *map)
 /*
  * Wait for the next event and take it.
  *
- * Return: true, or false if the event is lost or the kernel did not wake the waiter.
+ * Return: true; false if no event arrives within LOST, or if the kernel did not wake the waiter.
  */
 static inline bool wait_event(struct th_map *map, struct timerheap_event *event)
 {

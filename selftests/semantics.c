@@ -615,7 +615,7 @@ TEST_F(calls, if_pending_does_not_rearm)
 	EXPECT_TRUE(th_quiet(self->fd, 20 * MSEC));
 }
 
-/* A timer that is postponed before each deadline expires once, at the last deadline. */
+/* A timer that is postponed before each of its deadlines expires at the last one. */
 TEST_F(calls, postponed_timer_expires_at_last_deadline)
 {
 	struct timerheap_event event;

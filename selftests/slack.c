@@ -62,9 +62,9 @@ static int64_t bucketed(int fd, const struct timerheap_info *before)
 /*
  * Pin the test to its CPU.  All timers are then in one queue, so timers with the same rounded
  * deadline share one bucket, and the number of entries is exact.  The first timer with slack in a
- * queue has no bucket, so start one, and remove it.
+ * queue has no bucket, but makes the kernel allocate buckets.  So start one, and remove it.
  *
- * Return: whether this has succeeded.
+ * Return: whether the thread is pinned and the timer was started.
  */
 static bool stay_on_one_cpu(void)
 {
@@ -205,14 +205,14 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 		expired |= 1ULL << event.slot;
 	}
 	EXPECT_EQ(~0ULL, expired);
-	/* Timer 7 is due 42 ms after the others, unless the host stalls. */
+	/* Timer 7 is due 42 ms after the others, so it expires last, unless the host stalls. */
 	if (getenv("TIMERHEAP_EXACT"))
 		EXPECT_EQ(7, event.slot);
 	EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
 	th_unmap(&map);
 }
 
-/* If a program reduces a timer's slack, the next KICK moves the timer out of its bucket. */
+/* If a program reduces a timer's slack, the next KICK moves the timer to an earlier time. */
 TEST_F(slack, kick_with_less_slack_moves_timer_earlier)
 {
 	struct th_map map = { .fd = -1 };
@@ -221,8 +221,8 @@ TEST_F(slack, kick_with_less_slack_moves_timer_earlier)
 	int64_t at;
 
 	/*
-	 * Repeat until the timer is queued before its deadline.  A timer that is due
-	 * already expires at once, and is in no bucket.
+	 * Repeat until the timer is queued before its deadline.  A timer that is due at the
+	 * KICK expires at once, whatever its slack.
 	 */
 	do {
 		if (map.fd >= 0)
@@ -318,7 +318,7 @@ TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
 	EXPECT_EQ(0, bucketed(self->fd, &self->before));
 }
 
-/* Return: the largest possible number of queues, one per CPU and clock. */
+/* Return: the largest possible number of queues of one user, one per CPU and clock. */
 static int64_t max_queues(void)
 {
 	return 4 * sysconf(_SC_NPROCESSORS_CONF);
@@ -339,8 +339,10 @@ static int64_t max_queues(void)
  *
  * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each
  * queue may have one more run, which finds no due timer.  A busy host may stop the CPU, and then
- * another CPU steals the run.  The hrtimer stays armed, so such a run counts twice.  With
- * TIMERHEAP_EXACT there is no such run: `make check-all` then runs no other test of this program.
+ * another CPU steals the run.  The hrtimer stays armed, so a stolen run counts twice.
+ *
+ * With TIMERHEAP_EXACT there are no such runs: the host stops no CPU, and `make check-all` runs no
+ * other test of this program.
  */
 TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 {

@@ -75,7 +75,7 @@ static int watchdog_off(struct _test_data_steal *self)
 {
 	int ret = put_number(TH_PARAMETERS "watchdog_ms", 0);
 
-	/* Wait until a scan ends that the watchdog may have begun. */
+	/* The watchdog may have begun a scan: give it time to end. */
 	nap(50 * MSEC);
 	return ret ? ret : th_info(self->fd, &self->before);
 }
@@ -131,7 +131,7 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
 #define STOLEN_WITHIN		(100 * MSEC)
 
 /*
- * Return: after how many failed attempts a test fails, counted over all CPUs that it holds.
+ * Return: how many failed attempts make a test fail.  Most tests count those of all CPUs together.
  *
  * An attempt can fail because the host stalls.  Then the CPU is held too late, or no other
  * CPU has time to steal before the CPU is released.  With TIMERHEAP_EXACT no attempt may fail.
@@ -293,7 +293,7 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
 	ASSERT_EQ(0, keep_off(self->cpus, cpu, next));
 	ASSERT_EQ(0, hold(cpu, 2 * HOLD, "interrupts"));
 	nap(SOON + HOLD / 2);
-	/* Release this CPU before the first one, so that the last release is that of @cpu. */
+	/* @next is released before @cpu, so wait_released() returns when @cpu was released. */
 	ASSERT_EQ(0, hold(next, 3 * HOLD / 2 - 2 * SOON, "interrupts"));
 	released = wait_released();
 	last = take_events(self, SLOTS);
@@ -385,7 +385,7 @@ TEST_F_TIMEOUT(steal, ticker_run_on_other_cpu_steals, 120)
  * Return: whether WAIT, which scans before it sleeps, found the timers in time.
  */
 static bool run_by_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
-			 int cpu)
+			  int cpu)
 {
 	struct timerheap_event event = {};
 	int64_t held, soon = now() + SOON;
@@ -475,8 +475,8 @@ static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test
 
 /*
  * Timers that another CPU moves earlier while their CPU is held expire before that CPU is
- * released.  A busy host may delay the moves until the new deadline.  Then the test moves the
- * timers again.  If the moves of one CPU's timers were late 10 times, the test is skipped.
+ * released.  A busy host may delay the moves until after the new deadline.  Then the test starts
+ * and moves the timers again.  If the moves were late 10 times for one CPU, the test is skipped.
  */
 TEST_F_TIMEOUT(steal, timers_moved_earlier_are_stolen, 120)
 {
@@ -671,7 +671,7 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
 	EXPECT_EQ(0, since(self).stolen);
 }
 
-/* Start @slots timers of @fd on CPU 1 for one instant.  Return: that time; 0 if a start failed. */
+/* Start @slots timers of @fd on CPU 1, with one deadline.  Return: the deadline; 0 on an error. */
 static int64_t start_at_one_instant(int fd, int slots)
 {
 	int64_t at, lead = SEC / 4;
@@ -691,7 +691,8 @@ static int64_t start_at_one_instant(int fd, int slots)
 
 /*
  * A task that preempts a run, on PREEMPT_RT, delays only the functions of one batch.  Thieves run
- * the other timers of that CPU.
+ * the other timers of that CPU.  @fired is the time at which a run has collected the batch.  So the
+ * events of the delayed batch do not count as late here.
  */
 TEST_F_TIMEOUT(steal, preempted_run_is_continued, 120)
 {
@@ -722,7 +723,7 @@ TEST_F_TIMEOUT(steal, preempted_run_is_continued, 120)
 		waited += late > 0;
 		close(fd);
 	}
-	/* The host may stop the thieves for as long as the task runs, but not in most rounds. */
+	/* In up to 2 rounds the host may stop the thieves for as long as the task runs. */
 	EXPECT_GT(rounds / 2, waited);
 }
 

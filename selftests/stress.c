@@ -5,7 +5,7 @@
  * In the first two tests 8 threads, spread over the CPUs, start, stop and modify the same
  * timers.  The other tests use one thread.
  *
- * The first two tests check sums for each slot.  Each call exchanges the slot's deadline
+ * The first two tests compare sums for each slot.  Each call exchanges the slot's deadline
  * atomically, and returns in was_pending whether the timer was pending before.  So in
  * whatever order the calls of all threads take effect, for one-shot timers
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests that need a stuck CPU, or one that a task of high priority keeps.
+ * Helpers for tests that need a stuck CPU, or a CPU that a real-time task keeps busy.
  *
  * The module in stuck/ makes a CPU stuck.  can_hold() loads the module from the path in the
  * environment variable TIMERHEAP_STUCK, or from /lab/stuck.ko.
@@ -34,7 +34,7 @@ static inline int hold(int cpu, int64_t span, const char *kind)
 /*
  * Wait until no CPU is stuck.
  *
- * Return: when the last CPU was released, on CLOCK_MONOTONIC; 0 if LOST has passed.
+ * Return: when the last CPU was released, on CLOCK_MONOTONIC; 0 if one is still stuck after LOST.
  */
 static inline int64_t wait_released(void)
 {
@@ -74,9 +74,11 @@ static inline int keep_off(int cpus, int cpu, int other)
 }
 
 /*
- * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  It moves there when the
- * kernel has checked @checked timers, at the latest at @latest.  After 1.3 s the kernel raises
- * the priority of a preempted run itself, since a run is an RCU reader.
+ * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  It moves to CPU 1 when INFO
+ * counts @checked checks, at the latest at the time @latest.
+ *
+ * The task leaves CPU 1 before 1.3 s have passed.  After that time the kernel itself raises the
+ * priority of a run that the task preempts, since a run is an RCU reader.
  */
 struct hog {
 	pthread_t thread;
@@ -95,7 +97,7 @@ static inline int set_priority(int priority)
 	return sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* The function of the thread.  Returns at once without the privilege for a real-time priority. */
+/* The function of a hog's thread.  It returns at once without the right to a real-time priority. */
 static inline void *keep_cpu(void *arg)
 {
 	struct hog *hog = arg;

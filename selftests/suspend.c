@@ -6,22 +6,23 @@
  * Timers whose deadline passes during the suspend do not wake the machine.  They expire
  * after the resume.
  *
- * The test suspends the machine, and an alarm of the real-time clock wakes it.  A suspend
- * disturbs all programs of the machine.  So the test runs only with TIMERHEAP_SUSPEND=1 in the
+ * The tests suspend the machine, and an alarm of the real-time clock wakes it.  A suspend
+ * disturbs all programs of the machine.  So the tests run only with TIMERHEAP_SUSPEND=1 in the
  * environment.
  */
 #include "system_test.h"
 
 /*
- * Return: whether a timer is pending, as it must be for 4 s from @began on.  A busy host may take
- * longer to resume the machine.  With TIMERHEAP_EXACT the timer must be pending.
+ * Return: whether timer 0 is pending, or may have expired: it must be pending for 4 s from @began
+ * on, and a busy host may take longer to resume the machine.  With TIMERHEAP_EXACT the clock
+ * counts instructions, so the timer must be pending.
  */
 static bool pending_for_4_s(int fd, int64_t began)
 {
 	return th_pending(fd, 0) || (!getenv("TIMERHEAP_EXACT") && now() >= began + 4 * SEC);
 }
 
-/* Suspend the machine until @alarm, such as "+8" for 8 s later.  Return: false: it cannot. */
+/* Suspend the machine until @alarm; "+8" means 8 s from now.  Return: whether it was suspended. */
 static bool suspend(const char *alarm)
 {
 	return !put_text("/sys/class/rtc/rtc0/wakealarm", alarm) &&

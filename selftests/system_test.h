@@ -74,13 +74,16 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 	return at ? atol(at + strlen(key)) : -1;
 }
 
-/* A heap of CLOCK_MONOTONIC, as the file heaps in debugfs shows it: its CPU, and its entries. */
+/* The heaps of CLOCK_MONOTONIC with one number, as the file heaps in debugfs shows them. */
 struct system_heap {
-	int cpu;
-	int entries;
+	int cpu;		/* -1: no heap with this number was used */
+	int entries;		/* the sum over all users */
 };
 
-/* Read all heaps of CLOCK_MONOTONIC that are in use.  Return: the number of heaps; 0: no file. */
+/*
+ * Read the heaps of CLOCK_MONOTONIC that were used.  Heap n of each user belongs to @heaps[n].
+ * Return: how many elements of @heaps have a heap; 0: no file.
+ */
 static inline int system_read_heaps(struct system_heap *heaps, int max)
 {
 	FILE *file = fopen("/sys/kernel/debug/timerheap/heaps", "r");
@@ -93,7 +96,6 @@ static inline int system_read_heaps(struct system_heap *heaps, int max)
 		if (sscanf(line, "monotonic %d %d %*s %d", &index, &cpu, &entries) != 3 ||
 		    index >= max)
 			continue;
-		/* Each user has heaps with the same numbers. */
 		nr += heaps[index].cpu < 0;
 		heaps[index].cpu = cpu;
 		heaps[index].entries += entries;

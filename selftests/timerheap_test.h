@@ -483,8 +483,8 @@ static inline int th_wait_flags(int fd, struct timerheap_event *events, uint32_t
  * If the kernel adds an event but does not wake the waiter, WAIT returns that event when
  * its timeout ends, after LOST.  This function then returns -ETIME.
  *
- * Return: the number of events, 0 if none arrives within LOST, or -errno.  -ETIME: fewer than
- * @min events have arrived within LOST, or the waiter was not woken.
+ * Return: the number of events, 0 if none arrives within LOST, or -errno.  -ETIME: at least one
+ * event, but fewer than @min, has arrived within LOST, or the waiter was not woken.
  */
 static inline int th_events(int fd, struct timerheap_event *events, uint32_t nr,
 			    uint32_t min)
@@ -712,7 +712,7 @@ static inline int64_t th_store(struct th_map *map, uint32_t slot, int64_t deadli
 
 	s->slack = slack;
 	was = __atomic_exchange_n(&s->deadline, deadline, __ATOMIC_SEQ_CST);
-	/* If @queued is 0, @queued - 1 wraps to the largest number, so KICK is called. */
+	/* If @queued is 0, subtracting 1 wraps to the largest number, so KICK is called. */
 	if (kick || __atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) - 1 >= (uint64_t)deadline)
 		ret = th_kick(map->fd, &slot, 1);
 	return ret < 0 ? ret : was;

@@ -3,9 +3,8 @@
  * `timerheap top` on a pseudo-terminal: its display fits the terminal, it obeys keys, and it
  * restores the terminal when it exits.
  *
- * The last tests check how the batch mode, with the option -b, shows timers with slack, and a user
- * at its limit of CPU time.
- * ../tools/timerheap/run has all other tests of the batch mode.
+ * The last two tests check the batch mode, with the option -b: how it shows timers with slack, and
+ * a user at its limit of CPU time.  ../tools/timerheap/run has all other tests of the batch mode.
  */
 #include <pty.h>
 #include <termios.h>
@@ -198,7 +197,7 @@ TEST(timers_with_slack_are_counted)
 	fd = th_open();
 	alone = th_context(CLOCK_BOOTTIME, ALONE);
 	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
-	/* The first timer with slack in a queue may have no bucket. */
+	/* Start one more than SHARED: the first timer with slack in a queue may have no bucket. */
 	for (int i = 0; i <= SHARED; i++)
 		ASSERT_EQ(0, th_start(fd, i, 1000 * SEC));
 	for (int i = 0; i < ALONE; i++)
@@ -245,7 +244,7 @@ FIXTURE_TEARDOWN(users)
 		abusers_forbid(&self->abusers);
 }
 
-/* A line of a user. */
+/* What top shows in the line of a user. */
 struct user {
 	unsigned long account, cpu, contexts, throttled;
 	double percent, most;
@@ -274,8 +273,8 @@ static bool find_user(uid_t uid, struct user *user)
 }
 
 /*
- * Of a user whose tickers need more than its limit, top shows the CPU time and the memory, and that
- * its own limit throttles it.  A user that only has a context is not throttled.
+ * For a user whose tickers need more than the user's limit, top shows the CPU time, the memory, and
+ * that this limit throttles the runs.  A user with a context, but without timers, is not throttled.
  */
 TEST_F_TIMEOUT(users, user_at_its_limit_is_shown, 60)
 {

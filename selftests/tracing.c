@@ -356,7 +356,7 @@ TEST_F_TIMEOUT(tracing, each_hand_over_has_an_event, 60)
 	counts = count(&self->traced);
 	EXPECT_EQ(0, lost_events());
 	EXPECT_EQ(after.handed_over - before.handed_over, counts.handed_over);
-	/* The heap of CPU 1 went to another CPU, and came back. */
+	/* The heap of CPU 1 was handed over to another CPU, and back. */
 	if (!after.heaps)
 		EXPECT_LE(2, counts.handed_over);
 }

@@ -11,7 +11,7 @@
 
 #define SLOTS		17
 #define TICK		(100 * USEC)	/* doubled 13 times, it is below a second */
-#define BACK_OFF	SEC		/* the most between two checks, as the header promises */
+#define BACK_OFF	SEC		/* the longest time between two checks, by the header */
 
 FIXTURE(ticker)
 {
@@ -49,12 +49,12 @@ static int64_t checked(int fd)
 	return th_info(fd, &info) ? -1 : (int64_t)info.checked;
 }
 
-/* How far is the next check of a slot behind its deadline?  0: the check is in time. */
+/* Return: by how much the next check of a slot is after its deadline; 0: the check is in time. */
 static int64_t deferral(const struct timerheap_slot *slot)
 {
 	uint64_t queued, deadline, again;
 
-	/* Repeat while the kernel checks the slot: it then changes queued and deadline. */
+	/* Repeat while the kernel checks the slot: the check changes queued and deadline. */
 	do {
 		queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 		deadline = __atomic_load_n(&slot->deadline, __ATOMIC_SEQ_CST);
@@ -64,8 +64,8 @@ static int64_t deferral(const struct timerheap_slot *slot)
 }
 
 /*
- * Is the next check of a slot in time?  If the slot has an event again, which can happen if the
- * host has stopped the machine, its checks may have backed off again.
+ * Return: whether the next check of a slot is in time, or the slot has an unread event.  There may
+ * be an unread event if the host has stopped the machine, and the slot may then back off again.
  */
 static bool in_time(const struct timerheap_slot *slot)
 {
@@ -144,7 +144,7 @@ TEST(unread_manual_ticker_is_checked_at_each_period)
 	close(fd);
 }
 
-/* The call that takes the event. */
+/* The variants take events by read(), by WAIT, or from the ring in shared memory. */
 FIXTURE(taken)
 {
 	struct th_map map;
@@ -201,8 +201,8 @@ static bool take(struct _test_data_taken *self, const struct _fixture_variant_ta
 }
 
 /*
- * An event that was unread for a long time counts the periods up to now.  After that the ticker is
- * in time again.
+ * A reader that takes an event which was unread for a long time gets all periods that have passed.
+ * Then the ticker is in time again.
  */
 TEST_F(taken, ticker_continues_in_time)
 {
@@ -220,7 +220,7 @@ TEST_F(taken, ticker_continues_in_time)
 		ASSERT_TRUE(take(self, variant, &event));
 		ticks += event.expirations;
 		EXPECT_EQ(self->first + (int64_t)(ticks - 1) * period, (int64_t)event.deadline);
-		/* In memory, the periods since the last check make an event of their own. */
+		/* In memory, a KICK follows: the periods since the last check make a 2nd event. */
 		if (variant->in_memory) {
 			ASSERT_TRUE(take(self, variant, &event));
 			ticks += event.expirations;
@@ -288,7 +288,7 @@ TEST_F(ticker, kick_and_start_end_the_back_off)
 	EXPECT_EQ(ticks + 1, event.expirations);
 }
 
-/* A start in memory follows the same rule as without a back-off: KICK, since queued is later. */
+/* A start in memory during the back-off needs a KICK if queued is after the new deadline. */
 TEST_F(ticker, start_in_memory_during_back_off_expires_in_time)
 {
 	struct timerheap_event event;
@@ -305,7 +305,7 @@ TEST_F(ticker, start_in_memory_during_back_off_expires_in_time)
 	EXPECT_EQ(deadline, (int64_t)event.deadline);
 }
 
-/* A stop during the back-off finds the ticker pending, and no check counts a period after it. */
+/* A stop during the back-off finds the ticker pending.  No check counts a period after the stop. */
 TEST_F(ticker, stop_during_back_off_counts_no_later_period)
 {
 	const int64_t period = 10 * MSEC;

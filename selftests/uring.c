@@ -88,7 +88,7 @@ static int request(struct io_uring *ring, int fd, uint32_t op,
 	return result(ring, LOST);
 }
 
-/* KICK expires a stored deadline that has passed, and queues the timer for a later one. */
+/* KICK expires a timer whose stored deadline has passed, and queues a timer that is due later. */
 TEST_F(uring, kick_expires_stored_deadline)
 {
 	/* KICK checks slot 5 first.  So slot 5 expires first even if the host stalls for 1 s. */
@@ -325,8 +325,8 @@ TEST_F(uring, read_needs_no_worker)
 #define REQUESTS	4
 
 /*
- * No request of the device, whatever its cmd_op, and no read occupies a worker of io_uring: an
- * fsync, which needs a worker, completes while they wait.
+ * No request of the device, whatever its cmd_op, and no read occupies a worker of io_uring.  So an
+ * fsync, which needs a worker, completes although REQUESTS of them were submitted before it.
  */
 TEST_F(uring, requests_leave_workers_to_other_files)
 {
