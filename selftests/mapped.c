@@ -126,7 +126,7 @@ TEST_F(mapped, read_implies_exec_maps_without_exec)
 			seen = strstr(line, " rw-s ");
 	fclose(maps);
 	EXPECT_TRUE(seen);
-	/* mprotect() succeeds as well, and adds no PROT_EXEC. */
+	/* mprotect() adds no PROT_EXEC to this mapping either, so it succeeds. */
 	EXPECT_EQ(0, mprotect(at, setup->slots_size, RW));
 	EXPECT_EQ(0, munmap(at, setup->slots_size));
 }

@@ -205,7 +205,7 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 		EXPECT_EQ(3, after.bucketed - before.bucketed);
 		ASSERT_TRUE(make_cpu_rearm(map.fd));
 		EXPECT_EQ(cpu, wait_armed_for(at));
-		/* The three timers expire, each once. */
+		/* Move the three timers to a near deadline: each expires once. */
 		at = now() + SEC;
 		ASSERT_EQ(1, th_modify_flags(map.fd, 1, at, 0, TIMERHEAP_ABSTIME));
 		ASSERT_EQ(1, th_start_slack(map.fd, 2, at, 0, slack));

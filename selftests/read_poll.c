@@ -114,7 +114,6 @@ TEST_F(events, nonblocking_read_returns_eagain)
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
 }
 
-/* A blocking read() sleeps until there is an event. */
 TEST_F(events, blocking_read_waits_for_an_event)
 {
 	struct timerheap_event event;
@@ -125,7 +124,6 @@ TEST_F(events, blocking_read_waits_for_an_event)
 	EXPECT_LE(start + 50 * MSEC, now());
 }
 
-/* A descriptor is readable while there is an event. */
 TEST_F(events, descriptor_is_readable_while_there_is_an_event)
 {
 	struct pollfd p = { .fd = self->fd, .events = POLLIN | POLLOUT };

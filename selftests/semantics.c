@@ -58,7 +58,7 @@ TEST_F(go, each_start_with_zero_span_makes_an_event)
 	}
 }
 
-/* As in Go's test TickerStress, with the minimum period. */
+/* As in Go's test TickerStress, whose period is 1 ns: timerheap raises it to the minimum. */
 TEST_F(go, short_period_becomes_minimum_period)
 {
 	struct timerheap_info info;

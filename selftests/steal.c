@@ -244,7 +244,7 @@ static bool run_by_third(struct __test_metadata *_metadata, struct _test_data_st
 	EXPECT_EQ(0, hold(cpu, HOLD + 3 * SOON, "interrupts"));
 	nap(SOON);
 	EXPECT_EQ(0, hold(next, HOLD, "softirqs"));
-	/* The first CPU is released last. */
+	/* @cpu is released after @next, so wait_released() returns when @cpu was released. */
 	released = wait_released();
 	close(fd);
 	last = take_events(self, SLOTS);

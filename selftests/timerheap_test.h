@@ -543,7 +543,7 @@ struct th_churner {
 	pthread_t thread;
 	atomic_bool *done;
 	int fd, base;
-	int cpu;		/* the CPU it is pinned to; -1: none */
+	int cpu;		/* the CPU to which the thread is pinned; -1: none */
 	int64_t armed, stopped;
 	int error;
 };

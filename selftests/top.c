@@ -26,7 +26,7 @@ FIXTURE(top)
 {
 	int more[2 * ROWS];	/* contexts, more than the terminal has lines */
 	int terminal;		/* the test's end of the pseudo-terminal */
-	int top_end;		/* the end that the program uses */
+	int top_end;		/* the end that `timerheap top` uses */
 	pid_t pid;
 	struct termios before;
 	struct screen screen;

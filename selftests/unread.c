@@ -11,7 +11,7 @@
 
 #define SLOTS		17
 #define TICK		(100 * USEC)	/* doubled 13 times, it is below a second */
-#define BACK_OFF	SEC		/* the longest time between two checks, by the header */
+#define BACK_OFF	SEC		/* the longest time between two checks */
 
 FIXTURE(ticker)
 {
@@ -97,7 +97,7 @@ TEST_F(ticker, unread_tickers_are_checked_rarely)
 		EXPECT_GE(BACK_OFF, deferral(&self->map.slots[i]));
 }
 
-/* With TIMERHEAP_UNLIMITED, a ticker of 1 us that no program reads is checked rarely, too. */
+/* With TIMERHEAP_UNLIMITED, even a ticker of 1 us that no program reads is checked rarely. */
 TEST(unread_unlimited_ticker_is_checked_rarely)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1,
@@ -247,7 +247,7 @@ TEST_F(ticker, next_event_follows_within_a_second_without_kick)
 	uint64_t ticks = 0;
 
 	ASSERT_EQ(0, start_tickers(self, 1, period));
-	/* Repeat if a check falls between the loads. */
+	/* Repeat if the kernel checks the slot between the loads of queued. */
 	do {
 		ASSERT_TRUE(backs_off(self, SEC / 2));
 		queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
