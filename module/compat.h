@@ -17,7 +17,7 @@
 #include <asm/cpufeature.h>
 #endif
 
-/* Linux 7 renamed the unbound workqueue, and warns of the old name. */
+/* Linux 7 warns of the name system_unbound_wq.  Older kernels may not have the new name. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 #define system_dfl_wq system_unbound_wq
 #endif
@@ -113,8 +113,9 @@ static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 /*
  * Without LSE, an atomic operation of arm64 is a loop of load-exclusive and store-exclusive.  A
  * store of another CPU near the word makes the store-exclusive fail, and the kernel's operations
- * try again without limit.  THEAP_COMPAT_EXCLUSIVE() defines one attempt.  Its @instructions set
- * "new" from "seen" and "operand", or branch to label 1 so that nothing is stored.
+ * try again without limit.  So a program that shares the word could keep the kernel in the loop
+ * (user_word.h).  THEAP_COMPAT_EXCLUSIVE() defines one attempt.  Its @instructions set "new" from
+ * "seen" and "operand", or branch to label 1 so that nothing is stored.
  *
  * The ordering is that of the kernel's operations: release, and a full barrier after a success.
  */

@@ -3,10 +3,10 @@
  * An account, which pays for timers.
  *
  * An account has queues of its own, one per clock and CPU, and a limit of CPU time on each CPU
- * (budget.c).  Each user of the device has an account.  Other modules, and the contexts that root
- * has set up without limits, share the account of the kernel, which has no limit.
+ * (budget.c).  Each user of the device has an account.  Other modules, and the contexts that were
+ * set up without limits, share the account of the kernel, which has no limit.
  *
- * So the timers of one user are in no heap of another user, and hold no lock of another user.
+ * So the timers of one user share no heap and no queue lock with those of another user.
  * If a user exceeds the limit, only the user's own queues rest.  In Go, one program has all
  * timers of its runtime, so Go needs no such separation.
  *
@@ -31,7 +31,7 @@ struct theap_queue;
  * @until:          when the used time is repaid, on CLOCK_MONOTONIC (budget.c)
  * @used:           the CPU time that was charged, in nanoseconds
  * @median_latency: an estimate of the median lateness of the interrupts that begin runs
- * @next_excuse:    until then, long runs are charged in full (budget.c)
+ * @next_excuse:    until then, a long run is charged for up to 400 ms, not for 20 ms (budget.c)
  * @throttled:      the runs that have ended because the limit of the account was reached
  *
  * Written by that CPU, @until, @used and @next_excuse with interrupts off; read by any CPU.

@@ -11,9 +11,10 @@
  * owning CPU, and the handler arms the hrtimer there.  So only the owning CPU arms the
  * hrtimer, and it needs no lock for that.
  *
- * @armed has two writers.  One is the owning CPU.  The other is the run, which may be on
- * another CPU (steal.c).  A run writes @armed when it begins.  It also writes @armed when it
- * ends, unless it is throttled on the owning CPU.  The values:
+ * @armed has two writers.  One is the owning CPU.  The other is a run that began before a hand-over
+ * on the CPU that drove the queue then.  A run writes @armed when it begins.  It also writes @armed
+ * when it ends, unless it is throttled on the owning CPU.  A thief's run (steal.c) does not write
+ * @armed.  The values:
  *
  *	armed			the hrtimer
  *	THEAP_NEVER		is off, or is still set to a deadline from before the last run
@@ -228,7 +229,7 @@ void theap_queue_rest_ended(struct theap_queue *queue)
  * A thief leaves @armed as it is, since the owning CPU has yet to run the queue: its hrtimer, or a
  * notification, is pending.  But the thief has drained the inbox.  A caller that has lowered
  * @earliest may find it cleared, and @first not yet lowered.  So the thief notifies the owning CPU,
- * like each code that drains the inbox.
+ * like all code that drains the inbox.
  *
  * Context: interrupts off.
  */
@@ -296,8 +297,8 @@ void theap_queue_hand_over(struct theap_queue *queue, unsigned int cpu)
 	WRITE_ONCE(queue->cpu, cpu);
 	/*
 	 * Wait until the old CPU has handled the IPI: then it no longer arms the hrtimer.
-	 * Ignore an error: the IPI fails only if that CPU is offline, and an offline CPU
-	 * arms no hrtimer.
+	 * Ignore an error: the IPI fails only if that CPU is offline, or if no CPU has driven
+	 * the queue yet.  In both cases no old CPU arms the hrtimer.
 	 */
 	smp_call_function_single(before, theap_queue_ipi_nop, NULL, true);
 	theap_queue_quiesce(queue);

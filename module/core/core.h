@@ -10,12 +10,13 @@
  *	heap.c extract.c list.c			the heap, bulk extraction, lists in the
  *						same memory
  *	state.h timer.h slack.h			the ten states, a timer, its slack
- *	queue.h counters.h trace.h		a queue, its counters, tracepoints
+ *	account.h queue.h			an account, a queue
+ *	counters.h trace.h			the counters of a queue, tracepoints
  *	bucket.c enqueue.c verify.c		slack buckets, enqueue and dequeue, the
  *						self-check
  *	owner.c					what the holder of a queue's lock does to
  *						the timers of the queue
- *	cpus.c account.h queues.c		isolated CPUs, the queues of all accounts
+ *	cpus.c queues.c				isolated CPUs, the queues of all accounts
  *	room.c					room in the heaps of queues
  *	budget.c				the CPU time that runs may use
  *	arm.c					the hrtimer of a queue, notifications

@@ -21,7 +21,7 @@
 	X(runs, "expiry runs")						\
 	X(throttled, "of these, ended because a limit of CPU time was reached") \
 	X(notified, "CPUs notified of an earlier deadline")		\
-	X(deferred_notifications, "notifications deferred by the limit of an account") \
+	X(deferred_notifications, "notifications deferred: a limit of CPU time was reached") \
 	X(stolen, "runs by another CPU than the queue's")		\
 	X(stolen_by_watchdog, "of these, started by the watchdog")
 

@@ -16,7 +16,7 @@
 
 #include "heap.h"
 
-/* The first directory has room for 64 segments, 2^18 entries.  Each next one is twice as big. */
+/* The first directory has room for 64 segments, 2^16 entries.  Each next one is twice as big. */
 #define THEAP_DIRECTORY_MIN	64U
 
 static void theap_heap_store(struct theap_heap *heap, u32 pos, s64 when,
@@ -214,9 +214,9 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * @heap: the heap
  * @keep: the number of entries and list nodes that the heap must have room for
  *
- * A heap keeps one segment more than that, or than its entries and list nodes need.  If the size of
- * a heap varies around the end of a segment, the spare segment saves an allocation each time.  An
- * empty heap needs no segment.
+ * A heap keeps the segments that @keep, or its present entries and list nodes, need, and one more.
+ * If the size of a heap varies around the end of a segment, the spare segment saves an allocation
+ * each time.  If the heap is empty and @keep is 0, it needs no segment.
  *
  * Return: whether it has one.  Before theap_heap_shrink(), theap_heap_trim() moves the list
  * nodes out of the last segment.

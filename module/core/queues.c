@@ -23,8 +23,8 @@
  *	  reads first, earliest			  sets the bit if it is clear
  *	  sets the bit if there is a deadline
  *
- * Either that code reads that the bit is clear, or the watchdog reads the deadline.  Then the one
- * that has read it sets the bit.
+ * Either that code reads that the bit is clear, or the watchdog reads the deadline.  The side that
+ * reads this sets the bit.
  */
 #include <linux/bitops.h>
 #include <linux/minmax.h>
@@ -68,8 +68,8 @@ const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
 	[THEAP_MANUAL]    = { TIMERHEAP_CLOCK_MANUAL, "manual" },
 };
 
-/* A bitmap for all queues that have no account, such as those of manual clocks: bit 0 is set. */
-static unsigned long theap_no_account = 1;
+/* For queues that are in no account's table, such as those of manual clocks: bit 0 stays set. */
+static unsigned long theap_no_table = 1;
 
 /* Return: the number of queues that an account has for each clock. */
 unsigned int theap_queues_nr(void)
@@ -196,7 +196,7 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock,
 	queue->account = account;
 	queue->pinned = account && !account->limited;
 	queue->bit = bit == THEAP_NO_BIT ? 0 : bit;
-	queue->nonempty = bit == THEAP_NO_BIT ? &theap_no_account : account->nonempty;
+	queue->nonempty = bit == THEAP_NO_BIT ? &theap_no_table : account->nonempty;
 	init_llist_head(&queue->inbox);
 	atomic64_set(&queue->earliest, THEAP_NEVER);
 	queue->first = THEAP_NEVER;

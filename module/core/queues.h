@@ -10,7 +10,7 @@
 #include "cpus.h"
 #include "queue.h"
 
-/* For theap_queue_init(): the queue is in no table, so no scan finds it. */
+/* For theap_queue_init(): the queue is in no account's table, so no scan finds it. */
 #define THEAP_NO_BIT	UINT_MAX
 
 /**

@@ -14,7 +14,7 @@
  *				of them wait, or at the end of the run
  *
  * The time under the lock is bounded.  A batch expires at most THEAP_BATCH timers, and
- * requeues at most half as many that were moved earlier.  With a million timers that takes 25 us
+ * requeues at most half as many that were moved earlier.  With a million timers that takes 23 us
  * (queue.h).
  *
  * If a function starts its own timer in the past, a later batch expires the timer, not
@@ -41,7 +41,7 @@
 #include "trace.h"
 #include "upcalls.h"
 
-/* If the function of a timer waits in the batch of another run, this run tries the timer later. */
+/* If a timer's function waits in the batch of another run, this run retries this much later. */
 #define THEAP_DEFER_ACTIVE	(50 * NSEC_PER_USEC)
 
 /* Is another run about to call the function of @timer, or calling it now? */
@@ -52,7 +52,7 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
 	/* Pairs with the release in theap_run_call(). */
 	if (!smp_load_acquire(&timer->active))
 		return false;
-	/* A ticker that was moved earlier may be due twice in one batch. */
+	/* Not if the call is in this batch: a ticker that was moved earlier may be due twice. */
 	for (i = 0; i < run->nr; i++)
 		if (run->expired[i].timer == timer)
 			return false;
@@ -464,7 +464,7 @@ u64 theap_queue_run(struct theap_queue *queue)
 	return ended;
 }
 
-/* Run a queue.  If it has nothing more due, check whether other CPUs are stuck. */
+/* Run a queue.  If this CPU has time left for runs, check whether other CPUs are stuck. */
 static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 {
 	u64 ended;

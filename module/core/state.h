@@ -39,8 +39,8 @@
  *    of both queues.
  *
  * So each wait for a transient state ends, and theap_relax() may spin.  But the host may stop a
- * virtual CPU in a transient state.  So code that holds a lock waits for a bounded number of
- * steps, and then handles the timer later.
+ * virtual CPU in a transient state.  So code that holds a queue's lock waits only for a bounded
+ * time or number of steps, and then handles the timer later.
  *
  * A transition is written from -> to.  A transition out of a stable state may fail, since
  * another CPU may be first.  Its name begins with theap_try_.  It is one compare-and-
@@ -192,7 +192,7 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: the timer has a next deadline, or a clock step back made it not due */
+/* RUNNING -> WAITING: the timer has a next deadline, is no longer due, or is tried again later */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);

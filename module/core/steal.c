@@ -15,9 +15,9 @@
  *
  * A queue is stuck if a timer is overdue by steal_us (a module parameter), and no run of the
  * queue has made progress for steal_us: none has begun, collected a batch or ended.  The time
- * that the queue rests after a run, up to half a second (budget.c), counts as part of that run.  So
- * a CPU that has too much to do is not stuck, although its timers are late.  And a user that
- * exceeds a limit gets no time of other CPUs.
+ * that the queue rests after a run, at most 10 s (budget.c), counts as part of that run.  So a CPU
+ * that has too much to do is not stuck, although its timers are late.  And a user that exceeds a
+ * limit gets no time of other CPUs.
  *
  * The owning CPU may get stuck in the middle of a run: the host stops it, or on PREEMPT_RT a task
  * preempts the run.  So a queue has two runs, one of the owning CPU and one of a thief, and both
@@ -30,8 +30,8 @@
  * Three callers scan for stuck queues:
  *
  *	caller					queues	clocks
- *	a run, or the end of a rest, that	32	all
- *	leaves nothing due
+ *	a run whose CPU has time left for runs,	32	all
+ *	and a rest that has left nothing due
  *	a task that is about to sleep		64	the clock of its events
  *	the watchdog (watchdog.c)		all	all
  *
@@ -59,9 +59,9 @@
  *
  * The races:
  *
- * 1. Two thieves.  The lock lets one of them begin.  The other one gets the lock later.  It then
- *    finds that the thief's run is on or has just made progress, or that nothing is due.  A thief
- *    does nothing if the lock is taken.  If the owning CPU wakes up during a thief's run, both run
+ * 1. Two thieves.  The lock lets one of them begin.  The other one does nothing if the lock is
+ *    taken.  If it gets the lock later, it finds that the thief's run is on or has just made
+ *    progress, or that nothing is due.  If the owning CPU wakes up during a thief's run, both run
  *    the queue, and each batch goes to one of them.
  *
  * 2. A thief's run against the owning CPU, which arms the hrtimer.  The thief leaves @armed and the
@@ -72,10 +72,9 @@
  *    inbox.
  *
  * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get
- *    stuck before @thief_resume fires.  Then the owning CPU continues when it wakes up, or another
- *    thief.
- *    @thief_resume runs the queue only if a timer is due and no other thief runs the queue.  Nor
- *    does it while the queue is throttled, or while the run of the owning CPU makes progress.
+ *    stuck before @thief_resume fires.  Then another thief continues, or the owning CPU when it
+ *    wakes up.  @thief_resume runs the queue only if a timer is due and no other thief runs the
+ *    queue.  It does not run a throttled queue, or one whose owning CPU runs it with progress.
  *
  *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
  *    @resume: if the function of @resume runs on the owning CPU when the thief arms
@@ -197,7 +196,7 @@ enum theap_scan {
  * Visit the next @nr queues that have timers, and run those of @clocks that are stuck, while there
  * is budget.  The next scan begins where this one ends.
  *
- * Return: whether a scan has to go on at the queue where this one ended.
+ * Return: whether the scan ended early: a task has found a stuck queue, or no budget is left.
  */
 static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
 			     enum theap_scan scan)
@@ -268,7 +267,8 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
  *
  * The next call scans the next queues.
  *
- * Context: softirq, when nothing is due in the queue of the run or of the rest.
+ * Context: softirq, at the end of a run, if this CPU has time left for runs; or at the end of a
+ * rest, if nothing is due in its queue.
  */
 void theap_steal_after_run(u64 now)
 {
@@ -298,7 +298,7 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 		hrtimer_start(&thief->scan, 0, HRTIMER_MODE_REL_PINNED_SOFT);
 }
 
-/* The function of @scan.  If the task has moved meanwhile, this CPU scans in its own order. */
+/* The function of @scan.  If the task was moved before it armed @scan, begin at @at of this CPU. */
 static enum hrtimer_restart theap_thief_scans(struct hrtimer *hrtimer)
 {
 	theap_budget_note_latency(hrtimer);

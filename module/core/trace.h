@@ -9,8 +9,8 @@
  *		   program may have stopped or postponed its slot without a call
  *	expire_entry, expire_exit
  *		   before and after the function of a timer that has expired
- *	hand_over  a queue was handed over to another CPU, since its CPU goes offline or is
- *		   online again
+ *	hand_over  a queue was handed over to another CPU, since a CPU goes offline or comes
+ *		   online, or was isolated or released
  *	notify	   a CPU was notified of an earlier deadline
  *	steal	   another CPU runs a queue, since its own CPU is stuck
  *
@@ -247,7 +247,6 @@ TRACE_EVENT(timerheap_hand_over,
 		  __entry->from, __entry->to, __entry->entries)
 );
 
-/* Another CPU runs a queue whose own CPU is stuck. */
 TRACE_EVENT(timerheap_steal,
 
 	TP_PROTO(struct theap_queue *queue, bool watchdog),

@@ -5,10 +5,11 @@
  * Each file of core/ calls only files that precede it in that list.  There are three
  * exceptions, and all are declared here:
  *
- *	run.c -> steal.c	after a run that has left nothing due in its queue, the
- *				CPU checks whether other CPUs are stuck
- *	owner.c, arm.c -> watchdog.c	an earlier deadline wakes the watchdog if it would
- *				sleep past that deadline
+ *	run.c -> steal.c	after a run, if its CPU has time left for runs (budget.c), the CPU
+ *				checks whether other CPUs are stuck
+ *	owner.c, arm.c -> watchdog.c	an earlier deadline sets the bit of its queue
+ *				(queues.c), and wakes the watchdog if it would sleep past that
+ *				deadline
  *	cpus.c -> hotplug.c	queues leave CPUs that became isolated, and return to CPUs that are
  *				not isolated any more
  */
