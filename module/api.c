@@ -9,10 +9,11 @@
  *
  * 2. The function returns the time at which it is to be called again.  If the timer is
  *    started or stopped while the function runs, the returned time is ignored, since it
- *    is older.  For this an expiry sets @again, and each start by other code clears it.
- *    The returned time counts only if @again is still set.  A stop of a pending timer need not
- *    clear @again: the timer was started since the expiry, either by other code, or by its
- *    function, which has returned.  A stop of any other timer clears it.
+ *    is older.  For this an expiry sets @again, and each timerheap_start() clears it.  The
+ *    returned time counts only if @again is still set.  A stop of a pending timer need not clear
+ *    @again: since the expiry the timer was started, either by timerheap_start(), or after the
+ *    function has returned, when @again has no effect any more.  A stop of any other timer clears
+ *    @again.
  *
  * 3. A caller that stops a timer to free it need not prevent starts by other code or by
  *    the timer's own function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
@@ -223,7 +224,7 @@ static bool timerheap_fixup_free(void *addr, enum debug_obj_state state)
 static const struct debug_obj_descr timerheap_debug_descr = {
 	.name			= "timerheap_timer",
 	.debug_hint		= timerheap_debug_hint,
-	/* Such an object may be used although it is not known. */
+	/* A timer for which this is true may be used, although debug objects do not know it. */
 	.is_static_object	= timerheap_is_shut,
 	.fixup_assert_init	= timerheap_fixup_assert_init,
 	.fixup_free		= timerheap_fixup_free,
@@ -272,8 +273,8 @@ static void timerheap_debug_assert_init(struct timerheap_timer *timer)
  * After success the timer is not pending, and no start of it lacks memory.  It must be
  * destroyed with timerheap_destroy(), or released with timerheap_release().
  *
- * @function is called in softirq, without a lock of the caller, under rcu_read_lock().  If the
- * timer's CPU is stuck, another CPU calls @function, also in softirq.  @function never runs on two
+ * @function is called in softirq, without a raw spinlock, under rcu_read_lock().  If the timer's
+ * CPU is stuck, another CPU calls @function, also in softirq.  @function never runs on two
  * CPUs at once for one timer.  Its arguments are the timer, the deadline, and the
  * current time, which is not before the deadline.  Both times are nanoseconds on the
  * timer's clock.  @function may start, stop and modify any timer, its own too.  It must
@@ -448,7 +449,8 @@ bool timerheap_stop(struct timerheap_timer *timer)
 	if (theap_timer_stop(timerheap_core(timer)))
 		return true;
 	/*
-	 * An expiry sets @again before the timer is no longer pending, so this read finds it set.
+	 * If the timer has expired, clear @again, so that the time that its function returns is
+	 * ignored.  The expiry has set @again before the timer stopped being pending.
 	 */
 	return READ_ONCE(timer->again) && timerheap_cancel(timer, 0);
 }

@@ -130,7 +130,7 @@ int theap_account_add_clock(struct theap_account *account, enum theap_clock cloc
 	}
 	mutex_unlock(&theap_accounts_lock);
 	cpus_read_unlock();
-	/* Another task has been first. */
+	/* If another task was first, free these queues.  Otherwise @queues is NULL. */
 	theap_account_free_queues(queues);
 	return 0;
 }

@@ -26,8 +26,8 @@
  * its timers expire in batches like other timers.
  *
  * A bucket only saves work.  If the queue has no free bucket, the timer gets a heap entry of its
- * own.  So does the first timer with slack of a queue: a queue has no buckets until then.  The
- * deadline is rounded in any case.
+ * own.  So does the first timer with slack of a queue: the queue gets its first buckets after that
+ * start.  The deadline is rounded in any case.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The

@@ -11,7 +11,7 @@
 
 #include "account.h"
 
-/* A run of a CPU that was idle before may last this long. */
+/* On a CPU that was idle before, a run may last this long until the CPU's limit ends it. */
 #define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
 
 /*
@@ -27,7 +27,7 @@ extern unsigned int theap_user_cpu_percent;	/* the module parameter */
  * theap_limit_charge - charge CPU time to a limit
  * @until:   the state of the limit: when the used time is repaid
  * @now:     the current time on the same clock
- * @used:    the CPU time to charge, in nanoseconds; it ends now
+ * @used:    the CPU time to charge, in nanoseconds, which was used until @now
  * @percent: how much of the time may be used, at least 1
  * @saved:   the most time without use that counts, in nanoseconds
  * @most:    the most that the charge may move @until ahead of @now, in nanoseconds

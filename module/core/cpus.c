@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CPUs: which of them drive queues, and which accept the timers of others.
+ * CPUs: which of them drive queues, and which accept the timers of other CPUs.
  *
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
  * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.  That
- * housekeeping CPU is one of the same NUMA node, if there is one.  A start only reads which CPU
- * it is: theap_housekeeping_update() computes it.
+ * housekeeping CPU is one of the same NUMA node, if there is one.  theap_housekeeping_update()
+ * chooses it for each CPU, and a start only reads the choice.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -24,13 +24,14 @@
 struct cpumask theap_housekeeping;
 DEFINE_PER_CPU(unsigned int, theap_start_cpu);
 
-/* Protects writes to both, and @theap_housekeeping_next, the jiffies of the next update. */
+/* Protects writes to the two above, and theap_housekeeping_next, the jiffies of the next update. */
 static DEFINE_SPINLOCK(theap_housekeeping_lock);
 static unsigned long theap_housekeeping_next;
 
 /*
- * The CPUs that can drive queues.  A CPU that is halfway offline is still in cpu_online_mask, but
- * the kernel calls theap_cpu_offline() for it no more.  Written by hotplug.c, one CPU at a time.
+ * The CPUs that can drive queues.  cpu_online_mask would not do: a CPU that goes offline stays in
+ * that mask for a while after theap_cpu_offline(), and would keep a queue that it got then.
+ * Written by hotplug.c under theap_accounts_lock.
  */
 struct cpumask theap_drivers;
 
@@ -82,8 +83,8 @@ static void theap_start_cpus_choose(void)
  * (hotplug.c).  nohz_full= and isolcpus= are constant.  Isolated partitions of cpusets change while
  * the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
  *
- * The callers are SETUP and the watchdog, never a start.  All calls together read it at most once
- * per second, so that a loop of SETUPs does not.
+ * SETUP and the watchdog call this function, but never a start.  All calls together ask the kernel
+ * at most once per second, so that a program that loops over SETUP costs little.
  *
  * Context: task or softirq.
  */
@@ -116,10 +117,10 @@ void theap_housekeeping_update(void)
 	spin_unlock_bh(&theap_housekeeping_lock);
 }
 
-/* Compute both masks for the first time.  Context: task. */
+/* Compute theap_housekeeping and theap_start_cpu for the first time.  Context: task. */
 void theap_cpus_init(void)
 {
-	/* If no CPU is a housekeeping CPU, the update changes nothing. */
+	/* The update below chooses only if it finds a housekeeping CPU. */
 	theap_start_cpus_choose();
 	theap_housekeeping_next = jiffies;
 	theap_housekeeping_update();

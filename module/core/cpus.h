@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which CPUs drive queues, and which of them accept the timers of others (cpus.c). */
+/* Which CPUs drive queues, and which of them accept the timers of other CPUs (cpus.c). */
 #ifndef THEAP_CPUS_H
 #define THEAP_CPUS_H
 

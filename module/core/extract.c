@@ -19,10 +19,10 @@
  * the gap.  If the last position is a hole, theap_heap_drop_last_holes() must drop that
  * hole first.
  *
- * After the extraction the holes are closed, the last one first.  The last entry of the
- * heap fills the hole and sifts down.  For k holes in n entries that takes log4(n/k)
- * levels on average.  If the hole itself is at the last position, no entry moves.  So
- * extracting one entry costs the same as removing it, and extracting all entries of a heap
+ * After the extraction the holes are closed, the last one first.  To close a hole, the last
+ * entry of the heap fills it and sifts down.  For k holes in n entries, it sifts down
+ * log4(n/k) levels on average.  If the hole itself is at the last position, no entry moves.
+ * So extracting one entry costs the same as removing it, and extracting all entries of a heap
  * moves no entry.
  *
  * The extraction goes from hole to hole, and the closing goes back from the last hole.  So
@@ -201,7 +201,7 @@ bool theap_heap_close_hole(struct theap_heap *heap)
 	return heap->last_hole;
 }
 
-/* Close holes until @nr positions are free.  The heap has so much room without its holes. */
+/* Close holes until @nr positions are free.  Without its holes, the heap has that room (room.c). */
 void __theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {
 	while (!theap_heap_has_room(heap, nr) && heap->last_hole)

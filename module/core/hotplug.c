@@ -2,7 +2,7 @@
 /*
  * Which CPU drives a queue while CPUs go offline, come online, or become isolated.
  *
- * A queue stays where its timers are, and each queue is driven by one CPU that is online.  When
+ * Timers stay in their queue, and each queue is driven by one CPU that is online.  When
  * that CPU goes offline, for example in a suspend, the whole queue is handed over to another CPU
  * (arm.c).  When a CPU that suits the queue better comes online, the queue is handed over again.
  * So after a suspend each CPU drives its own queue, with all timers that were started on it.
@@ -61,8 +61,8 @@
 #include "watchdog.h"
 
 /*
- * Do starts on a CPU go to a queue, and may the CPU drive the queue for that?  Several CPUs may
- * share the queue (heaps=).
+ * Has a CPU, if it is online, rank 0 for a queue?  Starts on the CPU must go to the queue.  And the
+ * CPU must be a housekeeping CPU, or the queue must be pinned and not be shared (heaps=).
  */
 static bool theap_cpu_owns(const struct theap_queue *queue, unsigned int cpu)
 {
@@ -103,7 +103,7 @@ unsigned int theap_cpu_choose(const struct theap_queue *queue)
 		best = rank;
 	}
 	equal = queue->bit / THEAP_CLOCKS % equal;
-	/* If the ranks have changed in between, since CPUs were isolated, the last CPU will do. */
+	/* If CPUs were isolated between the loops, no rank may match: then take the last CPU. */
 	for_each_cpu(cpu, &theap_drivers) {
 		found = cpu;
 		if (theap_cpu_rank(queue, cpu) == best && !equal--)
@@ -112,7 +112,7 @@ unsigned int theap_cpu_choose(const struct theap_queue *queue)
 	return found;
 }
 
-/* Hand a queue over to a CPU, and count it if the queue has timers. */
+/* Hand a queue over to a CPU, and count the hand-over if the queue has timers. */
 static void theap_queue_assign(struct theap_queue *queue, unsigned int cpu)
 {
 	unsigned int before = queue->cpu;
@@ -138,8 +138,8 @@ static void theap_queue_place(struct theap_queue *queue)
 }
 
 /*
- * Place all queues.  An account that gets its first queues of a clock meanwhile waits for the lock,
- * and then finds the CPUs as they are now.
+ * Let the best CPU drive each queue.  An account that gets its first queues of a clock meanwhile
+ * waits for the lock, and then finds the CPUs as they are now.
  */
 static void theap_queues_place(void)
 {
@@ -155,7 +155,7 @@ static void theap_queues_place(void)
 	}
 }
 
-/* The work item: which CPUs are isolated has changed, so place all queues.  Context: task. */
+/* The work item, queued after a change of the housekeeping CPUs.  Context: task. */
 void theap_housekeeping_changed(struct work_struct *work)
 {
 	cpus_read_lock();

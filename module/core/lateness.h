@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A histogram of the lateness of timers, in steps that are each twice as wide as the last.
+ * A histogram of the lateness of timers; each step is twice as wide as the one before.
  *
  * The lateness of a timer is now - when.  @when is the deadline that the timer was queued
  * at, and @now is the time when a run collected it.  For a slot, the lateness is fired -

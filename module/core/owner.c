@@ -20,7 +20,7 @@
  * timer, make another one, and so fill the heap.  Here an entry belongs to a timer that still
  * exists.  A start of that timer uses the entry again, and a timer that is freed is dequeued
  * first.  So a heap never has more entries than there are timers.  A deleted timer at THEAP_NEVER
- * stays until one of the two happens.
+ * stays until it is started again or freed.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -98,7 +98,7 @@ static bool theap_claim_lasts(u64 *until)
  * Take a timer out of the inbox, and requeue it if it is still to be moved earlier.
  *
  * The link is freed in MOVING, so no claim checks at the same time whether it is in use (timer.c,
- * race 3).  If a claim of the timer lasts long, the timer stays linked, in the list of such timers.
+ * race 3).  If a claim of the timer lasts long, the link moves to the list @claimed of the queue.
  */
 static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -158,7 +158,7 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
 	return nr;
 }
 
-/* Put some of the claimed timers in front of those that adjust is about to handle. */
+/* Put up to 16 of the claimed timers in front of those that adjust is about to handle. */
 static void __theap_retry_claimed(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
@@ -173,7 +173,10 @@ static void __theap_retry_claimed(struct theap_queue *queue)
 	}
 }
 
-/* A manual clock must not advance past a timer that is claimed, so such an inbox is not empty. */
+/*
+ * After all of the inbox was drained: does it count as empty?  A manual clock must not advance past
+ * a claimed timer.  So with claimed timers, the inbox of its queue does not count as empty.
+ */
 static bool __theap_adjusted(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
@@ -276,8 +279,8 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
  * there are any, publish 0, so that a run begins at once.  For timers whose claims last long, let a
  * run begin soon; on a manual clock, at once.
  *
- * If the first deadline has become earlier, notify the watchdog before the lock is released.  After
- * that, the CPU may get stuck before it arms the hrtimer.
+ * If the first deadline has become earlier, notify the watchdog before the lock is released.  Once
+ * the lock is free, this CPU may get stuck before it arms the hrtimer.
  *
  * Return: whether the first deadline of the heap has become earlier.
  */

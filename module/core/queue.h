@@ -48,10 +48,10 @@
 #include "timer.h"
 
 /*
- * The most timers that a run handles before it releases the lock.  Removing one of a
- * million takes 0.3 us, moving one earlier 0.08 us (measured:
- * Documentation/performance.md).  So 64 removals take 20 us.  In each batch the run also
- * requeues up to 32 timers that were moved earlier, which adds 3 us.
+ * The most timers that a run handles before it releases the lock.  Removing one of a million
+ * timers takes 0.3 us (Documentation/performance.md), and moving one earlier 0.08 us.  So 64
+ * removals take 20 us.  In each batch the run also requeues up to 32 timers that were moved
+ * earlier, which adds 3 us.
  *
  * On PREEMPT_RT the limit is lower, for shorter holds of the raw lock.  A task may preempt a
  * run there, and the functions of its batch then wait for that task.
@@ -138,7 +138,7 @@ struct theap_run {
  * @spare:    free buckets
  * @nr:       the number of all buckets, free ones included
  * @timers:   the number of timers in buckets
- * @wanted:   a timer has found no free bucket, or has used the last one, and there may be more
+ * @wanted:   a timer has found no free bucket, or has used the last one, and the queue may get more
  *
  * The lock of the queue protects all fields; only bucket.c writes them.
  */
@@ -214,7 +214,8 @@ struct theap_queue {
 	 * Read by any CPU without the lock, in scans and notifications.  Written by the owner, by
 	 * runs, and by the owning CPU (letter I).
 	 */
-	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap;
+	s64 first ____cacheline_aligned_in_smp;	/* q: deadline at the top of the heap, or,
+						 * if earlier, when to retry @claimed;
 						 * 0: a run is wanted at once;
 						 * THEAP_NEVER: none */
 	s64 armed;			/* I, and a run that began before a hand-over: what the
@@ -233,10 +234,10 @@ struct theap_queue {
 	call_single_data_t csd;		/* the IPI that notifies the owning CPU; sent by the
 					 * CPU that set @ipi_pending */
 	struct delayed_work room_work;	/* allocates the room or buckets that a timer lacked,
-					 * or frees what a burst has left */
+					 * or frees memory that a burst of timers has left */
 
 	struct theap_run run;		/* R: the run of the owning CPU, or of a manual clock */
-	struct theap_run stolen;	/* R: the run of a thief, also while the other is on */
+	struct theap_run stolen;	/* R: the run of a thief; may be on together with @run */
 	struct theap_lateness lateness;	/* q */
 };
 
@@ -291,8 +292,10 @@ static inline void theap_batch_unlock(struct theap_run *run)
 }
 
 /*
- * Wait a while for the current batches of a queue.  Without PREEMPT_RT no task preempts a batch, so
- * spin, as timer_delete_sync() does.  Context: task; on PREEMPT_RT it may sleep.
+ * One step of a loop that waits for the current batches of a queue.  Without PREEMPT_RT no task
+ * preempts a batch, so spin, as timer_delete_sync() does.
+ *
+ * Context: task; on PREEMPT_RT it may sleep.
  */
 static inline void theap_batch_wait(struct theap_queue *queue)
 {

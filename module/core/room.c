@@ -95,7 +95,7 @@ static int theap_queue_make_room(struct theap_queue *queue, u32 nr, gfp_t gfp)
  * If the queue lacks nothing, this does nothing.
  *
  * Context: as @gfp; without the queue's lock.
- * Return: 0; -EAGAIN: others have used what this call has allocated; -ENOMEM.
+ * Return: 0; -EAGAIN: other callers have used what this call has allocated; -ENOMEM.
  */
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 {
@@ -135,7 +135,7 @@ static void theap_queue_room_work(struct work_struct *work)
 
 	if (!queue->account->limited)
 		theap_queue_grow(queue, GFP_KERNEL);
-	/* This gives up positions, too, so the heap may be sparse afterwards. */
+	/* To free buckets gives up their positions, so the heap may be sparse afterwards. */
 	if (theap_queue_has_spare_buckets(queue))
 		theap_buckets_trim(queue);
 	if (theap_queue_is_sparse(queue))
@@ -171,7 +171,7 @@ void theap_queue_trim_later(struct theap_queue *queue)
 }
 
 /**
- * theap_queue_unreserved - check for a trim after a reservation was given up
+ * theap_queue_unreserved - trim a queue later if the end of a reservation has made it sparse
  * @queue: had the reservation
  *
  * Context: any; without a queue's lock.

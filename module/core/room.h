@@ -34,7 +34,7 @@ static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue
 
 /*
  * Has a queue spare buckets, or is less than a quarter of a large heap reserved?  Without the lock
- * the answer may be stale.  The memory of a manual clock is freed with the clock.
+ * the answer may be stale.  For a manual clock it is no: only the end of the clock frees memory.
  */
 static inline bool theap_queue_is_sparse(const struct theap_queue *queue)
 {

@@ -85,14 +85,15 @@
 
 /*
  * A CPU moves one queued timer per 100 us to its own queue, with a burst of 200.  A move takes two
- * locks and about 1 us.  So CPUs that share timers spend a hundredth of their time on moves.
+ * locks and about 1 us.  So CPUs that share timers spend at most 1 % of their time on moves.
  */
 #define THEAP_MOVE_GAP		(100 * NSEC_PER_USEC)
 #define THEAP_MOVE_BURST	200
 
 /*
- * The time of the next move on CLOCK_MONOTONIC, if the time without moves is not counted.  Each CPU
- * writes its own, with interrupts off.
+ * From when on a CPU may move the next timer, on CLOCK_MONOTONIC.  Each move adds THEAP_MOVE_GAP.
+ * So after a time without moves, a burst is possible.  Each CPU writes its own variable, with
+ * interrupts off.
  */
 static DEFINE_PER_CPU(u64, theap_move_next);
 
@@ -176,8 +177,8 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 	 * Suppose that the owner clears the value that is read or written here.  Then its
 	 * llist_del_all() also drains this timer, or an earlier llist_del_all() has.
 	 *
-	 * If @earliest is not later than @when, the code that has lowered it notifies the CPU.  The
-	 * host may stop that code before.  So notify the CPU also if @armed is later.
+	 * If @earliest is not later than @when, the code that has lowered it notifies the CPU.  But
+	 * the host may stop that code first.  So also notify the CPU if @armed is later than @when.
 	 */
 	earliest = atomic64_read(&queue->earliest);
 	while (when < earliest && !lowered)
@@ -197,7 +198,7 @@ static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
 	return smp_load_acquire(&timer->active) ? timer->queue : theap_queue_for(placement);
 }
 
-/* Enqueue a claimed timer that is not queued.  Clean first, or clean might wait for this claim. */
+/* Enqueue a claimed timer that is not queued.  Clean first: clean must not find this claim. */
 static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
@@ -209,14 +210,14 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	claim->queue = queue;
 	claim->to = THEAP_WAITING;
 	trace_timerheap_start(claim, when);
-	/* Buckets for the next timers.  This one may have a heap entry of its own. */
+	/* Ask for buckets for the next timers.  This one may have got a heap entry of its own. */
 	if (unlikely(claim->timer->slack_shift && queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
 	claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
 }
 
 /*
- * After an enqueue: if a reservation has moved, the memory of the queue before may not be needed.
+ * After an enqueue: if the timer's reservation has moved, its queue before may have memory to free.
  */
 static void theap_timer_left(struct theap_timer *timer, struct theap_queue *before)
 {
@@ -225,10 +226,9 @@ static void theap_timer_left(struct theap_timer *timer, struct theap_queue *befo
 }
 
 /*
- * Enqueue a claimed timer that is not queued, and move its reservation.
- *
- * If the queue of its placement has no room, fail, so that the caller lets that queue grow and tries
- * again.  If the caller cannot, enqueue the timer where its reservation is.
+ * Enqueue a claimed timer that is not queued, and move its reservation.  If the queue of its
+ * placement has no room, a caller that can let that queue grow tries again after that.  For other
+ * callers, the timer goes to the queue that has the reservation.
  */
 static int theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
 			    s64 when)
@@ -409,9 +409,8 @@ void theap_timer_commit(struct theap_claim *claim)
  *
  * Its function may still run, for an earlier expiry.
  *
- * The exchange fails if another CPU has changed the state, and succeeds if the other CPU has
- * changed it and changed it back.  Then the timer was started again meanwhile, and this stops that
- * start.
+ * The exchange fails if another CPU has changed the state since the read.  It succeeds if the other
+ * CPU has changed the state back: then the timer was started again, and this stops that start.
  *
  * Context: any.  Takes no lock.  While the timer is in a transient state, spins.
  * Return: whether the timer was pending.  If it was, it will not expire.

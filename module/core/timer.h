@@ -15,7 +15,7 @@
  *
  * A claim locks a queue only to push a timer that is not queued.  There are two exceptions, which
  * only try locks.  The claim that adds every 16th entry to an inbox drains the inbox at its commit.
- * A claim on another CPU than that of the timer's queue may move the timer to its own CPU.
+ * A schedule on another CPU than that of the timer's queue may move the timer to another queue.
  *
  * The code that uses the core embeds struct theap_timer.  An operations table defines what
  * an expiry does.  The core knows nothing about files or users.
@@ -58,8 +58,8 @@ struct theap_expiry {
  *            instructions at most; must not touch other timers
  * @function: act on the expiry.  Never runs on two CPUs at once for one timer.
  *            Context: softirq; on a manual clock a task with softirqs off.  Without a raw
- *            spinlock, under rcu_read_lock(); may start, stop
- *            and modify any timer; may free its own timer only after an RCU grace period
+ *            spinlock, under rcu_read_lock(); may start, stop and modify any timer; may free its
+ *            own timer only after an RCU grace period
  */
 struct theap_timer_ops {
 	s64 (*expire)(struct theap_timer *timer, s64 now, struct theap_expiry *expiry);

@@ -29,7 +29,7 @@
  * deadline is far away, both sleep for three quarters of the time until that deadline, at
  * most about 10 s.  A caller that publishes a first deadline compares it with
  * @theap_watchdog_until of its clock, and wakes the watchdog if the deadline is earlier:
- * theap_watchdog_notify().  That is two loads and two branches.  A caller compares even if it
+ * theap_watchdog_notify().  That takes a few loads and branches.  A caller compares even if it
  * need not arm an hrtimer or notify a CPU.  There are three reasons.  The hrtimer may still be
  * armed for a stopped timer that has left the heap, and the watchdog does not count that
  * timer.  Or the queue may be throttled, and then no CPU is notified.  Or the CPU gets stuck
@@ -116,8 +116,8 @@ static s64 theap_watchdog_period(void)
  * Return: the first deadline of a queue.  If the queue is empty, clear its bit, so that the next
  * scans leave it out.
  *
- * If a timer is started at that moment, this function sets the bit again.  If this CPU stops
- * between the two, the other watchdog timer misses the queue until then.
+ * If a timer is started at that moment, this function sets the bit again.  If the host stops this
+ * CPU after the clear, the other watchdog timer misses the queue until this CPU goes on.
  */
 static s64 theap_watchdog_first(struct theap_queue *queue)
 {
@@ -353,7 +353,7 @@ void theap_watchdog_offline(unsigned int cpu)
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 }
 
-/* Turn the watchdog, which runs, on or off by its parameters.  If it is on, wake it. */
+/* Turn the watchdog on or off, as steal_us and watchdog_ms are now.  If it is on, wake it. */
 static void theap_watchdog_restart(void)
 {
 	unsigned long flags;
