@@ -271,7 +271,7 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 	return bucket;
 }
 
-/* Free a chain of buckets of a queue.  Context: task, may sleep; or the chain is short. */
+/* Free a chain of buckets of a queue.  Context: task; or any, if the chain is short. */
 static void theap_buckets_free(struct theap_queue *queue, struct theap_bucket *bucket)
 {
 	while (bucket) {

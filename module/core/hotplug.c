@@ -26,7 +26,7 @@
  * Its tasks start timers as before.  The new CPU of the queue is notified of them.
  *
  * A cpuset partition may isolate a CPU while the machine runs, or release it.  Then the ranks
- * change.  The queues of users leave a CPU that became isolated, and return to it later.
+ * change.  The queues of users leave a CPU that becomes isolated, and return when it is released.
  *
  * A pinned queue does not leave: an isolated CPU has rank 0 for a pinned queue of its own.  All
  * queues of the kernel's account are pinned.  SETUP pins a queue if a program with CAP_SYS_NICE

@@ -8,10 +8,10 @@
 
 #include "queue.h"
 
-/* A heap keeps this many segments until its queue is destroyed. */
+/* A heap never shrinks below this many segments until its queue is destroyed. */
 #define THEAP_SEGMENTS_KEPT	2
 
-/* Unused buckets are freed if a queue has more than this many. */
+/* If a queue has more buckets than this, and no timer is in any, the work item frees them. */
 #define THEAP_BUCKETS_KEPT	128
 
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
