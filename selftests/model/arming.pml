@@ -10,7 +10,8 @@
  * not armed for a deadline of 1 or 2, the timer is still pending at the end: an error.
  *
  * In the code, a user also notifies the CPU if the hrtimer is armed for later than the user's
- * deadline.  That helps if the host stops another user in the middle.  The model leaves it out.
+ * deadline.  That helps if the host stops another user before its notification.  The model leaves
+ * it out.
  *
  * Two stores are buffered: of armed by the owning CPU, and of first by a user.  A buffered
  * store of first includes the release of the lock after it, so the lock stays taken until
@@ -24,8 +25,8 @@
 #define S64_MIN	0	/* earlier than every deadline: the least deadline is 1 */
 
 /*
- * The first user does OPS operations, the second user one.  With PENDING, both timers are pending at
- * the beginning, and the hrtimer is armed for them.  The script check sets both macros.
+ * The first user does OPS operations, the second user one.  With PENDING, both timers are pending
+ * at the beginning, and the hrtimer is armed for them.  The script check sets both macros.
  */
 #ifndef OPS
 #define OPS	1
@@ -125,7 +126,7 @@ inline adjust() {
 	fi
 }
 
-/* A user drains the inbox.  Other users may rely on the deadline that this clears. */
+/* A user drains the inbox, and notifies: other users may rely on the deadline that it clears. */
 inline drain() {
 	atomic { !lock -> lock = true };
 	adjust();

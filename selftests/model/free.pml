@@ -7,9 +7,9 @@
  * the kernel expires the timer and the reader takes events.  Each owner is a process of
  * its own, so its free may still run while the next owner has the slot.
  *
- * In the code free stops the slot and reads queued, and kicks the slot if queued is 0.
- * slots.pml shows that the kernel counts nothing more after that.  In this model free waits
- * until no check is under way instead.  Of the ring the model keeps one bit: is the number
+ * In the code, timerheap_free() stops the slot, reads queued, and kicks the slot if queued is 0.
+ * slots.pml shows that the kernel counts nothing more after that.  In this model, free instead
+ * waits until no check is under way.  Of the ring the model keeps one bit: is the number
  * of the slot in the ring?  ring.pml has the whole ring.
  */
 
@@ -51,7 +51,7 @@ inline push_free() {
 }
 
 /*
- * Remove the mark of a condemned slot: one compare-and-exchange of period, from value to 0.
+ * Withdraw a condemnation: one compare-and-exchange of period, from value to 0.
  * Set ok if the exchange succeeds, or else clear ok.
  */
 inline take_from_condemned(value) {

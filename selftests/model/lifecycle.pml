@@ -300,7 +300,7 @@ active proctype softirq() {
 	byte s, run_now, to_call, from, to, e, d;
 	bool ok, top_waiting, inbox_empty, more, changed;
 end:	do
-	/* After a claim that lasts long, a run begins soon: here, when the claim has ended. */
+	/* After a long claim, a run begins soon: in the model, when the claim has ended. */
 	:: atomic { min(first, earliest) <= now || (claimed && status != MODIFYING) -> no_run = false };
 		more = true;
 		do

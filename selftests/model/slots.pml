@@ -98,8 +98,8 @@ inline expire_due() {
 }
 
 /*
- * The deadline is later than run_now.  The next check is at the deadline, or is deferred:
- * slot.c defers it if too many checks in succession have found a near deadline.
+ * The deadline is later than run_now.  In slot.c the next check is at the deadline.  In the model
+ * the kernel may also defer that check to LAST.  Then queued shows the program that it is late.
  */
 inline next_check() {
 	if
@@ -146,7 +146,10 @@ inline check() {
 	check_deadline()
 }
 
-/* Queue the timer at t, and set ok; or fail for lack of memory, and clear ok. */
+/*
+ * Queue the timer at t, and set ok; or fail for lack of memory, and clear ok.  slot.c lets the
+ * queue grow, and tries again.  Its second try succeeds.
+ */
 inline schedule(t) { atomic {
 	if
 	:: timer_at = t; ok = true
@@ -195,12 +198,13 @@ inline kick() {
  * If the deadline of a periodic slot has already passed, the timer is first queued at the
  * next deadline.  So the slot expires only after the step that may fail for lack of memory.
  *
- * The code differs in four ways:
+ * The code differs in five ways:
  *
  *  - It reads the clock before the claim.
  *  - It writes period after deadline.  The claim keeps the run from reading between them.
  *  - MODIFY of an idle slot changes nothing.
  *  - MODIFY tries its exchange at most 4 times in a claim, and then claims again.
+ *  - If the deadline has passed, it ends the claim, and kicks the slot in a claim of its own.
  */
 inline arm(if_pending) {
 	claim();

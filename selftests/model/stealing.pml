@@ -9,14 +9,14 @@
  *	thief		thief's CPU	runs the queue if watchdog timer 1 expires, and from
  *					thief_resume
  *	user		third CPU	starts, modifies and stops the timer
- *	other_cpu	fourth CPU	watchdog timers that were moved here
+ *	other_cpu	fourth CPU	watchdog timers that were moved to it
  *
  * The module also steals after a run and before a sleep of a task.  The model leaves both
  * out: they only run the queue earlier than the watchdog would.
  *
  * The owning CPU gets stuck at any step, also in the middle of a run, but not while it holds the
- * lock.  With THEN_THIEF_STUCK it recovers at any later step, and then the thief's CPU gets stuck.  When no process can take a step,
- * one CPU is stuck.  Before it recovers, these must hold:
+ * lock.  With THEN_THIEF_STUCK it recovers at any later step, and then the thief's CPU gets stuck.
+ * When no process can take a step, one CPU is stuck.  Before that CPU recovers, these must hold:
  *
  *  - The other CPUs have run all that is due.
  *  - Both watchdog timers will expire before the next deadline.  There is one exception: a
@@ -82,9 +82,9 @@ byte hrtimer = NEVER
 bool ipi, irqs_off
 
 /*
- * Is the run of the owning CPU on, or that of the thief?  Which CPU holds the lock in its run?  Which
- * CPU is stuck?  Are the hrtimers resume and thief_resume armed?  Each of these two may fire at any
- * time while it is armed.
+ * Is the run of the owning CPU on, or that of the thief?  Which CPU holds the lock in its run?
+ * Which CPU is stuck?  Are the hrtimers resume and thief_resume armed?  Each of these two hrtimers
+ * may fire at any time while it is armed.
  */
 bool own_run, stolen_run
 byte holder = NO_CPU
@@ -275,7 +275,7 @@ inline queue_run() {
 	run_to_end(OWNING_CPU)
 }
 
-/* A run that makes no progress counts as stuck; in the model, any run may. */
+/* A queue whose run makes no progress counts as stuck; in the model, any run may make none. */
 #define overdue	(first_deadline <= now && !stolen_run)
 
 inline steal() {
@@ -414,7 +414,10 @@ end:	do
 	od
 }
 
-/* No CPU gets stuck with the lock.  A batch is one step with the lock: it has no functions here. */
+/*
+ * Let a CPU get stuck while it does not hold the lock.  The timer has no function in the model, so
+ * no CPU gets stuck with functions left to call.
+ */
 proctype stall() {
 	atomic { holder != OWNING_CPU -> stuck = OWNING_CPU };
 #ifdef THEN_THIEF_STUCK

@@ -23,7 +23,7 @@
 #define RESTARTS 1	/* how often, at most, the user stops the ticker and starts it again */
 #endif
 
-/* A check that backs off follows this many periods after the deadline. */
+/* After a check that backs off, the next check is this many periods after the deadline. */
 #define BACK_OFF	1
 
 byte now = 1
@@ -34,7 +34,7 @@ byte queued_buffered = EMPTY
 bool claimed, in_ring
 
 /* For the assertions. */
-byte armed = 1		/* the deadline of the first period */
+byte armed = 1		/* the deadline of the first period; 0: the ticker was stopped */
 byte counted		/* periods that the kernel has counted */
 byte taken		/* periods that the reader has taken */
 bool run_on, reader_on, user_on
@@ -49,7 +49,10 @@ inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = 
 
 inline ring_put() { atomic { assert(!in_ring); in_ring = true } }
 
-/* Check the slot.  Set next to the time of the next check, and old to the unread periods before. */
+/*
+ * Check the slot.  Set next to the time of the next check.  If the slot has expired, set old to the
+ * number of periods that were unread before.
+ */
 inline check(backs_off) {
 #ifndef M_QUEUED_KEPT
 	store_queued(0);
@@ -84,7 +87,7 @@ inline check(backs_off) {
 	fi
 }
 
-/* A call adds the number before its claim ends. */
+/* A call adds the slot's number to the ring before its claim ends. */
 inline kick() {
 	run_now = now;
 	claim();
@@ -194,8 +197,9 @@ end:	do
 
 /*
  * At any time at which no process is in an operation, and no event is left, the next check is at
- * the deadline or earlier.  Earlier, since a restart may leave the timer queued before the deadline.
- * If the ticker was never stopped, the kernel has counted each period before the deadline once.
+ * the deadline or earlier.  It is earlier if a restart has left the timer queued before the
+ * deadline.  If the ticker was never stopped, the kernel has counted each period before the
+ * deadline once.
  */
 active proctype observer() {
 end:	do
