@@ -10,13 +10,13 @@
 
 #define SAVED	(400 * NSEC_PER_MSEC)	/* the most time that an account saves */
 
-/* Charge a limit of 5 %. */
+/* Charge CPU time to a limit of 5 %.  Return: how far *@until is ahead of @now. */
 static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
 {
 	return theap_limit_charge(until, now, used, 5, saved, THEAP_REST_MAX);
 }
 
-/* 1 us of use at 5 % moves the limit ahead by 20 us. */
+/* 1 us of use at 5 % moves @until ahead by 20 us, of which the use itself takes 1 us. */
 static void budget_use_moves_limit_ahead(struct kunit *test)
 {
 	u64 until = 0;
@@ -35,12 +35,12 @@ static void budget_saves_time(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, charge(&until, T0, SAVED / 20, SAVED), 0);
 	KUNIT_EXPECT_EQ(test, until, T0 - SAVED / 20);
 	KUNIT_EXPECT_EQ(test, charge(&until, T0, SAVED / 200, SAVED), SAVED / 20);
-	/* Within a year no more is saved. */
+	/* A year without use saves no more than SAVED. */
 	charge(&until, T0 + 365 * DAY, 0, SAVED);
 	KUNIT_EXPECT_EQ(test, until, T0 + 365 * DAY - SAVED);
 }
 
-/* However much is charged, a queue rests for at most 500 ms.  No charge ends a rest earlier. */
+/* However much is charged, @until moves at most THEAP_REST_MAX ahead.  It never moves back. */
 static void budget_rest_is_bounded(struct kunit *test)
 {
 	u64 until = T0;
@@ -52,8 +52,8 @@ static void budget_rest_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, charge(&until, T0, NSEC_PER_MSEC, 0), DAY);
 }
 
-/* Soon after boot there is less than the whole savings, and no overflow. */
-static void budget_begins_at_zero(struct kunit *test)
+/* Soon after boot, an account has saved no more than the time since boot. */
+static void budget_savings_begin_at_boot(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -61,7 +61,7 @@ static void budget_begins_at_zero(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, until, 2000);
 }
 
-/* Steady use of exactly the limit never waits; a little more does. */
+/* Steady use of exactly the limit requires no rest.  Steady use of a little more requires one. */
 static void budget_limit_is_exact(struct kunit *test)
 {
 	u64 until = T0, now = T0, ahead = 0;
@@ -137,7 +137,7 @@ static void budget_accounts_are_limited_separately(struct kunit *test)
 	KUNIT_EXPECT_LE(test, charge_ms(other, 5), 2);
 }
 
-/* An account without a limit never rests on its own account; nor does any if the limit is off. */
+/* An account without a limit never has to rest.  With theap_user_cpu_percent = 0, none has to. */
 static void budget_limit_can_be_switched_off(struct kunit *test)
 {
 	struct theap_account *limited = make_account(test, true);
@@ -149,7 +149,7 @@ static void budget_limit_can_be_switched_off(struct kunit *test)
 	theap_user_cpu_percent = before;
 }
 
-/* The CPU time that an account uses is counted on the CPU, with or without a limit. */
+/* The CPU time that an account uses is counted on the CPU, also if the account has no limit. */
 static void budget_counts_used_time(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, false);
@@ -158,13 +158,13 @@ static void budget_counts_used_time(struct kunit *test)
 	charge_ms(account, 3);
 	used = usage_of(account)->used;
 	KUNIT_EXPECT_GE(test, used, 3 * NSEC_PER_MSEC);
-	/* At most 20 ms are charged at once: the host may have stopped the machine. */
+	/* If the host has stopped the machine during a run, that run is charged 20 ms. */
 	KUNIT_EXPECT_LE(test, used, 60 * NSEC_PER_MSEC);
 }
 
 /*
- * Of a long run 20 ms are charged, since the host may have stopped the machine.  Of a second one
- * soon after it, all is charged.
+ * Of a long run 20 ms are charged, since the host may have stopped the machine.  Of a second long
+ * run soon after the first one, up to 400 ms are charged.
  */
 static void budget_charges_second_long_run(struct kunit *test)
 {
@@ -199,7 +199,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(budget_use_moves_limit_ahead),
 	KUNIT_CASE(budget_saves_time),
 	KUNIT_CASE(budget_rest_is_bounded),
-	KUNIT_CASE(budget_begins_at_zero),
+	KUNIT_CASE(budget_savings_begin_at_boot),
 	KUNIT_CASE(budget_limit_is_exact),
 	KUNIT_CASE(budget_accounts_are_limited_separately),
 	KUNIT_CASE(budget_limit_can_be_switched_off),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A queue that is handed over to another CPU, and which CPU that is.
+ * The hand-over of a queue to another CPU, and the choice of that CPU.
  *
  * No CPU goes offline in this suite.  The suite includes hotplug.c to call its static
  * functions.  selftests/hotplug.c takes CPUs offline.
@@ -105,13 +105,13 @@ static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
 	}
 }
 
-/* A CPU takes a queue only from a CPU that suits the queue less well. */
-static void hotplug_cpu_that_suits_best_drives_queue(struct kunit *test)
+/* The CPU with the best rank for a queue, 0, keeps the queue when a CPU comes online. */
+static void hotplug_best_ranked_cpu_keeps_queue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	unsigned int here = queue->cpu;
 
-	/* With heaps=1 each housekeeping CPU is a CPU of the only queue. */
+	/* With heaps=1 each housekeeping CPU owns queue 0.  Queue 1, @second, is no CPU's own. */
 	second->bit = THEAP_CLOCKS;
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(second, here), 1);
@@ -119,7 +119,10 @@ static void hotplug_cpu_that_suits_best_drives_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 0);
 }
 
-/* A queue leaves a CPU that became isolated, and stays while the ranks of CPUs are equal. */
+/*
+ * A queue leaves a CPU that became isolated.  After the isolation the queue stays with its new CPU,
+ * since the ranks of both CPUs are equal.
+ */
 static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -133,15 +136,15 @@ static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
 	theap_housekeeping_changed(NULL);
 	KUNIT_EXPECT_NE(test, queue->cpu, here);
 	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 1);
-	/* With heaps=1 each housekeeping CPU suits the queue. */
+	/* With heaps=1 all housekeeping CPUs have the same rank for the queue. */
 	cpumask_set_cpu(here, &theap_housekeeping);
 	theap_housekeeping_changed(NULL);
 	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 1);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
 }
 
-/* The queues of CPUs that go offline go to different CPUs, and never to the one that goes. */
-static void hotplug_successors_differ(struct kunit *test)
+/* Two queues of a CPU that goes offline go to two other CPUs. */
+static void hotplug_queues_of_offline_cpu_spread(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	unsigned int here = raw_smp_processor_id();
@@ -160,9 +163,9 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_hand_over_leaves_timers_queued),
 	KUNIT_CASE(hotplug_hand_over_with_holes_expires_each_timer_once),
 	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
-	KUNIT_CASE(hotplug_cpu_that_suits_best_drives_queue),
+	KUNIT_CASE(hotplug_best_ranked_cpu_keeps_queue),
 	KUNIT_CASE(hotplug_queue_leaves_isolated_cpu),
-	KUNIT_CASE(hotplug_successors_differ),
+	KUNIT_CASE(hotplug_queues_of_offline_cpu_spread),
 	{}
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The inbox of a queue: timers that were moved earlier, and the owner that drains them.
+ * The inbox of a queue, which links timers that were moved earlier, and how the owner drains it.
  */
 #include <linux/delay.h>
 
@@ -48,7 +48,7 @@ static void inbox_stopped_timer_stays_in_heap_while_in_inbox(struct kunit *test)
 }
 
 /* The modify that adds the 16th entry to the inbox drains the inbox, without a run. */
-static void inbox_16th_inbox_entry_drains_inbox(struct kunit *test)
+static void inbox_16th_entry_drains_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 16);
@@ -133,7 +133,7 @@ static void inbox_adjust_handles_inbox_within_budget(struct kunit *test)
 static struct kunit_case inbox_cases[] = {
 	KUNIT_CASE(inbox_stays_below_256_entries),
 	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_while_in_inbox),
-	KUNIT_CASE(inbox_16th_inbox_entry_drains_inbox),
+	KUNIT_CASE(inbox_16th_entry_drains_inbox),
 	KUNIT_CASE(inbox_adjust_goes_on_without_claimed_timer),
 	KUNIT_CASE(inbox_adjust_handles_inbox_within_budget),
 	{}

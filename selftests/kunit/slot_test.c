@@ -15,7 +15,7 @@
 /* How many of the next operations of each kind fail for contention. */
 static unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
-/* If not NULL, a run checks this slot once, at the given time, before the next exchange. */
+/* If not NULL, a run checks this slot once before the next exchange, at check_before_xchg_at. */
 static struct theap_slot_timer *check_before_xchg;
 static s64 check_before_xchg_at;
 
@@ -223,7 +223,7 @@ static s64 run_checks(struct theap_slot_timer *st, s64 now)
 }
 
 /*
- * While the event of a ticker is unread, its checks follow after 1, 1, 2, 4, 8, ... periods, and at
+ * While the event of a ticker is unread, its checks follow after 1, 2, 4, 8, ... periods, and at
  * least once a second.  The deadline is always the next one, and no period is lost.
  */
 static void slot_unread_ticker_backs_off(struct kunit *test)
@@ -268,7 +268,7 @@ static void slot_read_ticker_does_not_back_off(struct kunit *test)
 		KUNIT_EXPECT_GE(test, slot->expirations, 10);
 		slot->expirations = 0;
 	}
-	/* Nor does one that finds a postponed deadline, or a one-shot slot that expires again. */
+	/* A check of a postponed slot does not back off.  Nor does an expiry of a one-shot slot. */
 	slot->expirations = 5;
 	slot->deadline = at + 7 * period;
 	KUNIT_EXPECT_EQ(test, run_checks(st, at), at + 7 * period);
@@ -278,7 +278,10 @@ static void slot_read_ticker_does_not_back_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 6);
 }
 
-/* The program may write any count and any period: the next check follows within a second. */
+/*
+ * Whatever count and period a program writes, the next check follows within a second.  If one
+ * period is longer than a second, the check follows after that period.
+ */
 static void slot_back_off_is_at_most_a_second(struct kunit *test)
 {
 	static const u64 counts[] = { 1, 2, 1000000, S64_MAX, U64_MAX - 1 };
@@ -311,7 +314,10 @@ static void slot_back_off_is_at_most_a_second(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, run_checks(st, THEAP_NEVER - 10 * min_period), THEAP_NEVER);
 }
 
-/* A check that cannot add its expirations is repeated after the minimum period, also if unread. */
+/*
+ * A check that cannot add its expirations is repeated after the minimum period, also while the
+ * previous event is unread.
+ */
 static void slot_contended_check_does_not_back_off(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -386,7 +392,7 @@ static void slot_taken_event_ends_back_off(struct kunit *test)
  * A check between the reader's first KICK and its exchange of the count backs off.  The reader's
  * second KICK ends that back-off.
  */
-static void slot_check_before_exchange_is_followed_in_time(struct kunit *test)
+static void slot_reader_ends_back_off_begun_before_exchange(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -529,7 +535,10 @@ static void slot_event_put_back_can_be_read_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
-/* A check that cannot exchange the deadline for contention is repeated after the minimum period. */
+/*
+ * If contention keeps a check from exchanging a due deadline, the slot expires in the next check,
+ * the minimum period later.
+ */
 static void slot_contended_deadline_expires_in_next_check(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -549,8 +558,8 @@ static void slot_contended_deadline_expires_in_next_check(struct kunit *test)
 }
 
 /*
- * If an expiry cannot add to the count for contention, a later check adds its expirations and
- * those of its own.  Until then @queued is 0, so that the program kicks the slot.
+ * If contention keeps an expiry from adding to the count, a later check adds the expirations of
+ * both.  Until then @queued is 0, so that the program kicks the slot.
  */
 static void slot_contended_expirations_are_added_by_later_check(struct kunit *test)
 {
@@ -607,7 +616,7 @@ static void slot_contended_kick_adds_expirations(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
 }
 
-/* A STOP leaves the timer queued for the check that adds the expirations. */
+/* If a check has yet to add expirations after contention, a STOP leaves the timer queued. */
 static void slot_contended_expirations_survive_stop(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -653,7 +662,7 @@ static void slot_contended_start_tries_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 	KUNIT_EXPECT_EQ(test, slot->deadline, FAR);
 	KUNIT_EXPECT_EQ(test, slot->queued, FAR);
-	/* A START with a past deadline expires in the call, as without contention. */
+	/* If a START with a past deadline meets contention, a later check expires the slot. */
 	contended_adds = 1;
 	contended_cmpxchgs = 1;
 	/* Softirqs are off, so that no run makes the next check meanwhile. */
@@ -728,7 +737,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_contended_check_does_not_back_off),
 	KUNIT_CASE(slot_back_off_has_context_times),
 	KUNIT_CASE(slot_taken_event_ends_back_off),
-	KUNIT_CASE(slot_check_before_exchange_is_followed_in_time),
+	KUNIT_CASE(slot_reader_ends_back_off_begun_before_exchange),
 	KUNIT_CASE(slot_start_modify_stop_agree_with_timer),
 	KUNIT_CASE(slot_start_in_the_past_expires_in_call),
 	KUNIT_CASE(slot_kick_follows_stored_deadline),
