@@ -4,7 +4,7 @@
  *
  * The suite has one queue per CPU and clock, as timerheap.ko has.  The tests use timers through
  * functions of the interface.  A few tests also read fields of the queue, and one writes @held
- * of its timer.  In the last test threads on all CPUs call these functions at random.
+ * of its timer.  In the last test threads on all CPUs call the interface at random.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -358,7 +358,7 @@ static void api_destroyed_timer_can_be_freed(struct kunit *test)
 #define NR_TIMERS	(8 * THEAP_SEGMENT_ENTRIES)
 
 /*
- * After all timers are destroyed, the memory of every heap but two segments is soon freed.
+ * After all timers are destroyed, all but two segments of each heap are soon freed.
  * Initialization reserves room in the heap of one CPU.  The timers are started on another CPU, if
  * there is one.  The memory of both heaps must be freed.
  */
@@ -697,8 +697,8 @@ static int random_calls(void *unused)
 
 /*
  * While all CPUs start, stop and destroy timers at random, no shared timer expires early.  The
- * function of a shared timer never runs on two CPUs at once.  Afterwards timerheap_stop_sync()
- * stops all shared timers.
+ * function of a shared timer never runs on two CPUs at once.  Afterwards timerheap_destroy() stops
+ * all shared timers.
  */
 static void api_timer_function_is_exclusive_under_random_calls(struct kunit *test)
 {
@@ -720,7 +720,7 @@ static void api_timer_function_is_exclusive_under_random_calls(struct kunit *tes
 		if (!IS_ERR(threads[i]))
 			kthread_stop(threads[i]);
 	WRITE_ONCE(threads_stopped, true);
-	/* A running function may start other timers, so stop all of them before any destroy. */
+	/* The functions start each other's timers, so stop all timers before the first destroy. */
 	for (i = 0; i < SHARED_TIMERS; i++)
 		timerheap_stop_sync(&shared[i].probe.timer);
 	for (i = 0; i < SHARED_TIMERS; i++)

@@ -4,10 +4,10 @@
  *
  * The tests check how a deadline is rounded, and that a bucket is one heap entry.  They
  * stop, postpone and move timers in buckets.  One test exceeds the CPU budget, and one uses
- * more timers than there can be buckets.
+ * more timers than a queue can have buckets.
  *
  * Some tests check the same behavior as tests of the timing wheels of go-zero and Kafka.
- * Comments name these tests.
+ * The comments of these tests name go-zero or Kafka.
  */
 #include <linux/delay.h>
 #include <linux/prandom.h>
@@ -26,9 +26,9 @@ static s64 bucket_deadline(s64 from_now)
 }
 
 /*
- * The granularity is the largest power of 2 that is at most the slack.  Slack below 2^14 ns
- * counts as 0, and the deadline is not rounded.  A deadline that would be rounded up beyond
- * THEAP_NEVER becomes THEAP_NEVER.
+ * The granularity is the largest power of 2 that is at most the slack, but at most 2^62.  Slack
+ * below 2^14 ns counts as 0, and the deadline is not rounded.  A deadline that would be rounded
+ * up beyond THEAP_NEVER becomes THEAP_NEVER.
  */
 static void bucket_deadline_is_rounded_up(struct kunit *test)
 {
@@ -77,7 +77,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 0);
 }
 
-/* Each timer in a bucket expires once and not early, also if its bucket has several batches. */
+/* Each timer of a bucket expires once and not early, also if the timers fill several batches. */
 static void bucket_timers_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -101,7 +101,7 @@ static void bucket_timers_expire_once(struct kunit *test)
 
 /*
  * A stop changes only the state, and the timer stays in its bucket.  The timer is removed
- * when the bucket is due.  As go-zero's test RemoveTimer.
+ * when the bucket is due.  go-zero's test RemoveTimer checks the same.
  */
 static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 {
@@ -116,7 +116,7 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 3);
-	/* A stopped timer that is started again is still in its bucket: go-zero's SetTimerTwice. */
+	/* A timer that is started again is still in its bucket, as in go-zero's SetTimerTwice. */
 	test_start_slack(&t[1], bucket, SLACK);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[2].called, 1));
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
@@ -126,8 +126,8 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 }
 
 /*
- * A postponed timer stays in its bucket, and is requeued once, when that bucket is due.  As
- * go-zero's tests MoveTimer and SetAndMoveTwice.
+ * A postponed timer stays in its bucket, and is requeued once, when that bucket is due.
+ * go-zero's tests MoveTimer and SetAndMoveTwice check the same.
  */
 static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
 {
@@ -148,8 +148,9 @@ static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
 }
 
 /*
- * A timer whose deadline becomes earlier moves to an earlier bucket.  Its former bucket is
- * then empty, and is freed.  As go-zero's tests MoveTimerEarlier and MoveTimerSoon.
+ * A timer whose deadline becomes earlier moves to an earlier bucket.  When all timers of its
+ * former bucket have moved, that bucket is freed.  go-zero's tests MoveTimerEarlier and
+ * MoveTimerSoon check such a move.
  */
 static void bucket_moves_timer_earlier(struct kunit *test)
 {
@@ -176,7 +177,7 @@ static void bucket_moves_timer_earlier(struct kunit *test)
 
 /*
  * A new slack takes effect when the timer is requeued.  t[0] loses its slack and moves from
- * a bucket to an entry of its own; t[1] gets slack and moves to a bucket.
+ * a bucket to a heap entry of its own; t[1] gets slack and moves to a bucket.
  */
 static void bucket_new_slack_takes_effect_at_requeue(struct kunit *test)
 {

@@ -22,7 +22,7 @@ void core_end(void *unused)
 }
 
 /*
- * Make the queues of a test, which belong to this CPU.  Grow the heaps now, since test_start_on()
+ * Make the queues of a test.  They belong to this CPU.  Grow the heaps now, since test_start_on()
  * does not grow them.  Switch stealing off: a test may keep softirqs off for so long that this CPU
  * appears stuck.
  */
@@ -205,7 +205,7 @@ void test_buckets_grow(struct theap_queue *queue)
 /*
  * Start a timer with slack, in a bucket if the queue has less than THEAP_BUCKETS_MAX buckets.
  *
- * Context: task; softirqs may be off.  If the timer is queued, interrupts may be off.
+ * Context: task; softirqs may be off.  If the queue has a free bucket, interrupts may be off, too.
  */
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 {
@@ -229,7 +229,7 @@ void test_busy_wait(u64 ns)
 		cpu_relax();
 }
 
-/* A @work for timers: use twice the CPU budget of a run, so that the run is throttled. */
+/* A @work for timers: use 10 times the CPU budget of a run, so that the run is throttled. */
 void test_exceed_budget(struct test_timer *t)
 {
 	test_busy_wait(NSEC_PER_MSEC);

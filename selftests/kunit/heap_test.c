@@ -110,7 +110,7 @@ static void check_heap(struct kunit *test, struct model *model)
 	}
 	/*
 	 * The loop has found a node for each entry that is no hole.  If the oracle has as many
-	 * nodes, no node is missing.
+	 * nodes as the loop has found, no node is missing.
 	 */
 	if (!fault && heap->nr != model->nr + holes)
 		fault = "the number of entries differs from the oracle";

@@ -12,7 +12,7 @@
 #include "module/core/list.h"
 
 #define LISTS		7
-#define NODES		9000		/* more than fit in 2 segments of a heap */
+#define NODES		9000		/* more than fit in 8 segments of a heap */
 #define STEPS		60000
 
 struct model {

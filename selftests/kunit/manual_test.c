@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The queue of a manual clock, which the test advances.
+ * A manual clock, which the test advances, and the queue of that clock.
  *
  * The largest test expires a million timers, whose deadlines span a year, and prints how
  * long the advance took.  selftests/manual.c tests manual clocks through the system calls

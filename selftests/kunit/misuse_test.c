@@ -2,7 +2,7 @@
 /*
  * What timerheap_start() returns, and which starts it refuses.
  *
- * ../misuse tests the misuse that the kernel reports, which would end a run of unit tests.
+ * ../misuse tests the misuse that the kernel reports: a report would end a run of unit tests.
  */
 #include <linux/rcupdate.h>
 #include <linux/timerheap.h>

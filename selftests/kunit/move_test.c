@@ -3,7 +3,7 @@
  * Tests of timers that follow the code that changes them: from the queue of another CPU to the
  * queue of this CPU.
  *
- * A second queue appears to belong to another CPU.  Each test puts a timer there first.
+ * A second queue appears to belong to another CPU.  Each test first puts its timers into it.
  */
 #include <linux/delay.h>
 
@@ -28,8 +28,8 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 
 	other = test_second_queue(test);
 	/*
-	 * The second queue has no number, so a placement can only name it like that of a manual
-	 * clock.
+	 * The second queue is not the queue of a CPU number, so a placement can only name it as the
+	 * queue of a manual clock.
 	 */
 	placement.manual = other;
 	t = test_timers(test, nr);
@@ -41,10 +41,10 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 		theap_timer_commit(&claim);
 		KUNIT_ASSERT_PTR_EQ(test, t[i].timer.queue, other);
 	}
-	/* No such CPU exists, so its notifications appear to be on their way. */
+	/* No such CPU exists.  Let an IPI to it appear to be on its way, so that none is sent. */
 	other->cpu = nr_cpu_ids;
 	atomic_set(&other->ipi_pending, 1);
-	/* The tests before this one may have used up the burst of the rate limit. */
+	/* Tests before this one may have used up the burst of the rate limit: wait for another. */
 	msleep(25);
 	return t;
 }
@@ -74,12 +74,12 @@ static void move_follows_change(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[1].early + t[2].early, 0);
 }
 
-/* A timer that the inbox of the other queue links stays there. */
+/* A timer that the inbox of the other queue links stays in that queue. */
 static void move_leaves_timer_in_inbox(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
 
-	/* While this CPU owns the other queue, a move to an earlier deadline uses its inbox. */
+	/* While this CPU drives the other queue, a move to an earlier deadline uses its inbox. */
 	local_irq_disable();
 	other->cpu = raw_smp_processor_id();
 	test_start(t, test_now() + DAY / 2);
@@ -139,8 +139,8 @@ static void move_takes_bucket_and_reservation(struct kunit *test)
 }
 
 /*
- * Above the rate limit, a change leaves timers where they are.  On a slow machine the changes take
- * so long that the rate limit allows all of the moves.
+ * Above the rate limit, a change leaves its timer where it is.  The longer the changes take, the
+ * more moves the limit allows: on a slow machine, all of them.
  */
 static void move_is_rate_limited(struct kunit *test)
 {

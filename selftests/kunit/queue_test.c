@@ -446,7 +446,7 @@ static void count_slow_wake(struct theap_waker *waker)
 
 /*
  * The time that slow wakers take is charged to the CPU budget.  So a run is throttled before
- * it has called 128 wakers, twice THEAP_BATCH.
+ * it has called 2 * THEAP_BATCH wakers.
  */
 static void queue_wakers_are_charged_to_budget(struct kunit *test)
 {
@@ -595,7 +595,7 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.deferred_notifications, deferred + 1);
 	KUNIT_EXPECT_EQ(test, counted, ipis);
 	KUNIT_EXPECT_GE(test, notified, 1);
-	/* Each is charged 4 us or more, 4 % of 100 us.  400 ms were saved. */
+	/* Each notification is charged 4 us or more, 4 % of 100 us.  400 ms were saved before. */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);
 	for (ms = 0; READ_ONCE(queue->armed) != deadline && ms < 1000; ms++)
@@ -622,7 +622,7 @@ static void work_6_ms(struct test_timer *t)
 	while (worked_until < begin + 6 * NSEC_PER_MSEC);
 }
 
-/* After a run of 6 ms the queue is throttled for at least 1.5 ms, a quarter, and at most 5 ms. */
+/* After a run of 6 ms the queue is throttled for at least a quarter of that, and at most 5 ms. */
 static void queue_long_run_is_throttled(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);

@@ -94,7 +94,7 @@ static void room_failed_reservation_changes_nothing(struct kunit *test)
 	queue->heap.segments = 1;
 }
 
-/* A @work: restart the timer in its first 3 calls. */
+/* A @work for timers: restart the timer in its first 3 calls. */
 static void start_again(struct test_timer *t)
 {
 	start(t, test_now() - 1);
@@ -216,7 +216,7 @@ static void room_buckets_reserve_positions(struct kunit *test)
 	unreserve(queue, POSITIONS);
 }
 
-/* Start timers with slack, each in a bucket of its own, from @at on. */
+/* Start timers with slack, 1 ms apart from @at on, so that each is in a bucket of its own. */
 static void start_in_buckets(struct kunit *test, struct test_timer *t, unsigned int nr, s64 at)
 {
 	unsigned int i;
@@ -266,7 +266,7 @@ static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), nr);
 }
 
-/* The memory of heaps and buckets is counted for the account. */
+/* The memory of heaps and buckets is charged to the account of the queue. */
 static void room_memory_is_charged(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -287,7 +287,7 @@ static void room_memory_is_charged(struct kunit *test)
 	KUNIT_EXPECT_LT(test, atomic64_read(&queue->account->memory), buckets);
 }
 
-/* Most segments are freed a second after most timers have ended, while another one is pending. */
+/* If all timers but one end, most segments are freed a second later, while that one is pending. */
 static void room_segments_of_burst_are_freed(struct kunit *test)
 {
 	unsigned int i, nr = 5 * POSITIONS;

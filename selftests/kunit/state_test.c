@@ -149,7 +149,7 @@ static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
 		seen[THEAP_MODIFYING][theap_status(&status)] = true;
 	}
 
-	/* So does the drain of the inbox, except for timers that it requeues. */
+	/* The drain of the inbox restores the state, too, except for timers that it requeues. */
 	for (from = 0; from < STATES; from++) {
 		atomic_t status = ATOMIC_INIT(from);
 

@@ -147,7 +147,7 @@ static void steal_leaves_running_queue(struct kunit *test)
 	queue_recovers();
 }
 
-/* The timers of the test below, and what its function has found. */
+/* The timers of steal_continues_preempted_run(), and what scan_in_function() has found. */
 static struct test_timer *preempted;
 static bool deferred;
 static u64 throttled;
@@ -165,7 +165,7 @@ static void scan_in_function(struct test_timer *t)
 	if (calls_of_function++)
 		return;
 	start_overdue(t, 1, OVERDUE);
-	/* On a slow machine the thief exceeds the CPU budget, and leaves due timers behind. */
+	/* On a slow machine the thief exceeds the CPU budget and leaves due timers: scan again. */
 	do {
 		WRITE_ONCE(queue->progress, 0);
 		scan();
@@ -179,8 +179,8 @@ static void scan_in_function(struct test_timer *t)
 }
 
 /*
- * A thief runs a queue whose own run makes no progress: all timers that are due, but those of the
- * batch that the other run has collected.
+ * If the run of the owning CPU makes no progress, a thief runs the queue.  It expires all timers
+ * that are due, except those of the batch that the owning CPU's run has collected.
  */
 static void steal_continues_preempted_run(struct kunit *test)
 {
@@ -201,7 +201,7 @@ static void steal_continues_preempted_run(struct kunit *test)
 	KUNIT_EXPECT_GT(test, calls_by_thief, 0);
 	KUNIT_EXPECT_EQ(test, calls_by_thief, nr - collected);
 	KUNIT_EXPECT_EQ(test, calls_during_function, 0);
-	/* The thief leaves that timer for later, and has nothing due. */
+	/* The thief has deferred the timer whose function runs, and has left nothing due. */
 	KUNIT_EXPECT_TRUE(test, deferred);
 	KUNIT_EXPECT_LE(test, count()->requeued, 2);
 	queue_recovers();
@@ -210,7 +210,7 @@ static void steal_continues_preempted_run(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 }
 
-/* The timer's function is called by a thief.  Meanwhile the queue goes to this CPU, not armed. */
+/* A @work that a thief calls: let the queue belong to this CPU, with its hrtimer not armed. */
 static void get_queue(struct test_timer *t)
 {
 	test_queue()->cpu = smp_processor_id();
@@ -285,7 +285,7 @@ static bool expire_once(struct test_timer *t, unsigned int nr)
 
 static u64 worked_until;
 
-/* A @work of test timers: use twice the CPU budget, then store the time in worked_until. */
+/* A @work for timers: use 10 times the CPU budget, then store the time in worked_until. */
 static void exceed_budget(struct test_timer *t)
 {
 	test_exceed_budget(t);
@@ -309,7 +309,7 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_queue_run(queue), 0);
 	KUNIT_EXPECT_TRUE(test, theap_heap_is_extracting(&queue->heap));
 	/*
-	 * progress is the end of the throttling.  The queue is throttled for at least a quarter
+	 * @progress is the end of the throttling.  The queue is throttled for at least a quarter
 	 * of the run's duration, and the work in the run takes 1 ms.
 	 */
 	KUNIT_EXPECT_GE(test, queue->progress, worked_until + NSEC_PER_MSEC / 4);
@@ -325,7 +325,7 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 
 /*
  * A thief whose run was throttled resumes the run later.  The thief does not resume the run
- * while the owning CPU runs the queue or is throttled after a run of the queue.
+ * while the owning CPU is throttled after a run of the queue, or while another thief runs it.
  */
 static void steal_resumes_after_throttled_run(struct kunit *test)
 {

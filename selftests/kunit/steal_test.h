@@ -2,8 +2,8 @@
 /*
  * Helpers of the suites of stealing and of the watchdog (steal_test.c).
  *
- * steal.c and watchdog.c are included after this header.  They then call functions of the suites
- * that count the queues that a scan visits, and that show more queues than exist.
+ * steal.c and watchdog.c are included after this header.  So they call test_queues_next(), which
+ * can show them more queues than exist, and then counts the queues that a scan visits.
  */
 #ifndef THEAP_STEAL_TEST_H
 #define THEAP_STEAL_TEST_H
@@ -17,8 +17,8 @@
 #define OVERDUE	(3 * SECOND / 2)
 
 /*
- * If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one, and the
- * bits of @shown_nonempty.  A queue that exists stands for each of these.
+ * If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one.  The bits
+ * of these queues are in @shown_nonempty.  Queue 0 of the clock stands for each of them.
  */
 extern unsigned int shown_queues_nr;
 
@@ -26,7 +26,7 @@ extern unsigned int shown_queues_nr;
 
 extern unsigned long shown_nonempty[];
 
-/* The number of queues that the scans of steal.c and watchdog.c have visited. */
+/* The number of queues that scans have visited while @shown_queues_nr was not 0. */
 extern unsigned int visits;
 
 struct theap_queue *test_queues_next(struct theap_cursor *at);

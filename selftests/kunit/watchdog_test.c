@@ -214,7 +214,8 @@ static void watchdog_timer_that_is_late_moves_to_another_cpu(struct kunit *test)
 /*
  * When a CPU goes offline, its watchdog timer moves to another CPU, and expires at the same
  * time as before.  With at least 3 CPUs, the watchdog timer does not move to the CPU of the
- * other one.  No watchdog timer moves to the offline CPU before that CPU is online again.
+ * other watchdog timer.  No watchdog timer moves to the offline CPU before that CPU is online
+ * again.
  */
 static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 {
@@ -302,7 +303,7 @@ static void watchdog_wakes_both_timers(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 }
 
-/* Let one watchdog timer expire on a machine with 256 CPUs.  Return: the queues that it visits. */
+/* Let one watchdog timer expire, as with 256 CPUs.  Return: the number of queues it visits. */
 static unsigned int count_visits(struct kunit *test)
 {
 	visits = 0;
@@ -323,7 +324,7 @@ static void watchdog_visits_only_queues_with_timers(struct kunit *test)
 	bitmap_zero(shown_nonempty, 256 * THEAP_CLOCKS);
 	set_bit(test_queue()->bit, shown_nonempty);
 	KUNIT_EXPECT_EQ(test, count_visits(test), 1);
-	/* All queues may have timers. */
+	/* Now the bits of all queues are set. */
 	bitmap_fill(shown_nonempty, 256 * THEAP_CLOCKS);
 	KUNIT_EXPECT_EQ(test, count_visits(test), 256 * THEAP_CLOCKS);
 }
@@ -352,7 +353,7 @@ static void watchdog_scans_queue_from_start_until_found_empty(struct kunit *test
 	}
 }
 
-/* If many CPUs wake the watchdog at once, only the first of them arms its timers. */
+/* If many CPUs wake the watchdog at once, only the first of them arms the watchdog timers. */
 static void watchdog_that_is_awake_is_not_woken_again(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -366,8 +367,8 @@ static void watchdog_that_is_awake_is_not_woken_again(struct kunit *test)
 }
 
 /*
- * The watchdog reads about once per second which CPUs are isolated.  Here a CPU has been isolated,
- * and is not isolated any more.
+ * The watchdog reads about once per second which CPUs are isolated.  Here the test marks a CPU as
+ * isolated that is not, and the watchdog corrects that.
  */
 static void watchdog_follows_isolated_cpus(struct kunit *test)
 {
