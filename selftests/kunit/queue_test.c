@@ -560,8 +560,8 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
  * deferred to a run, and that run arms the hrtimer for the deadline.
  *
  * On a slow machine the account may repay each of these calls before the next.  So
- * the test uses up the limit by calls that arm no hrtimer, and take less time.  It repeats
- * that if the host stops the machine before the call that is to be deferred.
+ * the test uses up the limit by calls that arm no hrtimer, and take less time.  It does so
+ * again if the host stops the machine before the call that is to be deferred.
  */
 static void queue_notifications_are_charged_to_account(struct kunit *test)
 {

@@ -7,9 +7,13 @@
  * With OTHER_OWNER, another CPU drains the inbox, too.  At the end the timer may be stopped
  * synchronously and freed.
  *
- * The model represents the heap by the key of this timer, and the inbox by four flags: the
- * timer is in the list; the owner has drained it; its link is in use.  A link that is not in
- * use points at itself.  The fourth flag: the owner has drained the timer during a claim.
+ * The model represents the heap by the key of this timer, and the inbox by four flags:
+ *
+ *	inbox		the list of the inbox has the timer
+ *	drained		the owner has drained the timer from that list, and adjusts it next
+ *	claimed		the owner has drained the timer while a caller had claimed it
+ *	link_used	the timer's link does not point at itself
+ *
  * Time runs from 0 to LAST, and FAR is never reached.  If the code loses a move from FAR to 1,
  * the timer is still pending at the end: an error.
  *

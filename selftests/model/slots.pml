@@ -283,7 +283,7 @@ inline stop() {
 
 /*
  * Kick the slot if the kernel would check it too late.  If the KICK fails for lack of
- * memory, stop the timer.
+ * memory, the user stops the timer.
  */
 inline kick_if_needed() {
 #ifndef M_NO_A
