@@ -39,8 +39,8 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 		int64_t error = advance(th, &call);
 
 		/*
-		 * -EINTR: a signal arrived while the call waited for the ADVANCE of another
-		 * thread.  The call has changed nothing, so repeat it.
+		 * -EINTR: a signal arrived while this ADVANCE waited for that of another thread.
+		 * The clock has not moved, so repeat the call.
 		 */
 		if (error == -EINTR)
 			continue;

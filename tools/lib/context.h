@@ -16,8 +16,8 @@
  * @ring_size:  size of the mapping of the ring, in bytes
  * @free:       head of the stack of freed slots; see slots.c
  * @fresh:      the lowest slot that was never allocated
- * @condemned:  how many slots were freed with an unread event so far, which makes the mark
- *              of each such slot unique; see slots.c
+ * @condemned:  how many slots were freed with an unread event so far.  This number makes the
+ *              mark of each of these slots unique; see slots.c
  *
  * All functions that get a context read @th, and none writes @th after the open.  The fields
  * that timerheap_alloc() and timerheap_free() write are in another cache line.  So these writes

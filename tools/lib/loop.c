@@ -16,8 +16,8 @@
  * timerheap_after() and timerheap_every() return the id of a timer.  A slot begins a new life
  * for each timer.  The life ends when the timer is cancelled, or just before the call of the
  * function of a one-shot timer.  The low bits of an id are the slot's number.  The bits above
- * them are the number of the life, from 1, so an id is above 0.  After the end of the life the
- * id is stale: timerheap_cancel() ignores it.
+ * them are the number of the life, which counts from 1, so an id is above 0.  After the end of
+ * the life the id is stale: timerheap_cancel() ignores it.
  *
  * An id has 63 bits.  In a loop for 100 timers, 56 of them are for lives; in a loop for a
  * million timers, 43.  43 bits last for 10 days if one slot begins 10 million lives a
@@ -48,7 +48,7 @@ struct handler {
  * @bits:     how many low bits of an id hold the slot's number
  * @lives:    the most lives that a slot can have
  * @timers:   number of slots whose life has not ended
- * @stopped:  timerheap_loop_stop() sets it, and timerheap_loop_run() clears it first
+ * @stopped:  timerheap_loop_stop() sets it; timerheap_loop_run() clears it when it begins
  * @handlers: array, indexed by slot
  */
 struct timerheap_loop {
@@ -103,7 +103,7 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop)
  * Allocate a slot that has not used up its lives.  A slot that has used up its lives stays
  * allocated, so timerheap_alloc() never returns it again.
  *
- * Return: the slot; or -ENOSPC.
+ * Return: the slot; -ENOSPC, -ENOMEM.
  */
 static int alloc_slot(struct timerheap_loop *loop)
 {
@@ -195,9 +195,9 @@ static bool call_next(struct timerheap_loop *loop)
 	} while (!handler.function);
 	if (!handler.periodic) {
 		/*
-		 * Push the slot to the free slots before the call, so that the function can
-		 * allocate it.  timerheap_free() would also handle an unread event, but a
-		 * one-shot timer has no second event.
+		 * Push the slot onto the stack of freed slots before the call, so that the
+		 * function can allocate it.  timerheap_free() would also check for an unread
+		 * event.  But a one-shot timer has no second event.
 		 */
 		end_life(loop, event.slot);
 		__timerheap_push_free(loop->th, event.slot);

@@ -4,7 +4,7 @@
  *
  * Only the functions of the library that open a context or a loop set errno.  All others
  * restore errno.  So an error path can call them before it reads errno, and a signal handler
- * can call those that libtimerheap(3) permits.
+ * can call the functions that libtimerheap(3) permits.
  *
  * A program may have been compiled with another version of <linux/timerheap.h>.  Its
  * struct timerheap_setup may then be shorter or longer than the library's.  The module

@@ -4,8 +4,8 @@
  *
  * A slot that was never allocated comes from a counter.  So a context with a million
  * slots has memory only for the slots that were used.  A freed slot goes onto a stack,
- * and is allocated before a new one: its memory is likely to be in the cache.  The kernel
- * may also still have its timer queued, which saves the next owner a system call.
+ * and is allocated before a new one: its memory is likely to be in the cache.  Its timer may
+ * still be queued in the kernel.  Then the next owner's start usually needs no system call.
  *
  * The stack
  * ---------
@@ -158,9 +158,9 @@ static int pop_free(struct context *context)
 }
 
 /*
- * Make the kernel allocate the page of a slot, if the slot is the first of its page.  Otherwise the
- * first access would allocate the page, and SIGBUS would end a program whose user has no memory
- * left.
+ * Make the kernel allocate the page of a slot, if the slot is the first of its page.  Without this
+ * call the first access would allocate the page.  If the user had no memory left, SIGBUS would then
+ * end the program.
  *
  * Return: 0; -ENOSPC: the user would exceed the limit of memory; -ENOMEM.
  */
@@ -185,7 +185,7 @@ static int take_fresh(struct context *context)
 	do {
 		if (slot == context->th.nr)
 			return -ENOSPC;
-		/* Before the exchange: no other thread takes a slot of a page without memory. */
+		/* Before the exchange, so that a thread that takes a later slot has its page. */
 		error = populate(&context->th.slots[slot]);
 		if (error)
 			return error;
@@ -209,9 +209,9 @@ int timerheap_alloc(struct timerheap *th)
 
 /*
  * The kernel reads the slack only when it checks the slot.  Until then the timer is queued
- * with the old slack, and may expire that late.  So a smaller slack needs a KICK.  A stopped
- * timer needs the KICK too, since it may still be queued.  A slack of 0 means the slack of
- * the context.
+ * with the old slack, and may expire later than the new slack permits.  So a smaller slack needs
+ * a KICK.  A stopped timer needs the KICK too, since it may still be queued, and a start would not
+ * kick it.  A slack of 0 means the slack of the context.
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 {

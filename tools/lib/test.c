@@ -54,8 +54,8 @@ static void put_into_ring(uint32_t slot)
 /*
  * Check a slot that this thread has locked.  If its deadline is due, replace the deadline by
  * the next one, or by 0 if there is no period, and count one expiration.  Set *@first if
- * that is the only unread expiration of the slot.  If it is not, and if the check is not that of
- * a KICK, back off by a second.
+ * that is the only unread expiration of the slot.  If it is not, a periodic slot backs off by a
+ * second, unless this is the check of a KICK.
  * Return: the time of the next check; 0: none.
  */
 static uint64_t check_claimed(struct timerheap_slot *s, bool kick, bool *first)
@@ -250,15 +250,15 @@ static void test_back_off(void)
 	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
 	before = kicks;
 	expect(timerheap_next(th, &event) && event.expirations == 1 && kicks == before,
-	       "next_does_not_kick_a_timer_that_is_in_time");
+	       "next_does_not_kick_a_timer_that_does_not_back_off");
 
 	expire(slot);
 	expire(slot);
 	expect(slots[slot].queued > slots[slot].deadline, "unread_periodic_timer_backs_off");
-	/* One more period has passed since the last check. */
+	/* Let one more period be due, which the kernel has not checked yet. */
 	slots[slot].deadline = 1;
 	expect(timerheap_next(th, &event) && event.expirations == 3,
-	       "event_counts_the_periods_up_to_now");
+	       "event_counts_the_periods_up_to_the_call_of_next");
 	expect(kicks == before + 1 && slots[slot].queued == slots[slot].deadline,
 	       "next_ends_the_back_off_by_one_kick");
 
@@ -392,7 +392,10 @@ static void run_threads(void)
 
 static void test_threads(void)
 {
-	/* On a busy machine one thread may do all its work before another begins. */
+	/*
+	 * On a busy machine one thread may do all its work before another begins.  Then there are
+	 * few events.  So repeat the run until both counts exceed 100, at most 20 times.
+	 */
 	for (int tries = 20; tries && (events <= 100 || condemned <= 100); tries--)
 		run_threads();
 	printf("# %u events were seen, %u slots condemned\n", events, condemned);

@@ -134,8 +134,8 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
 /*
  * Allocate a slot.  Its timer is idle; its data and its own slack are 0.
  *
- * The function makes no system call in most cases.  Exceptions: the former owner gave the slot
- * more slack than the context has, or the slot is the first one in a page of memory.
+ * The function makes no system call, with two exceptions: the former owner gave the slot more
+ * slack than the context has; the slot is new, and the first in a page of memory.
  *
  * Return: a slot that has no owner; -ENOSPC: there is none, or the user would exceed
  * max_user_memory (INFO); -ENOMEM.
@@ -188,8 +188,8 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
  * Start, postpone, stop
  *
  * None of these functions makes a system call if the kernel will check the slot in time
- * anyway.  The kernel will not if the timer is new, has expired, or was found stopped.  The
- * kernel also will not if the new deadline is before its next check of the slot.
+ * anyway.  No check is queued if the timer is new, is one-shot and has expired, or was found
+ * stopped by a check.  A check that is queued is too late if it is after the new deadline.
  */
 
 /* The bits of the result of timerheap_arm(). */
@@ -212,9 +212,9 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
  * Arm a timer without a system call.
  *
  * A program that arms many timers passes the slots that need a KICK to one call of
- * timerheap_kick().  If the timer expires during timerheap_arm(), the expiry may already
- * use the new period.  A program that changes a pending one-shot timer to a periodic one,
- * and must know which of the two expired, stops the timer first.
+ * timerheap_kick().  If a pending timer expires at its old deadline during timerheap_arm(),
+ * the expiry may already use the new period.  A program that changes a pending one-shot timer
+ * to a periodic one, and must know which of the two expired, stops the timer first.
  *
  * Return: a combination of TIMERHEAP_WAS_PENDING and TIMERHEAP_MUST_KICK, or 0.
  */
@@ -326,16 +326,17 @@ static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
 void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
 /*
- * Will the kernel check the timer later than at its deadline?  It does so if the event of a
- * periodic timer was unread.  Then the caller kicks the slot.
+ * Will the kernel check the timer later than at its deadline?  The kernel does so if the event of
+ * a periodic timer was unread at the last check.  Then the caller kicks the slot.
  */
 static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 {
 	/*
-	 * After the exchange (E) of expirations.  The kernel stores 0 in queued, adds to
-	 * expirations (F), and stores queued again, later if expirations were not 0.  So if the
-	 * exchange has got such an addition, this load sees the 0 or the later time.  Before the
-	 * exchange, a wrong answer does no harm.
+	 * timerheap_next() calls this before and after its exchange (E) of expirations.  The
+	 * kernel stores 0 in queued, adds to expirations (F), and then stores a time in queued: a
+	 * later one if expirations was not 0.  So if (E) has read the result of (F), this load
+	 * reads the 0 or the later time.  The call before (E) may return a wrong answer, which
+	 * the call after (E) corrects.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_RELAXED);
 	uint64_t deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
@@ -370,10 +371,10 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		if (number >= th->nr)
 			continue;
 		s = &th->slots[number];
-		/* Count the periods that have passed, or they would make a second event. */
+		/* Let the KICK count all periods that have passed: they make no second event. */
 		if (__timerheap_backs_off(s))
 			timerheap_kick(th, &number, 1);
-		/* After the exchange below the slot may get another owner: read the data before. */
+		/* Read the data before the exchange: after it, the slot may get another owner. */
 		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
 		/*
 		 * (E), a full barrier, pairs with (F): the entry is read and head is stored before
@@ -391,7 +392,7 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 		event->fired = __atomic_load_n(&s->fired, __ATOMIC_RELAXED);
 		event->slot = number;
 		event->reserved = 0;
-		/* A check between the KICK and the exchange has found the old event. */
+		/* A check after that KICK may have found the event unread, and backed off. */
 		if (__timerheap_backs_off(s))
 			timerheap_kick(th, &number, 1);
 		return true;
@@ -457,7 +458,7 @@ int64_t timerheap_advance_next(struct timerheap *th);
 /*
  * The loop
  *
- * For a program that only wants the library to call functions at certain times:
+ * The loop is for a program that needs only calls of its functions at certain times:
  *
  *	struct timerheap_loop *loop = timerheap_loop_new(100);
  *	timerheap_every(loop, TIMERHEAP_SEC, tick, NULL);
