@@ -131,7 +131,7 @@ int main(void)
 		set(key, i);
 	}
 	/*
-	 * For 3 times the life of an entry, use the first 10 keys again and again.  Each of the
+	 * For 3 times the life of an entry, get the first 10 keys again and again.  Each of the
 	 * first 100 rounds also removes one key, so that every 10th key is removed.
 	 */
 	begin = timerheap_now(th);

@@ -29,7 +29,7 @@
  * second.
  *
  * Clocks.  The expiry time of an hrtimer is on its own clock, which is not printed.  A
- * time that is years ahead of monotonic time counts as real time.
+ * time that is more than ten years ahead of monotonic time counts as real time.
  *
  * A timer that was armed before the recording began is unknown until it is armed again.
  * Its events before that are ignored.

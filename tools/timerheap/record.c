@@ -3,12 +3,12 @@
  * timerheap record: record the operations of the kernel's own timers as a trace.
  *
  * The command enables the kernel's timer tracepoints while another command runs, or for a
- * number of seconds.  They write to a tracing instance of their own, so other users of
- * tracing are not disturbed.  Then the command reads the instance's buffer as text and
- * parses it into the operations of a trace.
+ * number of seconds.  The tracepoints write to a tracing instance that only this command uses,
+ * so other users of tracing are not disturbed.  Then the command reads the instance's buffer as
+ * text and parses it into the operations of a trace.
  *
- * With --boot the command reads the kernel's main buffer instead.  It has the events since
- * the boot if the kernel was booted with
+ * With --boot the command reads the kernel's main buffer instead.  That buffer has the events
+ * since the boot if the kernel was booted with
  *
  *	trace_event=timer:* trace_clock=mono trace_buf_size=8M
  *
@@ -35,7 +35,7 @@
 #include "trace.h"
 
 #define TRACEFS		"/sys/kernel/tracing"
-#define BUFFER_KB	"16384"		/* of each CPU; holds about 100 000 events */
+#define BUFFER_KB	"16384"		/* of each CPU; holds more than 100 000 events */
 
 static const char *const events[] = {
 	"timer_start", "timer_cancel", "timer_expire_entry",

@@ -79,7 +79,10 @@ static size_t name_columns(char *line, const struct column *columns,
 	return nr;
 }
 
-/* Read lines into an array of structures of @size.  Return: the array; *@nr: its length. */
+/*
+ * Read the line of names, then each other line into a structure of @size.
+ * Return: the array of structures; *@nr: its length.
+ */
 static void *read_lines(char *text, const struct column *columns, size_t size, size_t *nr)
 {
 	const struct column *order[COLUMNS];

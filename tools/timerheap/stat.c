@@ -84,7 +84,7 @@ static int column_width(size_t field)
 	return length > 10 ? length : 10;
 }
 
-/* Return how much a counter has grown.  The counters of a user are gone when the user is freed. */
+/* Return how much a counter has grown.  If it has decreased, return 0, not a huge number. */
 static uint64_t growth(uint64_t before, uint64_t now)
 {
 	return now < before ? 0 : now - before;

@@ -297,7 +297,7 @@ unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
 	return TIMERHEAP_MUST_KICK | (was_pending ? TIMERHEAP_WAS_PENDING : 0);
 }
 
-/* Count the kicks.  A fake timer also expires without one. */
+/* Count the kicked slots.  A fake timer also expires without a KICK. */
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	(void)th;
@@ -437,8 +437,8 @@ static struct snapshot make_snapshot(int64_t time, const char *heaps, const char
 }
 
 /*
- * Two snapshots, 2 s apart.  The second has one heap more.  One context is closed
- * and another one opened between them.
+ * Two snapshots, 2 s apart.  Between them, one heap and one context are freed, and one heap and
+ * one context are created.
  */
 static void test_snapshot(void)
 {

@@ -52,11 +52,11 @@ static enum sort sort = RATE;
 struct user {
 	char uid[12];
 	uint64_t account;
-	uint64_t cpu_time;		/* of all CPUs: nanoseconds in a second */
-	uint64_t most, most_cpu;	/* the CPU on which it is the longest */
-	uint64_t throttled;		/* runs in a second that ended by any limit */
-	uint64_t own;			/* of these, by the limit of the user */
-	uint64_t rest;			/* the longest rest of a CPU that is left */
+	uint64_t cpu_time;		/* on all CPUs together: nanoseconds per second */
+	uint64_t most, most_cpu;	/* the most CPU time on one CPU, and that CPU */
+	uint64_t throttled;		/* runs per second that ended because of a limit */
+	uint64_t own;			/* of these, those that the user's limit has ended */
+	uint64_t rest;			/* the longest time until the used time is repaid, in ns */
 	uint64_t bytes, contexts;
 };
 
@@ -270,7 +270,10 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 /* Return: the limit that throttles the runs of a user: "user", "cpu", or "-" if none does. */
 static const char *limit_of(const struct user *user)
 {
-	/* A rest may last longer than the time between two screens, so that none was counted. */
+	/*
+	 * A queue may rest longer than the time between two screens.  Then no run was counted, but
+	 * @rest is above 0.  Up to 0.48 ms of @rest, no queue rests: ignore 1 ms or less.
+	 */
 	if (user->own || user->rest > 1000000)
 		return "user";
 	return user->throttled ? "cpu" : "-";

@@ -141,7 +141,7 @@ uint8_t *trace_encode(const struct trace *trace, size_t *size)
 }
 
 /*
- * Read an operation.  Limit its time, and the span to its deadline, to less than 2^62, so that
+ * Read an operation.  Limit its time, and the span to its deadline, to 2^62 at most, so that
  * their sum does not overflow.
  */
 static void get_op(struct buffer *buffer, struct trace *trace, uint64_t *last)
