@@ -191,7 +191,7 @@ static bool call_next(struct timerheap_loop *loop)
 		if (!timerheap_next(loop->th, &event))
 			return false;
 		handler = loop->handlers[event.slot];
-		/* A slot without a function was armed by another process: skip its event. */
+		/* The loop has not armed a slot without a function: skip the slot's event. */
 	} while (!handler.function);
 	if (!handler.periodic) {
 		/*

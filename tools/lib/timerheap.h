@@ -86,7 +86,7 @@ struct timerheap {
  */
 struct timerheap *timerheap_open(clockid_t clock, uint32_t slots);
 
-/* For timerheap_open_setup(): @size is the size of the structure in the program. */
+/* Do the work of timerheap_open_setup().  @size: of the structure in the program's header. */
 struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size);
 
 /*
@@ -458,7 +458,7 @@ int64_t timerheap_advance_next(struct timerheap *th);
 /*
  * The loop
  *
- * The loop is for a program that needs only calls of its functions at certain times:
+ * The loop is for a program that only needs to call functions at certain times:
  *
  *	struct timerheap_loop *loop = timerheap_loop_new(100);
  *	timerheap_every(loop, TIMERHEAP_SEC, tick, NULL);

@@ -27,8 +27,8 @@ void device_info(int fd, struct timerheap_info *info);
 extern uint64_t device_calls;
 
 /*
- * As timerheap_arm(), timerheap_kick() and timerheap_stop() of the library.  device_arm()
- * also sets the data of the timer to the slot's number.
+ * Do what timerheap_arm(), timerheap_kick() and timerheap_stop() of the library do.
+ * device_arm() also sets the data of the timer to the slot's number.
  */
 unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline);
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);

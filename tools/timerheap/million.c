@@ -85,9 +85,10 @@ static void run(struct ledger *ledger, uint32_t n)
 	/*
 	 * No timer may be due before all timers are armed, stopped and postponed.  These
 	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
-	 * So the first hundredth is armed with late deadlines, to measure the cost of a start.
-	 * The earliest deadline is due - spread / 2 after begin.  That is 1 s plus 2 t, if
-	 * all starts take the time t.  The 2 t are for:
+	 * So the first hundredth is armed with deadlines that allow 15 us per timer, to measure
+	 * the cost of a start.  With it, the deadlines of the other starts are chosen.  The
+	 * earliest deadline is due - spread / 2 after begin.  That is 1 s plus 2 t, if all
+	 * starts together take the time t.  The 2 t are for:
 	 *
 	 *	1 t	all starts
 	 *	0.5 t	the stops of 70 % and the postponements of 25 %
@@ -107,7 +108,7 @@ static void run(struct ledger *ledger, uint32_t n)
 	fprintf(stderr, "timerheap: %u timers were armed; waiting for %llu to expire\n", n,
 		(unsigned long long)ledger_pending(ledger));
 	reading = clock_ns(CLOCK_MONOTONIC);
-	/* Give up 30 s after the last deadline: the timers that are left are lost. */
+	/* Give up 30 s after the last deadline.  The timers that are left count as lost. */
 	while (ledger_pending(ledger) &&
 	       clock_ns(CLOCK_MONOTONIC) < begin + due + 2 * spread + 30 * SEC) {
 		/* Read every 10 ms, so that one read takes many events. */

@@ -267,7 +267,6 @@ static void disarm(struct parser *parser, struct timer *timer, uint64_t time, bo
 	}
 }
 
-/* Parse a line; see parse.h. */
 void parser_line(struct parser *parser, const char *line)
 {
 	char name[64];
