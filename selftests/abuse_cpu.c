@@ -15,15 +15,17 @@
  * @deadline of an event, so it does not matter when the process of the victim runs.
  *
  * TIMERHEAP_EXACT=1 states that the clock counts instructions.  Only then do the tests apply the
- * strict bounds, since the figures do not depend on the host.  TIMERHEAP_SECONDS= sets how long the
- * victim's timers are measured.  With 3600 and "-t all_abuse_at_once_delays_no_other_user", four
- * users take CPU time for an hour.  vm/hostile adds users that run the other programs of abuse.
+ * strict bounds, since the figures of such a machine do not depend on the host.
+ *
+ * TIMERHEAP_SECONDS= sets how long the victim's timers are measured.  With 3600 and
+ * "-t all_abuse_at_once_delays_no_other_user", four users take CPU time for an hour.  vm/hostile
+ * adds users that run the other programs of abuse.
  */
 #include "abuse_test.h"
 
 /*
- * What must be left, in percent, to a task that computes, beside one user and beside two.  On
- * emulated CPUs of a busy host, the tests only notice that almost nothing is left.
+ * What must be left, in percent, to a task that computes, beside one user and beside two.  Without
+ * TIMERHEAP_EXACT= other programs of the host take CPU time, too.  Then LEFT_LOOSE must be left.
  */
 #define LEFT		95
 #define LEFT_BY_TWO	90
@@ -49,8 +51,8 @@ FIXTURE_SETUP(abuse)
 	self->seconds = seconds ? atoi(seconds) : 4;
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*
-	 * If the clock counts instructions, the kernel does not know its frequency at boot,
-	 * but measures it a few seconds later.  Wait for that.
+	 * A few seconds after boot, the kernel measures the frequency of a clock that counts
+	 * instructions.  Wait until it has done so.
 	 */
 	if (self->exact)
 		nap(5 * SEC);
@@ -78,12 +80,12 @@ FIXTURE_TEARDOWN(abuse)
 struct load {
 	const char *name;
 	void (*work)(const struct abuse *abuse);
-	int nr;
+	int nr;			/* as in struct abuse */
 	int cpu;		/* of the processes */
 	int users;		/* one process for each */
 	bool stopped;		/* the processes are stopped when they have begun */
-	bool wakes;		/* many threads of the processes are woken */
-	int seconds;		/* how long to measure; 0: half a second is enough */
+	bool wakes;		/* each event wakes many threads of the processes */
+	int seconds;		/* how long to measure if exact; otherwise, or if 0: 0.5 s */
 };
 
 /* Set the real-time priority of the test; 0: none.  Return: 0 or -1. */
@@ -110,11 +112,12 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
 }
 
 /*
- * Count rounds beside a load.  Before that, wait until a burst that the limits permit has passed.
+ * Count rounds beside a load.  Before the count, let the burst pass that the limits permit.
  *
  * A load that computes needs CPU time, too.  The scheduler shares a CPU evenly only in a long time.
  * So the test takes the CPU for 5 ms by its priority, leaves it to the load for 5 ms, and so on.
- * Usually that is a nice value, since softirqs of PREEMPT_RT are below real-time priorities.
+ * Usually that priority is a nice value.  On PREEMPT_RT, a real-time priority can delay softirqs,
+ * and so the runs that the test measures.
  *
  * If many threads are woken, the scheduler lets some of them run despite the nice value.  But only
  * the cost of the wake-ups is to be measured.  So the test then has a real-time priority.
@@ -148,7 +151,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 
 		if (load.cpu >= self->cpus)
 			continue;
-		/* With verify=1 a large heap takes long, and so does a long load on any machine. */
+		/* Reduce a load that takes too long with verify=1 or without TIMERHEAP_EXACT=. */
 		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;
 		beside_twin = rounds_beside(self, &load, true);
@@ -181,7 +184,7 @@ TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
 	MEASURE_SHARES(loads);
 }
 
-/* Work that does not back off: the user's share of the CPU bounds it. */
+/* Work that does not back off: the limit user_cpu_percent bounds it. */
 TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
 {
 	static const struct load loads[] = {
@@ -198,8 +201,9 @@ TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
 }
 
 /*
- * Each event visits many entries of a wait queue, in one run.  With 400000 entries a run is long:
- * the first one is not charged in full, since the host may have stopped the machine.
+ * For each event the kernel visits many entries of a wait queue, in one run.  With 400000 entries a
+ * run may take longer than 20 ms.  Of the first such run only 20 ms are charged, since the host may
+ * have stopped the machine (core/budget.c).
  */
 TEST_F_TIMEOUT(abuse, many_waiters_leave_cpu_to_tasks, 400)
 {
@@ -217,7 +221,7 @@ TEST_F_TIMEOUT(abuse, many_waiters_leave_cpu_to_tasks, 400)
 	MEASURE_SHARES(loads);
 }
 
-/* Calls on CPU 1 for timers of CPU 0 are charged on CPU 0. */
+/* The abusers run on CPU 1.  Their timers are queued on CPU 0, where the task computes. */
 TEST_F_TIMEOUT(abuse, calls_on_another_cpu_leave_cpu_to_tasks, 240)
 {
 	static const struct load loads[] = {
@@ -242,7 +246,7 @@ TEST_F_TIMEOUT(abuse, calls_on_another_cpu_leave_cpu_to_tasks, 240)
 
 struct victim {
 	uint64_t events;
-	int64_t span;
+	int64_t span;		/* how long the measurement took, in ns */
 	struct th_lateness late;
 };
 
@@ -292,7 +296,7 @@ static struct victim victim_beside(struct __test_metadata *_metadata, struct _te
 
 	if (harmless && seconds > TWINS_SECONDS_MAX)
 		seconds = TWINS_SECONDS_MAX;
-	/* No abuser runs before the last one has begun, so that all can begin. */
+	/* Stop each abuser when it has begun, so that it does not delay the next one. */
 	for (int i = 0; i < nr; i++) {
 		struct abuse abuse = abuses[i];
 
@@ -317,14 +321,15 @@ static uint64_t rate(const struct victim *victim)
 	return victim->events * 1000 * SEC / (victim->span + 1);
 }
 
-/* The longest run of a queue, and the interrupt that begins it: core/budget.c. */
+/* The longest run of a queue (core/budget.c), with the interrupt that begins it. */
 #define LONGEST_RUN	(110 * USEC)
 
 /*
- * Measure the victim beside the twins of abusers, and then beside the abusers.  In the same time,
- * at least half as many of its timers must expire.  If the clock counts instructions, and @punctual
- * is set, the p99 of their lateness may be twice as much, and one run more: timers of an abuser
- * that are due at the same time may be first.
+ * Measure the victim beside the twins of abusers, and then beside the abusers.  Beside the abusers,
+ * at least half as many of its timers must expire in the same time.  If the clock counts
+ * instructions, and @punctual is set, the p99 of their lateness is bounded, too.  It may be twice
+ * that beside the twins plus one run: timers of an abuser that are due at the same time may be
+ * first.
  *
  * If the clock does not count instructions, one of three attempts must succeed: the host may be
  * busier in one measurement than in the other.  With verify=1 each batch takes milliseconds, so the
@@ -355,7 +360,7 @@ static void compare_victims(struct __test_metadata *_metadata, struct _test_data
 
 /*
  * Two processes postpone 2^18 slots each, by KICK, or fewer if the machine has less than 2 GB of
- * memory.  On several CPUs, they run on other CPUs.
+ * memory.  On two CPUs they run on CPUs 1 and 0, on three or more CPUs on CPUs 1 and 2.
  */
 TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
 {
@@ -376,7 +381,7 @@ TEST_F_TIMEOUT(abuse, hammered_slot_delays_no_other_user, 240)
 	compare_victims(_metadata, self, abuses, 1, false);
 }
 
-/* Four users do everything at once. */
+/* Four users run ten kinds of abuse each, all at once. */
 TEST_F_TIMEOUT(abuse, all_abuse_at_once_delays_no_other_user, 12000)
 {
 	const int many = th_slow() ? ABUSE_CROWD : 1 << 16;

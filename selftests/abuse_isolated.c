@@ -2,9 +2,9 @@
 /*
  * What programs on other CPUs can do to an isolated CPU: without CAP_SYS_NICE, nothing.
  *
- * SETUP refuses such a CPU to a program without the capability.  The timers, set-ups and closes
- * of programs on other CPUs send no interrupt to it.  The tests need a machine that was booted
- * with isolcpus= or nohz_full=.
+ * SETUP refuses an isolated CPU to a program without the capability.  The timers, set-ups and
+ * closes of programs on other CPUs send no interrupt to an isolated CPU.  The tests need a machine
+ * that was booted with isolcpus= or nohz_full=.
  */
 
 #include "system_test.h"
@@ -13,7 +13,7 @@ FIXTURE(abuse_isolated)
 {
 	cpu_set_t isolated, others;
 	int cpu;		/* an isolated CPU */
-	int quiet;		/* one on which the scheduler wakes no task, too; -1: none */
+	int quiet;		/* in isolcpus=, not CPU 0; its interrupts are counted; -1: none */
 };
 
 FIXTURE_SETUP(abuse_isolated)
@@ -33,7 +33,7 @@ FIXTURE_SETUP(abuse_isolated)
 			CPU_SET(cpu, &self->others);
 		else
 			self->cpu = cpu;
-	/* CPU 0 also gets interrupts of devices. */
+	/* Leave CPU 0 out, which also gets interrupts of devices. */
 	for (int cpu = 1; cpu < cpus; cpu++)
 		if (CPU_ISSET(cpu, &quiet))
 			self->quiet = cpu;
@@ -58,7 +58,7 @@ static int setup_on(int fd, int cpu)
 	return ret;
 }
 
-/* Without CAP_SYS_NICE a program cannot place timers on an isolated CPU, but on other CPUs. */
+/* Without CAP_SYS_NICE a program can place timers on the other CPUs, but not on an isolated one. */
 TEST_F(abuse_isolated, setup_on_isolated_cpu_needs_cap_sys_nice)
 {
 	int other = 0, fds[3];
@@ -81,8 +81,8 @@ TEST_F(abuse_isolated, setup_on_isolated_cpu_needs_cap_sys_nice)
 }
 
 /*
- * Return: how many interrupts an isolated CPU has got from other CPUs that call a function on it;
- * -1: /proc/interrupts does not list them.
+ * Return: how many interrupts @cpu has got from other CPUs that call a function on it; -1:
+ * /proc/interrupts does not list them.
  */
 static int64_t function_calls(int cpu)
 {
@@ -123,8 +123,8 @@ static int use_context(clockid_t clock, uint32_t slots)
 }
 
 /*
- * The kernel itself calls a function on each CPU now and then.  Before rings had single pages,
- * each of the first two loops below made it do so 5 to 7 times more.
+ * The kernel itself calls a function on each CPU now and then.  When a ring was one area of
+ * vmalloc(), each of the first two loops below caused 5 to 7 more calls (device/ring.c).
  */
 #define CALLS_OF_KERNEL	3
 

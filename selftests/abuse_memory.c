@@ -2,8 +2,8 @@
 /*
  * What one user can take from other users: memory, quotas, and knowledge of their timers.
  *
- * Each test is an abuse by a user without privileges, or by a container.  The tests need root, to
- * become these users.
+ * Each test is an abuse that a user without privileges, or a container, may try.  The tests need
+ * root, to become these users.
  *
  * Some tests need a certain amount of memory.  On a machine with less than 512 MB,
  * innocent_process_survives fills the memory.  On a machine with 4 GB,
@@ -22,13 +22,13 @@
 #define NOBODY		65534
 #define OWNER		1000		/* a user with subordinate user IDs from SUBORDINATE on */
 #define SUBORDINATE	100000
-#define MANY		(1U << 20)	/* slots: the most that a context may have */
+#define MANY		(1U << 20)	/* slots: the most that a context may have by default */
 #define FAR		(100000 * SEC)
 #define CONTEXTS	16
 
 /*
  * The time limit of a test, in seconds.  On a debug kernel, beside many other programs, it takes
- * minutes until a user has taken all memory.
+ * minutes until a user has taken all memory that the limit allows.
  */
 #define TIME_LIMIT	1800
 
@@ -100,14 +100,14 @@ struct child {
 	int to, from;		/* pipes */
 };
 
-/* Let the other side of a pair of pipes go on. */
+/* Send @value to the other side of a pair of pipes, which waits for it in take(). */
 static void give(int to, int64_t value)
 {
 	if (write(to, &value, sizeof(value)) != sizeof(value))
 		_exit(99);
 }
 
-/* Wait for the other side.  Return: the value that it gave; -1: it has ended. */
+/* Wait for the other side.  Return: the value that it has sent; -1: the other side has ended. */
 static int64_t take(int from)
 {
 	int64_t value;
@@ -147,7 +147,7 @@ static void child_end(struct child *child)
 	waitpid(child->pid, NULL, 0);
 }
 
-/* Write the maps of a child's new user namespace: its IDs are those from @first on. */
+/* Map the IDs from 0 on of a child's new user namespace to those from @first on. */
 static int map_ids(pid_t pid, unsigned int first)
 {
 	static const char *const maps[] = { "uid_map", "gid_map" };
@@ -165,7 +165,7 @@ static int map_ids(pid_t pid, unsigned int first)
 	return 0;
 }
 
-/* In a child: enter a new user namespace, and become the user @uid of it. */
+/* In a child: enter a new user namespace, and change to its user @uid. */
 static bool enter_namespace(struct child *parent, uid_t uid)
 {
 	if (unshare(CLONE_NEWUSER)) {
@@ -188,7 +188,7 @@ static int64_t let_enter(struct child *child, unsigned int first)
 	return ret;
 }
 
-/* Take all memory, report the error and the bytes, and then keep the memory. */
+/* Take all memory that the limit allows, report the error and the bytes, and keep the memory. */
 static void fill_and_stay(struct child *parent)
 {
 	int error;
@@ -236,8 +236,8 @@ static void nobody_starts(struct child *parent)
 }
 
 /*
- * With one timer in each page of slots, a user takes at most 5 % of the machine's memory.  The
- * machine has at least that much left.
+ * A user takes at most 5 % of the machine's memory, even with only one timer in each page of
+ * slots.
  */
 TEST_F_TIMEOUT(abuse_memory, user_takes_a_small_share_of_memory, TIME_LIMIT)
 {
@@ -258,7 +258,7 @@ static void nobody_fills_in_cgroup(struct child *parent)
 	nobody_fills(parent);
 }
 
-/* All memory that a user takes is charged to the memory cgroup of the task, but for rounding. */
+/* The memory that a user takes is charged to the memory cgroup of the task, at least 99 % of it. */
 TEST_F_TIMEOUT(abuse_memory, memory_is_charged_to_cgroup, TIME_LIMIT)
 {
 	struct child child;
@@ -303,7 +303,7 @@ static void user_creates_namespace(struct child *parent, uid_t inner)
 {
 	if (setgid(OWNER) || setuid(OWNER))
 		return;
-	/* After a change of the user ID, only root may write the maps of this process. */
+	/* After setuid(), only root may write the ID maps of this process: let_enter() does so. */
 	enter_namespace(parent, inner);
 }
 
@@ -355,7 +355,7 @@ static void container_starts(struct child *parent)
 		start_and_report(parent);
 }
 
-/* Fill, and then try to start a timer in a namespace within the container's. */
+/* Take all memory, and then try to start a timer in a namespace within the container's. */
 static void container_nests(struct child *parent)
 {
 	int error;
@@ -393,7 +393,7 @@ TEST_F_TIMEOUT(abuse_memory, nested_namespace_has_the_limit_of_its_container, TI
 	child_end(&child);
 }
 
-/* Touch a page, and report it. */
+/* Touch 20 MB of memory, and again whenever the parent asks.  Report when each touch is done. */
 static void innocent(struct child *parent)
 {
 	const size_t size = 20 << 20;
@@ -415,7 +415,7 @@ static void abuser(struct child *parent)
 		fill_and_stay(parent);
 }
 
-/* On a machine of 400 MB, one user with little memory of its own gets no other process killed. */
+/* If one user takes all memory that the limit allows, no process of another user is killed. */
 TEST_F(abuse_memory, innocent_process_survives)
 {
 	struct child victim, child;
@@ -503,8 +503,8 @@ TEST_F_TIMEOUT(abuse_memory, info_shows_nothing_of_other_users, TIME_LIMIT)
 }
 
 /*
- * Let a kernel thread make the last close of @fd, as it does for each file that is registered with
- * io_uring.  This closes @fd.  Return: 0 or -errno.
+ * Close @fd, but let a kernel thread make the last close of its file, as io_uring does for each
+ * file that is registered.  Return: 0 or -errno.
  */
 static int close_by_kernel_thread(int fd)
 {
@@ -540,12 +540,12 @@ TEST_F_TIMEOUT(abuse_memory, release_delays_no_other_file, 200)
 		SKIP(return, "needs io_uring");
 	while (th_entries(watch) == entries)
 		;
-	/* The release has begun.  The end of the pipe is read when another file is released. */
+	/* The release has begun.  read() returns 0 when another file, ends[1], is released. */
 	ASSERT_EQ(0, close_by_kernel_thread(ends[1]));
 	ASSERT_EQ(0, read(ends[0], &byte, 1));
 	left = th_entries(watch);
 	EXPECT_LT(before, left);
-	/* On a debug kernel the release takes longer than one wait.  Wait while it goes on. */
+	/* On a debug kernel the release may take longer than LOST.  Wait while it progresses. */
 	do {
 		left = th_entries(watch);
 		TH_WAIT_UNTIL(th_entries(watch) == before);

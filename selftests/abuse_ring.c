@@ -12,7 +12,7 @@
  * stops the peers for a moment.
  */
 #define SLOTS	(1 << 16)
-#define PEERS	2
+#define PEERS	2			/* hostile processes */
 #define TIMEOUT	(10 * MSEC)
 
 /* A call that lasts this long is not bounded by its timeout, even on an emulated debug kernel. */
@@ -26,7 +26,7 @@ FIXTURE(abuse_ring)
 
 /*
  * Write wrong heads, so that the ring always has entries.  No slot of these entries has an event.
- * End after twice the time that no call may last.
+ * End after 2 * TOO_LONG, so that a call that these heads prolong ends, too.
  */
 static void scribble(struct th_map *map)
 {

@@ -22,11 +22,11 @@
 #define ABUSERS_MAX	80
 #define ABUSE_CROWD	1000		/* the most timers in one BATCH, KICK or DRAIN */
 #define ABUSE_FILES	(1 << 19)	/* RLIMIT_NOFILE, as systemd sets the hard limit */
-#define ABUSE_USER	65533		/* a second user is 65532; abuse_memory uses 65534 */
+#define ABUSE_USER	65533		/* further users: 65532 and below; 65534 is "nobody" */
 
 struct abuse {
 	void (*work)(const struct abuse *abuse);
-	int nr;				/* slots, or threads */
+	int nr;				/* of slots, threads or epoll entries */
 	int cpu;			/* the CPU on which the process runs */
 	int queue;			/* the CPU on which its timers are queued */
 	uid_t user;
@@ -67,7 +67,10 @@ static inline void abusers_forbid(struct abusers *abusers)
 	th_set_mode(abusers->mode);
 }
 
-/* Return: whether the process has become one of @abuse->user, and ends with the test. */
+/*
+ * Raise the limit of open files, change to @abuse->user, and let the end of the test kill this
+ * process.  Return: whether all of that has succeeded.
+ */
 static inline bool abuse_become(const struct abuse *abuse)
 {
 	const struct rlimit files = { ABUSE_FILES, ABUSE_FILES };
@@ -119,12 +122,15 @@ static inline void abusers_continue(struct abusers *abusers)
 }
 
 /*
- * Return: the rounds of a loop of the calling thread in @spans spans of @length ns, with @pause ns
- * between them.  A run that is longer than a span delays the next span.  So reduce the rounds by
- * the factor by which all spans and pauses together have become longer.
+ * Count the rounds of a loop of the calling thread in @spans spans of @length ns, with @pause ns
+ * between them.  An expiry run that is longer than a span delays the next span, but takes no
+ * rounds from it.  So divide the rounds by the factor by which the whole measurement has become
+ * longer.
  *
- * If the clock does not count instructions (@exact), the host may suspend an emulated CPU in a
- * span.  Then the span with the most rounds counts @spans times.
+ * If the clock does not count instructions (@exact is false), the host may suspend an emulated CPU
+ * in a span.  Then the span with the most rounds counts @spans times.
+ *
+ * Return: the rounds.
  */
 static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pause, bool exact)
 {
@@ -146,8 +152,8 @@ static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pau
 }
 
 /*
- * Return: @nr, or fewer slots, if the limit of memory is too low for @nr slots of a user.  Each
- * slot takes at most 160 bytes.  With 192 there is memory left for the contexts of other works.
+ * Return: @nr, or fewer slots, if the memory limit of a user is too low for @nr slots.  Each slot
+ * takes at most 160 bytes.  With 192 bytes, memory is left for other contexts of the same user.
  */
 static inline int abuse_permitted_slots(int fd, uint64_t nr)
 {
@@ -170,7 +176,7 @@ static inline void abuse_ready(const struct abuse *abuse)
 	close(abuse->ready);
 }
 
-/* Map a context of @nr slots whose timers are queued on @abuse->queue, and go to @abuse->cpu. */
+/* Map a context of @nr slots whose timers are queued on @abuse->queue.  Run on @abuse->cpu. */
 static inline struct th_map abuse_map(const struct abuse *abuse, uint32_t nr)
 {
 	struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = nr,
@@ -237,7 +243,7 @@ static inline void abuse_tickers(const struct abuse *abuse)
 		pause();
 }
 
-/* Start tickers in all slots, and take their events every 0.5 ms, or less often if many. */
+/* Start tickers in all slots, and take their events every 0.5 ms plus 100 ns for each slot. */
 static inline void abuse_run_tickers(const struct abuse *abuse, struct th_map *map)
 {
 	if (!abuse->harmless)
@@ -258,14 +264,14 @@ static inline void abuse_read_tickers(const struct abuse *abuse)
 }
 
 /*
- * Keep storing deadlines 50 us ahead, 3 us apart.  Each check finds a later deadline, and is
- * repeated then.  The harmless twin never queues the slots.
+ * Keep storing deadlines 50 us ahead, 3 us apart.  Each check of a slot finds a later deadline, so
+ * the kernel checks the slot again at that deadline.  The harmless twin never queues its slots.
  */
 static inline void abuse_store_ahead(const struct abuse *abuse)
 {
 	struct th_map map = abuse_map(abuse, abuse->nr);
 
-	/* The slots are periodic so that they stay queued even if the process is preempted. */
+	/* Periodic slots stay queued even if they expire while the process is preempted. */
 	if (!abuse->harmless)
 		abuse_start_tickers(&map);
 	abuse_ready(abuse);
@@ -300,8 +306,8 @@ static inline void abuse_move_earlier(const struct abuse *abuse)
 }
 
 /*
- * KICK ABUSE_CROWD slots, again and again.  The first one is due @ahead ns after the stores of a
- * round begin, and each other one @step ns after the one before.
+ * Store deadlines in ABUSE_CROWD slots and KICK the slots, again and again.  Slot 0 is due @ahead
+ * ns after the round begins, and each other slot @step ns after the slot before it.
  */
 static inline void abuse_kick_crowd(const struct abuse *abuse, int64_t ahead, int64_t step)
 {
@@ -339,7 +345,8 @@ static inline void abuse_kick_due(const struct abuse *abuse)
 /*
  * Start timers by BATCH so that one is due every 3 us, all the time.  Keep the next 10 ms full of
  * them, so that timers expire also while the process is preempted.  The timers of the harmless twin
- * are due in the far future.  Both compute all the time, so what their calls cost does not matter.
+ * are due 1000 s later.  Abuser and twin compute all the time, so the cost of their calls does not
+ * matter.
  */
 static inline void abuse_batches(const struct abuse *abuse)
 {
@@ -365,8 +372,8 @@ static inline void abuse_batches(const struct abuse *abuse)
 }
 
 /*
- * Postpone @abuse->nr timers by KICK, round and round.  Each is postponed shortly before it is due,
- * so it does not expire, but the kernel soon finds its old deadline due, and requeues it.
+ * Postpone @abuse->nr timers by KICK, round and round.  Each timer is postponed shortly before it
+ * is due.  So it does not expire, but the kernel soon finds its old deadline due, and requeues it.
  */
 static inline void abuse_postpone(const struct abuse *abuse)
 {
@@ -414,7 +421,7 @@ static inline void abuse_start_and_drain(const struct abuse *abuse)
 	}
 }
 
-/* Wait for the descriptor @arg in an epoll instance, again and again.  A thread. */
+/* A thread: wait for the descriptor @arg in an epoll instance, again and again. */
 static inline void *abuse_await(void *arg)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -428,8 +435,8 @@ static inline void *abuse_await(void *arg)
 }
 
 /*
- * Have one ticker.  Each event wakes @abuse->nr threads, which wait for the descriptor @fd of its
- * context, or for its eventfd.
+ * Have one ticker.  Each event wakes @abuse->nr threads, which wait for @fd: the descriptor of the
+ * ticker's context, or the eventfd of that context.
  */
 static inline void abuse_wake_threads_by(const struct abuse *abuse, struct th_map *map, int fd)
 {
@@ -448,8 +455,8 @@ static inline void abuse_wake_threads_by(const struct abuse *abuse, struct th_ma
 
 /*
  * Have one ticker.  For each event the kernel visits @abuse->nr entries of an epoll instance that
- * no thread waits for.  The entries are of copies of @fd, as in abuse_wake_threads_by().  There are
- * fewer if the user reaches the kernel's limit of entries.
+ * no thread waits for.  Each entry is for a copy of @fd, which is as in abuse_wake_threads_by().
+ * There are fewer entries if the user reaches the kernel's limit of entries.
  */
 static inline void abuse_wake_entries_by(const struct abuse *abuse, struct th_map *map, int fd)
 {
