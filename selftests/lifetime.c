@@ -277,7 +277,7 @@ static int check_user_limit(void)
 
 	if (!th_become_nobody() || pipe(pipes))
 		return 1;
-	/* A context that stays open, so that the user exists until the end. */
+	/* Keep a context open, so that the account of the user exists until the end. */
 	if (th_context(CLOCK_MONOTONIC, 1) < 0 || th_map(&map, CLOCK_MONOTONIC, slots))
 		return 2;
 	do {
@@ -287,8 +287,8 @@ static int check_user_limit(void)
 	if (ret != -ENOSPC)
 		return 3;
 	/*
-	 * The page that was refused needs two pages of memory and a structure.  For the page before
-	 * it, a heap may have grown by 16 KiB.
+	 * The page that was refused needs two pages of memory and a structure, so less than 3 pages
+	 * are left.  For the page before it, a heap may have grown 16 KiB beyond the limit.
 	 */
 	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384 ||
 	    info.user_memory + 3 * getpagesize() < info.max_user_memory)
@@ -299,7 +299,7 @@ static int check_user_limit(void)
 			return 8;
 	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384)
 		return 9;
-	/* If the kernel reads memory of the program for a call, the call fails without SIGBUS. */
+	/* A call that makes the kernel read the refused page fails, without SIGBUS. */
 	if (write(pipes[1], &map.slots[slot], 1) >= 0 || errno != EFAULT)
 		return 5;
 	do
@@ -316,7 +316,7 @@ static int check_user_limit(void)
  * user_memory_percent limits the memory of all contexts of a user.  close() frees a context's
  * memory.  The limit does not apply to root.
  */
-TEST_F(lifetime, user_limit_is_enforced)
+TEST_F(lifetime, user_memory_percent_is_enforced)
 {
 	int64_t percent = get_number(PARAMETER);
 	int fd, mode;
@@ -341,9 +341,10 @@ TEST_F(lifetime, user_limit_is_enforced)
 }
 
 /*
- * The last close waits for the functions of a run.  It does not wait for a task that keeps the CPU
- * of the run and has a lower priority than the closing task.  On PREEMPT_RT such a task preempts
- * the run.  It does so when the run has called the functions of some of the timers.
+ * The last close waits until a run has called the functions of the context's timers.  On
+ * PREEMPT_RT a task of lower priority than the closing task may preempt that run and keep the CPU.
+ * The close does not wait for this task.  Here the task preempts the run as soon as the run
+ * has checked a quarter of the timers.
  */
 TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 200)
 {

@@ -154,12 +154,13 @@ static s64 random_slack(struct rnd_state *random)
 	return random_below(random, span) * NSEC_PER_USEC;
 }
 
-/* The core tries a timer whose function waits in the batch of another run again this much later. */
+/* If a due timer is still in the batch of another run, the core tries it again this much later. */
 #define DEFERRED_BY	(50 * NSEC_PER_USEC)
 
 /*
- * May a timer be queued at @when because its function was waiting or running DEFERRED_BY before?
- * On a clock that is stepped, that time and the end of the function cannot be compared.
+ * Return: whether the core may have deferred a timer to @when because, DEFERRED_BY earlier, its
+ * function had not ended.  If the clock of the timer can be stepped, times before and after a step
+ * cannot be compared.  Then it is enough that the function has run before.
  */
 static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
 {
@@ -210,7 +211,7 @@ static void torture_timer_start(struct torture_timer *t, struct rnd_state *rando
 		theap_queue_grow_later(claim.grow);
 }
 
-/* Stop a timer: by one exchange, or as a slot is stopped, in a claim. */
+/* Stop a timer: by one exchange, or in a claim, as the call STOP stops a slot. */
 static void torture_timer_stop(struct torture_timer *t, bool in_claim)
 {
 	struct theap_claim claim;
