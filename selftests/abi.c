@@ -3,8 +3,8 @@
  * The contract of <linux/timerheap.h>: layouts of structures, and which calls are refused.
  *
  * A refused call must not change its argument or a timer.  Before each test of the fixture
- * abi, slot 0 is pending, slot 1 is idle, and slot 2 has an unread event.  After the test
- * that must still be so.
+ * abi, slot 0 is pending, slot 1 is idle, and slot 2 has an unread event.  The teardown checks
+ * that the test has not changed these slots.
  *
  * A 32-bit build of this file, abi32, checks that 32-bit programs have the same layouts and
  * that the calls work for them.

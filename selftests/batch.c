@@ -435,7 +435,7 @@ TEST_F(eventfd, registration_signals_unread_events)
 	close(second);
 }
 
-/* Two contexts can share an eventfd.  In semaphore mode it is read once per event. */
+/* Contexts can share an eventfd.  In semaphore mode each event here permits one read of it. */
 TEST_F(eventfd, contexts_share_an_eventfd)
 {
 	int fds[2], semaphore = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
@@ -475,7 +475,7 @@ TEST_F(eventfd, each_run_is_an_epoll_edge)
 	close(epoll);
 }
 
-/* Replace the eventfd 300 times: by self->eventfd, by none, and by @other, in turn. */
+/* Replace the eventfd 300 times: by self->eventfd, by none, and by another one, in turn. */
 static void *change_eventfds(void *arg)
 {
 	struct _test_data_eventfd *self = arg;
@@ -519,7 +519,7 @@ TEST_F_TIMEOUT(eventfd, last_eventfd_is_signaled_after_replacements, 60)
 
 /*
  * A program can close a context and its eventfd in either order while timers expire.  No
- * timer stays queued.
+ * timer stays in the heaps.
  */
 TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_no_timer, 60)
 {
@@ -539,7 +539,7 @@ TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_no_timer, 60)
 		nap(round % 3 * MSEC);
 		close(round % 2 ? eventfd_fd : fd);
 	}
-	/* The timers of an earlier context may leave meanwhile. */
+	/* Timers of contexts closed before this test may be removed meanwhile: permit fewer. */
 	EXPECT_GE(before, th_wait_entries(self->fd, before));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The four clocks, and steps of CLOCK_REALTIME.
+ * The clocks MONOTONIC, REALTIME, BOOTTIME and TAI, and steps of CLOCK_REALTIME.
  *
  * A step needs root.  The teardown of each test that steps the clock restores the offset
  * of CLOCK_REALTIME to CLOCK_MONOTONIC.
@@ -195,7 +195,7 @@ TEST_F(step, step_forward_counts_missed_periods)
 	EXPECT_EQ(1, th_stop(self->real, 0));
 }
 
-/* WAIT with an absolute time ends when the clock steps beyond it. */
+/* WAIT with an absolute timeout ends when the clock steps beyond that time. */
 TEST_F(step, step_forward_ends_absolute_wait)
 {
 	int64_t at = clock_now(CLOCK_REALTIME) + 1000 * SEC, start = now();
@@ -265,8 +265,7 @@ TEST_F(cancel_on_set, flag_is_refused_on_other_clocks)
 }
 
 /*
- * A step is reported once.  Two steps without a report between them are reported as one.  The
- * report of a step stops no timer and drops no event.
+ * A step is reported once.  The report of a step stops no timer and drops no event.
  */
 TEST_F(cancel_on_set, step_is_reported_once)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files in /sys/kernel/debug/timerheap: heaps, lateness and contexts.
+ * The files in /sys/kernel/debug/timerheap: heaps, lateness, contexts and accounts.
  *
  * The tests compare the contents with INFO and with what the test has done.  They also
  * check:
  *
  *  - While contexts are opened and closed, each reading of the file "contexts" lists all
  *    contexts that stay open.
- *  - The counters of the machine do not decrease when a user is freed.
+ *  - The counters of the machine do not decrease when the account of a user is freed.
  *  - Only root can read the files.
  *  - Readers do not delay timers.
  *  - The module cannot be unloaded while a file is open.
@@ -34,7 +34,7 @@
 
 /*
  * debugfs warns if a file is opened while the kernel checks whether the module can be
- * unloaded.  So a thread that opens a file locks this for reading, and the unload locks it
+ * unloaded.  So a thread that opens a file takes this lock for reading, and the unload takes it
  * for writing.  A thread that reads an open file needs no lock.
  */
 static pthread_rwlock_t unloading = PTHREAD_RWLOCK_INITIALIZER;
@@ -89,7 +89,7 @@ static const char *next_line(const char *line)
 	return line && line[1] ? line + 1 : NULL;
 }
 
-/* Return: the sum of the column @name in the lines of root; -1: there is no such column. */
+/* Return: the sum of the column @name in the lines with uid 0; -1: there is no such column. */
 static int64_t sum(const char *text, const char *name)
 {
 	int nr = column(text, name), uid = column(text, "uid");
@@ -156,7 +156,7 @@ FIXTURE_TEARDOWN(debugfs)
 	close(self->fd);
 }
 
-/* The sums over the heaps of a user equal the numbers of INFO, without CAP_SYS_ADMIN. */
+/* Without CAP_SYS_ADMIN, INFO shows the sums over the heaps of the user. */
 TEST_F(debugfs, heaps_add_up_to_info)
 {
 	struct timerheap_event events[SLOTS / 2];
@@ -479,7 +479,7 @@ TEST_F(debugfs, only_root_can_read)
 	EXPECT_EQ(0, status);
 }
 
-/* measure() restarts 1 in DUE timers: so few that they expire one by one. */
+/* measure() restarts 1 in DUE timers: few enough to expire one by one, not in batches. */
 #define DUE		10
 
 /* Measure the lateness of @slots / DUE timers, whose deadlines are spread over 2 s. */
@@ -505,7 +505,7 @@ static struct th_lateness measure(struct __test_metadata *_metadata, int fd, uin
 	return lateness;
 }
 
-/* Read all files of debugfs, the fdinfo of a context and INFO, again and again. */
+/* Read heaps, lateness, contexts, the fdinfo of a context, and INFO, again and again. */
 static void read_forever(int fd, atomic_ulong *readings)
 {
 	struct timerheap_info info;
@@ -552,7 +552,7 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 		nap(5 * SEC);
 	readings = th_map_shared(sizeof(*readings));
 	ASSERT_NE(MAP_FAILED, readings);
-	/* 50 000 interrupts in a second are beyond the limit of a user. */
+	/* 50 000 expiries a second, each with an interrupt, exceed the limit of a user. */
 	fd = th_context_as((struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = slots, .flags = TIMERHEAP_UNLIMITED,
 	});
@@ -572,7 +572,7 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 	EXPECT_LT(0, *readings);
 	TH_LOG("%u timers, ns late: median %lld, p99 %lld, most %lld", slots,
 	       (long long)alone.median, (long long)alone.p99, (long long)alone.most);
-	TH_LOG("with %lu readings of all files: median %lld, p99 %lld, most %lld", *readings,
+	TH_LOG("with %lu readings of these files: median %lld, p99 %lld, most %lld", *readings,
 	       (long long)with.median, (long long)with.p99, (long long)with.most);
 	if (exact) {
 		EXPECT_GT(3 * alone.p99, with.p99);

@@ -2,9 +2,9 @@
 /*
  * The CPU budget, which bounds the runs of all users together, and the limit of each user.
  *
- * abuse_cpu.c tests what is left beside users that are limited.  These tests switch the limit off,
- * too, by the parameter user_cpu_percent.  So they show what the limit achieves, and what the CPU
- * budget still guarantees.
+ * abuse_cpu.c tests what users that are limited leave to others.  The tests here also measure with
+ * the limit switched off, by user_cpu_percent=0.  So they show what the limit achieves, and what
+ * the CPU budget still guarantees without the limit.
  *
  * Three users take part.  The greedy user does the worst that the interface allows; abuse_test.h
  * describes it.  The second user has a few timers.  The third user has no timers and computes.
@@ -28,9 +28,9 @@
  * microseconds apart, make many short runs.  The interrupt that begins a run also takes CPU
  * time.  So the second test also uses few tickers.
  *
- * TIMERHEAP_SECONDS= sets the duration of each measurement.  TIMERHEAP_EXACT=1 states that the
- * clock counts instructions.  The figures then do not depend on the host, so the tests check all of
- * them.
+ * TIMERHEAP_SECONDS= sets the duration of each measurement of the first test.  TIMERHEAP_EXACT=1
+ * states that the clock counts instructions.  The figures then do not depend on the host, so the
+ * tests check all of them.
  */
 #include "abuse_test.h"
 
@@ -61,8 +61,8 @@ FIXTURE_SETUP(fair)
 	self->seconds = seconds ? atoi(seconds) : 6;
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*
-	 * If the clock counts instructions, the kernel does not know its frequency at boot,
-	 * but measures it a few seconds later.  Wait for that.
+	 * A few seconds after boot, the kernel measures the frequency of a clock that counts
+	 * instructions.  Wait until it has done so.
 	 */
 	if (self->exact)
 		nap(5 * SEC);
@@ -132,7 +132,7 @@ static void read_cyclictest(struct latency *latency)
 
 struct measurement {
 	uint64_t events;
-	int64_t span;
+	int64_t span;			/* how long the measurement took, in ns */
 	struct th_lateness timers;
 	struct latency tasks;
 };
@@ -194,9 +194,10 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
  * do.  Other delays on an emulated CPU are longer than a run, so only TIMERHEAP_EXACT= shows this
  * difference.  On any machine the median lateness with the limit must be below 50 ms.
  *
- * A task waits for such a run, too, and for the interrupts that begin it.  The bound, 1.2 ms, is
- * several times as long.  A task that becomes ready during a run waits for half of the run on
- * average.  With the limit such runs are rare, so the average wait is much shorter.
+ * A task waits for such a run, too, and for the interrupts that begin it.  The bound of a task's
+ * wait, 1.2 ms, is several times the length of a run.  A task that becomes ready during a run waits
+ * for half of the run on average.  With the limit such runs are rare, so the average wait is much
+ * shorter.
  */
 TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_others, 220)
 {
@@ -226,7 +227,7 @@ TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_others, 220)
 	if (!self->exact)
 		return;
 	EXPECT_GT(without.timers.median, 4 * with.timers.median);
-	/* The second user still gets at least half of the events that it had alone. */
+	/* With the limit, the second user gets more than half of the events that it had alone. */
 	EXPECT_GT(2 * with.events, alone.events);
 	EXPECT_LT(0, alone.tasks.most);
 	EXPECT_LT(0, without.tasks.most);
@@ -331,8 +332,8 @@ static uint64_t count_events(int fd)
 }
 
 /*
- * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  A context with this flag has no limit of its user,
- * and its minimum period is 1 us.
+ * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  user_cpu_percent does not limit a context with this
+ * flag, and its minimum period is 1 us.
  */
 TEST_F_TIMEOUT(fair, unlimited_context_needs_capability, 120)
 {

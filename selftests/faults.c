@@ -3,8 +3,8 @@
  * Fault injection: each allocation and each copy from or to the program fails in turn.
  *
  * KICK, BATCH, WAIT and read() copy several items at a time, and after a fault one by one.  So one
- * fault that is injected into the first copy does not make them fail.  Memory that ends too early
- * does (abi.c, batch.c, protocol.c).
+ * fault that is injected into such a copy does not make these calls fail.  Memory that ends too
+ * early makes them fail: abi.c, batch.c and protocol.c test that.
  *
  * The kernel can make the n-th allocation or copy of a thread fail (fail-nth, described in
  * Documentation/fault-injection of the kernel's source).  The test runs each operation with
@@ -260,8 +260,8 @@ static int make_state(struct state *state)
 }
 
 /*
- * Make a context without armed timers.  If no other context has armed timers, the heap has
- * no segment, and the first START must allocate all that it needs.
+ * Make a context without armed timers.  If no other context of this user has armed timers, the
+ * heap has no segment, and the first START must allocate all that it needs.
  *
  * Return: 0 or -errno.
  */
@@ -275,8 +275,8 @@ static int make_empty_state(struct state *state)
 }
 
 /*
- * As make_state(), and let a user that has no account set up the raw device.  The effective user
- * stays root, and only the real user pays for timers.
+ * As make_state(), and let a user that has no account set up the raw device.  The account is that
+ * of the real user.  The effective user stays root.
  *
  * Return: 0 or -errno.
  */
@@ -373,7 +373,8 @@ FIXTURE_TEARDOWN(faults)
 }
 
 /*
- * Run an operation, and make its @n-th allocation or copy fail.
+ * Run an operation, and make its @n-th allocation or copy fail.  @after is the state of the slots
+ * after the operation without a fault.
  *
  * Return: whether the operation has an @n-th allocation or copy.
  */
@@ -454,7 +455,7 @@ TEST_F_TIMEOUT(faults, fault_in_first_start_leaves_clean_state, 60)
 
 /*
  * As a user that has not started a timer on CPU 1 yet: use a slot on CPU 0, then start it on
- * CPU 1, where the @n-th allocation or copy fails.  There the user has no heap and no slack bucket.
+ * CPU 1, where the @n-th allocation or copy fails.  On CPU 1 the user has no heap and no bucket.
  *
  * Return: 0: there is no @n-th allocation or copy; 1: the START has succeeded or has returned
  * EFAULT, and the next START works; any other value: the step that failed.
@@ -509,8 +510,8 @@ TEST_F_TIMEOUT(faults, start_of_used_slot_never_lacks_memory, 120)
 }
 
 /*
- * The first SETUP of a user allocates the user, its account, and a queue for each CPU.  After a
- * failure, kmemleak finds what was not freed.
+ * The first SETUP of a user allocates a structure of the user, an account, and a queue for each
+ * CPU.  If the kernel has kmemleak, kmemleak reports what was not freed after a fault.
  */
 TEST_F_TIMEOUT(faults, fault_in_setup_of_new_user_leaves_clean_state, 60)
 {

@@ -88,7 +88,7 @@ struct request {
 static _Atomic int fds[CONTEXTS];
 static struct timerheap_slot *_Atomic slots[CONTEXTS];
 
-/* The size of a page of memory, and the slots in it, which most contexts have. */
+/* The size of a page of memory, and the slots in a page: the size of most contexts. */
 static size_t page;
 static uint32_t page_slots;
 
@@ -191,7 +191,7 @@ static uint32_t random_slot(struct thread *thread)
 	}
 }
 
-/* Return a deadline: soon, past, never, or far. */
+/* Return: a deadline: soon, past, never, or far. */
 static uint64_t random_deadline(struct thread *thread)
 {
 	switch (random_below(thread, 5)) {
@@ -761,7 +761,7 @@ TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, shared);
-	/* Without root, the context shows the entries of this user only. */
+	/* Without root, INFO of this context counts the entries of this user only. */
 	fd = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, fd);
 	before = th_entries(fd);

@@ -6,8 +6,8 @@
  * early, on any CPU.  The tests need root and CPUs that can go offline.  At the end all CPUs are
  * online again, even if a check has failed.
  *
- * At least one CPU must stay online.  It is CPU 0 where CPU 0 cannot go offline, as on x86.
- * Elsewhere it is the last CPU, so that CPU 0 goes offline, too.
+ * At least one CPU must stay online.  If CPU 0 cannot go offline, as on x86, it is CPU 0.
+ * Otherwise it is the last CPU, so that CPU 0 goes offline, too.
  */
 #include "system_test.h"
 
@@ -18,7 +18,7 @@ FIXTURE(hotplug)
 	struct timerheap_info before;
 	int cpus;
 	int stays;		/* the CPU that stays online in all tests */
-	int goes;		/* a CPU that can go offline; from it on, all but one go */
+	int goes;		/* the first of the CPUs that go offline: all but @stays */
 	cpu_set_t isolated;
 	int fd;
 };
@@ -31,10 +31,10 @@ FIXTURE_SETUP(hotplug)
 	self->stays = self->goes ? 0 : self->cpus - 1;
 	if (self->cpus < 2 || set_online(self->goes, true))
 		SKIP(return, "needs root, 2 CPUs, and a CPU 0 or 1 that can go offline");
-	/* The kernel keeps one housekeeping CPU online. */
+	/* The kernel keeps one housekeeping CPU online, so @stays must not be isolated. */
 	self->isolated = th_isolated_cpus();
 	if (CPU_ISSET(self->stays, &self->isolated))
-		SKIP(return, "the CPU that cannot go offline is isolated");
+		SKIP(return, "the CPU that has to stay online is isolated");
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, th_info(self->fd, &self->before));
@@ -83,7 +83,7 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 	} while (now() >= at);
 	EXPECT_EQ(SLOTS * 3 / 4, changed);
 	ASSERT_EQ(0, th_info(self->fd, &info));
-	/* If CPUs share heaps, or some are isolated, one that stays may drive all heaps in use. */
+	/* If CPUs share heaps, or some are isolated, @stays may drive all heaps in use anyway. */
 	if (!info.heaps && !CPU_COUNT(&self->isolated))
 		EXPECT_LT(self->before.handed_over, info.handed_over);
 

@@ -119,7 +119,7 @@ TEST(setup_slack_is_the_default)
 			timerheap_close(th);
 		th = timerheap_open_setup(&setup);
 		ASSERT_NE(NULL, th);
-		/* The first timer with slack in a queue has no bucket. */
+		/* The first timer with slack in a queue gets no bucket, so start one first. */
 		EXPECT_EQ(0, timerheap_start(th, timerheap_alloc(th), timerheap_now(th) + 1000 * SEC));
 		ASSERT_EQ(0, th_info(timerheap_fd(th), &before));
 		at = timerheap_now(th) + 20 * MSEC;
@@ -369,7 +369,7 @@ TEST_F(lib, stop_start_and_postpone_make_no_system_call)
 	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Timers with slack share a bucket; a smaller slack takes effect at once. */
+/* Timers with slack share a bucket.  A smaller slack takes effect at once. */
 TEST_F(lib, timers_with_slack_share_a_bucket)
 {
 	struct timerheap_info before, info;
@@ -385,7 +385,7 @@ TEST_F(lib, timers_with_slack_share_a_bucket)
 		timerheap_close(self->th);
 		self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 		ASSERT_NE(NULL, self->th);
-		/* The first timer with slack in a queue has no bucket. */
+		/* The first timer with slack in a queue gets no bucket, so start one first. */
 		slots[0] = timerheap_alloc(self->th);
 		EXPECT_EQ(0, timerheap_set_slack(self->th, slots[0], SEC));
 		EXPECT_EQ(0, timerheap_start(self->th, slots[0], INT64_MAX));

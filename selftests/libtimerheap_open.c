@@ -129,7 +129,10 @@ TEST(bad_setup_is_refused)
 
 #define PARAMETER	TH_PARAMETERS "user_memory_percent"
 
-/* As the user "nobody", in a child, allocate all slots.  Return: the last error, positive. */
+/*
+ * As the user "nobody", in a child, allocate and use slots until that fails.  Return: the error,
+ * positive; 0: no context could be opened, or no slot or all slots could be allocated.
+ */
 static int alloc_until_error(uint32_t slots)
 {
 	struct timerheap *th;
@@ -147,7 +150,7 @@ static int alloc_until_error(uint32_t slots)
 	return last && last + 1 < slots ? -slot : 0;
 }
 
-/* If the user has no memory left, timerheap_alloc() fails, and no access to a slot gets SIGBUS. */
+/* If the user has no memory left, timerheap_alloc() fails.  Allocated slots never cause SIGBUS. */
 TEST(alloc_beyond_limit_of_memory_returns_error)
 {
 	int64_t percent = get_number(PARAMETER);

@@ -16,7 +16,7 @@
 #define OWN_TIMERS	16	/* timers per thread, if each thread has its own */
 #define SLOTS	(OWN_TIMERS * THREADS)
 #define ROUNDS	30000		/* of each thread, or fewer if they take longer than MOST */
-#define MOST	(5 * SEC)
+#define MOST	(5 * SEC)	/* time limit of a thread, in ns */
 
 /* The thread that takes all events.  It ends after all workers have ended. */
 struct consumer {
