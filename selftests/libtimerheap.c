@@ -120,7 +120,8 @@ TEST(setup_slack_is_the_default)
 		th = timerheap_open_setup(&setup);
 		ASSERT_NE(NULL, th);
 		/* The first timer with slack in a queue gets no bucket, so start one first. */
-		EXPECT_EQ(0, timerheap_start(th, timerheap_alloc(th), timerheap_now(th) + 1000 * SEC));
+		at = timerheap_now(th) + 1000 * SEC;
+		EXPECT_EQ(0, timerheap_start(th, timerheap_alloc(th), at));
 		ASSERT_EQ(0, th_info(timerheap_fd(th), &before));
 		at = timerheap_now(th) + 20 * MSEC;
 		for (int i = 0; i < 20; i++) {

@@ -63,11 +63,11 @@ unsigned int theap_user_cpu_percent = 4;
  * A run that takes longer than THEAP_CHARGE_MAX is long.  An interrupt, or the host of a virtual
  * machine, may have used the time.  So an account is excused from the excess of one long run.
  *
- * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the next
- * excuse is only possible after THEAP_EXCUSE_FACTOR times the excess.  If no run of an account takes
- * longer than a second, the account is excused from 1/400 of the time.  A longer run counts as one
- * of a second: the host has stopped the machine, or the user has millions of entries in epoll
- * instances.
+ * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the
+ * next excuse is possible only after THEAP_EXCUSE_FACTOR times the excess.  If no run of an account
+ * takes longer than a second, the account is excused from 1/400 of the time.  A longer run counts
+ * as one of a second: the host has stopped the machine, or the user has millions of entries in
+ * epoll instances.
  *
  * Until the next excuse, long runs are charged up to THEAP_LONG_CHARGE_MAX.  That bounds the rests
  * if the host often stops the machine.
