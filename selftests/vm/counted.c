@@ -2,8 +2,8 @@
 /*
  * Write the line counts of gcov when a test ends.
  *
- * gcov writes them at the end of a program.  The harness ends each test by _exit(), which
- * does not run such functions.  So the linker wraps _exit() (-Wl,--wrap=_exit).
+ * gcov writes them when a program calls exit().  The harness ends each test by _exit(), which
+ * writes no counts.  So the linker replaces _exit() by __wrap__exit() (-Wl,--wrap=_exit).
  */
 void __gcov_dump(void);
 void __real__exit(int status) __attribute__((noreturn));
