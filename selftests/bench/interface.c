@@ -347,8 +347,8 @@ static void compare(const char *bench, int n, bench_round ours, bench_round thei
 }
 
 /*
- * Open a context, set it up, start a timer, and close the context.  The user has another context:
- * the first one of a user allocates a queue for each CPU.
+ * Open a context, set it up, start a timer, and close the context.  The user already has another
+ * context, since the first context of a user allocates a queue for each CPU.
  */
 static double open_start_close(void)
 {

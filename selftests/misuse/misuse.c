@@ -26,8 +26,8 @@ enum work {
 	WORK_NONE,
 	WORK_LOCK,		/* take function_lock */
 	WORK_STOP_OTHER,	/* wait for another timer to stop */
-	WORK_RELEASE,
-	WORK_RELEASE_TWICE,
+	WORK_RELEASE,		/* release the timer, and try to start it */
+	WORK_RELEASE_TWICE,	/* the same, and release it again */
 	WORK_FREE,		/* release the timer, and free the object at once */
 };
 
@@ -43,7 +43,7 @@ static DEFINE_SPINLOCK(function_lock);
 
 #define NR_OBJECTS	1000
 
-/* The function of a timer has freed its object. */
+/* Whether the function of a WORK_FREE timer has freed its object. */
 static bool freed;
 
 /* This timer is in the memory of the module. */
@@ -175,7 +175,7 @@ static bool none(void)
 	good = good && timerheap_start(&object->timer, 1) == -ESHUTDOWN;
 	if (object_init(object, WORK_RELEASE))
 		return false;
-	/* The function releases the timer, so this does not destroy it. */
+	/* The function releases the timer, so the timer is not destroyed below. */
 	good = good && expire(object) && object->refused == -ESHUTDOWN;
 	kfree(object);
 	if (object_init(&static_object, WORK_NONE))
@@ -214,7 +214,7 @@ static bool destroy_with_lock(void)
 	return good;
 }
 
-/* Preemption is off, so this must not sleep. */
+/* Destroy a timer while preemption is off, although timerheap_destroy() may sleep. */
 static bool destroy_atomic(void)
 {
 	struct object *object = object_make(WORK_NONE);
@@ -287,7 +287,7 @@ static bool free_stopped(void)
 	return true;
 }
 
-/* As free_stopped(), but in a context in which the kernel cannot destroy the timer. */
+/* Free a timer while preemption is off, so that the kernel cannot destroy the timer instead. */
 static bool free_atomic(void)
 {
 	struct object *object = object_make(WORK_NONE);
@@ -360,7 +360,7 @@ static bool free_released(void)
 
 static const struct {
 	const char *name;
-	bool (*commit)(void);	/* Return: whether the timer behaved as stated. */
+	bool (*commit)(void);	/* Return: whether the timer behaved as api.c states. */
 } misuses[] = {
 	MISUSE(none),
 	MISUSE(stop_sync_with_lock),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The TAP lines of "check" and of "inside", which source this file.
+# The TAP lines of "check", "inside" and "machine", which source this file.
 
 failed=no
 

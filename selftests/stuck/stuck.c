@@ -58,7 +58,8 @@ MODULE_PARM_DESC(held, "Number of CPUs that are held");
 
 /*
  * Report that the CPU is held, spin for @holder->ms, and store the time of the release.  If a
- * turn of the loop takes longer than a millisecond, the host has stopped the CPU: count one.
+ * turn of the loop takes longer than a millisecond, the host has stopped the CPU: count one
+ * millisecond.
  */
 static void spin(struct holder *holder)
 {

@@ -45,7 +45,7 @@ static const struct theap_timer_ops heap_ops = {
 
 static void heap_setup(void *timer)
 {
-	/* With this flag, only a heap of 2^30 entries could make the reservation fail. */
+	/* With __GFP_NOFAIL, only a heap of 2^30 entries could make the reservation fail. */
 	theap_timer_init(timer, &heap_ops,
 			 theap_reserve(&theap_default_placement[THEAP_MONOTONIC], 1,
 				       GFP_KERNEL | __GFP_NOFAIL));

@@ -17,7 +17,8 @@
 #include "module/core/watchdog.c"
 
 #define EACH	100U
-#define FAR	(3 * NSEC_PER_SEC / 2)	/* The watchdog stays awake: its timers expire every 2 s. */
+/* Earlier than the next expiry of the watchdog timers, in 2 s: so the watchdog stays awake. */
+#define FAR	(3 * NSEC_PER_SEC / 2)
 
 static s64 scan_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
@@ -84,14 +85,14 @@ static void measure_watchdog(struct theap_timer *timer)
 	theap_watchdog_timer_expired(&theap_watchdog_timers[0].timer);
 }
 
-/* Prepare an operation: what is not measured. */
+/* Prepare an operation.  The preparation is not measured. */
 static void prepare(void (*operation)(struct theap_timer *timer), struct theap_timer *timer)
 {
 	if (operation == measure_start)
 		theap_timer_stop_sync(timer);
 	else
 		measure_start(timer);
-	/* Not pending, as in the function of a timer. */
+	/* A timer is not pending while its function runs. */
 	timer_delete(&theap_watchdog_timers[0].timer);
 }
 

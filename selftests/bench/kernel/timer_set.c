@@ -5,7 +5,7 @@
  * The timers are in pieces of 4096, which kmalloc() takes from the kernel's linear mapping.
  * One large array would need vmalloc().  In User Mode Linux each page of vmalloc() memory
  * takes a mapping of the host.  The host allows 65530 (vm.max_map_count), and ten million
- * timers need 156250.  timerheap's heap is in segments of 4096 entries, too.
+ * timers of 64 bytes need 156250.  timerheap's heap is in segments, too, of 1024 entries.
  */
 #include <linux/kernel.h>
 #include <linux/mm.h>

@@ -39,8 +39,8 @@ struct set {
 static double ticks_in_ns;
 
 /*
- * Initialize DPDK, once per process.  DPDK gets one thread, the one that measures.  Like all
- * others, that thread may run on any CPU.
+ * Initialize DPDK, once per process.  DPDK gets one thread, the one that measures.  Like all other
+ * threads of the benchmark, that thread may run on any CPU.
  */
 static void set_up(void)
 {
