@@ -157,8 +157,8 @@ static bool start_during_destroy(void)
 	return true;
 }
 
-/* Correct use, which the kernel must not report. */
-static bool none(void)
+/* The control: the kernel must not report correct use. */
+static bool correct_use(void)
 {
 	struct object *object = object_make(WORK_LOCK);
 	struct object stack;
@@ -301,7 +301,7 @@ static bool free_atomic(void)
 }
 
 /* The timer is pending while the module is unloaded. */
-static bool unload(void)
+static bool unload_pending(void)
 {
 	if (object_init(&static_object, WORK_NONE))
 		return false;
@@ -362,7 +362,7 @@ static const struct {
 	const char *name;
 	bool (*commit)(void);	/* Return: whether the timer behaved as api.c states. */
 } misuses[] = {
-	MISUSE(none),
+	MISUSE(correct_use),
 	MISUSE(stop_sync_with_lock),
 	MISUSE(destroy_with_lock),
 	MISUSE(destroy_atomic),
@@ -371,7 +371,7 @@ static const struct {
 	MISUSE(init_twice),
 	MISUSE(free_stopped),
 	MISUSE(free_atomic),
-	MISUSE(unload),
+	MISUSE(unload_pending),
 	MISUSE(destroy_twice),
 	MISUSE(release_in_task),
 	MISUSE(release_twice),
