@@ -23,23 +23,6 @@ static void start_many(int fd, int n, int64_t span)
 		th_start(fd, i, span + i * USEC);
 }
 
-/*
- * Wait until the heaps have @wanted entries, for about 5 s at most.  Return: the number of
- * entries at the end.
- */
-static uint64_t wait_entries(int fd, uint64_t wanted)
-{
-	struct timerheap_info info;
-
-	for (int i = 0; i < 500; i++) {
-		th_info(fd, &info);
-		if (info.entries == wanted)
-			break;
-		nap(10 * MSEC);
-	}
-	return info.entries;
-}
-
 FIXTURE(lifetime)
 {
 	int fd;			/* of a context that stays open until the test ends */
@@ -199,7 +182,7 @@ TEST_F(lifetime, sleeping_wait_keeps_context)
 		pthread_join(thread, NULL);
 	} while (waiter.got == -EBADF);
 	EXPECT_EQ(2, waiter.got);
-	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
+	EXPECT_EQ((int64_t)self->before.entries, th_wait_entries(self->fd, self->before.entries));
 }
 
 /* When a program with many timers is killed, its timers are removed from the heaps. */
@@ -221,10 +204,11 @@ TEST_F_TIMEOUT(lifetime, kill_removes_timers, 100)
 		_exit(1);
 	}
 	ASSERT_EQ(1, read(ready[0], &byte, 1));
-	EXPECT_EQ(self->before.entries + n, wait_entries(self->fd, self->before.entries + n));
+	EXPECT_EQ((int64_t)self->before.entries + n,
+		  th_wait_entries(self->fd, self->before.entries + n));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
+	EXPECT_EQ((int64_t)self->before.entries, th_wait_entries(self->fd, self->before.entries));
 }
 
 /* If contexts are closed while their timers expire, no entry stays in the heaps. */
@@ -245,7 +229,7 @@ TEST_F_TIMEOUT(lifetime, close_while_timers_expire_leaves_no_timer, 60)
 			th_start_flags(fd, i, USEC, 100 * USEC, 0);
 		close(fd);
 	}
-	EXPECT_EQ(self->before.entries, wait_entries(self->fd, self->before.entries));
+	EXPECT_EQ((int64_t)self->before.entries, th_wait_entries(self->fd, self->before.entries));
 }
 
 /* The module cannot be unloaded while the device is open. */

@@ -212,18 +212,16 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 	th_unmap(&map);
 }
 
-/* If a program reduces a timer's slack, the next KICK moves the timer to an earlier time. */
-TEST_F(slack, kick_with_less_slack_moves_timer_earlier)
+/* If a program reduces the slack of a timer in a bucket, the next KICK moves the timer earlier. */
+TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 {
 	struct th_map map = { .fd = -1 };
 	struct timerheap_event event;
 	uint32_t slot = 0;
 	int64_t at;
 
-	/*
-	 * Repeat until the timer is queued before its deadline.  A timer that is due at the
-	 * KICK expires at once, whatever its slack.
-	 */
+	ASSERT_TRUE(stay_on_one_cpu());
+	/* A KICK of a slot that is due expires it in the call.  So repeat until both are earlier. */
 	do {
 		if (map.fd >= 0)
 			th_unmap(&map);
@@ -233,12 +231,13 @@ TEST_F(slack, kick_with_less_slack_moves_timer_earlier)
 		map.slots[0].slack = 1ULL << 58;
 		map.slots[0].deadline = at;
 		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
+		EXPECT_EQ(1, bucketed(map.fd, &self->before));
+		map.slots[0].slack = 0;
+		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
 	} while (now() >= at);
-	EXPECT_TRUE(th_quiet(map.fd, 150 * MSEC));
-	map.slots[0].slack = 0;
-	ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
 	ASSERT_EQ(1, th_event(map.fd, &event));
 	EXPECT_EQ(at, (int64_t)event.deadline);
+	EXPECT_EQ(0, bucketed(map.fd, &self->before));
 	th_unmap(&map);
 }
 
@@ -369,7 +368,8 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 			break;
 		lead += 2 * (now() - begin);
 	}
-	EXPECT_GE(buckets, queued);
+	/* The first timer with slack in the queue may have an entry of its own. */
+	EXPECT_GE(buckets + 1, queued);
 	nap(begin - now());
 	while (count < nr) {
 		int got = th_events(self->fd, events, 1000, 1);

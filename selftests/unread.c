@@ -3,7 +3,7 @@
  * Tickers whose events are not taken: how often the kernel checks them, what they count, and how
  * they continue when the event is taken.
  *
- * While an event of a ticker is unread, the kernel checks the ticker after 1, 1, 2, 4, 8, ...
+ * While an event of a ticker is unread, the kernel checks the ticker after 1, 2, 4, 8, ...
  * periods, and at least every second.  The tests compare the fields of the slot, and count checks
  * and expirations.  So they do not depend on how late an emulated machine is.
  */

@@ -109,8 +109,10 @@ static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
 static void hotplug_best_ranked_cpu_keeps_queue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
+	struct test_timer *t = test_timers(test, 1);
 	unsigned int here = queue->cpu;
 
+	test_start(t, test_now() + DAY);
 	/* With heaps=1 each housekeeping CPU owns queue 0.  Queue 1, @second, is no CPU's own. */
 	second->bit = THEAP_CLOCKS;
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);

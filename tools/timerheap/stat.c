@@ -84,12 +84,6 @@ static int column_width(size_t field)
 	return length > 10 ? length : 10;
 }
 
-/* Return how much a counter has grown.  If it has decreased, return 0, not a huge number. */
-static uint64_t growth(uint64_t before, uint64_t now)
-{
-	return now < before ? 0 : now - before;
-}
-
 /* Print a line with rates every @seconds: @count lines, or without end if @count is 0. */
 static void print_rates(int fd, unsigned int seconds, unsigned long count)
 {
@@ -105,7 +99,7 @@ static void print_rates(int fd, unsigned int seconds, unsigned long count)
 		device_info(fd, &info);
 		for (size_t i = 0; i < FIELDS; i++)
 			printf("%*" PRIu64, column_width(i), fields[i].is_counter ?
-			       growth(value(&last, i), value(&info, i)) / seconds :
+			       (value(&info, i) - value(&last, i)) / seconds :
 			       value(&info, i));
 		putchar('\n');
 		last = info;
