@@ -11,8 +11,9 @@
  *
  * A reader that sleeps must be woken.  The kernel notifies its own timers of a step, but
  * offers modules no notification.  So while a context watches the clock, a worker reads
- * the offset every second, and wakes all watchers if it has changed.  A step that
- * is undone within that second wakes no reader, which is harmless: the clock is right again.
+ * the offset every second, and wakes all watchers if the offset has changed.  A step that is
+ * undone before the worker reads the offset wakes no reader, which is harmless: the clock is
+ * right again.
  */
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -24,7 +25,7 @@
 
 static void theap_clock_step_check(struct work_struct *work);
 
-/* The lock protects the list and the offset. */
+/* Protects the list of watchers and theap_clock_step_offset. */
 static DEFINE_MUTEX(theap_clock_step_lock);
 static LIST_HEAD(theap_clock_step_watchers);
 /* CLOCK_REALTIME - CLOCK_MONOTONIC, when the worker last ran or the list became non-empty. */
@@ -38,7 +39,10 @@ static void theap_clock_step_check_later(void)
 	queue_delayed_work(system_unbound_wq, &theap_clock_step_work, THEAP_CLOCK_STEP_PERIOD);
 }
 
-/* Wake all watchers if the clock was stepped.  Context: task, may sleep. */
+/*
+ * Wake all watchers if the clock was stepped since the last comparison.
+ * Context: task, may sleep.
+ */
 static void __theap_clock_step_wake(void)
 {
 	s64 offset = ktime_mono_to_real(0);
@@ -117,7 +121,7 @@ void theap_clock_step_unwatch(struct theap_clock_step *step)
  * @step: of the context
  *
  * All steps since the last report count as one.  Of several readers that call this at once,
- * the one whose exchange of @seen succeeds reports them.
+ * the one whose exchange of @seen succeeds reports the step.
  *
  * Context: any.
  * Return: true if the caller must report a step to the program.

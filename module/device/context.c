@@ -33,7 +33,7 @@
 unsigned int theap_max_slots = 1U << 20;
 unsigned long theap_min_period_ns = 100 * NSEC_PER_USEC;
 
-/* The upper limit of max_slots: a context with 2^24 armed slots uses 2.5 GiB, 160 bytes a slot. */
+/* The upper limit of max_slots: 2^24 armed slots use at most 2.5 GiB, 160 bytes a slot. */
 #define THEAP_SLOTS_LIMIT	(1U << 24)
 
 /* Return: the most slots that SETUP accepts.  Root may change max_slots at any time. */
@@ -84,7 +84,7 @@ u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
-/* Return: the bytes that SETUP allocates, with the context itself. */
+/* Return: the bytes that SETUP charges: the context itself, the ring, and the table of pages. */
 static u64 theap_context_setup_bytes(const struct theap_settings *settings)
 {
 	return sizeof(struct theap_context) + theap_ring_bytes(settings->slots) +
@@ -117,13 +117,14 @@ void theap_context_uncharge(struct theap_context *context, u64 bytes)
 	theap_user_uncharge(context->user, bytes);
 }
 
-/* The most that one growth of a queue allocates: a segment, a table of buckets, and buckets. */
+/* The most that one growth of a queue charges: a segment, a table of buckets, and buckets. */
 #define THEAP_GROWTH_BYTES	(64 * 1024)
 
 /*
- * May a queue grow for a context?  Its user would stay below the limit of memory, if no other task
- * lets a queue grow at the same time.  A page of slots is the exception: its timers need room, so
- * each task that uses a new page may exceed the limit by a segment, 16 KiB.
+ * May a queue grow for a context?  It may if the user of the context then stays within the limit
+ * of memory.  Tasks that ask at the same time may exceed the limit together.  A new page of slots
+ * does not ask, since its timers need reservations.  So each task that uses a new page may exceed
+ * the limit by a segment, 16 KiB.
  */
 bool theap_context_may_grow(const struct theap_context *context)
 {
@@ -133,7 +134,7 @@ bool theap_context_may_grow(const struct theap_context *context)
 
 /**
  * theap_context_free - free a context
- * @context: not open any more; theap_slots_free() has stopped its timers
+ * @context: not open any more; its timers were stopped, and its pages of slots were freed
  *
  * Context: task, may sleep.
  */
@@ -184,7 +185,7 @@ static int __theap_context_setup(struct theap_context *context,
 	if (ret)
 		return ret;
 	ret = -ENOMEM;
-	/* The table of a million slots has 128 KiB.  Try hard to avoid vmalloc(): see ring.c. */
+	/* A million slots need a table of 128 KiB.  Try hard to avoid vmalloc(), as in ring.c. */
 	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
 				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 	if (!context->pages)
@@ -214,8 +215,8 @@ err_charge:
 /**
  * theap_context_setup - set up a context
  * @context:  the context
- * @settings: the properties of the context; the caller has checked their values, and this sets
- *            the account of the placement
+ * @settings: the properties of the context; the caller has checked their values; this function
+ *            sets the account of the placement
  *
  * Context: task, may sleep.
  * Return: 0; -EBUSY: it is set up already; -ENOSPC: the user would exceed the limit of memory;
@@ -233,7 +234,10 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 	if (!user)
 		return -ENOMEM;
 	placement->account = settings->unlimited ? theap_kernel_account : theap_user_account(user);
-	/* Page faults take the lock of the context, so no lock of CPU hotplug is taken under it. */
+	/*
+	 * Page faults take the lock of the context under mmap_lock.  So the lock of CPU hotplug,
+	 * which theap_account_add_clock() takes, is not taken under the lock of the context.
+	 */
 	if (placement->clock != THEAP_MANUAL)
 		ret = theap_account_add_clock(placement->account, placement->clock);
 	if (ret) {
@@ -263,14 +267,14 @@ u64 theap_context_bytes(struct theap_context *context)
 /*
  * The table of all contexts, for debugfs only.
  *
- * A reader of debugfs holds the lock.  release() removes a context from the table, under
- * the lock, before it frees anything.  So every context that the reader finds exists.
+ * A reader of debugfs holds theap_contexts_lock.  release() removes a context from the table,
+ * under that lock, before it frees anything.  So every context that the reader finds exists.
  * A run does not use the table.  release() waits at most until the reader has filled one
  * page of output.
  */
 static DEFINE_MUTEX(theap_contexts_lock);
 
-/* The table has a lock of its own, xa_lock.  Keys count from 1, and wrap around. */
+/* The table also has a lock of its own, xa_lock.  Keys count from 1, and wrap around. */
 static DEFINE_XARRAY_FLAGS(theap_contexts, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 static u32 theap_contexts_next;
 

@@ -40,7 +40,7 @@ struct theap_opener {
 /**
  * struct theap_settings - what SETUP asks for
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
- * @pinned:    the timers stay on that CPU if it is isolated
+ * @pinned:    the timers stay on the CPU of @placement, even if it becomes isolated
  * @slots:     number of slots, 1 to theap_context_max_slots()
  * @slack:     the slack of slots whose own slack is 0, in nanoseconds
  * @unlimited: if true, the minimum period is 1 us, and no limit of CPU time applies
@@ -88,7 +88,7 @@ struct theap_context {
 					 * @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
 	struct rcu_head rcu;		/* for theap_context_free() */
-	u32 freed;			/* pages of slots that the release has passed */
+	u32 freed;			/* the first page of slots that is not released yet */
 	struct work_struct release;	/* for a release by a kernel thread (device.c) */
 };
 

@@ -119,7 +119,7 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 
 /*
  * Execute read(), readv(), and reads of io_uring.  io_uring first reads with IOCB_NOWAIT,
- * and after EAGAIN waits by poll().  So its reads occupy no worker.
+ * and after EAGAIN waits by poll().  So its reads occupy no worker while they wait.
  */
 static ssize_t theap_read(struct kiocb *iocb, struct iov_iter *to)
 {
@@ -148,7 +148,10 @@ static __poll_t theap_poll(struct file *file, poll_table *table)
 	return 0;
 }
 
-/* Show what all contexts of a user have taken together, and the limits. */
+/*
+ * Show the CPU time of the account, and the memory of all contexts of the user, with its limit.
+ * The account of a context without limits is that of the kernel.
+ */
 static void theap_show_user(struct seq_file *m, const struct theap_context *context)
 {
 	const struct theap_account *account = context->placement.account;
@@ -204,7 +207,7 @@ static void theap_release_step(struct work_struct *work)
 {
 	struct theap_context *context = container_of(work, struct theap_context, release);
 
-	/* A step for each other context comes first. */
+	/* The workqueue executes a step for each other context first. */
 	if (theap_slots_free_some(context))
 		queue_work(theap_releases, work);
 	else
@@ -218,7 +221,7 @@ static void theap_release_step(struct work_struct *work)
  * time of that task pays for the release.  But a kernel thread closes files that are registered
  * with io_uring, and descriptors in flight over a closed socket.  One worker (delayed_fput() of
  * the kernel) then releases such files of the whole machine, one after the other.  A million
- * timers must not keep that worker.  So theap_release_step() frees the context in steps.
+ * timers must not occupy that worker for long.  So theap_release_step() frees the context in steps.
  */
 static int theap_release(struct inode *inode, struct file *file)
 {

@@ -15,7 +15,7 @@ struct eventfd_ctx;
  *	W  the workqueue
  */
 struct theap_eventfd {
-	spinlock_t lock;		/* also: a new eventfd misses no event (eventfd.c) */
+	spinlock_t lock;		/* protects @ctx; orders the ring and EVENTFD (eventfd.c) */
 	struct eventfd_ctx *ctx;	/* L: a reference; NULL: no eventfd is registered */
 	struct work_struct work;	/* W: signals @ctx if theap_eventfd_signal() must not
 					 * signal it */

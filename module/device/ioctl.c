@@ -65,8 +65,8 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 }
 
 /*
- * Add the figures of all accounts, and of those that were freed.  The lock keeps them.  They show
- * when other users arm timers, so they need the privilege that debugfs needs.
+ * Add the figures of all accounts, and the sums of those that were freed.  The lock keeps the
+ * accounts.  The figures show when other users arm timers, so only CAP_SYS_ADMIN may read them.
  */
 static void theap_info_add_machine(struct timerheap_info *info)
 {
@@ -110,11 +110,11 @@ int theap_ioctl_info(struct theap_context *context, void *arg)
 /*
  * May the caller place timers on a CPU?
  *
- * Timers take CPU time as threads do, so the caller may place them only where its threads may run.
- * This is its affinity, which is within its cpuset.  But the kernel lets every program without a
- * cpuset run on a CPU that a boot parameter has isolated.  A thread there competes by its priority,
- * and a timer interrupts every thread.  So an isolated CPU also needs CAP_SYS_NICE, the capability
- * to raise priorities.
+ * Timers take CPU time as threads do, so the caller may place them only where its threads may run:
+ * on the CPUs of its affinity, which is within its cpuset.  But the kernel lets every program
+ * without a cpuset run on a CPU that a boot parameter has isolated.  On such a CPU a thread
+ * competes by its priority, but a timer interrupts every thread.  So an isolated CPU also needs
+ * CAP_SYS_NICE, the capability to raise priorities.
  *
  * Return: 0; -EINVAL: the CPU is offline, or not in the affinity of the caller; -EPERM.
  */
@@ -156,7 +156,7 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 		ret = clock == THEAP_MANUAL ? -EINVAL : theap_may_use_cpu(setup->cpu);
 		if (ret)
 			return ret;
-		/* With the capability the timers stay on the CPU, also if it is isolated later. */
+		/* With the capability the timers stay on the CPU, even if it is isolated later. */
 		settings.pinned = ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 	} else if (setup->cpu) {
 		return -EINVAL;
@@ -406,8 +406,8 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 /*
  * Copy @nr objects of @size bytes from a program.  Return: how many were copied whole.
  *
- * After a fault, copy_from_user() returns a bound of the bytes that are missing; on arm64 fewer may
- * be missing.  So copy the objects again, one by one: each is then copied whole or not.
+ * After a fault, copy_from_user() returns an upper bound of the bytes that are missing; on arm64
+ * fewer may be missing.  So copy the objects again, one by one, until a copy fails.
  */
 static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
 {
@@ -429,8 +429,9 @@ static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
  * @done:    out: the number of slots kicked, from the first
  *
  * Context: task, may sleep.
- * Return: 0; -EFAULT or -ENOENT: the first slot cannot be kicked.  If a later slot
- * cannot be kicked, or a signal ends the call early: 0, with *@done below @nr.
+ * Return: 0; -EFAULT or -ENOENT: the first slot cannot be kicked; -EINTR: the task is being
+ * killed, and no slot was kicked.  If a later slot cannot be kicked, or a signal ends the call
+ * early: 0, with *@done below @nr.
  */
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done)
 {

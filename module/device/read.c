@@ -10,9 +10,9 @@
  * Either the reader sees the entries, or the run finds the reader in the wait queue.
  *
  * A program can map the ring, and can change its head at any time.  So no loop here relies
- * on the ring becoming empty, or on its entries having events.  A call removes at most as many
- * entries at a time as the ring had at the beginning.  Then it checks its time limit and for a
- * signal, before it waits again.
+ * on the ring becoming empty, or on its entries having events.  A pass of a call removes at most
+ * as many entries as the ring had at the beginning of that pass.  After each pass, the call checks
+ * its time limit and for a signal.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -87,8 +87,8 @@ static void theap_read_put_back(struct theap_context *context,
 /*
  * Copy @nr events to @to.  Return: how many were copied whole.
  *
- * After a fault, copy_to_iter() returns a bound of the bytes that it has copied; on arm64 it may
- * have copied more.  So copy the events again, one by one: each is then copied whole or not.
+ * After a fault, copy_to_iter() returns a lower bound of the bytes that it has copied; on arm64 it
+ * may have copied more.  So copy the events again, one by one, until a copy fails.
  */
 static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_event *events,
 				    unsigned int nr)
@@ -110,8 +110,8 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
 }
 
 /*
- * Copy events to @to until it is full, the entries that the ring has now are removed or a signal
- * arrives.  An event that cannot be copied whole goes back into the ring.
+ * Copy events to @to until it is full, the entries that the ring had at the call are removed, or a
+ * signal arrives.  An event that cannot be copied whole goes back into the ring.
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
 static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to)

@@ -2,10 +2,10 @@
 /*
  * The event ring: allocate it, add slot numbers, remove them.  ring.h explains the ring.
  *
- * The ring is an array of single pages, not one area of vmalloc().  Of each area that vfree()
- * frees, all CPUs must flush the address.  The kernel interrupts them all for that whenever about
- * 100 MB of areas are freed, the isolated CPUs included.  So programs that set up and close
- * contexts would interrupt CPUs that they may not run on.
+ * The ring is an array of single pages, not one area of vmalloc().  After vfree() all CPUs must
+ * flush the addresses of the area.  The kernel collects such areas up to a limit: 32 MB, or more
+ * with more CPUs.  Then it interrupts all CPUs, the isolated ones included.  So programs that set
+ * up and close contexts would interrupt CPUs that they may not run on.
  */
 #include <linux/gfp.h>
 #include <linux/log2.h>
@@ -35,7 +35,7 @@ u64 theap_ring_size(const struct theap_ring *ring)
 	return theap_ring_size_for(ring->mask + 1);
 }
 
-/* Return: the memory of a ring for @slots slots, in bytes. */
+/* Return: the memory of a ring for @slots slots, in bytes, with the array of its pages. */
 u64 theap_ring_bytes(u32 slots)
 {
 	u64 size = theap_ring_size_for(slots);
@@ -58,7 +58,7 @@ int theap_ring_init(struct theap_ring *ring, u32 slots)
 		return -ENOMEM;
 	for (i = 0; i < pages; i++) {
 		ring->pages[i] = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-		/* A task that is being killed may get all of the memory: let it have no more. */
+		/* A task that the OOM killer has chosen may take the kernel's reserves: stop it. */
 		if (!ring->pages[i] || fatal_signal_pending(current)) {
 			theap_ring_destroy(ring);
 			return -ENOMEM;
@@ -89,7 +89,7 @@ struct page *theap_ring_page(const struct theap_ring *ring, u64 offset)
 
 #define THEAP_RING_PAGE_WORDS	(PAGE_SIZE / sizeof(u32))
 
-/* Return: the entry of the number that was added or removed when @count numbers had been. */
+/* Return: the entry for @count, a head or a tail that counts all numbers so far. */
 static u32 *theap_ring_entry(const struct theap_ring *ring, u32 count)
 {
 	u32 word = offsetof(struct timerheap_ring, slots) / sizeof(u32) + (count & ring->mask);
@@ -119,7 +119,7 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 
 /*
  * Return: the number of entries in use.  If the program has written a wrong head, this may be
- * any number up to the size of the ring.
+ * any number up to the number of all entries.
  */
 u32 theap_ring_count(struct theap_ring *ring)
 {

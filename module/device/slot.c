@@ -4,9 +4,9 @@
  *
  * A slot's @deadline is the time that the program wants.  Its @queued is the time of the
  * kernel's next check, or 0.  If @queued is not 0 and not after the deadline that a program
- * stores, the program has nothing more to do.  The kernel checks the slot in time, reads the
- * later deadline, and queues the slot's timer again at that deadline.  The core postpones its
- * timers in the same lazy way.
+ * stores, the program has nothing more to do.  The kernel checks the slot in time, and reads the
+ * new deadline.  If the new deadline is later than now, the kernel queues the slot's timer again,
+ * at that deadline.  The core postpones its timers in the same lazy way.
  *
  * The protocol works only if each side reads the other's field after it has written its own:
  *
@@ -40,12 +40,13 @@
  * slot (user_word.h).  A call then ends its claim and tries again.  A run tries again at the next
  * check, a minimum period later.  If an expiry has removed a deadline, but could not add to
  * @expirations, the kernel keeps the number of expirations in its own memory.  @queued stays 0
- * until a check has added that number.
+ * until a check, or a call that arms the slot, has added that number.
  *
  * An unread ticker backs off.  If a run expires a periodic slot, and no reader has taken the
- * previous event, the next check is later than the deadline (theap_slot_back_off()).  @deadline
- * stays the next deadline.  So the check counts each period, and the back-off changes neither a
- * start, a stop nor a KICK.  The reader that takes the event ends the back-off by a KICK:
+ * previous event, the next check is later than the next deadline (theap_slot_back_off()).
+ * @deadline is still the next deadline.  So the check counts each period, and the back-off changes
+ * neither a start, a stop nor a KICK.  A period of more than half a second does not back off.  The
+ * reader that takes the event ends the back-off by a KICK:
  *
  *	the reader				the kernel, checking
  *	  expirations <- 0	(E)		  queued <- 0
@@ -58,8 +59,9 @@
  * event.  This check does not back off, and it makes a new event.  If the kernel finds another
  * value, the reader's exchange follows the addition.  So the reader reads the 0 in @queued, or what
  * the kernel stores after it, and kicks the slot.  The KICK waits for the end of a check.  The
- * reader may also read a 0 or a time of a later check.  If that check has found 0, it is in time.
- * If not, the reader has yet to take an event.  A KICK that is not needed does no harm.
+ * reader may also read a value of @queued that a later check has stored.  If the later check has
+ * found 0 in @expirations, it has not backed off.  If it has found another value, the reader has
+ * yet to take that event, and kicks the slot then.  A KICK that is not needed does no harm.
  */
 #include <linux/gfp.h>
 #include <linux/ktime.h>
@@ -74,8 +76,9 @@
 
 /*
  * A check tries this many times to exchange the deadline.  If the program has just changed the
- * deadline each time, the next check is a minimum period later.  So it is if an operation of the
- * check has failed for contention.
+ * deadline each time, the next check is a minimum period later.  The next check is also that much
+ * later if an operation of the check has failed for contention.  A MODIFY with IF_PENDING has the
+ * same number of tries in one claim.
  */
 #define THEAP_SLOT_TRIES	4
 
@@ -127,8 +130,8 @@ static u64 theap_slot_unrecorded(const struct theap_slot_timer *st)
  * Add @count expirations to the slot, and those that could not be added before.  Set *@ring to
  * true if the caller must add the slot's number to the ring.
  *
- * Return: true; false: contention.  After a failure a later check must try again.  It then adds
- * at most U32_MAX expirations.
+ * Return: true; false: contention.  After a failure a later check must try again.  Until then the
+ * kernel keeps the number of expirations, at most U32_MAX.
  */
 static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, bool *ring)
 {
@@ -137,7 +140,10 @@ static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, b
 	count += theap_slot_unrecorded(st);
 	if (!count)
 		return true;
-	/* (F), a full barrier, pairs with (E): a reader of the count sees the fields before. */
+	/*
+	 * (F), a full barrier, pairs with (E): a reader of the count sees the fields that were
+	 * stored before.
+	 */
 	if (!theap_user_fetch_add(&theap_slot(st)->expirations, count, &old)) {
 		st->timer.owner_count = min_t(u64, count, U32_MAX);
 		return false;
@@ -217,8 +223,9 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
  * Choose the next check of a periodic slot that has just expired, and whose previous event has not
  * been taken.  @next is the next deadline.
  *
- * The check follows after as many further periods as are untaken now.  It finds twice as many, so
- * the time between checks doubles, up to THEAP_SLOT_BACK_OFF, and needs no state of its own.
+ * The time until the check is as many periods as there are untaken expirations now.  The check
+ * then finds twice as many expirations.  So the time between checks doubles, up to
+ * THEAP_SLOT_BACK_OFF, and the back-off needs no state of its own.
  *
  * Return: the time of the next check, @next or a later deadline of the slot.
  */
@@ -259,7 +266,8 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	next = theap_slot_check(st, now, &expiry->call, &expiry->expirations);
 	/*
 	 * The slot has expired, but its number is in the ring already: the previous event has not
-	 * been taken.  Checks on a manual clock use only the program's own CPU time.
+	 * been taken.  With a manual clock the slot does not back off: its checks use only the
+	 * program's own CPU time.
 	 */
 	if (next && expiry->expirations && !expiry->call && !theap_slot_unrecorded(st) &&
 	    !context->placement.manual)
@@ -335,11 +343,11 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
 /*
  * Check a slot whose timer is claimed, and queue the timer at the time of the next check.
  *
- * A deadline that has passed expires in this call.  So a program that stores deadlines in
+ * A deadline that has passed expires in this function.  So a program that stores deadlines in
  * the past causes no hrtimer interrupts.
  *
- * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is 0 and the slot still has
- * its deadline, so the caller must try again.  -EBUSY: expirations could not be added to the slot.
+ * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is 0 and the slot has a
+ * deadline, so the caller must try again.  -EBUSY: expirations could not be added to the slot.
  * The timer is queued, but the caller must end the claim and try again.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
@@ -628,7 +636,7 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 	event->user_data = READ_ONCE(slot->user_data);
 	event->slot = page->first + index;
 	event->reserved = 0;
-	/* A check between the KICK and the exchange has found the old event, and has backed off. */
+	/* A check between the KICK and the exchange may have found the old event and backed off. */
 	theap_slot_end_back_off(page, index, wake);
 	return true;
 }

@@ -5,12 +5,14 @@
  * The program sees a struct timerheap_slot.  The kernel has a timer of the core for each
  * slot, which the program does not see.  The slot holds the deadline that the program
  * wants.  The timer is queued at the time of the kernel's next check of the slot.  That time
- * is later than the deadline only in four cases:
+ * is later than the deadline only in five cases:
  *
  *  - The timer has slack.
  *  - The program keeps storing to the slot, and the check follows a minimum period later.
  *  - The slot is an unread ticker, and backs off.
  *  - The program has moved the deadline earlier, and has not kicked the slot yet.
+ *  - Another run is about to publish an earlier expiry of the slot.  The run that has found the
+ *    slot due tries again 50 us later (core/run.c).
  */
 #ifndef THEAP_SLOT_H
 #define THEAP_SLOT_H

@@ -121,11 +121,11 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 }
 
 /*
- * Stop the timers of some pages of a context that is not open any more, and free the pages: 1024
- * slots with pages of 4 KiB.
+ * Stop the timers of the next THEAP_FREE_PAGES pages of a context that is not open any more, and
+ * free the pages.  They have 1024 slots, if a page has 4 KiB.
  *
- * For k timers in a heap of n entries this costs O(k log n).  It holds the lock of a queue
- * for one timer at a time.
+ * For k timers in a heap of n entries this costs O(k log n).  The lock of a queue is held for one
+ * timer at a time.
  *
  * Context: task, may sleep.
  * Return: false: there are no more pages.

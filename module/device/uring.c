@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The request of io_uring: KICK without a call of its own.
+ * KICK as a request of io_uring, without an ioctl.
  *
  * No request of a program may occupy a worker of io_uring, since other files of that program need
  * the workers.  io_uring gives a request to a worker if the request returns -EAGAIN, and none does:
@@ -44,7 +44,7 @@ static int theap_uring_kick(struct theap_context *context, const struct timerhea
  * @issue_flags: for theap_compat_uring_done()
  *
  * Context: task or worker of io_uring, may sleep.
- * Return: -EIOCBQUEUED: the request is completed.
+ * Return: -EIOCBQUEUED: this function has completed the request.
  */
 int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 {

@@ -3,16 +3,16 @@
  * A user: its memory and its account, over all of its contexts.
  *
  * Memory.  The memory of a context is charged to a memory cgroup, but not every system
- * limits cgroups.  It is kernel memory, so the OOM killer does not see which process holds it.
- * Thus a user that opens the device again and again must not get all memory.  So the bytes are
- * also charged to the user when they are allocated.  Slots that are set up and not used cost
- * no pages, so they are not charged.  The limit is a share of the machine's memory.  The
- * kernel has per-user counts of its own (ucounts), but modules cannot add one.
+ * limits cgroups.  And the OOM killer does not see which process holds kernel memory.  A user
+ * that opens the device again and again must not get all memory.  So the bytes are also charged
+ * to the user when they are allocated.  Slots that are set up and not used cost no pages, so they
+ * are not charged.  The limit is a share of the machine's memory.  The kernel has per-user counts
+ * of its own (ucounts), but modules cannot add one.
  *
  * CPU time.  Each user has an account of the core, with queues of its own and a limit of CPU time
- * on each CPU (core/account.h).  The user stays for ten seconds after its last close.  So a program
- * that opens and closes the device again and again has the same limits, and its queues are not
- * allocated each time.
+ * on each CPU (core/account.h).  The account stays for ten seconds after the user's last close.  So
+ * a program that closes and opens the device does not reset the CPU time that it has used.  Nor are
+ * its queues allocated again.
  */
 #include <linux/cred.h>
 #include <linux/err.h>
@@ -46,7 +46,7 @@ struct theap_user {
 };
 
 static DEFINE_SPINLOCK(theap_users_lock);
-static DEFINE_HASHTABLE(theap_users, 6);	/* L: users with a context, now or just before */
+static DEFINE_HASHTABLE(theap_users, 6);	/* L: users, until their idle_work frees them */
 static struct workqueue_struct *theap_users_wq;	/* frees users */
 
 /* Return: the most bytes of a user.  Memory may be added to the machine at any time. */
@@ -114,7 +114,7 @@ static void theap_user_idle(struct work_struct *work)
 	bool idle;
 
 	spin_lock(&theap_users_lock);
-	/* If a put has queued this item again in between, the next execution frees the user. */
+	/* If a put has queued this item again since it began, the next execution frees the user. */
 	idle = !user->references && !delayed_work_pending(&user->idle_work);
 	if (idle)
 		hash_del(&user->node);

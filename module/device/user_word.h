@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Atomic operations on a word that the program may write at the same time, with a bound.
+ * Atomic operations with a limited number of attempts, on a word that the program may write at
+ * the same time.
  *
- * The kernel makes these operations with softirqs or interrupts off.  A thread of the program may
- * store to the same cache line in a loop.  This must not keep the kernel in an operation:
+ * Checks and claims make these operations with interrupts off.  A thread of the program may store
+ * to the same cache line in a loop.  The loop must not keep the kernel in an operation:
  *
  *  - On x86, and on arm64 with LSE, each operation is one instruction.
  *  - On arm64 without LSE, an operation is a loop of load-exclusive and store-exclusive.  The
@@ -15,9 +16,9 @@
  *    guarantees the progress of such a loop only if no other CPU keeps storing to the
  *    reservation set.
  *
- * A success is a full barrier.  After a failure nothing is stored and nothing is ordered.  The
- * caller of an operation that has failed for contention leaves the slot as it is, and tries again
- * later: with interrupts on, or in a later check (slot.c).
+ * A success is a full barrier.  A failure stores and orders nothing.  After contention, slot.c
+ * repeats an operation at most three times at once.  Further attempts follow with interrupts on, or
+ * in a later check.
  */
 #ifndef THEAP_USER_WORD_H
 #define THEAP_USER_WORD_H
