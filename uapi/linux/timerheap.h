@@ -172,8 +172,8 @@ struct timerheap_ring {
  *
  *  - The program has changed @deadline at each of four attempts of the kernel to expire
  *    it, or keeps storing to the slot.  The next check follows after min_period.
- *  - The slot is periodic, and its previous event was unread when it expired: it backs off, see
- *    below.  This does not apply to a manual clock.
+ *  - The slot is periodic, and its previous event was unread when the slot expired: the slot backs
+ *    off, see below.  With a manual clock, slots do not back off.
  *
  * The program and the kernel each write their own field, then read the other's:
  *
@@ -216,12 +216,12 @@ struct timerheap_ring {
  * kernel never overwrites an entry that the program has not read.  If the exchange
  * returns 0, there is no event.
  *
- * A periodic slot backs off while its event is unread: the kernel checks the slot after 1, 1,
- * 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the next deadline, and
- * each check counts all periods that have passed.  A program that has taken an event reads
- * @queued and then @deadline.  If @deadline is not 0, and @queued is 0 or after it, the program
- * kicks the slot, which ends the back-off.  Without the KICK, the next event is at most a second
- * late, plus the slack.  (E) and (F) pair here, too.  read() and WAIT kick the slots themselves.
+ * A slot with a period of at most half a second backs off while its event is unread.  The kernel
+ * checks it after 1, 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
+ * next deadline, and each check counts all periods that have passed.  A program that has taken an
+ * event reads @queued and then @deadline.  If @deadline is not 0, and @queued is 0 or after it, the
+ * program kicks the slot, which ends the back-off.  Without the KICK, the next event is at most a
+ * second late, plus the slack.  (E) and (F) pair here, too.  read() and WAIT kick the slots.
  *
  * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take
  * events from the same ring.  No thread may take events from mapped memory during a
@@ -242,9 +242,9 @@ struct timerheap_ring {
  *               later one.  Not before @deadline, unless the clock is stepped back while
  *               the event is read
  *
- * Events are in the order in which the timers expire.  On one CPU that is the order of
- * deadlines, unless more than about 30 timers are due at once, or a timer has slack.  A
- * timer that was postponed in mapped memory may expire in the order of its old deadline.
+ * Events are in the order in which the timers expire.  On one CPU that is the order of deadlines,
+ * unless a timer has slack, or over 30 timers (8 on PREEMPT_RT) are due at once.  A timer that was
+ * postponed in mapped memory may expire in the order of its old deadline.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -335,22 +335,21 @@ struct timerheap_event {
  *              finds them stopped or postponed.  Checks by a call do not count
  * @requeued:   timers that were requeued because a call has modified them
  * @removed:    stopped timers removed from a heap or a bucket
- * @handed_over: heaps with timers, handed over because a CPU went offline or came online
+ * @handed_over: heaps with timers, handed over at CPU hotplug, or when isolated CPUs changed
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
  * @bucketed:   timers with slack that are in buckets now
  * @user_cpu_percent: how much of each CPU, in percent, the expiry of one user's timers may use,
- *              with their interrupts.  Beyond the limit they expire late.  0: no limit
+ *              interrupts included.  Beyond the limit the timers expire late.  0: no limit
  * @cpu_time:   the CPU time that was charged to user_cpu_percent, in nanoseconds
  * @deferred_notifications: notifications from other CPUs that were deferred by that limit
  * @stolen:     of @runs, those on another CPU, because the CPU that owns the heap was stuck for
  *              the time of the module parameter "steal_us"
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * The user of a context is the real user ID of the task that called SETUP.  In a namespace of
- * users it is the owner of the topmost namespace below the initial one, or that namespace if
- * root owns it.
+ * The user of a context is the real user ID of the task that called SETUP.  In a user namespace, it
+ * is the owner of the topmost namespace below the initial one, or that namespace if root owns it.
  *
  * @entries and the fields after it, without @user_cpu_percent, are counters: with CAP_SYS_ADMIN
  * those of the machine, otherwise those of the user's contexts, and 0 before SETUP.  Contexts with
@@ -417,7 +416,7 @@ struct timerheap_info {
  * TIMERHEAP_ON_CPU timers are queued on @cpu.  @cpu must be online, and in the CPU affinity of the
  * caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  Later changes of the affinity do
  * not move the timers.  If @cpu becomes isolated later, a housekeeping CPU expires the timers,
- * unless the caller of SETUP had CAP_SYS_NICE.
+ * unless the caller of SETUP had CAP_SYS_NICE or the context has TIMERHEAP_UNLIMITED.
  *
  * While a CPU is offline, another CPU expires its timers: a housekeeping CPU, if one is online.
  *
