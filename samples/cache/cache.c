@@ -246,7 +246,7 @@ static struct entry *link_or_replace(struct timerheap_cache *cache,
  * On success a get of @key returns @value until it expires or is replaced or removed.
  * On an error nothing has changed.
  *
- * Context: task or softirq; sleeps if @gfp does.
+ * Context: task or softirq; may sleep if @gfp allows it.
  * Return: 0; -EINVAL: @ttl or a length is not valid; -ENOSPC: the cache is full and does
  * not have this key (a value that another caller is just storing counts, too); -ENOMEM;
  * -EBUSY or -E2BIG: no room in the hash table.
@@ -432,9 +432,9 @@ unsigned int timerheap_cache_drain(struct timerheap_cache *cache,
 	unsigned int nr = 0, more;
 
 	/*
-	 * An iteration that was interrupted continues at the same position of a chain.
-	 * If entries before that position were removed, the iteration skips entries.  So
-	 * repeat it until it claims no entry: that iteration was not interrupted.
+	 * An iteration pauses after each 64th claim, and then continues at the same position of
+	 * its hash chain.  If entries before that position were removed, the iteration skips
+	 * entries.  So repeat it until it claims no entry: then it has not paused.
 	 */
 	do {
 		more = drain_once(cache, each, context);

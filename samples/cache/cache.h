@@ -10,8 +10,8 @@
  * The sample shows three things:
  *
  *  - each entry has a timer, and there may be a million of them;
- *  - a get postpones the expiry by a store to one word of the entry; it does not access
- *    the timer;
+ *  - a get postpones the expiry by one atomic operation on a word of the entry; it does not
+ *    access the timer;
  *  - how to free memory that contains a timer.
  */
 #ifndef TIMERHEAP_CACHE_H

@@ -109,7 +109,7 @@ static void cache_get_returns_last_value(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(3), 300);
 }
 
-/* Keys and values may be empty, and a key may be as long as its limit. */
+/* Keys and values may be empty, a key may have the maximum length; longer ones are rejected. */
 static void cache_enforces_length_limits(struct kunit *test)
 {
 	char *long_key = kunit_kmalloc(test, U16_MAX + 1, GFP_KERNEL);
@@ -328,7 +328,7 @@ static int random_calls_thread(void *unused)
 	return wrong;
 }
 
-/* More threads than CPUs call the cache while it is drained.  In the end its count is 0. */
+/* More threads than CPUs call the cache while it is drained.  After all expiries its count is 0. */
 static void cache_concurrent_calls_keep_count(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1;
