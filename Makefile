@@ -75,9 +75,9 @@ dkms-source:
 		include/linux/*.h uapi/linux/*.h $(DKMS_SOURCE)
 
 # Build in a copy of the tree, since dpkg writes files into the tree and next to it.  The
-# date is that of the last commit, so the same sources make the same packages.
-packaged := Kbuild Makefile VERSION README.md CHANGELOG.md SECURITY.md dkms.conf Documentation debian include module \
-	    samples tools uapi
+# date is SOURCE_DATE_EPOCH, or that of the last commit, so the same sources make the same packages.
+packaged := Kbuild Makefile VERSION README.md CHANGELOG.md SECURITY.md dkms.conf Documentation \
+	    debian include module samples tools uapi
 packaged_at = $$(date -uR -d @$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || \
 					     stat -c %Y VERSION)})
 
