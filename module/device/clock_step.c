@@ -20,6 +20,7 @@
 #include <linux/workqueue.h>
 
 #include "clock_step.h"
+#include "compat.h"
 
 #define THEAP_CLOCK_STEP_PERIOD	HZ
 
@@ -36,7 +37,7 @@ static DECLARE_DELAYED_WORK(theap_clock_step_work, theap_clock_step_check);
 static void theap_clock_step_check_later(void)
 {
 	lockdep_assert_held(&theap_clock_step_lock);
-	queue_delayed_work(system_unbound_wq, &theap_clock_step_work, THEAP_CLOCK_STEP_PERIOD);
+	queue_delayed_work(system_dfl_wq, &theap_clock_step_work, THEAP_CLOCK_STEP_PERIOD);
 }
 
 /*
