@@ -221,7 +221,7 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 	int64_t at;
 
 	ASSERT_TRUE(stay_on_one_cpu());
-	/* A KICK of a slot that is due expires it in the call.  So repeat until both are earlier. */
+	/* A KICK of a slot that is due expires it in the call.  Repeat until both come earlier. */
 	do {
 		if (map.fd >= 0)
 			th_unmap(&map);

@@ -267,7 +267,7 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
  *
  * The next call scans the next queues.
  *
- * Context: softirq, at the end of a run, if this CPU has time left for runs; or at the end of a
+ * Context: softirq, at the end of a run, if this CPU has time left for runs.  Also at the end of a
  * rest, if nothing is due in its queue.
  */
 void theap_steal_after_run(u64 now)
