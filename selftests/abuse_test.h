@@ -25,7 +25,7 @@
 #define ABUSE_USER	65533		/* further users: 65532 and below; 65534 is "nobody" */
 
 struct abuse {
-	void (*work)(const struct abuse *abuse);
+	void (*work)(const struct abuse *abuse);	/* what the abuser does */
 	int nr;				/* of slots, threads or epoll entries */
 	int cpu;			/* the CPU on which the process runs */
 	int queue;			/* the CPU on which its timers are queued */
@@ -165,7 +165,7 @@ static inline int abuse_permitted_slots(int fd, uint64_t nr)
 }
 
 /*
- * Helpers of the works
+ * Helpers of the functions that abusers run as their @work
  */
 
 /* Report to the test that the work has begun. */
@@ -228,7 +228,7 @@ static inline void abuse_start_tickers(struct th_map *map)
 }
 
 /*
- * The works.  They end when the test kills the process.
+ * The functions for @work.  They run until the test kills the process.
  */
 
 /* Have @abuse->nr tickers, and do not take their events. */

@@ -68,8 +68,8 @@ static void room_reservation_grows_full_heap(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), POSITIONS + 1);
 }
 
-/* One call may reserve more positions than a segment has. */
-static void room_reservation_grows_by_many_segments(struct kunit *test)
+/* One call may reserve more positions than a segment has.  The heap grows as much as needed. */
+static void room_reservation_grows_heap_by_many_segments(struct kunit *test)
 {
 	struct theap_queue *queue = theap_reserve(placement, 5 * POSITIONS, GFP_KERNEL);
 
@@ -326,7 +326,7 @@ static void room_segments_of_moved_timers_are_freed(struct kunit *test)
 static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_all_timers_start_in_full_heap),
 	KUNIT_CASE(room_reservation_grows_full_heap),
-	KUNIT_CASE(room_reservation_grows_by_many_segments),
+	KUNIT_CASE(room_reservation_grows_heap_by_many_segments),
 	KUNIT_CASE(room_failed_reservation_changes_nothing),
 	KUNIT_CASE(room_restart_needs_no_second_position),
 	KUNIT_CASE(room_reservation_in_other_queue_is_usable),

@@ -46,7 +46,7 @@ static DEFINE_SPINLOCK(function_lock);
 /* Whether the function of a WORK_FREE timer has freed its object. */
 static bool freed;
 
-/* This timer is in the memory of the module. */
+/* An object that is not allocated: the unload of the module frees it, and not kfree(). */
 static struct object static_object;
 
 static ktime_t object_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)

@@ -147,8 +147,9 @@ inline check() {
 }
 
 /*
- * Queue the timer at t, and set ok; or fail for lack of memory, and clear ok.  slot.c lets the
- * queue grow, and tries again.  Its second try succeeds.
+ * Queue the timer at t, and set ok; or fail for lack of memory, and clear ok.  In slot.c only the
+ * first try of a call can fail, if the queue is full.  The call then lets the queue grow.  Its
+ * second try succeeds even without memory, in the queue that has the timer's reservation.
  */
 inline schedule(t) { atomic {
 	if

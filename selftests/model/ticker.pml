@@ -17,7 +17,7 @@
 
 /* The size of the search.  The script check sets these macros. */
 #ifndef LAST
-#define LAST	4	/* time runs from 1 to LAST, and the run checks the slot up to LAST */
+#define LAST	4	/* time runs from 1 to LAST, so a check at a later time never happens */
 #endif
 #ifndef RESTARTS
 #define RESTARTS 1	/* how often, at most, the user stops the ticker and starts it again */
