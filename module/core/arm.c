@@ -269,7 +269,8 @@ static void theap_queue_take_over(void *arg)
 
 /**
  * theap_queue_hand_over - hand a queue over to another CPU
- * @queue: driven by another CPU, which goes offline, became isolated, or drove it in place of @cpu
+ * @queue: driven by no CPU yet; or by another CPU, which goes offline, became isolated, or drove it
+ *         in place of @cpu
  * @cpu:   online, and stays online
  *
  * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin

@@ -220,10 +220,11 @@ struct theap_queue {
 						 * THEAP_NEVER: none */
 	s64 armed;			/* I, and a run that began before a hand-over: what the
 					 * hrtimer is armed for; arm.c has its values */
-	u64 progress;			/* when a run last began, collected a batch, or ended; if it
-					 * was throttled, when it may go on.  CLOCK_MONOTONIC.
-					 * Written by runs, two of which may race: the older time
-					 * is harmless */
+	u64 progress;			/* when a run last began, collected a batch, or ended; in
+					 * a rest of the queue, the end of the rest.
+					 * CLOCK_MONOTONIC.  Written by runs, and by an IPI that
+					 * begins a rest.  Two writes may race: the older time is
+					 * harmless */
 
 	/* Used by the CPU of a run, and to begin one. */
 	/* I: runs the queue at the first deadline; cancelled from any CPU */
