@@ -6,8 +6,8 @@
  * root, to become these users.
  *
  * Some tests need a certain amount of memory.  On a machine with less than 512 MB,
- * innocent_process_survives fills the memory.  On a machine with 4 GB,
- * million_timers_need_no_parameter starts a million timers as a user without privileges.
+ * innocent_process_survives fills the memory.  On a machine with 4 GiB,
+ * default_limits_permit_million_timers starts a million timers as a user without privileges.
  */
 #include <sched.h>
 #include <signal.h>
@@ -452,8 +452,8 @@ static void nobody_starts_a_million(struct child *parent)
 	give(parent->to, 0);
 }
 
-/* A million timers of a user without privileges need no parameter on a machine of 4 GiB. */
-TEST_F_TIMEOUT(abuse_memory, million_timers_need_no_parameter, 200)
+/* On a machine of 4 GiB, the default limits permit a user without privileges a million timers. */
+TEST_F_TIMEOUT(abuse_memory, default_limits_permit_million_timers, 200)
 {
 	struct child child;
 

@@ -260,8 +260,7 @@ static int make_state(struct state *state)
 }
 
 /*
- * Make a context without armed timers.  If no other context of this user has armed timers, the
- * heap has no segment, and the first START must allocate all that it needs.
+ * Make a context that has started no timer.
  *
  * Return: 0 or -errno.
  */
@@ -445,7 +444,10 @@ TEST_F_TIMEOUT(faults, each_fault_leaves_a_clean_state, 120)
 	EXPECT_EQ(before, th_wait_entries(self->fd, before));
 }
 
-/* The first START allocates memory for its slot, a segment of the heap and the heap's directory. */
+/*
+ * The first START of a context allocates memory for its slot.  If the user's heap on this CPU was
+ * never used, the START also allocates a segment and the directory of that heap.
+ */
 TEST_F_TIMEOUT(faults, fault_in_first_start_leaves_clean_state, 60)
 {
 	static const struct operation start = { "the first START", op_start, 7 };

@@ -310,7 +310,11 @@ inline steal() {
 #define must_wake(i)	(WATCHDOG_TIMERS + (i) > 1 && expires[i] > until)
 #endif
 
-/* A watchdog timer is due.  An expiry that would change nothing is left out of the search. */
+/*
+ * Watchdog timer i is due, and its expiry would let the watchdog sleep, or would wake or move the
+ * other watchdog timer.  The model leaves out all other expiries, since they would change nothing.
+ * The process thief also lets watchdog timer 1 expire if that timer can steal the queue.
+ */
 #define may_expire(i)	(expires[i] <= now && \
 			 (!near(first_deadline) || must_wake(1 - (i)) || must_move(1 - (i))))
 
