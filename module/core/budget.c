@@ -47,7 +47,10 @@
 
 #include "budget.h"
 
-/* With the costs that no clock measures, such as those of the end of a run, it is below 5 %. */
+/*
+ * At this limit the runs of a user take less than 5 % of a CPU.  That includes the costs that no
+ * clock measures, such as those of the end of a run.
+ */
 unsigned int theap_user_cpu_percent = 4;
 
 /* The CPU's limit, how far ahead its @until may be without a rest, and the longest rest. */

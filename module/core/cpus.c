@@ -79,12 +79,12 @@ static void theap_start_cpus_choose(void)
 /**
  * theap_housekeeping_update - read from the kernel which CPUs are isolated
  *
- * If that has changed, starts use the queues of other CPUs, and a work item hands queues over
- * (hotplug.c).  nohz_full= and isolcpus= are constant.  Isolated partitions of cpusets change while
- * the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
+ * If the set of isolated CPUs has changed, choose theap_start_cpu of each CPU again.  A work item
+ * then hands queues over (hotplug.c).  nohz_full= and isolcpus= are constant.  Isolated partitions
+ * of cpusets change while the machine runs, and cpu_is_isolated() follows them since Linux 6.8.
  *
- * SETUP and the watchdog call this function, but never a start.  All calls together ask the kernel
- * at most once per second, so that a program that loops over SETUP costs little.
+ * The init, SETUP and the watchdog call this function, but no start does.  All calls together ask
+ * the kernel at most once per second, so that a program that loops over SETUP costs little.
  *
  * Context: task or softirq.
  */

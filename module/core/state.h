@@ -180,7 +180,7 @@ static inline void theap_modifying_undo(atomic_t *status, enum theap_status from
  * The transitions of the owner: it makes them under the lock of the queue.
  */
 
-/* WAITING -> RUNNING: the owner expires the timer, or dequeues a bucket */
+/* WAITING -> RUNNING: the owner checks the due timer, or dequeues a bucket */
 static inline bool theap_try_waiting_to_running(atomic_t *status)
 {
 	return __theap_try(status, THEAP_WAITING, THEAP_RUNNING);

@@ -241,7 +241,7 @@ static void theap_watchdog_timer_wake(struct theap_watchdog_timer *wt,
 	theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(), peer->cpu), delay);
 }
 
-/* If a watchdog timer is late by half a period, arm it on another CPU: its CPU may be stuck. */
+/* If a watchdog timer is over half a period late, arm it on another CPU: its CPU may be stuck. */
 static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span)
 {
 	unsigned long late = wt->timer.expires + theap_watchdog_ticks(span / 2);
