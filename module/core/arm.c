@@ -11,17 +11,18 @@
  * owning CPU, and the handler arms the hrtimer there.  So only the owning CPU arms the
  * hrtimer, and it needs no lock for that.
  *
- * @armed has two writers.  One is the owning CPU.  The other is a run that began before a hand-over
- * on the CPU that drove the queue then.  A run writes @armed when it begins.  It also writes @armed
+ * @armed has two writers.  One is the owning CPU.  The other is the CPU that drove the queue before a
+ * hand-over, at the end of a run or of a rest that began before.  A run writes @armed when it begins.  It also writes @armed
  * when it ends, unless it is throttled on the owning CPU.  A thief's run (steal.c) does not write
  * @armed.  The values:
  *
  *	armed			the hrtimer
  *	THEAP_NEVER		is off, or is still set to a deadline from before the last run
  *	a deadline		is set to that deadline
- *	S64_MIN			does not matter: a run has begun, or begins soon on the
- *				owning CPU, and reads the first deadline before it ends;
- *				or the clock is manual, and there is no hrtimer
+ *	S64_MIN			does not matter: a run has begun, and reads the first deadline
+ *				before it ends; or the queue rests, and the first deadline is
+ *				read at the end of the rest; or the clock is manual, and there
+ *				is no hrtimer
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -207,20 +208,26 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 		theap_queue_run_ended(queue);
 }
 
-/*
- * Arm the hrtimer after a rest that has left nothing due.  Charge the interrupt that has ended the
- * rest, but do not rest for it.
+/**
+ * theap_queue_rest_ended - arm the hrtimer after a rest that has left nothing due
+ * @queue: the queue
+ *
+ * The interrupt that has ended the rest is charged, as if a run had handled no timer.  The queue
+ * does not rest for it.
  *
  * Context: the function of @resume.
+ * Return: the current time on CLOCK_MONOTONIC.
  */
-void theap_queue_rest_ended(struct theap_queue *queue)
+u64 theap_queue_rest_ended(struct theap_queue *queue)
 {
+	u64 now = theap_budget_begin(queue->account);
 	unsigned long flags;
 
+	theap_budget_charge(queue->account, &now);
 	local_irq_save(flags);
-	theap_budget_charge_ipi(queue->account);
 	theap_queue_run_ended(queue);
 	local_irq_restore(flags);
+	return now;
 }
 
 /*
@@ -274,7 +281,7 @@ static void theap_queue_take_over(void *arg)
  * @cpu:   online, and stays online
  *
  * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin
- * notifies @cpu when it ends.  After all hrtimers are cancelled, @cpu arms the hrtimer
+ * notifies @cpu when it ends, and so does the end of a rest.  After all hrtimers are cancelled, @cpu arms the hrtimer
  * from a known state.  Without an IPI to the old CPU, both CPUs might arm the hrtimer:
  *
  *	old CPU					this CPU

@@ -218,8 +218,8 @@ struct theap_queue {
 						 * if earlier, when to retry @claimed;
 						 * 0: a run is wanted at once;
 						 * THEAP_NEVER: none */
-	s64 armed;			/* I, and a run that began before a hand-over: what the
-					 * hrtimer is armed for; arm.c has its values */
+	s64 armed;			/* I, and the CPU before a hand-over: what the hrtimer is
+					 * armed for; arm.c has its values */
 	u64 progress;			/* when a run last began, collected a batch, or ended; in
 					 * a rest of the queue, the end of the rest.
 					 * CLOCK_MONOTONIC.  Written by runs, and by an IPI that

@@ -488,8 +488,8 @@ static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
  * If nothing is due, begin no run.  A run is charged with its interrupt.  If that costs more than
  * 20 us, an account at its limit has to rest after each run, even if the run finds nothing due.
  *
- * A throttled run has left no time to check whether other CPUs are stuck.  If no run follows, check
- * that here.
+ * If the limit of the CPU has throttled the last run, no check for stuck CPUs has followed it.  If no
+ * run follows the rest, check here.
  */
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {
@@ -498,8 +498,8 @@ static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 	if (theap_queue_first(queue) <= theap_queue_now(queue)) {
 		theap_queue_due(queue, hrtimer);
 	} else {
-		theap_queue_rest_ended(queue);
-		theap_steal_after_run(ktime_get_ns());
+		theap_budget_note_latency(hrtimer);
+		theap_steal_after_run(theap_queue_rest_ended(queue));
 	}
 	return HRTIMER_NORESTART;	/* the end of the run or of the rest arms @hrtimer */
 }

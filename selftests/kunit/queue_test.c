@@ -152,17 +152,20 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 static void queue_rest_ends_without_run(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	const struct theap_usage *usage = raw_cpu_ptr(queue->account->usage);
+	struct theap_usage *usage = raw_cpu_ptr(queue->account->usage);
 	struct test_timer *t = test_timers(test, 1);
 	u64 used;
 
 	t->work = test_exceed_budget;
 	local_bh_disable();
+	usage->median_latency = 0;
 	test_start(t, test_now());
 	theap_queue_run(queue);
 	used = usage->used;
 	/* The hrtimer of the start would begin a run during the rest. */
 	hrtimer_cancel(&queue->hrtimer);
+	/* Let the rest end late, and on a CPU that is not idle. */
+	test_busy_wait(10 * NSEC_PER_MSEC);
 	local_bh_enable();
 	wait_until_unarmed(queue);
 	KUNIT_EXPECT_EQ(test, queue->armed, THEAP_NEVER);
@@ -170,6 +173,7 @@ static void queue_rest_ends_without_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.throttled, 1);
 	KUNIT_EXPECT_EQ(test, queue->count.runs, 1);
 	KUNIT_EXPECT_GT(test, usage->used, used);
+	KUNIT_EXPECT_GT(test, usage->median_latency, 0);
 }
 
 /* A modify that makes the first deadline earlier uses the inbox and notifies the queue's CPU. */
@@ -557,7 +561,7 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
 /*
  * The test calls the IPI handler 20000 times, each time with a first deadline that is before
  * the armed one.  The account soon uses up its savings.  Then most of these notifications are
- * deferred to a run, and that run arms the hrtimer for the deadline.
+ * deferred: the queue rests, and the end of the rest arms the hrtimer for the deadline.
  *
  * On a slow machine the account may repay each of these calls before the next.  So
  * the test uses up the limit by calls that arm no hrtimer, and take less time.  It does so

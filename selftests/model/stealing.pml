@@ -170,6 +170,22 @@ inline defer() {
 	fi
 }
 
+/*
+ * The rest is over, and nothing is due.  With M_REST_ARMS_EARLY the hrtimer is set to the first
+ * deadline that was read before @armed became NEVER.
+ */
+inline rest_ended() {
+	atomic { !irqs_off -> irqs_off = true };
+	armed = NEVER;
+#ifdef M_REST_ARMS_EARLY
+	armed = f;
+	hrtimer = f;
+#else
+	arm();
+#endif
+	atomic { f = 0; irqs_off = false }
+}
+
 inline run_ended(cpu) {
 	if
 	:: cpu == OWNING_CPU -> armed = NEVER; arm()
@@ -382,7 +398,12 @@ proctype softirq() provided (stuck != OWNING_CPU) {
 	DECLARE_EARLY;
 end:	do
 	:: atomic { hrtimer <= now && !irqs_off -> hrtimer = NEVER }; queue_run()
-	:: atomic { resume && !irqs_off -> resume = false }; queue_run()
+	:: atomic { resume && !irqs_off -> resume = false };
+		read_first();
+		if
+		:: f <= now -> f = 0; queue_run()
+		:: else -> rest_ended()
+		fi
 	:: atomic { !moved[0] && may_expire(0) && !irqs_off -> expires[0] = NEVER };
 		watchdog_expired(0)
 	od
