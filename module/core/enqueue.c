@@ -78,7 +78,7 @@ static bool theap_may_use_bucket(const struct theap_heap *heap, const struct the
 }
 
 /**
- * __theap_reinsert - requeue a timer at another deadline, in a bucket if it has slack
+ * __theap_reinsert - requeue a timer at another deadline, in a bucket if it may use one
  * @queue: owned
  * @timer: in a transient state, queued in @queue
  * @when:  the deadline, rounded by theap_round_deadline()

@@ -192,7 +192,7 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: the timer has a next deadline, is no longer due, or is tried again later */
+/* RUNNING -> WAITING: there is a next deadline or a later try, or the clock was stepped back */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);

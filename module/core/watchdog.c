@@ -333,7 +333,7 @@ void theap_watchdog_wake(void)
  * theap_watchdog_offline - move the watchdog timers away from a CPU
  * @cpu: goes offline; it still runs tasks and softirqs, and has left theap_drivers
  *
- * They still expire at the same times.
+ * The watchdog timers still expire at the same times.
  *
  * Context: task.
  */

@@ -67,7 +67,10 @@ bool in_function, no_run = true, freed
  * of the caller.
  */
 
-/* As claim(): the model blocks until the state is stable, and the exchange succeeds. */
+/*
+ * The code retries until the state is stable and the exchange succeeds.  The model blocks until
+ * the state is stable, and makes the exchange in the same step.  claim() does the same.
+ */
 inline stop() {
 	atomic { !transient(status) -> from = status; check_not_freed();
 		assert(pending(from) == (wanted != NEVER));
