@@ -484,7 +484,8 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop);
 
 /*
  * Call @function once, @span from now.  A negative span counts as 0.
- * Return: an id above 0, for timerheap_cancel(); -ENOSPC, -ENOMEM.
+ * Return: an id above 0, for timerheap_cancel(); -ENOSPC: all timers of the loop are in use, or
+ * the user would exceed max_user_memory (INFO); -ENOMEM.
  */
 int64_t timerheap_after(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
@@ -507,7 +508,8 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id);
 
 /*
  * Sleep until an absolute time, and call the functions of the loop's timers meanwhile.
- * Return: 0; -EINTR: a signal has arrived; -ENOSPC, -ENOMEM.
+ * The sleep takes one timer of the loop.
+ * Return: 0; -EINTR: a signal has arrived; -ENOSPC, -ENOMEM: as timerheap_after().
  */
 int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline);
 
