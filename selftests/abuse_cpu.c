@@ -321,7 +321,7 @@ static uint64_t rate(const struct victim *victim)
 	return victim->events * 1000 * SEC / (victim->span + 1);
 }
 
-/* The longest run of a queue (core/budget.c), with the interrupt that begins it. */
+/* A run ends with the batch in which its 100 us are used up (core/budget.c).  Allow 10 us more. */
 #define LONGEST_RUN	(110 * USEC)
 
 /*

@@ -2,9 +2,9 @@
 /*
  * The CPU budget, which bounds the runs of all users together, and the limit of each user.
  *
- * abuse_cpu.c tests what users that are limited leave to others.  The tests here also measure with
- * the limit switched off, by user_cpu_percent=0.  So they show what the limit achieves, and what
- * the CPU budget still guarantees without the limit.
+ * abuse_cpu.c tests what a limited user can take from other users.  The tests here also measure
+ * with the limit switched off, by user_cpu_percent=0.  So they show what the limit achieves, and
+ * what the CPU budget still guarantees without the limit.
  *
  * Three users take part.  The greedy user does the worst that the interface allows; abuse_test.h
  * describes it.  The second user has a few timers.  The third user has no timers and computes.

@@ -179,8 +179,8 @@ TEST_F_TIMEOUT(top, terminal_is_restored, 60)
 #define ALONE	10		/* timers with a heap entry each */
 
 /*
- * The order by size counts each timer that shares an entry.  So top shows a heap with more
- * timers before a heap with fewer timers.
+ * "top -s size" shows heaps with more timers first.  Timers that share the heap entry of their
+ * bucket count as one timer each.
  */
 TEST(timers_with_slack_are_counted)
 {

@@ -75,7 +75,10 @@ static void spin(struct holder *holder)
 		cpu_relax();
 	}
 	WRITE_ONCE(released, last);
-	/* Orders the store of @released before the decrement. */
+	/*
+	 * Orders the store of @released before the decrement of @held: a program that reads that
+	 * no CPU is held then reads the new @released.
+	 */
 	smp_mb__before_atomic();
 	atomic_dec(&held);
 }
