@@ -11,10 +11,10 @@
  * owning CPU, and the handler arms the hrtimer there.  So only the owning CPU arms the
  * hrtimer, and it needs no lock for that.
  *
- * @armed has two writers.  One is the owning CPU.  The other is the CPU that drove the queue before a
- * hand-over, at the end of a run or of a rest that began before.  A run writes @armed when it begins.  It also writes @armed
- * when it ends, unless it is throttled on the owning CPU.  A thief's run (steal.c) does not write
- * @armed.  The values:
+ * @armed has two writers.  One is the owning CPU.  The other is the CPU that drove the queue before
+ * a hand-over, at the end of a run or of a rest that began before.  A run writes @armed when it
+ * begins.  It also writes @armed when it ends, unless it is throttled on the owning CPU.  A thief's
+ * run (steal.c) does not write @armed.  The values:
  *
  *	armed			the hrtimer
  *	THEAP_NEVER		is off, or is still set to a deadline from before the last run
@@ -280,9 +280,9 @@ static void theap_queue_take_over(void *arg)
  *         in place of @cpu
  * @cpu:   online, and stays online
  *
- * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin
- * notifies @cpu when it ends, and so does the end of a rest.  After all hrtimers are cancelled, @cpu arms the hrtimer
- * from a known state.  Without an IPI to the old CPU, both CPUs might arm the hrtimer:
+ * The hrtimers of the queue may still fire on the old CPU.  Each run that they begin notifies @cpu
+ * when it ends, and so does the end of a rest.  After all hrtimers are cancelled, @cpu arms the
+ * hrtimer from a known state.  Without an IPI to the old CPU, both CPUs might arm the hrtimer:
  *
  *	old CPU					this CPU
  *	  reads queue->cpu: itself

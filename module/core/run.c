@@ -488,8 +488,8 @@ static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
  * If nothing is due, begin no run.  A run is charged with its interrupt.  If that costs more than
  * 20 us, an account at its limit has to rest after each run, even if the run finds nothing due.
  *
- * If the limit of the CPU has throttled the last run, no check for stuck CPUs has followed it.  If no
- * run follows the rest, check here.
+ * If the limit of the CPU has throttled the last run, no check for stuck CPUs has followed it.  If
+ * no run follows the rest, check here.
  */
 static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 {
