@@ -48,6 +48,18 @@ static void stop(void *arg)
 	timerheap_loop_stop(loop);
 }
 
+static int kick_calls;
+
+/* The linker lets all code call this function in place of timerheap_kick(). */
+int __real_timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
+int __wrap_timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
+
+int __wrap_timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
+{
+	kick_calls += nr > 0;
+	return __real_timerheap_kick(th, slots, nr);
+}
+
 TEST(loop_new_refuses_bad_number_of_timers)
 {
 	REQUIRE_DEVICE();
@@ -277,6 +289,52 @@ TEST_F(loop, function_can_sleep)
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 	EXPECT_EQ(0, slept);
 	EXPECT_STREQ("ab(c)d", calls);
+}
+
+/* Start 10 timers that have never been queued. */
+static void start_ten(void *arg)
+{
+	for (int i = 0; i < 10; i++)
+		timerheap_after(loop, MSEC, note, ".");
+}
+
+/* The timers that a function starts are kicked by one call.  A timer outside kicks itself. */
+TEST_F(loop, starts_of_a_function_share_one_kick)
+{
+	kick_calls = 0;
+	EXPECT_LT(0, timerheap_after(loop, 0, start_ten, NULL));
+	EXPECT_LT(0, timerheap_after(loop, 100 * SEC, note, "-"));
+	EXPECT_EQ(2, kick_calls);
+	EXPECT_EQ(1, timerheap_loop_dispatch(loop));
+	EXPECT_EQ(3, kick_calls);
+	while (strlen(calls) < 10)
+		ASSERT_LE(0, timerheap_loop_dispatch(loop));
+	EXPECT_STREQ("..........", calls);
+}
+
+/* The function starts itself again, and is due at once. */
+static void start_again(void *arg)
+{
+	note("x");
+	timerheap_after(loop, 0, start_again, NULL);
+}
+
+/* dispatch calls only the functions that are due when it begins.  So it ends. */
+TEST_F(loop, dispatch_ends_although_a_function_starts_itself)
+{
+	EXPECT_LT(0, timerheap_after(loop, 0, start_again, NULL));
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(1, timerheap_loop_dispatch(loop));
+	EXPECT_STREQ("xxx", calls);
+}
+
+/* While events keep coming, run kicks what functions have started. */
+TEST_F(loop, run_kicks_although_events_keep_coming)
+{
+	EXPECT_LT(0, timerheap_after(loop, 0, start_again, NULL));
+	EXPECT_LT(0, timerheap_after(loop, 20 * MSEC, stop, "s"));
+	EXPECT_EQ(0, timerheap_loop_run(loop));
+	EXPECT_NE(NULL, strchr(calls, 'x'));
 }
 
 TEST_F(loop, signal_interrupts_run_and_sleep)

@@ -113,7 +113,7 @@ static double start_kick(void)
 	begin = bench_cpu();
 	for (int i = 0; i < KICKED; i++)
 		timerheap_arm(th, i, deadlines[i], 0);
-	if (timerheap_kick(th, numbers, KICKED))
+	if (timerheap_kick(th, numbers, KICKED) < KICKED)
 		errx(1, "KICK");
 	return bench_cpu() - begin;
 }
@@ -315,7 +315,7 @@ static void open_timers(void)
 			numbers[n] = i + n;
 			timerheap_arm(many, i + n, timerheap_now(many) + 3600 * TIMERHEAP_SEC, 0);
 		}
-		if (timerheap_kick(many, numbers, n))
+		if (timerheap_kick(many, numbers, n) < n)
 			errx(1, "KICK");
 	}
 	print_memory(before);
@@ -329,7 +329,7 @@ static void open_timers(void)
 	choose_deadlines();
 	for (int i = 0; i < TIMERS; i++)
 		timerheap_arm(th, i, deadlines[i], 0);
-	if (timerheap_kick(th, numbers, TIMERS))
+	if (timerheap_kick(th, numbers, TIMERS) < TIMERS)
 		errx(1, "KICK");
 }
 
@@ -361,7 +361,7 @@ static double open_start_close(void)
 		if (!one)
 			err(1, "timerheap");
 		timerheap_arm(one, slot, timerheap_now(one) + 3600 * TIMERHEAP_SEC, 0);
-		if (timerheap_kick(one, &slot, 1))
+		if (timerheap_kick(one, &slot, 1) < 0)
 			errx(1, "KICK");
 		timerheap_close(one);
 	}

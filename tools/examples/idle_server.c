@@ -48,8 +48,8 @@ static void postpone(struct connection *connection)
 	connection->last = timerheap_now(th);
 	if (timerheap_arm(th, connection->slot, connection->last + IDLE, 0) & TIMERHEAP_MUST_KICK) {
 		kicks++;
-		if (timerheap_kick(th, &connection->slot, 1))
-			errx(1, "no memory for a timer");
+		if (timerheap_kick(th, &connection->slot, 1) < 0)
+			errx(1, "the timer does not start");
 	}
 }
 

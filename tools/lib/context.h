@@ -14,10 +14,13 @@
  * @slack:      the slack of slots whose own slack is 0
  * @slots_size: size of the mapping of the slots, in bytes
  * @ring_size:  size of the mapping of the ring, in bytes
+ * @next:       link in the list of open contexts; see fork.c
+ * @setup_size: size of @setup
  * @free:       head of the stack of freed slots; see slots.c
  * @fresh:      the lowest slot that was never allocated
  * @condemned:  how many slots were freed with an unread event so far.  This number makes the
  *              mark of each of these slots unique; see slots.c
+ * @setup:      the structure of SETUP, as the program has filled it in, for timerheap_reopen()
  *
  * All functions that get a context read @th, and none writes @th after the open.  The fields
  * that timerheap_alloc() and timerheap_free() write are in another cache line.  So these writes
@@ -28,10 +31,13 @@ struct context {
 	uint64_t slack;
 	uint64_t slots_size;
 	uint64_t ring_size;
+	struct context *next;
+	size_t setup_size;
 
 	_Alignas(64) uint64_t free;
 	uint32_t fresh;
 	uint64_t condemned;
+	char setup[];
 };
 
 static inline struct context *context_of(struct timerheap *th)
@@ -45,5 +51,16 @@ static inline struct context *context_of(struct timerheap *th)
  */
 __attribute__((visibility("hidden")))
 void __timerheap_push_free(struct timerheap *th, uint32_t slot);
+
+/* Take the mappings and the descriptor away from a context. */
+__attribute__((visibility("hidden")))
+void __timerheap_detach(struct context *context);
+
+/* Detach a context in each child of fork(), until __timerheap_unwatch_fork(). */
+__attribute__((visibility("hidden")))
+void __timerheap_watch_fork(struct context *context);
+
+__attribute__((visibility("hidden")))
+void __timerheap_unwatch_fork(struct context *context);
 
 #endif /* TIMERHEAP_CONTEXT_H */

@@ -14,18 +14,14 @@
  * Either another thread has taken the event, or CLOCK_REALTIME was stepped.  A WAIT with
  * @nr = 0 reports a clock step and takes no event.
  *
- * Return: 1: another thread has taken the event; -ECANCELED: the clock was stepped.
+ * Return: 1: another thread has taken the event; -ECANCELED: the clock was stepped; another error:
+ * the program has closed the descriptor, which ppoll() shows as readable, too.
  */
 static int check_clock_step(struct timerheap *th)
 {
 	struct timerheap_wait wait = { .nr = 0 };
 
-	return ioctl(th->fd, TIMERHEAP_IOC_WAIT, &wait) && errno == ECANCELED ? -ECANCELED : 1;
-}
-
-static bool has_events(const struct timerheap *th)
-{
-	return th->ring->head != __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
+	return ioctl(th->fd, TIMERHEAP_IOC_WAIT, &wait) ? -errno : 1;
 }
 
 int timerheap_wait(struct timerheap *th, int64_t timeout)
@@ -37,12 +33,15 @@ int timerheap_wait(struct timerheap *th, int64_t timeout)
 	};
 	int ret, saved = errno;
 
-	if (has_events(th))
+	if (timerheap_has_events(th))
 		return 1;
+	/* ppoll() ignores a negative descriptor. */
+	if (th->fd < 0)
+		return -EBADF;
 	ret = ppoll(&fd, 1, timeout < 0 ? NULL : &span, NULL);
 	if (ret < 0)
 		ret = -errno;
-	else if (ret && !has_events(th))
+	else if (ret && !timerheap_has_events(th))
 		ret = check_clock_step(th);
 	errno = saved;
 	return ret;
@@ -52,10 +51,13 @@ uint32_t timerheap_reap(struct timerheap *th,
 			void (*function)(const struct timerheap_event *event, void *arg),
 			void *arg, uint32_t max)
 {
+	uint32_t end = __timerheap_tail(th);
 	struct timerheap_event event;
 	uint32_t count = 0;
 
-	while (count < max && timerheap_next(th, &event)) {
+	/* @function may have taken events beyond @end. */
+	while (count < max && (int32_t)(end - th->ring->head) > 0 &&
+	       __timerheap_next(th, &event, end)) {
 		function(&event, arg);
 		count++;
 	}

@@ -22,11 +22,20 @@
  * An id has 63 bits.  In a loop for 100 timers, 56 of them are for lives; in a loop for a
  * million timers, 43.  43 bits last for 10 days if one slot begins 10 million lives a
  * second.  The loop does not use a slot again that has used up its lives.
+ *
+ * Kicks
+ * -----
+ *
+ * A function of the loop may start many timers.  The loop collects the slots that need a KICK, and
+ * kicks them together before it waits or returns.  Outside of the functions, a start kicks its slot
+ * at once, since the program may wait next, by another loop.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "context.h"
+
+#define KICKS	256	/* the most slots that are collected for one KICK */
 
 /**
  * struct handler - the function of a slot
@@ -48,6 +57,9 @@ struct handler {
  * @bits:     how many low bits of an id hold the slot's number
  * @lives:    the most lives that a slot can have
  * @timers:   number of slots whose life has not ended
+ * @nested:   number of functions that the loop is calling: a function may run the loop
+ * @kicks:    number of slots in @to_kick
+ * @to_kick:  slots that need a KICK
  * @stopped:  timerheap_loop_stop() sets it; timerheap_loop_run() clears it when it begins
  * @handlers: array, indexed by slot
  */
@@ -56,6 +68,9 @@ struct timerheap_loop {
 	unsigned int bits;
 	uint64_t lives;
 	uint32_t timers;
+	uint32_t nested;
+	uint32_t kicks;
+	uint32_t to_kick[KICKS];
 	bool stopped;
 	struct handler *handlers;
 };
@@ -115,18 +130,30 @@ static int alloc_slot(struct timerheap_loop *loop)
 	return slot;
 }
 
-/* Start a timer of the loop.  Return: its id; -ENOSPC, -ENOMEM. */
+/* Kick the slots that were collected.  Return: 0 or a negative error. */
+static int flush(struct timerheap_loop *loop)
+{
+	int kicked = timerheap_kick(loop->th, loop->to_kick, loop->kicks);
+
+	loop->kicks = 0;
+	return kicked < 0 ? kicked : 0;
+}
+
+/* Start a timer of the loop.  Return: its id; -ENOSPC, -ENOMEM, -EBADF. */
 static int64_t add(struct timerheap_loop *loop, uint64_t deadline, uint64_t period,
 		   void (*function)(void *arg), void *arg)
 {
 	int slot = alloc_slot(loop);
 	struct handler *handler;
-	int error;
+	int error = 0;
 
 	if (slot < 0)
 		return slot;
-	error = timerheap_start_periodic(loop->th, slot, deadline, period);
-	if (error < 0) {
+	if (timerheap_arm(loop->th, slot, deadline, period) & TIMERHEAP_MUST_KICK)
+		loop->to_kick[loop->kicks++] = slot;
+	if (!loop->nested || loop->kicks == KICKS)
+		error = flush(loop);
+	if (error) {
 		timerheap_free(loop->th, slot);
 		return error;
 	}
@@ -181,14 +208,20 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 	return true;
 }
 
-/* Take an event, and call the function of its slot.  Return: false: there was no event. */
-static bool call_next(struct timerheap_loop *loop)
+/*
+ * Take an event before the position @end of the ring, and call the function of its slot.  A function
+ * that runs the loop may have taken events beyond @end.
+ *
+ * Return: false: there was no event.
+ */
+static bool call_next(struct timerheap_loop *loop, uint32_t end)
 {
 	struct timerheap_event event;
 	struct handler handler;
 
 	do {
-		if (!timerheap_next(loop->th, &event))
+		if ((int32_t)(end - loop->th->ring->head) <= 0 ||
+		    !__timerheap_next(loop->th, &event, end))
 			return false;
 		handler = loop->handlers[event.slot];
 		/* The loop has not armed a slot without a function: skip the slot's event. */
@@ -202,32 +235,50 @@ static bool call_next(struct timerheap_loop *loop)
 		end_life(loop, event.slot);
 		__timerheap_push_free(loop->th, event.slot);
 	}
+	loop->nested++;
 	handler.function(handler.arg);
+	loop->nested--;
 	return true;
 }
 
-uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop)
+int timerheap_loop_dispatch(struct timerheap_loop *loop)
 {
-	struct timerheap_ring *ring = loop->th->ring;
-	/* Stop at the present tail, so that the loop below ends even if timers keep expiring. */
-	uint32_t end = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-	uint32_t count = 0;
+	uint32_t end = __timerheap_tail(loop->th);
+	int error, count = 0;
 
-	while ((int32_t)(end - ring->head) > 0 && call_next(loop))
+	while (call_next(loop, end))
 		count++;
-	return count;
+	error = flush(loop);
+	return error ? error : count;
+}
+
+/*
+ * Call the function of an event before the position *@end of the ring.  If there is none, kick what
+ * the functions have started, and set *@end to the present end of the events.  If there are none
+ * at all, wait.
+ *
+ * Return: 0 or 1: go on; a negative error.
+ */
+static int turn(struct timerheap_loop *loop, uint32_t *end)
+{
+	int error;
+
+	if (call_next(loop, *end))
+		return 0;
+	error = flush(loop);
+	*end = __timerheap_tail(loop->th);
+	return error || timerheap_has_events(loop->th) ? error : timerheap_wait(loop->th, -1);
 }
 
 int timerheap_loop_run(struct timerheap_loop *loop)
 {
-	loop->stopped = false;
-	while (loop->timers && !loop->stopped) {
-		int ret = call_next(loop) ? 1 : timerheap_wait(loop->th, -1);
+	uint32_t end = __timerheap_tail(loop->th);
+	int ret = 0;
 
-		if (ret < 0)
-			return ret;
-	}
-	return 0;
+	loop->stopped = false;
+	while (loop->timers && !loop->stopped && ret >= 0)
+		ret = turn(loop, &end);
+	return ret < 0 ? ret : flush(loop);
 }
 
 void timerheap_loop_stop(struct timerheap_loop *loop)
@@ -242,18 +293,17 @@ static void set(void *arg)
 
 int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline)
 {
+	uint32_t end = __timerheap_tail(loop->th);
 	bool over = false;
 	int64_t id = add(loop, deadline, 0, set, &over);
+	int ret = 0;
 
 	if (id < 0)
 		return id;
-	while (!over) {
-		int ret = call_next(loop) ? 1 : timerheap_wait(loop->th, -1);
-
-		if (ret < 0) {
-			timerheap_cancel(loop, id);
-			return ret;
-		}
-	}
-	return 0;
+	while (!over && ret >= 0)
+		ret = turn(loop, &end);
+	if (ret >= 0)
+		return flush(loop);
+	timerheap_cancel(loop, id);
+	return ret;
 }

@@ -24,63 +24,110 @@
 
 #define DEVICE	"/dev/timerheap"
 
-static void *map(int fd, uint64_t offset, uint64_t size)
+/* Map a part of a context, at @address unless that is NULL. */
+static void *map(int fd, void *address, uint64_t offset, uint64_t size)
 {
-	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+	void *mapping = mmap(address, size, PROT_READ | PROT_WRITE,
+			     address ? MAP_SHARED | MAP_FIXED : MAP_SHARED, fd, offset);
+
+	/* A child of fork() must not share the timers of its parent: see fork.c. */
+	if (mapping != MAP_FAILED)
+		madvise(mapping, size, MADV_DONTFORK);
+	return mapping;
 }
 
-/* Call SETUP, and map the slots and the ring.  Return: 0 or a positive error number. */
-static int set_up(struct context *context, struct timerheap_setup *setup, size_t size)
+/*
+ * Open the device, call SETUP, and map the slots and the ring.  A context that is opened again has
+ * its mappings at the same addresses.
+ *
+ * Return: 0 or a positive error number.  After an error there is no descriptor, and the context may
+ * have lost its mappings.
+ */
+static int attach(struct context *context, struct timerheap_setup *setup)
 {
 	struct timerheap *th = &context->th;
+	void *slots = th->slots, *ring = th->ring;
+	int error, fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 
-	if (ioctl(th->fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC,
-			       _IOC_NR(TIMERHEAP_IOC_SETUP), size), setup))
+	if (fd < 0)
 		return errno;
-	th->clock = setup->clock;
-	th->nr = setup->slots;
-	context->slack = setup->slack;
+	if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC,
+			   _IOC_NR(TIMERHEAP_IOC_SETUP), context->setup_size), setup))
+		goto failed;
+	/* Another version of the module may have been loaded since the first open. */
+	errno = EINVAL;
+	if (slots && (context->slots_size != setup->slots_size ||
+		      context->ring_size != setup->ring_size))
+		goto failed;
 	context->slots_size = setup->slots_size;
 	context->ring_size = setup->ring_size;
-
-	/* The number of ring entries is the number of slots, rounded up to a power of two. */
-	th->mask = 0;
-	while (th->mask < setup->slots - 1)
-		th->mask = th->mask << 1 | 1;
-
-	th->slots = map(th->fd, setup->slots_offset, setup->slots_size);
-	if (th->slots == MAP_FAILED)
-		return errno;
-	th->ring = map(th->fd, setup->ring_offset, setup->ring_size);
-	if (th->ring == MAP_FAILED) {
-		int error = errno;
-
-		munmap(th->slots, setup->slots_size);
-		return error;
+	slots = map(fd, slots, setup->slots_offset, setup->slots_size);
+	if (slots == MAP_FAILED)
+		goto failed;
+	ring = map(fd, ring, setup->ring_offset, setup->ring_size);
+	if (ring == MAP_FAILED) {
+		error = errno;
+		if (!th->slots)
+			munmap(slots, setup->slots_size);
+		errno = error;
+		goto failed;
 	}
+	th->slots = slots;
+	th->ring = ring;
+	th->fd = fd;
 	return 0;
+failed:
+	error = errno;
+	close(fd);
+	return error;
 }
 
 struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size)
 {
-	struct context *context = aligned_alloc(_Alignof(struct context), sizeof(*context));
+	struct context *context = aligned_alloc(_Alignof(struct context),
+						(sizeof(*context) + size + 63) / 64 * 64);
 	int error;
 
 	if (!context)
 		return NULL;
 	memset(context, 0, sizeof(*context));
-	context->th.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
-	if (context->th.fd < 0) {
-		error = errno;
-	} else {
-		error = set_up(context, setup, size);
-		if (!error)
-			return &context->th;
-		close(context->th.fd);
+	memcpy(context->setup, setup, size);
+	context->setup_size = size;
+	error = attach(context, setup);
+	if (error) {
+		free(context);
+		errno = error;
+		return NULL;
 	}
-	free(context);
-	errno = error;
-	return NULL;
+	context->th.clock = setup->clock;
+	context->th.nr = setup->slots;
+	context->slack = setup->slack;
+	/* The number of ring entries is the number of slots, rounded up to a power of two. */
+	while (context->th.mask < setup->slots - 1)
+		context->th.mask = context->th.mask << 1 | 1;
+	__timerheap_watch_fork(context);
+	return &context->th;
+}
+
+int timerheap_reopen(struct timerheap *th)
+{
+	struct context *context = context_of(th);
+	struct timerheap_setup *setup = malloc(context->setup_size);
+	int error = ENOMEM, saved = errno;
+
+	if (setup) {
+		/* A child of fork() has no descriptor.  Elsewhere this stops all timers. */
+		__timerheap_detach(context);
+		memcpy(setup, context->setup, context->setup_size);
+		error = attach(context, setup);
+		if (error)
+			__timerheap_detach(context);
+		context->free = 0;
+		context->fresh = 0;
+		free(setup);
+	}
+	errno = saved;
+	return -error;
 }
 
 struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
@@ -99,9 +146,11 @@ void timerheap_close(struct timerheap *th)
 	struct context *context = context_of(th);
 	int saved = errno;
 
+	__timerheap_unwatch_fork(context);
 	munmap(th->ring, context->ring_size);
 	munmap(th->slots, context->slots_size);
-	close(th->fd);
+	if (th->fd >= 0)
+		close(th->fd);
 	free(context);
 	errno = saved;
 }
@@ -109,19 +158,16 @@ void timerheap_close(struct timerheap *th)
 int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	int error = 0, saved = errno;
+	uint32_t done = 0;
 
-	/*
-	 * If KICK cannot kick a slot, it returns the number of slots before that slot.  The
-	 * next call begins with that slot, and returns the error.
-	 */
-	while (nr && !error) {
-		struct timerheap_kick kick = { .slots = (uintptr_t)slots, .nr = nr };
+	/* A signal may end KICK early.  A slot that fails ends it, too, and fails the next KICK. */
+	while (done < nr && !error) {
+		struct timerheap_kick kick = { .slots = (uintptr_t)(slots + done), .nr = nr - done };
 
 		if (ioctl(th->fd, TIMERHEAP_IOC_KICK, &kick))
 			error = -errno;
-		slots += kick.done;
-		nr -= kick.done;
+		done += kick.done;
 	}
 	errno = saved;
-	return error;
+	return done ? (int)done : error;
 }

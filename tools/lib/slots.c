@@ -218,7 +218,7 @@ int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 	uint64_t former = __atomic_exchange_n(&th->slots[slot].slack, slack, __ATOMIC_SEQ_CST);
 	uint64_t common = context_of(th)->slack;
 
-	return (slack ?: common) < (former ?: common) ? timerheap_kick(th, &slot, 1) : 0;
+	return (slack ?: common) < (former ?: common) ? __timerheap_kick(th, slot) : 0;
 }
 
 void timerheap_free(struct timerheap *th, uint32_t slot)

@@ -111,7 +111,7 @@ int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
 		expire_after_kick = false;
 		expire(kicked[0]);
 	}
-	return 0;
+	return nr;
 }
 
 static bool stop_kernel;

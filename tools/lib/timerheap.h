@@ -32,9 +32,10 @@
  *    concurrently.  Two things need a lock of the program: to take events in
  *    several threads, and to set the data, the slack or the period of one timer in
  *    several threads.
- *  - A child of fork() shares the timers with its parent.  The child should close the
- *    context, and open its own if it needs one.  Until the close, the child can write to
- *    the slots and the ring, as can any process that has received the descriptor.  Such
+ *  - A child of fork() has no access to the timers of its parent.  There the functions
+ *    find idle timers and no event, or return -EBADF, until timerheap_reopen().  A child
+ *    of vfork() or clone() must not use a context.
+ *  - A process that has received the descriptor can write to the slots and the ring.  Such
  *    writes can make timers misbehave, but cannot damage other memory.
  *  - Only timerheap_kick() checks the slot numbers that it is given.  A slot number comes
  *    from timerheap_alloc().  A program that assigns slot numbers itself uses numbers
@@ -110,7 +111,22 @@ static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *set
  */
 void timerheap_close(struct timerheap *th);
 
-/* Return the descriptor, for poll() and epoll: it is readable while there are events. */
+/*
+ * Give a context timers of its own, after fork() in the child.
+ *
+ * The context has the same clock, flags and number of timers, at the same addresses.  All its
+ * slots are free, and its descriptor is another one.  No other thread may be using the context.
+ * In other processes the function stops all timers of the context first.
+ *
+ * Return: 0; -EINVAL: another version of the module is loaded; other errors as
+ * timerheap_open_setup().  After an error, the context has neither timers nor a descriptor.
+ */
+int timerheap_reopen(struct timerheap *th);
+
+/*
+ * Return the descriptor, for poll() and epoll: it is readable while there are events.  It is -1 in
+ * a child of fork() until timerheap_reopen().
+ */
 static inline int timerheap_fd(const struct timerheap *th)
 {
 	return th->fd;
@@ -237,10 +253,19 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 /*
  * Kick @nr slots with one system call: the kernel checks each slot and queues its timer.
  *
- * Return: 0; -ENOENT: a number is not below the number of slots; -EFAULT: @slots cannot be read.
- * After an error the slots before the first one that failed are kicked, and those after it are not.
+ * Return: the number of slots that were kicked.  If it is below @nr, the next slot of @slots has
+ * failed, and a call that begins with that slot returns its error: -ENOENT: the number is not
+ * below the number of slots; -EFAULT: @slots cannot be read; -EBADF: as timerheap_wait().
  */
 int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
+
+/* Kick a slot.  Return: 0 or a negative error. */
+static inline int __timerheap_kick(struct timerheap *th, uint32_t slot)
+{
+	int kicked = timerheap_kick(th, &slot, 1);
+
+	return kicked < 0 ? kicked : 0;
+}
 
 /*
  * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A
@@ -251,7 +276,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
 	unsigned int armed = timerheap_arm(th, slot, deadline, 0);
-	int error = armed & TIMERHEAP_MUST_KICK ? timerheap_kick(th, &slot, 1) : 0;
+	int error = armed & TIMERHEAP_MUST_KICK ? __timerheap_kick(th, slot) : 0;
 
 	return error ? error : (int)(armed & TIMERHEAP_WAS_PENDING);
 }
@@ -267,7 +292,7 @@ static inline int timerheap_start_periodic(struct timerheap *th, uint32_t slot,
 					   uint64_t deadline, uint64_t period)
 {
 	unsigned int armed = timerheap_arm(th, slot, deadline, period);
-	int error = armed & TIMERHEAP_MUST_KICK ? timerheap_kick(th, &slot, 1) : 0;
+	int error = armed & TIMERHEAP_MUST_KICK ? __timerheap_kick(th, slot) : 0;
 
 	return error ? error : (int)(armed & TIMERHEAP_WAS_PENDING);
 }
@@ -291,7 +316,7 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
 	} while (!__atomic_compare_exchange_n(&s->deadline, &old, deadline, false,
 					      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 	if (__timerheap_needs_kick(s, deadline))
-		error = timerheap_kick(th, &slot, 1);
+		error = __timerheap_kick(th, slot);
 	return error ? error : 1;
 }
 
@@ -344,28 +369,34 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	return deadline && (!queued || queued > deadline);
 }
 
+/* Return the end of the events in the ring. */
+static inline uint32_t __timerheap_tail(const struct timerheap *th)
+{
+	/* (D): read tail before the entries.  The kernel writes them in reverse order (C). */
+	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
+}
+
 /*
- * Take an event.
+ * Are there unread events?  The answer may be true although the events are those of freed timers,
+ * which timerheap_next() skips.
  *
- * The function makes no system call, with one exception.  While the event of a periodic timer
- * is unread, the kernel checks the timer less and less often, but at least once in a second.
- * Then the function makes one KICK, seldom two.  So the event counts all periods that have
- * passed, and the next event is in time.
- *
- * The function ignores a number in the ring that is not below the number of slots.  The
- * kernel never writes such a number, but another process may.
- *
- * Return: true if there was an event.
+ * The function makes no system call.  The thread that takes events calls it.
  */
-static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *event)
+static inline bool timerheap_has_events(const struct timerheap *th)
+{
+	return th->ring->head != __timerheap_tail(th);
+}
+
+/* Take an event before the position @end of the ring, which the head has not passed. */
+static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event *event,
+				    uint32_t end)
 {
 	struct timerheap_ring *ring = th->ring;
 	uint32_t head = ring->head, number;
 	struct timerheap_slot *s;
 	uint64_t period;
 
-	/* (D): read tail before the entry.  The kernel writes them in reverse order (C). */
-	while (head != __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE)) {
+	while (head != end) {
 		number = __atomic_load_n(&ring->slots[head & th->mask], __ATOMIC_RELAXED);
 		__atomic_store_n(&ring->head, ++head, __ATOMIC_RELAXED);
 		if (number >= th->nr)
@@ -400,6 +431,24 @@ static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *
 	return false;
 }
 
+/*
+ * Take an event.
+ *
+ * The function makes no system call, with one exception.  While the event of a periodic timer
+ * is unread, the kernel checks the timer less and less often, but at least once in a second.
+ * Then the function makes one KICK, seldom two.  So the event counts all periods that have
+ * passed, and the next event is in time.
+ *
+ * The function ignores a number in the ring that is not below the number of slots.  The
+ * kernel never writes such a number, but another process may.
+ *
+ * Return: true if there was an event.
+ */
+static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *event)
+{
+	return __timerheap_next(th, event, __timerheap_tail(th));
+}
+
 /* Return the data of an event as a pointer, the one that timerheap_set_pointer() has set. */
 static inline void *timerheap_pointer(const struct timerheap_event *event)
 {
@@ -407,8 +456,9 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
 }
 
 /*
- * Take at most @max events, as timerheap_next() does, and call @function for each.  @function may
- * start, stop and free any timer, and may take events itself.
+ * Take at most @max of the events that are unread now, as timerheap_next() does, and call @function
+ * for each.  So the call ends even if timers keep expiring.  @function may start, stop and free any
+ * timer, and may take events itself.
  *
  * Return: the number of events.
  */
@@ -421,7 +471,8 @@ uint32_t timerheap_reap(struct timerheap *th,
  * negative.  The timeout counts on CLOCK_MONOTONIC, whatever the context's clock is.
  *
  * Return: 1: there is an event, or another thread has taken it; 0: the timeout has
- * passed; -EINTR: a signal has arrived; -ENOMEM; -ECANCELED: CLOCK_REALTIME was stepped.
+ * passed; -EINTR: a signal has arrived; -ENOMEM; -EBADF: the descriptor was closed, or this is a
+ * child of fork(); -ECANCELED: CLOCK_REALTIME was stepped.
  * Only a context with TIMERHEAP_CANCEL_ON_SET reports clock steps, and only when there is
  * no event.  All steps since the last report count as one.
  */
@@ -467,6 +518,11 @@ int64_t timerheap_advance_next(struct timerheap *th);
  * A loop belongs to one thread.  timerheap_loop_run(), timerheap_loop_dispatch() and
  * timerheap_sleep_until() call the functions one after the other.  A function may call
  * all functions of this header, except timerheap_loop_free().
+ *
+ * However many timers the functions start, one KICK for at most 256 of them follows, before the
+ * loop waits or returns.  Outside of the functions, a start kicks its timer itself.
+ *
+ * After fork(), a child frees the loop and creates another one if it needs one.
  */
 struct timerheap_loop;
 
@@ -509,18 +565,22 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id);
 /*
  * Sleep until an absolute time, and call the functions of the loop's timers meanwhile.
  * The sleep takes one timer of the loop.
- * Return: 0; -EINTR: a signal has arrived; -ENOSPC, -ENOMEM: as timerheap_after().
+ * Return: 0; -EINTR: a signal has arrived; -ENOSPC, -ENOMEM: as timerheap_after(); -EBADF.
  */
 int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline);
 
-/* Call all functions that are due, and do not wait.  Return: the number of calls. */
-uint32_t timerheap_loop_dispatch(struct timerheap_loop *loop);
+/*
+ * Call the functions that are due now, and do not wait.  A timer that becomes due meanwhile is left
+ * to the next call.
+ * Return: the number of calls; -EBADF as timerheap_wait().
+ */
+int timerheap_loop_dispatch(struct timerheap_loop *loop);
 
 /*
  * Call functions when they are due, until no timer is left or a function has called
  * timerheap_loop_stop().
  * Return: 0; -EINTR: a signal has arrived, and the program may call the function again;
- * -ENOMEM.
+ * -ENOMEM, -EBADF.
  */
 int timerheap_loop_run(struct timerheap_loop *loop);
 

@@ -89,11 +89,11 @@ unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline)
 
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
-	int error = timerheap_kick(th, slots, nr);
+	int kicked = timerheap_kick(th, slots, nr);
 
 	device_calls++;
-	if (error)
-		errx(1, "KICK: %s", strerror(-error));
+	if (kicked != nr)
+		errx(1, "KICK: %s", kicked < 0 ? strerror(-kicked) : "a slot failed");
 }
 
 bool device_stop(struct timerheap *th, uint32_t slot)

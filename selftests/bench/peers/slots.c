@@ -22,7 +22,7 @@ static void *open_slots(uint32_t n, bool exact)
 
 static void turn_slots(void *set)
 {
-	if (nr_to_kick && timerheap_kick(set, to_kick, nr_to_kick))
+	if (timerheap_kick(set, to_kick, nr_to_kick) != nr_to_kick)
 		errx(1, "KICK");
 	nr_to_kick = 0;
 }

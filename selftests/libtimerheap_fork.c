@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+/* libtimerheap after fork(), and with a descriptor that the program has closed. */
+#include <sys/wait.h>
+
+#include <timerheap.h>
+
+#include "system_test.h"
+
+#define SLOTS	8
+
+FIXTURE(child)
+{
+	struct timerheap *th;
+};
+
+FIXTURE_SETUP(child)
+{
+	REQUIRE_DEVICE();
+	self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
+	ASSERT_NE(NULL, self->th);
+}
+
+FIXTURE_TEARDOWN(child)
+{
+	timerheap_close(self->th);
+}
+
+/* Use the timers of the parent.  Return: 0; otherwise the number of the check that has failed. */
+static int use_timers_of_parent(struct timerheap *th)
+{
+	struct timerheap_event event;
+
+	if (timerheap_fd(th) != -1 || timerheap_deadline(th, 0) || timerheap_stop(th, 0))
+		return 1;
+	if (timerheap_start(th, 1, 1) != -EBADF || timerheap_kick(th, &(uint32_t){ 0 }, 1) != -EBADF)
+		return 2;
+	if (timerheap_next(th, &event) || timerheap_has_events(th))
+		return 3;
+	return timerheap_wait(th, -1) != -EBADF ? 4 : 0;
+}
+
+/* A child finds idle timers and no event.  What it does changes no timer of its parent. */
+TEST_F(child, timers_of_parent_are_out_of_reach)
+{
+	struct timerheap *th = self->th;
+	uint64_t deadline = timerheap_now(th) + 1000 * SEC;
+	struct timerheap_event event;
+	pid_t pid;
+
+	ASSERT_EQ(0, timerheap_alloc(th));
+	ASSERT_EQ(1, timerheap_alloc(th));
+	ASSERT_EQ(0, timerheap_start(th, 0, deadline));
+	ASSERT_EQ(0, timerheap_start(th, 1, 1));
+	pid = fork();
+	if (!pid)
+		_exit(use_timers_of_parent(th));
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(deadline, timerheap_deadline(th, 0));
+	EXPECT_EQ(1, timerheap_wait(th, SEC));
+	EXPECT_TRUE(timerheap_next(th, &event));
+	EXPECT_EQ(1, event.slot);
+	EXPECT_FALSE(timerheap_next(th, &event));
+}
+
+/* Reopen the context, and let a timer expire.  Return: as use_timers_of_parent(). */
+static int use_own_timers(struct timerheap *th)
+{
+	struct timerheap_slot *slots = th->slots;
+	struct timerheap_event event;
+	int slot;
+
+	if (timerheap_reopen(th) || th->slots != slots || timerheap_fd(th) < 0)
+		return 1;
+	for (int i = 0; i < SLOTS; i++) {
+		slot = timerheap_alloc(th);
+		if (slot != i || timerheap_deadline(th, slot))
+			return 2;
+	}
+	if (timerheap_start(th, 3, timerheap_now(th) + MSEC) || timerheap_wait(th, -1) != 1)
+		return 3;
+	if (!timerheap_next(th, &event) || event.slot != 3)
+		return 4;
+	timerheap_close(th);
+	return 0;
+}
+
+/* timerheap_reopen() gives a child timers of its own, and the parent's timers stay. */
+TEST_F(child, reopen_gives_timers_of_its_own)
+{
+	struct timerheap *th = self->th;
+	uint64_t deadline = timerheap_now(th) + 1000 * SEC;
+	struct timerheap_event event;
+	pid_t pid;
+
+	ASSERT_EQ(0, timerheap_alloc(th));
+	ASSERT_EQ(0, timerheap_start(th, 0, deadline));
+	pid = fork();
+	if (!pid)
+		_exit(use_own_timers(th));
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(deadline, timerheap_deadline(th, 0));
+	EXPECT_FALSE(timerheap_next(th, &event));
+}
+
+/* The grandchild of a child that has reopened its context is a child of that context, too. */
+TEST_F(child, grandchild_is_detached)
+{
+	struct timerheap *th = self->th;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (timerheap_reopen(th) || timerheap_alloc(th) || timerheap_alloc(th) != 1 ||
+		    timerheap_start(th, 0, timerheap_now(th) + SEC))
+			_exit(10);
+		pid = fork();
+		_exit(pid ? child_status(pid) : use_timers_of_parent(th));
+	}
+	EXPECT_EQ(0, child_status(pid));
+}
+
+/* A child does not keep the timers of its parent: they end when the parent closes the context. */
+TEST_F(child, close_of_parent_ends_timers)
+{
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
+	int64_t before = th_entries(timerheap_fd(self->th));
+	pid_t pid;
+
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, timerheap_start(th, timerheap_alloc(th), timerheap_now(th) + 1000 * SEC));
+	EXPECT_EQ(before + 1, th_entries(timerheap_fd(self->th)));
+	pid = fork();
+	if (!pid)
+		pause();
+	timerheap_close(th);
+	EXPECT_EQ(before, th_wait_entries(timerheap_fd(self->th), before));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* Outside of fork(), timerheap_reopen() stops all timers and frees all slots. */
+TEST_F(child, reopen_stops_all_timers)
+{
+	struct timerheap *th = self->th;
+
+	ASSERT_EQ(0, timerheap_alloc(th));
+	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 1000 * SEC));
+	ASSERT_EQ(0, timerheap_reopen(th));
+	EXPECT_EQ(0, timerheap_deadline(th, 0));
+	EXPECT_EQ(0, timerheap_alloc(th));
+	EXPECT_EQ(0, timerheap_start(th, 0, 1));
+	EXPECT_EQ(1, timerheap_wait(th, SEC));
+}
+
+/* If the program has closed the descriptor, as closefrom() does, no function waits or succeeds. */
+TEST_F(child, closed_descriptor_is_an_error)
+{
+	struct timerheap *th = self->th;
+
+	ASSERT_EQ(0, timerheap_alloc(th));
+	close(timerheap_fd(th));
+	EXPECT_EQ(-EBADF, timerheap_wait(th, 0));
+	EXPECT_EQ(-EBADF, timerheap_start(th, 0, 1));
+	/* The teardown closes the number again.  Let it be that of an open descriptor. */
+	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
+}
+
+/* A child that cannot open the device has a context without timers, which it can close. */
+TEST_F(child, reopen_without_permission_fails)
+{
+	struct timerheap *th = self->th;
+	pid_t pid;
+	int mode;
+
+	if (geteuid())
+		SKIP(return, "needs root");
+	mode = th_set_mode(0600);
+	ASSERT_LE(0, mode);
+	pid = fork();
+	if (!pid) {
+		int ret;
+
+		if (!th_become_nobody())
+			_exit(5);
+		ret = timerheap_reopen(th) != -EACCES ? 6 : use_timers_of_parent(th);
+		timerheap_close(th);
+		_exit(ret);
+	}
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(0600, th_set_mode(mode));
+}
+
+TEST_HARNESS_MAIN
