@@ -29,10 +29,11 @@ FIXTURE_TEARDOWN(child)
 static int use_timers_of_parent(struct timerheap *th)
 {
 	struct timerheap_event event;
+	uint32_t slot = 0;
 
 	if (timerheap_fd(th) != -1 || timerheap_deadline(th, 0) || timerheap_stop(th, 0))
 		return 1;
-	if (timerheap_start(th, 1, 1) != -EBADF || timerheap_kick(th, &(uint32_t){ 0 }, 1) != -EBADF)
+	if (timerheap_start(th, 1, 1) != -EBADF || timerheap_kick(th, &slot, 1) != -EBADF)
 		return 2;
 	if (timerheap_next(th, &event) || timerheap_has_events(th))
 		return 3;

@@ -209,8 +209,8 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 }
 
 /*
- * Take an event before the position @end of the ring, and call the function of its slot.  A function
- * that runs the loop may have taken events beyond @end.
+ * Take an event before the position @end of the ring, and call the function of its slot.  A
+ * function that runs the loop may have taken events beyond @end.
  *
  * Return: false: there was no event.
  */

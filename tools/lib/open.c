@@ -162,7 +162,9 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 
 	/* A signal may end KICK early.  A slot that fails ends it, too, and fails the next KICK. */
 	while (done < nr && !error) {
-		struct timerheap_kick kick = { .slots = (uintptr_t)(slots + done), .nr = nr - done };
+		struct timerheap_kick kick = {
+			.slots = (uintptr_t)(slots + done), .nr = nr - done,
+		};
 
 		if (ioctl(th->fd, TIMERHEAP_IOC_KICK, &kick))
 			error = -errno;
