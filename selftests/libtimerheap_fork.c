@@ -119,6 +119,55 @@ TEST_F(child, grandchild_is_detached)
 	EXPECT_EQ(0, child_status(pid));
 }
 
+static struct timerheap *reopened_by_handler;
+
+static void reopen_in_handler(void)
+{
+	if (reopened_by_handler && timerheap_reopen(reopened_by_handler))
+		_exit(11);
+}
+
+/* A handler that the program has registered for children may give the child a context. */
+TEST_F(child, handler_of_program_can_reopen)
+{
+	pid_t pid;
+
+	ASSERT_EQ(0, pthread_atfork(NULL, NULL, reopen_in_handler));
+	reopened_by_handler = self->th;
+	pid = fork();
+	reopened_by_handler = NULL;
+	if (!pid)
+		_exit(timerheap_alloc(self->th) || timerheap_start(self->th, 0, 1) ||
+		      timerheap_wait(self->th, -1) != 1);
+	EXPECT_EQ(0, child_status(pid));
+}
+
+static pid_t child_of_function;
+
+static void fork_in_function(void *arg)
+{
+	child_of_function = fork();
+}
+
+/* If a function of a loop calls fork(), the loop of the child ends with an error. */
+TEST_F(child, loop_ends_in_child_of_its_function)
+{
+	struct timerheap_loop *loop = timerheap_loop_new(SLOTS);
+	int ret;
+
+	ASSERT_NE(NULL, loop);
+	for (int i = 0; i < 3; i++)
+		ASSERT_LT(0, timerheap_after(loop, 0, fork_in_function, NULL));
+	ret = timerheap_loop_dispatch(loop);
+	if (!child_of_function)
+		_exit(ret != -EBADF || timerheap_loop_run(loop) != -EBADF);
+	EXPECT_EQ(3, ret);
+	EXPECT_EQ(0, child_status(child_of_function));
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	timerheap_loop_free(loop);
+}
+
 /* A child does not keep the timers of its parent: they end when the parent closes the context. */
 TEST_F(child, close_of_parent_ends_timers)
 {

@@ -52,15 +52,21 @@ static inline struct context *context_of(struct timerheap *th)
 __attribute__((visibility("hidden")))
 void __timerheap_push_free(struct timerheap *th, uint32_t slot);
 
+/* The list of open contexts, for fork() (fork.c).  The functions below need its lock. */
+__attribute__((visibility("hidden")))
+void __timerheap_lock_contexts(void);
+
+__attribute__((visibility("hidden")))
+void __timerheap_unlock_contexts(void);
+
+__attribute__((visibility("hidden")))
+void __timerheap_add_context(struct context *context);
+
+__attribute__((visibility("hidden")))
+void __timerheap_remove_context(struct context *context);
+
 /* Take the mappings and the descriptor away from a context. */
 __attribute__((visibility("hidden")))
 void __timerheap_detach(struct context *context);
-
-/* Detach a context in each child of fork(), until __timerheap_unwatch_fork(). */
-__attribute__((visibility("hidden")))
-void __timerheap_watch_fork(struct context *context);
-
-__attribute__((visibility("hidden")))
-void __timerheap_unwatch_fork(struct context *context);
 
 #endif /* TIMERHEAP_CONTEXT_H */

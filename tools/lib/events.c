@@ -55,8 +55,7 @@ uint32_t timerheap_reap(struct timerheap *th,
 	struct timerheap_event event;
 	uint32_t count = 0;
 
-	/* @function may have taken events beyond @end. */
-	while (count < max && (int32_t)(end - th->ring->head) > 0 &&
+	while (count < max && __timerheap_has_events_before(th, end) &&
 	       __timerheap_next(th, &event, end)) {
 		function(&event, arg);
 		count++;

@@ -14,36 +14,50 @@
  *
  * timerheap_reopen() gives the child a context of its own, at the same addresses.
  *
- * pthread_atfork() runs the functions below.  vfork(), posix_spawn() and clone() do not run them,
- * and a child of those must not use the context: it has no such mappings.
+ * pthread_atfork() runs the functions below.  vfork(), posix_spawn(), clone() and _Fork() do not
+ * run them, and a child of those must not use the context: it has no such mappings.
+ *
+ * The functions are registered before main().  So in the child they run before those that the
+ * program has registered, which may use the context.  In the parent they take the lock last, so no
+ * other function waits with the lock held.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "context.h"
 
-/* All open contexts.  Locked during fork(), so that the child finds a consistent list. */
+/*
+ * All open contexts.  The lock is held during fork(), so that the child finds a consistent list.
+ * It is also held from the open of a descriptor until the context is in the list, and from the
+ * removal until the close.  So a child detaches each context that it has inherited.
+ */
 static struct context *contexts;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t contexts_once = PTHREAD_ONCE_INIT;
 
-static void lock_contexts(void)
+void __timerheap_lock_contexts(void)
 {
 	pthread_mutex_lock(&contexts_lock);
 }
 
-static void unlock_contexts(void)
+void __timerheap_unlock_contexts(void)
 {
 	pthread_mutex_unlock(&contexts_lock);
 }
 
-/* Replace a mapping by pages of zeros.  If that fails, the first access ends the program. */
+/*
+ * Replace a mapping by pages of zeros.  They may exceed a limit of the process.  Then the first
+ * access ends the program, but no other mapping gets these addresses.
+ */
 static void map_zeros(void *address, uint64_t size)
 {
-	mmap(address, size, PROT_READ | PROT_WRITE,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+	if (mmap(address, size, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED &&
+	    mmap(address, size, PROT_NONE, flags, -1, 0) == MAP_FAILED)
+		abort();
 }
 
 void __timerheap_detach(struct context *context)
@@ -63,30 +77,26 @@ static void detach_contexts(void)
 {
 	for (struct context *context = contexts; context; context = context->next)
 		__timerheap_detach(context);
-	unlock_contexts();
+	__timerheap_unlock_contexts();
 }
 
-static void begin_to_watch(void)
+__attribute__((constructor(101)))
+static void watch_forks(void)
 {
-	pthread_atfork(lock_contexts, unlock_contexts, detach_contexts);
+	pthread_atfork(__timerheap_lock_contexts, __timerheap_unlock_contexts, detach_contexts);
 }
 
-void __timerheap_watch_fork(struct context *context)
+void __timerheap_add_context(struct context *context)
 {
-	pthread_once(&contexts_once, begin_to_watch);
-	lock_contexts();
 	context->next = contexts;
 	contexts = context;
-	unlock_contexts();
 }
 
-void __timerheap_unwatch_fork(struct context *context)
+void __timerheap_remove_context(struct context *context)
 {
 	struct context **link = &contexts;
 
-	lock_contexts();
 	while (*link != context)
 		link = &(*link)->next;
 	*link = context->next;
-	unlock_contexts();
 }

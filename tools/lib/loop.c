@@ -130,10 +130,11 @@ static int alloc_slot(struct timerheap_loop *loop)
 	return slot;
 }
 
-/* Kick the slots that were collected.  Return: 0 or a negative error. */
+/* Kick the slots that were collected.  Return: 0; -EBADF: also if there are none. */
 static int flush(struct timerheap_loop *loop)
 {
-	int kicked = timerheap_kick(loop->th, loop->to_kick, loop->kicks);
+	int kicked = loop->th->fd < 0 ? -EBADF :
+		     timerheap_kick(loop->th, loop->to_kick, loop->kicks);
 
 	loop->kicks = 0;
 	return kicked < 0 ? kicked : 0;
@@ -209,9 +210,7 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id)
 }
 
 /*
- * Take an event before the position @end of the ring, and call the function of its slot.  A
- * function that runs the loop may have taken events beyond @end.
- *
+ * Take an event before the position @end of the ring, and call the function of its slot.
  * Return: false: there was no event.
  */
 static bool call_next(struct timerheap_loop *loop, uint32_t end)
@@ -220,7 +219,7 @@ static bool call_next(struct timerheap_loop *loop, uint32_t end)
 	struct handler handler;
 
 	do {
-		if ((int32_t)(end - loop->th->ring->head) <= 0 ||
+		if (!__timerheap_has_events_before(loop->th, end) ||
 		    !__timerheap_next(loop->th, &event, end))
 			return false;
 		handler = loop->handlers[event.slot];

@@ -14,6 +14,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -55,10 +56,11 @@ static int attach(struct context *context, struct timerheap_setup *setup)
 			   _IOC_NR(TIMERHEAP_IOC_SETUP), context->setup_size), setup))
 		goto failed;
 	/* Another version of the module may have been loaded since the first open. */
-	errno = EINVAL;
 	if (slots && (context->slots_size != setup->slots_size ||
-		      context->ring_size != setup->ring_size))
+		      context->ring_size != setup->ring_size)) {
+		errno = EINVAL;
 		goto failed;
+	}
 	context->slots_size = setup->slots_size;
 	context->ring_size = setup->ring_size;
 	slots = map(fd, slots, setup->slots_offset, setup->slots_size);
@@ -93,7 +95,11 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size)
 	memset(context, 0, sizeof(*context));
 	memcpy(context->setup, setup, size);
 	context->setup_size = size;
+	__timerheap_lock_contexts();
 	error = attach(context, setup);
+	if (!error)
+		__timerheap_add_context(context);
+	__timerheap_unlock_contexts();
 	if (error) {
 		free(context);
 		errno = error;
@@ -105,7 +111,6 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size)
 	/* The number of ring entries is the number of slots, rounded up to a power of two. */
 	while (context->th.mask < setup->slots - 1)
 		context->th.mask = context->th.mask << 1 | 1;
-	__timerheap_watch_fork(context);
 	return &context->th;
 }
 
@@ -115,17 +120,19 @@ int timerheap_reopen(struct timerheap *th)
 	struct timerheap_setup *setup = malloc(context->setup_size);
 	int error = ENOMEM, saved = errno;
 
+	__timerheap_lock_contexts();
+	/* A child of fork() has no descriptor.  Elsewhere this stops all timers. */
+	__timerheap_detach(context);
+	context->free = 0;
+	context->fresh = 0;
 	if (setup) {
-		/* A child of fork() has no descriptor.  Elsewhere this stops all timers. */
-		__timerheap_detach(context);
 		memcpy(setup, context->setup, context->setup_size);
 		error = attach(context, setup);
-		if (error)
-			__timerheap_detach(context);
-		context->free = 0;
-		context->fresh = 0;
-		free(setup);
 	}
+	if (error)
+		__timerheap_detach(context);
+	__timerheap_unlock_contexts();
+	free(setup);
 	errno = saved;
 	return -error;
 }
@@ -146,11 +153,13 @@ void timerheap_close(struct timerheap *th)
 	struct context *context = context_of(th);
 	int saved = errno;
 
-	__timerheap_unwatch_fork(context);
+	__timerheap_lock_contexts();
+	__timerheap_remove_context(context);
 	munmap(th->ring, context->ring_size);
 	munmap(th->slots, context->slots_size);
 	if (th->fd >= 0)
 		close(th->fd);
+	__timerheap_unlock_contexts();
 	free(context);
 	errno = saved;
 }
@@ -160,6 +169,8 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	int error = 0, saved = errno;
 	uint32_t done = 0;
 
+	/* The result is an int. */
+	nr = nr < INT_MAX ? nr : INT_MAX;
 	/* A signal may end KICK early.  A slot that fails ends it, too, and fails the next KICK. */
 	while (done < nr && !error) {
 		struct timerheap_kick kick = {

@@ -33,8 +33,9 @@
  *    several threads, and to set the data, the slack or the period of one timer in
  *    several threads.
  *  - A child of fork() has no access to the timers of its parent.  There the functions
- *    find idle timers and no event, or return -EBADF, until timerheap_reopen().  A child
- *    of vfork() or clone() must not use a context.
+ *    find idle timers and no event, or return -EBADF, until timerheap_reopen().  A start
+ *    that returns -EBADF has stored the deadline, but the timer does not expire.  A child
+ *    of vfork(), clone() or _Fork() must not use a context.
  *  - A process that has received the descriptor can write to the slots and the ring.  Such
  *    writes can make timers misbehave, but cannot damage other memory.
  *  - Only timerheap_kick() checks the slot numbers that it is given.  A slot number comes
@@ -178,7 +179,7 @@ void timerheap_free(struct timerheap *th, uint32_t slot);
  * The function makes one system call if the new slack is less than the old one.  So set
  * the slack once, before the first start.
  *
- * Return: 0.
+ * Return: 0; -EBADF as timerheap_wait().
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack);
 
@@ -271,7 +272,7 @@ static inline int __timerheap_kick(struct timerheap *th, uint32_t slot)
  * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A
  * deadline that has passed expires at once.
  *
- * Return: 1 if the timer was pending, otherwise 0.
+ * Return: 1 if the timer was pending, otherwise 0; -EBADF as timerheap_wait().
  */
 static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
@@ -387,6 +388,16 @@ static inline bool timerheap_has_events(const struct timerheap *th)
 	return th->ring->head != __timerheap_tail(th);
 }
 
+/*
+ * Are there events before the position @end of the ring, which was its tail before a function of
+ * the program was called?  The function may have taken events beyond @end.  Or it has called
+ * fork(), and this is the child, where the ring is empty.
+ */
+static inline bool __timerheap_has_events_before(const struct timerheap *th, uint32_t end)
+{
+	return (int32_t)(end - th->ring->head) > 0 && (int32_t)(__timerheap_tail(th) - end) >= 0;
+}
+
 /* Take an event before the position @end of the ring, which the head has not passed. */
 static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event *event,
 				    uint32_t end)
@@ -493,7 +504,7 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
  * number of expirations reaches @limit.  A signal does not end the call.
  *
  * Return: the number of expirations; -EINVAL: the clock is not a manual clock, or @to has
- * passed.
+ * passed; -EBADF as timerheap_wait().
  */
 int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
 
@@ -502,7 +513,7 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
  * result is smaller, possibly 0, and the next call continues.
  *
  * Return: the number of expirations at that deadline; 0 without a signal: no timer is left
- * to expire, and the clock does not move; -EINVAL: the clock is not a manual clock.
+ * to expire, and the clock does not move; -EINVAL: the clock is not a manual clock; -EBADF.
  */
 int64_t timerheap_advance_next(struct timerheap *th);
 
@@ -520,9 +531,12 @@ int64_t timerheap_advance_next(struct timerheap *th);
  * all functions of this header, except timerheap_loop_free().
  *
  * However many timers the functions start, one KICK for at most 256 of them follows, before the
- * loop waits or returns.  Outside of the functions, a start kicks its timer itself.
+ * loop waits or returns.  So a function that waits by itself calls timerheap_loop_dispatch() first,
+ * and a function does not leave by longjmp().  Outside of the functions, a start kicks its timer
+ * itself.
  *
- * After fork(), a child frees the loop and creates another one if it needs one.
+ * After fork(), a child frees the loop, not in a function of the loop, and creates another one if
+ * it needs one.
  */
 struct timerheap_loop;
 
@@ -541,7 +555,7 @@ struct timerheap *timerheap_loop_context(struct timerheap_loop *loop);
 /*
  * Call @function once, @span from now.  A negative span counts as 0.
  * Return: an id above 0, for timerheap_cancel(); -ENOSPC: all timers of the loop are in use, or
- * the user would exceed max_user_memory (INFO); -ENOMEM.
+ * the user would exceed max_user_memory (INFO); -ENOMEM; -EBADF as timerheap_wait().
  */
 int64_t timerheap_after(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
