@@ -51,8 +51,7 @@ static void stop(void *arg)
 static int kick_calls;
 
 /* The linker lets all code call this function in place of timerheap_kick(). */
-int __real_timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
-int __wrap_timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
+typeof(timerheap_kick) __real_timerheap_kick, __wrap_timerheap_kick;
 
 int __wrap_timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
