@@ -34,10 +34,10 @@
 #define CONTEXTS	6
 
 /*
- * The 64-bit words of a request.  Each argument except that of INFO has at most 7 words, so a
+ * The 64-bit words of a request.  Each argument except that of INFO has at most 9 words, so a
  * random size may also be larger than the argument.
  */
-#define WORDS		8
+#define WORDS		10
 
 #define CORPUS		256		/* calls in the corpus */
 #define EDGES		0x10000		/* different hashes, see kcov_new() */
@@ -55,7 +55,8 @@ static const struct {
 	int errors[6];
 } calls[KINDS] = {
 	[INFO]	  = { "INFO", TIMERHEAP_IOC_INFO, { EINVAL } },
-	[SETUP]	  = { "SETUP", TIMERHEAP_IOC_SETUP, { EINVAL, EBUSY, ENOSPC, ENOMEM, EPERM } },
+	[SETUP]	  = { "SETUP", TIMERHEAP_IOC_SETUP,
+		      { EINVAL, EBUSY, ENOSPC, ENOMEM, EPERM, EPROTONOSUPPORT } },
 	[START]	  = { "START", TIMERHEAP_IOC_START, { EINVAL, ENOENT, EBADFD, ENOSPC, ENOMEM } },
 	[STOP]	  = { "STOP", TIMERHEAP_IOC_STOP, { EINVAL, ENOENT, EBADFD } },
 	[MODIFY]  = { "MODIFY", TIMERHEAP_IOC_MODIFY, { EINVAL, ENOENT, EBADFD, ENOSPC, ENOMEM } },
@@ -251,6 +252,7 @@ static void make_valid(struct thread *thread, struct request *request)
 	case SETUP:
 		arg.setup.clock = random_below(thread, 8) ? random_clock(thread) : CLOCK_REALTIME;
 		arg.setup.slots = page_slots + random_below(thread, 15 * page_slots + 40);
+		arg.setup.layout = random_below(thread, 2);
 		break;
 	case START:
 		arg.start.slot = slot;

@@ -662,6 +662,7 @@ static inline int th_map_setup(struct th_map *map)
 	struct timerheap_setup *setup = &map->setup;
 	int ret;
 
+	setup->layout = TIMERHEAP_LAYOUT;
 	map->fd = th_open();
 	ret = map->fd < 0 ? map->fd : call(map->fd, TIMERHEAP_IOC_SETUP, setup);
 	if (ret)

@@ -26,26 +26,35 @@ static struct theap_context *theap_file_context(struct file *file)
 }
 
 #define OUTPUT(call, field)	offsetof(struct timerheap_##call, field)
+#define END(call, field)	offsetofend(struct timerheap_##call, field)
 
 /* The ioctls, indexed by _IOC_NR() of the command. */
 static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
 	bool needs_setup;	/* the call fails with EBADFD if the context is not set up */
+	u8 minimum;		/* size of the shortest structure; it never grows */
 	u8 output;		/* offset of the first output field in the call's structure */
 } theap_ioctls[] = {
-	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, 0 },
-	{ theap_ioctl_setup, TIMERHEAP_IOC_SETUP, false, OUTPUT(setup, slots_offset) },
-	{ theap_ioctl_start, TIMERHEAP_IOC_START, true, OUTPUT(start, was_pending) },
-	{ theap_ioctl_stop, TIMERHEAP_IOC_STOP, true, OUTPUT(stop, was_pending) },
-	{ theap_ioctl_modify, TIMERHEAP_IOC_MODIFY, true, OUTPUT(modify, was_pending) },
-	{ theap_ioctl_get, TIMERHEAP_IOC_GET, true, OUTPUT(get, deadline) },
-	{ theap_ioctl_wait, TIMERHEAP_IOC_WAIT, true, OUTPUT(wait, count) },
-	{ theap_ioctl_drain, TIMERHEAP_IOC_DRAIN, true, OUTPUT(drain, first) },
-	{ theap_ioctl_kick, TIMERHEAP_IOC_KICK, true, OUTPUT(kick, done) },
-	{ theap_ioctl_batch, TIMERHEAP_IOC_BATCH, true, OUTPUT(batch, done) },
-	{ theap_ioctl_eventfd, TIMERHEAP_IOC_EVENTFD, true, 0 },
-	{ theap_ioctl_advance, TIMERHEAP_IOC_ADVANCE, true, OUTPUT(advance, now) },
+	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, END(info, user_memory), 0 },
+	{ theap_ioctl_setup, TIMERHEAP_IOC_SETUP, false, END(setup, slack),
+	  OUTPUT(setup, slots_offset) },
+	{ theap_ioctl_start, TIMERHEAP_IOC_START, true, END(start, reserved),
+	  OUTPUT(start, was_pending) },
+	{ theap_ioctl_stop, TIMERHEAP_IOC_STOP, true, END(stop, reserved),
+	  OUTPUT(stop, was_pending) },
+	{ theap_ioctl_modify, TIMERHEAP_IOC_MODIFY, true, END(modify, reserved),
+	  OUTPUT(modify, was_pending) },
+	{ theap_ioctl_get, TIMERHEAP_IOC_GET, true, END(get, expirations),
+	  OUTPUT(get, deadline) },
+	{ theap_ioctl_wait, TIMERHEAP_IOC_WAIT, true, END(wait, count), OUTPUT(wait, count) },
+	{ theap_ioctl_drain, TIMERHEAP_IOC_DRAIN, true, END(drain, flags), OUTPUT(drain, first) },
+	{ theap_ioctl_kick, TIMERHEAP_IOC_KICK, true, END(kick, reserved), OUTPUT(kick, done) },
+	{ theap_ioctl_batch, TIMERHEAP_IOC_BATCH, true, END(batch, reserved),
+	  OUTPUT(batch, done) },
+	{ theap_ioctl_eventfd, TIMERHEAP_IOC_EVENTFD, true, END(eventfd, flags), 0 },
+	{ theap_ioctl_advance, TIMERHEAP_IOC_ADVANCE, true, END(advance, expirations),
+	  OUTPUT(advance, now) },
 };
 
 union theap_arg {
@@ -66,10 +75,11 @@ union theap_arg {
 /*
  * Execute an ioctl: copy its structure in, call the function, and copy the outputs back.
  *
- * The size in the command is that of the program's structure.  A program built with a newer
- * header may pass a structure longer than the kernel's.  copy_struct_from_user() refuses it
- * unless the bytes beyond the kernel's structure are 0.  No structure has grown since the
- * first release, so a shorter one is an error.
+ * The size in the command is that of the program's structure.  A program built with an older
+ * header may pass a structure shorter than the kernel's, and one built with a newer header a
+ * longer structure.  The kernel copies as many bytes as both have.  copy_struct_from_user() sets
+ * the missing bytes of a shorter structure to 0.  It refuses a longer structure unless the bytes
+ * beyond the kernel's are 0.
  */
 static long theap_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
@@ -77,8 +87,8 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	void __user *user = (void __user *)arg;
 	size_t user_size = _IOC_SIZE(command);
 	unsigned int nr = _IOC_NR(command);
+	size_t size, common, output;
 	union theap_arg karg = {};
-	size_t size, output;
 	unsigned int known;
 	int ret;
 
@@ -88,9 +98,10 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	known = theap_ioctls[nr].command;
 	if ((command ^ known) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT) || !user_size)
 		return -ENOTTY;
-	size = _IOC_SIZE(known);
-	if (user_size < size)
+	if (user_size < theap_ioctls[nr].minimum)
 		return -EINVAL;
+	size = _IOC_SIZE(known);
+	common = min(user_size, size);
 	if (_IOC_DIR(known) & _IOC_WRITE) {
 		ret = copy_struct_from_user(&karg, size, user, user_size);
 		if (ret)
@@ -102,7 +113,7 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	 * the ioctl must fail before it changes anything.
 	 */
 	if (_IOC_DIR(known) == (_IOC_READ | _IOC_WRITE) &&
-	    copy_to_user(user + output, (void *)&karg + output, size - output))
+	    copy_to_user(user + output, (void *)&karg + output, common - output))
 		return -EFAULT;
 	if (theap_ioctls[nr].needs_setup && !theap_context_slots(context))
 		return -EBADFD;
@@ -111,8 +122,8 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		return ret;
 	if (!(_IOC_DIR(known) & _IOC_READ))
 		return 0;
-	if (copy_to_user(user + output, (void *)&karg + output, size - output) ||
-	    clear_user(user + size, user_size - size))
+	if (copy_to_user(user + output, (void *)&karg + output, common - output) ||
+	    clear_user(user + common, user_size - common))
 		return -EFAULT;
 	return 0;
 }

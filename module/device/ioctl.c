@@ -142,6 +142,10 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	if (setup->flags &
 	    ~(TIMERHEAP_UNLIMITED | TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU))
 		return -EINVAL;
+	if (setup->reserved)
+		return -EINVAL;
+	if (setup->layout && setup->layout != TIMERHEAP_LAYOUT)
+		return -EPROTONOSUPPORT;
 	if (!setup->slots || setup->slots > theap_context_max_slots())
 		return -EINVAL;
 	for (clock = 0; setup->clock != theap_clocks[clock].id; clock++)
@@ -170,6 +174,9 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	setup->slots_size = theap_mmap_slots_size(context);
 	setup->ring_offset = theap_mmap_ring_offset(context);
 	setup->ring_size = theap_mmap_ring_size(context);
+	setup->layout = TIMERHEAP_LAYOUT;
+	setup->slot_stride = sizeof(struct timerheap_slot);
+	setup->ring_entries = offsetof(struct timerheap_ring, slots);
 	return 0;
 }
 

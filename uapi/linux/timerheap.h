@@ -36,17 +36,17 @@
  *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
  *    cannot be read or written.  EBADFD: SETUP has not been called; INFO works without it.
  *    ENOENT: there is no slot with that number.
- *  - A call that fails has changed no timer, and has taken no event.  There is one
- *    exception: EFAULT because the program unmaps the memory of the call while the call
- *    is running.
+ *  - A call that fails has changed no timer, and has taken no event.  There is one exception:
+ *    EFAULT because the program unmaps the memory of the call while the call is running.
  *  - Memory is allocated by SETUP, and when a page of slots is first used: by START, MODIFY,
  *    or an access in the program.  Once a slot was used, no call on it lacks memory.
- *  - The structures of calls may grow at their end in later versions.  A call with a
- *    structure shorter than the kernel's fails with EINVAL.  If a longer structure has
- *    inputs, and a byte beyond the kernel's structure is not 0, the call fails with E2BIG.
- *    If a longer structure has outputs, the kernel sets the bytes beyond its own to 0.
- *  - The structures in arrays (event, pending, op), in mapped memory (slot, ring) and in
- *    requests of io_uring (uring_cmd) never change.
+ *  - The structures of calls may grow at their end.  A program may pass a shorter one than the
+ *    kernel's: missing inputs count as 0, and missing outputs are not written.  The shortest INFO
+ *    ends after @user_memory, the shortest SETUP after @slack, all others as in this file; a
+ *    shorter one fails with EINVAL.  If a longer structure has inputs, and a byte beyond the
+ *    kernel's is not 0, the call fails with E2BIG.  Outputs beyond the kernel's become 0.
+ *  - The structures in arrays (event, pending, op) and in requests of io_uring (uring_cmd) never
+ *    change.  Those in mapped memory (slot, ring) change only with TIMERHEAP_LAYOUT.
  */
 #ifndef _UAPI_LINUX_TIMERHEAP_H
 #define _UAPI_LINUX_TIMERHEAP_H
@@ -83,6 +83,12 @@
  * fork() parent and child share the context.
  */
 
+/*
+ * The layout of mapped memory: struct timerheap_slot, struct timerheap_ring and the protocol of a
+ * mapped slot.  It changes if a program for the old layout would go wrong with the new one.
+ */
+#define TIMERHEAP_LAYOUT	1
+
 /* The deadline of a timer that never expires.  A larger one in a slot counts as this one. */
 #define TIMERHEAP_NEVER		0x7fffffffffffffffULL
 
@@ -92,13 +98,11 @@
  *               TIMERHEAP_NEVER.  The program and the kernel exchange it atomically: a
  *               stop and a one-shot expiry with 0, a periodic expiry with the next one
  * @period:      0: one-shot; otherwise the nanoseconds between expiries.  A value below
- *               &timerheap_info.min_period counts as min_period, and a value above
- *               TIMERHEAP_NEVER counts as TIMERHEAP_NEVER.  The program, START and
- *               MODIFY write it
+ *               &timerheap_info.min_period counts as min_period, and a value above TIMERHEAP_NEVER
+ *               counts as TIMERHEAP_NEVER.  The program, START and MODIFY write it
  * @slack:       how many nanoseconds after @deadline the timer may expire; 0: the
  *               slack given to SETUP.  The program and START write it
- * @user_data:   a value of the program, copied into events.  The program and START
- *               write it
+ * @user_data:   a value of the program, copied into events.  The program and START write it
  * @queued:      absolute time of the kernel's next check of this slot; 0: no check is
  *               queued, or the kernel is checking the slot now
  * @expired_deadline: the last deadline that has expired
@@ -111,14 +115,14 @@
  * @expired_deadline and @fired.
  */
 struct timerheap_slot {
-	__u64 deadline;
-	__u64 period;
-	__u64 slack;
-	__u64 user_data;
-	__u64 queued;
-	__u64 expired_deadline;
-	__u64 fired;
-	__u64 expirations;
+	__aligned_u64 deadline;
+	__aligned_u64 period;
+	__aligned_u64 slack;
+	__aligned_u64 user_data;
+	__aligned_u64 queued;
+	__aligned_u64 expired_deadline;
+	__aligned_u64 fired;
+	__aligned_u64 expirations;
 };
 
 /**
@@ -131,17 +135,16 @@ struct timerheap_slot {
  *         the number of entries: the number of slots, rounded up to a power of two.
  *         Only the kernel writes them
  *
- * The expiry that raises &timerheap_slot.expirations from 0 adds the slot number.  The
- * reader removes the number before it exchanges @expirations with 0.  So each slot is in
- * the ring at most once, and the ring cannot overflow.  A slow reader gets larger
- * counts and loses no expiration.
+ * The expiry that raises &timerheap_slot.expirations from 0 adds the slot number.  The reader
+ * removes the number before it exchanges @expirations with 0.  So each slot is in the ring at most
+ * once, and the ring cannot overflow.  A slow reader gets larger counts and loses no expiration.
  */
 struct timerheap_ring {
 	__u32 head;
 	__u32 reserved0[15];
 	__u32 tail;
 	__u32 reserved1;
-	__u64 now;
+	__aligned_u64 now;
 	__u32 reserved2[12];
 	__u32 slots[];
 };
@@ -223,9 +226,8 @@ struct timerheap_ring {
  * program kicks the slot, which ends the back-off.  Without the KICK, the next event is at most a
  * second late, plus the slack.  (E) and (F) pair here, too.  read() and WAIT kick the slots.
  *
- * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take
- * events from the same ring.  No thread may take events from mapped memory during a
- * read() or a WAIT.
+ * To sleep until there is an event, call poll(), read() or WAIT.  read() and WAIT take events from
+ * the same ring.  No thread may take events from mapped memory during a read() or a WAIT.
  */
 
 /**
@@ -238,9 +240,8 @@ struct timerheap_ring {
  *               was started again before its event was read
  * @deadline:    the last deadline that has expired.  If the slot expires again while the
  *               event is read, this may be the new deadline, and the next event counts it
- * @fired:       absolute time at which the kernel found a deadline due, @deadline or a
- *               later one.  Not before @deadline, unless the clock is stepped back while
- *               the event is read
+ * @fired:       absolute time at which the kernel found a deadline due, @deadline or a later one.
+ *               Not before @deadline, unless the clock is stepped back while the event is read
  *
  * Events are in the order in which the timers expire.  On one CPU that is the order of deadlines,
  * unless a timer has slack, or over 30 timers (8 on PREEMPT_RT) are due at once.  A timer that was
@@ -289,27 +290,15 @@ struct timerheap_event {
  * @queued plus the slack that the slot had when the check was queued.
  */
 
-/*
- * Flags of the calls
- *
- *	ABSTIME		the time argument is absolute; without this flag it counts from the call
- *	IF_PENDING	MODIFY: change only a pending timer; otherwise fail with ENOENT
- *	NEXT		ADVANCE: advance to the next expiry
- *	CANCEL_ON_SET	SETUP: report steps of CLOCK_REALTIME
- *	ON_CPU		SETUP: all timers expire on one CPU; needs CAP_SYS_NICE if it is isolated
- *	UNLIMITED	SETUP: periods from 1 us, no limit of CPU time; needs CAP_SYS_RESOURCE
- */
-#define TIMERHEAP_ABSTIME	(1U << 0)
-#define TIMERHEAP_IF_PENDING	(1U << 1)
-#define TIMERHEAP_NEXT		(1U << 2)
-#define TIMERHEAP_CANCEL_ON_SET	(1U << 3)
-#define TIMERHEAP_ON_CPU	(1U << 4)
-#define TIMERHEAP_UNLIMITED	(1U << 5)
+/* Flags of the calls */
+#define TIMERHEAP_ABSTIME	(1U << 0)	/* the time is absolute, not from the call on */
+#define TIMERHEAP_IF_PENDING	(1U << 1)	/* MODIFY: change only a pending timer */
+#define TIMERHEAP_NEXT		(1U << 2)	/* ADVANCE: advance to the next expiry */
+#define TIMERHEAP_CANCEL_ON_SET	(1U << 3)	/* SETUP: report steps of CLOCK_REALTIME */
+#define TIMERHEAP_ON_CPU	(1U << 4)	/* SETUP: all timers expire on one CPU */
+#define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no limit of CPU time, periods from 1 us */
 
-/*
- * SETUP: the clock ID of a manual clock, which belongs to the context and which only
- * ADVANCE moves.  No other system call accepts this ID, and no other clock has it.
- */
+/* SETUP: the clock ID of a manual clock, which only ADVANCE moves.  No other clock has this ID. */
 #define TIMERHEAP_CLOCK_MANUAL	63
 
 /**
@@ -387,10 +376,9 @@ struct timerheap_info {
 
 /**
  * struct timerheap_setup - set up the context, once for each open
- * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or
- *         TIMERHEAP_CLOCK_MANUAL
- * @flags: 0, or a combination of TIMERHEAP_UNLIMITED, TIMERHEAP_CANCEL_ON_SET and
- *         TIMERHEAP_ON_CPU
+ * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL
+ * @flags: 0, or a combination of TIMERHEAP_CANCEL_ON_SET, TIMERHEAP_ON_CPU and
+ *         TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE
  * @slots: number of slots, 1 to &timerheap_info.max_slots
  * @cpu:   with TIMERHEAP_ON_CPU, the CPU on which the timers expire; otherwise 0
  * @slots_offset: out: offset of the slots, for mmap()
@@ -398,11 +386,15 @@ struct timerheap_info {
  * @ring_offset:  out: offset of the ring, for mmap()
  * @ring_size:    out: size of the ring in bytes, for mmap()
  * @slack: slack in nanoseconds of slots whose own slack is 0; 0: none
+ * @layout: in: TIMERHEAP_LAYOUT; 0: any, for a program that maps no memory or checks the answer.
+ *         out: the layout of mapped memory
+ * @slot_stride:  out: bytes from one slot to the next, in the slots
+ * @ring_entries: out: offset of &timerheap_ring.slots in the ring
+ * @reserved: 0
  *
- * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.
- * Deadlines that have passed by the new time expire at once.  settimeofday(), a leap
- * second and a suspend step the clock; a leap second does not step CLOCK_TAI.  A change
- * of the clock's rate is no step.
+ * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.  Deadlines
+ * that have passed by the new time expire at once.  settimeofday(), a leap second and a suspend
+ * step the clock; a leap second does not step CLOCK_TAI.  A change of the clock's rate is no step.
  *
  * TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only, reports steps.  After a step, one
  * read() or WAIT fails with ECANCELED.  Until it does, poll() reports EPOLLIN.  The flag
@@ -422,6 +414,7 @@ struct timerheap_info {
  *
  *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
  *	EBUSY	the context is set up already
+ *	EPROTONOSUPPORT	the kernel has another layout than @layout
  *	ENOSPC	the user would exceed max_user_memory (INFO)
  *	EPERM	the flag or the CPU needs a capability
  *	ENOMEM
@@ -436,6 +429,10 @@ struct timerheap_setup {
 	__u64 ring_offset;
 	__u64 ring_size;
 	__u64 slack;
+	__u32 layout;
+	__u32 slot_stride;
+	__u32 ring_entries;
+	__u32 reserved;
 };
 
 /**
@@ -501,10 +498,10 @@ struct timerheap_stop {
  * @was_pending: out: as in struct timerheap_start
  * @reserved:    0
  *
- * The slack and the user data of the slot do not change.  A timer that is not pending
- * is started, unless TIMERHEAP_IF_PENDING is set.
- * EINVAL: @period is negative.  ENOENT: with TIMERHEAP_IF_PENDING, the timer is not
- * pending.  ENOSPC, ENOMEM: as START.
+ * The slack and the user data of the slot do not change.  A timer that is not pending is started,
+ * unless TIMERHEAP_IF_PENDING is set.
+ * EINVAL: @period is negative.  ENOENT: with TIMERHEAP_IF_PENDING, the timer is not pending.
+ * ENOSPC, ENOMEM: as START.
  */
 struct timerheap_modify {
 	__u32 slot;
@@ -546,9 +543,8 @@ struct timerheap_get {
  * @timeout:  how long to wait, in nanoseconds; negative: without limit.  With
  *            TIMERHEAP_ABSTIME, the absolute time until which to wait
  * @flags:    0 or TIMERHEAP_ABSTIME
- * @count:    out: number of events written.  It is below @min if the timeout has passed,
- *            a signal has arrived, the clock was stepped, or @events can be written
- *            only in part
+ * @count:    out: number of events written.  It is below @min if the timeout has passed, a signal
+ *            has arrived, the clock was stepped, or @events can be written only in part
  *
  * The timeout is on the clock of the context.  Events that are available are taken even
  * if the timeout has passed already.  O_NONBLOCK has no effect.  On a manual clock the
@@ -592,8 +588,7 @@ struct timerheap_pending {
 
 /**
  * struct timerheap_drain - stop all pending timers and return them
- * @pending: address of an array of struct timerheap_pending; 0: stop the timers but
- *           return none
+ * @pending: address of an array of struct timerheap_pending; 0: stop the timers but return none
  * @nr:      length of the array, at least 1; the call stops at most this many timers
  * @first:   in: the first slot to stop; out: the slot to continue with, or the number of
  *           slots if no slot is left
@@ -719,12 +714,11 @@ struct timerheap_eventfd {
  * @now:         out: the time of the clock after the call
  * @expirations: out: expirations during the call, as in &timerheap_event.expirations
  *
- * The clock begins at 1, and only this call moves it.  The clock moves from deadline to
- * deadline, and finally to @time.  At each deadline it stops until all timers that are
- * due have expired.  So a periodic timer expires at each of its periods, and @fired of an
- * event is its @deadline.  There are two exceptions: a deadline that had passed when it was
- * set, and a timer with slack, which expires at its rounded deadline.  The clock never
- * reaches TIMERHEAP_NEVER.
+ * The clock begins at 1, and only this call moves it.  The clock moves from deadline to deadline,
+ * and finally to @time.  At each deadline it stops until all timers that are due have expired.  So
+ * a periodic timer expires at each of its periods, and @fired of an event is its @deadline.  There
+ * are two exceptions: a deadline that had passed when it was set, and a timer with slack, which
+ * expires at its rounded deadline.  The clock never reaches TIMERHEAP_NEVER.
  *
  * Events are in the order of deadlines.  The same calls give the same order of events, if
  * one thread makes all calls on the context and no allocation fails.

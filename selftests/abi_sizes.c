@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Structures of calls that are shorter or longer than the kernel's.
+ *
+ * The request has the size of the program's structure.  So a program that was built with another
+ * version of <linux/timerheap.h> passes another size.  Each test tries each call, with all sizes
+ * or with several.  Each structure ends at unmapped memory, so the kernel cannot access bytes
+ * beyond it.
+ *
+ * Before each test slot 0 is pending; the clock is manual, so that ADVANCE works, too.
+ */
+#include <stddef.h>
+
+#include "timerheap_test.h"
+
+#define SLOTS	10
+#define POISON	0x5a
+#define MORE	64	/* how much longer than the kernel's the longest structure is */
+
+#define END(type, field) \
+	(offsetof(struct timerheap_##type, field) + sizeof(((struct timerheap_##type *)0)->field))
+
+/*
+ * The calls.  Zeros are a valid argument, except for the fields that valid() sets.  @minimum is
+ * the size of the shortest structure that the kernel accepts.
+ */
+static const struct size_case {
+	const char *name;
+	unsigned int command;
+	unsigned int minimum;
+} cases[] = {
+	{ "INFO", TIMERHEAP_IOC_INFO, END(info, user_memory) },
+	{ "SETUP", TIMERHEAP_IOC_SETUP, END(setup, slack) },
+	{ "START", TIMERHEAP_IOC_START, 48 },
+	{ "STOP", TIMERHEAP_IOC_STOP, 16 },
+	{ "MODIFY", TIMERHEAP_IOC_MODIFY, 32 },
+	{ "GET", TIMERHEAP_IOC_GET, 56 },
+	{ "WAIT", TIMERHEAP_IOC_WAIT, 32 },
+	{ "DRAIN", TIMERHEAP_IOC_DRAIN, 24 },
+	{ "KICK", TIMERHEAP_IOC_KICK, 24 },
+	{ "BATCH", TIMERHEAP_IOC_BATCH, 24 },
+	{ "EVENTFD", TIMERHEAP_IOC_EVENTFD, 8 },
+	{ "ADVANCE", TIMERHEAP_IOC_ADVANCE, 32 },
+};
+
+#define FOR_EACH_CASE(c)	for (c = cases; c < cases + sizeof(cases) / sizeof(*cases); c++)
+
+FIXTURE(abi_sizes)
+{
+	int fd, fresh;		/* contexts: @fd is set up; SETUP sets up @fresh, again and again */
+	size_t page;
+	char *memory, *end;	/* @end: the first byte that is not mapped */
+};
+
+FIXTURE_SETUP(abi_sizes)
+{
+	REQUIRE_DEVICE();
+	self->fd = th_context(TIMERHEAP_CLOCK_MANUAL, SLOTS);
+	ASSERT_LE(0, self->fd);
+	self->fresh = -1;
+	ASSERT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
+	self->page = sysconf(_SC_PAGESIZE);
+	self->memory = mmap(NULL, 2 * self->page, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->memory);
+	self->end = self->memory + self->page;
+	/* Unmap the page: User Mode Linux ignores PROT_NONE when the kernel copies. */
+	ASSERT_EQ(0, munmap(self->end, self->page));
+}
+
+FIXTURE_TEARDOWN(abi_sizes)
+{
+	munmap(self->memory, self->page);
+	close(self->fresh);
+	close(self->fd);
+}
+
+/* Write a valid argument of a call to the last @size bytes before @end.  Return: its address. */
+static void *valid(const struct size_case *c, char *end, unsigned int size)
+{
+	char whole[sizeof(struct timerheap_info) + MORE] = {};
+	struct timerheap_setup *setup = (void *)whole;
+	struct timerheap_start *start = (void *)whole;
+	struct timerheap_eventfd *eventfd = (void *)whole;
+	struct timerheap_drain *drain = (void *)whole;
+
+	switch (c->command) {
+	case TIMERHEAP_IOC_SETUP:
+		setup->slots = SLOTS;
+		break;
+	case TIMERHEAP_IOC_START:
+	case TIMERHEAP_IOC_STOP:
+	case TIMERHEAP_IOC_MODIFY:
+		start->slot = 1;
+		break;
+	case TIMERHEAP_IOC_EVENTFD:
+		eventfd->fd = -1;
+		break;
+	case TIMERHEAP_IOC_DRAIN:
+		drain->nr = 1;
+		drain->first = SLOTS;
+		break;
+	}
+	memset(end - sizeof(whole), POISON, sizeof(whole));
+	return memcpy(end - size, whole, size);
+}
+
+/* Make a call with a structure of @size bytes.  @fds: of the fixture.  Return: 0 or -errno. */
+static int sized_call(const struct size_case *c, int fd, int *fresh, void *arg, unsigned int size)
+{
+	unsigned int request = _IOC(_IOC_DIR(c->command), TIMERHEAP_IOC_MAGIC,
+				    _IOC_NR(c->command), size);
+
+	if (c->command == TIMERHEAP_IOC_SETUP) {
+		close(*fresh);
+		fd = *fresh = th_open();
+	}
+	return call(fd, request, arg);
+}
+
+/* Return: whether all bytes from @from to @to have the value @byte. */
+static bool filled(const char *from, const char *to, char byte)
+{
+	while (from < to && *from == byte)
+		from++;
+	return from >= to;
+}
+
+/* The header cannot make a structure shorter: programs that exist would be refused. */
+TEST_F(abi_sizes, no_structure_has_become_shorter)
+{
+	const struct size_case *c;
+
+	FOR_EACH_CASE(c) {
+		EXPECT_LE(c->minimum, _IOC_SIZE(c->command))
+			TH_LOG("%s", c->name);
+	}
+}
+
+/*
+ * A structure that is shorter than the minimum is refused, and not written.  If missing fields
+ * counted as 0, a short STOP would stop slot 0.
+ */
+TEST_F(abi_sizes, structure_below_minimum_is_refused)
+{
+	const struct size_case *c;
+
+	FOR_EACH_CASE(c)
+		for (unsigned int size = 1; size < c->minimum; size++) {
+			memset(self->end - size, 0, size);
+			EXPECT_EQ(-EINVAL, sized_call(c, self->fd, &self->fresh,
+						      self->end - size, size))
+				TH_LOG("%s of %u bytes", c->name, size);
+			EXPECT_TRUE(filled(self->end - size, self->end, 0));
+		}
+	EXPECT_EQ(1, th_pending(self->fd, 0));
+}
+
+/*
+ * A structure that has the minimum is accepted.  It gets the same outputs as the kernel's, as far
+ * as it has room, and the kernel accesses no byte beyond it.
+ */
+TEST_F(abi_sizes, shorter_structure_gets_its_part_of_outputs)
+{
+	char whole[sizeof(struct timerheap_info)];
+	const struct size_case *c;
+
+	FOR_EACH_CASE(c)
+		for (unsigned int size = _IOC_SIZE(c->command); size >= c->minimum; size--) {
+			char *arg = valid(c, self->end, size);
+
+			EXPECT_EQ(0, sized_call(c, self->fd, &self->fresh, arg, size))
+				TH_LOG("%s of %u bytes", c->name, size);
+			EXPECT_TRUE(filled(arg - 32, arg, POISON));
+			if (size == _IOC_SIZE(c->command))
+				memcpy(whole, arg, size);
+			/* The counters of INFO change; the fields before them do not. */
+			EXPECT_EQ(0, memcmp(whole, arg, c->command == TIMERHEAP_IOC_INFO ?
+						       c->minimum : size));
+		}
+}
+
+/* The kernel accepts a longer structure if the bytes beyond its own are 0, and sets them to 0. */
+TEST_F(abi_sizes, longer_structure_is_accepted)
+{
+	const struct size_case *c;
+
+	FOR_EACH_CASE(c)
+		for (unsigned int more = 1; more <= MORE; more++) {
+			unsigned int size = _IOC_SIZE(c->command) + more;
+			char *arg = valid(c, self->end, size);
+
+			/* INFO has no inputs: the bytes before the call do not matter. */
+			if (c->command == TIMERHEAP_IOC_INFO)
+				memset(arg, POISON, size);
+			EXPECT_EQ(0, sized_call(c, self->fd, &self->fresh, arg, size))
+				TH_LOG("%s of %u bytes", c->name, size);
+			EXPECT_TRUE(filled(self->end - more, self->end, 0));
+		}
+	EXPECT_EQ(1, th_pending(self->fd, 0));
+}
+
+/* A field that this kernel does not know is refused, and the call changes nothing. */
+TEST_F(abi_sizes, unknown_field_that_is_not_0_is_refused)
+{
+	char before[sizeof(struct timerheap_info) + MORE];
+	const struct size_case *c;
+
+	FOR_EACH_CASE(c)
+		for (unsigned int more = 1; more <= MORE; more++) {
+			unsigned int size = _IOC_SIZE(c->command) + more;
+			char *arg = valid(c, self->end, size);
+
+			if (c->command == TIMERHEAP_IOC_INFO)
+				continue;
+			/* Name slot 0 in START, STOP and MODIFY. */
+			if (c->command != TIMERHEAP_IOC_EVENTFD)
+				arg[0] = 0;
+			self->end[-1] = 1;
+			memcpy(before, arg, size);
+			EXPECT_EQ(-E2BIG, sized_call(c, self->fd, &self->fresh, arg, size))
+				TH_LOG("%s of %u bytes", c->name, size);
+			EXPECT_EQ(0, memcmp(before, arg, size));
+		}
+	EXPECT_EQ(1, th_pending(self->fd, 0));
+}
+
+TEST_HARNESS_MAIN
