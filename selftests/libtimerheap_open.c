@@ -117,13 +117,13 @@ TEST(bad_setup_is_refused)
 	EXPECT_EQ(fd, lowest_fd());
 
 	/* The program's structure may be longer than the module's, if the added bytes are 0. */
-	th = __timerheap_open(&longer.setup, sizeof(longer));
+	th = __timerheap_open(&longer.setup, sizeof(longer), __TIMERHEAP_PROTOCOL);
 	ASSERT_NE(NULL, th);
 	EXPECT_EQ(sysconf(_SC_PAGESIZE), longer.setup.slots_size);
 	timerheap_close(th);
 	longer.newer = 1;
 	errno = 0;
-	EXPECT_EQ(NULL, __timerheap_open(&longer.setup, sizeof(longer)));
+	EXPECT_EQ(NULL, __timerheap_open(&longer.setup, sizeof(longer), __TIMERHEAP_PROTOCOL));
 	EXPECT_EQ(E2BIG, errno);
 }
 

@@ -75,14 +75,15 @@ struct timerheap_loop {
 	struct handler *handlers;
 };
 
-struct timerheap_loop *timerheap_loop_new(uint32_t timers)
+struct timerheap_loop *__timerheap_loop_new(uint32_t timers, uint32_t protocol)
 {
+	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = timers };
 	struct timerheap_loop *loop = calloc(1, sizeof(*loop));
 	int error;
 
 	if (!loop)
 		return NULL;
-	loop->th = timerheap_open(CLOCK_MONOTONIC, timers);
+	loop->th = __timerheap_open(&setup, sizeof(setup), protocol);
 	if (!loop->th)
 		goto free_loop;
 	loop->handlers = calloc(timers, sizeof(*loop->handlers));

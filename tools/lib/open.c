@@ -9,8 +9,8 @@
  * A program may have been compiled with another version of <linux/timerheap.h>.  Its
  * struct timerheap_setup may then be shorter or longer than the library's.  The module
  * reads the size from the number of the request.  So the library passes the program's
- * structure with the program's size.  The library itself accesses only the fields of the
- * first version.
+ * structure with the program's size.  The library itself accesses only the fields up to @layout,
+ * which each program has that agrees with the library on __TIMERHEAP_PROTOCOL.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,12 +84,19 @@ failed:
 	return error;
 }
 
-struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size)
+struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, uint32_t protocol)
 {
-	struct context *context = aligned_alloc(_Alignof(struct context),
-						(sizeof(*context) + size + 63) / 64 * 64);
+	struct context *context;
 	int error;
 
+	if (protocol != __TIMERHEAP_PROTOCOL) {
+		errno = EPROTONOSUPPORT;
+		return NULL;
+	}
+	/* The kernel refuses a layout that is not its own. */
+	setup->layout = TIMERHEAP_LAYOUT;
+	context = aligned_alloc(_Alignof(struct context),
+				(sizeof(*context) + size + 63) / 64 * 64);
 	if (!context)
 		return NULL;
 	memset(context, 0, sizeof(*context));
@@ -135,13 +142,6 @@ int timerheap_reopen(struct timerheap *th)
 	free(setup);
 	errno = saved;
 	return -error;
-}
-
-struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
-{
-	struct timerheap_setup setup = { .clock = clock, .slots = slots };
-
-	return timerheap_open_setup(&setup);
 }
 
 /*

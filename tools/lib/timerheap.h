@@ -48,6 +48,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 #include <linux/timerheap.h>
@@ -71,8 +72,20 @@ struct timerheap {
 };
 
 /*
+ * The protocol between the inline functions below and the library: struct timerheap, the library's
+ * own marks in slots, and the layout of mapped memory.  The first number counts changes of the
+ * first two.  The functions that open pass this word, and fail if the library was compiled with
+ * another one.
+ */
+#define __TIMERHEAP_PROTOCOL	(1U << 16 | TIMERHEAP_LAYOUT)
+
+/*
  * The context
  */
+
+/* Do the work of timerheap_open_setup().  @size: of the structure in the program's header. */
+struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size,
+				   uint32_t protocol);
 
 /*
  * Open a context with @slots timers on @clock.
@@ -84,26 +97,31 @@ struct timerheap {
  *
  * Return: the context; or NULL with errno: an error of open() on /dev/timerheap;
  * EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would exceed
- * max_user_memory (INFO); ENOMEM.
+ * max_user_memory (INFO); EPROTONOSUPPORT: the program was compiled with another layout of mapped
+ * memory than the library or the kernel; ENOMEM.
  */
-struct timerheap *timerheap_open(clockid_t clock, uint32_t slots);
+static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
+{
+	struct timerheap_setup setup;
 
-/* Do the work of timerheap_open_setup().  @size: of the structure in the program's header. */
-struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size);
+	memset(&setup, 0, sizeof(setup));
+	setup.clock = clock;
+	setup.slots = slots;
+	return __timerheap_open(&setup, sizeof(setup), __TIMERHEAP_PROTOCOL);
+}
 
 /*
  * Open a context with all that SETUP accepts: a CPU for its timers, no limits, a default
  * slack, and reports of clock steps.  <linux/timerheap.h> describes struct
- * timerheap_setup.  The function writes the answer of SETUP to @setup.
+ * timerheap_setup.  The function sets @setup->layout, and writes the answer of SETUP to @setup.
  *
  * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are
- * invalid, or the module is newer than the program's header and has a longer structure.
- * EPERM: TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE.  E2BIG: @setup has a field set that
- * the module does not know.
+ * invalid.  EPERM: TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE.  E2BIG: @setup has a field set
+ * that the module does not know.
  */
 static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *setup)
 {
-	return __timerheap_open(setup, sizeof(*setup));
+	return __timerheap_open(setup, sizeof(*setup), __TIMERHEAP_PROTOCOL);
 }
 
 /*
@@ -540,11 +558,17 @@ int64_t timerheap_advance_next(struct timerheap *th);
  */
 struct timerheap_loop;
 
+/* Do the work of timerheap_loop_new(). */
+struct timerheap_loop *__timerheap_loop_new(uint32_t timers, uint32_t protocol);
+
 /*
  * Create a loop for at most @timers pending timers, on CLOCK_MONOTONIC.
  * Return: the loop; or NULL, with errno as timerheap_open().
  */
-struct timerheap_loop *timerheap_loop_new(uint32_t timers);
+static inline struct timerheap_loop *timerheap_loop_new(uint32_t timers)
+{
+	return __timerheap_loop_new(timers, __TIMERHEAP_PROTOCOL);
+}
 
 /* Cancel all timers of a loop and free it.  A function of the loop must not call this. */
 void timerheap_loop_free(struct timerheap_loop *loop);
