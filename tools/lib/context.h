@@ -17,9 +17,9 @@
  * @next:       link in the list of open contexts; see fork.c
  * @setup_size: size of @setup
  * @free:       head of the stack of freed slots; see slots.c
- * @fresh:      the lowest slot that was never allocated
  * @condemned:  how many slots were freed with an unread event so far.  This number makes the
  *              mark of each of these slots unique; see slots.c
+ * @fresh:      the lowest slot that was never allocated
  * @setup:      the structure of SETUP, as the program has filled it in, for timerheap_reopen()
  *
  * All functions that get a context read @th, and none writes @th after the open.  The fields
@@ -35,8 +35,8 @@ struct context {
 	size_t setup_size;
 
 	_Alignas(64) uint64_t free;
+	_Alignas(8) uint64_t condemned;
 	uint32_t fresh;
-	uint64_t condemned;
 	char setup[];
 };
 

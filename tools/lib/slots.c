@@ -120,12 +120,12 @@ static bool has_event(const struct timerheap_slot *slot)
 void __timerheap_push_free(struct timerheap *th, uint32_t slot)
 {
 	struct context *context = context_of(th);
-	__u64 *link = &th->slots[slot].user_data;
+	struct timerheap_slot *s = &th->slots[slot];
 	uint64_t head = __atomic_load_n(&context->free, __ATOMIC_RELAXED);
 	uint64_t mine;
 
 	do {
-		__atomic_store_n(link, head & NUMBER_MASK, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->user_data, head & NUMBER_MASK, __ATOMIC_RELAXED);
 		mine = ((head & ~NUMBER_MASK) + ONE_PUSH) | (slot + 1);
 		/* Release: the thread that pops the slot sees all earlier writes to the slot. */
 	} while (!__atomic_compare_exchange_n(&context->free, &head, mine, false,
