@@ -27,11 +27,12 @@ FIELD(timerheap_slot, queued, 32);
 FIELD(timerheap_slot, expired_deadline, 40);
 FIELD(timerheap_slot, fired, 48);
 FIELD(timerheap_slot, expirations, 56);
-LAYOUT(timerheap_ring, 128);
+LAYOUT(timerheap_ring, 192);
 FIELD(timerheap_ring, head, 0);
 FIELD(timerheap_ring, tail, 64);
 FIELD(timerheap_ring, now, 72);
-FIELD(timerheap_ring, slots, 128);
+FIELD(timerheap_ring, program, 128);
+FIELD(timerheap_ring, slots, 192);
 /* 32-bit compilers align 64-bit fields to 4 bytes, unless the type of the field states 8. */
 _Static_assert(_Alignof(struct timerheap_slot) == 8 && _Alignof(struct timerheap_ring) == 8,
 	       "atomic instructions need 64-bit fields that are aligned to 8 bytes");
@@ -294,10 +295,54 @@ TEST_F(abi, setup_returns_layout)
 		ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
 		EXPECT_EQ(1, setup.layout);
 		EXPECT_EQ(64, setup.slot_stride);
-		EXPECT_EQ(128, setup.ring_entries);
+		EXPECT_EQ(192, setup.ring_entries);
 		EXPECT_EQ(0, setup.reserved);
 		close(fd);
 	}
+}
+
+/* QUERY returns what SETUP was called with, and what it has returned. */
+TEST_F(abi, query_returns_setup)
+{
+	struct timerheap_setup setups[] = {
+		{ .clock = TIMERHEAP_CLOCK_MANUAL, .slots = 1, .slack = 77 },
+		{ .clock = CLOCK_REALTIME, .slots = 1000, .flags = TIMERHEAP_CANCEL_ON_SET },
+		{ .clock = CLOCK_BOOTTIME, .slots = 65, .flags = TIMERHEAP_ON_CPU,
+		  .cpu = sched_getcpu() },
+	}, query;
+
+	for (int i = 0; i < 3; i++) {
+		int fd = th_open();
+
+		ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setups[i]));
+		memset(&query, POISON, sizeof(query));
+		query.layout = i % 2 ? TIMERHEAP_LAYOUT : 0;
+		query.reserved = 0;
+		EXPECT_EQ(0, call(fd, TIMERHEAP_IOC_QUERY, &query));
+		EXPECT_EQ(0, memcmp(&setups[i], &query, sizeof(query)));
+		close(fd);
+	}
+	for (uint32_t layout = 2; layout; layout <<= 1)
+		REFUSED(EPROTONOSUPPORT, self->fd, TIMERHEAP_IOC_QUERY, (struct timerheap_setup){
+			.layout = layout });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_QUERY, (struct timerheap_setup){ .reserved = 1 });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_QUERY, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_QUERY, self->readonly));
+}
+
+/* A descriptor that is not open for writing cannot be set up, so no call changes its context. */
+TEST_F(abi, read_only_descriptor_is_refused)
+{
+	int fd = open(DEVICE, O_RDONLY | O_CLOEXEC);
+	struct timerheap_info info;
+
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, th_info(fd, &info));
+	REFUSED(EBADF, fd, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = 1 });
+	REFUSED(EBADFD, fd, TIMERHEAP_IOC_START, (struct timerheap_start){});
+	REFUSED(EBADFD, fd, TIMERHEAP_IOC_KICK, (struct timerheap_kick){});
+	close(fd);
 }
 
 /* The module parameter max_slots limits the slots of a context.  Above 2^24 it counts as 2^24. */
@@ -374,6 +419,7 @@ TEST_F(abi, calls_before_setup_are_refused)
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_KICK, (struct timerheap_kick){});
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_BATCH, (struct timerheap_batch){});
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_EVENTFD, (struct timerheap_eventfd){ .fd = -1 });
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_QUERY, (struct timerheap_setup){});
 	EXPECT_EQ(-1, read(self->raw, &event, sizeof(event)));
 	EXPECT_EQ(EBADFD, errno);
 	EXPECT_EQ(0, poll(&p, 1, 0));
@@ -388,7 +434,7 @@ TEST_F(abi, unknown_requests_are_refused)
 	char arg[4096];
 
 	memset(arg, POISON, sizeof(arg));
-	for (unsigned int nr = 12; nr < 256; nr++)
+	for (unsigned int nr = 13; nr < 256; nr++)
 		EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR(TIMERHEAP_IOC_MAGIC, nr, uint64_t), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR('T', 2, struct timerheap_start), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOW(TIMERHEAP_IOC_MAGIC, 2, struct timerheap_start),

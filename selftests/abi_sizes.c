@@ -41,6 +41,7 @@ static const struct size_case {
 	{ "BATCH", TIMERHEAP_IOC_BATCH, 24 },
 	{ "EVENTFD", TIMERHEAP_IOC_EVENTFD, 8 },
 	{ "ADVANCE", TIMERHEAP_IOC_ADVANCE, 32 },
+	{ "QUERY", TIMERHEAP_IOC_QUERY, END(setup, slack) },
 };
 
 #define FOR_EACH_CASE(c)	for (c = cases; c < cases + sizeof(cases) / sizeof(*cases); c++)

@@ -69,7 +69,7 @@ TEST_F(mapped, bad_mmap_is_refused)
 	};
 
 	ASSERT_LE(0, raw);
-	ASSERT_EQ(0, th_setup(readable, CLOCK_MONOTONIC, self->map.nr));
+	ASSERT_EQ(-EBADF, th_setup(readable, CLOCK_MONOTONIC, self->map.nr));
 	ASSERT_EQ(0, th_setup(writable, CLOCK_MONOTONIC, self->map.nr));
 	for (int i = 0; i < 2; i++) {
 		uint64_t at = areas[i].offset, size = areas[i].size;
@@ -92,7 +92,7 @@ TEST_F(mapped, bad_mmap_is_refused)
 		EXPECT_EQ(-EACCES, try_mmap(fd, at, size, PROT_WRITE, MAP_SHARED));
 		EXPECT_EQ(-EACCES, try_mmap(fd, at, size, RW | PROT_EXEC, MAP_SHARED));
 		EXPECT_EQ(-EACCES, try_mmap(readable, at, size, RW, MAP_SHARED));
-		EXPECT_EQ(-EACCES, try_mmap(readable, at, size, PROT_READ, MAP_SHARED));
+		EXPECT_EQ(-EBADFD, try_mmap(readable, at, size, PROT_READ, MAP_SHARED));
 		EXPECT_EQ(-EACCES, try_mmap(writable, at, size, RW, MAP_SHARED));
 	}
 	EXPECT_EQ(-EINVAL, try_mmap(fd, areas[0].offset, areas[0].size + areas[1].size,

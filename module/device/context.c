@@ -194,7 +194,7 @@ static int __theap_context_setup(struct theap_context *context,
 	if (ret)
 		goto err_pages;
 	context->slack = settings->slack;
-	context->unlimited = settings->unlimited;
+	context->flags = settings->flags;
 	context->placement = settings->placement;
 	context->offset = theap_context_offset(context->placement.clock);
 	if (context->placement.clock == THEAP_MANUAL) {
@@ -225,15 +225,16 @@ err_charge:
 int theap_context_setup(struct theap_context *context, struct theap_settings *settings)
 {
 	struct theap_placement *placement = &settings->placement;
+	bool unlimited = settings->flags & TIMERHEAP_UNLIMITED;
 	struct theap_user *user;
 	int ret = 0;
 
-	if (settings->unlimited && !capable(CAP_SYS_RESOURCE))
+	if (unlimited && !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
 	user = theap_user_get(theap_identity_current());
 	if (!user)
 		return -ENOMEM;
-	placement->account = settings->unlimited ? theap_kernel_account : theap_user_account(user);
+	placement->account = unlimited ? theap_kernel_account : theap_user_account(user);
 	/*
 	 * Page faults take the lock of the context under mmap_lock.  So the lock of CPU hotplug,
 	 * which theap_account_add_clock() takes, is not taken under the lock of the context.

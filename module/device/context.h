@@ -43,14 +43,15 @@ struct theap_opener {
  * @pinned:    the timers stay on the CPU of @placement, even if it becomes isolated
  * @slots:     number of slots, 1 to theap_context_max_slots()
  * @slack:     the slack of slots whose own slack is 0, in nanoseconds
- * @unlimited: if true, the minimum period is 1 us, and no limit of CPU time applies
+ * @flags:     those of SETUP.  With TIMERHEAP_UNLIMITED the minimum period is 1 us, and no limit
+ *             of CPU time applies
  */
 struct theap_settings {
 	struct theap_placement placement;
 	bool pinned;
 	u32 slots;
 	u64 slack;
-	bool unlimited;
+	u32 flags;
 };
 
 /*
@@ -69,7 +70,7 @@ struct theap_context {
 					 * order it after the fields with S */
 	struct theap_placement placement;	/* S */
 	u64 slack;			/* S: the slack of slots whose own slack is 0 */
-	bool unlimited;			/* S: see theap_settings.  INFO may read it before or
+	u32 flags;			/* S: see theap_settings.  INFO may read it before or
 					 * during SETUP; a stale value is harmless */
 	s64 offset;			/* S: the clock in the time namespace of the task that
 					 * called SETUP, minus the machine's clock */
@@ -127,7 +128,7 @@ static inline u32 theap_context_slots(struct theap_context *context)
  */
 static inline s64 theap_context_min_period(const struct theap_context *context)
 {
-	if (context->unlimited)
+	if (context->flags & TIMERHEAP_UNLIMITED)
 		return NSEC_PER_USEC;
 	return clamp(READ_ONCE(theap_min_period_ns), (unsigned long)NSEC_PER_USEC,
 		     (unsigned long)S64_MAX);

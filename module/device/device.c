@@ -55,6 +55,7 @@ static const struct {
 	{ theap_ioctl_eventfd, TIMERHEAP_IOC_EVENTFD, true, END(eventfd, flags), 0 },
 	{ theap_ioctl_advance, TIMERHEAP_IOC_ADVANCE, true, END(advance, expirations),
 	  OUTPUT(advance, now) },
+	{ theap_ioctl_query, TIMERHEAP_IOC_QUERY, true, END(setup, slack), 0 },
 };
 
 union theap_arg {
@@ -107,6 +108,9 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		if (ret)
 			return ret;
 	}
+	/* A context whose file is not open for writing is never set up, so no call changes it. */
+	if (known == TIMERHEAP_IOC_SETUP && !(file->f_mode & FMODE_WRITE))
+		return -EBADF;
 	output = theap_ioctls[nr].output;
 	/*
 	 * Write the old bytes back to the outputs first.  If the outputs cannot be written,

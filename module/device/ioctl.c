@@ -127,6 +127,35 @@ static int theap_may_use_cpu(unsigned int cpu)
 	return 0;
 }
 
+/* Check the inputs that SETUP and QUERY share. */
+static int theap_check_layout(const struct timerheap_setup *setup)
+{
+	if (setup->reserved)
+		return -EINVAL;
+	return !setup->layout || setup->layout == TIMERHEAP_LAYOUT ? 0 : -EPROTONOSUPPORT;
+}
+
+/* Write the properties of a context, which is set up. */
+static void theap_describe(struct theap_context *context, struct timerheap_setup *setup)
+{
+	const struct theap_placement *placement = &context->placement;
+
+	*setup = (struct timerheap_setup){
+		.clock = theap_clocks[placement->clock].id,
+		.flags = context->flags,
+		.slots = theap_context_slots(context),
+		.cpu = placement->cpu == THEAP_ANY_CPU ? 0 : placement->cpu,
+		.slots_offset = theap_mmap_slots_offset(context),
+		.slots_size = theap_mmap_slots_size(context),
+		.ring_offset = theap_mmap_ring_offset(context),
+		.ring_size = theap_mmap_ring_size(context),
+		.slack = context->slack,
+		.layout = TIMERHEAP_LAYOUT,
+		.slot_stride = sizeof(struct timerheap_slot),
+		.ring_entries = offsetof(struct timerheap_ring, slots),
+	};
+}
+
 int theap_ioctl_setup(struct theap_context *context, void *arg)
 {
 	struct timerheap_setup *setup = arg;
@@ -134,7 +163,7 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 		.placement.cpu = THEAP_ANY_CPU,
 		.slots = setup->slots,
 		.slack = setup->slack,
-		.unlimited = setup->flags & TIMERHEAP_UNLIMITED,
+		.flags = setup->flags,
 	};
 	enum theap_clock clock;
 	int ret;
@@ -142,10 +171,9 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	if (setup->flags &
 	    ~(TIMERHEAP_UNLIMITED | TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU))
 		return -EINVAL;
-	if (setup->reserved)
-		return -EINVAL;
-	if (setup->layout && setup->layout != TIMERHEAP_LAYOUT)
-		return -EPROTONOSUPPORT;
+	ret = theap_check_layout(setup);
+	if (ret)
+		return ret;
 	if (!setup->slots || setup->slots > theap_context_max_slots())
 		return -EINVAL;
 	for (clock = 0; setup->clock != theap_clocks[clock].id; clock++)
@@ -170,14 +198,17 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 		return ret;
 	if (setup->flags & TIMERHEAP_CANCEL_ON_SET)
 		theap_clock_step_watch(&context->clock_step);
-	setup->slots_offset = theap_mmap_slots_offset(context);
-	setup->slots_size = theap_mmap_slots_size(context);
-	setup->ring_offset = theap_mmap_ring_offset(context);
-	setup->ring_size = theap_mmap_ring_size(context);
-	setup->layout = TIMERHEAP_LAYOUT;
-	setup->slot_stride = sizeof(struct timerheap_slot);
-	setup->ring_entries = offsetof(struct timerheap_ring, slots);
+	theap_describe(context, setup);
 	return 0;
+}
+
+int theap_ioctl_query(struct theap_context *context, void *arg)
+{
+	int ret = theap_check_layout(arg);
+
+	if (!ret)
+		theap_describe(context, arg);
+	return ret;
 }
 
 /*

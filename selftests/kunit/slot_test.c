@@ -206,7 +206,7 @@ static void slot_period_has_limits(struct kunit *test)
 	theap_min_period_ns = ULONG_MAX;
 	KUNIT_EXPECT_EQ(test, theap_slot_min_period(st), S64_MAX);
 	/* In a context without limits 1 us is the minimum period. */
-	st->page->context->unlimited = true;
+	st->page->context->flags = TIMERHEAP_UNLIMITED;
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, 1), NSEC_PER_USEC);
 	theap_min_period_ns = before;
 }

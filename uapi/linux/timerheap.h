@@ -131,6 +131,7 @@ struct timerheap_slot {
  *         read() or WAIT
  * @tail:  slot numbers added so far, modulo 2^32.  Only the kernel writes it
  * @now:   the time of a manual clock; 0 with any other clock.  Only the kernel writes it
+ * @program: words of the program, 0 after SETUP; the kernel does not access them
  * @slots: slot numbers.  The entries in use are those from @head to @tail - 1, modulo
  *         the number of entries: the number of slots, rounded up to a power of two.
  *         Only the kernel writes them
@@ -146,6 +147,7 @@ struct timerheap_ring {
 	__u32 reserved1;
 	__aligned_u64 now;
 	__u32 reserved2[12];
+	__aligned_u64 program[8];
 	__u32 slots[];
 };
 
@@ -417,7 +419,11 @@ struct timerheap_info {
  *	EPROTONOSUPPORT	the kernel has another layout than @layout
  *	ENOSPC	the user would exceed max_user_memory (INFO)
  *	EPERM	the flag or the CPU needs a capability
+ *	EBADF	the descriptor is not open for writing: it can only be used for INFO and poll()
  *	ENOMEM
+ *
+ * QUERY returns the inputs and outputs of SETUP to a process that has received the descriptor.  Its
+ * own inputs are @layout and @reserved.
  */
 struct timerheap_setup {
 	__u32 clock;
@@ -757,6 +763,7 @@ struct timerheap_advance {
 #define TIMERHEAP_IOC_BATCH	_IOWR(TIMERHEAP_IOC_MAGIC, 0x09, struct timerheap_batch)
 #define TIMERHEAP_IOC_EVENTFD	_IOW(TIMERHEAP_IOC_MAGIC, 0x0a, struct timerheap_eventfd)
 #define TIMERHEAP_IOC_ADVANCE	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0b, struct timerheap_advance)
+#define TIMERHEAP_IOC_QUERY	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0c, struct timerheap_setup)
 
 /**
  * DOC: io_uring
