@@ -37,6 +37,11 @@ TEST(library_of_next_layout_refuses_program)
 	EXPECT_EQ(NULL, timerheap_loop_new(1));
 	EXPECT_EQ(EPROTONOSUPPORT, errno);
 	EXPECT_EQ(fd, lowest_fd());
+	fd = th_context(CLOCK_MONOTONIC, 1);
+	errno = 0;
+	EXPECT_EQ(NULL, timerheap_open_fd(fd));
+	EXPECT_EQ(EPROTONOSUPPORT, errno);
+	EXPECT_EQ(0, close(fd));
 }
 
 /* A program of the next layout is accepted by that library, but refused by the kernel. */
@@ -55,6 +60,11 @@ TEST(kernel_refuses_library_of_next_layout)
 	EXPECT_EQ(NULL, __timerheap_loop_new(1, __TIMERHEAP_PROTOCOL + 1));
 	EXPECT_EQ(EPROTONOSUPPORT, errno);
 	EXPECT_EQ(fd, lowest_fd());
+	fd = th_context(CLOCK_MONOTONIC, 1);
+	errno = 0;
+	EXPECT_EQ(NULL, __timerheap_open_fd(fd, __TIMERHEAP_PROTOCOL + 1));
+	EXPECT_EQ(EPROTONOSUPPORT, errno);
+	EXPECT_EQ(0, close(fd));
 }
 
 TEST_HARNESS_MAIN

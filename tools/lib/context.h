@@ -16,15 +16,9 @@
  * @ring_size:  size of the mapping of the ring, in bytes
  * @next:       link in the list of open contexts; see fork.c
  * @setup_size: size of @setup
- * @free:       head of the stack of freed slots; see slots.c
- * @condemned:  how many slots were freed with an unread event so far.  This number makes the
- *              mark of each of these slots unique; see slots.c
- * @fresh:      the lowest slot that was never allocated
  * @setup:      the structure of SETUP, as the program has filled it in, for timerheap_reopen()
  *
- * All functions that get a context read @th, and none writes @th after the open.  The fields
- * that timerheap_alloc() and timerheap_free() write are in another cache line.  So these writes
- * do not invalidate the cache line of @th on other CPUs.
+ * All functions that get a context read @th, and none writes @th after the open.
  */
 struct context {
 	struct timerheap th;
@@ -33,12 +27,20 @@ struct context {
 	uint64_t ring_size;
 	struct context *next;
 	size_t setup_size;
-
-	_Alignas(64) uint64_t free;
-	_Alignas(8) uint64_t condemned;
-	uint32_t fresh;
 	char setup[];
 };
+
+/*
+ * The words of the library in &timerheap_ring.program, which have a cache line of their own.  They
+ * are in shared memory, so that a successor of the program can go on with the context.
+ *
+ * PROTOCOL:  __TIMERHEAP_PROTOCOL; 0: no library has opened the context
+ * FREE:      head of the stack of freed slots; see slots.c
+ * FRESH:     the lowest slot that was never allocated
+ * CONDEMNED: how many slots were freed with an unread event so far.  This number makes the
+ *            mark of each of these slots unique; see slots.c
+ */
+enum { PROTOCOL, FREE, FRESH, CONDEMNED };
 
 static inline struct context *context_of(struct timerheap *th)
 {

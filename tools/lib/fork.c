@@ -2,9 +2,8 @@
 /*
  * fork(): the child gets no access to the timers of its parent.
  *
- * A child that shared the slots could stop its parent's timers by mistake.  Its record of allocated
- * slots would differ from the parent's, and its descriptor would keep the timers alive after the
- * end of the parent.  So the mappings of a context are not inherited.  In the child, pages of zeros
+ * A child that shared the slots could stop its parent's timers by mistake, and take its events.
+ * Its descriptor would keep the timers alive after the end of the parent.  So the mappings of a context are not inherited.  In the child, pages of zeros
  * take their place, and the descriptor is closed:
  *
  *	the child accesses		and finds

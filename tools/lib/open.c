@@ -38,72 +38,93 @@ static void *map(int fd, void *address, uint64_t offset, uint64_t size)
 }
 
 /*
- * Open the device, call SETUP, and map the slots and the ring.  A context that is opened again has
- * its mappings at the same addresses.
+ * Call SETUP or QUERY on @fd, and map the slots and the ring.  A context that is opened again has
+ * its mappings at the same addresses.  @nr: the number of the request.
  *
- * Return: 0 or a positive error number.  After an error there is no descriptor, and the context may
- * have lost its mappings.
+ * Return: 0 or a positive error number.  After an error the context may have lost its mappings.
  */
-static int attach(struct context *context, struct timerheap_setup *setup)
+static int attach(struct context *context, int fd, unsigned int nr, struct timerheap_setup *setup)
 {
 	struct timerheap *th = &context->th;
 	void *slots = th->slots, *ring = th->ring;
-	int error, fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 
-	if (fd < 0)
+	/* The kernel refuses a layout that is not its own. */
+	setup->layout = TIMERHEAP_LAYOUT;
+	if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, nr, context->setup_size),
+		  setup))
 		return errno;
-	if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC,
-			   _IOC_NR(TIMERHEAP_IOC_SETUP), context->setup_size), setup))
-		goto failed;
 	/* Another version of the module may have been loaded since the first open. */
 	if (slots && (context->slots_size != setup->slots_size ||
 		      context->ring_size != setup->ring_size)) {
 		errno = EINVAL;
-		goto failed;
+		return errno;
 	}
 	context->slots_size = setup->slots_size;
 	context->ring_size = setup->ring_size;
 	slots = map(fd, slots, setup->slots_offset, setup->slots_size);
 	if (slots == MAP_FAILED)
-		goto failed;
+		return errno;
 	ring = map(fd, ring, setup->ring_offset, setup->ring_size);
 	if (ring == MAP_FAILED) {
-		error = errno;
+		int error = errno;
+
 		if (!th->slots)
 			munmap(slots, setup->slots_size);
-		errno = error;
-		goto failed;
+		return error;
 	}
 	th->slots = slots;
 	th->ring = ring;
 	th->fd = fd;
+	th->clock = setup->clock;
+	th->nr = setup->slots;
+	context->slack = setup->slack;
+	/* The number of ring entries is the number of slots, rounded up to a power of two. */
+	while (th->mask < setup->slots - 1)
+		th->mask = th->mask << 1 | 1;
 	return 0;
-failed:
-	error = errno;
-	close(fd);
+}
+
+/* Open the device, and attach the context to the descriptor.  Return: as attach(). */
+static int attach_new(struct context *context, struct timerheap_setup *setup)
+{
+	int error, fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno;
+	error = attach(context, fd, _IOC_NR(TIMERHEAP_IOC_SETUP), setup);
+	if (error)
+		close(fd);
+	else
+		__atomic_store_n(&context->th.ring->program[PROTOCOL], __TIMERHEAP_PROTOCOL,
+				 __ATOMIC_RELAXED);
 	return error;
 }
 
-struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, uint32_t protocol)
+/* Allocate a context.  @size: of its structure of SETUP.  Return: the context; NULL with errno. */
+static struct context *new_context(size_t size, uint32_t protocol)
 {
 	struct context *context;
-	int error;
 
 	if (protocol != __TIMERHEAP_PROTOCOL) {
 		errno = EPROTONOSUPPORT;
 		return NULL;
 	}
-	/* The kernel refuses a layout that is not its own. */
-	setup->layout = TIMERHEAP_LAYOUT;
-	context = aligned_alloc(_Alignof(struct context),
-				(sizeof(*context) + size + 63) / 64 * 64);
+	context = calloc(1, sizeof(*context) + size);
+	if (context)
+		context->setup_size = size;
+	return context;
+}
+
+struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, uint32_t protocol)
+{
+	struct context *context = new_context(size, protocol);
+	int error;
+
 	if (!context)
 		return NULL;
-	memset(context, 0, sizeof(*context));
 	memcpy(context->setup, setup, size);
-	context->setup_size = size;
 	__timerheap_lock_contexts();
-	error = attach(context, setup);
+	error = attach_new(context, setup);
 	if (!error)
 		__timerheap_add_context(context);
 	__timerheap_unlock_contexts();
@@ -112,13 +133,91 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, u
 		errno = error;
 		return NULL;
 	}
-	context->th.clock = setup->clock;
-	context->th.nr = setup->slots;
-	context->slack = setup->slack;
-	/* The number of ring entries is the number of slots, rounded up to a power of two. */
-	while (context->th.mask < setup->slots - 1)
-		context->th.mask = context->th.mask << 1 | 1;
 	return &context->th;
+}
+
+/*
+ * Put the last slot number that the predecessor has removed back into the ring, if it has not
+ * taken the event of that slot.  timerheap_next() removes a number before it takes the event.
+ *
+ * The entry still has the number.  Until the event is taken, the kernel does not add that number
+ * again, so the others do not fill the ring.  If no number was ever removed, the entry is 0.
+ * Slot 0 may then get a second entry, which timerheap_next() ignores.
+ */
+static void restore_event(struct timerheap *th)
+{
+	struct timerheap_ring *ring = th->ring;
+	uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+	uint32_t head = ring->head, number = ring->slots[(head - 1) & th->mask];
+
+	if (number >= th->nr || tail - head > th->mask ||
+	    !__atomic_load_n(&th->slots[number].expirations, __ATOMIC_SEQ_CST))
+		return;
+	for (uint32_t i = head; i != tail; i++)
+		if (ring->slots[i & th->mask] == number)
+			return;
+	__atomic_store_n(&ring->head, head - 1, __ATOMIC_RELAXED);
+}
+
+/* Make each KICK that the predecessor may not have made.  Return: 0 or a negative error. */
+static int restore_kicks(struct timerheap *th)
+{
+	uint64_t fresh = __atomic_load_n(&th->ring->program[FRESH], __ATOMIC_RELAXED);
+	uint32_t slots[256], nr = 0;
+	int kicked = 0;
+
+	for (uint32_t slot = 0; kicked >= 0 && slot < th->nr && slot < fresh; slot++) {
+		uint64_t deadline = timerheap_deadline(th, slot);
+
+		if (deadline && __timerheap_needs_kick(&th->slots[slot], deadline))
+			slots[nr++] = slot;
+		if (nr == sizeof(slots) / sizeof(*slots)) {
+			kicked = timerheap_kick(th, slots, nr);
+			nr = 0;
+		}
+	}
+	if (kicked >= 0)
+		kicked = timerheap_kick(th, slots, nr);
+	return kicked < 0 ? kicked : 0;
+}
+
+struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol)
+{
+	struct timerheap_setup setup = {};
+	struct context *context = new_context(sizeof(setup), protocol);
+	struct timerheap *th;
+	uint64_t opened;
+	int error;
+
+	if (!context)
+		return NULL;
+	th = &context->th;
+	__timerheap_lock_contexts();
+	error = attach(context, fd, _IOC_NR(TIMERHEAP_IOC_QUERY), &setup);
+	if (!error)
+		__timerheap_add_context(context);
+	__timerheap_unlock_contexts();
+	if (error)
+		goto free;
+	/* For timerheap_reopen().  SETUP ignores the outputs. */
+	memcpy(context->setup, &setup, sizeof(setup));
+	opened = __atomic_load_n(&th->ring->program[PROTOCOL], __ATOMIC_RELAXED);
+	error = opened && opened != protocol ? EPROTONOSUPPORT : 0;
+	if (!error) {
+		restore_event(th);
+		error = -restore_kicks(th);
+	}
+	if (!error)
+		return th;
+	__timerheap_lock_contexts();
+	__timerheap_remove_context(context);
+	__timerheap_unlock_contexts();
+	munmap(th->ring, context->ring_size);
+	munmap(th->slots, context->slots_size);
+free:
+	free(context);
+	errno = error;
+	return NULL;
 }
 
 int timerheap_reopen(struct timerheap *th)
@@ -130,11 +229,9 @@ int timerheap_reopen(struct timerheap *th)
 	__timerheap_lock_contexts();
 	/* A child of fork() has no descriptor.  Elsewhere this stops all timers. */
 	__timerheap_detach(context);
-	context->free = 0;
-	context->fresh = 0;
 	if (setup) {
 		memcpy(setup, context->setup, context->setup_size);
-		error = attach(context, setup);
+		error = attach_new(context, setup);
 	}
 	if (error)
 		__timerheap_detach(context);

@@ -119,23 +119,24 @@ static bool has_event(const struct timerheap_slot *slot)
 
 void __timerheap_push_free(struct timerheap *th, uint32_t slot)
 {
-	struct context *context = context_of(th);
+	struct timerheap_ring *ring = th->ring;
 	struct timerheap_slot *s = &th->slots[slot];
-	uint64_t head = __atomic_load_n(&context->free, __ATOMIC_RELAXED);
+	__u64 head = __atomic_load_n(&ring->program[FREE], __ATOMIC_RELAXED);
 	uint64_t mine;
 
 	do {
 		__atomic_store_n(&s->user_data, head & NUMBER_MASK, __ATOMIC_RELAXED);
 		mine = ((head & ~NUMBER_MASK) + ONE_PUSH) | (slot + 1);
 		/* Release: the thread that pops the slot sees all earlier writes to the slot. */
-	} while (!__atomic_compare_exchange_n(&context->free, &head, mine, false,
+	} while (!__atomic_compare_exchange_n(&ring->program[FREE], &head, mine, false,
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
 /* Pop a slot from the stack.  Return: the slot; -ENOSPC: the stack is empty. */
-static int pop_free(struct context *context)
+static int pop_free(struct timerheap *th)
 {
-	uint64_t head = __atomic_load_n(&context->free, __ATOMIC_ACQUIRE);
+	struct timerheap_ring *ring = th->ring;
+	__u64 head = __atomic_load_n(&ring->program[FREE], __ATOMIC_ACQUIRE);
 	uint64_t next;
 	uint32_t slot;
 
@@ -144,15 +145,15 @@ static int pop_free(struct context *context)
 			return -ENOSPC;
 		slot = (head & NUMBER_MASK) - 1;
 		/* Another process may have written a wrong link: treat it as the end. */
-		if (slot >= context->th.nr)
+		if (slot >= th->nr)
 			return -ENOSPC;
 		/*
 		 * If another thread has popped the slot, user_data is no longer a link.  The
 		 * exchange below then fails, since the head has changed.
 		 */
-		next = __atomic_load_n(&context->th.slots[slot].user_data, __ATOMIC_RELAXED);
+		next = __atomic_load_n(&th->slots[slot].user_data, __ATOMIC_RELAXED);
 		next = (head & ~NUMBER_MASK) | (next & NUMBER_MASK);
-	} while (!__atomic_compare_exchange_n(&context->free, &head, next, false,
+	} while (!__atomic_compare_exchange_n(&ring->program[FREE], &head, next, false,
 					      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
 	return slot;
 }
@@ -177,30 +178,30 @@ static int populate(struct timerheap_slot *slot)
 }
 
 /* Take a slot that was never allocated.  Return: the slot; -ENOSPC; -ENOMEM. */
-static int take_fresh(struct context *context)
+static int take_fresh(struct timerheap *th)
 {
-	uint32_t slot = __atomic_load_n(&context->fresh, __ATOMIC_RELAXED);
+	struct timerheap_ring *ring = th->ring;
+	__u64 slot = __atomic_load_n(&ring->program[FRESH], __ATOMIC_RELAXED);
 	int error;
 
 	do {
-		if (slot == context->th.nr)
+		if (slot >= th->nr)
 			return -ENOSPC;
 		/* Before the exchange, so that a thread that takes a later slot has its page. */
-		error = populate(&context->th.slots[slot]);
+		error = populate(&th->slots[slot]);
 		if (error)
 			return error;
-	} while (!__atomic_compare_exchange_n(&context->fresh, &slot, slot + 1, false,
+	} while (!__atomic_compare_exchange_n(&ring->program[FRESH], &slot, slot + 1, false,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return slot;
 }
 
 int timerheap_alloc(struct timerheap *th)
 {
-	struct context *context = context_of(th);
-	int slot = pop_free(context);
+	int slot = pop_free(th);
 
 	if (slot < 0)
-		return take_fresh(context);
+		return take_fresh(th);
 	/* user_data has a link of the stack, and slack the former owner's value: clear them. */
 	timerheap_set_data(th, slot, 0);
 	timerheap_set_slack(th, slot, 0);
@@ -231,7 +232,8 @@ void timerheap_free(struct timerheap *th, uint32_t slot)
 		timerheap_kick(th, &slot, 1);
 	if (has_event(s)) {
 		condemned = __TIMERHEAP_CONDEMNED |
-			    __atomic_fetch_add(&context_of(th)->condemned, 1, __ATOMIC_RELAXED);
+			    __atomic_fetch_add(&th->ring->program[CONDEMNED], 1,
+					       __ATOMIC_RELAXED);
 		/*
 		 * Exchange rather than store.  C11 orders a seq_cst store before the load that
 		 * follows, and so do CPUs.  But QEMU (7.2, arm64 on x86) executes stlr and ldar

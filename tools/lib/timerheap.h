@@ -124,6 +124,30 @@ static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *set
 	return __timerheap_open(setup, sizeof(*setup), __TIMERHEAP_PROTOCOL);
 }
 
+/* Do the work of timerheap_open_fd(). */
+struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol);
+
+/*
+ * Open the context of a descriptor that the program has inherited or received.
+ *
+ * The program is the successor of the one that has opened the context, for example after a crash.
+ * All timers, unread events and allocated slots are now the successor's.  The function makes up for
+ * a KICK, and for an event, that the predecessor was about to make and to take when it was killed.
+ * An event that the predecessor has taken is not repeated.  A slot that the predecessor was
+ * allocating or freeing may stay allocated.
+ *
+ * Only one program at a time may use the context: the predecessor has ended, or uses it no more.
+ * timerheap_close() closes the descriptor.
+ *
+ * Return: the context; or NULL with errno, and the descriptor stays open.  ENOTTY: the descriptor
+ * is of another file; EBADFD: SETUP was not called; EPROTONOSUPPORT: as timerheap_open(), or
+ * another version of the library has opened the context; EBADF; ENOMEM.
+ */
+static inline struct timerheap *timerheap_open_fd(int fd)
+{
+	return __timerheap_open_fd(fd, __TIMERHEAP_PROTOCOL);
+}
+
 /*
  * Free the context, and stop all its timers unless another process shares them.  No other
  * thread may be using the context.
@@ -211,6 +235,12 @@ static inline void timerheap_set_data(struct timerheap *th, uint32_t slot, uint6
 static inline void timerheap_set_pointer(struct timerheap *th, uint32_t slot, void *pointer)
 {
 	timerheap_set_data(th, slot, (uintptr_t)pointer);
+}
+
+/* Return the data of a timer. */
+static inline uint64_t timerheap_data(const struct timerheap *th, uint32_t slot)
+{
+	return __atomic_load_n(&th->slots[slot].user_data, __ATOMIC_RELAXED);
 }
 
 /* Return the deadline of a timer; 0: the timer is not pending. */

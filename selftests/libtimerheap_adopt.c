@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * libtimerheap: a successor goes on with the context of a program that was killed.
+ *
+ * The test is the store that keeps the descriptor.  The predecessor is a child, which opens the
+ * context and passes the descriptor by SCM_RIGHTS.  The successor is another child, which receives
+ * the descriptor in the same way.
+ */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include <timerheap.h>
+
+#include "timerheap_test.h"
+
+#define SLOTS	50000
+#define ROUNDS	12
+
+/* Pass a descriptor over a socket.  Return: 0 or -errno. */
+static int send_fd(int socket, int fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = {};
+	struct iovec byte = { "", 1 };
+	struct msghdr message = {
+		.msg_iov = &byte, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+	return sendmsg(socket, &message, 0) == 1 ? 0 : -errno;
+}
+
+/* Receive a descriptor.  Return: it, or -1. */
+static int receive_fd(int socket)
+{
+	char control[CMSG_SPACE(sizeof(int))] = {}, buffer;
+	struct iovec byte = { &buffer, 1 };
+	struct msghdr message = {
+		.msg_iov = &byte, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	int fd = -1;
+
+	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&message))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+	return fd;
+}
+
+FIXTURE(adopt)
+{
+	int sockets[2];
+	/* In shared memory: what the children have done, indexed by the data of a timer. */
+	struct record {
+		uint32_t begun, armed;	/* timers whose arming was begun, and has ended */
+		uint32_t events[SLOTS];	/* events that a child has got */
+	} *record;
+};
+
+FIXTURE_SETUP(adopt)
+{
+	REQUIRE_DEVICE();
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, self->sockets));
+	self->record = th_map_shared(sizeof(*self->record));
+	ASSERT_NE(MAP_FAILED, self->record);
+}
+
+FIXTURE_TEARDOWN(adopt)
+{
+	munmap(self->record, sizeof(*self->record));
+	close(self->sockets[0]);
+	close(self->sockets[1]);
+}
+
+/* Fork a child that ends with its parent.  Return: as fork(). */
+static pid_t fork_child(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+/* Arm timers with deadlines within the next 2 s, and take events meanwhile, until killed. */
+static void predecessor(int socket, struct record *record)
+{
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
+	struct timerheap_event event;
+
+	if (!th || send_fd(socket, timerheap_fd(th)))
+		_exit(1);
+	for (;;) {
+		uint32_t i = record->begun;
+
+		if (i < SLOTS) {
+			int slot = timerheap_alloc(th);
+
+			if (slot < 0)
+				_exit(2);
+			timerheap_set_data(th, slot, i);
+			__atomic_store_n(&record->begun, i + 1, __ATOMIC_SEQ_CST);
+			timerheap_start(th, slot,
+					timerheap_now(th) + i * 7919ULL % 2000 * TIMERHEAP_MSEC);
+			__atomic_store_n(&record->armed, i + 1, __ATOMIC_SEQ_CST);
+		}
+		while (timerheap_next(th, &event)) {
+			record->events[event.user_data] += event.expirations;
+			timerheap_free(th, event.slot);
+		}
+	}
+}
+
+static bool any_pending(const struct timerheap *th)
+{
+	for (uint32_t i = 0; i < SLOTS; i++)
+		if (timerheap_deadline(th, i))
+			return true;
+	return false;
+}
+
+/* Open the context, and take events until no timer is pending.  Return: 0, or a failed check. */
+static int successor(int socket, struct record *record)
+{
+	struct timerheap *th = timerheap_open_fd(receive_fd(socket));
+	struct timerheap_event event;
+	int64_t end = now() + 3 * LOST;
+
+	if (!th)
+		return 1;
+	/* The limit of CPU time may make timers late, so a wait without an event proves nothing. */
+	while (now() < end && (timerheap_wait(th, 100 * MSEC) || any_pending(th)))
+		while (timerheap_next(th, &event)) {
+			record->events[event.user_data] += event.expirations;
+			timerheap_free(th, event.slot);
+		}
+	if (any_pending(th))
+		return 2;
+	/* Only a slot that the predecessor was allocating or freeing may stay allocated. */
+	for (int i = 0; i < SLOTS - 1; i++)
+		if (timerheap_alloc(th) < 0)
+			return 3;
+	timerheap_close(th);
+	return 0;
+}
+
+/* Each timer expires once, either in the program that was killed or in its successor. */
+TEST_F_TIMEOUT(adopt, successor_loses_and_doubles_no_timer, 300)
+{
+	struct record *record = self->record;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		uint32_t lost = 0, doubled = 0;
+		pid_t pid;
+		int fd;
+
+		memset(record, 0, sizeof(*record));
+		pid = fork_child();
+		if (!pid)
+			predecessor(self->sockets[1], record);
+		fd = receive_fd(self->sockets[0]);
+		ASSERT_LE(0, fd);
+		nap((100 + 80 * round) * MSEC);
+		kill(pid, SIGKILL);
+		EXPECT_EQ(-1, child_status(pid));
+
+		ASSERT_EQ(0, send_fd(self->sockets[0], fd));
+		pid = fork_child();
+		if (!pid)
+			_exit(successor(self->sockets[1], record));
+		close(fd);
+		EXPECT_EQ(0, child_status(pid));
+
+		EXPECT_LT(0, record->armed);
+		for (uint32_t i = 0; i < record->armed; i++) {
+			lost += !record->events[i];
+			doubled += record->events[i] > 1;
+		}
+		TH_LOG("%u timers armed, %u lost", record->armed, lost);
+		/* The predecessor may have taken one event that it could not record any more. */
+		EXPECT_GE(1, lost);
+		EXPECT_EQ(0, doubled);
+		for (uint32_t i = record->armed; i < SLOTS; i++)
+			EXPECT_GE(i < record->begun, record->events[i]);
+	}
+}
+
+/* Be killed after an arming that needs a KICK, and before the KICK. */
+static void die_before_kick(struct timerheap *th)
+{
+	timerheap_arm(th, timerheap_alloc(th), timerheap_now(th) + MSEC, 0);
+}
+
+/* Be killed after a number was removed from the ring, and before the event was taken. */
+static void die_in_next(struct timerheap *th)
+{
+	timerheap_start(th, timerheap_alloc(th), 1);
+	__atomic_store_n(&th->ring->head, th->ring->head + 1, __ATOMIC_RELAXED);
+}
+
+/* As before, with another event in the ring, and with a ring that is full. */
+static void die_in_next_of_several(struct timerheap *th)
+{
+	int slots[4];
+
+	for (int i = 0; i < 4; i++)
+		slots[i] = timerheap_alloc(th);
+	for (int i = 0; i < 4; i++)
+		timerheap_start(th, slots[3 - i], 1);
+	__atomic_store_n(&th->ring->head, th->ring->head + 1, __ATOMIC_RELAXED);
+}
+
+/* Be killed when all events are taken: no event may be repeated. */
+static void die_after_next(struct timerheap *th)
+{
+	struct timerheap_event event;
+
+	timerheap_start(th, timerheap_alloc(th), 1);
+	timerheap_next(th, &event);
+}
+
+/* A successor makes up for what the predecessor was about to do. */
+TEST_F(adopt, successor_finishes_what_was_begun)
+{
+	static const struct {
+		void (*die)(struct timerheap *th);
+		uint32_t events;
+	} cases[] = {
+		{ die_before_kick, 1 },
+		{ die_in_next, 1 },
+		{ die_in_next_of_several, 4 },
+		{ die_after_next, 0 },
+	};
+
+	for (int i = 0; i < 4; i++) {
+		struct timerheap_event event;
+		struct timerheap *th;
+		uint32_t seen = 0, events = 0;
+		int64_t limit;
+		int waited;
+		pid_t pid = fork_child();
+		int fd;
+
+		if (!pid) {
+			th = timerheap_open(CLOCK_MONOTONIC, 4);
+			if (!th || send_fd(self->sockets[1], timerheap_fd(th)))
+				_exit(1);
+			cases[i].die(th);
+			_exit(0);
+		}
+		EXPECT_EQ(0, child_status(pid));
+		fd = receive_fd(self->sockets[0]);
+		th = timerheap_open_fd(fd);
+		ASSERT_NE(NULL, th);
+		EXPECT_EQ(fd, timerheap_fd(th));
+		do {
+			/* After the last event, wait for one that the program must not get. */
+			limit = LOST;
+			if (events >= cases[i].events)
+				limit = 50 * MSEC;
+			waited = timerheap_wait(th, limit);
+			while (timerheap_next(th, &event)) {
+				EXPECT_EQ(1, event.expirations);
+				seen |= 1U << event.slot;
+				events++;
+			}
+		} while (waited > 0);
+		EXPECT_EQ(cases[i].events, events);
+		EXPECT_EQ(events, __builtin_popcount(seen));
+		timerheap_close(th);
+	}
+}
+
+/* Allocated slots stay allocated, with their data, and freed slots stay free. */
+TEST_F(adopt, successor_has_slots_of_predecessor)
+{
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 4), *next;
+	int slot;
+
+	ASSERT_NE(NULL, th);
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(i, timerheap_alloc(th));
+	timerheap_set_data(th, 0, 77);
+	timerheap_free(th, 1);
+	next = timerheap_open_fd(dup(timerheap_fd(th)));
+	ASSERT_NE(NULL, next);
+	timerheap_close(th);
+	EXPECT_EQ(77, timerheap_data(next, 0));
+	EXPECT_EQ(1, timerheap_alloc(next));
+	EXPECT_EQ(3, timerheap_alloc(next));
+	EXPECT_EQ(-ENOSPC, timerheap_alloc(next));
+	slot = timerheap_start(next, 2, timerheap_now(next) + 1000 * SEC);
+	EXPECT_EQ(0, slot);
+	timerheap_close(next);
+}
+
+/* A descriptor that has no context is refused, and stays open. */
+TEST_F(adopt, other_descriptor_is_refused)
+{
+	int raw = th_open();
+
+	errno = 0;
+	EXPECT_EQ(NULL, timerheap_open_fd(-1));
+	EXPECT_EQ(EBADF, errno);
+	errno = 0;
+	EXPECT_EQ(NULL, timerheap_open_fd(self->sockets[0]));
+	EXPECT_TRUE(errno == ENOTTY || errno == EINVAL || errno == EOPNOTSUPP);
+	errno = 0;
+	EXPECT_EQ(NULL, timerheap_open_fd(raw));
+	EXPECT_EQ(EBADFD, errno);
+	EXPECT_EQ(0, close(raw));
+}
+
+TEST_HARNESS_MAIN
