@@ -100,6 +100,81 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 #endif
 }
 
+/*
+ * Since Linux 6.8 a request of io_uring can wait without a worker.  When such a request must end,
+ * io_uring calls the device with THEAP_COMPAT_URING_CANCEL in the issue flags.
+ *
+ * THEAP_COMPAT_URING_TO_TASK(name, function) defines a function @name, which makes the task of a
+ * request call function(request, issue_flags).  That task then holds the lock of its io_uring.
+ * Linux 6.19 changed the parameters of the callback.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+#define THEAP_COMPAT_URING_WAIT		false
+#define THEAP_COMPAT_URING_CANCEL	0U
+
+#define THEAP_COMPAT_URING_TO_TASK(name, function)					\
+static void name(struct io_uring_cmd *cmd)						\
+{											\
+	(void)function;		/* no request waits */					\
+}
+
+static inline void theap_compat_uring_mark_cancelable(struct io_uring_cmd *cmd,
+						      unsigned int issue_flags)
+{
+}
+
+#define io_uring_cmd_mark_cancelable theap_compat_uring_mark_cancelable
+#else
+#define THEAP_COMPAT_URING_WAIT		true
+#define THEAP_COMPAT_URING_CANCEL	IO_URING_F_CANCEL
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
+#define THEAP_COMPAT_URING_CALLBACK(name, function)					\
+static void name(struct io_uring_cmd *cmd, unsigned int issue_flags)			\
+{											\
+	function(cmd, issue_flags);							\
+}
+#else
+#define THEAP_COMPAT_URING_CALLBACK(name, function)					\
+static void name(struct io_tw_req request, io_tw_token_t token)				\
+{											\
+	function(io_uring_cmd_from_tw(request), IO_URING_CMD_TASK_WORK_ISSUE_FLAGS);	\
+}
+#endif
+
+#define THEAP_COMPAT_URING_TO_TASK(name, function)					\
+THEAP_COMPAT_URING_CALLBACK(name##_callback, function)					\
+static void name(struct io_uring_cmd *cmd)						\
+{											\
+	io_uring_cmd_complete_in_task(cmd, name##_callback);				\
+}
+#endif
+
+/*
+ * Post a completion of a multishot request, which Linux 6.18 added for devices.  The completion
+ * names no buffer, since none was selected.  Call this only in the task of the request.
+ * Return: false: the completion queue is full, so the request must end.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
+#define THEAP_COMPAT_URING_MULTISHOT	0U
+
+static inline bool theap_compat_uring_post(struct io_uring_cmd *cmd, s32 result,
+					   unsigned int issue_flags)
+{
+	return false;
+}
+#else
+#define THEAP_COMPAT_URING_MULTISHOT	IORING_URING_CMD_MULTISHOT
+
+static inline bool theap_compat_uring_post(struct io_uring_cmd *cmd, s32 result,
+					   unsigned int issue_flags)
+{
+	struct io_br_sel none = { .val = result };
+
+	return !io_uring_mshot_cmd_post_cqe(cmd, &none, issue_flags);
+}
+#endif
+
 /* Linux 6.8 removed the parameter for the number to add.  The module always passed 1. */
 static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
 {

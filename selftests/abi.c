@@ -105,6 +105,7 @@ LAYOUT(timerheap_advance, 32);
 FIELD(timerheap_advance, now, 16);
 FIELD(timerheap_advance, expirations, 24);
 LAYOUT(timerheap_uring_cmd, 16);
+FIELD(timerheap_uring_cmd, nr, 8);
 FIELD(timerheap_uring_cmd, reserved, 12);
 
 #define SLOTS	100

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* io_uring: the request KICK of the device, and the generic requests poll and read. */
+/* io_uring: KICK, WAIT and CANCEL of the device, and the generic requests poll and read. */
 #include <dirent.h>
 #include <liburing.h>
 #include <sys/mman.h>
@@ -9,6 +9,9 @@
 #include "timerheap_test.h"
 
 #define SLOTS	64
+
+/* IORING_URING_CMD_MULTISHOT, which old headers lack. */
+#define MULTISHOT	2
 
 FIXTURE(uring)
 {
@@ -46,7 +49,7 @@ static struct io_uring_sqe *prepare(struct io_uring *ring, int fd, uint32_t op,
 				    const void *slots, uint32_t nr, uint32_t reserved)
 {
 	struct timerheap_uring_cmd cmd = {
-		.slots = (uintptr_t)slots, .nr = nr, .reserved = reserved,
+		.arg = (uintptr_t)slots, .nr = nr, .reserved = reserved,
 	};
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
@@ -146,6 +149,38 @@ TEST_F(uring, bad_requests_are_refused)
 	close(before_setup);
 }
 
+/*
+ * The device refuses flags that it does not know, whatever the kernel lets pass.  Flag 1 means a
+ * registered buffer.  Flag 2 means multishot on new kernels, which KICK and CANCEL are not.
+ */
+TEST_F(uring, unknown_flags_are_refused)
+{
+	static const uint32_t ops[] = {
+		TIMERHEAP_URING_KICK, TIMERHEAP_URING_CANCEL, TIMERHEAP_URING_WAIT
+	};
+
+	for (int op = 0; op < 3; op++) {
+		for (uint32_t flag = 1; flag; flag <<= 1) {
+			struct io_uring_sqe *sqe;
+			int ret;
+
+			if (ops[op] == TIMERHEAP_URING_WAIT && flag == MULTISHOT)
+				continue;
+			sqe = prepare(&self->ring, self->fd, ops[op], NULL, op == 2, 0);
+			sqe->uring_cmd_flags = flag;
+			/* Newer kernels want this with the flag. */
+			if (flag == MULTISHOT && !th_release_before(6, 18))
+				sqe->flags |= IOSQE_BUFFER_SELECT;
+			ASSERT_EQ(1, io_uring_submit(&self->ring));
+			ret = result(&self->ring, LOST);
+			/* Kernels without multishot or waits have errors of their own. */
+			EXPECT_TRUE(ret == -EINVAL || (flag == 1 && ret == -EFAULT) ||
+				    (op == 2 && ret == -EOPNOTSUPP))
+				TH_LOG("op %d, flag %#x: %d", op, flag, ret);
+		}
+	}
+}
+
 TEST_F(uring, registered_buffer_is_refused)
 {
 	uint32_t number = 0;
@@ -219,8 +254,8 @@ TEST_F(uring, cancelled_read_takes_no_event)
 	EXPECT_EQ(9, event.slot);
 }
 
-/* A read request that is pending does not keep a process from exiting or from being killed. */
-TEST_F(uring, process_ends_while_read_is_pending)
+/* Requests that are pending do not keep a process from exiting or from being killed. */
+TEST_F(uring, process_ends_while_requests_are_pending)
 {
 	for (int killed = 0; killed < 2; killed++) {
 		int64_t start = now();
@@ -234,7 +269,10 @@ TEST_F(uring, process_ends_while_read_is_pending)
 			if (io_uring_queue_init(4, &ring, 0))
 				_exit(1);
 			prepare_read(&ring, self->fd, &event);
-			if (io_uring_submit(&ring) != 1)
+			prepare(&ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 1, 0);
+			prepare(&ring, self->fd, TIMERHEAP_URING_WAIT, NULL, 2, 0)->flags |=
+				IOSQE_ASYNC;
+			if (io_uring_submit(&ring) != 3)
 				_exit(2);
 			nap(50 * MSEC);
 			if (killed)

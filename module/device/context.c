@@ -14,7 +14,8 @@
  * After a timer was stopped synchronously, no run accesses it.  But a run may still have
  * the context in its list.  The run stays in an RCU read-side critical section until it has
  * woken the readers.  The grace period waits for the end of that section.  No reader sleeps
- * at the last close, since a sleeping reader keeps the file open.
+ * at the last close, since a sleeping reader keeps the file open.  So does a
+ * request of io_uring that is pending.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -42,10 +43,14 @@ u32 theap_context_max_slots(void)
 	return min(READ_ONCE(theap_max_slots), THEAP_SLOTS_LIMIT);
 }
 
-/* Wake the tasks that wait for events, and signal the eventfd.  Context: task or softirq. */
+/*
+ * Wake the tasks and requests that wait for events, and signal the eventfd.  Context: task or
+ * softirq.
+ */
 void theap_context_wake(struct theap_context *context)
 {
 	wake_up_poll(&context->wait, EPOLLIN | EPOLLRDNORM);
+	theap_uring_waits_wake(context);
 	theap_eventfd_signal(&context->eventfd);
 }
 
@@ -74,6 +79,7 @@ struct theap_context *theap_context_alloc(void)
 	init_waitqueue_head(&context->wait);
 	context->waker.function = theap_context_run_ended;
 	theap_eventfd_init(&context->eventfd);
+	theap_uring_waits_init(&context->waits);
 	theap_clock_step_init(&context->clock_step, theap_context_clock_stepped);
 	return context;
 }

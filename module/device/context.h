@@ -22,6 +22,7 @@
 
 #include "eventfd.h"
 #include "ring.h"
+#include "uring.h"
 #include "user.h"
 
 /* The number of slots in a page: 64 with pages of 4 KiB.  Slots are allocated by the page. */
@@ -85,8 +86,9 @@ struct theap_context {
 	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
-	struct theap_waker waker;	/* O: a run calls it to wake @wait and to signal
-					 * @eventfd */
+	struct theap_uring_waits waits;	/* O: uring_wait.c */
+	struct theap_waker waker;	/* O: a run calls it to wake @wait and @waits, and to
+					 * signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
 	struct rcu_head rcu;		/* for theap_context_free() */
 	u32 freed;			/* the first page of slots that is not released yet */

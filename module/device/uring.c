@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KICK as a request of io_uring, without an ioctl.
+ * Requests of io_uring: KICK without an ioctl, WAIT (uring_wait.c) and CANCEL.
  *
  * No request of a program may occupy a worker of io_uring, since other files of that program need
  * the workers.  io_uring gives a request to a worker if the request returns -EAGAIN, and none does:
- * a KICK ends after THEAP_URING_KICKS slots.  There is no request that waits for events.
- * IORING_OP_READ and IORING_OP_POLL_ADD wait without a worker, through theap_poll().
+ * a KICK ends after THEAP_URING_KICKS slots, and a WAIT is a member of a list.
  */
 #include <linux/uaccess.h>
 
@@ -29,38 +28,68 @@ static int theap_uring_kick(struct theap_context *context, const struct timerhea
 	u32 done;
 	int ret;
 
-	if (!theap_context_slots(context))
-		return -EBADFD;
-	if (cmd->reserved)
-		return -EINVAL;
-	ret = theap_kick(context, u64_to_user_ptr(cmd->slots), min(cmd->nr, THEAP_URING_KICKS),
+	ret = theap_kick(context, u64_to_user_ptr(cmd->arg), min(cmd->nr, THEAP_URING_KICKS),
 			 &done);
 	return ret ?: done;
 }
 
+/* Execute a request.  Return: its result; -EIOCBQUEUED: it is pending. */
+static int theap_uring_execute(struct io_uring_cmd *uring, const struct timerheap_uring_cmd *cmd,
+			       unsigned int issue_flags)
+{
+	struct theap_context *context = uring->file->private_data;
+	bool wait = uring->cmd_op == TIMERHEAP_URING_WAIT;
+	u32 slots = theap_context_slots(context);
+
+	if (wait && !THEAP_COMPAT_URING_WAIT)
+		return -EOPNOTSUPP;
+	/* io_uring knows flags that the request does not have. */
+	if (uring->flags & ~(wait ? THEAP_COMPAT_URING_MULTISHOT : 0) || cmd->reserved)
+		return -EINVAL;
+	if (!slots)
+		return -EBADFD;
+	switch (uring->cmd_op) {
+	case TIMERHEAP_URING_KICK:
+		return theap_uring_kick(context, cmd);
+	case TIMERHEAP_URING_WAIT:
+		if (!cmd->nr || cmd->nr > slots)
+			return -EINVAL;
+		return theap_uring_wait(uring, cmd->arg, cmd->nr, issue_flags);
+	case TIMERHEAP_URING_CANCEL:
+		return cmd->nr ? -EINVAL : theap_uring_cancel(context, cmd->arg);
+	default:
+		return -EINVAL;
+	}
+}
+
 /**
- * theap_uring_cmd - execute a request of io_uring
+ * theap_uring_cmd - execute or cancel a request of io_uring
  * @uring:       the request
- * @issue_flags: for theap_compat_uring_done()
+ * @issue_flags: for theap_compat_uring_done(); THEAP_COMPAT_URING_CANCEL: end a pending WAIT
  *
  * Context: task or worker of io_uring, may sleep.
- * Return: -EIOCBQUEUED: this function has completed the request.
+ * Return: -EIOCBQUEUED: this function has completed the request, or the request is pending.
  */
 int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
-	const struct timerheap_uring_cmd *shared = theap_compat_uring_cmd(uring);
+	const struct timerheap_uring_cmd *shared;
+	struct timerheap_uring_cmd cmd;
+	int ret;
+
+	if (issue_flags & THEAP_COMPAT_URING_CANCEL) {
+		theap_uring_wait_end(uring, issue_flags);
+		return 0;
+	}
+	shared = theap_compat_uring_cmd(uring);
 	/* The program may write to its submission queue entry at any time: read each field once. */
-	struct timerheap_uring_cmd cmd = {
-		.slots    = READ_ONCE(shared->slots),
-		.nr       = READ_ONCE(shared->nr),
+	cmd = (struct timerheap_uring_cmd) {
+		.arg	  = READ_ONCE(shared->arg),
+		.nr	  = READ_ONCE(shared->nr),
 		.reserved = READ_ONCE(shared->reserved),
 	};
-	int ret = -EINVAL;
-
-	/* Reject a registered buffer: no request uses one. */
-	if (uring->cmd_op == TIMERHEAP_URING_KICK && !(uring->flags & IORING_URING_CMD_FIXED))
-		ret = theap_uring_kick(uring->file->private_data, &cmd);
+	ret = theap_uring_execute(uring, &cmd, issue_flags);
 	/* Do not return the result: Linux 6.1 loses a count that is returned in a worker. */
-	theap_compat_uring_done(uring, ret, issue_flags);
+	if (ret != -EIOCBQUEUED)
+		theap_compat_uring_done(uring, ret, issue_flags);
 	return -EIOCBQUEUED;
 }

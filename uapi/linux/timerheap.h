@@ -768,31 +768,32 @@ struct timerheap_advance {
 /**
  * DOC: io_uring
  *
- * Submit IORING_OP_URING_CMD on the descriptor, with cmd_op TIMERHEAP_URING_KICK and a
- * struct timerheap_uring_cmd in the cmd field of the entry.  The result of the completion
- * is what @done of the call KICK would be, or a negative error.
+ * IORING_OP_URING_CMD, with one of these in cmd_op, and struct timerheap_uring_cmd in cmd.  No
+ * request occupies a worker of io_uring.
  *
- * A request kicks at most 1024 slots.  Task work of io_uring that is pending can end it early, as
- * a signal does.  If the result is below @nr, the program submits another request.
+ *	KICK	as the call, for at most 1024 slots: @done.  Task work can end it early
+ *	WAIT	completes when the ring has @nr entries or more: their number.  Takes no event.
+ *		A clock step, which read() then reports, completes it, too.  Since Linux 6.8
+ *	CANCEL	ends the pending WAITs with the same key: their number, or ENOENT
  *
- * There is no request for WAIT: IORING_OP_POLL_ADD waits for events, and IORING_OP_READ waits for
- * them and takes them.  Neither occupies a worker of io_uring while it waits, unless a read was
- * woken 128 times without an event.
+ * IORING_URING_CMD_MULTISHOT with IOSQE_BUFFER_SELECT (since Linux 6.18): WAIT completes each time
+ * that entries were added, as with EPOLLET.  A completion without IORING_CQE_F_MORE ends it.
  *
- *	EINVAL	unknown cmd_op; IORING_URING_CMD_FIXED; @reserved is not 0
- *
- * Other errors are those of the call.
+ *	EINVAL	unknown cmd_op or flag; @reserved is not 0; invalid @nr
+ *	others	WAIT: EOPNOTSUPP: Linux is too old; EBUSY: 64 are pending; ECANCELED: ended early
  */
 #define TIMERHEAP_URING_KICK	_IO(TIMERHEAP_IOC_MAGIC, 0x80)
+#define TIMERHEAP_URING_WAIT	_IO(TIMERHEAP_IOC_MAGIC, 0x81)
+#define TIMERHEAP_URING_CANCEL	_IO(TIMERHEAP_IOC_MAGIC, 0x82)
 
 /**
  * struct timerheap_uring_cmd - the argument of an io_uring request
- * @slots:    address of an array of __u32, the numbers of the slots
- * @nr:       length of the array
+ * @arg:      KICK: address of __u32 slot numbers.  WAIT, CANCEL: the program's key
+ * @nr:       KICK: how many slots.  WAIT: how many events, 1 to the slots.  CANCEL: 0
  * @reserved: 0
  */
 struct timerheap_uring_cmd {
-	__u64 slots;
+	__u64 arg;
 	__u32 nr;
 	__u32 reserved;
 };

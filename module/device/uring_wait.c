@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * WAIT as a request of io_uring: it completes when the event ring has events.
+ *
+ * A pending request is a member of a list of its context.  It occupies no worker and no task.  A
+ * waker of the context, in a softirq or a task, passes the request to the submitting task.  That
+ * task completes it, as task work.  A request is in one of these states:
+ *
+ *	issued		completing is set; the request is not in the list yet
+ *	pending		in the list
+ *	completing	in the list, completing is set; the task work is queued or runs
+ *	done		not in the list; io_uring_cmd_done() was called or is about to be called
+ *
+ * The lock of the list protects the states.  Only the call that moves a request from pending to
+ * completing queues the task work.  Only the call that moves the request to done calls
+ * io_uring_cmd_done().  So a request is done once.
+ *
+ * An event against the end of the issue, or of a task work that posts and goes on:
+ *
+ *	a waker					the task
+ *	  add entries to the event ring		  lock
+ *	  lock					  the request becomes pending
+ *	  pass each pending request		  read the event ring
+ *	    that has its events			  events: completing, queue task work
+ *	  unlock				  unlock
+ *
+ * If the waker has the lock first, the task reads the new entries.  Otherwise, the waker finds the
+ * request pending.
+ *
+ * A second event against the task work of the first:
+ *
+ *	a waker					the task
+ *	  add entries				  read the total of the ring, then its count
+ *	  completing: do nothing		  post the count, or end the request
+ *						  pending again: has the total changed?
+ *
+ * A one-shot request has ended, and the program takes the second event, or the next request
+ * completes at once.  A multishot request posts again.
+ *
+ * The end of the io_uring or its task, or CANCEL, against a completion:
+ *
+ *	the task work				a cancellation
+ *	  post, if the request goes on		  lock
+ *	  lock					  set cancelled
+ *	  cancelled: done, with ECANCELED	  pending: the end of the io_uring ends the
+ *	  no more to come: done			    request, CANCEL queues task work
+ *	  otherwise: pending again		  completing: leave it to the task work
+ *	  unlock				  unlock
+ *
+ * io_uring holds its own lock when it cancels and when it runs task work.  The lock of the list
+ * nests in it.  io_uring repeats its cancellations until no request is left, also after the task
+ * has exited.  Then a kernel thread runs the task work.  CANCEL may run in another task than that
+ * of the request.  So CANCEL ends a request by task work, never directly.
+ *
+ * A request that a worker of io_uring issues (IOSQE_ASYNC) can be cancelled as soon as it is marked
+ * cancelable, before it is in the list.  The state issued covers that.
+ *
+ * Lifetime: io_uring keeps a request until io_uring_cmd_done(), and the request keeps the file.  So
+ * the list is empty at the last close, and the module cannot go away.  The task work may make that
+ * last close while a waker still holds the lock of the list: context.c states why the context
+ * exists until the waker has ended.
+ */
+#include "compat.h"
+#include "context.h"
+#include "uring.h"
+
+/*
+ * The most WAIT requests of a context.  A waker checks each of them in a softirq, and may pass each
+ * to another task.  So the limit bounds the time of a waker.
+ */
+#define THEAP_URING_WAITS	64U
+
+/*
+ * A WAIT request, in the memory of the request that io_uring leaves to the device.
+ *
+ * The lock of the list protects all fields.  While @completing is set, only the task work writes
+ * @seen, and reads it without the lock.
+ */
+struct theap_uring_wait {
+	struct list_head node;
+	u64 key;		/* CANCEL names it */
+	u32 seen;		/* the total of the ring at the last completion */
+	u32 min : 30;		/* the number of events to wait for; there are 2^24 slots at most */
+	u32 completing : 1;
+	u32 cancelled : 1;
+};
+
+static struct theap_uring_wait *theap_uring_to_wait(struct io_uring_cmd *uring)
+{
+	BUILD_BUG_ON(sizeof(struct theap_uring_wait) > sizeof(uring->pdu));
+	return (void *)uring->pdu;
+}
+
+static struct io_uring_cmd *theap_uring_from_wait(struct theap_uring_wait *wait)
+{
+	return container_of((void *)wait, struct io_uring_cmd, pdu);
+}
+
+static struct theap_context *theap_uring_context(const struct io_uring_cmd *uring)
+{
+	return uring->file->private_data;
+}
+
+void theap_uring_waits_init(struct theap_uring_waits *waits)
+{
+	spin_lock_init(&waits->lock);
+	INIT_LIST_HEAD(&waits->list);
+}
+
+/*
+ * Must a request complete?  It must if the ring has enough entries.  A multishot request also needs
+ * an entry that was added since its last completion.  A clock step completes all requests.
+ */
+static bool theap_uring_ready(struct theap_context *context, struct theap_uring_wait *wait)
+{
+	if (theap_clock_step_unreported(&context->clock_step))
+		return true;
+	if (theap_uring_from_wait(wait)->flags & THEAP_COMPAT_URING_MULTISHOT &&
+	    theap_ring_total(&context->ring) == wait->seen)
+		return false;
+	return theap_ring_count(&context->ring) >= wait->min;
+}
+
+static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_flags);
+
+THEAP_COMPAT_URING_TO_TASK(theap_uring_to_task, theap_uring_complete)
+
+/* Pass a pending request to its task if it must complete. */
+static void theap_uring_check(struct theap_context *context, struct theap_uring_wait *wait)
+{
+	lockdep_assert_held(&context->waits.lock);
+	if (wait->completing || !(wait->cancelled || theap_uring_ready(context, wait)))
+		return;
+	wait->completing = true;
+	theap_uring_to_task(theap_uring_from_wait(wait));
+}
+
+/* Pass the requests that must complete to their tasks.  Context: task or softirq. */
+void theap_uring_waits_wake(struct theap_context *context)
+{
+	struct theap_uring_wait *wait;
+
+	spin_lock_bh(&context->waits.lock);
+	list_for_each_entry(wait, &context->waits.list, node)
+		theap_uring_check(context, wait);
+	spin_unlock_bh(&context->waits.lock);
+}
+
+static void theap_uring_remove(struct theap_uring_waits *waits, struct theap_uring_wait *wait)
+{
+	lockdep_assert_held(&waits->lock);
+	list_del(&wait->node);
+	waits->nr--;
+}
+
+/*
+ * Complete a request in its task: end it, or post a completion and let it wait again.  If another
+ * reader has taken the events, let the request wait again without a completion.
+ *
+ * The task or its io_uring may be at its end.  The request need not know: if it is pending again,
+ * io_uring cancels it.
+ */
+static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_flags)
+{
+	struct theap_context *context = theap_uring_context(uring);
+	struct theap_uring_wait *wait = theap_uring_to_wait(uring);
+	/* Read the total first: entries that are added after that complete the request again. */
+	u32 total = theap_ring_total(&context->ring);
+	u32 count = theap_ring_count(&context->ring);
+	int ret = count;
+	bool again;
+
+	/* @min is constant, but shares a word with the state. */
+	spin_lock_bh(&context->waits.lock);
+	again = count < wait->min;
+	spin_unlock_bh(&context->waits.lock);
+
+	if (theap_clock_step_unreported(&context->clock_step))
+		again = false;
+	else if (!again && uring->flags & THEAP_COMPAT_URING_MULTISHOT)
+		again = total == wait->seen || theap_compat_uring_post(uring, count, issue_flags);
+
+	spin_lock_bh(&context->waits.lock);
+	if (wait->cancelled) {
+		again = false;
+		ret = -ECANCELED;
+	}
+	if (again) {
+		wait->seen = total;
+		wait->completing = false;
+		theap_uring_check(context, wait);
+	} else {
+		theap_uring_remove(&context->waits, wait);
+	}
+	spin_unlock_bh(&context->waits.lock);
+	if (!again)
+		theap_compat_uring_done(uring, ret, issue_flags);
+}
+
+/**
+ * theap_uring_wait - issue a WAIT request
+ * @uring:       the request, on a context that is set up
+ * @key:         names the request for theap_uring_cancel()
+ * @min:         the number of events to wait for, 1 to the number of slots
+ * @issue_flags: of io_uring
+ *
+ * Context: task or worker of io_uring, may sleep.
+ * Return: -EIOCBQUEUED: the request is pending; do not access it.  Otherwise, the result: the
+ * number of events, or -EBUSY: the context has THEAP_URING_WAITS requests.
+ */
+int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int issue_flags)
+{
+	struct theap_context *context = theap_uring_context(uring);
+	struct theap_uring_wait *wait = theap_uring_to_wait(uring);
+	struct theap_uring_waits *waits = &context->waits;
+	u32 count = theap_ring_count(&context->ring);
+	int ret = -EBUSY;
+
+	/* A task work posts the completions of a multishot request, also the first. */
+	if (!(uring->flags & THEAP_COMPAT_URING_MULTISHOT) &&
+	    (count >= min || theap_clock_step_unreported(&context->clock_step)))
+		return count;
+	*wait = (struct theap_uring_wait) {
+		.key = key,
+		.min = min,
+		.seen = theap_ring_total(&context->ring) - 1,
+		.completing = true,
+	};
+	io_uring_cmd_mark_cancelable(uring, issue_flags);
+	spin_lock_bh(&waits->lock);
+	if (waits->nr < THEAP_URING_WAITS) {
+		waits->nr++;
+		list_add_tail(&wait->node, &waits->list);
+		wait->completing = false;
+		theap_uring_check(context, wait);
+		ret = -EIOCBQUEUED;
+	}
+	spin_unlock_bh(&waits->lock);
+	return ret;
+}
+
+/* End a WAIT request whose io_uring or task is at its end.  The lock of the io_uring is held. */
+void theap_uring_wait_end(struct io_uring_cmd *uring, unsigned int issue_flags)
+{
+	struct theap_context *context = theap_uring_context(uring);
+	struct theap_uring_wait *wait = theap_uring_to_wait(uring);
+	bool pending;
+
+	spin_lock_bh(&context->waits.lock);
+	wait->cancelled = true;
+	pending = !wait->completing;
+	if (pending)
+		theap_uring_remove(&context->waits, wait);
+	spin_unlock_bh(&context->waits.lock);
+	if (pending)
+		theap_compat_uring_done(uring, -ECANCELED, issue_flags);
+}
+
+/* End the WAIT requests with @key.  Return: how many; -ENOENT: there is none. */
+int theap_uring_cancel(struct theap_context *context, u64 key)
+{
+	struct theap_uring_wait *wait;
+	int nr = 0;
+
+	spin_lock_bh(&context->waits.lock);
+	list_for_each_entry(wait, &context->waits.list, node) {
+		if (wait->key != key || wait->cancelled)
+			continue;
+		wait->cancelled = true;
+		theap_uring_check(context, wait);
+		nr++;
+	}
+	spin_unlock_bh(&context->waits.lock);
+	return nr ?: -ENOENT;
+}

@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * io_uring: the requests WAIT and CANCEL.
+ *
+ * Each test runs on three kinds of io_uring, since the kernel completes requests of each in its own
+ * way.  "plain" has task work at the next return to user space.  "deferred" has task work when the
+ * program asks for completions.  "polled" has a kernel thread that submits and completes.
+ */
+#include <dirent.h>
+#include <liburing.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "timerheap_test.h"
+
+#define SLOTS	64
+#define ENTRIES	128	/* of the submission queue; the completion queue has twice as many */
+#define MOST	64	/* pending WAIT requests of a context */
+
+/* IORING_URING_CMD_MULTISHOT, which old headers lack. */
+#define MULTISHOT	2
+
+FIXTURE(wait)
+{
+	struct th_map map;
+	struct io_uring ring;
+	int fd;
+};
+
+FIXTURE_VARIANT(wait)
+{
+	uint32_t flags;
+};
+
+FIXTURE_VARIANT_ADD(wait, plain) {};
+FIXTURE_VARIANT_ADD(wait, deferred)
+{
+	.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+};
+
+FIXTURE_VARIANT_ADD(wait, polled) { .flags = IORING_SETUP_SQPOLL };
+
+FIXTURE_SETUP(wait)
+{
+	REQUIRE_DEVICE();
+	if (th_release_before(6, 8))
+		SKIP(return, "io_uring cancels no request of a device before Linux 6.8");
+	if (syscall(SYS_io_uring_setup, 0, NULL) < 0 && errno != EFAULT && errno != EINVAL)
+		SKIP(return, "io_uring is not available: %s", strerror(errno));
+	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, SLOTS));
+	self->fd = self->map.fd;
+	ASSERT_EQ(0, io_uring_queue_init(ENTRIES, &self->ring, variant->flags));
+}
+
+FIXTURE_TEARDOWN(wait)
+{
+	th_unmap(&self->map);
+	io_uring_queue_exit(&self->ring);
+}
+
+static struct io_uring_sqe *prepare(struct io_uring *ring, int fd, uint32_t op,
+				    uint64_t key, uint32_t nr, uint64_t user_data)
+{
+	struct timerheap_uring_cmd cmd = { .arg = key, .nr = nr };
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	sqe->cmd_op = op;
+	sqe->user_data = user_data;
+	memcpy(sqe->cmd, &cmd, sizeof(cmd));
+	return sqe;
+}
+
+/* Submit a WAIT for @min events.  Its key and its user_data are @key. */
+static int submit_wait(struct io_uring *ring, int fd, uint64_t key, uint32_t min)
+{
+	prepare(ring, fd, TIMERHEAP_URING_WAIT, key, min, key);
+	return io_uring_submit(ring) > 0 ? 0 : -EIO;
+}
+
+static int submit_multishot(struct io_uring *ring, int fd, uint64_t key, uint32_t min)
+{
+	struct io_uring_sqe *sqe = prepare(ring, fd, TIMERHEAP_URING_WAIT, key, min, key);
+
+	sqe->uring_cmd_flags = MULTISHOT;
+	sqe->flags |= IOSQE_BUFFER_SELECT;
+	return io_uring_submit(ring) > 0 ? 0 : -EIO;
+}
+
+/* The next completion, or one with the result -ETIME if there is none within @span ns. */
+static struct io_uring_cqe completion(struct io_uring *ring, int64_t span)
+{
+	struct __kernel_timespec ts = { span / SEC, span % SEC };
+	struct io_uring_cqe *cqe, copy = {};
+
+	copy.res = io_uring_wait_cqe_timeout(ring, &cqe, &ts);
+	if (!copy.res) {
+		copy.user_data = cqe->user_data;
+		copy.flags = cqe->flags;
+		copy.res = cqe->res;
+		io_uring_cqe_seen(ring, cqe);
+	}
+	return copy;
+}
+
+static int result(struct io_uring *ring, int64_t span)
+{
+	return completion(ring, span).res;
+}
+
+/*
+ * Submit CANCEL.  Return: its result.  The completions of the cancelled requests may precede it:
+ * count those with ECANCELED in *@cancelled, which may be NULL.
+ */
+#define CANCEL	(1ULL << 63)
+
+static int cancel(struct io_uring *ring, int fd, uint64_t key, int *cancelled)
+{
+	prepare(ring, fd, TIMERHEAP_URING_CANCEL, key, 0, CANCEL);
+	if (io_uring_submit(ring) <= 0)
+		return -EIO;
+	for (;;) {
+		struct io_uring_cqe cqe = completion(ring, LOST);
+
+		if (cqe.res == -ETIME || cqe.user_data == CANCEL)
+			return cqe.res;
+		if (cancelled && cqe.res == -ECANCELED)
+			++*cancelled;
+	}
+}
+
+/* Take all events from mapped memory.  Return: how many expirations they count. */
+static uint64_t take(struct th_map *map)
+{
+	uint64_t expirations = 0;
+
+	while (map->ring->head != __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE)) {
+		uint32_t slot = map->ring->slots[map->ring->head & map->mask];
+
+		__atomic_store_n(&map->ring->head, map->ring->head + 1, __ATOMIC_RELAXED);
+		expirations += __atomic_exchange_n(&map->slots[slot].expirations, 0,
+						   __ATOMIC_SEQ_CST);
+	}
+	return expirations;
+}
+
+/* WAIT completes when an event arrives, and leaves the event in the ring. */
+TEST_F(wait, event_completes_wait)
+{
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, submit_wait(&self->ring, self->fd, 7, 1));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	ASSERT_EQ(0, th_start(self->fd, 4, 10 * MSEC));
+	EXPECT_EQ(1, result(&self->ring, LOST));
+	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_EQ(4, event.slot);
+	/* The request is gone. */
+	ASSERT_EQ(0, th_start(self->fd, 4, 0));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+}
+
+/* If there are events, WAIT completes at submission.  It states how many there are. */
+TEST_F(wait, events_in_ring_complete_wait_at_once)
+{
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(0, th_start(self->fd, i, 0));
+	while (self->map.ring->tail != 3)
+		nap(MSEC);
+	for (int min = 1; min <= 3; min++) {
+		ASSERT_EQ(0, submit_wait(&self->ring, self->fd, 0, min));
+		if (!(variant->flags & IORING_SETUP_SQPOLL))
+			EXPECT_EQ(1, io_uring_cq_ready(&self->ring));
+		EXPECT_EQ(3, result(&self->ring, LOST));
+	}
+	ASSERT_EQ(0, submit_wait(&self->ring, self->fd, 0, 4));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	ASSERT_EQ(0, th_start(self->fd, 3, 0));
+	EXPECT_EQ(4, result(&self->ring, LOST));
+	EXPECT_EQ(4, take(&self->map));
+}
+
+/*
+ * One event completes all requests that wait for one.  The 65th request of a context is refused,
+ * and a request that completes makes room for another.
+ */
+TEST_F(wait, event_completes_all_waits)
+{
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < MOST; i++)
+			ASSERT_EQ(0, submit_wait(&self->ring, self->fd, i, 1));
+		EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+		ASSERT_EQ(0, submit_wait(&self->ring, self->fd, MOST, 1));
+		EXPECT_EQ(-EBUSY, result(&self->ring, LOST));
+		ASSERT_EQ(0, th_start(self->fd, 4, 10 * MSEC));
+		for (int i = 0; i < MOST; i++)
+			ASSERT_EQ(1, result(&self->ring, LOST));
+		EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
+		EXPECT_EQ(1, take(&self->map));
+	}
+}
+
+/* CANCEL ends the requests with its key, and no other request.  No event is lost. */
+TEST_F(wait, cancel_ends_waits_with_key)
+{
+	int cancelled = 0;
+
+	EXPECT_EQ(-ENOENT, cancel(&self->ring, self->fd, 1, NULL));
+	for (int i = 0; i < 4; i++)
+		ASSERT_EQ(0, submit_wait(&self->ring, self->fd, i & 1, 1));
+	EXPECT_EQ(2, cancel(&self->ring, self->fd, 1, &cancelled));
+	while (cancelled < 2) {
+		struct io_uring_cqe cqe = completion(&self->ring, LOST);
+
+		ASSERT_EQ(-ECANCELED, cqe.res);
+		EXPECT_EQ(1, cqe.user_data);
+		cancelled++;
+	}
+	EXPECT_EQ(-ENOENT, cancel(&self->ring, self->fd, 1, NULL));
+	EXPECT_EQ(-ENOENT, cancel(&self->ring, self->fd, 1ULL << 32, NULL));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	ASSERT_EQ(0, th_start(self->fd, 4, 10 * MSEC));
+	for (int i = 0; i < 2; i++) {
+		struct io_uring_cqe cqe = completion(&self->ring, LOST);
+
+		EXPECT_EQ(1, cqe.res);
+		EXPECT_EQ(0, cqe.user_data);
+	}
+	EXPECT_EQ(1, take(&self->map));
+}
+
+/* The request keeps the context when the program closes the descriptor and removes the mappings. */
+TEST_F(wait, wait_outlives_descriptor)
+{
+	struct th_map map;
+
+	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
+	ASSERT_EQ(0, submit_wait(&self->ring, map.fd, 0, 1));
+	/* The thread of a polled io_uring opens the file only when it executes the request. */
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	ASSERT_EQ(0, th_start(map.fd, 0, 200 * MSEC));
+	th_unmap(&map);
+	EXPECT_EQ(1, result(&self->ring, LOST));
+}
+
+/* The end of an io_uring ends its requests, and makes room for those of another. */
+TEST_F(wait, end_of_io_uring_ends_waits)
+{
+	int64_t end = now() + LOST;
+	struct io_uring ring;
+	int pending;
+
+	if (variant->flags & IORING_SETUP_DEFER_TASKRUN && !access("/proc/lockdep", F_OK) &&
+	    th_release_before(7, 0))
+		SKIP(return, "io_uring warns if it ends with requests of a task that goes on");
+	for (int round = 0; round < 8; round++) {
+		ASSERT_EQ(0, io_uring_queue_init(ENTRIES, &ring, variant->flags));
+		/* The last requests complete while the io_uring ends. */
+		for (int i = 0; i < MOST; i++)
+			ASSERT_EQ(0, submit_wait(&ring, self->fd, 5, 1));
+		if (round & 1)
+			ASSERT_EQ(0, th_start(self->fd, 0, 0));
+		io_uring_queue_exit(&ring);
+		/* The kernel ends the requests of a closed io_uring later. */
+		do {
+			take(&self->map);
+			for (int i = 0; i < MOST; i++)
+				ASSERT_EQ(0, submit_wait(&self->ring, self->fd, 0, 1));
+			pending = cancel(&self->ring, self->fd, 0, NULL);
+			while (result(&self->ring, 10 * MSEC) != -ETIME)
+				;
+		} while (pending != MOST && now() < end);
+		EXPECT_EQ(MOST, pending);
+	}
+}
+
+static int threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	int n = 0;
+
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+/*
+ * No WAIT occupies a worker of io_uring.  So an fsync, which needs the only worker, completes
+ * while four requests wait.  The program may even have asked for a worker for each of them.
+ */
+TEST_F(wait, waits_leave_worker_to_fsync)
+{
+	int file = memfd_create("file", 0), before = threads();
+	unsigned int workers[2] = { 1, 1 };
+	struct io_uring_sqe *sqe;
+
+	ASSERT_LE(0, file);
+	ASSERT_EQ(0, io_uring_register_iowq_max_workers(&self->ring, workers));
+	for (int i = 0; i < 4; i++)
+		ASSERT_EQ(0, submit_wait(&self->ring, self->fd, 0, 1));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	EXPECT_EQ(before, threads());
+	for (int i = 0; i < 4; i++)
+		prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, 0, 1, 0)->flags |= IOSQE_ASYNC;
+	ASSERT_LT(0, io_uring_submit(&self->ring));
+	sqe = io_uring_get_sqe(&self->ring);
+	io_uring_prep_fsync(sqe, file, 0);
+	sqe->user_data = 1;
+	ASSERT_LT(0, io_uring_submit(&self->ring));
+	EXPECT_EQ(1, completion(&self->ring, LOST).user_data);
+	ASSERT_EQ(0, th_start(self->fd, 4, 0));
+	for (int i = 0; i < 8; i++)
+		EXPECT_EQ(1, result(&self->ring, LOST));
+	close(file);
+}
+
+TEST_F(wait, bad_waits_are_refused)
+{
+	int before_setup = th_open();
+
+	ASSERT_EQ(0, submit_wait(&self->ring, self->fd, 0, 0));
+	EXPECT_EQ(-EINVAL, result(&self->ring, LOST));
+	ASSERT_EQ(0, submit_wait(&self->ring, self->fd, 0, SLOTS + 1));
+	EXPECT_EQ(-EINVAL, result(&self->ring, LOST));
+	ASSERT_EQ(0, submit_wait(&self->ring, self->fd, 0, UINT32_MAX));
+	EXPECT_EQ(-EINVAL, result(&self->ring, LOST));
+	ASSERT_EQ(0, submit_wait(&self->ring, before_setup, 0, 1));
+	EXPECT_EQ(-EBADFD, result(&self->ring, LOST));
+	prepare(&self->ring, self->fd, TIMERHEAP_URING_CANCEL, 0, 1, 0);
+	ASSERT_LT(0, io_uring_submit(&self->ring));
+	EXPECT_EQ(-EINVAL, result(&self->ring, LOST));
+	close(before_setup);
+}
+
+/* A clock step completes WAIT without an event, until a read reports the step. */
+TEST_F(wait, clock_step_completes_wait)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_REALTIME, .slots = 4, .flags = TIMERHEAP_CANCEL_ON_SET,
+	};
+	struct timerheap_event event;
+	struct timespec ts;
+	int fd = th_open();
+
+	ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setup));
+	ASSERT_EQ(0, submit_wait(&self->ring, fd, 0, 1));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_sec++;
+	if (clock_settime(CLOCK_REALTIME, &ts))
+		SKIP(return, "needs root, to step the clock");
+	EXPECT_EQ(0, result(&self->ring, LOST));
+	if (!th_release_before(6, 18)) {
+		struct io_uring_cqe cqe;
+
+		ASSERT_EQ(0, submit_multishot(&self->ring, fd, 0, 1));
+		cqe = completion(&self->ring, LOST);
+		EXPECT_EQ(0, cqe.res);
+		EXPECT_EQ(0, cqe.flags);
+	}
+	EXPECT_EQ(-1, read(fd, &event, sizeof(event)));
+	EXPECT_EQ(ECANCELED, errno);
+	ASSERT_EQ(0, submit_wait(&self->ring, fd, 0, 1));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	EXPECT_EQ(1, cancel(&self->ring, fd, 0, NULL));
+	close(fd);
+}
+
+#define REQUIRE_MULTISHOT()								\
+do {											\
+	if (th_release_before(6, 18))							\
+		SKIP(return, "io_uring has no such request before Linux 6.18");		\
+} while (0)
+
+/* Before Linux 6.18, io_uring refuses a multishot WAIT.  It does not become another request. */
+TEST_F(wait, old_kernel_refuses_multishot)
+{
+	if (!th_release_before(6, 18))
+		SKIP(return, "this kernel has multishot requests of devices");
+	prepare(&self->ring, self->fd, TIMERHEAP_URING_WAIT, 0, 1, 0)->uring_cmd_flags = MULTISHOT;
+	ASSERT_LT(0, io_uring_submit(&self->ring));
+	EXPECT_EQ(-EINVAL, result(&self->ring, LOST));
+}
+
+/* A multishot WAIT completes for each batch of events, also for events that precede it. */
+TEST_F(wait, multishot_completes_for_each_batch)
+{
+	struct io_uring_cqe cqe;
+
+	REQUIRE_MULTISHOT();
+	ASSERT_EQ(0, th_start(self->fd, 0, 0));
+	while (!self->map.ring->tail)
+		nap(MSEC);
+	ASSERT_EQ(0, submit_multishot(&self->ring, self->fd, 9, 1));
+	for (int i = 0; i < 4; i++) {
+		cqe = completion(&self->ring, LOST);
+		ASSERT_EQ(1, cqe.res);
+		ASSERT_EQ(IORING_CQE_F_MORE, cqe.flags);
+		EXPECT_EQ(9, cqe.user_data);
+		/* Without a new entry, there is no second completion. */
+		EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
+		EXPECT_EQ(1, take(&self->map));
+		ASSERT_EQ(0, th_start(self->fd, i, 10 * MSEC));
+	}
+	EXPECT_EQ(1, result(&self->ring, LOST));
+	EXPECT_EQ(1, cancel(&self->ring, self->fd, 9, NULL));
+	EXPECT_EQ(-ENOENT, cancel(&self->ring, self->fd, 9, NULL));
+}
+
+/* A multishot WAIT for three events completes when three are in the ring. */
+TEST_F(wait, multishot_waits_for_several_events)
+{
+	REQUIRE_MULTISHOT();
+	ASSERT_EQ(0, submit_multishot(&self->ring, self->fd, 9, 3));
+	for (int i = 0; i < 2; i++)
+		ASSERT_EQ(0, th_start(self->fd, i, 0));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+	ASSERT_EQ(0, th_start(self->fd, 2, 0));
+	EXPECT_EQ(3, result(&self->ring, LOST));
+	EXPECT_EQ(3, take(&self->map));
+	ASSERT_EQ(0, th_start(self->fd, 3, 0));
+	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
+}
+
+/* If the completion queue is full, the request ends.  Its last completion is not lost. */
+TEST_F(wait, full_completion_queue_ends_multishot)
+{
+	struct io_uring_cqe cqe;
+	int nr = 0;
+
+	REQUIRE_MULTISHOT();
+	ASSERT_EQ(0, submit_multishot(&self->ring, self->fd, 9, 1));
+	for (int ready = 0; ready <= 2 * ENTRIES; ready++) {
+		int64_t end = now() + (ready < 2 * ENTRIES ? LOST : 50 * MSEC);
+
+		ASSERT_EQ(0, th_start(self->fd, 0, 0));
+		/* Let this task execute its task work. */
+		while (io_uring_cq_ready(&self->ring) <= ready && now() < end)
+			io_uring_get_events(&self->ring);
+		take(&self->map);
+	}
+	do {
+		cqe = completion(&self->ring, LOST);
+		ASSERT_LE(0, cqe.res);
+		nr++;
+	} while (cqe.flags & IORING_CQE_F_MORE);
+	EXPECT_LT(1, nr);
+	EXPECT_GE(2 * ENTRIES + 1, nr);
+	ASSERT_EQ(0, submit_multishot(&self->ring, self->fd, 9, 1));
+	ASSERT_EQ(0, th_start(self->fd, 0, 0));
+	EXPECT_EQ(1, result(&self->ring, LOST));
+}
+
+#define OP_READ_MULTISHOT	49	/* IORING_OP_READ_MULTISHOT, which old headers lack */
+#define BUFFERS			4
+
+/* Since Linux 6.7, one read request can return each batch of events in a provided buffer. */
+TEST_F(wait, multishot_read_returns_each_batch)
+{
+	struct timerheap_event buffers[BUFFERS][2] = {};
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
+	int before = threads();
+
+	io_uring_prep_provide_buffers(sqe, buffers, sizeof(buffers[0]), BUFFERS, 5, 0);
+	ASSERT_LT(0, io_uring_submit(&self->ring));
+	ASSERT_EQ(0, result(&self->ring, LOST));
+	sqe = io_uring_get_sqe(&self->ring);
+	io_uring_prep_rw(OP_READ_MULTISHOT, sqe, self->fd, NULL, 0, -1);
+	sqe->flags |= IOSQE_BUFFER_SELECT;
+	sqe->buf_group = 5;
+	ASSERT_LT(0, io_uring_submit(&self->ring));
+	for (int i = 0; i < BUFFERS; i++) {
+		struct io_uring_cqe cqe;
+		uint32_t buffer;
+
+		EXPECT_EQ(-ETIME, result(&self->ring, 20 * MSEC));
+		EXPECT_EQ(before, threads());
+		ASSERT_EQ(0, th_start(self->fd, i, 10 * MSEC));
+		cqe = completion(&self->ring, LOST);
+		ASSERT_EQ(sizeof(struct timerheap_event), cqe.res);
+		EXPECT_TRUE(cqe.flags & IORING_CQE_F_MORE);
+		buffer = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
+		ASSERT_GT(BUFFERS, buffer);
+		EXPECT_EQ(i, buffers[buffer][0].slot);
+	}
+	/* Without a buffer, the request ends, and the event stays. */
+	ASSERT_EQ(0, th_start(self->fd, 9, 0));
+	EXPECT_EQ(-ENOBUFS, result(&self->ring, LOST));
+	EXPECT_EQ(1, take(&self->map));
+}
+
+struct producer {
+	struct th_map *map;
+	pthread_t thread;
+	uint64_t starts;
+	uint64_t seen;		/* expirations that the consumer has taken */
+	bool with_cancel;
+	bool stop;
+};
+
+/* Start a timer and wait until the consumer has taken its event, @starts times. */
+static void *produce(void *arg)
+{
+	struct producer *producer = arg;
+
+	for (uint64_t i = 0; i < producer->starts; i++) {
+		uint32_t slot = i % SLOTS;
+
+		th_start(producer->map->fd, slot, i % 7 * 20 * USEC);
+		/* At times, another event arrives while the first is handled. */
+		if (i % 3)
+			continue;
+		while (__atomic_load_n(&producer->seen, __ATOMIC_RELAXED) <= i &&
+		       !__atomic_load_n(&producer->stop, __ATOMIC_RELAXED))
+			nap(50 * USEC);
+	}
+	return NULL;
+}
+
+static void *cancel_often(void *arg)
+{
+	struct producer *producer = arg;
+	struct io_uring ring;
+
+	if (io_uring_queue_init(8, &ring, 0))
+		return NULL;
+	while (!__atomic_load_n(&producer->stop, __ATOMIC_RELAXED)) {
+		cancel(&ring, producer->map->fd, 9, NULL);
+		nap(200 * USEC);
+	}
+	io_uring_queue_exit(&ring);
+	return NULL;
+}
+
+/*
+ * Take @producer->starts events, and wait by WAIT whenever there is none.  No wake-up is lost, and
+ * each request ends once.  Return: whether so.
+ */
+static bool consume(struct io_uring *ring, struct producer *producer, bool multishot)
+{
+	struct th_map *map = producer->map;
+	uint64_t submitted = 0, ended = 0;
+	bool pending = false, good = true;
+	pthread_t canceller;
+
+	if (producer->with_cancel)
+		pthread_create(&canceller, NULL, cancel_often, producer);
+	pthread_create(&producer->thread, NULL, produce, producer);
+	while (good && producer->seen < producer->starts) {
+		struct io_uring_cqe cqe;
+
+		if (!pending) {
+			good = !(multishot ? submit_multishot : submit_wait)(ring, map->fd, 9, 1);
+			pending = true;
+			submitted++;
+		}
+		cqe = completion(ring, LOST);
+		if (cqe.res < 0 && cqe.res != -ECANCELED) {
+			printf("# after %llu events: %d\n", (unsigned long long)producer->seen,
+			       cqe.res);
+			good = false;
+		}
+		if (!(cqe.flags & IORING_CQE_F_MORE)) {
+			pending = false;
+			ended++;
+		}
+		__atomic_store_n(&producer->seen, producer->seen + take(map), __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&producer->stop, true, __ATOMIC_RELAXED);
+	pthread_join(producer->thread, NULL);
+	if (producer->with_cancel)
+		pthread_join(canceller, NULL);
+	if (good && pending) {
+		int cancelled = 0, found = cancel(ring, map->fd, 9, &cancelled);
+
+		/* The last CANCEL of the other thread may precede this one. */
+		good = found == 1 || found == -ENOENT;
+		while (result(ring, 10 * MSEC) != -ETIME)
+			;
+	}
+	return good && ended + pending == submitted;
+}
+
+/* Events that arrive during a completion or a submission are not lost. */
+TEST_F(wait, no_event_is_lost)
+{
+	for (int multishot = 0; multishot <= !th_release_before(6, 18); multishot++) {
+		struct producer producer = { .map = &self->map, .starts = 600 };
+
+		EXPECT_TRUE(consume(&self->ring, &producer, multishot));
+	}
+}
+
+/* As before, while another task cancels the requests by an io_uring of its own. */
+TEST_F(wait, cancel_during_events)
+{
+	for (int multishot = 0; multishot <= !th_release_before(6, 18); multishot++) {
+		struct producer producer = {
+			.map = &self->map, .starts = 300, .with_cancel = true,
+		};
+
+		EXPECT_TRUE(consume(&self->ring, &producer, multishot));
+	}
+}
+
+/* Before Linux 6.8, WAIT is refused.  Poll and read requests wait instead: see uring.c. */
+TEST(old_kernel_refuses_wait)
+{
+	struct io_uring ring;
+	int fd;
+
+	REQUIRE_DEVICE();
+	if (!th_release_before(6, 8))
+		SKIP(return, "this kernel has cancelable requests of devices");
+	fd = th_context(CLOCK_MONOTONIC, SLOTS);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, io_uring_queue_init(8, &ring, 0));
+	ASSERT_EQ(0, submit_wait(&ring, fd, 9, 1));
+	EXPECT_EQ(-EOPNOTSUPP, result(&ring, LOST));
+	EXPECT_EQ(-ENOENT, cancel(&ring, fd, 9, NULL));
+	io_uring_queue_exit(&ring);
+	close(fd);
+}
+
+TEST_HARNESS_MAIN
