@@ -27,11 +27,11 @@
 #define CONNECTIONS	100000
 #define REQUESTS	4		/* of each connection */
 #define TIMEOUT		(2 * TIMERHEAP_SEC)
-#define SILENT		100		/* each 100th connection gets no answer to its last request */
+#define SILENT		100		/* each 100th connection gets no last answer */
 
 #define MULTISHOT	2U		/* IORING_URING_CMD_MULTISHOT, which old headers lack */
 #define KICK_MAX	1024U		/* the most slots of a KICK request */
-#define WAIT_DATA	UINT64_MAX	/* user_data of WAIT; that of KICK is its place in kicks[] */
+#define WAIT_DATA	UINT64_MAX	/* user_data of WAIT; that of KICK: place in kicks[] */
 
 /* How the program waits, from the best way to the one that any kernel has. */
 static enum { MULTISHOT_WAIT, SINGLE_WAIT, POLL } way;
@@ -124,7 +124,7 @@ static void complete(const struct io_uring_cqe *cqe)
 		errx(1, "KICK: %s", strerror(-cqe->res));
 	requested--;
 	kicked += cqe->res;
-	/* Task work may have ended the request early: kick the others.  A round kicks 1024 slots. */
+	/* Task work may have ended the request early: kick the others.  A round has 1024 slots. */
 	if (nr > KICK_MAX)
 		nr = KICK_MAX;
 	for (uint32_t i = cqe->res; i < nr; i++)
@@ -162,7 +162,9 @@ int main(void)
 	if (!th)
 		err(1, "timerheap_open");
 	for (int request = 0; request < REQUESTS; request++) {
-		nr_kicks = kicked = calls = 0;
+		nr_kicks = 0;
+		kicked = 0;
+		calls = 0;
 		for (uint32_t i = 0; i < CONNECTIONS; i++)
 			start(i);
 		for (uint32_t first = 0; first < nr_kicks; first += KICK_MAX)
@@ -178,8 +180,8 @@ int main(void)
 	calls = 0;
 	while (expired < CONNECTIONS / SILENT + late)
 		turn();
-	printf("%u expired, %u answered late, %u early, %u calls, by %s\n", expired, late, early, calls,
-	       way == POLL ? "POLL_ADD" : way == SINGLE_WAIT ? "WAIT" : "multishot WAIT");
+	printf("%u expired, %u answered late, %u early, %u calls, by %s\n", expired, late, early,
+	       calls, way == POLL ? "POLL_ADD" : way == SINGLE_WAIT ? "WAIT" : "multishot WAIT");
 	io_uring_queue_exit(&ring);
 	timerheap_close(th);
 	return expired != CONNECTIONS / SILENT + late || early;

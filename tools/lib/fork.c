@@ -3,8 +3,9 @@
  * fork(): the child gets no access to the timers of its parent.
  *
  * A child that shared the slots could stop its parent's timers by mistake, and take its events.
- * Its descriptor would keep the timers alive after the end of the parent.  So the mappings of a context are not inherited.  In the child, pages of zeros
- * take their place, and the descriptor is closed:
+ * Its descriptor would keep the timers alive after the end of the parent.  So the mappings of a
+ * context are not inherited.  In the child, pages of zeros take their place, and the descriptor is
+ * closed:
  *
  *	the child accesses		and finds
  *	a slot				an idle timer; what it stores has no effect

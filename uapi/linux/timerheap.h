@@ -62,11 +62,10 @@
  *	slots	an array of struct timerheap_slot
  *	ring	a struct timerheap_ring
  *
- * The kernel allocates the ring in SETUP, and a page of slots when the page is first
- * used: when the program touches the page, or when a call arms a slot in it.  A page of slots
- * is one page of the machine's memory, sysconf(_SC_PAGESIZE) bytes, and a slot has 64 bytes.
- * The size of each area is a multiple of that page size.  A page of slots in use costs a
- * second page, for the kernel's timers.  The memory is charged to the memory cgroup of the
+ * The kernel allocates the ring in SETUP, and a page of slots when the page is first used: when the
+ * program touches the page, or when a call arms a slot in it.  A page has sysconf(_SC_PAGESIZE)
+ * bytes, and a slot has 64.  The size of each area is a multiple of a page.  A page of slots in use
+ * costs a second page, for the kernel's timers.  The memory is charged to the memory cgroup of the
  * task that makes the kernel allocate it, and to the user whose task called SETUP.  Beyond
  * max_user_memory (INFO) a call fails with ENOSPC, and a program that touches a page gets SIGBUS.
  *
