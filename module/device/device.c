@@ -126,8 +126,10 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		return ret;
 	if (!(_IOC_DIR(known) & _IOC_READ))
 		return 0;
-	if (copy_to_user(user + output, (void *)&karg + output, common - output) ||
-	    clear_user(user + common, user_size - common))
+	if (copy_to_user(user + output, (void *)&karg + output, common - output))
+		return -EFAULT;
+	/* If the call has inputs, the bytes beyond the kernel's structure are 0 already. */
+	if (!(_IOC_DIR(known) & _IOC_WRITE) && clear_user(user + common, user_size - common))
 		return -EFAULT;
 	return 0;
 }

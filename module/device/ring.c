@@ -19,7 +19,7 @@
 #include "ring.h"
 
 /*
- * Return: the size of a ring for @slots slots: 128 bytes, and 4 bytes for each entry, rounded up to
+ * Return: the size of a ring for @slots slots: 192 bytes, and 4 bytes for each entry, rounded up to
  * whole pages.
  */
 static u64 theap_ring_size_for(u32 slots)

@@ -124,8 +124,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	th->ring = calloc(1, sizeof(*th->ring) + SLOTS * sizeof(th->ring->slots[0]));
 	th->mask = SLOTS - 1;
 	MUST(th->ring);
-	context.free = 0;
-	context.fresh = 0;
 	now = 1;
 	while (input.left) {
 		unsigned int operation = next_byte(&input);

@@ -42,9 +42,9 @@
  *    or an access in the program.  Once a slot was used, no call on it lacks memory.
  *  - The structures of calls may grow at their end.  A program may pass a shorter one than the
  *    kernel's: missing inputs count as 0, and missing outputs are not written.  The shortest INFO
- *    ends after @user_memory, the shortest SETUP after @slack, all others as in this file; a
- *    shorter one fails with EINVAL.  If a longer structure has inputs, and a byte beyond the
- *    kernel's is not 0, the call fails with E2BIG.  Outputs beyond the kernel's become 0.
+ *    ends after @user_memory, the shortest SETUP and QUERY after @slack, all others as in this
+ *    file; a shorter one fails with EINVAL.  If a longer structure has inputs, and a byte beyond
+ *    the kernel's is not 0, the call fails with E2BIG.  Outputs beyond the kernel's become 0.
  *  - The structures in arrays (event, pending, op) and in requests of io_uring (uring_cmd) never
  *    change.  Those in mapped memory (slot, ring) change only with TIMERHEAP_LAYOUT.
  */
