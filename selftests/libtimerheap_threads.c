@@ -2,9 +2,9 @@
 /*
  * libtimerheap with several threads: they share one context, or each has its own.
  *
- * The first two tests check sums, as stress.c does.  An arming is a start of a timer that was
- * not pending.  The number of armings of a timer equals the number of stops that prevented an
- * expiry plus the number of expirations.
+ * The first two tests check sums, as stress.c does.  Each start begins an arming.  The number of
+ * armings of a timer equals the sum of what its starts and stops return plus the number of
+ * expirations that events count.
  */
 #include <pthread.h>
 
@@ -54,7 +54,7 @@ struct worker {
 	uint32_t nr;
 	unsigned int seed;
 	uint64_t armed[SLOTS];
-	uint64_t stopped[SLOTS];
+	uint64_t ended[SLOTS];
 	uint64_t wrong;
 };
 
@@ -75,14 +75,15 @@ static void *operate(void *arg)
 
 		switch (rand_r(&worker->seed) % 3) {
 		case 0:
-			worker->stopped[slot] += timerheap_stop(worker->th, slot);
+			worker->ended[slot] += timerheap_stop(worker->th, slot);
 			break;
 		case 1:
 			ret = timerheap_postpone(worker->th, slot, random_deadline(worker));
 			break;
 		default:
 			ret = timerheap_start(worker->th, slot, random_deadline(worker));
-			worker->armed[slot] += !ret;
+			worker->armed[slot]++;
+			worker->ended[slot] += ret;
 		}
 		worker->wrong += ret < 0;
 		/* Give timers time to expire before they are started again. */
@@ -124,7 +125,7 @@ static void *consume(void *arg)
  */
 static int run_and_count_imbalances(struct consumer *consumer, struct worker *workers)
 {
-	uint64_t stopped[SLOTS] = {}, armed[SLOTS] = {}, total = 0;
+	uint64_t ended[SLOTS] = {}, armed[SLOTS] = {}, total = 0;
 	int bad = 0;
 
 	pthread_create(&consumer->thread, NULL, consume, consumer);
@@ -138,17 +139,17 @@ static int run_and_count_imbalances(struct consumer *consumer, struct worker *wo
 		bad += workers[i].wrong;
 		for (int slot = 0; slot < SLOTS; slot++) {
 			armed[slot] += workers[i].armed[slot];
-			stopped[slot] += workers[i].stopped[slot];
+			ended[slot] += workers[i].ended[slot];
 		}
 	}
 	for (int slot = 0; slot < SLOTS; slot++) {
-		stopped[slot] += timerheap_stop(consumer->th, slot);
-		consumer->expected += armed[slot] - stopped[slot];
+		ended[slot] += timerheap_stop(consumer->th, slot);
+		consumer->expected += armed[slot] - ended[slot];
 	}
 	consumer->done = true;
 	pthread_join(consumer->thread, NULL);
 	for (int slot = 0; slot < SLOTS; slot++) {
-		bad += armed[slot] != stopped[slot] + consumer->expired[slot];
+		bad += armed[slot] != ended[slot] + consumer->expired[slot];
 		total += consumer->expired[slot];
 	}
 	printf("# %llu expirations\n", (unsigned long long)total);
@@ -176,7 +177,7 @@ TEST_F_TIMEOUT(threads, each_arming_ends_once_with_shared_timers, 120)
 /*
  * Each thread starts a timer and frees its slot, often with an unread event.  At once it
  * allocates a slot, often the same one, for a timer that never expires.  If an event has the
- * data of the second timer, an old event of the first timer was not dropped.
+ * data of the second timer, the free has not discarded the event of the first timer.
  */
 #define EXPIRING_DATA	UINT64_C(0x51cc51cc51cc51cc)
 #define NEVER_DATA	UINT64_C(0x0ff0ff0ff0ff0ff0)
@@ -191,7 +192,7 @@ static void *change_owners(void *arg)
 		int expiring = timerheap_alloc(th), never;
 
 		if (expiring < 0) {
-			nap(MSEC);	/* No slot is free until the consumer drops an event. */
+			nap(MSEC);	/* The other threads own all slots. */
 			continue;
 		}
 		timerheap_set_data(th, expiring, EXPIRING_DATA);
@@ -232,7 +233,6 @@ static void *check_data(void *arg)
 TEST_F(threads, next_user_of_a_slot_gets_no_old_event)
 {
 	static struct worker workers[THREADS];
-	struct timerheap_event event;
 	bool allocated[SLOTS] = {};
 	int slot, count = 0;
 
@@ -250,20 +250,14 @@ TEST_F(threads, next_user_of_a_slot_gets_no_old_event)
 	EXPECT_EQ(0, self->consumer.wrong);
 	EXPECT_LT(0, self->consumer.expired[0]);
 	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
-	/* Each slot can be allocated once, some only after timerheap_next() drops their event. */
-	for (int64_t end = now() + LOST; count < SLOTS && now() < end;) {
-		slot = timerheap_alloc(self->th);
-		if (slot < 0) {
-			EXPECT_FALSE(timerheap_next(self->th, &event));
-			nap(MSEC);
-			continue;
-		}
+	/* Each slot can be allocated once. */
+	while ((slot = timerheap_alloc(self->th)) >= 0) {
 		EXPECT_FALSE(allocated[slot]);
 		allocated[slot] = true;
 		count++;
 	}
+	EXPECT_EQ(-ENOSPC, slot);
 	EXPECT_EQ(SLOTS, count);
-	EXPECT_EQ(-ENOSPC, timerheap_alloc(self->th));
 }
 
 /* Each thread has its own context, and gets only its own events. */

@@ -125,9 +125,10 @@ TEST_F(protocol, earlier_deadline_needs_kick)
 
 /*
  * A stop or a postponement races with the expiry.  If the timer is still pending, the stop
- * or the postponement takes effect.  Otherwise the timer has expired, and its event arrives.
+ * or the postponement takes effect.  Otherwise the timer has expired.  Then the stop discards the
+ * event, and a postponement does nothing, so that the event arrives.
  */
-TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_event_arrives, 60)
+TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_discards_event, 60)
 {
 	struct th_map *map = &self->map;
 	unsigned int seed = 1, stopped = 0, postponed = 0;
@@ -141,10 +142,11 @@ TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_event_arrives, 60)
 		while (now() < until)
 			;
 		if (round % 2) {
-			if (stop_slot(map, 0)) {
-				stopped++;
-				continue;
-			}
+			bool was_pending = stop_slot(map, 0);
+
+			ASSERT_EQ(1, was_pending + th_discarded);
+			stopped += was_pending;
+			continue;
 		} else {
 			int ret = postpone_slot(map, 0, second);
 
@@ -203,7 +205,7 @@ TEST_F(protocol, periods_do_not_drift)
 	/* After its period is set to 0, the timer expires once more and is then idle. */
 	map->slots[0].period = 0;
 	TH_WAIT_UNTIL(!map->slots[0].deadline);
-	EXPECT_EQ(0, stop_slot(map, 0));
+	EXPECT_EQ(1, th_kick(map->fd, (uint32_t[]){ 0 }, 1));
 	/* The last expiration may not have been read yet. */
 	if (map->slots[0].expirations || events_in_ring(map)) {
 		ASSERT_TRUE(wait_event(map, &event));
@@ -211,6 +213,13 @@ TEST_F(protocol, periods_do_not_drift)
 		EXPECT_EQ(first + (ticks - 1) * period, event.deadline);
 	}
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
+}
+
+/* Let a periodic slot not expire any more, and wait for the end of a check that is under way. */
+static void last_check(struct th_map *map, uint32_t n)
+{
+	exchange_deadline(map, n, TIMERHEAP_NEVER);
+	th_kick(map->fd, &n, 1);
 }
 
 /*
@@ -228,8 +237,7 @@ TEST_F(protocol, period_is_raised_to_minimum)
 	map->slots[0].period = 1;
 	ASSERT_EQ(0, start_slot(map, 0, first));
 	TH_WAIT_UNTIL(map->slots[0].expirations >= 20 * MSEC / info.min_period);
-	/* STOP waits until a running check ends, so the count is final.  A store does not wait. */
-	EXPECT_EQ(1, th_stop(map->fd, 0));
+	last_check(map, 0);
 	ASSERT_TRUE(wait_event(map, &event));
 	EXPECT_EQ(first + (event.expirations - 1) * info.min_period, event.deadline);
 	EXPECT_LE(20 * MSEC / info.min_period, event.expirations);
@@ -429,10 +437,7 @@ TEST_F(protocol, mixed_readers_get_each_event_once)
 	}
 }
 
-/*
- * If the program has already exchanged the @expirations of a slot with 0, the ring entry of
- * the slot is no event.
- */
+/* If a program has set the @expirations of a slot to 0, the ring entry of the slot is no event. */
 TEST_F(protocol, ring_entry_without_expirations_is_no_event)
 {
 	struct th_map *map = &self->map;
@@ -485,8 +490,7 @@ TEST_F(protocol, unread_expirations_are_counted)
 	}
 	for (int i = 0; i < SLOTS; i++) {
 		TH_WAIT_UNTIL(ticks[i] + map->slots[i].expirations >= 4 * 50 / 5);
-		/* STOP waits until a running check ends, so the count is final. */
-		EXPECT_EQ(1, th_stop(map->fd, i));
+		last_check(map, i);
 		ticks[i] += map->slots[i].expirations;
 		EXPECT_LE(4 * 50 / 5, ticks[i]);
 		EXPECT_EQ(first + (ticks[i] - 1) * period, map->slots[i].expired_deadline);
@@ -529,7 +533,7 @@ TEST_F(protocol, each_run_is_an_epoll_edge)
 
 struct tally {
 	int64_t armed[SLOTS];
-	int64_t stopped[SLOTS];
+	int64_t ended[SLOTS];
 	int64_t expired[SLOTS];
 };
 
@@ -570,7 +574,7 @@ static void operate(struct worker *worker)
 	switch (rand_r(&worker->seed) % 4) {
 	case 0:
 		ret = calls ? th_stop(map->fd, n) : stop_slot(map, n) != 0;
-		tally->stopped[n] += ret == 1;
+		tally->ended[n] += ret + th_discarded;
 		break;
 	case 1:
 		ret = calls ? th_modify_flags(map->fd, n, at, 0,
@@ -581,7 +585,8 @@ static void operate(struct worker *worker)
 		break;
 	default:
 		ret = calls ? th_start_at(map->fd, n, at) : start_slot(map, n, at);
-		tally->armed[n] += ret == 0;
+		tally->armed[n]++;
+		tally->ended[n] += ret + th_discarded;
 	}
 	if (ret < 0)
 		worker->error = -ret;
@@ -608,7 +613,7 @@ static int64_t unfinished_armings(const struct worker *workers, int nr, int slot
 	int64_t open = 0;
 
 	for (int i = 0; i < nr; i++)
-		open += workers[i].tally.armed[slot] - workers[i].tally.stopped[slot] -
+		open += workers[i].tally.armed[slot] - workers[i].tally.ended[slot] -
 			workers[i].tally.expired[slot];
 	return open;
 }
@@ -665,8 +670,8 @@ FIXTURE_TEARDOWN(threads)
 }
 
 /*
- * Each arming ends in one stop that found the timer pending, or in one expiration that an
- * event counts.  The test checks the sums after each of the 100 rounds, because a start in a
+ * Each arming ends in a call or a store that finds it pending or discards its expiration, or in an
+ * event.  The test checks the sums after each of the 100 rounds, because a start in a
  * later round may repair a timer that was lost.
  */
 TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
@@ -717,9 +722,9 @@ static void *kick_forever(void *arg)
 
 /*
  * One thread starts and stops a slot as fast as it can, while another thread kicks that
- * slot.  Each arming ends in a stop or in an event.  User Mode Linux runs one thread of a
- * process at a time, and switches in system calls.  So the first thread yields in one arming of
- * 100.
+ * slot.  Each arming ends in a stop or in an event.  The stop discards nothing.  User Mode Linux
+ * runs one thread of a process at a time, and switches in system calls.  So the first thread yields
+ * in one arming of 100.
  */
 TEST_F(protocol, racing_kick_loses_no_arming)
 {
@@ -734,7 +739,7 @@ TEST_F(protocol, racing_kick_loses_no_arming)
 			armed += !exchange_deadline(&self->map, 0, 1);
 			if (i == 50)
 				sched_yield();
-			stopped += !!stop_slot(&self->map, 0);
+			stopped += !!exchange_deadline(&self->map, 0, 0);
 		}
 		if (take_event(&self->map, &event))
 			expired += event.expirations;

@@ -31,19 +31,60 @@ static inline uint64_t exchange_deadline(struct th_map *map, uint32_t n, uint64_
 	return __atomic_exchange_n(&map->slots[n].deadline, deadline, __ATOMIC_SEQ_CST);
 }
 
-/* Stop a timer.  Return: the former deadline; 0: the timer was not pending. */
-static inline uint64_t stop_slot(struct th_map *map, uint32_t n)
+/*
+ * Discard the expirations of an idle timer that no reader has taken, and set th_discarded to their
+ * number.  The caller has read 0 in the deadline, or has exchanged it with 0.
+ */
+static inline void discard_expirations(struct th_map *map, uint32_t n)
 {
-	return exchange_deadline(map, n, 0);
+	struct timerheap_slot *slot = &map->slots[n];
+	uint64_t word;
+
+	if (__atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST) == TIMERHEAP_CHECKING)
+		th_kick(map->fd, &n, 1);
+	word = __atomic_load_n(&slot->expirations, __ATOMIC_SEQ_CST);
+	while (word & TIMERHEAP_EXPIRATIONS &&
+	       !__atomic_compare_exchange_n(&slot->expirations, &word, TIMERHEAP_DISCARDED, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+	th_discarded = word & TIMERHEAP_EXPIRATIONS;
 }
 
-/* Start a timer; call KICK if needed.  Return: whether the timer was pending, or -errno. */
+/*
+ * Stop a timer, and discard its expirations.
+ *
+ * Return: the former deadline; 0: the timer was not pending.
+ */
+static inline uint64_t stop_slot(struct th_map *map, uint32_t n)
+{
+	uint64_t deadline = exchange_deadline(map, n, 0);
+
+	discard_expirations(map, n);
+	return deadline;
+}
+
+/*
+ * Start a timer; discard the expirations of an idle one; call KICK if needed.
+ *
+ * Return: whether the timer was pending, or -errno.
+ */
 static inline int start_slot(struct th_map *map, uint32_t n, uint64_t deadline)
 {
-	bool pending = exchange_deadline(map, n, deadline);
-	int ret = must_kick(&map->slots[n], deadline) ? th_kick(map->fd, &n, 1) : 1;
+	struct timerheap_slot *slot = &map->slots[n];
+	uint64_t old = __atomic_load_n(&slot->deadline, __ATOMIC_SEQ_CST);
+	uint32_t discarded = 0;
+	int ret;
 
-	return ret == 1 ? pending : ret;
+	do {
+		if (old)
+			continue;
+		discard_expirations(map, n);
+		discarded += th_discarded;
+	} while (!__atomic_compare_exchange_n(&slot->deadline, &old, deadline, false,
+					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	th_discarded = discarded;
+	ret = must_kick(slot, deadline) ? th_kick(map->fd, &n, 1) : 1;
+	return ret == 1 ? old != 0 : ret;
 }
 
 /*
@@ -98,6 +139,26 @@ static inline uint32_t events_in_ring(struct th_map *map)
 	return __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE) - map->ring->head;
 }
 
+/* Take the expirations of a slot whose number was removed from the ring, for an event. */
+static inline void take_expirations(struct timerheap_slot *slot, struct timerheap_event *event)
+{
+	const uint64_t mark = TIMERHEAP_DISCARDED | TIMERHEAP_READING;
+	uint64_t word;
+
+	do {
+		word = __atomic_load_n(&slot->expirations, __ATOMIC_SEQ_CST);
+		event->expirations = word & TIMERHEAP_EXPIRATIONS;
+		if (event->expirations && (word & mark) == TIMERHEAP_DISCARDED)
+			word = __atomic_or_fetch(&slot->expirations, TIMERHEAP_READING,
+						 __ATOMIC_SEQ_CST);
+		event->expirations = word & TIMERHEAP_EXPIRATIONS;
+		event->user_data = __atomic_load_n(&slot->user_data, __ATOMIC_RELAXED);
+		event->deadline = __atomic_load_n(&slot->expired_deadline, __ATOMIC_ACQUIRE);
+		event->fired = __atomic_load_n(&slot->fired, __ATOMIC_RELAXED);
+	} while (!__atomic_compare_exchange_n(&slot->expirations, &word, 0, false,
+					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+}
+
 /*
  * Take the next event from the ring, without waiting and without a KICK.  Return: whether there was
  * one.
@@ -111,14 +172,10 @@ static inline bool take_event_no_kick(struct th_map *map, struct timerheap_event
 		struct timerheap_slot *slot = &map->slots[n];
 
 		__atomic_store_n(&ring->head, ring->head + 1, __ATOMIC_RELAXED);
-		event->expirations = __atomic_exchange_n(&slot->expirations, 0, __ATOMIC_SEQ_CST);
-		if (!event->expirations)
-			continue;
-		event->deadline = __atomic_load_n(&slot->expired_deadline, __ATOMIC_ACQUIRE);
-		event->fired = __atomic_load_n(&slot->fired, __ATOMIC_RELAXED);
-		event->user_data = slot->user_data;
+		take_expirations(slot, event);
 		event->slot = n;
-		return true;
+		if (event->expirations)
+			return true;
 	}
 	return false;
 }
@@ -137,7 +194,7 @@ static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 	slot = &map->slots[event->slot];
 	queued = __atomic_load_n(&slot->queued, __ATOMIC_RELAXED);
 	deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
-	if (deadline && (!queued || queued > deadline) && map->fd >= 0)
+	if (deadline && queued > deadline && map->fd >= 0)
 		th_kick(map->fd, &event->slot, 1);
 	return true;
 }

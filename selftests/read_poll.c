@@ -168,7 +168,7 @@ TEST_F(events, epoll_reports_level_and_edge)
 	ASSERT_EQ(0, th_start(self->fd, 1, 20 * MSEC));
 	EXPECT_EQ(1, epoll_wait(by_edge, &got, 1, LOST / MSEC));
 	EXPECT_EQ(2 * EVENT, read(self->fd, events, sizeof(events)));
-	EXPECT_EQ(2, events[0].expirations);
+	EXPECT_EQ(1, events[0].expirations);
 	EXPECT_EQ(0, epoll_wait(by_level, &got, 1, 0));
 	close(by_level);
 	close(by_edge);
@@ -293,37 +293,42 @@ TEST_F(events, unread_event_counts_all_periods)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* One event counts the expirations of several armings. */
-TEST_F(events, unread_event_counts_all_armings)
+/* An event counts the expiration of the last arming only. */
+TEST_F(events, start_discards_the_event_of_the_former_arming)
 {
 	struct timerheap_event event;
 
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(0, th_start(self->fd, 7, 10 * MSEC));
+		EXPECT_EQ(i > 0, th_discarded);
 		while (th_pending(self->fd, 7))
 			;
 	}
-	EXPECT_EQ(3, th_get(self->fd, 7).expirations);
+	EXPECT_EQ(1, th_get(self->fd, 7).expirations);
 	ASSERT_EQ(1, th_event(self->fd, &event));
-	EXPECT_EQ(3, event.expirations);
+	EXPECT_EQ(1, event.expirations);
 	EXPECT_EQ(0, th_get(self->fd, 7).expirations);
 	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 }
 
-/* An event has the user data that the slot has when the event is read. */
-TEST_F(events, event_has_user_data_at_time_of_read)
+/* No event of an arming has the user data of the next one. */
+TEST_F(events, event_has_user_data_of_its_arming)
 {
 	struct timerheap_start start = { .slot = 9, .user_data = 1 };
 	struct timerheap_event event;
 
-	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
+	ASSERT_EQ(0, th_start_as(self->fd, start));
 	start.user_data = 2;
 	start.deadline = 1000 * SEC;
-	ASSERT_EQ(0, call(self->fd, TIMERHEAP_IOC_START, &start));
+	ASSERT_EQ(0, th_start_as(self->fd, start));
+	EXPECT_EQ(1, th_discarded);
+	EXPECT_TRUE(th_quiet(self->fd, MSEC));
+	EXPECT_EQ(1, th_stop(self->fd, 9));
+	start.deadline = 0;
+	ASSERT_EQ(0, th_start_as(self->fd, start));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(2, event.user_data);
 	EXPECT_EQ(1, event.expirations);
-	EXPECT_EQ(1, th_stop(self->fd, 9));
 }
 
 struct reader {

@@ -69,8 +69,8 @@ TEST_F(go, short_period_becomes_minimum_period)
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, 1, 1, 0));
 	EXPECT_EQ(info.min_period, th_get(self->fd, 0).period);
 	nap(100 * MSEC);
-	ASSERT_EQ(1, th_stop(self->fd, 0));
 	ASSERT_EQ(1, th_event(self->fd, &event));
+	ASSERT_EQ(1, th_stop(self->fd, 0));
 	EXPECT_LT(1, event.expirations);
 	/* At most one expiration at the start, and one for each period since then. */
 	EXPECT_GE((now() - start) / info.min_period + 1, event.expirations);
@@ -305,8 +305,10 @@ TEST_F_TIMEOUT(go, each_of_50000_zero_span_armings_expires, 100)
 	int64_t got = 0;
 	int n;
 
-	for (int i = 0; i < total; i++)
+	for (int i = 0; i < total; i++) {
 		ASSERT_EQ(0, th_start(self->fd, i % SLOTS, 0));
+		got += th_discarded;
+	}
 	while ((n = th_wait_flags(self->fd, events, 64, 0, 0, 0)) > 0)
 		for (int i = 0; i < n; i++)
 			got += events[i].expirations;
@@ -453,64 +455,53 @@ TEST_F(go, timer_expires_while_others_are_postponed)
 }
 
 /*
- * As in Go's test Chan, which checks what a reader gets after a stop and after a reset.
- *
- * For a one-shot timer: if STOP returns 1, the stopped arming makes no event.  If STOP returns
- * 0 because the last arming has expired, the event of that arming was read or can be read.
+ * As in Go's test Chan, since Go 1.23: after a stop and after a reset no reader gets an event of
+ * the former arming.
  */
-TEST_F(go, stop_reports_whether_an_event_follows)
+TEST_F(go, stop_and_start_discard_the_event_of_the_former_arming)
 {
 	struct timerheap_event event;
-	uint64_t ticks;
 
 	/* Stopped before the expiry: no event.  The next arming makes an event. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
+	EXPECT_EQ(0, th_discarded);
 	ASSERT_EQ(0, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, MSEC));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(1, event.expirations);
+	ASSERT_EQ(0, th_stop(self->fd, 0));
+	EXPECT_EQ(0, th_discarded);
 
-	/* Expired and not read: the stop is too late, and the event exists. */
+	/* Expired, and the event not taken: the stop discards the event. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_stop(self->fd, 0));
-	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
+	EXPECT_EQ(1, th_discarded);
 	ASSERT_EQ(0, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 
-	/* Expired, not read and armed again: one event counts both expirations. */
+	/* The same with a start, and with a MODIFY that starts the timer. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
-	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
-	EXPECT_EQ(2, event.expirations);
-
-	/*
-	 * Expired, not read, armed for a far deadline and stopped: the event of the first
-	 * arming stays.
-	 */
-	ASSERT_EQ(0, th_start(self->fd, 0, 0));
-	ASSERT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
-	ASSERT_EQ(1, th_stop(self->fd, 0));
-	EXPECT_EQ(1, th_get(self->fd, 0).expirations);
+	EXPECT_EQ(1, th_discarded);
+	ASSERT_EQ(0, th_modify(self->fd, 0, 0));
+	EXPECT_EQ(1, th_discarded);
 	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 	EXPECT_EQ(1, event.expirations);
-	EXPECT_EQ(0, th_get(self->fd, 0).expirations);
-	EXPECT_TRUE(th_quiet(self->fd, MSEC));
 
-	/*
-	 * A periodic timer may have expired before a stop that returns 1.  GET shows the
-	 * number of unread expirations.
-	 */
-	for (int i = 0; i < 20; i++) {
-		ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
-		nap(i * MSEC / 2);
-		ASSERT_EQ(1, th_stop(self->fd, 0));
-		ticks = th_get(self->fd, 0).expirations;
-		if (ticks) {
-			ASSERT_EQ(1, th_event(self->fd, &event));
-			EXPECT_EQ(ticks, event.expirations);
-		}
-		EXPECT_TRUE(th_quiet(self->fd, 2 * MSEC));
-	}
+	/* A refused MODIFY discards nothing. */
+	ASSERT_EQ(0, th_start(self->fd, 0, 0));
+	ASSERT_EQ(-ENOENT, th_modify_flags(self->fd, 0, SEC, 0, TIMERHEAP_IF_PENDING));
+	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
+
+	/* A start of a pending periodic timer keeps its expirations; a stop discards them. */
+	ASSERT_EQ(0, th_start_flags(self->fd, 0, 0, 1000 * SEC, 0));
+	ASSERT_EQ(1, th_start_flags(self->fd, 0, 1000 * SEC, 1000 * SEC, 0));
+	EXPECT_EQ(0, th_discarded);
+	ASSERT_EQ(1, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
+	ASSERT_EQ(1, th_start_flags(self->fd, 0, 0, 1000 * SEC, 0));
+	ASSERT_EQ(1, th_stop(self->fd, 0));
+	EXPECT_EQ(1, th_discarded);
+	ASSERT_EQ(0, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 }
 
 /* As in Go's test AfterTimes.  A late reader gets the time of the expiry, not of the read. */
@@ -531,17 +522,18 @@ TEST_F(go, event_has_time_of_expiry)
 TEST_F(go, periodic_event_has_time_of_last_expiry)
 {
 	struct timerheap_event event;
-	int64_t stopped;
+	int64_t postponed;
 
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
 	while (th_get(self->fd, 0).expirations < 3)
 		nap(MSEC);
-	ASSERT_EQ(1, th_stop(self->fd, 0));
-	stopped = now();
+	/* A stop would discard the event, so let the timer not expire any more. */
+	ASSERT_EQ(1, th_modify_flags(self->fd, 0, 1000 * SEC, 0, TIMERHEAP_IF_PENDING));
+	postponed = now();
 	nap(50 * MSEC);
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_LE(event.deadline, event.fired);
-	EXPECT_GE(stopped, (int64_t)event.fired);
+	EXPECT_GE(postponed, (int64_t)event.fired);
 }
 
 /*

@@ -6,8 +6,8 @@
  * list of calls.  TH_WAIT_UNTIL() and the functions that wait for timers or events have a time
  * limit.  So a lost timer makes the test fail instead of hang.
  *
- * Unless its comment states otherwise, a function returns -errno if its ioctl fails.  If
- * START, STOP or MODIFY succeeds, its function returns the output @was_pending: 1 or 0.
+ * Unless its comment states otherwise, a function returns -errno if its ioctl fails.  If START,
+ * STOP or MODIFY succeeds, its function returns @was_pending, and sets th_discarded to @discarded.
  */
 #ifndef TIMERHEAP_TEST_H
 #define TIMERHEAP_TEST_H
@@ -357,11 +357,15 @@ static inline int th_info(int fd, struct timerheap_info *info)
  */
 #define USER		0x5eed00000000ULL
 
+/* How many expirations the last START, STOP or MODIFY of this thread has discarded. */
+static __thread uint32_t th_discarded;
+
 /* Call START with @start.  Return: 1 if the timer was pending, 0 if it was not, or -errno. */
 static inline int th_start_as(int fd, struct timerheap_start start)
 {
 	int ret = call(fd, TIMERHEAP_IOC_START, &start);
 
+	th_discarded = ret ? 0 : start.discarded;
 	return ret ? ret : start.was_pending;
 }
 
@@ -423,6 +427,7 @@ static inline int th_stop(int fd, uint32_t slot)
 	struct timerheap_stop stop = { .slot = slot };
 	int ret = call(fd, TIMERHEAP_IOC_STOP, &stop);
 
+	th_discarded = ret ? 0 : stop.discarded;
 	return ret ? ret : stop.was_pending;
 }
 
@@ -437,6 +442,7 @@ static inline int th_modify_flags(int fd, uint32_t slot, int64_t deadline,
 	};
 	int ret = call(fd, TIMERHEAP_IOC_MODIFY, &modify);
 
+	th_discarded = ret ? 0 : modify.discarded;
 	return ret ? ret : modify.was_pending;
 }
 
@@ -544,7 +550,7 @@ struct th_churner {
 	atomic_bool *done;
 	int fd, base;
 	int cpu;		/* the CPU to which the thread is pinned; -1: none */
-	int64_t armed, stopped;
+	int64_t armed, ended;
 	int error;
 };
 
@@ -568,16 +574,16 @@ static inline void *th_churn(void *arg)
 		switch (rand_r(&seed) % 3) {
 		case 0:
 			ret = th_stop(churner->fd, slot);
-			churner->stopped += ret > 0;
 			break;
 		case 1:
 			ret = th_modify(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
-			churner->armed += ret == 0;
+			churner->armed++;
 			break;
 		default:
 			ret = th_start(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
-			churner->armed += ret == 0;
+			churner->armed++;
 		}
+		churner->ended += ret + th_discarded;
 		if (ret < 0)
 			churner->error = -ret;
 	}
@@ -603,8 +609,8 @@ static inline void th_churners_start(struct th_churners *churners, int fd, int n
 
 /*
  * End the churners and drain the pending timers.  Check that the sums balance: each arming
- * has ended in one stop that prevented the expiry, in the DRAIN, or in one expiration that
- * an event reports.
+ * has ended in one call that found it pending or discarded its expiration, in the DRAIN, or in an
+ * event.
  */
 static inline void th_churners_end(struct __test_metadata *_metadata,
 				   struct th_churners *churners)
@@ -620,7 +626,7 @@ static inline void th_churners_end(struct __test_metadata *_metadata,
 		pthread_join(churner->thread, NULL);
 		EXPECT_EQ(0, churner->error);
 		armed += churner->armed;
-		ended += churner->stopped;
+		ended += churner->ended;
 	}
 	ended += th_drain(churners->fd, NULL, churners->nr * TH_CHURN_SLOTS, &first);
 	while (ended < armed && th_event(churners->fd, &event) == 1) {

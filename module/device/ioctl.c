@@ -216,10 +216,10 @@ int theap_ioctl_query(struct theap_context *context, void *arg)
  * and @now.  If the period is not 0, raise it to at least the minimum.
  */
 static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
-		     s64 now, struct theap_arming *arming, u32 *was_pending)
+		     s64 now, struct theap_arming *arming, struct theap_ended *ended)
 {
 	struct theap_slot_page *page;
-	bool pending, wake = false;
+	bool wake = false;
 	int ret;
 
 	if (arming->period < 0)
@@ -233,13 +233,18 @@ static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 tim
 		arming->period = max(arming->period, theap_context_min_period(context));
 	arming->deadline = theap_deadline(now, time, flags);
 	arming->now = now;
-	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, &pending, &wake);
+	ret = theap_slot_arm(page, slot % THEAP_PAGE_SLOTS, arming, ended, &wake);
 	theap_context_catch_up(context);
 	if (wake)
 		theap_context_wake(context);
-	if (!ret)
-		*was_pending = pending;
 	return ret;
+}
+
+/* Set the outputs of START, STOP or MODIFY to what the call has ended.  Their sum fits an int. */
+static void theap_put_ended(const struct theap_ended *ended, u32 *was_pending, u32 *discarded)
+{
+	*was_pending = ended->deadline != 0;
+	*discarded = min_t(u64, ended->discarded, S32_MAX - 1);
 }
 
 static int theap_start(struct theap_context *context, struct timerheap_start *start,
@@ -251,11 +256,15 @@ static int theap_start(struct theap_context *context, struct timerheap_start *st
 		.user_data = start->user_data,
 		.start = true,
 	};
+	struct theap_ended ended;
+	int ret;
 
-	if (start->flags & ~TIMERHEAP_ABSTIME || start->reserved)
+	if (start->flags & ~TIMERHEAP_ABSTIME)
 		return -EINVAL;
-	return theap_arm(context, start->slot, start->flags, start->deadline, now,
-			 &arming, &start->was_pending);
+	ret = theap_arm(context, start->slot, start->flags, start->deadline, now, &arming, &ended);
+	if (!ret)
+		theap_put_ended(&ended, &start->was_pending, &start->discarded);
+	return ret;
 }
 
 int theap_ioctl_start(struct theap_context *context, void *arg)
@@ -266,15 +275,18 @@ int theap_ioctl_start(struct theap_context *context, void *arg)
 int theap_ioctl_stop(struct theap_context *context, void *arg)
 {
 	struct timerheap_stop *stop = arg;
+	struct theap_ended ended = {};
 	struct theap_slot_page *page;
 	int ret;
 
-	if (stop->flags || stop->reserved)
+	if (stop->flags)
 		return -EINVAL;
 	ret = theap_slot_find(context, stop->slot, false, &page);
 	if (ret)
 		return ret;
-	stop->was_pending = page && theap_slot_disarm(page, stop->slot % THEAP_PAGE_SLOTS);
+	if (page)
+		theap_slot_disarm(page, stop->slot % THEAP_PAGE_SLOTS, &ended);
+	theap_put_ended(&ended, &stop->was_pending, &stop->discarded);
 	return 0;
 }
 
@@ -285,12 +297,16 @@ static int theap_modify(struct theap_context *context, struct timerheap_modify *
 		.period = modify->period,
 		.if_pending = modify->flags & TIMERHEAP_IF_PENDING,
 	};
+	struct theap_ended ended;
+	int ret;
 
-	if (modify->flags & ~(TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING) ||
-	    modify->reserved)
+	if (modify->flags & ~(TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING))
 		return -EINVAL;
-	return theap_arm(context, modify->slot, modify->flags, modify->deadline, now,
-			 &arming, &modify->was_pending);
+	ret = theap_arm(context, modify->slot, modify->flags, modify->deadline, now, &arming,
+			&ended);
+	if (!ret)
+		theap_put_ended(&ended, &modify->was_pending, &modify->discarded);
+	return ret;
 }
 
 int theap_ioctl_modify(struct theap_context *context, void *arg)
@@ -324,7 +340,7 @@ int theap_ioctl_get(struct theap_context *context, void *arg)
 	get->period = READ_ONCE(slot->period);
 	get->slack = READ_ONCE(slot->slack);
 	get->user_data = READ_ONCE(slot->user_data);
-	get->expirations = READ_ONCE(slot->expirations);
+	get->expirations = READ_ONCE(slot->expirations) & TIMERHEAP_EXPIRATIONS;
 	return 0;
 }
 
@@ -379,8 +395,9 @@ static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 dead
 static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 			    struct timerheap_pending __user *to, bool *stopped)
 {
-	u64 reported = READ_ONCE(page->slots[index].deadline), deadline;
+	u64 reported = READ_ONCE(page->slots[index].deadline);
 	struct timerheap_pending pending;
+	struct theap_ended ended;
 
 	*stopped = false;
 	if (!reported)
@@ -388,11 +405,11 @@ static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 	theap_pending_read(page, index, reported, &pending);
 	if (to && copy_to_user(to, &pending, sizeof(pending)))
 		return -EFAULT;
-	deadline = theap_slot_disarm(page, index);
-	*stopped = deadline;
-	if (!to || !deadline || deadline == reported)
+	theap_slot_disarm(page, index, &ended);
+	*stopped = ended.deadline;
+	if (!to || !ended.deadline || ended.deadline == reported)
 		return 0;
-	theap_pending_read(page, index, deadline, &pending);
+	theap_pending_read(page, index, ended.deadline, &pending);
 	return copy_to_user(to, &pending, sizeof(pending)) ? -EFAULT : 0;
 }
 
@@ -521,7 +538,10 @@ int theap_ioctl_kick(struct theap_context *context, void *arg)
 	return theap_kick(context, u64_to_user_ptr(kick->slots), kick->nr, &kick->done);
 }
 
-/* Execute one operation of a BATCH.  Return: was_pending, or a negative error. */
+/*
+ * Execute one operation of a BATCH.
+ * Return: how many expirations the operation has prevented or discarded; or a negative error.
+ */
 static int theap_batch_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
 {
 	union {
@@ -542,21 +562,21 @@ static int theap_batch_op(struct theap_context *context, const struct timerheap_
 		arg.start.slack = op->slack;
 		arg.start.user_data = op->user_data;
 		ret = theap_start(context, &arg.start, now);
-		return ret ?: arg.start.was_pending;
+		return ret ?: (int)(arg.start.was_pending + arg.start.discarded);
 	case TIMERHEAP_OP_STOP:
 		if (op->deadline || op->period)
 			return -EINVAL;
 		arg.stop.slot = op->slot;
 		arg.stop.flags = op->flags;
 		ret = theap_ioctl_stop(context, &arg);
-		return ret ?: arg.stop.was_pending;
+		return ret ?: (int)(arg.stop.was_pending + arg.stop.discarded);
 	case TIMERHEAP_OP_MODIFY:
 		arg.modify.slot = op->slot;
 		arg.modify.flags = op->flags;
 		arg.modify.deadline = op->deadline;
 		arg.modify.period = op->period;
 		ret = theap_modify(context, &arg.modify, now);
-		return ret ?: arg.modify.was_pending;
+		return ret ?: (int)(arg.modify.was_pending + arg.modify.discarded);
 	}
 	return -EINVAL;
 }

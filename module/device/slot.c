@@ -2,21 +2,23 @@
 /*
  * The protocol of a slot, the kernel's side.
  *
- * A slot's @deadline is the time that the program wants.  Its @queued is the time of the
- * kernel's next check, or 0.  If @queued is not 0 and not after the deadline that a program
- * stores, the program has nothing more to do.  The kernel checks the slot in time, and reads the
+ * A slot's @deadline is the time that the program wants.  Its @queued is the time of the kernel's
+ * next check; 0: no check is queued; TIMERHEAP_CHECKING: the kernel is checking the slot.  If
+ * @queued is not 0 and not after the deadline that a program stores, the program has nothing more
+ * to do.  The kernel checks the slot in time, and reads the
  * new deadline.  If the new deadline is later than now, the kernel queues the slot's timer again,
  * at that deadline.  The core postpones its timers in the same lazy way.
  *
  * The protocol works only if each side reads the other's field after it has written its own:
  *
  *	the program, postponing			the kernel, checking
- *	  deadline <- later			  queued <- 0
+ *	  deadline <- later			  queued <- CHECKING
  *	  full barrier		(A)		  smp_mb()		(B)
  *	  read queued				  read deadline
  *	  0, or after deadline: KICK		  later: queue the timer there
  *
- * Either the kernel reads the new deadline, or the program reads 0 and kicks the slot.
+ * Either the kernel reads the new deadline, or the program reads CHECKING, which is after each
+ * deadline, and kicks the slot.
  *
  * The kernel sets @queued to a time only if the timer is certain to be queued at that time.
  * A call that changes the deadline itself writes in this order:
@@ -39,26 +41,57 @@
  * An atomic operation of the kernel may fail if a thread of the program keeps storing to the
  * slot (user_word.h).  A call then ends its claim and tries again.  A run tries again at the next
  * check, a minimum period later.  If an expiry has removed a deadline, but could not add to
- * @expirations, the kernel keeps the number of expirations in its own memory.  @queued stays 0
- * until a check, or a call that arms the slot, has added that number.
+ * @expirations, the kernel keeps the number of expirations in its own memory.  @queued stays
+ * CHECKING until a check, or a call that arms the slot, has added that number.
  *
- * An unread ticker backs off.  If a run expires a periodic slot, and no reader has taken the
+ * An event belongs to an arming
+ * -----------------------------
+ *
+ * A stop, and a start of an idle slot, discard the expirations that no reader has taken.  So after
+ * them no reader gets an event of the former arming.  The number of the slot may be in the ring,
+ * and must not be added a second time.  So @expirations does not become 0, but
+ * TIMERHEAP_DISCARDED.  The reader that removes the number replaces this by 0.
+ *
+ * First the stop, or the start, must know that no check is about to add an expiration.  In the
+ * kernel the claim excludes checks.  The program reads @queued after it has stored the deadline:
+ *
+ *	the program, stopping			the kernel, checking
+ *	  deadline <- 0				  queued <- CHECKING
+ *	  full barrier		(A)		  smp_mb()		(B)
+ *	  read queued				  exchange deadline if it is due
+ *	  CHECKING: KICK			  expirations += count	(F)
+ *	  expirations <- DISCARDED,		  queued <- the next check, or 0
+ *	    if there are any
+ *
+ * If the program reads another value than CHECKING, the check has ended, and @expirations is
+ * final, or the check will find no deadline.  A KICK waits for the end of a check.
+ *
+ * A reader must not mix two armings: the fields of the former and the count of the next one.  It
+ * reads the fields, and then replaces @expirations by 0 with a compare-and-exchange.  If the slot
+ * was stopped in between, @expirations has the flag TIMERHEAP_DISCARDED now, and the exchange
+ * fails.  If @expirations has that flag already when the reader begins, the reader first adds the
+ * flag TIMERHEAP_READING.  A stop removes TIMERHEAP_READING.
+ *
+ * An unread ticker backs off
+ * --------------------------
+ *
+ * If a run expires a periodic slot, and no reader has taken the
  * previous event, the next check is later than the next deadline (theap_slot_back_off()).
  * @deadline is still the next deadline.  So the check counts each period, and the back-off changes
  * neither a start, a stop nor a KICK.  A period of more than half a second does not back off.  The
  * reader that takes the event ends the back-off by a KICK:
  *
  *	the reader				the kernel, checking
- *	  expirations <- 0	(E)		  queued <- 0
+ *	  expirations <- 0	(E)		  queued <- CHECKING
  *	  read queued, deadline			  deadline <- next
- *	  0, or after deadline: KICK		  expirations += count	(F)
+ *	  after deadline: KICK			  expirations += count	(F)
  *						  they were not 0: queued <- later
  *						  they were 0: queued <- next
  *
  * (E) and (F) pair.  If the kernel finds 0 in @expirations, the reader has taken the previous
  * event.  This check does not back off, and it makes a new event.  If the kernel finds another
- * value, the reader's exchange follows the addition.  So the reader reads the 0 in @queued, or what
- * the kernel stores after it, and kicks the slot.  The KICK waits for the end of a check.  The
+ * value, the reader's exchange follows the addition.  So the reader reads CHECKING in @queued, or
+ * what the kernel stores after it, and kicks the slot.  The KICK waits for the end of a check.  The
  * reader may also read a value of @queued that a later check has stored.  If the later check has
  * found 0 in @expirations, it has not backed off.  If it has found another value, the reader has
  * yet to take that event, and kicks the slot then.  A KICK that is not needed does no harm.
@@ -155,6 +188,32 @@ static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, b
 }
 
 /*
+ * Discard the expirations that no reader has taken, and add their number to *@discarded.
+ *
+ * Context: the slot's timer is claimed, so no check adds an expiration.
+ * Return: true; false: contention.
+ */
+static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
+{
+	u64 *word = &theap_slot(st)->expirations;
+	u64 old = READ_ONCE(*word);
+	int tries = 0;
+
+	while (old & TIMERHEAP_EXPIRATIONS) {
+		/* A reader that has begun to take the event fails: the word loses READING. */
+		if (theap_user_cmpxchg(word, &old, TIMERHEAP_DISCARDED)) {
+			*discarded += old & TIMERHEAP_EXPIRATIONS;
+			break;
+		}
+		if (++tries == THEAP_SLOT_TRIES)
+			return false;
+	}
+	*discarded += theap_slot_unrecorded(st);
+	st->timer.owner_count = 0;
+	return true;
+}
+
+/*
  * Record that @count deadlines have expired, of which @deadline is the last.
  * Return and set *@ring as theap_slot_add_expirations().
  */
@@ -176,8 +235,9 @@ static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64
  * Set *@ring to true if the caller must add the slot's number to the ring.  Set *@count to
  * the number of deadlines that have expired.
  *
- * Return: the time of the next check; 0: none.  If theap_slot_unrecorded() is not 0 after this
- * function, @queued must stay 0.
+ * Return: the time of the next check; 0: none.  The caller stores it in @queued, which ends the
+ * check for the program.  But if theap_slot_unrecorded() is not 0 after this function, @queued must
+ * stay CHECKING.
  */
 static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u64 *count)
 {
@@ -185,7 +245,7 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 	int tries;
 
 	*count = 0;
-	WRITE_ONCE(slot->queued, 0);
+	WRITE_ONCE(slot->queued, TIMERHEAP_CHECKING);
 	smp_mb();	/* (B) pairs with (A) of the program */
 	if (!theap_slot_add_expirations(st, 0, ring))
 		return theap_add(now, theap_slot_min_period(st));
@@ -237,7 +297,8 @@ static s64 theap_slot_back_off(const struct theap_slot_timer *st, s64 next)
 
 	if (!period)
 		return next;
-	periods = min_t(u64, READ_ONCE(slot->expirations), THEAP_SLOT_BACK_OFF / period);
+	periods = min_t(u64, READ_ONCE(slot->expirations) & TIMERHEAP_EXPIRATIONS,
+			THEAP_SLOT_BACK_OFF / period);
 	return periods > 1 ? theap_add(next, (periods - 1) * period) : next;
 }
 
@@ -276,7 +337,7 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	/*
 	 * Store @queued already, although the core queues the timer at @next only after this
 	 * function.  The timer stays in RUNNING until the core has queued it, so no call can
-	 * claim the timer earlier.
+	 * claim the timer earlier.  (F) orders the store after an addition to @expirations.
 	 */
 	if (!theap_slot_unrecorded(st))
 		WRITE_ONCE(theap_slot(st)->queued, next);
@@ -346,8 +407,8 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
  * A deadline that has passed expires in this function.  So a program that stores deadlines in
  * the past causes no hrtimer interrupts.
  *
- * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is 0 and the slot has a
- * deadline, so the caller must try again.  -EBUSY: expirations could not be added to the slot.
+ * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is CHECKING and the slot has
+ * a deadline, so the caller must try again.  -EBUSY: expirations could not be added to the slot.
  * The timer is queued, but the caller must end the claim and try again.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
@@ -365,6 +426,8 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		now = theap_context_now(st->page->context);
 	when = theap_slot_check(st, now, ring, &count);
 	if (!when) {
+		/* (F) orders this after an addition to @expirations. */
+		WRITE_ONCE(theap_slot(st)->queued, 0);
 		theap_timer_cancel(claim);
 		return 0;
 	}
@@ -388,19 +451,20 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 				  struct theap_claim *claim,
 				  const struct theap_arming *arming,
-				  bool *was_pending, bool *ring, bool *kick)
+				  struct theap_ended *ended, bool *ring, bool *kick)
 {
 	const struct theap_context *context = st->page->context;
 	struct timerheap_slot *slot = theap_slot(st);
-	bool due = arming->deadline <= arming->now;
+	bool due = arming->deadline <= arming->now, pending = READ_ONCE(slot->deadline);
 	s64 when = arming->deadline;
-	u64 missed, old;
+	u64 missed;
 	int ret;
 
-	if (arming->if_pending && !READ_ONCE(slot->deadline))
+	if (arming->if_pending && !pending)
 		return -ENOENT;
 	/* A later check would add the expirations of the previous arming too late. */
-	if (!theap_slot_add_expirations(st, 0, ring))
+	if (!(pending ? theap_slot_add_expirations(st, 0, ring) :
+			theap_slot_discard(st, &ended->discarded)))
 		return -EBUSY;
 	if (due)
 		when = arming->period ?
@@ -419,20 +483,19 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 		WRITE_ONCE(slot->slack, arming->slack);
 		WRITE_ONCE(slot->user_data, arming->user_data);
 	}
-	ret = theap_slot_set_deadline(slot, arming, &old);
+	ret = theap_slot_set_deadline(slot, arming, &ended->deadline);
 	if (ret) {
 		/* Queue the timer at the program's deadline, which may be earlier than @when. */
 		theap_slot_kick_claimed(st, claim, arming->now, ring);
 		return ret;
 	}
-	if (arming->if_pending && !old)
+	if (arming->if_pending && !ended->deadline)
 		return -ENOENT;
 	/*
 	 * Store the period only now: a MODIFY that fails must not change the period.  No
 	 * expiry sees the new deadline with the old period, since the timer is claimed.
 	 */
 	WRITE_ONCE(slot->period, arming->period);
-	*was_pending = old;
 	*kick = due;
 	return 0;
 }
@@ -479,30 +542,31 @@ static bool theap_slot_may_retry(void)
 
 /**
  * theap_slot_arm - arm a slot, for START and MODIFY
- * @page:        page of the slot
- * @index:       index of the slot in @page
- * @arming:      the new values
- * @was_pending: out: was the slot pending before?
- * @wake:        set to true if there is an event; the caller wakes the readers
+ * @page:   page of the slot
+ * @index:  index of the slot in @page
+ * @arming: the new values
+ * @ended:  out: what the call has ended
+ * @wake:   set to true if there is an event; the caller wakes the readers
  *
  * Context: task, may sleep.
  * Return: 0; -ENOENT: the slot is not pending, with @arming->if_pending; -EINTR: the task is being
  * killed.
  */
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
-		   const struct theap_arming *arming, bool *was_pending, bool *wake)
+		   const struct theap_arming *arming, struct theap_ended *ended, bool *wake)
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct theap_claim claim;
 	bool kick = false;
 	int ret = 0;
 
+	*ended = (struct theap_ended){};
 	for (;;) {
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
 		claim.may_retry = ret != -EAGAIN;
-		ret = theap_slot_arm_claimed(st, &claim, arming, was_pending, &ring, &kick);
+		ret = theap_slot_arm_claimed(st, &claim, arming, ended, &ring, &kick);
 		theap_slot_commit(st, &claim, ring, wake);
 		if (kick)
 			return theap_slot_kick(page, index, arming->now, wake);
@@ -549,12 +613,11 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
  * theap_slot_disarm - disarm a slot, for STOP and DRAIN
  * @page:  page of the slot
  * @index: index of the slot in @page
+ * @ended: out: what the call has ended
  *
  * Context: task, may sleep.
- * Return: the deadline that will not expire; 0: the slot was not pending, or the task is being
- * killed.
  */
-u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
+void theap_slot_disarm(struct theap_slot_page *page, u32 index, struct theap_ended *ended)
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct timerheap_slot *slot = theap_slot(st);
@@ -562,17 +625,19 @@ u64 theap_slot_disarm(struct theap_slot_page *page, u32 index)
 	u64 deadline;
 	bool stopped;
 
+	*ended = (struct theap_ended){};
 	do {
 		theap_timer_claim(&st->timer, &claim);
 		WRITE_ONCE(slot->queued, 0);
 		/* The exchange is a full barrier: it keeps the order queued, deadline, timer. */
 		stopped = theap_user_xchg(&slot->deadline, 0, &deadline);
-		/* Let the queued check add the expirations that could not be added before. */
-		if (stopped && !theap_slot_unrecorded(st))
+		if (stopped) {
+			ended->deadline = ended->deadline ?: deadline;
 			theap_timer_cancel(&claim);
+			stopped = theap_slot_discard(st, &ended->discarded);
+		}
 		theap_timer_commit(&claim);
 	} while (!stopped && theap_slot_may_retry());
-	return stopped ? deadline : 0;
 }
 
 /*
@@ -592,11 +657,52 @@ static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, boo
 	struct theap_claim claim;
 	bool ring = false;
 
-	if (!deadline || (queued && queued <= deadline) || context->placement.manual)
+	if (!deadline || queued <= deadline || context->placement.manual)
 		return;
 	theap_timer_claim(&st->timer, &claim);
 	theap_slot_kick_claimed(st, &claim, theap_context_now(context), &ring);
 	theap_slot_commit(st, &claim, ring, wake);
+}
+
+/*
+ * Take the expirations of a slot, and read the fields of the event that counts them.
+ *
+ * The caller has removed the slot's number from the ring.  So @expirations becomes 0, also if all
+ * of them were discarded.
+ *
+ * Return: true; false: contention.
+ */
+static bool theap_slot_take_expirations(struct timerheap_slot *slot,
+					struct timerheap_event *event)
+{
+	/* Pairs with (F): the fields read below are those of these expirations, or later ones. */
+	u64 old = smp_load_acquire(&slot->expirations);
+	int tries;
+
+	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
+		event->expirations = old & TIMERHEAP_EXPIRATIONS;
+		/*
+		 * The exchange below fails if the slot was stopped after the read of the word, and
+		 * the word has changed.  A second stop would leave the same word, so mark it.
+		 */
+		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
+			if (theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING))
+				old |= TIMERHEAP_READING;
+			continue;
+		}
+		/* Pairs with the release in theap_slot_record_expiry(). */
+		event->deadline = smp_load_acquire(&slot->expired_deadline);
+		event->fired = READ_ONCE(slot->fired);
+		event->user_data = READ_ONCE(slot->user_data);
+		/*
+		 * (E), a full barrier, pairs with (F).  An expiry that sees the 0 may add the
+		 * number to the ring again.  The caller has read the ring entry and advanced the
+		 * head before.
+		 */
+		if (theap_user_cmpxchg(&slot->expirations, &old, 0))
+			return true;
+	}
+	return false;
 }
 
 /**
@@ -620,20 +726,12 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 
 	/* Count the periods that have passed, or they would make a second event. */
 	theap_slot_end_back_off(page, index, wake);
-	/*
-	 * (E), a full barrier, pairs with (F).  An expiry that sees the 0 may add the number to
-	 * the ring again.  The caller has read the old ring entry and advanced the head before.
-	 */
-	if (!theap_user_xchg(&slot->expirations, 0, &event->expirations)) {
+	if (!theap_slot_take_expirations(slot, event)) {
 		theap_context_publish(page->context, page->first + index);
 		return false;
 	}
 	if (!event->expirations)
 		return false;
-	/* Pairs with the release in theap_slot_record_expiry(). */
-	event->deadline = smp_load_acquire(&slot->expired_deadline);
-	event->fired = READ_ONCE(slot->fired);
-	event->user_data = READ_ONCE(slot->user_data);
 	event->slot = page->first + index;
 	event->reserved = 0;
 	/* A check between the KICK and the exchange may have found the old event and backed off. */
@@ -647,6 +745,7 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
  * @index: index of the slot in @page
  * @event: as theap_slot_get_event() has made it
  *
+ * A stop or a start that found no expirations, since this call had them, has not discarded them.
  * The event is lost if the task is killed while a thread of the program keeps storing to the slot.
  *
  * Context: task, may sleep.

@@ -15,16 +15,17 @@
 /* How many of the next operations of each kind fail for contention. */
 static unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
-/* If not NULL, a run checks this slot once before the next exchange, at check_before_xchg_at. */
-static struct theap_slot_timer *check_before_xchg;
-static s64 check_before_xchg_at;
+/*
+ * If not NULL, a run checks this slot once before the next compare-and-exchange of expirations, at
+ * check_before_take_at.
+ */
+static struct theap_slot_timer *check_before_take;
+static s64 check_before_take_at;
 
-static void check_now(void);
+static void check_now(const u64 *word);
 
 static bool test_xchg(u64 *word, u64 new, u64 *old)
 {
-	if (check_before_xchg)
-		check_now();
 	return !(contended_xchgs && contended_xchgs--) && theap_user_xchg(word, new, old);
 }
 
@@ -35,6 +36,7 @@ static bool test_fetch_add(u64 *word, u64 count, u64 *old)
 
 static bool test_cmpxchg(u64 *word, u64 *old, u64 new)
 {
+	check_now(word);
 	return !(contended_cmpxchgs && contended_cmpxchgs--) &&
 	       theap_user_cmpxchg(word, old, new);
 }
@@ -94,6 +96,15 @@ static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 	return theap_slot_check(st, now, ring, &count);
 }
 
+/* Return: the deadline that a STOP ends. */
+static u64 disarm(struct theap_slot_timer *st)
+{
+	struct theap_ended ended;
+
+	theap_slot_disarm(st->page, theap_slot_index(st), &ended);
+	return ended.deadline;
+}
+
 /* A check of an idle slot makes no event, and returns no time for a next check. */
 static void slot_check_of_idle_slot_makes_no_event(struct kunit *test)
 {
@@ -103,7 +114,7 @@ static void slot_check_of_idle_slot_makes_no_event(struct kunit *test)
 	theap_slot(st)->queued = T0;
 	KUNIT_EXPECT_EQ(test, check_slot(st, T0, &ring), 0);
 	KUNIT_EXPECT_FALSE(test, ring);
-	KUNIT_EXPECT_EQ(test, theap_slot(st)->queued, 0);
+	KUNIT_EXPECT_EQ(test, theap_slot(st)->queued, TIMERHEAP_CHECKING);
 	KUNIT_EXPECT_EQ(test, theap_slot(st)->expirations, 0);
 }
 
@@ -332,7 +343,7 @@ static void slot_contended_check_does_not_back_off(struct kunit *test)
 	local_irq_disable();
 	KUNIT_EXPECT_EQ(test, theap_slot_expire(&st->timer, T0, &expiry), T0 + min_period);
 	local_irq_enable();
-	KUNIT_EXPECT_EQ(test, slot->queued, 0);
+	KUNIT_EXPECT_EQ(test, slot->queued, TIMERHEAP_CHECKING);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 500);
 	/* The next check adds the old expiration and its own, and backs off. */
 	KUNIT_EXPECT_GT(test, run_checks(st, T0 + min_period), T0 + 500 * min_period);
@@ -385,7 +396,7 @@ static void slot_taken_event_ends_back_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
 	KUNIT_EXPECT_FALSE(test, wake);
-	theap_slot_disarm(st->page, 3);
+	disarm(st);
 }
 
 /*
@@ -402,29 +413,31 @@ static void slot_reader_ends_back_off_begun_before_exchange(struct kunit *test)
 
 	slot->period = period;
 	slot->expirations = 7;
-	check_before_xchg = st;
-	check_before_xchg_at = first;
+	check_before_take = st;
+	check_before_take_at = first;
 	slot->deadline = first;
 	slot->queued = first;
 	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_EXPECT_NULL(test, check_before_xchg);
+	KUNIT_EXPECT_NULL(test, check_before_take);
 	KUNIT_EXPECT_EQ(test, event.expirations, 8);
 	KUNIT_EXPECT_EQ(test, slot->deadline, first + period);
 	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
-	theap_slot_disarm(st->page, 3);
+	disarm(st);
 }
 
-static void check_now(void)
+static void check_now(const u64 *word)
 {
-	struct theap_slot_timer *st = check_before_xchg;
+	struct theap_slot_timer *st = check_before_take;
 
-	check_before_xchg = NULL;
-	run_checks(st, check_before_xchg_at);
+	if (!st || word != &theap_slot(st)->expirations)
+		return;
+	check_before_take = NULL;
+	run_checks(st, check_before_take_at);
 }
 
 /* Arm a slot as START or, if @if_pending, as MODIFY with TIMERHEAP_IF_PENDING. */
 static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
-	       bool *was_pending, bool *wake)
+	       struct theap_ended *ended, bool *wake)
 {
 	struct theap_arming arming = {
 		.deadline = deadline, .period = period, .if_pending = if_pending,
@@ -433,8 +446,7 @@ static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pe
 	};
 
 	*wake = false;
-	*was_pending = false;
-	return theap_slot_arm(st->page, theap_slot_index(st), &arming, was_pending, wake);
+	return theap_slot_arm(st->page, theap_slot_index(st), &arming, ended, wake);
 }
 
 /* After START, MODIFY and STOP, the fields of the slot agree with the state of its timer. */
@@ -442,23 +454,24 @@ static void slot_start_modify_stop_agree_with_timer(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
-	bool pending, wake;
+	struct theap_ended ended;
+	bool wake;
 
-	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, true, &pending, &wake), -ENOENT);
+	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, true, &ended, &wake), -ENOENT);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
-	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &pending, &wake), 0);
-	KUNIT_EXPECT_FALSE(test, pending);
+	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
 	KUNIT_EXPECT_EQ(test, slot->deadline, FAR);
 	KUNIT_EXPECT_EQ(test, slot->queued, FAR);
 	KUNIT_EXPECT_EQ(test, slot->user_data, 42);
 	KUNIT_EXPECT_EQ(test, slot->slack, 7);
 	KUNIT_EXPECT_EQ(test, theap_status(&st->timer.status), THEAP_WAITING);
-	KUNIT_EXPECT_EQ(test, arm(st, FAR + 5, 0, true, &pending, &wake), 0);
-	KUNIT_EXPECT_TRUE(test, pending);
+	KUNIT_EXPECT_EQ(test, arm(st, FAR + 5, 0, true, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, ended.deadline, FAR);
 	KUNIT_EXPECT_EQ(test, slot->deadline, FAR + 5);
 	KUNIT_EXPECT_FALSE(test, wake);
-	KUNIT_EXPECT_EQ(test, theap_slot_disarm(st->page, theap_slot_index(st)), FAR + 5);
-	KUNIT_EXPECT_EQ(test, theap_slot_disarm(st->page, theap_slot_index(st)), 0);
+	KUNIT_EXPECT_EQ(test, disarm(st), FAR + 5);
+	KUNIT_EXPECT_EQ(test, disarm(st), 0);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
 	KUNIT_EXPECT_EQ(test, slot->queued, 0);
 	KUNIT_EXPECT_EQ(test, theap_status(&st->timer.status), THEAP_DELETED);
@@ -469,10 +482,11 @@ static void slot_start_in_the_past_expires_in_call(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_event event;
-	bool pending, wake;
+	struct theap_ended ended;
+	bool wake;
 	u32 slot;
 
-	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &pending, &wake), 0);
+	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_TRUE(test, wake);
 	KUNIT_EXPECT_TRUE(test, theap_status_is_idle(theap_status(&st->timer.status)));
 	KUNIT_EXPECT_TRUE(test, theap_ring_get(&st->page->context->ring, &slot));
@@ -559,7 +573,7 @@ static void slot_contended_deadline_expires_in_next_check(struct kunit *test)
 
 /*
  * If contention keeps an expiry from adding to the count, a later check adds the expirations of
- * both.  Until then @queued is 0, so that the program kicks the slot.
+ * both.  Until then @queued is CHECKING, so that the program kicks the slot.
  */
 static void slot_contended_expirations_are_added_by_later_check(struct kunit *test)
 {
@@ -578,7 +592,7 @@ static void slot_contended_expirations_are_added_by_later_check(struct kunit *te
 
 		KUNIT_EXPECT_EQ(test, next, now + theap_slot_min_period(st));
 		KUNIT_EXPECT_FALSE(test, expiry.call);
-		KUNIT_EXPECT_EQ(test, slot->queued, 0);
+		KUNIT_EXPECT_EQ(test, slot->queued, TIMERHEAP_CHECKING);
 		KUNIT_EXPECT_EQ(test, slot->deadline, T0 + period);
 		KUNIT_EXPECT_EQ(test, slot->expirations, 0);
 		now = next;
@@ -616,48 +630,56 @@ static void slot_contended_kick_adds_expirations(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
 }
 
-/* If a check has yet to add expirations after contention, a STOP leaves the timer queued. */
-static void slot_contended_expirations_survive_stop(struct kunit *test)
+/* A STOP discards the expirations that a check has yet to add after contention. */
+static void slot_stop_discards_contended_expirations(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
 	struct theap_expiry expiry = {};
-	bool pending, wake;
+	struct theap_ended ended;
+	bool wake;
 
-	KUNIT_ASSERT_EQ(test, arm(st, FAR, NSEC_PER_SEC, false, &pending, &wake), 0);
+	KUNIT_ASSERT_EQ(test, arm(st, FAR, NSEC_PER_SEC, false, &ended, &wake), 0);
 	slot->deadline = T0;
 	contended_adds = 1;
 	local_irq_disable();
 	theap_slot_expire(&st->timer, T0, &expiry);
 	local_irq_enable();
 	contended_xchgs = 2;
-	KUNIT_EXPECT_EQ(test, theap_slot_disarm(st->page, 3), T0 + NSEC_PER_SEC);
+	theap_slot_disarm(st->page, 3, &ended);
+	KUNIT_EXPECT_EQ(test, ended.deadline, T0 + NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
 	KUNIT_EXPECT_EQ(test, contended_xchgs, 0);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
 	KUNIT_EXPECT_EQ(test, slot->queued, 0);
-	KUNIT_EXPECT_TRUE(test, theap_status_is_pending(theap_status(&st->timer.status)));
-	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
-	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
+	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
 }
 
-/* A contended START tries again, and first adds the expirations of the previous arming. */
+/*
+ * A contended START tries again.  It first adds the expirations of a pending slot, or discards
+ * those of an idle one.
+ */
 static void slot_contended_start_tries_again(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
 	struct theap_expiry expiry = {};
-	bool pending, wake;
+	struct theap_ended ended;
+	bool wake;
 
 	slot->deadline = T0;
+	slot->period = FAR / 2;
 	contended_adds = 3;
 	local_irq_disable();
 	theap_slot_expire(&st->timer, T0, &expiry);
 	local_irq_enable();
 	contended_xchgs = 2;
-	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &pending, &wake), 0);
+	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, contended_adds + contended_xchgs, 0);
-	KUNIT_EXPECT_FALSE(test, pending);
+	KUNIT_EXPECT_EQ(test, ended.deadline, T0 + FAR / 2);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 0);
 	KUNIT_EXPECT_TRUE(test, wake);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
 	KUNIT_EXPECT_EQ(test, slot->deadline, FAR);
@@ -667,13 +689,54 @@ static void slot_contended_start_tries_again(struct kunit *test)
 	contended_cmpxchgs = 1;
 	/* Softirqs are off, so that no run makes the next check meanwhile. */
 	local_bh_disable();
-	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &pending, &wake), 0);
-	KUNIT_EXPECT_TRUE(test, pending);
+	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, ended.deadline, FAR);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 1);
 	KUNIT_EXPECT_GT(test, slot->queued, 1);
 	local_bh_enable();
 	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, FAR - 1, &wake), 0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 2);
+	/* The slot is idle now. */
+	contended_cmpxchgs = 4;
+	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, contended_cmpxchgs, 0);
+	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 2);
+	KUNIT_EXPECT_EQ(test, slot->expirations, TIMERHEAP_DISCARDED);
+}
+
+/* STOP and START discard the event of the former arming; the slot stays in the ring once. */
+static void slot_stop_and_start_discard_event(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	struct theap_ring *ring = &st->page->context->ring;
+	struct timerheap_event event;
+	struct theap_ended ended;
+	bool wake = false;
+	u32 number;
+
+	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	theap_slot_disarm(st->page, 3, &ended);
+	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
+	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 0);
+	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
+	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, true, &ended, &wake), -ENOENT);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_EQ(test, event.expirations, 1);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+	/* A discarded event that is read is no event, and leaves the ring. */
+	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	disarm(st);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
+	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 0);
 }
 
 /* A reader that meets contention loses no event. */
@@ -688,7 +751,7 @@ static void slot_contended_event_can_be_read_again(struct kunit *test)
 	theap_slot(st)->deadline = T0;
 	theap_slot_kick(st->page, 3, T0, &wake);
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
-	contended_xchgs = 1;
+	contended_cmpxchgs = 4;
 	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
 	KUNIT_EXPECT_EQ(test, slot, 3);
@@ -745,7 +808,8 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_contended_deadline_expires_in_next_check),
 	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),
 	KUNIT_CASE(slot_contended_kick_adds_expirations),
-	KUNIT_CASE(slot_contended_expirations_survive_stop),
+	KUNIT_CASE(slot_stop_discards_contended_expirations),
+	KUNIT_CASE(slot_stop_and_start_discard_event),
 	KUNIT_CASE(slot_contended_start_tries_again),
 	KUNIT_CASE(slot_contended_event_can_be_read_again),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),

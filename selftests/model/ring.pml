@@ -126,31 +126,40 @@ end:	do
  * event to the program's memory.
  */
 
+inline read_fields() {
+#ifdef M_FIRED_READ_FIRST
+	event_fired = fired[i];
+	event_deadline = expired_deadline[i]
+#else
+	event_deadline = expired_deadline[i];
+	event_fired = fired[i]
+#endif
+}
+
 inline take_event() {
 	atomic { head_buffered == EMPTY -> my_head++; head_buffered = my_head };
-#ifdef M_READ_THEN_CLEAR
-	atomic { head_buffered == EMPTY -> n = expirations[i] };
-	expirations[i] = 0;
-#else
-	atomic {
+	do
+	:: true ->
+		n = expirations[i];
+		read_fields();
+		atomic {
 #ifndef M_NO_E
-		head_buffered == EMPTY;	/* (E) */
+			head_buffered == EMPTY;	/* (E) */
 #endif
-		n = expirations[i]; expirations[i] = 0
-	};
+#ifdef M_READ_THEN_CLEAR
+			ok = true;
+#else
+			ok = (expirations[i] == n);
 #endif
+			if :: ok -> expirations[i] = 0 :: else fi
+		};
+		if :: ok -> break :: else fi
+	od;
 #ifdef M_ENTRY_READ_AGAIN
 	i = entry(my_head - 1);
 #endif
 	if
 	:: n ->
-#ifdef M_FIRED_READ_FIRST
-		event_fired = fired[i];
-		event_deadline = expired_deadline[i];
-#else
-		event_deadline = expired_deadline[i];
-		event_fired = fired[i];
-#endif
 		if
 		:: atomic { true ->
 			expirations_read[i] = expirations_read[i] + n;
@@ -166,6 +175,7 @@ inline take_event() {
 
 active proctype reader() {
 	byte i, n, old, t, my_head, event_deadline, event_fired;
+	bool ok;
 end:	do
 #ifdef M_NO_D
 	:: i = entry(my_head);
@@ -175,7 +185,7 @@ end_d:		my_head != tail;
 		i = entry(my_head);
 #endif
 		take_event();
-		atomic { i = 0; n = 0; old = 0; event_deadline = 0; event_fired = 0 }
+		atomic { i = 0; n = 0; old = 0; event_deadline = 0; event_fired = 0; ok = false }
 	od
 }
 

@@ -19,7 +19,8 @@
 
 #define LAST	3
 #define FAR	4
-#define EMPTY	5	/* the store buffer holds no store */
+#define CHECKING 5	/* the value of queued during a check; it is after each deadline */
+#define EMPTY	6	/* the store buffer holds no store */
 
 /* The size of the search.  The script check sets these macros, except OPS2. */
 #ifndef OPS
@@ -51,7 +52,7 @@ bool claimed
 /* The assertions use these. */
 short armings		/* armings that have not ended by a stop or an expiry */
 byte users_ended
-bool freed
+bool stopped
 
 byte nomem = NOMEM	/* how many more calls may fail for lack of memory */
 
@@ -70,7 +71,7 @@ inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = 
  * @next is 0.  A periodic timer is armed again at once, so the number of armings stays.
  */
 inline record_expiry() { atomic {
-	assert(!freed);
+	assert(!stopped);
 	if
 	:: next == 0 -> armings--
 	:: else
@@ -139,7 +140,7 @@ inline check_deadline() {
 }
 
 inline check() {
-	store_queued(0);
+	store_queued(CHECKING);
 #ifndef M_NO_B
 	barrier();	/* (B) */
 #endif
@@ -173,7 +174,7 @@ inline kick_claimed() {
 		schedule(next);
 		if :: ok -> store_queued(next) :: else fi
 #endif
-	:: else -> timer_at = 0; ok = true
+	:: else -> store_queued(0); timer_at = 0; ok = true
 	fi
 }
 
@@ -401,18 +402,18 @@ active proctype clock() {
 }
 
 /*
- * timerheap_free(), after both users have ended.  After its return the kernel must count no
- * expiration.
+ * A last stop, after both users have ended.  After its return the kernel must count no expiration.
+ * discard.pml shows what the stop then does with the expirations that were counted.
  */
-inline free() {
+inline last_stop() {
 	stop();
-#ifdef M_FREE_DOES_NOT_KICK
-	freed = true
+#ifdef M_STOP_DOES_NOT_KICK
+	stopped = true
 #else
-	/* If queued is not 0, no expiration may be counted after this load. */
-	atomic { q = queued; freed = (q != 0) };
+	/* If the slot is not being checked, no expiration may be counted after this load. */
+	atomic { q = queued; stopped = (q != CHECKING) };
 	if
-	:: q == 0 -> kick(); freed = true
+	:: q == CHECKING -> kick(); stopped = true
 	:: else
 	fi
 #endif
@@ -423,7 +424,7 @@ init {
 	bool ok;
 	atomic { run user(OPS); run user(OPS2) };
 	if
-	:: users_ended == 2 -> free()
+	:: users_ended == 2 -> last_stop()
 	:: true
 	fi;
 	/* No process can take a step: every deadline except FAR has passed. */

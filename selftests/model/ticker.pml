@@ -13,6 +13,7 @@
  * Only the kernel's store of queued is buffered, as in slots.pml.
  */
 
+#define CHECKING 254	/* the value of queued during a check; it is after each deadline */
 #define EMPTY	255	/* the store buffer holds no store */
 
 /* The size of the search.  The script check sets these macros. */
@@ -55,7 +56,7 @@ inline ring_put() { atomic { assert(!in_ring); in_ring = true } }
  */
 inline check(backs_off) {
 #ifndef M_QUEUED_KEPT
-	store_queued(0);
+	store_queued(CHECKING);
 #endif
 #ifndef M_NO_B_F
 	atomic { queued_buffered == EMPTY };	/* (B) */
@@ -143,10 +144,10 @@ inline kick_if_backs_off() {
 #endif
 	d = deadline;
 	if
-#ifdef M_KICK_ONLY_IF_LATER
-	:: d && q > d ->
+#ifdef M_KICK_NOT_IF_CHECKING
+	:: d && q > d && q != CHECKING ->
 #else
-	:: d && (q == 0 || q > d) ->
+	:: d && q > d ->
 #endif
 		kick()
 	:: else

@@ -34,13 +34,11 @@ struct context {
  * The words of the library in &timerheap_ring.program, which have a cache line of their own.  They
  * are in shared memory, so that a successor of the program can go on with the context.
  *
- * PROTOCOL:  __TIMERHEAP_PROTOCOL; 0: no library has opened the context
- * FREE:      head of the stack of freed slots; see slots.c
- * FRESH:     the lowest slot that was never allocated
- * CONDEMNED: how many slots were freed with an unread event so far.  This number makes the
- *            mark of each of these slots unique; see slots.c
+ * PROTOCOL: __TIMERHEAP_PROTOCOL; 0: no library has opened the context
+ * FREE:     head of the stack of freed slots; see slots.c
+ * FRESH:    the lowest slot that was never allocated
  */
-enum { PROTOCOL, FREE, FRESH, CONDEMNED };
+enum { PROTOCOL, FREE, FRESH };
 
 static inline struct context *context_of(struct timerheap *th)
 {
@@ -48,8 +46,8 @@ static inline struct context *context_of(struct timerheap *th)
 }
 
 /*
- * Push a slot onto the stack of freed slots.  The slot must be idle, without an unread
- * event.  timerheap_free() checks that first; this function does not.
+ * Push a slot onto the stack of freed slots.  The slot must be idle, without an event.
+ * timerheap_free() stops the timer first; this function does not.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_push_free(struct timerheap *th, uint32_t slot);

@@ -5,10 +5,8 @@
  * The loop uses the public functions of the header.  It also uses __timerheap_push_free(), a
  * faster way to free the slot of a one-shot timer after its event was taken.
  *
- * A loop belongs to one thread, which both frees slots and takes events.  So no event is
- * taken while a slot is being freed.  If timerheap_free() finds an unread event, it marks
- * the slot as condemned (slots.c).  When timerheap_next() later reaches that event, it skips the
- * event and frees the slot.
+ * A loop belongs to one thread, which both frees slots and takes events.  So no event is taken
+ * while a slot is being freed, and timerheap_free() discards an event that was not taken.
  *
  * Ids
  * ---

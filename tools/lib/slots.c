@@ -22,60 +22,11 @@
  * A free against an event
  * -----------------------
  *
- * The timer of a slot may have expired before the slot is freed.  Its event may be unread:
- * counted in expirations, with the slot's number in the ring or about to be added there.
- * Such a slot must not be allocated again, since its next owner would get the event.  Only
- * the consumer, the thread that takes events, may exchange expirations with 0, after it
- * has removed the number from the ring.  If another thread set expirations to 0, the next
- * expiry would add the number to the ring a second time.
- *
- * So the first question is: has the timer expired?  A check that the kernel is making may
- * have removed the deadline without having counted the expiration yet.  But the check has set
- * queued to 0 at its beginning.  The check sets queued to a time, if at all, only after the count:
- *
- *	free				the kernel's check
- *	  deadline <- 0			  queued <- 0
- *	  full barrier		(A)	  full barrier			(B)
- *	  read queued, acquire		  exchange deadline if it is due
- *					  expirations += n, full barrier
- *					  queued <- time of the next check
- *
- * If free reads a queued that is not 0, the check has ended or has not begun.  If it has
- * ended, expirations has its final value.  If it has not begun, it will find no deadline.  If
- * queued is 0, a check may be under way.  A KICK then waits for the end of that check.
- *
- * The second question is: is expirations 0?  If it is, free pushes the slot onto the stack.
- * If not, free condemns the slot, and usually the consumer pushes the slot later:
- *
- *	free				the consumer
- *	  period <- CONDEMNED		  exchange expirations with 0
- *	  full barrier			  full barrier
- *	  read expirations		  read period
- *	  0: the consumer has taken	  CONDEMNED: the slot is freed, by
- *	    the event, and may or may	    free or by the consumer
- *	    not have seen CONDEMNED
- *
- * At least one of free and consumer sees what the other has written.  If both do, both try
- * to exchange period from CONDEMNED to 0.  One exchange succeeds, and that side pushes the slot.
- *
- * Each free that condemns a slot writes a value of CONDEMNED that no other free writes.  With one
- * value for all, this could happen.  A free is delayed before its exchange.  Meanwhile the
- * consumer pushes the slot, the next owner allocates it, the timer expires, and a second free
- * condemns the slot.  The delayed exchange then succeeds for the wrong condemnation, and the
- * first free pushes a slot with an unread event.
- *
- * In one more case the slot must not be pushed yet: the consumer's exchange of period
- * succeeds, but the slot has another unread event.  This happens in two ways:
- *
- *  - A periodic timer expires once more after the consumer's exchange of expirations, and
- *    before free condemns the slot.
- *  - The exchange of free succeeds.  The slot is then allocated, expires and is condemned
- *    a second time, all before the consumer reads period.
- *
- * In both cases expirations is not 0, and only this consumer can make it 0.  So the
- * consumer reads expirations, and condemns the slot again.  No other thread notices that
- * period was 0 for a moment: the free that condemned the slot finds the unread event and does
- * not access period after that, and the slot has no owner.
+ * timerheap_free() stops the timer and pushes the slot.  The stop discards an event that no thread
+ * has taken (timerheap_stop(), and "The protocol of a mapped slot" in <linux/timerheap.h>).  So the
+ * next owner of the slot gets no event of the former one.  The number of the slot may stay in the
+ * ring.  The thread that takes events removes the number, and finds no expiration, or those of the
+ * next owner.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -90,32 +41,6 @@
 
 #define NUMBER_MASK	UINT64_C(0xffffffff)
 #define ONE_PUSH	(UINT64_C(1) << 32)
-
-/*
- * May the kernel be checking a slot?  During a check, queued is 0.  The caller has just
- * exchanged the deadline.  Barrier (A) is between that exchange and this load, and pairs
- * with (B).
- */
-static bool check_may_be_under_way(const struct timerheap_slot *slot)
-{
-	return !__atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
-}
-
-/*
- * Remove the mark of a condemned slot.
- * Return: true: this thread has removed the mark, and must push the slot; false: another
- * thread has.
- */
-static bool take_from_condemned(struct timerheap_slot *slot, __u64 condemned)
-{
-	return __atomic_compare_exchange_n(&slot->period, &condemned, 0, false,
-					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-}
-
-static bool has_event(const struct timerheap_slot *slot)
-{
-	return __atomic_load_n(&slot->expirations, __ATOMIC_SEQ_CST);
-}
 
 void __timerheap_push_free(struct timerheap *th, uint32_t slot)
 {
@@ -222,44 +147,32 @@ int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 	return (slack ?: common) < (former ?: common) ? __timerheap_kick(th, slot) : 0;
 }
 
-void timerheap_free(struct timerheap *th, uint32_t slot)
+/*
+ * Discard the expirations of an idle timer that no thread has taken.
+ *
+ * The number of the slot is in the ring, or a reader or the kernel is about to remove or to add
+ * it.  If the word became 0, the next expiry would add the number a second time.  So the word
+ * becomes DISCARDED, and only the reader makes it 0.
+ */
+uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot)
 {
 	struct timerheap_slot *s = &th->slots[slot];
-	uint64_t condemned;
+	__u64 old;
 
-	timerheap_stop(th, slot);
-	if (check_may_be_under_way(s))
+	/* A KICK waits for the end of a check, which may be about to add an expiration. */
+	if (__atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) == TIMERHEAP_CHECKING)
 		timerheap_kick(th, &slot, 1);
-	if (has_event(s)) {
-		condemned = __TIMERHEAP_CONDEMNED |
-			    __atomic_fetch_add(&th->ring->program[CONDEMNED], 1,
-					       __ATOMIC_RELAXED);
-		/*
-		 * Exchange rather than store.  C11 orders a seq_cst store before the load that
-		 * follows, and so do CPUs.  But QEMU (7.2, arm64 on x86) executes stlr and ldar
-		 * without a barrier between them.  Free and the consumer then both miss what the
-		 * other has written, and the slot is lost.
-		 */
-		__atomic_exchange_n(&s->period, condemned, __ATOMIC_SEQ_CST);
-		if (has_event(s) || !take_from_condemned(s, condemned))
-			return;
-	}
-	__timerheap_push_free(th, slot);
+	old = __atomic_load_n(&s->expirations, __ATOMIC_ACQUIRE);
+	/* A reader that has begun to take the event fails: the word loses READING. */
+	while (old & TIMERHEAP_EXPIRATIONS &&
+	       !__atomic_compare_exchange_n(&s->expirations, &old, TIMERHEAP_DISCARDED, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+		;
+	return old & TIMERHEAP_EXPIRATIONS;
 }
 
-/*
- * Push a condemned slot, or condemn it again if it has another unread event.  The consumer
- * calls this when it takes an event and finds the slot condemned.  That event belongs to an
- * owner that has freed the slot, so the consumer ignores the event.
- */
-void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned)
+void timerheap_free(struct timerheap *th, uint32_t slot)
 {
-	struct timerheap_slot *s = &th->slots[slot];
-
-	if (take_from_condemned(s, condemned)) {
-		if (has_event(s))
-			__atomic_store_n(&s->period, condemned, __ATOMIC_SEQ_CST);
-		else
-			__timerheap_push_free(th, slot);
-	}
+	timerheap_stop(th, slot);
+	__timerheap_push_free(th, slot);
 }

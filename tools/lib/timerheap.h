@@ -27,6 +27,8 @@
  *    when it fails.  A function that has failed has changed nothing, unless its
  *    comment describes a change.  Only the functions that open a context or a loop
  *    set errno.
+ *  - An event belongs to an arming, which a start begins.  A stop, and a start of an idle timer,
+ *    discard the event of the former arming if no thread has taken it.
  *  - Threads may share a context.  Any thread may start, postpone, stop, allocate
  *    and free timers.  Several threads may start, postpone and stop the same timer
  *    concurrently.  Two things need a lock of the program: to take events in
@@ -72,12 +74,12 @@ struct timerheap {
 };
 
 /*
- * The protocol between the inline functions below and the library: struct timerheap, the library's
- * own marks in slots, and the layout of mapped memory.  The first number counts changes of the
+ * The protocol between the inline functions below and the library: struct timerheap, the words of
+ * the library in the ring, and the layout of mapped memory.  The first number counts changes of the
  * first two.  The functions that open pass this word, and fail if the library was compiled with
  * another one.
  */
-#define __TIMERHEAP_PROTOCOL	(1U << 16 | TIMERHEAP_LAYOUT)
+#define __TIMERHEAP_PROTOCOL	(2U << 16 | TIMERHEAP_LAYOUT)
 
 /*
  * The context
@@ -202,11 +204,8 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
 int timerheap_alloc(struct timerheap *th);
 
 /*
- * Stop a timer and free its slot.
- *
- * If the timer has expired and its event is unread, no thread gets that event.  For a
- * pending timer the function makes no system call, unless the kernel is checking the slot
- * at that moment.
+ * Stop a timer and free its slot.  Like timerheap_stop(), the function discards an event that no
+ * thread has taken.  It makes a system call only if the kernel is checking the slot at that moment.
  */
 void timerheap_free(struct timerheap *th, uint32_t slot);
 
@@ -257,9 +256,31 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
  * stopped by a check.  A check that is queued is too late if it is after the new deadline.
  */
 
-/* The bits of the result of timerheap_arm(). */
+/* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
 #define TIMERHEAP_WAS_PENDING	1	/* the timer was pending; its deadline is replaced */
 #define TIMERHEAP_MUST_KICK	2	/* without a KICK the timer does not expire in time */
+
+/* Do the work of __timerheap_discard() if there may be expirations to discard. */
+uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
+
+/*
+ * Discard the expirations of an idle timer that no thread has taken.
+ *
+ * The caller has read 0 in deadline, or has exchanged it with 0.  If the kernel is checking the
+ * slot, it may be about to add an expiration.  (A) and (B): otherwise the check has ended, or it
+ * will find no deadline.
+ *
+ * Return: how many expirations.
+ */
+static inline uint64_t __timerheap_discard(struct timerheap *th, uint32_t slot)
+{
+	struct timerheap_slot *s = &th->slots[slot];
+
+	if (__atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) != TIMERHEAP_CHECKING &&
+	    !(__atomic_load_n(&s->expirations, __ATOMIC_ACQUIRE) & TIMERHEAP_EXPIRATIONS))
+		return 0;
+	return __timerheap_discard_expirations(th, slot);
+}
 
 /* Would the kernel, without a KICK, check the slot too late for @deadline? */
 static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uint64_t deadline)
@@ -274,25 +295,37 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 }
 
 /*
- * Arm a timer without a system call.
+ * Arm a timer, and leave its KICK to the caller.
  *
- * A program that arms many timers passes the slots that need a KICK to one call of
- * timerheap_kick().  If a pending timer expires at its old deadline during timerheap_arm(),
+ * The function makes a system call only if the timer has just become idle, and the kernel is still
+ * checking its slot.  A program that arms many timers passes the slots that need a KICK to one call
+ * of timerheap_kick().  If a pending timer expires at its old deadline during timerheap_arm(),
  * the expiry may already use the new period.  A program that changes a pending one-shot timer
  * to a periodic one, and must know which of the two expired, stops the timer first.
  *
- * Return: a combination of TIMERHEAP_WAS_PENDING and TIMERHEAP_MUST_KICK, or 0.
+ * Return: a combination of TIMERHEAP_WAS_PENDING and TIMERHEAP_MUST_KICK, or 0, plus 4 for each
+ * expiration of the former arming that the function has discarded.
  */
 static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 					 uint64_t deadline, uint64_t period)
 {
 	struct timerheap_slot *s = &th->slots[slot];
+	__u64 old = __atomic_load_n(&s->deadline, __ATOMIC_ACQUIRE);
 	unsigned int result = 0;
 
 	deadline += !deadline;
-	__atomic_store_n(&s->period, period < TIMERHEAP_NEVER ? period : TIMERHEAP_NEVER,
-			 __ATOMIC_RELAXED);
-	if (__atomic_exchange_n(&s->deadline, deadline, __ATOMIC_SEQ_CST))
+	/*
+	 * Discard the former arming's expirations before the timer is armed: a later discard could
+	 * also discard those of the new arming.
+	 */
+	do {
+		if (!old)
+			result += (unsigned int)__timerheap_discard(th, slot) << 2;
+		__atomic_store_n(&s->period, period < TIMERHEAP_NEVER ? period : TIMERHEAP_NEVER,
+				 __ATOMIC_RELAXED);
+	} while (!__atomic_compare_exchange_n(&s->deadline, &old, deadline, false,
+					      __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
+	if (old)
 		result |= TIMERHEAP_WAS_PENDING;
 	if (__timerheap_needs_kick(s, deadline))
 		result |= TIMERHEAP_MUST_KICK;
@@ -317,17 +350,28 @@ static inline int __timerheap_kick(struct timerheap *th, uint32_t slot)
 }
 
 /*
+ * Arm a timer, and kick its slot if necessary.
+ * Return: as timerheap_start().
+ */
+static inline int __timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline,
+				    uint64_t period)
+{
+	unsigned int armed = timerheap_arm(th, slot, deadline, period);
+	int error = armed & TIMERHEAP_MUST_KICK ? __timerheap_kick(th, slot) : 0;
+
+	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
+}
+
+/*
  * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A
  * deadline that has passed expires at once.
  *
- * Return: 1 if the timer was pending, otherwise 0; -EBADF as timerheap_wait().
+ * Return: how many expirations of the former arming no thread will get: 1 if the timer was pending;
+ * if it was idle, those that were discarded, seldom more than 1.  -EBADF as timerheap_wait().
  */
 static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
-	unsigned int armed = timerheap_arm(th, slot, deadline, 0);
-	int error = armed & TIMERHEAP_MUST_KICK ? __timerheap_kick(th, slot) : 0;
-
-	return error ? error : (int)(armed & TIMERHEAP_WAS_PENDING);
+	return __timerheap_start(th, slot, deadline, 0);
 }
 
 /*
@@ -340,17 +384,14 @@ static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t 
 static inline int timerheap_start_periodic(struct timerheap *th, uint32_t slot,
 					   uint64_t deadline, uint64_t period)
 {
-	unsigned int armed = timerheap_arm(th, slot, deadline, period);
-	int error = armed & TIMERHEAP_MUST_KICK ? __timerheap_kick(th, slot) : 0;
-
-	return error ? error : (int)(armed & TIMERHEAP_WAS_PENDING);
+	return __timerheap_start(th, slot, deadline, period);
 }
 
 /*
  * Give a pending timer another deadline, later or earlier.  Do nothing if the timer is
  * not pending.
  *
- * Return: as timerheap_start().
+ * Return: 1 if the timer was pending, otherwise 0; -EBADF as timerheap_wait().
  */
 static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
@@ -370,34 +411,28 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
 }
 
 /*
- * Stop a timer.  The function never makes a system call.
+ * Stop a timer.  After the return no thread gets an event of the timer until it is started again.
+ * So the program may then free memory that the data point to, unless another thread has taken an
+ * event and still uses it.
  *
- * Whatever the result, an earlier expiration may still be unread: that of an earlier period
- * of a periodic timer, or of an earlier start.  So call timerheap_free() before you free
- * memory that the data point to.
+ * The function makes a system call only if the kernel is checking the slot at that moment.
  *
- * Return: true: the stop has prevented an expiration; false: the timer was idle, or it has
- * expired and its event is, or is about to be, in the ring.
+ * Return: how many expirations no thread will get: 1 if the timer was pending, plus those that no
+ * thread has taken.  0: the timer has expired and its event was taken, or it was idle.
  */
-static inline bool timerheap_stop(struct timerheap *th, uint32_t slot)
+static inline uint64_t timerheap_stop(struct timerheap *th, uint32_t slot)
 {
-	return __atomic_exchange_n(&th->slots[slot].deadline, 0, __ATOMIC_SEQ_CST);
+	__u64 old = __atomic_exchange_n(&th->slots[slot].deadline, 0, __ATOMIC_SEQ_CST);
+
+	return !!old + __timerheap_discard(th, slot);
 }
 
 /*
  * Events
  *
- * Only one thread at a time may take the events of a context.  A program that frees slots
- * takes events with the functions below only.  read() and WAIT know nothing of
- * timerheap_free(): they return the unread event of a freed timer, and its slot is never
- * allocated again.
+ * Only one thread at a time may take the events of a context: with the functions below, or with
+ * read() or WAIT.
  */
-
-/* This bit of the period marks a condemned slot: one freed before its event was taken. */
-#define __TIMERHEAP_CONDEMNED	(UINT64_C(1) << 63)
-
-/* Finish the free of a condemned slot.  timerheap_next() calls this after it took the event. */
-void __timerheap_reprieve(struct timerheap *th, uint32_t slot, uint64_t condemned);
 
 /*
  * Will the kernel check the timer later than at its deadline?  The kernel does so if the event of
@@ -407,15 +442,15 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 {
 	/*
 	 * timerheap_next() calls this before and after its exchange (E) of expirations.  The
-	 * kernel stores 0 in queued, adds to expirations (F), and then stores a time in queued: a
-	 * later one if expirations was not 0.  So if (E) has read the result of (F), this load
-	 * reads the 0 or the later time.  The call before (E) may return a wrong answer, which
-	 * the call after (E) corrects.
+	 * kernel stores CHECKING in queued, adds to expirations (F), and then stores a time in
+	 * queued: a later one if expirations was not 0.  So if (E) has read the result of (F), this
+	 * load reads CHECKING or the later time.  The call before (E) may return a wrong answer,
+	 * which the call after (E) corrects.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_RELAXED);
 	uint64_t deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
 
-	return deadline && (!queued || queued > deadline);
+	return deadline && queued > deadline;
 }
 
 /* Return the end of the events in the ring. */
@@ -426,8 +461,8 @@ static inline uint32_t __timerheap_tail(const struct timerheap *th)
 }
 
 /*
- * Are there unread events?  The answer may be true although the events are those of freed timers,
- * which timerheap_next() skips.
+ * Are there events?  The answer may be true although the events were discarded, which
+ * timerheap_next() skips.
  *
  * The function makes no system call.  The thread that takes events calls it.
  */
@@ -446,6 +481,42 @@ static inline bool __timerheap_has_events_before(const struct timerheap *th, uin
 	return (int32_t)(end - th->ring->head) > 0 && (int32_t)(__timerheap_tail(th) - end) >= 0;
 }
 
+/*
+ * Take the expirations of a slot, whose number was removed from the ring, and read the fields of
+ * the event that counts them.  Return: true if there are any.
+ */
+static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
+						struct timerheap_event *event)
+{
+	__u64 old = __atomic_load_n(&s->expirations, __ATOMIC_ACQUIRE);
+
+	for (;;) {
+		event->expirations = old & TIMERHEAP_EXPIRATIONS;
+		/*
+		 * The exchange below fails if the timer was stopped after the load, since the word
+		 * has changed.  But after a second stop, the word would be the same again.  So mark
+		 * a word that has DISCARDED with READING, which a stop removes.
+		 */
+		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
+			if (__atomic_compare_exchange_n(&s->expirations, &old,
+							old | TIMERHEAP_READING, false,
+							__ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+				old |= TIMERHEAP_READING;
+			continue;
+		}
+		event->deadline = __atomic_load_n(&s->expired_deadline, __ATOMIC_ACQUIRE);
+		event->fired = __atomic_load_n(&s->fired, __ATOMIC_RELAXED);
+		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
+		/*
+		 * (E), a full barrier, pairs with (F): the entry is read and head is stored before
+		 * the word becomes 0.  After that the kernel may add the number to the ring again.
+		 */
+		if (__atomic_compare_exchange_n(&s->expirations, &old, 0, false, __ATOMIC_SEQ_CST,
+						__ATOMIC_ACQUIRE))
+			return event->expirations;
+	}
+}
+
 /* Take an event before the position @end of the ring, which the head has not passed. */
 static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event *event,
 				    uint32_t end)
@@ -453,7 +524,6 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 	struct timerheap_ring *ring = th->ring;
 	uint32_t head = ring->head, number;
 	struct timerheap_slot *s;
-	uint64_t period;
 
 	while (head != end) {
 		number = __atomic_load_n(&ring->slots[head & th->mask], __ATOMIC_RELAXED);
@@ -464,22 +534,8 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 		/* Let the KICK count all periods that have passed: they make no second event. */
 		if (__timerheap_backs_off(s))
 			timerheap_kick(th, &number, 1);
-		/* Read the data before the exchange: after it, the slot may get another owner. */
-		event->user_data = __atomic_load_n(&s->user_data, __ATOMIC_RELAXED);
-		/*
-		 * (E), a full barrier, pairs with (F): the entry is read and head is stored before
-		 * the count becomes 0.  After that the kernel may add the number to the ring again.
-		 */
-		event->expirations = __atomic_exchange_n(&s->expirations, 0, __ATOMIC_SEQ_CST);
-		period = __atomic_load_n(&s->period, __ATOMIC_SEQ_CST);
-		if (period & __TIMERHEAP_CONDEMNED) {
-			__timerheap_reprieve(th, number, period);
+		if (!__timerheap_take_expirations(s, event))
 			continue;
-		}
-		if (!event->expirations)
-			continue;
-		event->deadline = __atomic_load_n(&s->expired_deadline, __ATOMIC_ACQUIRE);
-		event->fired = __atomic_load_n(&s->fired, __ATOMIC_RELAXED);
 		event->slot = number;
 		event->reserved = 0;
 		/* A check after that KICK may have found the event unread, and backed off. */

@@ -96,7 +96,7 @@ void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 		errx(1, "KICK: %s", kicked < 0 ? strerror(-kicked) : "a slot failed");
 }
 
-bool device_stop(struct timerheap *th, uint32_t slot)
+unsigned int device_stop(struct timerheap *th, uint32_t slot)
 {
 	return timerheap_stop(th, slot);
 }

@@ -32,7 +32,7 @@ extern uint64_t device_calls;
  */
 unsigned int device_arm(struct timerheap *th, uint32_t slot, int64_t deadline);
 void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
-bool device_stop(struct timerheap *th, uint32_t slot);
+unsigned int device_stop(struct timerheap *th, uint32_t slot);
 
 /*
  * Take at most @nr events.  Wait until there are @min events, or until the time @until, or

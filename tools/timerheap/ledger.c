@@ -37,11 +37,19 @@ void ledger_kick(struct ledger *ledger)
 	ledger->kicks = 0;
 }
 
+/* Record that a call has ended @nr armings: pending ones, or those whose events it discarded. */
+static void end_armings(struct ledger *ledger, uint32_t slot, unsigned int nr)
+{
+	ledger->report->stopped += nr;
+	ledger->pending[slot] -= nr;
+}
+
 void ledger_arm(struct ledger *ledger, uint32_t slot, int64_t deadline)
 {
 	unsigned int armed = device_arm(ledger->th, slot, deadline);
 
 	ledger->report->operations++;
+	end_armings(ledger, slot, armed >> 2);
 	if (armed & TIMERHEAP_WAS_PENDING) {
 		ledger->report->postponed++;
 	} else {
@@ -58,10 +66,7 @@ void ledger_arm(struct ledger *ledger, uint32_t slot, int64_t deadline)
 void ledger_stop(struct ledger *ledger, uint32_t slot)
 {
 	ledger->report->operations++;
-	if (device_stop(ledger->th, slot)) {
-		ledger->report->stopped++;
-		ledger->pending[slot]--;
-	}
+	end_armings(ledger, slot, device_stop(ledger->th, slot));
 }
 
 static void record_event(struct ledger *ledger, const struct timerheap_event *event, int64_t now)

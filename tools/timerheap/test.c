@@ -306,7 +306,7 @@ void device_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	device_calls++;
 }
 
-bool device_stop(struct timerheap *th, uint32_t slot)
+unsigned int device_stop(struct timerheap *th, uint32_t slot)
 {
 	bool was_pending = fake.deadline[slot];
 

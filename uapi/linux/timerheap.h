@@ -28,10 +28,12 @@
  *    SETUP was called.  A process in another time namespace that shares the context
  *    sees the same times, but its clock_gettime() returns different ones.
  *  - A timer is pending while its deadline is not 0.  It never expires before its deadline.
- *  - An arming begins when an idle timer is started.  It ends in exactly one of two
- *    ways: a stop finds the timer pending, or the timer expires and an event counts
- *    the expiration.  A new deadline for a pending timer continues the arming.  When a
- *    periodic timer expires, the next period begins a new arming.
+ *  - An arming begins when an idle timer is started.  It ends in exactly one of two ways: a stop
+ *    finds the timer pending, or the timer expires and an event counts the expiration.  A new
+ *    deadline for a pending timer continues the arming.  When a periodic timer expires, the next
+ *    period begins a new arming.
+ *  - A stop, and a start of an idle timer, discard the expirations that no reader has taken.  So
+ *    after them no reader gets an event of the former arming.
  *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a
  *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
  *    cannot be read or written.  EBADFD: SETUP has not been called; INFO works without it.
@@ -86,7 +88,7 @@
  * The layout of mapped memory: struct timerheap_slot, struct timerheap_ring and the protocol of a
  * mapped slot.  It changes if a program for the old layout would go wrong with the new one.
  */
-#define TIMERHEAP_LAYOUT	1
+#define TIMERHEAP_LAYOUT	2
 
 /* The deadline of a timer that never expires.  A larger one in a slot counts as this one. */
 #define TIMERHEAP_NEVER		0x7fffffffffffffffULL
@@ -103,11 +105,12 @@
  *               slack given to SETUP.  The program and START write it
  * @user_data:   a value of the program, copied into events.  The program and START write it
  * @queued:      absolute time of the kernel's next check of this slot; 0: no check is
- *               queued, or the kernel is checking the slot now
+ *               queued; TIMERHEAP_CHECKING: the kernel is checking the slot now
  * @expired_deadline: the last deadline that has expired
  * @fired:       absolute time at which the kernel found @expired_deadline due
- * @expirations: expirations that no reader has taken yet.  Atomic: the kernel adds to
- *               it; the reader, which is the program, read() or WAIT, exchanges it with 0
+ * @expirations: expirations that no reader has taken yet, and two flags.  Atomic: the kernel adds
+ *               expirations; a stop or start discards them; the reader, which is the program,
+ *               read() or WAIT, replaces it by 0
  *
  * The program may write @period, @slack and @user_data at any time.  The kernel uses the
  * value that it reads when it needs the field.  Only the kernel writes @queued,
@@ -124,6 +127,14 @@ struct timerheap_slot {
 	__aligned_u64 expirations;
 };
 
+/* The value of @queued during a check.  It is after each deadline. */
+#define TIMERHEAP_CHECKING	(~0ULL)
+
+/* The parts of @expirations: the number, and two flags */
+#define TIMERHEAP_EXPIRATIONS	((1ULL << 62) - 1)
+#define TIMERHEAP_READING	(1ULL << 62)	/* a reader has begun to take the event */
+#define TIMERHEAP_DISCARDED	(1ULL << 63)	/* in the ring; earlier expirations are discarded */
+
 /**
  * struct timerheap_ring - the numbers of slots with unread events, in shared memory
  * @head:  slot numbers removed so far, modulo 2^32.  The reader writes it: the program,
@@ -136,7 +147,7 @@ struct timerheap_slot {
  *         Only the kernel writes them
  *
  * The expiry that raises &timerheap_slot.expirations from 0 adds the slot number.  The reader
- * removes the number before it exchanges @expirations with 0.  So each slot is in the ring at most
+ * removes the number before it replaces @expirations by 0.  So each slot is in the ring at most
  * once, and the ring cannot overflow.  A slow reader gets larger counts and loses no expiration.
  */
 struct timerheap_ring {
@@ -153,13 +164,16 @@ struct timerheap_ring {
 /**
  * DOC: The protocol of a mapped slot
  *
- * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending, and it
- * will not expire.  No call is needed: the next check reads 0, and no check follows it.  If
- * the old value has passed, no event counts that deadline or the periods after it.
+ * Stop: exchange @deadline with 0.  If the old value is not 0, the timer was pending, and it will
+ * not expire.  Execute a full barrier.  Then read @queued: if it is TIMERHEAP_CHECKING, KICK the
+ * slot, which waits for the end of the check.  Then, if @expirations has a number that is not 0,
+ * replace @expirations by TIMERHEAP_DISCARDED, by a compare-and-exchange, and repeat that if the
+ * word has changed.  Without a check no call is needed: the next check reads 0 in @deadline.
  *
- * Start or restart: write @period, @slack and @user_data if they change.  Exchange
- * @deadline with the new deadline, 1 to TIMERHEAP_NEVER.  If the old value is not 0, the
- * timer was pending.  Execute a full barrier.  Then read @queued:
+ * Start or restart: read @deadline.  If it is 0, the timer is idle: read @queued, and go on as for
+ * a stop.  Write @period, @slack and @user_data if they change.  Replace @deadline by the new one,
+ * 1 to TIMERHEAP_NEVER, by a compare-and-exchange, and repeat all if @deadline has changed.
+ * Execute a full barrier.  Then read @queued:
  *
  *	0 < queued <= deadline	done: the kernel checks the slot in time, and
  *				reads the new deadline
@@ -182,15 +196,15 @@ struct timerheap_ring {
  * The program and the kernel each write their own field, then read the other's:
  *
  *	the program			the kernel, checking
- *	  deadline <- new		  queued <- 0
+ *	  deadline <- new		  queued <- CHECKING
  *	  full barrier		(A)	  full barrier			(B)
  *	  read queued			  read deadline, acquire
- *	  0, or too late: KICK		  0: forget the slot
+ *	  0, or too late: KICK		  0: queued <- 0
  *					  later than now: queued <- deadline
  *					  due: compare-and-exchange it with 0 or,
  *					  if periodic, with the next deadline
  *
- * (A) and (B) pair: either the kernel reads the new deadline, or the program reads 0 in
+ * (A) and (B) pair: either the kernel reads the new deadline, or the program reads CHECKING in
  * @queued and kicks the slot.  So no arming is lost.  A stop and an expiry both remove a
  * deadline by an exchange, so only one of the two gets the deadline.  In C11, a seq_cst
  * exchange of @deadline and a seq_cst load of @queued after it imply barrier (A).
@@ -204,26 +218,30 @@ struct timerheap_ring {
  *	  read tail, acquire	(D)	  fired <- the clock
  *	  head = tail: no event		  expired_deadline <- deadline, release
  *	  n = slots[head % entries]	  expirations += count, full barrier  (F)
- *	  head <- head + 1		  queued <- the next check
- *	  exchange expirations of n	  if expirations was 0:
- *	  with 0, full barrier	(E)	    slots[tail % entries] <- number
- *	  0: next entry			    tail <- tail + 1, release	(C)
- *	  read expired_deadline, acquire
- *	  read fired
+ *	  head <- head + 1		  queued <- the next check, or 0
+ *	  e = expirations of n, acquire	  if expirations was 0:
+ *	  read user_data		    slots[tail % entries] <- number
+ *	  read expired_deadline,	    tail <- tail + 1, release	(C)
+ *	  acquire; read fired
+ *	  exchange expirations with 0
+ *	  if it is e, full barrier (E)
  *	  read queued, deadline
- *	  queued is 0 or after deadline,
- *	  deadline is not 0: KICK
+ *	  queued is after the deadline,
+ *	  which is not 0: KICK
  *
  * (C) and (D) pair: a program that reads the new tail also reads the new slot number.
  * (E) and (F) pair: the kernel adds the number of a slot again only if it finds 0 in
  * @expirations.  By then the program has read the entry and moved head beyond it.  So the
- * kernel never overwrites an entry that the program has not read.  If the exchange
- * returns 0, there is no event.
+ * kernel never overwrites an entry that the program has not read.
+ *
+ * If the exchange fails, begin again at e.  If the number in e is 0, there is no event.  If it is
+ * not 0, and e has DISCARDED but not READING, first set READING by a compare-and-exchange.  A stop
+ * removes READING.  So the exchange fails if the timer was stopped after e was read.
  *
  * A slot with a period of at most half a second backs off while its event is unread.  The kernel
  * checks it after 1, 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
  * next deadline, and each check counts all periods that have passed.  A program that has taken an
- * event reads @queued and then @deadline.  If @deadline is not 0, and @queued is 0 or after it, the
+ * event reads @queued and then @deadline.  If @deadline is not 0, and @queued is after it, the
  * program kicks the slot, which ends the back-off.  Without the KICK, the next event is at most a
  * second late, plus the slack.  (E) and (F) pair here, too.  read() and WAIT kick the slots.
  *
@@ -233,12 +251,13 @@ struct timerheap_ring {
 
 /**
  * struct timerheap_event - an event, written by read() and WAIT
- * @user_data:   the value in the slot when the event is read
+ * @user_data:   the value in the slot when the event is taken: that of the arming, unless the
+ *               program changes it while the timer is pending or the event is not taken
  * @slot:        number of the slot
  * @reserved:    0
- * @expirations: expirations since the last event of the slot was read, at least 1: one
- *               for each arming that has expired.  A one-shot timer has several if it
- *               was started again before its event was read
+ * @expirations: expirations since the last event of the slot was taken, at least 1: one for each
+ *               arming that has expired.  A one-shot timer has more only if threads start it at
+ *               the same time
  * @deadline:    the last deadline that has expired.  If the slot expires again while the
  *               event is read, this may be the new deadline, and the next event counts it
  * @fired:       absolute time at which the kernel found a deadline due, @deadline or a later one.
@@ -455,7 +474,8 @@ struct timerheap_setup {
  * @user_data:   any value, copied into events
  * @was_pending: out: 1: the timer was pending, and @deadline replaces the old
  *               deadline; 0: it was idle
- * @reserved:    0
+ * @discarded:   out: if the timer was idle, the expirations that no reader had taken, and that
+ *               none will take; at most 2147483646 are shown
  *
  * EINVAL: @period is negative.  Only if the page of the slot was never used: ENOSPC: the user
  * would exceed max_user_memory (INFO); ENOMEM.
@@ -468,30 +488,28 @@ struct timerheap_start {
 	__u64 slack;
 	__u64 user_data;
 	__u32 was_pending;
-	__u32 reserved;
+	__u32 discarded;
 };
 
 /**
  * struct timerheap_stop - stop a timer
  * @slot:        number of the slot
  * @flags:       0
- * @was_pending: out: 1: the timer was pending, and this call has prevented its expiry;
- *               0: it was idle, or had expired before this call; the event of that
- *               expiry was read or can be read
- * @reserved:    0
+ * @was_pending: out: 1: the timer was pending, and this call has prevented its expiry; 0: it was
+ *               idle, or had expired before this call
+ * @discarded:   out: as in struct timerheap_start, whether the timer was pending or not
  *
- * Whatever @was_pending is, there may still be an event that counts expirations of earlier
- * periods or of earlier starts.  If so, &timerheap_get.expirations is not 0.  A program takes
- * that event before it frees memory that @user_data points to.
+ * After the call, no reader gets an event of the timer until it is started again.  So if both
+ * outputs are 0, a reader has taken the event before, or the timer was never started.
  *
- * If a periodic timer backs off, no event counts its periods since the last check, unless the
- * program kicks the slot before the stop.
+ * If a periodic timer backs off, @discarded does not count its periods since the last check, unless
+ * the program kicks the slot before the stop.
  */
 struct timerheap_stop {
 	__u32 slot;
 	__u32 flags;
 	__u32 was_pending;
-	__u32 reserved;
+	__u32 discarded;
 };
 
 /**
@@ -501,7 +519,7 @@ struct timerheap_stop {
  * @deadline:    as in struct timerheap_start
  * @period:      as in struct timerheap_start
  * @was_pending: out: as in struct timerheap_start
- * @reserved:    0
+ * @discarded:   out: as in struct timerheap_start
  *
  * The slack and the user data of the slot do not change.  A timer that is not pending is started,
  * unless TIMERHEAP_IF_PENDING is set.
@@ -514,7 +532,7 @@ struct timerheap_modify {
 	__s64 deadline;
 	__s64 period;
 	__u32 was_pending;
-	__u32 reserved;
+	__u32 discarded;
 };
 
 /**
@@ -653,7 +671,7 @@ struct timerheap_kick {
  * @op:        TIMERHEAP_OP_START, TIMERHEAP_OP_STOP or TIMERHEAP_OP_MODIFY
  * @slot:      number of the slot
  * @flags:     as in the call of that name
- * @result:    out: was_pending of that call, or its negative error
+ * @result:    out: was_pending + discarded of that call, or its negative error
  * @deadline:  as in that call; 0 for STOP
  * @period:    as in that call; 0 for STOP
  * @slack:     as in START; otherwise 0

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A stop or a start that discards the event of the former arming, against the reader and the
+ * expiry (module/device/slot.c, tools/lib/): does an event belong to the current arming, and does
+ * each arming end once?
+ *
+ * A user starts and stops the timer of a slot, and gives each arming other data.  Meanwhile the
+ * kernel expires the timer, and the reader takes events.  A second user may start and stop the same
+ * timer.  Then the model only checks that each arming ends once.
+ *
+ * All deadlines are equal, so a compare-and-exchange of the deadline succeeds although another
+ * arming has begun.  The deadline is due at any time.  In the code, a user that finds the slot being
+ * checked kicks the slot; in this model it waits for the end of the check.  slots.pml has the KICK,
+ * and shows the barriers (A) and (B).  Of the ring the model keeps one bit: is the number of the
+ * slot in the ring?  ring.pml has the whole ring, and the barriers (E) and (F).
+ */
+
+/* The size of the search.  The script check sets these macros. */
+#ifndef OPS
+#define OPS	2	/* the number of operations of the first user */
+#endif
+#ifndef OPS2
+#define OPS2	0	/* the number of operations of the second user */
+#endif
+#ifndef PERIODS
+#define PERIODS	1	/* how often an arming expires; only the last expiry makes the slot idle */
+#endif
+
+/* The slot.  The field expirations has a number and two flags.  queued is CHECKING or not. */
+bool deadline, checking
+byte count, data
+bool discarded, reading
+bool in_ring
+
+/* For the assertions, and to bound the search. */
+byte arming		/* the number of the last arming */
+byte periods		/* how often the arming can still expire */
+byte counted_for	/* the arming of the last counted expiration */
+byte oldest		/* the reader must not get an event of an arming before this one */
+byte data_of_arming	/* the data when the arming began */
+byte begun, ended	/* how many expirations have begun, and have ended by an event or a discard */
+byte users_ended
+
+/* Does the field expirations have the value that the process has loaded into n, d and r? */
+#define word_unchanged	(count == n && discarded == d && reading == r)
+#define word_is_0	(count == 0 && !discarded && !reading)
+
+/* Set ok, and replace the value of expirations, if it is unchanged; or else clear ok. */
+inline exchange_word(number, is_discarded, is_reading) {
+	if
+	:: word_unchanged -> count = number; discarded = is_discarded; reading = is_reading; ok = true
+	:: else -> ok = false
+	fi
+}
+
+/*
+ * The user.  old, n, d, r and ok are local variables.
+ */
+
+/* Discard the expirations that the reader has not taken.  The slot is idle. */
+inline discard() {
+#ifndef M_NO_WAIT_FOR_CHECK
+	!checking;
+#endif
+	do
+	:: true ->
+		atomic { n = count; d = discarded; r = reading };
+		if
+		:: n == 0 -> break
+		:: else
+		fi;
+		atomic {
+#ifdef M_DISCARD_STORES
+			count = 0; discarded = true; reading = false; ok = true;
+#else
+#ifdef M_DISCARD_STORES_0
+			exchange_word(0, false, false);
+#else
+#ifdef M_READING_KEPT
+			exchange_word(0, true, r);
+#else
+			exchange_word(0, true, false);
+#endif
+#endif
+#endif
+			if :: ok -> ended = ended + n :: else fi
+		};
+		if :: ok -> break :: else fi
+	od;
+	atomic { n = 0; d = false; r = false; ok = false }
+}
+
+inline stop() {
+	atomic { if :: deadline -> ended++ :: else fi; deadline = false; periods = 0 };
+	discard();
+	oldest = arming + 1
+}
+
+inline start() {
+#ifdef M_START_EXCHANGES
+	old = deadline;
+	if :: !old -> discard() :: else fi;
+	atomic { ok = true; old = deadline;
+#else
+	do
+	:: true ->
+		old = deadline;
+#ifndef M_START_DOES_NOT_DISCARD
+		if :: !old -> discard() :: else fi;
+#endif
+		atomic { ok = (deadline == old);
+#endif
+		if
+		:: ok ->
+			/* A new deadline of a pending timer continues its arming. */
+			if
+			:: old -> ended++
+			:: else -> arming++; oldest = arming; data_of_arming = data
+			fi;
+			begun++;
+			deadline = true;
+			periods = PERIODS
+		:: else
+		fi };
+#ifndef M_START_EXCHANGES
+		if :: ok -> break :: else fi
+	od;
+#endif
+	atomic { old = false; ok = false }
+}
+
+proctype user(byte ops; bool alone) {
+	byte n;
+	bool old, d, r, ok;
+	do
+	:: ops ->
+		ops--;
+		if
+		:: start()
+		:: stop();
+			/* The slot may get another owner, which sets other data. */
+			if :: alone -> data = arming + 1 :: else fi
+		fi
+	:: else -> break
+	od;
+	users_ended++
+}
+
+/*
+ * The kernel.  Its run adds the number of the slot to the ring after the check, so a second run
+ * may be checking the slot then.
+ */
+active [2] proctype kernel() {
+	bool due, first;
+	byte mine;	/* the arming that expires */
+end:	do
+	:: atomic { deadline && !checking -> checking = true };
+		atomic {
+			due = deadline;
+			if
+			:: due ->
+				periods--;
+				mine = arming;
+				deadline = (periods != 0);
+				if :: deadline -> begun++ :: else fi
+			:: else
+			fi };
+#ifdef M_CHECK_ENDS_EARLY
+		checking = false;
+#endif
+		if
+		:: due ->
+			atomic {
+				first = word_is_0;
+				count++;
+				counted_for = mine }
+		:: else
+		fi;
+#ifndef M_CHECK_ENDS_EARLY
+		checking = false;
+#endif
+		if
+		:: first -> atomic { assert(!in_ring); in_ring = true }
+		:: else
+		fi;
+		atomic { due = false; first = false; mine = 0 }
+	od
+}
+
+/* The reader, which may begin again when it is killed. */
+active proctype reader() {
+	byte n, event_data, expected;
+	bool d, r, ok;
+end:	do
+	:: atomic { in_ring -> in_ring = false };
+		do
+		:: true ->
+			atomic { n = count; d = discarded; r = reading };
+			assert(n || d);
+#ifndef M_NO_READING
+			if
+			:: n && d && !r ->
+				atomic { exchange_word(n, d, true) };
+				r = true;
+				if :: ok -> skip :: else -> goto again fi
+			:: else
+			fi;
+#endif
+#ifndef M_DATA_AFTER_EXCHANGE
+			event_data = data;
+#endif
+			atomic {
+#ifdef M_READER_STORES
+				n = count; count = 0; discarded = false; reading = false; ok = true;
+#else
+				exchange_word(0, false, false);
+#endif
+				if
+				:: ok ->
+					ended = ended + n;
+					expected = data_of_arming;
+					assert(!n || OPS2 || counted_for >= oldest)
+				:: else
+				fi
+			};
+			if :: ok -> break :: else fi;
+again:			skip
+		od;
+#ifdef M_DATA_AFTER_EXCHANGE
+		event_data = data;
+#endif
+		assert(!n || OPS2 || event_data == expected);
+		atomic { n = 0; d = false; r = false; ok = false; event_data = 0; expected = 0 }
+	od
+}
+
+init {
+	atomic { run user(OPS, OPS2 == 0); run user(OPS2, false) };
+	/* No process can take a step: the timer is idle, and each expiration has ended once. */
+	timeout ->
+	assert(users_ended == 2 && !deadline && !checking && !in_ring);
+	assert(word_is_0 && begun == ended)
+}
