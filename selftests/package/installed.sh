@@ -67,6 +67,7 @@ files_exist()
 		    "usr/lib/$multiarch/libtimerheap.a" \
 		    "usr/lib/$multiarch/pkgconfig/timerheap.pc" \
 		    usr/share/bash-completion/completions/timerheap \
+		    usr/share/man/man2/TIMERHEAP_{IOC_SETUP,URING_KICK}.2.gz \
 		    usr/share/man/man3/{libtimerheap,timerheap_stop}.3.gz \
 		    usr/share/man/man{4/timerheap.4,7/timerheap.7,8/timerheap.8}.gz; do
 		[ -e "/$file" ] || { echo "/$file does not exist"; return 1; }
