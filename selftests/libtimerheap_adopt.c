@@ -298,6 +298,57 @@ TEST_F(adopt, successor_has_slots_of_predecessor)
 	timerheap_close(next);
 }
 
+#define SUCCESSOR	"TIMERHEAP_SUCCESSOR"
+
+/* After exec(): take over the context whose descriptor is in the environment. */
+static void __attribute__((constructor)) successor_after_exec(void)
+{
+	const char *fd = getenv(SUCCESSOR);
+	struct timerheap_event event;
+	struct timerheap *th;
+
+	if (!fd)
+		return;
+	th = timerheap_open_fd(atoi(fd));
+	_exit(!th || timerheap_wait(th, 10 * SEC) != 1 || !timerheap_next(th, &event) ||
+	      event.user_data != 77);
+}
+
+/* Start a timer, close the context and execute the successor, which has copies of descriptors. */
+static void predecessor_that_executes(void)
+{
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 4);
+	int slot = th ? timerheap_alloc(th) : -1, copy;
+	char number[16];
+
+	if (slot < 0)
+		_exit(2);
+	timerheap_set_data(th, slot, 77);
+	timerheap_start(th, slot, timerheap_now(th) + 100 * TIMERHEAP_MSEC);
+	copy = dup(timerheap_fd(th));
+	timerheap_close(th);
+	th = timerheap_open_fd(copy);
+	if (!th || !timerheap_deadline(th, slot))
+		_exit(3);
+	snprintf(number, sizeof(number), "%d", dup(timerheap_fd(th)));
+	setenv(SUCCESSOR, number, 1);
+	execl("/proc/self/exe", "successor", NULL);
+	_exit(4);
+}
+
+/* A copy of the descriptor keeps the timers over a close of the context, and over exec(). */
+TEST_F(adopt, copy_of_descriptor_survives_close_and_exec)
+{
+	pid_t pid = fork_child();
+	int status;
+
+	ASSERT_LE(0, pid);
+	if (!pid)
+		predecessor_that_executes();
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
 /* A descriptor that has no context is refused, and stays open. */
 TEST_F(adopt, other_descriptor_is_refused)
 {

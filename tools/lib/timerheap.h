@@ -130,7 +130,8 @@ static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *set
 struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol);
 
 /*
- * Open the context of a descriptor that the program has inherited or received.
+ * Open the context of a descriptor that another program, or this one, has opened.  It is a copy by
+ * dup() that exec() did not close, or it was received by SCM_RIGHTS.
  *
  * The program is the successor of the one that has opened the context, for example after a crash.
  * All timers, unread events and allocated slots are now the successor's.  The function makes up for
