@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * An event loop of its own, with epoll, and timers of the library.
+ *
+ * Documentation/event-loop.md explains each part.  The loop below has what the loops of libraries
+ * have: timers that call functions, and that callbacks start and stop.  It has no heap.
+ *
+ * The program starts 1000 timeouts of requests, and stops 9 of 10.  Meanwhile a second thread
+ * postpones a timer of the loop.  Then the program forks, and both processes run their timers.
+ */
+#include <err.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <timerheap.h>
+
+#define KICKS	256			/* slots that one system call kicks */
+#define EVENTS	64			/* events that one turn of the loop takes at most */
+
+struct timer {
+	struct timer *next;		/* in the list of the loop */
+	uint32_t slot;
+	bool active;			/* the program waits for it */
+	uint64_t deadline;		/* of the last start; the slot's own is lost in a child */
+	void (*function)(struct timer *timer);
+};
+
+static struct loop {
+	struct timerheap *th;
+	int epoll;
+	struct timer *timers;
+	unsigned int active;
+	uint32_t kicks[KICKS], nr_kicks;
+	unsigned int calls;
+} loop;
+
+static void watch_timers(void)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = loop.th };
+
+	loop.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (loop.epoll < 0 || epoll_ctl(loop.epoll, EPOLL_CTL_ADD, timerheap_fd(loop.th), &event))
+		err(1, "epoll");
+}
+
+static void get_slot(struct timer *timer)
+{
+	int slot = timerheap_alloc(loop.th);
+
+	if (slot < 0)
+		errx(1, "no slot is free");
+	timer->slot = slot;
+	timerheap_set_pointer(loop.th, slot, timer);
+}
+
+static void timer_init(struct timer *timer, void (*function)(struct timer *timer))
+{
+	*timer = (struct timer){ .function = function, .next = loop.timers };
+	loop.timers = timer;
+	get_slot(timer);
+}
+
+/* Kick all slots that need it.  Due timers expire within the call. */
+static void flush(void)
+{
+	if (!loop.nr_kicks)
+		return;
+	if (timerheap_kick(loop.th, loop.kicks, loop.nr_kicks) != (int)loop.nr_kicks)
+		errx(1, "timerheap_kick");
+	loop.nr_kicks = 0;
+	loop.calls++;
+}
+
+/* Start a timer in memory.  If it needs a KICK, collect its slot. */
+static void arm(struct timer *timer, uint64_t deadline)
+{
+	timer->deadline = deadline;
+	if (!(timerheap_arm(loop.th, timer->slot, deadline, 0) & TIMERHEAP_MUST_KICK))
+		return;
+	loop.kicks[loop.nr_kicks++] = timer->slot;
+	if (loop.nr_kicks == KICKS)
+		flush();
+}
+
+static void timer_start(struct timer *timer, int64_t span)
+{
+	loop.active += !timer->active;
+	timer->active = true;
+	arm(timer, timerheap_now(loop.th) + span);
+}
+
+static void timer_stop(struct timer *timer)
+{
+	loop.active -= timer->active;
+	timer->active = false;
+	timerheap_stop(loop.th, timer->slot);
+}
+
+/* Handle an event, which is only a hint: the timer may have been stopped or started since. */
+static void expire(const struct timerheap_event *event, void *arg)
+{
+	struct timer *timer = timerheap_pointer(event);
+
+	(void)arg;
+	if (!timer->active || timerheap_deadline(loop.th, event->slot))
+		return;
+	timer->active = false;
+	loop.active--;
+	timer->function(timer);
+}
+
+/* Call functions until no timer is active. */
+static void loop_run(void)
+{
+	struct epoll_event events[16];
+
+	while (loop.active) {
+		flush();
+		/* A turn that has left events does not block. */
+		epoll_wait(loop.epoll, events, 16, timerheap_has_events(loop.th) ? 0 : -1);
+		/* Handle other descriptors here, then at most EVENTS of the events of now. */
+		timerheap_reap(loop.th, expire, NULL, EVENTS);
+	}
+}
+
+/* In a child: get a context of its own, and start the timers of the parent again. */
+static void loop_after_fork(void)
+{
+	struct timer *timer;
+
+	if (timerheap_reopen(loop.th))
+		errx(1, "timerheap_reopen");
+	close(loop.epoll);
+	watch_timers();
+	loop.nr_kicks = 0;
+	for (timer = loop.timers; timer; timer = timer->next) {
+		get_slot(timer);
+		if (timer->active)
+			arm(timer, timer->deadline);
+	}
+}
+
+/* The program. */
+
+#define REQUESTS	1000
+#define TIMEOUT		(300 * TIMERHEAP_MSEC)
+#define TICK		(5 * TIMERHEAP_MSEC)
+
+static struct timer requests[REQUESTS], ticker, watchdog;
+static unsigned int timed_out, answered, early, barks;
+static uint64_t postponed_to;
+
+static void request_timed_out(struct timer *timer)
+{
+	timed_out++;
+	early += timerheap_now(loop.th) < timer->deadline;
+}
+
+/* Answer 50 requests at each tick, except every 10th. */
+static void tick(struct timer *timer)
+{
+	static unsigned int next;
+
+	for (unsigned int end = next + 50; next < end; next++) {
+		if (next % 10 && requests[next].active) {
+			timer_stop(&requests[next]);
+			answered++;
+		}
+	}
+	if (next < REQUESTS)
+		timer_start(timer, TICK);
+}
+
+static void worker_is_silent(struct timer *timer)
+{
+	(void)timer;
+	barks++;
+	early += timerheap_now(loop.th) < __atomic_load_n(&postponed_to, __ATOMIC_SEQ_CST);
+}
+
+/* A second thread: postpone the watchdog timer while working.  It needs no lock and no pipe. */
+static void *work(void *arg)
+{
+	struct timespec pause = { .tv_nsec = 10 * TIMERHEAP_MSEC };
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t deadline = timerheap_now(loop.th) + 100 * TIMERHEAP_MSEC;
+
+		/* 0: too late, the timer has expired. */
+		if (timerheap_postpone(loop.th, watchdog.slot, deadline) != 1)
+			break;
+		__atomic_store_n(&postponed_to, deadline, __ATOMIC_SEQ_CST);
+		nanosleep(&pause, NULL);
+	}
+	return arg;
+}
+
+int main(void)
+{
+	pthread_t worker;
+	int status;
+	pid_t pid;
+
+	loop.th = timerheap_open(CLOCK_MONOTONIC, REQUESTS + 2);
+	if (!loop.th)
+		err(1, "timerheap");
+	watch_timers();
+	timer_init(&ticker, tick);
+	timer_init(&watchdog, worker_is_silent);
+	for (int i = 0; i < REQUESTS; i++) {
+		timer_init(&requests[i], request_timed_out);
+		/* A request may time out up to 1 ms late. */
+		timerheap_set_slack(loop.th, requests[i].slot, TIMERHEAP_MSEC);
+		timer_start(&requests[i], TIMEOUT);
+	}
+	timer_start(&ticker, TICK);
+	timer_start(&watchdog, 100 * TIMERHEAP_MSEC);
+	flush();
+	if (pthread_create(&worker, NULL, work, NULL))
+		errx(1, "pthread_create");
+	loop_run();
+	pthread_join(worker, NULL);
+	printf("%u requests answered, %u timed out, %u system calls to start timers\n", answered,
+	       timed_out, loop.calls);
+	if (answered + timed_out != REQUESTS || timed_out < REQUESTS / 10 || barks != 1)
+		errx(1, "a timeout is missing");
+
+	/* Both processes get all of these timeouts. */
+	timed_out = 0;
+	for (int i = 0; i < REQUESTS; i++)
+		timer_start(&requests[i], 100 * TIMERHEAP_MSEC);
+	pid = fork();
+	if (pid < 0)
+		err(1, "fork");
+	if (!pid)
+		loop_after_fork();
+	loop_run();
+	timerheap_close(loop.th);
+	if (!pid)
+		_exit(timed_out != REQUESTS || early);
+	if (waitpid(pid, &status, 0) != pid || status)
+		errx(1, "the child has failed");
+	printf("after fork(), %u timeouts in each process\n", timed_out);
+	return timed_out != REQUESTS || early;
+}
