@@ -114,7 +114,7 @@ static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 
 /*
  * Open a context with all that SETUP accepts: a CPU for its timers, no limits, a default
- * slack, and reports of clock steps.  <linux/timerheap.h> describes struct
+ * slack, and reports of clock steps.  TIMERHEAP_IOC_SETUP(2) describes struct
  * timerheap_setup.  The function sets @setup->layout, and writes the answer of SETUP to @setup.
  *
  * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are
@@ -134,10 +134,10 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol);
  * dup() that exec() did not close, or it was received by SCM_RIGHTS.
  *
  * The program is the successor of the one that has opened the context, for example after a crash.
- * All timers, unread events and allocated slots are now the successor's.  The function makes up for
- * a KICK, and for an event, that the predecessor was about to make and to take when it was killed.
- * An event that the predecessor has taken is not repeated.  A slot that the predecessor was
- * allocating or freeing may stay allocated.
+ * All timers, unread events and allocated slots are now the successor's.  The predecessor may have
+ * been killed at any moment.  The function executes a KICK that the predecessor had not executed
+ * yet.  An event that it had not taken whole can be taken; an event that it has taken is not
+ * repeated.  A slot that the predecessor was allocating or freeing may stay allocated.
  *
  * Only one program at a time may use the context: the predecessor has ended, or uses it no more.
  * timerheap_close() closes the descriptor.
@@ -601,7 +601,7 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
  * functions below move a manual clock.  The clock moves from deadline to deadline.  So a
  * timer without slack expires exactly at its deadline, unless that had passed when it was
  * set.  A program that repeats the same calls in one thread gets the same expirations, in
- * the same order.  <linux/timerheap.h> describes the details at struct timerheap_advance.
+ * the same order.  TIMERHEAP_IOC_ADVANCE(2) describes the details.
  */
 
 /*

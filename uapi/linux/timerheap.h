@@ -16,8 +16,10 @@
  *
  * The program can map the slots and the ring of events.  It can then stop and postpone
  * timers, and take events, without a system call.  "The protocol of a mapped slot" below
- * describes how.  The C library libtimerheap implements that protocol.  timerheap(4) is
- * an overview of the device, and timerheap(7) explains its mechanisms.
+ * describes how.  The C library libtimerheap implements that protocol.
+ *
+ * timerheap(4) is an overview of the device, and timerheap(7) explains its mechanisms.  Each call
+ * has a manual page, for example TIMERHEAP_IOC_SETUP(2), with its errors and an example.
  *
  * Rules for all calls:
  *
@@ -357,15 +359,10 @@ struct timerheap_event {
  *              the time of the module parameter "steal_us"
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
- * The user of a context is the real user ID of the task that called SETUP.  In a user namespace, it
- * is the owner of the topmost namespace below the initial one, or that namespace if root owns it.
- *
  * @entries and the fields after it, without @user_cpu_percent, are counters: with CAP_SYS_ADMIN
- * those of the machine, otherwise those of the user's contexts, and 0 before SETUP.  Contexts with
- * TIMERHEAP_UNLIMITED count as one user, with other modules.  A manual clock counts in its context
- * only.  @entries and @bucketed are current values.  INFO reads the counters without a lock, so two
- * of them may be of different moments.  Ten seconds after its last close, a user starts from 0.
- * The counters of the machine include those of users that have ended.
+ * those of the machine, otherwise those of the user's contexts, and 0 before SETUP.  @entries and
+ * @bucketed are current values.  INFO reads the counters without a lock, so two of them may be of
+ * different moments.  TIMERHEAP_IOC_INFO(2) describes which timers they count, and for which user.
  */
 struct timerheap_info {
 	__u32 version;
@@ -413,24 +410,15 @@ struct timerheap_info {
  * @reserved: 0
  *
  * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.  Deadlines
- * that have passed by the new time expire at once.  settimeofday(), a leap second and a suspend
- * step the clock; a leap second does not step CLOCK_TAI.  A change of the clock's rate is no step.
+ * that have passed by the new time expire at once.  TIMERHEAP_IOC_SETUP(2) describes what a step
+ * is, and on which CPU timers expire without TIMERHEAP_ON_CPU.
  *
  * TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only, reports steps.  After a step, one
  * read() or WAIT fails with ECANCELED.  Until it does, poll() reports EPOLLIN.  The flag
- * changes neither timers nor events.  All steps since the last report count as one.  A
- * sleeping reader is woken within about 1 second.  A step that is undone before the kernel has
- * compared the clocks is not reported.
+ * changes neither timers nor events.  All steps since the last report count as one.
  *
- * A timer is queued on the CPU that starts or kicks it, and expires there.  A later call on
- * another CPU moves it to that CPU, at a limited rate.  If the CPU is isolated (isolcpus=,
- * nohz_full=, cpusets), the timer is queued on a housekeeping CPU, if one is online.  With
- * TIMERHEAP_ON_CPU timers are queued on @cpu.  @cpu must be online, and in the CPU affinity of the
- * caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  Later changes of the affinity do
- * not move the timers.  If @cpu becomes isolated later, a housekeeping CPU expires the timers,
- * unless the caller of SETUP had CAP_SYS_NICE or the context has TIMERHEAP_UNLIMITED.
- *
- * While a CPU is offline, another CPU expires its timers: a housekeeping CPU, if one is online.
+ * With TIMERHEAP_ON_CPU timers are queued on @cpu.  @cpu must be online, and in the CPU affinity of
+ * the caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.
  *
  *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
  *	EBUSY	the context is set up already
@@ -573,10 +561,8 @@ struct timerheap_get {
  * if the timeout has passed already.  O_NONBLOCK has no effect.  On a manual clock the
  * timeout passes only when another thread advances the clock.
  *
- * A signal handler ends the call: with the events taken so far, or with EINTR if there
- * are none.  SIGSTOP followed by SIGCONT, or a suspend of the machine, also ends the call
- * in two cases: @timeout is relative and not negative, or events were taken.  In all
- * other cases the call continues to wait.
+ * A signal handler ends the call: with the events taken so far, or with EINTR if there are none.
+ * TIMERHEAP_IOC_WAIT(2) describes SIGSTOP followed by SIGCONT, and a suspend of the machine.
  *
  * All expirations of one slot that were not taken yet are one event.  So @min events need
  * @min slots that have expired.  With @nr = 0 the call takes nothing from the ring.
@@ -739,12 +725,7 @@ struct timerheap_eventfd {
  *
  * The clock begins at 1, and only this call moves it.  The clock moves from deadline to deadline,
  * and finally to @time.  At each deadline it stops until all timers that are due have expired.  So
- * a periodic timer expires at each of its periods, and @fired of an event is its @deadline.  There
- * are two exceptions: a deadline that had passed when it was set, and a timer with slack, which
- * expires at its rounded deadline.  The clock never reaches TIMERHEAP_NEVER.
- *
- * Events are in the order of deadlines.  The same calls give the same order of events, if
- * one thread makes all calls on the context and no allocation fails.
+ * a periodic timer expires at each of its periods.  The clock never reaches TIMERHEAP_NEVER.
  *
  * With @limit the clock stops at the deadline at which the number of expirations reaches
  * @limit.  All timers due at that deadline expire.  With TIMERHEAP_NEXT the clock advances
