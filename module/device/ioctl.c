@@ -212,18 +212,20 @@ int theap_ioctl_query(struct theap_context *context, void *arg)
 }
 
 /*
- * Arm a slot, for START and MODIFY.  The caller has set all fields of @arming but @deadline
- * and @now.  If the period is not 0, raise it to at least the minimum.
+ * Arm a slot, for START and MODIFY.  The caller has set @period, @slack, @user_data and @start of
+ * @arming.  If the period is not 0, raise it to at least the minimum.
  */
 static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
 		     s64 now, struct theap_arming *arming, struct theap_ended *ended)
 {
+	u32 allowed = arming->start ? TIMERHEAP_ABSTIME : TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING;
 	struct theap_slot_page *page;
 	bool wake = false;
 	int ret;
 
-	if (arming->period < 0)
+	if (flags & ~allowed || arming->period < 0)
 		return -EINVAL;
+	arming->if_pending = flags & TIMERHEAP_IF_PENDING;
 	ret = theap_slot_find(context, slot, !arming->if_pending, &page);
 	if (ret)
 		return ret;
@@ -240,16 +242,33 @@ static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 tim
 	return ret;
 }
 
-/* Set the outputs of START, STOP or MODIFY to what the call has ended.  Their sum fits an int. */
+static int theap_stop(struct theap_context *context, u32 slot, u32 flags,
+		      struct theap_ended *ended)
+{
+	struct theap_slot_page *page;
+	int ret;
+
+	if (flags)
+		return -EINVAL;
+	ret = theap_slot_find(context, slot, false, &page);
+	if (ret)
+		return ret;
+	*ended = (struct theap_ended){};
+	if (page)
+		theap_slot_disarm(page, slot % THEAP_PAGE_SLOTS, ended);
+	return 0;
+}
+
+/* Set the outputs of START, STOP or MODIFY to what the call has ended. */
 static void theap_put_ended(const struct theap_ended *ended, u32 *was_pending, u32 *discarded)
 {
 	*was_pending = ended->deadline != 0;
-	*discarded = min_t(u64, ended->discarded, S32_MAX - 1);
+	*discarded = min_t(u64, ended->discarded, U32_MAX);
 }
 
-static int theap_start(struct theap_context *context, struct timerheap_start *start,
-		       s64 now)
+int theap_ioctl_start(struct theap_context *context, void *arg)
 {
+	struct timerheap_start *start = arg;
 	struct theap_arming arming = {
 		.period = start->period,
 		.slack = start->slack,
@@ -257,61 +276,36 @@ static int theap_start(struct theap_context *context, struct timerheap_start *st
 		.start = true,
 	};
 	struct theap_ended ended;
-	int ret;
+	int ret = theap_arm(context, start->slot, start->flags, start->deadline,
+			    theap_context_now(context), &arming, &ended);
 
-	if (start->flags & ~TIMERHEAP_ABSTIME)
-		return -EINVAL;
-	ret = theap_arm(context, start->slot, start->flags, start->deadline, now, &arming, &ended);
 	if (!ret)
 		theap_put_ended(&ended, &start->was_pending, &start->discarded);
 	return ret;
 }
 
-int theap_ioctl_start(struct theap_context *context, void *arg)
-{
-	return theap_start(context, arg, theap_context_now(context));
-}
-
 int theap_ioctl_stop(struct theap_context *context, void *arg)
 {
 	struct timerheap_stop *stop = arg;
-	struct theap_ended ended = {};
-	struct theap_slot_page *page;
-	int ret;
-
-	if (stop->flags)
-		return -EINVAL;
-	ret = theap_slot_find(context, stop->slot, false, &page);
-	if (ret)
-		return ret;
-	if (page)
-		theap_slot_disarm(page, stop->slot % THEAP_PAGE_SLOTS, &ended);
-	theap_put_ended(&ended, &stop->was_pending, &stop->discarded);
-	return 0;
-}
-
-static int theap_modify(struct theap_context *context, struct timerheap_modify *modify,
-			s64 now)
-{
-	struct theap_arming arming = {
-		.period = modify->period,
-		.if_pending = modify->flags & TIMERHEAP_IF_PENDING,
-	};
 	struct theap_ended ended;
-	int ret;
+	int ret = theap_stop(context, stop->slot, stop->flags, &ended);
 
-	if (modify->flags & ~(TIMERHEAP_ABSTIME | TIMERHEAP_IF_PENDING))
-		return -EINVAL;
-	ret = theap_arm(context, modify->slot, modify->flags, modify->deadline, now, &arming,
-			&ended);
 	if (!ret)
-		theap_put_ended(&ended, &modify->was_pending, &modify->discarded);
+		theap_put_ended(&ended, &stop->was_pending, &stop->discarded);
 	return ret;
 }
 
 int theap_ioctl_modify(struct theap_context *context, void *arg)
 {
-	return theap_modify(context, arg, theap_context_now(context));
+	struct timerheap_modify *modify = arg;
+	struct theap_arming arming = { .period = modify->period };
+	struct theap_ended ended;
+	int ret = theap_arm(context, modify->slot, modify->flags, modify->deadline,
+			    theap_context_now(context), &arming, &ended);
+
+	if (!ret)
+		theap_put_ended(&ended, &modify->was_pending, &modify->discarded);
+	return ret;
 }
 
 int theap_ioctl_get(struct theap_context *context, void *arg)
@@ -544,41 +538,27 @@ int theap_ioctl_kick(struct theap_context *context, void *arg)
  */
 static int theap_batch_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
 {
-	union {
-		struct timerheap_start start;
-		struct timerheap_stop stop;
-		struct timerheap_modify modify;
-	} arg = {};
-	int ret;
+	struct theap_arming arming = {
+		.period = op->period,
+		.slack = op->slack,
+		.user_data = op->user_data,
+		.start = op->op == TIMERHEAP_OP_START,
+	};
+	struct theap_ended ended;
+	int ret = -EINVAL;
 
-	if (op->op != TIMERHEAP_OP_START && (op->slack || op->user_data))
+	if (!arming.start && (op->slack || op->user_data))
 		return -EINVAL;
 	switch (op->op) {
 	case TIMERHEAP_OP_START:
-		arg.start.slot = op->slot;
-		arg.start.flags = op->flags;
-		arg.start.deadline = op->deadline;
-		arg.start.period = op->period;
-		arg.start.slack = op->slack;
-		arg.start.user_data = op->user_data;
-		ret = theap_start(context, &arg.start, now);
-		return ret ?: (int)(arg.start.was_pending + arg.start.discarded);
-	case TIMERHEAP_OP_STOP:
-		if (op->deadline || op->period)
-			return -EINVAL;
-		arg.stop.slot = op->slot;
-		arg.stop.flags = op->flags;
-		ret = theap_ioctl_stop(context, &arg);
-		return ret ?: (int)(arg.stop.was_pending + arg.stop.discarded);
 	case TIMERHEAP_OP_MODIFY:
-		arg.modify.slot = op->slot;
-		arg.modify.flags = op->flags;
-		arg.modify.deadline = op->deadline;
-		arg.modify.period = op->period;
-		ret = theap_modify(context, &arg.modify, now);
-		return ret ?: (int)(arg.modify.was_pending + arg.modify.discarded);
+		ret = theap_arm(context, op->slot, op->flags, op->deadline, now, &arming, &ended);
+		break;
+	case TIMERHEAP_OP_STOP:
+		if (!op->deadline && !op->period)
+			ret = theap_stop(context, op->slot, op->flags, &ended);
 	}
-	return -EINVAL;
+	return ret ?: (int)min_t(u64, !!ended.deadline + ended.discarded, S32_MAX);
 }
 
 /* The most operations that BATCH copies at a time: 768 bytes of stack. */

@@ -196,20 +196,22 @@ static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, b
 static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 {
 	u64 *word = &theap_slot(st)->expirations;
-	u64 old = READ_ONCE(*word);
+	u64 old = READ_ONCE(*word), number = theap_slot_unrecorded(st);
 	int tries = 0;
 
 	while (old & TIMERHEAP_EXPIRATIONS) {
 		/* A reader that has begun to take the event fails: the word loses READING. */
 		if (theap_user_cmpxchg(word, &old, TIMERHEAP_DISCARDED)) {
-			*discarded += old & TIMERHEAP_EXPIRATIONS;
+			number += old & TIMERHEAP_EXPIRATIONS;
 			break;
 		}
 		if (++tries == THEAP_SLOT_TRIES)
 			return false;
 	}
-	*discarded += theap_slot_unrecorded(st);
-	st->timer.owner_count = 0;
+	if (number) {
+		st->timer.owner_count = 0;
+		*discarded += number;
+	}
 	return true;
 }
 

@@ -273,14 +273,14 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
  *
  * Return: how many expirations.
  */
-static inline uint64_t __timerheap_discard(struct timerheap *th, uint32_t slot)
+static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
+					   uint32_t slot)
 {
-	struct timerheap_slot *s = &th->slots[slot];
-
-	if (__atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) != TIMERHEAP_CHECKING &&
-	    !(__atomic_load_n(&s->expirations, __ATOMIC_ACQUIRE) & TIMERHEAP_EXPIRATIONS))
-		return 0;
-	return __timerheap_discard_expirations(th, slot);
+	if (__builtin_expect(__atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) == TIMERHEAP_CHECKING ||
+			     __atomic_load_n(&s->expirations, __ATOMIC_ACQUIRE) &
+			     TIMERHEAP_EXPIRATIONS, false))
+		return __timerheap_discard_expirations(th, slot);
+	return 0;
 }
 
 /* Would the kernel, without a KICK, check the slot too late for @deadline? */
@@ -321,7 +321,7 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 	 */
 	do {
 		if (!old)
-			result += (unsigned int)__timerheap_discard(th, slot) << 2;
+			result += (unsigned int)__timerheap_discard(th, s, slot) << 2;
 		__atomic_store_n(&s->period, period < TIMERHEAP_NEVER ? period : TIMERHEAP_NEVER,
 				 __ATOMIC_RELAXED);
 	} while (!__atomic_compare_exchange_n(&s->deadline, &old, deadline, false,
@@ -423,9 +423,10 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
  */
 static inline uint64_t timerheap_stop(struct timerheap *th, uint32_t slot)
 {
-	__u64 old = __atomic_exchange_n(&th->slots[slot].deadline, 0, __ATOMIC_SEQ_CST);
+	struct timerheap_slot *s = &th->slots[slot];
+	__u64 old = __atomic_exchange_n(&s->deadline, 0, __ATOMIC_SEQ_CST);
 
-	return !!old + __timerheap_discard(th, slot);
+	return !!old + __timerheap_discard(th, s, slot);
 }
 
 /*
@@ -498,7 +499,8 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 		 * has changed.  But after a second stop, the word would be the same again.  So mark
 		 * a word that has DISCARDED with READING, which a stop removes.
 		 */
-		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
+		if (__builtin_expect(event->expirations != old, false) && event->expirations &&
+		    !(old & TIMERHEAP_READING)) {
 			if (__atomic_compare_exchange_n(&s->expirations, &old,
 							old | TIMERHEAP_READING, false,
 							__ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))

@@ -463,7 +463,7 @@ struct timerheap_setup {
  * @was_pending: out: 1: the timer was pending, and @deadline replaces the old
  *               deadline; 0: it was idle
  * @discarded:   out: if the timer was idle, the expirations that no reader had taken, and that
- *               none will take; at most 2147483646 are shown
+ *               none will take; at most 4294967295
  *
  * EINVAL: @period is negative.  Only if the page of the slot was never used: ENOSPC: the user
  * would exceed max_user_memory (INFO); ENOMEM.
