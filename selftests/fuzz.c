@@ -398,8 +398,8 @@ static void fill(struct thread *thread, const struct request *request)
 }
 
 /*
- * Make the ioctl call of a request, changed so that it ends soon.  WAIT gets a short timeout.
- * ADVANCE gets a short span or a limit, since there may be tickers on its clock.
+ * Make the ioctl call of a request, changed so that it ends soon.  WAIT gets a short timeout, or a
+ * signal ends it.  ADVANCE gets a short span or a limit, since there may be tickers on its clock.
  */
 static void do_ioctl(struct thread *thread, struct request *request)
 {
@@ -453,6 +453,9 @@ static void do_ioctl(struct thread *thread, struct request *request)
 		atomic_fetch_add(&shared->failed[request->kind], 1);
 		if (!allowed(request, -ret))
 			report_fault("an error that the header does not permit:", request, ret);
+		/* An interrupted WAIT writes until when it would have waited. */
+		if (request->kind == WAIT && ret == -EINTR)
+			before.wait.until = argument.wait.until;
 		if (memcmp(&before, &argument, sizeof(before)))
 			report_fault("a failed call has changed its argument:", request, ret);
 	}

@@ -2,6 +2,8 @@
 /* Taking events, waiting for them (read(), poll(), epoll, WAIT and signals), and fdinfo. */
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -187,7 +189,7 @@ TEST_F(events, signal_interrupts_or_restarts_read)
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
 }
 
-/* After a signal, WAIT returns the events that exist, or fails with EINTR if there is none. */
+/* A signal handler ends WAIT with EINTR.  The call has taken no event. */
 TEST_F(events, signal_ends_wait)
 {
 	struct timerheap_event events[4];
@@ -197,35 +199,221 @@ TEST_F(events, signal_ends_wait)
 	system_alarm(50000, SA_RESTART);
 	EXPECT_EQ(-EINTR, th_events(self->fd, events, 4, 1));
 	expire(self->fd, 2);
-	system_alarm(50000, 0);
-	EXPECT_EQ(2, th_events(self->fd, events, 4, 3));
+	EXPECT_EQ(-EINTR, th_events(self->fd, events, 4, 3));
+	EXPECT_EQ(2, th_events(self->fd, events, 4, 2));
+}
+
+/* A signal does not end a WAIT with fewer events than @min, even while the events are copied. */
+TEST_F(events, signal_does_not_split_events_of_wait)
+{
+	struct timerheap_event events[SLOTS];
+	int64_t end = now() + SEC;
+	int n;
+
+	system_alarm(500, 0);
+	while (now() < end) {
+		expire(self->fd, SLOTS);
+		do
+			n = th_wait_flags(self->fd, events, SLOTS, 40, LOST, 0);
+		while (n == -EINTR);
+		EXPECT_LE(40, n);
+		while (th_wait_flags(self->fd, events, SLOTS, 0, 0, 0) > 0)
+			;
+	}
+	system_alarm(0, 0);
+}
+
+/* After a signal handler, the same structure continues the WAIT, until the same time. */
+TEST_F(events, interrupted_wait_continues_until_the_same_time)
+{
+	struct timerheap_event event;
+	struct timerheap_wait wait = {
+		.events = (uintptr_t)&event, .nr = 1, .min = 1, .timeout = 300 * MSEC,
+	};
+	int64_t begin = now();
+	int ret, handlers = 0;
+	uint64_t until = 0;
+
+	system_alarm(20000, 0);
+	while ((ret = call(self->fd, TIMERHEAP_IOC_WAIT, &wait)) == -EINTR) {
+		if (!handlers++)
+			until = wait.until;
+		EXPECT_EQ(until, wait.until);
+		EXPECT_LE(begin + 300 * MSEC, (int64_t)until);
+		EXPECT_EQ(300 * MSEC, wait.timeout);
+	}
+	system_alarm(0, 0);
+	EXPECT_EQ(0, ret);
+	EXPECT_EQ(0, wait.count);
+	EXPECT_LE((int64_t)until, now());
+	EXPECT_LT(0, handlers);
+	/* After a call that has not failed, the structure begins a new wait. */
+	EXPECT_EQ(0, wait.until);
+	begin = now();
+	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_WAIT, &wait));
+	EXPECT_LE(begin + 300 * MSEC, now());
+	/* @until replaces any @timeout. */
+	for (int flags = 0; flags <= TIMERHEAP_ABSTIME; flags++) {
+		wait.flags = flags;
+		wait.until = now() + 30 * MSEC;
+		wait.timeout = flags ? TIMERHEAP_NEVER : -1;
+		begin = now();
+		EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_WAIT, &wait));
+		EXPECT_LE(begin + 30 * MSEC, now());
+		EXPECT_GT(begin + LOST, now());
+		EXPECT_EQ(0, wait.until);
+	}
+}
+
+/* Ways to stop a process in the middle of a WAIT, and to let it go on. */
+static bool stop_by_signal(pid_t pid)
+{
+	int status;
+
+	return !kill(pid, SIGSTOP) && waitpid(pid, &status, WUNTRACED) == pid;
+}
+
+static bool continue_by_signal(pid_t pid)
+{
+	return !kill(pid, SIGCONT);
+}
+
+/* As a debugger does. */
+static bool stop_by_ptrace(pid_t pid)
+{
+	int status;
+
+	return !ptrace(PTRACE_SEIZE, pid, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) &&
+	       waitpid(pid, &status, 0) == pid && WIFSTOPPED(status);
+}
+
+static bool continue_by_ptrace(pid_t pid)
+{
+	return !ptrace(PTRACE_DETACH, pid, NULL, NULL);
+}
+
+#define CGROUP	"/sys/fs/cgroup/timerheap_freeze"
+
+static bool freeze(pid_t pid)
+{
+	char text[64];
+	int n;
+
+	snprintf(text, sizeof(text), "%d", pid);
+	if (put_text(CGROUP "/cgroup.procs", text) || put_text(CGROUP "/cgroup.freeze", "1"))
+		return false;
+	do {
+		int fd = open(CGROUP "/cgroup.events", O_RDONLY);
+
+		n = read(fd, text, sizeof(text) - 1);
+		text[n < 0 ? 0 : n] = 0;
+		close(fd);
+		nap(MSEC);
+	} while (n > 0 && !strstr(text, "frozen 1"));
+	return n > 0;
+}
+
+static bool thaw(pid_t pid)
+{
+	return !put_text(CGROUP "/cgroup.freeze", "0");
+}
+
+FIXTURE(stop) { int fd; };
+FIXTURE_VARIANT(stop)
+{
+	bool (*stop)(pid_t pid);
+	bool (*go_on)(pid_t pid);
+	bool cgroup;
+};
+FIXTURE_VARIANT_ADD(stop, sigstop) { stop_by_signal, continue_by_signal, false };
+FIXTURE_VARIANT_ADD(stop, debugger) { stop_by_ptrace, continue_by_ptrace, false };
+FIXTURE_VARIANT_ADD(stop, freezer) { freeze, thaw, true };
+
+FIXTURE_SETUP(stop)
+{
+	REQUIRE_DEVICE();
+	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
+	ASSERT_LE(0, self->fd);
+	if (variant->cgroup && mkdir(CGROUP, 0755) && errno != EEXIST)
+		SKIP(return, "needs root and cgroups of version 2");
+}
+
+FIXTURE_TEARDOWN(stop)
+{
+	close(self->fd);
+	if (variant->cgroup)
+		rmdir(CGROUP);
 }
 
 /*
- * SIGSTOP and SIGCONT do not end a WAIT that has taken no event, if it has no timeout or an
- * absolute timeout.
+ * A process that is stopped or frozen in the middle of a WAIT goes on waiting.  WAIT takes no
+ * event before there are @min, so the event that exists during the stop is not lost.
  */
-TEST_F(events, sigstop_and_sigcont_do_not_end_wait)
+TEST_F(stop, stopped_process_goes_on_waiting)
 {
-	for (int absolute = 0; absolute <= 1; absolute++) {
-		int64_t until = absolute ? now() + LOST : -1;
-		struct timerheap_event event;
-		int status;
+	static const struct { int64_t timeout; bool absolute; } kinds[] = {
+		{ -1, false }, { LOST, true }, { LOST, false },
+	};
+
+	for (int i = 0; i < 3; i++) {
+		int64_t timeout = kinds[i].timeout + (kinds[i].absolute ? now() : 0);
+		struct timerheap_event events[2];
 		pid_t pid = fork();
 
 		if (!pid)
-			_exit(th_wait_flags(self->fd, &event, 1, 1, until,
-					    absolute ? TIMERHEAP_ABSTIME : 0) != 1);
-		nap(200 * MSEC);
-		kill(pid, SIGSTOP);
-		ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
-		kill(pid, SIGCONT);
-		nap(100 * MSEC);
+			_exit(th_wait_flags(self->fd, events, 2, 2, timeout,
+					    kinds[i].absolute ? TIMERHEAP_ABSTIME : 0) != 2);
 		expire(self->fd, 1);
-		EXPECT_EQ(0, child_status(pid));
-		/* If the child has not taken the event, take it here. */
-		th_wait_flags(self->fd, &event, 1, 0, 0, 0);
+		nap(200 * MSEC);
+		ASSERT_TRUE(variant->stop(pid));
+		ASSERT_TRUE(variant->go_on(pid));
+		nap(100 * MSEC);
+		ASSERT_EQ(0, th_start(self->fd, 1, 0));
+		EXPECT_EQ(0, child_status(pid)) TH_LOG("kind %d", i);
+		/* If the child has not taken the events, take them here. */
+		th_wait_flags(self->fd, events, 2, 0, 0, 0);
 	}
+}
+
+/* A relative timeout counts from the call: a stop makes it neither shorter nor longer. */
+TEST_F(stop, relative_timeout_counts_from_the_call)
+{
+	const int64_t timeout = 2 * SEC;
+	int64_t begin = now(), last;
+	struct timerheap_event event;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(th_wait_flags(self->fd, &event, 1, 1, timeout, 0) != 0);
+	for (int i = 0; i < 3; i++) {
+		nap(400 * MSEC);
+		last = now();
+		ASSERT_TRUE(variant->stop(pid));
+		ASSERT_TRUE(variant->go_on(pid));
+	}
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_LE(begin + timeout, now());
+	/* A timeout that began again would pass at @last + @timeout or later. */
+	EXPECT_GT(last + timeout, now());
+}
+
+/* If the timeout passes while the process is stopped, WAIT returns when the process goes on. */
+TEST_F(stop, timeout_passes_during_stop)
+{
+	struct timerheap_event events[2];
+	pid_t pid = fork();
+	int64_t end;
+
+	if (!pid)
+		_exit(th_wait_flags(self->fd, events, 2, 2, SEC, 0) != 1);
+	expire(self->fd, 1);
+	nap(200 * MSEC);
+	ASSERT_TRUE(variant->stop(pid));
+	nap(SEC);
+	end = now();
+	ASSERT_TRUE(variant->go_on(pid));
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_GT(end + SEC, now());
 }
 
 /* WAIT returns once there are @min events, or with fewer at the timeout. */

@@ -410,4 +410,35 @@ TEST_F(uring, requests_leave_workers_to_other_files)
 	close(file);
 }
 
+/*
+ * Task work, such as the completion of a request of the same thread, does not end a WAIT of the
+ * device.  It takes no event before there are @min, and a relative timeout does not begin again.
+ */
+TEST_F(uring, task_work_does_not_end_ioctl_wait)
+{
+	struct __kernel_timespec spans[4];
+	struct timerheap_event events[2];
+	int64_t begin;
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 4; i++) {
+			spans[i] = (struct __kernel_timespec){ .tv_nsec = (i + 1) * 200 * MSEC };
+			io_uring_prep_timeout(io_uring_get_sqe(&self->ring), &spans[i], 0, 0);
+		}
+		ASSERT_EQ(4, io_uring_submit(&self->ring));
+		ASSERT_EQ(0, th_start(self->fd, 0, 0));
+		begin = now();
+		/* In the second round there are enough events after all requests. */
+		if (round)
+			ASSERT_EQ(0, th_start(self->fd, 1, 1200 * MSEC));
+		EXPECT_EQ(1 + round, th_wait_flags(self->fd, events, 2, 2,
+						   round ? LOST : 1200 * MSEC, 0));
+		EXPECT_LE(begin + 1200 * MSEC, now());
+		/* A timeout that began again would pass 800 ms later. */
+		EXPECT_GT(begin + 1800 * MSEC, now());
+		for (int i = 0; i < 4; i++)
+			EXPECT_EQ(-ETIME, result(&self->ring, LOST));
+	}
+}
+
 TEST_HARNESS_MAIN

@@ -47,7 +47,7 @@ static const struct {
 	  OUTPUT(modify, was_pending) },
 	{ theap_ioctl_get, TIMERHEAP_IOC_GET, true, END(get, expirations),
 	  OUTPUT(get, deadline) },
-	{ theap_ioctl_wait, TIMERHEAP_IOC_WAIT, true, END(wait, count), OUTPUT(wait, count) },
+	{ theap_ioctl_wait, TIMERHEAP_IOC_WAIT, true, END(wait, until), OUTPUT(wait, count) },
 	{ theap_ioctl_drain, TIMERHEAP_IOC_DRAIN, true, END(drain, flags), OUTPUT(drain, first) },
 	{ theap_ioctl_kick, TIMERHEAP_IOC_KICK, true, END(kick, reserved), OUTPUT(kick, done) },
 	{ theap_ioctl_batch, TIMERHEAP_IOC_BATCH, true, END(batch, reserved),
@@ -122,16 +122,17 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	if (theap_ioctls[nr].needs_setup && !theap_context_slots(context))
 		return -EBADFD;
 	ret = theap_ioctls[nr].call(context, &karg);
-	if (ret)
+	/* A call that restarts has written to its structure how it has to go on. */
+	if (ret && ret != -ERESTARTNOHAND)
 		return ret;
 	if (!(_IOC_DIR(known) & _IOC_READ))
-		return 0;
+		return ret;
 	if (copy_to_user(user + output, (void *)&karg + output, common - output))
 		return -EFAULT;
 	/* If the call has inputs, the bytes beyond the kernel's structure are 0 already. */
 	if (!(_IOC_DIR(known) & _IOC_WRITE) && clear_user(user + common, user_size - common))
 		return -EFAULT;
-	return 0;
+	return ret;
 }
 
 /*

@@ -341,9 +341,9 @@ int theap_ioctl_get(struct theap_context *context, void *arg)
 int theap_ioctl_wait(struct theap_context *context, void *arg)
 {
 	struct timerheap_wait *wait = arg;
-	s64 until = theap_deadline(theap_context_now(context), wait->timeout, wait->flags);
-	s64 *expires = wait->timeout < 0 && !(wait->flags & TIMERHEAP_ABSTIME) ?
-		       NULL : &until;
+	bool relative = !(wait->flags & TIMERHEAP_ABSTIME) && wait->timeout >= 0;
+	bool limited = relative || wait->until || wait->flags & TIMERHEAP_ABSTIME;
+	s64 until = min_t(u64, wait->until, TIMERHEAP_NEVER);
 	struct iov_iter to;
 	ssize_t count;
 
@@ -351,17 +351,24 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	    !theap_read_size_valid(context, wait->nr, wait->min))
 		return -EINVAL;
 	theap_read_buffer_init(&to, wait->events, wait->nr);
-	count = theap_read_events(context, &to, wait->min, expires);
+	if (!until)
+		until = theap_deadline(theap_context_now(context), wait->timeout, wait->flags);
+	count = theap_read_events(context, &to, wait->min, limited ? &until : NULL);
 	/*
-	 * -ERESTARTNOHAND: if no signal handler runs, for example after SIGSTOP and SIGCONT, the
-	 * kernel repeats the call.  A relative timeout would then restart in full, so a call with
-	 * a relative timeout fails with EINTR instead.
+	 * If no signal handler runs, for example after SIGSTOP and SIGCONT, the kernel repeats the
+	 * call, with the same structure.  So write the time at which a relative timeout passes to
+	 * the structure.  A restart block, as that of nanosleep(), would keep a pointer to a
+	 * function of the module while nothing keeps the module loaded.
 	 */
-	if (count == -ERESTARTSYS)
-		return expires && !(wait->flags & TIMERHEAP_ABSTIME) ? -EINTR : -ERESTARTNOHAND;
+	if (count == -ERESTARTSYS) {
+		if (relative)
+			wait->until = until;
+		return -ERESTARTNOHAND;
+	}
 	if (count < 0)
 		return count;
 	wait->count = count;
+	wait->until = 0;
 	return 0;
 }
 

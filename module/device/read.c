@@ -110,11 +110,12 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
 }
 
 /*
- * Copy events to @to until it is full, the entries that the ring had at the call are removed, or a
- * signal arrives.  An event that cannot be copied whole goes back into the ring.
+ * Copy events to @to until it is full, or the entries that the ring had at the call are removed.
+ * A signal ends the copying, but not before @min events: the call has to restart without events.
+ * An event that cannot be copied whole goes back into the ring.
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
-static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to)
+static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to, size_t min)
 {
 	struct timerheap_event events[THEAP_EVENT_BATCH];
 	u32 left = theap_ring_count(&context->ring);
@@ -131,7 +132,7 @@ static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_ite
 			theap_read_put_back(context, events + whole, taken - whole);
 			return done ?: -EFAULT;
 		}
-		if (signal_pending(current))
+		if (done >= min ? signal_pending(current) : fatal_signal_pending(current))
 			break;
 		cond_resched();
 	}
@@ -209,8 +210,10 @@ bool theap_read_size_valid(struct theap_context *context, u32 nr, u32 min)
  * @min:     the number of events to wait for
  * @expires: the time on the clock of the context until which to wait; NULL: no limit
  *
- * Fewer than @min events are copied if *@expires has passed, a signal has arrived, the
- * clock was stepped, or @to cannot be written.
+ * Fewer than @min events are copied if *@expires has passed, the clock was stepped, or @to cannot
+ * be written.  A signal before @min events leaves all events in the ring, so that the call can
+ * restart.  But if another reader has taken events meanwhile, this call may have copied some.  Then
+ * a signal ends the call with these.
  *
  * Context: task, may sleep.
  * Return: the number of events; or, before the first event, -EFAULT, -ERESTARTSYS or
@@ -229,7 +232,9 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 		/* If another reader has taken some of the events, this loop waits for more. */
 		if (count < min)
 			ret = theap_read_wait(context, min - count, expires);
-		taken = theap_read_copy_out(context, to);
+		if (ret == -ERESTARTSYS)
+			break;
+		taken = theap_read_copy_out(context, to, count < min ? min - count : 0);
 		if (taken < 0)
 			return count ?: taken;
 		count += taken;

@@ -551,18 +551,19 @@ struct timerheap_get {
  * @events:   address of an array of struct timerheap_event
  * @nr:       length of the array; 0: take no event, but report a step of the clock
  * @min:      wait until there are this many events, 1 to @nr; 0: do not wait
- * @timeout:  how long to wait, in nanoseconds; negative: without limit.  With
- *            TIMERHEAP_ABSTIME, the absolute time until which to wait
+ * @timeout:  until when to wait.  Relative and negative: without limit
  * @flags:    0 or TIMERHEAP_ABSTIME
- * @count:    out: number of events written.  It is below @min if the timeout has passed, a signal
- *            has arrived, the clock was stepped, or @events can be written only in part
+ * @count:    out: number of events written.  It is below @min if the timeout has passed, the clock
+ *            was stepped, or @events can be written only in part
+ * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
+ *            out: 0; after EINTR, the time at which a relative @timeout passes
  *
- * The timeout is on the clock of the context.  Events that are available are taken even
- * if the timeout has passed already.  O_NONBLOCK has no effect.  On a manual clock the
- * timeout passes only when another thread advances the clock.
+ * Events that are available are taken even if the timeout has passed already.  O_NONBLOCK has no
+ * effect.  On a manual clock the timeout passes only when another thread advances the clock.
  *
- * A signal handler ends the call: with the events taken so far, or with EINTR if there are none.
- * TIMERHEAP_IOC_WAIT(2) describes SIGSTOP followed by SIGCONT, and a suspend of the machine.
+ * A signal handler ends the call with EINTR, and the same structure then continues it; @until = 0
+ * begins a new wait.  Without a handler, for example after SIGSTOP and SIGCONT, the call continues.
+ * TIMERHEAP_IOC_WAIT(2) has the details.
  *
  * All expirations of one slot that were not taken yet are one event.  So @min events need
  * @min slots that have expired.  With @nr = 0 the call takes nothing from the ring.
@@ -577,6 +578,7 @@ struct timerheap_wait {
 	__s64 timeout;
 	__u32 flags;
 	__u32 count;
+	__u64 until;
 };
 
 /**
