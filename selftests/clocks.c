@@ -10,6 +10,8 @@
  * that is set up with TIMERHEAP_CANCEL_ON_SET reports the steps since its last report once.
  */
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <sys/timex.h>
 #include <sys/wait.h>
 
@@ -393,6 +395,52 @@ TEST_F(cancel_on_set, step_wakes_sleepers)
 	EXPECT_EQ(-ECANCELED, read_event(self->fd));
 	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 	close(efd);
+}
+
+/*
+ * A step wakes a sleeper at once, forward as well as back.  The host may delay some of the steps,
+ * so most of them count.
+ */
+TEST_F(cancel_on_set, step_wakes_sleepers_at_once)
+{
+	int64_t *stepped = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct timerheap_event event;
+	int at_once = 0;
+
+	ASSERT_NE(MAP_FAILED, stepped);
+	for (int i = 0; i < 9; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			nap(100 * MSEC);
+			*stepped = now();
+			_exit(clock_step(i % 2 ? 100 * SEC : -100 * SEC) != 0);
+		}
+		EXPECT_EQ(-ECANCELED, th_wait_flags(self->fd, &event, 1, 1, 1000 * SEC, 0));
+		at_once += now() - *stepped < 100 * MSEC;
+		EXPECT_EQ(0, child_status(pid));
+	}
+	EXPECT_LE(5, at_once);
+	munmap(stepped, getpagesize());
+}
+
+/* A leap second is a step that no program makes. */
+TEST_F(cancel_on_set, leap_second_wakes_sleepers)
+{
+	struct timex timex = { .modes = ADJ_STATUS, .status = STA_INS };
+	int64_t day = 24 * 3600 * SEC, real = clock_now(CLOCK_REALTIME), offset;
+	struct timerheap_event event;
+
+	/* The kernel inserts the second at midnight. */
+	ASSERT_EQ(0, clock_step(day - real % day - 2 * SEC));
+	ASSERT_LE(0, adjtimex(&timex));
+	EXPECT_EQ(-ECANCELED, th_wait_flags(self->fd, &event, 1, 1, LOST, 0));
+	offset = realtime_offset();
+	EXPECT_EQ(-ECANCELED, th_wait_flags(self->fd, &event, 1, 1, LOST, 0));
+	EXPECT_EQ(-1, (realtime_offset() - offset - SEC / 2) / SEC);
+	timex.status = 0;
+	EXPECT_LE(0, adjtimex(&timex));
 }
 
 /* A step ends the read() of one of two sleeping readers; the other reader waits for an event. */

@@ -9,65 +9,67 @@
  * of the clock's rate does not.  So the clock was stepped if the offset differs from that
  * of the last report.  read(), WAIT and poll() compare the two offsets.
  *
- * A reader that sleeps must be woken.  The kernel notifies its own timers of a step, but
- * offers modules no notification.  So while a context watches the clock, a worker reads
- * the offset every second, and wakes all watchers if the offset has changed.  A step that is
- * undone before the worker reads the offset wakes no reader, which is harmless: the clock is
- * right again.
+ * A reader that sleeps must be woken.  The kernel calls a notifier whenever it updates its clocks,
+ * and states whether one of them was set.  While a context watches the clock, the module has such a
+ * notifier.  The notifier runs with the kernel's clocks locked: it can neither read them nor queue
+ * a work item.  So an irq_work, which runs when the clocks are unlocked, queues the work item that
+ * wakes the readers.  A step that is undone before the work item reads the offset wakes no reader,
+ * which is harmless: the clock is right again.
  */
+#include <linux/irq_work.h>
 #include <linux/mutex.h>
+#include <linux/pvclock_gtod.h>
 #include <linux/sched.h>
 #include <linux/workqueue.h>
 
 #include "clock_step.h"
 #include "compat.h"
 
-#define THEAP_CLOCK_STEP_PERIOD	HZ
-
-static void theap_clock_step_check(struct work_struct *work);
-
-/* Protects the list of watchers and theap_clock_step_offset. */
+/* Protects the list of watchers. */
 static DEFINE_MUTEX(theap_clock_step_lock);
 static LIST_HEAD(theap_clock_step_watchers);
-/* CLOCK_REALTIME - CLOCK_MONOTONIC, when the worker last ran or the list became non-empty. */
-static s64 theap_clock_step_offset;
-static DECLARE_DELAYED_WORK(theap_clock_step_work, theap_clock_step_check);
 
-/* Queue the next comparison for any CPU, since the CPU of the caller may be isolated. */
-static void theap_clock_step_check_later(void)
+/* Wake the watchers that have not reported a step.  Context: task, may sleep. */
+static void theap_clock_step_wake(struct work_struct *work)
 {
-	lockdep_assert_held(&theap_clock_step_lock);
-	queue_delayed_work(system_dfl_wq, &theap_clock_step_work, THEAP_CLOCK_STEP_PERIOD);
-}
-
-/*
- * Wake all watchers if the clock was stepped since the last comparison.
- * Context: task, may sleep.
- */
-static void __theap_clock_step_wake(void)
-{
-	s64 offset = ktime_mono_to_real(0);
 	struct theap_clock_step *step;
 
-	lockdep_assert_held(&theap_clock_step_lock);
-	if (offset == theap_clock_step_offset)
-		return;
-	theap_clock_step_offset = offset;
+	mutex_lock(&theap_clock_step_lock);
 	list_for_each_entry(step, &theap_clock_step_watchers, node) {
-		step->wake(step);
+		if (theap_clock_step_unreported(step))
+			step->wake(step);
 		/* The list may be long: each open context may be in it. */
 		cond_resched();
 	}
-}
-
-static void theap_clock_step_check(struct work_struct *work)
-{
-	mutex_lock(&theap_clock_step_lock);
-	__theap_clock_step_wake();
-	if (!list_empty(&theap_clock_step_watchers))
-		theap_clock_step_check_later();
 	mutex_unlock(&theap_clock_step_lock);
 }
+
+static DECLARE_WORK(theap_clock_step_work, theap_clock_step_wake);
+
+/* Let any CPU wake the watchers, since the CPU that has set the clock may be isolated. */
+static void theap_clock_step_queue(struct irq_work *irq_work)
+{
+	queue_work(system_dfl_wq, &theap_clock_step_work);
+}
+
+static DEFINE_IRQ_WORK(theap_clock_step_irq_work, theap_clock_step_queue);
+
+/*
+ * The kernel calls this at almost every tick, on one CPU.
+ * Context: interrupts off, the timekeeper is locked.
+ */
+static int theap_clock_step_notify(struct notifier_block *notifier, unsigned long was_set,
+				   void *timekeeper)
+{
+	if (was_set)
+		irq_work_queue(&theap_clock_step_irq_work);
+	return NOTIFY_OK;
+}
+
+/* Registered while the list of watchers is not empty. */
+static struct notifier_block theap_clock_step_notifier = {
+	.notifier_call = theap_clock_step_notify,
+};
 
 /**
  * theap_clock_step_init - initialize the state that detects clock steps
@@ -91,10 +93,8 @@ void theap_clock_step_init(struct theap_clock_step *step,
 void theap_clock_step_watch(struct theap_clock_step *step)
 {
 	mutex_lock(&theap_clock_step_lock);
-	if (list_empty(&theap_clock_step_watchers)) {
-		theap_clock_step_offset = ktime_mono_to_real(0);
-		theap_clock_step_check_later();
-	}
+	if (list_empty(&theap_clock_step_watchers))
+		pvclock_gtod_register_notifier(&theap_clock_step_notifier);
 	list_add(&step->node, &theap_clock_step_watchers);
 	atomic64_set(&step->seen, ktime_mono_to_real(0));
 	mutex_unlock(&theap_clock_step_lock);
@@ -114,6 +114,8 @@ void theap_clock_step_unwatch(struct theap_clock_step *step)
 		return;
 	mutex_lock(&theap_clock_step_lock);
 	list_del(&step->node);
+	if (list_empty(&theap_clock_step_watchers))
+		pvclock_gtod_unregister_notifier(&theap_clock_step_notifier);
 	mutex_unlock(&theap_clock_step_lock);
 }
 
@@ -137,8 +139,9 @@ bool theap_clock_step_report(struct theap_clock_step *step)
 	return seen != offset && atomic64_try_cmpxchg(&step->seen, &seen, offset);
 }
 
-/* Cancel the worker, after the last context was freed.  Context: task, may sleep. */
+/* Wait for the work of the last step, after the last context was freed.  Context: task. */
 void theap_clock_step_exit(void)
 {
-	cancel_delayed_work_sync(&theap_clock_step_work);
+	irq_work_sync(&theap_clock_step_irq_work);
+	cancel_work_sync(&theap_clock_step_work);
 }
