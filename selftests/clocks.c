@@ -132,6 +132,27 @@ FIXTURE_TEARDOWN(step)
 }
 
 /*
+ * Call WAIT, and step the clock meanwhile.
+ * Return: the number of events, or -errno; -ETIME: the step has not ended the WAIT.
+ */
+static int wait_across_step(int fd, int64_t timeout, uint32_t flags, int64_t by)
+{
+	struct timerheap_event event;
+	int64_t start = now();
+	pid_t pid = fork();
+	int ret;
+
+	if (!pid) {
+		nap(100 * MSEC);
+		_exit(clock_step(by) != 0);
+	}
+	ret = th_wait_flags(fd, &event, 1, 1, timeout, flags);
+	if (child_status(pid))
+		return -ECHILD;
+	return now() - start < LOST ? ret : -ETIME;
+}
+
+/*
  * A step forward expires the timers on CLOCK_REALTIME that are due by the new time.  START
  * converts a relative deadline to an absolute one, so a step expires relative timers, too.
  * Timers on other clocks stay pending.
@@ -183,6 +204,41 @@ TEST_F(step, step_back_delays_realtime_timers)
 	EXPECT_LE(event.deadline, event.fired);
 }
 
+/*
+ * A relative deadline on CLOCK_REALTIME is absolute from the call on, so it follows a step.  That
+ * of a timerfd does not.  A context on CLOCK_MONOTONIC behaves as such a timerfd.
+ */
+TEST_F(step, relative_deadline_follows_a_step_other_than_timerfd)
+{
+	int forward = timerfd_create(CLOCK_REALTIME, 0), back = timerfd_create(CLOCK_REALTIME, 0);
+	struct itimerspec far = { .it_value.tv_sec = 1000 }, near = { .it_value.tv_sec = 1 };
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, timerfd_settime(forward, 0, &far, NULL));
+	ASSERT_EQ(0, th_start(self->real, 0, 1000 * SEC));
+	ASSERT_EQ(0, th_start(self->mono, 0, 1000 * SEC));
+	ASSERT_EQ(0, clock_step(1001 * SEC));
+	ASSERT_EQ(1, th_event(self->real, &event));
+	EXPECT_FALSE(system_readable(forward, 50));
+	EXPECT_TRUE(th_pending(self->mono, 0));
+
+	ASSERT_EQ(0, timerfd_settime(back, 0, &near, NULL));
+	ASSERT_EQ(0, th_start(self->mono, 1, SEC));
+	/* This deadline is so far that it has not passed when the clock is stepped. */
+	ASSERT_EQ(0, th_start(self->real, 0, 100 * SEC));
+	ASSERT_EQ(0, clock_step(-1000 * SEC));
+	EXPECT_TRUE(system_readable(back, LOST / MSEC));
+	ASSERT_EQ(1, th_event(self->mono, &event));
+	EXPECT_LT(1000 * SEC, (int64_t)th_get(self->real, 0).remaining);
+	/* A relative timeout of WAIT is absolute from the call on, too. */
+	ASSERT_EQ(0, clock_step(1000 * SEC));
+	ASSERT_EQ(1, th_stop(self->real, 0));
+	EXPECT_FALSE(system_readable(forward, 0));
+	EXPECT_EQ(0, wait_across_step(self->real, 1000 * SEC, 0, 1001 * SEC));
+	close(forward);
+	close(back);
+}
+
 /* If a step forward skips several periods, one event counts each of them as an expiration. */
 TEST_F(step, step_forward_counts_missed_periods)
 {
@@ -200,18 +256,10 @@ TEST_F(step, step_forward_counts_missed_periods)
 /* WAIT with an absolute timeout ends when the clock steps beyond that time. */
 TEST_F(step, step_forward_ends_absolute_wait)
 {
-	int64_t at = clock_now(CLOCK_REALTIME) + 1000 * SEC, start = now();
-	struct timerheap_event event;
-	pid_t pid = fork();
+	int64_t at = clock_now(CLOCK_REALTIME) + 1000 * SEC;
 
-	if (!pid) {
-		nap(100 * MSEC);
-		_exit(clock_step(1001 * SEC));
-	}
-	EXPECT_EQ(0, th_wait_flags(self->real, &event, 1, 1, at, TIMERHEAP_ABSTIME));
+	EXPECT_EQ(0, wait_across_step(self->real, at, TIMERHEAP_ABSTIME, 1001 * SEC));
 	EXPECT_LE(at, clock_now(CLOCK_REALTIME));
-	EXPECT_GT(start + LOST, now());
-	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
 }
 
 /* @fd: a context that reports steps.  @offset: CLOCK_REALTIME - CLOCK_MONOTONIC at the start. */

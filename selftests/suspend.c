@@ -4,12 +4,14 @@
  *
  * CLOCK_MONOTONIC stops during a suspend; CLOCK_BOOTTIME and CLOCK_REALTIME continue.
  * Timers whose deadline passes during the suspend do not wake the machine.  They expire
- * after the resume.
+ * after the resume.  A timerfd on an ALARM clock can wake the machine for them.
  *
  * The tests suspend the machine, and an alarm of the real-time clock wakes it.  A suspend
  * disturbs all programs of the machine.  So the tests run only with TIMERHEAP_SUSPEND=1 in the
  * environment.
  */
+#include <sys/timerfd.h>
+
 #include "system_test.h"
 
 /*
@@ -22,7 +24,10 @@ static bool pending_for_4_s(int fd, int64_t began)
 	return th_pending(fd, 0) || (!getenv("TIMERHEAP_EXACT") && now() >= began + 4 * SEC);
 }
 
-/* Suspend the machine until @alarm; "+8" means 8 s from now.  Return: whether it was suspended. */
+/*
+ * Suspend the machine until @alarm or an earlier alarm; "+8" means 8 s from now.
+ * Return: whether it was suspended.
+ */
 static bool suspend(const char *alarm)
 {
 	return !put_text("/sys/class/rtc/rtc0/wakealarm", alarm) &&
@@ -34,8 +39,10 @@ TEST(timers_expire_after_resume)
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 1, .flags = TIMERHEAP_CANCEL_ON_SET,
 	};
+	struct timerheap_event event;
 	int64_t began, boot;
-	int fds[3];
+	int fds[3], wait;
+	pid_t pid;
 
 	REQUIRE_DEVICE();
 	if (!getenv("TIMERHEAP_SUSPEND"))
@@ -43,11 +50,15 @@ TEST(timers_expire_after_resume)
 	fds[0] = th_context(CLOCK_MONOTONIC, 1);
 	fds[1] = th_context(CLOCK_BOOTTIME, 1);
 	fds[2] = th_open();
+	wait = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_EQ(0, call(fds[2], TIMERHEAP_IOC_SETUP, &setup));
 	began = now();
 	boot = clock_now(CLOCK_BOOTTIME);
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(fds[i], 0, 4 * SEC));
+	pid = fork();
+	if (!pid)
+		_exit(th_wait_flags(wait, &event, 1, 1, 5 * SEC, 0) || now() < began + 5 * SEC);
 	if (!suspend("+8"))
 		SKIP(return, "the machine cannot suspend, or has no real-time clock to wake it");
 	if (clock_now(CLOCK_BOOTTIME) - boot < 4 * SEC || now() - began > 3 * SEC)
@@ -61,8 +72,6 @@ TEST(timers_expire_after_resume)
 	 */
 	EXPECT_TRUE(pending_for_4_s(fds[0], began));
 	for (int i = 2; i >= 0; i--) {
-		struct timerheap_event event;
-
 		/* For a context with CANCEL_ON_SET, the resume is a step of CLOCK_REALTIME. */
 		if (i == 2)
 			EXPECT_EQ(-ECANCELED, th_wait_flags(fds[i], &event, 1, 0, 0, 0));
@@ -73,6 +82,45 @@ TEST(timers_expire_after_resume)
 			EXPECT_TRUE(pending_for_4_s(fds[0], began));
 	}
 	EXPECT_LE(began + 4 * SEC, now());
+	/* The WAIT of the child has passed its relative timeout, although it was frozen. */
+	EXPECT_EQ(0, child_status(pid));
+	close(wait);
+}
+
+/*
+ * A program that must wake the machine for a timer arms a timerfd on an ALARM clock, for the
+ * earliest such deadline.  The timer expires on resume.
+ */
+TEST(alarm_of_timerfd_wakes_machine_for_a_deadline)
+{
+	struct itimerspec alarm = {};
+	int fd, alarm_fd = timerfd_create(CLOCK_BOOTTIME_ALARM, 0);
+	struct timerheap_event event;
+	int64_t began, deadline;
+
+	REQUIRE_DEVICE();
+	if (!getenv("TIMERHEAP_SUSPEND"))
+		SKIP(return, "suspends the machine: only with TIMERHEAP_SUSPEND=1");
+	if (alarm_fd < 0)
+		SKIP(return, "needs CAP_WAKE_ALARM and a real-time clock");
+	fd = th_context(CLOCK_BOOTTIME, 1);
+	ASSERT_LE(0, fd);
+	began = now();
+	deadline = clock_now(CLOCK_BOOTTIME) + 5 * SEC;
+	ASSERT_EQ(0, th_start_at(fd, 0, deadline));
+	alarm.it_value.tv_sec = deadline / SEC + 1;
+	ASSERT_EQ(0, timerfd_settime(alarm_fd, TFD_TIMER_ABSTIME, &alarm, NULL));
+	/* If the ALARM clock does not wake the machine, wake it after 20 s. */
+	if (!suspend("+20"))
+		SKIP(return, "the machine cannot suspend, or has no real-time clock to wake it");
+	EXPECT_GT(deadline + 10 * SEC, clock_now(CLOCK_BOOTTIME));
+	if (now() - began > 4 * SEC)
+		SKIP(return, "the machine was awake for most of the time");
+	ASSERT_EQ(1, th_event(fd, &event));
+	EXPECT_EQ(deadline, (int64_t)event.deadline);
+	put_text("/sys/class/rtc/rtc0/wakealarm", "0");
+	close(alarm_fd);
+	close(fd);
 }
 
 /*

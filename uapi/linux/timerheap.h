@@ -23,12 +23,11 @@
  *
  * Rules for all calls:
  *
- *  - Times and spans are nanoseconds on the clock of the context.  An absolute time is
- *    a value of clock_gettime() on that clock.  A relative time counts from the call,
- *    and the call converts it to an absolute time.
- *  - All times, those in shared memory included, belong to the time namespace in which
- *    SETUP was called.  A process in another time namespace that shares the context
- *    sees the same times, but its clock_gettime() returns different ones.
+ *  - Times and spans are nanoseconds on the clock of the context, in the time namespace in which
+ *    SETUP was called, whatever the caller's namespace is.  A time is absolute, a value of
+ *    clock_gettime(), in memory, in outputs, and in inputs with TIMERHEAP_ABSTIME.  An input
+ *    without that flag is relative: the call adds the time of the clock, at once.  So after a step
+ *    of the clock, each deadline and timeout passes when the stepped clock reaches it.
  *  - A timer is pending while its deadline is not 0.  It never expires before its deadline.
  *  - An arming begins when an idle timer is started.  It ends in exactly one of two ways: a stop
  *    finds the timer pending, or the timer expires and an event counts the expiration.  A new
@@ -313,14 +312,17 @@ struct timerheap_event {
  */
 
 /* Flags of the calls */
-#define TIMERHEAP_ABSTIME	(1U << 0)	/* the time is absolute, not from the call on */
+#define TIMERHEAP_ABSTIME	(1U << 0)	/* START, MODIFY, WAIT, ADVANCE: absolute time */
 #define TIMERHEAP_IF_PENDING	(1U << 1)	/* MODIFY: change only a pending timer */
 #define TIMERHEAP_NEXT		(1U << 2)	/* ADVANCE: advance to the next expiry */
 #define TIMERHEAP_CANCEL_ON_SET	(1U << 3)	/* SETUP: report steps of CLOCK_REALTIME */
 #define TIMERHEAP_ON_CPU	(1U << 4)	/* SETUP: all timers expire on one CPU */
 #define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no limit of CPU time, periods from 1 us */
 
-/* SETUP: the clock ID of a manual clock, which only ADVANCE moves.  No other clock has this ID. */
+/*
+ * SETUP: the clock ID of a manual clock, which only ADVANCE moves.  No other clock has this ID.
+ * It is not a flag, since a context has one clock: beside the flag, @clock would mean nothing.
+ */
 #define TIMERHEAP_CLOCK_MANUAL	63
 
 /**
@@ -451,9 +453,8 @@ struct timerheap_setup {
  * struct timerheap_start - start a timer, or start it again
  * @slot:        number of the slot
  * @flags:       0 or TIMERHEAP_ABSTIME
- * @deadline:    when the timer expires, in nanoseconds: from now, or absolute with
- *               TIMERHEAP_ABSTIME.  If the deadline has passed, or is 0 or less, the timer
- *               expires within the call.  With TIMERHEAP_NEVER it never expires
+ * @deadline:    when the timer expires.  If the deadline has passed, or is 0 or less, the
+ *               timer expires within the call.  With TIMERHEAP_NEVER it never expires
  * @period:      0: one-shot; otherwise nanoseconds: the timer expires at @deadline plus
  *               each multiple of @period.  A value below &timerheap_info.min_period
  *               counts as min_period
@@ -558,8 +559,7 @@ struct timerheap_get {
  * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
  *            out: 0; after EINTR, the time at which a relative @timeout passes
  *
- * Events that are available are taken even if the timeout has passed already.  O_NONBLOCK has no
- * effect.  On a manual clock the timeout passes only when another thread advances the clock.
+ * Events that are available are taken even if the timeout has passed.  O_NONBLOCK has no effect.
  *
  * A signal handler ends the call with EINTR, and the same structure then continues it; @until = 0
  * begins a new wait.  Without a handler, for example after SIGSTOP and SIGCONT, the call continues.
@@ -718,8 +718,7 @@ struct timerheap_eventfd {
 
 /**
  * struct timerheap_advance - advance a manual clock
- * @time:        nanoseconds to advance by, or the absolute time to advance to with
- *               TIMERHEAP_ABSTIME; not negative
+ * @time:        the time to advance to; not negative
  * @flags:       0, TIMERHEAP_ABSTIME or TIMERHEAP_NEXT
  * @limit:       stop the clock after at least this many expirations; 0: no limit
  * @now:         out: the time of the clock after the call
