@@ -14,7 +14,7 @@ LAB := selftests/vm
 export KERNEL
 
 .PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \
-	check-packages demo bench bench-report shell lint clean help
+	check-packages abi-record demo bench bench-report shell lint clean help
 
 modules: | $(KDIR)/Makefile
 	$(kbuild) modules
@@ -102,6 +102,11 @@ check-all:
 check-packages:
 	@selftests/package/check
 
+# Record the interface of programs, if a change of it is intended.
+abi-record:
+	@$(LAB)/packages abi
+	@selftests/abi/check record
+
 bench-report:
 	@$(LAB)/bench report
 
@@ -129,4 +134,5 @@ help:
 	@echo '                   KERNEL=6.1, 6.12, 7.3, newest, with -rt, -generic or -arm64'
 	@echo 'And'
 	@echo '  make lint        sparse, warnings, checkpatch, shellcheck, words, sentences'
+	@echo '  make abi-record  record the constants, structures and functions of the interface'
 	@echo '  make clean       remove what was built, but not ~/.cache/timerheap'
