@@ -14,6 +14,7 @@
 
 #include "timerheap_test.h"
 
+#define MANY	1000000
 #define SLOTS	50000
 #define ROUNDS	12
 
@@ -57,7 +58,7 @@ FIXTURE(adopt)
 	/* In shared memory: what the children have done, indexed by the data of a timer. */
 	struct record {
 		uint32_t begun, armed;	/* timers whose arming was begun, and has ended */
-		uint32_t events[SLOTS];	/* events that a child has got */
+		uint32_t events[MANY];	/* events that a child has got */
 	} *record;
 };
 
@@ -86,10 +87,24 @@ static pid_t fork_child(void)
 	return pid;
 }
 
-/* Arm timers with deadlines within the next 2 s, and take events meanwhile, until killed. */
-static void predecessor(int socket, struct record *record)
+/*
+ * A round: arm @timers with deadlines within @span.  Kill the program after @life, or if
+ * that is 0, when all timers are armed.
+ */
+struct round {
+	uint32_t timers;
+	uint32_t flags;		/* of SETUP */
+	int64_t span;
+	int64_t life;
+};
+
+/* Arm the timers of a round, and take events meanwhile, until killed. */
+static void predecessor(const struct round *round, int socket, struct record *record)
 {
-	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = round->timers, .flags = round->flags,
+	};
+	struct timerheap *th = timerheap_open_setup(&setup);
 	struct timerheap_event event;
 
 	if (!th || send_fd(socket, timerheap_fd(th)))
@@ -97,15 +112,15 @@ static void predecessor(int socket, struct record *record)
 	for (;;) {
 		uint32_t i = record->begun;
 
-		if (i < SLOTS) {
+		if (i < round->timers) {
 			int slot = timerheap_alloc(th);
 
 			if (slot < 0)
 				_exit(2);
 			timerheap_set_data(th, slot, i);
 			__atomic_store_n(&record->begun, i + 1, __ATOMIC_SEQ_CST);
-			timerheap_start(th, slot,
-					timerheap_now(th) + i * 7919ULL % 2000 * TIMERHEAP_MSEC);
+			timerheap_start(th, slot, timerheap_now(th) +
+						  i * 7919LL * USEC % round->span);
 			__atomic_store_n(&record->armed, i + 1, __ATOMIC_SEQ_CST);
 		}
 		while (timerheap_next(th, &event)) {
@@ -117,18 +132,18 @@ static void predecessor(int socket, struct record *record)
 
 static bool any_pending(const struct timerheap *th)
 {
-	for (uint32_t i = 0; i < SLOTS; i++)
+	for (uint32_t i = 0; i < th->nr; i++)
 		if (timerheap_deadline(th, i))
 			return true;
 	return false;
 }
 
 /* Open the context, and take events until no timer is pending.  Return: 0, or a failed check. */
-static int successor(int socket, struct record *record)
+static int successor(const struct round *round, int socket, struct record *record)
 {
 	struct timerheap *th = timerheap_open_fd(receive_fd(socket));
+	int64_t end = now() + round->span + 3 * LOST;
 	struct timerheap_event event;
-	int64_t end = now() + 3 * LOST;
 
 	if (!th)
 		return 1;
@@ -141,52 +156,86 @@ static int successor(int socket, struct record *record)
 	if (any_pending(th))
 		return 2;
 	/* Only a slot that the predecessor was allocating or freeing may stay allocated. */
-	for (int i = 0; i < SLOTS - 1; i++)
+	for (uint32_t i = 0; i < round->timers - 1; i++)
 		if (timerheap_alloc(th) < 0)
 			return 3;
 	timerheap_close(th);
 	return 0;
 }
 
-/* Each timer expires once, either in the program that was killed or in its successor. */
+/* Kill a program, and let a successor go on.  Each timer expires once, in one of the two. */
+static void kill_and_succeed(struct __test_metadata *_metadata, const int sockets[2],
+			     struct record *record, const struct round *round)
+{
+	uint32_t before = 0, lost = 0, doubled = 0;
+	pid_t pid;
+	int fd;
+
+	memset(record, 0, sizeof(*record));
+	pid = fork_child();
+	if (!pid)
+		predecessor(round, sockets[1], record);
+	fd = receive_fd(sockets[0]);
+	ASSERT_LE(0, fd);
+	if (round->life)
+		nap(round->life);
+	while (!round->life &&
+	       __atomic_load_n(&record->armed, __ATOMIC_SEQ_CST) < round->timers) {
+		ASSERT_EQ(0, waitpid(pid, NULL, WNOHANG));
+		nap(MSEC);
+	}
+	kill(pid, SIGKILL);
+	EXPECT_EQ(-1, child_status(pid));
+	for (uint32_t i = 0; i < record->begun; i++)
+		before += record->events[i];
+
+	ASSERT_EQ(0, send_fd(sockets[0], fd));
+	pid = fork_child();
+	if (!pid)
+		_exit(successor(round, sockets[1], record));
+	close(fd);
+	EXPECT_EQ(0, child_status(pid));
+
+	EXPECT_LT(0, record->armed);
+	for (uint32_t i = 0; i < record->armed; i++) {
+		lost += !record->events[i];
+		doubled += record->events[i] > 1;
+	}
+	TH_LOG("%u timers armed, %u expired before the kill, %u lost", record->armed, before, lost);
+	/* The predecessor may have taken one event that it could not record any more. */
+	EXPECT_GE(1, lost);
+	EXPECT_EQ(0, doubled);
+	for (uint32_t i = record->armed; i < round->timers; i++)
+		EXPECT_GE(i < record->begun, record->events[i]);
+}
+
+/* Programs are killed while they start timers. */
 TEST_F_TIMEOUT(adopt, successor_loses_and_doubles_no_timer, 300)
 {
-	struct record *record = self->record;
+	for (int i = 0; i < ROUNDS; i++) {
+		struct round round = {
+			.timers = SLOTS, .span = 2 * SEC, .life = (100 + 80 * i) * MSEC,
+		};
 
-	for (int round = 0; round < ROUNDS; round++) {
-		uint32_t lost = 0, doubled = 0;
-		pid_t pid;
-		int fd;
-
-		memset(record, 0, sizeof(*record));
-		pid = fork_child();
-		if (!pid)
-			predecessor(self->sockets[1], record);
-		fd = receive_fd(self->sockets[0]);
-		ASSERT_LE(0, fd);
-		nap((100 + 80 * round) * MSEC);
-		kill(pid, SIGKILL);
-		EXPECT_EQ(-1, child_status(pid));
-
-		ASSERT_EQ(0, send_fd(self->sockets[0], fd));
-		pid = fork_child();
-		if (!pid)
-			_exit(successor(self->sockets[1], record));
-		close(fd);
-		EXPECT_EQ(0, child_status(pid));
-
-		EXPECT_LT(0, record->armed);
-		for (uint32_t i = 0; i < record->armed; i++) {
-			lost += !record->events[i];
-			doubled += record->events[i] > 1;
-		}
-		TH_LOG("%u timers armed, %u lost", record->armed, lost);
-		/* The predecessor may have taken one event that it could not record any more. */
-		EXPECT_GE(1, lost);
-		EXPECT_EQ(0, doubled);
-		for (uint32_t i = record->armed; i < SLOTS; i++)
-			EXPECT_GE(i < record->begun, record->events[i]);
+		kill_and_succeed(_metadata, self->sockets, self->record, &round);
 	}
+}
+
+/* A program is killed that has a million timers, of which some have expired. */
+TEST_F_TIMEOUT(adopt, million_timers_survive_their_program, 200)
+{
+	/* A million expiries in 20 s take more CPU time than a user's limit. */
+	struct round round = { .timers = MANY, .flags = TIMERHEAP_UNLIMITED, .span = 20 * SEC };
+	struct timerheap_info info;
+	int fd = th_open();
+
+	ASSERT_EQ(0, th_info(fd, &info));
+	close(fd);
+	if (th_slow())
+		round = (struct round){ .timers = 10000, .span = 2 * SEC };
+	else if (info.max_user_memory < MANY * 160ULL)
+		SKIP(return, "the limit of a user's memory is too low for a million timers");
+	kill_and_succeed(_metadata, self->sockets, self->record, &round);
 }
 
 /* Be killed after an arming that needs a KICK, and before the KICK. */
@@ -223,23 +272,55 @@ static void die_after_next(struct timerheap *th)
 	timerheap_next(th, &event);
 }
 
+/* Be killed as in die_in_next(), but the timer was stopped before its event was taken. */
+static void die_in_next_of_stopped(struct timerheap *th)
+{
+	die_in_next(th);
+	timerheap_stop(th, 0);
+}
+
+/* Be killed when a slot is in the ring again: its number is also in the last entry taken. */
+static void die_after_next_and_expiry(struct timerheap *th)
+{
+	die_after_next(th);
+	timerheap_start(th, 0, 1);
+}
+
+/* Be killed when the ring is full. */
+static void die_with_full_ring(struct timerheap *th)
+{
+	for (int i = 0; i < 4; i++)
+		timerheap_start(th, timerheap_alloc(th), 1);
+}
+
+/* Be killed after another process has written a number to the ring that no slot has. */
+static void die_with_wrong_number(struct timerheap *th)
+{
+	die_after_next(th);
+	th->ring->slots[0] = UINT32_MAX;
+}
+
 /* A successor makes up for what the predecessor was about to do. */
 TEST_F(adopt, successor_finishes_what_was_begun)
 {
 	static const struct {
 		void (*die)(struct timerheap *th);
-		uint32_t events;
+		uint32_t events, entries;	/* @entries: in the ring */
 	} cases[] = {
-		{ die_before_kick, 1 },
-		{ die_in_next, 1 },
-		{ die_in_next_of_several, 4 },
-		{ die_after_next, 0 },
+		{ die_before_kick, 1, 1 },
+		{ die_in_next, 1, 1 },
+		{ die_in_next_of_several, 4, 4 },
+		{ die_in_next_of_stopped, 0, 1 },
+		{ die_after_next, 0, 0 },
+		{ die_after_next_and_expiry, 1, 1 },
+		{ die_with_full_ring, 4, 4 },
+		{ die_with_wrong_number, 0, 0 },
 	};
 
-	for (int i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct timerheap_event event;
 		struct timerheap *th;
-		uint32_t seen = 0, events = 0;
+		uint32_t seen = 0, events = 0, entries;
 		int64_t limit;
 		int waited;
 		pid_t pid = fork_child();
@@ -257,6 +338,10 @@ TEST_F(adopt, successor_finishes_what_was_begun)
 		th = timerheap_open_fd(fd);
 		ASSERT_NE(NULL, th);
 		EXPECT_EQ(fd, timerheap_fd(th));
+		/* Each event is in the ring once.  die_before_kick() may have none there yet. */
+		entries = __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE) - th->ring->head;
+		if (cases[i].die != die_before_kick)
+			EXPECT_EQ(cases[i].entries, entries);
 		do {
 			/* After the last event, wait for one that the program must not get. */
 			limit = LOST;
@@ -271,6 +356,11 @@ TEST_F(adopt, successor_finishes_what_was_begun)
 		} while (waited > 0);
 		EXPECT_EQ(cases[i].events, events);
 		EXPECT_EQ(events, __builtin_popcount(seen));
+		/* The slot works as before. */
+		EXPECT_EQ(0, timerheap_start(th, 0, 1));
+		EXPECT_EQ(1, timerheap_wait(th, LOST));
+		EXPECT_TRUE(timerheap_next(th, &event));
+		EXPECT_EQ(0, event.slot);
 		timerheap_close(th);
 	}
 }
