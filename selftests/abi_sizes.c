@@ -226,4 +226,23 @@ TEST_F(abi_sizes, unknown_field_that_is_not_0_is_refused)
 	EXPECT_EQ(1, th_pending(self->fd, 0));
 }
 
+/* The kernel also accesses the part that it does not know.  If it cannot, the call fails. */
+TEST_F(abi_sizes, longer_structure_that_ends_at_unmapped_memory_fails)
+{
+	const struct size_case *c;
+
+	FOR_EACH_CASE(c)
+		for (unsigned int more = 1; more <= MORE; more++) {
+			char *arg = valid(c, self->end, _IOC_SIZE(c->command));
+
+			/* Name slot 0 in START, STOP and MODIFY. */
+			if (c->command != TIMERHEAP_IOC_EVENTFD)
+				arg[0] = 0;
+			EXPECT_EQ(-EFAULT, sized_call(c, self->fd, &self->fresh, arg,
+						      _IOC_SIZE(c->command) + more))
+				TH_LOG("%s of %u more bytes", c->name, more);
+		}
+	EXPECT_EQ(1, th_pending(self->fd, 0));
+}
+
 TEST_HARNESS_MAIN
