@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * A test of periodic_jobs, which is next to this program.
+ *
+ * The test does what systemd does with a service of Type=notify and Restart=always: it starts the
+ * service with a socket for its messages, keeps the descriptor that the service sends, and passes
+ * the descriptor to the next service.  It kills the service again and again.
+ *
+ * At the end the test opens the context itself.  The deadline of a job shows how many periods have
+ * passed.  The sum of all counts must be that number.
+ */
+#include <err.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <timerheap.h>
+
+#define KILLS	5
+#define LINES	12		/* how many lines of a service the test reads before it kills it */
+#define JOBS	3
+
+/* The jobs of the service.  @most: the largest count of an event. */
+static const char *const names[JOBS] = { "poll", "flush", "report" };
+static const uint64_t period[JOBS] = {
+	50 * TIMERHEAP_MSEC, 200 * TIMERHEAP_MSEC, 700 * TIMERHEAP_MSEC,
+};
+
+static unsigned long long counted[JOBS], most[JOBS], begun;
+static char address[32];	/* of the socket, as NOTIFY_SOCKET has it */
+static int messages;		/* the socket */
+static int kept = -1;		/* the descriptor in the store */
+
+static void open_socket(void)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	socklen_t length = sizeof(name);
+
+	messages = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	/* The kernel chooses an abstract address of 5 hexadecimal digits. */
+	if (messages < 0 || bind(messages, (void *)&name, sizeof(sa_family_t)) ||
+	    getsockname(messages, (void *)&name, &length))
+		err(1, "socket");
+	snprintf(address, sizeof(address), "@%.5s", name.sun_path + 1);
+}
+
+/* Receive messages of the service until it is ready. */
+static void receive_ready(void)
+{
+	for (;;) {
+		union {
+			struct cmsghdr header;
+			char bytes[CMSG_SPACE(sizeof(int))];
+		} control;
+		char text[100] = "";
+		struct iovec buffer = { text, sizeof(text) - 1 };
+		struct msghdr header = {
+			.msg_iov = &buffer, .msg_iovlen = 1,
+			.msg_control = &control, .msg_controllen = sizeof(control),
+		};
+
+		if (recvmsg(messages, &header, MSG_CMSG_CLOEXEC) < 0)
+			err(1, "recvmsg");
+		if (!strcmp(text, "READY=1"))
+			return;
+		if (strcmp(text, "FDSTORE=1\nFDPOLL=0\nFDNAME=timers") || kept >= 0 ||
+		    !CMSG_FIRSTHDR(&header))
+			errx(1, "the service sends: %s", text);
+		memcpy(&kept, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(kept));
+	}
+}
+
+/* Start the service.  Return: its process; @output: what it prints. */
+static pid_t start(const char *folder, FILE **output)
+{
+	char path[4096], pid_text[20];
+	int ends[2];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/periodic_jobs", folder);
+	if (pipe(ends))
+		err(1, "pipe");
+	pid = fork();
+	if (pid < 0)
+		err(1, "fork");
+	if (!pid) {
+		dup2(ends[1], STDOUT_FILENO);
+		setenv("NOTIFY_SOCKET", address, 1);
+		if (kept >= 0) {
+			snprintf(pid_text, sizeof(pid_text), "%d", getpid());
+			setenv("LISTEN_PID", pid_text, 1);
+			setenv("LISTEN_FDS", "1", 1);
+			setenv("LISTEN_FDNAMES", "timers", 1);
+			/* If @kept is 3, dup2() alone would leave it closed on exec. */
+			dup2(dup(kept), 3);
+		}
+		execl(path, path, NULL);
+		err(1, "%s", path);
+	}
+	close(ends[1]);
+	*output = fdopen(ends[0], "r");
+	return pid;
+}
+
+static void count(unsigned int job, unsigned long long expirations)
+{
+	counted[job] += expirations;
+	if (most[job] < expirations)
+		most[job] = expirations;
+}
+
+/* Read lines until the service has printed @lines, or has ended. */
+static void read_lines(FILE *output, unsigned int lines)
+{
+	unsigned long long expirations;
+	char line[100], name[20];
+
+	while (lines-- && fgets(line, sizeof(line), output)) {
+		if (sscanf(line, "%19s %llu", name, &expirations) != 2)
+			errx(1, "the service prints: %s", line);
+		for (unsigned int job = 0; job < JOBS; job++)
+			if (!strcmp(name, names[job]))
+				count(job, expirations);
+	}
+}
+
+/* Run the service until it has printed some lines, and kill it. */
+static void run(const char *folder, bool successor)
+{
+	char line[100] = "";
+	FILE *output;
+	pid_t pid = start(folder, &output);
+
+	receive_ready();
+	if (!fgets(line, sizeof(line), output) ||
+	    (successor ? strcmp(line, "the jobs go on\n") :
+			 sscanf(line, "the jobs begin at %llu", &begun) != 1))
+		errx(1, "the service prints: %s", line);
+	read_lines(output, LINES);
+	kill(pid, SIGKILL);
+	read_lines(output, -1);
+	fclose(output);
+	waitpid(pid, NULL, 0);
+	/* Let periods pass in which no service is running. */
+	usleep(150000);
+}
+
+/*
+ * Take the last events, and compare the counts with the deadlines.  The first deadline of a job was
+ * one period after @begun.  Return: whether they agree.
+ */
+static bool balanced(struct timerheap *th)
+{
+	struct timerheap_event event;
+	bool same = true;
+
+	while (timerheap_next(th, &event))
+		count(event.user_data, event.expirations);
+	for (unsigned int job = 0; job < JOBS; job++) {
+		uint64_t passed = timerheap_deadline(th, job) - begun;
+		unsigned long long periods = passed / period[job] - 1;
+
+		printf("%s: counted %llu of %llu periods\n", names[job], counted[job], periods);
+		/* Each service may have been killed with an event that it had not printed. */
+		same &= passed % period[job] == 0 && counted[job] <= periods &&
+			periods - counted[job] <= KILLS * most[job];
+	}
+	return same;
+}
+
+int main(int argc, char **argv)
+{
+	char *slash = argc ? strrchr(argv[0], '/') : NULL;
+	struct timerheap *th;
+
+	if (!slash)
+		errx(1, "call this program by its path");
+	*slash = 0;
+	alarm(50);
+	open_socket();
+	for (int i = 0; i < KILLS; i++)
+		run(argv[0], i);
+	th = timerheap_open_fd(kept);
+	if (!th)
+		err(1, "timerheap_open_fd");
+	return !balanced(th);
+}
