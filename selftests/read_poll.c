@@ -283,8 +283,9 @@ static bool stop_by_ptrace(pid_t pid)
 {
 	int status;
 
-	return !ptrace(PTRACE_SEIZE, pid, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) &&
-	       waitpid(pid, &status, 0) == pid && WIFSTOPPED(status);
+	if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, pid, NULL, NULL))
+		return false;
+	return waitpid(pid, &status, 0) == pid && WIFSTOPPED(status);
 }
 
 static bool continue_by_ptrace(pid_t pid)
