@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Idle timeouts of the connections of an io_uring program, by instructions of the whole machine.
+ *
+ * The program runs on a CPU whose clock counts instructions (selftests/vm/run -c).  So the busy
+ * time of that CPU is the number of instructions that the program, the kernel, its interrupts and
+ * its softirqs have executed.
+ *
+ * Each of n connections gets packets at random times, one per second on average.  A packet moves
+ * the idle timeout of its connection to @timeout from now.  If the timeout expires, the program
+ * closes the connection and opens another one in its place, with a new timeout.  The program
+ * handles the packets that have arrived every TURN.  All programs wait for the next turn in the
+ * same way.  The first has no timeouts, and its instructions are subtracted from those of others:
+ *
+ *	timerheap	START and postpone in mapped memory; KICK and WAIT as requests
+ *	timeouts, lazy	an IORING_OP_TIMEOUT for each connection.  A packet only stores the
+ *			deadline; a timeout that expires before the deadline is submitted again
+ *	wheel		a hashed wheel with buckets of TURN, and one IORING_OP_TIMEOUT for the next
+ *			bucket that is not empty.  Lazy in the same way
+ *
+ * The kernel searches a list of all timeouts when it changes or removes one.  So a program that
+ * changes the timeout at each packet cannot keep up.  For that, the cost of one change is measured.
+ *
+ * Measure on Linux 6.12.  Linux 7.3 counts short idle times by ticks, up to 10 % wrong.  So WAIT is
+ * not multishot here: the program submits it again after each completion.
+ *
+ * "limited" has the limits of an ordinary user; the other contexts have none.
+ */
+#include <err.h>
+#include <errno.h>
+#include <liburing.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <timerheap.h>
+
+#include "bench.h"
+
+#define SEC		1000000000ULL
+#define MSEC		1000000ULL
+#define TURN		(10 * MSEC)
+#define MEASURED	(10 * SEC)
+#define UPDATES		1000
+#define ENTRIES		4096	/* of the submission queue */
+#define MOST_ENTRIES	65536	/* of the completion queue, which io_uring limits to these */
+#define BUCKETS		2048	/* of the wheel: more than the longest timeout has turns */
+#define KICK_MAX	1024U	/* the most slots of a KICK request */
+#define NONE		UINT32_MAX
+
+/* user_data of requests that are not of a connection. */
+#define TURN_DATA	UINT64_MAX
+#define WAIT_DATA	(UINT64_MAX - 1)
+#define KICK_DATA	(UINT64_MAX - 2)	/* minus the number of slots */
+
+struct program {
+	const char *name;
+	void (*open)(void);
+	void (*start)(uint32_t connection);
+	void (*postpone)(uint32_t connection);
+	void (*complete)(const struct io_uring_cqe *cqe);
+	void (*before_wait)(void);
+	void (*close)(void);
+};
+
+static struct io_uring ring;
+static uint32_t n;
+static uint64_t timeout, now, expired, late, seed;
+static uint64_t *deadlines;		/* of the connections, for the lazy programs */
+static struct __kernel_timespec *times;	/* the kernel reads them at submission */
+static const struct program *program;
+
+static uint32_t random_connection(void)
+{
+	return (bench_random(&seed) & UINT32_MAX) * n >> 32;
+}
+
+static struct __kernel_timespec as_time(uint64_t ns)
+{
+	return (struct __kernel_timespec){ ns / SEC, ns % SEC };
+}
+
+static struct io_uring_sqe *entry(void)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+
+	while (!sqe) {
+		if (io_uring_submit(&ring) < 0)
+			errx(1, "io_uring_submit");
+		sqe = io_uring_get_sqe(&ring);
+	}
+	return sqe;
+}
+
+static void submit_timeout(struct __kernel_timespec *time, uint64_t when, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = entry();
+
+	*time = as_time(when);
+	io_uring_prep_timeout(sqe, time, 0, IORING_TIMEOUT_ABS);
+	sqe->user_data = user_data;
+}
+
+/* A connection is idle for too long: close it, and open another one. */
+static void expire(uint32_t connection, uint64_t deadline, uint64_t fired)
+{
+	expired++;
+	if (fired < deadline)
+		errx(1, "%s: expired early", program->name);
+	if (fired - deadline > late)
+		late = fired - deadline;
+	program->start(connection);
+}
+
+static void do_nothing(void)
+{
+}
+
+static void ignore(uint32_t connection)
+{
+	(void)connection;
+}
+
+/* The timers of timerheap. */
+
+static struct timerheap *th;
+static uint32_t *kicks, nr_kicks;
+static bool waiting;
+
+static struct io_uring_sqe *request(uint32_t op, const void *arg, uint32_t nr, uint64_t user_data)
+{
+	struct timerheap_uring_cmd cmd = { .arg = (uintptr_t)arg, .nr = nr };
+	struct io_uring_sqe *sqe = entry();
+
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, timerheap_fd(th), NULL, 0, 0);
+	sqe->cmd_op = op;
+	sqe->user_data = user_data;
+	memcpy(sqe->cmd, &cmd, sizeof(cmd));
+	return sqe;
+}
+
+static void slots_open_with(uint64_t slack, uint32_t flags)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = n, .slack = slack, .flags = flags,
+	};
+
+	th = timerheap_open_setup(&setup);
+	if (!th)
+		err(1, "timerheap_open");
+	kicks = calloc(n, sizeof(*kicks));
+	if (!kicks)
+		err(1, "calloc");
+}
+
+static void slots_open(void)
+{
+	slots_open_with(0, TIMERHEAP_UNLIMITED);
+}
+
+static void slots_open_slackened(void)
+{
+	slots_open_with(TURN, TIMERHEAP_UNLIMITED);
+}
+
+static void slots_open_limited(void)
+{
+	slots_open_with(0, 0);
+}
+
+static void slots_start(uint32_t connection)
+{
+	if (timerheap_arm(th, connection, now + timeout, 0) & TIMERHEAP_MUST_KICK)
+		kicks[nr_kicks++] = connection;
+}
+
+/* Submit the KICKs, before @kicks is used again, and WAIT if it does not wait. */
+static void slots_before_wait(void)
+{
+	for (uint32_t first = 0; first < nr_kicks; first += KICK_MAX) {
+		uint32_t nr = nr_kicks - first < KICK_MAX ? nr_kicks - first : KICK_MAX;
+
+		request(TIMERHEAP_URING_KICK, kicks + first, nr, KICK_DATA - nr);
+	}
+	if (nr_kicks && io_uring_submit(&ring) < 0)
+		errx(1, "io_uring_submit");
+	nr_kicks = 0;
+	if (!waiting) {
+		request(TIMERHEAP_URING_WAIT, NULL, 1, WAIT_DATA);
+		waiting = true;
+	}
+}
+
+static void slots_complete(const struct io_uring_cqe *cqe)
+{
+	struct timerheap_event event;
+
+	if (cqe->res <= 0)
+		errx(1, "%s: %s", cqe->user_data == WAIT_DATA ? "WAIT" : "KICK",
+		     strerror(-cqe->res));
+	if (cqe->user_data != WAIT_DATA) {
+		if ((uint64_t)cqe->res != KICK_DATA - cqe->user_data)
+			errx(1, "KICK: only %d slots", cqe->res);
+		return;
+	}
+	waiting = false;
+	while (timerheap_next(th, &event))
+		expire(event.slot, event.deadline, event.fired);
+}
+
+static void slots_close(void)
+{
+	timerheap_close(th);
+	free(kicks);
+	nr_kicks = 0;
+	waiting = false;
+}
+
+/* A timeout of io_uring for each connection. */
+
+static void lazy_start(uint32_t connection)
+{
+	deadlines[connection] = now + timeout;
+	submit_timeout(&times[connection], deadlines[connection], connection);
+}
+
+static void lazy_postpone(uint32_t connection)
+{
+	deadlines[connection] = now + timeout;
+}
+
+static void lazy_complete(const struct io_uring_cqe *cqe)
+{
+	uint32_t connection = cqe->user_data;
+
+	if (cqe->res != -ETIME)
+		errx(1, "timeout: %s", strerror(-cqe->res));
+	if (now < deadlines[connection])
+		submit_timeout(&times[connection], deadlines[connection], connection);
+	else
+		expire(connection, deadlines[connection], now);
+}
+
+/* A wheel: lists of connections by the turn of their deadline. */
+
+static uint32_t buckets[BUCKETS], *nexts;
+static uint64_t wheel_turn;	/* the turns up to this one were handled */
+static uint64_t wheel_armed;	/* the turn of the pending timeout; 0: none is pending */
+
+static void wheel_open(void)
+{
+	nexts = calloc(n, sizeof(*nexts));
+	if (!nexts)
+		err(1, "calloc");
+	memset(buckets, 0xff, sizeof(buckets));
+	wheel_turn = now / TURN;
+	wheel_armed = 0;
+}
+
+static void wheel_insert(uint32_t connection)
+{
+	uint32_t *bucket = &buckets[(deadlines[connection] / TURN + 1) % BUCKETS];
+
+	nexts[connection] = *bucket;
+	*bucket = connection;
+}
+
+static void wheel_start(uint32_t connection)
+{
+	deadlines[connection] = now + timeout;
+	wheel_insert(connection);
+}
+
+static void wheel_complete(const struct io_uring_cqe *cqe)
+{
+	(void)cqe;
+	wheel_armed = 0;
+	while (wheel_turn < now / TURN) {
+		uint32_t *bucket = &buckets[++wheel_turn % BUCKETS], next = *bucket;
+
+		*bucket = NONE;
+		while (next != NONE) {
+			uint32_t connection = next;
+
+			next = nexts[connection];
+			if (now < deadlines[connection])
+				wheel_insert(connection);
+			else
+				expire(connection, deadlines[connection], now);
+		}
+	}
+}
+
+static void wheel_before_wait(void)
+{
+	uint64_t turn = wheel_turn + 1;
+
+	if (wheel_armed)
+		return;
+	while (buckets[turn % BUCKETS] == NONE && turn < wheel_turn + BUCKETS)
+		turn++;
+	wheel_armed = turn;
+	submit_timeout(&times[0], turn * TURN, 0);
+}
+
+static void wheel_close(void)
+{
+	free(nexts);
+}
+
+static const struct program programs[] = {
+	{ "none", do_nothing, ignore, ignore, NULL, do_nothing, do_nothing },
+	{ "timerheap", slots_open, slots_start, slots_start, slots_complete, slots_before_wait,
+	  slots_close },
+	{ "timerheap, 10 ms of slack", slots_open_slackened, slots_start, slots_start,
+	  slots_complete, slots_before_wait, slots_close },
+	{ "timerheap, limited", slots_open_limited, slots_start, slots_start, slots_complete,
+	  slots_before_wait, slots_close },
+	{ "timeouts, lazy", do_nothing, lazy_start, lazy_postpone, lazy_complete, do_nothing,
+	  do_nothing },
+	{ "wheel", wheel_open, wheel_start, lazy_postpone, wheel_complete, wheel_before_wait,
+	  wheel_close },
+};
+
+static void complete_all(bool *turned)
+{
+	struct io_uring_cqe *cqe;
+
+	now = bench_ns(CLOCK_MONOTONIC);
+	while (!io_uring_peek_cqe(&ring, &cqe)) {
+		struct io_uring_cqe copy = {
+			.user_data = cqe->user_data, .res = cqe->res, .flags = cqe->flags,
+		};
+
+		io_uring_cqe_seen(&ring, cqe);
+		if (copy.user_data == TURN_DATA)
+			*turned = true;
+		else
+			program->complete(&copy);
+	}
+}
+
+/* Handle packets, and wait for the next turn, until @end. */
+static void serve(uint64_t end)
+{
+	struct __kernel_timespec time;
+	uint64_t turn = bench_ns(CLOCK_MONOTONIC) / TURN + 1;
+
+	for (; turn * TURN < end; turn++) {
+		bool turned = false;
+
+		now = bench_ns(CLOCK_MONOTONIC);
+		for (uint32_t i = 0; i < n / (SEC / TURN); i++)
+			program->postpone(random_connection());
+		submit_timeout(&time, turn * TURN, TURN_DATA);
+		while (!turned) {
+			program->before_wait();
+			if (io_uring_submit_and_wait(&ring, 1) < 0)
+				errx(1, "io_uring_submit_and_wait");
+			complete_all(&turned);
+		}
+	}
+}
+
+/* Seconds that the CPU was busy, since it started. */
+static double busy(void)
+{
+	long long user, nice, system, idle, iowait;
+	FILE *file = fopen("/proc/stat", "r");
+
+	if (!file || fscanf(file, "cpu %lld %lld %lld %lld %lld", &user, &nice, &system, &idle,
+			    &iowait) != 5)
+		err(1, "/proc/stat");
+	fclose(file);
+	return bench_ns(CLOCK_MONOTONIC) / 1e9 - (double)(idle + iowait) / sysconf(_SC_CLK_TCK);
+}
+
+static void open_ring(void)
+{
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+			 IORING_SETUP_CQSIZE,
+		.cq_entries = MOST_ENTRIES,
+	};
+	int error = io_uring_queue_init_params(ENTRIES, &ring, &params);
+
+	if (error)
+		errx(1, "io_uring: %s", strerror(-error));
+}
+
+/* Return: the busy time in percent of MEASURED, after the timeouts have spread. */
+static double measure(void)
+{
+	double before;
+
+	open_ring();
+	seed = 88172645463325252;
+	now = bench_ns(CLOCK_MONOTONIC);
+	program->open();
+	/* Start the timeouts at different times. */
+	for (int i = 0; i < 100; i++) {
+		for (uint32_t j = (uint64_t)n * i / 100; j < (uint64_t)n * (i + 1) / 100; j++)
+			program->start(j);
+		serve(bench_ns(CLOCK_MONOTONIC) + timeout / 100 + TURN);
+	}
+	expired = 0;
+	late = 0;
+	before = busy();
+	serve(bench_ns(CLOCK_MONOTONIC) + MEASURED);
+	before = (busy() - before) * 100 / (MEASURED / 1e9);
+	io_uring_queue_exit(&ring);
+	program->close();
+	return before;
+}
+
+static void put(const char *bench, const char *impl, double value, const char *unit)
+{
+	bench_put(bench, impl, n, (struct figure){ value, value, value }, unit);
+}
+
+static void measure_all(const char *bench)
+{
+	double none = 0;
+
+	for (uint32_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
+		double value;
+
+		program = &programs[i];
+		value = measure();
+		if (!i)
+			none = value;
+		put(bench, program->name, i ? value - none : value, "% of the CPU");
+		if (i) {
+			put(bench, program->name, expired / (MEASURED / 1e9), "expiries/s");
+			put(bench, program->name, late / 1e3, "us late at most");
+		}
+	}
+}
+
+/* Change random timeouts, of io_uring and of timerheap. */
+static void measure_updates(void)
+{
+	struct __kernel_timespec time;
+	struct io_uring_cqe *cqe;
+	uint64_t start;
+
+	open_ring();
+	program = &programs[4];
+	timeout = 1000 * SEC;
+	now = bench_ns(CLOCK_MONOTONIC);
+	for (uint32_t i = 0; i < n; i++)
+		program->start(i);
+	io_uring_submit(&ring);
+	start = bench_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < UPDATES; i++) {
+		struct io_uring_sqe *sqe = entry();
+
+		time = as_time(now + timeout + SEC);
+		io_uring_prep_timeout_update(sqe, &time, random_connection(), IORING_TIMEOUT_ABS);
+		sqe->user_data = TURN_DATA;
+		if (io_uring_submit_and_wait(&ring, 1) < 0 || io_uring_peek_cqe(&ring, &cqe))
+			errx(1, "io_uring_submit_and_wait");
+		if (cqe->res)
+			errx(1, "update: %s", strerror(-cqe->res));
+		io_uring_cqe_seen(&ring, cqe);
+	}
+	put("change a timeout", "timeouts", (double)(bench_ns(CLOCK_MONOTONIC) - start) / UPDATES,
+	    "instructions");
+	io_uring_queue_exit(&ring);
+	program = &programs[1];
+	slots_open();
+	for (uint32_t i = 0; i < n; i++)
+		slots_start(i);
+	if (timerheap_kick(th, kicks, nr_kicks) != n)
+		errx(1, "timerheap_kick");
+	start = bench_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < UPDATES; i++) {
+		now = start + i;
+		slots_start(random_connection());
+	}
+	put("change a timeout", "timerheap", (double)(bench_ns(CLOCK_MONOTONIC) - start) / UPDATES,
+	    "instructions");
+	slots_close();
+}
+
+int main(int argc, char **argv)
+{
+	bench_open(argc > 1 ? argv[1] : NULL);
+	n = argc > 2 ? atoi(argv[2]) : 100000;
+	deadlines = calloc(n, sizeof(*deadlines));
+	times = calloc(n, sizeof(*times));
+	if (!deadlines || !times)
+		err(1, "calloc");
+	seed = 88172645463325252;
+	timeout = 10 * SEC;
+	measure_all("idle, 10 s");
+	timeout = 2 * SEC;
+	measure_all("idle, 2 s");
+	measure_updates();
+	return 0;
+}
