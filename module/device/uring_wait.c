@@ -47,10 +47,13 @@
  *	  otherwise: pending again		  completing: leave it to the task work
  *	  unlock				  unlock
  *
- * io_uring holds its own lock when it cancels and when it runs task work.  The lock of the list
- * nests in it.  io_uring repeats its cancellations until no request is left, also after the task
- * has exited.  Then a kernel thread runs the task work.  CANCEL may run in another task than that
- * of the request.  So CANCEL ends a request by task work, never directly.
+ * io_uring holds its own lock when it cancels, and since Linux 6.10 when it runs task work.  The
+ * lock of the list nests in it.  A task work that has ended a request leaves completing set, so a
+ * cancellation before io_uring_cmd_done() does nothing.
+ *
+ * io_uring repeats its cancellations until no request is left, also after the task has exited.
+ * Then a kernel thread runs the task work.  CANCEL may run in another task than that of the
+ * request.  So CANCEL ends a request by task work, never directly.
  *
  * A request that a worker of io_uring issues (IOSQE_ASYNC) can be cancelled as soon as it is marked
  * cancelable, before it is in the list.  The state issued covers that.
