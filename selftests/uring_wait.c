@@ -607,6 +607,92 @@ TEST_F(wait, cancel_during_events)
 	}
 }
 
+#define STEPS	2000
+#define KEYS	3
+
+/* Take all completions.  Return: how many WAITs have ended; -1: wrong result. */
+static int drain(struct io_uring *ring)
+{
+	struct io_uring_cqe *cqe;
+	int ended = 0;
+
+	io_uring_get_events(ring);
+	while (!io_uring_peek_cqe(ring, &cqe)) {
+		int res = cqe->res;
+
+		if (cqe->user_data == CANCEL) {
+			if (res < 1 && res != -ENOENT)
+				ended = -STEPS;
+		} else {
+			if (res < 0 && res != -ECANCELED && res != -EBUSY)
+				ended = -STEPS;
+			ended += !(cqe->flags & IORING_CQE_F_MORE);
+		}
+		io_uring_cqe_seen(ring, cqe);
+	}
+	return ended < 0 ? -1 : ended;
+}
+
+/* Random requests, events, and ends of io_urings.  Each request ends once, and CANCEL ends all. */
+TEST_F(wait, random_requests_end_once)
+{
+	bool ends = !(variant->flags & IORING_SETUP_DEFER_TASKRUN && th_release_before(7, 0));
+	int64_t end = now() + LOST;
+	int pending = 0, ended;
+
+	srandom(getpid());
+	TH_LOG("seed %d", getpid());
+	for (int i = 0; i < STEPS; i++) {
+		uint32_t key = random() % KEYS, min = 1 + random() % 3;
+
+		switch (random() % 8) {
+		case 0:
+			if (!th_release_before(6, 18) && pending < MOST / 2) {
+				ASSERT_EQ(0, submit_multishot(&self->ring, self->fd, key, min));
+				pending++;
+				break;
+			}
+			/* fall through */
+		case 1:
+			if (pending == MOST / 2)
+				break;
+			ASSERT_EQ(0, submit_wait(&self->ring, self->fd, key, min));
+			pending++;
+			break;
+		case 2:
+			prepare(&self->ring, self->fd, TIMERHEAP_URING_CANCEL, key, 0, CANCEL);
+			ASSERT_LT(0, io_uring_submit(&self->ring));
+			break;
+		case 3:
+			take(&self->map);
+			break;
+		case 4:
+			if (!ends || random() % 16)
+				break;
+			io_uring_queue_exit(&self->ring);
+			ASSERT_EQ(0, io_uring_queue_init(ENTRIES, &self->ring, variant->flags));
+			pending = 0;
+			break;
+		default:
+			ASSERT_LE(0, th_start(self->fd, random() % SLOTS, random() % 200 * USEC));
+		}
+		ended = drain(&self->ring);
+		ASSERT_LE(0, ended);
+		pending -= ended;
+		ASSERT_LE(0, pending);
+	}
+	while (pending && now() < end) {
+		for (int key = 0; key < KEYS; key++)
+			prepare(&self->ring, self->fd, TIMERHEAP_URING_CANCEL, key, 0, CANCEL);
+		ASSERT_LT(0, io_uring_submit(&self->ring));
+		nap(MSEC);
+		ended = drain(&self->ring);
+		ASSERT_LE(0, ended);
+		pending -= ended;
+	}
+	EXPECT_EQ(0, pending);
+}
+
 /* Before Linux 6.8, WAIT is refused.  Poll and read requests wait instead: see uring.c. */
 TEST(old_kernel_refuses_wait)
 {
