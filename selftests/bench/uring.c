@@ -21,7 +21,7 @@
  * The kernel searches a list of all timeouts when it changes or removes one.  So a program that
  * changes the timeout at each packet cannot keep up.  For that, the cost of one change is measured.
  *
- * Measure on Linux 6.12.  Linux 7.3 counts short idle times by ticks, up to 10 % wrong.  So WAIT is
+ * Measure on Linux 6.12: on 7.3 the idle times of /proc/stat were up to 10 % wrong.  So WAIT is
  * not multishot here: the program submits it again after each completion.
  *
  * "limited" has the limits of an ordinary user; the other contexts have none.
