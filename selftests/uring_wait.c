@@ -652,7 +652,7 @@ TEST_F(wait, random_requests_end_once)
 				pending++;
 				break;
 			}
-			/* fall through */
+			__attribute__((fallthrough));
 		case 1:
 			if (pending == MOST / 2)
 				break;
