@@ -330,8 +330,8 @@ EXPORT_SYMBOL_GPL(__timerheap_init);
  * @slack: in nanoseconds; 0, the initial value: the timer is exact
  *
  * The slack applies from the next time that the timer gets a deadline.  A timer with
- * slack expires at a multiple of the largest power of two that is not above @slack.  So
- * it can expire together with other timers.  A @slack below 16384 counts as 0.
+ * slack expires at the roundest time between its deadline and @slack after it.  So it can
+ * expire together with other timers.  A @slack below 16384 counts as 0.
  *
  * Context: any but NMI.  Takes no lock.
  */

@@ -163,7 +163,7 @@ TEST_F(namespace, mapped_times_are_of_the_namespace)
  */
 TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 {
-	const uint64_t slack = 10 * MSEC;
+	const uint64_t slack = 8 * MSEC;
 	struct timerheap_info before, after;
 	struct timerheap_event event;
 	int64_t outer_time, inner_time, queued, lead = SEC / 2;

@@ -173,7 +173,7 @@ TEST_F_TIMEOUT(placement, timer_goes_to_named_cpu, 60)
 /* Timers with slack share a bucket of the CPU that SETUP names, whichever CPUs start them. */
 TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 {
-	const uint64_t slack = 10 * MSEC;
+	const uint64_t slack = 8 * MSEC;
 
 	if (self->info.heaps)
 		SKIP(return, "CPUs share heaps");

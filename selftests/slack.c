@@ -3,8 +3,8 @@
  * Timers with slack: none expires before its deadline, and many share one heap entry.
  *
  * The lateness of a timer is random on an emulated machine, so the tests do not check it.
- * Most tests count heap entries instead.  Timers of one queue with the same granularity and
- * the same rounded deadline share a bucket, which has one heap entry.
+ * Most tests count heap entries instead.  Timers of one queue with the same rounded deadline
+ * share a bucket, which has one heap entry.
  *
  * The test near_deadlines_expire_among_far_ones checks a behavior for which Kafka has
  * overflow wheels: timing wheels with longer ticks.  timing_wheel.c tests the behaviors of
@@ -16,8 +16,8 @@
  */
 #include "timerheap_test.h"
 
-#define SLACK	(10 * MSEC)
-#define GRANULARITY	(1LL << 23)		/* SLACK rounds deadlines up to multiples of it */
+#define SLACK	(8 * MSEC)
+#define GRANULARITY	SLACK		/* SLACK rounds deadlines up to multiples of it */
 
 /* Return: the first multiple of GRANULARITY that is at least @span from now. */
 static int64_t next_multiple(int64_t span)
@@ -205,7 +205,7 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 		expired |= 1ULL << event.slot;
 	}
 	EXPECT_EQ(~0ULL, expired);
-	/* Timer 7 is due 42 ms after the others, so it expires last, unless the host stalls. */
+	/* Timer 7 is due 40 ms after the others, so it expires last, unless the host stalls. */
 	if (getenv("TIMERHEAP_EXACT"))
 		EXPECT_EQ(7, event.slot);
 	EXPECT_TRUE(th_quiet(map.fd, 50 * MSEC));
@@ -227,7 +227,7 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 			th_unmap(&map);
 		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
 		at = now() + 100 * MSEC;
-		/* With this slack the deadline is rounded up to a multiple of 9.1 years. */
+		/* With this slack the deadline is rounded up to a multiple of 8.7 years. */
 		map.slots[0].slack = 1ULL << 58;
 		map.slots[0].deadline = at;
 		ASSERT_EQ(1, th_kick(map.fd, &slot, 1));
@@ -277,9 +277,12 @@ TEST_F(slack, near_deadlines_expire_among_far_ones)
 
 /*
  * Start @nr timers with slack; @nr is a multiple of 1000.  Their deadlines are scattered over
- * @span ns from @begin on.  Return: 0, or -1 on an error.
+ * @span ns from @begin on, and their slacks from @slack to almost @slack + @range.
+ *
+ * Return: 0, or -1 on an error.
  */
-static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
+static int spread_slack(int fd, uint32_t nr, int64_t begin, int64_t span, uint64_t slack,
+			uint64_t range)
 {
 	static struct timerheap_op ops[1000];
 
@@ -287,7 +290,8 @@ static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
 		for (uint32_t i = 0; i < 1000; i++)
 			ops[i] = (struct timerheap_op){
 				.op = TIMERHEAP_OP_START, .slot = done + i,
-				.flags = TIMERHEAP_ABSTIME, .slack = SLACK,
+				.flags = TIMERHEAP_ABSTIME,
+				.slack = slack + (done + i) * range / nr,
 				.deadline = begin + (done + i) * 48271LL % nr * (span / nr),
 			};
 		if (th_batch(fd, ops, 1000) != 1000)
@@ -296,8 +300,32 @@ static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
 	return 0;
 }
 
+static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
+{
+	return spread_slack(fd, nr, begin, span, SLACK, 0);
+}
+
 /*
- * A million timers with 10 ms slack and deadlines in one minute need about 7000 heap entries.
+ * With 1 ms of slack, the timers of a second need one entry for each millisecond.  So do timers
+ * whose slacks are between 1 and 2 ms: timers with different slacks share entries.
+ */
+TEST_F(slack, a_millisecond_of_slack_needs_an_entry_per_millisecond)
+{
+	ASSERT_TRUE(stay_on_one_cpu());
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, spread_slack(self->fd, 10000, now() + 1000 * (i + 1) * SEC, SEC, MSEC,
+					  i * MSEC));
+		TH_LOG("%lld entries", (long long)entries(self->fd, &self->before));
+		/* The last timer may expire up to 2 ms after the second. */
+		EXPECT_GE(1002, entries(self->fd, &self->before));
+		close(self->fd);
+		self->fd = th_context(CLOCK_MONOTONIC, 1000000);
+		ASSERT_LE(0, self->fd);
+	}
+}
+
+/*
+ * A million timers with 8 ms slack and deadlines in one minute need 7501 heap entries.
  * After DRAIN and the close of the context, no entry is left.
  */
 TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
@@ -307,8 +335,8 @@ TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
 	ASSERT_TRUE(stay_on_one_cpu());
 	ASSERT_EQ(0, spread(self->fd, nr, now() + 1000 * SEC, 60 * SEC));
 	EXPECT_EQ(nr, bucketed(self->fd, &self->before));
-	/* Deadlines within 60 s are rounded up to at most 7154 multiples of 8.39 ms. */
-	EXPECT_GE(7154, entries(self->fd, &self->before));
+	/* Deadlines within 60 s are rounded up to at most 7501 multiples of 8 ms. */
+	EXPECT_GE(7501, entries(self->fd, &self->before));
 	while (first < 1000000)
 		ASSERT_LE(0, th_drain(self->fd, NULL, ~0U, &first));
 	close(self->fd);
@@ -328,12 +356,12 @@ static int64_t max_queues(void)
  * stolen runs are not counted.
  *
  * All timers of a bucket have one rounded deadline, and the rounded deadlines of two buckets
- * are at least 8.39 ms apart.  At each rounded deadline an interrupt begins one run, which
+ * are at least 8 ms apart.  At each rounded deadline an interrupt begins one run, which
  * expires all due timers.  If the CPU budget throttles a run, a later run continues, so a
  * bucket may take several runs.
  *
- * A bucket has at most 839 timers.  With TIMERHEAP_EXACT the clock counts instructions, 1 ns each,
- * and 839 timers take between 0.4 and 0.5 ms: five runs of 0.1 ms.  Another emulated CPU may
+ * A bucket has at most 800 timers.  With TIMERHEAP_EXACT the clock counts instructions, 1 ns each,
+ * and 800 timers take between 0.4 and 0.5 ms: five runs of 0.1 ms.  Another emulated CPU may
  * need longer.  The context has no limit of its user: beyond that limit a run lasts only 20 us.
  *
  * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each

@@ -413,13 +413,15 @@ static inline int th_start_slack(int fd, uint32_t slot, int64_t deadline, int64_
 /* Round a deadline up as the kernel does for @slack: see "Slack" in <linux/timerheap.h>. */
 static inline int64_t rounded(int64_t deadline, uint64_t slack)
 {
-	int64_t grain = SLACK_MIN;
+	const uint64_t unit = 15625;
+	uint64_t before = (deadline - 1) / unit, last = before + slack / unit, step = 1;
 
 	if (slack < SLACK_MIN)
 		return deadline;
-	while ((uint64_t)grain <= slack / 2)
-		grain *= 2;
-	return (deadline + grain - 1) / grain * grain;
+	/* Of the units (before, last], the roundest is a multiple of the largest power of two. */
+	while (last / (2 * step) > before / (2 * step))
+		step *= 2;
+	return last / step * step * unit;
 }
 
 static inline int th_stop(int fd, uint32_t slot)

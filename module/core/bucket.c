@@ -3,19 +3,19 @@
  * Slack buckets: timers that may expire together share one heap entry.
  *
  * Theory.  A timer with slack s, due at t, may expire anywhere in [t, t + s].  Its
- * deadline is rounded up to a multiple of g, the largest power of two that is not above
- * s (slack.h).  Timers with the same rounded deadline and the same g share a bucket.
- * The heap knows only the deadline of the bucket:
+ * deadline is rounded up to the roundest time of that window (slack.h).  Timers with the
+ * same rounded deadline share a bucket, whatever their slack is.  The heap knows only the
+ * deadline of the bucket.  For example, with times in units:
  *
- *	heap		 bucket (at 24, g 8)		bucket (at 32, g 16)
- *	  16  exact	   17, 20, 23			  17, 30
- *	  24  ----------->
+ *	heap		 bucket (at 24)			bucket (at 32)
+ *	  16  exact	   17, 20, 23 with slack 8	  27, 30 with slack 8
+ *	  24  ----------->				  17 with slack 16
  *	  32  ------------------------------------------>
  *
  * Kafka's hierarchical timing wheel also keeps its buckets in a queue that is ordered by
  * deadline.  But it has levels: each wheel has longer ticks than the wheel below.  When a
  * bucket of a coarse wheel is due, its timers are distributed over the finer wheel.  Here
- * each timer has a g of its own, so there are no levels, and a deadline may be any
+ * the slack belongs to the timer, so there are no levels, and a deadline may be any
  * time ahead.  No timer changes its bucket as its deadline approaches, and no tick is needed.
  *
  * The owner is the code that holds the lock of the queue.  To start a timer, the owner finds
@@ -35,7 +35,7 @@
  * heap (list.c).  A bucket is in one of three places, which are fields of struct theap_buckets:
  *
  *	free		in @spare
- *	in the heap	in @table, by deadline and granularity
+ *	in the heap	in @table, by deadline
  *	due		in @due, until its list is empty
  *
  * A bucket in the heap that loses its last member is freed at once, unless a bulk
@@ -66,14 +66,13 @@ static struct theap_bucket *theap_timer_bucket(struct theap_timer *timer)
 	return container_of(timer, struct theap_bucket, timer);
 }
 
-static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 when,
-					     u8 slack_shift)
+static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 when)
 {
-	return &buckets->table[hash_64(when + slack_shift, THEAP_BUCKET_BITS)];
+	return &buckets->table[hash_64(when, THEAP_BUCKET_BITS)];
 }
 
-/* Return: the bucket for a deadline and granularity, a new one if needed; NULL: no bucket. */
-static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when, u8 slack_shift)
+/* Return: the bucket for a rounded deadline, a new one if needed; NULL: no bucket. */
+static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
 	struct theap_buckets *buckets = &queue->buckets;
@@ -85,9 +84,9 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 		buckets->wanted = true;
 		return NULL;
 	}
-	head = theap_buckets_head(buckets, when, slack_shift);
+	head = theap_buckets_head(buckets, when);
 	hlist_for_each_entry(bucket, head, hash) {
-		if (bucket->timer.when == when && bucket->timer.slack_shift == slack_shift)
+		if (bucket->timer.when == when)
 			return bucket;
 		if (++probes == THEAP_BUCKET_PROBES)
 			return NULL;
@@ -102,7 +101,6 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	buckets->spare = bucket->next;
 	hlist_add_head(&bucket->hash, head);
 	bucket->timer.when = when;
-	bucket->timer.slack_shift = slack_shift;
 	theap_list_init(&queue->heap, &bucket->list);
 	theap_try_stable_to_modifying(&bucket->timer.status, THEAP_NO_STATUS);
 	theap_list_push_entry(&queue->heap, when, &bucket->timer.node);
@@ -218,7 +216,7 @@ struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int
  */
 bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
 {
-	struct theap_bucket *bucket = __theap_bucket_find(queue, timer->when, timer->slack_shift);
+	struct theap_bucket *bucket = __theap_bucket_find(queue, timer->when);
 
 	if (!bucket)
 		return false;

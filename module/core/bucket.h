@@ -8,9 +8,9 @@
 #include "queue.h"
 
 /*
- * The most buckets of a queue.  With 4 ms of slack, deadlines are rounded to 2.1 ms, so
- * the buckets are enough for all deadlines of the next half minute.  With 128 ms of slack,
- * deadlines are rounded to 67 ms, and the buckets are enough for 18 minutes.
+ * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart,
+ * so they are enough for all deadlines of the next minute.  With 128 ms of slack, they are
+ * enough for 35 minutes.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.

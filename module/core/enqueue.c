@@ -24,7 +24,7 @@
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 {
 	lockdep_assert_held(&queue->lock);
-	if (!timer->slack_shift || !__theap_buckets_add(queue, timer))
+	if (!timer->slack || !__theap_buckets_add(queue, timer))
 		theap_list_push_entry(&queue->heap, timer->when, &timer->node);
 }
 
@@ -73,7 +73,7 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
  */
 static bool theap_may_use_bucket(const struct theap_heap *heap, const struct theap_timer *timer)
 {
-	return timer->slack_shift &&
+	return timer->slack &&
 	       (theap_extract_is_at(heap, &timer->node) || !theap_heap_is_extracting(heap));
 }
 
@@ -81,7 +81,7 @@ static bool theap_may_use_bucket(const struct theap_heap *heap, const struct the
  * __theap_reinsert - requeue a timer at another deadline, in a bucket if it may use one
  * @queue: owned
  * @timer: in a transient state, queued in @queue
- * @when:  the deadline, rounded by theap_round_deadline()
+ * @when:  the deadline, rounded by theap_timer_round()
  */
 void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {

@@ -19,7 +19,7 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
  * __theap_enqueue - enqueue a timer at a deadline
  * @queue: owned; @timer has its reservation in it
  * @timer: in a transient state, not queued
- * @when:  its deadline, rounded by theap_round_deadline()
+ * @when:  its deadline, rounded by theap_timer_round()
  *
  * If the heap has no list nodes and @timer has no slack, one push is enough.
  */
@@ -29,7 +29,7 @@ static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer
 {
 	timer->when = when;
 	theap_heap_make_room(&queue->heap, 1);
-	if (timer->slack_shift || queue->heap.nr_list_nodes)
+	if (timer->slack || queue->heap.nr_list_nodes)
 		__theap_enqueue_slow(queue, timer);
 	else
 		theap_heap_push(&queue->heap, when, &timer->node);

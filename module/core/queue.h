@@ -132,7 +132,7 @@ struct theap_run {
 
 /**
  * struct theap_buckets - the slack buckets of a queue
- * @table:    buckets in the heap, hashed by deadline and granularity
+ * @table:    buckets in the heap, hashed by deadline
  * @due:      buckets that are due, in the order in which runs found them
  * @due_last: the last bucket in @due
  * @spare:    free buckets

@@ -118,7 +118,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	}
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
-	__theap_reinsert(queue, timer, theap_round_deadline(next, timer->slack_shift));
+	__theap_reinsert(queue, timer, theap_timer_round(timer, next));
 	theap_running_to_waiting(&timer->status);
 }
 

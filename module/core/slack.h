@@ -2,53 +2,75 @@
 /*
  * Slack: how much later than its deadline a timer may expire.
  *
- * A timer with slack s, due at t, may expire anywhere in [t, t + s].  Its
- * deadline is rounded up to a multiple of g, the largest power of two that is not
- * above s.  Timers with the same g whose deadlines round to the same time expire
- * together, and can share a bucket (bucket.c).
+ * A timer with slack s, due at t, may expire anywhere in [t, t + s].  It expires at the
+ * roundest time in that window: the time that is a multiple of the largest power of two, in
+ * units of 1/64 ms.  So timers of any slack share a bucket (bucket.c) if the same time is
+ * the roundest in their windows.
+ *
+ * Each window of s contains a multiple of the largest power of two that is not above s.
+ * Few windows contain only one that is odd if s is just below the next power of two.  The
+ * unit makes 1 ms, 2 ms, 4 ms and so on powers of two: timers with such a slack expire at
+ * multiples of it.
  */
 #ifndef THEAP_SLACK_H
 #define THEAP_SLACK_H
 
-#include <linux/log2.h>
+#include <linux/bitops.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 
 #include "timer.h"
 
+#define THEAP_SLACK_UNIT	15625U		/* 1/64 ms, in nanoseconds */
+
 /*
  * Slack below 2^14 ns (16 us) counts as 0: few deadlines are that close together, so few
- * timers could share a bucket.
+ * timers could share a bucket.  It must not be less than a unit.
  */
-#define THEAP_SLACK_SHIFT_MIN		14
-
-/* Return: log2 of the granularity g for @slack, at most 62; 0 if @slack counts as 0. */
-static inline u8 theap_slack_shift(u64 slack)
-{
-	return slack >> THEAP_SLACK_SHIFT_MIN ? min(ilog2(slack), 62) : 0;
-}
+#define THEAP_SLACK_MIN		16384U
 
 /*
- * Round @when up to a multiple of 2^@slack_shift, but to THEAP_NEVER at most.  A shift of 0
- * leaves @when as it is.
+ * Return: the roundest time in a window that begins at @when, greater than 0, and has @slack
+ * units; THEAP_NEVER if the first unit ends after THEAP_NEVER.  0 units leave @when as it is.
+ *
+ * The time is the end of one of the units (before, last].  It has the bits of last down to
+ * the highest bit that differs from before.
  */
-static inline s64 theap_round_deadline(s64 when, u8 slack_shift)
+static inline s64 theap_round_deadline(s64 when, u64 slack)
 {
-	s64 mask = (1LL << slack_shift) - 1;
+	u64 before, last;
 
-	return when > THEAP_NEVER - mask ? THEAP_NEVER : (when + mask) & ~mask;
+	if (!slack)
+		return when;
+	before = div_u64(when - 1, THEAP_SLACK_UNIT);
+	last = min_t(u64, before + slack, THEAP_NEVER / THEAP_SLACK_UNIT);
+	if (before == last)
+		return THEAP_NEVER;
+	return (last & (~0ULL << (fls64(before ^ last) - 1))) * THEAP_SLACK_UNIT;
+}
+
+/* Round a deadline of a timer by the timer's slack. */
+static inline s64 theap_timer_round(const struct theap_timer *timer, s64 when)
+{
+	return theap_round_deadline(when, (u64)timer->slack << timer->slack_shift);
 }
 
 /**
  * theap_timer_set_slack - set how much later than its deadline a timer may expire
  * @timer: the timer
- * @slack: in nanoseconds; a value below 2^14 counts as 0, and the timer is exact
+ * @slack: in nanoseconds; a value below THEAP_SLACK_MIN counts as 0, and the timer is exact
+ *
+ * Keeps 16 significant bits of the number of units.
  *
  * Context: in a claim, before theap_timer_schedule(); or in the expire() operation
  * of the timer, where it applies to the deadline that expire() returns.
  */
 static inline void theap_timer_set_slack(struct theap_timer *timer, u64 slack)
 {
-	timer->slack_shift = theap_slack_shift(slack);
+	u64 units = slack < THEAP_SLACK_MIN ? 0 : div_u64(slack, THEAP_SLACK_UNIT);
+
+	timer->slack_shift = max(fls64(units) - 16, 0);
+	timer->slack = units >> timer->slack_shift;
 }
 
 #endif /* THEAP_SLACK_H */

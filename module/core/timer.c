@@ -114,6 +114,7 @@ void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *o
 	timer->inbox.next = &timer->inbox;
 	timer->ops = ops;
 	timer->active = 0;
+	timer->slack = 0;
 	timer->slack_shift = 0;
 	timer->owner_count = 0;
 	trace_timerheap_init(timer);
@@ -211,7 +212,7 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	claim->to = THEAP_WAITING;
 	trace_timerheap_start(claim, when);
 	/* Ask for buckets for the next timers.  This one may have got a heap entry of its own. */
-	if (unlikely(claim->timer->slack_shift && queue->buckets.wanted) && !claim->grow)
+	if (unlikely(claim->timer->slack && queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
 	claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
 }
@@ -323,7 +324,7 @@ int theap_timer_schedule(struct theap_claim *claim, const struct theap_placement
 {
 	struct theap_timer *timer = claim->timer;
 
-	when = theap_round_deadline(when, timer->slack_shift);
+	when = theap_timer_round(timer, when);
 	if (theap_status_is_idle(claim->to))
 		return theap_timer_push(claim, placement, when);
 	if (unlikely(theap_queue_is_foreign(claim->queue)) &&

@@ -88,8 +88,9 @@ struct theap_timer {
 						 * bucket; only the owner uses such a timer */
 	u8 active;			/* R: calls of the function that are pending or under
 					 * way, all in one run; at most THEAP_BATCH */
-	u8 slack_shift;			/* C: log2 of the granularity that its deadlines are
-					 * rounded to; 0: exact */
+	u8 slack_shift;			/* C: see @slack */
+	u16 slack;			/* C: the slack is @slack << @slack_shift units of
+					 * 1/64 ms (slack.h); 0: exact */
 	u32 owner_count;		/* C: a number of the code that embeds the timer; the
 					 * core only sets it to 0 */
 };

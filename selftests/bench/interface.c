@@ -141,7 +141,7 @@ static double start_batch(void)
 }
 
 /*
- * The deadlines are spread over 1 s, an hour from now, with 10 ms of slack.  About nine timers
+ * The deadlines are spread over 1 s, an hour from now, with 10 ms of slack.  About eight timers
  * share a bucket.
  */
 static double start_slack(void)

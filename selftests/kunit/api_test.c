@@ -92,7 +92,7 @@ static void api_timer_expires_once(struct kunit *test)
  */
 static void api_timers_with_slack_expire_together(struct kunit *test)
 {
-	ktime_t bucket = theap_round_deadline(ktime_get() + 300 * NSEC_PER_MSEC, 23);
+	ktime_t bucket = theap_round_deadline(ktime_get() + 300 * NSEC_PER_MSEC, 1 << 10);
 	struct theap_queue *queue = stay_on_this_cpu();
 	struct probe *p[20];
 	unsigned int i;

@@ -16,44 +16,60 @@
 #include "module/core/list.h"
 #include "module/core/manual.h"
 
-#define SLACK		(10 * NSEC_PER_MSEC)
-#define GRANULARITY	((s64)BIT_ULL(23))	/* that of SLACK: 8.4 ms */
+#define SLACK		(8 * NSEC_PER_MSEC)
+#define GRANULARITY	((s64)SLACK)	/* SLACK is 2^9 units: deadlines become multiples of it */
+#define UNIT		((s64)THEAP_SLACK_UNIT)
+#define LAST		(THEAP_NEVER / UNIT)	/* the last unit that ends before THEAP_NEVER */
+
+/* Round a deadline as for a timer with a slack in ns. */
+static s64 round_up_by(s64 when, u64 slack)
+{
+	struct theap_timer timer;
+
+	theap_timer_set_slack(&timer, slack);
+	return theap_timer_round(&timer, when);
+}
 
 /* Return: the deadline of the bucket of a timer with SLACK that is due in @from_now ns. */
 static s64 bucket_deadline(s64 from_now)
 {
-	return theap_round_deadline(test_now() + from_now, ilog2(GRANULARITY));
+	return round_up_by(test_now() + from_now, SLACK);
 }
 
 /*
- * The granularity is the largest power of 2 that is at most the slack, but at most 2^62.  Slack
- * below 2^14 ns counts as 0, and the deadline is not rounded.  A deadline that would be rounded
- * up beyond THEAP_NEVER becomes THEAP_NEVER.
+ * A deadline becomes the roundest time of its window: a multiple of the largest power of 2, in
+ * units.  Slack below 2^14 ns counts as 0, and the deadline is not rounded.  No deadline is
+ * rounded up beyond THEAP_NEVER.
  */
-static void bucket_deadline_is_rounded_up(struct kunit *test)
+static void bucket_deadline_is_roundest_of_window(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, theap_slack_shift(0), 0);
-	KUNIT_EXPECT_EQ(test, theap_slack_shift((1 << THEAP_SLACK_SHIFT_MIN) - 1), 0);
-	KUNIT_EXPECT_EQ(test, theap_slack_shift(1 << THEAP_SLACK_SHIFT_MIN), THEAP_SLACK_SHIFT_MIN);
-	KUNIT_EXPECT_EQ(test, theap_slack_shift(SLACK), 23);
-	KUNIT_EXPECT_EQ(test, theap_slack_shift(U64_MAX), 62);
-	KUNIT_EXPECT_EQ(test, theap_round_deadline(THEAP_NEVER, 0), THEAP_NEVER);
-	KUNIT_EXPECT_EQ(test, theap_round_deadline(THEAP_NEVER - 1, 0), THEAP_NEVER - 1);
-	KUNIT_EXPECT_EQ(test, theap_round_deadline(THEAP_NEVER - 1, 23), THEAP_NEVER);
-	KUNIT_EXPECT_EQ(test, theap_round_deadline(1, 62), 1LL << 62);
-	KUNIT_EXPECT_EQ(test, theap_round_deadline((1LL << 62) + 1, 62), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, round_up_by(5, 0), 5);
+	KUNIT_EXPECT_EQ(test, round_up_by(5, THEAP_SLACK_MIN - 1), 5);
+	KUNIT_EXPECT_EQ(test, round_up_by(5, THEAP_SLACK_MIN), UNIT);
+	KUNIT_EXPECT_EQ(test, round_up_by(1, NSEC_PER_MSEC), NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, round_up_by(NSEC_PER_MSEC, NSEC_PER_MSEC), NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, round_up_by(NSEC_PER_MSEC + 1, NSEC_PER_MSEC), 2 * NSEC_PER_MSEC);
+	/* 16 ms is rounder than 8 ms, but too late for a deadline at 5 ms with 10 ms of slack. */
+	KUNIT_EXPECT_EQ(test, round_up_by(5 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC),
+			8 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, round_up_by(7 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC),
+			16 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, round_up_by(THEAP_NEVER, SLACK), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, round_up_by(LAST * UNIT + 1, U64_MAX), THEAP_NEVER);
+	KUNIT_EXPECT_EQ(test, round_up_by(LAST * UNIT, U64_MAX), LAST * UNIT);
+	KUNIT_EXPECT_EQ(test, round_up_by(1, U64_MAX), (1LL << 49) * UNIT);
 }
 
 /*
- * Timers of one granularity whose rounded deadlines are equal share a bucket, so they need
- * one heap entry.  A timer with another granularity or without slack has its own entry.
+ * Timers whose rounded deadlines are equal share a bucket, so they need one heap entry.  Their
+ * slacks may differ.  A timer without slack has its own entry.
  */
 static void bucket_is_one_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1001);
 	/* A multiple of both GRANULARITY and 2 * GRANULARITY. */
-	s64 bucket = theap_round_deadline(test_now() + DAY, ilog2(2 * GRANULARITY));
+	s64 bucket = round_up_by(test_now() + DAY, 2 * SLACK);
 	unsigned int i;
 
 	for (i = 0; i < 999; i++)
@@ -62,12 +78,12 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 999);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
-	/* This deadline rounds to the same time, but the granularity differs: another bucket. */
+	/* This deadline rounds to the same time. */
 	test_start_slack(&t[1000], bucket - 1, 2 * SLACK);
-	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	test_start_slack(&t[999], bucket - 5, 0);
-	KUNIT_EXPECT_EQ(test, queue->heap.nr, 3);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 1000);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket - 5);
 	for (i = 0; i < 1001; i++)
@@ -242,7 +258,7 @@ static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 3 * THEAP_BATCH, called = 0;
 	struct test_timer *t = test_timers(test, nr);
-	s64 past = theap_round_deadline(test_now() - 2 * GRANULARITY, ilog2(GRANULARITY));
+	s64 past = round_up_by(test_now() - 2 * GRANULARITY, SLACK);
 
 	local_bh_disable();
 	for (i = 0; i < nr; i++)
@@ -294,7 +310,7 @@ static void bucket_is_not_early_after_clock_step(struct kunit *test)
 
 /*
  * If no bucket is free, a timer with slack gets a heap entry of its own, with the rounded
- * deadline.  As in Kafka's tests, the deadlines span a long time: 22 h.  They are 4.3 s
+ * deadline.  As in Kafka's tests, the deadlines span a long time: 20 h.  They are 4.1 s
  * apart, so each timer needs its own bucket, and there are more timers than buckets.
  */
 static void bucket_limit_sends_timers_to_heap(struct kunit *test)
@@ -372,7 +388,10 @@ static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, left - THEAP_BATCH);
 }
 
-/* Rounding makes no random deadline earlier, and none later by more than its slack. */
+/*
+ * Rounding makes no random deadline earlier, and none later by more than its slack.  A later
+ * deadline is not rounded to an earlier time.
+ */
 static void bucket_random_rounding_stays_within_slack(struct kunit *test)
 {
 	struct rnd_state rnd;
@@ -382,15 +401,52 @@ static void bucket_random_rounding_stays_within_slack(struct kunit *test)
 	for (i = 0; i < 100000; i++) {
 		u64 slack = (u64)prandom_u32_state(&rnd) << (i % 31);
 		s64 when = 1 + (((u64)prandom_u32_state(&rnd) << 30) >> (i % 29));
-		s64 rounded = theap_round_deadline(when, theap_slack_shift(slack));
+		s64 rounded = round_up_by(when, slack);
 
 		KUNIT_ASSERT_GE(test, rounded, when);
 		KUNIT_ASSERT_LE(test, rounded - when, (s64)slack);
+		KUNIT_ASSERT_GE(test, round_up_by(when + (slack >> i % 7), slack), rounded);
 	}
 }
 
+/* Return: the number of buckets of 10 000 random deadlines in a second, with such slacks. */
+static u32 count_buckets(struct kunit *test, u64 slack, u64 random)
+{
+	struct theap_queue *queue = test_queue();
+	u32 i, buckets, nr = 10000;
+	struct test_timer *t = test_timers(test, nr);
+	s64 begin = round_up_by(test_now() + DAY, NSEC_PER_SEC);
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, 42);
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], begin + prandom_u32_state(&rnd) % NSEC_PER_SEC,
+				 slack + prandom_u32_state(&rnd) % random);
+	buckets = queue->heap.nr;
+	for (i = 0; i < nr; i++)
+		theap_timer_stop_sync(&t[i].timer);
+	return buckets;
+}
+
+/*
+ * With 1 ms of slack, there is a bucket for each millisecond.  With more slack there are fewer,
+ * also if the slacks of the timers differ.
+ */
+static void bucket_count_is_what_slack_permits(struct kunit *test)
+{
+	u32 equal = count_buckets(test, NSEC_PER_MSEC, 1);
+	u32 mixed = count_buckets(test, NSEC_PER_MSEC, NSEC_PER_MSEC);
+	u32 long_slack = count_buckets(test, 10 * NSEC_PER_MSEC, 1);
+
+	kunit_info(test, "%u buckets with 1 ms, %u with 1 to 2 ms, %u with 10 ms", equal, mixed,
+		   long_slack);
+	KUNIT_EXPECT_LE(test, equal, 1001);
+	KUNIT_EXPECT_LE(test, mixed, 1001);
+	KUNIT_EXPECT_LE(test, long_slack, 126);
+}
+
 static struct kunit_case bucket_cases[] = {
-	KUNIT_CASE(bucket_deadline_is_rounded_up),
+	KUNIT_CASE(bucket_deadline_is_roundest_of_window),
 	KUNIT_CASE(bucket_is_one_heap_entry),
 	KUNIT_CASE(bucket_timers_expire_once),
 	KUNIT_CASE(bucket_keeps_stopped_timer_until_due),
@@ -403,6 +459,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_limit_sends_timers_to_heap),
 	KUNIT_CASE(bucket_clear_frees_one_batch_per_call),
 	KUNIT_CASE(bucket_random_rounding_stays_within_slack),
+	KUNIT_CASE(bucket_count_is_what_slack_permits),
 	{}
 };
 

@@ -298,14 +298,18 @@ struct timerheap_event {
 /**
  * DOC: Slack
  *
- * The kernel rounds up the deadline of a timer with slack s to a multiple of g.  g is the
- * largest power of two that is not above s.  The timer expires when the rounded deadline
- * is due: not before its deadline, and less than s after it, plus the latency of any
- * timer.  Slack below 16 384 ns counts as none.
+ * The kernel rounds up the deadline t of a timer with slack s to the roundest time from t to
+ * t + s: to a multiple of the largest possible power of two, in units of 15 625 ns (1/64 ms).
+ * The timer expires when the rounded deadline is due: not before its deadline, and at most
+ * s after it, plus the latency of any timer.  Slack below 16 384 ns counts as none.
  *
- * Timers of one user, CPU and clock share a bucket if they have the same g and the same rounded
- * deadline.  A bucket costs one heap entry and one interrupt.  Deadlines are rounded on the
- * machine's clock, so the offset of a time namespace shifts the multiples of g.
+ * If s is 1 ms, 2 ms, 4 ms and so on, the rounded deadlines are multiples of s.  Timers of one
+ * user, CPU and clock share a bucket if they have the same rounded deadline, whatever their slack
+ * is.  A bucket costs one heap entry and one interrupt.  Deadlines are rounded on the machine's
+ * clock, so the offset of a time namespace shifts the rounded deadlines.
+ *
+ * A timer that was postponed in mapped memory expires at the rounded deadline of its former
+ * deadline, if that is not before the new deadline.
  *
  * @queued of a slot does not include slack.  The kernel checks the slot no later than
  * @queued plus the slack that the slot had when the check was queued.
