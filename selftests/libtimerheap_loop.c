@@ -311,6 +311,51 @@ TEST_F(loop, starts_of_a_function_share_one_kick)
 	EXPECT_STREQ("..........", calls);
 }
 
+/* Take @nr events of a ticker, and restart it after each.  Return: the number of KICKs. */
+static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
+{
+	const int64_t period = 5 * MSEC;
+	struct timerheap_event event;
+	int kicks = 0;
+
+	timerheap_start_periodic(th, slot, now() + period, period);
+	kick_calls = 0;
+	while (nr-- > 0) {
+		timerheap_wait(th, LOST);
+		kicks += !timerheap_next(th, &event);
+		kicks += !!(timerheap_arm(th, slot, now() + period, period) & TIMERHEAP_MUST_KICK);
+	}
+	timerheap_stop(th, slot);
+	return kicks + kick_calls;
+}
+
+/*
+ * The kernel queues a ticker again when it expires.  So neither the repeats of the loop need a
+ * KICK, nor a program that restarts a ticker after each event.  If the machine stalls for a
+ * period, the ticker backs off, and the take kicks it.  So there are 20 attempts.
+ */
+TEST_F(loop, repeats_make_no_kick)
+{
+	int64_t id = timerheap_every(loop, 5 * MSEC, note, "t");
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 1);
+	int tries = 0, slot = timerheap_alloc(th);
+
+	do {
+		memset(calls, 0, sizeof(calls));
+		kick_calls = 0;
+		while (strlen(calls) < 50) {
+			ASSERT_EQ(1, timerheap_wait(timerheap_loop_context(loop), LOST));
+			timerheap_loop_dispatch(loop);
+		}
+	} while (kick_calls && ++tries < 20);
+	EXPECT_EQ(0, kick_calls);
+	EXPECT_TRUE(timerheap_cancel(loop, id));
+	while (kicks_of_restarts(th, slot, 50) && ++tries < 40)
+		;
+	EXPECT_GT(40, tries);
+	timerheap_close(th);
+}
+
 /* The function starts itself again, and is due at once. */
 static void start_again(void *arg)
 {
