@@ -425,6 +425,7 @@ TEST_F(abi, calls_before_setup_are_refused)
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_BATCH, (struct timerheap_batch){});
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_EVENTFD, (struct timerheap_eventfd){ .fd = -1 });
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_QUERY, (struct timerheap_setup){});
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_SYNC, (struct timerheap_sync){});
 	EXPECT_EQ(-1, read(self->raw, &event, sizeof(event)));
 	EXPECT_EQ(EBADFD, errno);
 	EXPECT_EQ(0, poll(&p, 1, 0));
@@ -439,7 +440,7 @@ TEST_F(abi, unknown_requests_are_refused)
 	char arg[4096];
 
 	memset(arg, POISON, sizeof(arg));
-	for (unsigned int nr = 13; nr < 256; nr++)
+	for (unsigned int nr = 14; nr < 256; nr++)
 		EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR(TIMERHEAP_IOC_MAGIC, nr, uint64_t), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR('T', 2, struct timerheap_start), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOW(TIMERHEAP_IOC_MAGIC, 2, struct timerheap_start),
@@ -447,6 +448,16 @@ TEST_F(abi, unknown_requests_are_refused)
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IO(TIMERHEAP_IOC_MAGIC, 0), arg));
 	for (unsigned int i = 0; i < sizeof(arg); i++)
 		EXPECT_EQ(POISON, arg[i]);
+}
+
+TEST_F(abi, sync_refuses_bad_arguments)
+{
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SYNC, (struct timerheap_sync){
+			.flags = 1U << bit });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SYNC, (struct timerheap_sync){ .reserved = 1 });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_SYNC, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_SYNC, self->readonly));
 }
 
 TEST_F(abi, start_refuses_bad_arguments)

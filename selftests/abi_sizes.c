@@ -42,6 +42,7 @@ static const struct size_case {
 	{ "EVENTFD", TIMERHEAP_IOC_EVENTFD, 8 },
 	{ "ADVANCE", TIMERHEAP_IOC_ADVANCE, 32 },
 	{ "QUERY", TIMERHEAP_IOC_QUERY, END(setup, slack) },
+	{ "SYNC", TIMERHEAP_IOC_SYNC, 16 },
 };
 
 #define FOR_EACH_CASE(c)	for (c = cases; c < cases + sizeof(cases) / sizeof(*cases); c++)

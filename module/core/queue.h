@@ -105,6 +105,9 @@ struct theap_waker {
  *                their priority to the run
  * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
+ * @least:        the earliest deadline of @expired, from their collection until all functions have
+ *                been called; otherwise THEAP_NEVER.  Written under the lock of the queue, and at
+ *                the end of the calls
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks that the run has yet to call
  * @nr_wakers:    the number of @wakers
@@ -118,6 +121,7 @@ struct theap_run {
 	spinlock_t batch_lock;	/* held during each batch */
 	s64 now;
 	unsigned int nr;
+	s64 least;
 	struct theap_expired_timer {
 		s64 when;
 		struct theap_timer *timer;

@@ -202,6 +202,8 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock,
 	queue->first = THEAP_NEVER;
 	spin_lock_init(&queue->run.batch_lock);
 	spin_lock_init(&queue->stolen.batch_lock);
+	queue->run.least = THEAP_NEVER;
+	queue->stolen.least = THEAP_NEVER;
 	queue->cpu = nr_cpu_ids;
 	queue->armed = clock == THEAP_MANUAL ? S64_MIN : THEAP_NEVER;
 }

@@ -25,6 +25,7 @@
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
+#include <linux/minmax.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
@@ -109,6 +110,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 		/* A count, not a flag: a ticker moved earlier may expire twice in a batch. */
 		WRITE_ONCE(timer->active, timer->active + 1);
 		run->expired[run->nr++] = (struct theap_expired_timer){ timer->when, timer };
+		WRITE_ONCE(run->least, min(run->least, timer->when));
 		theap_lateness_add(&queue->lateness, run->now - timer->when);
 	}
 	if (!next) {
@@ -287,6 +289,8 @@ static void theap_run_call(struct theap_run *run)
 		 */
 		smp_store_release(&timer->active, timer->active - 1);
 	}
+	/* Pairs with the acquires in __theap_sync_due(). */
+	smp_store_release(&run->least, THEAP_NEVER);
 }
 
 /**

@@ -93,7 +93,8 @@ u32 theap_context_pages(u32 slots)
 /* Return: the bytes that SETUP charges: the context itself, the ring, and the table of pages. */
 static u64 theap_context_setup_bytes(const struct theap_settings *settings)
 {
-	return sizeof(struct theap_context) + theap_ring_bytes(settings->slots) +
+	return sizeof(struct theap_context) + cpumask_size() +
+	       theap_ring_bytes(settings->slots) +
 	       theap_context_pages(settings->slots) * sizeof(struct theap_slot_page *);
 }
 
@@ -152,6 +153,7 @@ void theap_context_free(struct theap_context *context)
 			theap_manual_free(context->placement.manual);
 		kvfree(context->pages);
 		theap_ring_destroy(&context->ring);
+		free_cpumask_var(context->queues);
 		theap_user_uncharge(context->user, context->charged);
 		theap_user_put(context->user);
 	}
@@ -196,9 +198,11 @@ static int __theap_context_setup(struct theap_context *context,
 				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 	if (!context->pages)
 		goto err_charge;
+	if (!zalloc_cpumask_var(&context->queues, GFP_KERNEL_ACCOUNT))
+		goto err_pages;
 	ret = theap_ring_init(&context->ring, slots);
 	if (ret)
-		goto err_pages;
+		goto err_queues;
 	context->slack = settings->slack;
 	context->flags = settings->flags;
 	context->placement = settings->placement;
@@ -211,6 +215,8 @@ static int __theap_context_setup(struct theap_context *context,
 	if (!ret)
 		return 0;
 	theap_ring_destroy(&context->ring);
+err_queues:
+	free_cpumask_var(context->queues);
 err_pages:
 	kvfree(context->pages);
 err_charge:

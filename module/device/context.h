@@ -8,6 +8,7 @@
 #ifndef THEAP_CONTEXT_H
 #define THEAP_CONTEXT_H
 
+#include <linux/cpumask.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -73,6 +74,8 @@ struct theap_context {
 	u64 slack;			/* S: the slack of slots whose own slack is 0 */
 	u32 flags;			/* S: see theap_settings.  INFO may read it before or
 					 * during SETUP; a stale value is harmless */
+	cpumask_var_t queues;		/* S, and atomic bit operations: the numbers of the queues
+					 * that timers of the context were queued in */
 	s64 offset;			/* S: the clock in the time namespace of the task that
 					 * called SETUP, minus the machine's clock */
 	struct theap_user *user;	/* S */
@@ -168,6 +171,16 @@ static inline void theap_context_catch_up(struct theap_context *context)
 {
 	if (context->placement.manual)
 		theap_manual_catch_up(context->placement.manual);
+}
+
+/* Note that a timer of the context is queued in @queue, for theap_sync(). */
+static inline void theap_context_note_queue(struct theap_context *context,
+					    const struct theap_queue *queue)
+{
+	unsigned int nr = queue->bit / THEAP_CLOCKS;
+
+	if (unlikely(!cpumask_test_cpu(nr, context->queues)))
+		cpumask_set_cpu(nr, context->queues);
 }
 
 /* Add the number of a slot that has an event to the ring. */

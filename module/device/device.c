@@ -56,6 +56,7 @@ static const struct {
 	{ theap_ioctl_advance, TIMERHEAP_IOC_ADVANCE, true, END(advance, expirations),
 	  OUTPUT(advance, now) },
 	{ theap_ioctl_query, TIMERHEAP_IOC_QUERY, true, END(setup, slack), 0 },
+	{ theap_ioctl_sync, TIMERHEAP_IOC_SYNC, true, END(sync, next), OUTPUT(sync, next) },
 };
 
 union theap_arg {
@@ -71,6 +72,7 @@ union theap_arg {
 	struct timerheap_batch batch;
 	struct timerheap_eventfd eventfd;
 	struct timerheap_advance advance;
+	struct timerheap_sync sync;
 };
 
 /*

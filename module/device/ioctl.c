@@ -19,6 +19,7 @@
 #include "context.h"
 #include "core/budget.h"
 #include "core/queues.h"
+#include "core/sync.h"
 #include "ioctl.h"
 #include "mmap.h"
 #include "read.h"
@@ -199,6 +200,19 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	if (setup->flags & TIMERHEAP_CANCEL_ON_SET)
 		theap_clock_step_watch(&context->clock_step);
 	theap_describe(context, setup);
+	return 0;
+}
+
+int theap_ioctl_sync(struct theap_context *context, void *arg)
+{
+	struct timerheap_sync *sync = arg;
+	s64 next;
+
+	if (sync->flags || sync->reserved)
+		return -EINVAL;
+	next = theap_sync(&context->placement, context->queues);
+	/* The core queues a deadline before the start of the machine's clock at 1. */
+	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;
 	return 0;
 }
 

@@ -14,6 +14,7 @@ struct theap_context;
 int theap_ioctl_info(struct theap_context *context, void *arg);
 int theap_ioctl_setup(struct theap_context *context, void *arg);
 int theap_ioctl_query(struct theap_context *context, void *arg);
+int theap_ioctl_sync(struct theap_context *context, void *arg);
 
 /* The caller has checked that the context is set up. */
 int theap_ioctl_start(struct theap_context *context, void *arg);

@@ -349,10 +349,13 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 /* Schedule the timer of a slot at @when, a time of the context. */
 static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
 {
-	const struct theap_context *context = st->page->context;
+	struct theap_context *context = st->page->context;
+	int ret = theap_timer_schedule(claim, &context->placement,
+				       theap_context_to_machine(context, when));
 
-	return theap_timer_schedule(claim, &context->placement,
-				    theap_context_to_machine(context, when));
+	if (!ret)
+		theap_context_note_queue(context, claim->queue);
+	return ret;
 }
 
 /* Add the slot's number to the ring. */

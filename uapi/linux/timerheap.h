@@ -10,16 +10,11 @@
  *	ioctl(fd, TIMERHEAP_IOC_STOP, &stop);		stop a slot before it expires
  *	read(fd, events, sizeof(events));		read the events of expired slots
  *
- * Each open of the device makes a context.  A context has one clock and a fixed
- * number of slots.  A slot is one timer.  Slots have the numbers 0 to slots - 1, and
- * the program chooses the slot for each timer.
- *
- * The program can map the slots and the ring of events.  It can then stop and postpone
- * timers, and take events, without a system call.  "The protocol of a mapped slot" below
- * describes how.  The C library libtimerheap implements that protocol.
- *
- * timerheap(4) is an overview of the device, and timerheap(7) explains its mechanisms.  Each call
- * has a manual page, for example TIMERHEAP_IOC_SETUP(2), with its errors and an example.
+ * Each open of the device makes a context, with one clock and a fixed number of slots.  A slot is
+ * one timer.  The program chooses the slot, 0 to slots - 1, for each timer.  If it maps the slots
+ * and the ring, it stops and postpones timers, and takes events, without a system call: see "The
+ * protocol of a mapped slot" below, which the library libtimerheap implements.
+ * Manual pages: timerheap(4), timerheap(7), and for each call one such as TIMERHEAP_IOC_SETUP(2).
  *
  * Rules for all calls:
  *
@@ -41,8 +36,7 @@
  *    ENOENT: there is no slot with that number.
  *  - A call that fails has changed no timer, and has taken no event.  There is one exception:
  *    EFAULT because the program unmaps the memory of the call while the call is running.
- *  - Memory is allocated by SETUP, and when a page of slots is first used: by START, MODIFY,
- *    or an access in the program.  Once a slot was used, no call on it lacks memory.
+ *  - Once a slot was used, no call on it lacks memory.
  *  - The structures of calls may grow at their end.  A program may pass a shorter one than the
  *    kernel's: missing inputs count as 0, and missing outputs are not written.  The shortest INFO
  *    ends after @user_memory, the shortest SETUP and QUERY after @slack, all others as in this
@@ -75,11 +69,6 @@
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
  * EACCES for other protections, or if the descriptor is not open for reading and writing.
- *
- * With the personality READ_IMPLIES_EXEC, mmap() also accepts PROT_EXEC.  But a mapping is
- * never executable.  munmap() and mprotect() of a part fail with EINVAL.  mremap() to another
- * address or a smaller size fails with EINVAL, to a larger size with EFAULT.  mprotect() of
- * the whole area can remove permissions; with PROT_EXEC it fails with EACCES.
  *
  * The timers run until all descriptors and all mappings of the context are gone.  After
  * fork() parent and child share the context.
@@ -145,7 +134,7 @@ struct timerheap_slot {
  * @program: words of the program, 0 after SETUP; the kernel does not access them
  * @slots: slot numbers.  The entries in use are those from @head to @tail - 1, modulo
  *         the number of entries: the number of slots, rounded up to a power of two.
- *         Only the kernel writes them
+ *         The kernel writes them.  The reader may change the order of those in use
  *
  * The expiry that raises &timerheap_slot.expirations from 0 adds the slot number.  The reader
  * removes the number before it replaces @expirations by 0.  So each slot is in the ring at most
@@ -266,7 +255,7 @@ struct timerheap_ring {
  *
  * Events are in the order in which the timers expire.  On one CPU that is the order of deadlines,
  * unless a timer has slack, or over 30 timers (8 on PREEMPT_RT) are due at once.  A timer that was
- * postponed in mapped memory may expire in the order of its old deadline.
+ * postponed in mapped memory may expire in the order of its old deadline.  To sort them, see SYNC.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -280,10 +269,9 @@ struct timerheap_event {
 /**
  * DOC: Reading and polling
  *
- * read() returns whole events.  If there is none, it blocks; with O_NONBLOCK, or preadv2()
- * with RWF_NOWAIT, it fails with EAGAIN.  A signal handler ends read() with EINTR, or
- * restarts it if the handler was set up with SA_RESTART.  readv() treats its buffers as
- * one.  The file has no position, so preadv2() accepts only the offset -1.
+ * read() returns whole events.  If there is none, it blocks; with O_NONBLOCK, or preadv2() with
+ * RWF_NOWAIT, it fails with EAGAIN.  A signal handler ends read() with EINTR, or restarts it with
+ * SA_RESTART.  readv() treats its buffers as one.  preadv2() accepts only the offset -1.
  *
  *	EINVAL		the buffer is smaller than one event
  *	EFAULT		no event could be copied; the events are still available
@@ -303,13 +291,9 @@ struct timerheap_event {
  * The timer expires when the rounded deadline is due: not before its deadline, and at most
  * s after it, plus the latency of any timer.  Slack below 16 384 ns counts as none.
  *
- * If s is 1 ms, 2 ms, 4 ms and so on, the rounded deadlines are multiples of s.  Timers of one
- * user, CPU and clock share a bucket if they have the same rounded deadline, whatever their slack
- * is.  A bucket costs one heap entry and one interrupt.  Deadlines are rounded on the machine's
- * clock, so the offset of a time namespace shifts the rounded deadlines.
- *
- * A timer that was postponed in mapped memory expires at the rounded deadline of its former
- * deadline, if that is not before the new deadline.
+ * Timers of one user, CPU and clock with the same rounded deadline share a heap entry and an
+ * interrupt.  A timer that was postponed in mapped memory expires at the rounded deadline of its
+ * former deadline, if that is not before the new one.
  *
  * @queued of a slot does not include slack.  The kernel checks the slot no later than
  * @queued plus the slack that the slot had when the check was queued.
@@ -612,12 +596,11 @@ struct timerheap_pending {
  *
  * To stop all timers, begin with @first = 0 and repeat the call until @first is the
  * number of slots.  A signal ends a call early, which is no error.  Each timer is
- * stopped as by STOP.  The call is not atomic: if another thread starts a timer that the
- * call has passed, this timer stays pending.
+ * stopped as by STOP.
  *
  * EINVAL: @nr is 0.  ENOENT: @first is above the number of slots.  EFAULT: the array
- * cannot be written for the first pending timer.  If the array cannot be written for a
- * later timer, the call ends early before that timer, which stays pending.
+ * cannot be written for the first pending timer.  If it cannot be written for a later one,
+ * the call ends early before that timer.
  */
 struct timerheap_drain {
 	__u64 pending;
@@ -642,8 +625,6 @@ struct timerheap_drain {
  * The call ends early, with @done below @nr, if a number cannot be read or is not that of a
  * slot.  If other slots were kicked before, the call returns no error.  A second KICK that begins
  * with the failed number returns the error.  A signal also ends the call early, which is no error.
- *
- * ENOENT: there is no slot with the first number.
  */
 struct timerheap_kick {
 	__u64 slots;
@@ -752,6 +733,22 @@ struct timerheap_advance {
 	__u64 expirations;
 };
 
+/**
+ * struct timerheap_sync - expire what is due, and read the next deadline
+ * @flags:    0
+ * @reserved: 0
+ * @next:     out: the timers that were due before this time have expired, and their events are
+ *            available or were taken.  TIMERHEAP_NEVER: no timer is pending
+ *
+ * @next may be an old deadline, which is too early.  It is not too late, unless a thread starts,
+ * changes or kicks a timer during the call or later.
+ */
+struct timerheap_sync {
+	__u32 flags;
+	__u32 reserved;
+	__u64 next;
+};
+
 #define TIMERHEAP_IOC_MAGIC	0xBC
 
 #define TIMERHEAP_IOC_INFO	_IOR(TIMERHEAP_IOC_MAGIC, 0x00, struct timerheap_info)
@@ -767,6 +764,7 @@ struct timerheap_advance {
 #define TIMERHEAP_IOC_EVENTFD	_IOW(TIMERHEAP_IOC_MAGIC, 0x0a, struct timerheap_eventfd)
 #define TIMERHEAP_IOC_ADVANCE	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0b, struct timerheap_advance)
 #define TIMERHEAP_IOC_QUERY	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0c, struct timerheap_setup)
+#define TIMERHEAP_IOC_SYNC	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0d, struct timerheap_sync)
 
 /**
  * DOC: io_uring
