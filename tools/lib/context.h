@@ -52,6 +52,14 @@ static inline struct context *context_of(struct timerheap *th)
 __attribute__((visibility("hidden")))
 void __timerheap_push_free(struct timerheap *th, uint32_t slot);
 
+/*
+ * Sort the unread events in the order of their deadlines.  The entries of the ring from head to
+ * tail belong to the reader, so they can be sorted in place.  The thread that takes events calls
+ * this.  Return: the end of the events.
+ */
+__attribute__((visibility("hidden")))
+uint32_t __timerheap_sort(struct timerheap *th);
+
 /* The list of open contexts, for fork() (fork.c).  The functions below need its lock. */
 __attribute__((visibility("hidden")))
 void __timerheap_lock_contexts(void);

@@ -241,7 +241,7 @@ static bool call_next(struct timerheap_loop *loop, uint32_t end)
 
 int timerheap_loop_dispatch(struct timerheap_loop *loop)
 {
-	uint32_t end = __timerheap_tail(loop->th);
+	uint32_t end = __timerheap_sort(loop->th);
 	int error, count = 0;
 
 	while (call_next(loop, end))
@@ -264,13 +264,13 @@ static int turn(struct timerheap_loop *loop, uint32_t *end)
 	if (call_next(loop, *end))
 		return 0;
 	error = flush(loop);
-	*end = __timerheap_tail(loop->th);
+	*end = __timerheap_sort(loop->th);
 	return error || timerheap_has_events(loop->th) ? error : timerheap_wait(loop->th, -1);
 }
 
 int timerheap_loop_run(struct timerheap_loop *loop)
 {
-	uint32_t end = __timerheap_tail(loop->th);
+	uint32_t end = __timerheap_sort(loop->th);
 	int ret = 0;
 
 	loop->stopped = false;
@@ -291,7 +291,7 @@ static void set(void *arg)
 
 int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline)
 {
-	uint32_t end = __timerheap_tail(loop->th);
+	uint32_t end = __timerheap_sort(loop->th);
 	bool over = false;
 	int64_t id = add(loop, deadline, 0, set, &over);
 	int ret = 0;

@@ -574,9 +574,37 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
 }
 
 /*
- * Take at most @max of the events that are unread now, as timerheap_next() does, and call @function
- * for each.  So the call ends even if timers keep expiring.  @function may start, stop and free any
- * timer, and may take events itself.
+ * Expire the timers that are due, and store in *@next the time before which no event is missing:
+ * each timer that was due before *@next has expired, and its event is unread or was taken.  Also
+ * sort the unread events in the order of their deadlines, for timerheap_next_before().
+ *
+ * So the program may also sleep until *@next.  The time is never too late.  It may be too early,
+ * since it may be the old deadline of a timer that was stopped or postponed.  It does not include a
+ * timer that another thread starts, changes or kicks meanwhile, or that the program has yet to
+ * kick.  With slack, a timer is due at its rounded deadline.  If no timer is pending, *@next is
+ * TIMERHEAP_NEVER.  Usually *@next is later than the call.  struct timerheap_sync of
+ * <linux/timerheap.h> lists the exceptions.
+ *
+ * The function makes one system call.  The thread that takes events calls it.
+ * Return: 0; -EBADF as timerheap_wait().
+ */
+int timerheap_sync(struct timerheap *th, uint64_t *next);
+
+/*
+ * Take the next event if its deadline is before @before.
+ *
+ * With @before from timerheap_sync(), all events are taken in the order of their deadlines,
+ * whatever CPUs the timers are on.  Exception: a timer whose deadline had passed when it was
+ * started.
+ *
+ * Return: true if there was such an event.
+ */
+bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, uint64_t before);
+
+/*
+ * Take at most @max of the events that are unread now, in the order of their deadlines, and call
+ * @function for each.  So the call ends even if timers keep expiring.  @function may start, stop
+ * and free any timer, and may take events itself.
  *
  * Return: the number of events.
  */
@@ -697,8 +725,8 @@ bool timerheap_cancel(struct timerheap_loop *loop, int64_t id);
 int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline);
 
 /*
- * Call the functions that are due now, and do not wait.  A timer that becomes due meanwhile is left
- * to the next call.
+ * Call the functions that are due now, in the order of deadlines, and do not wait.  A timer that
+ * becomes due meanwhile is left to the next call.
  * Return: the number of calls; -EBADF as timerheap_wait().
  */
 int timerheap_loop_dispatch(struct timerheap_loop *loop);

@@ -739,7 +739,6 @@ struct timerheap_advance {
  * @reserved: 0
  * @next:     out: the timers that were due before this time have expired, and their events are
  *            available or were taken.  TIMERHEAP_NEVER: no timer is pending
- *
  * @next may be an old deadline, which is too early.  It is not too late, unless a thread starts,
  * changes or kicks a timer during the call or later.
  */
