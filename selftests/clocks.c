@@ -360,8 +360,9 @@ TEST_F(cancel_on_set, step_is_reported_once)
  */
 TEST_F(cancel_on_set, timers_with_slack_follow_a_step)
 {
-	struct th_map map = { .setup = { .clock = CLOCK_REALTIME, .slots = 3,
-					 .flags = TIMERHEAP_CANCEL_ON_SET, .slack = 65536 * MSEC } };
+	struct th_map map = { .setup = {
+		.clock = CLOCK_REALTIME, .slots = 3, .slack = 65536 * MSEC,
+		.flags = TIMERHEAP_CANCEL_ON_SET } };
 	int64_t due = rounded(clock_now(CLOCK_REALTIME) + 1000 * SEC, map.setup.slack);
 	struct timerheap_event event;
 	uint32_t expired = 0;

@@ -295,8 +295,7 @@ struct timerheap_event {
  * interrupt.  A timer that was postponed in mapped memory expires at the rounded deadline of its
  * former deadline, if that is not before the new one.
  *
- * @queued of a slot does not include slack.  The kernel checks the slot no later than
- * @queued plus the slack that the slot had when the check was queued.
+ * @queued does not include slack: the kernel checks a slot no later than @queued plus its slack.
  */
 
 /* Flags of the calls */
