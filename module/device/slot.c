@@ -5,9 +5,9 @@
  * A slot's @deadline is the time that the program wants.  Its @queued is the time of the kernel's
  * next check; 0: no check is queued; TIMERHEAP_CHECKING: the kernel is checking the slot.  If
  * @queued is not 0 and not after the deadline that a program stores, the program has nothing more
- * to do.  The kernel checks the slot in time, and reads the
- * new deadline.  If the new deadline is later than now, the kernel queues the slot's timer again,
- * at that deadline.  The core postpones its timers in the same lazy way.
+ * to do.  The kernel checks the slot in time, and reads the new deadline.  If the new deadline is
+ * later than now, the kernel queues the slot's timer again, at that deadline.  The core postpones
+ * its timers in the same lazy way.
  *
  * The protocol works only if each side reads the other's field after it has written its own:
  *
@@ -196,10 +196,14 @@ static bool theap_slot_add_expirations(struct theap_slot_timer *st, u64 count, b
 static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 {
 	u64 *word = &theap_slot(st)->expirations;
-	u64 old = READ_ONCE(*word), number = theap_slot_unrecorded(st);
+	u64 number = theap_slot_unrecorded(st), old;
 	int tries = 0;
 
-	while (old & TIMERHEAP_EXPIRATIONS) {
+	/*
+	 * Acquire: a reader that has made the word 0 has read the fields before the caller, or the
+	 * program, stores those of the next arming.  Pairs with (E).
+	 */
+	while ((old = smp_load_acquire(word)) & TIMERHEAP_EXPIRATIONS) {
 		/* A reader that has begun to take the event fails: the word loses READING. */
 		if (theap_user_cmpxchg(word, &old, TIMERHEAP_DISCARDED)) {
 			number += old & TIMERHEAP_EXPIRATIONS;
@@ -680,19 +684,22 @@ static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, boo
 static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 					struct timerheap_event *event)
 {
-	/* Pairs with (F): the fields read below are those of these expirations, or later ones. */
-	u64 old = smp_load_acquire(&slot->expirations);
 	int tries;
 
 	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
+		/*
+		 * Pairs with (F): the fields read below are those of these expirations, or later
+		 * ones.  An exchange that fails orders nothing, so read the word again after it.
+		 */
+		u64 old = smp_load_acquire(&slot->expirations);
+
 		event->expirations = old & TIMERHEAP_EXPIRATIONS;
 		/*
 		 * The exchange below fails if the slot was stopped after the read of the word, and
 		 * the word has changed.  A second stop would leave the same word, so mark it.
 		 */
 		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
-			if (theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING))
-				old |= TIMERHEAP_READING;
+			theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING);
 			continue;
 		}
 		/* Pairs with the release in theap_slot_record_expiry(). */

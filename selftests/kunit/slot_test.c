@@ -22,6 +22,9 @@ static unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 static struct theap_slot_timer *check_before_take;
 static s64 check_before_take_at;
 
+/* Before this many exchanges of a slot's expirations, stop the slot, start it and let it expire. */
+static unsigned int restart_before_take;
+
 static void check_now(const u64 *word);
 
 static bool test_xchg(u64 *word, u64 new, u64 *old)
@@ -429,6 +432,12 @@ static void check_now(const u64 *word)
 {
 	struct theap_slot_timer *st = check_before_take;
 
+	if (restart_before_take && !--restart_before_take) {
+		struct timerheap_slot *slot = container_of(word, struct timerheap_slot, expirations);
+
+		slot->user_data++;
+		slot->expirations = TIMERHEAP_DISCARDED | 1;
+	}
 	if (!st || word != &theap_slot(st)->expirations)
 		return;
 	check_before_take = NULL;
@@ -739,6 +748,28 @@ static void slot_stop_and_start_discard_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 0);
 }
 
+/* A stop, a start and an expiry interrupt a reader: it gets the event of the second arming. */
+static void slot_event_has_the_data_of_its_arming(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	struct timerheap_event event;
+	bool wake = false;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		/* Has the first arming followed a discard?  Which exchange is late? */
+		slot->expirations = i & 1 ? TIMERHEAP_DISCARDED | 1 : 1;
+		slot->user_data = 42;
+		restart_before_take = 1 + i / 2;
+		KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+		KUNIT_EXPECT_EQ(test, event.expirations, 1);
+		KUNIT_EXPECT_EQ(test, event.user_data, slot->user_data);
+		KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+		restart_before_take = 0;
+	}
+}
+
 /* A reader that meets contention loses no event. */
 static void slot_contended_event_can_be_read_again(struct kunit *test)
 {
@@ -811,6 +842,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_stop_discards_contended_expirations),
 	KUNIT_CASE(slot_stop_and_start_discard_event),
 	KUNIT_CASE(slot_contended_start_tries_again),
+	KUNIT_CASE(slot_event_has_the_data_of_its_arming),
 	KUNIT_CASE(slot_contended_event_can_be_read_again),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}

@@ -288,7 +288,8 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 {
 	/*
 	 * (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to
-	 * 0 before it reads deadline.  So the kernel sees the new deadline, or this load sees 0.
+	 * CHECKING before it reads deadline.  So the kernel reads the new deadline.  Or this load
+	 * reads CHECKING, which is after each deadline, or what the end of the check has stored.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 
