@@ -24,7 +24,7 @@ static void check_slot(unsigned int slot)
 	struct timerheap_slot *s = &slots[slot];
 	uint64_t next = 0;
 
-	s->queued = 0;
+	s->queued = TIMERHEAP_CHECKING;
 	if (s->deadline > now) {
 		next = s->deadline;
 	} else if (s->deadline) {

@@ -160,10 +160,10 @@ struct timerheap_ring {
  * replace @expirations by TIMERHEAP_DISCARDED, by a compare-and-exchange, and repeat that if the
  * word has changed.  Without a check no call is needed: the next check reads 0 in @deadline.
  *
- * Start or restart: read @deadline.  If it is 0, the timer is idle: read @queued, and go on as for
- * a stop.  Write @period, @slack and @user_data if they change.  Replace @deadline by the new one,
- * 1 to TIMERHEAP_NEVER, by a compare-and-exchange, and repeat all if @deadline has changed.
- * Execute a full barrier.  Then read @queued:
+ * Start or restart: read @deadline, acquire.  If it is 0, the timer is idle: read @queued, acquire,
+ * and go on as for a stop.  Write @period, @slack and @user_data if they change.  Replace @deadline
+ * by the new one, 1 to TIMERHEAP_NEVER, by a compare-and-exchange, and repeat all if @deadline has
+ * changed.  Execute a full barrier.  Then read @queued:
  *
  *	0 < queued <= deadline	done: the kernel checks the slot in time, and
  *				reads the new deadline
