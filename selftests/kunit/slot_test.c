@@ -433,8 +433,9 @@ static void check_now(const u64 *word)
 	struct theap_slot_timer *st = check_before_take;
 
 	if (restart_before_take && !--restart_before_take) {
-		struct timerheap_slot *slot = container_of(word, struct timerheap_slot, expirations);
+		struct timerheap_slot *slot;
 
+		slot = container_of(word, struct timerheap_slot, expirations);
 		slot->user_data++;
 		slot->expirations = TIMERHEAP_DISCARDED | 1;
 	}
