@@ -72,6 +72,9 @@ FIELD(timerheap_setup, ring_size, 40);
 FIELD(timerheap_setup, slack, 48);
 FIELD(timerheap_setup, layout, 56);
 FIELD(timerheap_setup, ring_entries, 64);
+FIELD(timerheap_setup, max_slots, 68);
+LAYOUT(timerheap_grow, 8);
+FIELD(timerheap_grow, slots, 4);
 _Static_assert((TIMERHEAP_CANCEL_ON_SET ^ TIMERHEAP_ON_CPU ^ TIMERHEAP_UNLIMITED) ==
 	       (TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED), "flags");
 LAYOUT(timerheap_start, 48);
@@ -278,7 +281,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 		REFUSED(EPROTONOSUPPORT, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
 			.clock = CLOCK_MONOTONIC, .slots = 1, .layout = layout });
 	REFUSED(EINVAL, self->raw, TIMERHEAP_IOC_SETUP, (struct timerheap_setup){
-		.clock = CLOCK_MONOTONIC, .slots = 1, .reserved = 1 });
+		.clock = CLOCK_MONOTONIC, .slots = 3, .max_slots = 2 });
 	EXPECT_EQ(-EFAULT, call(self->raw, TIMERHEAP_IOC_SETUP, BAD));
 	/* The refused calls have not set the context up, so SETUP succeeds, but not twice. */
 	ASSERT_EQ(0, th_setup(self->raw, CLOCK_TAI, info.max_slots));
@@ -301,7 +304,7 @@ TEST_F(abi, setup_returns_layout)
 		EXPECT_EQ(TIMERHEAP_LAYOUT, setup.layout);
 		EXPECT_EQ(64, setup.slot_stride);
 		EXPECT_EQ(192, setup.ring_entries);
-		EXPECT_EQ(0, setup.reserved);
+		EXPECT_EQ(1, setup.max_slots);
 		close(fd);
 	}
 }
@@ -311,7 +314,8 @@ TEST_F(abi, query_returns_setup)
 {
 	struct timerheap_setup setups[] = {
 		{ .clock = TIMERHEAP_CLOCK_MANUAL, .slots = 1, .slack = 77 },
-		{ .clock = CLOCK_REALTIME, .slots = 1000, .flags = TIMERHEAP_CANCEL_ON_SET },
+		{ .clock = CLOCK_REALTIME, .slots = 1000, .flags = TIMERHEAP_CANCEL_ON_SET,
+		  .max_slots = UINT32_MAX },
 		{ .clock = CLOCK_BOOTTIME, .slots = 65, .flags = TIMERHEAP_ON_CPU,
 		  .cpu = sched_getcpu() },
 	}, query;
@@ -322,7 +326,6 @@ TEST_F(abi, query_returns_setup)
 		ASSERT_EQ(0, call(fd, TIMERHEAP_IOC_SETUP, &setups[i]));
 		memset(&query, POISON, sizeof(query));
 		query.layout = i % 2 ? TIMERHEAP_LAYOUT : 0;
-		query.reserved = 0;
 		EXPECT_EQ(0, call(fd, TIMERHEAP_IOC_QUERY, &query));
 		EXPECT_EQ(0, memcmp(&setups[i], &query, sizeof(query)));
 		close(fd);
@@ -330,7 +333,6 @@ TEST_F(abi, query_returns_setup)
 	for (uint32_t layout = 2 * TIMERHEAP_LAYOUT; layout; layout <<= 1)
 		REFUSED(EPROTONOSUPPORT, self->fd, TIMERHEAP_IOC_QUERY, (struct timerheap_setup){
 			.layout = layout });
-	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_QUERY, (struct timerheap_setup){ .reserved = 1 });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_QUERY, BAD));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_QUERY, self->readonly));
 }
@@ -426,6 +428,7 @@ TEST_F(abi, calls_before_setup_are_refused)
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_EVENTFD, (struct timerheap_eventfd){ .fd = -1 });
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_QUERY, (struct timerheap_setup){});
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_SYNC, (struct timerheap_sync){});
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_GROW, (struct timerheap_grow){ .slots = 1 });
 	EXPECT_EQ(-1, read(self->raw, &event, sizeof(event)));
 	EXPECT_EQ(EBADFD, errno);
 	EXPECT_EQ(0, poll(&p, 1, 0));
@@ -440,7 +443,7 @@ TEST_F(abi, unknown_requests_are_refused)
 	char arg[4096];
 
 	memset(arg, POISON, sizeof(arg));
-	for (unsigned int nr = 14; nr < 256; nr++)
+	for (unsigned int nr = 15; nr < 256; nr++)
 		EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR(TIMERHEAP_IOC_MAGIC, nr, uint64_t), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR('T', 2, struct timerheap_start), arg));
 	EXPECT_EQ(-ENOTTY, call(self->fd, _IOW(TIMERHEAP_IOC_MAGIC, 2, struct timerheap_start),
@@ -458,6 +461,19 @@ TEST_F(abi, sync_refuses_bad_arguments)
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SYNC, (struct timerheap_sync){ .reserved = 1 });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_SYNC, BAD));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_SYNC, self->readonly));
+}
+
+/* libtimerheap_grow tests what a GROW that succeeds changes. */
+TEST_F(abi, grow_refuses_bad_arguments)
+{
+	for (int bit = 0; bit < 32; bit++)
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_GROW, (struct timerheap_grow){
+			.flags = 1U << bit, .slots = SLOTS });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_GROW, (struct timerheap_grow){
+		.slots = SLOTS + 1 });
+	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_GROW, (struct timerheap_grow){ .slots = -1 });
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_GROW, BAD));
+	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_GROW, self->readonly));
 }
 
 TEST_F(abi, start_refuses_bad_arguments)

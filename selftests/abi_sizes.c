@@ -43,6 +43,7 @@ static const struct size_case {
 	{ "ADVANCE", TIMERHEAP_IOC_ADVANCE, 32 },
 	{ "QUERY", TIMERHEAP_IOC_QUERY, END(setup, slack) },
 	{ "SYNC", TIMERHEAP_IOC_SYNC, 16 },
+	{ "GROW", TIMERHEAP_IOC_GROW, 8 },
 };
 
 #define FOR_EACH_CASE(c)	for (c = cases; c < cases + sizeof(cases) / sizeof(*cases); c++)

@@ -216,10 +216,19 @@ static int op_poll(struct state *state)
 	return ret < 0 ? -errno : 0;
 }
 
+/* Let the context have more slots than its ring has entries for. */
+static int op_grow(struct state *state)
+{
+	struct timerheap_grow grow = { .slots = 2 * SLOTS };
+
+	return call(state->map.fd, TIMERHEAP_IOC_GROW, &grow);
+}
+
 static const struct operation operations[] = {
 	{ "open", op_open, 1 },
 	{ "SETUP", op_setup, 5 },
 	{ "START", op_start, 5 },
+	{ "GROW", op_grow, 6 },
 	{ "START again", op_restart, 3 },
 	{ "MODIFY", op_modify, 3 },
 	{ "STOP", op_stop, 3 },
@@ -237,6 +246,15 @@ static const struct operation operations[] = {
 	{ "poll", op_poll, 0 },
 };
 
+/* Map a context of SLOTS slots, which may grow.  Return: 0 or -errno. */
+static int map_context(struct th_map *map)
+{
+	map->setup = (struct timerheap_setup){
+		.clock = CLOCK_MONOTONIC, .slots = SLOTS, .max_slots = 2 * SLOTS,
+	};
+	return th_map_setup(map);
+}
+
 /*
  * Make a context with timers in different states.
  *
@@ -244,7 +262,7 @@ static const struct operation operations[] = {
  */
 static int make_state(struct state *state)
 {
-	int ret = th_map(&state->map, CLOCK_MONOTONIC, SLOTS);
+	int ret = map_context(&state->map);
 
 	if (ret)
 		return ret;
@@ -266,7 +284,7 @@ static int make_state(struct state *state)
  */
 static int make_empty_state(struct state *state)
 {
-	int ret = th_map(&state->map, CLOCK_MONOTONIC, SLOTS);
+	int ret = map_context(&state->map);
 
 	state->eventfd = -1;
 	state->raw = -1;

@@ -45,8 +45,8 @@
 
 /* The kinds of calls.  calls[] has the errors of each kind, allowed() those of all kinds. */
 enum kind {
-	INFO, SETUP, START, STOP, MODIFY, GET, QUERY, SYNC, WAIT, DRAIN, KICK, ADVANCE, BATCH,
-	EVENTFD, UNKNOWN, READ, POLL, SCRIBBLE, REMAP, REOPEN, KINDS
+	INFO, SETUP, START, STOP, MODIFY, GET, QUERY, SYNC, GROW, WAIT, DRAIN, KICK, ADVANCE,
+	BATCH, EVENTFD, UNKNOWN, READ, POLL, SCRIBBLE, REMAP, REOPEN, KINDS
 };
 
 static const struct {
@@ -63,6 +63,7 @@ static const struct {
 	[GET]	  = { "GET", TIMERHEAP_IOC_GET, { EINVAL, ENOENT, EBADFD } },
 	[QUERY]	  = { "QUERY", TIMERHEAP_IOC_QUERY, { EINVAL, EBADFD, EPROTONOSUPPORT } },
 	[SYNC]	  = { "SYNC", TIMERHEAP_IOC_SYNC, { EINVAL, EBADFD } },
+	[GROW]	  = { "GROW", TIMERHEAP_IOC_GROW, { EINVAL, EBADFD, ENOSPC, ENOMEM } },
 	[WAIT]	  = { "WAIT", TIMERHEAP_IOC_WAIT, { EINVAL, EBADFD, EINTR } },
 	[DRAIN]	  = { "DRAIN", TIMERHEAP_IOC_DRAIN, { EINVAL, ENOENT, EBADFD } },
 	[KICK]	  = { "KICK", TIMERHEAP_IOC_KICK, { EINVAL, ENOENT, EBADFD } },
@@ -218,6 +219,7 @@ union argument {
 	struct timerheap_stop stop;
 	struct timerheap_modify modify;
 	struct timerheap_get get;
+	struct timerheap_grow grow;
 	struct timerheap_wait wait;
 	struct timerheap_drain drain;
 	struct timerheap_kick kick;
@@ -254,7 +256,11 @@ static void make_valid(struct thread *thread, struct request *request)
 	case SETUP:
 		arg.setup.clock = random_below(thread, 8) ? random_clock(thread) : CLOCK_REALTIME;
 		arg.setup.slots = page_slots + random_below(thread, 15 * page_slots + 40);
+		arg.setup.max_slots = random_below(thread, 2) * 32 * page_slots;
 		arg.setup.layout = random_below(thread, 2);
+		break;
+	case GROW:
+		arg.grow.slots = random_below(thread, 40 * page_slots);
 		break;
 	case START:
 		arg.start.slot = slot;

@@ -260,7 +260,6 @@ TEST_F(protocol, calls_and_stores_agree)
 	struct timerheap_slot *slot = &map->slots[7];
 	int64_t at = now() + 1000 * SEC;
 	struct timerheap_pending pending[3];
-	struct timerheap_event event;
 	struct timerheap_get get;
 	uint32_t first = 0;
 	int stopped;

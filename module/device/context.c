@@ -90,12 +90,26 @@ u32 theap_context_pages(u32 slots)
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
 }
 
-/* Return: the bytes that SETUP charges: the context itself, the ring, and the table of pages. */
-static u64 theap_context_setup_bytes(const struct theap_settings *settings)
+/*
+ * Return: the bytes that a context with @slots slots is charged for before a slot is used: the
+ * context itself, the ring, and the table of pages.
+ */
+static u64 theap_context_unused_bytes(u32 slots)
 {
-	return sizeof(struct theap_context) + cpumask_size() +
-	       theap_ring_bytes(settings->slots) +
-	       theap_context_pages(settings->slots) * sizeof(struct theap_slot_page *);
+	struct theap_slot_table *table = NULL;
+
+	return sizeof(struct theap_context) + cpumask_size() + theap_ring_bytes(slots) +
+	       struct_size(table, pages, theap_context_pages(slots));
+}
+
+/* Allocate a table for @slots slots, without pages.  Return: the table, or NULL. */
+static struct theap_slot_table *theap_context_alloc_table(u32 slots)
+{
+	struct theap_slot_table *table;
+
+	/* A million slots need a table of 128 KiB.  Try hard to avoid vmalloc(), as in ring.c. */
+	return kvzalloc(struct_size(table, pages, theap_context_pages(slots)),
+			GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 }
 
 /**
@@ -151,7 +165,7 @@ void theap_context_free(struct theap_context *context)
 	if (theap_context_slots(context)) {
 		if (context->placement.manual)
 			theap_manual_free(context->placement.manual);
-		kvfree(context->pages);
+		kvfree(rcu_dereference_protected(context->table, true));
 		theap_ring_destroy(&context->ring);
 		free_cpumask_var(context->queues);
 		theap_user_uncharge(context->user, context->charged);
@@ -179,8 +193,8 @@ static s64 theap_context_offset(enum theap_clock clock)
 static int __theap_context_setup(struct theap_context *context,
 				 const struct theap_settings *settings, struct theap_user *user)
 {
-	u64 bytes = theap_context_setup_bytes(settings);
-	u32 slots = settings->slots;
+	u64 bytes = theap_context_unused_bytes(settings->slots);
+	struct theap_slot_table *table;
 	int ret;
 
 	lockdep_assert_held(&context->lock);
@@ -193,16 +207,16 @@ static int __theap_context_setup(struct theap_context *context,
 	if (ret)
 		return ret;
 	ret = -ENOMEM;
-	/* A million slots need a table of 128 KiB.  Try hard to avoid vmalloc(), as in ring.c. */
-	context->pages = kvcalloc(theap_context_pages(slots), sizeof(*context->pages),
-				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
-	if (!context->pages)
+	table = theap_context_alloc_table(settings->slots);
+	if (!table)
 		goto err_charge;
 	if (!zalloc_cpumask_var(&context->queues, GFP_KERNEL_ACCOUNT))
-		goto err_pages;
-	ret = theap_ring_init(&context->ring, slots);
+		goto err_table;
+	ret = theap_ring_init(&context->ring, settings->slots);
 	if (ret)
 		goto err_queues;
+	rcu_assign_pointer(context->table, table);
+	context->max_slots = settings->max_slots;
 	context->slack = settings->slack;
 	context->flags = settings->flags;
 	context->placement = settings->placement;
@@ -217,8 +231,8 @@ static int __theap_context_setup(struct theap_context *context,
 	theap_ring_destroy(&context->ring);
 err_queues:
 	free_cpumask_var(context->queues);
-err_pages:
-	kvfree(context->pages);
+err_table:
+	kvfree(table);
 err_charge:
 	theap_context_uncharge(context, bytes);
 	return ret;
@@ -268,6 +282,62 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 	else if (settings->pinned)
 		theap_queue_pin(theap_queues_get(placement->account, placement->clock,
 						 placement->cpu));
+	return ret;
+}
+
+/* Let a context have @slots slots, more than now.  The caller has charged their memory. */
+static int __theap_context_grow(struct theap_context *context, u32 slots)
+{
+	struct theap_slot_table *old, *table = theap_context_alloc_table(slots);
+	int ret;
+
+	if (!table)
+		return -ENOMEM;
+	mutex_lock(&context->reader_lock);
+	ret = theap_ring_grow(&context->ring, slots);
+	mutex_unlock(&context->reader_lock);
+	if (ret) {
+		kvfree(table);
+		return ret;
+	}
+	old = rcu_dereference_protected(context->table, lockdep_is_held(&context->lock));
+	memcpy(table->pages, old->pages,
+	       theap_context_pages(context->nr_slots) * sizeof(*table->pages));
+	rcu_assign_pointer(context->table, table);
+	kvfree_rcu(old, rcu);
+	/* Pairs with the acquire in theap_context_slots(). */
+	smp_store_release(&context->nr_slots, slots);
+	return 0;
+}
+
+/**
+ * theap_context_grow - let a context have more slots
+ * @context: set up
+ * @slots:   in: the least number of slots; out: the number of slots
+ *
+ * Context: task, may sleep.
+ * Return: 0; an error as theap_ioctl_grow(), and nothing has changed.
+ */
+int theap_context_grow(struct theap_context *context, u32 *slots)
+{
+	u64 bytes;
+	int ret = 0;
+
+	if (*slots > context->max_slots)
+		return -EINVAL;
+	mutex_lock(&context->lock);
+	if (*slots > context->nr_slots) {
+		bytes = theap_context_unused_bytes(*slots) -
+			theap_context_unused_bytes(context->nr_slots);
+		ret = theap_context_charge(context, bytes);
+		if (!ret) {
+			ret = __theap_context_grow(context, *slots);
+			if (ret)
+				theap_context_uncharge(context, bytes);
+		}
+	}
+	*slots = context->nr_slots;
+	mutex_unlock(&context->lock);
 	return ret;
 }
 

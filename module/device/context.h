@@ -43,7 +43,9 @@ struct theap_opener {
  * struct theap_settings - what SETUP asks for
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
  * @pinned:    the timers stay on the CPU of @placement, even if it becomes isolated
- * @slots:     number of slots, 1 to theap_context_max_slots()
+ * @slots:     number of slots, 1 to @max_slots
+ * @max_slots: the most slots to which theap_context_grow() may extend the context, at most
+ *             theap_context_max_slots()
  * @slack:     the slack of slots whose own slack is 0, in nanoseconds
  * @flags:     those of SETUP.  With TIMERHEAP_UNLIMITED the minimum period is 1 us, and no limit
  *             of CPU time applies
@@ -52,8 +54,19 @@ struct theap_settings {
 	struct theap_placement placement;
 	bool pinned;
 	u32 slots;
+	u32 max_slots;
 	u64 slack;
 	u32 flags;
+};
+
+/**
+ * struct theap_slot_table - the pages of slots of a context
+ * @rcu:   for the table that a larger one has replaced
+ * @pages: each is set once; NULL: none of the slots of the page was ever used
+ */
+struct theap_slot_table {
+	struct rcu_head rcu;
+	struct theap_slot_page *pages[];
 };
 
 /*
@@ -62,14 +75,16 @@ struct theap_settings {
  *	C  constant after open
  *	S  written by SETUP under @lock, before it publishes @nr_slots; constant after that
  *	l  written under @lock, read without it
+ *	r  written under @lock, read under @lock or RCU
  *	O  a lock of its own, or the rules in the header of its type
  */
 struct theap_context {
 	struct theap_opener opener;	/* C */
 	u32 id;				/* C: key in the table of all contexts */
-	struct mutex lock;		/* held by SETUP, and to allocate a page of slots */
+	struct mutex lock;		/* held by SETUP and GROW, and by a page fault */
 	u32 nr_slots;			/* l; 0: not set up yet.  A release and an acquire
-					 * order it after the fields with S */
+					 * order it after @table, @ring and the fields with S */
+	u32 max_slots;			/* S: GROW extends @nr_slots to at most this many */
 	struct theap_placement placement;	/* S */
 	u64 slack;			/* S: the slack of slots whose own slack is 0 */
 	u32 flags;			/* S: see theap_settings.  INFO may read it before or
@@ -82,10 +97,11 @@ struct theap_context {
 	bool may_exceed;		/* S: the task that called SETUP may exceed the limit of
 					 * the user's memory */
 	u64 charged;			/* l: bytes charged to @user for this context */
-	struct theap_slot_page **pages;	/* S: the table; l: its entries, each set once */
-	struct theap_ring ring;		/* S, O: ring.h */
+	struct theap_slot_table __rcu *table;	/* r: for @nr_slots; l: its entries */
+	struct theap_ring ring;		/* O: ring.h */
 
-	struct mutex reader_lock;	/* held by a call that removes entries from the ring */
+	struct mutex reader_lock;	/* held by a call that removes entries from the ring, and by
+					 * GROW; nests in @lock */
 	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
@@ -106,6 +122,7 @@ u32 theap_context_max_slots(void);
 struct theap_context *theap_context_alloc(void);
 void theap_context_free(struct theap_context *context);
 int theap_context_setup(struct theap_context *context, struct theap_settings *settings);
+int theap_context_grow(struct theap_context *context, u32 *slots);
 u32 theap_context_pages(u32 slots);
 int theap_context_charge(struct theap_context *context, u64 bytes);
 void theap_context_uncharge(struct theap_context *context, u64 bytes);
@@ -122,7 +139,7 @@ struct theap_context *theap_contexts_from(unsigned long id);
 /* The number of slots; 0: the context is not set up. */
 static inline u32 theap_context_slots(struct theap_context *context)
 {
-	/* Pairs with the release in theap_context_setup(). */
+	/* Pairs with the releases in theap_context_setup() and theap_context_grow(). */
 	return smp_load_acquire(&context->nr_slots);
 }
 

@@ -57,6 +57,7 @@ static const struct {
 	  OUTPUT(advance, now) },
 	{ theap_ioctl_query, TIMERHEAP_IOC_QUERY, true, END(setup, slack), 0 },
 	{ theap_ioctl_sync, TIMERHEAP_IOC_SYNC, true, END(sync, next), OUTPUT(sync, next) },
+	{ theap_ioctl_grow, TIMERHEAP_IOC_GROW, true, END(grow, slots), OUTPUT(grow, slots) },
 };
 
 union theap_arg {
@@ -73,6 +74,7 @@ union theap_arg {
 	struct timerheap_eventfd eventfd;
 	struct timerheap_advance advance;
 	struct timerheap_sync sync;
+	struct timerheap_grow grow;
 };
 
 /*

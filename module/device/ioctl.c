@@ -128,11 +128,9 @@ static int theap_may_use_cpu(unsigned int cpu)
 	return 0;
 }
 
-/* Check the inputs that SETUP and QUERY share. */
+/* Check the input that SETUP and QUERY share. */
 static int theap_check_layout(const struct timerheap_setup *setup)
 {
-	if (setup->reserved)
-		return -EINVAL;
 	return !setup->layout || setup->layout == TIMERHEAP_LAYOUT ? 0 : -EPROTONOSUPPORT;
 }
 
@@ -154,6 +152,7 @@ static void theap_describe(struct theap_context *context, struct timerheap_setup
 		.layout = TIMERHEAP_LAYOUT,
 		.slot_stride = sizeof(struct timerheap_slot),
 		.ring_entries = offsetof(struct timerheap_ring, slots),
+		.max_slots = context->max_slots,
 	};
 }
 
@@ -163,6 +162,7 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	struct theap_settings settings = {
 		.placement.cpu = THEAP_ANY_CPU,
 		.slots = setup->slots,
+		.max_slots = min(setup->max_slots ?: setup->slots, theap_context_max_slots()),
 		.slack = setup->slack,
 		.flags = setup->flags,
 	};
@@ -175,7 +175,7 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	ret = theap_check_layout(setup);
 	if (ret)
 		return ret;
-	if (!setup->slots || setup->slots > theap_context_max_slots())
+	if (!setup->slots || setup->slots > settings.max_slots)
 		return -EINVAL;
 	for (clock = 0; setup->clock != theap_clocks[clock].id; clock++)
 		if (clock == THEAP_MANUAL)
@@ -223,6 +223,13 @@ int theap_ioctl_query(struct theap_context *context, void *arg)
 	if (!ret)
 		theap_describe(context, arg);
 	return ret;
+}
+
+int theap_ioctl_grow(struct theap_context *context, void *arg)
+{
+	struct timerheap_grow *grow = arg;
+
+	return grow->flags ? -EINVAL : theap_context_grow(context, &grow->slots);
 }
 
 /*

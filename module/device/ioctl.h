@@ -17,6 +17,7 @@ int theap_ioctl_query(struct theap_context *context, void *arg);
 int theap_ioctl_sync(struct theap_context *context, void *arg);
 
 /* The caller has checked that the context is set up. */
+int theap_ioctl_grow(struct theap_context *context, void *arg);
 int theap_ioctl_start(struct theap_context *context, void *arg);
 int theap_ioctl_stop(struct theap_context *context, void *arg);
 int theap_ioctl_modify(struct theap_context *context, void *arg);

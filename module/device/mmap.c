@@ -11,6 +11,9 @@
  * more than the 4 MiB of the ring.  If the user would exceed the limit of memory, the program gets
  * SIGBUS, as for a page of a file on a full file system.
  *
+ * Both areas have the size for max_slots of SETUP.  Beyond the present number of slots, and in the
+ * ring beyond its present entries, the program gets SIGBUS.  GROW moves that limit, and no mapping.
+ *
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
  * each mapping keeps the file open.  So a page exists as long as a program can access it.
  *
@@ -33,7 +36,7 @@ u64 theap_mmap_slots_offset(struct theap_context *context)
 
 u64 theap_mmap_slots_size(struct theap_context *context)
 {
-	return PAGE_ALIGN((u64)theap_context_slots(context) * sizeof(struct timerheap_slot));
+	return PAGE_ALIGN((u64)context->max_slots * sizeof(struct timerheap_slot));
 }
 
 u64 theap_mmap_ring_offset(struct theap_context *context)
@@ -43,7 +46,7 @@ u64 theap_mmap_ring_offset(struct theap_context *context)
 
 u64 theap_mmap_ring_size(struct theap_context *context)
 {
-	return theap_ring_size(&context->ring);
+	return theap_ring_size(context->max_slots);
 }
 
 /*
@@ -66,7 +69,11 @@ static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
 			return ret == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 		vmf->page = virt_to_page(page->slots);
 	} else {
+		mutex_lock(&context->lock);
 		vmf->page = theap_ring_page(&context->ring, offset - ring);
+		mutex_unlock(&context->lock);
+		if (!vmf->page)
+			return VM_FAULT_SIGBUS;
 	}
 	get_page(vmf->page);
 	return 0;

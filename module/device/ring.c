@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The event ring: allocate it, add slot numbers, remove them.  ring.h explains the ring.
+ * The event ring: allocate it, let it grow, add slot numbers, remove them.  ring.h explains the
+ * ring.
  *
  * The ring is an array of single pages, not one area of vmalloc().  After vfree() all CPUs must
  * flush the addresses of the area.  The kernel collects such areas up to a limit: 32 MB, or more
@@ -18,83 +19,173 @@
 
 #include "ring.h"
 
+/* The most entries that theap_ring_grow() copies in one hold of the lock: about a microsecond. */
+#define THEAP_RING_COPY	256U
+
 /*
  * Return: the size of a ring for @slots slots: 192 bytes, and 4 bytes for each entry, rounded up to
  * whole pages.
  */
-static u64 theap_ring_size_for(u32 slots)
+u64 theap_ring_size(u32 slots)
 {
 	const struct timerheap_ring *shared = NULL;
 
 	return PAGE_ALIGN(struct_size(shared, slots, roundup_pow_of_two(slots)));
 }
 
-/* Return: the size of a ring. */
-u64 theap_ring_size(const struct theap_ring *ring)
+/* Return: the number of pages of a ring for @slots slots. */
+static unsigned long theap_ring_pages(u32 slots)
 {
-	return theap_ring_size_for(ring->mask + 1);
+	return theap_ring_size(slots) >> PAGE_SHIFT;
 }
 
 /* Return: the memory of a ring for @slots slots, in bytes, with the array of its pages. */
 u64 theap_ring_bytes(u32 slots)
 {
-	u64 size = theap_ring_size_for(slots);
+	return theap_ring_size(slots) + theap_ring_pages(slots) * sizeof(u32 *);
+}
 
-	return size + (size >> PAGE_SHIFT) * sizeof(u32 *);
+/* Free the pages of a ring from number @first to @end - 1.  NULL pages were not allocated. */
+static void theap_ring_free_pages(u32 **pages, unsigned long first, unsigned long end)
+{
+	for (; first < end; first++) {
+		free_page((unsigned long)pages[first]);
+		cond_resched();
+	}
+}
+
+/*
+ * Allocate an array of @nr pages.  The first @nr_old are those of @old; allocate the others.
+ * Context: task, may sleep.  Return: the array, or NULL.
+ */
+static u32 **theap_ring_alloc_pages(u32 **old, unsigned long nr_old, unsigned long nr)
+{
+	unsigned long i;
+	u32 **pages;
+
+	/* The program chooses the size, so a failure is not logged. */
+	pages = kvcalloc(nr, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!pages)
+		return NULL;
+	for (i = 0; i < nr_old; i++)
+		pages[i] = old[i];
+	for (; i < nr; i++) {
+		pages[i] = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+		/* A task that the OOM killer has chosen may take the kernel's reserves: stop it. */
+		if (!pages[i] || fatal_signal_pending(current)) {
+			theap_ring_free_pages(pages, nr_old, nr);
+			kvfree(pages);
+			return NULL;
+		}
+		cond_resched();
+	}
+	return pages;
 }
 
 /* Allocate a ring for @slots slots.  Context: task, may sleep.  Return: 0 or -ENOMEM. */
 int theap_ring_init(struct theap_ring *ring, u32 slots)
 {
-	unsigned long i, pages;
-
 	ring->mask = roundup_pow_of_two(slots) - 1;
 	ring->tail = 0;
 	raw_spin_lock_init(&ring->lock);
-	pages = theap_ring_size(ring) >> PAGE_SHIFT;
-	/* The program chooses the size, so a failure is not logged. */
-	ring->pages = kvcalloc(pages, sizeof(*ring->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	ring->pages = theap_ring_alloc_pages(NULL, 0, theap_ring_pages(slots));
 	if (!ring->pages)
 		return -ENOMEM;
-	for (i = 0; i < pages; i++) {
-		ring->pages[i] = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-		/* A task that the OOM killer has chosen may take the kernel's reserves: stop it. */
-		if (!ring->pages[i] || fatal_signal_pending(current)) {
-			theap_ring_destroy(ring);
-			return -ENOMEM;
-		}
-		cond_resched();
-	}
 	ring->shared = (void *)ring->pages[0];
 	return 0;
 }
 
-/* Free the memory of a ring, also of one that theap_ring_init() has allocated in part. */
+/* Free the memory of a ring. */
 void theap_ring_destroy(struct theap_ring *ring)
 {
-	unsigned long i, pages = theap_ring_size(ring) >> PAGE_SHIFT;
-
-	for (i = 0; i < pages; i++) {
-		free_page((unsigned long)ring->pages[i]);
-		cond_resched();
-	}
+	theap_ring_free_pages(ring->pages, 0, theap_ring_pages(ring->mask + 1));
 	kvfree(ring->pages);
 }
 
-/* Return: the page at @offset, a multiple of PAGE_SIZE below theap_ring_size(). */
+/*
+ * Find the page at @offset, a multiple of PAGE_SIZE.  Context: the caller excludes
+ * theap_ring_grow().  Return: the page; NULL: the ring is not that large yet.
+ */
 struct page *theap_ring_page(const struct theap_ring *ring, u64 offset)
 {
+	if (offset >= theap_ring_size(ring->mask + 1))
+		return NULL;
 	return virt_to_page(ring->pages[offset >> PAGE_SHIFT]);
 }
 
 #define THEAP_RING_PAGE_WORDS	(PAGE_SIZE / sizeof(u32))
 
+/* Return: the entry with the number @index, in the pages of a ring. */
+static u32 *theap_ring_word(u32 **pages, u32 index)
+{
+	u32 word = offsetof(struct timerheap_ring, slots) / sizeof(u32) + index;
+
+	return &pages[word / THEAP_RING_PAGE_WORDS][word % THEAP_RING_PAGE_WORDS];
+}
+
 /* Return: the entry for @count, a head or a tail that counts all numbers so far. */
 static u32 *theap_ring_entry(const struct theap_ring *ring, u32 count)
 {
-	u32 word = offsetof(struct timerheap_ring, slots) / sizeof(u32) + (count & ring->mask);
+	return theap_ring_word(ring->pages, count & ring->mask);
+}
 
-	return &ring->pages[word / THEAP_RING_PAGE_WORDS][word % THEAP_RING_PAGE_WORDS];
+/* Return: the head of a ring.  If the program has written an impossible one, the ring is full. */
+static u32 theap_ring_head(const struct theap_ring *ring, u32 tail)
+{
+	u32 head = READ_ONCE(ring->shared->head);
+
+	return tail - head > ring->mask + 1 ? tail - ring->mask - 1 : head;
+}
+
+/**
+ * theap_ring_grow - let a ring have entries for more slots
+ * @ring:  the ring.  The caller is its only reader, and excludes theap_ring_page()
+ * @slots: number of slots
+ *
+ * Numbers may be added meanwhile.  ring.h explains how the entries are copied.  The program may
+ * have written any number to an entry, which is copied as it is.
+ *
+ * Context: task, may sleep.
+ * Return: 0; -ENOMEM: the ring has not changed; -EINTR: the task was killed, also not.
+ */
+int theap_ring_grow(struct theap_ring *ring, u32 slots)
+{
+	unsigned long nr_old = theap_ring_pages(ring->mask + 1), nr = theap_ring_pages(slots);
+	u32 mask = roundup_pow_of_two(slots) - 1, position;
+	u32 **old = ring->pages, **pages;
+	bool copied = false;
+
+	if (mask <= ring->mask)
+		return 0;
+	pages = theap_ring_alloc_pages(old, nr_old, nr);
+	if (!pages)
+		return -ENOMEM;
+	position = theap_ring_head(ring, READ_ONCE(ring->tail));
+	while (!copied) {
+		u32 end;
+
+		/* Other CPUs could add numbers as fast as this loop copies, without an end. */
+		if (fatal_signal_pending(current)) {
+			theap_ring_free_pages(pages, nr_old, nr);
+			kvfree(pages);
+			return -EINTR;
+		}
+		raw_spin_lock_irq(&ring->lock);
+		end = position + min(ring->tail - position, THEAP_RING_COPY);
+		for (; position != end; position++)
+			if ((position & mask) > ring->mask)
+				*theap_ring_word(pages, position & mask) =
+					READ_ONCE(*theap_ring_entry(ring, position));
+		copied = position == ring->tail;
+		if (copied) {
+			ring->pages = pages;
+			WRITE_ONCE(ring->mask, mask);
+		}
+		raw_spin_unlock_irq(&ring->lock);
+		cond_resched();
+	}
+	kvfree(old);
+	return 0;
 }
 
 /*
@@ -125,7 +216,7 @@ u32 theap_ring_count(struct theap_ring *ring)
 {
 	u32 count = READ_ONCE(ring->tail) - READ_ONCE(ring->shared->head);
 
-	return min(count, ring->mask + 1);
+	return min(count, READ_ONCE(ring->mask) + 1);
 }
 
 /* Return: the number of entries added since theap_ring_init(), modulo 2^32. */
@@ -149,10 +240,8 @@ bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 	struct timerheap_ring *shared = ring->shared;
 	/* Pairs with the release in theap_ring_put(). */
 	u32 tail = smp_load_acquire(&ring->tail);
-	u32 head = READ_ONCE(shared->head);
+	u32 head = theap_ring_head(ring, tail);
 
-	if (tail - head > ring->mask + 1)
-		head = tail - ring->mask - 1;
 	if (head == tail)
 		return false;
 	*slot = READ_ONCE(*theap_ring_entry(ring, head));

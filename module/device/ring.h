@@ -17,6 +17,18 @@
  * count to 0 only after it has removed the number.  So each number is in the ring at most
  * once, and an expiry need not read the head.
  *
+ * GROW makes the ring larger while expiries add numbers, but while no reader removes any.  The
+ * number at position p of the stream is in entry p modulo the number of entries.  With 2^k times
+ * as many entries, p is either in the same entry, or in one that the smaller ring did not have:
+ *
+ *	GROW, for each 256 positions from	an expiry, under the lock
+ *	the head to the tail, under the lock
+ *	  copy the numbers whose entry is new	  slots[tail] <- n, in the smaller ring
+ *	  at the tail: use the larger ring	  tail <- tail + 1
+ *
+ * So a number is never moved, only copied.  The last positions are copied under the same hold of
+ * the lock that begins the use of the larger ring.  So no number is lost or added twice.
+ *
  * The program can map this memory, and can write any value to it.  So the kernel has
  * its own tail, and masks or checks each value that it reads.  A program that writes wrong
  * values gets wrong events of its own context, and causes no other harm.
@@ -35,21 +47,26 @@ struct timerheap_ring;
  *
  *	C  constant after theap_ring_init()
  *	l  written under @lock, read without it
+ *	g  written under @lock by theap_ring_grow(), whose caller holds the locks of readers and of
+ *	   page faults; read under any of the three
  *
  * In the shared memory, @lock protects the tail and the entries.  Only the reader writes the
  * head.
  */
 struct theap_ring {
-	u32 **pages;			/* C: the memory that the program can map, by pages */
+	u32 **pages;			/* g: the memory that the program can map, by pages */
 	struct timerheap_ring *shared;	/* C: the first page, which has the head and the tail */
-	u32 mask;			/* C: number of entries - 1 */
+	u32 mask;			/* g: number of entries - 1; theap_ring_count() reads it
+					 * without a lock, and may return the former limit */
 	u32 tail;			/* l: entries added, modulo 2^32; shared->tail is a copy */
-	raw_spinlock_t lock;		/* held only for the three stores of theap_ring_put() */
+	raw_spinlock_t lock;		/* held for the three stores of theap_ring_put(), or while
+					 * theap_ring_grow() copies 256 entries */
 };
 
 u64 theap_ring_bytes(u32 slots);
-u64 theap_ring_size(const struct theap_ring *ring);
+u64 theap_ring_size(u32 slots);
 int theap_ring_init(struct theap_ring *ring, u32 slots);
+int theap_ring_grow(struct theap_ring *ring, u32 slots);
 void theap_ring_destroy(struct theap_ring *ring);
 struct page *theap_ring_page(const struct theap_ring *ring, u64 offset);
 void theap_ring_put(struct theap_ring *ring, u32 slot);

@@ -2,11 +2,11 @@
 /*
  * The memory of slots.
  *
- * A context has a table of pages.  A page gets its memory when one of its slots is first
- * used, by an ioctl or by a page fault of the program.  So SETUP of a million slots allocates
- * little more than the ring.  When a page of slots is first used, it needs two pages of
- * memory: one for the slots, which the program can map, and one for their timers.  They are
- * charged to the user of the context then.
+ * A context has a table of pages, which GROW replaces by a larger one.  A page gets its memory
+ * when one of its slots is first used, by an ioctl or by a page fault of the program.  So SETUP of
+ * a million slots allocates little more than the ring.  When a page of slots is first used, it
+ * needs two pages of memory: one for the slots, which the program can map, and one for their
+ * timers.  They are charged to the user of the context then.
  *
  * They are charged to the memory cgroup of the task, too, but not to its address space.  A
  * page of slots counts in the task's RSS while it is mapped, as a page of a file does.  The
@@ -74,6 +74,15 @@ void theap_slot_page_free(struct theap_slot_page *page)
 	kfree(page);
 }
 
+/* Return: the entry of a slot's page in the table.  Context: RCU, or under the context's lock. */
+static struct theap_slot_page **theap_slot_entry(struct theap_context *context, u32 slot)
+{
+	struct theap_slot_table *table =
+		rcu_dereference_check(context->table, lockdep_is_held(&context->lock));
+
+	return &table->pages[slot / THEAP_PAGE_SLOTS];
+}
+
 /**
  * theap_slot_find - find the page of a slot
  * @context: set up
@@ -89,21 +98,22 @@ void theap_slot_page_free(struct theap_slot_page *page)
 int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 		    struct theap_slot_page **page)
 {
-	struct theap_slot_page **entry;
+	u32 slots = theap_context_slots(context);
 	int ret = 0;
 
-	if (slot >= context->nr_slots)
+	if (slot >= slots)
 		return -ENOENT;
 	/* The program has chosen the number: keep speculative loads within the table. */
-	slot = array_index_nospec(slot, context->nr_slots);
-	entry = &context->pages[slot / THEAP_PAGE_SLOTS];
+	slot = array_index_nospec(slot, slots);
+	rcu_read_lock();
 	/* Pairs with the release below. */
-	*page = smp_load_acquire(entry);
+	*page = smp_load_acquire(theap_slot_entry(context, slot));
+	rcu_read_unlock();
 	if (*page || !create)
 		return 0;
 
 	mutex_lock(&context->lock);
-	*page = *entry;
+	*page = *theap_slot_entry(context, slot);
 	if (!*page) {
 		ret = theap_context_charge(context, THEAP_SLOT_PAGE_BYTES);
 		if (!ret) {
@@ -114,7 +124,7 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 			}
 		}
 		/* Pairs with the acquire above. */
-		smp_store_release(entry, *page);
+		smp_store_release(theap_slot_entry(context, slot), *page);
 	}
 	mutex_unlock(&context->lock);
 	return ret;
@@ -134,10 +144,12 @@ bool theap_slots_free_some(struct theap_context *context)
 {
 	u32 pages = theap_context_pages(theap_context_slots(context));
 	u32 end = min(context->freed + THEAP_FREE_PAGES, pages);
+	/* No other task has the context. */
+	struct theap_slot_table *table = rcu_dereference_protected(context->table, true);
 
 	for (; context->freed < end; context->freed++)
-		if (context->pages[context->freed])
-			theap_slot_page_free(context->pages[context->freed]);
+		if (table->pages[context->freed])
+			theap_slot_page_free(table->pages[context->freed]);
 	return end < pages;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The event ring: its size, the order of entries, a program that overwrites head or tail,
- * and numbers that all CPUs add at once.
+ * The event ring: its size and its growth, the order of entries, a program that overwrites head or
+ * tail, and numbers that all CPUs add at once.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
@@ -41,8 +41,8 @@ static void ring_size_is_a_power_of_2(struct kunit *test)
 		struct theap_ring *ring = ring_make(test, sizes[i][0]);
 
 		KUNIT_EXPECT_EQ(test, ring->mask + 1, sizes[i][1]);
-		KUNIT_EXPECT_EQ(test, theap_ring_size(ring) % PAGE_SIZE, 0);
-		KUNIT_EXPECT_GE(test, theap_ring_size(ring),
+		KUNIT_EXPECT_EQ(test, theap_ring_size(sizes[i][0]) % PAGE_SIZE, 0);
+		KUNIT_EXPECT_GE(test, theap_ring_size(sizes[i][0]),
 				sizeof(struct timerheap_ring) + 4 * sizes[i][1]);
 	}
 }
@@ -140,9 +140,115 @@ static void ring_loses_no_number_of_concurrent_cpus(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ring->shared->tail, ring->tail);
 }
 
+/* A ring that grows keeps its numbers in their order, for each head and each number of entries. */
+static void ring_keeps_order_if_it_grows(struct kunit *test)
+{
+	u32 head, count, i, slot;
+
+	for (head = U32_MAX - 7; head != 9; head++) {
+		for (count = 0; count <= 8; count++) {
+			struct theap_ring *ring = ring_make(test, 8);
+			u32 sizes[] = { 8, 9, 100, 5000 };
+
+			ring->tail = head;
+			ring->shared->tail = head;
+			ring->shared->head = head;
+			for (i = 0; i < count; i++)
+				theap_ring_put(ring, i);
+			for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+				KUNIT_ASSERT_EQ(test, theap_ring_grow(ring, sizes[i]), 0);
+				KUNIT_EXPECT_EQ(test, ring->mask + 1, roundup_pow_of_two(sizes[i]));
+				KUNIT_EXPECT_EQ(test, theap_ring_count(ring), count);
+			}
+			for (i = count; i < 5000; i++)
+				theap_ring_put(ring, i);
+			for (i = 0; theap_ring_get(ring, &slot); i++)
+				KUNIT_ASSERT_EQ(test, slot, i);
+			KUNIT_EXPECT_EQ(test, i, 5000);
+			kunit_release_action(test, ring_action, ring);
+		}
+		cond_resched();
+	}
+}
+
+/* For each head that a program writes, a growth ends, and no page of the ring is missing. */
+static void ring_grows_for_any_head(struct kunit *test)
+{
+	static const u32 heads[] = { 0, 1, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };
+	u32 i, slot, nr;
+
+	for (i = 0; i < ARRAY_SIZE(heads); i++) {
+		struct theap_ring *ring = ring_make(test, 8);
+
+		for (nr = 0; nr < 20; nr++)
+			theap_ring_put(ring, nr);
+		ring->shared->head = heads[i];
+		KUNIT_EXPECT_EQ(test, theap_ring_grow(ring, 5000), 0);
+		KUNIT_EXPECT_NOT_NULL(test,
+				      theap_ring_page(ring, theap_ring_size(5000) - PAGE_SIZE));
+		KUNIT_EXPECT_NULL(test, theap_ring_page(ring, theap_ring_size(5000)));
+		for (nr = 0; theap_ring_get(ring, &slot) && nr < 10000; nr++)
+			;
+		KUNIT_EXPECT_LE(test, nr, 8192);
+	}
+}
+
+#define ROUNDS		100U
+#define ROUND_NUMBERS	1000U
+
+static void put_some_numbers(void *ring)
+{
+	u32 i;
+
+	for (i = 0; i < ROUND_NUMBERS; i++)
+		theap_ring_put(ring, smp_processor_id() * ROUND_NUMBERS + i);
+}
+
+/* If other CPUs add numbers while the ring grows, each number is in the ring once. */
+static void ring_grows_while_cpus_add_numbers(struct kunit *test)
+{
+	u32 slots = nr_cpu_ids * ROUND_NUMBERS, slot, size, round;
+	unsigned long *seen = kunit_kcalloc(test, BITS_TO_LONGS(slots), sizeof(long),
+					    GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, seen);
+	for (round = 0; round < ROUNDS; round++) {
+		struct theap_ring *ring = ring_make(test, slots);
+		u32 cpus, twice = 0;
+
+		/* Begin in the middle, so that a growth copies most of the numbers. */
+		ring->tail = ring->mask / 2;
+		ring->shared->tail = ring->tail;
+		ring->shared->head = ring->tail;
+		cpus_read_lock();
+		cpus = num_online_cpus();
+		preempt_disable();
+		put_some_numbers(ring);
+		smp_call_function(put_some_numbers, ring, false);
+		preempt_enable();
+		while (cpus > 1 && theap_ring_count(ring) == ROUND_NUMBERS)
+			cpu_relax();
+		for (size = 2 * slots; size <= 16 * slots; size *= 2)
+			KUNIT_EXPECT_EQ(test, theap_ring_grow(ring, size), 0);
+		/* Wait until the function has ended on each CPU. */
+		kick_all_cpus_sync();
+		cpus_read_unlock();
+		KUNIT_EXPECT_EQ(test, theap_ring_count(ring), cpus * ROUND_NUMBERS);
+		bitmap_zero(seen, slots);
+		while (theap_ring_get(ring, &slot) && slot < slots)
+			twice += test_and_set_bit(slot, seen);
+		KUNIT_EXPECT_EQ(test, twice, 0);
+		KUNIT_EXPECT_EQ(test, bitmap_weight(seen, slots), cpus * ROUND_NUMBERS);
+		kunit_release_action(test, ring_action, ring);
+	}
+}
+
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_size_is_a_power_of_2),
 	KUNIT_CASE(ring_keeps_order),
+	KUNIT_CASE(ring_keeps_order_if_it_grows),
+	KUNIT_CASE(ring_grows_for_any_head),
+	KUNIT_CASE(ring_grows_while_cpus_add_numbers),
 	KUNIT_CASE(ring_returns_at_most_its_size_for_any_head),
 	KUNIT_CASE(ring_ignores_tail_written_by_program),
 	KUNIT_CASE(ring_loses_no_number_of_concurrent_cpus),

@@ -2,7 +2,8 @@
 /*
  * The event ring (module/device/ring.c, slot.c): is each expiration read once?
  *
- * Two slots expire, in two processes of the kernel.  Meanwhile the reader takes events.
+ * Two slots expire, in two processes of the kernel.  Meanwhile the reader takes events, and may let
+ * the ring grow, which copies one entry for each hold of the lock.
  *
  * Of the timer of a slot the model keeps one bit: is the timer claimed?  As in a run, the
  * number of the slot is added to the ring after the claim has ended.  In the code, a call
@@ -18,7 +19,7 @@
  */
 
 #define SLOTS	2
-#define ENTRIES	2	/* SLOTS, rounded up to a power of two */
+#define ENTRIES	2	/* SLOTS, rounded up to a power of two, before a growth */
 #define EMPTY	255	/* the store buffer holds no store */
 
 /* The size of the search.  The script check sets these macros. */
@@ -28,6 +29,9 @@
 #ifndef PUT_BACKS
 #define PUT_BACKS 0	/* how often, at most, a call cannot deliver an event and puts it back */
 #endif
+#ifndef GROWTHS
+#define GROWTHS 0	/* how often, at most, the ring grows to twice as many entries: 0 or 1 */
+#endif
 
 /* The slots. */
 byte expired_deadline[SLOTS], fired[SLOTS], expirations[SLOTS]
@@ -35,14 +39,14 @@ bool claimed[SLOTS]
 
 /* The ring. */
 bool lock
-byte head, tail, entries[ENTRIES]
+byte head, tail, nr = ENTRIES, entries[2 * ENTRIES]
 byte head_buffered = EMPTY
 
 /* For the assertions, and to bound the search. */
 byte expiries[SLOTS], expirations_read[SLOTS]
-byte put_backs = PUT_BACKS
+byte put_backs = PUT_BACKS, growths = GROWTHS
 
-#define entry(n)	entries[(n) % ENTRIES]
+#define entry(n)	entries[(n) % nr]
 
 /*
  * The kernel.  i, old and t are local variables of the caller.
@@ -55,7 +59,7 @@ inline ring_put() {
 	t = tail;
 	/* There is a free entry, and no other entry has this number. */
 	atomic {
-		assert(t - head < ENTRIES);
+		assert(t - head < nr);
 		assert(t == head || entry(head) != i)
 	};
 #ifdef M_NO_C
@@ -173,10 +177,46 @@ inline take_event() {
 	fi
 }
 
+inline copy_entry() { entries[t % (2 * ENTRIES)] = entries[t % ENTRIES]; t++ }
+
+inline grow() {
+#ifdef M_GROW_TOO_EARLY
+	nr = 2 * ENTRIES;
+#endif
+	t = my_head;
+#ifdef M_GROW_ONCE
+	i = tail;
+#endif
+	do
+	:: true ->
+#ifndef M_GROW_NO_LOCK
+		atomic { !lock -> lock = true };
+#endif
+		if :: t != tail -> copy_entry() :: else fi;
+		if
+#ifdef M_GROW_ONCE
+		:: t >= i -> nr = 2 * ENTRIES; lock = false; break
+#else
+		:: t == tail ->
+#ifdef M_GROW_RELEASES_LOCK
+			lock = false;
+#endif
+			nr = 2 * ENTRIES;
+			lock = false;
+			break
+#endif
+		:: else -> lock = false
+		fi
+	od;
+	atomic { t = 0; i = 0 }
+}
+
 active proctype reader() {
 	byte i, n, old, t, my_head, event_deadline, event_fired;
 	bool ok;
 end:	do
+	:: atomic { growths -> growths-- };
+		grow()
 #ifdef M_NO_D
 	:: i = entry(my_head);
 end_d:		my_head != tail;
@@ -188,6 +228,15 @@ end_d:		my_head != tail;
 		atomic { i = 0; n = 0; old = 0; event_deadline = 0; event_fired = 0; ok = false }
 	od
 }
+
+#ifdef M_GROW_BESIDE_READER
+/* A second process lets the ring grow, and the reader goes on. */
+active proctype second_process() {
+	byte i, t, my_head;
+	my_head = head;
+	grow()
+}
+#endif
 
 #ifdef M_SECOND_READER
 /* A second reader, which exchanges a count without taking the number from the ring. */

@@ -18,7 +18,8 @@
  * @setup_size: size of @setup
  * @setup:      the structure of SETUP, as the program has filled it in, for timerheap_reopen()
  *
- * All functions that get a context read @th, and none writes @th after the open.
+ * All functions that get a context read @th.  After the open, only timerheap_grow() and
+ * timerheap_reopen() write it.
  */
 struct context {
 	struct timerheap th;

@@ -61,7 +61,7 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
 {
 	uint32_t slot = *entry(th, position);
 
-	if (slot >= th->nr)
+	if (slot >= timerheap_slots(th))
 		return 0;
 	return __atomic_load_n(&th->slots[slot].expired_deadline, __ATOMIC_RELAXED);
 }

@@ -37,6 +37,18 @@ static void *map(int fd, void *address, uint64_t offset, uint64_t size)
 	return mapping;
 }
 
+/* Note the number of slots.  The number of ring entries is the next power of two. */
+static void set_slots(struct context *context, uint32_t slots)
+{
+	struct timerheap *th = &context->th;
+
+	while (th->mask < slots - 1)
+		th->mask = th->mask << 1 | 1;
+	__atomic_store_n(&th->nr, slots, __ATOMIC_RELAXED);
+	/* For timerheap_reopen(). */
+	memcpy(context->setup + offsetof(struct timerheap_setup, slots), &slots, sizeof(slots));
+}
+
 /*
  * Call SETUP or QUERY on @fd, and map the slots and the ring.  A context that is opened again has
  * its mappings at the same addresses.  @nr: the number of the request.
@@ -76,11 +88,8 @@ static int attach(struct context *context, int fd, unsigned int nr, struct timer
 	th->ring = ring;
 	th->fd = fd;
 	th->clock = setup->clock;
-	th->nr = setup->slots;
 	context->slack = setup->slack;
-	/* The number of ring entries is the number of slots, rounded up to a power of two. */
-	while (th->mask < setup->slots - 1)
-		th->mask = th->mask << 1 | 1;
+	set_slots(context, setup->slots);
 	return 0;
 }
 
@@ -284,4 +293,17 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	}
 	errno = saved;
 	return done ? (int)done : error;
+}
+
+int timerheap_grow(struct timerheap *th, uint32_t slots)
+{
+	struct timerheap_grow grow = { .slots = slots };
+	int error = 0, saved = errno;
+
+	if (ioctl(th->fd, TIMERHEAP_IOC_GROW, &grow))
+		error = -errno;
+	else
+		set_slots(context_of(th), grow.slots);
+	errno = saved;
+	return error;
 }

@@ -70,7 +70,7 @@ static int pop_free(struct timerheap *th)
 			return -ENOSPC;
 		slot = (head & NUMBER_MASK) - 1;
 		/* Another process may have written a wrong link: treat it as the end. */
-		if (slot >= th->nr)
+		if (slot >= timerheap_slots(th))
 			return -ENOSPC;
 		/*
 		 * If another thread has popped the slot, user_data is no longer a link.  The
@@ -110,7 +110,7 @@ static int take_fresh(struct timerheap *th)
 	int error;
 
 	do {
-		if (slot >= th->nr)
+		if (slot >= timerheap_slots(th))
 			return -ENOSPC;
 		/* Before the exchange, so that a thread that takes a later slot has its page. */
 		error = populate(&th->slots[slot]);

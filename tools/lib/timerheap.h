@@ -13,7 +13,7 @@
  *		while (timerheap_next(th, &event))
  *			...
  *
- * A context is a clock and a fixed number of timers.  A small integer, the slot,
+ * A context is a clock and a number of timers, which may grow.  A small integer, the slot,
  * identifies a timer.  The kernel and the program share the memory of the slots
  * and of the event ring.  <linux/timerheap.h> describes this memory and its
  * protocol; the letters (A) to (F) here name the barriers of the protocol.
@@ -31,7 +31,7 @@
  *    discard the event of the former arming if no thread has taken it.
  *  - Threads may share a context.  Any thread may start, postpone, stop, allocate
  *    and free timers.  Several threads may start, postpone and stop the same timer
- *    concurrently.  Two things need a lock of the program: to take events in
+ *    concurrently.  Two things need a lock of the program: to take events or to grow in
  *    several threads, and to set the data, the slack or the period of one timer in
  *    several threads.
  *  - A child of fork() has no access to the timers of its parent.  There the functions
@@ -67,8 +67,8 @@ extern "C" {
 struct timerheap {
 	struct timerheap_slot *slots;
 	struct timerheap_ring *ring;
-	uint32_t nr;			/* number of slots */
-	uint32_t mask;			/* number of ring entries - 1 */
+	uint32_t nr;			/* number of slots; see timerheap_slots() */
+	uint32_t mask;			/* number of ring entries - 1; for the reader of events */
 	int fd;
 	clockid_t clock;
 };
@@ -193,14 +193,36 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
  * Slots
  */
 
+/* Return the number of slots.  A thread that has not called timerheap_grow() may see it later. */
+static inline uint32_t timerheap_slots(const struct timerheap *th)
+{
+	return __atomic_load_n(&th->nr, __ATOMIC_RELAXED);
+}
+
+/*
+ * Let the context have at least @slots slots.  @max_slots of timerheap_open_setup() is the limit;
+ * timerheap_open() permits no more slots than it was given.
+ *
+ * The slots stay at their addresses, and timers and events are not affected.  Other threads may use
+ * the timers meanwhile, and allocate new slots afterwards.  The thread that takes events calls this
+ * function, not in several threads at the same time.  A slot that is not used costs less than 9
+ * bytes.
+ *
+ * The function makes one system call.
+ *
+ * Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user would exceed max_user_memory
+ * (INFO); -ENOMEM; -EBADF as timerheap_wait().
+ */
+int timerheap_grow(struct timerheap *th, uint32_t slots);
+
 /*
  * Allocate a slot.  Its timer is idle; its data and its own slack are 0.
  *
  * The function makes no system call, with two exceptions: the former owner gave the slot more
  * slack than the context has; the slot is new, and the first in a page of memory.
  *
- * Return: a slot that has no owner; -ENOSPC: there is none, or the user would exceed
- * max_user_memory (INFO); -ENOMEM.
+ * Return: a slot that has no owner; -ENOSPC: there is none until timerheap_grow(), or the user
+ * would exceed max_user_memory (INFO); -ENOMEM.
  */
 int timerheap_alloc(struct timerheap *th);
 
@@ -532,7 +554,7 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 	while (head != end) {
 		number = __atomic_load_n(&ring->slots[head & th->mask], __ATOMIC_RELAXED);
 		__atomic_store_n(&ring->head, ++head, __ATOMIC_RELAXED);
-		if (number >= th->nr)
+		if (number >= timerheap_slots(th))
 			continue;
 		s = &th->slots[number];
 		/* Let the KICK count all periods that have passed: they make no second event. */

@@ -396,7 +396,8 @@ struct timerheap_info {
  *         out: the layout of mapped memory
  * @slot_stride:  out: bytes from one slot to the next, in the slots
  * @ring_entries: out: offset of &timerheap_ring.slots in the ring
- * @reserved: 0
+ * @max_slots: the most slots that GROW may give to the context; 0: @slots; a value above
+ *         &timerheap_info.max_slots counts as that one.  out: the most slots
  *
  * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.  Deadlines
  * that have passed by the new time expire at once.  TIMERHEAP_IOC_SETUP(2) describes what a step
@@ -418,7 +419,7 @@ struct timerheap_info {
  *	ENOMEM
  *
  * QUERY returns the inputs and outputs of SETUP to a process that has received the descriptor.  Its
- * own inputs are @layout and @reserved.
+ * own input is @layout, and its @slots is the present number of slots.
  */
 struct timerheap_setup {
 	__u32 clock;
@@ -433,7 +434,24 @@ struct timerheap_setup {
 	__u32 layout;
 	__u32 slot_stride;
 	__u32 ring_entries;
-	__u32 reserved;
+	__u32 max_slots;
+};
+
+/**
+ * struct timerheap_grow - let a context have more slots
+ * @flags: 0
+ * @slots: in: the least number of slots; out: the number of slots, which is never reduced
+ *
+ * Timers and events are not affected, and mapped memory stays at its addresses.  But the ring gets
+ * the number of entries for @slots.  So no thread may take events from mapped memory during the
+ * call, and whatever takes events after the call needs the new number.
+ *
+ * EINVAL: @slots is above &timerheap_setup.max_slots.  ENOSPC: the user would exceed
+ * max_user_memory (INFO).  ENOMEM.
+ */
+struct timerheap_grow {
+	__u32 flags;
+	__u32 slots;
 };
 
 /**
@@ -763,6 +781,7 @@ struct timerheap_sync {
 #define TIMERHEAP_IOC_ADVANCE	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0b, struct timerheap_advance)
 #define TIMERHEAP_IOC_QUERY	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0c, struct timerheap_setup)
 #define TIMERHEAP_IOC_SYNC	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0d, struct timerheap_sync)
+#define TIMERHEAP_IOC_GROW	_IOWR(TIMERHEAP_IOC_MAGIC, 0x0e, struct timerheap_grow)
 
 /**
  * DOC: io_uring

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * GROW and timerheap_grow(): a context gets more slots while its timers run.
+ *
+ * The mappings stay where they are, and no event is lost, doubled or out of order.  What GROW must
+ * preserve is in the ring: so most tests have unread events, with the head at different entries.
+ */
+#include <setjmp.h>
+#include <signal.h>
+
+#include <timerheap.h>
+
+#include "timerheap_test.h"
+
+#define MOST	(1U << 20)	/* max_slots of the contexts */
+
+FIXTURE(grow)
+{
+	struct timerheap *th;
+};
+
+/* Open a context with @slots slots, which may grow to MOST.  Return: it, or NULL. */
+static struct timerheap *open_growing(clockid_t clock, uint32_t slots)
+{
+	struct timerheap_setup setup = { .clock = clock, .slots = slots, .max_slots = UINT32_MAX };
+
+	return timerheap_open_setup(&setup);
+}
+
+FIXTURE_SETUP(grow)
+{
+	REQUIRE_DEVICE();
+	self->th = open_growing(TIMERHEAP_CLOCK_MANUAL, 8);
+	ASSERT_NE(NULL, self->th);
+}
+
+FIXTURE_TEARDOWN(grow)
+{
+	timerheap_close(self->th);
+}
+
+/* Return: the memory that is charged to the user of a context, in bytes. */
+static uint64_t charged(struct timerheap *th)
+{
+	struct timerheap_info info;
+
+	return th_info(timerheap_fd(th), &info) ? 0 : info.user_memory;
+}
+
+/* A context grows up to its limit, and never shrinks.  A call that fails changes nothing. */
+TEST_F(grow, number_of_slots_grows_to_its_limit)
+{
+	struct timerheap *fixed = timerheap_open(CLOCK_MONOTONIC, 8);
+	struct timerheap_grow grow = { .slots = 3 };
+	struct timerheap_setup setup = {};
+
+	ASSERT_NE(NULL, fixed);
+	EXPECT_EQ(-EINVAL, timerheap_grow(fixed, 9));
+	EXPECT_EQ(8, timerheap_slots(fixed));
+	EXPECT_EQ(0, timerheap_grow(fixed, 8));
+	timerheap_close(fixed);
+	EXPECT_EQ(0, call(timerheap_fd(self->th), TIMERHEAP_IOC_GROW, &grow));
+	EXPECT_EQ(8, grow.slots);
+	EXPECT_EQ(-ENOENT, th_start(timerheap_fd(self->th), 8, SEC));
+	EXPECT_EQ(0, timerheap_grow(self->th, 9));
+	EXPECT_EQ(0, th_start(timerheap_fd(self->th), 8, SEC));
+	EXPECT_EQ(-ENOENT, th_start(timerheap_fd(self->th), 9, SEC));
+	EXPECT_EQ(-EINVAL, timerheap_grow(self->th, MOST + 1));
+	EXPECT_EQ(0, timerheap_grow(self->th, MOST));
+	EXPECT_EQ(0, timerheap_grow(self->th, 9));
+	EXPECT_EQ(MOST, timerheap_slots(self->th));
+	EXPECT_EQ(0, th_start(timerheap_fd(self->th), MOST - 1, SEC));
+	EXPECT_EQ(0, call(timerheap_fd(self->th), TIMERHEAP_IOC_QUERY, &setup));
+	EXPECT_EQ(MOST, setup.slots);
+	EXPECT_EQ(MOST, setup.max_slots);
+}
+
+/* timerheap_alloc() returns each slot once, those before and those after a growth. */
+TEST_F(grow, alloc_continues_after_growth)
+{
+	for (uint32_t slot = 0; slot < 1000; slot++) {
+		int ret = timerheap_alloc(self->th);
+
+		if (ret == -ENOSPC) {
+			EXPECT_EQ(slot, timerheap_slots(self->th));
+			ASSERT_EQ(0, timerheap_grow(self->th, 2 * slot));
+			ret = timerheap_alloc(self->th);
+		}
+		ASSERT_EQ(slot, ret);
+	}
+}
+
+static sigjmp_buf after_fault;
+
+static void on_sigbus(int signal)
+{
+	siglongjmp(after_fault, 1);
+}
+
+/* Return: whether a store to the address raises SIGBUS. */
+static bool faults(uint64_t *address)
+{
+	struct sigaction action = { .sa_handler = on_sigbus }, old;
+	bool fault = true;
+
+	sigaction(SIGBUS, &action, &old);
+	if (!sigsetjmp(after_fault, true)) {
+		__atomic_store_n(address, 0, __ATOMIC_RELAXED);
+		fault = false;
+	}
+	sigaction(SIGBUS, &old, NULL);
+	return fault;
+}
+
+/* Memory of slots and of the ring beyond the number of slots cannot be accessed until GROW. */
+TEST_F(grow, memory_beyond_the_slots_faults)
+{
+	uint32_t next = getpagesize() / sizeof(struct timerheap_slot);
+	struct timerheap *th = self->th;
+	uint64_t *entry = (uint64_t *)&th->ring->slots[getpagesize() / sizeof(uint32_t)];
+
+	EXPECT_TRUE(faults((uint64_t *)&th->slots[next].user_data));
+	EXPECT_TRUE(faults(entry));
+	ASSERT_EQ(0, timerheap_grow(th, next + 1));
+	EXPECT_FALSE(faults((uint64_t *)&th->slots[next].user_data));
+	EXPECT_TRUE(faults((uint64_t *)&th->slots[2 * next].user_data));
+	EXPECT_TRUE(faults(entry));
+	ASSERT_EQ(0, timerheap_grow(th, getpagesize() / sizeof(uint32_t)));
+	EXPECT_FALSE(faults(entry));
+}
+
+/*
+ * Unread events survive a growth, in their order, wherever the head is.  Here @first events were
+ * taken before, and the ring is full.
+ */
+TEST_F(grow, unread_events_keep_their_order)
+{
+	struct timerheap_event event;
+
+	for (uint32_t first = 0; first <= 8; first++) {
+		struct timerheap *th = open_growing(TIMERHEAP_CLOCK_MANUAL, 8);
+		uint32_t slots[] = { 9, 16, 17, 1000, 1U << 16 };
+
+		ASSERT_NE(NULL, th);
+		for (uint32_t i = 0; i < first + 8; i++) {
+			ASSERT_EQ(0, timerheap_start(th, i % 8, 1 + i));
+			if (i < first) {
+				timerheap_advance_next(th);
+				ASSERT_TRUE(timerheap_next(th, &event));
+			}
+		}
+		while (timerheap_advance_next(th) > 0)
+			;
+		for (int i = 0; i < 5; i++) {
+			ASSERT_EQ(0, timerheap_grow(th, slots[i]));
+			/* An event that expires after the growth is behind the others. */
+			ASSERT_EQ(0, timerheap_start(th, 8 + i, timerheap_now(th)));
+			ASSERT_TRUE(timerheap_next(th, &event));
+			EXPECT_EQ((first + i) % 8, event.slot);
+		}
+		for (uint32_t i = 5; i < 8; i++) {
+			ASSERT_TRUE(timerheap_next(th, &event));
+			EXPECT_EQ((first + i) % 8, event.slot);
+		}
+		for (uint32_t i = 0; i < 5; i++) {
+			ASSERT_TRUE(timerheap_next(th, &event));
+			EXPECT_EQ(8 + i, event.slot);
+		}
+		EXPECT_FALSE(timerheap_next(th, &event));
+		timerheap_close(th);
+	}
+}
+
+/* read() takes the events from the larger ring, too. */
+TEST_F(grow, read_takes_events_after_growth)
+{
+	struct timerheap_event events[16];
+	int fd = timerheap_fd(self->th);
+
+	for (uint32_t i = 0; i < 8; i++)
+		ASSERT_EQ(0, th_start_at(fd, i, 1));
+	ASSERT_EQ(0, timerheap_grow(self->th, 100));
+	for (uint32_t i = 8; i < 16; i++)
+		ASSERT_EQ(0, th_start_at(fd, i, 1));
+	ASSERT_EQ(sizeof(events), read(fd, events, sizeof(events)));
+	for (uint32_t i = 0; i < 16; i++)
+		EXPECT_EQ(i, events[i].slot);
+}
+
+/*
+ * A context that may grow is charged as one that may not.  An unused slot costs at most 8 bytes of
+ * the ring and a part of a pointer.  Without memory left, GROW fails and changes nothing.
+ */
+TEST_F(grow, unused_slots_cost_nearly_nothing)
+{
+	struct timerheap *th = self->th, *fixed;
+	uint64_t before = charged(th), difference;
+
+	fixed = timerheap_open(TIMERHEAP_CLOCK_MANUAL, 8);
+	ASSERT_NE(NULL, fixed);
+	difference = charged(th) - before;
+	timerheap_close(fixed);
+	EXPECT_EQ(before, charged(th));
+	fixed = open_growing(TIMERHEAP_CLOCK_MANUAL, 8);
+	ASSERT_NE(NULL, fixed);
+	EXPECT_EQ(difference, charged(th) - before);
+	timerheap_close(fixed);
+	ASSERT_EQ(0, timerheap_grow(th, MOST));
+	EXPECT_GE(9ULL * MOST, charged(th) - before);
+	EXPECT_LE(4ULL * MOST, charged(th) - before);
+}
+
+/* A child of fork() that reopens the context has as many slots as the parent, which had grown. */
+TEST_F(grow, reopened_context_has_grown)
+{
+	struct timerheap *th = self->th;
+	pid_t pid;
+
+	ASSERT_EQ(0, timerheap_grow(th, 5000));
+	pid = fork();
+	if (!pid) {
+		if (timerheap_reopen(th) || timerheap_slots(th) != 5000 ||
+		    timerheap_start(th, 4999, 1))
+			_exit(1);
+		_exit(timerheap_grow(th, 5001) ? 2 : 0);
+	}
+	EXPECT_EQ(0, child_status(pid));
+}
+
+/* A successor has the slots that the context has grown to. */
+TEST_F(grow, adopted_context_has_grown)
+{
+	struct timerheap *th;
+	int fd = dup(timerheap_fd(self->th));
+
+	ASSERT_EQ(0, timerheap_grow(self->th, 5000));
+	th = timerheap_open_fd(fd);
+	ASSERT_NE(NULL, th);
+	EXPECT_EQ(5000, timerheap_slots(th));
+	EXPECT_EQ(0, timerheap_grow(th, 6000));
+	EXPECT_EQ(0, timerheap_start(th, 5999, 1));
+	timerheap_close(th);
+}
+
+#define THREADS		3
+#define ROUNDS		20	/* contexts that grow from 8 to LAST slots */
+#define LAST		20000
+
+/* What the threads of a round share.  They start each slot once; the main thread takes events. */
+struct round {
+	struct timerheap *th;
+	atomic_uint events[LAST];
+	atomic_uint failed;
+	atomic_bool full;	/* a thread finds no slot: the main thread lets the context grow */
+};
+
+/* Allocate slots until the context has LAST, and let each expire within 100 us. */
+static void *start_all(void *arg)
+{
+	struct round *round = arg;
+	struct timerheap *th = round->th;
+	unsigned int seed = 1;
+
+	for (;;) {
+		int slot = timerheap_alloc(th);
+
+		if (slot >= 0) {
+			if (timerheap_start(th, slot, timerheap_now(th) + rand_r(&seed) % 100000))
+				round->failed++;
+		} else if (slot == -ENOSPC && timerheap_slots(th) < LAST) {
+			round->full = true;
+			sched_yield();
+		} else {
+			return NULL;
+		}
+	}
+}
+
+/*
+ * A context grows while threads start timers and while timers expire on all CPUs.  Each timer has
+ * one event.  The events are taken in batches, sorted, so that the head is at any entry.
+ */
+TEST_F(grow, no_event_is_lost_or_doubled_while_timers_expire)
+{
+	struct round *round = calloc(1, sizeof(*round));
+	pthread_t threads[THREADS];
+	struct timerheap_event event;
+
+	ASSERT_NE(NULL, round);
+	for (int n = 0; n < ROUNDS; n++) {
+		uint32_t left = LAST, wrong = 0;
+		int64_t end = now() + LOST;
+
+		memset(round, 0, sizeof(*round));
+		round->th = open_growing(CLOCK_MONOTONIC, 8);
+		ASSERT_NE(NULL, round->th);
+		for (int i = 0; i < THREADS; i++)
+			ASSERT_EQ(0, pthread_create(&threads[i], NULL, start_all, round));
+		while (left && now() < end) {
+			uint32_t slots = timerheap_slots(round->th);
+
+			if (atomic_exchange(&round->full, false) && slots < LAST)
+				ASSERT_EQ(0, timerheap_grow(round->th, slots + slots / 2 < LAST ?
+								       slots + slots / 2 : LAST));
+			for (int i = 0; i < 100 && timerheap_next(round->th, &event); i++, left--)
+				wrong += event.expirations != 1 || round->events[event.slot]++;
+		}
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, left);
+		EXPECT_EQ(0, wrong);
+		EXPECT_EQ(0, round->failed);
+		EXPECT_FALSE(timerheap_next(round->th, &event));
+		timerheap_close(round->th);
+	}
+	free(round);
+}
+
+TEST_HARNESS_MAIN
