@@ -453,22 +453,18 @@ TEST_F(abi, unknown_requests_are_refused)
 		EXPECT_EQ(POISON, arg[i]);
 }
 
-TEST_F(abi, sync_refuses_bad_arguments)
+/* libtimerheap_grow tests what a GROW that succeeds changes. */
+TEST_F(abi, sync_and_grow_refuse_bad_arguments)
 {
-	for (int bit = 0; bit < 32; bit++)
+	for (int bit = 0; bit < 32; bit++) {
 		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SYNC, (struct timerheap_sync){
 			.flags = 1U << bit });
+		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_GROW, (struct timerheap_grow){
+			.flags = 1U << bit, .slots = SLOTS });
+	}
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_SYNC, (struct timerheap_sync){ .reserved = 1 });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_SYNC, BAD));
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_SYNC, self->readonly));
-}
-
-/* libtimerheap_grow tests what a GROW that succeeds changes. */
-TEST_F(abi, grow_refuses_bad_arguments)
-{
-	for (int bit = 0; bit < 32; bit++)
-		REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_GROW, (struct timerheap_grow){
-			.flags = 1U << bit, .slots = SLOTS });
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_GROW, (struct timerheap_grow){
 		.slots = SLOTS + 1 });
 	REFUSED(EINVAL, self->fd, TIMERHEAP_IOC_GROW, (struct timerheap_grow){ .slots = -1 });

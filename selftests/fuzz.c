@@ -691,7 +691,7 @@ static int fuzz_process(unsigned int nr)
  * Act as the neighbor until the fuzzer ends: each timer of each round must expire once, and
  * not early.  Return: 0, or the number of the check that failed.
  */
-static int neighbor(void)
+static int neighbor(unsigned int nr)
 {
 	struct timerheap_event events[32];
 	int fd = th_context(CLOCK_MONOTONIC, 32), rounds = 0;
@@ -704,11 +704,11 @@ static int neighbor(void)
 			if (th_start_at(fd, i, start + (i + 1) * MSEC))
 				return 1;
 		for (int left = 32; left > 0; ) {
-			int nr = th_events(fd, events, 32, 1);
+			int count = th_events(fd, events, 32, 1);
 
-			if (nr <= 0)
+			if (count <= 0)
 				return 2;
-			for (int i = 0; i < nr; i++) {
+			for (int i = 0; i < count; i++) {
 				if (arrived & 1U << events[i].slot || events[i].expirations != 1 ||
 				    events[i].fired < events[i].deadline ||
 				    (int64_t)events[i].deadline !=
@@ -716,7 +716,7 @@ static int neighbor(void)
 					return 3;
 				arrived |= 1U << events[i].slot;
 			}
-			left -= nr;
+			left -= count;
 		}
 		rounds++;
 	}
@@ -736,11 +736,6 @@ static pid_t fork_process(int (*run)(unsigned int nr), unsigned int nr)
 	nr = run(nr);
 	fflush(stdout);
 	_exit(nr);
-}
-
-static int neighbor_process(unsigned int nr)
-{
-	return neighbor();
 }
 
 FIXTURE(fuzz)
@@ -771,15 +766,13 @@ TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 	text = getenv("TIMERHEAP_CALLS");
 	total = text ? strtoul(text, NULL, 0) : total;
 	printf("# TIMERHEAP_SEED=%llu\n", (unsigned long long)seed);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = th_map_shared(sizeof(*shared));
 	ASSERT_NE(MAP_FAILED, shared);
 	/* Without root, INFO of this context counts the entries of this user only. */
 	fd = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, fd);
 	before = th_entries(fd);
-
-	neighbor_pid = fork_process(neighbor_process, 0);
+	neighbor_pid = fork_process(neighbor, 0);
 	for (int i = 0; i < 2; i++)
 		fuzzers[i] = fork_process(fuzz_process, i);
 	for (int i = 0; i < 2; i++)

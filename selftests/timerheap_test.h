@@ -2,9 +2,9 @@
 /*
  * Helpers that all tests of /dev/timerheap share.
  *
- * Each ioctl of the device except ADVANCE has a function here, so that a test reads as a
- * list of calls.  TH_WAIT_UNTIL() and the functions that wait for timers or events have a time
- * limit.  So a lost timer makes the test fail instead of hang.
+ * The common ioctls have functions here, so that a test reads as a list of calls.
+ * TH_WAIT_UNTIL() and the functions that wait for timers or events have a time limit.  So a lost
+ * timer makes the test fail instead of hang.
  *
  * Unless its comment states otherwise, a function returns -errno if its ioctl fails.  If START,
  * STOP or MODIFY succeeds, its function returns @was_pending, and sets th_discarded to @discarded.
@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>

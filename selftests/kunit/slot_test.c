@@ -3,110 +3,12 @@
  * The kernel's side of a slot: checks, START, MODIFY, STOP, KICK and events.
  *
  * The test stores to the slot, as a program does, and then calls theap_slot_check().  The
- * test passes the time of the check, so most tests need no clock.  The suite includes
- * slot.c, since theap_slot_check() is static, and so that it can replace the operations of
- * user_word.h.
+ * test passes the time of the check, so most tests need no clock.
  *
  * queue_test.c tests the hrtimer that begins checks, and selftests/protocol.c tests
  * threads that store to a slot while the kernel checks it.
  */
-#include "module/device/user_word.h"
-
-/* How many of the next operations of each kind fail for contention. */
-static unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
-
-/*
- * If not NULL, a run checks this slot once before the next compare-and-exchange of expirations, at
- * check_before_take_at.
- */
-static struct theap_slot_timer *check_before_take;
-static s64 check_before_take_at;
-
-/* Before this many exchanges of a slot's expirations, stop the slot, start it and let it expire. */
-static unsigned int restart_before_take;
-
-static void check_now(const u64 *word);
-
-static bool test_xchg(u64 *word, u64 new, u64 *old)
-{
-	return !(contended_xchgs && contended_xchgs--) && theap_user_xchg(word, new, old);
-}
-
-static bool test_fetch_add(u64 *word, u64 count, u64 *old)
-{
-	return !(contended_adds && contended_adds--) && theap_user_fetch_add(word, count, old);
-}
-
-static bool test_cmpxchg(u64 *word, u64 *old, u64 new)
-{
-	check_now(word);
-	return !(contended_cmpxchgs && contended_cmpxchgs--) &&
-	       theap_user_cmpxchg(word, old, new);
-}
-
-#define theap_user_may_contend()	true
-#define theap_user_xchg		test_xchg
-#define theap_user_fetch_add	test_fetch_add
-#define theap_user_cmpxchg	test_cmpxchg
-#include "module/device/slot.c"
-
-#include "module/device/slot_page.h"
-
-#include "core_test.h"
-
-#define SLOTS	100
-#define T0	1000000000LL		/* the time of a check, independent of the clock */
-#define FAR	(S64_MAX / 2)		/* a deadline that does not expire in a test */
-
-static void context_free(void *context)
-{
-	theap_slots_free(context);
-	theap_context_free(context);
-}
-
-KUNIT_DEFINE_ACTION_WRAPPER(context_action, context_free, void *);
-
-static struct theap_context *context_make(struct kunit *test, u32 slots)
-{
-	struct theap_settings settings = {
-		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = slots,
-	};
-	struct theap_context *context = theap_context_alloc();
-
-	KUNIT_ASSERT_NOT_NULL(test, context);
-	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
-	KUNIT_ASSERT_EQ(test, theap_context_setup(context, &settings), 0);
-	/* Let the timers go to test_queue(), and not to a queue of the user. */
-	context->placement.account = theap_kernel_account;
-	return context;
-}
-
-/* Make a context.  Return: the timer of its slot 3; theap_slot() returns the slot. */
-static struct theap_slot_timer *slot_make(struct kunit *test)
-{
-	struct theap_context *context = context_make(test, SLOTS);
-	struct theap_slot_page *page;
-
-	KUNIT_ASSERT_EQ(test, theap_slot_find(context, 3, true, &page), 0);
-	return &page->timers[3];
-}
-
-/* Check a slot at @now.  The count is not used: the slot counts its expirations, too. */
-static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
-{
-	u64 count;
-
-	return theap_slot_check(st, now, ring, &count);
-}
-
-/* Return: the deadline that a STOP ends. */
-static u64 disarm(struct theap_slot_timer *st)
-{
-	struct theap_ended ended;
-
-	theap_slot_disarm(st->page, theap_slot_index(st), &ended);
-	return ended.deadline;
-}
+#include "slot_test.h"
 
 /* A check of an idle slot makes no event, and returns no time for a next check. */
 static void slot_check_of_idle_slot_makes_no_event(struct kunit *test)
@@ -223,17 +125,6 @@ static void slot_period_has_limits(struct kunit *test)
 	st->page->context->flags = TIMERHEAP_UNLIMITED;
 	KUNIT_EXPECT_EQ(test, theap_slot_period(st, 1), NSEC_PER_USEC);
 	theap_min_period_ns = before;
-}
-
-/* Let a run check the slot at @now.  Return: the time of the next check, from the slot. */
-static s64 run_checks(struct theap_slot_timer *st, s64 now)
-{
-	struct theap_expiry expiry = {};
-
-	local_irq_disable();
-	theap_slot_expire(&st->timer, now, &expiry);
-	local_irq_enable();
-	return theap_slot(st)->queued;
 }
 
 /*
@@ -426,37 +317,6 @@ static void slot_reader_ends_back_off_begun_before_exchange(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->deadline, first + period);
 	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
 	disarm(st);
-}
-
-static void check_now(const u64 *word)
-{
-	struct theap_slot_timer *st = check_before_take;
-
-	if (restart_before_take && !--restart_before_take) {
-		struct timerheap_slot *slot;
-
-		slot = container_of(word, struct timerheap_slot, expirations);
-		slot->user_data++;
-		slot->expirations = TIMERHEAP_DISCARDED | 1;
-	}
-	if (!st || word != &theap_slot(st)->expirations)
-		return;
-	check_before_take = NULL;
-	run_checks(st, check_before_take_at);
-}
-
-/* Arm a slot as START or, if @if_pending, as MODIFY with TIMERHEAP_IF_PENDING. */
-static int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
-	       struct theap_ended *ended, bool *wake)
-{
-	struct theap_arming arming = {
-		.deadline = deadline, .period = period, .if_pending = if_pending,
-		.now = theap_context_now(st->page->context),
-		.start = !if_pending, .user_data = 42, .slack = 7,
-	};
-
-	*wake = false;
-	return theap_slot_arm(st->page, theap_slot_index(st), &arming, ended, wake);
 }
 
 /* After START, MODIFY and STOP, the fields of the slot agree with the state of its timer. */
