@@ -276,7 +276,7 @@ static int theap_stop(struct theap_context *context, u32 slot, u32 flags,
 		return ret;
 	*ended = (struct theap_ended){};
 	if (page)
-		theap_slot_disarm(page, slot % THEAP_PAGE_SLOTS, ended);
+		theap_slot_disarm(page, slot % THEAP_PAGE_SLOTS, true, ended);
 	return 0;
 }
 
@@ -412,7 +412,8 @@ static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 dead
  *
  * Write the report before the stop, so that a timer that cannot be reported stays pending.
  * If the stop gets a deadline, but not the reported one, write the report again.  If the
- * second write fails, the first report remains.
+ * second write fails, the first report remains.  If the timer has expired since the read of its
+ * deadline, it is not reported.  The stop discards no expirations, so the timer has an event.
  */
 static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 			    struct timerheap_pending __user *to, bool *stopped)
@@ -427,7 +428,7 @@ static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 	theap_pending_read(page, index, reported, &pending);
 	if (to && copy_to_user(to, &pending, sizeof(pending)))
 		return -EFAULT;
-	theap_slot_disarm(page, index, &ended);
+	theap_slot_disarm(page, index, false, &ended);
 	*stopped = ended.deadline;
 	if (!to || !ended.deadline || ended.deadline == reported)
 		return 0;

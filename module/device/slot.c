@@ -50,7 +50,8 @@
  * A stop, and a start of an idle slot, discard the expirations that no reader has taken.  So after
  * them no reader gets an event of the former arming.  The number of the slot may be in the ring,
  * and must not be added a second time.  So @expirations does not become 0, but
- * TIMERHEAP_DISCARDED.  The reader that removes the number replaces this by 0.
+ * TIMERHEAP_DISCARDED.  The reader that removes the number replaces this by 0.  DRAIN discards no
+ * expirations, since it could not report how many.
  *
  * First the stop, or the start, must know that no check is about to add an expiration.  In the
  * kernel the claim excludes checks.  The program reads @queued after it has stored the deadline:
@@ -620,33 +621,44 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 
 /**
  * theap_slot_disarm - disarm a slot, for STOP and DRAIN
- * @page:  page of the slot
- * @index: index of the slot in @page
- * @ended: out: what the call has ended
+ * @page:    page of the slot
+ * @index:   index of the slot in @page
+ * @discard: STOP: discard the expirations that no reader has taken; DRAIN: they stay events
+ * @ended:   out: what the call has ended
  *
  * Context: task, may sleep.
  */
-void theap_slot_disarm(struct theap_slot_page *page, u32 index, struct theap_ended *ended)
+void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
+		       struct theap_ended *ended)
 {
 	struct theap_slot_timer *st = &page->timers[index];
 	struct timerheap_slot *slot = theap_slot(st);
 	struct theap_claim claim;
+	bool stopped, wake = false;
 	u64 deadline;
-	bool stopped;
 
 	*ended = (struct theap_ended){};
 	do {
+		bool ring = false;
+
 		theap_timer_claim(&st->timer, &claim);
-		WRITE_ONCE(slot->queued, 0);
-		/* The exchange is a full barrier: it keeps the order queued, deadline, timer. */
-		stopped = theap_user_xchg(&slot->deadline, 0, &deadline);
+		/* Add them before @queued becomes 0: a later check would add them too late. */
+		stopped = discard || theap_slot_add_expirations(st, 0, &ring);
+		if (stopped) {
+			WRITE_ONCE(slot->queued, 0);
+			/* A full barrier: it keeps the order queued, deadline, timer. */
+			stopped = theap_user_xchg(&slot->deadline, 0, &deadline);
+		}
 		if (stopped) {
 			ended->deadline = ended->deadline ?: deadline;
 			theap_timer_cancel(&claim);
-			stopped = theap_slot_discard(st, &ended->discarded);
 		}
-		theap_timer_commit(&claim);
+		if (stopped && discard)
+			stopped = theap_slot_discard(st, &ended->discarded);
+		theap_slot_commit(st, &claim, ring, &wake);
 	} while (!stopped && theap_slot_may_retry());
+	if (wake)
+		theap_context_wake(page->context);
 }
 
 /*

@@ -70,7 +70,7 @@ struct theap_arming {
 };
 
 /**
- * struct theap_ended - what START, STOP or MODIFY has ended
+ * struct theap_ended - what START, STOP, MODIFY or DRAIN has ended
  * @deadline:  the deadline that will not expire; 0: the slot was not pending
  * @discarded: expirations of the former arming that no reader had taken, and that none will take
  */
@@ -85,7 +85,8 @@ void theap_slot_timer_init(struct theap_slot_timer *st, struct theap_slot_page *
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, struct theap_ended *ended, bool *wake);
 int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake);
-void theap_slot_disarm(struct theap_slot_page *page, u32 index, struct theap_ended *ended);
+void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
+		       struct theap_ended *ended);
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 			  struct timerheap_event *event, bool *wake);
 void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,

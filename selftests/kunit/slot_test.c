@@ -516,7 +516,7 @@ static void slot_stop_discards_contended_expirations(struct kunit *test)
 	theap_slot_expire(&st->timer, T0, &expiry);
 	local_irq_enable();
 	contended_xchgs = 2;
-	theap_slot_disarm(st->page, 3, &ended);
+	theap_slot_disarm(st->page, 3, true, &ended);
 	KUNIT_EXPECT_EQ(test, ended.deadline, T0 + NSEC_PER_SEC);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
 	KUNIT_EXPECT_EQ(test, contended_xchgs, 0);
@@ -525,6 +525,33 @@ static void slot_stop_discards_contended_expirations(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
 	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+}
+
+/* A DRAIN adds the expirations that a check has yet to add after contention: they are an event. */
+static void slot_drain_adds_contended_expirations(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+	struct theap_expiry expiry = {};
+	struct theap_ended ended;
+	bool wake;
+
+	KUNIT_ASSERT_EQ(test, arm(st, FAR, NSEC_PER_SEC, false, &ended, &wake), 0);
+	slot->deadline = T0;
+	contended_adds = 3;
+	local_irq_disable();
+	theap_slot_expire(&st->timer, T0, &expiry);
+	local_irq_enable();
+	contended_xchgs = 2;
+	theap_slot_disarm(st->page, 3, false, &ended);
+	KUNIT_EXPECT_EQ(test, ended.deadline, T0 + NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 0);
+	KUNIT_EXPECT_EQ(test, contended_adds + contended_xchgs, 0);
+	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
+	KUNIT_EXPECT_EQ(test, slot->queued, 0);
+	KUNIT_EXPECT_FALSE(test, theap_status_is_pending(theap_status(&st->timer.status)));
+	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(&st->page->context->ring), 1);
 }
 
 /*
@@ -587,7 +614,7 @@ static void slot_stop_and_start_discard_event(struct kunit *test)
 	u32 number;
 
 	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
-	theap_slot_disarm(st->page, 3, &ended);
+	theap_slot_disarm(st->page, 3, true, &ended);
 	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
 	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
 	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
@@ -701,6 +728,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),
 	KUNIT_CASE(slot_contended_kick_adds_expirations),
 	KUNIT_CASE(slot_stop_discards_contended_expirations),
+	KUNIT_CASE(slot_drain_adds_contended_expirations),
 	KUNIT_CASE(slot_stop_and_start_discard_event),
 	KUNIT_CASE(slot_contended_start_tries_again),
 	KUNIT_CASE(slot_event_has_the_data_of_its_arming),

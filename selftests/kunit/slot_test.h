@@ -102,7 +102,7 @@ static u64 disarm(struct theap_slot_timer *st)
 {
 	struct theap_ended ended;
 
-	theap_slot_disarm(st->page, theap_slot_index(st), &ended);
+	theap_slot_disarm(st->page, theap_slot_index(st), true, &ended);
 	return ended.deadline;
 }
 

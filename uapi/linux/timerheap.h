@@ -29,7 +29,7 @@
  *    deadline for a pending timer continues the arming.  When a periodic timer expires, the next
  *    period begins a new arming.
  *  - A stop, and a start of an idle timer, discard the expirations that no reader has taken.  So
- *    after them no reader gets an event of the former arming.
+ *    after them no reader gets an event of the former arming.  DRAIN discards none.
  *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a
  *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
  *    cannot be read or written.  EBADFD: SETUP has not been called; INFO works without it.
@@ -611,9 +611,9 @@ struct timerheap_pending {
  * @count:   out: number of timers stopped
  * @flags:   0
  *
- * To stop all timers, begin with @first = 0 and repeat the call until @first is the
- * number of slots.  A signal ends a call early, which is no error.  Each timer is
- * stopped as by STOP.
+ * To stop all timers, begin with @first = 0 and repeat the call until @first is the number of
+ * slots.  A signal ends a call early, which is no error.  The call discards no expirations: those
+ * that no reader has taken stay events, also if the timer expires during the call.
  *
  * EINVAL: @nr is 0.  ENOENT: @first is above the number of slots.  EFAULT: the array
  * cannot be written for the first pending timer.  If it cannot be written for a later one,
