@@ -8,9 +8,10 @@
  */
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 
-#include <timerheap.h>
+#include <context.h>
 
 #include "timerheap_test.h"
 
@@ -300,6 +301,20 @@ static void die_with_wrong_number(struct timerheap *th)
 	th->ring->slots[0] = UINT32_MAX;
 }
 
+/* Be killed after another process has written a gap behind the entries of the ring. */
+static void die_with_wrong_gap(struct timerheap *th)
+{
+	die_with_full_ring(th);
+	th->ring->program[GAP] = (uint64_t)th->ring->tail << 32 | 2;
+}
+
+/* As before, with a gap in the ring, and a number that no slot has. */
+static void die_with_wrong_number_in_gap(struct timerheap *th)
+{
+	die_with_full_ring(th);
+	th->ring->program[GAP] = (uint64_t)th->ring->head << 32 | 5;
+}
+
 /* A successor makes up for what the predecessor was about to do. */
 TEST_F(adopt, successor_finishes_what_was_begun)
 {
@@ -315,6 +330,8 @@ TEST_F(adopt, successor_finishes_what_was_begun)
 		{ die_after_next_and_expiry, 1, 1 },
 		{ die_with_full_ring, 4, 4 },
 		{ die_with_wrong_number, 0, 0 },
+		{ die_with_wrong_gap, 4, 4 },
+		{ die_with_wrong_number_in_gap, 4, 4 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -363,6 +380,95 @@ TEST_F(adopt, successor_finishes_what_was_begun)
 		EXPECT_EQ(0, event.slot);
 		timerheap_close(th);
 	}
+}
+
+#define SORTED	7
+
+/* What a sort of the events changes in shared memory. */
+struct sorted {
+	__u64 program[8];
+	__u32 slots[SORTED];
+};
+
+/* Let a few timers expire, in another order than that of their deadlines, and sort the events. */
+static void predecessor_that_sorts(int socket)
+{
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SORTED);
+	uint64_t next;
+
+	if (!th || send_fd(socket, timerheap_fd(th)))
+		_exit(1);
+	for (int i = 0; i < SORTED; i++) {
+		int slot = timerheap_alloc(th);
+
+		timerheap_start(th, slot, 1 + slot * 3 % SORTED);
+	}
+	if (ptrace(PTRACE_TRACEME))
+		_exit(2);
+	raise(SIGSTOP);
+	_exit(timerheap_sync(th, &next) ? 3 : 0);
+}
+
+/*
+ * Step a stopped child through its instructions until it exits, and copy each state of the ring.
+ * Return: how many states there were; -1: the child has failed.
+ */
+static int step_through_sort(pid_t pid, const struct timerheap_ring *ring, struct sorted *states,
+			     int max)
+{
+	int nr = 0, status;
+
+	while ((status = child_status(pid)) == -1 && nr < max) {
+		memcpy(states[nr].program, ring->program, sizeof(ring->program));
+		memcpy(states[nr].slots, ring->slots, sizeof(states[nr].slots));
+		nr += !nr || memcmp(&states[nr], &states[nr - 1], sizeof(*states));
+		ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL);
+	}
+	return status ? -1 : nr;
+}
+
+/*
+ * A program may be killed after each instruction of timerheap_sync(), which sorts the events in
+ * shared memory.  The successor finds the event of each slot once.
+ */
+TEST_F(adopt, successor_finds_each_event_after_kill_in_sort)
+{
+	static struct sorted states[512];
+	struct timerheap *th, *next;
+	struct timerheap_event event;
+	pid_t pid = fork_child();
+	int nr;
+
+	if (!pid)
+		predecessor_that_sorts(self->sockets[1]);
+	th = timerheap_open_fd(receive_fd(self->sockets[0]));
+	ASSERT_NE(NULL, th);
+	nr = step_through_sort(pid, th->ring, states, 512);
+	TH_LOG("%d states of the ring", nr);
+	ASSERT_LT(SORTED, nr);
+	/* The sort leaves no gap. */
+	EXPECT_EQ(0, memcmp(states[0].program, states[nr - 1].program, sizeof(states->program)));
+	for (int i = 0; i < nr; i++) {
+		uint32_t seen = 0;
+
+		memcpy(th->ring->program, states[i].program, sizeof(states[i].program));
+		memcpy(th->ring->slots, states[i].slots, sizeof(states[i].slots));
+		next = timerheap_open_fd(dup(timerheap_fd(th)));
+		ASSERT_NE(NULL, next);
+		EXPECT_EQ(SORTED, next->ring->tail - next->ring->head);
+		for (int entry = 0; entry < SORTED; entry++)
+			seen |= 1U << next->ring->slots[entry];
+		EXPECT_EQ((1U << SORTED) - 1, seen)
+			TH_LOG("in state %d of %d", i, nr);
+		timerheap_close(next);
+	}
+	/* The last state is sorted. */
+	for (int i = 0; i < SORTED; i++) {
+		ASSERT_TRUE(timerheap_next(th, &event));
+		EXPECT_EQ(i + 1, event.deadline);
+	}
+	EXPECT_FALSE(timerheap_next(th, &event));
+	timerheap_close(th);
 }
 
 /* Allocated slots stay allocated, with their data, and freed slots stay free. */

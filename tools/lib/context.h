@@ -38,8 +38,10 @@ struct context {
  * PROTOCOL: __TIMERHEAP_PROTOCOL; 0: no library has opened the context
  * FREE:     head of the stack of freed slots; see slots.c
  * FRESH:    the lowest slot that was never allocated
+ * GAP:      position << 32 | number + 1: a sort of the ring has yet to write the number to the
+ *           position; 0: there is no such sort; see events.c
  */
-enum { PROTOCOL, FREE, FRESH };
+enum { PROTOCOL, FREE, FRESH, GAP };
 
 static inline struct context *context_of(struct timerheap *th)
 {
@@ -60,6 +62,13 @@ void __timerheap_push_free(struct timerheap *th, uint32_t slot);
  */
 __attribute__((visibility("hidden")))
 uint32_t __timerheap_sort(struct timerheap *th);
+
+/*
+ * Finish what a predecessor was doing when it was killed (adopt.c).
+ * Return: 0 or a negative error.
+ */
+__attribute__((visibility("hidden")))
+int __timerheap_adopt(struct timerheap *th);
 
 /* The list of open contexts, for fork() (fork.c).  The functions below need its lock. */
 __attribute__((visibility("hidden")))

@@ -54,23 +54,67 @@ static uint32_t *entry(const struct timerheap *th, uint32_t position)
 }
 
 /*
- * Return: the deadline of the event at a position of the ring.  It may change while the events are
- * sorted, if the timer expires again.  Then the order of this event is not certain.
+ * Return: the deadline of the event of a slot.  It may change while the events are sorted, if the
+ * timer expires again.  Then the order of this event is not certain.
  */
-static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
+static uint64_t deadline_of(const struct timerheap *th, uint32_t slot)
 {
-	uint32_t slot = *entry(th, position);
-
 	if (slot >= timerheap_slots(th))
 		return 0;
 	return __atomic_load_n(&th->slots[slot].expired_deadline, __ATOMIC_RELAXED);
 }
 
-/* Let the entry at @at sink in the heap of the @nr entries from @head on: the latest is first. */
-static void sink(struct timerheap *th, uint32_t head, uint32_t at, uint32_t nr)
+/* Return: the deadline of the event at a position of the ring. */
+static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
 {
-	uint32_t slot = *entry(th, head + at), child;
-	uint64_t deadline = deadline_at(th, head + at);
+	return deadline_of(th, *entry(th, position));
+}
+
+/*
+ * A sort that is killed
+ * ---------------------
+ *
+ * While the entries are sorted, the number that sinks is not in the ring.  Its entry is the gap,
+ * which has a copy of another number.  After a kill the number would be lost: the kernel would
+ * never add it again.  So program[GAP] has the number and the position of the gap.  A successor
+ * writes the number to that position (adopt.c).  Number 4 sinks below 6:
+ *
+ *	the sort			GAP	the ring	after restore_sort()
+ *					4, 0	4 6 5		4 6 5
+ *	entry 0 <- entry 1		4, 0	6 6 5		4 6 5: as before the move
+ *	GAP <- position 1		4, 1	6 6 5		6 4 5: as after the move
+ *	entry 1 <- 4			4, 1	6 4 5		6 4 5
+ *
+ * So after each store, the ring with the number at the gap has each number once.
+ */
+
+/*
+ * Set the gap.  The fences pair with a kill, which is between two instructions of this thread.  So
+ * only the compiler must keep the order of the stores, and a fence is no instruction.
+ */
+static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&th->ring->program[GAP], (uint64_t)gap << 32 | (slot + 1),
+			 __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Move the entry at the position @from to the gap.  The gap is then at @from. */
+static void fill_gap(struct timerheap *th, uint32_t slot, uint32_t gap, uint32_t from)
+{
+	*entry(th, gap) = *entry(th, from);
+	set_gap(th, slot, from);
+}
+
+/*
+ * Let a number sink from the gap at @at in the heap of the @nr entries from @head on.  The heap has
+ * the latest deadline first.
+ */
+static void sink(struct timerheap *th, uint32_t slot, uint32_t head, uint32_t at, uint32_t nr)
+{
+	uint64_t deadline = deadline_of(th, slot);
+	uint32_t child;
 
 	for (; at < nr / 2; at = child) {
 		child = 2 * at + 1;
@@ -79,14 +123,14 @@ static void sink(struct timerheap *th, uint32_t head, uint32_t at, uint32_t nr)
 			child++;
 		if (deadline_at(th, head + child) <= deadline)
 			break;
-		*entry(th, head + at) = *entry(th, head + child);
+		fill_gap(th, slot, head + at, head + child);
 	}
 	*entry(th, head + at) = slot;
 }
 
 uint32_t __timerheap_sort(struct timerheap *th)
 {
-	uint32_t head = th->ring->head, end = __timerheap_tail(th), nr = end - head, i;
+	uint32_t head = th->ring->head, end = __timerheap_tail(th), nr = end - head, i, slot;
 
 	/* Another process may have written a wrong head or tail. */
 	if (nr - 1 > th->mask)
@@ -95,15 +139,21 @@ uint32_t __timerheap_sort(struct timerheap *th)
 		;
 	if (i >= nr)
 		return end;
-	for (i = nr / 2; i; i--)
-		sink(th, head, i - 1, nr);
-	for (i = nr - 1; i; i--) {
-		uint32_t latest = *entry(th, head);
-
-		*entry(th, head) = *entry(th, head + i);
-		*entry(th, head + i) = latest;
-		sink(th, head, 0, i);
+	for (i = nr / 2; i--;) {
+		slot = *entry(th, head + i);
+		set_gap(th, slot, head + i);
+		sink(th, slot, head, i, nr);
 	}
+	/* The latest entry goes behind the others, and the one from there sinks. */
+	for (i = nr - 1; i; i--) {
+		slot = *entry(th, head + i);
+		set_gap(th, slot, head + i);
+		fill_gap(th, slot, head + i, head);
+		sink(th, slot, head, 0, i);
+	}
+	/* The fence pairs with a kill, as in set_gap(). */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&th->ring->program[GAP], 0, __ATOMIC_RELAXED);
 	return end;
 }
 

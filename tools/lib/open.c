@@ -145,52 +145,6 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, u
 	return &context->th;
 }
 
-/*
- * Put the last slot number that the predecessor has removed back into the ring, if it has not
- * taken the event of that slot.  timerheap_next() removes a number before it takes the event.
- *
- * The entry still has the number.  Until the event is taken, the kernel does not add that number
- * again, so the others do not fill the ring.  If the kernel is checking the slot, it may have
- * counted an expiration, and not have added the number yet.  A KICK waits for the end of that
- * check.
- */
-static void restore_event(struct timerheap *th)
-{
-	struct timerheap_ring *ring = th->ring;
-	uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), tail = __timerheap_tail(th);
-	uint32_t number = __atomic_load_n(&ring->slots[(head - 1) & th->mask], __ATOMIC_RELAXED);
-
-	/* The kernel has never added a number, or another process has written a wrong one. */
-	if (!tail || number >= th->nr ||
-	    !__atomic_load_n(&th->slots[number].expirations, __ATOMIC_SEQ_CST))
-		return;
-	__timerheap_kick(th, number);
-	tail = __timerheap_tail(th);
-	if (tail - head > th->mask)
-		return;
-	for (uint32_t i = head; i != tail; i++)
-		if (__atomic_load_n(&ring->slots[i & th->mask], __ATOMIC_RELAXED) == number)
-			return;
-	__atomic_store_n(&ring->head, head - 1, __ATOMIC_RELAXED);
-}
-
-/*
- * Make each KICK that the predecessor may not have made.  The kernel skips slots that were never
- * used, so this allocates no slots.  Return: 0 or a negative error.
- */
-static int restore_kicks(struct timerheap *th)
-{
-	uint32_t slots[256], nr;
-	int kicked = 0;
-
-	for (uint32_t slot = 0; kicked >= 0 && slot < th->nr;) {
-		for (nr = 0; nr < sizeof(slots) / sizeof(*slots) && slot < th->nr; nr++)
-			slots[nr] = slot++;
-		kicked = timerheap_kick(th, slots, nr);
-	}
-	return kicked < 0 ? kicked : 0;
-}
-
 struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol)
 {
 	struct timerheap_setup setup = {};
@@ -213,10 +167,8 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol)
 	memcpy(context->setup, &setup, sizeof(setup));
 	opened = __atomic_load_n(&th->ring->program[PROTOCOL], __ATOMIC_RELAXED);
 	error = opened != protocol ? EPROTONOSUPPORT : 0;
-	if (!error) {
-		restore_event(th);
-		error = -restore_kicks(th);
-	}
+	if (!error)
+		error = -__timerheap_adopt(th);
 	if (!error) {
 		/* As after timerheap_open(). */
 		fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * A successor opens the context of a program that was killed, its predecessor.
+ *
+ * The predecessor may have been killed between any two instructions of the library.  The successor
+ * finishes in shared memory what the predecessor was doing:
+ *
+ *	the predecessor was in		the state of shared memory	the successor
+ *	__timerheap_sort()		a number is not in the ring,	restore_sort()
+ *					and another one is in it twice
+ *	timerheap_next()		a number was removed, and its	restore_event()
+ *					event was not taken
+ *	a start, before its KICK	a deadline is stored, and the	restore_kicks()
+ *					kernel has not read it
+ *	timerheap_alloc() or _free()	a slot stays allocated		changes nothing
+ *
+ * After that, the number of each slot with expirations is in the ring exactly once.
+ * restore_event() searches the ring, so restore_sort() precedes it.
+ *
+ * Timers expire meanwhile.  The kernel adds numbers only at the tail:
+ *
+ *	the successor				the kernel
+ *	  read tail				  slots[tail % entries] <- number
+ *	  write an entry before that tail	  tail <- tail + 1
+ *
+ * The successor may be killed as well.  Its own successor then makes the same changes again, which
+ * changes nothing.
+ */
+#include "context.h"
+
+/*
+ * If the predecessor was sorting events, write the number that was outside of the ring to the gap.
+ * See "A sort that is killed" in events.c.
+ */
+static void restore_sort(struct timerheap *th)
+{
+	struct timerheap_ring *ring = th->ring;
+	uint64_t gap = __atomic_load_n(&ring->program[GAP], __ATOMIC_RELAXED);
+	uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+	uint32_t position = gap >> 32, number = gap - 1;
+
+	/* Another process may have written a wrong gap. */
+	if (gap && number < timerheap_slots(th) && position - head < __timerheap_tail(th) - head)
+		__atomic_store_n(&ring->slots[position & th->mask], number, __ATOMIC_RELAXED);
+	/* A kill before this store repeats the one above.  The fence pairs with that kill. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&ring->program[GAP], 0, __ATOMIC_RELAXED);
+}
+
+/*
+ * Put the last slot number that the predecessor has removed back into the ring, if it has not
+ * taken the event of that slot.  timerheap_next() removes a number before it takes the event.
+ *
+ * The entry still has the number.  Until the event is taken, the kernel does not add that number
+ * again, so the others do not fill the ring.  If the kernel is checking the slot, it may have
+ * counted an expiration, and not have added the number yet.  A KICK waits for the end of that
+ * check.
+ */
+static void restore_event(struct timerheap *th)
+{
+	struct timerheap_ring *ring = th->ring;
+	uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), tail = __timerheap_tail(th);
+	uint32_t number = __atomic_load_n(&ring->slots[(head - 1) & th->mask], __ATOMIC_RELAXED);
+
+	/* The kernel has never added a number, or another process has written a wrong one. */
+	if (!tail || number >= timerheap_slots(th) ||
+	    !__atomic_load_n(&th->slots[number].expirations, __ATOMIC_SEQ_CST))
+		return;
+	__timerheap_kick(th, number);
+	tail = __timerheap_tail(th);
+	if (tail - head > th->mask)
+		return;
+	for (uint32_t i = head; i != tail; i++)
+		if (__atomic_load_n(&ring->slots[i & th->mask], __ATOMIC_RELAXED) == number)
+			return;
+	__atomic_store_n(&ring->head, head - 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * Make each KICK that the predecessor may not have made.  The kernel skips slots that were never
+ * used, so this allocates no slots.  Return: 0 or a negative error.
+ */
+static int restore_kicks(struct timerheap *th)
+{
+	uint32_t slots[256], nr;
+	int kicked = 0;
+
+	for (uint32_t slot = 0; kicked >= 0 && slot < timerheap_slots(th);) {
+		for (nr = 0; nr < sizeof(slots) / sizeof(*slots) && slot < timerheap_slots(th); nr++)
+			slots[nr] = slot++;
+		kicked = timerheap_kick(th, slots, nr);
+	}
+	return kicked < 0 ? kicked : 0;
+}
+
+/*
+ * Finish what the predecessor was doing.  The predecessor no longer uses the context.
+ * Return: 0 or a negative error.
+ */
+int __timerheap_adopt(struct timerheap *th)
+{
+	restore_sort(th);
+	restore_event(th);
+	return restore_kicks(th);
+}
