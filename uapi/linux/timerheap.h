@@ -10,10 +10,10 @@
  *	ioctl(fd, TIMERHEAP_IOC_STOP, &stop);		stop a slot before it expires
  *	read(fd, events, sizeof(events));		read the events of expired slots
  *
- * Each open of the device makes a context, with one clock and a fixed number of slots.  A slot is
- * one timer.  The program chooses the slot, 0 to slots - 1, for each timer.  If it maps the slots
- * and the ring, it stops and postpones timers, and takes events, without a system call: see "The
- * protocol of a mapped slot" below, which the library libtimerheap implements.
+ * Each open of the device makes a context: one clock and n slots, to which GROW can add more.  A
+ * slot is one timer.  The program chooses the slot, 0 to n - 1, for each timer.  If it maps the
+ * slots and the ring, it stops and postpones timers, and takes events, without a system call: see
+ * "The protocol of a mapped slot" below, which the library libtimerheap implements.
  * Manual pages: timerheap(4), timerheap(7), and for each call one such as TIMERHEAP_IOC_SETUP(2).
  *
  * Rules for all calls:
@@ -25,11 +25,13 @@
  *    of the clock, each deadline and timeout passes when the stepped clock reaches it.
  *  - A timer is pending while its deadline is not 0.  It never expires before its deadline.
  *  - An arming begins when an idle timer is started.  It ends in exactly one of two ways: a stop
- *    finds the timer pending, or the timer expires and an event counts the expiration.  A new
- *    deadline for a pending timer continues the arming.  When a periodic timer expires, the next
- *    period begins a new arming.
+ *    finds the timer pending, or the timer expires.  An event counts the expiration, or a stop or
+ *    start discards it.  A new deadline for a pending timer continues the arming.  When a periodic
+ *    timer expires, the next period begins a new arming.
  *  - A stop, and a start of an idle timer, discard the expirations that no reader has taken.  So
- *    after them no reader gets an event of the former arming.  DRAIN discards none.
+ *    after them no reader gets an event of the former arming.  DRAIN discards none.  Exception: if
+ *    a read() or WAIT has taken the event before, and cannot write it, the event becomes available
+ *    again.
  *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a
  *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
  *    cannot be read or written.  EBADFD: SETUP has not been called; INFO works without it.
@@ -59,12 +61,12 @@
  *	slots	an array of struct timerheap_slot
  *	ring	a struct timerheap_ring
  *
- * The kernel allocates the ring in SETUP, and a page of slots when the page is first used: when the
- * program touches the page, or when a call arms a slot in it.  A page has sysconf(_SC_PAGESIZE)
- * bytes, and a slot has 64.  The size of each area is a multiple of a page.  A page of slots in use
- * costs a second page, for the kernel's timers.  The memory is charged to the memory cgroup of the
- * task that makes the kernel allocate it, and to the user whose task called SETUP.  Beyond
- * max_user_memory (INFO) a call fails with ENOSPC, and a program that touches a page gets SIGBUS.
+ * The size of each area is that for @max_slots of SETUP, in whole pages of sysconf(_SC_PAGESIZE)
+ * bytes.  The kernel allocates the ring in SETUP and GROW.  It allocates a page of slots when the
+ * program first touches it, or a call first arms a slot in it.  A second page has the timers.
+ * The memory is charged to the memory cgroup of the task that makes the kernel allocate it, and to
+ * the user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails with ENOSPC, and a
+ * program that touches a page gets SIGBUS.  So does a program that touches an area beyond @slots.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
@@ -88,9 +90,8 @@
  * @deadline:    0: idle; otherwise the absolute time at which the timer expires, 1 to
  *               TIMERHEAP_NEVER.  The program and the kernel exchange it atomically: a
  *               stop and a one-shot expiry with 0, a periodic expiry with the next one
- * @period:      0: one-shot; otherwise the nanoseconds between expiries.  A value below
- *               &timerheap_info.min_period counts as min_period, and a value above TIMERHEAP_NEVER
- *               counts as TIMERHEAP_NEVER.  The program, START and MODIFY write it
+ * @period:      0: one-shot; otherwise the nanoseconds between expiries, clamped to the range from
+ *               &timerheap_info.min_period to TIMERHEAP_NEVER.  The program, START, MODIFY write it
  * @slack:       how many nanoseconds after @deadline the timer may expire; 0: the
  *               slack given to SETUP.  The program and START write it
  * @user_data:   a value of the program, copied into events.  The program and START write it
@@ -172,9 +173,8 @@ struct timerheap_ring {
  * Postpone: as a start, but replace @deadline by a compare-and-exchange, only if it is
  * not 0.  So a timer that has just expired is not started.  If the new deadline is later
  * than the old one, a KICK is rarely needed: only if the kernel is checking the slot when
- * the program reads @queued, or has deferred the check beyond the new deadline.
- *
- * To make @slack smaller, write it and KICK the slot.
+ * the program reads @queued, or has deferred the check beyond the new deadline.  To make
+ * @slack smaller, write it and KICK the slot.
  *
  * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
@@ -224,8 +224,9 @@ struct timerheap_ring {
  * @expirations.  By then the program has read the entry and moved head beyond it.  So the
  * kernel never overwrites an entry that the program has not read.
  *
- * If the exchange fails, begin again at e.  If the number in e is 0, there is no event.  If it is
- * not 0, and e has DISCARDED but not READING, first set READING by a compare-and-exchange.  A stop
+ * If the exchange fails, begin again at e.  If the number in e is 0, there is no event, but the
+ * exchange is necessary: while DISCARDED stays, the slot is not added to the ring again.  If the
+ * number is not 0, and e has DISCARDED but not READING, first set READING in the same way.  A stop
  * removes READING.  So the exchange fails if the timer was stopped after e was read.
  *
  * A slot with a period of at most half a second backs off while its event is unread.  The kernel
@@ -277,10 +278,10 @@ struct timerheap_event {
  *	EFAULT		no event could be copied; the events are still available
  *	ECANCELED	the clock was stepped; only with TIMERHEAP_CANCEL_ON_SET
  *
- * poll() and epoll report EPOLLIN | EPOLLRDNORM while the ring has an entry, and while a
- * clock step is not reported yet (TIMERHEAP_CANCEL_ON_SET).  When the kernel has added entries,
- * it makes at least one edge, even if the ring was not empty.  One edge may stand for many
- * events, so a program that uses EPOLLET takes all events at each edge.
+ * poll() and epoll report EPOLLIN | EPOLLRDNORM while the ring has an entry, and while a clock step
+ * is not reported yet (TIMERHEAP_CANCEL_ON_SET).  An entry may be that of a discarded event.  When
+ * the kernel has added entries, it makes at least one edge, even if the ring was not empty.  One
+ * edge may stand for many events, so a program that uses EPOLLET takes all events at each edge.
  */
 
 /**
@@ -293,9 +294,8 @@ struct timerheap_event {
  *
  * Timers of one user, CPU and clock with the same rounded deadline share a heap entry and an
  * interrupt.  A timer that was postponed in mapped memory expires at the rounded deadline of its
- * former deadline, if that is not before the new one.
- *
- * @queued does not include slack: the kernel checks a slot no later than @queued plus its slack.
+ * former deadline, if that is not before the new one.  @queued does not include slack: the kernel
+ * checks a slot no later than @queued plus its slack.
  */
 
 /* Flags of the calls */
@@ -306,33 +306,25 @@ struct timerheap_event {
 #define TIMERHEAP_ON_CPU	(1U << 4)	/* SETUP: all timers expire on one CPU */
 #define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no limit of CPU time, periods from 1 us */
 
-/*
- * SETUP: the clock ID of a manual clock, which only ADVANCE moves.  No other clock has this ID.
- * It is not a flag, since a context has one clock: beside the flag, @clock would mean nothing.
- */
+/* SETUP: the clock ID of a manual clock, which only ADVANCE moves.  No other clock has this ID. */
 #define TIMERHEAP_CLOCK_MANUAL	63
 
 /**
  * struct timerheap_info - the limits of this kernel, and its counters; all are outputs
  * @version:    of the module, MAJOR << 16 | MINOR << 8 | PATCH
- * @heaps:      the number of heaps of a user for each clock, from the module parameter "heaps";
- *              CPUs may share a heap; 0: one heap for each CPU
+ * @heaps:      heaps of a user for each clock, as the module parameter "heaps"; 0: one for each CPU
  * @features:   0: no feature is defined yet
  * @clocks:     bit n is set if SETUP accepts the clock ID n; TIMERHEAP_CLOCK_MANUAL is one
  * @max_slots:  the most slots of one context
  * @reserved:   0
- * @min_period: the minimum period in this context, in nanoseconds, 1000 or more.  A
- *              shorter period counts as this one
- * @max_user_memory: the most bytes of all contexts of one user, unless they were set up with
- *              CAP_SYS_RESOURCE.  SETUP charges the ring, the first use of a page of slots
- *              two pages; the user's heaps and queues count, too
+ * @min_period: the minimum period in this context, in nanoseconds; a shorter one counts as this one
+ * @max_user_memory: the most bytes of all contexts, heaps and queues of one user.  Contexts that
+ *              were set up with CAP_SYS_RESOURCE may exceed it
  * @user_memory: the bytes that are charged to the user of this context; 0 before SETUP
- * @entries:    current heap entries.  A bucket is one entry.  A stopped timer counts
- *              until it is removed, and an expired one until its run has repaired the heap
+ * @entries:    current heap entries; a bucket is one, and stopped timers that are not yet removed
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
  *              that a call has moved to another CPU
- * @checked:    timers that a run has checked because they were due: it expires them, or
- *              finds them stopped or postponed.  Checks by a call do not count
+ * @checked:    timers that a run has checked, and found due, stopped or postponed
  * @requeued:   timers that were requeued because a call has modified them
  * @removed:    stopped timers removed from a heap or a bucket
  * @handed_over: heaps with timers, handed over at CPU hotplug, or when isolated CPUs changed
@@ -340,18 +332,16 @@ struct timerheap_event {
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
  * @bucketed:   timers with slack that are in buckets now
- * @user_cpu_percent: how much of each CPU, in percent, the expiry of one user's timers may use,
- *              interrupts included.  Beyond the limit the timers expire late.  0: no limit
+ * @user_cpu_percent: of each CPU, for one user's timers; beyond it they expire late; 0: no limit
  * @cpu_time:   the CPU time that was charged to user_cpu_percent, in nanoseconds
  * @deferred_notifications: notifications from other CPUs that were deferred by that limit
- * @stolen:     of @runs, those on another CPU, because the CPU that owns the heap was stuck for
- *              the time of the module parameter "steal_us"
+ * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
  * @entries and the fields after it, without @user_cpu_percent, are counters: with CAP_SYS_ADMIN
  * those of the machine, otherwise those of the user's contexts, and 0 before SETUP.  @entries and
- * @bucketed are current values.  INFO reads the counters without a lock, so two of them may be of
- * different moments.  TIMERHEAP_IOC_INFO(2) describes which timers they count, and for which user.
+ * @bucketed are current values.  Two counters may be of different moments.  TIMERHEAP_IOC_INFO(2)
+ * and timerheap(8) have the details.
  */
 struct timerheap_info {
 	__u32 version;
@@ -399,24 +389,18 @@ struct timerheap_info {
  * @max_slots: the most slots that GROW may give to the context; 0: @slots; a value above
  *         &timerheap_info.max_slots counts as that one.  out: the most slots
  *
- * When CLOCK_REALTIME is stepped, deadlines on it and on CLOCK_TAI follow the new time.  Deadlines
- * that have passed by the new time expire at once.  TIMERHEAP_IOC_SETUP(2) describes what a step
- * is, and on which CPU timers expire without TIMERHEAP_ON_CPU.
+ * A step of CLOCK_REALTIME also steps CLOCK_TAI.  TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only,
+ * reports steps.  After one or more steps, one read() or WAIT fails with ECANCELED.  Until it
+ * does, poll() reports EPOLLIN.  The flag changes neither timers nor events.
  *
- * TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only, reports steps.  After a step, one
- * read() or WAIT fails with ECANCELED.  Until it does, poll() reports EPOLLIN.  The flag
- * changes neither timers nor events.  All steps since the last report count as one.
+ * With TIMERHEAP_ON_CPU timers are queued on @cpu, which must be online, and in the CPU affinity of
+ * the caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  TIMERHEAP_IOC_SETUP(2) lists
+ * the CPUs without this flag, and what steps the clock.
  *
- * With TIMERHEAP_ON_CPU timers are queued on @cpu.  @cpu must be online, and in the CPU affinity of
- * the caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.
- *
- *	EINVAL	invalid clock, number of slots or CPU; a flag does not fit the clock
- *	EBUSY	the context is set up already
- *	EPROTONOSUPPORT	the kernel has another layout than @layout
- *	ENOSPC	the user would exceed max_user_memory (INFO)
- *	EPERM	the flag or the CPU needs a capability
- *	EBADF	the descriptor is not open for writing: it can only be used for INFO and poll()
- *	ENOMEM
+ * EINVAL: invalid clock, number of slots or CPU; a flag does not fit the clock.  EBUSY: SETUP was
+ * called already.  EPROTONOSUPPORT: the kernel has another layout than @layout.  ENOSPC: the user
+ * would exceed max_user_memory (INFO).  EPERM: the flag or the CPU needs a capability.  ENOMEM.
+ * EBADF: the descriptor is not open for writing: it can only be used for INFO and poll().
  *
  * QUERY returns the inputs and outputs of SETUP to a process that has received the descriptor.  Its
  * own input is @layout, and its @slots is the present number of slots.
@@ -460,14 +444,12 @@ struct timerheap_grow {
  * @flags:       0 or TIMERHEAP_ABSTIME
  * @deadline:    when the timer expires.  If the deadline has passed, or is 0 or less, the
  *               timer expires within the call.  With TIMERHEAP_NEVER it never expires
- * @period:      0: one-shot; otherwise nanoseconds: the timer expires at @deadline plus
- *               each multiple of @period.  A value below &timerheap_info.min_period
- *               counts as min_period
+ * @period:      0: one-shot; otherwise nanoseconds: the timer expires at @deadline plus each
+ *               multiple of @period.  A value below &timerheap_info.min_period counts as min_period
  * @slack:       how many nanoseconds after @deadline the timer may expire, see "Slack";
  *               0: the slack given to SETUP; 1: none
  * @user_data:   any value, copied into events
- * @was_pending: out: 1: the timer was pending, and @deadline replaces the old
- *               deadline; 0: it was idle
+ * @was_pending: out: 1: the timer was pending, and @deadline replaces its deadline; 0: it was idle
  * @discarded:   out: if the timer was idle, the expirations that no reader had taken, and that
  *               none will take; at most 4294967295
  *
@@ -494,7 +476,7 @@ struct timerheap_start {
  * @discarded:   out: as in struct timerheap_start, whether the timer was pending or not
  *
  * After the call, no reader gets an event of the timer until it is started again.  So if both
- * outputs are 0, a reader has taken the event before, or the timer was never started.
+ * outputs are 0, a reader has taken the event, or the timer was not started since the last stop.
  *
  * If a periodic timer backs off, @discarded does not count its periods since the last check, unless
  * the program kicks the slot before the stop.
@@ -516,9 +498,8 @@ struct timerheap_stop {
  * @discarded:   out: as in struct timerheap_start
  *
  * The slack and the user data of the slot do not change.  A timer that is not pending is started,
- * unless TIMERHEAP_IF_PENDING is set.
- * EINVAL: @period is negative.  ENOENT: with TIMERHEAP_IF_PENDING, the timer is not pending.
- * ENOSPC, ENOMEM: as START.
+ * unless TIMERHEAP_IF_PENDING is set.  EINVAL: @period is negative.  ENOENT: with
+ * TIMERHEAP_IF_PENDING, the timer is not pending.  ENOSPC, ENOMEM: as START.
  */
 struct timerheap_modify {
 	__u32 slot;
@@ -556,11 +537,11 @@ struct timerheap_get {
  * struct timerheap_wait - wait for events
  * @events:   address of an array of struct timerheap_event
  * @nr:       length of the array; 0: take no event, but report a step of the clock
- * @min:      wait until there are this many events, 1 to @nr; 0: do not wait
+ * @min:      wait for this many events, 1 to @nr; 0: do not wait
  * @timeout:  until when to wait.  Relative and negative: without limit
  * @flags:    0 or TIMERHEAP_ABSTIME
  * @count:    out: number of events written.  It is below @min if the timeout has passed, the clock
- *            was stepped, or @events can be written only in part
+ *            was stepped, @events can be written only in part, or after a signal, see below
  * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
  *            out: 0; after EINTR, the time at which a relative @timeout passes
  *
@@ -570,8 +551,10 @@ struct timerheap_get {
  * begins a new wait.  Without a handler, for example after SIGSTOP and SIGCONT, the call continues.
  * TIMERHEAP_IOC_WAIT(2) has the details.
  *
- * All expirations of one slot that were not taken yet are one event.  So @min events need
- * @min slots that have expired.  With @nr = 0 the call takes nothing from the ring.
+ * All expirations of one slot that were not taken yet are one event: @min events need @min slots.
+ * The call takes events when the ring has @min entries.  It may get fewer: some are of discarded
+ * events, or another reader takes some.  Then it waits for the rest.  If it has got at least one, a
+ * signal ends the call without an error, also if no handler runs.
  *
  * EINVAL: @min is above @nr, or above the number of slots.  ECANCELED: the clock was
  * stepped; only with TIMERHEAP_CANCEL_ON_SET.  EFAULT: not even one event can be written.
@@ -635,13 +618,11 @@ struct timerheap_drain {
  * @done:  out: number of slots checked, from the first
  * @reserved: 0
  *
- * The kernel reads the deadline of each slot, and queues the timer at that deadline.  If
- * the deadline has passed, the timer expires within the call.  If the deadline is 0, the
- * timer is cancelled.  A KICK that is not needed does no harm.
+ * The kernel queues each timer at its deadline.  If the deadline has passed, the timer expires
+ * within the call.  If it is 0, the timer is cancelled.  A KICK that is not needed does no harm.
  *
- * The call ends early, with @done below @nr, if a number cannot be read or is not that of a
- * slot.  If other slots were kicked before, the call returns no error.  A second KICK that begins
- * with the failed number returns the error.  A signal also ends the call early, which is no error.
+ * The call ends early, with @done below @nr, at a number that cannot be read or is not that of a
+ * slot.  If it is the first one, the call fails.  A signal ends the call early, without an error.
  */
 struct timerheap_kick {
 	__u64 slots;
@@ -686,12 +667,11 @@ struct timerheap_op {
  * @done:  out: number of operations executed, from the first
  * @reserved: 0
  *
- * The operations are executed in order.  If one fails, its @result is the error, it has
- * changed no timer, and the next operation is executed.  If an operation cannot be read, or
- * its @result cannot be written, it is not executed and the call ends early.  @done is then
- * below @nr.  If it is the first operation, the call fails with EFAULT.  If the program
- * unmaps the array during the call, up to 16 operations after @done may have been executed.
- * A signal also ends the call early, which is no error.
+ * The operations are executed in order.  If one fails, its @result is the error, it has changed no
+ * timer, and the next one is executed.  If an operation cannot be read, or its @result cannot be
+ * written, it is not executed, and the call ends early: with EFAULT if it is the first operation.
+ * If the program unmaps the array during the call, up to 16 operations after @done may have been
+ * executed.  A signal also ends the call early, which is no error.
  */
 struct timerheap_batch {
 	__u64 ops;
@@ -706,10 +686,9 @@ struct timerheap_batch {
  * @fd:    descriptor of the eventfd; -1: none
  * @flags: 0
  *
- * The kernel adds 1 to the eventfd, at least once, after each run and each call that has
- * added entries to the ring.  With TIMERHEAP_CANCEL_ON_SET it also adds 1 when it detects a
- * clock step.  If the ring has an entry already, this call adds 1.  A context has at most
- * one eventfd: a second one replaces the first.
+ * The kernel adds 1 to the eventfd at least once after each run or call that has added entries to
+ * the ring.  With TIMERHEAP_CANCEL_ON_SET a clock step adds 1, too.  So does this call, if the ring
+ * has an entry.  A context has at most one eventfd: a second one replaces the first.
  *
  * EBADF: @fd is no descriptor.  EINVAL: it is not that of an eventfd.
  */
@@ -730,14 +709,12 @@ struct timerheap_eventfd {
  * and finally to @time.  At each deadline it stops until all timers that are due have expired.  So
  * a periodic timer expires at each of its periods.  The clock never reaches TIMERHEAP_NEVER.
  *
- * With @limit the clock stops at the deadline at which the number of expirations reaches
- * @limit.  All timers due at that deadline expire.  With TIMERHEAP_NEXT the clock advances
- * to the next expiry, however far away it is; @time and @limit must be 0.  If no timer is
- * pending, TIMERHEAP_NEXT does not move the clock.
+ * With @limit the clock stops at the deadline at which the number of expirations reaches @limit.
+ * All timers due at that deadline expire.  With TIMERHEAP_NEXT the clock advances to the next
+ * expiry, if there is one, however far away it is; @time and @limit must be 0.
  *
- * Only one call at a time advances a clock; a second call waits for the first.  A signal
- * ends the call early, which is no error: @now is the time reached.  With
- * TIMERHEAP_ABSTIME the program can then repeat the call.
+ * Only one call at a time advances a clock; a second call waits for the first.  A signal ends the
+ * call early, which is no error: with TIMERHEAP_ABSTIME the program can then repeat the call.
  *
  * EINVAL: the clock is not manual, @time is negative or has passed, or the flags do not
  * fit together.  EINTR: a signal has arrived while the call waited for another ADVANCE.
