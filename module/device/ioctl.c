@@ -203,19 +203,6 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	return 0;
 }
 
-int theap_ioctl_sync(struct theap_context *context, void *arg)
-{
-	struct timerheap_sync *sync = arg;
-	s64 next;
-
-	if (sync->flags || sync->reserved)
-		return -EINVAL;
-	next = theap_sync(&context->placement, context->queues);
-	/* The core queues a deadline before the start of the machine's clock at 1. */
-	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;
-	return 0;
-}
-
 int theap_ioctl_query(struct theap_context *context, void *arg)
 {
 	int ret = theap_check_layout(arg);
@@ -692,5 +679,18 @@ int theap_ioctl_advance(struct theap_context *context, void *arg)
 	wake_up_all(&context->wait);
 	call->now = advance.now;
 	call->expirations = advance.expirations;
+	return 0;
+}
+
+int theap_ioctl_sync(struct theap_context *context, void *arg)
+{
+	struct timerheap_sync *sync = arg;
+	s64 next;
+
+	if (sync->flags || sync->reserved)
+		return -EINVAL;
+	next = theap_sync(&context->placement, context->queues);
+	/* The core queues a deadline before the start of the machine's clock at 1. */
+	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;
 	return 0;
 }

@@ -13,10 +13,9 @@ struct theap_context;
 /* These two calls accept a context that is not set up. */
 int theap_ioctl_info(struct theap_context *context, void *arg);
 int theap_ioctl_setup(struct theap_context *context, void *arg);
-int theap_ioctl_query(struct theap_context *context, void *arg);
-int theap_ioctl_sync(struct theap_context *context, void *arg);
 
 /* The caller has checked that the context is set up. */
+int theap_ioctl_query(struct theap_context *context, void *arg);
 int theap_ioctl_grow(struct theap_context *context, void *arg);
 int theap_ioctl_start(struct theap_context *context, void *arg);
 int theap_ioctl_stop(struct theap_context *context, void *arg);
@@ -28,6 +27,7 @@ int theap_ioctl_kick(struct theap_context *context, void *arg);
 int theap_ioctl_batch(struct theap_context *context, void *arg);
 int theap_ioctl_eventfd(struct theap_context *context, void *arg);
 int theap_ioctl_advance(struct theap_context *context, void *arg);
+int theap_ioctl_sync(struct theap_context *context, void *arg);
 
 int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u32 *done);
 

@@ -40,8 +40,9 @@ size_t theap_read_room(const struct iov_iter *to)
 }
 
 /*
- * Remove at most @nr entries from the ring, and make an event of each.  An entry that the
- * program has overwritten makes no event, or an event of the slot whose number the entry has now.
+ * Remove at most @nr entries from the ring, and make an event of each.  The entry of a discarded
+ * event makes none.  An entry that the program has overwritten makes no event, or an event of the
+ * slot whose number the entry has now.
  * Return: the number of events.
  */
 static unsigned int theap_read_get(struct theap_context *context,
@@ -66,7 +67,8 @@ static unsigned int theap_read_get(struct theap_context *context,
 /*
  * Put events that could not be copied to the program back into the ring, at its end.  If a
  * slot has expired again meanwhile, its number is in the ring already, and only its count is
- * raised.
+ * raised.  A stop that came meanwhile has found no expirations, so such an event returns all the
+ * same.
  */
 static void theap_read_put_back(struct theap_context *context,
 				const struct timerheap_event *events, unsigned int nr)
@@ -211,9 +213,10 @@ bool theap_read_size_valid(struct theap_context *context, u32 nr, u32 min)
  * @expires: the time on the clock of the context until which to wait; NULL: no limit
  *
  * Fewer than @min events are copied if *@expires has passed, the clock was stepped, or @to cannot
- * be written.  A signal before @min events leaves all events in the ring, so that the call can
- * restart.  But if another reader has taken events meanwhile, this call may have copied some.  Then
- * a signal ends the call with these.
+ * be written.  A signal before the ring has @min entries leaves all events in the ring, so that the
+ * call can restart.  But some of these entries may be of discarded events, or another reader may
+ * remove some.  Then this call copies fewer events, and waits for the others.  A signal then ends
+ * the call with those that it has copied, unless there are none.
  *
  * Context: task, may sleep.
  * Return: the number of events; or, before the first event, -EFAULT, -ERESTARTSYS or

@@ -42,7 +42,7 @@
  *    writes can make timers misbehave, but cannot damage other memory.
  *  - Only timerheap_kick() checks the slot numbers that it is given.  A slot number comes
  *    from timerheap_alloc().  A program that assigns slot numbers itself uses numbers
- *    below the number of slots that it asked for.
+ *    below timerheap_slots().
  */
 #ifndef TIMERHEAP_H
 #define TIMERHEAP_H
@@ -170,8 +170,8 @@ void timerheap_close(struct timerheap *th);
 int timerheap_reopen(struct timerheap *th);
 
 /*
- * Return the descriptor, for poll() and epoll: it is readable while there are events.  It is -1 in
- * a child of fork() until timerheap_reopen().
+ * Return the descriptor, for poll() and epoll: it is readable while the ring has an entry, also
+ * that of a discarded event.  It is -1 in a child of fork() until timerheap_reopen().
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {
@@ -277,6 +277,7 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
  * None of these functions makes a system call if the kernel will check the slot in time
  * anyway.  No check is queued if the timer is new, is one-shot and has expired, or was found
  * stopped by a check.  A check that is queued is too late if it is after the new deadline.
+ * Exception: a call at the moment at which the kernel is checking the slot may make a KICK.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
@@ -321,8 +322,8 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 /*
  * Arm a timer, and leave its KICK to the caller.
  *
- * The function makes a system call only if the timer has just become idle, and the kernel is still
- * checking its slot.  A program that arms many timers passes the slots that need a KICK to one call
+ * The function makes a system call only if the timer is idle, and the kernel is checking its slot
+ * at that moment.  A program that arms many timers passes the slots that need a KICK to one call
  * of timerheap_kick().  If a pending timer expires at its old deadline during timerheap_arm(),
  * the expiry may already use the new period.  A program that changes a pending one-shot timer
  * to a periodic one, and must know which of the two expired, stops the timer first.
@@ -604,9 +605,9 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
  * So the program may also sleep until *@next.  The time is never too late.  It may be too early,
  * since it may be the old deadline of a timer that was stopped or postponed.  It does not include a
  * timer that another thread starts, changes or kicks meanwhile, or that the program has yet to
- * kick.  With slack, a timer is due at its rounded deadline.  If no timer is pending, *@next is
- * TIMERHEAP_NEVER.  Usually *@next is later than the call.  struct timerheap_sync of
- * <linux/timerheap.h> lists the exceptions.
+ * kick.  With slack, a timer is due at its rounded deadline.  TIMERHEAP_NEVER states that no timer
+ * is pending; the reverse is not always true.  Usually *@next is later than the call.
+ * TIMERHEAP_IOC_SYNC(2) lists the exceptions.
  *
  * The function makes one system call.  The thread that takes events calls it.
  * Return: 0; -EBADF as timerheap_wait().
@@ -617,8 +618,9 @@ int timerheap_sync(struct timerheap *th, uint64_t *next);
  * Take the next event if its deadline is before @before.
  *
  * With @before from timerheap_sync(), all events are taken in the order of their deadlines,
- * whatever CPUs the timers are on.  Exception: a timer whose deadline had passed when it was
- * started.
+ * whatever CPUs the timers are on.  Exceptions: a timer whose deadline had passed when it was
+ * started; and a periodic timer that expires again while its event is unread.  Such an event counts
+ * the later periods, too, so its deadline may be @before or later.
  *
  * Return: true if there was such an event.
  */
@@ -639,9 +641,9 @@ uint32_t timerheap_reap(struct timerheap *th,
  * Wait until there is an event, for at most @timeout ns, or without limit if @timeout is
  * negative.  The timeout counts on CLOCK_MONOTONIC, whatever the context's clock is.
  *
- * Return: 1: there is an event, or another thread has taken it; 0: the timeout has
- * passed; -EINTR: a signal has arrived; -ENOMEM; -EBADF: the descriptor was closed, or this is a
- * child of fork(); -ECANCELED: CLOCK_REALTIME was stepped.
+ * Return: 1: there is an event, or it was discarded, or another thread has taken it; 0: the timeout
+ * has passed; -EINTR: a signal has arrived; -ENOMEM; -EBADF: the descriptor was closed, or this is
+ * a child of fork(); -ECANCELED: CLOCK_REALTIME was stepped.
  * Only a context with TIMERHEAP_CANCEL_ON_SET reports clock steps, and only when there is
  * no event.  All steps since the last report count as one.
  */
