@@ -243,8 +243,9 @@ TEST_F(grow, adopted_context_has_grown)
 }
 
 #define THREADS		3
-#define ROUNDS		20	/* contexts that grow from 8 to LAST slots */
 #define LAST		20000
+#define ROUNDS		20		/* contexts that grow from 8 to LAST slots, */
+#define MOST_TIME	(8 * SEC)	/* or fewer, within this time */
 
 /* What the threads of a round share.  They start each slot once; the main thread takes events. */
 struct round {
@@ -280,14 +281,15 @@ static void *start_all(void *arg)
  * A context grows while threads start timers and while timers expire on all CPUs.  Each timer has
  * one event.  The events are taken in batches, sorted, so that the head is at any entry.
  */
-TEST_F(grow, no_event_is_lost_or_doubled_while_timers_expire)
+TEST_F_TIMEOUT(grow, no_event_is_lost_or_doubled_while_timers_expire, 120)
 {
 	struct round *round = calloc(1, sizeof(*round));
+	int64_t last = now() + MOST_TIME;
 	pthread_t threads[THREADS];
 	struct timerheap_event event;
 
 	ASSERT_NE(NULL, round);
-	for (int n = 0; n < ROUNDS; n++) {
+	for (int n = 0; n < ROUNDS && (!n || now() < last); n++) {
 		uint32_t left = LAST, wrong = 0;
 		int64_t end = now() + LOST;
 
