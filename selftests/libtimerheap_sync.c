@@ -72,7 +72,8 @@ TEST_F(libtimerheap_sync, sync_sorts_events)
 	expire_at_random(self->th, &seed, SLOTS);
 	EXPECT_EQ(0, timerheap_sync(self->th, &next));
 	EXPECT_EQ(TIMERHEAP_NEVER, next);
-	next = timerheap_now(self->th) - MSEC / 2;
+	/* One of the deadlines: the host may stall, so the clock may be after all of them. */
+	next = self->th->slots[SLOTS / 2].expired_deadline;
 	while (timerheap_next_before(self->th, &event, next))
 		check_order(&event, self);
 	EXPECT_GT(next, self->last);
