@@ -425,6 +425,10 @@ TEST_F(lib, timers_with_slack_share_a_bucket)
 	EXPECT_LE(at, event.fired);
 }
 
+static void ignore(const struct timerheap_event *event, void *arg)
+{
+}
+
 TEST_F(lib, one_kick_expires_many_slots)
 {
 	struct timerheap *th = self->th;
@@ -473,6 +477,37 @@ static void reap_one(const struct timerheap_event *event, void *arg)
 		reaped->sum += other.user_data;
 		timerheap_start(reaped->th, event->slot, 1);
 	}
+}
+
+/*
+ * Starts collect the slots that need a KICK.  A full list is flushed.  A slot that needs none is not
+ * in the list.  A flush with a slot that does not exist fails, and leaves the list empty.
+ */
+TEST_F(lib, deferred_starts_expire_after_flush)
+{
+	struct timerheap *th = timerheap_open(TIMERHEAP_CLOCK_MANUAL, 600);
+	struct timerheap_kicks kicks = { .nr = 0 };
+
+	ASSERT_NE(NULL, th);
+	for (uint32_t slot = 0; slot < 600; slot++) {
+		ASSERT_EQ(slot % 256, kicks.nr);
+		ASSERT_EQ(0, timerheap_start_deferred(th, &kicks, slot, 10, 0));
+	}
+	EXPECT_EQ(600 - 512, kicks.nr);
+	EXPECT_EQ(512, timerheap_advance(th, 10, 0));
+	EXPECT_EQ(0, timerheap_flush(th, &kicks));
+	EXPECT_EQ(0, kicks.nr);
+	EXPECT_EQ(600, timerheap_reap(th, ignore, NULL, UINT32_MAX));
+	EXPECT_EQ(0, timerheap_flush(th, &kicks));
+	ASSERT_EQ(0, timerheap_start_deferred(th, &kicks, 0, 20, 5));
+	EXPECT_EQ(1, kicks.nr);
+	EXPECT_EQ(0, timerheap_flush(th, &kicks));
+	EXPECT_EQ(1, timerheap_start_deferred(th, &kicks, 0, 30, 5));
+	EXPECT_EQ(0, kicks.nr);
+	kicks = (struct timerheap_kicks){ .nr = 2, .slots = { 1, 600 } };
+	EXPECT_EQ(-ENOENT, timerheap_flush(th, &kicks));
+	EXPECT_EQ(0, kicks.nr);
+	timerheap_close(th);
 }
 
 TEST_F(lib, reap_calls_function_once_per_event)

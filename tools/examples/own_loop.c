@@ -20,7 +20,6 @@
 
 #include <timerheap.h>
 
-#define KICKS	256			/* slots that one system call kicks */
 #define EVENTS	64			/* events that one turn of the loop takes at most */
 
 struct timer {
@@ -36,7 +35,7 @@ static struct loop {
 	int epoll;
 	struct timer *timers;
 	unsigned int active;
-	uint32_t kicks[KICKS], nr_kicks;
+	struct timerheap_kicks kicks;
 	unsigned int calls;
 } loop;
 
@@ -69,23 +68,22 @@ static void timer_init(struct timer *timer, void (*function)(struct timer *timer
 /* Kick all slots that need it.  Due timers expire within the call. */
 static void flush(void)
 {
-	if (!loop.nr_kicks)
+	if (!loop.kicks.nr)
 		return;
-	if (timerheap_kick(loop.th, loop.kicks, loop.nr_kicks) != (int)loop.nr_kicks)
-		errx(1, "timerheap_kick");
-	loop.nr_kicks = 0;
+	if (timerheap_flush(loop.th, &loop.kicks))
+		errx(1, "timerheap_flush");
 	loop.calls++;
 }
 
 /* Start a timer in memory.  If it needs a KICK, collect its slot. */
 static void arm(struct timer *timer, uint64_t deadline)
 {
+	uint32_t before = loop.kicks.nr;
+
 	timer->deadline = deadline;
-	if (!(timerheap_arm(loop.th, timer->slot, deadline, 0) & TIMERHEAP_MUST_KICK))
-		return;
-	loop.kicks[loop.nr_kicks++] = timer->slot;
-	if (loop.nr_kicks == KICKS)
-		flush();
+	if (timerheap_start_deferred(loop.th, &loop.kicks, timer->slot, deadline, 0) < 0)
+		errx(1, "timerheap_start_deferred");
+	loop.calls += loop.kicks.nr < before;
 }
 
 static void timer_start(struct timer *timer, int64_t span)
@@ -138,7 +136,7 @@ static void loop_after_fork(void)
 		errx(1, "timerheap_reopen");
 	close(loop.epoll);
 	watch_timers();
-	loop.nr_kicks = 0;
+	loop.kicks.nr = 0;
 	for (timer = loop.timers; timer; timer = timer->next) {
 		get_slot(timer);
 		if (timer->active)

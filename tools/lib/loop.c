@@ -33,8 +33,6 @@
 
 #include "context.h"
 
-#define KICKS	256	/* the most slots that are collected for one KICK */
-
 /**
  * struct handler - the function of a slot
  * @function: the function; NULL: the slot is not in use
@@ -56,8 +54,7 @@ struct handler {
  * @lives:    the most lives that a slot can have
  * @timers:   number of slots whose life has not ended
  * @nested:   number of functions that the loop is calling: a function may run the loop
- * @kicks:    number of slots in @to_kick
- * @to_kick:  slots that need a KICK
+ * @kicks:    slots that need a KICK
  * @stopped:  timerheap_loop_stop() sets it; timerheap_loop_run() clears it when it begins
  * @handlers: array, indexed by slot
  */
@@ -67,8 +64,7 @@ struct timerheap_loop {
 	uint64_t lives;
 	uint32_t timers;
 	uint32_t nested;
-	uint32_t kicks;
-	uint32_t to_kick[KICKS];
+	struct timerheap_kicks kicks;
 	bool stopped;
 	struct handler *handlers;
 };
@@ -132,28 +128,22 @@ static int alloc_slot(struct timerheap_loop *loop)
 /* Kick the slots that were collected.  Return: 0; -EBADF: also if there are none. */
 static int flush(struct timerheap_loop *loop)
 {
-	int kicked = loop->th->fd < 0 ? -EBADF :
-		     timerheap_kick(loop->th, loop->to_kick, loop->kicks);
-
-	loop->kicks = 0;
-	return kicked < 0 ? kicked : 0;
+	return loop->th->fd < 0 ? -EBADF : timerheap_flush(loop->th, &loop->kicks);
 }
 
 /* Start a timer of the loop.  Return: its id; -ENOSPC, -ENOMEM, -EBADF. */
 static int64_t add(struct timerheap_loop *loop, uint64_t deadline, uint64_t period,
 		   void (*function)(void *arg), void *arg)
 {
-	int slot = alloc_slot(loop);
+	int slot = alloc_slot(loop), error;
 	struct handler *handler;
-	int error = 0;
 
 	if (slot < 0)
 		return slot;
-	if (timerheap_arm(loop->th, slot, deadline, period) & TIMERHEAP_MUST_KICK)
-		loop->to_kick[loop->kicks++] = slot;
-	if (!loop->nested || loop->kicks == KICKS)
+	error = timerheap_start_deferred(loop->th, &loop->kicks, slot, deadline, period);
+	if (error >= 0 && !loop->nested)
 		error = flush(loop);
-	if (error) {
+	if (error < 0) {
 		timerheap_free(loop->th, slot);
 		return error;
 	}

@@ -247,6 +247,18 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	return done ? (int)done : error;
 }
 
+int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
+{
+	uint32_t nr = kicks->nr;
+	int kicked = timerheap_kick(th, kicks->slots, nr);
+
+	kicks->nr = 0;
+	/* The slot that has ended the call returns its error in another one. */
+	if (kicked >= 0 && (uint32_t)kicked < nr)
+		kicked = timerheap_kick(th, kicks->slots + kicked, 1);
+	return kicked < 0 ? kicked : 0;
+}
+
 int timerheap_grow(struct timerheap *th, uint32_t slots)
 {
 	struct timerheap_grow grow = { .slots = slots };

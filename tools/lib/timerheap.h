@@ -374,6 +374,36 @@ static inline int __timerheap_kick(struct timerheap *th, uint32_t slot)
 	return kicked < 0 ? kicked : 0;
 }
 
+/* The slots that one thread has to kick, at most 256.  A program sets @nr to 0 at first. */
+struct timerheap_kicks {
+	uint32_t nr;
+	uint32_t slots[256];
+};
+
+/*
+ * Kick the collected slots, with at most one system call.  A program calls this before it blocks.
+ * Return: 0; after an error as of timerheap_kick(), some slots were not kicked.
+ */
+int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
+
+/*
+ * Start a timer as timerheap_start_periodic() does, or one-shot if @period is 0.  Instead of a KICK,
+ * add the slot to @kicks.  If @kicks is full, flush it.
+ * Return: as timerheap_start().
+ */
+static inline int timerheap_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
+					   uint32_t slot, uint64_t deadline, uint64_t period)
+{
+	unsigned int armed = timerheap_arm(th, slot, deadline, period);
+	int error = 0;
+
+	if (armed & TIMERHEAP_MUST_KICK)
+		kicks->slots[kicks->nr++] = slot;
+	if (kicks->nr == sizeof(kicks->slots) / sizeof(*kicks->slots))
+		error = timerheap_flush(th, kicks);
+	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
+}
+
 /*
  * Arm a timer, and kick its slot if necessary.
  * Return: as timerheap_start().
