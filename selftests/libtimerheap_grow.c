@@ -210,6 +210,22 @@ TEST_F(grow, unused_slots_cost_nearly_nothing)
 	EXPECT_LE(4ULL * MOST, charged(th) - before);
 }
 
+/* Growth in small steps is charged, and allocates, only at each power of two. */
+TEST_F(grow, small_steps_allocate_seldom)
+{
+	uint64_t before = charged(self->th), now;
+	int changes = 0;
+
+	for (uint32_t slots = 9; slots <= 4096; slots++) {
+		ASSERT_EQ(0, timerheap_grow(self->th, slots));
+		now = charged(self->th);
+		changes += now != before;
+		before = now;
+	}
+	EXPECT_GE(9, changes);
+	EXPECT_LE(2, changes);
+}
+
 /* A child of fork() that reopens the context has as many slots as the parent, which had grown. */
 TEST_F(grow, reopened_context_has_grown)
 {

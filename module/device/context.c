@@ -20,6 +20,7 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/err.h>
+#include <linux/log2.h>
 #include <linux/nsproxy.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
@@ -91,24 +92,31 @@ u32 theap_context_pages(u32 slots)
 }
 
 /*
+ * Return: the size of the table of pages.  Like the ring, it is for a power of two of slots.  So a
+ * program that grows in small steps replaces the table seldom, and few old ones wait to be freed.
+ */
+static size_t theap_context_table_size(u32 slots)
+{
+	struct theap_slot_table *table = NULL;
+
+	return struct_size(table, pages, theap_context_pages(roundup_pow_of_two(slots)));
+}
+
+/*
  * Return: the bytes that a context with @slots slots is charged for before a slot is used: the
  * context itself, the ring, and the table of pages.
  */
 static u64 theap_context_unused_bytes(u32 slots)
 {
-	struct theap_slot_table *table = NULL;
-
 	return sizeof(struct theap_context) + cpumask_size() + theap_ring_bytes(slots) +
-	       struct_size(table, pages, theap_context_pages(slots));
+	       theap_context_table_size(slots);
 }
 
 /* Allocate a table for @slots slots, without pages.  Return: the table, or NULL. */
 static struct theap_slot_table *theap_context_alloc_table(u32 slots)
 {
-	struct theap_slot_table *table;
-
 	/* A million slots need a table of 128 KiB.  Try hard to avoid vmalloc(), as in ring.c. */
-	return kvzalloc(struct_size(table, pages, theap_context_pages(slots)),
+	return kvzalloc(theap_context_table_size(slots),
 			GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 }
 
@@ -285,17 +293,18 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 	return ret;
 }
 
-/* Let a context have @slots slots, more than now.  The caller has charged their memory. */
+/* Replace the ring and the table by larger ones.  The caller has charged their memory. */
 static int __theap_context_grow(struct theap_context *context, u32 slots)
 {
 	struct theap_slot_table *old, *table = theap_context_alloc_table(slots);
-	int ret;
+	u32 **pages = table ? theap_ring_grow_alloc(&context->ring, slots) : NULL;
+	int ret = -ENOMEM;
 
-	if (!table)
-		return -ENOMEM;
-	mutex_lock(&context->reader_lock);
-	ret = theap_ring_grow(&context->ring, slots);
-	mutex_unlock(&context->reader_lock);
+	if (pages) {
+		mutex_lock(&context->reader_lock);
+		ret = theap_ring_grow(&context->ring, slots, pages);
+		mutex_unlock(&context->reader_lock);
+	}
 	if (ret) {
 		kvfree(table);
 		return ret;
@@ -305,8 +314,6 @@ static int __theap_context_grow(struct theap_context *context, u32 slots)
 	       theap_context_pages(context->nr_slots) * sizeof(*table->pages));
 	rcu_assign_pointer(context->table, table);
 	kvfree_rcu(old, rcu);
-	/* Pairs with the acquire in theap_context_slots(). */
-	smp_store_release(&context->nr_slots, slots);
 	return 0;
 }
 
@@ -326,7 +333,7 @@ int theap_context_grow(struct theap_context *context, u32 *slots)
 	if (*slots > context->max_slots)
 		return -EINVAL;
 	mutex_lock(&context->lock);
-	if (*slots > context->nr_slots) {
+	if (roundup_pow_of_two(*slots) > roundup_pow_of_two(context->nr_slots)) {
 		bytes = theap_context_unused_bytes(*slots) -
 			theap_context_unused_bytes(context->nr_slots);
 		ret = theap_context_charge(context, bytes);
@@ -336,6 +343,9 @@ int theap_context_grow(struct theap_context *context, u32 *slots)
 				theap_context_uncharge(context, bytes);
 		}
 	}
+	if (!ret && *slots > context->nr_slots)
+		/* Pairs with the acquire in theap_context_slots(). */
+		smp_store_release(&context->nr_slots, *slots);
 	*slots = context->nr_slots;
 	mutex_unlock(&context->lock);
 	return ret;

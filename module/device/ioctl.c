@@ -162,7 +162,7 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 	struct theap_settings settings = {
 		.placement.cpu = THEAP_ANY_CPU,
 		.slots = setup->slots,
-		.max_slots = min(setup->max_slots ?: setup->slots, theap_context_max_slots()),
+		.max_slots = theap_context_max_slots(),
 		.slack = setup->slack,
 		.flags = setup->flags,
 	};
@@ -177,6 +177,7 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 		return ret;
 	if (!setup->slots || setup->slots > settings.max_slots)
 		return -EINVAL;
+	settings.max_slots = clamp(setup->max_slots, setup->slots, settings.max_slots);
 	for (clock = 0; setup->clock != theap_clocks[clock].id; clock++)
 		if (clock == THEAP_MANUAL)
 			return -EINVAL;

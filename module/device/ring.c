@@ -137,36 +137,42 @@ static u32 theap_ring_head(const struct theap_ring *ring, u32 tail)
 	return tail - head > ring->mask + 1 ? tail - ring->mask - 1 : head;
 }
 
+/*
+ * Allocate the memory for theap_ring_grow().  Context: as theap_ring_grow(), but the ring may have
+ * readers.  Return: the pages, or NULL.
+ */
+u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
+{
+	return theap_ring_alloc_pages(ring->pages, theap_ring_pages(ring->mask + 1),
+				      theap_ring_pages(slots));
+}
+
 /**
  * theap_ring_grow - let a ring have entries for more slots
  * @ring:  the ring.  The caller is its only reader, and excludes theap_ring_page()
- * @slots: number of slots
+ * @slots: number of slots, more than the ring has entries
+ * @pages: from theap_ring_grow_alloc(); the function frees them if it fails
  *
  * Numbers may be added meanwhile.  ring.h explains how the entries are copied.  The program may
  * have written any number to an entry, which is copied as it is.
  *
  * Context: task, may sleep.
- * Return: 0; -ENOMEM: the ring has not changed; -EINTR: the task was killed, also not.
+ * Return: 0; -EINTR: the task was killed, and the ring has not changed.
  */
-int theap_ring_grow(struct theap_ring *ring, u32 slots)
+int theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages)
 {
-	unsigned long nr_old = theap_ring_pages(ring->mask + 1), nr = theap_ring_pages(slots);
 	u32 mask = roundup_pow_of_two(slots) - 1, position;
-	u32 **old = ring->pages, **pages;
+	u32 **old = ring->pages;
 	bool copied = false;
 
-	if (mask <= ring->mask)
-		return 0;
-	pages = theap_ring_alloc_pages(old, nr_old, nr);
-	if (!pages)
-		return -ENOMEM;
 	position = theap_ring_head(ring, READ_ONCE(ring->tail));
 	while (!copied) {
 		u32 end;
 
 		/* Other CPUs could add numbers as fast as this loop copies, without an end. */
 		if (fatal_signal_pending(current)) {
-			theap_ring_free_pages(pages, nr_old, nr);
+			theap_ring_free_pages(pages, theap_ring_pages(ring->mask + 1),
+					      theap_ring_pages(slots));
 			kvfree(pages);
 			return -EINTR;
 		}

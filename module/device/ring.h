@@ -66,7 +66,8 @@ struct theap_ring {
 u64 theap_ring_bytes(u32 slots);
 u64 theap_ring_size(u32 slots);
 int theap_ring_init(struct theap_ring *ring, u32 slots);
-int theap_ring_grow(struct theap_ring *ring, u32 slots);
+u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots);
+int theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages);
 void theap_ring_destroy(struct theap_ring *ring);
 struct page *theap_ring_page(const struct theap_ring *ring, u64 offset);
 void theap_ring_put(struct theap_ring *ring, u32 slot);

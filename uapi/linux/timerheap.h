@@ -386,8 +386,8 @@ struct timerheap_info {
  *         out: the layout of mapped memory
  * @slot_stride:  out: bytes from one slot to the next, in the slots
  * @ring_entries: out: offset of &timerheap_ring.slots in the ring
- * @max_slots: the most slots that GROW may give to the context; 0: @slots; a value above
- *         &timerheap_info.max_slots counts as that one.  out: the most slots
+ * @max_slots: the most slots that GROW may give to the context: at least @slots, and at most
+ *         &timerheap_info.max_slots; other values count as the nearest.  out: the most slots
  *
  * A step of CLOCK_REALTIME also steps CLOCK_TAI.  TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only,
  * reports steps.  After one or more steps, one read() or WAIT fails with ECANCELED.  Until it
