@@ -100,8 +100,7 @@ struct theap_context {
 	struct theap_slot_table __rcu *table;	/* r: for @nr_slots; l: its entries */
 	struct theap_ring ring;		/* O: ring.h */
 
-	struct mutex reader_lock;	/* held by a call that removes entries from the ring, and by
-					 * GROW; nests in @lock */
+	struct mutex reader_lock;	/* held by readers of the ring, and GROW; nests in @lock */
 	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
