@@ -86,7 +86,8 @@ static int restore_kicks(struct timerheap *th)
 	int kicked = 0;
 
 	for (uint32_t slot = 0; kicked >= 0 && slot < timerheap_slots(th);) {
-		for (nr = 0; nr < sizeof(slots) / sizeof(*slots) && slot < timerheap_slots(th); nr++)
+		for (nr = 0; nr < sizeof(slots) / sizeof(*slots) && slot < timerheap_slots(th);
+		     nr++)
 			slots[nr] = slot++;
 		kicked = timerheap_kick(th, slots, nr);
 	}
