@@ -417,6 +417,48 @@ TEST_F(stop, timeout_passes_during_stop)
 	EXPECT_GT(end + SEC, now());
 }
 
+/*
+ * A stopped call writes the end of its timeout to the structure, and continues.  If it then fails,
+ * the structure begins a new wait.
+ */
+TEST_F(stop, failed_call_begins_a_new_wait)
+{
+	struct timerheap_wait *wait = mmap(NULL, sizeof(*wait), PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct timerheap_event event;
+	pid_t pid;
+
+	ASSERT_NE(MAP_FAILED, wait);
+	/* No event can be written to that address. */
+	*wait = (struct timerheap_wait){ .events = 1, .nr = 1, .min = 1, .timeout = LOST };
+	pid = fork();
+	if (!pid)
+		_exit(call(self->fd, TIMERHEAP_IOC_WAIT, wait) != -EFAULT);
+	nap(200 * MSEC);
+	ASSERT_TRUE(variant->stop(pid));
+	ASSERT_TRUE(variant->go_on(pid));
+	TH_WAIT_UNTIL(*(volatile __u64 *)&wait->until);
+	expire(self->fd, 1);
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(0, wait->until);
+	EXPECT_EQ(0, wait->count);
+	EXPECT_EQ(LOST, wait->timeout);
+	EXPECT_EQ(1, th_events(self->fd, &event, 1, 1));
+	munmap(wait, sizeof(*wait));
+}
+
+/* A WAIT with a wrong input leaves its structure as it was. */
+TEST_F(events, refused_wait_keeps_its_structure)
+{
+	struct timerheap_event event;
+	struct timerheap_wait wait = {
+		.events = (uintptr_t)&event, .nr = 1, .min = 2, .until = 77, .count = 88,
+	}, old = wait;
+
+	EXPECT_EQ(-EINVAL, call(self->fd, TIMERHEAP_IOC_WAIT, &wait));
+	EXPECT_EQ(0, memcmp(&old, &wait, sizeof(wait)));
+}
+
 /* WAIT returns once there are @min events, or with fewer at the timeout. */
 TEST_F(events, wait_returns_at_min_or_timeout)
 {

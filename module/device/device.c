@@ -126,8 +126,8 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	if (theap_ioctls[nr].needs_setup && !theap_context_slots(context))
 		return -EBADFD;
 	ret = theap_ioctls[nr].call(context, &karg);
-	/* A call that restarts has written to its structure how it has to go on. */
-	if (ret && ret != -ERESTARTNOHAND)
+	/* A WAIT that fails writes to its structure until when a repeated call has to wait. */
+	if (ret && known != TIMERHEAP_IOC_WAIT)
 		return ret;
 	if (!(_IOC_DIR(known) & _IOC_READ))
 		return ret;

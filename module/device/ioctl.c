@@ -374,10 +374,10 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 			wait->until = until;
 		return -ERESTARTNOHAND;
 	}
+	wait->until = 0;
 	if (count < 0)
 		return count;
 	wait->count = count;
-	wait->until = 0;
 	return 0;
 }
 
