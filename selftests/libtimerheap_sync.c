@@ -2,7 +2,10 @@
 /*
  * libtimerheap: the order of events, and timerheap_sync().
  */
-#include <timerheap.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <context.h>
 
 #include "timerheap_test.h"
 
@@ -60,6 +63,39 @@ TEST_F(libtimerheap_sync, reap_takes_events_in_order)
 	}
 	EXPECT_EQ(SLOTS * (SLOTS + 1) / 2, self->events);
 	EXPECT_EQ(0, self->wrong);
+}
+
+/* A call that takes a few events of many sorts only these: the others stay as they were. */
+TEST_F(libtimerheap_sync, reap_sorts_only_what_it_takes)
+{
+	unsigned int seed = 5;
+	__u32 numbers[SLOTS];
+
+	expire_at_random(self->th, &seed, SLOTS);
+	memcpy(numbers, self->th->ring->slots, sizeof(numbers));
+	for (int taken = 64; taken < SLOTS; taken += 64) {
+		self->last = 0;
+		EXPECT_EQ(64, timerheap_reap(self->th, check_order, self, 64));
+		EXPECT_EQ(taken, self->events);
+		EXPECT_EQ(0, memcmp(numbers + taken, self->th->ring->slots + taken,
+				    (SLOTS - taken) * sizeof(*numbers)));
+	}
+	EXPECT_EQ(0, self->wrong);
+}
+
+/* Discarded events count as taken, but a call that takes none means that there is none. */
+TEST_F(libtimerheap_sync, reap_passes_discarded_events)
+{
+	unsigned int seed = 6;
+
+	expire_at_random(self->th, &seed, SLOTS);
+	for (int i = 0; i < 10; i++)
+		timerheap_stop(self->th, self->th->ring->slots[i]);
+	EXPECT_EQ(0, timerheap_reap(self->th, check_order, self, 0));
+	EXPECT_EQ(2, timerheap_reap(self->th, check_order, self, 4));
+	EXPECT_EQ(12, self->th->ring->head);
+	EXPECT_EQ(SLOTS - 12, timerheap_reap(self->th, check_order, self, UINT32_MAX));
+	EXPECT_EQ(0, timerheap_reap(self->th, check_order, self, 4));
 }
 
 /* After timerheap_sync(), the events are taken in order, and those from a time on can be left. */
@@ -132,6 +168,39 @@ TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_are_in_order, 120)
 	TH_LOG("%d events in %d rounds, %d times late", self->events, rounds, late);
 	EXPECT_LT(100, self->events);
 	EXPECT_EQ(0, self->wrong);
+}
+
+static struct timerheap *faulting;
+static volatile int faults;
+
+/* Act as another process that writes to the ring, while the library reads a slot. */
+static void move_head(int signal)
+{
+	struct context *context = context_of(faulting);
+
+	(void)signal;
+	mprotect(faulting->slots, context->slots_size, PROT_READ | PROT_WRITE);
+	faulting->ring->head += 2;
+	faults++;
+}
+
+/* Another process may change the head after timerheap_next_before() has checked the first event. */
+TEST_F(libtimerheap_sync, next_before_takes_the_event_that_it_has_checked)
+{
+	struct timerheap_event event;
+	uint64_t next;
+
+	for (int i = 0; i < 4; i++)
+		timerheap_start(self->th, i, timerheap_now(self->th));
+	ASSERT_EQ(0, timerheap_sync(self->th, &next));
+	faulting = self->th;
+	signal(SIGSEGV, move_head);
+	mprotect(self->th->slots, context_of(self->th)->slots_size, PROT_NONE);
+	ASSERT_TRUE(timerheap_next_before(self->th, &event, next));
+	signal(SIGSEGV, SIG_DFL);
+	EXPECT_EQ(1, faults);
+	EXPECT_EQ(0, event.slot);
+	EXPECT_EQ(1, self->th->ring->head);
 }
 
 /* Let a function of a loop record the order of its calls. */

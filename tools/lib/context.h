@@ -56,12 +56,27 @@ __attribute__((visibility("hidden")))
 void __timerheap_push_free(struct timerheap *th, uint32_t slot);
 
 /*
- * Sort the unread events in the order of their deadlines.  The entries of the ring from head to
- * tail belong to the reader, so they can be sorted in place.  The thread that takes events calls
- * this.  Return: the end of the events.
+ * Sort the first @max unread events, a batch, in the order of their deadlines.  The entries of the
+ * ring from head to tail belong to the reader, so they can be sorted in place.  The thread that
+ * takes events calls this.  Return: the end of the batch.
  */
 __attribute__((visibility("hidden")))
-uint32_t __timerheap_sort(struct timerheap *th);
+uint32_t __timerheap_sort(struct timerheap *th, uint32_t max);
+
+/*
+ * Take an event of a batch that ends at the position @end of the ring.  A function of the program
+ * may have taken events beyond @end.  Or it has called fork(), and this is the child, where the
+ * ring is empty.
+ */
+static inline bool __timerheap_next_of_batch(struct timerheap *th, struct timerheap_event *event,
+					     uint32_t end)
+{
+	/* Read head once: another process may change it. */
+	uint32_t head = __atomic_load_n(&th->ring->head, __ATOMIC_RELAXED);
+
+	return (int32_t)(end - head) > 0 && (int32_t)(__timerheap_tail(th) - end) >= 0 &&
+	       __timerheap_next(th, event, head, end);
+}
 
 /*
  * Finish what a predecessor was doing when it was killed (adopt.c).

@@ -47,10 +47,16 @@ int timerheap_wait(struct timerheap *th, int64_t timeout)
 	return ret;
 }
 
-/* Return: the number of the slot at a position of the ring. */
+/* Return: the address of the entry at a position of the ring, which is the number of a slot. */
 static uint32_t *entry(const struct timerheap *th, uint32_t position)
 {
 	return &th->ring->slots[position & th->mask];
+}
+
+/* Read the entry at a position once: another process may change it after a caller has checked it. */
+static uint32_t number_at(const struct timerheap *th, uint32_t position)
+{
+	return __atomic_load_n(entry(th, position), __ATOMIC_RELAXED);
 }
 
 /*
@@ -67,7 +73,7 @@ static uint64_t deadline_of(const struct timerheap *th, uint32_t slot)
 /* Return: the deadline of the event at a position of the ring. */
 static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
 {
-	return deadline_of(th, *entry(th, position));
+	return deadline_of(th, number_at(th, position));
 }
 
 /*
@@ -103,7 +109,7 @@ static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
 /* Move the entry at the position @from to the gap.  The gap is then at @from. */
 static void fill_gap(struct timerheap *th, uint32_t slot, uint32_t gap, uint32_t from)
 {
-	*entry(th, gap) = *entry(th, from);
+	*entry(th, gap) = number_at(th, from);
 	set_gap(th, slot, from);
 }
 
@@ -128,25 +134,27 @@ static void sink(struct timerheap *th, uint32_t slot, uint32_t head, uint32_t at
 	*entry(th, head + at) = slot;
 }
 
-uint32_t __timerheap_sort(struct timerheap *th)
+uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 {
-	uint32_t head = th->ring->head, end = __timerheap_tail(th), nr = end - head, i, slot;
+	uint32_t head = th->ring->head, nr = __timerheap_tail(th) - head, end, i, slot;
 
 	/* Another process may have written a wrong head or tail. */
 	if (nr - 1 > th->mask)
-		return end;
+		return head + nr;
+	nr = nr < max ? nr : max;
+	end = head + nr;
 	for (i = 1; i < nr && deadline_at(th, head + i - 1) <= deadline_at(th, head + i); i++)
 		;
 	if (i >= nr)
 		return end;
 	for (i = nr / 2; i--;) {
-		slot = *entry(th, head + i);
+		slot = number_at(th, head + i);
 		set_gap(th, slot, head + i);
 		sink(th, slot, head, i, nr);
 	}
 	/* The latest entry goes behind the others, and the one from there sinks. */
 	for (i = nr - 1; i; i--) {
-		slot = *entry(th, head + i);
+		slot = number_at(th, head + i);
 		set_gap(th, slot, head + i);
 		fill_gap(th, slot, head + i, head);
 		sink(th, slot, head, 0, i);
@@ -168,7 +176,7 @@ int timerheap_sync(struct timerheap *th, uint64_t *next)
 		return error;
 	}
 	*next = sync.next;
-	__timerheap_sort(th);
+	__timerheap_sort(th, UINT32_MAX);
 	return 0;
 }
 
@@ -176,11 +184,11 @@ bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, 
 {
 	uint32_t head;
 
-	while (timerheap_has_events(th)) {
-		head = th->ring->head;
+	/* Read head once: another process may change it. */
+	while ((head = __atomic_load_n(&th->ring->head, __ATOMIC_RELAXED)) != __timerheap_tail(th)) {
 		if (deadline_at(th, head) >= before)
 			return false;
-		if (__timerheap_next(th, event, head + 1))
+		if (__timerheap_next(th, event, head, head + 1))
 			return true;
 	}
 	return false;
@@ -190,14 +198,16 @@ uint32_t timerheap_reap(struct timerheap *th,
 			void (*function)(const struct timerheap_event *event, void *arg),
 			void *arg, uint32_t max)
 {
-	uint32_t end = __timerheap_sort(th);
+	uint32_t tail = __timerheap_tail(th), end, count = 0;
 	struct timerheap_event event;
-	uint32_t count = 0;
 
-	while (count < max && __timerheap_has_events_before(th, end) &&
-	       __timerheap_next(th, &event, end)) {
-		function(&event, arg);
-		count++;
-	}
+	/* If all events of a batch were discarded, take another one.  So 0 means: no event. */
+	do {
+		end = __timerheap_sort(th, max);
+		while (count < max && __timerheap_next_of_batch(th, &event, end)) {
+			function(&event, arg);
+			count++;
+		}
+	} while (!count && max && (int32_t)(tail - end) > 0);
 	return count;
 }

@@ -208,8 +208,7 @@ static bool call_next(struct timerheap_loop *loop, uint32_t end)
 	struct handler handler;
 
 	do {
-		if (!__timerheap_has_events_before(loop->th, end) ||
-		    !__timerheap_next(loop->th, &event, end))
+		if (!__timerheap_next_of_batch(loop->th, &event, end))
 			return false;
 		handler = loop->handlers[event.slot];
 		/* The loop has not armed a slot without a function: skip the slot's event. */
@@ -231,7 +230,7 @@ static bool call_next(struct timerheap_loop *loop, uint32_t end)
 
 int timerheap_loop_dispatch(struct timerheap_loop *loop)
 {
-	uint32_t end = __timerheap_sort(loop->th);
+	uint32_t end = __timerheap_sort(loop->th, UINT32_MAX);
 	int error, count = 0;
 
 	while (call_next(loop, end))
@@ -254,13 +253,13 @@ static int turn(struct timerheap_loop *loop, uint32_t *end)
 	if (call_next(loop, *end))
 		return 0;
 	error = flush(loop);
-	*end = __timerheap_sort(loop->th);
+	*end = __timerheap_sort(loop->th, UINT32_MAX);
 	return error || timerheap_has_events(loop->th) ? error : timerheap_wait(loop->th, -1);
 }
 
 int timerheap_loop_run(struct timerheap_loop *loop)
 {
-	uint32_t end = __timerheap_sort(loop->th);
+	uint32_t end = __timerheap_sort(loop->th, UINT32_MAX);
 	int ret = 0;
 
 	loop->stopped = false;
@@ -281,7 +280,7 @@ static void set(void *arg)
 
 int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline)
 {
-	uint32_t end = __timerheap_sort(loop->th);
+	uint32_t end = __timerheap_sort(loop->th, UINT32_MAX);
 	bool over = false;
 	int64_t id = add(loop, deadline, 0, set, &over);
 	int ret = 0;

@@ -528,16 +528,6 @@ static inline bool timerheap_has_events(const struct timerheap *th)
 }
 
 /*
- * Are there events before the position @end of the ring, which was its tail before a function of
- * the program was called?  The function may have taken events beyond @end.  Or it has called
- * fork(), and this is the child, where the ring is empty.
- */
-static inline bool __timerheap_has_events_before(const struct timerheap *th, uint32_t end)
-{
-	return (int32_t)(end - th->ring->head) > 0 && (int32_t)(__timerheap_tail(th) - end) >= 0;
-}
-
-/*
  * Take the expirations of a slot, whose number was removed from the ring, and read the fields of
  * the event that counts them.  Return: true if there are any.
  */
@@ -574,12 +564,12 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 	}
 }
 
-/* Take an event before the position @end of the ring, which the head has not passed. */
+/* Take an event from the position @head of the ring, which the caller has read, up to @end. */
 static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event *event,
-				    uint32_t end)
+				    uint32_t head, uint32_t end)
 {
 	struct timerheap_ring *ring = th->ring;
-	uint32_t head = ring->head, number;
+	uint32_t number;
 	struct timerheap_slot *s;
 
 	while (head != end) {
@@ -618,7 +608,7 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
  */
 static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *event)
 {
-	return __timerheap_next(th, event, __timerheap_tail(th));
+	return __timerheap_next(th, event, th->ring->head, __timerheap_tail(th));
 }
 
 /* Return the data of an event as a pointer, the one that timerheap_set_pointer() has set. */
