@@ -170,6 +170,48 @@ TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_are_in_order, 120)
 	EXPECT_EQ(0, self->wrong);
 }
 
+/*
+ * While an event of a ticker is unread, the kernel checks the ticker seldom.  But the time of
+ * timerheap_sync() is not after the ticker's next deadline, and the unread event counts all periods
+ * that have passed.
+ */
+TEST_F(libtimerheap_sync, sync_ends_back_off)
+{
+	struct timerheap_event event;
+	uint64_t next, begun;
+
+	for (int round = 0; round < 5; round++) {
+		begun = timerheap_now(self->th);
+		ASSERT_LE(0, timerheap_start_periodic(self->th, 0, begun + MSEC, MSEC));
+		ASSERT_EQ(0, timerheap_start(self->th, 1, begun + 36 * MSEC));
+		nap(40 * MSEC);
+		ASSERT_EQ(0, timerheap_sync(self->th, &next));
+		EXPECT_LT(begun + 40 * MSEC, next);
+		while (timerheap_next_before(self->th, &event, next))
+			check_order(&event, self);
+		EXPECT_LE(next, timerheap_deadline(self->th, 0));
+		timerheap_stop(self->th, 0);
+	}
+	EXPECT_LE(5, self->events);
+	EXPECT_EQ(0, self->wrong);
+}
+
+/* The same with more tickers than one KICK has. */
+TEST_F(libtimerheap_sync, sync_ends_back_off_of_all)
+{
+	uint64_t next, begun = timerheap_now(self->th);
+	int late = 0;
+
+	for (int i = 0; i < SLOTS; i++)
+		ASSERT_EQ(0, timerheap_start_periodic(self->th, i, begun + (i + 1) * USEC,
+						      100 * MSEC));
+	nap(SEC);
+	ASSERT_EQ(0, timerheap_sync(self->th, &next));
+	for (int i = 0; i < SLOTS; i++)
+		late += timerheap_deadline(self->th, i) < next;
+	EXPECT_EQ(0, late);
+}
+
 static struct timerheap *faulting;
 static volatile int faults;
 

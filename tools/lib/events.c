@@ -165,6 +165,41 @@ uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 	return end;
 }
 
+/* Kick slots, and lower *@next to the first of their deadlines. */
+static void kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t nr, uint64_t *next)
+{
+	timerheap_kick(th, slots, nr);
+	for (uint32_t i = 0; i < nr; i++) {
+		uint64_t deadline = timerheap_deadline(th, slots[i]);
+
+		if (deadline && deadline < *next)
+			*next = deadline;
+	}
+}
+
+/*
+ * End the back-off of each slot whose event is unread.  SYNC has returned the time of the slot's
+ * next check in *@next, which may be after the slot's deadline.  The KICK counts all periods that
+ * have passed, so timerheap_next_before() takes the event without another one.
+ */
+static void end_back_offs(struct timerheap *th, uint64_t *next)
+{
+	uint32_t head = th->ring->head, unread = __timerheap_tail(th) - head, slots[256], nr = 0;
+
+	/* Another process may have written a wrong head or tail. */
+	if (unread - 1 > th->mask)
+		return;
+	for (uint32_t i = 0; i < unread; i++) {
+		slots[nr] = number_at(th, head + i);
+		if (slots[nr] < timerheap_slots(th) && __timerheap_backs_off(&th->slots[slots[nr]]))
+			nr++;
+		if (nr == sizeof(slots) / sizeof(*slots) || i + 1 == unread) {
+			kick_and_lower(th, slots, nr, next);
+			nr = 0;
+		}
+	}
+}
+
 int timerheap_sync(struct timerheap *th, uint64_t *next)
 {
 	struct timerheap_sync sync = { .flags = 0 };
@@ -176,6 +211,7 @@ int timerheap_sync(struct timerheap *th, uint64_t *next)
 		return error;
 	}
 	*next = sync.next;
+	end_back_offs(th, next);
 	__timerheap_sort(th, UINT32_MAX);
 	return 0;
 }
