@@ -213,7 +213,7 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_all)
 }
 
 static struct timerheap *faulting;
-static volatile int faults;
+static int faults;
 
 /* Act as another process that writes to the ring, while the library reads a slot. */
 static void move_head(int signal)
@@ -223,7 +223,7 @@ static void move_head(int signal)
 	(void)signal;
 	mprotect(faulting->slots, context->slots_size, PROT_READ | PROT_WRITE);
 	faulting->ring->head += 2;
-	faults++;
+	__atomic_fetch_add(&faults, 1, __ATOMIC_RELAXED);
 }
 
 /* Another process may change the head after timerheap_next_before() has checked the first event. */
@@ -240,7 +240,7 @@ TEST_F(libtimerheap_sync, next_before_takes_the_event_that_it_has_checked)
 	mprotect(self->th->slots, context_of(self->th)->slots_size, PROT_NONE);
 	ASSERT_TRUE(timerheap_next_before(self->th, &event, next));
 	signal(SIGSEGV, SIG_DFL);
-	EXPECT_EQ(1, faults);
+	EXPECT_EQ(1, __atomic_load_n(&faults, __ATOMIC_RELAXED));
 	EXPECT_EQ(0, event.slot);
 	EXPECT_EQ(1, self->th->ring->head);
 }

@@ -437,7 +437,7 @@ TEST_F(stop, failed_call_begins_a_new_wait)
 	nap(200 * MSEC);
 	ASSERT_TRUE(variant->stop(pid));
 	ASSERT_TRUE(variant->go_on(pid));
-	TH_WAIT_UNTIL(*(volatile __u64 *)&wait->until);
+	TH_WAIT_UNTIL(__atomic_load_n(&wait->until, __ATOMIC_RELAXED));
 	expire(self->fd, 1);
 	EXPECT_EQ(0, child_status(pid));
 	EXPECT_EQ(0, wait->until);

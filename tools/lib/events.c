@@ -53,7 +53,7 @@ static uint32_t *entry(const struct timerheap *th, uint32_t position)
 	return &th->ring->slots[position & th->mask];
 }
 
-/* Read the entry at a position once: another process may change it after a caller has checked it. */
+/* Read the entry at a position once: another process may change it after the caller's check. */
 static uint32_t number_at(const struct timerheap *th, uint32_t position)
 {
 	return __atomic_load_n(entry(th, position), __ATOMIC_RELAXED);
@@ -218,10 +218,11 @@ int timerheap_sync(struct timerheap *th, uint64_t *next)
 
 bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, uint64_t before)
 {
+	struct timerheap_ring *ring = th->ring;
 	uint32_t head;
 
 	/* Read head once: another process may change it. */
-	while ((head = __atomic_load_n(&th->ring->head, __ATOMIC_RELAXED)) != __timerheap_tail(th)) {
+	while ((head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED)) != __timerheap_tail(th)) {
 		if (deadline_at(th, head) >= before)
 			return false;
 		if (__timerheap_next(th, event, head, head + 1))
@@ -237,7 +238,7 @@ uint32_t timerheap_reap(struct timerheap *th,
 	uint32_t tail = __timerheap_tail(th), end, count = 0;
 	struct timerheap_event event;
 
-	/* If all events of a batch were discarded, take another one.  So 0 means: no event. */
+	/* If all events of a batch were discarded, take another batch. */
 	do {
 		end = __timerheap_sort(th, max);
 		while (count < max && __timerheap_next_of_batch(th, &event, end)) {
