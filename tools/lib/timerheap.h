@@ -629,7 +629,11 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
  * is pending; the reverse is not always true.  Usually *@next is later than the call.
  * TIMERHEAP_IOC_SYNC(2) lists the exceptions.
  *
- * The function makes one system call.  The thread that takes events calls it.
+ * The function makes one system call.  While the event of a periodic timer is unread, the kernel
+ * checks the timer less and less often.  One KICK for at most 256 such timers follows.  So *@next
+ * is not after their deadlines, and each event counts all periods that have passed.
+ *
+ * The thread that takes events calls this function.
  * Return: 0; -EBADF as timerheap_wait().
  */
 int timerheap_sync(struct timerheap *th, uint64_t *next);
@@ -638,20 +642,29 @@ int timerheap_sync(struct timerheap *th, uint64_t *next);
  * Take the next event if its deadline is before @before.
  *
  * With @before from timerheap_sync(), all events are taken in the order of their deadlines,
- * whatever CPUs the timers are on.  Exceptions: a timer whose deadline had passed when it was
- * started; and a periodic timer that expires again while its event is unread.  Such an event counts
- * the later periods, too, so its deadline may be @before or later.
+ * whatever CPUs the timers are on.  Exceptions:
+ *
+ *  - a timer whose deadline had passed when it was started
+ *  - a timer with slack, which expires at its rounded deadline: an event with a later deadline may
+ *    be taken first
+ *  - a periodic timer that expires again at the moment when its event is taken
+ *
+ * If a periodic timer expires again before that moment, its event counts the later periods, too.
+ * If its deadline is then @before or later, the function leaves all events to the next
+ * timerheap_sync().
  *
  * Return: true if there was such an event.
  */
 bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, uint64_t before);
 
 /*
- * Take at most @max of the events that are unread now, in the order of their deadlines, and call
- * @function for each.  So the call ends even if timers keep expiring.  @function may start, stop
- * and free any timer, and may take events itself.
+ * Take a batch: the first @max events that are unread now.  Call @function for each of them, in the
+ * order of their deadlines.  An event behind the batch may have an earlier deadline.  So the call
+ * ends even if timers keep expiring, and its cost does not depend on the number of unread events.
+ * @function may start, stop and free any timer, and may take events itself.
  *
- * Return: the number of events.
+ * Return: the number of events; 0: there was none, or @max is 0.  It may be below @max although
+ * events are unread: discarded events, and those that @function takes, count for the batch.
  */
 uint32_t timerheap_reap(struct timerheap *th,
 			void (*function)(const struct timerheap_event *event, void *arg),
