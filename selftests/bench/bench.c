@@ -3,6 +3,7 @@
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -72,4 +73,16 @@ void bench_ratio(const char *bench, const char *impl, long n, double ours, doubl
 	printf("%-30s %-24s %9ld %10.4g x\n", bench, impl, n, times);
 	fflush(stdout);
 	put_json(bench, impl, n, (struct figure){ times, times, times }, "x");
+}
+
+double bench_busy(void)
+{
+	long long user, nice, system, idle, iowait;
+	FILE *file = fopen("/proc/stat", "r");
+
+	if (!file || fscanf(file, "cpu %lld %lld %lld %lld %lld", &user, &nice, &system, &idle,
+			    &iowait) != 5)
+		err(1, "/proc/stat");
+	fclose(file);
+	return bench_ns(CLOCK_MONOTONIC) / 1e9 - (double)(idle + iowait) / sysconf(_SC_CLK_TCK);
 }

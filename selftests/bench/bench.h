@@ -63,6 +63,13 @@ static inline double bench_cpu(void)
 	return bench_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;
 }
 
+/*
+ * Return the time that the CPU was busy since it started, in seconds, on a machine with one CPU.
+ * With vm/run -c the clock counts instructions, so this is the number of instructions of all
+ * programs, the kernel, its interrupts and its softirqs, divided by 10^9.
+ */
+double bench_busy(void);
+
 /* Return the next pseudo-random number (xorshift); the same seed repeats a run. */
 static inline uint64_t bench_random(uint64_t *state)
 {

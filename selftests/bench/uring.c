@@ -365,19 +365,6 @@ static void serve(uint64_t end)
 	}
 }
 
-/* Seconds that the CPU was busy, since it started. */
-static double busy(void)
-{
-	long long user, nice, system, idle, iowait;
-	FILE *file = fopen("/proc/stat", "r");
-
-	if (!file || fscanf(file, "cpu %lld %lld %lld %lld %lld", &user, &nice, &system, &idle,
-			    &iowait) != 5)
-		err(1, "/proc/stat");
-	fclose(file);
-	return bench_ns(CLOCK_MONOTONIC) / 1e9 - (double)(idle + iowait) / sysconf(_SC_CLK_TCK);
-}
-
 static void open_ring(void)
 {
 	struct io_uring_params params = {
@@ -408,9 +395,9 @@ static double measure(void)
 	}
 	expired = 0;
 	late = 0;
-	before = busy();
+	before = bench_busy();
 	serve(bench_ns(CLOCK_MONOTONIC) + MEASURED);
-	before = (busy() - before) * 100 / (MEASURED / 1e9);
+	before = (bench_busy() - before) * 100 / (MEASURED / 1e9);
 	io_uring_queue_exit(&ring);
 	program->close();
 	return before;
