@@ -65,8 +65,8 @@ static inline double bench_cpu(void)
 
 /*
  * Return the time that the CPU was busy since it started, in seconds, on a machine with one CPU.
- * With vm/run -c the clock counts instructions, so this is the number of instructions of all
- * programs, the kernel, its interrupts and its softirqs, divided by 10^9.
+ * With vm/run -c the clock counts instructions.  Then 1 s is 10^9 instructions of all programs and
+ * the kernel, with its interrupts and softirqs.
  */
 double bench_busy(void);
 
