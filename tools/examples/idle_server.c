@@ -99,7 +99,11 @@ static void serve_timeouts(void)
 	while (timerheap_next(th, &event)) {
 		struct connection *connection = timerheap_pointer(&event);
 
-		/* Keep the connection if its timer is pending: a packet has started it again. */
+		/*
+		 * Keep the connection if its timer is pending: another thread has started it again,
+		 * after timerheap_next() took the event.  This server has one thread, so that does
+		 * not happen.
+		 */
 		if (timerheap_deadline(th, event.slot))
 			continue;
 		timed_out++;

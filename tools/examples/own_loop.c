@@ -100,7 +100,10 @@ static void timer_stop(struct timer *timer)
 	timerheap_stop(loop.th, timer->slot);
 }
 
-/* Handle an event, which is only a hint: the timer may have been stopped or started since. */
+/*
+ * Handle an event.  Another thread may have stopped or started the timer since this thread took the
+ * event.  This program has one thread, so the checks are only an example.
+ */
 static void expire(const struct timerheap_event *event, void *arg)
 {
 	struct timer *timer = timerheap_pointer(event);
