@@ -12,7 +12,7 @@
 FIXTURE(sync)
 {
 	int fd, cpus;
-	int64_t steal_us, cpu_percent;	/* parameters to restore */
+	int64_t steal_us, watchdog_ms, cpu_percent;	/* parameters to restore */
 	struct timerheap_event events[SLOTS];
 	int64_t deadlines[SLOTS];	/* of the timers whose events were not taken; 0: none */
 };
@@ -23,6 +23,7 @@ FIXTURE_SETUP(sync)
 	memset(self->deadlines, 0, sizeof(self->deadlines));
 	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	self->steal_us = get_number(TH_PARAMETERS "steal_us");
+	self->watchdog_ms = get_number(TH_PARAMETERS "watchdog_ms");
 	self->cpu_percent = get_number(TH_PARAMETERS "user_cpu_percent");
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_LE(0, self->fd);
@@ -31,6 +32,7 @@ FIXTURE_SETUP(sync)
 FIXTURE_TEARDOWN(sync)
 {
 	put_number(TH_PARAMETERS "steal_us", self->steal_us);
+	put_number(TH_PARAMETERS "watchdog_ms", self->watchdog_ms);
 	put_number(TH_PARAMETERS "user_cpu_percent", self->cpu_percent);
 	close(self->fd);
 }
@@ -194,31 +196,45 @@ TEST_F_TIMEOUT(sync, nothing_is_missing_while_cpus_expire_timers, 120)
 	EXPECT_LT(100, events);
 }
 
-/* Start a timer on CPU 1, and make that CPU stuck before the timer is due. */
-static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind, int64_t span)
+/* Start a timer on CPU 1, and make that CPU stuck before the timer is due.  No CPU steals yet. */
+static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 {
-	if (self->cpus < 2 || !can_hold() || put_number(TH_PARAMETERS "steal_us", 0) || run_on(1))
+	if (self->cpus < 2 || !can_hold() || put_number(TH_PARAMETERS "steal_us", 0) ||
+	    put_number(TH_PARAMETERS "watchdog_ms", 0) || run_on(1))
 		return false;
 	if (start_at(self, 0, now() + 100 * MSEC) || start_at(self, 1, now() + 100 * SEC) ||
-	    keep_off(self->cpus, 1, -1) || hold(1, span, kind))
+	    keep_off(self->cpus, 1, -1) || hold(1, SEC, kind))
 		return false;
 	nap(self->deadlines[0] + MSEC - now());
 	return true;
 }
 
-/* SYNC expires the timers of a CPU that is stuck, also if stealing is off. */
-TEST_F_TIMEOUT(sync, timers_of_stuck_cpu_expire, 120)
+/*
+ * While the timers of a stuck CPU have not expired, SYNC returns a time that has passed, and soon.
+ * If stealing is on, SYNC lets its CPU steal them, and then returns later times.
+ */
+TEST_F_TIMEOUT(sync, timers_of_stuck_cpu_are_stolen, 120)
 {
-	int64_t begun, next;
-
 	for (int i = 0; i < 2; i++) {
-		if (!stuck_cpu_1(self, i ? "interrupts" : "softirqs", 600 * MSEC))
+		int64_t begun, stolen, quickest = SEC;
+
+		if (!stuck_cpu_1(self, i ? "interrupts" : "softirqs"))
 			SKIP(return, "needs root, two CPUs, and the module of selftests/stuck");
 		begun = now();
-		next = check_sync(_metadata, self);
-		EXPECT_LT(begun, next);
+		for (int j = 0; j < 10; j++) {
+			stolen = now();
+			check_sync(_metadata, self);
+			if (now() - stolen < quickest)
+				quickest = now() - stolen;
+		}
+		EXPECT_GT(20 * MSEC, quickest);
+		EXPECT_EQ(0, put_number(TH_PARAMETERS "steal_us", self->steal_us));
+		while (self->deadlines[0] && now() < begun + LOST)
+			check_sync(_metadata, self);
+		stolen = now();
 		EXPECT_EQ(self->deadlines[1], earliest(self));
-		EXPECT_NE(0, wait_released());
+		EXPECT_LT(begun, check_sync(_metadata, self));
+		EXPECT_LT(stolen, wait_released());
 		EXPECT_EQ(1, th_stop(self->fd, 1));
 		self->deadlines[1] = 0;
 		run_on(0);

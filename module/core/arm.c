@@ -29,7 +29,6 @@
 
 #include "arm.h"
 #include "budget.h"
-#include "cpus.h"
 #include "trace.h"
 #include "upcalls.h"
 
@@ -239,14 +238,11 @@ u64 theap_queue_rest_ended(struct theap_queue *queue)
  * @earliest may find it cleared, and @first not yet lowered.  So the thief notifies the owning CPU,
  * like all code that drains the inbox.
  *
- * Only a sync (sync.c) runs a queue on an isolated CPU.  It arms no hrtimer there, and leaves the
- * rest of the work to the owning CPU.
- *
  * Context: interrupts off.
  */
 void theap_queue_stolen_run_ended(struct theap_queue *queue, u64 ns)
 {
-	if (ns && theap_cpu_is_housekeeping(smp_processor_id()))
+	if (ns)
 		hrtimer_start(&queue->thief_resume, ns_to_ktime(ns),
 			      HRTIMER_MODE_REL_PINNED_SOFT);
 	theap_queue_notify(queue);

@@ -23,8 +23,8 @@
  *	timer.c					start, stop and modify, from any CPU
  *	run.c					the expiry run
  *	manual.c				manual clocks
- *	sync.c					expire what is due, for a task
  *	steal.c watchdog.c			queues whose CPU is stuck
+ *	sync.c					wait for what is due
  *	hotplug.c				CPUs that go offline and online
  *	account.c core.c			the life of an account; init and exit
  *

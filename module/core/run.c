@@ -42,9 +42,6 @@
 #include "trace.h"
 #include "upcalls.h"
 
-/* If a timer's function waits in the batch of another run, this run retries this much later. */
-#define THEAP_DEFER_ACTIVE	(50 * NSEC_PER_USEC)
-
 /* Is another run about to call the function of @timer, or calling it now? */
 static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *timer)
 {
@@ -98,7 +95,8 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	 * function must not run on two CPUs at once.
 	 */
 	if (theap_run_must_defer(run, timer)) {
-		__theap_rekey(queue, timer, run->now + THEAP_DEFER_ACTIVE);
+		queue->deferred = run->now + THEAP_DEFER_ACTIVE;
+		__theap_rekey(queue, timer, queue->deferred);
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
@@ -289,7 +287,7 @@ static void theap_run_call(struct theap_run *run)
 		 */
 		smp_store_release(&timer->active, timer->active - 1);
 	}
-	/* Pairs with the acquires in __theap_sync_due(). */
+	/* Pairs with the acquires in __theap_sync_next(). */
 	smp_store_release(&run->least, THEAP_NEVER);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sync: expire what is due now, and find the next deadline.
+ * Sync: wait for the timers that are due now, and find the next deadline.
  *
  * A timer may be due and not have expired yet: its CPU has yet to begin the run, or is in the run,
  * or is stuck.  An event loop that takes events of several CPUs in the order of deadlines must know
@@ -17,116 +17,92 @@
  * All of them are read with the lock of the queue.  A run takes timers out of the heap, and sets
  * @least, in one hold of the lock.  So a timer is missing in none of the three.
  *
- * If the time has passed, the caller runs the queue, in the place of a thief (steal.c): it begins
- * the run @stolen, also if its own CPU or another one is in @run.  The races are those of a thief.
- * The caller also shares the limits of a thief: the run is charged to the account of the queue
- * on the caller's CPU, and a queue that rests is not run.  But the queue need not be stuck, and the
- * run is in the task that has asked for it.  So only the queues of users are run: those of the
- * kernel's account have timers of other modules, whose functions run in softirqs only.  A sync
- * waits for these queues.
+ * A deferred timer (__theap_expire() in run.c) is queued at a time later than its deadline:
  *
- * A batch that is being called may belong to a CPU that its host has stopped, and a queue may rest
- * for seconds.  So a sync waits for at most THEAP_SYNC_WAIT.  Then it returns a time that has
- * passed, which is true as well: timers from that time on may be missing.
+ *	owning CPU			thief				sync
+ *	  batch with the ticker at 10
+ *					  the ticker, due at 20:
+ *					  defers it to 75
+ *	  ends the batch
+ *									@first 75: not 20
+ *
+ * So if the time is not later than @deferred, the deadlines of the queue are not known either.
+ *
+ * While the time has passed, the sync waits.  It runs no queue: CPUs run their own queues, and a
+ * sync that waits lets a softirq steal the timers of stuck CPUs, as a reader of events does.  But
+ * the host may have stopped a CPU in a batch, and a queue may rest for seconds.  So a sync waits
+ * for THEAP_SYNC_WAIT.  Then it returns a time that has passed, which is true as well: timers from
+ * that time on may be missing.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
-#include <linux/math64.h>
 #include <linux/minmax.h>
-#include <linux/rcupdate.h>
-#include <linux/sched.h>
 #include <linux/sched/signal.h>
 
 #include "manual.h"
 #include "queues.h"
 #include "run.h"
+#include "steal.h"
 #include "sync.h"
 
-/* How long a sync waits in all: for batches of other CPUs, and for rests. */
+/* How long a sync waits in all, and how long it sleeps before it reads a queue again. */
 #define THEAP_SYNC_WAIT		NSEC_PER_MSEC
+#define THEAP_SYNC_STEP_US	50
 
-/*
- * Are timers due at @until that no run has collected?  Set *@next to the earliest deadline of a
- * timer whose function has not been called yet.
- */
-static bool __theap_sync_due(struct theap_queue *queue, s64 until, s64 *next)
+/* Return: a time that no timer of a queue precedes whose function has not been called yet. */
+static s64 __theap_sync_next(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
-	s64 first = queue->claimed ? 0 : theap_queue_first(queue);
+	s64 next = queue->claimed ? 0 : theap_queue_first(queue);
 
 	/* The acquires pair with the release in theap_run_call(): the functions were called. */
-	*next = min(first, smp_load_acquire(&queue->run.least));
+	next = min(next, smp_load_acquire(&queue->run.least));
 	/* As above. */
-	*next = min(*next, smp_load_acquire(&queue->stolen.least));
-	return first <= until;
+	next = min(next, smp_load_acquire(&queue->stolen.least));
+	/* Ignore @deferred if the clock was stepped back, since that may be long ago. */
+	if (next <= queue->deferred &&
+	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)
+		next = 0;
+	return next;
+}
+
+static s64 theap_sync_next(struct theap_queue *queue)
+{
+	unsigned long flags;
+	s64 next;
+
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	next = __theap_sync_next(queue);
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	return next;
 }
 
 /*
- * Run a queue of a user if timers are due, unless it rests or another CPU has begun @stolen.
- * Return: whether it was run.
+ * Sleep for a moment, unless the sync has waited for THEAP_SYNC_WAIT.  @end is 0 before the first
+ * sleep, then the end of the wait.  Return: whether it slept.
  */
-static bool theap_sync_run(struct theap_queue *queue, s64 until)
+static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
 {
-	unsigned long flags;
-	bool begun;
-	s64 next;
+	u64 now = ktime_get_ns();
 
-	if (!queue->account->limited)
+	if (!*end) {
+		*end = now + THEAP_SYNC_WAIT;
+		theap_steal_before_sleep(placement);
+	}
+	if (now >= *end || signal_pending(current))
 		return false;
-	local_bh_disable();
-	rcu_read_lock();
-	raw_spin_lock_irqsave(&queue->lock, flags);
-	begun = __theap_sync_due(queue, until, &next) &&
-		READ_ONCE(queue->progress) <= ktime_get_ns() &&
-		__theap_run_begin(queue, &queue->stolen);
-	raw_spin_unlock_irqrestore(&queue->lock, flags);
-	if (begun)
-		theap_run(queue, &queue->stolen);
-	rcu_read_unlock();
-	local_bh_enable();
-	return begun;
-}
-
-/* Wait for the end of a rest, or for a batch.  Return: false: *@patience does not suffice. */
-static bool theap_sync_wait(struct theap_queue *queue, u64 *patience)
-{
-	u64 waited, begun = ktime_get_ns(), until = READ_ONCE(queue->progress);
-
-	if (!*patience || until > begun + *patience)
-		return false;
-	theap_batch_wait(queue);
-	fsleep(until > begun ? div_u64(until - begun, NSEC_PER_USEC) + 1 : 1);
-	waited = ktime_get_ns() - begun;
-	*patience -= min(waited, *patience);
+	usleep_range(THEAP_SYNC_STEP_US / 2, THEAP_SYNC_STEP_US);
 	return true;
 }
 
-/* Expire what is due in a queue until @until.  Return: the next deadline. */
-static s64 theap_queue_sync(struct theap_queue *queue, s64 until, u64 *patience)
-{
-	for (;;) {
-		unsigned long flags;
-		bool due;
-		s64 next;
-
-		raw_spin_lock_irqsave(&queue->lock, flags);
-		due = __theap_sync_due(queue, until, &next);
-		raw_spin_unlock_irqrestore(&queue->lock, flags);
-		if (next > until || signal_pending(current))
-			return next;
-		if (!(due && theap_sync_run(queue, until)) && !theap_sync_wait(queue, patience))
-			return next;
-		cond_resched();
-	}
-}
-
 /**
- * theap_sync - expire the timers that are due now, and find the next deadline
+ * theap_sync - wait for the timers that are due now, and find the next deadline
  * @placement: of the timers
  * @queues:    the numbers of all queues that the timers have been queued in.  With a manual clock
  *             there is only the queue of the clock
  *
- * Timers that another task starts or changes during the call may be missing.
+ * Timers that another task starts or changes during the call may be missing.  With a manual clock
+ * the caller expires what is due, and waits for no advance of another task.
  *
  * Context: task, may sleep.
  * Return: the time before which all timers have expired that were queued before the call;
@@ -136,21 +112,22 @@ static s64 theap_queue_sync(struct theap_queue *queue, s64 until, u64 *patience)
 s64 theap_sync(const struct theap_placement *placement, const struct cpumask *queues)
 {
 	s64 until = theap_placement_now(placement), next = THEAP_NEVER;
-	u64 patience = THEAP_SYNC_WAIT;
 	unsigned int nr;
+	u64 end = 0;
 
 	if (placement->manual) {
 		theap_manual_catch_up(placement->manual);
-		raw_spin_lock_irq(&placement->manual->lock);
-		__theap_sync_due(placement->manual, until, &next);
-		raw_spin_unlock_irq(&placement->manual->lock);
-		return next;
+		return theap_sync_next(placement->manual);
 	}
 	for_each_cpu(nr, queues) {
 		struct theap_queue *queue = theap_queues_get(placement->account, placement->clock,
 							     nr);
+		s64 first;
 
-		next = min(next, theap_queue_sync(queue, until, &patience));
+		do
+			first = theap_sync_next(queue);
+		while (first <= until && theap_sync_sleep(placement, &end));
+		next = min(next, first);
 	}
 	return next;
 }

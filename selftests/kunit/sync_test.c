@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sync: what is due expires in the caller's task, and the next deadline is never too late.
+ * Sync: it waits for what is due, but not for long, and its time is never too late.
  *
  * In a test the queue belongs to another CPU, and an IPI to that CPU appears to be pending.  So no
- * IPI is sent and no hrtimer is armed, and only a sync runs the queue.
+ * IPI is sent and no hrtimer is armed, and only the test runs the queue.  The watchdog is off.
  */
 #include "core_test.h"
+#include "module/compat.h"
+#include "module/core/steal.h"
 #include "module/core/sync.h"
+#include "module/core/watchdog.h"
 
 static int sync_test_init(struct kunit *test)
 {
-	int ret = core_test_init(test);
+	int ret;
 
+	theap_watchdog_ms = 0;
+	ret = core_test_init(test);
 	if (ret)
 		return ret;
-	/* A sync runs only the queues of users. */
-	theap_kernel_account->limited = true;
 	test_queue()->cpu = raw_smp_processor_id() + 1;
 	atomic_set(&test_queue()->ipi_pending, 1);
 	return 0;
@@ -23,7 +26,6 @@ static int sync_test_init(struct kunit *test)
 
 static void sync_test_exit(struct kunit *test)
 {
-	theap_kernel_account->limited = false;
 	test_queue()->cpu = raw_smp_processor_id();
 	atomic_set(&test_queue()->ipi_pending, 0);
 }
@@ -33,27 +35,23 @@ static s64 sync(void)
 	return theap_sync(&theap_default_placement[THEAP_MONOTONIC], cpumask_of(0));
 }
 
-/* What is due expires once, in each of several batches.  The next deadline is returned. */
-static void sync_expires_due_timers(struct kunit *test)
+/* The next deadline is returned, and no timer expires in the caller's task. */
+static void sync_runs_nothing(struct kunit *test)
 {
-	struct test_timer *t = test_timers(test, 201);
-	s64 deadline = test_now() + DAY;
-	unsigned int i, called = 0;
+	struct test_timer *t = test_timers(test, 2);
+	s64 now = test_now();
 
 	KUNIT_EXPECT_EQ(test, sync(), THEAP_NEVER);
-	for (i = 0; i < 200; i++)
-		test_start(&t[i], test_now() - i);
-	test_start(&t[200], deadline);
-	KUNIT_EXPECT_EQ(test, sync(), deadline);
-	for (i = 0; i < 200; i++)
-		called += t[i].called == 1;
-	KUNIT_EXPECT_EQ(test, called, 200);
-	KUNIT_EXPECT_EQ(test, t[200].called, 0);
-	KUNIT_EXPECT_EQ(test, test_queue()->count.stolen, 0);
+	test_start(&t[0], now + DAY);
+	KUNIT_EXPECT_EQ(test, sync(), now + DAY);
+	test_start(&t[1], now);
+	KUNIT_EXPECT_EQ(test, sync(), now);
+	KUNIT_EXPECT_EQ(test, t[1].called, 0);
+	KUNIT_EXPECT_EQ(test, test_queue()->count.runs, 0);
 }
 
-/* A queue without due timers is not run, also if a stopped timer makes its first deadline early. */
-static void sync_leaves_queue_that_is_not_due(struct kunit *test)
+/* A stopped timer makes the time too early. */
+static void sync_counts_stopped_timer(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() + DAY;
@@ -62,7 +60,6 @@ static void sync_leaves_queue_that_is_not_due(struct kunit *test)
 	test_start(&t[1], deadline + DAY);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
 	KUNIT_EXPECT_EQ(test, sync(), deadline);
-	KUNIT_EXPECT_EQ(test, test_queue()->count.runs, 0);
 }
 
 /* Timers that were moved earlier are in the inbox, or claimed.  Both count. */
@@ -82,6 +79,8 @@ static void sync_counts_inbox(struct kunit *test)
 	queue->claimed = llist_del_all(&queue->inbox);
 	atomic64_set(&queue->earliest, THEAP_NEVER);
 	raw_spin_unlock_irq(&queue->lock);
+	KUNIT_EXPECT_EQ(test, sync(), 0);
+	test_run();
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 }
@@ -92,7 +91,7 @@ static unsigned int nr_in_batch;
 /* The function of a timer: record what a sync on another CPU would read now. */
 static void record_least(struct test_timer *t)
 {
-	least_in_batch[nr_in_batch++] = test_queue()->stolen.least;
+	least_in_batch[nr_in_batch++] = test_queue()->run.least;
 }
 
 /* While the functions of a batch are called, the batch counts with its earliest deadline. */
@@ -106,15 +105,15 @@ static void sync_counts_batch(struct kunit *test)
 	t[1].work = record_least;
 	test_start(&t[0], deadline + 5);
 	test_start(&t[1], deadline);
+	test_run();
 	KUNIT_EXPECT_EQ(test, sync(), THEAP_NEVER);
 	KUNIT_ASSERT_EQ(test, nr_in_batch, 2);
 	KUNIT_EXPECT_EQ(test, least_in_batch[0], deadline);
 	KUNIT_EXPECT_EQ(test, least_in_batch[1], deadline);
-	KUNIT_EXPECT_EQ(test, test_queue()->stolen.least, THEAP_NEVER);
 }
 
-/* If another CPU is stuck in a batch, a sync waits for 1 ms, and returns the batch's deadline. */
-static void sync_gives_up_on_stuck_batch(struct kunit *test)
+/* A batch that another CPU is stuck in counts, too. */
+static void sync_counts_stuck_batch(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -123,7 +122,6 @@ static void sync_gives_up_on_stuck_batch(struct kunit *test)
 	test_start(t, deadline);
 	queue->run.least = begun - 7;
 	KUNIT_EXPECT_EQ(test, sync(), begun - 7);
-	KUNIT_EXPECT_GE(test, test_now() - begun, (s64)NSEC_PER_MSEC);
 	queue->run.least = THEAP_NEVER;
 	queue->stolen.least = begun + 7;
 	KUNIT_EXPECT_EQ(test, sync(), begun + 7);
@@ -132,62 +130,124 @@ static void sync_gives_up_on_stuck_batch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	queue->stolen.least = THEAP_NEVER;
 	KUNIT_EXPECT_EQ(test, sync(), deadline);
-	KUNIT_EXPECT_EQ(test, queue->count.runs, 0);
 }
 
-/* A queue that rests is not run.  A rest of less than 1 ms is waited for. */
-static void sync_respects_rest(struct kunit *test)
+/*
+ * A run defers a timer whose function waits in the batch of another run.  Until the function of
+ * the deferred timer was called, the deadlines of the queue are not known.
+ */
+static void sync_counts_deferred_timer(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 1);
-	s64 deadline = test_now() - 1;
+	struct test_timer *t = test_timers(test, 2);
+	s64 deadline = test_now() - 10;
 
-	test_start(t, deadline);
-	queue->progress = ktime_get_ns() + NSEC_PER_SEC;
-	KUNIT_EXPECT_EQ(test, sync(), deadline);
-	KUNIT_EXPECT_EQ(test, t->called, 0);
-	queue->progress = ktime_get_ns() + 500 * NSEC_PER_USEC;
-	KUNIT_EXPECT_EQ(test, sync(), THEAP_NEVER);
-	KUNIT_EXPECT_EQ(test, t->called, 1);
+	test_start(&t[0], deadline);
+	test_start(&t[1], deadline + DAY);
+	t[0].timer.active = 1;
+	test_run();
+	/* As if the other run has ended its batch now, but this one has not retried the timer. */
+	t[0].timer.active = 0;
+	KUNIT_EXPECT_EQ(test, t[0].called, 0);
+	KUNIT_EXPECT_LE(test, sync(), deadline);
+	/* The retry counts with the time to which the timer was deferred. */
+	raw_spin_lock_irq(&queue->lock);
+	queue->run.least = queue->deferred;
+	raw_spin_unlock_irq(&queue->lock);
+	KUNIT_EXPECT_LE(test, sync(), deadline);
+	queue->run.least = THEAP_NEVER;
+	test_run();
+	KUNIT_EXPECT_EQ(test, t[0].called, 1);
+	KUNIT_EXPECT_EQ(test, sync(), deadline + DAY);
 }
 
-/* The functions of other modules run in no task. */
-static void sync_leaves_queue_of_kernel(struct kunit *test)
+/* After a clock step back, the deferrals before the step do not hide the deadlines for long. */
+static void sync_ignores_deferral_before_clock_step(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
-	s64 deadline = test_now() - 1;
+	s64 deadline = test_now() + DAY;
 
-	theap_kernel_account->limited = false;
 	test_start(t, deadline);
+	test_queue()->deferred = deadline + DAY;
 	KUNIT_EXPECT_EQ(test, sync(), deadline);
-	KUNIT_EXPECT_EQ(test, t->called, 0);
 }
 
-/* If another CPU is in the thief's run, a sync leaves the queue to it. */
-static void sync_leaves_stolen_run(struct kunit *test)
+static struct hrtimer soon;
+
+/* The function of @soon: run the queue as its CPU does. */
+static enum hrtimer_restart run_soon(struct hrtimer *hrtimer)
 {
-	struct theap_queue *queue = test_queue();
+	theap_queue_run(test_queue());
+	return HRTIMER_NORESTART;
+}
+
+/* If the run begins while a sync waits, the sync returns when all functions were called. */
+static void sync_waits_for_run(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 200);
+	unsigned int i, called = 0;
+
+	for (i = 0; i < 200; i++)
+		test_start(&t[i], test_now() - i);
+	hrtimer_setup(&soon, run_soon, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_SOFT);
+	hrtimer_start(&soon, ns_to_ktime(200 * NSEC_PER_USEC), HRTIMER_MODE_REL_PINNED_SOFT);
+	KUNIT_EXPECT_EQ(test, sync(), THEAP_NEVER);
+	hrtimer_cancel(&soon);
+	for (i = 0; i < 200; i++)
+		called += t[i].called == 1;
+	KUNIT_EXPECT_EQ(test, called, 200);
+}
+
+/* If no CPU runs the queue, a sync waits for 1 ms.  A rest makes no difference. */
+static void sync_waits_for_1_ms(struct kunit *test)
+{
 	struct test_timer *t = test_timers(test, 1);
-	s64 deadline = test_now() - 1;
+	s64 least = THEAP_NEVER, deadline = test_now() - 1;
+	unsigned int i;
 
 	test_start(t, deadline);
-	queue->stolen.on = true;
-	KUNIT_EXPECT_EQ(test, sync(), deadline);
+	test_queue()->progress = ktime_get_ns() + NSEC_PER_SEC;
+	for (i = 0; i < 20; i++) {
+		s64 begun = test_now();
+
+		KUNIT_EXPECT_EQ(test, sync(), deadline);
+		least = min(least, test_now() - begun);
+	}
+	KUNIT_EXPECT_GE(test, least, (s64)NSEC_PER_MSEC);
+	/* The machine may stop the task, but not in each of the calls. */
+	KUNIT_EXPECT_LT(test, least, (s64)(20 * NSEC_PER_MSEC));
+}
+
+/* A sync that waits lets a softirq steal a stuck queue. */
+static void sync_lets_softirq_steal(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+	unsigned int tries;
+
+	test_start(t, test_now() - 100 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_LT(test, sync(), test_now());
 	KUNIT_EXPECT_EQ(test, t->called, 0);
-	queue->stolen.on = false;
+	theap_steal_us = 1000;
+	/* The last scan of this CPU was in another suite, which may have set steal_us to 1 s. */
+	for (tries = 0; tries < 3000 && !READ_ONCE(t->called); tries++)
+		sync();
 	KUNIT_EXPECT_EQ(test, sync(), THEAP_NEVER);
 	KUNIT_EXPECT_EQ(test, t->called, 1);
+	KUNIT_EXPECT_EQ(test, test_queue()->count.stolen, 1);
+	KUNIT_EXPECT_EQ(test, test_queue()->count.stolen_by_watchdog, 0);
 }
 
 static struct kunit_case sync_cases[] = {
-	KUNIT_CASE(sync_expires_due_timers),
-	KUNIT_CASE(sync_leaves_queue_that_is_not_due),
+	KUNIT_CASE(sync_runs_nothing),
+	KUNIT_CASE(sync_counts_stopped_timer),
 	KUNIT_CASE(sync_counts_inbox),
 	KUNIT_CASE(sync_counts_batch),
-	KUNIT_CASE(sync_gives_up_on_stuck_batch),
-	KUNIT_CASE(sync_respects_rest),
-	KUNIT_CASE(sync_leaves_queue_of_kernel),
-	KUNIT_CASE(sync_leaves_stolen_run),
+	KUNIT_CASE(sync_counts_stuck_batch),
+	KUNIT_CASE(sync_counts_deferred_timer),
+	KUNIT_CASE(sync_ignores_deferral_before_clock_step),
+	KUNIT_CASE(sync_waits_for_run),
+	KUNIT_CASE(sync_waits_for_1_ms),
+	KUNIT_CASE(sync_lets_softirq_steal),
 	{}
 };
 
