@@ -728,13 +728,15 @@ struct timerheap_advance {
 };
 
 /**
- * struct timerheap_sync - expire what is due, and read the next deadline
+ * struct timerheap_sync - wait for what is due, and read the next deadline
  * @flags:    0
  * @reserved: 0
  * @next:     out: the timers that were due before this time have expired, and their events are
  *            available or were taken.  TIMERHEAP_NEVER: no timer is pending
- * @next may be an old deadline, which is too early.  It is not too late, unless a thread starts,
- * changes or kicks a timer during the call or later.
+ * The call waits for about 1 ms at most, and @next may be a time that has passed.  It may be an old
+ * deadline, which is too early.  It is not too late, unless a thread starts, changes or kicks a
+ * timer during the call or later.  Exception: the kernel checks a slot after its deadline if the
+ * event of a periodic slot is unread, or the program keeps changing the slot.
  */
 struct timerheap_sync {
 	__u32 flags;
