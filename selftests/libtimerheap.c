@@ -480,8 +480,8 @@ static void reap_one(const struct timerheap_event *event, void *arg)
 }
 
 /*
- * Starts collect the slots that need a KICK.  A full list is flushed.  A slot that needs none is not
- * in the list.  A flush with a slot that does not exist fails, and leaves the list empty.
+ * Starts collect the slots that need a KICK.  A full list is flushed.  A slot that needs none is
+ * not in the list.  A flush with a slot that does not exist fails, and leaves the list empty.
  */
 TEST_F(lib, deferred_starts_expire_after_flush)
 {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The loop of libtimerheap, which calls a function when its timer expires. */
+#include <stdarg.h>
+
 #include <timerheap.h>
 
 #include "system_test.h"
@@ -51,10 +53,16 @@ static void stop(void *arg)
 static int kick_calls;
 
 /* The linker lets all code call this function in place of ioctl(). */
-int __real_ioctl(int fd, unsigned long request, void *arg);
+typeof(ioctl) __real_ioctl, __wrap_ioctl;
 
-int __wrap_ioctl(int fd, unsigned long request, void *arg)
+int __wrap_ioctl(int fd, unsigned long request, ...)
 {
+	va_list arguments;
+	void *arg;
+
+	va_start(arguments, request);
+	arg = va_arg(arguments, void *);
+	va_end(arguments);
 	kick_calls += request == TIMERHEAP_IOC_KICK;
 	return __real_ioctl(fd, request, arg);
 }

@@ -20,29 +20,27 @@
  *
  * Rules for all functions:
  *
- *  - A time is absolute, in nanoseconds on the context's clock.  A duration is in
- *    nanoseconds.  A deadline of 0 counts as 1, which has passed.  A time above
- *    TIMERHEAP_NEVER counts as TIMERHEAP_NEVER.
- *  - A function that returns an int or an int64_t returns a negative error number
- *    when it fails.  A function that has failed has changed nothing, unless its
- *    comment describes a change.  Only the functions that open a context or a loop
- *    set errno.
+ *  - A time is absolute, in nanoseconds on the context's clock.  A duration is in nanoseconds.  A
+ *    deadline of 0 counts as 1, which has passed.  A time above TIMERHEAP_NEVER counts as
+ *    TIMERHEAP_NEVER.
+ *  - A function that returns an int or an int64_t returns a negative error number when it fails.
+ *    A function that has failed has changed nothing, unless its comment describes a change.  Only
+ *    the functions that open a context or a loop set errno.
  *  - An event belongs to an arming, which a start begins.  A stop, and a start of an idle timer,
  *    discard the event of the former arming if no thread has taken it.
- *  - Threads may share a context.  Any thread may start, postpone, stop, allocate
- *    and free timers.  Several threads may start, postpone and stop the same timer
- *    concurrently.  Two things need a lock of the program: to take events or to grow in
- *    several threads, and to set the data, the slack or the period of one timer in
- *    several threads.
- *  - A child of fork() has no access to the timers of its parent.  There the functions
- *    find idle timers and no event, or return -EBADF, until timerheap_reopen().  A start
- *    that returns -EBADF has stored the deadline, but the timer does not expire.  A child
- *    of vfork(), clone() or _Fork() must not use a context.
- *  - A process that has received the descriptor can write to the slots and the ring.  Such
- *    writes can make timers misbehave, but cannot damage other memory.
- *  - Only timerheap_kick() checks the slot numbers that it is given.  A slot number comes
- *    from timerheap_alloc().  A program that assigns slot numbers itself uses numbers
- *    below timerheap_slots().
+ *  - Threads may share a context.  Any thread may start, postpone, stop, allocate and free
+ *    timers.  Several threads may start, postpone and stop the same timer concurrently.  Two
+ *    things need a lock of the program: to take events or to grow in several threads, and to set
+ *    the data, the slack or the period of one timer in several threads.
+ *  - A child of fork() has no access to the timers of its parent.  There the functions find idle
+ *    timers and no event, or return -EBADF, until timerheap_reopen().  A start that returns
+ *    -EBADF has stored the deadline, but the timer does not expire.  A child of vfork(), clone()
+ *    or _Fork() must not use a context.
+ *  - A process that has received the descriptor can write to the slots and the ring.  Such writes
+ *    can make timers misbehave, but cannot damage other memory.
+ *  - Only timerheap_kick() checks the slot numbers that it is given.  A slot number comes from
+ *    timerheap_alloc().  A program that assigns slot numbers itself uses numbers below
+ *    timerheap_slots().
  */
 #ifndef TIMERHEAP_H
 #define TIMERHEAP_H
@@ -92,10 +90,9 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size,
 /*
  * Open a context with @slots timers on @clock.
  *
- * @clock is CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or
- * TIMERHEAP_CLOCK_MANUAL.  A manual clock begins at 1, and only timerheap_advance() and
- * timerheap_advance_next() move it.  The kernel allocates a page of slots when one of
- * them is first used.
+ * @clock is CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL.
+ * A manual clock begins at 1, and only timerheap_advance() and timerheap_advance_next() move it.
+ * The kernel allocates a page of slots when one of them is first used.
  *
  * Return: the context; or NULL with errno: an error of open() on /dev/timerheap;
  * EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would exceed
@@ -113,9 +110,9 @@ static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 }
 
 /*
- * Open a context with all that SETUP accepts: a CPU for its timers, no limits, a default
- * slack, and reports of clock steps.  TIMERHEAP_IOC_SETUP(2) describes struct
- * timerheap_setup.  The function sets @setup->layout, and writes the answer of SETUP to @setup.
+ * Open a context with all that SETUP accepts: growth, a CPU for its timers, no limits, a default
+ * slack, and reports of clock steps.  TIMERHEAP_IOC_SETUP(2) describes struct timerheap_setup.  The
+ * function sets @setup->layout, and writes the answer of SETUP to @setup.
  *
  * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are
  * invalid.  EPERM: TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE.  E2BIG: @setup has a field set
@@ -203,12 +200,9 @@ static inline uint32_t timerheap_slots(const struct timerheap *th)
  * Let the context have at least @slots slots.  @max_slots of timerheap_open_setup() is the limit;
  * timerheap_open() permits no more slots than it was given.
  *
- * The slots stay at their addresses, and timers and events are not affected.  Other threads may use
- * the timers meanwhile, and allocate new slots afterwards.  The thread that takes events calls this
- * function, not in several threads at the same time.  A slot that is not used costs less than 9
- * bytes.
- *
- * The function makes one system call.
+ * The slots stay at their addresses, and timers and events are not affected.  The thread that takes
+ * events calls this function, which makes one system call.  Other threads may use the timers
+ * meanwhile, and allocate the new slots afterwards.  An unused slot costs less than 9 bytes.
  *
  * Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user would exceed max_user_memory
  * (INFO); -ENOMEM; -EBADF as timerheap_wait().
@@ -235,10 +229,9 @@ void timerheap_free(struct timerheap *th, uint32_t slot);
 /*
  * Set how much later than its deadline a timer may expire, in nanoseconds.
  *
- * A newly allocated slot has a slack of 0, which selects the slack of the context: none, or
- * what timerheap_open_setup() was given.  In a context with slack, a slack of 1 means none.
- * Timers with slack share heap entries and interrupts: see "Slack" in
- * <linux/timerheap.h>.
+ * A newly allocated slot has a slack of 0, which selects the slack of the context: none, or what
+ * timerheap_open_setup() was given.  In a context with slack, a slack of 1 means none. Timers with
+ * slack share heap entries and interrupts: see "Slack" in <linux/timerheap.h>.
  *
  * The function makes one system call if the new slack is less than the old one.  So set
  * the slack once, before the first start.
@@ -387,8 +380,8 @@ struct timerheap_kicks {
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
 /*
- * Start a timer as timerheap_start_periodic() does, or one-shot if @period is 0.  Instead of a KICK,
- * add the slot to @kicks.  If @kicks is full, flush it.
+ * Start a timer as timerheap_start_periodic() does, or one-shot if @period is 0.  Instead of a
+ * KICK, add the slot to @kicks.  If @kicks is full, flush it.
  * Return: as timerheap_start().
  */
 static inline int timerheap_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
