@@ -92,8 +92,8 @@ u32 theap_context_pages(u32 slots)
 }
 
 /*
- * Return: the size of the table of pages.  Like the ring, it is for a power of two of slots.  So a
- * program that grows in small steps replaces the table seldom, and few old ones wait to be freed.
+ * Return: the size of the table of pages.  Like the ring, it is for a power of two of slots.  So all
+ * former tables together are smaller than the last one, and are freed with the context.
  */
 static size_t theap_context_table_size(u32 slots)
 {
@@ -118,6 +118,17 @@ static struct theap_slot_table *theap_context_alloc_table(u32 slots)
 	/* A million slots need a table of 128 KiB.  Try hard to avoid vmalloc(), as in ring.c. */
 	return kvzalloc(theap_context_table_size(slots),
 			GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
+}
+
+/* Free a table, and those that it has replaced. */
+static void theap_context_free_tables(struct theap_slot_table *table)
+{
+	while (table) {
+		struct theap_slot_table *former = table->former;
+
+		kvfree(table);
+		table = former;
+	}
 }
 
 /**
@@ -173,7 +184,7 @@ void theap_context_free(struct theap_context *context)
 	if (theap_context_slots(context)) {
 		if (context->placement.manual)
 			theap_manual_free(context->placement.manual);
-		kvfree(rcu_dereference_protected(context->table, true));
+		theap_context_free_tables(context->table);
 		theap_ring_destroy(&context->ring);
 		free_cpumask_var(context->queues);
 		theap_user_uncharge(context->user, context->charged);
@@ -223,7 +234,7 @@ static int __theap_context_setup(struct theap_context *context,
 	ret = theap_ring_init(&context->ring, settings->slots);
 	if (ret)
 		goto err_queues;
-	rcu_assign_pointer(context->table, table);
+	context->table = table;
 	context->max_slots = settings->max_slots;
 	context->slack = settings->slack;
 	context->flags = settings->flags;
@@ -296,7 +307,7 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 /* Replace the ring and the table by larger ones.  The caller has charged their memory. */
 static int __theap_context_grow(struct theap_context *context, u32 slots)
 {
-	struct theap_slot_table *old, *table = theap_context_alloc_table(slots);
+	struct theap_slot_table *table = theap_context_alloc_table(slots);
 	u32 **pages = table ? theap_ring_grow_alloc(&context->ring, slots) : NULL;
 	int ret = -ENOMEM;
 
@@ -309,11 +320,11 @@ static int __theap_context_grow(struct theap_context *context, u32 slots)
 		kvfree(table);
 		return ret;
 	}
-	old = rcu_dereference_protected(context->table, lockdep_is_held(&context->lock));
-	memcpy(table->pages, old->pages,
+	table->former = context->table;
+	memcpy(table->pages, table->former->pages,
 	       theap_context_pages(context->nr_slots) * sizeof(*table->pages));
-	rcu_assign_pointer(context->table, table);
-	kvfree_rcu(old, rcu);
+	/* Pairs with the acquire in theap_slot_entry(). */
+	smp_store_release(&context->table, table);
 	return 0;
 }
 
@@ -333,9 +344,10 @@ int theap_context_grow(struct theap_context *context, u32 *slots)
 	if (*slots > context->max_slots)
 		return -EINVAL;
 	mutex_lock(&context->lock);
+	*slots = max(*slots, context->nr_slots);
 	if (roundup_pow_of_two(*slots) > roundup_pow_of_two(context->nr_slots)) {
-		bytes = theap_context_unused_bytes(*slots) -
-			theap_context_unused_bytes(context->nr_slots);
+		bytes = theap_ring_bytes(*slots) - theap_ring_bytes(context->nr_slots) +
+			theap_context_table_size(*slots);
 		ret = theap_context_charge(context, bytes);
 		if (!ret) {
 			ret = __theap_context_grow(context, *slots);
@@ -343,10 +355,9 @@ int theap_context_grow(struct theap_context *context, u32 *slots)
 				theap_context_uncharge(context, bytes);
 		}
 	}
-	if (!ret && *slots > context->nr_slots)
+	if (!ret)
 		/* Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, *slots);
-	*slots = context->nr_slots;
 	mutex_unlock(&context->lock);
 	return ret;
 }

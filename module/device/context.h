@@ -61,11 +61,11 @@ struct theap_settings {
 
 /**
  * struct theap_slot_table - the pages of slots of a context
- * @rcu:   for the table that a larger one has replaced
- * @pages: each is set once; NULL: none of the slots of the page was ever used
+ * @former: the table that this one has replaced; NULL: none.  A task may still read it
+ * @pages:  each is set once; NULL: none of the slots of the page was ever used
  */
 struct theap_slot_table {
-	struct rcu_head rcu;
+	struct theap_slot_table *former;
 	struct theap_slot_page *pages[];
 };
 
@@ -75,7 +75,6 @@ struct theap_slot_table {
  *	C  constant after open
  *	S  written by SETUP under @lock, before it publishes @nr_slots; constant after that
  *	l  written under @lock, read without it
- *	r  written under @lock, read under @lock or RCU
  *	O  a lock of its own, or the rules in the header of its type
  */
 struct theap_context {
@@ -97,7 +96,7 @@ struct theap_context {
 	bool may_exceed;		/* S: the task that called SETUP may exceed the limit of
 					 * the user's memory */
 	u64 charged;			/* l: bytes charged to @user for this context */
-	struct theap_slot_table __rcu *table;	/* r: for @nr_slots; l: its entries */
+	struct theap_slot_table *table;	/* l, as its entries: for @nr_slots or more */
 	struct theap_ring ring;		/* O: ring.h */
 
 	struct mutex reader_lock;	/* held by readers of the ring, and GROW; nests in @lock */

@@ -74,11 +74,14 @@ void theap_slot_page_free(struct theap_slot_page *page)
 	kfree(page);
 }
 
-/* Return: the entry of a slot's page in the table.  Context: RCU, or under the context's lock. */
+/*
+ * Return: the entry of a slot's page in the table.  Without the context's lock, the table may be a
+ * former one, in which a page may be missing that was allocated after GROW.
+ */
 static struct theap_slot_page **theap_slot_entry(struct theap_context *context, u32 slot)
 {
-	struct theap_slot_table *table =
-		rcu_dereference_check(context->table, lockdep_is_held(&context->lock));
+	/* Pairs with the release in __theap_context_grow(). */
+	struct theap_slot_table *table = smp_load_acquire(&context->table);
 
 	return &table->pages[slot / THEAP_PAGE_SLOTS];
 }
@@ -105,10 +108,8 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 		return -ENOENT;
 	/* The program has chosen the number: keep speculative loads within the table. */
 	slot = array_index_nospec(slot, slots);
-	rcu_read_lock();
 	/* Pairs with the release below. */
 	*page = smp_load_acquire(theap_slot_entry(context, slot));
-	rcu_read_unlock();
 	if (*page || !create)
 		return 0;
 
@@ -145,7 +146,7 @@ bool theap_slots_free_some(struct theap_context *context)
 	u32 pages = theap_context_pages(theap_context_slots(context));
 	u32 end = min(context->freed + THEAP_FREE_PAGES, pages);
 	/* No other task has the context. */
-	struct theap_slot_table *table = rcu_dereference_protected(context->table, true);
+	struct theap_slot_table *table = context->table;
 
 	for (; context->freed < end; context->freed++)
 		if (table->pages[context->freed])

@@ -9,6 +9,7 @@
  * postpones a timer of the loop.  Then the program forks, and both processes run their timers.
  */
 #include <err.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -52,6 +53,8 @@ static void get_slot(struct timer *timer)
 {
 	int slot = timerheap_alloc(loop.th);
 
+	if (slot == -ENOSPC && !timerheap_grow(loop.th, 2 * timerheap_slots(loop.th)))
+		slot = timerheap_alloc(loop.th);
 	if (slot < 0)
 		errx(1, "no slot is free");
 	timer->slot = slot;
@@ -204,11 +207,14 @@ static void *work(void *arg)
 
 int main(void)
 {
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = 64, .max_slots = UINT32_MAX,
+	};
 	pthread_t worker;
 	int status;
 	pid_t pid;
 
-	loop.th = timerheap_open(CLOCK_MONOTONIC, REQUESTS + 2);
+	loop.th = timerheap_open_setup(&setup);
 	if (!loop.th)
 		err(1, "timerheap");
 	watch_timers();
