@@ -21,7 +21,6 @@
 #define ENTRIES	256		/* of the ring */
 #define THREADS	3
 
-
 /* A mapped context, as arrays of words. */
 struct shared {
 	struct th_map map;
