@@ -353,7 +353,7 @@ TEST_F(hostile, stores_cannot_cause_unbounded_checks)
 	TH_LOG("%llu checks in %llu us", (unsigned long long)checks,
 	       (unsigned long long)spent / 1000);
 	EXPECT_LT(BUSY, checks);
-	/* Three times the limit: the price of a run that the host interrupts is more than its work. */
+	/* Three times the limit: if the host interrupts a run, its price is higher. */
 	EXPECT_GE((end - begin) / 100 * 3 * before.user_cpu_percent, spent);
 }
 

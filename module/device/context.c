@@ -92,8 +92,8 @@ u32 theap_context_pages(u32 slots)
 }
 
 /*
- * Return: the size of the table of pages.  Like the ring, it is for a power of two of slots.  So all
- * former tables together are smaller than the last one, and are freed with the context.
+ * Return: the size of the table of pages.  Like the ring, it is for a power of two of slots.  So
+ * all former tables together are smaller than the last one, and are freed with the context.
  */
 static size_t theap_context_table_size(u32 slots)
 {
