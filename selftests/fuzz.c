@@ -460,8 +460,9 @@ static void do_ioctl(struct thread *thread, struct request *request)
 		atomic_fetch_add(&shared->failed[request->kind], 1);
 		if (!allowed(request, -ret))
 			report_fault("an error that the header does not permit:", request, ret);
-		/* An interrupted WAIT writes until when it would have waited. */
-		if (request->kind == WAIT && ret == -EINTR)
+		/* A WAIT writes until when it is interrupted, and clears it with EFAULT. */
+		if (request->kind == WAIT && (ret == -EINTR ||
+					      (ret == -EFAULT && !argument.wait.until)))
 			before.wait.until = argument.wait.until;
 		if (memcmp(&before, &argument, sizeof(before)))
 			report_fault("a failed call has changed its argument:", request, ret);
@@ -509,8 +510,7 @@ static void do_scribble(struct thread *thread, const struct request *request)
 	case 2:
 		slot->expirations = request->words[2];
 		break;
-	default:
-		((uint64_t *)slot)[request->words[3] % 8] = random_edge(thread);
+	default: ((uint64_t *)slot)[request->words[3] % 8] = random_edge(thread);
 	}
 }
 
