@@ -481,7 +481,7 @@ static void reap_one(const struct timerheap_event *event, void *arg)
 
 /*
  * Starts collect the slots that need a KICK.  A full list is flushed.  A slot that needs none is
- * not in the list.  A flush with a slot that does not exist fails, and leaves the list empty.
+ * not in the list.  A flush with a slot that does not exist fails, but kicks the others.
  */
 TEST_F(lib, deferred_starts_expire_after_flush)
 {
@@ -504,9 +504,12 @@ TEST_F(lib, deferred_starts_expire_after_flush)
 	EXPECT_EQ(0, timerheap_flush(th, &kicks));
 	EXPECT_EQ(1, timerheap_start_deferred(th, &kicks, 0, 30, 5));
 	EXPECT_EQ(0, kicks.nr);
-	kicks = (struct timerheap_kicks){ .nr = 2, .slots = { 1, 600 } };
+	for (uint32_t slot = 1; slot < 3; slot++)
+		ASSERT_EQ(0, timerheap_start_deferred(th, &kicks, slot, 15, 0));
+	kicks = (struct timerheap_kicks){ .nr = 4, .slots = { 1, 600, 2, 601 } };
 	EXPECT_EQ(-ENOENT, timerheap_flush(th, &kicks));
 	EXPECT_EQ(0, kicks.nr);
+	EXPECT_EQ(2, timerheap_advance(th, 15, 0));
 	timerheap_close(th);
 }
 

@@ -564,4 +564,27 @@ TEST_F(adopt, other_descriptor_is_refused)
 	EXPECT_EQ(0, close(raw));
 }
 
+/*
+ * A context of a library with an older protocol is refused: its ring has no word for the number of
+ * a sort that was killed.  The ring has the number of the protocol.
+ */
+TEST_F(adopt, context_of_older_protocol_is_refused)
+{
+	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 1), *next;
+	int copy;
+
+	ASSERT_NE(NULL, th);
+	EXPECT_EQ(3U << 16 | TIMERHEAP_LAYOUT, th->ring->program[0]);
+	th->ring->program[0] -= 1U << 16;
+	copy = dup(timerheap_fd(th));
+	errno = 0;
+	EXPECT_EQ(NULL, timerheap_open_fd(copy));
+	EXPECT_EQ(EPROTONOSUPPORT, errno);
+	th->ring->program[0] += 1U << 16;
+	next = timerheap_open_fd(copy);
+	EXPECT_NE(NULL, next);
+	timerheap_close(next);
+	timerheap_close(th);
+}
+
 TEST_HARNESS_MAIN

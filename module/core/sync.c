@@ -31,8 +31,8 @@
  * While the time has passed, the sync waits.  It runs no queue: CPUs run their own queues, and a
  * sync that waits lets a softirq steal the timers of stuck CPUs, as a reader of events does.  But
  * the host may have stopped a CPU in a batch, and a queue may rest for seconds.  So a sync waits
- * for THEAP_SYNC_WAIT.  Then it returns a time that has passed, which is true as well: timers from
- * that time on may be missing.
+ * for THEAP_SYNC_WAIT, and not for a queue that rests for longer.  Then it returns a time that has
+ * passed, which is true as well: timers from that time on may be missing.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -59,7 +59,10 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	next = min(next, smp_load_acquire(&queue->run.least));
 	/* As above. */
 	next = min(next, smp_load_acquire(&queue->stolen.least));
-	/* Ignore @deferred if the clock was stepped back, since that may be long ago. */
+	/*
+	 * Ignore @deferred if the clock was stepped back, since that may be long ago.  A timer that
+	 * was deferred just before the step makes the result up to THEAP_DEFER_ACTIVE too late.
+	 */
 	if (next <= queue->deferred &&
 	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)
 		next = 0;
@@ -78,10 +81,11 @@ static s64 theap_sync_next(struct theap_queue *queue)
 }
 
 /*
- * Sleep for a moment, unless the sync has waited for THEAP_SYNC_WAIT.  @end is 0 before the first
- * sleep, then the end of the wait.  Return: whether it slept.
+ * Sleep for a moment, unless the sync has waited for THEAP_SYNC_WAIT, or @queue rests for longer.
+ * @end is 0 before the first sleep, then the end of the wait.  Return: whether it slept.
  */
-static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
+static bool theap_sync_sleep(const struct theap_placement *placement,
+			     const struct theap_queue *queue, u64 *end)
 {
 	u64 now = ktime_get_ns();
 
@@ -89,7 +93,7 @@ static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
 		*end = now + THEAP_SYNC_WAIT;
 		theap_steal_before_sleep(placement);
 	}
-	if (now >= *end || signal_pending(current))
+	if (max(now, READ_ONCE(queue->progress)) >= *end || signal_pending(current))
 		return false;
 	usleep_range(THEAP_SYNC_STEP_US / 2, THEAP_SYNC_STEP_US);
 	return true;
@@ -126,7 +130,7 @@ s64 theap_sync(const struct theap_placement *placement, const struct cpumask *qu
 
 		do
 			first = theap_sync_next(queue);
-		while (first <= until && theap_sync_sleep(placement, &end));
+		while (first <= until && theap_sync_sleep(placement, queue, &end));
 		next = min(next, first);
 	}
 	return next;

@@ -93,7 +93,7 @@ u32 theap_context_pages(u32 slots)
 
 /*
  * Return: the size of the table of pages.  Like the ring, it is for a power of two of slots.  So
- * all former tables together are smaller than the last one, and are freed with the context.
+ * all former tables together are about as large as the last one.  They are freed with the context.
  */
 static size_t theap_context_table_size(u32 slots)
 {
@@ -304,28 +304,44 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 	return ret;
 }
 
-/* Replace the ring and the table by larger ones.  The caller has charged their memory. */
+/*
+ * Replace the ring and the table by larger ones.
+ *
+ * Page faults take @lock under mmap_lock, for which tasks of other users may wait.  So @lock is
+ * held only to charge the memory and to replace the table.  It is not held while memory is
+ * allocated, and while the entries of the ring are copied.
+ */
 static int __theap_context_grow(struct theap_context *context, u32 slots)
 {
-	struct theap_slot_table *table = theap_context_alloc_table(slots);
-	u32 **pages = table ? theap_ring_grow_alloc(&context->ring, slots) : NULL;
-	int ret = -ENOMEM;
+	u64 bytes = theap_ring_bytes(slots) - theap_ring_bytes(context->nr_slots) +
+		    theap_context_table_size(slots);
+	struct theap_slot_table *table = NULL;
+	u32 **pages = NULL;
+	int ret;
 
-	if (pages) {
-		mutex_lock(&context->reader_lock);
-		ret = theap_ring_grow(&context->ring, slots, pages);
-		mutex_unlock(&context->reader_lock);
-	}
+	mutex_lock(&context->lock);
+	ret = theap_context_charge(context, bytes);
+	mutex_unlock(&context->lock);
+	if (ret)
+		return ret;
+	table = theap_context_alloc_table(slots);
+	if (table)
+		pages = theap_ring_grow_alloc(&context->ring, slots);
+	ret = pages ? theap_ring_grow(&context->ring, slots, pages) : -ENOMEM;
+
+	mutex_lock(&context->lock);
 	if (ret) {
 		kvfree(table);
-		return ret;
+		theap_context_uncharge(context, bytes);
+	} else {
+		table->former = context->table;
+		memcpy(table->pages, table->former->pages,
+		       theap_context_pages(context->nr_slots) * sizeof(*table->pages));
+		/* Pairs with the acquire in theap_slot_entry(). */
+		smp_store_release(&context->table, table);
 	}
-	table->former = context->table;
-	memcpy(table->pages, table->former->pages,
-	       theap_context_pages(context->nr_slots) * sizeof(*table->pages));
-	/* Pairs with the acquire in theap_slot_entry(). */
-	smp_store_release(&context->table, table);
-	return 0;
+	mutex_unlock(&context->lock);
+	return ret;
 }
 
 /**
@@ -334,31 +350,23 @@ static int __theap_context_grow(struct theap_context *context, u32 slots)
  * @slots:   in: the least number of slots; out: the number of slots
  *
  * Context: task, may sleep.
- * Return: 0; an error as theap_ioctl_grow(), and nothing has changed.
+ * Return: 0; -EINVAL: above the limit of SETUP; -ENOSPC: the user would exceed
+ * user_memory_percent; -ENOMEM; -EINTR: the task was killed.  After an error nothing has changed.
  */
 int theap_context_grow(struct theap_context *context, u32 *slots)
 {
-	u64 bytes;
 	int ret = 0;
 
 	if (*slots > context->max_slots)
 		return -EINVAL;
-	mutex_lock(&context->lock);
+	mutex_lock(&context->reader_lock);
 	*slots = max(*slots, context->nr_slots);
-	if (roundup_pow_of_two(*slots) > roundup_pow_of_two(context->nr_slots)) {
-		bytes = theap_ring_bytes(*slots) - theap_ring_bytes(context->nr_slots) +
-			theap_context_table_size(*slots);
-		ret = theap_context_charge(context, bytes);
-		if (!ret) {
-			ret = __theap_context_grow(context, *slots);
-			if (ret)
-				theap_context_uncharge(context, bytes);
-		}
-	}
+	if (roundup_pow_of_two(*slots) > roundup_pow_of_two(context->nr_slots))
+		ret = __theap_context_grow(context, *slots);
 	if (!ret)
 		/* Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, *slots);
-	mutex_unlock(&context->lock);
+	mutex_unlock(&context->reader_lock);
 	return ret;
 }
 

@@ -75,13 +75,15 @@ struct theap_slot_table {
  *	C  constant after open
  *	S  written by SETUP under @lock, before it publishes @nr_slots; constant after that
  *	l  written under @lock, read without it
+ *	r  written by SETUP under @lock, then by GROW under @reader_lock; read without it
  *	O  a lock of its own, or the rules in the header of its type
  */
 struct theap_context {
 	struct theap_opener opener;	/* C */
 	u32 id;				/* C: key in the table of all contexts */
-	struct mutex lock;		/* held by SETUP and GROW, and by a page fault */
-	u32 nr_slots;			/* l; 0: not set up yet.  A release and an acquire
+	struct mutex lock;		/* held by SETUP, by a page fault, and by GROW for moments;
+					 * nests in @reader_lock */
+	u32 nr_slots;			/* r; 0: not set up yet.  A release and an acquire
 					 * order it after @table, @ring and the fields with S */
 	u32 max_slots;			/* S: GROW extends @nr_slots to at most this many */
 	struct theap_placement placement;	/* S */
@@ -99,7 +101,7 @@ struct theap_context {
 	struct theap_slot_table *table;	/* l, as its entries: for @nr_slots or more */
 	struct theap_ring ring;		/* O: ring.h */
 
-	struct mutex reader_lock;	/* held by readers of the ring, and GROW; nests in @lock */
+	struct mutex reader_lock;	/* held by readers of the ring, and by GROW */
 	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */

@@ -69,9 +69,7 @@ static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)
 			return ret == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 		vmf->page = virt_to_page(page->slots);
 	} else {
-		mutex_lock(&context->lock);
 		vmf->page = theap_ring_page(&context->ring, offset - ring);
-		mutex_unlock(&context->lock);
 		if (!vmf->page)
 			return VM_FAULT_SIGBUS;
 	}

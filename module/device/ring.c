@@ -11,6 +11,7 @@
 #include <linux/gfp.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
+#include <linux/nospec.h>
 #include <linux/overflow.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -103,14 +104,21 @@ void theap_ring_destroy(struct theap_ring *ring)
 }
 
 /*
- * Find the page at @offset, a multiple of PAGE_SIZE.  Context: the caller excludes
- * theap_ring_grow().  Return: the page; NULL: the ring is not that large yet.
+ * Find the page at @offset, a multiple of PAGE_SIZE.  The ring keeps it until
+ * theap_ring_destroy().  Return: the page; NULL: the ring is not that large yet.
  */
-struct page *theap_ring_page(const struct theap_ring *ring, u64 offset)
+struct page *theap_ring_page(struct theap_ring *ring, u64 offset)
 {
-	if (offset >= theap_ring_size(ring->mask + 1))
-		return NULL;
-	return virt_to_page(ring->pages[offset >> PAGE_SHIFT]);
+	unsigned long nr = offset >> PAGE_SHIFT, end;
+	struct page *page = NULL;
+
+	raw_spin_lock_irq(&ring->lock);
+	end = theap_ring_pages(ring->mask + 1);
+	/* The program has chosen the number: keep speculative loads within the array. */
+	if (nr < end)
+		page = virt_to_page(ring->pages[array_index_nospec(nr, end)]);
+	raw_spin_unlock_irq(&ring->lock);
+	return page;
 }
 
 #define THEAP_RING_PAGE_WORDS	(PAGE_SIZE / sizeof(u32))
@@ -149,7 +157,7 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
 
 /**
  * theap_ring_grow - let a ring have entries for more slots
- * @ring:  the ring.  The caller is its only reader, and excludes theap_ring_page()
+ * @ring:  the ring.  The caller is its only reader
  * @slots: number of slots, more than the ring has entries
  * @pages: from theap_ring_grow_alloc(); the function frees them if it fails
  *

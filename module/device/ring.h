@@ -47,8 +47,8 @@ struct timerheap_ring;
  *
  *	C  constant after theap_ring_init()
  *	l  written under @lock, read without it
- *	g  written under @lock by theap_ring_grow(), whose caller holds the locks of readers and of
- *	   page faults; read under any of the three
+ *	g  written under @lock by theap_ring_grow(), whose caller holds the lock of readers; read
+ *	   under either
  *
  * In the shared memory, @lock protects the tail and the entries.  Only the reader writes the
  * head.
@@ -59,8 +59,8 @@ struct theap_ring {
 	u32 mask;			/* g: number of entries - 1; theap_ring_count() reads it
 					 * without a lock, and may return the former limit */
 	u32 tail;			/* l: entries added, modulo 2^32; shared->tail is a copy */
-	raw_spinlock_t lock;		/* held for the three stores of theap_ring_put(), or while
-					 * theap_ring_grow() copies 256 entries */
+	raw_spinlock_t lock;		/* held for the three stores of theap_ring_put(), to find a
+					 * page, or while theap_ring_grow() copies 256 entries */
 };
 
 u64 theap_ring_bytes(u32 slots);
@@ -69,7 +69,7 @@ int theap_ring_init(struct theap_ring *ring, u32 slots);
 u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots);
 int theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages);
 void theap_ring_destroy(struct theap_ring *ring);
-struct page *theap_ring_page(const struct theap_ring *ring, u64 offset);
+struct page *theap_ring_page(struct theap_ring *ring, u64 offset);
 void theap_ring_put(struct theap_ring *ring, u32 slot);
 u32 theap_ring_count(struct theap_ring *ring);
 u32 theap_ring_total(struct theap_ring *ring);

@@ -250,13 +250,20 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
 {
 	uint32_t nr = kicks->nr;
-	int kicked = timerheap_kick(th, kicks->slots, nr);
+	int error = 0;
 
 	kicks->nr = 0;
-	/* The slot that has ended the call returns its error in another one. */
-	if (kicked >= 0 && (uint32_t)kicked < nr)
-		kicked = timerheap_kick(th, kicks->slots + kicked, 1);
-	return kicked < 0 ? kicked : 0;
+	for (uint32_t done = 0; done < nr; ) {
+		int kicked = timerheap_kick(th, kicks->slots + done, nr - done);
+
+		/* The first slot of the call has failed: go on with the next one. */
+		if (kicked < 0) {
+			error = error ? error : kicked;
+			kicked = 1;
+		}
+		done += kicked;
+	}
+	return error;
 }
 
 int timerheap_grow(struct timerheap *th, uint32_t slots)

@@ -77,7 +77,7 @@ struct timerheap {
  * first two.  The functions that open pass this word, and fail if the library was compiled with
  * another one.
  */
-#define __TIMERHEAP_PROTOCOL	(2U << 16 | TIMERHEAP_LAYOUT)
+#define __TIMERHEAP_PROTOCOL	(3U << 16 | TIMERHEAP_LAYOUT)
 
 /*
  * The context
@@ -201,11 +201,11 @@ static inline uint32_t timerheap_slots(const struct timerheap *th)
  * timerheap_open() permits no more slots than it was given.
  *
  * The slots stay at their addresses, and timers and events are not affected.  The thread that takes
- * events calls this function, which makes one system call.  Other threads may use the timers
- * meanwhile, and allocate the new slots afterwards.  An unused slot costs less than 9 bytes.
+ * events calls this function, and no other process takes any meanwhile.  Other threads may use the
+ * timers, and allocate the new slots afterwards.  An unused slot costs less than 9 bytes.
  *
  * Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user would exceed max_user_memory
- * (INFO); -ENOMEM; -EBADF as timerheap_wait().
+ * (INFO); -ENOMEM; -EINTR: the task was killed; -EBADF as timerheap_wait().
  */
 int timerheap_grow(struct timerheap *th, uint32_t slots);
 
@@ -374,8 +374,8 @@ struct timerheap_kicks {
 };
 
 /*
- * Kick the collected slots, with at most one system call.  A program calls this before it blocks.
- * Return: 0; after an error as of timerheap_kick(), some slots were not kicked.
+ * Kick the collected slots, with one system call if none fails.  A program calls this before it
+ * blocks.  Return: 0; or the first error, as of timerheap_kick().  Slots without one are kicked.
  */
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 

@@ -431,7 +431,7 @@ struct timerheap_setup {
  * call, and whatever takes events after the call needs the new number.
  *
  * EINVAL: @slots is above &timerheap_setup.max_slots.  ENOSPC: the user would exceed
- * max_user_memory (INFO).  ENOMEM.
+ * max_user_memory (INFO).  ENOMEM.  EINTR: the task was killed.
  */
 struct timerheap_grow {
 	__u32 flags;
@@ -543,7 +543,8 @@ struct timerheap_get {
  * @count:    out: number of events written.  It is below @min if the timeout has passed, the clock
  *            was stepped, @events can be written only in part, or after a signal, see below
  * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
- *            out: 0; after EINTR, the time at which a relative @timeout passes
+ *            out: 0; after EINTR, the time at which a relative @timeout passes; unchanged
+ *            after EINVAL and EBADFD
  *
  * Events that are available are taken even if the timeout has passed.  O_NONBLOCK has no effect.
  *
