@@ -441,7 +441,6 @@ static void do_ioctl(struct thread *thread, struct request *request)
 		break;
 	case SETUP:
 		argument.setup.slots &= 16 * page_slots - 1;
-		break;
 	}
 	if (request->kind == UNKNOWN)
 		command = request->words[0] & 0xffffffff;
@@ -510,7 +509,8 @@ static void do_scribble(struct thread *thread, const struct request *request)
 	case 2:
 		slot->expirations = request->words[2];
 		break;
-	default: ((uint64_t *)slot)[request->words[3] % 8] = random_edge(thread);
+	default:
+		((uint64_t *)slot)[request->words[3] % 8] = random_edge(thread);
 	}
 }
 

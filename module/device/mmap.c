@@ -11,7 +11,7 @@
  * more than the 4 MiB of the ring.  If the user would exceed the limit of memory, the program gets
  * SIGBUS, as for a page of a file on a full file system.
  *
- * Both areas have the size for max_slots of SETUP.  Beyond the present number of slots, and in the
+ * Both areas have the size for max_slots of SETUP.  Beyond the pages of present slots, and in the
  * ring beyond its present entries, the program gets SIGBUS.  GROW moves that limit, and no mapping.
  *
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and

@@ -161,7 +161,7 @@ void timerheap_close(struct timerheap *th);
  * slots are free, and its descriptor is another one.  No other thread may be using the context.
  * In other processes the function stops all timers of the context first.
  *
- * Return: 0; -EINVAL: another version of the module is loaded; other errors as
+ * Return: 0; -EINVAL: another version or limit of slots of the module; other errors as
  * timerheap_open_setup().  After an error, the context has neither timers nor a descriptor.
  */
 int timerheap_reopen(struct timerheap *th);
@@ -374,8 +374,8 @@ struct timerheap_kicks {
 };
 
 /*
- * Kick the collected slots, with one system call if none fails.  A program calls this before it
- * blocks.  Return: 0; or the first error, as of timerheap_kick().  Slots without one are kicked.
+ * Kick the collected slots before the program blocks, with one system call unless a signal or an
+ * error ends it.  Return: 0; or the first error, as of timerheap_kick().  All others are kicked.
  */
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
@@ -611,16 +611,16 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
 }
 
 /*
- * Expire the timers that are due, and store in *@next the time before which no event is missing:
- * each timer that was due before *@next has expired, and its event is unread or was taken.  Also
- * sort the unread events in the order of their deadlines, for timerheap_next_before().
+ * Wait until the timers that are due have expired, for about 1 ms at most.  Then store in *@next
+ * the time before which no event is missing.  Also sort the unread events in the order of their
+ * deadlines, for timerheap_next_before().
  *
- * So the program may also sleep until *@next.  The time is never too late.  It may be too early,
- * since it may be the old deadline of a timer that was stopped or postponed.  It does not include a
- * timer that another thread starts, changes or kicks meanwhile, or that the program has yet to
- * kick.  With slack, a timer is due at its rounded deadline.  TIMERHEAP_NEVER states that no timer
- * is pending; the reverse is not always true.  Usually *@next is later than the call.
- * TIMERHEAP_IOC_SYNC(2) lists the exceptions.
+ * So the program may also sleep until *@next.  The time may be too early, since it may be the old
+ * deadline of a timer that was stopped or postponed.  It does not include a timer that another
+ * thread starts, changes or kicks meanwhile, or that the program has yet to kick.  With slack, a
+ * timer is due at its rounded deadline.  TIMERHEAP_NEVER states that no timer is pending; the
+ * reverse is not always true.  Usually *@next is later than the call.  TIMERHEAP_IOC_SYNC(2) lists
+ * the exceptions.
  *
  * The function makes one system call.  While the event of a periodic timer is unread, the kernel
  * checks the timer less and less often.  One KICK for at most 256 such timers follows.  So *@next

@@ -66,7 +66,7 @@
  * program first touches it, or a call first arms a slot in it.  A second page has the timers.
  * The memory is charged to the memory cgroup of the task that makes the kernel allocate it, and to
  * the user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails with ENOSPC, and a
- * program that touches a page gets SIGBUS.  So does a program that touches an area beyond @slots.
+ * program that touches a page gets SIGBUS.  So does one that touches a page beyond them.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
@@ -544,7 +544,7 @@ struct timerheap_get {
  *            was stepped, @events can be written only in part, or after a signal, see below
  * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
  *            out: 0; after EINTR, the time at which a relative @timeout passes; unchanged
- *            after EINVAL and EBADFD
+ *            after another error, but for ECANCELED and EFAULT
  *
  * Events that are available are taken even if the timeout has passed.  O_NONBLOCK has no effect.
  *
