@@ -31,8 +31,8 @@
  * While the time has passed, the sync waits.  It runs no queue: CPUs run their own queues, and a
  * sync that waits lets a softirq steal the timers of stuck CPUs, as a reader of events does.  But
  * the host may have stopped a CPU in a batch, and a queue may rest for seconds.  So a sync waits
- * for THEAP_SYNC_WAIT, and not for a queue that rests for longer.  Then it returns a time that has
- * passed, which is true as well: timers from that time on may be missing.
+ * for THEAP_SYNC_WAIT.  Then it returns a time that has passed, which is true as well: timers from
+ * that time on may be missing.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -81,11 +81,10 @@ static s64 theap_sync_next(struct theap_queue *queue)
 }
 
 /*
- * Sleep for a moment, unless the sync has waited for THEAP_SYNC_WAIT, or @queue rests for longer.
- * @end is 0 before the first sleep, then the end of the wait.  Return: whether it slept.
+ * Sleep for a moment, unless the sync has waited for THEAP_SYNC_WAIT.  @end is 0 before the first
+ * sleep, then the end of the wait.  Return: whether it slept.
  */
-static bool theap_sync_sleep(const struct theap_placement *placement,
-			     const struct theap_queue *queue, u64 *end)
+static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
 {
 	u64 now = ktime_get_ns();
 
@@ -93,7 +92,7 @@ static bool theap_sync_sleep(const struct theap_placement *placement,
 		*end = now + THEAP_SYNC_WAIT;
 		theap_steal_before_sleep(placement);
 	}
-	if (max(now, READ_ONCE(queue->progress)) >= *end || signal_pending(current))
+	if (now >= *end || signal_pending(current))
 		return false;
 	usleep_range(THEAP_SYNC_STEP_US / 2, THEAP_SYNC_STEP_US);
 	return true;
@@ -130,7 +129,7 @@ s64 theap_sync(const struct theap_placement *placement, const struct cpumask *qu
 
 		do
 			first = theap_sync_next(queue);
-		while (first <= until && theap_sync_sleep(placement, queue, &end));
+		while (first <= until && theap_sync_sleep(placement, &end));
 		next = min(next, first);
 	}
 	return next;
