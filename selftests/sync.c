@@ -136,6 +136,8 @@ TEST_F(sync, timers_of_all_cpus_expire)
 	int64_t deadline;
 	int late = 0;
 
+	/* Earlier tests may have used up the user's CPU time, which is full again after 0.4 s. */
+	nap(500 * MSEC);
 	for (int round = 0; round < 50; round++) {
 		deadline = now() + 2 * MSEC;
 		for (int i = 0; i < SLOTS; i++) {
@@ -150,6 +152,7 @@ TEST_F(sync, timers_of_all_cpus_expire)
 		while (earliest(self) != (int64_t)TIMERHEAP_NEVER)
 			check_sync(_metadata, self);
 	}
+	TH_LOG("%d of 50 times were late", late);
 	/* The host may have stopped another CPU in a batch, or the user may be at the limit. */
 	EXPECT_GT(25, late);
 }

@@ -47,8 +47,8 @@ struct timerheap_ring;
  *
  *	C  constant after theap_ring_init()
  *	l  written under @lock, read without it
- *	g  written under @lock by theap_ring_grow(), whose caller holds the lock of readers; read
- *	   under either
+ *	g  written under @lock by theap_ring_grow(), whose caller holds the lock of readers.
+ *	   Tasks and softirqs read the field under either lock
  *
  * In the shared memory, @lock protects the tail and the entries.  Only the reader writes the
  * head.

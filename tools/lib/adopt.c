@@ -51,11 +51,12 @@ static void restore_sort(struct timerheap *th)
  * Put the last slot number that the predecessor has removed back into the ring, if it has not
  * taken the event of that slot.  timerheap_next() removes a number before it takes the event.
  *
- * The entry still has the number, unless a GROW came after the removal: then its event is one that
- * the predecessor has taken.  Until the event is taken, the kernel does not add that number again,
- * so the others do not fill the ring.  If the kernel is checking the slot, it may have
- * counted an expiration, and not have added the number yet.  A KICK waits for the end of that
- * check.
+ * The entry still has the number, unless the predecessor has called GROW since.  Then it had taken
+ * the event before, and the scan below skips whatever number the entry has.
+ *
+ * Until the event is taken, the kernel does not add that number again, so the others do not fill
+ * the ring.  If the kernel is checking the slot, it may have counted an expiration, and not have
+ * added the number yet.  A KICK waits for the end of that check.
  */
 static void restore_event(struct timerheap *th)
 {

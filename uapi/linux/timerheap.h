@@ -66,7 +66,7 @@
  * program first touches it, or a call first arms a slot in it.  A second page has the timers.
  * The memory is charged to the memory cgroup of the task that makes the kernel allocate it, and to
  * the user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails with ENOSPC, and a
- * program that touches a page gets SIGBUS.  So does one that touches a page beyond them.
+ * program that touches a page gets SIGBUS.  So does one that touches pages beyond present slots.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
