@@ -770,9 +770,7 @@ static inline char th_parameter(const char *name)
 
 	snprintf(path, sizeof(path), TH_PARAMETERS "%s", name);
 	fd = open(path, O_RDONLY);
-	if (fd < 0)
-		return 0;
-	if (read(fd, &answer, 1) != 1)
+	if (fd < 0 || read(fd, &answer, 1) != 1)
 		answer = 0;
 	close(fd);
 	return answer;
