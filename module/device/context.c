@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a context: open, SETUP, and the last close.
+ * The life of a context: open, SETUP, GROW, and the last close.
  *
  * The last close against a run:
  *
@@ -76,6 +76,7 @@ struct theap_context *theap_context_alloc(void)
 	context->opener.uid = current_uid();
 	get_task_comm(context->opener.comm, current);
 	mutex_init(&context->lock);
+	mutex_init(&context->grow_lock);
 	mutex_init(&context->reader_lock);
 	init_waitqueue_head(&context->wait);
 	context->waker.function = theap_context_run_ended;
@@ -93,7 +94,8 @@ u32 theap_context_pages(u32 slots)
 
 /*
  * Return: the size of the table of pages.  Like the ring, it is for a power of two of slots.  So
- * all former tables together are about as large as the last one.  They are freed with the context.
+ * all former tables, which are freed with the context, are together about as large as the present
+ * table.
  */
 static size_t theap_context_table_size(u32 slots)
 {
@@ -115,7 +117,10 @@ static u64 theap_context_unused_bytes(u32 slots)
 /* Allocate a table for @slots slots, without pages.  Return: the table, or NULL. */
 static struct theap_slot_table *theap_context_alloc_table(u32 slots)
 {
-	/* A million slots need a table of 128 KiB.  Try hard to avoid vmalloc(), as in ring.c. */
+	/*
+	 * A million slots need a table of 128 KiB, if a page has 4 KiB.  Try hard to get it without
+	 * vmalloc(): a later vfree() may interrupt all CPUs (ring.c).
+	 */
 	return kvzalloc(theap_context_table_size(slots),
 			GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 }
@@ -162,9 +167,10 @@ void theap_context_uncharge(struct theap_context *context, u64 bytes)
 
 /*
  * May a queue grow for a context?  It may if the user of the context then stays within the limit
- * of memory.  Tasks that ask at the same time may exceed the limit together.  A new page of slots
- * does not ask, since its timers need reservations.  So each task that uses a new page may exceed
- * the limit by a segment, 16 KiB.
+ * of memory, or if the context may exceed that limit.  Tasks that call this at the same time may
+ * exceed the limit together.  The allocation of a page of slots does not call this, since its
+ * timers need reservations: a queue without room grows in any case.  So each task that allocates
+ * such a page may exceed the limit by a segment, 16 KiB.
  */
 bool theap_context_may_grow(const struct theap_context *context)
 {
@@ -217,7 +223,7 @@ static int __theap_context_setup(struct theap_context *context,
 	int ret;
 
 	lockdep_assert_held(&context->lock);
-	if (context->nr_slots)
+	if (theap_context_slots(context))
 		return -EBUSY;
 	context->user = user;
 	/* A user without the capability is no case for the audit log. */
@@ -281,8 +287,9 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 		return -ENOMEM;
 	placement->account = unlimited ? theap_kernel_account : theap_user_account(user);
 	/*
-	 * Page faults take the lock of the context under mmap_lock.  So the lock of CPU hotplug,
-	 * which theap_account_add_clock() takes, is not taken under the lock of the context.
+	 * Page faults take the lock of the context under mmap_lock, and the kernel takes mmap_lock
+	 * under the lock of CPU hotplug, as in cpuset_attach().  So theap_account_add_clock(),
+	 * which takes the lock of CPU hotplug, is not called under the lock of the context.
 	 */
 	if (placement->clock != THEAP_MANUAL)
 		ret = theap_account_add_clock(placement->account, placement->clock);
@@ -307,9 +314,11 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 /*
  * Replace the ring and the table by larger ones.
  *
- * Page faults take @lock under mmap_lock, for which tasks of other users may wait.  So @lock is
- * held only to charge the memory and to replace the table.  It is not held while memory is
- * allocated, and while the entries of the ring are copied.
+ * The caller holds @grow_lock, for which only other GROWs wait.  Page faults take @lock under
+ * mmap_lock, for which tasks of other users may wait.  So @lock is held only to charge the memory
+ * and to replace the table.  Readers take @reader_lock, also with O_NONBLOCK.  So that lock is held
+ * only while the entries of the ring are copied.  To allocate the memory may take seconds, and
+ * needs neither @lock nor @reader_lock.
  */
 static int __theap_context_grow(struct theap_context *context, u32 slots)
 {
@@ -327,11 +336,17 @@ static int __theap_context_grow(struct theap_context *context, u32 slots)
 	table = theap_context_alloc_table(slots);
 	if (table)
 		pages = theap_ring_grow_alloc(&context->ring, slots);
-	ret = pages ? theap_ring_grow(&context->ring, slots, pages) : -ENOMEM;
+	ret = -ENOMEM;
+	if (pages) {
+		mutex_lock(&context->reader_lock);
+		ret = theap_ring_grow(&context->ring, slots, pages);
+		mutex_unlock(&context->reader_lock);
+	}
+	if (ret)
+		kvfree(table);
 
 	mutex_lock(&context->lock);
 	if (ret) {
-		kvfree(table);
 		theap_context_uncharge(context, bytes);
 	} else {
 		table->former = context->table;
@@ -359,14 +374,15 @@ int theap_context_grow(struct theap_context *context, u32 *slots)
 
 	if (*slots > context->max_slots)
 		return -EINVAL;
-	mutex_lock(&context->reader_lock);
+	if (mutex_lock_killable(&context->grow_lock))
+		return -EINTR;
 	*slots = max(*slots, context->nr_slots);
 	if (roundup_pow_of_two(*slots) > roundup_pow_of_two(context->nr_slots))
 		ret = __theap_context_grow(context, *slots);
 	if (!ret)
 		/* Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, *slots);
-	mutex_unlock(&context->reader_lock);
+	mutex_unlock(&context->grow_lock);
 	return ret;
 }
 
@@ -386,7 +402,10 @@ u64 theap_context_bytes(struct theap_context *context)
  */
 static DEFINE_MUTEX(theap_contexts_lock);
 
-/* The table also has a lock of its own, xa_lock.  Keys count from 1, and wrap around. */
+/*
+ * The table also has a lock of its own, xa_lock.  The keys of the table are the IDs of the
+ * contexts, which count from 1 and wrap around.
+ */
 static DEFINE_XARRAY_FLAGS(theap_contexts, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 static u32 theap_contexts_next;
 
@@ -400,7 +419,7 @@ static u32 theap_contexts_next;
  * memory cgroup of the caller.  So it runs without theap_contexts_lock, which all users share.
  *
  * Context: task, may sleep.
- * Return: 0; -ENOMEM; -EBUSY: no key is free.
+ * Return: 0; -ENOMEM; -EBUSY: no ID is free.
  */
 int theap_contexts_add(struct theap_context *context)
 {
@@ -408,7 +427,7 @@ int theap_contexts_add(struct theap_context *context)
 
 	ret = xa_alloc_cyclic(&theap_contexts, &context->id, context,
 			      XA_LIMIT(1, THEAP_CONTEXTS_MAX), &theap_contexts_next, GFP_KERNEL);
-	/* xa_alloc_cyclic() returns 1 if the keys have wrapped around, which is no error. */
+	/* xa_alloc_cyclic() returns 1 if the IDs have wrapped around, which is no error. */
 	return min(ret, 0);
 }
 
@@ -431,7 +450,7 @@ void theap_contexts_thaw(void)
 	mutex_unlock(&theap_contexts_lock);
 }
 
-/* Find the context with the smallest key from @id on.  Return: it, or NULL. */
+/* Find the context with the smallest ID that is not below @id.  Return: the context, or NULL. */
 struct theap_context *theap_contexts_from(unsigned long id)
 {
 	lockdep_assert_held(&theap_contexts_lock);

@@ -42,13 +42,14 @@ struct theap_opener {
 /**
  * struct theap_settings - what SETUP asks for
  * @placement: the clock of the context, and the CPU of its timers or THEAP_ANY_CPU
- * @pinned:    the timers stay on the CPU of @placement, even if it becomes isolated
+ * @pinned:    the timers stay on the CPU of @placement, even if it becomes isolated, unless CPUs
+ *             share queues (heaps=)
  * @slots:     number of slots, 1 to @max_slots
  * @max_slots: the most slots to which theap_context_grow() may extend the context, at most
  *             theap_context_max_slots()
  * @slack:     the slack of slots whose own slack is 0, in nanoseconds
- * @flags:     those of SETUP.  With TIMERHEAP_UNLIMITED the minimum period is 1 us, and no limit
- *             of CPU time applies
+ * @flags:     those of SETUP.  With TIMERHEAP_UNLIMITED the minimum period is 1 us, and
+ *             user_cpu_percent does not apply
  */
 struct theap_settings {
 	struct theap_placement placement;
@@ -75,15 +76,18 @@ struct theap_slot_table {
  *	C  constant after open
  *	S  written by SETUP under @lock, before it publishes @nr_slots; constant after that
  *	l  written under @lock, read without it
- *	r  written by SETUP under @lock, then by GROW under @reader_lock; read without it
+ *	g  written by SETUP under @lock, then by GROW under @grow_lock; read without it
  *	O  a lock of its own, or the rules in the header of its type
  */
 struct theap_context {
 	struct theap_opener opener;	/* C */
-	u32 id;				/* C: key in the table of all contexts */
-	struct mutex lock;		/* held by SETUP, by a page fault, and by GROW for moments;
-					 * nests in @reader_lock */
-	u32 nr_slots;			/* r; 0: not set up yet.  A release and an acquire
+	u32 id;				/* C: its ID, the key in the table of all contexts */
+	struct mutex lock;		/* held by SETUP, by a page fault or a call that allocates
+					 * a page of slots, and by GROW for moments; nests in
+					 * @grow_lock */
+	/* Held by GROW, also while it allocates memory.  Only other GROWs wait for it. */
+	struct mutex grow_lock;		/* O */
+	u32 nr_slots;			/* g; 0: not set up yet.  A release and an acquire
 					 * order it after @table, @ring and the fields with S */
 	u32 max_slots;			/* S: GROW extends @nr_slots to at most this many */
 	struct theap_placement placement;	/* S */
@@ -98,10 +102,12 @@ struct theap_context {
 	bool may_exceed;		/* S: the task that called SETUP may exceed the limit of
 					 * the user's memory */
 	u64 charged;			/* l: bytes charged to @user for this context */
-	struct theap_slot_table *table;	/* l, as its entries: for @nr_slots or more */
+	struct theap_slot_table *table;	/* l, and so are its entries.  It has room for the pages
+					 * of @nr_slots slots or more */
 	struct theap_ring ring;		/* O: ring.h */
 
-	struct mutex reader_lock;	/* held by readers of the ring, and by GROW */
+	/* Held by readers of the ring, and by GROW while it copies the entries. */
+	struct mutex reader_lock;	/* O; nests in @grow_lock */
 	wait_queue_head_t wait;		/* O: tasks that wait for events, or for a time on a
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
@@ -190,7 +196,7 @@ static inline void theap_context_catch_up(struct theap_context *context)
 		theap_manual_catch_up(context->placement.manual);
 }
 
-/* Note that a timer of the context is queued in @queue, for theap_sync(). */
+/* Record that a timer of the context is queued in @queue: theap_sync() reads that queue. */
 static inline void theap_context_note_queue(struct theap_context *context,
 					    const struct theap_queue *queue)
 {
