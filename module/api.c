@@ -7,16 +7,16 @@
  *
  * 1. Only timerheap_init() can fail for want of memory: it reserves a heap entry (core/room.c).
  *
- * 2. The function returns the time at which it is to be called again.  If the timer is
- *    started or stopped while the function runs, the returned time is ignored, since it
- *    is older.  For this an expiry sets @again, and each timerheap_start() clears it.  The
- *    returned time counts only if @again is still set.  A stop of a pending timer need not clear
- *    @again: since the expiry the timer was started, either by timerheap_start(), or after the
- *    function has returned, when @again has no effect any more.  A stop of any other timer clears
- *    @again.
+ * 2. The function returns the time at which it is to be called again.  If the timer is started
+ *    or stopped after it has expired, that call takes precedence, and the returned time is
+ *    ignored.  For this an expiry sets @again, and each timerheap_start() clears it.  The
+ *    returned time counts only if @again is still set.  A stop of a timer that is not pending
+ *    clears @again, too.  A stop of a pending timer need not.  If timerheap_start() has made the
+ *    timer pending, that call has cleared @again.  If the returned time has made it pending, the
+ *    function has returned, and @again has no effect before the next expiry.
  *
- * 3. A caller that stops a timer to free it need not prevent starts by other code or by
- *    the timer's own function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
+ * 3. A caller that stops a timer to free it need not prevent starts during the stop, by other
+ *    code or by the timer's function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
  *    timerheap_destroy() and timerheap_release() raise @held by TIMERHEAP_SHUT for good.
  *    While @held is not 0, each start is refused, the timer is not pending, and its @again
  *    is not set.
@@ -26,14 +26,18 @@
  *	function, clock,
  *	lockdep_map		never change
  *	again, held, asked	are written by the code that has claimed the timer; an
- *				expiry also writes again, while the timer is RUNNING
- *	due			is written by an expiry, and read when the expiry calls the
- *				function; the next expiry begins after the function has
- *				returned
+ *				expiry also writes again, while the timer is RUNNING.
+ *				asked is the deadline that was last asked for, before
+ *				rounding by slack
+ *	due			is the deadline that has expired: an expiry copies it from
+ *				asked, and passes it to the function.  The next expiry begins
+ *				after the function has returned
+ *	core			is the struct theap_timer; core/timer.h has its rules
  *
  * A claim takes no lock, but it may spin while another CPU has the timer in a transient
  * state.  A stop spins in the same way and takes no lock.  A start or a modify may take locks; all
- * of them are raw spinlocks:
+ * of them are raw spinlocks.  Below, "earlier" means: earlier than the deadline that the timer is
+ * queued at, which after a postponement is an old deadline.
  *
  *	the timer is		the new deadline is	locks
  *	queued on this CPU	not earlier		none
@@ -106,7 +110,9 @@ static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expi
 	return 0;
 }
 
-/* Schedule a claimed timer at @when.  If @when is below 1 or has passed, it is due at once. */
+/*
+ * Schedule a claimed timer at @when.  If @when is below 1 or has passed, the timer is due at once.
+ */
 static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim *claim,
 			       ktime_t when)
 {
@@ -141,9 +147,9 @@ static ktime_t timerheap_call(struct timerheap_timer *timer, ktime_t now)
 }
 
 /*
- * For lockdep: the caller is going to wait for the timer's function.  Interrupts are off, since
- * the function holds the map in softirq: without that, lockdep would report that a softirq can
- * interrupt a task that holds the map.
+ * For lockdep: the caller is going to wait for the timer's function.  The function holds the map in
+ * softirq.  So acquire the map with interrupts off: with interrupts on, lockdep would report that a
+ * softirq can interrupt a task that holds the map.
  */
 static void timerheap_lockdep_wait(struct timerheap_timer *timer)
 {
@@ -224,7 +230,7 @@ static bool timerheap_fixup_free(void *addr, enum debug_obj_state state)
 static const struct debug_obj_descr timerheap_debug_descr = {
 	.name			= "timerheap_timer",
 	.debug_hint		= timerheap_debug_hint,
-	/* A timer for which this is true may be used, although debug objects do not know it. */
+	/* Debug objects do not know a destroyed or released timer, but need not report its use. */
 	.is_static_object	= timerheap_is_shut,
 	.fixup_assert_init	= timerheap_fixup_assert_init,
 	.fixup_free		= timerheap_fixup_free,

@@ -101,8 +101,8 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 }
 
 /*
- * Since Linux 6.8 a request of io_uring can wait without a worker.  When such a request must end,
- * io_uring calls the device with THEAP_COMPAT_URING_CANCEL in the issue flags.
+ * On Linux 6.8 and later, a request of the module can wait without a worker of io_uring.  When such
+ * a request must end, io_uring calls the device with THEAP_COMPAT_URING_CANCEL in the issue flags.
  *
  * THEAP_COMPAT_URING_TO_TASK(name, function) defines a function @name, which makes the task of a
  * request call function(request, issue_flags).  That task then holds the lock of its io_uring.  On
@@ -190,8 +190,10 @@ static inline void theap_compat_eventfd_signal(struct eventfd_ctx *ctx)
  * Without LSE, an atomic operation of arm64 is a loop of load-exclusive and store-exclusive.  A
  * store of another CPU near the word makes the store-exclusive fail, and the kernel's operations
  * try again without limit.  So a program that shares the word could keep the kernel in the loop
- * (user_word.h).  THEAP_COMPAT_EXCLUSIVE() defines one attempt.  Its @instructions set "new" from
- * "seen" and "operand", or branch to label 1 so that nothing is stored.
+ * (user_word.h).  THEAP_COMPAT_EXCLUSIVE() defines a function that makes one attempt.  It sets
+ * *@old to the value of the word, which is "seen" in the assembly.  Its @instructions set "new" to
+ * the value to store.  If "seen" is not @expected, those of cmpxchg branch to label 1, and nothing
+ * is stored.  The function returns whether it has stored "new".
  *
  * The ordering is that of the kernel's operations: release, and a full barrier after a success.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The timers of timerheap, for other kernel modules.  A million timers may be pending, and
- * stopping or postponing a pending timer takes no lock.
+ * The timers of timerheap, for other kernel modules.  A million timers may be pending.  Stopping
+ * a timer takes no lock, nor does postponing it on the CPU that it is queued on.
  *
  *	struct session {
  *		struct timerheap_timer idle;

@@ -6,17 +6,18 @@
  * and that start finds the queue's CPU.  The queues are published under the lock that CPU hotplug
  * takes, while no CPU goes offline or comes online.  So each queue has a CPU that can drive it.
  *
- * The end of an account.  Its users have stopped all its timers synchronously.  What may still
- * access a queue, and what ends that:
+ * The end of an account.  Before it, the code that uses the account has stopped all its timers
+ * synchronously.  What may still access a queue, and what ends that:
  *
  *	a scan of the watchdog or of a thief,	it finds no queue of the account any more, and a
- *	and a thief's run			grace period waits for those that have found one
+ *	a thief's run, a read of debugfs	grace period waits for those that have found one
  *	an IPI that notifies a CPU		the wait for @ipi_pending, and a grace period for
  *						its handler; then the same for the IPI by which
  *						that handler has notified the queue's new CPU
- *	the hrtimers				hrtimer_cancel(), which waits for their functions,
- *						before the IPIs, which the functions may send, and
- *						after them, since the handlers may arm hrtimers
+ *	the hrtimers				hrtimer_cancel(), which waits for their functions.
+ *						It is called before the wait for IPIs, since the
+ *						functions may send IPIs, and once more after that
+ *						wait, since the handlers of IPIs may arm hrtimers
  *	the work item				it is cancelled after the runs, which may queue it
  */
 #include <linux/cpu.h>
@@ -174,7 +175,10 @@ struct theap_account *theap_account_alloc(kuid_t uid, bool limited)
 	return account;
 }
 
-/* Wait until no IPI is on its way to a queue of a clock; no caller sends another one. */
+/*
+ * Wait until each notification of the queues of a clock has arrived: its handler has begun.  Only
+ * such a handler may send another one meanwhile.  Context: task, may sleep.
+ */
 static void theap_account_wait_ipis(struct theap_queue **queues)
 {
 	unsigned int i;
@@ -209,7 +213,7 @@ static void theap_account_keep_figures(struct theap_account *account)
 		for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
 
-			/* With heaps=, several CPUs may share a queue. */
+			/* With heaps=, several CPUs may share a queue: add it once. */
 			if (cpu < theap_queues_nr() && queue)
 				theap_counters_add(&theap_freed.count, &queue->count);
 		}
@@ -235,7 +239,7 @@ void theap_account_free(struct theap_account *account)
 	theap_account_keep_figures(account);
 	mutex_unlock(&theap_accounts_lock);
 	synchronize_rcu();
-	/* A run that these hrtimers begin may still notify a CPU. */
+	/* Cancel the hrtimers before the wait for IPIs: a run that they begin may send one. */
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		theap_account_quiesce(account->queues[clock]);
 	for (round = 0; round < 2; round++) {

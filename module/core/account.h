@@ -6,9 +6,9 @@
  * (budget.c).  Each user of the device has an account.  Other modules, and the contexts that were
  * set up without limits, share the account of the kernel, which has no limit.
  *
- * So the timers of one user share no heap and no queue lock with those of another user.
- * If a user exceeds the limit, only the user's own queues rest.  In Go, one program has all
- * timers of its runtime, so Go needs no such separation.
+ * So the timers of two accounts share no heap and no queue lock.  If an account exceeds its limit
+ * on a CPU, only queues of that account rest.  In Go, one program has all timers of its runtime, so
+ * Go needs no such separation.
  *
  * The queues of a clock are allocated when the account first needs them, and are freed with the
  * account.  account.c allocates and frees; queues.c finds queues.
@@ -52,7 +52,7 @@ struct theap_usage {
  * @limited:  the limit of CPU time applies to it
  * @usage:    of each CPU
  * @memory:   the bytes that were allocated for it: its queues, their heaps and buckets, and what
- *            the users of the core add; atomic
+ *            code outside the core adds, such as contexts of the device; atomic
  * @nonempty: a bit for each queue; it is set if the queue may have timers (queues.c)
  * @queues:   for each clock the queues, by the number of the CPU; NULL: not needed yet.  An entry
  *            is set once, by a release

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What drives a queue: an hrtimer of the CPU that the queue belongs to.
+ * What drives a queue: an hrtimer of its owning CPU, which is the CPU that @cpu of the queue names.
  *
  * The hrtimer is soft.  It expires in the HRTIMER softirq, so a long run does not
  * keep interrupts off.  It is armed for the first deadline of the queue.  While it is
- * armed, only an earlier deadline or the end of a run arms it again.
+ * armed, only an earlier deadline, or the end of a run or of a rest, arms it again.
  *
  * The caller that makes the first deadline earlier calls theap_queue_notify().  On
  * the owning CPU, that function arms the hrtimer.  On another CPU, it sends an IPI to the
@@ -12,9 +12,9 @@
  * hrtimer, and it needs no lock for that.
  *
  * @armed has two writers.  One is the owning CPU.  The other is the CPU that drove the queue before
- * a hand-over, at the end of a run or of a rest that began before.  A run writes @armed when it
- * begins.  It also writes @armed when it ends, unless it is throttled on the owning CPU.  A thief's
- * run (steal.c) does not write @armed.  The values:
+ * a hand-over: hrtimers on that CPU may begin runs and end rests until they are cancelled.  A run
+ * writes @armed when it begins.  It also writes @armed when it ends, unless it is throttled on the
+ * owning CPU.  A thief's run (steal.c) does not write @armed.  The values:
  *
  *	armed			the hrtimer
  *	THEAP_NEVER		is off, or is still set to a deadline from before the last run
@@ -60,8 +60,9 @@ static void theap_queue_arm(struct theap_queue *queue)
 }
 
 /*
- * Arm the hrtimer if the queue belongs to this CPU; otherwise notify the owning CPU by an
- * IPI.  Context: interrupts off.
+ * On the owning CPU, arm the hrtimer.  On another CPU, notify the owning CPU by an IPI.
+ *
+ * Context: interrupts off.
  */
 static void theap_queue_notify_cpu(struct theap_queue *queue)
 {
@@ -111,8 +112,9 @@ static void theap_queue_run_later(struct theap_queue *queue, u64 ns)
 }
 
 /*
- * Let a queue rest for @ns, since its account has exceeded its limit.  Do nothing if the hrtimer
- * is armed for the first deadline or earlier, or if a run is on or begins soon.
+ * Let a queue rest for @ns, since its account or this CPU has reached its limit of CPU time.  Do
+ * nothing in three cases: the hrtimer is armed for the first deadline or earlier; the run of the
+ * owning CPU is on; the queue rests already.
  *
  * Until the end of the rest, no CPU is notified for this queue, and due timers wait.  If
  * @hrtimer expires before @resume, its run ends the rest.
@@ -181,8 +183,8 @@ void theap_queue_run_begun(struct theap_queue *queue)
 }
 
 /*
- * Arm the hrtimer for the first deadline, after a run of the owning CPU or on a new owning CPU.
- * If the queue was handed over during the run, notify the new owning CPU.
+ * Arm the hrtimer for the first deadline: after a run of the owning CPU, after a rest, or on a new
+ * owning CPU.  If the queue was handed over during the run or the rest, notify the new owning CPU.
  *
  * Context: interrupts off.
  */
@@ -196,7 +198,8 @@ void theap_queue_run_ended(struct theap_queue *queue)
 }
 
 /*
- * Let a queue rest for @ns, after a run of the owning CPU that has reached a limit of CPU time.
+ * Let a queue rest for @ns, after a run of the owning CPU that has reached a limit of CPU time.  If
+ * the queue was handed over during the run, notify the new owning CPU; the queue does not rest.
  *
  * Context: interrupts off.
  */
@@ -209,11 +212,11 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 }
 
 /**
- * theap_queue_rest_ended - arm the hrtimer after a rest that has left nothing due
+ * theap_queue_rest_ended - arm the hrtimer if no timer is due at the end of a rest
  * @queue: the queue
  *
- * The interrupt that has ended the rest is charged, as if a run had handled no timer.  The queue
- * does not rest for it.
+ * Charge the account for the interrupt that has ended the rest, as for a run that handled no timer.
+ * The queue begins no other rest, even if the charge reaches a limit.
  *
  * Context: the function of @resume.
  * Return: the current time on CLOCK_MONOTONIC.
@@ -233,10 +236,11 @@ u64 theap_queue_rest_ended(struct theap_queue *queue)
 /*
  * End a thief's run; if it has reached a limit of CPU time, continue in @ns.
  *
- * A thief leaves @armed as it is, since the owning CPU has yet to run the queue: its hrtimer, or a
- * notification, is pending.  But the thief has drained the inbox.  A caller that has lowered
- * @earliest may find it cleared, and @first not yet lowered.  So the thief notifies the owning CPU,
- * like all code that drains the inbox.
+ * A thief leaves @armed as it is, since the owning CPU has yet to run the queue, or to end a run or
+ * a rest.  In the first case its hrtimer, or a notification, is pending.  Otherwise the end of the
+ * run or rest reads the first deadline.  But the thief has drained the inbox.  A caller that has
+ * lowered @earliest may find it cleared, and @first not yet lowered.  Then the caller notifies no
+ * CPU.  So the thief notifies the owning CPU, like all code that drains the inbox.
  *
  * Context: interrupts off.
  */

@@ -25,9 +25,10 @@
  * owner finds the change when the bucket is due.  A due bucket is removed from the heap, and
  * its timers expire in batches like other timers.
  *
- * A bucket only saves work.  If the queue has no free bucket, the timer gets a heap entry of its
- * own.  So does the first timer with slack of a queue: the queue gets its first buckets after that
- * start.  The deadline is rounded in any case.
+ * A bucket only saves work.  If a timer needs a new bucket and none is free, the timer gets a heap
+ * entry of its own.  So does a timer whose lookup visits too many buckets (bucket.h).  So does the
+ * first timer with slack of a queue: the queue gets its first buckets after that start.  The
+ * deadline is rounded in any case.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
@@ -71,7 +72,10 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 	return &buckets->table[hash_64(when, THEAP_BUCKET_BITS)];
 }
 
-/* Return: the bucket for a rounded deadline, a new one if needed; NULL: no bucket. */
+/*
+ * Return: the bucket for a rounded deadline, a new one if needed; NULL: no bucket is free, or the
+ * search has ended after THEAP_BUCKET_PROBES buckets.
+ */
 static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
@@ -92,7 +96,7 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 			return NULL;
 	}
 	bucket = buckets->spare;
-	/* Let the queue grow also if this is the last one, so that the next timer finds another. */
+	/* Ask for buckets also if this is the last free one: the next timer may need another. */
 	buckets->wanted = (!bucket || !bucket->next) && buckets->nr < THEAP_BUCKETS_MAX;
 	if (!bucket)
 		return NULL;
@@ -369,8 +373,9 @@ void theap_buckets_trim(struct theap_queue *queue)
  * theap_buckets_clear - free a batch of the empty buckets that are left in a queue
  * @queue: unused; no timer is in a bucket, no bulk extraction is on
  *
- * A program may close a context with a manual clock after an advance that ended early.
- * Then up to THEAP_BUCKETS_MAX buckets are left.
+ * An advance of a manual clock may end early, in the middle of a bulk extraction.  A bucket that
+ * loses its last timer during an extraction stays in the heap.  So if the program then closes the
+ * context, up to THEAP_BUCKETS_MAX empty buckets are left.
  *
  * Context: task.
  * Return: whether more may be left.

@@ -20,8 +20,8 @@
  *
  * A queue has to rest if @until is ahead by more than a threshold.  Then it rests until @until, not
  * only until the threshold, so that there are few interrupts.  Its timers are late, and none of
- * them is lost: the run after the rest expires all that are due.  The queues of other accounts go
- * on.
+ * them is lost: the run after the rest expires all that are due.  If an account has reached its
+ * limit, the queues of other accounts go on.
  *
  *	limit		threshold	so a run at the limit lasts
  *	the CPU's	 25 us		100 us of each 125 us
@@ -30,7 +30,7 @@
  * An account that was below its limit has saved time, at most 400 ms, which are 16 ms of CPU
  * time at 4 %: enough to expire 50 000 timers at once.  The CPU has no savings.
  *
- * Each run handles at least one batch, however large the deficit is.  So a queue makes
+ * Each run handles at least one batch, however far @until is ahead.  So a queue makes
  * progress even if another queue of the CPU uses up the budget.
  *
  * The interrupt and the softirq that lead to a run cost CPU time before and after the
@@ -58,7 +58,7 @@ unsigned int theap_user_cpu_percent = 4;
 #define THEAP_CPU_AHEAD		(THEAP_BUDGET_NS / 4)
 #define THEAP_CPU_REST_MAX	(THEAP_CHARGE_MAX / 4)
 
-/* How far ahead @until of an account may be, and how much time an account may save. */
+/* How far ahead @until of an account may be without a rest, and how much time it may save. */
 #define THEAP_ACCOUNT_AHEAD	(480 * NSEC_PER_USEC)
 #define THEAP_ACCOUNT_SAVED	(400 * NSEC_PER_MSEC)
 
@@ -67,9 +67,9 @@ unsigned int theap_user_cpu_percent = 4;
  * machine, may have used the time.  So an account is excused from the excess of one long run.
  *
  * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the
- * next excuse is possible only after THEAP_EXCUSE_FACTOR times the excess.  If no run of an account
- * takes longer than a second, the account is excused from 1/400 of the time.  A longer run counts
- * as one of a second: the host has stopped the machine, or the user has millions of entries in
+ * next excuse is possible only after THEAP_EXCUSE_FACTOR times the excess.  If no excess is longer
+ * than a second, the account is excused from at most 1/400 of the elapsed time.  A longer excess
+ * counts as a second: the host has stopped the machine, or the user has millions of entries in
  * epoll instances.
  *
  * Until the next excuse, long runs are charged up to THEAP_LONG_CHARGE_MAX.  That bounds the rests
@@ -82,8 +82,8 @@ unsigned int theap_user_cpu_percent = 4;
 
 /*
  * The limits of the median lateness: its value on a physical machine, about 1 us, and on an
- * emulated one, about 20 us.  The lateness is a quarter of the cost of an interrupt and its
- * softirq: the time between the deadline and the start of the run.
+ * emulated one, about 20 us.  The lateness is the time from the deadline to the start of the run.
+ * It is about a quarter of the cost of the interrupt and its softirq.
  */
 #define THEAP_LATENCY_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATENCY_MAX	(20 * NSEC_PER_USEC)
@@ -125,7 +125,7 @@ static u64 theap_budget_interrupt(const struct theap_usage *usage)
 	return 4 * max_t(u64, READ_ONCE(usage->median_latency), THEAP_LATENCY_MIN);
 }
 
-/* Return: the part of @used that an account has to pay.  Context: interrupts off. */
+/* Return: the part of @used that is charged to an account and the CPU.  Context: interrupts off. */
 static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 {
 	u64 excess;
@@ -140,9 +140,10 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 }
 
 /*
- * Charge @used to this CPU and to an account.  Return: how long the queue has to rest.
+ * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
+ * Return: how long the queue has to rest.
  *
- * Interrupts are off, since an IPI may charge, too.
+ * Interrupts are off meanwhile, since the handler of an IPI may charge, too.
  */
 static u64 theap_charge(struct theap_account *account, u64 now, u64 used)
 {
@@ -170,10 +171,10 @@ static u64 theap_charge(struct theap_account *account, u64 now, u64 used)
  * theap_budget_begin - begin to charge a run to this CPU
  * @account: pays for the run
  *
- * The interrupt that has begun the run is charged with it, but not the time before the last run
- * ended: one interrupt may begin several runs.
+ * The interrupt that has begun the run is charged with the run.  But no time before the end of the
+ * last run on this CPU is charged a second time: one interrupt may begin several runs.
  *
- * Ignore a latency that is longer than the time since the last run.  The hrtimer was due
+ * Ignore a latency that is longer than the time since that last run.  The hrtimer was due
  * before that run ended, so the latency does not measure the cost of an interrupt.
  *
  * Context: softirq, or softirqs off.
@@ -197,8 +198,8 @@ u64 theap_budget_begin(struct theap_account *account)
  * @account: pays for the run
  * @now:     out: the time up to which the run was charged, on CLOCK_MONOTONIC
  *
- * The whole time counts, also that of waking tasks.  So a run that wakes a thousand tasks delays
- * later timers, not tasks.
+ * The time of waking tasks counts, too.  So a run that wakes a thousand tasks delays later timers,
+ * not tasks.  A time above THEAP_CHARGE_MAX may count only in part: theap_budget_excuse().
  *
  * Context: as theap_budget_begin().
  * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
@@ -215,12 +216,12 @@ u64 theap_budget_charge(struct theap_account *account, u64 *now)
 }
 
 /**
- * theap_budget_count_rest - count the end of a run, if its account has to rest
+ * theap_budget_count_rest - count a run in @throttled if the limit of its account has ended it
  * @account: has paid for the run
  * @now:     when the run ended, on CLOCK_MONOTONIC
  *
- * The queue may have to rest only because the limit of the CPU was reached.  Then the account is
- * not throttled.
+ * Call this after each run whose queue has to rest.  If only the limit of the CPU requires the
+ * rest, this function does not count the run.
  *
  * Context: as theap_budget_begin().
  */
@@ -245,7 +246,11 @@ u64 theap_budget_charge_ipi(struct theap_account *account)
 			    theap_budget_interrupt(this_cpu_ptr(account->usage)));
 }
 
-/* Has this CPU time left for the runs of other accounts?  Context: as theap_budget_begin(). */
+/*
+ * Does the CPU's limit leave time for another run, of any account, when a run has ended here?
+ *
+ * Context: as theap_budget_begin().
+ */
 bool theap_budget_left(void)
 {
 	struct theap_budget *budget = this_cpu_ptr(&theap_budgets);

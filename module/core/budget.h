@@ -15,8 +15,9 @@
 #define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
 
 /*
- * The longest rests of a queue for the limit of its account: after a charge of 20 ms at 4 %; and
- * after a charge of 400 ms, if the account has one long run after the other.
+ * The longest rests of a queue for the limit of its account.  At 4 %, the first repays a charge of
+ * 20 ms, and the second a charge of 400 ms.  Only a long run that soon follows another long run is
+ * charged more than 20 ms (budget.c).
  */
 #define THEAP_REST_MAX		(500 * NSEC_PER_MSEC)
 #define THEAP_LONG_REST_MAX	(10 * NSEC_PER_SEC)

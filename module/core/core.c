@@ -21,8 +21,8 @@ static enum cpuhp_state theap_cpuhp_state;
  * @queue: its memory, zeroed
  * @clock: a clock of the machine
  *
- * The account of the kernel pays for its runs.  No CPU drives the queue until
- * theap_queue_hand_over(), and no scan finds it.
+ * For unit tests that need one more queue.  The account of the kernel pays for its runs.  No scan
+ * finds the queue, and no CPU drives the queue until its field @cpu is set.
  *
  * Context: task.
  */

@@ -20,7 +20,7 @@
 #include "cpus.h"
 #include "upcalls.h"
 
-/* The housekeeping CPUs.  For each CPU: a start on that CPU uses the queue of theap_start_cpu. */
+/* The housekeeping CPUs; and, for each CPU, the CPU whose queue a start on it uses by default. */
 struct cpumask theap_housekeeping;
 DEFINE_PER_CPU(unsigned int, theap_start_cpu);
 
@@ -46,8 +46,9 @@ bool theap_cpu_is_housekeeping(unsigned int cpu)
 
 /*
  * Choose theap_start_cpu of @cpu: @cpu itself; if @cpu is isolated, a housekeeping
- * CPU of the same NUMA node, or else any housekeeping CPU.  Successive calls choose different CPUs,
- * so that the timers of many isolated CPUs spread.
+ * CPU of the same NUMA node, or else any housekeeping CPU.  If no housekeeping CPU is online,
+ * choose @cpu itself.  Successive calls choose different CPUs, so that the timers of many isolated
+ * CPUs spread.
  */
 static unsigned int theap_start_cpu_choose(unsigned int cpu)
 {
@@ -126,7 +127,11 @@ void theap_cpus_init(void)
 	theap_housekeeping_update();
 }
 
-/* No code calls theap_housekeeping_update() any more.  Context: task, may sleep. */
+/*
+ * Cancel the work item.  No code calls theap_housekeeping_update() any more, so none queues it.
+ *
+ * Context: task, may sleep.
+ */
 void theap_cpus_exit(void)
 {
 	cancel_work_sync(&theap_housekeeping_work);

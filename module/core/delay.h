@@ -4,9 +4,9 @@
  *
  * Many races happen only if another CPU finds a timer in a transient state.  Such a state
  * lasts for a few dozen instructions, so a test almost never provokes such a race.  With
- * the module parameter delay_us= some transient states last microseconds longer.  Interrupts
- * are off meanwhile, and the same locks are held as without the delay.  Without the
- * parameter, theap_delay() is a no-op instruction.
+ * the module parameter delay_us= one transient state in 8 lasts longer, by 1 to delay_us
+ * microseconds.  Interrupts are off meanwhile, and the same locks are held as without the delay.
+ * Without the parameter, theap_delay() is a no-op instruction.
  */
 #ifndef THEAP_DELAY_H
 #define THEAP_DELAY_H

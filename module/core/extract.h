@@ -32,7 +32,7 @@ static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
 	return theap_extract_is_on(heap) || heap->last_hole != THEAP_NO_POS;
 }
 
-/* Make sure that @nr positions are free: close holes if there are too few (room.c). */
+/* Make sure that @nr positions are free: if fewer are free, close holes (room.c). */
 static inline void theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {
 	if (unlikely(!theap_heap_has_room(heap, nr)))

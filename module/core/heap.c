@@ -175,7 +175,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
  * theap_growth_free - free what theap_heap_grow() did not use or theap_heap_shrink() removed
  * @growth: empty afterwards
  *
- * Context: without the lock of the heap; may sleep.
+ * Context: without the lock of the heap; may sleep if the memory is from vmalloc().
  */
 void theap_growth_free(struct theap_growth *growth)
 {

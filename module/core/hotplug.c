@@ -13,8 +13,8 @@
  *
  * How well a CPU suits a queue is its rank; 0 is best:
  *
- *	0	the queue is the CPU's own: starts on this CPU go to the queue
- *	1	a housekeeping CPU
+ *	0	a housekeeping CPU, and the queue is its own: starts on this CPU go to the queue
+ *	1	another housekeeping CPU
  *	2	an isolated or nohz_full CPU, also if the queue is the CPU's own
  *	3	a CPU that is offline, or goes offline
  *
@@ -29,11 +29,11 @@
  * change.  The queues of users leave a CPU that becomes isolated, and return when it is released.
  *
  * A pinned queue does not leave: an isolated CPU has rank 0 for a pinned queue of its own.  All
- * queues of the kernel's account are pinned.  SETUP pins a queue if a program with CAP_SYS_NICE
- * names its CPU, and the queue stays pinned until its account is freed.  A queue that CPUs share
- * (heaps=) is no CPU's own in this sense, so it leaves each isolated CPU.
+ * queues of the kernel's account are pinned.  SETUP pins the queue of a CPU if a program with
+ * CAP_SYS_NICE names that CPU.  The queue stays pinned until its account is freed.  If CPUs share
+ * queues (heaps=), a pinned queue leaves an isolated CPU like any other queue.
  *
- * A change of the ranks against SETUP, which chooses the CPU of new queues, or pins a queue:
+ * SETUP chooses the CPU of new queues, or pins a queue.  Its race with a change of the ranks:
  *
  *	theap_housekeeping_update()		SETUP
  *	  theap_housekeeping <- the change
@@ -46,8 +46,9 @@
  *	  unlocks
  *
  * If SETUP has the lock first, the work item finds the queue.  If the work item has the lock first,
- * SETUP reads the change.  A change while the work item is on queues the work item again.  The work
- * item and CPU hotplug exclude each other by cpus_read_lock().
+ * SETUP reads the change.  If another change happens while the work item executes, the update
+ * queues the work item again.  The work item and CPU hotplug exclude each other by
+ * cpus_read_lock().
  */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
@@ -103,7 +104,7 @@ unsigned int theap_cpu_choose(const struct theap_queue *queue)
 		best = rank;
 	}
 	equal = queue->bit / THEAP_CLOCKS % equal;
-	/* If CPUs were isolated between the loops, no rank may match: then take the last CPU. */
+	/* If CPUs were isolated since the first loop, maybe none has rank @best: use the last. */
 	for_each_cpu(cpu, &theap_drivers) {
 		found = cpu;
 		if (theap_cpu_rank(queue, cpu) == best && !equal--)
@@ -138,8 +139,10 @@ static void theap_queue_place(struct theap_queue *queue)
 }
 
 /*
- * Let the best CPU drive each queue.  An account that gets its first queues of a clock meanwhile
- * waits for the lock, and then finds the CPUs as they are now.
+ * Let the best CPU drive each queue.  A SETUP that adds queues to an account meanwhile waits for
+ * the lock, and then chooses from the CPUs as they are now.
+ *
+ * Context: theap_accounts_lock is held.
  */
 static void theap_queues_place(void)
 {
@@ -183,7 +186,7 @@ void theap_queue_pin(struct theap_queue *queue)
 
 /**
  * theap_cpu_online - let a CPU drive the queues that it suits better than their CPUs
- * @cpu: comes online, or stays online since another part of the kernel keeps it online
+ * @cpu: comes online; or was to go offline, and stays online since a later callback has failed
  *
  * Context: task; the callback of CPU hotplug.
  * Return: 0.
@@ -199,7 +202,7 @@ int theap_cpu_online(unsigned int cpu)
 }
 
 /**
- * theap_cpu_offline - hand the queues that a CPU drives over to other CPUs
+ * theap_cpu_offline - hand over the queues of a CPU to other CPUs
  * @cpu: goes offline; it still runs tasks and softirqs
  *
  * Context: task; the callback of CPU hotplug.

@@ -10,7 +10,11 @@
  *    lateness counted here is less.
  *  - The program may have postponed the slot without a call, by less than its lateness.
  *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
- *  - A slot that is due when a call arms it expires in that call, and is not counted.
+ *  - If several deadlines of a periodic slot have passed, its event has the last of them.  The slot
+ *    was queued at the first, so the lateness counted is more.
+ *  - A slot that is due when a call arms or kicks it expires in that call, and is not counted.
+ *  - If the slot's number is in the ring already, since no reader has taken that number, the expiry
+ *    is not counted.
  *
  * Step 0 counts timers that were not late at all.  Step n counts a lateness from 2^(n-1)
  * to 2^n - 1 nanoseconds.  The last step counts all from 2^39, 9 minutes.  A few instructions

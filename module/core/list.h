@@ -14,7 +14,7 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 void theap_list_make_way(struct theap_heap *heap);
 bool theap_heap_trim(struct theap_heap *heap, u32 keep, struct theap_growth *growth);
 
-/* Is a node a list node?  Otherwise it has a heap entry, or neither. */
+/* Does @node have a list node?  If not, it has a heap entry, or neither. */
 static inline bool theap_list_has(const struct theap_heap *heap, const struct theap_node *node)
 {
 	return heap->nr_list_nodes && node->pos >= heap->list_nodes;

@@ -14,11 +14,11 @@
  *
  *	5 -> 10 -> 20 -> 30 -> 40 -> 45
  *
- * At each deadline the run expires timers with exactly that deadline as the current time.  So a
- * ticker expires at each of its periods, and each timer expires at its deadline.  A slot
- * that the program has stopped or postponed in shared memory is still checked at its old
- * deadline.  Nothing expires at such a check, and an advance to the next expiration does
- * not stop there.
+ * While the run expires the timers of a deadline, that deadline is the current time.  So a
+ * ticker expires at each of its periods, and each timer expires at its deadline (with slack, at
+ * its rounded deadline).  A slot that the program has stopped or postponed in shared memory is
+ * still checked at its old deadline.  Nothing expires at such a check, and an advance to the next
+ * expiration does not stop there.
  *
  * A mutex allows one advance at a time.  During an advance other tasks may start timers.
  * The clock may pass the deadline of such a timer before the timer is queued.  No hrtimer
@@ -179,7 +179,10 @@ int theap_manual_advance(struct theap_queue *queue, struct theap_advance *advanc
 
 /**
  * theap_manual_catch_up - expire the timers that are due, without advancing the clock
- * @queue: timers have been started or moved earlier in it
+ * @queue: the queue of the clock
+ *
+ * Called after a start or a change of timers, after an advance, and by SYNC.  If another task runs
+ * the queue, leave the timers to that task.
  *
  * Context: task, may sleep.
  */

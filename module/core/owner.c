@@ -19,8 +19,9 @@
  * timers once they are over a quarter of the entries.  It has to: a program may drop a stopped
  * timer, make another one, and so fill the heap.  Here an entry belongs to a timer that still
  * exists.  A start of that timer uses the entry again, and a timer that is freed is dequeued
- * first.  So a heap never has more entries than there are timers.  A deleted timer at THEAP_NEVER
- * stays until it is started again or freed.
+ * first.  So a heap never has more entries than there are timers.  __theap_remove() may requeue a
+ * deleted timer at THEAP_NEVER, where it seldom gets to the top.  Then the timer may stay in the
+ * heap until it is started again or freed.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -59,8 +60,9 @@ void __theap_requeue(struct theap_queue *queue, struct theap_timer *timer,
  *
  * A timer that is REMOVED may be freed, so the inbox must not link such a timer.  If the
  * inbox links the timer, rekey the timer to THEAP_NEVER and leave it DELETED.  Then
- * __theap_adjust() drains it from the inbox, and __theap_clean() removes it after that.  No CPU
- * can add the timer to the inbox while it is in REMOVING.
+ * __theap_adjust() drains it from the inbox.  After that, theap_timer_stop_sync() removes the
+ * timer, or __theap_clean() does if the timer gets to the top.  No CPU can add the timer to the
+ * inbox while it is in REMOVING.
  */
 void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 {
@@ -77,7 +79,7 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 	theap_removing_to_removed(&timer->status);
 }
 
-/* If a timer stays in MODIFYING for longer, the owner goes on without the timer. */
+/* If a timer stays in MODIFYING for longer than this, the owner goes on without the timer. */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
 /* If a claim lasts long, the owner handles the timer this much later. */
@@ -191,7 +193,8 @@ static bool __theap_adjusted(struct theap_queue *queue)
  * Costs O(log n) for each timer that was moved, and nothing for the others.  Timers whose claims
  * last long are left to the next calls.
  *
- * Return: whether the inbox is empty; false if the budget was spent before.
+ * Return: whether the inbox is empty; false if the budget was spent before.  On a manual clock also
+ * false while a timer is left to the next calls.
  */
 bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 {
@@ -279,8 +282,9 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
  * there are any, publish 0, so that a run begins at once.  For timers whose claims last long, let a
  * run begin soon; on a manual clock, at once.
  *
- * If the first deadline has become earlier, notify the watchdog before the lock is released.  Once
- * the lock is free, this CPU may get stuck before it arms the hrtimer.
+ * If the first deadline has become earlier, notify the watchdog before the lock is released.  After
+ * the release, this CPU may get stuck before it arms the hrtimer.  Then the watchdog finds the
+ * queue.
  *
  * Return: whether the first deadline of the heap has become earlier.
  */

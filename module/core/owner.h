@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the owner of a queue, the holder of its lock, does to its timers (owner.c). */
+/* What the owner of a queue, the code that holds its lock, does to the queue's timers (owner.c). */
 #ifndef THEAP_OWNER_H
 #define THEAP_OWNER_H
 

@@ -2,10 +2,12 @@
 /*
  * A queue: a heap, its lock, and what drives it.
  *
- * Each account has one queue per clock and CPU (account.h).  With the module parameter heaps=n it
- * has up to n queues per clock.  One CPU drives a queue: the CPU it belongs to, or another one
- * while that CPU is offline or isolated.  An hrtimer of that CPU expires in softirq when the first
- * deadline is due, and runs the queue:
+ * Each account has one queue per clock and CPU (account.h).  With the module parameter heaps=n, an
+ * account has up to n queues per clock, and CPUs may share a queue.  One CPU drives a queue: the
+ * CPU that the queue belongs to, or one of the CPUs that share it.  If such a CPU is offline, or is
+ * isolated and the queue is not pinned, another CPU drives the queue (hotplug.c).  An hrtimer of
+ * the CPU that drives the queue expires in softirq when the first deadline is due, and runs the
+ * queue:
  *
  *	    start			stop, postpone		modify to earlier
  *	      | lock, push		  | only the		  | the timer, and
@@ -23,8 +25,8 @@
  *
  * Only the CPU that drives the queue arms the hrtimer, with interrupts off,
  * and between runs only for an earlier deadline.  If the timer with the first deadline is stopped
- * or postponed, the hrtimer stays armed for the old deadline.  It then fires, its run
- * finds nothing due, and the end of the run arms it for the new first deadline.
+ * or postponed, the hrtimer stays armed for the old deadline.  At that time the hrtimer fires, its
+ * run finds nothing due, and the end of the run arms the hrtimer for the new first deadline.
  *
  * A context with a manual clock has a queue of its own without an hrtimer:
  * manual.c.
@@ -60,14 +62,17 @@
 
 static_assert(THEAP_BATCH <= U8_MAX, "@active of a timer counts up to THEAP_BATCH");
 
-/* A value of &theap_placement.cpu: the CPU that starts the timer. */
+/*
+ * A value of &theap_placement.cpu: the CPU that starts the timer; or, if that CPU is isolated or
+ * nohz_full, a housekeeping CPU (theap_queue_for()).
+ */
 #define THEAP_ANY_CPU		UINT_MAX
 
 /**
  * struct theap_placement - the queue that a timer goes to when it is started
  * @account: the account that has the queue and pays for its runs
  * @clock:   the clock of its deadlines; @account has queues for it
- * @cpu:     the timer goes to the queue of this CPU; THEAP_ANY_CPU: of the starting CPU
+ * @cpu:     the timer goes to the queue of this CPU; or THEAP_ANY_CPU
  * @manual:  the queue of a manual clock; NULL: a queue of a CPU
  */
 struct theap_placement {
@@ -81,15 +86,16 @@ struct theap_placement {
  * struct theap_waker - a callback that timer functions request with theap_run_add_waker()
  * @next:     the next waker in the list of the run
  * @queued:   bit 0: the waker is in the list of a run
- * @run:      the run that has it in its list; NULL once that run calls the waker
- * @function: called in softirq or in a task with softirqs off, under rcu_read_lock(),
- *            without locks
+ * @run:      the run that has the waker in its list; NULL once that run calls the waker
+ * @function: called in softirq or in a task with softirqs off, under rcu_read_lock(), without a
+ *            raw spinlock.  The caller may hold @batch_lock of a run, or the mutex of a manual
+ *            clock
  *
  * A run calls its wakers when nothing is left to expire, when THEAP_RUN_WAKERS (run.c) of them
  * wait, or at its end.  A run of a manual clock calls its wakers after each batch.  Many requests
- * before a call make one call.  If the waker is in the list of another run, both runs call it.
- * A waker must stay allocated for an RCU grace period after the last timer that may request it
- * was stopped.
+ * before a call make one call.  If a function requests a waker that is in the list of another run
+ * than that of the function, both runs call the waker.  A waker must stay allocated for an RCU
+ * grace period after the last timer that may request it was stopped.
  */
 struct theap_waker {
 	struct theap_waker *next;
@@ -100,25 +106,25 @@ struct theap_waker {
 
 /**
  * struct theap_run - a run of a queue
- * @on:           the run has begun and has not ended
+ * @on:           the run has begun and has not ended; always false with a manual clock
  * @batch_lock:   PREEMPT_RT: held during each batch, so that tasks that wait for the batch pass
  *                their priority to the run
  * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
- * @least:        the earliest deadline of @expired, from their collection until all functions have
- *                been called; otherwise THEAP_NEVER.  Written under the lock of the queue, and at
- *                the end of the calls
+ * @least:        the earliest deadline of the timers in @expired, from the time when the run
+ *                collects these timers until it has called all their functions; otherwise
+ *                THEAP_NEVER.  Written under the lock of the queue, and at the end of the calls
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks that the run has yet to call
  * @nr_wakers:    the number of @wakers
- * @shared_waker: a callback in the list of another run, which this run calls too
+ * @shared_waker: a waker in the list of another run; this run also calls that waker
  * @expirations:  manual clock: expirations since the run began; an advance may need many runs
  * @until:        manual clock: the run may advance the clock up to this time
  * @limit:        manual clock: the run stops advancing after this many expirations
  */
 struct theap_run {
 	bool on;
-	spinlock_t batch_lock;	/* held during each batch */
+	spinlock_t batch_lock;	/* PREEMPT_RT: held during each batch */
 	s64 now;
 	unsigned int nr;
 	s64 least;
@@ -169,13 +175,14 @@ struct theap_counters {
 /*
  * The letters show what protects a field:
  *
- *	Q  the lock of the queue; growth and debugfs also read some fields without it,
- *	   and a stale value is harmless
+ *	Q  the lock of the queue; theap_counter() also reads some fields without it, for
+ *	   example for debugfs and before a growth, and a stale value is harmless
  *	q  written under the lock, read without it
  *	A  atomic operations from any CPU
  *	I  written by the CPU that @cpu names, with interrupts off; read by any CPU
  *	H  written under theap_accounts_lock, which CPU hotplug takes; read by any CPU
- *	R  the run: one CPU at a time, by its field @on; on a manual clock, by its mutex
+ *	R  written only in the run, which is on one CPU at a time: @on of the run ensures this, or
+ *	   for a manual clock the mutex of the clock
  *	C  constant once the queue is made
  *
  * The fields are in five groups by the CPUs that read and write them.  Each group begins at a new
@@ -183,14 +190,16 @@ struct theap_counters {
  */
 struct theap_queue {
 	/* Rarely written, and read by each change of a timer and by each notification. */
-	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none yet */
-	bool pinned;			/* H: isolation does not move it (hotplug.c) */
+	unsigned int cpu;		/* H: the CPU that drives the queue; nr_cpu_ids: none
+					 * yet, or the clock is manual */
+	bool pinned;			/* H: stays on its own CPU even if that CPU is isolated;
+					 * no effect if CPUs share queues (hotplug.c) */
 	enum theap_clock clock;		/* C */
 	unsigned int bit;		/* C: its bit of @nonempty */
 	unsigned long *nonempty;	/* C: the bitmap of its account (queues.c) */
 	struct theap_account *account;	/* C: pays for its memory, and for its runs unless the
 					 * clock is manual */
-	__u64 *user_now;		/* C: the copy of @now that programs read */
+	__u64 *user_now;		/* C: manual clock: the copy of @now that programs read */
 
 	/* Written by the owner, the code that holds the lock. */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
@@ -200,8 +209,8 @@ struct theap_queue {
 					 * handled yet */
 	struct llist_node *claimed;	/* Q: entries that the owner has drained while other CPUs
 					 * had claimed their timers: it tries them again soon */
-	s64 deferred;			/* Q: where a run has last queued a timer whose function
-					 * waits in the batch of another run */
+	s64 deferred;			/* Q: the deadline at which a run has last queued a timer
+					 * whose function waits in the batch of another run */
 	s64 now;			/* q, R: the time of a manual clock */
 	struct theap_counters count;	/* q; @notified, @deferred_notifications: I;
 					 * @handed_over: H */
@@ -224,8 +233,9 @@ struct theap_queue {
 						 * if earlier, when to retry @claimed;
 						 * 0: a run is wanted at once;
 						 * THEAP_NEVER: none */
-	s64 armed;			/* I, and the CPU before a hand-over: what the hrtimer is
-					 * armed for; arm.c has its values */
+	s64 armed;			/* I; after a hand-over also written by the CPU that drove
+					 * the queue before: what the hrtimer is armed for; arm.c
+					 * has the values */
 	u64 progress;			/* when a run last began, collected a batch, or ended; in
 					 * a rest of the queue, the end of the rest.
 					 * CLOCK_MONOTONIC.  Written by runs, and by an IPI that
@@ -261,7 +271,7 @@ static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 nr)
 	       theap_heap_capacity(&queue->heap);
 }
 
-/* Reserve @nr positions of the heap.  Return: true; false: it has less than @nr. */
+/* Reserve @nr positions of the heap.  Return: true; false: fewer than @nr are not reserved. */
 static inline bool __theap_queue_reserve(struct theap_queue *queue, u32 nr)
 	__must_hold(&queue->lock)
 {
@@ -281,10 +291,11 @@ static inline s64 theap_queue_first(struct theap_queue *queue)
 }
 
 /*
- * Protect a batch on PREEMPT_RT, where a task may preempt a run.  A task that waits for the batch
- * waits for this lock, and so passes its priority to the run, as with the kernel's hrtimers.  The
- * run holds the lock from before it raises @active of a timer.  So a task that gets the locks of
- * both runs finds that @active is 0, unless a later batch has raised it again.
+ * Lock a batch, only on PREEMPT_RT, where a task may preempt a run.  A task that waits for the
+ * batch waits for this lock, and so passes its priority to the run, as with the kernel's hrtimers.
+ * The run takes the lock before it raises @active of a timer, and holds it until it has called the
+ * functions of the batch.  A task gets the locks of both runs of the queue, one after the other.
+ * Then it finds that @active is 0, unless a later batch has raised @active again.
  */
 static inline void theap_batch_lock(struct theap_run *run)
 {

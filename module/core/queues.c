@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The queues of all accounts, and the queue that a started timer goes to.
+ * The queues of all accounts, and the queue that a started timer goes to.  The module parameter
+ * heaps= sets how many queues each account has:
  *
  *	heaps=0		the default: one queue per CPU and clock
  *	heaps=1		one queue per clock, as in Go before 1.10, for comparison
  *	heaps=64	up to 64 queues per clock; CPU n uses queue n modulo their number;
  *			as in Go from 1.10 to 1.13, for comparison
  *
- * By default a timer goes to the queue of the CPU that starts it.  Most likely the same
- * CPU also stops it, so CPUs rarely compete for locks.
+ * By default a timer goes to the queue of the CPU that starts the timer, unless that CPU is
+ * isolated or nohz_full (cpus.c).  Most likely the same CPU also stops the timer, so CPUs rarely
+ * compete for locks.
  *
- * The watchdog and the thieves visit only queues that may have timers.  These have a bit in
+ * The watchdog and the thieves visit only queues that may have timers: those whose bit is set in
  * @nonempty of their account.  The caller that publishes a first deadline sets the bit of the
  * queue if the bit is clear.  The owner of a queue that becomes empty leaves the bit set, and the
  * watchdog clears it at its next scan.  So a CPU that starts and stops its only timer again and
@@ -46,8 +48,9 @@ unsigned int theap_heaps;
 LIST_HEAD(theap_accounts);
 
 /*
- * Held to add or remove an account, to give it queues, and by INFO.  Also held by CPU hotplug and
- * by changes of the housekeeping CPUs, which visit all queues.  No memory is allocated under it.
+ * Held to add or remove an account, to give it queues, to pin a queue, and by INFO.  Also held by
+ * CPU hotplug and by the work item for changes of the housekeeping CPUs, which visit all queues.
+ * No memory is allocated under it.
  */
 DEFINE_MUTEX(theap_accounts_lock);
 
@@ -57,7 +60,7 @@ struct theap_freed theap_freed;
 /* The account of other modules, and of contexts without limits. */
 struct theap_account *theap_kernel_account;
 
-/* Default placement: the queue of the CPU that starts the timer, in the kernel's account. */
+/* For each clock, the placement of other modules' timers: the kernel's account, THEAP_ANY_CPU. */
 struct theap_placement theap_default_placement[THEAP_CLOCKS];
 
 const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
@@ -68,7 +71,10 @@ const struct theap_clock_desc theap_clocks[THEAP_CLOCKS + 1] = {
 	[THEAP_MANUAL]    = { TIMERHEAP_CLOCK_MANUAL, "manual" },
 };
 
-/* For queues that are in no account's table, such as those of manual clocks: bit 0 stays set. */
+/*
+ * @nonempty of all queues that are in no account's table, such as those of manual clocks.  Bit 0 is
+ * their bit.  It stays set, so no start writes this word.
+ */
 static unsigned long theap_no_table = 1;
 
 /* Return: the number of queues that an account has for each clock. */
@@ -209,7 +215,8 @@ void theap_queue_init(struct theap_queue *queue, enum theap_clock clock,
 }
 
 /*
- * Free the memory of a queue that has no timers and that nothing drives.
+ * Free the heap and the buckets of a queue that has no timers and that nothing drives.  The caller
+ * frees the queue itself.
  *
  * Context: task, may sleep.
  */

@@ -5,9 +5,11 @@
  * A start must not fail for want of memory: a caller in softirq could not handle that, and one user
  * must not depend on the memory of others.  So a timer has a reservation from its initialization to
  * its end: one position in the heap of its queue, which is @queue of the timer.  At first that is
- * the queue that a start would choose at that time.  A start in another queue takes the
- * reservation along.  If the other queue has no position left, the timer is queued where its
- * reservation is, and the caller lets the other queue grow.
+ * the queue that a start would choose at that time.  A start that queues the timer in another
+ * queue moves the reservation there.  If the other queue has no position left, a caller that may
+ * allocate memory lets that queue grow, and tries once more.  If the second try fails, or if the
+ * caller may not allocate memory, the timer is queued where its reservation is.  If the timer is of
+ * a module, a work item then lets the other queue grow for the next timers.
  *
  * A bucket has two positions reserved (bucket.h).
  *
@@ -38,8 +40,8 @@
 #define THEAP_TRIM_DELAY	HZ
 
 /*
- * Allocate a segment for a heap that has less than @nr positions to reserve.  If another caller has
- * made room meanwhile, the heap does not get it.
+ * Allocate a segment for a heap in which fewer than @nr positions are not reserved.  If another
+ * caller has made room meanwhile, free the segment.
  *
  * Context: as @gfp; without the queue's lock.
  * Return: 0 or -ENOMEM.
@@ -52,7 +54,10 @@ static int theap_queue_add_segment(struct theap_queue *queue, u32 nr, gfp_t gfp)
 	unsigned long flags;
 	int ret;
 
-	/* A directory larger than a page may need vfree(): only a task may grow such a heap. */
+	/*
+	 * A growth may replace and free the directory of the heap.  To free one that is larger than
+	 * a page may need vfree(), which may sleep.  So only a task may grow such a heap.
+	 */
 	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))
 		return -ENOMEM;
 	ret = theap_growth_alloc(&growth, segments, gfp);
@@ -72,7 +77,7 @@ static int theap_queue_add_segment(struct theap_queue *queue, u32 nr, gfp_t gfp)
 #define THEAP_BUCKETS_ROOM	(THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM)
 
 /*
- * If a heap has less than @nr positions that are not reserved, add a segment.
+ * If a heap has fewer than @nr positions that are not reserved, add a segment.
  *
  * Context and return value: as theap_queue_add_segment().
  */
@@ -88,7 +93,7 @@ static int theap_queue_make_room(struct theap_queue *queue, u32 nr, gfp_t gfp)
 }
 
 /**
- * theap_queue_grow - allocate what a queue lacks: a segment of its heap, or buckets
+ * theap_queue_grow - allocate what a queue lacks: a segment of its heap, buckets, or both
  * @queue: the queue
  * @gfp:   for the allocation
  *
@@ -106,7 +111,10 @@ int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 	return ret || !buckets ? ret : theap_buckets_grow(queue, gfp);
 }
 
-/* Free a segment of a heap that has more than it needs.  Return: whether there may be more. */
+/*
+ * Free the last segment of a heap that has more than it needs.  If that segment has list nodes,
+ * only move some of them to other segments.  Return: whether there may be more to move or to free.
+ */
 static bool theap_queue_trim_segment(struct theap_queue *queue)
 {
 	struct theap_growth growth = {};
@@ -126,7 +134,7 @@ static bool theap_queue_trim_segment(struct theap_queue *queue)
  * The work item: allocate what a queue lacks, or free what it does not need.
  *
  * Only modules leave an allocation to the work item.  Users of the device allocate in their own
- * calls, which their limits and their memory cgroups pay for.
+ * calls, where their memory limits apply and their memory cgroups are charged.
  */
 static void theap_queue_room_work(struct work_struct *work)
 {
@@ -238,7 +246,10 @@ void theap_room_attach(struct theap_queue *queue)
 	INIT_DELAYED_WORK(&queue->room_work, theap_queue_room_work);
 }
 
-/* Cancel the work item of a queue; no caller queues it again.  Context: task, may sleep. */
+/*
+ * Cancel the work item of a queue.  No run and no call may use the queue any more, since they could
+ * queue the work item again.  Context: task, may sleep.
+ */
 void theap_room_detach(struct theap_queue *queue)
 {
 	cancel_delayed_work_sync(&queue->room_work);

@@ -11,7 +11,7 @@
 /* A heap never shrinks below this many segments until its queue is destroyed. */
 #define THEAP_SEGMENTS_KEPT	2
 
-/* If a queue has more buckets than this, and no timer is in any, the work item frees them. */
+/* If a queue has more buckets than this, and no timer is in any, a work item frees all of them. */
 #define THEAP_BUCKETS_KEPT	128
 
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
@@ -33,8 +33,9 @@ static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue
 }
 
 /*
- * Has a queue spare buckets, or is less than a quarter of a large heap reserved?  Without the lock
- * the answer may be stale.  For a manual clock it is no: only the end of the clock frees memory.
+ * Has a queue spare buckets, or a heap of more than THEAP_SEGMENTS_KEPT segments of which less than
+ * a quarter is reserved?  Without the lock the answer may be stale.  For a manual clock the answer
+ * is no: the memory is freed with the clock.
  */
 static inline bool theap_queue_is_sparse(const struct theap_queue *queue)
 {

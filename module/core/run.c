@@ -14,14 +14,16 @@
  *				of them wait, or at the end of the run
  *
  * The time under the lock is bounded.  A batch expires at most THEAP_BATCH timers, and
- * requeues at most half as many that were moved earlier.  With a million timers that takes 23 us
- * (queue.h).
+ * requeues at most half as many that were moved earlier.  With a million timers that takes at most
+ * 23 us (queue.h).
  *
  * If a function starts its own timer in the past, a later batch expires the timer, not
- * the current one.  So the function cannot prolong a batch, and the run ends in time.
+ * the current one.  So the function cannot prolong a batch.  After each batch the run checks
+ * whether the queue has to rest.
  *
- * A run leaves due timers behind only if the queue has to rest.  One more batch costs
- * less than the interrupt that would begin another run.
+ * A run does not end after one batch if more timers are due: one more batch costs less than the
+ * interrupt that would begin another run.  A run leaves due timers behind only if the queue has to
+ * rest or, with a manual clock, if a signal is pending.
  */
 #include <linux/ktime.h>
 #include <linux/lockdep.h>
@@ -283,7 +285,8 @@ static void theap_run_call(struct theap_run *run)
 		/*
 		 * Once @active is 0, the timer may be freed, or another run may expire it.
 		 * Pairs with the acquires in theap_run_must_defer() and, in timer.c, in
-		 * theap_timer_stop_sync(), theap_timer_dequeue() and theap_timer_target().
+		 * theap_timer_stop_sync(), theap_timer_dequeue(), theap_timer_target() and
+		 * theap_timer_move().
 		 */
 		smp_store_release(&timer->active, timer->active - 1);
 	}
@@ -369,7 +372,11 @@ void theap_run_wake(struct theap_run *run)
 		shared_waker->function(shared_waker);
 }
 
-/* End a run: arm the hrtimer, or let the queue rest for @rest nanoseconds. */
+/*
+ * End a run, at @ended on CLOCK_MONOTONIC.  After the owning CPU's run, arm the hrtimer; or, if
+ * @rest is not 0, let the queue rest for @rest nanoseconds.  After a thief's run, notify the owning
+ * CPU; if @rest is not 0, the thief also continues the run after @rest.
+ */
 static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 rest, u64 ended)
 {
 	unsigned long flags;
@@ -428,7 +435,7 @@ u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 	do {
 		WRITE_ONCE(queue->progress, now);
 		more = theap_run_batch(queue, run);
-		/* Wake tasks before reading the clock: more due timers must not delay the tasks. */
+		/* Wake tasks before reading the clock again: another batch must not delay them. */
 		if (!more || run->nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(run);
 		if (!more)
@@ -481,14 +488,15 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
-	return HRTIMER_NORESTART;	/* the end of the run arms it again */
+	return HRTIMER_NORESTART;	/* the end of the run, or of a rest, arms it again */
 }
 
 /*
  * The function of @resume: the rest of a throttled run, or of a deferred notification, has ended.
  *
  * If nothing is due, begin no run.  A run is charged with its interrupt.  If that costs more than
- * 20 us, an account at its limit has to rest after each run, even if the run finds nothing due.
+ * 20 us, an account at its limit has to rest after each run, even if the run finds nothing due.  So
+ * a run after each rest would make rests follow each other without end.
  *
  * If the limit of the CPU has throttled the last run, no check for stuck CPUs has followed it.  If
  * no run follows the rest, check here.
@@ -503,7 +511,7 @@ static enum hrtimer_restart theap_queue_resumed(struct hrtimer *hrtimer)
 		theap_budget_note_latency(hrtimer);
 		theap_steal_after_run(theap_queue_rest_ended(queue));
 	}
-	return HRTIMER_NORESTART;	/* the end of the run or of the rest arms @hrtimer */
+	return HRTIMER_NORESTART;	/* the end of the run or rest arms queue->hrtimer */
 }
 
 /* Attach the two hrtimers by which the owning CPU runs a queue. */

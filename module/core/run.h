@@ -5,7 +5,10 @@
 
 #include "queue.h"
 
-/* If a timer's function waits in the batch of another run, this run retries this much later. */
+/*
+ * If a run finds a timer due whose function waits in the batch of another run, it queues the timer
+ * again, this many nanoseconds later.
+ */
 #define THEAP_DEFER_ACTIVE	(50 * NSEC_PER_USEC)
 
 void theap_run_add_waker(struct theap_run *run, struct theap_waker *waker);

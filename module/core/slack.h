@@ -7,9 +7,12 @@
  * units of 1/64 ms.  So timers of any slack share a bucket (bucket.c) if the same time is
  * the roundest in their windows.
  *
- * Each window of s contains a multiple of the largest power of two that is not above s.
- * Few windows contain only one that is odd if s is just below the next power of two.  The
- * unit makes 1 ms, 2 ms, 4 ms and so on powers of two: timers with such a slack expire at
+ * Let p be the largest power of two that is not above s.  Each window of s contains a
+ * multiple of p.  If s is just below 2p, nearly all windows also contain a multiple of 2p, which is
+ * rounder.  So few timers with that slack expire at an odd multiple of p.  But if timers are dense,
+ * nearly each odd multiple needs a bucket for these few.
+ *
+ * The unit makes 1 ms, 2 ms, 4 ms and so on powers of two: timers with such a slack expire at
  * multiples of it.
  */
 #ifndef THEAP_SLACK_H
@@ -25,16 +28,17 @@
 
 /*
  * Slack below 2^14 ns (16 us) counts as 0: few deadlines are that close together, so few
- * timers could share a bucket.  It must not be less than a unit.
+ * timers could share a bucket.  The limit must not be less than a unit: slack is stored in units.
  */
 #define THEAP_SLACK_MIN		16384U
 
 /*
- * Return: the roundest time in a window that begins at @when, greater than 0, and has @slack
- * units; THEAP_NEVER if the first unit ends after THEAP_NEVER.  0 units leave @when as it is.
+ * Return: the roundest time in the window of @slack units that begins at @when.  @when is greater
+ * than 0.  If the unit that contains @when ends after THEAP_NEVER, return THEAP_NEVER.  If @slack
+ * is 0, return @when.
  *
- * The time is the end of one of the units (before, last].  It has the bits of last down to
- * the highest bit that differs from before.
+ * The time is the end of a unit whose number is in (before, last].  The number has the bits of last
+ * down to the highest bit in which last differs from before, and zeros below that bit.
  */
 static inline s64 theap_round_deadline(s64 when, u64 slack)
 {
@@ -60,7 +64,7 @@ static inline s64 theap_timer_round(const struct theap_timer *timer, s64 when)
  * @timer: the timer
  * @slack: in nanoseconds; a value below THEAP_SLACK_MIN counts as 0, and the timer is exact
  *
- * Keeps 16 significant bits of the number of units.
+ * The slack is stored as a number of units, of which the 16 highest significant bits are kept.
  *
  * Context: in a claim, before theap_timer_schedule(); or in the expire() operation
  * of the timer, where it applies to the deadline that expire() returns.

@@ -5,7 +5,7 @@
  * The state machine and its names are those of Go's runtime from 1.14 to 1.22.  Stop and
  * postpone are cheap: they change the timer and leave the heap as it is.  The owner is the
  * code that holds the lock of the queue that the timer is queued in.  The owner updates the
- * heap later, at the latest when the timer's entry is at the top of the heap.
+ * heap later, at the latest when the entry of the timer, or of its bucket, is due.
  *
  *	state			is the timer queued?		stable	changed by
  *	NO_STATUS		no				yes	any CPU
@@ -19,7 +19,8 @@
  *	MODIFIED_LATER		yes, at or before its deadline	yes	any CPU
  *	MOVING			yes				no	the owner
  *
- * "Changed by" names the code that may move a timer out of the state.
+ * "Changed by" names the code that may move a timer out of the state.  A timer in WAITING is queued
+ * after its deadline if its function waits in the batch of another run (__theap_expire() in run.c).
  *
  * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
  * A bucket has a heap entry until it is due.
@@ -39,8 +40,8 @@
  *    of both queues.
  *
  * So each wait for a transient state ends, and theap_relax() may spin.  But the host may stop a
- * virtual CPU in a transient state.  So code that holds a queue's lock waits only for a bounded
- * time or number of steps, and then handles the timer later.
+ * virtual CPU whose code has a timer in a transient state.  So code that holds a queue's lock waits
+ * only for a bounded time or number of steps, and then handles the timer later.
  *
  * A transition is written from -> to.  A transition out of a stable state may fail, since
  * another CPU may be first.  Its name begins with theap_try_.  It is one compare-and-
@@ -170,7 +171,7 @@ static inline void theap_modifying_to_deleted(atomic_t *status)
 	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
 }
 
-/* MODIFYING -> what it was: the claim has kept the state in which the timer was claimed */
+/* MODIFYING -> what it was: the claim ends with the state in which the timer was claimed */
 static inline void theap_modifying_undo(atomic_t *status, enum theap_status from)
 {
 	__theap_leave(status, THEAP_MODIFYING, from);

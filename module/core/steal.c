@@ -15,9 +15,10 @@
  *
  * A queue is stuck if a timer is overdue by steal_us (a module parameter), and no run of the
  * queue has made progress for steal_us: none has begun, collected a batch or ended.  The time
- * that the queue rests after a run, at most 10 s (budget.c), counts as part of that run.  So a CPU
- * that has too much to do is not stuck, although its timers are late.  And a user that exceeds a
- * limit gets no time of other CPUs.
+ * that the queue rests after a run, at most 10 s (budget.c), counts as part of that run.  A rest
+ * that a notification begins (arm.c) counts as progress, too.  So a CPU that has too much to do is
+ * not stuck, although its timers are late.  And a user that exceeds a limit gets no time of other
+ * CPUs.
  *
  * The owning CPU may get stuck in the middle of a run: the host stops it, or on PREEMPT_RT a task
  * preempts the run.  So a queue has two runs, one of the owning CPU and one of a thief, and both
@@ -32,7 +33,7 @@
  *	caller					queues	clocks
  *	a run whose CPU has time left for runs,	32	all
  *	and a rest that has left nothing due
- *	a task that is about to sleep		64	the clock of its events
+ *	a task that is about to sleep		64	the clock of its timers
  *	the watchdog (watchdog.c)		all	all
  *
  * The first two together scan at most once per steal_us on each CPU, and only on
@@ -40,8 +41,8 @@
  *
  * A thief runs a queue in a softirq, like the owning CPU.  The task that is about to sleep
  * only looks for a stuck queue.  If it finds one, it arms the hrtimer @scan of its CPU, which scans
- * again in a softirq.  So the functions of timers run in no task that has not asked for it.  The
- * time is not charged to the task, to its priority or to its control group.
+ * again in a softirq.  So the task does not call the functions of these timers.  Their time is
+ * not charged to the task or to its control group, and its priority does not apply to them.
  *
  * A scan visits only queues that have timers, or have had some since the watchdog scanned last
  * (queues.c).  It reads two words of each queue, @first and @earliest.  They stay in the caches
@@ -49,44 +50,46 @@
  * trylock, since the stuck CPU may hold the lock.
  *
  * A scan ends early if the thief's CPU has no time left for runs (budget.c).  The remaining queues
- * are left to other CPUs, which have budgets of their own, or to the next scan.  The next scan
- * begins where this one has ended.  So:
+ * are left to other CPUs, which have budgets of their own, or to the next scan.  The next scan of a
+ * CPU begins where the CPU's last scan has ended.  So:
  *
  *  - The work in one softirq is bounded, however many CPUs are stuck.
- *  - After a clock step forward, the first CPU that scans does not run all timers of
- *    that clock while their owning CPUs are awake.
+ *  - After a clock step forward, all timers of that clock may be overdue.  The first CPU that
+ *    scans does not run all of them while their owning CPUs are awake.
  *  - If one queue uses up the budget each time, the next scan still serves other queues.
  *
  * The races:
  *
  * 1. Two thieves.  The lock lets one of them begin.  The other one does nothing if the lock is
- *    taken.  If it gets the lock later, it finds that the thief's run is on or has just made
- *    progress, or that nothing is due.  If the owning CPU wakes up during a thief's run, both run
- *    the queue, and each batch goes to one of them.
+ *    taken.  If it gets the lock later, it finds that the first thief's run is on or has just made
+ *    progress, or that nothing is due.  If the owning CPU wakes up during a thief's run, both CPUs
+ *    run the queue, and each batch goes to one of them.
  *
  * 2. A thief's run against the owning CPU, which arms the hrtimer.  The thief leaves @armed and the
  *    hrtimer as they are.  The queue was stuck.  So the hrtimer is set to a deadline that has
  *    passed, a notification is on its way, or the owning CPU is in a run.  When the owning CPU
- *    wakes up, it runs or arms the queue.  If the thief has run the timers by then, that run finds
- *    nothing due.  At its end the thief notifies the owning CPU, since it may have drained the
- *    inbox.
+ *    wakes up, it runs the queue or arms the hrtimer.  If the thief has run the timers by then,
+ *    the owning CPU's run finds nothing due.  At the end of its own run the thief notifies the
+ *    owning CPU, since the thief may have drained the inbox.  arm.c has the reason, at
+ *    theap_queue_stolen_run_ended().
  *
  * 3. A throttled thief arms @thief_resume on its own CPU, to continue there.  That CPU may get
  *    stuck before @thief_resume fires.  Then another thief continues, or the owning CPU when it
  *    wakes up.  @thief_resume runs the queue only if a timer is due and no other thief runs the
- *    queue.  It does not run a throttled queue, or one whose owning CPU runs it with progress.
+ *    queue.  It does not run a queue that rests.  Nor does it run a queue if the owning CPU is in a
+ *    run of the queue and that run makes progress.
  *
  *    A throttled owning CPU waits with an hrtimer of its own, @resume.  A thief cannot use
  *    @resume: if the function of @resume runs on the owning CPU when the thief arms
- *    @resume, the kernel leaves @resume on that CPU.
+ *    @resume, the kernel leaves @resume on that CPU.  That CPU may get stuck again.
  *
  * 4. CPUs that go offline.  The owning CPU: the queue is handed over to another CPU, which the
  *    thief notifies at the end of its run.  The thief's CPU: the kernel moves @thief_resume to
  *    another CPU, and it fires there.
  *
- * 5. The module is unloaded.  theap_steal_exit() turns stealing off.  A grace period
- *    waits for all CPUs that may still steal.  Then all hrtimers are cancelled,
- *    also those that thieves have armed.
+ * 5. The module is unloaded.  theap_steal_exit() turns stealing off, and cancels @scan of each CPU.
+ *    A grace period in theap_account_free() waits for all CPUs that may still steal.  Then
+ *    theap_account_free() cancels all hrtimers of the queues, also those that thieves have armed.
  *
  * The limits of stealing.  If a CPU stops in the middle of a batch, the functions of that batch,
  * at most THEAP_BATCH, wait for it: no other CPU knows which of them have been called.  If a CPU
@@ -164,7 +167,12 @@ static bool theap_queue_is_stuck(struct theap_queue *queue, s64 now, u64 monoton
 	       READ_ONCE(queue->cpu) != raw_smp_processor_id();
 }
 
-/* Run a queue if it is stuck.  Context: softirq.  Return: whether this CPU has budget left. */
+/*
+ * Run a queue if it is stuck: a timer is overdue by @ns, and no run has made progress for @ns.
+ *
+ * Context: softirq.  Return: false: this call has run the queue, and the CPU has no budget left;
+ * otherwise true.
+ */
 static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 {
 	bool begun = false, budget_left = true;
@@ -188,13 +196,16 @@ static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 /* What a scan does with stuck queues. */
 enum theap_scan {
 	THEAP_SCAN_LOOK,	/* find the first one: the scan of a task */
-	THEAP_SCAN_STEAL,
-	THEAP_SCAN_WATCHDOG,
+	THEAP_SCAN_STEAL,	/* run them */
+	THEAP_SCAN_WATCHDOG,	/* run them, and count the runs in @stolen_by_watchdog, too */
 };
 
 /*
- * Visit the next @nr queues that have timers, and run those of @clocks that are stuck, while there
- * is budget.  The next scan begins where this one ends.
+ * Visit the next @nr queues that may have timers, and run those of @clocks that are stuck, while
+ * there is budget.  The next scan begins where this one ends.
+ *
+ * With THEAP_SCAN_LOOK run no queue: end at the first stuck queue of @clocks, and let the next scan
+ * begin with that queue.
  *
  * Return: whether the scan ended early: a task has found a stuck queue, or no budget is left.
  */
@@ -237,7 +248,8 @@ static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 	rcu_read_unlock();
 	/*
 	 * The softirq begins at the queue that the task has found.  A task and a softirq may
-	 * write at once; then the next scan begins elsewhere.
+	 * write @at at the same time.  Then the next scan begins at another queue, which is
+	 * harmless.
 	 */
 	data_race(thief->at = ended && scan == THEAP_SCAN_LOOK ? here : at);
 	return ended;
@@ -263,7 +275,7 @@ static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 
 /**
  * theap_steal_after_run - scan a few queues after a run, or after a rest without a run
- * @now: CLOCK_MONOTONIC
+ * @now: the current time on CLOCK_MONOTONIC
  *
  * The next call scans the next queues.
  *
@@ -280,9 +292,8 @@ void theap_steal_after_run(u64 now)
 }
 
 /**
- * theap_steal_before_sleep - scan queues before a task waits for events
- * @placement: of the timers that the events come from; with a manual clock do nothing, since
- *             no CPU drives that clock
+ * theap_steal_before_sleep - scan queues before a task waits for timers
+ * @placement: of these timers; with a manual clock do nothing, since no CPU drives that clock
  *
  * If a queue is stuck, a softirq of this CPU scans the same number of queues, for all clocks.
  *
@@ -298,7 +309,10 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 		hrtimer_start(&thief->scan, 0, HRTIMER_MODE_REL_PINNED_SOFT);
 }
 
-/* The function of @scan.  If the task was moved before it armed @scan, begin at @at of this CPU. */
+/*
+ * The function of @scan.  A task that moves to another CPU before it arms @scan arms @scan there.
+ * Then the scan begins at @at of that CPU, maybe not at the queue that the task has found.
+ */
 static enum hrtimer_restart theap_thief_scans(struct hrtimer *hrtimer)
 {
 	theap_budget_note_latency(hrtimer);
@@ -315,8 +329,8 @@ void theap_steal_all(void)
 }
 
 /*
- * Continue a stolen run that was throttled, unless the owning CPU runs the queue, with progress, or
- * is throttled itself.  Context: softirq.
+ * Continue a stolen run that was throttled.  Do nothing if the owning CPU is in a run of the queue
+ * that makes progress, or if the queue rests.  Context: softirq.
  */
 static void theap_steal_resume(struct theap_queue *queue)
 {

@@ -9,13 +9,14 @@
  *
  * For each queue that the timers have used, the time is the earliest of:
  *
- *	@first, @earliest	the heap and the inbox; 0 while due timers are between the inbox and
- *				the heap, in due buckets or below extraction holes
+ *	@first, @earliest	the heap and the inbox; 0 while timers are between the inbox and the
+ *				heap, in due buckets or below extraction holes
  *	@claimed		0 if there are any: their deadlines are not known
  *	@least of the two runs	the batches whose functions are being called
  *
  * All of them are read with the lock of the queue.  A run takes timers out of the heap, and sets
- * @least, in one hold of the lock.  So a timer is missing in none of the three.
+ * @least, in one hold of the lock.  So each timer whose function is still to be called counts in at
+ * least one of the three rows.
  *
  * A deferred timer (__theap_expire() in run.c) is queued at a time later than its deadline:
  *
@@ -26,13 +27,16 @@
  *	  ends the batch
  *									@first 75: not 20
  *
- * So if the time is not later than @deferred, the deadlines of the queue are not known either.
+ * So if the earliest of the three rows is not later than @deferred, the time is 0, as for @claimed.
  *
- * While the time has passed, the sync waits.  It runs no queue: CPUs run their own queues, and a
- * sync that waits lets a softirq steal the timers of stuck CPUs, as a reader of events does.  But
- * the host may have stopped a CPU in a batch, and a queue may rest for seconds.  So a sync waits
- * for THEAP_SYNC_WAIT.  Then it returns a time that has passed, which is true as well: timers from
- * that time on may be missing.
+ * If the time of a queue is not later than the start of the sync, the sync waits.  It runs no queue
+ * meanwhile: CPUs run their own queues.  A sync that waits lets a softirq steal the timers of stuck
+ * CPUs, as a reader of events does.  But the host may have stopped a CPU in a batch, and a queue
+ * may rest for seconds.  So a sync waits for at most THEAP_SYNC_WAIT.  Then it returns a time that
+ * has passed, which is true as well: timers from that time on may be missing.
+ *
+ * With a manual clock, no CPU drives the queue.  So the sync does not wait: the caller expires what
+ * is due.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -49,19 +53,27 @@
 #define THEAP_SYNC_WAIT		NSEC_PER_MSEC
 #define THEAP_SYNC_STEP_US	50
 
-/* Return: a time that no timer of a queue precedes whose function has not been called yet. */
+/*
+ * Return: a lower bound of the deadlines of the timers of a queue whose functions have not been
+ * called yet; 0: none is known.
+ */
 static s64 __theap_sync_next(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
 	s64 next = queue->claimed ? 0 : theap_queue_first(queue);
 
-	/* The acquires pair with the release in theap_run_call(): the functions were called. */
+	/*
+	 * The acquires pair with the release in theap_run_call().  An acquire that reads a later
+	 * @least comes after the calls of the batch's functions.
+	 */
 	next = min(next, smp_load_acquire(&queue->run.least));
 	/* As above. */
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
-	 * Ignore @deferred if the clock was stepped back, since that may be long ago.  A timer that
-	 * was deferred just before the step makes the result up to THEAP_DEFER_ACTIVE too late.
+	 * If @deferred is further ahead than a run defers, the clock was stepped back after the
+	 * deferral.  Then ignore @deferred, since the deferral may be long ago.  If the deferral
+	 * was just before the step, the result may be @deferred.  That is too late: it is after
+	 * the deadline of the timer.
 	 */
 	if (next <= queue->deferred &&
 	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)
@@ -81,8 +93,9 @@ static s64 theap_sync_next(struct theap_queue *queue)
 }
 
 /*
- * Sleep for a moment, unless the sync has waited for THEAP_SYNC_WAIT.  @end is 0 before the first
- * sleep, then the end of the wait.  Return: whether it slept.
+ * Sleep for a moment, unless the sync has waited for THEAP_SYNC_WAIT or a signal is pending.
+ * Before the first sleep, scan for stuck CPUs.  @end is 0 before the first sleep, then the end of
+ * the wait.  Return: whether this function slept.
  */
 static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
 {
@@ -101,16 +114,18 @@ static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
 /**
  * theap_sync - wait for the timers that are due now, and find the next deadline
  * @placement: of the timers
- * @queues:    the numbers of all queues that the timers have been queued in.  With a manual clock
- *             there is only the queue of the clock
+ * @queues:    the numbers of all queues that the timers have been queued in.  Not used with a
+ *             manual clock, which has only one queue
  *
  * Timers that another task starts or changes during the call may be missing.  With a manual clock
  * the caller expires what is due, and waits for no advance of another task.
  *
  * Context: task, may sleep.
- * Return: the time before which all timers have expired that were queued before the call;
- * THEAP_NEVER: none is queued.  A stopped or postponed timer may make it too early.  It may be
- * a time that has passed, even 0: after a signal, or because a run lasts or rests for too long.
+ * Return: a time.  All timers that were queued before the call, with deadlines before that time,
+ * have expired.  THEAP_NEVER: no timer is queued.  A stopped or postponed timer may make the time
+ * too early.  The time may have passed, or be 0: after a signal, or if a timer that was due before
+ * the call has not expired after THEAP_SYNC_WAIT.  With a manual clock, the time may also have
+ * passed if another task advances the clock during the call.
  */
 s64 theap_sync(const struct theap_placement *placement, const struct cpumask *queues)
 {

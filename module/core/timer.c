@@ -25,7 +25,7 @@
  *	  read armed				  armed <- the first of both
  *
  *    Either the run reads the earlier deadline and arms the hrtimer for it.  Or modify
- *    reads a later deadline in @armed, and notifies the CPU.  The race of a start is the
+ *    reads a later time in @armed, and notifies the CPU.  The race of a start is the
  *    same: a start pushes the timer, which lowers @first instead of @earliest.
  *
  * 3. A modify against the owner, which drains the timer from the inbox:
@@ -40,7 +40,8 @@
  *    MODIFIED_EARLIER, and requeues the timer.  If the owner is first, modify finds the link
  *    free, and adds the timer to the inbox again.
  *
- * 4. A modify that moves the timer to the queue of its own CPU, against the owner of the old queue:
+ * 4. A modify on another CPU, against the owner of the old queue.  The modify moves the timer to
+ *    the queue that a start on its CPU would choose:
  *
  *	modify					owner of the old queue
  *	  status: x -> MODIFYING		  has the lock
@@ -84,16 +85,18 @@
 #define THEAP_PUSH_CLEAN	4
 
 /*
- * A CPU moves one queued timer per 100 us to its own queue, with a burst of 200.  A move takes two
- * locks and about 1 us.  So CPUs that share timers spend at most 1 % of their time on moves.
+ * A CPU moves at most one queued timer per 100 us to its own queue, with bursts of at most 200.  A
+ * move takes two locks and about 1 us.  So CPUs that share timers spend at most 1 % of their time
+ * on moves.
  */
 #define THEAP_MOVE_GAP		(100 * NSEC_PER_USEC)
 #define THEAP_MOVE_BURST	200
 
 /*
- * From when on a CPU may move the next timer, on CLOCK_MONOTONIC.  Each move adds THEAP_MOVE_GAP.
- * So after a time without moves, a burst is possible.  Each CPU writes its own variable, with
- * interrupts off.
+ * From when on a CPU may move the next timer, on CLOCK_MONOTONIC.  Each try to move a timer adds
+ * THEAP_MOVE_GAP, even if the try fails.  A value more than THEAP_MOVE_BURST gaps ago counts as
+ * that many gaps ago.  So after a time without tries, a burst is possible.  Each CPU writes its own
+ * variable, with interrupts off.
  */
 static DEFINE_PER_CPU(u64, theap_move_next);
 
@@ -101,7 +104,7 @@ static DEFINE_PER_CPU(u64, theap_move_next);
  * theap_timer_init - initialize a timer; its state is NO_STATUS
  * @timer: its memory
  * @ops:   its operations
- * @queue: has a position reserved for it, by theap_reserve()
+ * @queue: has a position reserved for the timer, by theap_reserve(); NULL: no code starts the timer
  */
 void theap_timer_init(struct theap_timer *timer, const struct theap_timer_ops *ops,
 		      struct theap_queue *queue)
@@ -153,7 +156,7 @@ void theap_timer_claim(struct theap_timer *timer, struct theap_claim *claim)
 }
 
 /*
- * Add the timer to the inbox, and lower @earliest to its new deadline.
+ * Add the timer to the inbox, unless it is there already, and lower @earliest to its new deadline.
  *
  * At THEAP_INBOX_MAX entries @earliest becomes 0, so the owning CPU begins a run at once.
  */
@@ -199,7 +202,10 @@ static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
 	return smp_load_acquire(&timer->active) ? timer->queue : theap_queue_for(placement);
 }
 
-/* Enqueue a claimed timer that is not queued.  Clean first: clean must not find this claim. */
+/*
+ * Enqueue a claimed timer that is not queued.  Clean the top of the heap before the enqueue: if
+ * this timer were at the top already, clean would wait for the claim.
+ */
 static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
@@ -218,7 +224,8 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 }
 
 /*
- * After an enqueue: if the timer's reservation has moved, its queue before may have memory to free.
+ * After an enqueue: if the timer's reservation has left the queue @before, that queue may have
+ * memory to free.
  */
 static void theap_timer_left(struct theap_timer *timer, struct theap_queue *before)
 {
@@ -228,8 +235,10 @@ static void theap_timer_left(struct theap_timer *timer, struct theap_queue *befo
 
 /*
  * Enqueue a claimed timer that is not queued, and move its reservation.  If the queue of its
- * placement has no room, a caller that can let that queue grow tries again after that.  For other
- * callers, the timer goes to the queue that has the reservation.
+ * placement has no room, enqueue the timer where its reservation is.  But a caller that has set
+ * @may_retry gets -EAGAIN: it lets the queue of the placement grow, and then tries again.
+ *
+ * Return: 0 or -EAGAIN.
  */
 static int theap_timer_push(struct theap_claim *claim, const struct theap_placement *placement,
 			    s64 when)
@@ -252,7 +261,10 @@ static int theap_timer_push(struct theap_claim *claim, const struct theap_placem
 	return 0;
 }
 
-/* Dequeue a claimed timer from its queue if that is possible now.  Return: whether it was. */
+/*
+ * Dequeue a claimed timer if the lock of its queue is free and no bulk extraction is on.
+ * Return: whether the timer was dequeued.
+ */
 static bool __theap_timer_leave(struct theap_timer *timer)
 {
 	struct theap_queue *queue = timer->queue;
@@ -271,7 +283,8 @@ static bool __theap_timer_leave(struct theap_timer *timer)
 
 /*
  * Move a queued timer to the queue that a start would choose now.  Then the next changes of the
- * timer, and the wake-ups of its expiries, are local.  Wait for no lock of a queue.
+ * timer, and the wake-ups of its expiries, are local.  A move is optional, so wait for no lock of a
+ * queue.
  *
  * Return: whether the timer was moved.
  */
@@ -284,7 +297,10 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 	bool moved;
 
 	queue = theap_queue_for(placement);
-	/* As for a push: a timer that is active in a run stays in the queue of that run. */
+	/*
+	 * A timer that an inbox links must not leave its heap.  As for a push, a timer that is
+	 * active in a run stays in the queue of that run.
+	 */
 	if (queue == before || theap_timer_in_inbox(timer) || smp_load_acquire(&timer->active))
 		return false;
 	now = ktime_get_ns();
@@ -311,9 +327,10 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
  * @when:      the deadline on the clock of @placement, greater than 0; the timer may
  *             expire later by its slack
  *
- * A timer that is queued on another CPU may move to the CPU of @placement.
+ * A timer that is queued on another CPU may move to the queue that a start would choose now.
  *
- * If this sets @claim->grow, the caller may let that queue grow after the commit.
+ * This function may set @claim->grow to a queue that lacked room or a bucket.  After the commit,
+ * the caller may let the queue in @claim->grow grow.
  *
  * Context: in a claim.  Locks a queue if the timer is not queued; tries locks if it may move.
  * Return: 0; only if @claim->may_retry: -EAGAIN: @claim->grow must grow first, and the timer is
@@ -394,8 +411,8 @@ void theap_timer_commit(struct theap_claim *claim)
 	else
 		theap_modifying_to_deleted(status);
 	/*
-	 * The callers that have lowered @earliest rely on the code that clears it to notify the
-	 * CPU.
+	 * A drain clears @earliest.  A caller that has just lowered @earliest may then find it
+	 * cleared, and not notify the CPU.  So notify the CPU after a drain, too.
 	 */
 	if (claim->drain_inbox)
 		theap_queue_drain_inbox(claim->queue);
@@ -410,8 +427,9 @@ void theap_timer_commit(struct theap_claim *claim)
  *
  * Its function may still run, for an earlier expiry.
  *
- * The exchange fails if another CPU has changed the state since the read.  It succeeds if the other
- * CPU has changed the state back: then the timer was started again, and this stops that start.
+ * The exchange fails if the state is not the one that was read.  It succeeds if another CPU has
+ * changed the state and then back: then the timer was started or modified meanwhile, and this call
+ * stops it.
  *
  * Context: any.  Takes no lock.  While the timer is in a transient state, spins.
  * Return: whether the timer was pending.  If it was, it will not expire.

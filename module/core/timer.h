@@ -42,7 +42,7 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @expirations: number of deadlines that have passed; only a manual clock uses it
+ * @expirations: number of deadlines that have passed; the core uses it only for a manual clock
  */
 struct theap_expiry {
 	bool call;
@@ -100,8 +100,8 @@ struct theap_timer {
  * @timer:       the timer
  * @from:        the state that it was claimed in
  * @to:          the state that theap_timer_commit() publishes
- * @notify:      the claim has made the first deadline of @queue earlier; the commit notifies
- *               the owning CPU
+ * @notify:      the claim has made the first deadline of @queue earlier, or the new deadline is
+ *               earlier than @armed of @queue; the commit notifies the owning CPU
  * @drain_inbox: the claim has added the 16th entry, or the 32nd and so on, to the inbox of
  *               @queue; the commit drains up to 16 if the queue lock is free
  * @may_retry:   set by a caller that can let a queue grow, and then try again

@@ -9,8 +9,8 @@
  *		   program may have stopped or postponed its slot without a call
  *	expire_entry, expire_exit
  *		   before and after the function of a timer that has expired
- *	hand_over  a queue was handed over to another CPU, since a CPU goes offline or comes
- *		   online, or was isolated or released
+ *	hand_over  a queue with timers was handed over to another CPU, since a CPU goes offline or
+ *		   comes online, or was isolated or released, or since SETUP has pinned the queue
  *	notify	   a CPU was notified of an earlier deadline
  *	steal	   another CPU runs a queue, since its own CPU is stuck
  *
@@ -272,7 +272,10 @@ TRACE_EVENT(timerheap_steal,
 		  __entry->watchdog)
 );
 
-/* @remote: an IPI is sent to @cpu; an event with remote=0 follows unless that CPU defers the run */
+/*
+ * @remote: an IPI is sent to @cpu.  An event with remote=0 follows on that CPU, unless the queue
+ * has to rest there, or was handed over meanwhile (theap_queue_ipi() in arm.c).
+ */
 TRACE_EVENT(timerheap_notify,
 
 	TP_PROTO(struct theap_queue *queue, unsigned int cpu, bool remote),

@@ -5,13 +5,14 @@
  * Each file of core/ calls only files that precede it in that list.  There are three
  * exceptions, and all are declared here:
  *
- *	run.c -> steal.c	after a run, if its CPU has time left for runs (budget.c), the CPU
- *				checks whether other CPUs are stuck
- *	owner.c, arm.c -> watchdog.c	an earlier deadline sets the bit of its queue
- *				(queues.c), and wakes the watchdog if it would sleep past that
- *				deadline
- *	cpus.c -> hotplug.c	queues leave CPUs that became isolated, and return to CPUs that are
- *				not isolated any more
+ *	run.c -> steal.c	after a run, if its CPU has time left for runs (budget.c), or after
+ *				a rest that has left nothing due, the CPU checks whether other
+ *				CPUs are stuck
+ *	owner.c, arm.c -> watchdog.c	code that publishes an earlier first deadline sets the bit
+ *				of the queue (queues.c), and wakes the watchdog if it would sleep
+ *				past that deadline
+ *	cpus.c -> hotplug.c	queues that are not pinned leave CPUs that became isolated, and
+ *				return to CPUs that are not isolated any more
  */
 #ifndef THEAP_UPCALLS_H
 #define THEAP_UPCALLS_H
@@ -36,9 +37,9 @@ void theap_watchdog_wake(void);
  * @first: its first deadline, or that of its inbox
  *
  * Let the scans of the watchdog find the queue, and wake the watchdog if it would sleep past
- * @first.  The barrier (K) or (P) of a caller that has published the deadline orders its store
- * before the loads of the bitmap and theap_watchdog_until here.  Both pair with (S) and (Q) in
- * watchdog.c.
+ * @first.  A caller that has published @first has a barrier, (K) or (P), after that store.  The
+ * barrier orders the store before the loads of the bitmap and of theap_watchdog_until here.  Both
+ * (K) and (P) pair with (S) and (Q) in watchdog.c.
  *
  * Context: any.
  */

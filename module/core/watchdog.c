@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The watchdog: find queues whose CPU is stuck when no other CPU scans for them.
+ * The watchdog: scan for queues whose CPU is stuck, even if all other CPUs sleep.
  *
  * Go has a thread for that, sysmon, which needs no P (a processor of the scheduler).  Here a
  * kernel timer scans.  One such timer is not enough, since the CPU that drives it may be the
  * stuck one.  So there are two watchdog timers, on two CPUs, that take turns.  Each expires
  * every 2 * watchdog_ms, scans the queues that have timers, and runs those that are stuck
  * (steal.c).  Then it checks that the other timer has expired in time.  If the other timer has
- * not, its CPU is stuck, and the other timer is armed on another CPU.  The watchdog fails only if
- * both CPUs are stuck: the second CPU gets stuck before its timer has found that the first is
- * stuck.
+ * not, its CPU is stuck, and the other timer is armed on a third CPU, if there is one.  The
+ * watchdog fails only if the CPUs of both timers are stuck.  That happens if the second CPU gets
+ * stuck before its timer has found that the first CPU is stuck.
  *
  * The watchdog timers are on the timer wheel.  A CPU can arm a wheel timer on another CPU,
  * even on a sleeping one.  An hrtimer is armed on a chosen CPU only by code that runs on
@@ -31,9 +31,9 @@
  * @theap_watchdog_until of its clock, and wakes the watchdog if the deadline is earlier:
  * theap_watchdog_notify().  That takes a few loads and branches.  A caller compares even if it
  * need not arm an hrtimer or notify a CPU.  There are three reasons.  The hrtimer may still be
- * armed for a stopped timer that has left the heap, and the watchdog does not count that
- * timer.  Or the queue may be throttled, and then no CPU is notified.  Or the CPU gets stuck
- * before it arms the hrtimer.
+ * armed for an earlier timer that was stopped and has left the heap.  The watchdog does not count
+ * that timer, so it may sleep past the new deadline.  Or the queue may be throttled, and then no
+ * CPU is notified.  Or the CPU gets stuck before it arms the hrtimer.
  *
  *	theap_watchdog_until	the watchdog timers
  *	THEAP_NEVER		are not armed, or not armed again when they expire
@@ -48,14 +48,15 @@
  *	  smp_mb()			(Q)	  read until
  *	  read first, earliest of each
  *
- * The watchdog timer reads only the queues that have their bit set (queues.c).  So the
- * other code sets the bit of its queue before it reads until, with the barrier (T) in between.
+ * Here "until" is theap_watchdog_until of the clock.  The watchdog timer reads only the queues that
+ * have their bit set (queues.c).  So the code that publishes a deadline first sets the bit of its
+ * queue.  Then it executes the barrier (T), and then it reads "until".
  *
- * Either the other code reads the new until, or the watchdog timer reads the deadline.  In
- * both cases the watchdog is woken if it would sleep past the deadline.  There is a third
- * case: the other watchdog timer has read the deadline in between, and has published its
- * own until.  Then the other timer also makes sure that this watchdog timer expires by that
- * time.
+ * Either that code reads the new "until", or the watchdog timer reads the deadline.  In both
+ * cases the watchdog is woken if it would sleep past the deadline.  There is a third case: before
+ * that code reads "until", the other watchdog timer replaces it.  If the scan of the other timer
+ * has found the deadline, the new "until" is early enough, and no code wakes the watchdog.  But the
+ * other timer also makes sure that the first one expires by the new "until".
  *
  * A start takes the lock of the watchdog only to wake it.  The watchdog then stays awake until
  * one of its timers expires, usually half a period later.  So starts on a CPU take the lock about
@@ -85,7 +86,10 @@ unsigned int theap_watchdog_ms = 10;
 /* The longest sleep: a clock step may bring a far deadline near without a notification. */
 #define THEAP_WATCHDOG_MAX_NS		(10 * NSEC_PER_SEC)
 
-/* The entry of manual clocks stays S64_MIN and wakes no watchdog: no CPU drives them. */
+/*
+ * The entry of manual clocks stays S64_MIN, so their deadlines never wake the watchdog.  ADVANCE
+ * runs the queues of these clocks, and no CPU drives them.
+ */
 s64 theap_watchdog_until[THEAP_CLOCKS + 1] __read_mostly = {
 	[0 ... THEAP_CLOCKS] = S64_MIN,
 };
@@ -99,8 +103,8 @@ static struct theap_watchdog_timer theap_watchdog_timers[2];
 static bool theap_watchdog_running;
 
 /*
- * Protects the static variables above, and writes to theap_watchdog_until.  The functions of
- * the watchdog timers scan the queues without it.
+ * Protects the static variables above.  A store to theap_watchdog_until needs this lock, too.  The
+ * functions of the watchdog timers scan the queues without it.
  */
 static DEFINE_RAW_SPINLOCK(theap_watchdog_lock);
 
@@ -116,8 +120,9 @@ static s64 theap_watchdog_period(void)
  * Return: the first deadline of a queue.  If the queue is empty, clear its bit, so that the next
  * scans leave it out.
  *
- * If a timer is started at that moment, this function sets the bit again.  If the host stops this
- * CPU after the clear, the other watchdog timer misses the queue until this CPU goes on.
+ * A start at the same moment may still have read that the bit is set.  Then this function finds the
+ * deadline of that start, and sets the bit again.  If the host stops this CPU before it sets the
+ * bit, the other watchdog timer misses the queue until this CPU goes on.
  */
 static s64 theap_watchdog_first(struct theap_queue *queue)
 {
@@ -163,6 +168,8 @@ static s64 theap_watchdog_nearest(void)
  * next deadline; but at least its period, @span, and at most THEAP_WATCHDOG_MAX_NS.  The
  * timer wheel may add an eighth of that.  3/4 * 9/8 = 27/32, so a timer that sleeps longer
  * than its period expires before the deadline.
+ *
+ * Return: that time; THEAP_NEVER: no timer is queued, or the watchdog is off (@span is 0).
  */
 static s64 theap_watchdog_delay(s64 nearest, s64 span)
 {
@@ -171,7 +178,10 @@ static s64 theap_watchdog_delay(s64 nearest, s64 span)
 	return max(span, min_t(s64, nearest - nearest / 4, THEAP_WATCHDOG_MAX_NS));
 }
 
-/* Publish in theap_watchdog_until how long the watchdog sleeps. */
+/*
+ * Publish in theap_watchdog_until that the watchdog sleeps for @delay.  If @delay is not above the
+ * period @span, publish that the watchdog is awake; if @span is 0, that it is off.
+ */
 static void theap_watchdog_publish(s64 delay, s64 span)
 {
 	enum theap_clock clock;
@@ -188,7 +198,10 @@ static void theap_watchdog_publish(s64 delay, s64 span)
 	}
 }
 
-/* Return: the first housekeeping CPU from @cpu on, in a circle, that can drive queues. */
+/*
+ * Return: the first housekeeping CPU from @cpu on, in a circle, that can drive queues.  If there is
+ * none, nr_cpu_ids or more.
+ */
 static unsigned int theap_watchdog_next(unsigned int cpu)
 {
 	unsigned int next = cpumask_next_and((int)cpu - 1, &theap_drivers, &theap_housekeeping);
@@ -241,7 +254,12 @@ static void theap_watchdog_timer_wake(struct theap_watchdog_timer *wt,
 	theap_watchdog_timer_arm(wt, theap_watchdog_cpu(smp_processor_id(), peer->cpu), delay);
 }
 
-/* If a watchdog timer is over half a period late, arm it on another CPU: its CPU may be stuck. */
+/*
+ * If a watchdog timer is over half a period late, its CPU may be stuck: arm the timer on the next
+ * housekeeping CPU.  Leave out this CPU, which has the other watchdog timer, unless it is the only
+ * housekeeping CPU.  If the stuck CPU and this one are the only housekeeping CPUs, the timer stays
+ * on the stuck CPU.
+ */
 static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span)
 {
 	unsigned long late = wt->timer.expires + theap_watchdog_ticks(span / 2);
@@ -254,8 +272,8 @@ static void theap_watchdog_timer_check(struct theap_watchdog_timer *wt, s64 span
 
 /*
  * A watchdog timer has expired: scan the queues, steal those that are stuck, check the other
- * timer, and arm this one again if any timer is queued.  If theap_watchdog_wake() has armed this
- * timer during the scan, maybe on another CPU, leave both timers as they are.
+ * timer, and arm this one again if any timer is queued.  If other code, such as
+ * theap_watchdog_wake(), has armed this timer during the scan, leave both timers as they are.
  */
 static void theap_watchdog_timer_expired(struct timer_list *timer)
 {
@@ -323,7 +341,7 @@ void theap_watchdog_wake(void)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&theap_watchdog_lock, flags);
-	/* All clocks have S64_MIN, or none has. */
+	/* All clocks of the machine have S64_MIN, or none has: check one of them. */
 	if (theap_watchdog_until[THEAP_MONOTONIC] != S64_MIN)
 		theap_watchdog_begin();
 	raw_spin_unlock_irqrestore(&theap_watchdog_lock, flags);
@@ -353,7 +371,10 @@ void theap_watchdog_offline(unsigned int cpu)
 	raw_spin_unlock_irq(&theap_watchdog_lock);
 }
 
-/* Turn the watchdog on or off, as steal_us and watchdog_ms are now.  If it is on, wake it. */
+/*
+ * If steal_us or watchdog_ms is 0 now, turn the watchdog off.  Otherwise turn it on, awake.  Do
+ * nothing before theap_watchdog_init(), or with one possible CPU.
+ */
 static void theap_watchdog_restart(void)
 {
 	unsigned long flags;
@@ -398,9 +419,9 @@ void theap_watchdog_init(void)
 /*
  * Stop the watchdog; theap_watchdog_wake() does nothing from here on.
  *
- * timer_delete_sync() waits for the function only on the CPU that a watchdog timer is on.
- * If the timer was armed on another CPU during a scan, that scan may still be on.  The
- * grace period waits for the end of the scan.
+ * timer_delete_sync() waits for the function of a watchdog timer only on the CPU that the timer was
+ * armed on last.  If the timer was armed on that CPU while its function scanned on another CPU,
+ * that scan may still be on.  The scan is in a softirq, so synchronize_rcu() waits for its end.
  */
 void theap_watchdog_exit(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The watchdog: find stuck CPUs while all other CPUs sleep (watchdog.c). */
+/* The watchdog: find stuck CPUs, even while all other CPUs sleep (watchdog.c). */
 #ifndef THEAP_WATCHDOG_H
 #define THEAP_WATCHDOG_H
 

@@ -6,8 +6,9 @@
  * them after a step.
  *
  * CLOCK_REALTIME is CLOCK_MONOTONIC plus an offset.  A step changes the offset; a change
- * of the clock's rate does not.  So the clock was stepped if the offset differs from that
- * of the last report.  read(), WAIT and poll() compare the two offsets.
+ * of the clock's rate does not.  A leap second and a suspend of the machine also change the offset,
+ * and count as steps.  So the clock was stepped if the offset differs from that of the last report.
+ * read(), WAIT and poll() compare the two offsets.
  *
  * A reader that sleeps must be woken.  The kernel calls a notifier whenever it updates its clocks,
  * and states whether one of them was set.  While a context watches the clock, the module has such a
@@ -25,11 +26,11 @@
 #include "clock_step.h"
 #include "compat.h"
 
-/* Protects the list of watchers. */
+/* Protects the list of watchers: the contexts that watch the clock. */
 static DEFINE_MUTEX(theap_clock_step_lock);
 static LIST_HEAD(theap_clock_step_watchers);
 
-/* Wake the watchers that have not reported a step.  Context: task, may sleep. */
+/* Wake the readers of each watcher that has a step to report.  Context: task, may sleep. */
 static void theap_clock_step_wake(struct work_struct *work)
 {
 	struct theap_clock_step *step;
@@ -46,7 +47,7 @@ static void theap_clock_step_wake(struct work_struct *work)
 
 static DECLARE_WORK(theap_clock_step_work, theap_clock_step_wake);
 
-/* Let any CPU wake the watchers, since the CPU that has set the clock may be isolated. */
+/* Let any CPU wake the readers, since the CPU that has set the clock may be isolated. */
 static void theap_clock_step_queue(struct irq_work *irq_work)
 {
 	queue_work(system_dfl_wq, &theap_clock_step_work);

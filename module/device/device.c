@@ -126,7 +126,10 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 	if (theap_ioctls[nr].needs_setup && !theap_context_slots(context))
 		return -EBADFD;
 	ret = theap_ioctls[nr].call(context, &karg);
-	/* A WAIT that fails writes to its structure until when a repeated call has to wait. */
+	/*
+	 * Copy the outputs of a WAIT back even if it fails: after a signal, @until is the time
+	 * until which the repeated call waits.
+	 */
 	if (ret && known != TIMERHEAP_IOC_WAIT)
 		return ret;
 	if (!(_IOC_DIR(known) & _IOC_READ))
@@ -171,8 +174,9 @@ static __poll_t theap_poll(struct file *file, poll_table *table)
 }
 
 /*
- * Show the CPU time of the account, and the memory of all contexts of the user, with its limit.
- * The account of a context without limits is that of the kernel.
+ * Show the CPU time of the account, the memory of the user, and the limit of that memory.  The
+ * memory is that of all contexts and queues of the user.  The account of a context without limits
+ * is that of the kernel.
  */
 static void theap_show_user(struct seq_file *m, const struct theap_context *context)
 {
@@ -229,7 +233,7 @@ static void theap_release_step(struct work_struct *work)
 {
 	struct theap_context *context = container_of(work, struct theap_context, release);
 
-	/* The workqueue executes a step for each other context first. */
+	/* Queue the next step of this context after the steps of other contexts that wait. */
 	if (theap_slots_free_some(context))
 		queue_work(theap_releases, work);
 	else

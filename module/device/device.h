@@ -8,8 +8,10 @@
  *
  *	ring.c user.c eventfd.c clock_step.c	the event ring, the limits of a user, the
  *						eventfd to signal, steps of CLOCK_REALTIME
+ *	uring_wait.c				WAIT requests of io_uring
  *	context.c				a context, from open to release
- *	slot.c slot_page.c			the protocol of a slot, the memory of slots
+ *	user_word.h slot.c slot_page.c		atomic operations on words of a slot, the protocol
+ *						of a slot, the memory of slots
  *	read.c					wait for events and read them
  *	mmap.c ioctl.c uring.c			the calls of a program
  *	debugfs.c				the state of the module, for root

@@ -57,7 +57,7 @@ void theap_eventfd_signal(struct theap_eventfd *eventfd)
  * @eventfd: the state of the eventfd in the context
  * @ctx:     the new eventfd, whose reference passes to the context; NULL: none
  *
- * When this returns, the old eventfd is not signalled any more, and its reference is
+ * When this returns, the old eventfd is not signaled any more, and its reference is
  * dropped.  After a call with NULL, @eventfd->work is not queued.
  *
  * Context: task, may sleep.

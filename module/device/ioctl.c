@@ -57,7 +57,7 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 		for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
 
-			/* With heaps=, several CPUs may share a queue. */
+			/* With heaps=, several CPUs may share a queue: add each queue once. */
 			if (cpu < theap_queues_nr() && queue)
 				theap_info_add(info, queue);
 		}
@@ -66,8 +66,9 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 }
 
 /*
- * Add the figures of all accounts, and the sums of those that were freed.  The lock keeps the
- * accounts.  The figures show when other users arm timers, so only CAP_SYS_ADMIN may read them.
+ * Add the figures of all accounts, and the sums of those that were freed.  No account is freed
+ * while theap_accounts_lock is held.  The figures show when other users arm timers, so only
+ * CAP_SYS_ADMIN may read them.
  */
 static void theap_info_add_machine(struct timerheap_info *info)
 {
@@ -114,8 +115,8 @@ int theap_ioctl_info(struct theap_context *context, void *arg)
  * Timers take CPU time as threads do, so the caller may place them only where its threads may run:
  * on the CPUs of its affinity, which is within its cpuset.  But the kernel lets every program
  * without a cpuset run on a CPU that a boot parameter has isolated.  On such a CPU a thread
- * competes by its priority, but a timer interrupts every thread.  So an isolated CPU also needs
- * CAP_SYS_NICE, the capability to raise priorities.
+ * competes by its priority, but a timer interrupts every thread.  So to place timers on an isolated
+ * CPU, the caller also needs CAP_SYS_NICE, the capability to raise priorities.
  *
  * Return: 0; -EINVAL: the CPU is offline, or not in the affinity of the caller; -EPERM.
  */
@@ -190,7 +191,10 @@ int theap_ioctl_setup(struct theap_context *context, void *arg)
 		ret = clock == THEAP_MANUAL ? -EINVAL : theap_may_use_cpu(setup->cpu);
 		if (ret)
 			return ret;
-		/* With the capability the timers stay on the CPU, even if it is isolated later. */
+		/*
+		 * With CAP_SYS_NICE the timers stay on the CPU, even if it is isolated later,
+		 * unless CPUs share queues (heaps=).
+		 */
 		settings.pinned = ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 	} else if (setup->cpu) {
 		return -EINVAL;
@@ -365,8 +369,8 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	count = theap_read_events(context, &to, wait->min, limited ? &until : NULL);
 	/*
 	 * If no signal handler runs, for example after SIGSTOP and SIGCONT, the kernel repeats the
-	 * call, with the same structure.  So write the time at which a relative timeout passes to
-	 * the structure.  A restart block, as that of nanosleep(), would keep a pointer to a
+	 * call, with the same structure.  So store the end of a relative timeout in the structure,
+	 * as an absolute time.  A restart block, as that of nanosleep(), would keep a pointer to a
 	 * function of the module while nothing keeps the module loaded.
 	 */
 	if (count == -ERESTARTSYS) {
@@ -400,8 +404,13 @@ static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 dead
  *
  * Write the report before the stop, so that a timer that cannot be reported stays pending.
  * If the stop gets a deadline, but not the reported one, write the report again.  If the
- * second write fails, the first report remains.  If the timer has expired since the read of its
- * deadline, it is not reported.  The stop discards no expirations, so the timer has an event.
+ * second write fails, the first report remains.
+ *
+ * If the stop gets no deadline, the timer has expired or was stopped since the first report was
+ * written.  Then *@stopped is false, and the caller does not count that report.  The stop discards
+ * no expirations, so a timer that has expired has an event.
+ *
+ * Return: 0 or -EFAULT.
  */
 static int theap_drain_slot(struct theap_slot_page *page, u32 index,
 			    struct timerheap_pending __user *to, bool *stopped)
@@ -551,7 +560,7 @@ int theap_ioctl_kick(struct theap_context *context, void *arg)
 
 /*
  * Execute one operation of a BATCH.
- * Return: how many expirations the operation has prevented or discarded; or a negative error.
+ * Return: @was_pending + @discarded of the operation, at most S32_MAX; or a negative error.
  */
 static int theap_batch_op(struct theap_context *context, const struct timerheap_op *op, s64 now)
 {
@@ -691,7 +700,11 @@ int theap_ioctl_sync(struct theap_context *context, void *arg)
 	if (sync->flags || sync->reserved)
 		return -EINVAL;
 	next = theap_sync(&context->placement, context->queues);
-	/* The core queues a deadline before the start of the machine's clock at 1. */
+	/*
+	 * The core queues a timer at 1 if its deadline precedes the start of the machine's clock.
+	 * On the clock of the context, that 1 could become a time after the deadline.  So return 1
+	 * without conversion: no deadline is earlier.  Return 1 also for 0, a time that has passed.
+	 */
 	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;
 	return 0;
 }

@@ -11,8 +11,9 @@
  * more than the 4 MiB of the ring.  If the user would exceed the limit of memory, the program gets
  * SIGBUS, as for a page of a file on a full file system.
  *
- * Both areas have the size for max_slots of SETUP.  Beyond the pages of present slots, and in the
- * ring beyond its present entries, the program gets SIGBUS.  GROW moves that limit, and no mapping.
+ * Both areas have the size for max_slots of SETUP.  Beyond the pages of present slots, and beyond
+ * those of the present entries of the ring, the program gets SIGBUS.  GROW moves these limits, and
+ * the mappings stay where they are.
  *
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
  * each mapping keeps the file open.  So a page exists as long as a program can access it.

@@ -10,9 +10,9 @@
  * Either the reader sees the entries, or the run finds the reader in the wait queue.
  *
  * A program can map the ring, and can change its head at any time.  So no loop here relies
- * on the ring becoming empty, or on its entries having events.  A pass of a call removes at most
- * as many entries as the ring had at the beginning of that pass.  After each pass, the call checks
- * its time limit and for a signal.
+ * on the ring becoming empty, or on its entries having events.  A call takes events in passes.  A
+ * pass removes at most as many entries as the ring had when that pass began.  After each pass, the
+ * call checks its time limit and for a signal.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -67,8 +67,8 @@ static unsigned int theap_read_get(struct theap_context *context,
 /*
  * Put events that could not be copied to the program back into the ring, at its end.  If a
  * slot has expired again meanwhile, its number is in the ring already, and only its count is
- * raised.  A stop that came meanwhile has found no expirations, so such an event returns all the
- * same.
+ * raised.  If the program has stopped or started a slot meanwhile, the stop or start has found no
+ * expirations to discard.  So the event of that slot becomes available again, too.
  */
 static void theap_read_put_back(struct theap_context *context,
 				const struct timerheap_event *events, unsigned int nr)
@@ -113,8 +113,10 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
 
 /*
  * Copy events to @to until it is full, or the entries that the ring had at the call are removed.
- * A signal ends the copying, but not before @min events: the call has to restart without events.
- * An event that cannot be copied whole goes back into the ring.
+ * A signal ends the copying when at least @min events are copied; a fatal signal ends it at once.
+ * If a signal ended the copying earlier, the call would return fewer than @min events, since it
+ * cannot restart after it has taken an event.  An event that cannot be copied whole goes back into
+ * the ring.
  * Return: the number of events copied; -EFAULT: the first one could not be copied.
  */
 static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_iter *to, size_t min)
@@ -177,7 +179,7 @@ static int theap_read_wait(struct theap_context *context, u32 min,
 	int ret = 0;
 
 	for (;;) {
-		/* Steal timers of stuck CPUs: this task may wait for the event of such a timer. */
+		/* Let a softirq steal timers of stuck CPUs: this task may wait for their events. */
 		if (theap_ring_count(&context->ring) < min)
 			theap_steal_before_sleep(&context->placement);
 		prepare_to_wait(&context->wait, &wait, TASK_INTERRUPTIBLE);
@@ -214,9 +216,10 @@ bool theap_read_size_valid(struct theap_context *context, u32 nr, u32 min)
  *
  * Fewer than @min events are copied if *@expires has passed, the clock was stepped, or @to cannot
  * be written.  A signal before the ring has @min entries leaves all events in the ring, so that the
- * call can restart.  But some of these entries may be of discarded events, or another reader may
- * remove some.  Then this call copies fewer events, and waits for the others.  A signal then ends
- * the call with those that it has copied, unless there are none.
+ * call can restart.  When the ring has @min entries, some of them may be of discarded events, or
+ * another reader may remove some.  Then this call copies fewer than @min events, and waits for the
+ * rest.  A signal during that wait ends the call with the events that it has copied.  If it has
+ * copied none, the call can restart.
  *
  * Context: task, may sleep.
  * Return: the number of events; or, before the first event, -EFAULT, -ERESTARTSYS or

@@ -137,7 +137,10 @@ static u32 *theap_ring_entry(const struct theap_ring *ring, u32 count)
 	return theap_ring_word(ring->pages, count & ring->mask);
 }
 
-/* Return: the head of a ring.  If the program has written an impossible one, the ring is full. */
+/*
+ * Return: the head of a ring; if the program has written an impossible head, that of a full ring.
+ * @tail is the tail of the ring.
+ */
 static u32 theap_ring_head(const struct theap_ring *ring, u32 tail)
 {
 	u32 head = READ_ONCE(ring->shared->head);
@@ -147,7 +150,7 @@ static u32 theap_ring_head(const struct theap_ring *ring, u32 tail)
 
 /*
  * Allocate the memory for theap_ring_grow().  Context: as theap_ring_grow(), but the ring may have
- * readers.  Return: the pages, or NULL.
+ * readers.  No other task may let the ring grow.  Return: the pages, or NULL.
  */
 u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
 {
@@ -177,7 +180,10 @@ int theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages)
 	while (!copied) {
 		u32 end;
 
-		/* Other CPUs could add numbers as fast as this loop copies, without an end. */
+		/*
+		 * If the program keeps storing 0 to @expirations, expiries may add numbers as fast
+		 * as this loop copies them, without an end.
+		 */
 		if (fatal_signal_pending(current)) {
 			theap_ring_free_pages(pages, theap_ring_pages(ring->mask + 1),
 					      theap_ring_pages(slots));

@@ -2,7 +2,7 @@
 /*
  * The event ring: the numbers of the slots that have expired.
  *
- * Softirqs of several CPUs and tasks add numbers, under a lock.  One reader at a time
+ * Tasks, and softirqs of several CPUs, add numbers, under a lock.  One reader at a time
  * removes them: the program, or a call that holds the context's reader_lock.
  *
  * The ring has an entry for every slot, and cannot overflow:
@@ -18,8 +18,9 @@
  * once, and an expiry need not read the head.
  *
  * GROW makes the ring larger while expiries add numbers, but while no reader removes any.  The
- * number at position p of the stream is in entry p modulo the number of entries.  With 2^k times
- * as many entries, p is either in the same entry, or in one that the smaller ring did not have:
+ * position of a number is how many numbers were added before it, as the head and the tail count
+ * them.  The number at position p is in entry p modulo the number of entries.  With 2^k times as
+ * many entries, p is either in the same entry, or in one that the smaller ring did not have:
  *
  *	GROW, for each 256 positions from	an expiry, under the lock
  *	the head to the tail, under the lock
@@ -47,8 +48,8 @@ struct timerheap_ring;
  *
  *	C  constant after theap_ring_init()
  *	l  written under @lock, read without it
- *	g  written under @lock by theap_ring_grow(), whose caller holds the lock of readers.
- *	   Tasks and softirqs read the field under either lock
+ *	g  written under @lock by theap_ring_grow(), whose caller holds the lock of readers and that
+ *	   of GROW.  Tasks and softirqs read the field under one of the three locks
  *
  * In the shared memory, @lock protects the tail and the entries.  Only the reader writes the
  * head.
@@ -57,7 +58,8 @@ struct theap_ring {
 	u32 **pages;			/* g: the memory that the program can map, by pages */
 	struct timerheap_ring *shared;	/* C: the first page, which has the head and the tail */
 	u32 mask;			/* g: number of entries - 1; theap_ring_count() reads it
-					 * without a lock, and may return the former limit */
+					 * without a lock, and may limit its result to a former
+					 * number of entries */
 	u32 tail;			/* l: entries added, modulo 2^32; shared->tail is a copy */
 	raw_spinlock_t lock;		/* held for the three stores of theap_ring_put(), to find a
 					 * page, or while theap_ring_grow() copies 256 entries */

@@ -20,8 +20,8 @@
  * Either the kernel reads the new deadline, or the program reads CHECKING, which is after each
  * deadline, and kicks the slot.
  *
- * The kernel sets @queued to a time only if the timer is certain to be queued at that time.
- * A call that changes the deadline itself writes in this order:
+ * The kernel sets @queued to a time only if the timer is certain to be queued then, or later by at
+ * most its slack.  A call that changes the deadline itself writes in this order:
  *
  *	arm	timer, queued, deadline
  *	disarm	queued, deadline, timer
@@ -42,7 +42,7 @@
  * slot (user_word.h).  A call then ends its claim and tries again.  A run tries again at the next
  * check, a minimum period later.  If an expiry has removed a deadline, but could not add to
  * @expirations, the kernel keeps the number of expirations in its own memory.  @queued stays
- * CHECKING until a check, or a call that arms the slot, has added that number.
+ * CHECKING until a check, or a call that arms or stops the slot, adds or discards that number.
  *
  * An event belongs to an arming
  * -----------------------------
@@ -64,23 +64,23 @@
  *	  expirations <- DISCARDED,		  queued <- the next check, or 0
  *	    if there are any
  *
- * If the program reads another value than CHECKING, the check has ended, and @expirations is
- * final, or the check will find no deadline.  A KICK waits for the end of a check.
+ * If the program reads another value, the check has ended, and @expirations is final.  Or the check
+ * has not begun, and will find no deadline.  A KICK waits for the end of a check.
  *
  * A reader must not mix two armings: the fields of the former and the count of the next one.  It
  * reads the fields, and then replaces @expirations by 0 with a compare-and-exchange.  If the slot
  * was stopped in between, @expirations has the flag TIMERHEAP_DISCARDED now, and the exchange
  * fails.  If @expirations has that flag already when the reader begins, the reader first adds the
- * flag TIMERHEAP_READING.  A stop removes TIMERHEAP_READING.
+ * flag TIMERHEAP_READING.  A stop removes TIMERHEAP_READING, so the exchange fails then, too.
  *
  * An unread ticker backs off
  * --------------------------
  *
- * If a run expires a periodic slot, and no reader has taken the
- * previous event, the next check is later than the next deadline (theap_slot_back_off()).
- * @deadline is still the next deadline.  So the check counts each period, and the back-off changes
- * neither a start, a stop nor a KICK.  A period of more than half a second does not back off.  The
- * reader that takes the event ends the back-off by a KICK:
+ * If a run expires a periodic slot, and no reader has taken the previous event, the next check is
+ * later than the next deadline (theap_slot_back_off()).  @deadline is still the next deadline.  So
+ * the check counts each period, and the back-off changes neither a start, a stop nor a KICK.  A
+ * slot with a period of more than half a second does not back off, and neither does one with a
+ * manual clock.  The reader that takes the event ends the back-off by a KICK:
  *
  *	the reader				the kernel, checking
  *	  expirations <- 0	(E)		  queued <- CHECKING
@@ -111,15 +111,14 @@
 /*
  * A check tries this many times to exchange the deadline.  If the program has just changed the
  * deadline each time, the next check is a minimum period later.  The next check is also that much
- * later if an operation of the check has failed for contention.  A MODIFY with IF_PENDING has the
- * same number of tries in one claim.
+ * later if an operation of the check has failed for contention.  A discard and a MODIFY with
+ * IF_PENDING have as many tries in one claim.  A reader has as many tries to take an event.
  */
 #define THEAP_SLOT_TRIES	4
 
 /*
- * The longest time between two checks of a slot that backs off.  So a program
- * that takes an event in shared memory, and does not kick the slot, gets the next event at most
- * this late.
+ * The longest time between two checks of a slot that backs off.  So a program that takes an event
+ * in shared memory, and does not kick the slot, gets the next event at most this late.
  */
 #define THEAP_SLOT_BACK_OFF	NSEC_PER_SEC
 
@@ -205,7 +204,7 @@ static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 	 * program, stores those of the next arming.  Pairs with (E).
 	 */
 	while ((old = smp_load_acquire(word)) & TIMERHEAP_EXPIRATIONS) {
-		/* A reader that has begun to take the event fails: the word loses READING. */
+		/* The word gets DISCARDED and loses READING, so the exchange of a reader fails. */
 		if (theap_user_cmpxchg(word, &old, TIMERHEAP_DISCARDED)) {
 			number += old & TIMERHEAP_EXPIRATIONS;
 			break;
@@ -472,7 +471,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 
 	if (arming->if_pending && !pending)
 		return -ENOENT;
-	/* A later check would add the expirations of the previous arming too late. */
+	/* If @queued becomes a time, @expirations must be complete: add or discard kept ones. */
 	if (!(pending ? theap_slot_add_expirations(st, 0, ring) :
 			theap_slot_discard(st, &ended->discarded)))
 		return -EBUSY;
@@ -626,7 +625,7 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
  * @discard: STOP: discard the expirations that no reader has taken; DRAIN: they stay events
  * @ended:   out: what the call has ended
  *
- * Context: task, may sleep.
+ * Context: task, may sleep.  If the task is killed during contention, the slot may stay armed.
  */
 void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		       struct theap_ended *ended)
@@ -642,7 +641,7 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
-		/* Add them before @queued becomes 0: a later check would add them too late. */
+		/* For DRAIN, first add kept expirations: if @queued is 0, none may be missing. */
 		stopped = discard || theap_slot_add_expirations(st, 0, &ring);
 		if (stopped) {
 			WRITE_ONCE(slot->queued, 0);
@@ -666,8 +665,8 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
  * The check of the KICK counts the periods that have passed.  That check does not back off, so the
  * next check is at the next deadline.
  *
- * Try only once, and ignore errors.  If the program has just stored the deadline of an idle slot,
- * the program kicks that slot.  After contention, a check follows a minimum period later.
+ * Try only once, and ignore errors: after contention, a check follows a minimum period later.  If
+ * @queued is 0, do nothing: the program that has stored the deadline kicks the slot.
  */
 static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, bool *wake)
 {
@@ -707,8 +706,8 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 
 		event->expirations = old & TIMERHEAP_EXPIRATIONS;
 		/*
-		 * The exchange below fails if the slot was stopped after the read of the word, and
-		 * the word has changed.  A second stop would leave the same word, so mark it.
+		 * A stop after this read must make the exchange below fail.  If DISCARDED is set
+		 * already, a stop and an expiry may restore the word: so mark the word first.
 		 */
 		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
 			theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING);
@@ -748,7 +747,7 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 {
 	struct timerheap_slot *slot = &page->slots[index];
 
-	/* Count the periods that have passed, or they would make a second event. */
+	/* The KICK counts the periods that have passed: later they would make a second event. */
 	theap_slot_end_back_off(page, index, wake);
 	if (!theap_slot_take_expirations(slot, event)) {
 		theap_context_publish(page->context, page->first + index);
@@ -769,7 +768,7 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
  * @index: index of the slot in @page
  * @event: as theap_slot_get_event() has made it
  *
- * A stop or a start that found no expirations, since this call had them, has not discarded them.
+ * A stop or start between the two calls has found no expirations, and has not discarded these.
  * The event is lost if the task is killed while a thread of the program keeps storing to the slot.
  *
  * Context: task, may sleep.

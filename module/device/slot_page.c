@@ -8,10 +8,10 @@
  * needs two pages of memory: one for the slots, which the program can map, and one for their
  * timers.  They are charged to the user of the context then.
  *
- * They are charged to the memory cgroup of the task, too, but not to its address space.  A
- * page of slots counts in the task's RSS while it is mapped, as a page of a file does.  The
- * OOM killer sees no more than that: modules cannot change the counters of an address space,
- * since mm_trace_rss_stat() is not exported, and a program can unmap or never map its slots.
+ * Both pages are charged to the memory cgroup of the task, too, but not to its address space.  A
+ * page of slots counts in the task's RSS while it is mapped, as a page of a file does.  The OOM
+ * killer sees no more than that: a program that never maps its slots has none in its RSS.  Modules
+ * cannot change the counters of an address space, since mm_trace_rss_stat() is not exported.
  */
 #include <linux/err.h>
 #include <linux/gfp.h>

@@ -4,7 +4,8 @@
  *
  * No request of a program may occupy a worker of io_uring, since other files of that program need
  * the workers.  io_uring gives a request to a worker if the request returns -EAGAIN, and none does:
- * a KICK ends after THEAP_URING_KICKS slots, and a WAIT is a member of a list.
+ * a KICK ends after THEAP_URING_KICKS slots, and a WAIT is a member of a list.  With IOSQE_ASYNC a
+ * worker issues the request: it executes a KICK, and does not wait for the end of a WAIT.
  */
 #include <linux/uaccess.h>
 
@@ -43,7 +44,7 @@ static int theap_uring_execute(struct io_uring_cmd *uring, const struct timerhea
 
 	if (wait && !THEAP_COMPAT_URING_WAIT)
 		return -EOPNOTSUPP;
-	/* io_uring knows flags that the request does not have. */
+	/* Refuse the flags of io_uring that have no meaning for the request. */
 	if (uring->flags & ~(wait ? THEAP_COMPAT_URING_MULTISHOT : 0) || cmd->reserved)
 		return -EINVAL;
 	if (!slots)
@@ -68,7 +69,8 @@ static int theap_uring_execute(struct io_uring_cmd *uring, const struct timerhea
  * @issue_flags: for theap_compat_uring_done(); THEAP_COMPAT_URING_CANCEL: end a pending WAIT
  *
  * Context: task or worker of io_uring, may sleep.
- * Return: -EIOCBQUEUED: this function has completed the request, or the request is pending.
+ * Return: -EIOCBQUEUED: this function has completed the request, or the request is pending; 0:
+ * @issue_flags has THEAP_COMPAT_URING_CANCEL.
  */
 int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 {

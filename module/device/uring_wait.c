@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * WAIT as a request of io_uring: it completes when the event ring has events.
+ * WAIT as a request of io_uring: it completes when the event ring has events.  A one-shot request
+ * completes once.  A multishot request also posts a completion each time that entries were added.
  *
  * A pending request is a member of a list of its context.  It occupies no worker and no task.  A
  * waker of the context, in a softirq or a task, passes the request to the submitting task.  That
@@ -15,7 +16,8 @@
  * completing queues the task work.  Only the call that moves the request to done calls
  * io_uring_cmd_done().  So a request is done once.
  *
- * An event against the end of the issue, or of a task work that posts and goes on:
+ * An event against the end of the issue.  A task work that makes its request pending again has the
+ * same race at its end:
  *
  *	a waker					the task
  *	  add entries to the event ring		  lock
@@ -34,8 +36,8 @@
  *	  completing: do nothing		  post the count, or end the request
  *						  pending again: has the total changed?
  *
- * A one-shot request has ended, and the program takes the second event, or the next request
- * completes at once.  A multishot request posts again.
+ * A one-shot request has ended.  The program takes both events, or its next request completes
+ * at once.  A multishot request posts again, since the total has changed.
  *
  * The end of the io_uring or its task, or CANCEL, against a completion:
  *
@@ -43,7 +45,7 @@
  *	  post, if the request goes on		  lock
  *	  lock					  set cancelled
  *	  cancelled: done, with ECANCELED	  pending: the end of the io_uring ends the
- *	  no more to come: done			    request, CANCEL queues task work
+ *	  last completion: done			    request, CANCEL queues task work
  *	  otherwise: pending again		  completing: leave it to the task work
  *	  unlock				  unlock
  *
@@ -56,7 +58,8 @@
  * request.  So CANCEL ends a request by task work, never directly.
  *
  * A request that a worker of io_uring issues (IOSQE_ASYNC) can be cancelled as soon as it is marked
- * cancelable, before it is in the list.  The state issued covers that.
+ * cancelable, before it is in the list.  In the state issued, the cancellation only sets cancelled.
+ * The issue then adds the request to the list, and queues the task work, which ends the request.
  *
  * Lifetime: io_uring keeps a request until io_uring_cmd_done(), and the request keeps the file.  So
  * the list is empty at the last close, and the module cannot go away.  The task work may make that
@@ -82,7 +85,11 @@
 struct theap_uring_wait {
 	struct list_head node;
 	u64 key;		/* CANCEL names it */
-	u32 seen;		/* the total of the ring at the last completion */
+	/*
+	 * The total of the ring at the last task work.  Before the first task work, the total at
+	 * the issue minus 1: a multishot request also completes for entries that are older than it.
+	 */
+	u32 seen;
 	u32 min : 30;		/* the number of events to wait for; there are 2^24 slots at most */
 	u32 completing : 1;
 	u32 cancelled : 1;
@@ -111,8 +118,9 @@ void theap_uring_waits_init(struct theap_uring_waits *waits)
 }
 
 /*
- * Must a request complete?  It must if the ring has enough entries.  A multishot request also needs
- * an entry that was added since its last completion.  A clock step completes all requests.
+ * Must a request complete?  It must if the ring has enough entries.  After its first task work, a
+ * multishot request also needs an entry that was added since its last task work.  A clock step
+ * completes all requests.
  */
 static bool theap_uring_ready(struct theap_context *context, struct theap_uring_wait *wait)
 {
@@ -128,7 +136,7 @@ static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_
 
 THEAP_COMPAT_URING_TO_TASK(theap_uring_to_task, theap_uring_complete)
 
-/* Pass a pending request to its task if it must complete. */
+/* Pass a pending request to its task if it must complete or is cancelled. */
 static void theap_uring_check(struct theap_context *context, struct theap_uring_wait *wait)
 {
 	lockdep_assert_held(&context->waits.lock);
@@ -160,8 +168,8 @@ static void theap_uring_remove(struct theap_uring_waits *waits, struct theap_uri
  * Complete a request in its task: end it, or post a completion and let it wait again.  If another
  * reader has taken the events, let the request wait again without a completion.
  *
- * The task or its io_uring may be at its end.  The request need not know: if it is pending again,
- * io_uring cancels it.
+ * The task or its io_uring may be at its end.  This function does not check for that.  If the
+ * request is pending again, io_uring cancels it.
  */
 static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
@@ -242,7 +250,10 @@ int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int 
 	return ret;
 }
 
-/* End a WAIT request whose io_uring or task is at its end.  The lock of the io_uring is held. */
+/*
+ * End a WAIT request whose io_uring or task is at its end.  A pending request ends in this call.
+ * In the states issued and completing, its task work ends it.  The lock of the io_uring is held.
+ */
 void theap_uring_wait_end(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
 	struct theap_context *context = theap_uring_context(uring);

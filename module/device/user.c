@@ -5,9 +5,9 @@
  * Memory.  The memory of a context is charged to a memory cgroup, but not every system
  * limits cgroups.  And the OOM killer does not see which process holds kernel memory.  A user
  * that opens the device again and again must not get all memory.  So the bytes are also charged
- * to the user when they are allocated.  Slots that are set up and not used cost no pages, so they
- * are not charged.  The limit is a share of the machine's memory.  The kernel has per-user counts
- * of its own (ucounts), but modules cannot add one.
+ * to the user when they are allocated.  SETUP charges the ring and the table of pages.  A page of
+ * slots is charged when one of its slots is first used.  The limit is a share of the machine's
+ * memory.  The kernel has per-user counts of its own (ucounts), but modules cannot add one.
  *
  * CPU time.  Each user has an account of the core, with queues of its own and a limit of CPU time
  * on each CPU (core/account.h).  The account stays for ten seconds after the user's last close.  So

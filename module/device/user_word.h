@@ -4,7 +4,7 @@
  * the same time.
  *
  * Checks and claims make these operations with interrupts off.  A thread of the program may store
- * to the same cache line in a loop.  The loop must not keep the kernel in an operation:
+ * to the same cache line in a loop.  That thread must not keep the kernel in an operation:
  *
  *  - On x86, and on arm64 with LSE, each operation is one instruction.
  *  - On arm64 without LSE, an operation is a loop of load-exclusive and store-exclusive.  The

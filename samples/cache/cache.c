@@ -19,12 +19,13 @@
  *    The timer is started before its entry can be found.  A call that makes @expires
  *    earlier starts the timer at the new time.  The call repeats the start if @expires has
  *    become still earlier meanwhile.  A timer's function that is running may return the old,
- *    later time.  The core ignores this result, since the timer was started while the
+ *    later time.  timerheap.ko ignores this result, since the timer was started while the
  *    function ran.
  *
  * Code that reads an entry is in an RCU read-side section.  A claimed entry is retired: a
- * worker destroys its timer, which may wait for the timer's function, and has the entry
- * freed after a grace period.
+ * worker destroys its timer, and has the entry freed after a grace period.  The code that has
+ * claimed the entry cannot destroy the timer itself: the destroy may sleep until the timer's
+ * function has returned.
  */
 #include <linux/atomic.h>
 #include <linux/err.h>
@@ -248,8 +249,8 @@ static struct entry *link_or_replace(struct timerheap_cache *cache,
  *
  * Context: task or softirq; may sleep if @gfp allows it.
  * Return: 0; -EINVAL: @ttl or a length is not valid; -ENOSPC: the cache is full and does
- * not have this key (a value that another caller is just storing counts, too); -ENOMEM;
- * -EBUSY or -E2BIG: no room in the hash table.
+ * not have this key (values that other callers are just storing count towards the size);
+ * -ENOMEM; -EBUSY or -E2BIG: no room in the hash table.
  */
 int timerheap_cache_set(struct timerheap_cache *cache,
 			const struct timerheap_cache_bytes *key,
@@ -449,7 +450,8 @@ EXPORT_SYMBOL_GPL(timerheap_cache_drain);
  * @cache: the cache
  *
  * Context: any.
- * Return: the number of values.
+ * Return: the number of values.  A value that another caller is just storing counts, and an expired
+ * value counts until the function of its timer has run.
  */
 unsigned int timerheap_cache_count(const struct timerheap_cache *cache)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Unit tests of the cache.  They are a module of their own, which uses the functions that
+ * Unit tests of the cache.  The tests are a module of their own, which uses the functions that
  * the cache exports, with timers of timerheap.ko.
  *
- * They cover what the tests of the Go library go-zero cover.  Its cache: set, get, another time
- * to live, delete, a limit, expiry.  Its timing wheel: set, move, remove, drain.
+ * The tests cover what the Go library go-zero tests.  Of go-zero's cache: set, get, another time
+ * to live, delete, a limit, expiry.  Of go-zero's timing wheel: set, move, remove, drain.
  */
 #include <kunit/test.h>
 
@@ -263,7 +263,7 @@ static void cache_drain_returns_each_value_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
 }
 
-/* The cache works with softirqs off, as it does in a softirq. */
+/* Call set, get, move and remove with softirqs off: a softirq calls them in that state. */
 static void cache_works_with_softirqs_off(struct kunit *test)
 {
 	int was_set, was_moved, was_removed;

@@ -23,7 +23,8 @@
 /* A timer that records the calls of its function. */
 struct probe {
 	struct timerheap_timer timer;
-	ktime_t (*work)(struct probe *probe, ktime_t when, ktime_t now);	/* or NULL */
+	/* The timer's function returns the result of this call.  NULL: the function returns 0. */
+	ktime_t (*work)(struct probe *probe, ktime_t when, ktime_t now);
 	unsigned int called;
 	unsigned int early;
 	ktime_t when;		/* the deadline of the last call */
@@ -62,7 +63,7 @@ static struct probe *probe_make(struct kunit *test)
 	return probe;
 }
 
-/* Keep the test on this CPU from here on.  Return: the queue of this CPU. */
+/* Keep the test on this CPU from here on.  Return: the queue of this CPU and CLOCK_MONOTONIC. */
 static struct theap_queue *stay_on_this_cpu(void)
 {
 	unsigned int cpu = raw_smp_processor_id();
@@ -108,7 +109,10 @@ static void api_timers_with_slack_expire_together(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, p[i]->when, bucket - i);
 		KUNIT_EXPECT_EQ(test, p[i]->early, 0);
 	}
-	/* The first start found no free bucket, so a work item has allocated some: use them now. */
+	/*
+	 * The first start found no free bucket, and a work item has allocated buckets since then.
+	 * So the timers can share a bucket now.
+	 */
 	for (i = 0; i < 20; i++)
 		timerheap_start(&p[i]->timer, bucket + DAY - i);
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 20);
@@ -426,7 +430,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 
 		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
-		/* The host may stop the machine in the middle of a run, so repeat a low result. */
+		/* The host may stop the machine during a run: measure a low result again. */
 		do
 			shared = rounds_per_second(60);
 		while (100 * shared < alone && tries++ < 5);
@@ -440,8 +444,8 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 			   delays[i], p->called - called, runs, 100 * shared / alone);
 		KUNIT_EXPECT_GT(test, p->called, called);
 		/*
-		 * With a delay of 0 the timer is always due, so each run continues until it is
-		 * throttled, but one: the run that ends after the stop.
+		 * With a delay of 0 the timer is always due, so a run continues until it is
+		 * throttled.  One run is an exception: it ends because the timer was stopped.
 		 */
 		if (!delays[i])
 			KUNIT_EXPECT_LE(test, runs, throttled + 1);
@@ -720,7 +724,10 @@ static void api_timer_function_is_exclusive_under_random_calls(struct kunit *tes
 		if (!IS_ERR(threads[i]))
 			kthread_stop(threads[i]);
 	WRITE_ONCE(threads_stopped, true);
-	/* The functions start each other's timers, so stop all timers before the first destroy. */
+	/*
+	 * The functions also start other timers.  So a timer that this loop has stopped may be
+	 * started again.  timerheap_destroy() stops such a timer for good.
+	 */
 	for (i = 0; i < SHARED_TIMERS; i++)
 		timerheap_stop_sync(&shared[i].probe.timer);
 	for (i = 0; i < SHARED_TIMERS; i++)

@@ -19,7 +19,7 @@
 #define SLACK		(8 * NSEC_PER_MSEC)
 #define GRANULARITY	((s64)SLACK)	/* SLACK is 2^9 units: deadlines become multiples of it */
 #define UNIT		((s64)THEAP_SLACK_UNIT)
-#define LAST		(THEAP_NEVER / UNIT)	/* the last unit that ends before THEAP_NEVER */
+#define LAST		(THEAP_NEVER / UNIT)	/* LAST * UNIT: the last multiple of UNIT */
 
 /* Round a deadline as for a timer with a slack in ns. */
 static s64 round_up_by(s64 when, u64 slack)
@@ -37,9 +37,10 @@ static s64 bucket_deadline(s64 from_now)
 }
 
 /*
- * A deadline becomes the roundest time of its window: a multiple of the largest power of 2, in
- * units.  Slack below 2^14 ns counts as 0, and the deadline is not rounded.  No deadline is
- * rounded up beyond THEAP_NEVER.
+ * The window of a timer is the time from its deadline to the end of its slack.  The deadline
+ * becomes the roundest time of the window: a multiple of the largest power of 2, in units.  Slack
+ * below 2^14 ns counts as 0, and the deadline is not rounded.  No deadline is rounded up beyond
+ * THEAP_NEVER.
  */
 static void bucket_deadline_is_roundest_of_window(struct kunit *test)
 {
@@ -310,7 +311,7 @@ static void bucket_is_not_early_after_clock_step(struct kunit *test)
 
 /*
  * If no bucket is free, a timer with slack gets a heap entry of its own, with the rounded
- * deadline.  As in Kafka's tests, the deadlines span a long time: 20 h.  They are 4.1 s
+ * deadline.  As in Kafka's tests, the deadlines span a long time: 21 h.  They are 4.1 s
  * apart, so each timer needs its own bucket, and there are more timers than buckets.
  */
 static void bucket_limit_sends_timers_to_heap(struct kunit *test)
@@ -323,6 +324,10 @@ static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		test_start_slack(&t[i], bucket + i * distance, SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, nr);
+	/*
+	 * Each bucket has one timer.  A timer also gets no bucket if its hash chain has
+	 * THEAP_BUCKET_PROBES buckets, so there may be fewer buckets than the limit.
+	 */
 	KUNIT_EXPECT_LE(test, queue->buckets.timers, THEAP_BUCKETS_MAX);
 	KUNIT_EXPECT_GT(test, queue->buckets.timers, THEAP_BUCKETS_MAX / 2);
 	for (i = 0; i < nr; i++)
@@ -342,8 +347,9 @@ static void manual_free(void *queue)
 KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
 
 /*
- * If a program is killed during an advance of its manual clock, buckets whose timers are
- * all stopped may stay in the heap.  Each call of theap_buckets_clear() frees one batch of them.
+ * If a program is killed during an advance of its manual clock, the advance may end in the middle
+ * of a bulk extraction.  A bucket that loses its last timer during an extraction stays in the heap.
+ * Each call of theap_buckets_clear() frees one batch of these empty buckets.
  */
 static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 {
@@ -389,8 +395,8 @@ static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 }
 
 /*
- * Rounding makes no random deadline earlier, and none later by more than its slack.  A later
- * deadline is not rounded to an earlier time.
+ * Rounding makes no random deadline earlier, and none later by more than its slack.  Of two
+ * deadlines with the same slack, the later one is not rounded to an earlier time than the other.
  */
 static void bucket_random_rounding_stays_within_slack(struct kunit *test)
 {
@@ -409,7 +415,10 @@ static void bucket_random_rounding_stays_within_slack(struct kunit *test)
 	}
 }
 
-/* Return: the number of buckets of 10 000 random deadlines in a second, with such slacks. */
+/*
+ * Start 10 000 timers with random deadlines in one second.  Each slack is @slack plus a random time
+ * below @random.  Return: the number of their buckets.
+ */
 static u32 count_buckets(struct kunit *test, u64 slack, u64 random)
 {
 	struct theap_queue *queue = test_queue();
@@ -429,10 +438,10 @@ static u32 count_buckets(struct kunit *test, u64 slack, u64 random)
 }
 
 /*
- * With 1 ms of slack, there is a bucket for each millisecond.  With more slack there are fewer,
- * also if the slacks of the timers differ.
+ * With 1 ms of slack, there is at most one bucket per millisecond.  With random slacks of 1 to 2 ms
+ * there are no more.  With 10 ms of slack, there is at most one bucket per 8 ms.
  */
-static void bucket_count_is_what_slack_permits(struct kunit *test)
+static void bucket_count_is_bounded_by_slack(struct kunit *test)
 {
 	u32 equal = count_buckets(test, NSEC_PER_MSEC, 1);
 	u32 mixed = count_buckets(test, NSEC_PER_MSEC, NSEC_PER_MSEC);
@@ -459,7 +468,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_limit_sends_timers_to_heap),
 	KUNIT_CASE(bucket_clear_frees_one_batch_per_call),
 	KUNIT_CASE(bucket_random_rounding_stays_within_slack),
-	KUNIT_CASE(bucket_count_is_what_slack_permits),
+	KUNIT_CASE(bucket_count_is_bounded_by_slack),
 	{}
 };
 

@@ -5,7 +5,7 @@
 #include "core_test.h"
 #include "module/core/budget.h"
 
-/* The time at which a test begins; an account has saved all it can by then. */
+/* A time for calls of charge(): by then an account has saved all that it can save. */
 #define T0	(1000LL * NSEC_PER_SEC)
 
 #define SAVED	(400 * NSEC_PER_MSEC)	/* the most time that an account saves */
@@ -16,7 +16,10 @@ static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
 	return theap_limit_charge(until, now, used, 5, saved, THEAP_REST_MAX);
 }
 
-/* 1 us of use at 5 % moves @until ahead by 20 us, of which the use itself takes 1 us. */
+/*
+ * 1 us of use at 5 % moves @until ahead by 20 us.  The first use has begun 1 us before T0, and
+ * @until moves ahead from there: to 19 us after T0.
+ */
 static void budget_use_moves_limit_ahead(struct kunit *test)
 {
 	u64 until = 0;
@@ -27,7 +30,7 @@ static void budget_use_moves_limit_ahead(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, charge(&until, T0 + 39000, 50, 0), 1000);
 }
 
-/* Time without use is saved up to a limit, and is then used without a wait. */
+/* Time without use is saved, at most SAVED.  Use that the saved time repays requires no rest. */
 static void budget_saves_time(struct kunit *test)
 {
 	u64 until = 0;
@@ -40,8 +43,11 @@ static void budget_saves_time(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, until, T0 + 365 * DAY - SAVED);
 }
 
-/* However much is charged, @until moves at most THEAP_REST_MAX ahead.  It never moves back. */
-static void budget_rest_is_bounded(struct kunit *test)
+/*
+ * However much is charged, a charge sets @until to at most THEAP_REST_MAX after the time of the
+ * charge.  A charge never makes @until earlier.
+ */
+static void budget_charge_sets_until_at_most_500_ms_ahead(struct kunit *test)
 {
 	u64 until = T0;
 
@@ -158,7 +164,7 @@ static void budget_counts_used_time(struct kunit *test)
 	charge_ms(account, 3);
 	used = usage_of(account)->used;
 	KUNIT_EXPECT_GE(test, used, 3 * NSEC_PER_MSEC);
-	/* If the host has stopped the machine during a run, that run is charged 20 ms. */
+	/* Each run is charged at most 20 ms, unless the host makes two of them longer than that. */
 	KUNIT_EXPECT_LE(test, used, 60 * NSEC_PER_MSEC);
 }
 
@@ -187,6 +193,7 @@ static void budget_charges_interrupt(struct kunit *test)
 	struct theap_account *account = make_account(test, false);
 	u64 now;
 
+	/* No time before the end of this CPU's last run is charged: let more than 4 us pass. */
 	usleep_range(1000, 1100);
 	local_bh_disable();
 	theap_budget_begin(account);
@@ -198,7 +205,7 @@ static void budget_charges_interrupt(struct kunit *test)
 static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(budget_use_moves_limit_ahead),
 	KUNIT_CASE(budget_saves_time),
-	KUNIT_CASE(budget_rest_is_bounded),
+	KUNIT_CASE(budget_charge_sets_until_at_most_500_ms_ahead),
 	KUNIT_CASE(budget_savings_begin_at_boot),
 	KUNIT_CASE(budget_limit_is_exact),
 	KUNIT_CASE(budget_accounts_are_limited_separately),

@@ -8,7 +8,7 @@
 #include "core_test.h"
 #include "module/core/steal.h"
 
-/* A test waits this long for an expiry, and then fails. */
+/* A test waits at most this long, for an expiry or until a heap has shrunk, and then fails. */
 #define TIMEOUT_MS	10000
 
 /* Number of calls so far of the functions of all timers of this test. */
@@ -193,7 +193,11 @@ void test_start(struct test_timer *t, s64 deadline)
 	test_start_on(t, THEAP_MONOTONIC, deadline);
 }
 
-/* Make sure that a queue has a free bucket.  Context: any but a hard interrupt. */
+/*
+ * If a queue has no free bucket, let it get buckets.
+ *
+ * Context: task; softirqs may be off.  If the queue has a free bucket, interrupts may be off, too.
+ */
 void test_buckets_grow(struct theap_queue *queue)
 {
 	if (queue->buckets.spare)
@@ -203,9 +207,11 @@ void test_buckets_grow(struct theap_queue *queue)
 }
 
 /*
- * Start a timer with slack, in a bucket if the queue has less than THEAP_BUCKETS_MAX buckets.
+ * Start a timer with slack.  If the queue has no free bucket, and fewer than THEAP_BUCKETS_MAX
+ * buckets, let it get buckets first.  So the timer gets a bucket, unless @slack counts as 0 or a
+ * limit of bucket.h is reached.
  *
- * Context: task; softirqs may be off.  If the queue has a free bucket, interrupts may be off, too.
+ * Context: as test_buckets_grow().
  */
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 {

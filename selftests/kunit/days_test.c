@@ -2,8 +2,9 @@
 /*
  * Timers over many days.
  *
- * The suite starts 1000 one-shot timers and 20 tickers.  It waits until all deadlines have
- * passed, by default 2 seconds, and then checks the timers.
+ * The suite starts 1000 one-shot timers and 20 tickers.  It waits until the deadlines of all
+ * one-shot timers have passed, by default 2 seconds.  Then it stops the tickers, and checks all
+ * timers.
  *
  * In User Mode Linux with time-travel=inf-cpu the clock jumps to the next deadline when all
  * tasks sleep.  So days=30 tests deadlines over 30 days in a short real time.
@@ -25,8 +26,9 @@ static struct test_timer *once, *tickers;
 static s64 start, end;
 
 /*
- * Start all timers, and wait until all deadlines have passed.  This is the init function of
- * the suite, not a test: KUnit limits a test to 5 minutes, and simulated time counts, too.
+ * Start all timers, wait until the deadlines of all one-shot timers have passed, and stop the
+ * tickers.  This is the init function of the suite, not a test: KUnit limits a test to 5 minutes,
+ * and simulated time counts, too.
  */
 static int days_pass(struct kunit_suite *suite)
 {
@@ -56,7 +58,7 @@ static int days_pass(struct kunit_suite *suite)
 	end = test_now();
 	for (ms = 0; theap_queue_first(test_queue()) <= end && ms < 10000; ms++)
 		usleep_range(1000, 1100);
-	/* Wait for the functions of the last run, too. */
+	/* Stop the tickers, and wait until the functions of the last run have returned. */
 	for (i = 0; i < ONCE; i++)
 		theap_timer_stop_sync(&once[i].timer);
 	for (i = 0; i < TICKERS; i++)

@@ -149,7 +149,10 @@ static u32 top(struct model *model)
 	return theap_heap_at(&model->heap, THEAP_ROOT)->node - model->nodes;
 }
 
-/* The children of position 3, the root, are at 4 to 7, and those of position 4 at 8 to 11. */
+/*
+ * The children of position 3, the root, are at 4 to 7, and those of position 4 at 8 to 11.  Each
+ * group of children begins at a multiple of 4, and theap_heap_parent() of a child is its parent.
+ */
 static void heap_parent_inverts_child(struct kunit *test)
 {
 	u32 pos, i;
@@ -558,10 +561,12 @@ static u32 nr_due(struct model *model, s64 until)
 }
 
 /*
- * Run extractions that pause.  In a pause the test may push, rekey or remove a random entry,
- * even the entry at the extraction's position.  The new keys are not due, so the extraction must
- * find all due entries.  There is one exception: a due entry may fill the gap of a removed
- * entry.  If the extraction has passed that position, it misses the due entry.
+ * Run extractions that pause.  Of the due entries that an extraction finds, the test extracts
+ * most, and rekeys one in 8 to a key that is not due.  In a pause the test may push an entry, or
+ * rekey or remove one that is not due, even the entry at the extraction's position.  The new keys
+ * are not due.  So the extraction must find all due entries, with one exception.  A due entry may
+ * fill the gap of a removed entry.  If the extraction has passed the position of the gap, it misses
+ * that due entry.
  */
 static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys)
 {

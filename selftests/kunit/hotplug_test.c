@@ -11,6 +11,7 @@
 
 #include "core_test.h"
 
+/* Return: another CPU that is online; if there is none, this CPU. */
 static unsigned int other_cpu(void)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
@@ -55,10 +56,7 @@ static void hotplug_hand_over_with_holes_expires_each_timer_once(struct kunit *t
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&test_queue()->heap.nr, 0));
 }
 
-/*
- * After a queue was handed over, its timers expire, and later starts notify the new owning
- * CPU.  If there is no other CPU, the test hands the queue over to this CPU.
- */
+/* After a queue was handed over, its timers expire, and later starts notify the new owning CPU. */
 static void hotplug_handed_over_queue_expires_timers(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 10);
@@ -113,7 +111,7 @@ static void hotplug_best_ranked_cpu_keeps_queue(struct kunit *test)
 	unsigned int here = queue->cpu;
 
 	test_start(t, test_now() + DAY);
-	/* With heaps=1 each housekeeping CPU owns queue 0.  Queue 1, @second, is no CPU's own. */
+	/* This suite runs with heaps=1: each housekeeping CPU owns queue 0, and no CPU queue 1. */
 	second->bit = THEAP_CLOCKS;
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(second, here), 1);
@@ -122,8 +120,8 @@ static void hotplug_best_ranked_cpu_keeps_queue(struct kunit *test)
 }
 
 /*
- * A queue leaves a CPU that became isolated.  After the isolation the queue stays with its new CPU,
- * since the ranks of both CPUs are equal.
+ * A queue leaves a CPU that became isolated.  It stays with its new CPU when the old one becomes a
+ * housekeeping CPU again: with heaps=1, as here, each housekeeping CPU suits it equally well.
  */
 static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
 {
@@ -145,7 +143,10 @@ static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
 }
 
-/* Two queues of a CPU that goes offline go to two other CPUs. */
+/*
+ * For two queues of a CPU that goes offline, theap_cpu_choose() chooses two other CPUs.  The test
+ * hands no queue over.
+ */
 static void hotplug_queues_of_offline_cpu_spread(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);

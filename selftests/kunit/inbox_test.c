@@ -6,8 +6,11 @@
 
 #include "core_test.h"
 
-/* If 299 timers are moved earlier, the inbox is drained before it has 256 entries. */
-static void inbox_stays_below_256_entries(struct kunit *test)
+/*
+ * While 299 timers are moved earlier, the inbox is drained, so that it has fewer than 256 entries
+ * in the end.  A run drains those that are left.
+ */
+static void inbox_of_299_timers_is_drained(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 300);
@@ -69,8 +72,8 @@ static void inbox_16th_entry_drains_inbox(struct kunit *test)
 }
 
 /*
- * If a timer is claimed while the owner drains the inbox, the owner waits only for a moment.  A run
- * requeues the timer soon after the claim.
+ * If the claim of a timer in the inbox lasts long, the owner requeues the other timers, without
+ * waiting for the end of the claim.  Soon after that end, a run requeues the claimed timer.
  */
 static void inbox_adjust_goes_on_without_claimed_timer(struct kunit *test)
 {
@@ -92,7 +95,10 @@ static void inbox_adjust_goes_on_without_claimed_timer(struct kunit *test)
 	raw_spin_unlock(&queue->lock);
 	KUNIT_EXPECT_EQ(test, t[1].timer.when, deadline - 1);
 	KUNIT_EXPECT_EQ(test, t[0].timer.when, deadline);
-	/* The inbox still links the timer, so no claim adds it a second time. */
+	/*
+	 * The owner has moved t[0] from the inbox to the list @claimed.  t[0] still counts as
+	 * linked by the inbox, so no claim adds t[0] to the inbox a second time.
+	 */
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_LE(test, queue->first, test_now() + NSEC_PER_MSEC);
 	claim.notify = true;
@@ -131,7 +137,7 @@ static void inbox_adjust_handles_inbox_within_budget(struct kunit *test)
 }
 
 static struct kunit_case inbox_cases[] = {
-	KUNIT_CASE(inbox_stays_below_256_entries),
+	KUNIT_CASE(inbox_of_299_timers_is_drained),
 	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_while_in_inbox),
 	KUNIT_CASE(inbox_16th_entry_drains_inbox),
 	KUNIT_CASE(inbox_adjust_goes_on_without_claimed_timer),

@@ -127,7 +127,10 @@ static void list_and_heap_exchange_nodes_without_room(struct kunit *test)
 	theap_heap_destroy(&model->heap);
 }
 
-/* Trims move list nodes out of the last segment, a batch per call, then give up the segment. */
+/*
+ * theap_heap_trim() moves list nodes out of the last segment, one batch per call.  If the last
+ * segment has no list nodes, the call gives it up.
+ */
 static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 {
 	struct model *model = kunit_kzalloc(test, sizeof(*model), GFP_KERNEL);

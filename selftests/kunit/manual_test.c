@@ -27,7 +27,8 @@ static struct {
 	struct theap_account account;	/* counts the memory of the queue */
 	struct theap_queue *queue;
 	u64 user_now;		/* the clock that programs read */
-	s64 last;		/* time of the last expiry, or of the next postponed_expire() */
+	/* Time of the last expiry; for postponed_expire(): when the test expects its calls. */
+	s64 last;
 	u32 checks;
 	u32 wrong;		/* checks at a wrong time */
 } manual;
@@ -188,7 +189,8 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
 
 /*
  * An advance checks each postponed timer once, when the clock is at the timer's old
- * deadline.  This holds for exact timers and for timers in a bucket.
+ * deadline.  This holds for exact timers, and for timers with slack.  Each timer with slack has a
+ * heap entry of its own, since the test does not let the queue get buckets.
  */
 static void manual_postponed_timer_is_checked_once(struct kunit *test)
 {

@@ -38,7 +38,7 @@ static void releaser_init(struct kunit *test, struct releaser *r)
 }
 
 /* A start returns 0 for a timer that is not pending, and 1 for a pending one. */
-static void misuse_start_reports_pending(struct kunit *test)
+static void misuse_start_returns_whether_timer_was_pending(struct kunit *test)
 {
 	struct releaser r = {};
 
@@ -112,7 +112,7 @@ static void misuse_start_after_release_is_refused(struct kunit *test)
 }
 
 static struct kunit_case misuse_cases[] = {
-	KUNIT_CASE(misuse_start_reports_pending),
+	KUNIT_CASE(misuse_start_returns_whether_timer_was_pending),
 	KUNIT_CASE(misuse_start_during_stop_sync_is_refused),
 	KUNIT_CASE(misuse_start_after_destroy_is_refused),
 	KUNIT_CASE(misuse_start_after_release_is_refused),

@@ -3,7 +3,7 @@
  * Tests of timers that follow the code that changes them: from the queue of another CPU to the
  * queue of this CPU.
  *
- * A second queue appears to belong to another CPU.  Each test first puts its timers into it.
+ * Each test first puts its timers into a second queue, which appears to belong to another CPU.
  */
 #include <linux/delay.h>
 
@@ -28,8 +28,8 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 
 	other = test_second_queue(test);
 	/*
-	 * The second queue is not the queue of a CPU number, so a placement can only name it as the
-	 * queue of a manual clock.
+	 * The second queue is not in the account's table of queues, from which a CPU number selects
+	 * one.  So a placement can only name this queue as that of a manual clock.
 	 */
 	placement.manual = other;
 	t = test_timers(test, nr);
@@ -41,10 +41,13 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 		theap_timer_commit(&claim);
 		KUNIT_ASSERT_PTR_EQ(test, t[i].timer.queue, other);
 	}
-	/* No such CPU exists.  Let an IPI to it appear to be on its way, so that none is sent. */
+	/*
+	 * No CPU has this number, so this CPU finds that another CPU drives the queue.  Let an IPI
+	 * to that CPU appear to be on its way: then notifications send none.
+	 */
 	other->cpu = nr_cpu_ids;
 	atomic_set(&other->ipi_pending, 1);
-	/* Tests before this one may have used up the burst of the rate limit: wait for another. */
+	/* Tests before this one may have used up the burst, which is whole again after 20 ms. */
 	msleep(25);
 	return t;
 }
@@ -75,7 +78,7 @@ static void move_follows_change(struct kunit *test)
 }
 
 /* A timer that the inbox of the other queue links stays in that queue. */
-static void move_leaves_timer_in_inbox(struct kunit *test)
+static void move_is_refused_in_inbox(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
 
@@ -93,7 +96,7 @@ static void move_leaves_timer_in_inbox(struct kunit *test)
 }
 
 /* A timer stays during a bulk extraction of the other queue, since its entry cannot be removed. */
-static void move_leaves_timer_during_extraction(struct kunit *test)
+static void move_is_refused_during_extraction(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 2);
 	unsigned int budget = 10;
@@ -123,7 +126,7 @@ static void move_does_not_wait_for_lock(struct kunit *test)
 }
 
 /* A timer that gets slack moves into a bucket of this CPU's queue, with its reservation. */
-static void move_takes_bucket_and_reservation(struct kunit *test)
+static void move_into_bucket_moves_reservation(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
 	int reserved;
@@ -161,10 +164,10 @@ static void move_is_rate_limited(struct kunit *test)
 
 static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_follows_change),
-	KUNIT_CASE(move_leaves_timer_in_inbox),
-	KUNIT_CASE(move_leaves_timer_during_extraction),
+	KUNIT_CASE(move_is_refused_in_inbox),
+	KUNIT_CASE(move_is_refused_during_extraction),
 	KUNIT_CASE(move_does_not_wait_for_lock),
-	KUNIT_CASE(move_takes_bucket_and_reservation),
+	KUNIT_CASE(move_into_bucket_moves_reservation),
 	KUNIT_CASE(move_is_rate_limited),
 	{}
 };

@@ -146,8 +146,8 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
 }
 
 /*
- * If nothing is due after the rest of a throttled run, no run begins.  The interrupt that ends the
- * rest is charged.
+ * After a throttled run the queue rests.  If nothing is due at the end of the rest, no run begins.
+ * The interrupt that ends the rest is charged.
  */
 static void queue_rest_ends_without_run(struct kunit *test)
 {
@@ -162,9 +162,9 @@ static void queue_rest_ends_without_run(struct kunit *test)
 	test_start(t, test_now());
 	theap_queue_run(queue);
 	used = usage->used;
-	/* The hrtimer of the start would begin a run during the rest. */
+	/* The start has armed the hrtimer, which would begin a run during the rest. */
 	hrtimer_cancel(&queue->hrtimer);
-	/* Let the rest end late, and on a CPU that is not idle. */
+	/* Let the rest end late.  The CPU is not idle, so this lateness enters the median. */
 	test_busy_wait(10 * NSEC_PER_MSEC);
 	local_bh_enable();
 	wait_until_unarmed(queue);
@@ -280,9 +280,9 @@ static void queue_many_batches_expire_once(struct kunit *test)
 }
 
 /*
- * Position 4 and the positions below it have more tickers than fit in a batch.  Each ticker is
- * due again right after its check.  Even so, the timers at positions 5 to 7, the tops of the
- * other branches, expire.
+ * Position 4 of the heap and the positions below it have more tickers than fit in a batch.  Each
+ * ticker is due again right after its check.  Even so, the timers at positions 5 to 7, the tops of
+ * the other branches, expire.
  */
 static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 {
@@ -299,7 +299,7 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 			branch = theap_heap_parent(branch);
 		if (branch == 4)
 			t[pos].period = 1;
-		/* No deadline is before that of its parent, so the new entry stays at the end. */
+		/* The entry is not due before its parent, so it stays at the end of the heap. */
 		test_start(&t[pos], pos > 7 && branch != 4 ? now + DAY : now - 1000 + pos);
 		KUNIT_ASSERT_EQ(test, t[pos].timer.node.pos, pos);
 	}
@@ -315,8 +315,9 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 }
 
 /*
- * A throttled run leaves extraction holes in the heap.  Timers may be started, stopped,
- * postponed and removed before the next run.  All due timers still expire once.
+ * A throttled run leaves extraction holes in the heap.  Before the next run, start, stop and
+ * postpone timers.  After that, remove a timer, most likely while there are still holes.  All due
+ * timers expire once.
  */
 static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 {
@@ -358,7 +359,7 @@ static void queue_heap_with_holes_accepts_changes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 }
 
-/* If an extraction hole is last in the heap, stop_sync drops the hole, then removes a timer. */
+/* If an extraction hole is last in the heap, stop_sync drops it, and then dequeues the timer. */
 static void queue_stop_sync_drops_holes_at_end_of_heap(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -371,7 +372,10 @@ static void queue_stop_sync_drops_holes_at_end_of_heap(struct kunit *test)
 	test_start(&far[0], now + 3600 * NSEC_PER_SEC);
 	for (i = 0; i < nr; i++)
 		test_start(&due[i], now - 1000 + i);
-	/* due[0] exceeds the CPU budget, so this run and the next ones each handle one batch. */
+	/*
+	 * The function of due[0] exceeds the CPU budget.  So the first run and the next ones each
+	 * handle one batch.
+	 */
 	due[0].work = test_exceed_budget;
 	for (runs = 0; called < nr && runs < nr; runs++) {
 		theap_queue_run(queue);
@@ -599,7 +603,10 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.deferred_notifications, deferred + 1);
 	KUNIT_EXPECT_EQ(test, counted, ipis);
 	KUNIT_EXPECT_GE(test, notified, 1);
-	/* Each notification is charged 4 us or more, 4 % of 100 us.  400 ms were saved before. */
+	/*
+	 * Each notification is charged 4 us or more, 4 % of 100 us.  400 ms were saved before, and
+	 * 480 us are allowed beyond that: the sum is less than 401 ms.
+	 */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);
 	for (ms = 0; READ_ONCE(queue->armed) != deadline && ms < 1000; ms++)
@@ -626,7 +633,10 @@ static void work_6_ms(struct test_timer *t)
 	while (worked_until < begin + 6 * NSEC_PER_MSEC);
 }
 
-/* After a run of 6 ms the queue is throttled for at least a quarter of that, and at most 5 ms. */
+/*
+ * After a run of 6 ms the queue rests for at least a quarter of that time.  For the limit of the
+ * CPU, a queue rests for at most 5 ms, which is THEAP_CPU_REST_MAX.
+ */
 static void queue_long_run_is_throttled(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);

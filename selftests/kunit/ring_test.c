@@ -147,7 +147,10 @@ static int ring_grow(struct theap_ring *ring, u32 slots)
 	return pages ? theap_ring_grow(ring, slots, pages) : -ENOMEM;
 }
 
-/* A ring that grows keeps its numbers in their order, for each head and each number of entries. */
+/*
+ * A ring of 8 entries that grows keeps its numbers in their order.  Grow a ring that has 0 to 8
+ * numbers, for each head from 2^32 - 8, past 0, to 8.
+ */
 static void ring_keeps_order_if_it_grows(struct kunit *test)
 {
 	u32 head, count, i, slot;
@@ -223,7 +226,10 @@ static void ring_grows_while_cpus_add_numbers(struct kunit *test)
 		struct theap_ring *ring = ring_make(test, slots);
 		u32 cpus, twice = 0;
 
-		/* Begin in the middle, so that a growth copies most of the numbers. */
+		/*
+		 * Begin in the middle of the ring, so that the first growth may copy up to half of
+		 * the numbers.  With head 0, it would copy none: each number would keep its entry.
+		 */
 		ring->tail = ring->mask / 2;
 		ring->shared->tail = ring->tail;
 		ring->shared->head = ring->tail;
@@ -237,7 +243,7 @@ static void ring_grows_while_cpus_add_numbers(struct kunit *test)
 			cpu_relax();
 		for (size = 2 * slots; size <= 16 * slots; size *= 2)
 			KUNIT_EXPECT_EQ(test, ring_grow(ring, size), 0);
-		/* Wait until the function has ended on each CPU. */
+		/* Wait until put_some_numbers() has ended on each CPU. */
 		kick_all_cpus_sync();
 		cpus_read_unlock();
 		KUNIT_EXPECT_EQ(test, theap_ring_count(ring), cpus * ROUND_NUMBERS);

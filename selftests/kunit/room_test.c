@@ -183,7 +183,7 @@ static void room_move_needs_reservation(struct kunit *test)
 	unreserve(test_queue(), POSITIONS);
 }
 
-/* A trim frees unused segments of a heap, but none that reservations need. */
+/* A trim frees the segments of a heap, except those that reservations need and a spare one. */
 static void room_trim_keeps_reserved_segments(struct kunit *test)
 {
 	unsigned int i, nr = 3 * POSITIONS;
@@ -200,7 +200,10 @@ static void room_trim_keeps_reserved_segments(struct kunit *test)
 		KUNIT_ASSERT_NULL(test, start(&t[i], test_now() + DAY));
 }
 
-/* Buckets have their positions reserved, and give them up when they are freed. */
+/*
+ * Buckets have their positions reserved, and give them up when they are freed.  If all positions
+ * are reserved, a queue gets no buckets before its heap grows.
+ */
 static void room_buckets_reserve_positions(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -226,7 +229,7 @@ static void start_in_buckets(struct kunit *test, struct test_timer *t, unsigned 
 	KUNIT_EXPECT_GE(test, test_queue()->buckets.nr, nr);
 }
 
-/* Return: whether all buckets of the queue are freed in time. */
+/* Wait until all buckets of the queue are freed, but 10 s at most.  Return: whether they are. */
 static bool buckets_are_freed(void)
 {
 	unsigned int ms;
@@ -303,7 +306,10 @@ static void room_segments_of_burst_are_freed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_WAITING);
 }
 
-/* The segments of a queue are freed a second after its timers have moved to another queue. */
+/*
+ * A queue has the reservations of timers.  Starts of these timers move the reservations to another
+ * queue.  A second later all segments of the first queue but two are freed.
+ */
 static void room_segments_of_moved_timers_are_freed(struct kunit *test)
 {
 	struct theap_queue *second = test_second_queue(test);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's side of a slot: checks, START, MODIFY, STOP, KICK and events.
+ * The kernel's side of a slot: checks, START, MODIFY, STOP, DRAIN, KICK and events.
  *
- * The test stores to the slot, as a program does, and then calls theap_slot_check().  The
- * test passes the time of the check, so most tests need no clock.
+ * Most tests store to a slot, as a program does, and then check the slot or kick it.  The test
+ * chooses the time of the check, so most tests do not depend on the clock.
  *
  * queue_test.c tests the hrtimer that begins checks, and selftests/protocol.c tests
  * threads that store to a slot while the kernel checks it.
@@ -202,7 +202,7 @@ static void slot_back_off_is_at_most_a_second(struct kunit *test)
 		KUNIT_EXPECT_GE(test, run_checks(st, T0), T0 + min_period);
 		KUNIT_EXPECT_LE(test, slot->queued, T0 + NSEC_PER_SEC);
 		KUNIT_EXPECT_EQ(test, (slot->queued - T0) % min_period, 0);
-		/* A period of more than half a second does not double. */
+		/* With a period of more than half a second, the slot does not back off. */
 		slot->expirations = counts[i];
 		slot->deadline = T0;
 		slot->period = 600 * NSEC_PER_MSEC;
@@ -212,7 +212,7 @@ static void slot_back_off_is_at_most_a_second(struct kunit *test)
 		slot->period = U64_MAX;
 		KUNIT_EXPECT_EQ(test, run_checks(st, T0), THEAP_NEVER);
 	}
-	/* A deadline near the end of time. */
+	/* If the back-off would end after THEAP_NEVER, the next check is at THEAP_NEVER. */
 	slot->expirations = 1000000;
 	slot->deadline = THEAP_NEVER - 10 * min_period;
 	slot->period = min_period;
@@ -244,7 +244,10 @@ static void slot_contended_check_does_not_back_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 502);
 }
 
-/* A back-off is in the times of the context, also in a time namespace. */
+/*
+ * In a time namespace, a check that backs off stores the time of the next check in @queued as a
+ * time of the context.  For the timer it returns the same time on the machine's clock.
+ */
 static void slot_back_off_has_context_times(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -294,8 +297,9 @@ static void slot_taken_event_ends_back_off(struct kunit *test)
 }
 
 /*
- * A check between the reader's first KICK and its exchange of the count backs off.  The reader's
- * second KICK ends that back-off.
+ * A reader kicks a slot that backs off, both before and after the exchange that takes the
+ * expirations.  Here the slot does not back off at first.  A check just before the exchange makes
+ * the slot back off, and the KICK after the exchange ends that back-off.
  */
 static void slot_reader_ends_back_off_begun_before_exchange(struct kunit *test)
 {
@@ -443,7 +447,8 @@ static void slot_contended_deadline_expires_in_next_check(struct kunit *test)
 
 /*
  * If contention keeps an expiry from adding to the count, a later check adds the expirations of
- * both.  Until then @queued is CHECKING, so that the program kicks the slot.
+ * both.  Until then @queued is CHECKING, so that a program that changes the deadline kicks the
+ * slot.
  */
 static void slot_contended_expirations_are_added_by_later_check(struct kunit *test)
 {
@@ -487,8 +492,9 @@ static void slot_contended_kick_adds_expirations(struct kunit *test)
 	slot->deadline = T0;
 	contended_adds = 3;
 	/*
-	 * Each try of the KICK queues a check a minimum period later.  With a minimum of a day, no
-	 * run makes that check before the next try, adds the expirations and wakes the readers.
+	 * Each failed try of the KICK queues a check a minimum period later.  A run that made
+	 * this check before the next try would add the expirations itself.  With a minimum period
+	 * of a day, no run does so.
 	 */
 	theap_min_period_ns = DAY;
 	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
@@ -528,7 +534,7 @@ static void slot_stop_discards_contended_expirations(struct kunit *test)
 }
 
 /* A DRAIN adds the expirations that a check has yet to add after contention: they are an event. */
-static void slot_drain_adds_contended_expirations(struct kunit *test)
+static void slot_drain_adds_expirations_left_by_contended_check(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -555,8 +561,8 @@ static void slot_drain_adds_contended_expirations(struct kunit *test)
 }
 
 /*
- * A contended START tries again.  It first adds the expirations of a pending slot, or discards
- * those of an idle one.
+ * A contended START tries again.  Before it changes a pending slot, it adds the expirations that a
+ * check could not add.  From an idle slot, it discards the expirations that no reader has taken.
  */
 static void slot_contended_start_tries_again(struct kunit *test)
 {
@@ -602,7 +608,10 @@ static void slot_contended_start_tries_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, TIMERHEAP_DISCARDED);
 }
 
-/* STOP and START discard the event of the former arming; the slot stays in the ring once. */
+/*
+ * A STOP, and a START of an idle slot, discard the event of the former arming.  The number of the
+ * slot stays in the ring, and is not added a second time.
+ */
 static void slot_stop_and_start_discard_event(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -627,7 +636,7 @@ static void slot_stop_and_start_discard_event(struct kunit *test)
 	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
 	KUNIT_EXPECT_EQ(test, event.expirations, 1);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
-	/* A discarded event that is read is no event, and leaves the ring. */
+	/* If all expirations were discarded, the reader that removes the number gets no event. */
 	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
 	disarm(st);
 	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
@@ -636,7 +645,10 @@ static void slot_stop_and_start_discard_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 0);
 }
 
-/* A stop, a start and an expiry interrupt a reader: it gets the event of the second arming. */
+/*
+ * A stop, a start and an expiry may interrupt a reader.  Then the reader gets the event of the
+ * second arming, with the user data of that arming.
+ */
 static void slot_event_has_the_data_of_its_arming(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -646,7 +658,12 @@ static void slot_event_has_the_data_of_its_arming(struct kunit *test)
 	int i;
 
 	for (i = 0; i < 4; i++) {
-		/* Has the first arming followed a discard?  Which exchange is late? */
+		/*
+		 * If i is odd, the first arming has followed a discard.  Then the reader makes
+		 * two exchanges: the first one sets TIMERHEAP_READING.  If i is 0 or 1, the first
+		 * exchange is interrupted, else the second.  If i is 2, there is no second one:
+		 * the reader gets the event of the first arming.
+		 */
 		slot->expirations = i & 1 ? TIMERHEAP_DISCARDED | 1 : 1;
 		slot->user_data = 42;
 		restart_before_take = 1 + i / 2;
@@ -728,7 +745,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),
 	KUNIT_CASE(slot_contended_kick_adds_expirations),
 	KUNIT_CASE(slot_stop_discards_contended_expirations),
-	KUNIT_CASE(slot_drain_adds_contended_expirations),
+	KUNIT_CASE(slot_drain_adds_expirations_left_by_contended_check),
 	KUNIT_CASE(slot_stop_and_start_discard_event),
 	KUNIT_CASE(slot_contended_start_tries_again),
 	KUNIT_CASE(slot_event_has_the_data_of_its_arming),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * slot.c, with operations on shared memory that a test can disturb, and helpers of its suite.
+ * slot.c, with operations on shared memory that a test can disturb, and helpers of slot_test.c.
  *
- * slot_test.c is the only file that includes this header.  It includes slot.c, since
- * theap_slot_check() is static, and so that it can replace the operations of user_word.h.
+ * Only slot_test.c includes this header.  This header includes slot.c for two reasons: the tests
+ * call its static functions, and the macros below replace the operations of user_word.h in it.
  */
 #ifndef THEAP_SLOT_TEST_H
 #define THEAP_SLOT_TEST_H
@@ -14,13 +14,16 @@
 static unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
 /*
- * If not NULL, a run checks this slot once before the next compare-and-exchange of expirations, at
- * check_before_take_at.
+ * If not NULL: just before slot.c next compares and exchanges @expirations of this slot, the slot
+ * is checked once, as by a run.  The time of that check is check_before_take_at.
  */
 static struct theap_slot_timer *check_before_take;
 static s64 check_before_take_at;
 
-/* Before this many exchanges of a slot's expirations, stop the slot, start it and let it expire. */
+/*
+ * If this is n > 0: just before the n-th compare-and-exchange from now on, set @expirations and
+ * @user_data as after a stop, a start and an expiry.  That exchange must be one of @expirations.
+ */
 static unsigned int restart_before_take;
 
 static void check_now(const u64 *word);
@@ -89,7 +92,10 @@ static struct theap_slot_timer *slot_make(struct kunit *test)
 	return &page->timers[3];
 }
 
-/* Check a slot at @now.  The count is not used: the slot counts its expirations, too. */
+/*
+ * Check a slot at @now.  Drop the number of expired deadlines that theap_slot_check() sets: the
+ * tests read the slot's @expirations.
+ */
 static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 {
 	u64 count;
@@ -97,7 +103,7 @@ static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
 	return theap_slot_check(st, now, ring, &count);
 }
 
-/* Return: the deadline that a STOP ends. */
+/* Stop a slot, as STOP does.  Return: the deadline that the stop has ended; 0: none. */
 static u64 disarm(struct theap_slot_timer *st)
 {
 	struct theap_ended ended;
@@ -106,7 +112,7 @@ static u64 disarm(struct theap_slot_timer *st)
 	return ended.deadline;
 }
 
-/* Let a run check the slot at @now.  Return: the time of the next check, from the slot. */
+/* Check a slot at @now, as a run does.  Return: its new @queued, the time of the next check. */
 static s64 run_checks(struct theap_slot_timer *st, s64 now)
 {
 	struct theap_expiry expiry = {};
@@ -117,6 +123,7 @@ static s64 run_checks(struct theap_slot_timer *st, s64 now)
 	return theap_slot(st)->queued;
 }
 
+/* Called before each compare-and-exchange of @word: do what the variables above request. */
 static void check_now(const u64 *word)
 {
 	struct theap_slot_timer *st = check_before_take;

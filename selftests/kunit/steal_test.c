@@ -147,15 +147,24 @@ static void steal_leaves_running_queue(struct kunit *test)
 	queue_recovers();
 }
 
-/* The timers of steal_continues_preempted_run(), and what scan_in_function() has found. */
+/*
+ * @preempted: the timers of steal_continues_preempted_run().  scan_in_function() sets the others:
+ * @deferred:              whether the thief has left no timer due
+ * @throttled:             how many of the thief's runs were throttled
+ * @collected:             the number of timers in the batch of the owning CPU's run
+ * @calls_by_thief:        calls by the thief of the functions of all timers but the first
+ * @calls_of_function:     calls of scan_in_function()
+ * @calls_during_function: those calls that began before the first one returned
+ */
 static struct test_timer *preempted;
 static bool deferred;
 static u64 throttled;
 static unsigned int collected, calls_by_thief, calls_of_function, calls_during_function;
 
 /*
- * Make no progress in this function of the first timer, and let a thief scan.  The timer is started
- * again meanwhile and is due at once, but this function must not run twice at a time.
+ * The @work of the first timer: start that timer again, overdue, and then let a thief scan.  Set
+ * @progress to 0 before each scan, so that the run that calls this function appears to make no
+ * progress.  The thief must not call this function before this call has returned.
  */
 static void scan_in_function(struct test_timer *t)
 {
@@ -210,7 +219,11 @@ static void steal_continues_preempted_run(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 }
 
-/* A @work that a thief calls: let the queue belong to this CPU, with its hrtimer not armed. */
+/*
+ * The @work of a timer that a thief expires: let the queue belong to this CPU, and let its hrtimer
+ * appear not armed.  Then the notification at the end of the thief's run arms the hrtimer on this
+ * CPU, and the test finds the deadline in @armed.
+ */
 static void get_queue(struct test_timer *t)
 {
 	test_queue()->cpu = smp_processor_id();
@@ -340,7 +353,7 @@ static void steal_resumes_after_throttled_run(struct kunit *test)
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
-	/* First the owning CPU appears to be throttled after a run, then another thief to run. */
+	/* Let the owning CPU appear to be throttled.  Later let another thief appear to run. */
 	WRITE_ONCE(queue->progress, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
@@ -493,7 +506,7 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 }
 
 /* If nothing is due at the end of a rest, the CPU scans without a run. */
-static void steal_after_rest_that_leaves_nothing_due(struct kunit *test)
+static void steal_scans_at_end_of_rest_if_nothing_is_due(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
@@ -540,7 +553,7 @@ static void steal_before_sleep_scans_64_queues(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, at[0], 64);
 	KUNIT_EXPECT_EQ(test, at[1], 2 * 64);
 	KUNIT_EXPECT_EQ(test, at[2], 130 + 630 + 1);
-	/* The last 10 queues, and around to the first 54. */
+	/* From bit 3900, the scan visits the last 10 queues with timers, then the first 54. */
 	KUNIT_EXPECT_EQ(test, at[3], 530 + 1);
 }
 
@@ -573,7 +586,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_scan_ends_when_budget_is_exceeded),
 	KUNIT_CASE(steal_scans_once_per_steal_us),
 	KUNIT_CASE(steal_after_run_covers_all_clocks),
-	KUNIT_CASE(steal_after_rest_that_leaves_nothing_due),
+	KUNIT_CASE(steal_scans_at_end_of_rest_if_nothing_is_due),
 	KUNIT_CASE(steal_before_sleep_scans_64_queues),
 	{}
 };

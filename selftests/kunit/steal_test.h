@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers of the suites of stealing and of the watchdog (steal_test.c).
+ * Helpers of the suites of stealing and of the watchdog; steal_test.c defines them.
  *
- * steal.c and watchdog.c are included after this header.  So they call test_queues_next(), which
- * can show them more queues than exist, and then counts the queues that a scan visits.
+ * steal_test.c includes steal.c after this header, and watchdog_test.c includes watchdog.c.  By the
+ * macro below, both call test_queues_next() in place of theap_queues_next().  test_queues_next()
+ * can show more queues than exist, and then counts the queues that a scan visits.
  */
 #ifndef THEAP_STEAL_TEST_H
 #define THEAP_STEAL_TEST_H
@@ -17,8 +18,9 @@
 #define OVERDUE	(3 * SECOND / 2)
 
 /*
- * If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one.  The bits
- * of these queues are in @shown_nonempty.  Queue 0 of the clock stands for each of them.
+ * If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one.  A scan
+ * visits the queues whose bits are set in @shown_nonempty.  For each of these bits,
+ * test_queues_next() returns queue 0 of the clock of the bit.
  */
 extern unsigned int shown_queues_nr;
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sync: it waits for what is due, but not for long, and its time is never too late.
+ * A sync waits for the timers that are due, but not for long.  The time that it returns is not
+ * later than the earliest deadline of a timer whose function has not been called yet.
  *
  * In a test the queue belongs to another CPU, and an IPI to that CPU appears to be pending.  So no
- * IPI is sent and no hrtimer is armed, and only the test runs the queue.  The watchdog is off.
+ * IPI is sent and the queue's hrtimer is not armed.  The watchdog is off.  Stealing is off, too,
+ * except in sync_lets_softirq_steal().  So in all other tests, only the test runs the queue.
  */
 #include "core_test.h"
 #include "module/compat.h"
@@ -50,8 +52,8 @@ static void sync_runs_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, test_queue()->count.runs, 0);
 }
 
-/* A stopped timer makes the time too early. */
-static void sync_counts_stopped_timer(struct kunit *test)
+/* A stopped timer that has not left the heap makes the returned time too early. */
+static void sync_returns_deadline_of_stopped_timer_in_heap(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() + DAY;
@@ -62,8 +64,8 @@ static void sync_counts_stopped_timer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sync(), deadline);
 }
 
-/* Timers that were moved earlier are in the inbox, or claimed.  Both count. */
-static void sync_counts_inbox(struct kunit *test)
+/* Timers that were moved earlier are in the inbox or in the list @claimed.  Both lists count. */
+static void sync_reads_deadline_in_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -73,7 +75,10 @@ static void sync_counts_inbox(struct kunit *test)
 	test_start(&t[1], deadline);
 	test_start(&t[0], deadline - 1);
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
-	/* As after a claim of @t that has lasted while the owner drained the inbox. */
+	/*
+	 * Move both timers from the inbox to @claimed, as an owner does with timers that stay
+	 * claimed while it drains the inbox.
+	 */
 	test_start(&t[1], test_now());
 	raw_spin_lock_irq(&queue->lock);
 	queue->claimed = llist_del_all(&queue->inbox);
@@ -95,7 +100,7 @@ static void record_least(struct test_timer *t)
 }
 
 /* While the functions of a batch are called, the batch counts with its earliest deadline. */
-static void sync_counts_batch(struct kunit *test)
+static void sync_reads_earliest_deadline_of_batch(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() - 10;
@@ -113,7 +118,7 @@ static void sync_counts_batch(struct kunit *test)
 }
 
 /* A batch that another CPU is stuck in counts, too. */
-static void sync_counts_stuck_batch(struct kunit *test)
+static void sync_reads_deadline_of_stuck_batch(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -125,7 +130,7 @@ static void sync_counts_stuck_batch(struct kunit *test)
 	queue->run.least = THEAP_NEVER;
 	queue->stolen.least = begun + 7;
 	KUNIT_EXPECT_EQ(test, sync(), begun + 7);
-	/* A batch that is not due cannot be, but no sync waits for it. */
+	/* No real batch has a deadline in the future.  Here one does: no sync waits for it. */
 	queue->stolen.least = deadline - 1;
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	queue->stolen.least = THEAP_NEVER;
@@ -136,7 +141,7 @@ static void sync_counts_stuck_batch(struct kunit *test)
  * A run defers a timer whose function waits in the batch of another run.  Until the function of
  * the deferred timer was called, the deadlines of the queue are not known.
  */
-static void sync_counts_deferred_timer(struct kunit *test)
+static void sync_reads_deadline_of_deferred_timer(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -146,11 +151,17 @@ static void sync_counts_deferred_timer(struct kunit *test)
 	test_start(&t[1], deadline + DAY);
 	t[0].timer.active = 1;
 	test_run();
-	/* As if the other run has ended its batch now, but this one has not retried the timer. */
+	/*
+	 * @active was 1, as if t[0] waited in the batch of another run, so test_run() has deferred
+	 * t[0].  Now that batch appears to have ended, but no run has tried t[0] again yet.
+	 */
 	t[0].timer.active = 0;
 	KUNIT_EXPECT_EQ(test, t[0].called, 0);
 	KUNIT_EXPECT_LE(test, sync(), deadline);
-	/* The retry counts with the time to which the timer was deferred. */
+	/*
+	 * Now a run appears to expire t[0]: its @least is the time to which t[0] was deferred.
+	 * That time is later than the deadline of t[0], so no sync may return it.
+	 */
 	raw_spin_lock_irq(&queue->lock);
 	queue->run.least = queue->deferred;
 	raw_spin_unlock_irq(&queue->lock);
@@ -161,7 +172,10 @@ static void sync_counts_deferred_timer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sync(), deadline + DAY);
 }
 
-/* After a clock step back, the deferrals before the step do not hide the deadlines for long. */
+/*
+ * After a clock step back, a deferral before the step may have left @deferred far in the future.
+ * Then a sync ignores @deferred, and returns the next deadline.
+ */
 static void sync_ignores_deferral_before_clock_step(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -198,7 +212,7 @@ static void sync_waits_for_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, called, 200);
 }
 
-/* If no CPU runs the queue, a sync waits for 1 ms.  A rest makes no difference. */
+/* If no CPU runs the queue, a sync waits for 1 ms.  It does so even if the queue rests, as here. */
 static void sync_waits_for_1_ms(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
@@ -228,7 +242,10 @@ static void sync_lets_softirq_steal(struct kunit *test)
 	KUNIT_EXPECT_LT(test, sync(), test_now());
 	KUNIT_EXPECT_EQ(test, t->called, 0);
 	theap_steal_us = 1000;
-	/* The last scan of this CPU was in another suite, which may have set steal_us to 1 s. */
+	/*
+	 * The last scan of this CPU was in another suite, which may have set steal_us to 1 s.  Then
+	 * this CPU may not scan again before 1 s has passed, so try for 3 s at least.
+	 */
 	for (tries = 0; tries < 3000 && !READ_ONCE(t->called); tries++)
 		sync();
 	KUNIT_EXPECT_EQ(test, sync(), THEAP_NEVER);
@@ -239,11 +256,11 @@ static void sync_lets_softirq_steal(struct kunit *test)
 
 static struct kunit_case sync_cases[] = {
 	KUNIT_CASE(sync_runs_nothing),
-	KUNIT_CASE(sync_counts_stopped_timer),
-	KUNIT_CASE(sync_counts_inbox),
-	KUNIT_CASE(sync_counts_batch),
-	KUNIT_CASE(sync_counts_stuck_batch),
-	KUNIT_CASE(sync_counts_deferred_timer),
+	KUNIT_CASE(sync_returns_deadline_of_stopped_timer_in_heap),
+	KUNIT_CASE(sync_reads_deadline_in_inbox),
+	KUNIT_CASE(sync_reads_earliest_deadline_of_batch),
+	KUNIT_CASE(sync_reads_deadline_of_stuck_batch),
+	KUNIT_CASE(sync_reads_deadline_of_deferred_timer),
 	KUNIT_CASE(sync_ignores_deferral_before_clock_step),
 	KUNIT_CASE(sync_waits_for_run),
 	KUNIT_CASE(sync_waits_for_1_ms),

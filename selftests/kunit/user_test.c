@@ -2,8 +2,8 @@
 /*
  * The life of a user: when the work item of an idle user frees the user.
  *
- * A user is idle once its last context was put, and the work item runs ten seconds later.  The
- * suite includes user.c, so that it can call the work item itself, and need not wait.
+ * A user is idle when its last context has been closed, and the work item runs ten seconds later.
+ * The suite includes user.c, so that it can call the function of the work item, and need not wait.
  */
 #include "module/device/user.c"
 
@@ -61,14 +61,16 @@ static void user_is_kept_by_new_context(struct kunit *test)
 }
 
 /*
- * The race of the work item, while it waits for the lock, against a get and a put:
+ * The race of the work item, while it waits for the lock, against a context that is set up and
+ * closed:
  *
- *	the work item			the last close of another context
- *	  begins			  theap_user_put() queues the work item again
- *	  has the lock
+ *	the work item			another CPU
+ *	  begins			  theap_user_get() for the context
+ *					  theap_user_put() queues the work item again
+ *	  gets the lock
  *
- * The user has no context, but the work item that is queued will use the user.  So the work item
- * that has begun must not free it.
+ * The user has no context, but the queued execution of the work item will use the user.  So the
+ * execution that has begun must not free the user.
  */
 static void user_with_queued_work_item_is_not_freed(struct kunit *test)
 {

@@ -83,8 +83,8 @@ static bool watchdog_falls_asleep(void)
 
 /*
  * A start wakes the watchdog if the watchdog would sleep past the deadline.  The watchdog
- * soon sleeps again.  It sleeps for a part of the time to the first deadline, at most
- * 11.25 s.  If no timer is pending, it sleeps without end.
+ * soon sleeps again.  It sleeps for a part of the time to the first deadline: at most 10 s, and
+ * the eighth that the timer wheel may add.  If no timer is pending, it sleeps without end.
  */
 static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 {
@@ -165,7 +165,10 @@ static void watchdog_wakes_during_run(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, sleeps);
 }
 
-/* If no CPU scans a stuck queue after runs or before sleeps, the watchdog steals the queue. */
+/*
+ * If a queue is stuck, the watchdog steals it.  No other scan steals the queue: no run ends, and no
+ * task waits for events.
+ */
 static void watchdog_steals_stuck_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 10);
@@ -216,6 +219,9 @@ static void watchdog_timer_that_is_late_moves_to_another_cpu(struct kunit *test)
  * time as before.  With at least 3 CPUs, the watchdog timer does not move to the CPU of the
  * other watchdog timer.  No watchdog timer moves to the offline CPU before that CPU is online
  * again.
+ *
+ * The test takes no CPU offline.  If there is a second CPU, the test removes it from theap_drivers,
+ * as the callback of CPU hotplug does.  Then it calls theap_watchdog_offline().
  */
 static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 {
@@ -289,8 +295,11 @@ static void expire_one(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, timer_pending(&theap_watchdog_timers[i].timer));
 }
 
-/* If one watchdog timer finds a near deadline, it also wakes the other watchdog timer. */
-static void watchdog_wakes_both_timers(struct kunit *test)
+/*
+ * A watchdog timer that expires arms both watchdog timers.  If the first deadline is a day ahead,
+ * both sleep.  If it is within the period of 2 s, both stay awake.
+ */
+static void watchdog_timer_that_expires_arms_both(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 
@@ -330,8 +339,8 @@ static void watchdog_visits_only_queues_with_timers(struct kunit *test)
 }
 
 /*
- * A queue that has become empty leaves the scans of the watchdog at the next scan, and not when it
- * is emptied.  It returns to the scans with the next start.
+ * The watchdog scans the queues whose bit is set.  A start sets the bit of its queue.  When the
+ * queue becomes empty, the bit stays set until the next scan of the watchdog, which clears it.
  */
 static void watchdog_scans_queue_from_start_until_found_empty(struct kunit *test)
 {
@@ -367,8 +376,8 @@ static void watchdog_that_is_awake_is_not_woken_again(struct kunit *test)
 }
 
 /*
- * The watchdog reads about once per second which CPUs are isolated.  Here the test marks a CPU as
- * isolated that is not, and the watchdog corrects that.
+ * The watchdog reads about once per second which CPUs are isolated.  Here the test marks this CPU
+ * as isolated, although the kernel has not isolated it.  The watchdog corrects the mark.
  */
 static void watchdog_follows_isolated_cpus(struct kunit *test)
 {
@@ -411,7 +420,7 @@ static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_timer_that_is_late_moves_to_another_cpu),
 	KUNIT_CASE(watchdog_timer_leaves_offline_cpu),
 	KUNIT_CASE(watchdog_stays_on_housekeeping_cpu),
-	KUNIT_CASE(watchdog_wakes_both_timers),
+	KUNIT_CASE(watchdog_timer_that_expires_arms_both),
 	KUNIT_CASE(watchdog_visits_only_queues_with_timers),
 	KUNIT_CASE(watchdog_scans_queue_from_start_until_found_empty),
 	KUNIT_CASE(watchdog_that_is_awake_is_not_woken_again),

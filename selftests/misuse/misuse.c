@@ -168,7 +168,10 @@ static bool correct_use(void)
 		return false;
 	good = expire(object) && expire(&stack);
 	timerheap_stop_sync(&object->timer);
-	/* A destroyed timer may be started, initialized again and freed. */
+	/*
+	 * It is correct to start a destroyed timer (the start returns -ESHUTDOWN), to initialize it
+	 * again, and to free it.
+	 */
 	timerheap_destroy(&stack.timer);
 	timerheap_destroy(&object->timer);
 	good = good && timerheap_start(&stack.timer, 1) == -ESHUTDOWN;
@@ -228,7 +231,10 @@ static bool destroy_atomic(void)
 	return true;
 }
 
-/* The other timer has the same lock class, but its function does not run, so the wait ends. */
+/*
+ * In the function of a timer, wait for another timer to stop.  lockdep reports this, since both
+ * timers have the same lock class.  The function of the other timer does not run, so the wait ends.
+ */
 static bool stop_sync_in_function(void)
 {
 	struct object *object = object_make(WORK_STOP_OTHER);
@@ -260,7 +266,7 @@ static bool start_uninitialized(void)
 	return good;
 }
 
-/* Initialize a timer that has expired, and is still in use. */
+/* Initialize a timer a second time, after it has expired and before it is destroyed. */
 static bool init_twice(void)
 {
 	struct object *object = object_make(WORK_NONE);
@@ -287,7 +293,10 @@ static bool free_stopped(void)
 	return true;
 }
 
-/* Free a timer while preemption is off, so that the kernel cannot destroy the timer instead. */
+/*
+ * Free a timer with preemption off.  After the report timerheap only stops the timer: to destroy
+ * the timer, timerheap would have to sleep.
+ */
 static bool free_atomic(void)
 {
 	struct object *object = object_make(WORK_NONE);

@@ -4,14 +4,17 @@
  *
  *	echo 1 2000 softirqs >/sys/module/timerheap_stuck/parameters/hold
  *
- * holds CPU 1 for 2000 ms: the CPU runs no softirqs.  With "interrupts" instead of
- * "softirqs", its interrupts are off, too.  The write returns once the CPU is held.  Several
- * CPUs may be held at once.  At least one CPU must be free to run the test program.
+ * holds CPU 1 for 2000 ms: the CPU runs no softirqs (on PREEMPT_RT: none of timers).  With
+ * "interrupts" instead of "softirqs", its interrupts are off, too.  The write returns once the CPU
+ * is held.  Several CPUs may be held at once.  At least one CPU must be free to run the test
+ * program.
  *
  * A thread that is bound to the CPU spins there.  If only softirqs are off, another thread
- * may preempt the spinning thread on PREEMPT_RT.  The softirqs of that CPU still do not
- * run: a thread that is to run softirqs first needs a lock that the spinning thread holds.
- * The spinning thread inherits the priority of a thread that waits for the lock.
+ * may preempt the spinning thread on PREEMPT_RT.  The softirqs of timers still do not run on
+ * that CPU.  On Linux 6.1 and 6.12, a thread that is to run softirqs first needs a lock that
+ * the spinning thread holds.  The spinning thread inherits the priority of a thread that waits
+ * for the lock.  Linux 7.3 has the lock only with CONFIG_PREEMPT_RT_NEEDS_BH_LOCK.  But there
+ * the thread that runs the softirqs of timers has a lower priority than the spinning thread.
  *
  * On a virtual machine, only time in which the host runs the CPU counts.  If the host stops the
  * machine meanwhile, the hold lasts longer, so that the other CPUs have time to steal.

@@ -10,15 +10,17 @@
  * Each timer counts what happens to it, in plain fields.  Only the state of the timer
  * protects most of the fields: the code that has claimed the timer or has it in RUNNING writes
  * them.  If two CPUs had a timer at once, the counts would not balance, and KCSAN would
- * report a race.  This must hold for each timer that is freed, and at the end for the sums of
- * all timers:
+ * report a race.  These equations must hold for each timer that is freed, and at the end for
+ * the sums of all timers:
  *
  *	armed = stopped + expired	no expiry is lost or counted twice
  *	called = expired			the function was called once per expiry
  *
  * This must hold at any time:
  *
- * - no timer expires before its deadline, or is queued later than its slack allows;
+ * - no timer expires before its deadline;
+ * - no timer is queued later than its slack allows, unless the core has deferred it since its
+ *   function was in the batch of another run;
  * - the function of a timer never runs on two CPUs at once, and does not run after
  *   theap_timer_stop_sync() has returned.
  *

@@ -19,10 +19,10 @@
  * Rules for all calls:
  *
  *  - Times and spans are nanoseconds on the clock of the context, in the time namespace in which
- *    SETUP was called, whatever the caller's namespace is.  A time is absolute, a value of
- *    clock_gettime(), in memory, in outputs, and in inputs with TIMERHEAP_ABSTIME.  An input
- *    without that flag is relative: the call adds the time of the clock, at once.  So after a step
- *    of the clock, each deadline and timeout passes when the stepped clock reaches it.
+ *    SETUP was called, whatever the caller's namespace is.  In memory, in outputs, and in inputs
+ *    with TIMERHEAP_ABSTIME, a time is absolute: a value of clock_gettime().  An input without that
+ *    flag is relative, except @until of WAIT: the call adds the current time.  So after a step of
+ *    the clock, each deadline and timeout passes when the stepped clock reaches it.
  *  - A timer is pending while its deadline is not 0.  It never expires before its deadline.
  *  - An arming begins when an idle timer is started.  It ends in exactly one of two ways: a stop
  *    finds the timer pending, or the timer expires.  An event counts the expiration, or a stop or
@@ -64,16 +64,16 @@
  * The size of each area is that for @max_slots of SETUP, in whole pages of sysconf(_SC_PAGESIZE)
  * bytes.  The kernel allocates the ring in SETUP and GROW.  It allocates a page of slots when the
  * program first touches it, or a call first arms a slot in it.  A second page has the timers.
- * The memory is charged to the memory cgroup of the task that makes the kernel allocate it, and to
- * the user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails with ENOSPC, and a
- * program that touches a page gets SIGBUS.  So does one that touches pages beyond present slots.
+ * The memory is charged to the memory cgroup of the task that causes the allocation, and to the
+ * user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails with ENOSPC, and a
+ * touch of a new page gives SIGBUS.  So does a touch beyond the present slots or ring entries.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
  * EACCES for other protections, or if the descriptor is not open for reading and writing.
  *
- * The timers run until all descriptors and all mappings of the context are gone.  After
- * fork() parent and child share the context.
+ * The timers run until all descriptors, all mappings and all pending io_uring requests of the
+ * context are gone.  After fork() parent and child share the context.
  */
 
 /*
@@ -124,7 +124,7 @@ struct timerheap_slot {
 /* The parts of @expirations: the number, and two flags */
 #define TIMERHEAP_EXPIRATIONS	((1ULL << 62) - 1)
 #define TIMERHEAP_READING	(1ULL << 62)	/* a reader has begun to take the event */
-#define TIMERHEAP_DISCARDED	(1ULL << 63)	/* in the ring; earlier expirations are discarded */
+#define TIMERHEAP_DISCARDED	(1ULL << 63)	/* a stop or start has discarded expirations */
 
 /**
  * struct timerheap_ring - the numbers of slots with unread events, in shared memory
@@ -230,7 +230,7 @@ struct timerheap_ring {
  * removes READING.  So the exchange fails if the timer was stopped after e was read.
  *
  * A slot with a period of at most half a second backs off while its event is unread.  The kernel
- * checks it after 1, 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
+ * checks it after 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
  * next deadline, and each check counts all periods that have passed.  A program that has taken an
  * event reads @queued and then @deadline.  If @deadline is not 0, and @queued is after it, the
  * program kicks the slot, which ends the back-off.  Without the KICK, the next event is at most a
@@ -243,19 +243,19 @@ struct timerheap_ring {
 /**
  * struct timerheap_event - an event, written by read() and WAIT
  * @user_data:   the value in the slot when the event is taken: that of the arming, unless the
- *               program changes it while the timer is pending or the event is not taken
+ *               program has changed it after the start
  * @slot:        number of the slot
  * @reserved:    0
- * @expirations: expirations since the last event of the slot was taken, at least 1: one for each
- *               arming that has expired.  A one-shot timer has more only if threads start it at
- *               the same time
+ * @expirations: expirations since the last event of the slot was taken, at least 1.  A one-shot
+ *               timer has more than 1 only if it was periodic since then, or if threads start it
+ *               at the same time
  * @deadline:    the last deadline that has expired.  If the slot expires again while the
  *               event is read, this may be the new deadline, and the next event counts it
  * @fired:       absolute time at which the kernel found a deadline due, @deadline or a later one.
  *               Not before @deadline, unless the clock is stepped back while the event is read
  *
  * Events are in the order in which the timers expire.  On one CPU that is the order of deadlines,
- * unless a timer has slack, or over 30 timers (8 on PREEMPT_RT) are due at once.  A timer that was
+ * unless a timer has slack, or over 30 timers (7 on PREEMPT_RT) are due at once.  A timer that was
  * postponed in mapped memory may expire in the order of its old deadline.  To sort them, see SYNC.
  */
 struct timerheap_event {
@@ -303,8 +303,8 @@ struct timerheap_event {
 #define TIMERHEAP_IF_PENDING	(1U << 1)	/* MODIFY: change only a pending timer */
 #define TIMERHEAP_NEXT		(1U << 2)	/* ADVANCE: advance to the next expiry */
 #define TIMERHEAP_CANCEL_ON_SET	(1U << 3)	/* SETUP: report steps of CLOCK_REALTIME */
-#define TIMERHEAP_ON_CPU	(1U << 4)	/* SETUP: all timers expire on one CPU */
-#define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no limit of CPU time, periods from 1 us */
+#define TIMERHEAP_ON_CPU	(1U << 4)	/* SETUP: all timers are queued on one CPU */
+#define TIMERHEAP_UNLIMITED	(1U << 5)	/* SETUP: no user_cpu_percent; periods from 1 us */
 
 /* SETUP: the clock ID of a manual clock, which only ADVANCE moves.  No other clock has this ID. */
 #define TIMERHEAP_CLOCK_MANUAL	63
@@ -321,7 +321,7 @@ struct timerheap_event {
  * @max_user_memory: the most bytes of all contexts, heaps and queues of one user.  Contexts that
  *              were set up with CAP_SYS_RESOURCE may exceed it
  * @user_memory: the bytes that are charged to the user of this context; 0 before SETUP
- * @entries:    current heap entries; a bucket is one, and stopped timers that are not yet removed
+ * @entries:    current heap entries, those of stopped timers included; a bucket is one entry
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
  *              that a call has moved to another CPU
  * @checked:    timers that a run has checked, and found due, stopped or postponed
@@ -333,8 +333,8 @@ struct timerheap_event {
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
  * @bucketed:   timers with slack that are in buckets now
  * @user_cpu_percent: of each CPU, for one user's timers; beyond it they expire late; 0: no limit
- * @cpu_time:   the CPU time that was charged to user_cpu_percent, in nanoseconds
- * @deferred_notifications: notifications from other CPUs that were deferred by that limit
+ * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
+ * @deferred_notifications: notifications that were deferred by a limit of CPU time
  * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
  * @stolen_by_watchdog: of @stolen, those that the watchdog has started
  *
@@ -374,9 +374,9 @@ struct timerheap_info {
  * struct timerheap_setup - set up the context, once for each open
  * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL
  * @flags: 0, or a combination of TIMERHEAP_CANCEL_ON_SET, TIMERHEAP_ON_CPU and
- *         TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE
+ *         TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE.  Bits 29 and 30 are libtimerheap's
  * @slots: number of slots, 1 to &timerheap_info.max_slots
- * @cpu:   with TIMERHEAP_ON_CPU, the CPU on which the timers expire; otherwise 0
+ * @cpu:   with TIMERHEAP_ON_CPU, the CPU that the timers are queued on; otherwise 0
  * @slots_offset: out: offset of the slots, for mmap()
  * @slots_size:   out: size of the slots in bytes, for mmap()
  * @ring_offset:  out: offset of the ring, for mmap()
@@ -387,15 +387,15 @@ struct timerheap_info {
  * @slot_stride:  out: bytes from one slot to the next, in the slots
  * @ring_entries: out: offset of &timerheap_ring.slots in the ring
  * @max_slots: the most slots that GROW may give to the context: at least @slots, and at most
- *         &timerheap_info.max_slots; other values count as the nearest.  out: the most slots
+ *         &timerheap_info.max_slots; other values count as the nearest.  out: the value in use
  *
  * A step of CLOCK_REALTIME also steps CLOCK_TAI.  TIMERHEAP_CANCEL_ON_SET, for CLOCK_REALTIME only,
  * reports steps.  After one or more steps, one read() or WAIT fails with ECANCELED.  Until it
  * does, poll() reports EPOLLIN.  The flag changes neither timers nor events.
  *
  * With TIMERHEAP_ON_CPU timers are queued on @cpu, which must be online, and in the CPU affinity of
- * the caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  TIMERHEAP_IOC_SETUP(2) lists
- * the CPUs without this flag, and what steps the clock.
+ * the caller.  If @cpu is isolated, the caller needs CAP_SYS_NICE.  TIMERHEAP_IOC_SETUP(2) states
+ * where timers are queued without this flag, and what steps the clock.
  *
  * EINVAL: invalid clock, number of slots or CPU; a flag does not fit the clock.  EBUSY: SETUP was
  * called already.  EPROTONOSUPPORT: the kernel has another layout than @layout.  ENOSPC: the user
@@ -520,7 +520,7 @@ struct timerheap_modify {
  * @period:      out: period in nanoseconds; 0: one-shot
  * @slack:       out: the slot's own slack in nanoseconds; 0: the slack given to SETUP
  * @user_data:   out: user data of the slot
- * @expirations: out: expirations up to the last check that no reader has taken yet
+ * @expirations: out: the expirations that no reader has taken yet, counted at the last check
  */
 struct timerheap_get {
 	__u32 slot;
@@ -543,14 +543,14 @@ struct timerheap_get {
  * @count:    out: number of events written.  It is below @min if the timeout has passed, the clock
  *            was stepped, @events can be written only in part, or after a signal, see below
  * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
- *            out: 0; after EINTR, the time at which a relative @timeout passes; unchanged
- *            after another error, but for ECANCELED and EFAULT
+ *            out: 0 after success, ECANCELED, or EFAULT for @events; after EINTR, the time
+ *            at which a relative @timeout passes; otherwise unchanged
  *
  * Events that are available are taken even if the timeout has passed.  O_NONBLOCK has no effect.
  *
- * A signal handler ends the call with EINTR, and the same structure then continues it; @until = 0
- * begins a new wait.  Without a handler, for example after SIGSTOP and SIGCONT, the call continues.
- * TIMERHEAP_IOC_WAIT(2) has the details.
+ * A signal handler ends the call with EINTR.  A second call with the same structure continues the
+ * wait; if the program has set @until to 0, that call begins a new wait.  Without a handler, for
+ * example after SIGSTOP and SIGCONT, the call continues.  TIMERHEAP_IOC_WAIT(2) has the details.
  *
  * All expirations of one slot that were not taken yet are one event: @min events need @min slots.
  * The call takes events when the ring has @min entries.  It may get fewer: some are of discarded
@@ -620,7 +620,7 @@ struct timerheap_drain {
  * @reserved: 0
  *
  * The kernel queues each timer at its deadline.  If the deadline has passed, the timer expires
- * within the call.  If it is 0, the timer is cancelled.  A KICK that is not needed does no harm.
+ * within the call.  If the deadline is 0, the timer is cancelled.  A needless KICK does no harm.
  *
  * The call ends early, with @done below @nr, at a number that cannot be read or is not that of a
  * slot.  If it is the first one, the call fails.  A signal ends the call early, without an error.
@@ -734,10 +734,11 @@ struct timerheap_advance {
  * @reserved: 0
  * @next:     out: the timers that were due before this time have expired, and their events are
  *            available or were taken.  TIMERHEAP_NEVER: no timer is pending
- * The call waits for about 1 ms at most, and @next may be a time that has passed.  It may be an old
- * deadline, which is too early.  It is not too late, unless a thread starts, changes or kicks a
- * timer during the call or later.  Exception: the kernel checks a slot after its deadline if the
- * event of a periodic slot is unread, or the program keeps changing the slot.
+ *
+ * The call waits for about 1 ms at most, and @next may be a time that has passed.  @next may be the
+ * old deadline of a stopped or postponed timer, which is too early.  @next is not too late, unless
+ * a thread starts, changes or kicks a timer during the call or later.  Exceptions: the event of a
+ * periodic slot is unread, the program keeps changing a slot, or the clock is stepped back.
  */
 struct timerheap_sync {
 	__u32 flags;
@@ -767,12 +768,12 @@ struct timerheap_sync {
  * DOC: io_uring
  *
  * IORING_OP_URING_CMD, with one of these in cmd_op, and struct timerheap_uring_cmd in cmd.  No
- * request occupies a worker of io_uring.
+ * request occupies a worker of io_uring while it waits.
  *
- *	KICK	as the call, for at most 1024 slots: @done.  Task work can end it early
- *	WAIT	completes when the ring has @nr entries or more: their number.  Takes no event.
- *		A clock step, which read() then reports, completes it, too.  Since Linux 6.8
- *	CANCEL	ends the pending WAITs with the same key: their number, or ENOENT
+ *	KICK	the call, for 1024 slots at most.  Result: @done.  Pending task work ends it early
+ *	WAIT	completes when the ring has @nr entries or more.  Result: their number.  Takes no
+ *		event.  A clock step, which read() then reports, ends it, too.  Since Linux 6.8
+ *	CANCEL	ends the pending WAITs with the same key.  Result: their number, or ENOENT
  *
  * IORING_URING_CMD_MULTISHOT with IOSQE_BUFFER_SELECT (since Linux 6.18): WAIT completes each time
  * that entries were added, as with EPOLLET.  A completion without IORING_CQE_F_MORE ends it.
@@ -787,7 +788,7 @@ struct timerheap_sync {
 /**
  * struct timerheap_uring_cmd - the argument of an io_uring request
  * @arg:      KICK: address of __u32 slot numbers.  WAIT, CANCEL: the program's key
- * @nr:       KICK: how many slots.  WAIT: how many events, 1 to the slots.  CANCEL: 0
+ * @nr:       KICK: how many slots.  WAIT: how many events, 1 to the number of slots.  CANCEL: 0
  * @reserved: 0
  */
 struct timerheap_uring_cmd {
