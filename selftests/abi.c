@@ -33,7 +33,7 @@ FIELD(timerheap_ring, tail, 64);
 FIELD(timerheap_ring, now, 72);
 FIELD(timerheap_ring, program, 128);
 FIELD(timerheap_ring, slots, 192);
-/* 32-bit compilers align 64-bit fields to 4 bytes, unless the type of the field states 8. */
+/* On i386, compilers align 64-bit fields to 4 bytes, unless the type of the field states 8. */
 _Static_assert(_Alignof(struct timerheap_slot) == 8 && _Alignof(struct timerheap_ring) == 8,
 	       "atomic instructions need 64-bit fields that are aligned to 8 bytes");
 LAYOUT(timerheap_event, 40);
@@ -162,7 +162,7 @@ FIXTURE_TEARDOWN(abi)
 	close(self->fd);
 }
 
-/* Fill the outputs, which a refused call must not write, with a pattern. */
+/* Fill most outputs with a pattern: REFUSED() notices if a refused call sets one of them to 0. */
 static void poison(unsigned int request, void *arg)
 {
 	switch (request) {
@@ -307,7 +307,7 @@ TEST_F(abi, setup_returns_layout)
 	}
 }
 
-/* QUERY returns what SETUP was called with, and what it has returned. */
+/* QUERY returns the inputs that SETUP was called with, and the outputs that SETUP has returned. */
 TEST_F(abi, query_returns_setup)
 {
 	struct timerheap_setup setups[] = {
@@ -336,7 +336,7 @@ TEST_F(abi, query_returns_setup)
 }
 
 /* A descriptor that is not open for writing cannot be set up, so no call changes its context. */
-TEST_F(abi, read_only_descriptor_is_refused)
+TEST_F(abi, setup_refuses_read_only_descriptor)
 {
 	int fd = open(DEVICE, O_RDONLY | O_CLOEXEC);
 	struct timerheap_info info;
@@ -510,7 +510,7 @@ TEST_F(abi, modify_refuses_bad_arguments)
 	for (int slot = 1; slot < 3; slot++)
 		REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 			.slot = slot, .flags = TIMERHEAP_IF_PENDING });
-	/* The last slot is in a page of slots that no call has used yet. */
+	/* With pages of 4 KiB, the last slot is in a page of slots that no call has used yet. */
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 		.slot = SLOTS - 1, .flags = TIMERHEAP_IF_PENDING });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, BAD));
@@ -702,8 +702,8 @@ TEST_F(abi, modify_keeps_slack_and_user_data)
 }
 
 /*
- * Arrays that are shorter than the call's argument @nr states: a call asks for ALL entries,
- * but the memory ends after FIT entries.
+ * Arrays with less room than the argument @nr of the call.  @nr is ALL, but at most FIT entries
+ * fit into the array.  Unmapped memory follows the array.
  */
 #define FIT	20
 #define ALL	30
@@ -745,8 +745,9 @@ static void count_events(const struct timerheap_event *events, int nr, int *seen
 /*
  * read() and WAIT take the events that they can copy.  The other events stay in the ring.
  *
- * The array ends @over bytes after the last event that fits.  On arm64 the functions that copy
- * to a program may report fewer bytes than they have copied, for some of these lengths.
+ * The array ends @over bytes after the last event that fits.  At some of these lengths, the
+ * functions of arm64 that copy to a program may copy more bytes than they report.  So the test
+ * tries each multiple of 8 below the size of an event.
  */
 TEST_F(short_array, events_that_do_not_fit_stay_in_ring)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Structures of calls that are shorter or longer than the kernel's.
+ * Calls whose structure is shorter or longer than the kernel's.
  *
  * The request has the size of the program's structure.  So a program that was built with another
- * version of <linux/timerheap.h> passes another size.  Each test tries each call, with all sizes
- * or with several.  Each structure ends at unmapped memory, so the kernel cannot access bytes
- * beyond it.
+ * version of <linux/timerheap.h> passes another size.  Each test but the first makes each call
+ * with all sizes of a range; one test leaves out INFO.  The structure ends at unmapped memory, so
+ * that the call fails if the kernel accesses bytes beyond it.
  *
  * Before each test slot 0 is pending; the clock is manual, so that ADVANCE works, too.
  */
@@ -15,7 +15,7 @@
 
 #define SLOTS	10
 #define POISON	0x5a
-#define MORE	64	/* how much longer than the kernel's the longest structure is */
+#define MORE	64	/* the longest structure has this many bytes more than the kernel's */
 
 #define END(type, field) \
 	(offsetof(struct timerheap_##type, field) + sizeof(((struct timerheap_##type *)0)->field))
@@ -50,7 +50,7 @@ static const struct size_case {
 
 FIXTURE(abi_sizes)
 {
-	int fd, fresh;		/* contexts: @fd is set up; SETUP sets up @fresh, again and again */
+	int fd, fresh;		/* contexts: @fd is set up; @fresh: a new one for each SETUP */
 	size_t page;
 	char *memory, *end;	/* @end: the first byte that is not mapped */
 };
@@ -78,7 +78,10 @@ FIXTURE_TEARDOWN(abi_sizes)
 	close(self->fd);
 }
 
-/* Write a valid argument of a call to the last @size bytes before @end.  Return: its address. */
+/*
+ * Write a valid argument of a call to the last @size bytes before @end, and POISON to the bytes
+ * before the argument.  Return: the address of the argument.
+ */
 static void *valid(const struct size_case *c, char *end, unsigned int size)
 {
 	char whole[sizeof(struct timerheap_info) + MORE] = {};
@@ -108,7 +111,10 @@ static void *valid(const struct size_case *c, char *end, unsigned int size)
 	return memcpy(end - size, whole, size);
 }
 
-/* Make a call with a structure of @size bytes.  @fds: of the fixture.  Return: 0 or -errno. */
+/*
+ * Make a call with a structure of @size bytes, on the context @fd.  SETUP does not use @fd: it is
+ * called on a newly opened context, which replaces *@fresh.  Return: 0 or -errno.
+ */
 static int sized_call(const struct size_case *c, int fd, int *fresh, void *arg, unsigned int size)
 {
 	unsigned int request = _IOC(_IOC_DIR(c->command), TIMERHEAP_IOC_MAGIC,
@@ -129,8 +135,11 @@ static bool filled(const char *from, const char *to, char byte)
 	return from >= to;
 }
 
-/* The header cannot make a structure shorter: programs that exist would be refused. */
-TEST_F(abi_sizes, no_structure_has_become_shorter)
+/*
+ * No structure of the header is shorter than the minimum.  The kernel refuses a shorter structure,
+ * so a program that is built with such a header could not make the call.
+ */
+TEST_F(abi_sizes, no_structure_of_header_is_shorter_than_minimum)
 {
 	const struct size_case *c;
 
@@ -160,8 +169,8 @@ TEST_F(abi_sizes, structure_below_minimum_is_refused)
 }
 
 /*
- * A structure that has the minimum is accepted.  It gets the same outputs as the kernel's, as far
- * as it has room, and the kernel accesses no byte beyond it.
+ * A structure that has at least the minimum size is accepted.  It gets the same outputs as a
+ * structure of the kernel's size, up to its own end, and the kernel accesses no byte beyond it.
  */
 TEST_F(abi_sizes, shorter_structure_gets_its_part_of_outputs)
 {
@@ -183,7 +192,10 @@ TEST_F(abi_sizes, shorter_structure_gets_its_part_of_outputs)
 		}
 }
 
-/* The kernel accepts a longer structure if the bytes beyond its own are 0, and sets them to 0. */
+/*
+ * The kernel accepts a structure that is longer than its own if the bytes that it does not know
+ * are 0.  INFO accepts any bytes, and sets them to 0.
+ */
 TEST_F(abi_sizes, longer_structure_is_accepted)
 {
 	const struct size_case *c;
@@ -193,7 +205,7 @@ TEST_F(abi_sizes, longer_structure_is_accepted)
 			unsigned int size = _IOC_SIZE(c->command) + more;
 			char *arg = valid(c, self->end, size);
 
-			/* INFO has no inputs: the bytes before the call do not matter. */
+			/* INFO has no inputs: it accepts a structure with any bytes. */
 			if (c->command == TIMERHEAP_IOC_INFO)
 				memset(arg, POISON, size);
 			EXPECT_EQ(0, sized_call(c, self->fd, &self->fresh, arg, size))
@@ -203,7 +215,10 @@ TEST_F(abi_sizes, longer_structure_is_accepted)
 	EXPECT_EQ(1, th_pending(self->fd, 0));
 }
 
-/* A field that this kernel does not know is refused, and the call changes nothing. */
+/*
+ * If a field that this kernel does not know is not 0, the kernel refuses the call, which changes
+ * nothing.  INFO is left out, since it has no inputs.
+ */
 TEST_F(abi_sizes, unknown_field_that_is_not_0_is_refused)
 {
 	char before[sizeof(struct timerheap_info) + MORE];
@@ -216,7 +231,7 @@ TEST_F(abi_sizes, unknown_field_that_is_not_0_is_refused)
 
 			if (c->command == TIMERHEAP_IOC_INFO)
 				continue;
-			/* Name slot 0 in START, STOP and MODIFY. */
+			/* Name slot 0 in START, STOP and MODIFY: it must stay pending. */
 			if (c->command != TIMERHEAP_IOC_EVENTFD)
 				arg[0] = 0;
 			self->end[-1] = 1;
@@ -228,7 +243,7 @@ TEST_F(abi_sizes, unknown_field_that_is_not_0_is_refused)
 	EXPECT_EQ(1, th_pending(self->fd, 0));
 }
 
-/* The kernel also accesses the part that it does not know.  If it cannot, the call fails. */
+/* The kernel also accesses the part that it does not know.  If it cannot, it refuses the call. */
 TEST_F(abi_sizes, longer_structure_that_ends_at_unmapped_memory_fails)
 {
 	const struct size_case *c;
@@ -237,7 +252,7 @@ TEST_F(abi_sizes, longer_structure_that_ends_at_unmapped_memory_fails)
 		for (unsigned int more = 1; more <= MORE; more++) {
 			char *arg = valid(c, self->end, _IOC_SIZE(c->command));
 
-			/* Name slot 0 in START, STOP and MODIFY. */
+			/* Name slot 0 in START, STOP and MODIFY: it must stay pending. */
 			if (c->command != TIMERHEAP_IOC_EVENTFD)
 				arg[0] = 0;
 			EXPECT_EQ(-EFAULT, sized_call(c, self->fd, &self->fresh, arg,

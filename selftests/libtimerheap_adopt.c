@@ -2,9 +2,10 @@
 /*
  * libtimerheap: a successor goes on with the context of a program that was killed.
  *
- * The test is the store that keeps the descriptor.  The predecessor is a child, which opens the
- * context and passes the descriptor by SCM_RIGHTS.  The successor is another child, which receives
- * the descriptor in the same way.
+ * Between the two, the test keeps the descriptor, as systemd's descriptor store does.  The
+ * predecessor is a child that opens the context, and sends the descriptor to the test by
+ * SCM_RIGHTS.  The successor is another child, to which the test sends the descriptor in the same
+ * way.  In some tests, the test itself is the successor.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -56,10 +57,11 @@ static int receive_fd(int socket)
 FIXTURE(adopt)
 {
 	int sockets[2];
-	/* In shared memory: what the children have done, indexed by the data of a timer. */
+	/* In shared memory: what the children have done. */
 	struct record {
-		uint32_t begun, armed;	/* timers whose arming was begun, and has ended */
-		uint32_t events[MANY];	/* events that a child has got */
+		/* @begun timers were to be started.  For @armed of them the start has returned. */
+		uint32_t begun, armed;
+		uint32_t events[MANY];	/* expirations taken, indexed by the data of the timer */
 	} *record;
 };
 
@@ -89,8 +91,8 @@ static pid_t fork_child(void)
 }
 
 /*
- * A round: arm @timers with deadlines within @span.  Kill the program after @life, or if
- * that is 0, when all timers are armed.
+ * A round: the predecessor arms @timers timers, each with a deadline within @span of its start.
+ * The test kills the predecessor after @life, or if @life is 0, when all timers are armed.
  */
 struct round {
 	uint32_t timers;
@@ -139,7 +141,10 @@ static bool any_pending(const struct timerheap *th)
 	return false;
 }
 
-/* Open the context, and take events until no timer is pending.  Return: 0, or a failed check. */
+/*
+ * Open the context, and take events until no timer is pending and no event arrives for 100 ms.
+ * Return: 0; otherwise the number of the check that has failed.
+ */
 static int successor(const struct round *round, int socket, struct record *record)
 {
 	struct timerheap *th = timerheap_open_fd(receive_fd(socket));
@@ -164,7 +169,10 @@ static int successor(const struct round *round, int socket, struct record *recor
 	return 0;
 }
 
-/* Kill a program, and let a successor go on.  Each timer expires once, in one of the two. */
+/*
+ * Kill a predecessor, and let a successor go on.  Check that each timer expires once, in one of the
+ * two.
+ */
 static void kill_and_succeed(struct __test_metadata *_metadata, const int sockets[2],
 			     struct record *record, const struct round *round)
 {
@@ -227,7 +235,7 @@ TEST_F_TIMEOUT(adopt, successor_loses_and_doubles_no_timer, 300)
 /* A program is killed that has a million timers, of which some have expired. */
 TEST_F_TIMEOUT(adopt, million_timers_survive_their_program, 200)
 {
-	/* A million expiries in 20 s take more CPU time than a user's limit. */
+	/* A million timers that expire one by one in 20 s exceed a user's limit of CPU time. */
 	struct round round = { .timers = MANY, .flags = TIMERHEAP_UNLIMITED, .span = 20 * SEC };
 	struct timerheap_info info;
 	int fd = th_open();
@@ -240,6 +248,11 @@ TEST_F_TIMEOUT(adopt, million_timers_survive_their_program, 200)
 		SKIP(return, "the limit of a user's memory is too low for a million timers");
 	kill_and_succeed(_metadata, self->sockets, self->record, &round);
 }
+
+/*
+ * Each function below is executed by a predecessor, which then exits.  The function leaves the
+ * shared memory in the state that a kill at a certain point would leave.
+ */
 
 /* Be killed after an arming that needs a KICK, and before the KICK. */
 static void die_before_kick(struct timerheap *th)
@@ -254,7 +267,7 @@ static void die_in_next(struct timerheap *th)
 	__atomic_store_n(&th->ring->head, th->ring->head + 1, __ATOMIC_RELAXED);
 }
 
-/* As before, with another event in the ring, and with a ring that is full. */
+/* As die_in_next(), but the ring was full: the numbers of the three other slots are still in it. */
 static void die_in_next_of_several(struct timerheap *th)
 {
 	int slots[4];
@@ -303,26 +316,30 @@ static void die_with_wrong_number(struct timerheap *th)
 	th->ring->slots[0] = UINT32_MAX;
 }
 
-/* Be killed after another process has written a gap behind the entries of the ring. */
+/*
+ * Be killed after another process has written a wrong GAP (tools/lib/context.h): its position is
+ * the tail, which has no entry yet.
+ */
 static void die_with_wrong_gap(struct timerheap *th)
 {
 	die_with_full_ring(th);
 	th->ring->program[GAP] = (uint64_t)th->ring->tail << 32 | 2;
 }
 
-/* As before, with a gap in the ring, and a number that no slot has. */
+/* As before, but the position of GAP has an entry, and no slot has the number of GAP. */
 static void die_with_wrong_number_in_gap(struct timerheap *th)
 {
 	die_with_full_ring(th);
 	th->ring->program[GAP] = (uint64_t)th->ring->head << 32 | 5;
 }
 
-/* A successor makes up for what the predecessor was about to do. */
+/* A successor finishes what its predecessor was doing when it was killed. */
 TEST_F(adopt, successor_finishes_what_was_begun)
 {
 	static const struct {
 		void (*die)(struct timerheap *th);
-		uint32_t events, entries;	/* @entries: in the ring */
+		/* Events that the successor gets, and entries of the ring when it opens. */
+		uint32_t events, entries;
 	} cases[] = {
 		{ die_before_kick, 1, 1 },
 		{ die_in_next, 1, 1 },
@@ -392,7 +409,10 @@ struct sorted {
 	__u32 slots[SORTED];
 };
 
-/* Let a few timers expire, in another order than that of their deadlines, and sort the events. */
+/*
+ * Let a few timers expire, in another order than that of their deadlines.  Then stop, so that the
+ * parent can execute the sort of the events step by step.
+ */
 static void predecessor_that_sorts(int socket)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SORTED);
@@ -412,8 +432,9 @@ static void predecessor_that_sorts(int socket)
 }
 
 /*
- * Step a stopped child through its instructions until it exits, and copy each state of the ring.
- * Return: how many states there were; -1: the child has failed.
+ * Step a stopped child through its instructions until it exits.  Copy each state of the ring that
+ * differs from the state before it.
+ * Return: the number of copies; -1: the child has failed, or has not exited after @max copies.
  */
 static int step_through_sort(pid_t pid, const struct timerheap_ring *ring, struct sorted *states,
 			     int max)
@@ -430,8 +451,8 @@ static int step_through_sort(pid_t pid, const struct timerheap_ring *ring, struc
 }
 
 /*
- * A program may be killed after each instruction of timerheap_sync(), which sorts the events in
- * shared memory.  The successor finds the event of each slot once.
+ * A program may be killed after any instruction of timerheap_sync(), which sorts the events in
+ * shared memory.  Whatever that instruction was, the successor finds the event of each slot once.
  */
 TEST_F(adopt, successor_finds_each_event_after_kill_in_sort)
 {
@@ -512,7 +533,10 @@ static void __attribute__((constructor)) successor_after_exec(void)
 	      event.user_data != 77);
 }
 
-/* Start a timer, close the context and execute the successor, which has copies of descriptors. */
+/*
+ * Start a timer.  Close the context, and open it by a copy of its descriptor.  Then execute this
+ * program as the successor, and pass the number of a second copy, which exec() does not close.
+ */
 static void predecessor_that_executes(void)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 4);
@@ -534,7 +558,7 @@ static void predecessor_that_executes(void)
 	_exit(4);
 }
 
-/* A copy of the descriptor keeps the timers over a close of the context, and over exec(). */
+/* The timers stay after timerheap_close() and after exec() if there is a copy of the descriptor. */
 TEST_F(adopt, copy_of_descriptor_survives_close_and_exec)
 {
 	pid_t pid = fork_child();
@@ -565,10 +589,11 @@ TEST_F(adopt, other_descriptor_is_refused)
 }
 
 /*
- * A context of a library with an older protocol is refused: its ring has no word for the number of
- * a sort that was killed.  The ring has the number of the protocol.
+ * The library refuses a context that a library with other words in program[] has opened.  The
+ * first word is the version of the words.  A library of version 2 did not write GAP, so a successor
+ * could not finish a sort that was killed.
  */
-TEST_F(adopt, context_of_older_protocol_is_refused)
+TEST_F(adopt, context_of_older_library_is_refused)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 1), *next;
 	int copy;

@@ -2,9 +2,7 @@
 /* libtimerheap after fork(), and with a descriptor that the program has closed. */
 #include <sys/wait.h>
 
-#include <timerheap.h>
-
-#include "system_test.h"
+#include "library_test.h"
 
 #define SLOTS	8
 
@@ -15,7 +13,7 @@ FIXTURE(child)
 
 FIXTURE_SETUP(child)
 {
-	REQUIRE_DEVICE();
+	REQUIRE_ENGINE();
 	self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_NE(NULL, self->th);
 }
@@ -25,7 +23,10 @@ FIXTURE_TEARDOWN(child)
 	timerheap_close(self->th);
 }
 
-/* Use the timers of the parent.  Return: 0; otherwise the number of the check that has failed. */
+/*
+ * In a child: check that it finds idle timers and no event, and cannot use its parent's timers.
+ * Return: 0; otherwise the number of the check that has failed.
+ */
 static int use_timers_of_parent(struct timerheap *th)
 {
 	struct timerheap_event event;
@@ -103,7 +104,7 @@ TEST_F(child, reopen_gives_timers_of_its_own)
 	EXPECT_FALSE(timerheap_next(th, &event));
 }
 
-/* The grandchild of a child that has reopened its context is a child of that context, too. */
+/* A child reopens the context, and then forks.  The grandchild cannot use the child's timers. */
 TEST_F(child, grandchild_is_detached)
 {
 	struct timerheap *th = self->th;
@@ -127,8 +128,8 @@ static void reopen_in_handler(void)
 		_exit(11);
 }
 
-/* A handler that the program has registered for children may give the child a context. */
-TEST_F(child, handler_of_program_can_reopen)
+/* A child handler that the program has registered by pthread_atfork() may reopen the context. */
+TEST_F(child, atfork_handler_can_reopen)
 {
 	pid_t pid;
 
@@ -175,6 +176,9 @@ TEST_F(child, close_of_parent_ends_timers)
 	int64_t before = th_entries(timerheap_fd(self->th));
 	pid_t pid;
 
+	if (library_in_process())
+		timerheap_close(th);
+	REQUIRE_KERNEL("a counter of timers");
 	ASSERT_NE(NULL, th);
 	ASSERT_EQ(0, timerheap_start(th, timerheap_alloc(th), timerheap_now(th) + 1000 * SEC));
 	EXPECT_EQ(before + 1, th_entries(timerheap_fd(self->th)));
@@ -187,7 +191,10 @@ TEST_F(child, close_of_parent_ends_timers)
 	waitpid(pid, NULL, 0);
 }
 
-/* Outside of fork(), timerheap_reopen() stops all timers and frees all slots. */
+/*
+ * In the process that has opened the context, timerheap_reopen() stops all timers, and frees all
+ * slots.
+ */
 TEST_F(child, reopen_stops_all_timers)
 {
 	struct timerheap *th = self->th;
@@ -201,7 +208,10 @@ TEST_F(child, reopen_stops_all_timers)
 	EXPECT_EQ(1, timerheap_wait(th, SEC));
 }
 
-/* If the program has closed the descriptor, as closefrom() does, no function waits or succeeds. */
+/*
+ * A program may close the descriptor, as closefrom() does.  Then a wait without an event returns
+ * -EBADF, and so does a start that needs a KICK.
+ */
 TEST_F(child, closed_descriptor_is_an_error)
 {
 	struct timerheap *th = self->th;
@@ -221,6 +231,7 @@ TEST_F(child, reopen_without_permission_fails)
 	pid_t pid;
 	int mode;
 
+	REQUIRE_KERNEL("a device");
 	if (geteuid())
 		SKIP(return, "needs root");
 	mode = th_set_mode(0600);

@@ -2,24 +2,26 @@
 /*
  * GROW and timerheap_grow(): a context gets more slots while its timers run.
  *
- * The mappings stay where they are, and no event is lost, doubled or out of order.  What GROW must
- * preserve is in the ring: so most tests have unread events, with the head at different entries.
+ * The mappings stay where they are, and no event is lost, doubled or out of order.  GROW copies the
+ * numbers of unread events to a larger ring.  So some tests call GROW while events are unread, and
+ * the head is at different entries.
  */
 #include <setjmp.h>
 #include <signal.h>
 
-#include <timerheap.h>
+#include "library_test.h"
 
-#include "timerheap_test.h"
-
-#define MOST	(1U << 20)	/* max_slots of the contexts */
+#define MOST	(1U << 20)	/* the default of the module parameter max_slots */
 
 FIXTURE(grow)
 {
 	struct timerheap *th;
 };
 
-/* Open a context with @slots slots, which may grow to MOST.  Return: it, or NULL. */
+/*
+ * Open a context with @slots slots, which may grow to MOST: SETUP lowers max_slots to the module
+ * parameter.  Return: the context, or NULL.
+ */
 static struct timerheap *open_growing(clockid_t clock, uint32_t slots)
 {
 	struct timerheap_setup setup = { .clock = clock, .slots = slots, .max_slots = UINT32_MAX };
@@ -29,7 +31,7 @@ static struct timerheap *open_growing(clockid_t clock, uint32_t slots)
 
 FIXTURE_SETUP(grow)
 {
-	REQUIRE_DEVICE();
+	REQUIRE_ENGINE();
 	self->th = open_growing(TIMERHEAP_CLOCK_MANUAL, 8);
 	ASSERT_NE(NULL, self->th);
 }
@@ -51,24 +53,35 @@ static uint64_t charged(struct timerheap *th)
 TEST_F(grow, number_of_slots_grows_to_its_limit)
 {
 	struct timerheap *fixed = timerheap_open(CLOCK_MONOTONIC, 8);
-	struct timerheap_grow grow = { .slots = 3 };
-	struct timerheap_setup setup = {};
 
 	ASSERT_NE(NULL, fixed);
 	EXPECT_EQ(-EINVAL, timerheap_grow(fixed, 9));
 	EXPECT_EQ(8, timerheap_slots(fixed));
 	EXPECT_EQ(0, timerheap_grow(fixed, 8));
 	timerheap_close(fixed);
+	EXPECT_EQ(0, timerheap_grow(self->th, 9));
+	EXPECT_EQ(0, timerheap_start(self->th, 8, SEC));
+	EXPECT_EQ(-EINVAL, timerheap_grow(self->th, MOST + 1));
+	EXPECT_EQ(0, timerheap_grow(self->th, MOST));
+	EXPECT_EQ(0, timerheap_grow(self->th, 9));
+	EXPECT_EQ(MOST, timerheap_slots(self->th));
+	EXPECT_EQ(0, timerheap_start(self->th, MOST - 1, SEC));
+}
+
+/* The calls of the device accept the slots of a growth, and refuse those beyond it. */
+TEST_F(grow, calls_accept_only_slots_below_the_present_number)
+{
+	struct timerheap_grow grow = { .slots = 3 };
+	struct timerheap_setup setup = {};
+
+	REQUIRE_KERNEL("calls of the device");
 	EXPECT_EQ(0, call(timerheap_fd(self->th), TIMERHEAP_IOC_GROW, &grow));
 	EXPECT_EQ(8, grow.slots);
 	EXPECT_EQ(-ENOENT, th_start(timerheap_fd(self->th), 8, SEC));
 	EXPECT_EQ(0, timerheap_grow(self->th, 9));
 	EXPECT_EQ(0, th_start(timerheap_fd(self->th), 8, SEC));
 	EXPECT_EQ(-ENOENT, th_start(timerheap_fd(self->th), 9, SEC));
-	EXPECT_EQ(-EINVAL, timerheap_grow(self->th, MOST + 1));
 	EXPECT_EQ(0, timerheap_grow(self->th, MOST));
-	EXPECT_EQ(0, timerheap_grow(self->th, 9));
-	EXPECT_EQ(MOST, timerheap_slots(self->th));
 	EXPECT_EQ(0, th_start(timerheap_fd(self->th), MOST - 1, SEC));
 	EXPECT_EQ(0, call(timerheap_fd(self->th), TIMERHEAP_IOC_QUERY, &setup));
 	EXPECT_EQ(MOST, setup.slots);
@@ -112,13 +125,14 @@ static bool faults(uint64_t *address)
 	return fault;
 }
 
-/* Memory of slots and of the ring beyond the number of slots cannot be accessed until GROW. */
+/* Until GROW, a program cannot access the pages beyond those of its slots and ring entries. */
 TEST_F(grow, memory_beyond_the_slots_faults)
 {
 	uint32_t next = getpagesize() / sizeof(struct timerheap_slot);
 	struct timerheap *th = self->th;
 	uint64_t *entry = (uint64_t *)&th->ring->slots[getpagesize() / sizeof(uint32_t)];
 
+	REQUIRE_KERNEL("a limit of the memory of a mapping");
 	EXPECT_TRUE(faults((uint64_t *)&th->slots[next].user_data));
 	EXPECT_TRUE(faults(entry));
 	ASSERT_EQ(0, timerheap_grow(th, next + 1));
@@ -130,8 +144,8 @@ TEST_F(grow, memory_beyond_the_slots_faults)
 }
 
 /*
- * Unread events survive a growth, in their order, wherever the head is.  Here @first events were
- * taken before, and the ring is full.
+ * Unread events survive a growth, in their order, wherever the head is.  In each round the test
+ * takes @first events, so that the head is at @first, and then fills the ring.
  */
 TEST_F(grow, unread_events_keep_their_order)
 {
@@ -153,7 +167,7 @@ TEST_F(grow, unread_events_keep_their_order)
 			;
 		for (int i = 0; i < 5; i++) {
 			ASSERT_EQ(0, timerheap_grow(th, slots[i]));
-			/* An event that expires after the growth is behind the others. */
+			/* The event of a timer that expires after the growth follows the others. */
 			ASSERT_EQ(0, timerheap_start(th, 8 + i, timerheap_now(th)));
 			ASSERT_TRUE(timerheap_next(th, &event));
 			EXPECT_EQ((first + i) % 8, event.slot);
@@ -177,6 +191,7 @@ TEST_F(grow, read_takes_events_after_growth)
 	struct timerheap_event events[16];
 	int fd = timerheap_fd(self->th);
 
+	REQUIRE_KERNEL("read() of events");
 	for (uint32_t i = 0; i < 8; i++)
 		ASSERT_EQ(0, th_start_at(fd, i, 1));
 	ASSERT_EQ(0, timerheap_grow(self->th, 100));
@@ -188,14 +203,15 @@ TEST_F(grow, read_takes_events_after_growth)
 }
 
 /*
- * A context that may grow is charged as one that may not.  An unused slot costs at most 8 bytes of
- * the ring and a part of a pointer.  Without memory left, GROW fails and changes nothing.
+ * A context that may grow is charged as much as one that may not.  An unused slot costs at most 8
+ * bytes of the ring, and a part of the pointer to its page.
  */
 TEST_F(grow, unused_slots_cost_nearly_nothing)
 {
 	struct timerheap *th = self->th, *fixed;
 	uint64_t before = charged(th), difference;
 
+	REQUIRE_KERNEL("a count of a user's memory");
 	fixed = timerheap_open(TIMERHEAP_CLOCK_MANUAL, 8);
 	ASSERT_NE(NULL, fixed);
 	difference = charged(th) - before;
@@ -210,12 +226,13 @@ TEST_F(grow, unused_slots_cost_nearly_nothing)
 	EXPECT_LE(4ULL * MOST, charged(th) - before);
 }
 
-/* Growth in small steps is charged, and allocates, only at each power of two. */
+/* A growth by one slot allocates memory only if the number of slots was a power of two. */
 TEST_F(grow, small_steps_allocate_seldom)
 {
 	uint64_t before = charged(self->th), now;
 	int changes = 0;
 
+	REQUIRE_KERNEL("a count of a user's memory");
 	for (uint32_t slots = 9; slots <= 4096; slots++) {
 		ASSERT_EQ(0, timerheap_grow(self->th, slots));
 		now = charged(self->th);
@@ -226,7 +243,7 @@ TEST_F(grow, small_steps_allocate_seldom)
 	EXPECT_LE(2, changes);
 }
 
-/* A child of fork() that reopens the context has as many slots as the parent, which had grown. */
+/* A child of fork() that reopens a grown context has as many slots as the parent. */
 TEST_F(grow, reopened_context_has_grown)
 {
 	struct timerheap *th = self->th;
@@ -247,8 +264,10 @@ TEST_F(grow, reopened_context_has_grown)
 TEST_F(grow, adopted_context_has_grown)
 {
 	struct timerheap *th;
-	int fd = dup(timerheap_fd(self->th));
+	int fd;
 
+	REQUIRE_KERNEL("a descriptor that another program can adopt");
+	fd = dup(timerheap_fd(self->th));
 	ASSERT_EQ(0, timerheap_grow(self->th, 5000));
 	th = timerheap_open_fd(fd);
 	ASSERT_NE(NULL, th);
@@ -271,7 +290,7 @@ struct round {
 	atomic_bool full;	/* a thread finds no slot: the main thread lets the context grow */
 };
 
-/* Allocate slots until the context has LAST, and let each expire within 100 us. */
+/* Allocate slots until all LAST slots are allocated.  Start each, with a deadline within 100 us. */
 static void *start_all(void *arg)
 {
 	struct round *round = arg;
@@ -294,8 +313,9 @@ static void *start_all(void *arg)
 }
 
 /*
- * A context grows while threads start timers and while timers expire on all CPUs.  Each timer has
- * one event.  The events are taken in batches, sorted, so that the head is at any entry.
+ * A context grows while threads start timers, and while timers expire on the CPUs of the threads.
+ * Each timer has one event.  The main thread takes at most 100 events before it may call GROW
+ * again.  So GROW finds the head at various entries, and events that are unread.
  */
 TEST_F_TIMEOUT(grow, no_event_is_lost_or_doubled_while_timers_expire, 120)
 {

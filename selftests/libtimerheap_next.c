@@ -47,10 +47,13 @@ TEST(library_of_next_layout_refuses_program)
 /* A program of the next layout is accepted by that library, but refused by the kernel. */
 TEST(kernel_refuses_library_of_next_layout)
 {
-	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = 1, .flags = TIMERHEAP_IN_KERNEL,
+	};
 	int fd = lowest_fd();
 
 	REQUIRE_DEVICE();
+	ASSERT_EQ(0, setenv("TIMERHEAP_ENGINE", "kernel", 1));
 	errno = 0;
 	EXPECT_EQ(NULL, __timerheap_open(&setup, sizeof(setup), __TIMERHEAP_PROTOCOL + 1));
 	EXPECT_EQ(EPROTONOSUPPORT, errno);
@@ -65,6 +68,38 @@ TEST(kernel_refuses_library_of_next_layout)
 	EXPECT_EQ(NULL, __timerheap_open_fd(fd, __TIMERHEAP_PROTOCOL + 1));
 	EXPECT_EQ(EPROTONOSUPPORT, errno);
 	EXPECT_EQ(0, close(fd));
+}
+
+/* The process does not serve a program of 0.9.0, whose struct timerheap has no field @process. */
+TEST(process_does_not_serve_program_of_former_protocol)
+{
+	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
+	const uint32_t former = 2U << 16 | (TIMERHEAP_LAYOUT + 1);
+
+	ASSERT_EQ(0, unsetenv("TIMERHEAP_ENGINE"));
+	errno = 0;
+	EXPECT_EQ(NULL, __timerheap_open(&setup, sizeof(setup), former));
+	/* The process does not serve it: there is no device, or the kernel has another layout. */
+	EXPECT_EQ(access(DEVICE, F_OK) ? ENOENT : EPROTONOSUPPORT, errno);
+	if (access(DEVICE, F_OK)) {
+		errno = 0;
+		EXPECT_EQ(NULL, __timerheap_loop_new(1, former));
+		EXPECT_EQ(ENOENT, errno);
+	}
+}
+
+/* If the kernel has another layout, the process serves. */
+TEST(process_serves_library_of_next_layout)
+{
+	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
+	struct timerheap *th;
+
+	ASSERT_EQ(0, unsetenv("TIMERHEAP_ENGINE"));
+	th = __timerheap_open(&setup, sizeof(setup), __TIMERHEAP_PROTOCOL + 1);
+	ASSERT_NE(NULL, th);
+	EXPECT_STREQ("process", timerheap_engine(th));
+	EXPECT_EQ(TIMERHEAP_LAYOUT + 1, setup.layout);
+	timerheap_close(th);
 }
 
 TEST_HARNESS_MAIN

@@ -3,9 +3,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include <timerheap.h>
-
-#include "system_test.h"
+#include "library_test.h"
 
 /* Return: the lowest descriptor number that is free. */
 static int lowest_fd(void)
@@ -19,8 +17,11 @@ static int lowest_fd(void)
 static uint32_t max_slots(void)
 {
 	struct timerheap_info info = {};
-	int fd = th_open();
+	int fd;
 
+	if (library_in_process())
+		return 1 << 20;
+	fd = th_open();
 	th_info(fd, &info);
 	close(fd);
 	return info.max_slots;
@@ -54,7 +55,7 @@ TEST(failed_open_leaves_nothing)
 	uint64_t before = address_space();
 	int fd = lowest_fd();
 
-	REQUIRE_DEVICE();
+	REQUIRE_ENGINE();
 	EXPECT_TRUE(open_fails(CLOCK_PROCESS_CPUTIME_ID, 1, EINVAL));
 	EXPECT_TRUE(open_fails(-1, 1, EINVAL));
 	EXPECT_TRUE(open_fails(CLOCK_MONOTONIC, 0, EINVAL));
@@ -69,12 +70,16 @@ TEST(failed_open_leaves_nothing)
 	setrlimit(RLIMIT_NOFILE, &saved);
 
 	/*
-	 * 2^20 slots need 64 MiB of address space, and their ring 4 MiB.  With 32 MiB free, the
-	 * library cannot map the slots.  With 66 MiB free, it can map the slots but not the
-	 * ring, and must unmap the slots.
+	 * 2^20 slots need 64 MiB of address space, in the process 84 MiB, and their ring 4 MiB.
+	 * With 32 MiB free, the library cannot map the slots.  With 66 MiB or 86 MiB free, it can
+	 * map the slots but not the ring, and must unmap the slots.
 	 */
+	if (LIBRARY_SANITIZED)
+		SKIP(return, "the sanitizer needs the address space");
 	getrlimit(RLIMIT_AS, &saved);
-	for (int room = 32; room <= 66; room += 34) {
+	for (int i = 0; i < 2; i++) {
+		int room = i ? library_in_process() ? 86 : 66 : 32;
+
 		limit = saved;
 		limit.rlim_cur = address_space() + (room << 20);
 		setrlimit(RLIMIT_AS, &limit);
@@ -103,7 +108,7 @@ TEST(bad_setup_is_refused)
 	struct timerheap *th;
 	int fd = lowest_fd();
 
-	REQUIRE_DEVICE();
+	REQUIRE_ENGINE();
 	setup.flags = 1U << 31;
 	EXPECT_TRUE(setup_fails(setup, EINVAL));
 	setup.flags = TIMERHEAP_CANCEL_ON_SET;
@@ -125,6 +130,69 @@ TEST(bad_setup_is_refused)
 	errno = 0;
 	EXPECT_EQ(NULL, __timerheap_open(&longer.setup, sizeof(longer), __TIMERHEAP_PROTOCOL));
 	EXPECT_EQ(E2BIG, errno);
+}
+
+/* A program chooses an engine by a flag, or its user by the environment. */
+TEST(flag_or_environment_chooses_engine)
+{
+	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
+	const char *saved = getenv("TIMERHEAP_ENGINE");
+	bool device = !access(DEVICE, R_OK | W_OK);
+	struct timerheap *th;
+
+	setenv("TIMERHEAP_ENGINE", "process", 1);
+	th = timerheap_open(CLOCK_MONOTONIC, 1);
+	ASSERT_NE(NULL, th);
+	EXPECT_STREQ("process", timerheap_engine(th));
+	errno = 0;
+	EXPECT_EQ(NULL, timerheap_open_fd(timerheap_fd(th)));
+	EXPECT_EQ(ENOTTY, errno);
+	timerheap_close(th);
+	/* The flag of the program has precedence. */
+	setup.flags = TIMERHEAP_IN_KERNEL;
+	th = timerheap_open_setup(&setup);
+	EXPECT_EQ(device, th != NULL);
+	EXPECT_EQ(TIMERHEAP_IN_KERNEL, setup.flags);
+	if (th)
+		EXPECT_STREQ("kernel", timerheap_engine(th));
+	if (th)
+		timerheap_close(th);
+	setenv("TIMERHEAP_ENGINE", "kernel", 1);
+	th = timerheap_open(CLOCK_MONOTONIC, 1);
+	EXPECT_EQ(device, th != NULL);
+	if (th)
+		timerheap_close(th);
+	setup.flags = TIMERHEAP_IN_PROCESS;
+	th = timerheap_open_setup(&setup);
+	ASSERT_NE(NULL, th);
+	EXPECT_STREQ("process", timerheap_engine(th));
+	timerheap_close(th);
+	/* With neither, the kernel serves if it can. */
+	setenv("TIMERHEAP_ENGINE", "auto", 1);
+	th = timerheap_open(CLOCK_MONOTONIC, 1);
+	ASSERT_NE(NULL, th);
+	EXPECT_STREQ(device ? "kernel" : "process", timerheap_engine(th));
+	timerheap_close(th);
+	/* For a program of 0.9.0 only the kernel serves, whatever its user has chosen. */
+	for (int i = 0; i < 2; i++) {
+		setenv("TIMERHEAP_ENGINE", i ? "process" : "auto", 1);
+		setup.flags = 0;
+		errno = 0;
+		th = __timerheap_open(&setup, sizeof(setup), 2U << 16 | TIMERHEAP_LAYOUT);
+		EXPECT_EQ(device, th != NULL);
+		EXPECT_TRUE(th || errno == ENOENT || errno == EACCES);
+		EXPECT_STREQ("kernel", th ? timerheap_engine(th) : "kernel");
+		if (th)
+			timerheap_close(th);
+	}
+	/* No program has this protocol. */
+	errno = 0;
+	EXPECT_EQ(NULL, __timerheap_open(&setup, sizeof(setup), 1U << 16 | TIMERHEAP_LAYOUT));
+	EXPECT_EQ(EPROTONOSUPPORT, errno);
+	if (saved)
+		setenv("TIMERHEAP_ENGINE", saved, 1);
+	else
+		unsetenv("TIMERHEAP_ENGINE");
 }
 
 #define PARAMETER	TH_PARAMETERS "user_memory_percent"
@@ -157,7 +225,7 @@ TEST(alloc_beyond_limit_of_memory_returns_error)
 	pid_t pid;
 	int mode;
 
-	REQUIRE_DEVICE();
+	REQUIRE_KERNEL("a limit of a user's memory");
 	if (geteuid())
 		SKIP(return, "needs root");
 	mode = th_set_mode(0666);

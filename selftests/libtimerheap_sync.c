@@ -7,20 +7,21 @@
 
 #include <context.h>
 
-#include "timerheap_test.h"
+#include "library_test.h"
 
-#define SLOTS	300	/* the ring has 512 entries, so its end is in the middle of some rounds */
+#define SLOTS	300	/* the ring has 512 entries, so events of some rounds wrap around its end */
 
 FIXTURE(libtimerheap_sync)
 {
 	struct timerheap *th;
 	uint64_t last;		/* deadline of the last event */
-	int events, wrong;	/* events, and how many of them were before @last */
+	/* Events taken, and how many of them had an earlier deadline than the event before. */
+	int events, wrong;
 };
 
 FIXTURE_SETUP(libtimerheap_sync)
 {
-	REQUIRE_DEVICE();
+	REQUIRE_ENGINE();
 	self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_NE(NULL, self->th);
 	for (int i = 0; i < SLOTS; i++)
@@ -44,7 +45,10 @@ static void check_order(const struct timerheap_event *event, void *arg)
 	self->events++;
 }
 
-/* A timer whose deadline has passed expires within its start: the events are not in order. */
+/*
+ * Start @nr timers at random deadlines that have passed.  Each expires within its start, so the
+ * numbers in the ring are not in the order of deadlines.
+ */
 static void expire_at_random(struct timerheap *th, unsigned int *seed, int nr)
 {
 	for (int i = 0; i < nr; i++)
@@ -65,7 +69,7 @@ TEST_F(libtimerheap_sync, reap_takes_events_in_order)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* A call that takes a few events of many sorts only these: the others stay as they were. */
+/* A call that takes only the first 64 events sorts only these.  The others stay as they were. */
 TEST_F(libtimerheap_sync, reap_sorts_only_what_it_takes)
 {
 	unsigned int seed = 5;
@@ -83,8 +87,12 @@ TEST_F(libtimerheap_sync, reap_sorts_only_what_it_takes)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* Discarded events count as taken, but a call that takes none means that there is none. */
-TEST_F(libtimerheap_sync, reap_passes_discarded_events)
+/*
+ * A discarded event counts for its batch of @max events, so the result may be below @max.  If all
+ * events of a batch were discarded, the call takes the next batch.  So if @max is above 0, a result
+ * of 0 means that there is no event.
+ */
+TEST_F(libtimerheap_sync, reap_skips_discarded_events)
 {
 	unsigned int seed = 6;
 
@@ -98,7 +106,10 @@ TEST_F(libtimerheap_sync, reap_passes_discarded_events)
 	EXPECT_EQ(0, timerheap_reap(self->th, check_order, self, 4));
 }
 
-/* After timerheap_sync(), the events are taken in order, and those from a time on can be left. */
+/*
+ * After timerheap_sync(), the events are taken in order.  timerheap_next_before() leaves the events
+ * whose deadline is not before the given time.
+ */
 TEST_F(libtimerheap_sync, sync_sorts_events)
 {
 	struct timerheap_event event;
@@ -108,7 +119,10 @@ TEST_F(libtimerheap_sync, sync_sorts_events)
 	expire_at_random(self->th, &seed, SLOTS);
 	EXPECT_EQ(0, timerheap_sync(self->th, &next));
 	EXPECT_EQ(TIMERHEAP_NEVER, next);
-	/* One of the deadlines: the host may stall, so the clock may be after all of them. */
+	/*
+	 * Use the deadline of an event as the limit.  A time that is computed from the clock
+	 * might be after all deadlines, since the host may stall.
+	 */
 	next = self->th->slots[SLOTS / 2].expired_deadline;
 	while (timerheap_next_before(self->th, &event, next))
 		check_order(&event, self);
@@ -124,7 +138,7 @@ TEST_F(libtimerheap_sync, sync_sorts_events)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* Wrong numbers in the ring, written by another process, do no harm. */
+/* A wrong number or a wrong head in the ring, written by another process, does no harm. */
 TEST_F(libtimerheap_sync, wrong_ring_is_harmless)
 {
 	unsigned int seed = 3;
@@ -139,12 +153,15 @@ TEST_F(libtimerheap_sync, wrong_ring_is_harmless)
 }
 
 /*
- * If a program takes the events before the time of timerheap_sync(), they are in the order of their
- * deadlines.  Their timers are on several CPUs.
+ * If a program takes only events before the time that timerheap_sync() returns, they are in the
+ * order of their deadlines.  This is so although their timers are on several CPUs.
+ *
+ * If the deadline of a timer has passed when it is started, its event may follow later deadlines.
+ * The host may stop the machine during a start, so the test counts such starts, @passed.
  */
 TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_are_in_order, 120)
 {
-	int cpus = sysconf(_SC_NPROCESSORS_ONLN), rounds = 0, late = 0;
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN), rounds = 0, late = 0, passed = 0;
 	uint64_t end = timerheap_now(self->th) + 2 * SEC, next = 0;
 	struct timerheap_event event;
 	unsigned int seed = 4;
@@ -154,11 +171,14 @@ TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_are_in_order, 120)
 
 		run_on(rounds++ % cpus);
 		for (int i = 0; i < 20; i++) {
+			uint64_t deadline = timerheap_now(self->th) + 200 * USEC +
+					    rand_r(&seed) % 1000000;
 			int slot = rand_r(&seed) % SLOTS;
 
-			if (!timerheap_deadline(self->th, slot))
-				timerheap_start(self->th, slot, timerheap_now(self->th) +
-						200 * USEC + rand_r(&seed) % 1000000);
+			if (timerheap_deadline(self->th, slot))
+				continue;
+			timerheap_start(self->th, slot, deadline);
+			passed += deadline <= timerheap_now(self->th);
 		}
 		ASSERT_EQ(0, timerheap_sync(self->th, &next));
 		late += next <= begun;
@@ -167,15 +187,15 @@ TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_are_in_order, 120)
 	}
 	TH_LOG("%d events in %d rounds, %d times late", self->events, rounds, late);
 	EXPECT_LT(100, self->events);
-	EXPECT_EQ(0, self->wrong);
+	EXPECT_GE(passed, self->wrong);
 }
 
 /*
- * While an event of a ticker is unread, the kernel checks the ticker seldom.  But the time of
- * timerheap_sync() is not after the ticker's next deadline, and the unread event counts all periods
- * that have passed.
+ * While an event of a ticker is unread, the kernel checks the ticker less and less often.  But the
+ * time that timerheap_sync() returns is not after the ticker's next deadline.  The unread event
+ * counts all periods that have passed.
  */
-TEST_F(libtimerheap_sync, sync_ends_back_off)
+TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 {
 	struct timerheap_event event;
 	uint64_t next, begun;
@@ -196,8 +216,8 @@ TEST_F(libtimerheap_sync, sync_ends_back_off)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* The same with more tickers than one KICK has. */
-TEST_F(libtimerheap_sync, sync_ends_back_off_of_all)
+/* The same with 300 tickers: timerheap_sync() kicks at most 256 of them with one KICK. */
+TEST_F(libtimerheap_sync, sync_ends_back_off_of_300_tickers)
 {
 	uint64_t next, begun = timerheap_now(self->th);
 	int late = 0;
@@ -215,7 +235,10 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_all)
 static struct timerheap *faulting;
 static int faults;
 
-/* Act as another process that writes to the ring, while the library reads a slot. */
+/*
+ * Handle the fault of the library's first access to a slot.  Permit the access, and move the head,
+ * as another process might do at that moment.
+ */
 static void move_head(int signal)
 {
 	struct context *context = context_of(faulting);
@@ -226,7 +249,10 @@ static void move_head(int signal)
 	__atomic_fetch_add(&faults, 1, __ATOMIC_RELAXED);
 }
 
-/* Another process may change the head after timerheap_next_before() has checked the first event. */
+/*
+ * Another process may change the head while timerheap_next_before() checks the first event.  The
+ * function still takes that event.
+ */
 TEST_F(libtimerheap_sync, next_before_takes_the_event_that_it_has_checked)
 {
 	struct timerheap_event event;
@@ -245,7 +271,7 @@ TEST_F(libtimerheap_sync, next_before_takes_the_event_that_it_has_checked)
 	EXPECT_EQ(1, self->th->ring->head);
 }
 
-/* Let a function of a loop record the order of its calls. */
+/* Store the number of this call in *@arg: 1 for the first call of this function. */
 static void note(void *arg)
 {
 	static int calls;
@@ -259,14 +285,16 @@ TEST(loop_calls_in_order)
 	struct timerheap_loop *loop;
 	struct timerheap *th;
 	int order[3] = {};
+	uint64_t next;
 
-	REQUIRE_DEVICE();
+	REQUIRE_ENGINE();
 	loop = timerheap_loop_new(3);
 	ASSERT_NE(NULL, loop);
 	th = timerheap_loop_context(loop);
 	for (int i = 0; i < 3; i++)
 		EXPECT_LT(0, timerheap_after(loop, i * MSEC, note, &order[i]));
-	TH_WAIT_UNTIL(th->ring->tail == 3);
+	/* In the process timerheap_sync() expires the timers. */
+	TH_WAIT_UNTIL(!timerheap_sync(th, &next) && th->ring->tail == 3);
 	/* Let the ring be in another order. */
 	th->ring->slots[0] = 2;
 	th->ring->slots[2] = 0;

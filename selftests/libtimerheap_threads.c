@@ -8,9 +8,7 @@
  */
 #include <pthread.h>
 
-#include <timerheap.h>
-
-#include "timerheap_test.h"
+#include "library_test.h"
 
 #define THREADS	6
 #define OWN_TIMERS	16	/* timers per thread, if each thread has its own */
@@ -36,7 +34,7 @@ FIXTURE(threads)
 
 FIXTURE_SETUP(threads)
 {
-	REQUIRE_DEVICE();
+	REQUIRE_ENGINE();
 	self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_NE(NULL, self->th);
 	self->consumer.th = self->th;
@@ -192,7 +190,7 @@ static void *change_owners(void *arg)
 		int expiring = timerheap_alloc(th), never;
 
 		if (expiring < 0) {
-			nap(MSEC);	/* The other threads own all slots. */
+			nap(MSEC);	/* There is no memory for a new slot: try again. */
 			continue;
 		}
 		timerheap_set_data(th, expiring, EXPIRING_DATA);
@@ -291,7 +289,7 @@ TEST(own_contexts_are_independent)
 {
 	static struct worker workers[THREADS];
 
-	REQUIRE_DEVICE();
+	REQUIRE_ENGINE();
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&workers[i].thread, NULL, use_own_context, &workers[i]);
 	for (int i = 0; i < THREADS; i++) {

@@ -74,15 +74,17 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 	return at ? atol(at + strlen(key)) : -1;
 }
 
-/* The heaps of CLOCK_MONOTONIC with one number, as the file heaps in debugfs shows them. */
+/* All users' heaps of CLOCK_MONOTONIC that have the same number in the file heaps of debugfs. */
 struct system_heap {
-	int cpu;		/* -1: no heap with this number was used */
+	int cpu;		/* that drives one of them; -1: no heap with this number was used */
 	int entries;		/* the sum over all users */
 };
 
 /*
- * Read the heaps of CLOCK_MONOTONIC that were used.  Heap n of each user belongs to @heaps[n].
- * Return: how many elements of @heaps have a heap; 0: no file.
+ * Read the file heaps of debugfs: the heaps of CLOCK_MONOTONIC that were used.  @heaps[n] gets the
+ * sum over heap n of each user, for n below @max.
+ *
+ * Return: how many elements of @heaps have a heap; 0 if the file cannot be opened.
  */
 static inline int system_read_heaps(struct system_heap *heaps, int max)
 {

@@ -330,7 +330,7 @@ static inline int th_context(clockid_t clock, uint32_t slots)
 }
 
 /*
- * Replace the context *@fd by a new one of @slots slots, so that a test can try again.
+ * Replace the context *@fd by a new one of CLOCK_MONOTONIC, so that a test can try again.
  *
  * A host may suspend an emulated machine for seconds.  A timer may then expire before the
  * test has done what it must do before the deadline.  A test that detects this tries again
@@ -543,8 +543,8 @@ static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t n
 #define TH_CHURNERS_MAX		8
 
 /*
- * One thread.  It uses TH_CHURN_SLOTS slots from slot @base on.  It counts its armings, and
- * its stops that prevented an expiry.
+ * One thread.  It uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts its armings, @ended
+ * those that its own calls ended: a call found the timer pending, or discarded its expiration.
  */
 struct th_churner {
 	pthread_t thread;
@@ -609,8 +609,8 @@ static inline void th_churners_start(struct th_churners *churners, int fd, int n
 }
 
 /*
- * End the churners and drain the pending timers.  Check that the sums balance: each arming
- * has ended in one call that found it pending or discarded its expiration, in the DRAIN, or in an
+ * End the churners, drain the pending timers and take the events.  Check that as many armings have
+ * ended as have begun.  An arming ends by a churner's call (see @ended), by the DRAIN, or in an
  * event.
  */
 static inline void th_churners_end(struct __test_metadata *_metadata,
@@ -742,7 +742,7 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* Return: the number of entries of all heaps; or -1 on an error. */
+/* Return: INFO's @entries (of all users if the caller has CAP_SYS_ADMIN); -1: an error. */
 static inline int64_t th_entries(int fd)
 {
 	struct timerheap_info info;
@@ -779,8 +779,8 @@ static inline char th_parameter(const char *name)
 /*
  * Return: whether a parameter makes the module slow, so that a test must use few timers.
  *
- * With verify=1 the module checks a whole heap after each operation on it.  With delay_us=
- * it lengthens 1 in 8 transient states of timers.
+ * With verify=1 the module checks a whole heap at the end of each hold of the queue lock that has
+ * changed the heap.  With delay_us= it lengthens 1 in 8 transient states of timers.
  */
 static inline bool th_slow(void)
 {

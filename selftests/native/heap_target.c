@@ -110,8 +110,9 @@ static void trim(void)
 }
 
 /*
- * Continue a bulk extraction; @budget bounds the number of visited entries.  Remove each due
- * entry if @remove is true, else rekey it.  @now may be less than in the previous call.
+ * Continue a bulk extraction.  Each due entry, and each group of four that was visited, takes 1
+ * from @budget.  Remove each due entry if @remove is true, else rekey it.  @now may be less than in
+ * the previous call.
  */
 static void extract(s64 now, unsigned int budget, bool remove)
 {

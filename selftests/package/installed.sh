@@ -65,7 +65,8 @@ files_exist()
 		    usr/bin/timerheap usr/include/timerheap.h usr/include/linux/timerheap.h \
 		    "usr/lib/$multiarch/libtimerheap.so.0" "usr/lib/$multiarch/libtimerheap.so" \
 		    "usr/lib/$multiarch/libtimerheap.a" \
-		    "usr/lib/$multiarch/pkgconfig/timerheap.pc" \
+		    "usr/lib/$multiarch/pkgconfig/timerheap.pc" usr/include/timerheap.hpp \
+		    "usr/lib/$multiarch/cmake/timerheap/timerheapConfig.cmake" \
 		    usr/share/bash-completion/completions/timerheap \
 		    usr/share/man/man2/TIMERHEAP_{IOC_SETUP,URING_KICK}.2.gz \
 		    usr/share/man/man3/{libtimerheap,timerheap_stop}.3.gz \

@@ -108,7 +108,11 @@ static void expire(const struct timerheap_event *event, void *arg)
 	struct entry *entry = timerheap_pointer(event);
 
 	(void)arg;
-	/* If the timer is pending, touch() has started it after the expiration: keep the entry. */
+	/*
+	 * Keep the entry if its timer is pending: another thread has started it again, after
+	 * timerheap_reap() took the event.  This program has one thread, so that does not happen:
+	 * touch() discards an event that was not taken yet.
+	 */
 	if (timerheap_deadline(th, event->slot))
 		return;
 	early += timerheap_now(th) < entry->touched + LIFE;

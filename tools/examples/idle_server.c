@@ -2,9 +2,9 @@
 /*
  * An epoll server that closes connections after a time without packets.
  *
- * Each connection has a timer.  Each packet postpones it, which is usually no system
- * call, even with many packets.  One epoll instance watches the sockets and the descriptor
- * of the timers.
+ * Each connection has a timer.  Each packet postpones the timer of its connection.  That is
+ * usually no system call, however many packets arrive.  One epoll instance watches the sockets
+ * and the descriptor of the timers.
  *
  * A child process plays the clients.  On every 4th of the CLIENTS connections it sends no
  * packet, and the server must close that connection.  On all other connections the child sends
@@ -117,7 +117,7 @@ static void clients(struct sockaddr_in *address)
 	struct timespec pause = { .tv_nsec = PAUSE };
 	int fds[CLIENTS];
 
-	/* The child must not share the timers of the server. */
+	/* In the child, libtimerheap has closed the descriptor at fork().  Free the rest. */
 	timerheap_close(th);
 	for (int i = 0; i < CLIENTS; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM, 0);

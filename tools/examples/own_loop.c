@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * An event loop of its own, with epoll, and timers of the library.
+ * A program that has an event loop of its own, with epoll, and timers of the library.
  *
  * Documentation/event-loop.md explains each part.  The loop below has what the loops of libraries
  * have: timers that call functions, and that callbacks start and stop.  It has no heap.
@@ -27,7 +27,7 @@ struct timer {
 	struct timer *next;		/* in the list of the loop */
 	uint32_t slot;
 	bool active;			/* the program waits for it */
-	uint64_t deadline;		/* of the last start; the slot's own is lost in a child */
+	uint64_t deadline;		/* of the last start; a child cannot read the slot */
 	void (*function)(struct timer *timer);
 };
 
@@ -105,7 +105,7 @@ static void timer_stop(struct timer *timer)
 
 /*
  * Handle an event.  Another thread may have stopped or started the timer since this thread took the
- * event.  This program has one thread, so the checks are only an example.
+ * event.  In this program one thread does all three, so the checks are only an example.
  */
 static void expire(const struct timerheap_event *event, void *arg)
 {
@@ -126,9 +126,9 @@ static void loop_run(void)
 
 	while (loop.active) {
 		flush();
-		/* A turn that has left events does not block. */
+		/* If the previous turn left events, do not block. */
 		epoll_wait(loop.epoll, events, 16, timerheap_has_events(loop.th) ? 0 : -1);
-		/* Handle other descriptors here, then at most EVENTS of the events of now. */
+		/* Handle other descriptors here, then at most EVENTS of the unread events. */
 		timerheap_reap(loop.th, expire, NULL, EVENTS);
 	}
 }
@@ -166,7 +166,7 @@ static void request_timed_out(struct timer *timer)
 	early += timerheap_now(loop.th) < timer->deadline;
 }
 
-/* Answer 50 requests at each tick, except every 10th. */
+/* At each tick, answer the next 50 requests, but leave every 10th request unanswered. */
 static void tick(struct timer *timer)
 {
 	static unsigned int next;

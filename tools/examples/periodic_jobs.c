@@ -3,13 +3,14 @@
  * A service whose timers survive it.
  *
  * The service runs jobs at fixed intervals.  It passes the descriptor of its timers to systemd.
- * systemd keeps the descriptor in its store while the service is not running: see
- * timerheap-jobs.service.  After a crash or a restart the service gets the descriptor back.  The
- * jobs keep their intervals, and the first event of each job counts the periods that have passed.
+ * systemd keeps the descriptor in its store during a crash or a restart of the service, but not
+ * after "systemctl stop": see timerheap-jobs.service.  The restarted service gets the descriptor
+ * back.  The jobs keep their intervals, and the first event of each job counts the periods that
+ * have passed.
  *
- * sd_notify(3) and sd_listen_fds(3) document the two interfaces of systemd, of which the service
- * implements its part.  A program that links libsystemd calls sd_pid_notify_with_fds() and
- * sd_listen_fds_with_names() instead of notify() and stored().
+ * The service uses two interfaces of systemd: notify() sends a message, as sd_notify(3) documents,
+ * and stored() gets the descriptor, as sd_listen_fds(3) documents.  A program that links libsystemd
+ * calls sd_pid_notify_with_fds() and sd_listen_fds_with_names() instead.
  */
 #include <err.h>
 #include <errno.h>
@@ -89,7 +90,10 @@ static int stored(void)
 	return -1;
 }
 
-/* Open the context of the predecessor.  Return: NULL if there is none. */
+/*
+ * Open the context of the former service, whose descriptor systemd has kept.
+ * Return: NULL if there is no descriptor, or if the context cannot be used.
+ */
 static struct timerheap *adopt(void)
 {
 	int fd = stored();
@@ -110,11 +114,15 @@ static struct timerheap *adopt(void)
 /* Open a context, start the jobs, and pass the descriptor to systemd. */
 static struct timerheap *begin(void)
 {
-	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, JOBS);
+	/* Timers that the process serves would end with it. */
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = JOBS, .flags = TIMERHEAP_IN_KERNEL,
+	};
+	struct timerheap *th = timerheap_open_setup(&setup);
 	uint64_t now;
 
 	if (!th)
-		err(1, "timerheap_open");
+		err(1, "timerheap_open_setup");
 	now = timerheap_now(th);
 	printf("the jobs begin at %llu\n", (unsigned long long)now);
 	for (size_t i = 0; i < JOBS; i++) {
@@ -128,8 +136,8 @@ static struct timerheap *begin(void)
 			errx(1, "a job cannot be started");
 	}
 	/*
-	 * If the service is killed before this message, the timers end with it, and the next
-	 * service begins again.  FDPOLL=0: systemd need not watch the descriptor for errors.
+	 * If the service is killed before this message, its timers end with the service, and the
+	 * next service begins again.  FDPOLL=0: systemd need not watch the descriptor for errors.
 	 */
 	notify("FDSTORE=1\nFDPOLL=0\nFDNAME=" NAME, timerheap_fd(th));
 	return th;

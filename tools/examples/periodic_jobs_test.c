@@ -6,8 +6,9 @@
  * service with a socket for its messages, keeps the descriptor that the service sends, and passes
  * the descriptor to the next service.  It kills the service again and again.
  *
- * At the end the test opens the context itself.  The deadline of a job shows how many periods have
- * passed.  The sum of all counts must be that number.
+ * At the end the test opens the context itself, and takes the last events.  The deadline of a job
+ * shows how many periods have passed.  The sum of the job's counts must be that number, less at
+ * most one event for each kill: the service may have taken that event, but not printed it.
  */
 #include <err.h>
 #include <signal.h>
@@ -22,15 +23,19 @@
 #include <timerheap.h>
 
 #define KILLS	5
-#define LINES	12		/* how many lines of a service the test reads before it kills it */
+#define LINES	12		/* events that the test reads from each service before the kill */
 #define JOBS	3
 
-/* The jobs of the service.  @most: the largest count of an event. */
+/* The jobs of the service */
 static const char *const names[JOBS] = { "poll", "flush", "report" };
 static const uint64_t period[JOBS] = {
 	50 * TIMERHEAP_MSEC, 200 * TIMERHEAP_MSEC, 700 * TIMERHEAP_MSEC,
 };
 
+/*
+ * @counted: the sum of the counts in a job's events.  @most: the largest of these counts.  @begun:
+ * the time at which the first service began the jobs.
+ */
 static unsigned long long counted[JOBS], most[JOBS], begun;
 static char address[32];	/* of the socket, as NOTIFY_SOCKET has it */
 static int messages;		/* the socket */
@@ -49,7 +54,7 @@ static void open_socket(void)
 	snprintf(address, sizeof(address), "@%.5s", name.sun_path + 1);
 }
 
-/* Receive messages of the service until it is ready. */
+/* Receive messages of the service until it is ready.  Store the descriptor that it sends. */
 static void receive_ready(void)
 {
 	for (;;) {
@@ -96,7 +101,10 @@ static pid_t start(const char *folder, FILE **output)
 			setenv("LISTEN_PID", pid_text, 1);
 			setenv("LISTEN_FDS", "1", 1);
 			setenv("LISTEN_FDNAMES", "timers", 1);
-			/* If @kept is 3, dup2() alone would leave it closed on exec. */
+			/*
+			 * A copy of @kept: if @kept is 3, dup2(kept, 3) does nothing, and exec
+			 * closes it, since it has FD_CLOEXEC.
+			 */
 			dup2(dup(kept), 3);
 		}
 		execl(path, path, NULL);
@@ -114,7 +122,7 @@ static void count(unsigned int job, unsigned long long expirations)
 		most[job] = expirations;
 }
 
-/* Read lines until the service has printed @lines, or has ended. */
+/* Read at most @lines events that the service prints, and count them.  Stop if the output ends. */
 static void read_lines(FILE *output, unsigned int lines)
 {
 	unsigned long long expirations;

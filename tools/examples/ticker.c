@@ -3,7 +3,8 @@
  * A ticker on the library's loop, which calls functions at given times.
  *
  * The loop calls tick() every 50 ms.  After 1 s it calls stop(), which cancels the ticker.
- * Meanwhile the program sleeps for 0.3 s; the ticker continues during that sleep.
+ * The program first sleeps for 0.3 s in timerheap_sleep_until(), which also calls the functions of
+ * the loop.  So the ticker continues during that sleep.
  */
 #include <err.h>
 #include <stdio.h>

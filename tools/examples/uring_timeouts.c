@@ -2,17 +2,19 @@
 /*
  * 100 000 timeouts in a program that uses io_uring.
  *
- * Each of CONNECTIONS connections sends a request after the other, with a timeout for each:
+ * Each of CONNECTIONS connections sends REQUESTS requests one after the other, each with a timeout:
  *
  *	start()		arms the timeout in memory, and notes the slot if it needs a KICK
  *	answer()	stops it in memory
- *	turn()		submits the KICKs together with what else the program submits, in one call
+ *	turn()		submits the KICKs and all other requests to io_uring in one call
  *	expire()	takes the events when WAIT completes
  *
- * A slot needs a KICK only for its first timeout, and for the first one after an expiry.
+ * A timeout needs a KICK if no check of its slot is queued: before the first timeout of the slot,
+ * and after a check that has expired a timeout or found it stopped.  A timeout also needs a KICK
+ * if the kernel is checking its slot at that moment.
  *
- * WAIT needs Linux 6.8, and completes for each batch of events since Linux 6.18.  On older kernels
- * the program polls instead.
+ * WAIT needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for each batch of events
+ * (multishot).  On kernels before 6.8 the program polls.
  */
 #include <err.h>
 #include <errno.h>
@@ -31,7 +33,7 @@
 
 #define MULTISHOT	2U		/* IORING_URING_CMD_MULTISHOT, which old headers lack */
 #define KICK_MAX	1024U		/* the most slots of a KICK request */
-#define WAIT_DATA	UINT64_MAX	/* user_data of WAIT; that of KICK: place in kicks[] */
+#define WAIT_DATA	UINT64_MAX	/* user_data of a WAIT or POLL request */
 
 /* How the program waits, from the best way to the one that any kernel has. */
 static enum { MULTISHOT_WAIT, SINGLE_WAIT, POLL } way;
@@ -40,7 +42,7 @@ static struct timerheap *th;
 static struct io_uring ring;
 static uint32_t kicks[CONNECTIONS], nr_kicks;
 static unsigned int calls, kicked, expired, early;
-static unsigned int late;		/* answers after the timeout */
+static unsigned int late;		/* answers after the event of the timeout was taken */
 static unsigned int requested;		/* KICK requests that have not completed */
 static bool waiting;
 
@@ -69,7 +71,10 @@ static struct io_uring_sqe *prepare(uint32_t op, const void *arg, uint32_t nr, u
 	return sqe;
 }
 
-/* Kick the slots in kicks[] from @first on, with one request. */
+/*
+ * Kick the slots in kicks[] from @first on, at most KICK_MAX, with one request.  The user_data of
+ * the request is @first, so that complete() finds the slots.
+ */
 static void kick(uint32_t first)
 {
 	uint32_t nr = nr_kicks - first < KICK_MAX ? nr_kicks - first : KICK_MAX;
@@ -124,7 +129,10 @@ static void complete(const struct io_uring_cqe *cqe)
 		errx(1, "KICK: %s", strerror(-cqe->res));
 	requested--;
 	kicked += cqe->res;
-	/* Task work may have ended the request early: kick the others.  A round has 1024 slots. */
+	/*
+	 * The request was for at most KICK_MAX slots, from @first on.  Task work may have ended it
+	 * early: kick its other slots by the library.
+	 */
 	if (nr > KICK_MAX)
 		nr = KICK_MAX;
 	for (uint32_t i = cqe->res; i < nr; i++)

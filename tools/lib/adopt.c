@@ -42,7 +42,10 @@ static void restore_sort(struct timerheap *th)
 	/* Another process may have written a wrong gap. */
 	if (gap && number < timerheap_slots(th) && position - head < __timerheap_tail(th) - head)
 		__atomic_store_n(&ring->slots[position & th->mask], number, __ATOMIC_RELAXED);
-	/* A kill before this store repeats the one above.  The fence pairs with that kill. */
+	/*
+	 * If this process is killed before the next store, its successor repeats the store above.
+	 * A kill needs only the order of instructions, so a fence for the compiler is enough.
+	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&ring->program[GAP], 0, __ATOMIC_RELAXED);
 }
@@ -51,8 +54,10 @@ static void restore_sort(struct timerheap *th)
  * Put the last slot number that the predecessor has removed back into the ring, if it has not
  * taken the event of that slot.  timerheap_next() removes a number before it takes the event.
  *
- * The entry still has the number, unless the predecessor has called GROW since.  Then it had taken
- * the event before, and the scan below skips whatever number the entry has.
+ * The entry still has the number, unless the predecessor has called GROW since.  Then the
+ * predecessor had taken the event before GROW.  Whatever number the entry has now, its slot has no
+ * expirations, or the scan below finds the number in the ring.  If no number was ever added, the
+ * entry is 0, and the same holds for slot 0.
  *
  * Until the event is taken, the kernel does not add that number again, so the others do not fill
  * the ring.  If the kernel is checking the slot, it may have counted an expiration, and not have
@@ -61,11 +66,11 @@ static void restore_sort(struct timerheap *th)
 static void restore_event(struct timerheap *th)
 {
 	struct timerheap_ring *ring = th->ring;
-	uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), tail = __timerheap_tail(th);
+	uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), tail;
 	uint32_t number = __atomic_load_n(&ring->slots[(head - 1) & th->mask], __ATOMIC_RELAXED);
 
-	/* The kernel has never added a number, or another process has written a wrong one. */
-	if (!tail || number >= timerheap_slots(th) ||
+	/* The number is not that of a slot, or its event was taken. */
+	if (number >= timerheap_slots(th) ||
 	    !__atomic_load_n(&th->slots[number].expirations, __ATOMIC_SEQ_CST))
 		return;
 	__timerheap_kick(th, number);

@@ -8,17 +8,13 @@
  * possibly 0.  The program's next call of timerheap_advance_next() continues.
  */
 #include <errno.h>
-#include <sys/ioctl.h>
 
-#include "timerheap.h"
+#include "context.h"
 
 static int64_t advance(struct timerheap *th, struct timerheap_advance *call)
 {
-	int saved = errno;
-	int64_t ret = 0;
+	int saved = errno, ret = engine_of(th)->advance(th, call);
 
-	if (ioctl(th->fd, TIMERHEAP_IOC_ADVANCE, call))
-		ret = -errno;
 	errno = saved;
 	return ret;
 }

@@ -7,22 +7,58 @@
 
 #include "timerheap.h"
 
+struct context;
+
+/**
+ * struct engine - what serves the timers of a context: the kernel (kernel.c) or the process
+ * (process.c)
+ * @name:    the answer of timerheap_engine()
+ * @open:    open a descriptor, set up a context as @setup describes, with its size
+ *           &context.setup_size, and map the slots and the ring.  A context that is opened again
+ *           has its mappings at the same addresses.  Return: 0; a positive error number, after
+ *           which the context may have lost its mappings; a negative one: the kernel cannot serve
+ *           contexts here, and another engine may
+ * @kick:    as timerheap_kick()
+ * @wait:    as timerheap_wait(), for a context with a descriptor, whose ring was empty
+ * @sync:    expire what is due.  Return and set *@next as timerheap_sync(), which then sorts
+ * @grow:    as timerheap_grow()
+ * @advance: as TIMERHEAP_IOC_ADVANCE
+ *
+ * All but @open return a negative error number when they fail.  They may change errno.
+ */
+struct engine {
+	const char *name;
+	int (*open)(struct context *context, struct timerheap_setup *setup);
+	int (*kick)(struct timerheap *th, const uint32_t *slots, uint32_t nr);
+	int (*wait)(struct timerheap *th, int64_t timeout);
+	int (*sync)(struct timerheap *th, uint64_t *next);
+	int (*grow)(struct timerheap *th, uint32_t slots);
+	int (*advance)(struct timerheap *th, struct timerheap_advance *advance);
+};
+
+extern const struct engine __timerheap_kernel __attribute__((visibility("hidden")));
+extern const struct engine __timerheap_process __attribute__((visibility("hidden")));
+
 /**
  * struct context - a context
  * @th:         the part that the program sees.  It is the first field, so a pointer to it
  *              is also a pointer to the context
+ * @engine:     what serves the timers
  * @slack:      the slack of slots whose own slack is 0
- * @slots_size: size of the mapping of the slots, in bytes
+ * @slots_size: size of the mapping of the slots, in bytes.  In a context that the process serves,
+ *              that mapping also has the state of the engine
  * @ring_size:  size of the mapping of the ring, in bytes
  * @next:       link in the list of open contexts; see fork.c
  * @setup_size: size of @setup
- * @setup:      the structure of SETUP, as the program has filled it in, for timerheap_reopen()
+ * @setup:      the structure of SETUP, as the program has filled it in, but with the present number
+ *              of slots, for timerheap_reopen()
  *
- * All functions that get a context read @th.  After the open, only timerheap_grow() and
- * timerheap_reopen() write it.
+ * All functions that get a context read @th.  After the open, only timerheap_grow(),
+ * timerheap_reopen() and, in a child of fork(), __timerheap_detach() write it.
  */
 struct context {
 	struct timerheap th;
+	const struct engine *engine;
 	uint64_t slack;
 	uint64_t slots_size;
 	uint64_t ring_size;
@@ -35,18 +71,63 @@ struct context {
  * The words of the library in &timerheap_ring.program, which have a cache line of their own.  They
  * are in shared memory, so that a successor of the program can go on with the context.
  *
- * PROTOCOL: __TIMERHEAP_PROTOCOL; 0: no library has opened the context
+ * WORDS:    WORDS_VERSION; 0: no library has opened the context
  * FREE:     head of the stack of freed slots; see slots.c
  * FRESH:    the lowest slot that was never allocated
- * GAP:      position << 32 | number + 1: a sort of the ring has yet to write the number to the
- *           position; 0: there is no such sort; see events.c
+ * GAP:      position << 32 | slot + 1 while the library sorts the ring.  That slot number may be
+ *           missing in the ring; a successor writes it to the position.  0: no sort is
+ *           unfinished; see events.c
  */
-enum { PROTOCOL, FREE, FRESH, GAP };
+enum { WORDS, FREE, FRESH, GAP };
+
+/*
+ * Which words there are, and the layout of mapped memory.  A library adopts only a context that a
+ * library with the same word has opened.  The program need not know: its inline functions use none
+ * of the words.
+ */
+#define WORDS_VERSION	(3U << 16 | TIMERHEAP_LAYOUT)
 
 static inline struct context *context_of(struct timerheap *th)
 {
 	return (struct context *)th;
 }
+
+/* Return: the engine of a context. */
+static inline const struct engine *engine_of(struct timerheap *th)
+{
+	return context_of(th)->engine;
+}
+
+/*
+ * Store the number of slots in a context, and raise the mask of the ring entries.  The number of
+ * these entries is the number of slots, rounded up to a power of two.
+ */
+__attribute__((visibility("hidden")))
+void __timerheap_set_slots(struct context *context, uint32_t slots);
+
+/*
+ * Set up a kernel's context with the request of the number @nr, SETUP or QUERY, and map the slots
+ * and the ring.  Return: as @open of struct engine, but not negative.
+ */
+__attribute__((visibility("hidden")))
+int __timerheap_attach(struct context *context, int fd, unsigned int nr,
+		       struct timerheap_setup *setup);
+
+/*
+ * In a context that the process serves: expire what is due, until the ring has @enough entries.
+ * The thread that takes events calls this.  Return: whether the ring has an entry.
+ */
+__attribute__((visibility("hidden")))
+bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);
+
+/*
+ * In a context that the process serves: if the ring has no entry, make the descriptor unreadable
+ * until the first time of the heap.  Otherwise make an edge, for a program that waits with EPOLLET.
+ * timerheap_next() does the former when it finds no event.  The other functions that take events
+ * call this at their end, since the program may poll without another call.
+ */
+__attribute__((visibility("hidden")))
+void __timerheap_rearm(struct timerheap *th);
 
 /*
  * Push a slot onto the stack of freed slots.  The slot must be idle, without an event.
@@ -56,17 +137,18 @@ __attribute__((visibility("hidden")))
 void __timerheap_push_free(struct timerheap *th, uint32_t slot);
 
 /*
- * Sort the first @max unread events, a batch, in the order of their deadlines.  The entries of the
- * ring from head to tail belong to the reader, so they can be sorted in place.  The thread that
- * takes events calls this.  Return: the end of the batch.
+ * Sort the first @max unread events, a batch, in the order of their deadlines.  In a context that
+ * the process serves, first expire what is due.  The entries of the ring from head to tail belong
+ * to the reader, so they can be sorted in place.  The thread that takes events calls this.
+ * Return: the end of the batch.
  */
 __attribute__((visibility("hidden")))
 uint32_t __timerheap_sort(struct timerheap *th, uint32_t max);
 
 /*
  * Take an event of a batch that ends at the position @end of the ring.  A function of the program
- * may have taken events beyond @end.  Or it has called fork(), and this is the child, where the
- * ring is empty.
+ * may have taken events beyond @end.  Or the function has called fork(), and this is the child,
+ * whose ring is empty.  In both cases there is no event.  Return: whether there was one.
  */
 static inline bool __timerheap_next_of_batch(struct timerheap *th, struct timerheap_event *event,
 					     uint32_t end)
@@ -85,7 +167,10 @@ static inline bool __timerheap_next_of_batch(struct timerheap *th, struct timerh
 __attribute__((visibility("hidden")))
 int __timerheap_adopt(struct timerheap *th);
 
-/* The list of open contexts, for fork() (fork.c).  The functions below need its lock. */
+/*
+ * The list of open contexts, for fork() (fork.c).  Each caller of the functions that add a context,
+ * remove one or detach one holds the lock.
+ */
 __attribute__((visibility("hidden")))
 void __timerheap_lock_contexts(void);
 
@@ -98,7 +183,7 @@ void __timerheap_add_context(struct context *context);
 __attribute__((visibility("hidden")))
 void __timerheap_remove_context(struct context *context);
 
-/* Take the mappings and the descriptor away from a context. */
+/* Replace the mappings of a context by pages of zeros, and close its descriptor. */
 __attribute__((visibility("hidden")))
 void __timerheap_detach(struct context *context);
 

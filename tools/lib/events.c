@@ -3,46 +3,18 @@
  * Events: wait for them, sort them, and call a function for each of them.
  */
 #include <errno.h>
-#include <poll.h>
-#include <sys/ioctl.h>
 
 #include "context.h"
 
-/*
- * Find out why the descriptor is readable although there is no event.
- *
- * Either another thread has taken the event, or CLOCK_REALTIME was stepped.  A WAIT with
- * @nr = 0 reports a clock step and takes no event.
- *
- * Return: 1: another thread has taken the event; -ECANCELED: the clock was stepped; another error:
- * the program has closed the descriptor, which ppoll() shows as readable, too.
- */
-static int check_clock_step(struct timerheap *th)
-{
-	struct timerheap_wait wait = { .nr = 0 };
-
-	return ioctl(th->fd, TIMERHEAP_IOC_WAIT, &wait) ? -errno : 1;
-}
-
 int timerheap_wait(struct timerheap *th, int64_t timeout)
 {
-	struct pollfd fd = { .fd = th->fd, .events = POLLIN };
-	struct timespec span = {
-		.tv_sec = timeout / TIMERHEAP_SEC,
-		.tv_nsec = timeout % TIMERHEAP_SEC,
-	};
-	int ret, saved = errno;
+	int saved = errno, ret;
 
 	if (timerheap_has_events(th))
 		return 1;
-	/* ppoll() ignores a negative descriptor. */
 	if (th->fd < 0)
 		return -EBADF;
-	ret = ppoll(&fd, 1, timeout < 0 ? NULL : &span, NULL);
-	if (ret < 0)
-		ret = -errno;
-	else if (ret && !timerheap_has_events(th))
-		ret = check_clock_step(th);
+	ret = engine_of(th)->wait(th, timeout);
 	errno = saved;
 	return ret;
 }
@@ -136,9 +108,12 @@ static void sink(struct timerheap *th, uint32_t slot, uint32_t head, uint32_t at
 
 uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 {
-	uint32_t head = th->ring->head, nr = __timerheap_tail(th) - head, end, i, slot;
+	uint32_t head = th->ring->head, nr, end, i, slot;
 
-	/* Another process may have written a wrong head or tail. */
+	if (th->process)
+		__timerheap_expire_until(th, max);
+	nr = __timerheap_tail(th) - head;
+	/* There is no event, or another process has written a wrong head or tail. */
 	if (nr - 1 > th->mask)
 		return head + nr;
 	nr = nr < max ? nr : max;
@@ -152,7 +127,7 @@ uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 		set_gap(th, slot, head + i);
 		sink(th, slot, head, i, nr);
 	}
-	/* The latest entry goes behind the others, and the one from there sinks. */
+	/* Move the latest entry to the end of the heap, and let the number from there sink. */
 	for (i = nr - 1; i; i--) {
 		slot = number_at(th, head + i);
 		set_gap(th, slot, head + i);
@@ -186,7 +161,7 @@ static void end_back_offs(struct timerheap *th, uint64_t *next)
 {
 	uint32_t head = th->ring->head, unread = __timerheap_tail(th) - head, slots[256], nr = 0;
 
-	/* Another process may have written a wrong head or tail. */
+	/* There is no event, or another process has written a wrong head or tail. */
 	if (unread - 1 > th->mask)
 		return;
 	for (uint32_t i = 0; i < unread; i++) {
@@ -202,15 +177,11 @@ static void end_back_offs(struct timerheap *th, uint64_t *next)
 
 int timerheap_sync(struct timerheap *th, uint64_t *next)
 {
-	struct timerheap_sync sync = { .flags = 0 };
-	int saved = errno, error;
+	int saved = errno, error = engine_of(th)->sync(th, next);
 
-	if (ioctl(th->fd, TIMERHEAP_IOC_SYNC, &sync)) {
-		error = -errno;
-		errno = saved;
+	errno = saved;
+	if (error)
 		return error;
-	}
-	*next = sync.next;
 	end_back_offs(th, next);
 	__timerheap_sort(th, UINT32_MAX);
 	return 0;
@@ -224,10 +195,12 @@ bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, 
 	/* Read head once: another process may change it. */
 	while ((head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED)) != __timerheap_tail(th)) {
 		if (deadline_at(th, head) >= before)
-			return false;
+			break;
 		if (__timerheap_next(th, event, head, head + 1))
 			return true;
 	}
+	if (th->process)
+		__timerheap_rearm(th);
 	return false;
 }
 
@@ -235,16 +208,20 @@ uint32_t timerheap_reap(struct timerheap *th,
 			void (*function)(const struct timerheap_event *event, void *arg),
 			void *arg, uint32_t max)
 {
-	uint32_t tail = __timerheap_tail(th), end, count = 0;
+	uint32_t end = __timerheap_sort(th, max), tail = __timerheap_tail(th), count = 0;
 	struct timerheap_event event;
 
 	/* If all events of a batch were discarded, take another batch. */
-	do {
-		end = __timerheap_sort(th, max);
+	for (;;) {
 		while (count < max && __timerheap_next_of_batch(th, &event, end)) {
 			function(&event, arg);
 			count++;
 		}
-	} while (!count && max && (int32_t)(tail - end) > 0);
+		if (count || !max || (int32_t)(tail - end) <= 0)
+			break;
+		end = __timerheap_sort(th, max);
+	}
+	if (th->process)
+		__timerheap_rearm(th);
 	return count;
 }

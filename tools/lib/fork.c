@@ -14,12 +14,12 @@
  *
  * timerheap_reopen() gives the child a context of its own, at the same addresses.
  *
- * pthread_atfork() runs the functions below.  vfork(), posix_spawn(), clone() and _Fork() do not
- * run them, and a child of those must not use the context: it has no such mappings.
+ * fork() runs the functions that watch_forks() has registered.  vfork(), posix_spawn(), clone() and
+ * _Fork() do not run them, so their child must not use the context: it has no pages of zeros.
  *
  * The functions are registered before main().  So in the child they run before those that the
  * program has registered, which may use the context.  In the parent they take the lock last, so no
- * other function waits with the lock held.
+ * other registered function runs with the lock held.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -2,8 +2,9 @@
 /*
  * The loop: call functions when their timers expire.
  *
- * The loop uses the public functions of the header.  It also uses __timerheap_push_free(), a
- * faster way to free the slot of a one-shot timer after its event was taken.
+ * The loop uses the public functions of the header, and those of context.h that sort and take a
+ * batch of events.  By __timerheap_push_free() the loop frees the slot of a one-shot timer after
+ * its event was taken: that is faster than timerheap_free().
  *
  * A loop belongs to one thread, which both frees slots and takes events.  So no event is taken
  * while a slot is being freed, and timerheap_free() discards an event that was not taken.
@@ -125,7 +126,7 @@ static int alloc_slot(struct timerheap_loop *loop)
 	return slot;
 }
 
-/* Kick the slots that were collected.  Return: 0; -EBADF: also if there are none. */
+/* Kick the slots that were collected.  Return: 0; -EBADF: in a child also without such slots. */
 static int flush(struct timerheap_loop *loop)
 {
 	return loop->th->fd < 0 ? -EBADF : timerheap_flush(loop->th, &loop->kicks);
@@ -236,6 +237,8 @@ int timerheap_loop_dispatch(struct timerheap_loop *loop)
 	while (call_next(loop, end))
 		count++;
 	error = flush(loop);
+	if (loop->th->process)
+		__timerheap_rearm(loop->th);
 	return error ? error : count;
 }
 

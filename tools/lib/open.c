@@ -10,35 +10,29 @@
  * struct timerheap_setup may then be shorter or longer than the library's.  The module
  * reads the size from the number of the request.  So the library passes the program's
  * structure with the program's size.  The library itself accesses only the fields up to @layout,
- * which each program has that agrees with the library on __TIMERHEAP_PROTOCOL.
+ * which each program has whose protocol the library knows (new_context()).  The engine in the
+ * process checks the size (process_open.c).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "context.h"
 
-#define DEVICE	"/dev/timerheap"
+/* The flags of a program that choose an engine. */
+#define CHOICE	(TIMERHEAP_IN_KERNEL | TIMERHEAP_IN_PROCESS)
 
-/* Map a part of a context, at @address unless that is NULL. */
-static void *map(int fd, void *address, uint64_t offset, uint64_t size)
-{
-	void *mapping = mmap(address, size, PROT_READ | PROT_WRITE,
-			     address ? MAP_SHARED | MAP_FIXED : MAP_SHARED, fd, offset);
+/*
+ * The protocol of programs whose header has no field @process in struct timerheap.  Only the kernel
+ * can serve them.
+ */
+#define KERNEL_PROTOCOL	(2U << 16 | TIMERHEAP_LAYOUT)
 
-	/* A child of fork() must not share the timers of its parent: see fork.c. */
-	if (mapping != MAP_FAILED)
-		madvise(mapping, size, MADV_DONTFORK);
-	return mapping;
-}
-
-/* Note the number of slots.  The number of ring entries is the next power of two. */
-static void set_slots(struct context *context, uint32_t slots)
+void __timerheap_set_slots(struct context *context, uint32_t slots)
 {
 	struct timerheap *th = &context->th;
 
@@ -49,64 +43,59 @@ static void set_slots(struct context *context, uint32_t slots)
 	memcpy(context->setup + offsetof(struct timerheap_setup, slots), &slots, sizeof(slots));
 }
 
-/*
- * Call SETUP or QUERY on @fd, and map the slots and the ring.  A context that is opened again has
- * its mappings at the same addresses.  @nr: the number of the request.
- *
- * Return: 0 or a positive error number.  After an error the context may have lost its mappings.
- */
-static int attach(struct context *context, int fd, unsigned int nr, struct timerheap_setup *setup)
-{
-	struct timerheap *th = &context->th;
-	void *slots = th->slots, *ring = th->ring;
-
-	/* The kernel refuses a layout that is not its own. */
-	setup->layout = TIMERHEAP_LAYOUT;
-	if (ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, TIMERHEAP_IOC_MAGIC, nr, context->setup_size),
-		  setup))
-		return errno;
-	/* Another version of the module may have been loaded since the first open. */
-	if (slots && (context->slots_size != setup->slots_size ||
-		      context->ring_size != setup->ring_size)) {
-		errno = EINVAL;
-		return errno;
-	}
-	context->slots_size = setup->slots_size;
-	context->ring_size = setup->ring_size;
-	slots = map(fd, slots, setup->slots_offset, setup->slots_size);
-	if (slots == MAP_FAILED)
-		return errno;
-	ring = map(fd, ring, setup->ring_offset, setup->ring_size);
-	if (ring == MAP_FAILED) {
-		int error = errno;
-
-		if (!th->slots)
-			munmap(slots, setup->slots_size);
-		return error;
-	}
-	th->slots = slots;
-	th->ring = ring;
-	th->fd = fd;
-	th->clock = setup->clock;
-	context->slack = setup->slack;
-	set_slots(context, setup->slots);
-	return 0;
-}
-
-/* Open the device, and attach the context to the descriptor.  Return: as attach(). */
+/* Let the context's engine open it.  Return: as @open of struct engine. */
 static int attach_new(struct context *context, struct timerheap_setup *setup)
 {
-	int error, fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	uint32_t choice = setup->flags & CHOICE;
+	int error;
 
-	if (fd < 0)
-		return errno;
-	error = attach(context, fd, _IOC_NR(TIMERHEAP_IOC_SETUP), setup);
-	if (error)
-		close(fd);
-	else
-		__atomic_store_n(&context->th.ring->program[PROTOCOL], __TIMERHEAP_PROTOCOL,
+	/* The kernel does not know these flags. */
+	setup->flags ^= choice;
+	error = context->engine->open(context, setup);
+	setup->flags |= choice;
+	if (!error)
+		__atomic_store_n(&context->th.ring->program[WORDS], WORDS_VERSION,
 				 __ATOMIC_RELAXED);
 	return error;
+}
+
+/*
+ * Return: the flags of the engines that may serve a context.  They are those that the program has
+ * chosen; otherwise the one that the environment variable names; otherwise both.  A set-user-ID
+ * program ignores the variable.
+ */
+static uint32_t choose(uint32_t flags)
+{
+	const char *name = secure_getenv("TIMERHEAP_ENGINE");
+
+	if (flags & CHOICE)
+		return flags & CHOICE;
+	if (name && !strcmp(name, "kernel"))
+		return TIMERHEAP_IN_KERNEL;
+	if (name && !strcmp(name, "process"))
+		return TIMERHEAP_IN_PROCESS;
+	return CHOICE;
+}
+
+/*
+ * Open a context by the kernel if it may serve and can, otherwise by the process if that may serve
+ * the program.  Return: 0 or a positive error number.
+ */
+static int open_by_choice(struct context *context, struct timerheap_setup *setup,
+			  uint32_t protocol)
+{
+	uint32_t choice = choose(setup->flags);
+	int error = -ENODEV;
+
+	if (protocol == KERNEL_PROTOCOL)
+		choice = TIMERHEAP_IN_KERNEL;
+	if (choice & TIMERHEAP_IN_KERNEL)
+		error = attach_new(context, setup);
+	if (error < 0 && choice & TIMERHEAP_IN_PROCESS) {
+		context->engine = &__timerheap_process;
+		error = attach_new(context, setup);
+	}
+	return abs(error);
 }
 
 /* Allocate a context.  @size: of its structure of SETUP.  Return: the context; NULL with errno. */
@@ -114,13 +103,15 @@ static struct context *new_context(size_t size, uint32_t protocol)
 {
 	struct context *context;
 
-	if (protocol != __TIMERHEAP_PROTOCOL) {
+	if (protocol != __TIMERHEAP_PROTOCOL && protocol != KERNEL_PROTOCOL) {
 		errno = EPROTONOSUPPORT;
 		return NULL;
 	}
 	context = calloc(1, sizeof(*context) + size);
-	if (context)
+	if (context) {
+		context->engine = &__timerheap_kernel;
 		context->setup_size = size;
+	}
 	return context;
 }
 
@@ -133,7 +124,7 @@ struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, u
 		return NULL;
 	memcpy(context->setup, setup, size);
 	__timerheap_lock_contexts();
-	error = attach_new(context, setup);
+	error = open_by_choice(context, setup, protocol);
 	if (!error)
 		__timerheap_add_context(context);
 	__timerheap_unlock_contexts();
@@ -157,7 +148,7 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol)
 		return NULL;
 	th = &context->th;
 	__timerheap_lock_contexts();
-	error = attach(context, fd, _IOC_NR(TIMERHEAP_IOC_QUERY), &setup);
+	error = __timerheap_attach(context, fd, _IOC_NR(TIMERHEAP_IOC_QUERY), &setup);
 	if (!error)
 		__timerheap_add_context(context);
 	__timerheap_unlock_contexts();
@@ -165,8 +156,8 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol)
 		goto free;
 	/* For timerheap_reopen().  SETUP ignores the outputs. */
 	memcpy(context->setup, &setup, sizeof(setup));
-	opened = __atomic_load_n(&th->ring->program[PROTOCOL], __ATOMIC_RELAXED);
-	error = opened != protocol ? EPROTONOSUPPORT : 0;
+	opened = __atomic_load_n(&th->ring->program[WORDS], __ATOMIC_RELAXED);
+	error = opened != WORDS_VERSION ? EPROTONOSUPPORT : 0;
 	if (!error)
 		error = -__timerheap_adopt(th);
 	if (!error) {
@@ -196,7 +187,7 @@ int timerheap_reopen(struct timerheap *th)
 	__timerheap_detach(context);
 	if (setup) {
 		memcpy(setup, context->setup, context->setup_size);
-		error = attach_new(context, setup);
+		error = abs(attach_new(context, setup));
 	}
 	if (error)
 		__timerheap_detach(context);
@@ -204,6 +195,11 @@ int timerheap_reopen(struct timerheap *th)
 	free(setup);
 	errno = saved;
 	return -error;
+}
+
+const char *timerheap_engine(const struct timerheap *th)
+{
+	return ((const struct context *)th)->engine->name;
 }
 
 /*
@@ -228,23 +224,12 @@ void timerheap_close(struct timerheap *th)
 
 int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
-	int error = 0, saved = errno;
-	uint32_t done = 0;
+	int saved = errno, kicked;
 
 	/* The result is an int. */
-	nr = nr < INT_MAX ? nr : INT_MAX;
-	/* A signal may end KICK early.  A slot that fails ends it, too, and fails the next KICK. */
-	while (done < nr && !error) {
-		struct timerheap_kick kick = {
-			.slots = (uintptr_t)(slots + done), .nr = nr - done,
-		};
-
-		if (ioctl(th->fd, TIMERHEAP_IOC_KICK, &kick))
-			error = -errno;
-		done += kick.done;
-	}
+	kicked = engine_of(th)->kick(th, slots, nr < INT_MAX ? nr : INT_MAX);
 	errno = saved;
-	return done ? (int)done : error;
+	return kicked;
 }
 
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
@@ -256,9 +241,11 @@ int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
 	for (uint32_t done = 0; done < nr; ) {
 		int kicked = timerheap_kick(th, kicks->slots + done, nr - done);
 
-		/* The first slot of the call has failed: go on with the next one. */
 		if (kicked < 0) {
 			error = error ? error : kicked;
+			if (kicked != -ENOENT)
+				break;
+			/* The first slot of the call has a wrong number: go on with the next. */
 			kicked = 1;
 		}
 		done += kicked;
@@ -268,13 +255,8 @@ int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
 
 int timerheap_grow(struct timerheap *th, uint32_t slots)
 {
-	struct timerheap_grow grow = { .slots = slots };
-	int error = 0, saved = errno;
+	int saved = errno, error = engine_of(th)->grow(th, slots);
 
-	if (ioctl(th->fd, TIMERHEAP_IOC_GROW, &grow))
-		error = -errno;
-	else
-		set_slots(context_of(th), grow.slots);
 	errno = saved;
 	return error;
 }

@@ -150,8 +150,8 @@ int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
 /*
  * Discard the expirations of an idle timer that no thread has taken.
  *
- * The number of the slot is in the ring, or a reader or the kernel is about to remove or to add
- * it.  If the word became 0, the next expiry would add the number a second time.  So the word
+ * The number of the slot is in the ring, or a reader has just removed it, or the kernel is about to
+ * add it.  If the word became 0, the next expiry would add the number a second time.  So the word
  * becomes DISCARDED, and only the reader makes it 0.
  */
 uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot)

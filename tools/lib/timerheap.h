@@ -14,9 +14,13 @@
  *			...
  *
  * A context is a clock and a number of timers, which may grow.  A small integer, the slot,
- * identifies a timer.  The kernel and the program share the memory of the slots
- * and of the event ring.  <linux/timerheap.h> describes this memory and its
- * protocol; the letters (A) to (F) here name the barriers of the protocol.
+ * identifies a timer.  The kernel and the program share the memory of the slots and of the event
+ * ring.  <linux/timerheap.h> describes this memory and its protocol; the letters (A) to (F) here
+ * name the barriers of the protocol.
+ *
+ * Without /dev/timerheap, an engine in the process serves the timers, with the same functions.
+ * What comments state of the kernel, the engine does in the thread that takes events or makes a
+ * KICK.  A KICK then makes a system call only if the descriptor must become readable, or earlier.
  *
  * Rules for all functions:
  *
@@ -24,8 +28,9 @@
  *    deadline of 0 counts as 1, which has passed.  A time above TIMERHEAP_NEVER counts as
  *    TIMERHEAP_NEVER.
  *  - A function that returns an int or an int64_t returns a negative error number when it fails.
- *    A function that has failed has changed nothing, unless its comment describes a change.  Only
- *    the functions that open a context or a loop set errno.
+ *    A function that has failed has changed nothing, with these exceptions: its comment describes
+ *    a change; or a KICK has failed, and the new deadline or slack is stored.  Only the functions
+ *    that open a context or a loop set errno.
  *  - An event belongs to an arming, which a start begins.  A stop, and a start of an idle timer,
  *    discard the event of the former arming if no thread has taken it.
  *  - Threads may share a context.  Any thread may start, postpone, stop, allocate and free
@@ -51,7 +56,11 @@
 #include <string.h>
 #include <time.h>
 
+/* The ring ends with a flexible array member, which standard C++ does not have. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
 #include <linux/timerheap.h>
+#pragma GCC diagnostic pop
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,6 +71,7 @@ extern "C" {
 #define TIMERHEAP_SEC	INT64_C(1000000000)
 
 /* Programs do not use these fields; the inline functions below do. */
+struct timerheap_process;
 struct timerheap {
 	struct timerheap_slot *slots;
 	struct timerheap_ring *ring;
@@ -69,13 +79,14 @@ struct timerheap {
 	uint32_t mask;			/* number of ring entries - 1; for the reader of events */
 	int fd;
 	clockid_t clock;
+	struct timerheap_process *process;	/* the engine in the process; NULL: the kernel */
 };
 
 /*
- * The protocol between the inline functions below and the library: struct timerheap, the words of
- * the library in the ring, and the layout of mapped memory.  The first number counts changes of the
- * first two.  The functions that open pass this word, and fail if the library was compiled with
- * another one.
+ * The protocol between the inline functions below and the library: struct timerheap, what the
+ * functions do with it, and the layout of mapped memory.  The first number counts changes of the
+ * first two.  The functions that open pass this word, and fail if the library does not know it.
+ * If a program was compiled with the number 2, without @process, only the kernel serves it.
  */
 #define __TIMERHEAP_PROTOCOL	(3U << 16 | TIMERHEAP_LAYOUT)
 
@@ -83,21 +94,27 @@ struct timerheap {
  * The context
  */
 
+/*
+ * Flags of the library in &timerheap_setup.flags: only the engine in the kernel, or only the one in
+ * the process, may serve the context.  With both flags, or with neither, the process serves it if
+ * the device cannot be opened, or has another layout.  Without a flag, the environment variable
+ * TIMERHEAP_ENGINE chooses: "kernel" or "process".
+ */
+#define TIMERHEAP_IN_KERNEL	(1U << 29)
+#define TIMERHEAP_IN_PROCESS	(1U << 30)
+
 /* Do the work of timerheap_open_setup().  @size: of the structure in the program's header. */
-struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size,
-				   uint32_t protocol);
+struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, uint32_t protocol);
 
 /*
- * Open a context with @slots timers on @clock.
+ * Open a context with @slots timers on @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME,
+ * CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL.  A manual clock begins at 1, and only timerheap_advance()
+ * and timerheap_advance_next() move it.  A page of slots is allocated when it is first used.
  *
- * @clock is CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL.
- * A manual clock begins at 1, and only timerheap_advance() and timerheap_advance_next() move it.
- * The kernel allocates a page of slots when one of them is first used.
- *
- * Return: the context; or NULL with errno: an error of open() on /dev/timerheap;
- * EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would exceed
- * max_user_memory (INFO); EPROTONOSUPPORT: the program was compiled with another layout of mapped
- * memory than the library or the kernel; ENOMEM.
+ * Return: the context; or NULL with errno: an error of open() on /dev/timerheap, or of
+ * timerfd_create(); EINVAL: the clock or the number of slots is invalid; ENOSPC: the user would
+ * exceed max_user_memory (INFO); EPROTONOSUPPORT: the program was compiled with another layout of
+ * mapped memory than the library, or than the kernel if only the kernel may serve; ENOMEM.
  */
 static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 {
@@ -111,12 +128,11 @@ static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
 
 /*
  * Open a context with all that SETUP accepts: growth, a CPU for its timers, no limits, a default
- * slack, and reports of clock steps.  TIMERHEAP_IOC_SETUP(2) describes struct timerheap_setup.  The
- * function sets @setup->layout, and writes the answer of SETUP to @setup.
- *
- * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are
- * invalid.  EPERM: TIMERHEAP_UNLIMITED without CAP_SYS_RESOURCE.  E2BIG: @setup has a field set
- * that the module does not know.
+ * slack, and reports of clock steps; or choose an engine.  TIMERHEAP_IOC_SETUP(2) describes struct
+ * timerheap_setup.  The function sets @setup->layout, and writes the answer of SETUP to @setup.
+ * In the process, UNLIMITED permits periods from 1 us, and ON_CPU only checks @setup->cpu.
+ * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are invalid.
+ * EPERM: the flag or the CPU needs a capability.  E2BIG: @setup has an unknown field set.
  */
 static inline struct timerheap *timerheap_open_setup(struct timerheap_setup *setup)
 {
@@ -140,8 +156,9 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol);
  * timerheap_close() closes the descriptor.
  *
  * Return: the context; or NULL with errno, and the descriptor stays open.  ENOTTY: the descriptor
- * is of another file; EBADFD: SETUP was not called; EPROTONOSUPPORT: as timerheap_open(), or
- * another version of the library has opened the context; EBADF; ENOMEM.
+ * is of another file, or of a context that a process serves itself; EBADFD: SETUP was not called;
+ * EPROTONOSUPPORT: as timerheap_open(), or the context was opened by another version of the
+ * library, or without it; EBADF; ENOMEM.
  */
 static inline struct timerheap *timerheap_open_fd(int fd)
 {
@@ -149,8 +166,8 @@ static inline struct timerheap *timerheap_open_fd(int fd)
 }
 
 /*
- * Free the context, and stop all its timers unless another process shares them.  No other
- * thread may be using the context.
+ * Free the context, and stop all its timers unless another process shares them.  No other thread
+ * may be using the context.
  */
 void timerheap_close(struct timerheap *th);
 
@@ -160,15 +177,20 @@ void timerheap_close(struct timerheap *th);
  * The context has the same clock, flags and number of timers, at the same addresses.  All its
  * slots are free, and its descriptor is another one.  No other thread may be using the context.
  * In other processes the function stops all timers of the context first.
- *
- * Return: 0; -EINVAL: another version or limit of slots of the module; other errors as
+ * Return: 0; -EINVAL: a module with other sizes of the mappings was loaded since; other errors as
  * timerheap_open_setup().  After an error, the context has neither timers nor a descriptor.
  */
 int timerheap_reopen(struct timerheap *th);
 
+/* Return which engine serves the timers: "kernel" or "process".  timerheap_reopen() keeps it. */
+const char *timerheap_engine(const struct timerheap *th);
+
 /*
  * Return the descriptor, for poll() and epoll: it is readable while the ring has an entry, also
  * that of a discarded event.  It is -1 in a child of fork() until timerheap_reopen().
+ *
+ * In the process it is also readable when a timer is due, and sometimes without an event, until
+ * a function that takes events finds none.  Such a descriptor accepts no calls of the device.
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {
@@ -190,7 +212,7 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
  * Slots
  */
 
-/* Return the number of slots.  A thread that has not called timerheap_grow() may see it later. */
+/* Return the number of slots.  After timerheap_grow(), other threads may read it later. */
 static inline uint32_t timerheap_slots(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->nr, __ATOMIC_RELAXED);
@@ -199,11 +221,9 @@ static inline uint32_t timerheap_slots(const struct timerheap *th)
 /*
  * Let the context have at least @slots slots.  @max_slots of timerheap_open_setup() is the limit;
  * timerheap_open() permits no more slots than it was given.
- *
  * The slots stay at their addresses, and timers and events are not affected.  The thread that takes
  * events calls this function, and no other process takes any meanwhile.  Other threads may use the
  * timers, and allocate the new slots afterwards.  An unused slot costs less than 9 bytes.
- *
  * Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user would exceed max_user_memory
  * (INFO); -ENOMEM; -EINTR: the task was killed; -EBADF as timerheap_wait().
  */
@@ -211,10 +231,8 @@ int timerheap_grow(struct timerheap *th, uint32_t slots);
 
 /*
  * Allocate a slot.  Its timer is idle; its data and its own slack are 0.
- *
  * The function makes no system call, with two exceptions: the former owner gave the slot more
  * slack than the context has; the slot is new, and the first in a page of memory.
- *
  * Return: a slot that has no owner; -ENOSPC: there is none until timerheap_grow(), or the user
  * would exceed max_user_memory (INFO); -ENOMEM.
  */
@@ -222,21 +240,18 @@ int timerheap_alloc(struct timerheap *th);
 
 /*
  * Stop a timer and free its slot.  Like timerheap_stop(), the function discards an event that no
- * thread has taken.  It makes a system call only if the kernel is checking the slot at that moment.
+ * thread has taken.  Only if the kernel is checking the slot, it makes a system call.
  */
 void timerheap_free(struct timerheap *th, uint32_t slot);
 
 /*
- * Set how much later than its deadline a timer may expire, in nanoseconds.
+ * Set how much later than its deadline a timer may expire, in nanoseconds.  A newly allocated slot
+ * has a slack of 0, which selects the slack of the context: none, or what timerheap_open_setup()
+ * was given.  In a context with slack, a slack of 1 means none.  Timers with slack share heap
+ * entries and interrupts: see "Slack" in <linux/timerheap.h>.
  *
- * A newly allocated slot has a slack of 0, which selects the slack of the context: none, or what
- * timerheap_open_setup() was given.  In a context with slack, a slack of 1 means none. Timers with
- * slack share heap entries and interrupts: see "Slack" in <linux/timerheap.h>.
- *
- * The function makes one system call if the new slack is less than the old one.  So set
- * the slack once, before the first start.
- *
- * Return: 0; -EBADF as timerheap_wait().
+ * The function makes one system call if the new slack is less than the old one.  So set the slack
+ * once, before the first start.  Return: 0; -EBADF as timerheap_wait().
  */
 int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack);
 
@@ -267,10 +282,10 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 /*
  * Start, postpone, stop
  *
- * None of these functions makes a system call if the kernel will check the slot in time
- * anyway.  No check is queued if the timer is new, is one-shot and has expired, or was found
- * stopped by a check.  A check that is queued is too late if it is after the new deadline.
- * Exception: a call at the moment at which the kernel is checking the slot may make a KICK.
+ * None of these functions makes a system call if the kernel will check the slot in time anyway.  No
+ * check is queued if the timer is new, is one-shot and has expired, or was found stopped by a
+ * check.  A check is too late if it is queued after the new deadline.  A call at the moment of a
+ * check may make a KICK.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */
@@ -281,13 +296,11 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
 uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
 
 /*
- * Discard the expirations of an idle timer that no thread has taken.
+ * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
- * The caller has read 0 in deadline, or has exchanged it with 0.  If the kernel is checking the
- * slot, it may be about to add an expiration.  (A) and (B): otherwise the check has ended, or it
- * will find no deadline.
- *
- * Return: how many expirations.
+ * The caller has exchanged deadline with 0, or has read 0 in it.  If the kernel is checking the
+ * slot, the check may be about to add an expiration.  If not, no check will add one: by (A) and (B)
+ * below after an exchange, by the acquire of the caller after a load.
  */
 static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
 					   uint32_t slot)
@@ -320,7 +333,6 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
  * of timerheap_kick().  If a pending timer expires at its old deadline during timerheap_arm(),
  * the expiry may already use the new period.  A program that changes a pending one-shot timer
  * to a periodic one, and must know which of the two expired, stops the timer first.
- *
  * Return: a combination of TIMERHEAP_WAS_PENDING and TIMERHEAP_MUST_KICK, or 0, plus 4 for each
  * expiration of the former arming that the function has discarded.
  */
@@ -351,11 +363,13 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
 }
 
 /*
- * Kick @nr slots with one system call: the kernel checks each slot and queues its timer.
- *
+ * Kick @nr slots: the kernel checks each slot and queues its timer.  This is one system call, or
+ * more if signals end it early.
  * Return: the number of slots that were kicked.  If it is below @nr, the next slot of @slots has
  * failed, and a call that begins with that slot returns its error: -ENOENT: the number is not
- * below the number of slots; -EFAULT: @slots cannot be read; -EBADF: as timerheap_wait().
+ * below the number of slots; -EFAULT: @slots cannot be read, which is SIGSEGV in the process;
+ * -EBADF: as timerheap_wait(); -EDEADLK: this is a signal handler, which has interrupted a function
+ * of the library in a context that the process serves.
  */
 int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr);
 
@@ -375,14 +389,13 @@ struct timerheap_kicks {
 
 /*
  * Kick the collected slots before the program blocks, with one system call unless a signal or an
- * error ends it.  Return: 0; or the first error, as of timerheap_kick().  All others are kicked.
+ * error ends it.  Return: 0; or as timerheap_kick(), after -ENOENT all other slots are kicked.
  */
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
 /*
  * Start a timer as timerheap_start_periodic() does, or one-shot if @period is 0.  Instead of a
- * KICK, add the slot to @kicks.  If @kicks is full, flush it.
- * Return: as timerheap_start().
+ * KICK, add the slot to @kicks.  If @kicks is full, flush it.  Return: as timerheap_start().
  */
 static inline int timerheap_start_deferred(struct timerheap *th, struct timerheap_kicks *kicks,
 					   uint32_t slot, uint64_t deadline, uint64_t period)
@@ -397,10 +410,7 @@ static inline int timerheap_start_deferred(struct timerheap *th, struct timerhea
 	return error ? error : (int)((armed & TIMERHEAP_WAS_PENDING) + (armed >> 2));
 }
 
-/*
- * Arm a timer, and kick its slot if necessary.
- * Return: as timerheap_start().
- */
+/* Arm a timer, and kick its slot if necessary.  Return: as timerheap_start(). */
 static inline int __timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline,
 				    uint64_t period)
 {
@@ -411,11 +421,10 @@ static inline int __timerheap_start(struct timerheap *th, uint32_t slot, uint64_
 }
 
 /*
- * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A
- * deadline that has passed expires at once.
- *
- * Return: how many expirations of the former arming no thread will get: 1 if the timer was pending;
- * if it was idle, those that were discarded, seldom more than 1.  -EBADF as timerheap_wait().
+ * Start a one-shot timer.  @deadline replaces the deadline of a pending timer.  A deadline that has
+ * passed expires at once.  Return: how many expirations of the former arming no thread will get: 1
+ * if the timer was pending; if it was idle, those that were discarded, seldom more than 1.  -EBADF,
+ * -EDEADLK as timerheap_kick().
  */
 static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
@@ -423,11 +432,9 @@ static inline int timerheap_start(struct timerheap *th, uint32_t slot, uint64_t 
 }
 
 /*
- * Start a periodic timer.  It expires at @deadline plus multiples of @period.  The kernel
- * raises a period below the minimum to the minimum: the module's min_period_ns, by default
- * 100 us.  In a context with TIMERHEAP_UNLIMITED the minimum is 1 us.
- *
- * Return: as timerheap_start().
+ * Start a periodic timer.  It expires at @deadline plus multiples of @period.  A period below the
+ * minimum counts as the minimum: the module's min_period_ns, by default and in the process 100 us;
+ * in a context with TIMERHEAP_UNLIMITED 1 us.  Return: as timerheap_start().
  */
 static inline int timerheap_start_periodic(struct timerheap *th, uint32_t slot,
 					   uint64_t deadline, uint64_t period)
@@ -436,10 +443,8 @@ static inline int timerheap_start_periodic(struct timerheap *th, uint32_t slot,
 }
 
 /*
- * Give a pending timer another deadline, later or earlier.  Do nothing if the timer is
- * not pending.
- *
- * Return: 1 if the timer was pending, otherwise 0; -EBADF as timerheap_wait().
+ * Give a pending timer another deadline, later or earlier.  Do nothing if it is not pending.
+ * Return: 1 if the timer was pending, otherwise 0; -EBADF, -EDEADLK as timerheap_kick().
  */
 static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64_t deadline)
 {
@@ -463,8 +468,8 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
  * So the program may then free memory that the data point to, unless another thread has taken an
  * event and still uses it.
  *
- * The function makes a system call only if the kernel is checking the slot at that moment.
- *
+ * The function makes a system call only if the kernel is checking the slot at that moment.  In the
+ * process, a signal handler does not call it: see "Signals" in libtimerheap(3).
  * Return: how many expirations no thread will get: 1 if the timer was pending, plus those that no
  * thread has taken.  0: the timer has expired and its event was taken, or it was idle.
  */
@@ -484,17 +489,17 @@ static inline uint64_t timerheap_stop(struct timerheap *th, uint32_t slot)
  */
 
 /*
- * Will the kernel check the timer later than at its deadline?  The kernel does so if the event of
- * a periodic timer was unread at the last check.  Then the caller kicks the slot.
+ * Will the kernel check the timer later than at its deadline?  It does if the event of a periodic
+ * timer was unread at the last check.  Then the caller kicks the slot.
  */
 static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 {
 	/*
 	 * timerheap_next() calls this before and after its exchange (E) of expirations.  The
 	 * kernel stores CHECKING in queued, adds to expirations (F), and then stores a time in
-	 * queued: a later one if expirations was not 0.  So if (E) has read the result of (F), this
-	 * load reads CHECKING or the later time.  The call before (E) may return a wrong answer,
-	 * which the call after (E) corrects.
+	 * queued: one after the deadline if the slot backs off.  So if (E) has read the result of
+	 * (F), this load reads CHECKING or that time.  The call before (E) may return a wrong
+	 * answer, which the call after (E) corrects.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_RELAXED);
 	uint64_t deadline = __atomic_load_n(&slot->deadline, __ATOMIC_RELAXED);
@@ -502,22 +507,27 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	return deadline && queued > deadline;
 }
 
-/* Return the end of the events in the ring. */
+/* Kick a slot whose event is in the ring.  In the process: only if it is a ticker and due again. */
+void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot);
+
+/* In the process: expire what is due.  Return: whether the ring has an entry. */
+bool __timerheap_expire(const struct timerheap *th);
+
+/* Return the end of the events in the ring.  (D): read tail before the entries, see (C). */
 static inline uint32_t __timerheap_tail(const struct timerheap *th)
 {
-	/* (D): read tail before the entries.  The kernel writes them in reverse order (C). */
 	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
 }
 
 /*
  * Are there events?  The answer may be true although the events were discarded, which
- * timerheap_next() skips.
- *
- * The function makes no system call.  The thread that takes events calls it.
+ * timerheap_next() skips.  The thread that takes events calls the function.  It makes a system call
+ * only in the process, as timerheap_next().
  */
 static inline bool timerheap_has_events(const struct timerheap *th)
 {
-	return th->ring->head != __timerheap_tail(th);
+	return __atomic_load_n(&th->ring->head, __ATOMIC_RELAXED) != __timerheap_tail(th) ||
+	       (__builtin_expect(th->process != NULL, false) && __timerheap_expire(th));
 }
 
 /*
@@ -572,15 +582,15 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 			continue;
 		s = &th->slots[number];
 		/* Let the KICK count all periods that have passed: they make no second event. */
-		if (__timerheap_backs_off(s))
-			timerheap_kick(th, &number, 1);
+		if (th->process || __timerheap_backs_off(s))
+			__timerheap_kick_ticker(th, number);
 		if (!__timerheap_take_expirations(s, event))
 			continue;
 		event->slot = number;
 		event->reserved = 0;
 		/* A check after that KICK may have found the event unread, and backed off. */
 		if (__timerheap_backs_off(s))
-			timerheap_kick(th, &number, 1);
+			__timerheap_kick_ticker(th, number);
 		return true;
 	}
 	return false;
@@ -589,19 +599,23 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 /*
  * Take an event.
  *
- * The function makes no system call, with one exception.  While the event of a periodic timer
- * is unread, the kernel checks the timer less and less often, but at least once in a second.
- * Then the function makes one KICK, seldom two.  So the event counts all periods that have
- * passed, and the next event is in time.
+ * The function makes no system call, with one exception.  While the event of a periodic timer is
+ * unread, the kernel checks the timer less and less often.  If the next check is after the timer's
+ * deadline, the function makes one KICK, seldom two.  So the event counts all periods.
+ *
+ * If the process serves, the function expires what is due if the ring is empty.  If there is no
+ * event, and the descriptor is readable, one system call makes it unreadable until the next
+ * deadline.  With CLOCK_REALTIME and CLOCK_TAI, each call that finds no event makes a system call.
  *
  * The function ignores a number in the ring that is not below the number of slots.  The
- * kernel never writes such a number, but another process may.
- *
- * Return: true if there was an event.
+ * kernel never writes such a number, but another process may.  Return: true if there was an event.
  */
 static inline bool timerheap_next(struct timerheap *th, struct timerheap_event *event)
 {
-	return __timerheap_next(th, event, th->ring->head, __timerheap_tail(th));
+	while (!__timerheap_next(th, event, th->ring->head, __timerheap_tail(th)))
+		if (__builtin_expect(!th->process, true) || !__timerheap_expire(th))
+			return false;
+	return true;
 }
 
 /* Return the data of an event as a pointer, the one that timerheap_set_pointer() has set. */
@@ -626,8 +640,7 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
  * checks the timer less and less often.  One KICK for at most 256 such timers follows.  So *@next
  * is not after their deadlines, and each event counts all periods that have passed.
  *
- * The thread that takes events calls this function.
- * Return: 0; -EBADF as timerheap_wait().
+ * The thread that takes events calls this function.  Return: 0; -EBADF as timerheap_wait().
  */
 int timerheap_sync(struct timerheap *th, uint64_t *next);
 
@@ -652,8 +665,8 @@ bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, 
 
 /*
  * Take a batch: the first @max events that are unread now.  Call @function for each of them, in the
- * order of their deadlines.  An event behind the batch may have an earlier deadline.  So the call
- * ends even if timers keep expiring, and its cost does not depend on the number of unread events.
+ * order of their deadlines.  So the call ends even if timers keep expiring, and its cost does not
+ * depend on the number of unread events.  An event behind the batch may have an earlier deadline.
  * @function may start, stop and free any timer, and may take events itself.
  *
  * Return: the number of events; 0: there was none, or @max is 0.  It may be below @max although
@@ -664,40 +677,35 @@ uint32_t timerheap_reap(struct timerheap *th,
 			void *arg, uint32_t max);
 
 /*
- * Wait until there is an event, for at most @timeout ns, or without limit if @timeout is
- * negative.  The timeout counts on CLOCK_MONOTONIC, whatever the context's clock is.
- *
+ * Wait until there is an event, for at most @timeout ns, or without limit if @timeout is negative.
+ * The timeout counts on CLOCK_MONOTONIC, whatever the context's clock is.
  * Return: 1: there is an event, or it was discarded, or another thread has taken it; 0: the timeout
  * has passed; -EINTR: a signal has arrived; -ENOMEM; -EBADF: the descriptor was closed, or this is
  * a child of fork(); -ECANCELED: CLOCK_REALTIME was stepped.
- * Only a context with TIMERHEAP_CANCEL_ON_SET reports clock steps, and only when there is
- * no event.  All steps since the last report count as one.
+ * Only a context with TIMERHEAP_CANCEL_ON_SET reports clock steps, and only when there is no event.
+ * All steps since the last report count as one.
  */
 int timerheap_wait(struct timerheap *th, int64_t timeout);
 
 /*
  * The manual clock
  *
- * For tests: the program under test need not know which clock its context has.  Only the
- * functions below move a manual clock.  The clock moves from deadline to deadline.  So a
- * timer without slack expires exactly at its deadline, unless that had passed when it was
- * set.  A program that repeats the same calls in one thread gets the same expirations, in
- * the same order.  TIMERHEAP_IOC_ADVANCE(2) describes the details.
+ * For tests: the program under test need not know which clock its context has.  Only the functions
+ * below move a manual clock, from deadline to deadline.  So a timer without slack expires exactly
+ * at its deadline, unless that had passed when it was set.  A program that repeats the same calls
+ * in one thread gets the same expirations in the same order.  See TIMERHEAP_IOC_ADVANCE(2).
  */
 
 /*
- * Advance the clock to @to.  If @limit is not 0, stop earlier, at the deadline at which the
- * number of expirations reaches @limit.  A signal does not end the call.
- *
- * Return: the number of expirations; -EINVAL: the clock is not a manual clock, or @to has
- * passed; -EBADF as timerheap_wait().
+ * Advance the clock to @to.  If @limit is not 0, stop earlier, at the deadline at which the number
+ * of expirations reaches @limit.  A signal does not end the call.  Return: the number of
+ * expirations; -EINVAL: the clock is not manual, or @to has passed; -EBADF as timerheap_wait().
  */
 int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
 
 /*
  * Advance the clock to the next deadline.  A signal may end the call early.  Then the
  * result is smaller, possibly 0, and the next call continues.
- *
  * Return: the number of expirations at that deadline; 0 without a signal: no timer is left
  * to expire, and the clock does not move; -EINVAL: the clock is not a manual clock; -EBADF.
  */
@@ -713,12 +721,12 @@ int64_t timerheap_advance_next(struct timerheap *th);
  *	timerheap_loop_run(loop);
  *
  * A loop belongs to one thread.  timerheap_loop_run(), timerheap_loop_dispatch() and
- * timerheap_sleep_until() call the functions one after the other.  A function may call
- * all functions of this header, except timerheap_loop_free().
+ * timerheap_sleep_until() call the functions one after the other.  A function may call all
+ * functions of this header, except timerheap_loop_free().
  *
- * However many timers the functions start, one KICK for at most 256 of them follows, before the
- * loop waits or returns.  So a function that waits by itself calls timerheap_loop_dispatch() first,
- * and a function does not leave by longjmp().  Outside of the functions, a start kicks its timer
+ * Before the loop waits or returns, it kicks the timers that the functions have started: at most
+ * 256 with one KICK.  So a function that waits by itself calls timerheap_loop_dispatch() first, and
+ * a function does not leave by longjmp().  Outside of the functions, a start kicks its timer
  * itself.
  *
  * After fork(), a child frees the loop, not in a function of the loop, and creates another one if
@@ -729,10 +737,7 @@ struct timerheap_loop;
 /* Do the work of timerheap_loop_new(). */
 struct timerheap_loop *__timerheap_loop_new(uint32_t timers, uint32_t protocol);
 
-/*
- * Create a loop for at most @timers pending timers, on CLOCK_MONOTONIC.
- * Return: the loop; or NULL, with errno as timerheap_open().
- */
+/* Create a loop for at most @timers timers.  Return: it; NULL, with errno as timerheap_open(). */
 static inline struct timerheap_loop *timerheap_loop_new(uint32_t timers)
 {
 	return __timerheap_loop_new(timers, __TIMERHEAP_PROTOCOL);
@@ -753,44 +758,39 @@ int64_t timerheap_after(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
 
 /*
- * Call @function every @span, first @span from now, until the timer is cancelled.  If the
- * loop has missed several calls, it makes only one.
- * Return: as timerheap_after(); -EINVAL: @span is not above 0.
+ * Call @function every @span, first @span from now, until the timer is cancelled.  If the loop has
+ * missed several calls, it makes only one.  Return: as timerheap_after(); -EINVAL: @span below 1.
  */
 int64_t timerheap_every(struct timerheap_loop *loop, int64_t span,
 			void (*function)(void *arg), void *arg);
 
 /*
- * Cancel a timer of the loop.
- * Return: true: the loop does not call its function any more; false: the loop has called
- * the function of a one-shot timer before, the timer was cancelled before, or @id is not an
- * id.  An id is never used twice.
+ * Cancel a timer of the loop.  Return: true: the loop does not call its function any more; false:
+ * the loop has called the function of a one-shot timer before, the timer was cancelled before, or
+ * @id is not an id.  An id is never used twice.
  */
 bool timerheap_cancel(struct timerheap_loop *loop, int64_t id);
 
 /*
- * Sleep until an absolute time, and call the functions of the loop's timers meanwhile.
- * The sleep takes one timer of the loop.
- * Return: 0; -EINTR: a signal has arrived; -ENOSPC, -ENOMEM: as timerheap_after(); -EBADF.
+ * Sleep until an absolute time, and call the functions of the loop's timers meanwhile.  The sleep
+ * takes one timer of the loop.  Return: 0; -EINTR: a signal has arrived; -ENOSPC, -ENOMEM: as
+ * timerheap_after(); -EBADF.
  */
 int timerheap_sleep_until(struct timerheap_loop *loop, uint64_t deadline);
 
 /*
- * Call the functions that are due now, in the order of deadlines, and do not wait.  A timer that
- * becomes due meanwhile is left to the next call.
- * Return: the number of calls; -EBADF as timerheap_wait().
+ * Call the functions that are due now, in the order of deadlines, and do not wait.  A timer that is
+ * due later is left to the next call.  Return: the number of calls; -EBADF as timerheap_wait().
  */
 int timerheap_loop_dispatch(struct timerheap_loop *loop);
 
 /*
- * Call functions when they are due, until no timer is left or a function has called
- * timerheap_loop_stop().
- * Return: 0; -EINTR: a signal has arrived, and the program may call the function again;
- * -ENOMEM, -EBADF.
+ * Call functions when they are due, until no timer is left or timerheap_loop_stop() is called.
+ * Return: 0; -EINTR: a signal has arrived, and the program may call again; -ENOMEM, -EBADF.
  */
 int timerheap_loop_run(struct timerheap_loop *loop);
 
-/* Make timerheap_loop_run() return.  A function of the loop calls this. */
+/* Make timerheap_loop_run() return.  The function of a timer calls this, while the loop runs. */
 void timerheap_loop_stop(struct timerheap_loop *loop);
 
 #ifdef __cplusplus

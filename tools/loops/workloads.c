@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timers of an event loop at work, by instructions of the whole machine.
+ * Measure the timers of an event loop at work, by instructions of the whole machine.
  *
  *	workloads WORKLOAD N		run a workload with N timers; print the load of the CPU
- *	workloads run TIMES COMMAND...	run a command; print the instructions of one run
+ *	workloads run TIMES COMMAND...	run a command TIMES times; print the average
+ *					instructions of a run
  *
  * The program runs on a CPU whose clock counts instructions (selftests/vm/run -c).  The load is in
  * percent of a CPU that executes 10^9 instructions a second.  The load of the same loop without
@@ -36,7 +37,7 @@
 #define TURN		10	/* ms */
 #define TURNS		100	/* in a second */
 #define TIMEOUT		10000	/* ms */
-#define WARM		(12 * TURNS)	/* turns until the timeouts have spread */
+#define WARM		(12 * TURNS)	/* then the deadlines are spread over TIMEOUT */
 #define MEASURED	(50 * TURNS)
 
 static uint32_t n;

@@ -2,8 +2,8 @@
 /*
  * Functions for /dev/timerheap, on top of libtimerheap.
  *
- * If one of them fails, except device_wait(), it does not return.  It prints what has failed,
- * for common errors also how the user can correct that, and exits.
+ * A function that fails prints what has failed, and for common errors how the user can correct
+ * that.  Then it ends the program.  Exception: device_wait() returns.
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -14,6 +14,7 @@
 
 #include <timerheap.h>
 
+#define DEVICE	"/dev/timerheap"
 #define SEC	1000000000LL
 
 int64_t clock_ns(clockid_t clock);

@@ -86,8 +86,8 @@ static void run(struct ledger *ledger, uint32_t n)
 	 * No timer may be due before all timers are armed, stopped and postponed.  These
 	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
 	 * So the first hundredth is armed with deadlines that allow 15 us per timer, to measure
-	 * the cost of a start.  With it, the deadlines of the other starts are chosen.  The
-	 * earliest deadline is due - spread / 2 after begin.  That is 1 s plus 2 t, if all
+	 * the cost of a start.  From that cost, the deadlines of the other starts are computed.
+	 * The earliest deadline is due - spread / 2 after begin.  That is 1 s plus 2 t, if all
 	 * starts together take the time t.  The 2 t are for:
 	 *
 	 *	1 t	all starts

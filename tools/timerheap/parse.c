@@ -18,8 +18,8 @@
  *	timer_cancel, timer_expire_entry	the timer has expired
  *	timer_cancel				the timer was cancelled
  *
- * Kernels whose hrtimer_start has no field was_armed do this for hrtimers too.  A cancelled
- * timer cannot expire, so the second case is certain.  In the first case the kernel keeps
+ * Kernels whose hrtimer_start has no field was_armed print these cancels for hrtimers, too.  A
+ * cancelled timer cannot expire, so the second case is certain.  In the first case the kernel keeps
  * interrupts off between the cancel and the start.  So the CPU prints no event of another
  * timer between them, and little time passes.
  *

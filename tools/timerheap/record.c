@@ -12,6 +12,8 @@
  *
  *	trace_event=timer:* trace_clock=mono trace_buf_size=8M
  *
+ * Before the command reads that buffer, it stops the recording to it, and does not start it again.
+ *
  * Events that did not fit into a buffer are counted.
  */
 #include <dirent.h>

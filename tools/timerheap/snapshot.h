@@ -49,7 +49,11 @@ struct snapshot {
 	size_t nr_contexts;
 };
 
-/* Parse the text of the file of that name, and overwrite the text. */
+/*
+ * Each function parses @text, the text of the file that the function's name ends with.  @text is
+ * overwritten.  snapshot_lateness() adds histograms to the heaps, so call it after
+ * snapshot_heaps().
+ */
 void snapshot_heaps(struct snapshot *snapshot, char *text);
 void snapshot_lateness(struct snapshot *snapshot, char *text);
 void snapshot_accounts(struct snapshot *snapshot, char *text);
@@ -61,7 +65,7 @@ void snapshot_free(struct snapshot *snapshot);
 
 /*
  * Set @rates to @after, with the growth per second since @before as the value of each
- * counter.  A step of a histogram gets its growth, not per second.
+ * counter.  A step of a histogram gets its whole growth since @before.
  */
 void snapshot_rates(struct snapshot *rates, const struct snapshot *before,
 		    const struct snapshot *after);

@@ -84,7 +84,10 @@ static int column_width(size_t field)
 	return length > 10 ? length : 10;
 }
 
-/* Print a line with rates every @seconds: @count lines, or without end if @count is 0. */
+/*
+ * Every @seconds, print a line: the rates of the counters, and the current values of the other
+ * fields.  End after @count lines, or never if @count is 0.
+ */
 static void print_rates(int fd, unsigned int seconds, unsigned long count)
 {
 	struct timerheap_info last, info;
@@ -138,6 +141,8 @@ int command_stat(int argc, char **argv)
 		seconds = parse_number(argv[optind++], 86400, "number of seconds");
 	if (optind < argc)
 		count = parse_number(argv[optind], UINT32_MAX, "number of lines");
+	if (access(DEVICE, R_OK | W_OK))
+		warnx("libtimerheap serves timers in the process: " DEVICE " cannot be opened");
 	fd = device_open();
 	device_info(fd, &info);
 	if (json)

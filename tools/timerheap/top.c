@@ -55,8 +55,8 @@ struct user {
 	uint64_t cpu_time;		/* on all CPUs together: nanoseconds per second */
 	uint64_t most, most_cpu;	/* the most CPU time on one CPU, and that CPU */
 	uint64_t throttled;		/* runs per second that ended because of a limit */
-	uint64_t own;			/* of these, those that the user's limit has ended */
-	uint64_t rest;			/* the longest time until the used time is repaid, in ns */
+	uint64_t own;			/* of @throttled: those that the user's limit has ended */
+	uint64_t rest;			/* ns until the used CPU time is repaid; most of any CPU */
 	uint64_t bytes, contexts;
 };
 
@@ -225,7 +225,10 @@ static struct user *find_user(struct user *users, size_t *nr, uint64_t account)
 	return &users[(*nr)++];
 }
 
-/* Sum up the lines of each user.  Return: an array; *@nr: its length. */
+/*
+ * Sum up the lines of each user in the files "accounts", "heaps" and "contexts".
+ * Return: an array; *@nr: its length.
+ */
 static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 {
 	struct user *user, *users = calloc(rates->nr_accounts + rates->nr_heaps +
@@ -271,8 +274,9 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 static const char *limit_of(const struct user *user)
 {
 	/*
-	 * A queue may rest longer than the time between two screens.  Then no run was counted, but
-	 * @rest is above 0.  Up to 0.48 ms of @rest, no queue rests: ignore 1 ms or less.
+	 * A queue may be throttled for longer than the time between two screens.  Then no throttled
+	 * run was counted, but @rest is above 0.  A @rest of at most 0.48 ms throttles no queue:
+	 * ignore 1 ms or less.
 	 */
 	if (user->own || user->rest > 1000000)
 		return "user";

@@ -141,8 +141,9 @@ uint8_t *trace_encode(const struct trace *trace, size_t *size)
 }
 
 /*
- * Read an operation.  Limit its time, and the span to its deadline, to 2^62 at most, so that
- * their sum does not overflow.
+ * Read an operation.  The trace has its time, and the span from there to the deadline.  A time
+ * above INT64_MAX / 2 is an error.  A span outside of INT64_MIN / 2 to INT64_MAX / 2 is clamped.
+ * So the sum of time and span does not overflow.
  */
 static void get_op(struct buffer *buffer, struct trace *trace, uint64_t *last)
 {

@@ -54,7 +54,10 @@ static void make_room(u32 more)
 	}
 }
 
-/* The random choices for the next operation, drawn before it is counted. */
+/*
+ * For each repetition of an operation, a random timer, and a random key or a random span to move
+ * the key by.  choose() draws them before the operation is counted.
+ */
 static u32 which[TIMES];
 static s64 keys[TIMES];
 

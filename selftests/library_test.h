@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Helpers for tests of libtimerheap, which run on both engines.
+ *
+ * With TIMERHEAP_ENGINE=process the library serves the timers in the process, and the tests need no
+ * device: native/Makefile runs them so.  Without it they need the device.
+ */
+#ifndef LIBRARY_TEST_H
+#define LIBRARY_TEST_H
+
+#include <sys/resource.h>
+
+#include <timerheap.h>
+
+#include "system_test.h"
+
+/* Address and thread sanitizer need more address space, and make system calls of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LIBRARY_SANITIZED	true
+#else
+#define LIBRARY_SANITIZED	false
+#endif
+
+/*
+ * End a test that loops, after 5 minutes of CPU time, unless there is a lower limit.  The harness
+ * ends a test that takes too long, but not if the harness was killed itself: the test is in another
+ * process group, and inherits only this limit.
+ */
+__attribute__((constructor))
+static void library_limit_cpu_time(void)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_CPU, &limit) && limit.rlim_cur > 300) {
+		limit.rlim_cur = 300;
+		setrlimit(RLIMIT_CPU, &limit);
+	}
+}
+
+/* Return: whether the process serves the timers of this test. */
+static inline bool library_in_process(void)
+{
+	const char *name = getenv("TIMERHEAP_ENGINE");
+
+	return name && !strcmp(name, "process");
+}
+
+/* Skip the test if it needs the device, and the device cannot be opened. */
+#define REQUIRE_ENGINE()						\
+	do {								\
+		if (!library_in_process())				\
+			REQUIRE_DEVICE();				\
+	} while (0)
+
+/* Skip the test if the process serves, since only the kernel has @what. */
+#define REQUIRE_KERNEL(what)						\
+	do {								\
+		if (library_in_process())				\
+			SKIP(return, "only the kernel has " what);	\
+		REQUIRE_DEVICE();					\
+	} while (0)
+
+/* Return: how many timers of the user are in buckets, in the kernel; 0: in the process. */
+static inline uint64_t library_bucketed(struct timerheap *th)
+{
+	struct timerheap_info info = {};
+
+	if (!library_in_process())
+		th_info(timerheap_fd(th), &info);
+	return info.bucketed;
+}
+
+#endif /* LIBRARY_TEST_H */

@@ -1,0 +1,783 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * libtimerheap: both engines give the same events.
+ *
+ * A random script of operations runs on a context with a manual clock, and on a model of the
+ * protocol in <linux/timerheap.h>.  Each result and each event must be the same.  So a program that
+ * changes its engine gets the same events.  TIMERHEAP_OPERATIONS= and TIMERHEAP_SEED= change the
+ * script.  The other tests are of the engine in the process: its descriptor, its lock, its waits.
+ */
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include <process.h>
+
+#include "library_test.h"
+
+#define MOST_SLOTS	200
+#define OPERATIONS	100000
+#define MIN_PERIOD	(100 * USEC)
+
+/* A slot of the model. */
+struct model_slot {
+	uint64_t deadline, period, slack, data;
+	uint64_t queued;	/* as in struct timerheap_slot */
+	uint64_t when;		/* @queued, rounded by the slack */
+	uint64_t unread;	/* expirations that were not taken */
+	uint64_t expired, fired;
+	uint64_t added;		/* when the number was added to the ring; 0: it is not there */
+};
+
+static struct model {
+	struct timerheap *th;
+	uint64_t now, slack, seed;
+	uint32_t nr;
+	struct model_slot slots[MOST_SLOTS];
+	uint64_t events, wrong;
+} m;
+
+static uint64_t next_random(void)
+{
+	m.seed ^= m.seed << 13;
+	m.seed ^= m.seed >> 7;
+	m.seed ^= m.seed << 17;
+	return m.seed >> 11;
+}
+
+/* Return: a span below a power of ten, 1 ns to 1000 s.  Each of the 13 powers is equally likely. */
+static uint64_t random_span(void)
+{
+	uint64_t most = 1;
+
+	for (uint64_t i = next_random() % 13; i; i--)
+		most *= 10;
+	return next_random() % most;
+}
+
+/* Expect that the engine has returned what the model has. */
+static void expect(uint64_t model, uint64_t engine, const char *operation, uint32_t slot)
+{
+	if (model == engine)
+		return;
+	if (!m.wrong++)
+		printf("# %s of slot %u at %llu: %lld, not %lld\n", operation, slot,
+		       (unsigned long long)m.now, (long long)engine, (long long)model);
+}
+
+/* Round as "Slack" in the header, with the 16 bits of precision that the kernel has. */
+static uint64_t model_round(uint64_t when, uint64_t slack)
+{
+	uint64_t unit = 15625, units = slack / unit;
+
+	for (int shift = 0; units >> shift; shift++)
+		if (units >> shift < 1 << 16) {
+			units = units >> shift << shift;
+			break;
+		}
+	if (slack < SLACK_MIN)
+		return when;
+	if ((when - 1) / unit >= TIMERHEAP_NEVER / unit)
+		return TIMERHEAP_NEVER;
+	if ((when - 1) / unit + units > TIMERHEAP_NEVER / unit)
+		units = TIMERHEAP_NEVER / unit - (when - 1) / unit;
+	return rounded(when, units * unit < SLACK_MIN ? SLACK_MIN : units * unit);
+}
+
+/* Check a slot at @now.  Return: the number of expirations. */
+static uint64_t model_check(struct model_slot *s, uint64_t now)
+{
+	uint64_t count = 0, slack = s->slack ? s->slack : m.slack;
+
+	if (s->deadline && s->deadline <= now) {
+		count = s->period ? 1 + (now - s->deadline) / s->period : 1;
+		s->expired = s->deadline + (count - 1) * s->period;
+		s->fired = now;
+		s->deadline = s->period ? s->expired + s->period : 0;
+		s->unread += count;
+		if (!s->added)
+			s->added = now;
+	}
+	s->queued = s->deadline;
+	s->when = s->deadline ? model_round(s->deadline, slack) : 0;
+	return count;
+}
+
+static void start(uint32_t slot, uint64_t deadline, uint64_t period)
+{
+	int result = timerheap_start_periodic(m.th, slot, deadline, period);
+	struct model_slot *s = &m.slots[slot];
+
+	/* timerheap_arm() counts discarded expirations in 30 bits. */
+	expect(s->deadline ? 1 : s->unread % (1 << 30), result, "start", slot);
+	if (!s->deadline)
+		s->unread = 0;
+	s->deadline = deadline ? deadline : 1;
+	s->period = period && period < MIN_PERIOD ? MIN_PERIOD : period;
+	if (!s->queued || s->queued > s->deadline)
+		model_check(s, m.now);
+}
+
+static void postpone(uint32_t slot, uint64_t deadline)
+{
+	int result = timerheap_postpone(m.th, slot, deadline);
+	struct model_slot *s = &m.slots[slot];
+
+	expect(!!s->deadline, result, "postpone", slot);
+	if (!s->deadline)
+		return;
+	s->deadline = deadline ? deadline : 1;
+	if (s->queued > s->deadline)
+		model_check(s, m.now);
+}
+
+static void stop(uint32_t slot)
+{
+	struct model_slot *s = &m.slots[slot];
+
+	expect(!!s->deadline + s->unread, timerheap_stop(m.th, slot), "stop", slot);
+	s->deadline = 0;
+	s->unread = 0;
+}
+
+static void set_slack(uint32_t slot, uint64_t slack)
+{
+	struct model_slot *s = &m.slots[slot];
+	uint64_t old = s->slack ? s->slack : m.slack;
+
+	expect(0, timerheap_set_slack(m.th, slot, slack), "slack", slot);
+	s->slack = slack;
+	if ((slack ? slack : m.slack) < old)
+		model_check(s, m.now);
+}
+
+/* Return: the slot whose check is first; NULL: none is queued. */
+static struct model_slot *model_first(void)
+{
+	struct model_slot *first = NULL;
+
+	for (uint32_t i = 0; i < m.nr; i++)
+		if (m.slots[i].queued && (!first || m.slots[i].when < first->when))
+			first = &m.slots[i];
+	return first;
+}
+
+/* Advance to @to, or if that is 0, to the next expiration. */
+static void advance(uint64_t to, uint32_t limit)
+{
+	int64_t result = to ? timerheap_advance(m.th, to, limit) : timerheap_advance_next(m.th);
+	uint64_t until = to ? to : TIMERHEAP_NEVER - 1, time = m.now, count = 0, expired;
+	struct model_slot *s;
+
+	if (!to)
+		limit = 1;
+	for (;;) {
+		s = model_first();
+		if (!s || s->when > until || (limit && count >= limit && s->when > time))
+			break;
+		time = s->when > time ? s->when : time;
+		expired = model_check(s, time);
+		if (expired)
+			m.now = time;
+		count += expired;
+	}
+	if (to && !(limit && count >= limit))
+		m.now = to;
+	expect(count, result, "advance", limit);
+	expect(m.now, timerheap_now(m.th), "the clock after an advance", limit);
+}
+
+/* Let the model forget the numbers of discarded events that the engine has removed. */
+static void forget_removed(void)
+{
+	const struct timerheap_ring *ring = m.th->ring;
+	bool present[MOST_SLOTS] = {};
+
+	for (uint32_t i = ring->head; i != ring->tail; i++)
+		present[ring->slots[i & m.th->mask]] = true;
+	for (uint32_t i = 0; i < m.nr; i++)
+		if (!present[i] && !m.slots[i].unread)
+			m.slots[i].added = 0;
+}
+
+/* Take at most @max events.  They are in the order in which their slots were added to the ring. */
+static void take(uint32_t max)
+{
+	struct timerheap_event event;
+	uint64_t last = 0;
+
+	while (max-- && timerheap_next(m.th, &event)) {
+		struct model_slot *s = &m.slots[event.slot];
+
+		expect(s->unread, event.expirations, "expirations", event.slot);
+		expect(s->expired, event.deadline, "deadline", event.slot);
+		expect(s->fired, event.fired, "fired", event.slot);
+		expect(s->data, event.user_data, "data", event.slot);
+		expect(true, s->added >= last, "order", event.slot);
+		last = s->added;
+		s->unread = 0;
+		s->added = 0;
+		m.events++;
+	}
+	forget_removed();
+}
+
+/* Take all events.  The ring is empty then. */
+static void take_all(void)
+{
+	take(UINT32_MAX);
+	for (uint32_t i = 0; i < m.nr; i++)
+		expect(0, m.slots[i].unread, "an event that is missing", i);
+}
+
+static void grow(void)
+{
+	uint32_t slots = m.nr + next_random() % 3;
+
+	if (slots > MOST_SLOTS)
+		return;
+	expect(0, timerheap_grow(m.th, slots), "grow", slots);
+	m.nr = slots;
+}
+
+static uint64_t random_slack(void)
+{
+	static const uint64_t slacks[] = {
+		0, 1, SLACK_MIN - 1, SLACK_MIN, 50 * USEC, MSEC, 3 * MSEC, SEC, UINT64_C(1) << 44,
+	};
+
+	return slacks[next_random() % (sizeof(slacks) / sizeof(*slacks))];
+}
+
+static void operate(void)
+{
+	uint32_t slot = next_random() % m.nr;
+	uint64_t deadline = m.now + random_span(), span;
+
+	/* 1 of 16 deadlines has passed, and 1 of 256 never passes. */
+	if (!(next_random() % 16))
+		deadline = next_random() % m.now;
+	if (!(next_random() % 256))
+		deadline = TIMERHEAP_NEVER;
+	switch (next_random() % 16) {
+	case 0 ... 4:
+		start(slot, deadline, 0);
+		break;
+	case 5:
+		start(slot, deadline, 10 * USEC + random_span());
+		break;
+	case 6 ... 8:
+		postpone(slot, deadline);
+		break;
+	case 9 ... 10:
+		stop(slot);
+		break;
+	case 11:
+		m.slots[slot].data = next_random();
+		timerheap_set_data(m.th, slot, m.slots[slot].data);
+		set_slack(slot, random_slack());
+		break;
+	case 12:
+		span = random_span();
+		/* A short period would expire 10^7 times in 1000 s. */
+		advance(m.now + span, span < 10 * MSEC && next_random() % 4 ? 0 :
+				      1 + next_random() % 16);
+		break;
+	case 13:
+		advance(0, 0);
+		break;
+	case 14:
+		take(next_random() % 4);
+		break;
+	default:
+		if (next_random() % 64)
+			take_all();
+		else
+			grow();
+	}
+}
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+	const char *value = getenv(name);
+
+	return value ? strtoull(value, NULL, 0) : otherwise;
+}
+
+/* Run a script on a context of an engine.  Return: the number of differences; -1: no context. */
+static int64_t run_script(uint32_t engine, uint64_t slack, uint64_t seed)
+{
+	struct timerheap_setup setup = {
+		.clock = TIMERHEAP_CLOCK_MANUAL, .slots = 5, .max_slots = MOST_SLOTS,
+		.flags = engine, .slack = slack,
+	};
+	uint64_t operations = setting("TIMERHEAP_OPERATIONS", OPERATIONS);
+
+	memset(&m, 0, sizeof(m));
+	m.th = timerheap_open_setup(&setup);
+	if (!m.th)
+		return -1;
+	m.now = 1;
+	m.slack = slack;
+	m.nr = setup.slots;
+	m.seed = 2 * seed + 1;
+	/* End the script early enough that no deadline exceeds TIMERHEAP_NEVER. */
+	while (operations-- && !m.wrong && m.now < TIMERHEAP_NEVER / 2)
+		operate();
+	printf("# seed %llu, slack %llu: %llu events, %u slots, %llu operations left\n",
+	       (unsigned long long)seed, (unsigned long long)slack, (unsigned long long)m.events,
+	       m.nr, (unsigned long long)operations + 1);
+	if (m.events < 100)
+		m.wrong++;
+	timerheap_close(m.th);
+	return m.wrong;
+}
+
+static int64_t run_scripts(uint32_t engine)
+{
+	uint64_t seed = setting("TIMERHEAP_SEED", now());
+	int64_t wrong = run_script(engine, 0, seed);
+
+	return wrong ? wrong : run_script(engine, MSEC, seed + 1);
+}
+
+FIXTURE(engines)
+{
+};
+
+FIXTURE_SETUP(engines)
+{
+}
+
+FIXTURE_TEARDOWN(engines)
+{
+}
+
+TEST_F_TIMEOUT(engines, process_gives_events_of_the_model, 120)
+{
+	EXPECT_EQ(0, run_scripts(TIMERHEAP_IN_PROCESS));
+}
+
+TEST_F_TIMEOUT(engines, kernel_gives_events_of_the_model, 120)
+{
+	REQUIRE_DEVICE();
+	EXPECT_EQ(0, run_scripts(TIMERHEAP_IN_KERNEL));
+}
+
+static struct timerheap *open_in_process(clockid_t clock)
+{
+	struct timerheap_setup setup = {
+		.clock = clock, .slots = 4, .flags = TIMERHEAP_IN_PROCESS,
+	};
+
+	return timerheap_open_setup(&setup);
+}
+
+/* Take all events.  Return: how many there were. */
+static int drain(struct timerheap *th)
+{
+	struct timerheap_event event;
+	int count = 0;
+
+	while (timerheap_next(th, &event))
+		count++;
+	return count;
+}
+
+/* The descriptor is readable from the first deadline on, and until all events are taken. */
+TEST_F(engines, descriptor_of_process_follows_deadlines)
+{
+	static const clockid_t clocks[] = {
+		CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI,
+	};
+
+	for (int i = 0; i < 4; i++) {
+		struct timerheap *th = open_in_process(clocks[i]);
+		int fd = th ? timerheap_fd(th) : -1;
+
+		ASSERT_NE(NULL, th);
+		EXPECT_FALSE(system_readable(fd, 0));
+		ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 1000 * SEC));
+		EXPECT_FALSE(system_readable(fd, 0));
+		/* An earlier deadline, of the same slot and of another one. */
+		ASSERT_EQ(1, timerheap_start(th, 0, timerheap_now(th) + 20 * MSEC));
+		EXPECT_TRUE(system_readable(fd, LOST / MSEC));
+		EXPECT_EQ(1, drain(th));
+		EXPECT_FALSE(system_readable(fd, 0));
+		ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 1000 * SEC));
+		ASSERT_EQ(0, timerheap_start(th, 1, timerheap_now(th) + 20 * MSEC));
+		EXPECT_TRUE(system_readable(fd, LOST / MSEC));
+		EXPECT_EQ(1, drain(th));
+		EXPECT_FALSE(system_readable(fd, 0));
+		/* A deadline that has passed. */
+		ASSERT_EQ(0, timerheap_start(th, 1, 1));
+		EXPECT_TRUE(system_readable(fd, LOST / MSEC));
+		EXPECT_EQ(1, drain(th));
+		EXPECT_FALSE(system_readable(fd, 0));
+		timerheap_close(th);
+	}
+}
+
+/* With a manual clock the descriptor is readable while the ring has an entry. */
+TEST_F(engines, descriptor_of_process_follows_manual_clock)
+{
+	struct timerheap *th = open_in_process(TIMERHEAP_CLOCK_MANUAL);
+	int fd = th ? timerheap_fd(th) : -1;
+
+	ASSERT_NE(NULL, th);
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 10));
+		EXPECT_FALSE(system_readable(fd, 0));
+		EXPECT_EQ(1, timerheap_advance_next(th));
+		EXPECT_TRUE(system_readable(fd, 0));
+		EXPECT_EQ(1, drain(th));
+		EXPECT_FALSE(system_readable(fd, 0));
+	}
+	timerheap_close(th);
+}
+
+static void ignore(const struct timerheap_event *event, void *arg)
+{
+}
+
+/* Each KICK that adds events after all were taken makes an edge, however they were taken. */
+TEST_F(engines, descriptor_of_process_makes_edges)
+{
+	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
+	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct timerheap_event event;
+	uint64_t next;
+
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(th), &edge));
+	for (int i = 0; i < 9; i++) {
+		ASSERT_EQ(0, timerheap_start(th, i % 4, 1));
+		ASSERT_EQ(1, epoll_wait(epoll, &edge, 1, LOST / MSEC));
+		if (i % 3 == 0)
+			EXPECT_EQ(1, timerheap_reap(th, ignore, NULL, UINT32_MAX));
+		if (i % 3 == 1)
+			EXPECT_EQ(1, drain(th));
+		if (i % 3 == 2) {
+			ASSERT_EQ(0, timerheap_sync(th, &next));
+			EXPECT_TRUE(timerheap_next_before(th, &event, next));
+			EXPECT_FALSE(timerheap_next_before(th, &event, next));
+		}
+		EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
+	}
+	close(epoll);
+	timerheap_close(th);
+}
+
+/* Make an event of a slot: by a KICK, or with a manual clock by an advance. */
+static int make_event(struct timerheap *th, uint32_t slot)
+{
+	if (th->clock != TIMERHEAP_CLOCK_MANUAL)
+		return timerheap_start(th, slot, 1) ? 0 : 1;
+	return timerheap_start(th, slot, timerheap_now(th) + 10) ? 0 : timerheap_advance_next(th);
+}
+
+/*
+ * In the process, each KICK or advance that adds an event makes an edge, also if the descriptor is
+ * still readable.
+ */
+TEST_F(engines, kick_in_process_makes_edge_while_descriptor_is_readable)
+{
+	static const clockid_t clocks[] = { CLOCK_MONOTONIC, TIMERHEAP_CLOCK_MANUAL };
+	struct timerheap_event event;
+
+	for (int i = 0; i < 2; i++) {
+		struct timerheap *th = open_in_process(clocks[i]);
+		struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+		int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+		ASSERT_NE(NULL, th);
+		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(th), &edge));
+		ASSERT_EQ(1, make_event(th, 0));
+		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, LOST / MSEC));
+		/* Take the only event, but do not find that the ring is empty. */
+		EXPECT_TRUE(timerheap_next(th, &event));
+		EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
+		ASSERT_EQ(1, make_event(th, 1));
+		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 100));
+		/* The ring still has that entry, and the descriptor is readable. */
+		ASSERT_EQ(1, make_event(th, 2));
+		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 100));
+		EXPECT_EQ(2, drain(th));
+		EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
+		close(epoll);
+		timerheap_close(th);
+	}
+}
+
+/* A function that takes a part of the events makes an edge for the others. */
+TEST_F(engines, events_that_are_left_make_edge)
+{
+	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
+	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct timerheap_event event;
+
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(th), &edge));
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(1, make_event(th, i));
+	EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, LOST / MSEC));
+	EXPECT_EQ(1, timerheap_reap(th, ignore, NULL, 1));
+	EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 100));
+	EXPECT_FALSE(timerheap_next_before(th, &event, 1));
+	EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 100));
+	EXPECT_EQ(2, timerheap_reap(th, ignore, NULL, 2));
+	EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
+	close(epoll);
+	timerheap_close(th);
+}
+
+/* A report of a clock step leaves the descriptor readable if the ring has an entry. */
+TEST_F(engines, clock_step_leaves_descriptor_readable)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_REALTIME, .slots = 4,
+		.flags = TIMERHEAP_IN_PROCESS | TIMERHEAP_CANCEL_ON_SET,
+	};
+	struct timerheap *th = timerheap_open_setup(&setup);
+
+	ASSERT_NE(NULL, th);
+	/* The wait has found the ring empty.  Then the clock is stepped, and a thread kicks. */
+	th->process->stepped = true;
+	ASSERT_EQ(1, make_event(th, 0));
+	EXPECT_EQ(-ECANCELED, __timerheap_process.wait(th, 0));
+	EXPECT_TRUE(system_readable(timerheap_fd(th), LOST / MSEC));
+	EXPECT_EQ(1, drain(th));
+	EXPECT_FALSE(system_readable(timerheap_fd(th), 0));
+	timerheap_close(th);
+}
+
+/* After a step back, a KICK for an early deadline leaves the descriptor readable for an entry. */
+TEST_F(engines, kick_after_clock_step_leaves_descriptor_readable)
+{
+	struct timerheap *th = open_in_process(CLOCK_REALTIME);
+
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(1, make_event(th, 0));
+	/* As if the clock had been stepped back by 1000 s. */
+	th->process->armed = timerheap_now(th) + 1000 * SEC;
+	ASSERT_EQ(0, timerheap_start(th, 1, timerheap_now(th) + 500 * SEC));
+	EXPECT_TRUE(system_readable(timerheap_fd(th), LOST / MSEC));
+	EXPECT_EQ(1, drain(th));
+	EXPECT_FALSE(system_readable(timerheap_fd(th), 0));
+	timerheap_close(th);
+}
+
+/* An event of a ticker counts the periods that have passed since its expiry. */
+TEST_F(engines, late_event_counts_all_periods)
+{
+	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
+	struct timerheap_event event;
+
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, timerheap_start_periodic(th, 0, timerheap_now(th) + MSEC, 20 * MSEC));
+	ASSERT_EQ(1, timerheap_wait(th, LOST));
+	nap(200 * MSEC);
+	ASSERT_TRUE(timerheap_next(th, &event));
+	EXPECT_LE(10, event.expirations);
+	EXPECT_LT(event.fired, timerheap_deadline(th, 0));
+	EXPECT_LE(event.fired, event.deadline + 20 * MSEC);
+	timerheap_close(th);
+}
+
+#define ADVANCED	2000	/* timers that one advance expires */
+
+/* Take the events of ADVANCED timers.  The function of a thread. */
+static void *take_advanced(void *arg)
+{
+	for (int taken = 0; taken < ADVANCED;)
+		taken += drain(arg);
+	return NULL;
+}
+
+/* An advance expires what is due, and counts it, also while another thread takes the events. */
+TEST_F(engines, advance_counts_expirations_while_another_thread_takes_them)
+{
+	struct timerheap_setup setup = {
+		.clock = TIMERHEAP_CLOCK_MANUAL, .slots = ADVANCED, .flags = TIMERHEAP_IN_PROCESS,
+	};
+	struct timerheap *th = timerheap_open_setup(&setup);
+
+	ASSERT_NE(NULL, th);
+	for (int round = 0; round < 100; round++) {
+		uint64_t deadline = timerheap_now(th) + 10;
+		pthread_t thread;
+
+		for (int i = 0; i < ADVANCED; i++)
+			ASSERT_EQ(0, timerheap_start(th, i, deadline));
+		ASSERT_EQ(0, pthread_create(&thread, NULL, take_advanced, th));
+		EXPECT_EQ(ADVANCED, timerheap_advance(th, deadline, 0));
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+	}
+	timerheap_close(th);
+}
+
+/* Call functions with a cancellation pending, and end at the next cancellation point. */
+static void *use_while_cancelled(void *arg)
+{
+	struct timerheap *th = arg;
+
+	pthread_cancel(pthread_self());
+	make_event(th, 0);
+	drain(th);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* No function is cancelled while it holds the lock of the context. */
+TEST_F(engines, cancelled_thread_leaves_no_lock)
+{
+	static const clockid_t clocks[] = { CLOCK_REALTIME, TIMERHEAP_CLOCK_MANUAL };
+
+	for (int i = 0; i < 2; i++) {
+		struct timerheap *th = open_in_process(clocks[i]);
+		pthread_t thread;
+		void *result;
+
+		ASSERT_NE(NULL, th);
+		ASSERT_EQ(0, pthread_create(&thread, NULL, use_while_cancelled, th));
+		ASSERT_EQ(0, pthread_join(thread, &result));
+		EXPECT_EQ(PTHREAD_CANCELED, result);
+		ASSERT_EQ(0, pthread_mutex_trylock(&th->process->lock));
+		pthread_mutex_unlock(&th->process->lock);
+		EXPECT_EQ(1, make_event(th, 1));
+		EXPECT_EQ(1, drain(th));
+		timerheap_close(th);
+	}
+}
+
+/*
+ * A timer that was stopped or postponed may wake the wait, which sleeps again.  The spans are long,
+ * since a timer that is due when it starts expires at once.
+ */
+TEST_F(engines, wait_in_process_sleeps)
+{
+	struct timerheap *th = open_in_process(CLOCK_REALTIME);
+	int64_t end, used = clock_now(CLOCK_PROCESS_CPUTIME_ID);
+
+	ASSERT_NE(NULL, th);
+	for (int i = 0; i < 4; i++)
+		ASSERT_EQ(0, timerheap_start(th, i, timerheap_now(th) + (i + 1) * 100 * MSEC));
+	timerheap_stop(th, 0);
+	timerheap_postpone(th, 1, timerheap_now(th) + 1000 * SEC);
+	EXPECT_EQ(1, timerheap_wait(th, LOST));
+	nap(200 * MSEC);
+	EXPECT_EQ(2, drain(th));
+	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 100 * MSEC));
+	timerheap_stop(th, 0);
+	end = now() + 300 * MSEC;
+	EXPECT_EQ(0, timerheap_wait(th, 300 * MSEC));
+	EXPECT_LE(end, now());
+	EXPECT_GT(150 * MSEC, clock_now(CLOCK_PROCESS_CPUTIME_ID) - used);
+	timerheap_close(th);
+}
+
+#define STARTERS	2
+#define STARTS		20000		/* of each starter, or fewer within MOST */
+#define MOST		(3 * SEC)
+
+/* What the starters and the consumer share. */
+static struct wakes {
+	struct timerheap *th;
+	atomic_uint taken[STARTERS];	/* expirations of each starter's slot */
+	atomic_bool lost;
+	atomic_uint ended;
+} wakes;
+
+/* Start a timer, and wait until its event was taken.  Every second deadline has passed already. */
+static void *start_one_by_one(void *arg)
+{
+	uint32_t slot = (uintptr_t)arg;
+	int64_t end = now() + MOST;
+
+	for (unsigned int i = 0; i < STARTS && now() < end && !wakes.lost; i++) {
+		int64_t span = i % 2 ? 0 : (i % 64) * USEC;
+
+		timerheap_start(wakes.th, slot, now() + span);
+		while (wakes.taken[slot] <= i && !wakes.lost)
+			sched_yield();
+	}
+	/* One more event wakes the consumer, which ends after all starters. */
+	wakes.ended++;
+	timerheap_start(wakes.th, STARTERS, 1);
+	return NULL;
+}
+
+static void count_wake(const struct timerheap_event *event, void *arg)
+{
+	if (event->slot < STARTERS)
+		wakes.taken[event->slot] += event->expirations;
+}
+
+/* While threads start timers, each start wakes the consumer, however it takes events. */
+TEST_F_TIMEOUT(engines, no_wake_up_is_lost, 120)
+{
+	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+	pthread_t threads[STARTERS];
+	struct timerheap_event event;
+	int epoll, waits = 0;
+
+	wakes.th = open_in_process(CLOCK_MONOTONIC);
+	ASSERT_NE(NULL, wakes.th);
+	epoll = epoll_create1(EPOLL_CLOEXEC);
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(wakes.th), &edge));
+	for (uintptr_t i = 0; i < STARTERS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, start_one_by_one, (void *)i));
+	while (wakes.ended < STARTERS && !wakes.lost) {
+		if (epoll_wait(epoll, &edge, 1, LOST / MSEC) != 1)
+			wakes.lost = true;
+		if (waits++ % 2)
+			timerheap_reap(wakes.th, count_wake, NULL, UINT32_MAX);
+		else
+			while (timerheap_next(wakes.th, &event))
+				count_wake(&event, NULL);
+	}
+	EXPECT_FALSE(wakes.lost);
+	for (int i = 0; i < STARTERS; i++)
+		pthread_join(threads[i], NULL);
+	TH_LOG("%u and %u timers, %d waits", wakes.taken[0], wakes.taken[1], waits);
+	EXPECT_LT(100, wakes.taken[0] + wakes.taken[1]);
+	close(epoll);
+	timerheap_close(wakes.th);
+}
+
+static struct timerheap *interrupted;
+static atomic_int handled, refused, wrong;
+
+static void start_in_handler(int signal)
+{
+	int ret = timerheap_start(interrupted, 3, 1);
+
+	handled++;
+	refused += ret == -EDEADLK;
+	wrong += ret < 0 && ret != -EDEADLK;
+}
+
+/* A handler that has interrupted a KICK gets an error, and never waits for its own thread. */
+TEST_F(engines, handler_never_waits_for_its_thread)
+{
+	struct itimerval timer = { { .tv_usec = 50 }, { .tv_usec = 50 } };
+	int64_t end = now() + LOST;
+
+	interrupted = open_in_process(CLOCK_MONOTONIC);
+	ASSERT_NE(NULL, interrupted);
+	signal(SIGALRM, start_in_handler);
+	setitimer(ITIMER_REAL, &timer, NULL);
+	while ((handled < 1000 || !refused) && now() < end) {
+		timerheap_start(interrupted, 0, 1);
+		drain(interrupted);
+	}
+	setitimer(ITIMER_REAL, &(struct itimerval){}, NULL);
+	signal(SIGALRM, SIG_DFL);
+	EXPECT_LT(0, refused);
+	EXPECT_EQ(0, wrong);
+	EXPECT_EQ(0, timerheap_start(interrupted, 1, 1));
+	timerheap_close(interrupted);
+}
+
+TEST_HARNESS_MAIN

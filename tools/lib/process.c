@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * The engine in the process: it serves timers if the kernel does not.
+ *
+ * The slots, the ring and their protocol are those of <linux/timerheap.h>, in the process's memory.
+ * So the inline functions of timerheap.h are the same for both engines.  This engine does what the
+ * protocol lets the kernel do, in the thread that makes a KICK, or in the consumer.  The consumer
+ * is the thread that takes events.  The engine has no thread and no signal of its own:
+ *
+ *	a KICK		checks slots, and expires those that are due
+ *	the consumer	expires what is due, before it finds that there is no event
+ *	an advance	moves a manual clock, and expires what is due instead of the consumer
+ *	the descriptor	becomes readable at the first time of the heap (wake.c)
+ *
+ * A check of a slot is the one of module/device/slot.c: @queued becomes CHECKING, and after that
+ * the check reads @deadline.  It expires the slot, or queues it in a heap, or forgets it.
+ * Differences: the lock of the context excludes other checks, so there is no claim.  A store of
+ * another thread cannot make an atomic addition fail.  The consumer itself expires a ticker, so an
+ * unread ticker costs nothing, and needs no back-off.  If the ticker is due again, the consumer
+ * kicks its slot before it takes the event.  So the event counts all periods that have passed.
+ *
+ * The descriptor is armed lazily: if the first deadline became earlier than the armed time, or the
+ * armed time has passed and the consumer has taken all events.  A timer that was stopped or
+ * postponed stays queued, so the descriptor may become readable without an event.
+ *
+ * Races
+ * -----
+ *
+ * Threads start, postpone and stop timers without the lock.  (A) to (F) are the letters of
+ * <linux/timerheap.h>.  A start against a check, in a KICK or in the consumer:
+ *
+ *	a start				a check, the lock is held
+ *	  deadline <- new		  queued <- CHECKING
+ *	  full barrier		(A)	  full barrier			(B)
+ *	  read queued			  read deadline
+ *	  0, or too late: KICK		  heap, queued <- deadline
+ *
+ * The check reads the new deadline, or the start reads CHECKING or the time that the check stores
+ * at its end.  A KICK of the start waits for the lock, and its own check reads the new deadline.
+ *
+ * A stop against an expiry:
+ *
+ *	a stop				an expiry, the lock is held
+ *	  deadline <- 0, an exchange	  queued <- CHECKING
+ *	  full barrier		(A)	  deadline: due, compare-and-exchange with 0
+ *	  read queued			  expirations += 1, full barrier  (F)
+ *	  CHECKING: KICK		  queued <- 0
+ *	  expirations <- DISCARDED	  the ring <- the number
+ *
+ * One of the two exchanges gets the deadline.  If the expiry gets it, the stop reads CHECKING, and
+ * its KICK waits for the lock, or it reads what follows (F).  So it discards the expiration.  The
+ * number may be added to the ring after the discard; then the consumer finds no expiration.
+ *
+ * A start of an idle timer against an expiry:
+ *
+ *	a start				an expiry, the lock is held
+ *	  read deadline: 0		  deadline: due, exchanged with 0
+ *	  read queued: CHECKING: KICK	  expirations += 1, full barrier  (F)
+ *	  expirations <- DISCARDED	  queued <- 0
+ *	  deadline <- new
+ *
+ * The start reads 0 only after the exchange.  So it reads CHECKING, and its KICK waits, or it reads
+ * the result of (F), and discards the expiration of the former arming.
+ *
+ * A KICK against the consumer that is going to sleep.  Both hold the lock for what is indented:
+ *
+ *	a KICK				the consumer
+ *	  the ring <- a number		  head = tail, and armed is not later than now:
+ *	  the descriptor is readable	    the descriptor is readable at the heap's first time
+ *					poll
+ *
+ * If the KICK is first, the consumer finds the number in the ring.  If the consumer is first, the
+ * poll ends.  In the same way a KICK that makes the first time earlier than @armed arms the
+ * descriptor for that time.
+ *
+ * A consumer with EPOLLET takes entries without the lock, and polls although the descriptor is
+ * readable.  So each KICK that adds an entry arms the descriptor again, which makes an edge.  A
+ * function that takes events, and leaves entries in the ring, makes an edge, too:
+ *
+ *	a KICK				the consumer
+ *					epoll_wait returns, takes all
+ *	  the ring <- a number
+ *	  armed is not later than now
+ *	  the descriptor makes an edge
+ *					epoll_wait returns
+ */
+#include <errno.h>
+#include <poll.h>
+
+#include "process.h"
+
+/* The most checks in one hold of the lock, so that the KICKs of other threads wait for few. */
+#define BATCH		64U
+
+/* As in module/device/slot.c: how often a check tries to exchange a deadline. */
+#define TRIES		4
+
+/* As module/core/slack.h: a unit of 1/64 ms, and the least slack that has an effect. */
+#define SLACK_UNIT	15625U
+#define SLACK_MIN	16384U
+
+/*
+ * This thread holds the lock of a context, or waits for it.  A signal handler that interrupts the
+ * thread must not wait for the lock, since the thread cannot unlock it before the handler returns.
+ * So lock() fails in the handler.  Only the compiler must keep the order, for the handler runs in
+ * this thread.
+ */
+static __thread bool locking __attribute__((tls_model("initial-exec")));
+
+/* Lock a context.  Return: true; false: this is a signal handler, see @locking. */
+static bool lock(struct timerheap *th)
+{
+	if (locking)
+		return false;
+	locking = true;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	pthread_mutex_lock(&th->process->lock);
+	return true;
+}
+
+static void unlock(struct timerheap *th)
+{
+	pthread_mutex_unlock(&th->process->lock);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	locking = false;
+}
+
+/*
+ * Return: the roundest time from @when to @when + @slack, as theap_round_deadline() of the module,
+ * with the precision of theap_timer_set_slack().
+ */
+static uint64_t round_up(uint64_t when, uint64_t slack)
+{
+	uint64_t units = slack < SLACK_MIN ? 0 : slack / SLACK_UNIT, before, last;
+	int shift = units ? 48 - __builtin_clzll(units) : 0;
+
+	if (!units)
+		return when;
+	if (shift > 0)
+		units = units >> shift << shift;
+	before = (when - 1) / SLACK_UNIT;
+	last = before + units;
+	if (last > TIMERHEAP_NEVER / SLACK_UNIT)
+		last = TIMERHEAP_NEVER / SLACK_UNIT;
+	if (before == last)
+		return TIMERHEAP_NEVER;
+	return (last & ~UINT64_C(0) << (63 - __builtin_clzll(before ^ last))) * SLACK_UNIT;
+}
+
+/* Return: how many entries of the ring are in use, for the consumer. */
+static uint32_t unread(const struct timerheap *th)
+{
+	return __timerheap_tail(th) - __atomic_load_n(&th->ring->head, __ATOMIC_RELAXED);
+}
+
+/* Add the number of a slot to the ring.  Context: the lock is held. */
+static void put_into_ring(struct timerheap *th, uint32_t slot)
+{
+	struct timerheap_ring *ring = th->ring;
+	uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&ring->slots[tail & th->mask], slot, __ATOMIC_RELAXED);
+	/* (C) stores the entry before the tail.  Pairs with (D) of the consumer. */
+	__atomic_store_n(&ring->tail, tail + 1, __ATOMIC_RELEASE);
+	th->process->added = true;
+}
+
+/* Return: the period of a slot in the range that the protocol permits; 0: one-shot. */
+static uint64_t period_of(const struct timerheap *th, const struct timerheap_slot *s)
+{
+	uint64_t period = __atomic_load_n(&s->period, __ATOMIC_RELAXED);
+
+	if (period && period < th->process->min_period)
+		return th->process->min_period;
+	return period < TIMERHEAP_NEVER ? period : TIMERHEAP_NEVER;
+}
+
+/*
+ * Expire the deadline @deadline of a slot, which is not after @now, unless the program has changed
+ * it.  Set *@count to the number of periods that have passed, and *@first if the slot's number is
+ * not in the ring.  Return: whether the slot has expired; *@deadline is then the next one, or 0.
+ */
+static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s,
+			    __u64 *deadline, uint64_t now, uint64_t *count, bool *first)
+{
+	uint64_t period = period_of(th, s), when = *deadline, next = 0, passed = 1;
+
+	if (period) {
+		/* As theap_forward(): count from the deadline, so that a ticker does not drift. */
+		passed = 1 + (now - when) / period;
+		next = when + passed * period;
+		next = next < TIMERHEAP_NEVER ? next : TIMERHEAP_NEVER;
+	}
+	if (!__atomic_compare_exchange_n(&s->deadline, deadline, next, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_ACQUIRE))
+		return false;
+	*deadline = next;
+	*count = passed;
+	/* (F) orders this store before the count: a reader finds a clock not before @fired. */
+	if (is_manual(th))
+		__atomic_store_n(&th->ring->now, now, __ATOMIC_RELAXED);
+	/* Store @fired first: a reader of the new deadline sees this @fired or a later one. */
+	__atomic_store_n(&s->fired, now, __ATOMIC_RELAXED);
+	/* Pairs with the acquire of the consumer in __timerheap_take_expirations(). */
+	__atomic_store_n(&s->expired_deadline, when + (passed - 1) * period, __ATOMIC_RELEASE);
+	/* (F), a full barrier, pairs with (E). */
+	*first = !__atomic_fetch_add(&s->expirations, passed, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/*
+ * Check a slot, and expire it if it is due.  Set *@count and *@first as expire_deadline().
+ * Context: the lock is held.  Return: the time of the next check; 0: none.
+ */
+static uint64_t check(const struct timerheap *th, struct timerheap_slot *s, uint64_t now,
+		      uint64_t *count, bool *first)
+{
+	__u64 deadline;
+
+	/* (B), a full barrier, pairs with (A).  The load is acquire, for @period. */
+	__atomic_exchange_n(&s->queued, TIMERHEAP_CHECKING, __ATOMIC_SEQ_CST);
+	deadline = __atomic_load_n(&s->deadline, __ATOMIC_SEQ_CST);
+	for (int tries = 0; tries < TRIES; tries++) {
+		if (!deadline)
+			return 0;
+		if (deadline > now)
+			return deadline < TIMERHEAP_NEVER ? deadline : TIMERHEAP_NEVER;
+		if (expire_deadline(th, s, &deadline, now, count, first))
+			return deadline;
+	}
+	return now + th->process->min_period;
+}
+
+/*
+ * Check a slot, and queue it at the time of its next check.  Context: the lock is held.
+ * Return: the number of expirations.
+ */
+static uint64_t check_and_queue(struct timerheap *th, uint32_t slot, uint64_t now)
+{
+	struct timerheap_slot *s = &th->slots[slot];
+	uint64_t count = 0, next, slack;
+	bool first = false;
+
+	next = check(th, s, now, &count, &first);
+	if (next) {
+		slack = __atomic_load_n(&s->slack, __ATOMIC_RELAXED);
+		heap_set(&th->process->heap, slot, round_up(next, slack ?: context_of(th)->slack));
+	} else {
+		heap_remove(&th->process->heap, slot);
+	}
+	/* Ends the check.  Release: a program that reads it also sees the expiration. */
+	__atomic_store_n(&s->queued, next, __ATOMIC_RELEASE);
+	if (first)
+		put_into_ring(th, slot);
+	return count;
+}
+
+/* Check the slot that is first in the heap.  Context, return: as check_and_queue(). */
+static uint64_t check_first(struct timerheap *th, uint64_t now)
+{
+	return check_and_queue(th, th->process->heap.entries[HEAP_FIRST].slot, now);
+}
+
+/* Return: when the descriptor must be readable if the ring has no entry. */
+static uint64_t first_wake(const struct timerheap *th)
+{
+	uint64_t first = heap_first(&th->process->heap);
+
+	return first < TIMERHEAP_NEVER && !is_manual(th) ? first : TIMERHEAP_NEVER;
+}
+
+/*
+ * Make the descriptor readable if this hold of the lock has added an entry to the ring, unless it
+ * is readable since @now or earlier.  A caller that is not the consumer sets @now to 0, so that
+ * each entry makes an edge.  Without an entry, make the descriptor readable in time for the first
+ * slot of the heap.  Context: the lock is held.  Return: 0 or a negative error.
+ */
+static int notify(struct timerheap *th, uint64_t now)
+{
+	struct timerheap_process *p = th->process;
+	uint64_t when = first_wake(th);
+
+	if (p->added) {
+		p->added = false;
+		return p->armed <= now ? 0 : __timerheap_wake_at(th, 1);
+	}
+	/* While the ring has an entry, a new arming would make the descriptor unreadable. */
+	return when < p->armed && !unread(th) ? __timerheap_wake_at(th, when) : 0;
+}
+
+/*
+ * Make the descriptor unreadable until the first time of the heap, if it is readable.  @readable:
+ * the caller knows that it is.  Otherwise it is readable if the armed time has passed, even if the
+ * clock was stepped back since.  Context: the consumer holds the lock, and the ring has no entry.
+ * Return: 0 or a negative error.
+ */
+static int rearm(struct timerheap *th, uint64_t now, bool readable)
+{
+	struct timerheap_process *p = th->process;
+
+	readable |= p->armed <= now;
+	if (p->can_step && !readable)
+		readable = __timerheap_wake_fired(th);
+	/* timerheap_wait() reports the step.  Until then the descriptor is readable. */
+	if (p->stepped)
+		return p->armed == 1 ? 0 : __timerheap_wake_at(th, 1);
+	return readable ? __timerheap_wake_at(th, first_wake(th)) : 0;
+}
+
+/*
+ * Is a slot due that the consumer expires?  With a manual clock there is none: the thread that
+ * advances the clock expires what is due, and counts it.
+ */
+static bool is_due(const struct timerheap *th, uint64_t now)
+{
+	return !is_manual(th) && heap_first(&th->process->heap) <= now;
+}
+
+/*
+ * Expire what is due, until the ring has @enough entries.  If it has none, rearm() the descriptor.
+ * Between batches other threads get the lock.  Only the slots that are due at the begin count, so
+ * the function ends.
+ *
+ * Context: the consumer.  Return: 1: the ring has an entry; 0: it has none; a negative error.
+ */
+static int expire(struct timerheap *th, uint32_t enough, bool readable)
+{
+	uint64_t now = 0;
+	bool more = true;
+	int error = 0;
+
+	while (more && !error) {
+		if (!lock(th))
+			return 0;
+		/* Read the clock under the lock: notify() compares it with @armed. */
+		now = now ?: timerheap_now(th);
+		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
+			check_first(th, now);
+		more = is_due(th, now) && unread(th) < enough;
+		error = notify(th, now);
+		if (!more && !unread(th))
+			error = rearm(th, now, readable);
+		unlock(th);
+	}
+	return error ? error : unread(th) > 0;
+}
+
+bool __timerheap_expire(const struct timerheap *th)
+{
+	return __timerheap_expire_until((struct timerheap *)th, 1);
+}
+
+bool __timerheap_expire_until(struct timerheap *th, uint32_t enough)
+{
+	int saved = errno, ret = 0;
+
+	if (th->fd >= 0)
+		ret = expire(th, enough, false);
+	errno = saved;
+	return ret > 0;
+}
+
+void __timerheap_rearm(struct timerheap *th)
+{
+	int saved = errno;
+
+	if (th->fd >= 0 && lock(th)) {
+		if (unread(th))
+			__timerheap_wake_at(th, 1);
+		else
+			rearm(th, timerheap_now(th), false);
+		unlock(th);
+	}
+	errno = saved;
+}
+
+static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
+{
+	uint32_t done = 0, end, slot;
+	int error = 0;
+	uint64_t now;
+
+	if (nr && th->fd < 0)
+		return -EBADF;
+	while (done < nr && !error) {
+		if (!lock(th))
+			return done ? (int)done : -EDEADLK;
+		now = timerheap_now(th);
+		end = nr - done < BATCH ? nr : done + BATCH;
+		for (; done < end; done++) {
+			/* Read the number once: another thread may change it after the test. */
+			slot = __atomic_load_n(&slots[done], __ATOMIC_RELAXED);
+			if (slot >= timerheap_slots(th))
+				break;
+			check_and_queue(th, slot, now);
+		}
+		error = notify(th, 0);
+		unlock(th);
+		if (done < end)
+			return error ?: done ? (int)done : -ENOENT;
+	}
+	return error ? error : (int)done;
+}
+
+/* Is a ticker due again since its check?  A manual clock checks it at each of its deadlines. */
+static bool is_late(const struct timerheap *th, uint32_t slot)
+{
+	return __atomic_load_n(&th->slots[slot].period, __ATOMIC_RELAXED) && !is_manual(th) &&
+	       timerheap_deadline(th, slot) - 1 < timerheap_now(th);
+}
+
+void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
+{
+	if (!th->process || is_late(th, slot))
+		timerheap_kick(th, &slot, 1);
+}
+
+/* Forget a clock step that was not reported yet.  Return: whether there was one. */
+static bool take_step(struct timerheap *th)
+{
+	struct timerheap_process *p = th->process;
+	bool stepped;
+
+	if (!p->report || !lock(th))
+		return false;
+	stepped = p->stepped;
+	p->stepped = false;
+	/* A KICK may have added an entry since the caller found the ring empty. */
+	if (stepped && !unread(th))
+		__timerheap_wake_at(th, first_wake(th));
+	unlock(th);
+	return stepped;
+}
+
+/* Return: CLOCK_MONOTONIC plus @span, for a span that is not negative. */
+static int64_t monotonic_after(int64_t span)
+{
+	struct timespec ts;
+	int64_t now;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = ts.tv_sec * TIMERHEAP_SEC + ts.tv_nsec;
+	return span < INT64_MAX - now ? now + span : INT64_MAX;
+}
+
+/*
+ * Poll the descriptor until @end on CLOCK_MONOTONIC, or without limit if @end is negative.
+ * Return: 1: it is readable; 0; a negative error.
+ */
+static int poll_until(int number, int64_t end)
+{
+	struct pollfd fd = { .fd = number, .events = POLLIN };
+	int64_t left = end < 0 ? 0 : end - monotonic_after(0);
+	struct timespec span = {};
+	int ret;
+
+	if (left > 0) {
+		span.tv_sec = left / TIMERHEAP_SEC;
+		span.tv_nsec = left % TIMERHEAP_SEC;
+	}
+	ret = ppoll(&fd, 1, end < 0 ? NULL : &span, NULL);
+	if (ret < 0)
+		return -errno;
+	/* The program has closed the descriptor. */
+	return fd.revents & POLLNVAL ? -EBADF : ret;
+}
+
+/*
+ * The descriptor may be readable for a timer that was stopped or postponed.  expire() then arms it
+ * again, so the loop sleeps in each turn.
+ */
+static int process_wait(struct timerheap *th, int64_t timeout)
+{
+	int64_t end = timeout < 0 ? -1 : monotonic_after(timeout);
+	int ret = 0;
+
+	while (!ret) {
+		if (take_step(th))
+			return -ECANCELED;
+		ret = poll_until(th->fd, end);
+		if (ret <= 0)
+			return ret;
+		ret = expire(th, 1, true);
+	}
+	return ret;
+}
+
+static int process_sync(struct timerheap *th, uint64_t *next)
+{
+	int error;
+
+	if (th->fd < 0)
+		return -EBADF;
+	error = expire(th, UINT32_MAX, false);
+	if (error < 0)
+		return error;
+	if (!lock(th))
+		return -EDEADLK;
+	*next = heap_first(&th->process->heap);
+	unlock(th);
+	if (*next > TIMERHEAP_NEVER)
+		*next = TIMERHEAP_NEVER;
+	return 0;
+}
+
+/*
+ * Copy at most BATCH entries of the ring, from *@position on, to where they are in a ring with the
+ * mask @mask.  As theap_ring_grow(): an entry that stays where it is needs no copy, and the copies
+ * are beyond the old ring.  Context: the lock is held.  Return: whether all are copied.
+ */
+static bool copy_entries(struct timerheap *th, uint32_t *position, uint32_t mask)
+{
+	struct timerheap_ring *ring = th->ring;
+	uint32_t tail = __timerheap_tail(th);
+
+	for (uint32_t n = 0; n < BATCH && *position != tail; n++, ++*position)
+		if ((*position & mask) > th->mask)
+			ring->slots[*position & mask] = ring->slots[*position & th->mask];
+	return *position == tail;
+}
+
+/* The consumer calls this function, so the head does not move. */
+static int process_grow(struct timerheap *th, uint32_t slots)
+{
+	uint32_t mask = th->mask, position;
+	bool copied = false;
+
+	if (th->fd < 0)
+		return -EBADF;
+	if (slots > th->process->max_slots)
+		return -EINVAL;
+	if (slots <= th->nr)
+		return 0;
+	while (mask < slots - 1)
+		mask = mask << 1 | 1;
+	position = th->ring->head;
+	while (!copied) {
+		if (!lock(th))
+			return -EDEADLK;
+		copied = copy_entries(th, &position, mask);
+		if (copied)
+			__timerheap_set_slots(context_of(th), slots);
+		unlock(th);
+	}
+	return 0;
+}
+
+/*
+ * Advance a manual clock to the deadlines of at most BATCH slots.  *@time is the time of the last
+ * check: the clock itself moves only if a slot expires, and finally to @until.
+ *
+ * Context: the lock is held.  Return: whether there is more to do.
+ */
+static bool advance_batch(struct timerheap *th, struct timerheap_advance *call, uint64_t until,
+			  uint64_t *time)
+{
+	struct heap *heap = &th->process->heap;
+
+	for (uint32_t n = 0; n < BATCH; n++) {
+		if (heap_first(heap) > *time) {
+			if (call->limit && call->expirations >= call->limit)
+				return false;
+			if (heap_first(heap) > until) {
+				if (!(call->flags & TIMERHEAP_NEXT))
+					__atomic_store_n(&th->ring->now, until, __ATOMIC_RELAXED);
+				return false;
+			}
+			*time = heap_first(heap);
+		}
+		call->expirations += check_first(th, *time);
+	}
+	return true;
+}
+
+/* As TIMERHEAP_IOC_ADVANCE, for the two calls that the library makes: absolute, or NEXT. */
+static int process_advance(struct timerheap *th, struct timerheap_advance *call)
+{
+	uint64_t until = call->time, time;
+	bool more = true;
+	int error = 0;
+
+	if (th->fd < 0)
+		return -EBADF;
+	if (!is_manual(th))
+		return -EINVAL;
+	if (call->flags & TIMERHEAP_NEXT) {
+		until = TIMERHEAP_NEVER - 1;
+		call->limit = 1;
+	}
+	pthread_mutex_lock(&th->process->advancing);
+	time = timerheap_now(th);
+	call->expirations = 0;
+	if (until < time)
+		error = -EINVAL;
+	while (more && !error) {
+		if (lock(th)) {
+			more = advance_batch(th, call, until, &time);
+			error = notify(th, 0);
+			unlock(th);
+		} else {
+			error = -EDEADLK;
+		}
+	}
+	call->now = timerheap_now(th);
+	pthread_mutex_unlock(&th->process->advancing);
+	return error;
+}
+
+const struct engine __timerheap_process = {
+	.name    = "process",
+	.open    = __timerheap_process_open,
+	.kick    = process_kick,
+	.wait    = process_wait,
+	.sync    = process_sync,
+	.grow    = process_grow,
+	.advance = process_advance,
+};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT OR LGPL-2.1 */
+/*
+ * The engine in the process: its state, and its descriptor (wake.c).
+ */
+#ifndef TIMERHEAP_PROCESS_H
+#define TIMERHEAP_PROCESS_H
+
+#include <pthread.h>
+
+#include "context.h"
+#include "heap.h"
+
+/**
+ * struct timerheap_process - the state of a context that the process serves
+ * @lock:       protects the fields with L, the ring without its head, and all checks of slots
+ * @advancing:  held by the thread that advances a manual clock.  @lock nests in it
+ * @heap:       L: the slots that have a check queued, by the time of the check
+ * @armed:      L: the time from which on the descriptor is readable, on the clock of the context;
+ *              1: it is readable
+ * @added:      L: this hold of the lock has added an entry to the ring, and has not made the
+ *              descriptor readable yet
+ * @stepped:    L: a clock step was detected, and is not reported yet
+ * @report:     report clock steps: TIMERHEAP_CANCEL_ON_SET.  Constant, as all below
+ * @can_step:   the clock can be stepped
+ * @min_period: the shortest period; a shorter one counts as this one
+ * @max_slots:  the slots for which memory is reserved
+ *
+ * The descriptor is readable, or about to be, while @armed is not after the clock.  While the ring
+ * has an entry, or @stepped is true, @armed is not after the clock.  @armed is not after the first
+ * time of @heap, except with a manual clock: nothing in @heap becomes due by itself, so only an
+ * entry of the ring makes the descriptor readable.
+ */
+struct timerheap_process {
+	pthread_mutex_t lock;
+	pthread_mutex_t advancing;
+	struct heap heap;
+	uint64_t armed;
+	bool added;
+	bool stepped;
+	bool report;
+	bool can_step;
+	uint64_t min_period;
+	uint32_t max_slots;
+};
+
+static inline bool is_manual(const struct timerheap *th)
+{
+	return th->clock == TIMERHEAP_CLOCK_MANUAL;
+}
+
+/*
+ * Create a descriptor for @clock.  @can_step: the clock can be stepped.
+ * Return: the descriptor, or a negative error number.
+ */
+__attribute__((visibility("hidden")))
+int __timerheap_wake_open(clockid_t clock, bool can_step);
+
+/*
+ * Make the descriptor readable at @when, and not before.  If a clock step is found, which must be
+ * reported, make it readable at once.  Context: the lock is held.  Return: 0 or a negative error.
+ */
+__attribute__((visibility("hidden")))
+int __timerheap_wake_at(struct timerheap *th, uint64_t when);
+
+/*
+ * Find out whether the descriptor of a clock that can be stepped is readable.  If it is, make it
+ * unreadable; the caller calls __timerheap_wake_at().  Context: the lock is held.
+ * Return: whether it was readable.
+ */
+__attribute__((visibility("hidden")))
+bool __timerheap_wake_fired(struct timerheap *th);
+
+/* The operation @open of the engine (process_open.c). */
+__attribute__((visibility("hidden")))
+int __timerheap_process_open(struct context *context, struct timerheap_setup *setup);
+
+#endif /* TIMERHEAP_PROCESS_H */

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+/*
+ * The descriptor of a context that the process serves: when it is readable.
+ *
+ *	clock of the context		descriptor
+ *	MONOTONIC, REALTIME, BOOTTIME	timerfd on that clock
+ *	TAI				timerfd on CLOCK_REALTIME, since none takes CLOCK_TAI
+ *	manual				eventfd
+ *
+ * If there is nothing to wait for, a timerfd is armed at TIMERHEAP_NEVER, or was never armed.  Each
+ * arming makes it unreadable until its new time.  If the new time has passed, an interrupt makes
+ * the timerfd readable, a moment after the call.
+ *
+ * Clock steps
+ * -----------
+ *
+ * If CLOCK_REALTIME was stepped back after the timerfd became readable, the clock is before the
+ * armed time, and the timerfd stays readable.  The times do not show that.  So with a clock that
+ * can be stepped, a consumer that finds no event reads the timerfd.
+ *
+ * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
+ * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
+ * A context without TIMERHEAP_CANCEL_ON_SET uses that flag of the timerfd, too, and ignores the
+ * error.  Otherwise a step between the armed time and the interrupt would lose the wake-up.
+ *
+ * The armed time of a context on CLOCK_TAI contains the offset of CLOCK_TAI from CLOCK_REALTIME at
+ * the moment of the arming.  A step of CLOCK_REALTIME steps CLOCK_TAI, too, and does not change the
+ * offset.  A leap second changes the offset, and steps CLOCK_REALTIME, which the timerfd shows.
+ * adjtimex() may change only the offset: from 0 to 37 s when a time daemon first sets it, usually
+ * at boot.  The timerfd does not show that.  Until the next arming the descriptor is late by the
+ * difference if the offset became larger.  If it became smaller, the descriptor is early, which
+ * only costs another arming.
+ */
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "process.h"
+
+/*
+ * Arm a timerfd.  A time that time_t cannot express is replaced by the latest that it can: the
+ * consumer then finds nothing due, and arms the timerfd again.  Return: 0 or a negative error.
+ */
+static int set_timerfd(int fd, uint64_t when, bool can_step)
+{
+	const int flags = can_step ? TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET :
+				     TFD_TIMER_ABSTIME;
+	struct itimerspec spec = {};
+
+	/*
+	 * In a time namespace whose offset is negative, some kernels add it to the time with an
+	 * overflow.  Only clocks that cannot step have such offsets.
+	 */
+	if (!can_step && when > TIMERHEAP_NEVER / 2)
+		when = TIMERHEAP_NEVER / 2;
+	if (sizeof(time_t) == 4 && when / TIMERHEAP_SEC > INT32_MAX)
+		when = INT32_MAX * TIMERHEAP_SEC;
+	spec.it_value.tv_sec = when / TIMERHEAP_SEC;
+	spec.it_value.tv_nsec = when % TIMERHEAP_SEC;
+	return timerfd_settime(fd, flags, &spec, NULL) ? -errno : 0;
+}
+
+int __timerheap_wake_open(clockid_t clock, bool can_step)
+{
+	int fd, error;
+
+	if (clock == TIMERHEAP_CLOCK_MANUAL)
+		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	else
+		fd = timerfd_create(clock == CLOCK_TAI ? CLOCK_REALTIME : clock,
+				    TFD_CLOEXEC | TFD_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	/* The first arming begins to watch for clock steps. */
+	error = can_step ? set_timerfd(fd, TIMERHEAP_NEVER, true) : 0;
+	if (!error || error == -ECANCELED)
+		return fd;
+	close(fd);
+	return error;
+}
+
+static int64_t read_clock(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * TIMERHEAP_SEC + ts.tv_nsec;
+}
+
+/*
+ * Return: CLOCK_TAI minus CLOCK_REALTIME, which is a number of seconds.  The time between the two
+ * reads is not counted, unless it is a second or more.  Then the result is too large, and the
+ * descriptor becomes readable too early, which only costs another arming.
+ */
+static uint64_t tai_offset(void)
+{
+	int64_t realtime = read_clock(CLOCK_REALTIME), tai = read_clock(CLOCK_TAI);
+
+	return tai > realtime ? (tai - realtime) / TIMERHEAP_SEC * TIMERHEAP_SEC : 0;
+}
+
+/*
+ * Call read() or write(), as @nr selects, on the counter of a descriptor.  These functions are
+ * cancellation points, where a cancelled thread ends, and it would keep the lock of the context for
+ * ever.  syscall() is none.  Return: as the function.
+ */
+static long access_counter(long nr, int fd)
+{
+	uint64_t count = 1;
+
+	return syscall(nr, fd, &count, sizeof(count));
+}
+
+/* Add 1 to the counter of an eventfd, or set it to 0.  Return: 0 or a negative error. */
+static int set_eventfd(int fd, bool readable)
+{
+	long ret = access_counter(readable ? SYS_write : SYS_read, fd);
+
+	return ret < 0 && errno != EAGAIN ? -errno : 0;
+}
+
+/* Arm the timerfd of a context.  Return: 0 or a negative error. */
+static int arm(const struct timerheap *th, uint64_t when)
+{
+	uint64_t offset = th->clock == CLOCK_TAI ? tai_offset() : 0;
+
+	return set_timerfd(th->fd, when > offset ? when - offset : 1, th->process->can_step);
+}
+
+int __timerheap_wake_at(struct timerheap *th, uint64_t when)
+{
+	struct timerheap_process *p = th->process;
+	int error;
+
+	p->armed = when;
+	if (is_manual(th))
+		return set_eventfd(th->fd, when == 1);
+	error = arm(th, when);
+	if (error != -ECANCELED)
+		return error;
+	p->stepped |= p->report;
+	if (p->stepped)
+		p->armed = 1;
+	/* Arm again, even at the same time: arm() may have read the clocks before the step. */
+	error = arm(th, p->armed);
+	return error == -ECANCELED ? 0 : error;
+}
+
+bool __timerheap_wake_fired(struct timerheap *th)
+{
+	struct timerheap_process *p = th->process;
+
+	if (access_counter(SYS_read, th->fd) > 0)
+		return true;
+	if (errno != ECANCELED)
+		return false;
+	p->stepped |= p->report;
+	return true;
+}
