@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+
+package timerheap
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A context with a deadline.
+//
+// It embeds a context of context.WithCancel, which ends when the parent ends, and whose channel
+// Done returns.  When the timer expires, the package cancels the embedded context.  That alone
+// would make Err return Canceled, so Err is decided here: err is set once, in the same critical
+// section in which the embedded context ends.
+//
+//	ends by			err
+//	the timer		context.DeadlineExceeded
+//	the cancel function	context.Canceled
+//	the parent		the error of the embedded context, which is the parent's
+//
+// Package context derives contexts from a standard one by a list inside of it, which it finds by
+// Value with a key of its own.  Contexts in the list of the embedded context would get its error,
+// Canceled.  So Value hides the embedded context.  Package context then waits for Done in a
+// goroutine, and reads Err.
+
+// deadlineContext is the context of WithDeadline.
+type deadlineContext struct {
+	context.Context
+	end      context.CancelFunc
+	deadline time.Time
+	timer    timer
+
+	// mu protects err.
+	mu  sync.Mutex
+	err error
+}
+
+// WithTimeout returns a copy of parent that ends after d, with the error context.DeadlineExceeded.
+// It ends earlier if the parent ends, or if the program calls the function.  The program calls it
+// when the work is finished, which stops the timer, also if the parent has ended before.
+// WithTimeout panics if parent is nil.
+func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return WithDeadline(parent, time.Now().Add(d))
+}
+
+// WithDeadline returns a copy of parent that ends at the time d, as WithTimeout.  If the deadline
+// of the parent is not later, the copy has that deadline, and needs no timer.  If d has a reading
+// of the monotonic clock, steps of the wall clock have no effect.  Otherwise a step after the call
+// has none.
+func WithDeadline(parent context.Context, d time.Time) (context.Context, context.CancelFunc) {
+	if parent == nil {
+		panic("timerheap: WithDeadline with a nil parent")
+	}
+	embedded, end := context.WithCancel(parent)
+	if earlier, ok := parent.Deadline(); ok && !d.Before(earlier) {
+		return embedded, end
+	}
+	c := &deadlineContext{Context: embedded, end: end, deadline: d}
+	left := time.Until(d)
+	if left <= 0 {
+		c.finish(context.DeadlineExceeded)
+		return c, c.cancel
+	}
+	if c.Err() == nil {
+		c.timer.f = func() { c.finish(context.DeadlineExceeded) }
+		c.timer.reset(left, 0)
+	}
+	return c, c.cancel
+}
+
+// Deadline returns the time at which the context ends.
+func (c *deadlineContext) Deadline() (time.Time, bool) {
+	return c.deadline, true
+}
+
+// Err returns nil until Done is closed, and then the reason for which the context has ended.
+func (c *deadlineContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = c.Context.Err()
+	}
+	return c.err
+}
+
+// Value returns the value of the parent for a key.  It hides the embedded context from package
+// context.
+func (c *deadlineContext) Value(key any) any {
+	value := c.Context.Value(key)
+	if value == any(c.Context) {
+		return nil
+	}
+	return value
+}
+
+// String returns the deadline, for the messages of a program.
+func (c *deadlineContext) String() string {
+	return "timerheap.WithDeadline(" + c.deadline.String() + ")"
+}
+
+// cancel is the function that WithDeadline returns.
+func (c *deadlineContext) cancel() {
+	c.finish(context.Canceled)
+	c.timer.stop()
+}
+
+// finish ends the context with an error, unless it has ended.
+func (c *deadlineContext) finish(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = c.Context.Err()
+	}
+	if c.err == nil {
+		c.err = err
+		c.end()
+	}
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//go:build linux && (amd64 || arm64 || riscv64)
+
+package timerheap
+
+import (
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What the package expects of the Go runtime's poller and of the system calls, without the device.
+
+// polled returns a device whose descriptor is the end of a pipe, and the other end.
+func polled(t *testing.T) (*kernelDevice, int) {
+	var ends [2]int
+	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	d := &kernelDevice{fd: uintptr(ends[0]), file: os.NewFile(uintptr(ends[0]), "pipe"),
+		pageSize: uintptr(os.Getpagesize())}
+	var err error
+	if d.conn, err = d.file.SyscallConn(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.file.Close()
+		syscall.Close(ends[1])
+	})
+	return d, ends[1]
+}
+
+// Each edge wakes the goroutine that waits, although it never reads the descriptor: so is the
+// device, whose events it takes from memory.  No edge is lost at the moment at which it begins to
+// wait.
+func TestDeviceWait(t *testing.T) {
+	d, other := polled(t)
+	var added, taken atomic.Int64
+	const rounds = 5000
+	ended := make(chan error, 1)
+	go func() {
+		for taken.Load() < rounds {
+			err := d.wait(func() bool { return added.Load() != taken.Load() })
+			if err != nil {
+				ended <- err
+				return
+			}
+			taken.Store(added.Load())
+		}
+		ended <- nil
+	}()
+	for i := 1; i <= rounds; i++ {
+		added.Add(1)
+		// A write to a pipe makes an edge, as an addition to the ring does.
+		if _, err := syscall.Write(other, []byte{0}); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			waitFor(t, "the event was taken",
+				func() bool { return taken.Load() == int64(i) })
+		}
+	}
+	if err := receive(t, ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// A goroutine that waits does not occupy a processor or a thread, and ends when the file is closed.
+func TestDeviceWaitEnds(t *testing.T) {
+	d, _ := polled(t)
+	ended := make(chan error, 1)
+	go func() { ended <- d.wait(func() bool { return false }) }()
+	time.Sleep(10 * time.Millisecond)
+	d.file.Close()
+	if receive(t, ended) == nil {
+		t.Error("no error after the close")
+	}
+}
+
+// The calls return the error number of the kernel, here that of a file that is no device.
+func TestDeviceErrors(t *testing.T) {
+	d, _ := polled(t)
+	number := uint32(0)
+	if err := d.kick(&number); err != syscall.ENOTTY {
+		t.Error("KICK of a pipe: ", err)
+	}
+	if _, err := d.grow(1); err != syscall.ENOTTY {
+		t.Error("GROW of a pipe: ", err)
+	}
+	if _, err := d.setup(); err != syscall.ENOTTY {
+		t.Error("SETUP of a pipe: ", err)
+	}
+}
+
+// touch reports a lack of memory.  The test maps a file: memory beyond its end is missing, as in
+// the device if the user may have no more.
+func TestDeviceTouch(t *testing.T) {
+	d, _ := polled(t)
+	file, err := os.Create(t.TempDir() + "/slots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := file.Truncate(int64(d.pageSize)); err != nil {
+		t.Fatal(err)
+	}
+	area, err := syscall.Mmap(int(file.Fd()), 0, 2*int(d.pageSize),
+		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(area)
+	slots, second := slotsOf(area), int(d.pageSize)/slotStride
+	if d.touch(&slots[0]) != nil {
+		t.Error("touch of memory fails")
+	}
+	if d.touch(&slots[second]) == nil {
+		t.Error("touch of memory that is missing is no error")
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+
+package timerheap
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The engine: which of the kernel and package time serves, and the clock that both share.
+
+// engine is what serves the timers of the process: a context, or nil for package time.  The first
+// use of a timer sets it, and the tests replace it.  If refused is not empty, no engine serves, and
+// each use of a timer panics with it.
+var engine struct {
+	once    sync.Once
+	kernel  atomic.Pointer[kernel]
+	refused string
+}
+
+// Engine returns which engine serves the timers of the process: "kernel" or "process".  With
+// "kernel", package time may still serve single timers, if the context cannot have more slots.
+func Engine() string {
+	if context := current(); context != nil {
+		return "kernel"
+	}
+	return "process"
+}
+
+// current returns the context that serves new starts; nil: package time serves them.
+func current() *kernel {
+	engine.once.Do(choose)
+	if engine.refused != "" {
+		panic(engine.refused)
+	}
+	return engine.kernel.Load()
+}
+
+// choose opens the device, unless the environment asks for the process.
+func choose() {
+	choice := os.Getenv("TIMERHEAP_ENGINE")
+	// The user of a set-user-ID program must not choose for it.
+	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
+		choice = ""
+	}
+	if choice == "process" {
+		return
+	}
+	opened, err := openKernel()
+	if err != nil {
+		if choice == "kernel" {
+			engine.refused = "timerheap: TIMERHEAP_ENGINE is \"kernel\": " + err.Error()
+		}
+		return
+	}
+	engine.kernel.Store(opened)
+	go func() {
+		panic("timerheap: cannot wait for events: " + opened.serve().Error())
+	}()
+}
+
+// The clock
+//
+// The kernel's times are those of CLOCK_MONOTONIC.  A time.Time has a reading of the same clock,
+// but package time does not export it.  So the package reads both at one moment, the origin.
+//
+// The reading of the kernel's clock follows that of package time.  So the package's now is later
+// than the true one, by the time between the two readings.  That is the safe direction: a deadline
+// is not early.  Of several attempts, the one with the least time between its readings counts.
+
+var origin, originTime = readOrigin()
+
+// readOrigin returns the origin as a time.Time, and on the kernel's clock.
+func readOrigin() (at time.Time, nanoseconds uint64) {
+	least := time.Duration(abiNever)
+	for attempt := 0; attempt < 10; attempt++ {
+		before := time.Now()
+		reading := readClock()
+		if took := time.Since(before); took < least {
+			at, nanoseconds, least = before, reading, took
+		}
+	}
+	return at, nanoseconds
+}
+
+// now returns the time on the kernel's clock, in nanoseconds, at least 1.
+func now() uint64 {
+	return originTime + uint64(time.Since(origin))
+}
+
+// timeOf returns a time of the kernel's clock as a time.Time.
+func timeOf(nanoseconds uint64) time.Time {
+	current := time.Now()
+	elapsed := int64(nanoseconds-originTime) - int64(current.Sub(origin))
+	return current.Add(time.Duration(elapsed))
+}
+
+// after returns the time d from now.  A negative d counts as 0.  A time that cannot be expressed
+// counts as abiNever, at which no timer expires.
+func after(d time.Duration) uint64 {
+	start := now()
+	if d <= 0 {
+		return start
+	}
+	if uint64(d) > abiNever-start {
+		return abiNever
+	}
+	return start + uint64(d)
+}

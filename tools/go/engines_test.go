@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package timerheap
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// What the tests share: each test runs on each engine.
+//
+//	process	package time
+//	fake	the protocol of the kernel, on the device of fake_test.go
+//	slow	the same, with pauses between the steps of a check
+//	kernel	/dev/timerheap; skipped if it cannot be opened
+//
+// "go test -run /fake" selects an engine, and so does -test.run of a test program.
+
+// patience is how long a test waits for what must happen.  No test judges lateness by less.
+const patience = 20 * time.Second
+
+// real is the context of /dev/timerheap, or the error of opening it.  One serves all tests.
+var real struct {
+	once   sync.Once
+	kernel *kernel
+	err    error
+}
+
+func openReal() (*kernel, error) {
+	real.once.Do(func() {
+		real.kernel, real.err = openKernel()
+		if real.err == nil {
+			go real.kernel.serve()
+		}
+	})
+	return real.kernel, real.err
+}
+
+// use lets a context serve new starts, or package time if it is nil, until the test ends.
+func use(t testing.TB, k *kernel) {
+	engine.once.Do(func() {})
+	former := engine.kernel.Load()
+	engine.kernel.Store(k)
+	t.Cleanup(func() { engine.kernel.Store(former) })
+}
+
+// useFake lets a fake device serve, until the test ends.
+func useFake(t testing.TB, nr, max uint32, slow bool) (*kernel, *fakeDevice) {
+	k, f := newFake(nr, max)
+	f.slow = slow
+	use(t, k)
+	t.Cleanup(func() { f.close(t) })
+	return k, f
+}
+
+// onEngines runs a test on each engine.
+func onEngines(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Run("process", func(t *testing.T) {
+		use(t, nil)
+		test(t)
+	})
+	t.Run("fake", func(t *testing.T) {
+		useFake(t, 4, 1<<16, false)
+		test(t)
+	})
+	t.Run("slow", func(t *testing.T) {
+		useFake(t, 4, 1<<16, true)
+		test(t)
+	})
+	t.Run("kernel", func(t *testing.T) {
+		k, err := openReal()
+		if err != nil {
+			t.Skip(err)
+		}
+		use(t, k)
+		test(t)
+	})
+}
+
+// receive waits for a value.  Without one it fails, and returns the zero value.
+func receive[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case value := <-c:
+		return value
+	case <-time.After(patience):
+		t.Error("no value within ", patience)
+	}
+	var none T
+	return none
+}
+
+// receiveNothing fails if the channel has a value, or gets one within a moment.
+func receiveNothing[T any](t testing.TB, c <-chan T) {
+	t.Helper()
+	select {
+	case value := <-c:
+		t.Error("an unexpected value: ", value)
+	case <-time.After(10 * time.Millisecond):
+	}
+}
+
+// waitFor waits until a condition is true.
+func waitFor(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); {
+		if time.Now().After(end) {
+			t.Fatal("not within ", patience, ": ", what)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// notEarly fails if a time is before start plus d.
+func notEarly(t testing.TB, start, at time.Time, d time.Duration) {
+	t.Helper()
+	if past := at.Sub(start); past < d {
+		t.Errorf("%v after the start, for %v", past, d)
+	}
+}
+
+// usedSlots returns how many slots of a context have an owner.
+func usedSlots(k *kernel) int {
+	k.growing.Lock()
+	defer k.growing.Unlock()
+	used := 0
+	for number := uint32(0); number < k.fresh; number++ {
+		if k.owner(number).timer.Load() != nil {
+			used++
+		}
+	}
+	return used
+}

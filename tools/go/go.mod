@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+
+module timerheap
+
+go 1.19

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+
+package timerheap
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// The program's side of "The protocol of a mapped slot" in <linux/timerheap.h>.
+//
+// A slot belongs to one timer at a time: to the one that has started it, until the timer has
+// expired or was stopped.  In between, only this timer stores to the slot, and holds its mutex.  So
+// some of the protocol's steps against concurrent starts and stops are not necessary here.  The
+// comments name these steps.
+
+// device has the system calls of a context.  The tests have a device of their own.
+type device interface {
+	// kick makes the kernel check the slot with this number now.  Afterwards no check of the
+	// slot that began earlier is in progress.
+	kick(number *uint32) error
+
+	// grow gives the context at least this many slots.  It returns the number of slots.
+	grow(slots uint32) (uint32, error)
+
+	// touch makes the kernel allocate the memory of a slot.  Without it, the first access of
+	// a page would raise SIGBUS if the user has no memory left.
+	touch(s *slot) error
+
+	// wait returns nil when ready returns true.  It calls ready at first, and again when the
+	// kernel has added entries to the ring.
+	wait(ready func() bool) error
+}
+
+// memory is what the program shares with the kernel: both areas at their largest size.
+type memory struct {
+	slots   []slot
+	ring    *ring
+	entries []uint32
+}
+
+// owner is what the process knows of a slot.
+type owner struct {
+	// timer is nil while the slot is free.  It is written under the mutex of the timer.
+	timer atomic.Pointer[timer]
+
+	// number is that of the slot, for KICK, which reads it by its address.
+	number uint32
+}
+
+// owners has the owners of ownersLength slots in memory that does not move.
+type owners [ownersLength]owner
+
+const ownersLength = 256
+
+// kernel is a context: the timers that the kernel serves.
+type kernel struct {
+	device device
+	memory
+
+	// owners has an element for each ownersLength slots, nil until one of them is used.
+	owners []atomic.Pointer[owners]
+
+	// free has the slots that were used before.
+	free [freeLists]freeList
+
+	// growing protects fresh, the first slot that was never used, and the call GROW.
+	growing sync.Mutex
+	fresh   uint32
+
+	// reading protects the head of the ring, and nr, the number of slots.  GROW changes the
+	// number of the ring's entries, so it must not run while a goroutine reads the ring.
+	reading sync.Mutex
+	nr      uint32
+}
+
+// newKernel makes a context of a device with nr slots.  The caller runs serve in a goroutine.
+func newKernel(d device, m memory, nr uint32) *kernel {
+	chunks := (len(m.slots) + ownersLength - 1) / ownersLength
+	return &kernel{device: d, memory: m, nr: nr, owners: make([]atomic.Pointer[owners], chunks)}
+}
+
+// owner returns what the process knows of a slot that was used.
+func (k *kernel) owner(number uint32) *owner {
+	return &k.owners[number/ownersLength].Load()[number%ownersLength]
+}
+
+// kick makes the kernel check a slot.  It cannot fail: the descriptor is open as long as the
+// process lives, and the number is that of a slot.
+func (k *kernel) kick(number uint32) {
+	if err := k.device.kick(&k.owner(number).number); err != nil {
+		panic("timerheap: KICK: " + err.Error())
+	}
+}
+
+// checksTooLate reports whether the kernel, without a KICK, would check the slot after deadline.
+//
+// (A): the caller has exchanged deadline before this load.  (B): the kernel stores CHECKING to
+// queued before it reads deadline.  So the kernel reads the new deadline.  Or this load reads
+// CHECKING, which is after each deadline, or the value that the end of the check has stored.
+func (s *slot) checksTooLate(deadline uint64) bool {
+	queued := s.queued.Load()
+	return queued == 0 || queued > deadline
+}
+
+// arm starts the timer of an idle slot that the caller owns.
+//
+// The slot has no expiration of a former arming: disarm and takeSlot leave none.  So the discard of
+// the protocol's start is not necessary.  Neither is its compare-and-exchange, since only the
+// caller starts the slot.
+func (k *kernel) arm(number uint32, deadline, period uint64) {
+	s := &k.slots[number]
+	// A store costs as much as an exchange, and a load nearly nothing.
+	if s.period.Load() != period {
+		s.period.Store(period)
+	}
+	s.deadline.Store(deadline)
+	if s.checksTooLate(deadline) {
+		k.kick(number)
+	}
+}
+
+// postpone gives a pending slot another deadline, later or earlier.  It returns false, and changes
+// nothing, if the slot has expired.
+func (k *kernel) postpone(number uint32, deadline uint64) bool {
+	s := &k.slots[number]
+	for {
+		old := s.deadline.Load()
+		if old == 0 {
+			return false
+		}
+		if s.deadline.CompareAndSwap(old, deadline) {
+			break
+		}
+	}
+	if s.checksTooLate(deadline) {
+		k.kick(number)
+	}
+	return true
+}
+
+// disarm stops the timer of a slot.  It returns true if it has prevented an expiry, or discarded
+// one that was not taken.
+//
+// The number of the slot may be in the ring, and the next expiry must not add it a second time.
+// So a word with expirations becomes DISCARDED, and only the goroutine that takes events makes it
+// 0.
+func (k *kernel) disarm(number uint32) bool {
+	s := &k.slots[number]
+	stopped := s.deadline.Swap(0) != 0
+	// (A) and (B): if the kernel is checking the slot, it may be about to add an expiration.  A
+	// KICK waits for the end of the check.  Otherwise the check will find no deadline.
+	if s.queued.Load() == abiChecking {
+		k.kick(number)
+	}
+	for {
+		old := s.expirations.Load()
+		if old&abiExpirations == 0 {
+			return stopped
+		}
+		if s.expirations.CompareAndSwap(old, abiDiscarded) {
+			return true
+		}
+	}
+}
+
+// serve takes events until the device fails, which /dev/timerheap does not.
+func (k *kernel) serve() error {
+	var numbers [64]uint32
+	for {
+		for {
+			nr := k.readRing(numbers[:])
+			if nr == 0 {
+				break
+			}
+			for _, number := range numbers[:nr] {
+				k.takeSlot(number)
+			}
+		}
+		if err := k.device.wait(k.hasEntries); err != nil {
+			return err
+		}
+	}
+}
+
+// hasEntries reports whether the ring has an entry.
+func (k *kernel) hasEntries() bool {
+	return k.ring.head.Load() != k.ring.tail.Load()
+}
+
+// readRing removes numbers from the ring, as many as numbers has room for.  It returns how many.
+//
+// (C) and (D): the load of tail precedes the loads of the entries.  The numbers are read, and head
+// is beyond them, before takeSlot makes a word of expirations 0: (E).  The kernel cannot add a
+// number before that, so GROW may run between readRing and takeSlot.
+func (k *kernel) readRing(numbers []uint32) int {
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	head, tail := k.ring.head.Load(), k.ring.tail.Load()
+	mask := ringEntries(k.nr) - 1
+	nr := 0
+	for ; head != tail && nr < len(numbers); head++ {
+		number := atomic.LoadUint32(&k.entries[head&mask])
+		// The kernel writes only numbers of slots that had a timer, but the memory is shared.
+		if number < k.nr && k.owners[number/ownersLength].Load() != nil {
+			numbers[nr] = number
+			nr++
+		}
+	}
+	k.ring.head.Store(head)
+	return nr
+}
+
+// ringEntries returns the number of entries of the ring of a context with nr slots: nr, rounded up
+// to a power of two.
+func ringEntries(nr uint32) uint32 {
+	entries := uint32(1)
+	for entries < nr {
+		entries *= 2
+	}
+	return entries
+}
+
+// takeSlot takes the expirations of a slot whose number was in the ring, and delivers them.
+//
+// The timer may be stopped at any moment, and the slot may get another owner:
+//
+//	this goroutine			others
+//	  reads the owner: timer 1
+//					  timer 1 stops: discards, frees the slot
+//					  timer 2 starts the slot
+//	  locks timer 1
+//	  reads the owner: timer 2,
+//	  begins again
+//
+// An owner changes only under the mutex of the timer, so the second read decides.
+func (k *kernel) takeSlot(number uint32) {
+	s, o := &k.slots[number], k.owner(number)
+	for {
+		t := o.timer.Load()
+		if t == nil && s.takeNothing() || t != nil && t.take(k, o) {
+			return
+		}
+	}
+}
+
+// takeNothing makes the word of a free slot 0, which may be DISCARDED.  Then the next expiry adds
+// the number to the ring again.
+//
+// A free slot has no expirations.  If the word has expirations, an owner has started the slot after
+// the caller's read.  The function then changes nothing and returns false, and the caller's next
+// read finds that owner.
+func (s *slot) takeNothing() bool {
+	old := s.expirations.Load()
+	return old&abiExpirations == 0 && s.expirations.CompareAndSwap(old, 0)
+}
+
+// takeExpirations replaces the expirations of a slot by 0.  It returns their number, which is 0 if
+// they were discarded, and the time at which the kernel found the last of them due.  The caller
+// holds the mutex of the owner.
+//
+// The protocol's reader first sets READING in a word that has DISCARDED, so that a stop and another
+// expiry do not restore the word.  Here no stop runs: a stop holds the mutex, too.
+func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
+	s := &k.slots[number]
+	k.endBackOff(number)
+	for {
+		old := s.expirations.Load()
+		count, fired = old&abiExpirations, s.fired.Load()
+		// (E), a full barrier, pairs with (F): after it, the kernel may add the number
+		// again.
+		if s.expirations.CompareAndSwap(old, 0) {
+			break
+		}
+	}
+	k.endBackOff(number)
+	return count, fired
+}
+
+// endBackOff kicks a periodic slot that the kernel would check later than at its deadline, since
+// its event was not taken.  The KICK before (E) lets the event count all periods that have passed.
+// A check between that KICK and (E) may back off again, so a second test follows (E).
+func (k *kernel) endBackOff(number uint32) {
+	s := &k.slots[number]
+	queued, deadline := s.queued.Load(), s.deadline.Load()
+	if deadline != 0 && queued > deadline {
+		k.kick(number)
+	}
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+
+package timerheap
+
+import (
+	"errors"
+	"sync"
+	"unsafe"
+)
+
+// Allocation of slots.
+//
+// A freed slot is on one of freeLists stacks, which the address of the timer selects.  So two
+// processors that start timers at the same time seldom wait for the same lock.  The slot freed last
+// is used first: its memory is likely to be in the cache, and the kernel may still have a check of
+// the slot queued.  Then the next start needs no KICK.
+//
+// If its stack is empty, a start takes freshBatch slots that were never used.  If there are none,
+// it takes a slot of another stack.  If there is none either, it lets the context grow.
+
+const (
+	freeLists  = 16
+	freshBatch = 32
+)
+
+// freeList is a stack of free slots.  The padding keeps each mutex in a cache line of its own.
+type freeList struct {
+	mu      sync.Mutex
+	numbers []uint32
+	_       [64 - unsafe.Sizeof(sync.Mutex{}) - unsafe.Sizeof([]uint32(nil))]byte
+}
+
+// pop removes the slot that was freed last.
+func (l *freeList) pop() (uint32, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := len(l.numbers) - 1
+	if last < 0 {
+		return 0, false
+	}
+	number := l.numbers[last]
+	l.numbers = l.numbers[:last]
+	return number, true
+}
+
+// push adds free slots.
+func (l *freeList) push(numbers ...uint32) {
+	l.mu.Lock()
+	l.numbers = append(l.numbers, numbers...)
+	l.mu.Unlock()
+}
+
+// listOf returns the number of the stack that a timer uses.  The address of a timer does not
+// change, and the multiplication spreads its bits.
+func listOf(t *timer) uint32 {
+	return uint32(uint64(uintptr(unsafe.Pointer(t)))*0x9e3779b97f4a7c15>>32) % freeLists
+}
+
+// alloc gives a timer a slot.  The caller holds the mutex of the timer.  It returns false if no
+// slot is free, and the context cannot grow.
+func (k *kernel) alloc(t *timer) bool {
+	list := listOf(t)
+	number, ok := k.free[list].pop()
+	for i := uint32(0); !ok; i++ {
+		if fresh := k.takeFresh(); len(fresh) > 0 {
+			number, ok = fresh[0], true
+			k.free[list].push(fresh[1:]...)
+		} else if i < freeLists {
+			number, ok = k.free[(list+i)%freeLists].pop()
+		} else if k.grow() != nil {
+			return false
+		}
+	}
+	t.kernel, t.slot = k, number
+	k.owner(number).timer.Store(t)
+	return true
+}
+
+// release frees the slot of a timer, which is idle and has no expirations.  The caller holds the
+// mutex of the timer.
+func (k *kernel) release(t *timer) {
+	k.owner(t.slot).timer.Store(nil)
+	k.free[listOf(t)].push(t.slot)
+	t.kernel = nil
+}
+
+// takeFresh returns at most freshBatch slots that were never used; none if there are none, or if
+// the user has no memory for them.
+func (k *kernel) takeFresh() []uint32 {
+	k.growing.Lock()
+	defer k.growing.Unlock()
+	var fresh []uint32
+	// Only a goroutine that holds growing changes nr.
+	for len(fresh) < freshBatch && k.fresh < k.nr {
+		if k.device.touch(&k.slots[k.fresh]) != nil {
+			break
+		}
+		chunk := &k.owners[k.fresh/ownersLength]
+		if chunk.Load() == nil {
+			chunk.Store(new(owners))
+		}
+		k.owner(k.fresh).number = k.fresh
+		fresh = append(fresh, k.fresh)
+		k.fresh++
+	}
+	return fresh
+}
+
+var errNoSlots = errors.New("timerheap: no slots")
+
+// grow gives the context twice as many slots, unless fresh slots are left.
+func (k *kernel) grow() error {
+	k.growing.Lock()
+	defer k.growing.Unlock()
+	if k.fresh < k.nr {
+		// Another goroutine has let the context grow, or the user has no memory.
+		if k.device.touch(&k.slots[k.fresh]) != nil {
+			return errNoSlots
+		}
+		return nil
+	}
+	slots := 2 * k.nr
+	if slots > uint32(len(k.slots)) {
+		slots = uint32(len(k.slots))
+	}
+	if slots == k.nr {
+		return errNoSlots
+	}
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	nr, err := k.device.grow(slots)
+	if err != nil {
+		return err
+	}
+	k.nr = nr
+	return nil
+}

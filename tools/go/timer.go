@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+
+package timerheap
+
+import (
+	"sync"
+	"time"
+)
+
+// A timer, which a Timer, a Ticker or a context embeds, is in one of three states:
+//
+//	state		kernel	running		leaves it when
+//	idle		nil	false		it is started
+//	in a slot	set	false		it expires, or is stopped
+//	in package time	nil	true		it expires, or is stopped
+//
+// A periodic timer stays in its state when it expires.  An idle timer has at most one value in its
+// channel: that of its last arming, which no receive has taken yet.
+
+// timer is a timer of either engine.
+type timer struct {
+	// mu protects all fields but c and f, which do not change.
+	mu sync.Mutex
+
+	// kernel is the context whose slot the timer has; nil: it has none.
+	kernel *kernel
+	slot   uint32
+
+	// running: standard has been started for the current arming, and expireStandard has not
+	// ended it.
+	running bool
+
+	// late is how many calls of expireStandard are to be ignored: their armings were stopped
+	// when package time had already begun the call.  If a call of a later arming overtakes an
+	// earlier one, then it is ignored instead.  The earlier call then ends the later arming,
+	// which has expired by then.  So each arming that was not stopped has one call, which is
+	// not early.
+	late uint32
+
+	// standard is the timer of package time; nil until package time serves the timer.
+	standard *time.Timer
+
+	// period is the nanoseconds between expiries; 0: the timer expires once.  next is the
+	// deadline of a periodic timer in package time.
+	period uint64
+	next   uint64
+
+	// c receives the time of an expiry, if f is nil.  Otherwise f is called.
+	c chan time.Time
+	f func()
+}
+
+// minPeriod is the minimum period of the device, by default.
+const minPeriod = uint64(100 * time.Microsecond)
+
+// start begins an arming of an idle timer.  period is 0, or the nanoseconds between expiries.  The
+// caller holds t.mu.
+func (t *timer) start(d time.Duration, period uint64) {
+	if period > 0 && period < minPeriod {
+		period, d = minPeriod, time.Duration(minPeriod)
+	}
+	t.period = period
+	if k := current(); k != nil && k.alloc(t) {
+		k.arm(t.slot, after(d), period)
+		return
+	}
+	if period > 0 {
+		t.next = after(d)
+	}
+	t.running = true
+	if t.standard == nil {
+		t.standard = time.AfterFunc(d, t.expireStandard)
+	} else {
+		t.standard.Reset(d)
+	}
+}
+
+// cancel ends the arming, and removes a value from the channel.  It returns true if no receive gets
+// that value, or if the call of the function was prevented.  The caller holds t.mu.
+func (t *timer) cancel() bool {
+	ended := false
+	if t.kernel != nil {
+		ended = t.kernel.disarm(t.slot)
+		t.kernel.release(t)
+	} else if t.running {
+		ended = true
+		t.running = false
+		if !t.standard.Stop() {
+			t.late++
+		}
+	}
+	select {
+	case <-t.c:
+		ended = true
+	default:
+	}
+	return ended
+}
+
+// postpone gives a pending one-shot timer another deadline, and continues its arming.  It returns
+// false, and changes nothing, if the timer is not pending.  The caller holds t.mu.
+func (t *timer) postpone(d time.Duration) bool {
+	if t.kernel != nil {
+		return t.kernel.postpone(t.slot, after(d))
+	}
+	if t.running && !t.standard.Reset(d) {
+		t.late++
+	}
+	return t.running
+}
+
+// reset starts the timer, whatever its state is.  It returns as cancel.
+func (t *timer) reset(d time.Duration, period uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if period == 0 && t.postpone(d) {
+		return true
+	}
+	ended := t.cancel()
+	t.start(d, period)
+	return ended
+}
+
+// stop ends the arming, as cancel.
+func (t *timer) stop() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cancel()
+}
+
+// take takes the expirations of a slot whose number was in the ring.  It returns false, and does
+// nothing, if the timer is no longer the owner.
+func (t *timer) take(k *kernel, o *owner) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o.timer.Load() != t {
+		return false
+	}
+	count, fired := k.takeExpirations(o.number)
+	if count == 0 {
+		// They were discarded, and belong to a former owner.
+		return true
+	}
+	if t.period == 0 {
+		k.release(t)
+	}
+	if t.f != nil {
+		go t.f()
+	} else {
+		t.send(timeOf(fired))
+	}
+	return true
+}
+
+// expireStandard is the function of the timer of package time, in a goroutine of its own.
+func (t *timer) expireStandard() {
+	t.mu.Lock()
+	if t.late > 0 {
+		t.late--
+		t.mu.Unlock()
+		return
+	}
+	if t.period == 0 {
+		t.running = false
+	} else {
+		t.restart()
+	}
+	if t.f == nil {
+		t.send(time.Now())
+		t.mu.Unlock()
+		return
+	}
+	t.mu.Unlock()
+	t.f()
+}
+
+// restart starts a periodic timer in package time for the first of its deadlines that has not
+// passed.  So the ticks do not drift.
+func (t *timer) restart() {
+	current := now()
+	if t.next <= current {
+		t.next += ((current-t.next)/t.period + 1) * t.period
+	}
+	t.standard.Reset(time.Duration(t.next - current))
+}
+
+// send sends the time of an expiry.  If the channel is full, no receive has taken the previous
+// tick, and this one is dropped.
+func (t *timer) send(at time.Time) {
+	select {
+	case t.c <- at:
+	default:
+	}
+}
+
+// A Timer expires once.  Its channel C then receives the time of the expiry, or its function is
+// called.  NewTimer and AfterFunc make timers.  A Timer must not be copied.
+type Timer struct {
+	// C receives the time at which the timer was found due.  It is nil if AfterFunc has made
+	// the timer.
+	C <-chan time.Time
+	t timer
+}
+
+// NewTimer starts a timer that sends the time to its channel after at least d.  If d is 0 or
+// negative, it does so at once.
+func NewTimer(d time.Duration) *Timer {
+	timer := &Timer{t: timer{c: make(chan time.Time, 1)}}
+	timer.C = timer.t.c
+	timer.t.reset(d, 0)
+	return timer
+}
+
+// AfterFunc starts a timer that calls f in a goroutine of its own after at least d.  If d is 0 or
+// negative, it does so at once.
+func AfterFunc(d time.Duration, f func()) *Timer {
+	if f == nil {
+		panic("timerheap: AfterFunc with a nil function")
+	}
+	timer := &Timer{t: timer{f: f}}
+	timer.t.reset(d, 0)
+	return timer
+}
+
+// After returns the channel of a new timer, which receives the time after at least d.
+func After(d time.Duration) <-chan time.Time {
+	return NewTimer(d).C
+}
+
+// Stop stops the timer.  After the return, C receives no value, and the function is not called,
+// until Reset.  Stop does not wait for a function that was called.
+//
+// It returns true if it has prevented the value or the call.  It returns false if a receive has
+// taken the value, or the function was called, or the timer was stopped before.  It panics if
+// neither NewTimer nor AfterFunc has made the timer.
+func (t *Timer) Stop() bool {
+	t.check("Stop")
+	return t.t.stop()
+}
+
+// Reset starts the timer again, so that it expires after at least d.  A value of the former arming
+// that no receive has taken is removed.  So a program needs neither Stop nor a receive before it.
+//
+// It returns true if it has prevented the value, or the call of the function, of the former arming.
+// If the function of the former arming is running, Reset does not wait for it.  It panics as Stop.
+func (t *Timer) Reset(d time.Duration) bool {
+	t.check("Reset")
+	return t.t.reset(d, 0)
+}
+
+// check panics if the timer was not made by a function of this package.
+func (t *Timer) check(method string) {
+	if t.t.c == nil && t.t.f == nil {
+		panic("timerheap: " + method + " of a Timer that no function has made")
+	}
+}
