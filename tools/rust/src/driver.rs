@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+//! The driver of futures: a context, and a thread that takes its events and wakes tasks.
+//!
+//! A future that sleeps has a *place*: a timer, and the waiter of the timer's slot.  The waiter has
+//! the waker of the task.  A poll starts the timer in shared memory, and a drop stops it.  Both are
+//! done by the thread that has the future, without a call, and usually without a lock that another
+//! thread wants.
+//!
+//! No wake-up is lost
+//! ------------------
+//!
+//! The timer's deadline is the truth, and an event is a hint.  A poll registers its waker before
+//! it reads the deadline.  The engine sets the deadline to 0 before the event can be taken:
+//!
+//! ```text
+//! a poll                            the thread of the driver
+//!   lock; waker <- the task           takes the event: the deadline is 0
+//!   unlock                            lock; takes the waker; unlock
+//!   reads the deadline                wakes the task
+//! ```
+//!
+//! If the poll locks first, the thread finds its waker.  If the thread locks first, the poll reads
+//! 0, and its future is ready.
+//!
+//! An event that the thread has taken may be of a former owner of the slot.  It wakes the task once
+//! too often, which is no error of a future.  An interval counts expirations, so it must not count
+//! those of a former owner.  Each interval sets the data of its timer to another number, and the
+//! waiter counts only events with that number.
+//!
+//! Places are kept
+//! ---------------
+//!
+//! Each thread keeps up to 64 places for its next futures.  So threads that create and drop many
+//! timeouts share nothing: each thread starts and stops timers of its own.
+
+use crate::clock::{Deadline, Time};
+use crate::context::{Builder, Context, Handle};
+use crate::error::Error;
+use crate::timer::Timer;
+use std::cell::RefCell;
+use std::mem;
+use std::ops::Deref;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::Waker;
+use std::thread::{self, JoinHandle, ThreadId};
+
+/// The most places that a thread keeps.
+const KEPT: usize = 64;
+
+/// The most events that the driver's thread takes before it wakes their tasks.
+const BATCH: usize = 256;
+
+/// The slots of the driver of the process at first.
+const FIRST_SLOTS: u32 = 16384;
+
+/// Lock, also after a panic of another thread: each change under these locks is complete.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The task that waits for the timer of one slot.  Aligned, so that two threads with a waiter each
+/// do not share a cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Waiter {
+    state: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    waker: Option<Waker>,
+    /// The data of events that count.
+    data: u64,
+    /// Expirations that no poll has taken.
+    expirations: u64,
+}
+
+impl Waiter {
+    /// Register the waker of a task.  Return: expirations since the last call.
+    pub(crate) fn register(&self, waker: &Waker) -> u64 {
+        let mut state = lock(&self.state);
+        let expirations = mem::take(&mut state.expirations);
+        let former = match &state.waker {
+            Some(former) if former.will_wake(waker) => None,
+            _ => state.waker.replace(waker.clone()),
+        };
+        // The drop of a waker may run code of the executor, so it is outside of the lock.
+        drop(state);
+        drop(former);
+        expirations
+    }
+
+    /// Count only events with another number from now on.  Return: the number.
+    pub(crate) fn count_again(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.data += 1;
+        state.expirations = 0;
+        state.data
+    }
+
+    /// Remove the waker.
+    fn take(&self) -> Option<Waker> {
+        lock(&self.state).waker.take()
+    }
+
+    /// Count an event, and remove the waker.
+    fn notify(&self, data: u64, expirations: u64) -> Option<Waker> {
+        let mut state = lock(&self.state);
+        if state.data == data {
+            state.expirations += expirations;
+        }
+        state.waker.take()
+    }
+}
+
+/// A timer and the waiter of its slot, for one future.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) timer: Timer,
+    pub(crate) waiter: Arc<Waiter>,
+}
+
+thread_local! {
+    /// Places of the process's driver, which this thread keeps.  Their timers are stopped.
+    static PLACES: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The growth of the context, which only the driver's thread can do.
+#[derive(Debug)]
+enum Growth {
+    Wanted,
+    Ended(Result<(), Error>),
+}
+
+/// The data that the futures and the thread of a driver share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    handle: Handle,
+    /// Futures of this driver may use the places of their thread.
+    is_global: bool,
+    /// The waiter of each slot that a future has used.
+    waiters: RwLock<Vec<Option<Arc<Waiter>>>>,
+    /// A timer that is started in order to wake the thread.
+    control: Timer,
+    growth: Mutex<Growth>,
+    grown: Condvar,
+    stopping: AtomicBool,
+    thread: Mutex<Option<ThreadId>>,
+}
+
+impl Shared {
+    /// Panic in a child of `fork()`, and if the driver was dropped: no thread would wake the task.
+    pub(crate) fn must_serve(&self) {
+        assert!(self.handle.library.fd() >= 0, "timerheap: {}", Error::Closed);
+        assert!(!self.stopping.load(Ordering::SeqCst), "the driver of the future was dropped");
+    }
+
+    /// Return: a place whose timer is idle.
+    ///
+    /// `NoSlot` after a growth states that the user has no memory for another slot.
+    pub(crate) fn place(&self) -> Result<Place, Error> {
+        if self.is_global {
+            // The list does not exist any more while the thread ends.
+            if let Ok(Some(place)) = PLACES.try_with(|places| places.borrow_mut().pop()) {
+                return Ok(place);
+            }
+        }
+        let mut grown = 0;
+        loop {
+            let slots = self.handle.slots();
+            match self.handle.timer() {
+                Ok(timer) => {
+                    let waiter = self.waiter(timer.id().index());
+                    return Ok(Place { timer, waiter });
+                }
+                // Other threads may take the slots of a growth first, but not of several.
+                Err(Error::NoSlot) if grown < 3 => {
+                    grown += 1;
+                    self.grow_from(slots)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Stop the timer of a place, and keep the place or free it.
+    pub(crate) fn free(&self, place: Place) {
+        place.timer.stop();
+        // Drop the waker outside of all locks.
+        drop(place.waiter.take());
+        if !self.is_global {
+            return;
+        }
+        let mut place = Some(place);
+        let _ = PLACES.try_with(|places| {
+            let mut places = places.borrow_mut();
+            if places.len() < KEPT {
+                places.extend(place.take());
+            }
+        });
+    }
+
+    /// Return: the waiter of a slot.
+    fn waiter(&self, index: usize) -> Arc<Waiter> {
+        let waiters = self.waiters.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Some(waiter)) = waiters.get(index) {
+            return waiter.clone();
+        }
+        drop(waiters);
+        let mut waiters = self.waiters.write().unwrap_or_else(PoisonError::into_inner);
+        if waiters.len() <= index {
+            waiters.resize(index + 1, None);
+        }
+        waiters[index].get_or_insert_with(Arc::default).clone()
+    }
+
+    /// Let the driver's thread, which takes the events, grow the context beyond `slots`.
+    fn grow_from(&self, slots: u32) -> Result<(), Error> {
+        // A waker of the executor may poll a task in the driver's thread.
+        if *lock(&self.thread) == Some(thread::current().id()) {
+            return Err(Error::NoSlot);
+        }
+        let mut growth = lock(&self.growth);
+        if self.handle.slots() > slots {
+            return Ok(());
+        }
+        self.must_serve();
+        *growth = Growth::Wanted;
+        self.control.start(Time::from_nanos(1))?;
+        loop {
+            match *growth {
+                Growth::Ended(result) => return result,
+                Growth::Wanted => {
+                    growth = self.grown.wait(growth).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    /// Grow the context if a thread waits for that.
+    fn grow(&self, context: &mut Context) {
+        let mut growth = lock(&self.growth);
+        if let Growth::Wanted = *growth {
+            let slots = context.slots().saturating_mul(2).min(context.max_slots());
+            let result =
+                if slots > context.slots() { context.grow(slots) } else { Err(Error::NoSlot) };
+            *growth = Growth::Ended(result);
+            self.grown.notify_all();
+        }
+    }
+
+    /// Take a batch of events, and wake their tasks.  Return: whether the batch was full.
+    fn take_events(&self, context: &mut Context, wakers: &mut Vec<Waker>) -> bool {
+        let mut count = 0;
+        let waiters = self.waiters.read().unwrap_or_else(PoisonError::into_inner);
+        for event in context.events().take(BATCH) {
+            count += 1;
+            if let Some(Some(waiter)) = waiters.get(event.timer.index()) {
+                wakers.extend(waiter.notify(event.data, event.expirations));
+            }
+        }
+        drop(waiters);
+        wakers.drain(..).for_each(wake);
+        count == BATCH
+    }
+
+    /// The thread of the driver.
+    fn serve(&self, mut context: Context) {
+        let mut wakers = Vec::with_capacity(BATCH);
+        while !self.stopping.load(Ordering::SeqCst) {
+            match context.wait(None) {
+                // A step needs no action: the engine compares deadlines with the new time.
+                Ok(_) | Err(Error::Interrupted | Error::ClockStepped) => {}
+                Err(error) => panic!("timerheap: the driver cannot wait: {error}"),
+            }
+            // Timers may expire faster than batches end.  So let each batch end a growth.
+            loop {
+                let more = self.take_events(&mut context, &mut wakers);
+                self.grow(&mut context);
+                if !more || self.stopping.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Let all tasks and threads find that the driver has ended.
+    fn end(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        *lock(&self.growth) = Growth::Ended(Err(Error::Closed));
+        self.grown.notify_all();
+        let waiters = self.waiters.read().unwrap_or_else(PoisonError::into_inner).clone();
+        waiters.iter().flatten().filter_map(|waiter| waiter.take()).for_each(wake);
+    }
+}
+
+/// Wake a task.  A panic of the executor must not end the thread that wakes all tasks.
+fn wake(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+}
+
+/// Ends the driver when its thread ends, also by a panic.
+struct End(Arc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The driver that a future belongs to.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// That of the process.  A reference, so that futures do not share a count of references.
+    Global(&'static Shared),
+    /// One that the program has created.
+    Own(Arc<Shared>),
+}
+
+impl Deref for Source {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        match self {
+            Source::Global(shared) => shared,
+            Source::Own(shared) => shared,
+        }
+    }
+}
+
+impl Source {
+    /// Return: the driver of the process.  The first call creates its context and its thread.
+    pub(crate) fn global() -> Result<Source, Error> {
+        static GLOBAL: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
+        static CREATE: Mutex<()> = Mutex::new(());
+
+        // Acquire pairs with the release below: the driver is complete.
+        let mut shared = GLOBAL.load(Ordering::Acquire);
+        if shared.is_null() {
+            let _guard = lock(&CREATE);
+            shared = GLOBAL.load(Ordering::Acquire);
+            if shared.is_null() {
+                let builder = Builder::new().slots(FIRST_SLOTS).max_slots(u32::MAX);
+                let (created, _thread) = start(&builder, true)?;
+                shared = Arc::into_raw(created) as *mut Shared;
+                GLOBAL.store(shared, Ordering::Release);
+            }
+        }
+        // SAFETY: the pointer is that of Arc::into_raw() above.  No code frees that reference, so
+        // the object lives until the process ends, and all uses of it are shared.
+        Ok(Source::Global(unsafe { &*shared }))
+    }
+}
+
+/// Open a context, and start the thread that takes its events.
+fn start(builder: &Builder, is_global: bool) -> Result<(Arc<Shared>, JoinHandle<()>), Error> {
+    let context = builder.open()?;
+    let shared = Arc::new(Shared {
+        handle: context.handle(),
+        is_global,
+        waiters: RwLock::default(),
+        control: context.timer()?,
+        growth: Mutex::new(Growth::Ended(Ok(()))),
+        grown: Condvar::new(),
+        stopping: AtomicBool::new(false),
+        thread: Mutex::new(None),
+    });
+    let served = shared.clone();
+    // The name has at most 15 bytes, as Linux requires.
+    let thread = thread::Builder::new().name("timerheap".into()).spawn(move || {
+        let end = End(served);
+        *lock(&end.0.thread) = Some(thread::current().id());
+        end.0.serve(context);
+    });
+    match thread {
+        Ok(thread) => Ok((shared, thread)),
+        Err(error) => Err(Error::from_number(error.raw_os_error().unwrap_or(0))),
+    }
+}
+
+/// A driver of the program's own: a context, and a thread that takes its events.
+///
+/// The functions of [`time`](crate::time) use the driver of the process, which needs no setup.  A
+/// program creates a driver for another clock, for a test, or for timers with slack.  The drop
+/// stops the thread.  A future of a driver that was dropped panics when it is polled.
+///
+/// ```
+/// # mod executor { include!("../tests/executor/mod.rs"); }
+/// use std::time::Duration;
+/// use timerheap::{time::Driver, Clock, Context};
+///
+/// // A test of a timeout of 30 days.
+/// let driver = Driver::new(&Context::builder().clock(Clock::Manual))?;
+/// let month = Duration::from_secs(30 * 24 * 3600);
+/// let mut sleep = driver.sleep(month)?;
+/// assert!(!executor::is_ready(&mut sleep));
+/// driver.handle().advance(month)?;
+/// assert!(executor::is_ready(&mut sleep));
+/// # Ok::<(), timerheap::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Driver {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Driver {
+    /// Open a context, and start a thread.  The thread grows the context up to
+    /// [`Builder::max_slots`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::open`], and [`Error::Os`] if no thread can be created.
+    pub fn new(builder: &Builder) -> Result<Driver, Error> {
+        let (shared, thread) = start(builder, false)?;
+        Ok(Driver { shared, thread: Some(thread) })
+    }
+
+    /// Return a handle of the driver's context, for the time and for a manual clock.
+    pub fn handle(&self) -> &Handle {
+        &self.shared.handle
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        Source::Own(self.shared.clone())
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // In a child of fork() the start fails, and the thread does not exist.
+        if self.shared.control.start(Time::from_nanos(1)).is_ok() {
+            if let Some(thread) = self.thread.take() {
+                // A waker may drop the driver in its own thread, which cannot wait for itself.
+                if thread.thread().id() != thread::current().id() {
+                    let _ = thread.join();
+                }
+            }
+        }
+    }
+}
+
+/// Return: the time of a deadline; [`Error::WrongClock`]: the driver has another clock.
+pub(crate) fn time_of(shared: &Shared, deadline: impl Into<Deadline>) -> Result<Time, Error> {
+    deadline.into().on(&shared.handle.library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Wake;
+
+    struct Ignore;
+
+    impl Wake for Ignore {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn waiter_counts_only_events_with_its_number() {
+        let waker = Waker::from(Arc::new(Ignore));
+        let waiter = Waiter::default();
+        let former = waiter.count_again();
+        assert!(waiter.notify(former, 2).is_none());
+        assert_eq!(waiter.register(&waker), 2);
+        assert_eq!(waiter.register(&waker), 0);
+
+        // An event of the former owner wakes the task, but does not count.
+        waiter.notify(former, 4);
+        let number = waiter.count_again();
+        assert_eq!(waiter.register(&waker), 0);
+        assert!(waiter.notify(former, 8).is_some());
+        assert_eq!(waiter.register(&waker), 0);
+        waiter.notify(number, 16);
+        waiter.notify(number, 32);
+        assert_eq!(waiter.register(&waker), 48);
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1
+//! The protocol of a mapped slot, with atomics.
+//!
+//! The functions here do in Rust what the inline functions of `<timerheap.h>` do in C.  So a start,
+//! a stop and a postponement call the C library only when the protocol needs a KICK.  They are
+//! marked `#[inline]`, so that a program can have them without a call of this crate either.  The
+//! letters (A) to (F) name the barriers of `<linux/timerheap.h>`, which explains the protocol.
+//! If a comment here names the kernel, the engine in the process does the same in a thread.
+//!
+//! ```text
+//! the program                       the kernel
+//!   deadline <- new, SeqCst           queued <- CHECKING
+//!   (A)                               full barrier            (B)
+//!   read queued, SeqCst               read deadline
+//! ```
+//!
+//! Each field of a slot is an atomic, and the memory stays mapped until [`Library`] is dropped.
+//! So a wrong value of another process can make timers misbehave, but is no undefined behaviour.
+
+use crate::error::Error;
+use crate::sys;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The result of [`Library::arm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Armed {
+    /// The timer was pending; its deadline is replaced.
+    pub was_pending: bool,
+    /// Without a KICK the timer does not expire in time.
+    pub must_kick: bool,
+    /// Expirations of the former arming that no thread will get.
+    pub discarded: u64,
+}
+
+impl Armed {
+    /// Return: how many expirations of the former arming no thread will get.
+    pub fn prevented(self) -> u64 {
+        u64::from(self.was_pending) + self.discarded
+    }
+}
+
+/// A context of libtimerheap, which the drop closes.
+///
+/// A *number* is that of a slot.  It comes from [`Library::alloc`], so it is below the number of
+/// slots, which never decreases.
+#[derive(Debug)]
+pub struct Library {
+    th: NonNull<sys::Context>,
+    max_slots: u32,
+}
+
+// SAFETY: a context belongs to no thread: the library has no state of a thread beyond a call.  So
+// any thread may make the calls, and may close the context when no other thread uses it.
+unsafe impl Send for Library {}
+
+// SAFETY: the methods that are no `unsafe fn` are those that any thread may call at any time, by
+// the rules of <timerheap.h>.  All memory that they share with other threads is atomic, or is
+// never written after the open: `slots`, `ring`, `clock`, `process` and `max_slots`.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Open a context.  `setup.max_slots` becomes the number in use.
+    pub fn open(setup: &mut sys::Setup) -> Result<Library, Error> {
+        let size = std::mem::size_of::<sys::Setup>();
+        // SAFETY: `setup` is valid for reads and writes of `size` bytes, and the protocol is that
+        // of the structures in sys.rs.
+        let th = unsafe { sys::__timerheap_open(setup, size, sys::TIMERHEAP_PROTOCOL) };
+        match NonNull::new(th) {
+            Some(th) => Ok(Library { th, max_slots: setup.max_slots }),
+            None => {
+                let error = std::io::Error::last_os_error();
+                Err(Error::from_number(error.raw_os_error().unwrap_or(0)))
+            }
+        }
+    }
+
+    /// Return: the pointer for calls of the C library.
+    #[inline]
+    fn pointer(&self) -> *mut sys::Context {
+        self.th.as_ptr()
+    }
+
+    #[inline]
+    fn context(&self) -> &sys::Context {
+        // SAFETY: the context is valid until the drop.  Its fields that change are atomics; the
+        // others change only in timerheap_reopen(), which this crate does not call.
+        unsafe { self.th.as_ref() }
+    }
+
+    #[inline]
+    fn slot(&self, number: u32) -> &sys::Slot {
+        debug_assert!(number < self.slots());
+        // SAFETY: `number` is below the number of slots, so it is inside of the mapping, which
+        // stays at its address until the drop.  All fields of a slot are atomics.
+        unsafe { &*self.context().slots.add(number as usize) }
+    }
+
+    #[inline]
+    fn ring(&self) -> &sys::Ring {
+        // SAFETY: the ring is mapped until the drop, and its fields are atomics or never read.
+        unsafe { &*self.context().ring }
+    }
+
+    /// Return: the entry at a position of the ring.
+    fn entry(&self, position: u32) -> &AtomicU32 {
+        let ring = self.context().ring.cast::<u8>();
+        let index = position & self.context().mask.load(Relaxed);
+        // SAFETY: the ring has `mask` + 1 entries behind its header, and `index` is at most `mask`.
+        // The pointer is that of the whole mapping, not of the header alone.
+        unsafe {
+            let entries = ring.add(std::mem::size_of::<sys::Ring>()).cast::<AtomicU32>();
+            &*entries.add(index as usize)
+        }
+    }
+
+    #[inline]
+    pub fn slots(&self) -> u32 {
+        self.context().nr.load(Relaxed)
+    }
+
+    pub fn max_slots(&self) -> u32 {
+        self.max_slots
+    }
+
+    pub fn fd(&self) -> i32 {
+        self.context().fd.load(Relaxed)
+    }
+
+    #[inline]
+    pub fn clock(&self) -> u32 {
+        self.context().clock as u32
+    }
+
+    fn is_in_process(&self) -> bool {
+        !self.context().process.is_null()
+    }
+
+    pub fn engine(&self) -> &'static str {
+        // SAFETY: the context is valid, and the library returns one of its constant strings.
+        let name = unsafe { std::ffi::CStr::from_ptr(sys::timerheap_engine(self.pointer())) };
+        name.to_str().unwrap_or("")
+    }
+
+    /// Read the context's clock, in nanoseconds.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        if self.clock() == sys::TIMERHEAP_CLOCK_MANUAL {
+            return self.ring().now.load(Relaxed);
+        }
+        let mut time = sys::Timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for a write of a timespec.
+        unsafe { sys::clock_gettime(self.context().clock, &mut time) };
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    /// Allocate a slot.  Its timer is idle; its data and its own slack are 0.
+    pub fn alloc(&self) -> Result<u32, Error> {
+        // SAFETY: the context is valid, and any thread may allocate.
+        Error::check(unsafe { sys::timerheap_alloc(self.pointer()) })
+    }
+
+    /// Stop a timer and free its slot, which the caller has allocated, and uses no more.
+    pub fn free(&self, number: u32) {
+        // SAFETY: the context is valid, and any thread may free.
+        unsafe { sys::timerheap_free(self.pointer(), number) }
+    }
+
+    pub fn set_slack(&self, number: u32, slack: u64) -> Result<(), Error> {
+        // SAFETY: the context is valid, and any thread may set the slack.
+        Error::check(unsafe { sys::timerheap_set_slack(self.pointer(), number, slack) }).map(drop)
+    }
+
+    #[inline]
+    pub fn set_data(&self, number: u32, data: u64) {
+        self.slot(number).user_data.store(data, Relaxed);
+    }
+
+    #[inline]
+    pub fn data(&self, number: u32) -> u64 {
+        self.slot(number).user_data.load(Relaxed)
+    }
+
+    /// Return: the deadline of a timer; 0: the timer is not pending.
+    #[inline]
+    pub fn deadline(&self, number: u32) -> u64 {
+        self.slot(number).deadline.load(Relaxed)
+    }
+
+    /// Kick slots: the kernel checks each of them now.  Return: how many were kicked.
+    pub fn kick(&self, numbers: &[u32]) -> Result<u32, Error> {
+        let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        // SAFETY: the context is valid, any thread may kick, and `numbers` has `count` numbers.
+        Error::check(unsafe { sys::timerheap_kick(self.pointer(), numbers.as_ptr(), count) })
+    }
+
+    /// If the event of an idle timer is unread, discard its expirations.  Return: how many.
+    ///
+    /// The caller has exchanged `deadline` with 0, or has read 0 in it.  If the kernel is checking
+    /// the slot, the check may be about to add an expiration.  If not, no check will add one: by
+    /// (A) and (B) after an exchange, by the acquire of the caller after a load.
+    #[inline]
+    fn discard(&self, slot: &sys::Slot, number: u32) -> u64 {
+        if slot.queued.load(SeqCst) == sys::TIMERHEAP_CHECKING
+            || slot.expirations.load(Acquire) & sys::TIMERHEAP_EXPIRATIONS != 0
+        {
+            // SAFETY: the context is valid, and any thread may discard.
+            return unsafe { sys::__timerheap_discard_expirations(self.pointer(), number) };
+        }
+        0
+    }
+
+    /// Arm a timer, and leave its KICK to the caller.  A `period` of 0: one-shot.
+    #[inline]
+    pub fn arm(&self, number: u32, deadline: u64, period: u64) -> Armed {
+        let slot = self.slot(number);
+        let deadline = deadline.max(1);
+        let mut old = slot.deadline.load(Acquire);
+        let mut discarded = 0;
+
+        loop {
+            // Discard the former arming's expirations before the timer is armed: a later discard
+            // could also discard those of the new arming.
+            if old == 0 {
+                discarded += self.discard(slot, number);
+            }
+            slot.period.store(period.min(sys::TIMERHEAP_NEVER), Relaxed);
+            match slot.deadline.compare_exchange(old, deadline, SeqCst, Acquire) {
+                Ok(_) => break,
+                Err(changed) => old = changed,
+            }
+        }
+        Armed { was_pending: old != 0, must_kick: needs_kick(slot, deadline), discarded }
+    }
+
+    /// Start a timer.  Return: how many expirations of the former arming no thread will get.
+    #[inline]
+    pub fn start(&self, number: u32, deadline: u64, period: u64) -> Result<u64, Error> {
+        let armed = self.arm(number, deadline, period);
+        if armed.must_kick {
+            self.kick(&[number])?;
+        }
+        Ok(armed.prevented())
+    }
+
+    /// Give a pending timer another deadline.  Return: whether it was pending.
+    #[inline]
+    pub fn postpone(&self, number: u32, deadline: u64) -> Result<bool, Error> {
+        let slot = self.slot(number);
+        let deadline = deadline.max(1);
+        let mut old = slot.deadline.load(Relaxed);
+
+        loop {
+            if old == 0 {
+                return Ok(false);
+            }
+            match slot.deadline.compare_exchange(old, deadline, SeqCst, Relaxed) {
+                Ok(_) => break,
+                Err(changed) => old = changed,
+            }
+        }
+        if needs_kick(slot, deadline) {
+            self.kick(&[number])?;
+        }
+        Ok(true)
+    }
+
+    /// Stop a timer.  Return: how many expirations no thread will get.
+    #[inline]
+    pub fn stop(&self, number: u32) -> u64 {
+        let slot = self.slot(number);
+        let old = slot.deadline.swap(0, SeqCst);
+
+        u64::from(old != 0) + self.discard(slot, number)
+    }
+
+    /// Advance a manual clock to the time `to`.  Return: the number of expirations.
+    pub fn advance(&self, to: u64) -> Result<u64, Error> {
+        // SAFETY: the context is valid, and a second call in another thread waits for the first.
+        Error::check_long(unsafe { sys::timerheap_advance(self.pointer(), to, 0) })
+    }
+
+    /// Advance a manual clock to the next deadline.  Return: the number of expirations.
+    pub fn advance_next(&self) -> Result<u64, Error> {
+        // SAFETY: as advance().
+        Error::check_long(unsafe { sys::timerheap_advance_next(self.pointer()) })
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: the context is valid.  No other thread uses it, since the drop is exclusive.
+        unsafe { sys::timerheap_close(self.pointer()) }
+    }
+}
+
+/// Would the kernel, without a KICK, check the slot too late for `deadline`?
+#[inline]
+fn needs_kick(slot: &sys::Slot, deadline: u64) -> bool {
+    // (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to CHECKING
+    // before it reads deadline.  So the kernel reads the new deadline.  Or this load reads
+    // CHECKING, which is after each deadline, or the value that the end of the check has stored.
+    let queued = slot.queued.load(SeqCst);
+
+    queued == 0 || queued > deadline
+}
+
+/// Will the kernel check the timer later than at its deadline?  It does if the event of a periodic
+/// timer was unread at the last check.  Then the caller kicks the slot.
+fn backs_off(slot: &sys::Slot) -> bool {
+    // next_event() calls this before and after its exchange (E) of expirations.  The kernel stores
+    // CHECKING in queued, adds to expirations (F), and then stores a time in queued: a later one if
+    // expirations was not 0.  So if (E) has read the result of (F), this load reads CHECKING or the
+    // later time.  The call before (E) may return a wrong answer, which the call after (E)
+    // corrects.
+    let queued = slot.queued.load(Relaxed);
+    let deadline = slot.deadline.load(Relaxed);
+
+    deadline != 0 && queued > deadline
+}
+
+/// Replace the expirations of a slot.  On failure, `old` becomes the present word.
+fn exchange(expirations: &AtomicU64, old: &mut u64, new: u64) -> bool {
+    match expirations.compare_exchange(*old, new, SeqCst, Acquire) {
+        Ok(_) => true,
+        Err(changed) => {
+            *old = changed;
+            false
+        }
+    }
+}
+
+/// Take the expirations of a slot, whose number was removed from the ring, and read the fields of
+/// the event that counts them.  Return: whether there are any.
+fn take_expirations(slot: &sys::Slot, event: &mut sys::Event) -> bool {
+    let mut old = slot.expirations.load(Acquire);
+
+    loop {
+        event.expirations = old & sys::TIMERHEAP_EXPIRATIONS;
+        // The exchange below fails if the timer was stopped after the load, since the word has
+        // changed.  But after a second stop, the word would be the same again.  So mark a word that
+        // has DISCARDED with READING, which a stop removes.
+        if event.expirations != old && event.expirations != 0 && old & sys::TIMERHEAP_READING == 0 {
+            let marked = old | sys::TIMERHEAP_READING;
+            if exchange(&slot.expirations, &mut old, marked) {
+                old = marked;
+            }
+            continue;
+        }
+        event.deadline = slot.expired_deadline.load(Acquire);
+        event.fired = slot.fired.load(Relaxed);
+        event.user_data = slot.user_data.load(Relaxed);
+        // (E), a full barrier, pairs with (F): the entry is read and head is stored before the word
+        // becomes 0.  After that the kernel may add the number to the ring again.
+        if exchange(&slot.expirations, &mut old, 0) {
+            return event.expirations != 0;
+        }
+    }
+}
+
+/// The functions of the thread that takes events.
+///
+/// # Safety
+///
+/// No other thread takes events of the context, grows it, or is in one of these functions.
+impl Library {
+    /// Take an event from the ring.
+    unsafe fn next_in_ring(&self, event: &mut sys::Event) -> bool {
+        let ring = self.ring();
+        let mut head = ring.head.load(Relaxed);
+        // (D): read tail before the entries; pairs with (C).
+        let tail = ring.tail.load(Acquire);
+
+        while head != tail {
+            let number = self.entry(head).load(Relaxed);
+            head = head.wrapping_add(1);
+            ring.head.store(head, Relaxed);
+            // The kernel never writes such a number, but another process may.
+            if number >= self.slots() {
+                continue;
+            }
+            let slot = self.slot(number);
+            // Let the KICK count all periods that have passed: they make no second event.
+            if self.is_in_process() || backs_off(slot) {
+                self.kick_ticker(number);
+            }
+            if !take_expirations(slot, event) {
+                continue;
+            }
+            event.slot = number;
+            // A check after that KICK may have found the event unread, and backed off.
+            if backs_off(slot) {
+                self.kick_ticker(number);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Kick a slot whose event is in the ring.  In the process: only if it is a ticker and due again.
+    fn kick_ticker(&self, number: u32) {
+        // SAFETY: the context is valid, any thread may kick, and the number is that of a slot.
+        unsafe { sys::__timerheap_kick_ticker(self.pointer(), number) }
+    }
+
+    /// Take an event.  In the process, expire first what is due, if the ring is empty.
+    pub unsafe fn next_event(&self, event: &mut sys::Event) -> bool {
+        loop {
+            // SAFETY: the caller is the only thread that takes events.
+            if unsafe { self.next_in_ring(event) } {
+                return true;
+            }
+            // SAFETY: the context is valid, and the caller takes events.
+            if !self.is_in_process() || !unsafe { sys::__timerheap_expire(self.pointer()) } {
+                return false;
+            }
+        }
+    }
+
+    /// Take an event if its deadline is before `before`.
+    pub unsafe fn next_before(&self, event: &mut sys::Event, before: u64) -> bool {
+        // SAFETY: the context is valid, `event` can be written, and the caller takes events.
+        unsafe { sys::timerheap_next_before(self.pointer(), event, before) }
+    }
+
+    /// Wait for an event.  `timeout`: nanoseconds; negative: no limit.
+    pub unsafe fn wait(&self, timeout: i64) -> Result<bool, Error> {
+        // SAFETY: the context is valid, and the caller takes events.
+        Error::check(unsafe { sys::timerheap_wait(self.pointer(), timeout) })
+            .map(|result| result != 0)
+    }
+
+    /// Expire what is due.  Return: the time before which no event is missing.
+    pub unsafe fn sync(&self) -> Result<u64, Error> {
+        let mut next = 0;
+        // SAFETY: the context is valid, `next` can be written, and the caller takes events.
+        Error::check(unsafe { sys::timerheap_sync(self.pointer(), &mut next) }).map(|_| next)
+    }
+
+    pub unsafe fn grow(&self, slots: u32) -> Result<(), Error> {
+        // SAFETY: the context is valid, and the caller takes events.
+        Error::check(unsafe { sys::timerheap_grow(self.pointer(), slots) }).map(drop)
+    }
+}
