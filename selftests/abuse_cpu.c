@@ -3,23 +3,25 @@
  * What unprivileged users can take from others: the CPU time of tasks, and the punctuality of
  * timers.
  *
- * All abuse aims at CPU 0.  abuse_test.h describes each kind.  The parameters of the module have
- * their defaults.
+ * All abuse aims at CPU 0.  abuse_test.h describes each kind.  The tests change no parameter of the
+ * module; the bounds are for the default of user_cpu_percent.
  *
  * The first tests measure which share of CPU 0 is left to a task that computes there.  The task
  * counts the rounds of a loop beside the abusers, and beside their harmless twins.  The share is
  * the quotient.  So a share of 95 % means that timers, interrupts and calls of the abusers have
  * taken 5 % of what the task had without them.
  *
- * The next tests measure the lateness of a victim's timers on CPU 0.  Lateness is @fired minus
- * @deadline of an event, so it does not matter when the process of the victim runs.
+ * In the next tests, a victim starts one timer after the other on CPU 0.  The tests count the
+ * timers that expire, and measure their lateness.  Lateness is @fired minus @deadline of an event,
+ * so it does not depend on when the process of the victim runs.
  *
  * TIMERHEAP_EXACT=1 states that the clock counts instructions.  Only then do the tests apply the
  * strict bounds, since the figures of such a machine do not depend on the host.
  *
- * TIMERHEAP_SECONDS= sets how long the victim's timers are measured.  With 3600 and
- * "-t all_abuse_at_once_delays_no_other_user", four users take CPU time for an hour.  vm/hostile
- * adds users that run the other programs of abuse.
+ * TIMERHEAP_SECONDS= sets how many seconds the victim is measured beside abusers: 4 by default.
+ * With 3600 and "-t all_abuse_at_once_delays_no_other_user", four users take CPU time for an hour.
+ * The script vm/hostile runs that test while other users run hostile, fuzz, abuse_memory and
+ * abuse_ring.
  */
 #include "abuse_test.h"
 
@@ -112,15 +114,16 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
 }
 
 /*
- * Count rounds beside a load.  Before the count, let the burst pass that the limits permit.
+ * Count rounds beside a load.  Before the count, wait, so that the load uses up the burst of CPU
+ * time that the limits permit.
  *
  * A load that computes needs CPU time, too.  The scheduler shares a CPU evenly only in a long time.
  * So the test takes the CPU for 5 ms by its priority, leaves it to the load for 5 ms, and so on.
- * Usually that priority is a nice value.  On PREEMPT_RT, a real-time priority can delay softirqs,
- * and so the runs that the test measures.
+ * Usually that priority is a nice value, since on PREEMPT_RT a real-time priority can delay
+ * softirqs, and so the runs that the test measures.
  *
- * If many threads are woken, the scheduler lets some of them run despite the nice value.  But only
- * the cost of the wake-ups is to be measured.  So the test then has a real-time priority.
+ * If a load wakes many threads, the scheduler lets some of them run despite the nice value.  But
+ * the test is to measure only the cost of the wake-ups.  So it then has a real-time priority.
  *
  * Return: the rounds; 0: the load cannot be started.
  */
@@ -203,7 +206,8 @@ TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
 /*
  * For each event the kernel visits many entries of a wait queue, in one run.  With 400000 entries a
  * run may take longer than 20 ms.  Of the first such run only 20 ms are charged, since the host may
- * have stopped the machine (core/budget.c).
+ * have stopped the machine (core/budget.c).  If the clock counts instructions, the test measures
+ * this load for 10 s, so that the part that is not charged counts little.
  */
 TEST_F_TIMEOUT(abuse, many_waiters_leave_cpu_to_tasks, 400)
 {
@@ -241,7 +245,7 @@ TEST_F_TIMEOUT(abuse, calls_on_another_cpu_leave_cpu_to_tasks, 240)
  * The punctuality of a victim's timers
  */
 
-/* The longest measurement beside harmless twins, in seconds. */
+/* The longest measurement of the victim beside harmless twins (abuse_test.h), in seconds. */
 #define TWINS_SECONDS_MAX	60
 
 struct victim {
@@ -326,14 +330,17 @@ static uint64_t rate(const struct victim *victim)
 
 /*
  * Measure the victim beside the twins of abusers, and then beside the abusers.  Beside the abusers,
- * at least half as many of its timers must expire in the same time.  If the clock counts
- * instructions, and @punctual is set, the p99 of their lateness is bounded, too.  It may be twice
- * that beside the twins plus one run: timers of an abuser that are due at the same time may be
- * first.
+ * at least half as many timers of the victim must expire in the same time as beside the twins.
  *
- * If the clock does not count instructions, one of three attempts must succeed: the host may be
- * busier in one measurement than in the other.  With verify=1 each batch takes milliseconds, so the
- * victim is only measured beside the abusers, and nothing is compared.
+ * If the clock counts instructions, and @punctual is set, the test also bounds the p99 of the
+ * lateness of the victim's timers.  Beside the abusers, that p99 may be at most twice the p99
+ * beside the twins, plus the time of one run: a run of an abuser's timers may come first if they
+ * are due at the same time as the victim's timer.
+ *
+ * If the clock does not count instructions, one of three attempts must succeed in the comparison of
+ * how many timers expire: the host may be busier in one measurement than in the other.  With
+ * verify=1 each batch takes milliseconds, so the victim is only measured beside the abusers, and
+ * nothing is compared.
  */
 static void compare_victims(struct __test_metadata *_metadata, struct _test_data_abuse *self,
 			    const struct abuse *abuses, int nr, bool punctual)
@@ -359,8 +366,9 @@ static void compare_victims(struct __test_metadata *_metadata, struct _test_data
 }
 
 /*
- * Two processes postpone 2^18 slots each, by KICK, or fewer if the machine has less than 2 GB of
- * memory.  On two CPUs they run on CPUs 1 and 0, on three or more CPUs on CPUs 1 and 2.
+ * Two processes of one user postpone 2^18 slots each, by KICK.  There are fewer slots with
+ * verify=1, or if the machine has less than 2 GB of memory.  On two CPUs the processes run on
+ * CPUs 1 and 0, on three or more CPUs on CPUs 1 and 2.
  */
 TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
 {

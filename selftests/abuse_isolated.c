@@ -4,7 +4,7 @@
  *
  * SETUP refuses an isolated CPU to a program without the capability.  The timers, set-ups and
  * closes of programs on other CPUs send no interrupt to an isolated CPU.  The tests need a machine
- * that was booted with isolcpus= or nohz_full=.
+ * that was booted with isolcpus= or nohz_full=.  The tests that count interrupts need isolcpus=.
  */
 
 #include "system_test.h"
@@ -109,7 +109,10 @@ static int64_t function_calls(int cpu)
 	return calls;
 }
 
-/* Set up a context of @slots slots, use it, and close it.  Return: 0 or a negative error. */
+/*
+ * Set up a context of @slots slots, start a timer in its last slot, and close the context.
+ * Return: 0 or a negative error.
+ */
 static int use_context(clockid_t clock, uint32_t slots)
 {
 	struct th_map map;
@@ -123,8 +126,9 @@ static int use_context(clockid_t clock, uint32_t slots)
 }
 
 /*
- * The kernel itself calls a function on each CPU now and then.  When a ring was one area of
- * vmalloc(), each of the first two loops below caused 5 to 7 more calls (device/ring.c).
+ * Permit 3 calls in each measurement: the kernel itself calls a function on each CPU now and then.
+ * The bound detects a ring that is one area of vmalloc(): with such a ring, each of the first two
+ * loops below causes 5 to 7 more calls.  device/ring.c explains why.
  */
 #define CALLS_OF_KERNEL	3
 

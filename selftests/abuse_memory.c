@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What one user can take from other users: memory, quotas, and knowledge of their timers.
+ * What one user can take from other users: memory, parts of their limits, and knowledge of their
+ * timers.
  *
- * Each test is an abuse that a user without privileges, or a container, may try.  The tests need
- * root, to become these users.
+ * Most tests are an abuse that a user without privileges, or a container, may try.  Two tests check
+ * what the limits must permit: default_limits_permit_million_timers, and
+ * unused_slots_are_not_charged.  The tests need root, to become these users.
  *
- * Some tests need a certain amount of memory.  On a machine with less than 512 MB,
- * innocent_process_survives fills the memory.  On a machine with 4 GiB,
- * default_limits_permit_million_timers starts a million timers as a user without privileges.
+ * Two tests are skipped unless the machine has a certain amount of memory.
+ * innocent_process_survives needs less than 512 MB, since memory must be scarce.
+ * default_limits_permit_million_timers needs 4 GiB, since the limit is a part of the memory.
  */
 #include <sched.h>
 #include <signal.h>
@@ -49,10 +51,11 @@ static uint64_t context_bytes(int fd)
 }
 
 /*
- * Take as much memory as the limits allow, with one timer in each page of slots.  The timers expire
- * at once, so that the heaps stay small.  The contexts stay open until the process ends.
+ * Take as much memory as the limits allow, in at most CONTEXTS contexts, with one timer in each
+ * page of slots.  The timers expire at once, so that the heaps stay small.  The contexts stay open
+ * until the process ends.
  *
- * @error: out: the error that ended it
+ * @error: out: the error of the call that has reached a limit; 0: no call has
  * Return: the kernel memory of the contexts, in bytes.
  */
 static uint64_t fill(int *error)
@@ -286,7 +289,10 @@ static void nobody_reserves(struct child *parent)
 	take(parent->from);
 }
 
-/* Slots that are set up and not used do not keep the same user from using a slot. */
+/*
+ * A user has set up two contexts of the maximum size, and uses none of their slots.  The same user
+ * can still start a timer in another context.
+ */
 TEST_F_TIMEOUT(abuse_memory, unused_slots_are_not_charged, TIME_LIMIT)
 {
 	struct child holder = child_start(nobody_reserves), other;
@@ -465,7 +471,7 @@ TEST_F_TIMEOUT(abuse_memory, default_limits_permit_million_timers, 200)
 	child_end(&child);
 }
 
-/* Whenever the parent asks, report whether INFO has changed. */
+/* Whenever the parent asks, report whether INFO has changed since the last report. */
 static void nobody_polls(struct child *parent)
 {
 	struct timerheap_info before, info;

@@ -8,8 +8,9 @@
 #include "timerheap_test.h"
 
 /*
- * A call removes these entries in several ms.  So it rarely finds the ring empty, even if the host
- * stops the peers for a moment.
+ * The peers set the head of the ring so that the ring has this many entries.  A call needs several
+ * ms to remove all of them.  So the call rarely finds the ring empty, even if the host stops the
+ * peers for a moment.
  */
 #define SLOTS	(1 << 16)
 #define PEERS	2			/* hostile processes */
@@ -79,7 +80,7 @@ TEST_F_TIMEOUT(abuse_ring, wait_ends_at_its_timeout, 90)
 	EXPECT_LE(start + TIMEOUT, now());
 }
 
-/* A call that must not wait returns after it has removed as many entries as the ring has. */
+/* A call that must not wait ends, since it removes at most the entries that it finds at first. */
 TEST_F_TIMEOUT(abuse_ring, nonblocking_call_ends, 90)
 {
 	static struct timerheap_event events[SLOTS];

@@ -4,8 +4,8 @@
  *
  * A test describes an abuser by a struct abuse, starts it with abusers_start(), measures what
  * other users still get, and kills it with abusers_end().  Each abuser has a harmless twin.  The
- * twin uses its CPU in about the same way, but none of its timers becomes due, and it does not
- * KICK.  So a test can compare what others get beside the abuser and beside the twin.
+ * twin uses its CPU in about the same way, but the kernel checks none of its timers, and it does
+ * not KICK.  So a test can compare what others get beside the abuser and beside the twin.
  */
 #ifndef ABUSE_TEST_H
 #define ABUSE_TEST_H
@@ -22,11 +22,11 @@
 #define ABUSERS_MAX	80
 #define ABUSE_CROWD	1000		/* the most timers in one BATCH, KICK or DRAIN */
 #define ABUSE_FILES	(1 << 19)	/* RLIMIT_NOFILE, as systemd sets the hard limit */
-#define ABUSE_USER	65533		/* further users: 65532 and below; 65534 is "nobody" */
+#define ABUSE_USER	65533		/* the first user ID of abusers; the next is 65532 */
 
 struct abuse {
 	void (*work)(const struct abuse *abuse);	/* what the abuser does */
-	int nr;				/* of slots, threads or epoll entries */
+	int nr;				/* how many slots, threads or epoll entries */
 	int cpu;			/* the CPU on which the process runs */
 	int queue;			/* the CPU on which its timers are queued */
 	uid_t user;
@@ -123,9 +123,10 @@ static inline void abusers_continue(struct abusers *abusers)
 
 /*
  * Count the rounds of a loop of the calling thread in @spans spans of @length ns, with @pause ns
- * between them.  An expiry run that is longer than a span delays the next span, but takes no
- * rounds from it.  So divide the rounds by the factor by which the whole measurement has become
- * longer.
+ * between them.  An expiry run takes rounds from the span in which it begins.  If the run lasts
+ * beyond the end of that span, the next span begins later, and loses no rounds to that run.  So if
+ * @exact is true, divide the rounds by the factor by which the runs have made the whole
+ * measurement longer.
  *
  * If the clock does not count instructions (@exact is false), the host may suspend an emulated CPU
  * in a span.  Then the span with the most rounds counts @spans times.
@@ -153,7 +154,8 @@ static inline uint64_t abuse_count_rounds(int spans, int64_t length, int64_t pau
 
 /*
  * Return: @nr, or fewer slots, if the memory limit of a user is too low for @nr slots.  Each slot
- * takes at most 160 bytes.  With 192 bytes, memory is left for other contexts of the same user.
+ * takes at most 160 bytes.  The function counts 192 bytes for each slot, so that memory is left for
+ * other contexts of the same user.
  */
 static inline int abuse_permitted_slots(int fd, uint64_t nr)
 {
@@ -328,8 +330,9 @@ static inline void abuse_kick_crowd(const struct abuse *abuse, int64_t ahead, in
 }
 
 /*
- * Start timers in descending order of deadline.  The deadlines are 3 us apart, so the timers expire
- * in many short runs.
+ * Start timers in descending order of deadline.  So each start may make the first deadline of the
+ * queue earlier.  Then the CPU of the queue arms its hrtimer again.  The deadlines are 3 us apart,
+ * so the timers expire in many short runs.
  */
 static inline void abuse_start_soon(const struct abuse *abuse)
 {
@@ -345,8 +348,8 @@ static inline void abuse_kick_due(const struct abuse *abuse)
 /*
  * Start timers by BATCH so that one is due every 3 us, all the time.  Keep the next 10 ms full of
  * them, so that timers expire also while the process is preempted.  The timers of the harmless twin
- * are due 1000 s later.  Abuser and twin compute all the time, so the cost of their calls does not
- * matter.
+ * are due 1000 s later.  Abuser and twin compute all the time between their calls.  So the calls do
+ * not change how much CPU time the two processes ask for.
  */
 static inline void abuse_batches(const struct abuse *abuse)
 {

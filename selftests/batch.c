@@ -332,8 +332,8 @@ FIXTURE_TEARDOWN(eventfd)
 }
 
 /*
- * Each call or run that adds events to the ring adds 1 to the eventfd.  An expiry of a slot
- * whose event is unread adds nothing.
+ * Each call or run that adds entries to the ring adds 1 to the eventfd.  An expiry of a slot
+ * that has an entry in the ring adds nothing.
  */
 TEST_F(eventfd, each_run_with_events_adds_one)
 {
@@ -346,7 +346,7 @@ TEST_F(eventfd, each_run_with_events_adds_one)
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, 0));
 	EXPECT_EQ(3, read_count(self->eventfd));
-	/* The event of slot 0 is unread, so another expiry of slot 0 adds nothing. */
+	/* The number of slot 0 is still in the ring, so another expiry of slot 0 adds nothing. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	EXPECT_EQ(0, read_count(self->eventfd));
 	EXPECT_EQ(3, th_wait_flags(self->fd, events, SLOTS, 0, 0, 0));
@@ -438,7 +438,10 @@ TEST_F(eventfd, registration_signals_unread_events)
 	close(second);
 }
 
-/* Contexts can share an eventfd.  In semaphore mode each event here permits one read of it. */
+/*
+ * Contexts can share an eventfd.  Each START here makes one event within the call, and so adds 1.
+ * In semaphore mode each of these events permits one read of the eventfd.
+ */
 TEST_F(eventfd, contexts_share_an_eventfd)
 {
 	int fds[2], semaphore = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);

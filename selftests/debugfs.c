@@ -7,7 +7,7 @@
  *
  *  - While contexts are opened and closed, each reading of the file "contexts" lists all
  *    contexts that stay open.
- *  - The counters of the machine do not decrease when the account of a user is freed.
+ *  - INFO's counters of the machine do not decrease when the account of a user is freed.
  *  - Only root can read the files.
  *  - Readers do not delay timers.
  *  - The module cannot be unloaded while a file is open.
@@ -156,7 +156,10 @@ FIXTURE_TEARDOWN(debugfs)
 	close(self->fd);
 }
 
-/* Without CAP_SYS_ADMIN, INFO shows the sums over the heaps of the user. */
+/*
+ * The lines of a user's heaps add up to what INFO shows the user.  With CAP_SYS_ADMIN, INFO would
+ * show the sums over the heaps of all users, so the test first drops its capabilities.
+ */
 TEST_F(debugfs, heaps_add_up_to_info)
 {
 	struct timerheap_event events[SLOTS / 2];
@@ -212,8 +215,8 @@ static bool nobody_has_an_account(void)
 	return ret;
 }
 
-/* The counters of the machine do not decrease when the account of a user is freed. */
-TEST_F_TIMEOUT(debugfs, counters_of_ended_users_remain, 60)
+/* INFO's counters of the machine do not decrease when the account of a user is freed. */
+TEST_F_TIMEOUT(debugfs, freed_account_decreases_no_counter, 60)
 {
 	static const size_t counters[] = {
 #define COUNTER(name, meaning) offsetof(struct timerheap_info, name),
@@ -241,7 +244,10 @@ TEST_F_TIMEOUT(debugfs, counters_of_ended_users_remain, 60)
 			  *(uint64_t *)((char *)&info + counters[i]));
 }
 
-/* The column "first" is the time until the first deadline of a heap; "-": the heap is empty. */
+/*
+ * The column "first" is the time until the first deadline of a heap, in ns; "-": no timer of the
+ * heap will expire.  Such a heap must be empty if no program starts a timer with TIMERHEAP_NEVER.
+ */
 TEST_F(debugfs, first_deadline_is_shown)
 {
 	struct timerheap_info info;
@@ -264,7 +270,7 @@ TEST_F(debugfs, first_deadline_is_shown)
 		least = first < least ? first : least;
 	}
 	EXPECT_GT(NOT_SOON, least);
-	/* Another program may have an earlier timer. */
+	/* If there are other entries, a timer of another program may be the first one. */
 	if (info.entries == 1)
 		EXPECT_LT(NOT_SOON - LOST, least);
 	free(text);
@@ -331,8 +337,8 @@ TEST_F(debugfs, context_has_one_line)
 	free(text);
 
 	/*
-	 * START makes the kernel allocate a page of slots, a page of their timers, and a
-	 * structure that refers to both.
+	 * The first START makes the kernel allocate a page of slots, a page of their timers, and
+	 * a structure that refers to both pages.  The second START allocates nothing.
 	 */
 	ASSERT_EQ(0, th_start(self->fd, 0, 5 * MSEC));
 	ASSERT_EQ(0, th_start(self->fd, 1, 5 * MSEC));
@@ -406,8 +412,8 @@ static void *open_and_close(void *arg)
 }
 
 /*
- * While other contexts are opened and closed, each reading lists each context that stays open
- * exactly once.
+ * While other contexts are opened and closed, a context that stays open is on exactly one line of
+ * each reading.
  */
 TEST_F_TIMEOUT(debugfs, reading_is_complete_while_contexts_change, 60)
 {
@@ -454,12 +460,12 @@ TEST_F_TIMEOUT(debugfs, reading_is_complete_while_contexts_change, 60)
 /* Only root can open the files. */
 TEST_F(debugfs, only_root_can_read)
 {
-	static const char * const files[] = { "heaps", "lateness", "contexts" };
+	static const char * const files[] = { "heaps", "lateness", "contexts", "accounts" };
 	struct stat st;
 	int status;
 	pid_t pid;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		char path[128];
 
 		snprintf(path, sizeof(path), FOLDER "%s", files[i]);
@@ -471,7 +477,7 @@ TEST_F(debugfs, only_root_can_read)
 	if (!pid) {
 		bool none = th_become_nobody();
 
-		for (int i = 0; i < 3; i++)
+		for (int i = 0; i < 4; i++)
 			none = none && !read_file(files[i]);
 		_exit(!none);
 	}
@@ -479,7 +485,7 @@ TEST_F(debugfs, only_root_can_read)
 	EXPECT_EQ(0, status);
 }
 
-/* measure() restarts 1 in DUE timers: few enough to expire one by one, not in batches. */
+/* measure() restarts 1 in DUE slots: few enough that timers expire one by one, not in batches. */
 #define DUE		10
 
 /* Measure the lateness of @slots / DUE timers, whose deadlines are spread over 2 s. */
@@ -534,6 +540,8 @@ static void read_forever(int fd, atomic_ulong *readings)
  *
  * The kernel itself turns interrupts off when it opens a file or allocates memory for a
  * reader.  A timer that is due then expires some microseconds late.
+ *
+ * Without TIMERHEAP_EXACT= the test prints the lateness, and does not check it.
  */
 TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 {
@@ -545,14 +553,17 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 	pid_t reader;
 
 	/*
-	 * Some time after boot, the kernel measures the frequency of a clock that counts
-	 * instructions.  Wait until it has done so.
+	 * A few seconds after boot, the kernel measures the frequency of a clock that counts
+	 * instructions.  Wait until it has done so: the clock is exact only then.
 	 */
 	if (exact)
 		nap(5 * SEC);
 	readings = th_map_shared(sizeof(*readings));
 	ASSERT_NE(MAP_FAILED, readings);
-	/* 50 000 expiries a second, each with an interrupt, exceed the limit of a user. */
+	/*
+	 * With TIMERHEAP_EXACT=, 50 000 timers expire a second, each with an interrupt.  That
+	 * would exceed a user's limit of CPU time, so the context has no limit.
+	 */
 	fd = th_context_as((struct timerheap_setup){
 		.clock = CLOCK_MONOTONIC, .slots = slots, .flags = TIMERHEAP_UNLIMITED,
 	});

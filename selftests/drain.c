@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * DRAIN returns each timer that it stops, and discards no expiration.  So each timer that was
- * pending is in the array, or it has an event.
+ * DRAIN writes each timer that it stops to the caller's array, and discards no expiration.  If the
+ * array has room for all, each timer that was pending is then in the array, or has an event.  Only
+ * a ticker, which is a periodic timer, may be in the array and have an event, too.
  */
 #include <pthread.h>
 #include <sys/ioctl.h>
@@ -15,8 +16,11 @@
 #define SLOTS	512
 
 /*
- * Memory whose first access waits until a manual clock has advanced.  DRAIN writes a report to it,
- * so the clock advances between the read of a deadline and the stop.
+ * Memory whose first access waits until a manual clock has advanced.
+ *
+ * DRAIN reads the deadline of a timer, writes the timer to the array, and then stops the timer.  If
+ * the array is in this memory, the write of the first timer is the first access.  So the clock
+ * advances between the read and the stop of that timer.
  */
 struct trap {
 	int fd;			/* of userfaultfd() */
@@ -96,7 +100,10 @@ static int take_event(int fd, struct timerheap_event *event)
 	return th_wait_flags(fd, event, 1, 0, 0, 0);
 }
 
-/* If a timer expires after DRAIN has read its deadline, and before the stop, it has an event. */
+/*
+ * A timer that expires after DRAIN has read its deadline, but before DRAIN stops it, has an event.
+ * It is not in the array.
+ */
 TEST_F(drain, timer_that_expires_during_drain_has_event)
 {
 	struct timerheap_pending *pending;
@@ -130,8 +137,8 @@ TEST_F(drain, timer_that_expires_during_drain_has_event)
 }
 
 /*
- * If a ticker expires after DRAIN has read its deadline, the array has the next deadline.  The
- * event counts the periods before that.
+ * A ticker expires after DRAIN has read its deadline, but before DRAIN stops it.  The array then
+ * has the ticker's next deadline.  The ticker's event counts the expirations before that deadline.
  */
 TEST_F(drain, ticker_that_expires_during_drain_has_event_and_next_deadline)
 {
@@ -161,7 +168,7 @@ TEST_F(drain, ticker_that_expires_during_drain_has_event_and_next_deadline)
 	close(trap.fd);
 }
 
-/* The periods of a ticker that passed before DRAIN are an event, until a start discards them. */
+/* If a ticker expires before DRAIN, its event stays after DRAIN, until a start discards it. */
 TEST_F(drain, expirations_of_drained_ticker_stay_until_start)
 {
 	struct timerheap_advance advance = { .time = 3 * MSEC + 1, .flags = TIMERHEAP_ABSTIME };
@@ -188,7 +195,7 @@ TEST_F(drain, expirations_of_drained_ticker_stay_until_start)
 	EXPECT_EQ(0, take_event(self->fd, &event));
 }
 
-/* Timers expire while DRAIN stops them: each one is in the array or has an event, never both. */
+/* One-shot timers expire during DRAIN: each one is in the array or has an event, never both. */
 TEST_F_TIMEOUT(drain, each_timer_is_returned_or_has_event, 120)
 {
 	struct timerheap_pending pending[SLOTS];

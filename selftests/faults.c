@@ -12,9 +12,10 @@
  * test checks:
  *
  *  - The operation returns ENOMEM or EFAULT, or succeeds.
- *  - After an error the state of the slots is unchanged.  After EFAULT it may also be the
- *    state after the operation, since the copy of the result may have failed.  Exceptions are
- *    BATCH and KICK: they may have executed operations, or checked slots, before the fault.
+ *  - After an error the state of the slots is unchanged.  After EFAULT the slots may also have
+ *    the state that a success leaves: perhaps only the copy of the result has failed.
+ *    Exceptions are BATCH and KICK: before the fault BATCH may have executed operations, and
+ *    KICK may have checked slots.
  *  - An operation that has failed succeeds when it is repeated.
  *
  * The kernel must be built with fault injection.
@@ -79,7 +80,10 @@ static int op_setup_and_start(struct state *state)
 	return ret < 0 ? ret : 0;
 }
 
-/* Start slot 640, whose page is not allocated yet. */
+/*
+ * Start slot 640.  Its page is not allocated yet, unless slot 0 was started and is in the same page
+ * (of 64 KiB).
+ */
 static int op_start(struct state *state)
 {
 	int ret = th_start_at(state->map.fd, 640, FAR);
@@ -197,7 +201,10 @@ static int op_mmap(struct state *state)
 	return 0;
 }
 
-/* Touch a page that is not allocated.  If the allocation fails, the kernel repeats the access. */
+/*
+ * Touch the page of slot 640, which is not allocated yet, except with pages of 64 KiB.  If the
+ * allocation fails, the kernel repeats the access.
+ */
 static int op_touch(struct state *state)
 {
 	return state->map.slots[640].deadline != 0;
@@ -292,8 +299,9 @@ static int make_empty_state(struct state *state)
 }
 
 /*
- * As make_state(), and let a user that has no account set up the raw device.  The account is that
- * of the real user.  The effective user stays root.
+ * As make_state().  Then change the real user to one that has no account.  A SETUP of @raw makes
+ * that account, since a context belongs to the real user of the task that calls SETUP.  The
+ * effective user stays root, so that the next call may change the real user again.
  *
  * Return: 0 or -errno.
  */
@@ -433,7 +441,7 @@ static bool try_fault(struct __test_metadata *_metadata, const struct operation 
 	return true;
 }
 
-/* Run an operation once for each of its allocations and copies, and let that one fail. */
+/* Make each allocation and copy of an operation fail, one in each run of the operation. */
 static void try_all_faults(struct __test_metadata *_metadata, const struct operation *operation,
 			   int (*make)(struct state *state))
 {
@@ -499,7 +507,10 @@ static int start_elsewhere(int fd, uid_t user, int n)
 	return failed;
 }
 
-/* A slot that was used before needs no memory to start, on any CPU. */
+/*
+ * A START of a slot that was used before succeeds on any CPU, even if an allocation fails.  It may
+ * fail with EFAULT, if a copy fails.
+ */
 TEST_F_TIMEOUT(faults, start_of_used_slot_never_lacks_memory, 120)
 {
 	const uid_t first_user = 40000;
@@ -542,7 +553,10 @@ TEST_F_TIMEOUT(faults, fault_in_setup_of_new_user_leaves_clean_state, 60)
 	try_all_faults(_metadata, &setup, make_state_of_new_user);
 }
 
-/* If the count of the eventfd is at its maximum, events still arrive and nothing blocks. */
+/*
+ * The count of a context's eventfd is the largest that a program can write.  The events of the
+ * context still arrive, and no run or call waits until the program reads the eventfd.
+ */
 TEST(full_eventfd_blocks_nothing)
 {
 	uint64_t full = UINT64_MAX - 1, count;

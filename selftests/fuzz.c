@@ -8,8 +8,8 @@
  * the threads write random words into the slots, replace contexts that other threads use, and
  * map and unmap slots.  The test checks:
  *
- *  - A call fails only with errors that the header permits.
- *  - A failed call has not changed its argument.
+ *  - A call with a known request number fails only with errors that the header permits.
+ *  - A failed call has not changed its argument, except @until of WAIT.
  *  - No call writes beyond the end of its argument.
  *  - A neighbor, a process with a context of its own, gets one event for each of its
  *    timers, and never early.
@@ -40,7 +40,7 @@
 #define WORDS		10
 
 #define CORPUS		256		/* calls in the corpus */
-#define EDGES		0x10000		/* different hashes, see kcov_new() */
+#define EDGES		0x10000		/* possible hashes of two code addresses, see kcov_new() */
 #define TRACE		8192		/* words of a thread's kcov buffer: 64 KiB, whole pages */
 
 /* The kinds of calls.  calls[] has the errors of each kind, allowed() those of all kinds. */
@@ -92,7 +92,7 @@ struct request {
 static _Atomic int fds[CONTEXTS];
 static struct timerheap_slot *_Atomic slots[CONTEXTS];
 
-/* The size of a page of memory, and the slots in a page: the size of most contexts. */
+/* The size of a page of memory, in bytes and in slots.  Most contexts have one page of slots. */
 static size_t page;
 static uint32_t page_slots;
 
@@ -184,7 +184,7 @@ static uint64_t random_edge(struct thread *thread)
 
 /*
  * Return: a slot number.  Most numbers are below 64, so that several threads use the same slots.
- * The others are at the edge of a page of slots, or any up to beyond the last slot of a context.
+ * The others are at the edge of one of 17 pages of slots, or random numbers in these pages.
  */
 static uint32_t random_slot(struct thread *thread)
 {
@@ -195,7 +195,7 @@ static uint32_t random_slot(struct thread *thread)
 	}
 }
 
-/* Return: a deadline: soon, past, never, or far. */
+/* Return: a deadline for a relative or an absolute call: soon, past, never, or far. */
 static uint64_t random_deadline(struct thread *thread)
 {
 	switch (random_below(thread, 5)) {
@@ -349,8 +349,8 @@ static void make_invalid(struct thread *thread, struct request *request)
 }
 
 /*
- * Take a request from the corpus, or make a valid one.  In one of three cases then replace
- * fields of it by random values.
+ * Take a request from the corpus, or make a valid one.  Then, in a third of all calls, replace
+ * fields of the request by random values.
  */
 static void next_request(struct thread *thread, struct request *request)
 {
@@ -373,8 +373,8 @@ static void next_request(struct thread *thread, struct request *request)
 static bool allowed(const struct request *request, int error)
 {
 	/*
-	 * Any call may fail with these four errors.  A random eventfd causes EBADF, a random
-	 * address EFAULT, a random size E2BIG, and a size of 0 ENOTTY.
+	 * Any call may fail with these.  EBADF: a random eventfd, or SETUP of a read-only context.
+	 * EFAULT: a random address.  E2BIG: a random size.  ENOTTY: a size of 0.
 	 */
 	if (error == EBADF || error == ENOTTY || error == EFAULT || error == E2BIG)
 		return true;
@@ -406,7 +406,7 @@ static void fill(struct thread *thread, const struct request *request)
 
 /*
  * Make the ioctl call of a request, changed so that it ends soon.  WAIT gets a short timeout, or a
- * signal ends it.  ADVANCE gets a short span or a limit, since there may be tickers on its clock.
+ * signal ends it.  ADVANCE gets a short span or a limit, since each period of a ticker expires.
  */
 static void do_ioctl(struct thread *thread, struct request *request)
 {
@@ -452,14 +452,14 @@ static void do_ioctl(struct thread *thread, struct request *request)
 	fill(thread, request);
 	before = argument;
 	ret = ioctl(fds[request->context], command, where) < 0 ? -errno : 0;
-	/* A random request may be an ioctl that all files have, so permit any result. */
+	/* A random command may be that of an ioctl that all files have, so permit any result. */
 	if (request->kind == UNKNOWN)
 		return;
 	if (ret < 0) {
 		atomic_fetch_add(&shared->failed[request->kind], 1);
 		if (!allowed(request, -ret))
 			report_fault("an error that the header does not permit:", request, ret);
-		/* A WAIT writes until when it is interrupted, and clears it with EFAULT. */
+		/* A WAIT may set @until if it fails with EINTR, or clear it with EFAULT. */
 		if (request->kind == WAIT && (ret == -EINTR ||
 					      (ret == -EFAULT && !argument.wait.until)))
 			before.wait.until = argument.wait.until;
@@ -515,7 +515,7 @@ static void do_scribble(struct thread *thread, const struct request *request)
 }
 
 /*
- * Map, touch and unmap memory of a context.  Some requests have an offset or size that fails.  An
+ * Map, touch and unmap memory of a context.  With some of the offsets and sizes, mmap() fails.  An
  * offset other than 0 is of any magnitude.
  */
 static void do_remap(struct thread *thread, const struct request *request)
@@ -674,7 +674,7 @@ static int fuzz_process(unsigned int nr)
 		threads[i].calls = total / 2 / THREADS;
 		threads[i].memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		/* Inaccessible rather than unmapped, so that mmap() does not use the address. */
+		/* Protect the second page: without a mapping, an mmap() might use its address. */
 		if (threads[i].memory == MAP_FAILED ||
 		    mprotect(threads[i].memory + page, page, PROT_NONE))
 			return 1;
@@ -768,7 +768,7 @@ TEST_F_TIMEOUT(fuzz, random_calls_do_no_harm, 1800)
 	printf("# TIMERHEAP_SEED=%llu\n", (unsigned long long)seed);
 	shared = th_map_shared(sizeof(*shared));
 	ASSERT_NE(MAP_FAILED, shared);
-	/* Without root, INFO of this context counts the entries of this user only. */
+	/* Use this context for INFO.  Without root, INFO counts the entries of this user only. */
 	fd = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, fd);
 	before = th_entries(fd);

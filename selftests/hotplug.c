@@ -6,8 +6,8 @@
  * early, on any CPU.  The tests need root and CPUs that can go offline.  At the end all CPUs are
  * online again, even if a check has failed.
  *
- * At least one CPU must stay online.  If CPU 0 cannot go offline, as on x86, it is CPU 0.
- * Otherwise it is the last CPU, so that CPU 0 goes offline, too.
+ * At least one CPU must stay online.  If CPU 0 cannot go offline, as on x86, CPU 0 stays online.
+ * Otherwise the last CPU stays online, so that CPU 0 goes offline, too.
  */
 #include "system_test.h"
 
@@ -55,8 +55,8 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 	int64_t at, lead = SEC;
 
 	/*
-	 * Repeat until all CPUs but one are offline before @at.  So timers are still pending
-	 * when their CPU goes offline.
+	 * Repeat until all CPUs but one are offline before @at.  So the timers that are due at @at
+	 * or later are still pending when their CPU goes offline.
 	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
@@ -136,10 +136,15 @@ TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu, 3600)
 		EXPECT_EQ(cpu, after[cpu].cpu);
 		EXPECT_EQ(before[cpu].entries, after[cpu].entries);
 	}
-	/* Each CPU has its hrtimer armed, so that each timer expires in time. */
-	at = now() + SEC;
-	for (int i = 0; i < SLOTS; i++)
+	/*
+	 * Each timer still expires.  A MODIFY that is called on the CPU of a timer's queue leaves
+	 * the timer in that queue.
+	 */
+	at = now() + 2 * SEC;
+	for (int i = 0; i < SLOTS; i++) {
+		ASSERT_EQ(0, run_on(i % self->cpus));
 		ASSERT_EQ(1, th_modify_flags(self->fd, i, at, 0, TIMERHEAP_ABSTIME));
+	}
 	for (int i = 0; i < SLOTS; i++) {
 		ASSERT_EQ(1, th_event(self->fd, &event));
 		EXPECT_LE(at, (int64_t)event.fired);
@@ -180,8 +185,9 @@ TEST_F_TIMEOUT(hotplug, cpu_online_again_drives_timers, 60)
 	int stopped;
 
 	/*
-	 * The CPU goes offline while its hrtimer is armed for slot 0.  If the module believed
-	 * afterwards that the hrtimer is still armed, slot 1, which is due later, would be lost.
+	 * The CPU goes offline while its hrtimer is armed for slot 0, and the module cancels the
+	 * hrtimer.  If the module believed afterwards that the hrtimer is still armed, the start of
+	 * slot 1, which is due later, would not arm it.  Then slot 1 would be lost.
 	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));

@@ -16,7 +16,7 @@
 
 #define SLOTS	300
 
-/* Start timers on slots 0 to @n - 1.  The first expires after @span, the others 1 us apart. */
+/* Start timers on slots 0 to @n - 1.  The timer on slot i expires after @span ns + i us. */
 static void start_many(int fd, int n, int64_t span)
 {
 	for (int i = 0; i < n; i++)
@@ -246,10 +246,11 @@ TEST_F(lifetime, open_device_prevents_unload)
 #define PARAMETER	TH_PARAMETERS "user_memory_percent"
 
 /*
- * As the user "nobody", in a child, take memory until each call that allocates some fails.  Then
- * give the memory back.
+ * Act as a child of the test: become the user "nobody".  Use slots until user_memory_percent makes
+ * START fail, and open contexts until user_memory_percent makes SETUP fail.  Then close the context
+ * with the slots, and check that its memory is available to a new context.
  *
- * Return: 0, or the number of the step that failed, from 1 on.
+ * Return: 0; or 1 to 9, the number in the "return" of the step that failed.
  */
 static int check_user_limit(void)
 {
@@ -261,7 +262,10 @@ static int check_user_limit(void)
 
 	if (!th_become_nobody() || pipe(pipes))
 		return 1;
-	/* Keep a context open, so that the account of the user exists until the end. */
+	/*
+	 * Keep a context open, so that all steps use one account.  A new account has no memory
+	 * charged: then step 7 would succeed even if the close of the slots uncharged nothing.
+	 */
 	if (th_context(CLOCK_MONOTONIC, 1) < 0 || th_map(&map, CLOCK_MONOTONIC, slots))
 		return 2;
 	do {
@@ -271,19 +275,23 @@ static int check_user_limit(void)
 	if (ret != -ENOSPC)
 		return 3;
 	/*
-	 * The page that was refused needs two pages of memory and a structure, so less than 3 pages
-	 * are left.  For the page before it, a heap may have grown 16 KiB beyond the limit.
+	 * The refused page of slots needs two pages of memory and a structure, so less than 3 pages
+	 * are left.  For the timers of the page before the refused one, a heap may have grown by a
+	 * segment of 16 KiB.  The limit does not prevent that growth.
 	 */
 	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384 ||
 	    info.user_memory + 3 * getpagesize() < info.max_user_memory)
 		return 4;
-	/* Timers that have memory start with any deadline and slack, and get no more memory. */
+	/*
+	 * Slots whose page was allocated start with any deadline and slack.  Their buckets and heap
+	 * entries use no memory beyond the limit, but for the segment of 16 KiB (see step 4).
+	 */
 	for (uint32_t i = 0; i < 4096 && i < slot - page; i++)
 		if (th_start_full(map.fd, i, (i + 2) * SEC, 0, 0, SEC) < 0)
 			return 8;
 	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384)
 		return 9;
-	/* A call that makes the kernel read the refused page fails, without SIGBUS. */
+	/* A call that reads a page of slots beyond the limit fails with EFAULT, without SIGBUS. */
 	if (write(pipes[1], &map.slots[slot], 1) >= 0 || errno != EFAULT)
 		return 5;
 	do
@@ -327,8 +335,9 @@ TEST_F(lifetime, user_memory_percent_is_enforced)
 /*
  * The last close waits until a run has called the functions of the context's timers.  On
  * PREEMPT_RT a task of lower priority than the closing task may preempt that run and keep the CPU.
- * The close does not wait for this task.  Here the task preempts the run as soon as the run
- * has checked a quarter of the timers.
+ * The close gives the run the priority of the closing task (a boost), so the close does not wait
+ * for the other task.  Here the other task is @hog, which preempts the run as soon as the run has
+ * checked a quarter of the timers.
  */
 TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 200)
 {
@@ -373,8 +382,10 @@ TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 200)
 	}
 	ASSERT_EQ(0, set_priority(0));
 	/*
-	 * Without a boost, about a quarter of the rounds are late: those in which the task preempts
-	 * the run within a batch.  The host may stop the closing task's CPU, but not often.
+	 * A round is late if the close lasts until the hog leaves the CPU.  Without a boost, about
+	 * a quarter of the rounds are late: those in which the hog preempts the run within a batch.
+	 * With a boost, a round is late only if the host stops the closing task's CPU, which is
+	 * rare.
 	 */
 	EXPECT_GT(3, late);
 }

@@ -64,7 +64,7 @@ FIXTURE_TEARDOWN(manual)
 	th_unmap(&self->map);
 }
 
-/* The clock begins at 1, moves by ADVANCE only, and cannot go back. */
+/* The clock begins at 1 ns, moves by ADVANCE only, and cannot go back. */
 TEST_F(manual, clock_moves_by_advance_only)
 {
 	struct timerheap_event event;
@@ -185,7 +185,7 @@ TEST_F(manual, periodic_timer_expires_at_each_period)
  * deadline of the 5th timer.  All 4 timers with that deadline expire, so the call returns 8
  * expirations.
  */
-TEST_F(manual, advance_ends_at_deadline_that_reaches_limit)
+TEST_F(manual, advance_stops_clock_when_expirations_reach_limit)
 {
 	struct advanced a;
 
@@ -340,8 +340,11 @@ static int64_t model_first(struct model *model)
 static bool model_change(struct model *model)
 {
 	/*
-	 * With these slacks, the rounded deadline before which a deadline is postponed is also
-	 * that of the new deadline: the kernel's check at that time is not too early.
+	 * 0 means the 4 ms given to SETUP, and 1 means no slack.  The other slacks, and the 4 ms,
+	 * have 2^n whole units of 1/64 ms.  So the kernel rounds a deadline up to a multiple of
+	 * 2^n units.  A store may postpone a timer to a time not after its old rounded deadline.
+	 * Then the new rounded deadline is the old one, so the timer expires at the already queued
+	 * check, as the model expects.
 	 */
 	static const uint64_t slacks[] = {
 		0, 1, SLACK_MIN, MSEC, 32 * MSEC, 1024 * MSEC, (1LL << 22) * MSEC,
@@ -362,7 +365,7 @@ static bool model_change(struct model *model)
 	if (what == 2)
 		return th_modify_flags(model->map.fd, slot, at, 0, TIMERHEAP_ABSTIME) ==
 		       (was != 0);
-	/* Half of the changes store only a deadline.  th_store() calls KICK only if needed. */
+	/* Half of the changes store a deadline and keep the slack.  th_store() kicks if needed. */
 	if (what > 3)
 		return th_store(&model->map, slot, at, s->slack) == was;
 	model->slack[slot] = slack ?: model->map.setup.slack;
@@ -619,8 +622,9 @@ static void *start_and_stop(void *arg)
 }
 
 /*
- * At the end an ADVANCE expires all timers still pending.  Then each arming has ended by a call,
- * which found the timer pending or discarded its expiration, or by an event.
+ * Three threads start and stop timers, while this thread advances the clock and takes events.  At
+ * the end an ADVANCE expires all timers still pending.  Then each arming has ended by a call, which
+ * found the timer pending or discarded its expiration, or by an event.
  */
 TEST_F(manual, each_arming_ends_once_while_clock_advances)
 {

@@ -220,10 +220,14 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
 	ASSERT_EQ(0, th_info(self->other, &info));
 	/*
 	 * The bytes of all slots.  Each slot takes 64 for itself, 64 for the kernel's timer,
-	 * and 4 for the ring entry.  The test uses one eighth of the slots.
+	 * and 4 for the ring entry.  The 16 for its position in a heap are not counted here.
+	 * The test uses one eighth of the slots.
 	 */
 	full = info.max_slots * (64LL + 64 + 4);
-	/* Repeat if too little is used: the kernel may have freed memory of ended programs. */
+	/*
+	 * Repeat if @used is too small: the kernel may have freed memory of ended programs after
+	 * the reading of @before.
+	 */
 	do {
 		before = available_memory();
 		if (before < full / 2)
@@ -437,8 +441,9 @@ TEST_F(mapped, child_inherits_mapping_without_dontfork)
 }
 
 /*
- * MADV_DONTFORK keeps the mapping out of a child.  Linux 7.3 refuses MADV_DOFORK on this mapping,
- * since its size is fixed (VM_DONTEXPAND).  On Linux 6.12, MADV_DOFORK undoes MADV_DONTFORK.
+ * MADV_DONTFORK keeps the mapping out of a child.  Up to Linux 6.12, MADV_DOFORK undoes
+ * MADV_DONTFORK.  Linux 7.3 refuses MADV_DOFORK on this mapping, since the mapping has a fixed size
+ * (VM_DONTEXPAND).  From Linux 6.13 on, the test accepts both results.
  */
 TEST_F(mapped, child_does_not_inherit_dontfork_mapping)
 {

@@ -72,7 +72,10 @@ FIXTURE_SETUP(namespace)
 	self->outer = th_context(variant->clock, 4);
 	ASSERT_LE(0, self->outer);
 	self->ahead = variant->has_offset ? variant->seconds * SEC + 500 * MSEC : 0;
-	/* No clock of a namespace can be negative, so wait until the clock is at 3 s. */
+	/*
+	 * The variants "behind" set the clocks back by 1.5 s, and no clock of a namespace can be
+	 * negative.  So wait until CLOCK_MONOTONIC is at 3 s.
+	 */
 	while (now() < 3 * SEC)
 		nap(100 * MSEC);
 	ret = enter_namespace(variant->seconds);
@@ -158,8 +161,8 @@ TEST_F(namespace, mapped_times_are_of_the_namespace)
 
 /*
  * The kernel rounds deadlines as times of the machine's clock, not of the namespace.  So
- * timers inside and outside of the namespace share a bucket if they have the same slack and
- * their rounded deadlines are the same moment.
+ * timers inside and outside of the namespace share a bucket of their queue if their rounded
+ * deadlines are the same moment.
  */
 TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 {
@@ -172,7 +175,7 @@ TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	/*
 	 * Repeat until all timers are started before they are due.  Each try first takes
-	 * the events of the previous try.
+	 * the events that the previous try has left in the context @outer.
 	 */
 	do {
 		while (th_wait_flags(self->outer, &event, 1, 0, 0, 0) > 0)
@@ -225,8 +228,8 @@ TEST_F(namespace, absolute_timeout_is_of_the_namespace)
 }
 
 /*
- * The offset of the namespace is applied to all deadlines except TIMERHEAP_NEVER, and no sum
- * overflows.
+ * The offset of the namespace is applied to all deadlines except TIMERHEAP_NEVER.  No sum of a
+ * deadline and the offset overflows.
  */
 TEST_F(namespace, offset_is_not_applied_to_timerheap_never)
 {
@@ -262,7 +265,7 @@ TEST_F(namespace, context_keeps_its_namespace)
 	EXPECT_EQ(outer_time + 30 * MSEC, (int64_t)event.deadline);
 	EXPECT_LE(inner_time + 30 * MSEC, clock_now(variant->clock));
 
-	/* A child enters a third namespace and uses the context of the second namespace. */
+	/* A child enters a third namespace, and uses the context set up in the test's namespace. */
 	inner_time = clock_now(variant->clock);
 	pid = fork();
 	if (!pid) {

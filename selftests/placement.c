@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On which CPU a timer expires: the CPU that SETUP names, or else the CPU that starts the timer.
+ * On which CPU a timer expires: the CPU that SETUP names, or else the CPU that starts the timer
+ * or changes it by a call.
  *
  * If an isolated CPU starts a timer and SETUP names no CPU, the timer expires on a housekeeping
  * CPU.  The tests read in /proc/timer_list which CPU has an hrtimer armed for a deadline.  A
- * machine that was booted with nohz_full= or isolcpus= has isolated CPUs.  One test isolates a CPU
+ * machine that was booted with nohz_full= or isolcpus= has isolated CPUs.  Two tests isolate a CPU
  * while the machine runs, by a cpuset partition.
  */
 #include <sys/stat.h>
@@ -33,7 +34,10 @@ static int cpu_armed_for(int64_t deadline)
 	return found;
 }
 
-/* As cpu_armed_for(), but wait: the CPU may not have handled a notification yet. */
+/*
+ * As cpu_armed_for(), but wait until a CPU is armed for the deadline: the owning CPU may not have
+ * handled its notification yet.
+ */
 static int wait_armed_for(int64_t deadline)
 {
 	int cpu;
@@ -43,11 +47,13 @@ static int wait_armed_for(int64_t deadline)
 }
 
 /*
- * Make the CPU of @fd's timers rearm its hrtimer: start a timer of 1 ms, and wait for its
- * event.
+ * Rearm the hrtimer of the CPU that gets timers started on @fd now: start a timer of 1 ms, and
+ * wait for its event.
  *
  * An hrtimer that is armed for a stopped timer stays armed until it expires.  The run that expires
  * the timer of 1 ms arms the hrtimer for the first deadline that is left.
+ *
+ * Return: whether the event has arrived.
  */
 static bool make_cpu_rearm(int fd)
 {
@@ -105,7 +111,8 @@ FIXTURE_TEARDOWN(placement)
 }
 
 /*
- * A timer goes to the CPU that starts it, or to a housekeeping CPU if that CPU is isolated.
+ * A timer goes to the CPU that starts it, or to a housekeeping CPU if the starting CPU is isolated.
+ * If CPUs share queues (heaps=), the test checks only that the timer goes to no isolated CPU.
  *
  * Each timer is earlier than the one before, so that a CPU arms its hrtimer for each timer
  * that it gets.
@@ -140,7 +147,10 @@ TEST_F_TIMEOUT(placement, timer_follows_its_changes, 60)
 		ASSERT_EQ(before, start_and_find_cpu(self->fd, 1, at));
 		ASSERT_EQ(0, th_start_at(self->fd, 2, later - SEC / 2));
 		ASSERT_EQ(0, run_on(cpu));
-		/* Repeat until both move: a timer stays if a run handles it or has a lock. */
+		/*
+		 * Change both timers until timer 1 has moved.  A timer stays if a run works on it,
+		 * or if the lock of one of the two queues is taken.
+		 */
 		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
 			      th_start_at(self->fd, 1, earlier) >= 0 &&
 			      make_cpu_rearm(self->fd) && cpu_armed_for(earlier) == cpu);
@@ -189,7 +199,11 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 
 		ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->all), &self->all));
 		ASSERT_EQ(0, th_map_setup(&map));
-		/* The first timer with slack in a queue has no bucket.  Remove that timer again. */
+		/*
+		 * A queue gets its first buckets after the start of its first timer with slack.
+		 * Start such a timer, so that the three timers below find a bucket.  The close of
+		 * @first removes the timer.
+		 */
 		first = context_on(cpu);
 		ASSERT_EQ(0, th_start_slack(first, 0, at, 0, slack));
 		close(first);
@@ -238,6 +252,7 @@ TEST_F(placement, setup_refuses_unusable_cpu)
 /*
  * While the CPU that SETUP names is offline, a housekeeping CPU drives the timers of the context.
  * When the named CPU is online again, it drives the pending timers, and those started afterwards.
+ * If CPUs share queues (heaps=), any housekeeping CPU may drive them.
  */
 TEST_F_TIMEOUT(placement, timers_of_offline_cpu_return_to_it, 60)
 {
@@ -311,7 +326,8 @@ static void partition_remove(void)
 /*
  * The module follows a cpuset partition that isolates a CPU while the machine runs.  Within about
  * a second, the timers that this CPU starts expire on other CPUs.  When the partition is removed,
- * they expire on this CPU again.  The context was set up before the partition was made.
+ * the timers that this CPU starts expire on it again.  The context is set up before the partition
+ * is made.  So the watchdog, not SETUP, reads that the CPU is isolated.
  */
 TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
 {
@@ -331,14 +347,18 @@ TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
 	}
 	EXPECT_TRUE(cgroup_write(PARTITION "/cgroup.procs", "0"));
 	EXPECT_EQ(0, run_on(cpu));
-	/* Start a new timer each time: a pending timer stays if its queue is pinned. */
+	/*
+	 * Start another timer in each round, since the timer of an earlier round may stay on the
+	 * CPU.  An earlier test may have pinned root's queue of this CPU by TIMERHEAP_ON_CPU.  Then
+	 * the timers that are pending in that queue stay on the CPU.
+	 */
 	for (; armed == cpu && slot <= CPUS / 2; slot++) {
 		armed = start_and_find_cpu(self->fd, slot, self->at - slot * SEC / 10);
 		nap(SEC / 2);
 	}
 	EXPECT_LE(0, armed);
 	EXPECT_NE(cpu, armed);
-	/* Now the module knows that this CPU is isolated: TIMERHEAP_ON_CPU needs a capability. */
+	/* Now the module knows that this CPU is isolated: TIMERHEAP_ON_CPU needs CAP_SYS_NICE. */
 	fd = context_on(cpu);
 	EXPECT_LE(0, fd);
 	close(fd);
@@ -359,8 +379,10 @@ TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
 }
 
 /*
- * Open a context of a user whose timers expire on @cpu.  The user has the capabilities of root only
- * if @permitted is true.  Return: its descriptor, or -errno.
+ * Open a context of the user @uid.  The timers of the context expire on @cpu.  SETUP is called with
+ * the capabilities of root if @permitted is true, otherwise without them.
+ *
+ * Return: the descriptor of the context, or -errno.
  */
 static int context_of(uid_t uid, bool permitted, int cpu)
 {
@@ -405,7 +427,10 @@ TEST_F_TIMEOUT(placement, pending_timers_leave_isolated_partition, 120)
 		partition_remove();
 		SKIP(return, "the kernel makes no isolated partition");
 	}
-	/* Each timer of 1 ms wakes the watchdog, which reads which CPUs are isolated. */
+	/*
+	 * make_cpu_rearm() starts a timer of 1 ms.  If the watchdog sleeps, this wakes it.  The
+	 * watchdog reads which CPUs are isolated, at most once per second.
+	 */
 	TH_WAIT_UNTIL(make_cpu_rearm(self->fd) && cpu_armed_for(at[0]) != cpu &&
 		      cpu_armed_for(at[2]) != cpu);
 	EXPECT_NE(cpu, wait_armed_for(at[0]));

@@ -3,8 +3,8 @@
  * Tests of the protocol of mapped slots.
  *
  * The program starts, stops and postpones timers, and takes events, by loads, stores and
- * exchanges on shared memory.  It must call KICK only if the kernel would otherwise check a
- * slot too late or never.
+ * exchanges on shared memory.  It needs KICK only if the kernel would otherwise check a slot too
+ * late or never, or to wait for the end of a check.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -370,7 +370,7 @@ TEST_F(protocol, kick_cancels_check_of_stopped_slot)
 	ASSERT_EQ(3, th_kick(map->fd, (uint32_t[]){ 0, 1, 2 }, 3));
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(at, stop_slot(map, i));
-	/* Slots 1 and 2 are stopped.  Slot SLOTS - 1 is idle, in a page that was never used. */
+	/* Slots 1 and 2 are stopped.  SLOTS - 1 is idle, in an unused page if pages have 4 KiB. */
 	ASSERT_EQ(3, th_kick(map->fd, numbers, 3));
 	EXPECT_EQ(at, map->slots[0].queued);
 	EXPECT_EQ(0, map->slots[1].queued | map->slots[2].queued);
@@ -382,7 +382,7 @@ TEST_F(protocol, kick_cancels_check_of_stopped_slot)
  */
 TEST_F(protocol, kick_ends_at_first_bad_number)
 {
-	enum { FIT = 70 };	/* numbers in front of the unmapped page */
+	enum { FIT = 70 };	/* numbers before the unmapped page; KICK copies 64 at a time */
 	struct th_map *map = &self->map;
 	const size_t page = sysconf(_SC_PAGESIZE);
 	uint32_t bad[] = { 1, 2, SLOTS, 3 }, *numbers;
@@ -479,9 +479,9 @@ TEST_F(protocol, unread_expirations_are_counted)
 			ASSERT_TRUE(take_event(map, &event));
 			ticks[event.slot] += event.expirations;
 			/*
-			 * If the slot expires after take_event() has read @expirations and before
-			 * it reads @expired_deadline, the event has the later deadline.  The next
-			 * event counts that expiration.
+			 * The kernel writes @expired_deadline before it adds to @expirations.  If
+			 * take_event() takes the event between the two, the event has the later
+			 * deadline, and the next event counts that expiration.
 			 */
 			EXPECT_LE(first + (ticks[event.slot] - 1) * period, event.deadline);
 			EXPECT_EQ(0, (event.deadline - first) % period);
@@ -721,9 +721,9 @@ static void *kick_forever(void *arg)
 
 /*
  * One thread starts and stops a slot as fast as it can, while another thread kicks that
- * slot.  Each arming ends in a stop or in an event.  The stop discards nothing.  User Mode Linux
- * runs one thread of a process at a time, and switches in system calls.  So the first thread yields
- * in one arming of 100.
+ * slot.  Each arming ends in a stop or in an event.  The stop is only an exchange, which discards
+ * no expirations.  User Mode Linux runs one thread of a process at a time, and switches to another
+ * in system calls.  So the first thread yields in one arming of 100, to let the other kick.
  */
 TEST_F(protocol, racing_kick_loses_no_arming)
 {

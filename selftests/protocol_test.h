@@ -139,7 +139,10 @@ static inline uint32_t events_in_ring(struct th_map *map)
 	return __atomic_load_n(&map->ring->tail, __ATOMIC_ACQUIRE) - map->ring->head;
 }
 
-/* Take the expirations of a slot whose number was removed from the ring, for an event. */
+/*
+ * Take the expirations of a slot whose number was removed from the ring.  Set @expirations,
+ * @user_data, @deadline and @fired of the event from the slot.
+ */
 static inline void take_expirations(struct timerheap_slot *slot, struct timerheap_event *event)
 {
 	const uint64_t mark = TIMERHEAP_DISCARDED | TIMERHEAP_READING;
@@ -181,8 +184,8 @@ static inline bool take_event_no_kick(struct th_map *map, struct timerheap_event
 }
 
 /*
- * Take the next event as take_event_no_kick() does; call KICK if the checks of the slot have backed
- * off.  Return: whether there was an event.
+ * Take the next event as take_event_no_kick() does.  If the checks of the slot have backed off, and
+ * the descriptor is open, call KICK.  Return: whether there was an event.
  */
 static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 {

@@ -163,8 +163,9 @@ TEST_F(events, epoll_reports_level_and_edge)
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	EXPECT_EQ(1, epoll_wait(by_level, &got, 1, 0));
 	/*
-	 * The event of slot 0 is unread, so a second expiry of slot 0 adds nothing to the ring.
-	 * The first event of slot 1 makes an edge.
+	 * A start discards the unread event of slot 0, but the number 0 stays in the ring.  So the
+	 * second expiry of slot 0 adds nothing to the ring.  The first event of slot 1 makes an
+	 * edge.
 	 */
 	expire(self->fd, 1);
 	ASSERT_EQ(0, th_start(self->fd, 1, 20 * MSEC));
@@ -189,7 +190,7 @@ TEST_F(events, signal_interrupts_or_restarts_read)
 	EXPECT_EQ(EVENT, read(self->fd, &event, EVENT));
 }
 
-/* A signal handler ends WAIT with EINTR.  The call has taken no event. */
+/* A signal handler ends WAIT with EINTR, even with SA_RESTART.  The call has taken no event. */
 TEST_F(events, signal_ends_wait)
 {
 	struct timerheap_event events[4];
@@ -203,8 +204,11 @@ TEST_F(events, signal_ends_wait)
 	EXPECT_EQ(2, th_events(self->fd, events, 4, 2));
 }
 
-/* A signal does not end a WAIT with fewer events than @min, even while the events are copied. */
-TEST_F(events, signal_does_not_split_events_of_wait)
+/*
+ * Signals interrupt WAIT at any moment, also while it copies events.  Each WAIT returns either
+ * -EINTR and no event, or at least @min events (40).
+ */
+TEST_F(events, wait_under_signals_returns_min_events_or_none)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t end = now() + SEC;
@@ -223,7 +227,10 @@ TEST_F(events, signal_does_not_split_events_of_wait)
 	system_alarm(0, 0);
 }
 
-/* After a signal handler, the same structure continues the WAIT, until the same time. */
+/*
+ * If a signal handler ends a WAIT, a new call with the same structure continues the WAIT.  The new
+ * call waits until the time at which the timeout of the first call would have passed.
+ */
 TEST_F(events, interrupted_wait_continues_until_the_same_time)
 {
 	struct timerheap_event event;
@@ -278,7 +285,7 @@ static bool continue_by_signal(pid_t pid)
 	return !kill(pid, SIGCONT);
 }
 
-/* As a debugger does. */
+/* Stop a process as a debugger does. */
 static bool stop_by_ptrace(pid_t pid)
 {
 	int status;
@@ -319,18 +326,18 @@ static bool thaw(pid_t pid)
 	return !put_text(CGROUP "/cgroup.freeze", "0");
 }
 
-FIXTURE(stop) { int fd; };
-FIXTURE_VARIANT(stop)
+FIXTURE(stopped_process) { int fd; };
+FIXTURE_VARIANT(stopped_process)
 {
 	bool (*stop)(pid_t pid);
 	bool (*go_on)(pid_t pid);
 	bool cgroup;
 };
-FIXTURE_VARIANT_ADD(stop, sigstop) { stop_by_signal, continue_by_signal, false };
-FIXTURE_VARIANT_ADD(stop, debugger) { stop_by_ptrace, continue_by_ptrace, false };
-FIXTURE_VARIANT_ADD(stop, freezer) { freeze, thaw, true };
+FIXTURE_VARIANT_ADD(stopped_process, sigstop) { stop_by_signal, continue_by_signal, false };
+FIXTURE_VARIANT_ADD(stopped_process, debugger) { stop_by_ptrace, continue_by_ptrace, false };
+FIXTURE_VARIANT_ADD(stopped_process, freezer) { freeze, thaw, true };
 
-FIXTURE_SETUP(stop)
+FIXTURE_SETUP(stopped_process)
 {
 	REQUIRE_DEVICE();
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);
@@ -339,7 +346,7 @@ FIXTURE_SETUP(stop)
 		SKIP(return, "needs root and cgroups of version 2");
 }
 
-FIXTURE_TEARDOWN(stop)
+FIXTURE_TEARDOWN(stopped_process)
 {
 	close(self->fd);
 	if (variant->cgroup)
@@ -348,9 +355,9 @@ FIXTURE_TEARDOWN(stop)
 
 /*
  * A process that is stopped or frozen in the middle of a WAIT goes on waiting.  WAIT takes no
- * event before there are @min, so the event that exists during the stop is not lost.
+ * event before there are @min, so the event that exists while the process is stopped is not lost.
  */
-TEST_F(stop, stopped_process_goes_on_waiting)
+TEST_F(stopped_process, goes_on_waiting)
 {
 	static const struct { int64_t timeout; bool absolute; } kinds[] = {
 		{ -1, false }, { LOST, true }, { LOST, false },
@@ -376,8 +383,11 @@ TEST_F(stop, stopped_process_goes_on_waiting)
 	}
 }
 
-/* A relative timeout counts from the call: a stop makes it neither shorter nor longer. */
-TEST_F(stop, relative_timeout_counts_from_the_call)
+/*
+ * A relative timeout counts from the call: if the process is stopped and goes on, the timeout gets
+ * neither shorter nor longer.
+ */
+TEST_F(stopped_process, relative_timeout_counts_from_the_call)
 {
 	const int64_t timeout = 2 * SEC;
 	int64_t begin = now(), last;
@@ -398,8 +408,11 @@ TEST_F(stop, relative_timeout_counts_from_the_call)
 	EXPECT_GT(last + timeout, now());
 }
 
-/* If the timeout passes while the process is stopped, WAIT returns when the process goes on. */
-TEST_F(stop, timeout_passes_during_stop)
+/*
+ * If the timeout passes while the process is stopped, WAIT returns when the process goes on.  It
+ * returns the event that exists, although @min is 2.
+ */
+TEST_F(stopped_process, wait_returns_after_missed_timeout)
 {
 	struct timerheap_event events[2];
 	pid_t pid = fork();
@@ -418,10 +431,11 @@ TEST_F(stop, timeout_passes_during_stop)
 }
 
 /*
- * A stopped call writes the end of its timeout to the structure, and continues.  If it then fails,
- * the structure begins a new wait.
+ * If a process is stopped in a WAIT, the call writes the end of its timeout to the structure, as
+ * @until, and continues.  If the call then fails with EFAULT, it sets @until to 0.  So the next
+ * call with the structure begins a new wait.
  */
-TEST_F(stop, failed_call_begins_a_new_wait)
+TEST_F(stopped_process, call_after_efault_begins_a_new_wait)
 {
 	struct timerheap_wait *wait = mmap(NULL, sizeof(*wait), PROT_READ | PROT_WRITE,
 					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -429,7 +443,7 @@ TEST_F(stop, failed_call_begins_a_new_wait)
 	pid_t pid;
 
 	ASSERT_NE(MAP_FAILED, wait);
-	/* No event can be written to that address. */
+	/* WAIT cannot write an event to address 1. */
 	*wait = (struct timerheap_wait){ .events = 1, .nr = 1, .min = 1, .timeout = LOST };
 	pid = fork();
 	if (!pid)

@@ -167,6 +167,7 @@ TEST_F(go, stopped_timer_never_expires)
 	int64_t begin;
 	int stopped;
 
+	/* Repeat until the timer is stopped before it is due. */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		begin = now();
@@ -455,8 +456,8 @@ TEST_F(go, timer_expires_while_others_are_postponed)
 }
 
 /*
- * As in Go's test Chan, since Go 1.23: after a stop and after a reset no reader gets an event of
- * the former arming.
+ * As in Go's test Chan, since Go 1.23: after a stop, or a start of an idle timer, no reader gets an
+ * event of the former arming.  Exception: a start of a pending periodic timer keeps the event.
  */
 TEST_F(go, stop_and_start_discard_the_event_of_the_former_arming)
 {
@@ -527,7 +528,7 @@ TEST_F(go, periodic_event_has_time_of_last_expiry)
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
 	while (th_get(self->fd, 0).expirations < 3)
 		nap(MSEC);
-	/* A stop would discard the event, so let the timer not expire any more. */
+	/* A stop would discard the event.  So postpone the timer by 1000 s, without a period. */
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, 1000 * SEC, 0, TIMERHEAP_IF_PENDING));
 	postponed = now();
 	nap(50 * MSEC);

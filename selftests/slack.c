@@ -17,7 +17,7 @@
 #include "timerheap_test.h"
 
 #define SLACK	(8 * MSEC)
-#define GRANULARITY	SLACK		/* SLACK rounds deadlines up to multiples of it */
+#define GRANULARITY	SLACK		/* SLACK rounds deadlines up to its multiples */
 
 /* Return: the first multiple of GRANULARITY that is at least @span from now. */
 static int64_t next_multiple(int64_t span)
@@ -62,7 +62,8 @@ static int64_t bucketed(int fd, const struct timerheap_info *before)
 /*
  * Pin the test to its CPU.  All timers are then in one queue, so timers with the same rounded
  * deadline share one bucket, and the number of entries is exact.  The first timer with slack in a
- * queue has no bucket, but makes the kernel allocate buckets.  So start one, and remove it.
+ * queue has no bucket, but makes the kernel allocate buckets.  So start a timer with slack, and
+ * remove it.
  *
  * Return: whether the thread is pinned and the timer was started.
  */
@@ -221,7 +222,10 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 	int64_t at;
 
 	ASSERT_TRUE(stay_on_one_cpu());
-	/* A KICK of a slot that is due expires it in the call.  Repeat until both come earlier. */
+	/*
+	 * A KICK of a slot that is due expires it in the call.  Repeat until both KICKs are made
+	 * before the deadline.
+	 */
 	do {
 		if (map.fd >= 0)
 			th_unmap(&map);
@@ -306,8 +310,9 @@ static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
 }
 
 /*
- * With 1 ms of slack, the timers of a second need one entry for each millisecond.  So do timers
- * whose slacks are between 1 and 2 ms: timers with different slacks share entries.
+ * Timers whose deadlines are within one second, with 1 ms of slack, need at most one entry for each
+ * millisecond.  So do timers whose slacks are between 1 and 2 ms: timers with different slacks
+ * share entries.
  */
 TEST_F(slack, a_millisecond_of_slack_needs_an_entry_per_millisecond)
 {
@@ -316,7 +321,7 @@ TEST_F(slack, a_millisecond_of_slack_needs_an_entry_per_millisecond)
 		ASSERT_EQ(0, spread_slack(self->fd, 10000, now() + 1000 * (i + 1) * SEC, SEC, MSEC,
 					  i * MSEC));
 		TH_LOG("%lld entries", (long long)entries(self->fd, &self->before));
-		/* The last timer may expire up to 2 ms after the second. */
+		/* The slack of the last timer may reach up to 2 ms beyond the 1000 ms. */
 		EXPECT_GE(1002, entries(self->fd, &self->before));
 		close(self->fd);
 		self->fd = th_context(CLOCK_MONOTONIC, 1000000);
@@ -325,7 +330,7 @@ TEST_F(slack, a_millisecond_of_slack_needs_an_entry_per_millisecond)
 }
 
 /*
- * A million timers with 8 ms slack and deadlines in one minute need 7501 heap entries.
+ * A million timers with 8 ms slack and deadlines in one minute need at most 7501 heap entries.
  * After DRAIN and the close of the context, no entry is left.
  */
 TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
@@ -361,15 +366,16 @@ static int64_t max_queues(void)
  * bucket may take several runs.
  *
  * A bucket has at most 800 timers.  With TIMERHEAP_EXACT the clock counts instructions, 1 ns each,
- * and 800 timers take between 0.4 and 0.5 ms: five runs of 0.1 ms.  Another emulated CPU may
- * need longer.  The context has no limit of its user: beyond that limit a run lasts only 20 us.
+ * and 800 timers take between 0.4 and 0.5 ms: five runs of 0.1 ms.  Without TIMERHEAP_EXACT they
+ * may take longer, so the test does not bound the number of throttled runs.  The context has no
+ * limit of its user: beyond that limit a run lasts only 20 us.
  *
  * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each
  * queue may have one more run, which finds no due timer.  A busy host may stop the CPU, and then
  * another CPU steals the run.  The hrtimer stays armed, so a stolen run counts twice.
  *
  * With TIMERHEAP_EXACT there are no such runs: the host stops no CPU, and `make check-all` runs no
- * other test of this program.
+ * other test of this program before this one.
  */
 TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 {
@@ -396,7 +402,10 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 			break;
 		lead += 2 * (now() - begin);
 	}
-	/* The first timer with slack in the queue may have an entry of its own. */
+	/*
+	 * A context without limits has queues of its own account, not those of stay_on_one_cpu().
+	 * So the first timer with slack in the queue may have an entry of its own.
+	 */
 	EXPECT_GE(buckets + 1, queued);
 	nap(begin - now());
 	while (count < nr) {

@@ -445,9 +445,9 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
 }
 
 /*
- * Move timers earlier while their CPU is held.  The CPU has interrupts off, so it cannot be
- * notified.  Store in *@last when the last of the timers fired, and in *@released when the CPU
- * was released.
+ * Start timers on @cpu, hold @cpu, and move the timers earlier from another CPU.  @cpu has
+ * interrupts off, so it cannot be notified.  Store in *@last when the last of the timers fired, and
+ * in *@released when @cpu was released.
  *
  * Return: how long before the new deadline the last move was made.  If it is 0 or less, the
  * moves were too late.
@@ -473,10 +473,13 @@ static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test
 
 /*
  * Timers that another CPU moves earlier while their CPU is held expire before that CPU is
- * released.  A busy host may delay the moves until after the new deadline.  Then the test starts
- * and moves the timers again.  If the moves were late 10 times for one CPU, the test is skipped.
+ * released.  MODIFY takes most of the timers to the queue of the calling CPU.  Another CPU steals
+ * those that stay in the queue of the held CPU: with heaps=1 all timers, if CPU 0 is held.
+ *
+ * A busy host may delay the moves until after the new deadline.  Then the test starts and moves the
+ * timers again.  If the moves were late 10 times for one CPU, the test is skipped.
  */
-TEST_F_TIMEOUT(steal, timers_moved_earlier_are_stolen, 120)
+TEST_F_TIMEOUT(steal, timers_moved_earlier_expire_while_cpu_is_stuck, 120)
 {
 	int tries = tries_of_test();
 
@@ -563,8 +566,8 @@ static bool still_expires(int fd)
 
 /*
  * Start more tickers on CPU @owner than a CPU can run.  Hold @owner, so that CPU @thief
- * steals the tickers.  CPU @thief has timers of its own until @owner is released, since a CPU scans
- * for stuck CPUs at the end of its runs.  When @owner is released, hold @thief.
+ * steals the tickers.  A CPU scans for stuck CPUs at the end of its runs, so CPU @thief has timers
+ * of its own until @owner is released.  When @owner is released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */
@@ -601,12 +604,11 @@ static bool thief_gets_stuck(struct __test_metadata *_metadata, struct _test_dat
 /*
  * If a thief is throttled and then gets stuck itself, the owning CPU resumes the timers.
  *
- * When the owning CPU is released, it may find a run of the thief in progress and leave the
- * queue to the thief.  So a thief that is throttled notifies the owning CPU.  Here only this
- * notification makes the owning CPU run the queue: the watchdog is off, so it does not steal
- * the timers.
+ * A thief does not cancel the hrtimer of the owning CPU.  So when the owning CPU is released, it
+ * runs the queue itself, and does not wait for the thief to go on.  Here only the owning CPU can
+ * run the timers while the thief is stuck: the watchdog is off, and no other CPU has runs.
  */
-TEST_F_TIMEOUT(steal, timers_of_stuck_thief_expire, 120)
+TEST_F_TIMEOUT(steal, stolen_timers_expire_while_thief_is_stuck, 120)
 {
 	int tries = tries_of_test();
 
@@ -669,32 +671,35 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
 	EXPECT_EQ(0, since(self).stolen);
 }
 
-/* Start @slots timers of @fd on CPU 1, with one deadline.  Return: the deadline; 0 on an error. */
-static int64_t start_at_one_instant(int fd, int slots)
+/*
+ * Start @slots timers of @fd on CPU 1, with one deadline, *@lead from now.  Make *@lead longer
+ * until all timers are started before they are due.  Return: the deadline; 0 on an error.
+ */
+static int64_t start_at_one_instant(int fd, int slots, int64_t *lead)
 {
-	int64_t at, lead = SEC / 4;
+	int64_t at;
 
 	if (run_on(1))
 		return 0;
-	/* Repeat until all timers are started before they are due. */
-	do {
-		lead *= 2;
-		at = now() + lead;
+	for (;; *lead *= 2) {
+		at = now() + *lead;
 		for (int i = 0; i < slots; i++)
 			if (th_start_at(fd, i, at) < 0)
 				return 0;
-	} while (now() >= at);
-	return at;
+		if (now() < at)
+			return at;
+	}
 }
 
 /*
  * A task that preempts a run, on PREEMPT_RT, delays only the functions of one batch.  Thieves run
- * the other timers of that CPU.  @fired is the time at which a run has collected the batch.  So the
- * events of the delayed batch do not count as late here.
+ * the other timers of that CPU.  @fired of an event is the time at which a run has collected the
+ * batch of the timer.  So the events of the delayed batch do not count as late here.
  */
-TEST_F_TIMEOUT(steal, preempted_run_is_continued, 120)
+TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 {
 	const int slots = 4096, rounds = 6;
+	int64_t lead = SEC / 2;
 	int waited = 0;
 
 	for (int round = 0; round < rounds; round++) {
@@ -705,9 +710,10 @@ TEST_F_TIMEOUT(steal, preempted_run_is_continued, 120)
 		int64_t at;
 
 		ASSERT_LE(0, fd);
-		ASSERT_EQ(0, th_info(fd, &info));
-		at = start_at_one_instant(fd, slots);
+		at = start_at_one_instant(fd, slots, &lead);
 		ASSERT_LT(0, at);
+		/* Read INFO after the starts: timers of a lead that was too short have expired. */
+		ASSERT_EQ(0, th_info(fd, &info));
 		hog.checked = info.checked + slots / 4;
 		hog.latest = at + 2 * SEC;
 		ASSERT_EQ(0, keep_off(self->cpus, 1, -1));

@@ -12,8 +12,8 @@
  *	armings (START and MODIFY that returned 0)
  *	  = stops (STOP that returned 1) + expirations + timers pending at the end
  *
- * must hold exactly.  A lost timer makes the left side larger.  A timer that expires twice
- * makes the right side larger.
+ * must hold exactly.  An expiration is in an event, or a call has discarded it.  A lost timer makes
+ * the left side larger.  A timer that expires twice makes the right side larger.
  *
  * Each test prints its seed.  TIMERHEAP_SEED= repeats the same operations, though not the
  * same interleaving.
@@ -65,7 +65,8 @@ static int64_t span(unsigned int *seed)
 
 /*
  * Count the armings that a call has ended: a pending one, and those whose expirations it has
- * discarded.  @ret: of the call.  The expirations of periodic timers are not counted.
+ * discarded.  @ret: what the call has returned, above 0 if the timer was pending.  The expirations
+ * of periodic timers are not counted.
  */
 static void end_armings(struct worker *worker, uint32_t slot, int ret)
 {
@@ -269,8 +270,9 @@ TEST_F_TIMEOUT(stress, periodic_starts_equal_stops_plus_pending, 120)
 }
 
 /*
- * A million calls of START with a span of 0, on 128 slots, make a million expirations.  The next
- * START discards most of them.
+ * A million calls of START with a span of 0, on 128 slots, make a million expirations.  The test
+ * takes events only after every 1000th START.  If the event of a slot was not taken, the next START
+ * of the slot discards the expiration.  The test counts the discarded expirations, too.
  */
 TEST_F_TIMEOUT(stress, million_starts_with_span_0_expire_once, 120)
 {
@@ -354,9 +356,9 @@ TEST_F_TIMEOUT(stress, reused_timers_with_one_deadline_expire_once, 120)
 }
 
 /*
- * 20 000 timers with far deadlines need several segments of heap memory.  The test moves
- * every 2nd timer earlier, so that the inbox grows long, and then stops every 3rd.  Each
- * timer that was moved and not stopped expires once.
+ * 20 000 timers with far deadlines need several segments of heap memory.  The test moves every 2nd
+ * timer earlier, so that the inbox is filled and drained many times.  Then it stops every 3rd
+ * timer.  Each timer that was moved and not stopped expires once.
  */
 TEST_F_TIMEOUT(stress, moved_timers_in_a_large_heap_expire_once, 200)
 {

@@ -77,8 +77,11 @@ static inline int keep_off(int cpus, int cpu, int other)
  * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  It moves to CPU 1 when INFO
  * counts @checked checks, at the latest at the time @latest.
  *
- * The task leaves CPU 1 before 1.3 s have passed.  After that time the kernel itself raises the
- * priority of a run that the task preempts, since a run is an RCU reader.
+ * A run that the task preempts stays preempted for this 1 s, unless the module raises the priority
+ * of the run.  The kernel itself raises the priority of a preempted run, which is an RCU reader,
+ * only after about 1.3 s.
+ *
+ * @begun and @ended state when the task has kept CPU 1; both are 0 if it has not.
  */
 struct hog {
 	pthread_t thread;
@@ -97,7 +100,10 @@ static inline int set_priority(int priority)
 	return sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* The function of a hog's thread.  It returns at once without the right to a real-time priority. */
+/*
+ * The function of a hog's thread.  If the thread has no right to a real-time priority, the function
+ * returns at once.
+ */
 static inline void *keep_cpu(void *arg)
 {
 	struct hog *hog = arg;

@@ -15,9 +15,9 @@
 #include "system_test.h"
 
 /*
- * Return: whether timer 0 is pending, or may have expired: it must be pending for 4 s from @began
- * on, and a busy host may take longer to resume the machine.  With TIMERHEAP_EXACT the clock
- * counts instructions, so the timer must be pending.
+ * Timer 0 was started at @began, for 4 s on CLOCK_MONOTONIC.  Return: whether timer 0 is pending,
+ * or the 4 s have passed.  The 4 s may have passed if a busy host takes long to resume the machine.
+ * With TIMERHEAP_EXACT the clock counts instructions, so timer 0 must be pending.
  */
 static bool pending_for_4_s(int fd, int64_t began)
 {
@@ -82,14 +82,18 @@ TEST(timers_expire_after_resume)
 			EXPECT_TRUE(pending_for_4_s(fds[0], began));
 	}
 	EXPECT_LE(began + 4 * SEC, now());
-	/* The WAIT of the child has passed its relative timeout, although it was frozen. */
+	/*
+	 * The child waits with a relative timeout of 5 s on CLOCK_MONOTONIC, and was frozen during
+	 * the suspend.  Its WAIT returns without events, and not before the timeout.
+	 */
 	EXPECT_EQ(0, child_status(pid));
 	close(wait);
 }
 
 /*
- * A program that must wake the machine for a timer arms a timerfd on an ALARM clock, for the
- * earliest such deadline.  The timer expires on resume.
+ * A program may have timers for which it must wake the machine.  The program arms a timerfd on an
+ * ALARM clock, for the earliest deadline of those timers.  The timer with that deadline expires
+ * after the resume.
  */
 TEST(alarm_of_timerfd_wakes_machine_for_a_deadline)
 {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SYNC: no event is missing that was due before the returned time, and no timer is due before it.
+ * SYNC returns a time: each timer that was due before that time has expired, and its event is
+ * available.
  *
- * After each SYNC a test takes all events.  Then each timer that was due before the returned time
- * must have had its event, whatever the CPUs of the timers do.
+ * Most tests take all events after each SYNC.  Then no event of a timer that was due before the
+ * returned time may be missing.  This holds even if the CPUs of the timers are in the middle of a
+ * run, throttled or stuck.
  */
 #include "stuck_test.h"
 
@@ -46,7 +48,7 @@ static int64_t sync_next(int fd)
 	return ret ? ret : (int64_t)sync.next;
 }
 
-/* Start a timer whose event check_sync() is to check.  Return: 0 or -errno. */
+/* Start a timer, and record its deadline until its event is taken.  Return: 0 or -errno. */
 static int start_at(struct _test_data_sync *self, uint32_t slot, int64_t deadline)
 {
 	int ret = th_start_at(self->fd, slot, deadline);
@@ -55,7 +57,10 @@ static int start_at(struct _test_data_sync *self, uint32_t slot, int64_t deadlin
 	return ret < 0 ? ret : 0;
 }
 
-/* Return: the earliest deadline of a timer whose event was not taken. */
+/*
+ * Return: the earliest deadline of a timer whose event was not taken; TIMERHEAP_NEVER: there is no
+ * such timer.
+ */
 static int64_t earliest(const struct _test_data_sync *self)
 {
 	int64_t first = TIMERHEAP_NEVER;
@@ -67,7 +72,9 @@ static int64_t earliest(const struct _test_data_sync *self)
 }
 
 /*
- * Call SYNC, take all events, and check that none is missing or early.
+ * Call SYNC and take all events.  Check that no event is missing that was due before the returned
+ * time.  Check that each event has the deadline with which its timer was started.
+ *
  * Return: the output of SYNC.
  */
 static int64_t check_sync(struct __test_metadata *_metadata, struct _test_data_sync *self)
@@ -104,7 +111,7 @@ TEST_F(sync, returns_next_deadline)
 	EXPECT_EQ(0, call(fd, TIMERHEAP_IOC_ADVANCE, &advance));
 	EXPECT_EQ(100, sync_next(fd));
 	EXPECT_EQ(1, th_stop(fd, 0));
-	/* The kernel may still have the stopped timer. */
+	/* The stopped timer may still be queued, and then SYNC returns its deadline. */
 	EXPECT_LE(100, sync_next(fd));
 	close(fd);
 }
@@ -118,8 +125,8 @@ TEST_F(sync, nothing_due)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* The returned time counts in the slack, by which the kernel rounds the deadline up. */
-TEST_F(sync, slack_counts)
+/* If a timer has slack, SYNC returns its rounded deadline, at which the kernel expires it. */
+TEST_F(sync, returns_deadline_rounded_by_slack)
 {
 	int64_t deadline = now() + 100 * SEC;
 
@@ -128,15 +135,16 @@ TEST_F(sync, slack_counts)
 }
 
 /*
- * The timers of all CPUs have expired at the deadline.  No task waits on these CPUs, and the caller
- * goes from one CPU to the next.
+ * Start 8 groups of 64 timers, on 8 CPUs, or in turn on fewer CPUs.  Call SYNC 10 us after the last
+ * timer is due.  In more than half of 50 rounds, SYNC returns a time later than the start of the
+ * call: the timers of all CPUs have expired.
  */
 TEST_F(sync, timers_of_all_cpus_expire)
 {
 	int64_t deadline;
 	int late = 0;
 
-	/* Earlier tests may have used up the user's CPU time, which is full again after 0.4 s. */
+	/* Earlier tests may have used up the user's CPU time: 0.4 s without use restore it. */
 	nap(500 * MSEC);
 	for (int round = 0; round < 50; round++) {
 		deadline = now() + 2 * MSEC;
@@ -153,13 +161,14 @@ TEST_F(sync, timers_of_all_cpus_expire)
 			check_sync(_metadata, self);
 	}
 	TH_LOG("%d of 50 times were late", late);
-	/* The host may have stopped another CPU in a batch, or the user may be at the limit. */
+	/* The host may stop a CPU during a batch, or the user may be at its limit of CPU time. */
 	EXPECT_GT(25, late);
 }
 
 /*
- * SYNC is called again and again, while timers expire on all CPUs, are started on all CPUs, moved
- * and postponed.  No event is missing, and none is due before the last returned time.
+ * Call SYNC again and again, while timers are started and expire on all CPUs.  No event is missing.
+ * The deadline of each event is not before the time in the result of the previous SYNC, unless its
+ * timer was started after that SYNC.
  */
 TEST_F_TIMEOUT(sync, nothing_is_missing_while_cpus_expire_timers, 120)
 {
@@ -174,7 +183,7 @@ TEST_F_TIMEOUT(sync, nothing_is_missing_while_cpus_expire_timers, 120)
 			int slot = rand_r(&seed) % SLOTS;
 			int64_t deadline = now() + rand_r(&seed) % 3000 * USEC;
 
-			/* A pending timer may expire during a call that changes it. */
+			/* Start no timer again until its event was taken: one event per start. */
 			if (self->deadlines[slot])
 				continue;
 			ASSERT_EQ(0, start_at(self, slot, deadline));
@@ -199,7 +208,12 @@ TEST_F_TIMEOUT(sync, nothing_is_missing_while_cpus_expire_timers, 120)
 	EXPECT_LT(100, events);
 }
 
-/* Start a timer on CPU 1, and make that CPU stuck before the timer is due.  No CPU steals yet. */
+/*
+ * Switch stealing off.  On CPU 1, start timers that are due in 100 ms and in 100 s, and make that
+ * CPU stuck for a second.  Wait until the first timer is due.  @kind: as for hold().
+ *
+ * Return: whether all of that has succeeded.
+ */
 static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 {
 	if (self->cpus < 2 || !can_hold() || put_number(TH_PARAMETERS "steal_us", 0) ||
@@ -213,8 +227,9 @@ static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 }
 
 /*
- * While the timers of a stuck CPU have not expired, SYNC returns a time that has passed, and soon.
- * If stealing is on, SYNC lets its CPU steal them, and then returns later times.
+ * While stealing is off, SYNC returns a time that has passed, and does not wait until the stuck CPU
+ * is released: the quickest of 10 calls takes less than 20 ms.  When stealing is on, SYNC lets a
+ * softirq of the caller's CPU steal the timer that is due.  Then SYNC returns a later time.
  */
 TEST_F_TIMEOUT(sync, timers_of_stuck_cpu_are_stolen, 120)
 {
@@ -245,8 +260,11 @@ TEST_F_TIMEOUT(sync, timers_of_stuck_cpu_are_stolen, 120)
 	}
 }
 
-/* A user at the limit gets an earlier time, and in the end all events. */
-TEST_F_TIMEOUT(sync, limit_makes_time_earlier, 120)
+/*
+ * While the runs of the user are throttled, SYNC may return a time that has passed.  No event that
+ * was due before the returned time is missing, and in the end all events arrive.
+ */
+TEST_F_TIMEOUT(sync, no_event_is_missing_at_limit, 120)
 {
 	int64_t begun, next, end = now() + LOST;
 	int early = 0;

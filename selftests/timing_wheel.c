@@ -346,8 +346,9 @@ TEST_F(wheel, timer_moved_earlier_fires_once)
 }
 
 /*
- * As in go-zero's test SetAndMoveTwice.  The second move sets a deadline that is earlier than
- * the first deadline in round 0, and later in round 1.
+ * As in go-zero's test SetAndMoveTwice.  The start sets a deadline 50 ms ahead, and the first move
+ * sets one 1000 s ahead.  In round 0 the second move sets a deadline earlier than that of the
+ * start, in round 1 a later one.
  */
 TEST_F(wheel, last_of_two_moves_takes_effect)
 {
@@ -391,7 +392,7 @@ TEST_F(wheel, start_after_idle_time_fires_at_deadline)
 
 /*
  * As in go-zero's test ElapsedAndSetThenMove.  After 20 ms without a timer, a timer is armed and
- * moved later; then it is armed again and moved earlier.
+ * moved later.  When it has expired, it is armed again and moved earlier.
  */
 TEST_F(wheel, move_after_idle_time_fires_at_new_deadline)
 {

@@ -273,8 +273,9 @@ static bool find_user(uid_t uid, struct user *user)
 }
 
 /*
- * For a user whose tickers need more than the user's limit, top shows the CPU time, the memory, and
- * that this limit throttles the runs.  A user with a context, but without timers, is not throttled.
+ * The tickers of one user need more CPU time than the user's limit.  For this user, top shows the
+ * CPU time and the memory, and that this limit throttles the runs.  For a user with a context, but
+ * without timers, top shows no limit that throttles.
  */
 TEST_F_TIMEOUT(users, user_at_its_limit_is_shown, 60)
 {

@@ -30,7 +30,10 @@ FIXTURE_TEARDOWN(ticker)
 	th_unmap(&self->map);
 }
 
-/* Start @nr tickers of the given period, and set the first deadline. */
+/*
+ * Start tickers in slots 0 to @nr - 1, and store their first deadline in @self->first.
+ * Return: 0 or -errno; 1 if a timer was pending.
+ */
 static int start_tickers(struct _test_data_ticker *self, int nr, int64_t period)
 {
 	int ret = 0;
@@ -41,7 +44,7 @@ static int start_tickers(struct _test_data_ticker *self, int nr, int64_t period)
 	return ret;
 }
 
-/* Return: how many timers the runs of the machine have checked. */
+/* Return: INFO's @checked (of all users if the caller has CAP_SYS_ADMIN); -1: an error. */
 static int64_t checked(int fd)
 {
 	struct timerheap_info info;
@@ -54,12 +57,12 @@ static int64_t deferral(const struct timerheap_slot *slot)
 {
 	uint64_t queued, deadline, again;
 
-	/* Repeat while the kernel checks the slot: the check changes queued and deadline. */
+	/* Repeat while the kernel checks the slot, or if a check has changed queued meanwhile. */
 	do {
 		queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 		deadline = __atomic_load_n(&slot->deadline, __ATOMIC_SEQ_CST);
 		again = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
-	} while (!queued || queued != again);
+	} while (queued == TIMERHEAP_CHECKING || queued != again);
 	return queued > deadline ? queued - deadline : 0;
 }
 
@@ -90,7 +93,7 @@ TEST_F(ticker, unread_tickers_are_checked_rarely)
 	seconds = (now() - begin) / SEC;
 	before = checked(self->map.fd) - before;
 	TH_LOG("%d tickers: %lld checks in %lld s", SLOTS, (long long)before, (long long)seconds);
-	/* 15 checks within the first second, and then one per second. */
+	/* A ticker has at most 14 checks within the first second, and then about 1 per second. */
 	EXPECT_GE(SLOTS * (16 + seconds), before);
 	EXPECT_LT(0, before);
 	for (int i = 0; i < SLOTS; i++)
@@ -220,7 +223,10 @@ TEST_F(taken, ticker_continues_in_time)
 		ASSERT_TRUE(take(self, variant, &event));
 		ticks += event.expirations;
 		EXPECT_EQ(self->first + (int64_t)(ticks - 1) * period, (int64_t)event.deadline);
-		/* In memory, a KICK follows: the periods since the last check make a 2nd event. */
+		/*
+		 * A reader of the memory kicks the slot after it has taken the event.  The periods
+		 * since the last check then make a 2nd event.  read() and WAIT kick first.
+		 */
 		if (variant->in_memory) {
 			ASSERT_TRUE(take(self, variant, &event));
 			ticks += event.expirations;
@@ -237,7 +243,10 @@ TEST_F(taken, ticker_continues_in_time)
 	EXPECT_EQ(1, th_stop(self->map.fd, 0));
 }
 
-/* A ticker whose event was taken without a KICK expires at most a second late. */
+/*
+ * A program takes the event of a ticker without a KICK.  The next event follows at the check that
+ * is already queued, at most a second later.
+ */
 TEST_F(ticker, next_event_follows_within_a_second_without_kick)
 {
 	const int64_t period = 10 * MSEC;
@@ -288,7 +297,10 @@ TEST_F(ticker, kick_and_start_end_the_back_off)
 	EXPECT_EQ(ticks + 1, event.expirations);
 }
 
-/* A start in memory during the back-off needs a KICK if queued is after the new deadline. */
+/*
+ * During the back-off the next check may be queued later than a new deadline.  If so, a start in
+ * memory needs a KICK to expire in time.
+ */
 TEST_F(ticker, start_in_memory_during_back_off_expires_in_time)
 {
 	struct timerheap_event event;

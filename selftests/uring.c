@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* io_uring: KICK, WAIT and CANCEL of the device, and the generic requests poll and read. */
+/*
+ * io_uring: KICK and refused requests of the device, and the generic requests poll and read.
+ * uring_wait.c tests WAIT and CANCEL.
+ */
 #include <dirent.h>
 #include <liburing.h>
 #include <sys/mman.h>
@@ -111,8 +114,8 @@ TEST_F(uring, kick_expires_stored_deadline)
 }
 
 /*
- * A request kicks at most 1024 slots, so that it needs no worker of io_uring, however many the
- * program names.
+ * A KICK request checks at most 1024 slots, even if the program names more.  So the request is
+ * short and needs no worker of io_uring.
  */
 TEST_F(uring, kick_ends_after_1024_slots)
 {
@@ -150,8 +153,9 @@ TEST_F(uring, bad_requests_are_refused)
 }
 
 /*
- * The device refuses flags that it does not know, whatever the kernel lets pass.  Flag 1 means a
- * registered buffer.  Flag 2 means multishot on new kernels, which KICK and CANCEL are not.
+ * Requests with unknown flags are refused: by io_uring, or by the device if io_uring passes the
+ * flag on.  Flag 1 means a registered buffer.  Flag 2 means multishot since Linux 6.18.  Only WAIT
+ * accepts flag 2, so the test leaves that pair out.
  */
 TEST_F(uring, unknown_flags_are_refused)
 {
@@ -168,12 +172,12 @@ TEST_F(uring, unknown_flags_are_refused)
 				continue;
 			sqe = prepare(&self->ring, self->fd, ops[op], NULL, op == 2, 0);
 			sqe->uring_cmd_flags = flag;
-			/* Newer kernels want this with the flag. */
+			/* Without IOSQE_BUFFER_SELECT, io_uring itself refuses multishot. */
 			if (flag == MULTISHOT && !th_release_before(6, 18))
 				sqe->flags |= IOSQE_BUFFER_SELECT;
 			ASSERT_EQ(1, io_uring_submit(&self->ring));
 			ret = result(&self->ring, LOST);
-			/* Kernels without multishot or waits have errors of their own. */
+			/* EFAULT: no buffer is registered.  EOPNOTSUPP: Linux is older than 6.8. */
 			EXPECT_TRUE(ret == -EINVAL || (flag == 1 && ret == -EFAULT) ||
 				    (op == 2 && ret == -EOPNOTSUPP))
 				TH_LOG("op %d, flag %#x: %d", op, flag, ret);
@@ -363,18 +367,26 @@ TEST_F(uring, read_needs_no_worker)
 #define REQUESTS	4
 
 /*
- * No request of the device, whatever its cmd_op, and no read occupies a worker of io_uring.  So an
- * fsync, which needs a worker, completes although REQUESTS of them were submitted before it.
+ * Commands that the device refuses, and pending reads of the device, occupy no worker of io_uring.
+ * So a request that needs a worker completes after REQUESTS requests of the device: an fsync after
+ * commands, and a read of a pipe after reads.  io_uring has one kind of workers for reads of pipes
+ * and devices, and another kind for commands and fsync.  The test permits one worker of each kind.
+ *
+ * The commands have each number from 0x80 to 0xff.  The device refuses all of them: the reserved
+ * field of each command is 1.
  */
 TEST_F(uring, requests_leave_workers_to_other_files)
 {
 	unsigned int workers[2] = { 1, 1 };
 	struct timerheap_event events[REQUESTS];
-	int file = memfd_create("file", 0);
+	int file = memfd_create("file", 0), pipefd[2];
+	char byte = 0;
 
 	ASSERT_LE(0, file);
+	ASSERT_EQ(0, pipe(pipefd));
+	ASSERT_EQ(1, write(pipefd[1], &byte, 1));
 	ASSERT_EQ(0, io_uring_register_iowq_max_workers(&self->ring, workers));
-	/* The last round reads, and asks io_uring for a worker. */
+	/* The last round has reads, which ask io_uring for a worker by IOSQE_ASYNC. */
 	for (int op = 0x80; op <= 0x100; op++) {
 		struct io_uring_sqe *sqe;
 		int64_t end = now() + LOST;
@@ -390,7 +402,12 @@ TEST_F(uring, requests_leave_workers_to_other_files)
 		}
 		ASSERT_EQ(REQUESTS, io_uring_submit(&self->ring));
 		sqe = io_uring_get_sqe(&self->ring);
-		io_uring_prep_fsync(sqe, file, 0);
+		if (op < 0x100) {
+			io_uring_prep_fsync(sqe, file, 0);
+		} else {
+			io_uring_prep_read(sqe, pipefd[0], &byte, 1, 0);
+			sqe->flags |= IOSQE_ASYNC;
+		}
 		sqe->user_data = 1;
 		ASSERT_EQ(1, io_uring_submit(&self->ring));
 		while (!synced && now() < end) {
@@ -407,12 +424,15 @@ TEST_F(uring, requests_leave_workers_to_other_files)
 		if (!synced)
 			break;
 	}
+	close(pipefd[0]);
+	close(pipefd[1]);
 	close(file);
 }
 
 /*
- * Task work, such as the completion of a request of the same thread, does not end a WAIT of the
- * device.  It takes no event before there are @min, and a relative timeout does not begin again.
+ * Task work, such as the completion of a request of the same thread, does not end the ioctl WAIT.
+ * The WAIT goes on until there are @min events or its timeout ends.  Task work does not make a
+ * relative timeout begin again.
  */
 TEST_F(uring, task_work_does_not_end_ioctl_wait)
 {
@@ -428,13 +448,13 @@ TEST_F(uring, task_work_does_not_end_ioctl_wait)
 		ASSERT_EQ(4, io_uring_submit(&self->ring));
 		ASSERT_EQ(0, th_start(self->fd, 0, 0));
 		begin = now();
-		/* In the second round there are enough events after all requests. */
+		/* In the second round, the second event follows after all four requests. */
 		if (round)
 			ASSERT_EQ(0, th_start(self->fd, 1, 1200 * MSEC));
 		EXPECT_EQ(1 + round, th_wait_flags(self->fd, events, 2, 2,
 						   round ? LOST : 1200 * MSEC, 0));
 		EXPECT_LE(begin + 1200 * MSEC, now());
-		/* A timeout that began again would pass 800 ms later. */
+		/* If each completion made the timeout begin again, it would end 800 ms later. */
 		EXPECT_GT(begin + 1800 * MSEC, now());
 		for (int i = 0; i < 4; i++)
 			EXPECT_EQ(-ETIME, result(&self->ring, LOST));

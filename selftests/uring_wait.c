@@ -2,9 +2,12 @@
 /*
  * io_uring: the requests WAIT and CANCEL.
  *
- * Each test runs on three kinds of io_uring, since the kernel completes requests of each in its own
- * way.  "plain" has task work at the next return to user space.  "deferred" has task work when the
- * program asks for completions.  "polled" has a kernel thread that submits and completes.
+ * Each test but the last runs on three kinds of io_uring, since the kernel completes requests of
+ * each in its own way.  The task work that completes a pending WAIT runs:
+ *
+ *	plain		at the next return of the program to user space
+ *	deferred	when the program asks for completions
+ *	polled		in a kernel thread, which also submits the requests
  */
 #include <dirent.h>
 #include <liburing.h>
@@ -17,7 +20,7 @@
 
 #define SLOTS	64
 #define ENTRIES	128	/* of the submission queue; the completion queue has twice as many */
-#define MOST	64	/* pending WAIT requests of a context */
+#define MOST	64	/* the most pending WAIT requests of a context */
 
 /* IORING_URING_CMD_MULTISHOT, which old headers lack. */
 #define MULTISHOT	2
@@ -110,12 +113,12 @@ static int result(struct io_uring *ring, int64_t span)
 	return completion(ring, span).res;
 }
 
-/*
- * Submit CANCEL.  Return: its result.  The completions of the cancelled requests may precede it:
- * count those with ECANCELED in *@cancelled, which may be NULL.
- */
-#define CANCEL	(1ULL << 63)
+#define CANCEL	(1ULL << 63)	/* the user_data of a CANCEL request; no WAIT has it */
 
+/*
+ * Submit CANCEL.  Return: its result.  Discard the completions of WAITs that precede that of
+ * CANCEL, but count those with ECANCELED in *@cancelled, unless @cancelled is NULL.
+ */
 static int cancel(struct io_uring *ring, int fd, uint64_t key, int *cancelled)
 {
 	prepare(ring, fd, TIMERHEAP_URING_CANCEL, key, 0, CANCEL);
@@ -162,7 +165,10 @@ TEST_F(wait, event_completes_wait)
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 }
 
-/* If there are events, WAIT completes at submission.  It states how many there are. */
+/*
+ * If the ring has as many events as a WAIT asks for, or more, the WAIT completes at submission.
+ * Its result is the number of all events in the ring.
+ */
 TEST_F(wait, events_in_ring_complete_wait_at_once)
 {
 	for (int i = 0; i < 3; i++)
@@ -231,14 +237,14 @@ TEST_F(wait, cancel_ends_waits_with_key)
 	EXPECT_EQ(1, take(&self->map));
 }
 
-/* The request keeps the context when the program closes the descriptor and removes the mappings. */
+/* A pending WAIT keeps the context when the program closes the descriptor and unmaps the memory. */
 TEST_F(wait, wait_outlives_descriptor)
 {
 	struct th_map map;
 
 	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 1));
 	ASSERT_EQ(0, submit_wait(&self->ring, map.fd, 0, 1));
-	/* The thread of a polled io_uring opens the file only when it executes the request. */
+	/* A polled io_uring gets the file when its thread executes the request: wait for that. */
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 	ASSERT_EQ(0, th_start(map.fd, 0, 200 * MSEC));
 	th_unmap(&map);
@@ -257,13 +263,16 @@ TEST_F(wait, end_of_io_uring_ends_waits)
 		SKIP(return, "io_uring warns if it ends with requests of a task that goes on");
 	for (int round = 0; round < 8; round++) {
 		ASSERT_EQ(0, io_uring_queue_init(ENTRIES, &ring, variant->flags));
-		/* The last requests complete while the io_uring ends. */
 		for (int i = 0; i < MOST; i++)
 			ASSERT_EQ(0, submit_wait(&ring, self->fd, 5, 1));
+		/* In every second round, an event completes the requests as the io_uring ends. */
 		if (round & 1)
 			ASSERT_EQ(0, th_start(self->fd, 0, 0));
 		io_uring_queue_exit(&ring);
-		/* The kernel ends the requests of a closed io_uring later. */
+		/*
+		 * The kernel ends the requests of a closed io_uring later.  Try until the context
+		 * accepts MOST requests of another io_uring.
+		 */
 		do {
 			take(&self->map);
 			for (int i = 0; i < MOST; i++)
@@ -290,7 +299,7 @@ static int threads(void)
 
 /*
  * No WAIT occupies a worker of io_uring.  So an fsync, which needs the only worker, completes
- * while four requests wait.  The program may even have asked for a worker for each of them.
+ * while eight requests wait.  Four of them have even asked for a worker, by IOSQE_ASYNC.
  */
 TEST_F(wait, waits_leave_worker_to_fsync)
 {
@@ -318,7 +327,7 @@ TEST_F(wait, waits_leave_worker_to_fsync)
 	close(file);
 }
 
-TEST_F(wait, bad_waits_are_refused)
+TEST_F(wait, invalid_requests_are_refused)
 {
 	int before_setup = th_open();
 
@@ -336,7 +345,10 @@ TEST_F(wait, bad_waits_are_refused)
 	close(before_setup);
 }
 
-/* A clock step completes WAIT without an event, until a read reports the step. */
+/*
+ * In a context with CANCEL_ON_SET, a clock step completes a pending WAIT even without an event.
+ * Until read() reports the step, each later WAIT completes at once.  A multishot WAIT also ends.
+ */
 TEST_F(wait, clock_step_completes_wait)
 {
 	struct timerheap_setup setup = {
@@ -376,7 +388,7 @@ do {											\
 		SKIP(return, "io_uring has no such request before Linux 6.18");		\
 } while (0)
 
-/* Before Linux 6.18, io_uring refuses a multishot WAIT.  It does not become another request. */
+/* Before Linux 6.18, io_uring refuses a multishot WAIT, and does not treat it as one-shot. */
 TEST_F(wait, old_kernel_refuses_multishot)
 {
 	if (!th_release_before(6, 18))
@@ -426,7 +438,36 @@ TEST_F(wait, multishot_waits_for_several_events)
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 }
 
-/* If the completion queue is full, the request ends.  Its last completion is not lost. */
+#define PAIRS	2000	/* of timers; the second expires up to 0.5 ms after the first */
+
+/*
+ * A multishot WAIT counts each event, even one that is added while the task work for the previous
+ * event runs.  No event is taken, so the last completion has the number of all events.
+ */
+TEST_F_TIMEOUT(wait, multishot_counts_each_event, 120)
+{
+	struct th_map map;
+	int nr = 0;
+
+	REQUIRE_MULTISHOT();
+	ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, 2 * PAIRS));
+	ASSERT_EQ(0, submit_multishot(&self->ring, map.fd, 9, 1));
+	for (int pair = 0; pair < PAIRS; pair++) {
+		uint64_t first = now() + 200 * USEC;
+
+		ASSERT_EQ(0, th_start_at(map.fd, nr++, first));
+		ASSERT_EQ(0, th_start_at(map.fd, nr++, first + pair % 500 * USEC));
+		for (int count = 0; count < nr;) {
+			count = result(&self->ring, LOST);
+			ASSERT_LT(0, count);
+		}
+	}
+	EXPECT_EQ(nr, take(&map));
+	EXPECT_EQ(1, cancel(&self->ring, map.fd, 9, NULL));
+	th_unmap(&map);
+}
+
+/* If the completion queue is full, a multishot WAIT ends.  Its last completion is not lost. */
 TEST_F(wait, full_completion_queue_ends_multishot)
 {
 	struct io_uring_cqe cqe;
@@ -502,7 +543,7 @@ struct producer {
 	bool stop;
 };
 
-/* Start a timer and wait until the consumer has taken its event, @starts times. */
+/* Start @starts timers.  After every third one, wait until the consumer has taken all events. */
 static void *produce(void *arg)
 {
 	struct producer *producer = arg;
@@ -511,7 +552,7 @@ static void *produce(void *arg)
 		uint32_t slot = i % SLOTS;
 
 		th_start(producer->map->fd, slot, i % 7 * 20 * USEC);
-		/* At times, another event arrives while the first is handled. */
+		/* Without a wait, events arrive while the consumer handles others. */
 		if (i % 3)
 			continue;
 		while (__atomic_load_n(&producer->seen, __ATOMIC_RELAXED) <= i &&
@@ -595,8 +636,8 @@ TEST_F(wait, no_event_is_lost)
 	}
 }
 
-/* As before, while another task cancels the requests by an io_uring of its own. */
-TEST_F(wait, cancel_during_events)
+/* No event is lost if another thread cancels WAITs meanwhile, by an io_uring of its own. */
+TEST_F(wait, cancel_loses_no_event)
 {
 	for (int multishot = 0; multishot <= !th_release_before(6, 18); multishot++) {
 		struct producer producer = {
@@ -633,7 +674,10 @@ static int drain(struct io_uring *ring)
 	return ended < 0 ? -1 : ended;
 }
 
-/* Random requests, events, and ends of io_urings.  Each request ends once, and CANCEL ends all. */
+/*
+ * Submit WAIT and CANCEL, start timers, take events and close the io_uring, in random order.  Each
+ * WAIT ends once.  In the end, CANCEL ends all WAITs that are still pending.
+ */
 TEST_F(wait, random_requests_end_once)
 {
 	bool ends = !(variant->flags & IORING_SETUP_DEFER_TASKRUN && th_release_before(7, 0));
@@ -693,7 +737,7 @@ TEST_F(wait, random_requests_end_once)
 	EXPECT_EQ(0, pending);
 }
 
-/* Before Linux 6.8, WAIT is refused.  Poll and read requests wait instead: see uring.c. */
+/* Before Linux 6.8, WAIT is refused.  selftests/uring.c tests poll and read requests there. */
 TEST(old_kernel_refuses_wait)
 {
 	struct io_uring ring;

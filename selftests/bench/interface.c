@@ -26,6 +26,7 @@
 #define KICKED	1024		/* timers of a BATCH or KICK that is measured */
 #define MANY	1000000		/* timers for the figure of memory */
 #define CONTEXTS	100	/* contexts that are opened and closed, one after the other */
+#define TURNS	1000	/* turns of a loop, with one SYNC or one poll each */
 
 static struct timerheap *th;
 static int fds[TIMERS], epoll;
@@ -167,6 +168,30 @@ static double start_timerfd(void)
 	return bench_cpu() - begin;
 }
 
+/* Read the next deadline of the context once for each turn of a loop, with all timers pending. */
+static double sync_each_turn(void)
+{
+	double begin = bench_cpu();
+	uint64_t next;
+
+	for (int i = 0; i < TURNS; i++)
+		if (timerheap_sync(th, &next))
+			errx(1, "SYNC");
+	return bench_cpu() - begin;
+}
+
+/* Poll once for each turn, as any loop must.  No descriptor is ready. */
+static double poll_each_turn(void)
+{
+	struct epoll_event event;
+	double begin = bench_cpu();
+
+	for (int i = 0; i < TURNS; i++)
+		if (epoll_wait(epoll, &event, 1, 0))
+			err(1, "epoll_wait");
+	return bench_cpu() - begin;
+}
+
 /*
  * Start all timers, with deadlines spread evenly over @spread ns, and take their events.
  * Sleep @pause ns after each wake-up, so that several events are taken at a time; 0: do not
@@ -270,8 +295,8 @@ static int64_t free_memory(void)
 
 /*
  * Print the bytes per timer: slots, timers, event ring, heaps and page tables together.
- * @before is the free memory before they were allocated.  The kernel allocates them in steps
- * of 4 KiB and 64 KiB, so only many timers give an exact figure.
+ * @before is the free memory before they were allocated.  The kernel allocates heaps in
+ * segments of 16 KiB and the rest in pages, so only many timers give an exact figure.
  */
 static void print_memory(int64_t before)
 {
@@ -348,7 +373,8 @@ static void compare(const char *bench, int n, bench_round ours, bench_round thei
 
 /*
  * Open a context, set it up, start a timer, and close the context.  The user already has another
- * context, since the first context of a user allocates a queue for each CPU.
+ * context.  So the figure does not include the queues, one for each CPU, that the first context of
+ * a user allocates.
  */
 static double open_start_close(void)
 {
@@ -391,6 +417,8 @@ int main(int argc, char **argv)
 	bench_ratio("start 1024 timers", "timerheap, KICK", KICKED, ours, theirs);
 	ours = measure("start 1024 timers", KICKED, "timerheap, BATCH", start_batch);
 	bench_ratio("start 1024 timers", "timerheap, BATCH", KICKED, ours, theirs);
+	measure("turn of a loop", TURNS, "epoll_wait", poll_each_turn);
+	measure("turn of a loop", TURNS, "timerheap, SYNC", sync_each_turn);
 	compare("take events, burst", TIMERS, take_burst_ring, take_burst_timerfd);
 	compare("take events, every 10 ms", TIMERS, take_every_10_ms_ring,
 		take_every_10_ms_timerfd);

@@ -8,23 +8,26 @@
  *
  * Each of n connections gets packets at random times, one per second on average.  A packet moves
  * the idle timeout of its connection to @timeout from now.  If the timeout expires, the program
- * closes the connection and opens another one in its place, with a new timeout.  The program
- * handles the packets that have arrived every TURN.  All programs wait for the next turn in the
- * same way.  The first has no timeouts, and its instructions are subtracted from those of others:
+ * closes the connection and opens another one in its place, with a new timeout.  Once in each TURN,
+ * the program handles the packets that have arrived meanwhile.  All programs wait for the next turn
+ * in the same way.  The program "none" has no timeouts.  Its instructions are subtracted from those
+ * of the other programs:
  *
  *	timerheap	START and postpone in mapped memory; KICK and WAIT as requests
  *	timeouts, lazy	an IORING_OP_TIMEOUT for each connection.  A packet only stores the
  *			deadline; a timeout that expires before the deadline is submitted again
  *	wheel		a hashed wheel with buckets of TURN, and one IORING_OP_TIMEOUT for the next
- *			bucket that is not empty.  Lazy in the same way
+ *			bucket that is not empty.  It is lazy in the same way as "timeouts, lazy"
  *
  * The kernel searches a list of all timeouts when it changes or removes one.  So a program that
- * changes the timeout at each packet cannot keep up.  For that, the cost of one change is measured.
+ * changes the timeout at each packet cannot keep up, and is left out.  measure_updates() measures
+ * the cost of one such change.
  *
- * Measure on Linux 6.12: on 7.3 the idle times of /proc/stat were up to 10 % wrong.  So WAIT is
- * not multishot here: the program submits it again after each completion.
+ * Measure on Linux 6.12: on 7.3 the idle times of /proc/stat were up to 10 % wrong.  A WAIT can be
+ * multishot only since Linux 6.18.  So the program submits a WAIT again after each completion.
  *
- * "limited" has the limits of an ordinary user; the other contexts have none.
+ * "timerheap, limited" has the limits of an ordinary user.  The other contexts of timerheap have
+ * none.
  */
 #include <err.h>
 #include <errno.h>
@@ -46,7 +49,7 @@
 #define MEASURED	(10 * SEC)
 #define UPDATES		1000
 #define ENTRIES		4096	/* of the submission queue */
-#define MOST_ENTRIES	65536	/* of the completion queue, which io_uring limits to these */
+#define MOST_ENTRIES	65536	/* of the completion queue: the most that io_uring permits */
 #define BUCKETS		2048	/* of the wheel: more than the longest timeout has turns */
 #define KICK_MAX	1024U	/* the most slots of a KICK request */
 #define NONE		UINT32_MAX
@@ -177,7 +180,10 @@ static void slots_start(uint32_t connection)
 		kicks[nr_kicks++] = connection;
 }
 
-/* Submit the KICKs, before @kicks is used again, and WAIT if it does not wait. */
+/*
+ * Submit the KICKs, since @kicks is used again after this.  Prepare a WAIT if none is pending; the
+ * caller submits it.
+ */
 static void slots_before_wait(void)
 {
 	for (uint32_t first = 0; first < nr_kicks; first += KICK_MAX) {
@@ -427,7 +433,7 @@ static void measure_all(const char *bench)
 	}
 }
 
-/* Change random timeouts, of io_uring and of timerheap. */
+/* Count the instructions to change a random timeout, of io_uring and of timerheap. */
 static void measure_updates(void)
 {
 	struct __kernel_timespec time;

@@ -4,8 +4,8 @@
  *
  * A contender is a kind of timer: memory for each timer, and a few functions.  All
  * functions are called through a table, so the cost of a call is the same for all
- * contenders.  Each timer has a cache line of its own, like a timer that is a member of a
- * larger object.
+ * contenders.  No two timers share a cache line, as if each timer were a member of a larger
+ * object.
  */
 #ifndef BENCH_H
 #define BENCH_H

@@ -17,7 +17,11 @@
 #include "module/core/watchdog.c"
 
 #define EACH	100U
-/* Earlier than the next expiry of the watchdog timers, in 2 s: so the watchdog stays awake. */
+/*
+ * The measured timer is due this much after its start.  The watchdog timers have a period of 2 s
+ * here, and sleep for longer only if the next deadline is later than that.  So the watchdog stays
+ * awake.
+ */
 #define FAR	(3 * NSEC_PER_SEC / 2)
 
 static s64 scan_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
@@ -56,7 +60,8 @@ static void start_on(struct theap_timer *timer, unsigned int cpu, s64 when)
 }
 
 /*
- * The operations.  Each does one operation; softirqs are off.  @timer is a timer of this CPU.
+ * The operations that are measured.  Each function does one of them once, with softirqs off.
+ * @timer is a timer of this CPU.
  */
 static void measure_start(struct theap_timer *timer)
 {
@@ -92,7 +97,10 @@ static void prepare(void (*operation)(struct theap_timer *timer), struct theap_t
 		theap_timer_stop_sync(timer);
 	else
 		measure_start(timer);
-	/* A timer is not pending while its function runs. */
+	/*
+	 * measure_watchdog() calls the function of this watchdog timer.  The timer must not be
+	 * pending then, as after an expiry: the function arms only a timer that is not pending.
+	 */
 	timer_delete(&theap_watchdog_timers[0].timer);
 }
 
@@ -107,7 +115,10 @@ static const struct {
 	{ "watchdog timer", measure_watchdog },
 };
 
-/* Measure with the timers that are pending. */
+/*
+ * Measure all operations, with @timer.  The other timers that bench_scans() has started stay
+ * pending meanwhile.
+ */
 static void measure(const char *name, struct theap_timer *timer)
 {
 	const struct contender contender = { .name = name };
@@ -132,7 +143,7 @@ static void measure(const char *name, struct theap_timer *timer)
 	}
 }
 
-/* Measure all operations.  Return: 0 or -ENOMEM. */
+/* Measure with one queue in use, then with all queues in use.  Return: 0 or -ENOMEM. */
 int bench_scans(void)
 {
 	struct theap_timer *timers = kcalloc(nr_cpu_ids + 1, sizeof(*timers), GFP_KERNEL);

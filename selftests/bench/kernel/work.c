@@ -132,9 +132,9 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
 }
 
 /*
- * Measure the timeout of a request.  An operation starts a timer, and stops the one that
- * was started @n operations before.  So @n timers are pending.  The first 2 * @n operations
- * are not measured.  After them, a figure includes the work that a contender has deferred,
+ * Measure the start and the stop of a request's timeout.  An operation starts a timer, and stops
+ * the one that was started @n operations before.  So @n timers are pending.  The first 2 * @n
+ * operations are not measured.  After them, a figure includes work that a contender has deferred,
  * such as the removal of stopped timers from a heap.
  */
 static void work_timeouts(struct timer_set *set, u32 n)

@@ -140,7 +140,10 @@ struct rounds {
 	double busy[ROUNDS], calls[ROUNDS], sleeps[ROUNDS];
 };
 
-/* Many timers give enough samples in one round.  Several threads do one round, too. */
+/*
+ * One thread with at most FEW timers does ROUNDS rounds.  More timers give enough samples in one
+ * round.  Several threads do only one round, to save time.
+ */
 static int rounds_for(const struct part *part)
 {
 	return threads > 1 || part->n > FEW ? 1 : ROUNDS;
@@ -246,7 +249,10 @@ static void tickers(struct part *part)
 	part->peer->reap(part->set, false);
 }
 
-/* Poll until all old deadlines have passed: they are within one second from base. */
+/*
+ * Poll until all old deadlines have passed: they are within one second from base.  Then set expired
+ * to the number of postponed timers, since record() computes the figures per expiry.
+ */
 static void poll_until_over(const struct part *part)
 {
 	while (bench_ns(CLOCK_MONOTONIC) < base + SEC + PAUSE) {
@@ -317,7 +323,7 @@ void measure_without_timers(void)
 	bench_put("1 s, waking every 10 ms", "no timers", 0, bench_median(busy, ROUNDS), "ms");
 }
 
-/* Run the workloads that also several threads do, in the calling thread. */
+/* Run mass expiry and tickers, in the only thread or in one of several. */
 static void expire(struct part *part)
 {
 	peer_expired = count_expiry;

@@ -5,8 +5,11 @@
  *
  * A base reads the clock once per turn.  A timer that a handler starts gets that reading plus
  * its span as its deadline.  So a timer that is started x ns after the reading expires x ns
- * early.  Only handlers get the reading, so the work is done inside a handler.  If open() is
- * called with @exact, the base waits by a timerfd; otherwise it waits for whole milliseconds.
+ * early.  A start outside a handler reads the clock itself.  A server starts timers in handlers,
+ * so churn.c does its work inside a handler.
+ *
+ * If open() is called with @exact, the base waits by a timerfd; otherwise it waits for whole
+ * milliseconds.
  */
 #include <err.h>
 #include <stdlib.h>

@@ -26,8 +26,8 @@ struct set {
 };
 
 /*
- * Any 16 sets in succession have different signals.  There are never more sets at a time, so a
- * thread reads only the signals of its own timers.
+ * Any 16 sets in succession have different signals.  A process never has more than 16 sets at a
+ * time, so a thread reads only the signals of its own timers.
  */
 static int next_signal(void)
 {

@@ -8,8 +8,8 @@
  * memory of earlier programs late, which makes the figure inexact by up to a megabyte.  So memory
  * is measured only with many timers.
  *
- * The deadlines are TIMEOUT from now, or up to one second earlier.  So a later workload that
- * sets the deadline of a timer to TIMEOUT from then always postpones the timer.
+ * The deadlines are TIMEOUT from now, or up to one second earlier.  A later workload sets deadlines
+ * to TIMEOUT from the time at which it runs, so it always postpones the timers.
  */
 #include <unistd.h>
 

@@ -18,8 +18,9 @@
  * inserted in random order of their addresses, as after long use.  A list that is built in
  * order of addresses would be read as fast as an array.
  *
- * In "expire over time", expire() is called at the times that the structure asks for.  There
- * a wheel pays for its cheap insertion: for empty ticks, or for moves to lower wheels.
+ * In "expire over time", expire() is called at the times that the structure asks for.  This
+ * includes the work that a wheel has saved at the insertion: it visits empty ticks, or moves timers
+ * to lower wheels.
  */
 #include <err.h>
 #include <stdio.h>

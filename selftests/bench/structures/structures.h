@@ -2,8 +2,8 @@
 /*
  * Data structures for timers, behind one interface.
  *
- * Each structure is in one short file, which follows the original design.  Each has its cost at
- * another place: an insertion sorts, a tick searches, or timers expire late.
+ * Each structure is in one short file, which follows the original design.  The structures differ in
+ * what they pay: an insertion sorts, a tick searches, or timers expire late.
  *
  * The conditions are the same for all of them:
  *
@@ -42,7 +42,8 @@
 
 /* A timer.  Only the structure in use writes its fields. */
 struct timer {
-	_Alignas(64) int64_t when;		/* deadline, if no heap entry has it */
+	/* The deadline.  Unused in the wheel with circles, and in all heaps but the lazy 4-heap. */
+	_Alignas(64) int64_t when;
 	union {
 		struct theap_node node;		/* heaps: its position */
 		LIST_ENTRY(timer) link;		/* lists and wheels */
@@ -77,7 +78,7 @@ LIST_HEAD(timer_list, timer);
  * @unordered: timers that expire in one call are in any order
  * @threads:   several threads may use it, each with timers of its own
  * @most:      the most timers that can be measured in reasonable time; 0: no limit
- * @most_over_time: the same for "expire over time"
+ * @most_over_time: the same for the operation "expire over time" of measure.c
  * @init:      empty the structure, for @n timers; time begins again at 0
  * @insert:    insert a timer that is not in the structure, with a deadline after now
  * @stop:      stop a timer that is in the structure
