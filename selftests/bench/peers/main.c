@@ -22,11 +22,11 @@
 #include "workloads.h"
 
 extern const struct peer timerfd, posix, uring, libuv, libevent, libev, dpdk, heap,
-	lazy_heap, locked_heap, timerheap_calls, timerheap_batch, timerheap_slots;
+	lazy_heap, locked_heap, timerheap_calls, timerheap_batch, mapped_slots, process_slots;
 
 static const struct peer *const peers[] = {
 	&timerfd, &posix, &uring, &libuv, &libevent, &libev, &dpdk, &heap, &lazy_heap,
-	&locked_heap, &timerheap_calls, &timerheap_batch, &timerheap_slots,
+	&locked_heap, &timerheap_calls, &timerheap_batch, &mapped_slots, &process_slots,
 };
 
 #define NR	((int)(sizeof(peers) / sizeof(*peers)))

@@ -2,6 +2,9 @@
 /*
  * timerheap through its mapped slots, with the library.  One KICK per turn handles all slots
  * that need it.  The events are in the event ring.
+ *
+ * The slots are those of the device ("timerheap, slots"), or those of the library's engine in the
+ * process, which needs no module ("timerheap, process").
  */
 #include <err.h>
 
@@ -16,8 +19,22 @@ static _Thread_local uint32_t to_kick[4 * BURST], nr_to_kick;
 
 static void *open_slots(uint32_t n, bool exact)
 {
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = n, .flags = TIMERHEAP_IN_KERNEL,
+	};
+
 	(void)exact;
-	return timerheap_open(CLOCK_MONOTONIC, n);
+	return timerheap_open_setup(&setup);
+}
+
+static void *open_process(uint32_t n, bool exact)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = n, .flags = TIMERHEAP_IN_PROCESS,
+	};
+
+	(void)exact;
+	return timerheap_open_setup(&setup);
 }
 
 static void turn_slots(void *set)
@@ -62,12 +79,26 @@ static void close_slots(void *set)
 	timerheap_close(set);
 }
 
-const struct peer timerheap_slots = {
+const struct peer mapped_slots = {
 	.name = "timerheap, slots",
 	.most = 1000000,
 	.shared = true,
 	.lazy = true,
 	.open = open_slots,
+	.start = start_slots,
+	.postpone = postpone_slots,
+	.stop = stop_slots,
+	.turn = turn_slots,
+	.reap = reap_slots,
+	.close = close_slots,
+};
+
+const struct peer process_slots = {
+	.name = "timerheap, process",
+	.most = 1000000,
+	.shared = true,
+	.lazy = true,
+	.open = open_process,
 	.start = start_slots,
 	.postpone = postpone_slots,
 	.stop = stop_slots,
