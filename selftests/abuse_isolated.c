@@ -7,6 +7,7 @@
  * that was booted with isolcpus= or nohz_full=.  The tests that count interrupts need isolcpus=.
  */
 
+#include "churn_test.h"
 #include "system_test.h"
 
 FIXTURE(abuse_isolated)

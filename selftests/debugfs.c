@@ -660,7 +660,7 @@ TEST_F_TIMEOUT(debugfs, module_unloads_between_readings, 60)
 	close(self->fd);
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, pthread_create(&threads[i], NULL, read_files, &background));
-	for (int64_t end = now() + 5 * SEC; unloads < 20 && now() < end;) {
+	for (int64_t end = now() + th_seconds(5) * SEC; unloads < 20 && now() < end;) {
 		int refused;
 
 		pthread_rwlock_wrlock(&unloading);

@@ -200,7 +200,7 @@ TEST_F_TIMEOUT(drain, each_timer_is_returned_or_has_event, 120)
 {
 	struct timerheap_pending pending[SLOTS];
 	struct timerheap_event events[SLOTS];
-	int64_t end = now() + 10 * SEC;
+	int64_t end = now() + th_seconds(10) * SEC;
 	int drained, expired, mixed = 0;
 
 	for (int round = 0; round < 500 && now() < end; round++) {

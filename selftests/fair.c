@@ -57,12 +57,10 @@ FIXTURE(fair)
 
 FIXTURE_SETUP(fair)
 {
-	const char *seconds = getenv("TIMERHEAP_SECONDS");
-
 	REQUIRE_DEVICE();
 	if (geteuid() || access(PARAMETER, W_OK))
 		SKIP(return, "needs root, and a module with user_cpu_percent");
-	self->seconds = seconds ? atoi(seconds) : 6;
+	self->seconds = th_seconds(6);
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*
 	 * A few seconds after boot, the kernel measures the frequency of a clock that counts

@@ -203,11 +203,11 @@ FIXTURE(hostile)
 
 FIXTURE_SETUP(hostile)
 {
-	const char *seed = getenv("TIMERHEAP_SEED"), *seconds = getenv("TIMERHEAP_SECONDS");
+	const char *seed = getenv("TIMERHEAP_SEED");
 
 	REQUIRE_DEVICE();
 	self->seed = seed ? strtoull(seed, NULL, 0) : (uint64_t)now();
-	self->seconds = seconds ? atoi(seconds) : 8;
+	self->seconds = th_seconds(8);
 	TH_LOG("TIMERHEAP_SEED=%llu TIMERHEAP_SECONDS=%d",
 	       (unsigned long long)self->seed, self->seconds);
 	self->fd = th_context(CLOCK_MONOTONIC, SLOTS);

@@ -279,8 +279,7 @@ TEST_F(grow, adopted_context_has_grown)
 
 #define THREADS		3
 #define LAST		20000
-#define ROUNDS		20		/* contexts that grow from 8 to LAST slots, */
-#define MOST_TIME	(8 * SEC)	/* or fewer, within this time */
+#define ROUNDS		20		/* contexts that grow from 8 to LAST slots */
 
 /* What the threads of a round share.  They start each slot once; the main thread takes events. */
 struct round {
@@ -320,7 +319,7 @@ static void *start_all(void *arg)
 TEST_F_TIMEOUT(grow, no_event_is_lost_or_doubled_while_timers_expire, 120)
 {
 	struct round *round = calloc(1, sizeof(*round));
-	int64_t last = now() + MOST_TIME;
+	int64_t last = now() + th_seconds(8) * SEC;
 	pthread_t threads[THREADS];
 	struct timerheap_event event;
 

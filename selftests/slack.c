@@ -448,7 +448,7 @@ TEST_F_TIMEOUT(slack, no_runs_while_nothing_is_due, 60)
 	nap(100 * MSEC);
 	do {
 		ASSERT_EQ(0, th_info(self->fd, &before));
-		nap(5 * SEC);
+		nap(th_seconds(5) * SEC);
 		ASSERT_EQ(0, th_info(self->fd, &after));
 	} while (before.runs != after.runs && ++rounds < 3);
 	EXPECT_EQ(before.runs, after.runs);

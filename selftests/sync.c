@@ -172,7 +172,7 @@ TEST_F(sync, timers_of_all_cpus_expire)
  */
 TEST_F_TIMEOUT(sync, nothing_is_missing_while_cpus_expire_timers, 120)
 {
-	int64_t before = 0, end = now() + 3 * SEC;
+	int64_t before = 0, end = now() + th_seconds(3) * SEC;
 	unsigned int seed = 1, rounds = 0, events = 0;
 
 	while (now() < end) {
@@ -228,8 +228,8 @@ static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 
 /*
  * While stealing is off, SYNC returns a time that has passed, and does not wait until the stuck CPU
- * is released: the quickest of 10 calls takes less than 20 ms.  When stealing is on, SYNC lets a
- * softirq of the caller's CPU steal the timer that is due.  Then SYNC returns a later time.
+ * is released: one of 10 calls takes less than 20 ms.  When stealing is on, SYNC lets a softirq
+ * of the caller's CPU steal the timer that is due.  Then SYNC returns a later time.
  */
 TEST_F_TIMEOUT(sync, timers_of_stuck_cpu_are_stolen, 120)
 {
@@ -239,7 +239,7 @@ TEST_F_TIMEOUT(sync, timers_of_stuck_cpu_are_stolen, 120)
 		if (!stuck_cpu_1(self, i ? "interrupts" : "softirqs"))
 			SKIP(return, "needs root, two CPUs, and the module of selftests/stuck");
 		begun = now();
-		for (int j = 0; j < 10; j++) {
+		for (int j = 0; j < 10 && quickest > 20 * MSEC; j++) {
 			stolen = now();
 			check_sync(_metadata, self);
 			if (now() - stolen < quickest)

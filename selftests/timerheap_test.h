@@ -51,6 +51,14 @@
  */
 #define LOST		(20 * SEC)
 
+/* Return: for how many seconds a test goes on: TIMERHEAP_SECONDS=, or @usual without it. */
+static inline int64_t th_seconds(int usual)
+{
+	const char *seconds = getenv("TIMERHEAP_SECONDS");
+
+	return seconds ? atoi(seconds) : usual;
+}
+
 /* Return: whether the kernel is older than Linux @major.@minor. */
 static inline bool th_release_before(int major, int minor)
 {
@@ -533,110 +541,6 @@ static inline int th_drain(int fd, struct timerheap_pending *pending, uint32_t n
 
 	*first = drain.first;
 	return ret ? ret : (int)drain.count;
-}
-
-/*
- * Churners: threads that start, modify and stop timers at random, each on its own slots
- */
-
-#define TH_CHURN_SLOTS		16
-#define TH_CHURNERS_MAX		8
-
-/*
- * One thread.  It uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts its armings, @ended
- * those that its own calls ended: a call found the timer pending, or discarded its expiration.
- */
-struct th_churner {
-	pthread_t thread;
-	atomic_bool *done;
-	int fd, base;
-	int cpu;		/* the CPU to which the thread is pinned; -1: none */
-	int64_t armed, ended;
-	int error;
-};
-
-struct th_churners {
-	struct th_churner each[TH_CHURNERS_MAX];
-	int fd, nr;
-	atomic_bool done;
-};
-
-static inline void *th_churn(void *arg)
-{
-	struct th_churner *churner = arg;
-	unsigned int seed = churner->base + 1;
-
-	while (!*churner->done && !churner->error) {
-		int slot = churner->base + rand_r(&seed) % TH_CHURN_SLOTS, ret;
-
-		/* Pin again in each loop: if the CPU goes offline, the kernel unpins the thread. */
-		if (churner->cpu >= 0)
-			run_on(churner->cpu);
-		switch (rand_r(&seed) % 3) {
-		case 0:
-			ret = th_stop(churner->fd, slot);
-			break;
-		case 1:
-			ret = th_modify(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
-			churner->armed++;
-			break;
-		default:
-			ret = th_start(churner->fd, slot, rand_r(&seed) % 5000 * USEC);
-			churner->armed++;
-		}
-		churner->ended += ret + th_discarded;
-		if (ret < 0)
-			churner->error = -ret;
-	}
-	return NULL;
-}
-
-/* Start @nr churners on the slots of @fd; if @pin, churner n runs on CPU n. */
-static inline void th_churners_start(struct th_churners *churners, int fd, int nr, bool pin)
-{
-	*churners = (struct th_churners){ .fd = fd, .nr = nr };
-	for (int i = 0; i < nr; i++) {
-		struct th_churner *churner = &churners->each[i];
-
-		*churner = (struct th_churner){
-			.done = &churners->done,
-			.fd = fd,
-			.base = i * TH_CHURN_SLOTS,
-			.cpu = pin ? i : -1,
-		};
-		pthread_create(&churner->thread, NULL, th_churn, churner);
-	}
-}
-
-/*
- * End the churners, drain the pending timers and take the events.  Check that as many armings have
- * ended as have begun.  An arming ends by a churner's call (see @ended), by the DRAIN, or in an
- * event.
- */
-static inline void th_churners_end(struct __test_metadata *_metadata,
-				   struct th_churners *churners)
-{
-	struct timerheap_event event;
-	int64_t armed = 0, ended = 0;
-	uint32_t first = 0;
-
-	churners->done = true;
-	for (int i = 0; i < churners->nr; i++) {
-		struct th_churner *churner = &churners->each[i];
-
-		pthread_join(churner->thread, NULL);
-		EXPECT_EQ(0, churner->error);
-		armed += churner->armed;
-		ended += churner->ended;
-	}
-	ended += th_drain(churners->fd, NULL, churners->nr * TH_CHURN_SLOTS, &first);
-	while (ended < armed && th_event(churners->fd, &event) == 1) {
-		EXPECT_LE(event.deadline, event.fired);
-		ended += event.expirations;
-	}
-	EXPECT_EQ(armed, ended);
-	EXPECT_TRUE(th_quiet(churners->fd, 500 * MSEC));
-	EXPECT_LT(0, armed);
 }
 
 /*
