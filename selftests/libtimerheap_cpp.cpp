@@ -395,7 +395,7 @@ TEST(objects_move_and_do_not_copy)
 	static_assert(!accepts<steady_clock, int>);
 }
 
-TEST(stop_start_and_postpone_report_what_they_ended)
+TEST(stop_and_start_return_lost_expirations_and_postpone_returns_pending)
 {
 	theap::context<manual> context(1);
 	theap::timer<manual> timer(context);

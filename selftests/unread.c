@@ -301,7 +301,7 @@ TEST_F(ticker, kick_and_start_end_the_back_off)
  * During the back-off the next check may be queued later than a new deadline.  If so, a start in
  * memory needs a KICK to expire in time.
  */
-TEST_F(ticker, start_in_memory_during_back_off_expires_in_time)
+TEST_F(ticker, start_during_back_off_kicks_and_expires_in_time)
 {
 	struct timerheap_event event;
 	int64_t deadline;

@@ -169,8 +169,11 @@ void theap_housekeeping_changed(struct work_struct *work)
 }
 
 /**
- * theap_queue_pin - let a queue stay with its own CPU, or return to it, if that CPU is isolated
+ * theap_queue_pin - let a queue's own CPU drive it even while that CPU is isolated
  * @queue: the queue of an account
+ *
+ * If another CPU drives the queue, the own CPU takes it back as soon as it is online.  If CPUs
+ * share queues (heaps=), a pin has no effect.
  *
  * Context: task, may sleep.
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A timer, and what any CPU may do to it: stop, start, modify, read.
+ * A timer, and what any CPU may do to it: stop, start, modify, change other fields.
  *
  * To stop a timer is one exchange of its state.  The other three follow one pattern.  Claim the
- * timer: move it from its stable state to MODIFYING.  Schedule it, or only read it.  Commit:
+ * timer: move it from its stable state to MODIFYING.  Schedule it, or change other fields.  Commit:
  * publish the new state.  Interrupts are off from the claim to the commit.
  *
  *	stop		one exchange; no claim
  *	start, modify	claim, schedule, commit
- *	read		claim, commit: the state does not change
+ *	other fields	claim, write the fields, commit: the state does not change
  *
  * Code that changes more than the state, such as the stop of a slot, claims the timer and calls
  * theap_timer_cancel() in place of a stop.
@@ -18,7 +18,7 @@
  * A schedule on another CPU than that of the timer's queue may move the timer to another queue.
  *
  * The code that uses the core embeds struct theap_timer.  An operations table defines what
- * an expiry does.  The core knows nothing about files or users.
+ * an expiry does.  The core knows nothing about files, and of a user only the account.
  */
 #ifndef THEAP_TIMER_H
 #define THEAP_TIMER_H

@@ -659,10 +659,15 @@ static void slot_event_has_the_data_of_its_arming(struct kunit *test)
 
 	for (i = 0; i < 4; i++) {
 		/*
-		 * If i is odd, the first arming has followed a discard.  Then the reader makes
-		 * two exchanges: the first one sets TIMERHEAP_READING.  If i is 0 or 1, the first
-		 * exchange is interrupted, else the second.  If i is 2, there is no second one:
-		 * the reader gets the event of the first arming.
+		 * If i is odd, TIMERHEAP_DISCARDED is set.  Then the reader first sets
+		 * TIMERHEAP_READING, and then takes the event.  If i is even, it takes the event
+		 * at once.  The restart comes just before:
+		 *
+		 *	i = 0	the take
+		 *	i = 1	the exchange that sets TIMERHEAP_READING
+		 *	i = 2	a second exchange.  There is none: the reader gets the event of
+		 *		the first arming
+		 *	i = 3	the take
 		 */
 		slot->expirations = i & 1 ? TIMERHEAP_DISCARDED | 1 : 1;
 		slot->user_data = 42;

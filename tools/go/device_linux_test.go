@@ -33,9 +33,9 @@ func polled(t *testing.T) (*kernelDevice, int) {
 	return d, ends[1]
 }
 
-// Each edge wakes the goroutine that waits, although it never reads the descriptor: so is the
-// device, whose events it takes from memory.  No edge is lost at the moment at which it begins to
-// wait.
+// Each edge wakes the goroutine that waits.  The goroutine never reads the pipe, so the pipe stays
+// readable.  The package never reads the device either, since it takes the events from memory.  An
+// edge is not lost if it comes just when the goroutine begins to wait.
 func TestDeviceWait(t *testing.T) {
 	d, other := polled(t)
 	var added, taken atomic.Int64

@@ -19,9 +19,10 @@
  * unread ticker costs nothing, and needs no back-off.  If the ticker is due again, the consumer
  * kicks its slot before it takes the event.  So the event counts all periods that have passed.
  *
- * The descriptor is armed lazily: if the first deadline became earlier than the armed time, or the
- * armed time has passed and the consumer has taken all events.  A timer that was stopped or
- * postponed stays queued, so the descriptor may become readable without an event.
+ * An entry that is added to the ring makes the descriptor readable at once.  For the first deadline
+ * the descriptor is armed lazily, in two cases: the first deadline became earlier than the armed
+ * time; or the armed time has passed, and the consumer has taken all events.  A timer that was
+ * stopped or postponed stays queued, so the descriptor may become readable without an event.
  *
  * Races
  * -----
@@ -47,9 +48,10 @@
  *	  CHECKING: KICK		  queued <- 0
  *	  expirations <- DISCARDED	  the ring <- the number
  *
- * One of the two exchanges gets the deadline.  If the expiry gets it, the stop reads CHECKING, and
- * its KICK waits for the lock, or it reads what follows (F).  So it discards the expiration.  The
- * number may be added to the ring after the discard; then the consumer finds no expiration.
+ * One of the two exchanges gets the deadline.  If the expiry gets it, the stop reads in queued
+ * either CHECKING, or the value that the expiry stores after (F).  If it reads CHECKING, its KICK
+ * waits for the lock, so until after (F).  In both cases the stop sees the expiration, and discards
+ * it.  The number may be added to the ring after the discard; then the consumer finds no expiration.
  *
  * A start of an idle timer against an expiry:
  *
@@ -59,8 +61,9 @@
  *	  expirations <- DISCARDED	  queued <- 0
  *	  deadline <- new
  *
- * The start reads 0 only after the exchange.  So it reads CHECKING, and its KICK waits, or it reads
- * the result of (F), and discards the expiration of the former arming.
+ * The start reads 0 in deadline only after the exchange.  In queued it then reads either CHECKING,
+ * or the value that the expiry stores after (F).  If it reads CHECKING, its KICK waits until after
+ * (F).  In both cases the start discards the expiration of the former arming.
  *
  * A KICK against the consumer that is going to sleep.  Both hold the lock for what is indented:
  *
@@ -74,8 +77,7 @@
  * descriptor for that time.
  *
  * A consumer with EPOLLET takes entries without the lock, and polls although the descriptor is
- * readable.  So each KICK that adds an entry arms the descriptor again, which makes an edge.  A
- * function that takes events, and leaves entries in the ring, makes an edge, too:
+ * readable.  So each KICK that adds an entry arms the descriptor again, which makes an edge:
  *
  *	a KICK				the consumer
  *					epoll_wait returns, takes all
@@ -83,6 +85,8 @@
  *	  armed is not later than now
  *	  the descriptor makes an edge
  *					epoll_wait returns
+ *
+ * A function that takes events, and leaves entries in the ring, makes an edge, too.
  */
 #include <errno.h>
 #include <poll.h>

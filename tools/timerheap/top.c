@@ -274,9 +274,9 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 static const char *limit_of(const struct user *user)
 {
 	/*
-	 * A queue may be throttled for longer than the time between two screens.  Then no throttled
-	 * run was counted, but @rest is above 0.  A @rest of at most 0.48 ms throttles no queue:
-	 * ignore 1 ms or less.
+	 * A queue may rest for longer than the time between two screens.  Then no throttled run was
+	 * counted, but @rest is above 0.  A user below the limit may have a @rest of less than
+	 * 0.48 ms (core/budget.c).  So ignore a @rest of 1 ms or less.
 	 */
 	if (user->own || user->rest > 1000000)
 		return "user";
