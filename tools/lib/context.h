@@ -5,6 +5,8 @@
 #ifndef TIMERHEAP_CONTEXT_H
 #define TIMERHEAP_CONTEXT_H
 
+#include <pthread.h>
+
 #include "timerheap.h"
 
 struct context;
@@ -48,6 +50,8 @@ extern const struct engine __timerheap_process __attribute__((visibility("hidden
  * @slots_size: size of the mapping of the slots, in bytes.  In a context that the process serves,
  *              that mapping also has the state of the engine
  * @ring_size:  size of the mapping of the ring, in bytes
+ * @thread_fd:  the timerfd of the thread that expires timers (thread.c); -1: there is no thread
+ * @thread:     that thread
  * @next:       link in the list of open contexts; see fork.c
  * @setup_size: size of @setup
  * @setup:      the structure of SETUP, as the program has filled it in, but with the present number
@@ -62,6 +66,8 @@ struct context {
 	uint64_t slack;
 	uint64_t slots_size;
 	uint64_t ring_size;
+	int thread_fd;
+	pthread_t thread;
 	struct context *next;
 	size_t setup_size;
 	char setup[];
@@ -119,6 +125,10 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);
+
+/* End the thread of a context, if there is one.  The lock of all contexts is held. */
+__attribute__((visibility("hidden")))
+void __timerheap_thread_end(struct context *context);
 
 /*
  * In a context that the process serves: if the ring has no entry, make the descriptor unreadable

@@ -70,6 +70,10 @@ void __timerheap_detach(struct context *context)
 	if (th->fd >= 0)
 		close(th->fd);
 	th->fd = -1;
+	/* In a child of fork(): the thread is not duplicated. */
+	if (context->thread_fd >= 0)
+		close(context->thread_fd);
+	context->thread_fd = -1;
 	errno = saved;
 }
 

@@ -46,13 +46,15 @@ void __timerheap_set_slots(struct context *context, uint32_t slots)
 /* Let the context's engine open it.  Return: as @open of struct engine. */
 static int attach_new(struct context *context, struct timerheap_setup *setup)
 {
-	uint32_t choice = setup->flags & CHOICE;
+	uint32_t flags = setup->flags;
 	int error;
 
-	/* The kernel does not know these flags. */
-	setup->flags ^= choice;
+	/* The kernel does not know these flags, and needs no thread. */
+	setup->flags &= ~CHOICE;
+	if (context->engine == &__timerheap_kernel)
+		setup->flags &= ~TIMERHEAP_THREAD;
 	error = context->engine->open(context, setup);
-	setup->flags |= choice;
+	setup->flags = flags;
 	if (!error)
 		__atomic_store_n(&context->th.ring->program[WORDS], WORDS_VERSION,
 				 __ATOMIC_RELAXED);
@@ -110,6 +112,7 @@ static struct context *new_context(size_t size, uint32_t protocol)
 	context = calloc(1, sizeof(*context) + size);
 	if (context) {
 		context->engine = &__timerheap_kernel;
+		context->thread_fd = -1;
 		context->setup_size = size;
 	}
 	return context;
@@ -183,7 +186,8 @@ int timerheap_reopen(struct timerheap *th)
 	int error = ENOMEM, saved = errno;
 
 	__timerheap_lock_contexts();
-	/* A child of fork() has no descriptor.  Elsewhere this stops all timers. */
+	/* A child of fork() has no thread, and no descriptor.  Elsewhere this stops all timers. */
+	__timerheap_thread_end(context);
 	__timerheap_detach(context);
 	if (setup) {
 		memcpy(setup, context->setup, context->setup_size);
@@ -213,6 +217,7 @@ void timerheap_close(struct timerheap *th)
 
 	__timerheap_lock_contexts();
 	__timerheap_remove_context(context);
+	__timerheap_thread_end(context);
 	munmap(th->ring, context->ring_size);
 	munmap(th->slots, context->slots_size);
 	if (th->fd >= 0)

@@ -10,14 +10,16 @@
  *	a KICK		checks slots, and expires those that are due
  *	the consumer	expires what is due, before it finds that there is no event
  *	an advance	moves a manual clock, and expires what is due instead of the consumer
+ *	a thread	expires what is due, if the program has asked for one (thread.c)
  *	the descriptor	becomes readable at the first time of the heap (wake.c)
  *
  * A check of a slot is the one of module/device/slot.c: @queued becomes CHECKING, and after that
  * the check reads @deadline.  It expires the slot, or queues it in a heap, or forgets it.
  * Differences: the lock of the context excludes other checks, so there is no claim.  A store of
- * another thread cannot make an atomic addition fail.  The consumer itself expires a ticker, so an
+ * another thread cannot make an atomic addition fail.  If the consumer itself expires a ticker, an
  * unread ticker costs nothing, and needs no back-off.  If the ticker is due again, the consumer
- * kicks its slot before it takes the event.  So the event counts all periods that have passed.
+ * kicks its slot before it takes the event.  So the event counts all periods that have passed.  The
+ * thread backs off: it checks an unread ticker only every BACK_OFF, and the consumer kicks it, too.
  *
  * An entry that is added to the ring makes the descriptor readable at once.  For the first deadline
  * the descriptor is armed lazily, in two cases: the first deadline became earlier than the armed
@@ -51,7 +53,7 @@
  * One of the two exchanges gets the deadline.  If the expiry gets it, the stop reads in queued
  * either CHECKING, or the value that the expiry stores after (F).  If it reads CHECKING, its KICK
  * waits for the lock, so until after (F).  In both cases the stop sees the expiration, and discards
- * it.  The number may be added to the ring after the discard; then the consumer finds no expiration.
+ * it.  The number may be added to the ring later.  Then the consumer finds no expiration.
  *
  * A start of an idle timer against an expiry:
  *
@@ -95,6 +97,9 @@
 
 /* The most checks in one hold of the lock, so that the KICKs of other threads wait for few. */
 #define BATCH		64U
+
+/* The time between two checks of an unread ticker by the thread. */
+#define BACK_OFF	(TIMERHEAP_SEC / 2)
 
 /* As in module/device/slot.c: how often a check tries to exchange a deadline. */
 #define TRIES		4
@@ -236,16 +241,20 @@ static uint64_t check(const struct timerheap *th, struct timerheap_slot *s, uint
 }
 
 /*
- * Check a slot, and queue it at the time of its next check.  Context: the lock is held.
+ * Check a slot, and queue it at the time of its next check.  @back_off: if the former event is
+ * unread, that is in this time at the earliest.  Context: the lock is held.
  * Return: the number of expirations.
  */
-static uint64_t check_and_queue(struct timerheap *th, uint32_t slot, uint64_t now)
+static uint64_t check_and_queue(struct timerheap *th, uint32_t slot, uint64_t now,
+				uint64_t back_off)
 {
 	struct timerheap_slot *s = &th->slots[slot];
 	uint64_t count = 0, next, slack;
 	bool first = false;
 
 	next = check(th, s, now, &count, &first);
+	if (next && count && !first && next < now + back_off)
+		next = now + back_off;
 	if (next) {
 		slack = __atomic_load_n(&s->slack, __ATOMIC_RELAXED);
 		heap_set(&th->process->heap, slot, round_up(next, slack ?: context_of(th)->slack));
@@ -259,37 +268,47 @@ static uint64_t check_and_queue(struct timerheap *th, uint32_t slot, uint64_t no
 	return count;
 }
 
-/* Check the slot that is first in the heap.  Context, return: as check_and_queue(). */
-static uint64_t check_first(struct timerheap *th, uint64_t now)
+/* Check the slot that is first in the heap.  @back_off, context, return: as check_and_queue(). */
+static uint64_t check_first(struct timerheap *th, uint64_t now, uint64_t back_off)
 {
-	return check_and_queue(th, th->process->heap.entries[HEAP_FIRST].slot, now);
+	return check_and_queue(th, th->process->heap.entries[HEAP_FIRST].slot, now, back_off);
+}
+
+static bool has_thread(struct timerheap *th)
+{
+	return context_of(th)->thread_fd >= 0;
 }
 
 /* Return: when the descriptor must be readable if the ring has no entry. */
-static uint64_t first_wake(const struct timerheap *th)
+static uint64_t first_wake(struct timerheap *th)
 {
 	uint64_t first = heap_first(&th->process->heap);
 
-	return first < TIMERHEAP_NEVER && !is_manual(th) ? first : TIMERHEAP_NEVER;
+	if (is_manual(th) || has_thread(th) || first > TIMERHEAP_NEVER)
+		return TIMERHEAP_NEVER;
+	return first;
 }
 
 /*
  * Make the descriptor readable if this hold of the lock has added an entry to the ring, unless it
  * is readable since @now or earlier.  A caller that is not the consumer sets @now to 0, so that
  * each entry makes an edge.  Without an entry, make the descriptor readable in time for the first
- * slot of the heap.  Context: the lock is held.  Return: 0 or a negative error.
+ * slot of the heap, or wake the thread.  Context: the lock is held.  Return: 0 or a negative error.
  */
 static int notify(struct timerheap *th, uint64_t now)
 {
 	struct timerheap_process *p = th->process;
 	uint64_t when = first_wake(th);
+	int error = 0;
 
+	if (has_thread(th) && heap_first(&p->heap) < p->thread_at)
+		error = __timerheap_wake_thread_at(th, heap_first(&p->heap));
 	if (p->added) {
 		p->added = false;
-		return p->armed <= now ? 0 : __timerheap_wake_at(th, 1);
+		return p->armed <= now ? error : __timerheap_wake_at(th, 1);
 	}
 	/* While the ring has an entry, a new arming would make the descriptor unreadable. */
-	return when < p->armed && !unread(th) ? __timerheap_wake_at(th, when) : 0;
+	return when < p->armed && !unread(th) ? __timerheap_wake_at(th, when) : error;
 }
 
 /*
@@ -339,7 +358,7 @@ static int expire(struct timerheap *th, uint32_t enough, bool readable)
 		/* Read the clock under the lock: notify() compares it with @armed. */
 		now = now ?: timerheap_now(th);
 		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
-			check_first(th, now);
+			check_first(th, now, 0);
 		more = is_due(th, now) && unread(th) < enough;
 		error = notify(th, now);
 		if (!more && !unread(th))
@@ -347,6 +366,33 @@ static int expire(struct timerheap *th, uint32_t enough, bool readable)
 		unlock(th);
 	}
 	return error ? error : unread(th) > 0;
+}
+
+bool __timerheap_serve(struct timerheap *th)
+{
+	struct timerheap_process *p = th->process;
+	uint64_t now;
+	bool ending;
+
+	/* No signal handler runs in this thread, so it always gets the lock. */
+	lock(th);
+	now = timerheap_now(th);
+	for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
+		check_first(th, now, BACK_OFF);
+	/* If more is due, the thread wakes up at once, and other threads get the lock before. */
+	p->thread_at = TIMERHEAP_NEVER;
+	notify(th, 0);
+	ending = p->ending;
+	unlock(th);
+	return !ending;
+}
+
+void __timerheap_serve_no_more(struct timerheap *th)
+{
+	lock(th);
+	th->process->ending = true;
+	__timerheap_wake_thread_at(th, 1);
+	unlock(th);
 }
 
 bool __timerheap_expire(const struct timerheap *th)
@@ -396,7 +442,7 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 			slot = __atomic_load_n(&slots[done], __ATOMIC_RELAXED);
 			if (slot >= timerheap_slots(th))
 				break;
-			check_and_queue(th, slot, now);
+			check_and_queue(th, slot, now, 0);
 		}
 		error = notify(th, 0);
 		unlock(th);
@@ -406,11 +452,15 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 	return error ? error : (int)done;
 }
 
-/* Is a ticker due again since its check?  A manual clock checks it at each of its deadlines. */
+/*
+ * Is a ticker due again since its check, or does the thread check it later than at its deadline?  A
+ * manual clock checks it at each of its deadlines.
+ */
 static bool is_late(const struct timerheap *th, uint32_t slot)
 {
 	return __atomic_load_n(&th->slots[slot].period, __ATOMIC_RELAXED) && !is_manual(th) &&
-	       timerheap_deadline(th, slot) - 1 < timerheap_now(th);
+	       (timerheap_deadline(th, slot) - 1 < timerheap_now(th) ||
+		__timerheap_backs_off(&th->slots[slot]));
 }
 
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
@@ -571,7 +621,7 @@ static bool advance_batch(struct timerheap *th, struct timerheap_advance *call, 
 			}
 			*time = heap_first(heap);
 		}
-		call->expirations += check_first(th, *time);
+		call->expirations += check_first(th, *time, 0);
 	}
 	return true;
 }

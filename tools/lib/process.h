@@ -20,15 +20,19 @@
  * @added:      L: this hold of the lock has added an entry to the ring, and has not made the
  *              descriptor readable yet
  * @stepped:    L: a clock step was detected, and is not reported yet
- * @report:     report clock steps: TIMERHEAP_CANCEL_ON_SET.  Constant, as all below
+ * @report:     report clock steps: TIMERHEAP_CANCEL_ON_SET.  Constant, as the next three
  * @can_step:   the clock can be stepped
+ * @thread_at:  L: the time at which the timerfd of the thread wakes it; TIMERHEAP_NEVER: none.
+ *              thread.c describes the thread
+ * @ending:     L: the thread has to end
  * @min_period: the shortest period; a shorter one counts as this one
  * @max_slots:  the slots for which memory is reserved
  *
  * The descriptor is readable, or about to be, while @armed is not after the clock.  While the ring
  * has an entry, or @stepped is true, @armed is not after the clock.  @armed is not after the first
- * time of @heap, except with a manual clock: nothing in @heap becomes due by itself, so only an
- * entry of the ring makes the descriptor readable.
+ * time of @heap, with two exceptions.  With a manual clock nothing in @heap becomes due by itself,
+ * and with a thread the thread expires what is due.  Then only an entry of the ring makes the
+ * descriptor readable.
  */
 struct timerheap_process {
 	pthread_mutex_t lock;
@@ -37,6 +41,8 @@ struct timerheap_process {
 	uint64_t armed;
 	bool added;
 	bool stepped;
+	bool ending;
+	uint64_t thread_at;
 	bool report;
 	bool can_step;
 	uint64_t min_period;
@@ -49,11 +55,11 @@ static inline bool is_manual(const struct timerheap *th)
 }
 
 /*
- * Create a descriptor for @clock.  @can_step: the clock can be stepped.
- * Return: the descriptor, or a negative error number.
+ * Create a descriptor for @clock.  @can_step: the clock can be stepped.  @flags: 0; or
+ * TFD_NONBLOCK, so that read() does not block.  Return: the descriptor, or a negative error number.
  */
 __attribute__((visibility("hidden")))
-int __timerheap_wake_open(clockid_t clock, bool can_step);
+int __timerheap_wake_open(clockid_t clock, bool can_step, int flags);
 
 /*
  * Make the descriptor readable at @when, and not before.  If a clock step is found, which must be
@@ -69,6 +75,22 @@ int __timerheap_wake_at(struct timerheap *th, uint64_t when);
  */
 __attribute__((visibility("hidden")))
 bool __timerheap_wake_fired(struct timerheap *th);
+
+/* Wake the thread of a context at @when.  Context: the lock is held.  Return: as above. */
+__attribute__((visibility("hidden")))
+int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when);
+
+/* Start the thread of a context, whose memory is initialized.  Return: 0 or a negative error. */
+__attribute__((visibility("hidden")))
+int __timerheap_thread_start(struct context *context);
+
+/* In the thread: expire a batch of what is due.  Return: false: the thread has to end. */
+__attribute__((visibility("hidden")))
+bool __timerheap_serve(struct timerheap *th);
+
+/* Let __timerheap_serve() return false, and wake the thread. */
+__attribute__((visibility("hidden")))
+void __timerheap_serve_no_more(struct timerheap *th);
 
 /* The operation @open of the engine (process_open.c). */
 __attribute__((visibility("hidden")))

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "process.h"
@@ -33,7 +34,8 @@ static bool may_run_on(uint32_t cpu)
 /* Check the inputs as SETUP does.  Return: 0 or a negative error. */
 static int check_setup(const struct timerheap_setup *setup)
 {
-	if (setup->flags & ~(TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED) ||
+	if (setup->flags & ~(TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED |
+			     TIMERHEAP_THREAD) ||
 	    !setup->slots || setup->slots > MOST_SLOTS)
 		return -EINVAL;
 	switch (setup->clock) {
@@ -148,6 +150,7 @@ static void init(struct context *context, const struct timerheap_setup *setup, i
 	p->report = setup->flags & TIMERHEAP_CANCEL_ON_SET;
 	p->can_step = can_step(th->clock);
 	p->armed = TIMERHEAP_NEVER;
+	p->thread_at = TIMERHEAP_NEVER;
 }
 
 /* The fields that each program has: those of the first header with the engine in the process. */
@@ -170,19 +173,30 @@ static int check_size(const struct context *context, const struct timerheap_setu
 int __timerheap_process_open(struct context *context, struct timerheap_setup *setup)
 {
 	int error = check_size(context, setup), fd;
+	bool first = !context->th.slots;
 
 	if (!error)
 		error = check_setup(setup);
 	if (error)
 		return -error;
-	fd = __timerheap_wake_open(setup->clock, can_step(setup->clock));
+	fd = __timerheap_wake_open(setup->clock, can_step(setup->clock), TFD_NONBLOCK);
 	if (fd < 0)
 		return -fd;
 	describe(setup);
 	error = reserve_all(context, setup);
-	if (error)
+	if (error) {
 		close(fd);
-	else
-		init(context, setup, fd);
+		return -error;
+	}
+	init(context, setup, fd);
+	/* With a manual clock nothing becomes due while the thread sleeps. */
+	if (setup->flags & TIMERHEAP_THREAD && setup->clock != TIMERHEAP_CLOCK_MANUAL)
+		error = __timerheap_thread_start(context);
+	/* If this is not the first open, the caller replaces the mappings, and closes @fd. */
+	if (error && first) {
+		munmap(context->th.ring, context->ring_size);
+		munmap(context->th.slots, context->slots_size);
+		close(fd);
+	}
 	return -error;
 }

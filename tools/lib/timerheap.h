@@ -95,11 +95,12 @@ struct timerheap {
  */
 
 /*
- * Flags of the library in &timerheap_setup.flags: only the engine in the kernel, or only the one in
- * the process, may serve the context.  With both flags, or with neither, the process serves it if
- * the device cannot be opened, or has another layout.  Without a flag, the environment variable
- * TIMERHEAP_ENGINE chooses: "kernel" or "process".
+ * Flags of the library in &timerheap_setup.flags.  IN_KERNEL, IN_PROCESS: only that engine serves
+ * the context.  With both or neither, the process serves it if the device cannot be opened, or has
+ * another layout.  With neither, the environment variable TIMERHEAP_ENGINE may choose: "kernel" or
+ * "process".  THREAD: in the process, a thread of the library expires timers, too.
  */
+#define TIMERHEAP_THREAD	(1U << 28)
 #define TIMERHEAP_IN_KERNEL	(1U << 29)
 #define TIMERHEAP_IN_PROCESS	(1U << 30)
 
@@ -165,10 +166,7 @@ static inline struct timerheap *timerheap_open_fd(int fd)
 	return __timerheap_open_fd(fd, __TIMERHEAP_PROTOCOL);
 }
 
-/*
- * Free the context, and stop all its timers unless another process shares them.  No other thread
- * may be using the context.
- */
+/* Free the context, and stop its timers unless a process shares them.  No other thread uses it. */
 void timerheap_close(struct timerheap *th);
 
 /*
@@ -489,8 +487,8 @@ static inline uint64_t timerheap_stop(struct timerheap *th, uint32_t slot)
  */
 
 /*
- * Will the kernel check the timer later than at its deadline?  It does if the event of a periodic
- * timer was unread at the last check.  Then the caller kicks the slot.
+ * Will the kernel, or the thread in the process, check the timer later than at its deadline?  It
+ * does if a periodic event was unread at the last check.  Then the caller kicks the slot.
  */
 static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 {
@@ -507,7 +505,7 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	return deadline && queued > deadline;
 }
 
-/* Kick a slot whose event is in the ring.  In the process: only if it is a ticker and due again. */
+/* Kick a slot whose event is in the ring.  In the process: only a ticker that is due again. */
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot);
 
 /* In the process: expire what is due.  Return: whether the ring has an entry. */

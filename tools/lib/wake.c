@@ -62,15 +62,16 @@ static int set_timerfd(int fd, uint64_t when, bool can_step)
 	return timerfd_settime(fd, flags, &spec, NULL) ? -errno : 0;
 }
 
-int __timerheap_wake_open(clockid_t clock, bool can_step)
+int __timerheap_wake_open(clockid_t clock, bool can_step, int flags)
 {
 	int fd, error;
 
+	/* EFD_NONBLOCK and TFD_NONBLOCK are the same flag. */
 	if (clock == TIMERHEAP_CLOCK_MANUAL)
-		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		fd = eventfd(0, EFD_CLOEXEC | flags);
 	else
 		fd = timerfd_create(clock == CLOCK_TAI ? CLOCK_REALTIME : clock,
-				    TFD_CLOEXEC | TFD_NONBLOCK);
+				    TFD_CLOEXEC | flags);
 	if (fd < 0)
 		return -errno;
 	/* The first arming begins to watch for clock steps. */
@@ -121,12 +122,12 @@ static int set_eventfd(int fd, bool readable)
 	return ret < 0 && errno != EAGAIN ? -errno : 0;
 }
 
-/* Arm the timerfd of a context.  Return: 0 or a negative error. */
-static int arm(const struct timerheap *th, uint64_t when)
+/* Arm a timerfd of a context.  Return: 0 or a negative error. */
+static int arm(const struct timerheap *th, int fd, uint64_t when)
 {
 	uint64_t offset = th->clock == CLOCK_TAI ? tai_offset() : 0;
 
-	return set_timerfd(th->fd, when > offset ? when - offset : 1, th->process->can_step);
+	return set_timerfd(fd, when > offset ? when - offset : 1, th->process->can_step);
 }
 
 int __timerheap_wake_at(struct timerheap *th, uint64_t when)
@@ -137,15 +138,25 @@ int __timerheap_wake_at(struct timerheap *th, uint64_t when)
 	p->armed = when;
 	if (is_manual(th))
 		return set_eventfd(th->fd, when == 1);
-	error = arm(th, when);
+	error = arm(th, th->fd, when);
 	if (error != -ECANCELED)
 		return error;
 	p->stepped |= p->report;
 	if (p->stepped)
 		p->armed = 1;
 	/* Arm again, even at the same time: arm() may have read the clocks before the step. */
-	error = arm(th, p->armed);
+	error = arm(th, th->fd, p->armed);
 	return error == -ECANCELED ? 0 : error;
+}
+
+int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when)
+{
+	int fd = context_of(th)->thread_fd, error;
+
+	th->process->thread_at = when;
+	error = arm(th, fd, when);
+	/* As above: arm() may have read the clocks before a step. */
+	return error == -ECANCELED ? arm(th, fd, when) : error;
 }
 
 bool __timerheap_wake_fired(struct timerheap *th)

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * libtimerheap with TIMERHEAP_THREAD in the process: a thread of the library expires timers while
+ * the program calls no function.
+ *
+ * Without that thread, a timer would expire when the program takes events.  So the tests read the
+ * ring, and call no function that expires timers.
+ */
+#include <dirent.h>
+
+#include "library_test.h"
+
+#define SLOTS	64
+
+/* Open a context whose thread expires timers.  @clock: its clock. */
+static struct timerheap *open_with_thread(clockid_t clock)
+{
+	struct timerheap_setup setup = {
+		.clock = clock, .slots = SLOTS, .flags = TIMERHEAP_IN_PROCESS | TIMERHEAP_THREAD,
+	};
+
+	return timerheap_open_setup(&setup);
+}
+
+/* Return: how many entries the thread has added to the ring. */
+static uint32_t added(const struct timerheap *th)
+{
+	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
+}
+
+/* Return: how much later than its deadline the thread is going to check slot 0. */
+static int64_t back_off(const struct timerheap *th)
+{
+	return __atomic_load_n(&th->slots[0].queued, __ATOMIC_RELAXED) - timerheap_deadline(th, 0);
+}
+
+/* Return: how many threads this process has.  The thread sanitizer has up to two of its own. */
+static int count_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int nr = -2;		/* "." and ".." */
+
+	while (tasks && readdir(tasks))
+		nr++;
+	closedir(tasks);
+	return nr;
+}
+
+/* Return: whether this process has @nr threads, without those of the thread sanitizer. */
+static bool threads_are(int nr)
+{
+	int count = count_threads();
+
+	return LIBRARY_SANITIZED ? count <= nr + 2 : count == nr;
+}
+
+FIXTURE(expiry)
+{
+	struct timerheap *th;
+};
+
+FIXTURE_VARIANT(expiry)
+{
+	clockid_t clock;
+};
+
+FIXTURE_VARIANT_ADD(expiry, monotonic) { .clock = CLOCK_MONOTONIC };
+FIXTURE_VARIANT_ADD(expiry, realtime) { .clock = CLOCK_REALTIME };
+FIXTURE_VARIANT_ADD(expiry, tai) { .clock = CLOCK_TAI };
+
+FIXTURE_SETUP(expiry)
+{
+	self->th = open_with_thread(variant->clock);
+	ASSERT_NE(NULL, self->th);
+}
+
+FIXTURE_TEARDOWN(expiry)
+{
+	timerheap_close(self->th);
+}
+
+/* The descriptor becomes readable for events only, and each event has fired before it is taken. */
+TEST_F(expiry, timers_expire_while_no_function_is_called)
+{
+	uint64_t begin = timerheap_now(self->th), taken;
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, timerheap_start(self->th, SLOTS - 1, begin + 3600 * SEC));
+	for (int i = 0; i < 10; i++)
+		ASSERT_LE(0, timerheap_start(self->th, i, begin + (10 - i) * MSEC));
+	TH_WAIT_UNTIL(added(self->th) == 10);
+	ASSERT_EQ(10, added(self->th));
+	EXPECT_TRUE(system_readable(timerheap_fd(self->th), LOST / MSEC));
+	taken = timerheap_now(self->th);
+	for (int i = 0; i < 10; i++) {
+		ASSERT_TRUE(timerheap_next(self->th, &event));
+		EXPECT_EQ(1, event.expirations);
+		EXPECT_LE(event.deadline, event.fired);
+		EXPECT_GT(taken, event.fired);
+	}
+	EXPECT_FALSE(timerheap_next(self->th, &event));
+	EXPECT_FALSE(system_readable(timerheap_fd(self->th), 0));
+}
+
+/* A start, and a postponement to an earlier time, wake a thread that sleeps until later. */
+TEST_F(expiry, earlier_deadline_wakes_thread)
+{
+	uint64_t begin = timerheap_now(self->th);
+
+	ASSERT_EQ(0, timerheap_start(self->th, 0, begin + 3600 * SEC));
+	ASSERT_EQ(0, timerheap_start(self->th, 1, begin + 10 * MSEC));
+	TH_WAIT_UNTIL(added(self->th) == 1);
+	EXPECT_EQ(1, timerheap_postpone(self->th, 0, begin + 10 * MSEC));
+	TH_WAIT_UNTIL(added(self->th) == 2);
+	EXPECT_EQ(2, added(self->th));
+}
+
+/*
+ * The thread checks an unread ticker only twice a second.  Its event counts all periods, and after
+ * that the ticker is in time again.
+ */
+TEST_F(expiry, unread_ticker_is_checked_rarely)
+{
+	uint64_t begin = timerheap_now(self->th), ticks = 0;
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, timerheap_start_periodic(self->th, 0, begin, MSEC));
+	TH_WAIT_UNTIL(back_off(self->th) > 100 * MSEC);
+	EXPECT_LT(100 * MSEC, back_off(self->th));
+	nap(50 * MSEC);
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(1, timerheap_wait(self->th, LOST));
+		ASSERT_TRUE(timerheap_next(self->th, &event));
+		ticks += event.expirations;
+		EXPECT_EQ(begin + (ticks - 1) * MSEC, event.deadline);
+		EXPECT_LE(event.deadline, event.fired);
+	}
+	EXPECT_LE(50, ticks);
+}
+
+/* If the event of a ticker is taken before its next deadline, the thread checks it at that time. */
+TEST_F(expiry, taking_the_event_ends_back_off)
+{
+	struct timerheap_event event;
+
+	ASSERT_EQ(0, timerheap_start_periodic(self->th, 0, timerheap_now(self->th), 200 * MSEC));
+	TH_WAIT_UNTIL(back_off(self->th) > 100 * MSEC);
+	ASSERT_TRUE(timerheap_next(self->th, &event));
+	EXPECT_LE(2, event.expirations);
+	EXPECT_EQ(0, back_off(self->th));
+}
+
+/* A close ends the thread, also one that has timers to expire. */
+TEST(close_ends_thread)
+{
+	for (int i = 0; i < 100; i++) {
+		struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
+
+		ASSERT_NE(NULL, th);
+		for (int slot = 0; slot < SLOTS; slot++)
+			ASSERT_LE(0, timerheap_start_periodic(th, slot, 1 + slot, 100 * USEC));
+		timerheap_close(th);
+	}
+	TH_WAIT_UNTIL(threads_are(1));
+	EXPECT_TRUE(threads_are(1));
+}
+
+/* In a child of fork(), a context has no thread until it is opened again; the parent keeps its. */
+TEST(child_gets_thread_of_its_own)
+{
+	struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
+	pid_t child;
+
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 10 * MSEC));
+	child = fork();
+	if (!child) {
+		if (!threads_are(1) || timerheap_reopen(th) || !threads_are(2) ||
+		    timerheap_start(th, 1, timerheap_now(th) + MSEC))
+			_exit(1);
+		TH_WAIT_UNTIL(added(th) == 1);
+		_exit(added(th) != 1);
+	}
+	EXPECT_EQ(0, child_status(child));
+	TH_WAIT_UNTIL(added(th) == 1);
+	EXPECT_EQ(1, added(th));
+	timerheap_close(th);
+}
+
+/* timerheap_reopen() ends the thread of the former timers before it replaces their memory. */
+TEST(reopen_replaces_thread)
+{
+	struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
+
+	ASSERT_NE(NULL, th);
+	for (int i = 0; i < 50; i++) {
+		for (int slot = 0; slot < SLOTS; slot++)
+			ASSERT_LE(0, timerheap_start(th, slot, timerheap_now(th) + i * 10 * USEC));
+		ASSERT_EQ(0, timerheap_reopen(th));
+		EXPECT_EQ(0, added(th));
+	}
+	TH_WAIT_UNTIL(threads_are(2));
+	EXPECT_TRUE(threads_are(2));
+	timerheap_close(th);
+}
+
+/* With a manual clock nothing becomes due by itself.  So the flag has no effect. */
+TEST(manual_clock_needs_no_thread)
+{
+	struct timerheap *th = open_with_thread(TIMERHEAP_CLOCK_MANUAL);
+	struct timerheap_event event;
+
+	ASSERT_NE(NULL, th);
+	EXPECT_TRUE(threads_are(1));
+	ASSERT_EQ(0, timerheap_start(th, 0, 10));
+	EXPECT_EQ(1, timerheap_advance(th, 10, 0));
+	EXPECT_TRUE(timerheap_next(th, &event));
+	timerheap_close(th);
+}
+
+TEST_HARNESS_MAIN
