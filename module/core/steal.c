@@ -132,15 +132,15 @@ static bool theap_steal_on;
 
 /**
  * struct theap_thief - the scans of a CPU
- * @next: earliest time of the next scan after a run or before a sleep, on CLOCK_MONOTONIC
+ * @last: time of the last scan after a run or before a sleep, on CLOCK_MONOTONIC
  * @at:   the next scan begins here
  * @scan: begins a scan in a softirq; armed by a task that has found a stuck queue
  *
- * @next and @at are written without a lock, by softirqs on that CPU and by tasks that run or have
+ * @last and @at are written without a lock, by softirqs on that CPU and by tasks that run or have
  * run on it.
  */
 struct theap_thief {
-	u64 next;
+	u64 last;
 	struct theap_cursor at;
 	struct hrtimer scan;
 };
@@ -256,21 +256,21 @@ static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 }
 
 /*
- * May this CPU scan now?  Only a housekeeping CPU may, at most once per steal_us.
+ * May this CPU scan now?  Only a housekeeping CPU may, at most once per steal_us.  A change of
+ * steal_us applies to the last scan, too.
  *
  * A calling task may have moved to another CPU since it read @thief.  A softirq may also call
- * this function between the read and the write of @next.  In both cases there may be one
+ * this function between the read and the write of @last.  In both cases there may be one
  * scan more, which is harmless.
  */
 static bool theap_thief_begin(struct theap_thief *thief, u64 now)
 {
-	u64 ns;
+	u64 ns = theap_steal_ns();
 
-	if (now < READ_ONCE(thief->next))
+	if (!ns || now < READ_ONCE(thief->last) + ns)
 		return false;
-	ns = theap_steal_ns();
-	WRITE_ONCE(thief->next, now + ns);
-	return ns && theap_cpu_is_housekeeping(raw_smp_processor_id());
+	WRITE_ONCE(thief->last, now);
+	return theap_cpu_is_housekeeping(raw_smp_processor_id());
 }
 
 /**

@@ -46,7 +46,7 @@ void queue_gets_stuck(void)
 	local_bh_disable();
 	test_queue()->cpu = smp_processor_id() + 1;
 	atomic_set(&test_queue()->ipi_pending, 1);
-	this_cpu_ptr(&theap_thieves)->next = 0;
+	this_cpu_ptr(&theap_thieves)->last = -SECOND;
 }
 
 /* Undo queue_gets_stuck(): the queue belongs to this CPU again.  Arm its hrtimer. */
@@ -458,9 +458,9 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 	WRITE_ONCE(test_queue()->progress, 0);
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
-	this_cpu_ptr(&theap_thieves)->next = 0;
+	this_cpu_ptr(&theap_thieves)->last = -SECOND;
 	theap_steal_before_sleep(&theap_default_placement[THEAP_REALTIME]);
-	this_cpu_ptr(&theap_thieves)->next = 0;
+	this_cpu_ptr(&theap_thieves)->last = -SECOND;
 	KUNIT_EXPECT_EQ(test, t[2].called, 0);
 	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(&this_cpu_ptr(&theap_thieves)->scan));
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
@@ -469,6 +469,24 @@ static void steal_scans_once_per_steal_us(struct kunit *test)
 	theap_thief_scans(&this_cpu_ptr(&theap_thieves)->scan);
 	KUNIT_EXPECT_EQ(test, t[2].called, 1);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 3);
+	queue_recovers();
+}
+
+/* After steal_us was reduced, a CPU does not wait for as long as before between two scans. */
+static void steal_lower_steal_us_applies_at_once(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 2);
+	u64 now = ktime_get_ns();
+
+	queue_gets_stuck();
+	start_overdue(&t[0], 1, OVERDUE);
+	theap_steal_after_run(now);
+	KUNIT_EXPECT_EQ(test, t[0].called, 1);
+	theap_steal_us /= 10;
+	start_overdue(&t[1], 1, OVERDUE);
+	WRITE_ONCE(test_queue()->progress, 0);
+	theap_steal_after_run(now + SECOND / 10);
+	KUNIT_EXPECT_EQ(test, t[1].called, 1);
 	queue_recovers();
 }
 
@@ -543,7 +561,7 @@ static void steal_before_sleep_scans_64_queues(struct kunit *test)
 		}
 		if (i == 3)
 			thief->at.bit = 3900;
-		thief->next = 0;
+		thief->last = -SECOND;
 		theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 		at[i] = thief->at.bit;
 	}
@@ -585,6 +603,7 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_owning_cpu_resumes_after_stuck_thief),
 	KUNIT_CASE(steal_scan_ends_when_budget_is_exceeded),
 	KUNIT_CASE(steal_scans_once_per_steal_us),
+	KUNIT_CASE(steal_lower_steal_us_applies_at_once),
 	KUNIT_CASE(steal_after_run_covers_all_clocks),
 	KUNIT_CASE(steal_scans_at_end_of_rest_if_nothing_is_due),
 	KUNIT_CASE(steal_before_sleep_scans_64_queues),

@@ -75,13 +75,13 @@ static void measure_stop(struct theap_timer *timer)
 
 static void measure_after_run(struct theap_timer *timer)
 {
-	this_cpu_ptr(&theap_thieves)->next = 0;
+	this_cpu_ptr(&theap_thieves)->last = 0;
 	theap_steal_after_run(ktime_get_ns());
 }
 
 static void measure_before_sleep(struct theap_timer *timer)
 {
-	this_cpu_ptr(&theap_thieves)->next = 0;
+	this_cpu_ptr(&theap_thieves)->last = 0;
 	theap_steal_before_sleep(&theap_default_placement[THEAP_MONOTONIC]);
 }
 
