@@ -40,7 +40,9 @@ static int count_threads(void)
 	DIR *tasks = opendir("/proc/self/task");
 	int nr = -2;		/* "." and ".." */
 
-	while (tasks && readdir(tasks))
+	if (!tasks)
+		return -1;
+	while (readdir(tasks))
 		nr++;
 	closedir(tasks);
 	return nr;
@@ -110,7 +112,8 @@ TEST_F(expiry, earlier_deadline_wakes_thread)
 	ASSERT_EQ(0, timerheap_start(self->th, 0, begin + 3600 * SEC));
 	ASSERT_EQ(0, timerheap_start(self->th, 1, begin + 10 * MSEC));
 	TH_WAIT_UNTIL(added(self->th) == 1);
-	EXPECT_EQ(1, timerheap_postpone(self->th, 0, begin + 10 * MSEC));
+	EXPECT_EQ(1, timerheap_postpone(self->th, 0, timerheap_now(self->th) + 100 * MSEC));
+	EXPECT_EQ(1, added(self->th));
 	TH_WAIT_UNTIL(added(self->th) == 2);
 	EXPECT_EQ(2, added(self->th));
 }
@@ -201,6 +204,38 @@ TEST(reopen_replaces_thread)
 	}
 	TH_WAIT_UNTIL(threads_are(2));
 	EXPECT_TRUE(threads_are(2));
+	timerheap_close(th);
+}
+
+/*
+ * The program may close all descriptors.  Then a thread that does not sleep ends.  A start returns
+ * an error, and a close does not wait for a thread that sleeps.
+ */
+TEST(closed_descriptor_ends_thread)
+{
+	struct timerheap *th;
+
+#ifdef __SANITIZE_THREAD__
+	SKIP(return, "the sanitizer reports that a descriptor is closed during a read()");
+#endif
+	th = open_with_thread(CLOCK_MONOTONIC);
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 50 * MSEC));
+	for (int fd = 3; fd < 64; fd++)
+		close(fd);
+	TH_WAIT_UNTIL(threads_are(1));
+	EXPECT_TRUE(threads_are(1));
+	EXPECT_EQ(-EBADF, timerheap_start(th, 1, 1));
+	timerheap_close(th);
+
+	/* This thread sleeps for an hour. */
+	th = open_with_thread(CLOCK_MONOTONIC);
+	ASSERT_NE(NULL, th);
+	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 3600 * SEC));
+	for (int fd = 3; fd < 64; fd++)
+		close(fd);
+	EXPECT_EQ(-EBADF, timerheap_start(th, 1, timerheap_now(th) + SEC));
+	EXPECT_EQ(-EBADF, timerheap_reopen(th));
 	timerheap_close(th);
 }
 

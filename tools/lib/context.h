@@ -126,9 +126,12 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 __attribute__((visibility("hidden")))
 bool __timerheap_expire_until(struct timerheap *th, uint32_t enough);
 
-/* End the thread of a context, if there is one.  The lock of all contexts is held. */
+/*
+ * End the thread of a context, if there is one.  The lock of all contexts is held.  Return: true;
+ * false: the program has closed the thread's descriptor, and the thread may still use the memory.
+ */
 __attribute__((visibility("hidden")))
-void __timerheap_thread_end(struct context *context);
+bool __timerheap_thread_end(struct context *context);
 
 /*
  * In a context that the process serves: if the ring has no entry, make the descriptor unreadable

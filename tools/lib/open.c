@@ -187,7 +187,12 @@ int timerheap_reopen(struct timerheap *th)
 
 	__timerheap_lock_contexts();
 	/* A child of fork() has no thread, and no descriptor.  Elsewhere this stops all timers. */
-	__timerheap_thread_end(context);
+	if (!__timerheap_thread_end(context)) {
+		__timerheap_unlock_contexts();
+		free(setup);
+		errno = saved;
+		return -EBADF;
+	}
 	__timerheap_detach(context);
 	if (setup) {
 		memcpy(setup, context->setup, context->setup_size);
@@ -217,13 +222,14 @@ void timerheap_close(struct timerheap *th)
 
 	__timerheap_lock_contexts();
 	__timerheap_remove_context(context);
-	__timerheap_thread_end(context);
-	munmap(th->ring, context->ring_size);
-	munmap(th->slots, context->slots_size);
 	if (th->fd >= 0)
 		close(th->fd);
+	if (__timerheap_thread_end(context)) {
+		munmap(th->ring, context->ring_size);
+		munmap(th->slots, context->slots_size);
+		free(context);
+	}
 	__timerheap_unlock_contexts();
-	free(context);
 	errno = saved;
 }
 

@@ -5,7 +5,7 @@
  * The slots, the ring and their protocol are those of <linux/timerheap.h>, in the process's memory.
  * So the inline functions of timerheap.h are the same for both engines.  This engine does what the
  * protocol lets the kernel do, in the thread that makes a KICK, or in the consumer.  The consumer
- * is the thread that takes events.  The engine has no thread and no signal of its own:
+ * is the thread that takes events.  The engine uses no signal:
  *
  *	a KICK		checks slots, and expires those that are due
  *	the consumer	expires what is due, before it finds that there is no event
@@ -305,10 +305,10 @@ static int notify(struct timerheap *th, uint64_t now)
 		error = __timerheap_wake_thread_at(th, heap_first(&p->heap));
 	if (p->added) {
 		p->added = false;
-		return p->armed <= now ? error : __timerheap_wake_at(th, 1);
+		return (p->armed <= now ? 0 : __timerheap_wake_at(th, 1)) ?: error;
 	}
 	/* While the ring has an entry, a new arming would make the descriptor unreadable. */
-	return when < p->armed && !unread(th) ? __timerheap_wake_at(th, when) : error;
+	return (when < p->armed && !unread(th) ? __timerheap_wake_at(th, when) : 0) ?: error;
 }
 
 /*
@@ -362,7 +362,7 @@ static int expire(struct timerheap *th, uint32_t enough, bool readable)
 		more = is_due(th, now) && unread(th) < enough;
 		error = notify(th, now);
 		if (!more && !unread(th))
-			error = rearm(th, now, readable);
+			error = rearm(th, now, readable) ?: error;
 		unlock(th);
 	}
 	return error ? error : unread(th) > 0;
@@ -379,7 +379,7 @@ bool __timerheap_serve(struct timerheap *th)
 	now = timerheap_now(th);
 	for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
 		check_first(th, now, BACK_OFF);
-	/* If more is due, the thread wakes up at once, and other threads get the lock before. */
+	/* If more is due, the thread wakes up at once.  Other threads can get the lock before. */
 	p->thread_at = TIMERHEAP_NEVER;
 	notify(th, 0);
 	ending = p->ending;
@@ -387,12 +387,22 @@ bool __timerheap_serve(struct timerheap *th)
 	return !ending;
 }
 
-void __timerheap_serve_no_more(struct timerheap *th)
+void __timerheap_serve_fails(struct timerheap *th)
 {
 	lock(th);
-	th->process->ending = true;
-	__timerheap_wake_thread_at(th, 1);
+	th->process->thread_at = TIMERHEAP_NEVER;
 	unlock(th);
+}
+
+int __timerheap_serve_no_more(struct timerheap *th)
+{
+	int error;
+
+	lock(th);
+	th->process->ending = true;
+	error = __timerheap_wake_thread_at(th, 1);
+	unlock(th);
+	return error;
 }
 
 bool __timerheap_expire(const struct timerheap *th)

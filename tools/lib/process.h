@@ -20,11 +20,11 @@
  * @added:      L: this hold of the lock has added an entry to the ring, and has not made the
  *              descriptor readable yet
  * @stepped:    L: a clock step was detected, and is not reported yet
- * @report:     report clock steps: TIMERHEAP_CANCEL_ON_SET.  Constant, as the next three
- * @can_step:   the clock can be stepped
+ * @ending:     L: the thread has to end
  * @thread_at:  L: the time at which the timerfd of the thread wakes it; TIMERHEAP_NEVER: none.
  *              thread.c describes the thread
- * @ending:     L: the thread has to end
+ * @report:     report clock steps: TIMERHEAP_CANCEL_ON_SET.  Constant, as all below
+ * @can_step:   the clock can be stepped
  * @min_period: the shortest period; a shorter one counts as this one
  * @max_slots:  the slots for which memory is reserved
  *
@@ -56,7 +56,7 @@ static inline bool is_manual(const struct timerheap *th)
 
 /*
  * Create a descriptor for @clock.  @can_step: the clock can be stepped.  @flags: 0; or
- * TFD_NONBLOCK, so that read() does not block.  Return: the descriptor, or a negative error number.
+ * TFD_NONBLOCK, so that read() does not block.  Return: the descriptor, or a negative error.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_wake_open(clockid_t clock, bool can_step, int flags);
@@ -76,7 +76,10 @@ int __timerheap_wake_at(struct timerheap *th, uint64_t when);
 __attribute__((visibility("hidden")))
 bool __timerheap_wake_fired(struct timerheap *th);
 
-/* Wake the thread of a context at @when.  Context: the lock is held.  Return: as above. */
+/*
+ * Wake the thread of a context at @when.  Context: the lock is held.  Return: 0 or a negative
+ * error, after which the thread sleeps until another call.
+ */
 __attribute__((visibility("hidden")))
 int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when);
 
@@ -88,9 +91,13 @@ int __timerheap_thread_start(struct context *context);
 __attribute__((visibility("hidden")))
 bool __timerheap_serve(struct timerheap *th);
 
-/* Let __timerheap_serve() return false, and wake the thread. */
+/* In the thread, which cannot sleep any more: let the next KICK arm its timerfd, and so fail. */
 __attribute__((visibility("hidden")))
-void __timerheap_serve_no_more(struct timerheap *th);
+void __timerheap_serve_fails(struct timerheap *th);
+
+/* Let __timerheap_serve() return false, and wake the thread.  Return: 0 or a negative error. */
+__attribute__((visibility("hidden")))
+int __timerheap_serve_no_more(struct timerheap *th);
 
 /* The operation @open of the engine (process_open.c). */
 __attribute__((visibility("hidden")))

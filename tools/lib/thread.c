@@ -4,8 +4,8 @@
  *
  * Without the thread, a timer expires when the program takes events, makes a KICK or synchronizes.
  * With the thread, it also expires while the program does none of that, as it does in the kernel.
- * So @fired of an event is the time at which the timer was due, and the descriptor is readable only
- * for events.
+ * So @fired of an event is the time at which the thread has found the timer due.  The descriptor is
+ * readable only for events, and for steps of the clock.
  *
  * The thread sleeps in read() on a timerfd of its own, and serves a batch of slots when it wakes
  * up (process.c).  The code that makes the first time of the heap earlier arms the timerfd:
@@ -22,6 +22,11 @@
  *
  * fork() does not duplicate the thread.  So the child closes its copy of the timerfd (fork.c), and
  * timerheap_reopen() starts another thread.
+ *
+ * The program may close all descriptors, as closefrom() does.  If the thread sleeps then, it can no
+ * longer be woken, and it still uses the memory of the context.  So timerheap_close() does not free
+ * that memory.  If the thread does not sleep, its next read() fails, and it ends.  In both cases
+ * the next KICK that arms the timerfd returns -EBADF.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,56 +34,66 @@
 
 #include "process.h"
 
-/* Sleep until the timerfd expires, or the clock is stepped. */
-static void sleep_on(int fd)
+/* Sleep until the timerfd expires, or the clock is stepped.  Return: false: it is no timerfd. */
+static bool sleep_on(int fd)
 {
 	uint64_t count;
+	ssize_t size;
 
-	/* No signal handler runs in this thread, and the context keeps the descriptor open. */
-	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
+	do {
+		size = read(fd, &count, sizeof(count));
+	} while (size < 0 && errno == EINTR);
+	return size == sizeof(count) || (size < 0 && errno == ECANCELED);
 }
 
 static void *serve(void *arg)
 {
 	struct context *context = arg;
+	const int fd = context->thread_fd;
 
-	do {
-		sleep_on(context->thread_fd);
-	} while (__timerheap_serve(&context->th));
+	while (sleep_on(fd))
+		if (!__timerheap_serve(&context->th))
+			return NULL;
+	__timerheap_serve_fails(&context->th);
 	return NULL;
 }
 
 int __timerheap_thread_start(struct context *context)
 {
 	bool can_step = context->th.process->can_step;
+	int fd = __timerheap_wake_open(context->th.clock, can_step, 0), error;
 	sigset_t all, former;
-	int error;
 
-	context->thread_fd = __timerheap_wake_open(context->th.clock, can_step, 0);
-	if (context->thread_fd < 0)
-		return context->thread_fd;
+	if (fd < 0)
+		return fd;
+	context->thread_fd = fd;
 	/* The thread inherits the mask: the program's signals go to its other threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &former);
 	error = pthread_create(&context->thread, NULL, serve, context);
 	pthread_sigmask(SIG_SETMASK, &former, NULL);
 	if (error) {
-		close(context->thread_fd);
+		close(fd);
 		context->thread_fd = -1;
 	}
 	return -error;
 }
 
-void __timerheap_thread_end(struct context *context)
+bool __timerheap_thread_end(struct context *context)
 {
-	int saved = errno;
+	int saved = errno, error, state;
 
 	if (context->thread_fd < 0)
-		return;
-	__timerheap_serve_no_more(&context->th);
-	pthread_join(context->thread, NULL);
-	close(context->thread_fd);
-	context->thread_fd = -1;
+		return true;
+	error = __timerheap_serve_no_more(&context->th);
+	if (!error) {
+		/* A cancelled caller must not end in pthread_join(): it holds a lock. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		pthread_join(context->thread, NULL);
+		pthread_setcancelstate(state, NULL);
+		close(context->thread_fd);
+		context->thread_fd = -1;
+	}
 	errno = saved;
+	return !error;
 }

@@ -131,7 +131,8 @@ static inline struct timerheap *timerheap_open(clockid_t clock, uint32_t slots)
  * Open a context with all that SETUP accepts: growth, a CPU for its timers, no limits, a default
  * slack, and reports of clock steps; or choose an engine.  TIMERHEAP_IOC_SETUP(2) describes struct
  * timerheap_setup.  The function sets @setup->layout, and writes the answer of SETUP to @setup.
- * In the process, UNLIMITED permits periods from 1 us, and ON_CPU only checks @setup->cpu.
+ * In the process, UNLIMITED permits periods from 1 us, and ON_CPU only checks @setup->cpu.  Without
+ * resources for a thread, THREAD makes the call fail with EAGAIN.
  * Return: as timerheap_open().  Further values of errno: EINVAL: the flags or the CPU are invalid.
  * EPERM: the flag or the CPU needs a capability.  E2BIG: @setup has an unknown field set.
  */
@@ -187,8 +188,8 @@ const char *timerheap_engine(const struct timerheap *th);
  * Return the descriptor, for poll() and epoll: it is readable while the ring has an entry, also
  * that of a discarded event.  It is -1 in a child of fork() until timerheap_reopen().
  *
- * In the process it is also readable when a timer is due, and sometimes without an event, until
- * a function that takes events finds none.  Such a descriptor accepts no calls of the device.
+ * In the process without THREAD it is also readable when a timer is due, and sometimes without an
+ * event: until a function finds no event.  In the process it accepts no calls of the device.
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {

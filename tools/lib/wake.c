@@ -153,10 +153,12 @@ int __timerheap_wake_thread_at(struct timerheap *th, uint64_t when)
 {
 	int fd = context_of(th)->thread_fd, error;
 
-	th->process->thread_at = when;
 	error = arm(th, fd, when);
 	/* As above: arm() may have read the clocks before a step. */
-	return error == -ECANCELED ? arm(th, fd, when) : error;
+	if (error == -ECANCELED)
+		error = arm(th, fd, when);
+	th->process->thread_at = error ? TIMERHEAP_NEVER : when;
+	return error;
 }
 
 bool __timerheap_wake_fired(struct timerheap *th)

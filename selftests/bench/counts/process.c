@@ -2,8 +2,8 @@
 /*
  * Count the instructions of the library's engine in the process.
  *
- * This is a program of its own, since slots.c replaces the library's KICK by an empty function.  The
- * clock is manual.  So the engine expires timers at any time, and arms no timerfd.
+ * This is a program of its own, since slots.c replaces the library's KICK by an empty function.
+ * The clock is manual.  So the engine expires timers at any time, and arms no timerfd.
  */
 #include <stdlib.h>
 
