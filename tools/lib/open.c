@@ -218,17 +218,18 @@ const char *timerheap_engine(const struct timerheap *th)
 void timerheap_close(struct timerheap *th)
 {
 	struct context *context = context_of(th);
-	int saved = errno;
+	int saved = errno, fd = th->fd;
 
 	__timerheap_lock_contexts();
 	__timerheap_remove_context(context);
-	if (th->fd >= 0)
-		close(th->fd);
+	/* End the thread first: it arms the descriptor, which may get another file. */
 	if (__timerheap_thread_end(context)) {
 		munmap(th->ring, context->ring_size);
 		munmap(th->slots, context->slots_size);
 		free(context);
 	}
+	if (fd >= 0)
+		close(fd);
 	__timerheap_unlock_contexts();
 	errno = saved;
 }

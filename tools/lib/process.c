@@ -371,18 +371,20 @@ static int expire(struct timerheap *th, uint32_t enough, bool readable)
 bool __timerheap_serve(struct timerheap *th)
 {
 	struct timerheap_process *p = th->process;
-	uint64_t now;
+	uint64_t now = timerheap_now(th);
 	bool ending;
 
 	/* No signal handler runs in this thread, so it always gets the lock. */
 	lock(th);
-	now = timerheap_now(th);
-	for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
-		check_first(th, now, BACK_OFF);
-	/* If more is due, the thread wakes up at once.  Other threads can get the lock before. */
-	p->thread_at = TIMERHEAP_NEVER;
-	notify(th, 0);
 	ending = p->ending;
+	/* The descriptor of a context that was closed may be another file: do not arm it. */
+	if (!ending) {
+		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
+			check_first(th, now, BACK_OFF);
+		/* If more is due, the thread wakes up at once.  Others can get the lock before. */
+		p->thread_at = TIMERHEAP_NEVER;
+		notify(th, 0);
+	}
 	unlock(th);
 	return !ending;
 }
