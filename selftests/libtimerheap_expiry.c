@@ -12,7 +12,7 @@
 
 #define SLOTS	64
 
-/* Open a context whose thread expires timers.  @clock: its clock. */
+/* Open a context on @clock, with a thread that expires timers. */
 static struct timerheap *open_with_thread(clockid_t clock)
 {
 	struct timerheap_setup setup = {

@@ -20,7 +20,7 @@
 #include "cpus.h"
 #include "upcalls.h"
 
-/* The housekeeping CPUs; and, for each CPU, the CPU whose queue a start on it uses by default. */
+/* The housekeeping CPUs; and for each CPU: a start on it uses the queue of theap_start_cpu. */
 struct cpumask theap_housekeeping;
 DEFINE_PER_CPU(unsigned int, theap_start_cpu);
 
