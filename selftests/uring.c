@@ -461,4 +461,28 @@ TEST_F(uring, task_work_does_not_end_ioctl_wait)
 	}
 }
 
+/*
+ * Task work does not end an ioctl KICK either: only a signal does.  Timeouts of io_uring complete
+ * during the KICK, one every 200 us.
+ */
+TEST_F(uring, task_work_does_not_end_ioctl_kick)
+{
+	enum { NUMBERS = 100000, TIMEOUTS = 16 };
+	uint32_t *numbers = calloc(NUMBERS, sizeof(*numbers));
+	struct __kernel_timespec spans[TIMEOUTS];
+
+	ASSERT_NE(NULL, numbers);
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < TIMEOUTS; i++) {
+			spans[i] = (struct __kernel_timespec){ .tv_nsec = (i + 1) * 200 * USEC };
+			io_uring_prep_timeout(io_uring_get_sqe(&self->ring), &spans[i], 0, 0);
+		}
+		ASSERT_EQ(TIMEOUTS, io_uring_submit(&self->ring));
+		EXPECT_EQ(NUMBERS, th_kick(self->fd, numbers, NUMBERS));
+		for (int i = 0; i < TIMEOUTS; i++)
+			EXPECT_EQ(-ETIME, result(&self->ring, LOST));
+	}
+	free(numbers);
+}
+
 TEST_HARNESS_MAIN

@@ -465,7 +465,7 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 			continue;
 		cond_resched();
 		/* End early, not with EINTR: the program calls DRAIN again with the new @first. */
-		if (signal_pending(current))
+		if (task_sigpending(current))
 			break;
 	}
 	if (ret && !count)
@@ -542,7 +542,7 @@ int theap_kick(struct theap_context *context, const u32 __user *from, u32 nr, u3
 			theap_context_wake(context);
 		wake = false;
 		cond_resched();
-		if (signal_pending(current))
+		if (task_sigpending(current))
 			break;
 	}
 	*done = count;
@@ -637,7 +637,7 @@ int theap_ioctl_batch(struct theap_context *context, void *arg)
 		if (copied < batch)
 			ret = -EFAULT;
 		cond_resched();
-		if (signal_pending(current))
+		if (task_sigpending(current))
 			break;
 	}
 	call->done = count;
