@@ -46,7 +46,7 @@
 #define SEC		1000000000ULL
 #define MSEC		1000000ULL
 #define TURN		(10 * MSEC)
-#define MEASURED	(10 * SEC)
+#define MEASURED	(40 * SEC)
 #define UPDATES		1000
 #define ENTRIES		4096	/* of the submission queue */
 #define MOST_ENTRIES	65536	/* of the completion queue: the most that io_uring permits */
@@ -178,6 +178,13 @@ static void slots_start(uint32_t connection)
 {
 	if (timerheap_arm(th, connection, now + timeout, 0) & TIMERHEAP_MUST_KICK)
 		kicks[nr_kicks++] = connection;
+}
+
+/* A pending timer needs no KICK.  If it has just expired, completing its event starts it again. */
+static void slots_postpone(uint32_t connection)
+{
+	if (timerheap_postpone(th, connection, now + timeout) < 0)
+		errx(1, "timerheap_postpone");
 }
 
 /*
@@ -319,11 +326,11 @@ static void wheel_close(void)
 
 static const struct program programs[] = {
 	{ "none", do_nothing, ignore, ignore, NULL, do_nothing, do_nothing },
-	{ "timerheap", slots_open, slots_start, slots_start, slots_complete, slots_before_wait,
+	{ "timerheap", slots_open, slots_start, slots_postpone, slots_complete, slots_before_wait,
 	  slots_close },
-	{ "timerheap, 10 ms of slack", slots_open_slackened, slots_start, slots_start,
+	{ "timerheap, 10 ms of slack", slots_open_slackened, slots_start, slots_postpone,
 	  slots_complete, slots_before_wait, slots_close },
-	{ "timerheap, limited", slots_open_limited, slots_start, slots_start, slots_complete,
+	{ "timerheap, limited", slots_open_limited, slots_start, slots_postpone, slots_complete,
 	  slots_before_wait, slots_close },
 	{ "timeouts, lazy", do_nothing, lazy_start, lazy_postpone, lazy_complete, do_nothing,
 	  do_nothing },
