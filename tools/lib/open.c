@@ -9,9 +9,9 @@
  * A program may have been compiled with another version of <linux/timerheap.h>.  Its
  * struct timerheap_setup may then be shorter or longer than the library's.  The module
  * reads the size from the number of the request.  So the library passes the program's
- * structure with the program's size.  The library itself accesses only the fields up to @layout,
- * which each program has whose protocol the library knows (new_context()).  The engine in the
- * process checks the size (process_open.c).
+ * structure with the program's size.  Each program whose protocol the library knows has the fields
+ * up to @layout (new_context()).  Only the engine in the process uses later ones, after it has
+ * checked the size (process_open.c).
  */
 #include <errno.h>
 #include <fcntl.h>
