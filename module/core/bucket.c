@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Slack buckets: timers that may expire together share one heap entry.
+ * Buckets: timers that may expire together, or that are checked together, share a heap entry.
  *
- * Theory.  A timer with slack s, due at t, may expire anywhere in [t, t + s].  Its
+ * Slack.  A timer with slack s, due at t, may expire anywhere in [t, t + s].  Its
  * deadline is rounded up to the roundest time of that window (slack.h).  Timers with the
  * same rounded deadline share a bucket, whatever their slack is.  The heap knows only the
  * deadline of the bucket.  For example, with times in units:
@@ -15,35 +15,54 @@
  * Kafka's hierarchical timing wheel also keeps its buckets in a queue that is ordered by
  * deadline.  But it has levels: each wheel has longer ticks than the wheel below.  When a
  * bucket of a coarse wheel is due, its timers are distributed over the finer wheel.  Here
- * the slack belongs to the timer, so there are no levels, and a deadline may be any
- * time ahead.  No timer changes its bucket as its deadline approaches, and no tick is needed.
+ * the slack belongs to the timer, so buckets of slack have no levels, and a deadline may be any
+ * time ahead.  No tick is needed.
+ *
+ * Early buckets.  Most timeouts are stopped or postponed before they expire.  An exact position in
+ * the heap is wasted on them.  So in a crowded queue, a timer without slack that is due in at least
+ * 134 ms is put into an early bucket.  Let w be the time until its deadline t, and g a power of
+ * two, in nanoseconds, with w/256 < g <= w/128.  The bucket is due at floor(t, g) - g.  So all
+ * deadlines of a window of width g share the bucket, which is due g to 2g before each of them.
+ * When it is due, a stopped timer is dropped, and a postponed one is put into another early bucket.
+ * A timer whose deadline is near gets a heap entry at its deadline.  So checks are coarse, and
+ * expiries are exact:
+ *
+ *	started		w = 10 s, g = 67 ms: in an early bucket, due in 9.87 to 9.93 s
+ *	checked		w = 67 to 134 ms: in the heap, at the deadline
+ *
+ * The queue remembers the last window.  So starts with one constant timeout seldom look for their
+ * bucket: most deadlines are in the same window as the last one.  Such a deadline joins the bucket
+ * even if it is nearer than 134 ms.
  *
  * The owner is the code that holds the lock of the queue.  To start a timer, the owner finds
  * the timer's bucket in a hash table, and links the timer at the end of the bucket's list.  That
- * is O(1) if the bucket exists.  Unlinking a timer is O(1) if another timer stays in the bucket.
+ * is O(1) if the bucket exists.  To unlink a timer is O(1) if another timer stays in the bucket.
  * A stop or a postpone changes only the timer, as if it had a heap entry of its own.  The
- * owner finds the change when the bucket is due.  A due bucket is removed from the heap, and
- * its timers expire in batches like other timers.
+ * owner finds the change when the bucket is due.
+ *
+ * A run handles the timers of a due bucket one by one, in batches like other timers.  From then on
+ * the bucket gets no more timers.  A bucket of slack keeps its heap entry until it is empty: its
+ * timers are due.  Timers of an early bucket are not due yet, and there may be 10^5 of them.  So
+ * other due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it
+ * rekeys the bucket to the next nanosecond, behind all that is due now.
  *
  * A bucket only saves work.  If a timer needs a new bucket and none is free, the timer gets a heap
  * entry of its own.  So does a timer whose lookup visits too many buckets (bucket.h).  So does the
- * first timer with slack of a queue: the queue gets its first buckets after that start.  The
- * deadline is rounded in any case.
+ * first timer of a queue that wants a bucket: the queue gets its first buckets after that start.
+ * The deadline of a timer with slack is rounded in any case.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
  * members of a bucket are the timers that share it.  They are in a list in the memory of the
- * heap (list.c).  A bucket is in one of three places, which are fields of struct theap_buckets:
+ * heap (list.c).  A bucket is in the heap, or in @spare of struct theap_buckets.  Those in the heap
+ * that may get timers are in @table, by the time at which they are due; one of these may be @early.
  *
- *	free		in @spare
- *	in the heap	in @table, by deadline
- *	due		in @due, until its list is empty
- *
- * A bucket in the heap that loses its last member is freed at once, unless a bulk
- * extraction is on.  During an extraction the bucket cannot be removed from the heap, so the
- * bucket gets the deadline 0 and is due at once.  A run frees due buckets whose lists are empty.
+ * A bucket that loses its last member is freed at once, except during a bulk extraction that is
+ * elsewhere.  Then the bucket cannot be removed from the heap, so the bucket gets the deadline 0,
+ * and the next run frees it.
  */
 #include <linux/hash.h>
+#include <linux/jiffies.h>
 #include <linux/lockdep.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -56,9 +75,10 @@
 struct theap_bucket {
 	struct theap_timer timer;	/* has the heap entry of the bucket */
 	struct theap_node list;		/* head of the list of members */
+	bool early;			/* due before its members */
 	union {
-		struct hlist_node hash;		/* link in @table */
-		struct theap_bucket *next;	/* link in @due or in @spare */
+		struct hlist_node hash;		/* link in @table; unhashed: gets no more timers */
+		struct theap_bucket *next;	/* link in @spare */
 	};
 };
 
@@ -73,10 +93,10 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 }
 
 /*
- * Return: the bucket for a rounded deadline, a new one if needed; NULL: no bucket is free, or the
+ * Return: the bucket that is due at @when, a new one if needed; NULL: no bucket is free, or the
  * search has ended after THEAP_BUCKET_PROBES buckets.
  */
-static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when)
+static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when, bool early)
 	__must_hold(&queue->lock)
 {
 	struct theap_buckets *buckets = &queue->buckets;
@@ -90,7 +110,7 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	}
 	head = theap_buckets_head(buckets, when);
 	hlist_for_each_entry(bucket, head, hash) {
-		if (bucket->timer.when == when)
+		if (bucket->timer.when == when && bucket->early == early)
 			return bucket;
 		if (++probes == THEAP_BUCKET_PROBES)
 			return NULL;
@@ -103,8 +123,10 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	/* The caller needs one more position, for the timer. */
 	theap_heap_make_room(&queue->heap, THEAP_BUCKET_ROOM + 1);
 	buckets->spare = bucket->next;
+	buckets->used++;
 	hlist_add_head(&bucket->hash, head);
 	bucket->timer.when = when;
+	bucket->early = early;
 	theap_list_init(&queue->heap, &bucket->list);
 	theap_try_stable_to_modifying(&bucket->timer.status, THEAP_NO_STATUS);
 	theap_list_push_entry(&queue->heap, when, &bucket->timer.node);
@@ -112,48 +134,79 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	return bucket;
 }
 
-/* Move an empty bucket, which is neither in the heap nor in the table, to the free buckets. */
-static void __theap_bucket_release(struct theap_queue *queue, struct theap_bucket *bucket)
+/* Return: the time of the queue's clock, not older than the last tick or the current batch. */
+static s64 __theap_buckets_now(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
-	theap_list_del(&queue->heap, &bucket->list);
-	bucket->next = queue->buckets.spare;
-	queue->buckets.spare = bucket;
+	if (queue->buckets.tick != jiffies)
+		__theap_buckets_set_now(queue, theap_queue_now(queue));
+	return queue->buckets.now;
 }
 
-/* WAITING -> RUNNING -> NO_STATUS: remove a bucket from the heap and the table. */
-static void __theap_bucket_dequeue(struct theap_queue *queue, struct theap_bucket *bucket)
+/* Return: the width of the window of a deadline; 0: the deadline gets no early bucket. */
+static u64 __theap_early_width(struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
-	struct theap_timer *timer = &bucket->timer;
+	s64 span;
 
-	theap_try_waiting_to_running(&timer->status);
-	hlist_del(&bucket->hash);
-	if (theap_extract_is_at(&queue->heap, &timer->node))
-		theap_extract_remove(&queue->heap);
-	else
-		theap_heap_remove(&queue->heap, &timer->node);
-	theap_running_to_no_status(&timer->status);
+	if (!theap_queue_is_crowded(queue) || queue->clock == THEAP_MANUAL)
+		return 0;
+	span = when - __theap_buckets_now(queue);
+	return span < THEAP_EARLY_SPAN ? 0 : 1ULL << (fls64(span) - 8);
 }
 
 /**
- * __theap_bucket_due - move a bucket from the heap to the due buckets
- * @queue: owned; the bulk extraction is at the bucket's heap entry
- * @timer: embedded in the bucket
+ * __theap_bucket_for - choose the bucket of a timer
+ * @queue: owned; its heap has a free position, or @timer is queued in it
+ * @timer: in a transient state
+ * @when:  its deadline, rounded by theap_timer_round()
+ *
+ * Return: a bucket, which may be new and empty; NULL: the timer gets a heap entry of its own.
  */
-void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
+struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
+					const struct theap_timer *timer, s64 when)
 {
-	struct theap_bucket *bucket = theap_timer_bucket(timer);
 	struct theap_buckets *buckets = &queue->buckets;
+	u64 width;
 
 	lockdep_assert_held(&queue->lock);
-	__theap_bucket_dequeue(queue, bucket);
-	bucket->next = NULL;
-	if (buckets->due)
-		buckets->due_last->next = bucket;
-	else
-		buckets->due = bucket;
-	buckets->due_last = bucket;
+	if (timer->slack)
+		return __theap_bucket_find(queue, when, false);
+	if ((u64)(when - buckets->from) < buckets->width)
+		return buckets->early;
+	width = __theap_early_width(queue, when);
+	if (!width)
+		return NULL;
+	when &= ~(width - 1);
+	buckets->early = __theap_bucket_find(queue, when - width, true);
+	buckets->from = when;
+	buckets->width = buckets->early ? width : 0;
+	return buckets->early;
+}
+
+/**
+ * __theap_bucket_add - put a timer into a bucket
+ * @queue:  owned; its heap has a free position
+ * @bucket: from __theap_bucket_for()
+ * @timer:  in a transient state, not queued
+ */
+void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
+			struct theap_timer *timer)
+{
+	lockdep_assert_held(&queue->lock);
+	timer->when = bucket->timer.when;
+	theap_list_add(&queue->heap, &bucket->list, &timer->node);
+	queue->buckets.timers++;
+}
+
+/* Let a bucket get no more timers. */
+static void __theap_bucket_close(struct theap_queue *queue, struct theap_bucket *bucket)
+	__must_hold(&queue->lock)
+{
+	if (!hlist_unhashed(&bucket->hash))
+		hlist_del_init(&bucket->hash);
+	if (queue->buckets.early == bucket)
+		queue->buckets.width = 0;
 }
 
 /**
@@ -173,86 +226,98 @@ struct theap_timer *__theap_bucket_first(struct theap_queue *queue, struct theap
 }
 
 /**
- * __theap_bucket_drop - free an empty bucket that is in the heap
- * @queue: owned; no bulk extraction is on
+ * __theap_bucket_drop - free an empty bucket
+ * @queue: owned; no bulk extraction is on, or it is at the bucket's heap entry
  * @timer: embedded in the bucket
  */
 void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 {
-	lockdep_assert_held(&queue->lock);
-	__theap_bucket_dequeue(queue, theap_timer_bucket(timer));
-	__theap_bucket_release(queue, theap_timer_bucket(timer));
-}
-
-/**
- * __theap_buckets_next - return the next timer of the due buckets
- * @queue:  owned
- * @budget: the most timers and buckets to visit; reduced by those visited
- *
- * Frees each due bucket that has become empty.
- *
- * Return: the timer; NULL if there is none or the budget is spent.
- */
-struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int *budget)
-{
-	struct theap_buckets *buckets = &queue->buckets;
-	struct theap_bucket *bucket;
+	struct theap_bucket *bucket = theap_timer_bucket(timer);
 
 	lockdep_assert_held(&queue->lock);
-	while ((bucket = buckets->due) && *budget) {
-		struct theap_timer *timer = __theap_bucket_first(queue, &bucket->timer);
-
-		(*budget)--;
-		if (timer)
-			return timer;
-		buckets->due = bucket->next;
-		__theap_bucket_release(queue, bucket);
-	}
-	return NULL;
+	__theap_bucket_close(queue, bucket);
+	/* WAITING -> RUNNING -> NO_STATUS */
+	theap_try_waiting_to_running(&timer->status);
+	if (theap_extract_is_at(&queue->heap, &timer->node))
+		theap_extract_remove(&queue->heap);
+	else
+		theap_heap_remove(&queue->heap, &timer->node);
+	theap_running_to_no_status(&timer->status);
+	theap_list_del(&queue->heap, &bucket->list);
+	bucket->next = queue->buckets.spare;
+	queue->buckets.spare = bucket;
+	queue->buckets.used--;
 }
 
 /**
- * __theap_buckets_add - put a timer into the bucket of its deadline
- * @queue: owned; its heap has a free position
- * @timer: has slack; in a transient state, not queued
+ * __theap_bucket_next - return the next timer of a due bucket, or free the bucket if it is empty
+ * @queue: owned; the bulk extraction is at the bucket's heap entry
+ * @timer: embedded in the bucket
  *
- * Return: true; or false if no bucket was available, and then @timer is not queued.
+ * Return: the timer; NULL: the bucket was empty.
  */
-bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
+struct theap_timer *__theap_bucket_next(struct theap_queue *queue, struct theap_timer *timer)
 {
-	struct theap_bucket *bucket = __theap_bucket_find(queue, timer->when);
+	struct theap_timer *first = __theap_bucket_first(queue, timer);
 
-	if (!bucket)
-		return false;
-	theap_list_add(&queue->heap, &bucket->list, &timer->node);
-	queue->buckets.timers++;
-	return true;
+	if (first)
+		__theap_bucket_close(queue, theap_timer_bucket(timer));
+	else
+		__theap_bucket_drop(queue, timer);
+	return first;
 }
 
-/**
- * __theap_buckets_del - remove a timer from its bucket, and free the bucket if it is empty
- * @queue: owned
- * @timer: in a transient state, in a bucket
- */
-void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
+/* Are the timers of a bucket due later than the bucket? */
+bool __theap_bucket_is_early(struct theap_timer *timer)
 {
-	struct theap_node *head = theap_list_del(&queue->heap, &timer->node);
-	struct theap_bucket *bucket;
+	return theap_timer_bucket(timer)->early;
+}
 
-	queue->buckets.timers--;
-	if (!head)
-		return;
-	bucket = container_of(head, struct theap_bucket, list);
-	/* A bucket that is not WAITING is due and in no heap; __theap_buckets_next() frees it. */
-	if (theap_status(&bucket->timer.status) != THEAP_WAITING)
-		return;
-	if (theap_heap_is_extracting(&queue->heap)) {
-		/* The heap entry cannot be removed now: make the bucket due at once. */
+/* Free the bucket with list head @head, which has become empty. */
+static void __theap_bucket_emptied(struct theap_queue *queue, struct theap_node *head)
+	__must_hold(&queue->lock)
+{
+	struct theap_bucket *bucket = container_of(head, struct theap_bucket, list);
+
+	if (!theap_may_remove(&queue->heap, &bucket->timer.node)) {
+		__theap_bucket_close(queue, bucket);
 		bucket->timer.when = 0;
 		theap_heap_rekey(&queue->heap, &bucket->timer.node, 0);
 	} else {
 		__theap_bucket_drop(queue, &bucket->timer);
 	}
+}
+
+/**
+ * __theap_bucket_del - remove a timer from its bucket, and free the bucket if it is empty
+ * @queue: owned
+ * @timer: in a transient state, in a bucket
+ */
+void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
+{
+	struct theap_node *head = theap_list_del(&queue->heap, &timer->node);
+
+	lockdep_assert_held(&queue->lock);
+	queue->buckets.timers--;
+	if (head)
+		__theap_bucket_emptied(queue, head);
+}
+
+/**
+ * __theap_bucket_move - move a timer to another bucket, and free its old one if that is empty
+ * @queue:  owned
+ * @bucket: from __theap_bucket_for()
+ * @timer:  in a transient state, in a bucket
+ */
+void __theap_bucket_move(struct theap_queue *queue, struct theap_bucket *bucket,
+			 struct theap_timer *timer)
+{
+	struct theap_node *head = theap_list_move(&queue->heap, &bucket->list, &timer->node);
+
+	lockdep_assert_held(&queue->lock);
+	timer->when = bucket->timer.when;
+	if (head)
+		__theap_bucket_emptied(queue, head);
 }
 
 #define THEAP_BUCKET_TABLE_BYTES	(sizeof(struct hlist_head) << THEAP_BUCKET_BITS)
@@ -302,7 +367,8 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	int ret = -ENOMEM;
 	unsigned int nr;
 
-	gfp |= __GFP_NOWARN;
+	/* A bucket only saves work: do not try hard. */
+	gfp |= __GFP_NOWARN | __GFP_NORETRY;
 	/* If another CPU adds a table after this read, the table allocated here is freed below. */
 	if (!data_race(READ_ONCE(buckets->table))) {
 		table = kvzalloc(THEAP_BUCKET_TABLE_BYTES, gfp);
@@ -339,7 +405,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 }
 
 /**
- * theap_buckets_trim - free the spare buckets of a queue that has no timer in a bucket
+ * theap_buckets_trim - free the spare buckets of a queue that uses less than a quarter of them
  * @queue: the queue
  *
  * The table, 32 KiB, stays until the queue is destroyed.
@@ -353,7 +419,7 @@ void theap_buckets_trim(struct theap_queue *queue)
 	u32 nr = 0;
 
 	raw_spin_lock_irq(&queue->lock);
-	if (!buckets->timers)
+	if (4 * buckets->used < buckets->nr)
 		swap(spare, buckets->spare);
 	raw_spin_unlock_irq(&queue->lock);
 	/*
@@ -385,7 +451,6 @@ bool theap_buckets_clear(struct theap_queue *queue)
 	unsigned int budget = THEAP_BATCH;
 
 	raw_spin_lock_irq(&queue->lock);
-	WARN_ON_ONCE(__theap_buckets_next(queue, &budget));
 	for (; queue->heap.nr && budget; budget--) {
 		struct theap_entry *last = theap_heap_at(&queue->heap,
 							 theap_heap_end(&queue->heap) - 1);

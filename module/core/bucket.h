@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Slack buckets: timers that expire together share one heap entry (bucket.c). */
+/* Buckets: timers that expire, or are checked, together share one heap entry (bucket.c). */
 #ifndef THEAP_BUCKET_H
 #define THEAP_BUCKET_H
 
@@ -10,7 +10,7 @@
 /*
  * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart,
  * so they are enough for all deadlines of the next minute.  With 128 ms of slack, they are
- * enough for 35 minutes.
+ * enough for 35 minutes.  Early buckets are few: about 2600 for deadlines of up to a day.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.
@@ -28,23 +28,57 @@
 /* Buckets are allocated 32 at a time: 3 KiB. */
 #define THEAP_BUCKETS_GROW	32U
 
+struct theap_bucket;
+
+struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
+					const struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock);
+void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
+			struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_bucket_move(struct theap_queue *queue, struct theap_bucket *bucket,
+			 struct theap_timer *timer)
+	__must_hold(&queue->lock);
+void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
+	__must_hold(&queue->lock);
 struct theap_timer *__theap_bucket_first(struct theap_queue *queue,
 					 struct theap_timer *timer)
 	__must_hold(&queue->lock);
-void __theap_bucket_due(struct theap_queue *queue, struct theap_timer *timer)
-	__must_hold(&queue->lock);
 void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
-struct theap_timer *__theap_buckets_next(struct theap_queue *queue, unsigned int *budget)
+struct theap_timer *__theap_bucket_next(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
-bool __theap_buckets_add(struct theap_queue *queue, struct theap_timer *timer)
-	__must_hold(&queue->lock);
-void __theap_buckets_del(struct theap_queue *queue, struct theap_timer *timer)
-	__must_hold(&queue->lock);
+bool __theap_bucket_is_early(struct theap_timer *timer);
 int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_buckets_trim(struct theap_queue *queue);
 bool theap_buckets_clear(struct theap_queue *queue);
 void theap_buckets_destroy(struct theap_queue *queue);
+
+/*
+ * A deadline that is at least this far ahead may get an early bucket: 2^27 ns, 134 ms.  So the
+ * narrowest windows are 2^20 ns wide, 1 ms.
+ */
+#define THEAP_EARLY_SPAN	(128LL << 20)
+
+/* A queue with fewer heap entries and list nodes than this gets no early buckets. */
+#define THEAP_CROWD	512U
+
+/* A run handles this many timers of an early bucket, and then all other timers that are due. */
+#define THEAP_EARLY_SHARE	(THEAP_BATCH / 2)
+
+/* Store a time of the queue's clock that has just been read. */
+static inline void __theap_buckets_set_now(struct theap_queue *queue, s64 now)
+	__must_hold(&queue->lock)
+{
+	queue->buckets.now = now;
+	queue->buckets.tick = jiffies;
+}
+
+static inline bool theap_queue_is_crowded(const struct theap_queue *queue)
+	__must_hold(&queue->lock)
+{
+	return queue->heap.nr + queue->heap.nr_list_nodes >= THEAP_CROWD;
+}
 
 /* Is @timer embedded in a bucket?  Such a timer has no operations. */
 static inline bool theap_timer_is_bucket(const struct theap_timer *timer)

@@ -12,7 +12,7 @@
  *	state.h timer.h slack.h			the ten states, a timer, its slack
  *	account.h queue.h			an account, a queue
  *	counters.h trace.h			the counters of a queue, tracepoints
- *	bucket.c enqueue.c verify.c		slack buckets, enqueue and dequeue, the
+ *	bucket.c enqueue.c verify.c		buckets, enqueue and dequeue, the
  *						self-check
  *	owner.c					what the holder of a queue's lock does to
  *						the timers of the queue

@@ -5,7 +5,8 @@
  * A timer is queued in one of two ways.  The position of its node states which:
  *
  *	in the heap		it has a heap entry of its own
- *	among the list nodes	it has slack, and shares the heap entry of a bucket (bucket.c)
+ *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack, or
+ *				its bucket is due before the deadline
  *
  * Only the owner of the queue, which holds its lock, switches a timer between the two ways.
  */
@@ -23,8 +24,13 @@
  */
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 {
+	struct theap_bucket *bucket;
+
 	lockdep_assert_held(&queue->lock);
-	if (!timer->slack || !__theap_buckets_add(queue, timer))
+	bucket = __theap_bucket_for(queue, timer, timer->when);
+	if (bucket)
+		__theap_bucket_add(queue, bucket, timer);
+	else
 		theap_list_push_entry(&queue->heap, timer->when, &timer->node);
 }
 
@@ -39,7 +45,7 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
 	lockdep_assert_held(&queue->lock);
 	if (theap_list_has(&queue->heap, &timer->node))
-		__theap_buckets_del(queue, timer);
+		__theap_bucket_del(queue, timer);
 	else if (theap_extract_is_at(&queue->heap, &timer->node))
 		theap_extract_remove(&queue->heap);
 	else
@@ -61,36 +67,37 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 		return;
 	}
 	/* Removing the list node frees the position that the heap entry needs. */
-	__theap_buckets_del(queue, timer);
+	__theap_bucket_del(queue, timer);
 	theap_list_push_entry(&queue->heap, when, &timer->node);
 }
 
-/*
- * May a timer with a heap entry be requeued in a bucket?
- *
- * That removes its heap entry.  During a bulk extraction, only the entry at the current
- * position can be removed.
- */
-static bool theap_may_use_bucket(const struct theap_heap *heap, const struct theap_timer *timer)
-{
-	return timer->slack &&
-	       (theap_extract_is_at(heap, &timer->node) || !theap_heap_is_extracting(heap));
-}
-
 /**
- * __theap_reinsert - requeue a timer at another deadline, in a bucket if it may use one
+ * __theap_reinsert - requeue a queued timer, in the heap or in a bucket
  * @queue: owned
  * @timer: in a transient state, queued in @queue
- * @when:  the deadline, rounded by theap_timer_round()
+ * @when:  its new deadline, rounded by theap_timer_round()
+ *
+ * If the timer's heap entry cannot be removed now, it gets the new deadline.
  */
 void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
+	struct theap_heap *heap = &queue->heap;
+	bool listed = theap_list_has(heap, &timer->node);
+	struct theap_bucket *bucket = NULL;
+
 	lockdep_assert_held(&queue->lock);
-	if (!theap_list_has(&queue->heap, &timer->node) &&
-	    !theap_may_use_bucket(&queue->heap, timer)) {
+	timer->nextwhen = when;
+	/* Make room first, since that may end an extraction. */
+	if (!listed)
+		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
+	if (listed || theap_may_remove(heap, &timer->node))
+		bucket = __theap_bucket_for(queue, timer, when);
+	if (!bucket) {
 		__theap_rekey(queue, timer, when);
-		return;
+	} else if (listed) {
+		__theap_bucket_move(queue, bucket, timer);
+	} else {
+		__theap_dequeue(queue, timer);
+		__theap_bucket_add(queue, bucket, timer);
 	}
-	__theap_dequeue(queue, timer);
-	__theap_enqueue(queue, timer, when);
 }

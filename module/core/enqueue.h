@@ -3,7 +3,9 @@
 #ifndef THEAP_ENQUEUE_H
 #define THEAP_ENQUEUE_H
 
+#include "bucket.h"
 #include "extract.h"
+#include "list.h"
 #include "queue.h"
 
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
@@ -21,18 +23,19 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
  * @timer: in a transient state, not queued
  * @when:  its deadline, rounded by theap_timer_round()
  *
- * If the heap has no list nodes and @timer has no slack, one push is enough.
+ * In a queue that is not crowded, a timer without slack gets a heap entry.
  */
 static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer *timer,
 				   s64 when)
 	__must_hold(&queue->lock)
 {
 	timer->when = when;
+	timer->nextwhen = when;
 	theap_heap_make_room(&queue->heap, 1);
-	if (timer->slack || queue->heap.nr_list_nodes)
+	if (timer->slack || theap_queue_is_crowded(queue))
 		__theap_enqueue_slow(queue, timer);
 	else
-		theap_heap_push(&queue->heap, when, &timer->node);
+		theap_list_push_entry(&queue->heap, when, &timer->node);
 }
 
 #endif /* THEAP_ENQUEUE_H */

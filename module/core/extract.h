@@ -32,6 +32,15 @@ static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
 	return theap_extract_is_on(heap) || heap->last_hole != THEAP_NO_POS;
 }
 
+/*
+ * May the heap entry of a timer or bucket be removed?  During a bulk extraction, only the entry at
+ * the current position may be.
+ */
+static inline bool theap_may_remove(const struct theap_heap *heap, const struct theap_node *node)
+{
+	return !theap_heap_is_extracting(heap) || theap_extract_is_at(heap, node);
+}
+
 /* Make sure that @nr positions are free: if fewer are free, close holes (room.c). */
 static inline void theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {

@@ -71,21 +71,6 @@ void theap_list_init(struct theap_heap *heap, struct theap_node *head)
 }
 
 /**
- * theap_list_first - return the first member of a list
- * @heap: the heap that has the list
- * @head: head of the list
- *
- * Return: the first member, or NULL.
- */
-struct theap_node *theap_list_first(const struct theap_heap *heap,
-				    const struct theap_node *head)
-{
-	u32 first = theap_heap_at(heap, head->pos)->list.next;
-
-	return first == head->pos ? NULL : theap_heap_at(heap, first)->node;
-}
-
-/**
  * theap_list_add - add a node at the end of a list
  * @heap: has room for a list node
  * @head: head of the list
@@ -130,6 +115,32 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 		theap_list_node_move(heap, last, pos);
 	heap->nr_list_nodes--;
 	return head;
+}
+
+/**
+ * theap_list_move - move a node to the end of another list; its list node stays in its position
+ * @heap: the heap that has both lists
+ * @head: head of the other list
+ * @node: in a list
+ *
+ * Return: as theap_list_del(), for the list that @node has left.
+ */
+struct theap_node *theap_list_move(struct theap_heap *heap, struct theap_node *head,
+				   struct theap_node *node)
+{
+	struct theap_entry *entry = theap_heap_at(heap, node->pos);
+	struct theap_entry *head_entry = theap_heap_at(heap, head->pos);
+	struct theap_entry *next = theap_heap_at(heap, entry->list.next);
+	struct theap_entry *prev = theap_heap_at(heap, entry->list.prev);
+	struct theap_node *empty = next == prev ? next->node : NULL;
+
+	next->list.prev = entry->list.prev;
+	prev->list.next = entry->list.next;
+	entry->list.next = head->pos;
+	entry->list.prev = head_entry->list.prev;
+	theap_heap_at(heap, head_entry->list.prev)->list.next = node->pos;
+	head_entry->list.prev = node->pos;
+	return empty == head ? NULL : empty;
 }
 
 /**

@@ -6,11 +6,11 @@
 #include "heap.h"
 
 void theap_list_init(struct theap_heap *heap, struct theap_node *head);
-struct theap_node *theap_list_first(const struct theap_heap *heap,
-				    const struct theap_node *head);
 void theap_list_add(struct theap_heap *heap, struct theap_node *head,
 		    struct theap_node *node);
 struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *node);
+struct theap_node *theap_list_move(struct theap_heap *heap, struct theap_node *head,
+				   struct theap_node *node);
 void theap_list_make_way(struct theap_heap *heap);
 bool theap_heap_trim(struct theap_heap *heap, u32 keep, struct theap_growth *growth);
 
@@ -18,6 +18,15 @@ bool theap_heap_trim(struct theap_heap *heap, u32 keep, struct theap_growth *gro
 static inline bool theap_list_has(const struct theap_heap *heap, const struct theap_node *node)
 {
 	return heap->nr_list_nodes && node->pos >= heap->list_nodes;
+}
+
+/* Return: the first member of the list with head @head; NULL: the list is empty. */
+static inline struct theap_node *theap_list_first(const struct theap_heap *heap,
+						  const struct theap_node *head)
+{
+	u32 first = theap_heap_at(heap, head->pos)->list.next;
+
+	return first == head->pos ? NULL : theap_heap_at(heap, first)->node;
 }
 
 /* Push an entry; a list node at the position that the heap needs moves away first. */

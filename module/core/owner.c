@@ -278,9 +278,9 @@ struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budge
  * @queue: owned; the caller releases the lock next
  *
  * The top of the heap does not show the deadlines of some timers: those drained from the
- * inbox and not adjusted yet, those below extraction holes, and those in due buckets.  If
- * there are any, publish 0, so that a run begins at once.  For timers whose claims last long, let a
- * run begin soon; on a manual clock, at once.
+ * inbox and not adjusted yet, and those below extraction holes.  If there are any, publish 0, so
+ * that a run begins at once.  For timers whose claims last long, let a run begin soon; on a manual
+ * clock, at once.
  *
  * If the first deadline has become earlier, notify the watchdog before the lock is released.  After
  * the release, this CPU may get stuck before it arms the hrtimer.  Then the watchdog finds the
@@ -293,7 +293,7 @@ bool __theap_settle(struct theap_queue *queue)
 	s64 first = THEAP_NEVER, before = queue->first;
 
 	lockdep_assert_held(&queue->lock);
-	if (queue->drained || queue->buckets.due || theap_heap_is_extracting(&queue->heap))
+	if (queue->drained || theap_heap_is_extracting(&queue->heap))
 		first = 0;
 	else if (queue->heap.nr)
 		first = theap_heap_at(&queue->heap, THEAP_ROOT)->when;

@@ -111,8 +111,8 @@ struct theap_waker {
  *                their priority to the run
  * @now:          the time on the queue's clock at which the current batch is collected
  * @nr:           entries of @expired
- * @least:        the earliest deadline of the timers in @expired, from the time when the run
- *                collects these timers until it has called all their functions; otherwise
+ * @least:        a lower bound of the deadlines of the timers in @expired, from the time when the
+ *                run collects these timers until it has called all their functions; otherwise
  *                THEAP_NEVER.  Written under the lock of the queue, and at the end of the calls
  * @expired:      timers of the current batch whose function is to be called
  * @wakers:       callbacks that the run has yet to call
@@ -141,12 +141,16 @@ struct theap_run {
 };
 
 /**
- * struct theap_buckets - the slack buckets of a queue
- * @table:    buckets in the heap, hashed by deadline
- * @due:      buckets that are due, in the order in which runs found them
- * @due_last: the last bucket in @due
+ * struct theap_buckets - the buckets of a queue
+ * @table:    buckets in the heap, hashed by the time at which they are due
  * @spare:    free buckets
+ * @early:    the bucket in the heap that was last chosen as an early bucket
+ * @from:     the first deadline of the window of @early
+ * @width:    the width of that window, in nanoseconds; 0: @early is not valid
+ * @now:      the time of the queue's clock when it was last read for buckets or for a batch
+ * @tick:     the tick of that reading, in jiffies
  * @nr:       the number of all buckets, free ones included
+ * @used:     the number of buckets in the heap
  * @timers:   the number of timers in buckets
  * @wanted:   a timer has found no free bucket, or has used the last one, and the queue may get more
  *
@@ -154,10 +158,14 @@ struct theap_run {
  */
 struct theap_buckets {
 	struct hlist_head *table;
-	struct theap_bucket *due;
-	struct theap_bucket *due_last;
 	struct theap_bucket *spare;
+	struct theap_bucket *early;
+	s64 from;
+	u64 width;
+	s64 now;
+	unsigned long tick;
 	u32 nr;
+	u32 used;
 	u32 timers;
 	bool wanted;
 };

@@ -25,11 +25,12 @@ void theap_timer_unreserve(struct theap_timer *timer);
 void theap_room_attach(struct theap_queue *queue);
 void theap_room_detach(struct theap_queue *queue);
 
-/* Has a queue many buckets, and no timer in any?  Without the lock the answer may be stale. */
+/* Has a queue many buckets, most of them free?  Without the lock the answer may be stale. */
 static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue)
 {
-	return theap_counter(queue->buckets.nr) > THEAP_BUCKETS_KEPT &&
-	       !theap_counter(queue->buckets.timers);
+	u32 nr = theap_counter(queue->buckets.nr);
+
+	return nr > THEAP_BUCKETS_KEPT && 4 * theap_counter(queue->buckets.used) < nr;
 }
 
 /*

@@ -6,14 +6,14 @@
  * (budget.c):
  *
  *	collect	with the lock:	adjust the inbox, clean the top of the heap (owner.c);
- *				expire what is due: the timers in due buckets, and the
- *				heap from the top down, by bulk extraction (extract.c)
+ *				handle what is due: the heap from the top down, by bulk
+ *				extraction (extract.c), and the timers of due buckets
  *	call	without it:	the functions of the timers that have expired
  *	wake	without it:	the wakers, one call for each context that has events;
  *				only if nothing is left to expire, if THEAP_RUN_WAKERS
  *				of them wait, or at the end of the run
  *
- * The time under the lock is bounded.  A batch expires at most THEAP_BATCH timers, and
+ * The time under the lock is bounded.  A batch handles at most THEAP_BATCH timers, and
  * requeues at most half as many that were moved earlier.  With a million timers that takes at most
  * 23 us (queue.h).
  *
@@ -74,9 +74,13 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 
 	if (!theap_try_waiting_to_running(&timer->status))
 		return;
-	/* The timer's bucket was due, but the clock was stepped back since then. */
-	if (timer->when > run->now) {
-		__theap_reinsert(queue, timer, timer->when);
+	/*
+	 * The timer's early bucket is due, but not the timer.  Only the operation of a lazy timer
+	 * knows whether the deadline was postponed.
+	 */
+	if (timer->nextwhen > run->now && !timer->ops->lazy) {
+		__theap_reinsert(queue, timer, timer->nextwhen);
+		queue->count.requeued++;
 		theap_running_to_waiting(&timer->status);
 		return;
 	}
@@ -87,7 +91,6 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	 * the timer before adjust does, this function is called for the timer again.
 	 */
 	if (theap_timer_in_inbox(timer)) {
-		timer->nextwhen = timer->when;
 		__theap_rekey(queue, timer, THEAP_NEVER);
 		theap_running_to_modified_earlier(&timer->status);
 		return;
@@ -107,11 +110,14 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	queue->count.checked++;
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
+		/* The run may be so late that a timer expires out of its early bucket. */
+		s64 deadline = min(max(timer->when, timer->nextwhen), run->now);
+
 		/* A count, not a flag: a ticker moved earlier may expire twice in a batch. */
 		WRITE_ONCE(timer->active, timer->active + 1);
-		run->expired[run->nr++] = (struct theap_expired_timer){ timer->when, timer };
+		run->expired[run->nr++] = (struct theap_expired_timer){ deadline, timer };
 		WRITE_ONCE(run->least, min(run->least, timer->when));
-		theap_lateness_add(&queue->lateness, run->now - timer->when);
+		theap_lateness_add(&queue->lateness, run->now - deadline);
 	}
 	if (!next) {
 		__theap_dequeue(queue, timer);
@@ -120,7 +126,13 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	}
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
-	__theap_reinsert(queue, timer, theap_timer_round(timer, next));
+	if ((expiry.call || expiry.expirations) && !timer->slack) {
+		/* A periodic timer has expired, and will again: it needs no early check. */
+		timer->nextwhen = next;
+		__theap_rekey(queue, timer, next);
+	} else {
+		__theap_reinsert(queue, timer, theap_timer_round(timer, next));
+	}
 	theap_running_to_waiting(&timer->status);
 }
 
@@ -133,10 +145,7 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 
 	switch (status) {
 	case THEAP_WAITING:
-		if (theap_timer_is_bucket(timer))
-			__theap_bucket_due(queue, timer);
-		else
-			__theap_expire(queue, run, timer);
+		__theap_expire(queue, run, timer);
 		break;
 	case THEAP_DELETED:
 		__theap_remove(queue, timer);
@@ -157,6 +166,32 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 	}
 }
 
+/*
+ * Handle the timers of a due bucket, at the current position of the bulk extraction.  Of an early
+ * bucket, handle a share, and leave the others until other due timers have been handled.
+ */
+static void __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
+			       struct theap_timer *bucket, unsigned int *budget)
+	__must_hold(&queue->lock)
+{
+	bool early = __theap_bucket_is_early(bucket);
+	unsigned int share = THEAP_EARLY_SHARE;
+	struct theap_timer *timer;
+
+	while (*budget && (timer = __theap_bucket_next(queue, bucket))) {
+		(*budget)--;
+		__theap_run_one(queue, run, timer);
+		/* The bucket was emptied and freed; or room for another one ended the extraction. */
+		if (!theap_extract_is_on(&queue->heap) ||
+		    !theap_extract_is_at(&queue->heap, &bucket->node))
+			break;
+		if (early && !--share) {
+			__theap_rekey(queue, bucket, run->now + 1);
+			break;
+		}
+	}
+}
+
 /* Continue the bulk extraction.  If it is complete, close the holes that it has left. */
 static void __theap_run_extract(struct theap_queue *queue, struct theap_run *run,
 				unsigned int *budget)
@@ -165,24 +200,18 @@ static void __theap_run_extract(struct theap_queue *queue, struct theap_run *run
 	struct theap_entry *entry;
 
 	while ((entry = theap_extract_next(&queue->heap, run->now, budget))) {
+		struct theap_timer *timer = theap_node_timer(entry->node);
+
 		(*budget)--;
-		__theap_run_one(queue, run, theap_node_timer(entry->node));
+		if (theap_timer_is_bucket(timer))
+			__theap_run_bucket(queue, run, timer, budget);
+		else
+			__theap_run_one(queue, run, timer);
 	}
 	while (*budget && theap_heap_is_extracting(&queue->heap)) {
 		theap_heap_close_hole(&queue->heap);
 		(*budget)--;
 	}
-}
-
-/* Handle the timers of the due buckets, one by one. */
-static void __theap_empty_due(struct theap_queue *queue, struct theap_run *run,
-			      unsigned int *budget)
-	__must_hold(&queue->lock)
-{
-	struct theap_timer *timer;
-
-	while ((timer = __theap_buckets_next(queue, budget)))
-		__theap_run_one(queue, run, timer);
 }
 
 /*
@@ -237,25 +266,18 @@ static bool theap_run_collect(struct theap_queue *queue, struct theap_run *run)
 	/* A manual clock stays at the time that the previous batch has advanced it to. */
 	if (queue->clock != THEAP_MANUAL)
 		run->now = theap_queue_now(queue);
+	__theap_buckets_set_now(queue, run->now);
 	do {
 		bool empty = __theap_adjust(queue, &moves);
-		struct theap_timer *timer;
+		struct theap_timer *timer = __theap_clean(queue, &budget);
 
-		/*
-		 * Empty the due buckets before an extraction begins, so that their timers do
-		 * not wait for its end.  Buckets that the extraction finds due are emptied
-		 * after it.
-		 */
-		if (!theap_heap_is_extracting(&queue->heap))
-			__theap_empty_due(queue, run, &budget);
-		timer = __theap_clean(queue, &budget);
 		if (timer && empty)
 			theap_run_advance_manual(run, timer->when);
 		if (timer && timer->when <= run->now)
 			theap_extract_begin(&queue->heap, run->now);
 		if (theap_heap_is_extracting(&queue->heap)) {
 			__theap_run_extract(queue, run, &budget);
-		} else if (!queue->buckets.due && (timer || !queue->heap.nr)) {
+		} else if (timer || !queue->heap.nr) {
 			more = !empty;
 			break;
 		}

@@ -71,8 +71,13 @@ static inline s64 theap_timer_round(const struct theap_timer *timer, s64 when)
  */
 static inline void theap_timer_set_slack(struct theap_timer *timer, u64 slack)
 {
-	u64 units = slack < THEAP_SLACK_MIN ? 0 : div_u64(slack, THEAP_SLACK_UNIT);
+	u64 units;
 
+	if (slack < THEAP_SLACK_MIN) {
+		timer->slack = 0;
+		return;
+	}
+	units = div_u64(slack, THEAP_SLACK_UNIT);
 	timer->slack_shift = max(fls64(units) - 16, 0);
 	timer->slack = units >> timer->slack_shift;
 }

@@ -9,7 +9,7 @@
  *
  *	state			is the timer queued?		stable	changed by
  *	NO_STATUS		no				yes	any CPU
- *	WAITING			yes, at its deadline		yes	any CPU
+ *	WAITING			yes, at its deadline, or early	yes	any CPU
  *	RUNNING			yes				no	the owner
  *	DELETED			yes, until the owner removes it	yes	any CPU
  *	REMOVING		yes				no	the owner
@@ -23,7 +23,8 @@
  * after its deadline if its function waits in the batch of another run (__theap_expire() in run.c).
  *
  * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
- * A bucket has a heap entry until it is due.
+ * A bucket has a heap entry until it is due.  An early bucket is due before the deadlines of its
+ * timers.
  *
  * The four states that are not stable are transient, and act as locks.  Code that puts a
  * timer into a transient state keeps interrupts off until the timer has left that state.  So

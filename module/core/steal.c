@@ -13,7 +13,7 @@
  * scheduler) with nothing to do runs the timers of other Ps.  A stolen run is charged to the
  * thief's CPU, and to the account of the queue on that CPU.
  *
- * A queue is stuck if a timer is overdue by steal_us (a module parameter), and no run of the
+ * A queue is stuck if an entry is overdue by steal_us (a module parameter), and no run of the
  * queue has made progress for steal_us: none has begun, collected a batch or ended.  The time
  * that the queue rests after a run, at most 10 s (budget.c), counts as part of that run.  A rest
  * that a notification begins (arm.c) counts as progress, too.  So a CPU that has too much to do is

@@ -10,7 +10,7 @@
  * For each queue that the timers have used, the time is the earliest of:
  *
  *	@first, @earliest	the heap and the inbox; 0 while timers are between the inbox and the
- *				heap, in due buckets or below extraction holes
+ *				heap, or below extraction holes
  *	@claimed		0 if there are any: their deadlines are not known
  *	@least of the two runs	the batches whose functions are being called
  *

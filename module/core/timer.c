@@ -218,7 +218,7 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	claim->to = THEAP_WAITING;
 	trace_timerheap_start(claim, when);
 	/* Ask for buckets for the next timers.  This one may have got a heap entry of its own. */
-	if (unlikely(claim->timer->slack && queue->buckets.wanted) && !claim->grow)
+	if (unlikely(queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
 	claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
 }

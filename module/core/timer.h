@@ -42,7 +42,7 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @expirations: number of deadlines that have passed; the core uses it only for a manual clock
+ * @expirations: number of deadlines that have passed; 0: the timer has not expired
  */
 struct theap_expiry {
 	bool call;
@@ -51,6 +51,8 @@ struct theap_expiry {
 
 /**
  * struct theap_timer_ops - what a timer does when it is due
+ * @lazy:     the deadline may have been postponed without a call of the core.  So the core also
+ *            calls @expire before the deadline, when the timer's early bucket is due
  * @expire:   decide whether to call @function: fill in @expiry, which the caller has zeroed.
  *            Return the next time at which the timer is due, later than @now; or 0 if the
  *            timer is not due again.
@@ -62,6 +64,7 @@ struct theap_expiry {
  *            own timer only after an RCU grace period
  */
 struct theap_timer_ops {
+	bool lazy;
 	s64 (*expire)(struct theap_timer *timer, s64 now, struct theap_expiry *expiry);
 	void (*function)(struct theap_timer *timer, struct theap_run *run);
 };
@@ -77,8 +80,9 @@ struct theap_timer_ops {
 struct theap_timer {
 	atomic_t status;		/* state.h */
 	struct theap_node node;		/* Q: position in the memory of the heap */
-	s64 when;			/* L: the deadline that it is queued at */
-	s64 nextwhen;			/* C: in MODIFIED_x, the new deadline */
+	s64 when;			/* L: the time that it is queued at */
+	s64 nextwhen;			/* C: the deadline.  It is not @when in MODIFIED_x, in an
+					 * early bucket (bucket.c), and after a deferral (run.c) */
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
 					 * it has its reservation in, and is queued in;
 					 * NULL: its life has ended (room.c) */
@@ -156,11 +160,13 @@ static inline s64 theap_add(s64 a, s64 b)
  * @time:   not negative
  * @offset: by how much the other clock is ahead; negative if that clock is behind
  *
- * THEAP_NEVER stays THEAP_NEVER.  A time before the start of the other clock becomes 1, a
+ * THEAP_NEVER stays THEAP_NEVER.  0, and a time before the start of the other clock becomes 1, a
  * deadline that has passed.
  */
 static inline s64 theap_offset_time(s64 time, s64 offset)
 {
+	if (likely(!offset))
+		return max_t(s64, time, 1);
 	if (time == THEAP_NEVER || offset > 0)
 		return theap_add(time, max_t(s64, offset, 0));
 	return max_t(s64, time + offset, 1);

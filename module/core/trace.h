@@ -5,8 +5,8 @@
  *	init	   a timer was initialized
  *	start	   a timer was started, or its deadline was changed
  *	cancel	   a pending timer was stopped
- *	check	   a timer is due, and the kernel has checked whether it expires: a
- *		   program may have stopped or postponed its slot without a call
+ *	check	   the kernel has checked whether a queued timer expires: a program may have
+ *		   stopped or postponed its slot without a call
  *	expire_entry, expire_exit
  *		   before and after the function of a timer that has expired
  *	hand_over  a queue with timers was handed over to another CPU, since a CPU goes offline or
@@ -140,7 +140,7 @@ TRACE_EVENT(timerheap_cancel,
 
 		__entry->timer = timer;
 		/* The owner may requeue the timer meanwhile: a stale value is harmless. */
-		__entry->when = data_race(READ_ONCE(timer->when));
+		__entry->when = data_race(READ_ONCE(timer->nextwhen));
 		/* NULL: another CPU has ended the life of the timer since it was stopped. */
 		__entry->cpu = queue ? READ_ONCE(queue->cpu) : nr_cpu_ids;
 		__entry->clock = queue ? queue->clock : THEAP_CLOCKS;
@@ -152,7 +152,10 @@ TRACE_EVENT(timerheap_cancel,
 		  __entry->cpu, theap_show_status(__entry->from))
 );
 
-/* @next: when the timer is due again, 0: never; @expired: the run calls its function */
+/*
+ * @when: the deadline that the core knows; later than @now: an early check; @next: when the timer is
+ * due again, 0: never; @expired: the run calls its function
+ */
 TRACE_EVENT(timerheap_check,
 
 	TP_PROTO(const struct theap_timer *timer, s64 now, s64 next, bool expired),
@@ -169,7 +172,7 @@ TRACE_EVENT(timerheap_check,
 
 	TP_fast_assign(
 		__entry->timer = timer;
-		__entry->when = timer->when;
+		__entry->when = timer->nextwhen;
 		__entry->now = now;
 		__entry->next = next;
 		__entry->expired = expired;

@@ -84,7 +84,6 @@ void __theap_verify(struct theap_queue *queue)
 		  "timerheap: %u timers in buckets have %u list nodes\n",
 		  queue->buckets.timers, heap->nr_list_nodes);
 	WARN_ONCE(heap->last_hole != hole, "timerheap: the last hole is not at %u\n", hole);
-	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->drained &&
-		  !queue->buckets.due,
+	WARN_ONCE(!heap->nr && READ_ONCE(queue->first) != THEAP_NEVER && !queue->drained,
 		  "timerheap: an empty heap has a first deadline\n");
 }

@@ -2,7 +2,7 @@
 /*
  * The protocol of a slot, the kernel's side.
  *
- * A slot's @deadline is the time that the program wants.  Its @queued is the time of the kernel's
+ * A slot's @deadline is the time that the program wants.  Its @queued is the latest time of the
  * next check; 0: no check is queued; TIMERHEAP_CHECKING: the kernel is checking the slot.  If
  * @queued is not 0 and not after the deadline that a program stores, the program has nothing more
  * to do.  The kernel checks the slot in time, and reads the new deadline.  If the new deadline is
@@ -20,8 +20,8 @@
  * Either the kernel reads the new deadline, or the program reads CHECKING, which is after each
  * deadline, and kicks the slot.
  *
- * The kernel sets @queued to a time only if the timer is certain to be queued then, or later by at
- * most its slack.  A call that changes the deadline itself writes in this order:
+ * The kernel sets @queued to a time only if the timer is certain to be queued no later than that
+ * time plus its slack.  A call that changes the deadline itself writes in this order:
  *
  *	arm	timer, queued, deadline
  *	disarm	queued, deadline, timer
@@ -230,7 +230,7 @@ static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64
 
 	/* Store @fired first: a reader of the new deadline sees this @fired or a later one. */
 	WRITE_ONCE(slot->fired, now);
-	/* Pairs with the acquire in theap_slot_get_event(). */
+	/* Pairs with the acquire in theap_slot_take_expirations(). */
 	smp_store_release(&slot->expired_deadline, deadline);
 	return theap_slot_add_expirations(st, count, ring);
 }
@@ -379,6 +379,7 @@ static void theap_slot_function(struct theap_timer *timer, struct theap_run *run
 }
 
 static const struct theap_timer_ops theap_slot_ops = {
+	.lazy     = true,
 	.expire   = theap_slot_expire,
 	.function = theap_slot_function,
 };

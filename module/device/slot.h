@@ -5,7 +5,8 @@
  * The program sees a struct timerheap_slot.  The kernel has a timer of the core for each
  * slot, which the program does not see.  The slot holds the deadline that the program
  * wants.  The timer is queued at the time of the kernel's next check of the slot.  That time
- * is later than the deadline only in five cases:
+ * is before the deadline if the timer is in an early bucket (core/bucket.c), or if the program has
+ * postponed the deadline.  It is later than the deadline only in five cases:
  *
  *  - The timer has slack.
  *  - The program keeps storing to the slot, and the check follows a minimum period later.

@@ -68,26 +68,26 @@ static void bucket_deadline_is_roundest_of_window(struct kunit *test)
 static void bucket_is_one_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	struct test_timer *t = test_timers(test, 1001);
+	unsigned int i, nr = 100;
+	struct test_timer *t = test_timers(test, nr + 2);
 	/* A multiple of both GRANULARITY and 2 * GRANULARITY. */
 	s64 bucket = round_up_by(test_now() + DAY, 2 * SLACK);
-	unsigned int i;
 
-	for (i = 0; i < 999; i++)
-		test_start_slack(&t[i], bucket - i * 8000, SLACK);
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], bucket - i * 80000, SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
-	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 999);
+	KUNIT_EXPECT_EQ(test, queue->buckets.timers, nr);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
 	/* This deadline rounds to the same time. */
-	test_start_slack(&t[1000], bucket - 1, 2 * SLACK);
+	test_start_slack(&t[nr], bucket - 1, 2 * SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
-	test_start_slack(&t[999], bucket - 5, 0);
+	test_start_slack(&t[nr + 1], bucket - 5, 0);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 2);
-	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 1000);
+	KUNIT_EXPECT_EQ(test, queue->buckets.timers, nr + 1);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket - 5);
-	for (i = 0; i < 1001; i++)
+	for (i = 0; i < nr + 2; i++)
 		KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t[i].timer));
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr_list_nodes, 0);
@@ -113,7 +113,7 @@ static void bucket_timers_expire_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr_list_nodes, 0);
-	KUNIT_EXPECT_NULL(test, queue->buckets.due);
+	KUNIT_EXPECT_EQ(test, queue->buckets.used, 0);
 }
 
 /*
@@ -271,14 +271,14 @@ static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_GT(test, called, 0);
 	KUNIT_EXPECT_LT(test, called, nr);
 	KUNIT_EXPECT_EQ(test, queue->first, 0);
-	KUNIT_EXPECT_NOT_NULL(test, queue->buckets.due);
+	KUNIT_EXPECT_EQ(test, queue->buckets.used, 1);
 	/* A timer that is stopped while its bucket is due does not expire. */
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[nr - 1].timer));
 	local_bh_enable();
 	for (i = 0; i < nr - 1; i++)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
-	KUNIT_EXPECT_NULL(test, queue->buckets.due);
+	KUNIT_EXPECT_EQ(test, queue->buckets.used, 0);
 	KUNIT_EXPECT_EQ(test, queue->first, THEAP_NEVER);
 }
 
@@ -291,22 +291,54 @@ static void bucket_is_not_early_after_clock_step(struct kunit *test)
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
 	s64 bucket = bucket_deadline(DAY);
-	struct theap_timer *timer;
-	unsigned long flags;
 
 	test_start_slack(t, bucket, SLACK);
-	raw_spin_lock_irqsave(&queue->lock, flags);
-	timer = theap_node_timer(theap_heap_at(&queue->heap, THEAP_ROOT)->node);
-	KUNIT_EXPECT_TRUE(test, theap_timer_is_bucket(timer));
-	__theap_bucket_due(queue, timer);
-	__theap_settle(queue);
-	raw_spin_unlock_irqrestore(&queue->lock, flags);
-	KUNIT_EXPECT_EQ(test, queue->first, 0);
+	test_make_bucket_due(test, &t->timer);
+	KUNIT_EXPECT_EQ(test, queue->first, 1);
 	test_run();
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
 	KUNIT_EXPECT_EQ(test, t->timer.when, bucket);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
+}
+
+static void manual_free(void *queue)
+{
+	theap_manual_free(queue);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
+
+/*
+ * Make the queue of a manual clock, which has no early buckets.  Call this before test_timers():
+ * KUnit then stops the timers before it frees the queue.
+ */
+static struct theap_queue *manual_queue(struct kunit *test)
+{
+	static __u64 user_now;
+	struct theap_queue *queue = theap_manual_alloc(theap_kernel_account, &user_now);
+
+	KUNIT_ASSERT_NOT_NULL(test, queue);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, manual_action, queue), 0);
+	return queue;
+}
+
+/* Start a timer with slack on a manual clock, as test_start_slack(). */
+static void manual_start(struct kunit *test, struct theap_queue *queue, struct test_timer *t,
+			 s64 deadline, u64 slack)
+{
+	struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = queue };
+	struct theap_claim claim;
+
+	if (queue->buckets.nr < THEAP_BUCKETS_MAX)
+		test_buckets_grow(queue);
+	KUNIT_ASSERT_EQ(test, theap_queue_grow(queue, GFP_KERNEL), 0);
+	theap_timer_claim(&t->timer, &claim);
+	t->deadline = deadline;
+	theap_timer_set_slack(&t->timer, slack);
+	theap_timer_schedule(&claim, &placement, deadline);
+	theap_timer_commit(&claim);
+	KUNIT_ASSERT_PTR_EQ(test, t->timer.queue, queue);
 }
 
 /*
@@ -316,13 +348,13 @@ static void bucket_is_not_early_after_clock_step(struct kunit *test)
  */
 static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 {
-	struct theap_queue *queue = test_queue();
+	struct theap_queue *queue = manual_queue(test);
 	unsigned int i, nr = THEAP_BUCKETS_MAX + 2000;
 	struct test_timer *t = test_timers(test, nr);
 	s64 bucket = bucket_deadline(DAY), distance = 512 * GRANULARITY;
 
 	for (i = 0; i < nr; i++)
-		test_start_slack(&t[i], bucket + i * distance, SLACK);
+		manual_start(test, queue, &t[i], bucket + i * distance, SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, nr);
 	/*
 	 * Each bucket has one timer.  A timer also gets no bucket if its hash chain has
@@ -339,12 +371,19 @@ static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr, 0);
 }
 
-static void manual_free(void *queue)
+/* A manual clock advances to each deadline.  An early bucket would make it stop before. */
+static void bucket_manual_clock_has_no_early_bucket(struct kunit *test)
 {
-	theap_manual_free(queue);
-}
+	struct theap_queue *queue = manual_queue(test);
+	unsigned int i, nr = THEAP_CROWD + 10;
+	struct test_timer *t = test_timers(test, nr);
 
-KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
+	for (i = 0; i < nr; i++)
+		manual_start(test, queue, &t[i], test_now() + DAY, 0);
+	KUNIT_EXPECT_EQ(test, queue->heap.nr, nr);
+	for (i = 0; i < nr; i++)
+		KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t[i].timer));
+}
 
 /*
  * If a program is killed during an advance of its manual clock, the advance may end in the middle
@@ -354,27 +393,14 @@ KUNIT_DEFINE_ACTION_WRAPPER(manual_action, manual_free, void *);
 static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
 {
 	unsigned int i, due = 2 * THEAP_BATCH, buckets = 3 * THEAP_BATCH;
-	static __u64 user_now;
-	struct theap_queue *queue = theap_manual_alloc(theap_kernel_account, &user_now);
-	struct theap_placement placement = { .clock = THEAP_MANUAL, .manual = queue };
-	struct test_timer *t;
+	struct theap_queue *queue = manual_queue(test);
+	struct test_timer *t = test_timers(test, due + buckets);
 	u32 left;
 
-	KUNIT_ASSERT_NOT_NULL(test, queue);
-	/* Add this action before the timers: KUnit then stops them before it frees the queue. */
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, manual_action, queue), 0);
-	t = test_timers(test, due + buckets);
-	for (i = 0; i < due + buckets; i++) {
-		s64 deadline = i < due ? queue->now : queue->now + i * GRANULARITY;
-		struct theap_claim claim;
-
-		test_buckets_grow(queue);
-		theap_timer_claim(&t[i].timer, &claim);
-		theap_timer_set_slack(&t[i].timer, i < due ? 0 : GRANULARITY);
-		theap_timer_schedule(&claim, &placement, deadline);
-		theap_timer_commit(&claim);
-		KUNIT_ASSERT_PTR_EQ(test, t[i].timer.queue, queue);
-	}
+	for (i = 0; i < due + buckets; i++)
+		manual_start(test, queue, &t[i],
+			     i < due ? queue->now : queue->now + i * GRANULARITY,
+			     i < due ? 0 : GRANULARITY);
 	queue->run.now = queue->now;
 	queue->run.until = queue->now;
 	queue->run.limit = U64_MAX;
@@ -419,9 +445,8 @@ static void bucket_random_rounding_stays_within_slack(struct kunit *test)
  * Start 10 000 timers with random deadlines in one second.  Each slack is @slack plus a random time
  * below @random.  Return: the number of their buckets.
  */
-static u32 count_buckets(struct kunit *test, u64 slack, u64 random)
+static u32 count_buckets(struct kunit *test, struct theap_queue *queue, u64 slack, u64 random)
 {
-	struct theap_queue *queue = test_queue();
 	u32 i, buckets, nr = 10000;
 	struct test_timer *t = test_timers(test, nr);
 	s64 begin = round_up_by(test_now() + DAY, NSEC_PER_SEC);
@@ -429,8 +454,8 @@ static u32 count_buckets(struct kunit *test, u64 slack, u64 random)
 
 	prandom_seed_state(&rnd, 42);
 	for (i = 0; i < nr; i++)
-		test_start_slack(&t[i], begin + prandom_u32_state(&rnd) % NSEC_PER_SEC,
-				 slack + prandom_u32_state(&rnd) % random);
+		manual_start(test, queue, &t[i], begin + prandom_u32_state(&rnd) % NSEC_PER_SEC,
+			     slack + prandom_u32_state(&rnd) % random);
 	buckets = queue->heap.nr;
 	for (i = 0; i < nr; i++)
 		theap_timer_stop_sync(&t[i].timer);
@@ -443,9 +468,10 @@ static u32 count_buckets(struct kunit *test, u64 slack, u64 random)
  */
 static void bucket_count_is_bounded_by_slack(struct kunit *test)
 {
-	u32 equal = count_buckets(test, NSEC_PER_MSEC, 1);
-	u32 mixed = count_buckets(test, NSEC_PER_MSEC, NSEC_PER_MSEC);
-	u32 long_slack = count_buckets(test, 10 * NSEC_PER_MSEC, 1);
+	struct theap_queue *queue = manual_queue(test);
+	u32 equal = count_buckets(test, queue, NSEC_PER_MSEC, 1);
+	u32 mixed = count_buckets(test, queue, NSEC_PER_MSEC, NSEC_PER_MSEC);
+	u32 long_slack = count_buckets(test, queue, 10 * NSEC_PER_MSEC, 1);
 
 	kunit_info(test, "%u buckets with 1 ms, %u with 1 to 2 ms, %u with 10 ms", equal, mixed,
 		   long_slack);
@@ -466,6 +492,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
 	KUNIT_CASE(bucket_is_not_early_after_clock_step),
 	KUNIT_CASE(bucket_limit_sends_timers_to_heap),
+	KUNIT_CASE(bucket_manual_clock_has_no_early_bucket),
 	KUNIT_CASE(bucket_clear_frees_one_batch_per_call),
 	KUNIT_CASE(bucket_random_rounding_stays_within_slack),
 	KUNIT_CASE(bucket_count_is_bounded_by_slack),

@@ -226,6 +226,27 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 	theap_timer_commit(&claim);
 }
 
+/* Rekey the bucket whose first timer is @first to 1, a time that has passed. */
+void test_make_bucket_due(struct kunit *test, const struct theap_timer *first)
+{
+	struct theap_queue *queue = test_queue();
+	bool found = false;
+	unsigned long flags;
+	u32 pos;
+
+	raw_spin_lock_irqsave(&queue->lock, flags);
+	for (pos = THEAP_ROOT; pos < theap_heap_end(&queue->heap) && !found; pos++) {
+		struct theap_timer *timer = theap_node_timer(theap_heap_at(&queue->heap, pos)->node);
+
+		found = theap_timer_is_bucket(timer) && __theap_bucket_first(queue, timer) == first;
+		if (found)
+			__theap_rekey(queue, timer, 1);
+	}
+	__theap_settle(queue);
+	raw_spin_unlock_irqrestore(&queue->lock, flags);
+	KUNIT_EXPECT_TRUE(test, found);
+}
+
 /* Keep this CPU busy until the clock has advanced by @ns.  mdelay() may end too early. */
 void test_busy_wait(u64 ns)
 {

@@ -22,7 +22,7 @@ static const struct {
 #define FIELD(name, is_counter, help)	\
 	{ #name, help, offsetof(struct timerheap_info, name), is_counter },
 	FIELD(entries, 0, "entries in heaps now")
-	FIELD(bucketed, 0, "timers with slack in buckets now; each bucket is one entry")
+	FIELD(bucketed, 0, "timers in buckets now; each bucket is one entry")
 #define COUNTER(name, help) FIELD(name, 1, help)
 	THEAP_COUNTERS(COUNTER)
 #undef COUNTER

@@ -95,8 +95,8 @@
  * @slack:       how many nanoseconds after @deadline the timer may expire; 0: the
  *               slack given to SETUP.  The program and START write it
  * @user_data:   a value of the program, copied into events.  The program and START write it
- * @queued:      absolute time of the kernel's next check of this slot; 0: no check is
- *               queued; TIMERHEAP_CHECKING: the kernel is checking the slot now
+ * @queued:      the latest time of the kernel's next check of this slot, absolute; 0: no check
+ *               is queued; TIMERHEAP_CHECKING: the kernel is checking the slot now
  * @expired_deadline: the last deadline that has expired
  * @fired:       absolute time at which the kernel found @expired_deadline due
  * @expirations: expirations that no reader has taken yet, and two flags.  Atomic: the kernel adds
@@ -324,14 +324,14 @@ struct timerheap_event {
  * @entries:    current heap entries, those of stopped timers included; a bucket is one entry
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
  *              that a call has moved to another CPU
- * @checked:    timers that a run has checked, and found due, stopped or postponed
- * @requeued:   timers that were requeued because a call has modified them
+ * @checked:    timers that a run has checked, and found due, far, stopped or postponed
+ * @requeued:   timers that were requeued because a call has modified them, or after an early check
  * @removed:    stopped timers removed from a heap or a bucket
  * @handed_over: heaps with timers, handed over at CPU hotplug, or when isolated CPUs changed
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
- * @bucketed:   timers with slack that are in buckets now
+ * @bucketed:   timers that are in buckets now: timers with slack, and far ones
  * @user_cpu_percent: of each CPU, for one user's timers; beyond it they expire late; 0: no limit
  * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
  * @deferred_notifications: notifications that were deferred by a limit of CPU time

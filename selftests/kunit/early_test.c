@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Early buckets: in a crowded queue, a timer that is due far ahead is in a bucket that is due
+ * before the deadline.
+ *
+ * The tests check which timers get an early bucket, and when that bucket is due.  They stop,
+ * postpone and move such timers, and check that none expires early.
+ */
+#include <linux/delay.h>
+#include <linux/prandom.h>
+
+#include "core_test.h"
+#include "module/core/list.h"
+#include "module/core/manual.h"
+
+#define FAR	(10LL * NSEC_PER_SEC)
+
+/* Make a crowded queue: start timers that are due in a day.  Return: @nr more timers. */
+static struct test_timer *crowd(struct kunit *test, unsigned int nr)
+{
+	struct test_timer *t = test_timers(test, THEAP_CROWD + nr);
+	unsigned int i;
+
+	for (i = 0; i < THEAP_CROWD; i++)
+		test_start_slack(&t[i], test_now() + DAY, 0);
+	return t + THEAP_CROWD;
+}
+
+/* Return: the bucket that the next timer with a deadline in the last window joins, or NULL. */
+static struct theap_bucket *open_bucket(void)
+{
+	struct theap_buckets *buckets = &test_queue()->buckets;
+
+	return buckets->width ? buckets->early : NULL;
+}
+
+static bool in_bucket(const struct test_timer *t)
+{
+	return theap_list_has(&test_queue()->heap, &t->timer.node);
+}
+
+/* The bucket is due one to two widths early: 1/256 to 1/64 of the time until the deadline. */
+static void early_bucket_is_due_before_deadline(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 40);
+	unsigned int i;
+
+	for (i = 0; i < 30; i++) {
+		s64 span = 135LL * NSEC_PER_MSEC << i, now = test_now(), ahead;
+
+		test_start_slack(&t[i], now + span, 0);
+		KUNIT_EXPECT_TRUE(test, in_bucket(&t[i]));
+		KUNIT_EXPECT_EQ(test, t[i].timer.nextwhen, now + span);
+		ahead = now + span - t[i].timer.when;
+		KUNIT_EXPECT_GE(test, ahead, span / 256);
+		/* The queue's reading of the clock may be a tick old, so the width may be twice as large. */
+		KUNIT_EXPECT_LE(test, ahead, 2 * (span + 20 * NSEC_PER_MSEC) / 128);
+	}
+}
+
+/* A timer that is due soon has a heap entry.  So has any timer of a queue that is not crowded. */
+static void early_bucket_needs_far_deadline_and_crowd(struct kunit *test)
+{
+	struct test_timer *t = test_timers(test, 1);
+
+	test_start_slack(t, test_now() + FAR, 0);
+	KUNIT_EXPECT_FALSE(test, in_bucket(t));
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
+	t = crowd(test, 3);
+	/* The queue's reading of the clock may be a tick old. */
+	test_start_slack(&t[0], test_now() + THEAP_EARLY_SPAN - 20 * NSEC_PER_MSEC, 0);
+	KUNIT_EXPECT_FALSE(test, in_bucket(&t[0]));
+	test_start_slack(&t[1], test_now() + FAR, 0);
+	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
+	/* A deadline that has passed long ago is not far. */
+	local_bh_disable();
+	test_start_slack(&t[2], 1, 0);
+	KUNIT_EXPECT_FALSE(test, in_bucket(&t[2]));
+	KUNIT_EXPECT_EQ(test, t[2].timer.when, 1);
+	local_bh_enable();
+}
+
+/* A timer with slack gets a slack bucket, also if its deadline is in the window of a bucket. */
+static void early_bucket_has_no_timer_with_slack(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 2);
+	s64 deadline = test_now() + FAR;
+
+	test_start_slack(&t[0], deadline, 0);
+	test_start_slack(&t[1], deadline, NSEC_PER_MSEC);
+	KUNIT_EXPECT_TRUE(test, in_bucket(&t[0]));
+	KUNIT_EXPECT_LT(test, t[0].timer.when, deadline);
+	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
+	KUNIT_EXPECT_GE(test, t[1].timer.when, deadline);
+}
+
+/* Timers with random deadlines of up to 500 ms expire once, and none expires early. */
+static void early_timers_expire_once_and_not_early(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 2000;
+	struct test_timer *t = crowd(test, nr);
+	s64 now = test_now();
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, 5);
+	for (i = 0; i < nr; i++) {
+		s64 span = 100 * NSEC_PER_MSEC + prandom_u32_state(&rnd) % (400 * NSEC_PER_MSEC);
+
+		test_start_slack(&t[i], now + span, i % 3 ? 0 : NSEC_PER_MSEC);
+	}
+	KUNIT_EXPECT_GT(test, queue->buckets.timers, nr / 2);
+	for (i = 0; i < nr; i++) {
+		KUNIT_ASSERT_TRUE(test, test_settles_at(&t[i].called, 1));
+		KUNIT_ASSERT_EQ(test, t[i].early, 0);
+	}
+	/* The operation expire() was called at the deadlines only. */
+	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
+	for (i = 0; i < nr; i++)
+		KUNIT_ASSERT_EQ(test, t[i].called, 1);
+}
+
+/* A periodic timer that has expired needs no early check: it gets a heap entry, and one run. */
+static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = crowd(test, 1);
+	u64 runs;
+
+	t->period = 200 * NSEC_PER_MSEC;
+	test_start_slack(t, test_now() + NSEC_PER_MSEC, 0);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
+	KUNIT_EXPECT_FALSE(test, in_bucket(t));
+	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, t->deadline);
+	runs = queue->count.runs;
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 3));
+	KUNIT_EXPECT_LE(test, queue->count.runs, runs + 2);
+	KUNIT_EXPECT_EQ(test, t->early, 0);
+}
+
+/*
+ * If a timer is stopped or postponed before its early bucket is due, it gets no heap entry.  A
+ * postponed timer moves to another early bucket.
+ */
+static void early_timer_that_changes_needs_no_heap_entry(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = crowd(test, 3);
+	s64 now = test_now();
+	u32 entries;
+
+	test_start_slack(&t[0], now + 200 * NSEC_PER_MSEC, 0);
+	test_start_slack(&t[1], now + 200 * NSEC_PER_MSEC, 0);
+	test_start_slack(&t[2], now + FAR, 0);
+	entries = queue->heap.nr;
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
+	test_start_slack(&t[1], now + FAR + 1, 0);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_MODIFIED_LATER);
+	msleep(220);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_REMOVED);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_WAITING);
+	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
+	KUNIT_EXPECT_EQ(test, t[1].timer.nextwhen, now + FAR + 1);
+	KUNIT_EXPECT_EQ(test, queue->count.checked, 0);
+	/* The bucket of 200 ms is gone; that of t[1] may be a new one. */
+	KUNIT_EXPECT_LE(test, queue->heap.nr, entries);
+}
+
+/*
+ * A deadline that becomes earlier, but not earlier than the time of the early bucket, needs no
+ * inbox.  A deadline before that time does.  Both timers expire in time.
+ */
+static void early_timer_moves_earlier(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 2);
+	s64 now = test_now();
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		test_start_slack(&t[i], now + 400 * NSEC_PER_MSEC, 0);
+	test_start_slack(&t[0], t[0].timer.when + 1, 0);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_MODIFIED_LATER);
+	KUNIT_EXPECT_FALSE(test, theap_timer_in_inbox(&t[0].timer));
+	local_irq_disable();
+	test_start_slack(&t[1], t[1].timer.when - 1, 0);
+	KUNIT_EXPECT_EQ(test, theap_status(&t[1].timer.status), THEAP_MODIFIED_EARLIER);
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[1].timer));
+	local_irq_enable();
+	for (i = 0; i < 2; i++) {
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
+		KUNIT_EXPECT_EQ(test, t[i].early, 0);
+	}
+}
+
+/* If a run is late, timers of an early bucket expire in the order of their deadlines. */
+static void early_timers_of_late_run_expire_in_order(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 2);
+	/* Both deadlines are in one window: it begins at a multiple of 2^21 ns. */
+	s64 deadline = (test_now() + 200 * NSEC_PER_MSEC) & ~((1LL << 21) - 1);
+
+	local_bh_disable();
+	test_start_slack(&t[0], deadline + 1, 0);
+	test_start_slack(&t[1], deadline, 0);
+	KUNIT_EXPECT_EQ(test, t[0].timer.when, t[1].timer.when);
+	test_busy_wait(210 * NSEC_PER_MSEC);
+	local_bh_enable();
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[0].called, 1));
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
+	KUNIT_EXPECT_LT(test, t[1].order, t[0].order);
+	KUNIT_EXPECT_EQ(test, t[0].early + t[1].early, 0);
+}
+
+/* A bucket that has left the heap gets no more timers. */
+static void early_bucket_closes_when_it_is_freed(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 2);
+	s64 deadline = test_now() + FAR;
+
+	test_start_slack(&t[0], deadline, 0);
+	KUNIT_EXPECT_NOT_NULL(test, open_bucket());
+	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t[0].timer));
+	KUNIT_ASSERT_NULL(test, open_bucket());
+	test_start_slack(&t[1], deadline, 0);
+	KUNIT_EXPECT_NOT_NULL(test, open_bucket());
+	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
+	KUNIT_EXPECT_LT(test, t[1].timer.when, deadline);
+}
+
+/* Only an operation that is lazy is called at an early check.  It decides when to check again. */
+static s64 lazy_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+{
+	struct test_timer *t = container_of(timer, struct test_timer, timer);
+
+	t->early += now < t->deadline;
+	if (t->early == 1 && now < t->deadline) {
+		t->deadline += 200 * NSEC_PER_MSEC;
+		return t->deadline;
+	}
+	if (now < t->deadline)
+		return t->deadline;
+	t->expired++;
+	return 0;
+}
+
+static const struct theap_timer_ops lazy_ops = { .lazy = true, .expire = lazy_expire };
+
+/* A lazy timer is checked early, and postpones itself.  It moves to another early bucket. */
+static void early_check_lets_lazy_timer_postpone(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 1);
+	s64 now = test_now();
+
+	t->timer.ops = &lazy_ops;
+	test_start_slack(t, now + 200 * NSEC_PER_MSEC, 0);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->early, 1));
+	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, now + 400 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->expired, 1));
+	KUNIT_EXPECT_GE(test, test_now(), now + 400 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, t->early, 2);
+}
+
+/*
+ * While many timers of a due early bucket wait, a batch also expires timers of the heap, and timers
+ * of buckets that became due later.
+ */
+static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 10 * THEAP_BATCH;
+	struct test_timer *t = crowd(test, nr + 3);
+	s64 now = test_now();
+	bool more = true;
+
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], now + FAR, 0);
+	local_bh_disable();
+	test_make_bucket_due(test, &t[0].timer);
+	/* An exact timer, one with slack, and one in a finer early bucket. */
+	test_start_slack(&t[nr], now, 0);
+	test_start_slack(&t[nr + 1], now - NSEC_PER_MSEC, NSEC_PER_MSEC);
+	t[nr + 2].timer.ops = &lazy_ops;
+	test_start_slack(&t[nr + 2], now + 200 * NSEC_PER_MSEC, 0);
+	test_make_bucket_due(test, &t[nr + 2].timer);
+	rcu_read_lock();
+	for (i = 0; i < 3 && more; i++)
+		more = theap_run_batch(queue, &queue->run);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, t[nr].called, 1);
+	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 1);
+	KUNIT_EXPECT_EQ(test, t[nr + 2].early, 1);
+	/* The bucket is due again, after all that was due; a sync need not wait for it. */
+	KUNIT_EXPECT_EQ(test, queue->first, queue->run.now + 1);
+	local_bh_enable();
+	test_run();
+	KUNIT_EXPECT_GT(test, queue->first, test_now());
+	for (i = 0; i < nr; i++)
+		KUNIT_ASSERT_EQ(test, t[i].called, 0);
+}
+
+/* A bucket whose timers a run handles gets no more timers. */
+static void early_bucket_closes_when_it_is_due(struct kunit *test)
+{
+	unsigned int i, nr = 2 * THEAP_EARLY_SHARE;
+	struct test_timer *t = crowd(test, nr + 1);
+	struct theap_queue *queue = test_queue();
+	s64 deadline = test_now() + FAR;
+	u32 used;
+
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], deadline, 0);
+	used = queue->buckets.used;
+	local_bh_disable();
+	test_make_bucket_due(test, &t[0].timer);
+	rcu_read_lock();
+	theap_run_batch(queue, &queue->run);
+	rcu_read_unlock();
+	/* The first half is in a new bucket, which the last timer joins. */
+	KUNIT_EXPECT_EQ(test, queue->buckets.used, used + 1);
+	test_start_slack(&t[nr], deadline, 0);
+	KUNIT_EXPECT_EQ(test, theap_heap_at(&queue->heap, t[nr].timer.node.pos)->list.prev,
+			t[THEAP_EARLY_SHARE - 1].timer.node.pos);
+	local_bh_enable();
+	test_run();
+}
+
+static struct kunit_case early_cases[] = {
+	KUNIT_CASE(early_bucket_is_due_before_deadline),
+	KUNIT_CASE(early_bucket_needs_far_deadline_and_crowd),
+	KUNIT_CASE(early_bucket_has_no_timer_with_slack),
+	KUNIT_CASE(early_timers_expire_once_and_not_early),
+	KUNIT_CASE(early_periodic_timer_has_one_run_per_period),
+	KUNIT_CASE(early_timer_that_changes_needs_no_heap_entry),
+	KUNIT_CASE(early_timer_moves_earlier),
+	KUNIT_CASE(early_timers_of_late_run_expire_in_order),
+	KUNIT_CASE(early_bucket_closes_when_it_is_freed),
+	KUNIT_CASE(early_check_lets_lazy_timer_postpone),
+	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
+	KUNIT_CASE(early_bucket_closes_when_it_is_due),
+	{}
+};
+
+static struct kunit_suite early_suite = {
+	.name = "early",
+	.init = core_test_init,
+	.test_cases = early_cases,
+};
+
+kunit_test_suite(early_suite);
