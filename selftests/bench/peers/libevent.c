@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libevent: each thread has a base with a heap.  Timeouts of the length TIMEOUT share a queue,
- * as libevent's documentation recommends for a common length.
+ * libevent: each thread has a base with a heap.  Timeouts of the length @peer_timeout share a
+ * queue, as libevent's documentation recommends for a common length.
  *
  * A base reads the clock once per turn.  A timer that a handler starts gets that reading plus
  * its span as its deadline.  So a timer that is started x ns after the reading expires x ns
@@ -51,7 +51,7 @@ static void *open_libevent(uint32_t n, bool exact)
 {
 	struct set *set = peer_array(1, sizeof(*set));
 	struct event_config *config = event_config_new();
-	struct timeval common = as_timeval(TIMEOUT);
+	struct timeval common = as_timeval(peer_timeout);
 
 	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
 	if (exact)
@@ -76,7 +76,7 @@ static void start_libevent(void *arg, uint32_t timer, uint64_t when, uint64_t pe
 	struct timeval time = as_timeval(span + USEC - 1);
 
 	set->timers[timer].period = period;
-	event_add(&set->timers[timer].event, span == TIMEOUT ? set->common : &time);
+	event_add(&set->timers[timer].event, span == peer_timeout ? set->common : &time);
 }
 
 static void postpone_libevent(void *set, uint32_t timer, uint64_t when)

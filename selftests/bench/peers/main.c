@@ -37,6 +37,7 @@ static const struct peer *const peers[] = {
 
 _Thread_local uint64_t peer_now;
 _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
+uint64_t peer_timeout = TIMEOUT;
 
 static char **workloads;
 

@@ -32,7 +32,7 @@
 /* Operations between two turns. */
 #define BURST	64
 
-/* The span of request and idle timeouts.  libevent has a faster queue for one common span. */
+/* The span of request and idle timeouts. */
 #define TIMEOUT	(60 * SEC)
 
 /**
@@ -83,6 +83,9 @@ extern _Thread_local uint64_t peer_now;
 
 /* The function that reap() calls for a timer that has expired @times times. */
 extern _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
+
+/* The span for which libevent has a faster queue; read by open(). */
+extern uint64_t peer_timeout;
 
 /* The number of counted system calls of this thread. */
 extern _Thread_local uint64_t peer_calls;

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * longrun - count the instructions of the whole machine for the timers of a server in the long run
+ *
+ *	longrun [-q] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]
+ *
+ * It prints a table, and writes lines of JSON to FILE.  With -w, -n and -p, only workloads whose
+ * name contains WORKLOAD, with TIMERS timers, and peers whose name contains PEER are measured.
+ * With -q, only the quick ones are measured, for "make check".
+ *
+ * The program runs on one CPU whose clock counts instructions (selftests/vm/run -c).  So a second
+ * is 10^9 instructions.  The busy time of the CPU counts those of the program, of its system calls,
+ * and of interrupts and softirqs.  A peer that leaves work to a later interrupt pays for it here.
+ *
+ * A server has n connections or requests.  It works in turns of TURN: a periodic timer of the peer
+ * begins each turn, as packets do in a server.  The workloads are:
+ *
+ *	idle		in each turn, random connections get packets.  A packet postpones the
+ *			timeout of its connection.  If the timeout expires, the server starts it
+ *			again, for the next connection
+ *	requests	in each turn, requests begin, with timeouts of 30 s.  A request ends 1 to
+ *			100 turns later, and its timeout is stopped.  The order is random
+ *	tickers		each timer expires once a second
+ *	mass		all timers are due at one instant, and start again when they have expired
+ *
+ * Before the measurement, the timeouts spread over their span.  The measurement lasts for at least
+ * five spans, or two if a span is 30 s.  The peer "none" does the same work without timers.  Its
+ * figures are subtracted from those of the others.
+ */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <timerheap.h>
+
+#include "../bench.h"
+#include "alarm.h"
+#include "peers.h"
+
+#define TURN		(10 * MSEC)
+#define TURNS		(SEC / TURN)	/* in a second */
+#define REQUEST_TURNS	100	/* a request ends after at most this many turns */
+
+extern const struct peer timerfd, libuv, libevent, heap, lazy_heap, mapped_slots, process_slots;
+
+_Thread_local uint64_t peer_now, peer_calls;
+_Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
+uint64_t peer_timeout;
+
+void *peer_array(uint32_t n, uint32_t size)
+{
+	void *memory = calloc(n, size);
+
+	if (!memory)
+		err(1, "%u times %u bytes", n, size);
+	return memory;
+}
+
+/* A kind of work. */
+struct workload {
+	const char *name;
+	uint32_t n;		/* timers */
+	uint64_t span;		/* of a timeout, or the period of a ticker */
+	uint32_t rate;		/* packets of all connections, or requests, per second */
+	uint32_t seconds;	/* of the measurement: the fewer instructions, the more seconds */
+	void (*turn)(uint64_t turns);
+	bool periodic;		/* the timers are tickers */
+	bool aligned;		/* all deadlines are multiples of the span */
+	bool quick;
+};
+
+static void receive_packets(uint64_t turns);
+static void handle_requests(uint64_t turns);
+static void do_nothing(uint64_t turns);
+
+static const struct workload workloads[] = {
+	{
+		.name = "idle, 10 s, 5/s", .n = 10000, .span = 10 * SEC, .seconds = 200,
+		.rate = 50000, .turn = receive_packets, .quick = true,
+	},
+	{
+		.name = "idle, 10 s, 1/s", .n = 100000, .span = 10 * SEC, .seconds = 100,
+		.rate = 100000, .turn = receive_packets,
+	},
+	{
+		.name = "idle, 2 s, 1/s", .n = 10000, .span = 2 * SEC, .seconds = 100,
+		.rate = 10000, .turn = receive_packets, .quick = true,
+	},
+	{
+		.name = "idle, 2 s, 1/s", .n = 100000, .span = 2 * SEC, .seconds = 20,
+		.rate = 100000, .turn = receive_packets,
+	},
+	{
+		.name = "requests, 30 s", .n = 200000, .span = 30 * SEC, .seconds = 60,
+		.rate = 100000, .turn = handle_requests,
+	},
+	{
+		.name = "tickers, 1/s", .n = 10000, .span = SEC, .seconds = 50,
+		.turn = do_nothing, .periodic = true, .quick = true,
+	},
+	{
+		.name = "mass, 2 s", .n = 100000, .span = 2 * SEC, .seconds = 40,
+		.turn = do_nothing, .aligned = true,
+	},
+};
+
+#define NR_WORKLOADS	((int)(sizeof(workloads) / sizeof(*workloads)))
+
+/*
+ * The program without timers: a timerfd begins the turns.  Its number is that of the last timer.
+ */
+static struct alarm none_alarm;
+static uint32_t none_turn;
+
+static void *open_none(uint32_t n, bool exact)
+{
+	(void)exact;
+	alarm_open(&none_alarm);
+	none_turn = n - 1;
+	return &none_alarm;
+}
+
+static void start_none(void *set, uint32_t timer, uint64_t when, uint64_t period)
+{
+	struct itimerspec it = {
+		.it_value = { when / SEC, when % SEC },
+		.it_interval = { period / SEC, period % SEC },
+	};
+
+	(void)set;
+	if (timer != none_turn)
+		return;
+	if (timerfd_settime(none_alarm.fd, TFD_TIMER_ABSTIME, &it, NULL))
+		err(1, "timerfd_settime");
+}
+
+static void postpone_none(void *set, uint32_t timer, uint64_t when)
+{
+	(void)set;
+	(void)timer;
+	(void)when;
+}
+
+static void stop_none(void *set, uint32_t timer)
+{
+	(void)set;
+	(void)timer;
+}
+
+static void reap_none(void *set, bool wait)
+{
+	uint64_t times;
+
+	(void)set;
+	if (wait)
+		alarm_wait(&none_alarm);
+	if (read(none_alarm.fd, &times, sizeof(times)) == sizeof(times))
+		peer_expired(none_turn, times);
+}
+
+static void close_none(void *set)
+{
+	(void)set;
+	close(none_alarm.fd);
+}
+
+static const struct peer none = {
+	.name = "none",
+	.open = open_none,
+	.start = start_none,
+	.postpone = postpone_none,
+	.stop = stop_none,
+	.reap = reap_none,
+	.close = close_none,
+};
+
+/* A peer, with what a program can choose about it. */
+static const struct contender {
+	const char *name;
+	const struct peer *peer;
+	uint64_t slack;		/* timerheap: of each timer, in nanoseconds */
+	bool common;		/* libevent: the timeouts have a queue of their own */
+	bool quick;
+} contenders[] = {
+	{ .name = "none", .peer = &none, .quick = true },
+	{ .name = "timerheap, slots", .peer = &mapped_slots, .quick = true },
+	{ .name = "timerheap, 1 ms of slack", .peer = &mapped_slots, .slack = MSEC },
+	{ .name = "timerheap, 10 ms of slack", .peer = &mapped_slots, .slack = 10 * MSEC,
+	  .quick = true },
+	{ .name = "timerheap, process", .peer = &process_slots },
+	{ .name = "timerfd", .peer = &timerfd },
+	{ .name = "heap", .peer = &heap },
+	{ .name = "lazy heap", .peer = &lazy_heap },
+	{ .name = "libuv", .peer = &libuv },
+	{ .name = "libevent", .peer = &libevent },
+	{ .name = "libevent, common timeout", .peer = &libevent, .common = true },
+};
+
+#define NR_CONTENDERS	((int)(sizeof(contenders) / sizeof(*contenders)))
+
+/* The server. */
+static const struct workload *work;
+static const struct contender *contender;
+static const struct peer *peer;
+static void *set;
+static uint64_t *deadlines;	/* of each timer */
+static uint64_t expired, latest, seed;
+static bool clock_is_read;	/* peer_now was read since the last reap() */
+
+static void read_clock(void)
+{
+	peer_now = bench_ns(CLOCK_MONOTONIC);
+}
+
+static uint32_t random_below(uint32_t n)
+{
+	return (bench_random(&seed) & UINT32_MAX) * n >> 32;
+}
+
+static void end_turn(void)
+{
+	if (peer->turn)
+		peer->turn(set);
+}
+
+static void start(uint32_t timer)
+{
+	deadlines[timer] = work->aligned ? (peer_now / work->span + 1) * work->span :
+					   peer_now + work->span;
+	peer->start(set, timer, deadlines[timer], 0);
+}
+
+static void do_nothing(uint64_t turns)
+{
+	(void)turns;
+}
+
+static void receive_packets(uint64_t turns)
+{
+	for (uint64_t i = 0; i < turns * work->rate / TURNS; i++) {
+		uint32_t connection = random_below(work->n);
+
+		deadlines[connection] = peer_now + work->span;
+		peer->postpone(set, connection, deadlines[connection]);
+		if (i % BURST == BURST - 1)
+			end_turn();
+	}
+}
+
+/*
+ * The requests that end in a turn, as lists, and the timers of no request.  A timer is chosen at
+ * random, so timers are not used again in the order in which they were stopped.
+ */
+static uint32_t ending[REQUEST_TURNS], *next_ending, *unused, nr_unused;
+static uint64_t turn_number;
+
+static void init_requests(void)
+{
+	next_ending = peer_array(work->n, sizeof(*next_ending));
+	unused = peer_array(work->n, sizeof(*unused));
+	for (uint32_t i = 0; i < work->n; i++)
+		unused[i] = i;
+	nr_unused = work->n;
+	memset(ending, 0xff, sizeof(ending));
+	turn_number = 0;
+}
+
+static void begin_request(void)
+{
+	uint32_t chosen = random_below(nr_unused), timer = unused[chosen];
+	uint32_t *list = &ending[(turn_number + 1 + random_below(REQUEST_TURNS)) % REQUEST_TURNS];
+
+	unused[chosen] = unused[--nr_unused];
+	next_ending[timer] = *list;
+	*list = timer;
+	start(timer);
+}
+
+static void handle_requests(uint64_t turns)
+{
+	for (; turns; turns--) {
+		uint32_t *list = &ending[++turn_number % REQUEST_TURNS], timer = *list;
+		uint32_t i = 0;
+
+		*list = UINT32_MAX;
+		for (; timer != UINT32_MAX; timer = next_ending[timer]) {
+			peer->stop(set, timer);
+			unused[nr_unused++] = timer;
+			if (++i % BURST == 0)
+				end_turn();
+		}
+		for (i = 0; i < work->rate / TURNS && nr_unused; i++) {
+			begin_request();
+			if (i % BURST == BURST - 1)
+				end_turn();
+		}
+	}
+}
+
+/* A timer has expired.  The last timer begins a turn. */
+static void handle_expiry(uint32_t timer, uint64_t times)
+{
+	if (!clock_is_read)
+		read_clock();
+	clock_is_read = true;
+	if (timer == work->n) {
+		work->turn(times);
+		return;
+	}
+	expired += times;
+	if (work->periodic)
+		return;
+	if (peer_now > deadlines[timer] && peer_now - deadlines[timer] > latest)
+		latest = peer_now - deadlines[timer];
+	start(timer);
+}
+
+static void serve(uint64_t duration)
+{
+	uint64_t end = bench_ns(CLOCK_MONOTONIC) + duration;
+
+	do {
+		end_turn();
+		clock_is_read = false;
+		peer->reap(set, true);
+	} while (peer_now < end);
+}
+
+/* What is read before and after a measurement. */
+struct state {
+	double busy;
+	long long interrupts;
+};
+
+static struct state state_now(void)
+{
+	struct state state = { .busy = bench_busy() };
+	FILE *file = fopen("/proc/stat", "r");
+	char line[4096];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "intr %lld", &state.interrupts) == 1)
+			break;
+	if (!file || !state.interrupts)
+		errx(1, "/proc/stat has no interrupts");
+	fclose(file);
+	return state;
+}
+
+static void put(double value, const char *unit)
+{
+	bench_put(work->name, contender->name, work->n, (struct figure){ value, value, value },
+		  unit);
+}
+
+/* Start all timeouts of a workload: spread over their span, as connections begin over time. */
+static void spread_out(void)
+{
+	uint32_t steps = work->span / TURN;
+
+	for (uint32_t i = 0; i < steps; i++) {
+		read_clock();
+		for (uint32_t j = (uint64_t)work->n * i / steps;
+		     j < (uint64_t)work->n * (i + 1) / steps; j++) {
+			if (work->periodic)
+				peer->start(set, j, peer_now + work->span, work->span);
+			else
+				start(j);
+			if (j % BURST == BURST - 1)
+				end_turn();
+		}
+		serve(TURN / 2);
+	}
+}
+
+/* Return: the busy time of the machine in a second of the workload, and its interrupts. */
+static struct state measure_long_run(void)
+{
+	struct state before, after;
+
+	peer->start(set, work->n, peer_now + TURN, TURN);
+	if (work->turn == handle_requests)
+		init_requests();
+	else
+		spread_out();
+	serve(2 * work->span + SEC);
+	expired = 0;
+	latest = 0;
+	before = state_now();
+	serve(work->seconds * SEC);
+	after = state_now();
+	return (struct state){
+		(after.busy - before.busy) / work->seconds,
+		(after.interrupts - before.interrupts) / work->seconds,
+	};
+}
+
+/* What the machine does for the program without timers; written by the process of "none". */
+static struct state *base;
+
+static void measure(void)
+{
+	struct state state;
+
+	peer = contender->peer;
+	peer_expired = handle_expiry;
+	peer_timeout = contender->common ? work->span : 0;
+	seed = 88172645463325252;
+	deadlines = peer_array(work->n + 1, sizeof(*deadlines));
+	read_clock();
+	set = peer->open(work->n + 1, false);
+	if (!set)
+		err(1, "%s", contender->name);
+	for (uint32_t i = 0; contender->slack && i < work->n; i++)
+		if (timerheap_set_slack(set, i, contender->slack))
+			errx(1, "timerheap_set_slack");
+	state = measure_long_run();
+	put((state.busy - base->busy) * 100, "%");
+	put(state.interrupts - base->interrupts, "interrupts/s");
+	if (!work->periodic) {
+		put((double)expired / work->seconds, "expiries/s");
+		put(latest / 1e3, "us late at most");
+	}
+	if (peer == &none)
+		*base = state;
+}
+
+/* Measure in a child process, so that no peer pays for the memory of an earlier one. */
+static bool measure_in_child(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child < 0)
+		err(1, "fork");
+	if (!child) {
+		measure();
+		exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (status)
+		warnx("%s, %s: ended by %s %d", work->name, contender->name,
+		      WIFSIGNALED(status) ? "signal" : "status",
+		      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	return !status;
+}
+
+/* Is the current workload to be measured with the current contender? */
+static bool wanted(const char *name, uint32_t timers, const char *who, bool quick)
+{
+	if (!strstr(work->name, name) || (timers && timers != work->n))
+		return false;
+	if (quick && !(work->quick && contender->quick))
+		return false;
+	return contender->peer == &none || strstr(contender->name, who);
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit most = { 1 << 20, 1 << 20 };
+	const char *name = "", *who = "";
+	bool quick = false, good = true;
+	uint32_t timers = 0;
+	int option;
+
+	while ((option = getopt(argc, argv, "qw:n:p:")) != -1) {
+		if (option == 'q')
+			quick = true;
+		else if (option == 'w')
+			name = optarg;
+		else if (option == 'n')
+			timers = atoi(optarg);
+		else if (option == 'p')
+			who = optarg;
+		else
+			errx(1, "usage: longrun [-q] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]");
+	}
+	bench_open(argv[optind]);
+	if (setrlimit(RLIMIT_NOFILE, &most))
+		warn("limits");
+	base = mmap(NULL, sizeof(*base), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		    0);
+	if (base == MAP_FAILED)
+		err(1, "mmap");
+	for (int i = 0; i < NR_WORKLOADS; i++) {
+		work = &workloads[i];
+		*base = (struct state){ 0 };
+		for (int j = 0; j < NR_CONTENDERS; j++) {
+			contender = &contenders[j];
+			if (wanted(name, timers, who, quick))
+				good &= measure_in_child();
+		}
+	}
+	return !good;
+}
