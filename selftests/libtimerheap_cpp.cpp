@@ -692,7 +692,7 @@ TEST(dispatch_is_bounded_and_in_order)
 	loop.advance(1h);
 	EXPECT(loop.dispatch_in_order(4) == 4 && loop.dispatch(3) == 3 && loop.dispatch() == 3);
 	EXPECT((order == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
-	/* A timer that always expires at once does not keep dispatch(). */
+	/* dispatch() returns even if a timer always expires at once. */
 	order.clear();
 	theap::callback_timer<std::function<void()>, manual> *again = &timers[0];
 	*again = {loop, [&] { order.push_back(0), again->start(0s); }};

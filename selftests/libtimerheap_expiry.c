@@ -168,7 +168,7 @@ TEST(close_ends_thread)
 	EXPECT_TRUE(threads_are(1));
 }
 
-/* In a child of fork(), a context has no thread until it is opened again; the parent keeps its. */
+/* A child of fork() has no thread until it reopens the context; the parent keeps its thread. */
 TEST(child_gets_thread_of_its_own)
 {
 	struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);

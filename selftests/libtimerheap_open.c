@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* libtimerheap: what the functions that open a context and allocate its slots refuse. */
+/* libtimerheap: which engine opens a context; which opens and allocations fail. */
 #include <sys/resource.h>
 #include <sys/wait.h>
 

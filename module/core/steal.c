@@ -212,7 +212,7 @@ enum theap_scan {
 static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
 			     enum theap_scan scan)
 {
-	/* A task and a softirq may write @at at once: see below. */
+	/* A task and a softirq may race to write @at: see below. */
 	struct theap_cursor here, at = data_race(thief->at);
 	bool again = at.id || at.bit;
 	s64 now[THEAP_CLOCKS];

@@ -200,8 +200,8 @@ static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 	int tries = 0;
 
 	/*
-	 * Acquire: a reader that has made the word 0 has read the fields before the caller, or the
-	 * program, stores those of the next arming.  Pairs with (E).
+	 * Acquire: a reader reads the fields, then makes the word 0.  Only then does the caller, or
+	 * the program, store those of the next arming.  Pairs with (E).
 	 */
 	while ((old = smp_load_acquire(word)) & TIMERHEAP_EXPIRATIONS) {
 		/* The word gets DISCARDED and loses READING, so the exchange of a reader fails. */

@@ -78,7 +78,7 @@
 
 /*
  * The layout of mapped memory: struct timerheap_slot, struct timerheap_ring and the protocol of a
- * mapped slot.  It changes if a program for the old layout would go wrong with the new one.
+ * mapped slot.  The number changes if programs for the old layout would fail with the new one.
  */
 #define TIMERHEAP_LAYOUT	2
 
@@ -770,7 +770,7 @@ struct timerheap_sync {
  * IORING_OP_URING_CMD, with one of these in cmd_op, and struct timerheap_uring_cmd in cmd.  No
  * request occupies a worker of io_uring while it waits.
  *
- *	KICK	the call, for 1024 slots at most.  Result: @done.  Pending task work ends it early
+ *	KICK	the call, for 1024 slots at most.  Result: @done.  A pending signal ends it early
  *	WAIT	completes when the ring has @nr entries or more.  Result: their number.  Takes no
  *		event.  A clock step, which read() then reports, ends it, too.  Since Linux 6.8
  *	CANCEL	ends the pending WAITs with the same key.  Result: their number, or ENOENT
