@@ -764,7 +764,7 @@ static void start_in_handler(int signal)
 }
 
 /* A handler that has interrupted a KICK gets an error, and never waits for its own thread. */
-TEST_F(engines, handler_never_waits_for_its_thread)
+TEST_F(engines, signal_handler_never_deadlocks)
 {
 	struct itimerval timer = { { .tv_usec = 50 }, { .tv_usec = 50 } };
 	int64_t end = now() + LOST;

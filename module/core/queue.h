@@ -279,7 +279,7 @@ static inline bool __theap_queue_has_room(struct theap_queue *queue, u32 nr)
 	       theap_heap_capacity(&queue->heap);
 }
 
-/* Reserve @nr positions of the heap.  Return: true; false: fewer than @nr are not reserved. */
+/* Reserve @nr positions of the heap.  Return: true; false: fewer than @nr are unreserved. */
 static inline bool __theap_queue_reserve(struct theap_queue *queue, u32 nr)
 	__must_hold(&queue->lock)
 {

@@ -472,7 +472,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 
 	if (arming->if_pending && !pending)
 		return -ENOENT;
-	/* If @queued becomes a time, @expirations must be complete: add or discard kept ones. */
+	/* Before @queued is set: add the expirations that the kernel keeps, or discard all. */
 	if (!(pending ? theap_slot_add_expirations(st, 0, ring) :
 			theap_slot_discard(st, &ended->discarded)))
 		return -EBUSY;

@@ -242,7 +242,7 @@ static uint64_t check(const struct timerheap *th, struct timerheap_slot *s, uint
 
 /*
  * Check a slot, and queue it at the time of its next check.  @back_off: if the former event is
- * unread, that is in this time at the earliest.  Context: the lock is held.
+ * unread, the least time until that check.  Context: the lock is held.
  * Return: the number of expirations.
  */
 static uint64_t check_and_queue(struct timerheap *th, uint32_t slot, uint64_t now,
