@@ -256,7 +256,7 @@ TEST(options_choose_engine_size_and_slack)
 	timer.set_slack(1ns);
 	timer.start(10ms);
 	EXPECT(context.advance(10ms) == 1);
-	/* Half a nanosecond, and a negative slack, are 0: that of the context. */
+	/* A slack below 1 ns, or a negative one, selects the slack of the context. */
 	timer.set_slack(picoseconds(500));
 	timer.start(10ms + 1ns);
 	EXPECT(context.advance(10ms + 1ns) == 0);

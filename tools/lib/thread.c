@@ -4,14 +4,14 @@
  *
  * Without the thread, a timer expires when the program takes events, makes a KICK or synchronizes.
  * With the thread, it also expires while the program does none of that, as it does in the kernel.
- * So @fired of an event is the time at which the thread has found the timer due.  The descriptor is
+ * So @fired is the time at which the thread, or a call, has found the timer due.  The descriptor is
  * readable only for events, and for steps of the clock.
  *
  * The thread sleeps in read() on a timerfd of its own, and serves a batch of slots when it wakes
  * up (process.c).  The code that makes the first time of the heap earlier arms the timerfd:
  *
  *	a KICK, with the lock			the thread
- *						  lock; serve; wakes at the first time; unlock
+ *						  lock; serve; arm the timerfd; unlock
  *	  the first time becomes earlier
  *	  arm the timerfd			  read()
  *
@@ -23,8 +23,8 @@
  * fork() does not duplicate the thread.  So the child closes its copy of the timerfd (fork.c), and
  * timerheap_reopen() starts another thread.
  *
- * The program may close all descriptors, as closefrom() does.  If the thread sleeps then, it can no
- * longer be woken, and it still uses the memory of the context.  So timerheap_close() does not free
+ * The program may close all descriptors, as closefrom() does.  If the thread sleeps then, no call
+ * can wake it, and it still uses the memory of the context.  So timerheap_close() does not free
  * that memory.  If the thread does not sleep, its next read() fails, and it ends.  In both cases
  * the next KICK that arms the timerfd returns -EBADF.
  */

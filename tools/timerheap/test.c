@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests of the parts of the command that need no device: the format of traces, the
- * parsers of tracepoints and debugfs, percentiles, and the ledger.  The ledger runs on a
- * fake device that can make errors.  Prints TAP, and a last line with the counts.
+ * parsers of tracepoints and debugfs, percentiles, and ledger.h.  The ledger runs on a
+ * fake device that can misbehave.  Prints TAP, and a last line with the counts.
  */
 #include <stdbool.h>
 #include <stdio.h>
