@@ -206,9 +206,9 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 		ASSERT_EQ(0, timerheap_start(self->th, 1, begun + 36 * MSEC));
 		nap(40 * MSEC);
 		/* A busy host may delay the expiry for longer than a sync waits. */
-		do
+		do {
 			ASSERT_EQ(0, timerheap_sync(self->th, &next));
-		while (next <= begun + 40 * MSEC);
+		} while (next <= begun + 40 * MSEC);
 		while (timerheap_next_before(self->th, &event, next))
 			check_order(&event, self);
 		EXPECT_LE(next, timerheap_deadline(self->th, 0));

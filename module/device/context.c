@@ -336,14 +336,14 @@ static int __theap_context_grow(struct theap_context *context, u32 slots)
 	table = theap_context_alloc_table(slots);
 	if (table)
 		pages = theap_ring_grow_alloc(&context->ring, slots);
-	ret = -ENOMEM;
 	if (pages) {
 		mutex_lock(&context->reader_lock);
-		ret = theap_ring_grow(&context->ring, slots, pages);
+		theap_ring_grow(&context->ring, slots, pages);
 		mutex_unlock(&context->reader_lock);
-	}
-	if (ret)
+	} else {
 		kvfree(table);
+		ret = -ENOMEM;
+	}
 
 	mutex_lock(&context->lock);
 	if (ret) {

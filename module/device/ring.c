@@ -162,41 +162,38 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
  * theap_ring_grow - let a ring have entries for more slots
  * @ring:  the ring.  The caller is its only reader
  * @slots: number of slots, more than the ring has entries
- * @pages: from theap_ring_grow_alloc(); the function frees them if it fails
+ * @pages: from theap_ring_grow_alloc()
  *
  * Numbers may be added meanwhile.  ring.h explains how the entries are copied.  The program may
  * have written any number to an entry, which is copied as it is.
  *
+ * The copy begins with the number before the head, which a reader has removed last.  If that reader
+ * was killed before it took the event, its successor needs the number (tools/lib/adopt.c).
+ *
+ * While no reader removes a number, each slot has at most one.  A program may store 0 to
+ * @expirations all the same, and kick the slot, so that numbers are added as fast as this function
+ * copies them.  So the copy ends after as many numbers as the smaller ring has entries, and such a
+ * program loses events.
+ *
  * Context: task, may sleep.
- * Return: 0; -EINTR: the task was killed, and the ring has not changed.
  */
-int theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages)
+void theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages)
 {
-	u32 mask = roundup_pow_of_two(slots) - 1, position;
+	u32 mask = roundup_pow_of_two(slots) - 1;
+	u32 begin = theap_ring_head(ring, READ_ONCE(ring->tail)) - 1, position = begin;
 	u32 **old = ring->pages;
 	bool copied = false;
 
-	position = theap_ring_head(ring, READ_ONCE(ring->tail));
 	while (!copied) {
 		u32 end;
 
-		/*
-		 * If the program keeps storing 0 to @expirations, expiries may add numbers as fast
-		 * as this loop copies them, without an end.
-		 */
-		if (fatal_signal_pending(current)) {
-			theap_ring_free_pages(pages, theap_ring_pages(ring->mask + 1),
-					      theap_ring_pages(slots));
-			kvfree(pages);
-			return -EINTR;
-		}
 		raw_spin_lock_irq(&ring->lock);
 		end = position + min(ring->tail - position, THEAP_RING_COPY);
 		for (; position != end; position++)
 			if ((position & mask) > ring->mask)
 				*theap_ring_word(pages, position & mask) =
 					READ_ONCE(*theap_ring_entry(ring, position));
-		copied = position == ring->tail;
+		copied = position == ring->tail || position - begin > ring->mask + 1;
 		if (copied) {
 			ring->pages = pages;
 			WRITE_ONCE(ring->mask, mask);
@@ -205,7 +202,6 @@ int theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages)
 		cond_resched();
 	}
 	kvfree(old);
-	return 0;
 }
 
 /*
@@ -234,9 +230,13 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
  */
 u32 theap_ring_count(struct theap_ring *ring)
 {
-	u32 count = READ_ONCE(ring->tail) - READ_ONCE(ring->shared->head);
+	/*
+	 * Acquire: read the tail after the head, so the tail is not before the head.  The program
+	 * stores the head after it has read the tail by (D).
+	 */
+	u32 head = smp_load_acquire(&ring->shared->head);
 
-	return min(count, READ_ONCE(ring->mask) + 1);
+	return min(READ_ONCE(ring->tail) - head, READ_ONCE(ring->mask) + 1);
 }
 
 /* Return: the number of entries added since theap_ring_init(), modulo 2^32. */

@@ -23,7 +23,7 @@
  * many entries, p is either in the same entry, or in one that the smaller ring did not have:
  *
  *	GROW, for each 256 positions from	an expiry, under the lock
- *	the head to the tail, under the lock
+ *	before the head to the tail, under it
  *	  copy the numbers whose entry is new	  slots[tail] <- n, in the smaller ring
  *	  at the tail: use the larger ring	  tail <- tail + 1
  *
@@ -69,7 +69,7 @@ u64 theap_ring_bytes(u32 slots);
 u64 theap_ring_size(u32 slots);
 int theap_ring_init(struct theap_ring *ring, u32 slots);
 u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots);
-int theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages);
+void theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages);
 void theap_ring_destroy(struct theap_ring *ring);
 struct page *theap_ring_page(struct theap_ring *ring, u64 offset);
 void theap_ring_put(struct theap_ring *ring, u32 slot);

@@ -144,12 +144,24 @@ static int ring_grow(struct theap_ring *ring, u32 slots)
 {
 	u32 **pages = theap_ring_grow_alloc(ring, slots);
 
-	return pages ? theap_ring_grow(ring, slots, pages) : -ENOMEM;
+	if (!pages)
+		return -ENOMEM;
+	theap_ring_grow(ring, slots, pages);
+	return 0;
+}
+
+/* Return: the number that the last theap_ring_get() has removed. */
+static u32 ring_removed(struct theap_ring *ring)
+{
+	u32 word = offsetof(struct timerheap_ring, slots) / sizeof(u32) +
+		   ((ring->shared->head - 1) & ring->mask);
+
+	return ring->pages[word / (PAGE_SIZE / sizeof(u32))][word % (PAGE_SIZE / sizeof(u32))];
 }
 
 /*
- * A ring of 8 entries that grows keeps its numbers in their order.  Grow a ring that has 0 to 8
- * numbers, for each head from 2^32 - 8, past 0, to 8.
+ * A ring of 8 entries that grows keeps its numbers in their order, and the number that was removed
+ * last.  Grow a ring that has 0 to 8 numbers, for each head from 2^32 - 8, past 0, to 8.
  */
 static void ring_keeps_order_if_it_grows(struct kunit *test)
 {
@@ -160,15 +172,20 @@ static void ring_keeps_order_if_it_grows(struct kunit *test)
 			struct theap_ring *ring = ring_make(test, 8);
 			u32 sizes[] = { 9, 100, 5000 };
 
-			ring->tail = head;
-			ring->shared->tail = head;
-			ring->shared->head = head;
+			ring->tail = head - 1;
+			ring->shared->tail = head - 1;
+			ring->shared->head = head - 1;
+			theap_ring_put(ring, 7777);
+			theap_ring_get(ring, &slot);
 			for (i = 0; i < count; i++)
 				theap_ring_put(ring, i);
 			for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 				KUNIT_ASSERT_EQ(test, ring_grow(ring, sizes[i]), 0);
 				KUNIT_EXPECT_EQ(test, ring->mask + 1, roundup_pow_of_two(sizes[i]));
 				KUNIT_EXPECT_EQ(test, theap_ring_count(ring), count);
+				/* A full ring has overwritten it. */
+				if (count < 8)
+					KUNIT_EXPECT_EQ(test, ring_removed(ring), 7777);
 			}
 			for (i = count; i < 5000; i++)
 				theap_ring_put(ring, i);

@@ -35,9 +35,12 @@
 void __timerheap_set_slots(struct context *context, uint32_t slots)
 {
 	struct timerheap *th = &context->th;
+	uint32_t mask = 0;
 
-	while (th->mask < slots - 1)
-		th->mask = th->mask << 1 | 1;
+	/* A child of fork() may open the context anew with fewer slots than its parent had. */
+	while (mask < slots - 1)
+		mask = mask << 1 | 1;
+	th->mask = mask;
 	__atomic_store_n(&th->nr, slots, __ATOMIC_RELAXED);
 	/* For timerheap_reopen(). */
 	memcpy(context->setup + offsetof(struct timerheap_setup, slots), &slots, sizeof(slots));

@@ -224,7 +224,7 @@ static inline uint32_t timerheap_slots(const struct timerheap *th)
  * events calls this function, and no other process takes any meanwhile.  Other threads may use the
  * timers, and allocate the new slots afterwards.  An unused slot costs less than 9 bytes.
  * Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user would exceed max_user_memory
- * (INFO); -ENOMEM; -EINTR: the task was killed; -EBADF as timerheap_wait().
+ * (INFO); -ENOMEM; -EBADF as timerheap_wait().
  */
 int timerheap_grow(struct timerheap *th, uint32_t slots);
 

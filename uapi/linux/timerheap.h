@@ -431,7 +431,7 @@ struct timerheap_setup {
  * call, and whatever takes events after the call needs the new number.
  *
  * EINVAL: @slots is above &timerheap_setup.max_slots.  ENOSPC: the user would exceed
- * max_user_memory (INFO).  ENOMEM.  EINTR: the task was killed.
+ * max_user_memory (INFO).  ENOMEM.
  */
 struct timerheap_grow {
 	__u32 flags;
