@@ -2,16 +2,16 @@
 /*
  * A histogram of the lateness of timers; each step is twice as wide as the one before.
  *
- * The lateness of a timer is now - when.  @when is the deadline, rounded up by the slack, and @now is
- * the time when a run collected the timer.  For a slot, the lateness is fired - deadline of the
+ * The lateness of a timer is now - when.  @when is the deadline, rounded up by the slack, and @now
+ * is the time when a run collected the timer.  For a slot, the lateness is fired - deadline of the
  * slot's event, with these differences:
  *
  *  - Slack and the back-off of an unread ticker queue the slot later than its deadline.  Then the
  *    lateness counted here is less.
  *  - The program may have postponed the slot without a call, by less than its lateness.
  *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
- *  - The program may have moved the slot to earlier, and not kicked it yet.  If an early check finds
- *    that the slot is due, it counts as not late.
+ *  - The program may have moved the slot to earlier, and not kicked it yet.  If an early check
+ *    finds that the slot is due, it counts as not late.
  *  - If several deadlines of a periodic slot have passed, its event has the last of them.  The slot
  *    was queued at the first, so the lateness counted is more.
  *  - A slot that is due when a call arms or kicks it expires in that call, and is not counted.

@@ -181,7 +181,7 @@ static void __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 	while (*budget && (timer = __theap_bucket_next(queue, bucket))) {
 		(*budget)--;
 		__theap_run_one(queue, run, timer);
-		/* The bucket was emptied and freed; or room for another one ended the extraction. */
+		/* The bucket was emptied and freed, or room for another ended the extraction. */
 		if (!theap_extract_is_on(&queue->heap) ||
 		    !theap_extract_is_at(&queue->heap, &bucket->node))
 			break;

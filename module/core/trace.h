@@ -153,8 +153,8 @@ TRACE_EVENT(timerheap_cancel,
 );
 
 /*
- * @when: the deadline that the core knows; later than @now: an early check; @next: when the timer is
- * due again, 0: never; @expired: the run calls its function
+ * @when: the deadline that the core knows; later than @now: an early check; @next: when the timer
+ * is due again, 0: never; @expired: the run calls its function
  */
 TRACE_EVENT(timerheap_check,
 

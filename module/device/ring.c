@@ -170,10 +170,10 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
  * The copy begins with the number before the head, which a reader has removed last.  If that reader
  * was killed before it took the event, its successor needs the number (tools/lib/adopt.c).
  *
- * While no reader removes a number, each slot has at most one.  A program may store 0 to
- * @expirations all the same, and kick the slot, so that numbers are added as fast as this function
- * copies them.  So the copy ends after as many numbers as the smaller ring has entries, and such a
- * program loses events.
+ * While no reader removes a number, each slot has at most one.  But a program may store 0 to
+ * @expirations, and kick the slot.  Then numbers are added as fast as this function copies them.
+ * So the copy ends after as many numbers as the smaller ring has entries, and such a program loses
+ * events.
  *
  * Context: task, may sleep.
  */

@@ -236,7 +236,8 @@ void test_make_bucket_due(struct kunit *test, const struct theap_timer *first)
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	for (pos = THEAP_ROOT; pos < theap_heap_end(&queue->heap) && !found; pos++) {
-		struct theap_timer *timer = theap_node_timer(theap_heap_at(&queue->heap, pos)->node);
+		struct theap_entry *entry = theap_heap_at(&queue->heap, pos);
+		struct theap_timer *timer = theap_node_timer(entry->node);
 
 		found = theap_timer_is_bucket(timer) && __theap_bucket_first(queue, timer) == first;
 		if (found)

@@ -53,7 +53,7 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, t[i].timer.nextwhen, now + span);
 		ahead = now + span - t[i].timer.when;
 		KUNIT_EXPECT_GE(test, ahead, span / 256);
-		/* The queue's reading of the clock may be a tick old, so the width may be twice as large. */
+		/* The queue's reading of the clock may be a tick old: then the width is larger. */
 		KUNIT_EXPECT_LE(test, ahead, 2 * (span + 20 * NSEC_PER_MSEC) / 128);
 	}
 }

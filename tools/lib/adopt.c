@@ -54,8 +54,8 @@ static void restore_sort(struct timerheap *th)
  * Put the last slot number that the predecessor has removed back into the ring, if it has not
  * taken the event of that slot.  timerheap_next() removes a number before it takes the event.
  *
- * The entry still has the number: GROW copies it, too.  If no number was ever added, the entry is 0.
- * Then slot 0 has no expirations, or the scan below finds its number in the ring.
+ * The entry still has the number: GROW copies it, too.  If no number was ever added, the entry is
+ * 0.  Then slot 0 has no expirations, or the scan below finds its number in the ring.
  *
  * Until the event is taken, the kernel does not add that number again, so the others do not fill
  * the ring.  If the kernel is checking the slot, it may have counted an expiration, and not have
