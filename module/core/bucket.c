@@ -41,10 +41,15 @@
  * owner finds the change when the bucket is due.
  *
  * A run handles the timers of a due bucket one by one, in batches like other timers.  From then on
- * the bucket gets no more timers.  A bucket of slack keeps its heap entry until it is empty: its
- * timers are due.  Timers of an early bucket are not due yet, and there may be 10^5 of them.  So
+ * the bucket gets no more timers.  A bucket whose timers are due keeps its heap entry until it is
+ * empty.  The timers of an early bucket are usually not due yet, and there may be 10^5 of them.  So
  * other due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it
  * rekeys the bucket to the next nanosecond, behind all that is due now.
+ *
+ * Each bucket has a time @from, before which no timer of it is due: the begin of the window, or for
+ * slack the rounded deadline.  It is @when of these timers.  So a timer that is moved to before
+ * @from goes to the inbox, and does not wait until its bucket is empty.  A rekey is never to after
+ * @from, so the first deadline of the queue is never too late.
  *
  * A bucket only saves work.  If a timer needs a new bucket and none is free, the timer gets a heap
  * entry of its own.  So does a timer whose lookup visits too many buckets (bucket.h).  So does the
@@ -75,7 +80,7 @@
 struct theap_bucket {
 	struct theap_timer timer;	/* has the heap entry of the bucket */
 	struct theap_node list;		/* head of the list of members */
-	bool early;			/* due before its members */
+	s64 from;			/* no member is due before this time */
 	union {
 		struct hlist_node hash;		/* link in @table; unhashed: gets no more timers */
 		struct theap_bucket *next;	/* link in @spare */
@@ -93,10 +98,10 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 }
 
 /*
- * Return: the bucket that is due at @when, a new one if needed; NULL: no bucket is free, or the
- * search has ended after THEAP_BUCKET_PROBES buckets.
+ * Return: the bucket that is due at @when and has the time @from, a new one if needed; NULL: no
+ * bucket is free, or the search has ended after THEAP_BUCKET_PROBES buckets.
  */
-static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when, bool early)
+static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when, s64 from)
 	__must_hold(&queue->lock)
 {
 	struct theap_buckets *buckets = &queue->buckets;
@@ -110,7 +115,7 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	}
 	head = theap_buckets_head(buckets, when);
 	hlist_for_each_entry(bucket, head, hash) {
-		if (bucket->timer.when == when && bucket->early == early)
+		if (bucket->timer.when == when && bucket->from == from)
 			return bucket;
 		if (++probes == THEAP_BUCKET_PROBES)
 			return NULL;
@@ -126,7 +131,7 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	buckets->used++;
 	hlist_add_head(&bucket->hash, head);
 	bucket->timer.when = when;
-	bucket->early = early;
+	bucket->from = from;
 	theap_list_init(&queue->heap, &bucket->list);
 	theap_try_stable_to_modifying(&bucket->timer.status, THEAP_NO_STATUS);
 	theap_list_push_entry(&queue->heap, when, &bucket->timer.node);
@@ -138,7 +143,7 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 static s64 __theap_buckets_now(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
-	if (queue->buckets.tick != jiffies)
+	if (time_after(jiffies, queue->buckets.tick))
 		__theap_buckets_set_now(queue, theap_queue_now(queue));
 	return queue->buckets.now;
 }
@@ -171,14 +176,14 @@ struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
 
 	lockdep_assert_held(&queue->lock);
 	if (timer->slack)
-		return __theap_bucket_find(queue, when, false);
+		return __theap_bucket_find(queue, when, when);
 	if ((u64)(when - buckets->from) < buckets->width)
 		return buckets->early;
 	width = __theap_early_width(queue, when);
 	if (!width)
 		return NULL;
 	when &= ~(width - 1);
-	buckets->early = __theap_bucket_find(queue, when - width, true);
+	buckets->early = __theap_bucket_find(queue, when - width, when);
 	buckets->from = when;
 	buckets->width = buckets->early ? width : 0;
 	return buckets->early;
@@ -194,7 +199,7 @@ void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 			struct theap_timer *timer)
 {
 	lockdep_assert_held(&queue->lock);
-	timer->when = bucket->timer.when;
+	timer->when = bucket->from;
 	theap_list_add(&queue->heap, &bucket->list, &timer->node);
 	queue->buckets.timers++;
 }
@@ -267,10 +272,10 @@ struct theap_timer *__theap_bucket_next(struct theap_queue *queue, struct theap_
 	return first;
 }
 
-/* Are the timers of a bucket due later than the bucket? */
-bool __theap_bucket_is_early(struct theap_timer *timer)
+/* Return: the time before which no timer of a bucket is due; @timer is embedded in the bucket. */
+s64 __theap_bucket_from(struct theap_timer *timer)
 {
-	return theap_timer_bucket(timer)->early;
+	return theap_timer_bucket(timer)->from;
 }
 
 /* Free the bucket with list head @head, which has become empty. */
@@ -315,7 +320,7 @@ void __theap_bucket_move(struct theap_queue *queue, struct theap_bucket *bucket,
 	struct theap_node *head = theap_list_move(&queue->heap, &bucket->list, &timer->node);
 
 	lockdep_assert_held(&queue->lock);
-	timer->when = bucket->timer.when;
+	timer->when = bucket->from;
 	if (head)
 		__theap_bucket_emptied(queue, head);
 }

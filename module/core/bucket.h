@@ -48,7 +48,7 @@ void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 struct theap_timer *__theap_bucket_next(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
-bool __theap_bucket_is_early(struct theap_timer *timer);
+s64 __theap_bucket_from(struct theap_timer *timer);
 int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_buckets_trim(struct theap_queue *queue);
 bool theap_buckets_clear(struct theap_queue *queue);

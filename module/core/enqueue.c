@@ -97,6 +97,10 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 	} else if (listed) {
 		__theap_bucket_move(queue, bucket, timer);
 	} else {
+		/*
+		 * The push of a new bucket may have moved the timer away from the extraction.  Then
+		 * a heap entry is removed between holes, but the push has filled the last position.
+		 */
 		__theap_dequeue(queue, timer);
 		__theap_bucket_add(queue, bucket, timer);
 	}

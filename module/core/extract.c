@@ -201,9 +201,13 @@ bool theap_heap_close_hole(struct theap_heap *heap)
 	return heap->last_hole;
 }
 
-/* Close holes until @nr positions are free.  Without its holes, the heap has that room (room.c). */
+/*
+ * End an extraction, and close holes until @nr positions are free.  Without its holes, the heap has
+ * that room, or will have it when the caller has removed an entry (room.c).  An entry that is
+ * removed during an extraction leaves a hole, so the extraction ends even if there is no hole yet.
+ */
 void __theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {
-	while (!theap_heap_has_room(heap, nr) && heap->last_hole)
-		theap_heap_close_hole(heap);
+	while (theap_heap_close_hole(heap) && !theap_heap_has_room(heap, nr))
+		;
 }

@@ -167,14 +167,14 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 }
 
 /*
- * Handle the timers of a due bucket, at the current position of the bulk extraction.  Of an early
- * bucket, handle a share, and leave the others until other due timers have been handled.
+ * Handle the timers of a due bucket, at the current position of the bulk extraction.  If none of
+ * them is due yet, handle a share, and leave the others until other due timers have been handled.
  */
 static void __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 			       struct theap_timer *bucket, unsigned int *budget)
 	__must_hold(&queue->lock)
 {
-	bool early = __theap_bucket_is_early(bucket);
+	bool early = __theap_bucket_from(bucket) > run->now;
 	unsigned int share = THEAP_EARLY_SHARE;
 	struct theap_timer *timer;
 

@@ -15,7 +15,7 @@
  *	REMOVING		yes				no	the owner
  *	REMOVED			no				yes	any CPU
  *	MODIFYING		yes or no			no	the code that claimed it
- *	MODIFIED_EARLIER	yes, after its deadline		yes	any CPU
+ *	MODIFIED_EARLIER	yes, mostly after its deadline	yes	any CPU
  *	MODIFIED_LATER		yes, at or before its deadline	yes	any CPU
  *	MOVING			yes				no	the owner
  *
@@ -23,7 +23,7 @@
  * after its deadline if its function waits in the batch of another run (__theap_expire() in run.c).
  *
  * A timer is queued if it has a heap entry of its own, or if it is in a bucket (bucket.c).
- * A bucket has a heap entry until it is due.  An early bucket is due before the deadlines of its
+ * A bucket has a heap entry until it is empty.  An early bucket is due before the deadlines of its
  * timers.
  *
  * The four states that are not stable are transient, and act as locks.  Code that puts a

@@ -80,7 +80,8 @@ struct theap_timer_ops {
 struct theap_timer {
 	atomic_t status;		/* state.h */
 	struct theap_node node;		/* Q: position in the memory of the heap */
-	s64 when;			/* L: the time that it is queued at */
+	s64 when;			/* L: the key of its heap entry; in a bucket, a time before
+					 * which no timer of the bucket is due */
 	s64 nextwhen;			/* C: the deadline.  It is not @when in MODIFIED_x, in an
 					 * early bucket (bucket.c), and after a deferral (run.c) */
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that

@@ -293,7 +293,7 @@ static void bucket_is_not_early_after_clock_step(struct kunit *test)
 	s64 bucket = bucket_deadline(DAY);
 
 	test_start_slack(t, bucket, SLACK);
-	test_make_bucket_due(test, &t->timer);
+	test_make_bucket_due(test, &t->timer, 1);
 	KUNIT_EXPECT_EQ(test, queue->first, 1);
 	test_run();
 	KUNIT_EXPECT_EQ(test, t->expired, 0);

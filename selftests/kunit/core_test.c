@@ -226,8 +226,8 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 	theap_timer_commit(&claim);
 }
 
-/* Rekey the bucket whose first timer is @first to 1, a time that has passed. */
-void test_make_bucket_due(struct kunit *test, const struct theap_timer *first)
+/* Rekey the bucket whose first timer is @first to @when. */
+void test_make_bucket_due(struct kunit *test, const struct theap_timer *first, s64 when)
 {
 	struct theap_queue *queue = test_queue();
 	bool found = false;
@@ -241,7 +241,7 @@ void test_make_bucket_due(struct kunit *test, const struct theap_timer *first)
 
 		found = theap_timer_is_bucket(timer) && __theap_bucket_first(queue, timer) == first;
 		if (found)
-			__theap_rekey(queue, timer, 1);
+			__theap_rekey(queue, timer, when);
 	}
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);

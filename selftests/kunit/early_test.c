@@ -42,6 +42,7 @@ static bool in_bucket(const struct test_timer *t)
 /* The bucket is due one to two widths early: 1/256 to 1/64 of the time until the deadline. */
 static void early_bucket_is_due_before_deadline(struct kunit *test)
 {
+	struct theap_buckets *buckets = &test_queue()->buckets;
 	struct test_timer *t = crowd(test, 40);
 	unsigned int i;
 
@@ -51,10 +52,12 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 		test_start_slack(&t[i], now + span, 0);
 		KUNIT_EXPECT_TRUE(test, in_bucket(&t[i]));
 		KUNIT_EXPECT_EQ(test, t[i].timer.nextwhen, now + span);
-		ahead = now + span - t[i].timer.when;
+		KUNIT_EXPECT_EQ(test, t[i].timer.when, buckets->from);
+		ahead = now + span - (buckets->from - (s64)buckets->width);
 		KUNIT_EXPECT_GE(test, ahead, span / 256);
 		/* The queue's reading of the clock may be a tick old: then the width is larger. */
 		KUNIT_EXPECT_LE(test, ahead, 2 * (span + 20 * NSEC_PER_MSEC) / 128);
+		test_make_bucket_due(test, &t[i].timer, buckets->from - buckets->width);
 	}
 }
 
@@ -249,15 +252,19 @@ static const struct theap_timer_ops lazy_ops = { .lazy = true, .expire = lazy_ex
 static void early_check_lets_lazy_timer_postpone(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
-	s64 now = test_now();
+	s64 deadline = test_now() + FAR;
 
 	t->timer.ops = &lazy_ops;
-	test_start_slack(t, now + 200 * NSEC_PER_MSEC, 0);
-	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->early, 1));
-	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, now + 400 * NSEC_PER_MSEC);
-	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->expired, 1));
-	KUNIT_EXPECT_GE(test, test_now(), now + 400 * NSEC_PER_MSEC);
+	test_start_slack(t, deadline, 0);
+	test_make_bucket_due(test, &t->timer, 1);
+	test_run();
+	KUNIT_EXPECT_EQ(test, t->early, 1);
+	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, deadline + 200 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_TRUE(test, in_bucket(t));
+	test_make_bucket_due(test, &t->timer, 1);
+	test_run();
 	KUNIT_EXPECT_EQ(test, t->early, 2);
+	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
 /*
@@ -275,13 +282,13 @@ static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		test_start_slack(&t[i], now + FAR, 0);
 	local_bh_disable();
-	test_make_bucket_due(test, &t[0].timer);
+	test_make_bucket_due(test, &t[0].timer, 1);
 	/* An exact timer, one with slack, and one in a finer early bucket. */
 	test_start_slack(&t[nr], now, 0);
 	test_start_slack(&t[nr + 1], now - NSEC_PER_MSEC, NSEC_PER_MSEC);
 	t[nr + 2].timer.ops = &lazy_ops;
 	test_start_slack(&t[nr + 2], now + 200 * NSEC_PER_MSEC, 0);
-	test_make_bucket_due(test, &t[nr + 2].timer);
+	test_make_bucket_due(test, &t[nr + 2].timer, 1);
 	rcu_read_lock();
 	for (i = 0; i < 3 && more; i++)
 		more = theap_run_batch(queue, &queue->run);
@@ -311,7 +318,7 @@ static void early_bucket_closes_when_it_is_due(struct kunit *test)
 		test_start_slack(&t[i], deadline, 0);
 	used = queue->buckets.used;
 	local_bh_disable();
-	test_make_bucket_due(test, &t[0].timer);
+	test_make_bucket_due(test, &t[0].timer, 1);
 	rcu_read_lock();
 	theap_run_batch(queue, &queue->run);
 	rcu_read_unlock();
@@ -322,6 +329,60 @@ static void early_bucket_closes_when_it_is_due(struct kunit *test)
 			t[THEAP_EARLY_SHARE - 1].timer.node.pos);
 	local_bh_enable();
 	test_run();
+}
+
+/* Run one batch of the queue.  Context: softirqs off. */
+static void run_batch(struct theap_queue *queue)
+{
+	rcu_read_lock();
+	theap_run_batch(queue, &queue->run);
+	rcu_read_unlock();
+}
+
+/*
+ * If a timer of an early bucket is moved to a near deadline while a run empties the bucket, the
+ * next batch expires the timer.
+ */
+static void early_timer_moves_out_of_due_bucket(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 10 * THEAP_BATCH;
+	struct test_timer *t = crowd(test, nr), *last = &t[nr - 1];
+	s64 deadline = test_now() + FAR;
+
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], deadline, 0);
+	local_bh_disable();
+	test_make_bucket_due(test, &t[0].timer, test_now());
+	run_batch(queue);
+	test_start_slack(last, test_now() + NSEC_PER_USEC, 0);
+	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&last->timer));
+	test_busy_wait(10 * NSEC_PER_USEC);
+	run_batch(queue);
+	KUNIT_EXPECT_EQ(test, last->called, 1);
+	KUNIT_EXPECT_EQ(test, last->early, 0);
+	local_bh_enable();
+	test_run();
+}
+
+/* If a run is so late that timers of an early bucket are due, the first deadline shows them. */
+static void early_timers_of_late_run_count_as_due(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 10 * THEAP_BATCH;
+	struct test_timer *t = crowd(test, nr);
+	s64 deadline = test_now() + 200 * NSEC_PER_MSEC;
+
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], deadline, 0);
+	local_bh_disable();
+	test_busy_wait(210 * NSEC_PER_MSEC);
+	run_batch(queue);
+	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
+	KUNIT_EXPECT_LE(test, queue->first, deadline);
+	local_bh_enable();
+	for (i = 0; i < nr; i++)
+		KUNIT_ASSERT_TRUE(test, test_settles_at(&t[i].called, 1));
 }
 
 static struct kunit_case early_cases[] = {
@@ -337,6 +398,8 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_check_lets_lazy_timer_postpone),
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
 	KUNIT_CASE(early_bucket_closes_when_it_is_due),
+	KUNIT_CASE(early_timer_moves_out_of_due_bucket),
+	KUNIT_CASE(early_timers_of_late_run_count_as_due),
 	{}
 };
 

@@ -226,6 +226,50 @@ static void room_buckets_reserve_positions(struct kunit *test)
 	unreserve(queue, POSITIONS);
 }
 
+/* The expire() operation of a timer that its program has postponed in memory. */
+static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+{
+	struct test_timer *t = container_of(timer, struct test_timer, timer);
+
+	if (!t->expired++)
+		t->deadline = now + DAY;
+	return now < t->deadline ? t->deadline : 0;
+}
+
+static const struct theap_timer_ops postponed_ops = { .lazy = true, .expire = postponed_expire };
+
+/*
+ * All timers of a full heap are queued, and all positions are reserved.  The first timer is due,
+ * and moves to a new bucket.  The list nodes of both fit into the heap.
+ */
+static void room_bucket_fits_into_full_heap(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t;
+	unsigned int i, nr;
+
+	test_buckets_grow(queue);
+	nr = POSITIONS - THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM;
+	t = test_timers(test, nr);
+	local_bh_disable();
+	/* One bucket stays free.  Far timers share one or two early buckets. */
+	for (i = 0; i < THEAP_BUCKETS_GROW - 2; i++)
+		test_start_slack(&t[i], test_now() + DAY + i * NSEC_PER_MSEC, NSEC_PER_MSEC / 2);
+	for (; i < nr - 1; i++)
+		test_start_slack(&t[i], test_now() + DAY, 0);
+	t[i].timer.ops = &postponed_ops;
+	test_start_slack(&t[i], test_now(), 0);
+	KUNIT_EXPECT_EQ(test, nr_reserved(queue), POSITIONS);
+	rcu_read_lock();
+	theap_run_batch(queue, &queue->run);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, t[i].expired, 1);
+	KUNIT_EXPECT_LE(test, (u64)queue->heap.list_nodes + queue->heap.nr_list_nodes,
+			theap_heap_capacity(&queue->heap));
+	KUNIT_EXPECT_EQ(test, queue->heap.segments, 1);
+	local_bh_enable();
+}
+
 /* Start timers with slack, 1 ms apart from @at on, so that each is in a bucket of its own. */
 static void start_in_buckets(struct kunit *test, struct test_timer *t, unsigned int nr, s64 at)
 {
@@ -348,6 +392,7 @@ static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_move_needs_reservation),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
 	KUNIT_CASE(room_buckets_reserve_positions),
+	KUNIT_CASE(room_bucket_fits_into_full_heap),
 	KUNIT_CASE(room_buckets_of_ended_timers_are_freed),
 	KUNIT_CASE(room_buckets_of_expired_timers_are_freed),
 	KUNIT_CASE(room_memory_is_charged),

@@ -37,7 +37,7 @@ void __timerheap_set_slots(struct context *context, uint32_t slots)
 	struct timerheap *th = &context->th;
 	uint32_t mask = 0;
 
-	/* A child of fork() may open the context anew with fewer slots than its parent had. */
+	/* A child of fork() may open the context again, with fewer slots than its parent had. */
 	while (mask < slots - 1)
 		mask = mask << 1 | 1;
 	th->mask = mask;

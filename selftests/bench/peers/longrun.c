@@ -46,8 +46,6 @@
 #define TURNS		(SEC / TURN)	/* in a second */
 #define REQUEST_TURNS	100	/* a request ends after at most this many turns */
 
-extern const struct peer timerfd, libuv, libevent, heap, lazy_heap, mapped_slots, process_slots;
-
 _Thread_local uint64_t peer_now, peer_calls;
 _Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
 uint64_t peer_timeout;

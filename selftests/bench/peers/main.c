@@ -21,9 +21,6 @@
 
 #include "workloads.h"
 
-extern const struct peer timerfd, posix, uring, libuv, libevent, libev, dpdk, heap,
-	lazy_heap, locked_heap, timerheap_calls, timerheap_batch, mapped_slots, process_slots;
-
 static const struct peer *const peers[] = {
 	&timerfd, &posix, &uring, &libuv, &libevent, &libev, &dpdk, &heap, &lazy_heap,
 	&locked_heap, &timerheap_calls, &timerheap_batch, &mapped_slots, &process_slots,

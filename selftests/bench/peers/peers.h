@@ -78,6 +78,10 @@ struct peer {
 	void (*close)(void *set);
 };
 
+/* All peers. */
+extern const struct peer timerfd, posix, uring, libuv, libevent, libev, dpdk, heap,
+	lazy_heap, locked_heap, timerheap_calls, timerheap_batch, mapped_slots, process_slots;
+
 /* The time of CLOCK_MONOTONIC that read_clock() has last read in this thread (workloads.h). */
 extern _Thread_local uint64_t peer_now;
 
