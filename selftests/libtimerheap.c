@@ -386,8 +386,8 @@ TEST_F(lib, stop_start_and_postpone_make_no_system_call)
 	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Timers with slack share a bucket.  A smaller slack takes effect at once. */
-TEST_F(lib, timers_with_slack_share_a_bucket)
+/* Timers with slack are in buckets.  A smaller slack takes effect at once. */
+TEST_F(lib, timers_with_slack_are_in_buckets)
 {
 	uint64_t before, bucketed, at;
 	struct timerheap_event event;
@@ -589,6 +589,20 @@ TEST_F(lib, periodic_deadlines_do_not_drift)
 	ASSERT_TRUE(next_event(th, &event));
 	EXPECT_EQ(1, event.expirations);
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
+}
+
+/* timerheap_has_events() does not take the event. */
+TEST_F(lib, has_events_until_the_event_is_taken)
+{
+	struct timerheap *th = self->th;
+	struct timerheap_event event;
+
+	EXPECT_FALSE(timerheap_has_events(th));
+	ASSERT_LE(0, timerheap_start(th, timerheap_alloc(th), 1));
+	EXPECT_LT(0, timerheap_wait(th, SEC));
+	EXPECT_TRUE(timerheap_has_events(th));
+	EXPECT_TRUE(timerheap_next(th, &event));
+	EXPECT_FALSE(timerheap_has_events(th));
 }
 
 /* timerheap_free() discards an event that was not taken, and the slot can be allocated at once. */

@@ -743,7 +743,7 @@ TEST(each_arming_ends_once_with_threads)
 	});
 	std::thread starter([&] {
 		for (int i = 0; i < rounds; i++) {
-			/* The start itself ends what it returns. */
+			/* A start, too, may stop an expiration. */
 			stopped += shared.start(i % 3 * 1us);
 			started++;
 		}

@@ -552,7 +552,7 @@ TEST_F(engines, clock_step_leaves_descriptor_readable)
 	timerheap_close(th);
 }
 
-/* After a step back, a KICK for an early deadline leaves the descriptor readable for an entry. */
+/* A KICK after a step back leaves the descriptor readable if the ring has an entry. */
 TEST_F(engines, kick_after_clock_step_leaves_descriptor_readable)
 {
 	struct timerheap *th = open_in_process(CLOCK_REALTIME);

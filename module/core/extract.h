@@ -41,7 +41,7 @@ static inline bool theap_may_remove(const struct theap_heap *heap, const struct 
 	return !theap_heap_is_extracting(heap) || theap_extract_is_at(heap, node);
 }
 
-/* Make sure that @nr positions are free: if fewer are free, close holes (room.c). */
+/* Close holes until @nr positions are free, or until no hole is left (room.c). */
 static inline void theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {
 	if (unlikely(!theap_heap_has_room(heap, nr)))

@@ -71,9 +71,9 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
 	 * If @deferred is further ahead than a run defers, the clock was stepped back after the
-	 * deferral.  Then ignore @deferred, since the deferral may be long ago.  If the deferral
-	 * was just before the step, the result may be @deferred.  That is too late: it is after
-	 * the deadline of the timer.
+	 * deferral.  Then ignore the deferral, which may be long ago.  If it was just before the
+	 * step, its timer is still queued at @deferred.  Then the result may be @deferred, later
+	 * than the timer's deadline.
 	 */
 	if (next <= queue->deferred &&
 	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)

@@ -5,9 +5,8 @@
  * Each file of core/ calls only files that precede it in that list.  There are three
  * exceptions, and all are declared here:
  *
- *	run.c -> steal.c	after a run, if its CPU has time left for runs (budget.c), or after
- *				a rest that has left nothing due, the CPU checks whether other
- *				CPUs are stuck
+ *	run.c -> steal.c	the CPU checks whether others are stuck: after a run, if it has
+ *				time left (budget.c), or when a rest ends and nothing is due
  *	owner.c, arm.c -> watchdog.c	code that publishes an earlier first deadline sets the bit
  *				of the queue (queues.c), and wakes the watchdog if it would sleep
  *				past that deadline

@@ -226,7 +226,7 @@ static int theap_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
-/* Workqueue of the releases that begin in a kernel thread: one step of one context at a time. */
+/* Workqueue of the releases that begin in a kernel thread: on each node, one step at a time. */
 static struct workqueue_struct *theap_releases;
 
 static void theap_release_step(struct work_struct *work)

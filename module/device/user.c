@@ -236,7 +236,7 @@ struct theap_account *theap_user_account(struct theap_user *user)
 	return user->account;
 }
 
-/* Set up the table of users.  Context: task, may sleep.  Return: 0 or -ENOMEM. */
+/* Make the workqueue that frees users.  Context: task, may sleep.  Return: 0 or -ENOMEM. */
 int theap_users_init(void)
 {
 	theap_users_wq = alloc_workqueue("timerheap_users", WQ_UNBOUND, 0);

@@ -180,7 +180,7 @@ static void slots_start(uint32_t connection)
 		kicks[nr_kicks++] = connection;
 }
 
-/* A pending timer needs no KICK.  If it has just expired, completing its event starts it again. */
+/* A pending timer needs no KICK.  If it has just expired, slots_complete() starts it again. */
 static void slots_postpone(uint32_t connection)
 {
 	if (timerheap_postpone(th, connection, now + timeout) < 0)

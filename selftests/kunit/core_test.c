@@ -226,26 +226,39 @@ void test_start_slack(struct test_timer *t, s64 deadline, u64 slack)
 	theap_timer_commit(&claim);
 }
 
+/*
+ * Find a bucket by its first timer.  Return: the timer that is embedded in the bucket; NULL: no
+ * bucket in the heap has that first timer.  Context: the lock of the queue.
+ */
+struct theap_timer *test_bucket_of(const struct theap_timer *first)
+{
+	struct theap_queue *queue = test_queue();
+	u32 pos;
+
+	for (pos = THEAP_ROOT; pos < theap_heap_end(&queue->heap); pos++) {
+		struct theap_entry *entry = theap_heap_at(&queue->heap, pos);
+		struct theap_timer *timer = theap_node_timer(entry->node);
+
+		if (theap_timer_is_bucket(timer) && __theap_bucket_first(queue, timer) == first)
+			return timer;
+	}
+	return NULL;
+}
+
 /* Rekey the bucket whose first timer is @first to @when. */
 void test_make_bucket_due(struct kunit *test, const struct theap_timer *first, s64 when)
 {
 	struct theap_queue *queue = test_queue();
-	bool found = false;
+	struct theap_timer *bucket;
 	unsigned long flags;
-	u32 pos;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	for (pos = THEAP_ROOT; pos < theap_heap_end(&queue->heap) && !found; pos++) {
-		struct theap_entry *entry = theap_heap_at(&queue->heap, pos);
-		struct theap_timer *timer = theap_node_timer(entry->node);
-
-		found = theap_timer_is_bucket(timer) && __theap_bucket_first(queue, timer) == first;
-		if (found)
-			__theap_rekey(queue, timer, when);
-	}
+	bucket = test_bucket_of(first);
+	if (bucket)
+		__theap_rekey(queue, bucket, when);
 	__theap_settle(queue);
 	raw_spin_unlock_irqrestore(&queue->lock, flags);
-	KUNIT_EXPECT_TRUE(test, found);
+	KUNIT_EXPECT_NOT_NULL(test, bucket);
 }
 
 /* Keep this CPU busy until the clock has advanced by @ns.  mdelay() may end too early. */

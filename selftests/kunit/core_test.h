@@ -63,6 +63,7 @@ void test_start_on(struct test_timer *t, enum theap_clock clock, s64 deadline);
 void test_start(struct test_timer *t, s64 deadline);
 void test_buckets_grow(struct theap_queue *queue);
 void test_start_slack(struct test_timer *t, s64 deadline, u64 slack);
+struct theap_timer *test_bucket_of(const struct theap_timer *first);
 void test_make_bucket_due(struct kunit *test, const struct theap_timer *first, s64 when);
 void test_busy_wait(u64 ns);
 void test_exceed_budget(struct test_timer *t);

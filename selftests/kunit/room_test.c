@@ -226,13 +226,13 @@ static void room_buckets_reserve_positions(struct kunit *test)
 	unreserve(queue, POSITIONS);
 }
 
-/* The expire() operation of a timer that its program has postponed in memory. */
+/* The expire() operation of a timer that its program has postponed in memory, by 10 s. */
 static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct test_timer *t = container_of(timer, struct test_timer, timer);
 
 	if (!t->expired++)
-		t->deadline = now + DAY;
+		t->deadline = now + 10LL * NSEC_PER_SEC;
 	return now < t->deadline ? t->deadline : 0;
 }
 
@@ -240,11 +240,12 @@ static const struct theap_timer_ops postponed_ops = { .lazy = true, .expire = po
 
 /*
  * All timers of a full heap are queued, and all positions are reserved.  The first timer is due,
- * and moves to a new bucket.  The list nodes of both fit into the heap.
+ * and moves to the last bucket that is free.  The list nodes of both fit into the heap.
  */
 static void room_bucket_fits_into_full_heap(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
+	s64 far = test_now() + DAY;
 	struct test_timer *t;
 	unsigned int i, nr;
 
@@ -252,18 +253,20 @@ static void room_bucket_fits_into_full_heap(struct kunit *test)
 	nr = POSITIONS - THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM;
 	t = test_timers(test, nr);
 	local_bh_disable();
-	/* One bucket stays free.  Far timers share one or two early buckets. */
+	/* One bucket is for the deadline @far. */
 	for (i = 0; i < THEAP_BUCKETS_GROW - 2; i++)
-		test_start_slack(&t[i], test_now() + DAY + i * NSEC_PER_MSEC, NSEC_PER_MSEC / 2);
+		test_start_slack(&t[i], far + i * NSEC_PER_MSEC, NSEC_PER_MSEC / 2);
 	for (; i < nr - 1; i++)
-		test_start_slack(&t[i], test_now() + DAY, 0);
+		test_start_slack(&t[i], far, 0);
 	t[i].timer.ops = &postponed_ops;
 	test_start_slack(&t[i], test_now(), 0);
 	KUNIT_EXPECT_EQ(test, nr_reserved(queue), POSITIONS);
+	KUNIT_EXPECT_EQ(test, queue->buckets.used, THEAP_BUCKETS_GROW - 1);
 	rcu_read_lock();
 	theap_run_batch(queue, &queue->run);
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ(test, t[i].expired, 1);
+	KUNIT_EXPECT_EQ(test, queue->buckets.used, THEAP_BUCKETS_GROW);
 	KUNIT_EXPECT_LE(test, (u64)queue->heap.list_nodes + queue->heap.nr_list_nodes,
 			theap_heap_capacity(&queue->heap));
 	KUNIT_EXPECT_EQ(test, queue->heap.segments, 1);

@@ -123,7 +123,7 @@ static s64 run_checks(struct theap_slot_timer *st, s64 now)
 	return theap_slot(st)->queued;
 }
 
-/* Called before each compare-and-exchange of @word: do what the variables above request. */
+/* Before each compare-and-exchange, obey check_before_take and restart_before_take. */
 static void check_now(const u64 *word)
 {
 	struct theap_slot_timer *st = check_before_take;

@@ -628,9 +628,9 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
  * the time before which no event is missing.  Also sort the unread events in the order of their
  * deadlines, for timerheap_next_before().
  *
- * So the program may also sleep until *@next.  The time may be too early, since it may be the old
- * deadline of a timer that was stopped or postponed.  It does not include a timer that another
- * thread starts, changes or kicks meanwhile, or that the program has yet to kick.  With slack, a
+ * So the program may also sleep until *@next.  It may be too early: the old deadline of a stopped
+ * or postponed timer, or an early check.  It does not include a timer that another thread starts,
+ * changes or kicks meanwhile, or that the program has yet to kick.  With slack, a
  * timer is due at its rounded deadline.  TIMERHEAP_NEVER states that no timer is pending; the
  * reverse is not always true.  Usually *@next is later than the call.  TIMERHEAP_IOC_SYNC(2) lists
  * the exceptions.

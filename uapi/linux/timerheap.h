@@ -735,10 +735,10 @@ struct timerheap_advance {
  * @next:     out: the timers that were due before this time have expired, and their events are
  *            available or were taken.  TIMERHEAP_NEVER: no timer is pending
  *
- * The call waits for about 1 ms at most, and @next may be a time that has passed.  @next may be the
- * old deadline of a stopped or postponed timer, which is too early.  @next is not too late, unless
- * a thread starts, changes or kicks a timer during the call or later.  Exceptions: the event of a
- * periodic slot is unread, the program keeps changing a slot, or the clock is stepped back.
+ * The call waits for about 1 ms at most, and @next may be a time that has passed.  @next may be
+ * too early: the old deadline of a stopped or postponed timer, or an early check.  It is too late
+ * only if a thread starts, changes or kicks a timer during the call or later.  Or a periodic slot
+ * has an unread event, the program keeps changing a slot, or the clock is stepped back.
  */
 struct timerheap_sync {
 	__u32 flags;
