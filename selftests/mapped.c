@@ -209,6 +209,25 @@ static int64_t available_memory(void)
 	return kib * 1024;
 }
 
+/*
+ * Wait until the memory that is available has changed by less than 1 MiB in a second.  The kernel
+ * frees the memory of ended contexts and programs later.  Return: that memory, in bytes.
+ */
+static int64_t settled_memory(void)
+{
+	int64_t first = available_memory(), now = first;
+
+	for (int i = 0; i < 10; i++) {
+		nap(100 * MSEC);
+		now = available_memory();
+		if (llabs(now - first) >= 1 << 20) {
+			first = now;
+			i = -1;
+		}
+	}
+	return now;
+}
+
 /* A context with the maximum number of slots needs little memory until the slots are used. */
 TEST_F(mapped, memory_is_allocated_on_first_use)
 {
@@ -224,12 +243,9 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
 	 * The test uses one eighth of the slots.
 	 */
 	full = info.max_slots * (64LL + 64 + 4);
-	/*
-	 * Repeat if @used is too small: the kernel may have freed memory of ended programs after
-	 * the reading of @before.
-	 */
+	/* Repeat if @used is too small: the kernel may still have freed memory of others. */
 	do {
-		before = available_memory();
+		before = settled_memory();
 		if (before < full / 2)
 			SKIP(return, "needs %lld MiB of memory", (long long)full / 2 >> 20);
 		ASSERT_EQ(0, th_map(&map, CLOCK_MONOTONIC, info.max_slots));
