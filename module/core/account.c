@@ -2,23 +2,25 @@
 /*
  * The life of an account: its allocation, its queues, and its end (account.h).
  *
- * A new queue needs no IPI to its CPU: nothing drives the queue until its first timer is started,
- * and that start finds the queue's CPU.  The queues are published under the lock that CPU hotplug
- * takes, while no CPU goes offline or comes online.  So each queue has a CPU that can drive it.
+ * No IPI is sent for a new queue: its hrtimer is armed only when the first timer is started, by the
+ * CPU that @cpu of the queue names.  The queues are published under theap_accounts_lock, which CPU
+ * hotplug takes, too, and with cpus_read_lock() held.  So @cpu names a CPU that is online.
  *
- * The end of an account.  Before it, the code that uses the account has stopped all its timers
- * synchronously.  What may still access a queue, and what ends that:
+ * The end of an account.  The caller of theap_account_free() has stopped all timers of the account
+ * synchronously.  The table lists what may still access a queue then, and what ends that access:
  *
- *	a scan of the watchdog or of a thief,	it finds no queue of the account any more, and a
- *	a thief's run, a read of debugfs	grace period waits for those that have found one
- *	an IPI that notifies a CPU		the wait for @ipi_pending, and a grace period for
- *						its handler; then the same for the IPI by which
- *						that handler has notified the queue's new CPU
+ *	a scan for stuck CPUs, a thief's run	the account has left the list, so none of these
+ *	(steal.c), a read of debugfs		begins; a grace period waits for those in progress
+ *	an IPI that notifies a CPU		a wait until @ipi_pending is 0, and a grace period
+ *						for the handler of the IPI; then both once more,
+ *						since after a hand-over the handler sends an IPI
+ *						to the queue's new CPU
  *	the hrtimers				hrtimer_cancel(), which waits for their functions.
  *						It is called before the wait for IPIs, since the
  *						functions may send IPIs, and once more after that
  *						wait, since the handlers of IPIs may arm hrtimers
- *	the work item				it is cancelled after the runs, which may queue it
+ *	the work item (room.c)			cancel_delayed_work_sync(), after the hrtimers are
+ *						cancelled, since a run may queue the work item
  */
 #include <linux/cpu.h>
 #include <linux/delay.h>
@@ -49,7 +51,10 @@ void theap_account_attach(struct theap_queue *queue)
 	theap_steal_attach(queue);
 }
 
-/* Cancel the hrtimers of the queues of a clock.  Context: task, may sleep. */
+/*
+ * Cancel the hrtimers of the queues that an account has for one clock.  @queues may be NULL, or
+ * incomplete after a failed allocation.  Context: task, may sleep.
+ */
 static void theap_account_quiesce(struct theap_queue **queues)
 {
 	unsigned int i;
@@ -58,7 +63,7 @@ static void theap_account_quiesce(struct theap_queue **queues)
 		theap_queue_quiesce(queues[i]);
 }
 
-/* Free the queues of a clock.  Context: task, may sleep. */
+/* Free the queues that an account has for one clock.  As above, @queues may be incomplete. */
 static void theap_account_free_queues(struct theap_queue **queues)
 {
 	unsigned int i;
@@ -73,9 +78,10 @@ static void theap_account_free_queues(struct theap_queue **queues)
 }
 
 /*
- * Allocate the queues of a clock.  The memory of each is on the NUMA node of its CPU.
+ * Allocate the queues of an account for one clock, each on the NUMA node of its CPU.
  *
- * Return: the queue of each possible CPU; NULL: there is no memory.
+ * Return: an array with the queue of each CPU number, in which several numbers may share a queue
+ * (heaps=); NULL: there is no memory.
  */
 static struct theap_queue **theap_account_alloc_queues(struct theap_account *account,
 						       enum theap_clock clock)
@@ -131,7 +137,7 @@ int theap_account_add_clock(struct theap_account *account, enum theap_clock cloc
 	}
 	mutex_unlock(&theap_accounts_lock);
 	cpus_read_unlock();
-	/* If another task was first, free these queues.  Otherwise @queues is NULL. */
+	/* If another task has added queues meanwhile, free these.  Otherwise @queues is NULL. */
 	theap_account_free_queues(queues);
 	return 0;
 }
@@ -143,13 +149,16 @@ static void theap_account_free_memory(struct theap_account *account)
 	kfree(account);
 }
 
-/* The number of the next account, under theap_accounts_lock.  4 billion accounts suffice. */
+/*
+ * The number of the next account, under theap_accounts_lock.  An overflow is not handled: it would
+ * take 2^32 accounts.
+ */
 static u32 theap_accounts_next;
 
 /**
  * theap_account_alloc - make an account
  * @uid:     the user that debugfs shows
- * @limited: whether the limit of CPU time applies to it
+ * @limited: whether the account has a limit of CPU time (budget.c)
  *
  * Context: task, may sleep.
  * Return: the account, without queues; NULL: there is no memory.
@@ -176,8 +185,8 @@ struct theap_account *theap_account_alloc(kuid_t uid, bool limited)
 }
 
 /*
- * Wait until each notification of the queues of a clock has arrived: its handler has begun.  Only
- * such a handler may send another one meanwhile.  Context: task, may sleep.
+ * Wait until the handler of each pending notification IPI has begun, for the queues that an account
+ * has for one clock.  Meanwhile only such a handler may send an IPI.  Context: task, may sleep.
  */
 static void theap_account_wait_ipis(struct theap_queue **queues)
 {
@@ -200,7 +209,8 @@ static void theap_counters_add(struct theap_counters *to, const struct theap_cou
 }
 
 /*
- * Keep the figures of an account that leaves the list, so that those of the machine never decrease.
+ * Add the counters and the CPU time of an account, which has left the list, to theap_freed.  So the
+ * sums over all accounts, which INFO returns, never decrease.
  * Context: the caller holds theap_accounts_lock.
  */
 static void theap_account_keep_figures(struct theap_account *account)
@@ -213,7 +223,7 @@ static void theap_account_keep_figures(struct theap_account *account)
 		for (clock = 0; clock < THEAP_CLOCKS; clock++) {
 			struct theap_queue *queue = theap_queues_get(account, clock, cpu);
 
-			/* With heaps=, several CPUs may share a queue: add it once. */
+			/* With heaps=, several CPUs may share a queue: add its counters once. */
 			if (cpu < theap_queues_nr() && queue)
 				theap_counters_add(&theap_freed.count, &queue->count);
 		}
@@ -239,9 +249,10 @@ void theap_account_free(struct theap_account *account)
 	theap_account_keep_figures(account);
 	mutex_unlock(&theap_accounts_lock);
 	synchronize_rcu();
-	/* Cancel the hrtimers before the wait for IPIs: a run that they begin may send one. */
+	/* Cancel the hrtimers before the wait for IPIs: their functions may send IPIs. */
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		theap_account_quiesce(account->queues[clock]);
+	/* The second round is for IPIs that handlers of the first round have sent. */
 	for (round = 0; round < 2; round++) {
 		for (clock = 0; clock < THEAP_CLOCKS; clock++)
 			theap_account_wait_ipis(account->queues[clock]);

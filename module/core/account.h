@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An account, which pays for timers.
+ * An account: it is charged for the memory and the CPU time of timers.
  *
  * An account has queues of its own, one per clock and CPU, and a limit of CPU time on each CPU
  * (budget.c).  Each user of the device has an account.  Other modules, and the contexts that were
- * set up without limits, share the account of the kernel, which has no limit.
+ * set up with TIMERHEAP_UNLIMITED, share the account of the kernel, which has no limit.
  *
  * So the timers of two accounts share no heap and no queue lock.  If an account exceeds its limit
- * on a CPU, only queues of that account rest.  In Go, one program has all timers of its runtime, so
- * Go needs no such separation.
+ * on a CPU, only queues of that account rest: their due timers wait.  In Go, all timers of a
+ * runtime belong to one program, so Go needs no such separation.
  *
  * The queues of a clock are allocated when the account first needs them, and are freed with the
  * account.  account.c allocates and frees; queues.c finds queues.
@@ -28,13 +28,16 @@ struct theap_queue;
 
 /**
  * struct theap_usage - the CPU time that an account uses on one CPU
- * @until:          when the used time is repaid, on CLOCK_MONOTONIC (budget.c)
+ * @until:          when the used CPU time is repaid, in nanoseconds on CLOCK_MONOTONIC (budget.c)
  * @used:           the CPU time that was charged, in nanoseconds
- * @median_latency: an estimate of the median lateness of the interrupts that begin runs
- * @next_excuse:    until then, a long run is charged for up to 400 ms, not for 20 ms (budget.c)
- * @throttled:      the runs that have ended because the limit of the account was reached
+ * @median_latency: an estimate of the median lateness of the interrupts that begin runs, in
+ *                  nanoseconds
+ * @next_excuse:    before this time on CLOCK_MONOTONIC, a run is charged at most 400 ms; from then
+ *                  on, the next run that is longer than 20 ms is charged 20 ms (budget.c)
+ * @throttled:      the number of runs that ended because the limit of the account was reached
  *
- * Written by that CPU, @until, @used and @next_excuse with interrupts off; read by any CPU.
+ * Only that CPU writes the fields: @until, @used and @next_excuse with interrupts off.  Any CPU may
+ * read them.
  */
 struct theap_usage {
 	u64 until;
@@ -49,15 +52,16 @@ struct theap_usage {
  * @node:     link in the list of accounts (queues.c)
  * @id:       its number; the list is in the order of the numbers
  * @uid:      the user that debugfs shows; INVALID_UID: the kernel
- * @limited:  the limit of CPU time applies to it
- * @usage:    of each CPU
+ * @limited:  whether the account has a limit of CPU time
+ * @usage:    for each CPU, the CPU time that the account uses on it
  * @memory:   the bytes that were allocated for it: its queues, their heaps and buckets, and what
  *            code outside the core adds, such as contexts of the device; atomic
  * @nonempty: a bit for each queue; it is set if the queue may have timers (queues.c)
- * @queues:   for each clock the queues, by the number of the CPU; NULL: not needed yet.  An entry
- *            is set once, by a release
+ * @queues:   for each clock, an array of queues, indexed by the number of the CPU; NULL: the clock
+ *            was not needed yet.  An entry is set once, by smp_store_release()
  *
- * All fields but @node, @memory and @queues are constant once the account is in the list.
+ * All fields but @node, @memory and @queues are constant once the account is in the list.  What
+ * @usage and @nonempty point to is not constant.
  */
 struct theap_account {
 	struct list_head node;

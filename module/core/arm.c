@@ -2,9 +2,12 @@
 /*
  * What drives a queue: an hrtimer of its owning CPU, which is the CPU that @cpu of the queue names.
  *
- * The hrtimer is soft.  It expires in the HRTIMER softirq, so a long run does not
- * keep interrupts off.  It is armed for the first deadline of the queue.  While it is
- * armed, only an earlier deadline, or the end of a run or of a rest, arms it again.
+ * The hrtimer is soft: it expires in the HRTIMER softirq.  There it begins a run, which expires the
+ * due timers (run.c).  So a long run does not keep interrupts off.  If a limit of CPU time is
+ * reached, the queue rests: it begins no run for a time (budget.c).
+ *
+ * The hrtimer is armed for the first deadline of the queue.  While it is armed, only an earlier
+ * deadline, or the end of a run or of a rest, arms it again.
  *
  * The caller that makes the first deadline earlier calls theap_queue_notify().  On
  * the owning CPU, that function arms the hrtimer.  On another CPU, it sends an IPI to the
@@ -124,17 +127,17 @@ static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 	if (theap_queue_first(queue) >= READ_ONCE(queue->armed))
 		return;
 	queue->count.deferred_notifications++;
-	/* A queue that rests is not stuck (steal.c). */
+	/* A rest counts as progress, so that no thief takes the queue for stuck (steal.c). */
 	WRITE_ONCE(queue->progress, ktime_get_ns() + ns);
 	WRITE_ONCE(queue->armed, S64_MIN);
 	theap_queue_run_later(queue, ns);
 }
 
 /*
- * The handler of a notification: charge it to the account of the queue, and arm the hrtimer, or let
- * the queue rest.  Without the charge, a thread that moves a timer earlier, again and again, would
- * keep another CPU busy with interrupts.  If the queue was handed over meanwhile, notify its new
- * CPU.
+ * The handler of a notification IPI: charge the IPI to the account of the queue.  Then arm the
+ * hrtimer; or, if a limit of CPU time is reached, let the queue rest.  Without the charge, a thread
+ * that moves a timer earlier, again and again, would keep another CPU busy with interrupts.  If the
+ * queue was handed over meanwhile, notify its new CPU.
  */
 static void theap_queue_ipi(void *arg)
 {
@@ -153,10 +156,10 @@ static void theap_queue_ipi(void *arg)
  * theap_queue_notify - report that the first deadline may have become earlier
  * @queue: the queue
  *
- * Arm the hrtimer, or notify the owning CPU, if the first deadline is earlier than
- * the armed one.  In any case, notify the watchdog of a deadline in the inbox: the owning CPU may
- * be stuck, and then it never runs what its hrtimer is armed for.  __theap_settle() has notified
- * the watchdog of a deadline in the heap.
+ * If the first deadline is earlier than the armed one, arm the hrtimer, or notify the owning CPU if
+ * that is another CPU.  In any case, notify the watchdog of a deadline in the inbox: if the owning
+ * CPU is stuck, its hrtimer does not fire.  __theap_settle() has notified the watchdog of a
+ * deadline in the heap.
  *
  * Context: interrupts off; without the queue's lock.
  */
@@ -164,8 +167,9 @@ void theap_queue_notify(struct theap_queue *queue)
 {
 	lockdep_assert_irqs_disabled();
 	/*
-	 * (K) orders the caller's store of a deadline, or of @armed, before the reads of both.
-	 * Pairs with (L) in theap_queue_arm(), and with (Q) and (S) in watchdog.c.
+	 * (K) orders the caller's store of a deadline, or of @armed, before the reads of the
+	 * deadlines and of @armed.  Pairs with (L) in theap_queue_arm(), and with (Q) and (S) in
+	 * watchdog.c.  After a hand-over, (K) of a caller pairs with (K) of the old owning CPU.
 	 */
 	smp_mb();
 	theap_watchdog_notify(queue, atomic64_read(&queue->earliest));
@@ -212,7 +216,7 @@ void theap_queue_run_throttled(struct theap_queue *queue, u64 ns)
 }
 
 /**
- * theap_queue_rest_ended - arm the hrtimer if no timer is due at the end of a rest
+ * theap_queue_rest_ended - end a rest after which no timer is due: arm the hrtimer
  * @queue: the queue
  *
  * Charge the account for the interrupt that has ended the rest, as for a run that handled no timer.
@@ -234,13 +238,16 @@ u64 theap_queue_rest_ended(struct theap_queue *queue)
 }
 
 /*
- * End a thief's run; if it has reached a limit of CPU time, continue in @ns.
+ * End a thief's run.  If the run has reached a limit of CPU time, @ns is not 0: let the thief
+ * continue after @ns nanoseconds.
  *
  * A thief leaves @armed as it is, since the owning CPU has yet to run the queue, or to end a run or
- * a rest.  In the first case its hrtimer, or a notification, is pending.  Otherwise the end of the
- * run or rest reads the first deadline.  But the thief has drained the inbox.  A caller that has
- * lowered @earliest may find it cleared, and @first not yet lowered.  Then the caller notifies no
- * CPU.  So the thief notifies the owning CPU, like all code that drains the inbox.
+ * a rest.  In the first case, the hrtimer of the owning CPU, or a notification, is pending.  In the
+ * other cases, the end of the run or rest reads the first deadline.
+ *
+ * But the thief has drained the inbox.  A caller that has lowered @earliest may find that @earliest
+ * was cleared, and that @first was not yet lowered.  Then the caller notifies no CPU.  So the thief
+ * notifies the owning CPU, like all code that drains the inbox.
  *
  * Context: interrupts off.
  */
