@@ -3,9 +3,10 @@
  * Buckets: timers that may expire together, or that are checked together, share a heap entry.
  *
  * Slack.  A timer with slack s, due at t, may expire anywhere in [t, t + s].  Its
- * deadline is rounded up to the roundest time of that window (slack.h).  Timers with the
- * same rounded deadline share a bucket, whatever their slack is.  The heap knows only the
- * deadline of the bucket.  For example, with times in units:
+ * deadline is rounded up to the roundest time of that window: a multiple of the largest possible
+ * power of two (slack.h).  Timers with the same rounded deadline share a bucket, whatever their
+ * slack is.  The heap has only the deadline of the bucket.  For example, with times in units of
+ * 1/64 ms:
  *
  *	heap		 bucket (at 24)			bucket (at 32)
  *	  16  exact	   17, 20, 23 with slack 8	  27, 30 with slack 8
@@ -19,37 +20,42 @@
  * time ahead.  No tick is needed.
  *
  * Early buckets.  Most timeouts are stopped or postponed before they expire.  An exact position in
- * the heap is wasted on them.  So in a crowded queue, a timer without slack that is due in at least
- * 134 ms is put into an early bucket.  Let w be the time until its deadline t, and g a power of
- * two, in nanoseconds, with w/256 < g <= w/128.  The bucket is due at floor(t, g) - g.  So all
- * deadlines of a window of width g share the bucket, which is due g to 2g before each of them.
- * When it is due, a stopped timer is dropped, and a postponed one is put into another early bucket.
- * A timer whose deadline is near gets a heap entry at its deadline.  So checks are coarse, and
- * expiries are exact:
+ * the heap is wasted on them.  So in a crowded queue (THEAP_CROWD), a timer without slack that is
+ * due in at least 134 ms is put into an early bucket.  Let w be the time until its deadline t, and
+ * let g be a power of two, in nanoseconds, with w/256 < g <= w/128.  The window of t begins at t,
+ * rounded down to a multiple of g, and is g wide.  All deadlines in the window share a bucket.  The
+ * bucket is due g before the window begins, so g to 2g before each deadline.
+ *
+ * When the early bucket is due, the run drops its stopped timers, and puts its postponed timers
+ * into other early buckets.  A timer whose deadline is near gets a heap entry at its deadline.  So
+ * checks are coarse, and expiries are exact:
  *
  *	started		w = 10 s, g = 67 ms: in an early bucket, due in 9.87 to 9.93 s
  *	checked		w = 67 to 134 ms: in the heap, at the deadline
  *
  * The queue remembers the last window.  So starts with one constant timeout seldom look for their
- * bucket: most deadlines are in the same window as the last one.  Such a deadline joins the bucket
- * even if it is nearer than 134 ms.
+ * bucket: most deadlines are in the same window as the last one.  A timer with such a deadline
+ * joins the bucket even if it is due in less than 134 ms.
  *
- * The owner is the code that holds the lock of the queue.  To start a timer, the owner finds
- * the timer's bucket in a hash table, and links the timer at the end of the bucket's list.  That
- * is O(1) if the bucket exists.  To unlink a timer is O(1) if another timer stays in the bucket.
- * A stop or a postpone changes only the timer, as if it had a heap entry of its own.  The
- * owner finds the change when the bucket is due.
+ * The owner is the code that holds the lock of the queue.  A transient state of a timer (state.h)
+ * is a lock on that timer.  To start a timer, the owner finds the timer's bucket in a hash table,
+ * and links the timer at the end of the bucket's list.  That is O(1) if the bucket exists.  To
+ * unlink a timer is O(1) if another timer stays in the bucket.
+ * A stop or a postponement changes only the timer, not its bucket.  The owner finds the change when
+ * the bucket is due.
  *
  * A run handles the timers of a due bucket one by one, in batches like other timers.  From then on
  * the bucket gets no more timers.  A bucket whose timers are due keeps its heap entry until it is
  * empty.  The timers of an early bucket are usually not due yet, and there may be 10^5 of them.  So
  * other due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it
- * rekeys the bucket to the next nanosecond, behind all that is due now.
+ * rekeys the bucket: the bucket's heap entry gets a deadline 1 ns after the current time, behind
+ * all entries that are due now.
  *
- * Each bucket has a time @from, before which no timer of it is due: the begin of the window, or for
- * slack the rounded deadline.  It is @when of these timers.  So a timer that is moved to before
- * @from goes to the inbox, and does not wait until its bucket is empty.  A rekey is never to after
- * @from, so the first deadline of the queue is never too late.
+ * Each bucket has a time @from, before which no timer of the bucket is due.  It is the beginning of
+ * the window, or for slack the rounded deadline.  The field @when of each timer in the bucket is
+ * @from.  So a timer that is moved to a deadline before @from goes to the inbox, and does not wait
+ * until its bucket is empty.  The heap entry of a bucket never has a deadline later than @from, so
+ * the first deadline of the queue is never too late.
  *
  * A bucket only saves work.  If a timer needs a new bucket and none is free, the timer gets a heap
  * entry of its own.  So does a timer whose lookup visits too many buckets (bucket.h).  So does the
@@ -62,9 +68,9 @@
  * heap (list.c).  A bucket is in the heap, or in @spare of struct theap_buckets.  Those in the heap
  * that may get timers are in @table, by the time at which they are due; one of these may be @early.
  *
- * A bucket that loses its last member is freed at once, except during a bulk extraction that is
- * elsewhere.  Then the bucket cannot be removed from the heap, so the bucket gets the deadline 0,
- * and the next run frees it.
+ * A bucket that loses its last member returns to @spare at once, except during a bulk extraction
+ * that is at another heap entry.  Then the bucket cannot be removed from the heap.  So the bucket
+ * gets the deadline 0, and a bulk extraction frees it later.
  */
 #include <linux/hash.h>
 #include <linux/jiffies.h>
@@ -98,8 +104,10 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 }
 
 /*
- * Return: the bucket that is due at @when and has the time @from, a new one if needed; NULL: no
- * bucket is free, or the search has ended after THEAP_BUCKET_PROBES buckets.
+ * Find the bucket that is due at @when and has the time @from.  If there is none, push a spare one.
+ *
+ * Return: the bucket; NULL: there is no spare bucket, or none of the first THEAP_BUCKET_PROBES
+ * buckets of the hash chain fits.
  */
 static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when, s64 from)
 	__must_hold(&queue->lock)
@@ -125,7 +133,7 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	buckets->wanted = (!bucket || !bucket->next) && buckets->nr < THEAP_BUCKETS_MAX;
 	if (!bucket)
 		return NULL;
-	/* The caller needs one more position, for the timer. */
+	/* Besides the positions of the bucket, the caller needs one for the timer. */
 	theap_heap_make_room(&queue->heap, THEAP_BUCKET_ROOM + 1);
 	buckets->spare = bucket->next;
 	buckets->used++;
@@ -139,7 +147,10 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 	return bucket;
 }
 
-/* Return: the time of the queue's clock, not older than the last tick or the current batch. */
+/*
+ * Return: the time of the queue's clock, as of the last tick or later.  To read the clock at each
+ * start would cost more.
+ */
 static s64 __theap_buckets_now(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
@@ -148,7 +159,7 @@ static s64 __theap_buckets_now(struct theap_queue *queue)
 	return queue->buckets.now;
 }
 
-/* Return: the width of the window of a deadline; 0: the deadline gets no early bucket. */
+/* Return: the width of a deadline's window, in ns; 0: the deadline gets no early bucket. */
 static u64 __theap_early_width(struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
@@ -162,7 +173,7 @@ static u64 __theap_early_width(struct theap_queue *queue, s64 when)
 
 /**
  * __theap_bucket_for - choose the bucket of a timer
- * @queue: owned; its heap has a free position, or @timer is queued in it
+ * @queue: locked by the caller; its heap has a free position, or @timer is queued in it
  * @timer: in a transient state
  * @when:  its deadline, rounded by theap_timer_round()
  *
@@ -191,7 +202,7 @@ struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
 
 /**
  * __theap_bucket_add - put a timer into a bucket
- * @queue:  owned; its heap has a free position
+ * @queue:  locked by the caller; its heap has a free position
  * @bucket: from __theap_bucket_for()
  * @timer:  in a transient state, not queued
  */
@@ -216,7 +227,7 @@ static void __theap_bucket_close(struct theap_queue *queue, struct theap_bucket 
 
 /**
  * __theap_bucket_first - return the first timer of a bucket
- * @queue: owned
+ * @queue: locked by the caller
  * @timer: embedded in the bucket
  *
  * Return: the first timer; NULL if the bucket is empty.
@@ -232,7 +243,7 @@ struct theap_timer *__theap_bucket_first(struct theap_queue *queue, struct theap
 
 /**
  * __theap_bucket_drop - free an empty bucket
- * @queue: owned; no bulk extraction is on, or it is at the bucket's heap entry
+ * @queue: locked by the caller; no bulk extraction is on, or it is at the bucket's heap entry
  * @timer: embedded in the bucket
  */
 void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
@@ -256,8 +267,10 @@ void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 
 /**
  * __theap_bucket_next - return the next timer of a due bucket, or free the bucket if it is empty
- * @queue: owned; the bulk extraction is at the bucket's heap entry
+ * @queue: locked by the caller; the bulk extraction is at the bucket's heap entry
  * @timer: embedded in the bucket
+ *
+ * The timer stays in the bucket.  From now on the bucket gets no more timers.
  *
  * Return: the timer; NULL: the bucket was empty.
  */
@@ -278,7 +291,10 @@ s64 __theap_bucket_from(struct theap_timer *timer)
 	return theap_timer_bucket(timer)->from;
 }
 
-/* Free the bucket with list head @head, which has become empty. */
+/*
+ * Free the bucket with list head @head, which has become empty.  If a bulk extraction forbids that,
+ * give the bucket the deadline 0, so that a bulk extraction soon finds and frees it.
+ */
 static void __theap_bucket_emptied(struct theap_queue *queue, struct theap_node *head)
 	__must_hold(&queue->lock)
 {
@@ -295,7 +311,7 @@ static void __theap_bucket_emptied(struct theap_queue *queue, struct theap_node 
 
 /**
  * __theap_bucket_del - remove a timer from its bucket, and free the bucket if it is empty
- * @queue: owned
+ * @queue: locked by the caller
  * @timer: in a transient state, in a bucket
  */
 void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
@@ -310,7 +326,7 @@ void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
 
 /**
  * __theap_bucket_move - move a timer to another bucket, and free its old one if that is empty
- * @queue:  owned
+ * @queue:  locked by the caller
  * @bucket: from __theap_bucket_for()
  * @timer:  in a transient state, in a bucket
  */
@@ -372,7 +388,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	int ret = -ENOMEM;
 	unsigned int nr;
 
-	/* A bucket only saves work: do not try hard. */
+	/* A bucket only saves work: do not try hard to allocate it. */
 	gfp |= __GFP_NOWARN | __GFP_NORETRY;
 	/* If another CPU adds a table after this read, the table allocated here is freed below. */
 	if (!data_race(READ_ONCE(buckets->table))) {
@@ -410,7 +426,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 }
 
 /**
- * theap_buckets_trim - free the spare buckets of a queue that uses less than a quarter of them
+ * theap_buckets_trim - free all spare buckets if less than a quarter of all buckets are in use
  * @queue: the queue
  *
  * The table, 32 KiB, stays until the queue is destroyed.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Buckets: timers that expire, or are checked, together share one heap entry (bucket.c). */
+/* Buckets: timers that expire together, or are checked together, share a heap entry (bucket.c). */
 #ifndef THEAP_BUCKET_H
 #define THEAP_BUCKET_H
 
@@ -8,9 +8,9 @@
 #include "queue.h"
 
 /*
- * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart,
- * so they are enough for all deadlines of the next minute.  With 128 ms of slack, they are
- * enough for 35 minutes.  Early buckets are few: about 2600 for deadlines of up to a day.
+ * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart, so 16384
+ * buckets are enough for all deadlines of the next minute.  With 128 ms of slack, they are enough
+ * for 35 minutes.  Early buckets are few: about 2600 for deadlines of up to a day.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.

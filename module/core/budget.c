@@ -1,42 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The CPU budget: runs leave one fifth of a CPU to tasks, and each user's runs leave 95 %.
+ * The CPU budget: runs leave one fifth of a CPU to tasks, and the runs of one user leave 95 %.
  *
- * A limit for each run is not enough: a million tickers with different deadlines make
- * short runs that follow each other.  Nor is a limit for each queue: an account has one queue
- * for each clock.  So there are two limits on each CPU, each for all runs that it applies to:
+ * A run expires the due timers of a queue (run.c).  A limit for each run is not enough: a million
+ * periodic timers with different deadlines make short runs that follow each other.  A limit for
+ * each queue is not enough either: an account has one queue for each clock.  So there are two
+ * limits on each CPU, each for all runs that it applies to:
  *
  *	limit		of			at most
  *	the CPU's	all accounts		80 % of the time
  *	an account's	that account, if it	theap_user_cpu_percent of the time
  *			is limited
  *
- * Both are kept in the same way (GCRA).  The state of a limit is one time, @until.  CPU time
- * that was used moves @until ahead, by the time that it takes to repay it: at 4 %, 1 us that was
- * used moves @until ahead by 25 us.
+ * Both limits are kept in the same way (GCRA).  The state of a limit is one time, @until.
+ * CPU time that a run uses moves @until ahead, by the time after which the use is repaid: at 4 %,
+ * 1 us of use moves @until ahead by 25 us.
  *
- *	@until <= now		repaid
- *	@until > now		not repaid yet; a queue that has to rest, rests until @until
+ *	@until <= now		all used CPU time is repaid
+ *	@until > now		some used CPU time is not repaid yet
  *
- * A queue has to rest if @until is ahead by more than a threshold.  Then it rests until @until, not
- * only until the threshold, so that there are few interrupts.  Its timers are late, and none of
- * them is lost: the run after the rest expires all that are due.  If an account has reached its
- * limit, the queues of other accounts go on.
+ * A queue has to rest if @until is ahead of the current time by at least a threshold.  A queue that
+ * rests begins no run.  It rests until @until, not only until @until is ahead by less than the
+ * threshold, so that there are few interrupts.  Its timers are late, and none of them is lost: the
+ * run after the rest expires all that are due.  If an account has reached its limit, the queues of
+ * other accounts need not rest.
  *
- *	limit		threshold	so a run at the limit lasts
+ *	limit		threshold	so at the limit, runs last
  *	the CPU's	 25 us		100 us of each 125 us
  *	an account's	480 us		 20 us of each 500 us
  *
- * An account that was below its limit has saved time, at most 400 ms, which are 16 ms of CPU
- * time at 4 %: enough to expire 50 000 timers at once.  The CPU has no savings.
+ * An account that was below its limit has saved time, at most 400 ms.  At 4 %, these are 16 ms of
+ * CPU time: enough to expire 50 000 timers at once.  The limit of the CPU saves no time.
  *
  * Each run handles at least one batch, however far @until is ahead.  So a queue makes
  * progress even if another queue of the CPU uses up the budget.
  *
  * The interrupt and the softirq that lead to a run cost CPU time before and after the
- * run.  So that time is charged too, as four times the median lateness of the interrupts.  A
- * quarter is for the time before the run.  The rest is for the end of the run, for programming
- * the next interrupt, and for the return.  An IPI that notifies a CPU is charged the same.
+ * run.  So that time is charged too, as four times the median lateness of the interrupts.  One
+ * quarter of that is for the time before the run.  Three quarters are for the end of the run, for
+ * programming the next interrupt, and for the return from the interrupt.  An IPI that notifies a
+ * CPU of an earlier deadline is charged the same.
  */
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
@@ -48,8 +51,8 @@
 #include "budget.h"
 
 /*
- * At this limit the runs of a user take less than 5 % of a CPU.  That includes the costs that no
- * clock measures, such as those of the end of a run.
+ * The limit of an account, in percent of the time of each CPU.  With 4, the runs of a user take less
+ * than 5 % of a CPU, including costs that no clock measures, such as those of the end of a run.
  */
 unsigned int theap_user_cpu_percent = 4;
 
@@ -58,22 +61,23 @@ unsigned int theap_user_cpu_percent = 4;
 #define THEAP_CPU_AHEAD		(THEAP_BUDGET_NS / 4)
 #define THEAP_CPU_REST_MAX	(THEAP_CHARGE_MAX / 4)
 
-/* How far ahead @until of an account may be without a rest, and how much time it may save. */
+/* How far ahead @until of an account may be without a rest, and how much time an account saves. */
 #define THEAP_ACCOUNT_AHEAD	(480 * NSEC_PER_USEC)
 #define THEAP_ACCOUNT_SAVED	(400 * NSEC_PER_MSEC)
 
 /*
  * A run that takes longer than THEAP_CHARGE_MAX is long.  An interrupt, or the host of a virtual
- * machine, may have used the time.  So an account is excused from the excess of one long run.
+ * machine, may have used the excess, the time above THEAP_CHARGE_MAX.  So the account is excused
+ * from the excess of one long run: the excess is not charged.
  *
  * But a run may be long by itself, since an event wakes all tasks that wait for it.  So the
  * next excuse is possible only after THEAP_EXCUSE_FACTOR times the excess.  If no excess is longer
  * than a second, the account is excused from at most 1/400 of the elapsed time.  A longer excess
- * counts as a second: the host has stopped the machine, or the user has millions of entries in
- * epoll instances.
+ * counts as a second: either the host has stopped the machine, or the user has millions of entries
+ * in epoll instances.
  *
- * Until the next excuse, long runs are charged up to THEAP_LONG_CHARGE_MAX.  That bounds the rests
- * if the host often stops the machine.
+ * Until the next excuse is possible, a long run is charged for at most THEAP_LONG_CHARGE_MAX.  That
+ * bounds the rests if the host often stops the machine.
  */
 #define THEAP_CHARGE_MAX	(20 * NSEC_PER_MSEC)
 #define THEAP_LONG_CHARGE_MAX	(400 * NSEC_PER_MSEC)
@@ -82,8 +86,8 @@ unsigned int theap_user_cpu_percent = 4;
 
 /*
  * The limits of the median lateness: its value on a physical machine, about 1 us, and on an
- * emulated one, about 20 us.  The lateness is the time from the deadline to the start of the run.
- * It is about a quarter of the cost of the interrupt and its softirq.
+ * emulated one, about 20 us.  The lateness is the time from the deadline to the start of the run:
+ * about a quarter of the cost of the interrupt and its softirq.
  */
 #define THEAP_LATENCY_MIN	(1 * NSEC_PER_USEC)
 #define THEAP_LATENCY_MAX	(20 * NSEC_PER_USEC)
@@ -106,10 +110,10 @@ struct theap_budget {
 static DEFINE_PER_CPU(struct theap_budget, theap_budgets);
 
 /*
- * Move the estimate of the median latency towards the last latency, by 1/16 of the estimate.
- * The cost is computed from the median, since a single latency may mislead: the interrupt may
- * have been delayed, or may coincide with another one.  Each account has a median of its own,
- * so that no account sets the price of another.
+ * Move the estimate of the median lateness towards the last lateness, by 1/16 of the estimate.
+ * The cost is computed from the median, since a single lateness may mislead: the interrupt may
+ * have been delayed, or may coincide with another one.  Each account has a median of its own, so
+ * that the interrupts of one account do not change what another account is charged.
  */
 static void theap_budget_learn(struct theap_usage *usage, u64 latency)
 {
@@ -119,7 +123,7 @@ static void theap_budget_learn(struct theap_usage *usage, u64 latency)
 							    known - known / 16);
 }
 
-/* Return: the CPU time of an interrupt that begins a run, and of its softirq. */
+/* Return: the estimated CPU time of an interrupt that begins a run, and of its softirq, in ns. */
 static u64 theap_budget_interrupt(const struct theap_usage *usage)
 {
 	return 4 * max_t(u64, READ_ONCE(usage->median_latency), THEAP_LATENCY_MIN);
@@ -141,7 +145,7 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 
 /*
  * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
- * Return: how long the queue has to rest.
+ * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
  *
  * Interrupts are off meanwhile, since the handler of an IPI may charge, too.
  */
@@ -168,14 +172,14 @@ static u64 theap_charge(struct theap_account *account, u64 now, u64 used)
 }
 
 /**
- * theap_budget_begin - begin to charge a run to this CPU
- * @account: pays for the run
+ * theap_budget_begin - begin to measure the CPU time of a run on this CPU
+ * @account: the run is charged to this account
  *
  * The interrupt that has begun the run is charged with the run.  But no time before the end of the
  * last run on this CPU is charged a second time: one interrupt may begin several runs.
  *
- * Ignore a latency that is longer than the time since that last run.  The hrtimer was due
- * before that run ended, so the latency does not measure the cost of an interrupt.
+ * Ignore a lateness that is longer than the time since that last run.  The hrtimer was due
+ * before that run ended, so the lateness does not measure the cost of an interrupt.
  *
  * Context: softirq, or softirqs off.
  * Return: the current time on CLOCK_MONOTONIC.
@@ -194,12 +198,13 @@ u64 theap_budget_begin(struct theap_account *account)
 }
 
 /**
- * theap_budget_charge - charge the run on this CPU for the time since the last charge
- * @account: pays for the run
+ * theap_budget_charge - charge the time since the last charge to this CPU and to an account
+ * @account: the account of the queue that runs
  * @now:     out: the time up to which the run was charged, on CLOCK_MONOTONIC
  *
- * The time of waking tasks counts, too.  So a run that wakes a thousand tasks delays later timers,
- * not tasks.  A time above THEAP_CHARGE_MAX may count only in part: theap_budget_excuse().
+ * The time that the run takes to wake tasks counts, too.  So after a run that wakes a thousand
+ * tasks, the queue rests: later timers wait, and tasks run.  A time above THEAP_CHARGE_MAX may
+ * count only in part: theap_budget_excuse().
  *
  * Context: as theap_budget_begin().
  * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
@@ -217,7 +222,7 @@ u64 theap_budget_charge(struct theap_account *account, u64 *now)
 
 /**
  * theap_budget_count_rest - count a run in @throttled if the limit of its account has ended it
- * @account: has paid for the run
+ * @account: the run was charged to this account
  * @now:     when the run ended, on CLOCK_MONOTONIC
  *
  * Call this after each run whose queue has to rest.  If only the limit of the CPU requires the
@@ -247,7 +252,7 @@ u64 theap_budget_charge_ipi(struct theap_account *account)
 }
 
 /*
- * Does the CPU's limit leave time for another run, of any account, when a run has ended here?
+ * After a run on this CPU: does the CPU's limit leave time for another run, of any account?
  *
  * Context: as theap_budget_begin().
  */
