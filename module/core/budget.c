@@ -51,8 +51,9 @@
 #include "budget.h"
 
 /*
- * The limit of an account, in percent of the time of each CPU.  With 4, the runs of a user take less
- * than 5 % of a CPU, including costs that no clock measures, such as those of the end of a run.
+ * The limit of an account, in percent of the time of each CPU.  With 4, the runs of a user take
+ * less than 5 % of a CPU.  That includes the costs that no clock measures, such as those of the end
+ * of a run.
  */
 unsigned int theap_user_cpu_percent = 4;
 

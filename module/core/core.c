@@ -22,7 +22,7 @@ static enum cpuhp_state theap_cpuhp_state;
  * @clock: a clock of the machine
  *
  * For unit tests that need one more queue.  The account of the kernel pays for its runs.  No scan
- * finds the queue, and no CPU drives the queue until its field @cpu is set.
+ * for stuck CPUs finds the queue, and no CPU drives the queue until the caller sets its field @cpu.
  *
  * Context: task.
  */

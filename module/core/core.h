@@ -24,7 +24,7 @@
  *	run.c					the expiry run
  *	manual.c				manual clocks
  *	steal.c watchdog.c			queues whose CPU is stuck
- *	sync.c					wait for what is due
+ *	sync.c					wait until due timers have expired
  *	hotplug.c				CPUs that go offline and online
  *	account.c core.c			the life of an account; init and exit
  *

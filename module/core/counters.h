@@ -19,10 +19,10 @@
 	X(removed, "stopped timers removed from a queue")		\
 	X(handed_over, "queues with timers, handed over to another CPU")	\
 	X(runs, "expiry runs")						\
-	X(throttled, "of these, ended because a limit of CPU time was reached") \
+	X(throttled, "runs that ended because a limit of CPU time was reached") \
 	X(notified, "CPUs notified of an earlier deadline")		\
 	X(deferred_notifications, "notifications deferred: a limit of CPU time was reached") \
-	X(stolen, "runs by another CPU than the queue's")		\
-	X(stolen_by_watchdog, "of these, started by the watchdog")
+	X(stolen, "runs on another CPU, since the queue's CPU was stuck") \
+	X(stolen_by_watchdog, "stolen runs that the watchdog has started")
 
 #endif /* THEAP_COUNTERS_H */

@@ -4,8 +4,8 @@
  *
  * Isolated and nohz_full CPUs should not be interrupted.  A timer that such a CPU starts goes to
  * the queue of a housekeeping CPU, unless the program has asked for the isolated CPU.  That
- * housekeeping CPU is one of the same NUMA node, if there is one.  theap_housekeeping_update()
- * chooses it for each CPU, and a start only reads the choice.
+ * housekeeping CPU is on the same NUMA node if possible.  theap_housekeeping_update() chooses it
+ * for each isolated CPU, and a start only reads the choice.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -20,22 +20,28 @@
 #include "cpus.h"
 #include "upcalls.h"
 
-/* The housekeeping CPUs; and for each CPU: a start on it uses the queue of theap_start_cpu. */
+/*
+ * The housekeeping CPUs.  And for each CPU, theap_start_cpu: a timer that the CPU starts goes to
+ * the queue of the CPU with that number.
+ */
 struct cpumask theap_housekeeping;
 DEFINE_PER_CPU(unsigned int, theap_start_cpu);
 
-/* Protects writes to the two above, and theap_housekeeping_next, the jiffies of the next update. */
+/*
+ * The lock protects writes to the two variables above, and theap_housekeeping_next: the time of the
+ * next update, in jiffies.
+ */
 static DEFINE_SPINLOCK(theap_housekeeping_lock);
 static unsigned long theap_housekeeping_next;
 
 /*
- * The CPUs that can drive queues.  cpu_online_mask would not do: a CPU that goes offline stays in
- * that mask for a while after theap_cpu_offline(), and would keep a queue that it got then.
- * Written by hotplug.c under theap_accounts_lock.
+ * The CPUs that can drive queues.  cpu_online_mask is no replacement: a CPU that goes offline stays
+ * in that mask for a while after theap_cpu_offline().  If the CPU got a queue in that time, the
+ * queue would stay on it.  Written by hotplug.c under theap_accounts_lock.
  */
 struct cpumask theap_drivers;
 
-/* Lets queues follow a change of the housekeeping CPUs: hotplug.c. */
+/* The work item that hands queues over after a change of the housekeeping CPUs (hotplug.c). */
 static DECLARE_WORK(theap_housekeeping_work, theap_housekeeping_changed);
 
 /* Is a CPU neither isolated nor nohz_full?  Such a CPU accepts timers of other CPUs. */
@@ -45,10 +51,10 @@ bool theap_cpu_is_housekeeping(unsigned int cpu)
 }
 
 /*
- * Choose theap_start_cpu of @cpu: @cpu itself; if @cpu is isolated, a housekeeping
- * CPU of the same NUMA node, or else any housekeeping CPU.  If no housekeeping CPU is online,
- * choose @cpu itself.  Successive calls choose different CPUs, so that the timers of many isolated
- * CPUs spread.
+ * Choose theap_start_cpu of @cpu.  For a housekeeping CPU, choose @cpu itself.  For an isolated
+ * CPU, choose a housekeeping CPU: of the same NUMA node if possible, otherwise of any node.  If
+ * none is online, choose @cpu itself.  Successive calls choose different CPUs, so that the timers
+ * of many isolated CPUs spread.
  */
 static unsigned int theap_start_cpu_choose(unsigned int cpu)
 {
@@ -70,7 +76,7 @@ static void theap_start_cpus_choose(void)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		/* cpumask_any_and_distribute() has its state in a variable of this CPU. */
+		/* cpumask_any_and_distribute() has its state in a per-CPU variable of this CPU. */
 		preempt_disable();
 		WRITE_ONCE(per_cpu(theap_start_cpu, cpu), theap_start_cpu_choose(cpu));
 		preempt_enable();
@@ -121,14 +127,15 @@ void theap_housekeeping_update(void)
 /* Compute theap_housekeeping and theap_start_cpu for the first time.  Context: task. */
 void theap_cpus_init(void)
 {
-	/* The update below chooses only if it finds a housekeeping CPU. */
+	/* If all CPUs are isolated, the update below finds no change, and chooses nothing. */
 	theap_start_cpus_choose();
 	theap_housekeeping_next = jiffies;
 	theap_housekeeping_update();
 }
 
 /*
- * Cancel the work item.  No code calls theap_housekeeping_update() any more, so none queues it.
+ * Cancel the work item.  No code calls theap_housekeeping_update() any more, so no code queues the
+ * work item again.
  *
  * Context: task, may sleep.
  */

@@ -7,7 +7,10 @@
 
 #include "delay.h"
 
-/* One call in 8 is delayed.  If all were delayed, all CPUs would only be slowed alike. */
+/*
+ * One call in 8 is delayed.  If each call were delayed, all CPUs would become slower alike, and
+ * races would not become more likely.
+ */
 #define THEAP_DELAY_ODDS	8
 
 /* The upper limit of delay_us=: no test needs interrupts off for over a millisecond. */
@@ -17,8 +20,8 @@ unsigned int theap_delay_us;
 DEFINE_STATIC_KEY_FALSE(theap_delay_key);
 
 /*
- * Each CPU uses its own generator, with interrupts off.  So no lock is needed; on
- * PREEMPT_RT a spinlock could not be locked here.
+ * Each CPU uses its own random number generator, with interrupts off.  So no lock is needed; on
+ * PREEMPT_RT a spinlock could not be locked with interrupts off.
  */
 static DEFINE_PER_CPU(struct rnd_state, theap_delay_random);
 
@@ -33,8 +36,8 @@ void __theap_delay(void)
 }
 
 /*
- * Seed the generators; enable the delays if delay_us= is set.  theap_core_init() calls this
- * before the first timer is initialized.  Context: task, may sleep.
+ * Seed the random number generators.  If delay_us= is set, enable the delays.  theap_core_init()
+ * calls this function before the first timer is initialized.  Context: task, may sleep.
  */
 void theap_delay_init(void)
 {

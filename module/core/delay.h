@@ -2,8 +2,8 @@
 /*
  * Delays in transient states, for tests.
  *
- * Many races happen only if another CPU finds a timer in a transient state.  Such a state
- * lasts for a few dozen instructions, so a test almost never provokes such a race.  With
+ * Many races happen only if another CPU finds a timer in a transient state (state.h).  Such a state
+ * mostly lasts for a few dozen instructions, so a test almost never provokes such a race.  With
  * the module parameter delay_us= one transient state in 8 lasts longer, by 1 to delay_us
  * microseconds.  Interrupts are off meanwhile, and the same locks are held as without the delay.
  * Without the parameter, theap_delay() is a no-op instruction.
@@ -19,7 +19,7 @@ DECLARE_STATIC_KEY_FALSE(theap_delay_key);
 void __theap_delay(void);
 void theap_delay_init(void);
 
-/* If delay_us= is set, delay one call in 8.  The caller has made a timer's state transient. */
+/* If delay_us= is set, delay one call in 8.  The caller has put a timer into a transient state. */
 static inline void theap_delay(void)
 {
 	if (static_branch_unlikely(&theap_delay_key))

@@ -6,9 +6,10 @@
  *
  *	in the heap		it has a heap entry of its own
  *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack, or
- *				its bucket is due before the deadline
+ *	(list.c)		its bucket is due before the deadline
  *
- * Only the owner of the queue, which holds its lock, switches a timer between the two ways.
+ * Only the owner of the queue, the code that holds its lock, switches a timer between the two ways.
+ * A transient state of a timer (state.h) is a lock on that timer.
  */
 #include <linux/lockdep.h>
 
@@ -18,8 +19,8 @@
 #include "list.h"
 
 /**
- * __theap_enqueue_slow - enqueue a timer in a queue that may have buckets
- * @queue: owned; its heap has a free position
+ * __theap_enqueue_slow - enqueue a timer that may share a bucket
+ * @queue: locked by the caller; its heap has a free position
  * @timer: in a transient state, not queued; its field @when has the deadline
  */
 void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
@@ -36,9 +37,9 @@ void __theap_enqueue_slow(struct theap_queue *queue, struct theap_timer *timer)
 
 /**
  * __theap_dequeue - remove a timer from the heap or its bucket
- * @queue: owned
+ * @queue: locked by the caller
  * @timer: in a transient state, queued in @queue.  If it has a heap entry and the heap
- *         has holes, either the bulk extraction is at that entry, or
+ *         has extraction holes, either the bulk extraction is at that entry, or
  *         theap_heap_drop_last_holes() has returned true.
  */
 void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
@@ -54,8 +55,8 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 
 /**
  * __theap_rekey - give a timer a heap entry of its own at another deadline
- * @queue: owned
- * @timer: in a transient state, queued in @queue
+ * @queue: locked by the caller
+ * @timer: queued in @queue; in a transient state, or embedded in a bucket
  * @when:  the new deadline; this function does not round it
  */
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
@@ -73,11 +74,11 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 
 /**
  * __theap_reinsert - requeue a queued timer, in the heap or in a bucket
- * @queue: owned
+ * @queue: locked by the caller
  * @timer: in a transient state, queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
  *
- * If the timer's heap entry cannot be removed now, it gets the new deadline.
+ * If a bulk extraction forbids to remove the timer's heap entry, rekey that entry to @when.
  */
 void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
@@ -87,7 +88,7 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 
 	lockdep_assert_held(&queue->lock);
 	timer->nextwhen = when;
-	/* Make room first, since that may end an extraction. */
+	/* Make room first: that may end an extraction, which forbids to remove an entry. */
 	if (!listed)
 		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
 	if (listed || theap_may_remove(heap, &timer->node))
@@ -98,8 +99,10 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 		__theap_bucket_move(queue, bucket, timer);
 	} else {
 		/*
-		 * The push of a new bucket may have moved the timer away from the extraction.  Then
-		 * a heap entry is removed between holes, but the push has filled the last position.
+		 * If @bucket is new, its push may have moved the timer's entry away from the
+		 * position of the extraction.  Then __theap_dequeue() removes an entry while the
+		 * heap has holes.  That needs an entry at the last position: the push has put an
+		 * entry there.
 		 */
 		__theap_dequeue(queue, timer);
 		__theap_bucket_add(queue, bucket, timer);

@@ -19,11 +19,11 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 
 /**
  * __theap_enqueue - enqueue a timer at a deadline
- * @queue: owned; @timer has its reservation in it
+ * @queue: locked by the caller; @timer has its reservation (room.c) in it
  * @timer: in a transient state, not queued
  * @when:  its deadline, rounded by theap_timer_round()
  *
- * In a queue that is not crowded, a timer without slack gets a heap entry.
+ * In a queue that is not crowded (bucket.h), a timer without slack gets a heap entry of its own.
  */
 static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer *timer,
 				   s64 when)

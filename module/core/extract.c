@@ -2,11 +2,11 @@
 /*
  * Bulk extraction: take all due entries from a heap, then repair the heap.
  *
- * Theory.  Removing the first of n entries sifts an entry down log4(n) levels.  On
- * each level an entry moves, and its node gets the new position.  If a million are due
- * at once, each removal touches 20 cache lines.  But the due entries are connected: if an
- * entry is due, its parent is due too.  So the extraction begins at the root, leaves a
- * hole for each entry that it takes, and visits only the groups of children below holes.  It
+ * Theory.  Removing the first of n entries sifts an entry down log4(n) levels.  On each level an
+ * entry moves, and its timer gets the new position.  If a million entries are due at once, each
+ * removal writes 10 entries and 10 timers, in 20 cache lines.  But the due entries are connected:
+ * if an entry is due, its parent is due too.  So the extraction begins at the root, and leaves a
+ * hole for each entry that it takes.  It visits only the groups of four children below holes.  It
  * finds all due entries in the order of positions, and moves none (o: a hole):
  *
  *	        10			         o
@@ -19,11 +19,11 @@
  * the gap.  If the last position is a hole, theap_heap_drop_last_holes() must drop that
  * hole first.
  *
- * After the extraction the holes are closed, the last one first.  To close a hole, the last
- * entry of the heap fills it and sifts down.  For k holes in n entries, it sifts down
- * log4(n/k) levels on average.  If the hole itself is at the last position, no entry moves.
- * So extracting one entry costs the same as removing it, and extracting all entries of a heap
- * moves no entry.
+ * After the extraction the holes are closed, the last hole first.  To close a hole, the last entry
+ * of the heap fills the hole and sifts down.  For k holes in n entries, that entry sifts down
+ * log4(n/k) levels on average.  If the hole itself is at the last position, no entry moves.  So
+ * extracting one entry costs the same as removing it, and extracting all entries of a heap moves no
+ * entry.
  *
  * The extraction goes from hole to hole, and the closing goes back from the last hole.  So
  * each hole stores the positions of the holes before and after it, in place of the node
@@ -39,11 +39,10 @@
  * @heap:  not empty, without holes
  * @until: the current time: an entry is due if it is not later
  *
- * The extraction ends at the current end of the heap, and takes no entry later than
- * @until.  It leaves positions added by later pushes, and entries that become due later,
- * to the next extraction.  Without these two bounds, tickers that are due again after
- * each check would keep the extraction in one part of the heap.  Due entries elsewhere
- * would wait.
+ * The extraction ends at the current end of the heap, and takes no entry later than @until.  It
+ * leaves positions added by later pushes, and entries that become due later, to the next
+ * extraction.  Without these two bounds, periodic timers that are due again after each check would
+ * keep the extraction in one part of the heap.  Due entries in other parts would wait.
  */
 void theap_extract_begin(struct theap_heap *heap, s64 until)
 {
@@ -202,9 +201,10 @@ bool theap_heap_close_hole(struct theap_heap *heap)
 }
 
 /*
- * End an extraction, and close holes until @nr positions are free.  Without its holes, the heap has
- * that room, or will have it when the caller has removed an entry (room.c).  An entry that is
- * removed during an extraction leaves a hole, so the extraction ends even if there is no hole yet.
+ * End an extraction, and close holes until @nr positions are free or no hole is left.  If a
+ * position is still missing then, the caller will remove an entry, which frees a position (room.c).
+ * If the extraction went on, that removal would leave a hole.  So end the extraction even if there
+ * is no hole yet.
  */
 void __theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {

@@ -19,7 +19,7 @@ static inline bool theap_extract_is_on(const struct theap_heap *heap)
 	return heap->extract_pos != THEAP_NO_POS;
 }
 
-/* Is @node at the current position of the extraction? */
+/* Is the heap entry of @node at the current position of the extraction? */
 static inline bool theap_extract_is_at(const struct theap_heap *heap,
 				       const struct theap_node *node)
 {
@@ -41,7 +41,10 @@ static inline bool theap_may_remove(const struct theap_heap *heap, const struct 
 	return !theap_heap_is_extracting(heap) || theap_extract_is_at(heap, node);
 }
 
-/* Close holes until @nr positions are free, or until no hole is left (room.c). */
+/*
+ * If fewer than @nr positions are free, end an extraction, and close holes until @nr positions are
+ * free or no hole is left.
+ */
 static inline void theap_heap_make_room(struct theap_heap *heap, u32 nr)
 {
 	if (unlikely(!theap_heap_has_room(heap, nr)))
