@@ -26,9 +26,9 @@
  * rounded down to a multiple of g, and is g wide.  All deadlines in the window share a bucket.  The
  * bucket is due g before the window begins, so g to 2g before each deadline.
  *
- * When the early bucket is due, the run drops its stopped timers, and puts its postponed timers
- * into other early buckets.  A timer whose deadline is near gets a heap entry at its deadline.  So
- * checks are coarse, and expiries are exact:
+ * When the early bucket is due, the run drops its stopped timers.  A timer that is still due in at
+ * least 134 ms, such as a postponed one, is put into another early bucket.  Each other timer gets a
+ * heap entry at its deadline.  So checks are coarse, and expiries are exact:
  *
  *	started		w = 10 s, g = 67 ms: in an early bucket, due in 9.87 to 9.93 s
  *	checked		w = 67 to 134 ms: in the heap, at the deadline
@@ -40,9 +40,8 @@
  * The owner is the code that holds the lock of the queue.  A transient state of a timer (state.h)
  * is a lock on that timer.  To start a timer, the owner finds the timer's bucket in a hash table,
  * and links the timer at the end of the bucket's list.  That is O(1) if the bucket exists.  To
- * unlink a timer is O(1) if another timer stays in the bucket.
- * A stop or a postponement changes only the timer, not its bucket.  The owner finds the change when
- * the bucket is due.
+ * unlink a timer is O(1) if another timer stays in the bucket.  A stop or a postponement changes
+ * only the timer, not its bucket.  The owner finds the change when the bucket is due.
  *
  * A run handles the timers of a due bucket one by one, in batches like other timers.  From then on
  * the bucket gets no more timers.  A bucket whose timers are due keeps its heap entry until it is
@@ -65,8 +64,9 @@
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
  * members of a bucket are the timers that share it.  They are in a list in the memory of the
- * heap (list.c).  A bucket is in the heap, or in @spare of struct theap_buckets.  Those in the heap
- * that may get timers are in @table, by the time at which they are due; one of these may be @early.
+ * heap (list.c).  A bucket is in the heap, or in @spare of struct theap_buckets.  A bucket in the
+ * heap that may still get timers is also in @table, by the time at which it is due.  One bucket of
+ * @table may be @early.
  *
  * A bucket that loses its last member returns to @spare at once, except during a bulk extraction
  * that is at another heap entry.  Then the bucket cannot be removed from the heap.  So the bucket

@@ -76,7 +76,7 @@ static void theap_start_cpus_choose(void)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		/* cpumask_any_and_distribute() has its state in a per-CPU variable of this CPU. */
+		/* cpumask_any_and_distribute() uses a per-CPU variable: stay on this CPU. */
 		preempt_disable();
 		WRITE_ONCE(per_cpu(theap_start_cpu, cpu), theap_start_cpu_choose(cpu));
 		preempt_enable();
