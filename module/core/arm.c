@@ -127,7 +127,7 @@ static void theap_queue_defer(struct theap_queue *queue, u64 ns)
 	if (theap_queue_first(queue) >= READ_ONCE(queue->armed))
 		return;
 	queue->count.deferred_notifications++;
-	/* A rest counts as progress, so that no thief takes the queue for stuck (steal.c). */
+	/* A rest counts as progress, so that no thief finds the queue stuck (steal.c). */
 	WRITE_ONCE(queue->progress, ktime_get_ns() + ns);
 	WRITE_ONCE(queue->armed, S64_MIN);
 	theap_queue_run_later(queue, ns);

@@ -292,8 +292,8 @@ s64 __theap_bucket_from(struct theap_timer *timer)
 }
 
 /*
- * Free the bucket with list head @head, which has become empty.  If a bulk extraction forbids that,
- * give the bucket the deadline 0, so that a bulk extraction soon finds and frees it.
+ * Free the bucket with list head @head, which has become empty.  If a bulk extraction prevents
+ * that, give the bucket the deadline 0, so that a bulk extraction soon finds and frees it.
  */
 static void __theap_bucket_emptied(struct theap_queue *queue, struct theap_node *head)
 	__must_hold(&queue->lock)

@@ -78,7 +78,7 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
  * @timer: in a transient state, queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
  *
- * If a bulk extraction forbids to remove the timer's heap entry, rekey that entry to @when.
+ * If a bulk extraction prevents the removal of the timer's heap entry, rekey that entry to @when.
  */
 void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
@@ -88,7 +88,7 @@ void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 
 
 	lockdep_assert_held(&queue->lock);
 	timer->nextwhen = when;
-	/* Make room first: that may end an extraction, which forbids to remove an entry. */
+	/* Make room first: that may end a bulk extraction, and then the entry can be removed. */
 	if (!listed)
 		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
 	if (listed || theap_may_remove(heap, &timer->node))
