@@ -6,9 +6,9 @@
  * entry on the way moves by one level into the gap, and its old position becomes the gap.  At
  * the end, the sifted entry is stored once, into the gap.
  *
- * If deadlines are random, a pushed entry climbs 1/3 of a level on average, since three entries
- * in four are leaves.  A removal from the top sifts an entry down by nearly all log4(n)
- * levels: 10 for a million.
+ * Three entries in four are leaves.  So if deadlines are random, about three in four pushed entries
+ * stay leaves, and a pushed entry climbs 1/3 of a level on average.  A removal from the top
+ * sifts an entry down by nearly all log4(n) levels: 10 for a million.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -16,7 +16,7 @@
 
 #include "heap.h"
 
-/* The first directory has room for 64 segments, 2^16 entries.  Each next one is twice as big. */
+/* The first directory has room for 64 segments, 2^16 entries.  Each later one is twice as large. */
 #define THEAP_DIRECTORY_MIN	64U
 
 static void theap_heap_store(struct theap_heap *heap, u32 pos, s64 when,
@@ -29,7 +29,7 @@ static void theap_heap_store(struct theap_heap *heap, u32 pos, s64 when,
 	node->pos = pos;
 }
 
-/* Move the gap at @pos up until its parent is not later than @when.  Return: its position. */
+/* Move the gap at @pos up until its parent is not later than @when.  Return: the gap's position. */
 static u32 theap_heap_sift_up(struct theap_heap *heap, u32 pos, s64 when)
 {
 	while (pos > THEAP_ROOT) {
@@ -44,7 +44,7 @@ static u32 theap_heap_sift_up(struct theap_heap *heap, u32 pos, s64 when)
 	return pos;
 }
 
-/* Move the gap at @pos down until no child is earlier than @when.  Return: its position. */
+/* Move the gap at @pos down until no child is earlier than @when.  Return: the gap's position. */
 static u32 theap_heap_sift_down(struct theap_heap *heap, u32 pos, s64 when)
 {
 	u32 end = theap_heap_end(heap);
@@ -158,7 +158,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 					 sizeof(struct theap_entry), gfp);
 	if (!growth->segment)
 		return -ENOMEM;
-	/* A directory's size is a power of two.  So only a power of two of segments can fill it. */
+	/* A directory's size is a power of two.  If @segments is such a number, it may be full. */
 	if (!segments || (segments >= THEAP_DIRECTORY_MIN && is_power_of_2(segments))) {
 		growth->directory_size = max(2 * segments, THEAP_DIRECTORY_MIN);
 		growth->directory = kvcalloc(growth->directory_size,
@@ -214,12 +214,13 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * @heap: the heap
  * @keep: the number of entries and list nodes that the heap must have room for
  *
- * A heap keeps the segments that @keep, or its present entries and list nodes, need, and one more.
- * If the size of a heap varies around the end of a segment, the spare segment saves an allocation
- * each time.  If the heap is empty and @keep is 0, it needs no segment.
+ * A heap keeps the segments for @keep, or for its present entries and list nodes if those need
+ * more.  It also keeps one spare segment: if the size of the heap varies around the end of a
+ * segment, the spare one saves an allocation each time.  If the heap is empty and @keep is 0, it
+ * keeps no segment.
  *
- * Return: whether it has one.  Before theap_heap_shrink(), theap_heap_trim() moves the list
- * nodes out of the last segment.
+ * Return: whether it has such a segment.  The last segment may have list nodes, which
+ * theap_heap_trim() moves to other segments before it calls theap_heap_shrink().
  */
 bool theap_heap_may_shrink(const struct theap_heap *heap, u32 keep)
 {

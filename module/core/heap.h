@@ -23,13 +23,13 @@
  * for milliseconds.  A heap grows and shrinks by one segment at a time.  No group
  * of four straddles two segments, since 4 divides 1024.
  *
- * The same memory also holds list nodes, from its other end (list.h).  List nodes link the
+ * The same memory also holds list nodes, from its other end (list.c).  List nodes link the
  * timers of a bucket, which have no heap entries.  The heap grows up, the list nodes grow
  * down, and both share what is free in between.
  * So a timer that changes from heap entry to list node, or back, always has room.
  *
- * The caller serializes all calls but theap_growth_alloc() and _free().  Those
- * two allocate and free, so they run without the lock.
+ * The caller serializes all calls but theap_growth_alloc() and theap_growth_free().  Those two
+ * allocate and free memory, so the caller makes them without the lock of the queue.
  */
 #ifndef THEAP_HEAP_H
 #define THEAP_HEAP_H
@@ -87,7 +87,7 @@ struct theap_heap {
 	u32 nr;				/* H: entries, holes included */
 	u32 nr_list_nodes;		/* L: list nodes */
 	u32 list_nodes;			/* L: position of the first list node */
-	u32 segments;			/* H: segments allocated */
+	u32 segments;			/* H: the number of segments */
 	u32 directory_size;		/* H: segments that the directory has room for */
 	u32 last_hole;			/* E: the highest position of a hole;
 					 * THEAP_NO_POS: there is none */

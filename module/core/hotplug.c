@@ -29,9 +29,9 @@
  * change.  The queues of users leave a CPU that becomes isolated, and return when it is released.
  *
  * A pinned queue does not leave: an isolated CPU has rank 0 for a pinned queue of its own.  All
- * queues of the kernel's account are pinned.  SETUP pins the queue of a CPU if a program with
- * CAP_SYS_NICE names that CPU.  The queue stays pinned until its account is freed.  If CPUs share
- * queues (heaps=), a pinned queue leaves an isolated CPU like any other queue.
+ * queues of the kernel's account are pinned.  The call SETUP pins the queue of a CPU if a program
+ * with CAP_SYS_NICE names that CPU.  The queue stays pinned until its account is freed.  If CPUs
+ * share queues (heaps=), a pinned queue leaves an isolated CPU like any other queue.
  *
  * SETUP chooses the CPU of new queues, or pins a queue.  Its race with a change of the ranks:
  *
@@ -62,8 +62,9 @@
 #include "watchdog.h"
 
 /*
- * Has a CPU, if it is online, rank 0 for a queue?  Starts on the CPU must go to the queue.  And the
- * CPU must be a housekeeping CPU, or the queue must be pinned and not be shared (heaps=).
+ * Return: whether a CPU, if it can drive queues, has rank 0 for a queue.  There are two conditions.
+ * Starts on the CPU go to the queue.  And the CPU is a housekeeping CPU, or the queue is pinned and
+ * CPUs share no queues (heaps=).
  */
 static bool theap_cpu_owns(const struct theap_queue *queue, unsigned int cpu)
 {
@@ -104,7 +105,7 @@ unsigned int theap_cpu_choose(const struct theap_queue *queue)
 		best = rank;
 	}
 	equal = queue->bit / THEAP_CLOCKS % equal;
-	/* If CPUs were isolated since the first loop, maybe none has rank @best: use the last. */
+	/* If CPUs were isolated after the first loop, maybe none has rank @best: use the last CPU. */
 	for_each_cpu(cpu, &theap_drivers) {
 		found = cpu;
 		if (theap_cpu_rank(queue, cpu) == best && !equal--)
@@ -139,8 +140,8 @@ static void theap_queue_place(struct theap_queue *queue)
 }
 
 /*
- * Let the best CPU drive each queue.  A SETUP that adds queues to an account meanwhile waits for
- * the lock, and then chooses from the CPUs as they are now.
+ * Let the CPU with the best rank drive each queue.  A SETUP that adds queues to an account meanwhile
+ * waits for the lock, and then reads the ranks itself.
  *
  * Context: theap_accounts_lock is held.
  */
@@ -172,8 +173,8 @@ void theap_housekeeping_changed(struct work_struct *work)
  * theap_queue_pin - let a queue's own CPU drive it even while that CPU is isolated
  * @queue: the queue of an account
  *
- * If another CPU drives the queue, the own CPU takes it back as soon as it is online.  If CPUs
- * share queues (heaps=), a pin has no effect.
+ * If another CPU drives the queue, the queue is handed over to its own CPU: in this call, or when
+ * that CPU comes online.  If CPUs share queues (heaps=), a pin has no effect.
  *
  * Context: task, may sleep.
  */
@@ -188,8 +189,8 @@ void theap_queue_pin(struct theap_queue *queue)
 }
 
 /**
- * theap_cpu_online - let a CPU drive the queues that it suits better than their CPUs
- * @cpu: comes online; or was to go offline, and stays online since a later callback has failed
+ * theap_cpu_online - let a CPU drive the queues that it suits better than their present CPUs do
+ * @cpu: comes online; or stays online, since the kernel has failed to take it offline
  *
  * Context: task; the callback of CPU hotplug.
  * Return: 0.

@@ -10,8 +10,8 @@
  *    lateness counted here is less.
  *  - The program may have postponed the slot without a call, by less than its lateness.
  *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
- *  - The program may have moved the slot to earlier, and not kicked it yet.  If an early check
- *    finds that the slot is due, it counts as not late.
+ *  - The program may have moved the slot to an earlier deadline, and not kicked it yet.  If an
+ *    early check then finds that the slot is due, the slot counts as not late.
  *  - If several deadlines of a periodic slot have passed, its event has the last of them.  The slot
  *    was queued at the first, so the lateness counted is more.
  *  - A slot that is due when a call arms or kicks it expires in that call, and is not counted.
@@ -19,8 +19,8 @@
  *    is not counted.
  *
  * Step 0 counts timers that were not late at all.  Step n counts a lateness from 2^(n-1)
- * to 2^n - 1 nanoseconds.  The last step counts all from 2^39, 9 minutes.  A few instructions
- * find the step and count the timer, so the histogram is always on.
+ * to 2^n - 1 nanoseconds.  The last step counts each lateness of 2^39 ns (9 minutes) or more.  A
+ * few instructions find the step and count the timer, so the histogram is always on.
  */
 #ifndef THEAP_LATENESS_H
 #define THEAP_LATENESS_H

@@ -118,12 +118,12 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 }
 
 /**
- * theap_list_move - move a node to the end of another list; its list node stays in its position
+ * theap_list_move - move a node to the end of a list; its list node keeps its position in memory
  * @heap: the heap that has both lists
- * @head: head of the other list
+ * @head: head of the list to move to; it may be the list that has @node now
  * @node: in a list
  *
- * Return: as theap_list_del(), for the list that @node has left.
+ * Return: the head of the list that @node has left, if that list is empty now; otherwise NULL.
  */
 struct theap_node *theap_list_move(struct theap_heap *heap, struct theap_node *head,
 				   struct theap_node *node)

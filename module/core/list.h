@@ -14,7 +14,7 @@ struct theap_node *theap_list_move(struct theap_heap *heap, struct theap_node *h
 void theap_list_make_way(struct theap_heap *heap);
 bool theap_heap_trim(struct theap_heap *heap, u32 keep, struct theap_growth *growth);
 
-/* Does @node have a list node?  If not, it has a heap entry, or neither. */
+/* Does @node have a list node?  If it has none, it has a heap entry, or is not queued. */
 static inline bool theap_list_has(const struct theap_heap *heap, const struct theap_node *node)
 {
 	return heap->nr_list_nodes && node->pos >= heap->list_nodes;
@@ -29,7 +29,7 @@ static inline struct theap_node *theap_list_first(const struct theap_heap *heap,
 	return first == head->pos ? NULL : theap_heap_at(heap, first)->node;
 }
 
-/* Push an entry; a list node at the position that the heap needs moves away first. */
+/* Push an entry.  If a list node is at the position that the entry needs, move the node first. */
 static inline void theap_list_push_entry(struct theap_heap *heap, s64 when,
 					 struct theap_node *node)
 {

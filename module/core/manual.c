@@ -28,8 +28,8 @@
  *	  first or earliest <- the deadline	  now <- the new time
  *	  smp_mb()			(R)	  unlock the mutex
  *	  read now				  smp_mb()		(R)
- *	  passed: catch up, if the		  read first, earliest
- *	    mutex is free			  passed: catch up
+ *	  if it has passed the deadline:	  read first, earliest
+ *	    catch up if the mutex is free	  if one has passed: catch up
  *
  * At least one side reads what the other has written.  If both sides do, one of them gets
  * the mutex.  The other side leaves the timer to the holder of the mutex, which checks
@@ -85,8 +85,8 @@ void theap_manual_free(struct theap_queue *queue)
 
 /*
  * Expire the timers that are due up to @until, advancing the clock to their deadlines.
- * Do not advance further once there are @limit expirations; all timers that are due at the
- * same deadline still expire.
+ * Do not advance further once there are @limit expirations.  Timers that are due at the deadline
+ * of the last one still expire.
  *
  * Return: true if a pending signal has ended the run early, and more may be due.
  */
@@ -113,8 +113,8 @@ static bool theap_manual_run(struct theap_queue *queue, s64 until, u64 limit)
 }
 
 /*
- * Set the clock to @until if nothing is due up to @until.  Return: whether the clock was
- * set; if not, another task has just started or modified a timer, and it is due up to @until.
+ * Set the clock to @until if no timer is due up to @until.  Return: whether the clock was set.  If
+ * it was not, another task has just started or modified a timer, or keeps a timer claimed.
  */
 static bool theap_manual_arrive(struct theap_queue *queue, s64 until)
 {

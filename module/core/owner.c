@@ -85,7 +85,7 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 /* If a claim lasts long, the owner handles the timer this much later. */
 #define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
 
-/* Has a wait, which began with *@until = 0, lasted for THEAP_CLAIM_WAIT? */
+/* Has a wait lasted for THEAP_CLAIM_WAIT?  *@until is 0 at first, and then the end of the wait. */
 static bool theap_claim_lasts(u64 *until)
 {
 	u64 now = ktime_get_ns();
@@ -176,8 +176,9 @@ static void __theap_retry_claimed(struct theap_queue *queue)
 }
 
 /*
- * After all of the inbox was drained: does it count as empty?  A manual clock must not advance past
- * a claimed timer.  So with claimed timers, the inbox of its queue does not count as empty.
+ * Does the inbox count as empty, after all of it was drained?  A manual clock must not advance past
+ * the deadline of a claimed timer.  So if its queue has claimed timers, the inbox does not count as
+ * empty.
  */
 static bool __theap_adjusted(struct theap_queue *queue)
 	__must_hold(&queue->lock)
@@ -240,7 +241,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
-	/* A run goes on with the extraction, now or soon, and handles the due entries itself. */
+	/* The run that is on, or the next one, continues the extraction and handles the due entries. */
 	if (theap_heap_is_extracting(&queue->heap))
 		return NULL;
 	while (queue->heap.nr && *budget) {
