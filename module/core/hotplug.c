@@ -105,7 +105,7 @@ unsigned int theap_cpu_choose(const struct theap_queue *queue)
 		best = rank;
 	}
 	equal = queue->bit / THEAP_CLOCKS % equal;
-	/* If CPUs were isolated after the first loop, maybe none has rank @best: use the last CPU. */
+	/* If CPUs were isolated after the first loop, maybe none has rank @best: use the last. */
 	for_each_cpu(cpu, &theap_drivers) {
 		found = cpu;
 		if (theap_cpu_rank(queue, cpu) == best && !equal--)
@@ -140,8 +140,8 @@ static void theap_queue_place(struct theap_queue *queue)
 }
 
 /*
- * Let the CPU with the best rank drive each queue.  A SETUP that adds queues to an account meanwhile
- * waits for the lock, and then reads the ranks itself.
+ * Let the CPU with the best rank drive each queue.  A SETUP that adds queues to an account
+ * meanwhile waits for the lock, and then reads the ranks itself.
  *
  * Context: theap_accounts_lock is held.
  */

@@ -241,7 +241,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
-	/* The run that is on, or the next one, continues the extraction and handles the due entries. */
+	/* The current or the next run continues the extraction, and handles the due entries. */
 	if (theap_heap_is_extracting(&queue->heap))
 		return NULL;
 	while (queue->heap.nr && *budget) {

@@ -9,9 +9,9 @@
  * the CPU that drives the queue expires in softirq when the first deadline is due, and runs the
  * queue:
  *
- *	    start			stop, postpone		modify to earlier
- *	      | lock, push		  | only the		  | the timer, and
- *	      v				  v timer		  v a lock-free list
+ *	    start			stop, postpone		move earlier
+ *	      | lock, push		  | write only		  | write the timer, add
+ *	      v				  v the timer		  v it to a lock-free list
  *	+-----------------------------------------------+	+-------+
  *	| heap						|<------| inbox |
  *	+-----------------------------------------------+ adjust	+-------+
@@ -145,16 +145,17 @@ struct theap_run {
  * @table:    buckets in the heap, hashed by the time at which they are due
  * @spare:    free buckets
  * @early:    the bucket in the heap that was last chosen as an early bucket
- * @from:     the first deadline of the window of @early
- * @width:    the width of that window, in nanoseconds; 0: @early is not valid
- * @now:      the time of the queue's clock when it was last read for buckets or for a batch
- * @tick:     the tick of that reading, in jiffies
+ * @from:     the first deadline that @early accepts
+ * @width:    the length in nanoseconds of the range of deadlines that @early accepts; 0: @early is
+ *            not valid
+ * @now:      the last time that was read from the queue's clock, for buckets or for a batch
+ * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, free ones included
  * @used:     the number of buckets in the heap
  * @timers:   the number of timers in buckets
  * @wanted:   a timer has found no free bucket, or has used the last one, and the queue may get more
  *
- * The lock of the queue protects all fields; only bucket.c writes them.
+ * The lock of the queue protects all fields; only bucket.c and bucket.h write them.
  */
 struct theap_buckets {
 	struct hlist_head *table;
@@ -250,7 +251,7 @@ struct theap_queue {
 					 * begins a rest.  Two writes may race: the older time is
 					 * harmless */
 
-	/* Used by the CPU of a run, and to begin one. */
+	/* Used to begin a run, and by the CPU of the run. */
 	/* I: runs the queue at the first deadline; cancelled from any CPU */
 	struct hrtimer hrtimer ____cacheline_aligned_in_smp;
 	struct hrtimer resume;		/* I: ends a rest of the queue; cancelled from any CPU */

@@ -48,13 +48,13 @@ unsigned int theap_heaps;
 LIST_HEAD(theap_accounts);
 
 /*
- * Held to add or remove an account, to give it queues, to pin a queue, and by INFO.  Also held by
- * CPU hotplug and by the work item for changes of the housekeeping CPUs, which visit all queues.
- * No memory is allocated under it.
+ * Held to add or remove an account, to give it queues, to pin a queue, and to add up the figures
+ * for the call INFO.  CPU hotplug, and the work item for changes of the housekeeping CPUs, hold it
+ * while they visit all queues.  No memory is allocated under it.
  */
 DEFINE_MUTEX(theap_accounts_lock);
 
-/* Protected by theap_accounts_lock. */
+/* The figures of freed accounts.  Protected by theap_accounts_lock. */
 struct theap_freed theap_freed;
 
 /* The account of other modules, and of contexts without limits. */
@@ -166,9 +166,8 @@ void theap_queue_set_nonempty(struct theap_queue *queue)
  * @placement: of the timer
  *
  * The queue is that of the manual clock, of the CPU that the program has asked for, or of
- * this CPU.  In place of an isolated or nohz_full CPU, a housekeeping CPU is used, unless the
- * program has asked for the isolated CPU.  If the CPU of the queue is offline, another CPU drives
- * the queue (hotplug.c).
+ * this CPU.  If this CPU is isolated or nohz_full, the queue is that of a housekeeping CPU instead
+ * (cpus.c).  If the CPU of the queue is offline, another CPU drives the queue (hotplug.c).
  *
  * Context: interrupts off.
  * Return: the queue.

@@ -51,7 +51,10 @@ struct theap_queue *theap_queues_next(struct theap_cursor *at);
 void theap_queue_set_nonempty(struct theap_queue *queue);
 struct theap_queue *theap_queue_for(const struct theap_placement *placement);
 
-/* Return: whether a CPU other than theap_start_cpu of this CPU drives @queue. */
+/*
+ * Starts on this CPU go to the queue of theap_start_cpu (cpus.c).  Return: whether another CPU than
+ * theap_start_cpu drives @queue.
+ */
 static inline bool theap_queue_is_foreign(const struct theap_queue *queue)
 {
 	return READ_ONCE(queue->cpu) != this_cpu_read(theap_start_cpu);

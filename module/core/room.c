@@ -21,9 +21,9 @@
  *	o	extraction holes
  *
  * A position is reserved, and a segment is freed, only if p <= c holds afterwards.  Timers and
- * buckets that are queued here have their reservations here, so n - o <= p.  If another one is to
- * be queued, its reservation is not in use yet, so n - o < p <= c.  Either n < c, and a position is
- * free.  Or n = c, so o > 0, and closing a hole frees a position.
+ * buckets that are queued in a heap have their reservations there, so n - o <= p.  If another timer
+ * is to be queued, its reservation is not in use yet, so n - o < p <= c.  Either n < c, and a
+ * position is free.  Or n = c, so o > 0, and closing a hole frees a position.
  */
 #include <linux/err.h>
 #include <linux/sched.h>
@@ -40,23 +40,23 @@
 #define THEAP_TRIM_DELAY	HZ
 
 /*
- * Allocate a segment for a heap in which fewer than @nr positions are not reserved.  If another
- * caller has made room meanwhile, free the segment.
+ * Allocate a segment for a heap that has fewer than @nr unreserved positions.  If another caller
+ * has made room meanwhile, free the segment.
  *
  * Context: as @gfp; without the queue's lock.
  * Return: 0 or -ENOMEM.
  */
 static int theap_queue_add_segment(struct theap_queue *queue, u32 nr, gfp_t gfp)
 {
-	/* The number may be stale; theap_heap_grow() copes with that. */
+	/* The number may be stale: theap_heap_grow() accepts that. */
 	u32 segments = theap_counter(queue->heap.segments);
 	struct theap_growth growth;
 	unsigned long flags;
 	int ret;
 
 	/*
-	 * A growth may replace and free the directory of the heap.  To free one that is larger than
-	 * a page may need vfree(), which may sleep.  So only a task may grow such a heap.
+	 * A growth may replace and free the directory of the heap.  If the directory is larger than
+	 * a page, that may need vfree(), which may sleep.  So only a task may grow such a heap.
 	 */
 	if (!gfpflags_allow_blocking(gfp) && segments > PAGE_SIZE / sizeof(void *))
 		return -ENOMEM;
@@ -73,11 +73,11 @@ static int theap_queue_add_segment(struct theap_queue *queue, u32 nr, gfp_t gfp)
 	return 0;
 }
 
-/* The positions that a batch of new buckets reserves. */
+/* The positions that theap_buckets_grow() reserves for the buckets that it allocates. */
 #define THEAP_BUCKETS_ROOM	(THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM)
 
 /*
- * If a heap has fewer than @nr positions that are not reserved, add a segment.
+ * If a heap has fewer than @nr unreserved positions, add a segment.
  *
  * Context and return value: as theap_queue_add_segment().
  */
@@ -143,7 +143,7 @@ static void theap_queue_room_work(struct work_struct *work)
 
 	if (!queue->account->limited)
 		theap_queue_grow(queue, GFP_KERNEL);
-	/* To free buckets gives up their positions, so the heap may be sparse afterwards. */
+	/* First free buckets: that ends their reservations, and may make the heap sparse. */
 	if (theap_queue_has_spare_buckets(queue))
 		theap_buckets_trim(queue);
 	if (theap_queue_is_sparse(queue))
@@ -169,7 +169,7 @@ void theap_queue_grow_later(struct theap_queue *queue)
 
 /**
  * theap_queue_trim_later - let a task free what a queue does not need, about a second later
- * @queue: if it needs its memory then, nothing is freed
+ * @queue: if it needs all its memory at that time, nothing is freed
  *
  * Context: any.
  */

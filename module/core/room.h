@@ -11,7 +11,7 @@
 /* A heap never shrinks below this many segments until its queue is destroyed. */
 #define THEAP_SEGMENTS_KEPT	2
 
-/* If a queue has more buckets than this, and no timer is in any, a work item frees all of them. */
+/* If a queue has more buckets than this, and uses less than 1/4, a work item frees the others. */
 #define THEAP_BUCKETS_KEPT	128
 
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
@@ -25,7 +25,7 @@ void theap_timer_unreserve(struct theap_timer *timer);
 void theap_room_attach(struct theap_queue *queue);
 void theap_room_detach(struct theap_queue *queue);
 
-/* Has a queue many buckets, most of them free?  Without the lock the answer may be stale. */
+/* Has a queue many buckets, and uses less than 1/4?  Without the lock the answer may be stale. */
 static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue)
 {
 	u32 nr = theap_counter(queue->buckets.nr);
