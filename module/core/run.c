@@ -52,7 +52,10 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
 	/* Pairs with the release in theap_run_call(). */
 	if (!smp_load_acquire(&timer->active))
 		return false;
-	/* Not if the call is in this batch: a ticker that was moved earlier may be due twice. */
+	/*
+	 * Do not defer if the call is in this batch: a ticker that was moved earlier may be due
+	 * twice in one batch.  This run makes both calls.
+	 */
 	for (i = 0; i < run->nr; i++)
 		if (run->expired[i].timer == timer)
 			return false;
@@ -75,8 +78,8 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	if (!theap_try_waiting_to_running(&timer->status))
 		return;
 	/*
-	 * The timer's early bucket is due, but not the timer.  Only the operation of a lazy timer
-	 * knows whether the deadline was postponed.
+	 * The timer is not due, but its early bucket is, or the clock was stepped back.  Only the
+	 * expire() of a lazy timer may know a newer deadline, so requeue all other timers here.
 	 */
 	if (timer->nextwhen > run->now && !timer->ops->lazy) {
 		__theap_reinsert(queue, timer, timer->nextwhen);
@@ -110,7 +113,11 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	queue->count.checked++;
 	trace_timerheap_check(timer, run->now, next, expiry.call);
 	if (expiry.call) {
-		/* The run may be so late that a timer expires out of its early bucket. */
+		/*
+		 * Sort, and count the lateness, by @nextwhen, or after a deferral by @when, which
+		 * is later.  If the program has moved a slot earlier without a call, an early check
+		 * may expire the slot before @nextwhen.  Then use the current time.
+		 */
 		s64 deadline = min(max(timer->when, timer->nextwhen), run->now);
 
 		/* A count, not a flag: a ticker moved earlier may expire twice in a batch. */
@@ -127,7 +134,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
 	if ((expiry.call || expiry.expirations) && !timer->slack) {
-		/* A periodic timer has expired, and will again: it needs no early check. */
+		/* A periodic timer has expired, and will expire again: it needs no early check. */
 		timer->nextwhen = next;
 		__theap_rekey(queue, timer, next);
 	} else {
@@ -181,7 +188,10 @@ static void __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 	while (*budget && (timer = __theap_bucket_next(queue, bucket))) {
 		(*budget)--;
 		__theap_run_one(queue, run, timer);
-		/* The bucket was emptied and freed, or room for another ended the extraction. */
+		/*
+		 * The bucket has become empty and was freed; or holes were closed to make room for
+		 * a new bucket, which has ended the extraction.
+		 */
 		if (!theap_extract_is_on(&queue->heap) ||
 		    !theap_extract_is_at(&queue->heap, &bucket->node))
 			break;
@@ -421,7 +431,7 @@ static void theap_run_end(struct theap_queue *queue, struct theap_run *run, u64 
 }
 
 /**
- * __theap_run_begin - begin a run of a queue, unless it is on
+ * __theap_run_begin - begin a run of a queue, unless that run is on
  * @queue: locked by the caller
  * @run:   the owning CPU's or the thief's run of @queue
  *
@@ -457,7 +467,10 @@ u64 theap_run(struct theap_queue *queue, struct theap_run *run)
 	do {
 		WRITE_ONCE(queue->progress, now);
 		more = theap_run_batch(queue, run);
-		/* Wake tasks before reading the clock again: another batch must not delay them. */
+		/*
+		 * Wake tasks before the clock is read.  If that read finds more due timers, the
+		 * tasks need not wait for another batch.
+		 */
 		if (!more || run->nr_wakers >= THEAP_RUN_WAKERS)
 			theap_run_wake(run);
 		if (!more)
@@ -516,9 +529,9 @@ static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 /*
  * The function of @resume: the rest of a throttled run, or of a deferred notification, has ended.
  *
- * If nothing is due, begin no run.  A run is charged with its interrupt.  If that costs more than
- * 20 us, an account at its limit has to rest after each run, even if the run finds nothing due.  So
- * a run after each rest would make rests follow each other without end.
+ * If nothing is due, begin no run.  A run is charged with its interrupt.  If that charge is above
+ * 20 us, an account at its limit has to rest after each run, even if nothing was due.  So a run
+ * after each rest would make rests follow each other without end.
  *
  * If the limit of the CPU has throttled the last run, no check for stuck CPUs has followed it.  If
  * no run follows the rest, check here.

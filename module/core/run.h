@@ -6,7 +6,7 @@
 #include "queue.h"
 
 /*
- * If a run finds a timer due whose function waits in the batch of another run, it queues the timer
+ * If the function of a due timer waits in the batch of another run, this run queues the timer
  * again, this many nanoseconds later.
  */
 #define THEAP_DEFER_ACTIVE	(50 * NSEC_PER_USEC)

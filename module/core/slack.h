@@ -37,8 +37,8 @@
  * than 0.  If the unit that contains @when ends after THEAP_NEVER, return THEAP_NEVER.  If @slack
  * is 0, return @when.
  *
- * The time is the end of a unit whose number is in (before, last].  The number has the bits of last
- * down to the highest bit in which last differs from before, and zeros below that bit.
+ * The time is a number of units in (before, last], which are variables below.  The number has the
+ * bits of last down to the highest bit in which last differs from before, and zeros below that bit.
  */
 static inline s64 theap_round_deadline(s64 when, u64 slack)
 {

@@ -40,7 +40,7 @@
  *    queued in its own queue.  To move a timer to another queue, the code only tries the locks
  *    of both queues.
  *
- * So each wait for a transient state ends, and theap_relax() may spin.  But the host may stop a
+ * So each wait for a transient state ends, and the waiting code may spin.  But the host may stop a
  * virtual CPU whose code has a timer in a transient state.  So code that holds a queue's lock waits
  * only for a bounded time or number of steps, and then handles the timer later.
  *
@@ -103,7 +103,7 @@ static inline bool theap_status_is_transient(enum theap_status s)
 	       s == THEAP_MODIFYING || s == THEAP_MOVING;
 }
 
-/* One step of a loop that waits for a transient state.  Top of this file: why that state ends. */
+/* One step of a loop that waits until a transient state ends, as the top of this file explains. */
 static inline void theap_relax(void)
 {
 	cpu_relax();
@@ -194,7 +194,7 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: there is a next deadline or a later try, or the clock was stepped back */
+/* RUNNING -> WAITING: there is a next deadline or a later try, or the timer is not due yet */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);

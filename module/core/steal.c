@@ -44,7 +44,7 @@
  * again in a softirq.  So the task does not call the functions of these timers.  Their time is
  * not charged to the task or to its control group, and its priority does not apply to them.
  *
- * A scan visits only queues that have timers, or have had some since the watchdog scanned last
+ * A scan visits only queues that have timers, or have had timers since the watchdog scanned last
  * (queues.c).  It reads two words of each queue, @first and @earliest.  They stay in the caches
  * of all CPUs that scan until a CPU changes them.  A scan locks only stuck queues, by
  * trylock, since the stuck CPU may hold the lock.
@@ -256,8 +256,8 @@ static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 }
 
 /*
- * May this CPU scan now?  Only a housekeeping CPU may, at most once per steal_us.  A change of
- * steal_us applies to the last scan, too.
+ * May this CPU scan now?  Only a housekeeping CPU may, at most once per steal_us.  If root changes
+ * steal_us, the new value counts from the last scan on.
  *
  * A calling task may have moved to another CPU since it read @thief.  A softirq may also call
  * this function between the read and the write of @last.  In both cases there may be one
@@ -310,8 +310,9 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 }
 
 /*
- * The function of @scan.  A task that moves to another CPU before it arms @scan arms @scan there.
- * Then the scan begins at @at of that CPU, maybe not at the queue that the task has found.
+ * The function of @scan.  If a task moves to another CPU before it arms @scan of the old CPU, @scan
+ * fires on the new CPU.  Then the scan begins at @at of the new CPU, and may miss the queue that
+ * the task has found.
  */
 static enum hrtimer_restart theap_thief_scans(struct hrtimer *hrtimer)
 {
@@ -370,8 +371,8 @@ void theap_steal_init(void)
 }
 
 /*
- * Turn stealing off.  No CPU steals after the next grace period.  No task is in the device, so no
- * task arms @scan again.
+ * Turn stealing off.  No CPU steals after the next grace period.  No context is open, so no task
+ * arms @scan again.
  *
  * Context: task, may sleep.
  */

@@ -5,9 +5,9 @@
  * A timer may be due and not have expired yet: its CPU has yet to begin the run, or is in the run,
  * or is stuck.  An event loop that takes events of several CPUs in the order of deadlines must know
  * up to which time no event is missing.  A sync returns that time: the earliest deadline of a
- * timer whose function has not been called yet.  It is also how long the loop may sleep.
+ * timer whose function has not been called yet.  The loop may sleep until that time.
  *
- * For each queue that the timers have used, the time is the earliest of:
+ * For each queue that the timers have used, a sync computes such a time, the earliest of:
  *
  *	@first, @earliest	the heap and the inbox; 0 while timers are between the inbox and the
  *				heap, or below extraction holes
@@ -55,7 +55,7 @@
 
 /*
  * Return: a lower bound of the deadlines of the timers of a queue whose functions have not been
- * called yet; 0: none is known.
+ * called yet; 0: no bound is known.
  */
 static s64 __theap_sync_next(struct theap_queue *queue)
 	__must_hold(&queue->lock)
@@ -63,17 +63,17 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	s64 next = queue->claimed ? 0 : theap_queue_first(queue);
 
 	/*
-	 * The acquires pair with the release in theap_run_call().  An acquire that reads a later
-	 * @least comes after the calls of the batch's functions.
+	 * The acquires pair with the release in theap_run_call().  If an acquire reads the
+	 * THEAP_NEVER of that release, all functions of the batch were called before.
 	 */
 	next = min(next, smp_load_acquire(&queue->run.least));
 	/* As above. */
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
 	 * If @deferred is further ahead than a run defers, the clock was stepped back after the
-	 * deferral.  Then ignore the deferral, which may be long ago.  If it was just before the
-	 * step, its timer is still queued at @deferred.  Then the result may be @deferred, later
-	 * than the timer's deadline.
+	 * deferral.  Then ignore the deferral, which may be long ago.  But if the deferral was just
+	 * before the step, its timer is still queued at @deferred.  Then the result may be
+	 * @deferred, which is later than the timer's deadline.
 	 */
 	if (next <= queue->deferred &&
 	    queue->deferred - theap_queue_now(queue) <= THEAP_DEFER_ACTIVE)
@@ -117,8 +117,8 @@ static bool theap_sync_sleep(const struct theap_placement *placement, u64 *end)
  * @queues:    the numbers of all queues that the timers have been queued in.  Not used with a
  *             manual clock, which has only one queue
  *
- * Timers that another task starts or changes during the call may be missing.  With a manual clock
- * the caller expires what is due, and waits for no advance of another task.
+ * The returned time may ignore timers that another task starts or changes during the call.  With a
+ * manual clock the caller expires what is due, and waits for no advance of another task.
  *
  * Context: task, may sleep.
  * Return: a time.  All timers that were queued before the call, with deadlines before that time,
