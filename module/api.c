@@ -103,7 +103,7 @@ static s64 timerheap_expire(struct theap_timer *core, s64 now, struct theap_expi
 {
 	struct timerheap_timer *timer = timerheap_from_core(core);
 
-	/* Pass the deadline that was asked for; slack may have rounded up the core's @when. */
+	/* Pass the deadline that was asked for: the core's @when may be rounded up by slack. */
 	timer->due = timer->asked;
 	WRITE_ONCE(timer->again, true);
 	expiry->call = true;
@@ -194,7 +194,7 @@ static bool timerheap_is_shut(void *addr)
 {
 	struct timerheap_timer *timer = addr;
 
-	/* Other CPUs may change the low bits meanwhile; the result is the same. */
+	/* Other CPUs may change the low bits of @held meanwhile; the result is the same. */
 	return data_race(timer->held) / TIMERHEAP_SHUT == 1;
 }
 
@@ -230,7 +230,7 @@ static bool timerheap_fixup_free(void *addr, enum debug_obj_state state)
 static const struct debug_obj_descr timerheap_debug_descr = {
 	.name			= "timerheap_timer",
 	.debug_hint		= timerheap_debug_hint,
-	/* Debug objects do not know a destroyed or released timer, but need not report its use. */
+	/* Debug objects do not know a destroyed or released timer.  Keep them from reporting it. */
 	.is_static_object	= timerheap_is_shut,
 	.fixup_assert_init	= timerheap_fixup_assert_init,
 	.fixup_free		= timerheap_fixup_free,
@@ -336,8 +336,8 @@ EXPORT_SYMBOL_GPL(__timerheap_init);
  * @slack: in nanoseconds; 0, the initial value: the timer is exact
  *
  * The slack applies from the next time that the timer gets a deadline.  A timer with
- * slack expires at the roundest time between its deadline and @slack after it.  So it can
- * expire together with other timers.  A @slack below 16384 counts as 0.
+ * slack expires at the roundest time (core/slack.h) between its deadline and @slack after it.  So
+ * it can expire together with other timers.  A @slack below 16384 counts as 0.
  *
  * Context: any but NMI.  Takes no lock.
  */
@@ -522,7 +522,7 @@ EXPORT_SYMBOL_GPL(timerheap_now);
 
 /**
  * timerheap_release - release a timer that has expired, from its own function
- * @timer: the timer whose function this is called in
+ * @timer: the timer whose function calls this
  *
  * This is for an object that is freed when its timer expires.  If this returns true, the
  * function frees the object with kfree_rcu() or call_rcu(), and returns 0.  The timer
@@ -541,9 +541,9 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  * the function and a task may free the object, the module must let only one of them do it.
  * For example, only the code that removes the object from its list frees the object.
  *
- * Context: the timer's own function.  Elsewhere, and for a timer that was released or destroyed
- * before, this warns once and returns false.  If another CPU runs the function, a call elsewhere
- * is not noticed.
+ * Context: the timer's own function.  If other code calls this, or if the timer was released or
+ * destroyed before, this warns once and returns false.  But while another CPU runs the function,
+ * this does not notice a call by other code.
  * Return: whether the timer was released.  If it was, the function must free the object.
  */
 bool timerheap_release(struct timerheap_timer *timer)

@@ -106,8 +106,8 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
  *
  * THEAP_COMPAT_URING_TO_TASK(name, function) defines a function @name, which makes the task of a
  * request call function(request, issue_flags).  That task then holds the lock of its io_uring.  On
- * Linux 6.8 and 6.9 it holds that lock only if the lock was free, as the flags state.  Linux 6.19
- * changed the parameters of the callback.
+ * Linux 6.8 and 6.9 it may not hold that lock; the flags state whether it does.  Linux 6.19 changed
+ * the parameters of the callback.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #define THEAP_COMPAT_URING_WAIT		false

@@ -32,7 +32,7 @@
 #include "device/user.h"
 
 module_param_named(heaps, theap_heaps, uint, 0444);
-MODULE_PARM_DESC(heaps, "Heaps per clock, at most one per CPU (default 0: one per CPU)");
+MODULE_PARM_DESC(heaps, "Heaps of each user per clock, at most one per CPU (default 0: one per CPU)");
 
 module_param_named(verify, theap_verify, bool, 0444);
 MODULE_PARM_DESC(verify, "Check a heap after each change of its queue; slow, for tests (default N)");
@@ -44,7 +44,7 @@ module_param_named(max_slots, theap_max_slots, uint, 0644);
 MODULE_PARM_DESC(max_slots, "Slots that one context may have (1 to 16777216, default 1048576)");
 
 module_param_named(user_memory_percent, theap_user_memory_percent, uint, 0644);
-MODULE_PARM_DESC(user_memory_percent, "Memory of one user without CAP_SYS_RESOURCE, over all contexts, in percent of the machine's (0 to 100, default 5)");
+MODULE_PARM_DESC(user_memory_percent, "Percent of the machine's memory that one user without CAP_SYS_RESOURCE may use, in all contexts (0 to 100, default 5)");
 
 module_param_named(user_cpu_percent, theap_user_cpu_percent, uint, 0644);
 MODULE_PARM_DESC(user_cpu_percent, "Percent of each CPU that the timers of one user may use (default 4, 0: no limit)");

@@ -8,6 +8,8 @@
  *
  *  - Slack and the back-off of an unread ticker queue the slot later than its deadline.  Then the
  *    lateness counted here is less.
+ *  - If the slot's function waits in the batch of another run, a run queues the slot again, a
+ *    moment later (run.h).  Then the lateness counted here is less.
  *  - The program may have postponed the slot without a call, by less than its lateness.
  *    Then the slot was queued at the earlier deadline, and the lateness counted is more.
  *  - The program may have moved the slot to an earlier deadline, and not kicked it yet.  If an

@@ -6,7 +6,7 @@
  *
  *	stop the timer at 20	WAITING -> DELETED
  *	postpone 10 to 60	WAITING -> MODIFYING -> MODIFIED_LATER
- *	move 50 up to 5		WAITING -> MODIFYING -> MODIFIED_EARLIER, inbox
+ *	move 50 to 5		WAITING -> MODIFYING -> MODIFIED_EARLIER, inbox
  *
  * None of the three calls changes the heap, which still has 10 at its top and 20 below.
  * The third call adds its timer to the inbox, from which the owner requeues it.  The hrtimer
@@ -50,8 +50,9 @@
  *	  dequeue, enqueue, unlock
  *	  status: -> WAITING
  *
- *    If the modify does not get both locks, the timer stays in the old queue.  A stop_sync locks
- *    @queue of the timer, and then checks @queue again.
+ *    If the modify does not get both locks, the timer stays in the old queue.  While a stop_sync
+ *    waits for the lock of @queue of the timer, the timer may move.  So with the lock, it reads
+ *    @queue again.
  */
 #include <linux/irqflags.h>
 #include <linux/ktime.h>
@@ -93,10 +94,10 @@
 #define THEAP_MOVE_BURST	200
 
 /*
- * From when on a CPU may move the next timer, on CLOCK_MONOTONIC.  Each try to move a timer adds
- * THEAP_MOVE_GAP, even if the try fails.  A value more than THEAP_MOVE_BURST gaps ago counts as
- * that many gaps ago.  So after a time without tries, a burst is possible.  Each CPU writes its own
- * variable, with interrupts off.
+ * The time from which a CPU may move the next timer, on CLOCK_MONOTONIC.  Each try to move a timer
+ * adds THEAP_MOVE_GAP, even if the try fails.  A value more than THEAP_MOVE_BURST gaps ago counts
+ * as that many gaps ago.  So after a time without tries, a burst is possible.  Each CPU writes its
+ * own variable, with interrupts off.
  */
 static DEFINE_PER_CPU(u64, theap_move_next);
 
@@ -191,9 +192,9 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 }
 
 /*
- * Choose the queue into which a timer is pushed: that of its placement.  But if the timer is active
- * in a run, it goes to the queue of that run: in another queue, a second run could call the timer's
- * function at the same time.
+ * Choose the queue into which a timer is pushed: that of its placement.  But if @active is not 0, a
+ * run has yet to call the timer's function, or calls it now.  Then choose the queue of that run: in
+ * another queue, a second run could call the function at the same time.
  */
 static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
 					      const struct theap_placement *placement)
@@ -282,9 +283,9 @@ static bool __theap_timer_leave(struct theap_timer *timer)
 }
 
 /*
- * Move a queued timer to the queue that a start would choose now.  Then the next changes of the
- * timer, and the wake-ups of its expiries, are local.  A move is optional, so wait for no lock of a
- * queue.
+ * Move a queued timer to the queue that a start would choose now.  Then later changes
+ * need no IPI, and the timer expires on the CPU that uses it.  A move is optional, so wait for no
+ * lock of a queue.
  *
  * Return: whether the timer was moved.
  */
@@ -298,8 +299,8 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 
 	queue = theap_queue_for(placement);
 	/*
-	 * A timer that an inbox links must not leave its heap.  As for a push, a timer that is
-	 * active in a run stays in the queue of that run.
+	 * A timer that an inbox links must not leave its heap.  If @active is not 0, the timer
+	 * stays in the queue of the run, as in theap_timer_target().
 	 */
 	if (queue == before || theap_timer_in_inbox(timer) || smp_load_acquire(&timer->active))
 		return false;
@@ -374,8 +375,8 @@ void theap_timer_cancel(struct theap_claim *claim)
 }
 
 /*
- * Drain up to 16 inbox entries if the queue lock is free.  An inbox that fills up would
- * begin a run on the owning CPU, which costs that CPU an interrupt.
+ * Drain up to 16 inbox entries if the queue lock is free.  If the inbox reached THEAP_INBOX_MAX
+ * entries, a run would begin on the owning CPU, which costs that CPU an interrupt.
  *
  * Context: interrupts are off.
  */
@@ -411,8 +412,8 @@ void theap_timer_commit(struct theap_claim *claim)
 	else
 		theap_modifying_to_deleted(status);
 	/*
-	 * A drain clears @earliest.  A caller that has just lowered @earliest may then find it
-	 * cleared, and not notify the CPU.  So notify the CPU after a drain, too.
+	 * A drain clears @earliest.  Another caller that has just lowered @earliest may then find
+	 * it cleared, and not notify the CPU.  So notify the CPU after a drain, too.
 	 */
 	if (claim->drain_inbox)
 		theap_queue_drain_inbox(claim->queue);

@@ -42,7 +42,8 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
- * @expirations: number of deadlines that have passed; 0: the timer has not expired
+ * @expirations: the number of deadlines that have passed; 0: the timer has not expired, or its
+ *               operation does not count expirations (api.c)
  */
 struct theap_expiry {
 	bool call;
@@ -87,8 +88,8 @@ struct theap_timer {
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
 					 * it has its reservation in, and is queued in;
 					 * NULL: its life has ended (room.c) */
-	struct llist_node inbox;	/* linked into the inbox of @queue under C, unlinked
-					 * under Q; points at itself if not in the inbox */
+	struct llist_node inbox;	/* linked into the inbox of @queue by C, unlinked with
+					 * Q; points at itself if not in the inbox */
 	const struct theap_timer_ops *ops;	/* constant; NULL: a timer embedded in a
 						 * bucket; only the owner uses such a timer */
 	u8 active;			/* R: calls of the function that are pending or under
@@ -161,8 +162,8 @@ static inline s64 theap_add(s64 a, s64 b)
  * @time:   not negative
  * @offset: by how much the other clock is ahead; negative if that clock is behind
  *
- * THEAP_NEVER stays THEAP_NEVER.  0, and a time before the start of the other clock becomes 1, a
- * deadline that has passed.
+ * THEAP_NEVER stays THEAP_NEVER.  A result below 1, from a time before the start of the other
+ * clock, becomes 1: a deadline that has passed.
  */
 static inline s64 theap_offset_time(s64 time, s64 offset)
 {

@@ -12,7 +12,7 @@
  *	hand_over  a queue with timers was handed over to another CPU, since a CPU goes offline or
  *		   comes online, or was isolated or released, or since SETUP has pinned the queue
  *	notify	   a CPU was notified of an earlier deadline
- *	steal	   another CPU runs a queue, since its own CPU is stuck
+ *	steal	   another CPU runs a queue, since the queue's CPU is stuck
  *
  * While a tracepoint is off it costs one no-op instruction, five bytes on x86.
  *
@@ -90,7 +90,7 @@ TRACE_EVENT(timerheap_init,
 	TP_printk("timer=%p function=%ps", __entry->timer, __entry->function)
 );
 
-/* From theap_timer_schedule().  @from: the state before the claim; @to: after it */
+/* From theap_timer_schedule().  @from: the state before the claim; @to: the state after it */
 TRACE_EVENT(timerheap_start,
 
 	TP_PROTO(const struct theap_claim *claim, s64 when),
@@ -153,8 +153,8 @@ TRACE_EVENT(timerheap_cancel,
 );
 
 /*
- * @when: the deadline that the core knows; later than @now: an early check; @next: when the timer
- * is due again, 0: never; @expired: the run calls its function
+ * @when: the deadline that the core knows; if it is later than @now, this is an early check.
+ * @next: when the timer is due again; 0: never.  @expired: the run calls the timer's function
  */
 TRACE_EVENT(timerheap_check,
 

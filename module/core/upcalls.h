@@ -5,7 +5,7 @@
  * Each file of core/ calls only files that precede it in that list.  There are three
  * exceptions, and all are declared here:
  *
- *	run.c -> steal.c	the CPU checks whether others are stuck: after a run, if it has
+ *	run.c -> steal.c	a CPU checks whether other CPUs are stuck: after a run, if it has
  *				time left (budget.c), or when a rest ends and nothing is due
  *	owner.c, arm.c -> watchdog.c	code that publishes an earlier first deadline sets the bit
  *				of the queue (queues.c), and wakes the watchdog if it would sleep
@@ -36,7 +36,7 @@ void theap_watchdog_wake(void);
  * @first: its first deadline, or that of its inbox
  *
  * Let the scans of the watchdog find the queue, and wake the watchdog if it would sleep past
- * @first.  A caller that has published @first has a barrier, (K) or (P), after that store.  The
+ * @first.  A caller that publishes @first executes a barrier, (K) or (P), after that store.  The
  * barrier orders the store before the loads of the bitmap and of theap_watchdog_until here.  Both
  * (K) and (P) pair with (S) and (Q) in watchdog.c.
  *

@@ -3,7 +3,7 @@
  * The self-check of verify=1: check a whole heap each time that its queue is settled (owner.c).
  *
  * An owner that has enqueued or dequeued timers settles the queue before it releases the lock.  So
- * the check finds the hold of the lock that breaks a heap.  Each check takes O(n) with interrupts
+ * the check fails in the owner that has broken the heap.  Each check takes O(n) with interrupts
  * off, so verify=1 is for tests with few timers.
  *
  * Other CPUs may change the state of a timer without the lock.  So a queued timer may be in any

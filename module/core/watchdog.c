@@ -199,8 +199,8 @@ static void theap_watchdog_publish(s64 delay, s64 span)
 }
 
 /*
- * Return: the first housekeeping CPU from @cpu on, in a circle, that can drive queues.  If there is
- * none, nr_cpu_ids or more.
+ * Return: the first housekeeping CPU from @cpu on that can drive queues.  After the last CPU, the
+ * search goes on with CPU 0.  If there is no such CPU: nr_cpu_ids or more.
  */
 static unsigned int theap_watchdog_next(unsigned int cpu)
 {
@@ -372,8 +372,8 @@ void theap_watchdog_offline(unsigned int cpu)
 }
 
 /*
- * If steal_us or watchdog_ms is 0 now, turn the watchdog off.  Otherwise turn it on, awake.  Do
- * nothing before theap_watchdog_init(), or with one possible CPU.
+ * If steal_us or watchdog_ms is 0 now, turn the watchdog off.  Otherwise turn it on and wake it.
+ * Do nothing before theap_watchdog_init(), after theap_watchdog_exit(), or with one possible CPU.
  */
 static void theap_watchdog_restart(void)
 {
