@@ -76,7 +76,7 @@ FIELD(timerheap_setup, max_slots, 68);
 LAYOUT(timerheap_grow, 8);
 FIELD(timerheap_grow, slots, 4);
 _Static_assert((TIMERHEAP_CANCEL_ON_SET ^ TIMERHEAP_ON_CPU ^ TIMERHEAP_UNLIMITED) ==
-	       (TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED), "flags");
+	       (TIMERHEAP_CANCEL_ON_SET | TIMERHEAP_ON_CPU | TIMERHEAP_UNLIMITED), "flags overlap");
 LAYOUT(timerheap_start, 48);
 FIELD(timerheap_start, deadline, 8);
 FIELD(timerheap_start, user_data, 32);
@@ -214,10 +214,10 @@ static void poison(unsigned int request, void *arg)
 	} while (0)
 
 /*
- * INFO works before and after SETUP.  If the program's structure is longer than the
+ * INFO succeeds before and after SETUP.  If the program's structure is longer than the
  * kernel's, the kernel fills the end of the program's structure with zeros.
  */
-TEST_F(abi, info_works_before_and_after_setup)
+TEST_F(abi, info_succeeds_before_and_after_setup)
 {
 	struct timerheap_info info;
 	struct {
@@ -388,7 +388,7 @@ TEST_F(max_slots, setup_obeys_max_slots)
 	EXPECT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, 100));
 }
 
-TEST_F(max_slots, slots_are_limited_to_2_24)
+TEST_F(max_slots, slots_are_limited_to_16777216)
 {
 	struct timerheap_event event;
 	struct timerheap_info info;
@@ -401,7 +401,7 @@ TEST_F(max_slots, slots_are_limited_to_2_24)
 	ASSERT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, SLOTS_LIMIT));
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_START, (struct timerheap_start){
 		.slot = SLOTS_LIMIT });
-	/* The last slot works as all others do. */
+	/* The last slot can be started and modified, and it expires. */
 	ASSERT_EQ(0, th_start(self->fd, SLOTS_LIMIT - 1, 1000 * SEC));
 	EXPECT_EQ(1, th_modify(self->fd, SLOTS_LIMIT - 1, MSEC));
 	ASSERT_EQ(1, th_event(self->fd, &event));
@@ -409,7 +409,7 @@ TEST_F(max_slots, slots_are_limited_to_2_24)
 	EXPECT_EQ(USER + SLOTS_LIMIT - 1, event.user_data);
 }
 
-/* Before SETUP, read() and all calls except INFO and SETUP fail, and poll() reports nothing. */
+/* Before SETUP, read() and all calls but INFO and SETUP fail (ADVANCE is not tested here). */
 TEST_F(abi, calls_before_setup_are_refused)
 {
 	struct pollfd p = { .fd = self->raw, .events = POLLIN };
@@ -451,7 +451,7 @@ TEST_F(abi, unknown_requests_are_refused)
 		EXPECT_EQ(POISON, arg[i]);
 }
 
-/* libtimerheap_grow tests what a GROW that succeeds changes. */
+/* libtimerheap_grow.c tests what a successful GROW changes. */
 TEST_F(abi, sync_and_grow_refuse_bad_arguments)
 {
 	for (int bit = 0; bit < 32; bit++) {
@@ -651,10 +651,10 @@ TEST_F(abi, eventfd_refuses_bad_arguments)
 }
 
 /*
- * A timer that the program starts in mapped memory, and that is due, expires within KICK.
- * The mapped slot and ring show the event.  This test is mainly for the 32-bit build.
+ * If the program stores a deadline that has passed, and calls KICK, the timer expires in the call.
+ * The mapped slot and ring show the event, also in the layout that a 32-bit compiler uses (abi32).
  */
-TEST_F(abi, timer_expires_in_mapped_memory)
+TEST_F(abi, kick_expires_due_timer_of_mapped_slot)
 {
 	struct timerheap_slot *slot;
 	struct th_map map;
@@ -745,9 +745,9 @@ static void count_events(const struct timerheap_event *events, int nr, int *seen
 /*
  * read() and WAIT take the events that they can copy.  The other events stay in the ring.
  *
- * The array ends @over bytes after the last event that fits.  At some of these lengths, the
- * functions of arm64 that copy to a program may copy more bytes than they report.  So the test
- * tries each multiple of 8 below the size of an event.
+ * The array ends @over bytes after the last event that fits.  For some values of @over,
+ * copy_to_user() of arm64 may copy more bytes than its return value states.  So the test tries each
+ * multiple of 8 below the size of an event.
  */
 TEST_F(short_array, events_that_do_not_fit_stay_in_ring)
 {

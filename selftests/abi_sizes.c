@@ -7,7 +7,7 @@
  * with all sizes of a range; one test leaves out INFO.  The structure ends at unmapped memory, so
  * that the call fails if the kernel accesses bytes beyond it.
  *
- * Before each test slot 0 is pending; the clock is manual, so that ADVANCE works, too.
+ * Before each test slot 0 is pending.  The clock is manual, so that ADVANCE succeeds, too.
  */
 #include <stddef.h>
 
@@ -243,8 +243,11 @@ TEST_F(abi_sizes, unknown_field_that_is_not_0_is_refused)
 	EXPECT_EQ(1, th_pending(self->fd, 0));
 }
 
-/* The kernel also accesses the part that it does not know.  If it cannot, it refuses the call. */
-TEST_F(abi_sizes, longer_structure_that_ends_at_unmapped_memory_fails)
+/*
+ * The kernel also reads the end of a longer structure, although it knows no field there.  If that
+ * end is in unmapped memory, the kernel refuses the call.
+ */
+TEST_F(abi_sizes, longer_structure_with_unmapped_end_is_refused)
 {
 	const struct size_case *c;
 

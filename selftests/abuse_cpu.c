@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What unprivileged users can take from others: the CPU time of tasks, and the punctuality of
+ * What unprivileged users can take from other users: the CPU time of tasks, and the punctuality of
  * timers.
  *
- * All abuse aims at CPU 0.  abuse_test.h describes each kind.  The tests change no parameter of the
- * module; the bounds are for the default of user_cpu_percent.
+ * All abuse aims at CPU 0.  abuse_test.h describes each kind, and what the harmless twin of an
+ * abuser is.  The tests change no parameter of the module; the bounds are for the default of
+ * user_cpu_percent.
  *
  * The first tests measure which share of CPU 0 is left to a task that computes there.  The task
  * counts the rounds of a loop beside the abusers, and beside their harmless twins.  The share is
- * the quotient.  So a share of 95 % means that timers, interrupts and calls of the abusers have
- * taken 5 % of what the task had without them.
+ * the first count divided by the second.  If the share is 95 %, timers, interrupts and calls of the
+ * abusers have taken 5 % of the CPU time that the task had beside the twins.
  *
  * In the next tests, a victim starts one timer after the other on CPU 0.  The tests count the
  * timers that expire, and measure their lateness.  Lateness is @fired minus @deadline of an event,
  * so it does not depend on when the process of the victim runs.
  *
- * TIMERHEAP_EXACT=1 states that the clock counts instructions.  Only then do the tests apply the
- * strict bounds, since the figures of such a machine do not depend on the host.
+ * TIMERHEAP_EXACT=1 states that the clock counts instructions, as with QEMU's option -icount.  The
+ * figures of such a machine do not depend on the host, so the tests apply strict bounds only there.
  *
  * TIMERHEAP_SECONDS= sets how many seconds the victim is measured beside abusers: 4 by default.
  * With 3600 and "-t all_abuse_at_once_delays_no_other_user", four users take CPU time for an hour.
@@ -26,8 +27,9 @@
 #include "abuse_test.h"
 
 /*
- * What must be left, in percent, to a task that computes, beside one user and beside two.  Without
- * TIMERHEAP_EXACT= other programs of the host take CPU time, too.  Then LEFT_LOOSE must be left.
+ * The least share of the CPU, in percent, that must be left to a task that computes: beside one
+ * abusing user, and beside two.  Without TIMERHEAP_EXACT= the least share is LEFT_LOOSE, since
+ * other programs of the host take CPU time, too.
  */
 #define LEFT		95
 #define LEFT_BY_TWO	90
@@ -81,8 +83,8 @@ struct load {
 	const char *name;
 	void (*work)(const struct abuse *abuse);
 	int nr;			/* as in struct abuse */
-	int cpu;		/* of the processes */
-	int users;		/* one process for each */
+	int cpu;		/* the CPU on which the processes run */
+	int users;		/* how many users; each has one process */
 	bool stopped;		/* the processes are stopped when they have begun */
 	bool wakes;		/* each event wakes many threads of the processes */
 	int seconds;		/* how long to measure if exact; 0: 0.5 s */
@@ -115,13 +117,15 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
  * Count rounds beside a load.  Before the count, wait, so that the load uses up the burst of CPU
  * time that the limits permit.
  *
- * A load that computes needs CPU time, too.  The scheduler shares a CPU evenly only in a long time.
- * So the test takes the CPU for 5 ms by its priority, leaves it to the load for 5 ms, and so on.
+ * A load that computes needs CPU time, too.  The scheduler shares a CPU evenly only over a long
+ * time.  So the test takes the CPU for 5 ms by its priority, leaves it to the load for 5 ms, and
+ * repeats both.
  * Usually that priority is a nice value, since on PREEMPT_RT a real-time priority can delay
  * softirqs, and so the runs that the test measures.
  *
  * If a load wakes many threads, the scheduler lets some of them run despite the nice value.  But
- * the test is to measure only the cost of the wake-ups.  So it then has a real-time priority.
+ * the test is to measure only the cost of the wake-ups.  So for such a load the test has a
+ * real-time priority.
  *
  * Return: the rounds; 0: the load cannot be started.
  */
@@ -153,7 +157,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 
 		if (load.cpu >= self->cpus)
 			continue;
-		/* Reduce a load that takes too long with verify=1 or without TIMERHEAP_EXACT=. */
+		/* Reduce a load that takes too long if th_slow(), or without TIMERHEAP_EXACT=. */
 		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;
 		beside_twin = rounds_beside(self, &load, true);
@@ -169,7 +173,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 #define MEASURE_SHARES(loads) \
 	measure_shares(_metadata, self, loads, sizeof(loads) / sizeof(*(loads)))
 
-/* Tickers of a stopped process, which takes no event: their checks back off. */
+/* The process with the tickers is stopped, and takes no event.  So their checks back off. */
 TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
 {
 	static const struct load loads[] = {
@@ -186,7 +190,7 @@ TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
 	MEASURE_SHARES(loads);
 }
 
-/* Work that does not back off: the limit user_cpu_percent bounds it. */
+/* These loads do not back off, but the limit user_cpu_percent bounds their CPU time. */
 TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
 {
 	static const struct load loads[] = {
@@ -254,9 +258,9 @@ struct victim {
 };
 
 /*
- * Be the victim: start a timer on CPU 0, wait for it, and so on.  Each timer must expire once, and
- * none may be early.  The process has a real-time priority, so that the number of timers depends on
- * their lateness, and not on the number of processes that compute.
+ * Act as the victim: start a timer on CPU 0, wait for its event, and repeat.  Each timer must
+ * expire once, and none may be early.  The process has a real-time priority, so that the number of
+ * timers depends on their lateness, and not on the number of processes that compute.
  */
 static struct victim measure_victim(struct __test_metadata *_metadata,
 				    struct _test_data_abuse *self, int64_t seconds)
@@ -299,7 +303,7 @@ static struct victim victim_beside(struct __test_metadata *_metadata, struct _te
 
 	if (harmless && seconds > TWINS_SECONDS_MAX)
 		seconds = TWINS_SECONDS_MAX;
-	/* Stop each abuser when it has begun, so that it does not delay the next one. */
+	/* Stop each abuser when it has begun, so that it does not delay the start of the next. */
 	for (int i = 0; i < nr; i++) {
 		struct abuse abuse = abuses[i];
 
@@ -337,9 +341,9 @@ static uint64_t rate(const struct victim *victim)
  * are due at the same time as the victim's timer.
  *
  * If the clock does not count instructions, one of three attempts must succeed in the comparison of
- * how many timers expire: the host may be busier in one measurement than in the other.  With
- * verify=1 each batch takes milliseconds, so the victim is only measured beside the abusers, and
- * nothing is compared.
+ * how many timers expire: the host may be busier in one measurement than in the other.  If the
+ * module is slow (th_slow()), a batch may take milliseconds.  Then the test measures the victim
+ * only beside the abusers, and compares nothing.
  */
 static void compare_victims(struct __test_metadata *_metadata, struct _test_data_abuse *self,
 			    const struct abuse *abuses, int nr, bool punctual)
@@ -365,9 +369,9 @@ static void compare_victims(struct __test_metadata *_metadata, struct _test_data
 }
 
 /*
- * Two processes of one user postpone 2^18 slots each, by KICK.  There are fewer slots with
- * verify=1, or if the machine has less than 2 GB of memory.  On two CPUs the processes run on
- * CPUs 1 and 0, on three or more CPUs on CPUs 1 and 2.
+ * Two processes of one user postpone 2^18 slots each, by KICK.  There are fewer slots if the module
+ * is slow (th_slow()), or if the machine has less than 2 GB of memory.  On two CPUs the processes
+ * run on CPUs 1 and 0, on three or more CPUs on CPUs 1 and 2.
  */
 TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
 {
@@ -381,7 +385,7 @@ TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
 }
 
 /* Eight threads change one slot. */
-TEST_F_TIMEOUT(abuse, hammered_slot_delays_no_other_user, 240)
+TEST_F_TIMEOUT(abuse, slot_changed_by_8_threads_delays_no_other_user, 240)
 {
 	struct abuse abuses[] = { { abuse_hammer, 8, 1 % self->cpus, 0, ABUSE_USER } };
 

@@ -14,7 +14,7 @@ FIXTURE(abuse_isolated)
 {
 	cpu_set_t isolated, others;
 	int cpu;		/* an isolated CPU */
-	int quiet;		/* in isolcpus=, not CPU 0; its interrupts are counted; -1: none */
+	int quiet;		/* an isolcpus= CPU, not 0, to count its interrupts; -1: none */
 };
 
 FIXTURE_SETUP(abuse_isolated)
@@ -127,9 +127,9 @@ static int use_context(clockid_t clock, uint32_t slots)
 }
 
 /*
- * Permit 3 calls in each measurement: the kernel itself calls a function on each CPU now and then.
- * The bound detects a ring that is one area of vmalloc(): with such a ring, each of the first two
- * loops below causes 5 to 7 more calls.  device/ring.c explains why.
+ * Permit 3 interrupts in each measurement: now and then the kernel itself calls a function on each
+ * CPU.  With this bound the test detects a ring that is one area of vmalloc().  With such a ring,
+ * each of the first two loops below causes 5 to 7 more interrupts.  device/ring.c explains why.
  */
 #define CALLS_OF_KERNEL	3
 
@@ -161,7 +161,7 @@ TEST_F_TIMEOUT(abuse_isolated, setups_and_closes_send_no_interrupt, 200)
 }
 
 /* Timers and tickers that other CPUs start, stop and move send no interrupt to an isolated CPU. */
-TEST_F_TIMEOUT(abuse_isolated, timers_of_others_send_no_interrupt, 60)
+TEST_F_TIMEOUT(abuse_isolated, timers_of_other_cpus_send_no_interrupt, 60)
 {
 	struct th_churners churners;
 	int64_t before, calls;

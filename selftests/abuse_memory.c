@@ -3,12 +3,12 @@
  * What one user can take from other users: memory, parts of their limits, and knowledge of their
  * timers.
  *
- * Most tests are an abuse that a user without privileges, or a container, may try.  Two tests check
+ * Most tests try an abuse by a user without privileges, or by a container.  Two tests check
  * what the limits must permit: default_limits_permit_million_timers, and
  * unused_slots_are_not_charged.  The tests need root, to become these users.
  *
  * Two tests are skipped unless the machine has a certain amount of memory.
- * innocent_process_survives needs less than 512 MB, since memory must be scarce.
+ * user_at_memory_limit_causes_no_oom_kill needs at most 512 MiB, since memory must be scarce.
  * default_limits_permit_million_timers needs 4 GiB, since the limit is a part of the memory.
  */
 #include <sched.h>
@@ -242,7 +242,7 @@ static void nobody_starts(struct child *parent)
  * A user takes at most 5 % of the machine's memory, even with only one timer in each page of
  * slots.
  */
-TEST_F_TIMEOUT(abuse_memory, user_takes_a_small_share_of_memory, TIME_LIMIT)
+TEST_F_TIMEOUT(abuse_memory, user_takes_at_most_5_percent_of_memory, TIME_LIMIT)
 {
 	struct child child = child_start(nobody_fills);
 
@@ -261,7 +261,7 @@ static void nobody_fills_in_cgroup(struct child *parent)
 	nobody_fills(parent);
 }
 
-/* The memory that a user takes is charged to the memory cgroup of the task, at least 99 % of it. */
+/* At least 99 % of the memory that a user takes is charged to the memory cgroup of the task. */
 TEST_F_TIMEOUT(abuse_memory, memory_is_charged_to_cgroup, TIME_LIMIT)
 {
 	struct child child;
@@ -422,12 +422,12 @@ static void abuser(struct child *parent)
 }
 
 /* If one user takes all memory that the limit allows, no process of another user is killed. */
-TEST_F(abuse_memory, innocent_process_survives)
+TEST_F(abuse_memory, user_at_memory_limit_causes_no_oom_kill)
 {
 	struct child victim, child;
 
 	if (memory() > 512 << 20)
-		SKIP(return, "needs a machine with less than 512 MB");
+		SKIP(return, "needs a machine with at most 512 MiB");
 	victim = child_start(innocent);
 	ASSERT_EQ(0, take(victim.from));
 	child = child_start(abuser);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hostile processes that share the ring of a context with their victim.  They cannot make a call of
- * the victim last longer than the call's timeout.
+ * Hostile processes share the ring of a context with their victim.  They cannot make a call of the
+ * victim last much longer than the call's timeout.
  */
 #include <signal.h>
 
 #include "timerheap_test.h"
 
 /*
- * The peers set the head of the ring so that the ring has this many entries.  A call needs several
- * ms to remove all of them.  So the call rarely finds the ring empty, even if the host stops the
- * peers for a moment.
+ * The hostile processes, the peers, set the head of the ring so that it has this many entries.  A
+ * call needs several ms to remove all of them.  So the call rarely finds the ring empty, even if
+ * the host stops the peers for a moment.
  */
 #define SLOTS	(1 << 16)
 #define PEERS	2			/* hostile processes */
 #define TIMEOUT	(10 * MSEC)
 
-/* A call that lasts this long is not bounded by its timeout, even on an emulated debug kernel. */
+/* If a call lasts this long, even on an emulated debug kernel, its timeout does not bound it. */
 #define TOO_LONG	(10 * SEC)
 
 FIXTURE(abuse_ring)
@@ -88,7 +88,7 @@ TEST_F_TIMEOUT(abuse_ring, nonblocking_call_ends, 90)
 
 	EXPECT_EQ(0, th_wait_flags(self->map.fd, events, SLOTS, 0, 0, 0));
 	EXPECT_GT(start + TOO_LONG, now());
-	TH_LOG("WAIT for no event: %lld us", (long long)(now() - start) / 1000);
+	TH_LOG("WAIT with min = 0: %lld us", (long long)(now() - start) / 1000);
 
 	start = now();
 	ASSERT_EQ(0, fcntl(self->map.fd, F_SETFL, O_NONBLOCK));

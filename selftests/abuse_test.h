@@ -4,8 +4,8 @@
  *
  * A test describes an abuser by a struct abuse, starts it with abusers_start(), measures what
  * other users still get, and kills it with abusers_end().  Each abuser has a harmless twin.  The
- * twin uses its CPU in about the same way, but the kernel checks none of its timers, and it does
- * not KICK.  So a test can compare what others get beside the abuser and beside the twin.
+ * twin uses its CPU in about the same way.  But it does not call KICK, and the kernel checks none
+ * of its timers.  So a test can compare what other users get beside the abuser and beside the twin.
  */
 #ifndef ABUSE_TEST_H
 #define ABUSE_TEST_H
@@ -31,7 +31,7 @@ struct abuse {
 	int queue;			/* the CPU on which its timers are queued */
 	uid_t user;
 	bool harmless;			/* be the harmless twin */
-	int ready;			/* a pipe, for abuse_ready() */
+	int ready;			/* the end of a pipe to which abuse_ready() writes */
 };
 
 /*
@@ -68,8 +68,8 @@ static inline void abusers_forbid(struct abusers *abusers)
 }
 
 /*
- * Raise the limit of open files, change to @abuse->user, and let the end of the test kill this
- * process.  Return: whether all of that has succeeded.
+ * Raise the limit of open files, change to @abuse->user, and make the kernel kill this process
+ * when the test ends.  Return: whether all of that has succeeded.
  */
 static inline bool abuse_become(const struct abuse *abuse)
 {
@@ -129,7 +129,7 @@ static inline void abusers_continue(struct abusers *abusers)
  * measurement longer.
  *
  * If the clock does not count instructions (@exact is false), the host may suspend an emulated CPU
- * in a span.  Then the span with the most rounds counts @spans times.
+ * in a span.  So then count the rounds of the span with the most rounds, times @spans.
  *
  * Return: the rounds.
  */
@@ -346,10 +346,10 @@ static inline void abuse_kick_due(const struct abuse *abuse)
 }
 
 /*
- * Start timers by BATCH so that one is due every 3 us, all the time.  Keep the next 10 ms full of
- * them, so that timers expire also while the process is preempted.  The timers of the harmless twin
- * are due 1000 s later.  Abuser and twin compute all the time between their calls.  So the calls do
- * not change how much CPU time the two processes ask for.
+ * Start timers by BATCH so that one is due every 3 us, all the time.  Keep timers pending for the
+ * next 10 ms, so that timers expire also while the process is preempted.  The timers of the
+ * harmless twin are due 1000 s later.  Abuser and twin compute all the time between their calls.
+ * So the calls do not change how much CPU time the two processes ask for.
  */
 static inline void abuse_batches(const struct abuse *abuse)
 {
@@ -375,7 +375,7 @@ static inline void abuse_batches(const struct abuse *abuse)
 }
 
 /*
- * Postpone @abuse->nr timers by KICK, round and round.  Each timer is postponed shortly before it
+ * Postpone @abuse->nr timers by KICK, in endless rounds.  Each timer is postponed shortly before it
  * is due.  So it does not expire, but the kernel soon finds its old deadline due, and requeues it.
  */
 static inline void abuse_postpone(const struct abuse *abuse)
