@@ -9,8 +9,8 @@
  *
  * The first tests measure which share of CPU 0 is left to a task that computes there.  The task
  * counts the rounds of a loop beside the abusers, and beside their harmless twins.  The share is
- * the first count divided by the second.  If the share is 95 %, timers, interrupts and calls of the
- * abusers have taken 5 % of the CPU time that the task had beside the twins.
+ * the first count divided by the second.  If the share is 95 %, the abusers' timers, interrupts and
+ * calls have taken 5 % of the CPU time that the task had beside the twins.
  *
  * In the next tests, a victim starts one timer after the other on CPU 0.  The tests count the
  * timers that expire, and measure their lateness.  Lateness is @fired minus @deadline of an event,

@@ -79,7 +79,7 @@ TEST_F(batch, operations_take_effect_in_order)
 	EXPECT_EQ(USER + 2, event.user_data);
 }
 
-/* A refused operation has its error in @result and changes nothing.  BATCH executes all others. */
+/* A refused operation has its error in @result and changes nothing.  BATCH executes the rest. */
 TEST_F(batch, refused_operation_does_not_stop_the_batch)
 {
 	struct timerheap_op start = op_start(0, SEC), stop = op_stop(0);
@@ -206,7 +206,7 @@ TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
 		if (ops[i].result >= 0)
 			counts[ops[i].result]++;
 	}
-	TH_LOG("%u idle, %u pending or not taken, %u refused", counts[0], counts[1],
+	TH_LOG("results: %u times 0, %u times 1, %u errors", counts[0], counts[1],
 	       NR - counts[0] - counts[1]);
 	EXPECT_LT(NR / 10, counts[0]);
 	EXPECT_LT(NR / 10, counts[1]);

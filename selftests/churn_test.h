@@ -2,8 +2,9 @@
 /*
  * Churners: threads that start, modify and stop timers at random, each on its own slots.
  *
- * A test starts churners, disturbs their CPUs, and ends the churners.  Then as many armings must
- * have ended as have begun.
+ * A test starts churners, disturbs them, for example by CPU hotplug, and ends them.  Each start or
+ * modify begins an arming.  An arming ends when its timer is started, modified or stopped again, or
+ * expires.  At the end as many armings must have ended as have begun.
  */
 #ifndef CHURN_TEST_H
 #define CHURN_TEST_H
@@ -14,8 +15,9 @@
 #define TH_CHURNERS_MAX		8
 
 /*
- * One thread.  It uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts its armings, @ended
- * those that its own calls ended: a call found the timer pending, or discarded its expiration.
+ * One thread.  It uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts its armings.  @ended
+ * counts the armings for which a call of the thread found the timer pending, or discarded its
+ * expiration.
  */
 struct th_churner {
 	pthread_t thread;

@@ -227,7 +227,7 @@ TEST_F(step, relative_deadline_follows_a_step_unlike_timerfd)
 
 	ASSERT_EQ(0, timerfd_settime(back, 0, &near, NULL));
 	ASSERT_EQ(0, th_start(self->mono, 1, SEC));
-	/* This deadline is so far that it has not passed when the clock is stepped. */
+	/* This deadline is so far ahead that it has not passed when the clock is stepped. */
 	ASSERT_EQ(0, th_start(self->real, 0, 100 * SEC));
 	ASSERT_EQ(0, clock_step(-1000 * SEC));
 	EXPECT_TRUE(system_readable(back, LOST / MSEC));
@@ -366,7 +366,7 @@ TEST_F(cancel_on_set, step_is_reported_once)
  * deadline, the timer stays pending.  The three timers of the test have different deadlines,
  * and the same rounded deadline, @due.
  */
-TEST_F(cancel_on_set, timers_with_slack_follow_a_step)
+TEST_F(cancel_on_set, step_expires_timers_with_slack_at_rounded_deadline)
 {
 	struct th_map map = { .setup = {
 		.clock = CLOCK_REALTIME, .slots = 3, .slack = 65536 * MSEC,
@@ -456,7 +456,7 @@ TEST_F(cancel_on_set, step_wakes_sleepers)
 
 /*
  * A step forward or back wakes a sleeping WAIT within 100 ms.  The host may delay some of the
- * wake-ups, so the test requires this of 5 of the 9 steps.
+ * wake-ups, so the test requires this of at least 5 of the 9 steps.
  */
 TEST_F(cancel_on_set, step_wakes_sleepers_at_once)
 {

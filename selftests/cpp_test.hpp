@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A harness for tests in C++, since that of the other tests is C.  Prints TAP.
+ * A harness for tests in C++, since the harness of the other tests is for C.  It prints TAP.
  *
  *	TEST(sum_is_exact)
  *	{
@@ -48,7 +48,7 @@ static bool failed;
 		}								\
 	} while (0)
 
-/* Return the error number that a function throws; 0: none. */
+/* Return: the error number of the std::system_error that a function throws; 0: none. */
 template <class Function>
 static int error_of(Function function)
 {
@@ -68,7 +68,7 @@ int main()
 	std::printf("TAP version 13\n1..%zu\n", tests().size());
 	for (const auto &test : tests()) {
 		failed = false;
-		/* Kill a test that waits for an event that was lost. */
+		/* SIGALRM ends the program if a test waits for an event that was lost. */
 		alarm(60);
 		try {
 			test.function();

@@ -2,8 +2,8 @@
 /*
  * The files in /sys/kernel/debug/timerheap: heaps, lateness, contexts and accounts.
  *
- * The tests compare the contents with INFO and with what the test has done.  They also
- * check:
+ * The tests compare the contents of the files with INFO and with what the test has done.  They
+ * also check:
  *
  *  - While contexts are opened and closed, each reading of the file "contexts" lists all
  *    contexts that stay open.
@@ -583,7 +583,7 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 	EXPECT_LT(0, *readings);
 	TH_LOG("%u timers, ns late: median %lld, p99 %lld, most %lld", slots,
 	       (long long)alone.median, (long long)alone.p99, (long long)alone.most);
-	TH_LOG("with %lu readings of these files: median %lld, p99 %lld, most %lld", *readings,
+	TH_LOG("with %lu readings of the files: median %lld, p99 %lld, most %lld", *readings,
 	       (long long)with.median, (long long)with.p99, (long long)with.most);
 	if (exact) {
 		EXPECT_GT(3 * alone.p99, with.p99);
@@ -655,7 +655,7 @@ TEST_F_TIMEOUT(debugfs, module_unloads_between_readings, 60)
 	int unloads = 0, image = open(ko, O_RDONLY);
 
 	if (image < 0)
-		SKIP(return, "needs the module to load it again: TIMERHEAP_KO=, not %s", ko);
+		SKIP(return, "cannot open the module %s to load it again: set TIMERHEAP_KO=", ko);
 	format_parameters(text, sizeof(text));
 	close(self->fd);
 	for (int i = 0; i < 3; i++)

@@ -22,8 +22,8 @@
  * The timers of the second user must never be early, and each must expire once.  The test
  * measures their lateness with the limit and without.  Lateness is @fired minus @deadline of an
  * event, so it does not matter when the process of the second user runs.  Meanwhile
- * cyclictest (of rt-tests), if it is installed, measures how late a task of high priority
- * gets its CPU.
+ * cyclictest (of the package rt-tests), if it is installed, measures how late a task of high
+ * priority gets its CPU.
  *
  * In the second test the third user must keep a fraction of its CPU.  Many tickers make
  * long runs, which the budget throttles.  A few tickers with different deadlines, a few
@@ -205,7 +205,7 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
  * for half of the run on average.  With the limit such runs are rare, so the average wait is less
  * than a quarter of that without the limit.  Without TIMERHEAP_EXACT= the test checks no wait.
  */
-TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_others, 220)
+TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_other_users, 220)
 {
 	const int tickers_each =
 		abuse_permitted_slots(self->fd, th_slow() ? 1000 : 1000000) / self->cpus;
@@ -268,10 +268,10 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
 		{ "17 tickers", abuse_read_tickers, 17, 0, 1 },
 		{ "50 tickers", abuse_read_tickers, 50, 0, 1 },
 		{ "200 tickers", abuse_read_tickers, 200, 0, 1, true },
-		{ "moved earlier", abuse_move_earlier, 0, 0, 2 },
-		{ "1000 soon", abuse_start_soon, 0, 0, 2 },
-		{ "moved earlier, from CPU 1", abuse_move_earlier, 0, 1, 1 },
-		{ "1000 soon, from CPU 1", abuse_start_soon, 0, 1, 1 },
+		{ "a timer moved earlier", abuse_move_earlier, 0, 0, 2 },
+		{ "timers 3 us apart", abuse_start_soon, 0, 0, 2 },
+		{ "a timer moved earlier from CPU 1", abuse_move_earlier, 0, 1, 1 },
+		{ "timers 3 us apart, from CPU 1", abuse_start_soon, 0, 1, 1 },
 	};
 	uint64_t alone = 0;
 
@@ -344,7 +344,7 @@ static uint64_t count_events(int fd)
  * TIMERHEAP_UNLIMITED needs CAP_SYS_RESOURCE.  user_cpu_percent does not limit a context with this
  * flag, and its minimum period is 1 us.
  */
-TEST_F_TIMEOUT(fair, unlimited_context_needs_capability, 120)
+TEST_F_TIMEOUT(fair, unlimited_context_needs_capability_and_has_no_cpu_limit, 120)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = ABUSE_CROWD };
 	struct timerheap_info info;
@@ -376,8 +376,8 @@ TEST_F_TIMEOUT(fair, unlimited_context_needs_capability, 120)
 	EXPECT_EQ(min_period, th_get(self->fd, 0).period);
 	unlimited = count_events(fd);
 	close(fd);
-	TH_LOG("events in a second: %llu, unlimited %llu", (unsigned long long)limited,
-	       (unsigned long long)unlimited);
+	TH_LOG("events in 1 s: %llu with user_cpu_percent=1, %llu unlimited",
+	       (unsigned long long)limited, (unsigned long long)unlimited);
 	EXPECT_LT(0, limited);
 	EXPECT_LT(2 * limited, unlimited);
 }

@@ -2,8 +2,8 @@
 /*
  * Fault injection: each allocation and each copy from or to the program fails in turn.
  *
- * KICK, BATCH, WAIT and read() copy several items at a time, and after a fault one by one.  So one
- * fault that is injected into such a copy does not make these calls fail.  Memory that ends too
+ * KICK, BATCH, WAIT and read() copy several items at a time.  If such a copy fails, they copy the
+ * items one by one.  So one injected fault does not make these calls fail.  Memory that ends too
  * early makes them fail: abi.c, batch.c and protocol.c test that.
  *
  * The kernel can make the n-th allocation or copy of a thread fail (fail-nth, described in
@@ -461,7 +461,7 @@ static void try_all_faults(struct __test_metadata *_metadata, const struct opera
 	EXPECT_LE(operation->faults_min, n - 1);
 }
 
-TEST_F_TIMEOUT(faults, each_fault_leaves_a_clean_state, 120)
+TEST_F_TIMEOUT(faults, each_failed_operation_can_be_repeated, 120)
 {
 	int64_t before = th_entries(self->fd);
 
@@ -474,7 +474,7 @@ TEST_F_TIMEOUT(faults, each_fault_leaves_a_clean_state, 120)
  * The first START of a context allocates memory for its slot.  If the user's heap on this CPU was
  * never used, the START also allocates a segment and the directory of that heap.
  */
-TEST_F_TIMEOUT(faults, fault_in_first_start_leaves_clean_state, 60)
+TEST_F_TIMEOUT(faults, failed_first_start_can_be_repeated, 60)
 {
 	static const struct operation start = { "the first START", op_start, 7 };
 
@@ -544,7 +544,7 @@ TEST_F_TIMEOUT(faults, start_of_used_slot_never_lacks_memory, 120)
  * The first SETUP of a user allocates a structure of the user, an account, and a queue for each
  * CPU.  If the kernel has kmemleak, kmemleak reports what was not freed after a fault.
  */
-TEST_F_TIMEOUT(faults, fault_in_setup_of_new_user_leaves_clean_state, 60)
+TEST_F_TIMEOUT(faults, failed_setup_of_new_user_can_be_repeated, 60)
 {
 	const struct operation setup = {
 		"SETUP of a new user", op_setup_and_start, 14 + sysconf(_SC_NPROCESSORS_CONF),
@@ -557,7 +557,7 @@ TEST_F_TIMEOUT(faults, fault_in_setup_of_new_user_leaves_clean_state, 60)
  * The count of a context's eventfd is the largest that a program can write.  The events of the
  * context still arrive, and no run or call waits until the program reads the eventfd.
  */
-TEST(full_eventfd_blocks_nothing)
+TEST(full_eventfd_blocks_no_run_or_call)
 {
 	uint64_t full = UINT64_MAX - 1, count;
 	struct timerheap_event event;
