@@ -241,7 +241,7 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 		armed[i]++;
 	}
 	while (now() < end) {
-		/* Start an attacker, at first and after the last one was killed below. */
+		/* Start the first attacker, or one that replaces an attacker killed below. */
 		if (!pid) {
 			pid = fork();
 			if (!pid)
@@ -289,7 +289,7 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 	}
 	for (int i = TICKERS; i < SLOTS; i++)
 		expired[i] += th_stop(self->fd, i) + th_discarded;
-	/* Let the tickers not expire any more.  A stop would discard what was not read. */
+	/* Postpone the tickers beyond this test.  A stop would discard their unread expirations. */
 	for (int i = 0; i < TICKERS; i++)
 		EXPECT_EQ(1, th_modify_flags(self->fd, i, 1000 * SEC, 0, TIMERHEAP_IF_PENDING));
 	while ((n = th_wait_flags(self->fd, events, SLOTS, 0, 0, 0)) > 0)

@@ -153,7 +153,7 @@ TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu, 3600)
 }
 
 /* A heap that several CPUs share is driven by one of them that is online. */
-TEST_F_TIMEOUT(hotplug, sharing_cpu_drives_shared_heap, 60)
+TEST_F_TIMEOUT(hotplug, shared_heap_is_driven_by_a_cpu_that_shares_it, 60)
 {
 	struct system_heap heaps[64];
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests of libtimerheap, which run on both engines.
+ * Helpers for tests of libtimerheap, which run on both engines: the kernel and the process.
  *
  * With TIMERHEAP_ENGINE=process the library serves the timers in the process, and the tests need no
- * device: native/Makefile runs them so.  Without it they need the device.
+ * device: native/Makefile runs them in this way.  Without TIMERHEAP_ENGINE= they need the device.
  */
 #ifndef LIBRARY_TEST_H
 #define LIBRARY_TEST_H
@@ -37,7 +37,7 @@ static void library_limit_cpu_time(void)
 	}
 }
 
-/* Return: whether the process serves the timers of this test. */
+/* Return: whether the library serves the timers of this test in the process. */
 static inline bool library_in_process(void)
 {
 	const char *name = getenv("TIMERHEAP_ENGINE");
@@ -52,7 +52,7 @@ static inline bool library_in_process(void)
 			REQUIRE_DEVICE();				\
 	} while (0)
 
-/* Skip the test if the process serves, since only the kernel has @what. */
+/* Skip the test if the engine is the process, since only the kernel has @what. */
 #define REQUIRE_KERNEL(what)						\
 	do {								\
 		if (library_in_process())				\
@@ -60,7 +60,7 @@ static inline bool library_in_process(void)
 		REQUIRE_DEVICE();					\
 	} while (0)
 
-/* Return: how many timers of the user are in buckets, in the kernel; 0: in the process. */
+/* Return: how many timers of the user are in buckets; 0 if the engine is the process. */
 static inline uint64_t library_bucketed(struct timerheap *th)
 {
 	struct timerheap_info info = {};

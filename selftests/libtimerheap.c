@@ -157,7 +157,7 @@ TEST(clock_step_is_reported_once)
 
 	REQUIRE_ENGINE();
 	if (library_in_process() && !getenv("TIMERHEAP_MAY_STEP"))
-		SKIP(return, "would step the clock of this machine, without TIMERHEAP_MAY_STEP");
+		SKIP(return, "steps the clock of this machine: needs TIMERHEAP_MAY_STEP=");
 	if (clock_step(0))
 		SKIP(return, "needs the right to set the clock");
 	th = timerheap_open_setup(&setup);
@@ -324,7 +324,7 @@ TEST_F(lib, postponed_timer_expires_at_last_deadline)
 	EXPECT_TRUE(no_event(th, 50 * MSEC));
 }
 
-/* Give a child a context, start all its timers, and let the first one expire. */
+/* In a child: open the context again, start all its timers, and let the first one expire. */
 static bool reopen_and_start(struct timerheap *th)
 {
 	if (timerheap_reopen(th))
@@ -363,7 +363,7 @@ TEST_F(lib, stop_start_and_postpone_make_no_system_call)
 			wrong += !timerheap_stop(self->th, slot);
 			wrong += timerheap_start(self->th, slot, deadline + i) != 0;
 			wrong += timerheap_postpone(self->th, slot, deadline + 2 * i) != 1;
-			/* In the process this reads the clock, which strict seccomp forbids. */
+			/* In the process, timerheap_next() reads the clock; seccomp forbids it. */
 			if (!in_process)
 				wrong += timerheap_next(self->th, &event);
 		}
@@ -534,6 +534,7 @@ TEST_F(lib, reap_calls_function_once_per_event)
 	EXPECT_EQ(3, timerheap_reap(self->th, reap_one, &reaped, 4));
 	EXPECT_EQ((1 << 4) - 1, reaped.sum);
 	EXPECT_EQ(7, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
+	/* The timer that reap_one() has restarted adds its user_data, 1, a second time. */
 	EXPECT_EQ((1 << 10) - 1 + 1, reaped.sum);
 	EXPECT_EQ(10, reaped.calls);
 	EXPECT_EQ(0, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
@@ -632,7 +633,7 @@ TEST_F(lib, free_discards_event)
 			timerheap_free(th, slots[i]);
 		/*
 		 * This call removes the numbers of the slots from the ring.  After even rounds the
-		 * numbers stay there, and the slots get their next owners meanwhile.
+		 * numbers are still there when the program allocates the slots again.
 		 */
 		if (round % 2)
 			EXPECT_FALSE(timerheap_next(th, &event));
@@ -651,8 +652,8 @@ TEST_F(lib, stop_and_start_discard_event)
 	int data, slot = timerheap_alloc(th);
 
 	/*
-	 * A deadline of 1 expires at once.  A periodic timer stays pending for its next period,
-	 * which is longer than the machine has run.
+	 * A timer with the deadline 1 expires at once.  A periodic one stays pending, with a
+	 * period that is longer than the machine has run.
 	 */
 	for (int ticker = 0; ticker < 2; ticker++) {
 		timerheap_set_pointer(th, slot, NULL);
