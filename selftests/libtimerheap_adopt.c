@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap: a successor goes on with the context of a program that was killed.
+ * libtimerheap: a program, the successor, continues to use the context of a program that was
+ * killed, its predecessor.
  *
- * Between the two, the test keeps the descriptor, as systemd's descriptor store does.  The
- * predecessor is a child that opens the context, and sends the descriptor to the test by
- * SCM_RIGHTS.  The successor is another child, to which the test sends the descriptor in the same
- * way.  In some tests, the test itself is the successor.
+ * In most tests the predecessor is a child that opens the context, and sends the descriptor to the
+ * test by SCM_RIGHTS.  The test keeps the descriptor, as systemd's descriptor store does.  The
+ * successor is the test itself, or another child, to which the test sends the descriptor in the
+ * same way.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,7 +19,7 @@
 
 #define MANY	1000000
 #define SLOTS	50000
-#define ROUNDS	12		/* with TIMERHEAP_SECONDS=, only 3 */
+#define ROUNDS	12		/* kills in a test; 3 if the environment has TIMERHEAP_SECONDS */
 
 /* Pass a descriptor over a socket.  Return: 0 or -errno. */
 static int send_fd(int socket, int fd)
@@ -59,9 +60,9 @@ FIXTURE(adopt)
 	int sockets[2];
 	/* In shared memory: what the children have done. */
 	struct record {
-		/* @begun timers were to be started.  For @armed of them the start has returned. */
+		/* The predecessor has begun to start @begun timers.  @armed starts have returned. */
 		uint32_t begun, armed;
-		uint32_t events[MANY];	/* expirations taken, indexed by the data of the timer */
+		uint32_t events[MANY];	/* expirations that were taken, by the data of the timer */
 	} *record;
 };
 
@@ -80,7 +81,7 @@ FIXTURE_TEARDOWN(adopt)
 	close(self->sockets[1]);
 }
 
-/* Fork a child that ends with its parent.  Return: as fork(). */
+/* Fork a child that is killed when its parent ends.  Return: as fork(). */
 static pid_t fork_child(void)
 {
 	pid_t pid = fork();
@@ -91,8 +92,8 @@ static pid_t fork_child(void)
 }
 
 /*
- * A round: the predecessor arms @timers timers, each with a deadline within @span of its start.
- * The test kills the predecessor after @life, or if @life is 0, when all timers are armed.
+ * A round: the predecessor arms @timers timers, each with a deadline within @span ns of its start.
+ * The test kills the predecessor after @life ns, or if @life is 0, when all timers are armed.
  */
 struct round {
 	uint32_t timers;
@@ -101,7 +102,7 @@ struct round {
 	int64_t life;
 };
 
-/* Arm the timers of a round, and take events meanwhile, until killed. */
+/* Arm the timers of a round, and take events, until the test kills this process. */
 static void predecessor(const struct round *round, int socket, struct record *record)
 {
 	struct timerheap_setup setup = {
@@ -153,7 +154,10 @@ static int successor(const struct round *round, int socket, struct record *recor
 
 	if (!th)
 		return 1;
-	/* The limit of CPU time may make timers late, so a wait without an event proves nothing. */
+	/*
+	 * A user's limit of CPU time may make timers late.  So after a wait without an event, check
+	 * whether a timer is still pending.
+	 */
 	while (now() < end && (timerheap_wait(th, 100 * MSEC) || any_pending(th)))
 		while (timerheap_next(th, &event)) {
 			record->events[event.user_data] += event.expirations;
@@ -161,7 +165,7 @@ static int successor(const struct round *round, int socket, struct record *recor
 		}
 	if (any_pending(th))
 		return 2;
-	/* Only a slot that the predecessor was allocating or freeing may stay allocated. */
+	/* All slots are free, but for one that the predecessor was allocating or freeing. */
 	for (uint32_t i = 0; i < round->timers - 1; i++)
 		if (timerheap_alloc(th) < 0)
 			return 3;
@@ -170,8 +174,8 @@ static int successor(const struct round *round, int socket, struct record *recor
 }
 
 /*
- * Kill a predecessor, and let a successor go on.  Check that each timer expires once, in one of the
- * two.
+ * Kill a predecessor, and let a successor continue.  Check that one of the two takes the event of
+ * each timer, and that no event is taken twice.
  */
 static void kill_and_succeed(struct __test_metadata *_metadata, const int sockets[2],
 			     struct record *record, const struct round *round)
@@ -211,14 +215,14 @@ static void kill_and_succeed(struct __test_metadata *_metadata, const int socket
 		doubled += record->events[i] > 1;
 	}
 	TH_LOG("%u timers armed, %u expired before the kill, %u lost", record->armed, before, lost);
-	/* The predecessor may have taken one event that it could not record any more. */
+	/* If the predecessor was killed before it recorded a taken event, that event is "lost". */
 	EXPECT_GE(1, lost);
 	EXPECT_EQ(0, doubled);
 	for (uint32_t i = record->armed; i < round->timers; i++)
 		EXPECT_GE(i < record->begun, record->events[i]);
 }
 
-/* Programs are killed while they start timers. */
+/* In each round the test kills a program that is starting timers. */
 TEST_F_TIMEOUT(adopt, successor_loses_and_doubles_no_timer, 300)
 {
 	int step = getenv("TIMERHEAP_SECONDS") ? ROUNDS / 3 : 1;
@@ -232,7 +236,7 @@ TEST_F_TIMEOUT(adopt, successor_loses_and_doubles_no_timer, 300)
 	}
 }
 
-/* A program is killed that has a million timers, of which some have expired. */
+/* The test kills a program that has started a million timers.  Some of them may have expired. */
 TEST_F_TIMEOUT(adopt, million_timers_survive_their_program, 200)
 {
 	/* A million timers that expire one by one in 20 s exceed a user's limit of CPU time. */
@@ -260,7 +264,7 @@ static void die_before_kick(struct timerheap *th)
 	timerheap_arm(th, timerheap_alloc(th), timerheap_now(th) + MSEC, 0);
 }
 
-/* Be killed after a number was removed from the ring, and before the event was taken. */
+/* Be killed after a slot number was removed from the ring, and before its event was taken. */
 static void die_in_next(struct timerheap *th)
 {
 	timerheap_start(th, timerheap_alloc(th), 1);
@@ -279,7 +283,7 @@ static void die_in_next_of_several(struct timerheap *th)
 	__atomic_store_n(&th->ring->head, th->ring->head + 1, __ATOMIC_RELAXED);
 }
 
-/* Be killed when all events are taken: no event may be repeated. */
+/* Be killed after the only event was taken: the successor must not get it again. */
 static void die_after_next(struct timerheap *th)
 {
 	struct timerheap_event event;
@@ -295,7 +299,7 @@ static void die_in_next_of_stopped(struct timerheap *th)
 	timerheap_stop(th, 0);
 }
 
-/* Be killed when a slot is in the ring again: its number is also in the last entry taken. */
+/* Be killed when a slot's number is in the ring again, and also in the last removed entry. */
 static void die_after_next_and_expiry(struct timerheap *th)
 {
 	die_after_next(th);
@@ -309,7 +313,7 @@ static void die_with_full_ring(struct timerheap *th)
 		timerheap_start(th, timerheap_alloc(th), 1);
 }
 
-/* Be killed after another process has written a number to the ring that no slot has. */
+/* Be killed after another process has set the last removed entry to a number without a slot. */
 static void die_with_wrong_number(struct timerheap *th)
 {
 	die_after_next(th);
@@ -317,7 +321,8 @@ static void die_with_wrong_number(struct timerheap *th)
 }
 
 /*
- * Be killed after another process has written a wrong GAP (tools/lib/context.h): its position is
+ * Be killed after another process has written a wrong program[GAP].  That word has a slot number,
+ * and the ring position to which a successor writes it (tools/lib/context.h).  Here the position is
  * the tail, which has no entry yet.
  */
 static void die_with_wrong_gap(struct timerheap *th)
@@ -326,19 +331,19 @@ static void die_with_wrong_gap(struct timerheap *th)
 	th->ring->program[GAP] = (uint64_t)th->ring->tail << 32 | 2;
 }
 
-/* As before, but the position of GAP has an entry, and no slot has the number of GAP. */
+/* As die_with_wrong_gap(), but the position has an entry, and no slot has the number. */
 static void die_with_wrong_number_in_gap(struct timerheap *th)
 {
 	die_with_full_ring(th);
 	th->ring->program[GAP] = (uint64_t)th->ring->head << 32 | 5;
 }
 
-/* A successor finishes what its predecessor was doing when it was killed. */
-TEST_F(adopt, successor_finishes_what_was_begun)
+/* A successor gets once each event that its predecessor has neither taken nor discarded. */
+TEST_F(adopt, successor_gets_each_untaken_event_once)
 {
 	static const struct {
 		void (*die)(struct timerheap *th);
-		/* Events that the successor gets, and entries of the ring when it opens. */
+		/* Events that the successor gets; entries in the ring after its open. */
 		uint32_t events, entries;
 	} cases[] = {
 		{ die_before_kick, 1, 1 },
@@ -374,12 +379,12 @@ TEST_F(adopt, successor_finishes_what_was_begun)
 		th = timerheap_open_fd(fd);
 		ASSERT_NE(NULL, th);
 		EXPECT_EQ(fd, timerheap_fd(th));
-		/* Each event is in the ring once.  die_before_kick() may have none there yet. */
+		/* After die_before_kick() the timer may not be due yet, and so not in the ring. */
 		entries = __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE) - th->ring->head;
 		if (cases[i].die != die_before_kick)
 			EXPECT_EQ(cases[i].entries, entries);
 		do {
-			/* After the last event, wait for one that the program must not get. */
+			/* After the last expected event, check for 50 ms that no other arrives. */
 			limit = LOST;
 			if (events >= cases[i].events)
 				limit = 50 * MSEC;
@@ -392,7 +397,7 @@ TEST_F(adopt, successor_finishes_what_was_begun)
 		} while (waited > 0);
 		EXPECT_EQ(cases[i].events, events);
 		EXPECT_EQ(events, __builtin_popcount(seen));
-		/* The slot works as before. */
+		/* The timer of slot 0 can be started again, and expires. */
 		EXPECT_EQ(0, timerheap_start(th, 0, 1));
 		EXPECT_EQ(1, timerheap_wait(th, LOST));
 		EXPECT_TRUE(timerheap_next(th, &event));
@@ -410,8 +415,8 @@ struct sorted {
 };
 
 /*
- * Let a few timers expire, in another order than that of their deadlines.  Then stop, so that the
- * parent can execute the sort of the events step by step.
+ * Let SORTED timers expire, in another order than that of their deadlines.  Then stop this process
+ * by SIGSTOP, so that the parent can step it through timerheap_sync(), which sorts the events.
  */
 static void predecessor_that_sorts(int socket)
 {
@@ -469,7 +474,7 @@ TEST_F(adopt, successor_finds_each_event_after_kill_in_sort)
 	nr = step_through_sort(pid, th->ring, states, 512);
 	TH_LOG("%d states of the ring", nr);
 	ASSERT_LT(SORTED, nr);
-	/* The sort leaves no gap. */
+	/* At its end the sort has restored the words of the library: program[GAP] is 0. */
 	EXPECT_EQ(0, memcmp(states[0].program, states[nr - 1].program, sizeof(states->program)));
 	for (int i = 0; i < nr; i++) {
 		uint32_t seen = 0;
@@ -485,7 +490,7 @@ TEST_F(adopt, successor_finds_each_event_after_kill_in_sort)
 			TH_LOG("in state %d of %d", i, nr);
 		timerheap_close(next);
 	}
-	/* The last state is sorted. */
+	/* In the last state the events are sorted. */
 	for (int i = 0; i < SORTED; i++) {
 		ASSERT_TRUE(timerheap_next(th, &event));
 		EXPECT_EQ(i + 1, event.deadline);
@@ -494,7 +499,7 @@ TEST_F(adopt, successor_finds_each_event_after_kill_in_sort)
 	timerheap_close(th);
 }
 
-/* Allocated slots stay allocated, with their data, and freed slots stay free. */
+/* For a successor, allocated slots stay allocated, with their data, and freed slots stay free. */
 TEST_F(adopt, successor_has_slots_of_predecessor)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 4), *next;
@@ -519,7 +524,7 @@ TEST_F(adopt, successor_has_slots_of_predecessor)
 
 #define SUCCESSOR	"TIMERHEAP_SUCCESSOR"
 
-/* After exec(): take over the context whose descriptor is in the environment. */
+/* After exec(): open the context whose descriptor number is in TIMERHEAP_SUCCESSOR. */
 static void __attribute__((constructor)) successor_after_exec(void)
 {
 	const char *fd = getenv(SUCCESSOR);
@@ -559,7 +564,7 @@ static void predecessor_that_executes(void)
 }
 
 /* The timers stay after timerheap_close() and after exec() if there is a copy of the descriptor. */
-TEST_F(adopt, copy_of_descriptor_survives_close_and_exec)
+TEST_F(adopt, copy_of_descriptor_keeps_timer_after_close_and_exec)
 {
 	pid_t pid = fork_child();
 	int status;
@@ -572,7 +577,7 @@ TEST_F(adopt, copy_of_descriptor_survives_close_and_exec)
 }
 
 /* A descriptor that has no context is refused, and stays open. */
-TEST_F(adopt, other_descriptor_is_refused)
+TEST_F(adopt, descriptor_without_context_is_refused)
 {
 	int raw = th_open();
 
@@ -589,9 +594,9 @@ TEST_F(adopt, other_descriptor_is_refused)
 }
 
 /*
- * The library refuses a context that a library with other words in program[] has opened.  The
- * first word is the version of the words.  A library of version 2 did not write GAP, so a successor
- * could not finish a sort that was killed.
+ * The library stores its own words in program[] of the ring.  The first one is their version.  The
+ * library refuses a context with another version.  Version 2 had no GAP, so a successor could not
+ * finish a sort during which the predecessor was killed.
  */
 TEST_F(adopt, context_of_older_library_is_refused)
 {

@@ -111,12 +111,12 @@ TEST(conversions_saturate_and_never_overflow)
 	EXPECT(up(picoseconds::max()) == 9223372036854776);
 	EXPECT(up(duration<std::uint64_t>(UINT64_MAX)) == never);
 	EXPECT(up(duration<std::uint64_t, std::nano>(UINT64_MAX)) == never);
-	/* The last second that fits, and the first one that does not. */
+	/* The last whole second that is not above TIMERHEAP_NEVER, and the next one. */
 	EXPECT(up(std::chrono::seconds(9223372036)) == 9223372036000000000);
 	EXPECT(up(std::chrono::seconds(9223372037)) == never);
 	EXPECT(up(thirds(3 * INT64_C(9223372036) + 2)) == 9223372036666666667);
 	EXPECT(up(thirds(3 * INT64_C(9223372037))) == never);
-	/* Of 9223372036 + 6/7 seconds, the whole ones fit. */
+	/* 9223372036 + 6/7 seconds are above TIMERHEAP_NEVER, 9223372036 + 5/7 are not. */
 	EXPECT(up(sevenths(7 * INT64_C(9223372036) + 5)) == 9223372036714285715);
 	EXPECT(up(sevenths(7 * INT64_C(9223372036) + 6)) == never);
 	EXPECT(up(duration<double>(INFINITY)) == never);
@@ -126,7 +126,7 @@ TEST(conversions_saturate_and_never_overflow)
 	EXPECT(up(duration<double, std::nano>(9223372036854774784.0)) == 9223372036854774784);
 }
 
-/* A timer of @clock that @start has started is pending after a century, or expired at once. */
+/* Let @start start a timer.  Return: true: it never expires; false: it has expired at once. */
 template <class Start>
 static bool never_expires(Start start)
 {
@@ -145,7 +145,7 @@ static bool never_expires(Start start)
 	return true;
 }
 
-TEST(extreme_deadlines_are_never_or_at_once)
+TEST(extreme_deadlines_expire_never_or_at_once)
 {
 	using hour_time = std::chrono::time_point<manual, std::chrono::hours>;
 
@@ -165,7 +165,7 @@ TEST(extreme_deadlines_are_never_or_at_once)
 	EXPECT(!never_expires([](auto &timer) { timer.start(1h); timer.postpone(-1h); }));
 }
 
-TEST(calendar_time_before_the_epoch_has_passed)
+TEST(deadline_before_the_epoch_expires_at_once)
 {
 	theap::context<system_clock> context(1);
 	theap::timer<system_clock> timer(context);
@@ -203,7 +203,7 @@ static void expect_clock(clockid_t number)
 	EXPECT(read <= std::chrono::seconds(after.tv_sec) + nanoseconds(after.tv_nsec));
 }
 
-TEST(types_of_clocks_have_the_numbers_of_the_system)
+TEST(each_clock_type_reads_its_posix_clock)
 {
 	expect_clock<steady_clock>(CLOCK_MONOTONIC);
 	expect_clock<system_clock>(CLOCK_REALTIME);
@@ -212,7 +212,7 @@ TEST(types_of_clocks_have_the_numbers_of_the_system)
 	EXPECT(theap::context<manual>(1).now() == manual_time(1ns));
 }
 
-TEST(errors_of_opening_are_thrown)
+TEST(failed_open_throws_error_number)
 {
 	theap::options options;
 
@@ -252,7 +252,7 @@ TEST(options_choose_engine_size_and_slack)
 	EXPECT(error_of([&] { context.grow(5); }) == EINVAL);
 	timer.start(10ms);
 	EXPECT(context.advance(10ms) == 0 && context.advance(1ms) == 1);
-	/* A slack of 1 ns is none. */
+	/* A slack of 1 ns means no slack. */
 	timer.set_slack(1ns);
 	timer.start(10ms);
 	EXPECT(context.advance(10ms) == 1);
@@ -267,7 +267,7 @@ TEST(options_choose_engine_size_and_slack)
 	EXPECT(error_of([&] { theap::context<manual> other(options); }) == 0);
 }
 
-TEST(context_of_c_is_owned)
+TEST(own_accepts_only_context_of_its_clock)
 {
 	struct timerheap *th = timerheap_open(TIMERHEAP_CLOCK_MANUAL, 1);
 
@@ -311,8 +311,8 @@ TEST(wait_ends_for_timeout_event_and_signal)
 
 /*
  * Simulate a step of CLOCK_REALTIME, which a test must not make on a machine in use.  The linker's
- * option --wrap lets the library call the function below.  As the kernel does after a step, it arms
- * the timerfd and fails.
+ * option --wrap lets the library call the function below.  While @steps is above 0, that function
+ * arms the timerfd and fails with ECANCELED, as the system call does after a step.
  */
 static int steps;
 
@@ -346,12 +346,12 @@ TEST(clock_step_is_reported_once)
 	timer.start(1h);
 	EXPECT(steps == 0);
 	EXPECT(context.events().begin() == theap::event_range<system_clock>::sentinel());
-	/* A program that polls is woken, and the wait reports the step. */
+	/* The descriptor becomes readable, and the next wait reports the step. */
 	struct pollfd descriptor = {context.fd(), POLLIN, 0};
 	EXPECT(poll(&descriptor, 1, 1000) == 1 && descriptor.revents == POLLIN);
 	EXPECT(context.wait() == theap::woken::clock_step);
 	EXPECT(context.wait_for(1ms) == theap::woken::timeout);
-	/* Without options::report_steps, a step only arms the descriptor again. */
+	/* Without options::report_steps, the library only arms the descriptor again. */
 	options.report_steps = false;
 	theap::context<system_clock> silent(options);
 	theap::timer<system_clock> other(silent);
@@ -387,7 +387,7 @@ TEST(objects_move_and_do_not_copy)
 #if __cplusplus >= 202002L
 	static_assert(std::ranges::input_range<theap::event_range<steady_clock>>);
 #endif
-	/* A time of another clock, and a number, do not compile. */
+	/* A time of another clock, or a number, does not compile as a deadline. */
 	static_assert(accepts<steady_clock, steady_clock::time_point>);
 	static_assert(accepts<steady_clock, std::chrono::hours>);
 	static_assert(!accepts<steady_clock, system_clock::time_point>);
@@ -439,7 +439,7 @@ TEST(range_takes_each_event_once)
 		if (seen.size() == 2)
 			break;
 	}
-	/* A break leaves the events after that of its turn. */
+	/* The break has left the events that the loop had not reached. */
 	for (const auto &taken : context.events())
 		seen.push_back(taken.data());
 	EXPECT((seen == std::vector<std::uint64_t>{0, 1, 2, 3, 4}));
@@ -453,7 +453,7 @@ TEST(range_takes_each_event_once)
 	EXPECT(context.advance_next() == 0);
 }
 
-TEST(destroyed_timer_frees_its_slot_and_event)
+TEST(destroyed_timer_frees_slot_and_discards_event)
 {
 	theap::context<manual> context(2);
 	theap::timer<manual> other(context);
@@ -491,7 +491,7 @@ TEST(moved_timer_and_context_keep_their_slots)
 	b = std::move(c);
 	/* The former timer of b has been stopped. */
 	EXPECT(!c && b.slot() == slot);
-	/* Assignment closes the former context, of which no timer is left. */
+	/* The assignment closes the former context of @context, which has no timer. */
 	int fd = context.fd();
 	EXPECT(fcntl(fd, F_GETFD) >= 0);
 	context = std::move(*first);
@@ -527,7 +527,7 @@ TEST(periodic_timer_counts_periods)
 	EXPECT(context.advance(876600h) == 0);
 }
 
-TEST(manual_clock_stops_at_limits)
+TEST(advance_stops_at_limit_and_before_latest_time)
 {
 	theap::context<manual> context(2);
 	theap::timer<manual> a(context), b(context);
@@ -548,7 +548,7 @@ TEST(manual_clock_stops_at_limits)
 	EXPECT(context.now() == manual_time::max() - 1ns);
 }
 
-TEST(kicks_are_flushed_together)
+TEST(flush_and_destructor_kick_collected_timers)
 {
 	theap::context context(600);
 	std::vector<theap::timer<>> timers;
@@ -577,7 +577,7 @@ TEST(kicks_are_flushed_together)
  * Callbacks
  */
 
-TEST(function_is_called_with_or_without_event)
+TEST(callback_takes_event_or_no_argument)
 {
 	theap::loop<manual> loop(4);
 	int plain = 0, with = 0, standard = 0;
@@ -601,7 +601,7 @@ TEST(function_is_called_with_or_without_event)
 	EXPECT(plain == 1 && with == 1 && standard == 1);
 }
 
-TEST(moved_callback_is_called_at_its_new_place)
+TEST(event_calls_function_of_moved_timer)
 {
 	theap::loop<manual> loop(100);
 	std::vector<int> calls(100);
@@ -655,7 +655,7 @@ TEST(function_may_destroy_its_timer_and_others)
 	EXPECT(closed == 2 && calls == 0 && !victim);
 }
 
-TEST(exception_leaves_other_events)
+TEST(exception_leaves_later_events_to_next_dispatch)
 {
 	theap::loop<manual> loop(3);
 	int calls = 0;
@@ -679,7 +679,7 @@ TEST(exception_leaves_other_events)
 	EXPECT(loop.dispatch() == 1 && calls == 3);
 }
 
-TEST(dispatch_is_bounded_and_in_order)
+TEST(dispatch_calls_at_most_max_functions_in_order)
 {
 	theap::loop<manual> loop(11);
 	std::vector<theap::callback_timer<std::function<void()>, manual>> timers;
@@ -700,7 +700,7 @@ TEST(dispatch_is_bounded_and_in_order)
 	EXPECT(loop.dispatch(5) == 5 && order.size() == 5);
 }
 
-TEST(run_ends_at_stop_and_goes_on_after_a_signal)
+TEST(run_ends_at_stop_but_not_at_signal_in_function)
 {
 	theap::loop loop(2);
 	struct sigaction action = {}, former;
@@ -715,7 +715,7 @@ TEST(run_ends_at_stop_and_goes_on_after_a_signal)
 	action.sa_handler = [](int) {};
 	sigaction(SIGUSR1, &action, &former);
 	ticker.start_periodic(10ms);
-	/* A signal in a function, and not in a wait, does not end the loop. */
+	/* A signal that arrives in a function, and not in a wait, does not end the loop. */
 	signal.start(1ms);
 	EXPECT(loop.run() == theap::woken::event);
 	EXPECT(ticks == 3 && steady_clock::now() - start >= 30ms);
@@ -743,7 +743,7 @@ TEST(each_arming_ends_once_with_threads)
 	});
 	std::thread starter([&] {
 		for (int i = 0; i < rounds; i++) {
-			/* A start, too, may stop an expiration. */
+			/* A start, too, returns how many expirations it has prevented. */
 			stopped += shared.start(i % 3 * 1us);
 			started++;
 		}
@@ -763,7 +763,7 @@ TEST(each_arming_ends_once_with_threads)
 	EXPECT(stopped + called == started);
 }
 
-TEST(child_of_fork_destroys_its_objects)
+TEST(child_of_fork_destroys_objects_without_effect_on_parent)
 {
 	auto context = std::make_unique<theap::context<>>(2);
 	auto timer = std::make_unique<theap::timer<>>(*context);
