@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libtimerheap: both engines give the same events.
+ * libtimerheap: both engines, the kernel and the process, give the same events.
  *
  * A random script of operations runs on a context with a manual clock, and on a model of the
  * protocol in <linux/timerheap.h>.  Each result and each event must be the same.  So a program that
- * changes its engine gets the same events.  TIMERHEAP_OPERATIONS= and TIMERHEAP_SEED= change the
- * script.  The other tests are of the engine in the process: its descriptor, its lock, its waits.
+ * changes its engine gets the same events.  The environment variables TIMERHEAP_OPERATIONS and
+ * TIMERHEAP_SEED change the script.  The other tests check only the engine in the process: its
+ * descriptor, its lock, its waits.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -44,7 +45,7 @@ static uint64_t next_random(void)
 	return m.seed >> 11;
 }
 
-/* Return: a span below a power of ten, 1 ns to 1000 s.  Each of the 13 powers is equally likely. */
+/* Return: a random span below 10^n ns, with a random n from 0 to 12. */
 static uint64_t random_span(void)
 {
 	uint64_t most = 1;
@@ -54,7 +55,7 @@ static uint64_t random_span(void)
 	return next_random() % most;
 }
 
-/* Expect that the engine has returned what the model has. */
+/* Count a result of the engine in m.wrong if the model has another.  Print the first such case. */
 static void expect(uint64_t model, uint64_t engine, const char *operation, uint32_t slot)
 {
 	if (model == engine)
@@ -64,7 +65,7 @@ static void expect(uint64_t model, uint64_t engine, const char *operation, uint3
 		       (unsigned long long)m.now, (long long)engine, (long long)model);
 }
 
-/* Round as "Slack" in the header, with the 16 bits of precision that the kernel has. */
+/* Round up as "Slack" in <linux/timerheap.h>.  As the kernel, use the 16 highest bits of @slack. */
 static uint64_t model_round(uint64_t when, uint64_t slack)
 {
 	uint64_t unit = 15625, units = slack / unit;
@@ -83,7 +84,7 @@ static uint64_t model_round(uint64_t when, uint64_t slack)
 	return rounded(when, units * unit < SLACK_MIN ? SLACK_MIN : units * unit);
 }
 
-/* Check a slot at @now.  Return: the number of expirations. */
+/* Check a slot of the model at @now, as the kernel does.  Return: the number of expirations. */
 static uint64_t model_check(struct model_slot *s, uint64_t now)
 {
 	uint64_t count = 0, slack = s->slack ? s->slack : m.slack;
@@ -161,7 +162,7 @@ static struct model_slot *model_first(void)
 	return first;
 }
 
-/* Advance to @to, or if that is 0, to the next expiration. */
+/* Advance the engine and the model to @to, or to the next expiration if @to is 0. */
 static void advance(uint64_t to, uint32_t limit)
 {
 	int64_t result = to ? timerheap_advance(m.th, to, limit) : timerheap_advance_next(m.th);
@@ -186,7 +187,7 @@ static void advance(uint64_t to, uint32_t limit)
 	expect(m.now, timerheap_now(m.th), "the clock after an advance", limit);
 }
 
-/* Let the model forget the numbers of discarded events that the engine has removed. */
+/* Clear @added of each slot whose discarded event the engine has removed from the ring. */
 static void forget_removed(void)
 {
 	const struct timerheap_ring *ring = m.th->ring;
@@ -199,7 +200,7 @@ static void forget_removed(void)
 			m.slots[i].added = 0;
 }
 
-/* Take at most @max events.  They are in the order in which their slots were added to the ring. */
+/* Take at most @max events.  They must be in the order in which the ring got their slots. */
 static void take(uint32_t max)
 {
 	struct timerheap_event event;
@@ -278,7 +279,7 @@ static void operate(void)
 		break;
 	case 12:
 		span = random_span();
-		/* A short period would expire 10^7 times in 1000 s. */
+		/* Limit a long advance: a period of 100 us would expire 10^7 times in 1000 s. */
 		advance(m.now + span, span < 10 * MSEC && next_random() % 4 ? 0 :
 				      1 + next_random() % 16);
 		break;
@@ -303,7 +304,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 	return value ? strtoull(value, NULL, 0) : otherwise;
 }
 
-/* Run a script on a context of an engine.  Return: the number of differences; -1: no context. */
+/* Run a script on an engine.  Return: 0; above 0: a difference, or few events; -1: no context. */
 static int64_t run_script(uint32_t engine, uint64_t slack, uint64_t seed)
 {
 	struct timerheap_setup setup = {
@@ -384,7 +385,7 @@ static int drain(struct timerheap *th)
 }
 
 /* The descriptor is readable from the first deadline on, and until all events are taken. */
-TEST_F(engines, descriptor_of_process_follows_deadlines)
+TEST_F(engines, descriptor_in_process_is_readable_from_first_deadline)
 {
 	static const clockid_t clocks[] = {
 		CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI,
@@ -398,7 +399,7 @@ TEST_F(engines, descriptor_of_process_follows_deadlines)
 		EXPECT_FALSE(system_readable(fd, 0));
 		ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 1000 * SEC));
 		EXPECT_FALSE(system_readable(fd, 0));
-		/* An earlier deadline, of the same slot and of another one. */
+		/* An earlier deadline: first of the same slot, then of another one. */
 		ASSERT_EQ(1, timerheap_start(th, 0, timerheap_now(th) + 20 * MSEC));
 		EXPECT_TRUE(system_readable(fd, LOST / MSEC));
 		EXPECT_EQ(1, drain(th));
@@ -418,7 +419,7 @@ TEST_F(engines, descriptor_of_process_follows_deadlines)
 }
 
 /* With a manual clock the descriptor is readable while the ring has an entry. */
-TEST_F(engines, descriptor_of_process_follows_manual_clock)
+TEST_F(engines, descriptor_in_process_is_readable_after_advance)
 {
 	struct timerheap *th = open_in_process(TIMERHEAP_CLOCK_MANUAL);
 	int fd = th ? timerheap_fd(th) : -1;
@@ -439,8 +440,8 @@ static void ignore(const struct timerheap_event *event, void *arg)
 {
 }
 
-/* Each KICK that adds events after all were taken makes an edge, however they were taken. */
-TEST_F(engines, descriptor_of_process_makes_edges)
+/* A KICK that adds an event after all were taken, in any of three ways, makes an epoll edge. */
+TEST_F(engines, kick_in_process_makes_edge_after_all_events_were_taken)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -468,7 +469,7 @@ TEST_F(engines, descriptor_of_process_makes_edges)
 	timerheap_close(th);
 }
 
-/* Make an event of a slot: by a KICK, or with a manual clock by an advance. */
+/* Make an event of a slot: by a KICK, or by an advance of a manual clock.  Return: 1: success. */
 static int make_event(struct timerheap *th, uint32_t slot)
 {
 	if (th->clock != TIMERHEAP_CLOCK_MANUAL)
@@ -477,8 +478,8 @@ static int make_event(struct timerheap *th, uint32_t slot)
 }
 
 /*
- * In the process, each KICK or advance that adds an event makes an edge, also if the descriptor is
- * still readable.
+ * In the process, each KICK or advance that adds an event makes an epoll edge, also if the
+ * descriptor is still readable.
  */
 TEST_F(engines, kick_in_process_makes_edge_while_descriptor_is_readable)
 {
@@ -494,12 +495,12 @@ TEST_F(engines, kick_in_process_makes_edge_while_descriptor_is_readable)
 		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(th), &edge));
 		ASSERT_EQ(1, make_event(th, 0));
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, LOST / MSEC));
-		/* Take the only event, but do not find that the ring is empty. */
+		/* Take the only event.  Only a call that finds none makes the descriptor unreadable. */
 		EXPECT_TRUE(timerheap_next(th, &event));
 		EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
 		ASSERT_EQ(1, make_event(th, 1));
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 100));
-		/* The ring still has that entry, and the descriptor is readable. */
+		/* The ring still has the entry of slot 1, and the descriptor is readable. */
 		ASSERT_EQ(1, make_event(th, 2));
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 100));
 		EXPECT_EQ(2, drain(th));
@@ -509,8 +510,8 @@ TEST_F(engines, kick_in_process_makes_edge_while_descriptor_is_readable)
 	}
 }
 
-/* A function that takes a part of the events makes an edge for the others. */
-TEST_F(engines, events_that_are_left_make_edge)
+/* A function that takes only a part of the events makes an epoll edge for the rest. */
+TEST_F(engines, reap_and_next_before_make_edge_for_events_left)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -533,7 +534,7 @@ TEST_F(engines, events_that_are_left_make_edge)
 }
 
 /* A report of a clock step leaves the descriptor readable if the ring has an entry. */
-TEST_F(engines, clock_step_leaves_descriptor_readable)
+TEST_F(engines, report_of_clock_step_leaves_descriptor_readable)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 4,
@@ -542,7 +543,7 @@ TEST_F(engines, clock_step_leaves_descriptor_readable)
 	struct timerheap *th = timerheap_open_setup(&setup);
 
 	ASSERT_NE(NULL, th);
-	/* The wait has found the ring empty.  Then the clock is stepped, and a thread kicks. */
+	/* Simulate a clock step and an event that follow after the wait has found no event. */
 	th->process->stepped = true;
 	ASSERT_EQ(1, make_event(th, 0));
 	EXPECT_EQ(-ECANCELED, __timerheap_process.wait(th, 0));
@@ -552,14 +553,14 @@ TEST_F(engines, clock_step_leaves_descriptor_readable)
 	timerheap_close(th);
 }
 
-/* A KICK after a step back leaves the descriptor readable if the ring has an entry. */
+/* A KICK after the clock was stepped back leaves the descriptor readable if there is an event. */
 TEST_F(engines, kick_after_clock_step_leaves_descriptor_readable)
 {
 	struct timerheap *th = open_in_process(CLOCK_REALTIME);
 
 	ASSERT_NE(NULL, th);
 	ASSERT_EQ(1, make_event(th, 0));
-	/* As if the clock had been stepped back by 1000 s. */
+	/* Simulate a step back by 1000 s: the armed time is then later than the clock. */
 	th->process->armed = timerheap_now(th) + 1000 * SEC;
 	ASSERT_EQ(0, timerheap_start(th, 1, timerheap_now(th) + 500 * SEC));
 	EXPECT_TRUE(system_readable(timerheap_fd(th), LOST / MSEC));
@@ -568,8 +569,8 @@ TEST_F(engines, kick_after_clock_step_leaves_descriptor_readable)
 	timerheap_close(th);
 }
 
-/* An event of a ticker counts the periods that have passed since its expiry. */
-TEST_F(engines, late_event_counts_all_periods)
+/* The event of a ticker counts all periods that have passed until the event is taken. */
+TEST_F(engines, event_taken_late_counts_all_periods)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
 	struct timerheap_event event;
@@ -587,19 +588,19 @@ TEST_F(engines, late_event_counts_all_periods)
 
 #define ADVANCED	2000	/* timers that one advance expires */
 
-/* Take the events of ADVANCED timers.  The function of a thread. */
+/* Thread function: take the events of ADVANCED timers. */
 static void *take_advanced(void *arg)
 {
 	for (int taken = 0, more; taken < ADVANCED; taken += more) {
 		more = drain(arg);
-		/* On a busy host, leave the CPU to the advance. */
+		/* On a busy host, leave the CPU to the thread that advances the clock. */
 		if (!more)
 			sched_yield();
 	}
 	return NULL;
 }
 
-/* An advance expires what is due, and counts it, also while another thread takes the events. */
+/* An advance counts each expiration that it causes, although another thread takes the events. */
 TEST_F(engines, advance_counts_expirations_while_another_thread_takes_them)
 {
 	struct timerheap_setup setup = {
@@ -622,7 +623,7 @@ TEST_F(engines, advance_counts_expirations_while_another_thread_takes_them)
 	timerheap_close(th);
 }
 
-/* Call functions with a cancellation pending, and end at the next cancellation point. */
+/* Thread function: cancel this thread, use the context, and end at pthread_testcancel(). */
 static void *use_while_cancelled(void *arg)
 {
 	struct timerheap *th = arg;
@@ -634,8 +635,8 @@ static void *use_while_cancelled(void *arg)
 	return NULL;
 }
 
-/* No function is cancelled while it holds the lock of the context. */
-TEST_F(engines, cancelled_thread_leaves_no_lock)
+/* A thread that is cancelled does not end while it holds the lock of the context. */
+TEST_F(engines, cancelled_thread_leaves_context_unlocked)
 {
 	static const clockid_t clocks[] = { CLOCK_REALTIME, TIMERHEAP_CLOCK_MANUAL };
 
@@ -657,10 +658,10 @@ TEST_F(engines, cancelled_thread_leaves_no_lock)
 }
 
 /*
- * A timer that was stopped or postponed may wake the wait, which sleeps again.  The spans are long,
- * since a timer that is due when it starts expires at once.
+ * A timer that was stopped or postponed may wake timerheap_wait(), which then sleeps again.  The
+ * spans are long enough that a slow machine starts each timer before its deadline.
  */
-TEST_F(engines, wait_in_process_sleeps)
+TEST_F(engines, wait_sleeps_again_after_wake_up_by_stopped_timer)
 {
 	struct timerheap *th = open_in_process(CLOCK_REALTIME);
 	int64_t end, used = clock_now(CLOCK_PROCESS_CPUTIME_ID);
@@ -683,10 +684,10 @@ TEST_F(engines, wait_in_process_sleeps)
 }
 
 #define STARTERS	2
-#define STARTS		20000		/* of each starter, or fewer within MOST */
-#define MOST		(3 * SEC)
+#define STARTS		20000		/* of each starter; fewer if they take longer than MOST */
+#define MOST		(3 * SEC)	/* time limit of a starter, in ns */
 
-/* What the starters and the consumer share. */
+/* Shared by the starters, which start timers, and the consumer, which takes events. */
 static struct wakes {
 	struct timerheap *th;
 	atomic_uint taken[STARTERS];	/* expirations of each starter's slot */
@@ -694,7 +695,7 @@ static struct wakes {
 	atomic_uint ended;
 } wakes;
 
-/* Start a timer, and wait until its event was taken.  Every second deadline has passed already. */
+/* A starter: start a timer, wait until its event is taken, and repeat.  Half are due at once. */
 static void *start_one_by_one(void *arg)
 {
 	uint32_t slot = (uintptr_t)arg;
@@ -719,8 +720,8 @@ static void count_wake(const struct timerheap_event *event, void *arg)
 		wakes.taken[event->slot] += event->expirations;
 }
 
-/* While threads start timers, each start wakes the consumer, however it takes events. */
-TEST_F_TIMEOUT(engines, no_wake_up_is_lost, 120)
+/* Each start by another thread wakes the consumer, which takes events in two ways. */
+TEST_F_TIMEOUT(engines, each_start_of_a_thread_wakes_consumer, 120)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
 	pthread_t threads[STARTERS];
@@ -763,7 +764,7 @@ static void start_in_handler(int signal)
 	wrong += ret < 0 && ret != -EDEADLK;
 }
 
-/* A handler that has interrupted a KICK gets an error, and never waits for its own thread. */
+/* A signal handler that has interrupted a KICK cannot start a timer, but does not deadlock. */
 TEST_F(engines, signal_handler_never_deadlocks)
 {
 	struct itimerval timer = { { .tv_usec = 50 }, { .tv_usec = 50 } };

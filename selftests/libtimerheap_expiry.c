@@ -3,8 +3,8 @@
  * libtimerheap with TIMERHEAP_THREAD in the process: a thread of the library expires timers while
  * the program calls no function.
  *
- * Without that thread, a timer would expire when the program takes events.  So the tests read the
- * ring, and call no function that expires timers.
+ * Without that thread, a timer would expire when the program takes events.  So before a test takes
+ * events, it waits until mapped memory shows that the thread has expired timers.
  */
 #include <dirent.h>
 
@@ -28,7 +28,7 @@ static uint32_t added(const struct timerheap *th)
 	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
 }
 
-/* Return: how much later than its deadline the thread is going to check slot 0. */
+/* Return: the time from the deadline of slot 0 to its next check by the thread, in ns. */
 static int64_t back_off(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->slots[0].queued, __ATOMIC_RELAXED) - timerheap_deadline(th, 0);
@@ -81,7 +81,7 @@ FIXTURE_TEARDOWN(expiry)
 	timerheap_close(self->th);
 }
 
-/* The descriptor becomes readable for events only, and each event has fired before it is taken. */
+/* Timers expire before the program takes events.  Only events make the descriptor readable. */
 TEST_F(expiry, timers_expire_while_no_function_is_called)
 {
 	uint64_t begin = timerheap_now(self->th), taken;
@@ -119,10 +119,10 @@ TEST_F(expiry, earlier_deadline_wakes_thread)
 }
 
 /*
- * The thread checks an unread ticker only twice a second.  Its event counts all periods, and after
- * that the ticker is in time again.
+ * The thread checks a ticker only twice a second while its event is unread.  The event still counts
+ * all periods that have passed.
  */
-TEST_F(expiry, unread_ticker_is_checked_rarely)
+TEST_F(expiry, thread_checks_unread_ticker_rarely)
 {
 	uint64_t begin = timerheap_now(self->th), ticks = 0;
 	struct timerheap_event event;
@@ -141,7 +141,7 @@ TEST_F(expiry, unread_ticker_is_checked_rarely)
 	EXPECT_LE(50, ticks);
 }
 
-/* If the event of a ticker is taken before its next deadline, the thread checks it at that time. */
+/* When the event of a ticker is taken, the thread checks the ticker at its deadlines again. */
 TEST_F(expiry, taking_the_event_ends_back_off)
 {
 	struct timerheap_event event;
@@ -153,7 +153,7 @@ TEST_F(expiry, taking_the_event_ends_back_off)
 	EXPECT_EQ(0, back_off(self->th));
 }
 
-/* A close ends the thread, also one that has timers to expire. */
+/* timerheap_close() ends the thread, even if the thread has timers to expire. */
 TEST(close_ends_thread)
 {
 	for (int i = 0; i < 100; i++) {
@@ -169,7 +169,7 @@ TEST(close_ends_thread)
 }
 
 /* A child of fork() has no thread until it reopens the context; the parent keeps its thread. */
-TEST(child_gets_thread_of_its_own)
+TEST(reopen_in_child_starts_thread)
 {
 	struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
 	pid_t child;
@@ -208,8 +208,8 @@ TEST(reopen_replaces_thread)
 }
 
 /*
- * The program may close all descriptors.  Then a thread that does not sleep ends.  A start returns
- * an error, and a close does not wait for a thread that sleeps.
+ * The program may close all descriptors.  Then the thread ends when it wakes up next.  A start
+ * returns -EBADF, and timerheap_close() does not wait for a thread that still sleeps.
  */
 TEST(closed_descriptor_ends_thread)
 {
@@ -239,7 +239,7 @@ TEST(closed_descriptor_ends_thread)
 	timerheap_close(th);
 }
 
-/* With a manual clock nothing becomes due by itself.  So the flag has no effect. */
+/* With a manual clock only an advance makes timers due.  So TIMERHEAP_THREAD has no effect. */
 TEST(manual_clock_needs_no_thread)
 {
 	struct timerheap *th = open_with_thread(TIMERHEAP_CLOCK_MANUAL);

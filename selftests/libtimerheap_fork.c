@@ -41,8 +41,8 @@ static int use_timers_of_parent(struct timerheap *th)
 	return timerheap_wait(th, -1) != -EBADF ? 4 : 0;
 }
 
-/* A child finds idle timers and no event.  What it does changes no timer of its parent. */
-TEST_F(child, timers_of_parent_are_out_of_reach)
+/* A child finds idle timers and no event.  Its calls change no timer of its parent. */
+TEST_F(child, child_cannot_use_timers_of_parent)
 {
 	struct timerheap *th = self->th;
 	uint64_t deadline = timerheap_now(th) + 1000 * SEC;
@@ -64,7 +64,7 @@ TEST_F(child, timers_of_parent_are_out_of_reach)
 	EXPECT_FALSE(timerheap_next(th, &event));
 }
 
-/* Reopen the context, and let a timer expire.  Return: as use_timers_of_parent(). */
+/* In a child: reopen the context, and let a timer expire.  Return: as use_timers_of_parent(). */
 static int use_own_timers(struct timerheap *th)
 {
 	struct timerheap_slot *slots = th->slots;
@@ -87,7 +87,7 @@ static int use_own_timers(struct timerheap *th)
 }
 
 /* timerheap_reopen() gives a child timers of its own, and the parent's timers stay. */
-TEST_F(child, reopen_gives_timers_of_its_own)
+TEST_F(child, reopen_gives_child_its_own_timers)
 {
 	struct timerheap *th = self->th;
 	uint64_t deadline = timerheap_now(th) + 1000 * SEC;
@@ -105,7 +105,7 @@ TEST_F(child, reopen_gives_timers_of_its_own)
 }
 
 /* A child reopens the context, and then forks.  The grandchild cannot use the child's timers. */
-TEST_F(child, grandchild_is_detached)
+TEST_F(child, grandchild_cannot_use_timers_of_child)
 {
 	struct timerheap *th = self->th;
 	pid_t pid = fork();
@@ -150,8 +150,8 @@ static void fork_in_function(void *arg)
 	child_of_function = fork();
 }
 
-/* If a function of a loop calls fork(), the loop of the child ends with an error. */
-TEST_F(child, loop_ends_in_child_of_its_function)
+/* If a function of a loop calls fork(), the loop in the child returns -EBADF. */
+TEST_F(child, loop_fails_in_child_if_its_function_forks)
 {
 	struct timerheap_loop *loop = timerheap_loop_new(SLOTS);
 	int ret;
@@ -169,7 +169,7 @@ TEST_F(child, loop_ends_in_child_of_its_function)
 	timerheap_loop_free(loop);
 }
 
-/* A child does not keep the timers of its parent: they end when the parent closes the context. */
+/* A child does not keep its parent's timers alive: a close by the parent removes them. */
 TEST_F(child, close_of_parent_ends_timers)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
@@ -212,7 +212,7 @@ TEST_F(child, reopen_stops_all_timers)
  * A program may close the descriptor, as closefrom() does.  Then a wait without an event returns
  * -EBADF, and so does a start that needs a KICK.
  */
-TEST_F(child, closed_descriptor_is_an_error)
+TEST_F(child, wait_and_start_fail_after_close_of_descriptor)
 {
 	struct timerheap *th = self->th;
 
@@ -220,11 +220,11 @@ TEST_F(child, closed_descriptor_is_an_error)
 	close(timerheap_fd(th));
 	EXPECT_EQ(-EBADF, timerheap_wait(th, 0));
 	EXPECT_EQ(-EBADF, timerheap_start(th, 0, 1));
-	/* The teardown closes the number again.  Let it be that of an open descriptor. */
+	/* The teardown closes this number again: make it the number of an open descriptor. */
 	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
 }
 
-/* A child that cannot open the device has a context without timers, which it can close. */
+/* If a child may not open the device, it keeps a context without timers, which it can close. */
 TEST_F(child, reopen_without_permission_fails)
 {
 	struct timerheap *th = self->th;
