@@ -3,8 +3,8 @@
  * GROW and timerheap_grow(): a context gets more slots while its timers run.
  *
  * The mappings stay where they are, and no event is lost, doubled or out of order.  GROW copies the
- * numbers of unread events to a larger ring.  So some tests call GROW while events are unread, and
- * the head is at different entries.
+ * numbers of unread events to a larger ring.  So some tests call GROW while events are unread, with
+ * the head of the ring at different entries.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ FIXTURE_TEARDOWN(grow)
 	timerheap_close(self->th);
 }
 
-/* Return: the memory that is charged to the user of a context, in bytes. */
+/* Return: the memory that is charged to the user of a context, in bytes; 0: an error. */
 static uint64_t charged(struct timerheap *th)
 {
 	struct timerheap_info info;
@@ -68,7 +68,7 @@ TEST_F(grow, number_of_slots_grows_to_its_limit)
 	EXPECT_EQ(0, timerheap_start(self->th, MOST - 1, SEC));
 }
 
-/* The calls of the device accept the slots of a growth, and refuse those beyond it. */
+/* The calls of the device accept the slots that GROW has added, and refuse higher numbers. */
 TEST_F(grow, calls_accept_only_slots_below_the_present_number)
 {
 	struct timerheap_grow grow = { .slots = 3 };
@@ -88,8 +88,8 @@ TEST_F(grow, calls_accept_only_slots_below_the_present_number)
 	EXPECT_EQ(MOST, setup.max_slots);
 }
 
-/* timerheap_alloc() returns each slot once, those before and those after a growth. */
-TEST_F(grow, alloc_continues_after_growth)
+/* timerheap_alloc() returns each slot once: first the old slots, then those that GROW has added. */
+TEST_F(grow, alloc_returns_each_slot_once_after_growth)
 {
 	for (uint32_t slot = 0; slot < 1000; slot++) {
 		int ret = timerheap_alloc(self->th);
@@ -185,8 +185,8 @@ TEST_F(grow, unread_events_keep_their_order)
 	}
 }
 
-/* read() takes the events from the larger ring, too. */
-TEST_F(grow, read_takes_events_after_growth)
+/* read() takes the events that were added before GROW, and those added after it. */
+TEST_F(grow, read_takes_events_from_before_and_after_growth)
 {
 	struct timerheap_event events[16];
 	int fd = timerheap_fd(self->th);
@@ -203,10 +203,10 @@ TEST_F(grow, read_takes_events_after_growth)
 }
 
 /*
- * A context that may grow is charged as much as one that may not.  An unused slot costs at most 8
- * bytes of the ring, and a part of the pointer to its page.
+ * A context that may grow is charged as much as a context that may not.  An unused slot costs 4 to
+ * 8 bytes for its ring entry, and its share of the pointer to a page of slots.
  */
-TEST_F(grow, unused_slots_cost_nearly_nothing)
+TEST_F(grow, unused_slot_costs_at_most_9_bytes)
 {
 	struct timerheap *th = self->th, *fixed;
 	uint64_t before = charged(th), difference;
@@ -227,7 +227,7 @@ TEST_F(grow, unused_slots_cost_nearly_nothing)
 }
 
 /* A growth by one slot allocates memory only if the number of slots was a power of two. */
-TEST_F(grow, small_steps_allocate_seldom)
+TEST_F(grow, growth_by_one_slot_seldom_allocates)
 {
 	uint64_t before = charged(self->th), now;
 	int changes = 0;
@@ -244,7 +244,7 @@ TEST_F(grow, small_steps_allocate_seldom)
 }
 
 /* A child of fork() that reopens a grown context has as many slots as the parent. */
-TEST_F(grow, reopened_context_has_grown)
+TEST_F(grow, reopen_in_child_keeps_number_of_slots)
 {
 	struct timerheap *th = self->th;
 	pid_t pid;
@@ -260,8 +260,8 @@ TEST_F(grow, reopened_context_has_grown)
 	EXPECT_EQ(0, child_status(pid));
 }
 
-/* A successor has the slots that the context has grown to. */
-TEST_F(grow, adopted_context_has_grown)
+/* A program that opens the context by its descriptor gets the slots that GROW has added. */
+TEST_F(grow, open_by_descriptor_gets_slots_of_growth)
 {
 	struct timerheap *th;
 	int fd;
@@ -286,10 +286,10 @@ struct round {
 	struct timerheap *th;
 	atomic_uint events[LAST];
 	atomic_uint failed;
-	atomic_bool full;	/* a thread finds no slot: the main thread lets the context grow */
+	atomic_bool full;	/* a thread has found no free slot: the main thread calls GROW */
 };
 
-/* Allocate slots until all LAST slots are allocated.  Start each, with a deadline within 100 us. */
+/* Allocate slots until all LAST slots are allocated.  Start each: it is due within 100 us. */
 static void *start_all(void *arg)
 {
 	struct round *round = arg;

@@ -86,7 +86,7 @@ TEST_F(loop, functions_are_called_in_order_of_deadlines)
 	/* On one CPU all timers are in one queue, which expires them in order. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	EXPECT_EQ(0, timerheap_loop_run(loop));
-	/* Repeat until all timers are started before "b" is due.  "a" is due when it starts. */
+	/* Repeat until all timers are started before the timer of "b" is due. */
 	do {
 		span *= 2;
 		calls[0] = 0;
@@ -309,7 +309,7 @@ static void start_ten(void *arg)
 /* All timers that a function starts share one KICK.  A start outside of functions makes its own. */
 TEST_F(loop, starts_of_a_function_share_one_kick)
 {
-	REQUIRE_KERNEL("calls to count");
+	REQUIRE_KERNEL("KICK calls that a test can count");
 	kick_calls = 0;
 	EXPECT_LT(0, timerheap_after(loop, 0, start_ten, NULL));
 	EXPECT_LT(0, timerheap_after(loop, 100 * SEC, note, "-"));
@@ -322,8 +322,8 @@ TEST_F(loop, starts_of_a_function_share_one_kick)
 }
 
 /*
- * Take @nr events of a ticker, and restart it after each, but make no KICK for a restart.
- * Return: the number of KICKs that were made or needed, and of events that were missing.
+ * Take @nr events of a ticker.  Restart the ticker after each event, but make no KICK for it.
+ * Return: how many KICKs were made or would be needed, plus how many events were missing.
  */
 static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
 {
@@ -345,9 +345,9 @@ static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
 /*
  * The kernel queues a ticker again when it expires.  So a repeat in the loop needs no KICK, and
  * neither does a restart after each event.  If the machine stalls for a period, the ticker backs
- * off, and the call that takes its event kicks it.  So the test tries each case up to 20 times.
+ * off, and the call that takes its event kicks it.  So the test tries again, at most 40 times.
  */
-TEST_F(loop, repeats_make_no_kick)
+TEST_F(loop, periodic_timer_repeats_without_kick)
 {
 	int64_t id = timerheap_every(loop, 5 * MSEC, note, "t");
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 1);
@@ -369,14 +369,14 @@ TEST_F(loop, repeats_make_no_kick)
 	timerheap_close(th);
 }
 
-/* The function starts itself again, and is due at once. */
+/* Start a timer that calls this function again, and is due at once. */
 static void start_again(void *arg)
 {
 	note("r");
 	timerheap_after(loop, 0, start_again, NULL);
 }
 
-/* dispatch calls only the functions that are due when it begins.  So it ends. */
+/* timerheap_loop_dispatch() calls only the functions that are due when it begins.  So it ends. */
 TEST_F(loop, dispatch_ends_although_a_function_starts_itself)
 {
 	EXPECT_LT(0, timerheap_after(loop, 0, start_again, NULL));
@@ -385,7 +385,7 @@ TEST_F(loop, dispatch_ends_although_a_function_starts_itself)
 	EXPECT_STREQ("rrr", calls);
 }
 
-/* The function starts itself twice, then stops the loop. */
+/* In each of the first two calls, start a timer that calls this function; then stop the loop. */
 static void start_twice(void *arg)
 {
 	note("r");
@@ -395,7 +395,7 @@ static void start_twice(void *arg)
 		timerheap_loop_stop(loop);
 }
 
-/* timerheap_loop_run() kicks what functions start.  Without the KICKs, "s" would end the loop. */
+/* timerheap_loop_run() kicks timers that functions start.  Otherwise "s" would end the loop. */
 TEST_F(loop, run_kicks_what_functions_have_started)
 {
 	EXPECT_LT(0, timerheap_after(loop, 0, start_twice, NULL));

@@ -19,7 +19,7 @@ static int lowest_fd(void)
 	return fd;
 }
 
-/* Each function that opens fails, since the library has another layout than the program. */
+/* No function opens a context, since the library has another layout than the program. */
 TEST(library_of_next_layout_refuses_program)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 }, before = setup;
@@ -44,7 +44,7 @@ TEST(library_of_next_layout_refuses_program)
 	EXPECT_EQ(0, close(fd));
 }
 
-/* A program of the next layout is accepted by that library, but refused by the kernel. */
+/* The library accepts a program of the next layout.  The kernel refuses that layout. */
 TEST(kernel_refuses_library_of_next_layout)
 {
 	struct timerheap_setup setup = {
@@ -70,8 +70,8 @@ TEST(kernel_refuses_library_of_next_layout)
 	EXPECT_EQ(0, close(fd));
 }
 
-/* The process does not serve a program of 0.9.0, whose struct timerheap has no field @process. */
-TEST(process_does_not_serve_program_of_former_protocol)
+/* The process serves no program of protocol 2, whose struct timerheap has no field @process. */
+TEST(process_does_not_serve_program_of_protocol_2)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	const uint32_t former = 2U << 16 | (TIMERHEAP_LAYOUT + 1);
@@ -79,7 +79,7 @@ TEST(process_does_not_serve_program_of_former_protocol)
 	ASSERT_EQ(0, unsetenv("TIMERHEAP_ENGINE"));
 	errno = 0;
 	EXPECT_EQ(NULL, __timerheap_open(&setup, sizeof(setup), former));
-	/* The process does not serve it: there is no device, or the kernel has another layout. */
+	/* Only the kernel may serve, but there is no device, or the kernel has another layout. */
 	EXPECT_EQ(access(DEVICE, F_OK) ? ENOENT : EPROTONOSUPPORT, errno);
 	if (access(DEVICE, F_OK)) {
 		errno = 0;
@@ -88,7 +88,7 @@ TEST(process_does_not_serve_program_of_former_protocol)
 	}
 }
 
-/* If the kernel has another layout, the process serves. */
+/* If the kernel has another layout, or there is no device, the process serves the timers. */
 TEST(process_serves_library_of_next_layout)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };

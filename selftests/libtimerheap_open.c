@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* libtimerheap: which engine opens a context; which opens and allocations fail. */
+/* libtimerheap: whether the kernel or the process serves; which opens and allocations fail. */
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -27,7 +27,7 @@ static uint32_t max_slots(void)
 	return info.max_slots;
 }
 
-/* Return: the size of the address space that this process uses. */
+/* Return: the size of the address space that this process uses, in bytes. */
 static uint64_t address_space(void)
 {
 	unsigned long pages = 0;
@@ -49,7 +49,7 @@ static bool open_fails(clockid_t clock, uint32_t slots, int error)
 }
 
 /* A failed open sets errno and leaves no descriptor or mapping behind. */
-TEST(failed_open_leaves_nothing)
+TEST(failed_open_leaves_no_descriptor_or_mapping)
 {
 	struct rlimit limit, saved;
 	uint64_t before = address_space();
@@ -70,9 +70,9 @@ TEST(failed_open_leaves_nothing)
 	setrlimit(RLIMIT_NOFILE, &saved);
 
 	/*
-	 * 2^20 slots need 64 MiB of address space, in the process 84 MiB, and their ring 4 MiB.
-	 * With 32 MiB free, the library cannot map the slots.  With 66 MiB or 86 MiB free, it can
-	 * map the slots but not the ring, and must unmap the slots.
+	 * 2^20 slots need 64 MiB of address space, or 84 MiB if the process serves.  Their ring
+	 * needs 4 MiB.  With 32 MiB free, the library cannot map the slots.  With 66 MiB (86 MiB)
+	 * free, it can map the slots but not the ring, and must unmap the slots.
 	 */
 	if (LIBRARY_SANITIZED)
 		SKIP(return, "the sanitizer needs the address space");
@@ -132,7 +132,7 @@ TEST(bad_setup_is_refused)
 	EXPECT_EQ(E2BIG, errno);
 }
 
-/* A program chooses an engine by a flag, or its user by the environment. */
+/* A flag of the program, or the environment variable TIMERHEAP_ENGINE, chooses the engine. */
 TEST(flag_or_environment_chooses_engine)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
@@ -148,7 +148,7 @@ TEST(flag_or_environment_chooses_engine)
 	EXPECT_EQ(NULL, timerheap_open_fd(timerheap_fd(th)));
 	EXPECT_EQ(ENOTTY, errno);
 	timerheap_close(th);
-	/* The flag of the program has precedence. */
+	/* The flag of the program has precedence over the environment variable. */
 	setup.flags = TIMERHEAP_IN_KERNEL;
 	th = timerheap_open_setup(&setup);
 	EXPECT_EQ(device, th != NULL);
@@ -167,13 +167,13 @@ TEST(flag_or_environment_chooses_engine)
 	ASSERT_NE(NULL, th);
 	EXPECT_STREQ("process", timerheap_engine(th));
 	timerheap_close(th);
-	/* With neither, the kernel serves if it can. */
+	/* With no flag, and another value of the variable, the kernel serves if it can. */
 	setenv("TIMERHEAP_ENGINE", "auto", 1);
 	th = timerheap_open(CLOCK_MONOTONIC, 1);
 	ASSERT_NE(NULL, th);
 	EXPECT_STREQ(device ? "kernel" : "process", timerheap_engine(th));
 	timerheap_close(th);
-	/* For a program of 0.9.0 only the kernel serves, whatever its user has chosen. */
+	/* Only the kernel serves a program of protocol 2, whatever the variable chooses. */
 	for (int i = 0; i < 2; i++) {
 		setenv("TIMERHEAP_ENGINE", i ? "process" : "auto", 1);
 		setup.flags = 0;
@@ -198,8 +198,9 @@ TEST(flag_or_environment_chooses_engine)
 #define PARAMETER	TH_PARAMETERS "user_memory_percent"
 
 /*
- * As the user "nobody", in a child, allocate and use slots until that fails.  Return: the error,
- * positive; 0: no context could be opened, or no slot or all slots could be allocated.
+ * In a child: become the user "nobody", and allocate and use slots until timerheap_alloc() fails.
+ * Return: its positive error number; 0: no context could be opened, or at most one slot or all
+ * slots could be allocated.
  */
 static int alloc_until_error(uint32_t slots)
 {

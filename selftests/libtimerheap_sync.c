@@ -55,7 +55,7 @@ static void expire_at_random(struct timerheap *th, unsigned int *seed, int nr)
 		timerheap_start(th, i, timerheap_now(th) - 1 - rand_r(seed) % 1000000);
 }
 
-/* Events of different deadlines are taken in the order of deadlines. */
+/* timerheap_reap() takes all unread events in the order of their deadlines. */
 TEST_F(libtimerheap_sync, reap_takes_events_in_order)
 {
 	unsigned int seed = 1;
@@ -138,8 +138,8 @@ TEST_F(libtimerheap_sync, sync_sorts_events)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* A wrong number or a wrong head in the ring, written by another process, does no harm. */
-TEST_F(libtimerheap_sync, wrong_ring_is_harmless)
+/* The library ignores a wrong number or a wrong head that another process writes to the ring. */
+TEST_F(libtimerheap_sync, wrong_number_or_head_in_ring_is_ignored)
 {
 	unsigned int seed = 3;
 	uint64_t next;
@@ -156,8 +156,9 @@ TEST_F(libtimerheap_sync, wrong_ring_is_harmless)
  * If a program takes only events before the time that timerheap_sync() returns, they are in the
  * order of their deadlines.  This is so although their timers are on several CPUs.
  *
- * If the deadline of a timer has passed when it is started, its event may follow later deadlines.
- * The host may stop the machine during a start, so the test counts such starts, @passed.
+ * If the deadline of a timer has passed when it is started, its event may follow events with later
+ * deadlines.  The host may stop the machine during a start.  So the test counts such starts in
+ * @passed.
  */
 TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_are_in_order, 120)
 {
@@ -185,7 +186,7 @@ TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_are_in_order, 120)
 		while (timerheap_next_before(self->th, &event, next))
 			check_order(&event, self);
 	}
-	TH_LOG("%d events in %d rounds, %d times late", self->events, rounds, late);
+	TH_LOG("%d events in %d rounds, %d times a due timer was late", self->events, rounds, late);
 	EXPECT_LT(100, self->events);
 	EXPECT_GE(passed, self->wrong);
 }
@@ -205,7 +206,7 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 		ASSERT_LE(0, timerheap_start_periodic(self->th, 0, begun + MSEC, MSEC));
 		ASSERT_EQ(0, timerheap_start(self->th, 1, begun + 36 * MSEC));
 		nap(40 * MSEC);
-		/* A busy host may delay the expiry for longer than a sync waits. */
+		/* A busy host may delay the expiry for longer than timerheap_sync() waits. */
 		do {
 			ASSERT_EQ(0, timerheap_sync(self->th, &next));
 		} while (next <= begun + 40 * MSEC);
@@ -218,7 +219,7 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* The same with 300 tickers: timerheap_sync() kicks at most 256 of them with one KICK. */
+/* As the test above, with 300 tickers: timerheap_sync() kicks at most 256 with one KICK. */
 TEST_F(libtimerheap_sync, sync_ends_back_off_of_300_tickers)
 {
 	uint64_t next, begun = timerheap_now(self->th);
@@ -282,7 +283,7 @@ static void note(void *arg)
 }
 
 /* A loop calls the functions that are due in the order of deadlines. */
-TEST(loop_calls_in_order)
+TEST(loop_calls_functions_in_order_of_deadlines)
 {
 	struct timerheap_loop *loop;
 	struct timerheap *th;
@@ -297,7 +298,7 @@ TEST(loop_calls_in_order)
 		EXPECT_LT(0, timerheap_after(loop, i * MSEC, note, &order[i]));
 	/* In the process timerheap_sync() expires the timers. */
 	TH_WAIT_UNTIL(!timerheap_sync(th, &next) && th->ring->tail == 3);
-	/* Let the ring be in another order. */
+	/* Swap two entries, so that the ring is not in the order of deadlines. */
 	th->ring->slots[0] = 2;
 	th->ring->slots[2] = 0;
 	EXPECT_EQ(3, timerheap_loop_dispatch(loop));

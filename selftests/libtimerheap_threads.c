@@ -2,9 +2,9 @@
 /*
  * libtimerheap with several threads: they share one context, or each has its own.
  *
- * The first two tests check sums, as stress.c does.  Each start begins an arming.  The number of
- * armings of a timer equals the sum of what its starts and stops return plus the number of
- * expirations that events count.
+ * The first two tests check sums, as stress.c does.  They count each start as an arming, also the
+ * start of a pending timer, which returns 1.  The number of armings of a timer equals the sum of
+ * what its starts and stops return plus the number of expirations that events count.
  */
 #include <pthread.h>
 
@@ -190,7 +190,7 @@ static void *change_owners(void *arg)
 		int expiring = timerheap_alloc(th), never;
 
 		if (expiring < 0) {
-			nap(MSEC);	/* There is no memory for a new slot: try again. */
+			nap(MSEC);	/* No memory is left for a new slot: try again. */
 			continue;
 		}
 		timerheap_set_data(th, expiring, EXPIRING_DATA);
