@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The lifetime of a context: which processes share it, what keeps it alive, and what its
- * last close frees.
+ * The lifetime of a context: which processes share the context, what keeps it alive, and what
+ * its last close frees.
  *
  * After the last close, INFO shows as many heap entries as before the context was opened.
  * The memory of the context no longer counts against the user's limit.
@@ -56,7 +56,7 @@ TEST_F(lifetime, child_shares_context)
 	EXPECT_EQ(USER + 5, event.user_data);
 }
 
-/* A descriptor with O_CLOEXEC is closed by exec. */
+/* exec closes a descriptor that th_open() has opened with O_CLOEXEC. */
 TEST_F(lifetime, exec_closes_descriptor)
 {
 	char command[64];
@@ -71,7 +71,7 @@ TEST_F(lifetime, exec_closes_descriptor)
 	EXPECT_EQ(0, child_status(pid));
 }
 
-/* A context lives after a close() if it has another descriptor. */
+/* After a close() a context lives on if it has another descriptor, here one by dup(). */
 TEST_F(lifetime, second_descriptor_keeps_context)
 {
 	struct timerheap_event event;
@@ -264,7 +264,7 @@ static int check_user_limit(void)
 		return 1;
 	/*
 	 * Keep a context open, so that all steps use one account.  A new account has no memory
-	 * charged: then step 7 would succeed even if the close of the slots uncharged nothing.
+	 * charged: step 7 would succeed even if the close of @map's context uncharged nothing.
 	 */
 	if (th_context(CLOCK_MONOTONIC, 1) < 0 || th_map(&map, CLOCK_MONOTONIC, slots))
 		return 2;
@@ -276,15 +276,15 @@ static int check_user_limit(void)
 		return 3;
 	/*
 	 * The refused page of slots needs two pages of memory and a structure, so less than 3 pages
-	 * are left.  For the timers of the page before the refused one, a heap may have grown by a
-	 * segment of 16 KiB.  The limit does not prevent that growth.
+	 * are left.  For the timers of the last allocated page, a heap may have grown by a segment
+	 * of 16 KiB, which the limit does not prevent.
 	 */
 	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384 ||
 	    info.user_memory + 3 * getpagesize() < info.max_user_memory)
 		return 4;
 	/*
-	 * Slots whose page was allocated start with any deadline and slack.  Their buckets and heap
-	 * entries use no memory beyond the limit, but for the segment of 16 KiB (see step 4).
+	 * START succeeds on a slot whose page was allocated, with any deadline and slack.  The
+	 * buckets and heap entries use no memory beyond the limit, but for 16 KiB (see step 4).
 	 */
 	for (uint32_t i = 0; i < 4096 && i < slot - page; i++)
 		if (th_start_full(map.fd, i, (i + 2) * SEC, 0, 0, SEC) < 0)

@@ -214,7 +214,7 @@ TEST_F(manual, advance_next_skips_outdated_deadlines)
 	for (int i = 0; i < 3; i++)
 		slots[i].deadline = (i + 1) * SEC;
 	ASSERT_EQ(3, th_kick(self->fd, kick, 3));
-	/* Stop timer 0 and postpone timer 1 in shared memory.  The kernel does not notice yet. */
+	/* Stop timer 0 and postpone timer 1 in shared memory.  Their heap entries do not change. */
 	__atomic_exchange_n(&slots[0].deadline, 0, __ATOMIC_SEQ_CST);
 	__atomic_exchange_n(&slots[1].deadline, 5 * SEC, __ATOMIC_SEQ_CST);
 	a = advance_next(self->fd);
@@ -340,11 +340,11 @@ static int64_t model_first(struct model *model)
 static bool model_change(struct model *model)
 {
 	/*
-	 * 0 means the 4 ms given to SETUP, and 1 means no slack.  The other slacks, and the 4 ms,
-	 * have 2^n whole units of 1/64 ms.  So the kernel rounds a deadline up to a multiple of
-	 * 2^n units.  A store may postpone a timer to a time not after its old rounded deadline.
-	 * Then the new rounded deadline is the old one, so the timer expires at the already queued
-	 * check, as the model expects.
+	 * 0 means the 4 ms given to SETUP, and 1 means no slack.  Each other slack, and the 4 ms,
+	 * contains 2^n whole units of 1/64 ms.  So the kernel rounds a deadline up to a multiple of
+	 * 2^n units.  If a store postpones a timer, but not beyond its old rounded deadline, the
+	 * new rounded deadline is the same.  So the timer expires at the check that is queued
+	 * already, as the model expects.
 	 */
 	static const uint64_t slacks[] = {
 		0, 1, SLACK_MIN, MSEC, 32 * MSEC, 1024 * MSEC, (1LL << 22) * MSEC,
@@ -365,7 +365,7 @@ static bool model_change(struct model *model)
 	if (what == 2)
 		return th_modify_flags(model->map.fd, slot, at, 0, TIMERHEAP_ABSTIME) ==
 		       (was != 0);
-	/* Half of the changes store a deadline and keep the slack.  th_store() kicks if needed. */
+	/* 4 of 8 changes store a deadline and keep the slack.  th_store() calls KICK if needed. */
 	if (what > 3)
 		return th_store(&model->map, slot, at, s->slack) == was;
 	model->slack[slot] = slack ?: model->map.setup.slack;
@@ -510,7 +510,7 @@ static char thread_state(int tid)
 	return state;
 }
 
-/* Wait until a waiter sleeps in WAIT, which has then computed its timeout. */
+/* Wait until a thread sleeps in WAIT: its timeout has begun then.  Return: whether it sleeps. */
 static bool sleeps(struct waiter *waiter)
 {
 	TH_WAIT_UNTIL(waiter->tid && thread_state(waiter->tid) == 'S');
@@ -524,7 +524,7 @@ static bool ends(struct waiter *waiter)
 }
 
 /* ADVANCE ends a WAIT by an event, or because the clock reaches the timeout. */
-TEST_F(manual, advance_ends_waits)
+TEST_F(manual, advance_ends_wait_by_event_or_timeout)
 {
 	struct waiter waiter[] = {
 		{ .fd = self->fd, .timeout = SEC },
@@ -720,10 +720,10 @@ TEST_F(manual, batch_drain_and_info_support_manual_clock)
 }
 
 /*
- * A million timers, started in shared memory, have deadlines spread over a year.  Each
- * fires exactly at its deadline.
+ * The deadlines of a million timers are spread over a year.  The program stores them in shared
+ * memory, and starts all timers by one KICK.  Each timer fires exactly at its deadline.
  */
-TEST_F_TIMEOUT(manual, each_of_a_million_timers_is_exact, 200)
+TEST_F_TIMEOUT(manual, each_of_a_million_timers_fires_at_its_deadline, 200)
 {
 	const int nr = th_slow() ? 2000 : 1000000;
 	int64_t begin = now(), started, got = 0, wrong = 0, last = 0;

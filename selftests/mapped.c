@@ -108,7 +108,7 @@ TEST_F(mapped, bad_mmap_is_refused)
  * mapping of the device succeeds nevertheless, and has no PROT_EXEC.  Old 32-bit programs,
  * whose ELF files have no header PT_GNU_STACK, have this personality.
  */
-TEST_F(mapped, read_implies_exec_maps_without_exec)
+TEST_F(mapped, mapping_is_not_executable_with_read_implies_exec)
 {
 	struct timerheap_setup *setup = &self->map.setup;
 	char line[256], start[32], *at;
@@ -243,7 +243,7 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
 	 * The test uses one eighth of the slots.
 	 */
 	full = info.max_slots * (64LL + 64 + 4);
-	/* Repeat if @used is too small: the kernel may still have freed memory of others. */
+	/* Repeat if @used is too small: the kernel may have freed memory of other programs. */
 	do {
 		before = settled_memory();
 		if (before < full / 2)
@@ -376,10 +376,10 @@ TEST_F(mapped, child_shares_timers)
 #define TOO_LATE	99
 
 /*
- * Act as the child of child_mapping_keeps_context_alive.
+ * Act as the child in the test child_mapping_keeps_context_alive.
  *
- * Close the descriptor, and wait until the parent has unmapped and closed everything.  Then
- * postpone timer 0 from @first to @at, and check that the timer expires at @at.
+ * Close the descriptor, and wait until the parent has removed its mappings and closed its
+ * descriptor.  Then postpone timer 0 from @first to @at, and check that the timer expires at @at.
  *
  * Return: 0, TOO_LATE, or the number of the check that failed.
  */
@@ -451,7 +451,7 @@ static int child_has_slots(const struct th_map *map)
 	return status;
 }
 
-TEST_F(mapped, child_inherits_mapping_without_dontfork)
+TEST_F(mapped, child_inherits_mapping)
 {
 	EXPECT_EQ(1, child_has_slots(&self->map));
 }

@@ -213,7 +213,7 @@ TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 }
 
 /* An absolute timeout of WAIT is on the clock of the namespace. */
-TEST_F(namespace, absolute_timeout_is_of_the_namespace)
+TEST_F(namespace, absolute_timeout_of_wait_is_of_the_namespace)
 {
 	int64_t at = clock_now(variant->clock) + 30 * MSEC;
 	struct timerheap_event event;
@@ -252,7 +252,7 @@ TEST_F(namespace, offset_is_not_applied_to_timerheap_never)
  * A context has the times of the namespace in which it was set up, even if a process in
  * another namespace uses it.
  */
-TEST_F(namespace, context_keeps_its_namespace)
+TEST_F(namespace, context_keeps_namespace_of_its_setup)
 {
 	int64_t inner_time = clock_now(variant->clock), outer_time = inner_time - self->ahead;
 	struct timerheap_event event;

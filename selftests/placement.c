@@ -47,7 +47,7 @@ static int wait_armed_for(int64_t deadline)
 }
 
 /*
- * Rearm the hrtimer of the CPU that gets timers started on @fd now: start a timer of 1 ms, and
+ * Make the CPU that gets the next timer of @fd arm its hrtimer again: start a timer of 1 ms, and
  * wait for its event.
  *
  * An hrtimer that is armed for a stopped timer stays armed until it expires.  The run that expires
@@ -133,7 +133,7 @@ TEST_F_TIMEOUT(placement, timer_goes_to_starting_cpu, 60)
 }
 
 /* A timer that is postponed, or moved earlier, on another CPU goes to that CPU. */
-TEST_F_TIMEOUT(placement, timer_follows_its_changes, 60)
+TEST_F_TIMEOUT(placement, timer_moves_to_cpu_that_changes_it, 60)
 {
 	if (self->info.heaps)
 		SKIP(return, "CPUs share heaps");
@@ -190,7 +190,7 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* One deadline per CPU, so that it identifies the CPU in /proc/timer_list. */
+		/* A deadline that only this CPU has, to find it in /proc/timer_list. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;
@@ -329,7 +329,7 @@ static void partition_remove(void)
  * the timers that this CPU starts expire on it again.  The context is set up before the partition
  * is made.  So the watchdog, not SETUP, reads that the CPU is isolated.
  */
-TEST_F_TIMEOUT(placement, timers_leave_isolated_partition, 120)
+TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 {
 	int cpu = self->cpus - 1, armed = cpu, slot = 1, fd;
 	struct timerheap_setup setup = {
@@ -393,7 +393,7 @@ static int context_of(uid_t uid, bool permitted, int cpu)
 
 	if (fd < 0)
 		return fd;
-	/* The effective user has the capabilities, and the real user has the timers. */
+	/* SETUP uses the capabilities of the effective user, and charges the real user. */
 	if (!setresuid(uid, permitted ? 0 : uid, 0))
 		ret = call(fd, TIMERHEAP_IOC_SETUP, &setup);
 	if (setresuid(0, 0, 0) || ret)
@@ -436,7 +436,7 @@ TEST_F_TIMEOUT(placement, pending_timers_leave_isolated_partition, 120)
 	EXPECT_NE(cpu, wait_armed_for(at[0]));
 	EXPECT_NE(cpu, wait_armed_for(at[2]));
 	EXPECT_EQ(cpu, cpu_armed_for(at[1]));
-	/* A start does not bring the timers back.  A SETUP with the capability does. */
+	/* A start does not move the timers back to the CPU.  A SETUP with CAP_SYS_NICE does. */
 	ASSERT_EQ(0, th_start_at(limited, 2, at[0] - SEC));
 	EXPECT_NE(cpu, wait_armed_for(at[0] - SEC));
 	ASSERT_EQ(1, th_stop(limited, 2));

@@ -3,7 +3,7 @@
  * Tests of the protocol of mapped slots.
  *
  * The program starts, stops and postpones timers, and takes events, by loads, stores and
- * exchanges on shared memory.  It needs KICK only if the kernel would otherwise check a slot too
+ * exchanges on shared memory.  It calls KICK only if the kernel would otherwise check a slot too
  * late or never, or to wait for the end of a check.
  */
 #include <pthread.h>
@@ -215,7 +215,7 @@ TEST_F(protocol, periods_do_not_drift)
 	EXPECT_TRUE(no_event_for(map, 20 * MSEC));
 }
 
-/* Let a periodic slot not expire any more, and wait for the end of a check that is under way. */
+/* Let a periodic slot not expire any more, and wait for the end of its present check, if any. */
 static void last_check(struct th_map *map, uint32_t n)
 {
 	exchange_deadline(map, n, TIMERHEAP_NEVER);
@@ -532,11 +532,11 @@ TEST_F(protocol, each_run_is_an_epoll_edge)
 
 struct tally {
 	int64_t armed[SLOTS];
-	int64_t ended[SLOTS];
+	int64_t ended[SLOTS];		/* by a start or a stop */
 	int64_t expired[SLOTS];
 };
 
-/* A worker uses stores, uses calls, or takes events.  PRIVATE uses stores and takes events. */
+/* A worker changes timers by stores, or by calls, or takes events.  PRIVATE stores and takes. */
 enum role { STORES, CALLS, REAPER, PRIVATE };
 
 struct worker {
