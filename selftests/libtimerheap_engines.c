@@ -55,7 +55,7 @@ static uint64_t random_span(void)
 	return next_random() % most;
 }
 
-/* Count a result of the engine in m.wrong if the model has another.  Print the first such case. */
+/* Count in m.wrong a result of the engine that differs from the model's.  Print the first one. */
 static void expect(uint64_t model, uint64_t engine, const char *operation, uint32_t slot)
 {
 	if (model == engine)
@@ -200,7 +200,7 @@ static void forget_removed(void)
 			m.slots[i].added = 0;
 }
 
-/* Take at most @max events.  They must be in the order in which the ring got their slots. */
+/* Take at most @max events.  They must be in the order in which the ring got their numbers. */
 static void take(uint32_t max)
 {
 	struct timerheap_event event;
