@@ -32,8 +32,8 @@ static inline uint64_t exchange_deadline(struct th_map *map, uint32_t n, uint64_
 }
 
 /*
- * Discard the expirations of an idle timer that no reader has taken, and set th_discarded to their
- * number.  The caller has read 0 in the deadline, or has exchanged it with 0.
+ * Discard the expirations that no reader has taken, and set th_discarded to their number.  The
+ * timer is idle: the caller has read 0 in its deadline, or has replaced its deadline by 0.
  */
 static inline void discard_expirations(struct th_map *map, uint32_t n)
 {
@@ -64,7 +64,7 @@ static inline uint64_t stop_slot(struct th_map *map, uint32_t n)
 }
 
 /*
- * Start a timer; discard the expirations of an idle one; call KICK if needed.
+ * Start a timer.  If it was idle, discard its expirations first.  Call KICK if needed.
  *
  * Return: whether the timer was pending, or -errno.
  */
@@ -163,8 +163,9 @@ static inline void take_expirations(struct timerheap_slot *slot, struct timerhea
 }
 
 /*
- * Take the next event from the ring, without waiting and without a KICK.  Return: whether there was
- * one.
+ * Take the next event from the ring, without waiting and without a KICK.
+ *
+ * Return: whether there was an event.
  */
 static inline bool take_event_no_kick(struct th_map *map, struct timerheap_event *event)
 {
@@ -184,8 +185,8 @@ static inline bool take_event_no_kick(struct th_map *map, struct timerheap_event
 }
 
 /*
- * Take the next event as take_event_no_kick() does.  If the checks of the slot have backed off, and
- * the descriptor is open, call KICK.  Return: whether there was an event.
+ * Take the next event as take_event_no_kick() does.  If the slot backs off, and the descriptor is
+ * open, call KICK, which ends the back-off.  Return: whether there was an event.
  */
 static inline bool take_event(struct th_map *map, struct timerheap_event *event)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Taking events, waiting for them (read(), poll(), epoll, WAIT and signals), and fdinfo. */
+/* read(), poll(), epoll and WAIT, signals and stops during these calls, and fdinfo. */
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
@@ -61,7 +61,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 	struct iovec split[2] = { { to, 10 }, { to + 10, 3 * EVENT - 11 } };
 	struct sigaction action = { .sa_handler = system_ignore_signal };
 
-	/* readv() returns the one event that exists, and does not wait for a second one. */
+	/* readv() returns the one event that exists, and does not wait until the alarm. */
 	sigaction(SIGALRM, &action, NULL);
 	expire(self->fd, 1);
 	alarm(LOST / SEC);
@@ -85,7 +85,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 	EXPECT_EQ(1, events[0].expirations);
 }
 
-/* preadv2() with RWF_NOWAIT does not wait.  A file offset other than -1 is refused. */
+/* preadv2() with RWF_NOWAIT does not wait.  It refuses a file offset other than -1. */
 TEST_F(events, nowait_read_does_not_block)
 {
 	struct timerheap_event event;
@@ -146,7 +146,10 @@ TEST_F(events, descriptor_is_readable_while_there_is_an_event)
 	EXPECT_EQ(0, poll(&p, 1, 0));
 }
 
-/* epoll reports the level while there is an event, and an edge when an event is added. */
+/*
+ * Level-triggered epoll reports the descriptor while there is an event.  Edge-triggered epoll
+ * reports it when an event is added.
+ */
 TEST_F(events, epoll_reports_level_and_edge)
 {
 	struct epoll_event level = { .events = EPOLLIN };
@@ -254,12 +257,12 @@ TEST_F(events, interrupted_wait_continues_until_the_same_time)
 	EXPECT_EQ(0, wait.count);
 	EXPECT_LE((int64_t)until, now());
 	EXPECT_LT(0, handlers);
-	/* After a call that has not failed, the structure begins a new wait. */
+	/* A call that has not failed sets @until to 0.  So the next call begins a new wait. */
 	EXPECT_EQ(0, wait.until);
 	begin = now();
 	EXPECT_EQ(0, call(self->fd, TIMERHEAP_IOC_WAIT, &wait));
 	EXPECT_LE(begin + 300 * MSEC, now());
-	/* @until replaces any @timeout. */
+	/* If @until is not 0, the call ignores @timeout. */
 	for (int flags = 0; flags <= TIMERHEAP_ABSTIME; flags++) {
 		wait.flags = flags;
 		wait.until = now() + 30 * MSEC;
@@ -354,10 +357,11 @@ FIXTURE_TEARDOWN(stopped_process)
 }
 
 /*
- * A process that is stopped or frozen in the middle of a WAIT goes on waiting.  WAIT takes no
- * event before there are @min, so the event that exists while the process is stopped is not lost.
+ * A process is stopped or frozen in the middle of a WAIT.  When the process goes on, the WAIT
+ * continues.  WAIT takes no event before there are @min events.  So the event that exists while the
+ * process is stopped is not lost.
  */
-TEST_F(stopped_process, goes_on_waiting)
+TEST_F(stopped_process, wait_continues_when_process_goes_on)
 {
 	static const struct { int64_t timeout; bool absolute; } kinds[] = {
 		{ -1, false }, { LOST, true }, { LOST, false },
@@ -378,7 +382,7 @@ TEST_F(stopped_process, goes_on_waiting)
 		nap(100 * MSEC);
 		ASSERT_EQ(0, th_start(self->fd, 1, 0));
 		EXPECT_EQ(0, child_status(pid)) TH_LOG("kind %d", i);
-		/* If the child has not taken the events, take them here. */
+		/* Take events that the child has left, so that the next kind begins without. */
 		th_wait_flags(self->fd, events, 2, 0, 0, 0);
 	}
 }
@@ -525,8 +529,8 @@ TEST_F(events, unread_event_counts_all_periods)
 
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, first, period, TIMERHEAP_ABSTIME));
 	/*
-	 * A nap of 60 ms has 12 periods.  Since expiries may be late, read until the
-	 * periods of 5 naps are counted, and at least 5 times.
+	 * A nap of 60 ms has 12 periods.  Expiries may be late, so read at least 5 times, and
+	 * until the events have counted the 60 periods of 5 naps.
 	 */
 	for (int i = 0; i < 5 || ticks < 5 * 60 / 5; i++) {
 		nap(60 * MSEC);
@@ -538,7 +542,7 @@ TEST_F(events, unread_event_counts_all_periods)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* An event counts the expiration of the last arming only. */
+/* START discards the expiration of the former arming.  So the event counts 1 expiration. */
 TEST_F(events, start_discards_the_event_of_the_former_arming)
 {
 	struct timerheap_event event;

@@ -7,8 +7,8 @@
  * receive from a channel, the test here takes an event.  Instead of Reset, it calls MODIFY
  * or START.
  *
- * The fixture "calls" tests behaviors that timerfd and io_uring guarantee, and what stopped timers
- * leave behind.  timing_wheel.c tests the behaviors of go-zero's timing wheel.
+ * The fixture "calls" tests behaviors that timerfd and io_uring guarantee, and counts the heap
+ * entries of stopped timers.  timing_wheel.c tests the behaviors of go-zero's timing wheel.
  */
 #include <pthread.h>
 #include "timerheap_test.h"
@@ -96,7 +96,7 @@ static void *take_until_done(void *arg)
 }
 
 /* As in Go's test TickerConcurrentStress. */
-TEST_F(go, each_expiration_goes_to_one_of_10_readers)
+TEST_F(go, ten_readers_get_no_expiration_twice)
 {
 	const int64_t period = MSEC, first = now() + period;
 	struct reader readers[10];
@@ -216,7 +216,7 @@ static void *stop_one(void *arg)
 }
 
 /* As in Go's test TimerStopStress. */
-TEST_F(go, concurrent_stops_prevent_all_expiries)
+TEST_F(go, each_concurrent_stop_ends_its_arming)
 {
 	pthread_t threads[100];
 	int args[100][3];
@@ -298,7 +298,10 @@ TEST_F(go, longest_period_does_not_overflow)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* As in Go's test ZeroTimer. */
+/*
+ * As in Go's test ZeroTimer.  A START discards the expiration of the former arming of its slot, and
+ * the test counts that expiration, too.
+ */
 TEST_F_TIMEOUT(go, each_of_50000_zero_span_armings_expires, 100)
 {
 	const int total = 50000;
@@ -320,7 +323,7 @@ TEST_F_TIMEOUT(go, each_of_50000_zero_span_armings_expires, 100)
  * As in Go's test TimerModifiedEarlier.  MODIFY moves a pending timer to a deadline in the past,
  * so the timer expires before MODIFY returns.
  */
-TEST_F(go, move_into_the_past_expires_at_once)
+TEST_F(go, timer_moved_into_the_past_expires_at_once)
 {
 	for (int i = 0; i < 50; i++) {
 		struct timerheap_event event;
@@ -402,7 +405,7 @@ TEST_F(go, modify_changes_the_period)
 }
 
 /* As in Go's test Teardown. */
-TEST_F(go, close_succeeds_with_running_periodic_timer)
+TEST_F(go, context_is_closed_while_periodic_timer_runs)
 {
 	for (int i = 0; i < 10; i++) {
 		struct timerheap_event event;
@@ -528,7 +531,7 @@ TEST_F(go, periodic_event_has_time_of_last_expiry)
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
 	while (th_get(self->fd, 0).expirations < 3)
 		nap(MSEC);
-	/* A stop would discard the event.  So postpone the timer by 1000 s, without a period. */
+	/* A stop would discard the event.  So set a deadline 1000 s from now, and no period. */
 	ASSERT_EQ(1, th_modify_flags(self->fd, 0, 1000 * SEC, 0, TIMERHEAP_IF_PENDING));
 	postponed = now();
 	nap(50 * MSEC);
@@ -581,7 +584,7 @@ TEST_F(calls, past_deadline_counts_missed_periods)
 	uint64_t next;
 	int64_t first;
 
-	/* Repeat until all calls are made before the next deadline, which adds an expiration. */
+	/* Repeat until all calls are made before the next deadline, at which an expiry follows. */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
 		first = now() - ago;
@@ -595,8 +598,8 @@ TEST_F(calls, past_deadline_counts_missed_periods)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* With IF_PENDING, MODIFY does not arm a timer that has expired. */
-TEST_F(calls, if_pending_does_not_rearm)
+/* With IF_PENDING, MODIFY starts neither a new timer nor a timer that has expired. */
+TEST_F(calls, modify_if_pending_does_not_start_idle_timer)
 {
 	struct timerheap_event event;
 
@@ -639,7 +642,7 @@ TEST_F(calls, postponed_timer_expires_at_last_deadline)
 }
 
 /* A heap has one entry for each timer at most, however often timers are started and stopped. */
-TEST_F(calls, stopped_timers_have_one_entry_each)
+TEST_F(calls, stopped_timers_have_at_most_one_entry_each)
 {
 	struct timerheap_info before, after;
 

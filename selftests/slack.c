@@ -17,7 +17,7 @@
 #include "timerheap_test.h"
 
 #define SLACK	(8 * MSEC)
-#define GRANULARITY	SLACK		/* SLACK rounds deadlines up to its multiples */
+#define GRANULARITY	SLACK		/* slack SLACK rounds a deadline up to a multiple of this */
 
 /* Return: the first multiple of GRANULARITY that is at least @span from now. */
 static int64_t next_multiple(int64_t span)
@@ -43,7 +43,7 @@ FIXTURE_TEARDOWN(slack)
 	close(self->fd);
 }
 
-/* Return: how many entries all heaps have gained since @before was read; -1: an error. */
+/* Return: by how many entries all heaps have grown since @before was read; -1: an error. */
 static int64_t entries(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -51,7 +51,7 @@ static int64_t entries(int fd, const struct timerheap_info *before)
 	return th_info(fd, &info) ? -1 : (int64_t)(info.entries - before->entries);
 }
 
-/* Return: the growth of the number of timers in buckets since @before was read; -1: an error. */
+/* Return: how many more timers are in buckets than when @before was read; -1: an error. */
 static int64_t bucketed(int fd, const struct timerheap_info *before)
 {
 	struct timerheap_info info;
@@ -85,7 +85,7 @@ TEST_F(slack, timers_of_one_bucket_share_an_entry)
 		ASSERT_EQ(0, th_start_slack(self->fd, i, at - i * 15000, 0, SLACK));
 	EXPECT_EQ(1, entries(self->fd, &self->before));
 	EXPECT_EQ(500, bucketed(self->fd, &self->before));
-	/* An exact timer has its own entry.  So has a timer with a slack below 16384 ns. */
+	/* A timer without slack, or with a slack below 16384 ns, has its own entry. */
 	ASSERT_EQ(0, th_start_slack(self->fd, 500, at, 0, 0));
 	ASSERT_EQ(0, th_start_slack(self->fd, 501, at, 0, 16383));
 	EXPECT_EQ(3, entries(self->fd, &self->before));
@@ -142,7 +142,7 @@ TEST_F(slack, slack_does_not_shift_periodic_deadlines)
 	EXPECT_EQ(1, th_stop(self->fd, 0));
 }
 
-/* A timer whose slack is 0 has the slack given to SETUP.  A slack of 1 makes a timer exact. */
+/* A timer whose slack is 0 has the slack given to SETUP.  A slack of 1 ns means no slack. */
 TEST_F(slack, setup_slack_is_the_default)
 {
 	struct timerheap_setup setup = {
@@ -223,8 +223,8 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
 
 	ASSERT_TRUE(stay_on_one_cpu());
 	/*
-	 * A KICK of a slot that is due expires it in the call.  Repeat until both KICKs are made
-	 * before the deadline.
+	 * If the deadline has passed, KICK expires the slot within the call.  Repeat until both
+	 * KICKs are made before the deadline.
 	 */
 	do {
 		if (map.fd >= 0)
@@ -314,7 +314,7 @@ static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
  * millisecond.  So do timers whose slacks are between 1 and 2 ms: timers with different slacks
  * share entries.
  */
-TEST_F(slack, a_millisecond_of_slack_needs_an_entry_per_millisecond)
+TEST_F(slack, timers_with_1_ms_slack_need_one_entry_per_ms)
 {
 	ASSERT_TRUE(stay_on_one_cpu());
 	for (int i = 0; i < 2; i++) {
@@ -367,15 +367,15 @@ static int64_t max_queues(void)
  *
  * A bucket has at most 800 timers.  With TIMERHEAP_EXACT the clock counts instructions, 1 ns each,
  * and 800 timers take between 0.4 and 0.5 ms: five runs of 0.1 ms.  Without TIMERHEAP_EXACT they
- * may take longer, so the test does not bound the number of throttled runs.  The context has no
- * limit of its user: beyond that limit a run lasts only 20 us.
+ * may take longer, so the test does not bound the number of throttled runs.  TIMERHEAP_UNLIMITED
+ * removes the user's limit of CPU time: beyond that limit a run lasts only 20 us.
  *
  * An earlier test may have stopped a timer for which the hrtimer is still armed.  So each
  * queue may have one more run, which finds no due timer.  A busy host may stop the CPU, and then
- * another CPU steals the run.  The hrtimer stays armed, so a stolen run counts twice.
+ * another CPU steals the run.  The hrtimer of the stopped CPU stays armed and causes a second run.
+ * So the bound permits two runs for each stolen one.
  *
- * With TIMERHEAP_EXACT there are no such runs: the host stops no CPU, and `make check-all` runs no
- * other test of this program before this one.
+ * With TIMERHEAP_EXACT the host stops no CPU, so no run is stolen.
  */
 TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 {
@@ -403,8 +403,8 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
 		lead += 2 * (now() - begin);
 	}
 	/*
-	 * A context without limits has queues of its own account, not those of stay_on_one_cpu().
-	 * So the first timer with slack in the queue may have an entry of its own.
+	 * stay_on_one_cpu() has used a queue of the user.  The timers of this context are in a
+	 * queue of the kernel's account, so the first of them may have an entry of its own.
 	 */
 	EXPECT_GE(buckets + 1, queued);
 	nap(begin - now());

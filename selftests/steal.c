@@ -135,7 +135,8 @@ static int64_t take_events(struct _test_data_steal *self, int nr)
  * Return: how many failed attempts make a test fail.  Most tests count those of all CPUs together.
  *
  * An attempt can fail because the host stalls.  Then the CPU is held too late, or no other
- * CPU has time to steal before the CPU is released.  With TIMERHEAP_EXACT no attempt may fail.
+ * CPU has time to steal before the CPU is released.  TIMERHEAP_EXACT in the environment states that
+ * the clock counts instructions.  The host then has no effect, so no attempt may fail.
  */
 static int tries_of_test(void)
 {
@@ -145,7 +146,7 @@ static int tries_of_test(void)
 /*
  * Hold a CPU that has timers, and sleep in WAIT until their events arrive.
  *
- * Return: whether the timers were stolen in time.
+ * Return: whether the timers ran before the CPU was released; false if it was held too late.
  */
 static bool stolen_for_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			      int cpu, const char *what)
@@ -162,8 +163,8 @@ static bool stolen_for_waiter(struct __test_metadata *_metadata, struct _test_da
 }
 
 /*
- * A task that sleeps in WAIT gets the events of each timer of a stuck CPU in time, since another
- * CPU steals these timers.
+ * Another CPU steals the timers of a stuck CPU.  So a task that sleeps in WAIT gets their events
+ * before the stuck CPU is released.
  */
 static void check_sleeping_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 				  const char *what)
@@ -307,14 +308,14 @@ static bool run_meanwhile(struct __test_metadata *_metadata, struct _test_data_s
  *
  * A START that wakes the watchdog arms one watchdog timer on the caller's CPU and one on the
  * next CPU.  When the first CPU is stuck, the watchdog timer of the second CPU moves that of
- * the first CPU to a free CPU.  Only then does the test hold the second CPU.  The deadlines are
+ * the first CPU to a free CPU.  After that, the test holds the second CPU.  The deadlines are
  * so close that the watchdog does not sleep long.  The free CPUs have no timers, and no task
  * waits for events, so only the watchdog finds the timers.
  *
  * If the host suspends CPUs, a watchdog timer may move to a CPU just before that CPU is
  * held.  So the test counts failed attempts for each pair of CPUs separately.
  */
-TEST_F_TIMEOUT(steal, watchdog_survives_stuck_cpus, 120)
+TEST_F_TIMEOUT(steal, watchdog_steals_after_both_of_its_cpus_got_stuck, 120)
 {
 	if (self->cpus < 3)
 		SKIP(return, "needs three CPUs");
@@ -331,7 +332,7 @@ TEST_F_TIMEOUT(steal, watchdog_survives_stuck_cpus, 120)
 /*
  * Hold a CPU that has timers, with the watchdog off and a ticker on another CPU.
  *
- * Return: whether the runs of the ticker, which scan at their end, found the timers in time.
+ * Return: whether runs of the ticker, which scan at their end, stole the timers before the release.
  */
 static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
@@ -366,7 +367,7 @@ TEST_F_TIMEOUT(steal, ticker_run_on_other_cpu_steals, 120)
 	int tries = tries_of_test();
 
 	if (self->before.heaps == 1)
-		SKIP(return, "all runs are on one CPU");
+		SKIP(return, "with heaps=1 all runs are on one CPU");
 	ASSERT_EQ(0, watchdog_off(self));
 	for (int cpu = 0; cpu < self->tested; cpu++) {
 		while (tries && !run_by_ticker(_metadata, self, cpu))
@@ -381,7 +382,7 @@ TEST_F_TIMEOUT(steal, ticker_run_on_other_cpu_steals, 120)
  * Hold a CPU that has timers, with the watchdog off.  Call WAIT with a short timeout until
  * all events have arrived.
  *
- * Return: whether WAIT, which scans before it sleeps, found the timers in time.
+ * Return: whether WAIT, which scans before it sleeps, stole the timers before the release.
  */
 static bool run_by_waiter(struct __test_metadata *_metadata, struct _test_data_steal *self,
 			  int cpu)
@@ -450,8 +451,8 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_with_stealing_off, 120)
  * interrupts off, so it cannot be notified.  Store in *@last when the last of the timers fired, and
  * in *@released when @cpu was released.
  *
- * Return: how long before the new deadline the last move was made.  If it is 0 or less, the
- * moves were too late.
+ * Return: how many ns before the new deadline the last move was made.  If the number is 0 or less,
+ * the moves were too late.
  */
 static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test_data_steal *self,
 				 int cpu, int64_t *last, int64_t *released)
@@ -474,7 +475,7 @@ static int64_t move_earlier_held(struct __test_metadata *_metadata, struct _test
 
 /*
  * Timers that another CPU moves earlier while their CPU is held expire before that CPU is
- * released.  MODIFY takes most of the timers to the queue of the calling CPU.  Another CPU steals
+ * released.  MODIFY moves most of the timers to the queue of the calling CPU.  Another CPU steals
  * those that stay in the queue of the held CPU: with heaps=1 all timers, if CPU 0 is held.
  *
  * A busy host may delay the moves until after the new deadline.  Then the test starts and moves the
@@ -566,9 +567,9 @@ static bool still_expires(int fd)
 }
 
 /*
- * Start more tickers on CPU @owner than a CPU can run.  Hold @owner, so that CPU @thief
- * steals the tickers.  A CPU scans for stuck CPUs at the end of its runs, so CPU @thief has timers
- * of its own until @owner is released.  When @owner is released, hold @thief.
+ * Start tickers on CPU @owner whose runs need more than the time of a CPU.  Hold @owner, so that
+ * CPU @thief steals the tickers.  A CPU scans for stuck CPUs at the end of its runs, so CPU @thief
+ * has timers of its own until @owner is released.  When @owner is released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */
@@ -674,7 +675,7 @@ TEST_F_TIMEOUT(steal, nothing_is_stolen_from_running_cpus, 120)
 }
 
 /*
- * Start @slots timers of @fd on CPU 1, with one deadline, *@lead from now.  Make *@lead longer
+ * Start @slots timers of @fd on CPU 1, with one deadline, *@lead ns from now.  Make *@lead longer
  * until all timers are started before they are due.  Return: the deadline; 0 on an error.
  */
 static int64_t start_at_one_instant(int fd, int slots, int64_t *lead)
@@ -704,7 +705,7 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 	int64_t lead = SEC / 2;
 	int stolen = 0, waited = 0;
 
-	/* In up to 2 rounds the host may stop the thieves for as long as the task runs. */
+	/* Permit 2 rounds in which the host stops the thieves for as long as the task runs. */
 	while (stolen < 4 && waited < 3) {
 		struct hog hog = { .fd = self->fd };
 		struct timerheap_event event;
@@ -715,7 +716,7 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 		ASSERT_LE(0, fd);
 		at = start_at_one_instant(fd, slots, &lead);
 		ASSERT_LT(0, at);
-		/* Read INFO after the starts: timers of a lead that was too short have expired. */
+		/* Read INFO after the starts: if a lead was too short, checks were counted then. */
 		ASSERT_EQ(0, th_info(fd, &info));
 		hog.checked = info.checked + slots / 4;
 		hog.latest = at + 2 * SEC;

@@ -76,7 +76,7 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 
 /* All users' heaps of CLOCK_MONOTONIC that have the same number in the file heaps of debugfs. */
 struct system_heap {
-	int cpu;		/* that drives one of them; -1: no heap with this number was used */
+	int cpu;		/* the CPU that drives one of them; -1: none of them was used */
 	int entries;		/* the sum over all users */
 };
 

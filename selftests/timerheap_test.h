@@ -42,7 +42,7 @@
 #define SEC		1000000000LL
 
 /*
- * The machine
+ * Clocks, files, CPUs and processes of the machine
  */
 
 /*
@@ -51,7 +51,10 @@
  */
 #define LOST		(20 * SEC)
 
-/* Return: for how many seconds a test goes on: TIMERHEAP_SECONDS=, or @usual without it. */
+/*
+ * Return: for how many seconds a test repeats its steps: the environment variable
+ * TIMERHEAP_SECONDS, or @usual if it is not set.
+ */
 static inline int64_t th_seconds(int usual)
 {
 	const char *seconds = getenv("TIMERHEAP_SECONDS");
@@ -262,7 +265,7 @@ static inline int set_online(int cpu, bool online)
 	return put_text(path, online ? "1" : "0");
 }
 
-/* Set the mode of the device.  Return: the mode before, or -errno. */
+/* Set the permissions of the device's file.  Return: the former permissions, or -errno. */
 static inline int th_set_mode(int mode)
 {
 	struct stat st;
@@ -298,7 +301,7 @@ static inline int child_status(pid_t pid)
 	} while (0)
 
 /*
- * The calls
+ * The calls of the device
  */
 
 static inline int call(int fd, unsigned long request, void *arg)
@@ -425,7 +428,7 @@ static inline int64_t rounded(int64_t deadline, uint64_t slack)
 
 	if (slack < SLACK_MIN)
 		return deadline;
-	/* Of the units (before, last], the roundest is a multiple of the largest power of two. */
+	/* Of the numbers before + 1 to last, take that divisible by the largest power of two. */
 	while (last / (2 * step) > before / (2 * step))
 		step *= 2;
 	return last / step * step * unit;
@@ -646,7 +649,7 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* Return: INFO's @entries (of all users if the caller has CAP_SYS_ADMIN); -1: an error. */
+/* Return: INFO's @entries, of all users if the caller has CAP_SYS_ADMIN; -1: an error. */
 static inline int64_t th_entries(int fd)
 {
 	struct timerheap_info info;
