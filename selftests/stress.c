@@ -40,7 +40,7 @@ struct worker {
 	int fd;
 	int error;
 	atomic_bool *done;
-	atomic_long *remaining;	/* expirations that no consumer has taken; valid if @done */
+	atomic_long *remaining;	/* expirations that no consumer has taken; valid if @done is true */
 };
 
 static unsigned int test_seed(void)
@@ -64,9 +64,9 @@ static int64_t span(unsigned int *seed)
 }
 
 /*
- * Count the armings that a call has ended: a pending one, and those whose expirations it has
- * discarded.  @ret: what the call has returned, above 0 if the timer was pending.  The expirations
- * of periodic timers are not counted.
+ * Count the armings that a call has ended.  @ret is the result of the call: above 0 if the call has
+ * ended the arming of a pending timer.  Of one-shot timers, also count the armings whose
+ * expirations the call has discarded.
  */
 static void end_armings(struct worker *worker, uint32_t slot, int ret)
 {
@@ -282,7 +282,7 @@ TEST_F_TIMEOUT(stress, million_starts_with_span_0_expire_once, 120)
 
 	for (int i = 0; i < total; i++) {
 		if (th_start(self->fd, i % SLOTS, 0))
-			ASSERT_TRUE(false) TH_LOG("timer %d was pending, or refused", i);
+			ASSERT_TRUE(false) TH_LOG("START %d failed, or its timer was pending", i);
 		expired[i % SLOTS] += th_discarded;
 		if (i % 1000)
 			continue;
@@ -320,7 +320,7 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
 	}
 }
 
-/* 100 000 timers get the same deadline.  The test starts them from up to 4 CPUs in turn. */
+/* 100 000 timers get the same deadline.  The test starts 4 equal parts, on up to 4 CPUs. */
 TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 {
 	const int n = th_slow() ? 500 : 100000;

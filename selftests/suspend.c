@@ -114,7 +114,7 @@ TEST(alarm_of_timerfd_wakes_machine_for_a_deadline)
 	ASSERT_EQ(0, th_start_at(fd, 0, deadline));
 	alarm.it_value.tv_sec = deadline / SEC + 1;
 	ASSERT_EQ(0, timerfd_settime(alarm_fd, TFD_TIMER_ABSTIME, &alarm, NULL));
-	/* If the ALARM clock does not wake the machine, wake it after 20 s. */
+	/* If the ALARM clock does not wake the machine, the real-time clock wakes it after 20 s. */
 	if (!suspend("+20"))
 		SKIP(return, "the machine cannot suspend, or has no real-time clock to wake it");
 	EXPECT_GT(deadline + 10 * SEC, clock_now(CLOCK_BOOTTIME));

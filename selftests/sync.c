@@ -72,8 +72,8 @@ static int64_t earliest(const struct _test_data_sync *self)
 }
 
 /*
- * Call SYNC and take all events.  Check that no event is missing that was due before the returned
- * time.  Check that each event has the deadline with which its timer was started.
+ * Call SYNC and take all events.  Check that the event of each timer that was due before the
+ * returned time has arrived.  Check that each event has the deadline of the start of its timer.
  *
  * Return: the output of SYNC.
  */
@@ -116,8 +116,8 @@ TEST_F(sync, returns_next_deadline)
 	close(fd);
 }
 
-/* Without timers, and with a timer that is not due, nothing is missing. */
-TEST_F(sync, nothing_due)
+/* SYNC returns TIMERHEAP_NEVER without timers, and a future time if no timer is due. */
+TEST_F(sync, returns_future_time_if_nothing_is_due)
 {
 	EXPECT_EQ((int64_t)TIMERHEAP_NEVER, sync_next(self->fd));
 	ASSERT_EQ(0, start_at(self, 0, now() + 100 * SEC));
@@ -139,12 +139,12 @@ TEST_F(sync, returns_deadline_rounded_by_slack)
  * timer is due.  In more than half of 50 rounds, SYNC returns a time later than the start of the
  * call: the timers of all CPUs have expired.
  */
-TEST_F(sync, timers_of_all_cpus_expire)
+TEST_F(sync, waits_for_due_timers_of_all_cpus)
 {
 	int64_t deadline;
 	int late = 0;
 
-	/* Earlier tests may have used up the user's CPU time: 0.4 s without use restore it. */
+	/* Earlier tests may have used up the user's CPU budget: 0.4 s without use restore it. */
 	nap(500 * MSEC);
 	for (int round = 0; round < 50; round++) {
 		deadline = now() + 2 * MSEC;
@@ -160,17 +160,17 @@ TEST_F(sync, timers_of_all_cpus_expire)
 		while (earliest(self) != (int64_t)TIMERHEAP_NEVER)
 			check_sync(_metadata, self);
 	}
-	TH_LOG("%d of 50 times were late", late);
+	TH_LOG("in %d of 50 rounds, SYNC returned a time that had passed", late);
 	/* The host may stop a CPU during a batch, or the user may be at its limit of CPU time. */
 	EXPECT_GT(25, late);
 }
 
 /*
  * Call SYNC again and again, while timers are started and expire on all CPUs.  No event is missing.
- * The deadline of each event is not before the time in the result of the previous SYNC, unless its
+ * The deadline of each event is not before the time that the previous SYNC has returned, unless the
  * timer was started after that SYNC.
  */
-TEST_F_TIMEOUT(sync, nothing_is_missing_while_cpus_expire_timers, 120)
+TEST_F_TIMEOUT(sync, no_event_is_missing_while_cpus_expire_timers, 120)
 {
 	int64_t before = 0, end = now() + th_seconds(3) * SEC;
 	unsigned int seed = 1, rounds = 0, events = 0;
@@ -183,7 +183,7 @@ TEST_F_TIMEOUT(sync, nothing_is_missing_while_cpus_expire_timers, 120)
 			int slot = rand_r(&seed) % SLOTS;
 			int64_t deadline = now() + rand_r(&seed) % 3000 * USEC;
 
-			/* Start no timer again until its event was taken: one event per start. */
+			/* Start no timer before its event is taken: each start has one event. */
 			if (self->deadlines[slot])
 				continue;
 			ASSERT_EQ(0, start_at(self, slot, deadline));
@@ -212,7 +212,7 @@ TEST_F_TIMEOUT(sync, nothing_is_missing_while_cpus_expire_timers, 120)
  * Switch stealing off.  On CPU 1, start timers that are due in 100 ms and in 100 s, and make that
  * CPU stuck for a second.  Wait until the first timer is due.  @kind: as for hold().
  *
- * Return: whether all of that has succeeded.
+ * Return: whether all of these steps have succeeded.
  */
 static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
 {
@@ -264,7 +264,7 @@ TEST_F_TIMEOUT(sync, timers_of_stuck_cpu_are_stolen, 120)
  * While the runs of the user are throttled, SYNC may return a time that has passed.  No event that
  * was due before the returned time is missing, and in the end all events arrive.
  */
-TEST_F_TIMEOUT(sync, no_event_is_missing_at_limit, 120)
+TEST_F_TIMEOUT(sync, no_event_is_missing_while_runs_are_throttled, 120)
 {
 	int64_t begun, next, end = now() + LOST;
 	int early = 0;
@@ -279,7 +279,7 @@ TEST_F_TIMEOUT(sync, no_event_is_missing_at_limit, 120)
 		next = check_sync(_metadata, self);
 		early += next <= begun;
 	}
-	TH_LOG("%d of 400 times had passed", early);
+	TH_LOG("in %d of 400 rounds, SYNC returned a time that had passed", early);
 	while (earliest(self) != (int64_t)TIMERHEAP_NEVER && now() < end)
 		check_sync(_metadata, self);
 	EXPECT_EQ((int64_t)TIMERHEAP_NEVER, earliest(self));

@@ -74,7 +74,7 @@ static int wheel_renew(struct wheel *wheel)
 
 /*
  * Start a timer; @start.deadline is absolute in each variant.
- * Return: 1 if the timer was pending, 0, or -errno.
+ * Return: 1 if the timer was pending, 0 if it was idle, or -errno.
  */
 static int wheel_start_as(struct wheel *wheel, struct timerheap_start start)
 {
@@ -101,7 +101,7 @@ static int wheel_start(struct wheel *wheel, uint32_t slot, int64_t at)
 	});
 }
 
-/* Give a timer another deadline.  Return: 1 if the timer was pending, 0, or -errno. */
+/* Change a timer's deadline.  Return: 1 if the timer was pending, 0 if it was idle, or -errno. */
 static int wheel_move(struct wheel *wheel, uint32_t slot, int64_t at)
 {
 	int64_t was;
@@ -124,7 +124,7 @@ static int wheel_move_if_pending(struct wheel *wheel, uint32_t slot, int64_t spa
 	return wheel_move(wheel, slot, now() + span);
 }
 
-/* Return: 1 if the stop prevented the expiry, 0, or -errno. */
+/* Stop a timer.  Return: 1 if the timer was pending, 0 if it was idle, or -errno. */
 static int wheel_stop(struct wheel *wheel, uint32_t slot)
 {
 	if (wheel->passing != BY_MEMORY)
@@ -186,7 +186,7 @@ TEST_F(wheel, drain_returns_each_pending_timer_once)
 	EXPECT_EQ(SLOTS, first);
 	for (int i = 0; i < 2 * nr; i++)
 		EXPECT_FALSE(th_pending(wheel->map.fd, i));
-	/* A second drain returns none. */
+	/* A second drain returns no timer. */
 	first = 0;
 	EXPECT_EQ(0, th_drain(wheel->map.fd, pending, 300, &first));
 	EXPECT_EQ(SLOTS, first);
@@ -243,7 +243,7 @@ TEST_F(wheel, second_start_replaces_deadline_and_data)
 }
 
 /* As in go-zero's test MoveTimer. */
-TEST_F(wheel, move_later_fires_at_new_deadline)
+TEST_F(wheel, timer_moved_later_fires_at_new_deadline)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -266,7 +266,7 @@ TEST_F(wheel, move_later_fires_at_new_deadline)
 }
 
 /* As in go-zero's test MoveTimerSoon. */
-TEST_F(wheel, move_to_now_expires_within_the_call)
+TEST_F(wheel, timer_moved_to_now_expires_within_the_call)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -376,7 +376,7 @@ TEST_F(wheel, last_of_two_moves_takes_effect)
 }
 
 /* As in go-zero's test ElapsedAndSet.  The timer starts after 50 ms without a pending timer. */
-TEST_F(wheel, start_after_idle_time_fires_at_deadline)
+TEST_F(wheel, timer_started_after_idle_time_fires_at_deadline)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;
@@ -394,7 +394,7 @@ TEST_F(wheel, start_after_idle_time_fires_at_deadline)
  * As in go-zero's test ElapsedAndSetThenMove.  After 20 ms without a timer, a timer is armed and
  * moved later.  When it has expired, it is armed again and moved earlier.
  */
-TEST_F(wheel, move_after_idle_time_fires_at_new_deadline)
+TEST_F(wheel, timer_moved_after_idle_time_fires_at_new_deadline)
 {
 	struct wheel *wheel = &self->wheel;
 	struct timerheap_event event;

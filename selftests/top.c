@@ -60,7 +60,7 @@ FIXTURE_TEARDOWN(top)
 	close(self->top_end);
 }
 
-/* Wait up to 100 ms for more output.  Return: whether there was some. */
+/* Wait up to 100 ms for more output, and read it.  Return: whether any has arrived. */
 static bool read_more(int terminal, struct screen *screen)
 {
 	struct pollfd in = { .fd = terminal, .events = POLLIN };
@@ -131,7 +131,7 @@ static int count_lines(const char *screen, size_t *widest)
 #define WAIT_EXIT()		wait_exit(self->terminal, &self->screen, self->pid)
 
 /* The keys s, l and q sort by size, sort by lateness, and quit. */
-TEST_F_TIMEOUT(top, keys_are_obeyed, 60)
+TEST_F_TIMEOUT(top, keys_change_the_order_and_quit, 60)
 {
 	ASSERT_TRUE(WAIT_DRAWN("by rate"));
 	ASSERT_EQ(1, write(self->terminal, "s", 1));
@@ -162,7 +162,7 @@ TEST_F_TIMEOUT(top, display_fits_terminal, 60)
 }
 
 /* While top runs, the terminal does not echo.  On SIGTERM, top restores the terminal and exits. */
-TEST_F_TIMEOUT(top, terminal_is_restored, 60)
+TEST_F_TIMEOUT(top, sigterm_restores_terminal, 60)
 {
 	struct termios termios;
 
@@ -182,7 +182,7 @@ TEST_F_TIMEOUT(top, terminal_is_restored, 60)
  * "top -s size" shows heaps with more timers first.  Timers that share the heap entry of their
  * bucket count as one timer each.
  */
-TEST(timers_with_slack_are_counted)
+TEST(order_by_size_counts_each_timer_of_a_bucket)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_MONOTONIC, .slots = SHARED + 1, .slack = 1000 * SEC,

@@ -153,7 +153,7 @@ static int64_t lost_events(void)
 }
 
 /*
- * Wait until two INFO calls, 50 ms apart, return the same.  Store the last answer in *@info.
+ * Wait until two INFO calls, 50 ms apart, return equal counters.  Store the last answer in *@info.
  *
  * Return: false if a call fails, or if INFO still changes when the time limit LOST has passed.
  */
@@ -270,7 +270,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 }
 
 /* The counts of trace events agree with INFO after starts, stops, moves and expiries. */
-TEST_F_TIMEOUT(tracing, events_agree_with_info, 60)
+TEST_F_TIMEOUT(tracing, event_counts_agree_with_info, 60)
 {
 	struct timerheap_info before, after;
 	struct timerheap_event events[SLOTS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tickers whose events are not taken: how often the kernel checks them, what they count, and how
- * they continue when the event is taken.
+ * Tickers (periodic timers) with unread events: how often the kernel checks them, what their events
+ * count, and when they expire after a reader has taken the event.
  *
  * While an event of a ticker is unread, the kernel checks the ticker after 1, 2, 4, 8, ...
  * periods, and at least every second.  The tests compare the fields of the slot, and count checks
@@ -52,7 +52,7 @@ static int64_t checked(int fd)
 	return th_info(fd, &info) ? -1 : (int64_t)info.checked;
 }
 
-/* Return: by how much the next check of a slot is after its deadline; 0: the check is in time. */
+/* Return: how many ns after its deadline the next check of a slot is; 0: the check is in time. */
 static int64_t deferral(const struct timerheap_slot *slot)
 {
 	uint64_t queued, deadline, again;
@@ -75,7 +75,7 @@ static bool in_time(const struct timerheap_slot *slot)
 	return !deferral(slot) || __atomic_load_n(&slot->expirations, __ATOMIC_SEQ_CST);
 }
 
-/* Wait until the checks of slot 0 have backed off by @least nanoseconds. */
+/* Wait until the next check of slot 0 is deferred by @least ns or more.  Return: whether it is. */
 static bool backs_off(struct _test_data_ticker *self, int64_t least)
 {
 	TH_WAIT_UNTIL(deferral(&self->map.slots[0]) >= least);
@@ -207,7 +207,7 @@ static bool take(struct _test_data_taken *self, const struct _fixture_variant_ta
  * A reader that takes an event which was unread for a long time gets all periods that have passed.
  * Then the ticker is in time again.
  */
-TEST_F(taken, ticker_continues_in_time)
+TEST_F(taken, ticker_is_in_time_after_its_event_is_taken)
 {
 	const int64_t period = 10 * MSEC;
 	struct timerheap_event event;
@@ -298,8 +298,8 @@ TEST_F(ticker, kick_and_start_end_the_back_off)
 }
 
 /*
- * During the back-off the next check may be queued later than a new deadline.  If so, a start in
- * memory needs a KICK to expire in time.
+ * During the back-off the next check may be queued later than a new deadline.  If so, a program
+ * that stores the deadline must call KICK.  Then the timer expires in time.
  */
 TEST_F(ticker, start_during_back_off_kicks_and_expires_in_time)
 {

@@ -138,7 +138,7 @@ TEST_F(uring, kick_ends_after_1024_slots)
 	EXPECT_EQ(2, event.slot);
 }
 
-TEST_F(uring, bad_requests_are_refused)
+TEST_F(uring, invalid_kick_requests_are_refused)
 {
 	uint32_t number = SLOTS;
 	int before_setup = th_open();
@@ -199,8 +199,8 @@ TEST_F(uring, registered_buffer_is_refused)
 }
 
 /*
- * The event ring is not empty, but its only entry names a slot without expirations.  The
- * submitting task must not sleep.
+ * A task submits a read.  The event ring is not empty, but its only entry names a slot without
+ * expirations.  So the request must wait, and the submitting task must not sleep.
  */
 TEST_F(uring, read_without_event_does_not_block_submission)
 {
@@ -293,7 +293,7 @@ TEST_F(uring, process_ends_while_requests_are_pending)
 	}
 }
 
-/* The generic requests: poll, multishot poll and read. */
+/* The generic requests poll, multishot poll and read complete when an event is added. */
 TEST_F(uring, poll_and_read_requests_report_events)
 {
 	struct timerheap_event event;
@@ -368,12 +368,13 @@ TEST_F(uring, read_needs_no_worker)
 
 /*
  * Commands that the device refuses, and pending reads of the device, occupy no worker of io_uring.
- * So a request that needs a worker completes after REQUESTS requests of the device: an fsync after
- * commands, and a read of a pipe after reads.  io_uring has one kind of workers for reads of pipes
- * and devices, and another kind for commands and fsync.  The test permits one worker of each kind.
+ * After REQUESTS requests of the device, the test submits a request that needs a worker: an fsync
+ * after commands, a read of a pipe after reads.  That request completes.  io_uring has one kind of
+ * workers for reads of pipes and devices, and another kind for commands and fsync.  The test
+ * permits one worker of each kind.
  *
- * The commands have each number from 0x80 to 0xff.  The device refuses all of them: the reserved
- * field of each command is 1.
+ * Each round uses one command number, from 0x80 to 0xff.  The device refuses all commands: the
+ * reserved field of each is 1.
  */
 TEST_F(uring, requests_leave_workers_to_other_files)
 {
@@ -420,7 +421,7 @@ TEST_F(uring, requests_leave_workers_to_other_files)
 			io_uring_cqe_seen(&self->ring, cqe);
 		}
 		EXPECT_TRUE(synced)
-			TH_LOG("request %#x occupies the worker", op);
+			TH_LOG("requests with number %#x occupy the worker", op);
 		if (!synced)
 			break;
 	}
@@ -462,7 +463,7 @@ TEST_F(uring, task_work_does_not_end_ioctl_wait)
 }
 
 /*
- * Task work does not end an ioctl KICK either: only a signal does.  Timeouts of io_uring complete
+ * Task work does not end an ioctl KICK; only a signal ends it early.  Timeouts of io_uring complete
  * during the KICK, one every 200 us.
  */
 TEST_F(uring, task_work_does_not_end_ioctl_kick)

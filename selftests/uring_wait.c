@@ -2,8 +2,8 @@
 /*
  * io_uring: the requests WAIT and CANCEL.
  *
- * Each test but the last runs on three kinds of io_uring, since the kernel completes requests of
- * each in its own way.  The task work that completes a pending WAIT runs:
+ * Each test but the last runs on three kinds of io_uring, since each kind completes requests in its
+ * own way.  The task work that completes a pending WAIT runs:
  *
  *	plain		at the next return of the program to user space
  *	deferred	when the program asks for completions
@@ -92,7 +92,7 @@ static int submit_multishot(struct io_uring *ring, int fd, uint64_t key, uint32_
 	return io_uring_submit(ring) > 0 ? 0 : -EIO;
 }
 
-/* The next completion, or one with the result -ETIME if there is none within @span ns. */
+/* Return: the next completion; its result is -ETIME if there is none within @span ns. */
 static struct io_uring_cqe completion(struct io_uring *ring, int64_t span)
 {
 	struct __kernel_timespec ts = { span / SEC, span % SEC };
@@ -116,8 +116,10 @@ static int result(struct io_uring *ring, int64_t span)
 #define CANCEL	(1ULL << 63)	/* the user_data of a CANCEL request; no WAIT has it */
 
 /*
- * Submit CANCEL.  Return: its result.  Discard the completions of WAITs that precede that of
- * CANCEL, but count those with ECANCELED in *@cancelled, unless @cancelled is NULL.
+ * Submit CANCEL.  Discard all completions of WAITs that precede the completion of CANCEL.  If
+ * @cancelled is not NULL, add the number of those with -ECANCELED to *@cancelled.
+ *
+ * Return: the result of CANCEL.
  */
 static int cancel(struct io_uring *ring, int fd, uint64_t key, int *cancelled)
 {
@@ -160,7 +162,7 @@ TEST_F(wait, event_completes_wait)
 	EXPECT_EQ(1, result(&self->ring, LOST));
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	EXPECT_EQ(4, event.slot);
-	/* The request is gone. */
+	/* The WAIT has ended, so a second event completes no request. */
 	ASSERT_EQ(0, th_start(self->fd, 4, 0));
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 }
@@ -251,7 +253,7 @@ TEST_F(wait, wait_outlives_descriptor)
 	EXPECT_EQ(1, result(&self->ring, LOST));
 }
 
-/* The end of an io_uring ends its requests, and makes room for those of another. */
+/* When a program closes an io_uring, its WAITs end and make room for those of another. */
 TEST_F(wait, end_of_io_uring_ends_waits)
 {
 	int64_t end = now() + LOST;
@@ -260,7 +262,7 @@ TEST_F(wait, end_of_io_uring_ends_waits)
 
 	if (variant->flags & IORING_SETUP_DEFER_TASKRUN && !access("/proc/lockdep", F_OK) &&
 	    th_release_before(7, 0))
-		SKIP(return, "io_uring warns if it ends with requests of a task that goes on");
+		SKIP(return, "with lockdep, Linux before 7.0 warns when this io_uring is closed");
 	for (int round = 0; round < 8; round++) {
 		ASSERT_EQ(0, io_uring_queue_init(ENTRIES, &ring, variant->flags));
 		for (int i = 0; i < MOST; i++)
@@ -385,7 +387,7 @@ TEST_F(wait, clock_step_completes_wait)
 #define REQUIRE_MULTISHOT()								\
 do {											\
 	if (th_release_before(6, 18))							\
-		SKIP(return, "io_uring has no such request before Linux 6.18");		\
+		SKIP(return, "no multishot requests of devices before Linux 6.18");	\
 } while (0)
 
 /* Before Linux 6.18, io_uring refuses a multishot WAIT, and does not treat it as one-shot. */
@@ -441,14 +443,15 @@ TEST_F(wait, multishot_waits_for_several_events)
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 }
 
-#define PAIRS	2000	/* of timers */
+#define PAIRS	2000	/* how many pairs of timers the next test starts */
 
 /*
  * A multishot WAIT counts each event, even one that is added while the task work for the previous
  * event runs.  No event is taken, so the last completion has the number of all events.
  *
- * The task work takes microseconds.  So the second timer of a pair expires between 0 and 2 times as
- * long after the first as the last completion took to arrive.
+ * @latency is the time from the first deadline of a pair to the completion for it, in ns.  The
+ * second timer of the next pair is due 0 to 2 * @latency after the first.  So in some pairs it
+ * expires during the task work, which takes only microseconds.
  */
 TEST_F_TIMEOUT(wait, multishot_counts_each_event, 120)
 {
@@ -562,7 +565,7 @@ static void *produce(void *arg)
 		uint32_t slot = i % SLOTS;
 
 		th_start(producer->map->fd, slot, i % 7 * 20 * USEC);
-		/* Without a wait, events arrive while the consumer handles others. */
+		/* Do not wait each time, so that events arrive while the consumer is busy. */
 		if (i % 3)
 			continue;
 		while (__atomic_load_n(&producer->seen, __ATOMIC_RELAXED) <= i &&
@@ -588,8 +591,9 @@ static void *cancel_often(void *arg)
 }
 
 /*
- * Take @producer->starts events, and wait by WAIT whenever there is none.  No wake-up is lost, and
- * each request ends once.  Return: whether so.
+ * Take @producer->starts events, and wait by WAIT whenever there is none.
+ *
+ * Return: whether no wake-up was lost, and each request has ended once.
  */
 static bool consume(struct io_uring *ring, struct producer *producer, bool multishot)
 {
@@ -637,7 +641,7 @@ static bool consume(struct io_uring *ring, struct producer *producer, bool multi
 }
 
 /* Events that arrive during a completion or a submission are not lost. */
-TEST_F(wait, no_event_is_lost)
+TEST_F(wait, events_during_completion_or_submission_are_not_lost)
 {
 	for (int multishot = 0; multishot <= !th_release_before(6, 18); multishot++) {
 		struct producer producer = { .map = &self->map, .starts = 600 };
@@ -661,7 +665,7 @@ TEST_F(wait, cancel_loses_no_event)
 #define STEPS	2000
 #define KEYS	3
 
-/* Take all completions.  Return: how many WAITs have ended; -1: wrong result. */
+/* Take all completions.  Return: how many WAITs have ended; -1: a result is wrong. */
 static int drain(struct io_uring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -690,6 +694,7 @@ static int drain(struct io_uring *ring)
  */
 TEST_F(wait, random_requests_end_once)
 {
+	/* Do not close a deferred io_uring before Linux 7.0: the kernel may warn. */
 	bool ends = !(variant->flags & IORING_SETUP_DEFER_TASKRUN && th_release_before(7, 0));
 	int64_t end = now() + LOST;
 	int pending = 0, ended;
@@ -747,7 +752,7 @@ TEST_F(wait, random_requests_end_once)
 	EXPECT_EQ(0, pending);
 }
 
-/* Before Linux 6.8, WAIT is refused.  selftests/uring.c tests poll and read requests there. */
+/* Before Linux 6.8 the device refuses WAIT, since io_uring cannot cancel a pending WAIT. */
 TEST(old_kernel_refuses_wait)
 {
 	struct io_uring ring;
