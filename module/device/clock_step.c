@@ -12,10 +12,10 @@
  *
  * A reader that sleeps must be woken.  The kernel calls a notifier whenever it updates its clocks,
  * and states whether one of them was set.  While a context watches the clock, the module has such a
- * notifier.  The notifier runs with the kernel's clocks locked: it can neither read them nor queue
- * a work item.  So an irq_work, which runs when the clocks are unlocked, queues the work item that
- * wakes the readers.  A step that is undone before the work item reads the offset wakes no reader,
- * which is harmless: the clock is right again.
+ * notifier.  The kernel calls the notifier with the clocks locked, so the notifier can neither read
+ * the clocks nor queue a work item.  So an irq_work, which runs when the clocks are unlocked,
+ * queues the work item that wakes the readers.  If a step is undone before the work item reads the
+ * offset, the work item wakes no reader.  That is harmless: the clock is right again.
  */
 #include <linux/irq_work.h>
 #include <linux/mutex.h>
@@ -56,7 +56,8 @@ static void theap_clock_step_queue(struct irq_work *irq_work)
 static DEFINE_IRQ_WORK(theap_clock_step_irq_work, theap_clock_step_queue);
 
 /*
- * The kernel calls this at almost every tick, on one CPU.
+ * Let the readers be woken if a clock was set.  The kernel calls this function at almost every
+ * tick, on the CPU that updates the clocks.
  * Context: interrupts off, the timekeeper is locked.
  */
 static int theap_clock_step_notify(struct notifier_block *notifier, unsigned long was_set,
@@ -74,7 +75,7 @@ static struct notifier_block theap_clock_step_notifier = {
 
 /**
  * theap_clock_step_init - initialize the state that detects clock steps
- * @step: of a context; it does not watch the clock yet
+ * @step: of a context, which does not watch the clock yet
  * @wake: wakes the readers of the context.  Context: task, may sleep
  */
 void theap_clock_step_init(struct theap_clock_step *step,
@@ -105,7 +106,7 @@ void theap_clock_step_watch(struct theap_clock_step *step)
  * theap_clock_step_unwatch - stop watching the clock, before the context is freed
  * @step: of a context, whether it watches the clock or not
  *
- * When this returns, @wake is not running and is not called any more.
+ * When this function returns, @step->wake is not running, and is not called any more.
  *
  * Context: task, may sleep.
  */
@@ -125,7 +126,7 @@ void theap_clock_step_unwatch(struct theap_clock_step *step)
  * @step: of the context
  *
  * All steps since the last report count as one.  Of several readers that call this at once,
- * the one whose exchange of @seen succeeds reports the step.
+ * only the reader whose exchange of @step->seen succeeds reports the step.
  *
  * Context: any.
  * Return: true if the caller must report a step to the program.
@@ -140,7 +141,7 @@ bool theap_clock_step_report(struct theap_clock_step *step)
 	return seen != offset && atomic64_try_cmpxchg(&step->seen, &seen, offset);
 }
 
-/* Wait for the work of the last step, after the last context was freed.  Context: task. */
+/* Wait for the work item of the last step.  All contexts were freed before.  Context: task. */
 void theap_clock_step_exit(void)
 {
 	irq_work_sync(&theap_clock_step_irq_work);

@@ -31,7 +31,10 @@ void theap_clock_step_unwatch(struct theap_clock_step *step);
 bool theap_clock_step_report(struct theap_clock_step *step);
 void theap_clock_step_exit(void);
 
-/* Was the clock stepped since the last report?  If it is not watched: no.  Context: any. */
+/*
+ * Was the clock stepped since the last report?  False if the context does not watch the clock.
+ * Context: any.
+ */
 static inline bool theap_clock_step_unreported(struct theap_clock_step *step)
 {
 	s64 seen = atomic64_read(&step->seen);

@@ -2,7 +2,7 @@
 /*
  * The life of a context: open, SETUP, GROW, and the last close.
  *
- * The last close against a run:
+ * The last close races with a run:
  *
  *	close					run
  *	  stop each timer, wait for its		  call the functions of slots that
@@ -14,8 +14,8 @@
  * After a timer was stopped synchronously, no run accesses it.  But a run may still have
  * the context in its list.  The run stays in an RCU read-side critical section until it has
  * woken the readers.  The grace period waits for the end of that section.  No reader sleeps
- * at the last close, since a sleeping reader keeps the file open.  So does a
- * request of io_uring that is pending.
+ * at the last close, since a sleeping reader keeps the file open.  A pending request of
+ * io_uring also keeps the file open.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -65,7 +65,7 @@ static void theap_context_clock_stepped(struct theap_clock_step *step)
 	theap_context_wake(container_of(step, struct theap_context, clock_step));
 }
 
-/* Make a context, not set up, for an open by the current task.  Return: it, or NULL. */
+/* Allocate a context, not set up, for an open by the current task.  Return: it, or NULL. */
 struct theap_context *theap_context_alloc(void)
 {
 	struct theap_context *context = kzalloc(sizeof(*context), GFP_KERNEL_ACCOUNT);
@@ -93,9 +93,9 @@ u32 theap_context_pages(u32 slots)
 }
 
 /*
- * Return: the size of the table of pages.  Like the ring, it is for a power of two of slots.  So
- * all former tables, which are freed with the context, are together about as large as the present
- * table.
+ * Return: the size of the table of pages for @slots slots, in bytes.  Like the ring, the table has
+ * room for the next power of two of slots.  Former tables stay until the context is freed, and are
+ * together about as large as the present table.
  */
 static size_t theap_context_table_size(u32 slots)
 {
@@ -118,8 +118,9 @@ static u64 theap_context_unused_bytes(u32 slots)
 static struct theap_slot_table *theap_context_alloc_table(u32 slots)
 {
 	/*
-	 * A million slots need a table of 128 KiB, if a page has 4 KiB.  Try hard to get it without
-	 * vmalloc(): a later vfree() may interrupt all CPUs (ring.c).
+	 * A million slots need a table of 128 KiB, if a page has 4 KiB.  With RETRY_MAYFAIL the
+	 * kernel tries hard to get contiguous pages, before it uses vmalloc().  After vmalloc(), a
+	 * later vfree() may interrupt all CPUs (ring.c).
 	 */
 	return kvzalloc(theap_context_table_size(slots),
 			GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
@@ -139,7 +140,7 @@ static void theap_context_free_tables(struct theap_slot_table *table)
 /**
  * theap_context_charge - charge memory of a context to its user
  * @context: the caller holds its lock
- * @bytes:   to be allocated
+ * @bytes:   number of bytes that the caller will allocate
  *
  * Return: 0; -ENOSPC: the user would exceed user_memory_percent.
  */
@@ -162,7 +163,7 @@ void theap_context_uncharge(struct theap_context *context, u64 bytes)
 	theap_user_uncharge(context->user, bytes);
 }
 
-/* The most that one growth of a queue charges: a segment, a table of buckets, and buckets. */
+/* The most bytes that one growth of a queue charges: a segment, a table of buckets, buckets. */
 #define THEAP_GROWTH_BYTES	(64 * 1024)
 
 /*
@@ -226,7 +227,7 @@ static int __theap_context_setup(struct theap_context *context,
 	if (theap_context_slots(context))
 		return -EBUSY;
 	context->user = user;
-	/* A user without the capability is no case for the audit log. */
+	/* No entry in the audit log: SETUP does not fail if the caller lacks the capability. */
 	context->may_exceed = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
 	ret = theap_context_charge(context, bytes);
 	if (ret)
@@ -270,8 +271,8 @@ err_charge:
  *            sets the account of the placement
  *
  * Context: task, may sleep.
- * Return: 0; -EBUSY: it is set up already; -ENOSPC: the user would exceed the limit of memory;
- * -EPERM: a context without limits needs CAP_SYS_RESOURCE; -ENOMEM.
+ * Return: 0; -EBUSY: the context is set up already; -ENOSPC: the user would exceed the limit of
+ * memory; -EPERM: a context without limits needs CAP_SYS_RESOURCE; -ENOMEM.
  */
 int theap_context_setup(struct theap_context *context, struct theap_settings *settings)
 {
@@ -288,8 +289,9 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 	placement->account = unlimited ? theap_kernel_account : theap_user_account(user);
 	/*
 	 * Page faults take the lock of the context under mmap_lock, and the kernel takes mmap_lock
-	 * under the lock of CPU hotplug, as in cpuset_attach().  So theap_account_add_clock(),
-	 * which takes the lock of CPU hotplug, is not called under the lock of the context.
+	 * under the lock of CPU hotplug, as in cpuset_attach().  theap_account_add_clock() takes
+	 * the lock of CPU hotplug.  So call it without the lock of the context: with that lock, a
+	 * deadlock would be possible.
 	 */
 	if (placement->clock != THEAP_MANUAL)
 		ret = theap_account_add_clock(placement->account, placement->clock);
@@ -316,9 +318,9 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
  *
  * The caller holds @grow_lock, for which only other GROWs wait.  Page faults take @lock under
  * mmap_lock, for which tasks of other users may wait.  So @lock is held only to charge the memory
- * and to replace the table.  Readers take @reader_lock, also with O_NONBLOCK.  So that lock is held
- * only while the entries of the ring are copied.  To allocate the memory may take seconds, and
- * needs neither @lock nor @reader_lock.
+ * and to replace the table.  Readers take @reader_lock, even with O_NONBLOCK.  So that lock is held
+ * only while the entries of the ring are copied.  The allocation of the memory may take seconds, so
+ * it holds neither @lock nor @reader_lock.
  */
 static int __theap_context_grow(struct theap_context *context, u32 slots)
 {
@@ -386,7 +388,7 @@ int theap_context_grow(struct theap_context *context, u32 *slots)
 	return ret;
 }
 
-/* Return: the kernel memory of a context in bytes, with slots and timers, without queues. */
+/* Return: the bytes of a context in kernel memory: its slots and timers count, queues do not. */
 u64 theap_context_bytes(struct theap_context *context)
 {
 	return READ_ONCE(context->charged) ?: sizeof(*context);
@@ -397,8 +399,8 @@ u64 theap_context_bytes(struct theap_context *context)
  *
  * A reader of debugfs holds theap_contexts_lock.  release() removes a context from the table,
  * under that lock, before it frees anything.  So every context that the reader finds exists.
- * A run does not use the table.  release() waits at most until the reader has filled one
- * page of output.
+ * A run does not use the table.  release() waits while a reader fills its buffer, which is
+ * usually one page.
  */
 static DEFINE_MUTEX(theap_contexts_lock);
 
@@ -413,7 +415,7 @@ static u32 theap_contexts_next;
 
 /**
  * theap_contexts_add - add a context to the table
- * @context: just made; this sets its @id
+ * @context: newly allocated; this function sets its @id
  *
  * xa_alloc_cyclic() drops the table's own lock while it allocates memory, which may wait for the
  * memory cgroup of the caller.  So it runs without theap_contexts_lock, which all users share.

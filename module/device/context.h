@@ -76,15 +76,15 @@ struct theap_slot_table {
  *	C  constant after open
  *	S  written by SETUP under @lock, before it publishes @nr_slots; constant after that
  *	l  written under @lock, read without it
- *	g  written by SETUP under @lock, then by GROW under @grow_lock; read without it
+ *	g  written by SETUP under @lock, then by GROW under @grow_lock; read without a lock
  *	O  a lock of its own, or the rules in the header of its type
  */
 struct theap_context {
 	struct theap_opener opener;	/* C */
 	u32 id;				/* C: its ID, the key in the table of all contexts */
 	struct mutex lock;		/* held by SETUP, by a page fault or a call that allocates
-					 * a page of slots, and by GROW for moments; nests in
-					 * @grow_lock */
+					 * a page of slots, and by GROW for short times; nests
+					 * in @grow_lock */
 	/* Held by GROW, also while it allocates memory.  Only other GROWs wait for it. */
 	struct mutex grow_lock;		/* O */
 	u32 nr_slots;			/* g; 0: not set up yet.  A release and an acquire
@@ -99,8 +99,8 @@ struct theap_context {
 	s64 offset;			/* S: the clock in the time namespace of the task that
 					 * called SETUP, minus the machine's clock */
 	struct theap_user *user;	/* S */
-	bool may_exceed;		/* S: the task that called SETUP may exceed the limit of
-					 * the user's memory */
+	bool may_exceed;		/* S: the context may exceed the limit of the user's
+					 * memory: SETUP was called with CAP_SYS_RESOURCE */
 	u64 charged;			/* l: bytes charged to @user for this context */
 	struct theap_slot_table *table;	/* l, and so are its entries.  It has room for the pages
 					 * of @nr_slots slots or more */
@@ -116,8 +116,9 @@ struct theap_context {
 					 * signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
 	struct rcu_head rcu;		/* for theap_context_free() */
-	u32 freed;			/* the first page of slots that is not released yet */
-	struct work_struct release;	/* for a release by a kernel thread (device.c) */
+	u32 freed;			/* number of the next page of slots that release() frees */
+	struct work_struct release;	/* frees the context if a kernel thread closes it last
+					 * (device.c) */
 };
 
 /* Module parameters, which root may change at any time. */
@@ -187,8 +188,8 @@ static inline s64 theap_context_now(const struct theap_context *context)
 }
 
 /*
- * If the clock is manual, expire the timers that a call has just queued and that are due:
- * no hrtimer does this.  Do nothing on another clock.  Context: task, may sleep.
+ * If the clock is manual, expire the timers that a call has just queued and that are due, since
+ * no hrtimer expires them.  Do nothing on another clock.  Context: task, may sleep.
  */
 static inline void theap_context_catch_up(struct theap_context *context)
 {
@@ -196,7 +197,7 @@ static inline void theap_context_catch_up(struct theap_context *context)
 		theap_manual_catch_up(context->placement.manual);
 }
 
-/* Record that a timer of the context is queued in @queue: theap_sync() reads that queue. */
+/* Record that a timer of the context is queued in @queue, so that theap_sync() reads @queue. */
 static inline void theap_context_note_queue(struct theap_context *context,
 					    const struct theap_queue *queue)
 {

@@ -4,7 +4,7 @@
  *
  *	heaps		one line for each heap that has been used
  *	lateness	one line for each such heap: a histogram of the lateness of its timers
- *	accounts	one line for each account and CPU on which its timers have used CPU time
+ *	accounts	for each account, one line for each CPU whose time its timers have used
  *	contexts	one line for each open of the device
  *
  * The first line of each file has the names of the columns, so that a program can find a
@@ -28,9 +28,9 @@
 #include "debugfs.h"
 
 /*
- * Heaps.  Position 0 is the line of names.  An account has n heaps.  Heap h of account a has
- * the position 1 + a * n + h.  The heaps are read under rcu_read_lock(), so they exist until
- * stop().
+ * The file heaps.  Position 0 is the line of names.  An account has n heaps.  Heap h of account a
+ * has the position 1 + a * n + h.  From start() to stop() the reader is under rcu_read_lock(), so
+ * the heaps exist until stop().
  */
 
 static unsigned int theap_heaps_nr(void)
@@ -153,8 +153,8 @@ static const struct seq_operations theap_heaps_sops = {
 DEFINE_SEQ_ATTRIBUTE(theap_heaps);
 
 /*
- * Lateness.  The positions are those of the file heaps.  Print pairs a:n: n timers expired
- * less than a ns late, and at least a/2 ns late.  A pair 1:n counts timers that were not
+ * The file lateness.  Its positions are those of the file heaps.  A pair a:n in a line: n timers
+ * expired less than a ns late, and at least a/2 ns late.  A pair 1:n counts timers that were not
  * late at all, and more:n those that were 2^39 ns (9 minutes) late or more.
  */
 static int theap_lateness_show(struct seq_file *m, void *v)
@@ -192,7 +192,7 @@ static const struct seq_operations theap_lateness_sops = {
 DEFINE_SEQ_ATTRIBUTE(theap_lateness);
 
 /*
- * Accounts.  Position 0 is the line of names, and any other position is 1 plus the number of an
+ * The file accounts.  Position 0 is the line of names.  Other positions are 1 plus the number of an
  * account.  The accounts are read under rcu_read_lock().
  */
 
@@ -253,7 +253,7 @@ static const struct seq_operations theap_all_accounts_sops = {
 DEFINE_SEQ_ATTRIBUTE(theap_all_accounts);
 
 /*
- * Contexts.  Position 0 is the line of names, and any other position is the ID of a context.
+ * The file contexts.  Position 0 is the line of names.  Other positions are the IDs of contexts.
  * start() and next() find the first context with that ID or a larger one.  So a reader
  * continues correctly if contexts were opened or closed since the last read.
  */

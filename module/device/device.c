@@ -33,7 +33,7 @@ static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
 	bool needs_setup;	/* the call fails with EBADFD if the context is not set up */
-	u8 minimum;		/* size of the shortest structure; it never grows */
+	u8 minimum;		/* size of the shortest structure accepted; the same in all versions */
 	u8 output;		/* offset of the first output field in the call's structure */
 } theap_ioctls[] = {
 	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, END(info, user_memory), 0 },
@@ -80,11 +80,11 @@ union theap_arg {
 /*
  * Execute an ioctl: copy its structure in, call the function, and copy the outputs back.
  *
- * The size in the command is that of the program's structure.  A program built with an older
- * header may pass a structure shorter than the kernel's, and one built with a newer header a
- * longer structure.  The kernel copies as many bytes as both have.  copy_struct_from_user() sets
- * the missing bytes of a shorter structure to 0.  It refuses a longer structure unless the bytes
- * beyond the kernel's are 0.
+ * The size in the command is that of the program's structure.  A program built with an older header
+ * may pass a structure shorter than the kernel's, and one built with a newer header a longer
+ * structure.  The kernel copies as many bytes as both structures have.  copy_struct_from_user()
+ * sets the missing bytes of a shorter structure to 0.  It refuses a longer structure unless the
+ * bytes beyond the kernel's are 0.
  */
 static long theap_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
@@ -112,7 +112,7 @@ static long theap_ioctl(struct file *file, unsigned int command, unsigned long a
 		if (ret)
 			return ret;
 	}
-	/* A context whose file is not open for writing is never set up, so no call changes it. */
+	/* If the file is open only for reading, refuse SETUP: then no call changes the context. */
 	if (known == TIMERHEAP_IOC_SETUP && !(file->f_mode & FMODE_WRITE))
 		return -EBADF;
 	output = theap_ioctls[nr].output;
@@ -226,14 +226,14 @@ static int theap_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
-/* Workqueue of the releases that begin in a kernel thread: on each node, one step at a time. */
+/* Workqueue of releases that begin in a kernel thread: one step at a time on each NUMA node. */
 static struct workqueue_struct *theap_releases;
 
 static void theap_release_step(struct work_struct *work)
 {
 	struct theap_context *context = container_of(work, struct theap_context, release);
 
-	/* Queue the next step of this context after the steps of other contexts that wait. */
+	/* Other contexts may have a step in the workqueue: queue the next step behind those. */
 	if (theap_slots_free_some(context))
 		queue_work(theap_releases, work);
 	else
@@ -243,11 +243,12 @@ static void theap_release_step(struct work_struct *work)
 /*
  * Free a context after its last close.
  *
- * Usually the task of the last close calls this when it returns to user space or exits.  So the
- * time of that task pays for the release.  But a kernel thread closes files that are registered
- * with io_uring, and descriptors in flight over a closed socket.  One worker (delayed_fput() of
- * the kernel) then releases such files of the whole machine, one after the other.  A million
- * timers must not occupy that worker for long.  So theap_release_step() frees the context in steps.
+ * Usually the task of the last close calls this function when the task returns to user space or
+ * exits.  So the release uses the CPU time of that task.  But a kernel thread closes files that are
+ * registered with io_uring, and descriptors in flight over a closed socket.  One worker
+ * (delayed_fput() of the kernel) then releases such files of the whole machine, one after the
+ * other.  A million timers must not occupy that worker for long.  So theap_release_step() frees the
+ * context in steps.
  */
 static int theap_release(struct inode *inode, struct file *file)
 {
@@ -298,7 +299,7 @@ int theap_device_init(void)
 	return ret;
 }
 
-/* Unregister the device.  When this returns, all contexts are freed. */
+/* Unregister the device.  When this returns, theap_context_free() was called for each context. */
 void theap_device_exit(void)
 {
 	misc_deregister(&theap_device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The eventfd of a context: signal it from softirq while a program replaces it.
+ * The eventfd of a context.  A run signals the eventfd, in softirq, while a program may replace it.
  *
  *	run					EVENTFD, close
  *	  lock					  lock
@@ -35,8 +35,8 @@ static void theap_eventfd_work(struct work_struct *work)
  *
  * A signal of an eventfd wakes its waiters, and a waiter may signal another eventfd.  The
  * kernel does not let a task signal an eventfd while that task is waking the waiters of an
- * eventfd.  On PREEMPT_RT a softirq may run within a task that is in such a wake-up.  In that
- * case a worker signals the eventfd later.
+ * eventfd.  On PREEMPT_RT a softirq may run in the context of a task that is in such a wake-up.
+ * In that case a worker signals the eventfd later.
  *
  * Context: task or softirq.
  */

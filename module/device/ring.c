@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The event ring: allocate it, let it grow, add slot numbers, remove them.  ring.h explains the
- * ring.
+ * The event ring: allocate, grow and free the ring, add slot numbers, remove slot numbers.  ring.h
+ * explains the ring.
  *
  * The ring is an array of single pages, not one area of vmalloc().  After vfree() all CPUs must
- * flush the addresses of the area.  The kernel collects such areas up to a limit: 32 MB, or more
- * with more CPUs.  Then it interrupts all CPUs, the isolated ones included.  So programs that set
- * up and close contexts would interrupt CPUs that they may not run on.
+ * flush the area from their TLBs.  The kernel collects such areas up to a limit: 32 MB, or more
+ * with more CPUs.  Then it interrupts all CPUs, the isolated ones included.  So with vmalloc(),
+ * programs that set up and close contexts would interrupt CPUs that they may not run on.
  */
 #include <linux/gfp.h>
 #include <linux/log2.h>
@@ -72,7 +72,7 @@ static u32 **theap_ring_alloc_pages(u32 **old, unsigned long nr_old, unsigned lo
 		pages[i] = old[i];
 	for (; i < nr; i++) {
 		pages[i] = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-		/* A task that the OOM killer has chosen may take the kernel's reserves: stop it. */
+		/* A task that the OOM killer kills may use the memory reserves: do not use more. */
 		if (!pages[i] || fatal_signal_pending(current)) {
 			theap_ring_free_pages(pages, nr_old, nr);
 			kvfree(pages);
@@ -131,15 +131,15 @@ static u32 *theap_ring_word(u32 **pages, u32 index)
 	return &pages[word / THEAP_RING_PAGE_WORDS][word % THEAP_RING_PAGE_WORDS];
 }
 
-/* Return: the entry for @count, a head or a tail that counts all numbers so far. */
+/* Return: the entry at @count, a position as the head and the tail count them. */
 static u32 *theap_ring_entry(const struct theap_ring *ring, u32 count)
 {
 	return theap_ring_word(ring->pages, count & ring->mask);
 }
 
 /*
- * Return: the head of a ring; if the program has written an impossible head, that of a full ring.
- * @tail is the tail of the ring.
+ * Return: the head of a ring whose tail is @tail.  If the program has written an impossible head,
+ * return the head that a full ring would have.
  */
 static u32 theap_ring_head(const struct theap_ring *ring, u32 tail)
 {
@@ -149,8 +149,8 @@ static u32 theap_ring_head(const struct theap_ring *ring, u32 tail)
 }
 
 /*
- * Allocate the memory for theap_ring_grow().  Context: as theap_ring_grow(), but the ring may have
- * readers.  No other task may let the ring grow.  Return: the pages, or NULL.
+ * Allocate the memory for theap_ring_grow().  Until that call, no other task may grow the ring, but
+ * readers may remove numbers.  Context: task, may sleep.  Return: the pages, or NULL.
  */
 u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
 {
@@ -160,7 +160,7 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
 
 /**
  * theap_ring_grow - let a ring have entries for more slots
- * @ring:  the ring.  The caller is its only reader
+ * @ring:  the ring; the caller excludes readers and other growths
  * @slots: number of slots, more than the ring has entries
  * @pages: from theap_ring_grow_alloc()
  *
@@ -168,12 +168,13 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
  * have written any number to an entry, which is copied as it is.
  *
  * The copy begins with the number before the head, which a reader has removed last.  If that reader
- * was killed before it took the event, its successor needs the number (tools/lib/adopt.c).
+ * was killed before it took the event, the process that adopts the context needs the number
+ * (tools/lib/adopt.c).
  *
- * While no reader removes a number, each slot has at most one.  But a program may store 0 to
- * @expirations, and kick the slot.  Then numbers are added as fast as this function copies them.
- * So the copy ends after as many numbers as the smaller ring has entries, and such a program loses
- * events.
+ * While no reader removes a number, at most one number of each slot is added.  But a program may
+ * store 0 to @expirations of a slot, and kick the slot.  Then numbers may be added as fast as this
+ * function copies them.  So the copy ends after as many numbers as the smaller ring has entries,
+ * and such a program loses events.
  *
  * Context: task, may sleep.
  */
@@ -225,14 +226,14 @@ void theap_ring_put(struct theap_ring *ring, u32 slot)
 }
 
 /*
- * Return: the number of entries in use.  If the program has written a wrong head, this may be
- * any number up to the number of all entries.
+ * Return: the number of entries in use.  If the program has written a wrong head, the result may
+ * be any number from 0 to the number of all entries.
  */
 u32 theap_ring_count(struct theap_ring *ring)
 {
 	/*
-	 * Acquire: read the tail after the head, so the tail is not before the head.  The program
-	 * stores the head after it has read the tail by (D).
+	 * Acquire: read the tail after the head.  The program stores a head only after it has read
+	 * the tail by (D), so the tail read below is not before that head.
 	 */
 	u32 head = smp_load_acquire(&ring->shared->head);
 

@@ -22,13 +22,15 @@
  * them.  The number at position p is in entry p modulo the number of entries.  With 2^k times as
  * many entries, p is either in the same entry, or in one that the smaller ring did not have:
  *
- *	GROW, for each 256 positions from	an expiry, under the lock
- *	before the head to the tail, under it
+ *	GROW, for each 256 positions		an expiry
+ *	  lock					  lock
  *	  copy the numbers whose entry is new	  slots[tail] <- n, in the smaller ring
  *	  at the tail: use the larger ring	  tail <- tail + 1
+ *	  unlock				  unlock
  *
- * So a number is never moved, only copied.  The last positions are copied under the same hold of
- * the lock that begins the use of the larger ring.  So no number is lost or added twice.
+ * GROW copies from the position before the head to the tail.  A number is never moved, only copied.
+ * GROW copies the last positions in the same hold of the lock in which it begins to use the larger
+ * ring.  So no number is lost or added twice.
  *
  * The program can map this memory, and can write any value to it.  So the kernel has
  * its own tail, and masks or checks each value that it reads.  A program that writes wrong
