@@ -33,7 +33,7 @@ static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
 	bool needs_setup;	/* the call fails with EBADFD if the context is not set up */
-	u8 minimum;		/* size of the shortest structure accepted; the same in all versions */
+	u8 minimum;		/* size of the shortest accepted structure; must not change */
 	u8 output;		/* offset of the first output field in the call's structure */
 } theap_ioctls[] = {
 	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, END(info, user_memory), 0 },

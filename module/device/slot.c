@@ -6,8 +6,8 @@
  * next check; 0: no check is queued; TIMERHEAP_CHECKING: the kernel is checking the slot.  If
  * @queued is not 0 and not after the deadline that a program stores, the program has nothing more
  * to do.  The kernel checks the slot in time, and reads the new deadline.  If the new deadline is
- * later than now, the kernel queues the slot's timer again, at that deadline.  The core postpones
- * its timers in the same lazy way.
+ * later than now, the kernel queues the slot's timer again, at that deadline.  The core does the
+ * same for a timer that a call has postponed.
  *
  * The protocol works only if each side reads the other's field after it has written its own:
  *
@@ -49,8 +49,8 @@
  *
  * A stop, and a start of an idle slot, discard the expirations that no reader has taken.  So after
  * them no reader gets an event of the former arming.  The number of the slot may be in the ring,
- * and must not be added a second time.  So @expirations does not become 0, but
- * TIMERHEAP_DISCARDED.  The reader that removes the number replaces this by 0.  DRAIN discards no
+ * and must not be added a second time.  So @expirations does not become 0, but TIMERHEAP_DISCARDED.
+ * The reader that removes the number replaces TIMERHEAP_DISCARDED by 0.  DRAIN discards no
  * expirations, since it could not report how many.
  *
  * First the stop, or the start, must know that no check is about to add an expiration.  In the
@@ -200,8 +200,8 @@ static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 	int tries = 0;
 
 	/*
-	 * Acquire: a reader reads the fields, then makes the word 0.  Only then does the caller, or
-	 * the program, store those of the next arming.  Pairs with (E).
+	 * Acquire, pairs with (E): a reader reads the fields, and then makes the word 0.  The
+	 * caller or the program stores the fields of the next arming only after this load.
 	 */
 	while ((old = smp_load_acquire(word)) & TIMERHEAP_EXPIRATIONS) {
 		/* The word gets DISCARDED and loses READING, so the exchange of a reader fails. */
@@ -286,8 +286,8 @@ static s64 theap_slot_check(struct theap_slot_timer *st, s64 now, bool *ring, u6
 }
 
 /*
- * Choose the next check of a periodic slot that has just expired, and whose previous event has not
- * been taken.  @next is the next deadline.
+ * Choose the time of the next check of a periodic slot that has just expired while its previous
+ * event was unread.  @next is the next deadline.
  *
  * The time until the check is as many periods as there are untaken expirations now.  The check
  * then finds twice as many expirations.  So the time between checks doubles, up to
@@ -511,8 +511,8 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 }
 
 /*
- * After a claim: let the queue grow that lacked room, or a bucket, for the timer.  If there is no
- * memory, the next try queues the timer where its reservation is.
+ * After a claim: let the queue @claim->grow grow, which lacked room or a bucket for the timer.  If
+ * there is no memory for it, the next try queues the timer where its reservation is.
  */
 static noinline void theap_slot_grow(const struct theap_context *context,
 				     const struct theap_claim *claim)
@@ -541,7 +541,7 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
 }
 
 /*
- * Let other tasks run before a call tries again what failed for contention.
+ * Let other tasks run before a call repeats an operation that has failed for contention.
  * Return: false: the task is being killed, so the call must end.
  */
 static bool theap_slot_may_retry(void)
@@ -642,7 +642,7 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
-		/* For DRAIN, first add kept expirations: if @queued is 0, none may be missing. */
+		/* DRAIN first adds the expirations that the kernel keeps: @queued 0 means none. */
 		stopped = discard || theap_slot_add_expirations(st, 0, &ring);
 		if (stopped) {
 			WRITE_ONCE(slot->queued, 0);
@@ -688,8 +688,8 @@ static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, boo
 /*
  * Take the expirations of a slot, and read the fields of the event that counts them.
  *
- * The caller has removed the slot's number from the ring.  So @expirations becomes 0, also if all
- * of them were discarded.
+ * The caller has removed the slot's number from the ring.  So @expirations becomes 0, even if all
+ * expirations were discarded.
  *
  * Return: true; false: contention.
  */
@@ -708,7 +708,7 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 		event->expirations = old & TIMERHEAP_EXPIRATIONS;
 		/*
 		 * A stop after this read must make the exchange below fail.  If DISCARDED is set
-		 * already, a stop and an expiry may restore the word: so mark the word first.
+		 * already, a stop and an expiry may restore the old value: so set READING first.
 		 */
 		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
 			theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING);
@@ -734,7 +734,7 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
  * @page:  page of the slot
  * @index: index of the slot in @page
  * @event: out: the event
- * @wake:  set to true if there is another event; the caller wakes the readers
+ * @wake:  set to true if a number was added to the ring; the caller wakes the readers
  *
  * If the slot backs off, kick it.  Then the event counts the periods up to now, and the next check
  * is at the next deadline.

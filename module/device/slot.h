@@ -6,14 +6,14 @@
  * slot, which the program does not see.  The slot holds the deadline that the program
  * wants.  The timer is queued at the time of the kernel's next check of the slot.  That time
  * is before the deadline if the timer is in an early bucket (core/bucket.c), or if the program has
- * postponed the deadline.  It is later than the deadline only in five cases:
+ * postponed the deadline.  The check is later than the deadline only in five cases:
  *
  *  - The timer has slack.
  *  - The program keeps storing to the slot, and the check follows a minimum period later.
  *  - The slot is an unread ticker, and backs off.
  *  - The program has moved the deadline earlier, and has not kicked the slot yet.
- *  - Another run is about to publish an earlier expiry of the slot.  The run that has found the
- *    slot due tries again 50 us later (core/run.c).
+ *  - A run on another CPU has yet to publish an earlier expiry of the slot.  A second run, which
+ *    finds the slot due again, defers the check by 50 us (core/run.c).
  */
 #ifndef THEAP_SLOT_H
 #define THEAP_SLOT_H
@@ -55,7 +55,7 @@ struct theap_slot_page {
  * @deadline:   absolute time of the context, greater than 0
  * @now:        time of the context at the call
  * @period:     in nanoseconds: 0, or at least the minimum period
- * @slack:      in nanoseconds; 0: that of the context; ignored unless @start is true
+ * @slack:      in nanoseconds; 0: the slack of the context; ignored unless @start is true
  * @user_data:  copied into events; ignored unless @start is true
  * @start:      true for START, which also sets the slack and the user data
  * @if_pending: fail if the timer is not pending
@@ -73,7 +73,7 @@ struct theap_arming {
 /**
  * struct theap_ended - what START, STOP, MODIFY or DRAIN has ended
  * @deadline:  the deadline that will not expire; 0: the slot was not pending
- * @discarded: expirations of the former arming that no reader had taken, and that none will take
+ * @discarded: expirations of the former arming that no reader had taken, and no reader will take
  */
 struct theap_ended {
 	u64 deadline;

@@ -6,11 +6,11 @@
  * when one of its slots is first used, by an ioctl or by a page fault of the program.  So SETUP of
  * a million slots allocates little more than the ring.  When a page of slots is first used, it
  * needs two pages of memory: one for the slots, which the program can map, and one for their
- * timers.  They are charged to the user of the context then.
+ * timers.  Both are charged to the user of the context then.
  *
  * Both pages are charged to the memory cgroup of the task, too, but not to its address space.  A
  * page of slots counts in the task's RSS while it is mapped, as a page of a file does.  The OOM
- * killer sees no more than that: a program that never maps its slots has none in its RSS.  Modules
+ * killer counts the RSS, so it counts no slots of a program that never maps its slots.  Modules
  * cannot change the counters of an address space, since mm_trace_rss_stat() is not exported.
  */
 #include <linux/err.h>
@@ -23,10 +23,10 @@
 #include "core/room.h"
 #include "slot_page.h"
 
-/* What a page of slots is charged for: the slots, their timers, and the structure of both. */
+/* The bytes charged for a page of slots: the slots, their timers, and the structure of both. */
 #define THEAP_SLOT_PAGE_BYTES	(2 * PAGE_SIZE + sizeof(struct theap_slot_page))
 
-/* The most pages of slots that theap_slots_free_some() frees. */
+/* The most pages of slots that one call of theap_slots_free_some() frees. */
 #define THEAP_FREE_PAGES	16U
 
 /*
@@ -75,8 +75,8 @@ void theap_slot_page_free(struct theap_slot_page *page)
 }
 
 /*
- * Return: the entry of a slot's page in the table.  Without the context's lock, the table may be a
- * former one, in which a page may be missing that was allocated after GROW.
+ * Return: the entry of a slot's page in the table.  If the caller does not hold the context's lock,
+ * GROW may replace the table meanwhile.  The former table lacks pages that are allocated later.
  */
 static struct theap_slot_page **theap_slot_entry(struct theap_context *context, u32 slot)
 {
@@ -89,7 +89,7 @@ static struct theap_slot_page **theap_slot_entry(struct theap_context *context, 
 /**
  * theap_slot_find - find the page of a slot
  * @context: set up
- * @slot:    number of the slot; not checked yet
+ * @slot:    number of the slot; this function checks it
  * @create:  allocate the page if it is not allocated yet
  * @page:    out: the page, in which the slot has the index @slot % THEAP_PAGE_SLOTS; NULL:
  *           the page is not allocated, so none of its slots was ever used
@@ -133,7 +133,7 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 
 /*
  * Stop the timers of the next THEAP_FREE_PAGES pages of a context that is not open any more, and
- * free the pages.  They have 1024 slots, if a page has 4 KiB.
+ * free these pages: 1024 slots, if a page has 4 KiB.
  *
  * For k timers in a heap of n entries this costs O(k log n).  The lock of a queue is held for one
  * timer at a time.
@@ -145,7 +145,7 @@ bool theap_slots_free_some(struct theap_context *context)
 {
 	u32 pages = theap_context_pages(theap_context_slots(context));
 	u32 end = min(context->freed + THEAP_FREE_PAGES, pages);
-	/* No other task has the context. */
+	/* No other task can access the context, so no lock is needed. */
 	struct theap_slot_table *table = context->table;
 
 	for (; context->freed < end; context->freed++)

@@ -6,13 +6,14 @@
  * limits cgroups.  And the OOM killer does not see which process holds kernel memory.  A user
  * that opens the device again and again must not get all memory.  So the bytes are also charged
  * to the user when they are allocated.  SETUP charges the ring and the table of pages.  A page of
- * slots is charged when one of its slots is first used.  The limit is a share of the machine's
- * memory.  The kernel has per-user counts of its own (ucounts), but modules cannot add one.
+ * slots is charged when one of its slots is first used.  The limit is a percentage of the machine's
+ * memory.  The kernel counts some resources of each user itself (ucounts), but a module cannot add
+ * a resource to them.
  *
  * CPU time.  Each user has an account of the core, with queues of its own and a limit of CPU time
  * on each CPU (core/account.h).  The account stays for ten seconds after the user's last close.  So
- * a program that closes and opens the device does not reset the CPU time that it has used.  Nor are
- * its queues allocated again.
+ * a program that closes and opens the device does not reset the CPU time that it has used.  Its
+ * queues need not be allocated again, either.
  */
 #include <linux/cred.h>
 #include <linux/err.h>
@@ -28,7 +29,7 @@
 
 unsigned int theap_user_memory_percent = 5;
 
-/* A user without a context is freed this much later. */
+/* A user is freed this many jiffies after the last close of its contexts: ten seconds. */
 #define THEAP_USER_IDLE		(10 * HZ)
 
 /*
@@ -40,7 +41,7 @@ unsigned int theap_user_memory_percent = 5;
 struct theap_user {
 	struct theap_account *account;		/* C: pays for the user's timers */
 	struct delayed_work idle_work;		/* frees the user */
-	unsigned int references;		/* L: of contexts that are set up */
+	unsigned int references;		/* L: one for each theap_user_get() without a put */
 	struct theap_identity identity;		/* C; holds a reference of its @ns */
 	struct hlist_node node;			/* L: link in theap_users */
 };
@@ -49,7 +50,7 @@ static DEFINE_SPINLOCK(theap_users_lock);
 static DEFINE_HASHTABLE(theap_users, 6);	/* L: users, until their idle_work frees them */
 static struct workqueue_struct *theap_users_wq;	/* frees users */
 
-/* Return: the most bytes of a user.  Memory may be added to the machine at any time. */
+/* Return: the most bytes of a user.  Hot-added memory, or root, may change it at any time. */
 u64 theap_user_max_memory(void)
 {
 	u64 percent = min(READ_ONCE(theap_user_memory_percent), 100U);
@@ -58,7 +59,7 @@ u64 theap_user_max_memory(void)
 }
 
 /*
- * Return: whose limits apply to the current task.
+ * Return: the identity whose limits apply to the current task.
  *
  * In the initial user namespace, that is the real user ID, as for RLIMIT_NPROC.
  *
@@ -67,12 +68,12 @@ u64 theap_user_max_memory(void)
  * owner's, so they have the owner's limits together.
  *
  * A namespace that root owns is that of a container.  Different containers may have the same user
- * IDs.  So the namespace itself has limits, and one container cannot lock out another.  A user
- * gets no second limit in this way: only root can create such a namespace, and a namespace within
- * a container has the limits of the topmost one.
+ * IDs.  So the namespace itself has limits, and one container cannot use up those of another.  A
+ * user gets no second limit in this way: only root can create such a namespace, and a namespace
+ * within a container has the limits of the topmost one.
  *
- * Containers without a user namespace share the limits of their user IDs, as they share the other
- * limits of the kernel for a user.
+ * Containers without a user namespace share the limits of a user ID if several of them use that ID.
+ * The kernel's own limits of a user ID are shared in the same way.
  */
 struct theap_identity theap_identity_current(void)
 {
@@ -107,14 +108,14 @@ static void theap_user_free(struct theap_user *user)
 	kfree(user);
 }
 
-/* The work item: free a user that still has no context. */
+/* The work item: free a user, unless it has a context again. */
 static void theap_user_idle(struct work_struct *work)
 {
 	struct theap_user *user = container_of(to_delayed_work(work), struct theap_user, idle_work);
 	bool idle;
 
 	spin_lock(&theap_users_lock);
-	/* If a put has queued this item again since it began, the next execution frees the user. */
+	/* If theap_user_put() has queued this item again, the next execution frees the user. */
 	idle = !user->references && !delayed_work_pending(&user->idle_work);
 	if (idle)
 		hash_del(&user->node);
@@ -167,8 +168,8 @@ found:
  * theap_user_get - get the user of an identity
  * @identity: usually that of the current task
  *
- * The allocation may wait until the memory cgroup of the caller has memory.  So no lock is held
- * then.
+ * The allocation may wait until the memory cgroup of the caller has memory.  So this function
+ * allocates without theap_users_lock.
  *
  * Context: task, may sleep.
  * Return: the user, for theap_user_put(); NULL: there is not enough memory.
@@ -188,7 +189,7 @@ struct theap_user *theap_user_get(struct theap_identity identity)
 	return user;
 }
 
-/* Undo theap_user_get().  This may free @user, ten seconds later.  Context: task. */
+/* Undo theap_user_get().  A user without references is freed in ten seconds.  Context: task. */
 void theap_user_put(struct theap_user *user)
 {
 	spin_lock(&theap_users_lock);
@@ -200,7 +201,7 @@ void theap_user_put(struct theap_user *user)
 /**
  * theap_user_charge - charge memory to a user
  * @user:      the user
- * @bytes:     to be allocated
+ * @bytes:     number of bytes that the caller will allocate
  * @unlimited: the user may exceed the limit
  *
  * Context: any.
@@ -243,7 +244,7 @@ int theap_users_init(void)
 	return theap_users_wq ? 0 : -ENOMEM;
 }
 
-/* Free all users; no context is left.  Context: task, may sleep. */
+/* Free all users, after all contexts were freed.  Context: task, may sleep. */
 void theap_users_exit(void)
 {
 	struct theap_user *user;

@@ -10,9 +10,9 @@ struct theap_user;
 struct user_namespace;
 
 /**
- * struct theap_identity - whose limits apply
- * @uid: a user, in the initial user namespace; INVALID_UID if @ns is not NULL
- * @ns:  NULL, or a user namespace that root has created
+ * struct theap_identity - the user, or the container, whose limits apply to a context
+ * @uid: the ID of a user in the initial user namespace; INVALID_UID if @ns is not NULL
+ * @ns:  NULL, or the user namespace of a container, which root has created
  */
 struct theap_identity {
 	kuid_t uid;

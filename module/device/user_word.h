@@ -3,8 +3,9 @@
  * Atomic operations with a limited number of attempts, on a word that the program may write at
  * the same time.
  *
- * Checks and claims make these operations with interrupts off.  A thread of the program may store
- * to the same cache line in a loop.  That thread must not keep the kernel in an operation:
+ * Checks and claims of slots make these operations with interrupts off.  A thread of the program
+ * may store to the same cache line in a loop.  That thread must not keep the kernel in an
+ * operation:
  *
  *  - On x86, and on arm64 with LSE, each operation is one instruction.
  *  - On arm64 without LSE, an operation is a loop of load-exclusive and store-exclusive.  The
@@ -16,9 +17,9 @@
  *    guarantees the progress of such a loop only if no other CPU keeps storing to the
  *    reservation set.
  *
- * A success is a full barrier.  A failure stores and orders nothing.  After contention, slot.c
- * repeats an operation at most three times at once.  Further attempts follow with interrupts on, or
- * in a later check.
+ * An operation that succeeds is a full barrier.  One that fails stores and orders nothing.  After
+ * contention, slot.c repeats an operation at most three times with interrupts off.  Further
+ * attempts follow after interrupts were on, or in a later check.
  */
 #ifndef THEAP_USER_WORD_H
 #define THEAP_USER_WORD_H
