@@ -25,7 +25,7 @@
 #include "read.h"
 #include "slot_page.h"
 
-/* Convert @time, an argument of a call made at @now, to an absolute time, 1 or later. */
+/* Convert @time, which a call at @now has as its argument, to an absolute time, 1 or later. */
 static s64 theap_deadline(s64 now, s64 time, u32 flags)
 {
 	if (!(flags & TIMERHEAP_ABSTIME))
@@ -66,7 +66,7 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 }
 
 /*
- * Add the figures of all accounts, and the sums of those that were freed.  No account is freed
+ * Add the figures of all accounts, and the sums of freed accounts.  No account is freed
  * while theap_accounts_lock is held.  The figures show when other users arm timers, so only
  * CAP_SYS_ADMIN may read them.
  */
@@ -114,9 +114,9 @@ int theap_ioctl_info(struct theap_context *context, void *arg)
  *
  * Timers take CPU time as threads do, so the caller may place them only where its threads may run:
  * on the CPUs of its affinity, which is within its cpuset.  But the kernel lets every program
- * without a cpuset run on a CPU that a boot parameter has isolated.  On such a CPU a thread
- * competes by its priority, but a timer interrupts every thread.  So to place timers on an isolated
- * CPU, the caller also needs CAP_SYS_NICE, the capability to raise priorities.
+ * without a cpuset run on a CPU that a boot parameter has isolated.  On such a CPU a thread of low
+ * priority does not disturb others, but a timer interrupts every thread.  So to place timers on an
+ * isolated CPU, the caller also needs CAP_SYS_NICE, the capability to raise priorities.
  *
  * Return: 0; -EINVAL: the CPU is offline, or not in the affinity of the caller; -EPERM.
  */
@@ -129,13 +129,13 @@ static int theap_may_use_cpu(unsigned int cpu)
 	return 0;
 }
 
-/* Check the input that SETUP and QUERY share. */
+/* Check @layout, the only input that SETUP and QUERY share.  Return: 0 or -EPROTONOSUPPORT. */
 static int theap_check_layout(const struct timerheap_setup *setup)
 {
 	return !setup->layout || setup->layout == TIMERHEAP_LAYOUT ? 0 : -EPROTONOSUPPORT;
 }
 
-/* Write the properties of a context, which is set up. */
+/* Set @setup to the properties of a context that is set up. */
 static void theap_describe(struct theap_context *context, struct timerheap_setup *setup)
 {
 	const struct theap_placement *placement = &context->placement;
@@ -226,7 +226,7 @@ int theap_ioctl_grow(struct theap_context *context, void *arg)
 
 /*
  * Arm a slot, for START and MODIFY.  The caller has set @period, @slack, @user_data and @start of
- * @arming.  If the period is not 0, raise it to at least the minimum.
+ * @arming.  A period that is not 0 is raised to the minimum period of the context.
  */
 static int theap_arm(struct theap_context *context, u32 slot, u32 flags, s64 time,
 		     s64 now, struct theap_arming *arming, struct theap_ended *ended)
@@ -370,8 +370,8 @@ int theap_ioctl_wait(struct theap_context *context, void *arg)
 	/*
 	 * If no signal handler runs, for example after SIGSTOP and SIGCONT, the kernel repeats the
 	 * call, with the same structure.  So store the end of a relative timeout in the structure,
-	 * as an absolute time.  A restart block, as that of nanosleep(), would keep a pointer to a
-	 * function of the module while nothing keeps the module loaded.
+	 * as an absolute time.  A restart block, which nanosleep() uses, would have a pointer to a
+	 * function of the module, and would not keep the module loaded.
 	 */
 	if (count == -ERESTARTSYS) {
 		if (relative)
@@ -408,7 +408,7 @@ static void theap_pending_read(struct theap_slot_page *page, u32 index, u64 dead
  *
  * If the stop gets no deadline, the timer has expired or was stopped since the first report was
  * written.  Then *@stopped is false, and the caller does not count that report.  The stop discards
- * no expirations, so a timer that has expired has an event.
+ * no expirations, so the program gets the event of a timer that has expired.
  *
  * Return: 0 or -EFAULT.
  */
@@ -475,14 +475,14 @@ int theap_ioctl_drain(struct theap_context *context, void *arg)
 	return 0;
 }
 
-/* The most slot numbers that KICK copies at a time: 256 bytes of stack. */
+/* The most slot numbers that KICK copies at a time: they take 256 bytes of stack. */
 #define THEAP_KICK_BATCH	64
 
 /*
  * Copy @nr objects of @size bytes from a program.  Return: how many were copied whole.
  *
- * After a fault, copy_from_user() returns an upper bound of the bytes that are missing; on arm64
- * fewer may be missing.  So copy the objects again, one by one, until a copy fails.
+ * After a fault, the return value of copy_from_user() is not exact: on arm64, more bytes may have
+ * been copied.  So copy the objects again, one by one, until a copy fails.
  */
 static u32 theap_copy_in(void *to, const void __user *from, u32 nr, size_t size)
 {
@@ -587,7 +587,7 @@ static int theap_batch_op(struct theap_context *context, const struct timerheap_
 	return ret ?: (int)min_t(u64, !!ended.deadline + ended.discarded, S32_MAX);
 }
 
-/* The most operations that BATCH copies at a time: 768 bytes of stack. */
+/* The most operations that BATCH copies at a time: they take 768 bytes of stack. */
 #define THEAP_OP_BATCH	16
 
 /* Write the results of @nr operations to the program.  Return: how many were written. */
@@ -685,7 +685,7 @@ int theap_ioctl_advance(struct theap_context *context, void *arg)
 	ret = theap_manual_advance(context->placement.manual, &advance);
 	if (ret)
 		return ret;
-	/* Wake all waiters: some may wait for a time on this clock, not for events. */
+	/* Wake all readers: a reader may wait for a time on this clock, not for events. */
 	wake_up_all(&context->wait);
 	call->now = advance.now;
 	call->expirations = advance.expirations;
@@ -702,8 +702,9 @@ int theap_ioctl_sync(struct theap_context *context, void *arg)
 	next = theap_sync(&context->placement, context->queues);
 	/*
 	 * The core queues a timer at 1 if its deadline precedes the start of the machine's clock.
-	 * On the clock of the context, that 1 could become a time after the deadline.  So return 1
-	 * without conversion: no deadline is earlier.  Return 1 also for 0, a time that has passed.
+	 * Converted to the clock of the context, that 1 could be later than the deadline.  So
+	 * return 1 without conversion: no deadline is earlier.  A @next of 0 means a time that has
+	 * passed, for which 1 is right, too.
 	 */
 	sync->next = next > 1 ? theap_context_from_machine(context, next) : 1;
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The ioctls (ioctl.c).  uapi/linux/timerheap.h states what each call does.  @arg is the
- * structure of the call.
+ * structure of the call, in kernel memory.
  */
 #ifndef THEAP_IOCTL_H
 #define THEAP_IOCTL_H
@@ -14,7 +14,7 @@ struct theap_context;
 int theap_ioctl_info(struct theap_context *context, void *arg);
 int theap_ioctl_setup(struct theap_context *context, void *arg);
 
-/* The caller has checked that the context is set up. */
+/* For these calls, theap_ioctl() has checked that the context is set up. */
 int theap_ioctl_query(struct theap_context *context, void *arg);
 int theap_ioctl_grow(struct theap_context *context, void *arg);
 int theap_ioctl_start(struct theap_context *context, void *arg);

@@ -2,7 +2,7 @@
 /*
  * Map the slots and the ring of a context into a program.
  *
- *	offset 0		the slots: THEAP_PAGE_SLOTS of them in each page
+ *	offset 0		the slots: THEAP_PAGE_SLOTS slots in each page
  *	after the slots		the ring
  *
  * A page of 4 KiB has 64 slots, one of 64 KiB 1024.  When the program first touches a page,
@@ -11,9 +11,9 @@
  * more than the 4 MiB of the ring.  If the user would exceed the limit of memory, the program gets
  * SIGBUS, as for a page of a file on a full file system.
  *
- * Both areas have the size for max_slots of SETUP.  Beyond the pages of present slots, and beyond
- * those of the present entries of the ring, the program gets SIGBUS.  GROW moves these limits, and
- * the mappings stay where they are.
+ * Both areas have the size for max_slots of SETUP.  If the program touches a page beyond those of
+ * the present slots, or of the present entries of the ring, the program gets SIGBUS.  GROW moves
+ * these limits, and the mappings stay where they are.
  *
  * The pages are ordinary ones.  Each page table entry holds a reference to its page, and
  * each mapping keeps the file open.  So a page exists as long as a program can access it.
@@ -51,8 +51,8 @@ u64 theap_mmap_ring_size(struct theap_context *context)
 }
 
 /*
- * Find the page that the program has touched, and return it to the kernel in @vmf.  If it
- * is a page of slots that is not allocated yet, allocate it.
+ * Find the page that the program has touched, and return it to the kernel in @vmf.  Allocate a
+ * page of slots that is not allocated yet.
  * Context: task, under mmap_lock or the VMA's lock; may take the context's lock and sleep.
  */
 static vm_fault_t theap_mmap_fault(struct vm_fault *vmf)

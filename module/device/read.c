@@ -12,7 +12,7 @@
  * A program can map the ring, and can change its head at any time.  So no loop here relies
  * on the ring becoming empty, or on its entries having events.  A call takes events in passes.  A
  * pass removes at most as many entries as the ring had when that pass began.  After each pass, the
- * call checks its time limit and for a signal.
+ * call checks whether its time limit has passed, or a signal is pending.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -23,7 +23,7 @@
 #include "read.h"
 #include "slot_page.h"
 
-/* The most events that are copied at a time: 640 bytes of stack. */
+/* The most events that are copied at a time: they take 640 bytes of stack. */
 #define THEAP_EVENT_BATCH	16
 
 /* Initialize @to as the program's array of @nr events at @address. */
@@ -33,16 +33,16 @@ void theap_read_buffer_init(struct iov_iter *to, u64 address, u32 nr)
 		      (size_t)nr * sizeof(struct timerheap_event));
 }
 
-/* The number of events that @to has room for. */
+/* Return: the number of events that @to has room for. */
 size_t theap_read_room(const struct iov_iter *to)
 {
 	return iov_iter_count(to) / sizeof(struct timerheap_event);
 }
 
 /*
- * Remove at most @nr entries from the ring, and make an event of each.  The entry of a discarded
- * event makes none.  An entry that the program has overwritten makes no event, or an event of the
- * slot whose number the entry has now.
+ * Remove at most @nr entries from the ring, and make an event of each.  There is no event for an
+ * entry whose event was discarded.  For an entry that the program has overwritten, there is an
+ * event only if the new number is that of a slot with expirations.
  * Return: the number of events.
  */
 static unsigned int theap_read_get(struct theap_context *context,
@@ -89,8 +89,8 @@ static void theap_read_put_back(struct theap_context *context,
 /*
  * Copy @nr events to @to.  Return: how many were copied whole.
  *
- * After a fault, copy_to_iter() returns a lower bound of the bytes that it has copied; on arm64 it
- * may have copied more.  So copy the events again, one by one, until a copy fails.
+ * After a fault, the return value of copy_to_iter() is not exact: on arm64, more bytes may have
+ * been copied.  So copy the events again, one by one, until a copy fails.
  */
 static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_event *events,
 				    unsigned int nr)
@@ -112,7 +112,7 @@ static unsigned int theap_read_copy(struct iov_iter *to, const struct timerheap_
 }
 
 /*
- * Copy events to @to until it is full, or the entries that the ring had at the call are removed.
+ * Copy events to @to until @to is full, or as many entries are removed as the ring had at the call.
  * A signal ends the copying when at least @min events are copied; a fatal signal ends it at once.
  * If a signal ended the copying earlier, the call would return fewer than @min events, since it
  * cannot restart after it has taken an event.  An event that cannot be copied whole goes back into
@@ -144,8 +144,8 @@ static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_ite
 }
 
 /*
- * Sleep until woken, or until *@expires on the clock of the context; NULL: without limit.
- * Return: 0; -ETIME: *@expires has passed.
+ * Sleep until woken, or until *@expires on the clock of the context.  If @expires is NULL, there is
+ * no limit.  Return: 0; -ETIME: *@expires has passed.
  */
 static int theap_read_sleep(struct theap_context *context, const s64 *expires)
 {
@@ -199,8 +199,8 @@ static int theap_read_wait(struct theap_context *context, u32 min,
 }
 
 /*
- * Is a request valid that takes at most @nr events and waits for @min?  There are never
- * more events than slots, since each slot is in the ring at most once.
+ * Can a call that takes at most @nr events get @min events?  A context never has more events than
+ * slots, since each slot is in the ring at most once.
  */
 bool theap_read_size_valid(struct theap_context *context, u32 nr, u32 min)
 {
@@ -252,8 +252,8 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 		if (ret || count >= min)
 			break;
 		/*
-		 * Check the time and for a signal here, too: if a program keeps moving the head of
-		 * the ring, theap_read_wait() always finds entries and checks neither.
+		 * Check the time limit and the signals here, too.  If a program keeps moving the
+		 * head of the ring, theap_read_wait() always finds entries, and checks neither.
 		 */
 		if (expires && theap_context_now(context) >= *expires)
 			break;

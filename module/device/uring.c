@@ -2,10 +2,11 @@
 /*
  * Requests of io_uring: KICK without an ioctl, WAIT (uring_wait.c) and CANCEL.
  *
- * No request of a program may occupy a worker of io_uring, since other files of that program need
- * the workers.  io_uring gives a request to a worker if the request returns -EAGAIN, and none does:
- * a KICK ends after THEAP_URING_KICKS slots, and a WAIT is a member of a list.  With IOSQE_ASYNC a
- * worker issues the request: it executes a KICK, and does not wait for the end of a WAIT.
+ * A pending request must not occupy a worker of io_uring, since requests for other files of the
+ * program need the workers.  io_uring passes a request to a worker if the request returns -EAGAIN.
+ * No request of this file does: a KICK ends after THEAP_URING_KICKS slots, and a WAIT is queued in
+ * a list.  With IOSQE_ASYNC a worker issues the request.  Then the worker executes a KICK, but does
+ * not wait for the end of a WAIT.
  */
 #include <linux/uaccess.h>
 
@@ -15,8 +16,8 @@
 #include "uring.h"
 
 /*
- * The most slots that a request kicks, which takes about 100 us.  The submitter holds the lock of
- * its io_uring meanwhile.
+ * The most slots that one request kicks.  That takes about 100 us.  The task that submits the
+ * request holds the lock of its io_uring meanwhile, so the time must be short.
  */
 #define THEAP_URING_KICKS	1024U
 
@@ -90,7 +91,7 @@ int theap_uring_cmd(struct io_uring_cmd *uring, unsigned int issue_flags)
 		.reserved = READ_ONCE(shared->reserved),
 	};
 	ret = theap_uring_execute(uring, &cmd, issue_flags);
-	/* Do not return the result: Linux 6.1 loses a count that is returned in a worker. */
+	/* Complete the request here: in a worker, Linux 6.1 loses a count that is returned. */
 	if (ret != -EIOCBQUEUED)
 		theap_compat_uring_done(uring, ret, issue_flags);
 	return -EIOCBQUEUED;

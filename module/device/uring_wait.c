@@ -16,8 +16,8 @@
  * completing queues the task work.  Only the call that moves the request to done calls
  * io_uring_cmd_done().  So a request is done once.
  *
- * An event against the end of the issue.  A task work that makes its request pending again has the
- * same race at its end:
+ * An event may race with the issue of a request.  A task work that makes its request pending again
+ * has the same race at its end:
  *
  *	a waker					the task
  *	  add entries to the event ring		  lock
@@ -29,20 +29,21 @@
  * If the waker has the lock first, the task reads the new entries.  Otherwise, the waker finds the
  * request pending.
  *
- * A second event against the task work of the first:
+ * A second event may race with the task work for the first event:
  *
  *	a waker					the task
  *	  add entries				  read the total of the ring, then its count
  *	  completing: do nothing		  post the count, or end the request
  *						  pending again: has the total changed?
  *
- * A one-shot request has ended.  The program takes both events, or its next request completes
- * at once.  A multishot request posts again, since the total has changed.
+ * If the request is one-shot, it ends.  The program then takes both events, or its next request
+ * completes at once.  If the request is multishot, it posts again, since the total has changed.
  *
- * The end of the io_uring or its task, or CANCEL, against a completion:
+ * A cancellation may race with a completion.  CANCEL cancels, and so does io_uring at the end of
+ * the io_uring or its task:
  *
  *	the task work				a cancellation
- *	  post, if the request goes on		  lock
+ *	  if it is multishot, post		  lock
  *	  lock					  set cancelled
  *	  cancelled: done, with ECANCELED	  pending: the end of the io_uring ends the
  *	  last completion: done			    request, CANCEL queues task work
@@ -50,8 +51,8 @@
  *	  unlock				  unlock
  *
  * io_uring holds its own lock when it cancels, and since Linux 6.10 when it runs task work.  The
- * lock of the list nests in it.  A task work that has ended a request leaves completing set, so a
- * cancellation before io_uring_cmd_done() does nothing.
+ * lock of the list nests in that lock.  A task work that has ended a request leaves completing set,
+ * so a cancellation before io_uring_cmd_done() does nothing.
  *
  * io_uring repeats its cancellations until no request is left, also after the task has exited.
  * Then a kernel thread runs the task work.  CANCEL may run in another task than that of the
@@ -62,9 +63,9 @@
  * The issue then adds the request to the list, and queues the task work, which ends the request.
  *
  * Lifetime: io_uring keeps a request until io_uring_cmd_done(), and the request keeps the file.  So
- * the list is empty at the last close, and the module cannot go away.  The task work may make that
- * last close while a waker still holds the lock of the list: context.c states why the context
- * exists until the waker has ended.
+ * the list is empty at the last close, and the module cannot be unloaded before.  The task work may
+ * make that last close while a waker still holds the lock of the list: context.c states why the
+ * context exists until the waker has ended.
  */
 #include "compat.h"
 #include "context.h"
@@ -77,7 +78,7 @@
 #define THEAP_URING_WAITS	64U
 
 /*
- * A WAIT request, in the memory of the request that io_uring leaves to the device.
+ * A WAIT request.  It is in the part of struct io_uring_cmd that io_uring leaves to the device.
  *
  * The lock of the list protects all fields.  While @completing is set, only the task work writes
  * @seen, and reads it without the lock.
@@ -87,7 +88,7 @@ struct theap_uring_wait {
 	u64 key;		/* CANCEL names it */
 	/*
 	 * The total of the ring at the last task work.  Before the first task work, the total at
-	 * the issue minus 1: a multishot request also completes for entries that are older than it.
+	 * the issue minus 1: a multishot request also completes for entries older than the request.
 	 */
 	u32 seen;
 	u32 min : 30;		/* the number of events to wait for; there are 2^24 slots at most */
@@ -168,8 +169,8 @@ static void theap_uring_remove(struct theap_uring_waits *waits, struct theap_uri
  * Complete a request in its task: end it, or post a completion and let it wait again.  If another
  * reader has taken the events, let the request wait again without a completion.
  *
- * The task or its io_uring may be at its end.  This function does not check for that.  If the
- * request is pending again, io_uring cancels it.
+ * This function does not check whether the task or its io_uring is at its end: io_uring cancels the
+ * request if it is pending again.
  */
 static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
@@ -181,7 +182,7 @@ static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_
 	int ret = count;
 	bool again;
 
-	/* @min is constant, but shares a word with the state. */
+	/* Lock, since @min is in one word with @cancelled, which other tasks may set. */
 	spin_lock_bh(&context->waits.lock);
 	again = count < wait->min;
 	spin_unlock_bh(&context->waits.lock);
@@ -217,7 +218,7 @@ static void theap_uring_complete(struct io_uring_cmd *uring, unsigned int issue_
  *
  * Context: task or worker of io_uring, may sleep.
  * Return: -EIOCBQUEUED: the request is pending; do not access it.  Otherwise, the result: the
- * number of events, or -EBUSY: the context has THEAP_URING_WAITS requests.
+ * number of entries in the ring, or -EBUSY: the context has THEAP_URING_WAITS requests.
  */
 int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int issue_flags)
 {
@@ -252,7 +253,8 @@ int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int 
 
 /*
  * End a WAIT request whose io_uring or task is at its end.  A pending request ends in this call.
- * In the states issued and completing, its task work ends it.  The lock of the io_uring is held.
+ * In the states issued and completing, its task work ends it.  The caller holds the io_uring's
+ * lock.
  */
 void theap_uring_wait_end(struct io_uring_cmd *uring, unsigned int issue_flags)
 {
