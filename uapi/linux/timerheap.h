@@ -21,8 +21,8 @@
  *  - Times and spans are nanoseconds on the clock of the context, in the time namespace in which
  *    SETUP was called, whatever the caller's namespace is.  In memory, in outputs, and in inputs
  *    with TIMERHEAP_ABSTIME, a time is absolute: a value of clock_gettime().  An input without that
- *    flag is relative, except @until of WAIT: the call adds the current time.  So after a step of
- *    the clock, each deadline and timeout passes when the stepped clock reaches it.
+ *    flag is relative: the call adds the current time.  Only @until of WAIT is always absolute.  So
+ *    after a step of the clock, each deadline and timeout passes when the stepped clock reaches it.
  *  - A timer is pending while its deadline is not 0.  It never expires before its deadline.
  *  - An arming begins when an idle timer is started.  It ends in exactly one of two ways: a stop
  *    finds the timer pending, or the timer expires.  An event counts the expiration, or a stop or
@@ -30,8 +30,8 @@
  *    timer expires, the next period begins a new arming.
  *  - A stop, and a start of an idle timer, discard the expirations that no reader has taken.  So
  *    after them no reader gets an event of the former arming.  DRAIN discards none.  Exception: if
- *    a read() or WAIT has taken the event before, and cannot write it, the event becomes available
- *    again.
+ *    a read() or WAIT has taken the event before, but cannot copy it to the program, the event
+ *    becomes available again.
  *  - Errors of all calls, read() and mmap() included.  EINVAL: a flag is unknown, or a
  *    reserved field is not 0.  ENOTTY: the request is unknown.  EFAULT: memory at a pointer
  *    cannot be read or written.  EBADFD: SETUP has not been called; INFO works without it.
@@ -63,10 +63,10 @@
  *
  * The size of each area is that for @max_slots of SETUP, in whole pages of sysconf(_SC_PAGESIZE)
  * bytes.  The kernel allocates the ring in SETUP and GROW.  It allocates a page of slots when the
- * program first touches it, or a call first arms a slot in it.  A second page has the timers.
- * The memory is charged to the memory cgroup of the task that causes the allocation, and to the
- * user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails with ENOSPC, and a
- * touch of a new page gives SIGBUS.  So does a touch beyond the present slots or ring entries.
+ * program first touches it, or a call first arms a slot in it.  A second page, which is not mapped,
+ * has the timers.  The memory is charged to the memory cgroup of the task that causes the
+ * allocation, and to the user whose task called SETUP.  Beyond max_user_memory (INFO) a call fails
+ * with ENOSPC, and a new page gives SIGBUS.  So does a touch beyond the present slots or entries.
  *
  * A mapping is one whole area, with PROT_READ | PROT_WRITE and MAP_SHARED.  mmap() fails with
  * EINVAL if offset and size are not those of an area, or without MAP_SHARED.  It fails with
@@ -82,7 +82,7 @@
  */
 #define TIMERHEAP_LAYOUT	2
 
-/* The deadline of a timer that never expires.  A larger one in a slot counts as this one. */
+/* The deadline of a timer that never expires.  A larger @deadline in a slot counts as this one. */
 #define TIMERHEAP_NEVER		0x7fffffffffffffffULL
 
 /**
@@ -101,7 +101,7 @@
  * @fired:       absolute time at which the kernel found @expired_deadline due
  * @expirations: expirations that no reader has taken yet, and two flags.  Atomic: the kernel adds
  *               expirations; a stop or start discards them; the reader, which is the program,
- *               read() or WAIT, replaces it by 0
+ *               read() or WAIT, replaces the word by 0
  *
  * The program may write @period, @slack and @user_data at any time.  The kernel uses the
  * value that it reads when it needs the field.  Only the kernel writes @queued,
@@ -118,7 +118,7 @@ struct timerheap_slot {
 	__aligned_u64 expirations;
 };
 
-/* The value of @queued during a check.  It is after each deadline. */
+/* The value of @queued during a check.  It is later than every deadline. */
 #define TIMERHEAP_CHECKING	(~0ULL)
 
 /* The parts of @expirations: the number, and two flags */
@@ -134,8 +134,8 @@ struct timerheap_slot {
  * @now:   the time of a manual clock; 0 with any other clock.  Only the kernel writes it
  * @program: words of the program, 0 after SETUP; the kernel does not access them
  * @slots: slot numbers.  The entries in use are those from @head to @tail - 1, modulo
- *         the number of entries: the number of slots, rounded up to a power of two.
- *         The kernel writes them.  The reader may change the order of those in use
+ *         the number of entries, which is the number of slots, rounded up to a power of two.
+ *         The kernel writes entries.  The reader may change the order of those in use
  *
  * The expiry that raises &timerheap_slot.expirations from 0 adds the slot number.  The reader
  * removes the number before it replaces @expirations by 0.  So each slot is in the ring at most
@@ -159,7 +159,7 @@ struct timerheap_ring {
  * not expire.  Execute a full barrier.  Then read @queued: if it is TIMERHEAP_CHECKING, KICK the
  * slot, which waits for the end of the check.  Then, if @expirations has a number that is not 0,
  * replace @expirations by TIMERHEAP_DISCARDED, by a compare-and-exchange, and repeat that if the
- * word has changed.  Without a check no call is needed: the next check reads 0 in @deadline.
+ * word has changed.  If no check is running, no call is needed: the next check reads 0.
  *
  * Start or restart: read @deadline, acquire.  If it is 0, the timer is idle: read @queued, acquire,
  * and go on as for a stop.  Write @period, @slack and @user_data if they change.  Replace @deadline
@@ -170,11 +170,10 @@ struct timerheap_ring {
  *				reads the new deadline
  *	otherwise		KICK the slot
  *
- * Postpone: as a start, but replace @deadline by a compare-and-exchange, only if it is
- * not 0.  So a timer that has just expired is not started.  If the new deadline is later
- * than the old one, a KICK is rarely needed: only if the kernel is checking the slot when
- * the program reads @queued, or has deferred the check beyond the new deadline.  To make
- * @slack smaller, write it and KICK the slot.
+ * Postpone: as a start, but replace @deadline by a compare-and-exchange, only if it is not 0.  So a
+ * timer that has just expired is not started.  If the new deadline is later than the old one, a
+ * KICK is rarely needed: only if the kernel is checking the slot when the program reads @queued, or
+ * has deferred the check beyond the new deadline.  To make @slack smaller, write it and KICK.
  *
  * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
@@ -224,10 +223,10 @@ struct timerheap_ring {
  * @expirations.  By then the program has read the entry and moved head beyond it.  So the
  * kernel never overwrites an entry that the program has not read.
  *
- * If the exchange fails, begin again at e.  If the number in e is 0, there is no event, but the
- * exchange is necessary: while DISCARDED stays, the slot is not added to the ring again.  If the
- * number is not 0, and e has DISCARDED but not READING, first set READING in the same way.  A stop
- * removes READING.  So the exchange fails if the timer was stopped after e was read.
+ * If the exchange fails, read e again and go on.  If the number in e is 0, there is no event, but
+ * the exchange is necessary: while DISCARDED stays, the slot is not added to the ring again.  If
+ * the number is not 0, and e has DISCARDED but not READING, first set READING in the same way.  A
+ * stop removes READING.  So the exchange fails if the timer was stopped after e was read.
  *
  * A slot with a period of at most half a second backs off while its event is unread.  The kernel
  * checks it after 1, 2, 4, 8, ... periods, and at least once in a second.  @deadline stays the
@@ -256,7 +255,7 @@ struct timerheap_ring {
  *
  * Events are in the order in which the timers expire.  On one CPU that is the order of deadlines,
  * unless a timer has slack, or over 30 timers (7 on PREEMPT_RT) are due at once.  A timer that was
- * postponed in mapped memory may expire in the order of its old deadline.  To sort them, see SYNC.
+ * postponed in mapped memory may expire in order of its old deadline.  To sort events, see SYNC.
  */
 struct timerheap_event {
 	__u64 user_data;
@@ -290,11 +289,11 @@ struct timerheap_event {
  * The kernel rounds up the deadline t of a timer with slack s to the roundest time from t to
  * t + s: to a multiple of the largest possible power of two, in units of 15 625 ns (1/64 ms).
  * The timer expires when the rounded deadline is due: not before its deadline, and at most
- * s after it, plus the latency of any timer.  Slack below 16 384 ns counts as none.
+ * s after it, plus the usual latency of a timer.  Slack below 16 384 ns counts as none.
  *
  * Timers of one user, CPU and clock with the same rounded deadline share a heap entry and an
- * interrupt.  A timer that was postponed in mapped memory expires at the rounded deadline of its
- * former deadline, if that is not before the new one.  @queued does not include slack: the kernel
+ * interrupt.  A timer that was postponed in mapped memory expires at its former rounded deadline,
+ * if that is not before the new deadline.  @queued does not include slack: the kernel
  * checks a slot no later than @queued plus its slack.
  */
 
@@ -324,15 +323,15 @@ struct timerheap_event {
  * @entries:    current heap entries, those of stopped timers included; a bucket is one entry
  * @started:    timers queued by a start, or by a KICK of a timer that was not queued; also timers
  *              that a call has moved to another CPU
- * @checked:    timers that a run has checked, and found due, far, stopped or postponed
+ * @checked:    timers that a run has checked when they were due, and slots checked early
  * @requeued:   timers that were requeued because a call has modified them, or after an early check
  * @removed:    stopped timers removed from a heap or a bucket
  * @handed_over: heaps with timers, handed over at CPU hotplug, or when isolated CPUs changed
  * @runs:       expiry runs
  * @throttled:  of @runs, those that ended because they had used up the CPU budget
  * @notified:   how often a CPU was notified that the first deadline of its heap is now earlier
- * @bucketed:   timers that are in buckets now: timers with slack, and far ones
- * @user_cpu_percent: of each CPU, for one user's timers; beyond it they expire late; 0: no limit
+ * @bucketed:   timers in buckets now: those with slack, and some that are due in 134 ms or more
+ * @user_cpu_percent: percent of each CPU for a user's timers, which are late beyond it; 0: no limit
  * @cpu_time:   the CPU time that was charged for timers, in nanoseconds
  * @deferred_notifications: notifications that were deferred by a limit of CPU time
  * @stolen:     of @runs, those of another CPU's heap, since that CPU was stuck ("steal_us")
@@ -374,7 +373,7 @@ struct timerheap_info {
  * struct timerheap_setup - set up the context, once for each open
  * @clock: CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI or TIMERHEAP_CLOCK_MANUAL
  * @flags: 0, or a combination of TIMERHEAP_CANCEL_ON_SET, TIMERHEAP_ON_CPU and
- *         TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE.  Bits 29 and 30 are libtimerheap's
+ *         TIMERHEAP_UNLIMITED, which needs CAP_SYS_RESOURCE.  Bits 29 and 30 are for libtimerheap
  * @slots: number of slots, 1 to &timerheap_info.max_slots
  * @cpu:   with TIMERHEAP_ON_CPU, the CPU that the timers are queued on; otherwise 0
  * @slots_offset: out: offset of the slots, for mmap()
@@ -428,7 +427,7 @@ struct timerheap_setup {
  *
  * Timers and events are not affected, and mapped memory stays at its addresses.  But the ring gets
  * the number of entries for @slots.  So no thread may take events from mapped memory during the
- * call, and whatever takes events after the call needs the new number.
+ * call, and a thread that takes events after the call needs the new number.
  *
  * EINVAL: @slots is above &timerheap_setup.max_slots.  ENOSPC: the user would exceed
  * max_user_memory (INFO).  ENOMEM.
@@ -450,8 +449,8 @@ struct timerheap_grow {
  *               0: the slack given to SETUP; 1: none
  * @user_data:   any value, copied into events
  * @was_pending: out: 1: the timer was pending, and @deadline replaces its deadline; 0: it was idle
- * @discarded:   out: if the timer was idle, the expirations that no reader had taken, and that
- *               none will take; at most 4294967295
+ * @discarded:   out: if the timer was idle, the expirations that no reader had taken, and no
+ *               reader will take; at most 4294967295
  *
  * EINVAL: @period is negative.  Only if the page of the slot was never used: ENOSPC: the user
  * would exceed max_user_memory (INFO); ENOMEM.
@@ -541,7 +540,7 @@ struct timerheap_get {
  * @timeout:  until when to wait.  Relative and negative: without limit
  * @flags:    0 or TIMERHEAP_ABSTIME
  * @count:    out: number of events written.  It is below @min if the timeout has passed, the clock
- *            was stepped, @events can be written only in part, or after a signal, see below
+ *            was stepped, @events can be written only in part, or a signal has arrived, see below
  * @until:    0; otherwise the absolute time until which to wait, instead of @timeout.
  *            out: 0 after success, ECANCELED, or EFAULT for @events; after EINTR, the time
  *            at which a relative @timeout passes; otherwise unchanged
@@ -597,7 +596,7 @@ struct timerheap_pending {
  *
  * To stop all timers, begin with @first = 0 and repeat the call until @first is the number of
  * slots.  A signal ends a call early, which is no error.  The call discards no expirations: those
- * that no reader has taken stay events, also if the timer expires during the call.
+ * that no reader has taken stay available as events, even if the timer expires during the call.
  *
  * EINVAL: @nr is 0.  ENOENT: @first is above the number of slots.  EFAULT: the array
  * cannot be written for the first pending timer.  If it cannot be written for a later one,
@@ -623,7 +622,7 @@ struct timerheap_drain {
  * within the call.  If the deadline is 0, the timer is cancelled.  A needless KICK does no harm.
  *
  * The call ends early, with @done below @nr, at a number that cannot be read or is not that of a
- * slot.  If it is the first one, the call fails.  A signal ends the call early, without an error.
+ * slot.  If that is the first number, the call fails.  A signal ends the call early: no error.
  */
 struct timerheap_kick {
 	__u64 slots;
@@ -688,8 +687,8 @@ struct timerheap_batch {
  * @flags: 0
  *
  * The kernel adds 1 to the eventfd at least once after each run or call that has added entries to
- * the ring.  With TIMERHEAP_CANCEL_ON_SET a clock step adds 1, too.  So does this call, if the ring
- * has an entry.  A context has at most one eventfd: a second one replaces the first.
+ * the ring.  With TIMERHEAP_CANCEL_ON_SET a clock step adds 1, too.  If the ring has an entry, this
+ * call adds 1, too.  A context has at most one eventfd: a second one replaces the first.
  *
  * EBADF: @fd is no descriptor.  EINVAL: it is not that of an eventfd.
  */
@@ -735,10 +734,11 @@ struct timerheap_advance {
  * @next:     out: the timers that were due before this time have expired, and their events are
  *            available or were taken.  TIMERHEAP_NEVER: no timer is pending
  *
- * The call waits for about 1 ms at most, and @next may be a time that has passed.  @next may be
- * too early: the old deadline of a stopped or postponed timer, or an early check.  It is too late
- * only if a thread starts, changes or kicks a timer during the call or later.  Or a periodic slot
- * has an unread event, the program keeps changing a slot, or the clock is stepped back.
+ * The call waits for about 1 ms at most, and @next may be a time that has passed.  @next is too
+ * early if it is the old deadline of a stopped or postponed timer, or an early check.  @next is too
+ * late if a periodic slot has an unread event, the program keeps changing a slot, or the clock is
+ * stepped back.  @next is also too late for a timer that a thread starts, changes or kicks during
+ * the call or later.  A timer with slack is due at its rounded deadline.
  */
 struct timerheap_sync {
 	__u32 flags;
@@ -767,10 +767,10 @@ struct timerheap_sync {
 /**
  * DOC: io_uring
  *
- * IORING_OP_URING_CMD, with one of these in cmd_op, and struct timerheap_uring_cmd in cmd.  No
- * request occupies a worker of io_uring while it waits.
+ * IORING_OP_URING_CMD, with one of the codes below in cmd_op, and struct timerheap_uring_cmd in
+ * cmd.  No request occupies a worker of io_uring while it waits.
  *
- *	KICK	the call, for 1024 slots at most.  Result: @done.  A pending signal ends it early
+ *	KICK	as the ioctl, for 1024 slots at most.  Result: @done.  A signal ends it early
  *	WAIT	completes when the ring has @nr entries or more.  Result: their number.  Takes no
  *		event.  A clock step, which read() then reports, ends it, too.  Since Linux 6.8
  *	CANCEL	ends the pending WAITs with the same key.  Result: their number, or ENOENT
