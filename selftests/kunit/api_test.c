@@ -3,8 +3,8 @@
  * The interface for other kernel modules, include/linux/timerheap.h.
  *
  * The suite has one queue per CPU and clock, as timerheap.ko has.  The tests use timers through
- * functions of the interface.  A few tests also read fields of the queue, and one writes @held
- * of its timer.  In the last test threads on all CPUs call the interface at random.
+ * functions of the interface.  A few tests also read fields of the queue, and one test writes @held
+ * of its timer.  In the last test, several threads call the interface at random.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -88,10 +88,10 @@ static void api_timer_expires_once(struct kunit *test)
 }
 
 /*
- * Timers with slack expire together, and each function gets the deadline of its own timer.
- * A timer whose slack is set to 0 is exact.
+ * Timers with slack share a bucket, but each function gets the deadline of its own timer.
+ * If the slack of a timer is set to 0, the function still gets the deadline of the timer.
  */
-static void api_timers_with_slack_expire_together(struct kunit *test)
+static void api_timers_with_slack_share_bucket(struct kunit *test)
 {
 	ktime_t bucket = theap_round_deadline(ktime_get() + 300 * NSEC_PER_MSEC, 1 << 10);
 	struct theap_queue *queue = stay_on_this_cpu();
@@ -122,7 +122,7 @@ static void api_timers_with_slack_expire_together(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p[0]->when, bucket + 40 * NSEC_PER_MSEC + 5);
 }
 
-/* A deadline in the past, 0 or negative expires at once.  KTIME_MAX never expires. */
+/* A timer whose deadline is past, 0 or negative expires at once.  One at KTIME_MAX never does. */
 static void api_past_deadline_expires_and_ktime_max_does_not(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
@@ -139,7 +139,7 @@ static void api_past_deadline_expires_and_ktime_max_does_not(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->early, 0);
 }
 
-/* Timers expire on each of the 4 clocks.  Any other clock is refused. */
+/* Timers expire on each of the 4 clocks.  timerheap_init() refuses CLOCK_PROCESS_CPUTIME_ID. */
 static void api_init_accepts_4_clocks(struct kunit *test)
 {
 	static const clockid_t good[] = {
@@ -168,7 +168,7 @@ static void api_stopped_timer_does_not_expire(struct kunit *test)
 	bool pending, stopped;
 	ktime_t when;
 
-	/* Repeat this if the host paused this CPU past the deadline: the timer may have expired. */
+	/* If the host stops this CPU past the deadline, the timer may expire: then try again. */
 	for (;;) {
 		when = ktime_add_ms(ktime_get(), 10);
 		timerheap_start(&p->timer, when);
@@ -364,7 +364,7 @@ static void api_destroyed_timer_can_be_freed(struct kunit *test)
 /*
  * After all timers are destroyed, all but two segments of each heap are soon freed.
  * Initialization reserves room in the heap of one CPU.  The timers are started on another CPU, if
- * there is one.  The memory of both heaps must be freed.
+ * there is one.  So the test checks the heaps of all CPUs.
  */
 static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 {
@@ -389,7 +389,7 @@ static void api_destroyed_timers_free_heap_memory(struct kunit *test)
 									 THEAP_MONOTONIC, i), 2));
 }
 
-/* Run a busy loop for at least @ms milliseconds.  Return: its rounds per second. */
+/* Run a busy loop for at least @ms milliseconds.  Return: the rounds of the loop per second. */
 static u64 rounds_per_second(unsigned int ms)
 {
 	ktime_t begin = ktime_get(), now;
@@ -430,7 +430,7 @@ static void api_self_starting_timer_leaves_cpu_to_tasks(struct kunit *test)
 
 		restart_ns = delays[i];
 		timerheap_start(&p->timer, ktime_get());
-		/* The host may stop the machine during a run: measure a low result again. */
+		/* The host may stop the machine in the busy loop: measure a low result again. */
 		do
 			shared = rounds_per_second(60);
 		while (100 * shared < alone && tries++ < 5);
@@ -552,8 +552,8 @@ static enum hrtimer_restart irq_function(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
-/* A hard interrupt can start, modify and stop timers. */
-static void api_calls_work_in_hard_interrupt(struct kunit *test)
+/* Code in a hard interrupt can start, modify and stop timers. */
+static void api_hard_interrupt_starts_modifies_and_stops_timers(struct kunit *test)
 {
 	struct irq *irq = kunit_kzalloc(test, sizeof(*irq), GFP_KERNEL);
 
@@ -577,7 +577,7 @@ static void api_calls_work_in_hard_interrupt(struct kunit *test)
 }
 
 /* A timer can be started, modified and stopped under a raw spinlock. */
-static void api_calls_work_under_raw_spinlock(struct kunit *test)
+static void api_timer_starts_and_stops_under_raw_spinlock(struct kunit *test)
 {
 	static DEFINE_RAW_SPINLOCK(lock);
 	struct probe *p = probe_make(test);
@@ -593,7 +593,7 @@ static void api_calls_work_under_raw_spinlock(struct kunit *test)
 }
 
 /* With GFP_ATOMIC, timerheap_init() does not sleep. */
-static void api_init_works_in_atomic_context(struct kunit *test)
+static void api_init_succeeds_in_atomic_context(struct kunit *test)
 {
 	struct probe *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
 
@@ -617,7 +617,7 @@ static void api_init_works_in_atomic_context(struct kunit *test)
 struct shared_timer {
 	struct probe probe;
 	atomic_t running;		/* 1: its function is running */
-	atomic_t faults;		/* calls that began during another call */
+	atomic_t faults;		/* calls that began during another call of it */
 };
 
 static struct shared_timer *shared;
@@ -700,7 +700,7 @@ static int random_calls(void *unused)
 }
 
 /*
- * While all CPUs start, stop and destroy timers at random, no shared timer expires early.  The
+ * While several threads change timers at random, no shared timer expires early.  The
  * function of a shared timer never runs on two CPUs at once.  Afterwards timerheap_destroy() stops
  * all shared timers.
  */
@@ -738,7 +738,7 @@ static void api_timer_function_is_exclusive_under_random_calls(struct kunit *tes
 		KUNIT_EXPECT_FALSE(test, timerheap_pending(&shared[i].probe.timer));
 		called += shared[i].probe.called;
 	}
-	kunit_info(test, "%u calls\n", called);
+	kunit_info(test, "%u calls of the functions of shared timers\n", called);
 	KUNIT_EXPECT_GT(test, called, SHARED_TIMERS);
 }
 
@@ -758,7 +758,7 @@ static int api_init(struct kunit *test)
 
 static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_timer_expires_once),
-	KUNIT_CASE(api_timers_with_slack_expire_together),
+	KUNIT_CASE(api_timers_with_slack_share_bucket),
 	KUNIT_CASE(api_past_deadline_expires_and_ktime_max_does_not),
 	KUNIT_CASE(api_init_accepts_4_clocks),
 	KUNIT_CASE(api_stopped_timer_does_not_expire),
@@ -773,9 +773,9 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_function_releases_its_timer),
 	KUNIT_CASE(api_release_fails_during_destroy),
 	KUNIT_CASE(api_destroyed_timers_free_heap_memory),
-	KUNIT_CASE(api_calls_work_in_hard_interrupt),
-	KUNIT_CASE(api_calls_work_under_raw_spinlock),
-	KUNIT_CASE(api_init_works_in_atomic_context),
+	KUNIT_CASE(api_hard_interrupt_starts_modifies_and_stops_timers),
+	KUNIT_CASE(api_timer_starts_and_stops_under_raw_spinlock),
+	KUNIT_CASE(api_init_succeeds_in_atomic_context),
 	KUNIT_CASE(api_self_starting_timer_leaves_cpu_to_tasks),
 	KUNIT_CASE(api_timer_function_is_exclusive_under_random_calls),
 	{}

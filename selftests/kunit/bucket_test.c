@@ -19,7 +19,7 @@
 #define SLACK		(8 * NSEC_PER_MSEC)
 #define GRANULARITY	((s64)SLACK)	/* SLACK is 2^9 units: deadlines become multiples of it */
 #define UNIT		((s64)THEAP_SLACK_UNIT)
-#define LAST		(THEAP_NEVER / UNIT)	/* LAST * UNIT: the last multiple of UNIT */
+#define LAST		(THEAP_NEVER / UNIT)	/* the last whole unit before THEAP_NEVER */
 
 /* Round a deadline as for a timer with a slack in ns. */
 static s64 round_up_by(s64 when, u64 slack)
@@ -70,7 +70,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 100;
 	struct test_timer *t = test_timers(test, nr + 2);
-	/* A multiple of both GRANULARITY and 2 * GRANULARITY. */
+	/* A multiple of 2 * GRANULARITY, so that timers with either slack round to it. */
 	s64 bucket = round_up_by(test_now() + DAY, 2 * SLACK);
 
 	for (i = 0; i < nr; i++)
@@ -79,7 +79,7 @@ static void bucket_is_one_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, nr);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
 	KUNIT_EXPECT_EQ(test, queue->armed, bucket);
-	/* This deadline rounds to the same time. */
+	/* With twice the slack, this deadline rounds to the same time. */
 	test_start_slack(&t[nr], bucket - 1, 2 * SLACK);
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 1);
 	KUNIT_EXPECT_EQ(test, queue->first, bucket);
@@ -371,7 +371,7 @@ static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr, 0);
 }
 
-/* A manual clock advances to each deadline.  An early bucket would make it stop before. */
+/* A manual clock advances to each deadline.  An early bucket would stop it before the deadline. */
 static void bucket_manual_clock_has_no_early_bucket(struct kunit *test)
 {
 	struct theap_queue *queue = manual_queue(test);
@@ -463,8 +463,8 @@ static u32 count_buckets(struct kunit *test, struct theap_queue *queue, u64 slac
 }
 
 /*
- * With 1 ms of slack, there is at most one bucket per millisecond.  With random slacks of 1 to 2 ms
- * there are no more.  With 10 ms of slack, there is at most one bucket per 8 ms.
+ * With 1 ms of slack, there is at most one bucket per millisecond.  The same holds for random
+ * slacks of 1 to 2 ms.  With 10 ms of slack, there is at most one bucket per 8 ms.
  */
 static void bucket_count_is_bounded_by_slack(struct kunit *test)
 {

@@ -20,7 +20,7 @@ static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
  * 1 us of use at 5 % moves @until ahead by 20 us.  The first use has begun 1 us before T0, and
  * @until moves ahead from there: to 19 us after T0.
  */
-static void budget_use_moves_limit_ahead(struct kunit *test)
+static void budget_use_moves_until_ahead(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -31,7 +31,7 @@ static void budget_use_moves_limit_ahead(struct kunit *test)
 }
 
 /* Time without use is saved, at most SAVED.  Use that the saved time repays requires no rest. */
-static void budget_saves_time(struct kunit *test)
+static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -67,8 +67,11 @@ static void budget_savings_begin_at_boot(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, until, 2000);
 }
 
-/* Steady use of exactly the limit requires no rest.  Steady use of a little more requires one. */
-static void budget_limit_is_exact(struct kunit *test)
+/*
+ * Steady use of exactly the limit moves @until ahead by at most 20 us.  Steady use of a little more
+ * moves @until further and further ahead.
+ */
+static void budget_only_use_above_limit_accumulates(struct kunit *test)
 {
 	u64 until = T0, now = T0, ahead = 0;
 	unsigned int i;
@@ -133,17 +136,20 @@ static const struct theap_usage *usage_of(const struct theap_account *account)
 	return raw_cpu_ptr(account->usage);
 }
 
-/* An account that has used up its savings rests.  Another account need not. */
+/* An account that has used up its savings has to rest.  Another account need not rest. */
 static void budget_accounts_are_limited_separately(struct kunit *test)
 {
 	struct theap_account *greedy = make_account(test, true), *other = make_account(test, true);
 
 	KUNIT_EXPECT_GE(test, charge_ms(greedy, 40), 20);
-	/* The host may stop the machine once or twice: that is charged, too. */
+	/* The host may stop the machine once or twice: the time of the stop is charged, too. */
 	KUNIT_EXPECT_LE(test, charge_ms(other, 5), 2);
 }
 
-/* An account without a limit never has to rest.  With theap_user_cpu_percent = 0, none has to. */
+/*
+ * An account without a limit never has to rest.  With theap_user_cpu_percent = 0, no account has to
+ * rest.
+ */
 static void budget_limit_can_be_switched_off(struct kunit *test)
 {
 	struct theap_account *limited = make_account(test, true);
@@ -164,13 +170,13 @@ static void budget_counts_used_time(struct kunit *test)
 	charge_ms(account, 3);
 	used = usage_of(account)->used;
 	KUNIT_EXPECT_GE(test, used, 3 * NSEC_PER_MSEC);
-	/* Each run is charged at most 20 ms, unless the host makes two of them longer than that. */
+	/* Each run is charged at most 20 ms, unless the host makes two runs longer than 20 ms. */
 	KUNIT_EXPECT_LE(test, used, 60 * NSEC_PER_MSEC);
 }
 
 /*
- * Of a long run 20 ms are charged, since the host may have stopped the machine.  Of a second long
- * run soon after the first one, up to 400 ms are charged.
+ * Of a run that takes longer than 20 ms, 20 ms are charged, since the host may have stopped the
+ * machine.  Of a second such run soon after the first one, up to 400 ms are charged.
  */
 static void budget_charges_second_long_run(struct kunit *test)
 {
@@ -193,7 +199,10 @@ static void budget_charges_interrupt(struct kunit *test)
 	struct theap_account *account = make_account(test, false);
 	u64 now;
 
-	/* No time before the end of this CPU's last run is charged: let more than 4 us pass. */
+	/*
+	 * The interrupt counts as at least 4 us.  No time before the end of this CPU's last run is
+	 * charged, so let more than 4 us pass since then.
+	 */
 	usleep_range(1000, 1100);
 	local_bh_disable();
 	theap_budget_begin(account);
@@ -203,11 +212,11 @@ static void budget_charges_interrupt(struct kunit *test)
 }
 
 static struct kunit_case budget_cases[] = {
-	KUNIT_CASE(budget_use_moves_limit_ahead),
-	KUNIT_CASE(budget_saves_time),
+	KUNIT_CASE(budget_use_moves_until_ahead),
+	KUNIT_CASE(budget_saves_at_most_400_ms_of_unused_time),
 	KUNIT_CASE(budget_charge_sets_until_at_most_500_ms_ahead),
 	KUNIT_CASE(budget_savings_begin_at_boot),
-	KUNIT_CASE(budget_limit_is_exact),
+	KUNIT_CASE(budget_only_use_above_limit_accumulates),
 	KUNIT_CASE(budget_accounts_are_limited_separately),
 	KUNIT_CASE(budget_limit_can_be_switched_off),
 	KUNIT_CASE(budget_counts_used_time),

@@ -245,7 +245,7 @@ struct theap_timer *test_bucket_of(const struct theap_timer *first)
 	return NULL;
 }
 
-/* Rekey the bucket whose first timer is @first to @when. */
+/* Rekey the bucket whose first timer is @first to @when, so that the bucket is due then. */
 void test_make_bucket_due(struct kunit *test, const struct theap_timer *first, s64 when)
 {
 	struct theap_queue *queue = test_queue();
@@ -270,7 +270,7 @@ void test_busy_wait(u64 ns)
 		cpu_relax();
 }
 
-/* A @work for timers: use 10 times the CPU budget of a run, so that the run is throttled. */
+/* For @work of a timer: use 10 times the CPU budget of a run, so that the run is throttled. */
 void test_exceed_budget(struct test_timer *t)
 {
 	test_busy_wait(NSEC_PER_MSEC);

@@ -34,10 +34,10 @@
  *            each expiry of a periodic timer sets it to the next deadline
  * @period:   nanoseconds between expiries; 0: it expires once
  * @work:     the timer's function calls this; NULL: no call
- * @expired:  number of deadlines that have expired
+ * @expired:  number of deadlines that have expired, missed periods included
  * @called:   number of calls of the timer's function
  * @early:    number of expiries before the deadline
- * @order:    serial number of its last call; the calls of all timers of a test count from 1
+ * @order:    number of its last call; the calls of all timers of a test are numbered from 1
  * @waker:    a callback that the timer's function requests from the run; NULL: none
  */
 struct test_timer {
