@@ -26,7 +26,7 @@ static struct test_timer *crowd(struct kunit *test, unsigned int nr)
 	return t + THEAP_CROWD;
 }
 
-/* Return: the bucket that the next timer with a deadline in the last window joins, or NULL. */
+/* Return: the last early bucket, if it still gets the timers of its window; otherwise NULL. */
 static struct theap_bucket *open_bucket(void)
 {
 	struct theap_buckets *buckets = &test_queue()->buckets;
@@ -39,7 +39,7 @@ static bool in_bucket(const struct test_timer *t)
 	return theap_list_has(&test_queue()->heap, &t->timer.node);
 }
 
-/* The bucket is due one to two widths early: 1/256 to 1/64 of the time until the deadline. */
+/* A bucket is due one to two window widths early: 1/256 to 1/64 of the time to the deadline. */
 static void early_bucket_is_due_before_deadline(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -53,14 +53,14 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 
 		test_start_slack(&t[i], now + span, 0);
 		KUNIT_EXPECT_EQ(test, t[i].timer.nextwhen, now + span);
-		/* The timer itself has the begin of the window. */
+		/* @when of the timer is the begin of the bucket's window, not the deadline. */
 		KUNIT_EXPECT_EQ(test, t[i].timer.when, queue->buckets.from);
 		raw_spin_lock_irqsave(&queue->lock, flags);
 		bucket = test_bucket_of(&t[i].timer);
 		ahead = bucket ? now + span - bucket->when : 0;
 		raw_spin_unlock_irqrestore(&queue->lock, flags);
 		KUNIT_EXPECT_GE(test, ahead, span / 256);
-		/* The queue's reading of the clock may be a tick old: then the width is larger. */
+		/* The queue's reading of the clock may be a tick old.  Then the window is wider. */
 		KUNIT_EXPECT_LE(test, ahead, 2 * (span + 20 * NSEC_PER_MSEC) / 128);
 	}
 }
@@ -79,7 +79,7 @@ static void early_bucket_needs_far_deadline_and_crowd(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, in_bucket(&t[0]));
 	test_start_slack(&t[1], test_now() + FAR, 0);
 	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
-	/* A deadline that has passed long ago is not far. */
+	/* A timer whose deadline passed long ago gets a heap entry, too. */
 	local_bh_disable();
 	test_start_slack(&t[2], 1, 0);
 	KUNIT_EXPECT_FALSE(test, in_bucket(&t[2]));
@@ -101,7 +101,7 @@ static void early_bucket_has_no_timer_with_slack(struct kunit *test)
 	KUNIT_EXPECT_GE(test, t[1].timer.when, deadline);
 }
 
-/* Timers with random deadlines of up to 500 ms expire once, and none expires early. */
+/* Timers with random deadlines 100 to 500 ms ahead expire once, and none expires early. */
 static void early_timers_expire_once_and_not_early(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -121,13 +121,13 @@ static void early_timers_expire_once_and_not_early(struct kunit *test)
 		KUNIT_ASSERT_TRUE(test, test_settles_at(&t[i].called, 1));
 		KUNIT_ASSERT_EQ(test, t[i].early, 0);
 	}
-	/* The operation expire() was called at the deadlines only. */
+	/* The runs called expire() at the deadlines only, not when the early buckets were due. */
 	KUNIT_EXPECT_EQ(test, queue->count.checked, nr);
 	for (i = 0; i < nr; i++)
 		KUNIT_ASSERT_EQ(test, t[i].called, 1);
 }
 
-/* A periodic timer that has expired needs no early check: it gets a heap entry, and one run. */
+/* A periodic timer that has expired gets a heap entry, not an early bucket: one run per period. */
 static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -149,7 +149,7 @@ static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
  * If a timer is stopped or postponed before its early bucket is due, it gets no heap entry.  A
  * postponed timer moves to another early bucket.
  */
-static void early_timer_that_changes_needs_no_heap_entry(struct kunit *test)
+static void early_stopped_or_postponed_timer_gets_no_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 3);
@@ -169,15 +169,15 @@ static void early_timer_that_changes_needs_no_heap_entry(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
 	KUNIT_EXPECT_EQ(test, t[1].timer.nextwhen, now + FAR + 1);
 	KUNIT_EXPECT_EQ(test, queue->count.checked, 0);
-	/* The bucket of 200 ms is gone; that of t[1] may be a new one. */
+	/* The first bucket of t[0] and t[1] is freed.  t[1] may be in a new bucket. */
 	KUNIT_EXPECT_LE(test, queue->heap.nr, entries);
 }
 
 /*
- * A deadline that becomes earlier, but not earlier than the time of the early bucket, needs no
- * inbox.  A deadline before that time does.  Both timers expire in time.
+ * If a timer of an early bucket is moved earlier, the timer enters the inbox only if its new
+ * deadline is before the bucket's window.  Both timers of the test expire, and not early.
  */
-static void early_timer_moves_earlier(struct kunit *test)
+static void early_timer_enters_inbox_if_moved_before_window(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
 	s64 now = test_now();
@@ -203,7 +203,7 @@ static void early_timer_moves_earlier(struct kunit *test)
 static void early_timers_of_late_run_expire_in_order(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
-	/* Both deadlines are in one window: it begins at a multiple of 2^21 ns. */
+	/* Both deadlines are in one window, which begins at @deadline, a multiple of its width. */
 	s64 deadline = (test_now() + 200 * NSEC_PER_MSEC) & ~((1LL << 21) - 1);
 
 	local_bh_disable();
@@ -234,7 +234,7 @@ static void early_bucket_closes_when_it_is_freed(struct kunit *test)
 	KUNIT_EXPECT_LT(test, t[1].timer.when, deadline);
 }
 
-/* Only an operation that is lazy is called at an early check.  It decides when to check again. */
+/* An early check also calls expire() of a lazy timer.  In the first call, postpone the timer. */
 static s64 lazy_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct test_timer *t = container_of(timer, struct test_timer, timer);
@@ -252,7 +252,10 @@ static s64 lazy_expire(struct theap_timer *timer, s64 now, struct theap_expiry *
 
 static const struct theap_timer_ops lazy_ops = { .lazy = true, .expire = lazy_expire };
 
-/* A lazy timer is checked early, and postpones itself.  It moves to another early bucket. */
+/*
+ * An early check calls expire() of a lazy timer.  If expire() postpones the timer, the timer moves
+ * to another early bucket.
+ */
 static void early_check_lets_lazy_timer_postpone(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
@@ -272,8 +275,8 @@ static void early_check_lets_lazy_timer_postpone(struct kunit *test)
 }
 
 /*
- * While many timers of a due early bucket wait, a batch also expires timers of the heap, and timers
- * of buckets that became due later.
+ * While many timers of a due early bucket wait, the next batches also handle other due timers: in
+ * the heap, and in buckets that became due later.
  */
 static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 {
@@ -287,7 +290,7 @@ static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 		test_start_slack(&t[i], now + FAR, 0);
 	local_bh_disable();
 	test_make_bucket_due(test, &t[0].timer, 1);
-	/* An exact timer, one with slack, and one in a finer early bucket. */
+	/* A timer without slack, one with slack, and one in another early bucket. */
 	test_start_slack(&t[nr], now, 0);
 	test_start_slack(&t[nr + 1], now - NSEC_PER_MSEC, NSEC_PER_MSEC);
 	t[nr + 2].timer.ops = &lazy_ops;
@@ -300,7 +303,7 @@ static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[nr].called, 1);
 	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 1);
 	KUNIT_EXPECT_EQ(test, t[nr + 2].early, 1);
-	/* The bucket is due again, after all that was due; a sync need not wait for it. */
+	/* The bucket is due again 1 ns after the time of the batch: a sync need not wait for it. */
 	KUNIT_EXPECT_EQ(test, queue->first, queue->run.now + 1);
 	local_bh_enable();
 	test_run();
@@ -309,7 +312,7 @@ static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, t[i].called, 0);
 }
 
-/* A bucket whose timers a run handles gets no more timers. */
+/* When a run begins to handle the timers of a bucket, that bucket gets no more timers. */
 static void early_bucket_closes_when_it_is_due(struct kunit *test)
 {
 	unsigned int i, nr = 2 * THEAP_EARLY_SHARE;
@@ -326,7 +329,7 @@ static void early_bucket_closes_when_it_is_due(struct kunit *test)
 	rcu_read_lock();
 	theap_run_batch(queue, &queue->run);
 	rcu_read_unlock();
-	/* The first half is in a new bucket, which the last timer joins. */
+	/* The batch has moved half of the timers to a new bucket, which the last timer joins. */
 	KUNIT_EXPECT_EQ(test, queue->buckets.used, used + 1);
 	test_start_slack(&t[nr], deadline, 0);
 	KUNIT_EXPECT_EQ(test, theap_heap_at(&queue->heap, t[nr].timer.node.pos)->list.prev,
@@ -347,7 +350,7 @@ static void run_batch(struct theap_queue *queue)
  * If a timer of an early bucket is moved to a near deadline while a run empties the bucket, the
  * next batch expires the timer.
  */
-static void early_timer_moves_out_of_due_bucket(struct kunit *test)
+static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -369,7 +372,10 @@ static void early_timer_moves_out_of_due_bucket(struct kunit *test)
 	test_run();
 }
 
-/* If a run is so late that timers of an early bucket are due, the first deadline shows them. */
+/*
+ * A run may be so late that timers of an early bucket are due.  While some of them wait, the first
+ * deadline of the queue is not later than theirs.
+ */
 static void early_timers_of_late_run_count_as_due(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -395,14 +401,14 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_has_no_timer_with_slack),
 	KUNIT_CASE(early_timers_expire_once_and_not_early),
 	KUNIT_CASE(early_periodic_timer_has_one_run_per_period),
-	KUNIT_CASE(early_timer_that_changes_needs_no_heap_entry),
-	KUNIT_CASE(early_timer_moves_earlier),
+	KUNIT_CASE(early_stopped_or_postponed_timer_gets_no_heap_entry),
+	KUNIT_CASE(early_timer_enters_inbox_if_moved_before_window),
 	KUNIT_CASE(early_timers_of_late_run_expire_in_order),
 	KUNIT_CASE(early_bucket_closes_when_it_is_freed),
 	KUNIT_CASE(early_check_lets_lazy_timer_postpone),
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
 	KUNIT_CASE(early_bucket_closes_when_it_is_due),
-	KUNIT_CASE(early_timer_moves_out_of_due_bucket),
+	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),
 	KUNIT_CASE(early_timers_of_late_run_count_as_due),
 	{}
 };

@@ -117,7 +117,8 @@ static void check_heap(struct kunit *test, struct model *model)
 	if (!fault && heap->last_hole != hole)
 		fault = "last_hole is not the last extraction hole";
 	if (fault)
-		KUNIT_FAIL_AND_ABORT(test, "at %u of %u: %s", pos, heap->nr, fault);
+		KUNIT_FAIL_AND_ABORT(test, "before position %u, with %u entries: %s", pos,
+				     heap->nr, fault);
 }
 
 static void push(struct kunit *test, struct model *model, u32 i, s64 key)
@@ -214,7 +215,7 @@ static void heap_remove_lets_last_entry_climb(struct kunit *test)
 }
 
 /*
- * The heap order survives edge cases: a removal of the only or the last entry, equal keys,
+ * The heap stays in order in edge cases: a removal of the only or the last entry, equal keys,
  * and a rekey to the largest or the smallest key.  S64_MIN is no key: it marks a hole.
  */
 static void heap_accepts_equal_and_extreme_keys(struct kunit *test)
@@ -451,7 +452,7 @@ static void heap_concurrent_growth_takes_one_directory(struct kunit *test)
 }
 
 /* In the largest heap each child position fits in a u32.  The largest heap cannot grow. */
-static void heap_growth_has_a_limit(struct kunit *test)
+static void heap_largest_heap_cannot_grow(struct kunit *test)
 {
 	u32 last = THEAP_SEGMENTS_MAX * THEAP_SEGMENT_ENTRIES - 1;
 	struct theap_growth growth;
@@ -463,7 +464,7 @@ static void heap_growth_has_a_limit(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, growth.directory);
 }
 
-/* In a heap of 4 segments, sifts cross segment boundaries.  The oracle still agrees. */
+/* In a heap of 4 segments, sifts cross segment boundaries.  The heap still matches the oracle. */
 static void heap_random_keys_across_segments_agree_with_oracle(struct kunit *test)
 {
 	u32 i, max = 3 * THEAP_SEGMENT_ENTRIES;
@@ -641,7 +642,7 @@ static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_trim_keeps_one_spare_segment),
 	KUNIT_CASE(heap_directory_doubles),
 	KUNIT_CASE(heap_concurrent_growth_takes_one_directory),
-	KUNIT_CASE(heap_growth_has_a_limit),
+	KUNIT_CASE(heap_largest_heap_cannot_grow),
 	KUNIT_CASE(heap_random_keys_across_segments_agree_with_oracle),
 	KUNIT_CASE(heap_random_operations_in_small_heaps_agree_with_oracle),
 	KUNIT_CASE(heap_random_operations_agree_with_oracle),

@@ -103,7 +103,7 @@ static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
 	}
 }
 
-/* The CPU with the best rank for a queue, 0, keeps the queue when a CPU comes online. */
+/* A CPU that has rank 0 for a queue, the best rank, keeps the queue when that CPU comes online. */
 static void hotplug_best_ranked_cpu_keeps_queue(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
@@ -111,7 +111,7 @@ static void hotplug_best_ranked_cpu_keeps_queue(struct kunit *test)
 	unsigned int here = queue->cpu;
 
 	test_start(t, test_now() + DAY);
-	/* This suite runs with heaps=1: each housekeeping CPU owns queue 0, and no CPU queue 1. */
+	/* With heaps=1, each housekeeping CPU owns queue 0, and no CPU owns @second, queue 1. */
 	second->bit = THEAP_CLOCKS;
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(queue, here), 0);
 	KUNIT_EXPECT_EQ(test, theap_cpu_rank(second, here), 1);
@@ -120,8 +120,9 @@ static void hotplug_best_ranked_cpu_keeps_queue(struct kunit *test)
 }
 
 /*
- * A queue leaves a CPU that became isolated.  It stays with its new CPU when the old one becomes a
- * housekeeping CPU again: with heaps=1, as here, each housekeeping CPU suits it equally well.
+ * A queue leaves a CPU that became isolated.  The queue stays with its new CPU when the old CPU
+ * becomes a housekeeping CPU again.  The reason: with heaps=1, as here, all housekeeping CPUs
+ * have the same rank for the queue.
  */
 static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
 {
@@ -136,7 +137,6 @@ static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
 	theap_housekeeping_changed(NULL);
 	KUNIT_EXPECT_NE(test, queue->cpu, here);
 	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 1);
-	/* With heaps=1 all housekeeping CPUs have the same rank for the queue. */
 	cpumask_set_cpu(here, &theap_housekeeping);
 	theap_housekeeping_changed(NULL);
 	KUNIT_EXPECT_EQ(test, queue->count.handed_over, 1);

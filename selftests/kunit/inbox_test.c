@@ -7,8 +7,8 @@
 #include "core_test.h"
 
 /*
- * While 299 timers are moved earlier, the inbox is drained, so that it has fewer than 256 entries
- * in the end.  A run drains those that are left.
+ * The test moves 299 of 300 timers earlier.  Meanwhile its calls and runs drain the inbox, so that
+ * fewer than 256 entries are left.  The last run drains these.
  */
 static void inbox_of_299_timers_is_drained(struct kunit *test)
 {
@@ -101,6 +101,7 @@ static void inbox_adjust_goes_on_without_claimed_timer(struct kunit *test)
 	 */
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_LE(test, queue->first, test_now() + NSEC_PER_MSEC);
+	/* The settle above has not armed the hrtimer: let the commit arm it. */
 	claim.notify = true;
 	theap_timer_commit(&claim);
 	local_bh_enable();

@@ -128,8 +128,8 @@ static void list_and_heap_exchange_nodes_without_room(struct kunit *test)
 }
 
 /*
- * theap_heap_trim() moves list nodes out of the last segment, one batch per call.  If the last
- * segment has no list nodes, the call gives it up.
+ * A call of theap_heap_trim() moves at most 128 list nodes out of the last segment.  If the last
+ * segment has no list nodes, the call removes the segment from the heap.
  */
 static void list_nodes_leave_a_trimmed_segment(struct kunit *test)
 {

@@ -27,7 +27,7 @@ static struct {
 	struct theap_account account;	/* counts the memory of the queue */
 	struct theap_queue *queue;
 	u64 user_now;		/* the clock that programs read */
-	/* Time of the last expiry; for postponed_expire(): when the test expects its calls. */
+	/* Time of the last expiry.  For postponed_expire(): the time at which it must be called. */
 	s64 last;
 	u32 checks;
 	u32 wrong;		/* checks at a wrong time */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of timers that follow the code that changes them: from the queue of another CPU to the
- * queue of this CPU.
+ * If code on this CPU changes a timer in the queue of another CPU, the timer moves to the queue of
+ * this CPU.
  *
  * Each test first puts its timers into a second queue, which appears to belong to another CPU.
  */
@@ -28,8 +28,8 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 
 	other = test_second_queue(test);
 	/*
-	 * The second queue is not in the account's table of queues, from which a CPU number selects
-	 * one.  So a placement can only name this queue as that of a manual clock.
+	 * A CPU number selects a queue from the table of the account.  The second queue is not in
+	 * that table.  So a placement can name it only as the queue of a manual clock.
 	 */
 	placement.manual = other;
 	t = test_timers(test, nr);
@@ -43,11 +43,11 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 	}
 	/*
 	 * No CPU has this number, so this CPU finds that another CPU drives the queue.  Let an IPI
-	 * to that CPU appear to be on its way: then notifications send none.
+	 * to that CPU appear to be on its way: then notifications send no other IPI.
 	 */
 	other->cpu = nr_cpu_ids;
 	atomic_set(&other->ipi_pending, 1);
-	/* Tests before this one may have used up the burst, which is whole again after 20 ms. */
+	/* Earlier tests may have used up the burst.  After 20 ms all of it is available again. */
 	msleep(25);
 	return t;
 }
@@ -78,11 +78,14 @@ static void move_of_changed_timer_is_to_queue_of_this_cpu(struct kunit *test)
 }
 
 /* A timer that the inbox of the other queue links stays in that queue. */
-static void move_is_refused_in_inbox(struct kunit *test)
+static void move_of_timer_in_inbox_is_refused(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
 
-	/* While this CPU drives the other queue, a move to an earlier deadline uses its inbox. */
+	/*
+	 * While this CPU drives the other queue, an earlier deadline does not move the timer.  It
+	 * adds the timer to the inbox of the other queue.
+	 */
 	local_irq_disable();
 	other->cpu = raw_smp_processor_id();
 	test_start(t, test_now() + DAY / 2);
@@ -95,8 +98,8 @@ static void move_is_refused_in_inbox(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, other->heap.nr, 1);
 }
 
-/* A timer stays during a bulk extraction of the other queue, since its entry cannot be removed. */
-static void move_is_refused_during_extraction(struct kunit *test)
+/* During a bulk extraction no entry can be removed, so a timer stays in the other queue. */
+static void move_during_extraction_is_refused(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 2);
 	unsigned int budget = 10;
@@ -111,7 +114,7 @@ static void move_is_refused_during_extraction(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, theap_heap_is_extracting(&other->heap));
 }
 
-/* A change does not wait for the lock of the other queue. */
+/* A change does not wait for the lock of the other queue, and leaves the timer in that queue. */
 static void move_does_not_wait_for_lock(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
@@ -164,8 +167,8 @@ static void move_is_rate_limited(struct kunit *test)
 
 static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_of_changed_timer_is_to_queue_of_this_cpu),
-	KUNIT_CASE(move_is_refused_in_inbox),
-	KUNIT_CASE(move_is_refused_during_extraction),
+	KUNIT_CASE(move_of_timer_in_inbox_is_refused),
+	KUNIT_CASE(move_during_extraction_is_refused),
 	KUNIT_CASE(move_does_not_wait_for_lock),
 	KUNIT_CASE(move_into_bucket_moves_reservation),
 	KUNIT_CASE(move_is_rate_limited),
