@@ -112,7 +112,7 @@ static void queue_postpone_keeps_heap_key(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
-/* Wait until no deadline is armed, but 10 s at most. */
+/* Wait until the hrtimer is armed for no deadline, but 10 s at most. */
 static void wait_until_unarmed(struct theap_queue *queue)
 {
 	unsigned int ms;
@@ -260,8 +260,8 @@ static void queue_batch_is_called_in_deadline_order(struct kunit *test)
 	}
 }
 
-/* If more than 3 batches of timers are due within a microsecond, each timer expires once. */
-static void queue_many_batches_expire_once(struct kunit *test)
+/* If the timers of 4 batches are due within a microsecond, each timer expires once. */
+static void queue_timers_of_many_batches_expire_once(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 3 * THEAP_BATCH + 1;
@@ -421,8 +421,8 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
 
 /*
  * A waker, a callback, may be in the list of another run, and that run may be stuck.  So a
- * run whose timers request this waker calls it, too.  9 timers request it here, but this run
- * calls it once.
+ * run whose timers request this waker calls the waker, too.  Here 9 timers request the waker, and
+ * the run calls it once.
  */
 static void queue_waker_of_stuck_run_is_called(struct kunit *test)
 {
@@ -537,6 +537,7 @@ static void queue_restart_in_the_past_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->called, before);
 }
 
+/* For @work of a timer: take 20 ms.  @deadline becomes 0 just before this function returns. */
 static void work_long(struct test_timer *t)
 {
 	test_busy_wait(20 * NSEC_PER_MSEC);
@@ -567,9 +568,9 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
  * the armed one.  The account soon uses up its savings.  Then most of these notifications are
  * deferred: the queue rests, and the end of the rest arms the hrtimer for the deadline.
  *
- * On a slow machine the account may repay each of these calls before the next.  So
- * the test uses up the limit by calls that arm no hrtimer, and take less time.  It does so
- * again if the host stops the machine before the call that is to be deferred.
+ * On a slow machine the account may have repaid each of these calls before the next call.  So
+ * the test then uses up the limit by calls that arm no hrtimer, and take less time.  If the host
+ * stops the machine before the call that is to be deferred, the test repeats those calls.
  */
 static void queue_notifications_are_charged_to_account(struct kunit *test)
 {
@@ -604,15 +605,15 @@ static void queue_notifications_are_charged_to_account(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, counted, ipis);
 	KUNIT_EXPECT_GE(test, notified, 1);
 	/*
-	 * Each notification is charged 4 us or more, 4 % of 100 us.  400 ms were saved before, and
-	 * 480 us are allowed beyond that: the sum is less than 401 ms.
+	 * Each notification is charged 4 us or more.  At 4 %, 100 us repay 4 us.  The account has
+	 * saved 400 ms, and @until may be 480 us ahead: less than 401 ms in all.
 	 */
 	KUNIT_EXPECT_LE(test, notified,
 			(span + 401 * NSEC_PER_MSEC) / (100 * NSEC_PER_USEC) + 1);
 	for (ms = 0; READ_ONCE(queue->armed) != deadline && ms < 1000; ms++)
 		usleep_range(1000, 1100);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(queue->armed), deadline);
-	/* No notification is deferred if the hrtimer is already armed early enough. */
+	/* If the hrtimer is already armed early enough, no notification is deferred. */
 	deferred = queue->count.deferred_notifications;
 	local_irq_disable();
 	for (i = 0; i < ipis; i++)
@@ -634,8 +635,8 @@ static void work_6_ms(struct test_timer *t)
 }
 
 /*
- * After a run of 6 ms the queue rests for at least a quarter of that time.  For the limit of the
- * CPU, a queue rests for at most 5 ms, which is THEAP_CPU_REST_MAX.
+ * After a run of 6 ms the queue rests for at least a quarter of that time, since runs may use 80 %
+ * of a CPU.  For this limit a queue rests for at most 5 ms, which is THEAP_CPU_REST_MAX.
  */
 static void queue_long_run_is_throttled(struct kunit *test)
 {
@@ -667,7 +668,7 @@ static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_push_removes_at_most_4_stopped_timers),
 	KUNIT_CASE(queue_stopped_timers_have_one_entry_each),
 	KUNIT_CASE(queue_batch_is_called_in_deadline_order),
-	KUNIT_CASE(queue_many_batches_expire_once),
+	KUNIT_CASE(queue_timers_of_many_batches_expire_once),
 	KUNIT_CASE(queue_overdue_tickers_do_not_starve_other_timers),
 	KUNIT_CASE(queue_heap_with_holes_accepts_changes),
 	KUNIT_CASE(queue_stop_sync_drops_holes_at_end_of_heap),

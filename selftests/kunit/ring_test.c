@@ -48,7 +48,7 @@ static void ring_size_is_a_power_of_2(struct kunit *test)
 }
 
 /* Slot numbers leave the ring in the order in which they entered it, also when it is full. */
-static void ring_keeps_order(struct kunit *test)
+static void ring_returns_numbers_in_order(struct kunit *test)
 {
 	struct theap_ring *ring = ring_make(test, 8);
 	u32 start, count, i, slot;
@@ -73,7 +73,7 @@ static void ring_keeps_order(struct kunit *test)
 	}
 }
 
-/* For each head that a program writes, a ring of 8 entries returns at most the 8 newest numbers. */
+/* Whatever head a program writes, a ring of 8 entries returns at most the 8 newest numbers. */
 static void ring_returns_at_most_its_size_for_any_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 4, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };
@@ -161,9 +161,9 @@ static u32 ring_removed(struct theap_ring *ring)
 
 /*
  * A ring of 8 entries that grows keeps its numbers in their order, and the number that was removed
- * last.  Grow a ring that has 0 to 8 numbers, for each head from 2^32 - 8, past 0, to 8.
+ * last.  Grow a ring that has 0 to 8 numbers, for each head from 2^32 - 8 through 0 to 8.
  */
-static void ring_keeps_order_if_it_grows(struct kunit *test)
+static void ring_growth_keeps_order_of_numbers(struct kunit *test)
 {
 	u32 head, count, i, slot;
 
@@ -183,7 +183,7 @@ static void ring_keeps_order_if_it_grows(struct kunit *test)
 				KUNIT_ASSERT_EQ(test, ring_grow(ring, sizes[i]), 0);
 				KUNIT_EXPECT_EQ(test, ring->mask + 1, roundup_pow_of_two(sizes[i]));
 				KUNIT_EXPECT_EQ(test, theap_ring_count(ring), count);
-				/* A full ring has overwritten it. */
+				/* A full ring has overwritten the number that was removed last. */
 				if (count < 8)
 					KUNIT_EXPECT_EQ(test, ring_removed(ring), 7777);
 			}
@@ -198,8 +198,8 @@ static void ring_keeps_order_if_it_grows(struct kunit *test)
 	}
 }
 
-/* For each head that a program writes, a growth ends, and no page of the ring is missing. */
-static void ring_grows_for_any_head(struct kunit *test)
+/* Whatever head a program writes, the growth of the ring ends, and no page of it is missing. */
+static void ring_growth_ends_for_any_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };
 	u32 i, slot, nr;
@@ -232,7 +232,7 @@ static void put_some_numbers(void *ring)
 }
 
 /* If other CPUs add numbers while the ring grows, each number is in the ring once. */
-static void ring_grows_while_cpus_add_numbers(struct kunit *test)
+static void ring_growth_loses_no_number_of_concurrent_cpus(struct kunit *test)
 {
 	u32 slots = nr_cpu_ids * ROUND_NUMBERS, slot, size, round;
 	unsigned long *seen = kunit_kcalloc(test, BITS_TO_LONGS(slots), sizeof(long),
@@ -275,10 +275,10 @@ static void ring_grows_while_cpus_add_numbers(struct kunit *test)
 
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_size_is_a_power_of_2),
-	KUNIT_CASE(ring_keeps_order),
-	KUNIT_CASE(ring_keeps_order_if_it_grows),
-	KUNIT_CASE(ring_grows_for_any_head),
-	KUNIT_CASE(ring_grows_while_cpus_add_numbers),
+	KUNIT_CASE(ring_returns_numbers_in_order),
+	KUNIT_CASE(ring_growth_keeps_order_of_numbers),
+	KUNIT_CASE(ring_growth_ends_for_any_head),
+	KUNIT_CASE(ring_growth_loses_no_number_of_concurrent_cpus),
 	KUNIT_CASE(ring_returns_at_most_its_size_for_any_head),
 	KUNIT_CASE(ring_ignores_tail_written_by_program),
 	KUNIT_CASE(ring_loses_no_number_of_concurrent_cpus),

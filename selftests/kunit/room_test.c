@@ -101,7 +101,7 @@ static void room_failed_reservation_changes_nothing(struct kunit *test)
 	queue->heap.segments = 1;
 }
 
-/* A @work for timers: restart the timer in its first 3 calls. */
+/* For @work of a timer: restart the timer in the first 3 calls. */
 static void start_again(struct test_timer *t)
 {
 	start(t, test_now() - 1);
@@ -139,7 +139,7 @@ static void room_restart_needs_no_second_position(struct kunit *test)
  * Two timers have their reservations in a second queue.  A start uses the queue of its placement if
  * that has room, and otherwise the second queue.
  */
-static void room_reservation_in_other_queue_is_usable(struct kunit *test)
+static void room_start_in_full_queue_uses_queue_of_reservation(struct kunit *test)
 {
 	struct theap_queue *second = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 2);
@@ -170,7 +170,7 @@ static void room_reservation_in_other_queue_is_usable(struct kunit *test)
 	unreserve(test_queue(), left);
 }
 
-/* A queue without a position to reserve gets no timer by a move from another queue. */
+/* If all positions of a queue are reserved, no timer moves to it from another queue. */
 static void room_move_needs_reservation(struct kunit *test)
 {
 	struct theap_queue *second = test_second_queue(test);
@@ -239,8 +239,9 @@ static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_exp
 static const struct theap_timer_ops postponed_ops = { .lazy = true, .expire = postponed_expire };
 
 /*
- * All timers of a full heap are queued, and all positions are reserved.  The first timer is due,
- * and moves to the last bucket that is free.  The list nodes of both fit into the heap.
+ * All timers of a full heap are queued, and all positions are reserved.  One timer is due, and
+ * moves to the last bucket that is free.  The list nodes of the timer and the bucket fit into the
+ * heap.
  */
 static void room_bucket_fits_into_full_heap(struct kunit *test)
 {
@@ -253,7 +254,7 @@ static void room_bucket_fits_into_full_heap(struct kunit *test)
 	nr = POSITIONS - THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM;
 	t = test_timers(test, nr);
 	local_bh_disable();
-	/* One bucket is for the deadline @far. */
+	/* Each of these timers gets a bucket.  Most of the next ones share one early bucket. */
 	for (i = 0; i < THEAP_BUCKETS_GROW - 2; i++)
 		test_start_slack(&t[i], far + i * NSEC_PER_MSEC, NSEC_PER_MSEC / 2);
 	for (; i < nr - 1; i++)
@@ -307,7 +308,7 @@ static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), 0);
 }
 
-/* The buckets are freed a second after their timers have expired, although the timers live on. */
+/* Buckets are freed a second after their timers have expired, even if the timers still exist. */
 static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
 {
 	const unsigned int nr = 160;
@@ -322,7 +323,7 @@ static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
 }
 
 /* The memory of heaps and buckets is charged to the account of the queue. */
-static void room_memory_is_charged(struct kunit *test)
+static void room_memory_is_charged_to_account(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	s64 before = atomic64_read(&queue->account->memory), buckets;
@@ -391,14 +392,14 @@ static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_reservation_grows_heap_by_many_segments),
 	KUNIT_CASE(room_failed_reservation_changes_nothing),
 	KUNIT_CASE(room_restart_needs_no_second_position),
-	KUNIT_CASE(room_reservation_in_other_queue_is_usable),
+	KUNIT_CASE(room_start_in_full_queue_uses_queue_of_reservation),
 	KUNIT_CASE(room_move_needs_reservation),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
 	KUNIT_CASE(room_buckets_reserve_positions),
 	KUNIT_CASE(room_bucket_fits_into_full_heap),
 	KUNIT_CASE(room_buckets_of_ended_timers_are_freed),
 	KUNIT_CASE(room_buckets_of_expired_timers_are_freed),
-	KUNIT_CASE(room_memory_is_charged),
+	KUNIT_CASE(room_memory_is_charged_to_account),
 	KUNIT_CASE(room_segments_of_burst_are_freed),
 	KUNIT_CASE(room_segments_of_moved_timers_are_freed),
 	{}

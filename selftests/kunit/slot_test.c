@@ -104,7 +104,7 @@ static void slot_values_out_of_range_are_clamped(struct kunit *test)
 }
 
 /* A period is 0, or at least the minimum period of its context and at most S64_MAX. */
-static void slot_period_has_limits(struct kunit *test)
+static void slot_period_is_clamped_to_limits(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	unsigned long before = theap_min_period_ns;
@@ -220,8 +220,8 @@ static void slot_back_off_is_at_most_a_second(struct kunit *test)
 }
 
 /*
- * A check that cannot add its expirations is repeated after the minimum period, also while the
- * previous event is unread.
+ * If contention keeps a check from adding its expirations, the next check follows after the minimum
+ * period, even while the previous event is unread.
  */
 static void slot_contended_check_does_not_back_off(struct kunit *test)
 {
@@ -248,7 +248,7 @@ static void slot_contended_check_does_not_back_off(struct kunit *test)
  * In a time namespace, a check that backs off stores the time of the next check in @queued as a
  * time of the context.  For the timer it returns the same time on the machine's clock.
  */
-static void slot_back_off_has_context_times(struct kunit *test)
+static void slot_back_off_stores_context_time(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -533,7 +533,7 @@ static void slot_stop_discards_contended_expirations(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
 }
 
-/* A DRAIN adds the expirations that a check has yet to add after contention: they are an event. */
+/* A DRAIN discards nothing: it adds expirations that a check has yet to add after contention. */
 static void slot_drain_adds_expirations_left_by_contended_check(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
@@ -562,7 +562,8 @@ static void slot_drain_adds_expirations_left_by_contended_check(struct kunit *te
 
 /*
  * A contended START tries again.  Before it changes a pending slot, it adds the expirations that a
- * check could not add.  From an idle slot, it discards the expirations that no reader has taken.
+ * check could not add.  If the slot
+ * is idle, it discards the expirations that no reader has taken.
  */
 static void slot_contended_start_tries_again(struct kunit *test)
 {
@@ -661,7 +662,7 @@ static void slot_event_has_the_data_of_its_arming(struct kunit *test)
 		/*
 		 * If i is odd, TIMERHEAP_DISCARDED is set.  Then the reader first sets
 		 * TIMERHEAP_READING, and then takes the event.  If i is even, it takes the event
-		 * at once.  The restart comes just before:
+		 * at once.  The stop, start and expiry happen just before:
 		 *
 		 *	i = 0	the take
 		 *	i = 1	the exchange that sets TIMERHEAP_READING
@@ -680,8 +681,8 @@ static void slot_event_has_the_data_of_its_arming(struct kunit *test)
 	}
 }
 
-/* A reader that meets contention loses no event. */
-static void slot_contended_event_can_be_read_again(struct kunit *test)
+/* If contention keeps a reader from taking an event, a later read gets the event. */
+static void slot_contended_reader_loses_no_event(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct theap_ring *ring = &st->page->context->ring;
@@ -705,7 +706,7 @@ static void slot_contended_event_can_be_read_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
 }
 
-/* The first use of a slot allocates all slots of its page.  A too large number is refused. */
+/* The first use of a slot allocates all slots of its page.  Numbers out of range are refused. */
 static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 {
 	const u32 next = THEAP_PAGE_SLOTS, slots = next + 36;
@@ -734,12 +735,12 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
 	KUNIT_CASE(slot_values_out_of_range_are_clamped),
-	KUNIT_CASE(slot_period_has_limits),
+	KUNIT_CASE(slot_period_is_clamped_to_limits),
 	KUNIT_CASE(slot_unread_ticker_backs_off),
 	KUNIT_CASE(slot_read_ticker_does_not_back_off),
 	KUNIT_CASE(slot_back_off_is_at_most_a_second),
 	KUNIT_CASE(slot_contended_check_does_not_back_off),
-	KUNIT_CASE(slot_back_off_has_context_times),
+	KUNIT_CASE(slot_back_off_stores_context_time),
 	KUNIT_CASE(slot_taken_event_ends_back_off),
 	KUNIT_CASE(slot_reader_ends_back_off_begun_before_exchange),
 	KUNIT_CASE(slot_start_modify_stop_agree_with_timer),
@@ -754,7 +755,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_stop_and_start_discard_event),
 	KUNIT_CASE(slot_contended_start_tries_again),
 	KUNIT_CASE(slot_event_has_the_data_of_its_arming),
-	KUNIT_CASE(slot_contended_event_can_be_read_again),
+	KUNIT_CASE(slot_contended_reader_loses_no_event),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };

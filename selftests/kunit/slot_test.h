@@ -14,8 +14,8 @@
 static unsigned int contended_xchgs, contended_adds, contended_cmpxchgs;
 
 /*
- * If not NULL: just before slot.c next compares and exchanges @expirations of this slot, the slot
- * is checked once, as by a run.  The time of that check is check_before_take_at.
+ * If not NULL: just before slot.c next compares and exchanges @expirations of this slot,
+ * check_now() checks the slot once, as a run does.  The time of the check is check_before_take_at.
  */
 static struct theap_slot_timer *check_before_take;
 static s64 check_before_take_at;

@@ -168,7 +168,7 @@ static void state_helpers_make_the_transitions_of_the_table(struct kunit *test)
 }
 
 /* Each predicate of state.h is true in exactly the states that have an x in its row. */
-static void state_predicates_match_the_states(struct kunit *test)
+static void state_predicates_are_true_in_exactly_their_states(struct kunit *test)
 {
 	/*				  NWRDrdMELm */
 	static const char idle[]	= "x....x....";
@@ -190,7 +190,7 @@ static void state_predicates_match_the_states(struct kunit *test)
 
 static struct kunit_case state_cases[] = {
 	KUNIT_CASE(state_helpers_make_the_transitions_of_the_table),
-	KUNIT_CASE(state_predicates_match_the_states),
+	KUNIT_CASE(state_predicates_are_true_in_exactly_their_states),
 	{}
 };
 

@@ -162,7 +162,7 @@ static u64 throttled;
 static unsigned int collected, calls_by_thief, calls_of_function, calls_during_function;
 
 /*
- * The @work of the first timer: start that timer again, overdue, and then let a thief scan.  Set
+ * For @work of the first timer: start that timer again, overdue, and then let a thief scan.  Set
  * @progress to 0 before each scan, so that the run that calls this function appears to make no
  * progress.  The thief must not call this function before this call has returned.
  */
@@ -220,7 +220,7 @@ static void steal_continues_preempted_run(struct kunit *test)
 }
 
 /*
- * The @work of a timer that a thief expires: let the queue belong to this CPU, and let its hrtimer
+ * For @work of a timer that a thief expires: let the queue belong to this CPU, and let its hrtimer
  * appear not armed.  Then the notification at the end of the thief's run arms the hrtimer on this
  * CPU, and the test finds the deadline in @armed.
  */
@@ -298,7 +298,7 @@ static bool expire_once(struct test_timer *t, unsigned int nr)
 
 static u64 worked_until;
 
-/* A @work for timers: use 10 times the CPU budget, then store the time in worked_until. */
+/* For @work of a timer: use 10 times the CPU budget, then store the time in worked_until. */
 static void exceed_budget(struct test_timer *t)
 {
 	test_exceed_budget(t);
@@ -338,7 +338,7 @@ static void steal_leaves_throttled_queue(struct kunit *test)
 
 /*
  * A thief whose run was throttled resumes the run later.  The thief does not resume the run
- * while the owning CPU is throttled after a run of the queue, or while another thief runs it.
+ * while the queue rests after a run of the owning CPU, or while another thief runs the queue.
  */
 static void steal_resumes_after_throttled_run(struct kunit *test)
 {
@@ -353,7 +353,7 @@ static void steal_resumes_after_throttled_run(struct kunit *test)
 	scan();
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&queue->thief_resume));
-	/* Let the owning CPU appear to be throttled.  Later let another thief appear to run. */
+	/* Let the queue appear to rest.  After that, let another thief appear to run the queue. */
 	WRITE_ONCE(queue->progress, ktime_get_ns() + SECOND);
 	theap_steal_resume(queue);
 	KUNIT_EXPECT_EQ(test, count()->stolen, 1);
@@ -570,6 +570,7 @@ static void steal_before_sleep_scans_64_queues(struct kunit *test)
 	shown_queues_nr = 0;
 	KUNIT_EXPECT_EQ(test, at[0], 64);
 	KUNIT_EXPECT_EQ(test, at[1], 2 * 64);
+	/* From bit 128, the scan visits the 64 queues with the bits 130, 140, ... 760. */
 	KUNIT_EXPECT_EQ(test, at[2], 130 + 630 + 1);
 	/* From bit 3900, the scan visits the last 10 queues with timers, then the first 54. */
 	KUNIT_EXPECT_EQ(test, at[3], 530 + 1);

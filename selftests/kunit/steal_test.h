@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers of the suites of stealing and of the watchdog; steal_test.c defines them.
+ * Helpers of the suites steal and watchdog; steal_test.c defines them.
  *
  * steal_test.c includes steal.c after this header, and watchdog_test.c includes watchdog.c.  By the
  * macro below, both call test_queues_next() in place of theap_queues_next().  test_queues_next()
@@ -15,7 +15,7 @@
 #include "module/core/watchdog.h"
 
 #define SECOND	((s64)NSEC_PER_SEC)	/* steal_us in these suites, in ns */
-#define OVERDUE	(3 * SECOND / 2)
+#define OVERDUE	(3 * SECOND / 2)	/* so overdue that the queue counts as stuck */
 
 /*
  * If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one.  A scan

@@ -37,8 +37,8 @@ static s64 sync(void)
 	return theap_sync(&theap_default_placement[THEAP_MONOTONIC], cpumask_of(0));
 }
 
-/* The next deadline is returned, and no timer expires in the caller's task. */
-static void sync_runs_nothing(struct kunit *test)
+/* A sync returns the next deadline.  It runs no queue, even if a timer is due. */
+static void sync_returns_next_deadline_without_run(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 now = test_now();
@@ -93,13 +93,13 @@ static void sync_reads_deadline_in_inbox(struct kunit *test)
 static s64 least_in_batch[2];
 static unsigned int nr_in_batch;
 
-/* The function of a timer: record what a sync on another CPU would read now. */
+/* For @work of a timer: record what a sync on another CPU would read now. */
 static void record_least(struct test_timer *t)
 {
 	least_in_batch[nr_in_batch++] = test_queue()->run.least;
 }
 
-/* While the functions of a batch are called, the batch counts with its earliest deadline. */
+/* While a run calls the functions of a batch, a sync reads the batch's earliest deadline. */
 static void sync_reads_earliest_deadline_of_batch(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
@@ -117,7 +117,7 @@ static void sync_reads_earliest_deadline_of_batch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, least_in_batch[1], deadline);
 }
 
-/* A batch that another CPU is stuck in counts, too. */
+/* If a CPU is stuck in a batch, a sync reads the earliest deadline of that batch, too. */
 static void sync_reads_deadline_of_stuck_batch(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -130,7 +130,7 @@ static void sync_reads_deadline_of_stuck_batch(struct kunit *test)
 	queue->run.least = THEAP_NEVER;
 	queue->stolen.least = begun + 7;
 	KUNIT_EXPECT_EQ(test, sync(), begun + 7);
-	/* No real batch has a deadline in the future.  Here one does: no sync waits for it. */
+	/* A real batch has no future deadline.  This batch has one, so the sync does not wait. */
 	queue->stolen.least = deadline - 1;
 	KUNIT_EXPECT_EQ(test, sync(), deadline - 1);
 	queue->stolen.least = THEAP_NEVER;
@@ -139,7 +139,7 @@ static void sync_reads_deadline_of_stuck_batch(struct kunit *test)
 
 /*
  * A run defers a timer whose function waits in the batch of another run.  Until the function of
- * the deferred timer was called, the deadlines of the queue are not known.
+ * the deferred timer is called, a sync returns no time after the deadline of that timer.
  */
 static void sync_reads_deadline_of_deferred_timer(struct kunit *test)
 {
@@ -255,7 +255,7 @@ static void sync_lets_softirq_steal(struct kunit *test)
 }
 
 static struct kunit_case sync_cases[] = {
-	KUNIT_CASE(sync_runs_nothing),
+	KUNIT_CASE(sync_returns_next_deadline_without_run),
 	KUNIT_CASE(sync_returns_deadline_of_stopped_timer_in_heap),
 	KUNIT_CASE(sync_reads_deadline_in_inbox),
 	KUNIT_CASE(sync_reads_earliest_deadline_of_batch),

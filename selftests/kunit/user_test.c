@@ -46,7 +46,7 @@ static void user_is_freed_when_idle(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, theap_user_find(identity, NULL));
 }
 
-/* The work item leaves a user that has a context again. */
+/* The work item does not free a user that has got a context again. */
 static void user_is_kept_by_new_context(struct kunit *test)
 {
 	struct theap_user *user = user_make(test);

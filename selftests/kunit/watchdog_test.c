@@ -3,7 +3,7 @@
  * The watchdog timers: when they sleep and wake, what they scan, and on which CPUs they are.
  *
  * The suite includes watchdog.c, since most of what it tests is static there.  Its tests begin as
- * those of stealing do (steal_test.c), with the watchdog off.
+ * those of the suite steal: steal_test_init() sets steal_us to 1 s, and turns the watchdog off.
  */
 #include <linux/delay.h>
 
@@ -297,7 +297,7 @@ static void expire_one(struct kunit *test)
 
 /*
  * A watchdog timer that expires arms both watchdog timers.  If the first deadline is a day ahead,
- * both sleep.  If it is within the period of 2 s, both stay awake.
+ * both sleep.  If that deadline is within the period of 2 s, both stay awake.
  */
 static void watchdog_timer_that_expires_arms_both(struct kunit *test)
 {
