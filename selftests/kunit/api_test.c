@@ -506,7 +506,7 @@ static void api_function_releases_its_timer(struct kunit *test)
 /* What timerheap_release() returned in hold_and_release(). */
 static bool released;
 
-/* Release the timer while @held is not 0, as it is while another caller destroys the timer. */
+/* Make @held 1, as if another caller destroyed the timer, and try to release the timer. */
 static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
 {
 	probe->timer.held++;

@@ -5,7 +5,7 @@
 #include "core_test.h"
 #include "module/core/budget.h"
 
-/* A time for calls of charge(): by then an account has saved all that it can save. */
+/* The time of calls of charge(), 1000 s after boot: an account has saved all that it can save. */
 #define T0	(1000LL * NSEC_PER_SEC)
 
 #define SAVED	(400 * NSEC_PER_MSEC)	/* the most time that an account saves */

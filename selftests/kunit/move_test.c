@@ -56,7 +56,7 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
  * A timer that is postponed, moved earlier or restarted on this CPU moves to the queue of this
  * CPU.
  */
-static void move_of_changed_timer_is_to_queue_of_this_cpu(struct kunit *test)
+static void move_brings_changed_timer_to_queue_of_this_cpu(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 3);
 	s64 soon = test_now() + 20 * NSEC_PER_MSEC;
@@ -166,7 +166,7 @@ static void move_is_rate_limited(struct kunit *test)
 }
 
 static struct kunit_case move_cases[] = {
-	KUNIT_CASE(move_of_changed_timer_is_to_queue_of_this_cpu),
+	KUNIT_CASE(move_brings_changed_timer_to_queue_of_this_cpu),
 	KUNIT_CASE(move_of_timer_in_inbox_is_refused),
 	KUNIT_CASE(move_during_extraction_is_refused),
 	KUNIT_CASE(move_does_not_wait_for_lock),

@@ -198,7 +198,7 @@ static void ring_growth_keeps_order_of_numbers(struct kunit *test)
 	}
 }
 
-/* Whatever head a program writes, the growth of the ring ends, and no page of it is missing. */
+/* Whatever head a program writes, a growth ends, and no page of the ring is missing. */
 static void ring_growth_ends_for_any_head(struct kunit *test)
 {
 	static const u32 heads[] = { 0, 1, 20, 21, 100, 1U << 31, U32_MAX - 1, U32_MAX };

@@ -561,9 +561,9 @@ static void slot_drain_adds_expirations_left_by_contended_check(struct kunit *te
 }
 
 /*
- * A contended START tries again.  Before it changes a pending slot, it adds the expirations that a
- * check could not add.  If the slot
- * is idle, it discards the expirations that no reader has taken.
+ * A contended START tries again.  Before START changes a pending slot, it adds the expirations that
+ * a check could not add.  If the slot is idle, START discards the expirations that no reader has
+ * taken.
  */
 static void slot_contended_start_tries_again(struct kunit *test)
 {

@@ -228,7 +228,7 @@ static void sync_waits_for_1_ms(struct kunit *test)
 		least = min(least, test_now() - begun);
 	}
 	KUNIT_EXPECT_GE(test, least, (s64)NSEC_PER_MSEC);
-	/* The machine may stop the task, but not in each of the calls. */
+	/* The host may stop the machine in a call, but not in each of the 20 calls. */
 	KUNIT_EXPECT_LT(test, least, (s64)(20 * NSEC_PER_MSEC));
 }
 
