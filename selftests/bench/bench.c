@@ -16,7 +16,7 @@ void bench_open(const char *path)
 	json = fopen(path, "w");
 	if (!json)
 		err(1, "%s", path);
-	/* Write each line at once, so that the file has it even if this process dies later. */
+	/* Write each line at once, so that no line is lost if this process dies later. */
 	setlinebuf(json);
 }
 

@@ -3,13 +3,14 @@
  * Figures of the benchmarks that run in user space.
  *
  * A figure is the median of its rounds, with their minimum and maximum.  It is
- * printed to standard output as a row of a table.  It is also written to the
- * file of bench_open() as a line of JSON:
+ * printed to standard output as a row of a table.  It is also written as a line of
+ * JSON to the file that bench_open() has opened.  "impl" is the kind of timer or data
+ * structure, and "n" the number of timers:
  *
  *	{"bench":"stop","impl":"4-heap","n":1000,"value":12.3,"unit":"ns",
  *	 "low":12.1,"high":13.0}
  *
- * Machines are noisy.  Compare only figures of one run, by their ratio.
+ * Figures vary from run to run.  Compare only figures of one run, by their ratio.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -38,15 +39,15 @@ void bench_put(const char *bench, const char *impl, long n, struct figure figure
 typedef double (*bench_round)(void);
 
 /*
- * Run @round once to warm the caches, which is not counted, then BENCH_ROUNDS times.  Each
- * round does @each operations.  Print the figure, and write it as JSON.
+ * Run @round once to warm the caches, without a measurement.  Then measure BENCH_ROUNDS
+ * rounds of @each operations.  Print the figure, and write it as JSON.
  *
  * Return: the figure, in nanoseconds per operation.
  */
 struct figure bench_measure(const char *bench, const char *impl, long n, long each,
 			    bench_round round);
 
-/* Print the ratio @theirs / @ours, and write it as JSON. */
+/* Print how many times faster timerheap is, @theirs / @ours, and write it as JSON. */
 void bench_ratio(const char *bench, const char *impl, long n, double ours, double theirs);
 
 static inline uint64_t bench_ns(clockid_t clock)
@@ -57,20 +58,20 @@ static inline uint64_t bench_ns(clockid_t clock)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Return the CPU time of this process, user and system, in seconds.  Sleep does not count. */
+/* Return the CPU time of this process, user and system, in seconds. */
 static inline double bench_cpu(void)
 {
 	return bench_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;
 }
 
 /*
- * Return the time that the CPU was busy since it started, in seconds, on a machine with one CPU.
- * With vm/run -c the clock counts instructions.  Then 1 s is 10^9 instructions of all programs and
- * the kernel, with its interrupts and softirqs.
+ * Return the time that the CPU was busy since boot, in seconds, on a machine with one CPU.  With
+ * selftests/vm/run -c, the clock of that machine counts instructions.  Then 1 s is 10^9 instructions
+ * of all programs and the kernel, with its interrupts and softirqs.
  */
 double bench_busy(void);
 
-/* Return the next pseudo-random number (xorshift); the same seed repeats a run. */
+/* Return the next pseudo-random number (xorshift); the same first *@state repeats the sequence. */
 static inline uint64_t bench_random(uint64_t *state)
 {
 	*state ^= *state << 13;

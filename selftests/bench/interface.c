@@ -2,8 +2,8 @@
 /*
  * interface [FILE [close]] - measure timerheap's slots and calls, and timerfd, on the same work
  *
- * Figures are printed as bench.h describes; FILE gets the lines of JSON.  With "close", measure
- * only the life of a context, from open to close.
+ * Print figures as bench.h describes, and write the lines of JSON to FILE.  With "close", measure
+ * only this: open a context, start a timer in it, and close it.
  *
  * timerfd is used as in a server: one descriptor per timer, all in one epoll instance.
  */
@@ -23,8 +23,8 @@
 #include "bench.h"
 
 #define TIMERS	10000		/* timerfd descriptors, and as many slots */
-#define KICKED	1024		/* timers of a BATCH or KICK that is measured */
-#define MANY	1000000		/* timers for the figure of memory */
+#define KICKED	1024		/* timers that one measured BATCH or KICK starts */
+#define MANY	1000000		/* timers with which memory is measured */
 #define CONTEXTS	100	/* contexts that are opened and closed, one after the other */
 #define TURNS	1000	/* turns of a loop, with one SYNC or one poll each */
 
@@ -54,8 +54,8 @@ static void choose_deadlines(void)
 }
 
 /*
- * Each function up to take_each_timerfd() that returns a double does one round of its work.
- * It returns the CPU time of this process for that work, in seconds.
+ * Each function from here to take_each_timerfd() that returns a double does one round of its
+ * work.  It returns the CPU time of this process for that work, in seconds.
  */
 
 /* Stop each pending timer and start it again, 1 s later than before. */
@@ -142,8 +142,8 @@ static double start_batch(void)
 }
 
 /*
- * The deadlines are spread over 1 s, an hour from now, with 10 ms of slack.  About eight timers
- * share a bucket.
+ * Start the timers with 10 ms of slack, and with deadlines spread over 1 s, an hour from now.  About
+ * eight timers share a slack bucket.
  */
 static double start_slack(void)
 {
@@ -273,7 +273,7 @@ static double take_each_timerfd(void)
 	return take_from_timerfd(TIMERHEAP_SEC, 0);
 }
 
-/* Return the bytes of free memory, page cache included. */
+/* Return the bytes of free memory and page cache of the machine. */
 static int64_t free_memory(void)
 {
 	FILE *file = fopen("/proc/meminfo", "r");
@@ -295,7 +295,7 @@ static int64_t free_memory(void)
 
 /*
  * Print the bytes per timer: slots, timers, event ring, heaps and page tables together.
- * @before is the free memory before they were allocated.  The kernel allocates heaps in
+ * @before is the free memory before the context was opened.  The module allocates heaps in
  * segments of 16 KiB and the rest in pages, so only many timers give an exact figure.
  */
 static void print_memory(int64_t before)
@@ -423,7 +423,7 @@ int main(int argc, char **argv)
 	compare("take events, every 10 ms", TIMERS, take_every_10_ms_ring,
 		take_every_10_ms_timerfd);
 	compare("take events, woken for each", TIMERS, take_each_ring, take_each_timerfd);
-	/* This is the last benchmark, since the slots keep the slack that it gives them. */
+	/* This is the last benchmark, since the slots keep the slack that start_slack() sets. */
 	measure("start 1024 timers", KICKED, "timerheap, BATCH, slack", start_slack);
 	return 0;
 }

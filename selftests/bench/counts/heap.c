@@ -3,8 +3,8 @@
  * Count the instructions of the heap's operations, under callgrind.
  *
  * Counts of instructions do not depend on the load of the machine, so a test can compare
- * them.  counts.h marks where each operation begins and ends.  The heap is the module's
- * own source.
+ * them.  The macro COUNT() of counts.h marks where each operation begins and ends.  The heap
+ * is compiled from the module's own source.
  */
 #include <stdlib.h>
 
@@ -55,8 +55,8 @@ static void make_room(u32 more)
 }
 
 /*
- * For each repetition of an operation, a random timer, and a random key or a random span to move
- * the key by.  choose() draws them before the operation is counted.
+ * Random choices for each repetition of an operation: the entry, and its new key or the span by
+ * which the key moves.  choose() draws them before the operation is counted.
  */
 static u32 which[TIMES];
 static s64 keys[TIMES];
@@ -109,21 +109,21 @@ static void count_heap(void)
 	COUNT("heap: push", theap_heap_push(&heap, keys[i], &nodes[PENDING + i]));
 	for (u32 i = 0; i < TIMES; i++)
 		theap_heap_remove(&heap, &nodes[PENDING + i]);
-	COUNT("heap: remove a random entry and push", remove_and_push(which[i], keys[i]));
+	COUNT("heap: remove a random entry and push it", remove_and_push(which[i], keys[i]));
 	choose(1, 1000000000000);
 	COUNT("heap: rekey to later", theap_heap_rekey(&heap, &nodes[which[i]],
 						       key_of(which[i]) + keys[i]));
 	COUNT("heap: rekey to earlier", theap_heap_rekey(&heap, &nodes[which[i]],
 							 key_of(which[i]) - keys[i]));
 	COUNT("heap: pop", pop());
-	/* Push TIMES entries with earlier keys than all others; one extraction takes them all. */
+	/* Push TIMES entries, earlier than all others.  Then one extraction takes exactly these. */
 	for (u32 i = 0; i < TIMES; i++)
 		theap_heap_push(&heap, -1000000000000 - i, &nodes[PENDING + i]);
 	top = theap_heap_at(&heap, THEAP_ROOT);
 	thousandth = top->when + TIMES - 1;
 	CALLGRIND_ZERO_STATS;
 	extract(thousandth);
-	CALLGRIND_DUMP_STATS_AT("heap: bulk extraction of 1000, each");
+	CALLGRIND_DUMP_STATS_AT("heap: bulk extraction of 1000 entries, per entry");
 }
 
 int main(void)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Count the instructions of the library's engine in the process.
+ * Count the instructions of the library's engine in the process, which serves timers without the
+ * module.
  *
  * This is a program of its own, since slots.c replaces the library's KICK by an empty function.
- * The clock is manual.  So the engine expires timers at any time, and arms no timerfd.
+ * The program advances the clock itself (a manual clock), so the engine arms no timerfd.
  */
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ int main(void)
 
 	if (!th)
 		abort();
-	/* The order of the deadlines is mixed: 389 and TIMES have no common divisor. */
+	/* The deadlines are all different and not in order: 389 and TIMES have no common divisor. */
 	COUNT("process: first start", timerheap_start(th, i, 10000 + i * 389 % TIMES));
 	COUNT("process: move earlier", timerheap_postpone(th, i, 5000 + i * 389 % TIMES));
 	COUNT("process: postpone", timerheap_postpone(th, i, 6000 + i * 389 % TIMES));

@@ -3,8 +3,8 @@
  * Count the instructions of the library's inline functions.
  *
  * The slots are plain memory that no kernel reads.  So the counts are the program's part
- * of each operation.  This file is not part of heap.c, which is compiled with stand-ins
- * for the kernel's headers.
+ * of each operation.  This file is not part of heap.c, since heap.c is compiled with
+ * replacements for kernel headers.
  */
 #include <stdlib.h>
 
@@ -19,13 +19,13 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	return nr;
 }
 
-/* The library calls this function only if the process serves the context. */
+/* The library calls this function only if no module serves the context. */
 bool __timerheap_expire(const struct timerheap *th)
 {
 	return th && false;
 }
 
-/* No slot here is of a ticker. */
+/* Nothing to do: no slot here is a periodic timer (ticker). */
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 {
 	(void)th;
@@ -33,8 +33,8 @@ void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot)
 }
 
 /*
- * At first all slots are queued for their deadline and have an event in the ring.  The stop
- * discards the event of each slot, so the events are made again before they are taken.
+ * Make all slots queued at their deadline, with an event in the ring, and count the operations.
+ * The stop discards the event of each slot.  So make the events again before they are taken.
  */
 void count_slots(void)
 {
