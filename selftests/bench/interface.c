@@ -142,8 +142,8 @@ static double start_batch(void)
 }
 
 /*
- * Start the timers with 10 ms of slack, and with deadlines spread over 1 s, an hour from now.  About
- * eight timers share a slack bucket.
+ * Start the timers with 10 ms of slack, and with deadlines spread over 1 s, an hour from now.
+ * About eight timers share a slack bucket.
  */
 static double start_slack(void)
 {

@@ -22,7 +22,7 @@ int main(void)
 
 	if (!th)
 		abort();
-	/* The deadlines are all different and not in order: 389 and TIMES have no common divisor. */
+	/* The deadlines are different and not in order: 389 and TIMES have no common divisor. */
 	COUNT("process: first start", timerheap_start(th, i, 10000 + i * 389 % TIMES));
 	COUNT("process: move earlier", timerheap_postpone(th, i, 5000 + i * 389 % TIMES));
 	COUNT("process: postpone", timerheap_postpone(th, i, 6000 + i * 389 % TIMES));

@@ -2,8 +2,8 @@
 /*
  * The kernel benchmark: several kinds of timers do the same work.
  *
- * A contender is a kind of timer: memory for each timer, and a few functions.  All
- * functions are called through a table, so the cost of a call is the same for all
+ * A contender is a kind of timer: memory for each timer, and a few functions.  The
+ * benchmark calls them through pointers, so the cost of a call is the same for all
  * contenders.  No two timers share a cache line, as if each timer were a member of a larger
  * object.
  */
@@ -16,8 +16,8 @@
 #include <linux/types.h>
 
 /*
- * The room of each timer: whole cache lines of 64 bytes, enough for the largest timer, an hrtimer.
- * An hrtimer has 64 bytes on Linux 6, and 72 on Linux 7.3.
+ * The memory of each timer, in bytes: whole cache lines of 64 bytes, enough for the largest timer,
+ * an hrtimer.  An hrtimer has 64 bytes on Linux 6, and 72 on Linux 7.3.
  */
 #define TIMER_SIZE	ALIGN(sizeof(struct hrtimer), 64)
 
@@ -36,7 +36,8 @@ enum grain { EXACT, JIFFIES, NEVER };
  * @stop:      stop a timer, in the cheapest way
  * @stop_sync: stop a timer, wait for its function, and dequeue it
  * @end:       end the life of a stopped timer; NULL: nothing to do
- * @is_clean:  return true if no work remains for expired timers; NULL: none ever remains
+ * @is_clean:  return true if no work remains for timers that have expired; NULL: no work
+ *             remains after the function of the timer
  *
  * When a timer expires, its function adds 1 to the global counter "fired".
  */
@@ -69,9 +70,7 @@ static inline void *array_at(const struct array *array, u32 i, size_t size)
 	return array->pieces[i / PIECE] + i % PIECE * size;
 }
 
-/*
- * A set of @nr timers, with a shuffled order in which to use them.
- */
+/* A set of @nr timers, with a shuffled order in which the benchmark uses them. */
 struct timer_set {
 	const struct contender *contender;
 	u32 nr;
@@ -108,10 +107,10 @@ int bench_work(const struct contender *contender, u32 n);
 void bench_expiry_calibrate(void);
 int bench_expiry(const struct contender *contender, u32 n);
 
-/* crowd.c: contention between CPUs */
+/* crowd.c: stop and start on @n CPUs at once */
 int bench_crowd(const struct contender *contender, u32 n);
 
-/* scan.c: the scans for stuck CPUs */
+/* scan.c: start, stop and the scans for stuck CPUs, with many possible CPUs */
 int bench_scans(void);
 
 /* figures.c */

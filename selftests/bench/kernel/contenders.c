@@ -82,7 +82,7 @@ static void heap_end(void *timer)
 	theap_timer_unreserve(timer);
 }
 
-/* Are all extraction holes of expired timers closed? */
+/* Has the run closed all holes that extracted timers have left in the heap of this CPU? */
 static bool heap_is_clean(void)
 {
 	struct theap_queue *queue = theap_queues_get(theap_kernel_account, THEAP_MONOTONIC,
@@ -155,7 +155,7 @@ static void list_stop_sync(void *timer)
 
 /*
  * touch: no timer, only one atomic operation on the timer's cache line.  Every contender has
- * to fetch and to write that line, so none can be faster.
+ * to fetch and to write that line, so no contender can be faster.
  */
 
 static void touch_setup(void *timer)

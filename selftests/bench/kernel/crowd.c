@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All CPUs at once: the cost of a contender's locks.
+ * Stop and start timers on several CPUs at once, to measure the cost of a contender's locks.
  *
  * Each of @n CPUs stops and starts timers of its own.  A figure is the time that one CPU
  * takes for one stop and one start.  If no CPU waits for another, the figure does not grow
  * with @n.
  *
- * The stop is synchronous.  timerheap's plain stop leaves the timer in the heap, so the
- * next start would take no lock.
+ * The stop is synchronous, so it dequeues the timer.  timerheap's plain stop leaves the timer
+ * in the heap.  The next start would then take no lock.
  */
 #include <linux/cache.h>
 #include <linux/completion.h>
@@ -32,7 +32,7 @@ struct worker {
 
 static atomic_t waiting;
 
-/* Stop and start the timers of a CPU, one after the other, for SPAN. */
+/* Stop and start the timers of one CPU, one timer after the other, until SPAN has passed. */
 static int work(void *data)
 {
 	struct worker *worker = data;

@@ -4,8 +4,9 @@
  *
  * An expiry interrupts whichever task runs, so no process's CPU time measures the expiry.
  * The benchmark therefore runs a loop whose duration is known, and counts its iterations.
- * The elapsed time minus the time for these iterations is the cost of the expiries.  While a
- * contender waits or is throttled the loop runs, so that time is not part of the cost.
+ * The elapsed time minus the time for these iterations is the cost of the expiries.  While no
+ * timer is due, or a limit of CPU time defers the expiries, the loop runs.  So that time is not
+ * part of the cost.
  */
 #include <linux/bottom_half.h>
 #include <linux/ktime.h>
@@ -14,9 +15,9 @@
 
 #include "bench.h"
 
-#define LOOP	1000
+#define LOOP	1000	/* steps of one call of loop() */
 #define SINGLE	200U		/* expiries of a round, one at a time */
-#define APART	(200 * NSEC_PER_USEC)	/* between two of these expiries */
+#define APART	(200 * NSEC_PER_USEC)	/* time between two of these expiries */
 #define WITHIN	NSEC_PER_MSEC	/* the span of all deadlines of a mass expiry */
 #define HOUR	(3600 * NSEC_PER_SEC)
 
@@ -56,7 +57,7 @@ void bench_expiry_calibrate(void)
 /*
  * Run the loop until @nr timers have expired and no work remains for them.
  *
- * Return: the time that the loop has lost since @began, in ns.
+ * Return: the time since @began in which the loop did not run, in ns.
  */
 static u64 lost_time(const struct contender *contender, u64 began, u32 nr)
 {
@@ -65,7 +66,7 @@ static u64 lost_time(const struct contender *contender, u64 began, u32 nr)
 	do {
 		loop();
 		loops++;
-		/* ksoftirqd continues a long softirq: let it run. */
+		/* If a softirq takes long, ksoftirqd continues it: let ksoftirqd run. */
 		cond_resched();
 	} while (atomic_read(&fired) < nr || (contender->is_clean && !contender->is_clean()));
 	took = ktime_get_ns() - began;
@@ -73,7 +74,7 @@ static u64 lost_time(const struct contender *contender, u64 began, u32 nr)
 	return took > spent ? took - spent : 0;
 }
 
-/* Let timers expire one at a time, APART from each other. */
+/* Let SINGLE timers expire one at a time, APART from each other.  Return: their cost in ns. */
 static u64 single_round(struct timer_set *single)
 {
 	s64 base = ktime_get_ns() + 5 * NSEC_PER_MSEC;
@@ -117,6 +118,8 @@ static int single_expiry(const struct contender *contender, u32 n)
 /*
  * Start all timers with deadlines within one millisecond, and let them expire.  Softirqs are
  * off while the timers are started, so no timer expires before all are started.
+ *
+ * Return: the cost of the expiries, in ns.
  */
 static u64 mass_round(struct timer_set *set)
 {
@@ -159,7 +162,7 @@ int bench_expiry(const struct contender *contender, u32 n)
 
 	if (contender->grain != NEVER)
 		ret = mass_expiry(contender, n);
-	/* With a resolution of jiffies, single expiries would share an interrupt. */
+	/* With a resolution of jiffies, several of the single expiries would share an interrupt. */
 	if (!ret && contender->grain == EXACT)
 		ret = single_expiry(contender, n);
 	return ret;

@@ -26,7 +26,7 @@ MODULE_PARM_DESC(crowd, "Measure only stop and start on all CPUs at once");
 
 static bool scans;
 module_param(scans, bool, 0444);
-MODULE_PARM_DESC(scans, "Measure only what may depend on the number of possible CPUs");
+MODULE_PARM_DESC(scans, "Measure only operations whose cost may depend on the possible CPUs");
 
 /* Measure with 1, 2, 4 CPUs and so on, up to the number of online CPUs. */
 static int bench_crowds(void)
@@ -45,7 +45,7 @@ static int bench_all(void)
 	unsigned int i, j;
 	int ret = 0;
 
-	/* Stay on this CPU: expiry.c measures how long expiries interrupt its loop there. */
+	/* Stay on this CPU: expiry.c measures how long expiries interrupt its loop on this CPU. */
 	migrate_disable();
 	bench_expiry_calibrate();
 	for (i = 0; !ret && i < nr_ns; i++)

@@ -2,10 +2,10 @@
 /*
  * The cost of a start, a stop and the scans for stuck CPUs on a machine with many CPUs.
  *
- * The CPUs need not be online: a queue exists for each possible CPU, and the CPU that is online
- * drives them all.  First a single queue has a timer, then the queue of each CPU has one.
+ * The CPUs need not be online: a queue exists for each possible CPU.  The test has one CPU online,
+ * which drives all queues.  First a single queue has a timer, then the queue of each CPU has one.
  *
- * The file includes steal.c and watchdog.c, since most of what it measures is static there.
+ * The file includes steal.c and watchdog.c, since most functions that it measures are static there.
  */
 #include <linux/cpumask.h>
 #include <linux/slab.h>
@@ -16,7 +16,7 @@
 #include "module/core/steal.c"
 #include "module/core/watchdog.c"
 
-#define EACH	100U
+#define EACH	100U	/* operations of a round */
 /*
  * The measured timer is due this much after its start.  The watchdog timers have a period of 2 s
  * here, and sleep for longer only if the next deadline is later than that.  So the watchdog stays
@@ -60,8 +60,8 @@ static void start_on(struct theap_timer *timer, unsigned int cpu, s64 when)
 }
 
 /*
- * The operations that are measured.  Each function does one of them once, with softirqs off.
- * @timer is a timer of this CPU.
+ * The measured operations.  Each function does one operation once, with softirqs off.  @timer is a
+ * timer of this CPU.
  */
 static void measure_start(struct theap_timer *timer)
 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sets of many timers.  A set has a shuffled order of use, which no cache can predict.
+ * Sets of many timers.  A set has a shuffled order of use, which no prefetcher can predict.
  *
  * The timers are in pieces of 4096, which kmalloc() takes from the kernel's linear mapping.
  * One large array would need vmalloc().  In User Mode Linux each page of vmalloc() memory
- * takes a mapping of the host.  The host allows 65530 (vm.max_map_count), and ten million
- * timers of 64 bytes need 156250.  timerheap's heap is in segments, too, of 1024 entries.
+ * takes a mapping of the host.  The host allows 65530 mappings (vm.max_map_count), and ten
+ * million timers of 64 bytes need 156250.  timerheap's heap is also in pieces, segments of
+ * 1024 entries.
  */
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -20,7 +21,7 @@ u64 random_below(u64 bound)
 	static struct rnd_state random;
 	static bool seeded;
 
-	/* The same seed in each run. */
+	/* Use the same seed, and so the same numbers, in each run. */
 	if (!seeded)
 		prandom_seed_state(&random, 1);
 	seeded = true;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The operations of a timer: start, stop, restart, modify.
+ * Measure the operations of a timer: start, stop, restart, modify.
  *
- * Before each round @n timers are pending; "restart" then stops those that it restarts.  The
- * round does one operation on WORK timers, or on @n if that is less; "start" always uses WORK
- * new timers.  The deadlines of the pending timers are random, between one and two hours from
- * now.  A round uses the next timers of a shuffled order.  With a million timers the next one
- * is no longer in a cache, as in a server.
+ * Before each round @n timers are pending.  A round of "start" starts WORK more timers.  A round of
+ * another operation does it on WORK of the pending timers, or on all if @n is less.  A round of
+ * "restart" first stops its timers, which is not measured.  The deadlines of the pending timers are
+ * random, between one and two hours from now.  A round uses the next timers of a shuffled order.
+ * With a million timers, the next timer is usually not in a cache, as in a server.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -31,7 +31,7 @@ static void timer_set_start(struct timer_set *set)
 	}
 }
 
-/* The operation of a round. */
+/* The operation that a round measures. */
 enum kind {
 	LATEST,		/* start a new timer, later than all pending ones */
 	RANDOM,		/* start a new timer, at a random time between the pending ones */
@@ -60,11 +60,11 @@ static s64 choose(enum kind kind, s64 base, s64 deadline, u32 i)
 	}
 }
 
-/* A timer of the round, found before the time is measured. */
+/* A timer that the round uses; next_turns() finds it before the time is measured. */
 struct turn {
 	void *timer;
 	s64 deadline;	/* at its first start, in nanoseconds */
-	s64 when;	/* deadline to start it for in this round, in the contender's unit */
+	s64 when;	/* its new deadline in this round, in the contender's unit */
 };
 
 /* Find the next @nr timers of the shuffled order. */
@@ -114,7 +114,7 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
 		u64 took;
 
 		next_turns(set, turns, nr);
-		/* Only a stopped timer can be restarted. */
+		/* A restart is the start of a stopped timer: first stop the timers. */
 		if (kind == RESTART)
 			work_round(contender, STOP, turns, nr, base);
 		took = work_round(contender, kind, turns, nr, base);
@@ -133,9 +133,9 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
 
 /*
  * Measure the start and the stop of a request's timeout.  An operation starts a timer, and stops
- * the one that was started @n operations before.  So @n timers are pending.  The first 2 * @n
- * operations are not measured.  After them, a figure includes work that a contender has deferred,
- * such as the removal of stopped timers from a heap.
+ * the timer that was started @n operations before.  So @n timers are pending.  The first 2 * @n
+ * operations are not measured.  So a figure includes work that a contender has deferred from
+ * earlier operations, such as the removal of stopped timers from a heap.
  */
 static void work_timeouts(struct timer_set *set, u32 n)
 {
