@@ -26,7 +26,7 @@ MODULE_PARM_DESC(crowd, "Measure only stop and start on all CPUs at once");
 
 static bool scans;
 module_param(scans, bool, 0444);
-MODULE_PARM_DESC(scans, "Measure only operations whose cost may depend on the possible CPUs");
+MODULE_PARM_DESC(scans, "Measure only operations that may be slower with more possible CPUs");
 
 /* Measure with 1, 2, 4 CPUs and so on, up to the number of online CPUs. */
 static int bench_crowds(void)

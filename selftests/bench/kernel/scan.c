@@ -5,7 +5,7 @@
  * The CPUs need not be online: a queue exists for each possible CPU.  The test has one CPU online,
  * which drives all queues.  First a single queue has a timer, then the queue of each CPU has one.
  *
- * The file includes steal.c and watchdog.c, since most functions that it measures are static there.
+ * The file includes steal.c and watchdog.c, since it uses static functions and variables of both.
  */
 #include <linux/cpumask.h>
 #include <linux/slab.h>

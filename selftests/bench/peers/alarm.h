@@ -2,8 +2,8 @@
 /*
  * The timerfd that wakes a program whose timers are in a heap.
  *
- * The timerfd is changed only to an earlier deadline.  One wake-up that is too early costs less
- * than a system call for each change.
+ * The program sets the timerfd again only to an earlier deadline.  One wake-up that is too early
+ * costs less than a system call for each change of the first deadline.
  */
 #ifndef ALARM_H
 #define ALARM_H
@@ -17,7 +17,7 @@
 
 struct alarm {
 	int fd;
-	uint64_t set;		/* the time it is set to; UINT64_MAX: not set */
+	uint64_t set;		/* the time that @fd is set to; UINT64_MAX: not set */
 };
 
 static inline void alarm_open(struct alarm *alarm)
@@ -40,8 +40,8 @@ static inline void alarm_set(struct alarm *alarm, uint64_t first)
 }
 
 /*
- * Note that the alarm has expired, if its time is not after @now.  The descriptor need not
- * be read: the next timerfd_settime() makes it unreadable again.
+ * If the time of the alarm is not after @now, record that the alarm has expired.  The program need
+ * not read the descriptor: the next timerfd_settime() makes it unreadable again.
  */
 static inline void alarm_note_expiry(struct alarm *alarm, uint64_t now)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Count the system calls of a program that uses timers, by wrappers of the functions of libc
- * that make them.  Calls that delete a timer, such as close(), are not counted, except
+ * that make the calls.  Calls that delete a timer, such as close(), are not counted, except
  * epoll_ctl().
  *
  * With --wrap, the linker makes the whole program call these wrappers, libraries included.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stop, postpone and restart timers, as servers do; hardly any timer expires.  This is done
- * by one thread, or by several with timers of their own.
+ * Stop, postpone and restart timers, as servers do; hardly any timer expires.  One thread does
+ * the work, or several threads, each with timers of its own.
  *
  * All rounds have the same time limit, so a slow peer takes no longer than a fast one.  The
  * figures are the CPU time of the process, and the number of system calls, per operation.
@@ -9,7 +9,7 @@
 #include "workloads.h"
 
 #define ROUNDS		5
-#define ROUND		(30 * MSEC)
+#define ROUND		(30 * MSEC)	/* duration of a round */
 #define LOST		1000	/* every 1000th request has no answer */
 #define RESERVE		200	/* timers for lost requests; if all are used, a round ends */
 
@@ -17,7 +17,8 @@
 struct worker {
 	const struct peer *peer;
 	void *set;
-	uint32_t first, n;		/* its n timers; the last RESERVE are for lost requests */
+	uint32_t first, n;		/* timers first to first + n - 1; the last RESERVE are for
+					   lost requests */
 	void (*burst)(struct worker *worker);
 	uint64_t random;
 	uint32_t operations, calls, requests, lost;
@@ -40,8 +41,8 @@ static uint32_t reserved(const struct worker *worker, uint32_t i)
 
 /*
  * Handle answers to requests: stop the timer of a request and start it for the next one.
- * A lost request would time out after TIMEOUT.  Here it times out after a millisecond, so
- * that it expires within the round.
+ * In a server a lost request times out after TIMEOUT.  Here its timeout is a millisecond, so
+ * that the timer expires within the round.
  */
 static void request(struct worker *worker)
 {
@@ -122,7 +123,7 @@ static void count_lost(uint32_t timer, uint64_t times)
 
 /*
  * Wait until the timers of lost requests expire.  If threads share a set, the first thread
- * does that for all.
+ * waits for the timers of all threads.
  */
 static void reap_lost_requests(struct worker *worker)
 {
@@ -195,7 +196,7 @@ static void spread_out(struct worker *worker)
 	peer_turn(worker->peer, worker->set);
 }
 
-/* Do all kinds of work in one thread.  All its timers are pending before and after. */
+/* Do all kinds of work in one thread.  Its timers are all pending before and after the work. */
 static void run_kinds(struct worker *worker)
 {
 	for (uint32_t i = 0; i < RESERVE; i++)

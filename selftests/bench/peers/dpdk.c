@@ -4,12 +4,12 @@
  *
  * A thread calls rte_timer_manage() in its main loop.  The more often it does so, the more
  * exact are its timers.  DPDK never sleeps: to wait for a timer, a thread polls and keeps
- * its CPU busy.  That is the intended use.  DPDK's own example calls rte_timer_manage() only
- * every 10 ms, but its loop does not sleep.  The workload that polls every 10 ms sleeps
- * between two polls.
+ * its CPU busy.  DPDK is intended for such use.  DPDK's own example calls rte_timer_manage()
+ * only every 10 ms, but its loop does not sleep.  The benchmark's workload that polls every
+ * 10 ms sleeps between two polls.
  *
- * A thread that DPDK has not created registers itself.  The list belongs to the thread, not
- * to the set.  This peer uses no huge pages, devices or files.  Spans are in ticks of
+ * A thread that DPDK has not created registers itself.  The skip list belongs to the thread,
+ * not to the set of timers.  This peer uses no huge pages, devices or files.  Spans are in ticks of
  * DPDK's own clock.
  */
 #include <err.h>
@@ -78,8 +78,8 @@ static void begin_span(struct set *set, struct rte_timer *timer, uint64_t ns,
 		       enum rte_timer_type type);
 
 /*
- * Handle an expiry.  The first span of a periodic rte_timer is its period.  So the peer first
- * starts a one-shot timer, and makes it periodic when it expires.
+ * Handle an expiry.  A periodic rte_timer first expires one period after its start.  So the peer
+ * first starts a one-shot timer, for any deadline, and makes it periodic when it expires.
  */
 static void expired(struct rte_timer *timer, void *arg)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Let timers expire: many within a second, and periodic ones.  This is done by one thread,
- * or by several threads with a set each, as servers have one event loop per thread.  Postponed
+ * Let timers expire: many within a second, and periodic ones.  One thread does that, or several
+ * threads with a set of timers each, as servers have one event loop per thread.  Postponed
  * timers, and waiting for one timer, are measured with one thread only.
  *
  * The kernel's timers expire in interrupts, on any CPU.  So the first figure is the time that
  * all CPUs of the machine were busy, per expiry or postponed timer.  Two more figures are the
- * system calls of the program and its voluntary context switches ("sleeps").  Waiting has only
- * the first figure.
+ * system calls of the program and its voluntary context switches ("sleeps").  Waiting for one
+ * timer has only the first figure.
  */
 #include <err.h>
 #include <sys/resource.h>
@@ -31,7 +31,7 @@ struct part {
 /* The threads that work at the same time; the first one measures. */
 static struct part parts[MOST_THREADS];
 
-/* Written by the first thread, in ns: how long the start of all timers took; first deadline. */
+/* The first thread writes, in ns: how long the start of all timers took; the first deadline. */
 static uint64_t start_duration, base;
 
 static _Thread_local uint64_t expired;
@@ -107,8 +107,8 @@ static void measure_start_time(const struct part *part)
 }
 
 /*
- * Start all timers, with deadlines within one second from base.  base is late enough that
- * all are started by then, if the start takes at most twice as long as measured.
+ * Start all timers, with deadlines within one second from base.  If the start takes at most
+ * twice as long as measured, all timers are started before base.
  */
 static void start_all(const struct part *part, uint64_t period)
 {
@@ -164,7 +164,7 @@ static void record(struct rounds *rounds, struct state before)
 	rounds->sleeps[round] = (double)(after.sleeps - before.sleeps) / expiries;
 }
 
-/* Do one round: it begins when all threads are ready, and ends when all have finished. */
+/* Do one round: it begins when all threads are ready, and ends when all threads have finished. */
 static void measure_round(struct part *part, struct rounds *rounds,
 			  void (*work)(const struct part *part))
 {
@@ -196,7 +196,7 @@ static void put(const struct part *part, const char *title, struct rounds *round
 			"sleeps");
 }
 
-/* Mass expiry: all timers expire within a second.  Wait for them, or poll every PAUSE. */
+/* Mass expiry: all timers expire within a second.  Wait for their events, or poll every PAUSE. */
 static void wait_for_all(const struct part *part)
 {
 	while (expired < part->n)
@@ -250,8 +250,8 @@ static void tickers(struct part *part)
 }
 
 /*
- * Poll until all old deadlines have passed: they are within one second from base.  Then set expired
- * to the number of postponed timers, since record() computes the figures per expiry.
+ * Poll until all old deadlines, which are within one second from base, have passed.  Then set
+ * expired to the number of postponed timers, since record() divides the figures by expired.
  */
 static void poll_until_over(const struct part *part)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A heap in the program, with one timerfd, for a thread that has many timers of its own.
- * Each operation restores the order of the heap at once.
+ * Each operation restores the order of the heap at once, unlike those of lazy_heap.c.
  */
 #include "../bench.h"
 #include "alarm.h"

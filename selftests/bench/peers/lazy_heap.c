@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A heap in the program that is sorted as late as possible.  A postponement of a queued timer
- * only stores the new deadline, and a stop only stores 0.  The heap is corrected when the old
- * deadline is due.  timerheap does the same, between the program and the kernel.
+ * only stores the new deadline, and a stop only stores 0.  When the old deadline is due, the
+ * program moves or removes the heap entry.  In timerheap the kernel does that.
  *
  * Each thread has a heap of its own ("lazy heap"), or all threads share one heap with a
  * lock ("lazy heap, one lock").
@@ -15,7 +15,7 @@
 
 struct timer {
 	uint64_t deadline;	/* 0: not pending */
-	uint64_t queued;	/* the key of its heap entry; 0: it has none */
+	uint64_t queued;	/* the key of its heap entry; 0: it has no entry */
 	uint64_t period;
 };
 
@@ -78,7 +78,7 @@ static void turn_lazy(void *arg)
 	alarm_set(&set->alarm, heap4_first(&set->heap));
 }
 
-/* Check the first timer.  Return: its expirations; 0: it was stopped or postponed. */
+/* Check the first timer.  Return: its expirations; 0: the timer was stopped or postponed. */
 static uint64_t check_first(struct set *set, uint64_t now)
 {
 	uint32_t number = set->heap.entries[0].timer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libev: each thread has a loop, which has its timers in a 4-heap.  libev keeps time as
+ * libev: each thread has an event loop, which has its timers in a 4-heap.  libev keeps time as
  * floating-point seconds, and waits for whole milliseconds.  This peer postpones a timer by
  * ev_timer_again(), which libev's manual prefers to a stop and a start.
  */
@@ -62,7 +62,7 @@ static void postpone_libev(void *arg, uint32_t timer, uint64_t when)
 
 	set->timers[timer].repeat = span(set, when);
 	ev_timer_again(set->loop, &set->timers[timer]);
-	/* The timer expires once: libev reads @repeat again when it expires. */
+	/* Let the timer expire once: at the expiry, libev reads @repeat again. */
 	set->timers[timer].repeat = 0;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libevent: each thread has a base with a heap.  Timeouts of the length @peer_timeout share a
- * queue, as libevent's documentation recommends for a common length.
+ * libevent: each thread has an event base, with a heap of timers.  Timeouts of the length
+ * @peer_timeout share a queue, as libevent's documentation recommends for a common length.
  *
- * A base reads the clock once per turn.  A timer that a handler starts gets that reading plus
- * its span as its deadline.  So a timer that is started x ns after the reading expires x ns
+ * A base reads the clock once per turn.  If a handler starts a timer, the deadline is that reading
+ * plus the span of the timer.  So a timer that is started x ns after the reading expires x ns
  * early.  A start outside a handler reads the clock itself.  A server starts timers in handlers,
  * so churn.c does its work inside a handler.
  *

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * longrun - count the instructions of the whole machine for the timers of a server in the long run
+ * longrun - count all instructions that a machine executes for the timers of a server
  *
  *	longrun [-q] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]
  *
  * It prints a table, and writes lines of JSON to FILE.  With -w, -n and -p, only workloads whose
  * name contains WORKLOAD, with TIMERS timers, and peers whose name contains PEER are measured.
- * With -q, only the quick ones are measured, for "make check".
+ * With -q, only workloads and peers that are marked quick are measured, for "make check".
  *
  * The program runs on one CPU whose clock counts instructions (selftests/vm/run -c).  So a second
  * is 10^9 instructions.  The busy time of the CPU counts those of the program, of its system calls,
- * and of interrupts and softirqs.  A peer that leaves work to a later interrupt pays for it here.
+ * and of interrupts and softirqs.  So work that a peer leaves to a later interrupt counts, too.
  *
- * A server has n connections or requests.  It works in turns of TURN: a periodic timer of the peer
- * begins each turn, as packets do in a server.  The workloads are:
+ * The program acts as a server with n connections or requests.  It works in turns of TURN.  A
+ * periodic timer of the peer begins each turn; in a real server, packets do.  The workloads are:
  *
  *	idle		in each turn, random connections get packets.  A packet postpones the
  *			timeout of its connection.  If the timeout expires, the server starts it
@@ -25,7 +25,7 @@
  *
  * Before the measurement, the timeouts spread over their span.  The measurement lasts for at least
  * five spans, or two if a span is 30 s.  The peer "none" does the same work without timers.  Its
- * figures are subtracted from those of the others.
+ * figures are subtracted from those of the other peers.
  */
 #include <err.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ struct workload {
 	uint32_t n;		/* timers */
 	uint64_t span;		/* of a timeout, or the period of a ticker */
 	uint32_t rate;		/* packets of all connections, or requests, per second */
-	uint32_t seconds;	/* of the measurement: the fewer instructions, the more seconds */
+	uint32_t seconds;	/* of the measurement: more if a second has few instructions */
 	void (*turn)(uint64_t turns);
 	bool periodic;		/* the timers are tickers */
 	bool aligned;		/* all deadlines are multiples of the span */
@@ -110,7 +110,7 @@ static const struct workload workloads[] = {
 #define NR_WORKLOADS	((int)(sizeof(workloads) / sizeof(*workloads)))
 
 /*
- * The program without timers: a timerfd begins the turns.  Its number is that of the last timer.
+ * The peer "none", without timers: a timerfd begins the turns, in place of the peer's last timer.
  */
 static struct alarm none_alarm;
 static uint32_t none_turn;
@@ -177,12 +177,12 @@ static const struct peer none = {
 	.close = close_none,
 };
 
-/* A peer, with what a program can choose about it. */
+/* A peer, with the options that a program can choose. */
 static const struct contender {
 	const char *name;
 	const struct peer *peer;
 	uint64_t slack;		/* timerheap: of each timer, in nanoseconds */
-	bool common;		/* libevent: the timeouts have a queue of their own */
+	bool common;		/* libevent: the timeouts share a queue (libevent.c) */
 	bool quick;
 } contenders[] = {
 	{ .name = "none", .peer = &none, .quick = true },
@@ -201,14 +201,14 @@ static const struct contender {
 
 #define NR_CONTENDERS	((int)(sizeof(contenders) / sizeof(*contenders)))
 
-/* The server. */
+/* The state of the server. */
 static const struct workload *work;
 static const struct contender *contender;
 static const struct peer *peer;
 static void *set;
 static uint64_t *deadlines;	/* of each timer */
-static uint64_t expired, latest, seed;
-static bool clock_is_read;	/* peer_now was read since the last reap() */
+static uint64_t expired, latest, seed;	/* @latest: the greatest lateness, in ns */
+static bool clock_is_read;	/* since the last call of reap(), into peer_now */
 
 static void read_clock(void)
 {
@@ -251,8 +251,9 @@ static void receive_packets(uint64_t turns)
 }
 
 /*
- * The requests that end in a turn, as lists, and the timers of no request.  A timer is chosen at
- * random, so timers are not used again in the order in which they were stopped.
+ * @ending has a list for each turn: the timers of requests that end in it, linked by @next_ending.
+ * @unused has the timers without a request.  A request takes a random one of them, so timers are
+ * not used again in the order in which they were stopped.
  */
 static uint32_t ending[REQUEST_TURNS], *next_ending, *unused, nr_unused;
 static uint64_t turn_number;
@@ -300,7 +301,7 @@ static void handle_requests(uint64_t turns)
 	}
 }
 
-/* A timer has expired.  The last timer begins a turn. */
+/* Handle an expiry.  The last timer begins a turn; each other timer is a timeout or a ticker. */
 static void handle_expiry(uint32_t timer, uint64_t times)
 {
 	if (!clock_is_read)
@@ -329,7 +330,7 @@ static void serve(uint64_t duration)
 	} while (peer_now < end);
 }
 
-/* What is read before and after a measurement. */
+/* Counters of the machine, read before and after a measurement: busy seconds and interrupts. */
 struct state {
 	double busy;
 	long long interrupts;
@@ -356,7 +357,7 @@ static void put(double value, const char *unit)
 		  unit);
 }
 
-/* Start all timeouts of a workload: spread over their span, as connections begin over time. */
+/* Start all timers of a workload, spread over their span, as connections begin over time. */
 static void spread_out(void)
 {
 	uint32_t steps = work->span / TURN;
@@ -376,7 +377,7 @@ static void spread_out(void)
 	}
 }
 
-/* Return: the busy time of the machine in a second of the workload, and its interrupts. */
+/* Return: the busy seconds and the interrupts of the machine, per second of the workload. */
 static struct state measure_long_run(void)
 {
 	struct state before, after;
@@ -398,7 +399,7 @@ static struct state measure_long_run(void)
 	};
 }
 
-/* What the machine does for the program without timers; written by the process of "none". */
+/* The figures of the peer "none", in memory that its process shares with those of the others. */
 static struct state *base;
 
 static void measure(void)
@@ -428,7 +429,7 @@ static void measure(void)
 		*base = state;
 }
 
-/* Measure in a child process, so that no peer pays for the memory of an earlier one. */
+/* Measure in a child process, so that a peer does not inherit the memory of an earlier peer. */
 static bool measure_in_child(void)
 {
 	pid_t child = fork();

@@ -3,10 +3,10 @@
  * The busy time of all CPUs, and the memory in use of the machine.
  *
  * Timers expire in interrupts and softirqs, whose time belongs to no process.  So the CPU time
- * of the program is not enough.  The kernel's counters of busy time cannot be used, either: the
- * kernel samples at each tick what runs.  Timers that are due together with the tick falsify
- * the samples.  But the kernel measures idle time.  So busy time is all time that is not idle,
- * with the 10 ms resolution of /proc/stat.
+ * of the program is not enough.  The kernel's counters of busy time cannot be used, either: at
+ * each tick, the kernel counts the task or interrupt that runs.  Timers that are due together
+ * with the tick falsify these counts.  But the kernel measures idle time.  So busy time is all
+ * time that is not idle, with the 10 ms resolution of /proc/stat.
  */
 #include <err.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ double machine_busy(void)
 	       (double)(idle + iowait) / sysconf(_SC_CLK_TCK);
 }
 
-/* Make the kernel add up the memory counters of all CPUs. */
+/* Make the kernel add the per-CPU counts to its memory counters. */
 static void refresh_counters(void)
 {
 	FILE *file = fopen("/proc/sys/vm/stat_refresh", "w");

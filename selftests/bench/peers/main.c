@@ -8,7 +8,7 @@
  * idle, restart, mass, tickers, postponed, waiting and pacing.  The default is all of them.
  * With -p, only peers whose name contains PEER are measured.
  *
- * Each peer runs in a process of its own, so no peer pays for the memory of an earlier one.
+ * Each peer runs in a process of its own, so a peer does not inherit the memory of an earlier peer.
  */
 #include <err.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static const struct peer *const peers[] = {
 #define NR	((int)(sizeof(peers) / sizeof(*peers)))
 #define MOST		1000000		/* the most timers that any peer is measured with */
 #define FEW_OTHERS	10		/* other pending timers in the workload "pacing" */
-#define EXPIRY_LEAST	10000		/* fewest timers, of all threads, to measure expiry with */
+#define EXPIRY_LEAST	10000		/* fewest timers of all threads for expiry.c */
 #define TIME_LIMIT	240		/* seconds, after which a peer is killed */
 
 _Thread_local uint64_t peer_now;
@@ -131,7 +131,7 @@ static bool measure_in_child(const struct peer *peer)
 	return !status;
 }
 
-/* Block the signals of POSIX timers, which are read by signalfd. */
+/* Block the signals of POSIX timers, so that posix.c can read them by signalfd. */
 static void block_signals(void)
 {
 	sigset_t mask;

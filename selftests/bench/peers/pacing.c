@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pacing: ten flows, each of which sends its next packet one to two milliseconds after the
- * last one.  The figures are the minimum and percentiles of the lateness.  The lateness is the
- * time from the deadline until the program has read the event.  It is negative if a timer was
- * early.
+ * Pacing: ten flows, each with one timer.  When the timer expires, the flow would send a packet,
+ * and starts the timer again, for one to two milliseconds later.  The figures are the minimum and
+ * percentiles of the lateness.  The lateness is the time from the deadline until the program has
+ * read the event.  It is negative if a timer was early.
  *
  * Other timers are pending meanwhile, with later deadlines.  Their number is the n of the
  * figures.  If there are several threads, each has ten flows and n other timers.

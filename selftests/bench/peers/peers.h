@@ -11,10 +11,10 @@
  *    the reading, and peer_span() converts a time to a span.
  *  - A peer that can change many timers by one system call may defer that call to turn().
  *    While time is measured, turn() is called after at most BURST operations.  A stop with a
- *    restart counts as one.  turn() is also called between the last operation and reap().  A
- *    server that gets BURST packets by one epoll_wait() would do the same.
- *  - A server calls epoll_wait() for its sockets in any case, so no peer pays for that call.
- *    A peer that needs a call to get its events pays for the call.
+ *    restart counts as one operation.  turn() is also called between the last operation and
+ *    reap().  A server that gets BURST packets by one epoll_wait() would do the same.
+ *  - A server calls epoll_wait() for its sockets in any case, so no figure includes such a call.
+ *    But if a peer needs a call to get its own events, its figures include that call.
  *  - System calls are counted in libc's functions, including the calls that libraries make.
  *    calls.c states which calls are not counted there.
  */
@@ -36,16 +36,16 @@
 #define TIMEOUT	(60 * SEC)
 
 /**
- * struct peer - a way to have timers
+ * struct peer - a kind of timer that a program can use
  * @name:     its name in tables
  * @most:     the most timers that can be measured in reasonable time and memory
  * @shared:   in churn.c all threads share one set, in which each thread has timers of its own;
  *            otherwise each thread has a set
- * @lazy:     a postponed timer is checked at its old deadline, which costs time then
+ * @lazy:     a postponed timer is checked at its old deadline, and that check takes time
  * @expires_as: another peer whose timers expire in the same way; only that peer's expiry is
  *            measured.  NULL: there is none
- * @threads_as: another peer, which is measured instead of this one when timers of several
- *            threads expire.  In either peer the threads share nothing.  NULL: there is none
+ * @threads_as: another peer, which is measured instead of this peer if timers of several
+ *            threads expire.  In both peers the threads share nothing.  NULL: there is none
  * @open:     make a set of @n timers that are not pending; @exact: choose a resolution below
  *            a millisecond, if the peer has a choice.  Return: NULL, with errno, if the
  *            system does not support the peer
@@ -55,8 +55,8 @@
  * @stop:     stop a pending timer
  * @turn:     end a turn of the loop: make the deferred system calls (see above), or let an
  *            event loop read its clock; NULL: nothing to do
- * @reap:     call peer_expired() for all timers that have expired; @wait: wait for the first
- *            one, and handle as many as one call or turn returns
+ * @reap:     call peer_expired() for all timers that have expired; @wait: wait until one has
+ *            expired, and handle only as many as one call or turn returns
  * @inside:   call @work as the event loop would call a handler; NULL: the workload calls
  *            @work directly
  * @close:    free the set

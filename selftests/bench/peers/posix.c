@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * POSIX timers: each queues a real-time signal that carries the number of the timer.  One
- * read() of a signalfd returns many of them.
+ * POSIX timers: an expiry queues a real-time signal that carries the number of the timer.  One
+ * read() of a signalfd returns up to EVENTS signals.
  *
  * Linux 6.1 and 6.12 keep the timers of all processes in a hash table of 512 lists.  So each
  * timer_settime() searches half of a list, n / 1024 timers on average.
@@ -26,8 +26,8 @@ struct set {
 };
 
 /*
- * Any 16 sets in succession have different signals.  A process never has more than 16 sets at a
- * time, so a thread reads only the signals of its own timers.
+ * Return the signal of a new set.  Any 16 sets in succession have different signals.  A process
+ * has at most 16 sets at a time, so a thread reads only the signals of its own timers.
  */
 static int next_signal(void)
 {

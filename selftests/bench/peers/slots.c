@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * timerheap through its mapped slots, with the library.  One KICK per turn handles all slots
- * that need it.  The events are in the event ring.
+ * that need a check by the kernel.  The program reads the events from the event ring.
  *
  * The slots are those of the device ("timerheap, slots"), or those of the library's engine in the
  * process, which needs no module ("timerheap, process").

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * timerheap through its system calls, without access to mapped memory: one call per
- * operation, or one BATCH per turn.  WAIT returns the events.
+ * operation, or one BATCH per turn.  The call WAIT returns the events.
  */
 #include <err.h>
 #include <sys/ioctl.h>

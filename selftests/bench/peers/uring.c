@@ -16,7 +16,7 @@
 
 #define MOST	10000
 #define ENTRIES	256			/* more than the requests of BURST operations */
-#define NO_TIMEOUT	UINT64_MAX	/* user_data of requests that are no timeouts */
+#define NO_TIMEOUT	UINT64_MAX	/* user_data of requests other than timeouts */
 
 #ifndef IORING_TIMEOUT_MULTISHOT	/* newer than Debian's header */
 #define IORING_TIMEOUT_MULTISHOT	(1U << 6)
@@ -38,7 +38,7 @@ static void *open_uring(uint32_t n, bool exact)
 {
 	struct set *set = peer_array(1, sizeof(*set));
 	struct io_uring_params params = {
-		/* One thread submits and waits; each timer has room for its completion. */
+		/* One thread submits and waits.  The completions of all timers fit in the queue. */
 		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
 			 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE,
 		.cq_entries = 2 * n + ENTRIES,
@@ -122,7 +122,7 @@ static void start_uring(void *arg, uint32_t timer, uint64_t when, uint64_t perio
 
 /*
  * Make a timer periodic, at its first expiry.  A multishot timeout first expires one period
- * after it is submitted.  So a one-shot timeout makes the first expiry, at any deadline.
+ * after it is submitted.  So a one-shot timeout serves the first deadline, which may be any.
  */
 static void start_repeating(struct set *set, uint32_t timer)
 {
@@ -158,7 +158,7 @@ static void take_events(struct set *set)
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&set->ring, cqe);
-		/* No error: a timeout that is just expiring cannot be modified or removed. */
+		/* -ENOENT and -EALREADY are no failures: the timeout is just expiring. */
 		if (data == NO_TIMEOUT && result != -ENOENT && result != -EALREADY)
 			errx(1, "io_uring, modify or remove: %s", strerror(-result));
 		if (result == -ETIME)
@@ -166,7 +166,7 @@ static void take_events(struct set *set)
 	}
 }
 
-/* Does the kernel have more events, for which the next call makes completions? */
+/* Does the kernel have more events?  It makes their completions only in the next system call. */
 static bool has_more(struct set *set)
 {
 	return __atomic_load_n(set->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN;

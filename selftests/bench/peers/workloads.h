@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The workloads.
+ * The workloads: each measures the same work of all peers.
  *
  * After the workloads of start.c and churn.c, all timers of a set are pending, with deadlines
- * far in the future.  After those of expiry.c, which are the last ones of a set, none is pending.
+ * far in the future.  expiry.c measures a set last.  Its workloads leave no timer pending.
  */
 #ifndef WORKLOADS_H
 #define WORKLOADS_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// Benchmarks of Go's timers, named after Go's own ones: Reset, StartStop, Stop and
-// AfterFunc.  During each of them, 32 768 other timers are pending for each processor.
+// Benchmarks of Go's timers, named after those in Go's source: Reset, StartStop, Stop and
+// AfterFunc.  During each benchmark, 32 768 other timers are pending for each processor.
 //
 // A figure is the CPU time of the process for one operation, as for the other peers.  It
 // includes the garbage collector.
@@ -17,8 +17,8 @@ import (
 
 const others = 32768
 
-// Start the other timers, with one goroutine per processor at the same time, since a timer
-// belongs to the processor that starts it.
+// Start the other timers.  One goroutine per processor starts its part, at the same time as the
+// other goroutines, since a timer belongs to the processor that starts it.
 func pending(b *testing.B) []*time.Timer {
 	procs := runtime.GOMAXPROCS(0)
 	timers := make([]*time.Timer, procs*others)
@@ -47,7 +47,7 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// Measure work on all processors, until they have done it b.N times together.
+// Measure work on all processors, until they have done it b.N times in total.
 func measure(b *testing.B, work func(pb *testing.PB)) {
 	timers := pending(b)
 	runtime.GC()
