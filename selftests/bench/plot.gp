@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Plot one benchmark.  The script "plot" calls this with the arguments
+# Plot one benchmark.  The script "plot" runs gnuplot with this file and the arguments
 #
 #	DATA OUTPUT TITLE UNIT
 

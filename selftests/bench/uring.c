@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Idle timeouts of the connections of an io_uring program, by instructions of the whole machine.
+ * Count the instructions of a machine for the idle timeouts of a program with io_uring.
  *
  * The program runs on a CPU whose clock counts instructions (selftests/vm/run -c).  So the busy
  * time of that CPU is the number of instructions that the program, the kernel, its interrupts and
@@ -13,9 +13,9 @@
  * in the same way.  The program "none" has no timeouts.  Its instructions are subtracted from those
  * of the other programs:
  *
- *	timerheap	START and postpone in mapped memory; KICK and WAIT as requests
+ *	timerheap	start and postpone in mapped memory; KICK and WAIT as io_uring requests
  *	timeouts, lazy	an IORING_OP_TIMEOUT for each connection.  A packet only stores the
- *			deadline; a timeout that expires before the deadline is submitted again
+ *			deadline; if a timeout expires before the deadline, it is submitted again
  *	wheel		a hashed wheel with buckets of TURN, and one IORING_OP_TIMEOUT for the next
  *			bucket that is not empty.  It is lazy in the same way as "timeouts, lazy"
  *
@@ -26,8 +26,8 @@
  * Measure on Linux 6.12: on 7.3 the idle times of /proc/stat were up to 10 % wrong.  A WAIT can be
  * multishot only since Linux 6.18.  So the program submits a WAIT again after each completion.
  *
- * "timerheap, limited" has the limits of an ordinary user.  The other contexts of timerheap have
- * none.
+ * "timerheap, limited" has the limits of an ordinary user.  The other contexts of timerheap are
+ * open with TIMERHEAP_UNLIMITED.
  */
 #include <err.h>
 #include <errno.h>
@@ -47,7 +47,7 @@
 #define MSEC		1000000ULL
 #define TURN		(10 * MSEC)
 #define MEASURED	(40 * SEC)
-#define UPDATES		1000
+#define UPDATES		1000	/* changed timeouts in measure_updates() */
 #define ENTRIES		4096	/* of the submission queue */
 #define MOST_ENTRIES	65536	/* of the completion queue: the most that io_uring permits */
 #define BUCKETS		2048	/* of the wheel: more than the longest timeout has turns */
@@ -107,7 +107,7 @@ static void submit_timeout(struct __kernel_timespec *time, uint64_t when, uint64
 	sqe->user_data = user_data;
 }
 
-/* A connection is idle for too long: close it, and open another one. */
+/* A timeout has expired: close its connection, and open another one in its place. */
 static void expire(uint32_t connection, uint64_t deadline, uint64_t fired)
 {
 	expired++;
@@ -127,7 +127,7 @@ static void ignore(uint32_t connection)
 	(void)connection;
 }
 
-/* The timers of timerheap. */
+/* The programs "timerheap": the timeout of a connection is a slot. */
 
 static struct timerheap *th;
 static uint32_t *kicks, nr_kicks;
@@ -188,8 +188,8 @@ static void slots_postpone(uint32_t connection)
 }
 
 /*
- * Submit the KICKs, since @kicks is used again after this.  Prepare a WAIT if none is pending; the
- * caller submits it.
+ * Submit the KICKs, since later starts overwrite @kicks.  Prepare a WAIT if none is pending; the
+ * caller submits the WAIT.
  */
 static void slots_before_wait(void)
 {
@@ -232,7 +232,7 @@ static void slots_close(void)
 	waiting = false;
 }
 
-/* A timeout of io_uring for each connection. */
+/* The program "timeouts, lazy": each connection has a timeout of io_uring. */
 
 static void lazy_start(uint32_t connection)
 {
@@ -257,7 +257,7 @@ static void lazy_complete(const struct io_uring_cqe *cqe)
 		expire(connection, deadlines[connection], now);
 }
 
-/* A wheel: lists of connections by the turn of their deadline. */
+/* The program "wheel": a list of connections for each turn in which deadlines pass. */
 
 static uint32_t buckets[BUCKETS], *nexts;
 static uint64_t wheel_turn;	/* the turns up to this one were handled */
@@ -391,7 +391,10 @@ static void open_ring(void)
 		errx(1, "io_uring: %s", strerror(-error));
 }
 
-/* Return: the busy time in percent of MEASURED, after the timeouts have spread. */
+/*
+ * Start the timeouts, spread over their span.  Return: the busy time of the next MEASURED ns, in
+ * percent of MEASURED.
+ */
 static double measure(void)
 {
 	double before;
@@ -400,7 +403,7 @@ static double measure(void)
 	seed = 88172645463325252;
 	now = bench_ns(CLOCK_MONOTONIC);
 	program->open();
-	/* Start the timeouts at different times. */
+	/* Start the timeouts in 100 steps, so that they do not expire together. */
 	for (int i = 0; i < 100; i++) {
 		for (uint32_t j = (uint64_t)n * i / 100; j < (uint64_t)n * (i + 1) / 100; j++)
 			program->start(j);
@@ -440,7 +443,7 @@ static void measure_all(const char *bench)
 	}
 }
 
-/* Count the instructions to change a random timeout, of io_uring and of timerheap. */
+/* Count the instructions to change the deadline of a random timeout: of io_uring, of timerheap. */
 static void measure_updates(void)
 {
 	struct __kernel_timespec time;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Check a structure against an oracle: an array of all deadlines.
+ * Check a structure against an array of all deadlines.
  *
  * Random operations change the structure and the array.  After each advance of time, the
- * structure must have expired exactly the timers that are due in the array, in order unless it
- * is @unordered.  It must not ask to sleep past the next deadline.
+ * structure must have expired exactly the timers that are due in the array.  It must have expired
+ * them in order of their deadlines, unless it is @unordered.  The result of its next() must not be
+ * after the next deadline.
  */
 #include <stdio.h>
 
@@ -27,7 +28,7 @@ static int64_t span(void)
 	return bench_random(&state) % (UINT64_C(2) << bench_random(&state) % 43) + 1;
 }
 
-/* Return when a deadline expires in a structure with this tick. */
+/* Return the time at which a timer with this deadline expires in a structure with this tick. */
 static int64_t expiry(int64_t tick, int64_t deadline)
 {
 	return (deadline + tick - 1) / tick * tick;
@@ -103,5 +104,5 @@ bool check(const struct structure *s)
 	}
 	/* Advance time past all deadlines: all remaining timers must expire. */
 	now += HOUR * 4;
-	return check_expiry(s, now) && (s->next() == NEVER || wrong(s, "it is not empty", now));
+	return check_expiry(s, now) && (s->next() == NEVER || wrong(s, "timers remain", now));
 }

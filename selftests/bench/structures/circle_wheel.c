@@ -3,15 +3,15 @@
  * A timing wheel with circles, as in the Go library go-zero.
  *
  * A timer counts the turns of the wheel (circles) that it still has to wait.  Each turn
- * decrements that count.  So a tick visits all timers of its slot: 1/300 of all on
- * average.
+ * decrements that count.  So a tick visits all timers of its slot, on average 1/300 of all
+ * timers.
  *
  * A modified timer stays in its slot.  It gets a new count of circles, and the number of slots
  * by which to shift it after the last circle.  Exception: if the new deadline is before the next
  * visit of its slot, the timer is moved at once.
  *
  * The wheel has 300 slots, as in go-zero's cache.  That cache has a tick of one second.
- * Here all wheels have the same tick.
+ * Here the tick is TICK, as in all wheels of this benchmark.
  */
 #include "structures.h"
 
@@ -52,7 +52,7 @@ static void stop(struct timer *timer)
 	pending--;
 }
 
-/* Return the ticks until the next visit of a timer's slot: 1 to SLOTS. */
+/* Return the number of ticks until the wheel next visits a timer's slot: 1 to SLOTS. */
 static uint32_t ticks_to(const struct timer *timer)
 {
 	return (timer->slot + SLOTS - 1 - tick % SLOTS) % SLOTS + 1;

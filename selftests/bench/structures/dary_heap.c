@@ -3,9 +3,9 @@
  * A heap whose nodes have D children, in one array.  This file is compiled once per D.
  *
  * More children mean fewer levels, and more comparisons at each level on the way down.  As
- * in the module's heap, the groups of children begin at multiples of D.  So up to four
- * children share a cache line.  The root has position D - 1, its children have positions D
- * to 2D - 1.
+ * in the module's heap, each group of children begins at a multiple of D.  So a group of two or
+ * four is in one cache line, and larger groups fill whole lines.  The root has position D - 1,
+ * and its children have positions D to 2D - 1.
  */
 #include "structures.h"
 

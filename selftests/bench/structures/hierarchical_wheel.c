@@ -3,14 +3,15 @@
  * Hierarchical timing wheels with a delay queue, as in Kafka.
  *
  * A bucket of the lowest wheel is one tick long.  A bucket of each next wheel is as long as
- * the whole wheel below it.  A timer is in the lowest wheel that reaches its tick.  As time
- * passes, the timer moves to lower wheels.
+ * the whole wheel below it.  A timer is in the lowest wheel that reaches to the tick at which
+ * the timer expires.  As time passes, the timer moves to lower wheels.
  *
- * Empty ticks cost nothing.  The buckets in use, at most 256, are in a small heap, ordered
- * by the time at which they begin.  Time jumps from one bucket to the next.  If all timers
- * of a bucket are stopped, the empty bucket stays in the heap until its time.
+ * Ticks without timers cost nothing.  The buckets in use, at most 256, are in a small heap,
+ * ordered by the time at which they begin.  expire() goes from one of these buckets to the
+ * next.  If all timers of a bucket are stopped, the empty bucket stays in the heap until its
+ * time.
  *
- * Kafka's wheels have 20 buckets.  With 32, no division is needed.
+ * Kafka's wheels have 20 buckets.  With 32, shifts replace divisions.
  */
 #include <string.h>
 

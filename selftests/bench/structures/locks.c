@@ -7,10 +7,10 @@
  *	one heap per thread, each with a lock	Go since 1.14
  *
  * Go chose one of the 64 heaps by the number of the processor.  Here a hash of the timer
- * chooses it, so a thread uses all 64 heaps.
+ * chooses the heap, so a thread uses all 64 heaps.
  *
- * The last design needs locks, too, since another thread may stop a timer.  But a thread
- * mostly finds its lock in its own cache.
+ * The last design needs locks, too, since another thread may stop a timer.  But the lock of a
+ * thread's heap is mostly in the cache of the CPU that runs the thread.
  *
  * The callers guarantee that two threads do not operate on one timer at the same time.
  */

@@ -2,7 +2,7 @@
 /*
  * structures - check and measure data structures for timers
  *
- *	structures --check		check each structure against an oracle (TAP)
+ *	structures --check		check each structure against an array (TAP)
  *	structures [FILE [MOST]]	measure with 10^3 to MOST timers (default: 10^6);
  *					print a table, and write lines of JSON to FILE
  */

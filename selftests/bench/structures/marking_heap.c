@@ -72,7 +72,7 @@ static uint32_t expire(int64_t now, struct timer **due)
 	return nr;
 }
 
-/* The timer at the top may be stopped or postponed; then expire() may find none due. */
+/* If the timer at the top was stopped or postponed, expire() may find no due timer at that time. */
 static int64_t next(void)
 {
 	return heap_next(&heap);

@@ -8,7 +8,7 @@
  *	modify to later		give timers a random deadline later than the old one
  *	modify to earlier	give timers a random deadline earlier than the old one
  *	expire over time	let a minute of the hour pass: time per timer that
- *				expires; includes the work that modify has deferred
+ *				expires, with the work that modifications have deferred
  *	wake-ups		calls of expire() in that minute, per timer that expires
  *	expire at once		let all n expire in one call, with deadlines within a millisecond
  *
@@ -18,9 +18,9 @@
  * inserted in random order of their addresses, as after long use.  A list that is built in
  * order of addresses would be read as fast as an array.
  *
- * In "expire over time", expire() is called at the times that the structure asks for.  This
- * includes the work that a wheel has saved at the insertion: it visits empty ticks, or moves timers
- * to lower wheels.
+ * In "expire over time", expire() is called at the times that next() returns.  The figure includes
+ * work that a wheel defers at an insertion: it visits empty ticks, or moves timers to lower
+ * wheels.
  */
 #include <err.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@
 #include "structures.h"
 
 /*
- * A pass stops, inserts and modifies at most BATCH timers.  A round ends after BATCH stops, or
- * with the first pass that ends after MAX_TIME.
+ * A round repeats a pass, which stops, inserts and modifies at most BATCH timers.  The round ends
+ * after BATCH stops, or with the first pass that ends after MAX_TIME.
  */
 #define BATCH	100000
 #define MAX_TIME	(50 * MSEC)
@@ -49,12 +49,13 @@ static struct timer **due;
 static uint32_t *order;		/* the indices of all timers, shuffled */
 static uint64_t state = 88172645463325252;
 
+/* A timer, and the deadline that an operation gives it. */
 struct move {
 	struct timer *timer;
 	int64_t when;
 };
 
-/* Shuffle: choose the first @nr timers of the order at random from all. */
+/* Choose @nr of all timers at random, and move their indices to the front of @order. */
 static void shuffle(uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++) {
@@ -85,7 +86,7 @@ static void choose(struct move *moves, uint32_t nr)
 	}
 }
 
-/* Sort the moves: first those whose new deadline is later.  Return: the number of those. */
+/* Put the moves to a later deadline first in @moves.  Return: the number of these moves. */
 static uint32_t partition(struct move *moves, uint32_t nr)
 {
 	uint32_t later = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A sorted list.  An insertion searches for its position, and passes half of the timers on
- * average.  Due timers are at the front.  Early kernels used sorted lists, and small kernels
- * still do.
+ * A sorted list.  An insertion searches for the position of the timer, and passes half of all
+ * timers on average.  Due timers are at the front.  Early kernels used sorted lists, and small
+ * kernels still do.
  */
 #include "structures.h"
 

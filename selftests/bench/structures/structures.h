@@ -3,9 +3,9 @@
  * Data structures for timers, behind one interface.
  *
  * Each structure is in one short file, which follows the original design.  The structures differ in
- * what they pay: an insertion sorts, a tick searches, or timers expire late.
+ * their main cost: insertions that sort, ticks that search, or timers that expire late.
  *
- * The conditions are the same for all of them:
+ * The conditions are the same for all structures:
  *
  *  - A timer is one cache line, allocated by the caller.  It contains the links of a
  *    list or a tree, or the position of its heap entry.  So an operation allocates no memory,
@@ -13,7 +13,7 @@
  *    if the timers were members of larger objects.
  *  - Time is a number that the caller advances, from 0.  No clock is read.
  *  - expire() returns the expired timers as an array of pointers.
- *  - Each operation is called through the same table, which costs about 2 ns.
+ *  - Each operation is called through a function pointer, which takes about 2 ns.
  *
  * There is one instance of each structure, in static variables of its file.  One structure
  * is in use at a time.
@@ -37,7 +37,7 @@
 #define HOUR	(3600 * SEC)
 #define NEVER	INT64_MAX
 
-/* The tick of the wheels, and their greatest lateness; the other structures are exact. */
+/* The tick of the wheels, which is also their greatest lateness.  Other structures are exact. */
 #define TICK	MSEC
 
 /* A timer.  Only the structure in use writes its fields. */
@@ -55,7 +55,7 @@ struct timer {
 			uint32_t circles;	/* circles to wait, */
 			uint32_t shift;		/* slots to shift it by after the last circle */
 		};
-		uint32_t heap;			/* designs with locks: its heap */
+		uint32_t heap;			/* designs with locks (locks.c): its heap */
 		struct {
 			int64_t queued;		/* lazy 4-heap: the key of its entry */
 			enum { NOT_QUEUED, PENDING, STOPPED } status;
@@ -85,7 +85,7 @@ LIST_HEAD(timer_list, timer);
  * @modify:    give a timer that is in the structure another deadline, after now
  * @expire:    advance time to @now, remove the due timers, store them in @due, and
  *             return their number
- * @next:      return when expire() should be called next; NEVER: there is nothing to wait for
+ * @next:      return the time at which expire() has to be called next; NEVER: no timer is pending
  */
 struct structure {
 	const char *name;
@@ -116,10 +116,10 @@ static inline uint64_t tick_of(int64_t when)
 	return (when + TICK - 1) / TICK;
 }
 
-/* Allocate zeroed memory, aligned to pages; exits if there is none. */
+/* Allocate zeroed memory, aligned to pages; exits if there is no memory. */
 void *room(size_t nr, size_t size);
 
-/* check.c: does a structure behave as described above?  Prints the fault if not. */
+/* check.c: does a structure behave as described above?  Prints the first fault. */
 bool check(const struct structure *s);
 
 /* measure.c, threads.c: measure the operations with @n timers. */

@@ -5,8 +5,8 @@
  *
  *	stop and insert, 1 thread	one thread works
  *	stop and insert, all threads	each thread inserts into its own heap, if it has one
- *	stop and insert, random heap	each thread inserts into the heap of a random thread,
- *					as threads do that hand work to each other
+ *	stop and insert, random heap	each thread inserts into the heap of a random thread, as
+ *					if threads handed over work to each other
  *
  * A figure is the elapsed time, divided by the number of pairs of stop and insert of all
  * threads.  If a design scales perfectly, N threads need 1/N of the time of 1 thread.
@@ -56,7 +56,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Let @running threads do a round.  Return: nanoseconds per stop and insert. */
+/* Let @running threads do a round.  Return: nanoseconds per pair of stop and insert. */
 static double round_of(unsigned int running)
 {
 	static uint64_t seed = 88172645463325252;

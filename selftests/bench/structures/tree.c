@@ -5,7 +5,7 @@
  */
 #include "structures.h"
 
-/* Order equal deadlines by address, since the tree holds each key only once. */
+/* Order timers with equal deadlines by address, since the tree holds each key only once. */
 static int compare(const struct timer *a, const struct timer *b)
 {
 	if (a->when != b->when)

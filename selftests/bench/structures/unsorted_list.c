@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * An unsorted list.  Insert and stop cost almost nothing; each call of expire() or next()
- * reads all timers.  The list is the oldest structure, and the best one for a handful of timers.
+ * reads all timers.  The list is the oldest structure, and the best one for very few timers.
  */
 #include "structures.h"
 
