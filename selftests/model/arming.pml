@@ -9,13 +9,14 @@
  * has all states.  Time runs from 0 to LAST, and FAR is never reached.  If the hrtimer is
  * not armed for a deadline of 1 or 2, the timer is still pending at the end: an error.
  *
- * In the code, a user also notifies the CPU if the hrtimer is armed for later than the user's
- * deadline.  That helps if the host stops another user before its notification.  The model leaves
- * it out.
+ * In the code, a user that has not lowered earliest also notifies the CPU if its deadline is before
+ * the armed one.  That helps if another user has lowered earliest, and the host of a virtual
+ * machine stops that user before its notification.  The model leaves this out.
  *
- * Two stores are buffered: of armed by the owning CPU, and of first by a user.  A buffered
- * store of first includes the release of the lock after it, so the lock stays taken until
- * the flush.  A buffer is flushed at any time, and at a full barrier.
+ * (K) and (L) are the barriers of these names in the code.  Two stores wait in a buffer, as on a
+ * CPU: of armed by the owning CPU, and of first by a user.  A buffered store of first includes the
+ * release of the lock after it, so the lock stays taken until the flush.  A buffer is flushed at
+ * any time, and at a full barrier.
  */
 
 #define LAST	2
@@ -48,7 +49,10 @@ byte when[2] = BEGIN
 byte wanted[2] = BEGIN
 bool claimed[2], inbox[2], drained[2]
 
-/* The queue. */
+/*
+ * The queue.  earliest is the earliest deadline in the inbox, first is that of the heap.  armed is
+ * the deadline that the hrtimer is armed for.  ipi_pending: an IPI was sent, and not yet handled.
+ */
 bool lock
 byte earliest = NEVER, first = BEGIN, armed = BEGIN
 bool ipi_pending
@@ -126,7 +130,10 @@ inline adjust() {
 	fi
 }
 
-/* A user drains the inbox, and notifies: other users may rely on the deadline that it clears. */
+/*
+ * A user drains the inbox, and clears earliest.  Another user may find earliest cleared, and first
+ * not yet lowered, and then notifies no CPU.  So the user that drains must notify the owning CPU.
+ */
 inline drain() {
 	atomic { !lock -> lock = true };
 	adjust();
@@ -203,7 +210,7 @@ inline flush() { atomic { armed_buffered == EMPTY } }
 /*
  * theap_queue_arm() reads the first deadline once, as this inline does with M_ARM_ONCE.
  * Without M_ARM_ONCE this inline reads again until armed is early enough.  spin finds no
- * error in either form.
+ * error in either form; the script check does not define it.
  */
 inline arm() {
 	do
@@ -242,8 +249,8 @@ end:	do
 
 /*
  * Handle the timer at the top: requeue it if it was modified, dequeue it if it was
- * stopped, expire it if it is due.  While the inbox links the timer, it is neither
- * dequeued nor expired: adjust comes first.
+ * stopped, expire it if it is due.  While the inbox links the timer, the run neither
+ * dequeues nor expires it: adjust has to drain the inbox first.
  */
 inline handle_top(i) {
 	atomic { !claimed[i] ->
@@ -261,7 +268,10 @@ active proctype softirq() {
 	bool changed;
 end:	do
 	:: atomic { hrtimer <= now -> hrtimer = NEVER; no_run = false };
-		/* The run begins, with the lock.  A release of the lock is no full barrier. */
+		/*
+		 * The run begins, with the lock.  Its store of armed may stay in the buffer after
+		 * the release of the lock, which is no full barrier.
+		 */
 		atomic { !irqs_off && !lock && armed_buffered == EMPTY ->
 			armed_buffered = S64_MIN };
 		/* Collect a batch. */

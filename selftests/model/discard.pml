@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A stop or a start that discards the event of the former arming, against the reader and the
- * expiry (module/device/slot.c, tools/lib/): does an event belong to the current arming, and does
- * each arming end once?
+ * A stop or a start discards the event of the former arming, while the reader takes events and the
+ * timer expires (module/device/slot.c, tools/lib/): does each event belong to the current arming,
+ * and does each arming end once?
  *
  * A user starts and stops the timer of a slot, and gives each arming other data.  Meanwhile the
  * kernel expires the timer, and the reader takes events.  A second user may start and stop the same
  * timer.  Then the model only checks that each arming ends once.
  *
- * All deadlines are equal, so a compare-and-exchange of the deadline succeeds although another
- * arming has begun.  The deadline is due at any time.  In the code, a user that finds the slot being
- * checked kicks the slot; in this model it waits for the end of the check.  slots.pml has the KICK,
- * and shows the barriers (A) and (B).  Of the ring the model keeps one bit: is the number of the
- * slot in the ring?  ring.pml has the whole ring, and the barriers (E) and (F).
+ * All deadlines are equal, so a compare-and-exchange of the deadline succeeds even if another
+ * arming has begun.  The deadline is due at any time.  In the code, a user that finds that the slot
+ * is being checked kicks the slot.  In this model the user waits for the end of the check.
+ * slots.pml has the KICK, and shows the barriers (A) and (B).  Of the ring the model keeps one bit:
+ * is the number of the slot in the ring?  ring.pml has the whole ring, and barriers (E) and (F).
  */
 
 /* The size of the search.  The script check sets these macros. */
@@ -26,7 +26,10 @@
 #define PERIODS	1	/* how often an arming expires; only the last expiry makes the slot idle */
 #endif
 
-/* The slot.  The field expirations has a number and two flags.  queued is CHECKING or not. */
+/*
+ * The slot.  The field expirations has a number, here count, and the flags discarded and reading.
+ * checking: the field queued is CHECKING.  data is what the user wants to have in the event.
+ */
 bool deadline, checking
 byte count, data
 bool discarded, reading
@@ -38,14 +41,15 @@ byte periods		/* how often the arming can still expire */
 byte counted_for	/* the arming of the last counted expiration */
 byte oldest		/* the reader must not get an event of an arming before this one */
 byte data_of_arming	/* the data when the arming began */
-byte begun, ended	/* how many expirations have begun, and have ended by an event or a discard */
+/* How many expirations were armed, and how many a stop, a restart, a discard or a read has ended. */
+byte begun, ended
 byte users_ended
 
 /* Does the field expirations have the value that the process has loaded into n, d and r? */
 #define word_unchanged	(count == n && discarded == d && reading == r)
 #define word_is_0	(count == 0 && !discarded && !reading)
 
-/* Set ok, and replace the value of expirations, if it is unchanged; or else clear ok. */
+/* If expirations is unchanged, replace its value and set ok.  Otherwise clear ok. */
 inline exchange_word(number, is_discarded, is_reading) {
 	if
 	:: word_unchanged -> count = number; discarded = is_discarded; reading = is_reading; ok = true
@@ -147,8 +151,8 @@ proctype user(byte ops; bool alone) {
 }
 
 /*
- * The kernel.  Its run adds the number of the slot to the ring after the check, so a second run
- * may be checking the slot then.
+ * The kernel.  A run adds the number of the slot to the ring after the check, so meanwhile a second
+ * run may check the slot again.
  */
 active [2] proctype kernel() {
 	bool due, first;
@@ -187,7 +191,7 @@ end:	do
 	od
 }
 
-/* The reader, which may begin again when it is killed. */
+/* The reader.  If its exchange fails, it reads the slot again. */
 active proctype reader() {
 	byte n, event_data, expected;
 	bool d, r, ok;

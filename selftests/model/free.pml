@@ -28,7 +28,7 @@
 #define END	0	/* of the stack; slots have the numbers from 1 */
 #define OWNED	99	/* what an owner writes to the user_data of its slot */
 
-/* The head. */
+/* The head of the stack, and the link of each slot. */
 byte top = 1, pushes
 byte link[SLOTS + 1]
 
@@ -89,7 +89,7 @@ proctype thread() {
 
 	do
 	:: ops == OPS -> break
-	/* Pop, and keep one more slot: so two slots can change places. */
+	/* A thread may own two slots, and push them in any order: they change places. */
 	:: ops < OPS && mine == END -> ops++; pop()
 	:: ops < OPS && mine != END && other == END -> ops++; other = mine; mine = END; pop()
 	:: ops < OPS && mine != END -> ops++; push()

@@ -12,13 +12,12 @@
  *	inbox		the list of the inbox has the timer
  *	drained		the owner has drained the timer from that list, and adjusts it next
  *	claimed		the owner has drained the timer while a caller had claimed it
- *	link_used	the timer's link does not point at itself
+ *	link_used	the timer's link is in use: it does not point at itself
  *
- * Time runs from 0 to LAST, and FAR is never reached.  If the code loses a move from FAR to 1,
- * the timer is still pending at the end: an error.
+ * Time runs from 0 to LAST, and FAR is never reached.  If the code loses a move of the timer from
+ * FAR to 1, the timer is still pending at the end: an error.
  *
- * The model has no hrtimer: arming.pml has it.  A run begins once the first deadline has
- * passed.
+ * The model has no hrtimer: arming.pml has it.  A run begins when the first deadline is due.
  */
 
 #define LAST	2
@@ -43,11 +42,14 @@
 
 byte now = 0
 
-/* The timer.  pushed: it was in the heap at least once. */
+/*
+ * The timer.  when is its key in the heap, nextwhen its new deadline after a modify.  pushed: the
+ * timer was in the heap at least once.
+ */
 bool in_heap, link_used, pushed
-byte when, nextwhen, active_count	/* active_count: the field @active */
+byte when, nextwhen, active_count	/* active_count: the field @active, calls not yet ended */
 
-/* The queue. */
+/* The queue.  earliest is the earliest deadline in the inbox, first is that of the heap. */
 bool lock, inbox, drained, claimed
 byte earliest = NEVER, first = NEVER
 
@@ -69,7 +71,7 @@ bool in_function, no_run = true, freed
 
 /*
  * The code retries until the state is stable and the exchange succeeds.  The model blocks until
- * the state is stable, and makes the exchange in the same step.  claim() does the same.
+ * the state is stable, and makes the exchange in the same step.  claim() blocks likewise.
  */
 inline stop() {
 	atomic { !transient(status) -> from = status; check_not_freed();
@@ -426,7 +428,7 @@ init {
 	assert(users_ended == 2 && no_run && !lock);
 	assert(!transient(status));
 	assert(wanted == NEVER || wanted == FAR);
-	/* The inbox may hold a timer that was rekeyed to NEVER and then moved to FAR. */
+	/* The inbox may hold a timer whose key became NEVER, and which was then moved to FAR. */
 	assert(!drained && !claimed && link_used == inbox && (!inbox || earliest == FAR));
 	assert(pending(status) == (wanted != NEVER))
 }

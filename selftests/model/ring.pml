@@ -3,19 +3,20 @@
  * The event ring (module/device/ring.c, slot.c): is each expiration read once?
  *
  * Two slots expire, in two processes of the kernel.  Meanwhile the reader takes events, and may let
- * the ring grow, which copies one entry for each hold of the lock.
+ * the ring grow.  A growth copies one entry in each hold of the lock.
  *
  * Of the timer of a slot the model keeps one bit: is the timer claimed?  As in a run, the
- * number of the slot is added to the ring after the claim has ended.  In the code, a call
- * adds the number before its claim ends; spin searches orders that have the same effect.
+ * number of the slot is added to the ring after the claim has ended.  In the code, a call adds the
+ * number before its claim ends.  That has the same effect as an addition directly after the claim,
+ * before any step of another process.  spin searches this order, too.
  *
  * The serial number of an expiry serves as its deadline and as its time.  So an event is too
  * old if its deadline is less than the number of expirations read.  An event is early if its
  * time is less than its deadline.
  *
- * Only the reader's store of head is buffered.  The buffer is flushed at any time, and at a
- * full barrier.  A mutant that lacks a barrier other than (E) executes the two steps that
- * the barrier orders in the other order.
+ * (C) to (F) are the barriers of these names in the code.  Only the reader's store of head waits in
+ * a buffer, as on a CPU.  The buffer is flushed at any time, and at a full barrier.  A mutant that
+ * lacks a barrier other than (E) executes the two steps that the barrier orders in the other order.
  */
 
 #define SLOTS	2
@@ -230,7 +231,7 @@ end_d:		my_head != tail;
 }
 
 #ifdef M_GROW_BESIDE_READER
-/* A second process lets the ring grow, and the reader goes on. */
+/* A second process lets the ring grow while the reader removes numbers. */
 active proctype second_process() {
 	byte i, t, my_head;
 	my_head = head;

@@ -11,10 +11,10 @@
  * to LAST, and FAR is never reached.  If the deadline is 1 or 2 but the timer is queued at
  * FAR, the slot is still pending at the end: an error.
  *
- * Only the kernel's store of queued is buffered.  The buffer is flushed at any time, at a
- * full barrier, and before the claim ends.  The program's store of deadline needs no buffer,
- * since it is an exchange.  In the mutant without (A), the program loads queued before this
- * exchange.
+ * (A) and (B) are the barriers of these names in the code.  Only the kernel's store of queued waits
+ * in a buffer, as on a CPU.  The buffer is flushed at any time, at a full barrier, and before the
+ * claim ends.  The program's store of deadline needs no buffer, since it is an exchange.  In the
+ * mutant without (A), the program loads queued before this exchange.
  */
 
 #define LAST	3
@@ -49,7 +49,7 @@ byte deadline, period, queued, timer_at
 byte queued_buffered = EMPTY
 bool claimed
 
-/* The assertions use these. */
+/* For the assertions.  stopped: the last stop has returned, so no expiration may be counted. */
 short armings		/* armings that have not ended by a stop or an expiry */
 byte users_ended
 bool stopped
@@ -100,7 +100,8 @@ inline expire_due() {
 
 /*
  * The deadline is later than run_now.  In slot.c the next check is at the deadline.  In the model
- * the kernel may also defer that check to LAST.  Then queued shows the program that it is late.
+ * the kernel may also defer that check to LAST.  Then the program reads in queued that the check is
+ * after the deadline.
  */
 inline next_check() {
 	if
@@ -148,9 +149,9 @@ inline check() {
 }
 
 /*
- * Queue the timer at t, and set ok; or fail for lack of memory, and clear ok.  In slot.c only the
- * first try of a call can fail, if the queue is full.  The call then lets the queue grow.  Its
- * second try succeeds even without memory, in the queue that has the timer's reservation.
+ * Queue the timer at t, and set ok; or fail for lack of memory, and clear ok.  In slot.c no call
+ * fails this way.  If the queue is full, the first try fails, and the call lets the queue grow.
+ * The second try succeeds even without memory, in the queue that has the timer's reservation.
  */
 inline schedule(t) { atomic {
 	if
@@ -184,9 +185,9 @@ inline kick_claimed() {
 
 /*
  * KICK.  It reads the clock before the claim, which may have to wait.  If the deadline is due,
- * slot.c reads the clock again in the claim.  The model leaves out this second reading.  It
- * would change only @fired of the event and, for a periodic slot, the counted periods and the
- * next deadline.
+ * slot.c reads the clock again in the claim.  The model leaves out this second reading.  The second
+ * reading would change only @fired of the event and, for a periodic slot, the counted periods and
+ * the next deadline.
  */
 inline kick() {
 	run_now = now;
@@ -206,7 +207,7 @@ inline kick() {
  *  - It writes period after deadline.  The claim keeps the run from reading between them.
  *  - MODIFY of an idle slot changes nothing.
  *  - MODIFY tries its exchange at most 4 times in a claim, and then claims again.
- *  - If the deadline has passed, it ends the claim, and kicks the slot in a claim of its own.
+ *  - If the deadline has passed, it ends the claim, and kicks the slot in a second claim.
  */
 inline arm(if_pending) {
 	claim();
@@ -227,7 +228,7 @@ inline arm(if_pending) {
 		period = p;
 #ifndef M_ARM_DEADLINE_FIRST
 #ifndef M_NO_B_ARM
-		barrier();	/* (B) again */
+		barrier();	/* (B), as in check() */
 #endif
 		exchange_deadline(if_pending);
 #endif
@@ -307,7 +308,7 @@ inline kick_if_needed() {
 	fi
 }
 
-/* Without (A), load queued before the exchange. */
+/* In the mutant without (A), load queued before the exchange. */
 inline load_queued_early() {
 #ifdef M_NO_A
 	q = queued

@@ -35,8 +35,8 @@ byte status = NO_STATUS
 
 /*
  * The claim.  The code retries until the state is stable and the exchange succeeds.  The
- * model blocks until the state is stable instead.  Without retries, the verifier cannot
- * report a retry loop as an endless one.
+ * model blocks until the state is stable instead.  If it retried, spin could report the
+ * retries as an endless loop.
  */
 inline try_stable_to_modifying(from) {
 	atomic { !transient(status) -> from = status; ok = false;

@@ -11,6 +11,11 @@
  *	user		third CPU	starts, modifies and stops the timer
  *	other_cpu	fourth CPU	watchdog timers that were moved to it
  *
+ * resume and thief_resume are hrtimers.  resume ends a rest of the queue, which follows a throttled
+ * run of the owning CPU, or a deferred notification.  thief_resume continues a thief's run that was
+ * throttled.
+ * A watchdog timer is the peer of the other one.
+ *
  * The module also steals after a run and before a sleep of a task.  The model leaves both
  * out: they only run the queue earlier than the watchdog would.
  *
@@ -73,7 +78,10 @@ byte now = 0
 byte when = NEVER, wanted = NEVER
 bool inbox, drained
 
-/* The queue. */
+/*
+ * The queue.  earliest is the earliest deadline in the inbox, first is that of the heap.  armed is
+ * the deadline that the hrtimer is armed for; S64_MIN: no CPU needs to be notified.
+ */
 bool lock, ipi_pending
 byte earliest = NEVER, first = NEVER, armed = NEVER
 
@@ -224,7 +232,7 @@ inline adjust() {
 	drained = false
 }
 
-/* Publish the first deadline, and notify the watchdog with the lock if it has become earlier. */
+/* Publish the first deadline.  If it has become earlier, notify the watchdog with the lock. */
 inline settle() {
 	lowered = when < first;
 #ifdef M_NO_P
@@ -291,7 +299,7 @@ inline queue_run() {
 	run_to_end(OWNING_CPU)
 }
 
-/* A queue whose run makes no progress counts as stuck; in the model, any run may make none. */
+/* May the thief steal?  A run of the owning CPU may make no progress, so the model ignores it. */
 #define overdue	(first_deadline <= now && !stolen_run)
 
 inline steal() {

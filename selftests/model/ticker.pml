@@ -3,14 +3,16 @@
  * The back-off of an unread ticker (module/device/slot.c, libtimerheap): is the ticker checked in
  * time when no event of it is left, and is each period counted?
  *
- * One ticker with a period of 1 expires while a reader takes its events.  A user may stop the
- * ticker and start it again, in memory.
+ * One ticker with a period of 1 expires while a reader takes its events.  If it expires while an
+ * event is unread, it backs off: the next check is later than the next deadline.  A user may stop
+ * the ticker and start it again, in memory.
  *
  * Of the slot's timer the model keeps the time at which it is queued, and whether a KICK or the run
  * has claimed it.  Of the ring it keeps one bit: does the ring have the number of the slot?
  * ring.pml has the entries, and slots.pml has the other operations on a slot.
  *
- * Only the kernel's store of queued is buffered, as in slots.pml.
+ * The letters in parentheses are the barriers of these names in the code.  Only the kernel's store
+ * of queued waits in a buffer, as in slots.pml.
  */
 
 #define CHECKING 254	/* the value of queued during a check; it is after each deadline */
@@ -159,7 +161,7 @@ active proctype reader() {
 	byte q, d, run_now, old, passed, next;
 end:	do
 	:: atomic { in_ring -> in_ring = false; reader_on = true };
-		/* The first KICK, which a program may leave out. */
+		/* The KICK before the event is taken.  A program may leave it out. */
 		if
 		:: kick_if_backs_off()
 		:: true
