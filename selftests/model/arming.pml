@@ -210,7 +210,7 @@ inline flush() { atomic { armed_buffered == EMPTY } }
 /*
  * theap_queue_arm() reads the first deadline once, as this inline does with M_ARM_ONCE.
  * Without M_ARM_ONCE this inline reads again until armed is early enough.  spin finds no
- * error in either form; the script check does not define it.
+ * error in either form; the script check does not define M_ARM_ONCE.
  */
 inline arm() {
 	do

@@ -54,7 +54,7 @@ arch_of()
 	esac
 }
 
-# Print the root with the compiler for a kernel and its modules, an argument of "inside".
+# Print the name of the root with the compiler for a kernel, the first argument of "inside".
 suite_of()
 {
 	local suite arch
