@@ -87,7 +87,8 @@ as_root()
 }
 
 # Wait for a lock that only one script at a time has.  The kernel releases the lock when all
-# processes have closed descriptor 9.  Children that live longer must not inherit it.
+# processes have closed descriptor 9.  Children that outlive the script must not inherit the
+# descriptor.
 lock()
 {
 	mkdir -p "$(dirname "$1")"
