@@ -2,7 +2,7 @@
 /*
  * Write the line counts of gcov when a test ends.
  *
- * gcov writes them when a program calls exit().  The harness ends each test by _exit(), which
+ * gcov writes the counts when a program calls exit().  The harness ends each test by _exit(), which
  * writes no counts.  So the linker replaces _exit() by __wrap__exit() (-Wl,--wrap=_exit).
  */
 void __gcov_dump(void);
