@@ -19,13 +19,13 @@
 
 static char *misuse = "";
 module_param(misuse, charp, 0444);
-MODULE_PARM_DESC(misuse, "The misuse");
+MODULE_PARM_DESC(misuse, "Name of the misuse that the load commits");
 
 /* What the function of a timer does. */
 enum work {
 	WORK_NONE,
 	WORK_LOCK,		/* take function_lock */
-	WORK_STOP_OTHER,	/* wait for another timer to stop */
+	WORK_STOP_OTHER,	/* stop another timer, and wait for its function */
 	WORK_RELEASE,		/* release the timer, and try to start it */
 	WORK_RELEASE_TWICE,	/* the same, and release it again */
 	WORK_FREE,		/* release the timer, and free the object at once */
@@ -83,7 +83,7 @@ static ktime_t object_function(struct timerheap_timer *timer, ktime_t when, ktim
 	return 0;
 }
 
-/* Initialize the timer of an object.  All timers have the same lock class. */
+/* Initialize the timer of an object.  This is the only call, so all timers share a lock class. */
 static int object_init(struct object *object, enum work work)
 {
 	object->work = work;
@@ -118,7 +118,7 @@ static bool expire(struct object *object)
 	return object->called != called;
 }
 
-/* Start each timer of an array until it is destroyed. */
+/* Start each timer of an array again and again, until a start finds that it was destroyed. */
 static int start_until_destroyed(void *data)
 {
 	struct object *objects = data;
@@ -132,7 +132,7 @@ static int start_until_destroyed(void *data)
 	return 0;
 }
 
-/* A timer may be started while another CPU destroys it. */
+/* Start timers while another CPU destroys them, which is correct use. */
 static bool start_during_destroy(void)
 {
 	struct object *objects = kcalloc(NR_OBJECTS, sizeof(*objects), GFP_KERNEL);
@@ -232,8 +232,8 @@ static bool destroy_atomic(void)
 }
 
 /*
- * In the function of a timer, wait for another timer to stop.  lockdep reports this, since both
- * timers have the same lock class.  The function of the other timer does not run, so the wait ends.
+ * In the function of a timer, stop another timer and wait for its function.  lockdep reports this,
+ * since both timers have the same lock class.  The other function does not run, so the wait ends.
  */
 static bool stop_sync_in_function(void)
 {
@@ -309,7 +309,7 @@ static bool free_atomic(void)
 	return true;
 }
 
-/* The timer is pending while the module is unloaded. */
+/* Leave a timer pending, so that it is pending when the module is unloaded. */
 static bool unload_pending(void)
 {
 	if (object_init(&static_object, WORK_NONE))
