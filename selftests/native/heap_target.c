@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The heap: push, remove, rekey, bulk extraction, grow and trim.  Some allocations fail.
- * After each operation the whole heap is compared with an array of keys.
+ * Test the heap: push, remove, rekey, bulk extraction, grow and trim.  Some allocations fail.
+ * After each operation, compare the whole heap with an array of keys.
  */
 #include <errno.h>
 #include <string.h>
@@ -110,9 +110,9 @@ static void trim(void)
 }
 
 /*
- * Continue a bulk extraction.  Each due entry, and each group of four that was visited, takes 1
- * from @budget.  Remove each due entry if @remove is true, else rekey it.  @now may be less than in
- * the previous call.
+ * Continue a bulk extraction.  Each due entry, and each group of four children that is read, takes
+ * 1 from @budget.  Remove each due entry if @remove is true, else rekey it.  @now may be less than
+ * in the previous call.
  */
 static void extract(s64 now, unsigned int budget, bool remove)
 {

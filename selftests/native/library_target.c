@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ownership of slots in the library: a program allocates, starts, postpones, stops and
+ * Test the ownership of slots in the library: a program allocates, starts, postpones, stops and
  * frees slots, and a simulated kernel checks them.  The input selects one step of either
  * side at a time, so the two sides never run at once.  tools/lib/test.c tests both at once.
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Decode traces, which may come from any source, and parse the text of the kernel's
- * tracepoints: two inputs of the timerheap command.  A trace that is decoded, encoded
- * and decoded again must have the same operations.
+ * Test the two inputs of the timerheap command: decode traces, which may come from any source,
+ * and parse the text of the kernel's tracepoints.  A trace that is decoded, encoded and decoded
+ * again must have the same operations.
  */
 #include <string.h>
 
