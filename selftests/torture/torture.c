@@ -48,13 +48,13 @@ module_param(timers, uint, 0444);
 MODULE_PARM_DESC(timers, "Number of timers (default 200)");
 
 module_param_named(verify, theap_verify, bool, 0444);
-MODULE_PARM_DESC(verify, "Check each heap after every operation on it");
+MODULE_PARM_DESC(verify, "Check a heap after each change of its queue");
 
 module_param_named(delay_us, theap_delay_us, uint, 0444);
-MODULE_PARM_DESC(delay_us, "Prolong transient states by up to this many microseconds");
+MODULE_PARM_DESC(delay_us, "Lengthen 1 in 8 transient states by up to this many microseconds");
 
 module_param_named(heaps, theap_heaps, uint, 0444);
-MODULE_PARM_DESC(heaps, "Heaps for each clock (0: one per CPU)");
+MODULE_PARM_DESC(heaps, "Heaps per clock (default 0: one per CPU)");
 
 #define ALIVE	0x616c697665ULL
 #define DEAD	0x64656164ULL
@@ -175,7 +175,10 @@ static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
 static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct torture_timer *t = torture_timer_of(timer);
-	/* If the run is late, the timer expires out of its early bucket, queued too early. */
+	/*
+	 * In an early bucket, @when is before the deadline, and @nextwhen is the deadline.  A late
+	 * run may expire the timer while the timer is in that bucket.
+	 */
 	s64 when = max(timer->when, timer->nextwhen);
 	u64 missed;
 
@@ -283,7 +286,7 @@ static void torture_timer_stop_counted(struct torture_timer *t)
 		usleep_range(10, 100);
 	torture_timer_stop(t, true);
 	t->counts.stopped += atomic_read(&t->stopped);
-	CHECK(!theap_timer_stop_sync(&t->timer), "a timer is pending that was not started");
+	CHECK(!theap_timer_stop_sync(&t->timer), "a timer is pending after it was stopped for good");
 	CHECK(t->counts.armed == t->counts.stopped + t->counts.expired,
 	      "armed differs from stopped plus expired");
 }
@@ -301,7 +304,7 @@ static void torture_timer_free(struct torture_timer *t)
 		torture_timer_stop_counted(t);
 	} else {
 		theap_timer_stop_sync(&t->timer);
-		CHECK(c->armed >= c->stopped + c->expired, "more expired than was armed");
+		CHECK(c->armed >= c->stopped + c->expired, "a timer has more stops and expirations than armings");
 		c->stopped = c->armed - c->expired;
 	}
 	CHECK(!atomic_read_acquire(&t->in_function), "a function runs after stop_sync");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The limits of the kernel's integer types. */
+/* The limits of integer types that the kernel's tools/include lacks. */
 #ifndef NATIVE_LINUX_LIMITS_H
 #define NATIVE_LINUX_LIMITS_H
 
