@@ -83,7 +83,7 @@ static ktime_t object_function(struct timerheap_timer *timer, ktime_t when, ktim
 	return 0;
 }
 
-/* Initialize the timer of an object.  This is the only call, so all timers share a lock class. */
+/* Initialize the timer of an object.  All timers share the lock class of this call. */
 static int object_init(struct object *object, enum work work)
 {
 	object->work = work;

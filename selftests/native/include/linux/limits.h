@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The limits of integer types that the kernel's tools/include lacks. */
+/* Limits of the kernel's integer types, which its folder tools/include lacks. */
 #ifndef NATIVE_LINUX_LIMITS_H
 #define NATIVE_LINUX_LIMITS_H
 
