@@ -17,19 +17,19 @@
  * After that, the number of each slot with expirations is in the ring exactly once.
  * restore_event() searches the ring, so restore_sort() precedes it.
  *
- * Timers expire meanwhile.  The kernel adds numbers only at the tail:
+ * Timers expire meanwhile.  The kernel and the successor write different entries:
  *
  *	the successor				the kernel
  *	  read tail				  slots[tail % entries] <- number
  *	  write an entry before that tail	  tail <- tail + 1
  *
- * The successor may be killed as well.  Its own successor then makes the same changes again, which
- * changes nothing.
+ * The successor may be killed as well.  Its own successor then repeats all changes.  A change that
+ * is made twice has the same result as if it is made once.
  */
 #include "context.h"
 
 /*
- * If the predecessor was sorting events, write the number that was outside of the ring to the gap.
+ * If the predecessor was sorting events, a number may be missing in the ring: write it to the gap.
  * See "A sort that is killed" in events.c.
  */
 static void restore_sort(struct timerheap *th)
@@ -44,7 +44,7 @@ static void restore_sort(struct timerheap *th)
 		__atomic_store_n(&ring->slots[position & th->mask], number, __ATOMIC_RELAXED);
 	/*
 	 * If this process is killed before the next store, its successor repeats the store above.
-	 * A kill needs only the order of instructions, so a fence for the compiler is enough.
+	 * A kill comes between two instructions, so a fence for the compiler keeps the order.
 	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&ring->program[GAP], 0, __ATOMIC_RELAXED);
@@ -54,12 +54,13 @@ static void restore_sort(struct timerheap *th)
  * Put the last slot number that the predecessor has removed back into the ring, if it has not
  * taken the event of that slot.  timerheap_next() removes a number before it takes the event.
  *
- * The entry still has the number: GROW copies it, too.  If no number was ever added, the entry is
- * 0.  Then slot 0 has no expirations, or the scan below finds its number in the ring.
+ * The entry before the head still has the number: GROW copies it, too.  If no number was ever
+ * written to that entry, it is 0.  Then slot 0 has no expirations, or the scan below finds its
+ * number in the ring.
  *
- * Until the event is taken, the kernel does not add that number again, so the others do not fill
- * the ring.  If the kernel is checking the slot, it may have counted an expiration, and not have
- * added the number yet.  A KICK waits for the end of that check.
+ * Until the event is taken, the kernel does not add that number again.  The numbers of the other
+ * slots do not fill the ring, so the entry stays free.  If the kernel is checking the slot, it may
+ * have counted an expiration before it adds the number.  A KICK waits for the end of that check.
  */
 static void restore_event(struct timerheap *th)
 {

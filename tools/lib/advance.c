@@ -35,8 +35,8 @@ int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit)
 		int64_t error = advance(th, &call);
 
 		/*
-		 * -EINTR: a signal arrived while this ADVANCE waited for that of another thread.
-		 * The clock has not moved, so repeat the call.
+		 * -EINTR: a signal arrived while this call waited for the ADVANCE of another
+		 * thread.  This call has not moved the clock, so repeat it.
 		 */
 		if (error == -EINTR)
 			continue;

@@ -15,18 +15,19 @@ struct context;
  * struct engine - what serves the timers of a context: the kernel (kernel.c) or the process
  * (process.c)
  * @name:    the answer of timerheap_engine()
- * @open:    open a descriptor, set up a context as @setup describes, with its size
- *           &context.setup_size, and map the slots and the ring.  A context that is opened again
+ * @open:    open a descriptor, set up a context as @setup describes, and map the slots and the
+ *           ring.  @setup has &context.setup_size bytes.  A context that is opened again
  *           has its mappings at the same addresses.  Return: 0; a positive error number, after
  *           which the context may have lost its mappings; a negative one: the kernel cannot serve
  *           contexts here, and another engine may
  * @kick:    as timerheap_kick()
  * @wait:    as timerheap_wait(), for a context with a descriptor, whose ring was empty
- * @sync:    expire what is due.  Return and set *@next as timerheap_sync(), which then sorts
+ * @sync:    expire what is due, or wait until the kernel has.  Return and set *@next as
+ *           timerheap_sync(), which calls this and then sorts the events
  * @grow:    as timerheap_grow()
  * @advance: as TIMERHEAP_IOC_ADVANCE
  *
- * All but @open return a negative error number when they fail.  They may change errno.
+ * All functions but @open return a negative error number when they fail.  All may change errno.
  */
 struct engine {
 	const char *name;
@@ -75,21 +76,21 @@ struct context {
 
 /*
  * The words of the library in &timerheap_ring.program, which have a cache line of their own.  They
- * are in shared memory, so that a successor of the program can go on with the context.
+ * are in shared memory, so that another program can go on with the context after a crash (adopt.c).
  *
  * WORDS:    WORDS_VERSION; 0: no library has opened the context
  * FREE:     head of the stack of freed slots; see slots.c
  * FRESH:    the lowest slot that was never allocated
  * GAP:      position << 32 | slot + 1 while the library sorts the ring.  That slot number may be
- *           missing in the ring; a successor writes it to the position.  0: no sort is
- *           unfinished; see events.c
+ *           missing in the ring; after a crash, the next program writes it to the position.
+ *           0: the library is not sorting the ring; see events.c
  */
 enum { WORDS, FREE, FRESH, GAP };
 
 /*
- * Which words there are, and the layout of mapped memory.  A library adopts only a context that a
- * library with the same word has opened.  The program need not know: its inline functions use none
- * of the words.
+ * The value of WORDS: the version of the list of words above, and the layout of mapped memory.  A
+ * library adopts only a context that a library with the same value has opened.  A program needs no
+ * check of this version: its inline functions use none of the words.
  */
 #define WORDS_VERSION	(3U << 16 | TIMERHEAP_LAYOUT)
 
@@ -112,8 +113,8 @@ __attribute__((visibility("hidden")))
 void __timerheap_set_slots(struct context *context, uint32_t slots);
 
 /*
- * Set up a kernel's context with the request of the number @nr, SETUP or QUERY, and map the slots
- * and the ring.  Return: as @open of struct engine, but not negative.
+ * Set up a context that the kernel serves, and map the slots and the ring.  @nr: the number of the
+ * request to use: SETUP or QUERY.  Return: as @open of struct engine, but not negative.
  */
 __attribute__((visibility("hidden")))
 int __timerheap_attach(struct context *context, int fd, unsigned int nr,
@@ -136,8 +137,8 @@ bool __timerheap_thread_end(struct context *context);
 /*
  * In a context that the process serves: if the ring has no entry, make the descriptor unreadable
  * until the first time of the heap.  Otherwise make an edge, for a program that waits with EPOLLET.
- * timerheap_next() does the former when it finds no event.  The other functions that take events
- * call this at their end, since the program may poll without another call.
+ * timerheap_next() makes the descriptor unreadable itself, when it finds no event.  The other
+ * functions that take events call this at their end, since the program may poll next.
  */
 __attribute__((visibility("hidden")))
 void __timerheap_rearm(struct timerheap *th);
@@ -159,9 +160,10 @@ __attribute__((visibility("hidden")))
 uint32_t __timerheap_sort(struct timerheap *th, uint32_t max);
 
 /*
- * Take an event of a batch that ends at the position @end of the ring.  A function of the program
- * may have taken events beyond @end.  Or the function has called fork(), and this is the child,
- * whose ring is empty.  In both cases there is no event.  Return: whether there was one.
+ * Take an event of a batch that ends at the position @end of the ring.  The function that was
+ * called for an earlier event may have taken events beyond @end.  Or it has called fork(), and this
+ * is the child, whose ring is empty.  In both cases there is no event.  Return: whether there was
+ * one.
  */
 static inline bool __timerheap_next_of_batch(struct timerheap *th, struct timerheap_event *event,
 					     uint32_t end)

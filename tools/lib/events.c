@@ -19,7 +19,7 @@ int timerheap_wait(struct timerheap *th, int64_t timeout)
 	return ret;
 }
 
-/* Return: the address of the entry at a position of the ring, which is the number of a slot. */
+/* Return: the address of the entry at a position of the ring.  An entry is the number of a slot. */
 static uint32_t *entry(const struct timerheap *th, uint32_t position)
 {
 	return &th->ring->slots[position & th->mask];
@@ -32,8 +32,8 @@ static uint32_t number_at(const struct timerheap *th, uint32_t position)
 }
 
 /*
- * Return: the deadline of the event of a slot.  It may change while the events are sorted, if the
- * timer expires again.  Then the order of this event is not certain.
+ * Return: the deadline of the event of a slot.  If the timer expires again while the events are
+ * sorted, the deadline changes.  Then the order of this event is not certain.
  */
 static uint64_t deadline_of(const struct timerheap *th, uint32_t slot)
 {
@@ -52,9 +52,10 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  * A sort that is killed
  * ---------------------
  *
- * While the entries are sorted, the number that sinks is not in the ring.  Its entry is the gap,
- * which has a copy of another number.  After a kill the number would be lost: the kernel would
- * never add it again.  So program[GAP] has the number and the position of the gap.  A successor
+ * __timerheap_sort() is a heap sort within the ring.  While it lets a number sink in the heap, that
+ * number is not in the ring.  Its entry is the gap, which has a copy of another number.  After a
+ * kill the number would be lost: the kernel would never add it again.  So program[GAP] has the
+ * number and the position of the gap.  After a kill, the next program that opens the context
  * writes the number to that position (adopt.c).  Number 4 sinks below 6:
  *
  *	the sort			GAP	the ring	after restore_sort()
@@ -63,12 +64,12 @@ static uint64_t deadline_at(const struct timerheap *th, uint32_t position)
  *	GAP <- position 1		4, 1	6 6 5		6 4 5: as after the move
  *	entry 1 <- 4			4, 1	6 4 5		6 4 5
  *
- * So after each store, the ring with the number at the gap has each number once.
+ * So after a kill behind any of these stores, restore_sort() lets the ring have each number once.
  */
 
 /*
- * Set the gap.  The fences pair with a kill, which is between two instructions of this thread.  So
- * only the compiler must keep the order of the stores, and a fence is no instruction.
+ * Store the gap in program[GAP].  The fences keep the compiler from moving stores across this one.
+ * They need no instruction, since a kill comes between two instructions of this thread.
  */
 static void set_gap(struct timerheap *th, uint32_t slot, uint32_t gap)
 {
@@ -86,8 +87,8 @@ static void fill_gap(struct timerheap *th, uint32_t slot, uint32_t gap, uint32_t
 }
 
 /*
- * Let a number sink from the gap at @at in the heap of the @nr entries from @head on.  The heap has
- * the latest deadline first.
+ * Let the number @slot sink from the gap to its place in the heap.  The heap is the @nr entries
+ * from @head on, the latest deadline first.  @at: index of the gap in the heap.
  */
 static void sink(struct timerheap *th, uint32_t slot, uint32_t head, uint32_t at, uint32_t nr)
 {
@@ -134,7 +135,7 @@ uint32_t __timerheap_sort(struct timerheap *th, uint32_t max)
 		fill_gap(th, slot, head + i, head);
 		sink(th, slot, head, 0, i);
 	}
-	/* The fence pairs with a kill, as in set_gap(). */
+	/* The fence keeps the order of the stores in case of a kill, as in set_gap(). */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&th->ring->program[GAP], 0, __ATOMIC_RELAXED);
 	return end;
@@ -153,9 +154,9 @@ static void kick_and_lower(struct timerheap *th, const uint32_t *slots, uint32_t
 }
 
 /*
- * End the back-off of each slot whose event is unread.  SYNC has returned the time of the slot's
- * next check in *@next, which may be after the slot's deadline.  The KICK counts all periods that
- * have passed, so timerheap_next_before() takes the event without another one.
+ * Kick each slot with an unread event that backs off: the kernel checks it later than at its
+ * deadline.  *@next, from SYNC, may be the time of that check.  So lower *@next to the deadline.
+ * The KICK counts all periods that have passed, so timerheap_next_before() needs no KICK.
  */
 static void end_back_offs(struct timerheap *th, uint64_t *next)
 {

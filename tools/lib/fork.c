@@ -2,9 +2,9 @@
 /*
  * fork(): the child gets no access to the timers of its parent.
  *
- * A child that shared the slots could stop its parent's timers by mistake, and take its events.
- * Its descriptor would keep the timers alive after the end of the parent.  So the mappings of a
- * context are not inherited.  In the child, pages of zeros take their place, and the descriptor is
+ * A child that shared the slots could by mistake stop the timers of its parent, and take the
+ * parent's events.  The child's descriptor would keep the timers after the parent has ended.  So
+ * the child inherits no mapping of a context.  It gets pages of zeros there, and its descriptor is
  * closed:
  *
  *	the child accesses		and finds
@@ -48,8 +48,8 @@ void __timerheap_unlock_contexts(void)
 }
 
 /*
- * Replace a mapping by pages of zeros.  They may exceed a limit of the process.  Then the first
- * access ends the program, but no other mapping gets these addresses.
+ * Replace a mapping by pages of zeros.  If they exceed a limit of the process, replace it by pages
+ * without access.  Then the first access ends the program, but no other mapping gets the addresses.
  */
 static void map_zeros(void *address, uint64_t size)
 {
@@ -70,7 +70,7 @@ void __timerheap_detach(struct context *context)
 	if (th->fd >= 0)
 		close(th->fd);
 	th->fd = -1;
-	/* In a child of fork(): the thread is not duplicated. */
+	/* A child of fork() has a copy of the thread's descriptor, but no copy of the thread. */
 	if (context->thread_fd >= 0)
 		close(context->thread_fd);
 	context->thread_fd = -1;

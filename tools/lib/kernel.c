@@ -66,7 +66,7 @@ int __timerheap_attach(struct context *context, int fd, unsigned int nr,
 	return 0;
 }
 
-/* The errors of open() if there is no device, or if it does not serve this process. */
+/* Is @error one of open() that states that there is no device, or that it is not accessible? */
 static bool is_unavailable(int error)
 {
 	return error == ENOENT || error == ENODEV || error == ENXIO || error == EACCES ||
@@ -90,7 +90,7 @@ static int kernel_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 	uint32_t done = 0;
 	int error = 0;
 
-	/* A signal may end KICK early.  A slot that fails ends it, too, and fails the next KICK. */
+	/* A signal ends KICK early.  So does a wrong slot number, at which the next KICK fails. */
 	while (done < nr && !error) {
 		struct timerheap_kick kick = {
 			.slots = (uintptr_t)(slots + done), .nr = nr - done,

@@ -26,8 +26,8 @@
  * -----
  *
  * A function of the loop may start many timers.  The loop collects the slots that need a KICK, and
- * kicks them together before it waits or returns.  Outside of the functions, a start kicks its slot
- * at once, since the program may wait next, by another loop.
+ * kicks them together before it waits or returns.  A start outside of such a function kicks its
+ * slot at once, since the program may wait next by other means than this loop.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ static int alloc_slot(struct timerheap_loop *loop)
 	return slot;
 }
 
-/* Kick the slots that were collected.  Return: 0; -EBADF: in a child also without such slots. */
+/* Kick the collected slots.  Return: 0; -EBADF: a child of fork() gets it also without slots. */
 static int flush(struct timerheap_loop *loop)
 {
 	return loop->th->fd < 0 ? -EBADF : timerheap_flush(loop->th, &loop->kicks);
@@ -212,7 +212,7 @@ static bool call_next(struct timerheap_loop *loop, uint32_t end)
 		if (!__timerheap_next_of_batch(loop->th, &event, end))
 			return false;
 		handler = loop->handlers[event.slot];
-		/* The loop has not armed a slot without a function: skip the slot's event. */
+		/* A slot without a function was armed by other calls: skip its event. */
 	} while (!handler.function);
 	if (!handler.periodic) {
 		/*
@@ -243,11 +243,11 @@ int timerheap_loop_dispatch(struct timerheap_loop *loop)
 }
 
 /*
- * Call the function of an event before the position *@end of the ring.  If there is none, kick what
- * the functions have started, and set *@end to the present end of the events.  If there are none
- * at all, wait.
+ * Call the function of an event before the position *@end of the ring.  If there is no such event,
+ * kick the timers that functions have started, and set *@end to the present end of the events.  If
+ * the ring is still empty, wait.
  *
- * Return: 0 or 1: go on; a negative error.
+ * Return: 0 or 1: the caller continues; a negative error.
  */
 static int turn(struct timerheap_loop *loop, uint32_t *end)
 {

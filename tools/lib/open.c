@@ -42,11 +42,11 @@ void __timerheap_set_slots(struct context *context, uint32_t slots)
 		mask = mask << 1 | 1;
 	th->mask = mask;
 	__atomic_store_n(&th->nr, slots, __ATOMIC_RELAXED);
-	/* For timerheap_reopen(). */
+	/* timerheap_reopen() opens the context with this number of slots. */
 	memcpy(context->setup + offsetof(struct timerheap_setup, slots), &slots, sizeof(slots));
 }
 
-/* Let the context's engine open it.  Return: as @open of struct engine. */
+/* Open a context by its engine.  Return: as @open of struct engine. */
 static int attach_new(struct context *context, struct timerheap_setup *setup)
 {
 	uint32_t flags = setup->flags;
@@ -83,8 +83,9 @@ static uint32_t choose(uint32_t flags)
 }
 
 /*
- * Open a context by the kernel if it may serve and can, otherwise by the process if that may serve
- * the program.  Return: 0 or a positive error number.
+ * Open a context in the kernel if the choice permits that.  If the choice does not, or the kernel
+ * cannot serve contexts here, open it in the process if the choice permits that.
+ * Return: 0 or a positive error number.
  */
 static int open_by_choice(struct context *context, struct timerheap_setup *setup,
 			  uint32_t protocol)
@@ -160,14 +161,14 @@ struct timerheap *__timerheap_open_fd(int fd, uint32_t protocol)
 	__timerheap_unlock_contexts();
 	if (error)
 		goto free;
-	/* For timerheap_reopen().  SETUP ignores the outputs. */
+	/* timerheap_reopen() passes this answer of QUERY to SETUP, which ignores the outputs. */
 	memcpy(context->setup, &setup, sizeof(setup));
 	opened = __atomic_load_n(&th->ring->program[WORDS], __ATOMIC_RELAXED);
 	error = opened != WORDS_VERSION ? EPROTONOSUPPORT : 0;
 	if (!error)
 		error = -__timerheap_adopt(th);
 	if (!error) {
-		/* As after timerheap_open(). */
+		/* The descriptor of timerheap_open() has this flag, too. */
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 		return th;
 	}
@@ -189,7 +190,7 @@ int timerheap_reopen(struct timerheap *th)
 	int error = ENOMEM, saved = errno;
 
 	__timerheap_lock_contexts();
-	/* A child of fork() has no thread, and no descriptor.  Elsewhere this stops all timers. */
+	/* A child of fork() has no thread, and no descriptor.  Other callers lose their timers. */
 	if (!__timerheap_thread_end(context)) {
 		__timerheap_unlock_contexts();
 		free(setup);
@@ -225,7 +226,7 @@ void timerheap_close(struct timerheap *th)
 
 	__timerheap_lock_contexts();
 	__timerheap_remove_context(context);
-	/* End the thread first: it arms the descriptor, which may get another file. */
+	/* End the thread before the close: it arms @fd, which may then be that of another file. */
 	if (__timerheap_thread_end(context)) {
 		munmap(th->ring, context->ring_size);
 		munmap(th->slots, context->slots_size);
@@ -241,7 +242,7 @@ int timerheap_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr)
 {
 	int saved = errno, kicked;
 
-	/* The result is an int. */
+	/* The result, a number of slots, is an int. */
 	kicked = engine_of(th)->kick(th, slots, nr < INT_MAX ? nr : INT_MAX);
 	errno = saved;
 	return kicked;
@@ -260,7 +261,7 @@ int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks)
 			error = error ? error : kicked;
 			if (kicked != -ENOENT)
 				break;
-			/* The first slot of the call has a wrong number: go on with the next. */
+			/* The first number of the call is not that of a slot: skip the number. */
 			kicked = 1;
 		}
 		done += kicked;

@@ -14,15 +14,16 @@
  *	the descriptor	becomes readable at the first time of the heap (wake.c)
  *
  * A check of a slot is the one of module/device/slot.c: @queued becomes CHECKING, and after that
- * the check reads @deadline.  It expires the slot, or queues it in a heap, or forgets it.
- * Differences: the lock of the context excludes other checks, so there is no claim.  A store of
- * another thread cannot make an atomic addition fail.  If the consumer itself expires a ticker, an
- * unread ticker costs nothing, and needs no back-off.  If the ticker is due again, the consumer
- * kicks its slot before it takes the event.  So the event counts all periods that have passed.  The
- * thread backs off: it checks an unread ticker only every BACK_OFF, and the consumer kicks it, too.
+ * the check reads @deadline.  The check expires the slot, queues it in a heap, or dequeues it.
+ * Differences: the lock of the context excludes other checks, so there is no claim.  An atomic
+ * addition never fails; in the kernel it may (module/device/user_word.h).  A ticker is a periodic
+ * timer.  If the consumer itself expires tickers, an unread ticker costs nothing, and needs no
+ * back-off.  If the ticker is due again, the consumer kicks its slot before it takes the event.  So
+ * the event counts all periods that have passed.  The thread backs off: it checks an unread ticker
+ * only every BACK_OFF.  The consumer kicks such a ticker, too.
  *
  * An entry that is added to the ring makes the descriptor readable at once.  For the first deadline
- * the descriptor is armed lazily, in two cases: the first deadline became earlier than the armed
+ * the descriptor is armed only in two cases: the first deadline became earlier than the armed
  * time; or the armed time has passed, and the consumer has taken all events.  A timer that was
  * stopped or postponed stays queued, so the descriptor may become readable without an event.
  *
@@ -95,7 +96,7 @@
 
 #include "process.h"
 
-/* The most checks in one hold of the lock, so that the KICKs of other threads wait for few. */
+/* A thread makes at most this many checks before it unlocks, so that other KICKs wait less. */
 #define BATCH		64U
 
 /* The time between two checks of an unread ticker by the thread. */
@@ -109,10 +110,10 @@
 #define SLACK_MIN	16384U
 
 /*
- * This thread holds the lock of a context, or waits for it.  A signal handler that interrupts the
- * thread must not wait for the lock, since the thread cannot unlock it before the handler returns.
- * So lock() fails in the handler.  Only the compiler must keep the order, for the handler runs in
- * this thread.
+ * True while this thread holds the lock of a context, or waits for it.  A signal handler that
+ * interrupts the thread must not wait for the lock: the thread cannot unlock it before the handler
+ * returns.  So lock() fails in the handler.  The handler runs in this thread, so a fence for the
+ * compiler is enough.
  */
 static __thread bool locking __attribute__((tls_model("initial-exec")));
 
@@ -135,8 +136,9 @@ static void unlock(struct timerheap *th)
 }
 
 /*
- * Return: the roundest time from @when to @when + @slack, as theap_round_deadline() of the module,
- * with the precision of theap_timer_set_slack().
+ * Return: the time from @when to @when + @slack that is a multiple of the largest power of two, in
+ * units of SLACK_UNIT.  As theap_round_deadline() of the module, with the precision of
+ * theap_timer_set_slack().
  */
 static uint64_t round_up(uint64_t when, uint64_t slack)
 {
@@ -205,7 +207,7 @@ static bool expire_deadline(const struct timerheap *th, struct timerheap_slot *s
 		return false;
 	*deadline = next;
 	*count = passed;
-	/* (F) orders this store before the count: a reader finds a clock not before @fired. */
+	/* (F) orders this store before the count: a reader of the event reads at least @fired. */
 	if (is_manual(th))
 		__atomic_store_n(&th->ring->now, now, __ATOMIC_RELAXED);
 	/* Store @fired first: a reader of the new deadline sees this @fired or a later one. */
@@ -226,7 +228,7 @@ static uint64_t check(const struct timerheap *th, struct timerheap_slot *s, uint
 {
 	__u64 deadline;
 
-	/* (B), a full barrier, pairs with (A).  The load is acquire, for @period. */
+	/* (B), a full barrier, pairs with (A).  The load is an acquire: read @period after it. */
 	__atomic_exchange_n(&s->queued, TIMERHEAP_CHECKING, __ATOMIC_SEQ_CST);
 	deadline = __atomic_load_n(&s->deadline, __ATOMIC_SEQ_CST);
 	for (int tries = 0; tries < TRIES; tries++) {
@@ -261,7 +263,7 @@ static uint64_t check_and_queue(struct timerheap *th, uint32_t slot, uint64_t no
 	} else {
 		heap_remove(&th->process->heap, slot);
 	}
-	/* Ends the check.  Release: a program that reads it also sees the expiration. */
+	/* This ends the check.  Release: a program that reads this value sees the expiration. */
 	__atomic_store_n(&s->queued, next, __ATOMIC_RELEASE);
 	if (first)
 		put_into_ring(th, slot);
@@ -290,10 +292,11 @@ static uint64_t first_wake(struct timerheap *th)
 }
 
 /*
- * Make the descriptor readable if this hold of the lock has added an entry to the ring, unless it
+ * Make the descriptor readable if the holder of the lock has added an entry to the ring, unless it
  * is readable since @now or earlier.  A caller that is not the consumer sets @now to 0, so that
- * each entry makes an edge.  Without an entry, make the descriptor readable in time for the first
- * slot of the heap, or wake the thread.  Context: the lock is held.  Return: 0 or a negative error.
+ * each entry makes an edge.  Without an added entry, arm the descriptor for the first time of the
+ * heap, if that is earlier than the armed time.  In both cases arm the timerfd of the thread, if
+ * there is one, in the same way.  Context: the lock is held.  Return: 0 or a negative error.
  */
 static int notify(struct timerheap *th, uint64_t now)
 {
@@ -313,8 +316,9 @@ static int notify(struct timerheap *th, uint64_t now)
 
 /*
  * Make the descriptor unreadable until the first time of the heap, if it is readable.  @readable:
- * the caller knows that it is.  Otherwise it is readable if the armed time has passed, even if the
- * clock was stepped back since.  Context: the consumer holds the lock, and the ring has no entry.
+ * the caller knows that it is readable.  Otherwise this function checks whether the armed time has
+ * passed, or had passed before the clock was stepped back.
+ * Context: the consumer holds the lock, and the ring has no entry.
  * Return: 0 or a negative error.
  */
 static int rearm(struct timerheap *th, uint64_t now, bool readable)
@@ -340,9 +344,9 @@ static bool is_due(const struct timerheap *th, uint64_t now)
 }
 
 /*
- * Expire what is due, until the ring has @enough entries.  If it has none, rearm() the descriptor.
- * Between batches other threads get the lock.  Only the slots that are due at the begin count, so
- * the function ends.
+ * Expire what is due, until the ring has @enough entries.  If the ring is empty after that, rearm()
+ * the descriptor.  Between batches other threads can get the lock.  The function reads the clock
+ * once, and expires only slots that are due at that time, so it ends.  @readable: as in rearm().
  *
  * Context: the consumer.  Return: 1: the ring has an entry; 0: it has none; a negative error.
  */
@@ -381,7 +385,7 @@ bool __timerheap_serve(struct timerheap *th)
 	if (!ending) {
 		for (uint32_t n = 0; n < BATCH && is_due(th, now); n++)
 			check_first(th, now, BACK_OFF);
-		/* If more is due, the thread wakes up at once.  Others can get the lock before. */
+		/* If more is due, the thread wakes up at once.  Before, others can get the lock. */
 		p->thread_at = TIMERHEAP_NEVER;
 		notify(th, 0);
 	}
@@ -465,8 +469,8 @@ static int process_kick(struct timerheap *th, const uint32_t *slots, uint32_t nr
 }
 
 /*
- * Is a ticker due again since its check, or does the thread check it later than at its deadline?  A
- * manual clock checks it at each of its deadlines.
+ * Is a ticker due again since its check, or does the thread check it later than at its deadline?
+ * With a manual clock neither is possible: an advance checks a ticker at each of its deadlines.
  */
 static bool is_late(const struct timerheap *th, uint32_t slot)
 {
@@ -491,7 +495,7 @@ static bool take_step(struct timerheap *th)
 		return false;
 	stepped = p->stepped;
 	p->stepped = false;
-	/* A KICK may have added an entry since the caller found the ring empty. */
+	/* If a KICK has added an entry meanwhile, the descriptor must stay readable. */
 	if (stepped && !unread(th))
 		__timerheap_wake_at(th, first_wake(th));
 	unlock(th);
@@ -532,8 +536,8 @@ static int poll_until(int number, int64_t end)
 }
 
 /*
- * The descriptor may be readable for a timer that was stopped or postponed.  expire() then arms it
- * again, so the loop sleeps in each turn.
+ * The descriptor may be readable for a timer that was stopped or postponed.  expire() then arms the
+ * descriptor for a later time, so the next poll sleeps.
  */
 static int process_wait(struct timerheap *th, int64_t timeout)
 {

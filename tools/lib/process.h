@@ -13,17 +13,18 @@
 /**
  * struct timerheap_process - the state of a context that the process serves
  * @lock:       protects the fields with L, the ring without its head, and all checks of slots
- * @advancing:  held by the thread that advances a manual clock.  @lock nests in it
+ * @advancing:  held by the thread that advances a manual clock, which takes @lock inside of it
  * @heap:       L: the slots that have a check queued, by the time of the check
  * @armed:      L: the time from which on the descriptor is readable, on the clock of the context;
  *              1: it is readable
- * @added:      L: this hold of the lock has added an entry to the ring, and has not made the
+ * @added:      L: the holder of the lock has added an entry to the ring, and has not made the
  *              descriptor readable yet
  * @stepped:    L: a clock step was detected, and is not reported yet
  * @ending:     L: the thread has to end
  * @thread_at:  L: the time at which the timerfd of the thread wakes it; TIMERHEAP_NEVER: none.
  *              thread.c describes the thread
- * @report:     report clock steps: TIMERHEAP_CANCEL_ON_SET.  Constant, as all below
+ * @report:     timerheap_wait() reports clock steps (TIMERHEAP_CANCEL_ON_SET).  This field and
+ *              those below are constant
  * @can_step:   the clock can be stepped
  * @min_period: the shortest period; a shorter one counts as this one
  * @max_slots:  the slots for which memory is reserved
@@ -62,7 +63,7 @@ __attribute__((visibility("hidden")))
 int __timerheap_wake_open(clockid_t clock, bool can_step, int flags);
 
 /*
- * Make the descriptor readable at @when, and not before.  If a clock step is found, which must be
+ * Make the descriptor readable at @when, and not before.  If this finds a clock step that must be
  * reported, make it readable at once.  Context: the lock is held.  Return: 0 or a negative error.
  */
 __attribute__((visibility("hidden")))
@@ -91,7 +92,7 @@ int __timerheap_thread_start(struct context *context);
 __attribute__((visibility("hidden")))
 bool __timerheap_serve(struct timerheap *th);
 
-/* In the thread, which cannot sleep any more: let the next KICK arm its timerfd, and so fail. */
+/* The thread ends, since its timerfd was closed: let the next KICK arm the timerfd, and so fail. */
 __attribute__((visibility("hidden")))
 void __timerheap_serve_fails(struct timerheap *th);
 

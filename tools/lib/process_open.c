@@ -2,8 +2,8 @@
 /*
  * Open a context that the process serves: check the inputs as SETUP does, and reserve the memory.
  *
- * The memory is anonymous, and reserved for max_slots.  So a context grows in place, and neither a
- * start nor a KICK allocates anything but the page that it touches first.
+ * The memory is anonymous, and reserved for max_slots.  So a context grows in place, and starts and
+ * KICKs allocate no memory.  Only the first access to a page makes the kernel allocate that page.
  *
  *	slots, in whole pages | struct timerheap_process | heap		one mapping
  *	ring								another one
@@ -24,7 +24,7 @@
 /* Return: whether the caller may run on @cpu, as SETUP requires for TIMERHEAP_ON_CPU. */
 static bool may_run_on(uint32_t cpu)
 {
-	/* 65536 CPUs: the call fails with a set that is shorter than the kernel's. */
+	/* 65536 CPUs: sched_getaffinity() fails if the set is shorter than that of the kernel. */
 	cpu_set_t cpus[64];
 
 	return cpu < 64 * CPU_SETSIZE && !sched_getaffinity(0, sizeof(cpus), cpus) &&
@@ -102,7 +102,7 @@ static bool can_step(clockid_t clock)
 	return clock == CLOCK_REALTIME || clock == CLOCK_TAI;
 }
 
-/* The state of the engine is behind the slots.  The heap follows the state, in cache lines. */
+/* The state of the engine is behind the slots.  The heap follows at the next cache line. */
 #define STATE_SIZE	((sizeof(struct timerheap_process) + 63) / 64 * 64)
 
 /* Reserve the memory of a context.  Return: 0 or a negative error. */

@@ -34,7 +34,7 @@
 
 #include "context.h"
 
-/* Linux 5.14 and newer; older C libraries do not define it. */
+/* Linux 5.14 and newer have this advice; older C libraries do not define it. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -112,7 +112,7 @@ static int take_fresh(struct timerheap *th)
 	do {
 		if (slot >= timerheap_slots(th))
 			return -ENOSPC;
-		/* Before the exchange, so that a thread that takes a later slot has its page. */
+		/* Before the exchange: after it, other threads take later slots of this page. */
 		error = populate(&th->slots[slot]);
 		if (error)
 			return error;
@@ -151,8 +151,8 @@ int timerheap_set_slack(struct timerheap *th, uint32_t slot, uint64_t slack)
  * Discard the expirations of an idle timer that no thread has taken.
  *
  * The number of the slot is in the ring, or a reader has just removed it, or the kernel is about to
- * add it.  If the word became 0, the next expiry would add the number a second time.  So the word
- * becomes DISCARDED, and only the reader makes it 0.
+ * add it.  If @expirations became 0, the next expiry would add the number a second time.  So
+ * @expirations becomes DISCARDED, and only the reader makes it 0.
  */
 uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot)
 {
@@ -163,7 +163,7 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot)
 	if (__atomic_load_n(&s->queued, __ATOMIC_SEQ_CST) == TIMERHEAP_CHECKING)
 		timerheap_kick(th, &slot, 1);
 	old = __atomic_load_n(&s->expirations, __ATOMIC_ACQUIRE);
-	/* A reader that has begun to take the event fails: the word loses READING. */
+	/* This removes READING, so the exchange of a reader that is taking the event fails. */
 	while (old & TIMERHEAP_EXPIRATIONS &&
 	       !__atomic_compare_exchange_n(&s->expirations, &old, TIMERHEAP_DISCARDED, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))

@@ -3,7 +3,7 @@
  * The thread of a context with TIMERHEAP_THREAD, which the process serves.
  *
  * Without the thread, a timer expires when the program takes events, makes a KICK or synchronizes.
- * With the thread, it also expires while the program does none of that, as it does in the kernel.
+ * With the thread, it also expires while the program does none of that, as if the kernel served it.
  * So @fired is the time at which the thread, or a call, has found the timer due.  The descriptor is
  * readable only for events, and for steps of the clock.
  *
@@ -34,7 +34,7 @@
 
 #include "process.h"
 
-/* Sleep until the timerfd expires, or the clock is stepped.  Return: false: it is no timerfd. */
+/* Sleep until the timerfd expires, or the clock is stepped.  Return: false: @fd is no timerfd. */
 static bool sleep_on(int fd)
 {
 	uint64_t count;

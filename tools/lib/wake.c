@@ -4,7 +4,7 @@
  *
  *	clock of the context		descriptor
  *	MONOTONIC, REALTIME, BOOTTIME	timerfd on that clock
- *	TAI				timerfd on CLOCK_REALTIME, since none takes CLOCK_TAI
+ *	TAI				timerfd on CLOCK_REALTIME: no timerfd supports CLOCK_TAI
  *	manual				eventfd
  *
  * If there is nothing to wait for, a timerfd is armed at TIMERHEAP_NEVER, or was never armed.  Each
@@ -15,8 +15,9 @@
  * -----------
  *
  * If CLOCK_REALTIME was stepped back after the timerfd became readable, the clock is before the
- * armed time, and the timerfd stays readable.  The times do not show that.  So with a clock that
- * can be stepped, a consumer that finds no event reads the timerfd.
+ * armed time, and the timerfd stays readable.  A comparison of the two times would state that it is
+ * not readable.  So with a clock that can be stepped, a consumer that finds no event reads the
+ * timerfd.
  *
  * TFD_TIMER_CANCEL_ON_SET makes the timerfd readable at each step.  The next read() or
  * timerfd_settime() then fails with ECANCELED, and timerfd_settime() has armed it nonetheless.
@@ -50,8 +51,8 @@ static int set_timerfd(int fd, uint64_t when, bool can_step)
 	struct itimerspec spec = {};
 
 	/*
-	 * In a time namespace whose offset is negative, some kernels add it to the time with an
-	 * overflow.  Only clocks that cannot step have such offsets.
+	 * In a time namespace with a negative offset, the kernel subtracts the offset from the
+	 * time.  In some kernels that overflows.  Only clocks that cannot step have such offsets.
 	 */
 	if (!can_step && when > TIMERHEAP_NEVER / 2)
 		when = TIMERHEAP_NEVER / 2;
@@ -103,9 +104,9 @@ static uint64_t tai_offset(void)
 }
 
 /*
- * Call read() or write(), as @nr selects, on the counter of a descriptor.  These functions are
- * cancellation points, where a cancelled thread ends, and it would keep the lock of the context for
- * ever.  syscall() is none.  Return: as the function.
+ * Make the system call @nr, read() or write(), on the counter of a descriptor.  The functions of
+ * the C library are cancellation points: a cancelled thread would end in them, with the lock of the
+ * context held.  syscall() is not a cancellation point.  Return: as read() or write().
  */
 static long access_counter(long nr, int fd)
 {
