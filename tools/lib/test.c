@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * Test of the slot allocation without the device.
+ * Tests without the device of slots and events: alloc, free, stop, back-off and slack.
  *
  * A simulated kernel follows the protocol of <linux/timerheap.h>.  jitter.h adds yields,
  * and ThreadSanitizer detects races.  The output is TAP; its last line is a summary.
@@ -94,7 +94,7 @@ static void check_slot(uint32_t slot, bool kick)
 
 static bool expire_after_kick;	/* after the next KICK, let the slot expire once more */
 
-/* Let the kernel find a period due. */
+/* Let the kernel check the slot when its deadline, set to 1, has passed. */
 static void expire(uint32_t slot)
 {
 	slots[slot].deadline = 1;
@@ -240,7 +240,7 @@ static void test_free(void)
 	slot = timerheap_alloc(th);
 	timerheap_set_data(th, slot, 5);
 	timerheap_start(th, slot, 1);
-	expect(th->ring->tail - th->ring->head == 1, "number_of_a_slot_is_in_the_ring_once");
+	expect(th->ring->tail - th->ring->head == 1, "number_of_a_reused_slot_is_in_the_ring_once");
 	expect(timerheap_next(th, &event) && event.user_data == 5 && event.expirations == 1 &&
 	       !timerheap_next(th, &event) && !slots[slot].expirations,
 	       "next_owner_of_a_slot_gets_its_own_event");
@@ -268,7 +268,7 @@ static void test_discard(void)
 	       "start_of_a_pending_timer_discards_nothing");
 	timerheap_stop(th, slot);
 
-	/* A reader was killed while it took the event.  Its number is in the ring again. */
+	/* A reader was killed while it took the event.  The slot's number is in the ring again. */
 	timerheap_start(th, slot, 1);
 	timerheap_start(th, slot, 1);
 	slots[slot].expirations |= TIMERHEAP_READING;
@@ -461,9 +461,9 @@ static void test_threads(void)
 		run_threads();
 	printf("# %u events were seen, %u slots were freed with an event\n", events, discarded);
 	expect(events > 100 && discarded > 100,
-	       "threads_free_slots_with_and_without_unread_events");
-	expect(!mistakes, "threads_share_no_slot_and_no_event");
-	expect(allocates(SLOTS), "threads_free_each_slot_once");
+	       "threads_take_events_and_free_slots_with_unread_events");
+	expect(!mistakes, "no_slot_has_two_owners_and_no_event_is_wrong");
+	expect(allocates(SLOTS), "each_slot_is_free_once_after_the_threads_end");
 }
 
 int main(void)

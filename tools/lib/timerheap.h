@@ -18,9 +18,9 @@
  * ring.  <linux/timerheap.h> describes this memory and its protocol; the letters (A) to (F) here
  * name the barriers of the protocol.
  *
- * Without /dev/timerheap, an engine in the process serves the timers, with the same functions.
- * What comments state of the kernel, the engine does in the thread that takes events or makes a
- * KICK.  A KICK then makes a system call only if the descriptor must become readable, or earlier.
+ * Without /dev/timerheap, an engine "in the process" serves the timers, with the same functions.
+ * The thread that takes events or makes a KICK then does what comments state of the kernel.  This
+ * KICK makes a system call only to make the descriptor readable now, or earlier than before.
  *
  * Rules for all functions:
  *
@@ -84,9 +84,9 @@ struct timerheap {
 
 /*
  * The protocol between the inline functions below and the library: struct timerheap, what the
- * functions do with it, and the layout of mapped memory.  The first number counts changes of the
- * first two.  The functions that open pass this word, and fail if the library does not know it.
- * If a program was compiled with the number 2, without @process, only the kernel serves it.
+ * functions do with it, and the layout of mapped memory.  The number 3 counts changes of the first
+ * two.  The functions that open pass this word, and fail if the library does not know it.  A
+ * program that was compiled with the number 2 has no field @process: only the kernel serves it.
  */
 #define __TIMERHEAP_PROTOCOL	(3U << 16 | TIMERHEAP_LAYOUT)
 
@@ -96,15 +96,15 @@ struct timerheap {
 
 /*
  * Flags of the library in &timerheap_setup.flags.  IN_KERNEL, IN_PROCESS: only that engine serves
- * the context.  With both or neither, the process serves it if the device cannot be opened, or has
- * another layout.  With neither, the environment variable TIMERHEAP_ENGINE may choose: "kernel" or
- * "process".  THREAD: in the process, a thread of the library expires timers, too.
+ * the context.  With both or neither, the process serves it only if the device cannot be opened, or
+ * has another layout.  With neither, the environment variable TIMERHEAP_ENGINE may choose: "kernel"
+ * or "process".  THREAD: in the process, a thread of the library expires timers, too.
  */
 #define TIMERHEAP_THREAD	(1U << 28)
 #define TIMERHEAP_IN_KERNEL	(1U << 29)
 #define TIMERHEAP_IN_PROCESS	(1U << 30)
 
-/* Do the work of timerheap_open_setup().  @size: of the structure in the program's header. */
+/* Do the work of timerheap_open_setup().  @size: of the program's struct timerheap_setup. */
 struct timerheap *__timerheap_open(struct timerheap_setup *setup, size_t size, uint32_t protocol);
 
 /*
@@ -167,7 +167,7 @@ static inline struct timerheap *timerheap_open_fd(int fd)
 	return __timerheap_open_fd(fd, __TIMERHEAP_PROTOCOL);
 }
 
-/* Free the context, and stop its timers unless a process shares them.  No other thread uses it. */
+/* Free a context that no other thread uses.  Stop its timers unless another process has them. */
 void timerheap_close(struct timerheap *th);
 
 /*
@@ -175,7 +175,7 @@ void timerheap_close(struct timerheap *th);
  *
  * The context has the same clock, flags and number of timers, at the same addresses.  All its
  * slots are free, and its descriptor is another one.  No other thread may be using the context.
- * In other processes the function stops all timers of the context first.
+ * In a process that is not such a child, the function stops all timers of the context first.
  * Return: 0; -EINVAL: a module with other sizes of the mappings was loaded since; other errors as
  * timerheap_open_setup().  After an error, the context has neither timers nor a descriptor.
  */
@@ -188,8 +188,8 @@ const char *timerheap_engine(const struct timerheap *th);
  * Return the descriptor, for poll() and epoll: it is readable while the ring has an entry, also
  * that of a discarded event.  It is -1 in a child of fork() until timerheap_reopen().
  *
- * In the process without THREAD it is also readable when a timer is due, and sometimes without an
- * event: until a function finds no event.  In the process it accepts no calls of the device.
+ * In the process without THREAD it also becomes readable when a timer is due, sometimes without an
+ * event, until a function finds no event.  In the process, calls of the device fail with it.
  */
 static inline int timerheap_fd(const struct timerheap *th)
 {
@@ -211,7 +211,7 @@ static inline uint64_t timerheap_now(const struct timerheap *th)
  * Slots
  */
 
-/* Return the number of slots.  After timerheap_grow(), other threads may read it later. */
+/* Return the number of slots.  Threads may read the old one shortly after timerheap_grow(). */
 static inline uint32_t timerheap_slots(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->nr, __ATOMIC_RELAXED);
@@ -221,8 +221,8 @@ static inline uint32_t timerheap_slots(const struct timerheap *th)
  * Let the context have at least @slots slots.  @max_slots of timerheap_open_setup() is the limit;
  * timerheap_open() permits no more slots than it was given.
  * The slots stay at their addresses, and timers and events are not affected.  The thread that takes
- * events calls this function, and no other process takes any meanwhile.  Other threads may use the
- * timers, and allocate the new slots afterwards.  An unused slot costs less than 9 bytes.
+ * events calls this function, and no other process takes events meanwhile.  Other threads may use
+ * the timers, and allocate the new slots afterwards.  An unused slot costs less than 9 bytes.
  * Return: 0; -EINVAL: @slots is above the limit; -ENOSPC: the user would exceed max_user_memory
  * (INFO); -ENOMEM; -EBADF as timerheap_wait().
  */
@@ -298,8 +298,8 @@ uint64_t __timerheap_discard_expirations(struct timerheap *th, uint32_t slot);
  * If the event of an idle timer is unread, discard its expirations.  Return: how many.
  *
  * The caller has exchanged deadline with 0, or has read 0 in it.  If the kernel is checking the
- * slot, the check may be about to add an expiration.  If not, no check will add one: by (A) and (B)
- * below after an exchange, by the acquire of the caller after a load.
+ * slot, the check may be about to add an expiration.  If not, no check will add one: (A) and (B)
+ * below ensure this after an exchange, and the acquire of the caller after a load.
  */
 static inline uint64_t __timerheap_discard(struct timerheap *th, const struct timerheap_slot *s,
 					   uint32_t slot)
@@ -316,8 +316,8 @@ static inline bool __timerheap_needs_kick(const struct timerheap_slot *slot, uin
 {
 	/*
 	 * (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to
-	 * CHECKING before it reads deadline.  So the kernel reads the new deadline.  Or this load
-	 * reads CHECKING, which is after each deadline, or what the end of the check has stored.
+	 * CHECKING before it reads deadline.  So either the kernel reads the new deadline, or this
+	 * load reads CHECKING, which is after each deadline, or the time stored after the check.
 	 */
 	uint64_t queued = __atomic_load_n(&slot->queued, __ATOMIC_SEQ_CST);
 
@@ -366,7 +366,7 @@ static inline unsigned int timerheap_arm(struct timerheap *th, uint32_t slot,
  * more if signals end it early.
  * Return: the number of slots that were kicked.  If it is below @nr, the next slot of @slots has
  * failed, and a call that begins with that slot returns its error: -ENOENT: the number is not
- * below the number of slots; -EFAULT: @slots cannot be read, which is SIGSEGV in the process;
+ * below the number of slots; -EFAULT: @slots cannot be read (in the process: SIGSEGV instead);
  * -EBADF: as timerheap_wait(); -EDEADLK: this is a signal handler, which has interrupted a function
  * of the library in a context that the process serves.
  */
@@ -388,7 +388,7 @@ struct timerheap_kicks {
 
 /*
  * Kick the collected slots before the program blocks, with one system call unless a signal or an
- * error ends it.  Return: 0; or as timerheap_kick(), after -ENOENT all other slots are kicked.
+ * error ends it.  Return: 0, or the first error of timerheap_kick(); -ENOENT does not end the call.
  */
 int timerheap_flush(struct timerheap *th, struct timerheap_kicks *kicks);
 
@@ -468,7 +468,7 @@ static inline int timerheap_postpone(struct timerheap *th, uint32_t slot, uint64
  * event and still uses it.
  *
  * The function makes a system call only if the kernel is checking the slot at that moment.  In the
- * process, a signal handler does not call it: see "Signals" in libtimerheap(3).
+ * process, a signal handler must not call it: see "Signals" in libtimerheap(3).
  * Return: how many expirations no thread will get: 1 if the timer was pending, plus those that no
  * thread has taken.  0: the timer has expired and its event was taken, or it was idle.
  */
@@ -488,8 +488,8 @@ static inline uint64_t timerheap_stop(struct timerheap *th, uint32_t slot)
  */
 
 /*
- * Will the kernel, or the thread in the process, check the timer later than at its deadline?  It
- * does if a periodic event was unread at the last check.  Then the caller kicks the slot.
+ * Will the kernel, or the thread in the process, check the timer later than at its deadline?  That
+ * is so if the event of a periodic timer was unread at the last check.  Then the caller kicks it.
  */
 static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 {
@@ -506,22 +506,22 @@ static inline bool __timerheap_backs_off(const struct timerheap_slot *slot)
 	return deadline && queued > deadline;
 }
 
-/* Kick a slot whose event is in the ring.  In the process: only a ticker that is due again. */
+/* Kick a slot.  In the process: only that of a periodic timer that is due again, or backs off. */
 void __timerheap_kick_ticker(struct timerheap *th, uint32_t slot);
 
 /* In the process: expire what is due.  Return: whether the ring has an entry. */
 bool __timerheap_expire(const struct timerheap *th);
 
-/* Return the end of the events in the ring.  (D): read tail before the entries, see (C). */
+/* Return the end of the events in the ring.  (D), an acquire: read tail before the entries. */
 static inline uint32_t __timerheap_tail(const struct timerheap *th)
 {
 	return __atomic_load_n(&th->ring->tail, __ATOMIC_ACQUIRE);
 }
 
 /*
- * Are there events?  The answer may be true although the events were discarded, which
- * timerheap_next() skips.  The thread that takes events calls the function.  It makes a system call
- * only in the process, as timerheap_next().
+ * Are there events?  The answer is also true for discarded events, which timerheap_next() skips.
+ * The thread that takes events calls the function.  It makes a system call only in the process, as
+ * timerheap_next().
  */
 static inline bool timerheap_has_events(const struct timerheap *th)
 {
@@ -541,9 +541,9 @@ static inline bool __timerheap_take_expirations(struct timerheap_slot *s,
 	for (;;) {
 		event->expirations = old & TIMERHEAP_EXPIRATIONS;
 		/*
-		 * The exchange below fails if the timer was stopped after the load, since the word
-		 * has changed.  But after a second stop, the word would be the same again.  So mark
-		 * a word that has DISCARDED with READING, which a stop removes.
+		 * The exchange below fails if the timer was stopped after the load, since a stop
+		 * changes the word.  But a word with DISCARDED is the same again after a stop, a
+		 * start and an expiry.  So mark such a word with READING, which a stop removes.
 		 */
 		if (__builtin_expect(event->expirations != old, false) && event->expirations &&
 		    !(old & TIMERHEAP_READING)) {
@@ -602,7 +602,7 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
  * unread, the kernel checks the timer less and less often.  If the next check is after the timer's
  * deadline, the function makes one KICK, seldom two.  So the event counts all periods.
  *
- * If the process serves, the function expires what is due if the ring is empty.  If there is no
+ * In the process, the function expires what is due when the ring is empty.  If there is still no
  * event, and the descriptor is readable, one system call makes it unreadable until the next
  * deadline.  With CLOCK_REALTIME and CLOCK_TAI, each call that finds no event makes a system call.
  *
@@ -628,9 +628,9 @@ static inline void *timerheap_pointer(const struct timerheap_event *event)
  * the time before which no event is missing.  Also sort the unread events in the order of their
  * deadlines, for timerheap_next_before().
  *
- * So the program may also sleep until *@next.  It may be too early: the old deadline of a stopped
- * or postponed timer, or an early check.  It does not include a timer that another thread starts,
- * changes or kicks meanwhile, or that the program has yet to kick.  With slack, a
+ * So the program may also sleep until *@next.  *@next may be too early: the old deadline of a
+ * stopped or postponed timer, or an early check.  It does not include a timer that another thread
+ * starts, changes or kicks meanwhile, or that the program has yet to kick.  With slack, a
  * timer is due at its rounded deadline.  TIMERHEAP_NEVER states that no timer is pending; the
  * reverse is not always true.  Usually *@next is later than the call.  TIMERHEAP_IOC_SYNC(2) lists
  * the exceptions.
@@ -668,7 +668,7 @@ bool timerheap_next_before(struct timerheap *th, struct timerheap_event *event, 
  * depend on the number of unread events.  An event behind the batch may have an earlier deadline.
  * @function may start, stop and free any timer, and may take events itself.
  *
- * Return: the number of events; 0: there was none, or @max is 0.  It may be below @max although
+ * Return: the number of calls; 0: there was no event, or @max is 0.  It may be below @max although
  * events are unread: discarded events, and those that @function takes, count for the batch.
  */
 uint32_t timerheap_reap(struct timerheap *th,
@@ -725,8 +725,8 @@ int64_t timerheap_advance_next(struct timerheap *th);
  *
  * Before the loop waits or returns, it kicks the timers that the functions have started: at most
  * 256 with one KICK.  So a function that waits by itself calls timerheap_loop_dispatch() first, and
- * a function does not leave by longjmp().  Outside of the functions, a start kicks its timer
- * itself.
+ * a function does not leave by longjmp().  A start outside of such a function kicks its timer at
+ * once.
  *
  * After fork(), a child frees the loop, not in a function of the loop, and creates another one if
  * it needs one.
@@ -736,7 +736,7 @@ struct timerheap_loop;
 /* Do the work of timerheap_loop_new(). */
 struct timerheap_loop *__timerheap_loop_new(uint32_t timers, uint32_t protocol);
 
-/* Create a loop for at most @timers timers.  Return: it; NULL, with errno as timerheap_open(). */
+/* Create a loop for at most @timers timers.  Return: the loop; NULL, errno as timerheap_open(). */
 static inline struct timerheap_loop *timerheap_loop_new(uint32_t timers)
 {
 	return __timerheap_loop_new(timers, __TIMERHEAP_PROTOCOL);
