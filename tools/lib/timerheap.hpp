@@ -50,15 +50,15 @@
  *
  * A callback_timer has the function as a member of its own type.  So it needs no memory but its
  * own, and an event costs one call by a pointer.  std::function would add a second such call to an
- * event, and memory to a timer.  A program that needs one type for several functions chooses it:
- * theap::callback_timer<std::function<void()>>.  The loop of timerheap.h is not used here, since an
- * exception cannot pass through it.
+ * event, and memory to a timer.  A program that needs one type for several functions can use
+ * theap::callback_timer<std::function<void()>>.  This header does not use the loop of timerheap.h,
+ * since an exception of a function cannot pass through that loop.
  *
  * Errors
  * ------
  *
- * A function that fails throws std::system_error with a number of <cerrno>; its comment names the
- * number.  In a child of fork(), a function that would make a system call fails with EBADF.
+ * A function that fails throws std::system_error with a number of <cerrno>, which its comment
+ * names.  In a child of fork(), a function that would make a system call fails with EBADF.
  */
 #ifndef TIMERHEAP_HPP
 #define TIMERHEAP_HPP
@@ -92,7 +92,7 @@ template <clockid_t Number, bool Steady> struct posix_clock {
 	using time_point = std::chrono::time_point<posix_clock>;
 	static constexpr bool is_steady = Steady;
 
-	/* Read the clock.  Any thread. */
+	/* Read the clock.  Any thread may call this. */
 	static time_point now() noexcept
 	{
 		struct timespec ts = {};
@@ -116,7 +116,7 @@ template <class Clock> inline constexpr clockid_t clock_number = Clock::number;
 template <> inline constexpr clockid_t clock_number<std::chrono::steady_clock> = CLOCK_MONOTONIC;
 template <> inline constexpr clockid_t clock_number<std::chrono::system_clock> = CLOCK_REALTIME;
 
-/* A time of a context, in nanoseconds also if @Clock is coarser. */
+/* A time of a context: in nanoseconds, also if @Clock has a coarser unit. */
 template <class Clock> using time_point = std::chrono::time_point<Clock, std::chrono::nanoseconds>;
 
 /*
@@ -142,10 +142,10 @@ enum class woken {
 struct options {
 	std::uint32_t slots = 0;		/* the number of timers, at least 1 */
 	std::uint32_t max_slots = 0;		/* limit of grow(); 0: @slots */
-	std::chrono::nanoseconds slack{0};	/* of timers without their own; negative: 0 */
-	int cpu = -1;				/* where timers expire; -1: where they start */
+	std::chrono::nanoseconds slack{0};	/* of timers without own slack; negative: 0 */
+	int cpu = -1;				/* CPU that expires timers; -1: that of the start */
 	bool unlimited = false;			/* no limit of CPU time; periods from 1 us */
-	bool report_steps = false;		/* of CLOCK_REALTIME, by woken::clock_step */
+	bool report_steps = false;		/* waits return woken::clock_step */
 	enum engine engine = engine::any;
 };
 
@@ -170,7 +170,7 @@ constexpr std::uint64_t scale(std::uint64_t count) noexcept
 	static_assert(n <= never / d, "the remainder times num fits");
 	std::uint64_t whole = count / d, rest = count % d * n;
 
-	/* The part below one unit of d is at most n ns, and is added after the test. */
+	/* After this test whole * n does not overflow.  The remainder adds at most n ns to it. */
 	if (whole > never / n)
 		return never;
 	std::uint64_t sum = whole * n + rest / d + (Round == round::up && rest % d);
@@ -205,7 +205,7 @@ template <class Clock, class D>
 std::uint64_t deadline(const struct timerheap *, std::chrono::time_point<Clock, D> time) noexcept
 { return nanoseconds(time.time_since_epoch()); }
 
-/* Convert a span from now.  The sum fits, and counts as never if it is above. */
+/* Convert a span from now.  The sum fits into 64 bits; timerheap.h lowers it to never. */
 template <class Clock, class Rep, class Period>
 std::uint64_t deadline(const struct timerheap *th, std::chrono::duration<Rep, Period> span) noexcept
 { return timerheap_now(th) + nanoseconds(span); }
@@ -221,7 +221,7 @@ template <class Clock> constexpr time_point<Clock> time(std::uint64_t ns) noexce
 [[noreturn]] inline void fail(int error, const char *what)
 { throw std::system_error(error, std::system_category(), what); }
 
-/* Return @result, or throw it if it is a negative error number. */
+/* Return @result.  If it is a negative error number, throw that error. */
 template <class Result> Result check(Result result, const char *what)
 {
 	if (result < 0)
@@ -293,8 +293,8 @@ private:
 /*
  * The events of a context, for a range-based for.  The thread that takes events uses it.
  *
- * begin() and ++ take one event each.  So after a break, the event of the current turn is taken,
- * and the events after it are not.  The functions throw nothing.
+ * begin() and ++ take one event each.  So if the program leaves the loop by break, it has taken the
+ * current event, and the later ones stay unread.  The functions throw nothing.
  */
 template <class Clock> class event_range {
 public:
@@ -352,8 +352,8 @@ private:
  */
 
 /*
- * The functions of a context and of a loop.  Any thread may call a function, if the comment names
- * no thread.
+ * The functions of a context and of a loop.  Any thread may call a function, unless its comment
+ * names a thread.
  */
 template <class Clock> class basic_context {
 public:
@@ -392,8 +392,9 @@ public:
 
 	/*
 	 * Wait until due timers have expired, for about 1 ms at most.  Return: the time before
-	 * which no event is missing; time_point::max(): no timer is pending.  Usually it is later
-	 * than the call: see timerheap_sync().  The thread that takes events.  Throws EBADF.
+	 * which no event is missing; time_point::max(): no timer is pending.  Usually that time is
+	 * later than the call: see timerheap_sync().  The thread that takes events calls this.
+	 * Throws EBADF.
 	 */
 	time_point sync()
 	{
@@ -417,8 +418,8 @@ public:
 	}
 
 	/*
-	 * Advance a manual clock to the next expiry.  Return: the number of expirations then; 0: no
-	 * timer is left to expire, or a signal has arrived.  Throws EBADF.
+	 * Advance a manual clock to the next expiry.  Return: the number of expirations at that
+	 * time; 0: no timer is left to expire, or a signal has arrived.  Throws EBADF.
 	 */
 	std::uint64_t advance_next()
 	{
@@ -464,8 +465,8 @@ public:
 	explicit context(std::uint32_t slots) : context(options{slots}) {}
 
 	/*
-	 * Own a context of timerheap.h, for example that of timerheap_open_fd().
-	 * Throws errno: @th is nullptr; EINVAL: its clock is not @Clock, and it was closed.
+	 * Own a context of timerheap.h, for example that of timerheap_open_fd().  If @th is
+	 * nullptr, throws errno.  If its clock is not @Clock, closes it and throws EINVAL.
 	 */
 	static context own(struct timerheap *th)
 	{
@@ -482,14 +483,14 @@ public:
 	 */
 	event_range<Clock> events() noexcept { return event_range<Clock>(this->native()); }
 
-	/* Take an event.  Return: whether there was one.  The thread that takes events. */
+	/* Take an event, in the thread that takes events.  Return: whether there was one. */
 	bool next(event<Clock> &event) noexcept
 	{ return timerheap_next(this->native(), &event.raw_); }
 
 	/*
-	 * Take the next event if its deadline is before @before, which sync() has returned: so
-	 * events are taken in the order of deadlines.  Return: whether there was one.  The thread
-	 * that takes events.
+	 * Take the next event if its deadline is before @before, which sync() has returned.  So
+	 * the program gets events in the order of deadlines.  Return: whether there was one.  The
+	 * thread that takes events calls this.
 	 */
 	bool next(event<Clock> &event, theap::time_point<Clock> before) noexcept
 	{
@@ -588,10 +589,10 @@ public:
 	kicks(const kicks &) = delete;
 	kicks &operator=(const kicks &) = delete;
 
-	/* Kick the slots.  To get an error, call flush() before. */
+	/* Kick the slots, and ignore an error.  To get the error, call flush() before. */
 	~kicks() { timerheap_flush(th_, &kicks_); }
 
-	/* Kick the slots, without which the timers may not expire.  Throws EBADF, EDEADLK. */
+	/* Kick the slots.  Before that, the timers may not expire.  Throws EBADF, EDEADLK. */
 	void flush() { detail::check(timerheap_flush(th_, &kicks_), "timerheap_flush"); }
 
 private:
@@ -605,8 +606,8 @@ private:
  * The functions of a timer and of a callback_timer.
  *
  * A deadline is a time of @Clock, or a duration, which counts from now.  Any thread may call a
- * function, if the comment names no thread.  But no thread may use a timer while another one moves
- * or destroys it.
+ * function, unless its comment names a thread.  But no thread may use a timer while another one
+ * moves or destroys it.
  */
 template <class Clock> class basic_timer {
 public:
@@ -619,13 +620,13 @@ public:
 
 	/*
 	 * Start the timer once.  The deadline replaces that of a pending timer.
-	 * Return: how many expirations of the former arming no thread will get: 1 if the timer was
-	 * pending.  Throws EBADF; EDEADLK: see timerheap_kick().
+	 * Return: as timerheap_start(): how many expirations of the former arming no thread will
+	 * get.  Throws EBADF; EDEADLK: see timerheap_kick().
 	 */
 	template <class Time> unsigned int start(Time deadline)
 	{ return check(timerheap_start(th_, slot_, convert(deadline))); }
 
-	/* The same, but kick the slot with others.  Throws as kicks::flush(). */
+	/* The same, but leave the KICK of the slot to @kicks.  Throws as kicks::flush(). */
 	template <class Time> unsigned int start(Time deadline, kicks &kicks)
 	{
 		std::uint64_t ns = convert(deadline);
@@ -648,7 +649,7 @@ public:
 		return check(timerheap_start_periodic(th_, slot_, convert(first), ns));
 	}
 
-	/* The same, at first after one period. */
+	/* The same, but the first expiry is one period from now. */
 	template <class Rep, class Period>
 	unsigned int start_periodic(std::chrono::duration<Rep, Period> period)
 	{ return start_periodic(period, period); }
@@ -724,13 +725,13 @@ private:
 	std::uint32_t slot_ = 0;
 };
 
-/* A timer with a number or a pointer, which its events have. */
+/* A timer with data: a number or a pointer, which its events have, too. */
 template <class Clock = std::chrono::steady_clock> class timer : public basic_timer<Clock> {
 public:
 	/* Allocate a slot.  Throws ENOSPC: all are in use until grow(); ENOMEM. */
 	explicit timer(context<Clock> &context) : basic_timer<Clock>(context.native()) {}
 
-	/* Set what events have that are taken from now on.  Threads that set it need a lock. */
+	/* Set the data of events that are taken from now on.  Threads that set it need a lock. */
 	void set_data(std::uint64_t data) noexcept
 	{ timerheap_set_data(this->th(), this->slot(), data); }
 
@@ -743,9 +744,9 @@ public:
 /*
  * A timer that calls a function: function(event) if that compiles, otherwise function().
  *
- * The thread of the loop constructs, moves and destroys it.  The function may do so with any timer
- * of the loop.  It may also destroy its own timer, and itself with it, if it does not use its
- * captures afterwards.  A function does not move or assign to its own timer.
+ * The thread of the loop constructs, moves and destroys the timer.  The function may do so with
+ * any other timer of the loop.  It may also destroy its own timer, and so itself, if it does not
+ * use its captures afterwards.  It must not move its own timer or assign to it.
  */
 template <class F, class Clock = std::chrono::steady_clock>
 class callback_timer : private detail::node, public basic_timer<Clock> {
@@ -759,7 +760,7 @@ public:
 		: node{call_function}, basic_timer<Clock>(std::move(other)),
 		  function_(std::move(other.function_)) { attach(); }
 
-	/* Assigns the function, too, so not with a lambda.  If that throws, both keep their timers. */
+	/* Also assigns F, which most lambdas forbid.  If that throws, both keep their timers. */
 	callback_timer &operator=(callback_timer &&other)
 		noexcept(std::is_nothrow_move_assignable_v<F>)
 	{
