@@ -11,8 +11,8 @@ int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);
 
 /*
- * Convert @text to a number from 1 to @max.  If @text is not such a number, exit with
- * an error that names it @what, for example "number of seconds".
+ * Convert @text to a number from 1 to @max.  If @text is not such a number, exit with the error
+ * that it is not a valid @what, for example "number of seconds".
  */
 unsigned long parse_number(const char *text, unsigned long max, const char *what);
 

@@ -100,7 +100,7 @@ void ledger_reap(struct ledger *ledger, int64_t until)
 		wait = before < until;
 		n = device_wait(ledger->th, events, BATCH, wait, until);
 		now = clock_ns(ledger->clock);
-		/* Only a read that did not wait shows the cost of reading. */
+		/* A call that waited also took the time of the wait, so measure only the others. */
 		if (!wait && n) {
 			ledger->read += n;
 			ledger->read_ns += now - before;
@@ -157,7 +157,7 @@ int64_t free_memory_bytes(void)
 
 	if (!file)
 		err(1, "/proc/meminfo");
-	/* Page cache counts as free, or its growth would look like memory of timers. */
+	/* Count page cache as free.  Otherwise its growth would be counted as memory of timers. */
 	while (fgets(line, sizeof(line), file)) {
 		long long kb;
 

@@ -23,7 +23,7 @@ struct ledger {
 	struct timerheap *th;
 	clockid_t clock;
 	uint32_t slots;
-	uint64_t read, read_ns;	/* events of reads that did not wait; duration of these reads */
+	uint64_t read, read_ns;	/* events taken without a wait; ns that this took */
 	int32_t *pending;	/* for each slot: armings minus stops and expirations */
 	int64_t free_memory;	/* free bytes before the context was set up */
 	uint32_t kick[LEDGER_KICKS], kicks;	/* armed slots that still need a KICK */

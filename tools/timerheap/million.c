@@ -2,10 +2,10 @@
 /*
  * timerheap million: run a typical load of the module at its full size.
  *
- *	100 %	of a million timers on one descriptor are armed, as requests arrive
- *	 70 %	are stopped, as answers arrive
- *	 25 %	are postponed; one fifth of these to a time that is 4 s earlier on average
- *	  5 %	stay as they are
+ *	100 %	of a million timers on one descriptor are armed, as a server does for requests
+ *	 70 %	are stopped, as a server does after answers
+ *	 25 %	get another deadline: four fifths 8 s later, one fifth 4 s earlier on average
+ *	  5 %	keep their deadline
  *
  * The timers that were not stopped expire over about 20 seconds.
  *
@@ -85,10 +85,10 @@ static void run(struct ledger *ledger, uint32_t n)
 	/*
 	 * No timer may be due before all timers are armed, stopped and postponed.  These
 	 * operations take 0.2 us per timer on a fast machine, and 5 us on an emulated one.
-	 * So the first hundredth is armed with deadlines that allow 15 us per timer, to measure
-	 * the cost of a start.  From that cost, the deadlines of the other starts are computed.
-	 * The earliest deadline is due - spread / 2 after begin.  That is 1 s plus 2 t, if all
-	 * starts together take the time t.  The 2 t are for:
+	 * So first arm one hundredth of the timers, with deadlines that allow 15 us per timer,
+	 * and measure the time of a start.  The deadlines of the other starts depend on it.
+	 * The earliest of them is due - spread / 2 after begin: 1 s plus 2 t, if all starts
+	 * together take the time t.  The 2 t are for:
 	 *
 	 *	1 t	all starts
 	 *	0.5 t	the stops of 70 % and the postponements of 25 %

@@ -19,9 +19,9 @@
  *	timer_cancel				the timer was cancelled
  *
  * Kernels whose hrtimer_start has no field was_armed print these cancels for hrtimers, too.  A
- * cancelled timer cannot expire, so the second case is certain.  In the first case the kernel keeps
- * interrupts off between the cancel and the start.  So the CPU prints no event of another
- * timer between them, and little time passes.
+ * cancelled timer cannot expire, so the parser recognizes the second case with certainty.  In the
+ * first case the kernel keeps interrupts off between the cancel and the start.  So the parser
+ * recognizes it by the CPU, which prints no event of another timer between them, and by the time.
  *
  * Jiffies.  The times of a timer_list are in jiffies, and the length of a jiffy is not
  * printed.  But expires - timeout is the jiffy of a timer_start, and the time of that

@@ -12,9 +12,10 @@
  *
  *	trace_event=timer:* trace_clock=mono trace_buf_size=8M
  *
- * Before the command reads that buffer, it stops the recording to it, and does not start it again.
+ * Before the command reads that buffer, it stops the kernel's recording to the buffer.  It does not
+ * start the recording again.
  *
- * Events that did not fit into a buffer are counted.
+ * The trace has the number of events that did not fit into a buffer.
  */
 #include <dirent.h>
 #include <err.h>
@@ -37,7 +38,7 @@
 #include "trace.h"
 
 #define TRACEFS		"/sys/kernel/tracing"
-#define BUFFER_KB	"16384"		/* of each CPU; holds more than 100 000 events */
+#define BUFFER_KB	"16384"		/* for each CPU: more than 100 000 events */
 
 static const char *const events[] = {
 	"timer_start", "timer_cancel", "timer_expire_entry",

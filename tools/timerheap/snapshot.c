@@ -58,8 +58,8 @@ static void set(void *to, const struct column *column, const char *word)
 }
 
 /*
- * Find the column of each name in a line.  Store the columns in @order; a name that is
- * unknown gets NULL.
+ * Find the column of each name in a line.  Store the columns in @order, and NULL for a name that is
+ * unknown.
  * Return: the number of names, at most COLUMNS.
  */
 static size_t name_columns(char *line, const struct column *columns,
@@ -80,7 +80,7 @@ static size_t name_columns(char *line, const struct column *columns,
 }
 
 /*
- * Read the line of names, then each other line into a structure of @size.
+ * Read the line of names, then each other line into a structure of @size bytes.
  * Return: the array of structures; *@nr: its length.
  */
 static void *read_lines(char *text, const struct column *columns, size_t size, size_t *nr)
@@ -236,8 +236,8 @@ static void heap_rates(struct heap *heap, const struct heap *before, double seco
 	heap->throttled = rate(heap->throttled - before->throttled, seconds);
 	heap->notified = rate(heap->notified - before->notified, seconds);
 	/*
-	 * Store the growth of the steps of lateness, not per second.  Only their proportions
-	 * matter, and a small growth per second would round to 0.
+	 * In the histogram, store the growth itself, not the growth per second.  A percentile
+	 * depends only on proportions, and a small growth per second would round to 0.
 	 */
 	for (int i = 0; i < SNAPSHOT_STEPS; i++)
 		heap->lateness[i] -= before->lateness[i];

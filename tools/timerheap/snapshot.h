@@ -27,7 +27,7 @@ struct heap {
 	uint64_t lateness[SNAPSHOT_STEPS];	/* expirations in each step */
 };
 
-/* The use of a CPU by an account. */
+/* The use of a CPU by an account.  @rest: ns until the used CPU time is repaid. */
 struct account {
 	char uid[12];				/* as in struct heap */
 	uint64_t account, cpu, cpu_time, throttled, rest;

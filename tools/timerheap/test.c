@@ -2,7 +2,7 @@
 /*
  * Tests of the parts of the command that need no device: the format of traces, the
  * parsers of tracepoints and debugfs, percentiles, and ledger.h.  The ledger runs on a
- * fake device that can misbehave.  Prints TAP, and a last line with the counts.
+ * fake device, which makes errors on request.  Prints TAP, and a last line with the counts.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -482,10 +482,10 @@ static void test_snapshot(void)
 	check(rates.nr_accounts == 2 && rates.accounts[0].cpu_time == 35 &&
 	      !strcmp(rates.accounts[0].uid, "-") && rates.accounts[1].cpu_time == 1500 &&
 	      rates.accounts[1].throttled == 5 && rates.accounts[1].rest == 7,
-	      "rates_of_accounts_compare_the_same_cpu");
+	      "rates_of_accounts_compare_counters_of_the_same_cpu");
 	check(rates.contexts[0].events == 5 && rates.contexts[0].waiting == 3 &&
 	      rates.contexts[1].events == 3,
-	      "rates_of_contexts_handle_count_wrap_and_a_closed_context");
+	      "rates_of_contexts_are_right_after_a_count_wraps_or_a_context_is_closed");
 	check(rates.heaps[1].lateness[10] == 0 && rates.heaps[1].lateness[11] == 2 &&
 	      snapshot_percentile(rates.heaps[1].lateness, 50) == 2048 &&
 	      snapshot_percentile(rates.heaps[1].lateness, 75) == 4096 &&

@@ -48,7 +48,7 @@ static void usage(FILE *to)
 
 static enum sort sort = RATE;
 
-/* The sums of an account: a user, or the kernel with the contexts without limits. */
+/* The sums of an account.  Each user has one.  Kernel modules and unlimited contexts share one. */
 struct user {
 	char uid[12];
 	uint64_t account;
@@ -56,7 +56,7 @@ struct user {
 	uint64_t most, most_cpu;	/* the most CPU time on one CPU, and that CPU */
 	uint64_t throttled;		/* runs per second that ended because of a limit */
 	uint64_t own;			/* of @throttled: those that the user's limit has ended */
-	uint64_t rest;			/* ns until the used CPU time is repaid; most of any CPU */
+	uint64_t rest;			/* ns until used CPU time is repaid; maximum of all CPUs */
 	uint64_t bytes, contexts;
 };
 
@@ -274,9 +274,9 @@ static struct user *sum_users(const struct snapshot *rates, size_t *nr)
 static const char *limit_of(const struct user *user)
 {
 	/*
-	 * A queue may rest for longer than the time between two screens.  Then no throttled run was
-	 * counted, but @rest is above 0.  A user below the limit may have a @rest of less than
-	 * 0.48 ms (core/budget.c).  So ignore a @rest of 1 ms or less.
+	 * A queue may stay throttled for longer than the time between two screens.  Then no
+	 * throttled run was counted, but @rest is above 0.  A user below the limit may have a @rest
+	 * of less than 0.48 ms (core/budget.c).  So ignore a @rest of 1 ms or less.
 	 */
 	if (user->own || user->rest > 1000000)
 		return "user";

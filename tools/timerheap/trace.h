@@ -16,10 +16,10 @@
  *			      ARM: number: deadline - time, zigzag
  *	8 bytes		FNV-1a over all of the above, little endian
  *
- * A byte of a number has 7 bits, the lowest first.  The high bit is set if another byte
- * follows.  A string is its length as a number, then its bytes.  Zigzag writes a signed n as the
- * number (n << 1) ^ (n >> 63), so that a small negative n has few bytes, too.  In the two
- * traces of tools/traces an operation takes about 6 and 8 bytes on average.
+ * Each byte of a number has 7 bits of it, the lowest bits first.  The high bit of the byte is set
+ * if another byte follows.  A string is its length as a number, then its bytes.  Zigzag writes a
+ * signed n as the number (n << 1) ^ (n >> 63), so that a small negative n has few bytes, too.  In
+ * the two traces of tools/traces an operation takes about 6 and 8 bytes on average.
  */
 #ifndef TRACE_H
 #define TRACE_H
