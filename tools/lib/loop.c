@@ -7,7 +7,8 @@
  * its event was taken: that is faster than timerheap_free().
  *
  * A loop belongs to one thread, which both frees slots and takes events.  So no event is taken
- * while a slot is being freed, and timerheap_free() discards an event that was not taken.
+ * while a slot is being freed.  timerheap_free() discards an event that was not taken.  So the next
+ * timer of the slot gets no event of the former one.
  *
  * Ids
  * ---

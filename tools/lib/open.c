@@ -10,7 +10,7 @@
  * struct timerheap_setup may then be shorter or longer than the library's.  The module
  * reads the size from the number of the request.  So the library passes the program's
  * structure with the program's size.  Each program whose protocol the library knows has the fields
- * up to @layout (new_context()).  Only the engine in the process uses later ones, after it has
+ * up to @layout (new_context()).  Only the engine in the process uses later fields, after it has
  * checked the size (process_open.c).
  */
 #include <errno.h>

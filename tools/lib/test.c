@@ -78,7 +78,7 @@ static uint64_t check_claimed(struct timerheap_slot *s, bool kick, bool *first)
 	return next && !*first && !kick ? next + TIMERHEAP_SEC : next;
 }
 
-/* Check a slot, as the kernel does if the slot's timer is due, or, if @kick, in a KICK. */
+/* Check a slot as the kernel does.  @kick: as in a KICK; otherwise as if its timer is due. */
 static void check_slot(uint32_t slot, bool kick)
 {
 	bool first = false;
