@@ -9,8 +9,8 @@
  *	unset()		stops it and frees its slot
  *	expire()	removes the entry when the program takes the event of the timer
  *
- * Most operations of a cache are hits.  A hit postpones a timer, which is usually no
- * system call.
+ * Most operations of a cache are hits.  A hit postpones a timer, usually without a system
+ * call.
  */
 #include <err.h>
 #include <stdio.h>
@@ -109,9 +109,9 @@ static void expire(const struct timerheap_event *event, void *arg)
 
 	(void)arg;
 	/*
-	 * Keep the entry if its timer is pending: another thread has started it again, after
-	 * timerheap_reap() took the event.  This program has one thread, so that does not happen:
-	 * touch() discards an event that was not taken yet.
+	 * Keep the entry if its timer is pending: another thread may have started the timer after
+	 * timerheap_reap() took the event.  This program has only one thread, so here the timer is
+	 * never pending.
 	 */
 	if (timerheap_deadline(th, event->slot))
 		return;
@@ -135,8 +135,8 @@ int main(void)
 		set(key, i);
 	}
 	/*
-	 * For 3 times the life of an entry, get the first 10 keys again and again.  Each of the
-	 * first 100 rounds also removes one key, so that every 10th key is removed.
+	 * For 3 times the life of an entry, get one of the first 10 keys in each round.  Each of
+	 * the first 100 rounds also removes one key, so that every 10th key is removed.
 	 */
 	begin = timerheap_now(th);
 	for (int round = 0; timerheap_now(th) < begin + 3 * LIFE; round++) {

@@ -2,8 +2,8 @@
 /*
  * An epoll server that closes connections after a time without packets.
  *
- * Each connection has a timer.  Each packet postpones the timer of its connection.  That is
- * usually no system call, however many packets arrive.  One epoll instance watches the sockets
+ * Each connection has a timer.  Each packet postpones the timer of its connection, usually
+ * without a system call, however many packets arrive.  One epoll instance watches the sockets
  * and the descriptor of the timers.
  *
  * A child process plays the clients.  On every 4th of the CLIENTS connections it sends no
@@ -100,9 +100,9 @@ static void serve_timeouts(void)
 		struct connection *connection = timerheap_pointer(&event);
 
 		/*
-		 * Keep the connection if its timer is pending: another thread has started it again,
-		 * after timerheap_next() took the event.  This server has one thread, so that does
-		 * not happen.
+		 * Keep the connection if its timer is pending: another thread may have started the
+		 * timer after timerheap_next() took the event.  This server has only one thread,
+		 * so here the timer is never pending.
 		 */
 		if (timerheap_deadline(th, event.slot))
 			continue;
@@ -117,7 +117,7 @@ static void clients(struct sockaddr_in *address)
 	struct timespec pause = { .tv_nsec = PAUSE };
 	int fds[CLIENTS];
 
-	/* In the child, libtimerheap has closed the descriptor at fork().  Free the rest. */
+	/* In this child, libtimerheap has closed the descriptor of @th.  Free the memory, too. */
 	timerheap_close(th);
 	for (int i = 0; i < CLIENTS; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM, 0);

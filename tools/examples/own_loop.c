@@ -2,8 +2,9 @@
 /*
  * A program that has an event loop of its own, with epoll, and timers of the library.
  *
- * Documentation/event-loop.md explains each part.  The loop below has what the loops of libraries
- * have: timers that call functions, and that callbacks start and stop.  It has no heap.
+ * Documentation/event-loop.md explains each part.  Like the loops of libraries, the loop below has
+ * timers that call functions, and these functions may start and stop timers.  The loop needs no
+ * heap, since libtimerheap orders the timers.
  *
  * The program starts 1000 timeouts of requests, and stops 9 of 10.  Meanwhile a second thread
  * postpones a timer of the loop.  Then the program forks, and both processes run their timers.
@@ -21,13 +22,13 @@
 
 #include <timerheap.h>
 
-#define EVENTS	64			/* events that one turn of the loop takes at most */
+#define EVENTS	64			/* the most events that one turn of the loop takes */
 
 struct timer {
-	struct timer *next;		/* in the list of the loop */
+	struct timer *next;		/* the next in the list of all timers of the loop */
 	uint32_t slot;
-	bool active;			/* the program waits for it */
-	uint64_t deadline;		/* of the last start; a child cannot read the slot */
+	bool active;			/* started, and its function was not called yet */
+	uint64_t deadline;		/* of the last start, for a child: it cannot read the slot */
 	void (*function)(struct timer *timer);
 };
 
@@ -68,7 +69,7 @@ static void timer_init(struct timer *timer, void (*function)(struct timer *timer
 	get_slot(timer);
 }
 
-/* Kick all slots that need it.  Due timers expire within the call. */
+/* Kick the collected slots with one call.  Timers that are due expire within that call. */
 static void flush(void)
 {
 	if (!loop.kicks.nr)
@@ -78,7 +79,7 @@ static void flush(void)
 	loop.calls++;
 }
 
-/* Start a timer in memory.  If it needs a KICK, collect its slot. */
+/* Start a timer in memory.  If its slot needs a KICK, collect the slot for flush(). */
 static void arm(struct timer *timer, uint64_t deadline)
 {
 	uint32_t before = loop.kicks.nr;
@@ -105,7 +106,8 @@ static void timer_stop(struct timer *timer)
 
 /*
  * Handle an event.  Another thread may have stopped or started the timer since this thread took the
- * event.  In this program one thread does all three, so the checks are only an example.
+ * event.  In this program, one thread starts and stops timers and takes events.  So the checks are
+ * only an example.
  */
 static void expire(const struct timerheap_event *event, void *arg)
 {
@@ -133,7 +135,7 @@ static void loop_run(void)
 	}
 }
 
-/* In a child: get a context of its own, and start the timers of the parent again. */
+/* In a child of fork(): give the loop a context of its own, and start all active timers there. */
 static void loop_after_fork(void)
 {
 	struct timer *timer;
@@ -188,7 +190,7 @@ static void worker_is_silent(struct timer *timer)
 	early += timerheap_now(loop.th) < __atomic_load_n(&postponed_to, __ATOMIC_SEQ_CST);
 }
 
-/* A second thread: postpone the watchdog timer while working.  It needs no lock and no pipe. */
+/* The second thread: postpone the watchdog timer.  That needs no lock, and no pipe to the loop. */
 static void *work(void *arg)
 {
 	struct timespec pause = { .tv_nsec = 10 * TIMERHEAP_MSEC };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A service whose timers survive it.
+ * A service whose timers survive a crash or a restart of the service.
  *
  * The service runs jobs at fixed intervals.  It passes the descriptor of its timers to systemd.
  * systemd keeps the descriptor in its store during a crash or a restart of the service, but not
  * after "systemctl stop": see timerheap-jobs.service.  The restarted service gets the descriptor
  * back.  The jobs keep their intervals, and the first event of each job counts the periods that
- * have passed.
+ * have passed meanwhile.
  *
  * The service uses two interfaces of systemd: notify() sends a message, as sd_notify(3) documents,
  * and stored() gets the descriptor, as sd_listen_fds(3) documents.  A program that links libsystemd
@@ -23,7 +23,7 @@
 
 #include <timerheap.h>
 
-#define NAME		"timers"	/* of the descriptor in the store */
+#define NAME		"timers"	/* the name of the descriptor in the store */
 #define FIRST_FD	3		/* the first descriptor that systemd passes */
 
 static const struct job {
@@ -103,7 +103,7 @@ static struct timerheap *adopt(void)
 		return NULL;
 	th = timerheap_open_fd(fd);
 	if (!th) {
-		/* For example, the service was compiled with another version of the library. */
+		/* One possible reason: the former service had another version of the library. */
 		warn("the jobs begin again");
 		notify("FDSTOREREMOVE=1\nFDNAME=" NAME, -1);
 		close(fd);
@@ -114,7 +114,7 @@ static struct timerheap *adopt(void)
 /* Open a context, start the jobs, and pass the descriptor to systemd. */
 static struct timerheap *begin(void)
 {
-	/* Timers that the process serves would end with it. */
+	/* IN_KERNEL: timers that the library serves in the process would end with the process. */
 	struct timerheap_setup setup = {
 		.clock = CLOCK_MONOTONIC, .slots = JOBS, .flags = TIMERHEAP_IN_KERNEL,
 	};
@@ -130,7 +130,7 @@ static struct timerheap *begin(void)
 
 		if (slot < 0)
 			errx(1, "no memory for a timer");
-		/* A number, not a pointer: it makes sense in a successor, too. */
+		/* Store a number: a pointer would have no meaning in the next process. */
 		timerheap_set_data(th, slot, i);
 		if (timerheap_start_periodic(th, slot, now + jobs[i].period, jobs[i].period) < 0)
 			errx(1, "a job cannot be started");

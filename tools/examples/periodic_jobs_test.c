@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A test of periodic_jobs, which is next to this program.
+ * A test of the program periodic_jobs, which must be in the same folder as this program.
  *
  * The test does what systemd does with a service of Type=notify and Restart=always: it starts the
  * service with a socket for its messages, keeps the descriptor that the service sends, and passes
- * the descriptor to the next service.  It kills the service again and again.
+ * the descriptor to the next service.  The test kills the service KILLS times.
  *
  * At the end the test opens the context itself, and takes the last events.  The deadline of a job
  * shows how many periods have passed.  The sum of the job's counts must be that number, less at
@@ -37,7 +37,7 @@ static const uint64_t period[JOBS] = {
  * the time at which the first service began the jobs.
  */
 static unsigned long long counted[JOBS], most[JOBS], begun;
-static char address[32];	/* of the socket, as NOTIFY_SOCKET has it */
+static char address[32];	/* the address of the socket, for NOTIFY_SOCKET */
 static int messages;		/* the socket */
 static int kept = -1;		/* the descriptor in the store */
 
@@ -102,8 +102,8 @@ static pid_t start(const char *folder, FILE **output)
 			setenv("LISTEN_FDS", "1", 1);
 			setenv("LISTEN_FDNAMES", "timers", 1);
 			/*
-			 * A copy of @kept: if @kept is 3, dup2(kept, 3) does nothing, and exec
-			 * closes it, since it has FD_CLOEXEC.
+			 * @kept has FD_CLOEXEC, but a copy by dup2() has not.  If @kept is 3, then
+			 * dup2(kept, 3) makes no copy, so make another copy first.
 			 */
 			dup2(dup(kept), 3);
 		}

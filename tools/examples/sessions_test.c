@@ -78,7 +78,7 @@ static void check(const char *what, bool good)
 	failed |= !good;
 }
 
-/* Advance the clock by @span.  Call the program at each deadline, as in production. */
+/* Advance the clock by @span.  At each deadline, let the program handle the events. */
 static void pass_time(struct timerheap *th, uint64_t span)
 {
 	uint64_t to = timerheap_now(th) + span;

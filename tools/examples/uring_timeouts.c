@@ -13,8 +13,8 @@
  * and after a check that has expired a timeout or found it stopped.  A timeout also needs a KICK
  * if the kernel is checking its slot at that moment.
  *
- * WAIT needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for each batch of events
- * (multishot).  On kernels before 6.8 the program polls.
+ * WAIT is a request to io_uring, which needs Linux 6.8.  Since Linux 6.18 one WAIT can complete for
+ * each batch of events (multishot).  On kernels before 6.8 the program polls.
  */
 #include <err.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 #define CONNECTIONS	100000
 #define REQUESTS	4		/* of each connection */
 #define TIMEOUT		(2 * TIMERHEAP_SEC)
-#define SILENT		100		/* each 100th connection gets no last answer */
+#define SILENT		100		/* every 100th connection gets no last answer */
 
 #define MULTISHOT	2U		/* IORING_URING_CMD_MULTISHOT, which old headers lack */
 #define KICK_MAX	1024U		/* the most slots of a KICK request */
@@ -42,7 +42,7 @@ static struct timerheap *th;
 static struct io_uring ring;
 static uint32_t kicks[CONNECTIONS], nr_kicks;
 static unsigned int calls, kicked, expired, early;
-static unsigned int late;		/* answers after the event of the timeout was taken */
+static unsigned int late;		/* answers that came after the event of the timeout */
 static unsigned int requested;		/* KICK requests that have not completed */
 static bool waiting;
 
@@ -122,7 +122,7 @@ static void complete(const struct io_uring_cqe *cqe)
 		else if (way == POLL)
 			errx(1, "poll: %s", strerror(-cqe->res));
 		else
-			way++;	/* this kernel refuses it: EINVAL or EOPNOTSUPP */
+			way++;	/* the kernel has refused this way: EINVAL or EOPNOTSUPP */
 		return;
 	}
 	if (cqe->res < 0)
@@ -130,8 +130,8 @@ static void complete(const struct io_uring_cqe *cqe)
 	requested--;
 	kicked += cqe->res;
 	/*
-	 * The request was for at most KICK_MAX slots, from @first on.  Task work may have ended it
-	 * early: kick its other slots by the library.
+	 * The request was for at most KICK_MAX slots, from @first on.  If task work has ended the
+	 * request early, kick its other slots by timerheap_kick().
 	 */
 	if (nr > KICK_MAX)
 		nr = KICK_MAX;
@@ -140,7 +140,7 @@ static void complete(const struct io_uring_cqe *cqe)
 			errx(1, "timerheap_kick");
 }
 
-/* Submit, wait for at least one completion, and handle all. */
+/* Submit the prepared requests, wait for a completion, and handle all completions. */
 static void turn(void)
 {
 	struct io_uring_cqe *cqe;
