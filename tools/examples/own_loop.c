@@ -28,7 +28,7 @@ struct timer {
 	struct timer *next;		/* the next in the list of all timers of the loop */
 	uint32_t slot;
 	bool active;			/* started, and its function was not called yet */
-	uint64_t deadline;		/* of the last start, for a child: it cannot read the slot */
+	uint64_t deadline;		/* of the last start; for a child of fork() */
 	void (*function)(struct timer *timer);
 };
 

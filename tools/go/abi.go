@@ -5,7 +5,8 @@ package timerheap
 import "sync/atomic"
 
 // The parts of <linux/timerheap.h> that the package uses.  The names are those of the header,
-// without TIMERHEAP_ or timerheap_.  abi_test.go compares them with the record of the header.
+// without TIMERHEAP_ or timerheap_.  abi_test.go compares the values with selftests/abi/header, the
+// record of the header.
 
 const (
 	abiLayout      = 2
@@ -16,7 +17,7 @@ const (
 	abiDiscarded   = 1 << 63
 )
 
-// The calls.  These numbers are those of amd64, arm64 and riscv64, for which device_linux.go is.
+// The numbers of the calls on amd64, arm64 and riscv64, the processors of device_linux.go.
 const (
 	iocSetup = 0xc048bc01
 	iocKick  = 0xc018bc08

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// abi.go against selftests/abi/header, the record of <linux/timerheap.h>.  selftests/abi/check
+// Compare abi.go with selftests/abi/header, the record of <linux/timerheap.h>.  selftests/abi/check
 // compares the record with the header.
 
 const recordPath = "../../selftests/abi/header"
@@ -77,7 +77,7 @@ func compareRecord(record string) (differences []string) {
 			if uint64(kind.Size()) != value {
 				differ("%s, and %d bytes in Go", line, kind.Size())
 			}
-		// The entries of the ring follow the structure, and have no size.
+		// The record has the entries of the ring with size 0.  The Go structure omits them.
 		case part[0] == "field" && kind != nil && part[3] != "0":
 			fields[structure]++
 			mine, ok := kind.FieldByName(goName(field))
@@ -98,7 +98,7 @@ func compareRecord(record string) (differences []string) {
 	return differences
 }
 
-func TestABI(t *testing.T) {
+func TestABIAgreesWithRecordOfHeader(t *testing.T) {
 	content, err := os.ReadFile(recordPath)
 	if os.IsNotExist(err) {
 		t.Skip("the record of the header is not here")

@@ -13,11 +13,12 @@ import (
 //
 //	time		package time itself
 //	process		this package, without the device
-//	fake		this package, with the device of fake_test.go: what the process does for the
-//			protocol.  A KICK there is a mutex and a heap, and no system call.
+//	fake		this package, with the device of fake_test.go.  This measures what the
+//			process does for the protocol: a KICK there makes no system call, but locks
+//			a mutex and changes a heap.
 //	kernel		this package, with /dev/timerheap
 //
-// The names are those of Go's own benchmarks of timers.
+// Most names are those of Go's own benchmarks.
 
 const benchPending = 32768
 

@@ -10,20 +10,20 @@ import (
 
 // A context with a deadline.
 //
-// It embeds a context of context.WithCancel, which ends when the parent ends, and whose channel
-// Done returns.  When the timer expires, the package cancels the embedded context.  That alone
-// would make Err return Canceled, so Err is decided here: err is set once, in the same critical
-// section in which the embedded context ends.
+// It embeds a context of context.WithCancel, which ends when the parent ends.  Done returns the
+// channel of the embedded context.  When the timer expires, the package cancels the embedded
+// context, whose error is then Canceled.  So deadlineContext has an error of its own, err, which is
+// set once.  finish sets err in the critical section in which it cancels the embedded context.
 //
 //	ends by			err
 //	the timer		context.DeadlineExceeded
 //	the cancel function	context.Canceled
 //	the parent		the error of the embedded context, which is the parent's
 //
-// Package context derives contexts from a standard one by a list inside of it, which it finds by
-// Value with a key of its own.  Contexts in the list of the embedded context would get its error,
-// Canceled.  So Value hides the embedded context.  Package context then waits for Done in a
-// goroutine, and reads Err.
+// A standard context has a list of the contexts that are derived from it.  To find the standard
+// context among the parents, package context calls Value with a key of its own.  Contexts in the
+// list of the embedded context would get its error, Canceled.  So Value hides the embedded context.
+// Package context then waits for Done in a goroutine, and reads Err.
 
 // deadlineContext is the context of WithDeadline.
 type deadlineContext struct {
@@ -38,8 +38,9 @@ type deadlineContext struct {
 }
 
 // WithTimeout returns a copy of parent that ends after d, with the error context.DeadlineExceeded.
-// It ends earlier if the parent ends, or if the program calls the function.  The program calls it
-// when the work is finished, which stops the timer, also if the parent has ended before.
+// It ends earlier if the parent ends, or if the program calls the returned function.  The program
+// calls this function when its work is finished.  Only this call and the expiry end the timer, even
+// if the parent has ended.
 // WithTimeout panics if parent is nil.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return WithDeadline(parent, time.Now().Add(d))
@@ -47,8 +48,8 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 
 // WithDeadline returns a copy of parent that ends at the time d, as WithTimeout.  If the deadline
 // of the parent is not later, the copy has that deadline, and needs no timer.  If d has a reading
-// of the monotonic clock, steps of the wall clock have no effect.  Otherwise a step after the call
-// has none.
+// of the monotonic clock, no step of the wall clock has an effect.  If d has none, no step after
+// the call has an effect.
 func WithDeadline(parent context.Context, d time.Time) (context.Context, context.CancelFunc) {
 	if parent == nil {
 		panic("timerheap: WithDeadline with a nil parent")

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of package context check for deadlines, each with the name of
-// Go's test.
+// The behaviors that Go's own tests of package context check for deadlines.  The word after "Go:"
+// is the name of Go's test.
 
 // ends fails unless the context ends with an error.
 func ends(t *testing.T, c context.Context, err error) {
@@ -40,10 +40,11 @@ func lives(t *testing.T, c context.Context) {
 	}
 }
 
-// other hides the type of a context, as a context of the program's own does.
+// other hides the type of a context, since package context treats types of a program differently.
 type other struct{ context.Context }
 
-func TestDeadline(t *testing.T) {
+// A context ends at its deadline or that of its parent, whichever is earlier.  Go: TestDeadline.
+func TestContextEndsAtEarlierDeadline(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
 		start := time.Now()
@@ -58,7 +59,7 @@ func TestDeadline(t *testing.T) {
 		ends(t, c, context.DeadlineExceeded)
 		notEarly(t, start, time.Now(), d)
 
-		// The earlier deadline counts, that of the parent or of the child.
+		// The earlier one of the two deadlines ends the child.
 		for _, children := range []struct{ parent, child time.Duration }{
 			{d, time.Hour}, {time.Hour, d},
 		} {
@@ -74,7 +75,7 @@ func TestDeadline(t *testing.T) {
 			cancelParent()
 		}
 
-		// A deadline in the past.
+		// A deadline in the past ends the context at once.
 		c, cancel = WithDeadline(context.Background(), time.Now().Add(-time.Millisecond))
 		ends(t, c, context.DeadlineExceeded)
 		cancel()
@@ -87,8 +88,9 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// The contexts that package context derives end with the error of this package's context.
-func TestTimeout(t *testing.T) {
+// The contexts that package context derives end with the error of this package's context.  Go:
+// TestTimeout.
+func TestDerivedContextsEndWithDeadlineExceeded(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		type key struct{}
 		const d = 20 * time.Millisecond
@@ -113,7 +115,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-func TestValues(t *testing.T) {
+// Go: TestValues.
+func TestContextHasValuesOfParent(t *testing.T) {
 	type key struct{}
 	useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.WithValue(context.Background(), key{}, 5), time.Hour)
@@ -123,7 +126,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestCanceledTimeout(t *testing.T) {
+// Go: TestCanceledTimeout.
+func TestCancelEndsContextAndChildren(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		c, cancel := WithTimeout(context.Background(), time.Hour)
 		lives(t, c)
@@ -139,8 +143,8 @@ func TestCanceledTimeout(t *testing.T) {
 	})
 }
 
-// cancel stops the timer, and frees its slot.
-func TestCancelRemovesTimer(t *testing.T) {
+// Go: TestCancelRemoves.
+func TestCancelFreesSlotOfTimer(t *testing.T) {
 	k, _ := useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), time.Hour)
 	if used := usedSlots(k); used != 1 {
@@ -153,8 +157,9 @@ func TestCancelRemovesTimer(t *testing.T) {
 	ends(t, c, context.Canceled)
 }
 
-// The end of a parent ends its child, and the end of a child does not end its parent.
-func TestParentFinishesChild(t *testing.T) {
+// The end of a parent ends its child, and the end of a child does not end its parent.  Go:
+// TestParentFinishesChild, TestChildFinishesFirst.
+func TestEndOfParentEndsOnlyChildren(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		parent, cancelParent := context.WithCancel(context.Background())
 		first, cancelFirst := WithTimeout(parent, time.Hour)
@@ -178,8 +183,8 @@ func TestParentFinishesChild(t *testing.T) {
 	})
 }
 
-// Many contexts are cancelled, and expire, at the same time.  Err never changes.
-func TestSimultaneousCancels(t *testing.T) {
+// Many contexts expire and are cancelled at the same time.  Go: TestSimultaneousCancels.
+func TestErrNeverChangesAfterEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		root, cancelRoot := context.WithCancel(context.Background())
 		defer cancelRoot()
@@ -219,8 +224,9 @@ func TestSimultaneousCancels(t *testing.T) {
 	})
 }
 
-// A context may be cancelled while its parent is: no goroutine waits for another one forever.
-func TestInterlockedCancels(t *testing.T) {
+// If a child and its parent are cancelled at the same time, no goroutine waits for another one
+// forever.  Go: TestInterlockedCancels.
+func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for i := 0; i < 100; i++ {
 			parent, cancelParent := WithTimeout(context.Background(), time.Hour)
@@ -236,8 +242,9 @@ func TestInterlockedCancels(t *testing.T) {
 	})
 }
 
-// Layers of contexts of both packages end with the error of the layer that has ended first.
-func TestLayersTimeout(t *testing.T) {
+// In a chain of contexts of both packages, the children end with the error of the context that has
+// ended first.  Go: TestLayersCancel, TestLayersTimeout.
+func TestChildrenEndWithErrorOfFirstEndedLayer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, cancelFirst := range []bool{true, false} {
 			layers := []context.Context{context.Background()}
@@ -284,13 +291,15 @@ func TestLayersTimeout(t *testing.T) {
 	})
 }
 
-func TestInvalidDerivedFail(t *testing.T) {
+// Go: TestInvalidDerivedFail.
+func TestNilParentPanics(t *testing.T) {
 	var none context.Context
 	panicsWith(t, func() { WithTimeout(none, time.Second) })
 	panicsWith(t, func() { WithDeadline(none, time.Now()) })
 }
 
-func TestDeadlineExceededIsNetError(t *testing.T) {
+// Go: TestDeadlineExceededIsNetError.
+func TestDeadlineExceededIsTimeoutOfPackageNet(t *testing.T) {
 	useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), 0)
 	defer cancel()
@@ -300,8 +309,7 @@ func TestDeadlineExceededIsNetError(t *testing.T) {
 	}
 }
 
-// No goroutine is left after the end of the contexts.
-func TestContextLeavesNoGoroutine(t *testing.T) {
+func TestEndedContextLeavesNoGoroutine(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		before := runtime.NumGoroutine()
 		for i := 0; i < 50; i++ {

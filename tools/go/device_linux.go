@@ -11,17 +11,17 @@ import (
 	"unsafe"
 )
 
-// The system calls of /dev/timerheap.  No other file makes one.
+// This file has all system calls on /dev/timerheap.
 
 const (
 	devicePath = "/dev/timerheap"
 
 	clockMonotonic = 1
 
-	// Linux 5.14 and newer; the module needs a newer one.  Package syscall has no name for it.
+	// MADV_POPULATE_WRITE, since Linux 5.14.  Package syscall has no name for it.
 	madvPopulateWrite = 23
 
-	// The slots of a new context.  64 KiB of them are allocated only when they are used.
+	// The slots of a new context.  The kernel allocates their 64 KiB when they are first used.
 	firstSlots = 1024
 )
 
@@ -36,7 +36,7 @@ type kernelDevice struct {
 	pageSize uintptr
 }
 
-// ioctl makes a call until no signal interrupts it.  It returns 0 or an error number.
+// ioctl makes a call, and repeats it if a signal interrupts it.  It returns 0 or an error number.
 func ioctl(fd uintptr, request uintptr, argument unsafe.Pointer) syscall.Errno {
 	for {
 		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, request, uintptr(argument))
@@ -72,7 +72,7 @@ func openKernel() (*kernel, error) {
 
 // setup makes the call SETUP and maps the slots and the ring.
 func (d *kernelDevice) setup() (*kernel, error) {
-	// A larger maxSlots counts as the limit of the machine, which SETUP returns.
+	// SETUP reduces maxSlots to the limit of the machine, and returns the result.
 	call := setupCall{clock: clockMonotonic, slots: firstSlots, layout: abiLayout,
 		maxSlots: ^uint32(0)}
 	if errno := ioctl(d.fd, iocSetup, unsafe.Pointer(&call)); errno != 0 {
@@ -99,7 +99,7 @@ func (d *kernelDevice) setup() (*kernel, error) {
 	return newKernel(d, memory, call.slots), nil
 }
 
-// slotsOf returns the slots in an area, which has whole pages.
+// slotsOf returns the slots in an area of whole pages.
 func slotsOf(area []byte) []slot {
 	return unsafe.Slice((*slot)(unsafe.Pointer(&area[0])), len(area)/slotStride)
 }
@@ -120,10 +120,10 @@ func (d *kernelDevice) unmap() {
 	}
 }
 
-// kick implements device.  A signal may end KICK before it has checked the slot, without an error.
+// kick implements device.  A signal may end KICK without an error, but with 0 slots checked.
 func (d *kernelDevice) kick(number *uint32) error {
 	for {
-		// The number is in memory of the heap, which does not move: see owner.
+		// KICK reads the number by its address.  The memory of an owner does not move.
 		call := kickCall{slots: uint64(uintptr(unsafe.Pointer(number))), nr: 1}
 		errno := ioctl(d.fd, iocKick, unsafe.Pointer(&call))
 		if errno != 0 {
@@ -151,7 +151,7 @@ func (d *kernelDevice) touch(s *slot) error {
 	}
 	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(s)), slotStride,
 		madvPopulateWrite)
-	// Other errors state that the kernel could not try, so the first access allocates the page.
+	// After any other error, the kernel has not tried: the first access allocates the page.
 	if errno == syscall.EFAULT || errno == syscall.ENOMEM {
 		return errno
 	}

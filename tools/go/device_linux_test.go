@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// What the package expects of the Go runtime's poller and of the system calls, without the device.
+// These tests check what the package expects of the Go runtime's poller and of system calls.  They
+// need no device.
 
 // polled returns a device whose descriptor is the end of a pipe, and the other end.
 func polled(t *testing.T) (*kernelDevice, int) {
@@ -33,10 +34,10 @@ func polled(t *testing.T) (*kernelDevice, int) {
 	return d, ends[1]
 }
 
-// Each edge wakes the goroutine that waits.  The goroutine never reads the pipe, so the pipe stays
-// readable.  The package never reads the device either, since it takes the events from memory.  An
-// edge is not lost if it comes just when the goroutine begins to wait.
-func TestDeviceWait(t *testing.T) {
+// Each edge wakes the goroutine that waits, even if the edge is made just when the goroutine begins
+// to wait.  The goroutine never reads the pipe, so the pipe stays readable.  The package never
+// reads the device either, since it takes the events from memory.
+func TestEachEdgeWakesWaiter(t *testing.T) {
 	d, other := polled(t)
 	var added, taken atomic.Int64
 	const rounds = 5000
@@ -68,8 +69,8 @@ func TestDeviceWait(t *testing.T) {
 	}
 }
 
-// A goroutine that waits does not occupy a processor or a thread, and ends when the file is closed.
-func TestDeviceWaitEnds(t *testing.T) {
+// A goroutine that waits gets an error when the file is closed.
+func TestCloseEndsWait(t *testing.T) {
 	d, _ := polled(t)
 	ended := make(chan error, 1)
 	go func() { ended <- d.wait(func() bool { return false }) }()
@@ -80,8 +81,8 @@ func TestDeviceWaitEnds(t *testing.T) {
 	}
 }
 
-// The calls return the error number of the kernel, here that of a file that is no device.
-func TestDeviceErrors(t *testing.T) {
+// KICK, GROW and SETUP return the error number of the kernel, which is ENOTTY for a pipe.
+func TestCallsReturnErrorOfKernel(t *testing.T) {
 	d, _ := polled(t)
 	number := uint32(0)
 	if err := d.kick(&number); err != syscall.ENOTTY {
@@ -95,9 +96,9 @@ func TestDeviceErrors(t *testing.T) {
 	}
 }
 
-// touch reports a lack of memory.  The test maps a file: memory beyond its end is missing, as in
-// the device if the user may have no more.
-func TestDeviceTouch(t *testing.T) {
+// The test maps two pages of a file of one page.  A touch of the second page fails, like a touch of
+// the device's memory if the user's limit is reached.
+func TestTouchReportsMissingMemory(t *testing.T) {
 	d, _ := polled(t)
 	file, err := os.Create(t.TempDir() + "/slots")
 	if err != nil {
@@ -115,9 +116,9 @@ func TestDeviceTouch(t *testing.T) {
 	defer syscall.Munmap(area)
 	slots, second := slotsOf(area), int(d.pageSize)/slotStride
 	if d.touch(&slots[0]) != nil {
-		t.Error("touch of memory fails")
+		t.Error("a touch of memory that exists fails")
 	}
 	if d.touch(&slots[second]) == nil {
-		t.Error("touch of memory that is missing is no error")
+		t.Error("a touch of missing memory does not fail")
 	}
 }

@@ -11,7 +11,7 @@ func openKernel() (*kernel, error) {
 	return nil, errors.New("timerheap: no /dev/timerheap on this system")
 }
 
-// readClock returns the origin of the clock, since no kernel reads it.
+// readClock returns a constant: without the device, no kernel compares times with this clock.
 func readClock() uint64 {
 	return 1
 }

@@ -23,23 +23,24 @@
 // Reset has returned, no receive gets a value of the former arming.  Stop and Reset return true if
 // they have prevented that value, or a call of the function.  An arming begins at a start.  It ends
 // when the timer expires or is stopped.  In timerheap an event belongs to an arming, and a stop
-// discards it.  That is the rule of Go 1.23, so the channels get it at no cost.
+// discards it.  That is the rule of Go 1.23, so the package needs no further work for it.
 //
 // There are these differences to Go 1.23:
 //
 //   - cap(C) is 1, and len(C) is 1 after an expiry, as in Go 1.22.  A program cannot make a channel
 //     of another kind.
 //   - A timer that nothing refers to stays in memory until it expires, and a ticker until Stop, as
-//     in Go 1.22.  The package must refer to the channel to send, so the collector finds it in use.
-//     A finalizer would not help: a program may keep C alone.  An idle timer uses nothing but its
-//     own memory.
+//     in Go 1.22.  The package must refer to the channel to send, so the garbage collector finds
+//     the channel in use.  A finalizer of the Timer would not help: a program may keep C and drop
+//     the Timer.  An idle timer uses nothing but its own memory.
 //   - A period below 100 microseconds counts as 100 microseconds, the default minimum of the
 //     device.  A ticker of one nanosecond in package time keeps a processor busy.
 //   - A standard context that is derived from one of this package needs a goroutine, since package
 //     context knows only its own types.
-//   - context.Cause does not return the cause of a parent, and nil with some versions of Go.
-//   - If the parent of a context ends, its timer stays until the program calls the function, or
-//     until the deadline.
+//   - context.Cause does not return the cause of a parent.  With some versions of Go it returns
+//     nil.
+//   - If the parent of a context ends, the timer of the context stays pending until the program
+//     calls the cancel function, or until the deadline.
 //   - A fake clock of the Go runtime, as in testing/synctest, does not apply to timers of the
 //     kernel.
 //
@@ -48,23 +49,23 @@
 //
 // # How the kernel serves
 //
-// The process has one context of the device.  A timer has a slot of it from its start until it
-// expires or is stopped.  The slot then serves another timer.  So a timer that is dropped leaves
-// nothing in the kernel, and needs no finalizer.  If no slot is free, GROW gives the context twice
-// as many.  If the kernel refuses, package time serves the timer, from this start until it expires
-// or is stopped.
+// The process has one context of the device.  A timer has a slot of this context from its start
+// until it expires or is stopped.  The slot then serves another timer.  So an idle timer that the
+// program drops leaves nothing in the kernel, and needs no finalizer.  If no slot is free, GROW
+// doubles the number of slots.  If the kernel refuses that, package time serves the timer, from
+// this start until it expires or is stopped.
 //
 // A start, a stop and a Reset are atomic operations on the slot, by the protocol of
 // <linux/timerheap.h>.  They make a KICK only if the kernel would check the slot too late.  The
 // operations of sync/atomic are sequentially consistent, so each is at least as strong as the
 // protocol requires.  (A) to (F) in comments are the barriers of that header.
 //
-// One goroutine takes the events.  It waits in the poller of the Go runtime, as for a socket.
+// One goroutine takes the events.  It waits in the poller of the Go runtime, as if for a socket.
 //
 // # One lock for each timer
 //
 // A timer has a mutex.  Start, stop and Reset hold it.  The goroutine that takes events holds it
-// from the exchange of expirations until the value is in the channel.  So Stop finds each expiry in
+// from the exchange of @expirations until the value is in the channel.  So Stop finds each expiry in
 // one of two places: in the slot, where it discards the expiry, or in the channel, which it
 // empties.  There is no third place, in which a value could stay and appear later.
 //

@@ -11,9 +11,9 @@ import (
 
 // The engine: which of the kernel and package time serves, and the clock that both share.
 
-// engine is what serves the timers of the process: a context, or nil for package time.  The first
-// use of a timer sets it, and the tests replace it.  If refused is not empty, no engine serves, and
-// each use of a timer panics with it.
+// engine has what serves the timers of the process: kernel is a context, or nil for package time.
+// The first use of a timer sets it, and the tests replace it.  If refused is not empty, no engine
+// serves, and each use of a timer panics with that text.
 var engine struct {
 	once    sync.Once
 	kernel  atomic.Pointer[kernel]
@@ -41,7 +41,7 @@ func current() *kernel {
 // choose opens the device, unless the environment asks for the process.
 func choose() {
 	choice := os.Getenv("TIMERHEAP_ENGINE")
-	// The user of a set-user-ID program must not choose for it.
+	// The environment of a set-user-ID program is that of another user: it must not choose.
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		choice = ""
 	}
@@ -66,9 +66,9 @@ func choose() {
 // The kernel's times are those of CLOCK_MONOTONIC.  A time.Time has a reading of the same clock,
 // but package time does not export it.  So the package reads both at one moment, the origin.
 //
-// The reading of the kernel's clock follows that of package time.  So the package's now is later
-// than the true one, by the time between the two readings.  That is the safe direction: a deadline
-// is not early.  Of several attempts, the one with the least time between its readings counts.
+// The package reads the kernel's clock after that of package time.  So now() is ahead of the
+// kernel's clock, by the time between the two readings.  That is the safe direction: no timer
+// expires early.  Of 10 attempts, the package uses that with the least time between the readings.
 
 var origin, originTime = readOrigin()
 

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// What the tests share: each test runs on each engine.
+// Functions that the tests share.  A test that calls onEngines runs on each engine:
 //
 //	process	package time
 //	fake	the protocol of the kernel, on the device of fake_test.go
-//	slow	the same, with pauses between the steps of a check
+//	slow	as fake, with pauses between the steps of a check
 //	kernel	/dev/timerheap; skipped if it cannot be opened
 //
-// "go test -run /fake" selects an engine, and so does -test.run of a test program.
+// "go test -run /fake" selects an engine, as -test.run /fake of a test program does.
 
-// patience is how long a test waits for what must happen.  No test judges lateness by less.
+// patience is how long a test waits for what must happen.  A shorter delay fails no test.
 const patience = 20 * time.Second
 
-// real is the context of /dev/timerheap, or the error of opening it.  One serves all tests.
+// real has the context of /dev/timerheap, or the error of its open.  All tests share the context.
 var real struct {
 	once   sync.Once
 	kernel *kernel
@@ -37,7 +37,7 @@ func openReal() (*kernel, error) {
 	return real.kernel, real.err
 }
 
-// use lets a context serve new starts, or package time if it is nil, until the test ends.
+// use lets the context k serve new starts until the test ends.  If k is nil, package time serves.
 func use(t testing.TB, k *kernel) {
 	engine.once.Do(func() {})
 	former := engine.kernel.Load()
@@ -79,7 +79,7 @@ func onEngines(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// receive waits for a value.  Without one it fails, and returns the zero value.
+// receive waits for a value.  If none arrives in time, the test fails, and the result is zero.
 func receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
@@ -92,7 +92,7 @@ func receive[T any](t testing.TB, c <-chan T) T {
 	return none
 }
 
-// receiveNothing fails if the channel has a value, or gets one within a moment.
+// receiveNothing fails if the channel has a value, or gets one within 10 ms.
 func receiveNothing[T any](t testing.TB, c <-chan T) {
 	t.Helper()
 	select {
@@ -117,7 +117,7 @@ func waitFor(t testing.TB, what string, condition func() bool) {
 func notEarly(t testing.TB, start, at time.Time, d time.Duration) {
 	t.Helper()
 	if past := at.Sub(start); past < d {
-		t.Errorf("%v after the start, for %v", past, d)
+		t.Errorf("%v after the start instead of %v", past, d)
 	}
 }
 

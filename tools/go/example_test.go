@@ -16,7 +16,7 @@ func ExampleAfterFunc() {
 	idle := timerheap.AfterFunc(time.Minute, func() { closed <- true })
 
 	for packet := 0; packet < 3; packet++ {
-		// Each packet postpones the timer.  That is no system call.
+		// Each packet postpones the timer, without a system call.
 		if !idle.Reset(time.Minute) {
 			fmt.Println("too late")
 		}
@@ -28,7 +28,7 @@ func ExampleAfterFunc() {
 	// Output: closed, stopped: false
 }
 
-// A timer whose value no receive has taken: Reset removes the value, without a receive.
+// The timer has expired, and no receive has taken its value.  Reset removes the value.
 func ExampleTimer_Reset() {
 	timer := timerheap.NewTimer(0)
 	time.Sleep(20 * time.Millisecond)

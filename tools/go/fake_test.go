@@ -16,9 +16,9 @@ import (
 // A device in the process, for the tests: the kernel's side of the protocol, as in
 // module/device/slot.c and ring.c.
 //
-// The functions store and load the words of a slot in the same order as those of slot.c, whose
-// names they have.  A mutex takes the place of the claim of a timer, so a KICK waits for the end of
-// a check.  A goroutine takes the place of the runs.
+// The functions store and load the words of a slot in the same order as those functions of slot.c
+// that their comments name.  A mutex takes the place of the claim of a timer, so a KICK waits for
+// the end of a check.  A goroutine takes the place of the expiry runs.
 
 // fakeItem is a queued check.  It is valid if its generation is that of the slot.
 type fakeItem struct {
@@ -73,7 +73,7 @@ func newFake(nr, max uint32) (*kernel, *fakeDevice) {
 	return k, f
 }
 
-// close ends the goroutines, and reports what the program has done wrong.
+// close ends the goroutines, and reports the faults that the device has found in the program.
 func (f *fakeDevice) close(t testing.TB) {
 	close(f.closed)
 	f.mu.Lock()
@@ -126,7 +126,7 @@ func (f *fakeDevice) touch(s *slot) error {
 	return nil
 }
 
-// grow copies the numbers to the entries that they have in a larger ring.
+// grow implements device.  It copies the numbers to the entries that they have in the larger ring.
 func (f *fakeDevice) grow(slots uint32) (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -211,7 +211,7 @@ func (f *fakeDevice) check(number uint32) (next, count uint64, publish bool) {
 	return now() + minPeriod, 0, false
 }
 
-// expire is theap_slot_expire(), and the operation function() after it.
+// expire is theap_slot_expire(), with theap_slot_function(), which adds the number to the ring.
 func (f *fakeDevice) expire(number uint32) {
 	s := &f.slots[number]
 	next, count, publish := f.check(number)
@@ -272,7 +272,7 @@ func (f *fakeDevice) schedule(number uint32, when uint64) {
 	}
 }
 
-// run expires what is due, one slot in each claim, and sleeps until the next check.
+// run makes the checks that are due, each under its own lock of mu, and sleeps until the next.
 func (f *fakeDevice) run() {
 	sleep := time.NewTimer(time.Hour)
 	defer sleep.Stop()

@@ -9,10 +9,10 @@ import (
 
 // The program's side of "The protocol of a mapped slot" in <linux/timerheap.h>.
 //
-// A slot belongs to one timer at a time: to the one that has started it, until the timer has
-// expired or was stopped.  In between, only this timer stores to the slot, and holds its mutex.  So
-// some of the protocol's steps against concurrent starts and stops are not necessary here.  The
-// comments name these steps.
+// A slot belongs to one timer at a time, from the start of the timer until it expires or is
+// stopped.  Meanwhile only methods of this timer start and stop the slot, and they hold the timer's
+// mutex.  So some of the protocol's steps against concurrent starts and stops are not necessary
+// here.  The comments name these steps.
 
 // device has the system calls of a context.  The tests have a device of their own.
 type device interface {
@@ -110,7 +110,7 @@ func (s *slot) checksTooLate(deadline uint64) bool {
 // caller starts the slot.
 func (k *kernel) arm(number uint32, deadline, period uint64) {
 	s := &k.slots[number]
-	// A store costs as much as an exchange, and a load nearly nothing.
+	// An atomic store costs as much as an exchange, and a load nearly nothing.
 	if s.period.Load() != period {
 		s.period.Store(period)
 	}
@@ -143,8 +143,8 @@ func (k *kernel) postpone(number uint32, deadline uint64) bool {
 // one that was not taken.
 //
 // The number of the slot may be in the ring, and the next expiry must not add it a second time.
-// So a word with expirations becomes DISCARDED, and only the goroutine that takes events makes it
-// 0.
+// So disarm replaces a number of expirations by the flag DISCARDED.  Only the goroutine that takes
+// events replaces the word by 0.
 func (k *kernel) disarm(number uint32) bool {
 	s := &k.slots[number]
 	stopped := s.deadline.Swap(0) != 0
@@ -164,7 +164,7 @@ func (k *kernel) disarm(number uint32) bool {
 	}
 }
 
-// serve takes events until the device fails, which /dev/timerheap does not.
+// serve takes events until the wait for events fails, which it never does with /dev/timerheap.
 func (k *kernel) serve() error {
 	var numbers [64]uint32
 	for {
@@ -191,8 +191,8 @@ func (k *kernel) hasEntries() bool {
 // readRing removes numbers from the ring, as many as numbers has room for.  It returns how many.
 //
 // (C) and (D): the load of tail precedes the loads of the entries.  The numbers are read, and head
-// is beyond them, before takeSlot makes a word of expirations 0: (E).  The kernel cannot add a
-// number before that, so GROW may run between readRing and takeSlot.
+// is beyond them, before takeSlot replaces the expirations of a slot by 0: (E).  Before that, the
+// kernel does not add the number again.  So GROW may run between readRing and takeSlot.
 func (k *kernel) readRing(numbers []uint32) int {
 	k.reading.Lock()
 	defer k.reading.Unlock()
@@ -225,7 +225,7 @@ func ringEntries(nr uint32) uint32 {
 //
 // The timer may be stopped at any moment, and the slot may get another owner:
 //
-//	this goroutine			others
+//	this goroutine			other goroutines
 //	  reads the owner: timer 1
 //					  timer 1 stops: discards, frees the slot
 //					  timer 2 starts the slot
@@ -244,12 +244,12 @@ func (k *kernel) takeSlot(number uint32) {
 	}
 }
 
-// takeNothing makes the word of a free slot 0, which may be DISCARDED.  Then the next expiry adds
-// the number to the ring again.
+// takeNothing replaces the word of expirations of a free slot, which may be DISCARDED, by 0.  Then
+// the next expiry adds the number of the slot to the ring again.
 //
-// A free slot has no expirations.  If the word has expirations, an owner has started the slot after
-// the caller's read.  The function then changes nothing and returns false, and the caller's next
-// read finds that owner.
+// A free slot has no expirations.  If it has some, a timer has started the slot since the caller
+// found no owner.  The function then changes nothing and returns false, and the caller's next read
+// of the owner finds that timer.
 func (s *slot) takeNothing() bool {
 	old := s.expirations.Load()
 	return old&abiExpirations == 0 && s.expirations.CompareAndSwap(old, 0)
@@ -259,16 +259,16 @@ func (s *slot) takeNothing() bool {
 // they were discarded, and the time at which the kernel found the last of them due.  The caller
 // holds the mutex of the owner.
 //
-// The protocol's reader first sets READING in a word that has DISCARDED, so that a stop and another
-// expiry do not restore the word.  Here no stop runs: a stop holds the mutex, too.
+// The protocol's reader first sets READING in a word that has DISCARDED, since a stop and another
+// expiry could make the word the same again.  Here no stop runs meanwhile: it needs the mutex, too.
 func (k *kernel) takeExpirations(number uint32) (count, fired uint64) {
 	s := &k.slots[number]
 	k.endBackOff(number)
 	for {
 		old := s.expirations.Load()
 		count, fired = old&abiExpirations, s.fired.Load()
-		// (E), a full barrier, pairs with (F): after it, the kernel may add the number
-		// again.
+		// (E), a full barrier, pairs with (F): after (E) the kernel may add the number to
+		// the ring again.
 		if s.expirations.CompareAndSwap(old, 0) {
 			break
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The protocol of slots, step by step, and under load.
+// Tests of the slot protocol, step by step, and under load.
 
 // stepped is a fake device without goroutines: the test lets it check slots, and takes events.
 type stepped struct {
@@ -33,7 +33,7 @@ func newStepped(t *testing.T, nr, max uint32) stepped {
 	return stepped{t, k, f}
 }
 
-// expire lets the kernel find a slot due.
+// expire lets the fake kernel find a slot due.
 func (s stepped) expire(number uint32) {
 	s.f.slots[number].deadline.Store(1)
 	s.f.expire(number)
@@ -49,7 +49,7 @@ func (s stepped) takeAll() int {
 	return nr
 }
 
-// kicks fails unless f makes this many KICKs.
+// kicks fails unless the function f makes want KICKs.
 func (s stepped) kicks(what string, want int64, f func()) {
 	s.Helper()
 	before := s.f.kicks.Load()
@@ -66,7 +66,8 @@ func (s stepped) word(number uint32, want uint64) {
 	}
 }
 
-func TestKicks(t *testing.T) {
+// A KICK is needed only if no check is queued in time, or if the kernel is checking the slot.
+func TestKickOnlyIfCheckIsTooLateOrRunning(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	var timer *Timer
 	s.kicks("the first start", 1, func() { timer = NewTimer(time.Minute) })
@@ -88,7 +89,7 @@ func TestKicks(t *testing.T) {
 }
 
 // A stop discards an expiry that was not taken, and its number stays in the ring once.
-func TestStopDiscards(t *testing.T) {
+func TestStopDiscardsUntakenExpiry(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	timer := NewTimer(time.Hour)
 	number := timer.t.slot
@@ -120,8 +121,8 @@ func TestStopDiscards(t *testing.T) {
 	}
 }
 
-// The number of a free slot leaves the ring, and the next expiry adds it again.
-func TestFreeSlotInRing(t *testing.T) {
+// The reader removes the number of a free slot from the ring, and the next expiry adds it again.
+func TestExpiryAfterFreeIsDelivered(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	timer := NewTimer(time.Hour)
 	number := timer.t.slot
@@ -138,8 +139,8 @@ func TestFreeSlotInRing(t *testing.T) {
 	}
 }
 
-// The goroutine that takes events has read the owner of a slot, and then the slot gets another one.
-func TestOwnerChanges(t *testing.T) {
+// The goroutine that takes events has read the owner of a slot.  Then the slot gets another owner.
+func TestFormerOwnerTakesNoEvent(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	first := NewTimer(time.Hour)
 	number := first.t.slot
@@ -156,11 +157,11 @@ func TestOwnerChanges(t *testing.T) {
 		t.Fatal("the second timer has another slot: the test is too weak")
 	}
 	s.expire(number)
-	// It has read the first timer.
+	// The goroutine has read that the first timer is the owner.
 	if first.t.take(s.k, s.k.owner(number)) {
 		t.Error("a former owner takes an event")
 	}
-	// It has read that the slot is free.
+	// The goroutine has read that the slot is free.
 	if s.f.slots[number].takeNothing() {
 		t.Error("an event is taken as that of a free slot")
 	}
@@ -172,7 +173,7 @@ func TestOwnerChanges(t *testing.T) {
 }
 
 // A Reset of an expired timer, whose event was not taken, leaves one value: the new one.
-func TestResetDiscards(t *testing.T) {
+func TestResetDiscardsUntakenExpiry(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	timer := NewTimer(time.Hour)
 	s.expire(timer.t.slot)
@@ -188,9 +189,9 @@ func TestResetDiscards(t *testing.T) {
 	}
 }
 
-// A ticker backs off while no goroutine takes its events.  The taker ends that, and one value
-// stays.
-func TestBackOff(t *testing.T) {
+// A ticker backs off while no goroutine takes its events.  The goroutine that takes the event ends
+// the back-off, and puts one value into the channel.
+func TestTakerEndsBackOff(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	ticker := NewTicker(50 * time.Millisecond)
 	number := ticker.t.slot
@@ -218,7 +219,7 @@ func TestBackOff(t *testing.T) {
 }
 
 // Numbers stay in the ring while the context grows, and each is taken once.
-func TestGrowth(t *testing.T) {
+func TestGrowthLosesNoEvent(t *testing.T) {
 	s := newStepped(t, 4, 1<<10)
 	var timers []*Timer
 	for i := 0; i < 200; i++ {
@@ -246,8 +247,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// If the context cannot grow, package time serves the timers.
-func TestGrowthRefused(t *testing.T) {
+// If the context cannot grow, package time serves the timers that find no free slot.
+func TestPackageTimeServesIfGrowthIsRefused(t *testing.T) {
 	k, f := useFake(t, 4, 64, false)
 	f.refuse.Store(1)
 	var timers []*Timer
@@ -268,7 +269,7 @@ func TestGrowthRefused(t *testing.T) {
 	for _, timer := range timers {
 		receive(t, timer.C)
 	}
-	// A slot is free again, so the kernel serves the next start of any of them.
+	// All slots are free again, so the kernel serves the next start.
 	timers[19].Reset(time.Hour)
 	if timers[19].t.kernel != k {
 		t.Error("the kernel does not serve the timer")
@@ -280,7 +281,7 @@ func TestGrowthRefused(t *testing.T) {
 }
 
 // The package ignores a number that is not that of a slot, which the kernel never writes.
-func TestWrongNumber(t *testing.T) {
+func TestNumberBeyondSlotsIsIgnored(t *testing.T) {
 	s := newStepped(t, 4, 64)
 	s.f.entries[0] = math.MaxUint32
 	s.f.entries[1] = 4
@@ -290,9 +291,9 @@ func TestWrongNumber(t *testing.T) {
 	}
 }
 
-// Many goroutines use timers of one context, which grows, with slots that change their owners all
-// the time.  Each arming ends once: by a call, or by a stop or Reset that has prevented the call.
-func TestProtocolStress(t *testing.T) {
+// Eight goroutines use timers of one context, which grows, and whose slots often change owners.
+// Each arming ends once: by a call, or by a Stop or Reset that has prevented the call.
+func TestStressEndsEachArmingOnce(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		max     uint32
@@ -349,14 +350,14 @@ func stress(t *testing.T, actions int) {
 						}
 					})
 					if action == 1 {
-						// The timer is dropped, and expires nonetheless.
+						// The dropped timer expires nonetheless.
 						*at = nil
 					}
 				case action < 5:
 					count((*at).Stop())
 				default:
-					// Its first call checks the time; a Reset may only be
-					// later.
+					// The function checks that the first d, below 1 ms,
+					// has passed.
 					starts.Add(1)
 					count((*at).Reset(time.Millisecond + d))
 				}
@@ -386,8 +387,8 @@ func stress(t *testing.T, actions int) {
 	}
 }
 
-// The package's clock is not behind the kernel's, so that no deadline is early.
-func TestClock(t *testing.T) {
+// The package's clock is not behind the kernel's, so that no timer expires early.
+func TestClockIsNotBehindKernelAndDoesNotOverflow(t *testing.T) {
 	for i := 0; i < 1000; i++ {
 		before := readClock()
 		mine := now()
@@ -408,7 +409,7 @@ func TestClock(t *testing.T) {
 }
 
 // The environment variable chooses the engine.
-func TestEngine(t *testing.T) {
+func TestEnvironmentSelectsEngine(t *testing.T) {
 	use(t, nil)
 	if Engine() != "process" {
 		t.Error("without a context, Engine returns ", Engine())
@@ -432,7 +433,7 @@ func TestEngine(t *testing.T) {
 	t.Setenv("TIMERHEAP_ENGINE", "kernel")
 	t.Cleanup(func() { engine.refused = "" })
 	choose()
-	// A program that recovers gets no timer of the other engine.
+	// If the program recovers from the panic, the next use panics, too.
 	for use := 0; use < 2; use++ {
 		panicsWith(t, func() { NewTimer(time.Hour) })
 	}

@@ -15,8 +15,9 @@ import (
 // is used first: its memory is likely to be in the cache, and the kernel may still have a check of
 // the slot queued.  Then the next start needs no KICK.
 //
-// If its stack is empty, a start takes freshBatch slots that were never used.  If there are none,
-// it takes a slot of another stack.  If there is none either, it lets the context grow.
+// If the stack of a timer is empty, its start takes freshBatch slots that were never used.  If
+// there are none, the start takes a slot of another stack.  If all stacks are empty, the start lets
+// the context grow.
 
 const (
 	freeLists  = 16
@@ -56,7 +57,7 @@ func listOf(t *timer) uint32 {
 	return uint32(uint64(uintptr(unsafe.Pointer(t)))*0x9e3779b97f4a7c15>>32) % freeLists
 }
 
-// alloc gives a timer a slot.  The caller holds the mutex of the timer.  It returns false if no
+// alloc gives a timer a slot.  The caller holds the mutex of the timer.  The result is false if no
 // slot is free, and the context cannot grow.
 func (k *kernel) alloc(t *timer) bool {
 	list := listOf(t)
@@ -90,7 +91,7 @@ func (k *kernel) takeFresh() []uint32 {
 	k.growing.Lock()
 	defer k.growing.Unlock()
 	var fresh []uint32
-	// Only a goroutine that holds growing changes nr.
+	// Only a goroutine that holds the lock growing changes nr.
 	for len(fresh) < freshBatch && k.fresh < k.nr {
 		if k.device.touch(&k.slots[k.fresh]) != nil {
 			break

@@ -8,7 +8,7 @@ import "time"
 // The ticks do not drift.  If the receiver is slow, ticks are dropped: C has at most one.
 // NewTicker makes tickers.  A Ticker must not be copied.
 //
-// The kernel starts each period itself, so a tick takes no KICK.
+// The kernel starts each period itself, so a tick needs no KICK.
 type Ticker struct {
 	// C receives the time at which the ticker was found due.
 	C <-chan time.Time

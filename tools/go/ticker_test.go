@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of tickers check, each with the name of Go's test.
+// The behaviors that Go's own tests of tickers check, and some more.  The word after "Go:" is the
+// name of Go's test.
 
-// A ticker ticks at its rate, a Reset changes the rate, and a stop ends it.
-func TestTicker(t *testing.T) {
+// A ticker ticks at its rate or slower, a Reset changes the rate, and a stop ends the ticks.  Go:
+// TestTicker.
+func TestTicksAreNotEarlyAndStopEndsThem(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		tick(t, 10, 2*time.Millisecond)
 		tick(t, 5, 10*time.Millisecond)
@@ -22,8 +24,8 @@ func tick(t *testing.T, count int, delta time.Duration) {
 	start := time.Now()
 	ticker := NewTicker(delta)
 	for i := 1; i <= count; i++ {
-		// If the receiver is late, ticks are dropped.  So a tick may be later than its
-		// number.
+		// If the receiver is late, ticks are dropped.  So the ith received tick may be
+		// later than i periods.
 		notEarly(t, start, receive(t, ticker.C), time.Duration(i)*delta)
 	}
 	start = time.Now()
@@ -42,9 +44,9 @@ func tick(t *testing.T, count int, delta time.Duration) {
 	}
 }
 
-// The ticks of a ticker whose receiver is in time do not drift: each is at a multiple of the
-// period.
-func TestTickTimes(t *testing.T) {
+// The value of a tick is the time of the tick, even if the program receives it late.  Go:
+// TestTickTimes.
+func TestLateReceiveGetsTimeOfTick(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const period = 10 * time.Millisecond
 		start := time.Now()
@@ -54,7 +56,7 @@ func TestTickTimes(t *testing.T) {
 		notEarly(t, start, first, period)
 		// No receive for five periods: the channel keeps the first of their ticks.
 		time.Sleep(5 * period)
-		// On a busy host, the first may not be there yet.
+		// On a busy host, the first of these ticks may not be in the channel yet.
 		for len(ticker.C) == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -64,14 +66,15 @@ func TestTickTimes(t *testing.T) {
 			t.Error("a late receive gets the time of the receive")
 		}
 		notEarly(t, start, kept, 2*period)
-		// The later ones were dropped.
+		// The later ticks of the five periods were dropped.
 		if next := receive(t, ticker.C); !next.After(kept) {
 			t.Error("the tick after that of ", kept, " is of ", next)
 		}
 	})
 }
 
-func TestTeardown(t *testing.T) {
+// Go: TestTeardown.
+func TestStopAfterTickDoesNotBlock(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for i := 0; i < 3; i++ {
 			ticker := NewTicker(10 * time.Millisecond)
@@ -81,7 +84,8 @@ func TestTeardown(t *testing.T) {
 	})
 }
 
-func TestTick(t *testing.T) {
+// Go: TestTick.
+func TestTickNeedsPositivePeriod(t *testing.T) {
 	if Tick(-1) != nil || Tick(0) != nil {
 		t.Error("Tick returns a channel for a period that is not positive")
 	}
@@ -89,6 +93,7 @@ func TestTick(t *testing.T) {
 	receive(t, Tick(time.Millisecond))
 }
 
+// panicsWith fails unless f panics.
 func panicsWith(t *testing.T, f func()) {
 	t.Helper()
 	defer func() {
@@ -99,12 +104,14 @@ func panicsWith(t *testing.T, f func()) {
 	f()
 }
 
-func TestNewTickerLtZeroDuration(t *testing.T) {
+// Go: TestNewTickerLtZeroDuration.
+func TestNewTickerPanicsIfPeriodIsNotPositive(t *testing.T) {
 	panicsWith(t, func() { NewTicker(-1) })
 	panicsWith(t, func() { NewTicker(0) })
 }
 
-func TestTickerResetLtZeroDuration(t *testing.T) {
+// The ticker continues after the panic.  Go: TestTickerResetLtZeroDuration.
+func TestTickerResetPanicsIfPeriodIsZero(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Millisecond)
 		defer ticker.Stop()
@@ -113,8 +120,8 @@ func TestTickerResetLtZeroDuration(t *testing.T) {
 	})
 }
 
-// Tickers with the shortest period start and stop at once, in many goroutines.
-func TestTickerStress(t *testing.T) {
+// Eight goroutines start tickers with the shortest period, and stop them at once or after a tick.
+func TestStressLeavesNoTickAfterStop(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		for g := 0; g < 8; g++ {
@@ -137,8 +144,8 @@ func TestTickerStress(t *testing.T) {
 	})
 }
 
-// Ten goroutines receive the ticks of one ticker.
-func TestTickerConcurrentStress(t *testing.T) {
+// Ten goroutines receive the ticks of one ticker.  Go: TestTickerConcurrentStress.
+func TestStressGivesTicksToEachReceiver(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Nanosecond)
 		defer ticker.Stop()
@@ -156,8 +163,8 @@ func TestTickerConcurrentStress(t *testing.T) {
 	})
 }
 
-// While a goroutine Resets a ticker again and again, another one receives.
-func TestConcurrentTickerReset(t *testing.T) {
+// Four goroutines Reset a ticker at the same time.  Then it ticks until Stop.
+func TestTickerTicksAfterConcurrentResets(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Millisecond)
 		var all sync.WaitGroup
@@ -179,9 +186,9 @@ func TestConcurrentTickerReset(t *testing.T) {
 	})
 }
 
-// While a tick stays in the channel, the kernel checks a ticker less and less often only if no
-// goroutine takes its events.  This package takes them, so the next tick is in time.
-func TestTickerUnread(t *testing.T) {
+// The kernel checks a ticker less and less often if no goroutine takes its events.  The package
+// takes the events even if a tick stays in the channel.
+func TestTickerTicksAfterUnreadTicks(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Millisecond)
 		defer ticker.Stop()

@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// A timer, which a Timer, a Ticker or a context embeds, is in one of three states:
+// A Timer, a Ticker and a context each have a timer, which is in one of three states:
 //
-//	state		kernel	running		leaves it when
-//	idle		nil	false		it is started
-//	in a slot	set	false		it expires, or is stopped
-//	in package time	nil	true		it expires, or is stopped
+//	state		kernel	running		ends when
+//	idle		nil	false		the timer is started
+//	in a slot	set	false		the timer expires, or is stopped
+//	in package time	nil	true		the timer expires, or is stopped
 //
-// A periodic timer stays in its state when it expires.  An idle timer has at most one value in its
-// channel: that of its last arming, which no receive has taken yet.
+// Exception: when a periodic timer expires, it stays in its state.  An idle timer has at most one
+// value in its channel: that of its last arming, if no receive has taken it yet.
 
 // timer is a timer of either engine.
 type timer struct {
 	// mu protects all fields but c and f, which do not change.
 	mu sync.Mutex
 
-	// kernel is the context whose slot the timer has; nil: it has none.
+	// kernel is the context whose slot the timer has; nil: the timer has no slot.
 	kernel *kernel
 	slot   uint32
 
-	// running: standard has been started for the current arming, and expireStandard has not
-	// ended it.
+	// running is true while standard serves the current arming: from the start to the expiry
+	// or the stop.
 	running bool
 
-	// late is how many calls of expireStandard are to be ignored: their armings were stopped
-	// when package time had already begun the call.  If a call of a later arming overtakes an
-	// earlier one, then it is ignored instead.  The earlier call then ends the later arming,
-	// which has expired by then.  So each arming that was not stopped has one call, which is
-	// not early.
+	// late is how many calls of expireStandard must do nothing: package time had already begun
+	// these calls when their armings were stopped.  If the call of a later arming overtakes
+	// such a call, the overtaking call does nothing, and the overtaken call ends the later
+	// arming.  That arming has expired by then.  So each arming that was not stopped ends once,
+	// and not early.
 	late uint32
 
 	// standard is the timer of package time; nil until package time serves the timer.
@@ -75,8 +75,8 @@ func (t *timer) start(d time.Duration, period uint64) {
 	}
 }
 
-// cancel ends the arming, and removes a value from the channel.  It returns true if no receive gets
-// that value, or if the call of the function was prevented.  The caller holds t.mu.
+// cancel ends the arming, and removes a value from the channel.  It returns true if it has
+// prevented the expiry, or has discarded or removed the value.  The caller holds t.mu.
 func (t *timer) cancel() bool {
 	ended := false
 	if t.kernel != nil {
@@ -109,7 +109,7 @@ func (t *timer) postpone(d time.Duration) bool {
 	return t.running
 }
 
-// reset starts the timer, whatever its state is.  It returns as cancel.
+// reset starts the timer, whatever its state is.  The result is as that of cancel.
 func (t *timer) reset(d time.Duration, period uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +121,7 @@ func (t *timer) reset(d time.Duration, period uint64) bool {
 	return ended
 }
 
-// stop ends the arming, as cancel.
+// stop locks the timer and calls cancel.
 func (t *timer) stop() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +138,7 @@ func (t *timer) take(k *kernel, o *owner) bool {
 	}
 	count, fired := k.takeExpirations(o.number)
 	if count == 0 {
-		// They were discarded, and belong to a former owner.
+		// The expirations were discarded: they were those of a former arming.
 		return true
 	}
 	if t.period == 0 {

@@ -12,9 +12,11 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of timers check, each with the name of Go's test.
+// The behaviors that Go's own tests of timers check, and some more.  The word after "Go:" is the
+// name of Go's test.
 
-func TestAfter(t *testing.T) {
+// Go: TestAfter.
+func TestAfterIsNotEarly(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
 		start := time.Now()
@@ -24,8 +26,8 @@ func TestAfter(t *testing.T) {
 	})
 }
 
-// Each call starts the next timer, with a duration of 0.
-func TestAfterFunc(t *testing.T) {
+// Each of 100 functions starts the next timer, with a duration of 0.  Go: TestAfterFunc.
+func TestFunctionMayStartNextTimer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		left, done := 100, make(chan bool)
 		var f func()
@@ -42,8 +44,8 @@ func TestAfterFunc(t *testing.T) {
 	})
 }
 
-// A timer expires although a goroutine never blocks.
-func TestAfterStress(t *testing.T) {
+// A goroutine runs the garbage collector all the time.  Go: TestAfterStress.
+func TestTickerTicksUnderStressByCollector(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var stop atomic.Bool
 		go func() {
@@ -61,8 +63,9 @@ func TestAfterStress(t *testing.T) {
 	})
 }
 
-// Two goroutines that hand a value to each other do not delay a timer forever.
-func TestAfterFuncStarvation(t *testing.T) {
+// Two goroutines that hand a value to each other do not delay a timer forever.  Go:
+// TestAfterFuncStarvation.
+func TestBusyGoroutinesDoNotStarveTimer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		var stop atomic.Bool
@@ -88,18 +91,18 @@ func TestAfterFuncStarvation(t *testing.T) {
 	})
 }
 
-// A stopped timer never expires, and the second stop is false.
-func TestAfterStop(t *testing.T) {
+// A stopped timer does not expire, and a second Stop returns false.  Go: TestAfterStop.
+func TestStoppedTimerDoesNotExpire(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var called, expired atomic.Bool
 		first := AfterFunc(time.Hour, func() { called.Store(true) })
 		second := NewTimer(time.Hour)
 		AfterFunc(5*time.Millisecond, func() { expired.Store(true) })
 		if !first.Stop() || !second.Stop() {
-			t.Error("the stop of a pending timer is false")
+			t.Error("Stop of a pending timer returns false")
 		}
 		if first.Stop() || second.Stop() {
-			t.Error("the second stop is true")
+			t.Error("the second Stop returns true")
 		}
 		waitFor(t, "the call of the third timer", expired.Load)
 		receiveNothing(t, second.C)
@@ -110,8 +113,9 @@ func TestAfterStop(t *testing.T) {
 }
 
 // Timers expire in the order of their deadlines, whatever the order of their starts.  On a busy
-// machine two goroutines may overtake each other, so one attempt of ten must have the order.
-func TestAfterQueuing(t *testing.T) {
+// machine two goroutines may overtake each other, so one attempt of ten must have the order.  Go:
+// TestAfterQueuing.
+func TestTimersExpireInOrderOfDeadlines(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		slots := []int{5, 3, 6, 6, 6, 1, 1, 2, 7, 9, 4, 8, 0}
 		const unit = 10 * time.Millisecond
@@ -143,8 +147,9 @@ func TestAfterQueuing(t *testing.T) {
 	})
 }
 
-// Many goroutines stop timers while they expire.  Each timer is either stopped or calls.
-func TestTimerStopStress(t *testing.T) {
+// 400 goroutines stop timers, some of which expire at that moment.  For each timer, either Stop
+// returns true or the function is called.  Go: TestTimerStopStress.
+func TestStressEitherStopsOrCalls(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const timers = 400
 		var calls, stops atomic.Int64
@@ -179,28 +184,29 @@ func TestTimerStopStress(t *testing.T) {
 	})
 }
 
-// Reset is true while the timer is pending, and false after it has expired.
-func TestReset(t *testing.T) {
+// Reset returns true while the timer is pending, and false after the value was received.  Go:
+// TestReset.
+func TestResetReturnsWhetherTimerWasPending(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		timer := NewTimer(time.Hour)
 		start := time.Now()
 		if !timer.Reset(20 * time.Millisecond) {
-			t.Error("a Reset of a pending timer is false")
+			t.Error("Reset of a pending timer returns false")
 		}
 		notEarly(t, start, receive(t, timer.C), 20*time.Millisecond)
 		start = time.Now()
 		if timer.Reset(5 * time.Millisecond) {
-			t.Error("a Reset of an expired timer is true")
+			t.Error("Reset of an expired timer returns true")
 		}
 		notEarly(t, start, receive(t, timer.C), 5*time.Millisecond)
 		if timer.Stop() {
-			t.Error("a stop of an expired timer is true")
+			t.Error("Stop of an expired timer returns true")
 		}
 	})
 }
 
-// Reset moves a deadline later: nothing happens at the former one.
-func TestResetLater(t *testing.T) {
+// After a Reset to a later deadline, the timer does not expire at the former deadline.
+func TestResetToLaterDeadlinePostponesExpiry(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		timer := NewTimer(30 * time.Millisecond)
 		start := time.Now()
@@ -214,8 +220,9 @@ func TestResetLater(t *testing.T) {
 	})
 }
 
-// The largest duration never expires, and the most negative one at once.
-func TestOverflowSleep(t *testing.T) {
+// A timer with the longest duration does not expire.  A timer with the most negative duration
+// expires at once.  Go: TestOverflowSleep.
+func TestExtremeDurationsDoNotOverflow(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		longest := NewTimer(math.MaxInt64)
 		receive(t, After(math.MinInt64))
@@ -226,8 +233,8 @@ func TestOverflowSleep(t *testing.T) {
 	})
 }
 
-// A period of 2^63 - 1 does not overflow.
-func TestOverflowPeriodRuntimeTimer(t *testing.T) {
+// A period of 2^63 - 1 ns does not overflow.  Go: TestOverflowPeriodRuntimeTimer.
+func TestLongestPeriodDoesNotOverflow(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(math.MaxInt64)
 		receiveNothing(t, ticker.C)
@@ -239,8 +246,8 @@ func TestOverflowPeriodRuntimeTimer(t *testing.T) {
 	})
 }
 
-// Timers of duration 0 are not missed.
-func TestZeroTimer(t *testing.T) {
+// Go: TestZeroTimer.
+func TestEachResetToZeroDurationExpires(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		timer := NewTimer(0)
 		for i := 0; i < 4000; i++ {
@@ -250,23 +257,23 @@ func TestZeroTimer(t *testing.T) {
 	})
 }
 
-// A timer that is moved into the past again and again expires each time.
-func TestTimerModifiedEarlier(t *testing.T) {
+// Go: TestTimerModifiedEarlier.
+func TestTimerMovedIntoPastExpires(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		past := time.Until(time.Unix(0, 0))
 		for i := 0; i < 1000; i++ {
 			timer := NewTimer(time.Hour)
 			if !timer.Reset(past) {
-				t.Fatal("a Reset of a pending timer is false")
+				t.Fatal("Reset of a pending timer returns false")
 			}
 			receive(t, timer.C)
 		}
 	})
 }
 
-// Random scripts of starts, stops and Resets: a timer expires exactly if its last start was not
-// stopped, and not early.
-func TestAdjustTimers(t *testing.T) {
+// 100 goroutines each make 20 random calls of Reset and Stop on a timer of their own.  No value is
+// early, and no value follows the last Stop.  Go: TestAdjustTimers.
+func TestRandomCallsLeaveNoStaleValue(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		for i := 0; i < 100; i++ {
@@ -298,8 +305,8 @@ func TestAdjustTimers(t *testing.T) {
 	})
 }
 
-// Many goroutines use timers for a long time in many operations.
-func TestLongAdjustTimers(t *testing.T) {
+// Four goroutines make 50 000 Resets each, while 2000 other timers expire.
+func TestManyResetsFindTimerPending(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
 	}
@@ -330,8 +337,9 @@ func TestLongAdjustTimers(t *testing.T) {
 	})
 }
 
-// A timer that was stopped, or has expired, leaves nothing behind.
-func TestTimerGC(t *testing.T) {
+// The garbage collector can free the function of a timer that was stopped or has expired.  Go:
+// TestTimerGC.
+func TestEndedTimerIsCollected(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var collected atomic.Int64
 		use := func(expire bool) {
@@ -359,9 +367,9 @@ func TestTimerGC(t *testing.T) {
 	})
 }
 
-// The whole matrix of stale values: a timer that has not expired, has expired with its value in
-// the channel, or with the value received; then a stop or a Reset.
-func TestChan(t *testing.T) {
+// A timer has expired, and its value is in the channel, or was received, or arrives at this moment.
+// Then Stop and Reset leave no stale value.  Go: TestChan.
+func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, received := range []bool{false, true} {
 			timer := NewTimer(0)
@@ -370,7 +378,7 @@ func TestChan(t *testing.T) {
 				<-timer.C
 			}
 			if timer.Stop() == received {
-				t.Error("Stop: ", !received, ", value received: ", received)
+				t.Error("Stop must return ", !received, ", value received: ", received)
 			}
 			receiveNothing(t, timer.C)
 			timer.Reset(0)
@@ -380,13 +388,13 @@ func TestChan(t *testing.T) {
 			}
 			start := time.Now()
 			if timer.Reset(20*time.Millisecond) == received {
-				t.Error("Reset: ", !received, ", value received: ", received)
+				t.Error("Reset must return ", !received, ", value received: ", received)
 			}
 			// A stale value would have an earlier time.
 			notEarly(t, start, receive(t, timer.C), 20*time.Millisecond)
 			receiveNothing(t, timer.C)
 		}
-		// The same with values that arrive at the moment of the stop.
+		// Values that arrive at the moment of the Stop.
 		timer := NewTimer(time.Hour)
 		for i := 0; i < 3000; i++ {
 			timer.Reset(time.Duration(i%200) * time.Microsecond)
@@ -407,8 +415,8 @@ func TestChan(t *testing.T) {
 	})
 }
 
-// A late receive gets the time of the expiry.
-func TestAfterTimes(t *testing.T) {
+// Go: TestAfterTimes.
+func TestLateReceiveGetsTimeOfExpiry(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d, late = 5 * time.Millisecond, 300 * time.Millisecond
 		for attempt := 0; ; attempt++ {
@@ -427,8 +435,9 @@ func TestAfterTimes(t *testing.T) {
 	})
 }
 
-// A Timer that no function has made panics.
-func TestStopResetUninitialized(t *testing.T) {
+// Stop and Reset panic if no function has made the Timer.  AfterFunc panics without a function.
+// Stop of a Ticker does not panic.
+func TestUninitializedTimerPanics(t *testing.T) {
 	panics := func(name string, f func()) {
 		defer func() {
 			if recover() == nil {
@@ -444,8 +453,9 @@ func TestStopResetUninitialized(t *testing.T) {
 	new(Ticker).Stop()
 }
 
-// Threads that Reset and stop the same timer get as many calls as the results state.
-func TestConcurrentTimerResetStop(t *testing.T) {
+// Four goroutines Reset and Stop the same timer.  Each arming ends once: by a call, or by a Reset
+// or Stop that returns true.  Go: TestConcurrentTimerResetStop.
+func TestConcurrentResetAndStopEndEachArmingOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var calls, prevented, starts atomic.Int64
 		timer := AfterFunc(time.Hour, func() { calls.Add(1) })
