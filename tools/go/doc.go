@@ -65,7 +65,7 @@
 // # One lock for each timer
 //
 // A timer has a mutex.  Start, stop and Reset hold it.  The goroutine that takes events holds it
-// from the exchange of @expirations until the value is in the channel.  So Stop finds each expiry in
+// from the exchange of expirations until the value is in the channel.  So Stop finds each expiry in
 // one of two places: in the slot, where it discards the expiry, or in the channel, which it
 // empties.  There is no third place, in which a value could stay and appear later.
 //

@@ -378,7 +378,7 @@ func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 				<-timer.C
 			}
 			if timer.Stop() == received {
-				t.Error("Stop must return ", !received, ", value received: ", received)
+				t.Error("Stop must be ", !received, ", value received: ", received)
 			}
 			receiveNothing(t, timer.C)
 			timer.Reset(0)
@@ -388,7 +388,7 @@ func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 			}
 			start := time.Now()
 			if timer.Reset(20*time.Millisecond) == received {
-				t.Error("Reset must return ", !received, ", value received: ", received)
+				t.Error("Reset must be ", !received, ", value received: ", received)
 			}
 			// A stale value would have an earlier time.
 			notEarly(t, start, receive(t, timer.C), 20*time.Millisecond)
