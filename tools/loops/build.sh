@@ -7,9 +7,9 @@
 
 loops=$top/tools/loops
 
-# Set the variables that depend on the loop.  source and hash: of its source package.  options: for
-# cmake.  suite and suite_program: what make builds for the suite, and where.  library and archive:
-# the same for the loop's library.
+# Set the variables that depend on the loop.  source and hash are those of its source package, and
+# options is for cmake.  suite is the target of make for the suite, and suite_program is the program
+# that make builds.  library and archive are the target and the file of the loop's library.
 describe()
 {
 	options=()
@@ -32,7 +32,7 @@ describe()
 	esac
 }
 
-# Download the source package, once, and check its hash.
+# Download the source package, unless a former run has done so, and check its hash.
 fetch()
 {
 	local file=$cache/loops/${source##*/} mirror

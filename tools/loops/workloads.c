@@ -13,10 +13,10 @@
  * The loop wakes up every 10 ms by a timerfd, which is not a timer of the loop, and works on
  * N / 100 timers.  So the loop works on each timer once in a second:
  *
- *	request		start a timer with a timeout of 10 s, and stop another one, which was
+ *	request		start a timer with a timeout of 10 s, and stop another timer, which was
  *			started half a second before
- *	idle		start a random timer again with a timeout of 10 s, also if it is pending.
- *			A timer that expires is started again: 1 of 22 000 in a second
+ *	idle		start a random timer again with a timeout of 10 s, even if it is pending.
+ *			If a timer expires, start it again.  1 of 22 000 timers expires per second
  *	repeat		nothing: each timer repeats once in a second
  *	expire		start a timer that expires after 500 ms
  *
@@ -37,11 +37,11 @@
 #define TURN		10	/* ms */
 #define TURNS		100	/* in a second */
 #define TIMEOUT		10000	/* ms */
-#define WARM		(12 * TURNS)	/* then the deadlines are spread over TIMEOUT */
+#define WARM		(12 * TURNS)	/* after these turns, deadlines are spread over TIMEOUT */
 #define MEASURED	(50 * TURNS)
 
 static uint32_t n;
-static int turns = -MEASURED;	/* below 0: without timers */
+static int turns = -MEASURED;	/* below 0: the loop runs without timers */
 static uint64_t seed = 88172645463325252, expired;
 static enum { REQUEST, IDLE, REPEAT, EXPIRE, WORKLOADS } workload;
 static const char *const names[] = { "request", "idle", "repeat", "expire" };
