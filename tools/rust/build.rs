@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 //! Find libtimerheap.
 //!
-//! If TIMERHEAP_LIB_DIR is set, link the archive libtimerheap.a of that folder.  Otherwise
-//! pkg-config knows where the library is; PKG_CONFIG names another command.
+//! If TIMERHEAP_LIB_DIR is set, link the archive libtimerheap.a of that folder.  Otherwise ask
+//! pkg-config, or the command that PKG_CONFIG names, for the library.
 
 use std::env;
 use std::path::Path;

@@ -14,7 +14,7 @@ pub enum Clock {
     Monotonic,
     /// `CLOCK_REALTIME`, the clock of [`SystemTime`].
     Realtime,
-    /// `CLOCK_BOOTTIME`: as monotonic, and it includes the time of a suspend.
+    /// `CLOCK_BOOTTIME`: like `CLOCK_MONOTONIC`, and it includes the time in suspend.
     Boottime,
     /// `CLOCK_TAI`: real time without leap seconds.
     Tai,
@@ -88,18 +88,18 @@ pub(crate) fn nanos_of(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).min(TIMERHEAP_NEVER)
 }
 
-/// When a timer expires.  Functions accept each of the four forms.
+/// When a timer expires, in one of four forms.  A function with a deadline accepts each of them.
 ///
-/// A timer never expires before its deadline.  A deadline that has passed expires at once.
+/// A timer never expires before its deadline.  If the deadline has passed, it expires at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// A time on the clock of the context.
     At(Time),
-    /// So long after the call that gets the deadline.
+    /// This duration after the call that gets the deadline.
     After(Duration),
     /// An instant, for a context on [`Clock::Monotonic`].  An `Instant` does not reveal its
-    /// number, so the call reads the clock twice.  The timer may expire later by the time between
-    /// these two readings.
+    /// nanoseconds, so the call reads the clock as an `Instant` and as a [`Time`].  The timer may
+    /// expire later by the time between these two readings.
     Instant(Instant),
     /// A calendar time, for a context on [`Clock::Realtime`].
     System(SystemTime),

@@ -5,7 +5,7 @@
 //!
 //! | the rule | what enforces it |
 //! | --- | --- |
-//! | one thread at a time takes events, or grows | [`Context`] is not `Clone`; these need `&mut` |
+//! | one thread at a time takes events, or grows | [`Context`] is not `Clone`; both need `&mut` |
 //! | any thread allocates, starts, postpones, stops, frees | [`Handle`] and [`Timer`] are `Sync` |
 //! | data, slack and period of one timer: one thread at a time | these need `&mut Timer` |
 //! | a slot has one owner | [`Timer`] is not `Clone`, and its drop frees the slot |
@@ -309,7 +309,8 @@ impl Context {
     /// Wait until there is an event, at most for `timeout`, or without limit.  The timeout counts
     /// on the monotonic clock, whatever the context's clock is.  It counts as at most 292 years.
     ///
-    /// Return: true: there is an event, or it was discarded; false: the timeout has passed.
+    /// Return: true: there is an event, which may have been discarded; false: the timeout has
+    /// passed.
     ///
     /// # Errors
     ///
@@ -324,8 +325,8 @@ impl Context {
     /// Wait until the timers that are due have expired, for about 1 ms at most.  Return: the next
     /// deadline, before which no event is missing.  [`Time::NEVER`]: no timer is pending.
     ///
-    /// The time may be too early, since it may be the old deadline of a timer that was stopped or
-    /// postponed.  It does not include timers that other threads start meanwhile.
+    /// The returned time may be too early: it may be the old deadline of a timer that was stopped
+    /// or postponed.  Timers that other threads start meanwhile have no effect on it.
     ///
     /// # Errors
     ///

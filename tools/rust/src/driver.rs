@@ -2,15 +2,16 @@
 //! The driver of futures: a context, and a thread that takes its events and wakes tasks.
 //!
 //! A future that sleeps has a *place*: a timer, and the waiter of the timer's slot.  The waiter has
-//! the waker of the task.  A poll starts the timer in shared memory, and a drop stops it.  Both are
-//! done by the thread that has the future, without a call, and usually without a lock that another
-//! thread wants.
+//! the waker of the task.  A poll starts the timer in shared memory, and a drop stops it.  The
+//! thread that has the future does both, usually without a system call and without waiting for a
+//! lock.
 //!
 //! No wake-up is lost
 //! ------------------
 //!
-//! The timer's deadline is the truth, and an event is a hint.  A poll registers its waker before
-//! it reads the deadline.  The engine sets the deadline to 0 before the event can be taken:
+//! A future is ready if the deadline of its timer is 0.  An event only causes a poll.  A poll
+//! registers its waker before it reads the deadline.  The engine sets the deadline to 0 before the
+//! event can be taken:
 //!
 //! ```text
 //! a poll                            the thread of the driver
@@ -23,15 +24,15 @@
 //! 0, and its future is ready.
 //!
 //! An event that the thread has taken may be of a former owner of the slot.  It wakes the task once
-//! too often, which is no error of a future.  An interval counts expirations, so it must not count
-//! those of a former owner.  Each interval sets the data of its timer to another number, and the
+//! too often, which futures permit.  An interval counts expirations, so it must not count those of
+//! a former owner.  Each interval sets the data of its timer to another number, and the
 //! waiter counts only events with that number.
 //!
 //! Places are kept
 //! ---------------
 //!
 //! Each thread keeps up to 64 places for its next futures.  So threads that create and drop many
-//! timeouts share nothing: each thread starts and stops timers of its own.
+//! timeouts share no data: each thread starts and stops timers of its own.
 
 use crate::clock::{Deadline, Time};
 use crate::context::{Builder, Context, Handle};
@@ -72,7 +73,7 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct Waiting {
     waker: Option<Waker>,
-    /// The data of events that count.
+    /// Only events with this data count.
     data: u64,
     /// Expirations that no poll has taken.
     expirations: u64,
@@ -93,7 +94,7 @@ impl Waiter {
         expirations
     }
 
-    /// Count only events with another number from now on.  Return: the number.
+    /// Choose a new number, and count only events with it from now on.  Return: the number.
     pub(crate) fn count_again(&self) -> u64 {
         let mut state = lock(&self.state);
         state.data += 1;
@@ -139,7 +140,7 @@ enum Growth {
 #[derive(Debug)]
 pub(crate) struct Shared {
     handle: Handle,
-    /// Futures of this driver may use the places of their thread.
+    /// Futures of this driver may use the places that their thread keeps.
     is_global: bool,
     /// The waiter of each slot that a future has used.
     waiters: RwLock<Vec<Option<Arc<Waiter>>>>,
@@ -160,10 +161,10 @@ impl Shared {
 
     /// Return: a place whose timer is idle.
     ///
-    /// `NoSlot` after a growth states that the user has no memory for another slot.
+    /// `NoSlot`: the context has its maximum of slots, or the user has no memory for another slot.
     pub(crate) fn place(&self) -> Result<Place, Error> {
         if self.is_global {
-            // The list does not exist any more while the thread ends.
+            // While the thread ends, its list may not exist any more.
             if let Ok(Some(place)) = PLACES.try_with(|places| places.borrow_mut().pop()) {
                 return Ok(place);
             }
@@ -176,7 +177,7 @@ impl Shared {
                     let waiter = self.waiter(timer.id().index());
                     return Ok(Place { timer, waiter });
                 }
-                // Other threads may take the slots of a growth first, but not of several.
+                // Try up to 3 growths: other threads may take all slots of a growth first.
                 Err(Error::NoSlot) if grown < 3 => {
                     grown += 1;
                     self.grow_from(slots)?;
@@ -219,7 +220,7 @@ impl Shared {
 
     /// Let the driver's thread, which takes the events, grow the context beyond `slots`.
     fn grow_from(&self, slots: u32) -> Result<(), Error> {
-        // A waker of the executor may poll a task in the driver's thread.
+        // A waker may poll a task in the driver's thread, which cannot wait for itself.
         if *lock(&self.thread) == Some(thread::current().id()) {
             return Err(Error::NoSlot);
         }
@@ -276,7 +277,7 @@ impl Shared {
                 Ok(_) | Err(Error::Interrupted | Error::ClockStepped) => {}
                 Err(error) => panic!("timerheap: the driver cannot wait: {error}"),
             }
-            // Timers may expire faster than batches end.  So let each batch end a growth.
+            // If timers expire fast, each batch may be full.  So try to grow after each batch.
             loop {
                 let more = self.take_events(&mut context, &mut wakers);
                 self.grow(&mut context);
@@ -314,9 +315,9 @@ impl Drop for End {
 /// The driver that a future belongs to.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// That of the process.  A reference, so that futures do not share a count of references.
+    /// The driver of the process, by a plain reference: its futures share no reference count.
     Global(&'static Shared),
-    /// One that the program has created.
+    /// A driver that the program has created.
     Own(Arc<Shared>),
 }
 

@@ -2,10 +2,10 @@
 //! The protocol of a mapped slot, with atomics.
 //!
 //! The functions here do in Rust what the inline functions of `<timerheap.h>` do in C.  So a start,
-//! a stop and a postponement call the C library only when the protocol needs a KICK.  They are
-//! marked `#[inline]`, so that a program can have them without a call of this crate either.  The
-//! letters (A) to (F) name the barriers of `<linux/timerheap.h>`, which explains the protocol.
-//! If a comment here names the kernel, the engine in the process does the same in a thread.
+//! a stop and a postponement call the C library only when the protocol needs a KICK.  The functions
+//! are marked `#[inline]`, so that the compiler can inline them into a program.  The letters (A) to
+//! (F) name the barriers of `<linux/timerheap.h>`, which explains the protocol.  What the comments
+//! state about the kernel also holds for the library, if it serves the timers in the process.
 //!
 //! ```text
 //! the program                       the kernel
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Each field of a slot is an atomic, and the memory stays mapped until [`Library`] is dropped.
-//! So a wrong value of another process can make timers misbehave, but is no undefined behaviour.
+//! So if another process stores wrong values, timers fail, but there is no undefined behavior.
 
 use crate::error::Error;
 use crate::sys;

@@ -80,7 +80,7 @@ pub struct Event {
     pub fired: u64,
 }
 
-/// `struct timespec`, as `clock_gettime()` of the C library has it without redirections.
+/// `struct timespec` of the symbol `clock_gettime`.  Only C headers redirect it to 64-bit times.
 #[repr(C)]
 pub struct Timespec {
     pub tv_sec: c_long,

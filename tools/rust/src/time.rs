@@ -65,8 +65,8 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
     expect(Source::global().and_then(|source| Interval::new(source, first, period)))
 }
 
-/// The same with a driver of the program.  Any thread may call these.  [`Error::WrongClock`]: an
-/// `Instant` or a `SystemTime` is not of the clock of the driver.
+/// The functions of this module, for a driver of the program.  Any thread may call them.
+/// [`Error::WrongClock`]: an `Instant` or a `SystemTime` is not of the clock of the driver.
 impl Driver {
     /// Sleep until a deadline.  A duration counts from this call.
     pub fn sleep(&self, deadline: impl Into<Deadline>) -> Result<Sleep, Error> {
@@ -148,7 +148,7 @@ impl Future for Sleep {
         }
         let is_first = sleep.place.is_none();
         let source = &sleep.source;
-        // Before the lock of the waiter, which a child of fork() may have inherited locked.
+        // Check this first: in a child of fork(), the lock of the waiter may stay locked.
         source.must_serve();
         let place = sleep.place.get_or_insert_with(|| expect(source.place()));
         // Register before the deadline is read: see driver.rs.
@@ -276,7 +276,7 @@ impl Interval {
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<u64> {
         let is_first = self.place.is_none();
         let source = &self.source;
-        // As in Sleep.
+        // As in the poll of Sleep.
         source.must_serve();
         let place = self.place.get_or_insert_with(|| expect(source.place()));
         if is_first {

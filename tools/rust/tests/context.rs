@@ -69,7 +69,7 @@ fn stop_after_expiry_discards_the_event() {
     assert_eq!(context.advance(at(10)), Ok(1));
     assert_eq!(timer.stop(), 1);
     assert_eq!(context.next_event(), None);
-    // The slot is not mute afterwards.
+    // The event of the next expiry is not lost.
     timer.start(at(20)).unwrap();
     assert_eq!(context.advance(at(20)), Ok(1));
     assert_eq!(context.next_event().unwrap().deadline, at(20));
@@ -100,7 +100,7 @@ fn drop_stops_the_timer_and_frees_its_slot() {
     assert_eq!(context.advance(at(100)), Ok(0));
     assert_eq!(context.next_event(), None);
 
-    // Neither does the next owner get an event that was not taken.
+    // The next owner of the slot gets no untaken event of the former owner.
     second.start(at(200)).unwrap();
     assert_eq!(context.advance(at(200)), Ok(1));
     drop(second);
@@ -148,7 +148,7 @@ fn deadline_that_has_passed_expires_at_once() {
 }
 
 #[test]
-fn periodic_timer_counts_each_period_exactly() {
+fn periodic_timer_counts_each_period_once() {
     let mut context = manual(1);
     let mut timer = context.timer().unwrap();
     let period = Duration::from_millis(1);
@@ -164,7 +164,7 @@ fn periodic_timer_counts_each_period_exactly() {
 }
 
 #[test]
-fn unread_periodic_timer_counts_the_periods_on_a_real_clock() {
+fn late_event_counts_all_periods_that_have_passed() {
     let mut context = Context::new(1).unwrap();
     let mut timer = context.timer().unwrap();
     let first = context.now() + MSEC;
@@ -177,7 +177,7 @@ fn unread_periodic_timer_counts_the_periods_on_a_real_clock() {
         let before = context.now();
         let event = context.next_event().unwrap();
         last += event.expirations;
-        // It counts all periods that had passed before it was taken, and no period twice.
+        // The event counts all periods that had passed before it was taken, and no period twice.
         // If the timer expires at that moment, the next event counts the period of the deadline.
         let periods = 1 + (event.deadline - first).as_nanos() / MSEC.as_nanos();
         assert!(periods == u128::from(last) || periods == u128::from(last) + 1);
@@ -226,7 +226,7 @@ fn instants_need_the_monotonic_clock() {
     timer.start(instant).unwrap();
     take(&mut context);
     assert!(Instant::now() >= instant);
-    // An instant that has passed.
+    // An instant that has passed expires at once.
     timer.start(instant).unwrap();
     take(&mut context);
 
@@ -242,7 +242,7 @@ fn instants_need_the_monotonic_clock() {
 fn calendar_times_need_the_clock_of_real_time() {
     let mut context = Context::builder().clock(Clock::Realtime).open().unwrap();
     let timer = context.timer().unwrap();
-    // The deadline is read before the timer expires.
+    // 500 ms, since the deadline must be read before the timer expires.
     let time = SystemTime::now() + 500 * MSEC;
     timer.start(time).unwrap();
     let nanos = time.duration_since(UNIX_EPOCH).unwrap().as_nanos();
@@ -254,7 +254,7 @@ fn calendar_times_need_the_clock_of_real_time() {
 }
 
 #[test]
-fn iterator_takes_all_events_and_leaves_the_rest_when_bounded() {
+fn bounded_iterator_leaves_events_for_the_next() {
     let mut context = manual(10);
     let timers: Vec<Timer> = (0..10).map(|_| context.timer().unwrap()).collect();
     for timer in &timers {
@@ -268,7 +268,7 @@ fn iterator_takes_all_events_and_leaves_the_rest_when_bounded() {
 }
 
 #[test]
-fn sync_returns_the_next_deadline_and_sorts() {
+fn sync_returns_the_next_deadline_and_sorts_events() {
     let mut context = Context::new(100).unwrap();
     assert_eq!(context.sync(), Ok(Time::NEVER));
     let timers: Vec<Timer> = (0..100).map(|_| context.timer().unwrap()).collect();
@@ -348,7 +348,7 @@ fn descriptor_is_readable_while_there_is_an_event() {
 }
 
 #[test]
-fn engine_is_that_which_was_chosen() {
+fn context_has_the_chosen_engine() {
     let process = Context::builder().engine(Engine::Process).open().unwrap();
     assert_eq!(process.engine(), Engine::Process);
     match std::env::var("TIMERHEAP_ENGINE").as_deref() {
@@ -445,7 +445,7 @@ fn random_operations_agree_with_an_oracle() {
             match operation {
                 0..=4 => {
                     let former = pending.insert(index, deadline).is_some() as u64;
-                    // A start of an idle timer discards, one of a pending timer does not.
+                    // A start discards unread expirations only if the timer is idle.
                     let discarded =
                         if former == 0 { unread.remove(&index).unwrap_or(0) } else { 0 };
                     assert_eq!(timer.start(at(deadline)), Ok(former + discarded), "{round}");
@@ -472,7 +472,7 @@ fn random_operations_agree_with_an_oracle() {
         } else {
             timers[place] = Some(context.timer().unwrap());
         }
-        // A deadline that has passed expires within the call.
+        // If a deadline has passed, the timer expires within the call.
         let mut to = now;
         if operation >= 14 {
             to += random(40);

@@ -99,7 +99,7 @@ fn sleep_is_not_early() {
 }
 
 #[test]
-fn sleep_is_ready_when_its_deadline_has_passed() {
+fn sleep_is_ready_after_its_deadline_and_waits_again_after_a_reset() {
     let driver = Driver::new(&manual()).unwrap();
     let mut sleep = driver.sleep(at(100)).unwrap();
     assert_eq!(sleep.deadline(), at(100));
@@ -175,7 +175,7 @@ fn timeout_returns_the_output_or_elapsed() {
     let error: std::io::Error = error.into();
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
     assert!(block_on(timeout_at(begin, pending::<()>())).is_err());
-    // The future has the first word, also after the deadline.
+    // A timeout polls its future first, also after the deadline.
     assert_eq!(block_on(timeout_at(begin, ready(3))), Ok(3));
     assert_eq!(block_on(timeout(MSEC, ready(4)).into_inner()), 4);
 }
@@ -279,7 +279,7 @@ fn driver_grows_for_futures_that_sleep_at_once() {
 }
 
 #[test]
-fn poll_without_a_slot_panics_and_the_driver_goes_on() {
+fn poll_without_a_slot_panics_but_does_not_end_the_driver() {
     let driver = Driver::new(&manual().slots(2)).unwrap();
     let mut first = driver.sleep(at(10)).unwrap();
     assert!(!is_ready(&mut first));
@@ -311,7 +311,7 @@ fn waker_that_panics_does_not_end_the_driver() {
     struct Bad;
     impl Wake for Bad {
         fn wake(self: Arc<Self>) {
-            // Without the message of a panic, which would be in the log of the tests.
+            // Unlike panic!(), this prints no message to the log of the tests.
             std::panic::resume_unwind(Box::new("bad waker"));
         }
     }

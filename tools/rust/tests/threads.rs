@@ -64,9 +64,10 @@ fn run(
 }
 
 #[test]
-fn each_start_ends_in_one_way() {
-    // Each start begins or replaces an arming.  An arming ends in one of three ways: the result of
-    // a start counts it, that of a stop, or an event.
+fn each_arming_ends_once() {
+    // Here each start begins an arming, even if it replaces the deadline of a pending timer.
+    // Exactly one of three counts each arming: the result of a later start, that of a stop, or an
+    // event.
     let mut context = Context::new(8).unwrap();
     let timers: Arc<Vec<Timer>> = Arc::new((0..8).map(|_| context.timer().unwrap()).collect());
     let counts: Arc<[AtomicU64; 2]> = Arc::default();
@@ -150,7 +151,7 @@ fn postponed_timer_is_not_early() {
         for round in 1..=2000 {
             timer.start(200 * USEC).unwrap();
             for _ in 0..20 {
-                // Never earlier than the one before, which the consumer may still read.
+                // The consumer may read the former deadline, which is never later than this.
                 let deadline = timer.handle().now() + 150 * USEC;
                 if timer.postpone(deadline).unwrap() {
                     set[index].store(deadline.as_nanos(), Ordering::SeqCst);
@@ -172,7 +173,7 @@ fn postponed_timer_is_not_early() {
 }
 
 #[test]
-fn a_thread_takes_events_of_timers_of_other_threads() {
+fn thread_takes_events_of_timers_of_other_threads() {
     let mut context = Context::new(1).unwrap();
     let timer = context.timer().unwrap();
     let consumer = thread::spawn(move || {
@@ -189,7 +190,7 @@ fn a_thread_takes_events_of_timers_of_other_threads() {
 }
 
 #[test]
-fn types_may_cross_threads_as_the_protocol_permits() {
+fn public_types_are_send_and_sync() {
     fn both<T: Send + Sync>() {}
     both::<Context>();
     both::<Handle>();

@@ -5,9 +5,10 @@
 //! timerheap-tokio [THREADS [ROUNDS [COUNT]]]
 //! ```
 //!
-//! The workload is that of a server: many threads create timeouts of 30 s, and drop almost all of
-//! them.  A round runs both kinds, one after the other, so both have the same other load of the
-//! machine.  The result is the median of the ratios of the rounds, in two forms:
+//! The workload is that of a server: many threads create timeouts of 30 s, and drop all of them
+//! before they expire.  A round runs both kinds, one after the other, so that other load of the
+//! machine affects both.  The first two lines of the result have the median of the ratios of the
+//! rounds:
 //!
 //! | line | in each thread, COUNT times |
 //! | --- | --- |
@@ -72,7 +73,7 @@ fn timers(runtime: &Runtime, kind: Kind, threads: usize, count: usize) -> f64 {
             })
         })
         .collect();
-    // From the begin of the first thread to the end of the last: this thread may run after both.
+    // The threads read the clock themselves, since this thread may run too late to do so.
     let times: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
     let begin = times.iter().map(|time| time.0).min().unwrap();
     let end = times.iter().map(|time| time.1).max().unwrap();
@@ -105,7 +106,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Run one form in interleaved rounds, and print a line.
+/// Run both kinds alternately, and print a line of the result.
 fn compare(name: &str, rounds: usize, run: impl Fn(Kind) -> f64) {
     let mut results = [vec![], vec![], vec![]];
     run(Kind::Tokio);

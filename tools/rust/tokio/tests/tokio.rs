@@ -16,7 +16,7 @@ fn runtime() -> Runtime {
 }
 
 #[test]
-fn tasks_sleep_and_are_not_early() {
+fn sleeping_tasks_do_not_wake_early() {
     let tasks = 1000;
     let finished = Arc::new(AtomicU64::new(0));
     runtime().block_on(async {
@@ -43,7 +43,7 @@ fn tasks_sleep_and_are_not_early() {
 }
 
 #[test]
-fn timeouts_end_tasks_or_are_dropped() {
+fn timeout_returns_the_output_or_elapsed_in_tasks() {
     let elapsed = Arc::new(AtomicU64::new(0));
     runtime().block_on(async {
         let handles: Vec<_> = (0..64)
