@@ -48,7 +48,7 @@
 struct timerheap_cache {
 	struct rhashtable table;
 	atomic_t nr;			/* entries that are not claimed */
-	unsigned int max;		/* constant: the most values */
+	unsigned int max;		/* constant: the maximum number of values */
 	struct llist_head retired;	/* entries for the worker to free */
 	struct work_struct work;
 };
@@ -461,7 +461,7 @@ EXPORT_SYMBOL_GPL(timerheap_cache_count);
 
 /**
  * timerheap_cache_create - create a cache
- * @max_entries: the most values, 1 to INT_MAX / 2
+ * @max_entries: the maximum number of values, 1 to INT_MAX / 2
  *
  * Context: task, may sleep.
  * Return: an empty cache; ERR_PTR(-EINVAL): @max_entries is out of range; or
