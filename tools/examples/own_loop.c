@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * A program that has an event loop of its own, with epoll, and timers of the library.
+ * A program that has its own event loop, with epoll, and timers of libtimerheap.
  *
  * Documentation/event-loop.md explains each part.  Like the loops of libraries, the loop below has
  * timers that call functions, and these functions may start and stop timers.  The loop needs no

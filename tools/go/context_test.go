@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of package context check for deadlines.  The word after "Go:"
-// is the name of Go's test.
+// The behaviors that Go's own tests of package context check for deadlines, and some more.
 
 // ends fails unless the context ends with an error.
 func ends(t *testing.T, c context.Context, err error) {
@@ -40,10 +39,11 @@ func lives(t *testing.T, c context.Context) {
 	}
 }
 
-// other hides the type of a context, since package context treats types of a program differently.
+// other gives a context a type that package context does not know.
 type other struct{ context.Context }
 
-// A context ends at its deadline or that of its parent, whichever is earlier.  Go: TestDeadline.
+// A context ends at its deadline or that of its parent, whichever is earlier.  Go's own
+// TestDeadline checks the same.
 func TestContextEndsAtEarlierDeadline(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
@@ -88,8 +88,8 @@ func TestContextEndsAtEarlierDeadline(t *testing.T) {
 	})
 }
 
-// The contexts that package context derives end with the error of this package's context.  Go:
-// TestTimeout.
+// The contexts that package context derives end with the error of this package's context.  Go's own
+// TestTimeout checks the same.
 func TestDerivedContextsEndWithDeadlineExceeded(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		type key struct{}
@@ -115,7 +115,7 @@ func TestDerivedContextsEndWithDeadlineExceeded(t *testing.T) {
 	})
 }
 
-// Go: TestValues.
+// Go's own TestValues checks the same.
 func TestContextHasValuesOfParent(t *testing.T) {
 	type key struct{}
 	useFake(t, 4, 64, false)
@@ -126,7 +126,7 @@ func TestContextHasValuesOfParent(t *testing.T) {
 	}
 }
 
-// Go: TestCanceledTimeout.
+// Go's own TestCanceledTimeout checks the same.
 func TestCancelEndsContextAndChildren(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		c, cancel := WithTimeout(context.Background(), time.Hour)
@@ -143,7 +143,7 @@ func TestCancelEndsContextAndChildren(t *testing.T) {
 	})
 }
 
-// Go: TestCancelRemoves.
+// Go's own TestCancelRemoves checks the same.
 func TestCancelFreesSlotOfTimer(t *testing.T) {
 	k, _ := useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), time.Hour)
@@ -157,8 +157,8 @@ func TestCancelFreesSlotOfTimer(t *testing.T) {
 	ends(t, c, context.Canceled)
 }
 
-// The end of a parent ends its child, and the end of a child does not end its parent.  Go:
-// TestParentFinishesChild, TestChildFinishesFirst.
+// The end of a parent ends its child, and the end of a child does not end its parent.  Go's own
+// TestParentFinishesChild and TestChildFinishesFirst check the same.
 func TestEndOfParentEndsOnlyChildren(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		parent, cancelParent := context.WithCancel(context.Background())
@@ -183,7 +183,8 @@ func TestEndOfParentEndsOnlyChildren(t *testing.T) {
 	})
 }
 
-// Many contexts expire and are cancelled at the same time.  Go: TestSimultaneousCancels.
+// Many contexts expire and are cancelled at the same time.  Go's own TestSimultaneousCancels checks
+// the same.
 func TestErrNeverChangesAfterEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		root, cancelRoot := context.WithCancel(context.Background())
@@ -225,7 +226,7 @@ func TestErrNeverChangesAfterEnd(t *testing.T) {
 }
 
 // If a child and its parent are cancelled at the same time, no goroutine waits for another one
-// forever.  Go: TestInterlockedCancels.
+// forever.  Go's own TestInterlockedCancels checks the same.
 func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for i := 0; i < 100; i++ {
@@ -243,7 +244,7 @@ func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 }
 
 // In a chain of contexts of both packages, the children end with the error of the context that has
-// ended first.  Go: TestLayersCancel, TestLayersTimeout.
+// ended first.  Go's own TestLayersCancel and TestLayersTimeout check the same.
 func TestChildrenEndWithErrorOfFirstEndedLayer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, cancelFirst := range []bool{true, false} {
@@ -291,14 +292,14 @@ func TestChildrenEndWithErrorOfFirstEndedLayer(t *testing.T) {
 	})
 }
 
-// Go: TestInvalidDerivedFail.
+// Go's own TestInvalidDerivedFail checks the same.
 func TestNilParentPanics(t *testing.T) {
 	var none context.Context
 	panicsWith(t, func() { WithTimeout(none, time.Second) })
 	panicsWith(t, func() { WithDeadline(none, time.Now()) })
 }
 
-// Go: TestDeadlineExceededIsNetError.
+// Go's own TestDeadlineExceededIsNetError checks the same.
 func TestDeadlineExceededIsTimeoutOfPackageNet(t *testing.T) {
 	useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), 0)

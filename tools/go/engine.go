@@ -41,7 +41,7 @@ func current() *kernel {
 // choose opens the device, unless the environment asks for the process.
 func choose() {
 	choice := os.Getenv("TIMERHEAP_ENGINE")
-	// The environment of a set-user-ID program is that of another user: it must not choose.
+	// The environment of a set-user-ID program is that of another user: ignore it.
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		choice = ""
 	}

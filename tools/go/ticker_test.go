@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of tickers check, and some more.  The word after "Go:" is the
-// name of Go's test.
+// The behaviors that Go's own tests of tickers check, and some more.
 
-// A ticker ticks at its rate or slower, a Reset changes the rate, and a stop ends the ticks.  Go:
-// TestTicker.
+// A ticker ticks at its rate or slower, a Reset changes the rate, and a stop ends the ticks.  Go's
+// own TestTicker checks the same.
 func TestTicksAreNotEarlyAndStopEndsThem(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		tick(t, 10, 2*time.Millisecond)
@@ -44,8 +43,8 @@ func tick(t *testing.T, count int, delta time.Duration) {
 	}
 }
 
-// The value of a tick is the time of the tick, even if the program receives it late.  Go:
-// TestTickTimes.
+// The value of a tick is the time of the tick, even if the program receives it late.  Go's own
+// TestTickTimes checks the same.
 func TestLateReceiveGetsTimeOfTick(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const period = 10 * time.Millisecond
@@ -73,7 +72,7 @@ func TestLateReceiveGetsTimeOfTick(t *testing.T) {
 	})
 }
 
-// Go: TestTeardown.
+// Go's own TestTeardown checks the same.
 func TestStopAfterTickDoesNotBlock(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for i := 0; i < 3; i++ {
@@ -84,7 +83,7 @@ func TestStopAfterTickDoesNotBlock(t *testing.T) {
 	})
 }
 
-// Go: TestTick.
+// Go's own TestTick checks the same.
 func TestTickNeedsPositivePeriod(t *testing.T) {
 	if Tick(-1) != nil || Tick(0) != nil {
 		t.Error("Tick returns a channel for a period that is not positive")
@@ -104,13 +103,13 @@ func panicsWith(t *testing.T, f func()) {
 	f()
 }
 
-// Go: TestNewTickerLtZeroDuration.
+// Go's own TestNewTickerLtZeroDuration checks the same.
 func TestNewTickerPanicsIfPeriodIsNotPositive(t *testing.T) {
 	panicsWith(t, func() { NewTicker(-1) })
 	panicsWith(t, func() { NewTicker(0) })
 }
 
-// The ticker continues after the panic.  Go: TestTickerResetLtZeroDuration.
+// The ticker continues after the panic.  Go's own TestTickerResetLtZeroDuration checks the same.
 func TestTickerResetPanicsIfPeriodIsZero(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Millisecond)
@@ -144,7 +143,8 @@ func TestStressLeavesNoTickAfterStop(t *testing.T) {
 	})
 }
 
-// Ten goroutines receive the ticks of one ticker.  Go: TestTickerConcurrentStress.
+// Ten goroutines receive the ticks of one ticker.  Go's own TestTickerConcurrentStress checks the
+// same.
 func TestStressGivesTicksToEachReceiver(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Nanosecond)

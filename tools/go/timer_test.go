@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// The behaviors that Go's own tests of timers check, and some more.  The word after "Go:" is the
-// name of Go's test.
+// The behaviors that Go's own tests of timers check, and some more.
 
-// Go: TestAfter.
+// Go's own TestAfter checks the same.
 func TestAfterIsNotEarly(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
@@ -26,7 +25,8 @@ func TestAfterIsNotEarly(t *testing.T) {
 	})
 }
 
-// Each of 100 functions starts the next timer, with a duration of 0.  Go: TestAfterFunc.
+// Each of 100 functions starts the next timer, with a duration of 0.  Go's own TestAfterFunc checks
+// the same.
 func TestFunctionMayStartNextTimer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		left, done := 100, make(chan bool)
@@ -44,7 +44,7 @@ func TestFunctionMayStartNextTimer(t *testing.T) {
 	})
 }
 
-// A goroutine runs the garbage collector all the time.  Go: TestAfterStress.
+// A goroutine runs the garbage collector all the time.  Go's own TestAfterStress checks the same.
 func TestTickerTicksUnderStressByCollector(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var stop atomic.Bool
@@ -63,8 +63,8 @@ func TestTickerTicksUnderStressByCollector(t *testing.T) {
 	})
 }
 
-// Two goroutines that hand a value to each other do not delay a timer forever.  Go:
-// TestAfterFuncStarvation.
+// Two goroutines that hand a value to each other do not delay a timer forever.  Go's own
+// TestAfterFuncStarvation checks the same.
 func TestBusyGoroutinesDoNotStarveTimer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -91,7 +91,8 @@ func TestBusyGoroutinesDoNotStarveTimer(t *testing.T) {
 	})
 }
 
-// A stopped timer does not expire, and a second Stop returns false.  Go: TestAfterStop.
+// A stopped timer does not expire, and a second Stop returns false.  Go's own TestAfterStop checks
+// the same.
 func TestStoppedTimerDoesNotExpire(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var called, expired atomic.Bool
@@ -113,8 +114,8 @@ func TestStoppedTimerDoesNotExpire(t *testing.T) {
 }
 
 // Timers expire in the order of their deadlines, whatever the order of their starts.  On a busy
-// machine two goroutines may overtake each other, so one attempt of ten must have the order.  Go:
-// TestAfterQueuing.
+// machine two goroutines may overtake each other, so one attempt of ten must have the order.  Go's
+// own TestAfterQueuing checks the same.
 func TestTimersExpireInOrderOfDeadlines(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		slots := []int{5, 3, 6, 6, 6, 1, 1, 2, 7, 9, 4, 8, 0}
@@ -148,7 +149,7 @@ func TestTimersExpireInOrderOfDeadlines(t *testing.T) {
 }
 
 // 400 goroutines stop timers, some of which expire at that moment.  For each timer, either Stop
-// returns true or the function is called.  Go: TestTimerStopStress.
+// returns true or the function is called.  Go's own TestTimerStopStress checks the same.
 func TestStressEitherStopsOrCalls(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const timers = 400
@@ -184,8 +185,8 @@ func TestStressEitherStopsOrCalls(t *testing.T) {
 	})
 }
 
-// Reset returns true while the timer is pending, and false after the value was received.  Go:
-// TestReset.
+// Reset returns true while the timer is pending, and false after the value was received.  Go's own
+// TestReset checks the same.
 func TestResetReturnsWhetherTimerWasPending(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		timer := NewTimer(time.Hour)
@@ -221,7 +222,7 @@ func TestResetToLaterDeadlinePostponesExpiry(t *testing.T) {
 }
 
 // A timer with the longest duration does not expire.  A timer with the most negative duration
-// expires at once.  Go: TestOverflowSleep.
+// expires at once.  Go's own TestOverflowSleep checks the same.
 func TestExtremeDurationsDoNotOverflow(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		longest := NewTimer(math.MaxInt64)
@@ -233,7 +234,8 @@ func TestExtremeDurationsDoNotOverflow(t *testing.T) {
 	})
 }
 
-// A period of 2^63 - 1 ns does not overflow.  Go: TestOverflowPeriodRuntimeTimer.
+// A period of 2^63 - 1 ns does not overflow.  Go's own TestOverflowPeriodRuntimeTimer checks the
+// same.
 func TestLongestPeriodDoesNotOverflow(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(math.MaxInt64)
@@ -246,7 +248,7 @@ func TestLongestPeriodDoesNotOverflow(t *testing.T) {
 	})
 }
 
-// Go: TestZeroTimer.
+// Go's own TestZeroTimer checks the same.
 func TestEachResetToZeroDurationExpires(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		timer := NewTimer(0)
@@ -257,7 +259,7 @@ func TestEachResetToZeroDurationExpires(t *testing.T) {
 	})
 }
 
-// Go: TestTimerModifiedEarlier.
+// Go's own TestTimerModifiedEarlier checks the same.
 func TestTimerMovedIntoPastExpires(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		past := time.Until(time.Unix(0, 0))
@@ -272,7 +274,7 @@ func TestTimerMovedIntoPastExpires(t *testing.T) {
 }
 
 // 100 goroutines each make 20 random calls of Reset and Stop on a timer of their own.  No value is
-// early, and no value follows the last Stop.  Go: TestAdjustTimers.
+// early, and no value follows the last Stop.  Go's own TestAdjustTimers checks the same.
 func TestRandomCallsLeaveNoStaleValue(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var all sync.WaitGroup
@@ -337,8 +339,8 @@ func TestManyResetsFindTimerPending(t *testing.T) {
 	})
 }
 
-// The garbage collector can free the function of a timer that was stopped or has expired.  Go:
-// TestTimerGC.
+// The garbage collector can free the function of a timer that was stopped or has expired.  Go's own
+// TestTimerGC checks the same.
 func TestEndedTimerIsCollected(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var collected atomic.Int64
@@ -368,7 +370,7 @@ func TestEndedTimerIsCollected(t *testing.T) {
 }
 
 // A timer has expired, and its value is in the channel, or was received, or arrives at this moment.
-// Then Stop and Reset leave no stale value.  Go: TestChan.
+// Then Stop and Reset leave no stale value.  Go's own TestChan checks the same.
 func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, received := range []bool{false, true} {
@@ -415,7 +417,7 @@ func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 	})
 }
 
-// Go: TestAfterTimes.
+// Go's own TestAfterTimes checks the same.
 func TestLateReceiveGetsTimeOfExpiry(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d, late = 5 * time.Millisecond, 300 * time.Millisecond
@@ -454,7 +456,7 @@ func TestUninitializedTimerPanics(t *testing.T) {
 }
 
 // Four goroutines Reset and Stop the same timer.  Each arming ends once: by a call, or by a Reset
-// or Stop that returns true.  Go: TestConcurrentTimerResetStop.
+// or Stop that returns true.  Go's own TestConcurrentTimerResetStop checks the same.
 func TestConcurrentResetAndStopEndEachArmingOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var calls, prevented, starts atomic.Int64

@@ -80,7 +80,7 @@ pub struct Event {
     pub fired: u64,
 }
 
-/// `struct timespec` of the symbol `clock_gettime`.  Only C headers redirect it to 64-bit times.
+/// `struct timespec` of the symbol `clock_gettime`: on 32-bit machines, the one with 32-bit times.
 #[repr(C)]
 pub struct Timespec {
     pub tv_sec: c_long,
