@@ -42,8 +42,8 @@ func lives(t *testing.T, c context.Context) {
 // other gives a context a type that package context does not know.
 type other struct{ context.Context }
 
-// A context ends at its deadline or that of its parent, whichever is earlier.  Go's own
-// TestDeadline checks the same.
+// A context ends at its deadline or that of its parent, whichever is earlier.  As in Go's
+// TestDeadline.
 func TestContextEndsAtEarlierDeadline(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
@@ -88,8 +88,8 @@ func TestContextEndsAtEarlierDeadline(t *testing.T) {
 	})
 }
 
-// The contexts that package context derives end with the error of this package's context.  Go's own
-// TestTimeout checks the same.
+// The contexts that package context derives end with the error of this package's context.  As in
+// Go's TestTimeout.
 func TestDerivedContextsEndWithDeadlineExceeded(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		type key struct{}
@@ -115,7 +115,7 @@ func TestDerivedContextsEndWithDeadlineExceeded(t *testing.T) {
 	})
 }
 
-// Go's own TestValues checks the same.
+// As in Go's TestValues.
 func TestContextHasValuesOfParent(t *testing.T) {
 	type key struct{}
 	useFake(t, 4, 64, false)
@@ -126,7 +126,7 @@ func TestContextHasValuesOfParent(t *testing.T) {
 	}
 }
 
-// Go's own TestCanceledTimeout checks the same.
+// As in Go's TestCanceledTimeout.
 func TestCancelEndsContextAndChildren(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		c, cancel := WithTimeout(context.Background(), time.Hour)
@@ -143,7 +143,7 @@ func TestCancelEndsContextAndChildren(t *testing.T) {
 	})
 }
 
-// Go's own TestCancelRemoves checks the same.
+// As in Go's TestCancelRemoves.
 func TestCancelFreesSlotOfTimer(t *testing.T) {
 	k, _ := useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), time.Hour)
@@ -157,8 +157,8 @@ func TestCancelFreesSlotOfTimer(t *testing.T) {
 	ends(t, c, context.Canceled)
 }
 
-// The end of a parent ends its child, and the end of a child does not end its parent.  Go's own
-// TestParentFinishesChild and TestChildFinishesFirst check the same.
+// The end of a parent ends its child, and the end of a child does not end its parent.  As in Go's
+// TestParentFinishesChild and TestChildFinishesFirst.
 func TestEndOfParentEndsOnlyChildren(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		parent, cancelParent := context.WithCancel(context.Background())
@@ -183,8 +183,7 @@ func TestEndOfParentEndsOnlyChildren(t *testing.T) {
 	})
 }
 
-// Many contexts expire and are cancelled at the same time.  Go's own TestSimultaneousCancels checks
-// the same.
+// Many contexts expire and are cancelled at the same time.  As in Go's TestSimultaneousCancels.
 func TestErrNeverChangesAfterEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		root, cancelRoot := context.WithCancel(context.Background())
@@ -226,7 +225,7 @@ func TestErrNeverChangesAfterEnd(t *testing.T) {
 }
 
 // If a child and its parent are cancelled at the same time, no goroutine waits for another one
-// forever.  Go's own TestInterlockedCancels checks the same.
+// forever.  As in Go's TestInterlockedCancels.
 func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for i := 0; i < 100; i++ {
@@ -244,7 +243,7 @@ func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 }
 
 // In a chain of contexts of both packages, the children end with the error of the context that has
-// ended first.  Go's own TestLayersCancel and TestLayersTimeout check the same.
+// ended first.  As in Go's TestLayersCancel and TestLayersTimeout.
 func TestChildrenEndWithErrorOfFirstEndedLayer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, cancelFirst := range []bool{true, false} {
@@ -292,14 +291,14 @@ func TestChildrenEndWithErrorOfFirstEndedLayer(t *testing.T) {
 	})
 }
 
-// Go's own TestInvalidDerivedFail checks the same.
+// As in Go's TestInvalidDerivedFail.
 func TestNilParentPanics(t *testing.T) {
 	var none context.Context
 	panicsWith(t, func() { WithTimeout(none, time.Second) })
 	panicsWith(t, func() { WithDeadline(none, time.Now()) })
 }
 
-// Go's own TestDeadlineExceededIsNetError checks the same.
+// As in Go's TestDeadlineExceededIsNetError.
 func TestDeadlineExceededIsTimeoutOfPackageNet(t *testing.T) {
 	useFake(t, 4, 64, false)
 	c, cancel := WithTimeout(context.Background(), 0)

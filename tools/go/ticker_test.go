@@ -10,8 +10,8 @@ import (
 
 // The behaviors that Go's own tests of tickers check, and some more.
 
-// A ticker ticks at its rate or slower, a Reset changes the rate, and a stop ends the ticks.  Go's
-// own TestTicker checks the same.
+// A ticker ticks at its rate or slower, a Reset changes the rate, and a stop ends the ticks.  As in
+// Go's TestTicker.
 func TestTicksAreNotEarlyAndStopEndsThem(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		tick(t, 10, 2*time.Millisecond)
@@ -23,8 +23,8 @@ func tick(t *testing.T, count int, delta time.Duration) {
 	start := time.Now()
 	ticker := NewTicker(delta)
 	for i := 1; i <= count; i++ {
-		// If the receiver is late, ticks are dropped.  So the ith received tick may be
-		// later than i periods.
+		// If the receiver is late, ticks are dropped.  So tick number i may come later
+		// than i periods after the start, but not earlier.
 		notEarly(t, start, receive(t, ticker.C), time.Duration(i)*delta)
 	}
 	start = time.Now()
@@ -43,8 +43,8 @@ func tick(t *testing.T, count int, delta time.Duration) {
 	}
 }
 
-// The value of a tick is the time of the tick, even if the program receives it late.  Go's own
-// TestTickTimes checks the same.
+// The value of a tick is the time of the tick, even if the program receives it late.  As in Go's
+// TestTickTimes.
 func TestLateReceiveGetsTimeOfTick(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const period = 10 * time.Millisecond
@@ -72,7 +72,7 @@ func TestLateReceiveGetsTimeOfTick(t *testing.T) {
 	})
 }
 
-// Go's own TestTeardown checks the same.
+// As in Go's TestTeardown.
 func TestStopAfterTickDoesNotBlock(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for i := 0; i < 3; i++ {
@@ -83,7 +83,7 @@ func TestStopAfterTickDoesNotBlock(t *testing.T) {
 	})
 }
 
-// Go's own TestTick checks the same.
+// As in Go's TestTick.
 func TestTickNeedsPositivePeriod(t *testing.T) {
 	if Tick(-1) != nil || Tick(0) != nil {
 		t.Error("Tick returns a channel for a period that is not positive")
@@ -103,13 +103,13 @@ func panicsWith(t *testing.T, f func()) {
 	f()
 }
 
-// Go's own TestNewTickerLtZeroDuration checks the same.
+// As in Go's TestNewTickerLtZeroDuration.
 func TestNewTickerPanicsIfPeriodIsNotPositive(t *testing.T) {
 	panicsWith(t, func() { NewTicker(-1) })
 	panicsWith(t, func() { NewTicker(0) })
 }
 
-// The ticker continues after the panic.  Go's own TestTickerResetLtZeroDuration checks the same.
+// The ticker continues after the panic.  As in Go's TestTickerResetLtZeroDuration.
 func TestTickerResetPanicsIfPeriodIsZero(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Millisecond)
@@ -143,8 +143,7 @@ func TestStressLeavesNoTickAfterStop(t *testing.T) {
 	})
 }
 
-// Ten goroutines receive the ticks of one ticker.  Go's own TestTickerConcurrentStress checks the
-// same.
+// Ten goroutines receive the ticks of one ticker.  As in Go's TestTickerConcurrentStress.
 func TestStressGivesTicksToEachReceiver(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Nanosecond)

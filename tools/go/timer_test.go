@@ -14,7 +14,7 @@ import (
 
 // The behaviors that Go's own tests of timers check, and some more.
 
-// Go's own TestAfter checks the same.
+// As in Go's TestAfter.
 func TestAfterIsNotEarly(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
@@ -25,8 +25,7 @@ func TestAfterIsNotEarly(t *testing.T) {
 	})
 }
 
-// Each of 100 functions starts the next timer, with a duration of 0.  Go's own TestAfterFunc checks
-// the same.
+// Each of 100 functions starts the next timer, with a duration of 0.  As in Go's TestAfterFunc.
 func TestFunctionMayStartNextTimer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		left, done := 100, make(chan bool)
@@ -44,7 +43,7 @@ func TestFunctionMayStartNextTimer(t *testing.T) {
 	})
 }
 
-// A goroutine runs the garbage collector all the time.  Go's own TestAfterStress checks the same.
+// A goroutine runs the garbage collector all the time.  As in Go's TestAfterStress.
 func TestTickerTicksUnderStressByCollector(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var stop atomic.Bool
@@ -63,8 +62,8 @@ func TestTickerTicksUnderStressByCollector(t *testing.T) {
 	})
 }
 
-// Two goroutines that hand a value to each other do not delay a timer forever.  Go's own
-// TestAfterFuncStarvation checks the same.
+// Two goroutines that hand a value to each other do not delay a timer forever.  As in Go's
+// TestAfterFuncStarvation.
 func TestBusyGoroutinesDoNotStarveTimer(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -91,8 +90,7 @@ func TestBusyGoroutinesDoNotStarveTimer(t *testing.T) {
 	})
 }
 
-// A stopped timer does not expire, and a second Stop returns false.  Go's own TestAfterStop checks
-// the same.
+// A stopped timer does not expire, and a second Stop returns false.  As in Go's TestAfterStop.
 func TestStoppedTimerDoesNotExpire(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var called, expired atomic.Bool
@@ -114,8 +112,8 @@ func TestStoppedTimerDoesNotExpire(t *testing.T) {
 }
 
 // Timers expire in the order of their deadlines, whatever the order of their starts.  On a busy
-// machine two goroutines may overtake each other, so one attempt of ten must have the order.  Go's
-// own TestAfterQueuing checks the same.
+// machine two goroutines may overtake each other, so one attempt of ten must have the order.  As in
+// Go's TestAfterQueuing.
 func TestTimersExpireInOrderOfDeadlines(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		slots := []int{5, 3, 6, 6, 6, 1, 1, 2, 7, 9, 4, 8, 0}
@@ -149,7 +147,7 @@ func TestTimersExpireInOrderOfDeadlines(t *testing.T) {
 }
 
 // 400 goroutines stop timers, some of which expire at that moment.  For each timer, either Stop
-// returns true or the function is called.  Go's own TestTimerStopStress checks the same.
+// returns true or the function is called.  As in Go's TestTimerStopStress.
 func TestStressEitherStopsOrCalls(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const timers = 400
@@ -185,8 +183,8 @@ func TestStressEitherStopsOrCalls(t *testing.T) {
 	})
 }
 
-// Reset returns true while the timer is pending, and false after the value was received.  Go's own
-// TestReset checks the same.
+// Reset returns true while the timer is pending, and false after the value was received.  As in
+// Go's TestReset.
 func TestResetReturnsWhetherTimerWasPending(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		timer := NewTimer(time.Hour)
@@ -222,7 +220,7 @@ func TestResetToLaterDeadlinePostponesExpiry(t *testing.T) {
 }
 
 // A timer with the longest duration does not expire.  A timer with the most negative duration
-// expires at once.  Go's own TestOverflowSleep checks the same.
+// expires at once.  As in Go's TestOverflowSleep.
 func TestExtremeDurationsDoNotOverflow(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		longest := NewTimer(math.MaxInt64)
@@ -234,8 +232,7 @@ func TestExtremeDurationsDoNotOverflow(t *testing.T) {
 	})
 }
 
-// A period of 2^63 - 1 ns does not overflow.  Go's own TestOverflowPeriodRuntimeTimer checks the
-// same.
+// A period of 2^63 - 1 ns does not overflow.  As in Go's TestOverflowPeriodRuntimeTimer.
 func TestLongestPeriodDoesNotOverflow(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(math.MaxInt64)
@@ -248,7 +245,7 @@ func TestLongestPeriodDoesNotOverflow(t *testing.T) {
 	})
 }
 
-// Go's own TestZeroTimer checks the same.
+// As in Go's TestZeroTimer.
 func TestEachResetToZeroDurationExpires(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		timer := NewTimer(0)
@@ -259,7 +256,7 @@ func TestEachResetToZeroDurationExpires(t *testing.T) {
 	})
 }
 
-// Go's own TestTimerModifiedEarlier checks the same.
+// As in Go's TestTimerModifiedEarlier.
 func TestTimerMovedIntoPastExpires(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		past := time.Until(time.Unix(0, 0))
@@ -274,7 +271,7 @@ func TestTimerMovedIntoPastExpires(t *testing.T) {
 }
 
 // 100 goroutines each make 20 random calls of Reset and Stop on a timer of their own.  No value is
-// early, and no value follows the last Stop.  Go's own TestAdjustTimers checks the same.
+// early, and no value follows the last Stop.  As in Go's TestAdjustTimers.
 func TestRandomCallsLeaveNoStaleValue(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var all sync.WaitGroup
@@ -339,8 +336,8 @@ func TestManyResetsFindTimerPending(t *testing.T) {
 	})
 }
 
-// The garbage collector can free the function of a timer that was stopped or has expired.  Go's own
-// TestTimerGC checks the same.
+// The garbage collector can free the function of a timer that was stopped or has expired.  As in
+// Go's TestTimerGC.
 func TestEndedTimerIsCollected(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var collected atomic.Int64
@@ -370,7 +367,7 @@ func TestEndedTimerIsCollected(t *testing.T) {
 }
 
 // A timer has expired, and its value is in the channel, or was received, or arrives at this moment.
-// Then Stop and Reset leave no stale value.  Go's own TestChan checks the same.
+// Then Stop and Reset leave no stale value.  As in Go's TestChan.
 func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, received := range []bool{false, true} {
@@ -417,7 +414,7 @@ func TestStopAndResetLeaveNoStaleValueInChannel(t *testing.T) {
 	})
 }
 
-// Go's own TestAfterTimes checks the same.
+// As in Go's TestAfterTimes.
 func TestLateReceiveGetsTimeOfExpiry(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d, late = 5 * time.Millisecond, 300 * time.Millisecond
@@ -456,7 +453,7 @@ func TestUninitializedTimerPanics(t *testing.T) {
 }
 
 // Four goroutines Reset and Stop the same timer.  Each arming ends once: by a call, or by a Reset
-// or Stop that returns true.  Go's own TestConcurrentTimerResetStop checks the same.
+// or Stop that returns true.  As in Go's TestConcurrentTimerResetStop.
 func TestConcurrentResetAndStopEndEachArmingOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var calls, prevented, starts atomic.Int64

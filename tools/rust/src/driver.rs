@@ -164,7 +164,7 @@ impl Shared {
     /// `NoSlot`: the context has its maximum of slots, or the user has no memory for another slot.
     pub(crate) fn place(&self) -> Result<Place, Error> {
         if self.is_global {
-            // While the thread ends, its list may not exist any more.
+            // The thread may be ending, and its list may no longer exist.
             if let Ok(Some(place)) = PLACES.try_with(|places| places.borrow_mut().pop()) {
                 return Ok(place);
             }

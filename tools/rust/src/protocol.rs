@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Each field of a slot is an atomic, and the memory stays mapped until [`Library`] is dropped.
-//! So if another process stores wrong values, timers fail, but there is no undefined behavior.
+//! If another process stores wrong values, timers may be wrong, but no behavior is undefined.
 
 use crate::error::Error;
 use crate::sys;

@@ -7,8 +7,8 @@
 //!
 //! The workload is that of a server: many threads create timeouts of 30 s, and drop all of them
 //! before they expire.  A round runs both kinds, one after the other, so that other load of the
-//! machine affects both.  The first two lines of the result have the median of the ratios of the
-//! rounds:
+//! machine affects both.  The lines `timer` and `task` of the result have the median of the ratios
+//! of the rounds:
 //!
 //! | line | in each thread, COUNT times |
 //! | --- | --- |
