@@ -82,21 +82,7 @@
 #include "bucket.h"
 #include "extract.h"
 #include "list.h"
-
-struct theap_bucket {
-	struct theap_timer timer;	/* has the heap entry of the bucket */
-	struct theap_node list;		/* head of the list of members */
-	s64 from;			/* no member is due before this time */
-	union {
-		struct hlist_node hash;		/* link in @table; unhashed: gets no more timers */
-		struct theap_bucket *next;	/* link in @spare */
-	};
-};
-
-static struct theap_bucket *theap_timer_bucket(struct theap_timer *timer)
-{
-	return container_of(timer, struct theap_bucket, timer);
-}
+#include "room.h"
 
 static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 when)
 {
@@ -104,33 +90,28 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 }
 
 /*
- * Find the bucket that is due at @when and has the time @from.  If there is none, push a spare one.
- *
- * Return: the bucket; NULL: there is no spare bucket, or none of the first THEAP_BUCKET_PROBES
- * buckets of the hash chain fits.
+ * Decide whether a start should let the queue get buckets.  Ask before the last spare bucket is used:
+ * only starts that call the kernel allocate buckets, and each check may need one.  Timers of a
+ * crowded queue may be checked for hours without such a start, and may need many buckets.
  */
-static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 when, s64 from)
+static void __theap_buckets_want(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
 	struct theap_buckets *buckets = &queue->buckets;
-	struct theap_bucket *bucket;
-	unsigned int probes = 0;
-	struct hlist_head *head;
+	u32 want = theap_queue_is_crowded(queue) ? THEAP_BUCKETS_KEPT : THEAP_BUCKETS_GROW;
 
-	if (!buckets->table) {
-		buckets->wanted = true;
-		return NULL;
-	}
-	head = theap_buckets_head(buckets, when);
-	hlist_for_each_entry(bucket, head, hash) {
-		if (bucket->timer.when == when && bucket->from == from)
-			return bucket;
-		if (++probes == THEAP_BUCKET_PROBES)
-			return NULL;
-	}
-	bucket = buckets->spare;
-	/* Ask for buckets also if this is the last free one: the next timer may need another. */
-	buckets->wanted = (!bucket || !bucket->next) && buckets->nr < THEAP_BUCKETS_MAX;
+	buckets->wanted = buckets->nr - buckets->used <= want && buckets->nr < THEAP_BUCKETS_MAX;
+}
+
+/* Push a spare bucket.  Return: the bucket; NULL: there is none. */
+static noinline struct theap_bucket *__theap_bucket_new(struct theap_queue *queue,
+							struct hlist_head *head, s64 when, s64 from)
+	__must_hold(&queue->lock)
+{
+	struct theap_buckets *buckets = &queue->buckets;
+	struct theap_bucket *bucket = buckets->spare;
+
+	__theap_buckets_want(queue);
 	if (!bucket)
 		return NULL;
 	/* Besides the positions of the bucket, the caller needs one for the timer. */
@@ -148,10 +129,39 @@ static struct theap_bucket *__theap_bucket_find(struct theap_queue *queue, s64 w
 }
 
 /*
+ * Find the bucket that is due at @when and has the time @from.  If there is none, push a spare one.
+ *
+ * Return: the bucket; NULL: there is no spare bucket, or none of the first THEAP_BUCKET_PROBES
+ * buckets of the hash chain fits.
+ */
+static __always_inline struct theap_bucket *
+__theap_bucket_find(struct theap_queue *queue, s64 when, s64 from)
+	__must_hold(&queue->lock)
+{
+	struct theap_buckets *buckets = &queue->buckets;
+	struct theap_bucket *bucket;
+	unsigned int probes = 0;
+	struct hlist_head *head;
+
+	if (unlikely(!buckets->table)) {
+		buckets->wanted = true;
+		return NULL;
+	}
+	head = theap_buckets_head(buckets, when);
+	hlist_for_each_entry(bucket, head, hash) {
+		if (bucket->timer.when == when && bucket->from == from)
+			return bucket;
+		if (++probes == THEAP_BUCKET_PROBES)
+			return NULL;
+	}
+	return __theap_bucket_new(queue, head, when, from);
+}
+
+/*
  * Return: the time of the queue's clock, as of the last tick or later.  To read the clock at each
  * start would cost more.
  */
-static s64 __theap_buckets_now(struct theap_queue *queue)
+static __always_inline s64 __theap_buckets_now(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
 	if (time_after(jiffies, queue->buckets.tick))
@@ -160,19 +170,38 @@ static s64 __theap_buckets_now(struct theap_queue *queue)
 }
 
 /* Return: the width of a deadline's window, in ns; 0: the deadline gets no early bucket. */
-static u64 __theap_early_width(struct theap_queue *queue, s64 when)
+static __always_inline u64 __theap_early_width(struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
-	s64 span;
+	s64 span = when - __theap_buckets_now(queue);
 
-	if (!theap_queue_is_crowded(queue) || queue->clock == THEAP_MANUAL)
-		return 0;
-	span = when - __theap_buckets_now(queue);
-	return span < THEAP_EARLY_SPAN ? 0 : 1ULL << (fls64(span) - 8);
+	return theap_queue_gets_early(queue, span) ? 1ULL << (fls64(span) - 8) : 0;
+}
+
+/* Choose the bucket of a deadline.  Return: as __theap_bucket_for(). */
+static __always_inline struct theap_bucket *
+__theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock)
+{
+	u64 width = 0;
+
+	if (!timer->slack) {
+		width = __theap_early_width(queue, when);
+		if (!width)
+			return NULL;
+		when &= ~(width - 1);
+	}
+	return __theap_bucket_find(queue, when - width, when);
+}
+
+/* Is a deadline in the window of a bucket?  A bucket of slack has no window. */
+static bool theap_bucket_has(const struct theap_bucket *bucket, s64 when)
+{
+	return (u64)(when - bucket->from) < bucket->from - bucket->timer.when;
 }
 
 /**
- * __theap_bucket_for - choose the bucket of a timer
+ * __theap_bucket_for - choose the bucket of a timer that is in no bucket
  * @queue: locked by the caller; its heap has a free position, or @timer is queued in it
  * @timer: in a transient state
  * @when:  its deadline, rounded by theap_timer_round()
@@ -182,22 +211,15 @@ static u64 __theap_early_width(struct theap_queue *queue, s64 when)
 struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
 					const struct theap_timer *timer, s64 when)
 {
-	struct theap_buckets *buckets = &queue->buckets;
-	u64 width;
+	struct theap_bucket *bucket = queue->buckets.last;
 
 	lockdep_assert_held(&queue->lock);
-	if (timer->slack)
-		return __theap_bucket_find(queue, when, when);
-	if ((u64)(when - buckets->from) < buckets->width)
-		return buckets->early;
-	width = __theap_early_width(queue, when);
-	if (!width)
-		return NULL;
-	when &= ~(width - 1);
-	buckets->early = __theap_bucket_find(queue, when - width, when);
-	buckets->from = when;
-	buckets->width = buckets->early ? width : 0;
-	return buckets->early;
+	if (bucket && !timer->slack && theap_bucket_has(bucket, when))
+		return bucket;
+	bucket = __theap_bucket_choose(queue, timer, when);
+	if (bucket)
+		queue->buckets.last = bucket;
+	return bucket;
 }
 
 /**
@@ -215,30 +237,23 @@ void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 	queue->buckets.timers++;
 }
 
-/* Let a bucket get no more timers. */
-static void __theap_bucket_close(struct theap_queue *queue, struct theap_bucket *bucket)
-	__must_hold(&queue->lock)
-{
-	if (!hlist_unhashed(&bucket->hash))
-		hlist_del_init(&bucket->hash);
-	if (queue->buckets.early == bucket)
-		queue->buckets.width = 0;
-}
-
 /**
- * __theap_bucket_first - return the first timer of a bucket
+ * __theap_bucket_close - let a bucket get no more timers
  * @queue: locked by the caller
  * @timer: embedded in the bucket
  *
- * Return: the first timer; NULL if the bucket is empty.
+ * Return: the time before which no timer of the bucket is due.
  */
-struct theap_timer *__theap_bucket_first(struct theap_queue *queue, struct theap_timer *timer)
+s64 __theap_bucket_close(struct theap_queue *queue, struct theap_timer *timer)
 {
-	struct theap_node *node;
+	struct theap_bucket *bucket = theap_timer_bucket(timer);
 
 	lockdep_assert_held(&queue->lock);
-	node = theap_list_first(&queue->heap, &theap_timer_bucket(timer)->list);
-	return node ? theap_node_timer(node) : NULL;
+	if (!hlist_unhashed(&bucket->hash))
+		hlist_del_init(&bucket->hash);
+	if (queue->buckets.last == bucket)
+		queue->buckets.last = NULL;
+	return bucket->from;
 }
 
 /**
@@ -251,7 +266,7 @@ void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 	struct theap_bucket *bucket = theap_timer_bucket(timer);
 
 	lockdep_assert_held(&queue->lock);
-	__theap_bucket_close(queue, bucket);
+	__theap_bucket_close(queue, timer);
 	/* WAITING -> RUNNING -> NO_STATUS */
 	theap_try_waiting_to_running(&timer->status);
 	if (theap_extract_is_at(&queue->heap, &timer->node))
@@ -265,32 +280,6 @@ void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 	queue->buckets.used--;
 }
 
-/**
- * __theap_bucket_next - return the next timer of a due bucket, or free the bucket if it is empty
- * @queue: locked by the caller; the bulk extraction is at the bucket's heap entry
- * @timer: embedded in the bucket
- *
- * The timer stays in the bucket.  From now on the bucket gets no more timers.
- *
- * Return: the timer; NULL: the bucket was empty.
- */
-struct theap_timer *__theap_bucket_next(struct theap_queue *queue, struct theap_timer *timer)
-{
-	struct theap_timer *first = __theap_bucket_first(queue, timer);
-
-	if (first)
-		__theap_bucket_close(queue, theap_timer_bucket(timer));
-	else
-		__theap_bucket_drop(queue, timer);
-	return first;
-}
-
-/* Return: the time before which no timer of a bucket is due; @timer is embedded in the bucket. */
-s64 __theap_bucket_from(struct theap_timer *timer)
-{
-	return theap_timer_bucket(timer)->from;
-}
-
 /*
  * Free the bucket with list head @head, which has become empty.  If a bulk extraction prevents
  * that, give the bucket the deadline 0, so that a bulk extraction soon finds and frees it.
@@ -301,7 +290,7 @@ static void __theap_bucket_emptied(struct theap_queue *queue, struct theap_node 
 	struct theap_bucket *bucket = container_of(head, struct theap_bucket, list);
 
 	if (!theap_may_remove(&queue->heap, &bucket->timer.node)) {
-		__theap_bucket_close(queue, bucket);
+		__theap_bucket_close(queue, &bucket->timer);
 		bucket->timer.when = 0;
 		theap_heap_rekey(&queue->heap, &bucket->timer.node, 0);
 	} else {
@@ -325,20 +314,28 @@ void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
 }
 
 /**
- * __theap_bucket_move - move a timer to another bucket, and free its old one if that is empty
- * @queue:  locked by the caller
- * @bucket: from __theap_bucket_for()
- * @timer:  in a transient state, in a bucket
+ * __theap_bucket_move - move a timer to the bucket of another deadline
+ * @queue: locked by the caller
+ * @timer: in a transient state, in a bucket
+ * @when:  its deadline, rounded by theap_timer_round()
+ *
+ * If the old bucket becomes empty, free it.
+ *
+ * Return: true; false: the deadline gets no bucket, and the timer is where it was.
  */
-void __theap_bucket_move(struct theap_queue *queue, struct theap_bucket *bucket,
-			 struct theap_timer *timer)
+bool __theap_bucket_move(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
-	struct theap_node *head = theap_list_move(&queue->heap, &bucket->list, &timer->node);
+	struct theap_bucket *bucket = __theap_bucket_choose(queue, timer, when);
+	struct theap_node *head;
 
 	lockdep_assert_held(&queue->lock);
+	if (!bucket)
+		return false;
 	timer->when = bucket->from;
+	head = theap_list_move(&queue->heap, &bucket->list, &timer->node);
 	if (head)
 		__theap_bucket_emptied(queue, head);
+	return true;
 }
 
 #define THEAP_BUCKET_TABLE_BYTES	(sizeof(struct hlist_head) << THEAP_BUCKET_BITS)
@@ -359,14 +356,19 @@ static struct theap_bucket *theap_bucket_alloc(struct theap_queue *queue, gfp_t 
 	return bucket;
 }
 
+static void theap_bucket_free(struct theap_queue *queue, struct theap_bucket *bucket)
+{
+	theap_account_add_memory(queue->account, -(s64)sizeof(*bucket));
+	kfree(bucket);
+}
+
 /* Free a chain of buckets of a queue.  Context: task; or any, if the chain is short. */
 static void theap_buckets_free(struct theap_queue *queue, struct theap_bucket *bucket)
 {
 	while (bucket) {
 		struct theap_bucket *next = bucket->next;
 
-		theap_account_add_memory(queue->account, -(s64)sizeof(*bucket));
-		kfree(bucket);
+		theap_bucket_free(queue, bucket);
 		bucket = next;
 	}
 }
@@ -413,7 +415,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 		buckets->spare = first;
 		first = NULL;
 		buckets->nr += nr;
-		buckets->wanted = false;
+		__theap_buckets_want(queue);
 	}
 	if (!ret && !buckets->table) {
 		swap(buckets->table, table);
@@ -425,35 +427,40 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	return ret;
 }
 
+/* Take a spare bucket away.  Return: the bucket; NULL: the queue has no more than it may keep. */
+static struct theap_bucket *theap_bucket_take_spare(struct theap_queue *queue, u32 keep)
+{
+	struct theap_buckets *buckets = &queue->buckets;
+	struct theap_bucket *bucket = NULL;
+
+	raw_spin_lock_irq(&queue->lock);
+	if (theap_queue_has_spare_buckets(queue, keep)) {
+		bucket = buckets->spare;
+		buckets->spare = bucket->next;
+		buckets->nr--;
+		atomic_sub(THEAP_BUCKET_ROOM, &queue->reserved);
+	}
+	raw_spin_unlock_irq(&queue->lock);
+	return bucket;
+}
+
 /**
- * theap_buckets_trim - free all spare buckets if less than a quarter of all buckets are in use
+ * theap_buckets_trim - free spare buckets of a queue that has many of them
  * @queue: the queue
+ * @keep:  as for theap_queue_has_spare_buckets()
  *
  * The table, 32 KiB, stays until the queue is destroyed.
  *
  * Context: task, may sleep.
  */
-void theap_buckets_trim(struct theap_queue *queue)
+void theap_buckets_trim(struct theap_queue *queue, u32 keep)
 {
-	struct theap_buckets *buckets = &queue->buckets;
-	struct theap_bucket *spare = NULL, *bucket;
-	u32 nr = 0;
+	struct theap_bucket *bucket;
 
-	raw_spin_lock_irq(&queue->lock);
-	if (4 * buckets->used < buckets->nr)
-		swap(spare, buckets->spare);
-	raw_spin_unlock_irq(&queue->lock);
-	/*
-	 * Count the buckets without the lock: there may be thousands, and each is a cache
-	 * miss.  Until they are subtracted below, @nr of struct theap_buckets includes them.
-	 */
-	for (bucket = spare; bucket; bucket = bucket->next)
-		nr++;
-	raw_spin_lock_irq(&queue->lock);
-	buckets->nr -= nr;
-	atomic_sub(nr * THEAP_BUCKET_ROOM, &queue->reserved);
-	raw_spin_unlock_irq(&queue->lock);
-	theap_buckets_free(queue, spare);
+	while ((bucket = theap_bucket_take_spare(queue, keep))) {
+		theap_bucket_free(queue, bucket);
+		cond_resched();
+	}
 }
 
 /**

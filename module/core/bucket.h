@@ -5,6 +5,7 @@
 
 #include <linux/gfp.h>
 
+#include "list.h"
 #include "queue.h"
 
 /*
@@ -28,7 +29,15 @@
 /* Buckets are allocated 32 at a time: 3 KiB. */
 #define THEAP_BUCKETS_GROW	32U
 
-struct theap_bucket;
+struct theap_bucket {
+	struct theap_timer timer;	/* has the heap entry of the bucket */
+	struct theap_node list;		/* head of the list of members */
+	s64 from;			/* no member is due before this time */
+	union {
+		struct hlist_node hash;		/* link in @table; unhashed: gets no more timers */
+		struct theap_bucket *next;	/* link in @spare */
+	};
+};
 
 struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
 					const struct theap_timer *timer, s64 when)
@@ -36,21 +45,16 @@ struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
 void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 			struct theap_timer *timer)
 	__must_hold(&queue->lock);
-void __theap_bucket_move(struct theap_queue *queue, struct theap_bucket *bucket,
-			 struct theap_timer *timer)
+bool __theap_bucket_move(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock);
 void __theap_bucket_del(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
-struct theap_timer *__theap_bucket_first(struct theap_queue *queue,
-					 struct theap_timer *timer)
-	__must_hold(&queue->lock);
 void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
-struct theap_timer *__theap_bucket_next(struct theap_queue *queue, struct theap_timer *timer)
+s64 __theap_bucket_close(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
-s64 __theap_bucket_from(struct theap_timer *timer);
 int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp);
-void theap_buckets_trim(struct theap_queue *queue);
+void theap_buckets_trim(struct theap_queue *queue, u32 keep);
 bool theap_buckets_clear(struct theap_queue *queue);
 void theap_buckets_destroy(struct theap_queue *queue);
 
@@ -78,6 +82,38 @@ static inline bool theap_queue_is_crowded(const struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
 	return queue->heap.nr + queue->heap.nr_list_nodes >= THEAP_CROWD;
+}
+
+/* Would a timer without slack, started @span before its deadline, get an early bucket? */
+static inline bool theap_queue_gets_early(const struct theap_queue *queue, s64 span)
+	__must_hold(&queue->lock)
+{
+	return span >= THEAP_EARLY_SPAN && theap_queue_is_crowded(queue) &&
+	       queue->clock != THEAP_MANUAL;
+}
+
+/* Return: the bucket that embeds @timer. */
+static inline struct theap_bucket *theap_timer_bucket(struct theap_timer *timer)
+{
+	return container_of(timer, struct theap_bucket, timer);
+}
+
+/**
+ * __theap_bucket_first - return the first timer of a bucket
+ * @queue: locked by the caller
+ * @timer: embedded in the bucket
+ *
+ * Return: the first timer; NULL if the bucket is empty.
+ */
+static inline struct theap_timer *__theap_bucket_first(struct theap_queue *queue,
+						       struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	struct theap_node *node;
+
+	lockdep_assert_held(&queue->lock);
+	node = theap_list_first(&queue->heap, &theap_timer_bucket(timer)->list);
+	return node ? theap_node_timer(node) : NULL;
 }
 
 /* Is @timer embedded in a bucket?  Such a timer has no operations. */

@@ -73,38 +73,34 @@ void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 whe
 }
 
 /**
- * __theap_reinsert - requeue a queued timer, in the heap or in a bucket
+ * __theap_reinsert_slow - requeue a timer of the heap, or one that leaves its bucket for the heap
  * @queue: locked by the caller
  * @timer: in a transient state, queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
  *
  * If a bulk extraction prevents the removal of the timer's heap entry, rekey that entry to @when.
  */
-void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 {
 	struct theap_heap *heap = &queue->heap;
-	bool listed = theap_list_has(heap, &timer->node);
 	struct theap_bucket *bucket = NULL;
 
 	lockdep_assert_held(&queue->lock);
-	timer->nextwhen = when;
-	/* Make room first: that may end a bulk extraction, and then the entry can be removed. */
-	if (!listed)
+	if (!theap_list_has(heap, &timer->node)) {
+		/* Room first: that may end a bulk extraction, and then the entry can be removed. */
 		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
-	if (listed || theap_may_remove(heap, &timer->node))
-		bucket = __theap_bucket_for(queue, timer, when);
+		if (theap_may_remove(heap, &timer->node))
+			bucket = __theap_bucket_for(queue, timer, when);
+	}
 	if (!bucket) {
 		__theap_rekey(queue, timer, when);
-	} else if (listed) {
-		__theap_bucket_move(queue, bucket, timer);
-	} else {
-		/*
-		 * If @bucket is new, its push may have moved the timer's entry away from the
-		 * position of the extraction.  Then __theap_dequeue() removes an entry while the
-		 * heap has holes.  That needs an entry at the last position: the push has put an
-		 * entry there.
-		 */
-		__theap_dequeue(queue, timer);
-		__theap_bucket_add(queue, bucket, timer);
+		return;
 	}
+	/*
+	 * If @bucket is new, its push may have moved the timer's entry away from the position of
+	 * the extraction.  Then __theap_dequeue() removes an entry while the heap has holes.  That
+	 * needs an entry at the last position: the push has put an entry there.
+	 */
+	__theap_dequeue(queue, timer);
+	__theap_bucket_add(queue, bucket, timer);
 }

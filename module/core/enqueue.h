@@ -14,7 +14,7 @@ void __theap_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 	__must_hold(&queue->lock);
 void __theap_rekey(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock);
-void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock);
 
 /**
@@ -36,6 +36,23 @@ static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer
 		__theap_enqueue_slow(queue, timer);
 	else
 		theap_list_push_entry(&queue->heap, when, &timer->node);
+}
+
+/**
+ * __theap_reinsert - requeue a queued timer, in the heap or in a bucket
+ * @queue: locked by the caller
+ * @timer: in a transient state, queued in @queue
+ * @when:  its new deadline, rounded by theap_timer_round()
+ *
+ * Most timers that a run requeues move from one bucket to another.
+ */
+static inline void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
+	__must_hold(&queue->lock)
+{
+	timer->nextwhen = when;
+	if (!theap_list_has(&queue->heap, &timer->node) ||
+	    !__theap_bucket_move(queue, timer, when))
+		__theap_reinsert_slow(queue, timer, when);
 }
 
 #endif /* THEAP_ENQUEUE_H */

@@ -118,32 +118,6 @@ struct theap_node *theap_list_del(struct theap_heap *heap, struct theap_node *no
 }
 
 /**
- * theap_list_move - move a node to the end of a list; its list node keeps its position in memory
- * @heap: the heap that has both lists
- * @head: head of the list to move to; it may be the list that has @node now
- * @node: in a list
- *
- * Return: the head of the list that @node has left, if that list is empty now; otherwise NULL.
- */
-struct theap_node *theap_list_move(struct theap_heap *heap, struct theap_node *head,
-				   struct theap_node *node)
-{
-	struct theap_entry *entry = theap_heap_at(heap, node->pos);
-	struct theap_entry *head_entry = theap_heap_at(heap, head->pos);
-	struct theap_entry *next = theap_heap_at(heap, entry->list.next);
-	struct theap_entry *prev = theap_heap_at(heap, entry->list.prev);
-	struct theap_node *empty = next == prev ? next->node : NULL;
-
-	next->list.prev = entry->list.prev;
-	prev->list.next = entry->list.next;
-	entry->list.next = head->pos;
-	entry->list.prev = head_entry->list.prev;
-	theap_heap_at(heap, head_entry->list.prev)->list.next = node->pos;
-	head_entry->list.prev = node->pos;
-	return empty == head ? NULL : empty;
-}
-
-/**
  * theap_list_make_way - move a list node away from the end of the heap
  * @heap: has room for an entry, and has list nodes
  *

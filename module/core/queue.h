@@ -144,10 +144,7 @@ struct theap_run {
  * struct theap_buckets - the buckets of a queue
  * @table:    buckets in the heap, hashed by the time at which they are due
  * @spare:    free buckets
- * @early:    the bucket in the heap that was last chosen as an early bucket
- * @from:     the first deadline that @early accepts
- * @width:    the length in nanoseconds of the range of deadlines that @early accepts; 0: @early is
- *            not valid
+ * @last:     the bucket in @table that a start has chosen last; NULL: none, or it was closed
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, free ones included
@@ -160,9 +157,7 @@ struct theap_run {
 struct theap_buckets {
 	struct hlist_head *table;
 	struct theap_bucket *spare;
-	struct theap_bucket *early;
-	s64 from;
-	u64 width;
+	struct theap_bucket *last;
 	s64 now;
 	unsigned long tick;
 	u32 nr;

@@ -144,8 +144,7 @@ static void theap_queue_room_work(struct work_struct *work)
 	if (!queue->account->limited)
 		theap_queue_grow(queue, GFP_KERNEL);
 	/* First free buckets: that ends their reservations, and may make the heap sparse. */
-	if (theap_queue_has_spare_buckets(queue))
-		theap_buckets_trim(queue);
+	theap_buckets_trim(queue, THEAP_BUCKETS_KEPT);
 	if (theap_queue_is_sparse(queue))
 		while (theap_queue_trim_segment(queue))
 			cond_resched();

@@ -11,8 +11,8 @@
 /* A heap never shrinks below this many segments until its queue is destroyed. */
 #define THEAP_SEGMENTS_KEPT	2
 
-/* If a queue has more buckets than this, and uses less than 1/4, a work item frees the others. */
-#define THEAP_BUCKETS_KEPT	128
+/* A crowded queue gets this many spare buckets, and each queue may keep as many: 26 KiB. */
+#define THEAP_BUCKETS_KEPT	256
 
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_grow_later(struct theap_queue *queue);
@@ -25,12 +25,13 @@ void theap_timer_unreserve(struct theap_timer *timer);
 void theap_room_attach(struct theap_queue *queue);
 void theap_room_detach(struct theap_queue *queue);
 
-/* Has a queue many buckets, and uses less than 1/4?  Without the lock the answer may be stale. */
-static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue)
+/*
+ * Has a queue more than @keep spare buckets besides four for each one that is in use?  Without the
+ * lock the answer may be stale.
+ */
+static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue, u32 keep)
 {
-	u32 nr = theap_counter(queue->buckets.nr);
-
-	return nr > THEAP_BUCKETS_KEPT && 4 * theap_counter(queue->buckets.used) < nr;
+	return theap_counter(queue->buckets.nr) > 5 * theap_counter(queue->buckets.used) + keep;
 }
 
 /*
@@ -44,7 +45,7 @@ static inline bool theap_queue_is_sparse(const struct theap_queue *queue)
 	u64 reserved = THEAP_ROOT + (u32)atomic_read(&queue->reserved);
 
 	return queue->clock != THEAP_MANUAL &&
-	       (theap_queue_has_spare_buckets(queue) ||
+	       (theap_queue_has_spare_buckets(queue, THEAP_BUCKETS_KEPT) ||
 		(segments > THEAP_SEGMENTS_KEPT &&
 		 4 * reserved < (u64)segments * THEAP_SEGMENT_ENTRIES));
 }

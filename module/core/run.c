@@ -63,30 +63,18 @@ static bool theap_run_must_defer(struct theap_run *run, struct theap_timer *time
 }
 
 /*
- * WAITING -> RUNNING -> NO_STATUS, WAITING or MODIFIED_EARLIER.
+ * RUNNING -> NO_STATUS, WAITING or MODIFIED_EARLIER.
  *
  * Expire the timer at the position of the bulk extraction, or the first timer of a due
  * bucket.
  */
-static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
-			   struct theap_timer *timer)
+static noinline void __theap_expire(struct theap_queue *queue, struct theap_run *run,
+				    struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
 	struct theap_expiry expiry = {};
 	s64 next;
 
-	if (!theap_try_waiting_to_running(&timer->status))
-		return;
-	/*
-	 * The timer is not due, but its early bucket is, or the clock was stepped back.  Only the
-	 * expire() of a lazy timer may know a newer deadline, so requeue all other timers here.
-	 */
-	if (timer->nextwhen > run->now && !timer->ops->lazy) {
-		__theap_reinsert(queue, timer, timer->nextwhen);
-		queue->count.requeued++;
-		theap_running_to_waiting(&timer->status);
-		return;
-	}
 	/*
 	 * A timer that has left the heap may be freed, so the inbox must not link it.  If
 	 * the inbox links this timer, rekey it to THEAP_NEVER instead of expiring it.  When
@@ -133,7 +121,7 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	}
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
-	if ((expiry.call || expiry.expirations) && !timer->slack) {
+	if ((expiry.call || expiry.expirations) && !expiry.idle && !timer->slack) {
 		/* A periodic timer has expired, and will expire again: it needs no early check. */
 		timer->nextwhen = next;
 		__theap_rekey(queue, timer, next);
@@ -143,6 +131,48 @@ static void __theap_expire(struct theap_queue *queue, struct theap_run *run,
 	theap_running_to_waiting(&timer->status);
 }
 
+/*
+ * RUNNING -> WAITING.
+ *
+ * If a timer is not due, requeue it.  Its bucket is due early, its deadline was postponed, or the
+ * clock was stepped back.
+ *
+ * Return: true; false: the timer is due, and still RUNNING.
+ */
+static bool __theap_requeue_undue(struct theap_queue *queue, struct theap_run *run,
+				  struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	s64 next = timer->nextwhen;
+
+	if (timer->ops->check)
+		next = timer->ops->check(timer, run->now);
+	if (next <= run->now)
+		return false;
+	if (timer->ops->check) {
+		queue->count.checked++;
+		trace_timerheap_check(timer, run->now, next, false);
+	} else {
+		queue->count.requeued++;
+	}
+	__theap_reinsert(queue, timer, theap_timer_round(timer, next));
+	theap_running_to_waiting(&timer->status);
+	return true;
+}
+
+/* Handle a waiting timer: most timers of a bucket are not due, and most of the heap are. */
+static void __theap_run_waiting(struct theap_queue *queue, struct theap_run *run,
+				struct theap_timer *timer)
+	__must_hold(&queue->lock)
+{
+	if (!theap_try_waiting_to_running(&timer->status))
+		return;
+	if ((timer->nextwhen > run->now || timer->slack) &&
+	    __theap_requeue_undue(queue, run, timer))
+		return;
+	__theap_expire(queue, run, timer);
+}
+
 /* Handle a timer by its state.  Its queued deadline is due. */
 static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 			    struct theap_timer *timer)
@@ -150,10 +180,12 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 {
 	enum theap_status status = theap_status(&timer->status);
 
+	/* By far the most frequent state. */
+	if (likely(status == THEAP_WAITING)) {
+		__theap_run_waiting(queue, run, timer);
+		return;
+	}
 	switch (status) {
-	case THEAP_WAITING:
-		__theap_expire(queue, run, timer);
-		break;
 	case THEAP_DELETED:
 		__theap_remove(queue, timer);
 		break;
@@ -181,11 +213,16 @@ static void __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 			       struct theap_timer *bucket, unsigned int *budget)
 	__must_hold(&queue->lock)
 {
-	bool early = __theap_bucket_from(bucket) > run->now;
+	bool early = __theap_bucket_close(queue, bucket) > run->now;
 	unsigned int share = THEAP_EARLY_SHARE;
-	struct theap_timer *timer;
 
-	while (*budget && (timer = __theap_bucket_next(queue, bucket))) {
+	while (*budget) {
+		struct theap_timer *timer = __theap_bucket_first(queue, bucket);
+
+		if (!timer) {
+			__theap_bucket_drop(queue, bucket);
+			break;
+		}
 		(*budget)--;
 		__theap_run_one(queue, run, timer);
 		/*

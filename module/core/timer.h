@@ -42,18 +42,23 @@ struct theap_timer;
 /**
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
+ * @idle:        the timer has expired, and has no next deadline.  It stays queued until the time
+ *               that is returned, since it may be started before
  * @expirations: the number of deadlines that have passed; 0: the timer has not expired, or its
  *               operation does not count expirations (api.c)
  */
 struct theap_expiry {
 	bool call;
+	bool idle;
 	u64 expirations;
 };
 
 /**
  * struct theap_timer_ops - what a timer does when it is due
- * @lazy:     the deadline may have been postponed without a call of the core.  So the core also
- *            calls @expire before the deadline, when the timer's early bucket is due
+ * @check:    return the deadline, to which code may have postponed the timer without a call of the
+ *            core; or 0 if that time is not later than @now, or @expire must decide.  The core
+ *            calls it before the deadline, when the timer's early bucket is due.
+ *            Context: as @expire.  NULL: only calls of the core change the deadline
  * @expire:   decide whether to call @function: fill in @expiry, which the caller has zeroed.
  *            Return the next time at which the timer is due, later than @now; or 0 if the
  *            timer is not due again.
@@ -65,7 +70,7 @@ struct theap_expiry {
  *            own timer only after an RCU grace period
  */
 struct theap_timer_ops {
-	bool lazy;
+	s64 (*check)(struct theap_timer *timer, s64 now);
 	s64 (*expire)(struct theap_timer *timer, s64 now, struct theap_expiry *expiry);
 	void (*function)(struct theap_timer *timer, struct theap_run *run);
 };

@@ -102,19 +102,12 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
+#include "core/bucket.h"
 #include "core/room.h"
 #include "core/run.h"
 #include "core/slack.h"
 #include "slot.h"
 #include "user_word.h"
-
-/*
- * A check tries this many times to exchange the deadline.  If the program has just changed the
- * deadline each time, the next check is a minimum period later.  The next check is also that much
- * later if an operation of the check has failed for contention.  A discard and a MODIFY with
- * IF_PENDING have as many tries in one claim.  A reader has as many tries to take an event.
- */
-#define THEAP_SLOT_TRIES	4
 
 /*
  * The longest time between two checks of a slot that backs off.  So a program that takes an event
@@ -322,6 +315,32 @@ static void theap_slot_apply_slack(struct theap_slot_timer *st)
 	theap_timer_set_slack(&st->timer, slack ?: st->page->context->slack);
 }
 
+/*
+ * The check() operation of a slot's timer: a check that ends only if the slot is not due.
+ *
+ * If the slot is due or idle, or if the kernel keeps expirations of it, return 0.  The core then
+ * calls theap_slot_expire(), which begins the check again.
+ */
+static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
+{
+	struct theap_slot_timer *st = theap_slot_timer(timer);
+	const struct theap_context *context = st->page->context;
+	struct timerheap_slot *slot = theap_slot(st);
+	s64 deadline;
+
+	if (theap_slot_unrecorded(st))
+		return 0;
+	WRITE_ONCE(slot->queued, TIMERHEAP_CHECKING);
+	smp_mb();	/* (B) pairs with (A) of the program */
+	deadline = min_t(u64, READ_ONCE(slot->deadline), THEAP_NEVER);
+	if (deadline <= theap_context_from_machine(context, now))
+		return 0;
+	if (READ_ONCE(slot->slack) || context->slack || timer->slack)
+		theap_slot_apply_slack(st);
+	WRITE_ONCE(slot->queued, deadline);
+	return theap_context_to_machine(context, deadline);
+}
+
 /* The expire() operation of a slot's timer. */
 static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
@@ -379,7 +398,7 @@ static void theap_slot_function(struct theap_timer *timer, struct theap_run *run
 }
 
 static const struct theap_timer_ops theap_slot_ops = {
-	.lazy     = true,
+	.check    = theap_slot_check_undue,
 	.expire   = theap_slot_expire,
 	.function = theap_slot_function,
 };
@@ -540,16 +559,6 @@ static void theap_slot_commit(struct theap_slot_timer *st, struct theap_claim *c
 		theap_slot_grow(st->page->context, claim);
 }
 
-/*
- * Let other tasks run before a call repeats an operation that has failed for contention.
- * Return: false: the task is being killed, so the call must end.
- */
-static bool theap_slot_may_retry(void)
-{
-	cond_resched();
-	return !fatal_signal_pending(current);
-}
-
 /**
  * theap_slot_arm - arm a slot, for START and MODIFY
  * @page:   page of the slot
@@ -620,6 +629,27 @@ int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake
 }
 
 /**
+ * theap_slot_try_kick - kick a slot once, and ignore contention
+ * @page:  page of the slot
+ * @index: index of the slot in @page
+ * @wake:  set to true if there is an event; the caller wakes the readers
+ *
+ * After contention, a check follows a minimum period later.
+ *
+ * Context: task, may sleep.
+ */
+void theap_slot_try_kick(struct theap_slot_page *page, u32 index, bool *wake)
+{
+	struct theap_slot_timer *st = &page->timers[index];
+	struct theap_claim claim;
+	bool ring = false;
+
+	theap_timer_claim(&st->timer, &claim);
+	theap_slot_kick_claimed(st, &claim, theap_context_now(page->context), &ring);
+	theap_slot_commit(st, &claim, ring, wake);
+}
+
+/**
  * theap_slot_disarm - disarm a slot, for STOP and DRAIN
  * @page:    page of the slot
  * @index:   index of the slot in @page
@@ -659,132 +689,6 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 	} while (!stopped && theap_slot_may_retry());
 	if (wake)
 		theap_context_wake(page->context);
-}
-
-/*
- * If a slot backs off, so that the kernel's next check is later than the deadline, kick the slot.
- * The check of the KICK counts the periods that have passed.  That check does not back off, so the
- * next check is at the next deadline.
- *
- * Try only once, and ignore errors: after contention, a check follows a minimum period later.  If
- * @queued is 0, do nothing: the program that has stored the deadline kicks the slot.
- */
-static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, bool *wake)
-{
-	struct theap_context *context = page->context;
-	struct theap_slot_timer *st = &page->timers[index];
-	struct timerheap_slot *slot = &page->slots[index];
-	u64 queued = READ_ONCE(slot->queued), deadline = READ_ONCE(slot->deadline);
-	struct theap_claim claim;
-	bool ring = false;
-
-	if (!deadline || queued <= deadline || context->placement.manual)
-		return;
-	theap_timer_claim(&st->timer, &claim);
-	theap_slot_kick_claimed(st, &claim, theap_context_now(context), &ring);
-	theap_slot_commit(st, &claim, ring, wake);
-}
-
-/*
- * Take the expirations of a slot, and read the fields of the event that counts them.
- *
- * The caller has removed the slot's number from the ring.  So @expirations becomes 0, even if all
- * expirations were discarded.
- *
- * Return: true; false: contention.
- */
-static bool theap_slot_take_expirations(struct timerheap_slot *slot,
-					struct timerheap_event *event)
-{
-	int tries;
-
-	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
-		/*
-		 * Pairs with (F): the fields read below are those of these expirations, or later
-		 * ones.  An exchange that fails orders nothing, so read the word again after it.
-		 */
-		u64 old = smp_load_acquire(&slot->expirations);
-
-		event->expirations = old & TIMERHEAP_EXPIRATIONS;
-		/*
-		 * A stop after this read must make the exchange below fail.  If DISCARDED is set
-		 * already, a stop and an expiry may restore the old value: so set READING first.
-		 */
-		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
-			theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING);
-			continue;
-		}
-		/* Pairs with the release in theap_slot_record_expiry(). */
-		event->deadline = smp_load_acquire(&slot->expired_deadline);
-		event->fired = READ_ONCE(slot->fired);
-		event->user_data = READ_ONCE(slot->user_data);
-		/*
-		 * (E), a full barrier, pairs with (F).  An expiry that sees the 0 may add the
-		 * number to the ring again.  The caller has read the ring entry and advanced the
-		 * head before.
-		 */
-		if (theap_user_cmpxchg(&slot->expirations, &old, 0))
-			return true;
-	}
-	return false;
-}
-
-/**
- * theap_slot_get_event - make an event of the expirations of a slot
- * @page:  page of the slot
- * @index: index of the slot in @page
- * @event: out: the event
- * @wake:  set to true if a number was added to the ring; the caller wakes the readers
- *
- * If the slot backs off, kick it.  Then the event counts the periods up to now, and the next check
- * is at the next deadline.
- *
- * Context: task, may sleep; the caller has removed the slot's number from the ring.
- * Return: true; false: the slot has no expirations, so there is no event.  False also after
- * contention: the slot's number is in the ring again.
- */
-bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
-			  struct timerheap_event *event, bool *wake)
-{
-	struct timerheap_slot *slot = &page->slots[index];
-
-	/* The KICK counts the periods that have passed: later they would make a second event. */
-	theap_slot_end_back_off(page, index, wake);
-	if (!theap_slot_take_expirations(slot, event)) {
-		theap_context_publish(page->context, page->first + index);
-		return false;
-	}
-	if (!event->expirations)
-		return false;
-	event->slot = page->first + index;
-	event->reserved = 0;
-	/* A check between the KICK and the exchange may have found the old event and backed off. */
-	theap_slot_end_back_off(page, index, wake);
-	return true;
-}
-
-/**
- * theap_slot_put_back_event - undo theap_slot_get_event() for an event that was not copied
- * @page:  page of the slot
- * @index: index of the slot in @page
- * @event: as theap_slot_get_event() has made it
- *
- * A stop or start between the two calls has found no expirations, and has not discarded these.
- * The event is lost if the task is killed while a thread of the program keeps storing to the slot.
- *
- * Context: task, may sleep.
- */
-void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
-			       const struct timerheap_event *event)
-{
-	struct timerheap_slot *slot = &page->slots[index];
-	u64 old;
-
-	while (!theap_user_fetch_add(&slot->expirations, event->expirations, &old))
-		if (!theap_slot_may_retry())
-			return;
-	if (!old)
-		theap_context_publish(page->context, event->slot);
 }
 
 /*

@@ -19,6 +19,8 @@
 #define THEAP_SLOT_H
 
 #include <linux/build_bug.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
 
 #include <uapi/linux/timerheap.h>
 
@@ -80,12 +82,31 @@ struct theap_ended {
 	u64 discarded;
 };
 
+/*
+ * A check tries this many times to exchange the deadline.  If the program has just changed the
+ * deadline each time, the next check is a minimum period later.  The next check is also that much
+ * later if an operation of the check has failed for contention.  A discard and a MODIFY with
+ * IF_PENDING have as many tries in one claim.  A reader has as many tries to take an event.
+ */
+#define THEAP_SLOT_TRIES	4
+
+/*
+ * Let other tasks run before a call repeats an operation that has failed for contention.
+ * Return: false: the task is being killed, so the call must end.
+ */
+static inline bool theap_slot_may_retry(void)
+{
+	cond_resched();
+	return !fatal_signal_pending(current);
+}
+
 void theap_slot_timer_init(struct theap_slot_timer *st, struct theap_slot_page *page,
 			   struct theap_queue *queue);
 
 int theap_slot_arm(struct theap_slot_page *page, u32 index,
 		   const struct theap_arming *arming, struct theap_ended *ended, bool *wake);
 int theap_slot_kick(struct theap_slot_page *page, u32 index, s64 now, bool *wake);
+void theap_slot_try_kick(struct theap_slot_page *page, u32 index, bool *wake);
 void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		       struct theap_ended *ended);
 bool theap_slot_get_event(struct theap_slot_page *page, u32 index,

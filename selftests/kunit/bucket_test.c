@@ -367,7 +367,7 @@ static void bucket_limit_sends_timers_to_heap(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		KUNIT_ASSERT_TRUE(test, theap_timer_stop_sync(&t[i].timer));
 	KUNIT_EXPECT_EQ(test, queue->heap.nr, 0);
-	theap_buckets_trim(queue);
+	theap_buckets_trim(queue, 0);
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr, 0);
 }
 

@@ -26,12 +26,10 @@ static struct test_timer *crowd(struct kunit *test, unsigned int nr)
 	return t + THEAP_CROWD;
 }
 
-/* Return: the last early bucket, if it still gets the timers of its window; otherwise NULL. */
+/* Return: the bucket that a start has chosen last, if it still gets timers; otherwise NULL. */
 static struct theap_bucket *open_bucket(void)
 {
-	struct theap_buckets *buckets = &test_queue()->buckets;
-
-	return buckets->width ? buckets->early : NULL;
+	return test_queue()->buckets.last;
 }
 
 static bool in_bucket(const struct test_timer *t)
@@ -54,7 +52,7 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 		test_start_slack(&t[i], now + span, 0);
 		KUNIT_EXPECT_EQ(test, t[i].timer.nextwhen, now + span);
 		/* @when of the timer is the begin of the bucket's window, not the deadline. */
-		KUNIT_EXPECT_EQ(test, t[i].timer.when, queue->buckets.from);
+		KUNIT_EXPECT_EQ(test, t[i].timer.when, queue->buckets.last->from);
 		raw_spin_lock_irqsave(&queue->lock, flags);
 		bucket = test_bucket_of(&t[i].timer);
 		ahead = bucket ? now + span - bucket->when : 0;
@@ -234,34 +232,35 @@ static void early_bucket_closes_when_it_is_freed(struct kunit *test)
 	KUNIT_EXPECT_LT(test, t[1].timer.when, deadline);
 }
 
-/* An early check also calls expire() of a lazy timer.  In the first call, postpone the timer. */
-static s64 lazy_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+/* The check() operation: the first call postpones the timer. */
+static s64 postponing_check(struct theap_timer *timer, s64 now)
 {
 	struct test_timer *t = container_of(timer, struct test_timer, timer);
 
-	t->early += now < t->deadline;
-	if (t->early == 1 && now < t->deadline) {
+	if (!t->early++)
 		t->deadline += 200 * NSEC_PER_MSEC;
-		return t->deadline;
-	}
-	if (now < t->deadline)
-		return t->deadline;
+	return t->deadline;
+}
+
+static s64 postponing_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+{
+	struct test_timer *t = container_of(timer, struct test_timer, timer);
+
 	t->expired++;
 	return 0;
 }
 
-static const struct theap_timer_ops lazy_ops = { .lazy = true, .expire = lazy_expire };
+static const struct theap_timer_ops postponing_ops = {
+	.check = postponing_check, .expire = postponing_expire,
+};
 
-/*
- * An early check calls expire() of a lazy timer.  If expire() postpones the timer, the timer moves
- * to another early bucket.
- */
-static void early_check_lets_lazy_timer_postpone(struct kunit *test)
+/* An early check calls check().  If check() returns a later deadline, the timer changes buckets. */
+static void early_check_moves_postponed_timer(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
 	s64 deadline = test_now() + FAR;
 
-	t->timer.ops = &lazy_ops;
+	t->timer.ops = &postponing_ops;
 	test_start_slack(t, deadline, 0);
 	test_make_bucket_due(test, &t->timer, 1);
 	test_run();
@@ -272,6 +271,76 @@ static void early_check_lets_lazy_timer_postpone(struct kunit *test)
 	test_run();
 	KUNIT_EXPECT_EQ(test, t->early, 2);
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
+}
+
+/* A check() that returns 0 lets an early check call expire(), which may end the timer. */
+static s64 stopped_check(struct theap_timer *timer, s64 now)
+{
+	return 0;
+}
+
+static const struct theap_timer_ops stopped_ops = {
+	.check = stopped_check, .expire = postponing_expire,
+};
+
+static void early_check_dequeues_timer_without_deadline(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 1);
+
+	t->timer.ops = &stopped_ops;
+	test_start_slack(t, test_now() + FAR, 0);
+	test_make_bucket_due(test, &t->timer, 1);
+	test_run();
+	KUNIT_EXPECT_EQ(test, t->expired, 1);
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
+}
+
+/* An expiry that leaves a timer queued without a deadline, for a day. */
+static s64 idle_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+{
+	expiry->call = true;
+	expiry->idle = true;
+	return now + DAY;
+}
+
+static void count_call(struct theap_timer *timer, struct theap_run *run)
+{
+	container_of(timer, struct test_timer, timer)->called++;
+}
+
+static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .function = count_call };
+
+/* A ticker that has expired gets a heap entry; a timer that stays queued as idle gets a bucket. */
+static void early_bucket_has_idle_timer_that_expired(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 1);
+
+	t->timer.ops = &idle_ops;
+	test_start_slack(t, test_now(), 0);
+	test_run();
+	KUNIT_EXPECT_TRUE(test, test_settles_at(&t->called, 1));
+	KUNIT_EXPECT_TRUE(test, in_bucket(t));
+	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
+}
+
+/*
+ * Each start of a crowded queue that lacks spare buckets allocates some, until there are enough for
+ * checks that must do without an allocation.  A trim leaves as many.
+ */
+static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = crowd(test, 1);
+	unsigned int i, before;
+
+	test_start_slack(t, test_now() + FAR, 0);
+	for (i = 0; i < 100 && queue->buckets.wanted; i++)
+		KUNIT_ASSERT_EQ(test, theap_queue_grow(queue, GFP_KERNEL), 0);
+	before = queue->buckets.nr - queue->buckets.used;
+	KUNIT_EXPECT_GT(test, before, THEAP_BUCKETS_KEPT);
+	KUNIT_EXPECT_LE(test, before, THEAP_BUCKETS_KEPT + THEAP_BUCKETS_GROW);
+	theap_buckets_trim(queue, THEAP_BUCKETS_KEPT);
+	KUNIT_EXPECT_GE(test, queue->buckets.nr - queue->buckets.used, THEAP_BUCKETS_KEPT);
 }
 
 /*
@@ -293,7 +362,7 @@ static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 	/* A timer without slack, one with slack, and one in another early bucket. */
 	test_start_slack(&t[nr], now, 0);
 	test_start_slack(&t[nr + 1], now - NSEC_PER_MSEC, NSEC_PER_MSEC);
-	t[nr + 2].timer.ops = &lazy_ops;
+	t[nr + 2].timer.ops = &postponing_ops;
 	test_start_slack(&t[nr + 2], now + 200 * NSEC_PER_MSEC, 0);
 	test_make_bucket_due(test, &t[nr + 2].timer, 1);
 	rcu_read_lock();
@@ -405,7 +474,10 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_timer_enters_inbox_if_moved_before_window),
 	KUNIT_CASE(early_timers_of_late_run_expire_in_order),
 	KUNIT_CASE(early_bucket_closes_when_it_is_freed),
-	KUNIT_CASE(early_check_lets_lazy_timer_postpone),
+	KUNIT_CASE(early_check_moves_postponed_timer),
+	KUNIT_CASE(early_check_dequeues_timer_without_deadline),
+	KUNIT_CASE(early_bucket_has_idle_timer_that_expired),
+	KUNIT_CASE(early_crowded_queue_keeps_spare_buckets),
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
 	KUNIT_CASE(early_bucket_closes_when_it_is_due),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),

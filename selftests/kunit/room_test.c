@@ -218,7 +218,7 @@ static void room_buckets_reserve_positions(struct kunit *test)
 	test_buckets_grow(queue);
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr, THEAP_BUCKETS_GROW);
 	KUNIT_EXPECT_EQ(test, nr_reserved(queue), THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM);
-	theap_buckets_trim(queue);
+	theap_buckets_trim(queue, 0);
 	KUNIT_EXPECT_EQ(test, nr_reserved(queue), 0);
 	KUNIT_ASSERT_PTR_EQ(test, theap_reserve(placement, POSITIONS, GFP_KERNEL), queue);
 	KUNIT_EXPECT_EQ(test, theap_buckets_grow(queue, GFP_KERNEL), -EAGAIN);
@@ -236,7 +236,7 @@ static s64 postponed_expire(struct theap_timer *timer, s64 now, struct theap_exp
 	return now < t->deadline ? t->deadline : 0;
 }
 
-static const struct theap_timer_ops postponed_ops = { .lazy = true, .expire = postponed_expire };
+static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire };
 
 /*
  * All timers of a full heap are queued, and all positions are reserved.  One timer is due, and
@@ -284,20 +284,23 @@ static void start_in_buckets(struct kunit *test, struct test_timer *t, unsigned 
 	KUNIT_EXPECT_GE(test, test_queue()->buckets.nr, nr);
 }
 
-/* Wait until all buckets of the queue are freed, but 10 s at most.  Return: whether they are. */
+/*
+ * Wait until the queue has only the buckets that it may keep, but 10 s at most.
+ * Return: whether that is so.
+ */
 static bool buckets_are_freed(void)
 {
 	unsigned int ms;
 
-	for (ms = 0; theap_counter(test_queue()->buckets.nr) && ms < 10000; ms++)
+	for (ms = 0; theap_counter(test_queue()->buckets.nr) > THEAP_BUCKETS_KEPT && ms < 10000; ms++)
 		usleep_range(1000, 1100);
-	return !theap_counter(test_queue()->buckets.nr);
+	return theap_counter(test_queue()->buckets.nr) == THEAP_BUCKETS_KEPT;
 }
 
 /* A second after the last timer with slack has ended, buckets and their positions are freed. */
 static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
 {
-	const unsigned int nr = 160;
+	const unsigned int nr = 2 * THEAP_BUCKETS_KEPT;
 	struct test_timer *t = test_timers(test, nr);
 	unsigned int i;
 
@@ -305,13 +308,13 @@ static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		test_timer_end(&t[i]);
 	KUNIT_EXPECT_TRUE(test, buckets_are_freed());
-	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), 0);
+	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), THEAP_BUCKETS_KEPT * THEAP_BUCKET_ROOM);
 }
 
 /* Buckets are freed a second after their timers have expired, even if the timers still exist. */
 static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
 {
-	const unsigned int nr = 160;
+	const unsigned int nr = 2 * THEAP_BUCKETS_KEPT;
 	struct test_timer *t = test_timers(test, nr);
 	unsigned int i;
 
@@ -319,7 +322,8 @@ static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
 	KUNIT_EXPECT_TRUE(test, buckets_are_freed());
-	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), nr);
+	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()),
+			nr + THEAP_BUCKETS_KEPT * THEAP_BUCKET_ROOM);
 }
 
 /* The memory of heaps and buckets is charged to the account of the queue. */
@@ -339,7 +343,7 @@ static void room_memory_is_charged_to_account(struct kunit *test)
 	test_buckets_grow(queue);
 	buckets = atomic64_read(&queue->account->memory);
 	KUNIT_EXPECT_GT(test, buckets - before, THEAP_SEGMENT_BYTES);
-	theap_buckets_trim(queue);
+	theap_buckets_trim(queue, 0);
 	KUNIT_EXPECT_LT(test, atomic64_read(&queue->account->memory), buckets);
 }
 

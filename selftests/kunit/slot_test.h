@@ -50,6 +50,7 @@ static bool test_cmpxchg(u64 *word, u64 *old, u64 new)
 #define theap_user_fetch_add	test_fetch_add
 #define theap_user_cmpxchg	test_cmpxchg
 #include "module/device/slot.c"
+#include "module/device/slot_event.c"
 
 #include "module/device/slot_page.h"
 

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events of slots: what a reader of the device gets.
+ *
+ * A slot that has expired has its number in the ring, and its expirations in shared memory (slot.c).
+ * A reader in the kernel removes the number from the ring, and then makes an event: it reads the
+ * fields of the slot, and replaces @expirations by 0.  The library does the same in the program.
+ *
+ * Readers claim no timer, so checks and calls may change the slot at the same time.  slot.c explains
+ * why an event belongs to one arming, and why its reader ends a back-off.
+ */
+#include <linux/sched.h>
+
+#include "slot.h"
+#include "user_word.h"
+
+/*
+ * If a slot backs off, so that the kernel's next check is later than the deadline, kick the slot.
+ * The check of the KICK counts the periods that have passed.  That check does not back off, so the
+ * next check is at the next deadline.
+ *
+ * If @queued is 0, do nothing: the program that has stored the deadline kicks the slot.
+ */
+static void theap_slot_end_back_off(struct theap_slot_page *page, u32 index, bool *wake)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+	u64 queued = READ_ONCE(slot->queued), deadline = READ_ONCE(slot->deadline);
+
+	if (deadline && queued > deadline && !page->context->placement.manual)
+		theap_slot_try_kick(page, index, wake);
+}
+
+/*
+ * Take the expirations of a slot, and read the fields of the event that counts them.
+ *
+ * The caller has removed the slot's number from the ring.  So @expirations becomes 0, even if all
+ * expirations were discarded.
+ *
+ * Return: true; false: contention.
+ */
+static bool theap_slot_take_expirations(struct timerheap_slot *slot,
+					struct timerheap_event *event)
+{
+	int tries;
+
+	for (tries = 0; tries < THEAP_SLOT_TRIES; tries++) {
+		/*
+		 * Pairs with (F): the fields read below are those of these expirations, or later
+		 * ones.  An exchange that fails orders nothing, so read the word again after it.
+		 */
+		u64 old = smp_load_acquire(&slot->expirations);
+
+		event->expirations = old & TIMERHEAP_EXPIRATIONS;
+		/*
+		 * A stop after this read must make the exchange below fail.  If DISCARDED is set
+		 * already, a stop and an expiry may restore the old value: so set READING first.
+		 */
+		if (event->expirations && old & TIMERHEAP_DISCARDED && !(old & TIMERHEAP_READING)) {
+			theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING);
+			continue;
+		}
+		/* Pairs with the release in theap_slot_record_expiry(). */
+		event->deadline = smp_load_acquire(&slot->expired_deadline);
+		event->fired = READ_ONCE(slot->fired);
+		event->user_data = READ_ONCE(slot->user_data);
+		/*
+		 * (E), a full barrier, pairs with (F).  An expiry that sees the 0 may add the
+		 * number to the ring again.  The caller has read the ring entry and advanced the
+		 * head before.
+		 */
+		if (theap_user_cmpxchg(&slot->expirations, &old, 0))
+			return true;
+	}
+	return false;
+}
+
+/**
+ * theap_slot_get_event - make an event of the expirations of a slot
+ * @page:  page of the slot
+ * @index: index of the slot in @page
+ * @event: out: the event
+ * @wake:  set to true if a number was added to the ring; the caller wakes the readers
+ *
+ * If the slot backs off, kick it.  Then the event counts the periods up to now, and the next check
+ * is at the next deadline.
+ *
+ * Context: task, may sleep; the caller has removed the slot's number from the ring.
+ * Return: true; false: the slot has no expirations, so there is no event.  False also after
+ * contention: the slot's number is in the ring again.
+ */
+bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
+			  struct timerheap_event *event, bool *wake)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+
+	/* The KICK counts the periods that have passed: later they would make a second event. */
+	theap_slot_end_back_off(page, index, wake);
+	if (!theap_slot_take_expirations(slot, event)) {
+		theap_context_publish(page->context, page->first + index);
+		return false;
+	}
+	if (!event->expirations)
+		return false;
+	event->slot = page->first + index;
+	event->reserved = 0;
+	/* A check between the KICK and the exchange may have found the old event and backed off. */
+	theap_slot_end_back_off(page, index, wake);
+	return true;
+}
+
+/**
+ * theap_slot_put_back_event - undo theap_slot_get_event() for an event that was not copied
+ * @page:  page of the slot
+ * @index: index of the slot in @page
+ * @event: as theap_slot_get_event() has made it
+ *
+ * A stop or start between the two calls has found no expirations, and has not discarded these.
+ * The event is lost if the task is killed while a thread of the program keeps storing to the slot.
+ *
+ * Context: task, may sleep.
+ */
+void theap_slot_put_back_event(struct theap_slot_page *page, u32 index,
+			       const struct timerheap_event *event)
+{
+	struct timerheap_slot *slot = &page->slots[index];
+	u64 old;
+
+	while (!theap_user_fetch_add(&slot->expirations, event->expirations, &old))
+		if (!theap_slot_may_retry())
+			return;
+	if (!old)
+		theap_context_publish(page->context, event->slot);
+}
