@@ -96,6 +96,9 @@ struct theap_context {
 					 * during SETUP; a stale value is harmless */
 	cpumask_var_t queues;		/* S, and atomic bit operations: the numbers of the queues
 					 * that timers of the context were queued in */
+	s64 span;			/* the time from a late start of an idle slot to its
+					 * deadline; written in the claim of any slot, read in
+					 * runs.  A stale value costs a KICK or a check */
 	s64 offset;			/* S: the clock in the time namespace of the task that
 					 * called SETUP, minus the machine's clock */
 	struct theap_user *user;	/* S */
@@ -205,6 +208,18 @@ static inline void theap_context_note_queue(struct theap_context *context,
 
 	if (unlikely(!cpumask_test_cpu(nr, context->queues)))
 		cpumask_set_cpu(nr, context->queues);
+}
+
+/*
+ * Record how far ahead an idle slot was started: theap_slot_linger() needs it.  Write only if it has
+ * changed by an eighth, since CPUs share the cache line.
+ */
+static inline void theap_context_note_span(struct theap_context *context, s64 span)
+{
+	s64 old = READ_ONCE(context->span);
+
+	if (span < old - old / 8 || span > old + old / 8)
+		WRITE_ONCE(context->span, span);
 }
 
 /* Add the number of a slot that has an event to the ring. */

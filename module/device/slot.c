@@ -341,6 +341,24 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
 	return theap_context_to_machine(context, deadline);
 }
 
+/*
+ * Choose the next check of a one-shot slot that has just expired at @now.
+ *
+ * Programs restart most of their timers, and often with one timeout.  So the slot stays queued for
+ * as long as the last start of a slot of the context asked for.  A restart with that timeout then
+ * finds @queued before its deadline, and needs no KICK.  If there is no restart, the check dequeues
+ * the slot.  This pays only for a slot that gets an early bucket.
+ *
+ * Return: the time of the next check; 0: none.
+ */
+static s64 theap_slot_linger(const struct theap_slot_timer *st, s64 now)
+{
+	s64 span = READ_ONCE(st->page->context->span);
+
+	span -= span / 64;
+	return theap_queue_gets_early(st->timer.queue, span) ? theap_add(now, span) : 0;
+}
+
 /* The expire() operation of a slot's timer. */
 static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
@@ -358,6 +376,10 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	if (next && expiry->expirations && !expiry->call && !theap_slot_unrecorded(st) &&
 	    !context->placement.manual)
 		next = theap_slot_back_off(st, next);
+	if (!next && expiry->expirations) {
+		next = theap_slot_linger(st, now);
+		expiry->idle = next;
+	}
 	theap_slot_apply_slack(st);
 	/*
 	 * Store @queued already, although the core queues the timer at @next only after this
@@ -369,13 +391,17 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	return next ? theap_context_to_machine(context, next) : 0;
 }
 
-/* Schedule the timer of a slot at @when, a time of the context. */
-static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 when)
+/* Schedule the timer of a slot at @when; @now and @when are times of the context. */
+static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 now,
+			       s64 when)
 {
 	struct theap_context *context = st->page->context;
-	int ret = theap_timer_schedule(claim, &context->placement,
-				       theap_context_to_machine(context, when));
+	int ret;
 
+	if (theap_status_is_idle(claim->from))
+		theap_context_note_span(context, when - now);
+	ret = theap_timer_schedule(claim, &context->placement,
+				   theap_context_to_machine(context, when));
 	if (!ret)
 		theap_context_note_queue(context, claim->queue);
 	return ret;
@@ -461,7 +487,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		return 0;
 	}
 	theap_slot_apply_slack(st);
-	ret = theap_slot_schedule(st, claim, when);
+	ret = theap_slot_schedule(st, claim, now, when);
 	if (ret)
 		return ret;
 	if (theap_slot_unrecorded(st))
@@ -503,7 +529,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 			theap_timer_set_slack(&st->timer, arming->slack ?: context->slack);
 		else
 			theap_slot_apply_slack(st);
-		ret = theap_slot_schedule(st, claim, when);
+		ret = theap_slot_schedule(st, claim, arming->now, when);
 		if (ret)
 			return ret;
 		WRITE_ONCE(slot->queued, when);

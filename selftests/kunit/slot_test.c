@@ -52,6 +52,37 @@ static void slot_expires_when_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->fired, T0 + 7);
 }
 
+/*
+ * The check() operation ends a check of a slot that is not due, and leaves the other slots to the
+ * expire() operation.
+ */
+static void slot_check_undue_ends_if_not_due(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = theap_slot(st);
+
+	slot->deadline = T0 + 5;
+	slot->slack = NSEC_PER_MSEC;
+	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), T0 + 5);
+	KUNIT_EXPECT_EQ(test, slot->queued, T0 + 5);
+	KUNIT_EXPECT_NE(test, st->timer.slack, 0);
+	slot->slack = 0;
+	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), T0 + 5);
+	KUNIT_EXPECT_EQ(test, st->timer.slack, 0);
+	slot->deadline = U64_MAX;
+	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), THEAP_NEVER);
+	slot->deadline = T0;
+	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
+	KUNIT_EXPECT_EQ(test, slot->queued, TIMERHEAP_CHECKING);
+	slot->deadline = 0;
+	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
+	/* The kernel keeps an expiration that it could not add to the slot. */
+	slot->deadline = T0 + 5;
+	st->timer.owner_count = 1;
+	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
+	st->timer.owner_count = 0;
+}
+
 /* A check before the deadline returns the deadline as the time of the next check. */
 static void slot_postponed_is_checked_at_deadline(struct kunit *test)
 {
@@ -681,6 +712,47 @@ static void slot_event_has_the_data_of_its_arming(struct kunit *test)
 	}
 }
 
+/* Store a past deadline and check the slot, as a run does.  Return: its new @queued. */
+static s64 expire_at(struct theap_slot_timer *st, s64 now)
+{
+	theap_slot(st)->deadline = now;
+	return run_checks(st, now);
+}
+
+/*
+ * In a crowded queue, an expired slot stays queued for the timeout of the context's last start, less
+ * 1/64.  A timeout that would get no early bucket does not count, and neither does a postpone.
+ */
+static void slot_expired_stays_queued_in_crowd(struct kunit *test)
+{
+	const s64 span = 10LL * NSEC_PER_SEC;
+	struct theap_slot_timer *st = slot_make(test);
+	struct test_timer *t = test_timers(test, THEAP_CROWD);
+	struct timerheap_slot *slot = theap_slot(st);
+	bool wake = false;
+	unsigned int i;
+	s64 now = test_now();
+
+	slot->deadline = now + span;
+	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
+	KUNIT_EXPECT_EQ(test, st->page->context->span, span);
+	/* The queue is not crowded yet. */
+	KUNIT_EXPECT_EQ(test, expire_at(st, T0), 0);
+	for (i = 0; i < THEAP_CROWD; i++)
+		test_start_slack(&t[i], test_now() + DAY, 0);
+	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + span - span / 64);
+	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
+	/* A KICK of a pending slot is no start. */
+	slot->deadline = now + NSEC_PER_SEC;
+	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
+	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + span - span / 64);
+	disarm(st);
+	theap_timer_stop_sync(&st->timer);
+	slot->deadline = now + 100 * NSEC_PER_MSEC;
+	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
+	KUNIT_EXPECT_EQ(test, expire_at(st, T0), 0);
+}
+
 /* If contention keeps a reader from taking an event, a later read gets the event. */
 static void slot_contended_reader_loses_no_event(struct kunit *test)
 {
@@ -732,6 +804,7 @@ static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_check_of_idle_slot_makes_no_event),
 	KUNIT_CASE(slot_expires_when_due),
+	KUNIT_CASE(slot_check_undue_ends_if_not_due),
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
 	KUNIT_CASE(slot_values_out_of_range_are_clamped),
@@ -756,6 +829,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_contended_start_tries_again),
 	KUNIT_CASE(slot_event_has_the_data_of_its_arming),
 	KUNIT_CASE(slot_contended_reader_loses_no_event),
+	KUNIT_CASE(slot_expired_stays_queued_in_crowd),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };

@@ -373,17 +373,33 @@ proctype user(byte n) {
 	users_ended++
 }
 
+/*
+ * A slot without a deadline may stay queued for one more check.  In slot.c only a slot that has
+ * just expired does.  In the mutant the program reads this in queued, but the timer is not queued.
+ */
+inline linger() {
+	if
+	:: next == 0 && run_now < LAST -> next = LAST
+	:: true
+	fi
+}
+
 active proctype softirq() {
-	byte run_now, seen, next, tries;
+	byte run_now, seen, next, tries, kept;
 	bool ok;
 end:	do
 	:: atomic { timer_at && timer_at <= now && !claimed -> claimed = true; run_now = now };
 		check();
+		kept = next;
+		linger();
 #ifndef M_QUEUED_BEFORE_COUNT
 		store_queued(next);
 #endif
+#ifdef M_LINGER_NOT_QUEUED
+		next = kept;
+#endif
 		atomic { queued_buffered == EMPTY -> timer_at = next; claimed = false;
-			run_now = 0; next = 0 }
+			run_now = 0; next = 0; kept = 0 }
 	od
 }
 

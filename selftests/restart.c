@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A one-shot timer that has expired stays queued for one more check, so that a restart with the same
+ * timeout needs no KICK.  That is so only in a crowded queue, and for timeouts of 134 ms or more.
+ *
+ * The kernel takes the timeout from the last start of an idle timer of the context.  It adds the
+ * timeout, less 1/64, to the time of the expiry.  So a restart at any later time finds @queued before
+ * its deadline.
+ */
+#include "protocol_test.h"
+
+#define NR	1000U		/* timers: more than the 512 that make a queue crowded */
+#define TIMEOUT	(400 * MSEC)
+
+FIXTURE(restart)
+{
+	struct th_map map;
+	int other;		/* a context that stays open, to read INFO with */
+	int64_t before;		/* th_entries() when the test begins */
+};
+
+FIXTURE_SETUP(restart)
+{
+	REQUIRE_DEVICE();
+	/* All timers are in the queue of one CPU. */
+	ASSERT_EQ(0, run_on(sched_getcpu()));
+	self->other = th_context(CLOCK_MONOTONIC, 1);
+	ASSERT_LE(0, self->other);
+	self->before = th_entries(self->other);
+	ASSERT_EQ(0, th_map(&self->map, CLOCK_MONOTONIC, NR));
+}
+
+FIXTURE_TEARDOWN(restart)
+{
+	th_unmap(&self->map);
+	close(self->other);
+}
+
+/* Start all timers.  Return: 0 or -1. */
+static int start_all(struct th_map *map)
+{
+	for (uint32_t i = 0; i < NR; i++)
+		if (start_slot(map, i, now() + TIMEOUT))
+			return -1;
+	return 0;
+}
+
+/* Store a deadline in an idle slot, without a KICK.  Return: whether a KICK is needed. */
+static bool restart_no_kick(struct th_map *map, uint32_t n, uint64_t deadline)
+{
+	discard_expirations(map, n);
+	exchange_deadline(map, n, deadline);
+	return must_kick(&map->slots[n], deadline);
+}
+
+/* Expired timers are restarted twice in memory alone.  Each expires once per start, and not early. */
+TEST_F(restart, restart_after_expiry_needs_no_kick)
+{
+	static int64_t deadline[NR];
+	static int expired[NR];
+	struct timerheap_event event;
+	int kicks = 0, early = 0, wrong = 0;
+
+	ASSERT_EQ(0, start_all(&self->map));
+	for (uint32_t i = 0; i < NR; i++)
+		deadline[i] = self->map.slots[i].deadline;
+	for (int left = 3 * NR; left; left--) {
+		uint32_t n;
+
+		ASSERT_TRUE(wait_event(&self->map, &event));
+		n = event.slot;
+		wrong += (int64_t)event.deadline != deadline[n] || event.expirations != 1;
+		early += (int64_t)event.fired < deadline[n];
+		if (++expired[n] == 3)
+			continue;
+		deadline[n] = now() + TIMEOUT;
+		if (!restart_no_kick(&self->map, n, deadline[n]))
+			continue;
+		ASSERT_EQ(1, th_kick(self->map.fd, &n, 1));
+		kicks++;
+	}
+	EXPECT_EQ(0, wrong);
+	EXPECT_EQ(0, early);
+	/* If the host stalls, timers may expire before 512 are queued. */
+	EXPECT_GE(NR / 5, kicks);
+	nap(2 * TIMEOUT);
+	EXPECT_FALSE(take_event(&self->map, &event));
+}
+
+/* If no restart follows, the next check dequeues the timer. */
+TEST_F(restart, timer_without_restart_is_dequeued)
+{
+	struct timerheap_event event;
+	int queued = 0;
+
+	ASSERT_EQ(0, start_all(&self->map));
+	for (uint32_t i = 0; i < NR; i++) {
+		ASSERT_TRUE(wait_event(&self->map, &event));
+		queued += self->map.slots[event.slot].queued != 0;
+	}
+	EXPECT_LT(0, queued);
+	EXPECT_EQ(self->before, th_wait_entries(self->other, self->before));
+	for (uint32_t i = 0; i < NR; i++)
+		EXPECT_EQ(0, self->map.slots[i].queued);
+	EXPECT_FALSE(take_event(&self->map, &event));
+}
+
+/* A restart with a shorter timeout finds @queued after its deadline, and a KICK moves the check. */
+TEST_F(restart, shorter_restart_expires_before_the_later_check)
+{
+	struct timerheap_event event;
+	uint32_t n;
+
+	ASSERT_EQ(0, start_all(&self->map));
+	ASSERT_TRUE(wait_event(&self->map, &event));
+	n = event.slot;
+	for (int i = 0; i < 100; i++) {
+		uint64_t deadline = now() + MSEC;
+		bool kick = restart_no_kick(&self->map, n, deadline);
+
+		if (kick)
+			ASSERT_EQ(1, th_kick(self->map.fd, &n, 1));
+		do {
+			ASSERT_TRUE(wait_event(&self->map, &event));
+		} while (event.slot != n);
+		EXPECT_EQ(deadline, event.deadline);
+		EXPECT_LE(deadline, event.fired);
+	}
+}
+
+TEST_HARNESS_MAIN
