@@ -60,7 +60,7 @@ FIXTURE(adopt)
 	int sockets[2];
 	/* In shared memory: what the children have done. */
 	struct record {
-		/* The predecessor has begun to start @begun timers.  @armed starts have returned. */
+		/* The predecessor has begun @begun starts.  @armed starts have returned. */
 		uint32_t begun, armed;
 		uint32_t events[MANY];	/* expirations that were taken, by the data of the timer */
 	} *record;

@@ -495,7 +495,10 @@ TEST_F(engines, kick_in_process_makes_edge_while_descriptor_is_readable)
 		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(th), &edge));
 		ASSERT_EQ(1, make_event(th, 0));
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, LOST / MSEC));
-		/* Take the only event.  Only a call that finds none makes the descriptor unreadable. */
+		/*
+		 * Take the only event.  Only a call that finds none makes the descriptor
+		 * unreadable.
+		 */
 		EXPECT_TRUE(timerheap_next(th, &event));
 		EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
 		ASSERT_EQ(1, make_event(th, 1));

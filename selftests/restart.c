@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A one-shot timer that has expired stays queued for one more check, so that a restart with the same
- * timeout needs no KICK.  That is so only in a crowded queue, and for timeouts of 134 ms or more.
+ * A one-shot timer that has expired stays queued for one more check, so that a restart with the
+ * same timeout needs no KICK.  That is so only in a crowded queue, and for timeouts of 137 ms or
+ * more.
  *
  * The kernel takes the timeout from the last start of an idle timer of the context.  It adds the
- * timeout, less 1/64, to the time of the expiry.  So a restart at any later time finds @queued before
- * its deadline.
+ * timeout, less 1/64, to the time of the expiry.  So a restart at any later time finds @queued
+ * before its deadline.
  */
 #include "protocol_test.h"
 
@@ -53,7 +54,7 @@ static bool restart_no_kick(struct th_map *map, uint32_t n, uint64_t deadline)
 	return must_kick(&map->slots[n], deadline);
 }
 
-/* Expired timers are restarted twice in memory alone.  Each expires once per start, and not early. */
+/* Expired timers are restarted twice, in memory alone.  Each expires once per start, never early. */
 TEST_F(restart, restart_after_expiry_needs_no_kick)
 {
 	static int64_t deadline[NR];

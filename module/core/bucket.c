@@ -33,9 +33,9 @@
  *	started		w = 10 s, g = 67 ms: in an early bucket, due in 9.87 to 9.93 s
  *	checked		w = 67 to 134 ms: in the heap, at the deadline
  *
- * The queue remembers the last window.  So starts with one constant timeout seldom look for their
- * bucket: most deadlines are in the same window as the last one.  A timer with such a deadline
- * joins the bucket even if it is due in less than 134 ms.
+ * The queue remembers the bucket of its last start.  So starts with one constant timeout seldom
+ * look for their bucket: most deadlines are in the same window as the last one.  A timer with such
+ * a deadline joins the bucket even if it is due in less than 134 ms.
  *
  * The owner is the code that holds the lock of the queue.  A transient state of a timer (state.h)
  * is a lock on that timer.  To start a timer, the owner finds the timer's bucket in a hash table,
@@ -61,12 +61,16 @@
  * first timer of a queue that wants a bucket: the queue gets its first buckets after that start.
  * The deadline of a timer with slack is rounded in any case.
  *
+ * Buckets are allocated after starts, since a run cannot allocate, and since the memory of a user
+ * is charged in calls of that user.  But a program may postpone its timers in memory for hours,
+ * without a call.  So a crowded queue gets spare buckets in advance.
+ *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
  * members of a bucket are the timers that share it.  They are in a list in the memory of the
  * heap (list.c).  A bucket is in the heap, or in @spare of struct theap_buckets.  A bucket in the
  * heap that may still get timers is also in @table, by the time at which it is due.  One bucket of
- * @table may be @early.
+ * @table may be @last.
  *
  * A bucket that loses its last member returns to @spare at once, except during a bulk extraction
  * that is at another heap entry.  Then the bucket cannot be removed from the heap.  So the bucket
@@ -89,11 +93,7 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 	return &buckets->table[hash_64(when, THEAP_BUCKET_BITS)];
 }
 
-/*
- * Decide whether a start should let the queue get buckets.  Ask before the last spare bucket is used:
- * only starts that call the kernel allocate buckets, and each check may need one.  Timers of a
- * crowded queue may be checked for hours without such a start, and may need many buckets.
- */
+/* Decide whether the next start lets the queue get buckets. */
 static void __theap_buckets_want(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {

@@ -143,14 +143,14 @@ struct theap_run {
 /**
  * struct theap_buckets - the buckets of a queue
  * @table:    buckets in the heap, hashed by the time at which they are due
- * @spare:    free buckets
+ * @spare:    buckets that are not in the heap
  * @last:     the bucket in @table that a start has chosen last; NULL: none, or it was closed
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, free ones included
  * @used:     the number of buckets in the heap
  * @timers:   the number of timers in buckets
- * @wanted:   a timer has found no free bucket, or has used the last one, and the queue may get more
+ * @wanted:   the queue has few spare buckets, and may get more
  *
  * The lock of the queue protects all fields; only bucket.c and bucket.h write them.
  */

@@ -211,8 +211,8 @@ static inline void theap_context_note_queue(struct theap_context *context,
 }
 
 /*
- * Record how far ahead an idle slot was started: theap_slot_linger() needs it.  Write only if it has
- * changed by an eighth, since CPUs share the cache line.
+ * Record how far ahead of its deadline an idle slot was started, for theap_slot_linger().  Write
+ * only if that time has changed by an eighth, since CPUs share the cache line.
  */
 static inline void theap_context_note_span(struct theap_context *context, s64 span)
 {

@@ -2,12 +2,13 @@
 /*
  * Events of slots: what a reader of the device gets.
  *
- * A slot that has expired has its number in the ring, and its expirations in shared memory (slot.c).
- * A reader in the kernel removes the number from the ring, and then makes an event: it reads the
- * fields of the slot, and replaces @expirations by 0.  The library does the same in the program.
+ * A slot that has expired has its number in the ring, and its expirations in shared memory
+ * (slot.c).  A reader in the kernel removes the number from the ring.  Then it makes an event: it
+ * reads the fields of the slot, and replaces @expirations by 0.  The library does the same in the
+ * program.
  *
- * Readers claim no timer, so checks and calls may change the slot at the same time.  slot.c explains
- * why an event belongs to one arming, and why its reader ends a back-off.
+ * Readers claim no timer, so checks and calls may change the slot at the same time.  slot.c
+ * explains why an event belongs to one arming, and why its reader ends a back-off.
  */
 #include <linux/sched.h>
 

@@ -290,11 +290,12 @@ static void start_in_buckets(struct kunit *test, struct test_timer *t, unsigned 
  */
 static bool buckets_are_freed(void)
 {
+	u32 *nr = &test_queue()->buckets.nr;
 	unsigned int ms;
 
-	for (ms = 0; theap_counter(test_queue()->buckets.nr) > THEAP_BUCKETS_KEPT && ms < 10000; ms++)
+	for (ms = 0; theap_counter(*nr) > THEAP_BUCKETS_KEPT && ms < 10000; ms++)
 		usleep_range(1000, 1100);
-	return theap_counter(test_queue()->buckets.nr) == THEAP_BUCKETS_KEPT;
+	return theap_counter(*nr) == THEAP_BUCKETS_KEPT;
 }
 
 /* A second after the last timer with slack has ended, buckets and their positions are freed. */

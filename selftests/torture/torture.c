@@ -286,7 +286,7 @@ static void torture_timer_stop_counted(struct torture_timer *t)
 		usleep_range(10, 100);
 	torture_timer_stop(t, true);
 	t->counts.stopped += atomic_read(&t->stopped);
-	CHECK(!theap_timer_stop_sync(&t->timer), "a timer is pending after it was stopped for good");
+	CHECK(!theap_timer_stop_sync(&t->timer), "a timer is pending after its last stop");
 	CHECK(t->counts.armed == t->counts.stopped + t->counts.expired,
 	      "armed differs from stopped plus expired");
 }
@@ -304,7 +304,8 @@ static void torture_timer_free(struct torture_timer *t)
 		torture_timer_stop_counted(t);
 	} else {
 		theap_timer_stop_sync(&t->timer);
-		CHECK(c->armed >= c->stopped + c->expired, "a timer has more stops and expirations than armings");
+		CHECK(c->armed >= c->stopped + c->expired,
+		      "a timer has more stops and expirations than armings");
 		c->stopped = c->armed - c->expired;
 	}
 	CHECK(!atomic_read_acquire(&t->in_function), "a function runs after stop_sync");

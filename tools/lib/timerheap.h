@@ -282,9 +282,9 @@ static inline uint64_t timerheap_deadline(const struct timerheap *th, uint32_t s
  * Start, postpone, stop
  *
  * None of these functions makes a system call if the kernel will check the slot in time anyway.  No
- * check is queued if the timer is new, is one-shot and has expired, or was found stopped by a
- * check.  A check is too late if it is queued after the new deadline.  A call at the moment of a
- * check may make a KICK.
+ * check is queued if the timer is new, or was found idle by a check.  If a one-shot timer expires
+ * among fewer than 512, no check is queued either.  A check is too late if it is queued after the
+ * new deadline.  A call at the moment of a check may make a KICK.
  */
 
 /* The bits of the result of timerheap_arm(); the other bits count discarded expirations. */

@@ -17,8 +17,8 @@
 struct worker {
 	const struct peer *peer;
 	void *set;
-	uint32_t first, n;		/* timers first to first + n - 1; the last RESERVE are for
-					   lost requests */
+	/* Timers first to first + n - 1; the last RESERVE are for lost requests. */
+	uint32_t first, n;
 	void (*burst)(struct worker *worker);
 	uint64_t random;
 	uint32_t operations, calls, requests, lost;
