@@ -1,14 +1,133 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's side of a slot: checks, START, MODIFY, STOP, DRAIN, KICK and events.
+ * The kernel's side of a slot: checks, START, MODIFY, STOP, DRAIN and KICK.
  *
  * Most tests store to a slot, as a program does, and then check the slot or kick it.  The test
  * chooses the time of the check, so most tests do not depend on the clock.
  *
- * queue_test.c tests the hrtimer that begins checks, and selftests/protocol.c tests
- * threads that store to a slot while the kernel checks it.
+ * slot_event_test.c tests the events that readers get.  queue_test.c tests the hrtimer that begins
+ * checks, and selftests/protocol.c tests threads that store to a slot while the kernel checks it.
+ *
+ * The suite includes slot.c for two reasons: the tests call its static functions, and the macros
+ * below replace the operations of user_word.h in it.
  */
 #include "slot_test.h"
+
+unsigned int contended_adds, contended_cmpxchgs;
+
+/* How many of the next exchanges fail for contention. */
+static unsigned int contended_xchgs;
+
+static bool test_xchg(u64 *word, u64 new, u64 *old)
+{
+	return !(contended_xchgs && contended_xchgs--) && theap_user_xchg(word, new, old);
+}
+
+bool test_fetch_add(u64 *word, u64 count, u64 *old)
+{
+	return !(contended_adds && contended_adds--) && theap_user_fetch_add(word, count, old);
+}
+
+bool test_cmpxchg(u64 *word, u64 *old, u64 new)
+{
+	return !(contended_cmpxchgs && contended_cmpxchgs--) &&
+	       theap_user_cmpxchg(word, old, new);
+}
+
+#define theap_user_may_contend()	true
+#define theap_user_xchg		test_xchg
+#define theap_user_fetch_add	test_fetch_add
+#define theap_user_cmpxchg	test_cmpxchg
+#include "module/device/slot.c"
+
+#include "module/device/slot_page.h"
+
+#define SLOTS	100
+#define FAR	(S64_MAX / 2)		/* a deadline that does not expire in a test */
+
+static void context_free(void *context)
+{
+	theap_slots_free(context);
+	theap_context_free(context);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(context_action, context_free, void *);
+
+static struct theap_context *context_make(struct kunit *test, u32 slots)
+{
+	struct theap_settings settings = {
+		.placement = theap_default_placement[THEAP_MONOTONIC], .slots = slots,
+	};
+	struct theap_context *context = theap_context_alloc();
+
+	KUNIT_ASSERT_NOT_NULL(test, context);
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
+	KUNIT_ASSERT_EQ(test, theap_context_setup(context, &settings), 0);
+	/* Let the timers go to test_queue(), and not to a queue of the user. */
+	context->placement.account = theap_kernel_account;
+	return context;
+}
+
+/* Make a context.  Return: the timer of its slot 3; test_slot() returns the slot. */
+struct theap_slot_timer *slot_make(struct kunit *test)
+{
+	struct theap_context *context = context_make(test, SLOTS);
+	struct theap_slot_page *page;
+
+	KUNIT_ASSERT_EQ(test, theap_slot_find(context, 3, true, &page), 0);
+	return &page->timers[3];
+}
+
+/* Do the same as theap_slot(), which is static.  Return: the slot in shared memory. */
+struct timerheap_slot *test_slot(const struct theap_slot_timer *st)
+{
+	return theap_slot(st);
+}
+
+/*
+ * Check a slot at @now.  Drop the number of expired deadlines that theap_slot_check() sets: the
+ * tests read the slot's @expirations.
+ */
+static s64 check_slot(struct theap_slot_timer *st, s64 now, bool *ring)
+{
+	u64 count;
+
+	return theap_slot_check(st, now, ring, &count);
+}
+
+/* Stop a slot, as STOP does.  Return: the deadline that the stop has ended; 0: none. */
+u64 disarm(struct theap_slot_timer *st)
+{
+	struct theap_ended ended;
+
+	theap_slot_disarm(st->page, theap_slot_index(st), true, &ended);
+	return ended.deadline;
+}
+
+/* Check a slot at @now, as a run does.  Return: its new @queued, the time of the next check. */
+s64 run_checks(struct theap_slot_timer *st, s64 now)
+{
+	struct theap_expiry expiry = {};
+
+	local_irq_disable();
+	theap_slot_expire(&st->timer, now, &expiry);
+	local_irq_enable();
+	return theap_slot(st)->queued;
+}
+
+/* Arm a slot as START or, if @if_pending, as MODIFY with TIMERHEAP_IF_PENDING. */
+int arm(struct theap_slot_timer *st, s64 deadline, s64 period, bool if_pending,
+	struct theap_ended *ended, bool *wake)
+{
+	struct theap_arming arming = {
+		.deadline = deadline, .period = period, .if_pending = if_pending,
+		.now = theap_context_now(st->page->context),
+		.start = !if_pending, .user_data = 42, .slack = 7,
+	};
+
+	*wake = false;
+	return theap_slot_arm(st->page, theap_slot_index(st), &arming, ended, wake);
+}
 
 /* A check of an idle slot makes no event, and returns no time for a next check. */
 static void slot_check_of_idle_slot_makes_no_event(struct kunit *test)
@@ -299,61 +418,6 @@ static void slot_back_off_stores_context_time(struct kunit *test)
 	st->page->context->offset = 0;
 }
 
-/*
- * The reader that takes the event of a slot ends the back-off: the event counts the periods up to
- * now, and the next check is at the next deadline.
- */
-static void slot_taken_event_ends_back_off(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct timerheap_slot *slot = theap_slot(st);
-	s64 period = 400 * NSEC_PER_MSEC, first = ktime_get_ns() - 10 * period - period / 2;
-	struct timerheap_event event;
-	bool wake = false;
-
-	slot->deadline = first;
-	slot->period = period;
-	slot->expirations = 2;
-	/* The clock has passed 10 periods since @first, but the last check was at @first. */
-	run_checks(st, first);
-	KUNIT_EXPECT_EQ(test, slot->queued, first + 2 * period);
-	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_EXPECT_EQ(test, event.expirations, 3 + 10);
-	KUNIT_EXPECT_EQ(test, event.deadline, first + 10 * period);
-	KUNIT_EXPECT_EQ(test, slot->deadline, first + 11 * period);
-	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
-	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
-	KUNIT_EXPECT_FALSE(test, wake);
-	disarm(st);
-}
-
-/*
- * A reader kicks a slot that backs off, both before and after the exchange that takes the
- * expirations.  Here the slot does not back off at first.  A check just before the exchange makes
- * the slot back off, and the KICK after the exchange ends that back-off.
- */
-static void slot_reader_ends_back_off_begun_before_exchange(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct timerheap_slot *slot = theap_slot(st);
-	s64 period = 400 * NSEC_PER_MSEC, first = ktime_get_ns() - period / 2;
-	struct timerheap_event event;
-	bool wake = false;
-
-	slot->period = period;
-	slot->expirations = 7;
-	check_before_take = st;
-	check_before_take_at = first;
-	slot->deadline = first;
-	slot->queued = first;
-	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_EXPECT_NULL(test, check_before_take);
-	KUNIT_EXPECT_EQ(test, event.expirations, 8);
-	KUNIT_EXPECT_EQ(test, slot->deadline, first + period);
-	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
-	disarm(st);
-}
-
 /* After START, MODIFY and STOP, the fields of the slot agree with the state of its timer. */
 static void slot_start_modify_stop_agree_with_timer(struct kunit *test)
 {
@@ -382,29 +446,6 @@ static void slot_start_modify_stop_agree_with_timer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&st->timer.status), THEAP_DELETED);
 }
 
-/* If START gets a past deadline, the slot expires in the call, and its timer stays idle. */
-static void slot_start_in_the_past_expires_in_call(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct timerheap_event event;
-	struct theap_ended ended;
-	bool wake;
-	u32 slot;
-
-	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
-	KUNIT_EXPECT_TRUE(test, wake);
-	KUNIT_EXPECT_TRUE(test, theap_status_is_idle(theap_status(&st->timer.status)));
-	KUNIT_EXPECT_TRUE(test, theap_ring_get(&st->page->context->ring, &slot));
-	KUNIT_EXPECT_EQ(test, slot, 3);
-	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_EXPECT_EQ(test, event.slot, 3);
-	KUNIT_EXPECT_EQ(test, event.expirations, 1);
-	KUNIT_EXPECT_EQ(test, event.deadline, 1);
-	KUNIT_EXPECT_EQ(test, event.user_data, 42);
-	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
-}
-
 /*
  * KICK acts on the stored deadline.  If the deadline is 0, KICK stops the slot.  If the
  * deadline is due, the slot expires.  If the deadline is later, the slot's timer is queued.
@@ -431,27 +472,6 @@ static void slot_kick_follows_stored_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, T0, &wake), 0);
 	KUNIT_EXPECT_TRUE(test, wake);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 1);
-}
-
-/* An event that was put back has its slot number in the ring, and can be read again. */
-static void slot_event_put_back_can_be_read_again(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct theap_ring *ring = &st->page->context->ring;
-	struct timerheap_event event, again;
-	bool wake = false;
-	u32 slot;
-
-	theap_slot(st)->deadline = T0;
-	theap_slot_kick(st->page, 3, T0, &wake);
-	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
-	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	theap_slot_put_back_event(st->page, 3, &event);
-	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
-	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
-	KUNIT_EXPECT_EQ(test, slot, 3);
-	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &again, &wake));
-	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
 }
 
 /*
@@ -640,78 +660,6 @@ static void slot_contended_start_tries_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slot->expirations, TIMERHEAP_DISCARDED);
 }
 
-/*
- * A STOP, and a START of an idle slot, discard the event of the former arming.  The number of the
- * slot stays in the ring, and is not added a second time.
- */
-static void slot_stop_and_start_discard_event(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct timerheap_slot *slot = theap_slot(st);
-	struct theap_ring *ring = &st->page->context->ring;
-	struct timerheap_event event;
-	struct theap_ended ended;
-	bool wake = false;
-	u32 number;
-
-	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
-	theap_slot_disarm(st->page, 3, true, &ended);
-	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
-	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
-	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
-	KUNIT_EXPECT_EQ(test, ended.discarded, 0);
-	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
-	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
-	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, true, &ended, &wake), -ENOENT);
-	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
-	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
-	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_EXPECT_EQ(test, event.expirations, 1);
-	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
-	/* If all expirations were discarded, the reader that removes the number gets no event. */
-	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
-	disarm(st);
-	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
-	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
-	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 0);
-}
-
-/*
- * A stop, a start and an expiry may interrupt a reader.  Then the reader gets the event of the
- * second arming, with the user data of that arming.
- */
-static void slot_event_has_the_data_of_its_arming(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct timerheap_slot *slot = theap_slot(st);
-	struct timerheap_event event;
-	bool wake = false;
-	int i;
-
-	for (i = 0; i < 4; i++) {
-		/*
-		 * If i is odd, TIMERHEAP_DISCARDED is set.  Then the reader first sets
-		 * TIMERHEAP_READING, and then takes the event.  If i is even, it takes the event
-		 * at once.  The stop, start and expiry happen just before:
-		 *
-		 *	i = 0	the take
-		 *	i = 1	the exchange that sets TIMERHEAP_READING
-		 *	i = 2	a second exchange.  There is none: the reader gets the event of
-		 *		the first arming
-		 *	i = 3	the take
-		 */
-		slot->expirations = i & 1 ? TIMERHEAP_DISCARDED | 1 : 1;
-		slot->user_data = 42;
-		restart_before_take = 1 + i / 2;
-		KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-		KUNIT_EXPECT_EQ(test, event.expirations, 1);
-		KUNIT_EXPECT_EQ(test, event.user_data, slot->user_data);
-		KUNIT_EXPECT_EQ(test, slot->expirations, 0);
-		restart_before_take = 0;
-	}
-}
-
 /* Store a past deadline and check the slot, as a run does.  Return: its new @queued. */
 static s64 expire_at(struct theap_slot_timer *st, s64 now)
 {
@@ -720,8 +668,8 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 }
 
 /*
- * In a crowded queue, an expired slot stays queued for the timeout of the context's last start, less
- * 1/64.  A timeout that would get no early bucket does not count, and neither does a postpone.
+ * In a crowded queue, an expired slot stays queued for the timeout of the context's last start,
+ * less 1/64.  A timeout that would get no early bucket does not count, and neither does a postpone.
  */
 static void slot_expired_stays_queued_in_crowd(struct kunit *test)
 {
@@ -751,31 +699,6 @@ static void slot_expired_stays_queued_in_crowd(struct kunit *test)
 	slot->deadline = now + 100 * NSEC_PER_MSEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), 0);
-}
-
-/* If contention keeps a reader from taking an event, a later read gets the event. */
-static void slot_contended_reader_loses_no_event(struct kunit *test)
-{
-	struct theap_slot_timer *st = slot_make(test);
-	struct theap_ring *ring = &st->page->context->ring;
-	struct timerheap_event event;
-	bool wake = false;
-	u32 slot;
-
-	theap_slot(st)->deadline = T0;
-	theap_slot_kick(st->page, 3, T0, &wake);
-	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
-	contended_cmpxchgs = 4;
-	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
-	KUNIT_EXPECT_EQ(test, slot, 3);
-	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
-	KUNIT_EXPECT_EQ(test, event.expirations, 1);
-	contended_adds = 2;
-	theap_slot_put_back_event(st->page, 3, &event);
-	KUNIT_EXPECT_EQ(test, contended_adds, 0);
-	KUNIT_EXPECT_EQ(test, theap_slot(st)->expirations, 1);
-	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
 }
 
 /* The first use of a slot allocates all slots of its page.  Numbers out of range are refused. */
@@ -814,21 +737,14 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_back_off_is_at_most_a_second),
 	KUNIT_CASE(slot_contended_check_does_not_back_off),
 	KUNIT_CASE(slot_back_off_stores_context_time),
-	KUNIT_CASE(slot_taken_event_ends_back_off),
-	KUNIT_CASE(slot_reader_ends_back_off_begun_before_exchange),
 	KUNIT_CASE(slot_start_modify_stop_agree_with_timer),
-	KUNIT_CASE(slot_start_in_the_past_expires_in_call),
 	KUNIT_CASE(slot_kick_follows_stored_deadline),
-	KUNIT_CASE(slot_event_put_back_can_be_read_again),
 	KUNIT_CASE(slot_contended_deadline_expires_in_next_check),
 	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),
 	KUNIT_CASE(slot_contended_kick_adds_expirations),
 	KUNIT_CASE(slot_stop_discards_contended_expirations),
 	KUNIT_CASE(slot_drain_adds_expirations_left_by_contended_check),
-	KUNIT_CASE(slot_stop_and_start_discard_event),
 	KUNIT_CASE(slot_contended_start_tries_again),
-	KUNIT_CASE(slot_event_has_the_data_of_its_arming),
-	KUNIT_CASE(slot_contended_reader_loses_no_event),
 	KUNIT_CASE(slot_expired_stays_queued_in_crowd),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
@@ -841,7 +757,7 @@ static void users_end(void *unused)
 
 KUNIT_DEFINE_ACTION_WRAPPER(users_action, users_end, void *);
 
-static int slot_test_init(struct kunit *test)
+int slot_test_init(struct kunit *test)
 {
 	return core_test_init(test) ?: theap_users_init() ?:
 	       kunit_add_action_or_reset(test, users_action, NULL);

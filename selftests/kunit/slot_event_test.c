@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events of slots: what a reader gets, and what checks and calls during its read change.
+ *
+ * A test is the reader.  It calls the functions of slot_event.c, usually after it has removed the
+ * number of the slot from the ring, as a read does.
+ *
+ * The suite includes slot_event.c, since the macros below replace operations of user_word.h in it.
+ */
+#include "slot_test.h"
+
+/*
+ * If not NULL: just before the next compare-and-exchange of a reader, check this slot once, as a
+ * run does.  The time of the check is check_before_take_at.
+ */
+static struct theap_slot_timer *check_before_take;
+static s64 check_before_take_at;
+
+/*
+ * If this is n > 0: just before the n-th compare-and-exchange from now on, set @expirations and
+ * @user_data as after a stop, a start and an expiry.
+ */
+static unsigned int restart_before_take;
+
+/* Obey check_before_take and restart_before_take.  Then compare and exchange @expirations. */
+static bool reader_cmpxchg(u64 *expirations, u64 *old, u64 new)
+{
+	struct theap_slot_timer *st = check_before_take;
+
+	if (restart_before_take && !--restart_before_take) {
+		struct timerheap_slot *slot;
+
+		slot = container_of(expirations, struct timerheap_slot, expirations);
+		slot->user_data++;
+		slot->expirations = TIMERHEAP_DISCARDED | 1;
+	}
+	check_before_take = NULL;
+	if (st)
+		run_checks(st, check_before_take_at);
+	return test_cmpxchg(expirations, old, new);
+}
+
+#define theap_user_fetch_add	test_fetch_add
+#define theap_user_cmpxchg	reader_cmpxchg
+#include "module/device/slot_event.c"
+
+/*
+ * If START gets a past deadline, the slot expires in the call, and its timer stays idle.  The next
+ * read gets the event, and later reads get none.
+ */
+static void slot_event_of_start_in_the_past_is_made_in_call(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_event event;
+	struct theap_ended ended;
+	bool wake;
+	u32 slot;
+
+	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_TRUE(test, wake);
+	KUNIT_EXPECT_TRUE(test, theap_status_is_idle(theap_status(&st->timer.status)));
+	KUNIT_EXPECT_TRUE(test, theap_ring_get(&st->page->context->ring, &slot));
+	KUNIT_EXPECT_EQ(test, slot, 3);
+	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_EQ(test, event.slot, 3);
+	KUNIT_EXPECT_EQ(test, event.expirations, 1);
+	KUNIT_EXPECT_EQ(test, event.deadline, 1);
+	KUNIT_EXPECT_EQ(test, event.user_data, 42);
+	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_FALSE(test, theap_ring_get(&st->page->context->ring, &slot));
+}
+
+/* An event that was put back has its slot number in the ring, and can be read again. */
+static void slot_event_put_back_can_be_read_again(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct theap_ring *ring = &st->page->context->ring;
+	struct timerheap_event event, again;
+	bool wake = false;
+	u32 slot;
+
+	test_slot(st)->deadline = T0;
+	theap_slot_kick(st->page, 3, T0, &wake);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	theap_slot_put_back_event(st->page, 3, &event);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
+	KUNIT_EXPECT_EQ(test, slot, 3);
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &again, &wake));
+	KUNIT_EXPECT_EQ(test, memcmp(&event, &again, sizeof(event)), 0);
+}
+
+/*
+ * A STOP, and a START of an idle slot, discard the event of the former arming.  The number of the
+ * slot stays in the ring, and is not added a second time.
+ */
+static void slot_event_is_discarded_by_stop_and_start(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = test_slot(st);
+	struct theap_ring *ring = &st->page->context->ring;
+	struct timerheap_event event;
+	struct theap_ended ended;
+	bool wake = false;
+	u32 number;
+
+	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	theap_slot_disarm(st->page, 3, true, &ended);
+	KUNIT_EXPECT_EQ(test, ended.deadline, 0);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
+	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 0);
+	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	KUNIT_EXPECT_EQ(test, ended.discarded, 1);
+	KUNIT_EXPECT_EQ(test, arm(st, 1, 0, true, &ended, &wake), -ENOENT);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_EQ(test, event.expirations, 1);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+	/* If all expirations were discarded, the reader that removes the number gets no event. */
+	KUNIT_ASSERT_EQ(test, arm(st, 1, 0, false, &ended, &wake), 0);
+	disarm(st);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &number));
+	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 0);
+}
+
+/*
+ * A stop, a start and an expiry may interrupt a reader.  Then the reader gets the event of the
+ * second arming, with the user data of that arming.
+ */
+static void slot_event_has_the_data_of_its_arming(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = test_slot(st);
+	struct timerheap_event event;
+	bool wake = false;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		/*
+		 * If i is odd, TIMERHEAP_DISCARDED is set.  Then the reader first sets
+		 * TIMERHEAP_READING, and then takes the event.  If i is even, it takes the event
+		 * at once.  The stop, start and expiry happen just before:
+		 *
+		 *	i = 0	the take
+		 *	i = 1	the exchange that sets TIMERHEAP_READING
+		 *	i = 2	a second exchange.  There is none: the reader gets the event of
+		 *		the first arming
+		 *	i = 3	the take
+		 */
+		slot->expirations = i & 1 ? TIMERHEAP_DISCARDED | 1 : 1;
+		slot->user_data = 42;
+		restart_before_take = 1 + i / 2;
+		KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+		KUNIT_EXPECT_EQ(test, event.expirations, 1);
+		KUNIT_EXPECT_EQ(test, event.user_data, slot->user_data);
+		KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+		restart_before_take = 0;
+	}
+}
+
+/* If contention keeps a reader from taking an event, a later read gets the event. */
+static void slot_event_is_not_lost_by_contended_reader(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct theap_ring *ring = &st->page->context->ring;
+	struct timerheap_event event;
+	bool wake = false;
+	u32 slot;
+
+	test_slot(st)->deadline = T0;
+	theap_slot_kick(st->page, 3, T0, &wake);
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
+	contended_cmpxchgs = 4;
+	KUNIT_EXPECT_FALSE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_ASSERT_TRUE(test, theap_ring_get(ring, &slot));
+	KUNIT_EXPECT_EQ(test, slot, 3);
+	KUNIT_EXPECT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_EQ(test, event.expirations, 1);
+	contended_adds = 2;
+	theap_slot_put_back_event(st->page, 3, &event);
+	KUNIT_EXPECT_EQ(test, contended_adds, 0);
+	KUNIT_EXPECT_EQ(test, test_slot(st)->expirations, 1);
+	KUNIT_EXPECT_EQ(test, theap_ring_count(ring), 1);
+}
+
+/*
+ * The reader that takes the event of a slot ends the back-off: the event counts the periods up to
+ * now, and the next check is at the next deadline.
+ */
+static void slot_event_reader_ends_back_off(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = test_slot(st);
+	s64 period = 400 * NSEC_PER_MSEC, first = ktime_get_ns() - 10 * period - period / 2;
+	struct timerheap_event event;
+	bool wake = false;
+
+	slot->deadline = first;
+	slot->period = period;
+	slot->expirations = 2;
+	/* The clock has passed 10 periods since @first, but the last check was at @first. */
+	run_checks(st, first);
+	KUNIT_EXPECT_EQ(test, slot->queued, first + 2 * period);
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_EQ(test, event.expirations, 3 + 10);
+	KUNIT_EXPECT_EQ(test, event.deadline, first + 10 * period);
+	KUNIT_EXPECT_EQ(test, slot->deadline, first + 11 * period);
+	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
+	KUNIT_EXPECT_EQ(test, slot->expirations, 0);
+	KUNIT_EXPECT_FALSE(test, wake);
+	disarm(st);
+}
+
+/*
+ * A reader kicks a slot that backs off, both before and after the exchange that takes the
+ * expirations.  Here the slot does not back off at first.  A check just before the exchange makes
+ * the slot back off, and the KICK after the exchange ends that back-off.
+ */
+static void slot_event_reader_ends_back_off_begun_before_exchange(struct kunit *test)
+{
+	struct theap_slot_timer *st = slot_make(test);
+	struct timerheap_slot *slot = test_slot(st);
+	s64 period = 400 * NSEC_PER_MSEC, first = ktime_get_ns() - period / 2;
+	struct timerheap_event event;
+	bool wake = false;
+
+	slot->period = period;
+	slot->expirations = 7;
+	check_before_take = st;
+	check_before_take_at = first;
+	slot->deadline = first;
+	slot->queued = first;
+	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));
+	KUNIT_EXPECT_NULL(test, check_before_take);
+	KUNIT_EXPECT_EQ(test, event.expirations, 8);
+	KUNIT_EXPECT_EQ(test, slot->deadline, first + period);
+	KUNIT_EXPECT_EQ(test, slot->queued, slot->deadline);
+	disarm(st);
+}
+
+static struct kunit_case slot_event_cases[] = {
+	KUNIT_CASE(slot_event_of_start_in_the_past_is_made_in_call),
+	KUNIT_CASE(slot_event_put_back_can_be_read_again),
+	KUNIT_CASE(slot_event_is_discarded_by_stop_and_start),
+	KUNIT_CASE(slot_event_has_the_data_of_its_arming),
+	KUNIT_CASE(slot_event_is_not_lost_by_contended_reader),
+	KUNIT_CASE(slot_event_reader_ends_back_off),
+	KUNIT_CASE(slot_event_reader_ends_back_off_begun_before_exchange),
+	{}
+};
+
+static struct kunit_suite slot_event_suite = {
+	.name = "slot_event",
+	.init = slot_test_init,
+	.test_cases = slot_event_cases,
+};
+
+kunit_test_suite(slot_event_suite);
