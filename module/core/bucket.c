@@ -33,6 +33,10 @@
  *	started		w = 10 s, g = 67 ms: in an early bucket, due in 9.87 to 9.93 s
  *	checked		w = 67 to 134 ms: in the heap, at the deadline
  *
+ * Near deadlines are often equal: an event loop reads the clock once in a turn, and starts all
+ * timers of the turn from that time.  If a near deadline is that of the timer before, the timer
+ * gets a bucket that is due at the deadline.
+ *
  * The queue remembers the bucket of its last start.  So starts with one constant timeout seldom
  * look for their bucket: most deadlines are in the same window as the last one.  A timer with such
  * a deadline joins the bucket even if it is due in less than 134 ms.
@@ -98,9 +102,11 @@ static void __theap_buckets_want(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
 	struct theap_buckets *buckets = &queue->buckets;
-	u32 want = theap_queue_is_crowded(queue) ? THEAP_BUCKETS_KEPT : THEAP_BUCKETS_GROW;
+	u32 spare = buckets->nr - buckets->used;
 
-	buckets->wanted = buckets->nr - buckets->used <= want && buckets->nr < THEAP_BUCKETS_MAX;
+	/* With a new batch the queue has no more than it keeps, so that no trim follows. */
+	buckets->wanted = spare + THEAP_BUCKETS_GROW <= theap_buckets_kept(queue) &&
+			  buckets->nr < THEAP_BUCKETS_MAX;
 }
 
 /* Push a spare bucket.  Return: the bucket; NULL: there is none. */
@@ -169,32 +175,31 @@ static __always_inline s64 __theap_buckets_now(struct theap_queue *queue)
 	return queue->buckets.now;
 }
 
-/* Return: the width of a deadline's window, in ns; 0: the deadline gets no early bucket. */
-static __always_inline u64 __theap_early_width(struct theap_queue *queue, s64 when)
-	__must_hold(&queue->lock)
-{
-	s64 span = when - __theap_buckets_now(queue);
-
-	return theap_queue_gets_early(queue, span) ? 1ULL << (fls64(span) - 8) : 0;
-}
-
 /* Choose the bucket of a deadline.  Return: as __theap_bucket_for(). */
 static __always_inline struct theap_bucket *
 __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock)
 {
+	struct theap_buckets *buckets = &queue->buckets;
 	u64 width = 0;
+	s64 span;
 
-	if (!timer->slack) {
-		width = __theap_early_width(queue, when);
-		if (!width)
-			return NULL;
+	if (timer->slack)
+		return __theap_bucket_find(queue, when, when);
+	if (!theap_queue_has_early_buckets(queue))
+		return NULL;
+	span = when - __theap_buckets_now(queue);
+	if (span >= THEAP_EARLY_SPAN) {
+		width = 1ULL << (fls64(span) - 8);
 		when &= ~(width - 1);
+	} else if (when != buckets->near) {
+		buckets->near = when;
+		return NULL;
 	}
 	return __theap_bucket_find(queue, when - width, when);
 }
 
-/* Is a deadline in the window of a bucket?  A bucket of slack has no window. */
+/* Is a deadline in the window of a bucket?  Only an early bucket has a window. */
 static bool theap_bucket_has(const struct theap_bucket *bucket, s64 when)
 {
 	return (u64)(when - bucket->from) < bucket->from - bucket->timer.when;
@@ -217,7 +222,7 @@ struct theap_bucket *__theap_bucket_for(struct theap_queue *queue,
 	if (bucket && !timer->slack && theap_bucket_has(bucket, when))
 		return bucket;
 	bucket = __theap_bucket_choose(queue, timer, when);
-	if (bucket)
+	if (bucket && bucket->from != bucket->timer.when)
 		queue->buckets.last = bucket;
 	return bucket;
 }
@@ -379,7 +384,7 @@ static void theap_buckets_free(struct theap_queue *queue, struct theap_bucket *b
  * @gfp:   flags of the allocation
  *
  * Context: without locks; sleeps if @gfp allows it.
- * Return: 0; -ENOMEM; -EAGAIN: the heap must grow first.
+ * Return: 0; -ENOMEM, also if the queue wants no buckets; -EAGAIN: the heap must grow first.
  */
 int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 {
@@ -408,8 +413,10 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 		last = last ?: bucket;
 	}
 	raw_spin_lock_irqsave(&queue->lock, flags);
-	if (nr)
+	if (nr && buckets->wanted)
 		ret = __theap_queue_reserve(queue, nr * THEAP_BUCKET_ROOM) ? 0 : -EAGAIN;
+	/* After a failure, the next timer that lacks a bucket asks again. */
+	buckets->wanted = false;
 	if (!ret) {
 		last->next = buckets->spare;
 		buckets->spare = first;

@@ -84,12 +84,11 @@ static inline bool theap_queue_is_crowded(const struct theap_queue *queue)
 	return queue->heap.nr + queue->heap.nr_list_nodes >= THEAP_CROWD;
 }
 
-/* Would a timer without slack, started @span before its deadline, get an early bucket? */
-static inline bool theap_queue_gets_early(const struct theap_queue *queue, s64 span)
+/* Does a queue have buckets for timers without slack? */
+static inline bool theap_queue_has_early_buckets(const struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
-	return span >= THEAP_EARLY_SPAN && theap_queue_is_crowded(queue) &&
-	       queue->clock != THEAP_MANUAL;
+	return theap_queue_is_crowded(queue) && queue->clock != THEAP_MANUAL;
 }
 
 /* Return: the bucket that embeds @timer. */

@@ -144,7 +144,9 @@ struct theap_run {
  * struct theap_buckets - the buckets of a queue
  * @table:    buckets in the heap, hashed by the time at which they are due
  * @spare:    buckets that are not in the heap
- * @last:     the bucket in @table that a start has chosen last; NULL: none, or it was closed
+ * @last:     the early bucket in @table that was chosen last for a timer without a bucket; NULL:
+ *            none, or it was closed
+ * @near:     the last deadline that was too near for an early bucket
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, free ones included
@@ -158,6 +160,7 @@ struct theap_buckets {
 	struct hlist_head *table;
 	struct theap_bucket *spare;
 	struct theap_bucket *last;
+	s64 near;
 	s64 now;
 	unsigned long tick;
 	u32 nr;

@@ -104,11 +104,14 @@ static int theap_queue_make_room(struct theap_queue *queue, u32 nr, gfp_t gfp)
  */
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp)
 {
-	/* A stale value is harmless: the next timer that lacks something lets the queue grow. */
-	bool buckets = theap_counter(queue->buckets.wanted);
-	int ret = theap_queue_make_room(queue, buckets ? THEAP_BUCKETS_ROOM : 1, gfp);
+	int ret = theap_queue_make_room(queue, 1, gfp);
 
-	return ret || !buckets ? ret : theap_buckets_grow(queue, gfp);
+	/* A stale value is harmless: the next timer that lacks a bucket lets the queue grow. */
+	if (ret || !theap_counter(queue->buckets.wanted))
+		return ret;
+	/* Buckets only save work: do not try hard to make room for them. */
+	theap_queue_make_room(queue, THEAP_BUCKETS_ROOM, gfp | __GFP_NOWARN | __GFP_NORETRY);
+	return theap_buckets_grow(queue, gfp);
 }
 
 /*
@@ -144,7 +147,7 @@ static void theap_queue_room_work(struct work_struct *work)
 	if (!queue->account->limited)
 		theap_queue_grow(queue, GFP_KERNEL);
 	/* First free buckets: that ends their reservations, and may make the heap sparse. */
-	theap_buckets_trim(queue, THEAP_BUCKETS_KEPT);
+	theap_buckets_trim(queue, theap_buckets_kept(queue));
 	if (theap_queue_is_sparse(queue))
 		while (theap_queue_trim_segment(queue))
 			cond_resched();

@@ -6,13 +6,15 @@
 #include <linux/gfp.h>
 #include <linux/lockdep.h>
 
+#include "bucket.h"
 #include "queue.h"
 
 /* A heap never shrinks below this many segments until its queue is destroyed. */
 #define THEAP_SEGMENTS_KEPT	2
 
-/* A crowded queue gets this many spare buckets, and each queue may keep as many: 26 KiB. */
-#define THEAP_BUCKETS_KEPT	256
+/* A crowded queue gets and keeps this many spare buckets, 24 KiB, and another queue as many. */
+#define THEAP_BUCKETS_CROWDED	256
+#define THEAP_BUCKETS_KEPT	(2 * THEAP_BUCKETS_GROW)
 
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_grow_later(struct theap_queue *queue);
@@ -25,10 +27,15 @@ void theap_timer_unreserve(struct theap_timer *timer);
 void theap_room_attach(struct theap_queue *queue);
 void theap_room_detach(struct theap_queue *queue);
 
-/*
- * Has a queue more than @keep spare buckets besides four for each one that is in use?  Without the
- * lock the answer may be stale.
- */
+/* How many spare buckets a queue may keep.  Without the lock the answer may be stale. */
+static inline u32 theap_buckets_kept(const struct theap_queue *queue)
+{
+	u32 nr = theap_counter(queue->heap.nr) + theap_counter(queue->heap.nr_list_nodes);
+
+	return nr < THEAP_CROWD ? THEAP_BUCKETS_KEPT : THEAP_BUCKETS_CROWDED;
+}
+
+/* Has a queue more than @keep spare buckets, besides four for each one that is in use? */
 static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue, u32 keep)
 {
 	return theap_counter(queue->buckets.nr) > 5 * theap_counter(queue->buckets.used) + keep;
@@ -45,7 +52,7 @@ static inline bool theap_queue_is_sparse(const struct theap_queue *queue)
 	u64 reserved = THEAP_ROOT + (u32)atomic_read(&queue->reserved);
 
 	return queue->clock != THEAP_MANUAL &&
-	       (theap_queue_has_spare_buckets(queue, THEAP_BUCKETS_KEPT) ||
+	       (theap_queue_has_spare_buckets(queue, theap_buckets_kept(queue)) ||
 		(segments > THEAP_SEGMENTS_KEPT &&
 		 4 * reserved < (u64)segments * THEAP_SEGMENT_ENTRIES));
 }

@@ -152,10 +152,12 @@ static bool __theap_requeue_undue(struct theap_queue *queue, struct theap_run *r
 	if (timer->ops->check) {
 		queue->count.checked++;
 		trace_timerheap_check(timer, run->now, next, false);
+		/* Only a new deadline: @nextwhen is rounded, and the slack may be newer. */
+		next = theap_timer_round(timer, next);
 	} else {
 		queue->count.requeued++;
 	}
-	__theap_reinsert(queue, timer, theap_timer_round(timer, next));
+	__theap_reinsert(queue, timer, next);
 	theap_running_to_waiting(&timer->status);
 	return true;
 }

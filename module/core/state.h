@@ -84,7 +84,7 @@ static inline bool theap_status_is_idle(enum theap_status s)
 	return s == THEAP_NO_STATUS || s == THEAP_REMOVED;
 }
 
-/* The timer will expire unless a CPU stops it. */
+/* A run will expire the timer, or check it, unless a CPU stops it. */
 static inline bool theap_status_is_pending(enum theap_status s)
 {
 	return s == THEAP_WAITING || s == THEAP_MODIFIED_EARLIER ||
@@ -194,7 +194,7 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: there is a next deadline or a later try, or the timer is not due yet */
+/* RUNNING -> WAITING: the timer has a next deadline, check or try, or is not due yet */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);

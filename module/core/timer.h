@@ -88,8 +88,10 @@ struct theap_timer {
 	struct theap_node node;		/* Q: position in the memory of the heap */
 	s64 when;			/* L: the key of its heap entry; in a bucket, a time before
 					 * which no timer of the bucket is due */
-	s64 nextwhen;			/* C: the deadline.  It is not @when in MODIFIED_x, in an
-					 * early bucket (bucket.c), and after a deferral (run.c) */
+	s64 nextwhen;			/* C: the deadline, or for a timer that stays queued after
+					 * its last expiry the next check.  It is not @when in
+					 * MODIFIED_x, in an early bucket (bucket.c), and after a
+					 * deferral (run.c) */
 	struct theap_queue *queue;	/* C, under the lock of the new queue: the queue that
 					 * it has its reservation in, and is queued in;
 					 * NULL: its life has ended (room.c) */

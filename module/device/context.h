@@ -96,9 +96,6 @@ struct theap_context {
 					 * during SETUP; a stale value is harmless */
 	cpumask_var_t queues;		/* S, and atomic bit operations: the numbers of the queues
 					 * that timers of the context were queued in */
-	s64 span;			/* the time from a late start of an idle slot to its
-					 * deadline; written in the claim of any slot, read in
-					 * runs.  A stale value costs a KICK or a check */
 	s64 offset;			/* S: the clock in the time namespace of the task that
 					 * called SETUP, minus the machine's clock */
 	struct theap_user *user;	/* S */
@@ -115,6 +112,9 @@ struct theap_context {
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
 	struct theap_uring_waits waits;	/* O: uring_wait.c */
+	s64 span;			/* how far ahead of its deadline a slot was started;
+					 * written in any claim, read in runs.  A wrong value
+					 * costs a KICK, which corrects it, or a check */
 	struct theap_waker waker;	/* O: a run calls it to wake @wait and @waits, and to
 					 * signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
@@ -210,14 +210,18 @@ static inline void theap_context_note_queue(struct theap_context *context,
 		cpumask_set_cpu(nr, context->queues);
 }
 
+/* An expired slot stays queued for a minute at most. */
+#define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
+
 /*
- * Record how far ahead of its deadline an idle slot was started, for theap_slot_linger().  Write
- * only if that time has changed by an eighth, since CPUs share the cache line.
+ * Record how far ahead of its deadline a slot was started, for theap_slot_linger().  Write only if
+ * that time has changed by an eighth, since CPUs share the cache line.
  */
 static inline void theap_context_note_span(struct theap_context *context, s64 span)
 {
 	s64 old = READ_ONCE(context->span);
 
+	span = min(span, THEAP_SPAN_MAX);
 	if (span < old - old / 8 || span > old + old / 8)
 		WRITE_ONCE(context->span, span);
 }

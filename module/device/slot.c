@@ -328,12 +328,14 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
 	struct timerheap_slot *slot = theap_slot(st);
 	s64 deadline;
 
-	if (theap_slot_unrecorded(st))
+	now = theap_context_from_machine(context, now);
+	if (theap_slot_unrecorded(st) || READ_ONCE(slot->deadline) <= now)
 		return 0;
 	WRITE_ONCE(slot->queued, TIMERHEAP_CHECKING);
 	smp_mb();	/* (B) pairs with (A) of the program */
-	deadline = min_t(u64, READ_ONCE(slot->deadline), THEAP_NEVER);
-	if (deadline <= theap_context_from_machine(context, now))
+	/* Acquire, so that the slack read below was stored with this deadline, or later. */
+	deadline = min_t(u64, smp_load_acquire(&slot->deadline), THEAP_NEVER);
+	if (deadline <= now)
 		return 0;
 	if (READ_ONCE(slot->slack) || context->slack || timer->slack)
 		theap_slot_apply_slack(st);
@@ -345,9 +347,10 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  * Choose the next check of a one-shot slot that has just expired at @now.
  *
  * Programs restart most of their timers, and often with one timeout.  So the slot stays queued for
- * as long as the last start of a slot of the context asked for.  A restart with that timeout then
- * finds @queued before its deadline, and needs no KICK.  If there is no restart, the check dequeues
- * the slot.  This pays only for a slot that gets an early bucket.
+ * the timeout that the last call has asked for, less 1/64.  Calls that postpone a slot do not count.
+ * A restart with that timeout finds @queued before its deadline, and needs no KICK.
+ * If there is no restart, the check dequeues the slot.  In a queue that is not crowded, that check
+ * would often cost an interrupt.
  *
  * Return: the time of the next check; 0: none.
  */
@@ -355,8 +358,11 @@ static s64 theap_slot_linger(const struct theap_slot_timer *st, s64 now)
 {
 	s64 span = READ_ONCE(st->page->context->span);
 
+	/* A program may compute the deadline of the restart from an older reading of the clock. */
 	span -= span / 64;
-	return theap_queue_gets_early(st->timer.queue, span) ? theap_add(now, span) : 0;
+	if (span < THEAP_EARLY_SPAN || !theap_queue_has_early_buckets(st->timer.queue))
+		return 0;
+	return theap_add(now, span);
 }
 
 /* The expire() operation of a slot's timer. */
@@ -396,12 +402,12 @@ static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *
 			       s64 when)
 {
 	struct theap_context *context = st->page->context;
+	s64 machine = theap_context_to_machine(context, when);
 	int ret;
 
-	if (theap_status_is_idle(claim->from))
+	if (!theap_status_is_pending(claim->from) || machine < st->timer.nextwhen)
 		theap_context_note_span(context, when - now);
-	ret = theap_timer_schedule(claim, &context->placement,
-				   theap_context_to_machine(context, when));
+	ret = theap_timer_schedule(claim, &context->placement, machine);
 	if (!ret)
 		theap_context_note_queue(context, claim->queue);
 	return ret;

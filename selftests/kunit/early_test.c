@@ -337,10 +337,55 @@ static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 	for (i = 0; i < 100 && queue->buckets.wanted; i++)
 		KUNIT_ASSERT_EQ(test, theap_queue_grow(queue, GFP_KERNEL), 0);
 	before = queue->buckets.nr - queue->buckets.used;
-	KUNIT_EXPECT_GT(test, before, THEAP_BUCKETS_KEPT);
-	KUNIT_EXPECT_LE(test, before, THEAP_BUCKETS_KEPT + THEAP_BUCKETS_GROW);
-	theap_buckets_trim(queue, THEAP_BUCKETS_KEPT);
-	KUNIT_EXPECT_GE(test, queue->buckets.nr - queue->buckets.used, THEAP_BUCKETS_KEPT);
+	KUNIT_EXPECT_GT(test, before, THEAP_BUCKETS_CROWDED - THEAP_BUCKETS_GROW);
+	KUNIT_EXPECT_LE(test, before, THEAP_BUCKETS_CROWDED);
+	/* One more growth would exceed what the queue keeps. */
+	KUNIT_EXPECT_NE(test, theap_buckets_grow(queue, GFP_KERNEL), 0);
+	theap_buckets_trim(queue, theap_buckets_kept(queue));
+	KUNIT_EXPECT_EQ(test, queue->buckets.nr - queue->buckets.used, before);
+}
+
+/* A slack that was set after the start does not apply to the deadline of that start. */
+static void early_check_does_not_round_deadline_again(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 1);
+	s64 deadline = test_now() + FAR;
+	struct theap_claim claim;
+
+	test_start_slack(t, deadline, 0);
+	theap_timer_claim(&t->timer, &claim);
+	theap_timer_set_slack(&t->timer, 128 * NSEC_PER_MSEC);
+	theap_timer_commit(&claim);
+	test_make_bucket_due(test, &t->timer, 1);
+	test_run();
+	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, deadline);
+}
+
+/*
+ * Timers with one near deadline share a bucket that is due at the deadline.  Only the first of them
+ * has a heap entry.  A timer with another near deadline has a heap entry, too.
+ */
+static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
+{
+	struct test_timer *t = crowd(test, 5);
+	s64 deadline = test_now() + 50 * NSEC_PER_MSEC;
+	unsigned int i;
+
+	test_start_slack(&t[0], deadline, 0);
+	test_start_slack(&t[1], deadline, 0);
+	test_start_slack(&t[2], deadline, 0);
+	test_start_slack(&t[3], deadline + 1, 0);
+	test_start_slack(&t[4], deadline, 0);
+	KUNIT_EXPECT_FALSE(test, in_bucket(&t[0]));
+	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
+	KUNIT_EXPECT_TRUE(test, in_bucket(&t[2]));
+	KUNIT_EXPECT_EQ(test, t[2].timer.when, deadline);
+	KUNIT_EXPECT_FALSE(test, in_bucket(&t[3]));
+	KUNIT_EXPECT_FALSE(test, in_bucket(&t[4]));
+	for (i = 0; i < 5; i++) {
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
+		KUNIT_EXPECT_EQ(test, t[i].early, 0);
+	}
 }
 
 /*
@@ -478,6 +523,8 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_check_dequeues_timer_without_deadline),
 	KUNIT_CASE(early_bucket_has_idle_timer_that_expired),
 	KUNIT_CASE(early_crowded_queue_keeps_spare_buckets),
+	KUNIT_CASE(early_check_does_not_round_deadline_again),
+	KUNIT_CASE(early_near_timers_of_one_deadline_share_bucket),
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
 	KUNIT_CASE(early_bucket_closes_when_it_is_due),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),

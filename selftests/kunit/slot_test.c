@@ -192,7 +192,7 @@ static void slot_check_undue_ends_if_not_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), THEAP_NEVER);
 	slot->deadline = T0;
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
-	KUNIT_EXPECT_EQ(test, slot->queued, TIMERHEAP_CHECKING);
+	KUNIT_EXPECT_EQ(test, slot->queued, THEAP_NEVER);
 	slot->deadline = 0;
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
 	/* The kernel keeps an expiration that it could not add to the slot. */
@@ -690,12 +690,19 @@ static void slot_expired_stays_queued_in_crowd(struct kunit *test)
 		test_start_slack(&t[i], test_now() + DAY, 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + span - span / 64);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
-	/* A KICK of a pending slot is no start. */
+	/* A start that moves the check earlier counts, but a postponement does not. */
 	slot->deadline = now + NSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
-	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + span - span / 64);
+	KUNIT_EXPECT_EQ(test, st->page->context->span, NSEC_PER_SEC);
+	slot->deadline = now + 2 * NSEC_PER_SEC;
+	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
+	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + NSEC_PER_SEC - NSEC_PER_SEC / 64);
+	/* An expired slot stays queued for 64 s at most. */
 	disarm(st);
-	theap_timer_stop_sync(&st->timer);
+	slot->deadline = THEAP_NEVER;
+	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
+	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + 63 * NSEC_PER_SEC);
+	disarm(st);
 	slot->deadline = now + 100 * NSEC_PER_MSEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), 0);

@@ -166,14 +166,14 @@ struct timerheap_ring {
  * by the new one, 1 to TIMERHEAP_NEVER, by a compare-and-exchange, and repeat all if @deadline has
  * changed.  Execute a full barrier.  Then read @queued:
  *
- *	0 < queued <= deadline	done: the kernel checks the slot in time, and
- *				reads the new deadline
+ *	@slack was made smaller	KICK the slot
+ *	0 < queued <= deadline	done: the kernel checks the slot in time
  *	otherwise		KICK the slot
  *
  * Postpone: as a start, but replace @deadline by a compare-and-exchange, only if it is not 0.  So a
  * timer that has just expired is not started.  If the new deadline is later than the old one, a
  * KICK is rarely needed: only if the kernel is checking the slot when the program reads @queued, or
- * has deferred the check beyond the new deadline.  To make @slack smaller, write it and KICK.
+ * has deferred the check beyond the new deadline.
  *
  * The kernel defers the next check of a slot, so that @queued is after @deadline, if:
  *
@@ -735,7 +735,7 @@ struct timerheap_advance {
  *            available or were taken.  TIMERHEAP_NEVER: no timer is pending
  *
  * The call waits for about 1 ms at most, and @next may be a time that has passed.  @next is too
- * early if it is the old deadline of a stopped or postponed timer, or an early check.  @next is too
+ * early if it is the old deadline of a stopped or postponed timer, or a mere check.  @next is too
  * late if a periodic slot has an unread event, the program keeps changing a slot, or the clock is
  * stepped back.  @next is also too late for a timer that a thread starts, changes or kicks during
  * the call or later.  A timer with slack is due at its rounded deadline.
