@@ -258,8 +258,8 @@ static void timerheap_debug_free(struct timerheap_timer *timer)
 }
 
 /*
- * Report a timer that was never initialized.  If another CPU destroys the timer after the check
- * here, debug objects call timerheap_is_shut() before they report the timer.
+ * Report a timer that was never initialized, but not one that was destroyed.  Another CPU may
+ * destroy the timer after the check here.  Debug objects check again, by timerheap_is_shut().
  */
 static void timerheap_debug_assert_init(struct timerheap_timer *timer)
 {

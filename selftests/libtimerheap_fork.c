@@ -6,19 +6,19 @@
 
 #define SLOTS	8
 
-FIXTURE(child)
+FIXTURE(fork)
 {
 	struct timerheap *th;
 };
 
-FIXTURE_SETUP(child)
+FIXTURE_SETUP(fork)
 {
 	REQUIRE_ENGINE();
 	self->th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	ASSERT_NE(NULL, self->th);
 }
 
-FIXTURE_TEARDOWN(child)
+FIXTURE_TEARDOWN(fork)
 {
 	timerheap_close(self->th);
 }
@@ -42,7 +42,7 @@ static int use_timers_of_parent(struct timerheap *th)
 }
 
 /* A child finds idle timers and no event.  Its calls change no timer of its parent. */
-TEST_F(child, child_cannot_use_timers_of_parent)
+TEST_F(fork, child_cannot_use_timers_of_parent)
 {
 	struct timerheap *th = self->th;
 	uint64_t deadline = timerheap_now(th) + 1000 * SEC;
@@ -87,7 +87,7 @@ static int use_own_timers(struct timerheap *th)
 }
 
 /* timerheap_reopen() gives a child timers of its own, and the parent's timers stay. */
-TEST_F(child, reopen_gives_child_its_own_timers)
+TEST_F(fork, reopen_gives_child_its_own_timers)
 {
 	struct timerheap *th = self->th;
 	uint64_t deadline = timerheap_now(th) + 1000 * SEC;
@@ -105,7 +105,7 @@ TEST_F(child, reopen_gives_child_its_own_timers)
 }
 
 /* A child reopens the context, and then forks.  The grandchild cannot use the child's timers. */
-TEST_F(child, grandchild_cannot_use_timers_of_child)
+TEST_F(fork, grandchild_cannot_use_timers_of_child)
 {
 	struct timerheap *th = self->th;
 	pid_t pid = fork();
@@ -129,7 +129,7 @@ static void reopen_in_handler(void)
 }
 
 /* A child handler that the program has registered by pthread_atfork() may reopen the context. */
-TEST_F(child, atfork_handler_can_reopen)
+TEST_F(fork, atfork_handler_can_reopen)
 {
 	pid_t pid;
 
@@ -151,7 +151,7 @@ static void fork_in_function(void *arg)
 }
 
 /* If a function of a loop calls fork(), the loop in the child returns -EBADF. */
-TEST_F(child, loop_fails_in_child_if_its_function_forks)
+TEST_F(fork, loop_fails_in_child_if_its_function_forks)
 {
 	struct timerheap_loop *loop = timerheap_loop_new(SLOTS);
 	int ret;
@@ -170,7 +170,7 @@ TEST_F(child, loop_fails_in_child_if_its_function_forks)
 }
 
 /* A child does not keep its parent's timers alive: a close by the parent removes them. */
-TEST_F(child, close_of_parent_ends_timers)
+TEST_F(fork, close_of_parent_ends_timers)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	int64_t before = th_entries(timerheap_fd(self->th));
@@ -195,7 +195,7 @@ TEST_F(child, close_of_parent_ends_timers)
  * In the process that has opened the context, timerheap_reopen() stops all timers, and frees all
  * slots.
  */
-TEST_F(child, reopen_stops_all_timers)
+TEST_F(fork, reopen_stops_all_timers)
 {
 	struct timerheap *th = self->th;
 
@@ -212,7 +212,7 @@ TEST_F(child, reopen_stops_all_timers)
  * A program may close the descriptor, as closefrom() does.  Then a wait without an event returns
  * -EBADF, and so does a start that needs a KICK.
  */
-TEST_F(child, wait_and_start_fail_after_close_of_descriptor)
+TEST_F(fork, wait_and_start_fail_after_close_of_descriptor)
 {
 	struct timerheap *th = self->th;
 
@@ -225,7 +225,7 @@ TEST_F(child, wait_and_start_fail_after_close_of_descriptor)
 }
 
 /* If a child may not open the device, it keeps a context without timers, which it can close. */
-TEST_F(child, reopen_without_permission_fails)
+TEST_F(fork, reopen_without_permission_fails)
 {
 	struct timerheap *th = self->th;
 	pid_t pid;

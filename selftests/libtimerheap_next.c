@@ -44,7 +44,7 @@ TEST(library_of_next_layout_refuses_program)
 	EXPECT_EQ(0, close(fd));
 }
 
-/* The library accepts a program of the next layout.  The kernel refuses that layout. */
+/* This library has the next layout, as this program has.  The kernel refuses that layout. */
 TEST(kernel_refuses_library_of_next_layout)
 {
 	struct timerheap_setup setup = {

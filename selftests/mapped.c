@@ -210,8 +210,8 @@ static int64_t available_memory(void)
 }
 
 /*
- * Wait until the memory that is available has changed by less than 1 MiB in a second.  The kernel
- * frees the memory of ended contexts and programs later.  Return: that memory, in bytes.
+ * Wait until the available memory has changed by less than 1 MiB in a second.  The kernel frees the
+ * memory of ended contexts and programs later.  Return: the available memory, in bytes.
  */
 static int64_t settled_memory(void)
 {

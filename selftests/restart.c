@@ -54,7 +54,7 @@ static bool restart_no_kick(struct th_map *map, uint32_t n, uint64_t deadline)
 	return must_kick(&map->slots[n], deadline);
 }
 
-/* Expired timers are restarted twice, in memory alone.  Each expires once per start, never early. */
+/* Expired timers are restarted twice, in memory alone.  Each expires once per start, not early. */
 TEST_F(restart, restart_after_expiry_needs_no_kick)
 {
 	static int64_t deadline[NR];

@@ -526,7 +526,7 @@ TEST_F(go, event_has_time_of_expiry)
 TEST_F(go, periodic_event_has_time_of_last_expiry)
 {
 	struct timerheap_event event;
-	int64_t postponed;
+	int64_t start = now(), postponed;
 
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, 0));
 	while (th_get(self->fd, 0).expirations < 3)
@@ -536,6 +536,7 @@ TEST_F(go, periodic_event_has_time_of_last_expiry)
 	postponed = now();
 	nap(50 * MSEC);
 	ASSERT_EQ(1, th_event(self->fd, &event));
+	EXPECT_LE(start + 3 * MSEC, (int64_t)event.deadline);
 	EXPECT_LE(event.deadline, event.fired);
 	EXPECT_GE(postponed, (int64_t)event.fired);
 }

@@ -28,6 +28,7 @@
  *									@first 75: not 20
  *
  * So if the earliest of the three rows is not later than @deferred, the time is 0, as for @claimed.
+ * After a step of the clock back, @deferred may be far ahead.  Then it does not count.
  *
  * If the time of a queue is not later than the start of the sync, the sync waits.  It runs no queue
  * meanwhile: CPUs run their own queues.  A sync that waits lets a softirq steal the timers of stuck

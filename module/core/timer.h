@@ -104,8 +104,8 @@ struct theap_timer {
 	u8 slack_shift;			/* C: see @slack */
 	u16 slack;			/* C: the slack is @slack << @slack_shift units of
 					 * 1/64 ms (slack.h); 0: exact */
-	u32 owner_count;		/* C: a number of the code that embeds the timer; the
-					 * core only sets it to 0 */
+	u32 owner_count;		/* C: for the code that embeds the timer; the core only
+					 * sets it to 0 */
 };
 
 /**

@@ -222,7 +222,7 @@ static inline void theap_context_note_span(struct theap_context *context, s64 sp
 	s64 old = READ_ONCE(context->span);
 
 	span = min(span, THEAP_SPAN_MAX);
-	if (span < old - old / 8 || span > old + old / 8)
+	if ((u64)(span - old + old / 8) > old / 4)
 		WRITE_ONCE(context->span, span);
 }
 

@@ -102,7 +102,7 @@
 /* The time between two checks of an unread ticker by the thread. */
 #define BACK_OFF	(TIMERHEAP_SEC / 2)
 
-/* As in module/device/slot.c: how often a check tries to exchange a deadline. */
+/* As in module/device/slot.h: how often a check tries to exchange a deadline. */
 #define TRIES		4
 
 /* As module/core/slack.h: a unit of 1/64 ms, and the least slack that has an effect. */

@@ -30,10 +30,10 @@
  * @max_slots:  the slots for which memory is reserved
  *
  * The descriptor is readable, or about to be, while @armed is not after the clock.  While the ring
- * has an entry, or @stepped is true, @armed is not after the clock.  @armed is not after the first
+ * has an entry, or @stepped is true, the descriptor is readable.  @armed is not after the first
  * time of @heap, with two exceptions.  With a manual clock nothing in @heap becomes due by itself,
- * and with a thread the thread expires what is due.  Then only an entry of the ring makes the
- * descriptor readable.
+ * and with a thread the thread expires what is due.  Then only an entry of the ring or a clock step
+ * makes the descriptor readable.
  */
 struct timerheap_process {
 	pthread_mutex_t lock;

@@ -138,7 +138,7 @@ enum class woken {
 	clock_step,	/* CLOCK_REALTIME was stepped; only with options::report_steps */
 };
 
-/* All that a context can be opened with; see TIMERHEAP_IOC_SETUP(2). */
+/* The options of a context, except TIMERHEAP_THREAD; see timerheap_open(3). */
 struct options {
 	std::uint32_t slots = 0;		/* the number of timers, at least 1 */
 	std::uint32_t max_slots = 0;		/* limit of grow(); 0: @slots */

@@ -2,7 +2,7 @@
 /*
  * timerheap top: show the users, heaps and contexts and their rates continuously.
  *
- * A screen shows the rates since the screen before, the busiest first.  The only control
+ * A screen shows the rates since the screen before, the largest first.  The only control
  * sequences are those of ANSI that move the cursor home and erase the screen.  So a
  * serial terminal is enough.
  */
