@@ -34,8 +34,8 @@
  *	checked		w = 67 to 134 ms: in the heap, at the deadline
  *
  * Near deadlines are often equal: an event loop reads the clock once in a turn, and starts all
- * timers of the turn from that time.  If a near deadline is that of the timer before, the timer
- * gets a bucket that is due at the deadline.
+ * timers of the turn from that time.  A timer that leaves an early bucket may have the near
+ * deadline of the timer before.  Then it gets a bucket that is due at the deadline.
  *
  * The queue remembers the bucket of its last start.  So starts with one constant timeout seldom
  * look for their bucket: most deadlines are in the same window as the last one.  A timer with such
@@ -102,10 +102,10 @@ static void __theap_buckets_want(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
 	struct theap_buckets *buckets = &queue->buckets;
-	u32 spare = buckets->nr - buckets->used;
+	u32 want = theap_queue_is_crowded(queue) ? THEAP_BUCKETS_CROWDED : THEAP_BUCKETS_KEPT;
 
 	/* With a new batch the queue has no more than it keeps, so that no trim follows. */
-	buckets->wanted = spare + THEAP_BUCKETS_GROW <= theap_buckets_kept(queue) &&
+	buckets->wanted = buckets->nr - buckets->used + THEAP_BUCKETS_GROW <= want &&
 			  buckets->nr < THEAP_BUCKETS_MAX;
 }
 
@@ -180,8 +180,7 @@ static __always_inline struct theap_bucket *
 __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock)
 {
-	struct theap_buckets *buckets = &queue->buckets;
-	u64 width = 0;
+	u64 width;
 	s64 span;
 
 	if (timer->slack)
@@ -189,14 +188,26 @@ __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer
 	if (!theap_queue_has_early_buckets(queue))
 		return NULL;
 	span = when - __theap_buckets_now(queue);
-	if (span >= THEAP_EARLY_SPAN) {
-		width = 1ULL << (fls64(span) - 8);
-		when &= ~(width - 1);
-	} else if (when != buckets->near) {
-		buckets->near = when;
+	if (span < THEAP_EARLY_SPAN)
 		return NULL;
-	}
+	width = 1ULL << (fls64(span) - 8);
+	when &= ~(width - 1);
 	return __theap_bucket_find(queue, when - width, when);
+}
+
+/*
+ * A timer leaves its early bucket, since its deadline is near.  If the timer before had the same
+ * deadline, find a bucket that is due at the deadline, but leave enough buckets for checks.
+ */
+static struct theap_bucket *__theap_bucket_near(struct theap_queue *queue, s64 when)
+	__must_hold(&queue->lock)
+{
+	struct theap_buckets *buckets = &queue->buckets;
+
+	if (when == buckets->near && buckets->nr - buckets->used > THEAP_BUCKETS_CROWDED / 2)
+		return __theap_bucket_find(queue, when, when);
+	buckets->near = when;
+	return NULL;
 }
 
 /* Is a deadline in the window of a bucket?  Only an early bucket has a window. */
@@ -335,6 +346,8 @@ bool __theap_bucket_move(struct theap_queue *queue, struct theap_timer *timer, s
 
 	lockdep_assert_held(&queue->lock);
 	if (!bucket)
+		bucket = __theap_bucket_near(queue, when);
+	if (!bucket)
 		return false;
 	timer->when = bucket->from;
 	head = theap_list_move(&queue->heap, &bucket->list, &timer->node);
@@ -394,16 +407,15 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	unsigned long flags;
 	int ret = -ENOMEM;
 	unsigned int nr;
+	bool has_table;
 
 	/* A bucket only saves work: do not try hard to allocate it. */
 	gfp |= __GFP_NOWARN | __GFP_NORETRY;
 	/* If another CPU adds a table after this read, the table allocated here is freed below. */
-	if (!data_race(READ_ONCE(buckets->table))) {
+	has_table = data_race(READ_ONCE(buckets->table));
+	if (!has_table)
 		table = kvzalloc(THEAP_BUCKET_TABLE_BYTES, gfp);
-		if (!table)
-			return -ENOMEM;
-	}
-	for (nr = 0; nr < THEAP_BUCKETS_GROW; nr++) {
+	for (nr = 0; (has_table || table) && nr < THEAP_BUCKETS_GROW; nr++) {
 		struct theap_bucket *bucket = theap_bucket_alloc(queue, gfp);
 
 		if (!bucket)

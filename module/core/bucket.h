@@ -11,7 +11,8 @@
 /*
  * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart, so 16384
  * buckets are enough for all deadlines of the next minute.  With 128 ms of slack, they are enough
- * for 35 minutes.  Early buckets are few: about 2600 for deadlines of up to a day.
+ * for 35 minutes.  Early buckets are few: about 2600 for deadlines of up to a day.  There is at
+ * most one bucket for two timers with the same near deadline.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.

@@ -5,8 +5,8 @@
  * A timer is queued in one of two ways.  The position of its node states which:
  *
  *	in the heap		it has a heap entry of its own
- *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack, or
- *	(list.c)		its bucket is due before the deadline
+ *	among the list nodes	it shares the heap entry of a bucket (bucket.c): it has slack, its
+ *	(list.c)		bucket is due early, or others have the same near deadline
  *
  * Only the owner of the queue, the code that holds its lock, switches a timer between the two ways.
  * A transient state of a timer (state.h) is a lock on that timer.

@@ -32,7 +32,8 @@ static inline u32 theap_buckets_kept(const struct theap_queue *queue)
 {
 	u32 nr = theap_counter(queue->heap.nr) + theap_counter(queue->heap.nr_list_nodes);
 
-	return nr < THEAP_CROWD ? THEAP_BUCKETS_KEPT : THEAP_BUCKETS_CROWDED;
+	/* Half of THEAP_CROWD, so that a queue near that size does not grow and shrink in turns. */
+	return nr < THEAP_CROWD / 2 ? THEAP_BUCKETS_KEPT : THEAP_BUCKETS_CROWDED;
 }
 
 /* Has a queue more than @keep spare buckets, besides four for each one that is in use? */

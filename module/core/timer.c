@@ -189,9 +189,6 @@ static void theap_timer_to_inbox(struct theap_claim *claim, s64 when)
 	while (when < earliest && !lowered)
 		lowered = atomic64_try_cmpxchg(&queue->earliest, &earliest, when);
 	claim->notify |= lowered || when < READ_ONCE(queue->armed);
-	/* Only calls allocate buckets, and the calls of a program may all be of this kind. */
-	if (unlikely(theap_counter(queue->buckets.wanted)) && !claim->grow)
-		claim->grow = queue;
 }
 
 /*

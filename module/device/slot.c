@@ -397,15 +397,18 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	return next ? theap_context_to_machine(context, next) : 0;
 }
 
-/* Schedule the timer of a slot at @when; @now and @when are times of the context. */
+/*
+ * Schedule the timer of a slot at @when; @now and @when are times of the context.  If this starts a
+ * one-shot slot, or moves one earlier, record how far ahead @when is.
+ */
 static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 now,
-			       s64 when)
+			       s64 when, u64 period)
 {
 	struct theap_context *context = st->page->context;
 	s64 machine = theap_context_to_machine(context, when);
 	int ret;
 
-	if (!theap_status_is_pending(claim->from) || machine < st->timer.nextwhen)
+	if (!period && (!theap_status_is_pending(claim->from) || machine < st->timer.nextwhen))
 		theap_context_note_span(context, when - now);
 	ret = theap_timer_schedule(claim, &context->placement, machine);
 	if (!ret)
@@ -493,7 +496,7 @@ static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 		return 0;
 	}
 	theap_slot_apply_slack(st);
-	ret = theap_slot_schedule(st, claim, now, when);
+	ret = theap_slot_schedule(st, claim, now, when, READ_ONCE(theap_slot(st)->period));
 	if (ret)
 		return ret;
 	if (theap_slot_unrecorded(st))
@@ -535,7 +538,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 			theap_timer_set_slack(&st->timer, arming->slack ?: context->slack);
 		else
 			theap_slot_apply_slack(st);
-		ret = theap_slot_schedule(st, claim, arming->now, when);
+		ret = theap_slot_schedule(st, claim, arming->now, when, arming->period);
 		if (ret)
 			return ret;
 		WRITE_ONCE(slot->queued, when);

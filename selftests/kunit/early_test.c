@@ -323,6 +323,15 @@ static void early_bucket_has_idle_timer_that_expired(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_WAITING);
 }
 
+/* Let a crowded queue get all spare buckets that it wants. */
+static void get_spare_buckets(struct kunit *test, struct theap_queue *queue)
+{
+	unsigned int i;
+
+	for (i = 0; i < 100 && queue->buckets.wanted; i++)
+		KUNIT_ASSERT_EQ(test, theap_queue_grow(queue, GFP_KERNEL), 0);
+}
+
 /*
  * Each start of a crowded queue that lacks spare buckets allocates some, until there are enough for
  * checks that must do without an allocation.  A trim leaves as many.
@@ -331,11 +340,10 @@ static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 1);
-	unsigned int i, before;
+	unsigned int before;
 
 	test_start_slack(t, test_now() + FAR, 0);
-	for (i = 0; i < 100 && queue->buckets.wanted; i++)
-		KUNIT_ASSERT_EQ(test, theap_queue_grow(queue, GFP_KERNEL), 0);
+	get_spare_buckets(test, queue);
 	before = queue->buckets.nr - queue->buckets.used;
 	KUNIT_EXPECT_GT(test, before, THEAP_BUCKETS_CROWDED - THEAP_BUCKETS_GROW);
 	KUNIT_EXPECT_LE(test, before, THEAP_BUCKETS_CROWDED);
@@ -361,31 +369,76 @@ static void early_check_does_not_round_deadline_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, deadline);
 }
 
+/* The check() operation of a timer whose deadline is no longer in the field of the core. */
+static s64 deadline_check(struct theap_timer *timer, s64 now)
+{
+	return container_of(timer, struct test_timer, timer)->deadline;
+}
+
+static s64 deadline_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
+{
+	struct test_timer *t = container_of(timer, struct test_timer, timer);
+
+	t->early += now < t->deadline;
+	t->expired++;
+	return 0;
+}
+
+static const struct theap_timer_ops deadline_ops = {
+	.check = deadline_check, .expire = deadline_expire,
+};
+
 /*
- * Timers with one near deadline share a bucket that is due at the deadline.  Only the first of them
- * has a heap entry.  A timer with another near deadline has a heap entry, too.
+ * Timers that leave an early bucket for one near deadline share a bucket that is due then.  Only
+ * the first of them has a heap entry.  A timer with another near deadline has a heap entry, too.
  */
 static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
 {
+	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 5);
-	s64 deadline = test_now() + 50 * NSEC_PER_MSEC;
+	s64 near = test_now() + 50 * NSEC_PER_MSEC;
 	unsigned int i;
 
-	test_start_slack(&t[0], deadline, 0);
-	test_start_slack(&t[1], deadline, 0);
-	test_start_slack(&t[2], deadline, 0);
-	test_start_slack(&t[3], deadline + 1, 0);
-	test_start_slack(&t[4], deadline, 0);
+	for (i = 0; i < 5; i++) {
+		t[i].timer.ops = &deadline_ops;
+		test_start_slack(&t[i], near + FAR, 0);
+		t[i].deadline = i == 3 ? near + 1 : near;
+	}
+	get_spare_buckets(test, queue);
+	test_make_bucket_due(test, &t[0].timer, 1);
+	test_run();
 	KUNIT_EXPECT_FALSE(test, in_bucket(&t[0]));
 	KUNIT_EXPECT_TRUE(test, in_bucket(&t[1]));
 	KUNIT_EXPECT_TRUE(test, in_bucket(&t[2]));
-	KUNIT_EXPECT_EQ(test, t[2].timer.when, deadline);
+	KUNIT_EXPECT_EQ(test, t[2].timer.when, near);
 	KUNIT_EXPECT_FALSE(test, in_bucket(&t[3]));
 	KUNIT_EXPECT_FALSE(test, in_bucket(&t[4]));
 	for (i = 0; i < 5; i++) {
-		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].called, 1));
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].expired, 1));
 		KUNIT_EXPECT_EQ(test, t[i].early, 0);
 	}
+}
+
+/* Near timers leave the last spare buckets to early checks. */
+static void early_near_timers_leave_buckets_for_checks(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	struct test_timer *t = crowd(test, 2);
+	s64 near = test_now() + 50 * NSEC_PER_MSEC;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		t[i].timer.ops = &deadline_ops;
+		test_start_slack(&t[i], near + FAR, 0);
+		t[i].deadline = near;
+	}
+	KUNIT_ASSERT_LE(test, queue->buckets.nr, THEAP_BUCKETS_CROWDED / 2);
+	test_make_bucket_due(test, &t[0].timer, 1);
+	test_run();
+	KUNIT_EXPECT_FALSE(test, in_bucket(&t[0]));
+	KUNIT_EXPECT_FALSE(test, in_bucket(&t[1]));
+	for (i = 0; i < 2; i++)
+		KUNIT_EXPECT_TRUE(test, test_settles_at(&t[i].expired, 1));
 }
 
 /*
@@ -525,6 +578,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_crowded_queue_keeps_spare_buckets),
 	KUNIT_CASE(early_check_does_not_round_deadline_again),
 	KUNIT_CASE(early_near_timers_of_one_deadline_share_bucket),
+	KUNIT_CASE(early_near_timers_leave_buckets_for_checks),
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
 	KUNIT_CASE(early_bucket_closes_when_it_is_due),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),
