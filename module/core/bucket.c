@@ -67,7 +67,7 @@
  *
  * Buckets are allocated after starts, since a run cannot allocate, and since the memory of a user
  * is charged in calls of that user.  But a program may postpone its timers in memory for hours,
- * without a call.  So a crowded queue gets spare buckets in advance.
+ * without a call.  So a queue gets spare buckets in advance.
  *
  * Data.  A bucket embeds a timer without operations, and that timer has the heap entry.
  * Only the owner uses that timer, so it is WAITING for as long as it is in the heap.  The
@@ -102,10 +102,9 @@ static void __theap_buckets_want(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
 	struct theap_buckets *buckets = &queue->buckets;
-	u32 want = theap_queue_is_crowded(queue) ? THEAP_BUCKETS_CROWDED : THEAP_BUCKETS_KEPT;
+	u32 spare = buckets->nr - buckets->used;
 
-	/* With a new batch the queue has no more than it keeps, so that no trim follows. */
-	buckets->wanted = buckets->nr - buckets->used + THEAP_BUCKETS_GROW <= want &&
+	buckets->wanted = spare + THEAP_BUCKETS_GROW <= theap_buckets_reserve(queue) &&
 			  buckets->nr < THEAP_BUCKETS_MAX;
 }
 
@@ -204,7 +203,8 @@ static struct theap_bucket *__theap_bucket_near(struct theap_queue *queue, s64 w
 {
 	struct theap_buckets *buckets = &queue->buckets;
 
-	if (when == buckets->near && buckets->nr - buckets->used > THEAP_BUCKETS_CROWDED / 2)
+	if (when == buckets->near &&
+	    buckets->nr - buckets->used > theap_buckets_reserve(queue) / 2)
 		return __theap_bucket_find(queue, when, when);
 	buckets->near = when;
 	return NULL;
@@ -250,7 +250,9 @@ void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 	lockdep_assert_held(&queue->lock);
 	timer->when = bucket->from;
 	theap_list_add(&queue->heap, &bucket->list, &timer->node);
-	queue->buckets.timers++;
+	/* All starts of a program may use one bucket, while the checks will need many. */
+	if (++queue->buckets.timers % 256 == 0)
+		__theap_buckets_want(queue);
 }
 
 /**

@@ -4,6 +4,7 @@
 #define THEAP_BUCKET_H
 
 #include <linux/gfp.h>
+#include <linux/minmax.h>
 
 #include "list.h"
 #include "queue.h"
@@ -70,6 +71,17 @@ void theap_buckets_destroy(struct theap_queue *queue);
 
 /* A run handles this many timers of an early bucket, and then all other timers that are due. */
 #define THEAP_EARLY_SHARE	(THEAP_BATCH / 2)
+
+/*
+ * How many spare buckets a queue gets: 64, or one for 16 timers, up to 1024.  That is at most 6
+ * bytes for each timer.  Without the lock the answer may be stale.
+ */
+static inline u32 theap_buckets_reserve(const struct theap_queue *queue)
+{
+	u32 nr = theap_counter(queue->heap.nr) + theap_counter(queue->heap.nr_list_nodes);
+
+	return clamp(nr / 16, 2 * THEAP_BUCKETS_GROW, 1024U);
+}
 
 /* Store a time of the queue's clock that has just been read. */
 static inline void __theap_buckets_set_now(struct theap_queue *queue, s64 now)

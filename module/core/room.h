@@ -12,10 +12,6 @@
 /* A heap never shrinks below this many segments until its queue is destroyed. */
 #define THEAP_SEGMENTS_KEPT	2
 
-/* A crowded queue gets and keeps this many spare buckets, 24 KiB, and another queue as many. */
-#define THEAP_BUCKETS_CROWDED	256
-#define THEAP_BUCKETS_KEPT	(2 * THEAP_BUCKETS_GROW)
-
 int theap_queue_grow(struct theap_queue *queue, gfp_t gfp);
 void theap_queue_grow_later(struct theap_queue *queue);
 void theap_queue_trim_later(struct theap_queue *queue);
@@ -27,13 +23,13 @@ void theap_timer_unreserve(struct theap_timer *timer);
 void theap_room_attach(struct theap_queue *queue);
 void theap_room_detach(struct theap_queue *queue);
 
-/* How many spare buckets a queue may keep.  Without the lock the answer may be stale. */
+/*
+ * How many spare buckets a queue may keep: twice the number that it gets, so that it does not grow
+ * and shrink in turns.  Without the lock the answer may be stale.
+ */
 static inline u32 theap_buckets_kept(const struct theap_queue *queue)
 {
-	u32 nr = theap_counter(queue->heap.nr) + theap_counter(queue->heap.nr_list_nodes);
-
-	/* Half of THEAP_CROWD, so that a queue near that size does not grow and shrink in turns. */
-	return nr < THEAP_CROWD / 2 ? THEAP_BUCKETS_KEPT : THEAP_BUCKETS_CROWDED;
+	return 2 * theap_buckets_reserve(queue);
 }
 
 /* Has a queue more than @keep spare buckets, besides four for each one that is in use? */

@@ -339,14 +339,17 @@ static void get_spare_buckets(struct kunit *test, struct theap_queue *queue)
 static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
-	struct test_timer *t = crowd(test, 1);
-	unsigned int before;
+	struct test_timer *t = crowd(test, 2000);
+	unsigned int before, i;
 
-	test_start_slack(t, test_now() + FAR, 0);
+	/* All of these timers share one bucket. */
+	for (i = 0; i < 2000; i++)
+		test_start_slack(&t[i], test_now() + FAR, 0);
+	KUNIT_EXPECT_GT(test, theap_buckets_reserve(queue), 2 * THEAP_BUCKETS_GROW);
 	get_spare_buckets(test, queue);
 	before = queue->buckets.nr - queue->buckets.used;
-	KUNIT_EXPECT_GT(test, before, THEAP_BUCKETS_CROWDED - THEAP_BUCKETS_GROW);
-	KUNIT_EXPECT_LE(test, before, THEAP_BUCKETS_CROWDED);
+	KUNIT_EXPECT_GT(test, before, theap_buckets_reserve(queue) - THEAP_BUCKETS_GROW);
+	KUNIT_EXPECT_LE(test, before, theap_buckets_reserve(queue));
 	/* One more growth would exceed what the queue keeps. */
 	KUNIT_EXPECT_NE(test, theap_buckets_grow(queue, GFP_KERNEL), 0);
 	theap_buckets_trim(queue, theap_buckets_kept(queue));
@@ -432,7 +435,7 @@ static void early_near_timers_leave_buckets_for_checks(struct kunit *test)
 		test_start_slack(&t[i], near + FAR, 0);
 		t[i].deadline = near;
 	}
-	KUNIT_ASSERT_LE(test, queue->buckets.nr, THEAP_BUCKETS_CROWDED / 2);
+	KUNIT_ASSERT_LE(test, queue->buckets.nr, theap_buckets_reserve(queue) / 2);
 	test_make_bucket_due(test, &t[0].timer, 1);
 	test_run();
 	KUNIT_EXPECT_FALSE(test, in_bucket(&t[0]));
