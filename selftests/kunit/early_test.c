@@ -342,9 +342,13 @@ static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 	struct test_timer *t = crowd(test, 2000);
 	unsigned int before, i;
 
+	test_start_slack(&t[0], test_now() + FAR, 0);
+	get_spare_buckets(test, queue);
+	KUNIT_EXPECT_FALSE(test, queue->buckets.wanted);
 	/* All of these timers share one bucket. */
-	for (i = 0; i < 2000; i++)
+	for (i = 1; i < 2000; i++)
 		test_start_slack(&t[i], test_now() + FAR, 0);
+	KUNIT_EXPECT_TRUE(test, queue->buckets.wanted);
 	KUNIT_EXPECT_GT(test, theap_buckets_reserve(queue), 2 * THEAP_BUCKETS_GROW);
 	get_spare_buckets(test, queue);
 	before = queue->buckets.nr - queue->buckets.used;
