@@ -395,6 +395,18 @@ static const struct theap_timer_ops deadline_ops = {
 	.check = deadline_check, .expire = deadline_expire,
 };
 
+/* Start timers that are due @at.  The core knows a far deadline, until it calls check(). */
+static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		t[i].timer.ops = &deadline_ops;
+		test_start_slack(&t[i], at + FAR, 0);
+		t[i].deadline = at;
+	}
+}
+
 /*
  * Timers that leave an early bucket for one near deadline share a bucket that is due then.  Only
  * the first of them has a heap entry.  A timer with another near deadline has a heap entry, too.
@@ -403,14 +415,11 @@ static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 5);
-	s64 near = test_now() + 50 * NSEC_PER_MSEC;
+	s64 near = test_now() + 100 * NSEC_PER_MSEC;
 	unsigned int i;
 
-	for (i = 0; i < 5; i++) {
-		t[i].timer.ops = &deadline_ops;
-		test_start_slack(&t[i], near + FAR, 0);
-		t[i].deadline = i == 3 ? near + 1 : near;
-	}
+	start_and_move(t, 5, near);
+	t[3].deadline++;
 	get_spare_buckets(test, queue);
 	test_make_bucket_due(test, &t[0].timer, 1);
 	test_run();
@@ -431,14 +440,10 @@ static void early_near_timers_leave_buckets_for_checks(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 2);
-	s64 near = test_now() + 50 * NSEC_PER_MSEC;
+	s64 near = test_now() + 100 * NSEC_PER_MSEC;
 	unsigned int i;
 
-	for (i = 0; i < 2; i++) {
-		t[i].timer.ops = &deadline_ops;
-		test_start_slack(&t[i], near + FAR, 0);
-		t[i].deadline = near;
-	}
+	start_and_move(t, 2, near);
 	KUNIT_ASSERT_LE(test, queue->buckets.nr, theap_buckets_reserve(queue) / 2);
 	test_make_bucket_due(test, &t[0].timer, 1);
 	test_run();
