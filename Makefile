@@ -9,8 +9,9 @@ DKMS_SOURCE ?= /usr/src/timerheap-$(VERSION)
 
 kbuild := $(MAKE) -C $(KDIR) M=$(CURDIR)
 LAB := selftests/vm
-# KERNEL= selects the kernel of the targets that use the lab.  "make check" then tests only that
-# kernel.
+# KERNEL= selects the kernel of "make demo", "make bench", "make shell" and "make lint".  With
+# KERNEL=, "make check" and "make check-all" run the test programs on that kernel only.  The other
+# rows of both targets run on their own kernels.
 export KERNEL
 
 .PHONY: modules install install-settings uninstall dkms dkms-source deb check check-all \

@@ -774,7 +774,7 @@ TEST_F(short_array, events_that_do_not_fit_stay_in_ring)
 }
 
 /* DRAIN stops the timers that it can report.  The other timers stay pending. */
-TEST_F(short_array, timers_that_do_not_fit_stay_pending)
+TEST_F(short_array, drain_leaves_timers_that_do_not_fit_pending)
 {
 	struct timerheap_pending *pending = (void *)self->end;
 	uint32_t first = 0;

@@ -80,7 +80,10 @@ TEST_F_TIMEOUT(abuse_ring, wait_ends_at_its_timeout, 90)
 	EXPECT_LE(start + TIMEOUT, now());
 }
 
-/* A call that must not wait ends, since it removes at most the entries that it finds at first. */
+/*
+ * A call that does not block removes at most as many entries as the ring has when the call begins.
+ * So the call ends, although the hostile processes move the head back.
+ */
 TEST_F_TIMEOUT(abuse_ring, nonblocking_call_ends, 90)
 {
 	static struct timerheap_event events[SLOTS];

@@ -267,7 +267,7 @@ TEST(options_choose_engine_size_and_slack)
 	EXPECT(error_of([&] { theap::context<manual> other(options); }) == 0);
 }
 
-TEST(own_accepts_only_context_of_its_clock)
+TEST(own_function_refuses_context_of_another_clock)
 {
 	struct timerheap *th = timerheap_open(TIMERHEAP_CLOCK_MANUAL, 1);
 

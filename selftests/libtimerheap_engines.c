@@ -536,8 +536,8 @@ TEST_F(engines, reap_and_next_before_make_edge_for_events_left)
 	timerheap_close(th);
 }
 
-/* A report of a clock step leaves the descriptor readable if the ring has an entry. */
-TEST_F(engines, report_of_clock_step_leaves_descriptor_readable)
+/* Before the report, both the step and the entry make the descriptor readable. */
+TEST_F(engines, report_of_clock_step_keeps_descriptor_readable_if_ring_has_entry)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_REALTIME, .slots = 4,

@@ -102,7 +102,8 @@ func (f *fakeDevice) pause() {
 	}
 }
 
-// notify makes an edge of a channel.
+// notify wakes the receiver of a channel.  If the channel already holds a token, notify does
+// nothing.
 func notify(edge chan struct{}) {
 	select {
 	case edge <- struct{}{}:

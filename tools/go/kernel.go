@@ -61,7 +61,8 @@ type kernel struct {
 	// owners has an element for each ownersLength slots, nil until one of them is used.
 	owners []atomic.Pointer[owners]
 
-	// free has the slots that were used before.
+	// free has the free slots below fresh: slots that were freed, and the rest of each batch
+	// that takeFresh has returned.
 	free [freeLists]freeList
 
 	// growing protects fresh, the first slot that was never used, and the call GROW.

@@ -175,9 +175,10 @@ void timerheap_close(struct timerheap *th);
  *
  * The context has the same clock, flags and number of timers, at the same addresses.  All its
  * slots are free, and its descriptor is another one.  No other thread may be using the context.
- * In a process that is not such a child, the function stops all timers of the context first.
- * Return: 0; -EINVAL: a module with other sizes of the mappings was loaded since; other errors as
- * timerheap_open_setup().  After an error, the context has neither timers nor a descriptor.
+ * In other processes, first stop the context's timers, unless another process has them.  Return: 0;
+ * -EBADF: the program has closed the descriptor of THREAD's thread, nothing was done; -EINVAL: a
+ * module with other sizes of the mappings was loaded since; other errors as timerheap_open_setup().
+ * After all errors but -EBADF, the context has neither timers nor a descriptor.
  */
 int timerheap_reopen(struct timerheap *th);
 
@@ -587,7 +588,7 @@ static inline bool __timerheap_next(struct timerheap *th, struct timerheap_event
 			continue;
 		event->slot = number;
 		event->reserved = 0;
-		/* A check after that KICK may have found the event unread, and backed off. */
+		/* Test again: before the event was taken, a check may have backed off. */
 		if (__timerheap_backs_off(s))
 			__timerheap_kick_ticker(th, number);
 		return true;
