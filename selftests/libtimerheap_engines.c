@@ -514,7 +514,7 @@ TEST_F(engines, kick_in_process_makes_edge_while_descriptor_is_readable)
 }
 
 /* A function that takes only a part of the events makes an epoll edge for the rest. */
-TEST_F(engines, reap_and_next_before_make_edge_for_events_left)
+TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };

@@ -146,7 +146,7 @@ struct theap_run {
  * @spare:    buckets that are not in the heap
  * @last:     the early bucket in @table that was chosen last for a timer without a bucket; NULL:
  *            none, or it was closed
- * @near:     the last deadline that was too near for an early bucket
+ * @near:     the last deadline for which __theap_bucket_move() found no bucket
  * @now:      the last time that was read from the queue's clock, for buckets or for a batch
  * @tick:     when that time was read, in jiffies
  * @nr:       the number of all buckets, free ones included

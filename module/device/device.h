@@ -10,8 +10,8 @@
  *						eventfd to signal, steps of CLOCK_REALTIME
  *	uring_wait.c				WAIT requests of io_uring
  *	context.c				a context, from open to release
- *	user_word.h slot.c slot_page.c		atomic operations on words of a slot, the protocol
- *						of a slot, the memory of slots
+ *	user_word.h slot.c slot_event.c		atomic operations on words of a slot, the protocol
+ *	slot_page.c				of a slot, its events, the memory of slots
  *	read.c					wait for events and read them
  *	mmap.c ioctl.c uring.c			the calls of a program
  *	debugfs.c				the state of the module, for root

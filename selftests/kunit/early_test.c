@@ -63,7 +63,7 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 	}
 }
 
-/* A timer that is due soon has a heap entry.  So has any timer of a queue that is not crowded. */
+/* A timer without slack has a heap entry if it is due soon, or if its queue is not crowded. */
 static void early_bucket_needs_far_deadline_and_crowd(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
