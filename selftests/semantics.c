@@ -32,7 +32,7 @@ FIXTURE_TEARDOWN(go)
  * As in Go's tests Sleep and After.  When the event arrives, at least the span has passed on the
  * caller's clock.
  */
-TEST_F(go, expires_at_or_after_the_span)
+TEST_F(go, timer_expires_when_its_span_has_passed)
 {
 	for (int64_t span = 0; span < 20 * MSEC; span = 2 * span + 1) {
 		struct timerheap_event event;

@@ -419,7 +419,7 @@ static void slot_back_off_stores_context_time(struct kunit *test)
 }
 
 /* After START, MODIFY and STOP, the fields of the slot agree with the state of its timer. */
-static void slot_start_modify_stop_agree_with_timer(struct kunit *test)
+static void slot_fields_agree_with_timer_after_start_modify_stop(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -744,7 +744,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_back_off_is_at_most_a_second),
 	KUNIT_CASE(slot_contended_check_does_not_back_off),
 	KUNIT_CASE(slot_back_off_stores_context_time),
-	KUNIT_CASE(slot_start_modify_stop_agree_with_timer),
+	KUNIT_CASE(slot_fields_agree_with_timer_after_start_modify_stop),
 	KUNIT_CASE(slot_kick_follows_stored_deadline),
 	KUNIT_CASE(slot_contended_deadline_expires_in_next_check),
 	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),

@@ -299,7 +299,7 @@ static void expire_one(struct kunit *test)
  * A watchdog timer that expires arms both watchdog timers.  If the first deadline is a day ahead,
  * both sleep.  If that deadline is within the period of 2 s, both stay awake.
  */
-static void watchdog_timer_that_expires_arms_both(struct kunit *test)
+static void watchdog_timer_that_expires_arms_both_timers(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 
@@ -420,7 +420,7 @@ static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_timer_that_is_late_moves_to_another_cpu),
 	KUNIT_CASE(watchdog_timer_leaves_offline_cpu),
 	KUNIT_CASE(watchdog_stays_on_housekeeping_cpu),
-	KUNIT_CASE(watchdog_timer_that_expires_arms_both),
+	KUNIT_CASE(watchdog_timer_that_expires_arms_both_timers),
 	KUNIT_CASE(watchdog_visits_only_queues_with_timers),
 	KUNIT_CASE(watchdog_scans_queue_from_start_until_found_empty),
 	KUNIT_CASE(watchdog_that_is_awake_is_not_woken_again),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1
 /*
- * Tests without the device of slots and events: alloc, free, stop, back-off and slack.
+ * Tests of slots and events without the device: alloc, free, stop, back-off and slack.
  *
  * A simulated kernel follows the protocol of <linux/timerheap.h>.  jitter.h adds yields,
  * and ThreadSanitizer detects races.  The output is TAP; its last line is a summary.

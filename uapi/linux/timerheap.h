@@ -95,8 +95,8 @@
  * @slack:       how many nanoseconds after @deadline the timer may expire; 0: the
  *               slack given to SETUP.  The program and START write it
  * @user_data:   a value of the program, copied into events.  The program and START write it
- * @queued:      the latest time of the kernel's next check of this slot, absolute; 0: no check is
- *               queued; TIMERHEAP_CHECKING: the kernel checks the slot.  Idle slots may have one
+ * @queued:      the kernel checks this slot by this absolute time, or with slack later; 0: no check
+ *               is queued; TIMERHEAP_CHECKING: a check is on.  An idle slot may have a check, too
  * @expired_deadline: the last deadline that has expired
  * @fired:       absolute time at which the kernel found @expired_deadline due
  * @expirations: expirations that no reader has taken yet, and two flags.  Atomic: the kernel adds

@@ -110,7 +110,8 @@ static const struct workload workloads[] = {
 #define NR_WORKLOADS	((int)(sizeof(workloads) / sizeof(*workloads)))
 
 /*
- * The peer "none", without timers: a timerfd begins the turns, in place of the peer's last timer.
+ * The peer "none" has no timers.  A timerfd begins each turn.  With another peer, the last timer of
+ * that peer begins each turn.
  */
 static struct alarm none_alarm;
 static uint32_t none_turn;

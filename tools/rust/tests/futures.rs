@@ -141,7 +141,8 @@ fn only_the_last_task_that_polled_is_woken() {
     driver.handle().advance(at(10)).unwrap();
     until(|| tasks[1].count.load(Ordering::SeqCst) == 1);
     assert_eq!(tasks[0].count.load(Ordering::SeqCst), 0);
-    // The waiter keeps no task.  The thread drops its reference a moment after the wake-up.
+    // After a wake-up, the slot's waiter (driver.rs) keeps no waker.  The thread of the driver drops
+    // its reference to the task a moment later.
     until(|| Arc::strong_count(&tasks[1]) == 1);
 }
 
