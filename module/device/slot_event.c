@@ -98,6 +98,7 @@ bool theap_slot_get_event(struct theap_slot_page *page, u32 index,
 	theap_slot_end_back_off(page, index, wake);
 	if (!theap_slot_take_expirations(slot, event)) {
 		theap_context_publish(page->context, page->first + index);
+		*wake = true;
 		return false;
 	}
 	if (!event->expirations)
