@@ -26,6 +26,12 @@ static inline bool theap_extract_is_at(const struct theap_heap *heap,
 	return heap->extract_pos == node->pos;
 }
 
+/* End an extraction.  The entries that it has not visited stay, and its holes are to be closed. */
+static inline void theap_extract_stop(struct theap_heap *heap)
+{
+	heap->extract_pos = THEAP_NO_POS;
+}
+
 /* Does a bulk extraction have positions left to visit, or holes left to close? */
 static inline bool theap_heap_is_extracting(const struct theap_heap *heap)
 {

@@ -210,8 +210,10 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 /*
  * Handle the timers of a due bucket, at the current position of the bulk extraction.  If none of
  * them is due yet, handle a share, and leave the others until other due timers have been handled.
+ *
+ * Return: true; false: the budget is spent, and the bucket has more timers.
  */
-static void __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
+static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 			       struct theap_timer *bucket, unsigned int *budget)
 	__must_hold(&queue->lock)
 {
@@ -223,7 +225,7 @@ static void __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 
 		if (!timer) {
 			__theap_bucket_drop(queue, bucket);
-			break;
+			return true;
 		}
 		(*budget)--;
 		__theap_run_one(queue, run, timer);
@@ -233,16 +235,25 @@ static void __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 		 */
 		if (!theap_extract_is_on(&queue->heap) ||
 		    !theap_extract_is_at(&queue->heap, &bucket->node))
-			break;
+			return true;
 		if (early && !--share) {
 			__theap_rekey(queue, bucket, run->now + 1);
-			break;
+			return true;
 		}
 	}
+	return false;
 }
 
-/* Continue the bulk extraction.  If it is complete, close the holes that it has left. */
-static void __theap_run_extract(struct theap_queue *queue, struct theap_run *run,
+/*
+ * Continue the bulk extraction.  If it is complete, close the holes that it has left.
+ *
+ * A bucket may have more timers than the budget allows.  Then end the extraction, so that the next
+ * batch begins at the root, with the earliest deadline.  If the extraction went on in the bucket,
+ * timers at later positions would wait for all timers of the bucket, even if they are due before.
+ *
+ * Return: whether all timers that were due have been handled.
+ */
+static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run,
 				unsigned int *budget)
 	__must_hold(&queue->lock)
 {
@@ -252,15 +263,18 @@ static void __theap_run_extract(struct theap_queue *queue, struct theap_run *run
 		struct theap_timer *timer = theap_node_timer(entry->node);
 
 		(*budget)--;
-		if (theap_timer_is_bucket(timer))
-			__theap_run_bucket(queue, run, timer, budget);
-		else
+		if (!theap_timer_is_bucket(timer)) {
 			__theap_run_one(queue, run, timer);
+		} else if (!__theap_run_bucket(queue, run, timer, budget)) {
+			theap_extract_stop(&queue->heap);
+			return false;
+		}
 	}
 	while (*budget && theap_heap_is_extracting(&queue->heap)) {
 		theap_heap_close_hole(&queue->heap);
 		(*budget)--;
 	}
+	return !theap_extract_is_on(&queue->heap);
 }
 
 /*
@@ -307,7 +321,7 @@ static void theap_run_advance_manual(struct theap_run *run, s64 first)
 static bool theap_run_collect(struct theap_queue *queue, struct theap_run *run)
 {
 	unsigned int budget = THEAP_BATCH, moves = THEAP_BATCH / 2;
-	bool more = true, sort;
+	bool more = true, sort = true;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue->lock, flags);
@@ -325,13 +339,12 @@ static bool theap_run_collect(struct theap_queue *queue, struct theap_run *run)
 		if (timer && timer->when <= run->now)
 			theap_extract_begin(&queue->heap, run->now);
 		if (theap_heap_is_extracting(&queue->heap)) {
-			__theap_run_extract(queue, run, &budget);
+			sort = __theap_run_extract(queue, run, &budget);
 		} else if (timer || !queue->heap.nr) {
 			more = !empty;
 			break;
 		}
 	} while (budget);
-	sort = !theap_extract_is_on(&queue->heap);
 	/* If nothing has expired since the run began, a manual clock stays where it was. */
 	if (queue->clock == THEAP_MANUAL && run->expirations)
 		theap_queue_set_now(queue, run->now);

@@ -270,7 +270,7 @@ static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 		called += t[i].called;
 	KUNIT_EXPECT_GT(test, called, 0);
 	KUNIT_EXPECT_LT(test, called, nr);
-	KUNIT_EXPECT_EQ(test, queue->first, 0);
+	KUNIT_EXPECT_EQ(test, queue->first, past);
 	KUNIT_EXPECT_EQ(test, queue->buckets.used, 1);
 	/* A timer that is stopped while its bucket is due does not expire. */
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[nr - 1].timer));
@@ -280,6 +280,36 @@ static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
 	KUNIT_EXPECT_EQ(test, queue->buckets.used, 0);
 	KUNIT_EXPECT_EQ(test, queue->first, THEAP_NEVER);
+}
+
+/*
+ * While many timers of a due bucket wait, the next batch expires a timer that is due before them.
+ * The three heap entries are in order: one timer, the bucket, and the other timer.
+ */
+static void bucket_delays_no_timer_that_is_due_before_it(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 5 * THEAP_BATCH;
+	struct test_timer *t = test_timers(test, nr + 2);
+	s64 past = round_up_by(test_now() - 2 * GRANULARITY, SLACK);
+
+	local_bh_disable();
+	test_start_slack(&t[nr], past - 2, 0);
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], past, SLACK);
+	test_start_slack(&t[nr + 1], past - 1, 0);
+	rcu_read_lock();
+	KUNIT_EXPECT_TRUE(test, theap_run_batch(queue, &queue->run));
+	KUNIT_EXPECT_EQ(test, t[0].called, 1);
+	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 0);
+	KUNIT_EXPECT_TRUE(test, theap_run_batch(queue, &queue->run));
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 1);
+	KUNIT_EXPECT_LE(test, t[nr + 1].order, THEAP_BATCH + 1);
+	local_bh_enable();
+	test_run();
+	for (i = 0; i < nr; i++)
+		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 }
 
 /*
@@ -490,6 +520,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_new_slack_takes_effect_at_requeue),
 	KUNIT_CASE(bucket_periodic_timer_does_not_drift),
 	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
+	KUNIT_CASE(bucket_delays_no_timer_that_is_due_before_it),
 	KUNIT_CASE(bucket_is_not_early_after_clock_step),
 	KUNIT_CASE(bucket_limit_sends_timers_to_heap),
 	KUNIT_CASE(bucket_manual_clock_has_no_early_bucket),
