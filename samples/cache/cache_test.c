@@ -264,7 +264,7 @@ static void cache_drain_returns_each_value_once(struct kunit *test)
 }
 
 /* Call set, get, move and remove with softirqs off: a softirq calls them in that state. */
-static void cache_functions_run_with_softirqs_off(struct kunit *test)
+static void cache_calls_succeed_with_softirqs_off(struct kunit *test)
 {
 	int was_set, was_moved, was_removed;
 	s64 got;
@@ -329,7 +329,7 @@ static int random_calls_thread(void *unused)
 }
 
 /* More threads than CPUs call the cache while it is drained.  After all expiries, it is empty. */
-static void cache_count_is_right_after_concurrent_calls(struct kunit *test)
+static void cache_is_empty_after_concurrent_calls_and_expiries(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1;
 	struct task_struct **threads = kunit_kcalloc(test, nr, sizeof(*threads), GFP_KERNEL);
@@ -424,9 +424,9 @@ static struct kunit_case cache_cases[] = {
 	KUNIT_CASE(cache_remove_deletes_value),
 	KUNIT_CASE(cache_full_rejects_new_keys),
 	KUNIT_CASE(cache_drain_returns_each_value_once),
-	KUNIT_CASE(cache_functions_run_with_softirqs_off),
+	KUNIT_CASE(cache_calls_succeed_with_softirqs_off),
 	KUNIT_CASE(cache_destroy_stops_timers_in_any_state),
-	KUNIT_CASE(cache_count_is_right_after_concurrent_calls),
+	KUNIT_CASE(cache_is_empty_after_concurrent_calls_and_expiries),
 	KUNIT_CASE(cache_concurrent_moves_do_not_delay_expiry),
 	KUNIT_CASE(cache_create_rejects_bad_limits),
 	{}

@@ -217,7 +217,7 @@ static ktime_t return_next_period(struct probe *probe, ktime_t when, ktime_t now
 }
 
 /* A function that returns the next deadline makes a ticker, which does not drift. */
-static void api_returned_deadline_makes_ticker(struct kunit *test)
+static void api_function_that_returns_next_deadline_makes_ticker(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 	ktime_t first = ktime_add_ms(ktime_get(), 2);
@@ -233,7 +233,7 @@ static void api_returned_deadline_makes_ticker(struct kunit *test)
 }
 
 /* timerheap_forward() returns a ticker's first deadline after now, at most KTIME_MAX. */
-static void api_forward_returns_next_deadline(struct kunit *test)
+static void api_forward_returns_first_deadline_of_ticker_after_now(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 100), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 109), 110);
@@ -257,7 +257,7 @@ static ktime_t start_in_3_ms_return_1_ms(struct probe *probe, ktime_t when, ktim
 }
 
 /* A start in the function takes precedence over the deadline that the function returns. */
-static void api_start_overrides_returned_deadline(struct kunit *test)
+static void api_start_in_function_overrides_deadline_it_returns(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 	ktime_t before = ktime_get();
@@ -275,7 +275,7 @@ static ktime_t stop_and_return_now(struct probe *probe, ktime_t when, ktime_t no
 }
 
 /* A stop in the function takes precedence over the deadline that the function returns. */
-static void api_stop_overrides_returned_deadline(struct kunit *test)
+static void api_stop_in_function_overrides_deadline_it_returns(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 
@@ -763,10 +763,10 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_init_accepts_4_clocks),
 	KUNIT_CASE(api_stopped_timer_does_not_expire),
 	KUNIT_CASE(api_modify_changes_only_pending_timer),
-	KUNIT_CASE(api_returned_deadline_makes_ticker),
-	KUNIT_CASE(api_forward_returns_next_deadline),
-	KUNIT_CASE(api_start_overrides_returned_deadline),
-	KUNIT_CASE(api_stop_overrides_returned_deadline),
+	KUNIT_CASE(api_function_that_returns_next_deadline_makes_ticker),
+	KUNIT_CASE(api_forward_returns_first_deadline_of_ticker_after_now),
+	KUNIT_CASE(api_start_in_function_overrides_deadline_it_returns),
+	KUNIT_CASE(api_stop_in_function_overrides_deadline_it_returns),
 	KUNIT_CASE(api_stop_sync_stops_self_starting_timer),
 	KUNIT_CASE(api_start_after_destroy_has_no_effect),
 	KUNIT_CASE(api_destroyed_timer_can_be_freed),

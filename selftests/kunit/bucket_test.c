@@ -42,7 +42,7 @@ static s64 bucket_deadline(s64 from_now)
  * below 2^14 ns counts as 0, and the deadline is not rounded.  No deadline is rounded up beyond
  * THEAP_NEVER.
  */
-static void bucket_deadline_is_roundest_of_window(struct kunit *test)
+static void bucket_deadline_is_roundest_time_within_slack(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, round_up_by(5, 0), 5);
 	KUNIT_EXPECT_EQ(test, round_up_by(5, THEAP_SLACK_MIN - 1), 5);
@@ -65,7 +65,7 @@ static void bucket_deadline_is_roundest_of_window(struct kunit *test)
  * Timers whose rounded deadlines are equal share a bucket, so they need one heap entry.  Their
  * slacks may differ.  A timer without slack has its own entry.
  */
-static void bucket_is_one_heap_entry(struct kunit *test)
+static void bucket_timers_with_equal_rounded_deadlines_share_heap_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 100;
@@ -169,7 +169,7 @@ static void bucket_keeps_postponed_timer_until_due(struct kunit *test)
  * former bucket have moved, that bucket is freed.  go-zero's tests MoveTimerEarlier and
  * MoveTimerSoon check such a move.
  */
-static void bucket_moves_timer_earlier(struct kunit *test)
+static void bucket_timer_with_earlier_deadline_moves_to_earlier_bucket(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -376,7 +376,7 @@ static void manual_start(struct kunit *test, struct theap_queue *queue, struct t
  * deadline.  As in Kafka's tests, the deadlines span a long time: 21 h.  They are 4.1 s
  * apart, so each timer needs its own bucket, and there are more timers than buckets.
  */
-static void bucket_limit_sends_timers_to_heap(struct kunit *test)
+static void bucket_limit_gives_further_timers_their_own_heap_entries(struct kunit *test)
 {
 	struct theap_queue *queue = manual_queue(test);
 	unsigned int i, nr = THEAP_BUCKETS_MAX + 2000;
@@ -420,7 +420,7 @@ static void bucket_manual_clock_has_no_early_bucket(struct kunit *test)
  * of a bulk extraction.  A bucket that loses its last timer during an extraction stays in the heap.
  * Each call of theap_buckets_clear() frees one batch of these empty buckets.
  */
-static void bucket_clear_frees_one_batch_per_call(struct kunit *test)
+static void bucket_clear_frees_one_batch_of_empty_buckets_per_call(struct kunit *test)
 {
 	unsigned int i, due = 2 * THEAP_BATCH, buckets = 3 * THEAP_BATCH;
 	struct theap_queue *queue = manual_queue(test);
@@ -511,20 +511,20 @@ static void bucket_count_is_bounded_by_slack(struct kunit *test)
 }
 
 static struct kunit_case bucket_cases[] = {
-	KUNIT_CASE(bucket_deadline_is_roundest_of_window),
-	KUNIT_CASE(bucket_is_one_heap_entry),
+	KUNIT_CASE(bucket_deadline_is_roundest_time_within_slack),
+	KUNIT_CASE(bucket_timers_with_equal_rounded_deadlines_share_heap_entry),
 	KUNIT_CASE(bucket_timers_expire_once),
 	KUNIT_CASE(bucket_keeps_stopped_timer_until_due),
 	KUNIT_CASE(bucket_keeps_postponed_timer_until_due),
-	KUNIT_CASE(bucket_moves_timer_earlier),
+	KUNIT_CASE(bucket_timer_with_earlier_deadline_moves_to_earlier_bucket),
 	KUNIT_CASE(bucket_new_slack_takes_effect_at_requeue),
 	KUNIT_CASE(bucket_periodic_timer_does_not_drift),
 	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
 	KUNIT_CASE(bucket_delays_no_timer_that_is_due_before_it),
 	KUNIT_CASE(bucket_is_not_early_after_clock_step),
-	KUNIT_CASE(bucket_limit_sends_timers_to_heap),
+	KUNIT_CASE(bucket_limit_gives_further_timers_their_own_heap_entries),
 	KUNIT_CASE(bucket_manual_clock_has_no_early_bucket),
-	KUNIT_CASE(bucket_clear_frees_one_batch_per_call),
+	KUNIT_CASE(bucket_clear_frees_one_batch_of_empty_buckets_per_call),
 	KUNIT_CASE(bucket_random_rounding_stays_within_slack),
 	KUNIT_CASE(bucket_count_is_bounded_by_slack),
 	{}

@@ -20,7 +20,7 @@ static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
  * 1 us of use at 5 % moves @until ahead by 20 us.  The first use has begun 1 us before T0, and
  * @until moves ahead from there: to 19 us after T0.
  */
-static void budget_use_moves_until_ahead(struct kunit *test)
+static void budget_use_at_5_percent_throttles_for_20_times_its_duration(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -47,7 +47,7 @@ static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
  * However much is charged, a charge sets @until to at most THEAP_REST_MAX after the time of the
  * charge.  A charge never makes @until earlier.
  */
-static void budget_charge_sets_until_at_most_500_ms_ahead(struct kunit *test)
+static void budget_charge_throttles_for_at_most_the_given_maximum(struct kunit *test)
 {
 	u64 until = T0;
 
@@ -59,7 +59,7 @@ static void budget_charge_sets_until_at_most_500_ms_ahead(struct kunit *test)
 }
 
 /* Soon after boot, an account has saved no more than the time since boot. */
-static void budget_savings_begin_at_boot(struct kunit *test)
+static void budget_saves_at_most_the_time_since_boot(struct kunit *test)
 {
 	u64 until = 0;
 
@@ -71,7 +71,7 @@ static void budget_savings_begin_at_boot(struct kunit *test)
  * Steady use of exactly the limit moves @until ahead by at most 20 us.  Steady use of a little more
  * moves @until further and further ahead.
  */
-static void budget_only_use_above_limit_accumulates(struct kunit *test)
+static void budget_deficit_grows_only_if_use_exceeds_limit(struct kunit *test)
 {
 	u64 until = T0, now = T0, ahead = 0;
 	unsigned int i;
@@ -162,7 +162,7 @@ static void budget_limit_can_be_switched_off(struct kunit *test)
 }
 
 /* The CPU time that an account uses is counted on the CPU, also if the account has no limit. */
-static void budget_counts_used_time(struct kunit *test)
+static void budget_counts_cpu_time_of_account_without_limit(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, false);
 	u64 used;
@@ -178,7 +178,7 @@ static void budget_counts_used_time(struct kunit *test)
  * Of a run that takes longer than 20 ms, 20 ms are charged, since the host may have stopped the
  * machine.  Of a second such run soon after the first one, up to 400 ms are charged.
  */
-static void budget_charges_second_long_run(struct kunit *test)
+static void budget_charges_20_ms_of_first_long_run_and_all_of_second(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, true);
 	const struct theap_usage *usage = usage_of(account);
@@ -194,7 +194,7 @@ static void budget_charges_second_long_run(struct kunit *test)
 }
 
 /* The interrupt that begins a run is charged with it, even if the run takes no time. */
-static void budget_charges_interrupt(struct kunit *test)
+static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, false);
 	u64 now;
@@ -212,16 +212,16 @@ static void budget_charges_interrupt(struct kunit *test)
 }
 
 static struct kunit_case budget_cases[] = {
-	KUNIT_CASE(budget_use_moves_until_ahead),
+	KUNIT_CASE(budget_use_at_5_percent_throttles_for_20_times_its_duration),
 	KUNIT_CASE(budget_saves_at_most_400_ms_of_unused_time),
-	KUNIT_CASE(budget_charge_sets_until_at_most_500_ms_ahead),
-	KUNIT_CASE(budget_savings_begin_at_boot),
-	KUNIT_CASE(budget_only_use_above_limit_accumulates),
+	KUNIT_CASE(budget_charge_throttles_for_at_most_the_given_maximum),
+	KUNIT_CASE(budget_saves_at_most_the_time_since_boot),
+	KUNIT_CASE(budget_deficit_grows_only_if_use_exceeds_limit),
 	KUNIT_CASE(budget_accounts_are_limited_separately),
 	KUNIT_CASE(budget_limit_can_be_switched_off),
-	KUNIT_CASE(budget_counts_used_time),
-	KUNIT_CASE(budget_charges_second_long_run),
-	KUNIT_CASE(budget_charges_interrupt),
+	KUNIT_CASE(budget_counts_cpu_time_of_account_without_limit),
+	KUNIT_CASE(budget_charges_20_ms_of_first_long_run_and_all_of_second),
+	KUNIT_CASE(budget_charges_interrupt_that_begins_the_run),
 	{}
 };
 

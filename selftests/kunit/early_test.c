@@ -64,7 +64,7 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 }
 
 /* A timer without slack has a heap entry if it is due soon, or if its queue is not crowded. */
-static void early_bucket_needs_far_deadline_and_crowd(struct kunit *test)
+static void early_bucket_is_only_for_far_deadline_in_crowded_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 
@@ -217,7 +217,7 @@ static void early_timers_of_late_run_expire_in_order(struct kunit *test)
 }
 
 /* A bucket that has left the heap gets no more timers. */
-static void early_bucket_closes_when_it_is_freed(struct kunit *test)
+static void early_bucket_that_was_freed_gets_no_more_timers(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
 	s64 deadline = test_now() + FAR;
@@ -255,7 +255,7 @@ static const struct theap_timer_ops postponing_ops = {
 };
 
 /* An early check calls check().  If check() returns a later deadline, the timer changes buckets. */
-static void early_check_moves_postponed_timer(struct kunit *test)
+static void early_check_moves_postponed_timer_to_another_bucket(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
 	s64 deadline = test_now() + FAR;
@@ -311,7 +311,7 @@ static void count_call(struct theap_timer *timer, struct theap_run *run)
 static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .function = count_call };
 
 /* A ticker that has expired gets a heap entry; a timer that stays queued as idle gets a bucket. */
-static void early_bucket_has_idle_timer_that_expired(struct kunit *test)
+static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
 
@@ -436,7 +436,7 @@ static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
 }
 
 /* Near timers leave the last spare buckets to early checks. */
-static void early_near_timers_leave_buckets_for_checks(struct kunit *test)
+static void early_near_timers_leave_last_spare_buckets_to_checks(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = crowd(test, 2);
@@ -492,7 +492,7 @@ static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 }
 
 /* When a run begins to handle the timers of a bucket, that bucket gets no more timers. */
-static void early_bucket_closes_when_it_is_due(struct kunit *test)
+static void early_bucket_that_is_due_gets_no_more_timers(struct kunit *test)
 {
 	unsigned int i, nr = 2 * THEAP_EARLY_SHARE;
 	struct test_timer *t = crowd(test, nr + 1);
@@ -555,7 +555,7 @@ static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kun
  * A run may be so late that timers of an early bucket are due.  While some of them wait, the first
  * deadline of the queue is not later than theirs.
  */
-static void early_timers_of_late_run_count_as_due(struct kunit *test)
+static void early_timers_that_wait_in_late_run_count_as_due(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 10 * THEAP_BATCH;
@@ -576,25 +576,25 @@ static void early_timers_of_late_run_count_as_due(struct kunit *test)
 
 static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_is_due_before_deadline),
-	KUNIT_CASE(early_bucket_needs_far_deadline_and_crowd),
+	KUNIT_CASE(early_bucket_is_only_for_far_deadline_in_crowded_queue),
 	KUNIT_CASE(early_bucket_has_no_timer_with_slack),
 	KUNIT_CASE(early_timers_expire_once_and_not_early),
 	KUNIT_CASE(early_periodic_timer_has_one_run_per_period),
 	KUNIT_CASE(early_stopped_or_postponed_timer_gets_no_heap_entry),
 	KUNIT_CASE(early_timer_enters_inbox_if_moved_before_window),
 	KUNIT_CASE(early_timers_of_late_run_expire_in_order),
-	KUNIT_CASE(early_bucket_closes_when_it_is_freed),
-	KUNIT_CASE(early_check_moves_postponed_timer),
+	KUNIT_CASE(early_bucket_that_was_freed_gets_no_more_timers),
+	KUNIT_CASE(early_check_moves_postponed_timer_to_another_bucket),
 	KUNIT_CASE(early_check_dequeues_timer_without_deadline),
-	KUNIT_CASE(early_bucket_has_idle_timer_that_expired),
+	KUNIT_CASE(early_bucket_gets_expired_timer_that_stays_queued),
 	KUNIT_CASE(early_crowded_queue_keeps_spare_buckets),
 	KUNIT_CASE(early_check_does_not_round_deadline_again),
 	KUNIT_CASE(early_near_timers_of_one_deadline_share_bucket),
-	KUNIT_CASE(early_near_timers_leave_buckets_for_checks),
+	KUNIT_CASE(early_near_timers_leave_last_spare_buckets_to_checks),
 	KUNIT_CASE(early_bucket_delays_no_timer_that_is_due),
-	KUNIT_CASE(early_bucket_closes_when_it_is_due),
+	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),
-	KUNIT_CASE(early_timers_of_late_run_count_as_due),
+	KUNIT_CASE(early_timers_that_wait_in_late_run_count_as_due),
 	{}
 };
 

@@ -196,7 +196,7 @@ static void heap_push_and_remove_keep_earliest_at_top(struct kunit *test)
  * another branch, it may have to climb.  In this test key 2, a child of key 1, fills a gap
  * among the children of key 100, so it climbs above key 100.
  */
-static void heap_remove_lets_last_entry_climb(struct kunit *test)
+static void heap_remove_sifts_last_entry_up_if_parent_is_later(struct kunit *test)
 {
 	static const s64 keys[] = { 0, 100, 1, 200, 300, 101, 102, 103, 104, 2 };
 	struct model *model = model_make(test, ARRAY_SIZE(keys));
@@ -392,7 +392,7 @@ static void heap_trim_keeps_one_spare_segment(struct kunit *test)
 }
 
 /* The directory of segments grows to 64, 128 and 256 pointers.  No growth moves an entry. */
-static void heap_directory_doubles(struct kunit *test)
+static void heap_directory_doubles_when_full_and_moves_no_entry(struct kunit *test)
 {
 	struct theap_heap heap = {};
 	struct theap_entry *first;
@@ -419,7 +419,7 @@ static void heap_directory_doubles(struct kunit *test)
  * - "one" and "two" allocate at 64 segments, so both allocate a larger directory.  Both add
  *   a segment.  The heap takes the directory of "one", and "two" keeps its own.
  */
-static void heap_concurrent_growth_takes_one_directory(struct kunit *test)
+static void heap_keeps_only_one_directory_of_concurrent_growths(struct kunit *test)
 {
 	struct theap_growth one, two, late;
 	struct theap_heap heap = {};
@@ -634,14 +634,14 @@ static void heap_random_extractions_agree_with_oracle(struct kunit *test)
 static struct kunit_case heap_cases[] = {
 	KUNIT_CASE(heap_parent_inverts_child),
 	KUNIT_CASE(heap_push_and_remove_keep_earliest_at_top),
-	KUNIT_CASE(heap_remove_lets_last_entry_climb),
+	KUNIT_CASE(heap_remove_sifts_last_entry_up_if_parent_is_later),
 	KUNIT_CASE(heap_accepts_equal_and_extreme_keys),
 	KUNIT_CASE(heap_extracts_only_due_entries),
 	KUNIT_CASE(heap_extracts_all_entries),
 	KUNIT_CASE(heap_extraction_ends_when_its_hole_is_dropped),
 	KUNIT_CASE(heap_trim_keeps_one_spare_segment),
-	KUNIT_CASE(heap_directory_doubles),
-	KUNIT_CASE(heap_concurrent_growth_takes_one_directory),
+	KUNIT_CASE(heap_directory_doubles_when_full_and_moves_no_entry),
+	KUNIT_CASE(heap_keeps_only_one_directory_of_concurrent_growths),
 	KUNIT_CASE(heap_largest_heap_cannot_grow),
 	KUNIT_CASE(heap_random_keys_across_segments_agree_with_oracle),
 	KUNIT_CASE(heap_random_operations_in_small_heaps_agree_with_oracle),

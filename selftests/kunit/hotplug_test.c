@@ -104,7 +104,7 @@ static void hotplug_hand_over_leaves_timers_queued(struct kunit *test)
 }
 
 /* A CPU that has rank 0 for a queue, the best rank, keeps the queue when that CPU comes online. */
-static void hotplug_best_ranked_cpu_keeps_queue(struct kunit *test)
+static void hotplug_best_ranked_cpu_keeps_queue_when_it_comes_online(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 1);
@@ -147,7 +147,7 @@ static void hotplug_queue_leaves_isolated_cpu(struct kunit *test)
  * For two queues of a CPU that goes offline, theap_cpu_choose() chooses two other CPUs.  The test
  * hands no queue over.
  */
-static void hotplug_queues_of_offline_cpu_spread(struct kunit *test)
+static void hotplug_two_queues_of_offline_cpu_go_to_different_cpus(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue(), *second = test_second_queue(test);
 	unsigned int here = raw_smp_processor_id();
@@ -166,9 +166,9 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(hotplug_hand_over_leaves_timers_queued),
 	KUNIT_CASE(hotplug_hand_over_with_holes_expires_each_timer_once),
 	KUNIT_CASE(hotplug_handed_over_queue_expires_timers),
-	KUNIT_CASE(hotplug_best_ranked_cpu_keeps_queue),
+	KUNIT_CASE(hotplug_best_ranked_cpu_keeps_queue_when_it_comes_online),
 	KUNIT_CASE(hotplug_queue_leaves_isolated_cpu),
-	KUNIT_CASE(hotplug_queues_of_offline_cpu_spread),
+	KUNIT_CASE(hotplug_two_queues_of_offline_cpu_go_to_different_cpus),
 	{}
 };
 

@@ -51,7 +51,7 @@ static void inbox_stopped_timer_stays_in_heap_while_in_inbox(struct kunit *test)
 }
 
 /* The modify that adds the 16th entry to the inbox drains the inbox, without a run. */
-static void inbox_16th_entry_drains_inbox(struct kunit *test)
+static void inbox_is_drained_by_modify_that_adds_16th_entry(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 16);
@@ -75,7 +75,7 @@ static void inbox_16th_entry_drains_inbox(struct kunit *test)
  * If the claim of a timer in the inbox lasts long, the owner requeues the other timers, without
  * waiting for the end of the claim.  Soon after that end, a run requeues the claimed timer.
  */
-static void inbox_adjust_goes_on_without_claimed_timer(struct kunit *test)
+static void inbox_owner_requeues_other_timers_while_one_is_claimed(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	struct theap_queue *queue = test_queue();
@@ -113,7 +113,7 @@ static void inbox_adjust_goes_on_without_claimed_timer(struct kunit *test)
 }
 
 /* __theap_adjust() requeues at most @budget timers of the inbox; the next call continues. */
-static void inbox_adjust_handles_inbox_within_budget(struct kunit *test)
+static void inbox_drain_requeues_at_most_budget_timers_per_call(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 15);
@@ -140,9 +140,9 @@ static void inbox_adjust_handles_inbox_within_budget(struct kunit *test)
 static struct kunit_case inbox_cases[] = {
 	KUNIT_CASE(inbox_of_299_timers_is_drained),
 	KUNIT_CASE(inbox_stopped_timer_stays_in_heap_while_in_inbox),
-	KUNIT_CASE(inbox_16th_entry_drains_inbox),
-	KUNIT_CASE(inbox_adjust_goes_on_without_claimed_timer),
-	KUNIT_CASE(inbox_adjust_handles_inbox_within_budget),
+	KUNIT_CASE(inbox_is_drained_by_modify_that_adds_16th_entry),
+	KUNIT_CASE(inbox_owner_requeues_other_timers_while_one_is_claimed),
+	KUNIT_CASE(inbox_drain_requeues_at_most_budget_timers_per_call),
 	{}
 };
 

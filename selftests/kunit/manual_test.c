@@ -124,7 +124,7 @@ static void manual_deadline_notifies_no_cpu(struct kunit *test)
 }
 
 /* A catch-up, which does not advance the clock, expires timers due now, and none due later. */
-static void manual_catch_up_expires_only_due_timers(struct kunit *test)
+static void manual_catch_up_without_advance_expires_only_due_timers(struct kunit *test)
 {
 	struct manual_timer t[2];
 	int i;
@@ -192,7 +192,7 @@ static const struct theap_timer_ops postponed_ops = { .expire = postponed_expire
  * deadline.  This holds for exact timers, and for timers with slack.  Each timer with slack has a
  * heap entry of its own, since the test does not let the queue get buckets.
  */
-static void manual_postponed_timer_is_checked_once(struct kunit *test)
+static void manual_postponed_timer_is_checked_once_at_old_deadline(struct kunit *test)
 {
 	struct manual_timer *t = kvcalloc(POSTPONED, sizeof(*t), GFP_KERNEL);
 	u32 i, slack;
@@ -251,9 +251,9 @@ static void manual_million_timers_expire_at_deadlines(struct kunit *test)
 
 static struct kunit_case manual_cases[] = {
 	KUNIT_CASE(manual_deadline_notifies_no_cpu),
-	KUNIT_CASE(manual_catch_up_expires_only_due_timers),
+	KUNIT_CASE(manual_catch_up_without_advance_expires_only_due_timers),
 	KUNIT_CASE(manual_due_timer_in_inbox_expires_once),
-	KUNIT_CASE(manual_postponed_timer_is_checked_once),
+	KUNIT_CASE(manual_postponed_timer_is_checked_once_at_old_deadline),
 	KUNIT_CASE(manual_million_timers_expire_at_deadlines),
 	{}
 };

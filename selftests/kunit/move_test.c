@@ -115,7 +115,7 @@ static void move_during_extraction_is_refused(struct kunit *test)
 }
 
 /* A change does not wait for the lock of the other queue, and leaves the timer in that queue. */
-static void move_does_not_wait_for_lock(struct kunit *test)
+static void move_does_not_wait_for_lock_of_other_queue(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
 
@@ -129,7 +129,7 @@ static void move_does_not_wait_for_lock(struct kunit *test)
 }
 
 /* A timer that gets slack moves into a bucket of this CPU's queue, with its reservation. */
-static void move_into_bucket_moves_reservation(struct kunit *test)
+static void move_of_timer_into_bucket_moves_its_reservation(struct kunit *test)
 {
 	struct test_timer *t = timers_elsewhere(test, 1);
 	int reserved;
@@ -169,8 +169,8 @@ static struct kunit_case move_cases[] = {
 	KUNIT_CASE(move_brings_changed_timer_to_queue_of_this_cpu),
 	KUNIT_CASE(move_of_timer_in_inbox_is_refused),
 	KUNIT_CASE(move_during_extraction_is_refused),
-	KUNIT_CASE(move_does_not_wait_for_lock),
-	KUNIT_CASE(move_into_bucket_moves_reservation),
+	KUNIT_CASE(move_does_not_wait_for_lock_of_other_queue),
+	KUNIT_CASE(move_of_timer_into_bucket_moves_its_reservation),
 	KUNIT_CASE(move_is_rate_limited),
 	{}
 };

@@ -47,7 +47,7 @@ static void queue_periodic_timer_does_not_drift(struct kunit *test)
  * The lateness histogram counts an expiry once.  A timer that is started 5 ms after
  * its deadline is counted in the step of 5 ms or in a higher step.
  */
-static void queue_lateness_is_counted_once(struct kunit *test)
+static void queue_histogram_counts_lateness_of_expiry_once(struct kunit *test)
 {
 	struct theap_lateness before = test_queue()->lateness;
 	struct test_timer *t = test_timers(test, 1);
@@ -149,7 +149,7 @@ static void queue_hrtimer_fires_once_for_stopped_timer(struct kunit *test)
  * After a throttled run the queue rests.  If nothing is due at the end of the rest, no run begins.
  * The interrupt that ends the rest is charged.
  */
-static void queue_rest_ends_without_run(struct kunit *test)
+static void queue_throttling_ends_without_run_if_nothing_is_due(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct theap_usage *usage = raw_cpu_ptr(queue->account->usage);
@@ -223,7 +223,7 @@ static void queue_push_removes_at_most_4_stopped_timers(struct kunit *test)
 }
 
 /* A stopped timer keeps one entry, however often the timer is started and stopped. */
-static void queue_stopped_timers_have_one_entry_each(struct kunit *test)
+static void queue_stopped_timers_have_at_most_one_heap_entry_each(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 100);
@@ -242,7 +242,7 @@ static void queue_stopped_timers_have_one_entry_each(struct kunit *test)
 }
 
 /* If one batch has all due timers, the run calls their functions in the order of deadlines. */
-static void queue_batch_is_called_in_deadline_order(struct kunit *test)
+static void queue_run_calls_functions_of_batch_in_deadline_order(struct kunit *test)
 {
 	unsigned int i, nr = 37;
 	struct test_timer *t = test_timers(test, nr);
@@ -319,7 +319,7 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
  * postpone timers.  After that, remove a timer, most likely while there are still holes.  All due
  * timers expire once.
  */
-static void queue_heap_with_holes_accepts_changes(struct kunit *test)
+static void queue_heap_with_holes_accepts_starts_stops_and_postpones(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int i, called = 0, nr = 3 * THEAP_BATCH;
@@ -424,7 +424,7 @@ static void queue_waker_is_called_once_per_run(struct kunit *test)
  * run whose timers request this waker calls the waker, too.  Here 9 timers request the waker, and
  * the run calls it once.
  */
-static void queue_waker_of_stuck_run_is_called(struct kunit *test)
+static void queue_waker_of_stuck_run_is_called_by_another_run(struct kunit *test)
 {
 	struct theap_waker shared = { .function = count_wake };
 	struct theap_waker unshared = { .function = count_wake };
@@ -657,23 +657,23 @@ static void queue_long_run_is_throttled(struct kunit *test)
 static struct kunit_case queue_cases[] = {
 	KUNIT_CASE(queue_timer_expires_once),
 	KUNIT_CASE(queue_periodic_timer_does_not_drift),
-	KUNIT_CASE(queue_lateness_is_counted_once),
+	KUNIT_CASE(queue_histogram_counts_lateness_of_expiry_once),
 	KUNIT_CASE(queue_stop_keeps_heap_entry),
 	KUNIT_CASE(queue_postpone_keeps_heap_key),
 	KUNIT_CASE(queue_hrtimer_fires_once_for_stopped_timer),
-	KUNIT_CASE(queue_rest_ends_without_run),
+	KUNIT_CASE(queue_throttling_ends_without_run_if_nothing_is_due),
 	KUNIT_CASE(queue_earlier_deadline_notifies_cpu),
 	KUNIT_CASE(queue_notifications_are_charged_to_account),
 	KUNIT_CASE(queue_long_run_is_throttled),
 	KUNIT_CASE(queue_push_removes_at_most_4_stopped_timers),
-	KUNIT_CASE(queue_stopped_timers_have_one_entry_each),
-	KUNIT_CASE(queue_batch_is_called_in_deadline_order),
+	KUNIT_CASE(queue_stopped_timers_have_at_most_one_heap_entry_each),
+	KUNIT_CASE(queue_run_calls_functions_of_batch_in_deadline_order),
 	KUNIT_CASE(queue_timers_of_many_batches_expire_once),
 	KUNIT_CASE(queue_overdue_tickers_do_not_starve_other_timers),
-	KUNIT_CASE(queue_heap_with_holes_accepts_changes),
+	KUNIT_CASE(queue_heap_with_holes_accepts_starts_stops_and_postpones),
 	KUNIT_CASE(queue_stop_sync_drops_holes_at_end_of_heap),
 	KUNIT_CASE(queue_waker_is_called_once_per_run),
-	KUNIT_CASE(queue_waker_of_stuck_run_is_called),
+	KUNIT_CASE(queue_waker_of_stuck_run_is_called_by_another_run),
 	KUNIT_CASE(queue_waker_is_called_before_newly_due_timers),
 	KUNIT_CASE(queue_wakers_are_charged_to_budget),
 	KUNIT_CASE(queue_restart_in_the_past_is_throttled),

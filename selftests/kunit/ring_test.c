@@ -48,7 +48,7 @@ static void ring_size_is_a_power_of_2(struct kunit *test)
 }
 
 /* Slot numbers leave the ring in the order in which they entered it, also when it is full. */
-static void ring_returns_numbers_in_order(struct kunit *test)
+static void ring_returns_slot_numbers_in_order(struct kunit *test)
 {
 	struct theap_ring *ring = ring_make(test, 8);
 	u32 start, count, i, slot;
@@ -275,7 +275,7 @@ static void ring_growth_loses_no_number_of_concurrent_cpus(struct kunit *test)
 
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_size_is_a_power_of_2),
-	KUNIT_CASE(ring_returns_numbers_in_order),
+	KUNIT_CASE(ring_returns_slot_numbers_in_order),
 	KUNIT_CASE(ring_growth_keeps_order_of_numbers),
 	KUNIT_CASE(ring_growth_ends_for_any_head),
 	KUNIT_CASE(ring_growth_loses_no_number_of_concurrent_cpus),

@@ -114,7 +114,7 @@ static void start_again(struct test_timer *t)
  * although no position is free: each timer that has expired has left an extraction hole,
  * and the start closes a hole.
  */
-static void room_restart_needs_no_second_position(struct kunit *test)
+static void room_restart_of_due_timer_succeeds_in_full_heap(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, POSITIONS);
 	s64 deadline = test_now() - 1;
@@ -171,7 +171,7 @@ static void room_start_in_full_queue_uses_queue_of_reservation(struct kunit *tes
 }
 
 /* If all positions of a queue are reserved, no timer moves to it from another queue. */
-static void room_move_needs_reservation(struct kunit *test)
+static void room_timer_does_not_move_to_queue_without_room(struct kunit *test)
 {
 	struct theap_queue *second = test_second_queue(test);
 	struct test_timer *t = test_timers(test, 1);
@@ -399,9 +399,9 @@ static struct kunit_case room_cases[] = {
 	KUNIT_CASE(room_reservation_grows_full_heap),
 	KUNIT_CASE(room_reservation_grows_heap_by_many_segments),
 	KUNIT_CASE(room_failed_reservation_changes_nothing),
-	KUNIT_CASE(room_restart_needs_no_second_position),
+	KUNIT_CASE(room_restart_of_due_timer_succeeds_in_full_heap),
 	KUNIT_CASE(room_start_in_full_queue_uses_queue_of_reservation),
-	KUNIT_CASE(room_move_needs_reservation),
+	KUNIT_CASE(room_timer_does_not_move_to_queue_without_room),
 	KUNIT_CASE(room_trim_keeps_reserved_segments),
 	KUNIT_CASE(room_buckets_reserve_positions),
 	KUNIT_CASE(room_bucket_fits_into_full_heap),

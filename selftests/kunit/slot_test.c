@@ -175,7 +175,7 @@ static void slot_expires_when_due(struct kunit *test)
  * The check() operation ends a check of a slot that is not due, and leaves the other slots to the
  * expire() operation.
  */
-static void slot_check_undue_ends_if_not_due(struct kunit *test)
+static void slot_check_of_undue_slot_ends_without_expire_operation(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -233,7 +233,7 @@ static void slot_late_check_counts_missed_periods(struct kunit *test)
 }
 
 /* Deadlines above S64_MAX and periods outside the limits are clamped. */
-static void slot_values_out_of_range_are_clamped(struct kunit *test)
+static void slot_deadline_and_period_out_of_range_are_clamped(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -398,7 +398,7 @@ static void slot_contended_check_does_not_back_off(struct kunit *test)
  * In a time namespace, a check that backs off stores the time of the next check in @queued as a
  * time of the context.  For the timer it returns the same time on the machine's clock.
  */
-static void slot_back_off_stores_context_time(struct kunit *test)
+static void slot_back_off_in_time_namespace_stores_time_of_context(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -450,7 +450,7 @@ static void slot_fields_agree_with_timer_after_start_modify_stop(struct kunit *t
  * KICK acts on the stored deadline.  If the deadline is 0, KICK stops the slot.  If the
  * deadline is due, the slot expires.  If the deadline is later, the slot's timer is queued.
  */
-static void slot_kick_follows_stored_deadline(struct kunit *test)
+static void slot_kick_stops_expires_or_queues_slot_by_stored_deadline(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -533,7 +533,7 @@ static void slot_contended_expirations_are_added_by_later_check(struct kunit *te
 }
 
 /* A KICK returns only after it has added the expirations to the count. */
-static void slot_contended_kick_adds_expirations(struct kunit *test)
+static void slot_kick_adds_expirations_despite_contention(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -558,7 +558,7 @@ static void slot_contended_kick_adds_expirations(struct kunit *test)
 }
 
 /* A STOP discards the expirations that a check has yet to add after contention. */
-static void slot_stop_discards_contended_expirations(struct kunit *test)
+static void slot_stop_discards_expirations_left_by_contended_check(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -616,7 +616,7 @@ static void slot_drain_adds_expirations_left_by_contended_check(struct kunit *te
  * a check could not add.  If the slot is idle, START discards the expirations that no reader has
  * taken.
  */
-static void slot_contended_start_tries_again(struct kunit *test)
+static void slot_start_despite_contention_accounts_for_each_expiration(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -671,7 +671,7 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
  * In a crowded queue, an expired slot stays queued for the timeout of the context's last start,
  * less 1/64.  A timeout that would get no early bucket does not count, and neither does a postpone.
  */
-static void slot_expired_stays_queued_in_crowd(struct kunit *test)
+static void slot_that_expired_stays_queued_in_crowded_queue(struct kunit *test)
 {
 	const s64 span = 10LL * NSEC_PER_SEC;
 	struct theap_slot_timer *st = slot_make(test);
@@ -734,25 +734,25 @@ static void slot_pages_are_allocated_at_first_use(struct kunit *test)
 static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_check_of_idle_slot_makes_no_event),
 	KUNIT_CASE(slot_expires_when_due),
-	KUNIT_CASE(slot_check_undue_ends_if_not_due),
+	KUNIT_CASE(slot_check_of_undue_slot_ends_without_expire_operation),
 	KUNIT_CASE(slot_postponed_is_checked_at_deadline),
 	KUNIT_CASE(slot_late_check_counts_missed_periods),
-	KUNIT_CASE(slot_values_out_of_range_are_clamped),
+	KUNIT_CASE(slot_deadline_and_period_out_of_range_are_clamped),
 	KUNIT_CASE(slot_period_is_clamped_to_limits),
 	KUNIT_CASE(slot_unread_ticker_backs_off),
 	KUNIT_CASE(slot_read_ticker_does_not_back_off),
 	KUNIT_CASE(slot_back_off_is_at_most_a_second),
 	KUNIT_CASE(slot_contended_check_does_not_back_off),
-	KUNIT_CASE(slot_back_off_stores_context_time),
+	KUNIT_CASE(slot_back_off_in_time_namespace_stores_time_of_context),
 	KUNIT_CASE(slot_fields_agree_with_timer_after_start_modify_stop),
-	KUNIT_CASE(slot_kick_follows_stored_deadline),
+	KUNIT_CASE(slot_kick_stops_expires_or_queues_slot_by_stored_deadline),
 	KUNIT_CASE(slot_contended_deadline_expires_in_next_check),
 	KUNIT_CASE(slot_contended_expirations_are_added_by_later_check),
-	KUNIT_CASE(slot_contended_kick_adds_expirations),
-	KUNIT_CASE(slot_stop_discards_contended_expirations),
+	KUNIT_CASE(slot_kick_adds_expirations_despite_contention),
+	KUNIT_CASE(slot_stop_discards_expirations_left_by_contended_check),
 	KUNIT_CASE(slot_drain_adds_expirations_left_by_contended_check),
-	KUNIT_CASE(slot_contended_start_tries_again),
-	KUNIT_CASE(slot_expired_stays_queued_in_crowd),
+	KUNIT_CASE(slot_start_despite_contention_accounts_for_each_expiration),
+	KUNIT_CASE(slot_that_expired_stays_queued_in_crowded_queue),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
 };

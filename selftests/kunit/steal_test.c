@@ -231,7 +231,7 @@ static void get_queue(struct test_timer *t)
 }
 
 /* At the end of its run, a thief notifies the owning CPU of the next deadline. */
-static void steal_end_notifies_owning_cpu(struct kunit *test)
+static void steal_thief_notifies_owning_cpu_of_next_deadline_at_end(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 later = test_now() + DAY;
@@ -279,7 +279,7 @@ static void steal_us_of_0_switches_stealing_off(struct kunit *test)
 }
 
 /* If steal_us is not 0 but below the minimum, the minimum applies. */
-static void steal_us_has_a_minimum(struct kunit *test)
+static void steal_us_below_minimum_counts_as_minimum(struct kunit *test)
 {
 	theap_steal_us = 1;
 	KUNIT_EXPECT_EQ(test, theap_steal_ns(), THEAP_STEAL_MIN_US * NSEC_PER_USEC);
@@ -340,7 +340,7 @@ static void steal_leaves_throttled_queue(struct kunit *test)
  * A thief whose run was throttled resumes the run later.  The thief does not resume the run
  * while the queue rests after a run of the owning CPU, or while another thief runs the queue.
  */
-static void steal_resumes_after_throttled_run(struct kunit *test)
+static void steal_thief_resumes_its_throttled_run(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	unsigned int nr = 10 * THEAP_BATCH;
@@ -524,7 +524,7 @@ static void steal_after_run_covers_all_clocks(struct kunit *test)
 }
 
 /* If nothing is due at the end of a rest, the CPU scans without a run. */
-static void steal_scans_at_end_of_rest_if_nothing_is_due(struct kunit *test)
+static void steal_scans_when_throttling_ends_if_nothing_is_due(struct kunit *test)
 {
 	struct theap_queue *other = theap_queues_get(theap_kernel_account, THEAP_BOOTTIME, 0);
 	struct test_timer *t = test_timers(test, 1);
@@ -595,18 +595,18 @@ static struct kunit_case steal_cases[] = {
 	KUNIT_CASE(steal_leaves_recently_due_queue),
 	KUNIT_CASE(steal_leaves_running_queue),
 	KUNIT_CASE(steal_continues_preempted_run),
-	KUNIT_CASE(steal_end_notifies_owning_cpu),
+	KUNIT_CASE(steal_thief_notifies_owning_cpu_of_next_deadline_at_end),
 	KUNIT_CASE(steal_leaves_own_queue),
 	KUNIT_CASE(steal_us_of_0_switches_stealing_off),
-	KUNIT_CASE(steal_us_has_a_minimum),
+	KUNIT_CASE(steal_us_below_minimum_counts_as_minimum),
 	KUNIT_CASE(steal_leaves_throttled_queue),
-	KUNIT_CASE(steal_resumes_after_throttled_run),
+	KUNIT_CASE(steal_thief_resumes_its_throttled_run),
 	KUNIT_CASE(steal_owning_cpu_resumes_after_stuck_thief),
 	KUNIT_CASE(steal_scan_ends_when_budget_is_exceeded),
 	KUNIT_CASE(steal_scans_once_per_steal_us),
 	KUNIT_CASE(steal_lower_steal_us_applies_at_once),
 	KUNIT_CASE(steal_after_run_covers_all_clocks),
-	KUNIT_CASE(steal_scans_at_end_of_rest_if_nothing_is_due),
+	KUNIT_CASE(steal_scans_when_throttling_ends_if_nothing_is_due),
 	KUNIT_CASE(steal_before_sleep_scans_64_queues),
 	{}
 };

@@ -5,7 +5,8 @@
  *
  * In a test the queue belongs to another CPU, and an IPI to that CPU appears to be pending.  So no
  * IPI is sent and the queue's hrtimer is not armed.  The watchdog is off.  Stealing is off, too,
- * except in sync_lets_softirq_steal().  So in all other tests, only the test runs the queue.
+ * except in sync_that_waits_lets_softirq_steal_stuck_queue().  So in all other tests, only the test
+ * runs the queue.
  */
 #include "core_test.h"
 #include "module/compat.h"
@@ -65,7 +66,7 @@ static void sync_returns_deadline_of_stopped_timer_in_heap(struct kunit *test)
 }
 
 /* Timers that were moved earlier are in the inbox or in the list @claimed.  Both lists count. */
-static void sync_reads_deadline_in_inbox(struct kunit *test)
+static void sync_returns_earlier_deadline_of_timer_in_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
@@ -196,7 +197,7 @@ static enum hrtimer_restart run_soon(struct hrtimer *hrtimer)
 }
 
 /* If the run begins while a sync waits, the sync returns when all functions were called. */
-static void sync_waits_for_run(struct kunit *test)
+static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 200);
 	unsigned int i, called = 0;
@@ -213,7 +214,7 @@ static void sync_waits_for_run(struct kunit *test)
 }
 
 /* If no CPU runs the queue, a sync waits for 1 ms.  It does so even if the queue rests, as here. */
-static void sync_waits_for_1_ms(struct kunit *test)
+static void sync_waits_for_1_ms_if_no_cpu_runs_the_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	s64 least = THEAP_NEVER, deadline = test_now() - 1;
@@ -233,7 +234,7 @@ static void sync_waits_for_1_ms(struct kunit *test)
 }
 
 /* A sync that waits lets a softirq steal a stuck queue. */
-static void sync_lets_softirq_steal(struct kunit *test)
+static void sync_that_waits_lets_softirq_steal_stuck_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	unsigned int tries;
@@ -257,14 +258,14 @@ static void sync_lets_softirq_steal(struct kunit *test)
 static struct kunit_case sync_cases[] = {
 	KUNIT_CASE(sync_returns_next_deadline_without_run),
 	KUNIT_CASE(sync_returns_deadline_of_stopped_timer_in_heap),
-	KUNIT_CASE(sync_reads_deadline_in_inbox),
+	KUNIT_CASE(sync_returns_earlier_deadline_of_timer_in_inbox),
 	KUNIT_CASE(sync_reads_earliest_deadline_of_batch),
 	KUNIT_CASE(sync_reads_deadline_of_stuck_batch),
 	KUNIT_CASE(sync_reads_deadline_of_deferred_timer),
 	KUNIT_CASE(sync_ignores_deferral_before_clock_step),
-	KUNIT_CASE(sync_waits_for_run),
-	KUNIT_CASE(sync_waits_for_1_ms),
-	KUNIT_CASE(sync_lets_softirq_steal),
+	KUNIT_CASE(sync_waits_until_run_has_called_all_functions),
+	KUNIT_CASE(sync_waits_for_1_ms_if_no_cpu_runs_the_queue),
+	KUNIT_CASE(sync_that_waits_lets_softirq_steal_stuck_queue),
 	{}
 };
 

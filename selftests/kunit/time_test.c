@@ -39,7 +39,7 @@ static void time_add_returns_never_on_overflow(struct kunit *test)
  * The next deadline is a whole number of periods after the old deadline, not after now.  It
  * is at most S64_MAX.
  */
-static void time_forward_counts_from_deadline(struct kunit *test)
+static void time_forward_counts_periods_from_old_deadline_not_from_now(struct kunit *test)
 {
 	static const struct {
 		s64 when, period, now, next;
@@ -78,7 +78,7 @@ static void time_forward_counts_from_deadline(struct kunit *test)
  * Step 0 counts 0 ns, and step n > 0 counts 2^(n-1) to 2^n - 1 ns.  The last step also counts
  * longer and negative times.
  */
-static void time_lateness_steps_double(struct kunit *test)
+static void time_steps_of_lateness_histogram_double(struct kunit *test)
 {
 	unsigned int step;
 
@@ -136,8 +136,8 @@ static void time_forward_returns_first_deadline_after_now(struct kunit *test)
 static struct kunit_case time_cases[] = {
 	KUNIT_CASE(time_add_returns_never_on_overflow),
 	KUNIT_CASE(time_plus_offset_is_at_least_1),
-	KUNIT_CASE(time_forward_counts_from_deadline),
-	KUNIT_CASE(time_lateness_steps_double),
+	KUNIT_CASE(time_forward_counts_periods_from_old_deadline_not_from_now),
+	KUNIT_CASE(time_steps_of_lateness_histogram_double),
 	KUNIT_CASE(time_forward_returns_first_deadline_after_now),
 	{}
 };

@@ -47,7 +47,7 @@ static void user_is_freed_when_idle(struct kunit *test)
 }
 
 /* The work item does not free a user that has got a context again. */
-static void user_is_kept_by_new_context(struct kunit *test)
+static void user_that_gets_a_new_context_is_not_freed(struct kunit *test)
 {
 	struct theap_user *user = user_make(test);
 
@@ -86,7 +86,7 @@ static void user_with_queued_work_item_is_not_freed(struct kunit *test)
 static struct kunit_case user_cases[] = {
 	KUNIT_CASE(user_is_shared_by_contexts),
 	KUNIT_CASE(user_is_freed_when_idle),
-	KUNIT_CASE(user_is_kept_by_new_context),
+	KUNIT_CASE(user_that_gets_a_new_context_is_not_freed),
 	KUNIT_CASE(user_with_queued_work_item_is_not_freed),
 	{}
 };

@@ -148,7 +148,7 @@ static void watchdog_wakes_despite_hrtimer_of_stopped_timer(struct kunit *test)
 }
 
 /* A start during a run wakes the watchdog, since the CPU of the run may get stuck. */
-static void watchdog_wakes_during_run(struct kunit *test)
+static void watchdog_wakes_for_start_during_run(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);
 	bool sleeps;
@@ -258,7 +258,7 @@ static void watchdog_timer_leaves_offline_cpu(struct kunit *test)
 }
 
 /* If only one CPU is a housekeeping CPU, both watchdog timers are on that CPU. */
-static void watchdog_stays_on_housekeeping_cpu(struct kunit *test)
+static void watchdog_timers_are_both_on_the_only_housekeeping_cpu(struct kunit *test)
 {
 	unsigned int here, only, first, second;
 	static struct cpumask kept;
@@ -379,7 +379,7 @@ static void watchdog_that_is_awake_is_not_woken_again(struct kunit *test)
  * The watchdog reads about once per second which CPUs are isolated.  Here the test marks this CPU
  * as isolated, although the kernel has not isolated it.  The watchdog corrects the mark.
  */
-static void watchdog_follows_isolated_cpus(struct kunit *test)
+static void watchdog_updates_which_cpus_are_isolated(struct kunit *test)
 {
 	unsigned int here = raw_smp_processor_id();
 	struct test_timer *t = test_timers(test, 1);
@@ -415,16 +415,16 @@ static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_sleep_ends_before_next_deadline),
 	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
 	KUNIT_CASE(watchdog_wakes_despite_hrtimer_of_stopped_timer),
-	KUNIT_CASE(watchdog_wakes_during_run),
+	KUNIT_CASE(watchdog_wakes_for_start_during_run),
 	KUNIT_CASE(watchdog_steals_stuck_queue),
 	KUNIT_CASE(watchdog_timer_that_is_late_moves_to_another_cpu),
 	KUNIT_CASE(watchdog_timer_leaves_offline_cpu),
-	KUNIT_CASE(watchdog_stays_on_housekeeping_cpu),
+	KUNIT_CASE(watchdog_timers_are_both_on_the_only_housekeeping_cpu),
 	KUNIT_CASE(watchdog_timer_that_expires_arms_both_timers),
 	KUNIT_CASE(watchdog_visits_only_queues_with_timers),
 	KUNIT_CASE(watchdog_scans_queue_from_start_until_found_empty),
 	KUNIT_CASE(watchdog_that_is_awake_is_not_woken_again),
-	KUNIT_CASE(watchdog_follows_isolated_cpus),
+	KUNIT_CASE(watchdog_updates_which_cpus_are_isolated),
 	KUNIT_CASE(watchdog_can_be_switched_off),
 	{}
 };
