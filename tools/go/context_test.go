@@ -44,7 +44,7 @@ type other struct{ context.Context }
 
 // A context ends at its deadline or that of its parent, whichever is earlier.  As in Go's
 // TestDeadline.
-func TestContextEndsAtEarlierDeadline(t *testing.T) {
+func TestContextEndsAtEarlierOfOwnAndParentDeadline(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
 		start := time.Now()
@@ -159,7 +159,7 @@ func TestCancelFreesSlotOfTimer(t *testing.T) {
 
 // The end of a parent ends its child, and the end of a child does not end its parent.  As in Go's
 // TestParentFinishesChild and TestChildFinishesFirst.
-func TestEndOfParentEndsOnlyChildren(t *testing.T) {
+func TestEndOfContextEndsItsChildrenButNotItsParent(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		parent, cancelParent := context.WithCancel(context.Background())
 		first, cancelFirst := WithTimeout(parent, time.Hour)
@@ -184,7 +184,7 @@ func TestEndOfParentEndsOnlyChildren(t *testing.T) {
 }
 
 // Many contexts expire and are cancelled at the same time.  As in Go's TestSimultaneousCancels.
-func TestErrNeverChangesAfterEnd(t *testing.T) {
+func TestErrOfContextNeverChangesAfterEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		root, cancelRoot := context.WithCancel(context.Background())
 		defer cancelRoot()
@@ -244,7 +244,7 @@ func TestConcurrentCancelsDoNotDeadlock(t *testing.T) {
 
 // In a chain of contexts of both packages, the children end with the error of the context that has
 // ended first.  As in Go's TestLayersCancel and TestLayersTimeout.
-func TestChildrenEndWithErrorOfFirstEndedLayer(t *testing.T) {
+func TestChildrenEndWithErrorOfContextThatEndedFirst(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		for _, cancelFirst := range []bool{true, false} {
 			layers := []context.Context{context.Background()}
@@ -292,7 +292,7 @@ func TestChildrenEndWithErrorOfFirstEndedLayer(t *testing.T) {
 }
 
 // As in Go's TestInvalidDerivedFail.
-func TestNilParentPanics(t *testing.T) {
+func TestContextWithNilParentPanics(t *testing.T) {
 	var none context.Context
 	panicsWith(t, func() { WithTimeout(none, time.Second) })
 	panicsWith(t, func() { WithDeadline(none, time.Now()) })

@@ -37,7 +37,7 @@ func polled(t *testing.T) (*kernelDevice, int) {
 // Each edge wakes the goroutine that waits, even if the edge is made just when the goroutine begins
 // to wait.  The goroutine never reads the pipe, so the pipe stays readable.  The package never
 // reads the device either, since it takes the events from memory.
-func TestEachEdgeWakesWaiter(t *testing.T) {
+func TestEachEpollEdgeWakesWaitingGoroutine(t *testing.T) {
 	d, other := polled(t)
 	var added, taken atomic.Int64
 	const rounds = 5000
@@ -70,7 +70,7 @@ func TestEachEdgeWakesWaiter(t *testing.T) {
 }
 
 // A goroutine that waits gets an error when the file is closed.
-func TestCloseEndsWait(t *testing.T) {
+func TestCloseOfDeviceEndsWaitWithError(t *testing.T) {
 	d, _ := polled(t)
 	ended := make(chan error, 1)
 	go func() { ended <- d.wait(func() bool { return false }) }()
@@ -82,7 +82,7 @@ func TestCloseEndsWait(t *testing.T) {
 }
 
 // KICK, GROW and SETUP return the error number of the kernel, which is ENOTTY for a pipe.
-func TestCallsReturnErrorOfKernel(t *testing.T) {
+func TestKickGrowAndSetupReturnErrorOfKernel(t *testing.T) {
 	d, _ := polled(t)
 	number := uint32(0)
 	if err := d.kick(&number); err != syscall.ENOTTY {
@@ -98,7 +98,7 @@ func TestCallsReturnErrorOfKernel(t *testing.T) {
 
 // The test maps two pages of a file of one page.  A touch of the second page fails, like a touch of
 // the device's memory if the user's limit is reached.
-func TestTouchReportsMissingMemory(t *testing.T) {
+func TestTouchOfSlotReportsMissingMemory(t *testing.T) {
 	d, _ := polled(t)
 	file, err := os.Create(t.TempDir() + "/slots")
 	if err != nil {

@@ -67,7 +67,7 @@ func (s stepped) word(number uint32, want uint64) {
 }
 
 // A KICK is needed only if no check is queued in time, or if the kernel is checking the slot.
-func TestKickOnlyIfCheckIsTooLateOrRunning(t *testing.T) {
+func TestTimerKicksOnlyIfCheckIsTooLateOrRunning(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	var timer *Timer
 	s.kicks("the first start", 1, func() { timer = NewTimer(time.Minute) })
@@ -122,7 +122,7 @@ func TestStopDiscardsUntakenExpiry(t *testing.T) {
 }
 
 // The reader removes the number of a free slot from the ring, and the next expiry adds it again.
-func TestExpiryAfterFreeIsDelivered(t *testing.T) {
+func TestExpiryOfReusedSlotIsDelivered(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	timer := NewTimer(time.Hour)
 	number := timer.t.slot
@@ -140,7 +140,7 @@ func TestExpiryAfterFreeIsDelivered(t *testing.T) {
 }
 
 // The goroutine that takes events has read the owner of a slot.  Then the slot gets another owner.
-func TestFormerOwnerTakesNoEvent(t *testing.T) {
+func TestFormerOwnerOfSlotTakesNoEvent(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	first := NewTimer(time.Hour)
 	number := first.t.slot
@@ -191,7 +191,7 @@ func TestResetDiscardsUntakenExpiry(t *testing.T) {
 
 // A ticker backs off while no goroutine takes its events.  The goroutine that takes the event ends
 // the back-off, and puts one value into the channel.
-func TestTakerEndsBackOff(t *testing.T) {
+func TestGoroutineThatTakesEventEndsBackOff(t *testing.T) {
 	s := newStepped(t, 64, 64)
 	ticker := NewTicker(50 * time.Millisecond)
 	number := ticker.t.slot
@@ -248,7 +248,7 @@ func TestGrowthLosesNoEvent(t *testing.T) {
 }
 
 // If the context cannot grow, package time serves the timers that find no free slot.
-func TestPackageTimeServesIfGrowthIsRefused(t *testing.T) {
+func TestPackageTimeServesTimersIfGrowthIsRefused(t *testing.T) {
 	k, f := useFake(t, 4, 64, false)
 	f.refuse.Store(1)
 	var timers []*Timer
@@ -281,7 +281,7 @@ func TestPackageTimeServesIfGrowthIsRefused(t *testing.T) {
 }
 
 // The package ignores a number that is not that of a slot, which the kernel never writes.
-func TestNumberBeyondSlotsIsIgnored(t *testing.T) {
+func TestSlotNumberOutOfRangeIsIgnored(t *testing.T) {
 	s := newStepped(t, 4, 64)
 	s.f.entries[0] = math.MaxUint32
 	s.f.entries[1] = 4

@@ -84,7 +84,7 @@ func TestStopAfterTickDoesNotBlock(t *testing.T) {
 }
 
 // As in Go's TestTick.
-func TestTickNeedsPositivePeriod(t *testing.T) {
+func TestTickReturnsNilIfPeriodIsNotPositive(t *testing.T) {
 	if Tick(-1) != nil || Tick(0) != nil {
 		t.Error("Tick returns a channel for a period that is not positive")
 	}
@@ -144,7 +144,7 @@ func TestStressLeavesNoTickAfterStop(t *testing.T) {
 }
 
 // Ten goroutines receive the ticks of one ticker.  As in Go's TestTickerConcurrentStress.
-func TestStressGivesTicksToEachReceiver(t *testing.T) {
+func TestEachConcurrentReceiverGetsTicks(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		ticker := NewTicker(time.Nanosecond)
 		defer ticker.Stop()

@@ -15,7 +15,7 @@ import (
 // The behaviors that Go's own tests of timers check, and some more.
 
 // As in Go's TestAfter.
-func TestAfterIsNotEarly(t *testing.T) {
+func TestChannelOfAfterReceivesNoEarlyValue(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const d = 20 * time.Millisecond
 		start := time.Now()
@@ -44,7 +44,7 @@ func TestFunctionMayStartNextTimer(t *testing.T) {
 }
 
 // A goroutine runs the garbage collector all the time.  As in Go's TestAfterStress.
-func TestTickerTicksUnderStressByCollector(t *testing.T) {
+func TestTickerTicksDuringGarbageCollections(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var stop atomic.Bool
 		go func() {
@@ -148,7 +148,7 @@ func TestTimersExpireInOrderOfDeadlines(t *testing.T) {
 
 // 400 goroutines stop timers, some of which expire at that moment.  For each timer, either Stop
 // returns true or the function is called.  As in Go's TestTimerStopStress.
-func TestStressEitherStopsOrCalls(t *testing.T) {
+func TestEachTimerIsStoppedOrCallsItsFunction(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		const timers = 400
 		var calls, stops atomic.Int64
@@ -338,7 +338,7 @@ func TestManyResetsFindTimerPending(t *testing.T) {
 
 // The garbage collector can free the function of a timer that was stopped or has expired.  As in
 // Go's TestTimerGC.
-func TestEndedTimerIsCollected(t *testing.T) {
+func TestFunctionOfEndedTimerIsGarbageCollected(t *testing.T) {
 	onEngines(t, func(t *testing.T) {
 		var collected atomic.Int64
 		use := func(expire bool) {

@@ -205,7 +205,7 @@ static void test_wild_numbers(void)
 	put_into_ring(UINT32_MAX);
 	timerheap_start(th, 1, 1);
 	expect(timerheap_next(th, &event) && event.slot == 1,
-	       "next_skips_a_number_that_is_not_a_slot");
+	       "timerheap_next_skips_a_number_that_is_not_a_slot");
 	expect(allocates(SLOTS), "wrong_numbers_in_the_ring_do_not_affect_alloc");
 	timerheap_free(th, 2);
 	timerheap_free(th, 3);
@@ -233,7 +233,7 @@ static void test_free(void)
 	timerheap_free(th, slot);
 	expect(kicks == before, "free_of_an_expired_timer_makes_no_system_call");
 	expect(timerheap_alloc(th) == slot, "alloc_returns_a_freed_slot_whose_event_was_discarded");
-	expect(!timerheap_next(th, &event), "next_skips_the_event_of_a_freed_slot");
+	expect(!timerheap_next(th, &event), "timerheap_next_skips_the_event_of_a_freed_slot");
 
 	timerheap_start(th, slot, 1);
 	timerheap_free(th, slot);
@@ -273,7 +273,7 @@ static void test_discard(void)
 	timerheap_start(th, slot, 1);
 	slots[slot].expirations |= TIMERHEAP_READING;
 	expect(timerheap_next(th, &event) && event.expirations == 1 && !slots[slot].expirations,
-	       "next_takes_an_event_that_another_reader_was_taking");
+	       "timerheap_next_takes_an_event_that_another_reader_was_taking");
 }
 
 /* Stop and arm a timer while a check has removed the deadline, but has added no expiration yet. */
@@ -311,7 +311,7 @@ static void test_back_off(void)
 	timerheap_start_periodic(th, slot, 1, TIMERHEAP_SEC);
 	before = kicks;
 	expect(timerheap_next(th, &event) && event.expirations == 1 && kicks == before,
-	       "next_does_not_kick_a_timer_that_does_not_back_off");
+	       "timerheap_next_does_not_kick_a_timer_that_does_not_back_off");
 
 	expire(slot);
 	expire(slot);
@@ -319,9 +319,9 @@ static void test_back_off(void)
 	/* Let one more period be due, which the kernel has not checked yet. */
 	slots[slot].deadline = 1;
 	expect(timerheap_next(th, &event) && event.expirations == 3,
-	       "event_counts_the_periods_up_to_the_call_of_next");
+	       "event_counts_the_periods_up_to_the_call_of_timerheap_next");
 	expect(kicks == before + 1 && slots[slot].queued == slots[slot].deadline,
-	       "next_ends_the_back_off_by_one_kick");
+	       "timerheap_next_ends_the_back_off_by_one_kick");
 
 	expire(slot);
 	expire(slot);
@@ -329,8 +329,8 @@ static void test_back_off(void)
 	expire_after_kick = true;
 	expect(timerheap_next(th, &event) && event.expirations == 3 && kicks == before + 2 &&
 	       slots[slot].queued == slots[slot].deadline,
-	       "next_ends_a_back_off_that_follows_its_first_kick");
-	expect(!timerheap_next(th, &event), "next_makes_one_event_of_all_unread_periods");
+	       "timerheap_next_ends_a_back_off_that_follows_its_first_kick");
+	expect(!timerheap_next(th, &event), "timerheap_next_makes_one_event_of_all_unread_periods");
 }
 
 /* Only less slack than before needs a KICK.  A slack of 0 means that of the context, 500. */

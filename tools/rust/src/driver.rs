@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn waiter_counts_only_events_with_its_number() {
+    fn waiter_counts_no_event_of_a_former_owner() {
         let waker = Waker::from(Arc::new(Ignore));
         let waiter = Waiter::default();
         let former = waiter.count_again();

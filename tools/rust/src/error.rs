@@ -108,7 +108,7 @@ mod tests {
     use std::error::Error as _;
 
     #[test]
-    fn negative_results_are_errors_with_names() {
+    fn negative_results_of_the_c_library_become_named_errors() {
         assert_eq!(Error::check(-28), Err(Error::NoSlot));
         assert_eq!(Error::check(-9), Err(Error::Closed));
         assert_eq!(Error::check(-24), Err(Error::Os(24)));

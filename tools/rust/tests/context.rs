@@ -219,7 +219,7 @@ fn slack_makes_timers_late_but_not_early() {
 }
 
 #[test]
-fn instants_need_the_monotonic_clock() {
+fn monotonic_clock_accepts_instants_and_manual_clock_refuses_them() {
     let mut context = Context::new(1).unwrap();
     let timer = context.timer().unwrap();
     let instant = Instant::now() + 3 * MSEC;
@@ -239,7 +239,7 @@ fn instants_need_the_monotonic_clock() {
 }
 
 #[test]
-fn calendar_times_need_the_clock_of_real_time() {
+fn realtime_clock_accepts_system_times_and_refuses_instants() {
     let mut context = Context::builder().clock(Clock::Realtime).open().unwrap();
     let timer = context.timer().unwrap();
     // 500 ms, since the deadline must be read before the timer expires.
@@ -254,7 +254,7 @@ fn calendar_times_need_the_clock_of_real_time() {
 }
 
 #[test]
-fn bounded_iterator_leaves_events_for_the_next() {
+fn bounded_iterator_leaves_other_events_to_the_next_iterator() {
     let mut context = manual(10);
     let timers: Vec<Timer> = (0..10).map(|_| context.timer().unwrap()).collect();
     for timer in &timers {

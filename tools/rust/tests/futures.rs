@@ -130,7 +130,7 @@ fn sleep_is_ready_after_its_deadline_and_waits_again_after_a_reset() {
 }
 
 #[test]
-fn only_the_last_task_that_polled_is_woken() {
+fn sleep_wakes_only_the_last_task_that_polled_it() {
     let driver = Driver::new(&manual()).unwrap();
     let mut sleep = driver.sleep(at(10)).unwrap();
     let tasks = [wakes(), wakes()];
@@ -147,7 +147,7 @@ fn only_the_last_task_that_polled_is_woken() {
 }
 
 #[test]
-fn dropped_sleep_wakes_no_task_and_keeps_none() {
+fn dropped_sleep_wakes_no_task_and_keeps_no_waker() {
     let driver = Driver::new(&manual()).unwrap();
     let task = wakes();
     let waker = Waker::from(task.clone());
@@ -230,7 +230,7 @@ fn interval_counts_no_period_of_a_former_owner_of_its_slot() {
 }
 
 #[test]
-fn no_wake_up_is_lost() {
+fn no_wake_up_of_concurrent_sleeps_is_lost() {
     let threads: Vec<_> = (0..4_u64)
         .map(|number| {
             thread::spawn(move || {
@@ -268,7 +268,7 @@ fn threads_that_create_and_drop_timeouts_leak_no_slot() {
 }
 
 #[test]
-fn driver_grows_for_futures_that_sleep_at_once() {
+fn driver_grows_its_context_for_4000_concurrent_sleeps() {
     let driver = Driver::new(&manual().slots(2).max_slots(5000)).unwrap();
     let mut sleeps: Vec<Sleep> = (0..4000).map(|_| driver.sleep(at(10)).unwrap()).collect();
     for sleep in &mut sleeps {

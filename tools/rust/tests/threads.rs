@@ -64,7 +64,7 @@ fn run(
 }
 
 #[test]
-fn each_arming_ends_once() {
+fn each_arming_ends_once_if_threads_share_timers() {
     // Here each start begins an arming, even if it replaces the deadline of a pending timer.
     // Exactly one of three counts each arming: the result of a later start, that of a stop, or an
     // event.
