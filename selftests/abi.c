@@ -290,7 +290,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 }
 
 /* SETUP returns the layout of mapped memory, whether or not the program asks for it. */
-TEST_F(abi, setup_returns_layout)
+TEST_F(abi, setup_returns_layout_of_mapped_memory)
 {
 	for (uint32_t asked = 0; asked <= TIMERHEAP_LAYOUT; asked += TIMERHEAP_LAYOUT) {
 		struct timerheap_setup setup = {
@@ -308,7 +308,7 @@ TEST_F(abi, setup_returns_layout)
 }
 
 /* QUERY returns the inputs that SETUP was called with, and the outputs that SETUP has returned. */
-TEST_F(abi, query_returns_setup)
+TEST_F(abi, query_returns_inputs_and_outputs_of_setup)
 {
 	struct timerheap_setup setups[] = {
 		{ .clock = TIMERHEAP_CLOCK_MANUAL, .slots = 1, .slack = 77 },
@@ -376,7 +376,7 @@ FIXTURE_TEARDOWN(max_slots)
 	close(self->fd);
 }
 
-TEST_F(max_slots, setup_obeys_max_slots)
+TEST_F(max_slots, setup_refuses_more_slots_than_parameter_max_slots)
 {
 	struct timerheap_info info;
 
@@ -388,7 +388,7 @@ TEST_F(max_slots, setup_obeys_max_slots)
 	EXPECT_EQ(0, th_setup(self->fd, CLOCK_MONOTONIC, 100));
 }
 
-TEST_F(max_slots, slots_are_limited_to_16777216)
+TEST_F(max_slots, setup_accepts_at_most_16777216_slots)
 {
 	struct timerheap_event event;
 	struct timerheap_info info;
@@ -436,7 +436,7 @@ TEST_F(abi, calls_before_setup_are_refused)
  * A request with an unknown number, magic or direction fails with ENOTTY and leaves its
  * argument untouched.
  */
-TEST_F(abi, unknown_requests_are_refused)
+TEST_F(abi, unknown_ioctl_requests_are_refused)
 {
 	char arg[4096];
 
@@ -749,7 +749,7 @@ static void count_events(const struct timerheap_event *events, int nr, int *seen
  * copy_to_user() of arm64 may copy more bytes than its return value states.  So the test tries each
  * multiple of 8 below the size of an event.
  */
-TEST_F(short_array, events_that_do_not_fit_stay_in_ring)
+TEST_F(short_array, read_and_wait_leave_in_ring_events_that_do_not_fit)
 {
 	struct timerheap_event rest[ALL];
 	int seen[ALL] = {}, rounds = 0, n;
@@ -774,7 +774,7 @@ TEST_F(short_array, events_that_do_not_fit_stay_in_ring)
 }
 
 /* DRAIN stops the timers that it can report.  The other timers stay pending. */
-TEST_F(short_array, drain_leaves_timers_that_do_not_fit_pending)
+TEST_F(short_array, drain_leaves_pending_the_timers_that_do_not_fit)
 {
 	struct timerheap_pending *pending = (void *)self->end;
 	uint32_t first = 0;

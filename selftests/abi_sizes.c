@@ -153,7 +153,7 @@ TEST_F(abi_sizes, no_structure_of_header_is_shorter_than_minimum)
  * A structure that is shorter than the minimum is refused, and not written.  If missing fields
  * counted as 0, a short STOP would stop slot 0.
  */
-TEST_F(abi_sizes, structure_below_minimum_is_refused)
+TEST_F(abi_sizes, call_refuses_structure_shorter_than_minimum)
 {
 	const struct size_case *c;
 
@@ -172,7 +172,7 @@ TEST_F(abi_sizes, structure_below_minimum_is_refused)
  * A structure that has at least the minimum size is accepted.  It gets the same outputs as a
  * structure of the kernel's size, up to its own end, and the kernel accesses no byte beyond it.
  */
-TEST_F(abi_sizes, shorter_structure_gets_its_part_of_outputs)
+TEST_F(abi_sizes, call_fills_shorter_structure_up_to_its_end)
 {
 	char whole[sizeof(struct timerheap_info)];
 	const struct size_case *c;
@@ -196,7 +196,7 @@ TEST_F(abi_sizes, shorter_structure_gets_its_part_of_outputs)
  * The kernel accepts a structure that is longer than its own if the bytes that it does not know
  * are 0.  INFO accepts any bytes, and sets them to 0.
  */
-TEST_F(abi_sizes, longer_structure_is_accepted)
+TEST_F(abi_sizes, call_accepts_longer_structure_if_unknown_bytes_are_0)
 {
 	const struct size_case *c;
 
@@ -219,7 +219,7 @@ TEST_F(abi_sizes, longer_structure_is_accepted)
  * If a field that this kernel does not know is not 0, the kernel refuses the call, which changes
  * nothing.  INFO is left out, since it has no inputs.
  */
-TEST_F(abi_sizes, unknown_field_that_is_not_0_is_refused)
+TEST_F(abi_sizes, call_refuses_unknown_field_that_is_not_0)
 {
 	char before[sizeof(struct timerheap_info) + MORE];
 	const struct size_case *c;
@@ -247,7 +247,7 @@ TEST_F(abi_sizes, unknown_field_that_is_not_0_is_refused)
  * The kernel also reads the end of a longer structure, although it knows no field there.  If that
  * end is in unmapped memory, the kernel refuses the call.
  */
-TEST_F(abi_sizes, longer_structure_with_unmapped_end_is_refused)
+TEST_F(abi_sizes, call_refuses_longer_structure_with_unmapped_end)
 {
 	const struct size_case *c;
 

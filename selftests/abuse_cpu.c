@@ -191,7 +191,7 @@ TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
 }
 
 /* These loads do not back off, but the limit user_cpu_percent bounds their CPU time. */
-TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
+TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_leave_cpu_to_tasks, 240)
 {
 	static const struct load loads[] = {
 		{ "17 tickers, read", abuse_read_tickers, 17, 0, 1 },
@@ -212,7 +212,7 @@ TEST_F_TIMEOUT(abuse, active_user_leaves_cpu_to_tasks, 240)
  * have stopped the machine (core/budget.c).  If the clock counts instructions, the test measures
  * this load for 10 s, so that the part that is not charged counts little.
  */
-TEST_F_TIMEOUT(abuse, many_waiters_leave_cpu_to_tasks, 400)
+TEST_F_TIMEOUT(abuse, wake_ups_of_many_waiters_leave_cpu_to_tasks, 400)
 {
 	static const struct load loads[] = {
 		{ "1000 threads wait", abuse_wake_threads, 1000, 0, 1,
@@ -229,7 +229,7 @@ TEST_F_TIMEOUT(abuse, many_waiters_leave_cpu_to_tasks, 400)
 }
 
 /* The abusers run on CPU 1.  Their timers are queued on CPU 0, where the task computes. */
-TEST_F_TIMEOUT(abuse, calls_on_another_cpu_leave_cpu_to_tasks, 240)
+TEST_F_TIMEOUT(abuse, calls_from_another_cpu_leave_cpu_of_timers_to_tasks, 240)
 {
 	static const struct load loads[] = {
 		{ "200 tickers, read on CPU 1", abuse_read_tickers, 200, 1, 1 },

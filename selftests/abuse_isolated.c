@@ -60,7 +60,7 @@ static int setup_on(int fd, int cpu)
 }
 
 /* Without CAP_SYS_NICE a program can place timers on the other CPUs, but not on an isolated one. */
-TEST_F(abuse_isolated, setup_on_isolated_cpu_needs_cap_sys_nice)
+TEST_F(abuse_isolated, setup_that_names_isolated_cpu_needs_cap_sys_nice)
 {
 	int other = 0, fds[3];
 	cpu_set_t all;
@@ -134,7 +134,7 @@ static int use_context(clockid_t clock, uint32_t slots)
 #define CALLS_OF_KERNEL	3
 
 /* Programs that set up and close contexts send no interrupt to an isolated CPU. */
-TEST_F_TIMEOUT(abuse_isolated, setups_and_closes_send_no_interrupt, 200)
+TEST_F_TIMEOUT(abuse_isolated, setups_and_closes_send_no_interrupt_to_isolated_cpu, 200)
 {
 	static const struct {
 		clockid_t clock;
@@ -161,7 +161,7 @@ TEST_F_TIMEOUT(abuse_isolated, setups_and_closes_send_no_interrupt, 200)
 }
 
 /* Timers and tickers that other CPUs start, stop and move send no interrupt to an isolated CPU. */
-TEST_F_TIMEOUT(abuse_isolated, timers_of_other_cpus_send_no_interrupt, 60)
+TEST_F_TIMEOUT(abuse_isolated, timers_of_other_cpus_send_no_interrupt_to_isolated_cpu, 60)
 {
 	struct th_churners churners;
 	int64_t before, calls;

@@ -5,7 +5,7 @@
  *
  * Most tests try an abuse by a user without privileges, or by a container.  Two tests check
  * what the limits must permit: default_limits_permit_million_timers, and
- * unused_slots_are_not_charged.  The tests need root, to become these users.
+ * unused_slots_are_not_charged_to_user.  The tests need root, to become these users.
  *
  * Two tests are skipped unless the machine has a certain amount of memory.
  * user_at_memory_limit_causes_no_oom_kill needs at most 512 MiB, since memory must be scarce.
@@ -262,7 +262,7 @@ static void nobody_fills_in_cgroup(struct child *parent)
 }
 
 /* At least 99 % of the memory that a user takes is charged to the memory cgroup of the task. */
-TEST_F_TIMEOUT(abuse_memory, memory_is_charged_to_cgroup, TIME_LIMIT)
+TEST_F_TIMEOUT(abuse_memory, memory_of_contexts_is_charged_to_cgroup_of_task, TIME_LIMIT)
 {
 	struct child child;
 	int64_t before;
@@ -293,7 +293,7 @@ static void nobody_reserves(struct child *parent)
  * A user has set up two contexts of the maximum size, and uses none of their slots.  The same user
  * can still start a timer in another context.
  */
-TEST_F_TIMEOUT(abuse_memory, unused_slots_are_not_charged, TIME_LIMIT)
+TEST_F_TIMEOUT(abuse_memory, unused_slots_are_not_charged_to_user, TIME_LIMIT)
 {
 	struct child holder = child_start(nobody_reserves), other;
 
@@ -332,7 +332,7 @@ static void user_starts(struct child *parent)
 }
 
 /* A user and the subordinate user IDs in the user's namespaces share one limit. */
-TEST_F_TIMEOUT(abuse_memory, subordinate_users_share_a_limit, TIME_LIMIT)
+TEST_F_TIMEOUT(abuse_memory, user_and_subordinate_users_share_a_memory_limit, TIME_LIMIT)
 {
 	struct child first = child_start(first_subordinate_fills), second, user;
 
@@ -374,7 +374,7 @@ static void container_nests(struct child *parent)
 }
 
 /* Containers that root has made have limits of their own, even if they have the same user IDs. */
-TEST_F_TIMEOUT(abuse_memory, containers_of_root_have_limits_of_their_own, TIME_LIMIT)
+TEST_F_TIMEOUT(abuse_memory, containers_made_by_root_have_separate_memory_limits, TIME_LIMIT)
 {
 	struct child one = child_start(container_fills), other;
 
@@ -389,7 +389,7 @@ TEST_F_TIMEOUT(abuse_memory, containers_of_root_have_limits_of_their_own, TIME_L
 }
 
 /* A container cannot get a second limit by a namespace within its own. */
-TEST_F_TIMEOUT(abuse_memory, nested_namespace_has_the_limit_of_its_container, TIME_LIMIT)
+TEST_F_TIMEOUT(abuse_memory, nested_user_namespace_shares_memory_limit_of_container, TIME_LIMIT)
 {
 	struct child child = child_start(container_nests);
 
@@ -526,7 +526,7 @@ static int close_by_kernel_thread(int fd)
 }
 
 /* The release of a context with many timers does not delay the release of other files. */
-TEST_F_TIMEOUT(abuse_memory, release_delays_no_other_file, 200)
+TEST_F_TIMEOUT(abuse_memory, release_of_context_with_many_timers_delays_no_other_release, 200)
 {
 	const int slots = th_slow() ? 1 << 12 : 1 << 18;
 	int fd = th_context(CLOCK_MONOTONIC, slots), watch = th_open();

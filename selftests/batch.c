@@ -189,7 +189,7 @@ static struct timerheap_op random_op(unsigned int *seed)
 }
 
 /* 10 000 operations in one call have the effect of 10 000 single calls. */
-TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
+TEST_F_TIMEOUT(batch, batch_has_same_results_as_single_calls, 60)
 {
 	enum { NR = 10000 };
 	unsigned int seed = 1, counts[2] = {};
@@ -228,7 +228,7 @@ TEST_F_TIMEOUT(batch, batch_equals_single_calls, 60)
  * boundary if the kernel can read all of that operation and write its @result.  So the
  * second page must be readable, and @result, at offset 12, must be in the first page.
  */
-TEST_F(batch, done_counts_operations_before_a_fault)
+TEST_F(batch, batch_returns_number_of_operations_before_a_fault)
 {
 	const size_t page = sysconf(_SC_PAGESIZE), size = sizeof(struct timerheap_op);
 	char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
@@ -276,7 +276,7 @@ TEST_F(batch, operations_in_read_only_memory_are_not_executed)
 }
 
 /* Before BATCH returns, it expires the timers that are due, and wakes waiters of their events. */
-TEST_F(batch, due_timers_expire_and_wake_within_the_call)
+TEST_F(batch, batch_expires_due_timers_and_wakes_waiters_before_return)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
 	struct timerheap_op ops[100];
@@ -335,7 +335,7 @@ FIXTURE_TEARDOWN(eventfd)
  * Each call or run that adds entries to the ring adds 1 to the eventfd.  An expiry of a slot
  * that has an entry in the ring adds nothing.
  */
-TEST_F(eventfd, each_run_with_events_adds_one)
+TEST_F(eventfd, each_call_or_run_with_events_adds_1_to_eventfd)
 {
 	struct timerheap_event events[SLOTS];
 	int64_t at;
@@ -368,7 +368,7 @@ TEST_F(eventfd, each_run_with_events_adds_one)
 }
 
 /* A timer that is stopped before its deadline adds nothing to the eventfd. */
-TEST_F(eventfd, stopped_timer_adds_nothing)
+TEST_F(eventfd, stopped_timer_adds_nothing_to_eventfd)
 {
 	int64_t begin;
 	int stopped;
@@ -405,7 +405,7 @@ TEST_F(eventfd, each_new_event_signals_the_eventfd)
  * Registering an eventfd replaces the previous eventfd.  If events are unread, the
  * registration also signals the new eventfd.
  */
-TEST_F(eventfd, registration_signals_unread_events)
+TEST_F(eventfd, registration_signals_eventfd_if_events_are_unread)
 {
 	struct timerheap_event event;
 	int second = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -442,7 +442,7 @@ TEST_F(eventfd, registration_signals_unread_events)
  * Contexts can share an eventfd.  Each START here makes one event within the call, and so adds 1.
  * In semaphore mode each of these events permits one read of the eventfd.
  */
-TEST_F(eventfd, contexts_share_an_eventfd)
+TEST_F(eventfd, events_of_several_contexts_signal_one_eventfd)
 {
 	int fds[2], semaphore = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 
@@ -465,7 +465,7 @@ TEST_F(eventfd, contexts_share_an_eventfd)
 }
 
 /* Each run or call that adds an event is an edge for epoll, also if the eventfd is not read. */
-TEST_F(eventfd, each_run_is_an_epoll_edge)
+TEST_F(eventfd, each_call_or_run_with_events_makes_an_epoll_edge)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
 	int epoll = epoll_create1(0);
@@ -527,7 +527,7 @@ TEST_F_TIMEOUT(eventfd, last_eventfd_is_signaled_after_replacements, 60)
  * A program can close a context and its eventfd in either order while timers expire.  No
  * timer stays in the heaps.
  */
-TEST_F_TIMEOUT(eventfd, close_while_timers_expire_leaves_no_timer, 60)
+TEST_F_TIMEOUT(eventfd, close_of_context_or_eventfd_during_expiry_leaves_no_timer, 60)
 {
 	int64_t before = th_entries(self->fd);
 

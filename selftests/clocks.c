@@ -39,7 +39,7 @@ FIXTURE_TEARDOWN(clock)
 }
 
 /* A relative timer does not expire early, and its event has times of the context's clock. */
-TEST_F(clock, relative_timer_expires_by_its_clock)
+TEST_F(clock, relative_timer_expires_on_clock_of_context_and_not_early)
 {
 	struct timerheap_event event;
 	int64_t start = clock_now(variant->id);
@@ -52,7 +52,7 @@ TEST_F(clock, relative_timer_expires_by_its_clock)
 }
 
 /* The event of an absolute timer has exactly the deadline given to START. */
-TEST_F(clock, absolute_deadline_is_exact)
+TEST_F(clock, event_has_exactly_the_absolute_deadline_of_start)
 {
 	struct timerheap_event event;
 	int64_t at = clock_now(variant->id) + 30 * MSEC;
@@ -211,7 +211,7 @@ TEST_F(step, step_back_delays_realtime_timers)
  * timer expires when the stepped clock reaches that time.  But a step does not affect a relative
  * timerfd on CLOCK_REALTIME, nor a timer of a context on CLOCK_MONOTONIC.
  */
-TEST_F(step, relative_deadline_follows_a_step_unlike_timerfd)
+TEST_F(step, relative_timer_expires_by_stepped_clock_unlike_timerfd)
 {
 	int forward = timerfd_create(CLOCK_REALTIME, 0), back = timerfd_create(CLOCK_REALTIME, 0);
 	struct itimerspec far = { .it_value.tv_sec = 1000 }, near = { .it_value.tv_sec = 1 };
@@ -312,7 +312,7 @@ static int read_event(int fd)
 }
 
 /* SETUP accepts TIMERHEAP_CANCEL_ON_SET for CLOCK_REALTIME only. */
-TEST_F(cancel_on_set, flag_is_refused_on_other_clocks)
+TEST_F(cancel_on_set, setup_refuses_flag_for_clocks_other_than_realtime)
 {
 	EXPECT_EQ(-EINVAL, cancel_on_set_context(CLOCK_MONOTONIC, TIMERHEAP_CANCEL_ON_SET));
 	EXPECT_EQ(-EINVAL, cancel_on_set_context(CLOCK_BOOTTIME, TIMERHEAP_CANCEL_ON_SET));
@@ -405,7 +405,7 @@ TEST_F(cancel_on_set, step_expires_timers_with_slack_at_rounded_deadline)
 }
 
 /* Slewing, a gradual correction of the clock by adjtimex(), is not reported as a step. */
-TEST_F(cancel_on_set, slewing_is_no_step)
+TEST_F(cancel_on_set, slewing_is_not_reported_as_clock_step)
 {
 	struct timex timex = { .modes = ADJ_OFFSET_SINGLESHOT, .offset = 5000 };
 
@@ -429,7 +429,7 @@ static pid_t step_later(int64_t by)
 }
 
 /* A step wakes WAIT, poll() and read(), and signals the eventfd. */
-TEST_F(cancel_on_set, step_wakes_sleepers)
+TEST_F(cancel_on_set, step_wakes_wait_poll_and_read_and_signals_eventfd)
 {
 	struct timerheap_event event;
 	int efd = eventfd(0, 0);
@@ -458,7 +458,7 @@ TEST_F(cancel_on_set, step_wakes_sleepers)
  * A step forward or back wakes a sleeping WAIT within 100 ms.  The host may delay some of the
  * wake-ups, so the test requires this of at least 5 of the 9 steps.
  */
-TEST_F(cancel_on_set, step_wakes_sleepers_at_once)
+TEST_F(cancel_on_set, step_wakes_sleeping_wait_within_100_ms)
 {
 	int64_t *stepped = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
 				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -483,7 +483,7 @@ TEST_F(cancel_on_set, step_wakes_sleepers_at_once)
 }
 
 /* The leap second, a step that the kernel makes by itself, wakes a sleeping WAIT. */
-TEST_F(cancel_on_set, leap_second_wakes_sleepers)
+TEST_F(cancel_on_set, leap_second_wakes_sleeping_wait)
 {
 	struct timex timex = { .modes = ADJ_STATUS, .status = STA_INS };
 	int64_t day = 24 * 3600 * SEC, real = clock_now(CLOCK_REALTIME), offset;

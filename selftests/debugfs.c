@@ -160,7 +160,7 @@ FIXTURE_TEARDOWN(debugfs)
  * The lines of a user's heaps add up to what INFO shows the user.  With CAP_SYS_ADMIN, INFO would
  * show the sums over the heaps of all users, so the test first drops its capabilities.
  */
-TEST_F(debugfs, heaps_add_up_to_info)
+TEST_F(debugfs, counters_of_heaps_add_up_to_those_of_info)
 {
 	struct timerheap_event events[SLOTS / 2];
 	struct timerheap_info before, info;
@@ -248,7 +248,7 @@ TEST_F_TIMEOUT(debugfs, freed_account_decreases_no_counter, 60)
  * The column "first" is the time until the first deadline of a heap, in ns; "-": no timer of the
  * heap will expire.  Such a heap must be empty if no program starts a timer with TIMERHEAP_NEVER.
  */
-TEST_F(debugfs, first_deadline_is_shown)
+TEST_F(debugfs, each_heap_shows_time_until_its_first_deadline)
 {
 	struct timerheap_info info;
 	int64_t first, least = INT64_MAX;
@@ -293,7 +293,7 @@ static int64_t expired_above(const char *text, int64_t least)
 }
 
 /* The histogram counts each expiration once, in the step of its lateness. */
-TEST_F(debugfs, each_expiration_is_in_histogram)
+TEST_F(debugfs, lateness_histogram_counts_each_expiration_once)
 {
 	char *before = read_file("lateness"), *after;
 	struct timerheap_event events[SLOTS];
@@ -315,7 +315,7 @@ TEST_F(debugfs, each_expiration_is_in_histogram)
 }
 
 /* A context has one line in the file "contexts", from open() until close(). */
-TEST_F(debugfs, context_has_one_line)
+TEST_F(debugfs, context_has_one_line_until_it_is_closed)
 {
 	char *text = read_file("contexts");
 	const char *line;
@@ -369,7 +369,7 @@ TEST_F(debugfs, context_has_one_line)
  * Special characters in the name of a command are escaped.  The context has no SETUP, so its
  * line shows no clock and 0 slots.
  */
-TEST_F(debugfs, special_characters_are_escaped)
+TEST_F(debugfs, special_characters_in_command_name_are_escaped)
 {
 	const char *line;
 	char *text;
@@ -415,7 +415,7 @@ static void *open_and_close(void *arg)
  * While other contexts are opened and closed, a context that stays open is on exactly one line of
  * each reading.
  */
-TEST_F_TIMEOUT(debugfs, reading_is_complete_while_contexts_change, 60)
+TEST_F_TIMEOUT(debugfs, open_context_has_one_line_while_others_open_and_close, 60)
 {
 	struct rlimit limit = { 4096, 4096 };
 	struct background background = {};
@@ -458,7 +458,7 @@ TEST_F_TIMEOUT(debugfs, reading_is_complete_while_contexts_change, 60)
 }
 
 /* Only root can open the files. */
-TEST_F(debugfs, only_root_can_read)
+TEST_F(debugfs, only_root_can_read_the_files)
 {
 	static const char * const files[] = { "heaps", "lateness", "contexts", "accounts" };
 	struct stat st;

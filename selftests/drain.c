@@ -169,7 +169,7 @@ TEST_F(drain, ticker_that_expires_during_drain_has_event_and_next_deadline)
 }
 
 /* If a ticker expires before DRAIN, its event stays after DRAIN, until a start discards it. */
-TEST_F(drain, expirations_of_drained_ticker_stay_until_start)
+TEST_F(drain, event_of_ticker_stays_after_drain_until_start)
 {
 	struct timerheap_advance advance = { .time = 3 * MSEC + 1, .flags = TIMERHEAP_ABSTIME };
 	struct timerheap_pending pending[2];
@@ -196,7 +196,7 @@ TEST_F(drain, expirations_of_drained_ticker_stay_until_start)
 }
 
 /* One-shot timers expire during DRAIN: each one is in the array or has an event, never both. */
-TEST_F_TIMEOUT(drain, each_timer_is_returned_or_has_event, 120)
+TEST_F_TIMEOUT(drain, expiring_timer_is_in_array_of_drain_or_has_event, 120)
 {
 	struct timerheap_pending pending[SLOTS];
 	struct timerheap_event events[SLOTS];

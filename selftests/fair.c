@@ -205,7 +205,7 @@ static void report(struct __test_metadata *_metadata, const char *when, struct m
  * for half of the run on average.  With the limit such runs are rare, so the average wait is less
  * than a quarter of that without the limit.  Without TIMERHEAP_EXACT= the test checks no wait.
  */
-TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_other_users, 220)
+TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
 {
 	const int tickers_each =
 		abuse_permitted_slots(self->fd, th_slow() ? 1000 : 1000000) / self->cpus;
@@ -254,7 +254,7 @@ TEST_F_TIMEOUT(fair, limit_bounds_lateness_of_other_users, 220)
  * and the estimate matters little.  For such a load the test requires three quarters of the
  * share.  Without TIMERHEAP_EXACT=, the test requires one tenth of the share for all loads.
  */
-TEST_F_TIMEOUT(fair, runs_leave_a_fifth_to_tasks, 220)
+TEST_F_TIMEOUT(fair, runs_leave_a_fifth_of_cpu_to_tasks, 220)
 {
 	static const struct {
 		const char *name;

@@ -474,7 +474,7 @@ TEST_F_TIMEOUT(faults, each_failed_operation_can_be_repeated, 120)
  * The first START of a context allocates memory for its slot.  If the user's heap on this CPU was
  * never used, the START also allocates a segment and the directory of that heap.
  */
-TEST_F_TIMEOUT(faults, failed_first_start_can_be_repeated, 60)
+TEST_F_TIMEOUT(faults, failed_first_start_of_context_can_be_repeated, 60)
 {
 	static const struct operation start = { "the first START", op_start, 7 };
 

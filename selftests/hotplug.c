@@ -106,7 +106,7 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
  * After CPUs have been offline, each CPU drives its own heap again, with all timers that were
  * started on it.  TIMERHEAP_CYCLES sets how often all CPUs but one go offline and online.
  */
-TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu, 3600)
+TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu_when_it_is_online_again, 3600)
 {
 	const char *cycles = getenv("TIMERHEAP_CYCLES");
 	struct system_heap before[64], after[64];
@@ -153,7 +153,7 @@ TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu, 3600)
 }
 
 /* A heap that several CPUs share is driven by one of them that is online. */
-TEST_F_TIMEOUT(hotplug, shared_heap_is_driven_by_a_cpu_that_shares_it, 60)
+TEST_F_TIMEOUT(hotplug, heap_of_offline_cpu_is_driven_by_cpu_that_shares_it, 60)
 {
 	struct system_heap heaps[64];
 
@@ -179,7 +179,7 @@ TEST_F_TIMEOUT(hotplug, shared_heap_is_driven_by_a_cpu_that_shares_it, 60)
 }
 
 /* A CPU that is online again drives timers again. */
-TEST_F_TIMEOUT(hotplug, cpu_online_again_drives_timers, 60)
+TEST_F_TIMEOUT(hotplug, cpu_that_is_online_again_drives_timers, 60)
 {
 	int64_t at, lead = 0;
 	struct timerheap_event event;
@@ -212,7 +212,7 @@ TEST_F_TIMEOUT(hotplug, cpu_online_again_drives_timers, 60)
 }
 
 /* A periodic timer of a CPU that goes offline and online loses no period. */
-TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period, 60)
+TEST_F_TIMEOUT(hotplug, periodic_timer_loses_no_period_while_its_cpu_is_offline, 60)
 {
 	const int64_t period = 20 * MSEC, first = now() + period;
 	uint64_t ticks = 0, deadline = 0;

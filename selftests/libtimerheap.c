@@ -95,7 +95,7 @@ TEST(unlimited_context_bound_to_cpu_allows_10_us_period)
 }
 
 /* A timer whose slack is 0 has the slack given to SETUP.  A slack of 1 makes a timer exact. */
-TEST(setup_slack_is_the_default)
+TEST(timer_without_slack_of_its_own_has_slack_of_setup)
 {
 	struct timerheap_setup setup = {
 		/* With this slack, a deadline is rounded up to a multiple of 9 years. */
@@ -233,7 +233,7 @@ TEST_F(lib, each_slot_is_allocated_once)
 	EXPECT_EQ(-ENOSPC, timerheap_alloc(self->th));
 }
 
-TEST_F(lib, start_stop_and_postpone_report_pending)
+TEST_F(lib, start_stop_and_postpone_report_whether_timer_was_pending)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -279,7 +279,7 @@ TEST_F(lib, start_stop_and_postpone_report_pending)
 }
 
 /* timerheap_arm() asks for a KICK only if the kernel would check the slot too late or never. */
-TEST_F(lib, arm_asks_for_kick_only_if_needed)
+TEST_F(lib, arm_asks_for_kick_only_if_check_is_too_late)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -340,7 +340,7 @@ static bool reopen_and_start(struct timerheap *th)
  * queued for deadlines before the new ones.  The test forks a child with strict seccomp, which
  * permits only read(), write(), exit and sigreturn.  Any other system call kills the child.
  */
-TEST_F(lib, stop_start_and_postpone_make_no_system_call)
+TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 {
 	bool in_process = library_in_process();
 	const int rounds = 100000;
@@ -387,7 +387,7 @@ TEST_F(lib, stop_start_and_postpone_make_no_system_call)
 }
 
 /* Timers with slack are in buckets.  A smaller slack takes effect at once. */
-TEST_F(lib, timers_with_slack_are_in_buckets)
+TEST_F(lib, timers_with_slack_are_in_buckets_until_slack_is_reduced)
 {
 	uint64_t before, bucketed, at;
 	struct timerheap_event event;
@@ -593,7 +593,7 @@ TEST_F(lib, periodic_deadlines_do_not_drift)
 }
 
 /* timerheap_has_events() does not take the event. */
-TEST_F(lib, has_events_until_the_event_is_taken)
+TEST_F(lib, timerheap_has_events_is_true_until_the_event_is_taken)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -607,7 +607,7 @@ TEST_F(lib, has_events_until_the_event_is_taken)
 }
 
 /* timerheap_free() discards an event that was not taken, and the slot can be allocated at once. */
-TEST_F(lib, free_discards_event)
+TEST_F(lib, free_of_slot_discards_its_untaken_event)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;
@@ -645,7 +645,7 @@ TEST_F(lib, free_discards_event)
  * A stop, and a start of an idle timer, discard the event of the former arming.  So after them the
  * program may free the data to which the event points.
  */
-TEST_F(lib, stop_and_start_discard_event)
+TEST_F(lib, stop_and_start_discard_untaken_event)
 {
 	struct timerheap *th = self->th;
 	struct timerheap_event event;

@@ -223,7 +223,7 @@ static void kill_and_succeed(struct __test_metadata *_metadata, const int socket
 }
 
 /* In each round the test kills a program that is starting timers. */
-TEST_F_TIMEOUT(adopt, successor_loses_and_doubles_no_timer, 300)
+TEST_F_TIMEOUT(adopt, successor_of_killed_program_loses_and_doubles_no_timer, 300)
 {
 	int step = getenv("TIMERHEAP_SECONDS") ? ROUNDS / 3 : 1;
 
@@ -237,7 +237,7 @@ TEST_F_TIMEOUT(adopt, successor_loses_and_doubles_no_timer, 300)
 }
 
 /* The test kills a program that has started a million timers.  Some of them may have expired. */
-TEST_F_TIMEOUT(adopt, million_timers_survive_their_program, 200)
+TEST_F_TIMEOUT(adopt, million_timers_survive_kill_of_their_program, 200)
 {
 	/* A million timers that expire one by one in 20 s exceed a user's limit of CPU time. */
 	struct round round = { .timers = MANY, .flags = TIMERHEAP_UNLIMITED, .span = 20 * SEC };
@@ -459,7 +459,7 @@ static int step_through_sort(pid_t pid, const struct timerheap_ring *ring, struc
  * A program may be killed after any instruction of timerheap_sync(), which sorts the events in
  * shared memory.  Whatever that instruction was, the successor finds the event of each slot once.
  */
-TEST_F(adopt, successor_finds_each_event_after_kill_in_sort)
+TEST_F(adopt, successor_finds_each_event_once_after_kill_during_sort)
 {
 	static struct sorted states[512];
 	struct timerheap *th, *next;
@@ -577,7 +577,7 @@ TEST_F(adopt, copy_of_descriptor_keeps_timer_after_close_and_exec)
 }
 
 /* A descriptor that has no context is refused, and stays open. */
-TEST_F(adopt, descriptor_without_context_is_refused)
+TEST_F(adopt, open_refuses_descriptor_without_context)
 {
 	int raw = th_open();
 
@@ -598,7 +598,7 @@ TEST_F(adopt, descriptor_without_context_is_refused)
  * library refuses a context with another version.  Version 2 had no GAP, so a successor could not
  * finish a sort during which the predecessor was killed.
  */
-TEST_F(adopt, context_of_older_library_is_refused)
+TEST_F(adopt, open_refuses_context_of_older_library)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, 1), *next;
 	int copy;

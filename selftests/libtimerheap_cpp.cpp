@@ -74,7 +74,7 @@ using thirds = duration<std::int64_t, std::ratio<1, 3>>;
 using sevenths = duration<std::int64_t, std::ratio<1, 7>>;
 using frames = duration<std::int64_t, std::ratio<1001, 30000>>;
 
-TEST(whole_units_convert_exactly)
+TEST(durations_of_whole_nanoseconds_convert_exactly)
 {
 	static_assert(up(1ns) == 1 && up(7us) == 7000 && up(3ms) == 3000000);
 	static_assert(up(2h) == 7200000000000);
@@ -85,7 +85,7 @@ TEST(whole_units_convert_exactly)
 	EXPECT(up(duration<float, std::milli>(0.5F)) == 500000);
 }
 
-TEST(fractions_round_up_but_slack_rounds_down)
+TEST(fraction_of_nanosecond_rounds_deadline_up_and_slack_down)
 {
 	EXPECT(up(picoseconds(1)) == 1 && down(picoseconds(1)) == 0);
 	EXPECT(up(picoseconds(1000)) == 1 && down(picoseconds(1000)) == 1);
@@ -97,7 +97,7 @@ TEST(fractions_round_up_but_slack_rounds_down)
 	EXPECT(down(duration<double, std::nano>(1.75)) == 1);
 }
 
-TEST(conversions_saturate_and_never_overflow)
+TEST(durations_out_of_range_saturate_and_never_overflow)
 {
 	expect_saturation<std::chrono::hours>();
 	expect_saturation<std::chrono::seconds>();
@@ -145,7 +145,7 @@ static bool never_expires(Start start)
 	return true;
 }
 
-TEST(extreme_deadlines_expire_never_or_at_once)
+TEST(latest_deadline_never_expires_and_earliest_expires_at_once)
 {
 	using hour_time = std::chrono::time_point<manual, std::chrono::hours>;
 
@@ -267,7 +267,7 @@ TEST(options_choose_engine_size_and_slack)
 	EXPECT(error_of([&] { theap::context<manual> other(options); }) == 0);
 }
 
-TEST(own_function_refuses_context_of_another_clock)
+TEST(taking_ownership_of_context_with_another_clock_fails)
 {
 	struct timerheap *th = timerheap_open(TIMERHEAP_CLOCK_MANUAL, 1);
 
@@ -366,7 +366,7 @@ TEST(clock_step_is_reported_once)
  * Timers and events
  */
 
-TEST(objects_move_and_do_not_copy)
+TEST(contexts_and_timers_can_be_moved_but_not_copied)
 {
 	using theap::callback_timer;
 	using function = std::function<void()>;
@@ -395,7 +395,7 @@ TEST(objects_move_and_do_not_copy)
 	static_assert(!accepts<steady_clock, int>);
 }
 
-TEST(stop_and_start_return_lost_expirations_and_postpone_returns_pending)
+TEST(stop_and_start_return_lost_expirations_and_postpone_whether_pending)
 {
 	theap::context<manual> context(1);
 	theap::timer<manual> timer(context);
@@ -416,7 +416,7 @@ TEST(stop_and_start_return_lost_expirations_and_postpone_returns_pending)
 		EXPECT(!"an event after the stop");
 }
 
-TEST(range_takes_each_event_once)
+TEST(event_range_takes_each_event_once_despite_break)
 {
 	theap::context<manual> context(10);
 	std::vector<theap::timer<manual>> timers;
@@ -505,7 +505,7 @@ TEST(moved_timer_and_context_keep_their_slots)
 	EXPECT(a.start(1s) == 0 && context.slots() == 3);
 }
 
-TEST(periodic_timer_counts_periods)
+TEST(event_of_periodic_timer_counts_all_periods)
 {
 	theap::context<manual> context(1);
 	theap::timer<manual> timer(context);
@@ -527,7 +527,7 @@ TEST(periodic_timer_counts_periods)
 	EXPECT(context.advance(876600h) == 0);
 }
 
-TEST(advance_stops_at_limit_and_before_latest_time)
+TEST(advance_stops_at_limit_of_expirations_and_before_latest_time)
 {
 	theap::context<manual> context(2);
 	theap::timer<manual> a(context), b(context);
@@ -548,7 +548,7 @@ TEST(advance_stops_at_limit_and_before_latest_time)
 	EXPECT(context.now() == manual_time::max() - 1ns);
 }
 
-TEST(flush_and_destructor_kick_collected_timers)
+TEST(kicks_object_kicks_collected_timers_at_flush_and_destruction)
 {
 	theap::context context(600);
 	std::vector<theap::timer<>> timers;
@@ -636,7 +636,7 @@ struct connection {
 	theap::callback_timer<close, manual> timer;
 };
 
-TEST(function_may_destroy_its_timer_and_others)
+TEST(function_of_timer_may_destroy_its_timer_and_others)
 {
 	theap::loop<manual> loop(4);
 	std::optional<theap::callback_timer<std::function<void()>, manual>> victim;

@@ -353,12 +353,12 @@ FIXTURE_TEARDOWN(engines)
 {
 }
 
-TEST_F_TIMEOUT(engines, process_gives_events_of_the_model, 120)
+TEST_F_TIMEOUT(engines, engine_in_process_gives_same_events_as_model, 120)
 {
 	EXPECT_EQ(0, run_scripts(TIMERHEAP_IN_PROCESS));
 }
 
-TEST_F_TIMEOUT(engines, kernel_gives_events_of_the_model, 120)
+TEST_F_TIMEOUT(engines, kernel_gives_same_events_as_model, 120)
 {
 	REQUIRE_DEVICE();
 	EXPECT_EQ(0, run_scripts(TIMERHEAP_IN_KERNEL));
@@ -385,7 +385,7 @@ static int drain(struct timerheap *th)
 }
 
 /* The descriptor is readable from the first deadline on, and until all events are taken. */
-TEST_F(engines, descriptor_in_process_is_readable_from_first_deadline)
+TEST_F(engines, descriptor_of_engine_in_process_is_readable_from_first_deadline)
 {
 	static const clockid_t clocks[] = {
 		CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, CLOCK_TAI,
@@ -419,7 +419,7 @@ TEST_F(engines, descriptor_in_process_is_readable_from_first_deadline)
 }
 
 /* With a manual clock the descriptor is readable while the ring has an entry. */
-TEST_F(engines, descriptor_in_process_is_readable_after_advance)
+TEST_F(engines, descriptor_of_engine_in_process_is_readable_after_advance)
 {
 	struct timerheap *th = open_in_process(TIMERHEAP_CLOCK_MANUAL);
 	int fd = th ? timerheap_fd(th) : -1;
@@ -441,7 +441,7 @@ static void ignore(const struct timerheap_event *event, void *arg)
 }
 
 /* A KICK that adds an event after all were taken, in any of three ways, makes an epoll edge. */
-TEST_F(engines, kick_in_process_makes_edge_after_all_events_were_taken)
+TEST_F(engines, kick_in_process_makes_epoll_edge_after_all_events_were_taken)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -481,7 +481,7 @@ static int make_event(struct timerheap *th, uint32_t slot)
  * In the process, each KICK or advance that adds an event makes an epoll edge, also if the
  * descriptor is still readable.
  */
-TEST_F(engines, kick_in_process_makes_edge_while_descriptor_is_readable)
+TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 {
 	static const clockid_t clocks[] = { CLOCK_MONOTONIC, TIMERHEAP_CLOCK_MANUAL };
 	struct timerheap_event event;
@@ -557,7 +557,7 @@ TEST_F(engines, report_of_clock_step_keeps_descriptor_readable_if_ring_has_entry
 }
 
 /* A KICK after the clock was stepped back leaves the descriptor readable if there is an event. */
-TEST_F(engines, kick_after_clock_step_leaves_descriptor_readable)
+TEST_F(engines, kick_after_step_back_keeps_descriptor_readable_if_ring_has_entry)
 {
 	struct timerheap *th = open_in_process(CLOCK_REALTIME);
 
@@ -724,7 +724,7 @@ static void count_wake(const struct timerheap_event *event, void *arg)
 }
 
 /* Each start by another thread wakes the consumer, which takes events in two ways. */
-TEST_F_TIMEOUT(engines, each_start_of_a_thread_wakes_consumer, 120)
+TEST_F_TIMEOUT(engines, each_start_by_another_thread_wakes_consumer, 120)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
 	pthread_t threads[STARTERS];
@@ -768,7 +768,7 @@ static void start_in_handler(int signal)
 }
 
 /* A signal handler that has interrupted a KICK cannot start a timer, but does not deadlock. */
-TEST_F(engines, signal_handler_never_deadlocks)
+TEST_F(engines, start_in_signal_handler_during_kick_fails_without_deadlock)
 {
 	struct itimerval timer = { { .tv_usec = 50 }, { .tv_usec = 50 } };
 	int64_t end = now() + LOST;

@@ -82,7 +82,7 @@ FIXTURE_TEARDOWN(expiry)
 }
 
 /* Timers expire before the program takes events.  Only events make the descriptor readable. */
-TEST_F(expiry, timers_expire_while_no_function_is_called)
+TEST_F(expiry, timers_expire_while_program_calls_no_function_of_library)
 {
 	uint64_t begin = timerheap_now(self->th), taken;
 	struct timerheap_event event;
@@ -142,7 +142,7 @@ TEST_F(expiry, thread_checks_unread_ticker_rarely)
 }
 
 /* When the event of a ticker is taken, the thread checks the ticker at its deadlines again. */
-TEST_F(expiry, taking_the_event_ends_back_off)
+TEST_F(expiry, taking_the_event_ends_back_off_of_ticker)
 {
 	struct timerheap_event event;
 
@@ -154,7 +154,7 @@ TEST_F(expiry, taking_the_event_ends_back_off)
 }
 
 /* timerheap_close() ends the thread, even if the thread has timers to expire. */
-TEST(close_ends_thread)
+TEST(close_ends_expiry_thread)
 {
 	for (int i = 0; i < 100; i++) {
 		struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
@@ -169,7 +169,7 @@ TEST(close_ends_thread)
 }
 
 /* A child of fork() has no thread until it reopens the context; the parent keeps its thread. */
-TEST(reopen_in_child_starts_thread)
+TEST(reopen_in_child_starts_expiry_thread)
 {
 	struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
 	pid_t child;
@@ -191,7 +191,7 @@ TEST(reopen_in_child_starts_thread)
 }
 
 /* timerheap_reopen() ends the thread of the former timers before it replaces their memory. */
-TEST(reopen_replaces_thread)
+TEST(reopen_replaces_expiry_thread)
 {
 	struct timerheap *th = open_with_thread(CLOCK_MONOTONIC);
 
@@ -211,7 +211,7 @@ TEST(reopen_replaces_thread)
  * The program may close all descriptors.  Then the thread ends when it wakes up next.  A start
  * returns -EBADF, and timerheap_close() does not wait for a thread that still sleeps.
  */
-TEST(closed_descriptor_ends_thread)
+TEST(closed_descriptor_ends_expiry_thread)
 {
 	struct timerheap *th;
 
@@ -240,7 +240,7 @@ TEST(closed_descriptor_ends_thread)
 }
 
 /* With a manual clock only an advance makes timers due.  So TIMERHEAP_THREAD has no effect. */
-TEST(manual_clock_needs_no_thread)
+TEST(context_with_manual_clock_has_no_expiry_thread)
 {
 	struct timerheap *th = open_with_thread(TIMERHEAP_CLOCK_MANUAL);
 	struct timerheap_event event;

@@ -129,7 +129,7 @@ static void reopen_in_handler(void)
 }
 
 /* A child handler that the program has registered by pthread_atfork() may reopen the context. */
-TEST_F(fork, atfork_handler_can_reopen)
+TEST_F(fork, atfork_handler_can_reopen_context)
 {
 	pid_t pid;
 
@@ -170,7 +170,7 @@ TEST_F(fork, loop_fails_in_child_if_its_function_forks)
 }
 
 /* A child does not keep its parent's timers alive: a close by the parent removes them. */
-TEST_F(fork, close_of_parent_ends_timers)
+TEST_F(fork, close_by_parent_removes_timers_while_child_lives)
 {
 	struct timerheap *th = timerheap_open(CLOCK_MONOTONIC, SLOTS);
 	int64_t before = th_entries(timerheap_fd(self->th));

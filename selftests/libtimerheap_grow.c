@@ -147,7 +147,7 @@ TEST_F(grow, memory_beyond_the_slots_faults)
  * Unread events survive a growth, in their order, wherever the head is.  In each round the test
  * takes @first events, so that the head is at @first, and then fills the ring.
  */
-TEST_F(grow, unread_events_keep_their_order)
+TEST_F(grow, unread_events_keep_their_order_during_growth)
 {
 	struct timerheap_event event;
 
@@ -316,7 +316,7 @@ static void *start_all(void *arg)
  * Each timer has one event.  The main thread takes at most 100 events before it may call GROW
  * again.  So GROW finds the head at various entries, and events that are unread.
  */
-TEST_F_TIMEOUT(grow, no_event_is_lost_or_doubled_while_timers_expire, 120)
+TEST_F_TIMEOUT(grow, no_event_is_lost_or_doubled_while_context_grows, 120)
 {
 	struct round *round = calloc(1, sizeof(*round));
 	int64_t last = now() + th_seconds(8) * SEC;

@@ -101,7 +101,7 @@ TEST_F(loop, functions_are_called_in_order_of_deadlines)
 	EXPECT_LE(start + 30 * span, now());
 }
 
-TEST_F(loop, periodic_function_is_called_once_per_dispatch)
+TEST_F(loop, dispatch_calls_function_once_for_all_missed_periods)
 {
 	int64_t start = now(), id;
 
@@ -148,7 +148,7 @@ TEST_F(loop, cancel_reports_whether_function_was_pending)
 }
 
 /* Slots are reused, but ids are not. */
-TEST_F(loop, ids_are_never_reused)
+TEST_F(loop, ids_of_timers_are_never_reused)
 {
 	int64_t last_ids[TIMERS] = {};
 
@@ -250,7 +250,7 @@ TEST_F(loop, stop_ends_run)
  * The loop ignores the event of a timer that the program started by timerheap_start(), on a
  * slot that the loop does not use.
  */
-TEST_F(loop, expiry_of_foreign_slot_is_ignored)
+TEST_F(loop, loop_ignores_event_of_slot_that_it_does_not_use)
 {
 	struct timerheap *th = timerheap_loop_context(loop);
 
@@ -273,7 +273,7 @@ static void sleep_and_note(void *arg)
 	timerheap_after(loop, 0, stop, "d");
 }
 
-TEST_F(loop, function_can_sleep)
+TEST_F(loop, other_functions_are_called_while_a_function_sleeps)
 {
 	struct timerheap *th = timerheap_loop_context(loop);
 	int64_t span = 100 * MSEC;
@@ -307,7 +307,7 @@ static void start_ten(void *arg)
 }
 
 /* All timers that a function starts share one KICK.  A start outside of functions makes its own. */
-TEST_F(loop, starts_of_a_function_share_one_kick)
+TEST_F(loop, timers_that_a_function_starts_share_one_kick)
 {
 	REQUIRE_KERNEL("KICK calls that a test can count");
 	kick_calls = 0;
@@ -396,7 +396,7 @@ static void start_twice(void *arg)
 }
 
 /* timerheap_loop_run() kicks timers that functions start.  Otherwise "s" would end the loop. */
-TEST_F(loop, run_kicks_what_functions_have_started)
+TEST_F(loop, run_kicks_timers_that_functions_have_started)
 {
 	EXPECT_LT(0, timerheap_after(loop, 0, start_twice, NULL));
 	EXPECT_LT(0, timerheap_after(loop, LOST, stop, "s"));

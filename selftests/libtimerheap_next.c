@@ -20,7 +20,7 @@ static int lowest_fd(void)
 }
 
 /* No function opens a context, since the library has another layout than the program. */
-TEST(library_of_next_layout_refuses_program)
+TEST(library_with_newer_layout_refuses_older_program)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 }, before = setup;
 	int fd = lowest_fd();
@@ -45,7 +45,7 @@ TEST(library_of_next_layout_refuses_program)
 }
 
 /* This library has the next layout, as this program has.  The kernel refuses that layout. */
-TEST(kernel_refuses_library_of_next_layout)
+TEST(kernel_refuses_library_with_newer_layout)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_MONOTONIC, .slots = 1, .flags = TIMERHEAP_IN_KERNEL,
@@ -71,7 +71,7 @@ TEST(kernel_refuses_library_of_next_layout)
 }
 
 /* The process serves no program of protocol 2, whose struct timerheap has no field @process. */
-TEST(process_does_not_serve_program_of_protocol_2)
+TEST(engine_in_process_refuses_program_of_protocol_2)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	const uint32_t former = 2U << 16 | (TIMERHEAP_LAYOUT + 1);
@@ -89,7 +89,7 @@ TEST(process_does_not_serve_program_of_protocol_2)
 }
 
 /* If the kernel has another layout, or there is no device, the process serves the timers. */
-TEST(process_serves_library_of_next_layout)
+TEST(engine_in_process_serves_if_kernel_has_another_layout)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	struct timerheap *th;

@@ -98,7 +98,7 @@ static bool setup_fails(struct timerheap_setup setup, int error)
 	return !timerheap_open_setup(&setup) && errno == error;
 }
 
-TEST(bad_setup_is_refused)
+TEST(open_refuses_bad_setup)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
 	struct {

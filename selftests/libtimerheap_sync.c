@@ -56,7 +56,7 @@ static void expire_at_random(struct timerheap *th, unsigned int *seed, int nr)
 }
 
 /* timerheap_reap() takes all unread events in the order of their deadlines. */
-TEST_F(libtimerheap_sync, reap_takes_events_in_order)
+TEST_F(libtimerheap_sync, reap_takes_events_in_order_of_deadlines)
 {
 	unsigned int seed = 1;
 
@@ -70,7 +70,7 @@ TEST_F(libtimerheap_sync, reap_takes_events_in_order)
 }
 
 /* A call that takes only the first 64 events sorts only these.  The others stay as they were. */
-TEST_F(libtimerheap_sync, reap_sorts_only_what_it_takes)
+TEST_F(libtimerheap_sync, reap_sorts_only_the_events_that_it_takes)
 {
 	unsigned int seed = 5;
 	__u32 numbers[SLOTS];
@@ -110,7 +110,7 @@ TEST_F(libtimerheap_sync, reap_skips_discarded_events)
  * After timerheap_sync(), the events are taken in order.  timerheap_next_before() leaves the events
  * whose deadline is not before the given time.
  */
-TEST_F(libtimerheap_sync, sync_sorts_events)
+TEST_F(libtimerheap_sync, sync_sorts_events_by_deadline)
 {
 	struct timerheap_event event;
 	unsigned int seed = 2;
@@ -160,7 +160,7 @@ TEST_F(libtimerheap_sync, wrong_number_or_head_in_ring_is_ignored)
  * deadlines.  The host may stop the machine during a start.  So the test counts such starts in
  * @passed.
  */
-TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_are_in_order, 120)
+TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_before_time_of_sync_are_in_order, 120)
 {
 	int cpus = sysconf(_SC_NPROCESSORS_ONLN), rounds = 0, late = 0, passed = 0;
 	uint64_t end = timerheap_now(self->th) + 2 * SEC, next = 0;
@@ -256,7 +256,7 @@ static void move_head(int signal)
  * Another process may change the head while timerheap_next_before() checks the first event.  The
  * function still takes that event.
  */
-TEST_F(libtimerheap_sync, next_before_takes_the_event_that_it_has_checked)
+TEST_F(libtimerheap_sync, timerheap_next_before_takes_checked_event_although_head_changes)
 {
 	struct timerheap_event event;
 	uint64_t next;

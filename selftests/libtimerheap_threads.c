@@ -154,7 +154,7 @@ static int run_and_count_imbalances(struct consumer *consumer, struct worker *wo
 	return bad + consumer->wrong + !total;
 }
 
-TEST_F_TIMEOUT(threads, each_arming_ends_once_with_own_timers, 120)
+TEST_F_TIMEOUT(threads, each_arming_ends_once_if_threads_have_separate_timers, 120)
 {
 	static struct worker workers[THREADS];
 
@@ -163,7 +163,7 @@ TEST_F_TIMEOUT(threads, each_arming_ends_once_with_own_timers, 120)
 	EXPECT_EQ(0, run_and_count_imbalances(&self->consumer, workers));
 }
 
-TEST_F_TIMEOUT(threads, each_arming_ends_once_with_shared_timers, 120)
+TEST_F_TIMEOUT(threads, each_arming_ends_once_if_threads_share_timers, 120)
 {
 	static struct worker workers[THREADS];
 
@@ -228,7 +228,7 @@ static void *check_data(void *arg)
 	return NULL;
 }
 
-TEST_F(threads, next_user_of_a_slot_gets_no_old_event)
+TEST_F(threads, next_owner_of_slot_gets_no_event_of_former_owner)
 {
 	static struct worker workers[THREADS];
 	bool allocated[SLOTS] = {};
@@ -285,7 +285,7 @@ static void *use_own_context(void *arg)
 	return NULL;
 }
 
-TEST(own_contexts_are_independent)
+TEST(contexts_of_different_threads_are_independent)
 {
 	static struct worker workers[THREADS];
 

@@ -43,7 +43,7 @@ FIXTURE_TEARDOWN(lifetime)
 }
 
 /* A child shares the context: the parent reads the event of a timer that the child starts. */
-TEST_F(lifetime, child_shares_context)
+TEST_F(lifetime, parent_reads_event_of_timer_started_by_child)
 {
 	struct timerheap_event event;
 	pid_t pid = fork();
@@ -72,7 +72,7 @@ TEST_F(lifetime, exec_closes_descriptor)
 }
 
 /* After a close() a context lives on if it has another descriptor, here one by dup(). */
-TEST_F(lifetime, second_descriptor_keeps_context)
+TEST_F(lifetime, second_descriptor_keeps_context_after_close_of_first)
 {
 	struct timerheap_event event;
 	int other;
@@ -141,7 +141,7 @@ static void *wait_for_two(void *arg)
  * On a busy host read() may begin after the close and fail with EBADF.  Then the test
  * repeats.
  */
-TEST_F(lifetime, sleeping_read_keeps_context)
+TEST_F(lifetime, sleeping_read_keeps_context_after_close)
 {
 	pthread_t thread;
 	void *got;
@@ -163,7 +163,7 @@ TEST_F(lifetime, sleeping_read_keeps_context)
  * A WAIT that sleeps keeps the context alive if another thread closes the descriptor.
  * After the WAIT returns, the context's timer that is still pending is removed.
  */
-TEST_F(lifetime, sleeping_wait_keeps_context)
+TEST_F(lifetime, sleeping_wait_keeps_context_after_close)
 {
 	struct wait_thread waiter;
 	pthread_t thread;
@@ -308,7 +308,7 @@ static int check_user_limit(void)
  * user_memory_percent limits the memory of all contexts of a user.  close() frees a context's
  * memory.  The limit does not apply to root.
  */
-TEST_F(lifetime, user_memory_percent_is_enforced)
+TEST_F(lifetime, user_memory_percent_limits_contexts_of_user_but_not_of_root)
 {
 	int64_t percent = get_number(PARAMETER);
 	int fd, mode;
@@ -339,7 +339,7 @@ TEST_F(lifetime, user_memory_percent_is_enforced)
  * for the other task.  Here the other task is @hog, which preempts the run as soon as the run has
  * checked a quarter of the timers.
  */
-TEST_F_TIMEOUT(lifetime, close_boosts_run_that_it_waits_for, 200)
+TEST_F_TIMEOUT(lifetime, close_lends_its_priority_to_run_that_it_waits_for, 200)
 {
 	const int slots = 2048;
 	struct utsname name;

@@ -203,7 +203,7 @@ TEST_F(manual, advance_stops_clock_when_expirations_reach_limit)
  * TIMERHEAP_NEXT advances to the next deadline of a pending timer.  It does not stop at an old
  * deadline of a timer that was stopped or postponed.
  */
-TEST_F(manual, advance_next_skips_outdated_deadlines)
+TEST_F(manual, advance_to_next_deadline_skips_stopped_and_postponed_timers)
 {
 	struct timerheap_slot *slots = self->map.slots;
 	struct timerheap_event event;
@@ -425,7 +425,7 @@ TEST_F(manual, random_calls_agree_with_model)
 }
 
 /* A deadline of TIMERHEAP_NEVER does not expire, since the clock stops 1 ns before it. */
-TEST_F(manual, clock_stops_before_never)
+TEST_F(manual, clock_stops_1_ns_before_timerheap_never)
 {
 	const int64_t last = TIMERHEAP_NEVER - 1;
 	struct timerheap_event event;

@@ -91,7 +91,7 @@ FIXTURE_TEARDOWN(namespace)
 }
 
 /* The deadline and the event of a relative timer have times of the namespace. */
-TEST_F(namespace, relative_timer_has_times_of_the_namespace)
+TEST_F(namespace, deadline_and_event_of_relative_timer_have_times_of_namespace)
 {
 	int64_t begin = clock_now(variant->clock);
 	struct timerheap_event event;
@@ -110,7 +110,7 @@ TEST_F(namespace, relative_timer_has_times_of_the_namespace)
 }
 
 /* An absolute deadline is a time on the clock of the namespace. */
-TEST_F(namespace, absolute_deadline_is_of_the_namespace)
+TEST_F(namespace, absolute_deadline_is_a_time_on_clock_of_namespace)
 {
 	int64_t at = clock_now(variant->clock) + 30 * MSEC, period = 20 * MSEC;
 	struct timerheap_event event;
@@ -134,7 +134,7 @@ TEST_F(namespace, absolute_deadline_is_of_the_namespace)
 }
 
 /* All times in a mapped slot are times of the namespace. */
-TEST_F(namespace, mapped_times_are_of_the_namespace)
+TEST_F(namespace, times_in_mapped_slot_are_on_clock_of_namespace)
 {
 	struct timerheap_slot *slot;
 	struct timerheap_event event;
@@ -164,7 +164,7 @@ TEST_F(namespace, mapped_times_are_of_the_namespace)
  * timers inside and outside of the namespace share a bucket of their queue if their rounded
  * deadlines are the same moment.
  */
-TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
+TEST_F(namespace, deadline_with_slack_is_rounded_on_clock_of_machine)
 {
 	const uint64_t slack = 8 * MSEC;
 	struct timerheap_info before, after;
@@ -213,7 +213,7 @@ TEST_F(namespace, slack_is_rounded_on_the_machine_clock)
 }
 
 /* An absolute timeout of WAIT is on the clock of the namespace. */
-TEST_F(namespace, absolute_timeout_of_wait_is_of_the_namespace)
+TEST_F(namespace, absolute_timeout_of_wait_is_on_clock_of_namespace)
 {
 	int64_t at = clock_now(variant->clock) + 30 * MSEC;
 	struct timerheap_event event;

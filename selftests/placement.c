@@ -117,7 +117,7 @@ FIXTURE_TEARDOWN(placement)
  * Each timer is earlier than the one before, so that a CPU arms its hrtimer for each timer
  * that it gets.
  */
-TEST_F_TIMEOUT(placement, timer_goes_to_starting_cpu, 60)
+TEST_F_TIMEOUT(placement, timer_is_queued_on_cpu_that_starts_it, 60)
 {
 	TH_LOG("%d CPUs, %d of them isolated", self->cpus, CPU_COUNT(&self->isolated));
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
@@ -163,7 +163,7 @@ TEST_F_TIMEOUT(placement, timer_moves_to_cpu_that_changes_it, 60)
 }
 
 /* With TIMERHEAP_ON_CPU a timer goes to the CPU that SETUP names, whichever CPU starts it. */
-TEST_F_TIMEOUT(placement, timer_goes_to_named_cpu, 60)
+TEST_F_TIMEOUT(placement, timer_is_queued_on_cpu_that_setup_names, 60)
 {
 	int fds[CPUS];
 
@@ -181,7 +181,7 @@ TEST_F_TIMEOUT(placement, timer_goes_to_named_cpu, 60)
 }
 
 /* Timers with slack share a bucket of the CPU that SETUP names, whichever CPUs start them. */
-TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
+TEST_F_TIMEOUT(placement, timers_with_slack_share_bucket_of_cpu_that_setup_names, 60)
 {
 	const uint64_t slack = 8 * MSEC;
 
@@ -237,7 +237,7 @@ TEST_F_TIMEOUT(placement, slack_bucket_is_on_named_cpu, 60)
 }
 
 /* SETUP refuses a CPU that does not exist or is offline, or on which the caller may not run. */
-TEST_F(placement, setup_refuses_unusable_cpu)
+TEST_F(placement, setup_refuses_missing_offline_or_forbidden_cpu)
 {
 	EXPECT_EQ(-EINVAL, context_on(self->cpus + 8192));
 	EXPECT_EQ(-EINVAL, context_on(UINT32_MAX));
@@ -254,7 +254,7 @@ TEST_F(placement, setup_refuses_unusable_cpu)
  * When the named CPU is online again, it drives the pending timers, and those started afterwards.
  * If CPUs share queues (heaps=), any housekeeping CPU may drive them.
  */
-TEST_F_TIMEOUT(placement, timers_of_offline_cpu_return_to_it, 60)
+TEST_F_TIMEOUT(placement, timers_return_to_named_cpu_when_it_is_online_again, 60)
 {
 	int fd = context_on(1), armed;
 

@@ -44,7 +44,7 @@ FIXTURE_TEARDOWN(protocol)
  */
 
 /* A stop is one exchange.  The kernel's next check finds the stop and dequeues the slot. */
-TEST_F(protocol, stop_needs_no_call)
+TEST_F(protocol, stop_by_store_needs_no_system_call)
 {
 	struct th_map *map = &self->map;
 	int64_t at, queued, entries, was;
@@ -165,7 +165,7 @@ TEST_F_TIMEOUT(protocol, racing_stop_prevents_expiry_or_discards_event, 60)
  * A timer with a deadline of TIMERHEAP_NEVER or later does not expire, and can be moved
  * earlier.
  */
-TEST_F(protocol, timer_at_never_does_not_expire)
+TEST_F(protocol, timer_with_deadline_timerheap_never_does_not_expire)
 {
 	static const uint64_t times[] = { TIMERHEAP_NEVER, TIMERHEAP_NEVER + 1, UINT64_MAX };
 	struct th_map *map = &self->map;
@@ -227,7 +227,7 @@ static void last_check(struct th_map *map, uint32_t n)
  * A period below min_period counts as min_period.  If deadline plus period overflows, the
  * timer never expires again.
  */
-TEST_F(protocol, period_is_raised_to_minimum)
+TEST_F(protocol, period_below_minimum_counts_as_minimum)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
@@ -255,7 +255,7 @@ TEST_F(protocol, period_is_raised_to_minimum)
 }
 
 /* Calls read what the program stores, and the program reads what calls store. */
-TEST_F(protocol, calls_and_stores_agree)
+TEST_F(protocol, calls_and_stores_see_changes_of_each_other)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_slot *slot = &map->slots[7];
@@ -381,7 +381,7 @@ TEST_F(protocol, kick_cancels_check_of_stopped_slot)
  * KICK ends at the first number that cannot be read, or that no slot has.  It returns how
  * many slots it has checked.  A KICK that begins with such a number fails.
  */
-TEST_F(protocol, kick_ends_at_first_bad_number)
+TEST_F(protocol, kick_ends_at_first_bad_slot_number)
 {
 	enum { FIT = 70 };	/* numbers before the unmapped page; KICK copies 64 at a time */
 	struct th_map *map = &self->map;
@@ -416,7 +416,7 @@ TEST_F(protocol, kick_ends_at_first_bad_number)
  */
 
 /* The program, read() and WAIT take events in turn, and get each event once, in order. */
-TEST_F(protocol, mixed_readers_get_each_event_once)
+TEST_F(protocol, read_wait_and_memory_reader_in_turn_get_each_event_once)
 {
 	struct th_map *map = &self->map;
 	struct timerheap_event event;
@@ -457,7 +457,7 @@ TEST_F(protocol, ring_entry_without_expirations_is_no_event)
 }
 
 /* While the program does not read, each slot is in the ring once, and no expiration is lost. */
-TEST_F(protocol, unread_expirations_are_counted)
+TEST_F(protocol, no_expiration_is_lost_while_events_are_unread)
 {
 	const int64_t period = 5 * MSEC, first = now() + period;
 	struct th_map *map = &self->map;
@@ -498,7 +498,7 @@ TEST_F(protocol, unread_expirations_are_counted)
 }
 
 /* Each run or KICK that adds events is an edge for EPOLLET, even if the ring was not empty. */
-TEST_F(protocol, each_run_is_an_epoll_edge)
+TEST_F(protocol, each_run_or_kick_with_events_makes_an_epoll_edge)
 {
 	struct epoll_event got, level = { .events = EPOLLIN };
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -726,7 +726,7 @@ static void *kick_forever(void *arg)
  * no expirations.  User Mode Linux runs one thread of a process at a time, and switches to another
  * in system calls.  So the first thread yields in one arming of 100, to let the other kick.
  */
-TEST_F(protocol, racing_kick_loses_no_arming)
+TEST_F(protocol, each_arming_ends_once_while_another_thread_kicks)
 {
 	struct kicker kicker = { .map = &self->map };
 	uint64_t armed = 0, stopped = 0, expired = 0;

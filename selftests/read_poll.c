@@ -86,7 +86,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 }
 
 /* preadv2() with RWF_NOWAIT does not wait.  It refuses a file offset other than -1. */
-TEST_F(events, nowait_read_does_not_block)
+TEST_F(events, nowait_read_without_event_does_not_block)
 {
 	struct timerheap_event event;
 	struct iovec to = { &event, EVENT };
@@ -103,7 +103,7 @@ TEST_F(events, nowait_read_does_not_block)
 }
 
 /* With O_NONBLOCK, read() fails with EAGAIN if there is no event.  WAIT ignores the flag. */
-TEST_F(events, nonblocking_read_returns_eagain)
+TEST_F(events, nonblocking_read_without_event_returns_eagain)
 {
 	struct timerheap_event event;
 
@@ -234,7 +234,7 @@ TEST_F(events, wait_under_signals_returns_min_events_or_none)
  * If a signal handler ends a WAIT, a new call with the same structure continues the WAIT.  The new
  * call waits until the time at which the timeout of the first call would have passed.
  */
-TEST_F(events, interrupted_wait_continues_until_the_same_time)
+TEST_F(events, interrupted_wait_continues_until_its_first_timeout)
 {
 	struct timerheap_event event;
 	struct timerheap_wait wait = {
@@ -466,7 +466,7 @@ TEST_F(stopped_process, call_after_efault_begins_a_new_wait)
 }
 
 /* A WAIT with a wrong input leaves its structure as it was. */
-TEST_F(events, refused_wait_keeps_its_structure)
+TEST_F(events, refused_wait_leaves_its_structure_unchanged)
 {
 	struct timerheap_event event;
 	struct timerheap_wait wait = {
@@ -478,7 +478,7 @@ TEST_F(events, refused_wait_keeps_its_structure)
 }
 
 /* WAIT returns once there are @min events, or with fewer at the timeout. */
-TEST_F(events, wait_returns_at_min_or_timeout)
+TEST_F(events, wait_returns_at_min_events_or_timeout)
 {
 	struct timerheap_event events[8];
 	int64_t start = now();

@@ -89,7 +89,7 @@ TEST_F(restart, restart_after_expiry_needs_no_kick)
 }
 
 /* If no restart follows, the next check dequeues the timer. */
-TEST_F(restart, timer_without_restart_is_dequeued)
+TEST_F(restart, next_check_dequeues_expired_timer_without_restart)
 {
 	struct timerheap_event event;
 	int queued = 0;
@@ -107,7 +107,7 @@ TEST_F(restart, timer_without_restart_is_dequeued)
 }
 
 /* A restart with a shorter timeout finds @queued after its deadline, and a KICK moves the check. */
-TEST_F(restart, shorter_restart_expires_before_the_later_check)
+TEST_F(restart, restart_with_shorter_timeout_expires_at_new_deadline)
 {
 	struct timerheap_event event;
 	uint32_t n;

@@ -147,7 +147,7 @@ TEST_F(go, restarted_due_timers_do_not_starve_another_timer)
 }
 
 /* As in Go's test AfterTick. */
-TEST_F(go, n_expirations_take_n_periods)
+TEST_F(go, n_expirations_take_at_least_n_periods)
 {
 	struct timerheap_event event;
 	int64_t start = now();
@@ -216,7 +216,7 @@ static void *stop_one(void *arg)
 }
 
 /* As in Go's test TimerStopStress. */
-TEST_F(go, each_concurrent_stop_ends_its_arming)
+TEST_F(go, each_concurrent_stop_finds_its_timer_pending_and_stops_it)
 {
 	pthread_t threads[100];
 	int args[100][3];
@@ -248,7 +248,7 @@ TEST_F(go, zero_span_expires_while_another_timer_is_pending)
 }
 
 /* As in Go's test Reset. */
-TEST_F(go, modify_reports_whether_pending)
+TEST_F(go, modify_reports_whether_timer_was_pending)
 {
 	struct timerheap_event event;
 
@@ -405,7 +405,7 @@ TEST_F(go, modify_changes_the_period)
 }
 
 /* As in Go's test Teardown. */
-TEST_F(go, context_is_closed_while_periodic_timer_runs)
+TEST_F(go, context_can_be_closed_while_periodic_timer_runs)
 {
 	for (int i = 0; i < 10; i++) {
 		struct timerheap_event event;
@@ -643,7 +643,7 @@ TEST_F(calls, postponed_timer_expires_at_last_deadline)
 }
 
 /* A heap has one entry for each timer at most, however often timers are started and stopped. */
-TEST_F(calls, stopped_timers_have_at_most_one_entry_each)
+TEST_F(calls, stopped_timers_have_at_most_one_heap_entry_each)
 {
 	struct timerheap_info before, after;
 

@@ -6,7 +6,7 @@
  * Most tests count heap entries instead.  Timers of one queue with the same rounded deadline
  * share a bucket, which has one heap entry.
  *
- * The test near_deadlines_expire_among_far_ones checks a behavior for which Kafka has
+ * The test timers_with_near_deadlines_expire_before_far_ones checks a behavior for which Kafka has
  * overflow wheels: timing wheels with longer ticks.  timing_wheel.c tests the behaviors of
  * go-zero's timing wheel, with slack and without.
  *
@@ -76,7 +76,7 @@ static bool stay_on_one_cpu(void)
 	return ok;
 }
 
-TEST_F(slack, timers_of_one_bucket_share_an_entry)
+TEST_F(slack, timers_of_one_bucket_share_a_heap_entry)
 {
 	int64_t at = next_multiple(1000 * SEC);
 
@@ -143,7 +143,7 @@ TEST_F(slack, slack_does_not_shift_periodic_deadlines)
 }
 
 /* A timer whose slack is 0 has the slack given to SETUP.  A slack of 1 ns means no slack. */
-TEST_F(slack, setup_slack_is_the_default)
+TEST_F(slack, timer_without_slack_of_its_own_has_slack_of_setup)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_MONOTONIC, .slots = 100, .slack = SLACK,
@@ -250,7 +250,7 @@ TEST_F(slack, kick_with_less_slack_moves_timer_out_of_bucket)
  * with a near deadline expires first, even if it was started with a far deadline and then
  * moved earlier.  Kafka needs overflow wheels for far deadlines.
  */
-TEST_F(slack, near_deadlines_expire_among_far_ones)
+TEST_F(slack, timers_with_near_deadlines_expire_before_far_ones)
 {
 	static const int64_t spans[] = {
 		20 * MSEC, SEC, 60 * SEC, 3600 * SEC, 86400 * SEC, 365 * 86400 * SEC,
@@ -314,7 +314,7 @@ static int spread(int fd, uint32_t nr, int64_t begin, int64_t span)
  * millisecond.  So do timers whose slacks are between 1 and 2 ms: timers with different slacks
  * share entries.
  */
-TEST_F(slack, timers_with_1_ms_slack_need_one_entry_per_ms)
+TEST_F(slack, timers_with_1_ms_slack_need_one_heap_entry_per_ms)
 {
 	ASSERT_TRUE(stay_on_one_cpu());
 	for (int i = 0; i < 2; i++) {
@@ -333,7 +333,7 @@ TEST_F(slack, timers_with_1_ms_slack_need_one_entry_per_ms)
  * A million timers with 8 ms slack and deadlines in one minute need at most 7501 heap entries.
  * After DRAIN and the close of the context, no entry is left.
  */
-TEST_F_TIMEOUT(slack, million_timers_need_few_entries, 200)
+TEST_F_TIMEOUT(slack, million_timers_with_slack_need_few_heap_entries, 200)
 {
 	uint32_t nr = th_slow() ? 1000 : 1000000, first = 0;
 
@@ -436,7 +436,7 @@ TEST_F_TIMEOUT(slack, million_expiries_take_few_runs, 200)
  * armed, that hrtimer may cause a run.  So if runs have happened, the test waits for another
  * 5 s, up to 2 times.
  */
-TEST_F_TIMEOUT(slack, no_runs_while_nothing_is_due, 60)
+TEST_F_TIMEOUT(slack, no_run_happens_while_no_timer_is_due, 60)
 {
 	struct timerheap_info before, after;
 	int rounds = 0;

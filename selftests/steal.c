@@ -362,7 +362,7 @@ static bool run_by_ticker(struct __test_metadata *_metadata, struct _test_data_s
 	return held < soon && last < released;
 }
 
-TEST_F_TIMEOUT(steal, ticker_run_on_other_cpu_steals, 120)
+TEST_F_TIMEOUT(steal, run_of_ticker_on_another_cpu_steals_from_stuck_cpu, 120)
 {
 	int tries = tries_of_test();
 

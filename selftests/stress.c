@@ -224,7 +224,7 @@ TEST_F_TIMEOUT(stress, each_one_shot_arming_ends_once, 120)
  * that found the timer pending, or the timer pending at the end.  Each timer that is pending
  * at the end must continue to expire.
  */
-TEST_F_TIMEOUT(stress, periodic_starts_equal_stops_plus_pending, 120)
+TEST_F_TIMEOUT(stress, starts_of_periodic_timers_equal_stops_plus_pending_timers, 120)
 {
 	struct timerheap_event events[SLOTS];
 	bool pending[SLOTS];
@@ -341,7 +341,7 @@ TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 }
 
 /* In each of 20 rounds, all 128 timers get one deadline, and each expires once. */
-TEST_F_TIMEOUT(stress, reused_timers_with_one_deadline_expire_once, 120)
+TEST_F_TIMEOUT(stress, timers_restarted_at_one_deadline_expire_once_per_round, 120)
 {
 	for (int round = 0; round < 20; round++) {
 		int64_t at = now() + 20 * MSEC;

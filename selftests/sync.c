@@ -231,7 +231,7 @@ static bool stuck_cpu_1(struct _test_data_sync *self, const char *kind)
  * is released: one of 10 calls takes less than 20 ms.  When stealing is on, SYNC lets a softirq
  * of the caller's CPU steal the timer that is due.  Then SYNC returns a later time.
  */
-TEST_F_TIMEOUT(sync, timers_of_stuck_cpu_are_stolen, 120)
+TEST_F_TIMEOUT(sync, lets_softirq_steal_timer_of_stuck_cpu, 120)
 {
 	for (int i = 0; i < 2; i++) {
 		int64_t begun, stolen, quickest = SEC;

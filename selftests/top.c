@@ -182,7 +182,7 @@ TEST_F_TIMEOUT(top, sigterm_restores_terminal, 60)
  * "top -s size" shows heaps with more timers first.  Timers that share the heap entry of their
  * bucket count as one timer each.
  */
-TEST(order_by_size_counts_each_timer_of_a_bucket)
+TEST(top_sorted_by_size_counts_each_timer_of_a_bucket)
 {
 	struct timerheap_setup setup = {
 		.clock = CLOCK_MONOTONIC, .slots = SHARED + 1, .slack = 1000 * SEC,
@@ -277,7 +277,7 @@ static bool find_user(uid_t uid, struct user *user)
  * CPU time and the memory, and that this limit throttles the runs.  For a user with a context, but
  * without timers, top shows no limit that throttles.
  */
-TEST_F_TIMEOUT(users, user_at_its_limit_is_shown, 60)
+TEST_F_TIMEOUT(users, top_shows_user_throttled_by_its_cpu_limit, 60)
 {
 	struct abuse abuse = { abuse_read_tickers, 2000, 0, 0, ABUSE_USER };
 	struct abuse twin = { abuse_read_tickers, 1, 0, 0, ABUSE_USER - 1, true };

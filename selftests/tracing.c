@@ -219,7 +219,7 @@ static struct counts count(struct traced *traced)
 }
 
 /* The trace events of one timer are in the order of the operations on it. */
-TEST_F(tracing, events_of_a_timer_are_in_order)
+TEST_F(tracing, trace_events_of_a_timer_are_in_order_of_operations)
 {
 	static const char * const steps[] = {
 		"to=WAITING", "to=MODIFIED_LATER", "to=MODIFIED_EARLIER", "cancel:",
@@ -270,7 +270,7 @@ TEST_F(tracing, events_of_a_timer_are_in_order)
 }
 
 /* The counts of trace events agree with INFO after starts, stops, moves and expiries. */
-TEST_F_TIMEOUT(tracing, event_counts_agree_with_info, 60)
+TEST_F_TIMEOUT(tracing, counts_of_trace_events_agree_with_info, 60)
 {
 	struct timerheap_info before, after;
 	struct timerheap_event events[SLOTS];
@@ -311,7 +311,7 @@ TEST_F_TIMEOUT(tracing, event_counts_agree_with_info, 60)
  * A program stops a timer by a store of 0 to the slot's @deadline, which makes no trace event.
  * The next check of the slot reads the 0, so the timer does not expire.
  */
-TEST_F(tracing, store_that_stops_has_no_event)
+TEST_F(tracing, stop_by_store_makes_no_trace_event)
 {
 	struct th_map map = { .fd = -1 };
 	struct counts counts;
@@ -340,7 +340,7 @@ TEST_F(tracing, store_that_stops_has_no_event)
 }
 
 /* When a CPU goes offline or online, each hand-over of a heap with timers makes a trace event. */
-TEST_F_TIMEOUT(tracing, each_hand_over_has_an_event, 60)
+TEST_F_TIMEOUT(tracing, each_hand_over_of_a_heap_makes_a_trace_event, 60)
 {
 	struct timerheap_info before, after;
 	struct counts counts;
@@ -402,7 +402,7 @@ static void expire_while_held(struct __test_metadata *_metadata, int fd, int cpu
  * runs of a periodic timer on CPU 0 steal.  If the host suspends another CPU, the timers of that
  * CPU may also be stolen.  So the test counts the steals from CPU 1 separately.
  */
-TEST_F_TIMEOUT(tracing, each_steal_has_an_event, 60)
+TEST_F_TIMEOUT(tracing, each_steal_makes_a_trace_event, 60)
 {
 	uint64_t stolen = 0, by_watchdog = 0, from_held = 0, from_held_by_watchdog = 0;
 	int cpus = sysconf(_SC_NPROCESSORS_ONLN);

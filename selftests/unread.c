@@ -247,7 +247,7 @@ TEST_F(taken, ticker_is_in_time_after_its_event_is_taken)
  * A program takes the event of a ticker without a KICK.  The next event follows at the check that
  * is already queued, at most a second later.
  */
-TEST_F(ticker, next_event_follows_within_a_second_without_kick)
+TEST_F(ticker, event_follows_taken_event_within_a_second_without_kick)
 {
 	const int64_t period = 10 * MSEC;
 	struct timerheap_slot *slot = &self->map.slots[0];
@@ -301,7 +301,7 @@ TEST_F(ticker, kick_and_start_end_the_back_off)
  * During the back-off the next check may be queued later than a new deadline.  If so, a program
  * that stores the deadline must call KICK.  Then the timer expires in time.
  */
-TEST_F(ticker, start_during_back_off_kicks_and_expires_in_time)
+TEST_F(ticker, timer_started_and_kicked_during_back_off_expires_in_time)
 {
 	struct timerheap_event event;
 	int64_t deadline;
@@ -318,7 +318,7 @@ TEST_F(ticker, start_during_back_off_kicks_and_expires_in_time)
 }
 
 /* A stop during the back-off discards what was counted, and no check counts a later period. */
-TEST_F(ticker, stop_during_back_off_counts_no_later_period)
+TEST_F(ticker, no_period_is_counted_after_stop_during_back_off)
 {
 	const int64_t period = 10 * MSEC;
 	int64_t old;

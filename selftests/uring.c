@@ -95,7 +95,7 @@ static int request(struct io_uring *ring, int fd, uint32_t op,
 }
 
 /* KICK expires a timer whose stored deadline has passed, and queues a timer that is due later. */
-TEST_F(uring, kick_expires_stored_deadline)
+TEST_F(uring, kick_request_expires_or_queues_timer_by_stored_deadline)
 {
 	/* KICK checks slot 5 first.  So slot 5 expires first even if the host stalls for 1 s. */
 	uint32_t numbers[] = { 5, 3, SLOTS, 7 };
@@ -157,7 +157,7 @@ TEST_F(uring, invalid_kick_requests_are_refused)
  * flag on.  Flag 1 means a registered buffer.  Flag 2 means multishot since Linux 6.18.  Only WAIT
  * accepts flag 2, so the test leaves that pair out.
  */
-TEST_F(uring, unknown_flags_are_refused)
+TEST_F(uring, requests_with_unknown_flags_are_refused)
 {
 	static const uint32_t ops[] = {
 		TIMERHEAP_URING_KICK, TIMERHEAP_URING_CANCEL, TIMERHEAP_URING_WAIT
@@ -185,7 +185,7 @@ TEST_F(uring, unknown_flags_are_refused)
 	}
 }
 
-TEST_F(uring, registered_buffer_is_refused)
+TEST_F(uring, kick_request_with_registered_buffer_is_refused)
 {
 	uint32_t number = 0;
 	struct iovec buffer = { &number, sizeof(number) };
@@ -259,7 +259,7 @@ TEST_F(uring, cancelled_read_takes_no_event)
 }
 
 /* Requests that are pending do not keep a process from exiting or from being killed. */
-TEST_F(uring, process_ends_while_requests_are_pending)
+TEST_F(uring, process_can_end_while_requests_are_pending)
 {
 	for (int killed = 0; killed < 2; killed++) {
 		int64_t start = now();

@@ -429,7 +429,7 @@ TEST_F(wait, multishot_completes_for_each_added_event)
 }
 
 /* A multishot WAIT for three events completes when three are in the ring. */
-TEST_F(wait, multishot_waits_for_several_events)
+TEST_F(wait, multishot_wait_for_3_events_completes_when_3_are_in_ring)
 {
 	REQUIRE_MULTISHOT();
 	ASSERT_EQ(0, submit_multishot(&self->ring, self->fd, 9, 3));
@@ -453,7 +453,7 @@ TEST_F(wait, multishot_waits_for_several_events)
  * second timer of the next pair is due 0 to 2 * @latency after the first.  So in some pairs it
  * expires during the task work, which takes only microseconds.
  */
-TEST_F_TIMEOUT(wait, multishot_counts_each_event, 120)
+TEST_F_TIMEOUT(wait, multishot_counts_event_that_is_added_during_task_work, 120)
 {
 	int64_t end = now() + th_seconds(60) * SEC;
 	uint64_t latency = 200 * USEC;
@@ -513,7 +513,7 @@ TEST_F(wait, full_completion_queue_ends_multishot)
 #define BUFFERS			4
 
 /* Since Linux 6.7, one read request can return each batch of events in a provided buffer. */
-TEST_F(wait, multishot_read_returns_each_batch)
+TEST_F(wait, multishot_read_returns_each_batch_of_events)
 {
 	struct timerheap_event buffers[BUFFERS][2] = {};
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
@@ -692,7 +692,7 @@ static int drain(struct io_uring *ring)
  * Submit WAIT and CANCEL, start timers, take events and close the io_uring, in random order.  Each
  * WAIT ends once.  In the end, CANCEL ends all WAITs that are still pending.
  */
-TEST_F(wait, random_requests_end_once)
+TEST_F(wait, each_wait_among_random_requests_ends_once)
 {
 	/* Do not close a deferred io_uring before Linux 7.0: the kernel may warn. */
 	bool ends = !(variant->flags & IORING_SETUP_DEFER_TASKRUN && th_release_before(7, 0));
