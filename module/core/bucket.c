@@ -49,10 +49,13 @@
  *
  * A run handles the timers of a due bucket one by one, in batches like other timers.  From then on
  * the bucket gets no more timers.  A bucket whose timers are due keeps its heap entry until it is
- * empty.  The timers of an early bucket are usually not due yet, and there may be 10^5 of them.  So
- * other due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it
- * rekeys the bucket: the bucket's heap entry gets a deadline 1 ns after the current time, behind
- * all entries that are due now.
+ * empty.  If a batch ends in the bucket, the next batch begins with timers that are due before the
+ * bucket.
+ *
+ * The timers of an early bucket are usually not due yet, and there may be 10^5 of them.  So other
+ * due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it rekeys
+ * the bucket: the bucket's heap entry gets a deadline 1 ns after the current time, behind all
+ * entries that are due now.
  *
  * Each bucket has a time @from, before which no timer of the bucket is due.  It is the beginning of
  * the window, or for slack the rounded deadline.  The field @when of each timer in the bucket is
