@@ -52,16 +52,18 @@
  * empty.  If a batch ends in the bucket, the next batch begins with timers that are due before the
  * bucket.
  *
+ * Each bucket has a time @from, before which no timer of the bucket is due.  It is the beginning of
+ * the window, or for slack the rounded deadline.
+ *
  * The timers of an early bucket are usually not due yet, and there may be 10^5 of them.  So other
  * due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it rekeys
  * the bucket: the bucket's heap entry gets a deadline 1 ns after the current time, behind all
- * entries that are due now.
+ * entries that are due now.  If the run is so late that @from has passed, the deadline is @from.
  *
- * Each bucket has a time @from, before which no timer of the bucket is due.  It is the beginning of
- * the window, or for slack the rounded deadline.  The field @when of each timer in the bucket is
- * @from.  So a timer that is moved to a deadline before @from goes to the inbox, and does not wait
- * until its bucket is empty.  The heap entry of a bucket never has a deadline later than @from, so
- * the first deadline of the queue is never too late.
+ * The field @when of each timer in the bucket is @from.  So a timer that is moved to a deadline
+ * before @from goes to the inbox, and does not wait until its bucket is empty.  The heap entry of a
+ * bucket never has a deadline later than @from, so the first deadline of the queue is never too
+ * late.
  *
  * A bucket only saves work.  If a timer needs a new bucket and none is free, the timer gets a heap
  * entry of its own.  So does a timer whose lookup visits too many buckets (bucket.h).  So does the

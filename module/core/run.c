@@ -208,8 +208,11 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 }
 
 /*
- * Handle the timers of a due bucket, at the current position of the bulk extraction.  If none of
- * them is due yet, handle a share, and leave the others until other due timers have been handled.
+ * Handle the timers of a due bucket, at the current position of the bulk extraction.
+ *
+ * A bucket that is due early has a heap entry before its timers are due.  Of such a bucket, handle a
+ * share, and rekey it behind all entries that are due now, but not behind the time @from.  Then
+ * timers that are due before those of the bucket do not wait for them.
  *
  * Return: true; false: the budget is spent, and the bucket has more timers.
  */
@@ -217,7 +220,7 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 			       struct theap_timer *bucket, unsigned int *budget)
 	__must_hold(&queue->lock)
 {
-	bool early = __theap_bucket_close(queue, bucket) > run->now;
+	s64 from = __theap_bucket_close(queue, bucket);
 	unsigned int share = THEAP_EARLY_SHARE;
 
 	while (*budget) {
@@ -236,8 +239,8 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 		if (!theap_extract_is_on(&queue->heap) ||
 		    !theap_extract_is_at(&queue->heap, &bucket->node))
 			return true;
-		if (early && !--share) {
-			__theap_rekey(queue, bucket, run->now + 1);
+		if (bucket->when < from && !--share) {
+			__theap_rekey(queue, bucket, min(run->now + 1, from));
 			return true;
 		}
 	}

@@ -574,6 +574,32 @@ static void early_timers_that_wait_in_late_run_count_as_due(struct kunit *test)
 		KUNIT_ASSERT_TRUE(test, test_settles_at(&t[i].called, 1));
 }
 
+/*
+ * A run may be so late that timers of an early bucket are due.  A timer that is due before all of
+ * them expires in the first batch, although the bucket has the earliest heap entry.
+ */
+static void early_bucket_of_late_run_delays_no_timer_due_before_it(struct kunit *test)
+{
+	struct theap_queue *queue = test_queue();
+	unsigned int i, nr = 10 * THEAP_BATCH;
+	struct test_timer *t = crowd(test, nr + 1);
+	s64 deadline = test_now() + 200 * NSEC_PER_MSEC;
+
+	local_bh_disable();
+	for (i = 0; i < nr; i++)
+		test_start_slack(&t[i], deadline, 0);
+	test_busy_wait(100 * NSEC_PER_MSEC);
+	test_start_slack(&t[nr], t[0].timer.when - 1, 0);
+	KUNIT_EXPECT_FALSE(test, in_bucket(&t[nr]));
+	test_busy_wait(110 * NSEC_PER_MSEC);
+	run_batch(queue);
+	KUNIT_EXPECT_EQ(test, t[0].called, 1);
+	KUNIT_EXPECT_EQ(test, t[nr].called, 1);
+	local_bh_enable();
+	for (i = 0; i < nr; i++)
+		KUNIT_ASSERT_TRUE(test, test_settles_at(&t[i].called, 1));
+}
+
 static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_is_due_before_deadline),
 	KUNIT_CASE(early_bucket_is_only_for_far_deadline_in_crowded_queue),
@@ -595,6 +621,7 @@ static struct kunit_case early_cases[] = {
 	KUNIT_CASE(early_bucket_that_is_due_gets_no_more_timers),
 	KUNIT_CASE(early_timer_moved_out_of_due_bucket_expires_in_next_batch),
 	KUNIT_CASE(early_timers_that_wait_in_late_run_count_as_due),
+	KUNIT_CASE(early_bucket_of_late_run_delays_no_timer_due_before_it),
 	{}
 };
 
