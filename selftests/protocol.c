@@ -331,7 +331,7 @@ TEST_F(protocol, calls_and_stores_see_changes_of_each_other)
  */
 
 /* Slots that are due expire within KICK, in the order of the array passed to KICK. */
-TEST_F(protocol, kick_expires_due_slots_in_order)
+TEST_F(protocol, kick_expires_due_slots_in_order_of_array)
 {
 	struct th_map *map = &self->map;
 	uint64_t deadline = now();
@@ -670,9 +670,9 @@ FIXTURE_TEARDOWN(threads)
 }
 
 /*
- * Each arming ends in a call or a store that finds it pending or discards its expiration, or in an
- * event.  The test checks the sums after each round, because a start in a later round may repair a
- * timer that was lost.
+ * Here each start begins an arming.  An arming ends in a start or a stop that finds the timer
+ * pending or discards the expiration, or in an event.  A postponement ends no arming.  The test
+ * checks the sums after each round, because a start in a later round may repair a lost timer.
  */
 TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* read(), poll(), epoll and WAIT, signals and stops during these calls, and fdinfo. */
+/*
+ * read(), poll(), epoll, WAIT and fdinfo.  During some of these calls a signal arrives, or the
+ * process is stopped.
+ */
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>

@@ -12,8 +12,8 @@
  *	armings (START and MODIFY that returned 0)
  *	  = stops (STOP that returned 1) + expirations + timers pending at the end
  *
- * must hold exactly.  An expiration is in an event, or a call has discarded it.  A lost timer makes
- * the left side larger.  A timer that expires twice makes the right side larger.
+ * must hold exactly.  An expiration is in an event, or a call has discarded it.  A lost expiration
+ * makes the left side larger.  A timer that expires twice makes the right side larger.
  *
  * Each test prints its seed.  TIMERHEAP_SEED= repeats the same operations, though not the
  * same interleaving.

@@ -479,7 +479,8 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
  * @timer: the timer; only its own function may start it meanwhile
  *
  * When it returns, the function of the timer is not running and will not run.  The timer
- * is not queued, and may be freed.
+ * is not queued, but it still has its reservation.  The caller may free the timer after
+ * theap_timer_unreserve().
  *
  * Context: task, may sleep; not in the timer's own function.
  * Return: whether the timer was pending.

@@ -210,7 +210,10 @@ static inline void theap_context_note_queue(struct theap_context *context,
 		cpumask_set_cpu(nr, context->queues);
 }
 
-/* An expired slot stays queued for a minute at most. */
+/*
+ * The longest span.  An expired slot stays queued for the span less 1/64, so for at most 63 s, plus
+ * the slack of the slot: theap_slot_linger().
+ */
 #define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
 
 /*

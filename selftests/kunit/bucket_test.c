@@ -316,7 +316,7 @@ static void bucket_delays_no_timer_that_is_due_before_it(struct kunit *test)
  * If the clock is stepped back after a run has found a bucket due, the bucket's timers do not
  * expire early.  The test steps no clock.  Instead it marks a bucket as due a day too early.
  */
-static void bucket_is_not_early_after_clock_step(struct kunit *test)
+static void bucket_timers_are_not_early_after_clock_step(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 1);
@@ -521,7 +521,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_periodic_timer_does_not_drift),
 	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
 	KUNIT_CASE(bucket_delays_no_timer_that_is_due_before_it),
-	KUNIT_CASE(bucket_is_not_early_after_clock_step),
+	KUNIT_CASE(bucket_timers_are_not_early_after_clock_step),
 	KUNIT_CASE(bucket_limit_gives_further_timers_their_own_heap_entries),
 	KUNIT_CASE(bucket_manual_clock_has_no_early_bucket),
 	KUNIT_CASE(bucket_clear_frees_one_batch_of_empty_buckets_per_call),

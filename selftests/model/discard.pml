@@ -4,9 +4,9 @@
  * timer expires (module/device/slot.c, tools/lib/): does each event belong to the current arming,
  * and does each arming end once?
  *
- * A user starts and stops the timer of a slot, and gives each arming other data.  Meanwhile the
- * kernel expires the timer, and the reader takes events.  A second user may start and stop the same
- * timer.  Then the model only checks that each arming ends once.
+ * A user starts and stops the timer of a slot.  After each stop, the user sets other data for the
+ * next arming.  Meanwhile the kernel expires the timer, and the reader takes events.  A second user
+ * may start and stop the same timer.  Then the model only checks that each arming ends once.
  *
  * All deadlines are equal, so a compare-and-exchange of the deadline succeeds even if another
  * arming has begun.  The deadline is due at any time.  In the code, a user that finds that the slot

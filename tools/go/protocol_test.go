@@ -388,7 +388,7 @@ func stress(t *testing.T, actions int) {
 }
 
 // The package's clock is not behind the kernel's, so that no timer expires early.
-func TestClockIsNotBehindKernelAndDoesNotOverflow(t *testing.T) {
+func TestClockIsNotBehindKernelAndDeadlineDoesNotOverflow(t *testing.T) {
 	for i := 0; i < 1000; i++ {
 		before := readClock()
 		mine := now()

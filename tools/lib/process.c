@@ -617,7 +617,8 @@ static int process_grow(struct timerheap *th, uint32_t slots)
 
 /*
  * Advance a manual clock to the deadlines of at most BATCH slots.  *@time is the time of the last
- * check: the clock itself moves only if a slot expires, and finally to @until.
+ * check.  The clock itself moves only if a slot expires.  At the end the clock moves to @until,
+ * unless the call has TIMERHEAP_NEXT or its limit was reached.
  *
  * Context: the lock is held.  Return: whether there is more to do.
  */

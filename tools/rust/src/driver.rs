@@ -162,6 +162,8 @@ impl Shared {
     /// Return: a place whose timer is idle.
     ///
     /// `NoSlot`: the context has its maximum of slots, or the user has no memory for another slot.
+    /// The driver's thread also gets `NoSlot` if all present slots are in use: that thread cannot
+    /// wait for a growth.  Any thread gets `NoSlot` if other threads take all slots of 3 growths.
     pub(crate) fn place(&self) -> Result<Place, Error> {
         if self.is_global {
             // The thread may be ending, and its list may no longer exist.
