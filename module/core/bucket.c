@@ -49,8 +49,8 @@
  *
  * A run handles the timers of a due bucket one by one, in batches like other timers.  From then on
  * the bucket gets no more timers.  A bucket whose timers are due keeps its heap entry until it is
- * empty.  If a batch ends in the bucket, the next batch begins with timers that are due before the
- * bucket.
+ * empty.  If a batch ends in the bucket, the next batches handle other due timers, and then the
+ * rest of the bucket.
  *
  * Each bucket has a time @from, before which no timer of the bucket is due.  It is the beginning of
  * the window, or for slack the rounded deadline.

@@ -69,7 +69,7 @@ void theap_buckets_destroy(struct theap_queue *queue);
 /* A queue with fewer heap entries and list nodes than this gets no early buckets. */
 #define THEAP_CROWD	512U
 
-/* A run handles this many timers of an early bucket, and then all other timers that are due. */
+/* A run handles this many timers of an early bucket, and then other timers that are due. */
 #define THEAP_EARLY_SHARE	(THEAP_BATCH / 2)
 
 /*

@@ -88,6 +88,26 @@ static void theap_extract_next_group(struct theap_heap *heap)
 }
 
 /**
+ * theap_extract_skip - go on to the next position, whether the entry here is due or not
+ * @heap: under extraction; the position has an entry
+ *
+ * The entry stays in the heap.  This extraction does not visit the entries below it.
+ *
+ * Return: whether the position is in another group.
+ */
+bool theap_extract_skip(struct theap_heap *heap)
+{
+	u32 next = heap->extract_pos + 1;
+
+	if (heap->extract_pos != THEAP_ROOT && next % 4 && next < theap_extract_end(heap)) {
+		heap->extract_pos = next;
+		return false;
+	}
+	theap_extract_next_group(heap);
+	return true;
+}
+
+/**
  * theap_extract_next - go on to the next due entry
  * @heap:   under extraction
  * @now:    the current time; after a clock step back, it may be before the @until of
@@ -103,23 +123,17 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 				       unsigned int *budget)
 {
 	s64 until = min(now, heap->extract_until);
-	u32 end = theap_extract_end(heap);
 
 	/* The heap may have shrunk since the last call, so that it ends before this position. */
-	if (heap->extract_pos >= end)
+	if (heap->extract_pos >= theap_extract_end(heap))
 		heap->extract_pos = THEAP_NO_POS;
 	while (heap->extract_pos && *budget) {
 		struct theap_entry *entry = theap_heap_at(heap, heap->extract_pos);
 
 		if (entry->when != THEAP_HOLE && entry->when <= until)
 			return entry;
-		if (heap->extract_pos != THEAP_ROOT && (heap->extract_pos + 1) % 4 &&
-		    heap->extract_pos + 1 < end) {
-			heap->extract_pos++;
-			continue;
-		}
-		theap_extract_next_group(heap);
-		(*budget)--;
+		if (theap_extract_skip(heap))
+			(*budget)--;
 	}
 	return NULL;
 }

@@ -8,6 +8,7 @@
 void theap_extract_begin(struct theap_heap *heap, s64 until);
 struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 				       unsigned int *budget);
+bool theap_extract_skip(struct theap_heap *heap);
 void theap_extract_remove(struct theap_heap *heap);
 bool theap_heap_drop_last_holes(struct theap_heap *heap, unsigned int *budget);
 bool theap_heap_close_hole(struct theap_heap *heap);
@@ -24,12 +25,6 @@ static inline bool theap_extract_is_at(const struct theap_heap *heap,
 				       const struct theap_node *node)
 {
 	return heap->extract_pos == node->pos;
-}
-
-/* End an extraction.  The entries that it has not visited stay, and its holes are to be closed. */
-static inline void theap_extract_stop(struct theap_heap *heap)
-{
-	heap->extract_pos = THEAP_NO_POS;
 }
 
 /* Does a bulk extraction have positions left to visit, or holes left to close? */

@@ -211,10 +211,9 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
  * Handle the timers of a due bucket, at the current position of the bulk extraction.
  *
  * A bucket that is due early has a heap entry before its timers are due.  Of such a bucket, handle a
- * share, and rekey it behind all entries that are due now, but not behind the time @from.  Then
- * timers that are due before those of the bucket do not wait for them.
+ * share, and rekey it behind all entries that are due now, but not behind the time @from.
  *
- * Return: true; false: the budget is spent, and the bucket has more timers.
+ * Return: true; false: timers of the bucket have spent the budget, and the bucket has more.
  */
 static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 			       struct theap_timer *bucket, unsigned int *budget)
@@ -223,6 +222,8 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 	s64 from = __theap_bucket_close(queue, bucket);
 	unsigned int share = THEAP_EARLY_SHARE;
 
+	if (!*budget)
+		return true;
 	while (*budget) {
 		struct theap_timer *timer = __theap_bucket_first(queue, bucket);
 
@@ -234,7 +235,8 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 		__theap_run_one(queue, run, timer);
 		/*
 		 * The bucket has become empty and was freed; or holes were closed to make room for
-		 * a new bucket, which has ended the extraction.
+		 * a new bucket, which has ended the extraction; or the new heap entry of the timer
+		 * has taken the position of the bucket.
 		 */
 		if (!theap_extract_is_on(&queue->heap) ||
 		    !theap_extract_is_at(&queue->heap, &bucket->node))
@@ -250,11 +252,12 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 /*
  * Continue the bulk extraction.  If it is complete, close the holes that it has left.
  *
- * A bucket may have more timers than the budget allows.  Then end the extraction, so that the next
- * batch begins at the root, with the earliest deadline.  If the extraction went on in the bucket,
- * timers at later positions would wait for all timers of the bucket, even if they are due before.
+ * A bucket may have more timers than the budget allows.  Then skip it: the next batches handle what
+ * is due at later positions, and the next extraction goes on with the bucket.  If this extraction
+ * went on with the bucket, those timers would wait for all of its timers, even if they are due
+ * before.
  *
- * Return: whether all timers that were due have been handled.
+ * Return: false: the budget has ended the batch, and a timer that is due may be left; true.
  */
 static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run,
 				unsigned int *budget)
@@ -269,7 +272,7 @@ static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run
 		if (!theap_timer_is_bucket(timer)) {
 			__theap_run_one(queue, run, timer);
 		} else if (!__theap_run_bucket(queue, run, timer, budget)) {
-			theap_extract_stop(&queue->heap);
+			theap_extract_skip(&queue->heap);
 			return false;
 		}
 	}
@@ -284,7 +287,7 @@ static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run
  * Sort a batch by deadline.
  *
  * Insertion sort, since the timers are few and nearly in order.  If more timers are due
- * than fit one batch, the caller sorts only the last batch of the extraction.  In the other
+ * than fit one batch, the caller sorts at most the last batch of the extraction.  In the other
  * batches the timers stay in the order of their heap positions, from the top down.  To sort
  * these batches, too, would take a fifth of the time of the run.
  */

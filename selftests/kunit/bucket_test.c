@@ -282,34 +282,80 @@ static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->first, THEAP_NEVER);
 }
 
-/*
- * While many timers of a due bucket wait, the next batch expires a timer that is due before them.
- * The three heap entries are in order: one timer, the bucket, and the other timer.
- */
-static void bucket_delays_no_timer_that_is_due_before_it(struct kunit *test)
+static void run_batches(struct kunit *test, unsigned int nr)
 {
 	struct theap_queue *queue = test_queue();
-	unsigned int i, nr = 5 * THEAP_BATCH;
-	struct test_timer *t = test_timers(test, nr + 2);
+
+	rcu_read_lock();
+	while (nr--)
+		KUNIT_EXPECT_TRUE(test, theap_run_batch(queue, &queue->run));
+	rcu_read_unlock();
+}
+
+/*
+ * While many timers of a due bucket wait, the next batch expires all timers that are due before
+ * them.  In the heap, the bucket is the first child of the root.  Below the bucket are four buckets
+ * that are not due.  The timers that are due before the bucket are the other children, and below
+ * them.
+ */
+static void bucket_delays_no_timers_that_are_due_before_it(struct kunit *test)
+{
+	unsigned int i, nr = 10 * THEAP_BATCH;
+	struct test_timer *t = test_timers(test, nr + 20), *others = t + nr;
 	s64 past = round_up_by(test_now() - 2 * GRANULARITY, SLACK);
 
 	local_bh_disable();
-	test_start_slack(&t[nr], past - 2, 0);
+	test_start_slack(&others[0], past - 2, 0);
 	for (i = 0; i < nr; i++)
 		test_start_slack(&t[i], past, SLACK);
-	test_start_slack(&t[nr + 1], past - 1, 0);
-	rcu_read_lock();
-	KUNIT_EXPECT_TRUE(test, theap_run_batch(queue, &queue->run));
+	for (i = 1; i < 20; i++)
+		if (i >= 4 && i < 8)
+			test_start_slack(&others[i], test_now() + i * DAY, SLACK);
+		else
+			test_start_slack(&others[i], past - 1, 0);
+	run_batches(test, 1);
 	KUNIT_EXPECT_EQ(test, t[0].called, 1);
-	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 0);
-	KUNIT_EXPECT_TRUE(test, theap_run_batch(queue, &queue->run));
-	rcu_read_unlock();
-	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 1);
-	KUNIT_EXPECT_LE(test, t[nr + 1].order, THEAP_BATCH + 1);
+	KUNIT_EXPECT_EQ(test, others[1].called, 0);
+	run_batches(test, 1);
+	for (i = 0; i < 20; i++)
+		KUNIT_EXPECT_EQ(test, others[i].called, i < 4 || i >= 8);
+	run_batches(test, 1);
+	KUNIT_EXPECT_EQ(test, t[nr - 1].called, 0);
 	local_bh_enable();
 	test_run();
 	for (i = 0; i < nr; i++)
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
+}
+
+/*
+ * If a batch ends just before it handles the first timer of a bucket, the next batch goes on with
+ * that bucket.  @before is the number of timers that are due before the bucket.
+ */
+static void bucket_at_end_of_batch_is_handled_by_next_batch(struct kunit *test)
+{
+	unsigned int i, before, nr = 2 * THEAP_BATCH, called[3];
+
+	for (before = THEAP_BATCH / 2; before < THEAP_BATCH; before++) {
+		struct test_timer *t = test_timers(test, nr + before);
+		s64 past = round_up_by(test_now() - 2 * GRANULARITY, SLACK);
+		unsigned int batch;
+
+		local_bh_disable();
+		for (i = 0; i < before; i++)
+			test_start_slack(&t[nr + i], past - 1, 0);
+		for (i = 0; i < nr; i++)
+			test_start_slack(&t[i], past, SLACK);
+		for (batch = 1; batch < 3; batch++) {
+			run_batches(test, 1);
+			called[batch] = 0;
+			for (i = 0; i < nr; i++)
+				called[batch] += t[i].called;
+		}
+		if (!called[1])
+			KUNIT_EXPECT_GE(test, called[2], THEAP_BATCH / 2);
+		local_bh_enable();
+		test_run();
+	}
 }
 
 /*
@@ -520,7 +566,8 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_new_slack_takes_effect_at_requeue),
 	KUNIT_CASE(bucket_periodic_timer_does_not_drift),
 	KUNIT_CASE(bucket_stays_due_when_run_is_throttled),
-	KUNIT_CASE(bucket_delays_no_timer_that_is_due_before_it),
+	KUNIT_CASE(bucket_delays_no_timers_that_are_due_before_it),
+	KUNIT_CASE(bucket_at_end_of_batch_is_handled_by_next_batch),
 	KUNIT_CASE(bucket_timers_are_not_early_after_clock_step),
 	KUNIT_CASE(bucket_limit_gives_further_timers_their_own_heap_entries),
 	KUNIT_CASE(bucket_manual_clock_has_no_early_bucket),
