@@ -704,9 +704,9 @@ int timerheap_wait(struct timerheap *th, int64_t timeout);
 int64_t timerheap_advance(struct timerheap *th, uint64_t to, uint32_t limit);
 
 /*
- * Advance the clock to the next deadline.  A signal may end the call early.  Then the
- * result is smaller, possibly 0, and the next call continues.
- * Return: the number of expirations at that deadline; 0 without a signal: no timer is left
+ * Advance the clock to the next expiry.  A signal may end the call early.  Then the result is
+ * smaller, possibly 0, and the next call continues.
+ * Return: the number of expirations at that time; 0 without a signal: no timer is left
  * to expire, and the clock does not move; -EINVAL: the clock is not a manual clock; -EBADF.
  */
 int64_t timerheap_advance_next(struct timerheap *th);
