@@ -1,0 +1,701 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lateness - measure how late a program gets the expiries of its timers
+ *
+ *	lateness [-r] [-w SITUATION] [-n TIMERS] [-p PEER] [FILE]
+ *
+ * It prints a table, and writes lines of JSON to FILE.  With -w, -n and -p, it measures only
+ * situations whose name contains SITUATION, with at most TIMERS other timers, and contenders whose
+ * name contains PEER.
+ *
+ * The reader is a process with ten flows, each with one timer.  When the timer expires, the flow
+ * would send a packet.  Then it starts the timer again, for one to two milliseconds later.  The
+ * lateness is the time from the deadline until the reader has the event, and has read the clock.
+ * An event of timerheap also has the time @fired.  @fired divides the lateness:
+ *
+ *	until fired	from the deadline until the run has found the timer due: the interrupt, the
+ *			softirq, and whatever is handled before the timer
+ *	after fired	until the reader has the event: the rest of the run, the wake-up of the
+ *			reader, the return from its system call
+ *
+ * Meanwhile a neighbor works on the same CPU.  It is another process, which has other timers, or
+ * computes.  The reader has real-time priority, so it need not wait for the neighbor's program.  It
+ * waits only for interrupts and for what the kernel does in them.  The situations are:
+ *
+ *	pending		the other timers are pending, with deadlines an hour away
+ *	postponed	they are idle timeouts of 10 s.  Every 5 s, each of them is postponed
+ *	at once		all of them are due at the same instant, once a second
+ *	within 0.1 ms	the same, but their deadlines are 1 ns apart
+ *	one bucket	all of them are due at once, and have slack: they are in one bucket
+ *	busy tasks	there are no other timers, but tasks that compute without end
+ *	user, ...	the neighbor is another user: it uses slots of timerheap, whatever the
+ *			reader uses, and has the default limit of CPU time
+ *
+ * If the others are due at instants, the flows aim at each instant.  Half of the flows are due at
+ * most WINDOW before it ("before"), and half at most WINDOW after it ("after").
+ *
+ * With PREEMPT_RT, a thread of the kernel handles timers of softirqs, such as those of timerheap
+ * and timerfd.  Its real-time priority is 1.  With -r the program gives it one above the reader's.
+ *
+ * On a machine whose clock counts instructions (selftests/vm/run -c), a microsecond is 1000
+ * instructions, and the figures do not depend on the host.
+ */
+#include <err.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <timerheap.h>
+
+#include "../bench.h"
+#include "peers.h"
+
+#define FLOWS		10
+#define PRIORITY	80		/* of the reader */
+#define PERIOD		SEC		/* from instant to instant */
+#define WINDOW		(20 * USEC)
+#define IDLE		(10 * SEC)	/* an idle timeout */
+#define TURN		(10 * MSEC)	/* in each turn, the neighbor postpones some timeouts */
+#define TURNS		500		/* in this number of turns, it postpones all of them */
+#define USER		1000		/* the ID of the other user */
+#define AFTER_BOOT	10		/* seconds */
+#define MOST_SAMPLES	20000
+#define EVENTS		64
+
+_Thread_local uint64_t peer_now, peer_calls;
+_Thread_local void (*peer_expired)(uint32_t timer, uint64_t times);
+uint64_t peer_timeout;
+
+void *peer_array(uint32_t n, uint32_t size)
+{
+	void *memory = calloc(n, size);
+
+	if (!memory)
+		err(1, "%u times %u bytes", n, size);
+	return memory;
+}
+
+/* The neighbor's work.  It calls be_ready() when the measurement may begin. */
+static void keep_pending(void);
+static void postpone_all(void);
+static void expire_all(void);
+static void compute(void);
+
+static const struct situation {
+	const char *name;
+	uint32_t n;		/* the neighbor's timers, or tasks */
+	void (*work)(void);
+	uint32_t samples;
+	bool at_instants;	/* the neighbor's timers are due at instants */
+	uint64_t apart;		/* from deadline to deadline, in nanoseconds */
+	uint64_t slack;
+	bool user;		/* the neighbor is another user */
+} situations[] = {
+	{ .name = "pending", .n = 10, .work = keep_pending, .samples = 10000 },
+	{ .name = "pending", .n = 10000, .work = keep_pending, .samples = 10000 },
+	{ .name = "pending", .n = 1000000, .work = keep_pending, .samples = 10000 },
+	{ .name = "postponed", .n = 10000, .work = postpone_all, .samples = 20000 },
+	{ .name = "postponed", .n = 1000000, .work = postpone_all, .samples = 20000 },
+	{ .name = "at once", .n = 100000, .work = expire_all, .samples = 200,
+	  .at_instants = true },
+	{ .name = "within 0.1 ms", .n = 100000, .work = expire_all, .samples = 200,
+	  .at_instants = true, .apart = 1 },
+	{ .name = "one bucket", .n = 10000, .work = expire_all, .samples = 200,
+	  .at_instants = true, .slack = MSEC },
+	{ .name = "one bucket", .n = 100000, .work = expire_all, .samples = 200,
+	  .at_instants = true, .slack = MSEC },
+	{ .name = "busy tasks", .n = 2, .work = compute, .samples = 10000 },
+	{ .name = "user, postponed", .n = 100000, .work = postpone_all, .samples = 20000,
+	  .user = true },
+	{ .name = "user, at once", .n = 100000, .work = expire_all, .samples = 200,
+	  .at_instants = true, .user = true },
+};
+
+/* How the reader gets the expiries of its flows. */
+static void wait_by_poll(void *set);
+static void wait_by_epoll(void *set);
+static void wait_by_read(void *set);
+static void wait_by_spinning(void *set);
+
+static const struct peer sleeper;
+
+static const struct contender {
+	const char *name;
+	const struct peer *peer;	/* of the flows */
+	const struct peer *others;	/* of the neighbor; NULL: the same */
+	void (*wait)(void *set);	/* NULL: the peer waits in its reap() */
+	bool ordinary;			/* the reader has no real-time priority */
+	bool idle;			/* measure it only beside an idle neighbor ... */
+	uint32_t most;			/* ... with at most this number of timers, if not 0 */
+} contenders[] = {
+	{ .name = "timerheap, poll", .peer = &mapped_slots, .wait = wait_by_poll },
+	{ .name = "timerheap, epoll", .peer = &mapped_slots, .wait = wait_by_epoll, .idle = true },
+	{ .name = "timerheap, read", .peer = &mapped_slots, .wait = wait_by_read, .idle = true },
+	{ .name = "timerheap, ring", .peer = &mapped_slots, .wait = wait_by_spinning,
+	  .ordinary = true, .idle = true },
+	{ .name = "timerfd, epoll", .peer = &timerfd },
+	{ .name = "clock_nanosleep", .peer = &sleeper, .others = &timerfd },
+	{ .name = "POSIX timers", .peer = &posix, .idle = true, .most = 10 },
+	{ .name = "io_uring", .peer = &uring, .idle = true, .most = 10 },
+	{ .name = "heap", .peer = &heap, .idle = true, .most = 10 },
+	{ .name = "libuv", .peer = &libuv, .idle = true, .most = 10 },
+	{ .name = "libevent", .peer = &libevent, .idle = true, .most = 10 },
+};
+
+static const struct situation *situation;
+static const struct contender *contender;
+static uint64_t seed;
+
+/* The lateness of some flows, in microseconds, and its two parts. */
+static struct group {
+	double late[MOST_SAMPLES], until_fired[MOST_SAMPLES], after_fired[MOST_SAMPLES];
+	uint32_t nr;
+} groups[2];
+
+static bool is_timerheap(const struct peer *peer)
+{
+	return peer == &mapped_slots;
+}
+
+static void read_clock(void)
+{
+	peer_now = bench_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t next_instant(uint64_t after)
+{
+	return (after / PERIOD + 1) * PERIOD;
+}
+
+/*
+ * clock_nanosleep() with absolute time, of a program that keeps the deadlines of its few timers in
+ * an array, and sleeps until the first of them.
+ */
+
+static void *open_sleeper(uint32_t n, bool exact)
+{
+	uint64_t *whens = peer_array(n, sizeof(*whens));
+
+	(void)exact;
+	memset(whens, 0xff, n * sizeof(*whens));
+	return whens;
+}
+
+static void start_sleeper(void *set, uint32_t timer, uint64_t when, uint64_t period)
+{
+	uint64_t *whens = set;
+
+	(void)period;
+	whens[timer] = when;
+}
+
+static void reap_sleeper(void *set, bool wait)
+{
+	uint64_t *whens = set, first = UINT64_MAX;
+	struct timespec until;
+
+	(void)wait;
+	for (uint32_t i = 0; i < FLOWS; i++)
+		first = whens[i] < first ? whens[i] : first;
+	until = (struct timespec){ first / SEC, first % SEC };
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+	read_clock();
+	for (uint32_t i = 0; i < FLOWS; i++)
+		if (whens[i] <= peer_now)
+			peer_expired(i, 1);
+}
+
+static const struct peer sleeper = {
+	.open = open_sleeper,
+	.start = start_sleeper,
+	.reap = reap_sleeper,
+};
+
+/* The ways to wait for slots of timerheap. */
+
+/*
+ * A program with real-time priority sets up its timers without the limit of a user's CPU time.  All
+ * such contexts share a queue on a CPU, as those of a user do.
+ */
+static void *open_unlimited(uint32_t n, bool exact)
+{
+	struct timerheap_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = n,
+		.flags = TIMERHEAP_IN_KERNEL | TIMERHEAP_UNLIMITED,
+	};
+
+	(void)exact;
+	return timerheap_open_setup(&setup);
+}
+
+static void wait_by_poll(void *set)
+{
+	timerheap_wait(set, -1);
+}
+
+static void wait_by_epoll(void *set)
+{
+	static int epoll = -1;
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (epoll < 0) {
+		epoll = epoll_create1(EPOLL_CLOEXEC);
+		if (epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(set), &event))
+			err(1, "epoll_ctl");
+	}
+	epoll_wait(epoll, &event, 1, -1);
+}
+
+static void wait_by_read(void *set)
+{
+	struct timerheap_event events[EVENTS];
+	ssize_t size = read(timerheap_fd(set), events, sizeof(events));
+
+	for (ssize_t i = 0; i < size / (ssize_t)sizeof(*events); i++)
+		peer_expired(events[i].slot, events[i].expirations);
+}
+
+static void wait_by_spinning(void *set)
+{
+	while (!timerheap_has_events(set))
+		;
+}
+
+/* The neighbor */
+
+static int ready;		/* a pipe to the reader */
+static const struct peer *others;
+static void *other_set;
+
+static void be_ready(void)
+{
+	if (write(ready, "", 1) != 1)
+		err(1, "write");
+}
+
+static void ignore(uint32_t timer, uint64_t times)
+{
+	(void)timer;
+	(void)times;
+}
+
+static void open_others(void)
+{
+	other_set = is_timerheap(others) && !situation->user ?
+		    open_unlimited(situation->n, true) : others->open(situation->n, true);
+	if (!other_set)
+		err(1, "the neighbor's timers");
+	for (uint32_t i = 0; situation->slack && i < situation->n; i++)
+		if (timerheap_set_slack(other_set, i, situation->slack))
+			errx(1, "timerheap_set_slack");
+	peer_expired = ignore;
+	read_clock();
+}
+
+static void start_other(uint32_t timer, uint64_t when)
+{
+	others->start(other_set, timer, when, 0);
+	if (timer % BURST == BURST - 1)
+		peer_turn(others, other_set);
+}
+
+static void keep_pending(void)
+{
+	open_others();
+	for (uint32_t i = 0; i < situation->n; i++)
+		start_other(i, peer_now + HOUR + bench_random(&seed) % HOUR);
+	peer_turn(others, other_set);
+	be_ready();
+	pause();
+}
+
+/* Return the timers in random order. */
+static uint32_t *shuffled(void)
+{
+	uint32_t n = situation->n, *order = peer_array(n, sizeof(*order));
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t j = bench_random(&seed) % (i + 1);
+
+		order[i] = order[j];
+		order[j] = i;
+	}
+	return order;
+}
+
+/*
+ * Start the timeouts in the first TURNS turns, in random order, and then postpone them in the same
+ * order.  After IDLE, the checks of the timeouts have begun.
+ */
+static void postpone_all(void)
+{
+	uint32_t n = situation->n, *order = shuffled();
+	uint64_t next;
+
+	open_others();
+	next = peer_now;
+	for (uint64_t turn = 0;; turn++) {
+		struct timespec until = { next / SEC, next % SEC };
+		uint64_t part = turn % TURNS;
+
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+		read_clock();
+		for (uint32_t i = n * part / TURNS; i < n * (part + 1) / TURNS; i++) {
+			if (turn < TURNS)
+				start_other(order[i], peer_now + IDLE);
+			else
+				others->postpone(other_set, order[i], peer_now + IDLE);
+		}
+		peer_turn(others, other_set);
+		if (turn == IDLE / TURN)
+			be_ready();
+		next += TURN;
+	}
+}
+
+static void start_for_instant(uint32_t timer, uint64_t times)
+{
+	(void)times;
+	read_clock();
+	start_other(timer, next_instant(peer_now) + timer * situation->apart);
+}
+
+static void expire_all(void)
+{
+	open_others();
+	peer_expired = start_for_instant;
+	for (uint32_t i = 0; i < situation->n; i++)
+		start_for_instant(i, 1);
+	be_ready();
+	for (;;) {
+		peer_turn(others, other_set);
+		others->reap(other_set, true);
+	}
+}
+
+static void compute(void)
+{
+	be_ready();
+	for (uint32_t i = 1; i < situation->n; i++)
+		if (!fork())
+			break;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		;
+}
+
+/* Fork the neighbor, and wait until it is ready.  Return: its process ID. */
+static pid_t start_neighbor(void)
+{
+	int ends[2];
+	char byte;
+	pid_t child;
+
+	if (pipe(ends))
+		err(1, "pipe");
+	child = fork();
+	if (child < 0)
+		err(1, "fork");
+	if (!child) {
+		if (situation->user && (setgid(USER) || setuid(USER)))
+			err(1, "setuid");
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		ready = ends[1];
+		situation->work();
+		exit(1);
+	}
+	close(ends[1]);
+	if (read(ends[0], &byte, 1) != 1)
+		errx(1, "the neighbor has ended");
+	close(ends[0]);
+	return child;
+}
+
+/* The reader */
+
+static void *flows;
+static uint64_t deadlines[FLOWS];
+static bool aimed[FLOWS];	/* the deadline is close to an instant */
+static uint32_t wanted, skipped;	/* samples to take, and those to skip before them */
+
+/*
+ * Start the timer of a flow, for one to two milliseconds later.  If the neighbor's timers are due
+ * at instants, aim at each of them from one to two milliseconds before it.
+ */
+static void send_next(uint32_t flow)
+{
+	uint64_t random = bench_random(&seed), instant = next_instant(peer_now + MSEC / 2);
+
+	aimed[flow] = instant - peer_now < 2 * MSEC;
+	if (!situation->at_instants)
+		deadlines[flow] = peer_now + MSEC + random % MSEC;
+	else if (!aimed[flow])
+		deadlines[flow] = instant - MSEC - random % MSEC;
+	else if (flow % 2)
+		deadlines[flow] = instant + random % WINDOW;
+	else
+		deadlines[flow] = instant - random % WINDOW;
+	contender->peer->start(flows, flow, deadlines[flow], 0);
+}
+
+static void add_sample(struct group *group, uint32_t flow)
+{
+	uint32_t nr = group->nr++;
+
+	group->late[nr] = ((double)peer_now - deadlines[flow]) / USEC;
+	if (is_timerheap(contender->peer)) {
+		uint64_t fired = ((struct timerheap *)flows)->slots[flow].fired;
+
+		group->until_fired[nr] = ((double)fired - deadlines[flow]) / USEC;
+		group->after_fired[nr] = ((double)peer_now - fired) / USEC;
+	}
+}
+
+static void note_lateness(uint32_t flow, uint64_t times)
+{
+	(void)times;
+	read_clock();
+	if (!situation->at_instants || aimed[flow]) {
+		if (skipped) {
+			skipped--;
+		} else if (wanted) {
+			wanted--;
+			add_sample(&groups[situation->at_instants && flow % 2], flow);
+		}
+	}
+	send_next(flow);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Print percentiles of @nr samples.  Of few samples, the 999th of 1000 is not meaningful. */
+static void put(const char *part, double *samples, uint32_t nr)
+{
+	const struct {
+		const char *name;
+		uint32_t sample;
+	} points[] = {
+		{ "p50", nr / 2 }, { "p99", nr * 99ULL / 100 }, { "p99.9", nr * 999ULL / 1000 },
+		{ "maximum", nr - 1 },
+	};
+
+	qsort(samples, nr, sizeof(*samples), compare);
+	for (int i = 0; i < 4; i++) {
+		double late = samples[points[i].sample];
+		char bench[64];
+
+		if (i == 2 && nr < 10000)
+			continue;
+		snprintf(bench, sizeof(bench), "%s%s: %s", situation->name, part, points[i].name);
+		bench_put(bench, contender->name, situation->n,
+			  (struct figure){ late, samples[0], samples[nr - 1] }, "us");
+	}
+}
+
+static void put_group(struct group *group, const char *name)
+{
+	char part[32];
+
+	put(name, group->late, group->nr);
+	if (!is_timerheap(contender->peer))
+		return;
+	snprintf(part, sizeof(part), "%s, until fired", name);
+	put(part, group->until_fired, group->nr);
+	snprintf(part, sizeof(part), "%s, after fired", name);
+	put(part, group->after_fired, group->nr);
+}
+
+static void put_all(void)
+{
+	put_group(&groups[0], situation->at_instants ? ", before" : "");
+	if (situation->at_instants)
+		put_group(&groups[1], ", after");
+}
+
+static void read_events(void)
+{
+	const struct peer *peer = contender->peer;
+	struct sched_param priority = { .sched_priority = PRIORITY };
+
+	/* As programs with real-time priority do: a page fault may clear 2 MB of memory. */
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		err(1, "mlockall");
+	flows = is_timerheap(peer) ? open_unlimited(FLOWS, true) : peer->open(FLOWS, true);
+	if (!flows)
+		err(1, "%s", contender->name);
+	if (!contender->ordinary && sched_setscheduler(0, SCHED_FIFO, &priority))
+		err(1, "sched_setscheduler");
+	peer_expired = note_lateness;
+	read_clock();
+	for (uint32_t flow = 0; flow < FLOWS; flow++)
+		send_next(flow);
+	wanted = situation->samples;
+	skipped = situation->at_instants ? 2 * FLOWS : 500;
+	while (wanted) {
+		peer_turn(peer, flows);
+		if (contender->wait)
+			contender->wait(flows);
+		peer->reap(flows, !contender->wait);
+	}
+}
+
+static void measure(void)
+{
+	pid_t neighbor;
+
+	seed = 88172645463325252;
+	others = situation->user ? &mapped_slots :
+		 contender->others ? contender->others : contender->peer;
+	neighbor = start_neighbor();
+	read_events();
+	kill(neighbor, SIGKILL);
+	waitpid(neighbor, NULL, 0);
+	put_all();
+}
+
+/* Measure in a child process, so that each contender begins with the same memory. */
+static bool measure_in_child(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child < 0)
+		err(1, "fork");
+	if (!child) {
+		measure();
+		exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (status)
+		warnx("%s, %s: ended by %s %d", situation->name, contender->name,
+		      WIFSIGNALED(status) ? "signal" : "status",
+		      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	return !status;
+}
+
+/* Can the current situation be measured with the current contender? */
+static bool possible(void)
+{
+	if (contender->idle && situation->work != keep_pending)
+		return false;
+	if (contender->most && situation->n > contender->most)
+		return false;
+	return !situation->slack || is_timerheap(contender->peer);
+}
+
+static void set_sysctl(const char *path, const char *value)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file || fputs(value, file) < 0 || fclose(file))
+		warn("%s", path);
+}
+
+/*
+ * Use one CPU, allow 2^20 descriptors, also in epoll, let all users open the device, and block the
+ * signals of POSIX timers (posix.c).  Let the kernel not throttle tasks of real-time priority.
+ */
+static void prepare(void)
+{
+	struct rlimit most = { 1 << 20, 1 << 20 };
+	sigset_t signals;
+	cpu_set_t cpus;
+
+	set_sysctl("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+	set_sysctl("/proc/sys/fs/epoll/max_user_watches", "2097152");
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		err(1, "sched_setaffinity");
+	if (setrlimit(RLIMIT_NOFILE, &most))
+		warn("limits");
+	if (chmod("/dev/timerheap", 0666))
+		warn("/dev/timerheap");
+	sigemptyset(&signals);
+	for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+		sigaddset(&signals, i);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	/* After a boot, threads of the kernel work on, and not all of that can be preempted. */
+	sleep(AFTER_BOOT);
+}
+
+/* Has the task with the ID @pid the name @name? */
+static bool is_named(pid_t pid, const char *name)
+{
+	char text[32];
+	bool same = false;
+	FILE *file;
+
+	snprintf(text, sizeof(text), "/proc/%d/comm", pid);
+	file = fopen(text, "r");
+	if (!file)
+		return false;
+	if (fgets(text, sizeof(text), file))
+		same = !strncmp(text, name, strlen(name));
+	fclose(file);
+	return same;
+}
+
+/*
+ * Give the kernel's thread that handles timers of softirqs a priority above the reader's.  The
+ * kernel starts that thread early, so its ID is small.
+ */
+static void raise_timer_thread(void)
+{
+	struct sched_param priority = { .sched_priority = PRIORITY + 1 };
+	pid_t pid = 2;
+
+	while (!is_named(pid, "ktimers/0"))
+		if (++pid == 1000)
+			errx(1, "there is no thread ktimers/0");
+	if (sched_setscheduler(pid, SCHED_FIFO, &priority))
+		err(1, "ktimers/0");
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = "", *who = "";
+	uint32_t timers = UINT32_MAX;
+	bool good = true;
+	int option;
+
+	while ((option = getopt(argc, argv, "rw:n:p:")) != -1) {
+		if (option == 'r')
+			raise_timer_thread();
+		else if (option == 'w')
+			name = optarg;
+		else if (option == 'n')
+			timers = atoi(optarg);
+		else if (option == 'p')
+			who = optarg;
+		else
+			errx(1, "usage: lateness [-r] [-w SITUATION] [-n TIMERS] [-p PEER] [FILE]");
+	}
+	bench_open(argv[optind]);
+	prepare();
+	for (size_t i = 0; i < sizeof(situations) / sizeof(*situations); i++) {
+		situation = &situations[i];
+		if (!strstr(situation->name, name) || situation->n > timers)
+			continue;
+		for (size_t j = 0; j < sizeof(contenders) / sizeof(*contenders); j++) {
+			contender = &contenders[j];
+			if (strstr(contender->name, who) && possible())
+				good &= measure_in_child();
+		}
+	}
+	return !good;
+}
