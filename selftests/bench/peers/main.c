@@ -5,7 +5,7 @@
  *	peers [-p PEER] [FILE [WORKLOAD]...]
  *
  * It prints a table, and writes lines of JSON to FILE.  The workloads are start, request,
- * idle, restart, mass, tickers, postponed, waiting and pacing.  The default is all of them.
+ * idle, restart, mass, tickers, postponed and waiting.  The default is all of them.
  * With -p, only peers whose name contains PEER are measured.
  *
  * Each peer runs in a process of its own, so a peer does not inherit the memory of an earlier peer.
@@ -28,7 +28,6 @@ static const struct peer *const peers[] = {
 
 #define NR	((int)(sizeof(peers) / sizeof(*peers)))
 #define MOST		1000000		/* the most timers that any peer is measured with */
-#define FEW_OTHERS	10		/* other pending timers in the workload "pacing" */
 #define EXPIRY_LEAST	10000		/* fewest timers of all threads for expiry.c */
 #define TIME_LIMIT	240		/* seconds, after which a peer is killed */
 
@@ -80,8 +79,8 @@ static bool measure(const struct peer *peer, uint32_t n)
 }
 
 /*
- * Run the workloads that several threads can do, with @nr threads.  Except in "pacing", the
- * threads have EXPIRY_LEAST timers together.
+ * Run the workloads that several threads can do, with @nr threads, which have EXPIRY_LEAST timers
+ * together.
  */
 static void measure_threads(const struct peer *peer, int nr)
 {
@@ -91,8 +90,6 @@ static void measure_threads(const struct peer *peer, int nr)
 		return;
 	if (wanted("mass") || wanted("tickers"))
 		measure_expiry_threads(peer, EXPIRY_LEAST, nr);
-	if (wanted("pacing"))
-		measure_pacing(peer, FEW_OTHERS, nr);
 }
 
 static void measure_all(const struct peer *peer)
@@ -102,10 +99,6 @@ static void measure_all(const struct peer *peer)
 			warn("%s cannot be measured", peer->name);
 			return;
 		}
-	}
-	if (wanted("pacing") && !peer->expires_as) {
-		measure_pacing(peer, FEW_OTHERS, 1);
-		measure_pacing(peer, peer->most, 1);
 	}
 	for (int nr = 2; nr <= MOST_THREADS; nr *= 2)
 		measure_threads(peer, nr);

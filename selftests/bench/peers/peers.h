@@ -7,7 +7,7 @@
  * number from 0.  The conditions are the same for all peers:
  *
  *  - Event loops read the clock once per turn, and spans begin at that reading.  The
- *    workloads read the clock once per turn, too ("pacing" also at each event).  peer_now is
+ *    workloads read the clock once per turn, too (lateness.c also at each event).  peer_now is
  *    the reading, and peer_span() converts a time to a span.
  *  - A peer that can change many timers by one system call may defer that call to turn().
  *    While time is measured, turn() is called after at most BURST operations.  A stop with a

@@ -73,12 +73,6 @@ void measure_expiry(const struct peer *peer, void *set, uint32_t n);
 void measure_expiry_threads(const struct peer *peer, uint32_t n, int nr);
 
 /*
- * pacing.c: the lateness of timers, with @nr threads.  Each thread has a set of its own.  In
- * each set, @others other timers are pending.
- */
-void measure_pacing(const struct peer *peer, uint32_t others, int nr);
-
-/*
  * machine.c: the busy seconds of all CPUs added up, interrupts included.  Only the difference of
  * two readings is meaningful.
  */
