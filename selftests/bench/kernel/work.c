@@ -136,34 +136,45 @@ static void work(const char *bench, struct timer_set *set, u32 n, enum kind kind
  * the timer that was started @n operations before.  So @n timers are pending.  The first 2 * @n
  * operations are not measured.  So a figure includes work that a contender has deferred from
  * earlier operations, such as the removal of stopped timers from a heap.
+ *
+ * @stop is the contender's stop; or its synchronous stop, for a timer that is part of the request
+ * and is freed with it.
+ *
+ * Return: 0 or -ENOMEM.
  */
-static void work_timeouts(struct timer_set *set, u32 n)
+static int work_timeouts(const char *bench, const struct contender *contender, u32 n,
+			 void (*stop)(void *timer))
 {
-	const struct contender *contender = set->contender;
 	u32 each = min(n, 10 * WORK), round, i, at = n, turns = 2 * n / each;
+	struct timer_set ring;
 	u64 ns[ROUNDS], began;
-	s64 time = contender->time(ktime_get_ns() + HOUR);
+	s64 time;
 
+	if (timer_set_alloc(&ring, contender, 2 * n))
+		return -ENOMEM;
+	time = contender->time(ktime_get_ns() + HOUR);
 	for (i = 0; i < n; i++)
-		contender->start(timer_set_at(set, i), time++);
+		contender->start(timer_set_at(&ring, i), time++);
 	for (round = 0; round < turns + ROUNDS; round++) {
 		began = ktime_get_ns();
 		for (i = 0; i < each; i++) {
-			contender->start(timer_set_at(set, at), time++);
-			contender->stop(timer_set_at(set, at < n ? at + n : at - n));
+			contender->start(timer_set_at(&ring, at), time++);
+			stop(timer_set_at(&ring, at < n ? at + n : at - n));
 			at = at + 1 < 2 * n ? at + 1 : 0;
 		}
 		if (round >= turns)
 			ns[round - turns] = ktime_get_ns() - began;
 		cond_resched();
 	}
-	put_figure("request timeout", contender, n, ns, ROUNDS, each);
+	put_figure(bench, contender, n, ns, ROUNDS, each);
+	timer_set_free(&ring);
+	return 0;
 }
 
 /* Return: 0 or -ENOMEM. */
 int bench_work(const struct contender *contender, u32 n)
 {
-	struct timer_set pending, fresh, ring;
+	struct timer_set pending, fresh;
 	struct turn *turns;
 	s64 base;
 	int ret = -ENOMEM;
@@ -190,11 +201,10 @@ int bench_work(const struct contender *contender, u32 n)
 out_pending:
 	timer_set_free(&pending);
 	if (!ret)
-		ret = timer_set_alloc(&ring, contender, 2 * n);
-	if (!ret) {
-		work_timeouts(&ring, n);
-		timer_set_free(&ring);
-	}
+		ret = work_timeouts("request timeout", contender, n, contender->stop);
+	if (!ret)
+		ret = work_timeouts("request timeout, synchronous stop", contender, n,
+				    contender->stop_sync);
 out:
 	kvfree(turns);
 	return ret;
