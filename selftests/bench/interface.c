@@ -97,19 +97,45 @@ static double stop_restart_timerfd(void)
 	return bench_cpu() - begin;
 }
 
-/* Stop KICKED timers and dequeue them, so that each later start has to enqueue its timer. */
-static void stop_and_dequeue(void)
+/* Stop KICKED timers.  They stay queued, so each later start changes the deadline of its timer. */
+static void stop_kicked(void)
 {
 	for (int i = 0; i < KICKED; i++)
 		timerheap_stop(th, i);
 	timerheap_kick(th, numbers, KICKED);
 }
 
-static double start_kick(void)
+/* Take @nr events.  Sleep @pause ns after each wake-up; 0: do not sleep. */
+static void take_events(int nr, int64_t pause)
+{
+	struct timerheap_event event;
+	int taken = 0;
+
+	while (taken < nr) {
+		timerheap_wait(th, -1);
+		if (pause)
+			usleep(pause / 1000);
+		while (timerheap_next(th, &event))
+			taken += event.expirations;
+	}
+}
+
+/* Let KICKED timers expire.  Then they are not queued, so each later start enqueues its timer. */
+static void expire_kicked(void)
+{
+	uint64_t deadline = timerheap_now(th) + TIMERHEAP_MSEC;
+
+	for (int i = 0; i < KICKED; i++)
+		timerheap_arm(th, i, deadline, 0);
+	timerheap_kick(th, numbers, KICKED);
+	take_events(KICKED, 0);
+}
+
+/* Start KICKED timers for random times, by one KICK. */
+static double kick_starts(void)
 {
 	double begin;
 
-	stop_and_dequeue();
 	choose_deadlines();
 	begin = bench_cpu();
 	for (int i = 0; i < KICKED; i++)
@@ -117,6 +143,18 @@ static double start_kick(void)
 	if (timerheap_kick(th, numbers, KICKED) < KICKED)
 		errx(1, "KICK");
 	return bench_cpu() - begin;
+}
+
+static double start_kick(void)
+{
+	stop_kicked();
+	return kick_starts();
+}
+
+static double start_new_kick(void)
+{
+	expire_kicked();
+	return kick_starts();
 }
 
 /* Start KICKED timers for the times in deadlines[], by one BATCH of START operations. */
@@ -136,7 +174,14 @@ static double batch_starts(uint64_t slack)
 
 static double start_batch(void)
 {
-	stop_and_dequeue();
+	stop_kicked();
+	choose_deadlines();
+	return batch_starts(0);
+}
+
+static double start_new_batch(void)
+{
+	expire_kicked();
 	choose_deadlines();
 	return batch_starts(0);
 }
@@ -149,7 +194,7 @@ static double start_slack(void)
 {
 	uint64_t base = bench_ns(CLOCK_MONOTONIC) + 3600 * TIMERHEAP_SEC;
 
-	stop_and_dequeue();
+	stop_kicked();
 	for (int i = 0; i < KICKED; i++)
 		deadlines[i] = base + random() % TIMERHEAP_SEC;
 	return batch_starts(10 * TIMERHEAP_MSEC);
@@ -202,21 +247,13 @@ static double poll_each_turn(void)
 static double take_from_ring(int64_t spread, int64_t pause)
 {
 	uint64_t base = timerheap_now(th) + TIMERHEAP_SEC / 2;
-	struct timerheap_event event;
-	int taken = 0;
 	double begin;
 
 	for (int i = 0; i < TIMERS; i++)
 		timerheap_arm(th, i, base + spread / TIMERS * i, 0);
 	timerheap_kick(th, numbers, TIMERS);
 	begin = bench_cpu();
-	while (taken < TIMERS) {
-		timerheap_wait(th, -1);
-		if (pause)
-			usleep(pause / 1000);
-		while (timerheap_next(th, &event))
-			taken += event.expirations;
-	}
+	take_events(TIMERS, pause);
 	return bench_cpu() - begin;
 }
 
@@ -417,6 +454,8 @@ int main(int argc, char **argv)
 	bench_ratio("start 1024 timers", "timerheap, KICK", KICKED, ours, theirs);
 	ours = measure("start 1024 timers", KICKED, "timerheap, BATCH", start_batch);
 	bench_ratio("start 1024 timers", "timerheap, BATCH", KICKED, ours, theirs);
+	measure("start 1024 new timers", KICKED, "timerheap, KICK", start_new_kick);
+	measure("start 1024 new timers", KICKED, "timerheap, BATCH", start_new_batch);
 	measure("turn of a loop", TURNS, "epoll_wait", poll_each_turn);
 	measure("turn of a loop", TURNS, "timerheap, SYNC", sync_each_turn);
 	compare("take events, burst", TIMERS, take_burst_ring, take_burst_timerfd);
