@@ -193,6 +193,7 @@ static const struct contender {
 	  .quick = true },
 	{ .name = "timerheap, process", .peer = &process_slots },
 	{ .name = "timerfd", .peer = &timerfd },
+	{ .name = "io_uring, lazy", .peer = &lazy_uring },
 	{ .name = "heap", .peer = &heap },
 	{ .name = "lazy heap", .peer = &lazy_heap },
 	{ .name = "libuv", .peer = &libuv },

@@ -79,7 +79,7 @@ struct peer {
 };
 
 /* All peers. */
-extern const struct peer timerfd, posix, uring, libuv, libevent, libev, dpdk, heap,
+extern const struct peer timerfd, posix, uring, lazy_uring, libuv, libevent, libev, dpdk, heap,
 	lazy_heap, locked_heap, timerheap_calls, timerheap_batch, mapped_slots, process_slots;
 
 /* The time of CLOCK_MONOTONIC that read_clock() has last read in this thread (workloads.h). */

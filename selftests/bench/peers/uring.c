@@ -3,8 +3,11 @@
  * io_uring timeouts: the requests of a turn are submitted together.
  *
  * To remove or to modify a timeout, the kernel searches a list of all pending ones.  That is
- * n / 2 steps for a random timeout, so this peer is measured with at most 10 000
+ * n / 2 steps for a random timeout, so the peer "io_uring" is measured with at most 10 000
  * timers.
+ *
+ * The peer "io_uring, lazy" avoids the search.  A postponement only stores the new deadline, and a
+ * stop only stores 0.  When the old deadline has passed, the timeout is submitted again or dropped.
  */
 #include <err.h>
 #include <errno.h>
@@ -12,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../bench.h"
 #include "peers.h"
 
 #define MOST	10000
 #define ENTRIES	256			/* more than the requests of BURST operations */
+#define CQ_MOST	65536			/* completions: the most that io_uring permits */
 #define NO_TIMEOUT	UINT64_MAX	/* user_data of requests other than timeouts */
 
 #ifndef IORING_TIMEOUT_MULTISHOT	/* newer than Debian's header */
@@ -24,6 +29,8 @@
 
 struct timeout {
 	uint64_t period;
+	uint64_t deadline;	/* if the set is lazy; 0: the timer is not pending */
+	uint64_t queued;	/* if the set is lazy: the time of the timeout in the kernel */
 	enum { IDLE, ONCE, REPEATING } state;
 };
 
@@ -32,16 +39,21 @@ struct set {
 	struct timeout *timeouts;
 	struct __kernel_timespec times[ENTRIES];	/* the kernel reads them at submission */
 	unsigned int put;	/* requests since the last submission */
+	bool lazy;
+	uint64_t now;		/* if the set is lazy: read before completions are taken */
 };
 
 static void *open_uring(uint32_t n, bool exact)
 {
 	struct set *set = peer_array(1, sizeof(*set));
 	struct io_uring_params params = {
-		/* One thread submits and waits.  The completions of all timers fit in the queue. */
+		/*
+		 * One thread submits and waits.  The completions of 32 000 timers fit in the queue,
+		 * and the kernel keeps those that do not fit in a list.
+		 */
 		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
 			 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE,
-		.cq_entries = 2 * n + ENTRIES,
+		.cq_entries = 2 * n + ENTRIES < CQ_MOST ? 2 * n + ENTRIES : CQ_MOST,
 	};
 	int error = io_uring_queue_init_params(ENTRIES, &set->ring, &params);
 
@@ -134,10 +146,40 @@ static void start_repeating(struct set *set, uint32_t timer)
 	set->timeouts[timer].state = REPEATING;
 }
 
+static void submit_lazy(struct set *set, uint32_t timer)
+{
+	struct timeout *timeout = &set->timeouts[timer];
+
+	timeout->queued = timeout->deadline;
+	start_uring(set, timer, timeout->deadline, timeout->period);
+}
+
+/*
+ * Check a timeout whose time in the kernel has passed.  Return: whether the timer has expired; if
+ * not, it was stopped, or its timeout is submitted again.
+ */
+static bool check_lazy(struct set *set, uint32_t timer)
+{
+	struct timeout *timeout = &set->timeouts[timer];
+
+	if (timeout->state == REPEATING)
+		return true;
+	if (timeout->deadline && timeout->deadline <= set->now) {
+		timeout->deadline = 0;
+		return true;
+	}
+	timeout->state = IDLE;
+	if (timeout->deadline)
+		submit_lazy(set, timer);
+	return false;
+}
+
 static void expired(struct set *set, uint32_t timer)
 {
 	struct timeout *timeout = &set->timeouts[timer];
 
+	if (set->lazy && !check_lazy(set, timer))
+		return;
 	if (timeout->state == ONCE && timeout->period)
 		start_repeating(set, timer);
 	else if (timeout->state == ONCE)
@@ -153,6 +195,8 @@ static void take_events(struct set *set)
 {
 	struct io_uring_cqe *cqe;
 
+	if (set->lazy && io_uring_cq_ready(&set->ring))
+		set->now = bench_ns(CLOCK_MONOTONIC);
 	while (!io_uring_peek_cqe(&set->ring, &cqe)) {
 		uint64_t data = cqe->user_data;
 		int result = cqe->res;
@@ -215,5 +259,82 @@ const struct peer uring = {
 	.stop = stop_uring,
 	.turn = turn_uring,
 	.reap = reap_uring,
+	.close = close_uring,
+};
+
+static void *open_lazy(uint32_t n, bool exact)
+{
+	struct set *set = open_uring(n, exact);
+
+	if (set)
+		set->lazy = true;
+	return set;
+}
+
+/* Start a timer.  If the kernel has a timeout for it that is not later, wait for that one. */
+static void start_lazy(void *arg, uint32_t timer, uint64_t when, uint64_t period)
+{
+	struct set *set = arg;
+	struct timeout *timeout = &set->timeouts[timer];
+
+	timeout->deadline = when;
+	timeout->period = period;
+	if (timeout->state == IDLE || timeout->queued > when)
+		submit_lazy(set, timer);
+}
+
+static void postpone_lazy(void *arg, uint32_t timer, uint64_t when)
+{
+	struct set *set = arg;
+
+	set->timeouts[timer].deadline = when;
+}
+
+static void stop_lazy(void *arg, uint32_t timer)
+{
+	struct set *set = arg;
+
+	if (set->timeouts[timer].state == REPEATING)
+		stop_uring(set, timer);
+	set->timeouts[timer].deadline = 0;
+}
+
+static void turn_lazy(void *arg)
+{
+	struct set *set = arg;
+
+	if (set->put)
+		submit(set);
+}
+
+/*
+ * With @wait, take only the events that one system call has returned.  If timeouts expired faster
+ * than the program starts them again, a loop over all events would never end.
+ */
+static void reap_lazy(void *arg, bool wait)
+{
+	struct set *set = arg;
+
+	if (!wait) {
+		turn_uring(set);
+		return;
+	}
+	if (!io_uring_cq_ready(&set->ring)) {
+		io_uring_submit_and_wait(&set->ring, 1);
+		set->put = 0;
+	}
+	take_events(set);
+}
+
+const struct peer lazy_uring = {
+	.name = "io_uring, lazy",
+	.most = 1000000,
+	.lazy = true,
+	.open = open_lazy,
+	.start = start_lazy,
+	.postpone = postpone_lazy,
+	.stop = stop_lazy,
+	.turn = turn_lazy,
+	.reap = reap_lazy,
 	.close = close_uring,
 };
