@@ -2,11 +2,13 @@
 /*
  * longrun - count all instructions that a machine executes for the timers of a server
  *
- *	longrun [-q] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]
+ *	longrun [-q] [-r] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]
  *
  * It prints a table, and writes lines of JSON to FILE.  With -w, -n and -p, only workloads whose
  * name contains WORKLOAD, with TIMERS timers, and peers whose name contains PEER are measured.
- * With -q, only workloads and peers that are marked quick are measured, for "make check".
+ * With -q, only workloads and peers that are marked quick are measured, for "make check".  With -r,
+ * only the timers of Go, Tokio and Java are measured.  These are in programs of their own, which
+ * must be in PATH.
  *
  * The program runs on one CPU whose clock counts instructions (selftests/vm/run -c).  So a second
  * is 10^9 instructions.  The busy time of the CPU counts those of the program, of its system calls,
@@ -26,13 +28,15 @@
  *	mass		all timers are due at one instant, and start again when they have expired
  *
  * Before the measurement, the timeouts spread over their span.  The measurement lasts for at least
- * five spans.  Exceptions: one if a span is 30 s, and two if there are 10^6 timers with a span of
+ * five spans.  Exceptions: one if a span is 30 s, and two if 10^5 or 10^6 timers have a span of
  * 10 s.  With -q it lasts longer, since /proc/stat has a resolution of 10 ms.
  *
  * The peer "none" does the same work without timers.  Its figures are subtracted from those of the
- * other peers.
+ * other peers.  For a program in another language, the figures of the same program without timers
+ * are subtracted.
  */
 #include <err.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +100,7 @@ static const struct workload workloads[] = {
 		.rate = 10000, .turn = receive_packets,
 	},
 	{
-		.name = "idle, 10 s, 1/s", .n = 100000, .span = 10 * SEC, .seconds = 50,
+		.name = "idle, 10 s, 1/s", .n = 100000, .span = 10 * SEC, .seconds = 20,
 		.rate = 100000, .turn = receive_packets,
 	},
 	{
@@ -205,10 +209,11 @@ static const struct peer none = {
 	.close = close_none,
 };
 
-/* A peer, with the options that a program can choose. */
+/* A peer, with the options that a program can choose; or a program in another language. */
 static const struct contender {
 	const char *name;
 	const struct peer *peer;
+	const char *program;	/* NULL: there is a peer */
 	uint64_t slack;		/* timerheap: of each timer, in nanoseconds */
 	bool common;		/* libevent: the timeouts share a queue (libevent.c) */
 	bool quick;
@@ -226,6 +231,9 @@ static const struct contender {
 	{ .name = "libuv", .peer = &libuv },
 	{ .name = "libevent", .peer = &libevent },
 	{ .name = "libevent, common timeout", .peer = &libevent, .common = true },
+	{ .name = "Go", .program = "longrun-go" },
+	{ .name = "Tokio", .program = "longrun-tokio" },
+	{ .name = "Java", .program = "longrun-java" },
 };
 
 #define NR_CONTENDERS	((int)(sizeof(contenders) / sizeof(*contenders)))
@@ -446,6 +454,35 @@ static struct state measure_peer(void)
 	return measure_long_run();
 }
 
+/*
+ * Run a program that does the same work, with the timers of its language or without.  The program
+ * prints "begin" when the measurement begins, and "end" with the number of expiries and the
+ * greatest lateness when it ends.  Its arguments are the kind of work, the number of timers, the
+ * span in ns, the rate, the seconds, and "timers" or "none".
+ */
+static struct state measure_program(const char *timers)
+{
+	struct state before = { 0 }, after = { 0 };
+	char command[256], line[256];
+	FILE *program;
+
+	snprintf(command, sizeof(command), "%s %.*s %u %llu %u %u %s", contender->program,
+		 (int)strcspn(work->name, ","), work->name, work->n,
+		 (unsigned long long)work->span, work->rate, seconds, timers);
+	program = popen(command, "r");
+	if (!program)
+		err(1, "%s", command);
+	while (fgets(line, sizeof(line), program)) {
+		if (!strcmp(line, "begin\n"))
+			before = state_now();
+		else if (sscanf(line, "end %" SCNu64 " %" SCNu64, &expired, &latest) == 2)
+			after = state_now();
+	}
+	if (pclose(program) || !after.interrupts)
+		errx(1, "\"%s\" has failed", command);
+	return per_second(before, after);
+}
+
 /* The figures of the peer "none", in memory that its process shares with those of the others. */
 static struct state *base;
 
@@ -470,8 +507,19 @@ static void put_state(const char *name, struct state state)
 
 static void measure(void)
 {
-	struct state state = measure_peer();
+	struct state state;
+	char name[64];
 
+	if (contender->program) {
+		snprintf(name, sizeof(name), "%s, none", contender->name);
+		*base = (struct state){ 0 };
+		state = measure_program("none");
+		put_state(name, state);
+		*base = state;
+		state = measure_program("timers");
+	} else {
+		state = measure_peer();
+	}
 	put_state(contender->name, state);
 	if (contender->peer == &none)
 		*base = state;
@@ -498,10 +546,11 @@ static bool measure_in_child(void)
 }
 
 /* Is the current workload to be measured with the current contender? */
-static bool wanted(const char *name, uint32_t timers, const char *who, bool quick)
+static bool wanted(const char *name, uint32_t timers, const char *who, bool quick, bool programs)
 {
 	/* In the workload "requests", at most half of the timers are pending. */
-	if (work->n > 2ULL * contender->peer->most)
+	if (programs != !!contender->program ||
+	    (!programs && work->n > 2ULL * contender->peer->most))
 		return false;
 	if (!strstr(work->name, name) || (timers && timers != work->n))
 		return false;
@@ -514,13 +563,15 @@ int main(int argc, char **argv)
 {
 	struct rlimit most = { 1 << 20, 1 << 20 };
 	const char *name = "", *who = "";
-	bool quick = false, good = true;
+	bool quick = false, programs = false, good = true;
 	uint32_t timers = 0;
 	int option;
 
-	while ((option = getopt(argc, argv, "qw:n:p:")) != -1) {
+	while ((option = getopt(argc, argv, "qrw:n:p:")) != -1) {
 		if (option == 'q')
 			quick = true;
+		else if (option == 'r')
+			programs = true;
 		else if (option == 'w')
 			name = optarg;
 		else if (option == 'n')
@@ -528,7 +579,7 @@ int main(int argc, char **argv)
 		else if (option == 'p')
 			who = optarg;
 		else
-			errx(1, "usage: longrun [-q] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]");
+			errx(1, "usage: longrun [-q] [-r] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]");
 	}
 	bench_open(argv[optind]);
 	if (setrlimit(RLIMIT_NOFILE, &most))
@@ -543,7 +594,7 @@ int main(int argc, char **argv)
 		*base = (struct state){ 0 };
 		for (int j = 0; j < NR_CONTENDERS; j++) {
 			contender = &contenders[j];
-			if (wanted(name, timers, who, quick))
+			if (wanted(name, timers, who, quick, programs))
 				good &= measure_in_child();
 		}
 	}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+
+// Command longrun does the work of ../../longrun.c with Go's timers.
+//
+//	longrun idle|requests|tickers|mass TIMERS SPAN RATE SECONDS timers|none
+//
+// SPAN is in nanoseconds, and RATE is packets or requests per second.  The program prints "begin"
+// when the measurement begins.  SECONDS later it prints "end", the number of expiries, and the
+// greatest lateness in nanoseconds.  With "none" it does the same work without timers.
+//
+// The program uses timers as Go's documentation does.  A time.Ticker begins each turn.  A timeout
+// is a time.AfterFunc: a packet resets the timer of its connection, and a request has a timer of
+// its own, which it stops.  A periodic timer is a time.Ticker with a goroutine.
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	turn         = 10 * time.Millisecond
+	requestTurns = 100 // a request ends after at most this many turns
+)
+
+// The arguments.
+var (
+	kind       = os.Args[1]
+	timers     = number(2)
+	span       = time.Duration(number(3))
+	rate       = number(4)
+	seconds    = time.Duration(number(5)) * time.Second
+	withTimers = os.Args[6] == "timers"
+)
+
+// The results.
+var expired, latest atomic.Int64
+
+var start = time.Now()
+
+func number(i int) int {
+	value, err := strconv.Atoi(os.Args[i])
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func now() time.Duration {
+	return time.Since(start)
+}
+
+// A timeout is that of a connection.  Its deadline is in nanoseconds since start.
+type timeout struct {
+	deadline atomic.Int64
+	timer    *time.Timer
+}
+
+var connections []timeout
+
+// Return the deadline of a timeout that is started at a time: in the work "mass", all deadlines
+// are multiples of the span.
+func deadlineAfter(at time.Duration) time.Duration {
+	if kind == "mass" {
+		return (at/span + 1) * span
+	}
+	return at + span
+}
+
+// Start a timeout for the first time.
+func (t *timeout) start(at time.Duration) {
+	deadline := deadlineAfter(at)
+	t.deadline.Store(int64(deadline))
+	if withTimers {
+		t.timer = time.AfterFunc(deadline-at, t.expire)
+	}
+}
+
+// Start a timeout again, pending or not.
+func (t *timeout) restart(at time.Duration) {
+	deadline := deadlineAfter(at)
+	t.deadline.Store(int64(deadline))
+	if t.timer != nil {
+		t.timer.Reset(deadline - at)
+	}
+}
+
+// Handle an expiry: start the timeout again, for the next connection.  If a packet has postponed
+// the timeout meanwhile, the timer is pending again.
+func (t *timeout) expire() {
+	at := now()
+	late := int64(at) - t.deadline.Load()
+	if late < 0 {
+		return
+	}
+	expired.Add(1)
+	if late > latest.Load() {
+		latest.Store(late)
+	}
+	t.restart(at)
+}
+
+// Handle the packets of some turns.
+func receivePackets(turns int, at time.Duration) {
+	for i := 0; i < turns*rate/int(time.Second/turn); i++ {
+		connections[rand.IntN(timers)].restart(at)
+	}
+}
+
+// ending has the timers of the requests that end in each turn.
+var (
+	ending     [requestTurns][]*time.Timer
+	turnNumber int
+)
+
+func requestExpired() {
+	expired.Add(1)
+}
+
+// End and begin the requests of some turns.
+func handleRequests(turns int) {
+	for ; turns > 0; turns-- {
+		turnNumber++
+		ended := &ending[turnNumber%requestTurns]
+		for _, timer := range *ended {
+			if timer != nil {
+				timer.Stop()
+			}
+		}
+		*ended = (*ended)[:0]
+		for i := 0; i < rate/int(time.Second/turn); i++ {
+			var timer *time.Timer
+			if withTimers {
+				timer = time.AfterFunc(span, requestExpired)
+			}
+			list := &ending[(turnNumber+1+rand.IntN(requestTurns))%requestTurns]
+			*list = append(*list, timer)
+		}
+	}
+}
+
+// Count the ticks of a periodic timer.
+func tick(ticker *time.Ticker) {
+	for range ticker.C {
+		expired.Add(1)
+	}
+}
+
+// Start the timers from a number to another one.
+func startTimers(from, to int, at time.Duration) {
+	for i := from; i < to; i++ {
+		if kind != "tickers" {
+			connections[i].start(at)
+		} else if withTimers {
+			go tick(time.NewTicker(span))
+		}
+	}
+}
+
+func main() {
+	steps := int(span / turn) // the timers start in this many turns
+	begin := 3*span + time.Second
+	if kind == "requests" {
+		steps = 0
+		begin = span + time.Second
+	} else {
+		connections = make([]timeout, timers)
+	}
+	measuring := false
+	handled, started := 0, 0
+	for range time.NewTicker(turn).C {
+		at := now()
+		due := int(at / turn)
+		if steps > 0 && started < timers {
+			to := timers * min(due, steps) / steps
+			startTimers(started, to, at)
+			started = to
+		}
+		switch kind {
+		case "idle":
+			receivePackets(due-handled, at)
+		case "requests":
+			handleRequests(due - handled)
+		}
+		handled = due
+		if !measuring && at >= begin {
+			measuring = true
+			expired.Store(0)
+			latest.Store(0)
+			fmt.Println("begin")
+		}
+		if at >= begin+seconds {
+			break
+		}
+	}
+	fmt.Println("end", expired.Load(), latest.Load())
+}
