@@ -16,6 +16,8 @@ set grid xtics ytics linecolor "#dddddd"
 set key outside right noenhanced
 set border 3
 set tics nomirror
+unset mxtics
+unset mytics
 set offsets graph 0.02, graph 0.02, 0, 0
 
 # Eight colors that are distinct to color-blind readers; dashed lines for the next eight.
