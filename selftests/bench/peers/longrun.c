@@ -5,7 +5,8 @@
  *	longrun [-q] [-r] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]
  *
  * It prints a table, and writes lines of JSON to FILE.  With -w, -n and -p, only workloads whose
- * name contains WORKLOAD, with TIMERS timers, and peers whose name contains PEER are measured.
+ * name contains WORKLOAD, with TIMERS timers, and peers whose name matches PEER are measured.  PEER
+ * is an extended regular expression.
  * With -q, only workloads and peers that are marked quick are measured, for "make check".  With -r,
  * only the timers of Go, Tokio and Java are measured.  These are in programs of their own, which
  * must be in PATH.
@@ -37,6 +38,7 @@
  */
 #include <err.h>
 #include <inttypes.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +90,8 @@ static void do_nothing(uint64_t turns);
 
 static const struct workload workloads[] = {
 	{
-		.name = "idle, 10 s, 5/s", .n = 10000, .span = 10 * SEC, .seconds = 50, .quick = 200,
-		.rate = 50000, .turn = receive_packets,
+		.name = "idle, 10 s, 5/s", .n = 10000, .span = 10 * SEC, .seconds = 50,
+		.rate = 50000, .turn = receive_packets, .quick = 200,
 	},
 	{
 		.name = "idle, 10 s, 1/s", .n = 1000, .span = 10 * SEC, .seconds = 50,
@@ -112,8 +114,8 @@ static const struct workload workloads[] = {
 		.rate = 1000, .turn = receive_packets,
 	},
 	{
-		.name = "idle, 2 s, 1/s", .n = 10000, .span = 2 * SEC, .seconds = 10, .quick = 100,
-		.rate = 10000, .turn = receive_packets,
+		.name = "idle, 2 s, 1/s", .n = 10000, .span = 2 * SEC, .seconds = 10,
+		.rate = 10000, .turn = receive_packets, .quick = 100,
 	},
 	{
 		.name = "idle, 2 s, 1/s", .n = 100000, .span = 2 * SEC, .seconds = 10,
@@ -128,8 +130,8 @@ static const struct workload workloads[] = {
 		.rate = 100000, .turn = handle_requests,
 	},
 	{
-		.name = "tickers, 1/s", .n = 10000, .span = SEC, .seconds = 10, .quick = 50,
-		.turn = do_nothing, .periodic = true,
+		.name = "tickers, 1/s", .n = 10000, .span = SEC, .seconds = 10,
+		.turn = do_nothing, .periodic = true, .quick = 50,
 	},
 	{
 		.name = "mass, 2 s", .n = 100000, .span = 2 * SEC, .seconds = 10,
@@ -546,7 +548,8 @@ static bool measure_in_child(void)
 }
 
 /* Is the current workload to be measured with the current contender? */
-static bool wanted(const char *name, uint32_t timers, const char *who, bool quick, bool programs)
+static bool wanted(const char *name, uint32_t timers, const regex_t *peers, bool quick,
+		   bool programs)
 {
 	/* In the workload "requests", at most half of the timers are pending. */
 	if (programs != !!contender->program ||
@@ -556,15 +559,16 @@ static bool wanted(const char *name, uint32_t timers, const char *who, bool quic
 		return false;
 	if (quick && !(work->quick && contender->quick))
 		return false;
-	return contender->peer == &none || strstr(contender->name, who);
+	return contender->peer == &none || !regexec(peers, contender->name, 0, NULL, 0);
 }
 
 int main(int argc, char **argv)
 {
 	struct rlimit most = { 1 << 20, 1 << 20 };
-	const char *name = "", *who = "";
+	const char *name = "", *matched = "";
 	bool quick = false, programs = false, good = true;
 	uint32_t timers = 0;
+	regex_t peers;
 	int option;
 
 	while ((option = getopt(argc, argv, "qrw:n:p:")) != -1) {
@@ -577,10 +581,12 @@ int main(int argc, char **argv)
 		else if (option == 'n')
 			timers = atoi(optarg);
 		else if (option == 'p')
-			who = optarg;
+			matched = optarg;
 		else
-			errx(1, "usage: longrun [-q] [-r] [-w WORKLOAD] [-n TIMERS] [-p PEER] [FILE]");
+			errx(1, "usage: see the first lines of longrun.c");
 	}
+	if (regcomp(&peers, matched, REG_EXTENDED | REG_NOSUB))
+		errx(1, "\"%s\" is not a regular expression", matched);
 	bench_open(argv[optind]);
 	if (setrlimit(RLIMIT_NOFILE, &most))
 		warn("limits");
@@ -594,7 +600,7 @@ int main(int argc, char **argv)
 		*base = (struct state){ 0 };
 		for (int j = 0; j < NR_CONTENDERS; j++) {
 			contender = &contenders[j];
-			if (wanted(name, timers, who, quick, programs))
+			if (wanted(name, timers, &peers, quick, programs))
 				good &= measure_in_child();
 		}
 	}
