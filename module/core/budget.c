@@ -30,8 +30,8 @@
  *	an account's	480 us		 20 us of each 500 us
  *
  * The threshold of the CPU is higher by what the interrupt of the run has moved @until ahead.  So
- * each run may do its work for 100 us, even if its interrupt costs 80 us.  Otherwise such an
- * interrupt alone would reach the threshold, and an interrupt would expire only one batch.
+ * each run may work for 100 us, even if its interrupt costs 80 us.  Otherwise such an interrupt
+ * alone could reach the threshold, and each run would expire only one batch.
  *
  * An account that was below its limit has saved time, at most 400 ms.  At 4 %, these are 16 ms of
  * CPU time: enough to expire 50 000 timers at once.  The limit of the CPU saves no time.
@@ -61,10 +61,7 @@
  */
 unsigned int theap_user_cpu_percent = 4;
 
-/*
- * The CPU's limit; how far ahead its @until may be without a rest, besides what the interrupt of the
- * run has moved it ahead; and the longest rest.
- */
+/* The CPU's limit, how far ahead its @until may be without a rest, and the longest rest. */
 #define THEAP_CPU_PERCENT	80
 #define THEAP_CPU_AHEAD		(THEAP_BUDGET_NS / 4)
 #define THEAP_CPU_REST_MAX	(THEAP_CHARGE_MAX / 4)
@@ -105,6 +102,7 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
+ * @begun:   how far the interrupt of the run has moved @until ahead of the begin of the run
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.
@@ -113,6 +111,7 @@ struct theap_budget {
 	u64 until;
 	u64 charged;
 	u64 latency;
+	u64 begun;
 };
 
 static DEFINE_PER_CPU(struct theap_budget, theap_budgets);
@@ -153,14 +152,15 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 
 /*
  * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
+ * @begun is that of the budget; 0: no run is on.
  * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
  *
  * Interrupts are off meanwhile, since the handler of an IPI may charge, too.
  */
-static u64 theap_charge(struct theap_account *account, u64 now, u64 used)
+static u64 theap_charge(struct theap_account *account, u64 now, u64 used, u64 begun)
 {
 	unsigned int percent = READ_ONCE(theap_user_cpu_percent);
-	u64 cpu_ahead, cpu_most, most, account_ahead = 0;
+	u64 cpu_ahead, most, account_ahead = 0;
 	struct theap_usage *usage;
 	unsigned long flags;
 
@@ -174,10 +174,8 @@ static u64 theap_charge(struct theap_account *account, u64 now, u64 used)
 	if (account->limited && percent)
 		account_ahead = theap_limit_charge(&usage->until, now, used, percent,
 						   THEAP_ACCOUNT_SAVED, most);
-	cpu_most = THEAP_CPU_AHEAD +
-		   div_u64(theap_budget_interrupt(usage) * 100, THEAP_CPU_PERCENT);
 	local_irq_restore(flags);
-	return max(cpu_ahead < cpu_most ? 0 : cpu_ahead,
+	return max(cpu_ahead < begun + THEAP_CPU_AHEAD ? 0 : cpu_ahead,
 		   account_ahead < THEAP_ACCOUNT_AHEAD ? 0 : account_ahead);
 }
 
@@ -204,6 +202,8 @@ u64 theap_budget_begin(struct theap_account *account)
 		theap_budget_learn(usage, budget->latency);
 	budget->latency = 0;
 	budget->charged = max(budget->charged, now - theap_budget_interrupt(usage));
+	budget->begun = div_u64((now - budget->charged) * 100, THEAP_CPU_PERCENT) -
+			(now - min(now, max(READ_ONCE(budget->until), budget->charged)));
 	return now;
 }
 
@@ -227,7 +227,7 @@ u64 theap_budget_charge(struct theap_account *account, u64 *now)
 	*now = ktime_get_ns();
 	used = *now - budget->charged;
 	budget->charged = *now;
-	return theap_charge(account, *now, used);
+	return theap_charge(account, *now, used, budget->begun);
 }
 
 /**
@@ -258,7 +258,7 @@ void theap_budget_count_rest(struct theap_account *account, u64 now)
 u64 theap_budget_charge_ipi(struct theap_account *account)
 {
 	return theap_charge(account, ktime_get_ns(),
-			    theap_budget_interrupt(this_cpu_ptr(account->usage)));
+			    theap_budget_interrupt(this_cpu_ptr(account->usage)), 0);
 }
 
 /*

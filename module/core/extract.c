@@ -87,24 +87,27 @@ static void theap_extract_next_group(struct theap_heap *heap)
 		theap_extract_prefetch(heap, after);
 }
 
-/**
- * theap_extract_skip - go on to the next position, whether the entry here is due or not
- * @heap: under extraction; the position has an entry
- *
- * The entry stays in the heap.  This extraction does not visit the entries below it.
- *
- * Return: whether the position is in another group.
- */
-bool theap_extract_skip(struct theap_heap *heap)
+/* Go on to the next position before @end.  Return: whether the position is in another group. */
+static __always_inline bool theap_extract_step(struct theap_heap *heap, u32 end)
 {
-	u32 next = heap->extract_pos + 1;
-
-	if (heap->extract_pos != THEAP_ROOT && next % 4 && next < theap_extract_end(heap)) {
-		heap->extract_pos = next;
+	if (heap->extract_pos != THEAP_ROOT && (heap->extract_pos + 1) % 4 &&
+	    heap->extract_pos + 1 < end) {
+		heap->extract_pos++;
 		return false;
 	}
 	theap_extract_next_group(heap);
 	return true;
+}
+
+/**
+ * theap_extract_skip - leave the entry at the current position in the heap, and go on
+ * @heap: under extraction
+ *
+ * This extraction does not visit the entries below the entry.
+ */
+void theap_extract_skip(struct theap_heap *heap)
+{
+	theap_extract_step(heap, theap_extract_end(heap));
 }
 
 /**
@@ -123,16 +126,17 @@ struct theap_entry *theap_extract_next(struct theap_heap *heap, s64 now,
 				       unsigned int *budget)
 {
 	s64 until = min(now, heap->extract_until);
+	u32 end = theap_extract_end(heap);
 
 	/* The heap may have shrunk since the last call, so that it ends before this position. */
-	if (heap->extract_pos >= theap_extract_end(heap))
+	if (heap->extract_pos >= end)
 		heap->extract_pos = THEAP_NO_POS;
 	while (heap->extract_pos && *budget) {
 		struct theap_entry *entry = theap_heap_at(heap, heap->extract_pos);
 
 		if (entry->when != THEAP_HOLE && entry->when <= until)
 			return entry;
-		if (theap_extract_skip(heap))
+		if (theap_extract_step(heap, end))
 			(*budget)--;
 	}
 	return NULL;
