@@ -49,8 +49,8 @@
  *
  * A run handles the timers of a due bucket one by one, in batches like other timers.  From then on
  * the bucket gets no more timers.  A bucket whose timers are due keeps its heap entry until it is
- * empty.  If a batch ends in the bucket, the next batches handle other due timers, and then the
- * rest of the bucket.
+ * empty.  If a batch ends in the bucket, the next batches handle timers that are due before the
+ * bucket, and then the rest of it.
  *
  * Each bucket has a time @from, before which no timer of the bucket is due.  It is the beginning of
  * the window, or for slack the rounded deadline.
@@ -59,6 +59,7 @@
  * due timers must not wait for them.  The run handles THEAP_EARLY_SHARE of them.  Then it rekeys
  * the bucket: the bucket's heap entry gets a deadline 1 ns after the current time, behind all
  * entries that are due now.  If the run is so late that @from has passed, the deadline is @from.
+ * Then timers that are due after @from wait for those of the bucket.
  *
  * The field @when of each timer in the bucket is @from.  So a timer that is moved to a deadline
  * before @from goes to the inbox, and does not wait until its bucket is empty.  The heap entry of a

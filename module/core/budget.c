@@ -29,9 +29,10 @@
  *	the CPU's	 25 us		100 us of each 125 us
  *	an account's	480 us		 20 us of each 500 us
  *
- * The threshold of the CPU is higher by what the interrupt of the run has moved @until ahead.  So
- * each run may work for 100 us, even if its interrupt costs 80 us.  Otherwise such an interrupt
- * alone could reach the threshold, and each run would expire only one batch.
+ * The threshold of the CPU is higher by what the charge for the interrupt of the run adds to the
+ * time until @until.  So if all CPU time is repaid, a run may work for 100 us, even if its
+ * interrupt costs 80 us.  Otherwise such an interrupt alone could reach the threshold.  Then each
+ * run would expire only one batch.
  *
  * An account that was below its limit has saved time, at most 400 ms.  At 4 %, these are 16 ms of
  * CPU time: enough to expire 50 000 timers at once.  The limit of the CPU saves no time.
@@ -102,7 +103,7 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
- * @begun:   how far the interrupt of the run has moved @until ahead of the begin of the run
+ * @begun:   what the charge for the interrupt of the run adds to the time from its begin to @until
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.
@@ -152,7 +153,7 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 
 /*
  * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
- * @begun is that of the budget; 0: no run is on.
+ * @begun is that of the budget; 0: the charge is for an IPI.
  * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
  *
  * Interrupts are off meanwhile, since the handler of an IPI may charge, too.
@@ -270,7 +271,7 @@ bool theap_budget_left(void)
 {
 	struct theap_budget *budget = this_cpu_ptr(&theap_budgets);
 
-	return READ_ONCE(budget->until) < budget->charged + THEAP_CPU_AHEAD;
+	return READ_ONCE(budget->until) < budget->charged + budget->begun + THEAP_CPU_AHEAD;
 }
 
 /**

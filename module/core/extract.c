@@ -101,12 +101,14 @@ static __always_inline bool theap_extract_step(struct theap_heap *heap, u32 end)
 
 /**
  * theap_extract_skip - leave the entry at the current position in the heap, and go on
- * @heap: under extraction
+ * @heap: theap_extract_next() has returned the entry at the current position
  *
- * This extraction does not visit the entries below the entry.
+ * This extraction goes on with entries that are not later than the entry.  It does not visit those
+ * below the entry.  The next extraction begins with the entry.
  */
 void theap_extract_skip(struct theap_heap *heap)
 {
+	heap->extract_until = theap_heap_at(heap, heap->extract_pos)->when;
 	theap_extract_step(heap, theap_extract_end(heap));
 }
 

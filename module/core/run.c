@@ -210,8 +210,8 @@ static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 /*
  * Handle the timers of a due bucket, at the current position of the bulk extraction.
  *
- * A bucket that is due early has a heap entry before its timers are due.  Of such a bucket, handle a
- * share, and rekey it behind all entries that are due now, but not behind the time @from.
+ * The heap entry of an early bucket is due before its timers.  Of such a bucket, handle a share.
+ * Then rekey it behind all entries that are due now, but not behind the time @from.
  *
  * Return: true; false: timers of the bucket have spent the budget, and the bucket has more.
  */
@@ -234,8 +234,8 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 		(*budget)--;
 		__theap_run_one(queue, run, timer);
 		/*
-		 * The bucket has become empty and was freed; or holes were closed to make room for
-		 * a new bucket, which has ended the extraction; or the new heap entry of the timer
+		 * The bucket has become empty and was freed.  Or holes were closed to make room for
+		 * a new bucket, which has ended the extraction.  Or the new heap entry of the timer
 		 * has taken the position of the bucket.
 		 */
 		if (!theap_extract_is_on(&queue->heap) ||
@@ -252,12 +252,12 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 /*
  * Continue the bulk extraction.  If it is complete, close the holes that it has left.
  *
- * A bucket may have more timers than the budget allows.  Then skip it: the next batches handle what
- * is due at later positions, and the next extraction goes on with the bucket.  If this extraction
- * went on with the bucket, those timers would wait for all of its timers, even if they are due
- * before.
+ * A bucket may have more timers than the budget allows.  Then skip it: this extraction goes on with
+ * timers that are due before the bucket, and the next one with the bucket.  If this extraction went
+ * on with the bucket, timers at later positions would wait for all of its timers, even if they are
+ * due before.
  *
- * Return: false: the budget has ended the batch, and a timer that is due may be left; true.
+ * Return: true: no extraction is on; false: the budget has ended the batch.
  */
 static bool __theap_run_extract(struct theap_queue *queue, struct theap_run *run,
 				unsigned int *budget)

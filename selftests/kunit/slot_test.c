@@ -616,7 +616,7 @@ static void slot_drain_adds_expirations_left_by_contended_check(struct kunit *te
  * a check could not add.  If the slot is idle, START discards the expirations that no reader has
  * taken.
  */
-static void slot_start_despite_contention_accounts_for_each_expiration(struct kunit *test)
+static void slot_start_despite_contention_loses_no_expiration(struct kunit *test)
 {
 	struct theap_slot_timer *st = slot_make(test);
 	struct timerheap_slot *slot = theap_slot(st);
@@ -751,7 +751,7 @@ static struct kunit_case slot_cases[] = {
 	KUNIT_CASE(slot_kick_adds_expirations_despite_contention),
 	KUNIT_CASE(slot_stop_discards_expirations_left_by_contended_check),
 	KUNIT_CASE(slot_drain_adds_expirations_left_by_contended_check),
-	KUNIT_CASE(slot_start_despite_contention_accounts_for_each_expiration),
+	KUNIT_CASE(slot_start_despite_contention_loses_no_expiration),
 	KUNIT_CASE(slot_that_expired_stays_queued_in_crowded_queue),
 	KUNIT_CASE(slot_pages_are_allocated_at_first_use),
 	{}
