@@ -4,7 +4,7 @@
  *
  * The program starts, stops and postpones timers, and takes events, by loads, stores and
  * exchanges on shared memory.  Usually the program calls KICK only if the kernel would check a slot
- * too late or never, or to wait for the end of a check.  Tests of KICK also kick other slots.
+ * too late, or to wait for the end of a check.  Tests of KICK also kick other slots.
  */
 #include <pthread.h>
 #include <sys/epoll.h>

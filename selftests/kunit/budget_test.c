@@ -212,8 +212,9 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 }
 
 /*
- * The last run has used up the limit of the CPU, and has rested.  If an interrupt costs 80 us, the
- * run that it begins need not rest at once.  The host may stop this machine, so try 20 times.
+ * The last run has used up the limit of the CPU, and the time until @until has passed.  If an
+ * interrupt costs 80 us, the run that it begins is not throttled at once.  The host may stop this
+ * machine, so try 20 times.
  */
 static void budget_lets_run_work_after_expensive_interrupt(struct kunit *test)
 {
