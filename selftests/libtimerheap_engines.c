@@ -304,7 +304,10 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 	return value ? strtoull(value, NULL, 0) : otherwise;
 }
 
-/* Run a script on an engine.  Return: 0; above 0: a difference, or few events; -1: no context. */
+/*
+ * Run a script on an engine and on the model.  Return: 0; -1: there is no context; above 0: the
+ * results differ, or the script had fewer than 100 events.
+ */
 static int64_t run_script(uint32_t engine, uint64_t slack, uint64_t seed)
 {
 	struct timerheap_setup setup = {

@@ -48,7 +48,10 @@ static int count_threads(void)
 	return nr;
 }
 
-/* Return: whether this process has @nr threads, without those of the thread sanitizer. */
+/*
+ * Return: whether this process has @nr threads.  With the thread sanitizer, return whether the
+ * process has at most @nr + 2 threads: up to two of these are those of the sanitizer.
+ */
 static bool threads_are(int nr)
 {
 	int count = count_threads();

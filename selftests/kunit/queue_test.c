@@ -493,7 +493,7 @@ static void record_first_wake(struct theap_waker *waker)
 		called_before_wake = restarted->called;
 }
 
-/* A run calls its wakers before it expires timers that have become due during the run. */
+/* If a batch leaves no due timer, the run calls its wakers before it looks for newly due timers. */
 static void queue_waker_is_called_before_newly_due_timers(struct kunit *test)
 {
 	struct theap_waker waker = { .function = record_first_wake };

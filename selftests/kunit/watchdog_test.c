@@ -130,7 +130,7 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
  * start must still wake the watchdog, which would sleep past the deadline.  Here the hrtimer
  * is armed for a stopped timer that has left the heap, so the watchdog does not count it.
  */
-static void watchdog_wakes_despite_hrtimer_of_stopped_timer(struct kunit *test)
+static void watchdog_is_woken_by_start_despite_hrtimer_of_stopped_timer(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 2);
 	s64 armed;
@@ -414,7 +414,7 @@ static void watchdog_can_be_switched_off(struct kunit *test)
 static struct kunit_case watchdog_cases[] = {
 	KUNIT_CASE(watchdog_sleep_ends_before_next_deadline),
 	KUNIT_CASE(watchdog_wakes_for_earlier_deadline),
-	KUNIT_CASE(watchdog_wakes_despite_hrtimer_of_stopped_timer),
+	KUNIT_CASE(watchdog_is_woken_by_start_despite_hrtimer_of_stopped_timer),
 	KUNIT_CASE(watchdog_wakes_for_start_during_run),
 	KUNIT_CASE(watchdog_steals_stuck_queue),
 	KUNIT_CASE(watchdog_timer_that_is_late_moves_to_another_cpu),

@@ -374,8 +374,9 @@ proctype user(byte n) {
 }
 
 /*
- * A slot without a deadline may stay queued for one more check.  In slot.c only a slot that has
- * just expired does.  In the mutant the program reads this in queued, but the timer is not queued.
+ * After a check, a slot without a deadline may stay queued for one more check, at LAST.  In slot.c
+ * such a check follows only the expiry of a one-shot slot.  In the mutant M_LINGER_NOT_QUEUED the
+ * program reads the time of that check in queued, but the timer is not queued.
  */
 inline linger() {
 	if

@@ -580,7 +580,7 @@ private:
  * Timers
  */
 
-/* Started timers whose slots one system call kicks, at most 256.  One thread uses the object. */
+/* At most 256 started timers: one system call kicks all their slots.  One thread uses the list. */
 class kicks {
 public:
 	template <class Clock>

@@ -100,8 +100,8 @@
  * @expired_deadline: the last deadline that has expired
  * @fired:       absolute time at which the kernel found @expired_deadline due
  * @expirations: expirations that no reader has taken yet, and two flags.  Atomic: the kernel adds
- *               expirations; a stop or start discards them; the reader, which is the program,
- *               read() or WAIT, replaces the word by 0
+ *               expirations; a stop, or a start of an idle slot, discards them; the reader, which
+ *               is the program, read() or WAIT, replaces the word by 0
  *
  * The program may write @period, @slack and @user_data at any time.  The kernel uses the
  * value that it reads when it needs the field.  Only the kernel writes @queued,

@@ -299,8 +299,8 @@ impl Drop for Library {
 #[inline]
 fn needs_kick(slot: &sys::Slot, deadline: u64) -> bool {
     // (A): the caller exchanged deadline before this load.  (B): the kernel sets queued to CHECKING
-    // before it reads deadline.  So the kernel reads the new deadline.  Or this load reads
-    // CHECKING, which is after each deadline, or the value that the end of the check has stored.
+    // before it reads deadline.  So either the kernel reads the new deadline, or this load reads
+    // CHECKING or the time stored after the check.  CHECKING is after each deadline.
     let queued = slot.queued.load(SeqCst);
 
     queued == 0 || queued > deadline
