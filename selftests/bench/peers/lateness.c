@@ -239,7 +239,8 @@ static void *open_unlimited(uint32_t n, bool exact)
 
 static void wait_by_poll(void *set)
 {
-	timerheap_wait(set, -1);
+	if (timerheap_wait(set, -1) < 0)
+		errx(1, "timerheap_wait");
 }
 
 static void wait_by_epoll(void *set)
@@ -249,10 +250,11 @@ static void wait_by_epoll(void *set)
 
 	if (epoll < 0) {
 		epoll = epoll_create1(EPOLL_CLOEXEC);
-		if (epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(set), &event))
-			err(1, "epoll_ctl");
+		if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(set), &event))
+			err(1, "epoll");
 	}
-	epoll_wait(epoll, &event, 1, -1);
+	if (epoll_wait(epoll, &event, 1, -1) < 0)
+		err(1, "epoll_wait");
 }
 
 static void wait_by_read(void *set)
@@ -260,6 +262,8 @@ static void wait_by_read(void *set)
 	struct timerheap_event events[EVENTS];
 	ssize_t size = read(timerheap_fd(set), events, sizeof(events));
 
+	if (size < 0)
+		err(1, "read");
 	for (ssize_t i = 0; i < size / (ssize_t)sizeof(*events); i++)
 		peer_expired(events[i].slot, events[i].expirations);
 }
@@ -556,6 +560,7 @@ static void read_events(void)
 static void measure(void)
 {
 	pid_t neighbor;
+	int status;
 
 	seed = 88172645463325252;
 	others = situation->user ? &mapped_slots :
@@ -563,7 +568,9 @@ static void measure(void)
 	neighbor = start_neighbor();
 	read_events();
 	kill(neighbor, SIGKILL);
-	waitpid(neighbor, NULL, 0);
+	if (waitpid(neighbor, &status, 0) != neighbor || !WIFSIGNALED(status) ||
+	    WTERMSIG(status) != SIGKILL)
+		errx(1, "the neighbor has ended before the measurement");
 	put_all();
 }
 

@@ -268,8 +268,13 @@ static void end_turn(void)
 
 static void start(uint32_t timer)
 {
-	deadlines[timer] = work->aligned ? (peer_now / work->span + 1) * work->span :
-					   peer_now + work->span;
+	uint64_t from = peer_now;
+
+	/* A peer may be early: do not start a timer again for the instant at which it was due. */
+	if (work->aligned && deadlines[timer] > from)
+		from = deadlines[timer];
+	deadlines[timer] = work->aligned ? (from / work->span + 1) * work->span :
+					   from + work->span;
 	peer->start(set, timer, deadlines[timer], 0);
 }
 
@@ -341,6 +346,9 @@ static void handle_requests(uint64_t turns)
 	}
 }
 
+/* Turns are counted by the clock, from @turns_began: the periodic timer of a peer may drift. */
+static uint64_t turns_began, turns_done;
+
 /* Handle an expiry.  The last timer begins a turn; each other timer is a timeout or a ticker. */
 static void handle_expiry(uint32_t timer, uint64_t times)
 {
@@ -348,7 +356,10 @@ static void handle_expiry(uint32_t timer, uint64_t times)
 		read_clock();
 	clock_is_read = true;
 	if (timer == work->n) {
-		work->turn(times);
+		uint64_t turns = (peer_now - turns_began) / TURN;
+
+		work->turn(turns - turns_done);
+		turns_done = turns;
 		return;
 	}
 	expired += times;
@@ -424,6 +435,8 @@ static struct state measure_long_run(void)
 {
 	struct state before, after;
 
+	turns_began = peer_now;
+	turns_done = 0;
 	peer->start(set, work->n, peer_now + TURN, TURN);
 	if (work->turn == handle_requests)
 		init_requests();
@@ -587,6 +600,8 @@ int main(int argc, char **argv)
 	}
 	if (regcomp(&peers, matched, REG_EXTENDED | REG_NOSUB))
 		errx(1, "\"%s\" is not a regular expression", matched);
+	if (!quick && access("/sys/module/halted/parameters/ns", R_OK))
+		err(1, "the module halted is not loaded");
 	bench_open(argv[optind]);
 	if (setrlimit(RLIMIT_NOFILE, &most))
 		warn("limits");
