@@ -546,7 +546,7 @@ TEST_F_TIMEOUT(abuse_memory, release_of_context_with_many_timers_delays_no_other
 		SKIP(return, "needs io_uring");
 	while (th_entries(watch) == entries)
 		;
-	/* The release has begun.  read() returns 0 when another file, ends[1], is released. */
+	/* The release of the context @fd has begun.  read() returns 0 when ends[1] is released. */
 	ASSERT_EQ(0, close_by_kernel_thread(ends[1]));
 	ASSERT_EQ(0, read(ends[0], &byte, 1));
 	left = th_entries(watch);

@@ -137,7 +137,7 @@ int theap_account_add_clock(struct theap_account *account, enum theap_clock cloc
 	}
 	mutex_unlock(&theap_accounts_lock);
 	cpus_read_unlock();
-	/* If another task has added queues meanwhile, free these.  Otherwise @queues is NULL. */
+	/* If another task has added its queues first, free @queues.  Otherwise @queues is NULL. */
 	theap_account_free_queues(queues);
 	return 0;
 }

@@ -522,7 +522,7 @@ static void bucket_clear_frees_one_batch_of_empty_buckets_per_call(struct kunit 
  * Rounding makes no random deadline earlier, and none later by more than its slack.  Of two
  * deadlines with the same slack, the later one is not rounded to an earlier time than the other.
  */
-static void bucket_random_rounding_stays_within_slack(struct kunit *test)
+static void bucket_rounding_of_random_deadlines_stays_within_slack(struct kunit *test)
 {
 	struct rnd_state rnd;
 	unsigned int i;
@@ -595,7 +595,7 @@ static struct kunit_case bucket_cases[] = {
 	KUNIT_CASE(bucket_limit_gives_further_timers_their_own_heap_entries),
 	KUNIT_CASE(bucket_manual_clock_has_no_early_bucket),
 	KUNIT_CASE(bucket_clear_frees_one_batch_of_empty_buckets_per_call),
-	KUNIT_CASE(bucket_random_rounding_stays_within_slack),
+	KUNIT_CASE(bucket_rounding_of_random_deadlines_stays_within_slack),
 	KUNIT_CASE(bucket_count_is_bounded_by_slack),
 	{}
 };

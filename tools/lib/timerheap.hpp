@@ -675,8 +675,8 @@ public:
 	{ return detail::time<Clock>(timerheap_deadline(th_, slot_)); }
 
 	/*
-	 * Set how much later than its deadline the timer may expire: see timerheap_set_slack().  0,
-	 * or a negative slack: as options::slack.  Threads that set it need a lock.  Throws EBADF.
+	 * Set how much later than its deadline the timer may expire: see timerheap_set_slack().  A
+	 * slack below 1 ns selects options::slack.  Threads that set it need a lock.  Throws EBADF.
 	 */
 	template <class Rep, class Period> void set_slack(std::chrono::duration<Rep, Period> slack)
 	{
