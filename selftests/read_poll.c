@@ -385,7 +385,7 @@ TEST_F(stopped_process, wait_continues_when_process_goes_on)
 		nap(100 * MSEC);
 		ASSERT_EQ(0, th_start(self->fd, 1, 0));
 		EXPECT_EQ(0, child_status(pid)) TH_LOG("kind %d", i);
-		/* Take events that the child has left, so that the next kind begins without events. */
+		/* Take events that the child has left: the next kind begins without events. */
 		th_wait_flags(self->fd, events, 2, 0, 0, 0);
 	}
 }

@@ -716,7 +716,7 @@ TEST_F_TIMEOUT(steal, queue_of_preempted_run_is_stolen, 120)
 		ASSERT_LE(0, fd);
 		at = start_at_one_instant(fd, slots, &lead);
 		ASSERT_LT(0, at);
-		/* Read INFO after the starts: if @lead was too short at a try, timers were checked. */
+		/* Read INFO after the starts: if @lead was too short, timers were checked. */
 		ASSERT_EQ(0, th_info(fd, &info));
 		hog.checked = info.checked + slots / 4;
 		hog.latest = at + 2 * SEC;

@@ -62,8 +62,8 @@ void theap_buckets_destroy(struct theap_queue *queue);
 
 /*
  * A deadline that is at least this far ahead may get an early bucket: 2^27 ns, 134 ms.  The window
- * of an early bucket (bucket.c) is at most 1/128 as wide as the time until the deadline.  At 2^27 ns
- * the window is 2^20 ns wide, 1 ms.  No window is narrower.
+ * of an early bucket (bucket.c) is at most 1/128 as wide as the time until the deadline.  At 2^27
+ * ns the window is 2^20 ns wide, 1 ms.  No window is narrower.
  */
 #define THEAP_EARLY_SPAN	(128LL << 20)
 
