@@ -66,8 +66,8 @@ static inline double bench_cpu(void)
 
 /*
  * Return a time in seconds, on a machine with one CPU.  The difference of two calls is the time
- * that the CPU was busy.  With selftests/vm/run -c, the clock of that machine counts instructions.  Then
- * 1 s is 10^9 instructions of all programs and the kernel, with its interrupts and softirqs.
+ * that the CPU was busy.  With selftests/vm/run -c, the clock of that machine counts instructions.
+ * Then 1 s is 10^9 instructions of all programs and the kernel, with its interrupts and softirqs.
  *
  * The idle time is that of /proc/stat, or that of the module halted, if it is loaded.  The module
  * is needed since Linux 7 (halted/halted.c).
