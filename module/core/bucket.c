@@ -135,7 +135,7 @@ static noinline struct theap_bucket *__theap_bucket_new(struct theap_queue *queu
 	theap_list_init(&queue->heap, &bucket->list);
 	theap_try_stable_to_modifying(&bucket->timer.status, THEAP_NO_STATUS);
 	theap_list_push_entry(&queue->heap, when, &bucket->timer.node);
-	theap_modifying_to_waiting(&bucket->timer.status);
+	theap_modifying_to(&bucket->timer.status, THEAP_WAITING);
 	return bucket;
 }
 

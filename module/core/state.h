@@ -149,33 +149,13 @@ static inline bool theap_try_stable_to_modifying(atomic_t *status,
 }
 
 /* MODIFYING -> WAITING: the timer was not queued or has left its queue, and has been enqueued */
-static inline void theap_modifying_to_waiting(atomic_t *status)
-{
-	__theap_leave(status, THEAP_MODIFYING, THEAP_WAITING);
-}
-
 /* MODIFYING -> MODIFIED_EARLIER: the new deadline is before the one that the timer is queued at */
-static inline void theap_modifying_to_modified_earlier(atomic_t *status)
-{
-	__theap_leave(status, THEAP_MODIFYING, THEAP_MODIFIED_EARLIER);
-}
-
 /* MODIFYING -> MODIFIED_LATER: the new deadline is not before the one the timer is queued at */
-static inline void theap_modifying_to_modified_later(atomic_t *status)
-{
-	__theap_leave(status, THEAP_MODIFYING, THEAP_MODIFIED_LATER);
-}
-
 /* MODIFYING -> DELETED: the timer was stopped, and the owner dequeues it later */
-static inline void theap_modifying_to_deleted(atomic_t *status)
-{
-	__theap_leave(status, THEAP_MODIFYING, THEAP_DELETED);
-}
-
 /* MODIFYING -> what it was: the claim ends with the state in which the timer was claimed */
-static inline void theap_modifying_undo(atomic_t *status, enum theap_status from)
+static inline void theap_modifying_to(atomic_t *status, enum theap_status to)
 {
-	__theap_leave(status, THEAP_MODIFYING, from);
+	__theap_leave(status, THEAP_MODIFYING, to);
 }
 
 /*

@@ -399,18 +399,7 @@ static void theap_queue_drain_inbox(struct theap_queue *queue)
  */
 void theap_timer_commit(struct theap_claim *claim)
 {
-	atomic_t *status = &claim->timer->status;
-
-	if (claim->to == claim->from)
-		theap_modifying_undo(status, claim->from);
-	else if (claim->to == THEAP_WAITING)
-		theap_modifying_to_waiting(status);
-	else if (claim->to == THEAP_MODIFIED_EARLIER)
-		theap_modifying_to_modified_earlier(status);
-	else if (claim->to == THEAP_MODIFIED_LATER)
-		theap_modifying_to_modified_later(status);
-	else
-		theap_modifying_to_deleted(status);
+	theap_modifying_to(&claim->timer->status, claim->to);
 	/*
 	 * A drain clears @earliest.  Another caller that has just lowered @earliest may then find
 	 * it cleared, and not notify the CPU.  So notify the CPU after a drain, too.

@@ -151,13 +151,9 @@ inline cancel() {
 }
 
 inline commit() {
-	atomic { idle_runs = 0; if
-	:: to == from -> modifying_undo(from)
-	:: to != from && to == WAITING -> modifying_to_waiting()
-	:: to != from && to == MODIFIED_EARLIER -> modifying_to_modified_earlier()
-	:: to != from && to == MODIFIED_LATER -> modifying_to_modified_later()
-	:: to != from && to == DELETED -> modifying_to_deleted()
-	fi }
+	/* A claim that ends in another state than it began in leaves the timer queued. */
+	atomic { assert(to == from || (to != NO_STATUS && to != REMOVED)) };
+	atomic { idle_runs = 0; modifying_to(to) }
 }
 
 inline start() { claim(); schedule(); commit() }

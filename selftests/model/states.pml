@@ -59,19 +59,14 @@ inline try_pending_to_deleted(from) {
 	fi
 }
 
-inline modifying_to_waiting() { LEAVE(MODIFYING, WAITING) }
-inline modifying_to_modified_earlier() { LEAVE(MODIFYING, MODIFIED_EARLIER) }
-inline modifying_to_modified_later() { LEAVE(MODIFYING, MODIFIED_LATER) }
-inline modifying_to_deleted() { LEAVE(MODIFYING, DELETED) }
-
-inline modifying_undo(from) {
+inline modifying_to(to) {
 	if
-	:: from == NO_STATUS -> LEAVE(MODIFYING, NO_STATUS)
-	:: from == REMOVED -> LEAVE(MODIFYING, REMOVED)
-	:: from == WAITING -> LEAVE(MODIFYING, WAITING)
-	:: from == DELETED -> LEAVE(MODIFYING, DELETED)
-	:: from == MODIFIED_EARLIER -> LEAVE(MODIFYING, MODIFIED_EARLIER)
-	:: from == MODIFIED_LATER -> LEAVE(MODIFYING, MODIFIED_LATER)
+	:: to == NO_STATUS -> LEAVE(MODIFYING, NO_STATUS)
+	:: to == REMOVED -> LEAVE(MODIFYING, REMOVED)
+	:: to == WAITING -> LEAVE(MODIFYING, WAITING)
+	:: to == DELETED -> LEAVE(MODIFYING, DELETED)
+	:: to == MODIFIED_EARLIER -> LEAVE(MODIFYING, MODIFIED_EARLIER)
+	:: to == MODIFIED_LATER -> LEAVE(MODIFYING, MODIFIED_LATER)
 	fi
 }
 
