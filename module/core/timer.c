@@ -68,6 +68,7 @@
 #include "room.h"
 #include "slack.h"
 #include "trace.h"
+#include "verify.h"
 
 /*
  * If the inbox has 256 entries, a run begins at once and drains it.  In a heap of a million,
@@ -81,9 +82,6 @@
  * 1.3 us, with interrupts off.
  */
 #define THEAP_INBOX_DRAIN	16
-
-/* Before a push, at most 4 timers at the top of the heap are cleaned. */
-#define THEAP_PUSH_CLEAN	4
 
 /*
  * A CPU moves at most one queued timer per 100 us to its own queue, with bursts of at most 200.  A
@@ -204,15 +202,17 @@ static struct theap_queue *theap_timer_target(const struct theap_timer *timer,
 }
 
 /*
- * Enqueue a claimed timer that is not queued.  Clean the top of the heap before the enqueue: if
- * this timer were at the top already, clean would wait for the claim.
+ * Enqueue a claimed timer that is not queued.
+ *
+ * A push makes no entry of the heap later.  So if the top is not earlier than the published first
+ * deadline, there is nothing to settle.  A top that was stopped or postponed stays for the run: the
+ * hrtimer is armed for its deadline in any case.
  */
 static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
 {
-	unsigned int budget = THEAP_PUSH_CLEAN;
+	bool lowered = false;
 
-	__theap_clean(queue, &budget);
 	__theap_enqueue(queue, claim->timer, when);
 	queue->count.started++;
 	claim->queue = queue;
@@ -221,7 +221,9 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	/* Ask for buckets for the next timers.  This one may have got a heap entry of its own. */
 	if (unlikely(queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
-	claim->notify = __theap_settle(queue) || when < READ_ONCE(queue->armed);
+	if (theap_heap_at(&queue->heap, THEAP_ROOT)->when < queue->first || theap_verify)
+		lowered = __theap_settle(queue);
+	claim->notify = lowered || when < READ_ONCE(queue->armed);
 }
 
 /*

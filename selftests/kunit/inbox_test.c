@@ -34,13 +34,18 @@ static void inbox_stopped_timer_stays_in_heap_while_in_inbox(struct kunit *test)
 	struct theap_queue *queue = test_queue();
 	struct test_timer *t = test_timers(test, 2);
 	s64 deadline = test_now() + DAY;
+	unsigned int budget = 4;
 
 	test_start(&t[0], deadline);
 	test_start(&t[0], deadline - 1);
+	test_start(&t[1], deadline + 1);
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[0].timer));
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
-	/* A push removes stopped timers at the heap's top, except those that the inbox links. */
-	test_start(&t[1], deadline + 1);
+	/* Clean removes stopped timers at the heap's top, except those that the inbox links. */
+	raw_spin_lock_irq(&queue->lock);
+	__theap_clean(queue, &budget);
+	__theap_settle(queue);
+	raw_spin_unlock_irq(&queue->lock);
 	KUNIT_EXPECT_TRUE(test, theap_timer_in_inbox(&t[0].timer));
 	KUNIT_EXPECT_NE(test, t[0].timer.node.pos, THEAP_NO_POS);
 	KUNIT_EXPECT_EQ(test, theap_status(&t[0].timer.status), THEAP_DELETED);
