@@ -33,13 +33,14 @@
  *	started		w = 10 s, g = 67 ms: in an early bucket, due in 9.87 to 9.93 s
  *	checked		w = 67 to 134 ms: in the heap, at the deadline
  *
- * Near deadlines are often equal: an event loop reads the clock once in a turn, and starts all
- * timers of the turn from that time.  A timer that leaves an early bucket may have the near
- * deadline of the timer before.  Then it gets a bucket that is due at the deadline.
+ * Near deadlines are often equal: an event loop reads the clock once in each iteration, and starts
+ * all timers of the iteration from that time.  A timer that leaves an early bucket may have the
+ * same near deadline as the last timer that left one.  Then it gets a bucket that is due at that
+ * deadline.
  *
- * The queue remembers the bucket of its last start.  So starts with one constant timeout seldom
- * look for their bucket: most deadlines are in the same window as the last one.  A timer with such
- * a deadline joins the bucket even if it is due in less than 134 ms.
+ * The queue remembers the early bucket that it has chosen last.  So starts with one constant
+ * timeout seldom search the hash table: most of their deadlines are in the window of that bucket.
+ * A timer with such a deadline joins the bucket even if it is due in less than 134 ms.
  *
  * The owner is the code that holds the lock of the queue.  A transient state of a timer (state.h)
  * is a lock on that timer.  To start a timer, the owner finds the timer's bucket in a hash table,
@@ -62,9 +63,8 @@
  * Then timers that are due after @from wait for those of the bucket.
  *
  * The field @when of each timer in the bucket is @from.  So a timer that is moved to a deadline
- * before @from goes to the inbox, and does not wait until its bucket is empty.  The heap entry of a
- * bucket never has a deadline later than @from, so the first deadline of the queue is never too
- * late.
+ * before @from goes to the inbox, and does not wait for its bucket.  The heap entry of a bucket
+ * never has a deadline later than @from, so the first deadline of the queue is never too late.
  *
  * A bucket only saves work.  If a timer needs a new bucket and none is free, the timer gets a heap
  * entry of its own.  So does a timer whose lookup visits too many buckets (bucket.h).  So does the
@@ -103,7 +103,10 @@ static struct hlist_head *theap_buckets_head(struct theap_buckets *buckets, s64 
 	return &buckets->table[hash_64(when, THEAP_BUCKET_BITS)];
 }
 
-/* Decide whether the next start lets the queue get buckets. */
+/*
+ * Set @wanted to whether the queue has too few spare buckets.  If so, the caller of the next start
+ * may allocate THEAP_BUCKETS_GROW buckets for the queue.
+ */
 static void __theap_buckets_want(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
@@ -114,7 +117,7 @@ static void __theap_buckets_want(struct theap_queue *queue)
 			  buckets->nr < THEAP_BUCKETS_MAX;
 }
 
-/* Push a spare bucket.  Return: the bucket; NULL: there is none. */
+/* Push the heap entry of a spare bucket.  Return: the bucket; NULL: no bucket is spare. */
 static noinline struct theap_bucket *__theap_bucket_new(struct theap_queue *queue,
 							struct hlist_head *head, s64 when, s64 from)
 	__must_hold(&queue->lock)
@@ -180,7 +183,10 @@ static __always_inline s64 __theap_buckets_now(struct theap_queue *queue)
 	return queue->buckets.now;
 }
 
-/* Choose the bucket of a deadline.  Return: as __theap_bucket_for(). */
+/*
+ * Choose the bucket of a timer: with slack the one that is due at @when, its rounded deadline;
+ * otherwise an early bucket, if @when is far enough ahead.  Return: as __theap_bucket_for().
+ */
 static __always_inline struct theap_bucket *
 __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock)
@@ -201,8 +207,11 @@ __theap_bucket_choose(struct theap_queue *queue, const struct theap_timer *timer
 }
 
 /*
- * A timer leaves its early bucket, since its deadline is near.  If the timer before had the same
- * deadline, find a bucket that is due at the deadline, but leave enough buckets for checks.
+ * Find a bucket that is due at @when, the near deadline of a timer that leaves its bucket.  Do that
+ * only if the last such timer had the same deadline.  And do that only if enough buckets are spare,
+ * since far deadlines will need early buckets.
+ *
+ * Return: the bucket; NULL: the timer gets a heap entry of its own.
  */
 static struct theap_bucket *__theap_bucket_near(struct theap_queue *queue, s64 when)
 	__must_hold(&queue->lock)
@@ -256,7 +265,10 @@ void __theap_bucket_add(struct theap_queue *queue, struct theap_bucket *bucket,
 	lockdep_assert_held(&queue->lock);
 	timer->when = bucket->from;
 	theap_list_add(&queue->heap, &bucket->list, &timer->node);
-	/* All starts of a program may use one bucket, while the checks will need many. */
+	/*
+	 * All starts of a program may share one bucket, and so need no spare one.  When that bucket
+	 * is due, its timers may need many.  So set @wanted here, too, once in 256 timers.
+	 */
 	if (++queue->buckets.timers % 256 == 0)
 		__theap_buckets_want(queue);
 }
@@ -291,7 +303,7 @@ void __theap_bucket_drop(struct theap_queue *queue, struct theap_timer *timer)
 
 	lockdep_assert_held(&queue->lock);
 	__theap_bucket_close(queue, timer);
-	/* WAITING -> RUNNING -> NO_STATUS */
+	/* The embedded timer: WAITING -> RUNNING -> NO_STATUS */
 	theap_try_waiting_to_running(&timer->status);
 	if (theap_extract_is_at(&queue->heap, &timer->node))
 		theap_extract_remove(&queue->heap);
@@ -435,7 +447,7 @@ int theap_buckets_grow(struct theap_queue *queue, gfp_t gfp)
 	raw_spin_lock_irqsave(&queue->lock, flags);
 	if (nr && buckets->wanted)
 		ret = __theap_queue_reserve(queue, nr * THEAP_BUCKET_ROOM) ? 0 : -EAGAIN;
-	/* After a failure, the next timer that lacks a bucket asks again. */
+	/* After a failure, the next timer that lacks a bucket sets @wanted again. */
 	buckets->wanted = false;
 	if (!ret) {
 		last->next = buckets->spare;

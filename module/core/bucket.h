@@ -12,8 +12,8 @@
 /*
  * The most buckets of a queue.  With 4 ms of slack, buckets are at least 4 ms apart, so 16384
  * buckets are enough for all deadlines of the next minute.  With 128 ms of slack, they are enough
- * for 35 minutes.  Early buckets are few: about 2600 for deadlines of up to a day.  There is at
- * most one bucket for two timers with the same near deadline.
+ * for 35 minutes.  Early buckets are few: about 2600 for deadlines of up to a day.  A bucket of a
+ * near deadline is pushed only if two timers in succession have this deadline.
  *
  * The hash table has one head per four buckets.  A lookup ends at the 16th bucket of a
  * chain, so a program cannot make lookups slow by its choice of deadlines.
@@ -36,8 +36,9 @@ struct theap_bucket {
 	struct theap_node list;		/* head of the list of members */
 	s64 from;			/* no member is due before this time */
 	union {
-		struct hlist_node hash;		/* link in @table; unhashed: gets no more timers */
-		struct theap_bucket *next;	/* link in @spare */
+		struct hlist_node hash;		/* link in @table of struct theap_buckets;
+						 * unhashed: the bucket gets no more timers */
+		struct theap_bucket *next;	/* link in @spare of struct theap_buckets */
 	};
 };
 
@@ -74,8 +75,8 @@ void theap_buckets_destroy(struct theap_queue *queue);
 #define THEAP_EARLY_SHARE	(THEAP_BATCH / 2)
 
 /*
- * How many spare buckets a queue gets: 64, or one for 16 timers, up to 1024.  That is at most 6
- * bytes for each timer.  Without the lock the answer may be stale.
+ * How many spare buckets a queue gets: one for every 16 entries and list nodes, which takes 6 bytes
+ * for each; but at least 64, and at most 1024.  Without the lock the answer may be stale.
  */
 static inline u32 theap_buckets_reserve(const struct theap_queue *queue)
 {
@@ -84,7 +85,7 @@ static inline u32 theap_buckets_reserve(const struct theap_queue *queue)
 	return clamp(nr / 16, 2 * THEAP_BUCKETS_GROW, 1024U);
 }
 
-/* Store a time of the queue's clock that has just been read. */
+/* Store a time just read from the queue's clock: starts in this tick use it to choose buckets. */
 static inline void __theap_buckets_set_now(struct theap_queue *queue, s64 now)
 	__must_hold(&queue->lock)
 {
@@ -98,7 +99,7 @@ static inline bool theap_queue_is_crowded(const struct theap_queue *queue)
 	return queue->heap.nr + queue->heap.nr_list_nodes >= THEAP_CROWD;
 }
 
-/* Does a queue have buckets for timers without slack? */
+/* Does a queue put timers without slack into early buckets, if their deadlines are far ahead? */
 static inline bool theap_queue_has_early_buckets(const struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {

@@ -87,7 +87,7 @@ void __theap_reinsert_slow(struct theap_queue *queue, struct theap_timer *timer,
 
 	lockdep_assert_held(&queue->lock);
 	if (!theap_list_has(heap, &timer->node)) {
-		/* Room first: that may end a bulk extraction, and then the entry can be removed. */
+		/* Make room first: that may end an extraction.  Then the entry can be removed. */
 		theap_heap_make_room(heap, THEAP_BUCKET_ROOM + 1);
 		if (theap_may_remove(heap, &timer->node))
 			bucket = __theap_bucket_for(queue, timer, when);

@@ -44,7 +44,7 @@ static inline void __theap_enqueue(struct theap_queue *queue, struct theap_timer
  * @timer: in a transient state, queued in @queue
  * @when:  its new deadline, rounded by theap_timer_round()
  *
- * Most timers that a run requeues move from one bucket to another.
+ * Most timers that a run requeues move from one bucket to another, so try that first.
  */
 static inline void __theap_reinsert(struct theap_queue *queue, struct theap_timer *timer, s64 when)
 	__must_hold(&queue->lock)

@@ -51,7 +51,7 @@ void theap_extract_begin(struct theap_heap *heap, s64 until)
 	heap->extract_until = until;
 }
 
-/* The first position that the extraction does not visit. */
+/* Return: the position before which the extraction ends. */
 static u32 theap_extract_end(const struct theap_heap *heap)
 {
 	return min(heap->extract_end, theap_heap_end(heap));
@@ -87,7 +87,10 @@ static void theap_extract_next_group(struct theap_heap *heap)
 		theap_extract_prefetch(heap, after);
 }
 
-/* Go on to the next position before @end.  Return: whether the position is in another group. */
+/*
+ * Go on to the next position before @end.  Return: false: it is in the same group of four; true: it
+ * is in another group, or the extraction has ended.
+ */
 static __always_inline bool theap_extract_step(struct theap_heap *heap, u32 end)
 {
 	if (heap->extract_pos != THEAP_ROOT && (heap->extract_pos + 1) % 4 &&
@@ -103,8 +106,8 @@ static __always_inline bool theap_extract_step(struct theap_heap *heap, u32 end)
  * theap_extract_skip - leave the entry at the current position in the heap, and go on
  * @heap: theap_extract_next() has returned the entry at the current position
  *
- * This extraction goes on with entries that are not later than the entry.  It does not visit those
- * below the entry.  The next extraction begins with the entry.
+ * The extraction goes on with entries that are not later than the skipped entry, but with none
+ * below it.  The next extraction begins with the skipped entry.
  */
 void theap_extract_skip(struct theap_heap *heap)
 {

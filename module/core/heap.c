@@ -158,7 +158,7 @@ int theap_growth_alloc(struct theap_growth *growth, u32 segments, gfp_t gfp)
 					 sizeof(struct theap_entry), gfp);
 	if (!growth->segment)
 		return -ENOMEM;
-	/* A directory's size is a power of two.  If @segments is such a number, it may be full. */
+	/* A directory's size is a power of two, and so is @segments if the directory is full. */
 	if (!segments || (segments >= THEAP_DIRECTORY_MIN && is_power_of_2(segments))) {
 		growth->directory_size = max(2 * segments, THEAP_DIRECTORY_MIN);
 		growth->directory = kvcalloc(growth->directory_size,
@@ -219,7 +219,7 @@ void theap_heap_grow(struct theap_heap *heap, struct theap_growth *growth)
  * segment, the spare one saves an allocation each time.  If the heap is empty and @keep is 0, it
  * keeps no segment.
  *
- * Return: whether it has such a segment.  The last segment may have list nodes, which
+ * Return: whether it has a segment to give up.  The last segment may have list nodes, which
  * theap_heap_trim() moves to other segments before it calls theap_heap_shrink().
  */
 bool theap_heap_may_shrink(const struct theap_heap *heap, u32 keep)

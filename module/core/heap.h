@@ -94,7 +94,7 @@ struct theap_heap {
 	u32 extract_pos;		/* E: the position that the bulk extraction visits now;
 					 * THEAP_NO_POS: none is left to visit */
 	u32 extract_end;		/* E: the extraction ends before this position */
-	s64 extract_until;		/* E: the extraction takes no later entries */
+	s64 extract_until;		/* E: the extraction takes no entry later than this time */
 	struct theap_entry **directory;	/* H: the segments */
 };
 
@@ -122,7 +122,7 @@ static inline u32 theap_heap_child(u32 pos)
 	return 4 * (pos - 2);
 }
 
-/* The first position behind the last entry. */
+/* Return: the first position behind the last entry. */
 static inline u32 theap_heap_end(const struct theap_heap *heap)
 {
 	return THEAP_ROOT + heap->nr;

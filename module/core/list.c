@@ -43,7 +43,7 @@ static void theap_list_node_move(struct theap_heap *heap, u32 from, u32 to)
 	theap_heap_at(heap, entry->list.prev)->list.next = to;
 }
 
-/* Make room for one more list node.  Return: its position. */
+/* Choose the position of a new list node, and count the node.  Return: the position. */
 static u32 theap_list_node_alloc(struct theap_heap *heap)
 {
 	if (!heap->nr_list_nodes)
@@ -92,7 +92,7 @@ void theap_list_add(struct theap_heap *heap, struct theap_node *head,
 }
 
 /**
- * theap_list_del - remove a node from its list, or free the head of an empty list
+ * theap_list_del - remove a node from its list, or free the list node of an empty list's head
  * @heap: the heap that has the list
  * @node: in a list; or the head of an empty one
  *
