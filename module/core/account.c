@@ -12,7 +12,7 @@
  *	a scan for stuck CPUs, a thief's run	the account has left the list, so none of these
  *	(steal.c), a read of debugfs		begins; a grace period waits for those in progress
  *	an IPI that notifies a CPU		a wait until @ipi_pending is 0, and a grace period
- *						for the handler of the IPI; then both once more,
+ *						for the handler of the IPI; then both waits again,
  *						since after a hand-over the handler sends an IPI
  *						to the queue's new CPU
  *	the hrtimers				hrtimer_cancel(), which waits for their functions.
@@ -63,7 +63,7 @@ static void theap_account_quiesce(struct theap_queue **queues)
 		theap_queue_quiesce(queues[i]);
 }
 
-/* Free the queues that an account has for one clock.  As above, @queues may be incomplete. */
+/* Free the queues that an account has for one clock.  @queues may be NULL, or incomplete. */
 static void theap_account_free_queues(struct theap_queue **queues)
 {
 	unsigned int i;
@@ -186,7 +186,9 @@ struct theap_account *theap_account_alloc(kuid_t uid, bool limited)
 
 /*
  * Wait until the handler of each pending notification IPI has begun, for the queues that an account
- * has for one clock.  Meanwhile only such a handler may send an IPI.  Context: task, may sleep.
+ * has for one clock.
+ *
+ * Context: task, may sleep; only such a handler may still send an IPI for these queues.
  */
 static void theap_account_wait_ipis(struct theap_queue **queues)
 {
@@ -209,8 +211,8 @@ static void theap_counters_add(struct theap_counters *to, const struct theap_cou
 }
 
 /*
- * Add the counters and the CPU time of an account, which has left the list, to theap_freed.  So the
- * sums over all accounts, which INFO returns, never decrease.
+ * Add the counters and the CPU time of an account, which has left the list of accounts, to
+ * theap_freed.  So the sums over all accounts, which INFO returns, never decrease.
  * Context: the caller holds theap_accounts_lock.
  */
 static void theap_account_keep_figures(struct theap_account *account)
@@ -252,7 +254,7 @@ void theap_account_free(struct theap_account *account)
 	/* Cancel the hrtimers before the wait for IPIs: their functions may send IPIs. */
 	for (clock = 0; clock < THEAP_CLOCKS; clock++)
 		theap_account_quiesce(account->queues[clock]);
-	/* The second round is for IPIs that handlers of the first round have sent. */
+	/* After a hand-over, a handler sends an IPI to the new CPU: wait for that IPI, too. */
 	for (round = 0; round < 2; round++) {
 		for (clock = 0; clock < THEAP_CLOCKS; clock++)
 			theap_account_wait_ipis(account->queues[clock]);

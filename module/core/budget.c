@@ -103,7 +103,8 @@ unsigned int theap_user_cpu_percent = 4;
  * @until:   when the CPU time that all runs have used is repaid
  * @charged: CPU time was charged up to this time
  * @latency: lateness of the interrupt that begins the next run; 0: not measured
- * @begun:   what the charge for the interrupt of the run adds to the time from its begin to @until
+ * @begun:   what the charge for the interrupt of the run adds to the time from the begin of the run
+ *           to @until
  *
  * Written on that CPU: @until with interrupts off, the others by runs and by the functions of the
  * hrtimers, with softirqs off.
@@ -119,9 +120,9 @@ static DEFINE_PER_CPU(struct theap_budget, theap_budgets);
 
 /*
  * Move the estimate of the median lateness towards the last lateness, by 1/16 of the estimate.
- * The cost is computed from the median, since a single lateness may mislead: the interrupt may
- * have been delayed, or may coincide with another one.  Each account has a median of its own, so
- * that the interrupts of one account do not change what another account is charged.
+ * The cost of an interrupt is computed from the median, since a single lateness may mislead: the
+ * interrupt may have been delayed, or may coincide with another one.  Each account has a median of
+ * its own, so that the interrupts of one account do not change what another account is charged.
  */
 static void theap_budget_learn(struct theap_usage *usage, u64 latency)
 {
@@ -153,7 +154,7 @@ static u64 theap_budget_excuse(struct theap_usage *usage, u64 now, u64 used)
 
 /*
  * Charge @used, or the part that theap_budget_excuse() leaves, to this CPU and to an account.
- * @begun is that of the budget; 0: the charge is for an IPI.
+ * @begun is the field of struct theap_budget, for a run; it is 0 for an IPI.
  * Return: how long the queue has to rest, in nanoseconds; 0: it need not rest.
  *
  * Interrupts are off meanwhile, since the handler of an IPI may charge, too.

@@ -11,7 +11,7 @@
 
 #include "account.h"
 
-/* On a CPU that was idle before, a run may last this long until the CPU's limit ends it. */
+/* If all used CPU time is repaid, a run may last this long until the CPU's limit ends it. */
 #define THEAP_BUDGET_NS		(100 * NSEC_PER_USEC)
 
 /*

@@ -28,8 +28,8 @@ struct cpumask theap_housekeeping;
 DEFINE_PER_CPU(unsigned int, theap_start_cpu);
 
 /*
- * The lock protects writes to the two variables above, and theap_housekeeping_next: the time of the
- * next update, in jiffies.
+ * The lock protects writes to theap_housekeeping and theap_start_cpu.  It also protects
+ * theap_housekeeping_next: the time of the next theap_housekeeping_update(), in jiffies.
  */
 static DEFINE_SPINLOCK(theap_housekeeping_lock);
 static unsigned long theap_housekeeping_next;

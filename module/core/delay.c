@@ -8,8 +8,8 @@
 #include "delay.h"
 
 /*
- * One call in 8 is delayed.  If each call were delayed, all CPUs would become slower alike, and
- * races would not become more likely.
+ * __theap_delay() delays one call in 8.  If it delayed each call, all CPUs would become slower
+ * alike, and races would not become more likely.
  */
 #define THEAP_DELAY_ODDS	8
 
@@ -25,7 +25,10 @@ DEFINE_STATIC_KEY_FALSE(theap_delay_key);
  */
 static DEFINE_PER_CPU(struct rnd_state, theap_delay_random);
 
-/* Delay one call in 8.  Context: interrupts are off, as in all transient states. */
+/*
+ * Delay one call in 8, at random, by 1 to delay_us microseconds, and by at most 1000.
+ * Context: interrupts are off, as in all transient states.
+ */
 void __theap_delay(void)
 {
 	u32 random = prandom_u32_state(this_cpu_ptr(&theap_delay_random));
