@@ -85,8 +85,8 @@ void theap_manual_free(struct theap_queue *queue)
 
 /*
  * Expire the timers that are due up to @until, advancing the clock to their deadlines.
- * Do not advance further once there are @limit expirations.  Timers that are due at the deadline
- * of the last one still expire.
+ * Do not advance further once there are @limit expirations.  All timers that are due at the
+ * deadline of the last expiration still expire.
  *
  * Return: true if a pending signal has ended the run early, and more may be due.
  */

@@ -82,7 +82,7 @@ void __theap_remove(struct theap_queue *queue, struct theap_timer *timer)
 /* If a timer stays in MODIFYING for longer than this, the owner goes on without the timer. */
 #define THEAP_CLAIM_WAIT	NSEC_PER_USEC
 
-/* If a claim lasts long, the owner handles the timer this much later. */
+/* If a claim lasts longer than THEAP_CLAIM_WAIT, a run tries the timer again this much later. */
 #define THEAP_CLAIM_DELAY	(50 * NSEC_PER_USEC)
 
 /* Has a wait lasted for THEAP_CLAIM_WAIT?  *@until is 0 at first, and then the end of the wait. */
@@ -128,8 +128,8 @@ static void __theap_adjust_one(struct theap_queue *queue, struct theap_timer *ti
 }
 
 /*
- * Timers whose heap entries are prefetched together: enough that the first entry is in the
- * cache before its timer is adjusted.
+ * The number of timers whose heap entries are prefetched together: enough that the first entry is
+ * in the cache before its timer is adjusted.
  */
 #define THEAP_PREFETCH_BATCH	16
 
@@ -160,7 +160,7 @@ static unsigned int __theap_adjust_batch(struct theap_queue *queue, unsigned int
 	return nr;
 }
 
-/* Put up to 16 of the claimed timers in front of those that adjust is about to handle. */
+/* Move up to 16 entries of @claimed to the front of @drained, so that adjust tries them again. */
 static void __theap_retry_claimed(struct theap_queue *queue)
 	__must_hold(&queue->lock)
 {
@@ -241,7 +241,7 @@ bool __theap_adjust(struct theap_queue *queue, unsigned int *budget)
 struct theap_timer *__theap_clean(struct theap_queue *queue, unsigned int *budget)
 {
 	lockdep_assert_held(&queue->lock);
-	/* The current or the next run continues the extraction, and handles the due entries. */
+	/* Leave the top as it is: the current or next run continues the extraction. */
 	if (theap_heap_is_extracting(&queue->heap))
 		return NULL;
 	while (queue->heap.nr && *budget) {

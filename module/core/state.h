@@ -174,7 +174,7 @@ static inline void theap_running_to_no_status(atomic_t *status)
 	__theap_leave(status, THEAP_RUNNING, THEAP_NO_STATUS);
 }
 
-/* RUNNING -> WAITING: the timer has a next deadline, check or try, or is not due yet */
+/* RUNNING -> WAITING: the timer is queued again: at a deadline, for a check, or deferred (run.c) */
 static inline void theap_running_to_waiting(atomic_t *status)
 {
 	__theap_leave(status, THEAP_RUNNING, THEAP_WAITING);

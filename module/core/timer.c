@@ -78,8 +78,8 @@
 #define THEAP_INBOX_MAX		256
 
 /*
- * Every 16th insertion drains up to 16 inbox entries itself if the queue lock is free.  That takes
- * 1.3 us, with interrupts off.
+ * The caller that adds every 16th entry to an inbox drains up to 16 entries itself if the queue
+ * lock is free.  That takes 1.3 us, with interrupts off.
  */
 #define THEAP_INBOX_DRAIN	16
 
@@ -218,7 +218,10 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 	claim->queue = queue;
 	claim->to = THEAP_WAITING;
 	trace_timerheap_start(claim, when);
-	/* Ask for buckets for the next timers.  This one may have got a heap entry of its own. */
+	/*
+	 * @wanted: let the caller allocate buckets for the next timers.  This timer may have got a
+	 * heap entry of its own, since no bucket was spare.
+	 */
 	if (unlikely(queue->buckets.wanted) && !claim->grow)
 		claim->grow = queue;
 	if (theap_heap_at(&queue->heap, THEAP_ROOT)->when < queue->first || theap_verify)
@@ -227,8 +230,8 @@ static void __theap_timer_enqueue(struct theap_claim *claim, struct theap_queue 
 }
 
 /*
- * After an enqueue: if the timer's reservation has left the queue @before, that queue may have
- * memory to free.
+ * After an enqueue: if the timer's reservation has left the queue @before, and if that queue has
+ * become sparse, let a work item free memory of the queue.
  */
 static void theap_timer_left(struct theap_timer *timer, struct theap_queue *before)
 {
@@ -443,7 +446,7 @@ bool theap_timer_stop(struct theap_timer *timer)
 /* Dequeue a stopped timer.  Return: whether it is neither queued nor active. */
 static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *timer)
 {
-	/* Dropping a hole costs a tenth of extracting an entry, so the limit is higher. */
+	/* Dropping a hole costs a tenth of extracting an entry, so the limit of holes is higher. */
 	unsigned int budget = THEAP_BATCH, holes = 16 * THEAP_BATCH;
 	bool out = false;
 	unsigned long flags;
@@ -453,7 +456,7 @@ static bool theap_timer_dequeue(struct theap_queue *queue, struct theap_timer *t
 		__theap_adjust(queue, &budget);
 		if (theap_heap_drop_last_holes(&queue->heap, &holes))
 			__theap_remove(queue, timer);
-		/* A run sets an idle state, and raises @active, under this lock. */
+		/* A run sets an idle state and raises @active in one hold of this lock. */
 		out = theap_status_is_idle(theap_status(&timer->status));
 		/* A run lowers @active without the lock, by a release in theap_run_call(). */
 		out = out && !smp_load_acquire(&timer->active);

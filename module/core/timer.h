@@ -43,7 +43,7 @@ struct theap_timer;
  * struct theap_expiry - what the expire() operation of a timer has decided
  * @call:        call the function of the timer
  * @idle:        the timer has expired, and has no next deadline.  It stays queued until the time
- *               that is returned, since it may be started before
+ *               that expire() returns, since a program may start it again before that time
  * @expirations: the number of deadlines that have passed; 0: the timer has not expired, or its
  *               operation does not count expirations (api.c)
  */
@@ -57,7 +57,8 @@ struct theap_expiry {
  * struct theap_timer_ops - what a timer does when it is due
  * @check:    return the deadline, to which code may have postponed the timer without a call of the
  *            core; or 0 if that time is not later than @now, or @expire must decide.  The core
- *            calls it before the deadline, when the timer's early bucket is due.
+ *            calls @check before @expire if the timer has slack, or if the deadline that the core
+ *            knows is later than @now: in an early bucket, or after a clock step back.
  *            Context: as @expire.  NULL: only calls of the core change the deadline
  * @expire:   decide whether to call @function: fill in @expiry, which the caller has zeroed.
  *            Return the next time at which the timer is due, later than @now; or 0 if the
@@ -84,7 +85,7 @@ struct theap_timer_ops {
  *	R  the run of @queue that has the timer in its batch
  */
 struct theap_timer {
-	atomic_t status;		/* state.h */
+	atomic_t status;		/* one of the ten states of state.h */
 	struct theap_node node;		/* Q: position in the memory of the heap */
 	s64 when;			/* L: the key of its heap entry; in a bucket, a time before
 					 * which no timer of the bucket is due */
@@ -116,7 +117,7 @@ struct theap_timer {
  * @notify:      the claim has made the first deadline of @queue earlier, or the new deadline is
  *               earlier than @armed of @queue; the commit notifies the owning CPU
  * @drain_inbox: the claim has added the 16th entry, or the 32nd and so on, to the inbox of
- *               @queue; the commit drains up to 16 if the queue lock is free
+ *               @queue; the commit drains up to 16 entries if the queue lock is free
  * @may_retry:   set by a caller that can let a queue grow, and then try again
  * @queue:       the queue of the timer
  * @grow:        a queue that lacked room or a bucket: after the commit, the caller may let it
