@@ -4,10 +4,10 @@
  *
  * Each account has one queue per clock and CPU (account.h).  With the module parameter heaps=n, an
  * account has up to n queues per clock, and CPUs may share a queue.  One CPU drives a queue: the
- * CPU that the queue belongs to, or one of the CPUs that share it.  If such a CPU is offline, or is
- * isolated and the queue is not pinned, another CPU drives the queue (hotplug.c).  An hrtimer of
- * the CPU that drives the queue expires in softirq when the first deadline is due, and runs the
- * queue:
+ * CPU that the queue belongs to, or one of the CPUs that share the queue.  If each of these is
+ * offline, or is isolated and the queue is not pinned, another CPU drives the queue (hotplug.c).
+ * An hrtimer of the CPU that drives the queue expires in softirq when the first deadline is due,
+ * and runs the queue:
  *
  *	    start			stop, postpone		move earlier
  *	      | lock, push		  | write only		  | write the timer, add
@@ -202,7 +202,7 @@ struct theap_queue {
 	bool pinned;			/* H: stays on its own CPU even if that CPU is isolated;
 					 * no effect if CPUs share queues (hotplug.c) */
 	enum theap_clock clock;		/* C */
-	unsigned int bit;		/* C: its bit of @nonempty */
+	unsigned int bit;		/* C: the number of the queue's bit in @nonempty */
 	unsigned long *nonempty;	/* C: the bitmap of its account (queues.c) */
 	struct theap_account *account;	/* C: pays for its memory, and for its runs unless the
 					 * clock is manual */
@@ -225,7 +225,8 @@ struct theap_queue {
 	/* Written by any CPU, by calls on timers and by reservations. */
 	struct llist_head inbox ____cacheline_aligned_in_smp;	/* A */
 	atomic64_t earliest;		/* A: earliest deadline in the inbox; 0: the inbox
-					 * is long, and a run is wanted at once */
+					 * is long, and a run is wanted at once;
+					 * THEAP_NEVER: none */
 	atomic_t inbox_len;		/* A: entries added to the inbox since the owner
 					 * last drained it */
 	atomic_t ipi_pending;		/* A: a notification is on its way to the CPU */
@@ -253,8 +254,8 @@ struct theap_queue {
 	/* I: runs the queue at the first deadline; cancelled from any CPU */
 	struct hrtimer hrtimer ____cacheline_aligned_in_smp;
 	struct hrtimer resume;		/* I: ends a rest of the queue; cancelled from any CPU */
-	struct hrtimer thief_resume;	/* as @resume, after a thief's throttled run; armed by
-					 * the thief's CPU */
+	struct hrtimer thief_resume;	/* lets a thief continue its throttled run after a rest;
+					 * armed by the thief's CPU */
 	call_single_data_t csd;		/* the IPI that notifies the owning CPU; sent by the
 					 * CPU that set @ipi_pending */
 	struct delayed_work room_work;	/* allocates the room or buckets that a timer lacked,

@@ -52,8 +52,8 @@ void theap_queue_set_nonempty(struct theap_queue *queue);
 struct theap_queue *theap_queue_for(const struct theap_placement *placement);
 
 /*
- * Starts on this CPU go to the queue of theap_start_cpu (cpus.c).  Return: whether another CPU than
- * theap_start_cpu drives @queue.
+ * Return: whether another CPU than theap_start_cpu drives @queue.  The timers that this CPU starts
+ * go to the queue of theap_start_cpu (cpus.c).
  */
 static inline bool theap_queue_is_foreign(const struct theap_queue *queue)
 {

@@ -39,9 +39,10 @@ static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue
 }
 
 /*
- * Has a queue spare buckets, or a heap of more than THEAP_SEGMENTS_KEPT segments of which less than
- * a quarter is reserved?  Without the lock the answer may be stale.  For a manual clock the answer
- * is no: the memory is freed with the clock.
+ * Has a queue more spare buckets than it may keep?  Or has it a heap of more than
+ * THEAP_SEGMENTS_KEPT segments, of whose positions less than a quarter is reserved?  Without the
+ * lock the answer may be stale.  For a manual clock the answer is no: the memory is freed with the
+ * clock.
  */
 static inline bool theap_queue_is_sparse(const struct theap_queue *queue)
 {

@@ -122,7 +122,7 @@ static noinline void __theap_expire(struct theap_queue *queue, struct theap_run 
 	if (WARN_ON_ONCE(next <= run->now))
 		next = run->now + 1;
 	if ((expiry.call || expiry.expirations) && !expiry.idle && !timer->slack) {
-		/* A periodic timer has expired, and will expire again: it needs no early check. */
+		/* A periodic timer mostly expires again: give it a heap entry, no early bucket. */
 		timer->nextwhen = next;
 		__theap_rekey(queue, timer, next);
 	} else {
@@ -152,7 +152,10 @@ static bool __theap_requeue_undue(struct theap_queue *queue, struct theap_run *r
 	if (timer->ops->check) {
 		queue->count.checked++;
 		trace_timerheap_check(timer, run->now, next, false);
-		/* Only a new deadline: @nextwhen is rounded, and the slack may be newer. */
+		/*
+		 * Round only a deadline that check() has returned.  @nextwhen was rounded when it
+		 * was set, perhaps by another slack.
+		 */
 		next = theap_timer_round(timer, next);
 	} else {
 		queue->count.requeued++;
@@ -162,7 +165,10 @@ static bool __theap_requeue_undue(struct theap_queue *queue, struct theap_run *r
 	return true;
 }
 
-/* Handle a waiting timer: most timers of a bucket are not due, and most of the heap are. */
+/*
+ * Handle a timer in WAITING: requeue the timer if it is not due, otherwise expire it.  Most timers
+ * of an early bucket are not due, and most timers that have a heap entry are.
+ */
 static void __theap_run_waiting(struct theap_queue *queue, struct theap_run *run,
 				struct theap_timer *timer)
 	__must_hold(&queue->lock)
@@ -175,14 +181,14 @@ static void __theap_run_waiting(struct theap_queue *queue, struct theap_run *run
 	__theap_expire(queue, run, timer);
 }
 
-/* Handle a timer by its state.  Its queued deadline is due. */
+/* Handle a timer whose heap entry, or bucket, is due: expire, requeue or remove it by its state. */
 static void __theap_run_one(struct theap_queue *queue, struct theap_run *run,
 			    struct theap_timer *timer)
 	__must_hold(&queue->lock)
 {
 	enum theap_status status = theap_status(&timer->status);
 
-	/* By far the most frequent state. */
+	/* WAITING is by far the most frequent state. */
 	if (likely(status == THEAP_WAITING)) {
 		__theap_run_waiting(queue, run, timer);
 		return;
@@ -234,9 +240,10 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
 		(*budget)--;
 		__theap_run_one(queue, run, timer);
 		/*
-		 * The bucket has become empty and was freed.  Or holes were closed to make room for
-		 * a new bucket, which has ended the extraction.  Or the new heap entry of the timer
-		 * has taken the position of the bucket.
+		 * The extraction may have left the bucket, for one of three reasons.  The bucket
+		 * has become empty and was freed.  Or holes were closed to make room for a new
+		 * bucket, which has ended the extraction.  Or the new heap entry of the timer has
+		 * taken the position of the bucket.
 		 */
 		if (!theap_extract_is_on(&queue->heap) ||
 		    !theap_extract_is_at(&queue->heap, &bucket->node))
@@ -254,8 +261,8 @@ static bool __theap_run_bucket(struct theap_queue *queue, struct theap_run *run,
  *
  * A bucket may have more timers than the budget allows.  Then skip it: this extraction goes on with
  * timers that are due before the bucket, and the next one with the bucket.  If this extraction went
- * on with the bucket, timers at later positions would wait for all of its timers, even if they are
- * due before.
+ * on with the bucket, timers at later positions would wait for the whole bucket, even timers that
+ * are due before it.
  *
  * Return: true: no extraction is on; false: the budget has ended the batch.
  */
@@ -549,7 +556,7 @@ u64 theap_run(struct theap_queue *queue, struct theap_run *run)
  * @queue: the queue
  *
  * Context: softirq, or softirqs off.
- * Return: as theap_run(); also 0 if the run is on.
+ * Return: as theap_run(); also 0 if the queue's run on its owning CPU is on already.
  */
 u64 theap_queue_run(struct theap_queue *queue)
 {
@@ -581,7 +588,7 @@ static void theap_queue_due(struct theap_queue *queue, struct hrtimer *hrtimer)
 static enum hrtimer_restart theap_queue_expired(struct hrtimer *hrtimer)
 {
 	theap_queue_due(container_of(hrtimer, struct theap_queue, hrtimer), hrtimer);
-	return HRTIMER_NORESTART;	/* the end of the run, or of a rest, arms it again */
+	return HRTIMER_NORESTART;	/* the end of the run, or of a rest, arms @hrtimer again */
 }
 
 /*

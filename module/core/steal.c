@@ -39,8 +39,8 @@
  * The first two together scan at most once per steal_us on each CPU, and only on
  * housekeeping CPUs.
  *
- * A thief runs a queue in a softirq, like the owning CPU.  The task that is about to sleep
- * only looks for a stuck queue.  If it finds one, it arms the hrtimer @scan of its CPU, which scans
+ * A thief runs a queue in a softirq, like the owning CPU.  The task that is about to sleep only
+ * searches for a stuck queue.  If it finds one, it arms the hrtimer @scan of its CPU, which scans
  * again in a softirq.  So the task does not call the functions of these timers.  Their time is
  * not charged to the task or to its control group, and its priority does not apply to them.
  *
@@ -195,9 +195,9 @@ static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 
 /* What a scan does with stuck queues. */
 enum theap_scan {
-	THEAP_SCAN_LOOK,	/* find the first one: the scan of a task */
-	THEAP_SCAN_STEAL,	/* run them */
-	THEAP_SCAN_WATCHDOG,	/* run them, and count the runs in @stolen_by_watchdog, too */
+	THEAP_SCAN_LOOK,	/* the scan of a task: find the first stuck queue */
+	THEAP_SCAN_STEAL,	/* run the stuck queues */
+	THEAP_SCAN_WATCHDOG,	/* run the stuck queues, and count the runs as the watchdog's */
 };
 
 /*
@@ -212,7 +212,7 @@ enum theap_scan {
 static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, unsigned int nr,
 			     enum theap_scan scan)
 {
-	/* A task and a softirq may race to write @at: see below. */
+	/* A task and a softirq may write @at at the same time: a wrong value is harmless. */
 	struct theap_cursor here, at = data_race(thief->at);
 	bool again = at.id || at.bit;
 	s64 now[THEAP_CLOCKS];

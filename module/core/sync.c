@@ -68,7 +68,7 @@ static s64 __theap_sync_next(struct theap_queue *queue)
 	 * THEAP_NEVER of that release, all functions of the batch were called before.
 	 */
 	next = min(next, smp_load_acquire(&queue->run.least));
-	/* As above. */
+	/* Pairs with the release in theap_run_call(), too. */
 	next = min(next, smp_load_acquire(&queue->stolen.least));
 	/*
 	 * If @deferred is further ahead than a run defers, the clock was stepped back after the

@@ -90,7 +90,7 @@ TRACE_EVENT(timerheap_init,
 	TP_printk("timer=%p function=%ps", __entry->timer, __entry->function)
 );
 
-/* From theap_timer_schedule().  @from: the state before the claim; @to: the state after it */
+/* An event of theap_timer_schedule().  @from, @to: the states before and after the claim */
 TRACE_EVENT(timerheap_start,
 
 	TP_PROTO(const struct theap_claim *claim, s64 when),
@@ -141,7 +141,7 @@ TRACE_EVENT(timerheap_cancel,
 		__entry->timer = timer;
 		/* The owner may requeue the timer meanwhile: a stale value is harmless. */
 		__entry->when = data_race(READ_ONCE(timer->nextwhen));
-		/* NULL: another CPU has ended the life of the timer since it was stopped. */
+		/* @queue is NULL if another CPU has ended the life of the timer since the stop. */
 		__entry->cpu = queue ? READ_ONCE(queue->cpu) : nr_cpu_ids;
 		__entry->clock = queue ? queue->clock : THEAP_CLOCKS;
 		__entry->from = from;

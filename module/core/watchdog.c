@@ -96,15 +96,15 @@ s64 theap_watchdog_until[THEAP_CLOCKS + 1] __read_mostly = {
 
 struct theap_watchdog_timer {
 	struct timer_list timer;
-	unsigned int cpu;		/* the CPU that it was armed on last */
+	unsigned int cpu;		/* the CPU that @timer was armed on last */
 };
 
 static struct theap_watchdog_timer theap_watchdog_timers[2];
 static bool theap_watchdog_running;
 
 /*
- * Protects the static variables above.  A store to theap_watchdog_until needs this lock, too.  The
- * functions of the watchdog timers scan the queues without it.
+ * Protects theap_watchdog_timers, theap_watchdog_running, and stores to theap_watchdog_until.  The
+ * functions of the watchdog timers scan the queues without this lock.
  */
 static DEFINE_RAW_SPINLOCK(theap_watchdog_lock);
 
