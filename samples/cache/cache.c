@@ -11,7 +11,7 @@
  *    and its own new entry if it fails.
  *
  * 2. A get stores a later time in @expires and does not touch the timer.  The timer
- *    expires at its old deadline.  Its function finds the later time, and returns that as
+ *    expires at its old deadline.  The timer's function finds the later time, and returns it as
  *    the next deadline.  So an entry that is got a million times within its time to live
  *    costs one expiry.
  *
@@ -47,8 +47,8 @@
 
 struct timerheap_cache {
 	struct rhashtable table;
-	atomic_t nr;			/* entries that are not claimed */
-	unsigned int max;		/* constant: the maximum number of values */
+	atomic_t nr;			/* number of entries, without those that are claimed */
+	unsigned int max;		/* constant: the limit of @nr for a set of a new key */
 	struct llist_head retired;	/* entries for the worker to free */
 	struct work_struct work;
 };
@@ -56,12 +56,12 @@ struct timerheap_cache {
 struct entry {
 	struct rhash_head node;
 	struct timerheap_timer timer;
-	struct timerheap_cache *cache;	/* constant, as are the lengths and @bytes */
-	atomic64_t expires;		/* time of expiry; 0: claimed */
-	u64 ttl;			/* time to live, of the last set or move */
+	struct timerheap_cache *cache;	/* constant, as are @key_len, @value_len and @bytes */
+	atomic64_t expires;		/* time of expiry, CLOCK_MONOTONIC in ns; 0: claimed */
+	u64 ttl;			/* time to live in ns, from the last set or move */
 	union {
-		struct llist_node retired;	/* used once the entry is claimed */
-		struct rcu_head rcu;		/* used once the worker has unlinked @retired */
+		struct llist_node retired;	/* link in the cache's list @retired, if claimed */
+		struct rcu_head rcu;		/* for kfree_rcu(), when @retired is out of use */
 	};
 	u32 key_len;
 	u32 value_len;
@@ -99,7 +99,7 @@ static const struct rhashtable_params table_params = {
 	.automatic_shrinking = true,
 };
 
-/* Return: the time when @ttl has passed, at most KTIME_MAX. */
+/* Return: now plus @ttl nanoseconds on CLOCK_MONOTONIC, at most KTIME_MAX. */
 static s64 expiry_time(u64 ttl)
 {
 	s64 now = ktime_get();
@@ -108,8 +108,8 @@ static s64 expiry_time(u64 ttl)
 }
 
 /*
- * Claim an entry.  Return: true: the caller must unlink and retire it; false: another caller
- * has claimed it before.
+ * Claim an entry.  Return: true: the caller must unlink and retire the entry; false: another
+ * caller, or the entry's timer, has claimed the entry before.
  */
 static bool claim(struct entry *entry)
 {
@@ -150,8 +150,8 @@ static void free_retired(struct work_struct *work)
 }
 
 /*
- * The function of an entry's timer: remove the entry if it has expired.  If it was used
- * meanwhile, return its new time of expiry.
+ * The function of an entry's timer: remove the entry if its time of expiry has passed.  If a get
+ * or a move has made that time later, return it, so that the timer expires again then.
  */
 static ktime_t entry_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
 {
@@ -391,7 +391,7 @@ static unsigned int drain_once(struct timerheap_cache *cache,
 	rhashtable_walk_enter(&cache->table, &iter);
 	rhashtable_walk_start(&iter);
 	while ((entry = rhashtable_walk_next(&iter))) {
-		/* An error: the table was resized, and the iteration begins again. */
+		/* An error means that the table was resized: the iteration begins again. */
 		if (IS_ERR(entry) || !claim(entry))
 			continue;
 		if (each)
@@ -435,7 +435,7 @@ unsigned int timerheap_cache_drain(struct timerheap_cache *cache,
 	/*
 	 * An iteration pauses after each 64th claim, and then continues at the same position of
 	 * its hash chain.  If entries before that position were removed, the iteration skips
-	 * entries.  So repeat it until it claims no entry: then it has not paused.
+	 * entries.  So repeat the iteration until one claims no entry: that one has not paused.
 	 */
 	do {
 		more = drain_once(cache, each, context);
@@ -501,7 +501,11 @@ EXPORT_SYMBOL_GPL(timerheap_cache_create);
 void timerheap_cache_destroy(struct timerheap_cache *cache)
 {
 	timerheap_cache_drain(cache, NULL, NULL);
-	/* Timer functions retire their entries under RCU: wait until the last one has done so. */
+	/*
+	 * A timer's function that has claimed its entry may still be about to retire it.  Wait for
+	 * the end of these functions, which run under RCU.  Then wait until the worker has
+	 * destroyed the timers of all entries.
+	 */
 	synchronize_rcu();
 	flush_work(&cache->work);
 	rhashtable_destroy(&cache->table);

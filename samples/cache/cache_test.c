@@ -263,7 +263,7 @@ static void cache_drain_returns_each_value_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
 }
 
-/* Call set, get, move and remove with softirqs off: a softirq calls them in that state. */
+/* Call set, get, move and remove with softirqs off, as they are when a softirq calls them. */
 static void cache_calls_succeed_with_softirqs_off(struct kunit *test)
 {
 	int was_set, was_moved, was_removed;
@@ -295,7 +295,7 @@ static void cache_destroy_stops_timers_in_any_state(struct kunit *test)
 	}
 }
 
-/* Call random functions with 100 keys.  Return: the number of wrong values. */
+/* Thread: call random functions of the cache.  Return: how many gets returned a wrong value. */
 static int random_calls_thread(void *unused)
 {
 	struct rnd_state random;
@@ -328,7 +328,10 @@ static int random_calls_thread(void *unused)
 	return wrong;
 }
 
-/* More threads than CPUs call the cache while it is drained.  After all expiries, it is empty. */
+/*
+ * More threads than CPUs call the cache, while the test drains it.  After all values have expired,
+ * the cache must be empty.
+ */
 static void cache_is_empty_after_concurrent_calls_and_expiries(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus() + 1;
@@ -348,7 +351,10 @@ static void cache_is_empty_after_concurrent_calls_and_expiries(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, timerheap_cache_drain(cache, NULL, NULL), 0);
 }
 
-/* One of two threads that move all keys in step, each thread with its own time to live. */
+/*
+ * One of two threads that move all keys to their own time to live, @ttl.  A thread moves key @at
+ * only when its peer has got to that key, too.
+ */
 struct mover {
 	struct mover *peer;
 	u64 ttl;
