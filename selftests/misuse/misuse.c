@@ -24,10 +24,10 @@ MODULE_PARM_DESC(misuse, "Name of the misuse that the load commits");
 /* What the function of a timer does. */
 enum work {
 	WORK_NONE,
-	WORK_LOCK,		/* take function_lock */
+	WORK_LOCK,		/* take and release function_lock */
 	WORK_STOP_OTHER,	/* stop another timer, and wait for its function */
 	WORK_RELEASE,		/* release the timer, and try to start it */
-	WORK_RELEASE_TWICE,	/* the same, and release it again */
+	WORK_RELEASE_TWICE,	/* as WORK_RELEASE, and release the timer a second time */
 	WORK_FREE,		/* release the timer, and free the object at once */
 };
 
@@ -36,7 +36,7 @@ struct object {
 	enum work work;
 	struct timerheap_timer *other;
 	unsigned int called;
-	int refused;		/* what a start of the released timer returned */
+	int refused;		/* what a start after the release returned; 0: released twice */
 };
 
 static DEFINE_SPINLOCK(function_lock);
@@ -132,7 +132,7 @@ static int start_until_destroyed(void *data)
 	return 0;
 }
 
-/* Start timers while another CPU destroys them, which is correct use. */
+/* Destroy timers while another thread starts them, which is correct use. */
 static bool start_during_destroy(void)
 {
 	struct object *objects = kcalloc(NR_OBJECTS, sizeof(*objects), GFP_KERNEL);
@@ -232,8 +232,9 @@ static bool destroy_atomic(void)
 }
 
 /*
- * In the function of a timer, stop another timer and wait for its function.  lockdep reports this,
- * since both timers have the same lock class.  The other function does not run, so the wait ends.
+ * In the function of a timer, stop another timer and wait for the end of that timer's function.
+ * lockdep reports this, since both timers have the same lock class.  The other timer was never
+ * started, so its function is not running and the wait ends.
  */
 static bool stop_sync_in_function(void)
 {
@@ -294,8 +295,8 @@ static bool free_stopped(void)
 }
 
 /*
- * Free a timer with preemption off.  After the report timerheap only stops the timer: to destroy
- * the timer, timerheap would have to sleep.
+ * Free a timer with preemption off.  After the report of debug objects, timerheap only stops the
+ * timer: to destroy the timer, timerheap would have to sleep.
  */
 static bool free_atomic(void)
 {
