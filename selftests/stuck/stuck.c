@@ -13,8 +13,9 @@
  * may preempt the spinning thread on PREEMPT_RT.  The softirqs of timers still do not run on
  * that CPU.  On Linux 6.1 and 6.12, a thread that is to run softirqs first needs a lock that
  * the spinning thread holds.  The spinning thread inherits the priority of a thread that waits
- * for the lock.  Linux 7.3 has the lock only with CONFIG_PREEMPT_RT_NEEDS_BH_LOCK.  But there
- * the thread that runs the softirqs of timers has a lower priority than the spinning thread.
+ * for the lock.  Linux 7.3 has the lock only with CONFIG_PREEMPT_RT_NEEDS_BH_LOCK.  Without the
+ * lock, the thread that runs the softirqs of timers cannot preempt the spinning thread, whose
+ * priority is higher.
  *
  * On a virtual machine, only time in which the host runs the CPU counts.  If the host stops the
  * machine meanwhile, the hold lasts longer, so that the other CPUs have time to steal.
@@ -35,8 +36,8 @@
 /**
  * struct holder - the thread that holds a CPU
  * @task:       bound to the CPU; NULL: there is none
- * @ms:         how long it holds the CPU, in milliseconds
- * @interrupts: interrupts are off, not only softirqs
+ * @ms:         how long the thread holds the CPU, in milliseconds
+ * @interrupts: during the hold, interrupts are off; false: only softirqs
  * @begun:      completed when the CPU is held
  *
  * hold_set() writes the fields.  The kernel calls hold_set() with the lock for the parameters
@@ -49,7 +50,7 @@ struct holder {
 	struct completion begun;
 };
 
-static struct holder *holders;		/* one for each CPU */
+static struct holder *holders;		/* one for each CPU; NULL: the module is being unloaded */
 
 static ulong released;
 module_param(released, ulong, 0444);

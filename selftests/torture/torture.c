@@ -71,7 +71,7 @@ struct counts {
 	u64 stopped;
 	u64 expired;
 	u64 called;
-	u64 in_bucket;			/* expired while in a bucket */
+	u64 in_bucket;			/* expiries of a timer that was in a bucket */
 };
 
 /*
@@ -89,8 +89,8 @@ struct torture_timer {
 	s64 period;			/* S; 0: none */
 	s64 slack;			/* S */
 	struct counts counts;		/* S, but @called is F */
-	atomic_t stopped;		/* stops without a claim, which are not in @counts */
-	atomic_t in_function;		/* the function is running */
+	atomic_t stopped;		/* number of stops without a claim; not in @counts */
+	atomic_t in_function;		/* 1 while the function is running */
 	s64 ended;			/* F: when the function last ended, on the timer's clock */
 	bool dying;			/* set: the function must not start the timer */
 	struct rnd_state random;	/* F */
@@ -112,7 +112,7 @@ static bool stopping;			/* set: functions start no timers, periodic timers end *
 
 static DEFINE_MUTEX(totals_lock);
 static struct counts totals;		/* of all freed timers; protected by @totals_lock */
-static u64 freed;			/* timers freed; protected by @totals_lock */
+static u64 freed;			/* number of freed timers; protected by @totals_lock */
 static atomic_t faults;
 
 /* Count each failure.  Each CHECK prints only its first failure, with a stack trace. */
@@ -171,7 +171,10 @@ static bool torture_timer_deferred(const struct torture_timer *t, s64 when)
 	return t->ended >= when - DEFERRED_BY;
 }
 
-/* Expire a timer.  The run has changed its state to RUNNING. */
+/*
+ * The expire() operation of a timer, whose state is RUNNING: check and count the expiry.
+ * Return: the next deadline of a periodic timer; 0: there is none.
+ */
 static s64 torture_timer_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	struct torture_timer *t = torture_timer_of(timer);
