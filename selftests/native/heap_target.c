@@ -111,8 +111,8 @@ static void trim(void)
 
 /*
  * Continue a bulk extraction.  Each due entry, and each group of four children that is read, takes
- * 1 from @budget.  Remove each due entry if @remove is true, else rekey it.  @now may be less than
- * in the previous call.
+ * 1 from @budget.  Remove each due entry if @remove is true, otherwise give it a later key.  @now
+ * may be less than in the previous call.
  */
 static void extract(s64 now, unsigned int budget, bool remove)
 {

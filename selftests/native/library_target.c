@@ -48,7 +48,7 @@ int timerheap_kick(struct timerheap *of, const uint32_t *kicked, uint32_t nr)
 	return nr;
 }
 
-/* The simulated kernel serves the context, so the library never calls this. */
+/* The simulated kernel serves the context, so the library never calls this function. */
 bool __timerheap_expire(const struct timerheap *of)
 {
 	return of && false;
