@@ -42,8 +42,9 @@
 byte now = 0
 
 /*
- * The timers: the key in the heap, and the deadline that the user wants.  inbox: the inbox
- * links the timer.  drained: the owner has drained the timer, but has not adjusted it yet.
+ * The timers.  when: the key in the heap.  wanted: the deadline that the user wants; NEVER: the
+ * timer is not armed.  inbox: the inbox links the timer.  drained: the code that holds the lock has
+ * drained the timer from the inbox, and next requeues the timer if wanted is before when.
  */
 byte when[2] = BEGIN
 byte wanted[2] = BEGIN
@@ -51,7 +52,8 @@ bool claimed[2], inbox[2], drained[2]
 
 /*
  * The queue.  earliest is the earliest deadline in the inbox, first is that of the heap.  armed is
- * the deadline that the hrtimer is armed for.  ipi_pending: an IPI was sent, and not yet handled.
+ * the deadline that the hrtimer is armed for; S64_MIN: a run is on.  ipi_pending: an IPI was sent,
+ * and not yet handled.
  */
 bool lock
 byte earliest = NEVER, first = BEGIN, armed = BEGIN
@@ -74,7 +76,7 @@ bool no_run = true
  * The users.
  */
 
-/* A user reads its own buffered store. */
+/* The value of first for user me, which reads its own store before the store leaves the buffer. */
 #define my_first	(first_buffered[me] != EMPTY -> first_buffered[me] : first)
 
 inline barrier() { atomic { first_buffered[me] == EMPTY } }
@@ -200,7 +202,7 @@ end:	do
 }
 
 /*
- * The owning CPU.  It reads its own buffered store of armed.
+ * The owning CPU, which reads its own store of armed before the store leaves the buffer.
  */
 
 #define my_armed	(armed_buffered != EMPTY -> armed_buffered : armed)
@@ -231,7 +233,7 @@ inline arm() {
 	od
 }
 
-/* The handler of the IPI. */
+/* The handler of the IPI, on the owning CPU: arm the hrtimer. */
 active proctype ipi_handler() {
 	byte f;
 end:	do

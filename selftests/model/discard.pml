@@ -23,12 +23,13 @@
 #define OPS2	0	/* the number of operations of the second user */
 #endif
 #ifndef PERIODS
-#define PERIODS	1	/* how often an arming expires; only the last expiry makes the slot idle */
+#define PERIODS	1	/* expirations of each start; only the last of them makes the slot idle */
 #endif
 
 /*
- * The slot.  The field expirations has a number, here count, and the flags discarded and reading.
- * checking: the field queued is CHECKING.  data is what the user wants to have in the event.
+ * The slot.  deadline: the slot is pending.  checking: the field queued is CHECKING.  The field
+ * expirations has a number, here count, and the flags discarded and reading.  data is what the user
+ * wants to have in the event.
  */
 bool deadline, checking
 byte count, data
@@ -36,12 +37,15 @@ bool discarded, reading
 bool in_ring
 
 /* For the assertions, and to bound the search. */
-byte arming		/* the number of the last arming */
-byte periods		/* how often the arming can still expire */
-byte counted_for	/* the arming of the last counted expiration */
-byte oldest		/* the reader must not get an event of an arming before this one */
-byte data_of_arming	/* the data when the arming began */
-/* How many expirations were armed, and how many a stop, a restart, a discard or a read has ended. */
+byte arming		/* the number of the last arming, counted from 1 */
+byte periods		/* how often the last arming can still expire */
+byte counted_for	/* the number of the arming of the last counted expiration */
+byte oldest		/* the number of the first arming whose events the reader may get */
+byte data_of_arming	/* the value of data when the last arming began */
+/*
+ * begun: the number of expirations that were armed.  ended: how many of them a stop, a restart, a
+ * discard or a read has ended.
+ */
 byte begun, ended
 byte users_ended
 
@@ -142,7 +146,7 @@ proctype user(byte ops; bool alone) {
 		if
 		:: start()
 		:: stop();
-			/* The slot may get another owner, which sets other data. */
+			/* If there is no second user, set other data, as a new owner does. */
 			if :: alone -> data = arming + 1 :: else fi
 		fi
 	:: else -> break

@@ -14,7 +14,7 @@
  * pop order the link and the head.
  */
 
-/* The size of the search.  The script check sets these macros. */
+/* The size of the search.  The script check sets these macros, except SLOTS. */
 #ifndef THREADS
 #define THREADS	2
 #endif
@@ -25,10 +25,10 @@
 #define OPS	4	/* the number of operations of each thread */
 #endif
 
-#define END	0	/* of the stack; slots have the numbers from 1 */
-#define OWNED	99	/* what an owner writes to the user_data of its slot */
+#define END	0	/* in a link or the head: the end of the stack; slots have numbers from 1 */
+#define OWNED	99	/* what an owner writes to the user_data of its slot, over the link */
 
-/* The head of the stack, and the link of each slot. */
+/* The head of the stack: the top slot and the count of pushes.  Then the link of each slot. */
 byte top = 1, pushes
 byte link[SLOTS + 1]
 
@@ -64,7 +64,7 @@ inline pop() {
 	od
 }
 
-/* Push the slot mine. */
+/* Push the slot whose number is in mine; the thread owns it no longer. */
 inline push() {
 	owned[mine] = false;
 	do
@@ -89,7 +89,7 @@ proctype thread() {
 
 	do
 	:: ops == OPS -> break
-	/* A thread may own two slots, and push them in any order: they change places. */
+	/* A thread may own two slots.  It pushes mine, which it popped last, before other. */
 	:: ops < OPS && mine == END -> ops++; pop()
 	:: ops < OPS && mine != END && other == END -> ops++; other = mine; mine = END; pop()
 	:: ops < OPS && mine != END -> ops++; push()

@@ -65,8 +65,8 @@ bool in_function, no_run = true, freed
 #define check_not_freed()	assert(!freed)
 
 /*
- * Stop; claim, schedule, cancel, commit: by any CPU.  ok, from, to, e and d are local variables
- * of the caller.
+ * The operations of any CPU: stop; and claim, schedule, cancel and commit.  ok, from, to, e and d
+ * are local variables of the caller.
  */
 
 /*
@@ -225,7 +225,7 @@ inline adjust() {
 		link_used = false;
 #endif
 		if
-		/* The claim lasts longer than the owner waits. */
+		/* The claim lasts longer than the owner waits: adjust the timer later. */
 		:: atomic { status == MODIFYING -> drained = false; claimed = true }
 		:: atomic { status != MODIFYING -> s = status };
 			try_queued_to_moving(s);
@@ -378,7 +378,7 @@ proctype user() {
 		if
 		:: choose_deadline(); start()
 		:: stop()
-		/* The stop of a slot. */
+		/* Stop the timer in a claim, as the call STOP does for a slot. */
 		:: claim(); cancel(); commit()
 		fi
 	:: else -> break
@@ -386,7 +386,10 @@ proctype user() {
 	users_ended++
 }
 
-/* During stop_sync only the timer's own function may start the timer. */
+/*
+ * Stop the timer, and wait until its function has ended and the timer is dequeued.  Meanwhile only
+ * the timer's own function may start the timer.
+ */
 inline stop_sync() {
 	stop();
 	do

@@ -36,7 +36,10 @@
 #define NOMEM	0	/* how many calls, at most, fail for lack of memory */
 #endif
 
-/* After this number of failed exchanges the next check is deferred.  In slot.c it is 4. */
+/*
+ * After this number of failed exchanges a check gives up, and the next check follows one unit of
+ * time later.  In slot.c the number is 4.
+ */
 #define TRIES	2
 
 byte now = 0
@@ -184,10 +187,10 @@ inline kick_claimed() {
  */
 
 /*
- * KICK.  It reads the clock before the claim, which may have to wait.  If the deadline is due,
- * slot.c reads the clock again in the claim.  The model leaves out this second reading.  The second
- * reading would change only @fired of the event and, for a periodic slot, the counted periods and
- * the next deadline.
+ * KICK: check the slot in a claim.  The clock is read before the claim, which may have to wait.  If
+ * the deadline is due, slot.c reads the clock again in the claim.  The model leaves out this second
+ * reading.  The second reading would change only @fired of the event and, for a periodic slot, the
+ * counted periods and the next deadline.
  */
 inline kick() {
 	run_now = now;
@@ -197,17 +200,17 @@ inline kick() {
 }
 
 /*
- * START, or MODIFY if if_pending is true.  It changes the timer, then queued, then deadline.
- * If the deadline of a periodic slot has already passed, the timer is first queued at the
- * next deadline.  So the slot expires only after the step that may fail for lack of memory.
+ * START, or MODIFY if if_pending is true: change the timer, then queued, then deadline.  If the
+ * deadline of a periodic slot has already passed, the timer is first queued at the next deadline.
+ * So the slot expires only after the step that may fail for lack of memory.
  *
- * The code differs in five ways:
+ * The code of slot.c differs from this inline in five ways:
  *
- *  - It reads the clock before the claim.
- *  - It writes period after deadline.  The claim keeps the run from reading between them.
+ *  - The code reads the clock before the claim.
+ *  - The code writes period after deadline.  The claim prevents a check between the two stores.
  *  - MODIFY of an idle slot changes nothing.
  *  - MODIFY tries its exchange at most 4 times in a claim, and then claims again.
- *  - If the deadline has passed, it ends the claim, and kicks the slot in a second claim.
+ *  - If the deadline has passed, the code ends the claim, and kicks the slot in a second claim.
  */
 inline arm(if_pending) {
 	claim();
@@ -249,7 +252,7 @@ inline exchange_deadline(if_pending) { atomic {
 	fi
 } }
 
-/* STOP.  It clears queued, then deadline, and then cancels the timer. */
+/* STOP: clear queued, then deadline, and then cancel the timer. */
 inline disarm() {
 	claim();
 #ifdef M_DISARM_QUEUED_LAST
@@ -420,8 +423,9 @@ active proctype clock() {
 }
 
 /*
- * A last stop, after both users have ended.  After its return the kernel must count no expiration.
- * discard.pml shows what the stop then does with the expirations that were counted.
+ * A last stop, after both users have ended.  At its end the stop sets stopped: from then on the
+ * kernel must count no expiration.  discard.pml shows what the stop then does with the expirations
+ * that were counted.
  */
 inline last_stop() {
 	stop();

@@ -13,8 +13,7 @@
  *
  * resume and thief_resume are hrtimers.  resume ends a rest of the queue, which follows a throttled
  * run of the owning CPU, or a deferred notification.  thief_resume continues a thief's run that was
- * throttled.
- * A watchdog timer is the peer of the other one.
+ * throttled.  Each of the two watchdog timers is the peer of the other one.
  *
  * The module also steals after a run and before a sleep of a task.  The model leaves both
  * out: they only run the queue earlier than the watchdog would.
@@ -72,8 +71,9 @@
 byte now = 0
 
 /*
- * The timer: its key in the heap, and the deadline that the user wants.  inbox: the inbox
- * links the timer.  drained: the owner has drained the timer, but has not adjusted it yet.
+ * The timer.  when: the key in the heap.  wanted: the deadline that the user wants; NEVER: the
+ * timer is not armed.  inbox: the inbox links the timer.  drained: the code that holds the lock has
+ * drained the timer from the inbox, and next requeues the timer if wanted is before when.
  */
 byte when = NEVER, wanted = NEVER
 bool inbox, drained
@@ -90,9 +90,9 @@ byte hrtimer = NEVER
 bool ipi, irqs_off
 
 /*
- * Is the run of the owning CPU on, or that of the thief?  Which CPU holds the lock in its run?
- * Which CPU is stuck?  Are the hrtimers resume and thief_resume armed?  Each of these two hrtimers
- * may fire at any time while it is armed.
+ * own_run, stolen_run: a run of the owning CPU, or of the thief, is on.  holder: the CPU that holds
+ * the lock in its run.  stuck: the CPU that is stuck.  resume, thief_resume: the hrtimer of this
+ * name is armed, and may fire at any time.
  */
 bool own_run, stolen_run
 byte holder = NO_CPU
@@ -100,12 +100,12 @@ byte stuck = NO_CPU
 bool resume, thief_resume
 
 /*
- * The watchdog: theap_watchdog_until, and when each watchdog timer expires.  With S64_MIN a
- * watchdog timer expires again and again.
+ * The watchdog.  until: theap_watchdog_until.  expires: when each watchdog timer expires; S64_MIN:
+ * again and again; NEVER: it is not armed.
  */
 byte until = NEVER, expires[2] = NEVER
 
-/* The watchdog timer was moved to the fourth CPU. */
+/* Whether each of the two watchdog timers was moved to the fourth CPU. */
 bool moved[2]
 
 byte limited	/* how many runs were throttled or notifications deferred so far */
@@ -151,7 +151,7 @@ inline notify() {
 	fi
 }
 
-/* Context: the owning CPU, interrupts off. */
+/* Arm the hrtimer if the first deadline is before armed.  On the owning CPU, interrupts off. */
 inline arm() {
 	read_first();
 	if
@@ -232,7 +232,7 @@ inline adjust() {
 	drained = false
 }
 
-/* Publish the first deadline.  If it has become earlier, notify the watchdog with the lock. */
+/* Publish the first deadline, notify the watchdog if that has become earlier, and unlock. */
 inline settle() {
 	lowered = when < first;
 #ifdef M_NO_P
@@ -293,13 +293,13 @@ inline run_to_end(cpu) {
 	}
 }
 
-/* An hrtimer of the owning CPU has expired. */
+/* Run the queue on the owning CPU, since hrtimer or resume has expired. */
 inline queue_run() {
 	atomic { may_lock(OWNING_CPU) -> assert(!own_run); begin_run(OWNING_CPU) };
 	run_to_end(OWNING_CPU)
 }
 
-/* May the thief steal?  A run of the owning CPU may make no progress, so the model ignores it. */
+/* May the thief steal?  A run of the owning CPU does not prevent it: that run may be stuck. */
 #define overdue	(first_deadline <= now && !stolen_run)
 
 inline steal() {
@@ -516,7 +516,7 @@ proctype clock() { now = SOON }
 
 init {
 	atomic {
-		/* The timer was started, or not yet. */
+		/* At the beginning the timer is due at SOON or at LATER, or was not started. */
 		if
 		:: when = SOON; until = S64_MIN
 		:: when = LATER; until = LATER - 1

@@ -38,8 +38,8 @@ bool claimed, in_ring
 
 /* For the assertions. */
 byte armed = 1		/* the deadline of the first period; 0: the ticker was stopped */
-byte counted		/* periods that the kernel has counted */
-byte taken		/* periods that the reader has taken */
+byte counted		/* number of periods that the kernel has counted; a stop sets it to 0 */
+byte taken		/* number of periods that the reader has taken; a stop sets it to 0 */
 bool run_on, reader_on, user_on
 
 /*
@@ -53,8 +53,8 @@ inline store_queued(t) { atomic { queued_buffered == EMPTY -> queued_buffered = 
 inline ring_put() { atomic { assert(!in_ring); in_ring = true } }
 
 /*
- * Check the slot.  Set next to the time of the next check.  If the slot has expired, set old to the
- * number of periods that were unread before.
+ * Check the slot.  Set next to the time of the next check, and passed to the number of periods that
+ * have expired.  If passed is not 0, set old to the number of periods that were unread before.
  */
 inline check(backs_off) {
 #ifndef M_QUEUED_KEPT
@@ -161,7 +161,7 @@ active proctype reader() {
 	byte q, d, run_now, old, passed, next;
 end:	do
 	:: atomic { in_ring -> in_ring = false; reader_on = true };
-		/* The KICK before the event is taken.  A program may leave it out. */
+		/* Kick the slot before the event is taken.  Not all programs do so. */
 		if
 		:: kick_if_backs_off()
 		:: true
@@ -178,7 +178,7 @@ end:	do
 }
 
 /*
- * The user.  It stops the ticker, and starts it again at a later time.
+ * The user, which stops the ticker and starts it again at a later time.
  */
 
 active proctype user() {
