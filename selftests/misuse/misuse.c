@@ -118,7 +118,7 @@ static bool expire(struct object *object)
 	return object->called != called;
 }
 
-/* Start each timer of an array again and again, until a start finds that it was destroyed. */
+/* Thread: start each timer of an array again and again, until a start finds it destroyed. */
 static int start_until_destroyed(void *data)
 {
 	struct object *objects = data;
@@ -267,7 +267,7 @@ static bool start_uninitialized(void)
 	return good;
 }
 
-/* Initialize a timer a second time, after it has expired and before it is destroyed. */
+/* Initialize a timer a second time, before it is destroyed, which must fail with -EBUSY. */
 static bool init_twice(void)
 {
 	struct object *object = object_make(WORK_NONE);

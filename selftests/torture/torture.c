@@ -83,11 +83,11 @@ struct counts {
  */
 struct torture_timer {
 	struct theap_timer timer;
-	u64 alive;			/* ALIVE or DEAD */
+	u64 alive;			/* ALIVE; DEAD: the timer is being freed, or was */
 	enum theap_clock clock;		/* C */
-	s64 deadline;			/* S */
-	s64 period;			/* S; 0: none */
-	s64 slack;			/* S */
+	s64 deadline;			/* S; on @clock, in ns */
+	s64 period;			/* S; in ns; 0: none */
+	s64 slack;			/* S; in ns */
 	struct counts counts;		/* S, but @called is F */
 	atomic_t stopped;		/* number of stops without a claim; not in @counts */
 	atomic_t in_function;		/* 1 while the function is running */
