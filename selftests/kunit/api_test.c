@@ -23,11 +23,11 @@
 /* A timer that records the calls of its function. */
 struct probe {
 	struct timerheap_timer timer;
-	/* The timer's function returns the result of this call.  NULL: the function returns 0. */
+	/* The timer's function calls this and returns the result.  NULL: the function returns 0. */
 	ktime_t (*work)(struct probe *probe, ktime_t when, ktime_t now);
 	unsigned int called;
 	unsigned int early;
-	ktime_t when;		/* the deadline of the last call */
+	ktime_t when;		/* the deadline passed to the last call, in ns */
 };
 
 static ktime_t probe_function(struct timerheap_timer *timer, ktime_t when, ktime_t now)
@@ -216,7 +216,7 @@ static ktime_t return_next_period(struct probe *probe, ktime_t when, ktime_t now
 	return timerheap_forward(when, PERIOD, now);
 }
 
-/* A function that returns the next deadline makes a ticker, which does not drift. */
+/* A timer whose function returns the next deadline is a ticker.  The ticker does not drift. */
 static void api_function_that_returns_next_deadline_makes_ticker(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
@@ -239,7 +239,7 @@ static void api_forward_returns_first_deadline_of_ticker_after_now(struct kunit 
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 109), 110);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 110), 120);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 1234), 1240);
-	/* After a step back of the clock, the deadline may be later than now: it is returned. */
+	/* After a clock step back, the old deadline may be later than now, and is returned. */
 	KUNIT_EXPECT_EQ(test, timerheap_forward(100, 10, 50), 100);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX, 2), KTIME_MAX);
 	KUNIT_EXPECT_EQ(test, timerheap_forward(1, KTIME_MAX - 1, 2), KTIME_MAX);
@@ -320,7 +320,10 @@ static void api_stop_sync_stops_self_starting_timer(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&p->called, called + 1));
 }
 
-/* A pending or running timer on the stack can be destroyed.  A later start has no effect. */
+/*
+ * A timer on the stack can be destroyed while it is pending or its function runs.  A later start
+ * has no effect.
+ */
 static void api_start_after_destroy_has_no_effect(struct kunit *test)
 {
 	unsigned int i;
@@ -481,7 +484,7 @@ static ktime_t self_freeing_function(struct timerheap_timer *timer, ktime_t when
 	return 0;
 }
 
-/* The functions of 1000 timers release their timers, and free the objects. */
+/* The functions of 1000 timers release their timers, and free the objects that embed them. */
 static void api_function_releases_its_timer(struct kunit *test)
 {
 	unsigned int i, ms;
@@ -506,7 +509,7 @@ static void api_function_releases_its_timer(struct kunit *test)
 /* What timerheap_release() returned in hold_and_release(). */
 static bool released;
 
-/* Make @held 1, as if another caller destroyed the timer, and try to release the timer. */
+/* Raise @held by 1, as timerheap_stop_sync() of another caller does, and try a release. */
 static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
 {
 	probe->timer.held++;
@@ -516,8 +519,8 @@ static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
 }
 
 /*
- * A function cannot release its timer while another caller destroys that timer.  That
- * caller waits for the function, and then gives up the timer's reservation itself.
+ * A function cannot release its timer while another caller waits for the function, in
+ * timerheap_destroy() or timerheap_stop_sync(): that caller still uses the timer.
  */
 static void api_release_fails_during_destroy(struct kunit *test)
 {
@@ -608,7 +611,7 @@ static void api_init_succeeds_in_atomic_context(struct kunit *test)
 }
 
 /*
- * Threads, one more than there are CPUs, start, modify and stop 16 shared timers at random.
+ * Threads, one more than there are online CPUs, start, modify and stop 16 shared timers at random.
  * The functions of these timers also start and stop shared timers.  Each thread also makes
  * timers of its own and frees them.
  */
@@ -616,8 +619,8 @@ static void api_init_succeeds_in_atomic_context(struct kunit *test)
 
 struct shared_timer {
 	struct probe probe;
-	atomic_t running;		/* 1: its function is running */
-	atomic_t faults;		/* calls that began during another call of it */
+	atomic_t running;		/* 1: the timer's function runs */
+	atomic_t faults;		/* number of calls that began during another call */
 };
 
 static struct shared_timer *shared;
@@ -725,8 +728,8 @@ static void api_timer_function_is_exclusive_under_random_calls(struct kunit *tes
 			kthread_stop(threads[i]);
 	WRITE_ONCE(threads_stopped, true);
 	/*
-	 * The functions also start other timers.  So a timer that this loop has stopped may be
-	 * started again.  timerheap_destroy() stops such a timer for good.
+	 * The timers' functions also start other timers.  So a timer that this loop has stopped
+	 * may be started again.  timerheap_destroy() stops that timer for good.
 	 */
 	for (i = 0; i < SHARED_TIMERS; i++)
 		timerheap_stop_sync(&shared[i].probe.timer);

@@ -88,7 +88,7 @@ static void misuse_start_after_destroy_is_refused(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, timerheap_stop_sync(&r.timer));
 	KUNIT_EXPECT_EQ(test, timerheap_start(&r.timer, ktime_get()), -ESHUTDOWN);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&r.called, 0));
-	/* The timer can be initialized again. */
+	/* A destroyed timer can be initialized again. */
 	releaser_init(test, &r);
 	KUNIT_EXPECT_EQ(test, timerheap_start(&r.timer, ktime_get()), 0);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&r.called, 1));

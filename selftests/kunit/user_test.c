@@ -11,7 +11,7 @@
 
 static const struct theap_identity identity = { .uid = KUIDT_INIT(4242) };
 
-/* Get the user of @identity.  Its work item is not queued. */
+/* Get the user of @identity, whose work item is not queued then. */
 static struct theap_user *user_make(struct kunit *test)
 {
 	struct theap_user *user = theap_user_get(identity);
