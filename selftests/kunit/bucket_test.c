@@ -21,7 +21,7 @@
 #define UNIT		((s64)THEAP_SLACK_UNIT)
 #define LAST		(THEAP_NEVER / UNIT)	/* the last whole unit before THEAP_NEVER */
 
-/* Round a deadline as for a timer with a slack in ns. */
+/* Round a deadline as for a timer with @slack, in ns. */
 static s64 round_up_by(s64 when, u64 slack)
 {
 	struct theap_timer timer;
@@ -38,9 +38,9 @@ static s64 bucket_deadline(s64 from_now)
 
 /*
  * The window of a timer is the time from its deadline to the end of its slack.  The deadline
- * becomes the roundest time of the window: a multiple of the largest power of 2, in units.  Slack
- * below 2^14 ns counts as 0, and the deadline is not rounded.  No deadline is rounded up beyond
- * THEAP_NEVER.
+ * becomes the roundest time of the window: a multiple of the largest power of 2, in units of
+ * 1/64 ms.  Slack below 2^14 ns counts as 0, and the deadline is not rounded.  No deadline is
+ * rounded up beyond THEAP_NEVER.
  */
 static void bucket_deadline_is_roundest_time_within_slack(struct kunit *test)
 {
@@ -70,7 +70,7 @@ static void bucket_timers_with_equal_rounded_deadlines_share_heap_entry(struct k
 	struct theap_queue *queue = test_queue();
 	unsigned int i, nr = 100;
 	struct test_timer *t = test_timers(test, nr + 2);
-	/* A multiple of 2 * GRANULARITY, so that timers with either slack round to it. */
+	/* A multiple of 2 * GRANULARITY: timers with SLACK and with 2 * SLACK round to it. */
 	s64 bucket = round_up_by(test_now() + DAY, 2 * SLACK);
 
 	for (i = 0; i < nr; i++)
@@ -133,7 +133,7 @@ static void bucket_keeps_stopped_timer_until_due(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_FALSE(test, theap_timer_stop(&t[1].timer));
 	KUNIT_EXPECT_EQ(test, queue->buckets.timers, 3);
-	/* A timer that is started again is still in its bucket, as in go-zero's SetTimerTwice. */
+	/* A restarted timer is still in its bucket, as in go-zero's test SetTimerTwice. */
 	test_start_slack(&t[1], bucket, SLACK);
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[2].called, 1));
 	KUNIT_EXPECT_TRUE(test, test_settles_at(&t[1].called, 1));
@@ -252,7 +252,7 @@ static void bucket_periodic_timer_does_not_drift(struct kunit *test)
 
 /*
  * If a run is throttled in the middle of a due bucket, the timers left in the bucket stay due.
- * The first deadline of the queue is 0 until a later run has expired these timers.
+ * The first deadline of the queue is that of the bucket until a later run has expired these timers.
  */
 static void bucket_stays_due_when_run_is_throttled(struct kunit *test)
 {
@@ -294,9 +294,9 @@ static void run_batches(struct kunit *test, unsigned int nr)
 
 /*
  * While many timers of a due bucket wait, the next batch expires all timers that are due before
- * them.  In the heap, the bucket is the first child of the root.  Below the bucket are four buckets
- * that are not due.  The timers that are due before the bucket are the other children, and below
- * them.
+ * the bucket.  In the heap, the bucket is the first child of the root.  Below the bucket are four
+ * buckets that are not due.  The timers that are due before the bucket are the other children of
+ * the root, and below these children.
  */
 static void bucket_delays_no_timers_that_are_due_before_it(struct kunit *test)
 {
@@ -316,7 +316,7 @@ static void bucket_delays_no_timers_that_are_due_before_it(struct kunit *test)
 	run_batches(test, 1);
 	KUNIT_EXPECT_EQ(test, t[0].called, 1);
 	KUNIT_EXPECT_EQ(test, others[1].called, 0);
-	/* With PREEMPT_RT, a batch has a quarter of the timers. */
+	/* On PREEMPT_RT a batch has 16 timers, not 64: run 4 batches instead of one. */
 	run_batches(test, 64 / THEAP_BATCH);
 	for (i = 0; i < 20; i++)
 		KUNIT_EXPECT_EQ(test, others[i].called, i < 4 || i >= 8);
@@ -328,7 +328,10 @@ static void bucket_delays_no_timers_that_are_due_before_it(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, t[i].called, 1);
 }
 
-/* If a batch ends in a bucket, timers that are due after the bucket do not expire before it. */
+/*
+ * If a batch ends in a bucket, no timer that is due after the bucket expires before the rest of the
+ * bucket.
+ */
 static void bucket_expires_before_timers_that_are_due_after_it(struct kunit *test)
 {
 	unsigned int i, nr = 2 * THEAP_BATCH;
@@ -382,7 +385,7 @@ static void bucket_at_end_of_batch_is_handled_by_next_batch(struct kunit *test)
 
 /*
  * If the clock is stepped back after a run has found a bucket due, the bucket's timers do not
- * expire early.  The test steps no clock.  Instead it marks a bucket as due a day too early.
+ * expire early.  The test steps no clock, but makes a bucket due a day too early.
  */
 static void bucket_timers_are_not_early_after_clock_step(struct kunit *test)
 {
@@ -421,7 +424,7 @@ static struct theap_queue *manual_queue(struct kunit *test)
 	return queue;
 }
 
-/* Start a timer with slack on a manual clock, as test_start_slack(). */
+/* Start a timer with slack on a manual clock, as test_start_slack() does on the machine's clock. */
 static void manual_start(struct kunit *test, struct theap_queue *queue, struct test_timer *t,
 			 s64 deadline, u64 slack)
 {
@@ -441,7 +444,7 @@ static void manual_start(struct kunit *test, struct theap_queue *queue, struct t
 
 /*
  * If no bucket is free, a timer with slack gets a heap entry of its own, with the rounded
- * deadline.  As in Kafka's tests, the deadlines span a long time: 21 h.  They are 4.1 s
+ * deadline.  As in Kafka's tests, the deadlines span a long time: 21 h.  The deadlines are 4.1 s
  * apart, so each timer needs its own bucket, and there are more timers than buckets.
  */
 static void bucket_limit_gives_further_timers_their_own_heap_entries(struct kunit *test)
@@ -469,7 +472,10 @@ static void bucket_limit_gives_further_timers_their_own_heap_entries(struct kuni
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr, 0);
 }
 
-/* A manual clock advances to each deadline.  An early bucket would stop it before the deadline. */
+/*
+ * The queue of a manual clock gets no early buckets, even if it is crowded: an early bucket would
+ * stop the clock before the deadline.
+ */
 static void bucket_manual_clock_has_no_early_bucket(struct kunit *test)
 {
 	struct theap_queue *queue = manual_queue(test);
