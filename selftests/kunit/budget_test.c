@@ -5,12 +5,15 @@
 #include "core_test.h"
 #include "module/core/budget.h"
 
-/* The time of calls of charge(), 1000 s after boot: an account has saved all that it can save. */
+/*
+ * The current time in most calls of charge(): 1000 s after boot.  By then an account can have saved
+ * as much time as it may save.
+ */
 #define T0	(1000LL * NSEC_PER_SEC)
 
 #define SAVED	(400 * NSEC_PER_MSEC)	/* the most time that an account saves */
 
-/* Charge CPU time to a limit of 5 %.  Return: how far *@until is ahead of @now. */
+/* Charge @used ns of CPU time to a limit of 5 %.  Return: how many ns *@until is ahead of @now. */
 static u64 charge(u64 *until, u64 now, u64 used, u64 saved)
 {
 	return theap_limit_charge(until, now, used, 5, saved, THEAP_REST_MAX);
@@ -44,8 +47,8 @@ static void budget_saves_at_most_400_ms_of_unused_time(struct kunit *test)
 }
 
 /*
- * However much is charged, a charge sets @until to at most THEAP_REST_MAX after the time of the
- * charge.  A charge never makes @until earlier.
+ * However much is charged, a charge moves @until to at most THEAP_REST_MAX after the time of the
+ * charge.  If @until is later already, it does not change.
  */
 static void budget_charge_throttles_for_at_most_the_given_maximum(struct kunit *test)
 {
@@ -68,8 +71,8 @@ static void budget_saves_at_most_the_time_since_boot(struct kunit *test)
 }
 
 /*
- * Steady use of exactly the limit moves @until ahead by at most 20 us.  Steady use of a little more
- * moves @until further and further ahead.
+ * With steady use of exactly the limit, @until is at most 20 us ahead of the current time.  With
+ * steady use of a little more, @until gets further and further ahead.
  */
 static void budget_deficit_grows_only_if_use_exceeds_limit(struct kunit *test)
 {
@@ -130,7 +133,7 @@ static struct theap_account *make_account(struct kunit *test, bool limited)
 	return account;
 }
 
-/* What an account has used on the CPU of the test.  core_begin() keeps the task on that CPU. */
+/* Return: the usage of an account on this CPU, where core_begin() keeps the task of the test. */
 static const struct theap_usage *usage_of(const struct theap_account *account)
 {
 	return raw_cpu_ptr(account->usage);
@@ -142,13 +145,13 @@ static void budget_accounts_are_limited_separately(struct kunit *test)
 	struct theap_account *greedy = make_account(test, true), *other = make_account(test, true);
 
 	KUNIT_EXPECT_GE(test, charge_ms(greedy, 40), 20);
-	/* The host may stop the machine once or twice: the time of the stop is charged, too. */
+	/* The host may stop the machine in a run, and the stop is charged, too: allow 2 rests. */
 	KUNIT_EXPECT_LE(test, charge_ms(other, 5), 2);
 }
 
 /*
- * An account without a limit never has to rest.  With theap_user_cpu_percent = 0, no account has to
- * rest.
+ * For an account without a limit, only the limit of the CPU can require a rest, which does not
+ * count here.  With theap_user_cpu_percent = 0, the same holds for each account.
  */
 static void budget_limit_can_be_switched_off(struct kunit *test)
 {
@@ -161,7 +164,7 @@ static void budget_limit_can_be_switched_off(struct kunit *test)
 	theap_user_cpu_percent = before;
 }
 
-/* The CPU time that an account uses is counted on the CPU, also if the account has no limit. */
+/* The CPU time that an account uses is counted for each CPU, even if the account has no limit. */
 static void budget_counts_cpu_time_of_account_without_limit(struct kunit *test)
 {
 	struct theap_account *account = make_account(test, false);
@@ -201,7 +204,7 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 
 	/*
 	 * The interrupt counts as at least 4 us.  No time before the end of this CPU's last run is
-	 * charged, so let more than 4 us pass since then.
+	 * charged, so let more than 4 us pass after that end.
 	 */
 	usleep_range(1000, 1100);
 	local_bh_disable();
@@ -212,9 +215,9 @@ static void budget_charges_interrupt_that_begins_the_run(struct kunit *test)
 }
 
 /*
- * The last run has used up the limit of the CPU, and the time until @until has passed.  If an
- * interrupt costs 80 us, the run that it begins is not throttled at once.  The host may stop this
- * machine, so try 20 times.
+ * If all CPU time is repaid, a run is not throttled at once, even if the interrupt that begins it
+ * costs 80 us.  First use up the limit of the CPU, and wait until the use is repaid.  The host may
+ * stop this machine, so try up to 20 times.
  */
 static void budget_lets_run_work_after_expensive_interrupt(struct kunit *test)
 {
@@ -234,7 +237,7 @@ static void budget_lets_run_work_after_expensive_interrupt(struct kunit *test)
 		rest = theap_budget_charge(account, &now);
 	} while (rest && --tries);
 	KUNIT_EXPECT_EQ(test, rest, 0);
-	/* As the run need not rest, this CPU may run the queues of stuck CPUs. */
+	/* Since no rest is required, this CPU may also run the queues of stuck CPUs. */
 	KUNIT_EXPECT_TRUE(test, theap_budget_left());
 	local_bh_enable();
 }
