@@ -22,9 +22,11 @@ void core_end(void *unused)
 }
 
 /*
- * Make the queues of a test.  They belong to this CPU.  Grow the heaps now, since test_start_on()
- * does not grow them.  Switch stealing off: a test may keep softirqs off for so long that this CPU
- * appears stuck.
+ * Make the queues of a test.  All of these queues belong to this CPU, and the task stays on it.
+ * Grow the heaps now, since test_start_on() does not grow them.  Switch stealing off: a test may
+ * keep softirqs off for so long that this CPU appears stuck.
+ *
+ * Return: 0 or an error.
  */
 int core_begin(void)
 {
@@ -52,7 +54,7 @@ int core_begin(void)
 
 KUNIT_DEFINE_ACTION_WRAPPER(core_action, core_end, void *);
 
-/* Make queues for one test.  They are freed after all its timers have been stopped. */
+/* Make the queues of a test.  KUnit frees the queues after it has stopped the test's timers. */
 int core_test_init(struct kunit *test)
 {
 	return core_begin() ?: kunit_add_action_or_reset(test, core_action, NULL);
@@ -145,7 +147,7 @@ int test_timer_init(struct test_timer *t)
 	return 0;
 }
 
-/* Stop a timer and end its life, unless the test has done so. */
+/* Stop a timer and give up its reservation, unless the test has done so. */
 void test_timer_end(struct test_timer *t)
 {
 	theap_timer_stop_sync(&t->timer);
@@ -153,7 +155,7 @@ void test_timer_end(struct test_timer *t)
 		theap_timer_unreserve(&t->timer);
 }
 
-/* End all timers of an array.  A timer without operations marks the end of the array. */
+/* Call test_timer_end() for each timer of an array, which ends with a timer without operations. */
 static void timers_end(void *data)
 {
 	struct test_timer *t;
@@ -164,7 +166,7 @@ static void timers_end(void *data)
 
 KUNIT_DEFINE_ACTION_WRAPPER(timers_action, timers_end, void *);
 
-/* Make @nr timers.  KUnit ends their lives after the test. */
+/* Make @nr timers.  After the test, KUnit calls test_timer_end() for each of these timers. */
 struct test_timer *test_timers(struct kunit *test, unsigned int nr)
 {
 	struct test_timer *timers = kunit_kcalloc(test, nr + 1, sizeof(*timers), GFP_KERNEL);
@@ -207,7 +209,7 @@ void test_buckets_grow(struct theap_queue *queue)
 }
 
 /*
- * Start a timer with slack.  If the queue has no free bucket, and fewer than THEAP_BUCKETS_MAX
+ * Start a timer with slack.  If test_queue() has no free bucket, and fewer than THEAP_BUCKETS_MAX
  * buckets, let it get buckets first.  So the timer gets a bucket, unless @slack counts as 0 or a
  * limit of bucket.h is reached.
  *
@@ -305,14 +307,17 @@ bool test_settles_at(unsigned int *count, unsigned int value)
 {
 	unsigned int ms;
 
-	/* Pairs with the release in test_function() and in probe_function(). */
+	/* Pairs with the releases in test_function(), probe_function() and releaser_function(). */
 	for (ms = 0; smp_load_acquire(count) < value && ms < TIMEOUT_MS; ms++)
 		usleep_range(1000, 1100);
 	usleep_range(2000, 2100);
 	return READ_ONCE(*count) == value;
 }
 
-/* Wait until a heap has at most @segments, but 10 s at most.  Return: whether it has. */
+/*
+ * Wait until the heap of a queue has at most @segments segments, but 10 s at most.
+ * Return: whether the heap has shrunk so far.
+ */
 bool test_shrinks_to(struct theap_queue *queue, u32 segments)
 {
 	unsigned int ms;

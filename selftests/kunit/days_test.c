@@ -2,12 +2,12 @@
 /*
  * Timers over many days.
  *
- * The suite starts 1000 one-shot timers and 20 tickers.  It waits until the deadlines of all
- * one-shot timers have passed, by default 2 seconds.  Then it stops the tickers, and checks all
- * timers.
+ * The suite starts 1000 one-shot timers and 20 tickers, and waits until the deadlines of all
+ * one-shot timers have passed, by default 2 seconds.  Then the suite stops the tickers, and checks
+ * all timers.
  *
  * In User Mode Linux with time-travel=inf-cpu the clock jumps to the next deadline when all
- * tasks sleep.  So days=30 tests deadlines over 30 days in a short real time.
+ * tasks sleep.  So the parameter days=30 tests deadlines over 30 days in a short real time.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -54,7 +54,7 @@ static int days_pass(struct kunit_suite *suite)
 	}
 	while (test_now() < start + (s64)(span + thousandth))
 		msleep(days ? 3600 * MSEC_PER_SEC : 10);
-	/* On a slow machine the last runs may be late: wait until nothing is due before @end. */
+	/* On a slow machine the last runs may be late: wait until no timer due by @end is left. */
 	end = test_now();
 	for (ms = 0; theap_queue_first(test_queue()) <= end && ms < 10000; ms++)
 		usleep_range(1000, 1100);
