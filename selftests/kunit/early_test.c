@@ -15,7 +15,7 @@
 
 #define FAR	(10LL * NSEC_PER_SEC)
 
-/* Make a crowded queue: start timers that are due in a day.  Return: @nr more timers. */
+/* Make a crowded queue: start many timers that are due in a day.  Return: @nr idle timers. */
 static struct test_timer *crowd(struct kunit *test, unsigned int nr)
 {
 	struct test_timer *t = test_timers(test, THEAP_CROWD + nr);
@@ -26,7 +26,7 @@ static struct test_timer *crowd(struct kunit *test, unsigned int nr)
 	return t + THEAP_CROWD;
 }
 
-/* Return: the bucket that a start has chosen last, if it still gets timers; otherwise NULL. */
+/* Return: the early bucket that a start chose last; NULL: none, or it gets no more timers. */
 static struct theap_bucket *open_bucket(void)
 {
 	return test_queue()->buckets.last;
@@ -37,7 +37,10 @@ static bool in_bucket(const struct test_timer *t)
 	return theap_list_has(&test_queue()->heap, &t->timer.node);
 }
 
-/* A bucket is due one to two window widths early: 1/256 to 1/64 of the time to the deadline. */
+/*
+ * An early bucket is due one to two widths of its window before each deadline in the window.  That
+ * is 1/256 to 1/64 of the time from the start to the deadline.
+ */
 static void early_bucket_is_due_before_deadline(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -51,14 +54,14 @@ static void early_bucket_is_due_before_deadline(struct kunit *test)
 
 		test_start_slack(&t[i], now + span, 0);
 		KUNIT_EXPECT_EQ(test, t[i].timer.nextwhen, now + span);
-		/* @when of the timer is the begin of the bucket's window, not the deadline. */
+		/* @when of the timer is the beginning of the bucket's window, not the deadline. */
 		KUNIT_EXPECT_EQ(test, t[i].timer.when, queue->buckets.last->from);
 		raw_spin_lock_irqsave(&queue->lock, flags);
 		bucket = test_bucket_of(&t[i].timer);
 		ahead = bucket ? now + span - bucket->when : 0;
 		raw_spin_unlock_irqrestore(&queue->lock, flags);
 		KUNIT_EXPECT_GE(test, ahead, span / 256);
-		/* The queue's reading of the clock may be a tick old.  Then the window is wider. */
+		/* The queue may have read the clock 20 ms ago: then the window is wider. */
 		KUNIT_EXPECT_LE(test, ahead, 2 * (span + 20 * NSEC_PER_MSEC) / 128);
 	}
 }
@@ -72,7 +75,7 @@ static void early_bucket_is_only_for_far_deadline_in_crowded_queue(struct kunit 
 	KUNIT_EXPECT_FALSE(test, in_bucket(t));
 	KUNIT_EXPECT_TRUE(test, theap_timer_stop_sync(&t->timer));
 	t = crowd(test, 3);
-	/* The queue's reading of the clock may be a tick old. */
+	/* The queue may have read the clock a tick ago: stay 20 ms below the limit. */
 	test_start_slack(&t[0], test_now() + THEAP_EARLY_SPAN - 20 * NSEC_PER_MSEC, 0);
 	KUNIT_EXPECT_FALSE(test, in_bucket(&t[0]));
 	test_start_slack(&t[1], test_now() + FAR, 0);
@@ -85,7 +88,7 @@ static void early_bucket_is_only_for_far_deadline_in_crowded_queue(struct kunit 
 	local_bh_enable();
 }
 
-/* A timer with slack gets a slack bucket, also if its deadline is in the window of a bucket. */
+/* A timer with slack gets a slack bucket, even with a deadline in an early bucket's window. */
 static void early_bucket_has_no_timer_with_slack(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 2);
@@ -125,7 +128,10 @@ static void early_timers_expire_once_and_not_early(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, t[i].called, 1);
 }
 
-/* A periodic timer that has expired gets a heap entry, not an early bucket: one run per period. */
+/*
+ * A periodic timer that has expired gets a heap entry, not an early bucket.  So each period needs
+ * only one run.
+ */
 static void early_periodic_timer_has_one_run_per_period(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -232,7 +238,7 @@ static void early_bucket_that_was_freed_gets_no_more_timers(struct kunit *test)
 	KUNIT_EXPECT_LT(test, t[1].timer.when, deadline);
 }
 
-/* The check() operation: the first call postpones the timer. */
+/* The check() operation: the first call postpones the timer by 200 ms.  @early counts the calls. */
 static s64 postponing_check(struct theap_timer *timer, s64 now)
 {
 	struct test_timer *t = container_of(timer, struct test_timer, timer);
@@ -254,7 +260,10 @@ static const struct theap_timer_ops postponing_ops = {
 	.check = postponing_check, .expire = postponing_expire,
 };
 
-/* An early check calls check().  If check() returns a later deadline, the timer changes buckets. */
+/*
+ * When an early bucket is due, the run calls check() of its timers.  If check() returns a later
+ * deadline, the timer changes buckets.
+ */
 static void early_check_moves_postponed_timer_to_another_bucket(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
@@ -273,7 +282,7 @@ static void early_check_moves_postponed_timer_to_another_bucket(struct kunit *te
 	KUNIT_EXPECT_EQ(test, t->expired, 0);
 }
 
-/* A check() that returns 0 lets an early check call expire(), which may end the timer. */
+/* If check() returns 0, the run calls expire().  If expire() returns 0, the timer is dequeued. */
 static s64 stopped_check(struct theap_timer *timer, s64 now)
 {
 	return 0;
@@ -295,7 +304,7 @@ static void early_check_dequeues_timer_without_deadline(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, theap_status(&t->timer.status), THEAP_NO_STATUS);
 }
 
-/* An expiry that leaves a timer queued without a deadline, for a day. */
+/* The expire() operation: the timer expires, and stays queued for a day without a deadline. */
 static s64 idle_expire(struct theap_timer *timer, s64 now, struct theap_expiry *expiry)
 {
 	expiry->call = true;
@@ -310,7 +319,7 @@ static void count_call(struct theap_timer *timer, struct theap_run *run)
 
 static const struct theap_timer_ops idle_ops = { .expire = idle_expire, .function = count_call };
 
-/* A ticker that has expired gets a heap entry; a timer that stays queued as idle gets a bucket. */
+/* A timer that has expired, and stays queued without a deadline, gets an early bucket. */
 static void early_bucket_gets_expired_timer_that_stays_queued(struct kunit *test)
 {
 	struct test_timer *t = crowd(test, 1);
@@ -333,8 +342,8 @@ static void get_spare_buckets(struct kunit *test, struct theap_queue *queue)
 }
 
 /*
- * Each start of a crowded queue that lacks spare buckets allocates some, until there are enough for
- * checks that must do without an allocation.  A trim leaves as many.
+ * A run cannot allocate buckets for its early checks.  So a start in a crowded queue that has few
+ * spare buckets lets the queue get more.  A trim frees none of these buckets.
  */
 static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 {
@@ -345,7 +354,7 @@ static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 	test_start_slack(&t[0], test_now() + FAR, 0);
 	get_spare_buckets(test, queue);
 	KUNIT_EXPECT_FALSE(test, queue->buckets.wanted);
-	/* All of these timers share one bucket. */
+	/* These timers share few buckets, but their checks may need many. */
 	for (i = 1; i < 2000; i++)
 		test_start_slack(&t[i], test_now() + FAR, 0);
 	KUNIT_EXPECT_TRUE(test, queue->buckets.wanted);
@@ -354,7 +363,7 @@ static void early_crowded_queue_keeps_spare_buckets(struct kunit *test)
 	before = queue->buckets.nr - queue->buckets.used;
 	KUNIT_EXPECT_GT(test, before, theap_buckets_reserve(queue) - THEAP_BUCKETS_GROW);
 	KUNIT_EXPECT_LE(test, before, theap_buckets_reserve(queue));
-	/* One more growth would exceed what the queue keeps. */
+	/* One more growth fails: the queue would have more spare buckets than it wants. */
 	KUNIT_EXPECT_NE(test, theap_buckets_grow(queue, GFP_KERNEL), 0);
 	theap_buckets_trim(queue, theap_buckets_kept(queue));
 	KUNIT_EXPECT_EQ(test, queue->buckets.nr - queue->buckets.used, before);
@@ -376,7 +385,7 @@ static void early_check_does_not_round_deadline_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->timer.nextwhen, deadline);
 }
 
-/* The check() operation of a timer whose deadline is no longer in the field of the core. */
+/* The check() operation: return @deadline, which a test changes without a call of the core. */
 static s64 deadline_check(struct theap_timer *timer, s64 now)
 {
 	return container_of(timer, struct test_timer, timer)->deadline;
@@ -395,7 +404,7 @@ static const struct theap_timer_ops deadline_ops = {
 	.check = deadline_check, .expire = deadline_expire,
 };
 
-/* Start timers that are due @at.  The core knows a far deadline, until it calls check(). */
+/* Start timers that are due at @at.  The core knows a later deadline, until it calls check(). */
 static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
 {
 	unsigned int i;
@@ -408,8 +417,9 @@ static void start_and_move(struct test_timer *t, unsigned int nr, s64 at)
 }
 
 /*
- * Timers that leave an early bucket for one near deadline share a bucket that is due then.  Only
- * the first of them has a heap entry.  A timer with another near deadline has a heap entry, too.
+ * A timer leaves its early bucket when its deadline is near.  If the timer that left before it has
+ * the same deadline, this timer gets a bucket that is due at the deadline.  Any other timer gets a
+ * heap entry: in this test t[0], t[3] and t[4].
  */
 static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
 {
@@ -435,7 +445,7 @@ static void early_near_timers_of_one_deadline_share_bucket(struct kunit *test)
 	}
 }
 
-/* Near timers leave the last spare buckets to early checks. */
+/* If few buckets are spare, timers with near deadlines get none: early checks need the buckets. */
 static void early_near_timers_leave_last_spare_buckets_to_checks(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -482,7 +492,7 @@ static void early_bucket_delays_no_timer_that_is_due(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t[nr].called, 1);
 	KUNIT_EXPECT_EQ(test, t[nr + 1].called, 1);
 	KUNIT_EXPECT_EQ(test, t[nr + 2].early, 1);
-	/* The bucket is due again 1 ns after the time of the batch: a sync need not wait for it. */
+	/* The bucket of t[0] is due 1 ns after the time of the batch: no sync waits for it. */
 	KUNIT_EXPECT_EQ(test, queue->first, queue->run.now + 1);
 	local_bh_enable();
 	test_run();
@@ -552,8 +562,8 @@ static void early_timer_moved_out_of_due_bucket_expires_in_next_batch(struct kun
 }
 
 /*
- * A run may be so late that timers of an early bucket are due.  While some of them wait, the first
- * deadline of the queue is not later than theirs.
+ * A run may be so late that timers of an early bucket are due.  While some of these timers wait,
+ * the first deadline of the queue is not later than their deadline.
  */
 static void early_timers_that_wait_in_late_run_count_as_due(struct kunit *test)
 {
@@ -575,8 +585,8 @@ static void early_timers_that_wait_in_late_run_count_as_due(struct kunit *test)
 }
 
 /*
- * A run may be so late that timers of an early bucket are due.  A timer that is due before all of
- * them expires in the first batch, although the bucket has the earliest heap entry.
+ * A run may be so late that timers of an early bucket are due.  Another timer that is due before
+ * all of these expires in the first batch, although the bucket has the earliest heap entry.
  */
 static void early_bucket_of_late_run_delays_no_timer_due_before_it(struct kunit *test)
 {
