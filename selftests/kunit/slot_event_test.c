@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of slots: what a reader gets, and what checks and calls during its read change.
+ * Events of slots: what a reader gets, also if a check or a call changes the slot during the read.
  *
  * A test is the reader.  It calls the functions of slot_event.c, usually after it has removed the
  * number of the slot from the ring, as a read does.
@@ -17,12 +17,12 @@ static struct theap_slot_timer *check_before_take;
 static s64 check_before_take_at;
 
 /*
- * If this is n > 0: just before the n-th compare-and-exchange from now on, set @expirations and
- * @user_data as after a stop, a start and an expiry.
+ * If this is n > 0: let a stop, a start and an expiry appear to happen just before the n-th
+ * compare-and-exchange of a reader from now on.  For that, set @expirations and @user_data.
  */
 static unsigned int restart_before_take;
 
-/* Obey check_before_take and restart_before_take.  Then compare and exchange @expirations. */
+/* Act as check_before_take and restart_before_take request, then exchange @expirations. */
 static bool reader_cmpxchg(u64 *expirations, u64 *old, u64 new)
 {
 	struct theap_slot_timer *st = check_before_take;
@@ -143,8 +143,8 @@ static void slot_event_has_the_data_of_its_arming(struct kunit *test)
 	for (i = 0; i < 4; i++) {
 		/*
 		 * If i is odd, TIMERHEAP_DISCARDED is set.  Then the reader first sets
-		 * TIMERHEAP_READING, and then takes the event.  If i is even, it takes the event
-		 * at once.  The stop, start and expiry happen just before:
+		 * TIMERHEAP_READING, and then takes the event.  If i is even, the reader takes the
+		 * event at once.  The stop, start and expiry happen just before:
 		 *
 		 *	i = 0	the take
 		 *	i = 1	the exchange that sets TIMERHEAP_READING
@@ -208,7 +208,7 @@ static void slot_event_reader_ends_back_off(struct kunit *test)
 	slot->deadline = first;
 	slot->period = period;
 	slot->expirations = 2;
-	/* The clock has passed 10 periods since @first, but the last check was at @first. */
+	/* Check at @first, as if no check had followed in the 10 periods since then. */
 	run_checks(st, first);
 	KUNIT_EXPECT_EQ(test, slot->queued, first + 2 * period);
 	KUNIT_ASSERT_TRUE(test, theap_slot_get_event(st->page, 3, &event, &wake));

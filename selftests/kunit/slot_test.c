@@ -63,7 +63,7 @@ static struct theap_context *context_make(struct kunit *test, u32 slots)
 	KUNIT_ASSERT_NOT_NULL(test, context);
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, context_action, context), 0);
 	KUNIT_ASSERT_EQ(test, theap_context_setup(context, &settings), 0);
-	/* Let the timers go to test_queue(), and not to a queue of the user. */
+	/* Let the timers be queued in test_queue(), and not in a queue of the user. */
 	context->placement.account = theap_kernel_account;
 	return context;
 }
@@ -195,7 +195,7 @@ static void slot_check_of_undue_slot_ends_without_expire_operation(struct kunit 
 	KUNIT_EXPECT_EQ(test, slot->queued, THEAP_NEVER);
 	slot->deadline = 0;
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
-	/* The kernel keeps an expiration that it could not add to the slot. */
+	/* If the kernel keeps an expiration that it could not add, expire() must add it. */
 	slot->deadline = T0 + 5;
 	st->timer.owner_count = 1;
 	KUNIT_EXPECT_EQ(test, theap_slot_check_undue(&st->timer, T0), 0);
@@ -396,7 +396,7 @@ static void slot_contended_check_does_not_back_off(struct kunit *test)
 
 /*
  * In a time namespace, a check that backs off stores the time of the next check in @queued as a
- * time of the context.  For the timer it returns the same time on the machine's clock.
+ * time of the context.  The check returns the same time on the machine's clock, for the timer.
  */
 static void slot_back_off_in_time_namespace_stores_time_of_context(struct kunit *test)
 {
@@ -497,9 +497,9 @@ static void slot_contended_deadline_expires_in_next_check(struct kunit *test)
 }
 
 /*
- * If contention keeps an expiry from adding to the count, a later check adds the expirations of
- * both.  Until then @queued is CHECKING, so that a program that changes the deadline kicks the
- * slot.
+ * If contention keeps an expiry from adding an expiration to the count, a later check adds that
+ * expiration, and then its own.  Until then @queued is CHECKING, so that a program that changes
+ * the deadline kicks the slot.
  */
 static void slot_contended_expirations_are_added_by_later_check(struct kunit *test)
 {
@@ -651,7 +651,7 @@ static void slot_start_despite_contention_loses_no_expiration(struct kunit *test
 	local_bh_enable();
 	KUNIT_EXPECT_EQ(test, theap_slot_kick(st->page, 3, FAR - 1, &wake), 0);
 	KUNIT_EXPECT_EQ(test, slot->expirations, 2);
-	/* The slot is idle now. */
+	/* The slot is idle now, so START discards its 2 expirations. */
 	contended_cmpxchgs = 4;
 	KUNIT_EXPECT_EQ(test, arm(st, FAR, 0, false, &ended, &wake), 0);
 	KUNIT_EXPECT_EQ(test, contended_cmpxchgs, 0);
@@ -660,7 +660,7 @@ static void slot_start_despite_contention_loses_no_expiration(struct kunit *test
 	KUNIT_EXPECT_EQ(test, slot->expirations, TIMERHEAP_DISCARDED);
 }
 
-/* Store a past deadline and check the slot, as a run does.  Return: its new @queued. */
+/* Make a slot due at @now, and check it, as a run does.  Return: the new @queued of the slot. */
 static s64 expire_at(struct theap_slot_timer *st, s64 now)
 {
 	theap_slot(st)->deadline = now;
@@ -669,7 +669,8 @@ static s64 expire_at(struct theap_slot_timer *st, s64 now)
 
 /*
  * In a crowded queue, an expired slot stays queued for the timeout of the context's last start,
- * less 1/64.  A timeout that would get no early bucket does not count, and neither does a postpone.
+ * less 1/64.  If that timeout would get no early bucket, the slot does not stay queued.  A
+ * postponement does not change the timeout.
  */
 static void slot_that_expired_stays_queued_in_crowded_queue(struct kunit *test)
 {
@@ -684,20 +685,20 @@ static void slot_that_expired_stays_queued_in_crowded_queue(struct kunit *test)
 	slot->deadline = now + span;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, st->page->context->span, span);
-	/* The queue is not crowded yet. */
+	/* The queue is not crowded yet, so the expired slot does not stay queued. */
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), 0);
 	for (i = 0; i < THEAP_CROWD; i++)
 		test_start_slack(&t[i], test_now() + DAY, 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + span - span / 64);
 	KUNIT_EXPECT_EQ(test, slot->deadline, 0);
-	/* A start that moves the check earlier counts, but a postponement does not. */
+	/* A KICK that moves the check earlier sets the timeout, but a postponement does not. */
 	slot->deadline = now + NSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, st->page->context->span, NSEC_PER_SEC);
 	slot->deadline = now + 2 * NSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);
 	KUNIT_EXPECT_EQ(test, expire_at(st, T0), T0 + NSEC_PER_SEC - NSEC_PER_SEC / 64);
-	/* An expired slot stays queued for 64 s at most. */
+	/* The longest timeout is 64 s: an expired slot stays queued for 63 s at most. */
 	disarm(st);
 	slot->deadline = THEAP_NEVER;
 	KUNIT_ASSERT_EQ(test, theap_slot_kick(st->page, 3, now, &wake), 0);

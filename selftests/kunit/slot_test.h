@@ -13,9 +13,9 @@
 #include "module/device/slot.h"
 #include "module/device/user_word.h"
 
-#define T0	1000000000LL		/* the time of a check, independent of the clock */
+#define T0	1000000000LL		/* the time of most checks, in ns; not read from a clock */
 
-/* How many of the next operations of each kind fail for contention. */
+/* How many of the next additions and compare-and-exchanges fail for contention. */
 extern unsigned int contended_adds, contended_cmpxchgs;
 
 bool test_fetch_add(u64 *word, u64 count, u64 *old);
