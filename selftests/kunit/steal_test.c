@@ -148,7 +148,9 @@ static void steal_leaves_running_queue(struct kunit *test)
 }
 
 /*
- * @preempted: the timers of steal_continues_preempted_run().  scan_in_function() sets the others:
+ * @preempted: the timers of steal_continues_preempted_run()
+ *
+ * scan_in_function() sets the other variables:
  * @deferred:              whether the thief has left no timer due
  * @throttled:             how many of the thief's runs were throttled
  * @collected:             the number of timers in the batch of the owning CPU's run
@@ -188,8 +190,8 @@ static void scan_in_function(struct test_timer *t)
 }
 
 /*
- * If the run of the owning CPU makes no progress, a thief runs the queue.  It expires all timers
- * that are due, except those of the batch that the owning CPU's run has collected.
+ * If the run of the owning CPU makes no progress, a thief runs the queue.  The thief expires all
+ * timers that are due, except those of the batch that the owning CPU's run has collected.
  */
 static void steal_continues_preempted_run(struct kunit *test)
 {

@@ -3,8 +3,9 @@
  * Helpers of the suites steal and watchdog; steal_test.c defines them.
  *
  * steal_test.c includes steal.c after this header, and watchdog_test.c includes watchdog.c.  By the
- * macro below, both call test_queues_next() in place of theap_queues_next().  test_queues_next()
- * can show more queues than exist, and then counts the queues that a scan visits.
+ * macro below, steal.c and watchdog.c call test_queues_next() in place of theap_queues_next().
+ * test_queues_next() can show more queues than exist, and then counts the queues that a scan
+ * visits.
  */
 #ifndef THEAP_STEAL_TEST_H
 #define THEAP_STEAL_TEST_H
@@ -15,7 +16,7 @@
 #include "module/core/watchdog.h"
 
 #define SECOND	((s64)NSEC_PER_SEC)	/* steal_us in these suites, in ns */
-#define OVERDUE	(3 * SECOND / 2)	/* so overdue that the queue counts as stuck */
+#define OVERDUE	(3 * SECOND / 2)	/* in ns; a queue that is overdue by this is stuck */
 
 /*
  * If not 0, steal.c and watchdog.c see this number of queues per clock, not the true one.  A scan

@@ -65,7 +65,7 @@ static void sync_returns_deadline_of_stopped_timer_in_heap(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sync(), deadline);
 }
 
-/* Timers that were moved earlier are in the inbox or in the list @claimed.  Both lists count. */
+/* A sync checks both lists for timers that were moved earlier: the inbox and @claimed. */
 static void sync_returns_earlier_deadline_of_timer_in_inbox(struct kunit *test)
 {
 	struct theap_queue *queue = test_queue();
@@ -196,7 +196,7 @@ static enum hrtimer_restart run_soon(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
-/* If the run begins while a sync waits, the sync returns when all functions were called. */
+/* If a run begins while a sync waits, the sync returns after the run has called all functions. */
 static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 200);
@@ -213,7 +213,7 @@ static void sync_waits_until_run_has_called_all_functions(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, called, 200);
 }
 
-/* If no CPU runs the queue, a sync waits for 1 ms.  It does so even if the queue rests, as here. */
+/* If no CPU runs the queue, a sync waits for 1 ms, even if the queue rests, as here. */
 static void sync_waits_for_1_ms_if_no_cpu_runs_the_queue(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, 1);

@@ -82,9 +82,9 @@ static bool watchdog_falls_asleep(void)
 }
 
 /*
- * A start wakes the watchdog if the watchdog would sleep past the deadline.  The watchdog
- * soon sleeps again.  It sleeps for a part of the time to the first deadline: at most 10 s, and
- * the eighth that the timer wheel may add.  If no timer is pending, it sleeps without end.
+ * A start wakes the watchdog if the watchdog would sleep past the deadline.  Soon the watchdog
+ * sleeps again, for a part of the time to the first deadline: at most 10 s, and the eighth that the
+ * timer wheel may add.  If no timer is queued, the watchdog sleeps without end.
  */
 static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 {
@@ -110,7 +110,7 @@ static void watchdog_wakes_for_earlier_deadline(struct kunit *test)
 	test_start(&t[2], until - SECOND);
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
-	/* This timer is queued, so the new deadline goes to the inbox. */
+	/* t[1] is queued already: its earlier deadline, in the inbox, wakes the watchdog, too. */
 	test_start(&t[1], READ_ONCE(theap_watchdog_until[THEAP_MONOTONIC]) - SECOND);
 	KUNIT_EXPECT_FALSE(test, watchdog_sleeps());
 	KUNIT_EXPECT_TRUE(test, watchdog_falls_asleep());
@@ -333,7 +333,6 @@ static void watchdog_visits_only_queues_with_timers(struct kunit *test)
 	bitmap_zero(shown_nonempty, 256 * THEAP_CLOCKS);
 	set_bit(test_queue()->bit, shown_nonempty);
 	KUNIT_EXPECT_EQ(test, count_visits(test), 1);
-	/* Now the bits of all queues are set. */
 	bitmap_fill(shown_nonempty, 256 * THEAP_CLOCKS);
 	KUNIT_EXPECT_EQ(test, count_visits(test), 256 * THEAP_CLOCKS);
 }
