@@ -538,8 +538,8 @@ static void heap_random_operations_agree_with_oracle(struct kunit *test)
 }
 
 /*
- * Drop up to 3 holes at the end of the heap.  A removal needs an entry there, to fill its
- * gap.  Return: false if more than 3 holes are at the end.
+ * Drop up to 3 holes at the end of the heap.  A removal needs an entry at the end, to fill the gap
+ * that it leaves.  Return: false if more than 3 holes are at the end.
  */
 static bool drop_last_holes(struct kunit *test, struct model *model)
 {
@@ -586,7 +586,7 @@ static void random_extractions(struct kunit *test, u32 max, u32 rounds, u32 keys
 		theap_extract_begin(&model->heap, until);
 		while (model->heap.extract_pos) {
 			unsigned int budget = 1 + random_below(model, 8);
-			/* Even if @now is later, an entry due after @until must not be found. */
+			/* @now may be later than @until, but no entry after @until may be found. */
 			s64 now = until + random_below(model, keys);
 			struct theap_entry *entry;
 

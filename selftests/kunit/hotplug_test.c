@@ -19,7 +19,7 @@ static unsigned int other_cpu(void)
 	return cpu < nr_cpu_ids ? cpu : raw_smp_processor_id();
 }
 
-/* Let a throttled run expire some of the timers, so that the heap has extraction holes. */
+/* Start overdue timers, and let a throttled run expire some, which leaves extraction holes. */
 static void run_until_throttled(struct kunit *test, struct test_timer *t, unsigned int nr)
 {
 	s64 deadline = test_now() - NSEC_PER_USEC;

@@ -21,7 +21,7 @@ struct model {
 	struct theap_node nodes[NODES];
 	s8 list[NODES];			/* the list of each node; LISTS: the heap; -1: none */
 	u32 added[NODES];		/* the step in which each node was added */
-	u32 nr[LISTS];			/* nodes in each list */
+	u32 nr[LISTS];			/* number of nodes in each list */
 };
 
 static void grow(struct kunit *test, struct theap_heap *heap)

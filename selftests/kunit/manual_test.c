@@ -26,11 +26,11 @@ struct manual_timer {
 static struct {
 	struct theap_account account;	/* counts the memory of the queue */
 	struct theap_queue *queue;
-	u64 user_now;		/* the clock that programs read */
-	/* Time of the last expiry.  For postponed_expire(): the time at which it must be called. */
+	u64 user_now;		/* the time of the clock, as programs read it */
+	/* Time of the last expiry; for postponed_expire() the time at which it must be called. */
 	s64 last;
 	u32 checks;
-	u32 wrong;		/* checks at a wrong time */
+	u32 wrong;		/* number of checks at a wrong time */
 } manual;
 
 /* Expire a timer.  Count a fault if the clock is not at the deadline, or has gone back. */
@@ -55,7 +55,7 @@ static const struct theap_placement *placement(void)
 	return &manual_placement;
 }
 
-/* Initialize a timer, with a reservation in the queue of the clock. */
+/* Initialize a timer, with a reservation in the queue of the manual clock. */
 static void init_timer(struct kunit *test, struct manual_timer *t,
 		       const struct theap_timer_ops *ops)
 {
@@ -95,7 +95,7 @@ static void manual_exit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic64_read(&manual.account.memory), 0);
 }
 
-/* Advance to @to, or end after @limit expirations.  Return: the number of expirations. */
+/* Advance the clock to @to; end after @limit expirations.  Return: the number of expirations. */
 static u64 advance_to(struct kunit *test, s64 to, u64 limit)
 {
 	struct theap_advance advance = { .to = to, .absolute = true, .limit = limit };

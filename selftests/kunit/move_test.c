@@ -10,7 +10,7 @@
 #include "core_test.h"
 #include "module/core/list.h"
 
-/* The rate limit of moves, see timer.c: the burst, and the time between moves after the burst. */
+/* The moves of timers that a CPU may make at once, and the ns between later moves (timer.c). */
 #define BURST	200
 #define GAP	(100 * NSEC_PER_USEC)
 
@@ -29,7 +29,7 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 	other = test_second_queue(test);
 	/*
 	 * A CPU number selects a queue from the table of the account.  The second queue is not in
-	 * that table.  So a placement can name it only as the queue of a manual clock.
+	 * that table.  So a placement names the second queue as the queue of a manual clock.
 	 */
 	placement.manual = other;
 	t = test_timers(test, nr);
@@ -47,7 +47,7 @@ static struct test_timer *timers_elsewhere(struct kunit *test, unsigned int nr)
 	 */
 	other->cpu = nr_cpu_ids;
 	atomic_set(&other->ipi_pending, 1);
-	/* Earlier tests may have used up the burst.  After 20 ms all of it is available again. */
+	/* Earlier tests may have used up the burst.  After 20 ms a whole burst is possible. */
 	msleep(25);
 	return t;
 }
@@ -83,8 +83,8 @@ static void move_of_timer_in_inbox_is_refused(struct kunit *test)
 	struct test_timer *t = timers_elsewhere(test, 1);
 
 	/*
-	 * While this CPU drives the other queue, an earlier deadline does not move the timer.  It
-	 * adds the timer to the inbox of the other queue.
+	 * While this CPU appears to drive the other queue, an earlier deadline does not move the
+	 * timer.  Instead the timer enters the inbox of the other queue.
 	 */
 	local_irq_disable();
 	other->cpu = raw_smp_processor_id();

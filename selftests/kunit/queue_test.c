@@ -303,7 +303,7 @@ static void queue_overdue_tickers_do_not_starve_other_timers(struct kunit *test)
 			branch = theap_heap_parent(branch);
 		if (branch == 4)
 			t[pos].period = 1;
-		/* The entry is not due before its parent, so it stays at the end of the heap. */
+		/* The entry is not due before its parent, so the push leaves it at @pos. */
 		test_start(&t[pos], pos > 7 && branch != 4 ? now + DAY : now - 1000 + pos);
 		KUNIT_ASSERT_EQ(test, t[pos].timer.node.pos, pos);
 	}
@@ -497,7 +497,10 @@ static void record_first_wake(struct theap_waker *waker)
 		called_before_wake = restarted->called;
 }
 
-/* If a batch leaves no due timer, the run calls its wakers before it looks for newly due timers. */
+/*
+ * If a batch leaves no due timer, the run calls its wakers before it reads the clock again to find
+ * newly due timers.
+ */
 static void queue_waker_is_called_before_newly_due_timers(struct kunit *test)
 {
 	struct theap_waker waker = { .function = record_first_wake };
@@ -573,8 +576,9 @@ static void queue_stop_sync_waits_for_function(struct kunit *test)
  * deferred: the queue rests, and the end of the rest arms the hrtimer for the deadline.
  *
  * On a slow machine the account may have repaid each of these calls before the next call.  So
- * the test then uses up the limit by calls that arm no hrtimer, and take less time.  If the host
- * stops the machine before the call that is to be deferred, the test repeats those calls.
+ * after the 20000 calls the test uses up the limit by calls that arm no hrtimer, and take less
+ * time.  If the host stops the machine before the call that is to be deferred, the test repeats
+ * the shorter calls.
  */
 static void queue_notifications_are_charged_to_account(struct kunit *test)
 {

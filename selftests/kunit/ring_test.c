@@ -29,7 +29,7 @@ static struct theap_ring *ring_make(struct kunit *test, u32 slots)
 	return ring;
 }
 
-/* A ring has as many entries as slots, rounded up to a power of 2.  It fills whole pages. */
+/* A ring has as many entries as slots, rounded up to a power of 2, and fills whole pages. */
 static void ring_size_is_a_power_of_2(struct kunit *test)
 {
 	static const u32 sizes[][2] = {
@@ -245,7 +245,7 @@ static void ring_growth_loses_no_number_of_concurrent_cpus(struct kunit *test)
 
 		/*
 		 * Begin in the middle of the ring, so that the first growth may copy up to half of
-		 * the numbers.  With head 0, it would copy none: each number would keep its entry.
+		 * the numbers.  With head 0, the growth would copy none: each would keep its entry.
 		 */
 		ring->tail = ring->mask / 2;
 		ring->shared->tail = ring->tail;

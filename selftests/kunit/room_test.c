@@ -12,7 +12,7 @@
 
 static const struct theap_placement *placement = &theap_default_placement[THEAP_MONOTONIC];
 
-/* The positions of a heap of one segment. */
+/* The number of positions of a heap of one segment. */
 #define POSITIONS	(THEAP_SEGMENT_ENTRIES - THEAP_ROOT)
 
 static u32 nr_reserved(struct theap_queue *queue)
@@ -20,7 +20,7 @@ static u32 nr_reserved(struct theap_queue *queue)
 	return atomic_read(&queue->reserved);
 }
 
-/* Give up reservations that no timer uses. */
+/* Give up @nr positions that the test has reserved without timers. */
 static void unreserve(struct theap_queue *queue, u32 nr)
 {
 	atomic_sub(nr, &queue->reserved);
@@ -45,7 +45,7 @@ static void start_here(struct kunit *test, struct test_timer *t, s64 deadline)
 	KUNIT_ASSERT_PTR_EQ(test, t->timer.queue, test_queue());
 }
 
-/* All positions can be in use.  A stop keeps the reservation. */
+/* All positions of a heap can be in use.  A stopped timer keeps its reservation. */
 static void room_all_timers_start_in_full_heap(struct kunit *test)
 {
 	struct test_timer *t = test_timers(test, POSITIONS);
@@ -255,7 +255,10 @@ static void room_bucket_fits_into_full_heap(struct kunit *test)
 	nr = POSITIONS - THEAP_BUCKETS_GROW * THEAP_BUCKET_ROOM;
 	t = test_timers(test, nr);
 	local_bh_disable();
-	/* Each of these timers gets a bucket.  Most of the next ones share one early bucket. */
+	/*
+	 * Each timer of the first loop gets a bucket of its own.  Most timers of the second loop
+	 * share one early bucket.
+	 */
 	for (i = 0; i < THEAP_BUCKETS_GROW - 2; i++)
 		test_start_slack(&t[i], far + i * NSEC_PER_MSEC, NSEC_PER_MSEC / 2);
 	for (; i < nr - 1; i++)
@@ -288,8 +291,8 @@ static void start_in_buckets(struct kunit *test, struct test_timer *t, unsigned 
 #define KEPT	(4 * THEAP_BUCKETS_GROW)	/* spare buckets that an empty queue may keep */
 
 /*
- * Wait until the queue has only the buckets that it may keep, but 10 s at most.
- * Return: whether that is so.
+ * Wait until the queue has at most KEPT buckets, but 10 s at most.
+ * Return: whether the queue has exactly KEPT buckets.
  */
 static bool buckets_are_freed(void)
 {
@@ -301,7 +304,10 @@ static bool buckets_are_freed(void)
 	return theap_counter(*nr) == KEPT;
 }
 
-/* A second after the last timer with slack has ended, buckets and their positions are freed. */
+/*
+ * A second after the end of the last timer with slack, all buckets but KEPT are freed, and so are
+ * their reserved positions.
+ */
 static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
 {
 	const unsigned int nr = 2 * KEPT;
@@ -315,7 +321,10 @@ static void room_buckets_of_ended_timers_are_freed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_reserved(test_queue()), KEPT * THEAP_BUCKET_ROOM);
 }
 
-/* Buckets are freed a second after their timers have expired, even if the timers still exist. */
+/*
+ * A second after the last timer with slack has expired, all buckets but KEPT are freed, even if the
+ * timers still exist.
+ */
 static void room_buckets_of_expired_timers_are_freed(struct kunit *test)
 {
 	const unsigned int nr = 2 * KEPT;

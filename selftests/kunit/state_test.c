@@ -78,8 +78,8 @@ static const struct {
 };
 
 /*
- * Transitions out of a transient state.  They cannot fail: only the code that has put the
- * timer into this state makes them.
+ * Transitions out of a transient state.  Such a transition cannot fail: only the code that has put
+ * the timer into the transient state makes it.
  */
 static const struct {
 	void (*leave)(atomic_t *status);
