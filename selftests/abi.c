@@ -162,7 +162,7 @@ FIXTURE_TEARDOWN(abi)
 	close(self->fd);
 }
 
-/* Fill most outputs with a pattern: REFUSED() notices if a refused call sets one of them to 0. */
+/* Fill most outputs with POISON, so that REFUSED() notices if a refused call sets one to 0. */
 static void poison(unsigned int request, void *arg)
 {
 	switch (request) {
@@ -289,7 +289,7 @@ TEST_F(abi, setup_refuses_bad_arguments)
 	EXPECT_EQ(1, th_stop(self->raw, info.max_slots - 1));
 }
 
-/* SETUP returns the layout of mapped memory, whether or not the program asks for it. */
+/* SETUP returns the layout of mapped memory, whether @layout is 0 or TIMERHEAP_LAYOUT. */
 TEST_F(abi, setup_returns_layout_of_mapped_memory)
 {
 	for (uint32_t asked = 0; asked <= TIMERHEAP_LAYOUT; asked += TIMERHEAP_LAYOUT) {
@@ -350,7 +350,7 @@ TEST_F(abi, setup_refuses_read_only_descriptor)
 	close(fd);
 }
 
-/* The module parameter max_slots limits the slots of a context.  Above 2^24 it counts as 2^24. */
+/* The module parameter max_slots limits the slots of a context.  A value above 2^24 means 2^24. */
 #define MAX_SLOTS	TH_PARAMETERS "max_slots"
 #define SLOTS_LIMIT	(1U << 24)
 
@@ -510,7 +510,7 @@ TEST_F(abi, modify_refuses_bad_arguments)
 	for (int slot = 1; slot < 3; slot++)
 		REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 			.slot = slot, .flags = TIMERHEAP_IF_PENDING });
-	/* With pages of 4 KiB, the last slot is in a page of slots that no call has used yet. */
+	/* The last slot is idle, too.  With pages of 4 KiB, no call has used its page of slots. */
 	REFUSED(ENOENT, self->fd, TIMERHEAP_IOC_MODIFY, (struct timerheap_modify){
 		.slot = SLOTS - 1, .flags = TIMERHEAP_IF_PENDING });
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_MODIFY, BAD));
@@ -532,7 +532,7 @@ TEST_F(abi, get_refuses_bad_arguments)
 	EXPECT_EQ(USER, get.user_data);
 	EXPECT_LT(0, get.remaining);
 	EXPECT_GE(1000 * SEC, get.remaining);
-	/* GET writes every output. */
+	/* GET writes every output: they are all 0 if the slot was never started. */
 	memset(&get, POISON, sizeof(get));
 	get.slot = SLOTS - 1;
 	get.flags = 0;
@@ -563,7 +563,7 @@ TEST_F(abi, wait_refuses_bad_arguments)
 	EXPECT_EQ(-EFAULT, call(self->fd, TIMERHEAP_IOC_WAIT, self->readonly));
 	for (unsigned int i = 0; i < sizeof(event); i++)
 		EXPECT_EQ(POISON, ((char *)&event)[i]);
-	/* read() keeps an event that it could not copy. */
+	/* read() keeps an event that it could not copy: the teardown reads that event. */
 	EXPECT_EQ(-1, read(self->fd, self->readonly, sizeof(event)));
 	EXPECT_EQ(EFAULT, errno);
 }
@@ -702,7 +702,7 @@ TEST_F(abi, modify_keeps_slack_and_user_data)
 }
 
 /*
- * Arrays with less room than the argument @nr of the call.  @nr is ALL, but at most FIT entries
+ * Arrays that are shorter than the call's argument @nr states: @nr is ALL, but at most FIT entries
  * fit into the array.  Unmapped memory follows the array.
  */
 #define FIT	20
@@ -726,7 +726,7 @@ FIXTURE_SETUP(short_array)
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, self->memory);
 	self->end = self->memory + self->page;
-	/* Unmap the page: User Mode Linux ignores PROT_NONE when the kernel copies. */
+	/* Unmap the second page: in User Mode Linux, PROT_NONE does not stop a kernel's copy. */
 	ASSERT_EQ(0, munmap(self->end, self->page));
 }
 

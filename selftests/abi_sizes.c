@@ -67,7 +67,7 @@ FIXTURE_SETUP(abi_sizes)
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, self->memory);
 	self->end = self->memory + self->page;
-	/* Unmap the page: User Mode Linux ignores PROT_NONE when the kernel copies. */
+	/* Unmap the second page: in User Mode Linux, PROT_NONE does not stop a kernel's copy. */
 	ASSERT_EQ(0, munmap(self->end, self->page));
 }
 
@@ -136,8 +136,8 @@ static bool filled(const char *from, const char *to, char byte)
 }
 
 /*
- * No structure of the header is shorter than the minimum.  The kernel refuses a shorter structure,
- * so a program that is built with such a header could not make the call.
+ * No structure of <linux/timerheap.h> is shorter than the shortest one that the kernel accepts.
+ * Otherwise a program that is built with this header could not make the call.
  */
 TEST_F(abi_sizes, no_structure_of_header_is_shorter_than_minimum)
 {
@@ -150,8 +150,8 @@ TEST_F(abi_sizes, no_structure_of_header_is_shorter_than_minimum)
 }
 
 /*
- * A structure that is shorter than the minimum is refused, and not written.  If missing fields
- * counted as 0, a short STOP would stop slot 0.
+ * The kernel refuses a structure that is shorter than the minimum, and does not write to it.  If
+ * missing fields counted as 0, a short STOP would stop slot 0.
  */
 TEST_F(abi_sizes, call_refuses_structure_shorter_than_minimum)
 {
@@ -186,7 +186,7 @@ TEST_F(abi_sizes, call_fills_shorter_structure_up_to_its_end)
 			EXPECT_TRUE(filled(arg - 32, arg, POISON));
 			if (size == _IOC_SIZE(c->command))
 				memcpy(whole, arg, size);
-			/* The counters of INFO change; the fields before them do not. */
+			/* Leave out the counters at the end of INFO, which may change. */
 			EXPECT_EQ(0, memcmp(whole, arg, c->command == TIMERHEAP_IOC_INFO ?
 						       c->minimum : size));
 		}
