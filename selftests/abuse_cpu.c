@@ -53,8 +53,8 @@ FIXTURE_SETUP(abuse)
 	self->seconds = th_seconds(4);
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*
-	 * A few seconds after boot, the kernel measures the frequency of a clock that counts
-	 * instructions.  Wait until it has done so.
+	 * A few seconds after boot, the kernel measures the frequency of the clock that counts
+	 * instructions.  Wait for that measurement: before it, the clock is not exact.
 	 */
 	if (self->exact)
 		nap(5 * SEC);
@@ -82,12 +82,12 @@ FIXTURE_TEARDOWN(abuse)
 struct load {
 	const char *name;
 	void (*work)(const struct abuse *abuse);
-	int nr;			/* as in struct abuse */
+	int nr;			/* slots, threads or epoll entries of a process */
 	int cpu;		/* the CPU on which the processes run */
-	int users;		/* how many users; each has one process */
-	bool stopped;		/* the processes are stopped when they have begun */
+	int users;		/* number of users; each has one process */
+	bool stopped;		/* SIGSTOP stops the processes when their work has begun */
 	bool wakes;		/* each event wakes many threads of the processes */
-	int seconds;		/* how long to measure if exact; 0: 0.5 s */
+	int seconds;		/* time to measure with TIMERHEAP_EXACT=, in s; 0: 0.5 s */
 };
 
 /* Set the real-time priority of the test; 0: none.  Return: 0 or -1. */
@@ -114,14 +114,13 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
 }
 
 /*
- * Count rounds beside a load.  Before the count, wait, so that the load uses up the burst of CPU
- * time that the limits permit.
+ * Count the rounds of a loop of this process beside a load.  Before the count, wait, so that the
+ * load uses up the burst of CPU time that the limits permit.
  *
  * A load that computes needs CPU time, too.  The scheduler shares a CPU evenly only over a long
  * time.  So the test takes the CPU for 5 ms by its priority, leaves it to the load for 5 ms, and
- * repeats both.
- * Usually that priority is a nice value, since on PREEMPT_RT a real-time priority can delay
- * softirqs, and so the runs that the test measures.
+ * repeats both.  Usually that priority is a nice value, since on PREEMPT_RT a real-time priority
+ * can delay softirqs, and so the runs that the test measures.
  *
  * If a load wakes many threads, the scheduler lets some of them run despite the nice value.  But
  * the test is to measure only the cost of the wake-ups.  So for such a load the test has a
@@ -131,7 +130,7 @@ static bool start_load(struct _test_data_abuse *self, const struct load *load, b
  */
 static uint64_t rounds_beside(struct _test_data_abuse *self, const struct load *load, bool harmless)
 {
-	/* A loose bound needs fewer spans of 10 ms. */
+	/* The loose bound, without TIMERHEAP_EXACT=, needs few spans.  A span takes 10 ms. */
 	int spans = !self->exact ? 20 : load->seconds ? load->seconds * 100 : 50;
 	uint64_t rounds = 0;
 
@@ -157,7 +156,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 
 		if (load.cpu >= self->cpus)
 			continue;
-		/* Reduce a load that takes too long if th_slow(), or without TIMERHEAP_EXACT=. */
+		/* Reduce a load that takes long on a slow module or without TIMERHEAP_EXACT=. */
 		if ((th_slow() || (load.seconds && !self->exact)) && load.nr > ABUSE_CROWD)
 			load.nr = ABUSE_CROWD;
 		beside_twin = rounds_beside(self, &load, true);
@@ -173,7 +172,7 @@ static void measure_shares(struct __test_metadata *_metadata, struct _test_data_
 #define MEASURE_SHARES(loads) \
 	measure_shares(_metadata, self, loads, sizeof(loads) / sizeof(*(loads)))
 
-/* The process with the tickers is stopped, and takes no event.  So their checks back off. */
+/* The processes with the tickers are stopped, and take no events.  So the tickers back off. */
 TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
 {
 	static const struct load loads[] = {
@@ -190,7 +189,7 @@ TEST_F_TIMEOUT(abuse, unread_tickers_leave_cpu_to_tasks, 240)
 	MEASURE_SHARES(loads);
 }
 
-/* These loads do not back off, but the limit user_cpu_percent bounds their CPU time. */
+/* The timers of these loads do not back off, but user_cpu_percent limits their CPU time. */
 TEST_F_TIMEOUT(abuse, timers_that_do_not_back_off_leave_cpu_to_tasks, 240)
 {
 	static const struct load loads[] = {
@@ -283,7 +282,7 @@ static struct victim measure_victim(struct __test_metadata *_metadata,
 		EXPECT_EQ(1, event.expirations);
 		EXPECT_EQ(deadline, event.deadline);
 		EXPECT_LE(event.deadline, event.fired);
-		/* Keep the last events of a long measurement. */
+		/* Keep the lateness of the last EVENTS_MAX events. */
 		late[victim.events++ % EVENTS_MAX] = event.fired - event.deadline;
 	}
 	if (victim.events)
@@ -303,7 +302,7 @@ static struct victim victim_beside(struct __test_metadata *_metadata, struct _te
 
 	if (harmless && seconds > TWINS_SECONDS_MAX)
 		seconds = TWINS_SECONDS_MAX;
-	/* Stop each abuser when it has begun, so that it does not delay the start of the next. */
+	/* Stop each abuser when it has begun, so that it does not delay the start of others. */
 	for (int i = 0; i < nr; i++) {
 		struct abuse abuse = abuses[i];
 
@@ -322,7 +321,7 @@ static struct victim victim_beside(struct __test_metadata *_metadata, struct _te
 	return victim;
 }
 
-/* Return: the events of the victim in 1000 s. */
+/* Return: the rate of the victim's events, in events per 1000 s. */
 static uint64_t rate(const struct victim *victim)
 {
 	return victim->events * 1000 * SEC / (victim->span + 1);
@@ -337,8 +336,8 @@ static uint64_t rate(const struct victim *victim)
  *
  * If the clock counts instructions, and @punctual is set, the test also bounds the p99 of the
  * lateness of the victim's timers.  Beside the abusers, that p99 may be at most twice the p99
- * beside the twins, plus the time of one run: a run of an abuser's timers may come first if they
- * are due at the same time as the victim's timer.
+ * beside the twins, plus the time of one run: a run of an abuser's timers may be first if they are
+ * due at the same time as the victim's timer.
  *
  * If the clock does not count instructions, one of three attempts must succeed in the comparison of
  * how many timers expire: the host may be busier in one measurement than in the other.  If the
@@ -384,7 +383,7 @@ TEST_F_TIMEOUT(abuse, postponed_timers_delay_no_other_user, 240)
 	compare_victims(_metadata, self, abuses, 2, true);
 }
 
-/* Eight threads change one slot. */
+/* Eight threads of one user change one slot of that user, whose timer is queued on CPU 0. */
 TEST_F_TIMEOUT(abuse, slot_changed_by_8_threads_delays_no_other_user, 240)
 {
 	struct abuse abuses[] = { { abuse_hammer, 8, 1 % self->cpus, 0, ABUSE_USER } };

@@ -14,7 +14,7 @@ FIXTURE(abuse_isolated)
 {
 	cpu_set_t isolated, others;
 	int cpu;		/* an isolated CPU */
-	int quiet;		/* an isolcpus= CPU, not 0, to count its interrupts; -1: none */
+	int quiet;		/* a CPU of isolcpus=, not 0, to count its interrupts; -1: none */
 };
 
 FIXTURE_SETUP(abuse_isolated)
@@ -112,7 +112,7 @@ static int64_t function_calls(int cpu)
 
 /*
  * Set up a context of @slots slots, start a timer in its last slot, and close the context.
- * Return: 0 or a negative error.
+ * Return: 0 or -errno.
  */
 static int use_context(clockid_t clock, uint32_t slots)
 {
@@ -129,7 +129,8 @@ static int use_context(clockid_t clock, uint32_t slots)
 /*
  * Permit 3 interrupts in each measurement: now and then the kernel itself calls a function on each
  * CPU.  With this bound the test detects a ring that is one area of vmalloc().  With such a ring,
- * each of the first two loops below causes 5 to 7 more interrupts.  device/ring.c explains why.
+ * each of the first two elements of loops[] causes 5 to 7 more interrupts.  device/ring.c explains
+ * why.
  */
 #define CALLS_OF_KERNEL	3
 

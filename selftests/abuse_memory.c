@@ -100,17 +100,17 @@ static int start_one(void)
 
 struct child {
 	pid_t pid;
-	int to, from;		/* pipes */
+	int to, from;		/* ends of two pipes: write to the process, read from it */
 };
 
-/* Send @value to the other side of a pair of pipes, which waits for it in take(). */
+/* Send @value over a pipe to the other process, which waits for the value in take(). */
 static void give(int to, int64_t value)
 {
 	if (write(to, &value, sizeof(value)) != sizeof(value))
 		_exit(99);
 }
 
-/* Wait for the other side.  Return: the value that it has sent; -1: the other side has ended. */
+/* Wait for a value of the other process.  Return: the value; -1: that process has ended. */
 static int64_t take(int from)
 {
 	int64_t value;
@@ -118,7 +118,7 @@ static int64_t take(int from)
 	return read(from, &value, sizeof(value)) == sizeof(value) ? value : -1;
 }
 
-/* Start a child that calls @function. */
+/* Start a child that calls @function and then exits.  Two pipes connect it to this process. */
 static struct child child_start(void (*function)(struct child *parent))
 {
 	int down[2], up[2];
@@ -150,7 +150,7 @@ static void child_end(struct child *child)
 	waitpid(child->pid, NULL, 0);
 }
 
-/* Map the IDs from 0 on of a child's new user namespace to those from @first on. */
+/* Map the IDs 0 to 65535 of a child's new user namespace to the IDs from @first on. */
 static int map_ids(pid_t pid, unsigned int first)
 {
 	static const char *const maps[] = { "uid_map", "gid_map" };
@@ -168,7 +168,10 @@ static int map_ids(pid_t pid, unsigned int first)
 	return 0;
 }
 
-/* In a child: enter a new user namespace, and change to its user @uid. */
+/*
+ * In a child: enter a new user namespace, wait until the parent has mapped its IDs by let_enter(),
+ * and change to its user @uid.  Return: whether all of that has succeeded.
+ */
 static bool enter_namespace(struct child *parent, uid_t uid)
 {
 	if (unshare(CLONE_NEWUSER)) {
@@ -180,7 +183,10 @@ static bool enter_namespace(struct child *parent, uid_t uid)
 	return !setgid(uid) && !setuid(uid);
 }
 
-/* In the parent: let a child enter a new user namespace with IDs from @first on. */
+/*
+ * In the parent: when a child has entered a new user namespace by enter_namespace(), map its IDs to
+ * those from @first on.  Return: 0 or -errno.
+ */
 static int64_t let_enter(struct child *child, unsigned int first)
 {
 	int64_t ret = take(child->from);
@@ -209,7 +215,7 @@ static void start_and_report(struct child *parent)
 
 FIXTURE(abuse_memory)
 {
-	int mode;		/* of the device before the test */
+	int mode;		/* file mode of the device before the test */
 };
 
 FIXTURE_SETUP(abuse_memory)
@@ -279,7 +285,7 @@ TEST_F_TIMEOUT(abuse_memory, memory_of_contexts_is_charged_to_cgroup_of_task, TI
 	EXPECT_EQ(0, rmdir(CGROUP));
 }
 
-/* Set up two contexts of the maximum size, use no slot, and keep the contexts. */
+/* As the user "nobody": set up two contexts of the maximum size, use no slot, and keep both. */
 static void nobody_reserves(struct child *parent)
 {
 	if (!th_become_nobody())
@@ -309,7 +315,7 @@ static void user_creates_namespace(struct child *parent, uid_t inner)
 {
 	if (setgid(OWNER) || setuid(OWNER))
 		return;
-	/* After setuid(), only root may write the ID maps of this process: let_enter() does so. */
+	/* After setuid(), only root may write the ID maps of this process: the parent is root. */
 	enter_namespace(parent, inner);
 }
 
@@ -361,7 +367,10 @@ static void container_starts(struct child *parent)
 		start_and_report(parent);
 }
 
-/* Take all memory, and then try to start a timer in a namespace within the container's. */
+/*
+ * In a container: take all memory that the limit allows, and report the error.  Then try to start a
+ * timer in a user namespace within that of the container, and report the result.
+ */
 static void container_nests(struct child *parent)
 {
 	int error;
@@ -399,7 +408,7 @@ TEST_F_TIMEOUT(abuse_memory, nested_user_namespace_shares_memory_limit_of_contai
 	child_end(&child);
 }
 
-/* Touch 20 MB of memory, and again whenever the parent asks.  Report when each touch is done. */
+/* Write to 20 MiB of memory, again whenever the parent asks.  Report the end of each write. */
 static void innocent(struct child *parent)
 {
 	const size_t size = 20 << 20;
@@ -509,8 +518,8 @@ TEST_F_TIMEOUT(abuse_memory, info_shows_nothing_of_other_users, TIME_LIMIT)
 }
 
 /*
- * Close @fd, but let a kernel thread make the last close of its file, as io_uring does for each
- * file that is registered.  Return: 0 or -errno.
+ * Close @fd, but let a kernel thread release its file: register the file with an io_uring, and
+ * close the io_uring, too.  Return: 0 or -errno.
  */
 static int close_by_kernel_thread(int fd)
 {
@@ -551,7 +560,7 @@ TEST_F_TIMEOUT(abuse_memory, release_of_context_with_many_timers_delays_no_other
 	ASSERT_EQ(0, read(ends[0], &byte, 1));
 	left = th_entries(watch);
 	EXPECT_LT(before, left);
-	/* On a debug kernel the release may take longer than LOST.  Wait while it progresses. */
+	/* On a debug kernel the release may take longer than LOST: wait while entries decrease. */
 	do {
 		left = th_entries(watch);
 		TH_WAIT_UNTIL(th_entries(watch) == before);

@@ -8,15 +8,15 @@
 #include "timerheap_test.h"
 
 /*
- * The hostile processes, the peers, set the head of the ring so that it has this many entries.  A
- * call needs several ms to remove all of them.  So the call rarely finds the ring empty, even if
+ * The hostile processes, the peers, set the head so that the ring seems to have this many entries.
+ * A call needs several ms to remove all of them.  So the call rarely finds the ring empty, even if
  * the host stops the peers for a moment.
  */
 #define SLOTS	(1 << 16)
 #define PEERS	2			/* hostile processes */
 #define TIMEOUT	(10 * MSEC)
 
-/* If a call lasts this long, even on an emulated debug kernel, its timeout does not bound it. */
+/* A call that lasts this long does not end at its timeout, even on an emulated debug kernel. */
 #define TOO_LONG	(10 * SEC)
 
 FIXTURE(abuse_ring)

@@ -4,8 +4,9 @@
  *
  * A test describes an abuser by a struct abuse, starts it with abusers_start(), measures what
  * other users still get, and kills it with abusers_end().  Each abuser has a harmless twin.  The
- * twin uses its CPU in about the same way.  But it does not call KICK, and the kernel checks none
- * of its timers.  So a test can compare what other users get beside the abuser and beside the twin.
+ * twin uses its CPU in about the same way.  But the twin does not call KICK, and the kernel checks
+ * none of its timers.  So a test can compare what other users get beside the abuser and beside the
+ * twin.
  */
 #ifndef ABUSE_TEST_H
 #define ABUSE_TEST_H
@@ -28,9 +29,9 @@ struct abuse {
 	void (*work)(const struct abuse *abuse);	/* what the abuser does */
 	int nr;				/* how many slots, threads or epoll entries */
 	int cpu;			/* the CPU on which the process runs */
-	int queue;			/* the CPU on which its timers are queued */
+	int queue;			/* the CPU on which the timers are queued */
 	uid_t user;
-	bool harmless;			/* be the harmless twin */
+	bool harmless;			/* the process is the harmless twin of the abuser */
 	int ready;			/* the end of a pipe to which abuse_ready() writes */
 };
 
@@ -41,7 +42,7 @@ struct abuse {
 struct abusers {
 	int nr;
 	pid_t pids[ABUSERS_MAX];
-	int mode;			/* of the device, before abusers_permit() */
+	int mode;			/* file mode of the device before abusers_permit() */
 };
 
 /* Let all users open the device.  Return: 0 or -errno. */
@@ -79,7 +80,7 @@ static inline bool abuse_become(const struct abuse *abuse)
 	       !prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Start an abuser.  Return: whether it has begun its work within 200 s. */
+/* Start an abuser, and wait.  Return: whether its work has begun within 200 s. */
 static inline bool abusers_start(struct abusers *abusers, struct abuse abuse)
 {
 	struct pollfd begun = { .events = POLLIN };
@@ -178,7 +179,7 @@ static inline void abuse_ready(const struct abuse *abuse)
 	close(abuse->ready);
 }
 
-/* Map a context of @nr slots whose timers are queued on @abuse->queue.  Run on @abuse->cpu. */
+/* Map a context of @nr slots, with timers queued on @abuse->queue.  Then run on @abuse->cpu. */
 static inline struct th_map abuse_map(const struct abuse *abuse, uint32_t nr)
 {
 	struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = nr,
@@ -222,7 +223,7 @@ static inline void abuse_start_tickers(struct th_map *map)
 			};
 		if (th_batch(map->fd, ops, n) != n)
 			_exit(1);
-		/* BATCH also counts starts that were refused. */
+		/* The result of BATCH counts refused starts, too: check each @result. */
 		for (int i = 0; i < n; i++)
 			if (ops[i].result < 0)
 				_exit(1);
@@ -266,8 +267,9 @@ static inline void abuse_read_tickers(const struct abuse *abuse)
 }
 
 /*
- * Keep storing deadlines 50 us ahead, 3 us apart.  Each check of a slot finds a later deadline, so
- * the kernel checks the slot again at that deadline.  The harmless twin never queues its slots.
+ * Keep storing deadlines that are 50 us ahead of the clock, and 3 us apart from slot to slot.  Each
+ * check of a slot finds a later deadline, so the kernel checks the slot again at that deadline.
+ * The harmless twin never starts its slots, so the kernel does not check them.
  */
 static inline void abuse_store_ahead(const struct abuse *abuse)
 {
@@ -287,8 +289,8 @@ static inline void abuse_store_ahead(const struct abuse *abuse)
 }
 
 /*
- * Move one timer earlier by KICK, again and again.  It never expires.  Each KICK may notify the
- * CPU of the queue.
+ * Move one timer earlier by KICK, again and again.  The timer is never due.  Each KICK may notify
+ * the CPU of the queue.
  */
 static inline void abuse_move_earlier(const struct abuse *abuse)
 {
@@ -339,7 +341,7 @@ static inline void abuse_start_soon(const struct abuse *abuse)
 	abuse_kick_crowd(abuse, MSEC + ABUSE_CROWD * 3 * USEC, -3 * USEC);
 }
 
-/* Kick slots that are due within 1 ms. */
+/* Kick ABUSE_CROWD slots that are due within 1 ms, again and again. */
 static inline void abuse_kick_due(const struct abuse *abuse)
 {
 	abuse_kick_crowd(abuse, 0, USEC);
@@ -424,7 +426,7 @@ static inline void abuse_start_and_drain(const struct abuse *abuse)
 	}
 }
 
-/* A thread: wait for the descriptor @arg in an epoll instance, again and again. */
+/* Thread function: wait for the descriptor @arg by an epoll instance of its own, repeatedly. */
 static inline void *abuse_await(void *arg)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -458,8 +460,8 @@ static inline void abuse_wake_threads_by(const struct abuse *abuse, struct th_ma
 
 /*
  * Have one ticker.  For each event the kernel visits @abuse->nr entries of an epoll instance that
- * no thread waits for.  Each entry is for a copy of @fd, which is as in abuse_wake_threads_by().
- * There are fewer entries if the user reaches the kernel's limit of entries.
+ * no thread waits for.  Each entry is for a copy of @fd: the descriptor of the ticker's context, or
+ * the eventfd of that context.  There are fewer entries if the user reaches the kernel's limit.
  */
 static inline void abuse_wake_entries_by(const struct abuse *abuse, struct th_map *map, int fd)
 {
@@ -510,7 +512,7 @@ static inline void abuse_wake_entries_eventfd(const struct abuse *abuse)
 	abuse_wake_entries_by(abuse, &map, abuse_eventfd(&map));
 }
 
-/* The arguments of abuse_hammer_slot(), a thread. */
+/* The argument of the thread function abuse_hammer_slot(). */
 struct abuse_hammer {
 	const struct abuse *abuse;
 	struct th_map *map;
@@ -545,8 +547,8 @@ static inline void *abuse_hammer_slot(void *arg)
 }
 
 /*
- * Change one slot from @abuse->nr threads at once: by START, MODIFY, KICK and stores.  The threads
- * run on the CPUs from @abuse->cpu on.
+ * Change one slot from @abuse->nr threads at once: by START, MODIFY, KICK and stores, or only by
+ * stores in the harmless twin.  The threads run on the CPUs from @abuse->cpu on.
  */
 static inline void abuse_hammer(const struct abuse *abuse)
 {
