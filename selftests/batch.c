@@ -79,7 +79,7 @@ TEST_F(batch, operations_take_effect_in_order)
 	EXPECT_EQ(USER + 2, event.user_data);
 }
 
-/* A refused operation has its error in @result and changes nothing.  BATCH executes the rest. */
+/* A refused operation has its error in @result and changes nothing; BATCH executes the others. */
 TEST_F(batch, refused_operation_does_not_stop_the_batch)
 {
 	struct timerheap_op start = op_start(0, SEC), stop = op_stop(0);
@@ -342,7 +342,7 @@ TEST_F(eventfd, each_call_or_run_with_events_adds_1_to_eventfd)
 
 	ASSERT_EQ(0, th_eventfd(self->fd, self->eventfd));
 	EXPECT_EQ(0, read_count(self->eventfd));
-	/* Each START with a span of 0 adds an event before it returns. */
+	/* Each START with a span of 0 ns adds an event, and 1 to the eventfd, in the call. */
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(0, th_start(self->fd, i, 0));
 	EXPECT_EQ(3, read_count(self->eventfd));
@@ -439,8 +439,8 @@ TEST_F(eventfd, registration_signals_eventfd_if_events_are_unread)
 }
 
 /*
- * Contexts can share an eventfd.  Each START here makes one event within the call, and so adds 1.
- * In semaphore mode each of these events permits one read of the eventfd.
+ * Contexts can share an eventfd.  Each START of this test makes one event, and so adds 1 to the
+ * eventfd.  In semaphore mode each event permits one read of the eventfd.
  */
 TEST_F(eventfd, events_of_several_contexts_signal_one_eventfd)
 {
@@ -464,7 +464,7 @@ TEST_F(eventfd, events_of_several_contexts_signal_one_eventfd)
 	close(semaphore);
 }
 
-/* Each run or call that adds an event is an edge for epoll, also if the eventfd is not read. */
+/* Each run or call that adds an event makes an epoll edge, also if the eventfd is not read. */
 TEST_F(eventfd, each_call_or_run_with_events_makes_an_epoll_edge)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET }, got;
@@ -481,7 +481,7 @@ TEST_F(eventfd, each_call_or_run_with_events_makes_an_epoll_edge)
 	close(epoll);
 }
 
-/* Replace the eventfd 300 times: by self->eventfd, by none, and by another one, in turn. */
+/* Thread function: register self->eventfd, no eventfd and another one in turn, 300 times. */
 static void *change_eventfds(void *arg)
 {
 	struct _test_data_eventfd *self = arg;
@@ -545,7 +545,7 @@ TEST_F_TIMEOUT(eventfd, close_of_context_or_eventfd_during_expiry_leaves_no_time
 		nap(round % 3 * MSEC);
 		close(round % 2 ? eventfd_fd : fd);
 	}
-	/* Timers of contexts closed before this test may be removed meanwhile: permit fewer. */
+	/* @before may count timers of closed contexts, which are removed later: permit fewer. */
 	EXPECT_GE(before, th_wait_entries(self->fd, before));
 }
 

@@ -2,9 +2,10 @@
 /*
  * Churners: threads that start, modify and stop timers at random, each on its own slots.
  *
- * A test starts churners, disturbs them, for example by CPU hotplug, and ends them.  Each start or
- * modify begins an arming.  An arming ends when its timer is started, modified or stopped again, or
- * expires.  At the end as many armings must have ended as have begun.
+ * A test starts churners, disturbs them, for example by CPU hotplug, and ends them.  Other than in
+ * <linux/timerheap.h>, each start or modify counts as a new arming here, also of a pending timer.
+ * An arming ends when its timer is started, modified or stopped again, or expires.  At the end as
+ * many armings must have ended as have begun.
  */
 #ifndef CHURN_TEST_H
 #define CHURN_TEST_H
@@ -15,9 +16,9 @@
 #define TH_CHURNERS_MAX		8
 
 /*
- * One thread.  It uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts its armings.  @ended
- * counts the armings for which a call of the thread found the timer pending, or discarded its
- * expiration.
+ * One thread, which uses TH_CHURN_SLOTS slots from slot @base on.  @armed counts the armings of the
+ * thread.  @ended counts those for which a later call of the thread found the timer pending, or
+ * discarded the expiration of the timer.
  */
 struct th_churner {
 	pthread_t thread;
@@ -64,7 +65,7 @@ static inline void *th_churn(void *arg)
 	return NULL;
 }
 
-/* Start @nr churners on the slots of @fd; if @pin, churner n runs on CPU n. */
+/* Start @nr churners on the slots of @fd; if @pin is true, churner n runs on CPU n. */
 static inline void th_churners_start(struct th_churners *churners, int fd, int nr, bool pin)
 {
 	*churners = (struct th_churners){ .fd = fd, .nr = nr };

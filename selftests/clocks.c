@@ -108,7 +108,7 @@ TEST_F(clock, wait_for_past_time_returns_at_once)
 FIXTURE(step)
 {
 	int real, mono, boot;
-	int64_t offset;		/* CLOCK_REALTIME - CLOCK_MONOTONIC */
+	int64_t offset;		/* CLOCK_REALTIME minus CLOCK_MONOTONIC before the test, in ns */
 };
 
 FIXTURE_SETUP(step)
@@ -227,19 +227,19 @@ TEST_F(step, relative_timer_expires_by_stepped_clock_unlike_timerfd)
 
 	ASSERT_EQ(0, timerfd_settime(back, 0, &near, NULL));
 	ASSERT_EQ(0, th_start(self->mono, 1, SEC));
-	/* This deadline is so far ahead that it has not passed when the clock is stepped. */
+	/* The deadline is 100 s ahead, so it has not passed when the clock is stepped. */
 	ASSERT_EQ(0, th_start(self->real, 0, 100 * SEC));
 	ASSERT_EQ(0, clock_step(-1000 * SEC));
 	EXPECT_TRUE(system_readable(back, LOST / MSEC));
 	ASSERT_EQ(1, th_event(self->mono, &event));
 	EXPECT_LT(1000 * SEC, (int64_t)th_get(self->real, 0).remaining);
+	ASSERT_EQ(0, clock_step(1000 * SEC));
+	ASSERT_EQ(1, th_stop(self->real, 0));
+	EXPECT_FALSE(system_readable(forward, 0));
 	/*
 	 * WAIT converts a relative timeout to an absolute time, too.  So a step beyond that time
 	 * ends the WAIT.
 	 */
-	ASSERT_EQ(0, clock_step(1000 * SEC));
-	ASSERT_EQ(1, th_stop(self->real, 0));
-	EXPECT_FALSE(system_readable(forward, 0));
 	EXPECT_EQ(0, wait_across_step(self->real, 1000 * SEC, 0, 1001 * SEC));
 	close(forward);
 	close(back);
@@ -268,7 +268,7 @@ TEST_F(step, step_forward_ends_absolute_wait)
 	EXPECT_LE(at, clock_now(CLOCK_REALTIME));
 }
 
-/* @fd: a context that reports steps.  @offset: CLOCK_REALTIME - CLOCK_MONOTONIC at the start. */
+/* @fd: a context that reports steps.  @offset: realtime_offset() before the test. */
 FIXTURE(cancel_on_set)
 {
 	int64_t offset;
@@ -340,7 +340,7 @@ TEST_F(cancel_on_set, step_is_reported_once)
 		EXPECT_FALSE(system_readable(self->fd, 0));
 		EXPECT_EQ(-EAGAIN, read_event(self->fd));
 	}
-	/* Two steps without a read between them are reported once. */
+	/* Two steps without a read() or WAIT between them are reported once. */
 	ASSERT_EQ(0, clock_step(100 * SEC));
 	ASSERT_EQ(0, clock_step(100 * SEC));
 	ASSERT_EQ(0, th_start(self->fd, 1, 0));
@@ -416,7 +416,7 @@ TEST_F(cancel_on_set, slewing_is_not_reported_as_clock_step)
 	ASSERT_LE(0, adjtimex(&timex));
 }
 
-/* Fork a child that steps the clock after 100 ms. */
+/* Fork a child that steps CLOCK_REALTIME by @by ns after 100 ms. */
 static pid_t step_later(int64_t by)
 {
 	pid_t pid = fork();
@@ -456,7 +456,7 @@ TEST_F(cancel_on_set, step_wakes_wait_poll_and_read_and_signals_eventfd)
 
 /*
  * A step forward or back wakes a sleeping WAIT within 100 ms.  The host may delay some of the
- * wake-ups, so the test requires this of at least 5 of the 9 steps.
+ * wake-ups, so the test requires these 100 ms only of at least 5 of the 9 steps.
  */
 TEST_F(cancel_on_set, step_wakes_sleeping_wait_within_100_ms)
 {
@@ -482,7 +482,7 @@ TEST_F(cancel_on_set, step_wakes_sleeping_wait_within_100_ms)
 	munmap(stepped, getpagesize());
 }
 
-/* The leap second, a step that the kernel makes by itself, wakes a sleeping WAIT. */
+/* An inserted leap second, by which the kernel steps CLOCK_REALTIME back, wakes a WAIT. */
 TEST_F(cancel_on_set, leap_second_wakes_sleeping_wait)
 {
 	struct timex timex = { .modes = ADJ_STATUS, .status = STA_INS };
@@ -490,7 +490,7 @@ TEST_F(cancel_on_set, leap_second_wakes_sleeping_wait)
 	struct timerheap_event event;
 
 	/*
-	 * The kernel inserts the leap second at midnight, so step the clock to 2 s before that.
+	 * The kernel inserts the leap second at midnight, so step the clock to 2 s before it.
 	 * The first WAIT reports this step, and the second WAIT the leap second, a step by -1 s.
 	 */
 	ASSERT_EQ(0, clock_step(day - real % day - 2 * SEC));

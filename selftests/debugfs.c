@@ -82,7 +82,7 @@ static const char *value(const char *line, int nr)
 	return word;
 }
 
-/* Return: the next line; NULL: there is none. */
+/* Return: the line after @line; NULL: @line is the last one. */
 static const char *next_line(const char *line)
 {
 	line = strchr(line, '\n');
@@ -101,7 +101,7 @@ static int64_t sum(const char *text, const char *name)
 	return nr < 0 || uid < 0 ? -1 : all;
 }
 
-/* Return: whether a line has @what in the column @name. */
+/* Return: whether any line of @text has @what in the column @name. */
 static bool has(const char *text, const char *name, const char *what)
 {
 	int nr = column(text, name);
@@ -215,7 +215,7 @@ static bool nobody_has_an_account(void)
 	return ret;
 }
 
-/* INFO's counters of the machine do not decrease when the account of a user is freed. */
+/* INFO's counters of all users together do not decrease when the account of a user is freed. */
 TEST_F_TIMEOUT(debugfs, freed_account_decreases_no_counter, 60)
 {
 	static const size_t counters[] = {
@@ -388,13 +388,13 @@ TEST_F(debugfs, special_characters_in_command_name_are_escaped)
 	close(fd);
 }
 
-/* Shared by a test and its threads, which run until the test sets @stop. */
+/* Shared by a test and its threads, which count their rounds until the test sets @stop. */
 struct background {
 	atomic_bool stop;
 	atomic_uint rounds;
 };
 
-/* Open and close contexts. */
+/* Thread function: in each round open 20 contexts, and close them. */
 static void *open_and_close(void *arg)
 {
 	struct background *background = arg;
@@ -485,10 +485,10 @@ TEST_F(debugfs, only_root_can_read_the_files)
 	EXPECT_EQ(0, status);
 }
 
-/* measure() restarts 1 in DUE slots: few enough that timers expire one by one, not in batches. */
+/* measure() starts 1 in DUE slots again, so few that their timers expire one by one. */
 #define DUE		10
 
-/* Measure the lateness of @slots / DUE timers, whose deadlines are spread over 2 s. */
+/* Start @slots / DUE timers again, with deadlines spread over 2 s.  Return: their lateness. */
 static struct th_lateness measure(struct __test_metadata *_metadata, int fd, uint32_t slots)
 {
 	const uint32_t nr = slots / DUE;
@@ -511,7 +511,7 @@ static struct th_lateness measure(struct __test_metadata *_metadata, int fd, uin
 	return lateness;
 }
 
-/* Read heaps, lateness, contexts, the fdinfo of a context, and INFO, again and again. */
+/* Read heaps, lateness, contexts, the fdinfo of a context, and INFO.  Repeat until killed. */
 static void read_forever(int fd, atomic_ulong *readings)
 {
 	struct timerheap_info info;
@@ -553,8 +553,8 @@ TEST_F_TIMEOUT(debugfs, readers_delay_no_timer, 220)
 	pid_t reader;
 
 	/*
-	 * A few seconds after boot, the kernel measures the frequency of a clock that counts
-	 * instructions.  Wait until it has done so: the clock is exact only then.
+	 * A few seconds after boot, the kernel measures the frequency of the clock that counts
+	 * instructions.  Wait for that measurement: before it, the clock is not exact.
 	 */
 	if (exact)
 		nap(5 * SEC);

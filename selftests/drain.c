@@ -23,16 +23,16 @@
  * advances between the read and the stop of that timer.
  */
 struct trap {
-	int fd;			/* of userfaultfd() */
+	int fd;			/* descriptor of userfaultfd() for @memory */
 	void *memory;
 	size_t size;
 	int context;
 	int64_t until;
 	pthread_t thread;
-	int error;		/* a positive error number */
+	int error;		/* a positive error number; 0: none */
 };
 
-/* Wait for the access, move the clock, and let the access go on. */
+/* Thread function: wait for the first access, advance the clock, and let the access go on. */
 static void *trap_run(void *arg)
 {
 	struct trap *trap = arg;
@@ -101,8 +101,8 @@ static int take_event(int fd, struct timerheap_event *event)
 }
 
 /*
- * A timer that expires after DRAIN has read its deadline, but before DRAIN stops it, has an event.
- * It is not in the array.
+ * A timer that expires after DRAIN has read its deadline, but before DRAIN stops it, has an event,
+ * and is not in the array.
  */
 TEST_F(drain, timer_that_expires_during_drain_has_event)
 {
@@ -212,7 +212,7 @@ TEST_F_TIMEOUT(drain, expiring_timer_is_in_array_of_drain_or_has_event, 120)
 		ASSERT_LE(0, fd);
 		for (int i = 0; i < SLOTS; i++)
 			ASSERT_LE(0, th_start_at(fd, i, at));
-		/* Vary how many timers DRAIN has stopped when the others expire. */
+		/* Call DRAIN 0 to 300 us before @at, so that timers expire during the call. */
 		while (now() < at - round % 16 * 20 * USEC)
 			;
 		drained = th_drain(fd, pending, SLOTS, &first);
