@@ -23,7 +23,7 @@
  * measures their lateness with the limit and without.  Lateness is @fired minus @deadline of an
  * event, so it does not matter when the process of the second user runs.  Meanwhile
  * cyclictest (of the package rt-tests), if it is installed, measures how late a task of high
- * priority gets its CPU.
+ * priority gets its CPU.  With TIMERHEAP_EXACT= the test fails without cyclictest.
  *
  * In the second test the third user must keep a fraction of its CPU.  Many tickers make
  * long runs, which the budget throttles.  A few tickers with different deadlines, a few
@@ -63,8 +63,8 @@ FIXTURE_SETUP(fair)
 	self->seconds = th_seconds(6);
 	self->exact = getenv("TIMERHEAP_EXACT");
 	/*
-	 * A few seconds after boot, the kernel measures the frequency of a clock that counts
-	 * instructions.  Wait until it has done so: the clock is exact only then.
+	 * A few seconds after boot, the kernel measures the frequency of the clock that counts
+	 * instructions.  Wait for that measurement: before it, the clock is not exact.
 	 */
 	if (self->exact)
 		nap(5 * SEC);
@@ -89,8 +89,8 @@ FIXTURE_TEARDOWN(fair)
 }
 
 /*
- * Start a process of the greedy user on the CPU @cpu.  Its timers are queued on the CPU @queue.
- * @nr: as in struct abuse.  Return: whether the process has begun @work.
+ * Start a process of the greedy user on the CPU @cpu, with timers that are queued on the CPU
+ * @queue.  @nr: as in struct abuse.  Return: whether the process has begun @work.
  */
 static bool start_greedy(struct _test_data_fair *self, int cpu, int queue,
 			 void (*work)(const struct abuse *abuse), int nr)
@@ -105,7 +105,7 @@ static bool start_greedy(struct _test_data_fair *self, int cpu, int queue,
  */
 struct latency {
 	FILE *output;
-	int64_t mean, most;		/* the largest of any CPU, in us; -1: not measured */
+	int64_t mean, most;		/* largest mean and maximum of any CPU, in us; -1: none */
 };
 
 static struct latency start_cyclictest(struct _test_data_fair *self)
@@ -233,7 +233,7 @@ TEST_F_TIMEOUT(fair, cpu_limit_of_user_bounds_lateness_of_other_users, 220)
 	if (!self->exact)
 		return;
 	EXPECT_GT(without.timers.median, 4 * with.timers.median);
-	/* With the limit, the second user gets more than half of the events that it had alone. */
+	/* With the limit, the second user has more than half of the events that it has alone. */
 	EXPECT_GT(2 * with.events, alone.events);
 	EXPECT_LT(0, alone.tasks.most);
 	EXPECT_LT(0, without.tasks.most);
@@ -261,7 +261,7 @@ TEST_F_TIMEOUT(fair, runs_leave_a_fifth_of_cpu_to_tasks, 220)
 		void (*work)(const struct abuse *abuse);
 		int nr, cpu;		/* of the process of the greedy user: see start_greedy() */
 		int tasks;		/* tasks that compute on CPU 0, which share the fifth */
-		bool throttled;		/* all runs are throttled */
+		bool throttled;		/* the CPU budget throttles all runs of the load */
 	} loads[] = {
 		{ "1 ticker", abuse_read_tickers, 1, 0, 1 },
 		{ "5 tickers", abuse_read_tickers, 5, 0, 1 },
@@ -313,8 +313,8 @@ static void expect_eperm(void)
 }
 
 /*
- * Return: how many events of ABUSE_CROWD tickers with a period of 1 ms can be taken in 1 s; 0: an
- * error.
+ * Start ABUSE_CROWD tickers with a period of 1 ms, and take events for 1 s.
+ * Return: the number of events; 0: an error.
  */
 static uint64_t count_events(int fd)
 {
@@ -371,7 +371,7 @@ TEST_F_TIMEOUT(fair, unlimited_context_needs_capability_and_has_no_cpu_limit, 12
 	EXPECT_EQ(USEC, info.min_period);
 	EXPECT_EQ(0, th_start_flags(fd, 0, SEC, 1, 0));
 	EXPECT_EQ(USEC, th_get(fd, 0).period);
-	/* Another context keeps the minimum period. */
+	/* A context without the flag keeps its minimum period. */
 	EXPECT_EQ(0, th_start_flags(self->fd, 0, 1000 * SEC, 1, 0));
 	EXPECT_EQ(min_period, th_get(self->fd, 0).period);
 	unlimited = count_events(fd);

@@ -28,9 +28,9 @@
 
 #define SLOTS	1000
 #define FAR	(1000000 * SEC)
-#define FAULTS_MAX	200		/* more faults than any operation here can have */
+#define FAULTS_MAX	200		/* more than the allocations and copies of any operation */
 
-/* The slots whose state is compared.  make_state() brings some of them into different states. */
+/* The slots whose state the tests compare.  make_state() starts slots 0, 1 and 3. */
 static const uint32_t watched[] = { 0, 1, 2, 3, 640, 999 };
 #define WATCHED	ARRAY_SIZE(watched)
 
@@ -50,7 +50,7 @@ struct slot_state {
 struct operation {
 	const char *name;
 	int (*run)(struct state *state);
-	int faults_min;		/* at least this number of faults must be found */
+	int faults_min;		/* least number of allocations plus copies that fail in turn */
 };
 
 static int op_open(struct state *state)
@@ -66,7 +66,7 @@ static int op_setup(struct state *state)
 {
 	int ret = th_setup(state->raw, CLOCK_MONOTONIC, SLOTS);
 
-	/* An earlier SETUP that failed only to copy its answer has set the context up. */
+	/* EBUSY: an earlier SETUP has failed only to copy its answer, and has set @raw up. */
 	return ret == -EBUSY ? 0 : ret;
 }
 
@@ -178,7 +178,7 @@ static int op_batch(struct state *state)
 	};
 	int ret = th_batch(state->map.fd, ops, 3);
 
-	/* Return the first error of an operation. */
+	/* If BATCH succeeds, but an operation of the BATCH fails, return the first such error. */
 	for (int i = 0; i < 3 && ret >= 0; i++)
 		if (ops[i].result < 0)
 			ret = ops[i].result;
@@ -299,8 +299,8 @@ static int make_empty_state(struct state *state)
 }
 
 /*
- * As make_state().  Then change the real user to one that has no account.  A SETUP of @raw makes
- * that account, since a context belongs to the real user of the task that calls SETUP.  The
+ * Do as make_state(), and then change the real user to one that has no account.  A SETUP of @raw
+ * makes that account, since a context belongs to the real user of the task that calls SETUP.  The
  * effective user stays root, so that the next call may change the real user again.
  *
  * Return: 0 or -errno.
@@ -425,7 +425,7 @@ static bool try_fault(struct __test_metadata *_metadata, const struct operation 
 		EXPECT_TRUE(ret == -ENOMEM || ret == -EFAULT)
 			TH_LOG("%s, %d: %s", operation->name, n, strerror(-ret));
 		read_slots(&state, current);
-		/* BATCH and KICK may have executed or checked some entries before the fault. */
+		/* Before the fault BATCH may have executed operations, or KICK checked slots. */
 		EXPECT_TRUE(operation->run == op_batch || operation->run == op_kick ||
 			    !memcmp(before, current, sizeof(before)) ||
 			    (ret == -EFAULT && !memcmp(after, current, sizeof(before))))
@@ -508,8 +508,8 @@ static int start_elsewhere(int fd, uid_t user, int n)
 }
 
 /*
- * A START of a slot that was used before succeeds on any CPU, even if an allocation fails.  It may
- * fail with EFAULT, if a copy fails.
+ * A START of a slot that was used before succeeds on any CPU, even if an allocation fails.  If a
+ * copy fails, that START may fail with EFAULT.
  */
 TEST_F_TIMEOUT(faults, start_of_used_slot_never_lacks_memory, 120)
 {
@@ -554,8 +554,8 @@ TEST_F_TIMEOUT(faults, failed_setup_of_new_user_can_be_repeated, 60)
 }
 
 /*
- * The count of a context's eventfd is the largest that a program can write.  The events of the
- * context still arrive, and no run or call waits until the program reads the eventfd.
+ * The count of a context's eventfd is the largest that a program can write, UINT64_MAX - 1.  The
+ * events of the context still arrive, and no run or call waits until the program reads the eventfd.
  */
 TEST(full_eventfd_blocks_no_run_or_call)
 {

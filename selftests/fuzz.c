@@ -20,8 +20,8 @@
  * fuzzer keeps the call in a corpus, and derives later calls from it.
  *
  * TIMERHEAP_SEED= sets the seed of the random numbers; the interleaving of the threads
- * differs from run to run.  TIMERHEAP_CALLS= sets the number of calls.  TIMERHEAP_BLIND=1
- * disables the corpus.
+ * differs from run to run.  TIMERHEAP_CALLS= sets the number of calls, 6000 by default.
+ * TIMERHEAP_BLIND=1 disables the corpus.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -43,7 +43,7 @@
 #define EDGES		0x10000		/* possible hashes of two code addresses, see kcov_new() */
 #define TRACE		8192		/* words of a thread's kcov buffer: 64 KiB, whole pages */
 
-/* The kinds of calls.  calls[] has the errors of each kind, allowed() those of all kinds. */
+/* The kinds of calls.  calls[] has the permitted errors of a kind, allowed() those of all kinds. */
 enum kind {
 	INFO, SETUP, START, STOP, MODIFY, GET, QUERY, SYNC, GROW, WAIT, DRAIN, KICK, ADVANCE,
 	BATCH, EVENTFD, UNKNOWN, READ, POLL, SCRIBBLE, REMAP, REOPEN, KINDS
@@ -81,7 +81,7 @@ struct request {
 	uint8_t context;
 	uint8_t pointer;	/* selects the address of the array or buffer */
 	uint8_t argument;	/* selects the address of the argument */
-	uint16_t size;		/* of the argument, encoded in the request number */
+	uint16_t size;		/* of the argument in bytes, a part of the request number */
 	uint64_t words[WORDS];
 };
 
@@ -157,7 +157,7 @@ static void *address(struct thread *thread, unsigned int which)
 	switch (which % POINTERS) {
 	case 0: return NULL;
 	case 1: return end;			/* inaccessible */
-	case 2: return end - 24;		/* ends too early */
+	case 2: return end - 24;		/* 24 bytes before inaccessible memory */
 	case 3: return (void *)0xffff888000000000UL;	/* of the kernel, on x86-64 */
 	case 4: return thread->memory + 1;	/* not aligned */
 	default: return thread->memory;
@@ -208,8 +208,8 @@ static uint64_t random_deadline(struct thread *thread)
 }
 
 /*
- * Memory for an argument.  It is at least twice as long as each argument except that of
- * INFO.  So the test notices if a call writes beyond the end of its argument.
+ * Memory that is at least twice as long as each argument except that of INFO.  So the test notices
+ * if a call writes beyond the end of its argument.
  */
 union argument {
 	uint64_t words[2 * WORDS];
@@ -373,8 +373,8 @@ static void next_request(struct thread *thread, struct request *request)
 static bool allowed(const struct request *request, int error)
 {
 	/*
-	 * Any call may fail with these.  EBADF: a random eventfd, or SETUP of a read-only context.
-	 * EFAULT: a random address.  E2BIG: a random size.  ENOTTY: a size of 0.
+	 * Errors of any call.  EBADF: a random eventfd, or SETUP of a read-only context.  EFAULT: a
+	 * random address.  E2BIG: a random size.  ENOTTY: a size of 0.
 	 */
 	if (error == EBADF || error == ENOTTY || error == EFAULT || error == E2BIG)
 		return true;
@@ -591,7 +591,7 @@ static void kcov_start(struct thread *thread)
 }
 
 /*
- * Hash each pair of successive code addresses, and count the hashes not seen before.
+ * Hash each pair of successive code addresses of a call, and count the hashes not seen before.
  *
  * Return: whether at least one hash was not seen before.
  */
@@ -751,7 +751,7 @@ FIXTURE_TEARDOWN(fuzz)
 {
 }
 
-/* The time limit is long: a million calls on a kernel with all debugging options take minutes. */
+/* Time limit: 1800 s.  A million calls on a kernel with all debugging options take minutes. */
 TEST_F_TIMEOUT(fuzz, random_calls_fail_as_permitted_and_harm_no_neighbor, 1800)
 {
 	const char *text = getenv("TIMERHEAP_SEED");
