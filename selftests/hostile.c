@@ -19,7 +19,7 @@
 #include "timerheap_test.h"
 
 #define SLOTS	256
-#define ENTRIES	256		/* of the ring */
+#define ENTRIES	256		/* entries of the ring of a context with SLOTS slots */
 #define THREADS	3
 
 /* A mapped context, as arrays of words. */
@@ -86,7 +86,7 @@ static uint64_t random_edge(uint64_t *seed)
 	}
 }
 
-/* Overwrite a word, a slot, or all entries of the ring. */
+/* Overwrite a word of the ring or the slots, a whole slot, or all entries of the ring. */
 static void scribble(struct shared *shared, uint64_t *seed)
 {
 	uint64_t which = random_word(seed), random = random_word(seed);
@@ -282,7 +282,7 @@ TEST_F_TIMEOUT(hostile, attacker_does_not_disturb_other_contexts, 400)
 	if (pid) {
 		int status;
 
-		/* The attacker still runs, since it does not exit by itself. */
+		/* The attacker must still run: it exits only if it cannot begin the attack. */
 		EXPECT_EQ(0, waitpid(pid, &status, WNOHANG));
 		kill(pid, SIGKILL);
 		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
@@ -336,7 +336,7 @@ TEST_F(hostile, checks_caused_by_stores_stay_within_cpu_limit)
 	for (int i = 0; i < BUSY; i++) {
 		numbers[i] = i;
 		shared.slots[i * 8] = now() + 10 * MSEC;
-		shared.slots[i * 8 + 1] = 1;	/* a period: the slot stays armed if it expires */
+		shared.slots[i * 8 + 1] = 1;	/* @period: the slot stays armed if it expires */
 	}
 	begin = now();
 	ASSERT_EQ(0, call(shared.fd, TIMERHEAP_IOC_KICK, &kick));
@@ -381,7 +381,7 @@ TEST_F_TIMEOUT(hostile, reader_of_corrupted_ring_can_be_killed, 400)
 				_exit(1);
 		}
 	}
-	/* The head is far behind the tail, and the entries are numbers of no slot. */
+	/* Keep the head far behind the tail, and fill the ring with numbers of no slot. */
 	for (int64_t end = now() + 300 * MSEC; now() < end;) {
 		__atomic_store_n(&shared.ring[0], -200, __ATOMIC_RELAXED);
 		memset(shared.map.ring->slots, 0x01, ENTRIES * sizeof(uint32_t));

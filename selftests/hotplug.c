@@ -3,8 +3,8 @@
  * CPUs go offline and come online while timers are pending.
  *
  * While a CPU is offline, another CPU drives its heaps.  Each timer must expire once and not
- * early, on any CPU.  The tests need root and CPUs that can go offline.  At the end all CPUs are
- * online again, even if a check has failed.
+ * early, on any CPU.  The tests need root and CPUs that can go offline.  The teardown brings all
+ * CPUs online again, even if a check has failed.
  *
  * At least one CPU must stay online.  If CPU 0 cannot go offline, as on x86, CPU 0 stays online.
  * Otherwise the last CPU stays online, so that CPU 0 goes offline, too.
@@ -104,7 +104,8 @@ TEST_F_TIMEOUT(hotplug, timers_of_offline_cpu_expire_once, 60)
 
 /*
  * After CPUs have been offline, each CPU drives its own heap again, with all timers that were
- * started on it.  TIMERHEAP_CYCLES sets how often all CPUs but one go offline and online.
+ * started on that CPU.  TIMERHEAP_CYCLES= sets how often all CPUs but one go offline and online: 3
+ * times by default.
  */
 TEST_F_TIMEOUT(hotplug, timers_return_to_their_cpu_when_it_is_online_again, 3600)
 {
@@ -187,8 +188,8 @@ TEST_F_TIMEOUT(hotplug, cpu_that_is_online_again_drives_timers, 60)
 
 	/*
 	 * The CPU goes offline while its hrtimer is armed for slot 0, and the module cancels the
-	 * hrtimer.  If the module believed afterwards that the hrtimer is still armed, the start of
-	 * slot 1, which is due later, would not arm it.  Then slot 1 would be lost.
+	 * hrtimer.  If the module assumed afterwards that the hrtimer is still armed, the start of
+	 * slot 1, which is due later, would not arm the hrtimer.  Then slot 1 would not expire.
 	 */
 	do {
 		ASSERT_LE(0, th_replace_context(&self->fd, SLOTS));
