@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for tests of libtimerheap, which run on both engines: the kernel and the process.
+ * Helpers for tests of libtimerheap, which run on both engines.  An engine is what expires the
+ * timers of the library: the kernel, or the library in the process.
  *
  * With TIMERHEAP_ENGINE=process the library serves the timers in the process, and the tests need no
  * device: native/Makefile runs them in this way.  Without TIMERHEAP_ENGINE= they need the device.
@@ -14,7 +15,10 @@
 
 #include "system_test.h"
 
-/* Address and thread sanitizer need more address space, and make system calls of their own. */
+/*
+ * Whether the test runs with the address or the thread sanitizer.  Both need more address space,
+ * and make system calls of their own, so tests that limit one of these are skipped.
+ */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LIBRARY_SANITIZED	true
 #else
@@ -52,7 +56,7 @@ static inline bool library_in_process(void)
 			REQUIRE_DEVICE();				\
 	} while (0)
 
-/* Skip the test if the engine is the process, since only the kernel has @what. */
+/* Skip the test if the engine is the process, which lacks @what, or if there is no device. */
 #define REQUIRE_KERNEL(what)						\
 	do {								\
 		if (library_in_process())				\

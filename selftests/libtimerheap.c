@@ -142,8 +142,8 @@ TEST(timer_without_slack_of_its_own_has_slack_of_setup)
 }
 
 /*
- * timerheap_wait() reports the clock steps since its last report once.  It reports existing
- * events first.
+ * timerheap_wait() reports once that the clock was stepped since the last report.  If there are
+ * events, timerheap_wait() reports the events first.
  */
 TEST(clock_step_is_reported_once)
 {
@@ -363,7 +363,7 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 			wrong += !timerheap_stop(self->th, slot);
 			wrong += timerheap_start(self->th, slot, deadline + i) != 0;
 			wrong += timerheap_postpone(self->th, slot, deadline + 2 * i) != 1;
-			/* In the process, timerheap_next() reads the clock; seccomp forbids it. */
+			/* In the process, this call reads the clock, which seccomp forbids. */
 			if (!in_process)
 				wrong += timerheap_next(self->th, &event);
 		}
@@ -371,7 +371,7 @@ TEST_F(lib, stop_start_and_postpone_of_queued_slot_make_no_system_call)
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status)) TH_LOG("status %x", status);
-	/* A start that needs a KICK makes a system call, which kills the second child. */
+	/* With the kernel as the engine, a KICK is a system call, which kills the second child. */
 	if (in_process)
 		return;
 	pid = fork();
@@ -421,7 +421,7 @@ TEST_F(lib, timers_with_slack_are_in_buckets_until_slack_is_reduced)
 	EXPECT_EQ(0, timerheap_set_slack(self->th, slots[3], 0));
 	ASSERT_TRUE(next_event(self->th, &event));
 	EXPECT_EQ(slots[3], event.slot);
-	/* A slot that is allocated again has no slack. */
+	/* A slot that is allocated again has no slack of its own. */
 	timerheap_free(self->th, slots[5]);
 	ASSERT_EQ(slots[5], timerheap_alloc(self->th));
 	EXPECT_EQ(0, timerheap_start(self->th, slots[5], at));
@@ -530,7 +530,7 @@ TEST_F(lib, reap_calls_function_once_per_event)
 		ASSERT_EQ(0, timerheap_start(self->th, slot, 1));
 	}
 	EXPECT_EQ(0, timerheap_reap(self->th, reap_one, &reaped, 0));
-	/* The batch has 4 events.  The function takes one of them, so the result is 3. */
+	/* The batch has 4 events.  reap_one() takes one of them itself, so the result is 3. */
 	EXPECT_EQ(3, timerheap_reap(self->th, reap_one, &reaped, 4));
 	EXPECT_EQ((1 << 4) - 1, reaped.sum);
 	EXPECT_EQ(7, timerheap_reap(self->th, reap_one, &reaped, SLOTS));
@@ -632,8 +632,8 @@ TEST_F(lib, free_of_slot_discards_its_untaken_event)
 		for (int i = 0; i < SLOTS; i++)
 			timerheap_free(th, slots[i]);
 		/*
-		 * This call removes the numbers of the slots from the ring.  After even rounds the
-		 * numbers are still there when the program allocates the slots again.
+		 * In odd rounds this call removes the numbers of the slots from the ring.  After
+		 * even rounds the ring still has the numbers when the slots are allocated again.
 		 */
 		if (round % 2)
 			EXPECT_FALSE(timerheap_next(th, &event));
@@ -652,8 +652,8 @@ TEST_F(lib, stop_and_start_discard_untaken_event)
 	int data, slot = timerheap_alloc(th);
 
 	/*
-	 * A timer with the deadline 1 expires at once.  A periodic one stays pending, with a
-	 * period that is longer than the machine has run.
+	 * A timer with the deadline 1 expires at once.  A periodic one stays pending, since its
+	 * period is longer than the machine has run.
 	 */
 	for (int ticker = 0; ticker < 2; ticker++) {
 		timerheap_set_pointer(th, slot, NULL);

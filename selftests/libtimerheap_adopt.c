@@ -39,7 +39,7 @@ static int send_fd(int socket, int fd)
 	return sendmsg(socket, &message, 0) == 1 ? 0 : -errno;
 }
 
-/* Receive a descriptor.  Return: it, or -1. */
+/* Receive a descriptor over a socket.  Return: the descriptor, or -1. */
 static int receive_fd(int socket)
 {
 	char control[CMSG_SPACE(sizeof(int))] = {}, buffer;
@@ -62,7 +62,7 @@ FIXTURE(adopt)
 	struct record {
 		/* The predecessor has begun @begun starts.  @armed starts have returned. */
 		uint32_t begun, armed;
-		uint32_t events[MANY];	/* expirations that were taken, by the data of the timer */
+		uint32_t events[MANY];	/* expirations taken, indexed by the user_data of a timer */
 	} *record;
 };
 
@@ -97,7 +97,7 @@ static pid_t fork_child(void)
  */
 struct round {
 	uint32_t timers;
-	uint32_t flags;		/* of SETUP */
+	uint32_t flags;		/* the flags of SETUP */
 	int64_t span;
 	int64_t life;
 };
@@ -143,7 +143,8 @@ static bool any_pending(const struct timerheap *th)
 }
 
 /*
- * Open the context, and take events until no timer is pending and no event arrives for 100 ms.
+ * Open the context whose descriptor arrives on @socket.  Take events until no timer is pending and
+ * no event arrives for 100 ms.
  * Return: 0; otherwise the number of the check that has failed.
  */
 static int successor(const struct round *round, int socket, struct record *record)
@@ -239,7 +240,7 @@ TEST_F_TIMEOUT(adopt, successor_of_killed_program_loses_and_doubles_no_timer, 30
 /* The test kills a program that has started a million timers.  Some of them may have expired. */
 TEST_F_TIMEOUT(adopt, million_timers_survive_kill_of_their_program, 200)
 {
-	/* A million timers that expire one by one in 20 s exceed a user's limit of CPU time. */
+	/* No limit: a million timers in 20 s would exceed a user's limit of CPU time. */
 	struct round round = { .timers = MANY, .flags = TIMERHEAP_UNLIMITED, .span = 20 * SEC };
 	struct timerheap_info info;
 	int fd = th_open();
@@ -343,7 +344,7 @@ TEST_F(adopt, successor_gets_each_untaken_event_once)
 {
 	static const struct {
 		void (*die)(struct timerheap *th);
-		/* Events that the successor gets; entries in the ring after its open. */
+		/* Events that the successor gets; entries in the ring after timerheap_open_fd(). */
 		uint32_t events, entries;
 	} cases[] = {
 		{ die_before_kick, 1, 1 },
@@ -594,9 +595,9 @@ TEST_F(adopt, open_refuses_descriptor_without_context)
 }
 
 /*
- * The library stores its own words in program[] of the ring.  The first one is their version.  The
- * library refuses a context with another version.  Version 2 had no GAP, so a successor could not
- * finish a sort during which the predecessor was killed.
+ * The library stores its own words in program[] of the ring.  The first word has the version of the
+ * list of words.  The library refuses a context with another version.  Version 2 had no GAP, so a
+ * successor could not finish a sort during which the predecessor was killed.
  */
 TEST_F(adopt, open_refuses_context_of_older_library)
 {

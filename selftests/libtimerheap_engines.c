@@ -4,8 +4,8 @@
  *
  * A random script of operations runs on a context with a manual clock, and on a model of the
  * protocol in <linux/timerheap.h>.  Each result and each event must be the same.  So a program that
- * changes its engine gets the same events.  The environment variables TIMERHEAP_OPERATIONS and
- * TIMERHEAP_SEED change the script.  The other tests check only the engine in the process: its
+ * changes its engine gets the same events.  TIMERHEAP_OPERATIONS= sets the number of operations of
+ * a script, TIMERHEAP_SEED= the seed.  The other tests check only the engine in the process: its
  * descriptor, its lock, its waits.
  */
 #include <pthread.h>
@@ -22,11 +22,11 @@
 /* A slot of the model. */
 struct model_slot {
 	uint64_t deadline, period, slack, data;
-	uint64_t queued;	/* as in struct timerheap_slot */
-	uint64_t when;		/* @queued, rounded by the slack */
-	uint64_t unread;	/* expirations that were not taken */
+	uint64_t queued;	/* time of the next check, as in struct timerheap_slot; 0: none */
+	uint64_t when;		/* @queued, rounded up as the slack permits */
+	uint64_t unread;	/* expirations that no call has taken or discarded */
 	uint64_t expired, fired;
-	uint64_t added;		/* when the number was added to the ring; 0: it is not there */
+	uint64_t added;		/* time when the ring got the slot's number; 0: not in the ring */
 };
 
 static struct model {
@@ -65,7 +65,10 @@ static void expect(uint64_t model, uint64_t engine, const char *operation, uint3
 		       (unsigned long long)m.now, (long long)engine, (long long)model);
 }
 
-/* Round up as "Slack" in <linux/timerheap.h>.  As the kernel, use the 16 highest bits of @slack. */
+/*
+ * Round @when up as "Slack" in <linux/timerheap.h> describes.  Like the kernel, use only the 16
+ * highest bits of @slack in units of 15625 ns.
+ */
 static uint64_t model_round(uint64_t when, uint64_t slack)
 {
 	uint64_t unit = 15625, units = slack / unit;
@@ -108,7 +111,7 @@ static void start(uint32_t slot, uint64_t deadline, uint64_t period)
 	int result = timerheap_start_periodic(m.th, slot, deadline, period);
 	struct model_slot *s = &m.slots[slot];
 
-	/* timerheap_arm() counts discarded expirations in 30 bits. */
+	/* timerheap_arm() counts discarded expirations in 30 bits, so modulo 2^30. */
 	expect(s->deadline ? 1 : s->unread % (1 << 30), result, "start", slot);
 	if (!s->deadline)
 		s->unread = 0;
@@ -162,7 +165,10 @@ static struct model_slot *model_first(void)
 	return first;
 }
 
-/* Advance the engine and the model to @to, or to the next expiration if @to is 0. */
+/*
+ * Advance the engine and the model to @to, or to the next expiration if @to is 0.  @limit: stop
+ * after at least this many expirations; 0: no limit.
+ */
 static void advance(uint64_t to, uint32_t limit)
 {
 	int64_t result = to ? timerheap_advance(m.th, to, limit) : timerheap_advance_next(m.th);
@@ -279,7 +285,7 @@ static void operate(void)
 		break;
 	case 12:
 		span = random_span();
-		/* Limit a long advance: a period of 100 us would expire 10^7 times in 1000 s. */
+		/* Limit a long advance: a ticker of 100 us would expire 10^7 times in 1000 s. */
 		advance(m.now + span, span < 10 * MSEC && next_random() % 4 ? 0 :
 				      1 + next_random() % 16);
 		break;
@@ -402,7 +408,7 @@ TEST_F(engines, descriptor_of_engine_in_process_is_readable_from_first_deadline)
 		EXPECT_FALSE(system_readable(fd, 0));
 		ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 1000 * SEC));
 		EXPECT_FALSE(system_readable(fd, 0));
-		/* An earlier deadline: first of the same slot, then of another one. */
+		/* Make the first deadline earlier: by the same slot, then by another one. */
 		ASSERT_EQ(1, timerheap_start(th, 0, timerheap_now(th) + 20 * MSEC));
 		EXPECT_TRUE(system_readable(fd, LOST / MSEC));
 		EXPECT_EQ(1, drain(th));
@@ -412,7 +418,7 @@ TEST_F(engines, descriptor_of_engine_in_process_is_readable_from_first_deadline)
 		EXPECT_TRUE(system_readable(fd, LOST / MSEC));
 		EXPECT_EQ(1, drain(th));
 		EXPECT_FALSE(system_readable(fd, 0));
-		/* A deadline that has passed. */
+		/* Start a timer whose deadline has passed. */
 		ASSERT_EQ(0, timerheap_start(th, 1, 1));
 		EXPECT_TRUE(system_readable(fd, LOST / MSEC));
 		EXPECT_EQ(1, drain(th));
@@ -443,7 +449,7 @@ static void ignore(const struct timerheap_event *event, void *arg)
 {
 }
 
-/* A KICK that adds an event after all were taken, in any of three ways, makes an epoll edge. */
+/* After all events were taken, in any of three ways, a KICK that adds one makes an epoll edge. */
 TEST_F(engines, kick_in_process_makes_epoll_edge_after_all_events_were_taken)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
@@ -498,10 +504,7 @@ TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, timerheap_fd(th), &edge));
 		ASSERT_EQ(1, make_event(th, 0));
 		EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, LOST / MSEC));
-		/*
-		 * Take the only event.  Only a call that finds none makes the descriptor
-		 * unreadable.
-		 */
+		/* Take the only event.  The descriptor stays readable until a call finds none. */
 		EXPECT_TRUE(timerheap_next(th, &event));
 		EXPECT_EQ(0, epoll_wait(epoll, &edge, 1, 0));
 		ASSERT_EQ(1, make_event(th, 1));
@@ -516,7 +519,7 @@ TEST_F(engines, kick_in_process_makes_epoll_edge_while_descriptor_is_readable)
 	}
 }
 
-/* A function that takes only a part of the events makes an epoll edge for the rest. */
+/* A function of the library that takes a part of the events makes an epoll edge for the rest. */
 TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 {
 	struct timerheap *th = open_in_process(CLOCK_MONOTONIC);
@@ -539,7 +542,7 @@ TEST_F(engines, taking_a_part_of_the_events_makes_epoll_edge_for_the_rest)
 	timerheap_close(th);
 }
 
-/* Before the report, both the step and the entry make the descriptor readable. */
+/* After a step is reported, the descriptor stays readable because the ring has an entry. */
 TEST_F(engines, report_of_clock_step_keeps_descriptor_readable_if_ring_has_entry)
 {
 	struct timerheap_setup setup = {
@@ -549,7 +552,7 @@ TEST_F(engines, report_of_clock_step_keeps_descriptor_readable_if_ring_has_entry
 	struct timerheap *th = timerheap_open_setup(&setup);
 
 	ASSERT_NE(NULL, th);
-	/* Simulate a clock step and an event that follow after the wait has found no event. */
+	/* Simulate a clock step and an event after timerheap_wait() has found no event. */
 	th->process->stepped = true;
 	ASSERT_EQ(1, make_event(th, 0));
 	EXPECT_EQ(-ECANCELED, __timerheap_process.wait(th, 0));
@@ -566,7 +569,7 @@ TEST_F(engines, kick_after_step_back_keeps_descriptor_readable_if_ring_has_entry
 
 	ASSERT_NE(NULL, th);
 	ASSERT_EQ(1, make_event(th, 0));
-	/* Simulate a step back by 1000 s: the armed time is then later than the clock. */
+	/* Simulate a step back by 1000 s: the time in @armed is then later than the clock. */
 	th->process->armed = timerheap_now(th) + 1000 * SEC;
 	ASSERT_EQ(0, timerheap_start(th, 1, timerheap_now(th) + 500 * SEC));
 	EXPECT_TRUE(system_readable(timerheap_fd(th), LOST / MSEC));
@@ -690,18 +693,18 @@ TEST_F(engines, wait_sleeps_again_after_wake_up_by_stopped_timer)
 }
 
 #define STARTERS	2
-#define STARTS		20000		/* of each starter; fewer if they take longer than MOST */
+#define STARTS		20000		/* starts of a starter; fewer if they take more than MOST */
 #define MOST		(3 * SEC)	/* time limit of a starter, in ns */
 
 /* Shared by the starters, which start timers, and the consumer, which takes events. */
 static struct wakes {
 	struct timerheap *th;
-	atomic_uint taken[STARTERS];	/* expirations of each starter's slot */
+	atomic_uint taken[STARTERS];	/* for the slot of each starter: expirations taken */
 	atomic_bool lost;
 	atomic_uint ended;
 } wakes;
 
-/* A starter: start a timer, wait until its event is taken, and repeat.  Half are due at once. */
+/* A starter: start a timer, await its event, repeat.  Half of the timers are due at once. */
 static void *start_one_by_one(void *arg)
 {
 	uint32_t slot = (uintptr_t)arg;
@@ -726,7 +729,7 @@ static void count_wake(const struct timerheap_event *event, void *arg)
 		wakes.taken[event->slot] += event->expirations;
 }
 
-/* Each start by another thread wakes the consumer, which takes events in two ways. */
+/* Each start by a starter wakes the consumer, which takes events one by one or in batches. */
 TEST_F_TIMEOUT(engines, each_start_by_another_thread_wakes_consumer, 120)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };

@@ -34,11 +34,11 @@ static int64_t back_off(const struct timerheap *th)
 	return __atomic_load_n(&th->slots[0].queued, __ATOMIC_RELAXED) - timerheap_deadline(th, 0);
 }
 
-/* Return: how many threads this process has.  The thread sanitizer has up to two of its own. */
+/* Return: how many threads this process has, with up to 2 of the thread sanitizer; -1: unknown. */
 static int count_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
-	int nr = -2;		/* "." and ".." */
+	int nr = -2;		/* do not count the entries "." and ".." */
 
 	if (!tasks)
 		return -1;
@@ -49,8 +49,8 @@ static int count_threads(void)
 }
 
 /*
- * Return: whether this process has @nr threads.  With the thread sanitizer, return whether the
- * process has at most @nr + 2 threads: up to two of these are those of the sanitizer.
+ * Return: whether this process has @nr threads.  With the address or thread sanitizer, return
+ * whether the process has at most @nr + 2 threads: the thread sanitizer has up to two.
  */
 static bool threads_are(int nr)
 {
@@ -122,8 +122,8 @@ TEST_F(expiry, earlier_deadline_wakes_thread)
 }
 
 /*
- * The thread checks a ticker only twice a second while its event is unread.  The event still counts
- * all periods that have passed.
+ * The thread checks a ticker only twice a second while the ticker's event is unread.  The event
+ * still counts all periods that have passed.
  */
 TEST_F(expiry, thread_checks_unread_ticker_rarely)
 {
@@ -144,7 +144,7 @@ TEST_F(expiry, thread_checks_unread_ticker_rarely)
 	EXPECT_LE(50, ticks);
 }
 
-/* When the event of a ticker is taken, the thread checks the ticker at its deadlines again. */
+/* When the event of a ticker is taken, the next check of the ticker is at its deadline again. */
 TEST_F(expiry, taking_the_event_ends_back_off_of_ticker)
 {
 	struct timerheap_event event;
@@ -211,8 +211,8 @@ TEST(reopen_replaces_expiry_thread)
 }
 
 /*
- * The program may close all descriptors.  Then the thread ends when it wakes up next.  A start
- * returns -EBADF, and timerheap_close() does not wait for a thread that still sleeps.
+ * The program may close all descriptors.  Then the thread ends when it wakes up next.  A start that
+ * needs a KICK returns -EBADF, and timerheap_close() does not wait for a thread that still sleeps.
  */
 TEST(closed_descriptor_ends_expiry_thread)
 {
@@ -231,7 +231,7 @@ TEST(closed_descriptor_ends_expiry_thread)
 	EXPECT_EQ(-EBADF, timerheap_start(th, 1, 1));
 	timerheap_close(th);
 
-	/* This thread sleeps for an hour. */
+	/* The thread of the next context sleeps for an hour, so it does not notice the close(). */
 	th = open_with_thread(CLOCK_MONOTONIC);
 	ASSERT_NE(NULL, th);
 	ASSERT_EQ(0, timerheap_start(th, 0, timerheap_now(th) + 3600 * SEC));

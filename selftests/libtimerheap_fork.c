@@ -24,7 +24,8 @@ FIXTURE_TEARDOWN(fork)
 }
 
 /*
- * In a child: check that it finds idle timers and no event, and cannot use its parent's timers.
+ * In a child: check that the child finds idle timers and no event, and cannot start, kick or
+ * wait for timers.
  * Return: 0; otherwise the number of the check that has failed.
  */
 static int use_timers_of_parent(struct timerheap *th)
@@ -41,7 +42,7 @@ static int use_timers_of_parent(struct timerheap *th)
 	return timerheap_wait(th, -1) != -EBADF ? 4 : 0;
 }
 
-/* A child finds idle timers and no event.  Its calls change no timer of its parent. */
+/* A child finds idle timers and no event, and its calls change no timer of its parent. */
 TEST_F(fork, child_cannot_use_timers_of_parent)
 {
 	struct timerheap *th = self->th;
@@ -224,7 +225,7 @@ TEST_F(fork, wait_and_start_fail_after_close_of_descriptor)
 	EXPECT_EQ(timerheap_fd(th), dup2(0, timerheap_fd(th)));
 }
 
-/* If a child may not open the device, it keeps a context without timers, which it can close. */
+/* If a child may not open the device, the reopen fails.  The child can still close the context. */
 TEST_F(fork, reopen_without_permission_fails)
 {
 	struct timerheap *th = self->th;
