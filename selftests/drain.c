@@ -51,7 +51,7 @@ static void *trap_run(void *arg)
 }
 
 /*
- * Make a trap, which advances the clock of @context to @until.
+ * Make a trap: the first access to its memory advances the clock of @context to @until.
  * Return: 0; 1: this process cannot use userfaultfd(); -errno.
  */
 static int trap_set(struct trap *trap, int context, int64_t until)
