@@ -49,7 +49,7 @@ static uint64_t charged(struct timerheap *th)
 	return th_info(timerheap_fd(th), &info) ? 0 : info.user_memory;
 }
 
-/* A context grows up to its limit, and never shrinks.  A call that fails changes nothing. */
+/* A context grows up to its max_slots, and never shrinks.  Beyond max_slots, growth fails. */
 TEST_F(grow, number_of_slots_grows_to_its_limit)
 {
 	struct timerheap *fixed = timerheap_open(CLOCK_MONOTONIC, 8);
@@ -125,7 +125,7 @@ static bool faults(uint64_t *address)
 	return fault;
 }
 
-/* Until GROW, a program cannot access the pages beyond those of its slots and ring entries. */
+/* An access beyond the pages of the present slots or ring entries raises SIGBUS, until GROW. */
 TEST_F(grow, memory_beyond_the_slots_faults)
 {
 	uint32_t next = getpagesize() / sizeof(struct timerheap_slot);
@@ -145,7 +145,7 @@ TEST_F(grow, memory_beyond_the_slots_faults)
 
 /*
  * Unread events survive a growth, in their order, wherever the head is.  In each round the test
- * takes @first events, so that the head is at @first, and then fills the ring.
+ * takes @first events, so that the head is at @first.  It then fills the ring, and calls GROW.
  */
 TEST_F(grow, unread_events_keep_their_order_during_growth)
 {
@@ -279,9 +279,9 @@ TEST_F(grow, open_by_descriptor_gets_slots_of_growth)
 
 #define THREADS		3
 #define LAST		20000
-#define ROUNDS		20		/* contexts that grow from 8 to LAST slots */
+#define ROUNDS		20		/* at most; each lets a context grow to LAST slots */
 
-/* What the threads of a round share.  They start each slot once; the main thread takes events. */
+/* What threads share in a round.  THREADS threads start timers; the main thread takes events. */
 struct round {
 	struct timerheap *th;
 	atomic_uint events[LAST];
@@ -289,7 +289,7 @@ struct round {
 	atomic_bool full;	/* a thread has found no free slot: the main thread calls GROW */
 };
 
-/* Allocate slots until all LAST slots are allocated.  Start each: it is due within 100 us. */
+/* Allocate slots until none of LAST is left.  Start the timer of each, due within 100 us. */
 static void *start_all(void *arg)
 {
 	struct round *round = arg;

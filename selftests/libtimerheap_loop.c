@@ -125,7 +125,10 @@ TEST_F(loop, dispatch_calls_function_once_for_all_missed_periods)
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 }
 
-/* timerheap_cancel() returns true if it has prevented a call, also after the timer expired. */
+/*
+ * timerheap_cancel() returns true if it has prevented the call of the timer's function, even if the
+ * timer had expired.
+ */
 TEST_F(loop, cancel_reports_whether_function_was_pending)
 {
 	int64_t pending = timerheap_after(loop, 100 * SEC, note, "-");
@@ -147,7 +150,7 @@ TEST_F(loop, cancel_reports_whether_function_was_pending)
 		EXPECT_FALSE(timerheap_cancel(loop, id));
 }
 
-/* Slots are reused, but ids are not. */
+/* A new timer may get the slot of a former timer, but not its id. */
 TEST_F(loop, ids_of_timers_are_never_reused)
 {
 	int64_t last_ids[TIMERS] = {};
@@ -306,7 +309,10 @@ static void start_ten(void *arg)
 		timerheap_after(loop, MSEC, note, ".");
 }
 
-/* All timers that a function starts share one KICK.  A start outside of functions makes its own. */
+/*
+ * If a function that the loop calls starts several timers, the loop makes one KICK for all of them.
+ * Each start outside of such a function makes a KICK of its own.
+ */
 TEST_F(loop, timers_that_a_function_starts_share_one_kick)
 {
 	REQUIRE_KERNEL("KICK calls that a test can count");
@@ -343,9 +349,10 @@ static int kicks_of_restarts(struct timerheap *th, uint32_t slot, int nr)
 }
 
 /*
- * The kernel queues a ticker again when it expires.  So a repeat in the loop needs no KICK, and
- * neither does a restart after each event.  If the machine stalls for a period, the ticker backs
- * off, and the call that takes its event kicks it.  So the test tries again, at most 40 times.
+ * The kernel queues a ticker, a periodic timer, again when it expires.  So a repeat in the loop
+ * needs no KICK, and neither does a restart after each event.  If the machine stalls for a period,
+ * the ticker backs off, and the call that takes its event kicks it.  So the test tries again, at
+ * most 40 times.
  */
 TEST_F(loop, periodic_timer_repeats_without_kick)
 {
@@ -376,7 +383,10 @@ static void start_again(void *arg)
 	timerheap_after(loop, 0, start_again, NULL);
 }
 
-/* timerheap_loop_dispatch() calls only the functions that are due when it begins.  So it ends. */
+/*
+ * timerheap_loop_dispatch() calls only the functions that are due when it begins.  So it ends, even
+ * if each call of a function starts a timer that is due at once.
+ */
 TEST_F(loop, dispatch_ends_although_a_function_starts_itself)
 {
 	EXPECT_LT(0, timerheap_after(loop, 0, start_again, NULL));
@@ -385,7 +395,7 @@ TEST_F(loop, dispatch_ends_although_a_function_starts_itself)
 	EXPECT_STREQ("rrr", calls);
 }
 
-/* In each of the first two calls, start a timer that calls this function; then stop the loop. */
+/* In the first two calls, start a timer that calls this function; in the third, stop the loop. */
 static void start_twice(void *arg)
 {
 	note("r");
@@ -395,7 +405,10 @@ static void start_twice(void *arg)
 		timerheap_loop_stop(loop);
 }
 
-/* timerheap_loop_run() kicks timers that functions start.  Otherwise "s" would end the loop. */
+/*
+ * timerheap_loop_run() kicks timers that functions start.  Without the KICK they would not expire,
+ * and the timer of "s", which is due after LOST, would end the loop.
+ */
 TEST_F(loop, run_kicks_timers_that_functions_have_started)
 {
 	EXPECT_LT(0, timerheap_after(loop, 0, start_twice, NULL));
@@ -412,7 +425,7 @@ TEST_F(loop, signal_interrupts_run_and_sleep)
 	EXPECT_EQ(-EINTR, timerheap_loop_run(loop));
 	EXPECT_EQ(-EINTR, timerheap_sleep_until(loop, TIMERHEAP_NEVER));
 	system_alarm(0, 0);
-	/* The interrupted sleep has left no timer behind. */
+	/* The interrupted sleep has left no timer: without the timer @id, the loop ends at once. */
 	EXPECT_TRUE(timerheap_cancel(loop, id));
 	EXPECT_EQ(0, timerheap_loop_run(loop));
 }

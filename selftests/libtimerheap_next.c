@@ -44,7 +44,10 @@ TEST(library_with_newer_layout_refuses_older_program)
 	EXPECT_EQ(0, close(fd));
 }
 
-/* This library has the next layout, as this program has.  The kernel refuses that layout. */
+/*
+ * The program passes the layout of this library as its own, so the library accepts the program.
+ * But the kernel refuses that layout.
+ */
 TEST(kernel_refuses_library_with_newer_layout)
 {
 	struct timerheap_setup setup = {
@@ -70,7 +73,10 @@ TEST(kernel_refuses_library_with_newer_layout)
 	EXPECT_EQ(0, close(fd));
 }
 
-/* The process serves no program of protocol 2, whose struct timerheap has no field @process. */
+/*
+ * The engine in the process serves no program that was compiled for protocol 2 of the library: the
+ * struct timerheap of such a program has no field @process.
+ */
 TEST(engine_in_process_refuses_program_of_protocol_2)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };
@@ -88,7 +94,7 @@ TEST(engine_in_process_refuses_program_of_protocol_2)
 	}
 }
 
-/* If the kernel has another layout, or there is no device, the process serves the timers. */
+/* If the kernel has another layout than the library, or no device, the process serves timers. */
 TEST(engine_in_process_serves_if_kernel_has_another_layout)
 {
 	struct timerheap_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 1 };

@@ -173,7 +173,10 @@ TEST(flag_or_environment_chooses_engine)
 	ASSERT_NE(NULL, th);
 	EXPECT_STREQ(device ? "kernel" : "process", timerheap_engine(th));
 	timerheap_close(th);
-	/* Only the kernel serves a program of protocol 2, whatever the variable chooses. */
+	/*
+	 * Only the kernel serves a program that was compiled for protocol 2 of the library,
+	 * whatever TIMERHEAP_ENGINE is.
+	 */
 	for (int i = 0; i < 2; i++) {
 		setenv("TIMERHEAP_ENGINE", i ? "process" : "auto", 1);
 		setup.flags = 0;
@@ -185,7 +188,7 @@ TEST(flag_or_environment_chooses_engine)
 		if (th)
 			timerheap_close(th);
 	}
-	/* No program has this protocol. */
+	/* The library serves programs of its protocols 2 and 3, but not of protocol 1. */
 	errno = 0;
 	EXPECT_EQ(NULL, __timerheap_open(&setup, sizeof(setup), 1U << 16 | TIMERHEAP_LAYOUT));
 	EXPECT_EQ(EPROTONOSUPPORT, errno);
@@ -199,8 +202,8 @@ TEST(flag_or_environment_chooses_engine)
 
 /*
  * In a child: become the user "nobody", and allocate and use slots until timerheap_alloc() fails.
- * Return: its positive error number; 0: no context could be opened, or at most one slot or all
- * slots could be allocated.
+ * Return: its positive error number; 0: the user was not changed, no context could be opened, or at
+ * most one slot or all slots could be allocated.
  */
 static int alloc_until_error(uint32_t slots)
 {

@@ -88,9 +88,9 @@ TEST_F(libtimerheap_sync, reap_sorts_only_the_events_that_it_takes)
 }
 
 /*
- * A discarded event counts for its batch of @max events, so the result may be below @max.  If all
- * events of a batch were discarded, the call takes the next batch.  So if @max is above 0, a result
- * of 0 means that there is no event.
+ * timerheap_reap() counts a discarded event as one of its batch of @max events, so its result may
+ * be below @max.  If all events of a batch were discarded, it takes the next batch.  So if @max is
+ * above 0, a result of 0 means that there is no event.
  */
 TEST_F(libtimerheap_sync, reap_skips_discarded_events)
 {
@@ -107,8 +107,8 @@ TEST_F(libtimerheap_sync, reap_skips_discarded_events)
 }
 
 /*
- * After timerheap_sync(), the events are taken in order.  timerheap_next_before() leaves the events
- * whose deadline is not before the given time.
+ * After timerheap_sync(), the program takes events in the order of their deadlines.
+ * timerheap_next_before() leaves the events whose deadline is not before the given time.
  */
 TEST_F(libtimerheap_sync, sync_sorts_events_by_deadline)
 {
@@ -158,7 +158,7 @@ TEST_F(libtimerheap_sync, wrong_number_or_head_in_ring_is_ignored)
  *
  * If the deadline of a timer has passed when it is started, its event may follow events with later
  * deadlines.  The host may stop the machine during a start.  So the test counts such starts in
- * @passed.
+ * @passed, and permits as many events that are out of order.
  */
 TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_before_time_of_sync_are_in_order, 120)
 {
@@ -192,9 +192,9 @@ TEST_F_TIMEOUT(libtimerheap_sync, events_of_all_cpus_before_time_of_sync_are_in_
 }
 
 /*
- * While an event of a ticker is unread, the kernel checks the ticker less and less often.  But the
- * time that timerheap_sync() returns is not after the ticker's next deadline.  The unread event
- * counts all periods that have passed.
+ * While an event of a ticker, a periodic timer, is unread, the kernel checks the ticker less and
+ * less often.  But timerheap_sync() kicks the ticker, so that the unread event counts all periods
+ * that have passed.  The time that timerheap_sync() returns is not after the next deadline.
  */
 TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 {
@@ -206,7 +206,7 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 		ASSERT_LE(0, timerheap_start_periodic(self->th, 0, begun + MSEC, MSEC));
 		ASSERT_EQ(0, timerheap_start(self->th, 1, begun + 36 * MSEC));
 		nap(40 * MSEC);
-		/* A busy host may delay the expiry for longer than timerheap_sync() waits. */
+		/* Repeat if a busy host delays the expiry longer than timerheap_sync() waits. */
 		do {
 			ASSERT_EQ(0, timerheap_sync(self->th, &next));
 		} while (next <= begun + 40 * MSEC);
@@ -219,7 +219,7 @@ TEST_F(libtimerheap_sync, sync_ends_back_off_of_unread_ticker)
 	EXPECT_EQ(0, self->wrong);
 }
 
-/* As the test above, with 300 tickers: timerheap_sync() kicks at most 256 with one KICK. */
+/* timerheap_sync() ends the back-off of 300 unread tickers, by KICKs of at most 256 slots each. */
 TEST_F(libtimerheap_sync, sync_ends_back_off_of_300_tickers)
 {
 	uint64_t next, begun = timerheap_now(self->th);
@@ -296,7 +296,7 @@ TEST(loop_calls_functions_in_order_of_deadlines)
 	th = timerheap_loop_context(loop);
 	for (int i = 0; i < 3; i++)
 		EXPECT_LT(0, timerheap_after(loop, i * MSEC, note, &order[i]));
-	/* In the process timerheap_sync() expires the timers. */
+	/* If the process serves the timers, timerheap_sync() expires them. */
 	TH_WAIT_UNTIL(!timerheap_sync(th, &next) && th->ring->tail == 3);
 	/* Swap two entries, so that the ring is not in the order of deadlines. */
 	th->ring->slots[0] = 2;

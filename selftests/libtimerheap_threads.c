@@ -13,7 +13,7 @@
 #define THREADS	6
 #define OWN_TIMERS	16	/* timers per thread, if each thread has its own */
 #define SLOTS	(OWN_TIMERS * THREADS)
-#define ROUNDS	30000		/* of each thread, or fewer if they take longer than MOST */
+#define ROUNDS	30000		/* rounds of each thread; fewer if they take longer than MOST */
 #define MOST	(5 * SEC)	/* time limit of a thread, in ns */
 
 /* The thread that takes all events.  It ends after all workers have ended. */
@@ -93,8 +93,8 @@ static void *operate(void *arg)
 
 /*
  * Take events until all workers have ended, all expected expirations are taken, and no event
- * arrives for 300 ms.  If expirations are still missing LOST after the workers' end, do not
- * wait for them any longer.
+ * arrives for 300 ms.  If expirations are still missing when LOST has passed since the workers'
+ * end, do not wait for them any longer.
  */
 static void *consume(void *arg)
 {
@@ -248,7 +248,7 @@ TEST_F(threads, next_owner_of_slot_gets_no_event_of_former_owner)
 	EXPECT_EQ(0, self->consumer.wrong);
 	EXPECT_LT(0, self->consumer.expired[0]);
 	printf("# %llu events were taken\n", (unsigned long long)self->consumer.expired[0]);
-	/* Each slot can be allocated once. */
+	/* No slot was lost or freed twice: each can be allocated once. */
 	while ((slot = timerheap_alloc(self->th)) >= 0) {
 		EXPECT_FALSE(allocated[slot]);
 		allocated[slot] = true;
@@ -258,7 +258,7 @@ TEST_F(threads, next_owner_of_slot_gets_no_event_of_former_owner)
 	EXPECT_EQ(SLOTS, count);
 }
 
-/* Each thread has its own context, and gets only its own events. */
+/* Open a context for this thread, and check that the thread gets its own events, and no others. */
 static void *use_own_context(void *arg)
 {
 	struct worker *worker = arg;
