@@ -4,9 +4,10 @@
  * same timeout needs no KICK.  That is so only in a crowded queue, and for timeouts of 137 ms or
  * more.
  *
- * The kernel takes the timeout from the last start of an idle timer of the context.  It adds the
- * timeout, less 1/64, to the time of the expiry.  So a restart at any later time finds @queued
- * before its deadline.
+ * The kernel uses the timeout of the last call or KICK that started a one-shot timer of the context
+ * or moved one earlier.  (It ignores changes of the timeout by at most 1/8.)  It queues the
+ * expired timer at the time of the expiry plus this timeout, less 1/64.  So a later restart with
+ * the same timeout finds @queued before its deadline.
  */
 #include "protocol_test.h"
 
@@ -17,13 +18,13 @@ FIXTURE(restart)
 {
 	struct th_map map;
 	int other;		/* a context that stays open, to read INFO with */
-	int64_t before;		/* th_entries() when the test begins */
+	int64_t before;		/* number of heap entries when the test begins */
 };
 
 FIXTURE_SETUP(restart)
 {
 	REQUIRE_DEVICE();
-	/* All timers are in the queue of one CPU. */
+	/* Run on one CPU, so that all timers are in one queue, and make it crowded. */
 	ASSERT_EQ(0, run_on(sched_getcpu()));
 	self->other = th_context(CLOCK_MONOTONIC, 1);
 	ASSERT_LE(0, self->other);
@@ -54,7 +55,7 @@ static bool restart_no_kick(struct th_map *map, uint32_t n, uint64_t deadline)
 	return must_kick(&map->slots[n], deadline);
 }
 
-/* Expired timers are restarted twice, in memory alone.  Each expires once per start, not early. */
+/* Most restarts of expired timers need no KICK.  Each timer expires once per start, not early. */
 TEST_F(restart, restart_after_expiry_needs_no_kick)
 {
 	static int64_t deadline[NR];
@@ -82,7 +83,7 @@ TEST_F(restart, restart_after_expiry_needs_no_kick)
 	}
 	EXPECT_EQ(0, wrong);
 	EXPECT_EQ(0, early);
-	/* If the host stalls, timers may expire before 512 are queued. */
+	/* If the host stalls, timers expire before 512 are queued.  Their restarts need a KICK. */
 	EXPECT_GE(NR / 5, kicks);
 	nap(2 * TIMEOUT);
 	EXPECT_FALSE(take_event(&self->map, &event));
