@@ -283,15 +283,15 @@ static int check_user_limit(void)
 	    info.user_memory + 3 * getpagesize() < info.max_user_memory)
 		return 4;
 	/*
-	 * START succeeds on a slot whose page was allocated, with any deadline and slack.  The
-	 * buckets and heap entries use no memory beyond the limit, but for 16 KiB (see step 4).
+	 * START with slack succeeds on slots whose pages were allocated, and the user's limit does
+	 * not prevent it.  Beyond the limit, buckets and heap entries use at most 16 KiB.
 	 */
 	for (uint32_t i = 0; i < 4096 && i < slot - page; i++)
 		if (th_start_full(map.fd, i, (i + 2) * SEC, 0, 0, SEC) < 0)
 			return 8;
 	if (th_info(map.fd, &info) || info.user_memory > info.max_user_memory + 16384)
 		return 9;
-	/* A call that reads a page of slots beyond the limit fails with EFAULT, without SIGBUS. */
+	/* write() from a slot whose page the limit refuses fails with EFAULT, without SIGBUS. */
 	if (write(pipes[1], &map.slots[slot], 1) >= 0 || errno != EFAULT)
 		return 5;
 	do

@@ -495,7 +495,7 @@ static void *wait_for(void *arg)
 	return NULL;
 }
 
-/* Return: the state of a thread of this process, as in /proc; 'S' if the thread sleeps. */
+/* Return: the letter of a thread's state in /proc, 'S' if the thread sleeps; 0 on an error. */
 static char thread_state(int tid)
 {
 	char path[64], state = 0;
@@ -510,7 +510,7 @@ static char thread_state(int tid)
 	return state;
 }
 
-/* Wait until a thread sleeps in WAIT: its timeout has begun then.  Return: whether it sleeps. */
+/* Wait until a thread sleeps in WAIT, so that its timeout has begun.  Return: whether it sleeps. */
 static bool sleeps(struct waiter *waiter)
 {
 	TH_WAIT_UNTIL(waiter->tid && thread_state(waiter->tid) == 'S');
@@ -565,7 +565,7 @@ TEST_F(manual, signal_ends_advance_early)
 	struct advanced a;
 	int64_t end;
 
-	/* A year has 3 * 10^10 expiries, so the signal arrives long before the end. */
+	/* The year has 3 * 10^10 expiries.  A signal follows after 50 ms, long before the end. */
 	ASSERT_EQ(0, th_start_flags(self->fd, 0, MSEC, MSEC, TIMERHEAP_ABSTIME));
 	system_alarm(50000, 0);
 	a = advance_to(self->fd, YEAR);
@@ -652,7 +652,7 @@ TEST_F(manual, each_arming_ends_once_while_clock_advances)
 		armed += worker[i].armed;
 		ended += worker[i].ended;
 	}
-	/* The deadline of each pending timer is later than the clock. */
+	/* Check that the deadline of each timer still pending is later than the clock. */
 	for (int i = 0; i < 3 * WORKER_SLOTS; i++) {
 		uint64_t deadline = self->map.slots[i].deadline;
 

@@ -19,7 +19,7 @@ FIXTURE(mapped)
 {
 	struct th_map map;
 	int other;		/* a context that stays open, to read INFO with */
-	int64_t before;		/* th_entries() when the test begins */
+	int64_t before;		/* number of heap entries when the test begins */
 };
 
 FIXTURE_SETUP(mapped)
@@ -154,7 +154,7 @@ TEST_F(mapped, mapping_cannot_move_or_split)
 	EXPECT_EQ(-EFAULT, try_mremap(at, 0, size, MREMAP_MAYMOVE, NULL));
 	EXPECT_EQ(-EINVAL, try_mremap(at, size, size - page, 0, NULL));
 	EXPECT_EQ(-EINVAL, try_mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere));
-	/* mremap() to the same size does nothing and does not call the module. */
+	/* mremap() to the same size does nothing and does not call the module, so it succeeds. */
 	EXPECT_EQ(0, try_mremap(at, size, size, 0, NULL));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(at, page)));
 	EXPECT_EQ(-EINVAL, RESULT(munmap(middle, page)));
@@ -267,7 +267,7 @@ TEST_F(mapped, memory_is_allocated_on_first_use)
  * What keeps a context alive
  */
 
-/* A context lives until its last descriptor and its last mapping are gone. */
+/* After the last close() of its descriptors, a context lives until its last mapping is removed. */
 TEST_F(mapped, mapping_keeps_context_alive)
 {
 	struct th_map *map = &self->map;
@@ -433,7 +433,7 @@ TEST_F(mapped, child_mapping_keeps_context_alive)
 	close(go[1]);
 }
 
-/* Fork.  Return: 1 if the child has the mapping of the slots, 0 if not. */
+/* Fork.  Return: 1 if the child has the mapping of the slots, 0 if not, other numbers on errors. */
 static int child_has_slots(const struct th_map *map)
 {
 	int pipes[2], status;

@@ -14,7 +14,7 @@
 
 #include "timerheap_test.h"
 
-/* Return: whether @span is at least 0 and below LOST. */
+/* Return: whether @span, a time minus the expected time, is at least 0 and below LOST. */
 #define IN_TIME(span)	((span) >= 0 && (span) < LOST)
 
 /*
