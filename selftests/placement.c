@@ -13,7 +13,7 @@
 #include "timerheap_test.h"
 
 #define CPUS	64
-#define FAR	(100 * SEC)		/* longer than any test here takes */
+#define FAR	(100 * SEC)		/* longer than any test of this file takes */
 
 /* Return: the CPU whose hrtimer is armed for a deadline; -1: none. */
 static int cpu_armed_for(int64_t deadline)
@@ -148,8 +148,8 @@ TEST_F_TIMEOUT(placement, timer_moves_to_cpu_that_changes_it, 60)
 		ASSERT_EQ(0, th_start_at(self->fd, 2, later - SEC / 2));
 		ASSERT_EQ(0, run_on(cpu));
 		/*
-		 * Change both timers until timer 1 has moved.  A timer stays if a run works on it,
-		 * or if the lock of one of the two queues is taken.
+		 * Change both timers until timer 1 has moved.  A timer stays in its queue if a run
+		 * works on it, or if the lock of one of the two CPUs' queues is taken.
 		 */
 		TH_WAIT_UNTIL(th_start_at(self->fd, 2, later) >= 0 &&
 			      th_start_at(self->fd, 1, earlier) >= 0 &&
@@ -190,7 +190,7 @@ TEST_F_TIMEOUT(placement, timers_with_slack_share_bucket_of_cpu_that_setup_names
 	for (int cpu = 0; cpu < self->cpus; cpu++) {
 		struct th_map map = { .setup = { .clock = CLOCK_MONOTONIC, .slots = 4,
 						 .flags = TIMERHEAP_ON_CPU, .cpu = cpu } };
-		/* A deadline that only this CPU has, to find it in /proc/timer_list. */
+		/* Use another deadline on each CPU, to find its CPU in /proc/timer_list. */
 		int64_t at = rounded(self->at + cpu * SEC, slack);
 		struct timerheap_info before, after;
 		struct timerheap_event event;
@@ -252,7 +252,7 @@ TEST_F(placement, setup_refuses_missing_offline_or_forbidden_cpu)
 /*
  * While the CPU that SETUP names is offline, a housekeeping CPU drives the timers of the context.
  * When the named CPU is online again, it drives the pending timers, and those started afterwards.
- * If CPUs share queues (heaps=), any housekeeping CPU may drive them.
+ * If CPUs share queues (heaps=), any housekeeping CPU may drive the timers.
  */
 TEST_F_TIMEOUT(placement, timers_return_to_named_cpu_when_it_is_online_again, 60)
 {
@@ -358,7 +358,7 @@ TEST_F_TIMEOUT(placement, new_timers_avoid_isolated_partition, 120)
 	}
 	EXPECT_LE(0, armed);
 	EXPECT_NE(cpu, armed);
-	/* Now the module knows that this CPU is isolated: TIMERHEAP_ON_CPU needs CAP_SYS_NICE. */
+	/* The module now knows that @cpu is isolated: to name @cpu, SETUP needs CAP_SYS_NICE. */
 	fd = context_on(cpu);
 	EXPECT_LE(0, fd);
 	close(fd);
@@ -428,7 +428,7 @@ TEST_F_TIMEOUT(placement, pending_timers_leave_isolated_partition, 120)
 		SKIP(return, "the kernel makes no isolated partition");
 	}
 	/*
-	 * make_cpu_rearm() starts a timer of 1 ms.  If the watchdog sleeps, this wakes it.  The
+	 * make_cpu_rearm() starts a timer of 1 ms, which wakes the watchdog if it sleeps.  The
 	 * watchdog reads which CPUs are isolated, at most once per second.
 	 */
 	TH_WAIT_UNTIL(make_cpu_rearm(self->fd) && cpu_armed_for(at[0]) != cpu &&

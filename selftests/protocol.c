@@ -18,7 +18,7 @@ FIXTURE(protocol)
 {
 	struct th_map map;
 	int other;		/* a context that stays open, to read INFO with */
-	int64_t before;		/* th_entries() before the test starts timers */
+	int64_t before;		/* number of heap entries before the test starts timers */
 };
 
 FIXTURE_SETUP(protocol)
@@ -532,11 +532,11 @@ TEST_F(protocol, each_run_or_kick_with_events_makes_an_epoll_edge)
 
 struct tally {
 	int64_t armed[SLOTS];
-	int64_t ended[SLOTS];		/* by a start or a stop */
+	int64_t ended[SLOTS];		/* armings that a start or a stop has ended */
 	int64_t expired[SLOTS];
 };
 
-/* A worker changes timers by stores, or by calls, or takes events.  PRIVATE stores and takes. */
+/* A worker stores to slots, makes calls, or takes events.  PRIVATE both stores and takes. */
 enum role { STORES, CALLS, REAPER, PRIVATE };
 
 struct worker {
@@ -669,9 +669,9 @@ FIXTURE_TEARDOWN(threads)
 }
 
 /*
- * Here each start begins an arming.  An arming ends in a start or a stop that finds the timer
- * pending or discards the expiration, or in an event.  A postponement ends no arming.  The test
- * checks the sums after each round, because a start in a later round may repair a lost timer.
+ * In this test each start begins an arming, even if the timer is pending.  An arming ends in a
+ * start or a stop that finds the timer pending or discards the expiration, or in an event.  The
+ * test checks the sums after each round, because a start in a later round may repair a lost timer.
  */
 TEST_F_TIMEOUT(threads, each_arming_ends_once, 90)
 {
@@ -754,7 +754,7 @@ TEST_F(protocol, each_arming_ends_once_while_another_thread_kicks)
 FIXTURE(clock_step)
 {
 	struct th_map map;
-	int64_t offset;		/* for restore_realtime() */
+	int64_t offset;		/* realtime_offset() before the clock steps, in ns */
 };
 
 FIXTURE_SETUP(clock_step)

@@ -3,7 +3,7 @@
  * The program's side of the protocol of mapped slots.
  *
  * This code is written from the text of <linux/timerheap.h>.  It shares nothing with
- * libtimerheap, so that a fault of the library is not repeated here.
+ * libtimerheap, so that this code does not repeat a fault of the library.
  */
 #ifndef PROTOCOL_TEST_H
 #define PROTOCOL_TEST_H

@@ -278,7 +278,11 @@ TEST_F(events, interrupted_wait_continues_until_its_first_timeout)
 	}
 }
 
-/* Ways to stop a process in the middle of a WAIT, and to let it go on. */
+/*
+ * Three ways to stop a process that sleeps in a WAIT, and to let it go on: SIGSTOP and SIGCONT, a
+ * debugger, and the freezer of cgroups.
+ */
+
 static bool stop_by_signal(pid_t pid)
 {
 	int status;
@@ -291,7 +295,7 @@ static bool continue_by_signal(pid_t pid)
 	return !kill(pid, SIGCONT);
 }
 
-/* Stop a process as a debugger does. */
+/* Stop a process as a debugger does.  Return: whether it has stopped. */
 static bool stop_by_ptrace(pid_t pid)
 {
 	int status;
@@ -385,7 +389,7 @@ TEST_F(stopped_process, wait_continues_when_process_goes_on)
 		nap(100 * MSEC);
 		ASSERT_EQ(0, th_start(self->fd, 1, 0));
 		EXPECT_EQ(0, child_status(pid)) TH_LOG("kind %d", i);
-		/* Take events that the child has left: the next kind begins without events. */
+		/* Take events that the child has left, so that the next child finds no event. */
 		th_wait_flags(self->fd, events, 2, 0, 0, 0);
 	}
 }
