@@ -72,7 +72,7 @@ TEST_F(go, short_period_becomes_minimum_period)
 	ASSERT_EQ(1, th_event(self->fd, &event));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
 	EXPECT_LT(1, event.expirations);
-	/* At most one expiration at the start, and one for each period since then. */
+	/* The event counts at most one expiration at the start, and one for each period since. */
 	EXPECT_GE((now() - start) / info.min_period + 1, event.expirations);
 	EXPECT_TRUE(th_quiet(self->fd, 20 * MSEC));
 }
@@ -466,7 +466,7 @@ TEST_F(go, stop_and_start_discard_the_event_of_the_former_arming)
 {
 	struct timerheap_event event;
 
-	/* Stopped before the expiry: no event.  The next arming makes an event. */
+	/* A timer that is stopped before its expiry makes no event.  Its next arming makes one. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 1000 * SEC));
 	ASSERT_EQ(1, th_stop(self->fd, 0));
 	EXPECT_EQ(0, th_discarded);
@@ -477,13 +477,13 @@ TEST_F(go, stop_and_start_discard_the_event_of_the_former_arming)
 	ASSERT_EQ(0, th_stop(self->fd, 0));
 	EXPECT_EQ(0, th_discarded);
 
-	/* Expired, and the event not taken: the stop discards the event. */
+	/* A stop of an expired timer discards the event that was not taken. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_stop(self->fd, 0));
 	EXPECT_EQ(1, th_discarded);
 	ASSERT_EQ(0, th_wait_flags(self->fd, &event, 1, 0, 0, 0));
 
-	/* The same with a start, and with a MODIFY that starts the timer. */
+	/* A start of an expired timer, or a MODIFY that starts it, also discards the event. */
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	ASSERT_EQ(0, th_start(self->fd, 0, 0));
 	EXPECT_EQ(1, th_discarded);

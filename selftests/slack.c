@@ -193,7 +193,7 @@ TEST_F(slack, kick_applies_slack_of_the_slot)
 			queued_at_deadline += map.slots[slot].queued == (uint64_t)(at - slot);
 		}
 		shared = entries(self->fd, &self->before);
-		/* Postpone timer 7 by a store.  The kernel reads the new deadline at its check. */
+		/* Postpone timer 7 by a store.  The next check of slot 7 reads the new deadline. */
 		atomic_store((_Atomic uint64_t *)&map.slots[7].deadline, at + 5 * GRANULARITY);
 	} while (now() >= at - 64);
 	EXPECT_EQ(64, queued_at_deadline);
@@ -321,7 +321,7 @@ TEST_F(slack, timers_with_1_ms_slack_need_one_heap_entry_per_ms)
 		ASSERT_EQ(0, spread_slack(self->fd, 10000, now() + 1000 * (i + 1) * SEC, SEC, MSEC,
 					  i * MSEC));
 		TH_LOG("%lld entries", (long long)entries(self->fd, &self->before));
-		/* The slack of the last timer may reach up to 2 ms beyond the 1000 ms. */
+		/* The last timers may be rounded up to 2 ms beyond the 1000 ms: 2 more entries. */
 		EXPECT_GE(1002, entries(self->fd, &self->before));
 		close(self->fd);
 		self->fd = th_context(CLOCK_MONOTONIC, 1000000);

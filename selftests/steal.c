@@ -31,7 +31,7 @@ FIXTURE(steal)
 	int cpus;
 	int tested;		/* number of CPUs to hold, in tests that need not hold all */
 	int fd;
-	int64_t best_median;	/* smallest median lateness of all calls of take_events() */
+	int64_t best_median;	/* smallest median lateness of a call of take_events(), in ns */
 };
 
 FIXTURE_SETUP(steal)
@@ -227,8 +227,8 @@ TEST_F_TIMEOUT(steal, watchdog_steals_when_no_task_waits, 120)
 }
 
 /*
- * Hold a CPU that has timers.  SOON later also hold the next CPU, for HOLD.  A ticker runs on
- * the CPU after the second held CPU.
+ * Hold a CPU that has timers.  SOON later also hold the next CPU, for HOLD.  A ticker, which is a
+ * periodic timer, runs on the CPU after the second held CPU.
  *
  * Return: whether all timers ran before the first CPU was released.
  */
@@ -330,7 +330,8 @@ TEST_F_TIMEOUT(steal, watchdog_steals_after_both_of_its_cpus_got_stuck, 120)
 }
 
 /*
- * Hold a CPU that has timers, with the watchdog off and a ticker on another CPU.
+ * Hold a CPU that has timers, with the watchdog off.  A ticker, which is a periodic timer, runs on
+ * another CPU.
  *
  * Return: whether runs of the ticker, which scan at their end, stole the timers before the release.
  */
@@ -567,9 +568,10 @@ static bool still_expires(int fd)
 }
 
 /*
- * Start tickers on CPU @owner whose runs need more than the time of a CPU.  Hold @owner, so that
- * CPU @thief steals the tickers.  A CPU scans for stuck CPUs at the end of its runs, so CPU @thief
- * has timers of its own until @owner is released.  When @owner is released, hold @thief.
+ * Start tickers, which are periodic timers, on CPU @owner.  Their runs need more than the time of a
+ * CPU.  Hold @owner, so that CPU @thief steals the tickers.  A CPU scans for stuck CPUs at the end
+ * of its runs, so CPU @thief has timers of its own until @owner is released.  When @owner is
+ * released, hold @thief.
  *
  * Return: whether the tickers were stolen, and then expired while @thief was held.
  */

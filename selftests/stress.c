@@ -320,7 +320,7 @@ static void take_each_once(struct __test_metadata *_metadata, int fd, int nr, ui
 	}
 }
 
-/* 100 000 timers get the same deadline.  The test starts 4 equal parts, on up to 4 CPUs. */
+/* 100 000 timers have one deadline.  The test starts them in 4 equal parts, on up to 4 CPUs. */
 TEST_F_TIMEOUT(stress, timers_with_one_deadline_expire_once, 200)
 {
 	const int n = th_slow() ? 500 : 100000;

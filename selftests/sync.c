@@ -16,7 +16,7 @@ FIXTURE(sync)
 	int fd, cpus;
 	int64_t steal_us, watchdog_ms, cpu_percent;	/* parameters to restore */
 	struct timerheap_event events[SLOTS];
-	int64_t deadlines[SLOTS];	/* of the timers whose events were not taken; 0: none */
+	int64_t deadlines[SLOTS];	/* of timers whose event was not taken; 0: other timers */
 };
 
 FIXTURE_SETUP(sync)
@@ -39,7 +39,7 @@ FIXTURE_TEARDOWN(sync)
 	close(self->fd);
 }
 
-/* Return: the output of SYNC, or -errno. */
+/* Return: the next deadline, which is the output of SYNC; or -errno. */
 static int64_t sync_next(int fd)
 {
 	struct timerheap_sync sync = { .next = 0 };
@@ -94,7 +94,7 @@ static int64_t check_sync(struct __test_metadata *_metadata, struct _test_data_s
 	return next;
 }
 
-/* On a manual clock, the returned time is the first deadline. */
+/* On a manual clock, SYNC returns the first deadline of the pending timers. */
 TEST_F(sync, returns_next_deadline)
 {
 	struct timerheap_advance advance = { .time = 60 };
