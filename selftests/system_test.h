@@ -76,8 +76,8 @@ static inline long system_fdinfo_number(const char *fdinfo, const char *name)
 
 /* All users' heaps of CLOCK_MONOTONIC that have the same number in the file heaps of debugfs. */
 struct system_heap {
-	int cpu;		/* the CPU that drives one of them; -1: none of them was used */
-	int entries;		/* the sum over all users */
+	int cpu;		/* the CPU that drives one of these heaps; -1: none was used */
+	int entries;		/* the number of entries of all these heaps */
 };
 
 /*

@@ -104,7 +104,7 @@ static inline int clock_step(int64_t by)
 	return clock_settime(CLOCK_REALTIME, &ts) ? -errno : 0;
 }
 
-/* Return: CLOCK_REALTIME minus CLOCK_MONOTONIC, for restore_realtime(). */
+/* Return: CLOCK_REALTIME minus CLOCK_MONOTONIC in ns, for restore_realtime(). */
 static inline int64_t realtime_offset(void)
 {
 	return clock_now(CLOCK_REALTIME) - now();
@@ -428,7 +428,7 @@ static inline int64_t rounded(int64_t deadline, uint64_t slack)
 
 	if (slack < SLACK_MIN)
 		return deadline;
-	/* Of the numbers before + 1 to last, take that divisible by the largest power of two. */
+	/* In units: of before + 1 to last, take the one divisible by the largest power of two. */
 	while (last / (2 * step) > before / (2 * step))
 		step *= 2;
 	return last / step * step * unit;
@@ -649,7 +649,7 @@ static inline int th_eventfd(int fd, int eventfd)
 	return call(fd, TIMERHEAP_IOC_EVENTFD, &arg);
 }
 
-/* Return: INFO's @entries, of all users if the caller has CAP_SYS_ADMIN; -1: an error. */
+/* Return: number of heap entries, of all users if the caller has CAP_SYS_ADMIN; -1: an error. */
 static inline int64_t th_entries(int fd)
 {
 	struct timerheap_info info;
@@ -687,7 +687,7 @@ static inline char th_parameter(const char *name)
  * Return: whether a parameter makes the module slow, so that a test must use few timers.
  *
  * With verify=1 the module checks a whole heap at the end of each hold of the queue lock that has
- * changed the heap.  With delay_us= it lengthens 1 in 8 transient states of timers.
+ * changed the heap.  With delay_us= the module lengthens 1 in 8 transient states of timers.
  */
 static inline bool th_slow(void)
 {

@@ -144,7 +144,7 @@ static int64_t wheel_deadline(struct wheel *wheel, int64_t at, int64_t deadline)
 	return right ? at : deadline;
 }
 
-/* Return: how many more timers are in slack buckets than when the test began; -1: an error. */
+/* Return: how many more timers are in buckets than when @before was read; -1: an error. */
 static int64_t bucketed(struct wheel *wheel, const struct timerheap_info *before)
 {
 	struct timerheap_info info;

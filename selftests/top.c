@@ -24,7 +24,7 @@ struct screen {
 
 FIXTURE(top)
 {
-	int more[2 * ROWS];	/* contexts, more than the terminal has lines */
+	int more[2 * ROWS];	/* descriptors of contexts, more than the terminal has lines */
 	int terminal;		/* the test's end of the pseudo-terminal */
 	int top_end;		/* the end that `timerheap top` uses */
 	pid_t pid;
@@ -91,7 +91,7 @@ static bool wait_drawn(int terminal, struct screen *screen, const char *what)
  * Wait for the program to exit.  Meanwhile read its output: if the terminal's buffer is
  * full, the program cannot write and cannot exit.
  *
- * Return: its exit status; -1: a signal ended it, or it still runs.
+ * Return: its exit status; -1: a signal ended it, or it still runs after LOST.
  */
 static int wait_exit(int terminal, struct screen *screen, pid_t pid)
 {
@@ -273,9 +273,9 @@ static bool find_user(uid_t uid, struct user *user)
 }
 
 /*
- * The tickers of one user need more CPU time than the user's limit.  For this user, top shows the
- * CPU time and the memory, and that this limit throttles the runs.  For a user with a context, but
- * without timers, top shows no limit that throttles.
+ * The periodic timers of one user need more CPU time than the user's limit.  For this user, top
+ * shows the CPU time and the memory, and that this limit throttles the runs.  For a user with a
+ * context, but without timers, top shows no limit that throttles.
  */
 TEST_F_TIMEOUT(users, top_shows_user_throttled_by_its_cpu_limit, 60)
 {

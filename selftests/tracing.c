@@ -18,7 +18,7 @@
 #define NOT_SOON	(1000 * SEC)
 #define HOLD		(500 * MSEC)
 
-/* Write to a file of the instance.  Return: 0 or -errno. */
+/* Write to a file of the tests' tracefs instance.  Return: 0 or -errno. */
 static int write_file(const char *file, const char *what)
 {
 	char path[128];
@@ -27,7 +27,7 @@ static int write_file(const char *file, const char *what)
 	return put_text(path, what);
 }
 
-/* Read a file of the instance.  Return: its text, which the caller frees; "" on an error. */
+/* Read a file of the tracefs instance.  Return: its text, to be freed; "" on an error. */
 static char *read_file(const char *file)
 {
 	char path[128], *text;

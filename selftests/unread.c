@@ -225,7 +225,8 @@ TEST_F(taken, ticker_is_in_time_after_its_event_is_taken)
 		EXPECT_EQ(self->first + (int64_t)(ticks - 1) * period, (int64_t)event.deadline);
 		/*
 		 * A reader of the memory kicks the slot after it has taken the event.  The periods
-		 * since the last check then make a 2nd event.  read() and WAIT kick first.
+		 * since the last check then make a 2nd event.  But read() and WAIT kick the slot
+		 * before they take the event, so that it counts these periods.
 		 */
 		if (variant->in_memory) {
 			ASSERT_TRUE(take(self, variant, &event));
@@ -317,7 +318,7 @@ TEST_F(ticker, timer_started_and_kicked_during_back_off_expires_in_time)
 	EXPECT_EQ(deadline, (int64_t)event.deadline);
 }
 
-/* A stop during the back-off discards what was counted, and no check counts a later period. */
+/* A stop during the back-off discards the counted expirations, and no later period is counted. */
 TEST_F(ticker, no_period_is_counted_after_stop_during_back_off)
 {
 	const int64_t period = 10 * MSEC;
