@@ -373,8 +373,8 @@ TEST_F(uring, read_needs_no_worker)
  * workers for reads of pipes and devices, and another kind for commands and fsync.  The test
  * permits one worker of each kind.
  *
- * Each round uses one command number, from 0x80 to 0xff.  The device refuses all commands: the
- * reserved field of each is 1.
+ * Each round but the last uses one command number, from 0x80 to 0xff.  The device refuses all
+ * commands: the reserved field of each is 1.
  */
 TEST_F(uring, requests_leave_workers_to_other_files)
 {

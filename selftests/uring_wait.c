@@ -191,8 +191,8 @@ TEST_F(wait, events_in_ring_complete_wait_at_once)
 }
 
 /*
- * One event completes all requests that wait for one.  The 65th request of a context is refused,
- * and a request that completes makes room for another.
+ * One event completes all pending WAITs for one event.  The 65th pending WAIT of a context is
+ * refused.  A WAIT that completes makes room for another.
  */
 TEST_F(wait, event_completes_all_waits)
 {
@@ -253,7 +253,7 @@ TEST_F(wait, wait_outlives_descriptor)
 	EXPECT_EQ(1, result(&self->ring, LOST));
 }
 
-/* When a program closes an io_uring, its WAITs end and make room for those of another. */
+/* When a program closes an io_uring, its WAITs end and make room for WAITs of another io_uring. */
 TEST_F(wait, end_of_io_uring_ends_waits)
 {
 	int64_t end = now() + LOST;
@@ -301,7 +301,7 @@ static int threads(void)
 
 /*
  * No WAIT occupies a worker of io_uring.  So an fsync, which needs the only worker, completes
- * while eight requests wait.  Four of them have even asked for a worker, by IOSQE_ASYNC.
+ * while eight WAITs are pending.  Four of them have even asked for a worker, by IOSQE_ASYNC.
  */
 TEST_F(wait, waits_leave_worker_to_fsync)
 {
@@ -349,7 +349,7 @@ TEST_F(wait, invalid_requests_are_refused)
 
 /*
  * In a context with CANCEL_ON_SET, a clock step completes a pending WAIT even without an event.
- * Until read() reports the step, each later WAIT completes at once.  A multishot WAIT also ends.
+ * Until read() reports the step, each later WAIT completes at once, and a multishot WAIT ends.
  */
 TEST_F(wait, clock_step_completes_wait)
 {
@@ -443,7 +443,7 @@ TEST_F(wait, multishot_wait_for_3_events_completes_when_3_are_in_ring)
 	EXPECT_EQ(-ETIME, result(&self->ring, 50 * MSEC));
 }
 
-#define PAIRS	2000	/* how many pairs of timers the next test starts */
+#define PAIRS	2000	/* the most pairs of timers that the next test starts */
 
 /*
  * A multishot WAIT counts each event, even one that is added while the task work for the previous
@@ -492,7 +492,7 @@ TEST_F(wait, full_completion_queue_ends_multishot)
 		int64_t end = now() + (ready < 2 * ENTRIES ? LOST : 50 * MSEC);
 
 		ASSERT_EQ(0, th_start(self->fd, 0, 0));
-		/* Let this task execute its task work. */
+		/* Let this task execute its task work, which adds the completion to the queue. */
 		while (io_uring_cq_ready(&self->ring) <= ready && now() < end)
 			io_uring_get_events(&self->ring);
 		take(&self->map);
@@ -541,7 +541,7 @@ TEST_F(wait, multishot_read_returns_each_batch_of_events)
 		ASSERT_GT(BUFFERS, buffer);
 		EXPECT_EQ(i, buffers[buffer][0].slot);
 	}
-	/* Without a buffer, the request ends, and the event stays. */
+	/* If no buffer is left, the read request ends, and the event stays in the ring. */
 	ASSERT_EQ(0, th_start(self->fd, 9, 0));
 	EXPECT_EQ(-ENOBUFS, result(&self->ring, LOST));
 	EXPECT_EQ(1, take(&self->map));
@@ -632,7 +632,7 @@ static bool consume(struct io_uring *ring, struct producer *producer, bool multi
 	if (good && pending) {
 		int cancelled = 0, found = cancel(ring, map->fd, 9, &cancelled);
 
-		/* The last CANCEL of the other thread may precede this one. */
+		/* If the other thread's last CANCEL has ended the WAIT, this CANCEL finds none. */
 		good = found == 1 || found == -ENOENT;
 		while (result(ring, 10 * MSEC) != -ETIME)
 			;
