@@ -384,8 +384,8 @@ static void start_again(void *arg)
 }
 
 /*
- * timerheap_loop_dispatch() calls only the functions that are due when it begins.  So it ends, even
- * if each call of a function starts a timer that is due at once.
+ * timerheap_loop_dispatch() calls only the functions that are due when it begins.  So the call
+ * ends, even if each function starts a timer that is due at once.
  */
 TEST_F(loop, dispatch_ends_although_a_function_starts_itself)
 {

@@ -153,8 +153,8 @@ TEST_F(libtimerheap_sync, wrong_number_or_head_in_ring_is_ignored)
 }
 
 /*
- * If a program takes only events before the time that timerheap_sync() returns, they are in the
- * order of their deadlines.  This is so although their timers are on several CPUs.
+ * If a program takes only events before the time that timerheap_sync() returns, the events are in
+ * the order of their deadlines.  That order holds even if the timers are on several CPUs.
  *
  * If the deadline of a timer has passed when it is started, its event may follow events with later
  * deadlines.  The host may stop the machine during a start.  So the test counts such starts in

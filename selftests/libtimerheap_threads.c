@@ -16,7 +16,7 @@
 #define ROUNDS	30000		/* rounds of each thread; fewer if they take longer than MOST */
 #define MOST	(5 * SEC)	/* time limit of a thread, in ns */
 
-/* The thread that takes all events.  It ends after all workers have ended. */
+/* The thread that takes all events, and ends after all workers have ended. */
 struct consumer {
 	pthread_t thread;
 	struct timerheap *th;

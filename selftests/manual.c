@@ -200,8 +200,8 @@ TEST_F(manual, advance_stops_clock_when_expirations_reach_limit)
 }
 
 /*
- * TIMERHEAP_NEXT advances to the next deadline of a pending timer.  It does not stop at an old
- * deadline of a timer that was stopped or postponed.
+ * TIMERHEAP_NEXT advances the clock to the next deadline of a pending timer.  The clock does not
+ * stop at an old deadline of a timer that was stopped or postponed.
  */
 TEST_F(manual, advance_to_next_deadline_skips_stopped_and_postponed_timers)
 {

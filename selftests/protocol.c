@@ -377,7 +377,7 @@ TEST_F(protocol, kick_cancels_check_of_stopped_slot)
 }
 
 /*
- * KICK ends at the first number that cannot be read, or that no slot has.  It returns how
+ * KICK ends at the first number that cannot be read, or that no slot has, and returns how
  * many slots it has checked.  A KICK that begins with such a number fails.
  */
 TEST_F(protocol, kick_ends_at_first_bad_slot_number)

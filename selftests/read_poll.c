@@ -88,7 +88,7 @@ TEST_F(events, readv_takes_events_across_buffers)
 	EXPECT_EQ(1, events[0].expirations);
 }
 
-/* preadv2() with RWF_NOWAIT does not wait.  It refuses a file offset other than -1. */
+/* preadv2() with RWF_NOWAIT does not wait, and refuses a file offset other than -1. */
 TEST_F(events, nowait_read_without_event_does_not_block)
 {
 	struct timerheap_event event;
@@ -151,7 +151,7 @@ TEST_F(events, descriptor_is_readable_while_there_is_an_event)
 
 /*
  * Level-triggered epoll reports the descriptor while there is an event.  Edge-triggered epoll
- * reports it when an event is added.
+ * reports the descriptor when an event is added.
  */
 TEST_F(events, epoll_reports_level_and_edge)
 {
@@ -420,8 +420,8 @@ TEST_F(stopped_process, relative_timeout_counts_from_the_call)
 }
 
 /*
- * If the timeout passes while the process is stopped, WAIT returns when the process goes on.  It
- * returns the event that exists, although @min is 2.
+ * If the timeout passes while the process is stopped, WAIT returns when the process goes on.  WAIT
+ * then returns the event that exists, although @min is 2.
  */
 TEST_F(stopped_process, wait_returns_after_missed_timeout)
 {

@@ -4,10 +4,10 @@
  * same timeout needs no KICK.  That is so only in a crowded queue, and for timeouts of 137 ms or
  * more.
  *
- * The kernel uses the timeout of the last call or KICK that started a one-shot timer of the context
- * or moved one earlier.  (It ignores changes of the timeout by at most 1/8.)  It queues the
- * expired timer at the time of the expiry plus this timeout, less 1/64.  So a later restart with
- * the same timeout finds @queued before its deadline.
+ * The kernel records the timeout if a call or a KICK starts a one-shot timer of the context, or
+ * moves one earlier.  Only a timeout that differs by more than 1/8 replaces the recorded one.  The
+ * kernel queues an expired timer for the time of the expiry plus the recorded timeout, less 1/64.
+ * So a later restart with that timeout finds @queued before its deadline.
  */
 #include "protocol_test.h"
 

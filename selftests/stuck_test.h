@@ -74,8 +74,8 @@ static inline int keep_off(int cpus, int cpu, int other)
 }
 
 /*
- * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  It moves to CPU 1 when INFO
- * counts @checked checks, at the latest at the time @latest.
+ * A task that keeps CPU 1 from all tasks of lower priority, for 1 s.  The task moves to CPU 1 when
+ * INFO counts @checked checks, at the latest at the time @latest.
  *
  * A run that the task preempts stays preempted for this 1 s, unless the module raises the priority
  * of the run.  The kernel itself raises the priority of a preempted run, which is an RCU reader,
