@@ -85,6 +85,21 @@ static inline u32 theap_buckets_reserve(const struct theap_queue *queue)
 	return clamp(nr / 16, 2 * THEAP_BUCKETS_GROW, 1024U);
 }
 
+/*
+ * How many spare buckets a queue may keep: twice the number that it gets, so that it does not grow
+ * and shrink in turns.  Without the lock the answer may be stale.
+ */
+static inline u32 theap_buckets_kept(const struct theap_queue *queue)
+{
+	return 2 * theap_buckets_reserve(queue);
+}
+
+/* Has a queue more than @keep spare buckets, besides four for each one that is in use? */
+static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue, u32 keep)
+{
+	return theap_counter(queue->buckets.nr) > 5 * theap_counter(queue->buckets.used) + keep;
+}
+
 /* Store a time just read from the queue's clock: starts in this tick use it to choose buckets. */
 static inline void __theap_buckets_set_now(struct theap_queue *queue, s64 now)
 	__must_hold(&queue->lock)

@@ -28,8 +28,7 @@
  *	hotplug.c				CPUs that go offline and online
  *	account.c core.c			the life of an account; init and exit
  *
- * Three calls are exceptions to this order: upcalls.h declares them.  There is a fourth exception:
- * bucket.c calls the inline function theap_queue_has_spare_buckets() of room.h.
+ * Three calls are exceptions to this order: upcalls.h declares them.
  */
 #ifndef THEAP_CORE_H
 #define THEAP_CORE_H

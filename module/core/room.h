@@ -24,21 +24,6 @@ void theap_room_attach(struct theap_queue *queue);
 void theap_room_detach(struct theap_queue *queue);
 
 /*
- * How many spare buckets a queue may keep: twice the number that it gets, so that it does not grow
- * and shrink in turns.  Without the lock the answer may be stale.
- */
-static inline u32 theap_buckets_kept(const struct theap_queue *queue)
-{
-	return 2 * theap_buckets_reserve(queue);
-}
-
-/* Has a queue more than @keep spare buckets, besides four for each one that is in use? */
-static inline bool theap_queue_has_spare_buckets(const struct theap_queue *queue, u32 keep)
-{
-	return theap_counter(queue->buckets.nr) > 5 * theap_counter(queue->buckets.used) + keep;
-}
-
-/*
  * Has a queue more spare buckets than it may keep?  Or has it a heap of more than
  * THEAP_SEGMENTS_KEPT segments, of whose positions less than a quarter is reserved?  Without the
  * lock the answer may be stale.  For a manual clock the answer is no: the memory is freed with the

@@ -2,8 +2,7 @@
 /*
  * The three calls from a file of the core to a file that is later in the list of core.h.
  *
- * Each file of core/ calls only files that precede it in that list, with four exceptions.  core.h
- * names one of them, an inline function, and this header declares the other three:
+ * Each file of core/ calls only files that precede it in that list, with these exceptions:
  *
  *	run.c -> steal.c	a CPU checks whether other CPUs are stuck: after a run, if it has
  *				time left (budget.c), or when a rest ends and nothing is due
