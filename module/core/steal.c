@@ -195,7 +195,7 @@ static bool theap_queue_steal(struct theap_queue *queue, u64 ns, bool watchdog)
 
 /* What a scan does with stuck queues. */
 enum theap_scan {
-	THEAP_SCAN_LOOK,	/* the scan of a task: find the first stuck queue */
+	THEAP_SCAN_FIND,	/* the scan of a task: find the first stuck queue */
 	THEAP_SCAN_STEAL,	/* run the stuck queues */
 	THEAP_SCAN_WATCHDOG,	/* run the stuck queues, and count the runs as the watchdog's */
 };
@@ -204,7 +204,7 @@ enum theap_scan {
  * Visit the next @nr queues that may have timers, and run those of @clocks that are stuck, while
  * there is budget.  The next scan begins where this one ends.
  *
- * With THEAP_SCAN_LOOK run no queue: end at the first stuck queue of @clocks, and let the next scan
+ * With THEAP_SCAN_FIND run no queue: end at the first stuck queue of @clocks, and let the next scan
  * begin with that queue.
  *
  * Return: whether the scan ended early: a task has found a stuck queue, or no budget is left.
@@ -242,7 +242,7 @@ static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 		nr--;
 		if (clocks & BIT(queue->clock) &&
 		    theap_queue_is_stuck(queue, now[queue->clock], now[THEAP_MONOTONIC], ns))
-			ended = scan == THEAP_SCAN_LOOK ||
+			ended = scan == THEAP_SCAN_FIND ||
 				!theap_queue_steal(queue, ns, scan == THEAP_SCAN_WATCHDOG);
 	}
 	rcu_read_unlock();
@@ -251,7 +251,7 @@ static bool theap_steal_scan(struct theap_thief *thief, unsigned long clocks, un
 	 * write @at at the same time.  Then the next scan begins at another queue, which is
 	 * harmless.
 	 */
-	data_race(thief->at = ended && scan == THEAP_SCAN_LOOK ? here : at);
+	data_race(thief->at = ended && scan == THEAP_SCAN_FIND ? here : at);
 	return ended;
 }
 
@@ -305,7 +305,7 @@ void theap_steal_before_sleep(const struct theap_placement *placement)
 
 	if (!placement->manual && theap_thief_begin(thief, ktime_get_ns()) &&
 	    theap_steal_scan(thief, BIT(placement->clock), THEAP_STEAL_QUEUES_BEFORE_SLEEP,
-			     THEAP_SCAN_LOOK))
+			     THEAP_SCAN_FIND))
 		hrtimer_start(&thief->scan, 0, HRTIMER_MODE_REL_PINNED_SOFT);
 }
 
