@@ -311,7 +311,7 @@ static bool theap_timer_move(struct theap_claim *claim, const struct theap_place
 		return false;
 	now = ktime_get_ns();
 	next = max_t(u64, this_cpu_read(theap_move_next), now - THEAP_MOVE_BURST * THEAP_MOVE_GAP);
-	if (next > now)
+	if (next >= now)
 		return false;
 	this_cpu_write(theap_move_next, next + THEAP_MOVE_GAP);
 	if (!raw_spin_trylock(&queue->lock))
