@@ -409,7 +409,7 @@ TEST_F(max_slots, setup_accepts_at_most_16777216_slots)
 	EXPECT_EQ(USER + SLOTS_LIMIT - 1, event.user_data);
 }
 
-/* Before SETUP, read() and all calls but INFO and SETUP fail (ADVANCE is not tested here). */
+/* Before SETUP, read() and all calls but INFO and SETUP fail. */
 TEST_F(abi, calls_before_setup_are_refused)
 {
 	struct pollfd p = { .fd = self->raw, .events = POLLIN };
@@ -427,6 +427,7 @@ TEST_F(abi, calls_before_setup_are_refused)
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_QUERY, (struct timerheap_setup){});
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_SYNC, (struct timerheap_sync){});
 	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_GROW, (struct timerheap_grow){ .slots = 1 });
+	REFUSED(EBADFD, self->raw, TIMERHEAP_IOC_ADVANCE, (struct timerheap_advance){});
 	EXPECT_EQ(-1, read(self->raw, &event, sizeof(event)));
 	EXPECT_EQ(EBADFD, errno);
 	EXPECT_EQ(0, poll(&p, 1, 0));

@@ -56,7 +56,7 @@ static bool restart_no_kick(struct th_map *map, uint32_t n, uint64_t deadline)
 }
 
 /* Most restarts of expired timers need no KICK.  Each timer expires once per start, not early. */
-TEST_F(restart, restart_after_expiry_needs_no_kick)
+TEST_F(restart, most_restarts_after_expiry_need_no_kick)
 {
 	static int64_t deadline[NR];
 	static int expired[NR];

@@ -522,7 +522,7 @@ static ktime_t hold_and_release(struct probe *probe, ktime_t when, ktime_t now)
  * A function cannot release its timer while another caller waits for the function, in
  * timerheap_destroy() or timerheap_stop_sync(): that caller still uses the timer.
  */
-static void api_release_fails_during_destroy(struct kunit *test)
+static void api_release_fails_while_another_caller_stops_the_timer(struct kunit *test)
 {
 	struct probe *p = probe_make(test);
 
@@ -774,7 +774,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE(api_start_after_destroy_has_no_effect),
 	KUNIT_CASE(api_destroyed_timer_can_be_freed),
 	KUNIT_CASE(api_function_releases_its_timer),
-	KUNIT_CASE(api_release_fails_during_destroy),
+	KUNIT_CASE(api_release_fails_while_another_caller_stops_the_timer),
 	KUNIT_CASE(api_destroyed_timers_free_heap_memory),
 	KUNIT_CASE(api_hard_interrupt_starts_modifies_and_stops_timers),
 	KUNIT_CASE(api_timer_starts_and_stops_under_raw_spinlock),
