@@ -347,10 +347,10 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  * Choose the next check of a one-shot slot that has just expired at @now.
  *
  * Programs restart most of their timers, and often with one timeout.  So the slot stays queued for
- * the timeout that the last call has asked for, less 1/64.  A call that postpones a slot does not
- * count.  A restart with that timeout finds @queued before its deadline, and needs no KICK.
- * If there is no restart, the check dequeues the slot.  In a queue that is not crowded, that check
- * would often cost an interrupt.
+ * the context's last timeout, less 1/64.  theap_slot_schedule() records timeouts.  A restart with
+ * that timeout finds @queued before its deadline, and needs no KICK.  If there is no restart, the
+ * check dequeues the slot.  In a queue that is not crowded, that check would often cost an
+ * interrupt.
  *
  * Return: the time of the next check; 0: none.
  */
