@@ -8,12 +8,12 @@
  * 1. Only timerheap_init() can fail for want of memory: it reserves a heap entry (core/room.c).
  *
  * 2. The function returns the time at which it is to be called again.  If the timer is started
- *    or stopped after it has expired, that call takes precedence, and the returned time is
- *    ignored.  For this an expiry sets @again, and each timerheap_start() clears it.  The
+ *    or stopped after it has expired, that start or stop takes precedence, and the returned time
+ *    is ignored.  For this an expiry sets @again, and each timerheap_start() clears it.  The
  *    returned time counts only if @again is still set.  A stop of a timer that is not pending
- *    clears @again, too.  A stop of a pending timer need not.  If timerheap_start() has made the
- *    timer pending, that call has cleared @again.  If the returned time has made it pending, the
- *    function has returned, and @again has no effect before the next expiry.
+ *    clears @again, too.  A stop of a pending timer need not clear @again.  If timerheap_start()
+ *    has made the timer pending, that call has cleared @again.  If the returned time has made the
+ *    timer pending, the function has returned, and @again has no effect before the next expiry.
  *
  * 3. A caller that stops a timer to free it need not prevent starts during the stop, by other
  *    code or by the timer's function.  timerheap_stop_sync() raises @held by 1 and lowers it again.
@@ -52,8 +52,8 @@
  *		queue belongs to this CPU; for another CPU an IPI is sent instead
  *	3	the lock of the watchdog and those of timer bases, if the watchdog would
  *		sleep past the deadline
- *	4	those of a workqueue and of a timer base, if the heap or the buckets of a queue
- *		must grow, or may be trimmed later
+ *	4	the locks of a workqueue and of a timer base, if the heap or the buckets of a
+ *		queue must grow, or may be trimmed later
  *
  * A pending timer is queued.  A stopped timer may still be queued.
  *
@@ -83,8 +83,8 @@ static_assert(sizeof_field(struct timerheap_timer, core) >= sizeof(struct theap_
 static_assert(__alignof__(struct timerheap_timer) >= __alignof__(struct theap_timer));
 
 /*
- * What timerheap_destroy() and timerheap_release() add to @held.  Each stop_sync adds 1, and
- * there are fewer tasks than this.
+ * The number that timerheap_destroy() and timerheap_release() add to @held.  Each task that is in
+ * timerheap_stop_sync() adds 1.  Linux has at most 2^22 tasks, so their sum is below this number.
  */
 #define TIMERHEAP_SHUT	BIT(24)
 
@@ -120,7 +120,7 @@ static void timerheap_schedule(struct timerheap_timer *timer, struct theap_claim
 	theap_timer_schedule(claim, &theap_default_placement[timer->clock], timer->asked);
 }
 
-/* End a claim.  The caller may be in softirq, so a work item allocates what a queue lacked. */
+/* End a claim.  A work item allocates what a queue lacked, since the caller may be in softirq. */
 static void timerheap_commit(struct theap_claim *claim)
 {
 	theap_timer_commit(claim);
@@ -230,13 +230,16 @@ static bool timerheap_fixup_free(void *addr, enum debug_obj_state state)
 static const struct debug_obj_descr timerheap_debug_descr = {
 	.name			= "timerheap_timer",
 	.debug_hint		= timerheap_debug_hint,
-	/* Debug objects do not know a destroyed or released timer.  Keep them from reporting it. */
+	/* Keep debug objects from reporting a destroyed or released timer as not initialized. */
 	.is_static_object	= timerheap_is_shut,
 	.fixup_assert_init	= timerheap_fixup_assert_init,
 	.fixup_free		= timerheap_fixup_free,
 };
 
-/* Make a timer known to debug objects.  Return: 0; -EBUSY: it is in use, which was reported. */
+/*
+ * Make a timer known to debug objects.
+ * Return: 0; -EBUSY: the timer is in use already, which debug objects have reported.
+ */
 static int timerheap_debug_init(struct timerheap_timer *timer)
 {
 	if (!IS_ENABLED(CONFIG_DEBUG_OBJECTS_TIMERS))
@@ -259,7 +262,8 @@ static void timerheap_debug_free(struct timerheap_timer *timer)
 
 /*
  * Report a timer that was never initialized, but not one that was destroyed.  Another CPU may
- * destroy the timer after the check here.  Debug objects check again, by timerheap_is_shut().
+ * destroy the timer after this function has called timerheap_is_shut().  So debug objects call
+ * timerheap_is_shut() again.
  */
 static void timerheap_debug_assert_init(struct timerheap_timer *timer)
 {
@@ -281,9 +285,9 @@ static void timerheap_debug_assert_init(struct timerheap_timer *timer)
  *
  * @function is called in softirq, without a raw spinlock, under rcu_read_lock().  If the timer's
  * CPU is stuck, another CPU calls @function, also in softirq.  @function never runs on two
- * CPUs at once for one timer.  Its arguments are the timer, the deadline, and the
+ * CPUs at once for one timer.  The arguments of @function are the timer, the deadline, and the
  * current time, which is not before the deadline.  Both times are nanoseconds on the
- * timer's clock.  @function may start, stop and modify any timer, its own too.  It must
+ * timer's clock.  @function may start, stop and modify any timer, its own too.  @function must
  * not sleep, so it must not wait for a timer to stop.
  *
  * @function returns the next deadline, past or future, on the timer's clock.  If it
@@ -375,7 +379,7 @@ static noinline int timerheap_refuse(struct timerheap_timer *timer, struct theap
  * Context: any but NMI; also with interrupts off or with a raw spinlock held.  The
  * spinlock must not be one that hrtimers, timers, work items or IPIs need, such as those
  * of the scheduler.  Takes no lock if the timer is queued on this CPU and @when is not earlier
- * than the deadline that it is queued at.  Otherwise it may take the locks that are
+ * than the deadline that it is queued at.  Otherwise the start may take the locks that are
  * listed at the top of this file.
  * Return: 1: the timer was pending; 0: it was not.  A negative value: the start was refused and
  * did nothing; -EBUSY: another caller is in timerheap_stop_sync(); -ESHUTDOWN: the timer is being
@@ -402,10 +406,10 @@ EXPORT_SYMBOL_GPL(timerheap_start);
  * @when:  as for timerheap_start()
  *
  * A timer that is not pending does not change.  If the timer expires during this call,
- * there are two outcomes: it gets the new deadline, or its function runs for the old
- * deadline and this returns false.
+ * there are two outcomes: the timer gets the new deadline, or its function runs for the old
+ * deadline and the call returns false.
  *
- * Context: as timerheap_start().  A pending timer is queued, so this takes the lock of a
+ * Context: as timerheap_start().  A pending timer is queued, so the call takes the lock of a
  * queue by trylock only.
  * Return: whether the timer was pending.
  */
@@ -424,7 +428,7 @@ bool timerheap_modify(struct timerheap_timer *timer, ktime_t when)
 }
 EXPORT_SYMBOL_GPL(timerheap_modify);
 
-/* Cancel a timer, and add @hold to @held.  Return: whether it was pending. */
+/* Cancel a timer, and add @hold to its @held.  Return: whether the timer was pending. */
 static bool timerheap_cancel(struct timerheap_timer *timer, int hold)
 {
 	struct theap_claim claim;
@@ -467,7 +471,7 @@ EXPORT_SYMBOL_GPL(timerheap_stop);
  * @timer: the timer, pending or not
  *
  * On return the function does not run, and will not run before the next start.  While
- * this waits, every start of the timer returns -EBUSY.  Afterwards the timer can be
+ * the call waits, every start of the timer returns -EBUSY.  Afterwards the timer can be
  * started again.
  *
  * Context: task, may sleep.  Not in the timer's own function, and not with a lock held
@@ -524,26 +528,26 @@ EXPORT_SYMBOL_GPL(timerheap_now);
  * timerheap_release - release a timer that has expired, from its own function
  * @timer: the timer whose function calls this
  *
- * This is for an object that is freed when its timer expires.  If this returns true, the
- * function frees the object with kfree_rcu() or call_rcu(), and returns 0.  The timer
+ * Use this for an object that is freed when its timer expires.  If the call returns true, the
+ * timer's function frees the object with kfree_rcu() or call_rcu(), and returns 0.  The timer
  * must not be freed or initialized again before the grace period has ended.  A start of
  * a released timer returns -ESHUTDOWN.
  *
- * This returns false in two cases:
+ * The call returns false in two cases:
  *
- * 1. The timer was started after it became due, so it is queued.  The function will be
- *    called again and can then try again.  If the timer was also stopped after that start,
- *    the function must start it to be called again.
- * 2. Another caller waits in timerheap_destroy() or timerheap_stop_sync().  The function
- *    is not called again before that call returns, and its caller keeps the object.
+ * 1. The timer was started after it became due, so it is queued.  The function will be called
+ *    again, and can then try the release again.  If the timer was also stopped after that start,
+ *    the function is not called again before the next start.
+ * 2. Another task waits in timerheap_destroy() or timerheap_stop_sync(), and keeps the object.
+ *    The function is not called again before the call of that task returns.
  *
  * Do not call timerheap_destroy() for a timer that may already have been released.  If both
  * the function and a task may free the object, the module must let only one of them do it.
  * For example, only the code that removes the object from its list frees the object.
  *
- * Context: the timer's own function.  If other code calls this, or if the timer was released or
- * destroyed before, this warns once and returns false.  But while another CPU runs the function,
- * this does not notice a call by other code.
+ * Context: the timer's own function.  If other code makes the call, or if the timer was released or
+ * destroyed before, the call warns once and returns false.  But while another CPU runs the timer's
+ * function, a call by other code gets no warning.
  * Return: whether the timer was released.  If it was, the function must free the object.
  */
 bool timerheap_release(struct timerheap_timer *timer)
@@ -552,7 +556,7 @@ bool timerheap_release(struct timerheap_timer *timer)
 	struct theap_claim claim;
 	bool idle;
 
-	/* The run raises @active before it calls the function. */
+	/* A run raises @active before it calls the function.  A release sets @queue to NULL. */
 	if (WARN_ON_ONCE(!READ_ONCE(core->active) || !core->queue))
 		return false;
 	theap_timer_claim(core, &claim);

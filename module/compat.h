@@ -17,7 +17,7 @@
 #include <asm/cpufeature.h>
 #endif
 
-/* Linux 7 warns of the name system_unbound_wq.  Older kernels may not have the new name. */
+/* Linux 7 warns of the name system_unbound_wq.  Older kernels may lack system_dfl_wq. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 #define system_dfl_wq system_unbound_wq
 #endif
@@ -30,8 +30,8 @@
 #endif
 
 /*
- * Linux 6.4 added cpu_is_isolated().  Since Linux 6.8 it also finds the isolated partitions of
- * cpusets.  On older kernels, no function that modules may call finds these partitions.
+ * Linux 6.4 added cpu_is_isolated().  Since Linux 6.8 cpu_is_isolated() also finds the isolated
+ * partitions of cpusets.  On older kernels, no function that modules may call finds them.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
 static inline bool theap_compat_cpu_is_isolated(int cpu)
@@ -105,9 +105,9 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
  * a request must end, io_uring calls the device with THEAP_COMPAT_URING_CANCEL in the issue flags.
  *
  * THEAP_COMPAT_URING_TO_TASK(name, function) defines a function @name, which makes the task of a
- * request call function(request, issue_flags).  That task then holds the lock of its io_uring.  On
- * Linux 6.8 and 6.9 it may not hold that lock; the flags state whether it does.  Linux 6.19 changed
- * the parameters of the callback.
+ * request call function(request, issue_flags).  In that call, the task holds the lock of its
+ * io_uring.  On Linux 6.8 and 6.9 the task may lack the lock; issue_flags states whether it does.
+ * Linux 6.19 changed the parameters of the callback.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #define THEAP_COMPAT_URING_WAIT		false
@@ -116,7 +116,7 @@ static inline void theap_compat_uring_done(struct io_uring_cmd *cmd, s32 result,
 #define THEAP_COMPAT_URING_TO_TASK(name, function)					\
 static void name(struct io_uring_cmd *cmd)						\
 {											\
-	(void)function;		/* no request waits */					\
+	(void)function;		/* never called: no request waits */			\
 }
 
 static inline void theap_compat_uring_mark_cancelable(struct io_uring_cmd *cmd,
@@ -221,7 +221,7 @@ static inline bool theap_compat_exclusive_##name(u64 *word, u64 expected, u64 op
 	: "memory");									\
 	if (failed)									\
 		return false;								\
-	smp_mb();	/* as the kernel's operations */				\
+	smp_mb();	/* full barrier, as in the kernel's operations */		\
 	return true;									\
 }
 

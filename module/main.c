@@ -82,7 +82,7 @@ err_core:
 	return ret;
 }
 
-/* Open devices and modules with timers keep this module loaded, so no timer is left here. */
+/* Open devices, and modules with timers, keep this module loaded: at its exit no timer is left. */
 static void __exit theap_exit(void)
 {
 	theap_debugfs_exit();

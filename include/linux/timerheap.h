@@ -34,8 +34,8 @@
 /**
  * struct timerheap_timer - a timer
  *
- * It may be embedded in another structure, be static, or be on the stack of a task.  It
- * must not be moved or copied once it is initialized.  All fields are private.
+ * A timer may be embedded in another structure, be static, or be on the stack of a task.  An
+ * initialized timer must not be moved or copied.  All fields are private.
  */
 struct timerheap_timer {
 	/* private: module/api.c explains the fields */
@@ -56,7 +56,7 @@ int __must_check __timerheap_init(struct timerheap_timer *timer, clockid_t clock
 						      ktime_t when, ktime_t now),
 				  gfp_t gfp);
 
-/* As timerheap_init(), with a lock class that the caller chooses. */
+/* Initialize a timer as timerheap_init() does, but with a lock class that the caller chooses. */
 static inline int __must_check
 timerheap_init_key(struct timerheap_timer *timer, clockid_t clock,
 		   ktime_t (*function)(struct timerheap_timer *timer, ktime_t when, ktime_t now),
@@ -73,8 +73,8 @@ timerheap_init_key(struct timerheap_timer *timer, clockid_t clock,
  * @function: its function
  * @gfp:      for the memory of the reservation
  *
- * __timerheap_init() in module/api.c has the rules.  This is a macro, so that each place in the
- * source that initializes timers has a lock class of its own.
+ * __timerheap_init() in module/api.c has the rules.  timerheap_init() is a macro, so that each
+ * place in the source that initializes timers has a lock class of its own.
  *
  * Return: 0 or a negative error.
  */
