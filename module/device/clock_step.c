@@ -47,7 +47,10 @@ static void theap_clock_step_wake(struct work_struct *work)
 
 static DECLARE_WORK(theap_clock_step_work, theap_clock_step_wake);
 
-/* Let any CPU wake the readers, since the CPU that has set the clock may be isolated. */
+/*
+ * Queue the work item that wakes the readers, on any CPU, since the CPU that has set the clock may
+ * be isolated.
+ */
 static void theap_clock_step_queue(struct irq_work *irq_work)
 {
 	queue_work(system_dfl_wq, &theap_clock_step_work);
@@ -56,8 +59,8 @@ static void theap_clock_step_queue(struct irq_work *irq_work)
 static DEFINE_IRQ_WORK(theap_clock_step_irq_work, theap_clock_step_queue);
 
 /*
- * Let the readers be woken if a clock was set.  The kernel calls this function at almost every
- * tick, on the CPU that updates the clocks.
+ * If a clock was set, begin to wake the readers: queue the irq_work.  The kernel calls this function
+ * at almost every tick, on the CPU that updates the clocks.
  * Context: interrupts off, the timekeeper is locked.
  */
 static int theap_clock_step_notify(struct notifier_block *notifier, unsigned long was_set,

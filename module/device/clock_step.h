@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Report steps of CLOCK_REALTIME to contexts that have asked for it (clock_step.c). */
+/* Report steps of CLOCK_REALTIME to contexts with TIMERHEAP_CANCEL_ON_SET (clock_step.c). */
 #ifndef THEAP_CLOCK_STEP_H
 #define THEAP_CLOCK_STEP_H
 
@@ -7,7 +7,7 @@
 #include <linux/list.h>
 #include <linux/timekeeping.h>
 
-/* &theap_clock_step.seen of a context that has not asked for reports. */
+/* The value of &theap_clock_step.seen in a context without TIMERHEAP_CANCEL_ON_SET. */
 #define THEAP_CLOCK_STEP_UNWATCHED	S64_MIN
 
 /**

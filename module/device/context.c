@@ -65,7 +65,10 @@ static void theap_context_clock_stepped(struct theap_clock_step *step)
 	theap_context_wake(container_of(step, struct theap_context, clock_step));
 }
 
-/* Allocate a context, not set up, for an open by the current task.  Return: it, or NULL. */
+/*
+ * Allocate a context for an open of the device by the current task.  SETUP follows later.
+ * Return: the context, or NULL.
+ */
 struct theap_context *theap_context_alloc(void)
 {
 	struct theap_context *context = kzalloc(sizeof(*context), GFP_KERNEL_ACCOUNT);
@@ -86,7 +89,7 @@ struct theap_context *theap_context_alloc(void)
 	return context;
 }
 
-/* Return: the number of pages that @slots slots need. */
+/* Return: the number of pages of slots that @slots slots need. */
 u32 theap_context_pages(u32 slots)
 {
 	return DIV_ROUND_UP(slots, THEAP_PAGE_SLOTS);
@@ -106,7 +109,7 @@ static size_t theap_context_table_size(u32 slots)
 
 /*
  * Return: the bytes that a context with @slots slots is charged for before a slot is used: the
- * context itself, the ring, and the table of pages.
+ * context itself, its @queues, the ring, and the table of pages.
  */
 static u64 theap_context_unused_bytes(u32 slots)
 {
@@ -126,7 +129,7 @@ static struct theap_slot_table *theap_context_alloc_table(u32 slots)
 			GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 }
 
-/* Free a table, and those that it has replaced. */
+/* Free a table of pages, and the former tables that it has replaced. */
 static void theap_context_free_tables(struct theap_slot_table *table)
 {
 	while (table) {
@@ -168,10 +171,10 @@ void theap_context_uncharge(struct theap_context *context, u64 bytes)
 
 /*
  * May a queue grow for a context?  It may if the user of the context then stays within the limit
- * of memory, or if the context may exceed that limit.  Tasks that call this at the same time may
- * exceed the limit together.  The allocation of a page of slots does not call this, since its
- * timers need reservations: a queue without room grows in any case.  So each task that allocates
- * such a page may exceed the limit by a segment, 16 KiB.
+ * of memory, or if the context may exceed that limit.  Tasks that call this function at the same
+ * time may exceed the limit together.  The allocation of a page of slots does not call this
+ * function: the timers of the page need reservations, so a queue without room grows in any case.
+ * So each task that allocates such a page may exceed the limit by a segment, 16 KiB.
  */
 bool theap_context_may_grow(const struct theap_context *context)
 {
@@ -227,7 +230,7 @@ static int __theap_context_setup(struct theap_context *context,
 	if (theap_context_slots(context))
 		return -EBUSY;
 	context->user = user;
-	/* No entry in the audit log: SETUP does not fail if the caller lacks the capability. */
+	/* Make no entry in the audit log: SETUP does not fail without the capability. */
 	context->may_exceed = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
 	ret = theap_context_charge(context, bytes);
 	if (ret)
@@ -302,7 +305,7 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
 	mutex_lock(&context->lock);
 	ret = __theap_context_setup(context, settings, user);
 	if (!ret)
-		/* Pairs with the acquire in theap_context_slots(). */
+		/* Publish the set-up context.  Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, settings->slots);
 	mutex_unlock(&context->lock);
 	if (ret)
@@ -320,7 +323,7 @@ int theap_context_setup(struct theap_context *context, struct theap_settings *se
  * mmap_lock, for which tasks of other users may wait.  So @lock is held only to charge the memory
  * and to replace the table.  Readers take @reader_lock, even with O_NONBLOCK.  So that lock is held
  * only while the entries of the ring are copied.  The allocation of the memory may take seconds, so
- * it holds neither @lock nor @reader_lock.
+ * this function allocates without @lock and @reader_lock.
  */
 static int __theap_context_grow(struct theap_context *context, u32 slots)
 {
@@ -354,7 +357,7 @@ static int __theap_context_grow(struct theap_context *context, u32 slots)
 		table->former = context->table;
 		memcpy(table->pages, table->former->pages,
 		       theap_context_pages(context->nr_slots) * sizeof(*table->pages));
-		/* Pairs with the acquire in theap_slot_entry(). */
+		/* Publish the copied entries.  Pairs with the acquire in theap_slot_entry(). */
 		smp_store_release(&context->table, table);
 	}
 	mutex_unlock(&context->lock);
@@ -367,8 +370,9 @@ static int __theap_context_grow(struct theap_context *context, u32 slots)
  * @slots:   in: the least number of slots; out: the number of slots
  *
  * Context: task, may sleep.
- * Return: 0; -EINVAL: above the limit of SETUP; -ENOSPC: the user would exceed
- * user_memory_percent; -ENOMEM; -EINTR: the task was killed.  After an error nothing has changed.
+ * Return: 0; -EINVAL: *@slots is above @max_slots of SETUP; -ENOSPC: the user would exceed
+ * user_memory_percent; -ENOMEM; -EINTR: the task was killed.  After an error the context is as it
+ * was before the call.
  */
 int theap_context_grow(struct theap_context *context, u32 *slots)
 {
@@ -382,7 +386,7 @@ int theap_context_grow(struct theap_context *context, u32 *slots)
 	if (roundup_pow_of_two(*slots) > roundup_pow_of_two(context->nr_slots))
 		ret = __theap_context_grow(context, *slots);
 	if (!ret)
-		/* Pairs with the acquire in theap_context_slots(). */
+		/* Publish the table and ring.  Pairs with the acquire in theap_context_slots(). */
 		smp_store_release(&context->nr_slots, *slots);
 	mutex_unlock(&context->grow_lock);
 	return ret;
@@ -418,7 +422,8 @@ static u32 theap_contexts_next;
  * @context: newly allocated; this function sets its @id
  *
  * xa_alloc_cyclic() drops the table's own lock while it allocates memory, which may wait for the
- * memory cgroup of the caller.  So it runs without theap_contexts_lock, which all users share.
+ * memory cgroup of the caller.  So this function does not take theap_contexts_lock, which all users
+ * share.
  *
  * Context: task, may sleep.
  * Return: 0; -ENOMEM; -EBUSY: no ID is free.
@@ -433,7 +438,7 @@ int theap_contexts_add(struct theap_context *context)
 	return min(ret, 0);
 }
 
-/* Remove a context from the table.  When this returns, no reader of debugfs uses it. */
+/* Remove a context from the table.  After that, no reader of debugfs uses the context. */
 void theap_contexts_remove(struct theap_context *context)
 {
 	mutex_lock(&theap_contexts_lock);

@@ -62,7 +62,7 @@ struct theap_settings {
 
 /**
  * struct theap_slot_table - the pages of slots of a context
- * @former: the table that this one has replaced; NULL: none.  A task may still read it
+ * @former: the table that this one has replaced; NULL: none.  A task may still read the former one
  * @pages:  each is set once; NULL: none of the slots of the page was ever used
  */
 struct theap_slot_table {
@@ -112,9 +112,10 @@ struct theap_context {
 					 * manual clock */
 	struct theap_eventfd eventfd;	/* O: eventfd.h */
 	struct theap_uring_waits waits;	/* O: uring_wait.c */
-	s64 span;			/* how far ahead of its deadline a slot was started;
-					 * written in any claim, read in runs.  A wrong value
-					 * costs a KICK, which corrects it, or a check */
+	s64 span;			/* nanoseconds from the last start of a one-shot slot to its
+					 * deadline, about; written in any claim, read in runs.
+					 * A wrong value costs a KICK, which corrects it, or a
+					 * check */
 	struct theap_waker waker;	/* O: a run calls it to wake @wait and @waits, and to
 					 * signal @eventfd */
 	struct theap_clock_step clock_step;	/* O: clock_step.h */
@@ -168,7 +169,7 @@ static inline s64 theap_context_min_period(const struct theap_context *context)
 
 /*
  * There are two kinds of time.  Times of the context are those that programs see, in calls
- * and in shared memory.  They belong to the time namespace in which SETUP was called.  Times
+ * and in shared memory: times of the time namespace in which SETUP was called.  Times
  * of the machine are those of the core.
  */
 
@@ -211,14 +212,14 @@ static inline void theap_context_note_queue(struct theap_context *context,
 }
 
 /*
- * The longest span.  An expired slot stays queued for the span less 1/64, so for at most 63 s, plus
- * the slack of the slot: theap_slot_linger().
+ * The longest @span of a context: 64 s.  An expired slot stays queued for @span less 1/64, so for at
+ * most 63 s, plus the slack of the slot: theap_slot_linger().
  */
 #define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
 
 /*
- * Record how far ahead of its deadline a slot was started, for theap_slot_linger().  Write only if
- * that time has changed by an eighth, since CPUs share the cache line.
+ * Record the time from the start of a slot to its deadline, for theap_slot_linger().  Write only if
+ * that time has changed by more than an eighth, since CPUs share the cache line.
  */
 static inline void theap_context_note_span(struct theap_context *context, s64 span)
 {

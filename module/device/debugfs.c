@@ -109,7 +109,7 @@ static void theap_heaps_show_first(struct seq_file *m, struct theap_queue *queue
 		seq_printf(m, " %15lld", first ? first - theap_clock_read(queue->clock) : 0);
 }
 
-/* Print the user of an account; "-": other modules, and contexts without limits. */
+/* Print the user ID of an account; "-" for that of modules and of contexts without limits. */
 static void theap_account_show_uid(struct seq_file *m, const struct theap_account *account)
 {
 	if (uid_valid(account->uid))

@@ -33,8 +33,8 @@ static const struct {
 	int (*call)(struct theap_context *context, void *arg);
 	unsigned int command;
 	bool needs_setup;	/* the call fails with EBADFD if the context is not set up */
-	u8 minimum;		/* size of the shortest accepted structure; must not change */
-	u8 output;		/* offset of the first output field in the call's structure */
+	u8 minimum;		/* bytes of the shortest accepted structure: ABI, must not change */
+	u8 output;		/* bytes before the first output field in the call's structure */
 } theap_ioctls[] = {
 	{ theap_ioctl_info, TIMERHEAP_IOC_INFO, false, END(info, user_memory), 0 },
 	{ theap_ioctl_setup, TIMERHEAP_IOC_SETUP, false, END(setup, slack),
@@ -83,7 +83,7 @@ union theap_arg {
  * The size in the command is that of the program's structure.  A program built with an older header
  * may pass a structure shorter than the kernel's, and one built with a newer header a longer
  * structure.  The kernel copies as many bytes as both structures have.  copy_struct_from_user()
- * sets the missing bytes of a shorter structure to 0.  It refuses a longer structure unless the
+ * sets the missing bytes of a shorter structure to 0, and refuses a longer structure unless the
  * bytes beyond the kernel's are 0.
  */
 static long theap_ioctl(struct file *file, unsigned int command, unsigned long arg)
@@ -226,14 +226,14 @@ static int theap_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
-/* Workqueue of releases that begin in a kernel thread: one step at a time on each NUMA node. */
+/* The workqueue that frees contexts closed by kernel threads, one step at a time per NUMA node. */
 static struct workqueue_struct *theap_releases;
 
 static void theap_release_step(struct work_struct *work)
 {
 	struct theap_context *context = container_of(work, struct theap_context, release);
 
-	/* Other contexts may have a step in the workqueue: queue the next step behind those. */
+	/* The workqueue may have steps of other contexts: queue the next step behind them. */
 	if (theap_slots_free_some(context))
 		queue_work(theap_releases, work);
 	else

@@ -57,8 +57,8 @@ void theap_eventfd_signal(struct theap_eventfd *eventfd)
  * @eventfd: the state of the eventfd in the context
  * @ctx:     the new eventfd, whose reference passes to the context; NULL: none
  *
- * When this returns, the old eventfd is not signaled any more, and its reference is
- * dropped.  After a call with NULL, @eventfd->work is not queued.
+ * When this function returns, the context does not signal the old eventfd any more, and has dropped
+ * its reference to that eventfd.  After a call with NULL, @eventfd->work is not queued.
  *
  * Context: task, may sleep.
  */

@@ -17,8 +17,8 @@ struct eventfd_ctx;
 struct theap_eventfd {
 	spinlock_t lock;		/* protects @ctx; orders the ring and EVENTFD (eventfd.c) */
 	struct eventfd_ctx *ctx;	/* L: a reference; NULL: no eventfd is registered */
-	struct work_struct work;	/* W: signals @ctx if theap_eventfd_signal() must not
-					 * signal it */
+	struct work_struct work;	/* W: signals @ctx later if theap_eventfd_signal() must not
+					 * signal it at once */
 };
 
 void theap_eventfd_init(struct theap_eventfd *eventfd);
