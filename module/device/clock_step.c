@@ -59,8 +59,8 @@ static void theap_clock_step_queue(struct irq_work *irq_work)
 static DEFINE_IRQ_WORK(theap_clock_step_irq_work, theap_clock_step_queue);
 
 /*
- * If a clock was set, begin to wake the readers: queue the irq_work.  The kernel calls this function
- * at almost every tick, on the CPU that updates the clocks.
+ * If a clock was set, begin to wake the readers: queue the irq_work.  The kernel calls this
+ * function at almost every tick, on the CPU that updates the clocks.
  * Context: interrupts off, the timekeeper is locked.
  */
 static int theap_clock_step_notify(struct notifier_block *notifier, unsigned long was_set,

@@ -212,8 +212,8 @@ static inline void theap_context_note_queue(struct theap_context *context,
 }
 
 /*
- * The longest @span of a context: 64 s.  An expired slot stays queued for @span less 1/64, so for at
- * most 63 s, plus the slack of the slot: theap_slot_linger().
+ * The longest @span of a context: 64 s.  An expired slot stays queued for @span less 1/64, so for
+ * at most 63 s, plus the slack of the slot: theap_slot_linger().
  */
 #define THEAP_SPAN_MAX		(64LL * NSEC_PER_SEC)
 

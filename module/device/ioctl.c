@@ -25,7 +25,7 @@
 #include "read.h"
 #include "slot_page.h"
 
-/* Convert @time, which a call at @now has as its argument, to an absolute time, 1 or later. */
+/* Convert @time, an argument of a call that is made at @now, to an absolute time, 1 or later. */
 static s64 theap_deadline(s64 now, s64 time, u32 flags)
 {
 	if (!(flags & TIMERHEAP_ABSTIME))
@@ -34,8 +34,8 @@ static s64 theap_deadline(s64 now, s64 time, u32 flags)
 }
 
 /*
- * Add the figures of a queue to those of INFO.  Each counter of THEAP_COUNTERS has a field of
- * the same name.
+ * Add the figures of a queue to those of INFO.  For each counter of THEAP_COUNTERS, @info has a
+ * field of the same name.
  */
 static void theap_info_add(struct timerheap_info *info, struct theap_queue *queue)
 {
@@ -46,7 +46,7 @@ static void theap_info_add(struct timerheap_info *info, struct theap_queue *queu
 #undef THEAP_ADD
 }
 
-/* Add the figures of an account: those of its queues, and the CPU time that it has used. */
+/* Add the figures of an account to INFO: those of its queues, and the CPU time charged to it. */
 static void theap_info_add_account(struct timerheap_info *info, struct theap_account *account)
 {
 	enum theap_clock clock;
@@ -66,9 +66,9 @@ static void theap_info_add_account(struct timerheap_info *info, struct theap_acc
 }
 
 /*
- * Add the figures of all accounts, and the sums of freed accounts.  No account is freed
+ * Add the figures of all accounts, and the sums of freed accounts, to INFO.  No account is freed
  * while theap_accounts_lock is held.  The figures show when other users arm timers, so only
- * CAP_SYS_ADMIN may read them.
+ * programs with CAP_SYS_ADMIN may read them.
  */
 static void theap_info_add_machine(struct timerheap_info *info)
 {

@@ -115,7 +115,7 @@ int theap_mmap(struct file *file, struct vm_area_struct *vma)
 	    !(offset == theap_mmap_ring_offset(context) &&
 	      size == theap_mmap_ring_size(context)))
 		return -EINVAL;
-	/* The kernel adds VM_EXEC to readable mappings of a process with this personality. */
+	/* With this personality, the kernel adds VM_EXEC to readable mappings: accept VM_EXEC. */
 	if (current->personality & READ_IMPLIES_EXEC)
 		access &= ~VM_EXEC;
 	if (access != (VM_READ | VM_WRITE))

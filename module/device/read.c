@@ -145,7 +145,7 @@ static ssize_t theap_read_copy_out(struct theap_context *context, struct iov_ite
 
 /*
  * Sleep until woken, or until *@expires on the clock of the context.  If @expires is NULL, there is
- * no limit.  Return: 0; -ETIME: *@expires has passed.
+ * no limit.  Return: 0: the task was woken or has a signal; -ETIME: *@expires has passed.
  */
 static int theap_read_sleep(struct theap_context *context, const s64 *expires)
 {
@@ -235,7 +235,7 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 	for (;;) {
 		if (!count && theap_clock_step_report(&context->clock_step))
 			return -ECANCELED;
-		/* If another reader has taken some of the events, this loop waits for more. */
+		/* Wait for @min events, or in a later iteration for those that are still missing. */
 		if (count < min)
 			ret = theap_read_wait(context, min - count, expires);
 		if (ret == -ERESTARTSYS)

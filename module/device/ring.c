@@ -72,7 +72,7 @@ static u32 **theap_ring_alloc_pages(u32 **old, unsigned long nr_old, unsigned lo
 		pages[i] = old[i];
 	for (; i < nr; i++) {
 		pages[i] = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-		/* A task that the OOM killer kills may use the memory reserves: do not use more. */
+		/* A task that the OOM killer kills may use up the memory reserves: end here. */
 		if (!pages[i] || fatal_signal_pending(current)) {
 			theap_ring_free_pages(pages, nr_old, nr);
 			kvfree(pages);
@@ -104,8 +104,8 @@ void theap_ring_destroy(struct theap_ring *ring)
 }
 
 /*
- * Find the page at @offset, a multiple of PAGE_SIZE.  The ring keeps it until
- * theap_ring_destroy().  Return: the page; NULL: the ring is not that large yet.
+ * Find the page at byte @offset of the ring, a multiple of PAGE_SIZE.  The ring keeps the page
+ * until theap_ring_destroy().  Return: the page; NULL: the ring is not that large yet.
  */
 struct page *theap_ring_page(struct theap_ring *ring, u64 offset)
 {
@@ -114,7 +114,7 @@ struct page *theap_ring_page(struct theap_ring *ring, u64 offset)
 
 	raw_spin_lock_irq(&ring->lock);
 	end = theap_ring_pages(ring->mask + 1);
-	/* The program has chosen the number: keep speculative loads within the array. */
+	/* The program has chosen the page number: keep speculative loads within the array. */
 	if (nr < end)
 		page = virt_to_page(ring->pages[array_index_nospec(nr, end)]);
 	raw_spin_unlock_irq(&ring->lock);
@@ -123,7 +123,7 @@ struct page *theap_ring_page(struct theap_ring *ring, u64 offset)
 
 #define THEAP_RING_PAGE_WORDS	(PAGE_SIZE / sizeof(u32))
 
-/* Return: the entry with the number @index, in the pages of a ring. */
+/* Return: the address of entry @index of a ring, whose memory is @pages. */
 static u32 *theap_ring_word(u32 **pages, u32 index)
 {
 	u32 word = offsetof(struct timerheap_ring, slots) / sizeof(u32) + index;
@@ -131,7 +131,7 @@ static u32 *theap_ring_word(u32 **pages, u32 index)
 	return &pages[word / THEAP_RING_PAGE_WORDS][word % THEAP_RING_PAGE_WORDS];
 }
 
-/* Return: the entry at @count, a position as the head and the tail count them. */
+/* Return: the address of the entry at position @count; the head and the tail are positions, too. */
 static u32 *theap_ring_entry(const struct theap_ring *ring, u32 count)
 {
 	return theap_ring_word(ring->pages, count & ring->mask);
@@ -173,8 +173,8 @@ u32 **theap_ring_grow_alloc(const struct theap_ring *ring, u32 slots)
  *
  * While no reader removes a number, at most one number of each slot is added.  But a program may
  * store 0 to @expirations of a slot, and kick the slot.  Then numbers may be added as fast as this
- * function copies them.  So the copy ends after as many numbers as the smaller ring has entries,
- * and such a program loses events.
+ * function copies them.  So the copy also ends when it has passed more positions than the smaller
+ * ring has entries, and such a program loses events.
  *
  * Context: task, may sleep.
  */
@@ -206,7 +206,7 @@ void theap_ring_grow(struct theap_ring *ring, u32 slots, u32 **pages)
 }
 
 /*
- * Add the number of a slot.
+ * Add the number of a slot to the ring.
  *
  * Context: any but NMI; also in a claim (core/timer.c).  In a claim interrupts are off, on
  * PREEMPT_RT too, so the lock is a raw one.
@@ -259,7 +259,7 @@ u32 theap_ring_total(struct theap_ring *ring)
 bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 {
 	struct timerheap_ring *shared = ring->shared;
-	/* Pairs with the release in theap_ring_put(). */
+	/* Read the tail before the entry.  Pairs with the release in theap_ring_put(). */
 	u32 tail = smp_load_acquire(&ring->tail);
 	u32 head = theap_ring_head(ring, tail);
 
@@ -267,9 +267,8 @@ bool theap_ring_get(struct theap_ring *ring, u32 *slot)
 		return false;
 	*slot = READ_ONCE(*theap_ring_entry(ring, head));
 	/*
-	 * The head must be stored before the caller sets the slot's count to 0, since an
-	 * expiry may add the number again after that.  The caller sets the count by (E), a
-	 * full barrier.
+	 * The head must be stored before the caller sets @expirations of the slot to 0, since an
+	 * expiry may add the number again after that.  The caller does so by (E), a full barrier.
 	 */
 	WRITE_ONCE(shared->head, head + 1);
 	return true;

@@ -50,14 +50,14 @@ struct timerheap_ring;
  *
  *	C  constant after theap_ring_init()
  *	l  written under @lock, read without it
- *	g  written under @lock by theap_ring_grow(), whose caller holds the lock of readers and that
- *	   of GROW.  Tasks and softirqs read the field under one of the three locks
+ *	g  written under @lock by theap_ring_grow(), whose caller holds @reader_lock and @grow_lock
+ *	   of the context.  Tasks and softirqs read the field under one of the three locks
  *
  * In the shared memory, @lock protects the tail and the entries.  Only the reader writes the
  * head.
  */
 struct theap_ring {
-	u32 **pages;			/* g: the memory that the program can map, by pages */
+	u32 **pages;			/* g: the pages of the memory that the program can map */
 	struct timerheap_ring *shared;	/* C: the first page, which has the head and the tail */
 	u32 mask;			/* g: number of entries - 1; theap_ring_count() reads it
 					 * without a lock, and may limit its result to a former
