@@ -235,7 +235,7 @@ ssize_t theap_read_events(struct theap_context *context, struct iov_iter *to,
 	for (;;) {
 		if (!count && theap_clock_step_report(&context->clock_step))
 			return -ECANCELED;
-		/* Wait for @min events, or in a later iteration for those that are still missing. */
+		/* Wait for @min events, or in a later iteration for those that are missing. */
 		if (count < min)
 			ret = theap_read_wait(context, min - count, expires);
 		if (ret == -ERESTARTSYS)

@@ -30,8 +30,8 @@
  * for the program.
  *
  * Only one CPU at a time checks or changes a slot in the kernel: that of a call that has
- * claimed the slot's timer, or that of a run that has moved the timer to RUNNING.  Readers
- * of events need no claim: they change only @expirations, atomically.
+ * claimed the slot's timer, or that of a run that has moved the timer to RUNNING.  A reader
+ * needs no claim to take an event: it changes only @expirations, atomically.
  *
  * The program may write any value at any time.  So the kernel reads a field once, clamps
  * the value, and then uses it.  An expiry removes a deadline by a compare-and-exchange, so
@@ -138,7 +138,7 @@ static s64 theap_slot_min_period(const struct theap_slot_timer *st)
 	return theap_context_min_period(st->page->context);
 }
 
-/* Clamp a period that the program has written. */
+/* Raise a period of the program to the minimum period, and limit it to THEAP_NEVER; 0 stays 0. */
 static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 {
 	if (!period)
@@ -146,7 +146,7 @@ static s64 theap_slot_period(const struct theap_slot_timer *st, u64 period)
 	return clamp_t(u64, period, theap_slot_min_period(st), THEAP_NEVER);
 }
 
-/* Return: the number of expirations that could not be added to the slot yet. */
+/* Return: the number of expirations that the kernel keeps, and has yet to add to the slot. */
 static u64 theap_slot_unrecorded(const struct theap_slot_timer *st)
 {
 	return theap_user_may_contend() ? st->timer.owner_count : 0;
@@ -214,7 +214,7 @@ static bool theap_slot_discard(struct theap_slot_timer *st, u64 *discarded)
 
 /*
  * Record that @count deadlines have expired, of which @deadline is the last.
- * Return and set *@ring as theap_slot_add_expirations().
+ * Return and set *@ring as theap_slot_add_expirations() does.
  */
 static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64 deadline,
 				     s64 now, bool *ring)
@@ -223,7 +223,7 @@ static bool theap_slot_record_expiry(struct theap_slot_timer *st, u64 count, s64
 
 	/* Store @fired first: a reader of the new deadline sees this @fired or a later one. */
 	WRITE_ONCE(slot->fired, now);
-	/* Pairs with the acquire in theap_slot_take_expirations(). */
+	/* Store after @fired.  Pairs with the acquire in theap_slot_take_expirations(). */
 	smp_store_release(&slot->expired_deadline, deadline);
 	return theap_slot_add_expirations(st, count, ring);
 }
@@ -316,10 +316,10 @@ static void theap_slot_apply_slack(struct theap_slot_timer *st)
 }
 
 /*
- * The check() operation of a slot's timer: a check that ends only if the slot is not due.
+ * The check() operation of a slot's timer: check the slot, and end the check if it is not due.
  *
- * If the slot is due or idle, or if the kernel keeps expirations of it, return 0.  The core then
- * calls theap_slot_expire(), which begins the check again.
+ * If the slot is due or idle, or if the kernel keeps expirations of the slot, do not end the check,
+ * and return 0.  The core then calls theap_slot_expire(), which begins the check again.
  */
 static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
 {
@@ -349,8 +349,10 @@ static s64 theap_slot_check_undue(struct theap_timer *timer, s64 now)
  * Programs restart most of their timers, and often with one timeout.  So the slot stays queued for
  * the context's last timeout, less 1/64.  theap_slot_schedule() records timeouts.  A restart with
  * that timeout finds @queued before its deadline, and needs no KICK.  If there is no restart, the
- * check dequeues the slot.  In a queue that is not crowded, that check would often cost an
- * interrupt.
+ * check dequeues the slot.
+ *
+ * If that time is below THEAP_EARLY_SPAN, or if the queue is not crowded, dequeue the slot at once:
+ * the check would often cost an interrupt.
  *
  * Return: the time of the next check; 0: none.
  */
@@ -375,9 +377,9 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 	now = theap_context_from_machine(context, now);
 	next = theap_slot_check(st, now, &expiry->call, &expiry->expirations);
 	/*
-	 * The slot has expired, but its number is in the ring already: the previous event has not
-	 * been taken.  With a manual clock the slot does not back off: its checks use only the
-	 * program's own CPU time.
+	 * If a periodic slot has expired, but its number is in the ring already, no reader has
+	 * taken the previous event: back off.  With a manual clock the slot does not back off,
+	 * since its checks use only the program's own CPU time.
 	 */
 	if (next && expiry->expirations && !expiry->call && !theap_slot_unrecorded(st) &&
 	    !context->placement.manual)
@@ -398,8 +400,8 @@ static s64 theap_slot_expire(struct theap_timer *timer, s64 now, struct theap_ex
 }
 
 /*
- * Schedule the timer of a slot at @when; @now and @when are times of the context.  If this starts a
- * one-shot slot, or moves one earlier, record how far ahead @when is.
+ * Schedule the timer of a slot at @when; @now and @when are times of the context.  If the call
+ * starts a one-shot slot, or moves one earlier, record the time from @now to @when.
  */
 static int theap_slot_schedule(struct theap_slot_timer *st, struct theap_claim *claim, s64 now,
 			       s64 when, u64 period)
@@ -471,9 +473,9 @@ static int theap_slot_set_deadline(struct timerheap_slot *slot,
  * A deadline that has passed expires in this function.  So a program that stores deadlines in
  * the past causes no hrtimer interrupts.
  *
- * Return: 0; -EAGAIN as theap_timer_schedule().  After -EAGAIN @queued is CHECKING and the slot has
- * a deadline, so the caller must try again.  -EBUSY: expirations could not be added to the slot.
- * The timer is queued, but the caller must end the claim and try again.
+ * Return: 0; -EAGAIN as theap_timer_schedule(); -EBUSY: expirations could not be added to the slot.
+ * After both errors @queued is CHECKING.  After -EAGAIN the caller must end the claim and try
+ * again.  After -EBUSY the timer is queued for a further check, a minimum period later.
  */
 static int theap_slot_kick_claimed(struct theap_slot_timer *st,
 				   struct theap_claim *claim, s64 now, bool *ring)
@@ -526,7 +528,10 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 
 	if (arming->if_pending && !pending)
 		return -ENOENT;
-	/* Before @queued is set: add the expirations that the kernel keeps, or discard all. */
+	/*
+	 * Before @queued is set: if the slot is pending, add the expirations that the kernel keeps;
+	 * if it is idle, discard all expirations.
+	 */
 	if (!(pending ? theap_slot_add_expirations(st, 0, ring) :
 			theap_slot_discard(st, &ended->discarded)))
 		return -EBUSY;
@@ -566,7 +571,7 @@ static int theap_slot_arm_claimed(struct theap_slot_timer *st,
 
 /*
  * After a claim: let the queue @claim->grow grow, which lacked room or a bucket for the timer.  If
- * there is no memory for it, the next try queues the timer where its reservation is.
+ * there is no memory for the growth, the next try queues the timer where its reservation is.
  */
 static noinline void theap_slot_grow(const struct theap_context *context,
 				     const struct theap_claim *claim)
@@ -707,7 +712,7 @@ void theap_slot_disarm(struct theap_slot_page *page, u32 index, bool discard,
 		bool ring = false;
 
 		theap_timer_claim(&st->timer, &claim);
-		/* DRAIN first adds the expirations that the kernel keeps: @queued 0 means none. */
+		/* DRAIN first adds the kept expirations: a @queued of 0 means that none is kept. */
 		stopped = discard || theap_slot_add_expirations(st, 0, &ring);
 		if (stopped) {
 			WRITE_ONCE(slot->queued, 0);

@@ -11,7 +11,7 @@
  *  - The timer has slack.
  *  - The program keeps storing to the slot, and the check follows a minimum period later.
  *  - The slot is an unread ticker, and backs off.
- *  - The program has moved the deadline earlier, and has not kicked the slot yet.
+ *  - The program has stored a deadline before the check, and has not kicked the slot yet.
  *  - A run on another CPU has yet to publish an earlier expiry of the slot.  A second run, which
  *    finds the slot due again, defers the check by 50 us (core/run.c).
  */
@@ -75,7 +75,8 @@ struct theap_arming {
 /**
  * struct theap_ended - what START, STOP, MODIFY or DRAIN has ended
  * @deadline:  the deadline that will not expire; 0: the slot was not pending
- * @discarded: expirations of the former arming that no reader had taken, and no reader will take
+ * @discarded: number of expirations of the former arming that no reader had taken; they were
+ *             discarded
  */
 struct theap_ended {
 	u64 deadline;

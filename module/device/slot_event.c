@@ -7,8 +7,9 @@
  * reads the fields of the slot, and replaces @expirations by 0.  The library does the same in the
  * program.
  *
- * Readers claim no timer, so checks and calls may change the slot at the same time.  slot.c
- * explains why an event belongs to one arming, and why its reader ends a back-off.
+ * A reader claims a timer only to kick the slot.  While it takes the event, checks and calls may
+ * change the slot.  slot.c explains why an event belongs to one arming, and why its reader ends a
+ * back-off.
  */
 #include <linux/sched.h>
 
@@ -60,7 +61,7 @@ static bool theap_slot_take_expirations(struct timerheap_slot *slot,
 			theap_user_cmpxchg(&slot->expirations, &old, old | TIMERHEAP_READING);
 			continue;
 		}
-		/* Pairs with the release in theap_slot_record_expiry(). */
+		/* Read before @fired.  Pairs with the release in theap_slot_record_expiry(). */
 		event->deadline = smp_load_acquire(&slot->expired_deadline);
 		event->fired = READ_ONCE(slot->fired);
 		event->user_data = READ_ONCE(slot->user_data);

@@ -30,8 +30,8 @@
 #define THEAP_FREE_PAGES	16U
 
 /*
- * Allocate a page of idle slots from number @first on, and their timers with room in a heap.
- * Return: the page, or NULL.
+ * Allocate a page of idle slots from number @first on, and their timers, each with a reservation
+ * in a heap.  Return: the page, or NULL.
  */
 struct theap_slot_page *theap_slot_page_alloc(struct theap_context *context, u32 first)
 {
@@ -60,7 +60,7 @@ err:
 	return NULL;
 }
 
-/* Stop the timers of a page synchronously, and free it.  Context: task, may sleep. */
+/* Stop the timers of a page synchronously, and free the page.  Context: task, may sleep. */
 void theap_slot_page_free(struct theap_slot_page *page)
 {
 	unsigned int i;
@@ -80,7 +80,7 @@ void theap_slot_page_free(struct theap_slot_page *page)
  */
 static struct theap_slot_page **theap_slot_entry(struct theap_context *context, u32 slot)
 {
-	/* Pairs with the release in __theap_context_grow(). */
+	/* Read the table before its entries: pairs with the release in __theap_context_grow(). */
 	struct theap_slot_table *table = smp_load_acquire(&context->table);
 
 	return &table->pages[slot / THEAP_PAGE_SLOTS];
@@ -108,7 +108,7 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 		return -ENOENT;
 	/* The program has chosen the number: keep speculative loads within the table. */
 	slot = array_index_nospec(slot, slots);
-	/* Pairs with the release below. */
+	/* Read the address of the page before the page.  Pairs with the release below. */
 	*page = smp_load_acquire(theap_slot_entry(context, slot));
 	if (*page || !create)
 		return 0;
@@ -124,7 +124,7 @@ int theap_slot_find(struct theap_context *context, u32 slot, bool create,
 				ret = -ENOMEM;
 			}
 		}
-		/* Pairs with the acquire above. */
+		/* Publish the initialized page.  Pairs with the acquire above. */
 		smp_store_release(theap_slot_entry(context, slot), *page);
 	}
 	mutex_unlock(&context->lock);

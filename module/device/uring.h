@@ -12,12 +12,12 @@ struct theap_context;
 
 /**
  * struct theap_uring_waits - the pending WAIT requests of a context
- * @lock: protects the list, and the state of each request in it
+ * @lock: protects the list, its length, and the state of each request in it
  * @list: of struct theap_uring_wait, the oldest first
  * @nr:   length of the list, at most THEAP_URING_WAITS
  */
 struct theap_uring_waits {
-	spinlock_t lock;		/* as stated above */
+	spinlock_t lock;		/* protects @list, @nr and the states of the requests */
 	struct list_head list;
 	u32 nr;
 };

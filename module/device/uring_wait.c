@@ -85,7 +85,7 @@
  */
 struct theap_uring_wait {
 	struct list_head node;
-	u64 key;		/* CANCEL names it */
+	u64 key;		/* a number of the program; CANCEL ends the requests with its key */
 	/*
 	 * The total of the ring at the last task work.  Before the first task work, the total at
 	 * the issue minus 1: a multishot request also completes for entries older than the request.
@@ -228,7 +228,7 @@ int theap_uring_wait(struct io_uring_cmd *uring, u64 key, u32 min, unsigned int 
 	u32 count = theap_ring_count(&context->ring);
 	int ret = -EBUSY;
 
-	/* A task work posts the completions of a multishot request, also the first. */
+	/* Only a one-shot request ends here: a task work posts all completions of a multishot one. */
 	if (!(uring->flags & THEAP_COMPAT_URING_MULTISHOT) &&
 	    (count >= min || theap_clock_step_unreported(&context->clock_step)))
 		return count;
@@ -272,7 +272,7 @@ void theap_uring_wait_end(struct io_uring_cmd *uring, unsigned int issue_flags)
 		theap_compat_uring_done(uring, -ECANCELED, issue_flags);
 }
 
-/* End the WAIT requests with @key.  Return: how many; -ENOENT: there is none. */
+/* Cancel the WAIT requests with @key: their tasks end them.  Return: how many; -ENOENT: none. */
 int theap_uring_cancel(struct theap_context *context, u64 key)
 {
 	struct theap_uring_wait *wait;

@@ -12,8 +12,8 @@
  *
  * CPU time.  Each user has an account of the core, with queues of its own and a limit of CPU time
  * on each CPU (core/account.h).  The account stays for ten seconds after the user's last close.  So
- * a program that closes and opens the device does not reset the CPU time that it has used.  Its
- * queues need not be allocated again, either.
+ * a program that closes and opens the device does not reset the CPU time that it has used.  The
+ * queues of the account need not be allocated again, either.
  */
 #include <linux/cred.h>
 #include <linux/err.h>
@@ -40,7 +40,7 @@ unsigned int theap_user_memory_percent = 5;
  */
 struct theap_user {
 	struct theap_account *account;		/* C: pays for the user's timers */
-	struct delayed_work idle_work;		/* frees the user */
+	struct delayed_work idle_work;		/* frees the user 10 s after its last close */
 	unsigned int references;		/* L: one for each theap_user_get() without a put */
 	struct theap_identity identity;		/* C; holds a reference of its @ns */
 	struct hlist_node node;			/* L: link in theap_users */
@@ -48,9 +48,9 @@ struct theap_user {
 
 static DEFINE_SPINLOCK(theap_users_lock);
 static DEFINE_HASHTABLE(theap_users, 6);	/* L: users, until their idle_work frees them */
-static struct workqueue_struct *theap_users_wq;	/* frees users */
+static struct workqueue_struct *theap_users_wq;	/* executes each idle_work */
 
-/* Return: the most bytes of a user.  Hot-added memory, or root, may change it at any time. */
+/* Return: the memory limit of a user, in bytes.  Root, or hot-added memory, may change it. */
 u64 theap_user_max_memory(void)
 {
 	u64 percent = min(READ_ONCE(theap_user_memory_percent), 100U);
@@ -254,6 +254,6 @@ void theap_users_exit(void)
 	hash_for_each(theap_users, i, user, node)
 		mod_delayed_work(theap_users_wq, &user->idle_work, 0);
 	spin_unlock(&theap_users_lock);
-	/* Waits for the work items, which free the users. */
+	/* Wait for the work items, which free the users. */
 	destroy_workqueue(theap_users_wq);
 }
